@@ -1,0 +1,152 @@
+// The whole control state: every aggregate's table, and what one counted decision does to them.
+import { type TypeCheck, TypeCompiler, type TSchema } from '../lib/schema.ts'
+import type { Aggregate, Meta } from './aggregate.ts'
+import { type ApiKeyRow, apiKey } from './api-key.ts'
+import { type ChainRow, chain } from './chain.ts'
+import type { Decision, EventRecord } from './decision.ts'
+import { type ModelRow, model } from './model.ts'
+import { type PolicyRow, policy } from './policy.ts'
+import { type ProviderRow, provider } from './provider.ts'
+import { type RowChange, RowSetDigest, Table, type TableReader } from './tables.ts'
+import { type TenantRow, tenant } from './tenant.ts'
+
+/** Raised whenever a fold of the same log would give another state: snapshots of another version are not used. */
+export const FOLD_VERSION = 1
+
+/** A repeated `Idempotency-Key` is remembered this long, in log time. */
+export const CAUSE_KEPT_MS = 86_400_000
+
+/** What an idempotent repeat is answered with. `changes` without `before`, at most 8 of them: handlers need the row they made. */
+export interface CauseRow {
+  readonly body: string
+  readonly revision: string
+  readonly logAtMs: number
+  readonly changes: readonly RowChange[]
+  /** Rows removed, by table: `keys_removed`, `models_removed`. */
+  readonly removed: Readonly<Record<string, number>>
+}
+
+export interface Rows {
+  chain: ChainRow
+  tenants: TenantRow
+  keys: ApiKeyRow
+  providers: ProviderRow
+  models: ModelRow
+  policies: PolicyRow
+  causes: CauseRow
+}
+export type TableName = keyof Rows
+
+export interface ControlReader {
+  table<Name extends TableName>(name: Name): TableReader<Rows[Name]>
+}
+
+// Rows differ per aggregate; the registry only needs what they share.
+const AGGREGATES = [chain, tenant, apiKey, provider, model, policy] as unknown as readonly Aggregate<unknown, ControlReader>[]
+
+/** Every event type that this build knows, with its schema and audit names. */
+export const CONTROL_EVENTS = Object.assign({}, ...AGGREGATES.map(({ events }) => events)) as Aggregate<unknown, ControlReader>['events']
+
+const owners = new Map(AGGREGATES.flatMap((aggregate) => Object.keys(aggregate.events).map((type) => [type, aggregate] as const)))
+const checks = new Map<string, TypeCheck<TSchema>>()
+
+/** Whether the data of an event of a known type is what its schema says. Checked when written and when read. */
+export const eventIsValid = ({ type, data }: EventRecord): boolean => {
+  const schema = CONTROL_EVENTS[type]?.schema
+  if (schema === undefined) return false
+  let check = checks.get(type)
+  if (check === undefined) {
+    check = TypeCompiler.Compile(schema)
+    checks.set(type, check)
+  }
+  return check.Check(data)
+}
+
+export class ControlState implements ControlReader {
+  readonly #tables = new Map<string, Table<unknown>>()
+  readonly #digest: RowSetDigest | null
+
+  /** An empty state, or an overlay: it reads through to its parent and keeps its own writes. Overlays have no digest. */
+  constructor(readonly parent: ControlState | null = null) {
+    this.#digest = parent === null ? new RowSetDigest() : null
+    for (const { table, indexes } of AGGREGATES) this.#tables.set(table, new Table(table, indexes, parent?.raw(table) ?? null))
+    this.#tables.set('causes', new Table<unknown>('causes', {}, parent?.raw('causes') ?? null))
+  }
+
+  table<Name extends TableName>(name: Name): TableReader<Rows[Name]> {
+    return this.#tables.get(name) as unknown as TableReader<Rows[Name]>
+  }
+
+  raw(name: string): Table<unknown> {
+    return this.#tables.get(name)!
+  }
+
+  tables(): IterableIterator<Table<unknown>> {
+    return this.#tables.values()
+  }
+
+  apply(changes: readonly RowChange[]): void {
+    for (const { table, id, before, after } of changes) {
+      if (before !== null) this.#digest?.toggle(table, id, before)
+      if (after !== null) this.#digest?.toggle(table, id, after)
+      this.#tables.get(table)!.set(id, after)
+    }
+  }
+
+  /** 64 hex digits: equal states have equal digests, whatever way they came about. */
+  digest(): string {
+    if (this.#digest === null) throw new Error('an overlay has no digest')
+    return this.#digest.hex()
+  }
+}
+
+export interface Folded {
+  readonly changes: readonly RowChange[]
+  /** Event types that this build does not know: the instance refuses writes and reports itself degraded. */
+  readonly unknownTypes: readonly string[]
+  /** Why the decision changed nothing although it counts: an event that its schema refuses. */
+  readonly malformed: string | null
+}
+
+/** What a counted decision does to the state, applied. All of its events or, when one is malformed, none. Total and deterministic. */
+export const foldDecision = (state: ControlState, decision: Decision, id: string, logAtMs: number): Folded => {
+  const meta: Meta = { revision: id, at: decision.at, logAtMs, actor: decision.actor }
+  const unknownTypes: string[] = []
+  for (const event of decision.events) {
+    if (!owners.has(event.type)) unknownTypes.push(event.type)
+    else if (!eventIsValid(event)) return { changes: [], unknownTypes: [], malformed: `${event.type} does not match its schema` }
+  }
+  const changes: RowChange[] = []
+  const take = (more: RowChange[]) => {
+    state.apply(more)
+    changes.push(...more)
+  }
+  for (const event of decision.events) {
+    const owner = owners.get(event.type)
+    if (owner !== undefined) take(owner.evolve(state, event, meta))
+  }
+  const effect = [...changes]
+  take(expiredCauses(state, logAtMs))
+  if (decision.cause !== null) take(rememberCause(state, decision.cause, id, logAtMs, effect))
+  return { changes: effect, unknownTypes, malformed: null }
+}
+
+const expiredCauses = (state: ControlState, logAtMs: number): RowChange[] => {
+  const expired: RowChange[] = []
+  for (const [id, row] of state.table('causes').rows()) {
+    if (row.logAtMs > logAtMs - CAUSE_KEPT_MS || expired.length === 16) break // oldest first: rows keep the order of their decisions
+    expired.push({ table: 'causes', id, before: row, after: null })
+  }
+  return expired
+}
+
+const rememberCause = (state: ControlState, cause: { id: string; body: string }, revision: string, logAtMs: number, changes: RowChange[]): RowChange[] => {
+  const removed: Record<string, number> = {}
+  for (const { table, after } of changes) if (after === null) removed[table] = (removed[table] ?? 0) + 1
+  const row: CauseRow = { body: cause.body, revision, logAtMs, changes: changes.slice(0, 8).map((change) => ({ ...change, before: null })), removed }
+  const before = state.table('causes').get(cause.id) ?? null
+  return [
+    ...(before === null ? [] : [{ table: 'causes', id: cause.id, before, after: null }]), // re-inserted at the end: the order is that of log time
+    { table: 'causes', id: cause.id, before: null, after: row },
+  ]
+}

@@ -1,0 +1,104 @@
+// The counting rule (DESIGN section 3): a decision counts if and only if its parent is the tip and its MAC is valid.
+// Used alike by the live fold, the projection worker, verify and the simulation. What it depends on is frozen for ever.
+import { hmacHex, sameText, sha256Hex } from '../lib/digest.ts'
+
+/** Who decided. By id only: names and addresses must stay erasable. */
+export interface Actor {
+  readonly type: 'key' | 'operator' | 'system'
+  readonly id: string
+}
+
+/** One event inside a decision. */
+export interface EventRecord {
+  readonly type: string
+  readonly data: Readonly<Record<string, unknown>>
+}
+
+/** Why it was decided: digest of (actor, method, route, Idempotency-Key) and one of the body. */
+export interface Cause {
+  readonly id: string
+  readonly body: string
+}
+
+export interface Decision {
+  /** Id of the decision on which this one was decided; `GENESIS` for the first. */
+  readonly parent: string
+  /** The writer's clock, RFC 3339 UTC with milliseconds. */
+  readonly at: string
+  readonly actor: Actor
+  readonly cause: Cause | null
+  /** Format version. */
+  readonly v: 1
+  readonly events: readonly EventRecord[]
+}
+
+/** The parent of the first decision. */
+export const GENESIS = '0'.repeat(64)
+
+/** Frozen: changing any of these would change which records count. */
+export const DECISION_LIMITS = { bytes: 65_536, depth: 32, events: 1_024 } as const
+
+const MAC_PREFIX = ',"mac":"'
+const TAIL_BYTES = MAC_PREFIX.length + 64 + 2
+const decoder = new TextDecoder('utf-8', { fatal: true })
+
+/** A decision as bytes for the log, and its id. Throws a RangeError when it is beyond the limits. */
+export const writeDecision = (decision: Decision, macKey: Uint8Array): { bytes: Uint8Array; id: string } => {
+  const { parent, at, actor, cause, v, events } = decision
+  const body = JSON.stringify({ parent, at, actor, cause, v, events }).slice(0, -1)
+  const bytes = Buffer.from(`${body}${MAC_PREFIX}${hmacHex(macKey, body)}"}`)
+  if (bytes.length > DECISION_LIMITS.bytes) throw new RangeError(`a decision of ${bytes.length} bytes is larger than ${DECISION_LIMITS.bytes}`)
+  if (events.length > DECISION_LIMITS.events) throw new RangeError(`a decision holds at most ${DECISION_LIMITS.events} events`)
+  return { bytes, id: sha256Hex(bytes) }
+}
+
+/**
+ * What the rule says of one record at one tip. `lost`: another decision came first. `orphan`: like lost, but its parent was never seen by this
+ * reader (the caller knows which it saw): the reader skipped something or the log lost its tail. `unreadable`, `forged`: poison, counted and shown.
+ */
+export type Verdict =
+  | { readonly kind: 'counts' | 'lost'; readonly id: string; readonly decision: Decision }
+  | { readonly kind: 'unreadable' | 'forged'; readonly id: string; readonly reason: string }
+
+/** Applies the rule to the bytes as they stand in the log. Pure and total: whatever the bytes are, there is a verdict. */
+export const judge = (tip: string, bytes: Uint8Array, macKey: Uint8Array): Verdict => {
+  const id = sha256Hex(bytes)
+  const unreadable = (reason: string): Verdict => ({ kind: 'unreadable', id, reason })
+  if (bytes.length > DECISION_LIMITS.bytes) return unreadable('too large')
+  if (bytes.length <= TAIL_BYTES) return unreadable('too short')
+  const body = bytes.subarray(0, bytes.length - TAIL_BYTES)
+  const tail = Buffer.from(bytes.buffer, bytes.byteOffset + body.length, TAIL_BYTES).toString('latin1')
+  if (!tail.startsWith(MAC_PREFIX) || !tail.endsWith('"}')) return unreadable('no MAC')
+  if (!sameText(tail.slice(MAC_PREFIX.length, -2), hmacHex(macKey, body))) return { kind: 'forged', id, reason: 'the MAC is not valid' }
+  let parsed: unknown
+  try {
+    parsed = JSON.parse(`${decoder.decode(body)}}`)
+  } catch {
+    return unreadable('not JSON')
+  }
+  const flaw = flawOf(parsed)
+  if (flaw !== null) return unreadable(flaw)
+  const decision = parsed as Decision
+  return { kind: decision.parent === tip ? 'counts' : 'lost', id, decision }
+}
+
+const flawOf = (value: unknown): string | null => {
+  if (!isRecord(value)) return 'not an object'
+  if (value.v !== 1) return 'unknown version'
+  if (typeof value.parent !== 'string' || !/^[0-9a-f]{64}$/.test(value.parent)) return 'no parent'
+  if (typeof value.at !== 'string' || Number.isNaN(Date.parse(value.at))) return 'no time'
+  if (!isRecord(value.actor) || typeof value.actor.type !== 'string' || typeof value.actor.id !== 'string') return 'no actor'
+  if (value.cause !== null && (!isRecord(value.cause) || typeof value.cause.id !== 'string' || typeof value.cause.body !== 'string')) return 'bad cause'
+  if (!Array.isArray(value.events) || value.events.length === 0 || value.events.length > DECISION_LIMITS.events) return 'no events or too many'
+  for (const event of value.events) if (!isRecord(event) || typeof event.type !== 'string' || !isRecord(event.data)) return 'bad event'
+  return depthOf(value, 0) > DECISION_LIMITS.depth ? 'too deep' : null
+}
+
+const isRecord = (value: unknown): value is Record<string, unknown> => value !== null && typeof value === 'object' && !Array.isArray(value)
+
+const depthOf = (value: unknown, depth: number): number => {
+  if (value === null || typeof value !== 'object' || depth > DECISION_LIMITS.depth) return depth
+  let deepest = depth
+  for (const member of Object.values(value)) deepest = Math.max(deepest, depthOf(member, depth + 1))
+  return deepest
+}

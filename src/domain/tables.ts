@@ -1,0 +1,116 @@
+// Control state as tables of immutable rows with secondary indexes. `evolve` answers row changes; applying them is the only mutation,
+// so before and after (audit), digests, overlays and the hot indexes all come from the same list.
+import { sha256 } from '../lib/digest.ts'
+
+export interface RowChange<Row = unknown> {
+  readonly table: string
+  readonly id: string
+  readonly before: Row | null
+  readonly after: Row | null
+}
+
+/** Index name -> the key under which a row is found (null: not indexed). */
+export type Indexes<Row> = Readonly<Record<string, (row: Row) => string | null>>
+
+export interface TableReader<Row> {
+  get(id: string): Row | undefined
+  /** The ids of the rows with this index key, in no particular order. */
+  find(index: string, key: string): readonly string[]
+  rows(): IterableIterator<[string, Row]>
+  readonly size: number
+}
+
+/** A table, or an overlay on one: reads fall through to the parent, writes stay here. */
+export class Table<Row> implements TableReader<Row> {
+  readonly #rows = new Map<string, Row | null>()
+  readonly #indexes = new Map<string, Map<string, Set<string>>>()
+  #size: number
+
+  constructor(
+    readonly name: string,
+    readonly indexes: Indexes<Row>,
+    readonly parent: Table<Row> | null = null,
+  ) {
+    this.#size = parent?.size ?? 0
+    for (const index of Object.keys(indexes)) this.#indexes.set(index, new Map())
+  }
+
+  get size(): number {
+    return this.#size
+  }
+
+  get(id: string): Row | undefined {
+    const own = this.#rows.get(id)
+    if (own !== undefined) return own ?? undefined
+    return this.parent?.get(id)
+  }
+
+  find(index: string, key: string): readonly string[] {
+    const own = this.#indexes.get(index)?.get(key)
+    if (this.parent === null) return own === undefined ? [] : [...own]
+    const inherited = this.parent.find(index, key).filter((id) => !this.#rows.has(id))
+    return own === undefined ? inherited : [...inherited, ...own]
+  }
+
+  *rows(): IterableIterator<[string, Row]> {
+    if (this.parent !== null) {
+      for (const entry of this.parent.rows()) if (!this.#rows.has(entry[0])) yield entry
+    }
+    for (const [id, row] of this.#rows) if (row !== null) yield [id, row]
+  }
+
+  set(id: string, after: Row | null): void {
+    const before = this.get(id) ?? null
+    const own = this.#rows.get(id)
+    if (own !== undefined && own !== null) this.#index(id, own, false)
+    if (after === null && this.parent?.get(id) === undefined) this.#rows.delete(id)
+    else this.#rows.set(id, after)
+    if (after !== null) this.#index(id, after, true)
+    this.#size += (after === null ? 0 : 1) - (before === null ? 0 : 1)
+  }
+
+  #index(id: string, row: Row, add: boolean): void {
+    for (const [name, keyOf] of Object.entries(this.indexes)) {
+      const key = keyOf(row)
+      if (key === null) continue
+      const index = this.#indexes.get(name)!
+      const ids = index.get(key)
+      if (add) {
+        if (ids === undefined) index.set(key, new Set([id]))
+        else ids.add(id)
+      } else if (ids !== undefined) {
+        ids.delete(id)
+        if (ids.size === 0) index.delete(key)
+      }
+    }
+  }
+}
+
+/** JSON with sorted keys and without absent values: equal rows have equal text, however they were built. */
+export const canonicalJson = (value: unknown): string => {
+  if (value === null || typeof value !== 'object') return JSON.stringify(value) ?? 'null'
+  if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`
+  const entries = Object.entries(value as Record<string, unknown>)
+    .filter(([, member]) => member !== undefined)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+  return `{${entries.map(([name, member]) => `${JSON.stringify(name)}:${canonicalJson(member)}`).join(',')}}`
+}
+
+/** A digest of a set of rows that can be kept up to date row by row: the XOR of the rows' SHA-256. Finds divergence, not forgery. */
+export class RowSetDigest {
+  readonly #bytes = new Uint8Array(32)
+
+  constructor(hex?: string) {
+    if (hex !== undefined) this.#bytes.set(Buffer.from(hex, 'hex'))
+  }
+
+  /** Adds the row when it is absent, takes it out when it is present. */
+  toggle(table: string, id: string, row: unknown): void {
+    const hash = sha256(`${table}\0${id}\0${canonicalJson(row)}`)
+    for (let i = 0; i < 32; i++) this.#bytes[i]! ^= hash[i]!
+  }
+
+  hex(): string {
+    return Buffer.from(this.#bytes).toString('hex')
+  }
+}

@@ -1,0 +1,41 @@
+// The port of the one outbound dialer (`lib/dialer.ts`): every part that calls out is given a `Dial`.
+
+export interface DialRequest {
+  readonly method: string
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string | null
+}
+
+export interface DialLimits {
+  /** Aborting it closes the connection, also while the body is read. */
+  readonly signal: AbortSignal
+  readonly connectMs: number
+  /** From the request being sent to the response headers. */
+  readonly headersMs: number
+}
+
+export interface DialResponse {
+  readonly status: number
+  readonly headers: Headers
+  readonly body: ReadableStream<Uint8Array> | null
+  /** The whole body as text; throws `DialFailure('too_large')` beyond the limit. */
+  text(maxBytes: number): Promise<string>
+}
+
+/** `refused`: by our egress rules. `redirect` is never followed. */
+export type DialFailureKind = 'blocked' | 'dns' | 'connect' | 'tls' | 'timeout_connect' | 'timeout_headers' | 'reset' | 'too_large' | 'canceled' | 'invalid_url'
+
+export class DialFailure extends Error {
+  override readonly name = 'DialFailure'
+  constructor(
+    readonly kind: DialFailureKind,
+    message: string,
+    cause?: unknown,
+  ) {
+    super(message, cause === undefined ? undefined : { cause })
+  }
+}
+
+/** Opens one request. A 3xx comes back as it is: redirects are never followed. */
+export type Dial = (request: DialRequest, limits: DialLimits) => Promise<DialResponse>

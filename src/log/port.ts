@@ -1,0 +1,63 @@
+// The log: three verbs, three adapters (kafka, embedded, memory), one contract (tests/contract/event-log.ts).
+
+/** One record as it stands in the log. `value` is null for a tombstone (compacted topics only). */
+export interface LogRecord {
+  /** Position in the partition, from 0, without gaps. A safe integer: 2^53 records are not reached. */
+  readonly offset: number
+  /** When the log took it (log append time), Unix milliseconds. May step back; folds take the running maximum. */
+  readonly atMs: number
+  readonly key: string | null
+  readonly value: Uint8Array | null
+}
+
+export interface NewRecord {
+  readonly key: string | null
+  readonly value: Uint8Array | null
+}
+
+export interface EventLog {
+  /**
+   * Appends the records together and in order to one partition, durably; at most 256 records and 256 KiB at once.
+   * Throws `RecordRefused` when it is certain that nothing was written and never will be, `LogUnavailable` when it is certain that
+   * nothing was written but it may work later, `IndefiniteAppend` when they may or may not have been (resend or read forward to find out).
+   */
+  append(topic: string, partition: number, records: readonly NewRecord[], signal?: AbortSignal): Promise<void>
+  /**
+   * Follows a partition from an offset, for ever: batches in order, every offset once, never an empty batch. Waits at the end.
+   * A gap ends it with `LogGap`; an offset that the partition does not have (truncated, recreated) with `LogReplaced`. While the log is
+   * unreachable it waits and retries. Ends quietly when the signal is aborted.
+   */
+  read(topic: string, partition: number, from: number, signal: AbortSignal): AsyncIterable<readonly LogRecord[]>
+  /** The first offset that does not exist. Throws `LogUnavailable` when it cannot be asked. */
+  end(topic: string, partition: number): Promise<number>
+  /** The partitions that exist now. Embedded `requests` and `operations` gain one for each spool; Kafka's are fixed. */
+  partitions(topic: string): Promise<readonly number[]>
+  /** Whether the log answered within the last seconds; `detail` says what is wrong, for `/ready`. */
+  health(): { readonly ok: boolean; readonly detail: string }
+  close(): Promise<void>
+}
+
+/** The log cannot be reached; nothing was written. */
+export class LogUnavailable extends Error {
+  override readonly name = 'LogUnavailable'
+}
+/** The append timed out or its answer was lost: it may or may not have happened. */
+export class IndefiniteAppend extends Error {
+  override readonly name = 'IndefiniteAppend'
+}
+/** The log refuses the record for good (too large, not allowed). */
+export class RecordRefused extends Error {
+  override readonly name = 'RecordRefused'
+}
+/** A reader was given an offset beyond the next expected one. */
+export class LogGap extends Error {
+  override readonly name = 'LogGap'
+}
+/** The partition is not the one that was read before: truncated, recreated or replaced. */
+export class LogReplaced extends Error {
+  override readonly name = 'LogReplaced'
+}
+/** The stored settings of a topic are not what Gatelog needs; the message says which, where and what to do. */
+export class TopicMisconfigured extends Error {
+  override readonly name = 'TopicMisconfigured'
+}

@@ -1,0 +1,25 @@
+// What the data plane sees of the spool (DESIGN section 5). Implemented by `log/spool.ts` on `log/segments.ts`.
+
+/** `<instance>.<epoch>.<sequence>`: the id that the record's envelope will have. */
+export type RecordId = string
+
+/** The disk is full or failing, or the backlog is at its bound: nothing is admitted until it has room again. */
+export class SpoolClosed extends Error {
+  override readonly name = 'SpoolClosed'
+}
+
+export interface Spool {
+  readonly instance: string
+  readonly epoch: string
+  /** Whether new requests may be admitted; `reason` is for `/ready` and the 429. */
+  readonly admission: { readonly open: boolean; readonly reason: string }
+  /**
+   * Appends one record to a topic (`requests` or `operations`), batched with all others of this event-loop turn. Resolves when it is as durable as
+   * `log.durability` asks. `admission: true` (a `request.admitted`) throws SpoolClosed while admission is closed; the others use the kept ballast.
+   * `subject` is the partition key. `data` is JSON text.
+   */
+  append(topic: 'requests' | 'operations', type: string, subject: string, dataJson: string, admission?: boolean): Promise<RecordId>
+  /** Bytes and records not yet shipped (Kafka) or projected (embedded). */
+  backlog(): { readonly records: number; readonly bytes: number; readonly oldestMs: number | null }
+  close(): Promise<void>
+}

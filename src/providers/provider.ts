@@ -1,0 +1,127 @@
+// The port of a provider kind: pure functions between the client's wire (OpenAI chat completions) and the upstream's.
+// A kind never sees a client, a context, a clock or another kind; `inference/attempt.ts` alone calls upstreams.
+import type { GatewayError } from '../wire/errors.ts'
+
+export type Capability = 'chat' | 'streaming' | 'tools' | 'json_mode' | 'json_schema' | 'parallel_tool' | 'seed' | 'vision'
+
+/** What the client asked. `raw` is its body, byte for byte: kinds of the OpenAI shape edit it, converting kinds read `body`. */
+export interface ChatCall {
+  readonly raw: string
+  readonly body: Readonly<Record<string, unknown>>
+  readonly stream: boolean
+  /** Capability of the routed model, so that a kind can leave out what the model refuses (`seed`, extended sampling). */
+  readonly capabilities: readonly string[]
+}
+
+/** Where it goes. */
+export interface Target {
+  readonly baseUrl: string
+  readonly secret: string | null
+  readonly upstreamModel: string
+  readonly options: Readonly<Record<string, unknown>>
+  /** Output ceiling of the catalogue; only Anthropic's required `max_tokens` uses it. */
+  readonly maxOutputTokens: number | null
+  /** Ask for usage on streams although the client did not; the extra chunk is then hidden. */
+  readonly usageOnStream: boolean
+}
+
+export interface UpstreamRequest {
+  readonly method: 'POST' | 'GET'
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string | null
+  /** What was dropped, renamed or clamped, for `gateway.shaping`. */
+  readonly shaping: readonly string[]
+}
+
+export interface Usage {
+  readonly promptTokens: number | null
+  readonly completionTokens: number | null
+  readonly cachedPromptTokens: number | null
+  readonly reasoningTokens: number | null
+  /** As the upstream sent it. */
+  readonly raw: unknown
+}
+
+/** A whole answer in the client's wire. */
+export interface Answer {
+  /** A `chat.completion` object as JSON text, without the gateway block (which is spliced in). Untouched upstream bytes where the wire is the same. */
+  readonly json: string
+  readonly usage: Usage | null
+  /** Of the first choice. */
+  readonly finishReason: string | null
+  /** Text of the first choice, null when it has none (tool calls, refusal). */
+  readonly content: string | null
+  readonly refusal: boolean
+  /** Names of the tools that the model asked for. */
+  readonly toolNames: readonly string[]
+}
+
+/** One piece of a stream in the client's wire. */
+export interface StreamPart {
+  /** A `chat.completion.chunk` as JSON text on one line, or null when there is nothing for the client. */
+  readonly json: string | null
+  /** It carries something that a client could show: text, reasoning, a tool call, a refusal. Failover ends at the first of these. */
+  readonly content: boolean
+  /** Text that it adds to the first choice, for estimates and structured-output checks. */
+  readonly text: string
+  readonly finishReason: string | null
+  /** The latest known usage (cumulative). */
+  readonly usage: Usage | null
+  /** True for the usage-only chunk (empty `choices`): sent to the client only when it asked for usage. */
+  readonly usageOnly: boolean
+  readonly toolNames: readonly string[]
+}
+
+export interface SseEvent {
+  /** `event:` field, or null. */
+  readonly event: string | null
+  readonly data: string
+}
+
+/** Turns upstream events into parts. Stateful, one for each stream. */
+export interface StreamDecoder {
+  /** Throws GatewayError for an in-band error or a line that cannot be read at all. */
+  push(event: SseEvent): readonly StreamPart[]
+  /** The upstream closed. Throws GatewayError('upstream_error') when its wire says that more should have come. */
+  end(): readonly StreamPart[]
+}
+
+/** A scripted upstream, for kinds that answer in process (`sandbox`). Deterministic: a pure function of the request. */
+export interface Script {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly headerDelayMs: number
+  /** Body pieces, each after its delay; `abort` ends the connection without an end. */
+  readonly pieces: readonly { readonly afterMs: number; readonly text: string }[]
+  readonly ending: 'end' | 'abort' | 'hang'
+}
+
+export interface ListedModel {
+  readonly name: string
+  readonly contextWindow: number | null
+  readonly maxOutputTokens: number | null
+  readonly capabilities: readonly Capability[] | null
+}
+
+export interface ProviderKind {
+  readonly kind: string
+  readonly needsCredential: boolean
+  /** What the kind's models are taken to be able to do when nobody says otherwise. */
+  readonly capabilities: readonly Capability[]
+  readonly defaultBaseUrl: string | null
+  /** Conventional environment variable of its secret, for the seeder. */
+  readonly usualEnv: string | null
+  request(call: ChatCall, target: Target): UpstreamRequest
+  /** Throws GatewayError('upstream_error') for an answer that is not one. */
+  response(body: string): Answer
+  stream(): StreamDecoder
+  /** Any answer that is no success: status, body (cut at 64 KiB) and headers -> the code of the specification's table. Never quotes a secret. */
+  failure(status: number, body: string, headers: Headers): GatewayError
+  /** In-process kinds only: answers instead of the network. */
+  script?(request: UpstreamRequest): Script
+  listing?: {
+    request(target: Target): UpstreamRequest
+    read(body: string): readonly ListedModel[]
+  }
+}
