@@ -1,0 +1,137 @@
+// What the rest of the gateway sees of the control state: the live fold, the commit queue, the indexes of the hot path, data keys.
+import type { ControlReader } from '../domain/control.ts'
+import type { Actor, Cause, EventRecord } from '../domain/decision.ts'
+import type { RowChange } from '../domain/tables.ts'
+
+/** Why a write is not possible now: `http/envelope.ts` answers 504 (`unknown`, `unavailable`) or 502/409 as ruled. */
+export class CommitFailure extends Error {
+  override readonly name = 'CommitFailure'
+  constructor(
+    /** `unknown`: may or may not have happened. `unavailable`: certainly not. `refused`: this instance must not write (unknown events, lost tail). `too_large`: beyond 64 KiB. */
+    readonly kind: 'unknown' | 'unavailable' | 'refused' | 'too_large',
+    message: string,
+  ) {
+    super(message)
+  }
+}
+
+export interface CommitRequest {
+  readonly actor: Actor
+  readonly cause?: Cause | null
+  /** Pure; may run several times, on newer and newer states. [] when there is nothing to change; throws Rejection to refuse. */
+  decide(state: ControlReader): readonly EventRecord[]
+}
+
+export interface CommitResult {
+  /** Id of the decision, or the tip when nothing had to change: `X-Gateway-Revision`. */
+  readonly revision: string
+  /** False when nothing had to change. */
+  readonly changed: boolean
+  /** True when this repeats an earlier request with the same Idempotency-Key: `changes` are then those of the first. */
+  readonly repeated: boolean
+  readonly changes: readonly RowChange[]
+  /** Rows removed, by table. */
+  readonly removed: Readonly<Record<string, number>>
+}
+
+/** Decides, appends, and returns once this process has folded its own record. Throws Rejection or CommitFailure, after at most 5 s. A cause seen with another body is a Rejection('conflict', ..., 'Idempotency-Key'). */
+export type Commit = (request: CommitRequest) => Promise<CommitResult>
+
+export interface FoldedBatch {
+  readonly changes: readonly RowChange[]
+}
+
+export interface LiveStatus {
+  /** Next offset to fold, tip, running maximum of log time. */
+  readonly offset: number
+  readonly tip: string
+  readonly logAtMs: number
+  readonly chainId: string | null
+  readonly digest: string
+  /** `starting` until the end of the log that was seen at start has been folded. */
+  readonly phase: 'starting' | 'live' | 'stopped'
+  /** Not null: writes are refused and `/ready` says degraded. */
+  readonly degraded: string | null
+  /** Milliseconds since this instance last knew the log's end and had folded it. */
+  readonly staleMs: number
+  readonly counts: { readonly counted: number; readonly lost: number; readonly unreadable: number; readonly forged: number; readonly malformed: number }
+}
+
+export interface LiveState {
+  /** The newest folded state. A reader object that stays the same; its contents change between event-loop turns only. */
+  readonly control: ControlReader
+  status(): LiveStatus
+  /** Resolves when this instance has folded that decision; false after the time given. */
+  reached(revision: string, timeoutMs: number): Promise<boolean>
+  /** Called synchronously after each counted decision, with its changes in order; first with nothing. Returns how to stop. */
+  subscribe(listener: (batch: FoldedBatch) => void): () => void
+  close(): Promise<void>
+}
+
+/** What authentication needs of a key. One frozen object is reused for each lookup result that is equal. */
+export interface KeyEntry {
+  readonly id: string
+  readonly tenantId: string
+  readonly scopes: readonly string[]
+  /** Unix milliseconds, null for never. Compared at use. */
+  readonly expiresAtMs: number | null
+  readonly routingPolicyId: string | null
+}
+
+/** Key digest (64 hex) -> active key. Columns, not objects: a million keys fit. */
+export interface KeyIndex {
+  lookup(digestHex: string): KeyEntry | null
+  readonly size: number
+}
+
+/** A registry row joined with its provider, as the plan needs it. Rebuilt by the event that changes it, not per request. */
+export interface CatalogueEntry {
+  readonly modelId: string
+  readonly providerId: string
+  readonly name: string
+  readonly provider: string
+  readonly kind: string
+  readonly baseUrl: string
+  readonly upstreamModel: string
+  readonly priority: number
+  readonly capabilities: readonly string[]
+  readonly contextWindow: number | null
+  readonly maxOutputTokens: number | null
+  /** USD per million tokens, null: unknown. */
+  readonly inputCostPerMillion: number | null
+  readonly outputCostPerMillion: number | null
+  readonly cachedInputCostPerMillion: number | null
+  readonly region: string | null
+  readonly timeoutMs: number | null
+  readonly usageOnStream: boolean
+  readonly options: Readonly<Record<string, unknown>>
+  /** Why it can never be chosen, or null: `disabled` (row or provider), `no_adapter` (kind unknown or no secret). */
+  readonly unroutable: 'disabled' | 'no_adapter' | null
+  /** Resolved at catalogue refresh: `api_key_env`, else the stored credential, else null. */
+  readonly secret: string | null
+  /** Revision of the model row: the price version. */
+  readonly revision: string
+  readonly createdAtMs: number
+}
+
+export interface Catalogue {
+  /** Candidates for a name or alias (case-insensitive; exact names before aliases), lower `priority` first, then name of provider. [] when unknown. */
+  resolve(name: string): readonly CatalogueEntry[]
+  /** Every entry, in that order. */
+  all(): readonly CatalogueEntry[]
+  /** Alias (as written) -> model name (as written), for `/v1/models`. */
+  aliases(): ReadonlyMap<string, string>
+  /** Enabled providers that have an adapter: `/ready`. */
+  usableProviders(): number
+}
+
+/** Data keys of `gateway.keys.v1`. Plain keys never leave this object except to seal and open. */
+export interface DataKeys {
+  /** Makes a data key, appends it wrapped by the master key, and seals the secret under it. AAD binds it to its subject. */
+  seal(subject: string, secret: string): Promise<{ keyId: string; sealed: string }>
+  /** Null when the key was erased. Throws when the master key that wrapped it is not held. */
+  open(subject: string, keyId: string, sealed: string): string | null
+  /** Writes the tombstone: whatever was sealed under the key can never be opened again. */
+  erase(keyId: string): Promise<void>
+  readonly ids: ReadonlySet<string>
+}
