@@ -1,0 +1,171 @@
+// What every npm script goes through: finds or installs Bun, installs the dependencies, then hands over to Bun.
+// Plain Node 20 (or Bun), no dependencies. `BUN_CONFIG_MAX_HTTP_REQUESTS` only counts when it is set before Bun starts; hence a launcher.
+import { spawn, spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { existsSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
+import { constants } from 'node:os'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)))
+
+/** The most that Bun accepts; its default of 256 upstream requests at once would cap the gateway. */
+const MAX_HTTP_REQUESTS = '65336'
+
+/** A failure that the reader can mend: printed as one line. */
+class LaunchError extends Error {}
+
+/** @param {string} version e.g. `1.4.4` or `1.5.0-canary.2` */
+export const isAtLeast = (version, wanted) => {
+  const numbers = (text) => text.split(/[.+-]/, 3).map((part) => Number.parseInt(part, 10) || 0)
+  const [left, right] = [numbers(version), numbers(wanted)]
+  const different = left.findIndex((part, i) => part !== right[i])
+  return different === -1 || left[different] > right[different]
+}
+
+/**
+ * The npm packages that hold Bun's binary for a machine, best first.
+ * @param {{ platform: string, arch: string, musl: boolean, avx2: boolean }} machine
+ */
+export const bunPackages = ({ platform, arch, musl, avx2 }) => {
+  const cpu = { x64: 'x64', arm64: 'aarch64' }[arch]
+  if ((platform !== 'linux' && platform !== 'darwin') || cpu === undefined) return []
+  const name = `@oven/bun-${platform}-${cpu}${musl ? '-musl' : ''}`
+  if (cpu === 'aarch64') return [name]
+  return avx2 ? [name, `${name}-baseline`] : [`${name}-baseline`]
+}
+
+const thisMachine = () => {
+  const linux = process.platform === 'linux'
+  const header = linux ? process.report?.getReport?.().header : undefined
+  return {
+    platform: process.platform,
+    arch: process.arch,
+    musl:
+      linux && (header === undefined ? existsSync('/etc/alpine-release') : header.glibcVersionRuntime === undefined),
+    avx2: !linux || !existsSync('/proc/cpuinfo') || readFileSync('/proc/cpuinfo', 'utf8').includes('avx2'),
+  }
+}
+
+/** @returns {string | null} null when it does not run at all */
+const versionOf = (bun) => {
+  const { status, stdout } = spawnSync(bun, ['--version'], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
+  return status === 0 ? stdout.trim() : null
+}
+
+const localBun = (name) => join(root, '.bun', 'node_modules', name, 'bin', 'bun')
+
+const findBun = (wanted, packages) => {
+  if (process.versions.bun !== undefined && isAtLeast(process.versions.bun, wanted)) return process.execPath
+  for (const bun of [...packages.map(localBun).filter(existsSync), 'bun']) {
+    const version = versionOf(bun)
+    if (version !== null && isAtLeast(version, wanted)) return bun
+  }
+  return null
+}
+
+/** Installs the package that ships the binary itself: no install script runs, nothing is written outside the project. */
+const installBun = (wanted, packages) => {
+  const byHand = `install Bun ${wanted} or later (https://bun.sh) and run this again`
+  if (packages.length === 0)
+    throw new LaunchError(`there is no Bun package for ${process.platform} ${process.arch}: ${byHand}`)
+  mkdirSync(join(root, '.bun'), { recursive: true })
+  for (const name of packages) {
+    process.stderr.write(`gatelog: installing Bun ${wanted} from npm (${name})\n`)
+    const flags = [
+      '--prefix',
+      join(root, '.bun'),
+      '--no-save',
+      '--no-audit',
+      '--no-fund',
+      '--ignore-scripts',
+      '--loglevel',
+      'error',
+    ]
+    const { status, error } = spawnSync('npm', ['install', ...flags, `${name}@${wanted}`], {
+      cwd: root,
+      stdio: ['ignore', 2, 2],
+    })
+    if (error !== undefined) throw new LaunchError(`npm could not be started (${error.code}): ${byHand}`)
+    if (status === 0 && versionOf(localBun(name)) !== null) return localBun(name)
+  }
+  throw new LaunchError(`Bun ${wanted} could not be installed from npm (see above): check the network, or ${byHand}`)
+}
+
+/** Installs the dependencies when they are missing or `bun.lock` is not the one they were installed from. */
+const installDependencies = (bun) => {
+  const stamp = join(root, 'node_modules', '.gatelog-installed')
+  const wanted = createHash('sha256')
+    .update(readFileSync(join(root, 'bun.lock')))
+    .digest('hex')
+  if (existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted) return
+  process.stderr.write('gatelog: installing dependencies\n')
+  const { status } = spawnSync(bun, ['install', '--frozen-lockfile', '--no-progress'], {
+    cwd: root,
+    stdio: ['ignore', 2, 2],
+  })
+  if (status !== 0)
+    throw new LaunchError('the dependencies could not be installed (see above): check the network and run this again')
+  writeFileSync(stamp, wanted)
+}
+
+/** What each npm script runs: one or more argument lists for Bun, all of them run, the worst exit code counts. */
+const SCRIPTS = {
+  start: (rest) => [['src/commands/cli.ts', 'start', ...rest]],
+  dev: (rest) => [['--watch', 'src/commands/cli.ts', 'start', ...rest]],
+  gateway: (rest) => [['src/commands/cli.ts', ...rest]],
+  check: () => [
+    ['node_modules/typescript/bin/tsc', '--noEmit', '-p', '.'],
+    ['node_modules/@biomejs/biome/bin/biome', 'check', '.'],
+  ],
+  test: (rest) => [['tests/run.ts', ...rest]],
+  bench: (rest) => [['tests/bench/run.ts', ...rest]],
+}
+
+/** Runs Bun in the foreground: stdin, signals and the exit code pass through. */
+const run = (bun, args) =>
+  new Promise((resolve) => {
+    const env = {
+      ...process.env,
+      BUN_CONFIG_MAX_HTTP_REQUESTS: process.env.BUN_CONFIG_MAX_HTTP_REQUESTS ?? MAX_HTTP_REQUESTS,
+    }
+    const child = spawn(bun, args, { cwd: root, stdio: 'inherit', env })
+    const forward = (signal) => child.kill(signal)
+    const signals = ['SIGINT', 'SIGTERM', 'SIGHUP']
+    for (const signal of signals) process.on(signal, forward)
+    child.on('error', (error) => {
+      process.stderr.write(`gatelog: Bun could not be started: ${error.message}\n`)
+      resolve(1)
+    })
+    child.on('exit', (code, signal) => {
+      for (const each of signals) process.off(each, forward)
+      resolve(code ?? 128 + constants.signals[signal])
+    })
+  })
+
+const main = async ([script, ...rest]) => {
+  const steps = Object.hasOwn(SCRIPTS, script ?? '') ? SCRIPTS[script](rest) : null
+  if (steps === null)
+    throw new LaunchError(`unknown script "${script ?? ''}": use one of ${Object.keys(SCRIPTS).join(', ')}`)
+  const { engines } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  const wanted = engines.bun.replace(/^[^0-9]*/, '')
+  const packages = bunPackages(thisMachine())
+  const bun = findBun(wanted, packages) ?? installBun(wanted, packages)
+  installDependencies(bun)
+  let worst = 0
+  for (const args of steps) worst = Math.max(worst, await run(bun, args))
+  return worst
+}
+
+const isMain = process.argv[1] !== undefined && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)
+if (isMain) {
+  main(process.argv.slice(2)).then(
+    (code) => {
+      process.exitCode = code
+    },
+    (error) => {
+      process.stderr.write(`gatelog: ${error instanceof LaunchError ? error.message : error.stack}\n`)
+      process.exitCode = 1
+    },
+  )
+}
