@@ -67,7 +67,10 @@ const startBare = async (upstreamPort: number): Promise<Contender> => {
     port,
     pid: child.pid,
     headers: {},
-    stop: async () => (child.kill(), void (await child.exited)),
+    stop: async () => {
+      child.kill()
+      await child.exited
+    },
   }
 }
 

@@ -1,0 +1,126 @@
+// The oracle client: what it saw complete must be in the log. Each request carries an X-Request-ID of its own; `complete` holds those whose whole
+// answer arrived (JSON body parsed, or `[DONE]` without an error frame before it).
+import type { GatewayProcess } from '../services/gateway.ts'
+
+export interface Oracle {
+  readonly sent: Set<string>
+  readonly complete: Set<string>
+  /** Requests that ended otherwise, by what was seen: a status, `cut`, `error frame`, `no connection`. */
+  readonly failures: Map<string, number>
+  /** Stops sending and waits for what is in flight. */
+  stop(): Promise<void>
+}
+
+/** `clients` loops, every third request streamed. A refused connection (the gateway is down) waits 5 ms. */
+export const startOracle = (gateway: () => GatewayProcess, clients: number, model: string): Oracle => {
+  const sent = new Set<string>()
+  const complete = new Set<string>()
+  const failures = new Map<string, number>()
+  const seen = (what: string) => void failures.set(what, (failures.get(what) ?? 0) + 1)
+  let running = true
+  let next = 0
+  const run = Math.random().toString(36).slice(2, 8)
+
+  const once = async () => {
+    const id = `oracle-${run}-${next++}`
+    const stream = next % 3 === 0
+    const body = {
+      model,
+      messages: [{ role: 'user', content: `count ${id}` }],
+      ...(stream ? { stream, stream_options: { include_usage: true } } : {}),
+    }
+    sent.add(id)
+    let answer: Response
+    try {
+      answer = await gateway().request('/v1/chat/completions', {
+        body,
+        headers: { 'X-Request-ID': id },
+        signal: AbortSignal.timeout(20_000),
+      })
+    } catch {
+      seen('no connection')
+      await Bun.sleep(5)
+      return
+    }
+    try {
+      const text = await answer.text()
+      if (!answer.ok) seen(`status ${answer.status}`)
+      else if (stream && text.includes('event: error')) seen('error frame')
+      else if (
+        stream
+          ? text.endsWith('data: [DONE]\n\n')
+          : (JSON.parse(text) as { object: string }).object === 'chat.completion'
+      )
+        complete.add(id)
+      else seen('cut')
+    } catch {
+      seen('cut')
+    }
+  }
+  const loops = Array.from({ length: clients }, async () => {
+    while (running) await once()
+  })
+  return {
+    sent,
+    complete,
+    failures,
+    async stop() {
+      running = false
+      await Promise.all(loops)
+    },
+  }
+}
+
+export interface RequestRow {
+  readonly id: string
+  readonly request_id: string
+  readonly outcome: string
+  readonly cost_usd: number | null
+}
+
+/** Every row of the request log, through the administration API. Waits until its total has not moved for two seconds. */
+export const settledRows = async (gateway: GatewayProcess, since: Date): Promise<RequestRow[]> => {
+  const page = async (offset: number, limit: number) => {
+    const answer = await gateway.request(
+      `/admin/v1/requests?from=${since.toISOString()}&limit=${limit}&offset=${offset}`,
+    )
+    if (!answer.ok) throw new Error(`GET /admin/v1/requests: ${answer.status} ${await answer.text()}`)
+    return (await answer.json()) as { requests: RequestRow[]; total: number }
+  }
+  let total = -1
+  for (let quiet = 0; quiet < 4; ) {
+    const now = (await page(0, 1)).total
+    quiet = now === total ? quiet + 1 : 0
+    total = now
+    await Bun.sleep(500)
+  }
+  const rows: RequestRow[] = []
+  while (rows.length < total) {
+    const { requests } = await page(rows.length, 1_000)
+    if (requests.length === 0) break
+    rows.push(...requests)
+  }
+  return rows
+}
+
+/** Lost: complete for a client, without an outcome. Doubled: one outcome in two rows. */
+export const compare = (oracle: Oracle, rows: readonly RequestRow[]) => {
+  const ids = new Set<string>()
+  const byRequest = new Map<string, number>()
+  let doubled = 0
+  for (const row of rows) {
+    if (ids.has(row.id)) doubled++
+    ids.add(row.id)
+    byRequest.set(row.request_id, (byRequest.get(row.request_id) ?? 0) + 1)
+  }
+  for (const count of byRequest.values()) if (count > 1) doubled += count - 1
+  const lost = [...oracle.complete].filter((id) => !byRequest.has(id))
+  const phantom = rows.filter((row) => row.request_id.startsWith('oracle-') && !oracle.sent.has(row.request_id)).length
+  return { lost: lost.length, doubled, phantom, outcomes: Object.groupBy(rows, (row) => row.outcome) }
+}
+
+export const percentiles = (values: readonly number[]) => {
+  const sorted = [...values].sort((a, b) => a - b)
+  const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
+  return { p50: at(0.5), p99: at(0.99), max: sorted.at(-1) ?? Number.NaN }
+}

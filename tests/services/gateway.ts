@@ -1,0 +1,141 @@
+// A real gateway process for faults, benches and end-to-end tests: `cli.ts start` in a folder of its own on a free port.
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+const ROOT = join(import.meta.dir, '../..')
+
+export const ADMIN_KEY = 'gw_live_adminadminadminadminadminadminadminadmin'
+export const INFERENCE_KEY = 'gw_live_inferinferinferinferinferinferinferinfer'
+
+export interface GatewayOptions {
+  /** Contents of gateway.yaml, merged over host, port and data folder. */
+  readonly settings?: Readonly<Record<string, unknown>>
+  readonly env?: Readonly<Record<string, string>>
+  /** Kept over restarts; a temporary one when absent. */
+  readonly folder?: string
+}
+
+export interface GatewayProcess {
+  readonly url: string
+  readonly folder: string
+  readonly pid: number
+  /** Everything that it printed so far. */
+  output(): string
+  /** Resolves with the milliseconds since the last start; rejects when the process ends or after the limit. `serving`: inference answers; `ready`: /ready is 200. */
+  until(state: 'serving' | 'ready', limitMs?: number): Promise<number>
+  /** Starts it again, in the same folder and on the same port. */
+  start(): void
+  /** Sends a signal and waits for the end. `SIGKILL` leaves its children to themselves, as a crash would. */
+  end(signal?: NodeJS.Signals): Promise<void>
+  /** Ends it and removes its folder. */
+  remove(): Promise<void>
+  request(
+    path: string,
+    init?: {
+      method?: string
+      body?: unknown
+      key?: string | null
+      headers?: Record<string, string>
+      signal?: AbortSignal
+    },
+  ): Promise<Response>
+}
+
+/** A port that nobody listens on now. */
+export const freePort = (): number => {
+  const listener = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
+  const { port } = listener
+  listener.stop(true)
+  return port
+}
+
+export const startGateway = (options: GatewayOptions = {}): GatewayProcess => {
+  const folder = options.folder ?? mkdtempSync(join(tmpdir(), 'gatelog-'))
+  mkdirSync(folder, { recursive: true })
+  const port = freePort()
+  const url = `http://127.0.0.1:${port}`
+  const { server, data, ...rest } = (options.settings ?? {}) as { server?: object; data?: object }
+  const settings = {
+    server: { host: '127.0.0.1', port, ...server },
+    data: { dir: join(folder, 'data'), ...data },
+    ...rest,
+  }
+  writeFileSync(join(folder, 'gateway.yaml'), JSON.stringify(settings, null, 2))
+  let printed = ''
+  let startedAt = 0
+  let child: ReturnType<typeof launch>
+
+  const launch = () =>
+    Bun.spawn([process.execPath, join(ROOT, 'src/commands/cli.ts'), 'start'], {
+      stdin: 'ignore',
+      stdout: 'pipe',
+      stderr: 'pipe',
+      cwd: folder,
+      env: {
+        PATH: process.env.PATH,
+        HOME: process.env.HOME,
+        TMPDIR: process.env.TMPDIR,
+        BUN_CONFIG_MAX_HTTP_REQUESTS: '4096',
+        GATEWAY_CONFIG: join(folder, 'gateway.yaml'),
+        GATEWAY_BOOTSTRAP_ADMIN_KEY: ADMIN_KEY,
+        GATEWAY_BOOTSTRAP_INFERENCE_KEY: INFERENCE_KEY,
+        ...options.env,
+      },
+    })
+  const collect = async (stream: ReadableStream<Uint8Array>) => {
+    const decoder = new TextDecoder()
+    for await (const bytes of stream) printed = (printed + decoder.decode(bytes, { stream: true })).slice(-200_000)
+  }
+  const start = () => {
+    startedAt = performance.now()
+    child = launch()
+    void collect(child.stdout)
+    void collect(child.stderr)
+  }
+  const request: GatewayProcess['request'] = (path, init = {}) =>
+    fetch(url + path, {
+      method: init.method ?? (init.body === undefined ? 'GET' : 'POST'),
+      headers: {
+        ...(init.key === null
+          ? {}
+          : { Authorization: `Bearer ${init.key ?? (path.startsWith('/admin') ? ADMIN_KEY : INFERENCE_KEY)}` }),
+        ...(init.body === undefined ? {} : { 'Content-Type': 'application/json' }),
+        ...init.headers,
+      },
+      body: init.body === undefined ? undefined : JSON.stringify(init.body),
+      signal: init.signal,
+    })
+  const until: GatewayProcess['until'] = async (state, limitMs = 30_000) => {
+    const path = state === 'ready' ? '/ready' : '/v1/models'
+    while (performance.now() - startedAt < limitMs) {
+      if (child.exitCode !== null)
+        throw new Error(`the gateway ended with ${child.exitCode}:\n${printed.slice(-2_000)}`)
+      const answer = await request(path, { signal: AbortSignal.timeout(2_000) }).catch(() => null)
+      if (answer?.ok) return performance.now() - startedAt
+      await Bun.sleep(10)
+    }
+    throw new Error(`the gateway was not ${state} within ${limitMs} ms:\n${printed.slice(-2_000)}`)
+  }
+  const end: GatewayProcess['end'] = async (signal = 'SIGTERM') => {
+    child.kill(signal)
+    await child.exited
+  }
+  start()
+  return {
+    url,
+    folder,
+    get pid() {
+      return child.pid
+    },
+    output: () => printed,
+    until,
+    start,
+    end,
+    request,
+    async remove() {
+      if (child.exitCode === null) await end()
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}
