@@ -1,0 +1,70 @@
+// The `gateway` block (specification 2.13) as JSON text: it is spliced into answers, never merged into parsed ones.
+import { usdOf } from '../lib/money.ts'
+
+/** What was done with one candidate, as `attempts` of the debug block shows it. */
+export interface AttemptView {
+  readonly n: number
+  readonly provider: string
+  readonly model: string
+  readonly outcome: string
+  readonly error_code: string | null
+  readonly upstream_status: number | null
+  readonly latency_ms: number | null
+  readonly ttft_ms: number | null
+}
+
+/** Routing internals, shown when the caller asked with `X-Gateway-Debug: true`. */
+export interface DebugFacts {
+  readonly policyId: string | null
+  readonly policyName: string | null
+  readonly strategy: string | null
+  readonly attempts: readonly AttemptView[]
+  readonly task: string | null
+  readonly shaping: readonly string[]
+  readonly routeReason: string | null
+  readonly traceId: string
+}
+
+/** Stable attribution. Null is "unknown", never "none". */
+export interface GatewayFacts {
+  readonly requestId: string
+  readonly provider: string | null
+  readonly requestedModel: string | null
+  readonly routedModel: string | null
+  readonly fallbackUsed: boolean
+  readonly cacheHit: boolean
+  readonly latencyMs: number
+  readonly costNanoUsd: number | null
+  readonly debug: DebugFacts | null
+}
+
+const text = (value: string | null): string => (value === null ? 'null' : JSON.stringify(value))
+
+const debugJson = (debug: DebugFacts): string =>
+  `,"policy_id":${text(debug.policyId)},"policy_name":${text(debug.policyName)},"strategy":${text(debug.strategy)}` +
+  `,"attempts":${JSON.stringify(debug.attempts)},"task":${text(debug.task)},"shaping":${JSON.stringify(debug.shaping)}` +
+  `,"route_reason":${text(debug.routeReason)},"trace_id":${text(debug.traceId)}`
+
+/**
+ * The block as JSON text. `more` is appended inside it as it stands: `,"completion":{...}`, `,"structured":{...}`, `,"tool_run":{...}` or nothing.
+ * `estimated_cost_usd` is null while no price is known.
+ */
+export const gatewayJson = (facts: GatewayFacts, more = ''): string =>
+  `{"request_id":${text(facts.requestId)},"provider":${text(facts.provider)},"requested_model":${text(facts.requestedModel)}` +
+  `,"routed_model":${text(facts.routedModel)},"fallback_used":${facts.fallbackUsed},"cache_hit":${facts.cacheHit},"latency_ms":${facts.latencyMs}` +
+  `,"estimated_cost_usd":${facts.costNanoUsd === null ? 'null' : usdOf(facts.costNanoUsd)}${facts.debug === null ? '' : debugJson(facts.debug)}${more}}`
+
+/** The block of a stream's first frame: who answers is not known for sure before the end, so it is not said. */
+export const firstFrameGatewayJson = (requestId: string, requestedModel: string, routedModel: string): string =>
+  `{"request_id":${text(requestId)},"requested_model":${text(requestedModel)},"routed_model":${text(routedModel)}}`
+
+/** Adds a member at the end of an object that is JSON text; all other bytes stay as they are. */
+export const spliceMember = (json: string, name: string, valueJson: string): string => {
+  const end = json.lastIndexOf('}')
+  let last = end - 1
+  while (last > 0 && isSpace(json.charCodeAt(last))) last--
+  const comma = json.charCodeAt(last) === 0x7b ? '' : ','
+  return `${json.slice(0, last + 1)}${comma}"${name}":${valueJson}}`
+}
+
+const isSpace = (code: number): boolean => code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09
