@@ -17,6 +17,8 @@ export interface Meta {
 /** An event type: its schema (type, check and topic contract at once) and what the audit calls it. */
 export interface EventType<Schema extends TSchema = TSchema> {
   readonly schema: Schema
+  /** The event version in which the type appeared (absent: 1). It stays dormant until `schema.activated` names that version. */
+  readonly since?: number
   /** Audit action: `create`, `update`, `delete`, `rotate`, `enable`, ... `actionOf` may look at the data (PATCH of `status`). */
   readonly action: string | ((data: Static<Schema>) => string)
   /** Audit resource: `tenant`, `api_key`, `credential`, ... */
@@ -25,7 +27,8 @@ export interface EventType<Schema extends TSchema = TSchema> {
   readonly subject: (data: Static<Schema>) => string
 }
 
-export const eventType = <Schema extends TSchema>(type: EventType<Schema>): EventType<Schema> => type
+/** Checks that `action` and `subject` fit the schema, then forgets the type of the data: the registry only needs what all share. */
+export const eventType = <Schema extends TSchema>(type: EventType<Schema>): EventType => type as unknown as EventType
 
 /** `State` is `ControlReader` of control.ts; generic here so that aggregate files and the registry do not import each other in a circle. */
 export interface Aggregate<Row, State> {
@@ -50,6 +53,9 @@ export const changesOf = <Row extends Stamps>(table: string) => ({
     { table, id, before: null, after: { ...row, created_at: meta.at, updated_at: meta.at, revision: meta.revision } },
   ],
   changed: (id: string, before: Row | undefined, patch: Partial<Row>, meta: Meta): RowChange[] =>
-    before === undefined ? [] : [{ table, id, before, after: { ...before, ...patch, updated_at: meta.at, revision: meta.revision } }],
-  removed: (id: string, before: Row | undefined): RowChange[] => (before === undefined ? [] : [{ table, id, before, after: null }]),
+    before === undefined
+      ? []
+      : [{ table, id, before, after: { ...before, ...patch, updated_at: meta.at, revision: meta.revision } }],
+  removed: (id: string, before: Row | undefined): RowChange[] =>
+    before === undefined ? [] : [{ table, id, before, after: null }],
 })

@@ -1,0 +1,69 @@
+// What the chain says of itself: its name, the partition counts, the newest event version that all instances know. One row, id 'chain'.
+import { type Static, t } from '../lib/schema.ts'
+import { type Aggregate, changesOf, eventType, type Stamps } from './aggregate.ts'
+import type { ControlReader } from './control.ts'
+import type { EventRecord } from './decision.ts'
+import { Rejection } from './rejection.ts'
+
+export const CHAIN_ROW = 'chain'
+
+export const ChainStarted = t.Object({
+  chain_id: t.String({ minLength: 1, maxLength: 64 }),
+  /** Topic name -> number of partitions, for the topics that have many: what `partitionOf` is modulo. Fixed for the life of the chain. */
+  partitions: t.Record(t.String({ minLength: 1, maxLength: 128 }), t.Integer({ minimum: 1, maximum: 4096 })),
+})
+/** All live instances know every event type up to this version: later-added types (`since`) are written from here on. */
+export const SchemaActivated = t.Object({ version: t.Integer({ minimum: 2 }) })
+
+export interface ChainRow extends Stamps {
+  readonly chain_id: string
+  readonly partitions: Readonly<Record<string, number>>
+  readonly schema_version: number
+}
+
+const rows = changesOf<ChainRow>('chain')
+
+export const chain: Aggregate<ChainRow, ControlReader> = {
+  table: 'chain',
+  indexes: {},
+  events: {
+    'chain.started': eventType({ schema: ChainStarted, action: 'create', resource: 'chain', subject: () => CHAIN_ROW }),
+    'schema.activated': eventType({
+      schema: SchemaActivated,
+      action: 'update',
+      resource: 'chain',
+      subject: () => CHAIN_ROW,
+    }),
+  },
+  evolve(state, { type, data }, meta) {
+    const before = state.table('chain').get(CHAIN_ROW)
+    if (type === 'chain.started') {
+      const { chain_id, partitions } = data as Static<typeof ChainStarted>
+      return before === undefined ? rows.created(CHAIN_ROW, { chain_id, partitions, schema_version: 1 }, meta) : []
+    }
+    const { version } = data as Static<typeof SchemaActivated>
+    return before === undefined || version <= before.schema_version
+      ? []
+      : rows.changed(CHAIN_ROW, before, { schema_version: version }, meta)
+  },
+}
+
+export type ChainCommand =
+  | ({ do: 'start' } & Static<typeof ChainStarted>)
+  /** `known`: the newest version that each live instance announced. */
+  | { do: 'activate'; version: number; known: readonly number[] }
+
+export const decideChain = (state: ControlReader, command: ChainCommand): EventRecord[] => {
+  const row = state.table('chain').get(CHAIN_ROW)
+  if (command.do === 'start') {
+    if (row !== undefined) return []
+    return [{ type: 'chain.started', data: { chain_id: command.chain_id, partitions: command.partitions } }]
+  }
+  if (row === undefined) throw new Rejection('invalid', 'the chain has not been started')
+  const { version, known } = command
+  if (version <= row.schema_version) return []
+  if (known.length === 0 || known.some((one) => one < version)) {
+    throw new Rejection('conflict', `not all live instances know the event types of version ${version}`, 'version')
+  }
+  return [{ type: 'schema.activated', data: { version } }]
+}
