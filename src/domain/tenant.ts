@@ -24,7 +24,12 @@ export const TenantCreated = t.Object({
   rate_limits: t.Optional(t.Union([RateLimits, t.Null()])),
   managed_by: t.Union([t.Literal('api'), t.Literal('bootstrap')]),
 })
-export const TenantReplaced = t.Object({ id: t.String(), name: Name, plan: Plan, rate_limits: t.Optional(t.Union([RateLimits, t.Null()])) })
+export const TenantReplaced = t.Object({
+  id: t.String(),
+  name: Name,
+  plan: Plan,
+  rate_limits: t.Optional(t.Union([RateLimits, t.Null()])),
+})
 export const TenantDeleted = t.Object({ id: t.String() })
 
 export interface TenantRow extends Stamps {
@@ -42,15 +47,32 @@ export const tenant: Aggregate<TenantRow, ControlReader> = {
   table: 'tenants',
   indexes: { slug: (row) => row.slug },
   events: {
-    'tenant.created': eventType({ schema: TenantCreated, action: 'create', resource: 'tenant', subject: (data) => data.id }),
-    'tenant.replaced': eventType({ schema: TenantReplaced, action: 'update', resource: 'tenant', subject: (data) => data.id }),
-    'tenant.deleted': eventType({ schema: TenantDeleted, action: 'delete', resource: 'tenant', subject: (data) => data.id }),
+    'tenant.created': eventType({
+      schema: TenantCreated,
+      action: 'create',
+      resource: 'tenant',
+      subject: (data) => data.id,
+    }),
+    'tenant.replaced': eventType({
+      schema: TenantReplaced,
+      action: 'update',
+      resource: 'tenant',
+      subject: (data) => data.id,
+    }),
+    'tenant.deleted': eventType({
+      schema: TenantDeleted,
+      action: 'delete',
+      resource: 'tenant',
+      subject: (data) => data.id,
+    }),
   },
   evolve(state, { type, data }, meta) {
     const before = state.table('tenants').get(data.id as string)
     if (type === 'tenant.created') {
       const created = data as Static<typeof TenantCreated>
-      return before === undefined ? rows.created(created.id, { ...created, rate_limits: created.rate_limits ?? null }, meta) : []
+      return before === undefined
+        ? rows.created(created.id, { ...created, rate_limits: created.rate_limits ?? null }, meta)
+        : []
     }
     if (type === 'tenant.replaced') {
       const { id, name, plan, rate_limits } = data as Static<typeof TenantReplaced>
@@ -59,7 +81,9 @@ export const tenant: Aggregate<TenantRow, ControlReader> = {
     const keys = state.table('keys')
     return [
       ...rows.removed(data.id as string, before),
-      ...keys.find('tenant', data.id as string).map((id) => ({ table: 'keys', id, before: keys.get(id)!, after: null })),
+      ...keys
+        .find('tenant', data.id as string)
+        .map((id) => ({ table: 'keys', id, before: keys.get(id)!, after: null })),
     ]
   },
 }
@@ -73,21 +97,28 @@ export const decideTenant = (state: ControlReader, command: TenantCommand): Even
   const tenants = state.table('tenants')
   if (command.do === 'create') {
     const { do: _, ...data } = command
-    if (tenants.find('slug', data.slug).length > 0) throw new Rejection('conflict', `a tenant with the slug "${data.slug}" exists already`, 'slug')
+    if (tenants.find('slug', data.slug).length > 0)
+      throw new Rejection('conflict', `a tenant with the slug "${data.slug}" exists already`, 'slug')
     return [{ type: 'tenant.created', data }]
   }
   const row = tenants.get(command.id)
   if (row === undefined) throw new Rejection('not_found', `no tenant has the id "${command.id}"`)
   if (command.do === 'replace') {
     const { id, slug, name, plan, rate_limits = null } = command
-    if (slug !== undefined && slug !== row.slug) throw new Rejection('invalid', 'the slug of a tenant cannot be changed', 'slug')
-    const same = row.name === name && row.plan === plan && JSON.stringify(row.rate_limits) === JSON.stringify(rate_limits)
+    if (slug !== undefined && slug !== row.slug)
+      throw new Rejection('invalid', 'the slug of a tenant cannot be changed', 'slug')
+    const same =
+      row.name === name && row.plan === plan && JSON.stringify(row.rate_limits) === JSON.stringify(rate_limits)
     return same ? [] : [{ type: 'tenant.replaced', data: { id, name, plan, rate_limits } }]
   }
   const keys = state.table('keys')
   const active = keys.find('tenant', row.id).filter((id) => keys.get(id)!.status === 'active').length
   if (active > 0 && !command.force) {
-    throw new Rejection('invalid', `the tenant holds ${active} active key${active === 1 ? '' : 's'}; revoke them or repeat with force=true`, 'force')
+    throw new Rejection(
+      'invalid',
+      `the tenant holds ${active} active key${active === 1 ? '' : 's'}; revoke them or repeat with force=true`,
+      'force',
+    )
   }
   return [{ type: 'tenant.deleted', data: { id: row.id } }]
 }
