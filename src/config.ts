@@ -1,0 +1,261 @@
+// The settings: one schema with a default and a description for each key. File and environment -> Config, or one line that says what to mend.
+import { durationMs } from './lib/duration.ts'
+import { FormatRegistry, type Static, type TSchema, t } from './lib/schema.ts'
+import { ConfigError, expectation, getPath, type Leaf, leavesOf, readSettings } from './lib/settings.ts'
+
+const PREFIX = 'GATEWAY_'
+const MASTER_KEY_BYTES = 32
+
+const isMasterKey = (text: string): boolean =>
+  /^[A-Za-z0-9+/_-]+={0,2}$/.test(text) && Buffer.from(text, 'base64').length === MASTER_KEY_BYTES
+FormatRegistry.Set('gateway-duration', (text) => durationMs(text) !== null)
+FormatRegistry.Set('gateway-master-key', isMasterKey)
+
+/** How a key is described: everything but its type. */
+interface About {
+  readonly default: unknown
+  readonly description: string
+}
+
+const section = <Properties extends Record<string, TSchema>>(properties: Properties) =>
+  t.Object(properties, { additionalProperties: false })
+const text = (about: About & { pattern?: string; expects?: string; secret?: boolean }) =>
+  t.String({ minLength: 1, ...about })
+const optional = (
+  about: Omit<About, 'default'> & { format?: string; pattern?: string; expects?: string; secret?: boolean },
+) => {
+  const { description, expects, secret, ...rules } = about
+  return t.Union([t.String({ minLength: 1, ...rules }), t.Null()], { default: null, description, expects, secret })
+}
+const whole = (minimum: number, maximum: number, about: About) => t.Integer({ minimum, maximum, ...about })
+const flag = (about: About) => t.Boolean(about)
+const texts = (about: About) => t.Array(t.String({ minLength: 1 }), about)
+const duration = (about: About) =>
+  t.String({ format: 'gateway-duration', expects: 'a duration such as 30s, 5m or 1h30m', ...about })
+const choice = <Values extends string[]>(values: [...Values], about: About) =>
+  t.Union(
+    values.map((value) => t.Literal(value)),
+    about,
+  ) as unknown as TSchema & { static: Values[number] }
+
+const Server = section({
+  host: text({ default: '127.0.0.1', description: 'Address to listen on. `0.0.0.0` for all.' }),
+  port: whole(0, 65_535, { default: 8080, description: 'Port to listen on. `0` takes a free one.' }),
+  processes: whole(1, 64, { default: 1, description: 'Gateway processes that share the port (Linux).' }),
+  trusted_proxies: texts({
+    default: [],
+    description: 'Addresses or CIDR ranges whose `X-Forwarded-For` and `-Proto` count.',
+  }),
+  docs: flag({ default: true, description: 'Serve `/openapi.json`, `/docs` and `/schemas`.' }),
+  drain: duration({ default: '30s', description: 'How long a stop waits for requests in flight.' }),
+})
+
+const Kafka = section({
+  brokers: texts({ default: [], description: 'Kafka brokers, `host:port`. None: the embedded log in `data.dir`.' }),
+  client_id: text({ default: 'gatelog', description: 'Client id shown to the brokers.' }),
+  ssl: flag({ default: false, description: 'Connect with TLS.' }),
+  sasl_mechanism: choice(['none', 'plain', 'scram-sha-256', 'scram-sha-512'], {
+    default: 'none',
+    description: 'How to log in to the brokers.',
+  }),
+  sasl_username: optional({ description: 'User name for the brokers.' }),
+  sasl_password: optional({ description: 'Password for the brokers.', secret: true }),
+  partitions: whole(1, 1_024, {
+    default: 6,
+    description: 'Partitions of the topics that have many; fixed when they are created.',
+  }),
+  chain: optional({ description: 'Id of the chain that the control topic must hold; another one stops the start.' }),
+})
+
+const Log = section({
+  durability: choice(['process', 'host', 'log'], {
+    default: 'process',
+    description:
+      'What an outcome survives before the client sees the last byte: the process, the host, or only acknowledged by the brokers.',
+  }),
+  retention_hours: whole(1, 87_600, {
+    default: 168,
+    description: 'How long requests, operations and budgets are kept in the log.',
+  }),
+  max_backlog_mb: whole(16, 1_048_576, {
+    default: 1_024,
+    description: 'Outcomes waiting on disk, in MiB; beyond it no request is admitted.',
+  }),
+  kafka: Kafka,
+})
+
+export const ConfigSchema = section({
+  server: Server,
+  data: section({ dir: text({ default: '.gateway', description: 'Folder for everything kept on this machine.' }) }),
+  log: Log,
+  database: section({
+    url: optional({
+      description: 'Postgres for analytics. None: an embedded one in `data.dir`.',
+      pattern: '^postgres(ql)?://',
+      expects: 'a URL such as postgres://user:password@host:5432/gateway',
+      secret: true,
+    }),
+  }),
+  redis: section({
+    url: optional({
+      description: 'Redis for shared rate limits and cache. None: in this process.',
+      pattern: '^rediss?://',
+      expects: 'a URL such as redis://host:6379',
+      secret: true,
+    }),
+  }),
+  security: section({
+    master_key: optional({
+      description:
+        'Key that wraps all data keys: 32 random bytes in base64. Required with Kafka; embedded, one is made in `data.dir`.',
+      format: 'gateway-master-key',
+      expects: '32 bytes in base64 (openssl rand -base64 32)',
+      secret: true,
+    }),
+  }),
+  auth: section({
+    cache_ttl: duration({
+      default: '30s',
+      description: 'How long a validated key is used without being looked up again.',
+    }),
+    min_key_length: whole(1, 256, { default: 20, description: 'Shorter keys are refused before lookup.' }),
+    header_name: text({
+      default: 'Authorization',
+      description: 'Header that carries the key.',
+      pattern: '^[A-Za-z0-9-]+$',
+      expects: 'a header name',
+    }),
+    max_staleness: t.Union([t.Literal('off'), duration({ default: 'off', description: '' })], {
+      default: 'off',
+      description: 'Refuse requests when the end of the log has not been confirmed for this long.',
+      expects: 'off, or a duration such as 60s',
+    }),
+  }),
+  admin: section({ enabled: flag({ default: true, description: 'Serve `/admin/v1`.' }) }),
+  telemetry: section({ prometheus_enabled: flag({ default: true, description: 'Serve `/metrics`.' }) }),
+  diagnostics: section({
+    level: choice(['debug', 'info', 'warn', 'error'], {
+      default: 'info',
+      description: 'Least level that is written to stderr.',
+    }),
+  }),
+  tools: section({
+    gateway_execution: flag({ default: false, description: 'Let the gateway run safe tools itself.' }),
+  }),
+  cookie_secure: flag({
+    default: false,
+    description: 'Mark the session cookie `Secure` also when the request came without TLS.',
+  }),
+  egress: section({
+    allow_private: t.Union([t.Boolean(), t.Null()], {
+      default: null,
+      description: 'Allow upstreams on loopback and private addresses. Unset: only while `server.host` is loopback.',
+    }),
+  }),
+  worker: section({
+    enabled: flag({ default: true, description: '`gateway start` runs a projection worker as a child.' }),
+  }),
+  environment: text({ default: 'local', description: 'Name of this installation, shown by `/version`.' }),
+  bootstrap: t.Object(
+    {},
+    {
+      default: {},
+      additionalProperties: true,
+      description: 'Providers, models, policies and tenants to seed at start.',
+      expects: 'a section of the file',
+    },
+  ),
+})
+
+export type Config = Omit<Static<typeof ConfigSchema>, 'bootstrap'> & { bootstrap: Record<string, unknown> }
+
+export interface LoadedConfig {
+  readonly config: Config
+  /** Path -> `default`, the file's name, or the variable's. */
+  readonly origins: ReadonlyMap<string, string>
+  /** One line each. */
+  readonly warnings: readonly string[]
+}
+
+const known = (variable: string): boolean => variable === 'GATEWAY_CONFIG' || variable.startsWith('GATEWAY_BOOTSTRAP_')
+
+/** File and environment -> settings. Throws ConfigError with one line that names the key, what is wrong and the mend. */
+export const loadConfig = (source: {
+  file: { name: string; text: string } | null
+  env: Readonly<Record<string, string | undefined>>
+}): LoadedConfig => {
+  const { values, origins, warnings } = readSettings(ConfigSchema, { ...source, prefix: PREFIX, known })
+  const config = values as Config
+  checkTogether(config)
+  return { config, origins, warnings }
+}
+
+/** What no single key can say. */
+const checkTogether = ({ server, log, security }: Config): void => {
+  if (log.kafka.brokers.length > 0 && security.master_key === null) {
+    throw new ConfigError(
+      'security.master_key is required with log.kafka.brokers: set GATEWAY_SECURITY_MASTER_KEY to 32 bytes in base64 (openssl rand -base64 32)',
+    )
+  }
+  if (log.kafka.sasl_mechanism !== 'none' && (log.kafka.sasl_username === null || log.kafka.sasl_password === null)) {
+    throw new ConfigError(
+      `log.kafka.sasl_mechanism ${log.kafka.sasl_mechanism} needs log.kafka.sasl_username and log.kafka.sasl_password: set both`,
+    )
+  }
+  if (log.durability === 'log' && log.kafka.brokers.length === 0) {
+    throw new ConfigError(
+      'log.durability "log" waits for the brokers and needs log.kafka.brokers: set them, or use "host"',
+    )
+  }
+  if (server.processes > 1 && server.port === 0) {
+    throw new ConfigError('server.port 0 cannot be shared by server.processes: set a port')
+  }
+}
+
+/** The bytes of `security.master_key`, or null when it is not set. */
+export const masterKeyOf = (config: Config): Uint8Array | null =>
+  config.security.master_key === null ? null : new Uint8Array(Buffer.from(config.security.master_key, 'base64'))
+
+/** A duration setting in milliseconds; null for `off`. The schema has checked it. */
+export const settingMs = (value: string): number | null => durationMs(value)
+
+/** Whether an address or name stands for this machine only. */
+export const isLoopback = (host: string): boolean =>
+  host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host)
+
+export const allowsPrivate = (config: Config): boolean => config.egress.allow_private ?? isLoopback(config.server.host)
+
+const LEAVES = leavesOf(ConfigSchema, PREFIX)
+
+const shown = (leaf: Leaf, value: unknown): unknown => {
+  if (!leaf.secret || typeof value !== 'string') return leaf.path === 'bootstrap' ? Object.keys(value as object) : value
+  const url = /^([a-z]+:\/\/)(?:[^@/]*@)?(.*)$/.exec(value)
+  return url === null
+    ? '[redacted]'
+    : `${url[1]}${value.includes('@') ? '[redacted]@' : ''}${url[2]!.replace(/\?.*$/, '')}`
+}
+
+/** The effective settings by path, secrets redacted: for `/admin/v1/system` and `gateway config --print`. */
+export const redacted = (config: Config): Record<string, unknown> =>
+  Object.fromEntries(LEAVES.map((leaf) => [leaf.path, shown(leaf, getPath(config, leaf.path))]))
+
+/** `path = value   # where it comes from`, one line for each key. */
+export const printed = ({ config, origins }: LoadedConfig): string => {
+  const values = redacted(config)
+  const lines = LEAVES.map(({ path }) => `${path} = ${JSON.stringify(values[path])}`)
+  const width = Math.min(60, Math.max(...lines.map((line) => line.length)))
+  return LEAVES.map(({ path }, i) => `${lines[i]!.padEnd(width)}  # ${origins.get(path)}`).join('\n')
+}
+
+/** The settings as the Markdown table of the README. */
+export const settingsTable = (): string => {
+  const cell = (value: string) => value.replaceAll('|', '\\|')
+  const rows = LEAVES.map(({ path, variable, schema, description }) => {
+    const fallback = schema.default === null ? '' : `\`${JSON.stringify(schema.default).replaceAll('"', '')}\``
+    const takes = ['a text', 'true or false'].includes(expectation(schema))
+      ? ''
+      : ` Takes ${cell(expectation(schema))}.`
+    return `| \`${path}\` | ${fallback} | ${path === 'bootstrap' ? '' : `\`${variable}\``} | ${cell(description)}${takes} |`
+  })
+  return ['| Key | Default | Variable | What it does |', '|---|---|---|---|', ...rows].join('\n')
+}
