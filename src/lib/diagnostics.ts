@@ -39,6 +39,12 @@ const plain = (value: unknown): unknown => {
   return cut(scrub(JSON.stringify(value) ?? 'null'))
 }
 
+const readableLine = (at: string, level: DiagnosticLevel, event: string, fields: Record<string, unknown>): string => {
+  const shown = (value: unknown) =>
+    typeof value === 'string' && /[\s="]/.test(value) ? JSON.stringify(value) : String(value)
+  return `${at.slice(11, 23)} ${level.padEnd(5)} ${[event, ...Object.entries(fields).map(([key, value]) => `${key}=${shown(value)}`)].join(' ')}\n`
+}
+
 export const createDiagnostics = ({ level, readable, write, nowMs }: DiagnosticsDeps): Diagnostics => {
   const least = LEVELS.indexOf(level)
   const seen = new Map<string, { second: number; count: number; dropped: number }>()
@@ -71,12 +77,7 @@ export const createDiagnostics = ({ level, readable, write, nowMs }: Diagnostics
     for (const [key, value] of entries) if (value !== undefined) line[key] = plain(value)
     if (dropped > 0) line.suppressed = dropped
     const at = new Date(atMs).toISOString()
-    if (!readable) return write(`${JSON.stringify({ at, level: name, event, ...line })}\n`)
-    const rest = Object.entries(line).map(
-      ([key, value]) =>
-        `${key}=${typeof value === 'string' && /[\s="]/.test(value) ? JSON.stringify(value) : String(value)}`,
-    )
-    write(`${at.slice(11, 23)} ${name.padEnd(5)} ${[event, ...rest].join(' ')}\n`)
+    write(readable ? readableLine(at, name, event, line) : `${JSON.stringify({ at, level: name, event, ...line })}\n`)
   }
 
   const off = () => {}
