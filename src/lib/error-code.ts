@@ -1,0 +1,5 @@
+// System errors carry a code (`ENOENT`, `EADDRINUSE`, `ECONNREFUSED`); TypeScript does not know.
+
+/** The `code` of an error, or null. */
+export const codeOf = (error: unknown): string | null =>
+  error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : null
