@@ -4,7 +4,10 @@ import type { GatewayError } from '../wire/errors.ts'
 
 export type Capability = 'chat' | 'streaming' | 'tools' | 'json_mode' | 'json_schema' | 'parallel_tool' | 'seed' | 'vision'
 
-/** What the client asked. `raw` is its body, byte for byte: kinds of the OpenAI shape edit it, converting kinds read `body`. */
+/**
+ * What the client asked. `raw` is its body, byte for byte, after the intent station folded `prompt` and `system` into
+ * `messages` and took out `tool_execution` (and nothing else); `body` is the same, parsed. Kinds of the OpenAI shape edit `raw`, converting kinds read `body`.
+ */
 export interface ChatCall {
   readonly raw: string
   readonly body: Readonly<Record<string, unknown>>
@@ -23,6 +26,15 @@ export interface Target {
   readonly maxOutputTokens: number | null
   /** Ask for usage on streams although the client did not; the extra chunk is then hidden. */
   readonly usageOnStream: boolean
+}
+
+/** What reading an answer may need beyond the answer: passed in, so that kinds stay pure. Never shown to anybody. */
+export interface Reading {
+  /** Stands in where an upstream gives its answer no id, or no time (Unix seconds). */
+  readonly id: string
+  readonly createdS: number
+  /** Of the target: cut out of every text that is quoted. */
+  readonly secret: string | null
 }
 
 export interface UpstreamRequest {
@@ -81,10 +93,12 @@ export interface SseEvent {
 
 /** Turns upstream events into parts. Stateful, one for each stream. */
 export interface StreamDecoder {
-  /** Throws GatewayError for an in-band error or a line that cannot be read at all. */
+  /** Throws GatewayError for an in-band error. An event that cannot be read is skipped and counted (at most 16: then it throws). */
   push(event: SseEvent): readonly StreamPart[]
   /** The upstream closed. Throws GatewayError('upstream_error') when its wire says that more should have come. */
   end(): readonly StreamPart[]
+  /** Events that could not be read and were skipped. */
+  readonly unreadable: number
 }
 
 /** A scripted upstream, for kinds that answer in process (`sandbox`). Deterministic: a pure function of the request. */
@@ -114,10 +128,10 @@ export interface ProviderKind {
   readonly usualEnv: string | null
   request(call: ChatCall, target: Target): UpstreamRequest
   /** Throws GatewayError('upstream_error') for an answer that is not one. */
-  response(body: string): Answer
-  stream(): StreamDecoder
+  response(body: string, reading?: Reading): Answer
+  stream(reading?: Reading): StreamDecoder
   /** Any answer that is no success: status, body (cut at 64 KiB) and headers -> the code of the specification's table. Never quotes a secret. */
-  failure(status: number, body: string, headers: Headers): GatewayError
+  failure(status: number, body: string, headers: Headers, reading?: Reading): GatewayError
   /** In-process kinds only: answers instead of the network. */
   script?(request: UpstreamRequest): Script
   listing?: {

@@ -1,0 +1,55 @@
+// Server-sent events: a parser that may be cut at any byte, and the frames that we write.
+import { createParser } from 'eventsource-parser'
+
+export interface SseEvent {
+  /** `event:` field, or null. */
+  readonly event: string | null
+  readonly data: string
+}
+
+/** A line or an event grew beyond the limit: the upstream is broken or hostile. */
+export class SseTooLarge extends Error {
+  override readonly name = 'SseTooLarge'
+}
+
+export interface SseParser {
+  /** The events that these bytes complete, in order. Throws SseTooLarge; the parser is of no use after that. */
+  push(bytes: Uint8Array): SseEvent[]
+  /** What the end of the body completes: an event whose blank line is missing (the standard drops it, but some servers end so after `[DONE]`). */
+  end(): SseEvent[]
+}
+
+/**
+ * The WHATWG grammar: CR, LF or CRLF, one leading BOM, comments and unknown fields ignored, `data` lines joined by LF.
+ * `maxEventChars` bounds what is held of an event that has not ended.
+ */
+export const createSseParser = (maxEventChars = 8 * 1024 * 1024): SseParser => {
+  const decoder = new TextDecoder() // holds back half a character
+  let events: SseEvent[] = []
+  let tooLarge = false
+  const parser = createParser({
+    maxBufferSize: maxEventChars,
+    onEvent: ({ event, data }) => {
+      events.push({ event: event ?? null, data })
+    },
+    onError: ({ type }) => {
+      if (type === 'max-buffer-size-exceeded') tooLarge = true
+    },
+  })
+  const feed = (text: string): SseEvent[] => {
+    events = []
+    if (text !== '') parser.feed(text)
+    if (tooLarge) throw new SseTooLarge(`an event of the stream exceeds ${maxEventChars} characters`)
+    return events
+  }
+  return {
+    push: (bytes) => feed(decoder.decode(bytes, { stream: true })),
+    end: () => feed(`${decoder.decode()}\n\n`),
+  }
+}
+
+/** One `data` frame. Line ends inside JSON text can only be space between tokens, so they become spaces: a frame is always one line. */
+export const sseFrame = (json: string): string =>
+  json.indexOf('\n') === -1 && json.indexOf('\r') === -1
+    ? `data: ${json}\n\n`
+    : `data: ${json.replace(/[\r\n]/g, ' ')}\n\n`

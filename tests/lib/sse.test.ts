@@ -1,0 +1,77 @@
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { createSseParser, SseTooLarge, sseFrame } from '../../src/lib/sse.ts'
+
+const encode = (text: string) => new TextEncoder().encode(text)
+const all = (bytes: Uint8Array, cuts: readonly number[] = []) => {
+  const parser = createSseParser()
+  const edges = [0, ...[...cuts].sort((a, b) => a - b), bytes.length]
+  return [...edges.slice(1).flatMap((end, i) => parser.push(bytes.subarray(edges[i]!, end))), ...parser.end()]
+}
+
+describe('createSseParser', () => {
+  test('LF, CR and CRLF, comments, unknown fields, BOM, several data lines, event names', () => {
+    const text =
+      '\ufeff: hello\r\nevent: ping\ndata: {"a":\ndata:1}\n\nid: 7\rdata:  two\r\rretry: 5\r\ndata: three\r\n\r\n'
+    expect(all(encode(text))).toEqual([
+      { event: 'ping', data: '{"a":\n1}' },
+      { event: null, data: ' two' },
+      { event: null, data: 'three' },
+    ])
+  })
+
+  test('an event without its blank line counts at the end of the body', () => {
+    expect(all(encode('data: a\n\ndata: [DONE]'))).toEqual([
+      { event: null, data: 'a' },
+      { event: null, data: '[DONE]' },
+    ])
+  })
+
+  test('a body that is no event stream gives nothing', () => {
+    expect(all(encode('<html>\n\n<body>data</body>'))).toEqual([])
+  })
+
+  test('what never ends is refused at the limit', () => {
+    const parser = createSseParser(1000)
+    parser.push(encode(`data: ${'x'.repeat(900)}`))
+    expect(() => parser.push(encode('x'.repeat(200)))).toThrow(SseTooLarge)
+    const lines = createSseParser(1000)
+    expect(() => {
+      for (let i = 0; i < 100; i++) lines.push(encode(`data: ${'y'.repeat(50)}\n`))
+    }).toThrow(SseTooLarge)
+  })
+})
+
+test('sseFrame is always one data line', () => {
+  expect(sseFrame('{"a":1}')).toBe('data: {"a":1}\n\n')
+  expect(all(encode(sseFrame('{\n"a":1,\r\n"b":"x"}')))).toEqual([{ event: null, data: '{ "a":1,  "b":"x"}' }])
+})
+
+test('property: cut at any bytes, inside characters and CRLF too, the events are the same', () => {
+  const piece = fc.constantFrom(
+    'data: é€😀',
+    'data:{"x":"\u2028"}',
+    ': c',
+    'event: e',
+    '\n',
+    '\r',
+    '\r\n',
+    '\n\n',
+    '\r\n\r\n',
+    'x',
+    'data',
+    '',
+  )
+  fc.assert(
+    fc.property(fc.array(piece, { maxLength: 30 }), fc.array(fc.nat(400), { maxLength: 20 }), (pieces, cuts) => {
+      const bytes = encode(pieces.join(''))
+      expect(
+        all(
+          bytes,
+          cuts.map((cut) => Math.min(cut, bytes.length)),
+        ),
+      ).toEqual(all(bytes))
+    }),
+    { numRuns: 2000 },
+  )
+})
