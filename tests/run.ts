@@ -1,0 +1,144 @@
+// `npm test`: installs what the machine lacks, starts a real Kafka broker, Postgres and Redis once, runs every check and every test, stops them.
+// The last line is `N passed, N failed`; the exit code is 0 only when nothing failed. Arguments are file filters, as for `bun test`.
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { startKafka } from '../infra/kafka/kafka.ts'
+import { startPostgres } from './services/postgres.ts'
+import { startRedis } from './services/redis.ts'
+import { provideSystemNeeds } from './services/system.ts'
+
+const ROOT = join(import.meta.dir, '..')
+const TEST_TIMEOUT_MS = 30_000
+
+interface Count {
+  passed: number
+  failed: number
+}
+
+const count: Count = { passed: 0, failed: 0 }
+const scratch = mkdtempSync(join(tmpdir(), 'gatelog-test-'))
+const stops: (() => Promise<void>)[] = []
+let running: ReturnType<typeof Bun.spawn> | null = null
+let interrupted = false
+
+const step = (name: string, ok: boolean, seconds: number) => {
+  if (ok) count.passed++
+  else count.failed++
+  console.log(`${ok ? 'passed' : 'FAILED'}  ${name}  (${seconds.toFixed(1)} s)`)
+}
+
+/** Runs a program in the foreground and answers its exit code. */
+const run = async (args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<number> => {
+  running = Bun.spawn([process.execPath, ...args], {
+    cwd: ROOT,
+    stdin: 'ignore',
+    stdout: 'inherit',
+    stderr: 'inherit',
+    env: { ...process.env, ...env },
+  })
+  const code = await running.exited
+  running = null
+  return code
+}
+
+const check = async (name: string, args: readonly string[]) => {
+  const startedAt = performance.now()
+  const code = await run(args)
+  step(name, code === 0, (performance.now() - startedAt) / 1_000)
+}
+
+/** Starts a service; its address goes to the tests by an environment variable. One that does not start is a failure, never a skip. */
+const provide = async (
+  name: string,
+  start: () => Promise<{ address: string; stop(): Promise<void> }>,
+): Promise<string> => {
+  const startedAt = performance.now()
+  try {
+    const { address, stop } = await start()
+    stops.push(stop)
+    step(name, true, (performance.now() - startedAt) / 1_000)
+    return address
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : error)
+    step(name, false, (performance.now() - startedAt) / 1_000)
+    return ''
+  }
+}
+
+const startServices = async (): Promise<Record<string, string>> => {
+  const [kafka, postgres, redis] = await Promise.all([
+    provide('Kafka broker', async () => {
+      const cluster = await startKafka()
+      return { address: cluster.bootstrap.join(','), stop: () => cluster.stop() }
+    }),
+    provide('Postgres', async () => {
+      const server = await startPostgres()
+      return { address: server.url, stop: () => server.stop() }
+    }),
+    provide('Redis', async () => {
+      const server = await startRedis()
+      return { address: server.url, stop: server.stop }
+    }),
+  ])
+  return { GATELOG_TEST_KAFKA: kafka, GATELOG_TEST_POSTGRES: postgres, GATELOG_TEST_REDIS: redis }
+}
+
+/** Adds what the JUnit report says. A skipped test counts as failed: nothing here may depend on luck. */
+const addReport = (path: string, code: number) => {
+  let report = ''
+  try {
+    report = readFileSync(path, 'utf8')
+  } catch {
+    console.error('the test runner wrote no report')
+  }
+  const number = (name: string) => Number(new RegExp(`<testsuites[^>]* ${name}="(\\d+)"`).exec(report)?.[1] ?? 0)
+  const failed = number('failures') + number('skipped')
+  if (number('skipped') > 0) console.error(`${number('skipped')} skipped tests count as failed`)
+  count.passed += number('tests') - failed
+  count.failed += failed === 0 && code !== 0 ? 1 : failed // an error outside of any test has no line in the report
+}
+
+const stopAll = async () => {
+  for (const result of await Promise.allSettled(stops.splice(0).map((stop) => stop()))) {
+    if (result.status === 'rejected') console.error('a service did not stop:', result.reason)
+  }
+  rmSync(scratch, { recursive: true, force: true })
+}
+
+const main = async (filters: readonly string[]): Promise<void> => {
+  const missing = await provideSystemNeeds()
+  if (missing !== null) {
+    console.error(missing)
+    count.failed++
+    return
+  }
+  await check('types (tsc)', ['node_modules/typescript/bin/tsc', '--noEmit', '-p', '.'])
+  await check('format and lint (biome)', ['node_modules/@biomejs/biome/bin/biome', 'check', '.'])
+  const services = await startServices()
+  if (interrupted) return
+  const report = join(scratch, 'junit.xml')
+  const flags = [`--timeout=${TEST_TIMEOUT_MS}`, '--reporter=junit', `--reporter-outfile=${report}`]
+  addReport(report, await run(['test', ...flags, ...(filters.length === 0 ? ['tests/'] : filters)], services))
+}
+
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.on(signal, () => {
+    interrupted = true
+    running?.kill(signal)
+  })
+}
+
+const startedAt = performance.now()
+try {
+  await main(process.argv.slice(2))
+} catch (error) {
+  console.error(error)
+  count.failed++
+} finally {
+  await stopAll()
+}
+if (interrupted) count.failed++
+console.log(`${((performance.now() - startedAt) / 1_000).toFixed(0)} s`)
+console.log(`${count.passed} passed, ${count.failed} failed`)
+process.exit(count.failed === 0 && count.passed > 0 ? 0 : 1)
