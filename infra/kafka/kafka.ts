@@ -1,0 +1,274 @@
+// A real Kafka broker (or three) without Docker: jars through Maven, KRaft mode, own ports, own data folder.
+// As a program: `bun infra/kafka/kafka.ts --brokers 3 --port 9092 --data infra/kafka/.data`; Ctrl-C stops it.
+import { mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { kafkaAnswers } from '../../src/log/kafka-cluster.ts'
+
+export interface KafkaOptions {
+  readonly brokers?: 1 | 3
+  /** Kept at the end when given; otherwise a temporary folder that is removed. */
+  readonly dataDir?: string
+  /** Client port of each broker; free ones when not given. */
+  readonly ports?: readonly number[]
+  /** Where the brokers' own warnings go; dropped into `<data>/broker-<n>.log` always. */
+  readonly log?: (line: string) => void
+  /** Broker settings beyond or over the defaults. */
+  readonly properties?: Readonly<Record<string, string>>
+}
+
+export interface KafkaBroker {
+  readonly port: number
+  /** Of the Java process; changes with `restart`. */
+  readonly pid: number
+  /** Asks it to stop and waits for its end; kills it when it does not within 15 s. */
+  stop(): Promise<void>
+  kill(): Promise<void>
+  /** SIGSTOP: accepts connections, never answers. */
+  pause(): void
+  resume(): void
+  /** Starts it again on the same port and data (stops it first when it runs) and waits until it answers. */
+  restart(): Promise<void>
+}
+
+export interface Kafka {
+  readonly bootstrap: readonly string[]
+  /** From 0. */
+  broker(index: number): KafkaBroker
+  /** Ends every broker; removes the data unless a folder was given. */
+  stop(): Promise<void>
+}
+
+const HERE = import.meta.dir
+const HEAP = '-Xmx512m'
+const START_DEADLINE_MS = 90_000
+const STOP_DEADLINE_MS = 15_000
+
+/** Starts a cluster and waits until every broker is in it and answers. Throws with the tail of the broker's log when one does not. */
+export const startKafka = async (options: KafkaOptions = {}): Promise<Kafka> => {
+  const count = options.brokers ?? 1
+  const jars = await fetchJars()
+  const data = options.dataDir ?? (await mkdtemp(join(tmpdir(), 'gatelog-kafka-')))
+  await mkdir(data, { recursive: true })
+  const free = await freePorts(count * 2)
+  const ports = Array.from({ length: count }, (_, index) => options.ports?.[index] ?? free[index]!)
+  const voters = ports.map((_, index) => `${index + 1}@127.0.0.1:${free[count + index]}`)
+  const brokers = ports.map((port, index) => {
+    const settings = properties({ node: index + 1, count, port, controllerPort: free[count + index]!, voters, data })
+    return javaBroker({ jars, data, node: index + 1, port, settings: { ...settings, ...options.properties }, options })
+  })
+  const bootstrap = ports.map((port) => `127.0.0.1:${port}`)
+  const stop = async () => {
+    // Nothing of a temporary cluster is kept, so nothing needs flushing. Together: a quorum that shrinks waits for itself.
+    await Promise.all(brokers.map((broker) => (options.dataDir === undefined ? broker.kill() : broker.stop())))
+    if (options.dataDir === undefined) await rm(data, { recursive: true, force: true })
+  }
+  try {
+    await Promise.all(brokers.map((broker) => broker.start()))
+    await answers(bootstrap, count)
+  } catch (error) {
+    await stop()
+    throw error
+  }
+  return { bootstrap, broker: (index) => brokers[index]!, stop }
+}
+
+/** The class path; fetched by Maven at the first use and kept in `target/`. */
+const fetchJars = async (): Promise<string> => {
+  const folder = join(HERE, 'target', 'lib')
+  const done = join(HERE, 'target', `complete-${Bun.hash(await Bun.file(join(HERE, 'pom.xml')).text()).toString(16)}`)
+  if (!(await exists(done))) {
+    await rm(folder, { recursive: true, force: true })
+    const command = ['mvn', '-q', '-B', '-ntp', '-f', join(HERE, 'pom.xml')]
+    const goal = ['dependency:copy-dependencies', '-DincludeScope=runtime', `-DoutputDirectory=${folder}`]
+    const { exitCode, stdout } = await run([...command, ...goal])
+    if (exitCode !== 0) throw new Error(`Maven could not fetch the Kafka jars (is there a network?):\n${stdout}`)
+    await writeFile(done, '')
+  }
+  return join(folder, '*')
+}
+
+const exists = (path: string): Promise<boolean> =>
+  stat(path).then(
+    () => true,
+    () => false,
+  )
+
+const run = async (command: string[]): Promise<{ exitCode: number; stdout: string }> => {
+  const child = Bun.spawn(command, { stdout: 'pipe', stderr: 'pipe', stdin: 'ignore' })
+  const [out, err, exitCode] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ])
+  return { exitCode, stdout: `${out}${err}` }
+}
+
+const freePorts = async (count: number): Promise<number[]> => {
+  const servers = await Promise.all(
+    Array.from({ length: count }, () => {
+      const { promise, resolve, reject } = Promise.withResolvers<ReturnType<typeof createServer>>()
+      const server = createServer()
+      server.once('error', reject)
+      server.listen(0, '127.0.0.1', () => resolve(server))
+      return promise
+    }),
+  )
+  const ports = servers.map((server) => (server.address() as { port: number }).port)
+  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))))
+  return ports
+}
+
+interface NodeSettings {
+  readonly node: number
+  readonly count: number
+  readonly port: number
+  readonly controllerPort: number
+  readonly voters: readonly string[]
+  readonly data: string
+}
+
+const properties = ({ node, count, port, controllerPort, voters, data }: NodeSettings): Record<string, string> => ({
+  'process.roles': 'broker,controller',
+  'node.id': String(node),
+  'controller.quorum.voters': voters.join(','),
+  'controller.listener.names': 'CONTROLLER',
+  listeners: `PLAINTEXT://127.0.0.1:${port},CONTROLLER://127.0.0.1:${controllerPort}`,
+  'advertised.listeners': `PLAINTEXT://127.0.0.1:${port}`,
+  'listener.security.protocol.map': 'CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT',
+  'log.dirs': join(data, `node-${node}`),
+  'auto.create.topics.enable': 'false',
+  'default.replication.factor': String(count),
+  'offsets.topic.replication.factor': String(count),
+  'offsets.topic.num.partitions': '5',
+  'transaction.state.log.replication.factor': String(count),
+  'transaction.state.log.min.isr': '1',
+  'share.coordinator.state.topic.replication.factor': String(count),
+  'group.initial.rebalance.delay.ms': '0',
+  // A test that waits for compaction should not wait for the 15 s default.
+  'log.cleaner.backoff.ms': '200',
+  'num.network.threads': '2',
+  'num.io.threads': '3',
+  'broker.session.timeout.ms': '4000',
+  'broker.heartbeat.interval.ms': '500',
+  'controlled.shutdown.max.retries': '1',
+})
+
+const CLUSTER_ID = 'Z2F0ZWxvZy1rYWZrYS0wMQ'
+
+interface JavaBroker extends KafkaBroker {
+  start(): Promise<void>
+}
+
+const javaBroker = (deps: {
+  jars: string
+  data: string
+  node: number
+  port: number
+  settings: Record<string, string>
+  options: KafkaOptions
+}): JavaBroker => {
+  const { jars, data, node, port, settings, options } = deps
+  const settingsFile = join(data, `node-${node}.properties`)
+  const logFile = join(data, `broker-${node}.log`)
+  let child: Bun.Subprocess<'ignore', 'ignore', 'pipe'> | null = null
+
+  const format = async () => {
+    if (await exists(join(data, `node-${node}`, 'meta.properties'))) return
+    const tool = ['kafka.tools.StorageTool', 'format', '-t', CLUSTER_ID, '-c', settingsFile, '--ignore-formatted']
+    const { exitCode, stdout } = await run(['java', ...JVM_FLAGS, '-cp', jars, ...tool])
+    if (exitCode !== 0) throw new Error(`formatting broker ${node} failed:\n${stdout}`)
+  }
+  const start = async () => {
+    const lines = Object.entries(settings).map(([name, value]) => `${name}=${value}`)
+    await writeFile(settingsFile, `${lines.join('\n')}\n`)
+    await format()
+    child = Bun.spawn(['java', HEAP, ...JVM_FLAGS, '-cp', jars, 'kafka.Kafka', settingsFile], {
+      stdin: 'ignore',
+      stdout: 'ignore',
+      stderr: 'pipe',
+    })
+    void copyLines(child.stderr, logFile, options.log)
+  }
+  const end = async (signal: 'SIGTERM' | 'SIGKILL') => {
+    const running = child
+    if (running === null) return
+    if (signal === 'SIGTERM') running.kill('SIGCONT')
+    running.kill(signal)
+    const timer = setTimeout(() => running.kill('SIGKILL'), STOP_DEADLINE_MS)
+    await running.exited
+    clearTimeout(timer)
+    child = null
+  }
+  const own = () => {
+    if (child === null) throw new Error(`broker ${node} does not run`)
+    return child
+  }
+  return {
+    port,
+    get pid() {
+      return own().pid
+    },
+    start,
+    stop: () => end('SIGTERM'),
+    kill: () => end('SIGKILL'),
+    pause: () => own().kill('SIGSTOP'),
+    resume: () => own().kill('SIGCONT'),
+    async restart() {
+      await end('SIGTERM')
+      await start()
+      await answers([`127.0.0.1:${port}`], 1)
+    },
+  }
+}
+
+// Started often and briefly on small machines: quick to start matters more than peak speed.
+const JVM_FLAGS = [
+  '-XX:+UseSerialGC',
+  '-XX:TieredStopAtLevel=1',
+  '-Xshare:auto',
+  '-Dorg.slf4j.simpleLogger.defaultLogLevel=warn',
+]
+
+/** Lines to the file, and to whoever asked. Ends with the process. */
+const copyLines = async (stream: ReadableStream<Uint8Array>, file: string, log?: (line: string) => void) => {
+  const sink = Bun.file(file).writer()
+  const decoder = new TextDecoder()
+  let rest = ''
+  for await (const chunk of stream) {
+    sink.write(chunk)
+    await sink.flush()
+    if (log === undefined) continue
+    const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n')
+    rest = lines.pop() ?? ''
+    for (const line of lines) log(line)
+  }
+  await sink.end()
+}
+
+const answers = async (bootstrap: readonly string[], count: number): Promise<void> => {
+  const deadlineMs = Date.now() + START_DEADLINE_MS
+  for (const address of bootstrap) {
+    while (!(await kafkaAnswers(address, count))) {
+      if (Date.now() > deadlineMs) throw new Error(`no answer from ${address} after ${START_DEADLINE_MS} ms`)
+      await Bun.sleep(100)
+    }
+  }
+}
+
+const main = async (args: readonly string[]): Promise<void> => {
+  const value = (name: string) => args[args.indexOf(`--${name}`) + 1]
+  const has = (name: string) => args.includes(`--${name}`)
+  const brokers = has('brokers') && value('brokers') === '3' ? 3 : 1
+  const first = has('port') ? Number(value('port')) : 9092
+  const dataDir = has('data') ? value('data') : undefined
+  const ports = Array.from({ length: brokers }, (_, index) => first + index)
+  const kafka = await startKafka({ brokers, ports, dataDir, log: (line) => console.error(line) })
+  console.log(`Kafka answers on ${kafka.bootstrap.join(',')}`)
+  const stop = () => void kafka.stop().then(() => process.exit(0))
+  process.once('SIGINT', stop)
+  process.once('SIGTERM', stop)
+}
+
+if (import.meta.main) await main(process.argv.slice(2))

@@ -1,0 +1,212 @@
+// One connection to one broker. The only file that touches kafkajs: its framing, TLS, SASL and older requests; deadlines are ours.
+import { connect as connectPlain, isIP, type Socket } from 'node:net'
+import { type ConnectionOptions, connect as connectTls } from 'node:tls'
+import type { SASLOptions } from 'kafkajs'
+import Broker from 'kafkajs/src/broker/index.js'
+import ConnectionPool from 'kafkajs/src/network/connectionPool.js'
+import { type Api, CODE, FETCH, LIST_OFFSETS, METADATA } from './kafka-wire.ts'
+import type { NewRecord } from './port.ts'
+
+export interface KafkaAccess {
+  readonly clientId: string
+  /** true: the system's certificate authorities. */
+  readonly ssl?: boolean | ConnectionOptions
+  readonly sasl?: SASLOptions
+}
+
+export interface Address {
+  readonly host: string
+  readonly port: number
+}
+
+export interface TopicToCreate {
+  readonly name: string
+  readonly partitions: number
+  readonly replication: number
+  readonly settings: Readonly<Record<string, string>>
+}
+
+export interface BrokerConnection {
+  readonly open: boolean
+  /** Sends a body and resolves with the body of the answer. A deadline that passes closes the connection: everything else under way on it fails too. */
+  request(api: Api, body: Buffer, timeoutMs: number): Promise<Uint8Array>
+  /** The broker's error code for this partition, 0 when every in-sync replica has the records. Throws when there was no answer. */
+  produce(topic: string, partition: number, records: readonly NewRecord[], timeoutMs: number): Promise<number>
+  createTopics(topics: readonly TopicToCreate[], timeoutMs: number): Promise<void>
+  deleteTopics(names: readonly string[], timeoutMs: number): Promise<void>
+  /** Effective settings of each topic. */
+  topicSettings(names: readonly string[], timeoutMs: number): Promise<ReadonlyMap<string, ReadonlyMap<string, string>>>
+  /** At once; what is under way fails. */
+  close(reason: string): void
+}
+
+/** How long before our own deadline the broker gives up waiting for its replicas, so that its answer still arrives. */
+const ANSWER_MARGIN_MS = 300
+const TOPIC_RESOURCE = 2
+
+/** Connects, agrees on versions and authenticates, all within `timeoutMs`. */
+export const openConnection = async (
+  address: Address,
+  access: KafkaAccess,
+  timeoutMs: number,
+): Promise<BrokerConnection> => {
+  const sockets = new Set<Socket>()
+  let closed: Error | null = null
+  const close = (reason: string) => {
+    closed ??= new Error(`connection to ${address.host}:${address.port} closed: ${reason}`)
+    // With an error, because kafkajs fails what is under way on 'error' and 'end' but not on 'close'.
+    for (const socket of sockets) socket.destroy(closed)
+    sockets.clear()
+  }
+  const pool = new ConnectionPool({
+    ...address,
+    clientId: access.clientId,
+    ssl: access.ssl === true ? {} : access.ssl || null,
+    sasl: access.sasl ?? null,
+    logger: SILENT,
+    connectionTimeout: timeoutMs,
+    requestTimeout: timeoutMs,
+    enforceRequestTimeout: false,
+    socketFactory: (target: SocketTarget) => track(sockets, dial(target)),
+  })
+  for (const { requestQueue } of pool.pool) calm(requestQueue)
+  const broker = new Broker({ connectionPool: pool, logger: SILENT, authenticationTimeout: timeoutMs, allowAutoTopicCreation: false })
+  const within = async <T>(work: Promise<T>, limitMs: number, what: string): Promise<T> => {
+    const timer = setTimeout(() => close(`no answer to ${what} within ${limitMs} ms`), limitMs)
+    try {
+      return await work
+    } catch (error) {
+      throw closed ?? error
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+  try {
+    await within(broker.connect(), timeoutMs, 'the first requests')
+    requireVersions(broker, address)
+  } catch (error) {
+    close('it could not be used')
+    throw error
+  }
+  return brokerConnection({ broker, pool, within, close, isClosed: () => closed !== null })
+}
+
+interface Opened {
+  readonly broker: Broker
+  readonly pool: ConnectionPool
+  readonly within: <T>(work: Promise<T>, limitMs: number, what: string) => Promise<T>
+  readonly close: (reason: string) => void
+  readonly isClosed: () => boolean
+}
+
+const brokerConnection = ({ broker, pool, within, close, isClosed }: Opened): BrokerConnection => ({
+  get open() {
+    return !isClosed() && broker.isConnected()
+  },
+  async request(api, body, timeoutMs) {
+    // Always the first connection of the pool: it would put Fetch on a second one, which this reader does not need.
+    const connection = await pool.getConnection(0)
+    const request = { apiKey: api.key, apiVersion: api.version, apiName: api.name, encode: async () => encoded(body) }
+    return within(connection.send({ request, response: RAW }), timeoutMs, api.name)
+  },
+  async produce(topic, partition, records, timeoutMs) {
+    const messages = records.map(({ key, value }) => ({
+      key: key === null ? null : Buffer.from(key),
+      value: value === null ? null : Buffer.from(value),
+    }))
+    const topicData = [{ topic, partitions: [{ partition, firstSequence: 0, messages }] }]
+    const timeout = Math.max(1, timeoutMs - ANSWER_MARGIN_MS)
+    return errorCodeOf(within(broker.produce({ acks: -1, timeout, topicData }), timeoutMs, 'Produce'))
+  },
+  async createTopics(topics, timeoutMs) {
+    const wanted = topics.map(({ name, partitions, replication, settings }) => ({
+      topic: name,
+      numPartitions: partitions,
+      replicationFactor: replication,
+      configEntries: Object.entries(settings).map(([setting, value]) => ({ name: setting, value })),
+    }))
+    await within(broker.createTopics({ topics: wanted, timeout: timeoutMs }), timeoutMs, 'CreateTopics')
+  },
+  async deleteTopics(names, timeoutMs) {
+    await within(broker.deleteTopics({ topics: names, timeout: timeoutMs }), timeoutMs, 'DeleteTopics')
+  },
+  async topicSettings(names, timeoutMs) {
+    const resources = names.map((name) => ({ type: TOPIC_RESOURCE, name }))
+    const found = await within(broker.describeConfigs({ resources }), timeoutMs, 'DescribeConfigs')
+    return new Map(
+      found.resources.map(({ resourceName, configEntries }) => [
+        resourceName,
+        new Map(configEntries.map(({ configName, configValue }) => [configName, configValue ?? ''])),
+      ]),
+    )
+  },
+  close,
+})
+
+const requireVersions = (broker: Broker, { host, port }: Address): void => {
+  for (const api of [FETCH, LIST_OFFSETS, METADATA]) {
+    const range = broker.versions?.[api.key]
+    if (range !== undefined && range.minVersion <= api.version && range.maxVersion >= api.version) continue
+    throw new Error(`the broker ${host}:${port} does not know ${api.name} version ${api.version}: Kafka 3.1 or later is needed`)
+  }
+}
+
+/** An answered error becomes its code; everything else stays an error. */
+const errorCodeOf = async (work: Promise<unknown>): Promise<number> => {
+  try {
+    await work
+    return CODE.none
+  } catch (error) {
+    if (error instanceof Error && error.name === 'KafkaJSProtocolError' && 'code' in error) return Number(error.code)
+    throw error
+  }
+}
+
+const RAW = { decode: async (raw: Buffer) => raw, parse: async (raw: Buffer) => raw }
+
+/** What kafkajs takes for one of its encoders. */
+const encoded = (bytes: Buffer) => ({ buf: bytes, buffer: bytes })
+
+interface SocketTarget extends Address {
+  readonly ssl: ConnectionOptions | null
+  readonly onConnect: () => void
+}
+
+const dial = ({ host, port, ssl, onConnect }: SocketTarget): Socket => {
+  const name = isIP(host) === 0 ? { servername: host } : {}
+  const socket =
+    ssl === null ? connectPlain({ host, port }, onConnect) : connectTls({ host, port, ...name, ...ssl }, onConnect)
+  socket.setKeepAlive(true, 60_000)
+  socket.setNoDelay(true)
+  return socket
+}
+
+const track = (sockets: Set<Socket>, socket: Socket): Socket => {
+  sockets.add(socket)
+  socket.once('close', () => sockets.delete(socket))
+  return socket
+}
+
+/**
+ * kafkajs looks at its queue again after every answer by a timer of negative length, which renews itself: a thousand wake-ups a second for
+ * each connection, and a TimeoutNegativeWarning. A look is only needed when something waits.
+ */
+const calm = (queue: ConnectionPool['pool'][number]['requestQueue']): void => {
+  queue.scheduleCheckPendingRequests = () => {
+    if (queue.pending.length === 0 || queue.throttleCheckTimeoutId !== null) return
+    const waitMs = Math.max(10, queue.throttledUntil - Date.now())
+    queue.throttleCheckTimeoutId = setTimeout(() => {
+      queue.throttleCheckTimeoutId = null
+      queue.checkPendingRequests()
+    }, waitMs)
+  }
+}
+
+// What it would log comes to the caller as an error, or is a retry of ours.
+const SILENT = {
+  namespace: () => SILENT,
+  debug: () => undefined,
+  info: () => undefined,
+  warn: () => undefined,
+  error: () => undefined,
+}
