@@ -18,8 +18,14 @@ export interface Spool {
    * `log.durability` asks. `admission: true` (a `request.admitted`) throws SpoolClosed while admission is closed; the others use the kept ballast.
    * `subject` is the partition key. `data` is JSON text.
    */
-  append(topic: 'requests' | 'operations', type: string, subject: string, dataJson: string, admission?: boolean): Promise<RecordId>
-  /** Bytes and records not yet shipped (Kafka) or projected (embedded). */
+  append(
+    topic: 'requests' | 'operations',
+    type: string,
+    subject: string,
+    dataJson: string,
+    admission?: boolean,
+  ): Promise<RecordId>
+  /** Bytes and records not yet shipped (Kafka) or projected (embedded); `oldestMs` is the age of the oldest. */
   backlog(): { readonly records: number; readonly bytes: number; readonly oldestMs: number | null }
   close(): Promise<void>
 }

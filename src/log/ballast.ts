@@ -1,0 +1,45 @@
+// A file that only takes up room: given up when the disk is full, so that what is in flight can still be recorded.
+import { randomBytes } from 'node:crypto'
+import { existsSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Files } from './files.ts'
+
+const CHUNK_BYTES = 1024 * 1024
+
+export interface Ballast {
+  /** Whether the ballast is in place (made now if there is room for it twice). */
+  ensure(): boolean
+  /** Gives the room back; false when there was none to give. */
+  release(): boolean
+}
+
+export const makeBallast = (directory: string, bytes: number, files: Files): Ballast => {
+  const path = join(directory, 'ballast')
+  const release = () => {
+    if (!existsSync(path)) return false
+    files.remove(path)
+    return true
+  }
+  return {
+    release,
+    ensure() {
+      if (bytes === 0) return true
+      const size = statSync(path, { throwIfNoEntry: false })?.size
+      if (size === bytes) return files.freeBytes(directory) > bytes
+      if (files.freeBytes(directory) < 2 * bytes) return false
+      const descriptor = files.create(path)
+      try {
+        // Random, so that no file system compresses it away.
+        const chunk = randomBytes(Math.min(CHUNK_BYTES, bytes))
+        let left = bytes
+        while (left > 0) left -= files.write(descriptor, chunk, 0, Math.min(chunk.length, left))
+      } catch (error) {
+        files.close(descriptor)
+        release()
+        throw error
+      }
+      files.close(descriptor)
+      return true
+    },
+  }
+}

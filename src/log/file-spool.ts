@@ -1,0 +1,302 @@
+// The spool on disk: batches, durability, admission, deletion. Made by `spool.ts`.
+import { randomBytes } from 'node:crypto'
+import { Backlog } from './backlog.ts'
+import { makeBallast } from './ballast.ts'
+import { type Files, fileErrorCode, nodeFiles } from './files.ts'
+import type { SpoolTopic } from './frame.ts'
+import type { OpenAdmission } from './open-admissions.ts'
+import { RecordRefused } from './port.ts'
+import { SegmentWriter, segmentPath } from './segments.ts'
+import type { Durability, LocalSpool, SpoolOptions, SpoolStatus } from './spool.ts'
+import { type ClaimedSpool, removeSpool } from './spool-directory.ts'
+import { type RecordId, SpoolClosed } from './spool-port.ts'
+import { recoverSpool, segmentMarks, watermarkOf } from './spool-recovery.ts'
+
+/** A record is at most this long: no broker takes more. */
+const MAX_RECORD_BYTES = 64 * 1024
+/** A batch this large is written at once instead of at the end of the turn. */
+const MAX_BATCH_BYTES = 1024 * 1024
+const REFRESH_MS = 1_000
+
+interface Waiter {
+  readonly record: number
+  readonly id: RecordId
+  readonly observed: {
+    readonly type: string
+    readonly subject: string
+    readonly data: string
+    readonly atMs: number
+  } | null
+  resolve(id: RecordId): void
+  reject(error: Error): void
+}
+
+/** A claimed directory, opened for this process. */
+export class FileSpool implements LocalSpool {
+  readonly instance: string
+  readonly epoch = randomBytes(8).toString('hex')
+  readonly number: number
+  readonly directory: string
+  readonly openAtStart: readonly OpenAdmission[]
+  private readonly files: Files
+  private readonly writer: SegmentWriter
+  private readonly backlogMarks: Backlog
+  private readonly ballast: ReturnType<typeof makeBallast>
+  private readonly recovered: ReturnType<typeof recoverSpool>
+  private readonly durability: Durability
+  private readonly timer: ReturnType<typeof setInterval>
+  /** In the batch; written but not synced; written but not shipped. Each in order of records. */
+  private pending: Waiter[] = []
+  private unsynced: Waiter[] = []
+  private unshipped: Waiter[] = []
+  private syncing: Promise<void> | null = null
+  private scheduled = false
+  private closed = false
+  private diskProblem: string | null = null
+  private backlogProblem: string | null = null
+  private readonly counts = { writeFailures: 0, syncFailures: 0, rejected: 0 }
+
+  constructor(
+    private readonly claimed: ClaimedSpool,
+    private readonly options: SpoolOptions,
+  ) {
+    const { directory, instance, number } = claimed
+    this.instance = instance
+    this.number = number
+    this.directory = directory
+    this.files = options.files ?? nodeFiles
+    this.durability =
+      options.durability === 'log' && options.keeping.until === 'projected' ? 'host' : options.durability
+    this.recovered = recoverSpool(directory)
+    this.openAtStart = this.recovered.open.list()
+    this.backlogMarks = new Backlog(segmentMarks(directory), watermarkOf(this.claimed.directory, this.options.keeping))
+    this.ballast = makeBallast(directory, options.ballastBytes ?? 8 * 1024 * 1024, this.files)
+    this.writer = new SegmentWriter({
+      directory,
+      files: this.files,
+      instance,
+      epoch: this.epoch,
+      nowMs: options.nowMs,
+      segmentBytes: options.segmentBytes ?? 64 * 1024 * 1024,
+      next: this.recovered.next,
+      nextOrdinal: this.recovered.nextOrdinal,
+      keepUnsynced: this.durability === 'host',
+      carried: () => this.recovered.open.carried(),
+      onSegment: (ordinal, { record, requests, operations, at_ms }) =>
+        this.backlogMarks.began({
+          ordinal,
+          path: segmentPath(directory, ordinal),
+          bytes: 0,
+          atMs: at_ms,
+          record,
+          requests,
+          operations,
+        }),
+    })
+    this.refresh()
+    this.timer = setInterval(() => this.refresh(), REFRESH_MS)
+    this.timer.unref()
+  }
+
+  get admission(): { readonly open: boolean; readonly reason: string } {
+    const reason = this.closed ? 'the spool is closed' : (this.diskProblem ?? this.backlogProblem)
+    return reason === null ? { open: true, reason: '' } : { open: false, reason }
+  }
+
+  get end(): number {
+    return this.writer.next.record
+  }
+
+  append(topic: SpoolTopic, type: string, subject: string, dataJson: string, admission = false): Promise<RecordId> {
+    if (this.closed || (admission && (this.diskProblem !== null || this.backlogProblem !== null))) {
+      return Promise.reject(new SpoolClosed(this.admission.reason))
+    }
+    if (tooLarge(dataJson, MAX_RECORD_BYTES) || tooLarge(type, 255) || tooLarge(subject, 4096)) {
+      return Promise.reject(new RecordRefused(`a ${type.slice(0, 64)} is larger than a record may be`))
+    }
+    const { record } = this.writer.next
+    const sequence = this.writer.add(topic, type, subject, dataJson)
+    const id = `${this.instance}.${this.epoch}.${sequence}`
+    const observed = topic === 'requests' ? { type, subject, data: dataJson, atMs: this.options.nowMs() } : null
+    return new Promise((resolve, reject) => {
+      this.pending.push({ record, id, observed, resolve, reject })
+      if (this.writer.pendingBytes >= MAX_BATCH_BYTES) this.flush()
+      else this.schedule()
+    })
+  }
+
+  backlog(): ReturnType<Backlog['report']> {
+    return this.backlogMarks.report(this.writer.next, this.options.nowMs())
+  }
+
+  shipped(record: number): void {
+    this.backlogMarks.advance({ record })
+    let count = 0
+    while (count < this.unshipped.length && this.unshipped[count]!.record < record) count++
+    for (const waiter of this.unshipped.splice(0, count)) waiter.resolve(waiter.id)
+    this.deleteSegments()
+  }
+
+  refresh(): void {
+    const { backlogBytes = 8 * 1024 ** 3, keeping, nowMs } = this.options
+    try {
+      const room = this.ballast.ensure()
+      this.diskProblem = room ? null : 'the disk of data.dir is nearly full'
+    } catch (error) {
+      this.diskProblem = `the disk of data.dir fails (${fileErrorCode(error)})`
+    }
+    if (keeping.until === 'projected') {
+      this.backlogMarks.advance(watermarkOf(this.claimed.directory, this.options.keeping))
+      this.deleteSegments()
+    }
+    const { bytes } = this.backlogMarks.report(this.writer.next, nowMs())
+    this.backlogProblem =
+      bytes > backlogBytes ? `${bytes} bytes wait to be ${keeping.until}, ${backlogBytes} is the bound` : null
+  }
+
+  status(): SpoolStatus {
+    const { damaged, tornBytes, open } = this.recovered
+    return {
+      number: this.number,
+      records: this.writer.next.record,
+      ...this.counts,
+      openAdmissions: open.size,
+      damaged,
+      tornBytes,
+    }
+  }
+
+  async close({ remove = false }: { readonly remove?: boolean } = {}): Promise<void> {
+    if (this.closed) return
+    this.flush()
+    this.closed = true
+    clearInterval(this.timer)
+    while (this.syncing !== null) await this.syncing
+    this.reject(this.unshipped.splice(0), 'the spool was closed before the log took the record')
+    this.writer.close()
+    if (remove) removeSpool(this.claimed)
+    else this.claimed.lock.release()
+  }
+
+  private schedule(): void {
+    if (this.scheduled) return
+    this.scheduled = true
+    setImmediate(() => {
+      this.scheduled = false
+      this.flush()
+    })
+  }
+
+  /** Writes the batch of this turn and tells who waits. When the disk refuses: the ballast, then a new segment, then the truth. */
+  private flush(): void {
+    if (this.pending.length === 0) return
+    const { record, requests, operations } = this.writer.first
+    this.backlogMarks.writing({ record, requests, operations }, this.writer.pendingBytes, this.options.nowMs())
+    if (!this.tryWrite()) {
+      const released = this.releaseBallast()
+      if (!released || !this.tryWrite()) {
+        this.written(this.writer.leave())
+        if (!this.tryWrite()) {
+          this.written(this.writer.leave())
+          this.writer.drop()
+          this.reject(this.pending.splice(0), this.diskProblem ?? 'the disk of data.dir fails')
+        }
+      }
+    }
+    this.written(this.pending.length)
+    this.options.onFlushed?.(this.writer.next.record)
+  }
+
+  private tryWrite(): boolean {
+    try {
+      this.writer.flush()
+      return true
+    } catch (error) {
+      this.counts.writeFailures++
+      this.diskProblem = `the disk of data.dir fails (${fileErrorCode(error)})`
+      return false
+    }
+  }
+
+  private releaseBallast(): boolean {
+    try {
+      return this.ballast.release()
+    } catch {
+      return false
+    }
+  }
+
+  /** The first `count` of the pending records are in the file. */
+  private written(count: number): void {
+    if (count === 0) return
+    const done = this.pending.splice(0, count)
+    for (const { id, observed } of done) {
+      if (observed !== null)
+        this.recovered.open.observe(observed.type, id, observed.subject, observed.atMs, observed.data)
+    }
+    if (this.durability === 'log') this.unshipped.push(...done)
+    else if (this.durability === 'host') {
+      this.unsynced.push(...done)
+      this.syncing ??= this.syncAll()
+    } else for (const waiter of done) waiter.resolve(waiter.id)
+  }
+
+  /** Group commit: while one fdatasync runs the next records gather, and the next one covers them all. */
+  private async syncAll(): Promise<void> {
+    while (this.unsynced.length > 0) {
+      const covered = this.unsynced
+      this.unsynced = []
+      if (await this.trySync()) for (const waiter of covered) waiter.resolve(waiter.id)
+      else this.reject([...covered, ...this.unsynced.splice(0)], this.diskProblem ?? 'the disk of data.dir fails')
+    }
+    this.syncing = null
+  }
+
+  private async trySync(): Promise<boolean> {
+    for (const again of [true, false]) {
+      try {
+        await this.writer.sync()
+        return true
+      } catch (error) {
+        this.counts.syncFailures++
+        this.diskProblem = `the disk of data.dir fails (${fileErrorCode(error)})`
+        if (!again || !this.tryRewrite()) break
+      }
+    }
+    this.writer.leave()
+    this.writer.forgetUnsynced()
+    return false
+  }
+
+  private tryRewrite(): boolean {
+    try {
+      this.writer.rewriteUnsynced()
+      return true
+    } catch {
+      this.counts.writeFailures++
+      return false
+    }
+  }
+
+  private reject(waiters: readonly Waiter[], reason: string): void {
+    this.counts.rejected += waiters.length
+    for (const waiter of waiters) waiter.reject(new SpoolClosed(reason))
+  }
+
+  private deleteSegments(): void {
+    const { keeping, nowMs } = this.options
+    const retentionMs = keeping.until === 'shipped' ? 0 : keeping.retentionMs
+    if (retentionMs === null) return
+    const before = keeping.until === 'shipped' ? Number.POSITIVE_INFINITY : nowMs() - retentionMs
+    for (const { path } of this.backlogMarks.takeDeletable(before)) {
+      try {
+        this.files.remove(path)
+      } catch (error) {
+        // The next start finds it again; until then it only takes room.
+        this.diskProblem ??= `a segment cannot be deleted (${fileErrorCode(error)})`
+      }
+    }
+  }
+}
+
+const tooLarge = (text: string, bytes: number): boolean => text.length * 3 > bytes && Buffer.byteLength(text) > bytes

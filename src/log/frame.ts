@@ -1,0 +1,123 @@
+// How a record stands in a segment file: magic, CRC-32C, length, numbers, then type, subject and data as UTF-8. Pure.
+import { crc32c } from '../lib/crc32c.ts'
+
+/** Two bytes that never occur in UTF-8, so that text is never mistaken for the head of a frame. */
+const MAGIC = 0x31_4c_fe_ff
+const MAGIC_BYTES = Buffer.from([0xff, 0xfe, 0x4c, 0x31])
+export const FRAME_HEAD_BYTES = 48
+/** Longer ones are damage. A record is at most 64 KiB; the rest is room for type, subject and carried copies. */
+const MAX_PAYLOAD_BYTES = 256 * 1024
+
+/** What one process writes to its segments. `header` opens a segment, `carried` repeats an open admission at its head. */
+export const FRAME_TOPICS = ['requests', 'operations', 'carried', 'header'] as const
+export type FrameTopic = (typeof FRAME_TOPICS)[number]
+export type SpoolTopic = 'requests' | 'operations'
+
+/** The numbers of a frame: which record of the spool it is, its offset in its topic, and its sequence in (epoch, topic). */
+export interface FrameNumbers {
+  readonly record: number
+  readonly offset: number
+  readonly sequence: number
+  readonly atMs: number
+}
+
+export interface Frame extends FrameNumbers {
+  readonly topic: FrameTopic
+  readonly type: string
+  readonly subject: string
+  /** JSON text. */
+  readonly data: string
+  /** Where it stands in the bytes that were scanned, and where the next one starts. */
+  readonly start: number
+  readonly end: number
+}
+
+/** Bytes that a frame of these texts needs at most. */
+export const frameBound = (type: string, subject: string, data: string): number =>
+  FRAME_HEAD_BYTES + 3 * (type.length + subject.length + data.length)
+
+/** Writes a frame at `at` into a buffer that has `frameBound` bytes of room there; returns where it ends. */
+export const writeFrame = (
+  buffer: Buffer,
+  at: number,
+  topic: FrameTopic,
+  numbers: FrameNumbers,
+  type: string,
+  subject: string,
+  data: string,
+): number => {
+  const payload = at + FRAME_HEAD_BYTES
+  const typeBytes = buffer.write(type, payload)
+  const subjectBytes = buffer.write(subject, payload + typeBytes)
+  const end = payload + typeBytes + subjectBytes + buffer.write(data, payload + typeBytes + subjectBytes)
+  buffer.writeUInt32LE(MAGIC, at)
+  buffer.writeUInt32LE(end - payload, at + 8)
+  buffer[at + 12] = FRAME_TOPICS.indexOf(topic)
+  buffer[at + 13] = typeBytes
+  buffer.writeUInt16LE(subjectBytes, at + 14)
+  buffer.writeDoubleLE(numbers.record, at + 16)
+  buffer.writeDoubleLE(numbers.offset, at + 24)
+  buffer.writeDoubleLE(numbers.sequence, at + 32)
+  buffer.writeDoubleLE(numbers.atMs, at + 40)
+  buffer.writeUInt32LE(crc32c(buffer, at + 8, end), at + 4)
+  return end
+}
+
+/** The frame that stands whole and undamaged at `at`; `short` when the bytes end before it does, `damaged` otherwise. */
+export const readFrame = (buffer: Buffer, at: number, limit: number): Frame | 'short' | 'damaged' => {
+  if (limit - at < FRAME_HEAD_BYTES) return 'short'
+  const payloadBytes = buffer.readUInt32LE(at + 8)
+  if (buffer.readUInt32LE(at) !== MAGIC || payloadBytes > MAX_PAYLOAD_BYTES) return 'damaged'
+  const payload = at + FRAME_HEAD_BYTES
+  const end = payload + payloadBytes
+  if (end > limit) return 'short'
+  if (crc32c(buffer, at + 8, end) !== buffer.readUInt32LE(at + 4)) return 'damaged'
+  const subject = payload + buffer[at + 13]!
+  const data = subject + buffer.readUInt16LE(at + 14)
+  const topic = FRAME_TOPICS[buffer[at + 12]!]
+  if (topic === undefined || data > end) return 'damaged'
+  return {
+    topic,
+    record: buffer.readDoubleLE(at + 16),
+    offset: buffer.readDoubleLE(at + 24),
+    sequence: buffer.readDoubleLE(at + 32),
+    atMs: buffer.readDoubleLE(at + 40),
+    type: buffer.toString('utf8', payload, subject),
+    subject: buffer.toString('utf8', subject, data),
+    data: buffer.toString('utf8', data, end),
+    start: at,
+    end,
+  }
+}
+
+/** The first undamaged frame that starts after `at`, or null when the bytes hold none. */
+export const nextFrame = (buffer: Buffer, at: number, limit: number): Frame | null => {
+  let candidate = buffer.indexOf(MAGIC_BYTES, at + 1)
+  while (candidate !== -1 && candidate < limit) {
+    const frame = readFrame(buffer, candidate, limit)
+    if (typeof frame === 'object') return frame
+    candidate = buffer.indexOf(MAGIC_BYTES, candidate + 1)
+  }
+  return null
+}
+
+/** What opens a segment; written twice, so that one damaged copy does not cost the segment. */
+export interface SegmentHeader {
+  readonly format: 1
+  readonly instance: string
+  readonly epoch: string
+  /** Numbers of the first record that follows. */
+  readonly record: number
+  readonly requests: number
+  readonly operations: number
+  /** How many `carried` frames follow the header. */
+  readonly carried: number
+  readonly at_ms: number
+}
+
+/** The header in a `header` frame, or null when it is of another format. */
+export const headerOf = (frame: Frame): SegmentHeader | null => {
+  if (frame.topic !== 'header') return null
+  const header = JSON.parse(frame.data) as SegmentHeader
+  return header.format === 1 ? header : null
+}

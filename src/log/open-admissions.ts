@@ -1,0 +1,86 @@
+// Which requests were admitted and not yet settled: what a rotation carries on, and what a restart settles as orphaned.
+import type { CarriedFrame } from './segments.ts'
+import type { RecordId } from './spool-port.ts'
+
+export interface OpenAdmission {
+  readonly recordId: RecordId
+  /** Partition key of the admission: its settlement needs the same. */
+  readonly subject: string
+  readonly atMs: number
+  /** The `request.admitted` as JSON text. */
+  readonly data: string
+  /** Its `request.attempted`, as JSON texts, in order. */
+  readonly attempts: readonly string[]
+}
+
+interface Tracked extends OpenAdmission {
+  readonly requestId: string
+  readonly attempts: string[]
+}
+
+const ADMISSION = '"admission":"'
+const ID = '"id":"'
+
+/** The string value after the first `prefix`. Inside JSON strings quotes are escaped, so only real properties match. */
+const textAfter = (json: string, prefix: string): string | null => {
+  const start = json.indexOf(prefix)
+  if (start === -1) return null
+  return json.slice(start + prefix.length, json.indexOf('"', start + prefix.length))
+}
+
+/** The admission that a settlement names. Parses only when it stands there twice: `raw_usage` is what a provider made of it. */
+const admissionOf = (json: string): string | null => {
+  const first = json.indexOf(ADMISSION)
+  if (first === -1) return null
+  if (json.indexOf(ADMISSION, first + ADMISSION.length) === -1) return textAfter(json, ADMISSION)
+  const { admission } = JSON.parse(json) as { admission?: unknown }
+  return typeof admission === 'string' ? admission : null
+}
+
+/** Fed with every record of the requests topic once it stands in the file. */
+export class OpenAdmissions {
+  private readonly byRecord = new Map<RecordId, Tracked>()
+
+  get size(): number {
+    return this.byRecord.size
+  }
+
+  list(): OpenAdmission[] {
+    return [...this.byRecord.values()]
+  }
+
+  observe(type: string, recordId: RecordId, subject: string, atMs: number, data: string): void {
+    if (type === 'request.admitted') this.admitted(recordId, subject, atMs, data)
+    else if (type === 'request.settled') {
+      const admission = admissionOf(data)
+      if (admission !== null) this.byRecord.delete(admission)
+    } else if (type === 'request.attempted') {
+      const requestId = textAfter(data, ID)
+      for (const tracked of this.byRecord.values()) {
+        if (tracked.requestId === requestId) tracked.attempts.push(data)
+      }
+    }
+  }
+
+  /** What the head of the next segment repeats. */
+  *carried(): Generator<CarriedFrame> {
+    for (const { recordId, subject, atMs, data, attempts } of this.byRecord.values()) {
+      const stamp = `"record_id":${JSON.stringify(recordId)},"at_ms":${atMs}`
+      yield { type: 'request.admitted', subject, data: `{${stamp},"data":${data}}` }
+      for (const attempt of attempts) yield { type: 'request.attempted', subject, data: `{${stamp},"data":${attempt}}` }
+    }
+  }
+
+  /** Takes up a frame that `carried` wrote. */
+  restore({ type, subject, data }: CarriedFrame): void {
+    const carried = JSON.parse(data) as { record_id: string; at_ms: number; data: unknown }
+    const json = JSON.stringify(carried.data)
+    if (type === 'request.admitted') this.admitted(carried.record_id, subject, carried.at_ms, json)
+    else this.byRecord.get(carried.record_id)?.attempts.push(json)
+  }
+
+  private admitted(recordId: RecordId, subject: string, atMs: number, data: string): void {
+    const requestId = textAfter(data, ID) ?? recordId
+    this.byRecord.set(recordId, { recordId, subject, atMs, data, requestId, attempts: [] })
+  }
+}

@@ -1,0 +1,255 @@
+// Reads the segments of one spool directory in order, of this process or another, while they are written.
+import { closeSync, existsSync, openSync, readSync } from 'node:fs'
+import { type Frame, headerOf, nextFrame, readFrame, type SegmentHeader, type SpoolTopic } from './frame.ts'
+import { LogGap, LogReplaced } from './port.ts'
+import { listSegments, segmentPath } from './segments.ts'
+
+/** A record as a spool holds it. `record` numbers all of the spool, `offset` those of its topic. */
+export interface SpoolRecord {
+  readonly record: number
+  readonly topic: SpoolTopic
+  readonly offset: number
+  readonly instance: string
+  readonly epoch: string
+  readonly sequence: number
+  readonly atMs: number
+  readonly type: string
+  readonly subject: string
+  /** JSON text. */
+  readonly data: string
+}
+
+export interface Damage {
+  readonly ordinal: number
+  readonly position: number
+  readonly bytes: Uint8Array
+}
+
+export interface CursorOptions {
+  readonly directory: string
+  /** Bytes that are neither frames nor the unfinished end of the newest segment. */
+  onDamage?(damage: Damage): void
+  onCarried?(frame: Frame, header: SegmentHeader): void
+}
+
+/** Where to begin: at a record of the spool, or at an offset of a topic. */
+export type CursorStart = { readonly record: number } | { readonly topic: SpoolTopic; readonly offset: number }
+
+const CHUNK_BYTES = 256 * 1024
+const HEADER_BYTES = 4 * 1024
+
+const numberIn = (header: SegmentHeader, start: CursorStart): number =>
+  'record' in start ? header.record : header[start.topic]
+const numberFrom = (start: CursorStart): number => ('record' in start ? start.record : start.offset)
+
+/** The header of a segment, from whichever of its copies is whole; null when none is. */
+export const readSegmentHeader = (path: string): SegmentHeader | null => {
+  const descriptor = openSync(path, 'r')
+  try {
+    const buffer = Buffer.alloc(HEADER_BYTES)
+    const bytes = readSync(descriptor, buffer, 0, buffer.length, 0)
+    const first = readFrame(buffer, 0, bytes)
+    const frame = typeof first === 'object' ? first : nextFrame(buffer, 0, bytes)
+    return frame === null ? null : headerOf(frame)
+  } finally {
+    closeSync(descriptor)
+  }
+}
+
+/** The ordinal of the last segment that begins at or below a position; the oldest one when all begin above it; null when there is none. */
+const segmentOf = (directory: string, start: CursorStart): number | null => {
+  const segments = listSegments(directory)
+  let low = 0
+  let high = segments.length - 1
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2)
+    // A segment without a header says nothing: the one before it is safe, records below the position are dropped.
+    const header = readSegmentHeader(segments[middle]!.path)
+    if (header !== null && numberIn(header, start) <= numberFrom(start)) low = middle
+    else high = middle - 1
+  }
+  return segments[low]?.ordinal ?? null
+}
+
+/** One reader of one spool directory. Synchronous: reads at most 256 KiB more from the disk at each step. */
+export class SegmentCursor {
+  private ordinal: number | null = null
+  private descriptor: number | null = null
+  private header: SegmentHeader | null = null
+  private buffer = Buffer.allocUnsafe(2 * CHUNK_BYTES)
+  /** The bytes at hand are `buffer[at, limit)`; `position` is where `buffer[limit]` stands in the file. */
+  private at = 0
+  private limit = 0
+  private position = 0
+  /** Numbers below it were delivered already (or lie before the start). */
+  private expectedRecord = 0
+  private epoch: string | null = null
+
+  constructor(private readonly options: CursorOptions) {}
+
+  /** Moves to the segment that holds the position. False while the directory has no segment. Throws LogReplaced when the position was deleted. */
+  seek(start: CursorStart): boolean {
+    this.close()
+    const ordinal = segmentOf(this.options.directory, start)
+    if (ordinal === null) return false
+    this.open(ordinal)
+    this.expectedRecord = 'record' in start ? start.record : 0
+    this.epoch = null
+    const header = readSegmentHeader(segmentPath(this.options.directory, ordinal))
+    if (header !== null && numberFrom(start) !== 0 && numberIn(header, start) > numberFrom(start)) {
+      throw new LogReplaced(`${this.options.directory} begins at ${numberIn(header, start)}, not ${numberFrom(start)}`)
+    }
+    return true
+  }
+
+  /** The segment that is being read, to be synced by who wants what it reads to be durable; null before `seek` found one. */
+  get file(): { readonly descriptor: number; readonly ordinal: number } | null {
+    return this.descriptor === null || this.ordinal === null
+      ? null
+      : { descriptor: this.descriptor, ordinal: this.ordinal }
+  }
+
+  /** What comes next, at most `limit` records; [] when there is nothing more now. Throws LogGap when a segment in the middle is gone. */
+  next(limit: number): SpoolRecord[] {
+    const records: SpoolRecord[] = []
+    while (records.length < limit) {
+      const frame = this.frame()
+      if (frame === null) break
+      const record = this.recordOf(frame)
+      if (record !== null) records.push(record)
+    }
+    return records
+  }
+
+  close(): void {
+    if (this.descriptor !== null) closeSync(this.descriptor)
+    this.descriptor = null
+    this.ordinal = null
+  }
+
+  private recordOf(frame: Frame): SpoolRecord | null {
+    if (frame.topic === 'header') {
+      this.begin(headerOf(frame))
+      return null
+    }
+    const { header } = this
+    if (header === null) {
+      this.options.onDamage?.({
+        ordinal: this.ordinal!,
+        position: 0,
+        bytes: Buffer.from(this.buffer.subarray(frame.start, frame.end)),
+      })
+      return null
+    }
+    if (frame.topic === 'carried') {
+      this.options.onCarried?.(frame, header)
+      return null
+    }
+    if (frame.record < this.expectedRecord) return null
+    this.expectedRecord = frame.record + 1
+    const { record, topic, offset, sequence, atMs, type, subject, data } = frame
+    return {
+      record,
+      topic,
+      offset,
+      instance: header.instance,
+      epoch: header.epoch,
+      sequence,
+      atMs,
+      type,
+      subject,
+      data,
+    }
+  }
+
+  private begin(header: SegmentHeader | null): void {
+    // Within one epoch a rewritten segment repeats records. A new process never goes back.
+    if (header !== null && this.epoch !== null && header.epoch !== this.epoch && header.record < this.expectedRecord) {
+      throw new LogReplaced(
+        `${this.options.directory} goes on at ${header.record}, ${this.expectedRecord} was expected`,
+      )
+    }
+    this.header = header
+    this.epoch = header?.epoch ?? this.epoch
+  }
+
+  /** The next whole frame, of this segment or the following ones; null at the end. */
+  private frame(): Frame | null {
+    while (this.descriptor !== null && this.ordinal !== null) {
+      const frame = this.frameHere(false)
+      if (frame !== null) return frame
+      // The writer ends a segment before it begins the next one, so what is there now is all there will be.
+      if (!this.successor(this.ordinal)) return null
+      const last = this.frameHere(true)
+      if (last !== null) return last
+      this.open(this.ordinal + 1)
+    }
+    return null
+  }
+
+  private successor(ordinal: number): boolean {
+    if (existsSync(segmentPath(this.options.directory, ordinal + 1))) return true
+    const later = listSegments(this.options.directory).find((segment) => segment.ordinal > ordinal)
+    // Listed again: the next one may have been made in between.
+    if (later === undefined || existsSync(segmentPath(this.options.directory, ordinal + 1))) return later !== undefined
+    throw new LogGap(`${this.options.directory}: segment ${ordinal + 1} is missing, ${later.ordinal} is there`)
+  }
+
+  /** The next frame of this segment. `ended`: nothing will be added to it, so what is no frame is damage. */
+  private frameHere(ended: boolean): Frame | null {
+    for (;;) {
+      const found = readFrame(this.buffer, this.at, this.limit)
+      if (typeof found === 'object') {
+        this.at = found.end
+        return found
+      }
+      if (this.fill()) continue
+      if (this.at === this.limit) return null
+      const later = nextFrame(this.buffer, this.at, this.limit)
+      if (later === null && !ended) return null
+      this.damaged(later?.start ?? this.limit)
+      if (later === null) return null
+    }
+  }
+
+  private damaged(end: number): void {
+    const position = this.position - (this.limit - this.at)
+    this.options.onDamage?.({
+      ordinal: this.ordinal!,
+      position,
+      bytes: Buffer.from(this.buffer.subarray(this.at, end)),
+    })
+    this.at = end
+  }
+
+  /** Reads on; false at the end of the file. */
+  private fill(): boolean {
+    if (this.limit === this.buffer.length) {
+      if (this.at > 0) this.buffer.copyWithin(0, this.at, this.limit)
+      else this.buffer = Buffer.concat([this.buffer], this.buffer.length * 2)
+      this.limit -= this.at
+      this.at = 0
+    }
+    const count = readSync(
+      this.descriptor!,
+      this.buffer,
+      this.limit,
+      Math.min(CHUNK_BYTES, this.buffer.length - this.limit),
+      this.position,
+    )
+    this.limit += count
+    this.position += count
+    return count > 0
+  }
+
+  private open(ordinal: number): void {
+    const descriptor = openSync(segmentPath(this.options.directory, ordinal), 'r')
+    if (this.descriptor !== null) closeSync(this.descriptor)
+    this.descriptor = descriptor
+    this.ordinal = ordinal
+    this.header = null
+    this.at = 0
+    this.limit = 0
+    this.position = 0
+  }
+}

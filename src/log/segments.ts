@@ -1,0 +1,295 @@
+// Append-only segment files of one process: the writer. Records are numbered for ever; a number is never used twice, not even after a failure.
+import { readdirSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Files } from './files.ts'
+import { type FrameNumbers, frameBound, type SegmentHeader, type SpoolTopic, writeFrame } from './frame.ts'
+
+/** The next number of each kind: of the spool, and in each topic. */
+export interface Counters {
+  record: number
+  requests: number
+  operations: number
+}
+
+/** A record that the head of a segment repeats: an admission still open, or one of its attempts. */
+export interface CarriedFrame {
+  readonly type: string
+  readonly subject: string
+  /** JSON text. */
+  readonly data: string
+}
+
+export interface SegmentFile {
+  readonly ordinal: number
+  readonly path: string
+  readonly bytes: number
+}
+
+export const segmentPath = (directory: string, ordinal: number): string =>
+  join(directory, `${String(ordinal).padStart(10, '0')}.segment`)
+
+/** The segments of a spool directory, oldest first. */
+export const listSegments = (directory: string): SegmentFile[] =>
+  readdirSync(directory)
+    .filter((name) => /^\d{10}\.segment$/.test(name))
+    .sort()
+    .map((name) => {
+      const path = join(directory, name)
+      return { ordinal: Number(name.slice(0, 10)), path, bytes: statSync(path).size }
+    })
+
+export interface SegmentWriterDeps {
+  readonly directory: string
+  readonly files: Files
+  readonly instance: string
+  readonly epoch: string
+  readonly nowMs: () => number
+  /** A segment takes no further batch once it holds this much. */
+  readonly segmentBytes: number
+  /** The numbers and the ordinal to go on with. */
+  readonly next: Counters
+  readonly nextOrdinal: number
+  /** Keeps what was written until it is synced, so that it can be written again elsewhere when a sync fails. */
+  readonly keepUnsynced: boolean
+  /** What the head of a new segment repeats. */
+  carried(): Iterable<CarriedFrame>
+  onSegment?(ordinal: number, header: SegmentHeader): void
+}
+
+interface Batch {
+  buffer: Buffer<ArrayBufferLike>
+  bytes: number
+  /** Where each frame ends, and its topic. */
+  readonly ends: number[]
+  readonly topics: SpoolTopic[]
+  /** Numbers of the first frame. */
+  first: Counters
+}
+
+const emptyBatch = (first: Counters, buffer: Buffer<ArrayBufferLike> = Buffer.allocUnsafe(64 * 1024)): Batch => ({
+  buffer,
+  bytes: 0,
+  ends: [],
+  topics: [],
+  first: { ...first },
+})
+
+/** Writes frames in batches. Not safe to use after `close`. Every method but `sync` is synchronous. */
+export class SegmentWriter {
+  readonly next: Counters
+  private readonly sequences: Record<SpoolTopic, number> = { requests: 0, operations: 0 }
+  private batch: Batch
+  /** Bytes of the batch that are in the file already (after a short or failed write). */
+  private written = 0
+  private descriptor: number | null = null
+  private ordinal: number
+  private segmentSize = 0
+  /** Earlier segments that hold unsynced frames, to be synced and closed. */
+  private retired: number[] = []
+  private unsynced: { readonly bytes: Buffer; readonly first: Counters }[] = []
+
+  constructor(private readonly deps: SegmentWriterDeps) {
+    this.next = { ...deps.next }
+    this.ordinal = deps.nextOrdinal
+    this.batch = emptyBatch(this.next)
+  }
+
+  get pendingBytes(): number {
+    return this.batch.bytes
+  }
+
+  /** Numbers of the first record of the batch. */
+  get first(): Readonly<Counters> {
+    return this.batch.first
+  }
+
+  /** Adds a record to the batch; returns its sequence. It is not in the file before `flush`. */
+  add(topic: SpoolTopic, type: string, subject: string, data: string): number {
+    const { batch, next } = this
+    const bound = frameBound(type, subject, data)
+    if (batch.buffer.length - batch.bytes < bound) {
+      const larger = Buffer.allocUnsafe(Math.max(batch.buffer.length * 2, batch.bytes + bound))
+      batch.buffer.copy(larger, 0, 0, batch.bytes)
+      batch.buffer = larger
+    }
+    const sequence = this.sequences[topic]++
+    const numbers: FrameNumbers = { record: next.record, offset: next[topic], sequence, atMs: this.deps.nowMs() }
+    batch.bytes = writeFrame(batch.buffer, batch.bytes, topic, numbers, type, subject, data)
+    batch.ends.push(batch.bytes)
+    batch.topics.push(topic)
+    next.record++
+    next[topic]++
+    return sequence
+  }
+
+  /** Writes the batch, into a new segment when this one is full. Throws what the disk says; what is not in the file then stays in the batch. */
+  flush(): void {
+    const { batch } = this
+    if (batch.bytes === 0) return
+    if (this.descriptor === null || (this.written === 0 && this.segmentSize + batch.bytes > this.deps.segmentBytes))
+      this.open()
+    while (this.written < batch.bytes) {
+      const count = this.deps.files.write(this.descriptor!, batch.buffer, this.written, batch.bytes - this.written)
+      this.written += count
+      this.segmentSize += count
+    }
+    if (this.deps.keepUnsynced) {
+      this.unsynced.push({ bytes: Buffer.from(batch.buffer.subarray(0, batch.bytes)), first: batch.first })
+    }
+    this.reset()
+  }
+
+  /** How many frames of the batch are wholly in the file. */
+  completed(): number {
+    let count = 0
+    while (count < this.batch.ends.length && this.batch.ends[count]! <= this.written) count++
+    return count
+  }
+
+  /**
+   * Gives this segment up after a failure: cuts a half-written frame, takes what is whole out of the batch. The next flush opens a new segment.
+   * Returns how many frames were whole.
+   */
+  leave(): number {
+    const { batch } = this
+    const count = this.completed()
+    const whole = count === 0 ? 0 : batch.ends[count - 1]!
+    if (this.descriptor !== null) {
+      try {
+        if (whole < this.written) this.deps.files.truncate(this.descriptor, this.segmentSize - (this.written - whole))
+      } catch {
+        // A half frame that stays is no frame: readers pass over it when the next segment begins.
+      }
+      this.retire()
+    }
+    const first = { ...batch.first, record: batch.first.record + count }
+    for (const topic of batch.topics.slice(0, count)) first[topic]++
+    if (this.deps.keepUnsynced && count > 0) {
+      this.unsynced.push({ bytes: Buffer.from(batch.buffer.subarray(0, whole)), first: batch.first })
+    }
+    const rest = emptyBatch(first)
+    if (batch.bytes > whole) {
+      rest.buffer = Buffer.from(batch.buffer.subarray(whole, batch.bytes))
+      rest.bytes = batch.bytes - whole
+      rest.ends.push(...batch.ends.slice(count).map((end) => end - whole))
+      rest.topics.push(...batch.topics.slice(count))
+    }
+    this.batch = rest
+    this.written = 0
+    return count
+  }
+
+  /** Forgets the batch. Its numbers stay used: readers pass over them. Call `leave` first. */
+  drop(): void {
+    this.reset()
+  }
+
+  /** Makes everything flushed before the call durable. Throws when the disk refuses; call `rewriteUnsynced` then, never `sync` alone. */
+  async sync(): Promise<void> {
+    const covered = this.unsynced.length
+    const current = this.descriptor
+    const retired = this.retired.splice(0)
+    try {
+      for (const descriptor of retired) await this.deps.files.sync(descriptor)
+      if (current !== null) await this.deps.files.sync(current)
+    } finally {
+      for (const descriptor of retired) this.deps.files.close(descriptor)
+    }
+    this.unsynced.splice(0, covered)
+  }
+
+  /** Writes again, into a new segment, what no sync has covered. The frames keep their numbers, so readers drop the copies. */
+  rewriteUnsynced(): void {
+    this.leave()
+    // What a sync failed on is never synced again: the kernel may call its lost pages clean.
+    for (const descriptor of this.retired.splice(0)) this.deps.files.close(descriptor)
+    const again = this.unsynced
+    const first = again[0]?.first
+    if (first === undefined) return
+    this.open(first)
+    for (const { bytes } of again) {
+      let at = 0
+      while (at < bytes.length) at += this.deps.files.write(this.descriptor!, bytes, at, bytes.length - at)
+      this.segmentSize += bytes.length
+    }
+  }
+
+  /** Gives up on making durable what was flushed so far. */
+  forgetUnsynced(): void {
+    this.unsynced = []
+  }
+
+  close(): void {
+    if (this.descriptor !== null) this.retired.push(this.descriptor)
+    this.descriptor = null
+    for (const descriptor of this.retired.splice(0)) this.deps.files.close(descriptor)
+  }
+
+  private reset(): void {
+    const buffer = this.batch.buffer.length > 4 * 1024 * 1024 ? undefined : this.batch.buffer
+    this.batch = emptyBatch(this.next, buffer)
+    this.written = 0
+  }
+
+  private retire(): void {
+    if (this.descriptor === null) return
+    if (this.deps.keepUnsynced) this.retired.push(this.descriptor)
+    else this.deps.files.close(this.descriptor)
+    this.descriptor = null
+  }
+
+  /** Begins a segment. It gets its name once its head is written: a segment that can be seen has a header. */
+  private open(first: Counters = this.batch.first): void {
+    const { directory, files, instance, epoch, nowMs } = this.deps
+    const carried = [...this.deps.carried()]
+    const header: SegmentHeader = {
+      format: 1,
+      instance,
+      epoch,
+      ...first,
+      carried: carried.length,
+      at_ms: nowMs(),
+    }
+    const head = segmentHead(header, carried)
+    const path = segmentPath(directory, this.ordinal)
+    const descriptor = files.create(`${path}.new`)
+    try {
+      let at = 0
+      while (at < head.length) at += files.write(descriptor, head, at, head.length - at)
+      files.rename(`${path}.new`, path)
+      if (this.deps.keepUnsynced) files.syncDirectory(directory)
+    } catch (error) {
+      files.close(descriptor)
+      removeQuietly(files, `${path}.new`)
+      throw error
+    }
+    this.retire()
+    this.descriptor = descriptor
+    this.segmentSize = head.length
+    this.deps.onSegment?.(this.ordinal, header)
+    this.ordinal++
+  }
+}
+
+const removeQuietly = (files: Files, path: string): void => {
+  try {
+    files.remove(path)
+  } catch {
+    // It is emptied when the name is used again.
+  }
+}
+
+/** Two copies of the header, then what is carried. */
+const segmentHead = (header: SegmentHeader, carried: readonly CarriedFrame[]): Buffer => {
+  const text = JSON.stringify(header)
+  const numbers: FrameNumbers = { record: header.record, offset: 0, sequence: 0, atMs: header.at_ms }
+  const bound = carried.reduce(
+    (sum, frame) => sum + frameBound(frame.type, frame.subject, frame.data),
+    2 * frameBound('', '', text),
+  )
+  const buffer = Buffer.allocUnsafe(bound)
+  let at = writeFrame(buffer, 0, 'header', numbers, '', '', text)
+  at = writeFrame(buffer, at, 'header', numbers, '', '', text)
+  for (const { type, subject, data } of carried) at = writeFrame(buffer, at, 'carried', numbers, type, subject, data)
+  return buffer.subarray(0, at)
+}

@@ -1,0 +1,149 @@
+// What a start needs to know of a spool that an earlier process wrote: where to go on, and what it left open. Reads the last segments only.
+import { readFileSync, truncateSync } from 'node:fs'
+import type { Watermark } from './backlog.ts'
+import { type Frame, headerOf, nextFrame, readFrame, type SegmentHeader, type SpoolTopic } from './frame.ts'
+import { OpenAdmissions } from './open-admissions.ts'
+import { readSegmentHeader } from './segment-cursor.ts'
+import { type Counters, listSegments, type SegmentFile } from './segments.ts'
+import type { SpoolKeeping } from './spool.ts'
+import { readWatermark, setAside } from './spool-directory.ts'
+
+export interface Recovered {
+  readonly next: Counters
+  readonly nextOrdinal: number
+  readonly open: OpenAdmissions
+  /** Runs of bytes in the middle that are no frames, set aside. */
+  readonly damaged: number
+  /** Bytes cut from the end of the last segment. */
+  readonly tornBytes: number
+}
+
+interface Scan {
+  readonly header: SegmentHeader | null
+  readonly frames: readonly Frame[]
+  readonly carried: number
+  readonly damages: readonly { readonly start: number; readonly end: number }[]
+  /** Where the last whole frame ends. */
+  readonly wholeBytes: number
+  readonly bytes: Buffer
+}
+
+/** Reads one segment whole. Its frames hold numbers and texts, its header is the last readable copy. */
+const scanSegment = (path: string): Scan => {
+  const bytes = readFileSync(path)
+  const frames: Frame[] = []
+  const damages: { start: number; end: number }[] = []
+  let header: SegmentHeader | null = null
+  let carried = 0
+  let at = 0
+  while (at < bytes.length) {
+    const read = readFrame(bytes, at, bytes.length)
+    const frame = typeof read === 'object' ? read : nextFrame(bytes, at, bytes.length)
+    if (frame === null) break
+    if (frame.start > at) damages.push({ start: at, end: frame.start })
+    if (frame.topic === 'header') header = headerOf(frame) ?? header
+    else frames.push(frame)
+    if (frame.topic === 'carried') carried++
+    at = frame.end
+  }
+  return { header, frames, carried, damages, wholeBytes: at, bytes }
+}
+
+/** The newest segment whose head is whole, and all after it: together they hold every open admission. */
+const lastSegments = (segments: readonly SegmentFile[]): Scan[] => {
+  const scans: Scan[] = []
+  for (const segment of [...segments].reverse()) {
+    const scan = scanSegment(segment.path)
+    scans.unshift(scan)
+    if (scan.header !== null && scan.carried >= scan.header.carried) break
+  }
+  return scans
+}
+
+/** Cuts the torn tail of the last segment, sets damage aside, and finds the next numbers and the open admissions. The spool must be held. */
+export const recoverSpool = (directory: string): Recovered => {
+  const segments = listSegments(directory)
+  const last = segments.at(-1)
+  const shipped = readWatermark(directory, 'sender', 'spool')
+  const next: Counters = { record: shipped, requests: 0, operations: 0 }
+  const open = new OpenAdmissions()
+  if (last === undefined) return { next, nextOrdinal: 1, open, damaged: 0, tornBytes: 0 }
+  const scans = lastSegments(segments)
+  let damaged = 0
+  for (const [index, scan] of scans.entries()) {
+    const { ordinal } = segments[segments.length - scans.length + index]!
+    for (const { start, end } of scan.damages) {
+      damaged++
+      setAside(directory, `damaged-${ordinal}-${start}.bin`, scan.bytes.subarray(start, end))
+    }
+    applyScan(scan, next, open)
+  }
+  const tail = scans.at(-1)!
+  const tornBytes = tail.bytes.length - tail.wholeBytes
+  if (tornBytes > 0) {
+    setAside(directory, `torn-${last.ordinal}-${tail.wholeBytes}.bin`, tail.bytes.subarray(tail.wholeBytes))
+    truncateSync(last.path, tail.wholeBytes)
+    // A reader may have had the last record before its bytes went bad: its numbers are not given out again.
+    raise(next, { record: next.record + 1, requests: next.requests + 1, operations: next.operations + 1 })
+  }
+  return { next, nextOrdinal: last.ordinal + 1, open, damaged, tornBytes }
+}
+
+const applyScan = (scan: Scan, next: Counters, open: OpenAdmissions): void => {
+  const { header } = scan
+  if (header !== null) raise(next, header)
+  for (const frame of scan.frames) {
+    if (frame.topic === 'carried') {
+      open.restore(frame)
+      continue
+    }
+    if (frame.topic === 'header') continue
+    next.record = Math.max(next.record, frame.record + 1)
+    next[frame.topic] = Math.max(next[frame.topic], frame.offset + 1)
+    if (frame.topic !== 'requests' || header === null) continue
+    open.observe(
+      frame.type,
+      `${header.instance}.${header.epoch}.${frame.sequence}`,
+      frame.subject,
+      frame.atMs,
+      frame.data,
+    )
+  }
+}
+
+const raise = (next: Counters, to: Counters): void => {
+  next.record = Math.max(next.record, to.record)
+  next.requests = Math.max(next.requests, to.requests)
+  next.operations = Math.max(next.operations, to.operations)
+}
+
+/** What the deletion and the backlog need of each segment; headers only. A segment without a header counts with what follows it. */
+export interface SegmentMark extends Counters {
+  readonly ordinal: number
+  readonly path: string
+  readonly atMs: number
+  readonly bytes: number
+}
+
+export const segmentMarks = (directory: string): SegmentMark[] =>
+  listSegments(directory).flatMap(({ ordinal, path, bytes }) => {
+    const header = readSegmentHeader(path)
+    if (header === null) return []
+    return {
+      ordinal,
+      path,
+      bytes,
+      atMs: header.at_ms,
+      record: header.record,
+      requests: header.requests,
+      operations: header.operations,
+    }
+  })
+
+/** How far the consumers of a spool are, by what they wrote. */
+export const watermarkOf = (directory: string, keeping: SpoolKeeping): Watermark => {
+  if (keeping.until === 'shipped') return { record: readWatermark(directory, 'sender', 'spool') }
+  const lowest = (topic: SpoolTopic) =>
+    Math.min(...keeping.consumers[topic].map((consumer) => readWatermark(directory, consumer, topic)))
+  return { requests: lowest('requests'), operations: lowest('operations') }
+}

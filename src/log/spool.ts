@@ -1,0 +1,86 @@
+// The spool of one process: what it appends is on disk before anybody is told. DESIGN section 5.
+import { FileSpool } from './file-spool.ts'
+import type { Files } from './files.ts'
+import type { SpoolTopic } from './frame.ts'
+import type { OpenAdmission } from './open-admissions.ts'
+import { type ClaimedSpool, claimFreeSpools, claimSpool } from './spool-directory.ts'
+import type { Spool } from './spool-port.ts'
+
+export type Durability = 'process' | 'host' | 'log'
+
+/** When a segment may go. `shipped`: the sender passed it. `projected`: every named read model passed it and it is older than the retention (null: kept for ever). */
+export type SpoolKeeping =
+  | { readonly until: 'shipped' }
+  | {
+      readonly until: 'projected'
+      readonly consumers: Readonly<Record<SpoolTopic, readonly string[]>>
+      readonly retentionMs: number | null
+    }
+
+export interface SpoolOptions {
+  readonly dataDir: string
+  /** `log` without a sender (embedded) is `host`: there the segments are the log. */
+  readonly durability: Durability
+  readonly keeping: SpoolKeeping
+  readonly nowMs: () => number
+  /** 64 MiB when not given. */
+  readonly segmentBytes?: number
+  /** 8 MiB when not given; 0 for none. */
+  readonly ballastBytes?: number
+  /** Admission closes when this much waits for its consumers; 8 GiB when not given. */
+  readonly backlogBytes?: number
+  readonly files?: Files
+  /** After each write: everything below `end` is in the file. */
+  onFlushed?(end: number): void
+}
+
+export interface SpoolStatus {
+  readonly number: number
+  readonly records: number
+  readonly writeFailures: number
+  readonly syncFailures: number
+  /** Records whose callers were told that they could not be recorded. */
+  readonly rejected: number
+  readonly openAdmissions: number
+  /** Found at start. */
+  readonly damaged: number
+  readonly tornBytes: number
+}
+
+export interface LocalSpool extends Spool {
+  readonly number: number
+  readonly directory: string
+  /** What earlier processes admitted here and never settled: `upkeep/orphans.ts` settles it. */
+  readonly openAtStart: readonly OpenAdmission[]
+  /** The number that the next record gets. */
+  readonly end: number
+  /** The sender has every record below `record` in the log: resolves who waits for it, deletes segments. Also called by tests. */
+  shipped(record: number): void
+  /** Looks at the disk and at the watermarks, deletes, reopens admission. Runs once a second by itself. */
+  refresh(): void
+  status(): SpoolStatus
+  /** Writes what is pending and gives the directory up; `remove` deletes it (an adopted spool that is shipped). */
+  close(options?: { readonly remove?: boolean }): Promise<void>
+}
+
+/** Claims the lowest-numbered free spool under `dataDir` (or makes the next), recovers it, and opens it for this process. */
+export const openSpool = async (options: SpoolOptions): Promise<LocalSpool> =>
+  openClaimed(claimSpool(options.dataDir), options)
+
+/**
+ * Takes every spool of a dead process. Each is open for settling its orphans; on Kafka the sender drains it and `close({ remove: true })` ends it, embedded
+ * `close()` leaves it to be read and claimed again. Call it once the own spool is open.
+ */
+export const adoptFreeSpools = async (options: SpoolOptions): Promise<LocalSpool[]> =>
+  claimFreeSpools(options.dataDir).map((claimed) =>
+    openClaimed(claimed, { ...options, ballastBytes: 0, onFlushed: undefined }),
+  )
+
+const openClaimed = (claimed: ClaimedSpool, options: SpoolOptions): LocalSpool => {
+  try {
+    return new FileSpool(claimed, options)
+  } catch (error) {
+    claimed.lock.release()
+    throw error
+  }
+}
