@@ -12,8 +12,8 @@ export interface KafkaOptions {
   readonly dataDir?: string
   /** Client port of each broker; free ones when not given. */
   readonly ports?: readonly number[]
-  /** Where the brokers' own warnings go; dropped into `<data>/broker-<n>.log` always. */
-  readonly log?: (line: string) => void
+  /** Where the brokers' own warnings go: to `<data>/broker-<n>.log`, or to our stderr. */
+  readonly log?: 'file' | 'inherit'
   /** Broker settings beyond or over the defaults. */
   readonly properties?: Readonly<Record<string, string>>
 }
@@ -171,8 +171,7 @@ const javaBroker = (deps: {
 }): JavaBroker => {
   const { jars, data, node, port, settings, options } = deps
   const settingsFile = join(data, `node-${node}.properties`)
-  const logFile = join(data, `broker-${node}.log`)
-  let child: Bun.Subprocess<'ignore', 'ignore', 'pipe'> | null = null
+  let running: RunningJava | null = null
 
   const format = async () => {
     if (await exists(join(data, `node-${node}`, 'meta.properties'))) return
@@ -184,26 +183,23 @@ const javaBroker = (deps: {
     const lines = Object.entries(settings).map(([name, value]) => `${name}=${value}`)
     await writeFile(settingsFile, `${lines.join('\n')}\n`)
     await format()
-    child = Bun.spawn(['java', HEAP, ...JVM_FLAGS, '-cp', jars, 'kafka.Kafka', settingsFile], {
-      stdin: 'ignore',
-      stdout: 'ignore',
-      stderr: 'pipe',
-    })
-    void copyLines(child.stderr, logFile, options.log)
+    const logTo = options.log === 'inherit' ? 'inherit' : join(data, `broker-${node}.log`)
+    const command = ['java', HEAP, ...JVM_FLAGS, '-cp', jars, 'kafka.Kafka', settingsFile]
+    running = await runJava(command, { logTo, remove: options.dataDir === undefined ? data : '' })
   }
   const end = async (signal: 'SIGTERM' | 'SIGKILL') => {
-    const running = child
-    if (running === null) return
-    if (signal === 'SIGTERM') running.kill('SIGCONT')
-    running.kill(signal)
-    const timer = setTimeout(() => running.kill('SIGKILL'), STOP_DEADLINE_MS)
-    await running.exited
+    const java = running
+    if (java === null) return
+    running = null
+    if (signal === 'SIGTERM') java.signal('SIGCONT')
+    java.signal(signal)
+    const timer = setTimeout(() => java.signal('SIGKILL'), STOP_DEADLINE_MS)
+    await java.exited
     clearTimeout(timer)
-    child = null
   }
   const own = () => {
-    if (child === null) throw new Error(`broker ${node} does not run`)
-    return child
+    if (running === null) throw new Error(`broker ${node} does not run`)
+    return running
   }
   return {
     port,
@@ -213,8 +209,8 @@ const javaBroker = (deps: {
     start,
     stop: () => end('SIGTERM'),
     kill: () => end('SIGKILL'),
-    pause: () => own().kill('SIGSTOP'),
-    resume: () => own().kill('SIGCONT'),
+    pause: () => own().signal('SIGSTOP'),
+    resume: () => own().signal('SIGCONT'),
     async restart() {
       await end('SIGTERM')
       await start()
@@ -231,20 +227,48 @@ const JVM_FLAGS = [
   '-Dorg.slf4j.simpleLogger.defaultLogLevel=warn',
 ]
 
-/** Lines to the file, and to whoever asked. Ends with the process. */
-const copyLines = async (stream: ReadableStream<Uint8Array>, file: string, log?: (line: string) => void) => {
-  const sink = Bun.file(file).writer()
-  const decoder = new TextDecoder()
-  let rest = ''
-  for await (const chunk of stream) {
-    sink.write(chunk)
-    await sink.flush()
-    if (log === undefined) continue
-    const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n')
-    rest = lines.pop() ?? ''
-    for (const line of lines) log(line)
+interface RunningJava {
+  readonly pid: number
+  readonly exited: Promise<number>
+  signal(name: 'SIGTERM' | 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): void
+}
+
+// The shell holds our end of a pipe: when this process ends, however it does, the broker and its temporary folder go with it.
+const WATCHED = `exec 3<&0
+"$@" >/dev/null 3<&- &
+java=$!
+echo $java
+(cat <&3 >/dev/null; kill -9 $java 2>/dev/null; [ -n "$GATELOG_REMOVE" ] && rm -rf "$GATELOG_REMOVE") >/dev/null 2>&1 &
+watcher=$!
+exec 3<&- >/dev/null
+wait $java
+code=$?
+kill $watcher
+exit $code`
+
+const runJava = async (
+  command: readonly string[],
+  { logTo, remove }: { logTo: string; remove: string },
+): Promise<RunningJava> => {
+  const shell = Bun.spawn(['sh', '-c', WATCHED, 'sh', ...command], {
+    stdin: 'pipe',
+    stdout: 'pipe',
+    stderr: logTo === 'inherit' ? 'inherit' : Bun.file(logTo),
+    env: { ...process.env, GATELOG_REMOVE: remove },
+  })
+  const pid = Number(await new Response(shell.stdout).text())
+  if (!Number.isInteger(pid) || pid <= 1) throw new Error('the broker process did not start')
+  let ended = false
+  const exited = shell.exited.finally(() => {
+    ended = true
+  })
+  return {
+    pid,
+    exited,
+    signal(name) {
+      if (!ended) process.kill(pid, name)
+    },
   }
-  await sink.end()
 }
 
 const answers = async (bootstrap: readonly string[], count: number): Promise<void> => {
@@ -264,7 +288,7 @@ const main = async (args: readonly string[]): Promise<void> => {
   const first = has('port') ? Number(value('port')) : 9092
   const dataDir = has('data') ? value('data') : undefined
   const ports = Array.from({ length: brokers }, (_, index) => first + index)
-  const kafka = await startKafka({ brokers, ports, dataDir, log: (line) => console.error(line) })
+  const kafka = await startKafka({ brokers, ports, dataDir, log: 'inherit' })
   console.log(`Kafka answers on ${kafka.bootstrap.join(',')}`)
   const stop = () => void kafka.stop().then(() => process.exit(0))
   process.once('SIGINT', stop)

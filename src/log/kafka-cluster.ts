@@ -48,6 +48,7 @@ class KafkaCluster implements Cluster {
   private readonly topics = new Map<string, { metadata: Metadata; topic: TopicMetadata }>()
   private readonly connections = new Map<string, Promise<BrokerConnection>>()
   private readonly owned = new Set<BrokerConnection>()
+  private preferred: Address | null = null
   private closed = false
 
   constructor(private readonly options: ClusterOptions) {
@@ -66,7 +67,9 @@ class KafkaCluster implements Cluster {
 
   async metadata(topics: readonly string[], timeoutMs: number): Promise<Metadata> {
     const deadlineMs = Date.now() + timeoutMs
-    const candidates = [...this.known.values(), ...this.bootstrap]
+    // Whoever answered last is asked first: one that hangs would take the time of all the others.
+    const preferred = this.preferred === null ? [] : [this.preferred]
+    const candidates = [...preferred, ...this.known.values(), ...this.bootstrap]
     let problem = 'no broker is known'
     for (const address of candidates) {
       const leftMs = deadlineMs - Date.now()
@@ -77,11 +80,13 @@ class KafkaCluster implements Cluster {
         const bytes = await connection.request(METADATA, metadataRequest(topics), limitMs)
         const metadata = readMetadata(bytes)
         this.learn(metadata)
+        this.preferred = address
         return metadata
       } catch (error) {
         problem = messageOf(error)
         this.failed(problem)
         this.known.delete(nameOf(address))
+        this.preferred = null
       }
     }
     throw new LogUnavailable(`no broker says who leads ${topics.join(', ')}: ${problem}`)
@@ -101,7 +106,9 @@ class KafkaCluster implements Cluster {
     if (!this.topics.has(topic)) await this.metadata([topic], timeoutMs)
     const entry = this.topics.get(topic)
     if (entry === undefined) {
-      throw new LogUnavailable(`the topic ${topic} does not exist or may not be described: run \`gateway topics --init\``)
+      throw new LogUnavailable(
+        `the topic ${topic} does not exist or may not be described: run \`gateway topics --init\``,
+      )
     }
     const found = entry.topic.partitions.find((candidate) => candidate.partition === partition)
     const broker = entry.metadata.brokers.find(({ node }) => node === found?.leader)
@@ -158,7 +165,8 @@ class KafkaCluster implements Cluster {
     for (const connection of this.owned) connection.close('the log is closed')
     // One that is still being opened closes itself when it finds the cluster closed.
     const ignore = () => undefined
-    for (const opening of this.connections.values()) void opening.then((open) => open.close('the log is closed'), ignore)
+    for (const opening of this.connections.values())
+      void opening.then((open) => open.close('the log is closed'), ignore)
     this.connections.clear()
   }
 }

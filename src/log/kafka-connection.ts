@@ -33,7 +33,6 @@ export interface BrokerConnection {
   /** The broker's error code for this partition, 0 when every in-sync replica has the records. Throws when there was no answer. */
   produce(topic: string, partition: number, records: readonly NewRecord[], timeoutMs: number): Promise<number>
   createTopics(topics: readonly TopicToCreate[], timeoutMs: number): Promise<void>
-  deleteTopics(names: readonly string[], timeoutMs: number): Promise<void>
   /** Effective settings of each topic. */
   topicSettings(names: readonly string[], timeoutMs: number): Promise<ReadonlyMap<string, ReadonlyMap<string, string>>>
   /** At once; what is under way fails. */
@@ -70,7 +69,12 @@ export const openConnection = async (
     socketFactory: (target: SocketTarget) => track(sockets, dial(target)),
   })
   for (const { requestQueue } of pool.pool) calm(requestQueue)
-  const broker = new Broker({ connectionPool: pool, logger: SILENT, authenticationTimeout: timeoutMs, allowAutoTopicCreation: false })
+  const broker = new Broker({
+    connectionPool: pool,
+    logger: SILENT,
+    authenticationTimeout: timeoutMs,
+    allowAutoTopicCreation: false,
+  })
   const within = async <T>(work: Promise<T>, limitMs: number, what: string): Promise<T> => {
     const timer = setTimeout(() => close(`no answer to ${what} within ${limitMs} ms`), limitMs)
     try {
@@ -127,9 +131,6 @@ const brokerConnection = ({ broker, pool, within, close, isClosed }: Opened): Br
     }))
     await within(broker.createTopics({ topics: wanted, timeout: timeoutMs }), timeoutMs, 'CreateTopics')
   },
-  async deleteTopics(names, timeoutMs) {
-    await within(broker.deleteTopics({ topics: names, timeout: timeoutMs }), timeoutMs, 'DeleteTopics')
-  },
   async topicSettings(names, timeoutMs) {
     const resources = names.map((name) => ({ type: TOPIC_RESOURCE, name }))
     const found = await within(broker.describeConfigs({ resources }), timeoutMs, 'DescribeConfigs')
@@ -147,7 +148,9 @@ const requireVersions = (broker: Broker, { host, port }: Address): void => {
   for (const api of [FETCH, LIST_OFFSETS, METADATA]) {
     const range = broker.versions?.[api.key]
     if (range !== undefined && range.minVersion <= api.version && range.maxVersion >= api.version) continue
-    throw new Error(`the broker ${host}:${port} does not know ${api.name} version ${api.version}: Kafka 3.1 or later is needed`)
+    throw new Error(
+      `the broker ${host}:${port} does not know ${api.name} version ${api.version}: Kafka 3.1 or later is needed`,
+    )
   }
 }
 

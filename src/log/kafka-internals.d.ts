@@ -35,7 +35,6 @@ declare module 'kafkajs/src/broker/index.js' {
       }[]
       timeout: number
     }): Promise<unknown>
-    deleteTopics(request: { topics: readonly string[]; timeout: number }): Promise<unknown>
     describeConfigs(request: {
       resources: readonly { type: number; name: string }[]
     }): Promise<{ resources: readonly { resourceName: string; configEntries: readonly ConfigEntry[] }[] }>

@@ -1,0 +1,235 @@
+// The log on Kafka. Appends: acks=all, never idempotent, never in a transaction, never sent twice by itself; repeats are the caller's to make and to drop.
+import { type Cluster, kafkaCluster } from './kafka-cluster.ts'
+import type { BrokerConnection, KafkaAccess } from './kafka-connection.ts'
+import { follow, pause, type TopicRule, type Troubles } from './kafka-read.ts'
+import { CODE, LATEST, LIST_OFFSETS, listOffsetsRequest, readListOffsets } from './kafka-wire.ts'
+import { type EventLog, IndefiniteAppend, LogReplaced, LogUnavailable, type NewRecord, RecordRefused } from './port.ts'
+import { appendProblem } from './port-limits.ts'
+import { TOPICS, type Topic } from './topics.ts'
+
+export interface KafkaLogOptions extends KafkaAccess {
+  /** `host:port` of at least one broker; the others are learnt from it. */
+  readonly brokers: readonly string[]
+  /** What is known of topics beforehand: whether offsets may be missing, whether records are kept for ever. */
+  readonly topics?: readonly Topic[]
+}
+
+/** In all, for one append or one question: what is not answered by then is decided by us. */
+const DEADLINE_MS = 2_000
+/** Less time left than this is not worth another try. */
+const MIN_TRY_MS = 100
+const RETRY_MS = 50
+const PROBE_MS = 2_000
+/** Answers older than this mean that the log is away. */
+const FRESH_MS = 6_000
+/** A reader in trouble for longer than this is shown. */
+const TROUBLE_MS = 3_000
+
+/**
+ * Opens nothing by itself but a question every two seconds for `health()`; connections come with use. Each call has connections of its own.
+ * Throws at once when `brokers` is not a list of `host:port`.
+ */
+export const kafkaLog = (options: KafkaLogOptions): EventLog => {
+  const cluster = kafkaCluster(options)
+  const troubles: Troubles = new Map()
+  const closed = new AbortController()
+  const rules = new Map((options.topics ?? Object.values(TOPICS)).map((topic) => [topic.name, ruleOf(topic)]))
+  const probe = () => {
+    if (Date.now() - cluster.lastAnswerMs < PROBE_MS) return
+    // A failure is kept by the cluster, for `health()`.
+    void cluster.metadata([], PROBE_MS).catch(() => undefined)
+  }
+  const timer = setInterval(probe, PROBE_MS)
+  timer.unref()
+  probe()
+  return {
+    async append(topic, partition, records, signal) {
+      const problem = appendProblem(records)
+      if (problem !== null) throw new RecordRefused(problem)
+      signal?.throwIfAborted()
+      if (closed.signal.aborted) throw new LogUnavailable('the log is closed')
+      const either = signal === undefined ? closed.signal : AbortSignal.any([signal, closed.signal])
+      await append(cluster, { topic, partition }, records, either)
+    },
+    read: (topic, partition, from, signal) =>
+      follow(
+        cluster,
+        { topic, partition, from },
+        rules.get(topic) ?? UNKNOWN_TOPIC,
+        troubles,
+        AbortSignal.any([signal, closed.signal]),
+      ),
+    end: (topic, partition) => end(cluster, { topic, partition }, closed.signal),
+    async partitions(topic) {
+      const { topics } = await cluster.metadata([topic], DEADLINE_MS)
+      const found = topics.find(({ name, error }) => name === topic && error === CODE.none)
+      if (found === undefined)
+        throw new LogUnavailable(`the topic ${topic} does not exist: run \`gateway topics --init\``)
+      return found.partitions.map(({ partition }) => partition).sort((left, right) => left - right)
+    },
+    health: () => health(cluster, troubles),
+    async close() {
+      clearInterval(timer)
+      closed.abort()
+      cluster.close()
+    },
+  }
+}
+
+const ruleOf = (topic: Topic): TopicRule => ({
+  compacted: topic.cleanup === 'compact',
+  keptForEver: topic.retentionMs === null,
+})
+const UNKNOWN_TOPIC: TopicRule = { compacted: false, keptForEver: false }
+
+interface Limits {
+  readonly deadlineMs: number
+  readonly signal: AbortSignal
+}
+
+interface Target {
+  readonly topic: string
+  readonly partition: number
+}
+
+const append = async (
+  cluster: Cluster,
+  { topic, partition }: Target,
+  records: readonly NewRecord[],
+  signal: AbortSignal,
+): Promise<void> => {
+  const deadlineMs = Date.now() + DEADLINE_MS
+  let sent = false
+  const work = retrying(cluster, topic, { deadlineMs, signal }, async () => {
+    sent = false
+    const leader = await cluster.leader(topic, partition, deadlineMs - Date.now())
+    const connection = await cluster.shared(leader.address, 'append', deadlineMs - Date.now())
+    const leftMs = deadlineMs - Date.now()
+    if (signal.aborted || leftMs < MIN_TRY_MS) throw new LogUnavailable('no time was left to send it')
+    sent = true
+    await send(connection, { topic, partition }, records, leftMs)
+    cluster.answered()
+  })
+  await decidedBy(work, { deadlineMs, signal }, (why) =>
+    sent ? new IndefiniteAppend(`${why}: the append may or may not have happened`) : new LogUnavailable(why),
+  )
+}
+
+/** From here on the records may have been written, unless the broker says that they were not. */
+const send = async (
+  connection: BrokerConnection,
+  { topic, partition }: Target,
+  records: readonly NewRecord[],
+  timeoutMs: number,
+): Promise<void> => {
+  const name = `${topic}/${partition}`
+  let code: number
+  try {
+    code = await connection.produce(topic, partition, records, timeoutMs)
+  } catch (error) {
+    throw new IndefiniteAppend(`the append to ${name} was not answered: ${messageOf(error)}`, { cause: error })
+  }
+  if (code === CODE.none) return
+  if (REFUSED.has(code)) throw new RecordRefused(`${name} refuses the record (error ${code})`)
+  if (DENIED.has(code)) {
+    // Not the record's fault, and mended by an operator: whoever set it aside as refused would lose it.
+    throw new Denied(
+      `this client may not write to ${topic} (error ${code}): \`gateway topics\` prints the ACLs it needs`,
+    )
+  }
+  if (NOT_WRITTEN.has(code)) throw new LogUnavailable(`${name} does not take records now (error ${code})`)
+  // Also "not the leader": the leader of the append may have lost its office while it waited for its replicas.
+  throw new IndefiniteAppend(`the append to ${name} was answered with error ${code}`)
+}
+
+class Denied extends LogUnavailable {}
+
+const REFUSED = new Set<number>([
+  CODE.messageTooLarge,
+  CODE.recordListTooLarge,
+  CODE.invalidTopic,
+  CODE.invalidRecord,
+  CODE.policyViolation,
+])
+const DENIED = new Set<number>([CODE.topicAuthorizationFailed, CODE.clusterAuthorizationFailed])
+/** Checked by the broker before it writes. */
+const NOT_WRITTEN = new Set<number>([CODE.unknownTopic, CODE.notEnoughReplicas, CODE.corruptMessage])
+
+const end = async (cluster: Cluster, { topic, partition }: Target, signal: AbortSignal): Promise<number> => {
+  if (signal.aborted) throw new LogUnavailable('the log is closed')
+  const deadlineMs = Date.now() + DEADLINE_MS
+  const work = retrying(cluster, topic, { deadlineMs, signal }, async () => {
+    const leader = await cluster.leader(topic, partition, deadlineMs - Date.now())
+    const connection = await cluster.shared(leader.address, 'ask', deadlineMs - Date.now())
+    const body = listOffsetsRequest(topic, partition, leader.leaderEpoch, LATEST)
+    const bytes = await connection.request(LIST_OFFSETS, body, Math.max(1, deadlineMs - Date.now()))
+    const { error, offset } = readListOffsets(bytes)
+    cluster.answered()
+    if (error !== CODE.none)
+      throw new LogUnavailable(`the end of ${topic}/${partition} is not known now (error ${error})`)
+    return offset
+  })
+  return decidedBy(work, { deadlineMs, signal }, (why) => new LogUnavailable(why))
+}
+
+/** Again, with fresh knowledge of the leaders, while nothing was written and there is time. What is thrown at last is LogUnavailable, or final. */
+const retrying = async <T>(
+  cluster: Cluster,
+  topic: string,
+  { deadlineMs, signal }: Limits,
+  attempt: () => Promise<T>,
+): Promise<T> => {
+  for (;;) {
+    try {
+      return await attempt()
+    } catch (error) {
+      cluster.forget(topic)
+      if (error instanceof RecordRefused) throw error
+      cluster.failed(messageOf(error))
+      if (error instanceof IndefiniteAppend || error instanceof LogReplaced || error instanceof Denied) throw error
+      await pause(RETRY_MS, signal)
+      if (signal.aborted || deadlineMs - Date.now() < MIN_TRY_MS) throw unavailable(error)
+    }
+  }
+}
+
+const unavailable = (error: unknown): LogUnavailable =>
+  error instanceof LogUnavailable ? error : new LogUnavailable(messageOf(error), { cause: error })
+
+/** The work's own outcome, unless the deadline or an abort comes first: neither takes back what was sent, they only end the waiting. */
+const decidedBy = async <T>(
+  work: Promise<T>,
+  { deadlineMs, signal }: Limits,
+  failure: (why: string) => Error,
+): Promise<T> => {
+  const { promise, reject } = Promise.withResolvers<never>()
+  const stop = () => reject(failure('the caller stopped waiting'))
+  // The work itself decides at the deadline; this is for a step of it that overstays.
+  const timer = setTimeout(
+    () => reject(failure(`no answer within ${DEADLINE_MS} ms`)),
+    deadlineMs - Date.now() + RETRY_MS,
+  )
+  signal.addEventListener('abort', stop)
+  if (signal.aborted) stop()
+  try {
+    return await Promise.race([work, promise])
+  } finally {
+    clearTimeout(timer)
+    signal.removeEventListener('abort', stop)
+    // When it lost the race, its outcome has no listener any more.
+    work.catch(() => undefined)
+  }
+}
+
+const health = (cluster: Cluster, troubles: Troubles): { ok: boolean; detail: string } => {
+  const nowMs = Date.now()
+  const ageMs = nowMs - cluster.lastAnswerMs
+  if (ageMs > FRESH_MS) {
+    const since = cluster.lastAnswerMs === 0 ? 'ever' : `for ${Math.round(ageMs / 1000)} s`
+    return { ok: false, detail: `no Kafka broker has answered ${since}: ${cluster.lastProblem}` }
+  }
+  for (const { sinceMs, detail } of troubles.values()) if (nowMs - sinceMs > TROUBLE_MS) return { ok: false, detail }
+  return { ok: true, detail: 'kafka' }
+}
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))

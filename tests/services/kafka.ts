@@ -1,0 +1,82 @@
+// One real broker for all test files of a run: the one that the runner started, or one that is started at the first use and ends with the process.
+import { startKafka } from '../../infra/kafka/kafka.ts'
+import { ByteWriter } from '../../src/log/kafka-bytes.ts'
+import { type Cluster, kafkaCluster } from '../../src/log/kafka-cluster.ts'
+import type { Api } from '../../src/log/kafka-wire.ts'
+
+export interface SharedBroker {
+  readonly bootstrap: readonly string[]
+}
+
+const KEY = Symbol.for('gatelog.test.kafka')
+const shared = globalThis as { [KEY]?: Promise<SharedBroker> }
+
+/** Throws when there is none: a missing broker fails its tests, it never skips them. */
+export const sharedBroker = (): Promise<SharedBroker> => {
+  shared[KEY] ??= provide()
+  return shared[KEY]
+}
+
+const provide = async (): Promise<SharedBroker> => {
+  const given = process.env.GATELOG_TEST_KAFKA
+  if (given !== undefined && given !== '') return { bootstrap: given.split(',') }
+  // It ends with this process: `bun test` has no hook after the last file.
+  return startKafka()
+}
+
+export interface TestTopics {
+  /** A fresh topic, with LogAppendTime. */
+  create(partitions?: number, settings?: Readonly<Record<string, string>>, name?: string): Promise<string>
+  remove(name: string): Promise<void>
+  /** Deletes the records of partition 0 below an offset, as retention does. */
+  trim(name: string, start: number): Promise<void>
+  readonly cluster: Cluster
+  close(): void
+}
+
+const DEADLINE_MS = 10_000
+const DELETE_TOPICS: Api = { name: 'DeleteTopics', key: 20, version: 5 }
+const DELETE_RECORDS: Api = { name: 'DeleteRecords', key: 21, version: 2 }
+
+/** Makes and deletes topics of random names, and waits until the broker knows them. */
+export const testTopics = (bootstrap: readonly string[], replication = 1): TestTopics => {
+  const cluster = kafkaCluster({ brokers: bootstrap, clientId: 'gatelog-test' })
+  const controller = async () => {
+    const { brokers } = await cluster.metadata([], DEADLINE_MS)
+    return cluster.shared(brokers[0]!, 'ask', DEADLINE_MS)
+  }
+  const until = async (name: string, holds: (leaders: number) => boolean) => {
+    for (;;) {
+      const { topics } = await cluster.metadata([name], DEADLINE_MS)
+      if (holds(topics[0]!.partitions.filter(({ leader }) => leader >= 0).length)) return
+      await Bun.sleep(10)
+    }
+  }
+  return {
+    cluster,
+    async create(partitions = 1, settings = {}, name = `test.${Bun.randomUUIDv7()}`) {
+      const all = { 'message.timestamp.type': 'LogAppendTime', ...settings }
+      const connection = await controller()
+      await connection.createTopics([{ name, partitions, replication, settings: all }], DEADLINE_MS)
+      await until(name, (leaders) => leaders === partitions)
+      return name
+    },
+    async remove(name) {
+      const out = new ByteWriter().untagged()
+      out.compactArray([name], (each) => out.compactText(each))
+      await (await controller()).request(DELETE_TOPICS, out.int32(DEADLINE_MS).untagged().bytes(), DEADLINE_MS)
+      await until(name, (leaders) => leaders === 0)
+    },
+    async trim(name, start) {
+      const { address } = await cluster.leader(name, 0, DEADLINE_MS)
+      const out = new ByteWriter().untagged()
+      out.compactArray([name], (each) => {
+        out.compactText(each).compactArray([0], (partition) => out.int32(partition).int64(start).untagged())
+        out.untagged()
+      })
+      const connection = await cluster.shared(address, 'ask', DEADLINE_MS)
+      await connection.request(DELETE_RECORDS, out.int32(DEADLINE_MS).untagged().bytes(), DEADLINE_MS)
+    },
+    close: () => cluster.close(),
+  }
+}
