@@ -1,0 +1,135 @@
+// The one outbound dialer: parses the URL once, checks every address it resolves to, connects to the vetted address by its
+// literal (so that a name which changes its mind afterwards changes nothing), never follows a redirect.
+import { lookup } from 'node:dns/promises'
+import { isIP } from 'node:net'
+import { addressRefusal, plainHost, urlRefusal } from './egress.ts'
+import { fetchClient } from './fetch-client.ts'
+import { type HttpClient, pooledClient } from './http-client.ts'
+import { type Dial, DialFailure, type DialLimits } from './upstream.ts'
+
+export interface DialerDeps {
+  /** Loopback, private and link-local addresses are permitted. Instance metadata never is. */
+  readonly allowPrivate: boolean
+  /** Every address of a name, best first. Default: the system's resolver, IPv4 first. */
+  readonly resolve?: (host: string) => Promise<readonly string[]>
+  /** `pooled` (default): our own HTTP/1.1 client. `fetch`: Bun's, which has no connect deadline of its own and keeps 64 idle connections. */
+  readonly client?: 'fetch' | 'pooled'
+  readonly nowMs?: () => number
+  /** How long a resolution is used. Default 30 s. */
+  readonly resolutionTtlMs?: number
+  /** PEM certificates to trust besides the system's, for private authorities. */
+  readonly ca?: string
+}
+
+interface ParsedUrl {
+  readonly secure: boolean
+  readonly name: string
+  readonly port: number
+  readonly host: string
+  readonly path: string
+  readonly literal: boolean
+}
+
+const REMEMBERED = 1_000
+
+const systemResolve = async (host: string) =>
+  (await lookup(host, { all: true, order: 'ipv4first' })).map(({ address }) => address)
+
+/** Rejects when the signal aborts or the time is over, whatever `work` does then. */
+const within = <Value>(work: Promise<Value>, limits: DialLimits, timeoutMs: number): Promise<Value> =>
+  new Promise((resolve, reject) => {
+    const finish = () => {
+      clearTimeout(timer)
+      limits.signal.removeEventListener('abort', onAbort)
+    }
+    const onAbort = () => {
+      finish()
+      reject(new DialFailure('canceled', 'the request was canceled'))
+    }
+    const timer = setTimeout(() => {
+      finish()
+      reject(new DialFailure('timeout_connect', `no address was found within ${timeoutMs} ms`))
+    }, timeoutMs)
+    limits.signal.addEventListener('abort', onAbort)
+    work.finally(finish).then(resolve, reject)
+  })
+
+const bounded = <Value>(map: Map<string, Value>, key: string, value: Value) => {
+  if (map.size >= REMEMBERED) map.delete(map.keys().next().value!)
+  map.set(key, value)
+}
+
+/** `dial` is what the rest of the gateway is given; `close` ends idle connections. */
+export const createDialer = (deps: DialerDeps): { readonly dial: Dial; close(): void } => {
+  const { allowPrivate, resolve = systemResolve, nowMs = Date.now, resolutionTtlMs = 30_000 } = deps
+  const client: HttpClient = deps.client === 'fetch' ? fetchClient(deps.ca) : pooledClient({ ca: deps.ca })
+  const urls = new Map<string, ParsedUrl>()
+  const resolved = new Map<string, { readonly addresses: readonly string[]; readonly untilMs: number }>()
+  const resolving = new Map<string, Promise<readonly string[]>>()
+
+  const parse = (text: string): ParsedUrl => {
+    const known = urls.get(text)
+    if (known !== undefined) return known
+    const url = URL.parse(text)
+    if (url === null) throw new DialFailure('invalid_url', 'the address is no valid URL')
+    const refusal = urlRefusal(url, allowPrivate)
+    if (refusal !== null)
+      throw new DialFailure(/^only|^a URL|^the URL/.test(refusal) ? 'invalid_url' : 'blocked', refusal)
+    const name = plainHost(url.hostname)
+    const secure = url.protocol === 'https:'
+    const port = url.port === '' ? (secure ? 443 : 80) : Number(url.port)
+    const parsed = { secure, name, port, host: url.host, path: url.pathname + url.search, literal: isIP(name) !== 0 }
+    bounded(urls, text, parsed)
+    return parsed
+  }
+
+  const resolveName = async (name: string): Promise<readonly string[]> => {
+    let addresses: readonly string[]
+    try {
+      addresses = await resolve(name)
+    } catch (error) {
+      throw new DialFailure('dns', `${name} could not be resolved`, error)
+    }
+    if (addresses.length === 0) throw new DialFailure('dns', `${name} has no address`)
+    for (const address of addresses) {
+      // One bad address condemns the name: which of several is used must not be up to chance.
+      const refusal = addressRefusal(address, allowPrivate)
+      if (refusal !== null) throw new DialFailure('blocked', `${name} resolves to an address that ${refusal}`)
+    }
+    bounded(resolved, name, { addresses, untilMs: nowMs() + resolutionTtlMs })
+    return addresses
+  }
+
+  const addressesOf = (name: string): Promise<readonly string[]> | readonly string[] => {
+    const known = resolved.get(name)
+    if (known !== undefined && nowMs() < known.untilMs) return known.addresses
+    const pending = resolving.get(name)
+    if (pending !== undefined) return pending
+    const work = resolveName(name).finally(() => resolving.delete(name))
+    resolving.set(name, work)
+    return work
+  }
+
+  const dial: Dial = async (request, limits) => {
+    if (limits.signal.aborted) throw new DialFailure('canceled', 'the request was canceled')
+    const { secure, name, port, host, path, literal } = parse(request.url)
+    const base = { secure, port, host, path, serverName: literal ? null : name }
+    if (literal) return client.send({ ...base, address: name }, request, limits)
+    const found = addressesOf(name)
+    const addresses = Array.isArray(found)
+      ? (found as readonly string[])
+      : await within(Promise.resolve(found), limits, limits.connectMs)
+    let failure: DialFailure | null = null
+    for (const address of addresses.slice(0, 4)) {
+      try {
+        return await client.send({ ...base, address }, request, limits)
+      } catch (error) {
+        failure = error as DialFailure
+        if (failure.kind !== 'connect' && failure.kind !== 'timeout_connect') throw failure
+      }
+    }
+    resolved.delete(name) // it may have moved
+    throw failure
+  }
+  return { dial, close: () => client.close() }
+}

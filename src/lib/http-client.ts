@@ -1,0 +1,142 @@
+// A pooled HTTP/1.1 client on Bun's sockets: one connection serves one request at a time and goes back to the pool of its
+// destination only after a whole answer and not a byte more. Half again as fast as `fetch` and not bound to 64 idle connections.
+import { HttpConnection, type Pool } from './http-connection.ts'
+import { DialFailure, type DialLimits, type DialRequest, type DialResponse } from './upstream.ts'
+
+/** A vetted place to connect to. */
+export interface Destination {
+  readonly secure: boolean
+  /** IP literal, without brackets. */
+  readonly address: string
+  readonly port: number
+  /** `Host` header. */
+  readonly host: string
+  /** The name that the certificate must show; null when the URL named an address. */
+  readonly serverName: string | null
+  /** Path and query. */
+  readonly path: string
+}
+
+/** Speaks HTTP to one destination. Rejects with DialFailure only. */
+export interface HttpClient {
+  send(destination: Destination, request: DialRequest, limits: DialLimits): Promise<DialResponse>
+  close(): void
+}
+
+const MAX_IDLE = 256 // of one destination
+// Without a hint: common servers close at 5 s, public services behind TLS terminators at 60 s or more.
+const IDLE_PLAIN_MS = 4_000
+const IDLE_SECURE_MS = 30_000
+const IDLE_MOST_MS = 300_000
+
+const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
+const HEADER_VALUE = /^[\t\x20-\x7e]*$/
+const OURS = new Set(['host', 'content-length', 'transfer-encoding', 'connection'])
+
+const encode = ({ host, path }: Destination, { method, headers, body }: DialRequest): Buffer => {
+  let head = `${method} ${path} HTTP/1.1\r\nHost: ${host}\r\n`
+  let encoding = 'Accept-Encoding: identity\r\n'
+  for (const name in headers) {
+    const value = headers[name]!
+    if (!HEADER_NAME.test(name) || !HEADER_VALUE.test(value))
+      throw new DialFailure('invalid_url', `the header ${name.replace(/[^\w-]/g, '?')} cannot be sent`)
+    if (OURS.has(name)) continue
+    if (name === 'accept-encoding') encoding = ''
+    head += `${name}: ${value}\r\n`
+  }
+  head += encoding
+  if (body !== null) head += `Content-Length: ${Buffer.byteLength(body)}\r\n`
+  else if (method !== 'GET' && method !== 'HEAD') head += 'Content-Length: 0\r\n'
+  head += '\r\n'
+  if (body === null || body.length < 16_384) return Buffer.from(body === null ? head : head + body)
+  return Buffer.concat([Buffer.from(head), Buffer.from(body)])
+}
+
+/** Certificates are always checked, against the name or else the address. */
+const tlsOptions = (serverName: string | null, ca: string | undefined): Bun.TLSOptions => ({
+  rejectUnauthorized: true,
+  ...(serverName === null ? {} : { serverName }),
+  ...(ca === undefined ? {} : { ca }),
+})
+
+/** Idle connections of one client, by destination, newest last. */
+const createPool = (nowMs: () => number) => {
+  const idle = new Map<string, HttpConnection[]>()
+  const sweep = () => {
+    const now = nowMs()
+    for (const [key, list] of idle) {
+      for (const connection of [...list]) if (connection.idleUntilMs <= now) connection.destroy()
+      if (list.length === 0) idle.delete(key)
+    }
+  }
+  const timer = setInterval(sweep, 1_000)
+  timer.unref()
+  const pool: Pool = {
+    release(connection, keepAliveS) {
+      const list = idle.get(connection.key) ?? []
+      const keepMs =
+        keepAliveS === null
+          ? connection.secure
+            ? IDLE_SECURE_MS
+            : IDLE_PLAIN_MS
+          : Math.min(IDLE_MOST_MS, keepAliveS * 1_000 - 1_000)
+      if (keepMs <= 0 || list.length >= MAX_IDLE) return connection.destroy()
+      connection.idleUntilMs = nowMs() + keepMs
+      idle.set(connection.key, list)
+      list.push(connection)
+    },
+    forget(connection) {
+      const list = idle.get(connection.key)
+      const at = list?.lastIndexOf(connection) ?? -1
+      if (at !== -1) list!.splice(at, 1)
+    },
+  }
+  const take = (key: string): HttpConnection | undefined => {
+    const list = idle.get(key)
+    for (;;) {
+      const connection = list?.pop()
+      if (connection === undefined || connection.idleUntilMs > nowMs()) return connection
+      connection.destroy()
+    }
+  }
+  const close = () => {
+    clearInterval(timer)
+    for (const list of idle.values()) for (const connection of [...list]) connection.destroy()
+    idle.clear()
+  }
+  return { pool, take, close }
+}
+
+export const pooledClient = (options: { ca?: string | undefined; nowMs?: () => number } = {}): HttpClient => {
+  const { pool, take, close } = createPool(options.nowMs ?? Date.now)
+
+  const connect = (destination: Destination, key: string, limits: DialLimits) =>
+    new HttpConnection(key, destination.secure, pool).open(
+      {
+        hostname: destination.address,
+        port: destination.port,
+        tls: destination.secure ? tlsOptions(destination.serverName, options.ca) : null,
+      },
+      limits,
+    )
+
+  return {
+    async send(destination, request, limits) {
+      const bytes = encode(destination, request)
+      const key = `${destination.secure ? 's' : 'p'}|${destination.address}|${destination.port}|${destination.serverName}`
+      for (;;) {
+        // A connection that turns out closed before anything was written did not carry the request: the next one may.
+        // Once a byte was written nothing is sent again: the upstream may have acted on it.
+        const connection = take(key)
+        if (connection === undefined) break
+        const answer = connection.exchange(request.method, bytes, limits)
+        if (answer !== null) return answer
+      }
+      const connection = await connect(destination, key, limits)
+      const answer = connection.exchange(request.method, bytes, limits)
+      if (answer === null) throw new DialFailure('reset', 'the connection closed before the request was sent')
+      return answer
+    },
+    close,
+  }
+}

@@ -1,0 +1,223 @@
+// One request's answer on a connection: headers, then a body that is read as text or as a stream, with backpressure.
+import { MalformedResponse, ResponseParser } from './http-response.ts'
+import { mapErrors, readText } from './stream-text.ts'
+import { DialFailure, type DialLimits, type DialResponse } from './upstream.ts'
+
+/** What an exchange asks of the connection under it. */
+export interface Carrier {
+  pause(): void
+  resume(): void
+  /** The answer is complete. `reusable`: not a byte too many came and the server keeps the connection. */
+  finished(reusable: boolean, keepAliveS: number | null): void
+  destroy(): void
+}
+
+// Beyond this much unread body the socket is paused; below the lower mark it flows again.
+const PAUSE_BYTES = 256 * 1024
+const RESUME_BYTES = 64 * 1024
+
+const CODINGS: Readonly<Record<string, Bun.CompressionFormat>> = {
+  gzip: 'gzip',
+  'x-gzip': 'gzip',
+  deflate: 'deflate',
+  br: 'brotli',
+  zstd: 'zstd',
+}
+
+const canceled = () => new DialFailure('canceled', 'the request was canceled')
+
+export class HttpExchange implements DialResponse {
+  /** Settles with this exchange once the headers are there, or with a DialFailure. */
+  readonly answered: Promise<DialResponse>
+  readonly #parser: ResponseParser
+  readonly #carrier: Carrier
+  readonly #signal: AbortSignal
+  readonly #timer: ReturnType<typeof setTimeout>
+  #resolve!: (response: DialResponse) => void
+  #reject!: (failure: DialFailure) => void
+  #headers: Headers | null = null
+  #body: ReadableStream<Uint8Array> | null = null
+  #queue: Uint8Array[] = []
+  #queuedBytes = 0
+  #paused = false
+  #ended = false
+  #failure: DialFailure | null = null
+  #wake: (() => void) | null = null
+
+  constructor(method: string, carrier: Carrier, limits: DialLimits) {
+    this.#carrier = carrier
+    this.#signal = limits.signal
+    this.#parser = new ResponseParser(method, this.#onChunk)
+    this.answered = new Promise((resolve, reject) => {
+      this.#resolve = resolve
+      this.#reject = reject
+    })
+    this.#timer = setTimeout(
+      () => this.fail(new DialFailure('timeout_headers', `no response headers within ${limits.headersMs} ms`)),
+      limits.headersMs,
+    )
+    limits.signal.addEventListener('abort', this.#onAbort)
+  }
+
+  get status(): number {
+    return this.#parser.head!.status
+  }
+
+  get headers(): Headers {
+    if (this.#headers === null) {
+      this.#headers = new Headers()
+      for (const [name, value] of this.#parser.head!.headers) this.#headers.append(name, value)
+    }
+    return this.#headers
+  }
+
+  get body(): ReadableStream<Uint8Array> | null {
+    if (this.status === 204 || this.status === 304) return null
+    if (this.#body !== null) return this.#body
+    const coding = this.#coding()
+    this.#body = coding === null ? this.#plainBody() : this.#decoded(coding)
+    return this.#body
+  }
+
+  async text(maxBytes: number): Promise<string> {
+    if (this.#body !== null || this.#coding() !== null) return readText(this.body, maxBytes)
+    while (!this.#ended && this.#failure === null && this.#queuedBytes <= maxBytes) {
+      this.#flow()
+      await this.#more()
+    }
+    if (this.#failure !== null) throw this.#failure
+    if (this.#queuedBytes > maxBytes) {
+      const failure = new DialFailure('too_large', `the answer exceeds ${maxBytes} bytes`)
+      this.fail(failure)
+      throw failure
+    }
+    const chunks = this.#queue
+    this.#queue = []
+    return new TextDecoder().decode(chunks.length === 1 ? chunks[0] : Buffer.concat(chunks))
+  }
+
+  /** Bytes from the socket. */
+  receive(bytes: Buffer): void {
+    let leftover = false
+    try {
+      const before = this.#parser.head
+      leftover = this.#parser.push(bytes)
+      if (before === null && this.#parser.head !== null) this.#onHead()
+    } catch (error) {
+      const reason = error instanceof MalformedResponse ? error.message : 'the answer could not be read'
+      this.fail(new DialFailure('reset', reason, error))
+    }
+    if (this.#failure !== null) return
+    if (this.#parser.done) this.#finish(this.#parser.keepAlive && !leftover)
+    else if (this.#queuedBytes > PAUSE_BYTES && !this.#paused) {
+      this.#paused = true
+      this.#carrier.pause()
+    }
+    this.#notify()
+  }
+
+  /** The socket closed. */
+  closed(): void {
+    if (this.#ended || this.#failure !== null) return
+    try {
+      this.#parser.close()
+      this.#finish(false)
+      this.#notify()
+    } catch (error) {
+      this.fail(new DialFailure('reset', (error as Error).message))
+    }
+  }
+
+  /** Ends it, and the connection with it: what is half read is never used again. */
+  fail(failure: DialFailure): void {
+    if (this.#ended || this.#failure !== null) return
+    this.#failure = failure
+    this.#queue = []
+    this.#release()
+    this.#reject(failure) // no effect once the headers were there
+    this.#notify()
+    this.#carrier.destroy()
+  }
+
+  readonly #onAbort = () => this.fail(canceled())
+
+  readonly #onChunk = (chunk: Uint8Array) => {
+    this.#queue.push(chunk)
+    this.#queuedBytes += chunk.length
+  }
+
+  #onHead(): void {
+    clearTimeout(this.#timer)
+    const encoding = this.headerOf('content-encoding')
+    if (encoding !== '' && encoding !== 'identity' && CODINGS[encoding] === undefined)
+      this.fail(new DialFailure('reset', 'the answer has a content-encoding that was not asked for'))
+    else this.#resolve(this)
+  }
+
+  /** The first value of a header, lower case; '' when absent. */
+  headerOf(name: string): string {
+    return this.#parser.head!.headers.find(([key]) => key === name)?.[1].toLowerCase() ?? ''
+  }
+
+  #coding(): Bun.CompressionFormat | null {
+    return CODINGS[this.headerOf('content-encoding')] ?? null
+  }
+
+  #finish(reusable: boolean): void {
+    this.#ended = true
+    this.#release()
+    if (this.#paused) this.#carrier.resume()
+    this.#paused = false
+    this.#carrier.finished(reusable, this.#parser.keepAliveS)
+  }
+
+  #release(): void {
+    clearTimeout(this.#timer)
+    this.#signal.removeEventListener('abort', this.#onAbort)
+  }
+
+  #notify(): void {
+    const wake = this.#wake
+    this.#wake = null
+    wake?.()
+  }
+
+  #more(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#wake = resolve
+    })
+  }
+
+  #flow(): void {
+    if (!this.#paused) return
+    this.#paused = false
+    this.#carrier.resume()
+  }
+
+  #decoded(format: Bun.CompressionFormat): ReadableStream<Uint8Array> {
+    const decompressed = this.#plainBody().pipeThrough(
+      new DecompressionStream(format as CompressionFormat) as unknown as TransformStream<Uint8Array, Uint8Array>,
+    )
+    return mapErrors(decompressed, (error) =>
+      error instanceof DialFailure ? error : new DialFailure('reset', 'the compressed answer could not be read', error),
+    )
+  }
+
+  #plainBody(): ReadableStream<Uint8Array> {
+    return new ReadableStream<Uint8Array>(
+      {
+        pull: async (controller) => {
+          while (this.#queue.length === 0 && !this.#ended && this.#failure === null) await this.#more()
+          if (this.#failure !== null) return controller.error(this.#failure)
+          const chunk = this.#queue.shift()
+          if (chunk === undefined) return controller.close()
+          controller.enqueue(chunk)
+          this.#queuedBytes -= chunk.length
+          if (this.#queuedBytes < RESUME_BYTES) this.#flow()
+        },
+        cancel: () => this.fail(canceled()),
+      },
+      { highWaterMark: 0 },
+    )
+  }
+}

@@ -1,0 +1,201 @@
+// An incremental parser of one HTTP/1.1 response, strict where leniency is how answers get mixed up: both lengths, bad
+// lengths, folded or malformed headers and early ends are errors.
+
+export interface ResponseHead {
+  readonly status: number
+  /** Names in lower case, in order. */
+  readonly headers: readonly (readonly [string, string])[]
+}
+
+/** The bytes are no HTTP response that we accept, or ended early. */
+export class MalformedResponse extends Error {
+  override readonly name = 'MalformedResponse'
+}
+
+const MAX_HEAD_BYTES = 64 * 1024
+const MAX_HEADERS = 256
+const MAX_LINE_BYTES = 4 * 1024
+const MAX_INTERIM = 10
+
+const STATUS_LINE = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: .*)?$/
+const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
+const CONTROL = /[\0-\x08\x0a-\x1f\x7f]/
+const CHUNK_SIZE = /^([0-9A-Fa-f]{1,12})[ \t]*(?:;.*)?$/
+const LENGTH = /^\d{1,15}$/
+const EMPTY = Buffer.alloc(0)
+
+enum State {
+  Head,
+  Length,
+  ChunkSize,
+  ChunkData,
+  ChunkEnd,
+  Trailers,
+  UntilClose,
+  Done,
+}
+
+export class ResponseParser {
+  /** Set by the first push that completes it. */
+  head: ResponseHead | null = null
+  /** The connection may serve another request once this one is done. */
+  keepAlive = false
+  /** Seconds that the server promised to keep an idle connection; null: it said nothing. */
+  keepAliveS: number | null = null
+  #state: State = State.Head
+  #held: Buffer = EMPTY // an unfinished head or line
+  #left = 0 // of the body or the chunk
+  #interim = 0
+  #trailerBytes = 0
+
+  constructor(
+    readonly method: string,
+    /** Takes a piece of the body; the bytes are its own to keep. */
+    readonly onData: (chunk: Uint8Array) => void,
+  ) {}
+
+  get done(): boolean {
+    return this.#state === State.Done
+  }
+
+  /** Throws MalformedResponse. True when bytes came after the end: the connection must not be used again. */
+  push(bytes: Buffer): boolean {
+    let rest = bytes
+    while (rest.length > 0) {
+      if (this.#state === State.Done) return true
+      rest = this.#step(rest)
+    }
+    return false
+  }
+
+  /** The connection closed. Throws when more should have come. */
+  close(): void {
+    if (this.#state === State.UntilClose) this.#state = State.Done
+    if (this.#state !== State.Done) throw new MalformedResponse('the connection closed before the answer was complete')
+  }
+
+  #step(bytes: Buffer): Buffer {
+    switch (this.#state) {
+      case State.Head:
+        return this.#readHead(bytes)
+      case State.Length:
+      case State.ChunkData: {
+        const take = Math.min(this.#left, bytes.length)
+        this.onData(take === bytes.length ? bytes : bytes.subarray(0, take))
+        this.#left -= take
+        if (this.#left === 0) this.#state = this.#state === State.Length ? State.Done : State.ChunkEnd
+        return bytes.subarray(take)
+      }
+      case State.UntilClose:
+        this.onData(bytes)
+        return EMPTY
+      default:
+        return this.#readLine(bytes)
+    }
+  }
+
+  #readHead(bytes: Buffer): Buffer {
+    const from = Math.max(0, this.#held.length - 3)
+    const all = this.#held.length === 0 ? bytes : Buffer.concat([this.#held, bytes])
+    const end = all.indexOf('\r\n\r\n', from, 'latin1')
+    if (end > MAX_HEAD_BYTES || (end === -1 && all.length > MAX_HEAD_BYTES))
+      throw new MalformedResponse(`response headers exceed ${MAX_HEAD_BYTES} bytes`)
+    if (end === -1) {
+      // What does not begin like a response is refused now: it may never send an empty line.
+      if (!all.toString('latin1', 0, 5).startsWith('HTTP/'.slice(0, Math.min(5, all.length))))
+        throw new MalformedResponse('not an HTTP response')
+      this.#held = all
+      return EMPTY
+    }
+    this.#held = EMPTY
+    this.#parseHead(all.toString('latin1', 0, end))
+    return all.subarray(end + 4)
+  }
+
+  #parseHead(text: string): void {
+    const lines = text.split('\r\n')
+    const [, minor, code] = STATUS_LINE.exec(lines[0]!) ?? []
+    if (code === undefined) throw new MalformedResponse('malformed status line')
+    if (lines.length > MAX_HEADERS) throw new MalformedResponse(`more than ${MAX_HEADERS} response headers`)
+    const status = Number(code)
+    const headers: [string, string][] = []
+    let length: string | null = null
+    let coding: string | null = null
+    let connection = ''
+    for (let i = 1; i < lines.length; i++) {
+      const line = lines[i]!
+      const colon = line.indexOf(':')
+      const name = line.slice(0, colon).toLowerCase()
+      const value = line.slice(colon + 1).trim()
+      if (colon < 1 || !TOKEN.test(name) || CONTROL.test(value))
+        throw new MalformedResponse('malformed response header')
+      headers.push([name, value])
+      if (name === 'content-length') {
+        if (!LENGTH.test(value) || (length !== null && length !== value))
+          throw new MalformedResponse('bad content-length')
+        length = value
+      } else if (name === 'transfer-encoding') coding = coding === null ? value.toLowerCase() : `${coding},${value}`
+      else if (name === 'connection') connection += `,${value.toLowerCase()}`
+      else if (name === 'keep-alive') this.#readKeepAlive(value)
+    }
+    if (status < 200) {
+      if (status === 101 || ++this.#interim > MAX_INTERIM) throw new MalformedResponse(`unexpected status ${status}`)
+      return
+    }
+    this.keepAlive = minor === '1' ? !/\bclose\b/.test(connection) : /\bkeep-alive\b/.test(connection)
+    this.head = { status, headers }
+    this.#frame(status, length, coding, minor === '1')
+  }
+
+  #readKeepAlive(value: string): void {
+    const timeout = /\btimeout=(\d{1,6})\b/i.exec(value)?.[1]
+    if (timeout !== undefined) this.keepAliveS = Number(timeout)
+  }
+
+  #frame(status: number, length: string | null, coding: string | null, chunkedAllowed: boolean): void {
+    if (coding !== null && (coding !== 'chunked' || length !== null || !chunkedAllowed))
+      throw new MalformedResponse('unusable transfer-encoding')
+    if (this.method === 'HEAD' || status === 204 || status === 304 || length === '0') this.#state = State.Done
+    else if (coding !== null) this.#state = State.ChunkSize
+    else if (length !== null) {
+      this.#left = Number(length)
+      this.#state = this.#left === 0 ? State.Done : State.Length
+    } else {
+      this.keepAlive = false
+      this.#state = State.UntilClose
+    }
+  }
+
+  /** One CRLF line of the chunked framing. */
+  #readLine(bytes: Buffer): Buffer {
+    const all = this.#held.length === 0 ? bytes : Buffer.concat([this.#held, bytes])
+    const end = all.indexOf(10)
+    if (end > MAX_LINE_BYTES || (end === -1 && all.length > MAX_LINE_BYTES))
+      throw new MalformedResponse('a line of the chunked body is too long')
+    if (end === -1) {
+      this.#held = all
+      return EMPTY
+    }
+    this.#held = EMPTY
+    if (end === 0 || all[end - 1] !== 13) throw new MalformedResponse('a line of the chunked body ends without CR')
+    this.#line(all.toString('latin1', 0, end - 1))
+    return all.subarray(end + 1)
+  }
+
+  #line(text: string): void {
+    if (this.#state === State.ChunkEnd) {
+      if (text !== '') throw new MalformedResponse('a chunk is longer than its size')
+      this.#state = State.ChunkSize
+    } else if (this.#state === State.ChunkSize) {
+      const size = CHUNK_SIZE.exec(text)?.[1]
+      if (size === undefined) throw new MalformedResponse('malformed chunk size')
+      this.#left = Number.parseInt(size, 16)
+      this.#state = this.#left === 0 ? State.Trailers : State.ChunkData
+    } else {
+      this.#trailerBytes += text.length
+      if (this.#trailerBytes > MAX_HEAD_BYTES) throw new MalformedResponse('trailers are too long')
+      if (text === '') this.#state = State.Done
+    }
+  }
+}

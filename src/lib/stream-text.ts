@@ -1,0 +1,44 @@
+// Reading streams of bytes whose errors are DialFailures.
+import { DialFailure } from './upstream.ts'
+
+/** Reads to the end as UTF-8. Throws DialFailure('too_large') beyond `maxBytes`. */
+export const readText = async (body: ReadableStream<Uint8Array> | null, maxBytes: number): Promise<string> => {
+  if (body === null) return ''
+  const chunks: Uint8Array[] = []
+  let size = 0
+  const reader = body.getReader()
+  for (;;) {
+    const { done, value } = await reader.read()
+    if (done) break
+    size += value.length
+    if (size > maxBytes) {
+      await reader.cancel()
+      throw new DialFailure('too_large', `the answer exceeds ${maxBytes} bytes`)
+    }
+    chunks.push(value)
+  }
+  return new TextDecoder().decode(chunks.length === 1 ? chunks[0] : Buffer.concat(chunks))
+}
+
+/** The same stream, pulled piece by piece, its errors turned into DialFailures. */
+export const mapErrors = (
+  body: ReadableStream<Uint8Array>,
+  failure: (error: unknown) => DialFailure,
+): ReadableStream<Uint8Array> => {
+  const reader = body.getReader()
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        try {
+          const { done, value } = await reader.read()
+          if (done) controller.close()
+          else controller.enqueue(value)
+        } catch (error) {
+          controller.error(failure(error))
+        }
+      },
+      cancel: (reason) => reader.cancel(reason),
+    },
+    { highWaterMark: 0 },
+  )
+}

@@ -1,0 +1,107 @@
+import { describe, expect, test } from 'bun:test'
+import { addressRefusal, classifyAddress, urlRefusal } from '../../src/lib/egress.ts'
+
+describe('classifyAddress', () => {
+  const cases: Record<string, readonly string[]> = {
+    public: [
+      '8.8.8.8',
+      '1.1.1.1',
+      '172.32.0.1',
+      '100.128.0.1',
+      '2606:4700::1111',
+      '2002:808:808::1',
+      '::ffff:8.8.8.8',
+      '64:ff9b::808:808',
+    ],
+    private: [
+      '127.0.0.1',
+      '127.255.255.254',
+      '0.0.0.0',
+      '10.1.2.3',
+      '172.16.0.1',
+      '172.31.255.255',
+      '192.168.1.1',
+      '169.254.1.1',
+      '100.64.0.1',
+      '198.18.0.1',
+      '::',
+      '::1',
+      'fe80::1',
+      'fe80::1%eth0',
+      'fc00::1',
+      'fdab::1',
+      'fec0::1',
+      '::ffff:127.0.0.1',
+      '::ffff:7f00:1',
+      '::127.0.0.1',
+      '64:ff9b::a00:1',
+      '2002:7f00:1::',
+      '::ffff:0:10.0.0.1',
+    ],
+    metadata: [
+      '169.254.169.254',
+      '169.254.170.2',
+      '100.100.100.200',
+      '168.63.129.16',
+      '::ffff:169.254.169.254',
+      '::ffff:a9fe:a9fe',
+      '64:ff9b::a9fe:a9fe',
+      'fd00:ec2::254',
+      '2002:a9fe:a9fe::',
+    ],
+    unroutable: [
+      '224.0.0.1',
+      '255.255.255.255',
+      '240.0.0.1',
+      '192.0.2.1',
+      'ff02::1',
+      '2001:db8::1',
+      'example.com',
+      '',
+      '1.2.3',
+      '127.1',
+    ],
+  }
+  for (const [kind, addresses] of Object.entries(cases))
+    test(kind, () => {
+      for (const address of addresses)
+        expect([address, classifyAddress(address)]).toEqual([address, kind as ReturnType<typeof classifyAddress>])
+    })
+
+  test('metadata is refused even where private addresses are allowed', () => {
+    expect(addressRefusal('169.254.169.254', true)).toContain('metadata')
+    expect(addressRefusal('::ffff:a9fe:a9fe', true)).toContain('metadata')
+    expect(addressRefusal('127.0.0.1', true)).toBeNull()
+    expect(addressRefusal('127.0.0.1', false)).toContain('egress.allow_private')
+  })
+})
+
+describe('urlRefusal', () => {
+  const refused = (text: string, allowPrivate = false) => urlRefusal(new URL(text), allowPrivate)
+
+  test('the tricks of S1 end as what they are', () => {
+    for (const text of [
+      'http://127.1/',
+      'http://2130706433/',
+      'http://0x7f.1/',
+      'http://①②⑦.0.0.1/',
+      'http://[::ffff:7f00:1]/',
+      'http://[::1]/',
+      'http://0/',
+      'http://127.0.0.1./',
+    ])
+      expect([text, refused(text)]).toEqual([text, expect.stringContaining('egress.allow_private')])
+    expect(refused('http://169.254.169.254/latest', true)).toContain('metadata')
+    expect(refused('http://metadata.google.internal./x', true)).toContain('metadata')
+    expect(refused('http://METADATA/', true)).toContain('metadata')
+  })
+
+  test('user names and other schemes are refused, ordinary URLs are not', () => {
+    expect(refused('https://user@api.example.com/', true)).toContain('user name')
+    expect(refused('https://:secret@api.example.com/', true)).toContain('user name')
+    expect(refused('ftp://api.example.com/')).toContain('http')
+    expect(refused('file:///etc/passwd')).toContain('http')
+    expect(refused('https://api.openai.com/v1')).toBeNull()
+    expect(refused('http://127.0.0.1:11434/v1', true)).toBeNull()
+  })
+})
