@@ -1,8 +1,8 @@
 // The whole control state: every aggregate's table, and what one counted decision does to them.
-import { type TypeCheck, TypeCompiler, type TSchema } from '../lib/schema.ts'
+import { type TSchema, type TypeCheck, TypeCompiler } from '../lib/schema.ts'
 import type { Aggregate, Meta } from './aggregate.ts'
 import { type ApiKeyRow, apiKey } from './api-key.ts'
-import { type ChainRow, chain } from './chain.ts'
+import { CHAIN_ROW, type ChainRow, chain } from './chain.ts'
 import type { Decision, EventRecord } from './decision.ts'
 import { type ModelRow, model } from './model.ts'
 import { type PolicyRow, policy } from './policy.ts'
@@ -42,12 +42,20 @@ export interface ControlReader {
 }
 
 // Rows differ per aggregate; the registry only needs what they share.
-const AGGREGATES = [chain, tenant, apiKey, provider, model, policy] as unknown as readonly Aggregate<unknown, ControlReader>[]
+const AGGREGATES = [chain, tenant, apiKey, provider, model, policy] as unknown as readonly Aggregate<
+  unknown,
+  ControlReader
+>[]
 
 /** Every event type that this build knows, with its schema and audit names. */
-export const CONTROL_EVENTS = Object.assign({}, ...AGGREGATES.map(({ events }) => events)) as Aggregate<unknown, ControlReader>['events']
+export const CONTROL_EVENTS = Object.assign({}, ...AGGREGATES.map(({ events }) => events)) as Aggregate<
+  unknown,
+  ControlReader
+>['events']
 
-const owners = new Map(AGGREGATES.flatMap((aggregate) => Object.keys(aggregate.events).map((type) => [type, aggregate] as const)))
+const owners = new Map(
+  AGGREGATES.flatMap((aggregate) => Object.keys(aggregate.events).map((type) => [type, aggregate] as const)),
+)
 const checks = new Map<string, TypeCheck<TSchema>>()
 
 /** Whether the data of an event of a known type is what its schema says. Checked when written and when read. */
@@ -69,7 +77,8 @@ export class ControlState implements ControlReader {
   /** An empty state, or an overlay: it reads through to its parent and keeps its own writes. Overlays have no digest. */
   constructor(readonly parent: ControlState | null = null) {
     this.#digest = parent === null ? new RowSetDigest() : null
-    for (const { table, indexes } of AGGREGATES) this.#tables.set(table, new Table(table, indexes, parent?.raw(table) ?? null))
+    for (const { table, indexes } of AGGREGATES)
+      this.#tables.set(table, new Table(table, indexes, parent?.raw(table) ?? null))
     this.#tables.set('causes', new Table<unknown>('causes', {}, parent?.raw('causes') ?? null))
   }
 
@@ -100,10 +109,21 @@ export class ControlState implements ControlReader {
   }
 }
 
+/** Whether an event type may be written: later-added ones wait until all live instances know them. */
+export const eventIsActive = (state: ControlReader, type: string): boolean => {
+  const since = CONTROL_EVENTS[type]?.since ?? 1
+  return since <= (state.table('chain').get(CHAIN_ROW)?.schema_version ?? 1)
+}
+
+/** The newest event version that this build knows. */
+export const EVENT_VERSION = Math.max(...Object.values(CONTROL_EVENTS).map(({ since = 1 }) => since))
+
 export interface Folded {
   readonly changes: readonly RowChange[]
   /** Event types that this build does not know: the instance refuses writes and reports itself degraded. */
   readonly unknownTypes: readonly string[]
+  /** Ids of what those events are about (`id`, else `provider_id`, as everywhere): refused by the hot indexes, since what happened to them is not known. */
+  readonly unknownSubjects: readonly string[]
   /** Why the decision changed nothing although it counts: an event that its schema refuses. */
   readonly malformed: string | null
 }
@@ -111,25 +131,43 @@ export interface Folded {
 /** What a counted decision does to the state, applied. All of its events or, when one is malformed, none. Total and deterministic. */
 export const foldDecision = (state: ControlState, decision: Decision, id: string, logAtMs: number): Folded => {
   const meta: Meta = { revision: id, at: decision.at, logAtMs, actor: decision.actor }
-  const unknownTypes: string[] = []
+  const unknown: EventRecord[] = []
   for (const event of decision.events) {
-    if (!owners.has(event.type)) unknownTypes.push(event.type)
-    else if (!eventIsValid(event)) return { changes: [], unknownTypes: [], malformed: `${event.type} does not match its schema` }
+    if (!owners.has(event.type)) unknown.push(event)
+    else if (!eventIsValid(event)) return malformed(`${event.type} does not match its schema`)
   }
   const changes: RowChange[] = []
   const take = (more: RowChange[]) => {
     state.apply(more)
     changes.push(...more)
   }
-  for (const event of decision.events) {
-    const owner = owners.get(event.type)
-    if (owner !== undefined) take(owner.evolve(state, event, meta))
+  try {
+    for (const event of decision.events) {
+      const owner = owners.get(event.type)
+      if (owner !== undefined) take(owner.evolve(state, event, meta))
+    }
+  } catch (error) {
+    // A fault in an `evolve` must not leave half a decision behind, nor end the fold of every instance.
+    state.apply(
+      changes.toReversed().map(({ table, id, before, after }) => ({ table, id, before: after, after: before })),
+    )
+    return malformed(`could not be applied: ${error instanceof Error ? error.message : String(error)}`)
   }
   const effect = [...changes]
   take(expiredCauses(state, logAtMs))
   if (decision.cause !== null) take(rememberCause(state, decision.cause, id, logAtMs, effect))
-  return { changes: effect, unknownTypes, malformed: null }
+  const unknownSubjects = unknown
+    .map(({ data }) => data.id ?? data.provider_id)
+    .filter((subject) => typeof subject === 'string')
+  return { changes: effect, unknownTypes: unknown.map(({ type }) => type), unknownSubjects, malformed: null }
 }
+
+const malformed = (reason: string): Folded => ({
+  changes: [],
+  unknownTypes: [],
+  unknownSubjects: [],
+  malformed: reason,
+})
 
 const expiredCauses = (state: ControlState, logAtMs: number): RowChange[] => {
   const expired: RowChange[] = []
@@ -140,10 +178,22 @@ const expiredCauses = (state: ControlState, logAtMs: number): RowChange[] => {
   return expired
 }
 
-const rememberCause = (state: ControlState, cause: { id: string; body: string }, revision: string, logAtMs: number, changes: RowChange[]): RowChange[] => {
+const rememberCause = (
+  state: ControlState,
+  cause: { id: string; body: string },
+  revision: string,
+  logAtMs: number,
+  changes: RowChange[],
+): RowChange[] => {
   const removed: Record<string, number> = {}
   for (const { table, after } of changes) if (after === null) removed[table] = (removed[table] ?? 0) + 1
-  const row: CauseRow = { body: cause.body, revision, logAtMs, changes: changes.slice(0, 8).map((change) => ({ ...change, before: null })), removed }
+  const row: CauseRow = {
+    body: cause.body,
+    revision,
+    logAtMs,
+    changes: changes.slice(0, 8).map((change) => ({ ...change, before: null })),
+    removed,
+  }
   const before = state.table('causes').get(cause.id) ?? null
   return [
     ...(before === null ? [] : [{ table: 'causes', id: cause.id, before, after: null }]), // re-inserted at the end: the order is that of log time

@@ -1,6 +1,6 @@
 // The counting rule (DESIGN section 3): a decision counts if and only if its parent is the tip and its MAC is valid.
 // Used alike by the live fold, the projection worker, verify and the simulation. What it depends on is frozen for ever.
-import { hmacHex, sameText, sha256Hex } from '../lib/digest.ts'
+import { deriveKey, hmacHex, sameText, sha256Hex } from '../lib/digest.ts'
 
 /** Who decided. By id only: names and addresses must stay erasable. */
 export interface Actor {
@@ -26,11 +26,19 @@ export interface Decision {
   /** The writer's clock, RFC 3339 UTC with milliseconds. */
   readonly at: string
   readonly actor: Actor
+  /**
+   * The process that wrote it. Without it two instances that decide the same in the same millisecond would write the same bytes, hence the same id,
+   * and both would take the one record for their own. Also says whose turn is over.
+   */
+  readonly by?: string
   readonly cause: Cause | null
   /** Format version. */
   readonly v: 1
   readonly events: readonly EventRecord[]
 }
+
+/** The key of every decision's MAC, derived from the master key. */
+export const decisionMacKey = (masterKey: Uint8Array): Uint8Array => deriveKey(masterKey, 'decision-mac')
 
 /** The parent of the first decision. */
 export const GENESIS = '0'.repeat(64)
@@ -42,13 +50,15 @@ const MAC_PREFIX = ',"mac":"'
 const TAIL_BYTES = MAC_PREFIX.length + 64 + 2
 const decoder = new TextDecoder('utf-8', { fatal: true })
 
-/** A decision as bytes for the log, and its id. Throws a RangeError when it is beyond the limits. */
+/** A decision as bytes for the log, and its id. Throws a RangeError when it is beyond the limits, or would be unreadable for any other reason. */
 export const writeDecision = (decision: Decision, macKey: Uint8Array): { bytes: Uint8Array; id: string } => {
-  const { parent, at, actor, cause, v, events } = decision
-  const body = JSON.stringify({ parent, at, actor, cause, v, events }).slice(0, -1)
+  const { parent, at, actor, by, cause, v, events } = decision
+  const body = JSON.stringify({ parent, at, actor, by, cause, v, events }).slice(0, -1)
   const bytes = Buffer.from(`${body}${MAC_PREFIX}${hmacHex(macKey, body)}"}`)
-  if (bytes.length > DECISION_LIMITS.bytes) throw new RangeError(`a decision of ${bytes.length} bytes is larger than ${DECISION_LIMITS.bytes}`)
-  if (events.length > DECISION_LIMITS.events) throw new RangeError(`a decision holds at most ${DECISION_LIMITS.events} events`)
+  if (bytes.length > DECISION_LIMITS.bytes)
+    throw new RangeError(`a decision of ${bytes.length} bytes is larger than ${DECISION_LIMITS.bytes}`)
+  if (events.length > DECISION_LIMITS.events)
+    throw new RangeError(`a decision holds at most ${DECISION_LIMITS.events} events`)
   return { bytes, id: sha256Hex(bytes) }
 }
 
@@ -69,7 +79,8 @@ export const judge = (tip: string, bytes: Uint8Array, macKey: Uint8Array): Verdi
   const body = bytes.subarray(0, bytes.length - TAIL_BYTES)
   const tail = Buffer.from(bytes.buffer, bytes.byteOffset + body.length, TAIL_BYTES).toString('latin1')
   if (!tail.startsWith(MAC_PREFIX) || !tail.endsWith('"}')) return unreadable('no MAC')
-  if (!sameText(tail.slice(MAC_PREFIX.length, -2), hmacHex(macKey, body))) return { kind: 'forged', id, reason: 'the MAC is not valid' }
+  if (!sameText(tail.slice(MAC_PREFIX.length, -2), hmacHex(macKey, body)))
+    return { kind: 'forged', id, reason: 'the MAC is not valid' }
   let parsed: unknown
   try {
     parsed = JSON.parse(`${decoder.decode(body)}}`)
@@ -82,19 +93,32 @@ export const judge = (tip: string, bytes: Uint8Array, macKey: Uint8Array): Verdi
   return { kind: decision.parent === tip ? 'counts' : 'lost', id, decision }
 }
 
+const ID = /^[0-9a-f]{64}$/
+/** Only this spelling: what `Date.parse` takes beyond it differs between engines, and the rule must not. */
+const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
+
 const flawOf = (value: unknown): string | null => {
   if (!isRecord(value)) return 'not an object'
   if (value.v !== 1) return 'unknown version'
-  if (typeof value.parent !== 'string' || !/^[0-9a-f]{64}$/.test(value.parent)) return 'no parent'
-  if (typeof value.at !== 'string' || Number.isNaN(Date.parse(value.at))) return 'no time'
-  if (!isRecord(value.actor) || typeof value.actor.type !== 'string' || typeof value.actor.id !== 'string') return 'no actor'
-  if (value.cause !== null && (!isRecord(value.cause) || typeof value.cause.id !== 'string' || typeof value.cause.body !== 'string')) return 'bad cause'
-  if (!Array.isArray(value.events) || value.events.length === 0 || value.events.length > DECISION_LIMITS.events) return 'no events or too many'
-  for (const event of value.events) if (!isRecord(event) || typeof event.type !== 'string' || !isRecord(event.data)) return 'bad event'
+  if (typeof value.parent !== 'string' || !ID.test(value.parent)) return 'no parent'
+  if (typeof value.at !== 'string' || !TIME.test(value.at) || Number.isNaN(Date.parse(value.at))) return 'no time'
+  if (!isRecord(value.actor) || typeof value.actor.type !== 'string' || typeof value.actor.id !== 'string')
+    return 'no actor'
+  if (value.by !== undefined && typeof value.by !== 'string') return 'bad writer'
+  if (
+    value.cause !== null &&
+    (!isRecord(value.cause) || typeof value.cause.id !== 'string' || typeof value.cause.body !== 'string')
+  )
+    return 'bad cause'
+  if (!Array.isArray(value.events) || value.events.length === 0 || value.events.length > DECISION_LIMITS.events)
+    return 'no events or too many'
+  for (const event of value.events)
+    if (!isRecord(event) || typeof event.type !== 'string' || !isRecord(event.data)) return 'bad event'
   return depthOf(value, 0) > DECISION_LIMITS.depth ? 'too deep' : null
 }
 
-const isRecord = (value: unknown): value is Record<string, unknown> => value !== null && typeof value === 'object' && !Array.isArray(value)
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  value !== null && typeof value === 'object' && !Array.isArray(value)
 
 const depthOf = (value: unknown, depth: number): number => {
   if (value === null || typeof value !== 'object' || depth > DECISION_LIMITS.depth) return depth

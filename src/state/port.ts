@@ -39,6 +39,8 @@ export type Commit = (request: CommitRequest) => Promise<CommitResult>
 
 export interface FoldedBatch {
   readonly changes: readonly RowChange[]
+  /** Ids of rows that an event was about which this build does not know: what they may still do is not known, so the hot indexes refuse them. */
+  readonly refused: readonly string[]
 }
 
 export interface LiveStatus {
@@ -50,17 +52,27 @@ export interface LiveStatus {
   readonly digest: string
   /** `starting` until the end of the log that was seen at start has been folded. */
   readonly phase: 'starting' | 'live' | 'stopped'
-  /** Not null: writes are refused and `/ready` says degraded. */
+  /** False until there is a state to serve from: neither a snapshot nor the log has been folded. Everything that needs a key waits (503). */
+  readonly serves: boolean
+  /** Not null: `/ready` says degraded, with this reason; writes are refused, or fail while the log cannot be reached. */
   readonly degraded: string | null
   /** Milliseconds since this instance last knew the log's end and had folded it. */
   readonly staleMs: number
-  readonly counts: { readonly counted: number; readonly lost: number; readonly unreadable: number; readonly forged: number; readonly malformed: number }
+  readonly counts: {
+    readonly counted: number
+    readonly lost: number
+    readonly unreadable: number
+    readonly forged: number
+    readonly malformed: number
+  }
 }
 
 export interface LiveState {
   /** The newest folded state. A reader object that stays the same; its contents change between event-loop turns only. */
   readonly control: ControlReader
   status(): LiveStatus
+  /** The rows of which a later event is unknown to this build (`FoldedBatch.refused`), all of them so far. */
+  readonly refused: ReadonlySet<string>
   /** Resolves when this instance has folded that decision; false after the time given. */
   reached(revision: string, timeoutMs: number): Promise<boolean>
   /** Called synchronously after each counted decision, with its changes in order; first with nothing. Returns how to stop. */
@@ -134,4 +146,6 @@ export interface DataKeys {
   /** Writes the tombstone: whatever was sealed under the key can never be opened again. */
   erase(keyId: string): Promise<void>
   readonly ids: ReadonlySet<string>
+  /** Called after a key arrived from another instance or was erased, with its id. Returns how to stop. */
+  subscribe(listener: (keyId: string) => void): () => void
 }

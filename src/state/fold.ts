@@ -1,0 +1,178 @@
+// The fold of the control topic: judge, then apply. One for the serving process, one in the snapshot thread, one wherever it is read again.
+import { ControlState, type Folded, foldDecision } from '../domain/control.ts'
+import { GENESIS, judge } from '../domain/decision.ts'
+import type { EventLog, LogRecord } from '../log/port.ts'
+import { TOPICS } from '../log/topics.ts'
+import { IdSet } from './id-set.ts'
+import { RecentRecords } from './recent.ts'
+import { readTurn, type Turn } from './turn.ts'
+
+/** The one partition of the control topic. */
+export const CONTROL = TOPICS.control.name
+
+/** A record that changed nothing because it is no decision, or one that its schema refuses. */
+export interface Poison {
+  readonly offset: number
+  readonly kind: 'unreadable' | 'forged' | 'malformed'
+  readonly reason: string
+}
+const POISON_KEPT = 20
+
+export interface FoldCounts {
+  counted: number
+  lost: number
+  unreadable: number
+  forged: number
+  malformed: number
+}
+
+export type FoldStep =
+  | { readonly kind: 'counts'; readonly id: string; readonly by: string | null; readonly folded: Folded }
+  | { readonly kind: 'lost'; readonly id: string }
+  /** Its parent was never seen here: this reader skipped something or the log lost its tail. Nothing was folded, `next` did not move. */
+  | { readonly kind: 'orphan'; readonly id: string; readonly parent: string }
+  | { readonly kind: 'turn'; readonly turn: Turn }
+  | { readonly kind: 'poison'; readonly poison: Poison }
+
+/** Where a fold stands, as a snapshot restores it. */
+export interface FoldStart {
+  readonly state: ControlState
+  readonly next: number
+  readonly tip: string
+  readonly logAtMs: number
+  readonly counts: Readonly<FoldCounts>
+}
+
+export class ChainFold {
+  readonly state: ControlState
+  /** Next offset to fold. */
+  next: number
+  tip: string
+  /** Running maximum of log time, Unix milliseconds. */
+  logAtMs: number
+  readonly counts: FoldCounts
+  /** Decisions with a valid MAC that this fold has seen: those that counted, and those that lost. */
+  readonly counted = new IdSet()
+  readonly lost = new IdSet()
+  readonly recent = new RecentRecords()
+  readonly poison: Poison[] = []
+  /** Event types that this build does not know, and what they were about. Not empty: no writes, no snapshots. */
+  readonly unknownTypes = new Set<string>()
+  readonly unknownSubjects = new Set<string>()
+  /** Only while reading again from the start: parents that were named but not seen so far, with the offset that named them. */
+  readonly missingParents = new Map<string, number>()
+  readonly #window = new Map<string, { parent: string; offset: number }>()
+
+  constructor(
+    readonly macKey: Uint8Array,
+    start: FoldStart | null = null,
+  ) {
+    this.state = start?.state ?? new ControlState()
+    this.next = start?.next ?? 0
+    this.tip = start?.tip ?? GENESIS
+    this.logAtMs = start?.logAtMs ?? 0
+    this.counts = { ...(start?.counts ?? { counted: 0, lost: 0, unreadable: 0, forged: 0, malformed: 0 }) }
+  }
+
+  /** A record below `next`, which a snapshot holds already: only its id, its parent and its bytes are remembered. */
+  remember(record: LogRecord): void {
+    const verdict = record.value === null ? null : judge(this.tip, record.value, this.macKey)
+    if (verdict?.kind === 'counts' || verdict?.kind === 'lost') {
+      this.lost.add(verdict.id)
+      const { offset } = this.#window.get(verdict.id) ?? record // of several copies the first is the one that counted
+      this.#window.set(verdict.id, { parent: verdict.decision.parent, offset })
+    }
+    this.recent.add(record, null)
+  }
+
+  /** All records below `next` were remembered: finds, from the tip backwards, those that counted. False: the tip is not among them. */
+  remembered(): boolean {
+    const found = this.tip === GENESIS || this.#window.has(this.tip)
+    for (let id = this.tip, at = this.#window.get(id); at !== undefined; id = at.parent, at = this.#window.get(id)) {
+      this.counted.add(id)
+      this.recent.counts(id, at.offset)
+    }
+    this.#window.clear()
+    return found
+  }
+
+  /** Folds the record at `next`. `collectOrphans`: note a parent that was never seen and go on (it may stand further on, in a restored tail). */
+  take(record: LogRecord, collectOrphans = false): FoldStep {
+    if (record.offset !== this.next) throw new RangeError(`offset ${record.offset} cannot be folded at ${this.next}`)
+    const step = this.#judged(record, collectOrphans)
+    if (step.kind === 'orphan') return step
+    this.next = record.offset + 1
+    this.recent.add(record, step.kind === 'counts' ? step.id : null)
+    return step
+  }
+
+  /** Whether the decision was seen: true before it is asked what became of it. */
+  hasSeen(id: string): boolean {
+    return id === GENESIS || this.counted.has(id) || this.lost.has(id)
+  }
+
+  #judged(record: LogRecord, collectOrphans: boolean): FoldStep {
+    if (record.value === null) return this.#poisoned(record.offset, 'unreadable', 'no value')
+    const verdict = judge(this.tip, record.value, this.macKey)
+    if (!('decision' in verdict)) {
+      const turn = verdict.kind === 'unreadable' ? readTurn(record.value, this.macKey) : null
+      return turn === null ? this.#poisoned(record.offset, verdict.kind, verdict.reason) : { kind: 'turn', turn }
+    }
+    const { id, decision } = verdict
+    if (verdict.kind === 'lost') {
+      if (!this.hasSeen(decision.parent)) {
+        if (!collectOrphans) return { kind: 'orphan', id, parent: decision.parent }
+        this.missingParents.set(decision.parent, record.offset)
+      }
+      if (!this.counted.has(id)) this.lost.add(id) // a further copy of one that counted
+      this.missingParents.delete(id)
+      this.counts.lost += 1
+      return { kind: 'lost', id }
+    }
+    this.logAtMs = Math.max(this.logAtMs, record.atMs)
+    const folded = foldDecision(this.state, decision, id, this.logAtMs)
+    this.tip = id
+    this.counted.add(id)
+    this.missingParents.delete(id)
+    this.counts.counted += 1
+    if (folded.malformed !== null) this.#poisoned(record.offset, 'malformed', folded.malformed)
+    for (const type of folded.unknownTypes) this.unknownTypes.add(type)
+    for (const subject of folded.unknownSubjects) this.unknownSubjects.add(subject)
+    return { kind: 'counts', id, by: decision.by ?? null, folded }
+  }
+
+  #poisoned(offset: number, kind: Poison['kind'], reason: string): FoldStep {
+    const poison = { offset, kind, reason }
+    this.counts[kind] += 1
+    this.poison.push(poison)
+    if (this.poison.length > POISON_KEPT) this.poison.shift()
+    return { kind: 'poison', poison }
+  }
+}
+
+const TURN_MS = 8
+
+/** Lets other work of this event loop go on when a long fold has held it for 8 ms. */
+export const politeness = (): (() => Promise<void>) => {
+  let sinceMs = performance.now()
+  return async () => {
+    if (performance.now() - sinceMs < TURN_MS) return
+    await new Promise((resolve) => setImmediate(resolve))
+    sinceMs = performance.now()
+  }
+}
+
+/** Folds the whole log, from its first record to the end that it has now, beside whatever is served. */
+export const foldAgain = async (log: EventLog, macKey: Uint8Array, signal: AbortSignal): Promise<ChainFold> => {
+  const fold = new ChainFold(macKey)
+  const end = await log.end(CONTROL, 0)
+  if (end === 0) return fold
+  const pause = politeness()
+  for await (const batch of log.read(CONTROL, 0, 0, signal)) {
+    for (const record of batch) if (record.offset < end) fold.take(record, true)
+    if (fold.next >= end) break
+    await pause()
+  }
+  signal.throwIfAborted()
+  return fold
+}

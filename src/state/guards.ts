@@ -1,0 +1,52 @@
+// What must hold of a control topic before anything is served from it: an empty fold would re-open set-up and un-revoke keys.
+import { CHAIN_ROW } from '../domain/chain.ts'
+import { GENESIS } from '../domain/decision.ts'
+import { type ChainFold, CONTROL } from './fold.ts'
+import type { Witness } from './snapshot.ts'
+
+/** The control topic is not the one that was there before, or not ours. The message is one line: what, where, what to do. Stops the start. */
+export class ControlLogRefused extends Error {
+  override readonly name = 'ControlLogRefused'
+}
+
+const RESTORE =
+  'restore the topic (`gateway log restore` from an instance that still has the records, or a backup); the local snapshot is removed only if the loss is meant'
+
+export interface Expected {
+  /** `log.kafka.chain`: the chain that the settings name. */
+  readonly chainId: string | null
+  readonly allowEmpty: boolean
+}
+
+/** Why a log that was folded to its end must not be served, or null. */
+export const problemOf = (fold: ChainFold, expected: Expected, witness: Witness | null): string | null => {
+  const row = fold.state.table('chain').get(CHAIN_ROW)
+  if (row === undefined) return expected.allowEmpty && fold.counts.forged === 0 ? null : unstarted(fold, witness)
+  if (expected.chainId !== null && expected.chainId !== row.chain_id) {
+    return `${CONTROL} holds the chain ${row.chain_id}, but log.kafka.chain names ${expected.chainId}: point log.kafka.brokers at the right cluster or correct the setting`
+  }
+  if (witness !== null && witness.chainId !== row.chain_id) {
+    return `${CONTROL} holds the chain ${row.chain_id}, but data.dir has the snapshot of ${witness.chainId}: point at the right log, or give this instance a data.dir of its own`
+  }
+  return lostHistory(fold, witness?.tip ?? GENESIS)
+}
+
+const unstarted = (fold: ChainFold, witness: Witness | null): string => {
+  if (fold.counts.forged > 0 && fold.counts.counted === 0) {
+    return `no record of ${CONTROL} was written with this master key: set security.master_key to the one of this installation`
+  }
+  if (witness !== null) {
+    return `${CONTROL} is empty, but the snapshot in data.dir has ${witness.next} records of it: ${RESTORE}`
+  }
+  return `${CONTROL} holds no chain: run \`gateway topics --init\` once, or point log.kafka.brokers at the right cluster`
+}
+
+/** Whether a fold of the whole log lacks a decision that is known to have counted, or one that a later record was decided on. */
+export const lostHistory = (fold: ChainFold, knownTip: string): string | null => {
+  const [missing] = fold.missingParents
+  if (missing !== undefined) {
+    return `offset ${missing[1]} of ${CONTROL} was decided on ${missing[0].slice(0, 12)}, which is nowhere in the log: it lost records; ${RESTORE}`
+  }
+  if (knownTip === GENESIS || fold.counted.has(knownTip)) return null
+  return `${CONTROL} no longer holds the decision ${knownTip.slice(0, 12)}, which this instance has folded: it was truncated, recreated or replaced (it has ${fold.next} records); ${RESTORE}`
+}

@@ -1,0 +1,52 @@
+// What the live fold is made of, and what the commit queue and the announcements see of it beyond the port.
+import type { ControlState } from '../domain/control.ts'
+import type { Diagnostics } from '../lib/diagnostics.ts'
+import type { EventLog, LogRecord } from '../log/port.ts'
+import type { Changed } from './changed.ts'
+import type { FoldStep, Poison } from './fold.ts'
+import type { LiveState } from './port.ts'
+import type { Turns } from './turn.ts'
+
+export interface LiveDeps {
+  readonly log: EventLog
+  /** `decisionMacKey` of the master key. */
+  readonly macKey: Uint8Array
+  /** Where the snapshot thread writes; null: no snapshots. */
+  readonly dataDir: string | null
+  readonly nowMs: () => number
+  readonly diagnostics: Diagnostics
+  /** `log.kafka.chain`. */
+  readonly expectedChain?: string | null
+  /** Accept a topic without a chain (tests; `gateway topics --init` before it starts one). */
+  readonly allowEmpty?: boolean
+  /** How often the end of the log is confirmed. */
+  readonly confirmEveryMs?: number
+  /** With a snapshot, how long the start waits for a log that does not answer. */
+  readonly graceMs?: number
+}
+
+export interface LiveChain extends LiveState {
+  /** The state behind `control`: to put overlays on, never to be changed. Another object after the log was read again. */
+  readonly state: ControlState
+  readonly next: number
+  readonly tip: string
+  readonly logAtMs: number
+  readonly turns: Turns
+  /** Told after each slice of folded records and each change of what may be done. */
+  readonly changed: Changed
+  /** Resolves when it may be served from: live, or from the snapshot while the log does not answer. Rejects with ControlLogRefused. */
+  ready(): Promise<void>
+  /** Why this instance must not write, or null. */
+  refusal(): string | null
+  /** Called synchronously for each folded record that is a decision. Returns how to stop. */
+  watch(listener: (step: FoldStep) => void): () => void
+  /** What became of a decision: null when it was not seen (yet). */
+  verdictOf(id: string): 'counted' | 'lost' | null
+  /** Asks for the end of the log, in one question for all that ask meanwhile; the question goes out after this call. */
+  askEnd(): Promise<number>
+  /** Offset of a decision among the last 10,000 records. */
+  offsetOf(id: string): number | undefined
+  recentRecords(): IterableIterator<LogRecord>
+  /** The last few records that changed nothing because they are no decisions. */
+  poison(): readonly Poison[]
+}

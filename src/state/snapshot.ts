@@ -1,0 +1,170 @@
+// Snapshots of the folded control state: a shortcut for the next start, and a witness of where the log was. JSON lines: a header, rows in
+// chunks, a MAC over all of it. Written by the snapshot thread alone.
+import { createHmac } from 'node:crypto'
+import {
+  closeSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { CHAIN_ROW } from '../domain/chain.ts'
+import { ControlState, FOLD_VERSION } from '../domain/control.ts'
+import { sameText } from '../lib/digest.ts'
+import { codeOf } from '../lib/error-code.ts'
+import { t, Value } from '../lib/schema.ts'
+import type { ChainFold, FoldStart } from './fold.ts'
+
+const FILE = 'control.snapshot'
+const CHUNK_ROWS = 256
+const STALE_DRAFT_MS = 600_000
+const NEWLINE = 0x0a
+
+const Count = t.Integer({ minimum: 0 })
+const Header = t.Object({
+  gatelog_snapshot: t.Literal(1),
+  fold_version: t.Integer(),
+  next: Count,
+  tip: t.String({ pattern: '^[0-9a-f]{64}$' }),
+  chain_id: t.String(),
+  log_at_ms: Count,
+  digest: t.String(),
+  counts: t.Object({ counted: Count, lost: Count, unreadable: Count, forged: Count, malformed: Count }),
+})
+
+/** What a snapshot proves even when its rows cannot be used: the log once reached `next`, and the decision `tip` counted in it. */
+export interface Witness {
+  readonly next: number
+  readonly tip: string
+  readonly chainId: string
+}
+
+export interface LoadedSnapshot {
+  /** Where to go on, or null: fold from the start. */
+  readonly start: FoldStart | null
+  readonly witness: Witness | null
+  /** Why a snapshot that is there is not used. */
+  readonly problem: string | null
+}
+
+const NOTHING: LoadedSnapshot = { start: null, witness: null, problem: null }
+
+/** Reads the snapshot of a data folder. Never throws for what the file holds: a damaged one is not used, and the log is folded from the start. */
+export const loadSnapshot = async (dataDir: string, macKey: Uint8Array): Promise<LoadedSnapshot> => {
+  let bytes: Buffer
+  try {
+    bytes = await readFile(join(dataDir, FILE))
+  } catch (error) {
+    return codeOf(error) === 'ENOENT'
+      ? NOTHING
+      : { ...NOTHING, problem: `cannot be read (${codeOf(error) ?? 'unknown'})` }
+  }
+  const lastLine = bytes.lastIndexOf(NEWLINE, bytes.length - 2) + 1
+  const body = bytes.subarray(0, lastLine)
+  const mac = createHmac('sha256', macKey).update(body).digest('hex')
+  if (!sameText(bytes.subarray(lastLine).toString().trim(), mac)) {
+    return { ...NOTHING, problem: 'is damaged, or of another master key' }
+  }
+  const headerEnd = body.indexOf(NEWLINE)
+  const header: unknown = JSON.parse(body.subarray(0, headerEnd).toString())
+  if (!Value.Check(Header, header)) return { ...NOTHING, problem: 'has an unknown header' }
+  const witness = { next: header.next, tip: header.tip, chainId: header.chain_id }
+  if (header.fold_version !== FOLD_VERSION) {
+    return {
+      start: null,
+      witness,
+      problem: `is of fold version ${header.fold_version}, this build has ${FOLD_VERSION}`,
+    }
+  }
+  const state = new ControlState()
+  for (let from = headerEnd + 1; from < body.length; ) {
+    const to = body.indexOf(NEWLINE, from)
+    const [table, rows] = JSON.parse(body.subarray(from, to).toString()) as [string, [string, unknown][]]
+    state.apply(rows.map(([id, after]) => ({ table, id, before: null, after })))
+    from = to + 1
+  }
+  if (state.digest() !== header.digest)
+    return { start: null, witness, problem: 'does not have the digest that it names' }
+  const { next, tip, log_at_ms: logAtMs, counts } = header
+  return { start: { state, next, tip, logAtMs, counts }, witness, problem: null }
+}
+
+/**
+ * Writes the snapshot of a fold: beside, synced, then renamed. Blocks; for the snapshot thread. False when the fold cannot stand for the log:
+ * nothing was started, or it met event types that this build does not know.
+ */
+export const writeSnapshot = (dataDir: string, fold: ChainFold, nowMs: number): boolean => {
+  const chainId = fold.state.table('chain').get(CHAIN_ROW)?.chain_id
+  if (chainId === undefined || fold.unknownTypes.size > 0) return false
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 })
+  dropStaleDrafts(dataDir, nowMs)
+  const draft = join(dataDir, `${FILE}.${crypto.randomUUID()}.draft`)
+  const file = openSync(draft, 'wx', 0o600)
+  try {
+    const mac = createHmac('sha256', fold.macKey)
+    const write = (value: unknown) => {
+      const line = `${JSON.stringify(value)}\n`
+      mac.update(line)
+      writeFileSync(file, line)
+    }
+    write({
+      gatelog_snapshot: 1,
+      fold_version: FOLD_VERSION,
+      next: fold.next,
+      tip: fold.tip,
+      chain_id: chainId,
+      log_at_ms: fold.logAtMs,
+      digest: fold.state.digest(),
+      counts: fold.counts,
+    })
+    for (const { name, rows } of chunksOf(fold.state)) write([name, rows])
+    writeFileSync(file, `${mac.digest('hex')}\n`)
+    fsyncSync(file)
+  } catch (error) {
+    rmSync(draft, { force: true })
+    throw error
+  } finally {
+    closeSync(file)
+  }
+  renameSync(draft, join(dataDir, FILE))
+  syncFolder(dataDir)
+  return true
+}
+
+function* chunksOf(state: ControlState): IterableIterator<{ name: string; rows: [string, unknown][] }> {
+  for (const table of state.tables()) {
+    let rows: [string, unknown][] = []
+    for (const entry of table.rows()) {
+      rows.push(entry)
+      if (rows.length < CHUNK_ROWS) continue
+      yield { name: table.name, rows }
+      rows = []
+    }
+    if (rows.length > 0) yield { name: table.name, rows }
+  }
+}
+
+/** What a crash left behind. Other processes of the folder may be writing theirs, so only old ones go. */
+const dropStaleDrafts = (dataDir: string, nowMs: number): void => {
+  for (const name of readdirSync(dataDir)) {
+    if (!name.startsWith(`${FILE}.`) || !name.endsWith('.draft')) continue
+    const path = join(dataDir, name)
+    const { mtimeMs } = statSync(path, { throwIfNoEntry: false }) ?? { mtimeMs: Number.POSITIVE_INFINITY }
+    if (nowMs - mtimeMs > STALE_DRAFT_MS) rmSync(path, { force: true })
+  }
+}
+
+const syncFolder = (path: string): void => {
+  const folder = openSync(path, 'r')
+  try {
+    fsyncSync(folder)
+  } finally {
+    closeSync(folder)
+  }
+}

@@ -1,0 +1,236 @@
+import { afterEach, describe, expect, test } from 'bun:test'
+import { Rejection } from '../../src/domain/rejection.ts'
+import { type MemoryFaults, memoryLog } from '../../src/log/memory.ts'
+import { CONTROL } from '../../src/state/fold.ts'
+import { CommitFailure } from '../../src/state/port.ts'
+import { begin, createTenant, deleteTenant, type Instance, nowMs, openInstance, renameTenant } from './support.ts'
+
+const open: { close(): Promise<void> }[] = []
+afterEach(async () => {
+  for (const one of open.splice(0).reverse()) await one.close()
+})
+
+const setUp = async (faults: MemoryFaults[] = [{}], limitMs?: number) => {
+  const log = memoryLog({ nowMs })
+  await begin(log)
+  const instances: Instance[] = []
+  for (const [index, fault] of faults.entries()) {
+    const instance = await openInstance(`i${index}`, log.view(fault), { limitMs })
+    await instance.live.ready()
+    open.push(instance)
+    instances.push(instance)
+  }
+  return { log, instances, first: instances[0]! }
+}
+
+describe('a commit', () => {
+  test('returns when this process has folded its own record', async () => {
+    const { first } = await setUp()
+    const result = await first.queue.commit(createTenant('a'))
+    expect(result).toMatchObject({ changed: true, repeated: false, removed: {} })
+    expect(first.live.tip).toBe(result.revision)
+    expect(first.live.control.table('tenants').get('ten_a')?.revision).toBe(result.revision)
+    expect(result.changes.map(({ table, id }) => [table, id])).toEqual([['tenants', 'ten_a']])
+  })
+
+  test('commands that wait are chained into one append, decided one on top of the other', async () => {
+    const appends: number[] = []
+    const { first } = await setUp([
+      { beforeAppend: ({ records }) => (appends.push(records.length) > 0 ? 'none' : 'refused') },
+    ])
+    const results = await Promise.all([
+      first.queue.commit(createTenant('a')),
+      first.queue.commit(renameTenant('a', 'Anna')),
+      first.queue.commit(createTenant('b')),
+    ])
+    expect(results.every(({ changed }) => changed)).toBe(true)
+    expect(first.live.control.table('tenants').get('ten_a')?.name).toBe('Anna')
+    expect(appends).toEqual([3])
+  })
+
+  test('a refusal that rests on an uncommitted predecessor is answered only once that one has counted', async () => {
+    const held = Promise.withResolvers<void>()
+    const { first } = await setUp([{ afterAppend: () => held.promise }])
+    const order: string[] = []
+    const creation = first.queue.commit(createTenant('a')).then(() => order.push('created'))
+    const refusal = first.queue.commit(createTenant('a')).catch((error) => {
+      order.push('refused')
+      return error
+    })
+    held.resolve()
+    await creation
+    const error = await refusal
+    expect(error).toBeInstanceOf(Rejection)
+    expect(error).toMatchObject({ reason: 'conflict', param: 'slug' })
+    expect(order).toEqual(['created', 'refused'])
+  })
+
+  test('a refusal is answered only after what the log held when the command came in is folded', async () => {
+    let deliver = Promise.withResolvers<void>()
+    deliver.resolve()
+    const { instances } = await setUp([
+      {},
+      { beforeDeliver: async ({ available }) => deliver.promise.then(() => available) },
+    ])
+    const [writer, late] = instances as [Instance, Instance]
+    await writer.queue.commit(createTenant('a'))
+    await late.live.reached(writer.live.tip, 1_000)
+    deliver = Promise.withResolvers<void>()
+    await writer.queue.commit(deleteTenant('a'))
+    // The late one has not seen the deletion: on its own state the creation would be refused, and the renaming a no-op.
+    let answered = false
+    const again = late.queue.commit(createTenant('a')).finally(() => {
+      answered = true
+    })
+    await Bun.sleep(20)
+    expect(answered).toBe(false)
+    deliver.resolve()
+    expect((await again).changed).toBe(true)
+  })
+
+  test('a no-op answers the tip, after the barrier', async () => {
+    const { first } = await setUp()
+    await first.queue.commit(createTenant('a'))
+    const result = await first.queue.commit(renameTenant('a', 'a'))
+    expect(result).toEqual({ revision: first.live.tip, changed: false, repeated: false, changes: [], removed: {} })
+  })
+
+  test('the same cause and body repeats the first result; another body is a conflict on Idempotency-Key', async () => {
+    const { first } = await setUp()
+    const cause = { id: 'c1', body: 'b1' }
+    const once = await first.queue.commit(createTenant('a', { cause }))
+    const twice = await first.queue.commit(createTenant('a', { cause }))
+    expect(twice).toMatchObject({ revision: once.revision, repeated: true, changed: true })
+    expect(twice.changes[0]).toMatchObject({ id: 'ten_a', before: null, after: { slug: 'a' } })
+    const other = await first.queue
+      .commit(createTenant('z', { cause: { id: 'c1', body: 'b2' } }))
+      .catch((error) => error)
+    expect(other).toMatchObject({ name: 'Rejection', reason: 'conflict', param: 'Idempotency-Key' })
+    expect(first.live.control.table('tenants').get('ten_z')).toBeUndefined()
+  })
+
+  test('the same cause twice at once on two instances: one decision', async () => {
+    const { instances, log } = await setUp([{}, {}])
+    const cause = { id: 'c1', body: 'b1' }
+    const results = await Promise.all(instances.map(({ queue }) => queue.commit(createTenant('a', { cause }))))
+    expect(new Set(results.map(({ revision }) => revision)).size).toBe(1)
+    expect(results.filter(({ repeated }) => repeated)).toHaveLength(1)
+    await Promise.all(
+      instances.map(({ live }) => live.changed.until(() => live.next === log.records(CONTROL).length, 1_000)),
+    )
+    expect(instances.map(({ live }) => live.status().counts.counted)).toEqual([2, 2])
+  })
+
+  test('an append whose answer was lost is found in the log, not written twice', async () => {
+    const { first } = await setUp([{ beforeAppend: () => 'lost_answer' }])
+    const result = await first.queue.commit(createTenant('a'))
+    expect(result.changed).toBe(true)
+    expect(first.live.status().counts).toMatchObject({ counted: 2, lost: 0 })
+  })
+
+  test('an append that never arrived is decided again', async () => {
+    let tries = 0
+    const { first } = await setUp([{ beforeAppend: () => (++tries === 1 ? 'lost_request' : 'none') }])
+    expect((await first.queue.commit(createTenant('a'))).changed).toBe(true)
+    expect(first.live.status().counts).toMatchObject({ counted: 2, lost: 0 })
+  })
+
+  test('with the log away it fails as unavailable, and nothing is sent for it afterwards', async () => {
+    let down = false
+    let sent = 0
+    const { first, log } = await setUp(
+      [{ down: () => down, beforeAppend: () => (++sent > 0 ? 'none' : 'refused') }],
+      300,
+    )
+    down = true
+    const error = await first.queue.commit(createTenant('a')).catch((failure) => failure)
+    expect(error).toBeInstanceOf(CommitFailure)
+    expect(error.kind).toBe('unavailable')
+    down = false
+    log.wake()
+    const before = sent
+    await first.queue.commit(createTenant('b'))
+    expect(sent).toBe(before + 1)
+    expect(first.live.control.table('tenants').get('ten_a')).toBeUndefined()
+  })
+
+  test('a refusal with the log away is not given on what may be stale: unavailable', async () => {
+    let down = false
+    const { first } = await setUp([{ down: () => down }], 300)
+    await first.queue.commit(createTenant('a'))
+    down = true
+    const error = await first.queue.commit(createTenant('a')).catch((failure) => failure)
+    expect(error).toMatchObject({ name: 'CommitFailure', kind: 'unavailable' })
+  })
+
+  test('an append that hangs is unknown after its time, and stopped', async () => {
+    let aborted = false
+    const { first } = await setUp([{ beforeAppend: () => new Promise(() => {}) }], 200)
+    const error = await first.queue.commit(createTenant('a')).catch((failure) => failure)
+    expect(error).toMatchObject({ name: 'CommitFailure', kind: 'unknown' })
+    aborted = first.queue.status().waiting === 0
+    expect(aborted).toBe(true)
+  })
+
+  test('a record that is too large fails alone; those beside it are written', async () => {
+    const { first } = await setUp()
+    const large = createTenant('big', {
+      decide: () =>
+        Array.from({ length: 300 }, (_, index) => ({
+          type: 'tenant.created',
+          data: { id: `ten_${index}`, slug: `s${index}`, name: 'n'.repeat(250), plan: null, managed_by: 'api' },
+        })),
+    })
+    const [bad, good] = await Promise.allSettled([first.queue.commit(large), first.queue.commit(createTenant('a'))])
+    expect(bad).toMatchObject({ status: 'rejected', reason: { name: 'CommitFailure', kind: 'too_large' } })
+    expect(good.status).toBe('fulfilled')
+  })
+
+  test('a batch that the log refuses is sent one by one, and only the culprit fails', async () => {
+    const { first } = await setUp([
+      {
+        beforeAppend: ({ records }) =>
+          records.some(({ value }) => Buffer.from(value!).includes('culprit')) ? 'refused' : 'none',
+      },
+    ])
+    const slugs = ['a', 'culprit', 'b', 'c']
+    const results = await Promise.allSettled(slugs.map((slug) => first.queue.commit(createTenant(slug))))
+    expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled', 'fulfilled'])
+    expect(results[1]).toMatchObject({ reason: { kind: 'too_large' } })
+  })
+
+  test('an event that its schema refuses is never written', async () => {
+    const { first, log } = await setUp()
+    const before = log.records(CONTROL).length
+    const bad = createTenant('x', { decide: () => [{ type: 'tenant.created', data: { id: 7 } }] })
+    await expect(first.queue.commit(bad)).rejects.toThrow('does not match its own schema')
+    expect(log.records(CONTROL).length).toBe(before)
+  })
+
+  test('of two instances that decide at once one wins, and the other decides again on what it then sees', async () => {
+    const { instances, log } = await setUp([{}, {}])
+    const outcomes = await Promise.allSettled(instances.map(({ queue }) => queue.commit(createTenant('same'))))
+    expect(outcomes.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
+    await Promise.all(
+      instances.map(({ live }) => live.changed.until(() => live.next === log.records(CONTROL).length, 1_000)),
+    )
+    expect(instances[0]!.live.status().digest).toBe(instances[1]!.live.status().digest)
+  })
+
+  test('a writer that keeps losing gets its turn', async () => {
+    // The far writer's appends arrive late: without turns the near one, which never pauses, always wins.
+    const { instances } = await setUp([{}, { beforeAppend: () => Bun.sleep(15).then(() => 'none' as const) }])
+    const [near, far] = instances as [Instance, Instance]
+    let stop = false
+    const flood = (async () => {
+      for (let index = 0; !stop; index++) await near.queue.commit(createTenant(`near-${index}`))
+    })()
+    const result = await far.queue.commit(createTenant('far'))
+    stop = true
+    await flood
+    expect(result.changed).toBe(true)
+    expect(far.queue.status().turns).toBeGreaterThan(0)
+    expect(far.queue.status().losses).toBeLessThan(10)
+    expect(near.live.status().counts.unreadable).toBe(0)
+  })
+})
