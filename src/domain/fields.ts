@@ -1,5 +1,6 @@
 // Fields that several aggregates share, and how a write becomes the fields that it really changes.
-import { type Static, type TSchema, t } from '../lib/schema.ts'
+import { Kind, type Static, type TSchema, t } from '../lib/schema.ts'
+import { Rejection } from './rejection.ts'
 import { canonicalJson } from './tables.ts'
 
 export const Nullable = <Schema extends TSchema>(schema: Schema) => t.Union([schema, t.Null()])
@@ -37,4 +38,45 @@ export const distinct = (texts: readonly string[]): string[] => {
     const word = text.toLowerCase()
     return seen.has(word) ? false : seen.add(word) !== undefined
   })
+}
+
+/** A schema for what clients send: objects may hold nothing but what is named. */
+export const closed = <Schema extends TSchema>(schema: Schema): Schema => rewritten(schema, true)
+
+/**
+ * A schema for what stands in the log: objects may hold more, choices may be other words. An older build must take what a newer one wrote,
+ * or the two would fold different states.
+ */
+export const opened = <Schema extends TSchema>(schema: Schema): Schema => rewritten(schema, false)
+
+const isChoice = (schema: TSchema): boolean =>
+  schema[Kind] === 'Union' && (schema.anyOf as TSchema[]).every((member) => typeof member.const === 'string')
+
+const rewritten = <Schema extends TSchema>(schema: Schema, close: boolean): Schema => {
+  if (!close && isChoice(schema)) return t.String({ minLength: 1, maxLength: 64 }) as unknown as Schema
+  const { additionalProperties, ...rest } = schema as TSchema & { [Kind]: string }
+  const copy: TSchema = { ...rest, [Kind]: schema[Kind] } as TSchema
+  if (schema.anyOf !== undefined) copy.anyOf = (schema.anyOf as TSchema[]).map((member) => rewritten(member, close))
+  if (schema[Kind] === 'Array') copy.items = rewritten(schema.items as TSchema, close)
+  if (schema[Kind] === 'Object') {
+    const properties = Object.entries(schema.properties as Record<string, TSchema>)
+    copy.properties = Object.fromEntries(properties.map(([name, member]) => [name, rewritten(member, close)]))
+    if (close) copy.additionalProperties = false
+  } else if (additionalProperties !== undefined) copy.additionalProperties = additionalProperties
+  return copy as Schema
+}
+
+/** What one event may weigh: a decision of several, with its frame, stays below the 64 KiB that one record may have. */
+const MAX_EVENT_BYTES = 49_152
+
+export const requireSmall = (what: string, data: unknown): void => {
+  if (Buffer.byteLength(JSON.stringify(data)) > MAX_EVENT_BYTES) {
+    throw new Rejection('invalid', `${what} is too large: at most ${MAX_EVENT_BYTES} bytes of JSON`)
+  }
+}
+
+/** How deep a value is nested: 0 for a text or a number. Stops counting at the limit. */
+export const depthOf = (value: unknown, limit: number): number => {
+  if (value === null || typeof value !== 'object' || limit === 0) return 0
+  return 1 + Math.max(0, ...Object.values(value).map((member) => depthOf(member, limit - 1)))
 }

@@ -3,7 +3,7 @@ import { type Static, t } from '../lib/schema.ts'
 import { type Aggregate, changesOf, eventType, type Stamps } from './aggregate.ts'
 import type { ControlReader } from './control.ts'
 import type { EventRecord } from './decision.ts'
-import { changedFields, Id, ManagedBy, Nullable, normalisedWord } from './fields.ts'
+import { changedFields, closed, Id, ManagedBy, Nullable, normalisedWord, opened, requireSmall } from './fields.ts'
 import { Rejection } from './rejection.ts'
 import { RateLimits } from './tenant.ts'
 
@@ -44,12 +44,11 @@ export const strategyOf = (text: string, param = 'strategy'): Strategy => {
   return strategy
 }
 
-const closed = { additionalProperties: false }
 const Reference = t.String({ minLength: 1, maxLength: 256 })
 const References = t.Array(Reference, { maxItems: 64 })
 const Milliseconds = t.Integer({ minimum: 1, maximum: 3_600_000 })
 const Weight = t.Optional(t.Number({ minimum: 0, maximum: 1_000_000 }))
-const Sensitivity = t.Object({ providers: t.Optional(References), cache: t.Optional(t.Boolean()) }, closed)
+const Sensitivity = t.Object({ providers: t.Optional(References), cache: t.Optional(t.Boolean()) })
 /** Failures after which another provider may be tried. */
 const FallbackOn = t.Union([
   t.Literal('rate_limited'),
@@ -63,91 +62,73 @@ const FallbackOn = t.Union([
 const Mutable = {
   /** Null: no strategy of its own. */
   strategy: Nullable(t.String({ minLength: 1, maxLength: 32 })),
-  strategy_params: t.Object(
-    {
-      weights: t.Optional(
-        t.Object({ cost: Weight, latency: Weight, health: Weight, priority: Weight, feedback: Weight }, closed),
-      ),
-      latency_metric: t.Optional(t.Union([t.Literal('ttft'), t.Literal('e2e')])),
-      hash_on: t.Optional(t.String({ maxLength: 128, pattern: '^(?:user|key|header:[A-Za-z0-9-]{1,100})$' })),
-    },
-    closed,
-  ),
+  strategy_params: t.Object({
+    weights: t.Optional(
+      t.Object({ cost: Weight, latency: Weight, health: Weight, priority: Weight, feedback: Weight }),
+    ),
+    latency_metric: t.Optional(t.Union([t.Literal('ttft'), t.Literal('e2e')])),
+    hash_on: t.Optional(t.String({ maxLength: 128, pattern: '^(?:user|key|header:[A-Za-z0-9-]{1,100})$' })),
+  }),
   models: References,
-  providers: t.Object(
-    { only: t.Optional(References), order: t.Optional(References), ignore: t.Optional(References) },
-    closed,
-  ),
+  providers: t.Object({ only: t.Optional(References), order: t.Optional(References), ignore: t.Optional(References) }),
   max_cost_usd: Nullable(t.Number({ minimum: 0, maximum: 1_000_000 })),
   latency_target_ms: Nullable(Milliseconds),
   regions: t.Array(t.String({ minLength: 1, maxLength: 64 }), { maxItems: 64 }),
   allow_region_override: t.Boolean(),
-  sensitivity: t.Object(
-    { pii: t.Optional(Sensitivity), phi: t.Optional(Sensitivity), public: t.Optional(Sensitivity) },
-    closed,
-  ),
-  fallback: t.Object(
-    {
-      enabled: t.Optional(t.Boolean()),
-      max_attempts: t.Optional(t.Integer({ minimum: 1, maximum: 16 })),
-      on: t.Optional(t.Array(FallbackOn, { maxItems: 16 })),
-      models: t.Optional(References),
-      context_window_models: t.Optional(References),
-    },
-    closed,
-  ),
-  timeouts: t.Object(
-    {
-      connect_ms: t.Optional(Milliseconds),
-      first_token_ms: t.Optional(Milliseconds),
-      stream_idle_ms: t.Optional(Milliseconds),
-      total_ms: t.Optional(Milliseconds),
-    },
-    closed,
-  ),
-  retry: t.Object(
-    {
-      attempts: t.Optional(t.Integer({ minimum: 0, maximum: 10 })),
-      backoff_initial_ms: t.Optional(t.Integer({ minimum: 0, maximum: 60_000 })),
-      backoff_max_ms: t.Optional(t.Integer({ minimum: 0, maximum: 60_000 })),
-    },
-    closed,
-  ),
-  breaker: t.Object(
-    {
-      failure_threshold: t.Optional(t.Integer({ minimum: 1, maximum: 10_000 })),
-      failure_rate_pct: t.Optional(t.Number({ minimum: 0, maximum: 100 })),
-      minimum_requests: t.Optional(t.Integer({ minimum: 1, maximum: 100_000 })),
-      cooldown_ms: t.Optional(Milliseconds),
-    },
-    closed,
-  ),
+  sensitivity: t.Object({
+    pii: t.Optional(Sensitivity),
+    phi: t.Optional(Sensitivity),
+    public: t.Optional(Sensitivity),
+  }),
+  fallback: t.Object({
+    enabled: t.Optional(t.Boolean()),
+    max_attempts: t.Optional(t.Integer({ minimum: 1, maximum: 16 })),
+    on: t.Optional(t.Array(FallbackOn, { maxItems: 16 })),
+    models: t.Optional(References),
+    context_window_models: t.Optional(References),
+  }),
+  timeouts: t.Object({
+    connect_ms: t.Optional(Milliseconds),
+    first_token_ms: t.Optional(Milliseconds),
+    stream_idle_ms: t.Optional(Milliseconds),
+    total_ms: t.Optional(Milliseconds),
+  }),
+  retry: t.Object({
+    attempts: t.Optional(t.Integer({ minimum: 0, maximum: 10 })),
+    backoff_initial_ms: t.Optional(t.Integer({ minimum: 0, maximum: 60_000 })),
+    backoff_max_ms: t.Optional(t.Integer({ minimum: 0, maximum: 60_000 })),
+  }),
+  breaker: t.Object({
+    failure_threshold: t.Optional(t.Integer({ minimum: 1, maximum: 10_000 })),
+    failure_rate_pct: t.Optional(t.Number({ minimum: 0, maximum: 100 })),
+    minimum_requests: t.Optional(t.Integer({ minimum: 1, maximum: 100_000 })),
+    cooldown_ms: t.Optional(Milliseconds),
+  }),
   rate_limits: Nullable(RateLimits),
-  cache: t.Object(
-    {
-      mode: t.Optional(t.Union([t.Literal('off'), t.Literal('exact'), t.Literal('prefix'), t.Literal('semantic')])),
-      ttl_seconds: t.Optional(t.Integer({ minimum: 0, maximum: 31_536_000 })),
-    },
-    closed,
-  ),
+  cache: t.Object({
+    mode: t.Optional(t.Union([t.Literal('off'), t.Literal('exact'), t.Literal('prefix'), t.Literal('semantic')])),
+    ttl_seconds: t.Optional(t.Integer({ minimum: 0, maximum: 31_536_000 })),
+  }),
   enabled: t.Boolean(),
 }
-export const PolicyFields = t.Object(Mutable)
+/** What clients may send of a policy. */
+export const PolicyFields = closed(t.Object(Mutable))
 export type PolicyFields = Static<typeof PolicyFields>
 
 export const PolicyName = t.String({ minLength: 1, maxLength: 128, pattern: '^[^\\s,](?:[^,]*[^\\s,])?$' })
-export const PolicyCreated = t.Object({
-  id: Id,
-  tenant_id: Nullable(Id),
-  name: PolicyName,
-  managed_by: ManagedBy,
-  ...Mutable,
-})
+export const PolicyCreated = opened(
+  t.Object({
+    id: Id,
+    tenant_id: Nullable(Id),
+    name: PolicyName,
+    managed_by: ManagedBy,
+    ...Mutable,
+  }),
+)
 /** Only the fields that changed. */
-export const PolicyChanged = t.Composite([
-  t.Object({ id: Id, managed_by: t.Optional(ManagedBy) }),
-  t.Partial(PolicyFields),
-])
+export const PolicyChanged = opened(
+  t.Composite([t.Object({ id: Id, managed_by: t.Optional(ManagedBy) }), t.Partial(PolicyFields)]),
+)
 export const PolicyDeleted = t.Object({ id: Id })
 
 export interface PolicyRow extends Stamps, Readonly<PolicyFields> {
@@ -217,6 +198,7 @@ export const decidePolicy = (state: ControlReader, command: PolicyCommand): Even
   if (data.tenant_id !== null && state.table('tenants').get(data.tenant_id) === undefined) {
     throw new Rejection('not_found', `no tenant has the id "${data.tenant_id}"`, 'tenant_id')
   }
+  requireSmall('the policy', data)
   const [existing] = policies.find('name', policyKey(data.tenant_id, data.name))
   if (existing === undefined) return [{ type: 'policy.created', data }]
   if (verb === 'create') throw new Rejection('conflict', `a policy named "${data.name}" exists already`, 'name')

@@ -3,7 +3,7 @@ import { type Static, t } from '../lib/schema.ts'
 import { type Aggregate, changesOf, eventType, type Stamps } from './aggregate.ts'
 import type { ControlReader } from './control.ts'
 import type { EventRecord } from './decision.ts'
-import { changedFields, Id, ManagedBy, Nullable, Status } from './fields.ts'
+import { changedFields, depthOf, Id, ManagedBy, Nullable, Status } from './fields.ts'
 import { Rejection } from './rejection.ts'
 
 /** What may be changed after creation. Numbers that are null: the gateway's default. */
@@ -24,6 +24,8 @@ const Mutable = {
 export const ProviderFields = t.Object(Mutable)
 export type ProviderFields = Static<typeof ProviderFields>
 const MAX_OPTIONS_BYTES = 8_192
+/** A decision may be nested 32 levels deep in all, or nobody could read it. */
+const MAX_OPTIONS_DEPTH = 16
 
 export const ProviderName = t.String({ minLength: 1, maxLength: 128, pattern: '^[^\\s/,](?:[^/,]*[^\\s/,])?$' })
 
@@ -168,6 +170,9 @@ const requireSound = (fields: Partial<ProviderFields>): void => {
   }
   if (options !== undefined && Buffer.byteLength(JSON.stringify(options)) > MAX_OPTIONS_BYTES) {
     throw new Rejection('invalid', `options may be at most ${MAX_OPTIONS_BYTES} bytes of JSON`, 'options')
+  }
+  if (depthOf(options, MAX_OPTIONS_DEPTH + 1) > MAX_OPTIONS_DEPTH) {
+    throw new Rejection('invalid', `options may be at most ${MAX_OPTIONS_DEPTH} levels deep`, 'options')
   }
 }
 

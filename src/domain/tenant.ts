@@ -3,34 +3,46 @@ import { type Static, t } from '../lib/schema.ts'
 import { type Aggregate, changesOf, eventType, type Stamps } from './aggregate.ts'
 import type { ControlReader } from './control.ts'
 import type { EventRecord } from './decision.ts'
+import { changedFields, Id, ManagedBy, Nullable } from './fields.ts'
 import { Rejection } from './rejection.ts'
+import type { RowChange } from './tables.ts'
 
-const Slug = t.String({ minLength: 1, maxLength: 64, pattern: '^[a-z0-9](?:[a-z0-9_-]*[a-z0-9])?$' })
-const Name = t.String({ minLength: 1, maxLength: 256 })
-const Plan = t.Union([t.String({ minLength: 1, maxLength: 64 }), t.Null()])
-/** Requests and tokens a minute, and requests at once; absent or null: no limit. */
-export const RateLimits = t.Object({
-  rpm: t.Optional(t.Union([t.Integer({ minimum: 1 }), t.Null()])),
-  tpm: t.Optional(t.Union([t.Integer({ minimum: 1 }), t.Null()])),
-  max_parallel: t.Optional(t.Union([t.Integer({ minimum: 1 }), t.Null()])),
+export const TenantSlug = t.String({
+  minLength: 1,
+  maxLength: 64,
+  pattern: '^[a-z0-9](?:[a-z0-9_-]*[a-z0-9])?$',
+  description: 'lower-case letters, digits, hyphens and underscores, with a letter or digit at both ends',
 })
+const Name = t.String({ minLength: 1, maxLength: 256 })
+const Plan = Nullable(t.String({ minLength: 1, maxLength: 64 }))
+const Limit = t.Optional(Nullable(t.Integer({ minimum: 1, maximum: 1_000_000_000_000 })))
+/** Requests and tokens a minute, and requests at once; absent or null: no limit. */
+export const RateLimits = t.Object({ rpm: Limit, tpm: Limit, max_parallel: Limit })
 export type RateLimits = Static<typeof RateLimits>
 
+/** What clients may send of a tenant besides its slug. */
+export const TenantFields = t.Object({
+  name: Name,
+  plan: t.Optional(Plan),
+  rate_limits: t.Optional(Nullable(RateLimits)),
+})
+
 export const TenantCreated = t.Object({
-  id: t.String(),
-  slug: Slug,
+  id: Id,
+  slug: TenantSlug,
   name: Name,
   plan: Plan,
-  rate_limits: t.Optional(t.Union([RateLimits, t.Null()])),
-  managed_by: t.Union([t.Literal('api'), t.Literal('bootstrap')]),
+  rate_limits: t.Optional(Nullable(RateLimits)),
+  managed_by: ManagedBy,
 })
 export const TenantReplaced = t.Object({
-  id: t.String(),
+  id: Id,
   name: Name,
   plan: Plan,
-  rate_limits: t.Optional(t.Union([RateLimits, t.Null()])),
+  rate_limits: t.Optional(Nullable(RateLimits)),
+  managed_by: t.Optional(ManagedBy),
 })
-export const TenantDeleted = t.Object({ id: t.String() })
+export const TenantDeleted = t.Object({ id: Id })
 
 export interface TenantRow extends Stamps {
   readonly id: string
@@ -38,7 +50,7 @@ export interface TenantRow extends Stamps {
   readonly name: string
   readonly plan: string | null
   readonly rate_limits: RateLimits | null
-  readonly managed_by: 'api' | 'bootstrap'
+  readonly managed_by: ManagedBy
 }
 
 const rows = changesOf<TenantRow>('tenants')
@@ -74,51 +86,66 @@ export const tenant: Aggregate<TenantRow, ControlReader> = {
         ? rows.created(created.id, { ...created, rate_limits: created.rate_limits ?? null }, meta)
         : []
     }
+    if (before === undefined) return []
     if (type === 'tenant.replaced') {
-      const { id, name, plan, rate_limits } = data as Static<typeof TenantReplaced>
-      return rows.changed(id, before, { name, plan, rate_limits: rate_limits ?? null }, meta)
+      const { id, name, plan, rate_limits, managed_by } = data as Static<typeof TenantReplaced>
+      const owner = managed_by ?? before.managed_by
+      return rows.changed(id, before, { name, plan, rate_limits: rate_limits ?? null, managed_by: owner }, meta)
     }
-    const keys = state.table('keys')
     return [
-      ...rows.removed(data.id as string, before),
-      ...keys
-        .find('tenant', data.id as string)
-        .map((id) => ({ table: 'keys', id, before: keys.get(id)!, after: null })),
+      ...rows.removed(before.id, before),
+      ...removedOf(state, 'keys', before.id),
+      ...removedOf(state, 'policies', before.id),
     ]
   },
 }
 
+/** What goes with a tenant: its rows of another table. */
+const removedOf = (state: ControlReader, name: 'keys' | 'policies', tenantId: string): RowChange[] => {
+  const table = state.table(name)
+  return table.find('tenant', tenantId).map((id) => ({ table: name, id, before: table.get(id)!, after: null }))
+}
+
 export type TenantCommand =
   | ({ do: 'create' } & Static<typeof TenantCreated>)
-  | { do: 'replace'; id: string; slug?: string; name: string; plan: string | null; rate_limits?: RateLimits | null }
-  | { do: 'delete'; id: string; force: boolean }
+  | ({ do: 'replace'; id: string; slug?: string; managed_by: ManagedBy } & Static<typeof TenantFields>)
+  /** `nowMs`: a key that has expired by then is not active. */
+  | { do: 'delete'; id: string; force: boolean; nowMs: number }
+
+const activeKeys = (state: ControlReader, tenantId: string, nowMs: number): number => {
+  const keys = state.table('keys')
+  return keys.find('tenant', tenantId).filter((id) => {
+    const { status, expires_at } = keys.get(id)!
+    return status === 'active' && (expires_at === null || Date.parse(expires_at) > nowMs)
+  }).length
+}
 
 export const decideTenant = (state: ControlReader, command: TenantCommand): EventRecord[] => {
   const tenants = state.table('tenants')
   if (command.do === 'create') {
     const { do: _, ...data } = command
-    if (tenants.find('slug', data.slug).length > 0)
+    if (tenants.find('slug', data.slug).length > 0) {
       throw new Rejection('conflict', `a tenant with the slug "${data.slug}" exists already`, 'slug')
+    }
     return [{ type: 'tenant.created', data }]
   }
   const row = tenants.get(command.id)
   if (row === undefined) throw new Rejection('not_found', `no tenant has the id "${command.id}"`)
   if (command.do === 'replace') {
-    const { id, slug, name, plan, rate_limits = null } = command
-    if (slug !== undefined && slug !== row.slug)
+    const { id, slug, name, plan = null, rate_limits = null, managed_by } = command
+    if (slug !== undefined && slug !== row.slug) {
       throw new Rejection('invalid', 'the slug of a tenant cannot be changed', 'slug')
-    const same =
-      row.name === name && row.plan === plan && JSON.stringify(row.rate_limits) === JSON.stringify(rate_limits)
-    return same ? [] : [{ type: 'tenant.replaced', data: { id, name, plan, rate_limits } }]
+    }
+    const wanted = { name, plan, rate_limits }
+    if (Object.keys(changedFields<TenantRow>(row, wanted)).length === 0) return []
+    return [
+      { type: 'tenant.replaced', data: { id, ...wanted, ...(row.managed_by === managed_by ? {} : { managed_by }) } },
+    ]
   }
-  const keys = state.table('keys')
-  const active = keys.find('tenant', row.id).filter((id) => keys.get(id)!.status === 'active').length
-  if (active > 0 && !command.force) {
-    throw new Rejection(
-      'invalid',
-      `the tenant holds ${active} active key${active === 1 ? '' : 's'}; revoke them or repeat with force=true`,
-      'force',
-    )
+  const active = command.force ? 0 : activeKeys(state, row.id, command.nowMs)
+  if (active > 0) {
+    const keys = `${active} active key${active === 1 ? '' : 's'}`
+    throw new Rejection('invalid', `the tenant holds ${keys}; revoke them or repeat with force=true`, 'force')
   }
   return [{ type: 'tenant.deleted', data: { id: row.id } }]
 }

@@ -1,0 +1,156 @@
+// `/admin/v1`: the table of all routes, and the one runner that gives each the same order: 401, 404 and 405, 403, validation, handler.
+import { Elysia } from 'elysia'
+import type { AuthenticateDeps } from '../../inference/authenticate.ts'
+import { readJsonBody } from '../../inference/body.ts'
+import type { ModelCatalogue } from '../../upkeep/model-listing.ts'
+import { GatewayError } from '../../wire/errors.ts'
+import { type Principal, principalOf, requireOneOf } from '../auth.ts'
+import { identityHeaders } from '../envelope.ts'
+import { contextOf, pathOf } from '../request-context.ts'
+import { MIN_REVISION, reachMinRevision } from '../revision.ts'
+import { checked, requireStorable } from './check.ts'
+import { type KeyDeps, keyRoutes } from './keys.ts'
+import { type ModelDeps, modelRoutes } from './models.ts'
+import { type PolicyDeps, policyRoutes } from './policies.ts'
+import type { ProviderDeps } from './provider-view.ts'
+import { providerRoutes } from './providers.ts'
+import type { AdminAnswer, AdminRoute } from './route.ts'
+import { type TenantDeps, tenantRoutes } from './tenants.ts'
+import { writeIntent } from './write.ts'
+
+const PREFIX = '/admin/v1'
+const BODY_LIMIT_BYTES = 1_048_576
+
+export interface RunnerDeps extends AuthenticateDeps {
+  nowMs(): number
+  /** Key of the digests that idempotency leaves in the log; derived from the master key, the same on every instance. */
+  readonly causeKey: Uint8Array
+  /** How many of the live instances have folded a decision: `X-Gateway-Applied-By: <applied>/<instances>`. */
+  appliedBy(revision: string): Promise<{ readonly applied: number; readonly instances: number }>
+}
+
+export interface AdminDeps
+  extends RunnerDeps,
+    Omit<TenantDeps, 'live'>,
+    Omit<KeyDeps, 'live'>,
+    Omit<ProviderDeps, 'live'>,
+    Omit<ModelDeps, 'live'>,
+    Omit<PolicyDeps, 'live'> {
+  readonly modelCatalogue: ModelCatalogue
+  /** Routes of read models and of later parts, in the same table. */
+  readonly furtherRoutes: readonly AdminRoute[]
+}
+
+/** Every admin route. The scope tests and the OpenAPI document are made from it. */
+export const adminTable = (deps: AdminDeps): readonly AdminRoute[] => [
+  ...tenantRoutes(deps),
+  ...keyRoutes(deps),
+  ...providerRoutes(deps),
+  ...modelRoutes(deps),
+  ...policyRoutes(deps),
+  ...deps.furtherRoutes,
+]
+
+/** Waits for `X-Gateway-Min-Revision` after authentication, or before it when the key itself may be what is not folded yet. */
+const authenticated = async (request: Request, deps: RunnerDeps): Promise<Principal> => {
+  let principal: Principal | null = null
+  try {
+    principal = principalOf(request.headers, deps, deps.nowMs())
+  } catch (error) {
+    if (!request.headers.has(MIN_REVISION)) throw error
+    await reachMinRevision(request.headers, deps.live).catch(() => {
+      throw error // a stranger learns nothing of revisions
+    })
+    return principalOf(request.headers, deps, deps.nowMs())
+  }
+  await reachMinRevision(request.headers, deps.live)
+  return principal
+}
+
+const withoutDropped = (body: Record<string, unknown>, route: AdminRoute): Record<string, unknown> => {
+  const known = route.bodySchema?.properties as Record<string, unknown> | undefined
+  const dropped = route.dropped.filter((name) => known?.[name] === undefined)
+  return Object.fromEntries(Object.entries(body).filter(([name]) => !dropped.includes(name)))
+}
+
+const answered = async (
+  route: AdminRoute,
+  answer: AdminAnswer,
+  request: Request,
+  deps: RunnerDeps,
+): Promise<Response> => {
+  const headers: Record<string, string> = {
+    'content-type': 'application/json',
+    ...identityHeaders(contextOf(request)),
+  }
+  if (answer.revision !== undefined) {
+    const { applied, instances } = await deps.appliedBy(answer.revision)
+    headers['x-gateway-revision'] = answer.revision
+    headers['x-gateway-applied-by'] = `${applied}/${instances}`
+  }
+  return new Response(JSON.stringify(answer.body), { status: answer.status ?? route.successStatus, headers })
+}
+
+const run = async (
+  route: AdminRoute,
+  request: Request,
+  params: Record<string, string>,
+  deps: RunnerDeps,
+): Promise<Response> => {
+  const principal = await authenticated(request, deps)
+  requireOneOf(principal, route.scopes)
+  const url = new URL(request.url)
+  const query = Object.fromEntries(url.searchParams)
+  if (route.querySchema !== null) checked(route.querySchema, query)
+  let body: unknown = null
+  let raw = ''
+  if (route.bodySchema !== null) {
+    const read = await readJsonBody(request, BODY_LIMIT_BYTES)
+    raw = read.raw
+    requireStorable(read.body)
+    body = checked(route.bodySchema, withoutDropped(read.body, route))
+  }
+  const intent = writeIntent(request, url, raw, principal, deps.causeKey)
+  return answered(route, await route.handle({ request, principal, params, query, body, intent }), request, deps)
+}
+
+/** What no route of the table answers: 401 first, then 405 with `Allow` when the path exists, else 404. */
+const refuseUnknown = async (table: readonly AdminRoute[], request: Request, deps: RunnerDeps): Promise<never> => {
+  await authenticated(request, deps)
+  const parts = pathOf(request).slice(PREFIX.length).replace(/\/$/, '').split('/')
+  const allowed = table.filter(({ path }) => {
+    const pattern = path.split('/')
+    return (
+      pattern.length === parts.length &&
+      pattern.every((part, i) => (part.startsWith(':') ? parts[i] !== '' : part === parts[i]))
+    )
+  })
+  if (allowed.length === 0) throw new GatewayError('not_found', 'there is nothing at this path')
+  const allow = [...new Set(allowed.map(({ method }) => method))].join(', ')
+  throw new GatewayError('invalid_request', `${request.method} is not possible here; possible: ${allow}`, {
+    status: 405,
+    headers: { allow },
+  })
+}
+
+/** The admin surface, to be mounted below an error hook that turns what is thrown into the envelope. */
+export const adminRoutes = (deps: AdminDeps) => {
+  const table = adminTable(deps)
+  const app = new Elysia({ name: 'admin', prefix: PREFIX })
+  for (const route of table) {
+    // `parse: 'none'`: a body is read after authorisation, or a stranger with a malformed one would get 400.
+    app.route(
+      route.method,
+      route.path,
+      ({ request, params }) => run(route, request, params as Record<string, string>, deps),
+      {
+        parse: 'none',
+        detail: { summary: route.summary },
+      },
+    )
+  }
+  const unknown = ({ request }: { request: Request }) => refuseUnknown(table, request, deps)
+  return app
+    .all('/', unknown, { parse: 'none', detail: { hide: true } })
+    .all('/*', unknown, { parse: 'none', detail: { hide: true } })
+}

@@ -1,0 +1,37 @@
+// Lists: `{<plural>: [...], total, limit, offset}`, and the query that pages them.
+import { t } from '../../lib/schema.ts'
+import { GatewayError } from '../../wire/errors.ts'
+
+export const DEFAULT_LIMIT = 50
+export const MAX_LIMIT = 1_000
+
+/** Parameters of every list, as they stand in the query. */
+export const Paging = { limit: t.Optional(t.String()), offset: t.Optional(t.String()) }
+
+/** A whole number of the query, or the default; throws 400 naming the parameter. */
+const wholeOf = (text: string | undefined, name: string, least: number, otherwise: number): number => {
+  if (text === undefined) return otherwise
+  const value = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN
+  if (value >= least) return value
+  throw new GatewayError('invalid_request', `"${name}" must be a whole number of at least ${least}`, { param: name })
+}
+
+/** A larger limit than the maximum is clamped. */
+export const pageOf = (
+  query: { limit?: string; offset?: string },
+  defaultLimit = DEFAULT_LIMIT,
+): { limit: number; offset: number } => ({
+  limit: Math.min(wholeOf(query.limit, 'limit', 1, defaultLimit), MAX_LIMIT),
+  offset: wholeOf(query.offset, 'offset', 0, 0),
+})
+
+/** One page of rows that are in memory, oldest first unless sorted before. */
+export const listed = <Row>(
+  plural: string,
+  rows: readonly Row[],
+  query: { limit?: string; offset?: string },
+  view: (row: Row) => unknown,
+): Record<string, unknown> => {
+  const { limit, offset } = pageOf(query)
+  return { [plural]: rows.slice(offset, offset + limit).map(view), total: rows.length, limit, offset }
+}

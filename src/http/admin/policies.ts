@@ -1,0 +1,165 @@
+// `/admin/v1/policies`: of a tenant, or global (`tenant_id` null).
+import type { ControlReader } from '../../domain/control.ts'
+import { closed, Nullable } from '../../domain/fields.ts'
+import {
+  decidePolicy,
+  POLICY_DEFAULTS,
+  type PolicyFields,
+  PolicyFields as PolicyFieldsSchema,
+  PolicyName,
+  type PolicyRow,
+  policyKey,
+} from '../../domain/policy.ts'
+import { Rejection } from '../../domain/rejection.ts'
+import type { IdPrefix } from '../../lib/ids.ts'
+import { type Static, t } from '../../lib/schema.ts'
+import type { Commit, LiveState } from '../../state/port.ts'
+import { isSuperuser, type Principal, seesTenant, tenantMeant } from '../auth.ts'
+import { listed, Paging } from './list.ts'
+import { type AdminCall, type AdminRoute, route } from './route.ts'
+import { Switch, statusOf } from './status.ts'
+import { rowAfter, write } from './write.ts'
+
+export interface PolicyDeps {
+  readonly live: Pick<LiveState, 'control' | 'status'>
+  readonly commit: Commit
+  newId(prefix: IdPrefix): string
+  /** Renews what the process derives from policies (breakers); the policies themselves always are those of the folded state. */
+  reloadPolicies(): void
+}
+
+const READ = ['usage:read', 'policies:admin'] as const
+const WRITE = ['policies:admin'] as const
+
+const PolicyBody = closed(
+  t.Composite([
+    t.Object({
+      name: PolicyName,
+      tenant_id: t.Optional(Nullable(t.String({ minLength: 1, maxLength: 64 }))),
+      status: Switch.status,
+    }),
+    t.Partial(PolicyFieldsSchema),
+  ]),
+)
+
+const visiblePolicy = (state: ControlReader, principal: Principal, id: string): PolicyRow => {
+  const row = state.table('policies').get(id)
+  if (row === undefined || !seesTenant(principal, row.tenant_id)) {
+    throw new Rejection('not_found', `no policy has the id "${id}"`)
+  }
+  return row
+}
+
+const listPolicies = ({ live }: PolicyDeps): AdminRoute =>
+  route({
+    method: 'GET',
+    path: '/policies',
+    scopes: READ,
+    summary: 'List policies: global ones and those of the tenants that the key sees',
+    query: t.Object({ tenant_id: t.Optional(t.String()), ...Paging }),
+    handle({ principal, query }) {
+      const tenantId = query.tenant_id === undefined ? undefined : tenantMeant(principal, query.tenant_id)
+      const rows = [...live.control.table('policies').rows()]
+        .map(([, row]) => row)
+        .filter((row) => (tenantId === undefined ? seesTenant(principal, row.tenant_id) : row.tenant_id === tenantId))
+      return { body: listed('policies', rows, query, (row) => row) }
+    },
+  })
+
+const getPolicy = ({ live }: PolicyDeps): AdminRoute =>
+  route({
+    method: 'GET',
+    path: '/policies/:id',
+    scopes: READ,
+    summary: 'One policy',
+    handle: ({ principal, params }) => ({ body: visiblePolicy(live.control, principal, params.id!) }),
+  })
+
+/** Absent: the caller's own tenant; for `*`, and when it says null, global. */
+const ownerOf = (principal: Principal, tenantId: string | null | undefined): string | null => {
+  if (tenantId === null || (tenantId === undefined && isSuperuser(principal))) return null
+  return tenantMeant(principal, tenantId)
+}
+
+const save = async (
+  verb: 'create' | 'upsert',
+  call: AdminCall<Static<typeof PolicyBody>>,
+  { live, commit, newId }: PolicyDeps,
+) => {
+  const { name, tenant_id, status, enabled, ...given } = call.body
+  const fields: PolicyFields = { ...POLICY_DEFAULTS, ...given, enabled: statusOf({ status, enabled }) !== 'disabled' }
+  const owner = ownerOf(call.principal, tenant_id)
+  const command = { do: verb, id: newId('pol'), tenant_id: owner, name, managed_by: 'api', ...fields } as const
+  const existing = (state: ControlReader): PolicyRow | undefined => {
+    const [id] = state.table('policies').find('name', policyKey(owner, name))
+    return id === undefined ? undefined : state.table('policies').get(id)
+  }
+  const result = await write(commit, call, verb === 'create' ? () => undefined : existing, (state) =>
+    decidePolicy(state, command),
+  )
+  return { body: rowAfter(result, 'policies') ?? existing(live.control), revision: result.revision }
+}
+
+const createPolicy = (deps: PolicyDeps): AdminRoute =>
+  route({
+    method: 'POST',
+    path: '/policies',
+    scopes: WRITE,
+    summary: 'Create a policy',
+    body: PolicyBody,
+    status: 201,
+    handle: (call) => save('create', call, deps),
+  })
+
+const upsertPolicy = (deps: PolicyDeps): AdminRoute =>
+  route({
+    method: 'PUT',
+    path: '/policies',
+    scopes: WRITE,
+    summary: 'Replace the policy of this name, or create it',
+    body: PolicyBody,
+    handle: (call) => save('upsert', call, deps),
+  })
+
+const deletePolicy = ({ commit }: PolicyDeps): AdminRoute =>
+  route({
+    method: 'DELETE',
+    path: '/policies/:id',
+    scopes: WRITE,
+    summary: 'Delete a policy; keys that were bound to it fall to the next level',
+    async handle(call) {
+      const id = call.params.id!
+      const result = await write(
+        commit,
+        call,
+        (state) => state.table('policies').get(id),
+        (state) => {
+          visiblePolicy(state, call.principal, id)
+          return decidePolicy(state, { do: 'delete', id })
+        },
+      )
+      return { body: { deleted: true, id }, revision: result.revision }
+    },
+  })
+
+const reloadPolicies = ({ live, reloadPolicies }: PolicyDeps): AdminRoute =>
+  route({
+    method: 'POST',
+    path: '/policies/reload',
+    scopes: WRITE,
+    summary: 'Renew what is derived from policies on this instance',
+    handle() {
+      reloadPolicies()
+      const revision = live.status().tip
+      return { body: { reloaded: true, revision }, revision }
+    },
+  })
+
+export const policyRoutes = (deps: PolicyDeps): AdminRoute[] => [
+  listPolicies(deps),
+  getPolicy(deps),
+  createPolicy(deps),
+  upsertPolicy(deps),
+  deletePolicy(deps),
+  reloadPolicies(deps),
+]

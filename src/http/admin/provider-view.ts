@@ -1,0 +1,33 @@
+// What the routes of providers and of their credentials share.
+import type { ControlReader } from '../../domain/control.ts'
+import type { ProviderRow } from '../../domain/provider.ts'
+import { Rejection } from '../../domain/rejection.ts'
+import type { IdPrefix } from '../../lib/ids.ts'
+import type { Commit, DataKeys, LiveState } from '../../state/port.ts'
+import type { KindTable } from '../../upkeep/kind-table.ts'
+import type { ModelCatalogue } from '../../upkeep/model-listing.ts'
+
+export interface ProviderDeps {
+  readonly live: Pick<LiveState, 'control' | 'status'>
+  readonly commit: Commit
+  readonly dataKeys: Pick<DataKeys, 'seal' | 'erase'>
+  readonly kinds: KindTable
+  readonly modelCatalogue: Pick<ModelCatalogue, 'list' | 'factsOfListed'>
+  newId(prefix: IdPrefix): string
+  /** Whether requests can be sent to it now: a known kind, and a secret if that kind needs one. */
+  adapterReady(provider: ProviderRow): boolean
+}
+
+/** The provider of this id; throws 404. */
+export const providerOf = (state: ControlReader, id: string): ProviderRow => {
+  const row = state.table('providers').get(id)
+  if (row === undefined) throw new Rejection('not_found', `no provider has the id "${id}"`)
+  return row
+}
+
+/** What may be shown of a credential: when, which name, the last characters; never the secret, sealed or not. */
+export const credentialView = ({ credential }: ProviderRow) => {
+  if (credential === null) return { has_credential: false }
+  const { name, hint, created_at, updated_at } = credential
+  return { has_credential: true, credential: { name, hint, created_at, updated_at } }
+}

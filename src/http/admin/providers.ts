@@ -1,0 +1,183 @@
+// `/admin/v1/providers`. Secrets come in by the credential routes and never go out again.
+import { closed } from '../../domain/fields.ts'
+import { decideProvider, ProviderFields, ProviderName, type ProviderRow } from '../../domain/provider.ts'
+import { Rejection } from '../../domain/rejection.ts'
+import { type Static, t } from '../../lib/schema.ts'
+import { type KindTable, needsBaseUrl } from '../../upkeep/kind-table.ts'
+import { GatewayError } from '../../wire/errors.ts'
+import { credentialRoutes } from './credentials.ts'
+import { listed, Paging } from './list.ts'
+import { credentialView, type ProviderDeps, providerOf } from './provider-view.ts'
+import { type AdminRoute, route } from './route.ts'
+import { Switch, statusOf } from './status.ts'
+import { rowAfter, write } from './write.ts'
+
+const READ = ['usage:read', 'providers:admin'] as const
+const WRITE = ['providers:admin'] as const
+/** `api_key` is dropped unread: secrets have a route of their own. */
+const DROPPED = ['has_credential', 'credential', 'adapter_ready', 'health', 'api_key'] as const
+
+const Writable = { ...t.Partial(ProviderFields).properties, ...Switch }
+const NewProvider = closed(t.Object({ name: ProviderName, ...Writable, kind: ProviderFields.properties.kind }))
+const ReplacedProvider = closed(
+  t.Object({ name: t.Optional(ProviderName), ...Writable, kind: ProviderFields.properties.kind }),
+)
+const PatchedProvider = closed(t.Object({ name: t.Optional(ProviderName), ...Writable }))
+
+const viewOf = (provider: ProviderRow, { adapterReady }: ProviderDeps) => {
+  const { credential: _, ...row } = provider
+  const health = { status: 'unknown', checked_at: null, latency_ms: null }
+  return { ...row, ...credentialView(provider), adapter_ready: adapterReady(provider), health }
+}
+
+/** The canonical kind; throws 400 with the list for an unknown one. */
+const kindOf = (text: string, kinds: KindTable) => {
+  const kind = kinds.resolve(text)
+  if (kind !== null) return kind
+  throw new GatewayError('invalid_request', `unknown kind "${text}"; the kinds are ${kinds.names.join(', ')}`, {
+    param: 'kind',
+  })
+}
+
+/** Every field of a full write: what it says, else the default. Throws 400 when the kind needs an address and nobody gave one. */
+const wholeProvider = (body: Static<typeof ReplacedProvider>, kinds: KindTable): ProviderFields => {
+  const { name: _, status: __, enabled: ___, ...given } = body
+  const kind = kindOf(given.kind, kinds)
+  const baseUrl = given.base_url ?? kind.defaultBaseUrl
+  if (baseUrl === null && needsBaseUrl(kind)) {
+    throw new GatewayError('invalid_request', `"base_url" is required for the kind "${kind.kind}"`, {
+      param: 'base_url',
+    })
+  }
+  return {
+    api_key_env: null,
+    region: null,
+    timeout_ms: null,
+    max_concurrency: null,
+    weight: null,
+    usage_on_stream: false,
+    options: {},
+    ...given,
+    kind: kind.kind,
+    base_url: baseUrl,
+  }
+}
+
+const listProviders = (deps: ProviderDeps): AdminRoute =>
+  route({
+    method: 'GET',
+    path: '/providers',
+    scopes: READ,
+    summary: 'List providers with health and whether they are ready',
+    query: t.Object(Paging),
+    handle: ({ query }) => ({
+      body: listed(
+        'providers',
+        [...deps.live.control.table('providers').rows()].map(([, row]) => row),
+        query,
+        (row) => viewOf(row, deps),
+      ),
+    }),
+  })
+
+const getProvider = (deps: ProviderDeps): AdminRoute =>
+  route({
+    method: 'GET',
+    path: '/providers/:id',
+    scopes: READ,
+    summary: 'One provider',
+    handle: ({ params }) => ({ body: viewOf(providerOf(deps.live.control, params.id!), deps) }),
+  })
+
+const createProvider = (deps: ProviderDeps): AdminRoute =>
+  route({
+    method: 'POST',
+    path: '/providers',
+    scopes: WRITE,
+    summary: 'Create a provider',
+    body: NewProvider,
+    dropped: DROPPED,
+    status: 201,
+    async handle(call) {
+      const fields = wholeProvider(call.body, deps.kinds)
+      const status = statusOf(call.body) ?? 'active'
+      const data = { id: deps.newId('prov'), name: call.body.name, status, managed_by: 'api', ...fields } as const
+      const result = await write(
+        deps.commit,
+        call,
+        () => undefined,
+        (state) => decideProvider(state, { do: 'create', ...data }),
+      )
+      return { body: viewOf(rowAfter(result, 'providers')!, deps), revision: result.revision }
+    },
+  })
+
+const saveProvider = (method: 'PUT' | 'PATCH', deps: ProviderDeps): AdminRoute =>
+  route({
+    method,
+    path: '/providers/:id',
+    scopes: WRITE,
+    summary:
+      method === 'PUT' ? 'Replace a provider, all but its name' : 'Change some fields of a provider, or switch it',
+    body: method === 'PUT' ? ReplacedProvider : PatchedProvider,
+    dropped: DROPPED,
+    async handle(call) {
+      const id = call.params.id!
+      const { status: _, enabled: __, name, ...given } = call.body as Static<typeof PatchedProvider>
+      const fields =
+        method === 'PUT'
+          ? wholeProvider(call.body as Static<typeof ReplacedProvider>, deps.kinds)
+          : { ...given, ...(given.kind === undefined ? {} : { kind: kindOf(given.kind, deps.kinds).kind }) }
+      const status = statusOf(call.body) ?? (method === 'PUT' ? 'active' : undefined)
+      const result = await write(
+        deps.commit,
+        call,
+        (state) => state.table('providers').get(id),
+        (state) => {
+          const row = providerOf(state, id)
+          requireAddress({ ...row, ...fields }, deps.kinds)
+          return decideProvider(state, { do: 'change', id, name, status, managed_by: 'api', ...fields })
+        },
+      )
+      const row = rowAfter(result, 'providers') ?? providerOf(deps.live.control, id)
+      return { body: viewOf(row, deps), revision: result.revision }
+    },
+  })
+
+/** A change of kind, or the removal of an address, must not leave a provider that cannot be called. */
+const requireAddress = ({ kind, base_url }: Pick<ProviderRow, 'kind' | 'base_url'>, kinds: KindTable): void => {
+  const known = kinds.resolve(kind)
+  if (base_url === null && known !== null && needsBaseUrl(known)) {
+    throw new Rejection('invalid', `"base_url" is required for the kind "${kind}"`, 'base_url')
+  }
+}
+
+const deleteProvider = (deps: ProviderDeps): AdminRoute =>
+  route({
+    method: 'DELETE',
+    path: '/providers/:id',
+    scopes: WRITE,
+    summary: 'Delete a provider with its models and its credential',
+    async handle(call) {
+      const id = call.params.id!
+      const result = await write(
+        deps.commit,
+        call,
+        (state) => state.table('providers').get(id),
+        (state) => decideProvider(state, { do: 'delete', id }),
+      )
+      const gone = result.changes.find(({ table }) => table === 'providers')?.before as ProviderRow | null | undefined
+      if (gone?.credential != null) await deps.dataKeys.erase(gone.credential.key_id)
+      return { body: { deleted: true, id, models_removed: result.removed.models ?? 0 }, revision: result.revision }
+    },
+  })
+
+export const providerRoutes = (deps: ProviderDeps): AdminRoute[] => [
+  listProviders(deps),
+  createProvider(deps),
+  getProvider(deps),
+  saveProvider('PUT', deps),
+  saveProvider('PATCH', deps),
+  deleteProvider(deps),
+  ...credentialRoutes(deps),
+]

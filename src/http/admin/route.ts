@@ -1,0 +1,75 @@
+// What an admin route is: a row of data. One runner gives every route the same order (401, 404, 403, validation), the same body rules,
+// and the table itself is what the scope tests and the OpenAPI document are made from.
+import type { Static, TSchema } from '../../lib/schema.ts'
+import type { Principal } from '../auth.ts'
+import type { WriteIntent } from './write.ts'
+
+export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+
+/** One authorised, validated request. */
+export interface AdminCall<Body = unknown, Query = unknown> {
+  readonly request: Request
+  readonly principal: Principal
+  /** Decoded path parameters. */
+  readonly params: Readonly<Record<string, string>>
+  readonly query: Query
+  /** Checked against the route's schema, without read-only fields. */
+  readonly body: Body
+  /** Headers of a write; a read has no use for it. */
+  readonly intent: WriteIntent
+}
+
+export interface AdminAnswer {
+  readonly status?: number
+  /** Sent as JSON. */
+  readonly body: unknown
+  /** Id of the decision, of a write: `X-Gateway-Revision`. */
+  readonly revision?: string
+}
+
+export interface AdminRoute {
+  readonly method: Method
+  /** Below `/admin/v1`, parameters as `:name`: `/keys/:id`. */
+  readonly path: string
+  /** One of these is needed; [] needs a valid key only. `*` is always enough. */
+  readonly scopes: readonly string[]
+  readonly summary: string
+  /** Closed objects (`additionalProperties: false`): an unknown field is 400 and named. */
+  readonly bodySchema: TSchema | null
+  /** Parameters of the query that it knows, as texts; others are ignored. */
+  readonly querySchema: TSchema | null
+  /** Read-only fields that are dropped from the body, so that GET, edit, PUT works. */
+  readonly dropped: readonly string[]
+  readonly successStatus: number
+  handle(call: AdminCall): AdminAnswer | Promise<AdminAnswer>
+}
+
+interface RouteSettings<Body extends TSchema, Query extends TSchema> {
+  readonly method: Method
+  readonly path: string
+  readonly scopes: readonly string[]
+  readonly summary: string
+  readonly body?: Body
+  readonly query?: Query
+  readonly dropped?: readonly string[]
+  readonly status?: number
+  handle(call: AdminCall<Static<Body>, Static<Query>>): AdminAnswer | Promise<AdminAnswer>
+}
+
+/** What a GET returns and a write ignores. */
+export const READ_ONLY = ['id', 'created_at', 'updated_at', 'revision', 'managed_by'] as const
+
+/** A route whose handler is typed by its schemas. */
+export const route = <Body extends TSchema, Query extends TSchema>(
+  settings: RouteSettings<Body, Query>,
+): AdminRoute => ({
+  method: settings.method,
+  path: settings.path,
+  scopes: settings.scopes,
+  summary: settings.summary,
+  bodySchema: settings.body ?? null,
+  querySchema: settings.query ?? null,
+  dropped: [...READ_ONLY, ...(settings.dropped ?? [])],
+  successStatus: settings.status ?? 200,
+  handle: settings.handle as AdminRoute['handle'],
+})

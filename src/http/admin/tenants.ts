@@ -1,0 +1,132 @@
+// `/admin/v1/tenants`. The registry of tenants follows its scope alone; what another tenant owns can only be deleted by `*`.
+import type { ControlReader } from '../../domain/control.ts'
+import { closed } from '../../domain/fields.ts'
+import { Rejection } from '../../domain/rejection.ts'
+import { decideTenant, TenantFields, type TenantRow, TenantSlug } from '../../domain/tenant.ts'
+import type { IdPrefix } from '../../lib/ids.ts'
+import { t } from '../../lib/schema.ts'
+import type { Commit, LiveState } from '../../state/port.ts'
+import { seesTenant } from '../auth.ts'
+import { listed, Paging } from './list.ts'
+import { type AdminRoute, route } from './route.ts'
+import { rowAfter, write } from './write.ts'
+
+export interface TenantDeps {
+  readonly live: Pick<LiveState, 'control'>
+  readonly commit: Commit
+  newId(prefix: IdPrefix): string
+  nowMs(): number
+}
+
+const SCOPES = ['tenants:admin'] as const
+const NewTenant = closed(t.Composite([t.Object({ slug: TenantSlug }), TenantFields]))
+const EditedTenant = closed(t.Composite([t.Object({ slug: t.Optional(TenantSlug) }), TenantFields]))
+const Force = t.Object({ force: t.Optional(t.Union([t.Literal('true'), t.Literal('false')])) })
+
+/** The tenant of this id; throws 404. */
+const tenantOf = (state: ControlReader, id: string): TenantRow => {
+  const row = state.table('tenants').get(id)
+  if (row === undefined) throw new Rejection('not_found', `no tenant has the id "${id}"`)
+  return row
+}
+
+const listTenants = ({ live }: TenantDeps): AdminRoute =>
+  route({
+    method: 'GET',
+    path: '/tenants',
+    scopes: SCOPES,
+    summary: 'List tenants',
+    query: t.Object(Paging),
+    handle: ({ query }) => ({
+      body: listed(
+        'tenants',
+        [...live.control.table('tenants').rows()].map(([, row]) => row),
+        query,
+        (row) => row,
+      ),
+    }),
+  })
+
+const createTenant = ({ commit, newId }: TenantDeps): AdminRoute =>
+  route({
+    method: 'POST',
+    path: '/tenants',
+    scopes: SCOPES,
+    summary: 'Create a tenant',
+    body: NewTenant,
+    status: 201,
+    async handle(call) {
+      const { slug, name, plan = null, rate_limits = null } = call.body
+      const data = { id: newId('ten'), slug, name, plan, rate_limits, managed_by: 'api' } as const
+      const result = await write(
+        commit,
+        call,
+        () => undefined,
+        (state) => decideTenant(state, { do: 'create', ...data }),
+      )
+      return { body: rowAfter(result, 'tenants'), revision: result.revision }
+    },
+  })
+
+const getTenant = ({ live }: TenantDeps): AdminRoute =>
+  route({
+    method: 'GET',
+    path: '/tenants/:id',
+    scopes: SCOPES,
+    summary: 'One tenant',
+    handle: ({ params }) => ({ body: tenantOf(live.control, params.id!) }),
+  })
+
+const replaceTenant = ({ live, commit }: TenantDeps): AdminRoute =>
+  route({
+    method: 'PUT',
+    path: '/tenants/:id',
+    scopes: SCOPES,
+    summary: 'Replace a tenant, all but its slug',
+    body: EditedTenant,
+    async handle(call) {
+      const id = call.params.id!
+      const result = await write(
+        commit,
+        call,
+        (state) => state.table('tenants').get(id),
+        (state) => decideTenant(state, { do: 'replace', id, managed_by: 'api', ...call.body }),
+      )
+      return { body: rowAfter(result, 'tenants') ?? tenantOf(live.control, id), revision: result.revision }
+    },
+  })
+
+const deleteTenant = ({ commit, nowMs }: TenantDeps): AdminRoute =>
+  route({
+    method: 'DELETE',
+    path: '/tenants/:id',
+    scopes: SCOPES,
+    summary: 'Delete a tenant with its keys and policies',
+    query: Force,
+    async handle(call) {
+      const id = call.params.id!
+      const command = { do: 'delete', id, force: call.query.force === 'true', nowMs: nowMs() } as const
+      const result = await write(
+        commit,
+        call,
+        (state) => state.table('tenants').get(id),
+        (state) => {
+          const owned =
+            state.table('keys').find('tenant', id).length + state.table('policies').find('tenant', id).length
+          if (owned > 0 && !seesTenant(call.principal, id)) {
+            throw new Rejection('forbidden', 'a key without the scope "*" cannot delete what belongs to another tenant')
+          }
+          return decideTenant(state, command)
+        },
+      )
+      return { body: { deleted: true, id, keys_removed: result.removed.keys ?? 0 }, revision: result.revision }
+    },
+  })
+
+export const tenantRoutes = (deps: TenantDeps): AdminRoute[] => [
+  listTenants(deps),
+  createTenant(deps),
+  getTenant(deps),
+  replaceTenant(deps),
+  deleteTenant(deps),
+]

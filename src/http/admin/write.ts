@@ -1,0 +1,77 @@
+// What every admin write shares: Idempotency-Key, If-Match, and the row that it answers with.
+import type { ControlReader, Rows, TableName } from '../../domain/control.ts'
+import type { Cause, EventRecord } from '../../domain/decision.ts'
+import { Rejection } from '../../domain/rejection.ts'
+import { hmacHex } from '../../lib/digest.ts'
+import type { Commit, CommitResult } from '../../state/port.ts'
+import { GatewayError } from '../../wire/errors.ts'
+import type { Principal } from '../auth.ts'
+
+/** What the headers of a write say. */
+export interface WriteIntent {
+  readonly cause: Cause | null
+  /** Revision that the caller has seen; null: it does not care. */
+  readonly ifMatch: string | null
+}
+
+const MAX_IDEMPOTENCY_KEY = 255
+
+/**
+ * The intent of a request. The same key on another path is another write; with another body or query it is a conflict.
+ * Digests are keyed (`causeKey`, the same on every instance): they stand in the log for ever, and a body may hold a secret.
+ */
+export const writeIntent = (
+  request: Request,
+  url: URL,
+  body: string,
+  principal: Principal,
+  causeKey: Uint8Array,
+): WriteIntent => {
+  const key = request.headers.get('idempotency-key')
+  if (key !== null && (key === '' || key.length > MAX_IDEMPOTENCY_KEY)) {
+    throw new GatewayError('invalid_request', `Idempotency-Key must have 1 to ${MAX_IDEMPOTENCY_KEY} characters`, {
+      param: 'Idempotency-Key',
+    })
+  }
+  const { type, id } = principal.actor
+  const cause =
+    key === null
+      ? null
+      : {
+          id: hmacHex(causeKey, JSON.stringify([type, id, request.method, url.pathname, key])),
+          body: hmacHex(causeKey, JSON.stringify([url.search, body])),
+        }
+  const match = request.headers.get('if-match')
+  return { cause, ifMatch: match === null ? null : match.trim().replace(/^(?:W\/)?"(.*)"$/, '$1') }
+}
+
+/** Refuses when the row is not what the caller has seen. `*` is any row. */
+export const requireMatch = (ifMatch: string | null, row: { readonly revision: string } | undefined): void => {
+  if (ifMatch === null || (row !== undefined && (ifMatch === '*' || row.revision === ifMatch))) return
+  const what =
+    row === undefined
+      ? 'there is nothing yet that could match'
+      : `it was changed since; its revision is ${row.revision}`
+  throw new Rejection('conflict', `If-Match does not hold: ${what}`, 'If-Match')
+}
+
+/** Commits what `decide` answers, as the caller's write. `row` is what `If-Match` is about: undefined for what is yet to be made. */
+export const write = (
+  commit: Commit,
+  call: { readonly principal: Principal; readonly intent: WriteIntent },
+  row: (state: ControlReader) => { readonly revision: string } | undefined,
+  decide: (state: ControlReader) => readonly EventRecord[],
+): Promise<CommitResult> =>
+  commit({
+    actor: call.principal.actor,
+    cause: call.intent.cause,
+    decide(state) {
+      const events = decide(state) // first: an unknown id is 404 even with If-Match
+      requireMatch(call.intent.ifMatch, row(state))
+      return events
+    },
+  })
+
+/** The row of a table that a commit left behind, or undefined. Of a repeat it is the row that the first request made. */
+export const rowAfter = <Name extends TableName>(result: CommitResult, table: Name): Rows[Name] | undefined =>
+  result.changes.findLast((change) => change.table === table && change.after !== null)?.after as Rows[Name] | undefined

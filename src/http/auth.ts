@@ -1,0 +1,38 @@
+// Who asks the admin API, and may they: keys as on the inference surface, then scopes, then tenants.
+import type { Actor } from '../domain/decision.ts'
+import { Rejection } from '../domain/rejection.ts'
+import { type AuthenticateDeps, authenticate } from '../inference/authenticate.ts'
+import { GatewayError } from '../wire/errors.ts'
+
+/** An authenticated caller. */
+export interface Principal {
+  readonly actor: Actor
+  readonly tenantId: string
+  readonly scopes: readonly string[]
+}
+
+/** Answers who sent these headers; throws 401 when it is nobody that the folded state knows. */
+export const principalOf = (headers: Headers, deps: AuthenticateDeps, atMs: number): Principal => {
+  const { id, tenantId, scopes } = authenticate(headers, deps, atMs)
+  return { actor: { type: 'key', id }, tenantId, scopes }
+}
+
+export const isSuperuser = (principal: Principal): boolean => principal.scopes.includes('*')
+
+/** Throws 403 unless one of the scopes is held; [] asks for nothing but a valid key. */
+export const requireOneOf = (principal: Principal, scopes: readonly string[]): void => {
+  if (scopes.length === 0 || isSuperuser(principal) || scopes.some((scope) => principal.scopes.includes(scope))) return
+  const needed = scopes.map((scope) => `"${scope}"`).join(' or ')
+  throw new GatewayError('permission_error', `this needs a key with the scope ${needed}`)
+}
+
+/** Whether the caller sees what belongs to this tenant. What belongs to nobody (null) follows the scope alone. */
+export const seesTenant = (principal: Principal, tenantId: string | null): boolean =>
+  tenantId === null || isSuperuser(principal) || principal.tenantId === tenantId
+
+/** The tenant that a caller means: its own when it names none; another's does not exist for it (404). */
+export const tenantMeant = (principal: Principal, tenantId: string | null | undefined): string => {
+  const meant = tenantId ?? principal.tenantId
+  if (!seesTenant(principal, meant)) throw new Rejection('not_found', `no tenant has the id "${meant}"`, 'tenant_id')
+  return meant
+}

@@ -1,0 +1,119 @@
+// Asks a provider which models it serves: one bounded call through the dialer, or none when its kind cannot list.
+import type { ProviderRow } from '../domain/provider.ts'
+import { type Dial, DialFailure } from '../lib/upstream.ts'
+import type { ListedModel, ProviderKind, Target, UpstreamRequest } from '../providers/provider.ts'
+import { GatewayError } from '../wire/errors.ts'
+import type { KindTable } from './kind-table.ts'
+import { cataloguePrice, type ModelFacts, modelFacts } from './model-facts.ts'
+
+export interface ListingDeps {
+  readonly dial: Dial
+  readonly kinds: KindTable
+  /** `api_key_env` if set, else the stored credential, else null. */
+  secretOf(provider: ProviderRow): string | null
+  nowMs(): number
+}
+
+const CONNECT_MS = 3_000
+const TOTAL_MS = 10_000
+/** What a single model write waits for a listing that it only wants to fill gaps from. */
+const FACTS_MS = 3_000
+const MAX_BYTES = 8 * 1024 * 1024
+/** A listing answers further model writes for a minute; at most so many providers are remembered. */
+const KEPT_MS = 60_000
+const KEPT_PROVIDERS = 64
+
+const targetOf = (provider: ProviderRow, kind: ProviderKind, secret: string | null): Target => ({
+  baseUrl: provider.base_url ?? kind.defaultBaseUrl ?? '',
+  secret,
+  upstreamModel: '',
+  options: provider.options,
+  maxOutputTokens: null,
+  usageOnStream: provider.usage_on_stream,
+})
+
+/** The answer's status, headers and text: over the network, or from a kind that answers in process. */
+const answerOf = async (kind: ProviderKind, request: UpstreamRequest, dial: Dial, totalMs: number) => {
+  if (kind.script !== undefined) {
+    const { status, headers, pieces } = kind.script(request)
+    return { status, headers: new Headers(headers), text: pieces.map((piece) => piece.text).join('') }
+  }
+  const limits = { signal: AbortSignal.timeout(totalMs), connectMs: Math.min(CONNECT_MS, totalMs), headersMs: totalMs }
+  try {
+    const response = await dial(request, limits)
+    return { status: response.status, headers: response.headers, text: await response.text(MAX_BYTES) }
+  } catch (error) {
+    if (!(error instanceof DialFailure) && !limits.signal.aborted) throw error
+    const why = error instanceof DialFailure ? error.message : `it did not answer within ${totalMs / 1000} s`
+    throw new GatewayError('upstream_error', `the provider cannot be asked for its models: ${why}`, { cause: error })
+  }
+}
+
+/** Whether the provider can be asked at all. */
+export const canList = (provider: ProviderRow, kinds: KindTable): boolean =>
+  kinds.resolve(provider.kind)?.listing !== undefined
+
+/** The models of a provider; throws 501 when its kind cannot list, and what the provider's failure means otherwise. */
+export const listModels = async (
+  provider: ProviderRow,
+  deps: ListingDeps,
+  totalMs = TOTAL_MS,
+): Promise<readonly ListedModel[]> => {
+  const kind = deps.kinds.resolve(provider.kind)
+  if (kind?.listing === undefined) {
+    throw new GatewayError('not_implemented', `providers of the kind "${provider.kind}" cannot list their models`)
+  }
+  const secret = deps.secretOf(provider)
+  if (kind.needsCredential && secret === null) {
+    throw new GatewayError('provider_unavailable', `the provider "${provider.name}" has no credential`)
+  }
+  const request = kind.listing.request(targetOf(provider, kind, secret))
+  const { status, headers, text } = await answerOf(kind, request, deps.dial, totalMs)
+  if (status >= 300) throw kind.failure(status, text, headers)
+  return kind.listing.read(text)
+}
+
+export interface ModelCatalogue {
+  /** The provider's models as it lists them now. */
+  list(provider: ProviderRow): Promise<readonly ListedModel[]>
+  /** What is known of a listed model. */
+  factsOfListed(provider: ProviderRow, listed: ListedModel): Promise<ModelFacts>
+  /** What is known of a model by its name; a listing that fails or takes long is done without. */
+  factsOf(provider: ProviderRow, upstreamModel: string): Promise<ModelFacts>
+}
+
+/** Listings and facts for the admin API and the seeder. */
+export const modelCatalogue = (deps: ListingDeps): ModelCatalogue => {
+  const kept = new Map<
+    string,
+    { readonly revision: string; readonly atMs: number; readonly models: readonly ListedModel[] }
+  >()
+  const list = async (provider: ProviderRow, totalMs: number): Promise<readonly ListedModel[]> => {
+    const models = await listModels(provider, deps, totalMs)
+    kept.delete(provider.id)
+    kept.set(provider.id, { revision: provider.revision, atMs: deps.nowMs(), models })
+    if (kept.size > KEPT_PROVIDERS) kept.delete(kept.keys().next().value!)
+    return models
+  }
+  const factsOfListed = async (provider: ProviderRow, name: string, listed: ListedModel | null): Promise<ModelFacts> =>
+    modelFacts(
+      listed,
+      await cataloguePrice(provider, name, deps.nowMs()),
+      deps.kinds.resolve(provider.kind)?.capabilities ?? [],
+    )
+  return {
+    list: (provider) => list(provider, TOTAL_MS),
+    factsOfListed: (provider, listed) => factsOfListed(provider, listed.name, listed),
+    async factsOf(provider, upstreamModel) {
+      const recent = kept.get(provider.id)
+      let models: readonly ListedModel[] = []
+      if (recent !== undefined && recent.revision === provider.revision && deps.nowMs() - recent.atMs < KEPT_MS) {
+        models = recent.models
+      } else if (canList(provider, deps.kinds)) {
+        // A provider that cannot be asked now must not stop an operator from registering its model.
+        models = await list(provider, FACTS_MS).catch(() => [])
+      }
+      return factsOfListed(provider, upstreamModel, models.find(({ name }) => name === upstreamModel) ?? null)
+    },
+  }
+}

@@ -1,0 +1,97 @@
+// Fills the registry from a provider's own listing: missing names become active rows managed by the API, existing ones stay as they are.
+
+import type { ControlReader } from '../domain/control.ts'
+import type { Actor, EventRecord } from '../domain/decision.ts'
+import type { ManagedBy } from '../domain/fields.ts'
+import { DEFAULT_PRIORITY, decideModel, ModelName, naturalKey } from '../domain/model.ts'
+import type { ProviderRow } from '../domain/provider.ts'
+import { Rejection } from '../domain/rejection.ts'
+import { Value } from '../lib/schema.ts'
+import type { ListedModel } from '../providers/provider.ts'
+import type { Commit } from '../state/port.ts'
+import type { ModelFacts } from './model-facts.ts'
+
+export interface SyncSummary {
+  readonly created: number
+  readonly skipped: number
+  readonly total: number
+  /** Who said what the created models can do. */
+  readonly capability_source: string
+  readonly capabilities_filled: number
+}
+
+export interface SyncDeps {
+  readonly commit: Commit
+  newModelId(): string
+  /** What is known of one listed model. */
+  factsOf(provider: ProviderRow, listed: ListedModel): Promise<ModelFacts>
+}
+
+/** A provider that lists more is cut: the registry is for what people choose from. */
+const MAX_LISTED = 4_096
+/** Rows in one decision: 64 of the largest usual ones stay below the 64 KiB of a record. */
+const ROWS_PER_DECISION = 48
+
+/** Inserts what is missing, in decisions of bounded size; each is all or nothing, and a repeat goes on where it ended. */
+export const syncModels = async (
+  provider: ProviderRow,
+  listing: readonly ListedModel[],
+  by: { readonly actor: Actor; readonly managedBy: ManagedBy },
+  deps: SyncDeps,
+): Promise<SyncSummary> => {
+  const usable = listing.slice(0, MAX_LISTED).filter(({ name }) => Value.Check(ModelName, name))
+  const commands = await Promise.all(
+    usable.map(async (listed) => ({
+      do: 'create' as const,
+      id: deps.newModelId(),
+      name: listed.name,
+      provider_id: provider.id,
+      status: 'active' as const,
+      managed_by: by.managedBy,
+      upstream_model: listed.name,
+      priority: DEFAULT_PRIORITY,
+      aliases: [],
+      ...(await deps.factsOf(provider, listed)),
+    })),
+  )
+  let created = 0
+  let filled = 0
+  let source = 'kind'
+  for (let start = 0; start < commands.length; start += ROWS_PER_DECISION) {
+    const chunk = commands.slice(start, start + ROWS_PER_DECISION)
+    const { changes } = await deps.commit({ actor: by.actor, decide: (state) => missing(state, chunk) })
+    for (const { after } of changes) {
+      const row = after as ModelFacts | null
+      if (row === null) continue
+      created++
+      if (row.capabilities.length > 0) filled++
+      if (row.capability_source !== 'kind') source = row.capability_source
+    }
+  }
+  return {
+    created,
+    skipped: listing.length - created,
+    total: listing.length,
+    capability_source: source,
+    capabilities_filled: filled,
+  }
+}
+
+type Create = Parameters<typeof decideModel>[1] & { do: 'create' }
+
+/** The rows that are not there yet. A name that is an alias of another model is left out: routing would change under its callers. */
+const missing = (state: ControlReader, commands: readonly Create[]): EventRecord[] => {
+  const models = state.table('models')
+  const seen = new Set<string>()
+  return commands.flatMap((command) => {
+    const key = naturalKey(command.provider_id, command.name)
+    if (seen.has(key) || models.find('natural', key).length > 0) return []
+    seen.add(key)
+    try {
+      return decideModel(state, command)
+    } catch (error) {
+      if (error instanceof Rejection && error.reason === 'conflict') return []
+      throw error
+    }
+  })
+}
