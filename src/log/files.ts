@@ -10,6 +10,7 @@ import {
   unlinkSync,
   writeSync,
 } from 'node:fs'
+import { codeOf } from '../lib/error-code.ts'
 
 export interface Files {
   /** Makes an empty file, open for writing; one of that name is emptied. */
@@ -51,8 +52,5 @@ export const nodeFiles: Files = {
   },
 }
 
-/** The code of a failed file operation (`ENOSPC`, `EIO`, ...), or the error's text. */
-export const fileErrorCode = (error: unknown): string => {
-  if (error instanceof Error && 'code' in error && typeof error.code === 'string') return error.code
-  return String(error)
-}
+/** What a failed file operation says, short: `ENOSPC`, `EIO`, ..., else the error's text. */
+export const fileErrorCode = (error: unknown): string => codeOf(error) ?? String(error)

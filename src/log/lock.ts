@@ -2,6 +2,7 @@
 import { Database } from 'bun:sqlite'
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
+import { codeOf } from '../lib/error-code.ts'
 
 export interface HeldLock {
   readonly directory: string
@@ -50,10 +51,7 @@ const openDatabase = (path: string): Database | null => {
   }
 }
 
-const codeOf = (error: unknown): string =>
-  error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : ''
-
 /** Whether SQLite says that another connection holds what this one wants. */
-export const isBusy = (error: unknown): boolean => /^SQLITE_(BUSY|LOCKED)/.test(codeOf(error))
+export const isBusy = (error: unknown): boolean => /^SQLITE_(BUSY|LOCKED)/.test(codeOf(error) ?? '')
 
 const isGone = (error: unknown): boolean => codeOf(error) === 'SQLITE_CANTOPEN'

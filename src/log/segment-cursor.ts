@@ -1,8 +1,9 @@
 // Reads the segments of one spool directory in order, of this process or another, while they are written.
 import { closeSync, existsSync, openSync, readSync } from 'node:fs'
+import { codeOf } from '../lib/error-code.ts'
 import { type Frame, headerOf, nextFrame, readFrame, type SegmentHeader, type SpoolTopic } from './frame.ts'
 import { LogGap, LogReplaced } from './port.ts'
-import { listSegments, segmentPath } from './segments.ts'
+import { type Counters, listSegments, segmentPath } from './segments.ts'
 
 /** A record as a spool holds it. `record` numbers all of the spool, `offset` those of its topic. */
 export interface SpoolRecord {
@@ -71,6 +72,12 @@ const segmentOf = (directory: string, start: CursorStart): number | null => {
   return segments[low]?.ordinal ?? null
 }
 
+const raise = (ends: Counters, to: Counters): void => {
+  ends.record = Math.max(ends.record, to.record)
+  ends.requests = Math.max(ends.requests, to.requests)
+  ends.operations = Math.max(ends.operations, to.operations)
+}
+
 /** One reader of one spool directory. Synchronous: reads at most 256 KiB more from the disk at each step. */
 export class SegmentCursor {
   private ordinal: number | null = null
@@ -81,25 +88,39 @@ export class SegmentCursor {
   private at = 0
   private limit = 0
   private position = 0
-  /** Numbers below it were delivered already (or lie before the start). */
+  /** Numbers below it were delivered already; those below `dropBelow` were not asked for. */
   private expectedRecord = 0
+  private dropBelow = 0
   private epoch: string | null = null
+  /** The numbers that come after everything read so far. */
+  readonly ends: Counters = { record: 0, requests: 0, operations: 0 }
+  /** Whether the last `next` reached what is written now. */
+  atEnd = false
 
   constructor(private readonly options: CursorOptions) {}
 
   /** Moves to the segment that holds the position. False while the directory has no segment. Throws LogReplaced when the position was deleted. */
   seek(start: CursorStart): boolean {
     this.close()
-    const ordinal = segmentOf(this.options.directory, start)
-    if (ordinal === null) return false
-    this.open(ordinal)
-    this.expectedRecord = 'record' in start ? start.record : 0
+    if (!this.openAt(start)) return false
+    this.expectedRecord = 0
+    this.dropBelow = 'record' in start ? start.record : 0
     this.epoch = null
-    const header = readSegmentHeader(segmentPath(this.options.directory, ordinal))
-    if (header !== null && numberFrom(start) !== 0 && numberIn(header, start) > numberFrom(start)) {
-      throw new LogReplaced(`${this.options.directory} begins at ${numberIn(header, start)}, not ${numberFrom(start)}`)
+    const { header } = this
+    if (header !== null) {
+      raise(this.ends, header)
+      if (numberFrom(start) !== 0 && numberIn(header, start) > numberFrom(start)) {
+        throw new LogReplaced(
+          `${this.options.directory} begins at ${numberIn(header, start)}, not ${numberFrom(start)}`,
+        )
+      }
     }
     return true
+  }
+
+  /** When the segment at hand was begun, Unix milliseconds; 0 when its header is damaged. */
+  get begunAtMs(): number {
+    return this.header?.at_ms ?? 0
   }
 
   /** The segment that is being read, to be synced by who wants what it reads to be durable; null before `seek` found one. */
@@ -109,11 +130,12 @@ export class SegmentCursor {
       : { descriptor: this.descriptor, ordinal: this.ordinal }
   }
 
-  /** What comes next, at most `limit` records; [] when there is nothing more now. Throws LogGap when a segment in the middle is gone. */
+  /** What comes next, at most `limit` records of one segment; see `atEnd`. Throws LogGap when a segment in the middle is gone. */
   next(limit: number): SpoolRecord[] {
     const records: SpoolRecord[] = []
+    this.atEnd = false
     while (records.length < limit) {
-      const frame = this.frame()
+      const frame = this.frame(records.length === 0)
       if (frame === null) break
       const record = this.recordOf(frame)
       if (record !== null) records.push(record)
@@ -145,8 +167,10 @@ export class SegmentCursor {
       this.options.onCarried?.(frame, header)
       return null
     }
+    raise(this.ends, { record: frame.record + 1, requests: 0, operations: 0, [frame.topic]: frame.offset + 1 })
     if (frame.record < this.expectedRecord) return null
     this.expectedRecord = frame.record + 1
+    if (frame.record < this.dropBelow) return null
     const { record, topic, offset, sequence, atMs, type, subject, data } = frame
     return {
       record,
@@ -169,22 +193,41 @@ export class SegmentCursor {
         `${this.options.directory} goes on at ${header.record}, ${this.expectedRecord} was expected`,
       )
     }
+    if (header === null) return
     this.header = header
-    this.epoch = header?.epoch ?? this.epoch
+    this.epoch = header.epoch
+    raise(this.ends, header)
   }
 
-  /** The next whole frame, of this segment or the following ones; null at the end. */
-  private frame(): Frame | null {
+  /** The next whole frame; null at the end, and at the end of a segment when it may not go on to the following one. */
+  private frame(goOn: boolean): Frame | null {
     while (this.descriptor !== null && this.ordinal !== null) {
       const frame = this.frameHere(false)
       if (frame !== null) return frame
       // The writer ends a segment before it begins the next one, so what is there now is all there will be.
-      if (!this.successor(this.ordinal)) return null
+      if (!this.successor(this.ordinal)) {
+        this.atEnd = true
+        return null
+      }
       const last = this.frameHere(true)
-      if (last !== null) return last
+      if (last !== null || !goOn) return last
       this.open(this.ordinal + 1)
     }
     return null
+  }
+
+  private openAt(start: CursorStart): boolean {
+    for (let tries = 1; ; tries++) {
+      try {
+        const ordinal = segmentOf(this.options.directory, start)
+        if (ordinal === null) return false
+        this.open(ordinal)
+        return true
+      } catch (error) {
+        // Its writer may delete the oldest segments meanwhile; not three times in a row.
+        if (codeOf(error) !== 'ENOENT' || tries === 3) throw error
+      }
+    }
   }
 
   private successor(ordinal: number): boolean {
@@ -243,11 +286,12 @@ export class SegmentCursor {
   }
 
   private open(ordinal: number): void {
-    const descriptor = openSync(segmentPath(this.options.directory, ordinal), 'r')
+    const path = segmentPath(this.options.directory, ordinal)
+    const descriptor = openSync(path, 'r')
     if (this.descriptor !== null) closeSync(this.descriptor)
     this.descriptor = descriptor
     this.ordinal = ordinal
-    this.header = null
+    this.header = readSegmentHeader(path)
     this.at = 0
     this.limit = 0
     this.position = 0

@@ -33,9 +33,11 @@ export const listSegments = (directory: string): SegmentFile[] =>
   readdirSync(directory)
     .filter((name) => /^\d{10}\.segment$/.test(name))
     .sort()
-    .map((name) => {
+    .flatMap((name) => {
       const path = join(directory, name)
-      return { ordinal: Number(name.slice(0, 10)), path, bytes: statSync(path).size }
+      const bytes = statSync(path, { throwIfNoEntry: false })?.size
+      // Deleted since it was listed.
+      return bytes === undefined ? [] : { ordinal: Number(name.slice(0, 10)), path, bytes }
     })
 
 export interface SegmentWriterDeps {

@@ -1,0 +1,99 @@
+// The log of one machine, without a broker: shared topics are SQLite files, `requests` and `operations` are the spools' own segments.
+import { join } from 'node:path'
+import { readSpool, spoolEnds } from './embedded-spools.ts'
+import type { SpoolTopic } from './frame.ts'
+import { type EventLog, LogUnavailable, RecordRefused } from './port.ts'
+import { appendProblem } from './port-limits.ts'
+import { spoolDirectory, spoolNumbers } from './spool-directory.ts'
+import { SqliteTopic } from './sqlite-log.ts'
+import { TOPICS, type Topic } from './topics.ts'
+
+export interface EmbeddedLogOptions {
+  readonly dataDir: string
+  readonly nowMs: () => number
+  /** What `retentionMs: 'configured'` is for shared topics (spools have theirs in `SpoolKeeping`); null keeps all. */
+  readonly retentionMs?: number | null
+  /** Partitions of shared topics that have many; 1 when not given. */
+  readonly partitionCount?: number
+  readonly random?: () => number
+  /** How often a reader at the end of a spool looks again; 20 ms when not given. */
+  readonly spoolPollMs?: number
+  /** `TOPICS` when not given. */
+  readonly findTopic?: (name: string) => Topic | undefined
+}
+
+export interface EmbeddedLog extends EventLog {
+  /** Bytes that spool readers met and could not read, since the start. */
+  damagedBytes(): number
+}
+
+const known = new Map<string, Topic>(Object.values(TOPICS).map((topic) => [topic.name, topic]))
+
+/** Makes files under `<dataDir>/log` as topics are used. Throws LogUnavailable when one cannot be opened. */
+export const embeddedLog = (options: EmbeddedLogOptions): EmbeddedLog => {
+  const { dataDir, nowMs, retentionMs = null, partitionCount = 1, random = Math.random, spoolPollMs = 20 } = options
+  const findTopic = options.findTopic ?? ((name: string) => known.get(name))
+  const shared = new Map<string, SqliteTopic>()
+  const ends = spoolEnds()
+  const closed = new AbortController()
+  let damaged = 0
+  const topicOf = (name: string): Topic => {
+    const topic = findTopic(name)
+    if (topic === undefined) throw new RecordRefused(`there is no topic ${name}`)
+    return topic
+  }
+  const file = (name: string): SqliteTopic => {
+    if (closed.signal.aborted) throw new LogUnavailable('the log is closed')
+    const opened = shared.get(name)
+    if (opened !== undefined) return opened
+    const topic = topicOf(name)
+    const kept = topic.retentionMs === 'configured' ? retentionMs : topic.retentionMs
+    const path = join(dataDir, 'log', `${name}.sqlite`)
+    const made = new SqliteTopic({ path, compacted: topic.cleanup === 'compact', retentionMs: kept, nowMs, random })
+    shared.set(name, made)
+    return made
+  }
+  return {
+    async append(name, partition, records, signal) {
+      const problem = appendProblem(records)
+      if (problem !== null) throw new RecordRefused(problem)
+      if (topicOf(name).embedded === 'segments') throw new RecordRefused(`${name} is written through the spool`)
+      signal?.throwIfAborted()
+      await file(name).append(partition, records, signal)
+    },
+    read(name, partition, from, signal) {
+      const either = AbortSignal.any([signal, closed.signal])
+      if (topicOf(name).embedded === 'shared') return file(name).read(partition, from, either)
+      const reader = {
+        directory: spoolDirectory(dataDir, partition),
+        topic: spoolTopicOf(name),
+        pollMs: spoolPollMs,
+        onDamage: (bytes: number) => {
+          damaged += bytes
+        },
+      }
+      return readSpool(reader, from, either)
+    },
+    async end(name, partition) {
+      if (topicOf(name).embedded === 'shared') return file(name).end(partition)
+      return ends.end(spoolDirectory(dataDir, partition), spoolTopicOf(name))
+    },
+    async partitions(name) {
+      const topic = topicOf(name)
+      if (topic.embedded === 'segments') return spoolNumbers(dataDir)
+      return Array.from({ length: topic.partitions === 1 ? 1 : partitionCount }, (_, index) => index)
+    },
+    health() {
+      const problem = [...shared.values()].find((topic) => topic.problem !== null)?.problem
+      return problem == null ? { ok: true, detail: 'embedded' } : { ok: false, detail: problem }
+    },
+    damagedBytes: () => damaged,
+    async close() {
+      closed.abort()
+      for (const topic of shared.values()) topic.close()
+      ends.close()
+    },
+  }
+}
+
+const spoolTopicOf = (name: string): SpoolTopic => (name === TOPICS.operations.name ? 'operations' : 'requests')

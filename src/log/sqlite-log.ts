@@ -1,0 +1,298 @@
+// One topic that several processes of one machine share: a SQLite file in WAL mode, synchronous=FULL, never a blocking wait.
+import { Database } from 'bun:sqlite'
+import { mkdirSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { pause } from '../lib/pause.ts'
+import { isBusy } from './lock.ts'
+import { IndefiniteAppend, LogGap, type LogRecord, LogReplaced, LogUnavailable, type NewRecord } from './port.ts'
+
+export interface SqliteTopicOptions {
+  readonly path: string
+  readonly compacted: boolean
+  /** Older records go, except the newest of a partition; null keeps all. */
+  readonly retentionMs: number | null
+  readonly nowMs: () => number
+  /** 0 up to 1: jitter of the retries. */
+  readonly random: () => number
+}
+
+interface Row {
+  readonly offset: number
+  readonly at_ms: number
+  readonly key: string | null
+  readonly value: Uint8Array | null
+}
+
+const BATCH_RECORDS = 256
+const POLL_MS = 5
+/** Every so many polls a waiting reader looks whether the file is still the same one. */
+const POLLS_PER_IDENTITY_CHECK = 50
+const BUSY_LIMIT_MS = 2_000
+const MAX_DELETED_PER_APPEND = 1_000
+
+/** Partitions are tables; a record's offset is its row id. */
+export class SqliteTopic {
+  private readonly database: Database
+  private readonly inode: number
+  private readonly tables = new Set<number>()
+  private readonly waiting = new Set<() => void>()
+  private seenVersion: number | null = null
+  private polling = false
+  private closed = false
+  /** What went wrong last, until something works again. */
+  problem: string | null = null
+
+  /** Opens the file, or makes it. Throws LogUnavailable when that is not possible. */
+  constructor(private readonly options: SqliteTopicOptions) {
+    mkdirSync(dirname(options.path), { recursive: true, mode: 0o700 })
+    this.database = openFile(options)
+    this.inode = statSync(options.path).ino
+  }
+
+  async append(partition: number, records: readonly NewRecord[], signal?: AbortSignal): Promise<void> {
+    await this.patiently(() => this.write(partition, records), signal)
+    this.wake()
+  }
+
+  async end(partition: number): Promise<number> {
+    return this.patiently(() => this.bounds(partition).end)
+  }
+
+  async *read(partition: number, from: number, signal: AbortSignal): AsyncGenerator<readonly LogRecord[]> {
+    let next: number | null = from === 0 ? null : from
+    while (!signal.aborted && !this.closed) {
+      const rows = await this.readRows(partition, next, signal)
+      if (signal.aborted || this.closed) return
+      if (rows === null) continue
+      next ??= rows[0]?.offset ?? 0
+      const whole = upToGap(rows, next)
+      if (whole.length > 0) yield whole.map(recordOf)
+      next += whole.length
+      if (whole.length < rows.length) this.explainGap(partition, next)
+      if (rows.length === 0) {
+        const { end } = this.bounds(partition)
+        if (end < next) throw new LogReplaced(`${this.options.path}/${partition} ends at ${end}, not ${next}`)
+        if (end === next) await this.change(signal)
+      }
+    }
+  }
+
+  close(): void {
+    if (this.closed) return
+    this.closed = true
+    this.wake()
+    this.database.close()
+  }
+
+  /** Null: it could not be read now, look again. */
+  private async readRows(partition: number, next: number | null, signal: AbortSignal): Promise<Row[] | null> {
+    this.checkIdentity(LogReplaced)
+    if (!this.hasTable(partition)) {
+      if (next !== null) throw new LogReplaced(`${this.options.path}/${partition} is empty, not at ${next}`)
+      await this.change(signal)
+      return null
+    }
+    try {
+      const rows = this.database
+        .query<Row, [number, number]>(
+          `SELECT offset, at_ms, key, value FROM p${partition} WHERE offset >= ? ORDER BY offset LIMIT ?`,
+        )
+        .all(next ?? 0, BATCH_RECORDS)
+      this.problem = null
+      if (rows.length === 0 && next === null) {
+        await this.change(signal)
+        return null
+      }
+      return rows
+    } catch (error) {
+      if (!isBusy(error)) this.problem = String(error)
+      await pause(isBusy(error) ? POLL_MS : 250, signal)
+      return null
+    }
+  }
+
+  private explainGap(partition: number, next: number): never {
+    const { start } = this.bounds(partition)
+    const where = `${this.options.path}/${partition}`
+    if (next < start) throw new LogReplaced(`${where} begins at ${start}, not ${next}`)
+    throw new LogGap(`${where}: offset ${next} is missing`)
+  }
+
+  private write(partition: number, records: readonly NewRecord[]): void {
+    this.checkIdentity(LogUnavailable)
+    const { database, options } = this
+    const nowMs = options.nowMs()
+    database.run('BEGIN IMMEDIATE')
+    try {
+      this.makeTable(partition)
+      const insert = database.query(`INSERT INTO p${partition} (offset, at_ms, key, value) VALUES (?, ?, ?, ?)`)
+      let offset = this.bounds(partition).end
+      for (const { key, value } of records) {
+        if (options.compacted && key !== null) this.compact(partition, key)
+        insert.run(offset++, nowMs, key, value)
+      }
+      this.expire(partition, offset - 1, nowMs)
+    } catch (error) {
+      this.rollBack()
+      throw error
+    }
+    try {
+      database.run('COMMIT')
+    } catch (error) {
+      this.rollBack()
+      if (isBusy(error)) throw error
+      throw new IndefiniteAppend(`${options.path}: ${String(error)}`)
+    }
+    // An erased key must not live on in the write-ahead log.
+    if (options.compacted && records.some((record) => record.value === null)) this.checkpoint()
+  }
+
+  /** Older values of a key go; their rows stay, so that offsets go on without a gap. */
+  private compact(partition: number, key: string): void {
+    this.database.query(`UPDATE p${partition} SET value = NULL WHERE key = ? AND value IS NOT NULL`).run(key)
+  }
+
+  private expire(partition: number, newest: number, nowMs: number): void {
+    const { retentionMs, compacted } = this.options
+    if (retentionMs === null || compacted) return
+    const kept = this.database
+      .query<{ offset: number }, [number]>(`SELECT offset FROM p${partition} WHERE at_ms >= ? ORDER BY offset LIMIT 1`)
+      .get(nowMs - retentionMs)
+    const { start } = this.bounds(partition)
+    const until = Math.min(kept?.offset ?? newest, newest, start + MAX_DELETED_PER_APPEND)
+    if (until > start) this.database.query(`DELETE FROM p${partition} WHERE offset < ?`).run(until)
+  }
+
+  private checkpoint(): void {
+    try {
+      this.database.run('PRAGMA wal_checkpoint(TRUNCATE)')
+    } catch (error) {
+      if (!isBusy(error)) throw error
+      // A reader of another process is in the middle of something; the next tombstone or the last close does it.
+    }
+  }
+
+  private rollBack(): void {
+    if (this.database.inTransaction) this.database.run('ROLLBACK')
+  }
+
+  private bounds(partition: number): { readonly start: number; readonly end: number } {
+    if (!this.hasTable(partition)) return { start: 0, end: 0 }
+    const row = this.database
+      .query<{ low: number | null; high: number | null }, []>(
+        `SELECT (SELECT min(offset) FROM p${partition}) AS low, (SELECT max(offset) FROM p${partition}) AS high`,
+      )
+      .get()
+    return row === null || row.low === null || row.high === null
+      ? { start: 0, end: 0 }
+      : { start: row.low, end: row.high + 1 }
+  }
+
+  private hasTable(partition: number): boolean {
+    if (this.tables.has(partition)) return true
+    const found = this.database
+      .query(`SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?`)
+      .get(`p${partition}`)
+    if (found !== null) this.tables.add(partition)
+    return found !== null
+  }
+
+  private makeTable(partition: number): void {
+    if (this.hasTable(partition)) return
+    this.database.run(
+      `CREATE TABLE p${partition} (offset INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, key TEXT, value BLOB) STRICT`,
+    )
+    if (this.options.compacted) this.database.run(`CREATE INDEX p${partition}_key ON p${partition} (key)`)
+  }
+
+  /** Runs a synchronous step again while another process holds the file, at most 2 s. */
+  private async patiently<Result>(step: () => Result, signal?: AbortSignal): Promise<Result> {
+    const limit = performance.now() + BUSY_LIMIT_MS
+    for (;;) {
+      signal?.throwIfAborted()
+      if (this.closed) throw new LogUnavailable('the log is closed')
+      try {
+        const result = step()
+        this.problem = null
+        return result
+      } catch (error) {
+        if (error instanceof LogUnavailable || error instanceof IndefiniteAppend) throw error
+        const late = performance.now() >= limit
+        if (!isBusy(error) || late) {
+          this.problem = `${this.options.path}: ${String(error)}`
+          throw new LogUnavailable(this.problem, { cause: error })
+        }
+      }
+      await pause(1 + this.options.random() * 9, signal)
+    }
+  }
+
+  private checkIdentity(Failure: typeof LogReplaced | typeof LogUnavailable): void {
+    if (statSync(this.options.path, { throwIfNoEntry: false })?.ino === this.inode) return
+    this.problem = `${this.options.path} was removed or replaced while it was in use`
+    throw new Failure(this.problem)
+  }
+
+  /** Resolves when there may be something new: an own append, another process's commit, a file that was replaced, an abort, a close. */
+  private change(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const end = () => {
+        this.waiting.delete(end)
+        signal.removeEventListener('abort', end)
+        resolve()
+      }
+      this.waiting.add(end)
+      signal.addEventListener('abort', end)
+      if (signal.aborted) return end()
+      if (!this.polling) void this.poll()
+    })
+  }
+
+  private async poll(): Promise<void> {
+    this.polling = true
+    for (let polls = 1; this.waiting.size > 0 && !this.closed; polls++) {
+      if (this.versionMoved() || polls % POLLS_PER_IDENTITY_CHECK === 0) this.wake()
+      await pause(POLL_MS)
+    }
+    this.polling = false
+  }
+
+  private versionMoved(): boolean {
+    try {
+      const version =
+        this.database.query<{ data_version: number }, []>('PRAGMA data_version').get()?.data_version ?? null
+      const moved = version !== this.seenVersion
+      this.seenVersion = version
+      return moved
+    } catch {
+      // Whoever waits looks for itself and reports what it finds.
+      return true
+    }
+  }
+
+  private wake(): void {
+    for (const end of [...this.waiting]) end()
+  }
+}
+
+const openFile = ({ path, compacted }: SqliteTopicOptions): Database => {
+  try {
+    const database = new Database(path, { create: true, readwrite: true })
+    // Only while opening: making the WAL file takes a lock for a moment when several processes start at once.
+    database.run('PRAGMA busy_timeout = 2000')
+    database.run('PRAGMA journal_mode = WAL')
+    database.run('PRAGMA synchronous = FULL')
+    if (compacted) database.run('PRAGMA secure_delete = ON')
+    database.run('PRAGMA busy_timeout = 0')
+    return database
+  } catch (error) {
+    throw new LogUnavailable(`${path} cannot be opened: ${String(error)}`, { cause: error })
+  }
+}
+
+const recordOf = ({ offset, at_ms, key, value }: Row): LogRecord => ({ offset, atMs: at_ms, key, value })
+
+const upToGap = (rows: readonly Row[], next: number): readonly Row[] => {
+  const missing = rows.findIndex((row, index) => row.offset !== next + index)
+  return missing === -1 ? rows : rows.slice(0, missing)
+}
