@@ -5,7 +5,12 @@ import { errorBody, GatewayError } from '../wire/errors.ts'
 import { type GatewayFacts, gatewayJson } from '../wire/gateway-block.ts'
 
 /** What the envelope says about the request besides the failure. Everything but the ids may be left out when it is not known. */
-export type ErrorContext = { readonly requestId: string; readonly traceId: string } & Partial<GatewayFacts>
+export type ErrorContext = {
+  readonly requestId: string
+  readonly traceId: string
+  /** Further members of the block, as `gatewayJson` takes them. */
+  readonly more?: string
+} & Partial<GatewayFacts>
 
 const REJECTIONS = {
   invalid: { code: 'invalid_request' },
@@ -91,17 +96,20 @@ export const errorHeaders = (error: GatewayError, context: ErrorContext): Record
 
 /** The `gateway` block of a failure: what is not known is null. */
 export const errorGatewayJson = (context: ErrorContext): string =>
-  gatewayJson({
-    requestId: context.requestId,
-    provider: context.provider ?? null,
-    requestedModel: context.requestedModel ?? null,
-    routedModel: context.routedModel ?? null,
-    fallbackUsed: context.fallbackUsed ?? false,
-    cacheHit: context.cacheHit ?? false,
-    latencyMs: context.latencyMs ?? 0,
-    costNanoUsd: context.costNanoUsd ?? null,
-    debug: context.debug ?? null,
-  })
+  gatewayJson(
+    {
+      requestId: context.requestId,
+      provider: context.provider ?? null,
+      requestedModel: context.requestedModel ?? null,
+      routedModel: context.routedModel ?? null,
+      fallbackUsed: context.fallbackUsed ?? false,
+      cacheHit: context.cacheHit ?? false,
+      latencyMs: context.latencyMs ?? 0,
+      costNanoUsd: context.costNanoUsd ?? null,
+      debug: context.debug ?? null,
+    },
+    context.more,
+  )
 
 /** The answer to any failure. Never shows a stack, an unexpected error's message, a secret or a body. */
 export const errorResponse = (error: unknown, context: ErrorContext): Response => {

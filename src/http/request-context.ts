@@ -1,23 +1,13 @@
 // Who a request is: its own id, the label that the client sees, its trace. Made once for each request.
-
-export interface RequestContext {
-  /** Ours and unique, `req_<UUIDv7>`. */
-  readonly id: string
-  /** The client's label (`X-Request-ID`, sanitised) when sent, else our id. Echoed, never a key for anything. */
-  readonly requestId: string
-  /** 32 hex digits: of a valid `traceparent`, else made from our id. */
-  readonly traceId: string
-  /** Arrival: Unix milliseconds and, for durations, the monotonic clock. */
-  readonly atMs: number
-  readonly startedMs: number
-}
+import type { Identity } from '../inference/exchange.ts'
 
 const LABEL_LIMIT = 128
 const BAD_LABEL = /[^A-Za-z0-9._-]/g
 const TRACEPARENT = /^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}/
+const NO_TRACE = '0'.repeat(32)
 
 /** Reads the identifying headers; bad characters of the label are dropped, an empty rest counts as not sent. */
-export const newRequestContext = (headers: Headers): RequestContext => {
+export const newIdentity = (headers: Headers): Identity => {
   const uuid = Bun.randomUUIDv7()
   const id = `req_${uuid}`
   const sent = headers.get('x-request-id')
@@ -33,24 +23,33 @@ export const newRequestContext = (headers: Headers): RequestContext => {
   return {
     id,
     requestId: label === '' ? id : label,
-    traceId: trace === undefined || trace === '0'.repeat(32) ? uuid.replaceAll('-', '') : trace,
+    traceId: trace === undefined || trace === NO_TRACE ? uuid.replaceAll('-', '') : trace,
     atMs: Date.now(),
     startedMs: performance.now(),
   }
 }
 
-const contexts = new WeakMap<Request, RequestContext>()
+const contexts = new WeakMap<Request, Identity>()
 
-/** The context of a request, the same one however often it is asked (a handler and the error hook must agree). */
-export const contextOf = (request: Request): RequestContext => {
-  let context = contexts.get(request)
-  if (context === undefined) {
-    context = newRequestContext(request.headers)
-    contexts.set(request, context)
+/** The identity of a request, the same one however often it is asked (a handler and the error hook must agree). */
+export const contextOf = (request: Request): Identity => {
+  let identity = contexts.get(request)
+  if (identity === undefined) {
+    identity = newIdentity(request.headers)
+    contexts.set(request, identity)
   }
-  return context
+  return identity
 }
 
 /** Whole milliseconds since arrival. */
-export const elapsedMs = (context: RequestContext): number =>
-  Math.max(0, Math.round(performance.now() - context.startedMs))
+export const elapsedMs = (identity: Identity): number => Math.max(0, Math.round(performance.now() - identity.startedMs))
+
+/** The path of a request's URL, undecoded. Elysia's own `path` is wrong for short hosts. */
+export const pathOf = (request: Request): string => {
+  const { url } = request
+  const start = url.indexOf('/', url.indexOf('://') + 3)
+  if (start < 0) return '/'
+  const query = url.indexOf('?', start)
+  const end = query < 0 ? url.indexOf('#', start) : query
+  return end < 0 ? url.slice(start) : url.slice(start, end)
+}

@@ -57,14 +57,3 @@ export const gatewayJson = (facts: GatewayFacts, more = ''): string =>
 /** The block of a stream's first frame: who answers is not known for sure before the end, so it is not said. */
 export const firstFrameGatewayJson = (requestId: string, requestedModel: string, routedModel: string): string =>
   `{"request_id":${text(requestId)},"requested_model":${text(requestedModel)},"routed_model":${text(routedModel)}}`
-
-/** Adds a member at the end of an object that is JSON text; all other bytes stay as they are. */
-export const spliceMember = (json: string, name: string, valueJson: string): string => {
-  const end = json.lastIndexOf('}')
-  let last = end - 1
-  while (last > 0 && isSpace(json.charCodeAt(last))) last--
-  const comma = json.charCodeAt(last) === 0x7b ? '' : ','
-  return `${json.slice(0, last + 1)}${comma}"${name}":${valueJson}}`
-}
-
-const isSpace = (code: number): boolean => code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09

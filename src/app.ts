@@ -1,0 +1,63 @@
+// The application: mounts `http/*` on one set of dependencies. No I/O of its own; what `main.ts` serves and what tests call.
+import { Elysia } from 'elysia'
+import { type AdminDeps, adminRoutes } from './http/admin/admin.ts'
+import { errorResponse } from './http/envelope.ts'
+import { inferenceRoutes } from './http/inference.ts'
+import { gatewayMetrics } from './http/metrics.ts'
+import { type OperationsDeps, operationsRoutes } from './http/operations.ts'
+import { contextOf, elapsedMs, pathOf } from './http/request-context.ts'
+import { unknownRoute } from './http/unknown.ts'
+import { chatCompletions } from './inference/chat.ts'
+import type { InferenceDeps } from './inference/deps.ts'
+
+/** Everything that the routes are given: the deps of each part, which share names where they share things. */
+export type AppDeps = Omit<InferenceDeps, 'observe'> & AdminDeps & OperationsDeps & { readonly adminEnabled: boolean }
+
+export interface App {
+  /** Answers any request. Never throws and never rejects. */
+  readonly fetch: (request: Request) => Response | Promise<Response>
+  /** Settings for `Bun.serve`: our own deadlines and limits stand, so the runtime's are out of the way. */
+  readonly serve: { readonly idleTimeout: 0; readonly maxRequestBodySize: number }
+  /** Requests being answered. */
+  inFlight(): number
+  /** Lets no more in, waits for those in flight, then ends and settles the rest. */
+  drain(timeoutMs: number): Promise<void>
+}
+
+export const createApp = (deps: AppDeps): App => {
+  const inFlight = (): number => chat.active.size
+  const metrics = gatewayMetrics({ live: deps.live, spool: deps.spool, inFlight })
+  const inference: InferenceDeps = { ...deps, observe: metrics.observe }
+  const chat = chatCompletions(inference)
+  const routes = new Elysia({ name: 'gatelog' })
+    .onError({ as: 'global' }, ({ error, request }) => {
+      const thrown = isNotFound(error) ? unknown(request.method, pathOf(request)) : error
+      const context = contextOf(request)
+      return errorResponse(thrown, { ...context, latencyMs: elapsedMs(context) })
+    })
+    .use(inferenceRoutes(chat, inference))
+    .use(operationsRoutes(deps, metrics, inFlight))
+  if (deps.adminEnabled) routes.use(adminRoutes(deps))
+  const unknown = unknownRoute(routes.routes)
+  routes.compile()
+
+  return {
+    fetch: (request) => (request.method === 'HEAD' ? head(request, routes.fetch) : routes.fetch(request)),
+    serve: { idleTimeout: 0, maxRequestBodySize: Number.MAX_SAFE_INTEGER },
+    inFlight,
+    drain: (timeoutMs) => chat.active.drain(timeoutMs),
+  }
+}
+
+const isNotFound = (error: unknown): boolean =>
+  error !== null && typeof error === 'object' && 'code' in error && error.code === 'NOT_FOUND'
+
+/** A HEAD is the GET without its body. */
+const head = async (
+  request: Request,
+  answer: (request: Request) => Response | Promise<Response>,
+): Promise<Response> => {
+  const { status, headers, body } = await answer(new Request(request.url, { headers: request.headers }))
+  await body?.cancel()
+  return new Response(null, { status, headers })
+}

@@ -1,0 +1,111 @@
+// The inference surface. Thin: the stations are in `inference/`, the routes only turn what comes back into responses.
+import { Elysia } from 'elysia'
+import { authenticate, requireScope } from '../inference/authenticate.ts'
+import type { ChatCompletions } from '../inference/chat.ts'
+import type { InferenceDeps } from '../inference/deps.ts'
+import { Exchange, type Identity } from '../inference/exchange.ts'
+import { listModels, showModel } from '../inference/models.ts'
+import { NonConforming } from '../inference/shape.ts'
+import { GatewayError } from '../wire/errors.ts'
+import { errorResponse, identityHeaders } from './envelope.ts'
+import { contextOf, newIdentity } from './request-context.ts'
+import { MIN_REVISION, reachMinRevision } from './revision.ts'
+
+const PLANNED = ['completions', 'embeddings', 'responses'] as const
+const MODELS_PATH = '/v1/models/'
+
+/** Answers `POST /v1/chat/completions`. Never throws: every failure is the envelope already. */
+export const chatHandler =
+  (chat: ChatCompletions, deps: InferenceDeps) =>
+  async (request: Request): Promise<Response> => {
+    const exchange = new Exchange(newIdentity(request.headers))
+    try {
+      if (request.headers.has(MIN_REVISION)) await awaitRevision(request.headers, exchange.identity, deps)
+      const { stream, body } = await chat.handle(request, exchange)
+      return new Response(body, { headers: stream ? streamHeaders(exchange) : jsonHeaders(exchange) })
+    } catch (error) {
+      const { identity } = exchange
+      const more = error instanceof NonConforming ? error.blockJson : ''
+      return errorResponse(error, { ...exchange.facts(), traceId: identity.traceId, more })
+    }
+  }
+
+const jsonHeaders = ({ identity, entry }: Exchange): Record<string, string> => ({
+  'content-type': 'application/json',
+  'x-request-id': identity.requestId,
+  'x-trace-id': identity.traceId,
+  'x-gateway-provider': entry!.provider,
+})
+
+const streamHeaders = ({ identity, entry }: Exchange): Record<string, string> => ({
+  'content-type': 'text/event-stream; charset=utf-8',
+  'cache-control': 'no-cache, no-transform',
+  'x-accel-buffering': 'no',
+  'x-request-id': identity.requestId,
+  'x-trace-id': identity.traceId,
+  'x-gateway-provider': entry!.provider,
+})
+
+/** Waits for `X-Gateway-Min-Revision`, which may be what makes the key known; a stranger gets 401 and learns nothing of revisions. */
+const awaitRevision = async (headers: Headers, { atMs }: Identity, deps: InferenceDeps): Promise<void> => {
+  try {
+    await reachMinRevision(headers, deps.live)
+  } catch (error) {
+    authenticate(headers, deps, atMs)
+    throw error
+  }
+}
+
+export const inferenceRoutes = (chat: ChatCompletions, deps: InferenceDeps) => {
+  const complete = chatHandler(chat, deps)
+  const authorised = async ({ headers }: Request, identity: Identity): Promise<void> => {
+    if (headers.has(MIN_REVISION)) await awaitRevision(headers, identity, deps)
+    requireScope(authenticate(headers, deps, identity.atMs), 'inference')
+  }
+  const app = new Elysia({ name: 'inference' })
+    .post('/v1/chat/completions', ({ request }) => complete(request), {
+      parse: 'none',
+      detail: { tags: ['inference'], summary: 'Answer a chat completion' },
+    })
+    .get(
+      '/v1/models',
+      async ({ request }) => {
+        const identity = contextOf(request)
+        await authorised(request, identity)
+        return Response.json(listModels(deps.catalogue), { headers: identityHeaders(identity) })
+      },
+      { detail: { tags: ['inference'], summary: 'List the models that can be routed' } },
+    )
+    .get(
+      `${MODELS_PATH}*`,
+      async ({ request }) => {
+        const identity = contextOf(request)
+        await authorised(request, identity)
+        return Response.json(showModel(deps.catalogue, modelNameIn(request.url)), {
+          headers: identityHeaders(identity),
+        })
+      },
+      { detail: { tags: ['inference'], summary: 'Show one model, by name or alias' } },
+    )
+  for (const name of PLANNED) {
+    app.post(
+      `/v1/${name}`,
+      ({ request }) => {
+        authenticate(request.headers, deps, contextOf(request).atMs)
+        throw new GatewayError('not_implemented', `/v1/${name} is not served by this gateway`)
+      },
+      { parse: 'none', detail: { tags: ['inference'], summary: 'Not implemented: always 501' } },
+    )
+  }
+  return app
+}
+
+/** Everything after `/v1/models/`, decoded once: ids hold slashes, sent as they are or encoded. */
+const modelNameIn = (url: string): string => {
+  const { pathname } = new URL(url)
+  try {
+    return decodeURIComponent(pathname.slice(MODELS_PATH.length))
+  } catch {
+    throw new GatewayError('invalid_request', 'the model in the path is not encoded correctly', { param: 'model' })
+  }
+}

@@ -1,0 +1,130 @@
+// `/metrics`: a registry of our own. Labels come from closed sets, so that no caller can make the series grow.
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { Counter, Gauge, Histogram, Registry } from '@prometheus-io/client'
+import type { Observed } from '../inference/deps.ts'
+import { usdOf } from '../lib/money.ts'
+import type { LiveState } from '../state/port.ts'
+
+export interface MetricsDeps {
+  readonly live: Pick<LiveState, 'status'>
+  /** What the spool holds that was not shipped or projected yet. */
+  readonly spool: { backlog(): { readonly records: number; readonly bytes: number; readonly oldestMs: number | null } }
+  /** Requests in flight. */
+  readonly inFlight: () => number
+}
+
+export interface Metrics {
+  /** Counts one ended request. */
+  observe(observed: Observed): void
+  readonly contentType: string
+  /** The text exposition. */
+  text(): Promise<string>
+}
+
+const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600]
+
+/** Creates the registry. One for each app: nothing is shared between two in a process. */
+export const gatewayMetrics = (deps: MetricsDeps): Metrics => {
+  const registry = new Registry()
+  const registers = [registry]
+  const requests = new Counter({
+    name: 'gateway_requests_total',
+    help: 'Chat completions that ended, by outcome, error code and mode.',
+    labelNames: ['outcome', 'code', 'mode'],
+    registers,
+  })
+  const latency = new Histogram({
+    name: 'gateway_request_duration_seconds',
+    help: 'From arrival to the outcome.',
+    labelNames: ['mode'],
+    buckets: SECONDS,
+    registers,
+  })
+  const firstToken = new Histogram({
+    name: 'gateway_first_token_seconds',
+    help: 'From arrival to the first content of a stream.',
+    buckets: SECONDS,
+    registers,
+  })
+  const tokens = new Counter({
+    name: 'gateway_tokens_total',
+    help: 'Tokens, measured or estimated.',
+    labelNames: ['direction'],
+    registers,
+  })
+  const cost = new Counter({
+    name: 'gateway_cost_usd_total',
+    help: 'Cost booked, in USD.',
+    labelNames: ['basis'],
+    registers,
+  })
+  const unrecorded = new Counter({
+    name: 'gateway_outcomes_unrecorded_total',
+    help: 'Outcomes that could not be written; their clients got a failure.',
+    registers,
+  })
+  gauges(registers, deps)
+  const streamLatency = latency.labels('stream')
+  const jsonLatency = latency.labels('json')
+  const prompt = tokens.labels('prompt')
+  const completion = tokens.labels('completion')
+  return {
+    observe({
+      outcome,
+      code,
+      stream,
+      latencyMs,
+      ttftMs,
+      promptTokens,
+      completionTokens,
+      costNanoUsd,
+      costBasis,
+      recorded,
+    }) {
+      requests.inc({ outcome, code, mode: stream ? 'stream' : 'json' })
+      ;(stream ? streamLatency : jsonLatency).observe(latencyMs / 1_000)
+      if (ttftMs !== null) firstToken.observe(ttftMs / 1_000)
+      if (promptTokens > 0) prompt.inc(promptTokens)
+      if (completionTokens > 0) completion.inc(completionTokens)
+      if (costNanoUsd > 0) cost.inc({ basis: costBasis }, usdOf(costNanoUsd))
+      if (!recorded) unrecorded.inc()
+    },
+    contentType: registry.contentType,
+    text: () => registry.metrics(),
+  }
+}
+
+/** Values that are asked for when somebody scrapes. */
+const gauges = (registers: Registry[], { live, spool, inFlight }: MetricsDeps): void => {
+  const gauge = (name: string, help: string, value: () => number) =>
+    new Gauge({
+      name,
+      help,
+      registers,
+      collect() {
+        this.set(value())
+      },
+    })
+  const delay = monitorEventLoopDelay({ resolution: 20 })
+  delay.enable()
+  gauge('gateway_requests_in_flight', 'Requests being answered.', inFlight)
+  gauge('gateway_spool_records', 'Outcomes not shipped or projected yet.', () => spool.backlog().records)
+  gauge('gateway_spool_bytes', 'Bytes of those outcomes.', () => spool.backlog().bytes)
+  gauge('gateway_control_offset', 'Next offset of the control log to fold.', () => live.status().offset)
+  gauge(
+    'gateway_control_staleness_seconds',
+    'Since the end of the control log was last known and folded.',
+    () => live.status().staleMs / 1_000,
+  )
+  gauge('gateway_control_lost_total', 'Decisions that another one came before.', () => live.status().counts.lost)
+  gauge('gateway_control_poison_total', 'Control records that are unreadable, forged or malformed.', () => {
+    const { unreadable, forged, malformed } = live.status().counts
+    return unreadable + forged + malformed
+  })
+  gauge('gateway_event_loop_delay_seconds', 'The 99th percentile since the last scrape.', () => {
+    const seconds = delay.percentile(99) / 1e9
+    delay.reset()
+    return Number.isFinite(seconds) ? seconds : 0
+  })
+  gauge('gateway_memory_bytes', 'Resident memory of this process.', () => process.memoryUsage.rss())
+}

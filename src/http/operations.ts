@@ -1,0 +1,157 @@
+// The operations surface: no credential, no secrets. What is alive, what is ready, what it is.
+import { Elysia } from 'elysia'
+import type { InferenceDeps } from '../inference/deps.ts'
+import type { Catalogue, LiveState } from '../state/port.ts'
+import { errorBody, GatewayError } from '../wire/errors.ts'
+import { errorGatewayJson, identityHeaders } from './envelope.ts'
+import type { Metrics } from './metrics.ts'
+import { contextOf } from './request-context.ts'
+
+/** One line of `/ready`. */
+export interface CheckResult {
+  /** `ok`, `degraded: <detail>`, `unavailable: <detail>` or a count. Never an address with a password. */
+  readonly text: string
+  /** False: the instance is not ready. */
+  readonly ready: boolean
+}
+
+export interface ReadinessCheck {
+  readonly name: string
+  run(): CheckResult | Promise<CheckResult>
+}
+
+export interface Build {
+  readonly name: string
+  readonly version: string
+  /** Commit that it was built from, or null. */
+  readonly commit: string | null
+  readonly environment: string
+}
+
+export interface OperationsDeps {
+  readonly live: LiveState
+  readonly catalogue: Catalogue
+  readonly spool: Pick<InferenceDeps['spool'], 'admission' | 'backlog'>
+  readonly build: Build
+  /** Which optional parts are configured: `{ log: 'embedded', database: 'embedded', redis: 'none' }`. */
+  readonly components: Readonly<Record<string, string>>
+  /** Checks beyond those of the control state, the spool and the providers: log, Postgres, Redis. */
+  readonly readiness: readonly ReadinessCheck[]
+  readonly prometheusEnabled: boolean
+  /** Background tasks and worker threads of this process. */
+  readonly backgroundUnits: () => number
+}
+
+const CHECK_MS = 2_000
+const OK: CheckResult = { text: 'ok', ready: true }
+
+const ownChecks = ({ live, catalogue, spool }: OperationsDeps): ReadinessCheck[] => [
+  {
+    name: 'control',
+    run() {
+      const { phase, degraded } = live.status()
+      if (phase !== 'live')
+        return {
+          text: `unavailable: the control log is ${phase === 'starting' ? 'being read' : 'not followed'}`,
+          ready: false,
+        }
+      return degraded === null ? OK : { text: `degraded: ${degraded}`, ready: true }
+    },
+  },
+  {
+    name: 'spool',
+    run: () => (spool.admission.open ? OK : { text: `unavailable: ${spool.admission.reason}`, ready: false }),
+  },
+  {
+    name: 'providers',
+    run() {
+      const usable = catalogue.usableProviders()
+      return { text: `${usable} configured`, ready: usable > 0 }
+    },
+  },
+]
+
+const withinTime = async ({ name, run }: ReadinessCheck): Promise<readonly [string, CheckResult]> => {
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const late = new Promise<CheckResult>((resolve) => {
+    timer = setTimeout(resolve, CHECK_MS, { text: `unavailable: no answer within ${CHECK_MS / 1_000} s`, ready: false })
+  })
+  try {
+    return [name, await Promise.race([Promise.resolve(run()), late])]
+  } catch {
+    // What a driver says may hold an address with a password: the diagnostics have it, not the public page.
+    return [name, { text: 'unavailable: the check failed', ready: false }]
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+const PUBLIC_PATHS = [
+  'GET /health',
+  'GET /ready',
+  'GET /version',
+  'POST /v1/chat/completions',
+  'GET /v1/models',
+  'GET /v1/models/{model}',
+]
+
+const page = (name: string, paths: readonly string[]): string =>
+  `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>${name}</title>` +
+  '<meta name="viewport" content="width=device-width"><style>body{font:16px/1.5 system-ui;margin:3rem auto;max-width:40rem;padding:0 1rem}' +
+  `code{font-family:ui-monospace,monospace}</style></head><body><h1>${name}</h1><p>A model gateway. Point an OpenAI SDK at <code>/v1</code>.</p>` +
+  `<ul>${paths.map((path) => `<li><code>${path}</code></li>`).join('')}</ul></body></html>`
+
+export const operationsRoutes = (deps: OperationsDeps, metrics: Metrics, inFlight: () => number) => {
+  const startedMs = performance.now()
+  const checks = [...ownChecks(deps), ...deps.readiness]
+  const { build } = deps
+  const paths = deps.prometheusEnabled ? [...PUBLIC_PATHS, 'GET /metrics'] : PUBLIC_PATHS
+  const json = (request: Request, body: unknown, status = 200): Response =>
+    Response.json(body, { status, headers: identityHeaders(contextOf(request)) })
+
+  const health = ({ request }: { request: Request }) => json(request, { status: 'ok', components: deps.components })
+  const ready = async ({ request }: { request: Request }) => {
+    const results = await Promise.all(checks.map(withinTime))
+    const failed = results.filter(([, result]) => !result.ready).map(([name]) => name)
+    const body = {
+      status: statusOf(results),
+      checks: Object.fromEntries(results.map(([name, { text }]) => [name, text])),
+    }
+    if (failed.length === 0) return json(request, body)
+    const context = contextOf(request)
+    const error = new GatewayError('provider_unavailable', `not ready: ${failed.join(', ')}`, { status: 503 })
+    const gateway: unknown = JSON.parse(errorGatewayJson(context))
+    return json(request, { ...body, error: errorBody(error), gateway }, 503)
+  }
+  const app = new Elysia({ name: 'operations' })
+    .get('/', ({ request }) => {
+      if (!wantsHtml(request.headers)) return json(request, { name: build.name, endpoints: paths })
+      const headers = { 'content-type': 'text/html; charset=utf-8', ...identityHeaders(contextOf(request)) }
+      return new Response(page(build.name, paths), { headers })
+    })
+    .get('/health', health)
+    .get('/healthz', health)
+    .get('/ready', ready)
+    .get('/readiness', ready)
+    .get('/version', ({ request }) =>
+      json(request, {
+        ...build,
+        runtime: `bun ${Bun.version}`,
+        uptime_seconds: Math.floor((performance.now() - startedMs) / 1_000),
+        goroutines: inFlight() + deps.backgroundUnits(),
+      }),
+    )
+  if (!deps.prometheusEnabled) return app
+  return app.get('/metrics', async ({ request }) => {
+    const headers = { 'content-type': metrics.contentType, ...identityHeaders(contextOf(request)) }
+    return new Response(await metrics.text(), { headers })
+  })
+}
+
+const statusOf = (results: readonly (readonly [string, CheckResult])[]): string => {
+  if (results.some(([, { ready }]) => !ready)) return 'unavailable'
+  return results.some(([, { text }]) => text.startsWith('degraded')) ? 'degraded' : 'ok'
+}
+
+/** Browsers name `text/html`; curl and SDKs say `*` or JSON. */
+const wantsHtml = (headers: Headers): boolean => (headers.get('accept') ?? '').includes('text/html')

@@ -1,0 +1,75 @@
+// The requests in flight: how many there may be, their deadlines, and the orderly end.
+import { GatewayError } from '../wire/errors.ts'
+import type { Exchange } from './exchange.ts'
+
+/** Deadlines are kept to this precision by one sweep over all requests, instead of by timers of each. */
+const SWEEP_MS = 50
+/** After the deadline of a drain the rest is ended and has this long to be settled. */
+const SETTLE_MS = 2_000
+
+export class ActiveRequests {
+  readonly #all = new Set<Exchange>()
+  #sweep: ReturnType<typeof setInterval> | null = null
+  #draining = false
+  #whenEmpty: (() => void) | null = null
+
+  constructor(private readonly limit: number) {}
+
+  get size(): number {
+    return this.#all.size
+  }
+
+  /** Lets a request in, or refuses it with 429 while there are too many or the process stops. */
+  enter(exchange: Exchange): void {
+    if (this.#draining) {
+      throw new GatewayError('rate_limited', 'this instance is stopping; try again', { retryAfterS: 1 })
+    }
+    if (this.#all.size >= this.limit) {
+      throw new GatewayError('rate_limited', 'too many requests are in flight', { retryAfterS: 1 })
+    }
+    this.#all.add(exchange)
+    if (this.#sweep === null) {
+      this.#sweep = setInterval(() => this.#endOverdue(), SWEEP_MS)
+      this.#sweep.unref()
+    }
+  }
+
+  leave(exchange: Exchange): void {
+    this.#all.delete(exchange)
+    if (this.#all.size === 0) this.#whenEmpty?.()
+  }
+
+  /** Refuses new requests and waits for those in flight; what is left after the time is ended and settled as interrupted. */
+  async drain(timeoutMs: number): Promise<void> {
+    this.#draining = true
+    if (await this.#empty(timeoutMs)) return
+    for (const exchange of this.#all) exchange.end('shutdown')
+    await this.#empty(SETTLE_MS)
+  }
+
+  async #empty(timeoutMs: number): Promise<boolean> {
+    if (this.#all.size === 0) return true
+    const { promise, resolve } = Promise.withResolvers<boolean>()
+    const timer = setTimeout(() => resolve(false), timeoutMs)
+    this.#whenEmpty = () => resolve(true)
+    const empty = await promise
+    clearTimeout(timer)
+    this.#whenEmpty = null
+    return empty
+  }
+
+  #endOverdue(): void {
+    if (this.#all.size === 0) {
+      clearInterval(this.#sweep!)
+      this.#sweep = null
+      return
+    }
+    const nowMs = performance.now()
+    for (const exchange of this.#all) {
+      if (nowMs >= exchange.deadlineMs) {
+        exchange.deadlineMs = Number.POSITIVE_INFINITY
+        exchange.end('total')
+      } else if (nowMs >= exchange.waitDeadlineMs) exchange.endWait()
+    }
+  }
+}

@@ -1,0 +1,101 @@
+// Station 5: the admission. Written before the upstream is called, so that no crash can hide a call that may be billed.
+import type { RequestAdmitted, RequestAttempted, RequestFacts } from '../domain/request.ts'
+import type { Static } from '../lib/schema.ts'
+import { SpoolClosed } from '../log/spool-port.ts'
+import type { CatalogueEntry } from '../state/port.ts'
+import { GatewayError } from '../wire/errors.ts'
+import type { InferenceDeps } from './deps.ts'
+import { promptTokensEstimate, reservedNanoUsd } from './estimate.ts'
+import type { Exchange } from './exchange.ts'
+import type { Intent } from './intent.ts'
+import type { Plan } from './plan.ts'
+
+const RETRY_AFTER_S = 1
+
+/** What both records of a request say about it, as JSON text without the closing brace: built once. */
+export const factsJson = (
+  exchange: Exchange,
+  requestedModel: string | null,
+  revision: string,
+  seed: number,
+  user: string | null,
+): string => {
+  const { identity, key, intent, plan } = exchange
+  const facts: Static<typeof RequestFacts> = {
+    id: identity.id,
+    request_id: identity.requestId,
+    trace_id: identity.traceId,
+    at_ms: identity.atMs,
+    tenant_id: key?.tenantId ?? null,
+    key_id: key?.id ?? null,
+    requested_model: requestedModel,
+    endpoint: null,
+    policy_id: plan?.policy.id ?? null,
+    strategy: plan?.strategy ?? null,
+    stream: intent?.stream ?? false,
+    user,
+    task: intent?.task ?? 'chat',
+    revision,
+    frame: 0,
+    seed,
+  }
+  return JSON.stringify(facts).slice(0, -1)
+}
+
+/** Appends `request.admitted`; throws 429 while the spool is closed, and 500 when the record could not be written. */
+export const admit = async (
+  exchange: Exchange,
+  intent: Intent,
+  plan: Plan,
+  deps: Pick<InferenceDeps, 'spool'>,
+): Promise<void> => {
+  const { primary } = plan
+  const rest: Omit<RequestAdmitted, keyof Static<typeof RequestFacts>> = {
+    candidates: plan.candidates.map(({ entry, rejected }) => [entry.providerId, entry.modelId, rejected ?? '']),
+    provider: primary.provider,
+    provider_id: primary.providerId,
+    model: primary.name,
+    model_id: primary.modelId,
+    prompt_tokens_estimate: promptTokensEstimate(intent),
+    reserved_nano_usd: reservedNanoUsd(intent, primary),
+  }
+  const data = `${exchange.factsJson},${JSON.stringify(rest).slice(1)}`
+  try {
+    exchange.admission = await deps.spool.append('requests', 'request.admitted', subjectOf(exchange, deps), data, true)
+  } catch (error) {
+    if (error instanceof SpoolClosed) {
+      throw new GatewayError('rate_limited', `no request is admitted now: ${error.message}`, {
+        retryAfterS: RETRY_AFTER_S,
+      })
+    }
+    throw new GatewayError('internal_error', 'the request could not be recorded', { cause: error })
+  }
+}
+
+/** Appends `request.attempted` for a further attempt, before it is made. */
+export const admitAttempt = async (
+  exchange: Exchange,
+  intent: Intent,
+  entry: CatalogueEntry,
+  n: number,
+  deps: Pick<InferenceDeps, 'spool'>,
+): Promise<void> => {
+  const data: RequestAttempted = {
+    id: exchange.identity.id,
+    n,
+    provider: entry.provider,
+    provider_id: entry.providerId,
+    model: entry.name,
+    model_id: entry.modelId,
+    reserved_nano_usd: reservedNanoUsd(intent, entry),
+  }
+  try {
+    await deps.spool.append('requests', 'request.attempted', subjectOf(exchange, deps), JSON.stringify(data))
+  } catch (error) {
+    throw new GatewayError('internal_error', 'the further attempt could not be recorded', { cause: error })
+  }
+}
+
+/** The partition key: tenant and instance, so that the records of one request stay in order. */
+export const subjectOf = (exchange: Exchange, { spool }: Pick<InferenceDeps, 'spool'>): string =>
+  `${exchange.key?.tenantId ?? ''}/${spool.instance}`

@@ -1,0 +1,225 @@
+// Station 6: one provider after another, until one answers. Nothing reaches the client before that, so failing over is invisible.
+import { DialFailure, type DialResponse } from '../lib/upstream.ts'
+import type { Answer, ChatCall, ProviderKind, StreamPart, Target } from '../providers/provider.ts'
+import type { CatalogueEntry } from '../state/port.ts'
+import { GatewayError } from '../wire/errors.ts'
+import { admitAttempt } from './admit.ts'
+import type { InferenceDeps } from './deps.ts'
+import type { Exchange } from './exchange.ts'
+import type { Intent } from './intent.ts'
+import type { Plan } from './plan.ts'
+import { playScript } from './script.ts'
+import { UpstreamStream } from './upstream-stream.ts'
+
+/** A longer answer is an error of the provider. */
+const ANSWER_LIMIT_BYTES = 64 * 1024 * 1024
+const FAILURE_LIMIT_BYTES = 64 * 1024
+/** Parts of a stream that are held while nothing for the client has come. */
+const HELD_PARTS = 1_024
+/** A provider that asks for a longer wait is not asked again for this request. */
+const PATIENCE_S = 1
+
+/** What a provider answered: whole, or a stream whose first content has come. */
+export type Served =
+  | { readonly stream: false; readonly answer: Answer }
+  | { readonly stream: true; readonly held: StreamPart[]; readonly source: UpstreamStream }
+
+type AttemptDeps = Pick<InferenceDeps, 'spool' | 'dial' | 'kinds'>
+
+/** Calls the candidates of the plan. Throws the last failure as a GatewayError when none answered. */
+export const attempt = async (exchange: Exchange, intent: Intent, plan: Plan, deps: AttemptDeps): Promise<Served> => {
+  const route: Route = { queue: plan.ordered.slice(), longContext: plan.forLongContext }
+  let retries = 0
+  for (let n = 1; ; n++) {
+    const entry = route.queue[0]!
+    if (n > 1) await admitAttempt(exchange, intent, entry, n, deps)
+    begin(exchange, entry)
+    try {
+      return await call(exchange, intent, entry, plan, deps)
+    } catch (thrown) {
+      const error = failureOf(thrown, exchange, entry)
+      finishAttempt(exchange, error.code === 'request_canceled' ? 'canceled' : 'error', error)
+      exchange.releaseUpstream()
+      if (exchange.ended !== null || n >= plan.maxAttempts) throw error
+      const again =
+        error.fallback && retries < plan.policy.retryAttempts && worthRepeating(error, route.queue.length > 1)
+      if (again) await exchange.pause(backoffMs(error, retries++, plan))
+      else if (nextCandidate(route, error, plan)) retries = 0
+      else throw error
+      if (exchange.ended !== null) throw failureOf(error, exchange, entry)
+    }
+  }
+}
+
+interface Route {
+  /** The candidate under way, then those after it. */
+  queue: CatalogueEntry[]
+  /** Taken instead, once, when the prompt turns out too long. */
+  longContext: readonly CatalogueEntry[]
+}
+
+/** Moves on to the next candidate when the failure allows it. */
+const nextCandidate = (route: Route, error: GatewayError, plan: Plan): boolean => {
+  if (error.code === 'context_length_exceeded' && route.longContext.length > 0) {
+    route.queue = route.longContext.slice()
+    route.longContext = []
+    return true
+  }
+  if (!plan.policy.fallbackOn.has(error.code) || route.queue.length === 1) return false
+  route.queue.shift()
+  return true
+}
+
+/** A timeout is not repeated (it would double the wait), and a throttled or exhausted provider only when there is no other. */
+const worthRepeating = (error: GatewayError, hasOther: boolean): boolean => {
+  if (!error.retryable || error.code === 'timeout' || (error.retryAfterS ?? 0) > PATIENCE_S) return false
+  return error.code !== 'rate_limited' || !hasOther
+}
+
+const backoffMs = (error: GatewayError, retries: number, { policy }: Plan): number =>
+  error.retryAfterS === undefined
+    ? Math.min(policy.backoffMaxMs, policy.backoffInitialMs * 2 ** retries)
+    : error.retryAfterS * 1_000
+
+const begin = (exchange: Exchange, entry: CatalogueEntry): void => {
+  exchange.entry = entry
+  exchange.attemptStartedMs = performance.now()
+  exchange.mayBill = false
+  exchange.usage = null
+  exchange.answerChars = 0
+}
+
+/** Writes down how the attempt under way went. */
+export const finishAttempt = (
+  exchange: Exchange,
+  outcome: 'success' | 'error' | 'canceled' | 'interrupted',
+  error: GatewayError | null,
+): void => {
+  const { entry, attempts } = exchange
+  attempts.push({
+    n: attempts.length + 1,
+    provider: entry!.provider,
+    model: entry!.name,
+    outcome,
+    error_code: error?.code ?? null,
+    upstream_status: error?.upstreamStatus ?? null,
+    latency_ms: Math.max(0, Math.round(performance.now() - exchange.attemptStartedMs)),
+    ttft_ms: error === null ? exchange.firstTokenMs : null,
+  })
+}
+
+const call = async (
+  exchange: Exchange,
+  intent: Intent,
+  entry: CatalogueEntry,
+  plan: Plan,
+  deps: AttemptDeps,
+): Promise<Served> => {
+  const kind = deps.kinds.get(entry.kind)
+  if (kind === undefined) throw new GatewayError('provider_unavailable', `the kind "${entry.kind}" is not known`)
+  const response = await open(exchange, intent, entry, plan, kind, deps)
+  if (response.status < 200 || response.status > 299) {
+    const body = await response.text(FAILURE_LIMIT_BYTES).catch(() => '')
+    exchange.mayBill = false
+    throw kind.failure(response.status, body, response.headers)
+  }
+  if (!intent.stream) {
+    const answer = kind.response(await response.text(ANSWER_LIMIT_BYTES))
+    exchange.waitDeadlineMs = Number.POSITIVE_INFINITY
+    return { stream: false, answer }
+  }
+  if (response.body === null) throw new GatewayError('upstream_error', 'the provider answered without a body')
+  return firstContent(exchange, new UpstreamStream(response.body, kind.stream()))
+}
+
+const open = (
+  exchange: Exchange,
+  intent: Intent,
+  entry: CatalogueEntry,
+  { policy }: Plan,
+  kind: ProviderKind,
+  deps: AttemptDeps,
+): Promise<DialResponse> => {
+  const chat: ChatCall = {
+    raw: intent.raw,
+    body: intent.body,
+    stream: intent.stream,
+    capabilities: entry.capabilities,
+  }
+  const target: Target = {
+    baseUrl: entry.baseUrl,
+    secret: entry.secret,
+    upstreamModel: entry.upstreamModel,
+    options: entry.options,
+    maxOutputTokens: entry.maxOutputTokens,
+    usageOnStream: entry.usageOnStream,
+  }
+  const request = kind.request(chat, target)
+  exchange.shaping = intent.shaping.length === 0 ? request.shaping : [...intent.shaping, ...request.shaping]
+  const nowMs = performance.now()
+  const leftMs = Math.max(1, exchange.deadlineMs - nowMs)
+  const bounds = intent.stream ? Math.min(policy.firstTokenMs, leftMs) : leftMs
+  const waitMs = entry.timeoutMs === null ? bounds : Math.min(bounds, entry.timeoutMs)
+  exchange.waitReason = 'first_token'
+  exchange.waitDeadlineMs = nowMs + waitMs
+  const signal = exchange.newSignal()
+  exchange.mayBill = true
+  if (kind.script !== undefined) return playScript(kind.script(request), signal)
+  return deps.dial(request, { signal, connectMs: policy.connectMs, headersMs: waitMs })
+}
+
+/** Reads until something comes that a client could show, or the stream is complete. */
+const firstContent = async (exchange: Exchange, source: UpstreamStream): Promise<Served> => {
+  const held: StreamPart[] = []
+  for (;;) {
+    const parts = await source.next()
+    if (parts === null) break
+    held.push(...parts)
+    if (parts.some((part) => part.content)) break
+    if (held.length > HELD_PARTS)
+      throw new GatewayError('upstream_error', 'the provider sends a stream without content')
+  }
+  if (held.length === 0) throw new GatewayError('upstream_error', 'the provider sent an empty stream')
+  exchange.waitDeadlineMs = Number.POSITIVE_INFINITY
+  exchange.firstTokenMs = exchange.latencyMs()
+  return { stream: true, held, source }
+}
+
+/** What was thrown while a provider was called, as the error that it is. */
+export const failureOf = (thrown: unknown, exchange: Exchange, entry: CatalogueEntry): GatewayError => {
+  if (exchange.ended === 'client') return new GatewayError('request_canceled', 'the client left')
+  if (exchange.ended === 'total') return timedOut('the request took longer than its total limit')
+  if (exchange.ended === 'shutdown') {
+    return new GatewayError('provider_unavailable', 'this instance is stopping; try again')
+  }
+  if (exchange.waitEnded === 'first_token') return timedOut(`${entry.provider} did not answer in time`)
+  if (exchange.waitEnded === 'idle') return timedOut(`${entry.provider} stopped sending`)
+  if (thrown instanceof GatewayError) return thrown
+  if (thrown instanceof DialFailure) return dialFailure(thrown, exchange, entry)
+  // A connection that breaks while its body is read throws whatever the runtime throws.
+  return new GatewayError('upstream_error', `the connection to ${entry.provider} broke`, { cause: thrown })
+}
+
+/** Anything that was thrown, as an error that may be shown. */
+export const asGatewayError = (thrown: unknown): GatewayError =>
+  thrown instanceof GatewayError
+    ? thrown
+    : new GatewayError('internal_error', 'the gateway failed unexpectedly', { cause: thrown })
+
+const timedOut = (message: string): GatewayError => new GatewayError('timeout', message)
+
+const NEVER_SENT: readonly string[] = ['blocked', 'dns', 'connect', 'tls', 'timeout_connect', 'invalid_url']
+
+const dialFailure = (failure: DialFailure, exchange: Exchange, { provider }: CatalogueEntry): GatewayError => {
+  if (NEVER_SENT.includes(failure.kind)) exchange.mayBill = false
+  const more = { cause: failure }
+  if (failure.kind === 'timeout_connect')
+    return new GatewayError('timeout', `${provider} could not be reached in time`, more)
+  if (failure.kind === 'timeout_headers') return new GatewayError('timeout', `${provider} did not answer in time`, more)
+  if (failure.kind === 'too_large')
+    return new GatewayError('upstream_error', `the answer of ${provider} is too large`, more)
+  if (failure.kind === 'reset' || failure.kind === 'canceled') {
+    return new GatewayError('upstream_error', `the connection to ${provider} broke`, more)
+  }
+  return new GatewayError('upstream_error', `${provider} could not be reached (${failure.kind})`, more)
+}

@@ -1,0 +1,60 @@
+// Station 1: who calls. Memory only: one digest, one look-up in the folded state.
+import { sha256Hex } from '../lib/digest.ts'
+import type { KeyEntry, KeyIndex, LiveState } from '../state/port.ts'
+import { GatewayError } from '../wire/errors.ts'
+import type { InferenceSettings } from './deps.ts'
+
+export interface AuthenticateDeps {
+  readonly live: LiveState
+  readonly keys: KeyIndex
+  readonly inference: Pick<InferenceSettings, 'authHeader' | 'minKeyLength' | 'maxStalenessMs'>
+}
+
+/** Longer is no key of ours: bounds what is hashed. */
+const MAX_KEY_LENGTH = 512
+
+/**
+ * The caller's key, or 401. Nothing is cached: the index follows the log, so a revocation acts with its record.
+ * All refusals read alike; a stranger learns nothing from them.
+ */
+export const authenticate = (headers: Headers, deps: AuthenticateDeps, atMs: number): KeyEntry => {
+  const { authHeader, minKeyLength, maxStalenessMs } = deps.inference
+  const plain = keyOf(headers.get(authHeader), authHeader)
+  if (plain === null) {
+    throw unauthenticated(
+      `send your API key as \`${authHeader === 'authorization' ? 'Authorization: Bearer' : `${authHeader}:`} <key>\``,
+    )
+  }
+  if (plain.length < minKeyLength || plain.length > MAX_KEY_LENGTH) throw unauthenticated('the API key is not valid')
+  if (maxStalenessMs !== null && deps.live.status().staleMs > maxStalenessMs) {
+    throw new GatewayError(
+      'provider_unavailable',
+      'this instance has not confirmed the log lately and serves nothing until it has',
+    )
+  }
+  const entry = deps.keys.lookup(sha256Hex(plain))
+  if (entry === null || (entry.expiresAtMs !== null && entry.expiresAtMs <= atMs)) {
+    throw unauthenticated('the API key is not valid')
+  }
+  return entry
+}
+
+/** 403 when the key lacks the scope. `*` covers all. */
+export const requireScope = (key: KeyEntry, scope: string): void => {
+  if (!key.scopes.includes(scope) && !key.scopes.includes('*')) {
+    throw new GatewayError('permission_error', `this key does not have the scope "${scope}"`)
+  }
+}
+
+const unauthenticated = (message: string): GatewayError =>
+  new GatewayError('authentication_error', message, { headers: { 'www-authenticate': 'Bearer' } })
+
+/** The one key in a header value; null when there is none or more than one could be meant. */
+const keyOf = (value: string | null, headerName: string): string | null => {
+  if (value === null) return null
+  const bearer = /^bearer +/i.exec(value)
+  if (bearer === null && headerName.toLowerCase() === 'authorization') return null
+  const plain = bearer === null ? value : value.slice(bearer[0].length)
+  // Two header lines arrive joined by a comma; a key holds neither comma nor space.
+  return /^[\x21-\x2b\x2d-\x7e]+$/.test(plain) ? plain : null
+}

@@ -1,0 +1,96 @@
+// Station 2: the body as text, within our limits. Read by hand: the envelope must hold for what a framework would answer by itself.
+import { GatewayError } from '../wire/errors.ts'
+
+export const BODY_LIMIT_BYTES = 10 * 1024 * 1024
+export const JSON_DEPTH_LIMIT = 64
+
+const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false })
+
+const refused = (message: string, status?: number): GatewayError =>
+  new GatewayError('invalid_request', message, status === undefined ? {} : { status })
+
+const tooLarge = (limit: number): GatewayError => refused(`the body is larger than ${limit} bytes`, 413)
+
+/** Reads a JSON body: its exact text and its value, an object. Throws 400, 413 or 415. */
+export const readJsonBody = async (
+  request: Request,
+  limitBytes = BODY_LIMIT_BYTES,
+): Promise<{ raw: string; body: Record<string, unknown> }> => {
+  const { headers } = request
+  const type = headers.get('content-type')
+  if (type !== null && !isJson(type)) throw refused('the body must be `application/json`', 415)
+  const encoding = headers.get('content-encoding')
+  if (encoding !== null && encoding !== 'identity') throw refused('compressed bodies are not accepted', 415)
+  const bytes = await readBytes(request, limitBytes)
+  if (bytes.length === 0) throw refused('the request has no body')
+  let raw: string
+  try {
+    raw = decoder.decode(bytes)
+  } catch {
+    throw refused('the body is not valid UTF-8')
+  }
+  if (depthExceeds(raw, JSON_DEPTH_LIMIT)) throw refused(`the body is nested deeper than ${JSON_DEPTH_LIMIT} levels`)
+  let body: unknown
+  try {
+    body = JSON.parse(raw)
+  } catch {
+    throw refused('the body is not valid JSON')
+  }
+  if (body === null || typeof body !== 'object' || Array.isArray(body)) throw refused('the body must be a JSON object')
+  return { raw, body: body as Record<string, unknown> }
+}
+
+const isJson = (type: string): boolean => {
+  if (type === 'application/json') return true
+  const semicolon = type.indexOf(';')
+  const essence = (semicolon < 0 ? type : type.slice(0, semicolon)).trim().toLowerCase()
+  if (essence !== 'application/json' && !(essence.startsWith('application/') && essence.endsWith('+json'))) return false
+  const charset = /charset\s*=\s*"?([^\s";]+)/i.exec(type)?.[1]
+  return charset === undefined || /^utf-?8$/i.test(charset)
+}
+
+const readBytes = async (request: Request, limit: number): Promise<Uint8Array> => {
+  const announced = request.headers.get('content-length')
+  if (announced !== null) {
+    if (Number(announced) > limit) throw tooLarge(limit)
+    return new Uint8Array(await request.arrayBuffer())
+  }
+  if (request.body === null) return new Uint8Array(0)
+  const pieces: Uint8Array[] = []
+  let size = 0
+  for await (const piece of request.body) {
+    size += piece.length
+    if (size > limit) throw tooLarge(limit)
+    pieces.push(piece)
+  }
+  return pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces)
+}
+
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+
+/** Whether JSON text is nested deeper than the limit. Looks at brackets outside strings only; strings are jumped over, not walked. */
+export const depthExceeds = (text: string, limit: number): boolean => {
+  let depth = 0
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i)
+    if (code === QUOTE) {
+      i = endOfString(text, i)
+    } else if (code === 0x7b || code === 0x5b) {
+      if (++depth > limit) return true
+    } else if (code === 0x7d || code === 0x5d) depth--
+  }
+  return false
+}
+
+/** Index of the quote that ends the string starting at `start`; the end of the text when there is none. */
+const endOfString = (text: string, start: number): number => {
+  let end = start
+  for (;;) {
+    end = text.indexOf('"', end + 1)
+    if (end < 0) return text.length
+    let slashes = 0
+    while (text.charCodeAt(end - 1 - slashes) === BACKSLASH) slashes++
+    if (slashes % 2 === 0) return end
+  }
+}

@@ -1,0 +1,118 @@
+// A chat completion, station by station. This file is the contents page: read it first, then the stations in the order in which they stand here.
+import type { KeyEntry } from '../state/port.ts'
+import { GatewayError } from '../wire/errors.ts'
+import { ActiveRequests } from './active.ts'
+import { admit, factsJson } from './admit.ts'
+import { asGatewayError, attempt, finishAttempt, type Served } from './attempt.ts'
+import { authenticate, requireScope } from './authenticate.ts'
+import { readJsonBody } from './body.ts'
+import { ClientStream } from './client-stream.ts'
+import type { InferenceDeps } from './deps.ts'
+import type { Exchange } from './exchange.ts'
+import { type Intent, modelNameOf, readIntent } from './intent.ts'
+import { makePlan } from './plan.ts'
+import { policyResolver } from './policies.ts'
+import { type Ending, measure, settle } from './settle.ts'
+import { answerJson, conformance } from './shape.ts'
+
+/** What goes back to the client: the body, and whether it is a stream. Headers are `http/`'s. */
+export interface Reply {
+  readonly stream: boolean
+  readonly body: string | ReadableStream<Uint8Array>
+}
+
+export interface ChatCompletions {
+  /** Answers a request, or throws a GatewayError once its outcome is settled. Never throws anything else. */
+  handle(request: Request, exchange: Exchange): Promise<Reply>
+  readonly active: ActiveRequests
+}
+
+const SEEDS = 2 ** 31
+
+export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
+  const active = new ActiveRequests(deps.inference.maxActive)
+  const policyOf = policyResolver(deps.live)
+  const revision = tipOf(deps)
+
+  const handle = async (request: Request, exchange: Exchange): Promise<Reply> => {
+    let model: string | null = null
+    try {
+      const key = authenticate(request.headers, deps, exchange.identity.atMs)
+      exchange.key = key
+      requireScope(key, 'inference')
+      active.enter(exchange)
+      request.signal.addEventListener('abort', () => exchange.end('client'), { once: true })
+      const { raw, body } = await readJsonBody(request)
+      model = modelNameOf(body)
+      const intent = readIntent(raw, body, request.headers)
+      exchange.intent = intent
+      const seed = Math.floor(deps.random() * SEEDS)
+      const plan = makePlan({ intent, policy: policyOf(key, scoped(intent)), catalogue: deps.catalogue, seed })
+      exchange.plan = plan
+      exchange.deadlineMs = exchange.identity.startedMs + plan.policy.totalMs
+      exchange.factsJson = factsJson(exchange, model, revision(), seed, endUser(key, intent))
+      await admit(exchange, intent, plan, deps)
+      const served = await attempt(exchange, intent, plan, deps)
+      return await reply(exchange, intent, served)
+    } catch (thrown) {
+      const error = request.signal.aborted
+        ? new GatewayError('request_canceled', 'the client left')
+        : asGatewayError(thrown)
+      if (exchange.key !== null) exchange.factsJson ??= factsJson(exchange, model, revision(), 0, null)
+      try {
+        await settle(exchange, endingOf(exchange, error), measure(exchange), deps)
+      } finally {
+        active.leave(exchange)
+      }
+      throw error
+    }
+  }
+
+  const endUser = (key: KeyEntry, { user }: Intent): string | null =>
+    user === null ? null : deps.userDigest(key.tenantId, user)
+
+  const reply = async (exchange: Exchange, intent: Intent, served: Served): Promise<Reply> => {
+    if (served.stream) {
+      const leave = () => active.leave(exchange)
+      return { stream: true, body: new ClientStream(exchange, intent, served.held, served.source, deps, leave).body() }
+    }
+    const { answer } = served
+    exchange.usage = answer.usage
+    exchange.finishReason = answer.finishReason
+    exchange.answerChars = answer.content?.length ?? 0
+    finishAttempt(exchange, 'success', null)
+    const measured = measure(exchange)
+    const structured = conformance(intent, answer)
+    const body = answerJson(exchange, intent, answer, structured, measured)
+    await settle(exchange, { outcome: 'success', status: 200, error: null }, measured, deps)
+    active.leave(exchange)
+    return { stream: false, body }
+  }
+
+  return { handle, active }
+}
+
+/** Endpoint scopes are administered from a later version on: until then every slug is unknown. */
+const scoped = ({ headers }: Intent): string | null => {
+  if (headers.endpoint === null) return headers.policy
+  throw new GatewayError('not_found', `no endpoint scope "${headers.endpoint}"`, { param: 'X-Gateway-Endpoint' })
+}
+
+/** Refused by the gateway before any provider was asked: `denied`. Everything else that failed is an `error`, unless the client left. */
+const endingOf = (exchange: Exchange, error: GatewayError): Ending => {
+  if (error.code === 'request_canceled') return { outcome: 'canceled', status: error.status, error }
+  const denied = exchange.admission === null && error.status < 500
+  return { outcome: denied ? 'denied' : 'error', status: error.status, error }
+}
+
+/** The newest folded decision, asked for once after each change instead of once for each request. */
+const tipOf = ({ live }: Pick<InferenceDeps, 'live'>): (() => string) => {
+  let tip: string | null = null
+  live.subscribe(() => {
+    tip = null
+  })
+  return () => {
+    tip ??= live.status().tip
+    return tip
+  }
+}

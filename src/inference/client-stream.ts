@@ -1,0 +1,251 @@
+// Stations 7 and 8 of a stream: upstream parts become the client's frames, and the outcome is written before the last of them.
+import { appendMembers } from '../lib/json-edit.ts'
+import { sseFrame } from '../lib/sse.ts'
+import type { StreamPart } from '../providers/provider.ts'
+import { DONE_FRAME, errorFrame, finishChunk, type StreamHead, usageChunk } from '../wire/chat.ts'
+import type { GatewayError } from '../wire/errors.ts'
+import { firstFrameGatewayJson, gatewayJson } from '../wire/gateway-block.ts'
+import { isObject } from '../wire/json.ts'
+import { asGatewayError, failureOf, finishAttempt } from './attempt.ts'
+import type { InferenceDeps } from './deps.ts'
+import type { Exchange } from './exchange.ts'
+import type { Intent } from './intent.ts'
+import { measure, settle } from './settle.ts'
+import { conformance, extraMembers } from './shape.ts'
+import type { UpstreamStream } from './upstream-stream.ts'
+
+const encoder = new TextEncoder()
+/** Answer text beyond this is not kept for the structured check. */
+const KEPT_CHARS = 2 * 1024 * 1024
+
+/** The frames of one stream. Pulled by the client: while it does not read, nothing is read from the upstream. */
+export class ClientStream {
+  /** Frames that make the answer complete for a client: held until the outcome is written. */
+  #held = ''
+  #usageJson: string | null = null
+  #first: StreamPart[] | null
+  #head: StreamHead | null = null
+  #headJson: string | null = null
+  #text = ''
+  /** Something was shown that is neither text nor a tool call: a refusal, reasoning. */
+  #otherContent = false
+  readonly #toolNames: string[] = []
+  #reading = false
+  #tail: Promise<string> | null = null
+
+  constructor(
+    private readonly exchange: Exchange,
+    private readonly intent: Intent,
+    held: StreamPart[],
+    private readonly source: UpstreamStream,
+    private readonly deps: InferenceDeps,
+    private readonly whenSettled: () => void,
+  ) {
+    this.#first = held
+    exchange.onEnd = () => {
+      if (!this.#reading) this.#conclude(null)
+    }
+  }
+
+  /** The body of the response. */
+  body(): ReadableStream<Uint8Array> {
+    return new ReadableStream<Uint8Array>({
+      pull: (controller) => this.#pull(controller),
+      cancel: async () => {
+        this.exchange.end('client')
+        await this.#conclude(null)
+      },
+    })
+  }
+
+  async #pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
+    const text = this.#tail === null ? await this.#nextFrames() : null
+    if (text !== null) {
+      controller.enqueue(encoder.encode(text))
+      return
+    }
+    const tail = await this.#tail!
+    if (this.exchange.ended === 'client') return
+    controller.enqueue(encoder.encode(tail))
+    controller.close()
+  }
+
+  /** Frames of content; null when the stream has come to its end, whatever end that is. */
+  async #nextFrames(): Promise<string | null> {
+    for (;;) {
+      let parts: StreamPart[] | null
+      if (this.#first !== null) {
+        parts = this.#first
+        this.#first = null
+        this.#headJson = parts.find((part) => part.json !== null)?.json ?? null
+        const frames = this.#frames(parts, true)
+        if (frames !== '') return frames
+      }
+      this.#reading = true
+      this.exchange.waitReason = 'idle'
+      this.exchange.waitDeadlineMs = performance.now() + this.exchange.plan!.policy.streamIdleMs
+      try {
+        parts = await this.source.next()
+      } catch (error) {
+        this.#conclude(error)
+        return null
+      } finally {
+        this.#reading = false
+        this.exchange.waitDeadlineMs = Number.POSITIVE_INFINITY
+      }
+      if (parts === null || this.exchange.ended !== null) {
+        this.#conclude(null)
+        return null
+      }
+      const frames = this.#frames(parts, false)
+      if (frames !== '') return frames
+    }
+  }
+
+  /** What of these parts goes to the client now. From the finish reason on, frames are held; content after all lets them go. */
+  #frames(parts: readonly StreamPart[], opening: boolean): string {
+    let out = ''
+    let first = opening
+    for (const part of parts) {
+      this.#note(part)
+      if (part.json === null) continue
+      if (part.usageOnly) {
+        this.#usageJson = part.json
+        continue
+      }
+      const json = first ? this.#withRoute(part.json) : part.json
+      first = false
+      if (part.finishReason !== null || (this.#held !== '' && !part.content)) this.#held += sseFrame(json)
+      else if (this.#held === '') out += sseFrame(json)
+      else {
+        out += this.#held + sseFrame(json)
+        this.#held = ''
+      }
+    }
+    return out
+  }
+
+  #note(part: StreamPart): void {
+    const { exchange } = this
+    if (part.text !== '') {
+      exchange.answerChars += part.text.length
+      if (this.intent.structured !== null && this.#text.length < KEPT_CHARS) this.#text += part.text
+    } else if (part.content && part.toolNames.length === 0) this.#otherContent = true
+    if (part.usage !== null) exchange.usage = part.usage
+    if (part.finishReason !== null) exchange.finishReason = part.finishReason
+    for (const name of part.toolNames) this.#toolNames.push(name)
+  }
+
+  #withRoute(json: string): string {
+    const { exchange, intent } = this
+    return appendMembers(
+      json,
+      `"gateway":${firstFrameGatewayJson(exchange.identity.requestId, intent.model, exchange.entry!.name)}`,
+    )
+  }
+
+  /** Ends the stream, once: settles, and keeps the frames that come after. */
+  #conclude(thrown: unknown): Promise<string> {
+    this.#tail ??= this.#settled(thrown)
+    return this.#tail
+  }
+
+  async #settled(thrown: unknown): Promise<string> {
+    const { exchange, source } = this
+    exchange.waitDeadlineMs = Number.POSITIVE_INFINITY
+    // A finish reason came: the answer is whole, whatever happened to the connection after it.
+    const whole = thrown !== null && exchange.ended === null && exchange.finishReason !== null
+    const broken = !whole && (thrown !== null || exchange.ended !== null)
+    if (broken || whole) source.cancel()
+    try {
+      return await (broken ? this.#broken(failureOf(thrown, exchange, exchange.entry!)) : this.#completed())
+    } catch (failure) {
+      return await this.#unsettled(failure)
+    } finally {
+      exchange.onEnd = null
+      this.whenSettled()
+    }
+  }
+
+  /** The outcome could not be written, or a fault of ours came first: the client holds a failure. */
+  async #unsettled(failure: unknown): Promise<string> {
+    const error = asGatewayError(failure)
+    const ending = { outcome: 'interrupted', status: 200, error } as const
+    if (!this.exchange.settled)
+      await settle(this.exchange, ending, measure(this.exchange), this.deps).catch(asGatewayError)
+    return errorFrame(error) + DONE_FRAME
+  }
+
+  /** The provider said all that it had to say. */
+  async #completed(): Promise<string> {
+    const { exchange, intent, deps } = this
+    finishAttempt(exchange, 'success', null)
+    const measured = measure(exchange)
+    const facts = {
+      content: this.#text,
+      finishReason: exchange.finishReason,
+      refusal: this.#text === '' && this.#otherContent,
+      toolNames: this.#toolNames,
+    }
+    let structured = null
+    try {
+      structured = conformance(intent, facts)
+    } catch (error) {
+      const violation = error as GatewayError
+      await settle(exchange, { outcome: 'error', status: 200, error: violation }, measured, deps)
+      return this.#held + errorFrame(violation) + DONE_FRAME
+    }
+    const more = extraMembers(exchange, intent, measured, { ...facts, reason: 'max_tokens', structured })
+    const usage = intent.includeUsage ? this.#usageFrame(measured, more) : ''
+    await settle(exchange, { outcome: 'success', status: 200, error: null }, measured, deps)
+    return this.#held + usage + DONE_FRAME
+  }
+
+  /** It broke after the first byte, or the client left. */
+  async #broken(error: GatewayError): Promise<string> {
+    const { exchange, intent, deps } = this
+    const left = exchange.ended === 'client'
+    finishAttempt(exchange, left ? 'canceled' : 'interrupted', error)
+    const measured = measure(exchange)
+    const outOfTime = exchange.ended === 'total'
+    if (outOfTime) exchange.finishReason = 'length'
+    const outcome = left ? 'canceled' : 'interrupted'
+    await settle(exchange, { outcome, status: left ? error.status : 200, error }, measured, deps)
+    if (!outOfTime) return errorFrame(error) + DONE_FRAME
+    const more = extraMembers(exchange, intent, measured, {
+      finishReason: 'length',
+      reason: 'timeout',
+      toolNames: this.#toolNames,
+      structured: null,
+    })
+    const finish = finishChunk(this.#streamHead(), 'length')
+    if (intent.includeUsage) return sseFrame(finish) + this.#usageFrame(measured, more) + DONE_FRAME
+    return sseFrame(appendMembers(finish, `"gateway":${this.#terminalBlock(more)}`)) + DONE_FRAME
+  }
+
+  #usageFrame(measured: { promptTokens: number | null; completionTokens: number | null }, more: string): string {
+    const json =
+      this.#usageJson ?? usageChunk(this.#streamHead(), measured.promptTokens ?? 0, measured.completionTokens ?? 0)
+    return sseFrame(appendMembers(json, `"gateway":${this.#terminalBlock(more)}`))
+  }
+
+  /** The default block counts the attempts, the debug block lists them. */
+  #terminalBlock(more: string): string {
+    const facts = this.exchange.facts()
+    const attempts = facts.debug === null ? `,"attempts":${this.exchange.attempts.length}` : ''
+    return gatewayJson(facts, attempts + more)
+  }
+
+  /** What the upstream's chunks share; ours where it sent nothing usable. */
+  #streamHead(): StreamHead {
+    if (this.#head !== null) return this.#head
+    const chunk: unknown = this.#headJson === null ? null : JSON.parse(this.#headJson)
+    const sent = isObject(chunk) ? chunk : {}
+    this.#head = {
+      id: typeof sent.id === 'string' ? sent.id : this.exchange.identity.id,
+      created: typeof sent.created === 'number' ? sent.created : Math.floor(this.exchange.identity.atMs / 1_000),
+      model: typeof sent.model === 'string' ? sent.model : this.intent.model,
+    }
+    return this.#head
+  }
+}

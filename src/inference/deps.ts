@@ -1,0 +1,55 @@
+// What the data plane is given. Everything with an effect comes in here; the stations themselves hold no state.
+import type { Outcome, RequestSettled } from '../domain/request.ts'
+import type { Dial } from '../lib/upstream.ts'
+import type { Spool } from '../log/spool-port.ts'
+import type { ProviderKind } from '../providers/provider.ts'
+import type { Catalogue, KeyIndex, LiveState } from '../state/port.ts'
+import type { ErrorCode } from '../wire/errors.ts'
+
+export interface InferenceSettings {
+  /** Name of the header that carries the key. `authorization` wants `Bearer <key>`; others take the key with or without it. */
+  readonly authHeader: string
+  readonly minKeyLength: number
+  /** Refuse requests when this instance has not confirmed the log's end for so long. Null: never. */
+  readonly maxStalenessMs: number | null
+  /** Requests in flight at once; beyond it 429. */
+  readonly maxActive: number
+}
+
+export const INFERENCE_DEFAULTS: InferenceSettings = {
+  authHeader: 'authorization',
+  minKeyLength: 20,
+  maxStalenessMs: null,
+  maxActive: 10_000,
+}
+
+/** One request as the metrics see it: labels from closed sets, numbers. */
+export interface Observed {
+  readonly outcome: Outcome
+  readonly code: ErrorCode | 'none'
+  readonly stream: boolean
+  readonly latencyMs: number
+  readonly ttftMs: number | null
+  readonly promptTokens: number
+  readonly completionTokens: number
+  readonly costNanoUsd: number
+  readonly costBasis: RequestSettled['cost_basis']
+  /** False when the outcome could not be written. */
+  readonly recorded: boolean
+}
+
+export interface InferenceDeps {
+  readonly live: LiveState
+  readonly keys: KeyIndex
+  readonly catalogue: Catalogue
+  readonly kinds: ReadonlyMap<string, ProviderKind>
+  readonly spool: Spool
+  readonly dial: Dial
+  /** A number in [0, 1): seeds of plans. */
+  readonly random: () => number
+  /** Keyed digest of an end user's identifier within a tenant. */
+  readonly userDigest: (tenantId: string, user: string) => string
+  /** Called once for each request that ends. Must be cheap and must not throw. */
+  readonly observe: (observed: Observed) => void
+  readonly inference: InferenceSettings
+}

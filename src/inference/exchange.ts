@@ -1,0 +1,144 @@
+// One request on its way through the stations: what is known of it so far. Made by `http/`, filled station by station, settled once.
+import type { AttemptSummary } from '../domain/request.ts'
+import type { RecordId } from '../log/spool-port.ts'
+import type { Usage } from '../providers/provider.ts'
+import type { CatalogueEntry, KeyEntry } from '../state/port.ts'
+import type { GatewayFacts } from '../wire/gateway-block.ts'
+import type { Intent } from './intent.ts'
+import type { Plan } from './plan.ts'
+
+/** Who a request is: made at arrival, the same in every answer, record and header. */
+export interface Identity {
+  /** Ours and unique, `req_<UUIDv7>`. */
+  readonly id: string
+  /** The client's label (`X-Request-ID`, sanitised) when sent, else our id. Echoed, never a key for anything. */
+  readonly requestId: string
+  /** 32 hex digits: of a valid `traceparent`, else made from our id. */
+  readonly traceId: string
+  /** Arrival: Unix milliseconds and, for durations, the monotonic clock. */
+  readonly atMs: number
+  readonly startedMs: number
+}
+
+/** Why the gateway ends a request before its upstream does. */
+export type EndReason = 'client' | 'total' | 'shutdown'
+/** Why it ends one upstream call; another may follow. */
+export type WaitReason = 'first_token' | 'idle'
+
+export class Exchange {
+  key: KeyEntry | null = null
+  intent: Intent | null = null
+  plan: Plan | null = null
+  /** Set once `request.admitted` is durable. */
+  admission: RecordId | null = null
+  /** JSON text of the request's facts without the closing brace, shared by admission and settlement. */
+  factsJson: string | null = null
+  settled = false
+
+  readonly attempts: AttemptSummary[] = []
+  /** Who was called last: who served or failed the request. */
+  entry: CatalogueEntry | null = null
+  attemptStartedMs = 0
+  firstTokenMs: number | null = null
+  shaping: readonly string[] = []
+
+  usage: Usage | null = null
+  /** UTF-16 units of answer text seen, for estimates when the provider reports no usage. */
+  answerChars = 0
+  finishReason: string | null = null
+  costNanoUsd: number | null = null
+
+  /** The call under way may be billed: it was sent, and not refused by the provider. */
+  mayBill = false
+
+  /** Monotonic milliseconds after which the request, or the wait for the upstream, is ended; moved by the stations, watched by `ActiveRequests`. */
+  deadlineMs = Number.POSITIVE_INFINITY
+  waitDeadlineMs = Number.POSITIVE_INFINITY
+  waitReason: WaitReason = 'first_token'
+  ended: EndReason | null = null
+  waitEnded: WaitReason | null = null
+  /** Told when the request is ended: a stream whose client does not read must still be settled. */
+  onEnd: (() => void) | null = null
+  #upstream: AbortController | null = null
+  #wake: (() => void) | null = null
+
+  constructor(readonly identity: Identity) {}
+
+  /** A signal for one upstream call. Aborted already when the request has ended. */
+  newSignal(): AbortSignal {
+    this.#upstream = new AbortController()
+    this.waitEnded = null
+    if (this.ended !== null) this.#upstream.abort()
+    return this.#upstream.signal
+  }
+
+  /** Ends the request and the upstream call under way. The first reason stands. */
+  end(reason: EndReason): void {
+    if (this.ended !== null) return
+    this.ended = reason
+    this.#upstream?.abort()
+    this.#wake?.()
+    this.onEnd?.()
+  }
+
+  /** Ends the upstream call under way because it kept us waiting. */
+  endWait(): void {
+    this.waitEnded = this.waitReason
+    this.waitDeadlineMs = Number.POSITIVE_INFINITY
+    this.#upstream?.abort()
+  }
+
+  /** Lets go of the upstream when nothing more is wanted from it. */
+  releaseUpstream(): void {
+    this.#upstream?.abort()
+  }
+
+  /** Waits, or returns at once when the request is ended. */
+  async pause(ms: number): Promise<void> {
+    if (this.ended !== null || ms <= 0) return
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const timer = setTimeout(resolve, ms)
+    this.#wake = resolve
+    await promise
+    clearTimeout(timer)
+    this.#wake = null
+  }
+
+  /** Whole milliseconds since arrival. */
+  latencyMs(): number {
+    return Math.max(0, Math.round(performance.now() - this.identity.startedMs))
+  }
+
+  /** What the `gateway` block says about it. */
+  facts(): GatewayFacts {
+    const { identity, intent, plan, entry } = this
+    return {
+      requestId: identity.requestId,
+      provider: entry?.provider ?? null,
+      requestedModel: intent?.model ?? null,
+      routedModel: entry?.name ?? null,
+      fallbackUsed: this.fallbackUsed(),
+      cacheHit: false,
+      latencyMs: this.latencyMs(),
+      costNanoUsd: this.costNanoUsd,
+      debug: intent?.debug
+        ? {
+            policyId: plan?.policy.id ?? null,
+            policyName: plan?.policy.name ?? null,
+            strategy: plan?.strategy ?? null,
+            attempts: this.attempts,
+            task: intent.task,
+            shaping: this.shaping,
+            routeReason: plan?.reason ?? null,
+            traceId: identity.traceId,
+          }
+        : null,
+    }
+  }
+
+  /** Whether another than the first candidate was called last. */
+  fallbackUsed(): boolean {
+    const primary = this.plan?.primary
+    return this.entry !== null && primary !== undefined && primary !== null && this.entry !== primary
+  }
+}

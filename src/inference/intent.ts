@@ -1,0 +1,263 @@
+// Station 3: what is asked. Every rule on the body of a chat completion, and the capabilities that it needs.
+import { type Edit, editMembers, memberText } from '../lib/json-edit.ts'
+import type { Capability } from '../providers/provider.ts'
+import { GatewayError } from '../wire/errors.ts'
+import { isObject } from '../wire/json.ts'
+import { type HeaderIntent, readHeaderIntent } from './headers.ts'
+import { type StructuredRequest, structuredRequestOf } from './structured.ts'
+import { checkTools } from './tools.ts'
+
+type Body = Readonly<Record<string, unknown>>
+
+/** A capability that the chosen model must have, and the field that asks for it. */
+export interface Requirement {
+  readonly capability: Capability
+  readonly param: string
+}
+
+export interface Intent {
+  /** As the client wrote it. */
+  readonly model: string
+  readonly stream: boolean
+  readonly includeUsage: boolean
+  /** The client's body without what only the gateway reads; bytes that need no change are the client's. */
+  readonly raw: string
+  readonly body: Body
+  readonly requirements: readonly Requirement[]
+  /** The output ceiling that the client asked for. */
+  readonly maxTokens: number | null
+  readonly choices: number
+  /** UTF-8 bytes of the body without media, and the number of images and audio parts in it. */
+  readonly promptBytes: number
+  readonly mediaParts: number
+  readonly structured: StructuredRequest | null
+  /** `tool_execution` was sent; the mode is always clamped to `manual`, since the gateway runs no tools by itself. */
+  readonly toolExecution: 'manual' | null
+  /** End-user identifier as sent: `metadata.user_id`, else `user`. */
+  readonly user: string | null
+  readonly task: string
+  readonly shaping: readonly string[]
+  readonly headers: HeaderIntent
+  readonly debug: boolean
+}
+
+const MAX_NAME_LENGTH = 256
+const MAX_TOKENS = 1_000_000_000
+const MAX_CHOICES = 128
+const NO_SHAPING: readonly string[] = []
+
+const bad = (message: string, param: string): GatewayError => new GatewayError('invalid_request', message, { param })
+
+/** The model name that a body asks for, cut for the record; null when it has none that could be one. */
+export const modelNameOf = (body: Body): string | null =>
+  typeof body.model === 'string' && body.model !== '' ? body.model.slice(0, MAX_NAME_LENGTH) : null
+
+/** Reads a body and the headers; throws 400 naming the field or header. */
+export const readIntent = (raw: string, body: Body, headers: Headers): Intent => {
+  const model = modelOf(body)
+  const normal = normalised(raw, body)
+  const stream = booleanOf(body, 'stream') === true
+  const requirements: Requirement[] = []
+  if (stream) requirements.push(NEEDS.streaming)
+  const media = readMessages(normal.body.messages)
+  if (media.images > 0) requirements.push(NEEDS.vision)
+  checkSampling(body)
+  const usesTools = checkTools(body)
+  if (usesTools) requirements.push(NEEDS.tools)
+  if (isPresent(body.parallel_tool_calls)) requirements.push(NEEDS.parallelTool)
+  const structured = structuredRequestOf(body.response_format)
+  if (structured !== null) requirements.push(structured.type === 'json_schema' ? NEEDS.jsonSchema : NEEDS.jsonMode)
+  if (isPresent(body.seed)) requirements.push(NEEDS.seed)
+  const intentHeaders = readHeaderIntent(headers)
+  return {
+    model,
+    stream,
+    includeUsage: includesUsage(body, stream),
+    raw: normal.raw,
+    body: normal.body,
+    requirements,
+    maxTokens: ceilingOf(body, 'max_completion_tokens') ?? ceilingOf(body, 'max_tokens'),
+    choices: choicesOf(body),
+    promptBytes: Math.max(0, Buffer.byteLength(normal.raw) - media.chars),
+    mediaParts: media.images + media.audio,
+    structured,
+    toolExecution: isPresent(body.tool_execution) ? 'manual' : null,
+    user: userOf(body),
+    task: taskOf(intentHeaders.batch, usesTools, structured !== null, media.images > 0),
+    shaping: normal.shaping,
+    headers: intentHeaders,
+    debug: intentHeaders.debug,
+  }
+}
+
+const NEEDS = {
+  streaming: { capability: 'streaming', param: 'stream' },
+  vision: { capability: 'vision', param: 'messages' },
+  tools: { capability: 'tools', param: 'tools' },
+  parallelTool: { capability: 'parallel_tool', param: 'parallel_tool_calls' },
+  jsonMode: { capability: 'json_mode', param: 'response_format' },
+  jsonSchema: { capability: 'json_schema', param: 'response_format' },
+  seed: { capability: 'seed', param: 'seed' },
+} as const satisfies Record<string, Requirement>
+
+const isPresent = (value: unknown): boolean => value !== undefined && value !== null
+
+const modelOf = (body: Body): string => {
+  const { model } = body
+  if (!isPresent(model)) throw bad('`model` is required', 'model')
+  if (typeof model !== 'string' || model.trim() === '') throw bad('`model` must be the name of a model', 'model')
+  if (model.length > MAX_NAME_LENGTH) throw bad(`\`model\` is longer than ${MAX_NAME_LENGTH} characters`, 'model')
+  return model
+}
+
+const booleanOf = (body: Body, name: string): boolean | null => {
+  const value = body[name]
+  if (!isPresent(value)) return null
+  if (typeof value !== 'boolean') throw bad(`\`${name}\` must be true or false`, name)
+  return value
+}
+
+/** The shorthands `prompt` and `system` folded into `messages`, and what only the gateway reads taken out. */
+const normalised = (raw: string, body: Body): { raw: string; body: Body; shaping: readonly string[] } => {
+  const { prompt, system, messages } = body
+  const edits = new Map<string, Edit>()
+  let shaping = NO_SHAPING
+  if (isPresent(body.tool_execution) || body.tool_execution === null) {
+    if (toolModeOf(body.tool_execution) === 'automatic') shaping = ['tool_execution clamped to manual']
+    edits.set('tool_execution', { do: 'remove' })
+  }
+  if (isPresent(prompt)) {
+    if (typeof prompt !== 'string') throw bad('`prompt` must be a string', 'prompt')
+    if (isPresent(messages)) throw bad('`prompt` and `messages` exclude each other', 'prompt')
+  } else if (!Array.isArray(messages)) {
+    throw bad(isPresent(messages) ? '`messages` must be an array' : '`messages` is required', 'messages')
+  }
+  if (isPresent(system) && typeof system !== 'string') throw bad('`system` must be a string', 'system')
+  if (prompt === undefined && system === undefined && edits.size === 0) return { raw, body, shaping }
+
+  const folded: unknown[] = isPresent(prompt) ? [{ role: 'user', content: prompt }] : (messages as unknown[])
+  const lead = isPresent(system) ? [{ role: 'system', content: system }] : []
+  if (isPresent(prompt) || lead.length > 0) {
+    edits.set('messages', { do: 'set', json: withLead(raw, lead, isPresent(prompt) ? folded : null) })
+  }
+  if (prompt !== undefined) edits.set('prompt', { do: 'remove' })
+  if (system !== undefined) edits.set('system', { do: 'remove' })
+  const { prompt: _, system: __, tool_execution: ___, ...rest } = body
+  return { raw: editMembers(raw, edits), body: { ...rest, messages: [...lead, ...folded] }, shaping }
+}
+
+/** `messages` as JSON text: the client's own bytes after the messages that lead them. */
+const withLead = (raw: string, lead: readonly unknown[], folded: readonly unknown[] | null): string => {
+  if (folded !== null) return JSON.stringify([...lead, ...folded])
+  const own = (memberText(raw, 'messages') as string).trim()
+  const inner = own.slice(1, -1)
+  return `[${JSON.stringify(lead[0])}${inner.trim() === '' ? '' : ','}${inner}]`
+}
+
+const toolModeOf = (value: unknown): string => {
+  if (value === null) return 'manual'
+  if (!isObject(value)) throw bad('`tool_execution` must be an object', 'tool_execution')
+  const mode = value.mode ?? 'manual'
+  if (mode !== 'manual' && mode !== 'automatic') {
+    throw bad('`tool_execution.mode` must be "manual" or "automatic"', 'tool_execution.mode')
+  }
+  return mode
+}
+
+interface Media {
+  images: number
+  audio: number
+  /** Characters of media sent inline. */
+  chars: number
+}
+
+const readMessages = (messages: unknown): Media => {
+  const media: Media = { images: 0, audio: 0, chars: 0 }
+  const list = messages as unknown[]
+  if (list.length === 0) throw bad('`messages` must not be empty', 'messages')
+  for (let i = 0; i < list.length; i++) {
+    const message = list[i]
+    if (!isObject(message)) throw bad(`messages[${i}] must be an object`, `messages[${i}]`)
+    if (typeof message.role !== 'string' || message.role === '') {
+      throw bad(`messages[${i}].role must be a string`, `messages[${i}].role`)
+    }
+    const { content } = message
+    if (!isPresent(content) || typeof content === 'string') continue
+    if (!Array.isArray(content)) {
+      throw bad(`messages[${i}].content must be a string or an array of parts`, `messages[${i}].content`)
+    }
+    for (let j = 0; j < content.length; j++) readPart(content[j], `messages[${i}].content[${j}]`, media)
+  }
+  return media
+}
+
+const readPart = (part: unknown, at: string, media: Media): void => {
+  if (!isObject(part)) throw bad(`${at} must be an object`, at)
+  if (typeof part.type !== 'string') throw bad(`${at}.type must be a string`, `${at}.type`)
+  if (part.type === 'image_url') {
+    const url = isObject(part.image_url) ? part.image_url.url : part.image_url
+    media.images++
+    if (typeof url === 'string' && url.startsWith('data:')) media.chars += url.length
+  } else if (part.type === 'input_audio') {
+    media.audio++
+    const data = isObject(part.input_audio) ? part.input_audio.data : null
+    if (typeof data === 'string') media.chars += data.length
+  }
+}
+
+const checkSampling = (body: Body): void => {
+  const { top_k, min_p, repetition_penalty } = body
+  if (isPresent(top_k) && !(Number.isSafeInteger(top_k) && (top_k as number) >= 1)) {
+    throw bad('`top_k` must be a whole number of at least 1', 'top_k')
+  }
+  if (isPresent(min_p) && !(typeof min_p === 'number' && min_p >= 0 && min_p <= 1)) {
+    throw bad('`min_p` must be a number from 0 to 1', 'min_p')
+  }
+  if (isPresent(repetition_penalty) && !(typeof repetition_penalty === 'number' && repetition_penalty >= 0)) {
+    throw bad('`repetition_penalty` must be a number of at least 0', 'repetition_penalty')
+  }
+}
+
+const includesUsage = (body: Body, stream: boolean): boolean => {
+  const options = body.stream_options
+  if (!isPresent(options)) return false
+  if (!isObject(options)) throw bad('`stream_options` must be an object', 'stream_options')
+  if (!stream) throw bad('`stream_options` needs `stream: true`', 'stream_options')
+  const include = options.include_usage
+  if (isPresent(include) && typeof include !== 'boolean') {
+    throw bad('`stream_options.include_usage` must be true or false', 'stream_options.include_usage')
+  }
+  return include === true
+}
+
+const ceilingOf = (body: Body, name: string): number | null => {
+  const value = body[name]
+  if (!isPresent(value)) return null
+  if (!Number.isSafeInteger(value) || (value as number) < 1 || (value as number) > MAX_TOKENS) {
+    throw bad(`\`${name}\` must be a positive whole number`, name)
+  }
+  return value as number
+}
+
+const choicesOf = (body: Body): number => {
+  const { n } = body
+  if (!isPresent(n)) return 1
+  if (!Number.isSafeInteger(n) || (n as number) < 1 || (n as number) > MAX_CHOICES) {
+    throw bad(`\`n\` must be a whole number from 1 to ${MAX_CHOICES}`, 'n')
+  }
+  return n as number
+}
+
+const userOf = (body: Body): string | null => {
+  const { metadata, user } = body
+  if (isPresent(metadata) && !isObject(metadata)) throw bad('`metadata` must be an object', 'metadata')
+  if (isObject(metadata) && typeof metadata.user_id === 'string' && metadata.user_id !== '') return metadata.user_id
+  return typeof user === 'string' && user !== '' ? user : null
+}
+
+const taskOf = (batch: boolean, tools: boolean, json: boolean, vision: boolean): string => {
+  if (batch) return 'batch'
+  if (tools) return 'tools'
+  if (json) return 'json'
+  return vision ? 'vision' : 'chat'
+}

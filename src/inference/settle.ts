@@ -1,0 +1,126 @@
+// Station 8: the outcome. Written on every way out and before the client holds the last byte; exactly one for each admission.
+import type { Outcome, RequestFacts, RequestSettled } from '../domain/request.ts'
+import type { Static } from '../lib/schema.ts'
+import { GatewayError } from '../wire/errors.ts'
+import { subjectOf } from './admit.ts'
+import type { InferenceDeps, Observed } from './deps.ts'
+import { actualNanoUsd, estimateTokens, promptTokensEstimate } from './estimate.ts'
+import type { Exchange } from './exchange.ts'
+
+const RAW_USAGE_CHARS = 4_096
+
+/** How a request ended. */
+export interface Ending {
+  readonly outcome: Outcome
+  /** The status that the client got, or would have got. */
+  readonly status: number
+  readonly error: GatewayError | null
+}
+
+/** Tokens and cost of the answer so far: the provider's word where there is one, else our estimate. */
+export interface Measured {
+  readonly promptTokens: number | null
+  readonly completionTokens: number | null
+  readonly costNanoUsd: number | null
+  readonly basis: RequestSettled['cost_basis']
+}
+
+const NOTHING: Measured = { promptTokens: null, completionTokens: null, costNanoUsd: 0, basis: 'none' }
+
+/** Measures what was used, and remembers the cost for the `gateway` block. */
+export const measure = (exchange: Exchange): Measured => {
+  const { entry, intent, usage } = exchange
+  if (entry === null || intent === null || (usage === null && !exchange.mayBill)) return NOTHING
+  const promptTokens = usage?.promptTokens ?? promptTokensEstimate(intent)
+  const completionTokens = usage?.completionTokens ?? estimateTokens(exchange.answerChars)
+  const costNanoUsd = actualNanoUsd(entry, promptTokens, completionTokens, usage?.cachedPromptTokens ?? 0)
+  exchange.costNanoUsd = costNanoUsd
+  const reported = usage !== null && usage.promptTokens !== null && usage.completionTokens !== null
+  const basis = costNanoUsd === null ? 'unpriced' : reported ? 'measured' : 'estimated'
+  return { promptTokens, completionTokens, costNanoUsd, basis }
+}
+
+/**
+ * Appends `request.settled`, once; a second call does nothing. Throws GatewayError('internal_error') when the outcome could not be written:
+ * the client must then get a failure. Refusals that never were admitted are recorded while the spool has room, and are refusals all the same without it.
+ */
+export const settle = async (
+  exchange: Exchange,
+  ending: Ending,
+  measured: Measured,
+  deps: InferenceDeps,
+): Promise<void> => {
+  if (exchange.settled) return
+  exchange.settled = true
+  const latencyMs = exchange.latencyMs()
+  let recorded = true
+  try {
+    if (exchange.factsJson !== null) await append(exchange, ending, measured, latencyMs, deps)
+  } catch (error) {
+    recorded = false
+    if (exchange.admission !== null)
+      throw new GatewayError('internal_error', 'the outcome could not be recorded', { cause: error })
+  } finally {
+    deps.observe(observedOf(exchange, ending, measured, latencyMs, recorded))
+  }
+}
+
+const append = async (
+  exchange: Exchange,
+  ending: Ending,
+  measured: Measured,
+  latencyMs: number,
+  deps: InferenceDeps,
+): Promise<void> => {
+  const { entry, usage, admission } = exchange
+  const rest: Omit<RequestSettled, keyof Static<typeof RequestFacts>> = {
+    admission,
+    outcome: ending.outcome,
+    status: ending.status,
+    error_code: ending.error?.code ?? null,
+    provider: entry?.provider ?? null,
+    provider_id: entry?.providerId ?? null,
+    routed_model: entry?.name ?? null,
+    model_id: entry?.modelId ?? null,
+    fallback_used: exchange.fallbackUsed(),
+    cache_hit: false,
+    attempts: exchange.attempts,
+    finish_reason: exchange.finishReason,
+    prompt_tokens: measured.promptTokens,
+    completion_tokens: measured.completionTokens,
+    cached_prompt_tokens: usage?.cachedPromptTokens ?? null,
+    reasoning_tokens: usage?.reasoningTokens ?? null,
+    raw_usage: boundedUsage(usage?.raw),
+    cost_nano_usd: measured.costNanoUsd,
+    cost_basis: measured.basis,
+    price_version: measured.basis === 'measured' || measured.basis === 'estimated' ? (entry?.revision ?? null) : null,
+    latency_ms: latencyMs,
+    ttft_ms: exchange.firstTokenMs,
+  }
+  const data = `${exchange.factsJson},${JSON.stringify(rest).slice(1)}`
+  await deps.spool.append('requests', 'request.settled', subjectOf(exchange, deps), data, admission === null)
+}
+
+const boundedUsage = (raw: unknown): unknown => {
+  if (raw === undefined || raw === null) return null
+  return JSON.stringify(raw).length > RAW_USAGE_CHARS ? null : raw
+}
+
+const observedOf = (
+  exchange: Exchange,
+  ending: Ending,
+  measured: Measured,
+  latencyMs: number,
+  recorded: boolean,
+): Observed => ({
+  outcome: ending.outcome,
+  code: ending.error?.code ?? 'none',
+  stream: exchange.intent?.stream ?? false,
+  latencyMs,
+  ttftMs: exchange.firstTokenMs,
+  promptTokens: measured.promptTokens ?? 0,
+  completionTokens: measured.completionTokens ?? 0,
+  costNanoUsd: measured.costNanoUsd ?? 0,
+  costBasis: measured.basis,
+  recorded,
+})

@@ -1,0 +1,80 @@
+// An open stream of a provider, part by part. Pulled: nothing is read before somebody asks.
+import { createSseParser, type SseEvent, type SseParser, SseTooLarge } from '../lib/sse.ts'
+import type { StreamDecoder, StreamPart } from '../providers/provider.ts'
+import { GatewayError } from '../wire/errors.ts'
+
+/** After `[DONE]` the rest of the body is read for this long, so that the connection can be used again. */
+const REST_MS = 1_000
+
+export class UpstreamStream {
+  readonly #reader: ReadableStreamDefaultReader<Uint8Array>
+  readonly #parser: SseParser = createSseParser()
+  #done = false
+
+  constructor(
+    body: ReadableStream<Uint8Array>,
+    private readonly decoder: StreamDecoder,
+  ) {
+    this.#reader = body.getReader()
+  }
+
+  /** The next parts, never an empty list; null after the last. Throws GatewayError for an in-band error or an end that comes too early, and whatever the connection throws. */
+  async next(): Promise<StreamPart[] | null> {
+    while (!this.#done) {
+      const { done, value } = await this.#reader.read()
+      const parts: StreamPart[] = []
+      if (done) this.#take(this.#parser.end(), parts)
+      else this.#take(this.#push(value), parts)
+      if (done && !this.#done) this.#end(parts)
+      if (parts.length > 0) return parts
+    }
+    return null
+  }
+
+  /** Lets go of the connection. Never throws. */
+  cancel(): void {
+    this.#done = true
+    this.#reader.cancel().catch(ignoreClosed)
+  }
+
+  #push(bytes: Uint8Array): SseEvent[] {
+    try {
+      return this.#parser.push(bytes)
+    } catch (error) {
+      if (error instanceof SseTooLarge)
+        throw new GatewayError('upstream_error', 'the provider sent an event that is too large')
+      throw error
+    }
+  }
+
+  #take(events: readonly SseEvent[], parts: StreamPart[]): void {
+    for (const event of events) {
+      for (const part of this.decoder.push(event)) parts.push(part)
+      if (event.data === '[DONE]') {
+        this.#end(parts)
+        void this.#readRest()
+        return
+      }
+    }
+  }
+
+  #end(parts: StreamPart[]): void {
+    this.#done = true
+    for (const part of this.decoder.end()) parts.push(part)
+  }
+
+  async #readRest(): Promise<void> {
+    const timer = setTimeout(() => this.cancel(), REST_MS)
+    try {
+      while (!(await this.#reader.read()).done);
+    } catch {
+      // The answer was complete; what comes after it is of no interest.
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+}
+
+const ignoreClosed = (): void => {
+  // Canceling a connection that is closed already is what was wanted.
+}

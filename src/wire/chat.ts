@@ -1,0 +1,84 @@
+// The frames and blocks of a chat completion that are ours: the upstream's own bytes are never rebuilt.
+import type { GatewayError } from './errors.ts'
+
+export const DONE_FRAME = 'data: [DONE]\n\n'
+
+/** A failure after the stream began. */
+export const errorFrame = ({ message, type, param, code }: GatewayError): string =>
+  `event: error\ndata: ${JSON.stringify({ error: { message, type, param, code } })}\n\n`
+
+/** What all chunks of a stream share. */
+export interface StreamHead {
+  readonly id: string
+  readonly created: number
+  readonly model: string
+}
+
+/** A chunk of ours that ends the first choice. */
+export const finishChunk = ({ id, created, model }: StreamHead, finishReason: string): string =>
+  JSON.stringify({
+    id,
+    object: 'chat.completion.chunk',
+    created,
+    model,
+    choices: [{ index: 0, delta: {}, finish_reason: finishReason }],
+  })
+
+/** The terminal usage chunk, when the provider sent none. */
+export const usageChunk = (
+  { id, created, model }: StreamHead,
+  promptTokens: number,
+  completionTokens: number,
+): string =>
+  JSON.stringify({
+    id,
+    object: 'chat.completion.chunk',
+    created,
+    model,
+    choices: [],
+    usage: {
+      prompt_tokens: promptTokens,
+      completion_tokens: completionTokens,
+      total_tokens: promptTokens + completionTokens,
+    },
+  })
+
+/** `gateway.completion`: an answer that was cut short (specification 2.14). */
+export interface CompletionFacts {
+  readonly finishReason: string
+  readonly reason: 'max_tokens' | 'timeout'
+  /** What the client asked for, and was sent on; null when it asked for no limit. */
+  readonly requestedTokens: number | null
+  readonly promptTokens: number | null
+  readonly completionTokens: number | null
+  readonly budgetMs: number
+}
+
+/** As a member of the block: `,"completion":{...}`. */
+export const completionJson = (facts: CompletionFacts): string => {
+  const { finishReason, reason, requestedTokens, promptTokens, completionTokens, budgetMs } = facts
+  const ceiling = requestedTokens === null ? {} : { requested_tokens: requestedTokens, applied_tokens: requestedTokens }
+  return `,"completion":${JSON.stringify({
+    finish_reason: finishReason,
+    truncated: true,
+    reason,
+    ...ceiling,
+    prompt_tokens: promptTokens,
+    completion_tokens: completionTokens,
+    budget_ms: budgetMs,
+  })}`
+}
+
+/** `gateway.tool_run` of a request whose tools the client runs (specification 2.15), as a member of the block. */
+export const toolRunJson = (toolNames: readonly string[], latencyMs: number): string =>
+  `,"tool_run":${JSON.stringify({
+    mode: 'manual',
+    status: 'client_executed',
+    run_id: null,
+    steps: 1,
+    calls: toolNames.length,
+    executed: 0,
+    stop_reason: 'completed',
+    tools: [...new Set(toolNames)],
+    latency_ms: latencyMs,
+  })}`

@@ -1,0 +1,4 @@
+// Narrowing of parsed JSON.
+
+export const isObject = (value: unknown): value is Record<string, unknown> =>
+  value !== null && typeof value === 'object' && !Array.isArray(value)
