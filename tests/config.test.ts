@@ -1,0 +1,184 @@
+import { describe, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { allowsPrivate, loadConfig, masterKeyOf, printed, redacted, settingsTable } from '../src/config.ts'
+import { ConfigError } from '../src/lib/settings.ts'
+
+const MASTER_KEY = Buffer.alloc(32, 9).toString('base64')
+
+const load = (text: string, env: Record<string, string> = {}) =>
+  loadConfig({ file: text === '' ? null : { name: 'gateway.yaml', text }, env })
+
+/** The message of the one line that stops the start. */
+const refused = (text: string, env: Record<string, string> = {}): string => {
+  try {
+    load(text, env)
+  } catch (error) {
+    expect(error).toBeInstanceOf(ConfigError)
+    const { message } = error as ConfigError
+    expect(message).not.toContain('\n')
+    return message
+  }
+  throw new Error('it was accepted')
+}
+
+describe('where a value comes from', () => {
+  test('with nothing set, everything has its default', () => {
+    const { config, warnings } = load('')
+    expect(config.server).toMatchObject({ host: '127.0.0.1', port: 8080, processes: 1 })
+    expect(config.log).toMatchObject({ durability: 'process', kafka: { brokers: [] } })
+    expect(config.auth).toEqual({
+      cache_ttl: '30s',
+      min_key_length: 20,
+      header_name: 'Authorization',
+      max_staleness: 'off',
+    })
+    expect(warnings).toEqual([])
+  })
+
+  test('the file beats the default, the environment beats the file', () => {
+    const { config, origins } = load('server:\n  port: 9000\n  host: 0.0.0.0\n', { GATEWAY_SERVER_PORT: '9001' })
+    expect(config.server).toMatchObject({ port: 9001, host: '0.0.0.0' })
+    expect([origins.get('server.port'), origins.get('server.host'), origins.get('server.docs')]).toEqual([
+      'GATEWAY_SERVER_PORT',
+      'gateway.yaml',
+      'default',
+    ])
+  })
+
+  test('lists, booleans and numbers are read from variables', () => {
+    const { config } = load('', {
+      GATEWAY_SERVER_TRUSTED_PROXIES: '10.0.0.0/8, ::1',
+      GATEWAY_COOKIE_SECURE: 'true',
+      GATEWAY_LOG_RETENTION_HOURS: '24',
+    })
+    expect(config.server.trusted_proxies).toEqual(['10.0.0.0/8', '::1'])
+    expect(config.cookie_secure).toBe(true)
+    expect(config.log.retention_hours).toBe(24)
+  })
+
+  test('an empty variable is one that is not set', () => {
+    expect(load('', { GATEWAY_SERVER_PORT: '', GATEWAY_REDIS_URL: '' }).config).toEqual(load('').config)
+  })
+
+  test('defaults are not shared between two loads', () => {
+    load('').config.server.trusted_proxies.push('10.0.0.1')
+    expect(load('').config.server.trusted_proxies).toEqual([])
+  })
+})
+
+describe('what stops the start', () => {
+  test('an unknown key names itself, its line and the likely one', () => {
+    expect(refused('server:\n  host: x\n  prot: 1\n')).toBe(
+      'gateway.yaml, line 3: server.prot is not a setting; did you mean server.port?',
+    )
+    expect(refused('sever:\n  port: 1\n')).toContain('did you mean server?')
+    expect(refused('port: 8080\n')).toContain('did you mean server.port?')
+    expect(refused('server:\n  zzzzzzzz: 1\n')).toContain('known here: host, port')
+  })
+
+  test('a wrong type names the key or the variable and what it must be', () => {
+    expect(refused('server:\n  port: often\n')).toBe(
+      'gateway.yaml, line 2: server.port must be a whole number from 0 to 65535; "often" is not',
+    )
+    expect(refused('', { GATEWAY_SERVER_PORT: '70000' })).toBe(
+      'GATEWAY_SERVER_PORT must be a whole number from 0 to 65535; 70000 is not',
+    )
+    expect(refused('', { GATEWAY_ADMIN_ENABLED: 'yes' })).toContain('must be true or false')
+    expect(refused('log:\n  durability: disk\n')).toContain('one of process, host, log')
+    expect(refused('server: 1\n')).toContain('server is a section')
+  })
+
+  test('there is no day unit', () => expect(refused('auth:\n  cache_ttl: 7d\n')).toContain('a duration such as'))
+
+  test('text that is not YAML names the line', () =>
+    expect(refused('server:\n  port: 1\nlog: [a,\n')).toStartWith('gateway.yaml, line 3: this is not YAML'))
+
+  test('Kafka without a master key', () =>
+    expect(refused('', { GATEWAY_LOG_KAFKA_BROKERS: 'a:9092' })).toStartWith(
+      'security.master_key is required with log.kafka.brokers',
+    ))
+
+  test('a secret that is wrong is not quoted', () => {
+    const message = refused('', { GATEWAY_SECURITY_MASTER_KEY: 'c2hvcnQ=' })
+    expect(message).toContain('32 bytes in base64')
+    expect(message).not.toContain('c2hvcnQ=')
+  })
+
+  test('settings that do not go together', () => {
+    expect(refused('log:\n  durability: log\n')).toContain('log.kafka.brokers')
+    expect(refused('server:\n  processes: 2\n  port: 0\n')).toContain('server.port 0')
+    expect(refused('log:\n  kafka:\n    sasl_mechanism: plain\n')).toContain('log.kafka.sasl_username')
+  })
+})
+
+describe('variables that are not settings', () => {
+  test('a mistyped one is a warning that names the likely one', () => {
+    expect(load('', { GATEWAY_SERVER_PROT: '1' }).warnings).toEqual([
+      'GATEWAY_SERVER_PROT is not a setting and is ignored; did you mean GATEWAY_SERVER_PORT?',
+    ])
+  })
+
+  test('the known ones, those of others and container links are silent', () => {
+    const env = {
+      GATEWAY_CONFIG: 'x.yaml',
+      GATEWAY_BOOTSTRAP_ADMIN_KEY: 'k'.repeat(20),
+      GATEWAY_PORT: 'tcp://10.0.0.1:80',
+      GATEWAY_SERVER_PORT: 'tcp://10.0.0.1:80',
+      GATEWAY_PORT_80_TCP_ADDR: '10.0.0.1',
+      GATEWAY_SERVICE_HOST: '10.0.0.1',
+      PATH: '/bin',
+    }
+    const { config, warnings } = load('', env)
+    expect(warnings).toEqual([])
+    expect(config.server.port).toBe(8080)
+  })
+})
+
+describe('what is shown', () => {
+  const env = {
+    GATEWAY_SECURITY_MASTER_KEY: MASTER_KEY,
+    GATEWAY_DATABASE_URL: 'postgres://gate:pa55word@db:5432/gateway?sslkey=hidden',
+    GATEWAY_LOG_KAFKA_SASL_PASSWORD: 'pa55word',
+  }
+
+  test('secrets are redacted, in both views', () => {
+    const loaded = load('bootstrap:\n  providers:\n    - {name: a, secret: pa55word}\n', env)
+    for (const text of [JSON.stringify(redacted(loaded.config)), printed(loaded)]) {
+      expect(text).not.toContain('pa55word')
+      expect(text).not.toContain('hidden')
+      expect(text).not.toContain(MASTER_KEY)
+      expect(text).toContain('postgres://[redacted]@db:5432/gateway')
+    }
+  })
+
+  test('every line says where its value comes from', () => {
+    const lines = printed(load('server:\n  port: 1\n', env)).split('\n')
+    expect(lines.find((line) => line.startsWith('server.port'))).toMatch(/^server\.port = 1 +# gateway\.yaml$/)
+    expect(lines.find((line) => line.startsWith('security.master_key'))).toEndWith('# GATEWAY_SECURITY_MASTER_KEY')
+    expect(lines.every((line) => /# (default|gateway\.yaml|GATEWAY_\w+)$/.test(line))).toBe(true)
+  })
+
+  test('the table of the README is that of the schema', () => {
+    expect(readFileSync(join(import.meta.dir, '../README.md'), 'utf8')).toContain(settingsTable())
+  })
+
+  test('every key of the table has a description', () => {
+    const rows = settingsTable().split('\n').slice(2)
+    expect(rows.length).toBeGreaterThan(20)
+    expect(rows.filter((row) => !/\| [^|]{8,} \|$/.test(row.replaceAll('\\|', '')))).toEqual([])
+  })
+})
+
+test('private upstreams are allowed only while we listen on loopback, unless told otherwise', () => {
+  const allowed = (env: Record<string, string>) => allowsPrivate(load('', env).config)
+  expect(allowed({})).toBe(true)
+  expect(allowed({ GATEWAY_SERVER_HOST: '0.0.0.0' })).toBe(false)
+  expect(allowed({ GATEWAY_SERVER_HOST: '0.0.0.0', GATEWAY_EGRESS_ALLOW_PRIVATE: 'true' })).toBe(true)
+  expect(allowed({ GATEWAY_EGRESS_ALLOW_PRIVATE: 'false' })).toBe(false)
+})
+
+test('the master key is its 32 bytes', () => {
+  expect(masterKeyOf(load('').config)).toBeNull()
+  expect(masterKeyOf(load('', { GATEWAY_SECURITY_MASTER_KEY: MASTER_KEY }).config)).toEqual(new Uint8Array(32).fill(9))
+})

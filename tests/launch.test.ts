@@ -1,0 +1,129 @@
+import { afterAll, describe, expect, test } from 'bun:test'
+import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { bunPackages, isAtLeast } from '../infra/launch.mjs'
+
+const ROOT = join(import.meta.dir, '..')
+const scratch = mkdtempSync(join(tmpdir(), 'gatelog-launch-'))
+afterAll(() => rmSync(scratch, { recursive: true, force: true }))
+
+describe('which Bun', () => {
+  test.each([
+    ['1.4.4', '1.4.4', true],
+    ['1.4.10', '1.4.4', true],
+    ['1.5.0-canary.3', '1.4.4', true],
+    ['2.0.0', '1.4.4', true],
+    ['1.4.3', '1.4.4', false],
+    ['1.3.99', '1.4.4', false],
+    ['0.9', '1.4.4', false],
+  ])('%s for %s: %p', (version, wanted, fits) => expect(isAtLeast(version, wanted)).toBe(fits))
+
+  test('each machine has its package', () => {
+    const linux = { platform: 'linux', arch: 'x64', musl: false, avx2: true }
+    expect(bunPackages(linux)).toEqual(['@oven/bun-linux-x64', '@oven/bun-linux-x64-baseline'])
+    expect(bunPackages({ ...linux, avx2: false })).toEqual(['@oven/bun-linux-x64-baseline'])
+    expect(bunPackages({ ...linux, musl: true, arch: 'arm64' })).toEqual(['@oven/bun-linux-aarch64-musl'])
+    expect(bunPackages({ ...linux, platform: 'darwin', arch: 'arm64' })).toEqual(['@oven/bun-darwin-aarch64'])
+    expect(bunPackages({ ...linux, platform: 'sunos' })).toEqual([])
+  })
+})
+
+/** A checkout with nothing but the launcher, one local dependency, and a program in the place of the command line. */
+const checkout = (program: string): string => {
+  const folder = mkdtempSync(join(scratch, 'checkout-'))
+  mkdirSync(join(folder, 'src/commands'), { recursive: true })
+  cpSync(join(ROOT, 'infra/launch.mjs'), join(folder, 'infra/launch.mjs'))
+  const local = { name: 'local', version: '1.0.0' }
+  const own = { name: 'small', engines: { bun: '>=1.0.0' }, dependencies: { local: 'file:./local' } }
+  mkdirSync(join(folder, 'local'))
+  writeFileSync(join(folder, 'local/package.json'), JSON.stringify(local))
+  writeFileSync(join(folder, 'package.json'), JSON.stringify(own))
+  Bun.spawnSync([process.execPath, 'install'], { cwd: folder, stdout: 'ignore', stderr: 'ignore' })
+  rmSync(join(folder, 'node_modules'), { recursive: true })
+  writeFileSync(join(folder, 'src/commands/cli.ts'), program)
+  return folder
+}
+
+const launch = (folder: string, args: string[], env: Record<string, string> = {}) =>
+  Bun.spawn([Bun.which('node') ?? process.execPath, join(folder, 'infra/launch.mjs'), ...args], {
+    cwd: scratch,
+    stdin: new Blob(['from stdin']),
+    stdout: 'pipe',
+    stderr: 'pipe',
+    env: { PATH: `${join(process.execPath, '..')}:${process.env.PATH}`, HOME: scratch, ...env },
+  })
+
+describe('the launcher', () => {
+  test('passes arguments, stdin and the exit code, and raises the limit of requests before Bun starts', async () => {
+    const folder = checkout(`
+      console.log(JSON.stringify({ args: process.argv.slice(2), stdin: await Bun.stdin.text(),
+        limit: process.env.BUN_CONFIG_MAX_HTTP_REQUESTS, cwd: process.cwd() }))
+      process.exit(7)`)
+    const child = launch(folder, ['gateway', 'rebuild', '--x'])
+    const out = JSON.parse(await new Response(child.stdout).text())
+    expect(out).toEqual({ args: ['rebuild', '--x'], stdin: 'from stdin', limit: '65336', cwd: folder })
+    expect(await child.exited).toBe(7)
+  })
+
+  test('installs dependencies once for each lock file', async () => {
+    const folder = checkout('process.exit(0)')
+    const first = launch(folder, ['start'])
+    expect(await first.exited).toBe(0)
+    expect(await new Response(first.stderr).text()).toContain('installing dependencies')
+    const second = launch(folder, ['start'])
+    expect(await second.exited).toBe(0)
+    expect(await new Response(second.stderr).text()).toBe('')
+    writeFileSync(join(folder, 'bun.lock'), `${readFileSync(join(folder, 'bun.lock'), 'utf8')}\n`)
+    const third = launch(folder, ['start'])
+    expect(await third.exited).toBe(0)
+    expect(await new Response(third.stderr).text()).toContain('installing dependencies')
+  })
+
+  test('forwards SIGTERM and reports how Bun ended', async () => {
+    const folder = checkout(`
+      process.on('SIGTERM', () => { console.log('stopped well'); process.exit(0) })
+      console.log('up')
+      setInterval(() => {}, 1_000)`)
+    const child = launch(folder, ['start'])
+    let printed = ''
+    for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) {
+      if (!printed.includes('up') && (printed + text).includes('up')) child.kill('SIGTERM')
+      printed += text
+    }
+    expect(printed).toContain('stopped well')
+    expect(await child.exited).toBe(0)
+  })
+
+  test('an unknown script is one line', async () => {
+    const child = launch(checkout(''), ['strat'])
+    expect(await new Response(child.stderr).text()).toBe(
+      'gatelog: unknown script "strat": use one of start, dev, gateway, check, test, bench\n',
+    )
+    expect(await child.exited).toBe(1)
+  })
+
+  test('without Bun it takes the package that ships the binary, by npm, and runs no install script', async () => {
+    const folder = checkout('console.log("from the local Bun")')
+    const tools = join(folder, 'tools')
+    mkdirSync(tools)
+    // An npm that writes down what it was asked and puts our Bun where the package would have put its own.
+    writeFileSync(
+      join(tools, 'npm'),
+      `#!/bin/sh
+printf '%s\\n' "$@" > '${join(folder, 'asked')}'
+for last; do :; done
+target="$3/node_modules/\${last%@*}/bin"
+mkdir -p "$target" && ln -s '${process.execPath}' "$target/bun"\n`,
+    )
+    chmodSync(join(tools, 'npm'), 0o755)
+    const child = launch(folder, ['start'], { PATH: `${tools}:/usr/bin:/bin` })
+    const out = await new Response(child.stdout).text()
+    expect(await child.exited).toBe(0)
+    expect(out).toBe('from the local Bun\n')
+    const asked = readFileSync(join(folder, 'asked'), 'utf8')
+    expect(asked).toContain('--ignore-scripts')
+    expect(asked).toMatch(/@oven\/bun-\S+@1\.0\.0\n$/)
+    expect(existsSync(join(folder, '.bun'))).toBe(true)
+  })
+})
