@@ -22,6 +22,7 @@ export const CODE = {
   notEnoughReplicas: 19,
   topicAuthorizationFailed: 29,
   clusterAuthorizationFailed: 31,
+  topicAlreadyExists: 36,
   policyViolation: 44,
   unsupportedCompression: 76,
   invalidRecord: 87,
