@@ -71,10 +71,12 @@ export const openSpool = async (options: SpoolOptions): Promise<LocalSpool> =>
  * Takes every spool of a dead process. Each is open for settling its orphans; on Kafka the sender drains it and `close({ remove: true })` ends it, embedded
  * `close()` leaves it to be read and claimed again. Call it once the own spool is open.
  */
-export const adoptFreeSpools = async (options: SpoolOptions): Promise<LocalSpool[]> =>
-  claimFreeSpools(options.dataDir).map((claimed) =>
-    openClaimed(claimed, { ...options, ballastBytes: 0, onFlushed: undefined }),
-  )
+export const adoptFreeSpools = async (options: SpoolOptions): Promise<LocalSpool[]> => {
+  // Nothing ships an adopted spool while its orphans are being settled, so they must not wait for that.
+  const durability = options.durability === 'log' ? 'host' : options.durability
+  const adoption: SpoolOptions = { ...options, durability, ballastBytes: 0, onFlushed: undefined }
+  return claimFreeSpools(options.dataDir).map((claimed) => openClaimed(claimed, adoption))
+}
 
 const openClaimed = (claimed: ClaimedSpool, options: SpoolOptions): LocalSpool => {
   try {

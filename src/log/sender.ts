@@ -1,0 +1,207 @@
+// Ships a spool to the log: in order, one batch under way, at least once. Runs in a worker thread (`sender-worker.ts`); tests run it as it is.
+import { existsSync } from 'node:fs'
+import { pause } from '../lib/pause.ts'
+import { writeEnvelope } from './envelope.ts'
+import type { SpoolTopic } from './frame.ts'
+import { type EventLog, type NewRecord, RecordRefused } from './port.ts'
+import { MAX_APPEND_BYTES, MAX_APPEND_RECORDS } from './port-limits.ts'
+import { SegmentCursor, type SpoolRecord } from './segment-cursor.ts'
+import { readWatermark, setAside, writeWatermark } from './spool-directory.ts'
+import { partitionOf } from './topics.ts'
+
+export interface ShipTarget {
+  readonly topic: string
+  /** The count that the chain records. */
+  readonly partitions: number
+}
+
+export interface ShipProgress {
+  readonly directory: string
+  /** Every record of the spool below it is in the log (or set aside). */
+  readonly record: number
+  readonly shipped: number
+  /** Batches that had to be sent again. */
+  readonly resent: number
+  readonly refused: number
+  readonly damagedBytes: number
+  /** Age of the newest record shipped when the log took it, milliseconds. */
+  readonly lagMs: number
+  /** Why nothing moves, or null. */
+  readonly problem: string | null
+}
+
+export interface ShipOptions {
+  readonly directory: string
+  readonly log: EventLog
+  readonly targets: Readonly<Record<SpoolTopic, ShipTarget>>
+  /** Ends when everything is shipped, instead of waiting for more: the spool of a dead process. */
+  readonly drain: boolean
+  readonly signal: AbortSignal
+  readonly nowMs: () => number
+  /** Resolves when there may be more, or after a while. */
+  more(signal: AbortSignal): Promise<void>
+  onProgress(progress: ShipProgress): void
+  /** Before the same batch is sent again; 100 ms to 5 s, doubled each time, when not given. */
+  readonly backoffMs?: (attempt: number) => number
+}
+
+const BATCH_RECORDS = 256
+/** So many refusals without one success are the log's fault, not the records': nothing more is set aside. */
+const MAX_REFUSALS_IN_A_ROW = 16
+
+const defaultBackoffMs = (attempt: number): number => Math.min(5_000, 100 * 2 ** Math.min(attempt, 6))
+
+interface Shipment {
+  readonly topic: string
+  readonly partition: number
+  readonly records: { readonly source: SpoolRecord; readonly record: NewRecord }[]
+  bytes: number
+}
+
+const encoder = new TextEncoder()
+
+/** Ships from the persisted watermark on. Resolves true when drained, false when aborted; never throws for what the log does. */
+export const shipSpool = async (options: ShipOptions): Promise<boolean> => new Shipper(options).run()
+
+class Shipper {
+  private readonly cursor: SegmentCursor
+  private record: number
+  private counts = { shipped: 0, resent: 0, refused: 0, damagedBytes: 0, lagMs: 0 }
+  private refusedInARow = 0
+  private problem: string | null = null
+
+  constructor(private readonly options: ShipOptions) {
+    const { directory } = options
+    this.record = readWatermark(directory, 'sender', 'spool')
+    this.cursor = new SegmentCursor({
+      directory,
+      onDamage: ({ ordinal, position, bytes }) => {
+        this.counts.damagedBytes += bytes.length
+        setAside(directory, `damaged-${ordinal}-${position}.bin`, bytes)
+      },
+    })
+  }
+
+  async run(): Promise<boolean> {
+    const { directory, drain, signal, more } = this.options
+    try {
+      while (!signal.aborted) {
+        if (existsSync(directory) && this.cursor.seek({ record: this.record })) break
+        if (drain) return true
+        await more(signal)
+      }
+      while (!signal.aborted) {
+        const batch = this.cursor.next(BATCH_RECORDS)
+        if (batch.length > 0) {
+          await this.deliver(batch)
+          if (!signal.aborted) this.advance(batch.at(-1)!.record + 1)
+          continue
+        }
+        if (!this.cursor.atEnd) continue
+        // Numbers that no record got, after a failure of the disk.
+        if (this.cursor.ends.record > this.record) this.advance(this.cursor.ends.record)
+        if (drain) return true
+        await more(signal)
+      }
+      return false
+    } finally {
+      this.cursor.close()
+    }
+  }
+
+  private advance(record: number): void {
+    this.record = record
+    writeWatermark(this.options.directory, 'sender', 'spool', record)
+    this.report()
+  }
+
+  private report(): void {
+    const { directory } = this.options
+    this.options.onProgress({ directory, record: this.record, ...this.counts, problem: this.problem })
+  }
+
+  /** One batch: its partitions side by side, each in order. Returns when the log has all of it, or when aborted. */
+  private async deliver(batch: readonly SpoolRecord[]): Promise<void> {
+    const lanes = new Map<string, Shipment[]>()
+    for (const source of batch) this.load(lanes, source)
+    await Promise.all(
+      [...lanes.values()].map(async (lane) => {
+        for (const shipment of lane) await this.insist(shipment)
+      }),
+    )
+    this.counts.lagMs = Math.max(0, this.options.nowMs() - batch.at(-1)!.atMs)
+  }
+
+  private load(lanes: Map<string, Shipment[]>, source: SpoolRecord): void {
+    const { topic, partitions } = this.options.targets[source.topic]
+    const partition = partitionOf(source.subject, partitions)
+    const value = encoder.encode(writeEnvelope(source, source.type, source.subject, source.atMs, source.data))
+    const lane = lanes.get(`${topic}/${partition}`) ?? []
+    lanes.set(`${topic}/${partition}`, lane)
+    const last = lane.at(-1)
+    const fits =
+      last !== undefined && last.records.length < MAX_APPEND_RECORDS && last.bytes + value.length <= MAX_APPEND_BYTES
+    const shipment: Shipment = fits ? last : { topic, partition, records: [], bytes: 0 }
+    if (!fits) lane.push(shipment)
+    shipment.records.push({ source, record: { key: source.subject, value } })
+    shipment.bytes += value.length
+  }
+
+  /** Sends the same records until the log has them, or refuses one of them for good. */
+  private async insist(shipment: Shipment): Promise<void> {
+    const { log, signal, backoffMs = defaultBackoffMs } = this.options
+    for (let attempt = 0; !signal.aborted; attempt++) {
+      try {
+        await log.append(
+          shipment.topic,
+          shipment.partition,
+          shipment.records.map(({ record }) => record),
+          signal,
+        )
+        this.counts.shipped += shipment.records.length
+        this.refusedInARow = 0
+        this.problem = null
+        return
+      } catch (error) {
+        if (signal.aborted) return
+        if (error instanceof RecordRefused && (await this.refused(shipment, error))) return
+        this.counts.resent++
+        this.stuck(error instanceof Error ? error.message : String(error))
+      }
+      await pause(backoffMs(attempt), signal)
+    }
+  }
+
+  /** Finds the record that is refused and sets it aside. False: the records stay as they are and are sent again. */
+  private async refused(shipment: Shipment, error: RecordRefused): Promise<boolean> {
+    if (shipment.records.length > 1) {
+      for (const single of shipment.records) {
+        await this.insist({ ...shipment, records: [single], bytes: single.record.value?.length ?? 0 })
+      }
+      return true
+    }
+    if (this.refusedInARow >= MAX_REFUSALS_IN_A_ROW) return false
+    const { source, record } = shipment.records[0]!
+    const line = JSON.stringify({
+      reason: error.message,
+      topic: shipment.topic,
+      record: source.record,
+      type: source.type,
+    })
+    const kept = setAside(
+      this.options.directory,
+      'refused.jsonl',
+      `${line}\n${new TextDecoder().decode(record.value ?? new Uint8Array(0))}\n`,
+    )
+    if (!kept) return false
+    this.refusedInARow++
+    this.counts.refused++
+    return true
+  }
+
+  private stuck(problem: string): void {
+    if (this.problem === problem) return
+    this.problem = problem
+    this.report()
+  }
+}

@@ -1,0 +1,107 @@
+// What a crash left open: admitted, never settled. Settled at start as `orphaned`, at the reserved worst case of every attempt that was recorded.
+import { type AttemptSummary, RequestAdmitted, RequestAttempted, type RequestSettled } from '../domain/request.ts'
+import { TypeCompiler } from '../lib/schema.ts'
+import type { OpenAdmission } from '../log/open-admissions.ts'
+import type { LocalSpool } from '../log/spool.ts'
+
+const admittedSchema = TypeCompiler.Compile(RequestAdmitted)
+const attemptedSchema = TypeCompiler.Compile(RequestAttempted)
+
+export interface OrphanReport {
+  readonly settled: number
+  /** Admissions that could not be read; they stay open in the spool and are looked at again at the next start. */
+  readonly unreadable: number
+}
+
+/**
+ * Settles everything that earlier processes left open in a spool, in that spool and under the subject of the admission, so that the settlement follows it in
+ * the same partition. Resolves when all of it is as durable as the spool makes it. With `log.durability: log` the own spool's sender must run already.
+ */
+export const settleOrphans = async (spool: LocalSpool, nowMs: () => number): Promise<OrphanReport> => {
+  const settlements = spool.openAtStart.map((open) => ({ open, settled: orphanOf(open, nowMs()) }))
+  const readable = settlements.filter(({ settled }) => settled !== null)
+  await Promise.all(
+    readable.map(({ open, settled }) =>
+      spool.append('requests', 'request.settled', open.subject, JSON.stringify(settled)),
+    ),
+  )
+  return { settled: readable.length, unreadable: settlements.length - readable.length }
+}
+
+/** The settlement of an admission that nobody will settle any more. Null when the admission is not readable. Pure. */
+export const orphanOf = (open: OpenAdmission, nowMs: number): RequestSettled | null => {
+  const admitted: unknown = JSON.parse(open.data)
+  if (!admittedSchema.Check(admitted)) return null
+  const further = open.attempts
+    .map((text): unknown => JSON.parse(text))
+    .filter((attempted) => attemptedSchema.Check(attempted))
+  const last = further.at(-1) ?? admitted
+  const cost = worstCase([admitted, ...further])
+  return {
+    ...factsOf(admitted),
+    admission: open.recordId,
+    outcome: 'orphaned',
+    status: 500,
+    error_code: 'internal_error',
+    provider: last.provider,
+    provider_id: last.provider_id,
+    routed_model: last.model,
+    model_id: last.model_id,
+    fallback_used: further.length > 0,
+    cache_hit: false,
+    attempts: [{ n: 1, provider: admitted.provider, model: admitted.model }, ...further]
+      .slice(0, 64)
+      .map(orphanedAttempt),
+    finish_reason: null,
+    prompt_tokens: null,
+    completion_tokens: null,
+    cached_prompt_tokens: null,
+    reasoning_tokens: null,
+    raw_usage: null,
+    cost_nano_usd: cost,
+    cost_basis: cost === null ? 'unpriced' : 'estimated',
+    price_version: null,
+    latency_ms: Math.max(0, Math.round(nowMs - admitted.at_ms)),
+    ttft_ms: null,
+  }
+}
+
+const orphanedAttempt = ({ n, provider, model }: { n: number; provider: string; model: string }): AttemptSummary => ({
+  n,
+  provider,
+  model,
+  outcome: 'orphaned',
+  error_code: 'internal_error',
+  upstream_status: null,
+  latency_ms: null,
+  ttft_ms: null,
+})
+
+/** What all attempts reserved together; null as soon as one of them has no price. */
+const worstCase = (attempts: readonly { reserved_nano_usd: number | null }[]): number | null => {
+  let sum = 0
+  for (const { reserved_nano_usd } of attempts) {
+    if (reserved_nano_usd === null) return null
+    sum += reserved_nano_usd
+  }
+  return sum
+}
+
+const factsOf = (admitted: RequestAdmitted) => ({
+  id: admitted.id,
+  request_id: admitted.request_id,
+  trace_id: admitted.trace_id,
+  at_ms: admitted.at_ms,
+  tenant_id: admitted.tenant_id,
+  key_id: admitted.key_id,
+  requested_model: admitted.requested_model,
+  endpoint: admitted.endpoint,
+  policy_id: admitted.policy_id,
+  strategy: admitted.strategy,
+  stream: admitted.stream,
+  user: admitted.user,
+  task: admitted.task,
+  revision: admitted.revision,
+  frame: admitted.frame,
+  seed: admitted.seed,
+})
