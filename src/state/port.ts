@@ -146,6 +146,6 @@ export interface DataKeys {
   /** Writes the tombstone: whatever was sealed under the key can never be opened again. */
   erase(keyId: string): Promise<void>
   readonly ids: ReadonlySet<string>
-  /** Called after a key arrived from another instance or was erased, with its id. Returns how to stop. */
-  subscribe(listener: (keyId: string) => void): () => void
+  /** Called after a key arrived (keys and decisions are two topics: the decision may be folded first) or was erased. Returns how to stop. */
+  subscribe(listener: (keyId: string, what: 'arrived' | 'erased') => void): () => void
 }

@@ -1,0 +1,227 @@
+// The registry joined with its providers, as routing reads it. Follows the fold: an event renews the entries that it touches, no more.
+import type { ModelRow } from '../domain/model.ts'
+import type { ProviderRow } from '../domain/provider.ts'
+import type { RowChange } from '../domain/tables.ts'
+import type { Diagnostics } from '../lib/diagnostics.ts'
+import type { Catalogue, CatalogueEntry, DataKeys, LiveState } from './port.ts'
+
+/** What the catalogue needs of a provider kind. */
+export interface KindFacts {
+  readonly needsCredential: boolean
+  readonly defaultBaseUrl: string | null
+  /** Present: answers in process, needs no address. */
+  readonly script?: unknown
+}
+
+export interface CatalogueDeps {
+  readonly live: Pick<LiveState, 'control' | 'subscribe' | 'refused'>
+  readonly dataKeys: Pick<DataKeys, 'open' | 'subscribe'>
+  /** Environment variables, for `api_key_env`. */
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly kinds: ReadonlyMap<string, KindFacts>
+  readonly diagnostics: Diagnostics
+}
+
+/** A key that is erased because its credential was replaced is erased before the decision arrives here: the row is looked at again a little later. */
+const ERASED_GRACE_MS = 5_000
+
+/** Opens the catalogue on what is folded, and keeps it up to date. Open the data keys first. */
+export const openCatalogue = (deps: CatalogueDeps): Catalogue & { close(): void } => new Registry(deps)
+
+/** What the rows of a provider say to each of its models. */
+interface Adapter {
+  readonly row: ProviderRow
+  readonly baseUrl: string
+  readonly secret: string | null
+  readonly usable: boolean
+}
+
+class Registry implements Catalogue {
+  readonly #adapters = new Map<string, Adapter>()
+  readonly #entries = new Map<string, CatalogueEntry>()
+  readonly #byName = new Map<string, CatalogueEntry[]>()
+  readonly #byAlias = new Map<string, CatalogueEntry[]>()
+  readonly #aliasesOf = new Map<string, readonly string[]>()
+  #all: readonly CatalogueEntry[] | null = null
+  #aliases: ReadonlyMap<string, string> | null = null
+  readonly #stops: (() => void)[] = []
+  readonly #timers = new Set<ReturnType<typeof setTimeout>>()
+
+  constructor(readonly deps: CatalogueDeps) {
+    const { control, subscribe } = { control: deps.live.control, subscribe: deps.live.subscribe.bind(deps.live) }
+    for (const [, row] of control.table('providers').rows()) this.#adapters.set(row.id, this.#adapterOf(row))
+    for (const [, row] of control.table('models').rows()) this.#put(row)
+    this.#stops.push(subscribe(({ changes, refused }) => this.#follow(changes, refused)))
+    this.#stops.push(deps.dataKeys.subscribe((keyId, what) => this.#keyMoved(keyId, what)))
+  }
+
+  resolve(name: string): readonly CatalogueEntry[] {
+    const word = name.toLowerCase()
+    return this.#byName.get(word) ?? this.#byAlias.get(word) ?? []
+  }
+
+  all(): readonly CatalogueEntry[] {
+    this.#all ??= [...this.#entries.values()].sort(inOrder)
+    return this.#all
+  }
+
+  aliases(): ReadonlyMap<string, string> {
+    if (this.#aliases === null) {
+      const aliases = new Map<string, string>()
+      for (const { modelId, name } of this.all()) {
+        for (const alias of this.#aliasesOf.get(modelId) ?? []) if (!aliases.has(alias)) aliases.set(alias, name)
+      }
+      this.#aliases = aliases
+    }
+    return this.#aliases
+  }
+
+  usableProviders(): number {
+    let usable = 0
+    for (const adapter of this.#adapters.values()) if (adapter.usable && adapter.row.status === 'active') usable += 1
+    return usable
+  }
+
+  close(): void {
+    for (const stop of this.#stops) stop()
+    for (const timer of this.#timers) clearTimeout(timer)
+  }
+
+  #follow(changes: readonly RowChange[], refused: readonly string[]): void {
+    const { control } = this.deps.live
+    for (const { table, id, after } of changes) {
+      if (table === 'providers') this.#provider(id, after as ProviderRow | null)
+      if (table === 'models') {
+        this.#remove(id)
+        if (after !== null) this.#put(after as ModelRow)
+      }
+    }
+    for (const id of refused) {
+      const [provider, model] = [control.table('providers').get(id), control.table('models').get(id)]
+      if (provider !== undefined) this.#provider(id, provider)
+      if (model === undefined) continue
+      this.#remove(id)
+      this.#put(model)
+    }
+  }
+
+  #provider(id: string, row: ProviderRow | null): void {
+    if (row === null) this.#adapters.delete(id)
+    else this.#adapters.set(id, this.#adapterOf(row))
+    const models = this.deps.live.control.table('models')
+    for (const modelId of models.find('provider', id)) {
+      this.#remove(modelId)
+      this.#put(models.get(modelId)!)
+    }
+  }
+
+  #keyMoved(keyId: string, what: 'arrived' | 'erased'): void {
+    const renew = () => {
+      for (const [id, row] of this.deps.live.control.table('providers').rows()) {
+        if (row.credential?.key_id === keyId) this.#provider(id, row)
+      }
+    }
+    if (what === 'arrived') return renew()
+    const timer = setTimeout(() => {
+      this.#timers.delete(timer)
+      renew()
+    }, ERASED_GRACE_MS)
+    this.#timers.add(timer)
+  }
+
+  #adapterOf(row: ProviderRow): Adapter {
+    const kind = this.deps.kinds.get(row.kind)
+    const secret = this.#secretOf(row)
+    const baseUrl = row.base_url ?? kind?.defaultBaseUrl ?? ''
+    const usable =
+      kind !== undefined &&
+      (secret !== null || !kind.needsCredential) &&
+      (baseUrl !== '' || kind.script !== undefined) &&
+      !this.deps.live.refused.has(row.id)
+    return { row, baseUrl, secret, usable }
+  }
+
+  /** `api_key_env` when its variable is set, else the stored credential, else none. */
+  #secretOf({ id, api_key_env, credential }: ProviderRow): string | null {
+    const { env, dataKeys, diagnostics } = this.deps
+    const fromEnv = api_key_env === null ? undefined : env[api_key_env]
+    if (fromEnv !== undefined && fromEnv !== '') return fromEnv
+    if (credential === null) return null
+    try {
+      return dataKeys.open(id, credential.key_id, credential.sealed)
+    } catch (error) {
+      diagnostics.error('credential_cannot_be_opened', { provider_id: id, error })
+      return null
+    }
+  }
+
+  #put(row: ModelRow): void {
+    const adapter = this.#adapters.get(row.provider_id)
+    if (adapter === undefined) return
+    const entry = entryOf(row, adapter, this.deps.live.refused.has(row.id))
+    this.#entries.set(row.id, entry)
+    this.#aliasesOf.set(row.id, row.aliases)
+    insert(this.#byName, row.name, entry)
+    for (const alias of row.aliases) insert(this.#byAlias, alias, entry)
+    this.#all = this.#aliases = null
+  }
+
+  #remove(modelId: string): void {
+    const entry = this.#entries.get(modelId)
+    if (entry === undefined) return
+    withdraw(this.#byName, entry.name, modelId)
+    for (const alias of this.#aliasesOf.get(modelId) ?? []) withdraw(this.#byAlias, alias, modelId)
+    this.#entries.delete(modelId)
+    this.#aliasesOf.delete(modelId)
+    this.#all = this.#aliases = null
+  }
+}
+
+const entryOf = (
+  row: ModelRow,
+  { row: provider, baseUrl, secret, usable }: Adapter,
+  refused: boolean,
+): CatalogueEntry => ({
+  modelId: row.id,
+  providerId: provider.id,
+  name: row.name,
+  provider: provider.name,
+  kind: provider.kind,
+  baseUrl,
+  upstreamModel: row.upstream_model,
+  priority: row.priority,
+  capabilities: row.capabilities,
+  contextWindow: row.context_window,
+  maxOutputTokens: row.max_output_tokens,
+  inputCostPerMillion: row.input_cost_per_million,
+  outputCostPerMillion: row.output_cost_per_million,
+  cachedInputCostPerMillion: row.cached_input_cost_per_million,
+  region: provider.region,
+  timeoutMs: provider.timeout_ms,
+  usageOnStream: provider.usage_on_stream,
+  options: provider.options,
+  unroutable:
+    row.status === 'disabled' || provider.status === 'disabled' || refused ? 'disabled' : usable ? null : 'no_adapter',
+  secret,
+  revision: row.revision,
+  createdAtMs: Date.parse(row.created_at),
+})
+
+/** Lower priority first, then the provider's name; then the model's, so that the order never depends on arrival. */
+const inOrder = (a: CatalogueEntry, b: CatalogueEntry): number =>
+  a.priority - b.priority || compare(a.provider, b.provider) || compare(a.name, b.name) || compare(a.modelId, b.modelId)
+
+const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
+
+/** Lists are replaced, not changed: a plan may hold one. */
+const insert = (index: Map<string, CatalogueEntry[]>, name: string, entry: CatalogueEntry): void => {
+  const word = name.toLowerCase()
+  index.set(word, [...(index.get(word) ?? []), entry].sort(inOrder))
+}
+
+const withdraw = (index: Map<string, CatalogueEntry[]>, name: string, modelId: string): void => {
+  const word = name.toLowerCase()
+  const rest = (index.get(word) ?? []).filter((entry) => entry.modelId !== modelId)
+  if (rest.length === 0) index.delete(word)
+  else index.set(word, rest)
+}

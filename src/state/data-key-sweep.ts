@@ -1,0 +1,50 @@
+// Erases data keys that nothing refers to: sealed for a decision that never counted.
+import type { Diagnostics } from '../lib/diagnostics.ts'
+import { pause } from './changed.ts'
+import type { DataKeyStore } from './data-keys.ts'
+import type { LiveChain } from './live-chain.ts'
+
+/** A decision is sent within seconds of its data key: what has no row after so long never will have one. */
+export const UNUSED_AFTER_MS = 600_000
+const EVERY_MS = 60_000
+
+export interface SweepDeps {
+  readonly live: Pick<LiveChain, 'askEnd' | 'changed' | 'next' | 'status' | 'control'>
+  readonly dataKeys: Pick<DataKeyStore, 'olderThan' | 'erase'>
+  readonly diagnostics: Diagnostics
+}
+
+/** Erases what is unused now. Does nothing unless the fold is known to be at the end of the log: a row not yet folded may hold the key. */
+export const sweepDataKeys = async ({ live, dataKeys, diagnostics }: SweepDeps): Promise<number> => {
+  const candidates = dataKeys.olderThan(UNUSED_AFTER_MS)
+  if (candidates.length === 0 || live.status().phase !== 'live' || live.status().degraded !== null) return 0
+  const end = await live.askEnd()
+  if (!(await live.changed.until(() => live.next >= end, 1_000)) || live.status().degraded !== null) return 0
+  const used = new Set<string>()
+  for (const [, { credential }] of live.control.table('providers').rows()) if (credential) used.add(credential.key_id)
+  const unused = candidates.filter((keyId) => !used.has(keyId))
+  for (const keyId of unused) await dataKeys.erase(keyId)
+  if (unused.length > 0) diagnostics.info('unused_data_keys_erased', { count: unused.length })
+  return unused.length
+}
+
+/** Sweeps once a minute. Returns how to stop. */
+export const startDataKeySweep = (deps: SweepDeps): (() => Promise<void>) => {
+  const closing = new AbortController()
+  const run = async () => {
+    for (;;) {
+      await pause(EVERY_MS, closing.signal)
+      if (closing.signal.aborted) return
+      try {
+        await sweepDataKeys(deps)
+      } catch (error) {
+        deps.diagnostics.warn('data_key_sweep_failed', { error })
+      }
+    }
+  }
+  const running = run()
+  return () => {
+    closing.abort()
+    return running
+  }
+}
