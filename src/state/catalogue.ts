@@ -121,7 +121,10 @@ class Registry implements Catalogue {
         if (row.credential?.key_id === keyId) this.#provider(id, row)
       }
     }
-    if (what === 'arrived') return renew()
+    if (what === 'arrived') {
+      renew()
+      return
+    }
     const timer = setTimeout(() => {
       this.#timers.delete(timer)
       renew()
