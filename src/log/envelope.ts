@@ -26,9 +26,16 @@ export interface Envelope {
   readonly data: unknown
 }
 
-/** Splices an envelope around data that is JSON text already, without parsing it. */
-export const writeEnvelope = (origin: Origin, type: string, subject: string, atMs: number, dataJson: string): string =>
-  `{"specversion":"1.0","id":"${origin.instance}.${origin.epoch}.${origin.sequence}","source":"/gatelog/${origin.instance}",` +
+/** Splices an envelope around data that is JSON text already, without parsing it. `id`: for events that have a name of their own (audit). */
+export const writeEnvelope = (
+  origin: Origin,
+  type: string,
+  subject: string,
+  atMs: number,
+  dataJson: string,
+  id = `${origin.instance}.${origin.epoch}.${origin.sequence}`,
+): string =>
+  `{"specversion":"1.0","id":"${id}","source":"/gatelog/${origin.instance}",` +
   `"type":"${type}","subject":${JSON.stringify(subject)},"time":"${new Date(atMs).toISOString()}","datacontenttype":"application/json",` +
   `"dataschema":"/schemas/${type}.json","instance":"${origin.instance}","epoch":"${origin.epoch}","sequence":${origin.sequence},"data":${dataJson}}`
 
@@ -39,7 +46,8 @@ export const readEnvelope = (bytes: Uint8Array): Envelope | null => {
   try {
     const value = JSON.parse(decoder.decode(bytes)) as Partial<Envelope> | null
     if (value === null || typeof value !== 'object' || value.specversion !== '1.0') return null
-    if (typeof value.type !== 'string' || typeof value.instance !== 'string' || typeof value.epoch !== 'string') return null
+    if (typeof value.type !== 'string' || typeof value.instance !== 'string' || typeof value.epoch !== 'string')
+      return null
     return Number.isSafeInteger(value.sequence) ? (value as Envelope) : null
   } catch {
     return null

@@ -1,9 +1,10 @@
 // The real Postgres server as a child, for whoever sets no database.url. Its URL is known at once; clients retry until it is ready.
-import { Database } from 'bun:sqlite'
 import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import type { Diagnostics } from '../lib/diagnostics.ts'
+import { pause } from '../lib/pause.ts'
+import { tryLock } from '../log/lock.ts'
 import { chooseAccount, placeFor, prepareInstallation } from './postgres-install.ts'
 import { endLeftovers } from './postgres-leftovers.ts'
 import { makeCluster, runServer, SUPERUSER } from './postgres-server.ts'
@@ -49,11 +50,13 @@ const urlOf = (password: string, port: number): string =>
 export const startEmbeddedPostgres = ({ dataDir, diagnostics }: EmbeddedPostgresOptions): EmbeddedPostgres => {
   const folder = join(resolve(dataDir), 'postgres')
   mkdirSync(folder, { recursive: true })
-  const release = holdFolder(folder)
+  // For life: two servers on one cluster would destroy it, and so would ending a living gateway's server.
+  const lock = tryLock(folder)
+  if (lock === null) throw new PostgresHeld(`another process runs the embedded Postgres in ${folder}`)
   try {
-    return supervised(folder, release, diagnostics)
+    return supervised(folder, lock.release, diagnostics)
   } catch (error) {
-    release()
+    lock.release()
     throw error
   }
 }
@@ -128,24 +131,6 @@ const supervised = (folder: string, release: () => void, diagnostics: Diagnostic
   }
 }
 
-/** Holds the folder for this process's life: two servers on one cluster would destroy it, and so would ending a living gateway's server. */
-const holdFolder = (folder: string): (() => void) => {
-  const lock = new Database(join(folder, 'lock.db'))
-  try {
-    lock.exec('PRAGMA busy_timeout = 0; BEGIN EXCLUSIVE')
-  } catch (cause) {
-    lock.close()
-    throw new PostgresHeld(`another process runs the embedded Postgres in ${folder}`, { cause })
-  }
-  held.add(lock)
-  return () => {
-    held.delete(lock)
-    lock.close()
-  }
-}
-/** A handle that is garbage collected gives its lock up. */
-const held = new Set<Database>()
-
 const readOrMake = (file: string, make: () => string): string => {
   if (!existsSync(file)) {
     writeFileSync(`${file}.new`, make(), { mode: 0o600 })
@@ -177,15 +162,3 @@ const reservePort = (file: string): { port: number; release(): void } => {
     },
   }
 }
-
-const pause = (ms: number, signal: AbortSignal): Promise<void> =>
-  new Promise((done) => {
-    const timer = setTimeout(finish, ms)
-    function finish() {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', finish)
-      done()
-    }
-    signal.addEventListener('abort', finish)
-    if (signal.aborted) finish()
-  })

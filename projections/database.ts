@@ -1,0 +1,90 @@
+// Connections to Postgres, and what its failures mean. The only file that opens any.
+import postgres from 'postgres'
+
+/** bigint columns hold integers below 2^53 (times, counts, nano-USD): they come back as numbers. */
+const bigint = { to: 20, from: [20], serialize: String, parse: Number }
+type Types = { bigint: number }
+
+export type Sql = postgres.Sql<Types>
+export type Transaction = postgres.TransactionSql<Types>
+/** Inside a transaction or outside. */
+export type Queryable = postgres.ISql<Types>
+
+export interface DatabaseOptions {
+  readonly url: string
+  /** Shown in pg_stat_activity. */
+  readonly name: string
+  readonly maxConnections: number
+  /** Bound on one statement, in the server. Null: none (the worker's own batches and rebuilds). */
+  readonly statementTimeoutMs: number | null
+}
+
+/** A pool of connections, opened when first used and again after a failure. Never throws by itself: each query says what is wrong. */
+export const openDatabase = ({ url, name, maxConnections, statementTimeoutMs }: DatabaseOptions): Sql =>
+  postgres(url, {
+    max: maxConnections,
+    connect_timeout: 3,
+    idle_timeout: 120,
+    backoff: (retries: number) => Math.min(1, 0.02 * 2 ** retries), // seconds, between attempts to connect while queries wait
+    onnotice: () => {},
+    types: { bigint },
+    connection: {
+      application_name: name,
+      TimeZone: 'UTC',
+      ...(statementTimeoutMs === null ? {} : { statement_timeout: statementTimeoutMs }),
+    },
+  })
+
+/** SQLSTATE of what Postgres refused, or null when it was not Postgres that spoke (no connection, timeout). */
+export const sqlStateOf = (error: unknown): string | null =>
+  error instanceof postgres.PostgresError ? error.code : null
+
+/** The data of a row cannot be stored, now or ever: trying again is useless. */
+export const isDataError = (error: unknown): boolean => /^(22|23|54)/.test(sqlStateOf(error) ?? '')
+
+/** A schema or table that is not there: the build that a reader knew was replaced. */
+export const isMissingTable = (error: unknown): boolean => ['42P01', '3F000'].includes(sqlStateOf(error) ?? '')
+
+/** Postgres answered within the time. */
+export const ping = async (sql: Sql, withinMs: number): Promise<boolean> => {
+  try {
+    await within(sql`select 1`, withinMs)
+    return true
+  } catch {
+    return false // whatever the reason: it cannot be used now
+  }
+}
+
+/** Postgres did not answer in time. */
+export class StoreTimeout extends Error {
+  override readonly name = 'StoreTimeout'
+}
+
+/** The result of a query, or StoreTimeout. A query that is late is cancelled; one on a silent connection is left behind. */
+export const within = async <Result>(
+  query: postgres.PendingQuery<postgres.Row[]> | Promise<Result>,
+  ms: number,
+): Promise<Result> => {
+  let timer: Timer | undefined
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new StoreTimeout(`Postgres did not answer within ${ms} ms`)), ms)
+  })
+  const result = Promise.resolve(query as Promise<Result>)
+  result.catch(() => {}) // a failure after the deadline has nobody left to tell
+  try {
+    return await Promise.race([result, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** Text as Postgres can store it: without NUL and without half a surrogate pair. */
+export const storableText = (text: string): string => text.replaceAll('\0', '\uFFFD').toWellFormed()
+
+/** A value as JSON text that jsonb can store. */
+export const storableJson = (value: unknown): string =>
+  JSON.stringify(value, (_, member: unknown) => {
+    if (typeof member === 'string') return storableText(member)
+    if (member === null || typeof member !== 'object' || Array.isArray(member)) return member
+    return Object.fromEntries(Object.entries(member).map(([name, inner]) => [storableText(name), inner]))
+  })

@@ -1,0 +1,232 @@
+// One partition of one build: read, fold, apply, for ever. Loses to another worker without harm; waits for Postgres and the log as long as it takes.
+import type { Diagnostics } from '../src/lib/diagnostics.ts'
+import { pause } from '../src/lib/pause.ts'
+import { type EventLog, LogGap, type LogRecord, LogReplaced } from '../src/log/port.ts'
+import { isDataError, sqlStateOf } from './database.ts'
+import { type GatherLimits, gather } from './gather.ts'
+import {
+  applyBatch,
+  type BatchTarget,
+  type Entry,
+  type Folder,
+  foldAll,
+  LostOwnership,
+  type Position,
+  positionOf,
+  witnessOf,
+} from './projection.ts'
+
+/** Where a partition stands; the worker's reports are made of these. */
+export interface Progress {
+  state: 'starting' | 'live' | 'follower' | 'waiting'
+  next: number
+  /** Log time of the oldest record that was read and is not applied, or null. */
+  pendingAtMs: number | null
+  applied: number
+  repeats: number
+  poison: number
+  detail: string
+}
+
+export const newProgress = (): Progress => ({
+  state: 'starting',
+  next: 0,
+  pendingAtMs: null,
+  applied: 0,
+  repeats: 0,
+  poison: 0,
+  detail: '',
+})
+
+export interface FollowOptions<Row> extends BatchTarget<Row> {
+  readonly log: EventLog
+  readonly signal: AbortSignal
+  readonly diagnostics: Diagnostics
+  readonly limits: GatherLimits
+  /** A follower takes over when the owner has not moved for this long although there is more in the log. */
+  readonly takeoverMs: number
+  readonly progress: Progress
+}
+
+const MAX_BACKOFF_MS = 5_000
+
+/** Ends with `stopped` when the signal is aborted and with `replaced` when the build is gone. Throws LogReplaced when the log is not the one that was folded. */
+export const followPartition = async <Row>(options: FollowOptions<Row>): Promise<'stopped' | 'replaced'> => {
+  const { signal, diagnostics, progress, build, partition } = options
+  for (let failures = 0; !signal.aborted; failures++) {
+    const appliedBefore = progress.applied
+    try {
+      const position = await ownedPosition(options)
+      if (position === null) return signal.aborted ? 'stopped' : 'replaced'
+      await followFrom(options, position)
+    } catch (error) {
+      if (signal.aborted) break
+      if (error instanceof LogReplaced) throw error
+      if (error instanceof LostOwnership) {
+        diagnostics.info('projection_ownership_lost', { model: build.model, partition })
+        progress.state = 'follower'
+        continue
+      }
+      if (progress.applied > appliedBefore) failures = 0
+      progress.state = 'waiting'
+      progress.detail = reasonOf(error)
+      diagnostics.warn('projection_waits', { model: build.model, partition, reason: progress.detail })
+      await pause(backoffMs(failures), signal)
+    }
+  }
+  return 'stopped'
+}
+
+const backoffMs = (failures: number): number => Math.min(MAX_BACKOFF_MS, 100 * 2 ** Math.min(failures, 10))
+
+const reasonOf = (error: unknown): string => {
+  const state = sqlStateOf(error)
+  if (state !== null) return `Postgres: ${state}`
+  return error instanceof Error ? error.message : String(error)
+}
+
+/** The position to go on from; waits while another worker moves it. Null when the build is gone or the signal was aborted. */
+const ownedPosition = async <Row>(options: FollowOptions<Row>): Promise<Position | null> => {
+  const { log, projection, partition, signal, progress, takeoverMs } = options
+  const pollMs = Math.max(10, Math.min(1_000, takeoverMs / 5))
+  let seen: number | null = null
+  let stalledSince = performance.now()
+  while (!signal.aborted) {
+    const position = await positionOf(options as unknown as BatchTarget<never>)
+    if (position === null) return null
+    progress.next = position.next
+    if (progress.state !== 'follower') return position
+    const end = await log.end(projection.topic, partition)
+    if (position.next !== seen || end <= position.next) stalledSince = performance.now()
+    else if (performance.now() - stalledSince > takeoverMs) return position
+    seen = position.next
+    await pause(pollMs, signal)
+  }
+  return null
+}
+
+const followFrom = async <Row>(options: FollowOptions<Row>, start: Position): Promise<void> => {
+  const { log, projection, partition, limits, progress, signal } = options
+  await requireSameLog(options, start)
+  const folder: Folder<Row> = await projection.open({ ...options, position: start })
+  // Ended with this attempt, not with the worker: a reader that is left behind would go on reading.
+  const reading = new AbortController()
+  const stop = () => reading.abort()
+  signal.addEventListener('abort', stop)
+  let position = start
+  progress.state = 'live'
+  progress.detail = ''
+  try {
+    for await (const records of gather(log.read(projection.topic, partition, start.next, reading.signal), limits)) {
+      const [first] = records
+      if (position.next > 0 && first!.offset !== position.next)
+        throw new LogGap(`${projection.topic}/${partition}: ${first!.offset} came after ${position.next - 1}`)
+      progress.pendingAtMs = first!.atMs
+      const entries = foldAll(folder, records, position.logAtMs)
+      position = await commit(options, position, entries)
+      progress.pendingAtMs = null
+      progress.next = position.next
+      await folder.committed?.(position.next, position.logAtMs)
+      if (signal.aborted) return
+    }
+  } finally {
+    reading.abort()
+    signal.removeEventListener('abort', stop)
+    progress.pendingAtMs = null
+  }
+}
+
+/** Applies a folded batch, however long Postgres is away. What Postgres can never store is found by halving and set aside. */
+const commit = async <Row>(
+  options: FollowOptions<Row>,
+  from: Position,
+  entries: readonly Entry<Row>[],
+): Promise<Position> => {
+  const { signal, diagnostics, progress, build, partition } = options
+  for (let failures = 0; ; failures++) {
+    signal.throwIfAborted()
+    try {
+      const { position, repeats } = await applyBatch(options, from, entries)
+      progress.applied += entries.length
+      progress.repeats += repeats
+      progress.poison += entries.filter(({ flaw }) => flaw !== null).length
+      progress.state = 'live'
+      return position
+    } catch (error) {
+      if (error instanceof LostOwnership) {
+        // A commit of ours whose answer was lost looks the same.
+        const stored = failures === 0 ? null : await positionOf(options as unknown as BatchTarget<never>)
+        const last = entries.at(-1)!
+        if (stored?.next === last.record.offset + 1 && stored.tip === last.tip) return stored
+        throw error
+      }
+      if (isDataError(error) && (entries.length > 1 || entries[0]!.flaw === null)) {
+        return commitApart(options, from, entries, error)
+      }
+      progress.state = 'waiting'
+      progress.detail = reasonOf(error)
+      diagnostics.warn('projection_waits', { model: build.model, partition, reason: progress.detail })
+      await pause(backoffMs(failures), signal)
+    }
+  }
+}
+
+const commitApart = async <Row>(
+  options: FollowOptions<Row>,
+  from: Position,
+  entries: readonly Entry<Row>[],
+  error: unknown,
+): Promise<Position> => {
+  if (entries.length === 1) {
+    const [entry] = entries
+    const flaw = `Postgres cannot store it (${sqlStateOf(error)})`
+    return commit(options, from, [{ ...entry!, rows: [], flaw }])
+  }
+  const middle = entries.length >> 1
+  const position = await commit(options, from, entries.slice(0, middle))
+  return commit(options, position, entries.slice(middle))
+}
+
+/** The log must still hold what was folded from it: no shorter, and the same record before the next. */
+const requireSameLog = async <Row>(
+  { log, projection, build, partition, signal }: FollowOptions<Row>,
+  { next, witness }: Position,
+): Promise<void> => {
+  if (next === 0) return
+  const where = `${projection.topic}/${partition}`
+  const mend = `the topic was truncated, recreated or replaced; when that was intended, run: gateway rebuild ${build.model}`
+  const end = await log.end(projection.topic, partition)
+  if (end < next)
+    throw new LogReplaced(`${where} ends at ${end}, but ${build.model} has applied it up to ${next}: ${mend}`)
+  const record = await readOne(log, projection.topic, partition, next - 1, signal)
+  if (record !== null && witness !== null && witnessOf(record) !== witness) {
+    throw new LogReplaced(
+      `${where} holds another record at ${next - 1} than the one that ${build.model} has applied: ${mend}`,
+    )
+  }
+}
+
+/** One record, or null when retention has taken it. */
+export const readOne = async (
+  log: EventLog,
+  topic: string,
+  partition: number,
+  offset: number,
+  signal: AbortSignal,
+): Promise<LogRecord | null> => {
+  const reading = new AbortController()
+  const stop = () => reading.abort()
+  signal.addEventListener('abort', stop)
+  try {
+    for await (const [record] of log.read(topic, partition, offset, reading.signal)) {
+      return record?.offset === offset ? record : null
+    }
+    return null
+  } catch (error) {
+    if (error instanceof LogReplaced) return null // the caller has compared the end: it can only be below the start
+    throw error
+  } finally {
+    reading.abort()
+    signal.removeEventListener('abort', stop)
+  }
+}

@@ -1,0 +1,146 @@
+// Keeps one read model: its build, a follower for each partition (new ones are found while it runs), and the switch to a build that has caught up.
+import type { Diagnostics } from '../src/lib/diagnostics.ts'
+import { pause } from '../src/lib/pause.ts'
+import { type EventLog, LogReplaced } from '../src/log/port.ts'
+import { type AnyProjection, activate, buildToKeep, removeAbandonedBuilds } from './builds.ts'
+import { type Sql, sqlStateOf } from './database.ts'
+import { followPartition, newProgress, type Progress } from './follow.ts'
+import type { GatherLimits } from './gather.ts'
+import type { Build } from './projection.ts'
+
+export interface KeepOptions {
+  readonly projection: AnyProjection
+  readonly sql: Sql
+  readonly log: EventLog
+  readonly signal: AbortSignal
+  readonly diagnostics: Diagnostics
+  readonly limits: GatherLimits
+  readonly takeoverMs: number
+  /** How often the log is asked for partitions and ends. */
+  readonly pollMs: number
+  readonly view: ModelView
+}
+
+/** What a read model is doing, for reports. */
+export interface ModelView {
+  build: Build | null
+  detail: string
+  readonly partitions: Map<number, Progress>
+  /** Ends of the partitions at the last poll, and since when each is not reached. */
+  readonly ends: Map<number, { end: number; sinceMs: number }>
+}
+
+export const newView = (): ModelView => ({ build: null, detail: 'starting', partitions: new Map(), ends: new Map() })
+
+const OUTDATED_PAUSE_MS = 5_000
+const MAX_BACKOFF_MS = 5_000
+
+/** Runs until the signal is aborted. Throws LogReplaced when the log is not the one that was folded. */
+export const keepModel = async (options: KeepOptions): Promise<void> => {
+  const { projection, sql, signal, diagnostics, view } = options
+  for (let failures = 0; !signal.aborted; failures++) {
+    try {
+      await removeAbandonedBuilds(sql, projection)
+      const build = await buildToKeep(sql, projection)
+      view.build = build
+      if (build === null) {
+        view.detail = `a newer version of ${projection.name} is active: this worker is outdated`
+        await pause(OUTDATED_PAUSE_MS, signal)
+        continue
+      }
+      failures = 0
+      view.detail = ''
+      const outcome = await followBuild(options, build, build.state === 'building')
+      if (outcome === 'caught_up') await switchTo(options, build)
+    } catch (error) {
+      if (signal.aborted) return
+      if (error instanceof LogReplaced) throw error
+      const state = sqlStateOf(error)
+      view.detail = state === null ? (error instanceof Error ? error.message : String(error)) : `Postgres: ${state}`
+      diagnostics.warn('read_model_waits', { model: projection.name, reason: view.detail })
+      await pause(Math.min(MAX_BACKOFF_MS, 100 * 2 ** Math.min(failures, 10)), signal)
+    }
+  }
+}
+
+const MAX_ACTIVATIONS = 50
+
+/** Follows on while the old build is ahead by a moment; then switches all the same. */
+export const switchTo = async (options: KeepOptions, build: Build): Promise<void> => {
+  const { projection, sql, signal, diagnostics, pollMs } = options
+  for (let attempt = 1; !signal.aborted; attempt++) {
+    const outcome = await activate(sql, projection, build, attempt >= MAX_ACTIVATIONS)
+    if (outcome === 'gone') throw new Error(`another process has removed build ${build.build} of ${build.model}`)
+    if (outcome === 'active') {
+      diagnostics.info('read_model_switched', { model: build.model, version: build.version, build: build.build })
+      return
+    }
+    await followBuild({ ...options, pollMs: Math.min(pollMs, 50) }, build, true)
+  }
+}
+
+type Outcome = 'stopped' | 'replaced' | 'caught_up'
+
+/** Follows every partition. With `untilCaughtUp`, ends once each has reached the end that it had at the poll before. */
+export const followBuild = async (options: KeepOptions, build: Build, untilCaughtUp: boolean): Promise<Outcome> => {
+  const { projection, log, signal, view } = options
+  const stopping = new AbortController()
+  const stop = () => stopping.abort()
+  signal.addEventListener('abort', stop)
+  view.partitions.clear()
+  view.ends.clear()
+  const running = new Map<number, Promise<void>>()
+  let replaced = false
+  let failure: unknown = null
+  try {
+    while (!signal.aborted && !stopping.signal.aborted) {
+      const caughtUp = await poll(options)
+      if (untilCaughtUp && caughtUp) return 'caught_up'
+      for (const partition of view.ends.keys()) {
+        if (running.has(partition)) continue
+        const progress = newProgress()
+        view.partitions.set(partition, progress)
+        const following = followPartition({ ...options, build, partition, signal: stopping.signal, progress })
+        const ended = following.then(
+          (outcome) => {
+            if (outcome === 'replaced') replaced = true
+          },
+          (error) => {
+            failure ??= error
+          },
+        )
+        running.set(
+          partition,
+          ended.then(() => {
+            if (replaced || failure !== null) stopping.abort()
+          }),
+        )
+      }
+      await pause(options.pollMs, stopping.signal)
+    }
+  } finally {
+    stopping.abort()
+    signal.removeEventListener('abort', stop)
+    await Promise.all(running.values())
+  }
+  if (failure !== null) throw failure
+  if (replaced) options.diagnostics.info('build_replaced', { model: projection.name, build: build.build })
+  return replaced && !signal.aborted ? 'replaced' : 'stopped'
+
+  async function poll({ diagnostics }: KeepOptions): Promise<boolean> {
+    let caughtUp = view.ends.size > 0
+    try {
+      for (const partition of await log.partitions(projection.topic)) {
+        const end = await log.end(projection.topic, partition)
+        const known = view.ends.get(partition)
+        const reached = known !== undefined && (view.partitions.get(partition)?.next ?? -1) >= known.end
+        if (!reached) caughtUp = false
+        if (known === undefined || reached) view.ends.set(partition, { end, sinceMs: Date.now() })
+      }
+    } catch (error) {
+      diagnostics.debug('log_not_asked', { topic: projection.topic, error })
+      return false // the log is away: readers wait for it too
+    }
+    return caughtUp
+  }
+}

@@ -1,0 +1,214 @@
+// What a read model is, and how a batch of records gets into Postgres exactly once.
+import { sha256Hex } from '../src/lib/digest.ts'
+import type { Origin } from '../src/log/envelope.ts'
+import type { EventLog, LogRecord } from '../src/log/port.ts'
+import type { Queryable, Sql, Transaction } from './database.ts'
+
+/** One set of tables of a read model. */
+export interface Build {
+  readonly model: string
+  readonly build: number
+  readonly version: number
+  readonly schemaName: string
+  readonly state: 'building' | 'active'
+}
+
+export interface Position {
+  readonly next: number
+  /** Running maximum of log time of what was applied, Unix milliseconds; 0 at the start. */
+  readonly logAtMs: number
+  readonly tip: string | null
+  readonly witness: string | null
+}
+
+/** What one record is to a read model. */
+export interface Folded<Row> {
+  /** Null: repeats cannot happen (control), or the record names none. */
+  readonly origin: Origin | null
+  readonly rows: readonly Row[]
+  /** Why it was set aside, or null. */
+  readonly flaw: string | null
+}
+
+/** Folds the records of one partition, in order. May hold state, which then belongs to the position that it was opened at. */
+export interface Folder<Row> {
+  fold(record: LogRecord, logAtMs: number): Folded<Row>
+  /** The newest decision that counts; null for topics without a chain. */
+  tip(): string | null
+  /** Called after the batch up to `next` was committed, for a checkpoint of the state. */
+  committed?(next: number, logAtMs: number): Promise<void>
+}
+
+export interface OpenContext {
+  readonly sql: Sql
+  readonly log: EventLog
+  readonly build: Build
+  readonly partition: number
+  readonly position: Position
+  readonly signal: AbortSignal
+}
+
+/**
+ * A read model: three files (`schema.sql`, `project.ts`, `query.ts`) that alone know its tables. What it writes may depend on the events, their partition,
+ * offset and log time, on nothing else: a rebuild gives the same rows.
+ */
+export interface Projection<Row> {
+  readonly name: string
+  /** Raised with every change of the tables or of what is in them: a new build is made beside the old one. */
+  readonly version: number
+  readonly topic: string
+  /** Creates the tables in the schema that is first on the search path. */
+  readonly schema: string
+  open(context: OpenContext): Promise<Folder<Row>>
+  /** Whatever must be there before the transaction of the batch (partitions). Idempotent. */
+  prepare?(sql: Sql, build: Build, rows: readonly Row[]): Promise<void>
+  /** Inserts in key order, so that workers never wait for each other in a circle. */
+  write(sql: Transaction, build: Build, rows: readonly Row[]): Promise<void>
+  /** Copies from a build of the same version what the log no longer holds. `sql` sees both. */
+  carryOver?(sql: Transaction, from: Build, to: Build): Promise<void>
+}
+
+/** One folded record, with the state of the fold after it: a batch can be cut anywhere. */
+export interface Entry<Row> extends Folded<Row> {
+  readonly record: LogRecord
+  readonly logAtMs: number
+  readonly tip: string | null
+}
+
+/** The position moved, or the build was replaced: another worker owns this partition. */
+export class LostOwnership extends Error {
+  override readonly name = 'LostOwnership'
+}
+
+const MAX_POISON_BYTES = 4_096
+const EMPTY = new Uint8Array(0)
+
+/** By which a record is recognised later. */
+export const witnessOf = ({ key, value }: LogRecord): string => sha256Hex(value ?? `tombstone ${key}`)
+
+/** Folds records one after the other. Log time is the running maximum: a clock that steps back changes no order. */
+export const foldAll = <Row>(
+  folder: Folder<Row>,
+  records: readonly LogRecord[],
+  startMs: number,
+): readonly Entry<Row>[] => {
+  let logAtMs = startMs
+  return records.map((record) => {
+    logAtMs = Math.max(logAtMs, record.atMs)
+    return { ...folder.fold(record, logAtMs), record, logAtMs, tip: folder.tip() }
+  })
+}
+
+export interface BatchTarget<Row> {
+  readonly sql: Sql
+  readonly projection: Projection<Row>
+  readonly build: Build
+  readonly partition: number
+}
+
+/** The position of a build in a partition, made when it is new; null when the build is gone. */
+export const positionOf = async ({
+  sql,
+  projection,
+  build,
+  partition,
+}: BatchTarget<never>): Promise<Position | null> => {
+  const read = () => sql<{ next: number; logAtMs: number; tip: string | null; witness: string | null }[]>`
+    select next_offset as next, log_at_ms as "logAtMs", tip, witness from gatelog.position
+    where model = ${build.model} and build = ${build.build} and topic = ${projection.topic} and partition = ${partition}`
+  const [known] = await read()
+  if (known !== undefined) return known
+  await sql`
+    insert into gatelog.position (model, build, topic, partition, next_offset, log_at_ms)
+    select model, build, topic, ${partition}, 0, 0 from gatelog.build where model = ${build.model} and build = ${build.build}
+    on conflict do nothing`
+  const [made] = await read()
+  return made ?? null
+}
+
+/**
+ * Writes a batch and moves the position, in one transaction: a crash repeats all of it or none. Throws LostOwnership when the position is no longer `from`,
+ * and whatever Postgres says. Answers how many records were repeats.
+ */
+export const applyBatch = async <Row>(
+  target: BatchTarget<Row>,
+  from: Position,
+  entries: readonly Entry<Row>[],
+): Promise<{ readonly position: Position; readonly repeats: number }> => {
+  const { sql, projection, build, partition } = target
+  const last = entries.at(-1)!
+  const position: Position = {
+    next: last.record.offset + 1,
+    logAtMs: last.logAtMs,
+    tip: last.tip,
+    witness: witnessOf(last.record),
+  }
+  await projection.prepare?.(
+    sql,
+    build,
+    entries.flatMap(({ rows }) => rows),
+  )
+  const repeats = await sql.begin(async (transaction) => {
+    const moved = await transaction`
+      update gatelog.position set next_offset = ${position.next}, log_at_ms = ${position.logAtMs}, tip = ${position.tip},
+        witness = ${position.witness}, first_offset = coalesce(first_offset, ${entries[0]!.record.offset})
+      where model = ${build.model} and build = ${build.build} and topic = ${projection.topic} and partition = ${partition}
+        and next_offset = ${from.next} and tip is not distinct from ${from.tip}`
+    if (moved.count !== 1)
+      throw new LostOwnership(`${build.model}: partition ${partition} is no longer at ${from.next}`)
+    const fresh = await withoutRepeats(transaction, target, entries)
+    await setAside(transaction, target, fresh)
+    const rows = fresh.flatMap((entry) => (entry.flaw === null ? entry.rows : []))
+    if (rows.length > 0) await projection.write(transaction, build, rows)
+    return entries.length - fresh.length
+  })
+  return { position, repeats: repeats as number }
+}
+
+/** Drops what an earlier batch, or this one, has applied already, and remembers the rest. The position's row lock makes this the only writer. */
+const withoutRepeats = async <Row>(
+  sql: Queryable,
+  { projection, build, partition }: BatchTarget<Row>,
+  entries: readonly Entry<Row>[],
+): Promise<readonly Entry<Row>[]> => {
+  const highest = new Map<string, { instance: string; epoch: string; sequence: number }>()
+  for (const { origin } of entries) {
+    if (origin !== null) highest.set(`${origin.instance} ${origin.epoch}`, { ...origin, sequence: -1 })
+  }
+  if (highest.size === 0) return entries
+  const origins = JSON.stringify([...highest.values()])
+  const known = await sql<{ instance: string; epoch: string; sequence: number }[]>`
+    select s.instance, s.epoch, s.sequence from gatelog.sequence s
+    join json_to_recordset(${origins}::text::json) as o (instance text, epoch text) using (instance, epoch)
+    where s.model = ${build.model} and s.build = ${build.build} and s.topic = ${projection.topic} and s.partition = ${partition}`
+  for (const row of known) highest.get(`${row.instance} ${row.epoch}`)!.sequence = row.sequence
+  const fresh = entries.filter(({ origin }) => {
+    if (origin === null) return true
+    const seen = highest.get(`${origin.instance} ${origin.epoch}`)!
+    if (origin.sequence <= seen.sequence) return false
+    seen.sequence = origin.sequence
+    return true
+  })
+  const rows = [...highest.values()].sort((a, b) => (`${a.instance} ${a.epoch}` < `${b.instance} ${b.epoch}` ? -1 : 1))
+  await sql`
+    insert into gatelog.sequence (model, build, topic, partition, instance, epoch, sequence)
+    select ${build.model}, ${build.build}, ${projection.topic}, ${partition}, instance, epoch, sequence
+    from json_to_recordset(${JSON.stringify(rows)}::text::json) as o (instance text, epoch text, sequence bigint)
+    on conflict (model, build, topic, partition, instance, epoch) do update set sequence = excluded.sequence`
+  return fresh
+}
+
+const setAside = async <Row>(
+  sql: Queryable,
+  { projection, build, partition }: BatchTarget<Row>,
+  entries: readonly Entry<Row>[],
+): Promise<void> => {
+  for (const { flaw, record } of entries) {
+    if (flaw === null) continue
+    const value = Buffer.from((record.value ?? EMPTY).subarray(0, MAX_POISON_BYTES))
+    await sql`
+      insert into gatelog.poison (model, build, topic, partition, log_offset, at_ms, reason, value)
+      values (${build.model}, ${build.build}, ${projection.topic}, ${partition}, ${record.offset}, ${record.atMs}, ${flaw.slice(0, 500)}, ${value})
+      on conflict do nothing`
+  }
+}

@@ -1,0 +1,123 @@
+// The projection worker: every read model, what is published from them, and reports of how far they are.
+import type { Diagnostics } from '../src/lib/diagnostics.ts'
+import { pause } from '../src/lib/pause.ts'
+import type { EventLog } from '../src/log/port.ts'
+import { auditProjection } from './audit/project.ts'
+import { publishAudit } from './audit/publish.ts'
+import { type AnyProjection, prepareCatalogue } from './builds.ts'
+import { openDatabase, type Sql, sqlStateOf } from './database.ts'
+import type { GatherLimits } from './gather.ts'
+import { keepModel, type ModelView, newView } from './keep.ts'
+import { requestsProjection } from './requests/project.ts'
+import { durableOffsets, type ModelStatus, statusOf, writeStatus } from './status.ts'
+
+export interface WorkerOptions {
+  readonly log: EventLog
+  readonly databaseUrl: string
+  /** Key of the decisions' MAC (`deriveKey(master, 'control-mac')` or what the chain uses). */
+  readonly macKey: Uint8Array
+  /** Name of this process in reports. */
+  readonly worker: string
+  readonly signal: AbortSignal
+  readonly diagnostics: Diagnostics
+  /** Told now and then: every build has durably applied the partition below this offset, so the embedded log may trim it. */
+  readonly onProjected?: (topic: string, partition: number, nextOffset: number) => void | Promise<void>
+  /** Told with every report. */
+  readonly onStatus?: (status: readonly ModelStatus[]) => void
+  readonly tuning?: Partial<WorkerTuning>
+}
+
+export interface WorkerTuning {
+  readonly limits: GatherLimits
+  readonly takeoverMs: number
+  readonly pollMs: number
+  readonly reportMs: number
+}
+
+export const TUNING: WorkerTuning = {
+  limits: { maxRecords: 2_000, maxBytes: 4 * 1_024 * 1_024, waitMs: 50 },
+  takeoverMs: 5_000,
+  pollMs: 1_000,
+  reportMs: 2_000,
+}
+
+/** Every read model that this build of Gatelog has. */
+export const readModels = (macKey: Uint8Array): readonly AnyProjection[] => [
+  requestsProjection as unknown as AnyProjection,
+  auditProjection({ macKey }) as unknown as AnyProjection,
+]
+
+/**
+ * Runs until the signal is aborted: waits for Postgres and for the log as long as it takes. Throws only LogReplaced, when the log is not the one that
+ * the read models were made from. Several workers may run at once: one of them owns each partition, the others stand by.
+ */
+export const runWorker = async (options: WorkerOptions): Promise<void> => {
+  const { log, databaseUrl, macKey, signal, diagnostics } = options
+  const tuning = { ...TUNING, ...options.tuning }
+  const sql = openDatabase({
+    url: databaseUrl,
+    name: 'gatelog-worker',
+    maxConnections: 8,
+    statementTimeoutMs: null,
+  })
+  const stopping = new AbortController()
+  const stop = () => stopping.abort()
+  signal.addEventListener('abort', stop)
+  if (signal.aborted) stop()
+  const views = new Map<string, ModelView>()
+  try {
+    await untilPrepared(sql, stopping.signal, diagnostics)
+    const shared = { ...options, ...tuning, sql, signal: stopping.signal }
+    const models = readModels(macKey).map((projection) => {
+      const view = newView()
+      views.set(projection.name, view)
+      return keepModel({ ...shared, projection, view })
+    })
+    const beside = [publishAudit({ sql, log, signal: stopping.signal, diagnostics }), report(shared, sql, views)]
+    // The first that fails ends all: the process reports it and stops.
+    await Promise.all([...models, ...beside].map((task) => task.finally(stop)))
+  } finally {
+    stop()
+    signal.removeEventListener('abort', stop)
+    await sql.end({ timeout: 1 })
+  }
+}
+
+const untilPrepared = async (sql: Sql, signal: AbortSignal, diagnostics: Diagnostics): Promise<void> => {
+  for (let attempt = 0; !signal.aborted; attempt++) {
+    try {
+      return await prepareCatalogue(sql)
+    } catch (error) {
+      const reason = sqlStateOf(error) ?? (error as { code?: string }).code ?? String(error)
+      if (attempt % 20 === 10) diagnostics.warn('postgres_waited_for', { reason })
+      await pause(attempt < 20 ? 50 : 500, signal)
+    }
+  }
+}
+
+/** Writes the status rows and, with that commit flushed, tells what may be trimmed. Postgres being away only delays it. */
+const report = async (
+  options: WorkerOptions & WorkerTuning,
+  sql: Sql,
+  views: ReadonlyMap<string, ModelView>,
+): Promise<void> => {
+  const { worker, signal, diagnostics, onProjected, onStatus, reportMs } = options
+  const told = new Map<string, number>()
+  while (!signal.aborted) {
+    const status = [...views].map(([model, view]) => statusOf(model, worker, view, Date.now()))
+    onStatus?.(status)
+    try {
+      const durable = await durableOffsets(sql)
+      await writeStatus(sql, status)
+      for (const { topic, partition, next } of durable) {
+        const where = `${topic}/${partition}`
+        if (told.get(where) === next) continue
+        await onProjected?.(topic, partition, next)
+        told.set(where, next)
+      }
+    } catch (error) {
+      diagnostics.debug('status_not_written', { reason: sqlStateOf(error) ?? String(error) })
+    }
+    await pause(reportMs, signal)
+  }
+}
