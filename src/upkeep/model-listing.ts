@@ -8,7 +8,7 @@ import { cataloguePrice, type ModelFacts, modelFacts } from './model-facts.ts'
 
 export interface ListingDeps {
   readonly dial: Dial
-  readonly kinds: KindTable
+  readonly kindTable: KindTable
   /** `api_key_env` if set, else the stored credential, else null. */
   secretOf(provider: ProviderRow): string | null
   nowMs(): number
@@ -59,7 +59,7 @@ export const listModels = async (
   deps: ListingDeps,
   totalMs = TOTAL_MS,
 ): Promise<readonly ListedModel[]> => {
-  const kind = deps.kinds.resolve(provider.kind)
+  const kind = deps.kindTable.resolve(provider.kind)
   if (kind?.listing === undefined) {
     throw new GatewayError('not_implemented', `providers of the kind "${provider.kind}" cannot list their models`)
   }
@@ -75,7 +75,7 @@ export const listModels = async (
 
 export interface ModelCatalogue {
   /** The provider's models as it lists them now. */
-  list(provider: ProviderRow): Promise<readonly ListedModel[]>
+  list(provider: ProviderRow, totalMs?: number): Promise<readonly ListedModel[]>
   /** What is known of a listed model. */
   factsOfListed(provider: ProviderRow, listed: ListedModel): Promise<ModelFacts>
   /** What is known of a model by its name; a listing that fails or takes long is done without. */
@@ -88,7 +88,7 @@ export const modelCatalogue = (deps: ListingDeps): ModelCatalogue => {
     string,
     { readonly revision: string; readonly atMs: number; readonly models: readonly ListedModel[] }
   >()
-  const list = async (provider: ProviderRow, totalMs: number): Promise<readonly ListedModel[]> => {
+  const list = async (provider: ProviderRow, totalMs = TOTAL_MS): Promise<readonly ListedModel[]> => {
     const models = await listModels(provider, deps, totalMs)
     kept.delete(provider.id)
     kept.set(provider.id, { revision: provider.revision, atMs: deps.nowMs(), models })
@@ -99,17 +99,17 @@ export const modelCatalogue = (deps: ListingDeps): ModelCatalogue => {
     modelFacts(
       listed,
       await cataloguePrice(provider, name, deps.nowMs()),
-      deps.kinds.resolve(provider.kind)?.capabilities ?? [],
+      deps.kindTable.resolve(provider.kind)?.capabilities ?? [],
     )
   return {
-    list: (provider) => list(provider, TOTAL_MS),
+    list,
     factsOfListed: (provider, listed) => factsOfListed(provider, listed.name, listed),
     async factsOf(provider, upstreamModel) {
       const recent = kept.get(provider.id)
       let models: readonly ListedModel[] = []
       if (recent !== undefined && recent.revision === provider.revision && deps.nowMs() - recent.atMs < KEPT_MS) {
         models = recent.models
-      } else if (canList(provider, deps.kinds)) {
+      } else if (canList(provider, deps.kindTable)) {
         // A provider that cannot be asked now must not stop an operator from registering its model.
         models = await list(provider, FACTS_MS).catch(() => [])
       }

@@ -130,7 +130,7 @@ const syncProvider = (deps: ProviderDeps): AdminRoute =>
     summary: 'Register the models that a provider lists and the registry lacks',
     async handle(call) {
       const provider = providerOf(deps.live.control, call.params.id!)
-      if (!canList(provider, deps.kinds)) {
+      if (!canList(provider, deps.kindTable)) {
         throw new GatewayError('not_implemented', `providers of the kind "${provider.kind}" cannot list their models`)
       }
       const { revision, ...summary } = { ...(await sync(call, provider, deps)), revision: deps.live.status().tip }

@@ -11,7 +11,7 @@ export interface ProviderDeps {
   readonly live: Pick<LiveState, 'control' | 'status'>
   readonly commit: Commit
   readonly dataKeys: Pick<DataKeys, 'seal' | 'erase'>
-  readonly kinds: KindTable
+  readonly kindTable: KindTable
   readonly modelCatalogue: Pick<ModelCatalogue, 'list' | 'factsOfListed'>
   newId(prefix: IdPrefix): string
   /** Whether requests can be sent to it now: a known kind, and a secret if that kind needs one. */

@@ -99,7 +99,7 @@ const createProvider = (deps: ProviderDeps): AdminRoute =>
     dropped: DROPPED,
     status: 201,
     async handle(call) {
-      const fields = wholeProvider(call.body, deps.kinds)
+      const fields = wholeProvider(call.body, deps.kindTable)
       const status = statusOf(call.body) ?? 'active'
       const data = { id: deps.newId('prov'), name: call.body.name, status, managed_by: 'api', ...fields } as const
       const result = await write(
@@ -126,8 +126,8 @@ const saveProvider = (method: 'PUT' | 'PATCH', deps: ProviderDeps): AdminRoute =
       const { status: _, enabled: __, name, ...given } = call.body as Static<typeof PatchedProvider>
       const fields =
         method === 'PUT'
-          ? wholeProvider(call.body as Static<typeof ReplacedProvider>, deps.kinds)
-          : { ...given, ...(given.kind === undefined ? {} : { kind: kindOf(given.kind, deps.kinds).kind }) }
+          ? wholeProvider(call.body as Static<typeof ReplacedProvider>, deps.kindTable)
+          : { ...given, ...(given.kind === undefined ? {} : { kind: kindOf(given.kind, deps.kindTable).kind }) }
       const status = statusOf(call.body) ?? (method === 'PUT' ? 'active' : undefined)
       const result = await write(
         deps.commit,
@@ -135,7 +135,7 @@ const saveProvider = (method: 'PUT' | 'PATCH', deps: ProviderDeps): AdminRoute =
         (state) => state.table('providers').get(id),
         (state) => {
           const row = providerOf(state, id)
-          requireAddress({ ...row, ...fields }, deps.kinds)
+          requireAddress({ ...row, ...fields }, deps.kindTable)
           return decideProvider(state, { do: 'change', id, name, status, managed_by: 'api', ...fields })
         },
       )

@@ -1,0 +1,145 @@
+// Keys of the first start and of `bootstrap.keys`. A plaintext comes from the environment, or is minted and told once, by whoever's decision counted.
+import { decideApiKey, type Scope } from '../domain/api-key.ts'
+import type { Bootstrap, BootstrapKey } from '../domain/bootstrap.ts'
+import type { ControlReader } from '../domain/control.ts'
+import type { EventRecord } from '../domain/decision.ts'
+import { policyKey } from '../domain/policy.ts'
+import { sha256Hex } from '../lib/digest.ts'
+import { SEEDER_ACTOR, type SeedDeps, type SeedInput, type SeedReport } from './seed-step.ts'
+
+export const DEFAULT_TENANT = 'default'
+export const ADMIN_KEY_NAME = 'bootstrap-admin'
+export const INFERENCE_KEY_NAME = 'bootstrap-inference'
+
+/** A key that the settings give in a form that no client could send. The message is one line and holds no part of the key. */
+export class BootstrapRefused extends Error {
+  override readonly name = 'BootstrapRefused'
+}
+
+const MAX_KEY_LENGTH = 512
+const HOUR_MS = 3_600_000
+const SEEDER = { scopes: ['*'] } as const
+
+const requireUsable = (key: string, variable: string, minLength: number): void => {
+  if (key.length < minLength || key.length > MAX_KEY_LENGTH) {
+    throw new BootstrapRefused(`${variable}: a key must have ${minLength} to ${MAX_KEY_LENGTH} characters`)
+  }
+  if (!/^[\x21-\x2b\x2d-\x7e]+$/.test(key)) {
+    throw new BootstrapRefused(
+      `${variable}: a key must consist of visible ASCII characters without comma, or no header could carry it`,
+    )
+  }
+}
+
+interface Wanted {
+  readonly name: string
+  readonly tenantSlug: string
+  readonly scopes: readonly Scope[]
+  /** Given by the environment; null: minted. */
+  readonly given: string | null
+  /** True: minted only while there is no key at all. */
+  readonly firstStartOnly: boolean
+  readonly entry: BootstrapKey | null
+}
+
+const wantedKeys = ({ bootstrap, adminKey, inferenceKey }: SeedInput, deps: SeedDeps): Wanted[] => {
+  const own = { tenantSlug: DEFAULT_TENANT, firstStartOnly: true, entry: null }
+  const entries = (bootstrap.keys ?? []).map((entry): Wanted => {
+    const given = entry.key_env === undefined ? null : (deps.env(entry.key_env) ?? null)
+    if (entry.key_env !== undefined && (given === null || given === '')) {
+      throw new BootstrapRefused(`bootstrap.keys: the variable ${entry.key_env} of the key "${entry.name}" is not set`)
+    }
+    if (given !== null) requireUsable(given, entry.key_env!, deps.minKeyLength)
+    return {
+      name: entry.name,
+      tenantSlug: entry.tenant ?? DEFAULT_TENANT,
+      scopes: entry.scopes,
+      given,
+      firstStartOnly: false,
+      entry,
+    }
+  })
+  if (adminKey !== null) requireUsable(adminKey, 'GATEWAY_BOOTSTRAP_ADMIN_KEY', deps.minKeyLength)
+  if (inferenceKey !== null) requireUsable(inferenceKey, 'GATEWAY_BOOTSTRAP_INFERENCE_KEY', deps.minKeyLength)
+  return [
+    { ...own, name: ADMIN_KEY_NAME, scopes: ['*'], given: adminKey },
+    { ...own, name: INFERENCE_KEY_NAME, scopes: ['inference'], given: inferenceKey },
+    ...entries,
+  ]
+}
+
+/** Pure: what one wanted key needs. A revoked key is never brought back, but a value that never was a key is a new one. */
+const decideKey = (
+  state: ControlReader,
+  wanted: Wanted,
+  fresh: { id: string; digest: string; nowMs: number },
+): EventRecord[] => {
+  const [tenantId] = state.table('tenants').find('slug', wanted.tenantSlug)
+  if (tenantId === undefined) return []
+  const keys = state.table('keys')
+  if (wanted.given !== null && keys.find('digest', fresh.digest).length > 0) return []
+  const same = keys
+    .find('tenant', tenantId)
+    .map((id) => keys.get(id)!)
+    .filter((row) => row.name === wanted.name && row.managed_by === 'bootstrap')
+  const active = same.find((row) => row.status === 'active')
+  if (active !== undefined) {
+    if (wanted.given === null) return []
+    return decideApiKey(state, {
+      do: 'rotate',
+      id: active.id,
+      digest: fresh.digest,
+      granter: { scopes: ['*', ...active.scopes] },
+    })
+  }
+  if (wanted.given === null && (same.length > 0 || (wanted.firstStartOnly && keys.size > 0))) return []
+  const { entry } = wanted
+  const policyName = entry?.routing_policy
+  const policies = state.table('policies')
+  const [policyId = null] =
+    policyName === undefined
+      ? []
+      : [
+          ...policies.find('name', policyKey(tenantId, policyName)),
+          ...policies.find('name', policyKey(null, policyName)),
+        ]
+  return decideApiKey(state, {
+    do: 'issue',
+    id: fresh.id,
+    tenant_id: tenantId,
+    name: wanted.name,
+    scopes: [...wanted.scopes],
+    digest: fresh.digest,
+    expires_at:
+      entry?.expires_in_hours === undefined
+        ? null
+        : new Date(fresh.nowMs + entry.expires_in_hours * HOUR_MS).toISOString(),
+    routing_policy_id: policyId,
+    rate_limits: entry?.rate_limits ?? null,
+    managed_by: 'bootstrap',
+    granter: SEEDER,
+  })
+}
+
+/** Issues and rotates in one decision, so that no crash leaves an installation with half of its keys. */
+export const seedKeys = async (input: SeedInput, deps: SeedDeps, report: SeedReport): Promise<void> => {
+  const wanted = wantedKeys(input, deps).map((one) => {
+    const plaintext = one.given ?? deps.newApiKey()
+    return { ...one, plaintext, fresh: { id: deps.newId('key'), digest: sha256Hex(plaintext), nowMs: deps.nowMs() } }
+  })
+  const { changes } = await deps.commit({
+    actor: SEEDER_ACTOR,
+    decide: (state) => wanted.flatMap((one) => decideKey(state, one, one.fresh)),
+  })
+  for (const { name, given, plaintext, fresh, scopes } of wanted) {
+    const counted = changes.some(({ table, id }) => table === 'keys' && id === fresh.id)
+    if (counted && given === null) report.minted.push({ name, scopes, plaintext })
+  }
+}
+
+/** Whether the settings name a tenant that nothing makes: said once, before anything is written. */
+export const unknownTenants = ({ keys = [], policies = [], tenants = [] }: Bootstrap): string[] => {
+  const known = new Set([DEFAULT_TENANT, ...tenants.map(({ slug }) => slug)])
+  const named = [...keys, ...policies].flatMap(({ tenant }) => (tenant === undefined ? [] : [tenant]))
+  return [...new Set(named)].filter((slug) => !known.has(slug))
+}

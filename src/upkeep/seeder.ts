@@ -1,0 +1,82 @@
+// The first start, and every later one: what `bootstrap:` and the usual environment variables ask for becomes decisions, once.
+// Several instances may seed at once: all of it goes through the chain, and only what counted is told.
+import type { Bootstrap } from '../domain/bootstrap.ts'
+import { decidePolicy, POLICY_DEFAULTS, policyKey } from '../domain/policy.ts'
+import { decideTenant } from '../domain/tenant.ts'
+import { DEFAULT_TENANT, seedKeys, unknownTenants } from './seed-keys.ts'
+import { seedProviders } from './seed-providers.ts'
+import { type SeedDeps, type SeedInput, type SeedReport, seeded } from './seed-step.ts'
+
+const seedTenants = async ({ bootstrap }: SeedInput, deps: SeedDeps, report: SeedReport): Promise<void> => {
+  const entries = bootstrap.tenants ?? []
+  const own: typeof entries = entries.some(({ slug }) => slug === DEFAULT_TENANT)
+    ? []
+    : [{ slug: DEFAULT_TENANT, name: 'Default' }]
+  for (const { slug, name, plan = null, rate_limits = null } of [...own, ...entries]) {
+    const id = deps.newId('ten')
+    await seeded(`bootstrap.tenants "${slug}"`, deps, report, (state) => {
+      const [existing] = state.table('tenants').find('slug', slug)
+      const row = existing === undefined ? undefined : state.table('tenants').get(existing)
+      const fields = { name, plan, rate_limits, managed_by: 'bootstrap' } as const
+      if (row === undefined) return decideTenant(state, { do: 'create', id, slug, ...fields })
+      const touched = row.managed_by !== 'bootstrap' || !entries.some((entry) => entry.slug === slug)
+      return touched ? [] : decideTenant(state, { do: 'replace', id: row.id, ...fields })
+    })
+  }
+}
+
+const seedPolicies = async ({ bootstrap }: SeedInput, deps: SeedDeps, report: SeedReport): Promise<void> => {
+  for (const { name, tenant, ...fields } of bootstrap.policies ?? []) {
+    const id = deps.newId('pol')
+    await seeded(`bootstrap.policies "${name}"`, deps, report, (state) => {
+      const [tenantId = null] = tenant === undefined ? [] : state.table('tenants').find('slug', tenant)
+      const [existing] = state.table('policies').find('name', policyKey(tenantId, name))
+      if (existing !== undefined && state.table('policies').get(existing)!.managed_by !== 'bootstrap') return []
+      return decidePolicy(state, {
+        do: 'upsert',
+        id,
+        tenant_id: tenantId,
+        name,
+        managed_by: 'bootstrap',
+        ...POLICY_DEFAULTS,
+        ...fields,
+      })
+    })
+  }
+}
+
+/** What the settings once made and no longer name. It stays; whoever wants it gone deletes it. */
+const forgotten = ({ bootstrap }: SeedInput, { live, kindTable }: SeedDeps): string[] => {
+  const { control } = live
+  const named = new Set([...kindTable.names, ...(bootstrap.providers ?? []).map(({ name }) => name.toLowerCase())])
+  const providers = [...control.table('providers').rows()]
+    .filter(([, row]) => row.managed_by === 'bootstrap' && !named.has(row.name.toLowerCase()))
+    .map(([, row]) => `the provider "${row.name}" is no longer in bootstrap.providers; it stays until it is deleted`)
+  const policies = new Set((bootstrap.policies ?? []).map(({ name }) => name.toLowerCase()))
+  const left = [...control.table('policies').rows()]
+    .filter(([, row]) => row.managed_by === 'bootstrap' && !policies.has(row.name.toLowerCase()))
+    .map(([, row]) => `the policy "${row.name}" is no longer in bootstrap.policies; it stays until it is deleted`)
+  return [...providers, ...left]
+}
+
+/**
+ * Seeds, in an order in which everything finds what it names: tenants, policies, keys, providers, models. Repeatable: a second run changes nothing.
+ * Throws BootstrapRefused for a key that no client could send, CommitFailure when the log does not answer.
+ */
+export const seed = async (input: SeedInput, deps: SeedDeps): Promise<SeedReport> => {
+  const report: SeedReport = { minted: [], notes: [] }
+  const missing = unknownTenants(input.bootstrap)
+  report.notes.push(...missing.map((slug) => `bootstrap names the tenant "${slug}", which is not in bootstrap.tenants`))
+  const bootstrap = withoutTenants(input.bootstrap, missing)
+  await seedTenants({ ...input, bootstrap }, deps, report)
+  await seedPolicies({ ...input, bootstrap }, deps, report)
+  await seedKeys({ ...input, bootstrap }, deps, report)
+  await seedProviders({ ...input, bootstrap }, deps, report)
+  report.notes.push(...forgotten(input, deps))
+  return report
+}
+
+const withoutTenants = (bootstrap: Bootstrap, slugs: readonly string[]): Bootstrap => {
+  const kept = ({ tenant }: { tenant?: string }) => tenant === undefined || !slugs.includes(tenant)
+  return { ...bootstrap, keys: bootstrap.keys?.filter(kept), policies: bootstrap.policies?.filter(kept) }
+}

@@ -1,0 +1,50 @@
+// A control state for tests of aggregates: decisions are folded as the log would have them, one after the other, without a log.
+import { ControlState, eventIsValid, foldDecision } from '../../src/domain/control.ts'
+import type { EventRecord } from '../../src/domain/decision.ts'
+import type { RowChange } from '../../src/domain/tables.ts'
+import { sha256Hex } from '../../src/lib/digest.ts'
+
+export interface World {
+  readonly state: ControlState
+  /** Folds the events as one decision; throws when one is not what its schema says. */
+  apply(events: readonly EventRecord[]): readonly RowChange[]
+}
+
+export const newWorld = (events: readonly EventRecord[] = []): World => {
+  const state = new ControlState()
+  let height = 0
+  const apply = (more: readonly EventRecord[]): readonly RowChange[] => {
+    if (more.length === 0) return []
+    for (const event of more) if (!eventIsValid(event)) throw new Error(`${event.type} does not match its schema`)
+    height++
+    const at = new Date(Date.UTC(2026, 0, 1) + height).toISOString()
+    const decision = { parent: '', at, actor: { type: 'system', id: 'test' }, cause: null, v: 1, events: more } as const
+    return foldDecision(state, decision, sha256Hex(`decision ${height}`), height).changes
+  }
+  apply(events)
+  return { state, apply }
+}
+
+export const tenantCreated = (id: string, slug = id): EventRecord => ({
+  type: 'tenant.created',
+  data: { id, slug, name: slug, plan: null, rate_limits: null, managed_by: 'api' },
+})
+
+export const providerCreated = (id: string, name = id): EventRecord => ({
+  type: 'provider.created',
+  data: {
+    id,
+    name,
+    kind: 'openai',
+    status: 'active',
+    managed_by: 'api',
+    base_url: 'https://api.example/v1',
+    api_key_env: null,
+    region: null,
+    timeout_ms: null,
+    max_concurrency: null,
+    weight: null,
+    usage_on_stream: false,
+    options: {},
+  },
+})

@@ -1,0 +1,228 @@
+// The admin surface as a client sees it, over a control state in memory: a commit that folds at once, no log, no clock of its own.
+import { Elysia } from 'elysia'
+import type { ControlReader } from '../../../src/domain/control.ts'
+import { ControlState, eventIsValid, foldDecision } from '../../../src/domain/control.ts'
+import type { EventRecord } from '../../../src/domain/decision.ts'
+import { Rejection } from '../../../src/domain/rejection.ts'
+import { type AdminDeps, adminRoutes } from '../../../src/http/admin/admin.ts'
+import { errorResponse } from '../../../src/http/envelope.ts'
+import { contextOf } from '../../../src/http/request-context.ts'
+import { sha256Hex } from '../../../src/lib/digest.ts'
+import { newApiKey, newId } from '../../../src/lib/ids.ts'
+import type { ListedModel, ProviderKind } from '../../../src/providers/provider.ts'
+import type { Commit, CommitRequest, KeyEntry, LiveState } from '../../../src/state/port.ts'
+import { modelFacts } from '../../../src/upkeep/model-facts.ts'
+import { GatewayError } from '../../../src/wire/errors.ts'
+
+export const ADMIN_KEY = 'gw_live_admin_of_the_default_tenant'
+export const BASE = 'http://gateway.test/admin/v1'
+
+const NO_PRICE = { contextWindow: null, input: null, output: null, cachedInput: null }
+
+/** A kind that is never called here. */
+const kind = (name: string, more: Partial<ProviderKind> = {}): ProviderKind => ({
+  kind: name,
+  needsCredential: true,
+  capabilities: ['chat', 'streaming'],
+  defaultBaseUrl: null,
+  usualEnv: null,
+  request: () => ({ method: 'POST', url: '', headers: {}, body: null, shaping: [] }),
+  response: () => ({ json: '{}', usage: null, finishReason: null, content: null, refusal: false, toolNames: [] }),
+  stream: () => {
+    throw new Error('nothing is streamed here')
+  },
+  failure: () => new GatewayError('upstream_error', 'failed'),
+  ...more,
+})
+
+const listing: NonNullable<ProviderKind['listing']> = {
+  request: () => ({ method: 'GET', url: '', headers: {}, body: null, shaping: [] }),
+  read: () => [],
+}
+
+export const KINDS: readonly ProviderKind[] = [
+  kind('openai', { defaultBaseUrl: 'https://api.openai.com/v1', listing }),
+  kind('openai_compatible', { needsCredential: false, listing }),
+  kind('silent', { defaultBaseUrl: 'https://silent.example' }),
+]
+
+export interface Answer {
+  readonly status: number
+  readonly headers: Headers
+  // Tests look into what the API answered; its shape is what they check.
+  readonly body: Record<string, never> & Record<string, unknown>
+}
+
+export interface Gateway {
+  readonly state: ControlState
+  /** Secrets that were sealed, by data key id; erased ones are gone. */
+  readonly vault: Map<string, string>
+  /** What `modelCatalogue.list` answers, or throws. */
+  listed: readonly ListedModel[] | GatewayError
+  /** Makes the next commits fail. */
+  failure: Error | null
+  readonly events: EventRecord[]
+  nowMs: number
+  apply(events: readonly EventRecord[]): void
+  call(method: string, path: string, options?: CallOptions): Promise<Answer>
+  /** A key of its own with these scopes, straight into the state. */
+  keyWith(scopes: readonly string[], tenantId?: string): string
+  readonly deps: AdminDeps
+}
+
+export interface CallOptions {
+  readonly key?: string | null
+  readonly body?: unknown
+  readonly raw?: string
+  readonly headers?: Record<string, string>
+}
+
+export const startGateway = (): Gateway => {
+  const state = new ControlState()
+  const vault = new Map<string, string>()
+  const events: EventRecord[] = []
+  let tip = '0'.repeat(64)
+  let height = 0
+
+  const fold = (actor: CommitRequest['actor'], cause: CommitRequest['cause'], more: readonly EventRecord[]) => {
+    for (const event of more) if (!eventIsValid(event)) throw new Error(`${event.type} does not match its schema`)
+    tip = sha256Hex(`decision ${++height}`)
+    events.push(...more)
+    const at = new Date(gateway.nowMs).toISOString()
+    return foldDecision(state, { parent: '', at, actor, cause: cause ?? null, v: 1, events: more }, tip, height)
+  }
+
+  const commit: Commit = async ({ actor, cause, decide }) => {
+    if (gateway.failure !== null) throw gateway.failure
+    const known = cause == null ? undefined : state.table('causes').get(cause.id)
+    if (known !== undefined) {
+      if (known.body !== cause!.body) throw new Rejection('conflict', 'used with another body', 'Idempotency-Key')
+      const { revision, changes, removed } = known
+      return { revision, changed: true, repeated: true, changes, removed }
+    }
+    const more = decide(state as ControlReader)
+    if (more.length === 0) return { revision: tip, changed: false, repeated: false, changes: [], removed: {} }
+    const { changes } = fold(actor, cause, more)
+    const removed: Record<string, number> = {}
+    for (const { table, after } of changes) if (after === null) removed[table] = (removed[table] ?? 0) + 1
+    return { revision: tip, changed: true, repeated: false, changes, removed }
+  }
+
+  const lookup = (digest: string): KeyEntry | null => {
+    const [id] = state.table('keys').find('digest', digest)
+    const row = id === undefined ? undefined : state.table('keys').get(id)
+    if (row === undefined || row.status !== 'active') return null
+    const expiresAtMs = row.expires_at === null ? null : Date.parse(row.expires_at)
+    const { tenant_id: tenantId, scopes, routing_policy_id: routingPolicyId } = row
+    return { id: row.id, tenantId, scopes, expiresAtMs, routingPolicyId }
+  }
+
+  const live = {
+    control: state,
+    status: () => ({ tip, staleMs: 0 }),
+    reached: async (revision: string) => revision === tip,
+    subscribe: () => () => {},
+    close: async () => {},
+  } as unknown as LiveState
+
+  const list = async (): Promise<readonly ListedModel[]> => {
+    if (gateway.listed instanceof GatewayError) throw gateway.listed
+    return gateway.listed
+  }
+  const deps: AdminDeps = {
+    live,
+    keys: { lookup, size: 0 },
+    inference: { authHeader: 'authorization', minKeyLength: 20, maxStalenessMs: null },
+    commit,
+    nowMs: () => gateway.nowMs,
+    newId,
+    newApiKey,
+    causeKey: new Uint8Array(32),
+    appliedBy: async () => ({ applied: 1, instances: 1 }),
+    lastUsedAt: () => null,
+    dataKeys: {
+      async seal(_subject, secret) {
+        const keyId = newId('dek')
+        vault.set(keyId, secret)
+        return { keyId, sealed: `sealed ${secret.length}` }
+      },
+      async erase(keyId) {
+        vault.delete(keyId)
+      },
+    },
+    kindTable: {
+      resolve: (text) => KINDS.find((known) => known.kind === text.toLowerCase().replaceAll('-', '_')) ?? null,
+      names: KINDS.map((known) => known.kind),
+    },
+    adapterReady: (row) => row.credential !== null,
+    modelCatalogue: {
+      list,
+      factsOfListed: async (_provider, listed) => modelFacts(listed, NO_PRICE, ['chat', 'streaming']),
+      factsOf: async () => modelFacts(null, { ...NO_PRICE, input: 1.5, contextWindow: 1000 }, ['chat', 'streaming']),
+    },
+    reloadPolicies: () => {},
+    furtherRoutes: [],
+  }
+
+  const app = new Elysia()
+    .onError({ as: 'global' }, ({ error, request }) => errorResponse(error, contextOf(request)) as never)
+    .use(adminRoutes(deps))
+
+  const gateway: Gateway = {
+    state,
+    vault,
+    listed: [],
+    failure: null,
+    events,
+    nowMs: Date.UTC(2026, 10, 20),
+    deps,
+    apply: (more) => void fold({ type: 'system', id: 'test' }, null, more),
+    keyWith(scopes, tenantId = 'ten_default') {
+      const key = newApiKey()
+      const data = {
+        id: newId('key'),
+        tenant_id: tenantId,
+        name: 'test',
+        scopes,
+        digest: sha256Hex(key),
+        expires_at: null,
+      }
+      const rest = { routing_policy_id: null, rate_limits: null, managed_by: 'api' }
+      gateway.apply([{ type: 'api_key.issued', data: { ...data, ...rest } }])
+      return key
+    },
+    async call(method, path, { key = ADMIN_KEY, body, raw, headers = {} } = {}) {
+      const text = raw ?? (body === undefined ? undefined : JSON.stringify(body))
+      const response = await app.handle(
+        new Request(`${BASE}${path}`, {
+          method,
+          headers: {
+            ...(key === null ? {} : { authorization: `Bearer ${key}` }),
+            ...(text === undefined ? {} : { 'content-type': 'application/json' }),
+            ...headers,
+          },
+          body: text,
+        }),
+      )
+      return { status: response.status, headers: response.headers, body: await response.json() }
+    },
+  }
+  const tenant = { plan: null, rate_limits: null, managed_by: 'api' }
+  const issued = { routing_policy_id: null, rate_limits: null, managed_by: 'api', expires_at: null }
+  gateway.apply([
+    { type: 'tenant.created', data: { id: 'ten_default', slug: 'default', name: 'Default', ...tenant } },
+    { type: 'tenant.created', data: { id: 'ten_other', slug: 'other', name: 'Other', ...tenant } },
+    {
+      type: 'api_key.issued',
+      data: {
+        id: 'key_admin',
+        tenant_id: 'ten_default',
+        name: 'admin',
+        scopes: ['*'],
+        digest: sha256Hex(ADMIN_KEY),
+        ...issued,
+      },
+    },
+  ])
+  return gateway
+}
