@@ -26,7 +26,29 @@ export interface CatalogueDeps {
 const ERASED_GRACE_MS = 5_000
 
 /** Opens the catalogue on what is folded, and keeps it up to date. Open the data keys first. */
-export const openCatalogue = (deps: CatalogueDeps): Catalogue & { close(): void } => new Registry(deps)
+export const openCatalogue = (deps: CatalogueDeps): OpenCatalogue => new Registry(deps)
+
+export interface OpenCatalogue extends Catalogue {
+  /** Whether requests could be sent to this provider: a known kind, an address, and a secret where that kind needs one. */
+  adapterReady(providerId: string): boolean
+  close(): void
+}
+
+/** `api_key_env` when its variable is set, else the stored credential, else null. */
+export const providerSecret = (
+  { id, api_key_env, credential }: ProviderRow,
+  { env, dataKeys, diagnostics }: Pick<CatalogueDeps, 'env' | 'diagnostics'> & { dataKeys: Pick<DataKeys, 'open'> },
+): string | null => {
+  const fromEnv = api_key_env === null ? undefined : env[api_key_env]
+  if (fromEnv !== undefined && fromEnv !== '') return fromEnv
+  if (credential === null) return null
+  try {
+    return dataKeys.open(id, credential.key_id, credential.sealed)
+  } catch (error) {
+    diagnostics.error('credential_cannot_be_opened', { provider_id: id, error })
+    return null
+  }
+}
 
 /** What the rows of a provider say to each of its models. */
 interface Adapter {
@@ -36,7 +58,7 @@ interface Adapter {
   readonly usable: boolean
 }
 
-class Registry implements Catalogue {
+class Registry implements OpenCatalogue {
   readonly #adapters = new Map<string, Adapter>()
   readonly #entries = new Map<string, CatalogueEntry>()
   readonly #byName = new Map<string, CatalogueEntry[]>()
@@ -80,6 +102,10 @@ class Registry implements Catalogue {
     let usable = 0
     for (const adapter of this.#adapters.values()) if (adapter.usable && adapter.row.status === 'active') usable += 1
     return usable
+  }
+
+  adapterReady(providerId: string): boolean {
+    return this.#adapters.get(providerId)?.usable ?? false
   }
 
   close(): void {
@@ -134,7 +160,7 @@ class Registry implements Catalogue {
 
   #adapterOf(row: ProviderRow): Adapter {
     const kind = this.deps.kinds.get(row.kind)
-    const secret = this.#secretOf(row)
+    const secret = providerSecret(row, this.deps)
     const baseUrl = row.base_url ?? kind?.defaultBaseUrl ?? ''
     const usable =
       kind !== undefined &&
@@ -142,20 +168,6 @@ class Registry implements Catalogue {
       (baseUrl !== '' || kind.script !== undefined) &&
       !this.deps.live.refused.has(row.id)
     return { row, baseUrl, secret, usable }
-  }
-
-  /** `api_key_env` when its variable is set, else the stored credential, else none. */
-  #secretOf({ id, api_key_env, credential }: ProviderRow): string | null {
-    const { env, dataKeys, diagnostics } = this.deps
-    const fromEnv = api_key_env === null ? undefined : env[api_key_env]
-    if (fromEnv !== undefined && fromEnv !== '') return fromEnv
-    if (credential === null) return null
-    try {
-      return dataKeys.open(id, credential.key_id, credential.sealed)
-    } catch (error) {
-      diagnostics.error('credential_cannot_be_opened', { provider_id: id, error })
-      return null
-    }
   }
 
   #put(row: ModelRow): void {
