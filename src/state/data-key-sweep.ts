@@ -1,6 +1,7 @@
 // Erases data keys that nothing refers to: sealed for a decision that never counted.
+
 import type { Diagnostics } from '../lib/diagnostics.ts'
-import { pause } from './changed.ts'
+import { pause } from '../lib/pause.ts'
 import type { DataKeyStore } from './data-keys.ts'
 import type { LiveChain } from './live-chain.ts'
 

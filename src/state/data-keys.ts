@@ -1,11 +1,12 @@
 // Data keys: `gateway.keys.v1`, folded. One key for each secret; erasing the key erases the secret wherever it is still stored.
+
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import { newId } from '../lib/ids.ts'
+import { pause } from '../lib/pause.ts'
 import { Value } from '../lib/schema.ts'
 import { readEnvelope, writeEnvelope } from '../log/envelope.ts'
 import { type EventLog, IndefiniteAppend, type LogRecord, LogUnavailable } from '../log/port.ts'
 import { TOPICS } from '../log/topics.ts'
-import { pause } from './changed.ts'
 import { readCachedKeys, WrappedDataKey, writeCachedKeys } from './data-key-cache.ts'
 import {
   newDataKey,

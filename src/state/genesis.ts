@@ -1,9 +1,10 @@
 // The first decision of a chain: names it and fixes the partition counts. `gateway topics --init` makes it on Kafka, the first start embedded.
+
 import { decideChain } from '../domain/chain.ts'
 import { ControlState } from '../domain/control.ts'
 import { GENESIS, judge, writeDecision } from '../domain/decision.ts'
+import { pause } from '../lib/pause.ts'
 import { type EventLog, IndefiniteAppend, LogUnavailable } from '../log/port.ts'
-import { pause } from './changed.ts'
 import { CONTROL } from './fold.ts'
 import { ControlLogRefused } from './guards.ts'
 

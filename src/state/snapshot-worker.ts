@@ -1,0 +1,158 @@
+// The thread that writes snapshots: it folds the log by itself, so that no snapshot is ever made on the serving thread. Told what to do by
+// `snapshot-thread.ts`.
+import { pause } from '../lib/pause.ts'
+import { type EventLog, type LogRecord, LogUnavailable } from '../log/port.ts'
+import { ChainFold, CONTROL, foldAgain } from './fold.ts'
+import { lostHistory } from './guards.ts'
+import { RECENT_RECORDS } from './recent.ts'
+import { loadSnapshot, writeSnapshot } from './snapshot.ts'
+
+export interface SnapshotThreadStart {
+  readonly tell: 'start'
+  /** URL of a module, the name of a function in it, and what that is given: it returns an EventLog or a promise of one. */
+  readonly logModule: string
+  readonly logFactory: string
+  readonly logOptions: unknown
+  readonly macKey: Uint8Array
+  readonly dataDir: string
+  readonly everyDecisions: number
+  readonly everyMs: number
+}
+export type ToSnapshotThread = SnapshotThreadStart | { readonly tell: 'stop' }
+export type FromSnapshotThread =
+  | { readonly tell: 'written'; readonly next: number; readonly tip: string; readonly tookMs: number }
+  | { readonly tell: 'failed'; readonly problem: string }
+  | { readonly tell: 'stopped' }
+
+declare const self: Worker
+
+const AFTER_FAILURE_MS = 1_000
+const AFTER_LOSS_MS = 60_000
+
+const tell = (message: FromSnapshotThread): void => self.postMessage(message)
+const stopping = new AbortController()
+
+class SnapshotFold {
+  /** Offset up to which the last snapshot holds the log, and its count of decisions. */
+  #writtenNext = 0
+  #writtenCount = 0
+  #writtenAtMs = performance.now()
+  /** The end that was seen at start: nothing is written on the way there. */
+  #target: number | null = null
+
+  constructor(
+    readonly log: EventLog,
+    readonly options: SnapshotThreadStart,
+    public fold: ChainFold,
+    public remembering: boolean,
+  ) {
+    this.#writtenNext = fold.next
+    this.#writtenCount = fold.counts.counted
+  }
+
+  async follow(): Promise<void> {
+    this.#target ??= await this.log.end(CONTROL, 0)
+    const timer = setInterval(() => this.write(false), this.options.everyMs)
+    const from = this.remembering ? Math.max(0, this.fold.next - RECENT_RECORDS) : this.fold.next
+    try {
+      for await (const batch of this.log.read(CONTROL, 0, from, stopping.signal)) {
+        for (const record of batch) this.#take(record)
+        // The first one soon: it is also the witness of what the log held.
+        const due =
+          this.#writtenNext === 0 || this.fold.counts.counted - this.#writtenCount >= this.options.everyDecisions
+        if (due) this.write(false)
+      }
+    } finally {
+      clearInterval(timer)
+    }
+  }
+
+  /** Reads the whole log again; false when it lacks what this thread has folded: then the last snapshot stays as it is, as a witness. */
+  async again(): Promise<boolean> {
+    const fold = await foldAgain(this.log, this.options.macKey, stopping.signal)
+    const problem = lostHistory(fold, this.fold.tip)
+    if (problem !== null) {
+      tell({ tell: 'failed', problem })
+      return false
+    }
+    this.fold = fold
+    this.remembering = false
+    return true
+  }
+
+  /** Writes when something was folded since the last time, and the fold is not still on its way to the end. */
+  write(atStop: boolean): void {
+    if (this.#target === null || this.fold.next < this.#target || this.remembering) return
+    if (this.fold.next === this.#writtenNext) return
+    if (
+      !atStop &&
+      this.fold.counts.counted === this.#writtenCount &&
+      performance.now() - this.#writtenAtMs < this.options.everyMs
+    )
+      return
+    const startMs = performance.now()
+    try {
+      if (!writeSnapshot(this.options.dataDir, this.fold, Date.now())) return
+    } catch (error) {
+      tell({ tell: 'failed', problem: `the snapshot could not be written: ${String(error)}` })
+      return
+    }
+    this.#writtenNext = this.fold.next
+    this.#writtenCount = this.fold.counts.counted
+    this.#writtenAtMs = performance.now()
+    tell({ tell: 'written', next: this.fold.next, tip: this.fold.tip, tookMs: Math.round(performance.now() - startMs) })
+  }
+
+  #take(record: LogRecord): void {
+    if (this.remembering && record.offset < this.fold.next) {
+      this.fold.remember(record)
+      if (record.offset + 1 < this.fold.next) return
+      this.remembering = false
+      if (!this.fold.remembered()) throw new Error("the snapshot's last decision is not in the log before it")
+      return
+    }
+    const step = this.fold.take(record)
+    if (step.kind === 'orphan') throw new Error(`offset ${record.offset} was decided on a decision that was never seen`)
+  }
+}
+
+const openLog = async ({ logModule, logFactory, logOptions }: SnapshotThreadStart): Promise<EventLog> => {
+  const module: Record<string, (options: unknown) => EventLog | Promise<EventLog>> = await import(logModule)
+  const open = module[logFactory]
+  if (open === undefined) throw new Error(`${logModule} has no ${logFactory}`)
+  return open(logOptions)
+}
+
+const run = async (options: SnapshotThreadStart): Promise<void> => {
+  const log = await openLog(options)
+  const { start } = await loadSnapshot(options.dataDir, options.macKey)
+  const snapshots = new SnapshotFold(log, options, new ChainFold(options.macKey, start), start !== null)
+  let suspected = false
+  while (!stopping.signal.aborted) {
+    try {
+      if (suspected && !(await snapshots.again())) {
+        await pause(AFTER_LOSS_MS, stopping.signal)
+        continue
+      }
+      suspected = false
+      await snapshots.follow()
+    } catch (error) {
+      if (stopping.signal.aborted) break
+      suspected = !(error instanceof LogUnavailable)
+      if (suspected) tell({ tell: 'failed', problem: `reading the control topic again: ${String(error)}` })
+      await pause(AFTER_FAILURE_MS, stopping.signal)
+    }
+  }
+  if (!suspected) snapshots.write(true)
+  await log.close()
+}
+
+let running: Promise<void> = Promise.resolve()
+self.onmessage = ({ data }: MessageEvent<ToSnapshotThread>) => {
+  if (data.tell === 'start') {
+    running = run(data)
+    return
+  }
+  stopping.abort()
+  running.catch((error) => tell({ tell: 'failed', problem: String(error) })).finally(() => tell({ tell: 'stopped' }))
+}
