@@ -17,8 +17,8 @@ export interface OrphanReport {
  * Settles everything that earlier processes left open in a spool, in that spool and under the subject of the admission, so that the settlement follows it in
  * the same partition. Resolves when all of it is as durable as the spool makes it. With `log.durability: log` the own spool's sender must run already.
  */
-export const settleOrphans = async (spool: LocalSpool, nowMs: () => number): Promise<OrphanReport> => {
-  const settlements = spool.openAtStart.map((open) => ({ open, settled: orphanOf(open, nowMs()) }))
+export const settleOrphans = async (spool: LocalSpool): Promise<OrphanReport> => {
+  const settlements = spool.openAtStart.map((open) => ({ open, settled: orphanOf(open) }))
   const readable = settlements.filter(({ settled }) => settled !== null)
   await Promise.all(
     readable.map(({ open, settled }) =>
@@ -29,7 +29,7 @@ export const settleOrphans = async (spool: LocalSpool, nowMs: () => number): Pro
 }
 
 /** The settlement of an admission that nobody will settle any more. Null when the admission is not readable. Pure. */
-export const orphanOf = (open: OpenAdmission, nowMs: number): RequestSettled | null => {
+export const orphanOf = (open: OpenAdmission): RequestSettled | null => {
   const admitted: unknown = JSON.parse(open.data)
   if (!admittedSchema.Check(admitted)) return null
   const further = open.attempts
@@ -61,7 +61,8 @@ export const orphanOf = (open: OpenAdmission, nowMs: number): RequestSettled | n
     cost_nano_usd: cost,
     cost_basis: cost === null ? 'unpriced' : 'estimated',
     price_version: null,
-    latency_ms: Math.max(0, Math.round(nowMs - admitted.at_ms)),
+    // Nobody measured it, and the time until the restart would say nothing about the provider.
+    latency_ms: 0,
     ttft_ms: null,
   }
 }

@@ -1,0 +1,41 @@
+import { afterAll, expect, test } from 'bun:test'
+import { tryLock } from '../../src/log/lock.ts'
+import { claimFreeSpools, claimSpool, removeSpool, spoolNumbers } from '../../src/log/spool-directory.ts'
+import { startProcess, temporaryFolder } from './support.ts'
+
+const folder = temporaryFolder()
+afterAll(() => folder.remove())
+
+test('one process at a time, also after garbage collection, and the next one as soon as it is killed', async () => {
+  const first = startProcess('holder.ts', folder.path)
+  expect([await first.line(), await first.line()]).toEqual(['held', 'still held'])
+  const second = startProcess('holder.ts', folder.path)
+  expect(await second.line()).toBe('refused')
+  await second.exited
+  expect(tryLock(folder.path)).toBeNull()
+  await first.kill()
+  const own = tryLock(folder.path)
+  expect(own).not.toBeNull()
+  expect(tryLock(folder.path)).toBeNull()
+  own?.release()
+  const again = tryLock(folder.path)
+  expect(again).not.toBeNull()
+  again?.release()
+})
+
+test('spools: the lowest free one, else the next; the instance belongs to the directory', () => {
+  const data = temporaryFolder()
+  const [zero, one, two] = [claimSpool(data.path), claimSpool(data.path), claimSpool(data.path)]
+  expect([zero.number, one.number, two.number]).toEqual([0, 1, 2])
+  expect(new Set([zero.instance, one.instance, two.instance]).size).toBe(3)
+  expect(claimFreeSpools(data.path)).toEqual([])
+  one.lock.release()
+  const again = claimSpool(data.path)
+  expect([again.number, again.instance]).toEqual([1, one.instance])
+  zero.lock.release()
+  two.lock.release()
+  expect(claimFreeSpools(data.path).map((claimed) => claimed.number)).toEqual([0, 2])
+  removeSpool(again)
+  expect(spoolNumbers(data.path)).toEqual([0, 2])
+  data.remove()
+})
