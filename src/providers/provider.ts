@@ -2,7 +2,17 @@
 // A kind never sees a client, a context, a clock or another kind; `inference/attempt.ts` alone calls upstreams.
 import type { GatewayError } from '../wire/errors.ts'
 
-export type Capability = 'chat' | 'streaming' | 'tools' | 'json_mode' | 'json_schema' | 'parallel_tool' | 'seed' | 'vision'
+export const ALL_CAPABILITIES = [
+  'chat',
+  'streaming',
+  'tools',
+  'json_mode',
+  'json_schema',
+  'parallel_tool',
+  'seed',
+  'vision',
+] as const
+export type Capability = (typeof ALL_CAPABILITIES)[number]
 
 /**
  * What the client asked. `raw` is its body, byte for byte, after the intent station folded `prompt` and `system` into

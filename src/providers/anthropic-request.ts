@@ -1,0 +1,229 @@
+// A chat call -> Anthropic's Messages API.
+import { topLevel } from '../lib/json-edit.ts'
+import { GatewayError } from '../wire/errors.ts'
+import { isObject } from '../wire/json.ts'
+import { convertMessages } from './anthropic-messages.ts'
+import { schemaSubset } from './anthropic-schema.ts'
+import { joinUrl } from './openai-request.ts'
+import type { ChatCall, Target, UpstreamRequest } from './provider.ts'
+import { arrayOf, type Json, objectOf, textOf } from './read-json.ts'
+
+/** Stands in for native JSON output on models that lack it; its input is handed out as the content. */
+export const JSON_TOOL = 'gateway_json_answer'
+/** `max_tokens` is required there. Used only when neither the client nor the catalogue says a limit. */
+const DEFAULT_MAX_TOKENS = 4_096
+
+/** Models that refuse temperature, top_p and top_k in every request. */
+const NO_SAMPLING = /claude-(?:opus-4-[78]|(?:opus|sonnet|haiku|fable|mythos)-[5-9])/
+/** Models before native JSON output (4.5). */
+const NO_JSON_OUTPUT = /claude-(?:[23]|instant|(?:opus|sonnet|haiku)-4(?:-[01])?(?:-\d{8}|@|$|-latest))/
+/** Models before adaptive thinking (4.6): they take a budget of tokens instead. */
+const BUDGET_THINKING = /claude-(?:[23]|instant|(?:opus|sonnet|haiku)-4(?:-[015])?(?:-\d{8}|@|$|-latest))/
+const BUDGETS: Readonly<Record<string, number>> = {
+  minimal: 1_024,
+  low: 1_024,
+  medium: 2_048,
+  high: 4_096,
+  xhigh: 8_192,
+  max: 16_384,
+}
+
+// OpenAI's fields without a counterpart. Fields of neither wire are passed on as they are.
+// biome-ignore format: one list
+const NO_COUNTERPART = [
+  'audio', 'frequency_penalty', 'logit_bias', 'logprobs', 'min_p', 'modalities', 'moderation', 'prediction', 'presence_penalty',
+  'prompt_cache_key', 'prompt_cache_options', 'prompt_cache_retention', 'repetition_penalty', 'safety_identifier', 'seed',
+  'service_tier', 'store', 'top_logprobs', 'verbosity', 'web_search_options',
+]
+// biome-ignore format: one list
+const CONVERTED = [
+  'max_completion_tokens', 'max_tokens', 'messages', 'metadata', 'model', 'n', 'parallel_tool_calls', 'prompt', 'reasoning_effort',
+  'response_format', 'stop', 'stream', 'stream_options', 'system', 'temperature', 'tool_choice', 'tool_execution', 'tools', 'user',
+]
+const HANDLED = new Set([...NO_COUNTERPART, ...CONVERTED])
+
+const refuse = (message: string, param: string): GatewayError => new GatewayError('invalid_request', message, { param })
+const present = (value: unknown): boolean => value !== undefined && value !== null
+
+const convertTool = (tool: unknown, i: number): Json => {
+  if (!isObject(tool) || tool.type !== 'function' || !isObject(tool.function))
+    throw refuse('this provider takes function tools only', `tools[${i}].type`)
+  const { name, description, parameters, strict, cache_control } = tool.function
+  const cache = tool.cache_control ?? cache_control
+  return {
+    name,
+    ...(typeof description === 'string' ? { description } : {}),
+    input_schema: isObject(parameters) ? parameters : { type: 'object', properties: {} },
+    ...(strict === true ? { strict } : {}),
+    ...(isObject(cache) ? { cache_control: cache } : {}),
+  }
+}
+
+const convertChoice = (choice: unknown): Record<string, unknown> | null => {
+  if (!present(choice)) return null
+  if (choice === 'auto' || choice === 'none') return { type: choice }
+  if (choice === 'required') return { type: 'any' }
+  const { type, function: named } = objectOf(choice)
+  if (type === 'function' && typeof objectOf(named).name === 'string')
+    return { type: 'tool', name: objectOf(named).name }
+  throw refuse('this provider has no counterpart for this tool_choice', 'tool_choice')
+}
+
+/** Adds `tools` and `tool_choice`. */
+const addTools = (body: Json, out: Record<string, unknown>): void => {
+  if (present(body.functions) || present(body.function_call))
+    throw refuse('functions are not supported by this provider; use tools', 'functions')
+  const tools = arrayOf(body.tools).map(convertTool)
+  if (tools.length === 0) return
+  out.tools = tools
+  const choice = convertChoice(body.tool_choice)
+  const single =
+    body.parallel_tool_calls === false && choice?.type !== 'none' ? { disable_parallel_tool_use: true } : {}
+  if (choice !== null || body.parallel_tool_calls === false)
+    out.tool_choice = { ...(choice ?? { type: 'auto' }), ...single }
+}
+
+const addFormat = (body: Json, out: Record<string, unknown>, model: string, shaping: string[]): void => {
+  const format = objectOf(body.response_format)
+  if (format.type === 'json_object') shaping.push('dropped response_format json_object: the gateway checks the answer')
+  if (format.type !== 'json_schema') return
+  const schema = objectOf(format.json_schema).schema
+  if (!isObject(schema)) throw refuse('json_schema needs a schema', 'response_format.json_schema.schema')
+  if (!NO_JSON_OUTPUT.test(model)) {
+    out.output_config = {
+      ...objectOf(out.output_config),
+      format: { type: 'json_schema', schema: schemaSubset(schema) },
+    }
+    return
+  }
+  if (out.tools !== undefined) throw refuse('this model cannot combine tools with a JSON schema', 'response_format')
+  out.tools = [{ name: JSON_TOOL, description: 'Gives the answer.', input_schema: schema }]
+  out.tool_choice = { type: 'tool', name: JSON_TOOL }
+  shaping.push('response_format json_schema as a forced tool')
+}
+
+const addThinking = (body: Json, out: Record<string, unknown>, model: string, shaping: string[]): void => {
+  const effort = textOf(body.reasoning_effort)
+  if (effort === null) return
+  if (effort === 'none') {
+    out.thinking ??= { type: 'disabled' }
+    return
+  }
+  if (!BUDGET_THINKING.test(model)) {
+    out.output_config = { effort: effort === 'minimal' ? 'low' : effort, ...objectOf(out.output_config) }
+    out.thinking ??= { type: 'adaptive' }
+  } else {
+    const budget = Math.min(BUDGETS[effort] ?? 2_048, (out.max_tokens as number) - 1)
+    if (budget < 1_024) {
+      shaping.push('dropped reasoning_effort: max_tokens leaves no room for thinking')
+      return
+    }
+    out.thinking ??= { type: 'enabled', budget_tokens: budget }
+  }
+  // With thinking on they are refused.
+  for (const name of ['temperature', 'top_k'])
+    if (out[name] !== undefined) {
+      delete out[name]
+      shaping.push(`dropped ${name}: not with reasoning_effort`)
+    }
+}
+
+const addSampling = (body: Json, out: Record<string, unknown>, model: string, shaping: string[]): void => {
+  for (const name of ['temperature', 'top_p', 'top_k']) {
+    delete out[name]
+    if (!present(body[name])) continue
+    if (NO_SAMPLING.test(model)) shaping.push(`dropped ${name}: the model refuses it`)
+    else if (name === 'temperature' && typeof body[name] === 'number' && body[name] > 1) {
+      out[name] = 1
+      shaping.push('clamped temperature to 1')
+    } else out[name] = body[name]
+  }
+  const stop = (typeof body.stop === 'string' ? [body.stop] : arrayOf(body.stop)).filter(
+    (text) => typeof text !== 'string' || text.trim() !== '',
+  )
+  if (stop.length > 0) out.stop_sequences = stop
+  if (present(body.stop)) shaping.push('renamed stop to stop_sequences')
+}
+
+/** Fields of neither wire (`thinking`, `container`, ...) as the client sent them. */
+const ownFields = (body: Json): Record<string, unknown> =>
+  Object.fromEntries(Object.entries(body).filter(([name]) => !HANDLED.has(name) && name.toLowerCase() !== 'model'))
+
+const userOf = (body: Json): string | null => textOf(objectOf(body.metadata).user_id) ?? textOf(body.user)
+
+export const messagesBody = (
+  { body, stream }: Pick<ChatCall, 'body' | 'stream'>,
+  target: Target,
+  shaping: string[],
+): Json => {
+  const model = target.upstreamModel
+  if (present(body.n) && body.n !== 1) throw refuse('this provider gives one choice only', 'n')
+  for (const name of NO_COUNTERPART) if (present(body[name])) shaping.push(`dropped ${name}`)
+  if (isObject(body.metadata) && Object.keys(body.metadata).some((name) => name !== 'user_id'))
+    shaping.push('dropped metadata but user_id')
+
+  const limit = [body.max_completion_tokens, body.max_tokens].find((value) => present(value))
+  if (limit === undefined && target.maxOutputTokens === null)
+    shaping.push(`max_tokens ${DEFAULT_MAX_TOKENS}: required, and the catalogue knows none`)
+  const { system, messages } = convertMessages(body.messages)
+  const out: Record<string, unknown> = {
+    ...ownFields(body),
+    model,
+    max_tokens: limit ?? target.maxOutputTokens ?? DEFAULT_MAX_TOKENS,
+    ...(system.length > 0 ? { system } : {}),
+    messages,
+    ...(stream ? { stream: true } : {}),
+  }
+  addSampling(body, out, model, shaping)
+  addTools(body, out)
+  addFormat(body, out, model, shaping)
+  addThinking(body, out, model, shaping)
+  const user = userOf(body)
+  if (user !== null) out.metadata = { user_id: user }
+  return out
+}
+
+/** The API's root, with or without `/v1` at its end. */
+export const messagesUrl = (baseUrl: string, path: string): string =>
+  joinUrl(baseUrl.replace(/\/v1\/*$/, ''), `/v1${path}`)
+
+const headerValue = (value: unknown): string | null =>
+  typeof value === 'string' && /^[\w.,: -]{1,512}$/.test(value) ? value : null
+
+/** `options.anthropic_version` and `options.anthropic_beta` of the provider override what is sent. */
+export const anthropicHeaders = ({ secret, options }: Target): Readonly<Record<string, string>> => {
+  const beta = headerValue(options.anthropic_beta)
+  return {
+    'content-type': 'application/json',
+    // The first version under which every model still takes sampling parameters.
+    'anthropic-version': headerValue(options.anthropic_version) ?? '2023-06-01',
+    ...(beta === null ? {} : { 'anthropic-beta': beta }),
+    ...(secret === null ? {} : { 'x-api-key': secret }),
+  }
+}
+
+export const anthropicRequest = (call: ChatCall, target: Target): UpstreamRequest => {
+  const shaping: string[] = []
+  const converted = messagesBody(call, target, shaping)
+  return {
+    method: 'POST',
+    url: messagesUrl(target.baseUrl, '/messages'),
+    headers: { ...anthropicHeaders(target), accept: call.stream ? 'text/event-stream' : 'application/json' },
+    body: withRawNumbers(call.raw, converted),
+    shaping,
+  }
+}
+
+/** The body as text, in which what was passed on unchanged keeps the client's bytes. */
+const withRawNumbers = (raw: string, converted: Json): string => {
+  const own = new Map(
+    topLevel(raw)
+      .filter(({ key }) => !HANDLED.has(key))
+      .map((member) => [member.key, raw.slice(member.valueStart, member.valueEnd)]),
+  )
+  const members = Object.entries(converted).map(([name, value]) => {
+    const bytes = name === 'output_config' || name === 'thinking' || HANDLED.has(name) ? undefined : own.get(name)
+    return `${JSON.stringify(name)}:${bytes ?? JSON.stringify(value)}`
+  })
+  return `{${members.join(',')}}`
+}

@@ -1,0 +1,65 @@
+// Anthropic's Messages API. Two fields are filled in that the client need not send: `max_tokens`, which is required there
+// (the client's limit, else the catalogue's ceiling), and the headers of the API's version.
+import { isObject } from '../wire/json.ts'
+import { anthropicAnswer } from './anthropic-answer.ts'
+import { anthropicHeaders, anthropicRequest, messagesUrl } from './anthropic-request.ts'
+import { anthropicStream } from './anthropic-stream.ts'
+import { malformed, statusFailure } from './failure.ts'
+import type { Capability, ListedModel, ProviderKind } from './provider.ts'
+import { countOf, type Json, objectOf, parseJson } from './read-json.ts'
+
+// No seed and no json_mode: neither has a counterpart.
+const CAPABILITIES: readonly Capability[] = ['chat', 'streaming', 'tools', 'parallel_tool', 'json_schema', 'vision']
+
+const MOST_LISTED = 10_000
+
+/** What the listing says; null when it says nothing about capabilities. */
+const listedCapabilities = (model: Json): readonly Capability[] | null => {
+  if (!isObject(model.capabilities)) return null
+  const says = (name: string) => objectOf(objectOf(model.capabilities)[name]).supported === true
+  const proven: Capability[] = ['chat', 'streaming', 'tools', 'parallel_tool']
+  if (says('structured_outputs')) proven.push('json_schema')
+  if (says('image_input')) proven.push('vision')
+  return proven
+}
+
+const readListing = (body: string): readonly ListedModel[] => {
+  const { data } = objectOf(parseJson(body))
+  if (!Array.isArray(data)) throw malformed('it lists no models')
+  return data.slice(0, MOST_LISTED).flatMap((model: unknown): ListedModel[] => {
+    if (!isObject(model) || typeof model.id !== 'string' || model.id === '') return []
+    const contextWindow = countOf(model.max_input_tokens)
+    return [
+      {
+        name: model.id,
+        contextWindow,
+        maxOutputTokens: countOf(model.max_tokens),
+        capabilities: listedCapabilities(model),
+      },
+    ]
+  })
+}
+
+export const anthropic: ProviderKind = {
+  kind: 'anthropic',
+  needsCredential: true,
+  capabilities: CAPABILITIES,
+  defaultBaseUrl: 'https://api.anthropic.com/v1',
+  usualEnv: 'ANTHROPIC_API_KEY',
+  request: anthropicRequest,
+  response: anthropicAnswer,
+  stream: anthropicStream,
+  // Its 409 says that the service was in conflict with itself, not the request.
+  failure: (status, body, headers, reading) =>
+    statusFailure(status, body, headers, reading, status === 409 ? 502 : status),
+  listing: {
+    request: (target) => ({
+      method: 'GET',
+      url: `${messagesUrl(target.baseUrl, '/models')}?limit=1000`,
+      headers: { ...anthropicHeaders(target), accept: 'application/json' },
+      body: null,
+      shaping: [],
+    }),
+    read: readListing,
+  },
+}

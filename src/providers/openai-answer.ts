@@ -1,0 +1,87 @@
+// Whole answers of the OpenAI shape: read for what the gateway must know, handed on in the upstream's own bytes.
+import { type Edit, editMembers } from '../lib/json-edit.ts'
+import { isObject } from '../wire/json.ts'
+import { inBandFailure, malformed } from './failure.ts'
+import { finishReasonOf, isFailedFinish } from './finish.ts'
+import type { Answer, Reading, Usage } from './provider.ts'
+import { arrayOf, countOf, type Json, objectOf, parseJson, textOf } from './read-json.ts'
+
+/** Null when there is no usage object. */
+export const openaiUsage = (value: unknown): Usage | null => {
+  if (!isObject(value)) return null
+  return {
+    promptTokens: countOf(value.prompt_tokens),
+    completionTokens: countOf(value.completion_tokens),
+    cachedPromptTokens: countOf(objectOf(value.prompt_tokens_details).cached_tokens),
+    reasoningTokens: countOf(objectOf(value.completion_tokens_details).reasoning_tokens),
+    raw: value,
+  }
+}
+
+/** Names of the called tools, in order; calls of the old `function_call` too. */
+export const calledTools = (message: Json): readonly string[] => {
+  const calls = arrayOf(message.tool_calls).map((call) => objectOf(objectOf(call).function ?? objectOf(call).custom))
+  if (isObject(message.function_call)) calls.push(message.function_call)
+  return calls.flatMap(({ name }) => (typeof name === 'string' && name !== '' ? [name] : []))
+}
+
+/** Edits for what every answer must have and this one lacks. */
+export const missingFields = (answer: Json, object: string, reading: Reading | undefined): Map<string, Edit> => {
+  const edits = new Map<string, Edit>()
+  const set = (name: string, value: unknown) => edits.set(name, { do: 'set', json: JSON.stringify(value) })
+  if (typeof answer.id !== 'string' || answer.id === '') set('id', reading?.id ?? 'chatcmpl-unnamed')
+  if (answer.object !== object) set('object', object)
+  if (typeof answer.created !== 'number') set('created', reading?.createdS ?? 0)
+  return edits
+}
+
+/** The choices with finish reasons of the client's wire, or null when they have them already. Throws for one that means failure. */
+export const mappedChoices = (
+  choices: readonly unknown[],
+  source: unknown,
+  reading?: Reading,
+): readonly unknown[] | null => {
+  let changed = false
+  const mapped = choices.map((choice) => {
+    const reason = objectOf(choice).finish_reason
+    if (typeof reason !== 'string') return choice
+    if (isFailedFinish(reason))
+      throw isObject(objectOf(choice).error)
+        ? inBandFailure(choice, reading)
+        : isObject(objectOf(source).error)
+          ? inBandFailure(source, reading)
+          : malformed(`the generation ended with ${reason.slice(0, 40)}`)
+    const finish = finishReasonOf(reason)
+    if (finish === reason) return choice
+    changed = true
+    return { ...objectOf(choice), finish_reason: finish }
+  })
+  return changed ? mapped : null
+}
+
+/** Throws GatewayError: an error in the body is classified, anything else that is no answer is `upstream_error`. */
+export const openaiAnswer = (body: string, reading?: Reading): Answer => {
+  const parsed = parseJson(body)
+  if (!isObject(parsed)) throw malformed('it is no JSON object')
+  const choices = arrayOf(parsed.choices)
+  if (choices.length === 0)
+    throw parsed.error === undefined || parsed.error === null
+      ? malformed('it has no choices')
+      : inBandFailure(parsed, reading)
+  const first = objectOf(choices.find((choice) => objectOf(choice).index === 0) ?? choices[0])
+  if (!isObject(first.message)) throw malformed('its first choice has no message')
+
+  const edits = missingFields(parsed, 'chat.completion', reading)
+  const mapped = mappedChoices(choices, parsed, reading)
+  if (mapped !== null) edits.set('choices', { do: 'set', json: JSON.stringify(mapped) })
+  const { message } = first
+  const reason = textOf(first.finish_reason)
+  return {
+    json: edits.size === 0 ? body : editMembers(body, edits),
+    usage: openaiUsage(parsed.usage),
+    finishReason: reason === null ? null : finishReasonOf(reason),
+    content: textOf(message.content),
+    refusal: typeof message.refusal === 'string' && message.refusal !== '',
+    toolNames: calledTools(message),
+  }
+}

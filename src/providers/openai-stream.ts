@@ -1,0 +1,140 @@
+// Streams of the OpenAI shape: each chunk is read for what the gateway must know and handed on as it came.
+import { editMembers } from '../lib/json-edit.ts'
+import { isObject } from '../wire/json.ts'
+import { inBandFailure, malformed } from './failure.ts'
+import { finishReasonOf } from './finish.ts'
+import { calledTools, mappedChoices, missingFields, openaiUsage } from './openai-answer.ts'
+import type { Reading, SseEvent, StreamDecoder, StreamPart, Usage } from './provider.ts'
+import { arrayOf, type Json, objectOf, parseJson, textOf } from './read-json.ts'
+
+/** Unreadable events in one stream before it is given up. One broken line must not cost the client the good remainder. */
+export const MOST_UNREADABLE = 16
+const MOST_CALLS = 1_024
+
+const NOTHING: readonly StreamPart[] = []
+const NO_TOOLS: readonly string[] = []
+
+const filled = (value: unknown): boolean =>
+  typeof value === 'string' ? value !== '' : value !== undefined && value !== null
+
+/** True when there is something in the delta that a client could show. */
+const hasContent = (delta: Json): boolean =>
+  filled(delta.content) ||
+  filled(delta.tool_calls) ||
+  filled(delta.refusal) ||
+  filled(delta.reasoning_content) ||
+  filled(delta.reasoning) ||
+  filled(delta.function_call) ||
+  filled(delta.audio)
+
+/**
+ * Calls whose `index` is missing get one: by their id, a new id by order of appearance, a fragment without an id that of the call before.
+ * Null when nothing had to be repaired.
+ */
+const callRepair = () => {
+  const byId = new Map<string, number>()
+  let last = -1
+  const indexOf = (call: Json): number => {
+    const id = textOf(call.id)
+    if (id === null || id === '') return Math.max(0, last)
+    const known = byId.get(id)
+    if (known !== undefined) return known
+    if (byId.size >= MOST_CALLS) throw malformed('it has too many tool calls')
+    byId.set(id, byId.size)
+    return byId.size - 1
+  }
+  return (choices: readonly unknown[]): readonly unknown[] | null => {
+    let changed = false
+    const repaired = choices.map((choice) => {
+      const delta = objectOf(objectOf(choice).delta)
+      if (!Array.isArray(delta.tool_calls)) return choice
+      const calls = delta.tool_calls.map((call: unknown) => {
+        if (!isObject(call)) return call
+        const given = call.index
+        last = typeof given === 'number' && Number.isInteger(given) ? given : indexOf(call)
+        if (last === given) return call
+        changed = true
+        return { ...call, index: last }
+      })
+      return { ...objectOf(choice), delta: { ...delta, tool_calls: calls } }
+    })
+    return changed ? repaired : null
+  }
+}
+
+export const openaiStream = (reading?: Reading): StreamDecoder => {
+  const repair = callRepair()
+  let usage: Usage | null = null
+  let finished = false
+  let over = false
+  let unreadable = 0
+
+  const partOf = (chunk: Json, data: string): StreamPart => {
+    // `x_groq.usage` and the like are a row's business; here it is the standard place.
+    usage = openaiUsage(chunk.usage) ?? usage
+    let choices = arrayOf(chunk.choices)
+    const edits = missingFields(chunk, 'chat.completion.chunk', reading)
+    if (choices.length === 0) {
+      const json = edits.size === 0 ? data : editMembers(data, edits)
+      return {
+        json,
+        content: false,
+        text: '',
+        finishReason: null,
+        usage,
+        usageOnly: isObject(chunk.usage),
+        toolNames: NO_TOOLS,
+      }
+    }
+    const mapped = mappedChoices(choices, chunk, reading)
+    choices = mapped ?? choices
+    const repaired = repair(choices)
+    choices = repaired ?? choices
+    if (mapped !== null || repaired !== null) edits.set('choices', { do: 'set', json: JSON.stringify(choices) })
+
+    let content = false
+    let text = ''
+    let finishReason: string | null = null
+    let toolNames = NO_TOOLS
+    for (const value of choices) {
+      const choice = objectOf(value)
+      const delta = objectOf(choice.delta)
+      if (hasContent(delta)) content = true
+      const reason = textOf(choice.finish_reason)
+      if (reason !== null && reason !== '') finished = true
+      if (delta.tool_calls !== undefined || delta.function_call !== undefined)
+        toolNames = [...toolNames, ...calledTools(delta)]
+      if (choice.index !== undefined && choice.index !== 0) continue
+      if (typeof delta.content === 'string') text += delta.content
+      if (reason !== null && reason !== '') finishReason = finishReasonOf(reason)
+    }
+    const json = edits.size === 0 ? data : editMembers(data, edits)
+    return { json, content, text, finishReason, usage, usageOnly: false, toolNames }
+  }
+
+  return {
+    get unreadable() {
+      return unreadable
+    },
+    push({ event, data }: SseEvent): readonly StreamPart[] {
+      if (over || data === '') return NOTHING
+      if (data.trim() === '[DONE]') {
+        over = true
+        return NOTHING
+      }
+      const chunk = parseJson(data)
+      if (event === 'error') throw inBandFailure(chunk ?? { message: data }, reading)
+      if (!isObject(chunk)) {
+        if (++unreadable > MOST_UNREADABLE) throw malformed('its stream cannot be read')
+        return NOTHING
+      }
+      if ((chunk.error !== undefined && chunk.error !== null) || chunk.object === 'error')
+        throw inBandFailure(chunk, reading)
+      return [partOf(chunk, data)]
+    },
+    end(): readonly StreamPart[] {
+      if (!over && !finished) throw malformed('its stream ended early')
+      return NOTHING
+    },
+  }
+}

@@ -1,0 +1,58 @@
+// How long an upstream asks to wait, from whichever header it says it in.
+
+const MOST_S = 3_600
+const UNIT_S: Readonly<Record<string, number>> = { h: 3_600, m: 60, s: 1, ms: 0.001, us: 0.000_001, ns: 0.000_000_001 }
+
+/** Go's durations: `6m0s`, `120ms`, `1h2m`. Null for anything else. */
+const goDurationS = (text: string): number | null => {
+  if (!/^(?:\d+(?:\.\d+)?(?:h|ms|m|us|ns|s))+$/.test(text)) return null
+  let sum = 0
+  for (const [, value, unit] of text.matchAll(/(\d+(?:\.\d+)?)(h|ms|m|us|ns|s)/g)) sum += Number(value) * UNIT_S[unit!]!
+  return sum
+}
+
+const resetS = (text: string, nowMs: number): number | null => {
+  if (/^\d+(?:\.\d+)?$/.test(text)) {
+    const value = Number(text)
+    // A moment rather than a length: Unix milliseconds or seconds.
+    if (value > 1e12) return (value - nowMs) / 1_000
+    return value > 1e9 ? value - nowMs / 1_000 : value
+  }
+  if (/^\d{4}-\d\d-\d\dT/.test(text)) return (Date.parse(text) - nowMs) / 1_000
+  return goDurationS(text)
+}
+
+// Read only when there is no Retry-After: when the limit that ran out fills again.
+const LIMITS: readonly (readonly [reset: string, remaining: string])[] = [
+  ['x-ratelimit-reset-requests', 'x-ratelimit-remaining-requests'],
+  ['x-ratelimit-reset-tokens', 'x-ratelimit-remaining-tokens'],
+  ['anthropic-ratelimit-requests-reset', 'anthropic-ratelimit-requests-remaining'],
+  ['anthropic-ratelimit-tokens-reset', 'anthropic-ratelimit-tokens-remaining'],
+  ['anthropic-ratelimit-input-tokens-reset', 'anthropic-ratelimit-input-tokens-remaining'],
+  ['anthropic-ratelimit-output-tokens-reset', 'anthropic-ratelimit-output-tokens-remaining'],
+  ['x-ratelimit-reset', 'x-ratelimit-remaining'],
+]
+
+const usable = (seconds: number | null): number | undefined =>
+  seconds === null || !Number.isFinite(seconds) || seconds < 0 ? undefined : Math.min(MOST_S, Math.ceil(seconds))
+
+/** Whole seconds, at most an hour; undefined when nothing usable was said. Dates count from the upstream's own `Date`, else from `createdS`. */
+export const retryAfterS = (headers: Headers, createdS: number | undefined): number | undefined => {
+  const ms = headers.get('retry-after-ms')
+  if (ms !== null && /^\d+(?:\.\d+)?$/.test(ms)) return usable(Number(ms) / 1_000)
+  const date = Date.parse(headers.get('date') ?? '')
+  const nowMs = Number.isNaN(date) ? (createdS === undefined ? null : createdS * 1_000) : date
+  const said = headers.get('retry-after')?.trim()
+  if (said !== undefined && /^\d+(?:\.\d+)?$/.test(said)) return usable(Number(said))
+  // Only an HTTP-date begins with a weekday; `Date.parse` alone would take "-1" for a year.
+  if (said !== undefined && nowMs !== null && /^[A-Za-z]{3,9},? /.test(said))
+    return usable((Date.parse(said) - nowMs) / 1_000)
+  let longest: number | undefined
+  for (const [reset, remaining] of LIMITS) {
+    const text = headers.get(reset)
+    if (text === null || nowMs === null || (headers.get(remaining) ?? '0') !== '0') continue
+    const seconds = usable(resetS(text, nowMs))
+    if (seconds !== undefined && seconds > (longest ?? -1)) longest = seconds
+  }
+  return longest
+}
