@@ -1,5 +1,6 @@
 // One real broker for all test files of a run: the one that the runner started, or one that is started at the first use and ends with the process.
 import { startKafka } from '../../infra/kafka/kafka.ts'
+import { kafkaLog } from '../../src/log/kafka.ts'
 import { ByteWriter } from '../../src/log/kafka-bytes.ts'
 import { type Cluster, kafkaCluster } from '../../src/log/kafka-cluster.ts'
 import type { Api } from '../../src/log/kafka-wire.ts'
@@ -59,6 +60,10 @@ export const testTopics = (bootstrap: readonly string[], replication = 1): TestT
       const connection = await controller()
       await connection.createTopics([{ name, partitions, replication, settings: all }], DEADLINE_MS)
       await until(name, (leaders) => leaders === partitions)
+      // The metadata names a leader a moment before that broker knows of its office.
+      const log = kafkaLog({ brokers: bootstrap, clientId: 'gatelog-test' })
+      for (let partition = 0; partition < partitions; partition++) await log.end(name, partition)
+      await log.close()
       return name
     },
     async remove(name) {
