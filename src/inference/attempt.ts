@@ -1,6 +1,6 @@
 // Station 6: one provider after another, until one answers. Nothing reaches the client before that, so failing over is invisible.
 import { DialFailure, type DialResponse } from '../lib/upstream.ts'
-import type { Answer, ChatCall, ProviderKind, StreamPart, Target } from '../providers/provider.ts'
+import type { Answer, ChatCall, ProviderKind, Reading, StreamPart, Target } from '../providers/provider.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { admitAttempt } from './admit.ts'
@@ -118,18 +118,20 @@ const call = async (
   const kind = deps.kinds.get(entry.kind)
   if (kind === undefined) throw new GatewayError('provider_unavailable', `the kind "${entry.kind}" is not known`)
   const response = await open(exchange, intent, entry, plan, kind, deps)
+  const { id, atMs } = exchange.identity
+  const reading: Reading = { id, createdS: Math.floor(atMs / 1_000), secret: entry.secret }
   if (response.status < 200 || response.status > 299) {
     const body = await response.text(FAILURE_LIMIT_BYTES).catch(() => '')
     exchange.mayBill = false
-    throw kind.failure(response.status, body, response.headers)
+    throw kind.failure(response.status, body, response.headers, reading)
   }
   if (!intent.stream) {
-    const answer = kind.response(await response.text(ANSWER_LIMIT_BYTES))
+    const answer = kind.response(await response.text(ANSWER_LIMIT_BYTES), reading)
     exchange.waitDeadlineMs = Number.POSITIVE_INFINITY
     return { stream: false, answer }
   }
   if (response.body === null) throw new GatewayError('upstream_error', 'the provider answered without a body')
-  return firstContent(exchange, new UpstreamStream(response.body, kind.stream()))
+  return firstContent(exchange, new UpstreamStream(response.body, kind.stream(reading)))
 }
 
 const open = (

@@ -33,6 +33,12 @@ export const authenticate = (headers: Headers, deps: AuthenticateDeps, atMs: num
     )
   }
   const entry = deps.keys.lookup(sha256Hex(plain))
+  if (entry === null && !deps.live.status().serves) {
+    throw new GatewayError('provider_unavailable', 'this instance is still reading the log; try again', {
+      status: 503,
+      retryAfterS: 1,
+    })
+  }
   if (entry === null || (entry.expiresAtMs !== null && entry.expiresAtMs <= atMs)) {
     throw unauthenticated('the API key is not valid')
   }

@@ -1,5 +1,4 @@
 // Which policy a request falls under: every level that speaks, folded into one that the plan reads.
-import type { ControlReader } from '../domain/control.ts'
 import { type PolicyRow, policyKey } from '../domain/policy.ts'
 import type { KeyEntry, LiveState } from '../state/port.ts'
 import { ERRORS, type ErrorCode, GatewayError } from '../wire/errors.ts'
@@ -103,11 +102,18 @@ export const effectivePolicy = (levels: readonly Level[]): EffectivePolicy => {
 export const BUILT_IN = effectivePolicy([])
 
 /** The policies that speak for a request, most specific first. Throws 404 for one that the header names and the caller may not see. */
-const levelsOf = (control: ControlReader, key: KeyEntry, asked: string | null): Level[] => {
-  const policies = control.table('policies')
+const levelsOf = (live: Pick<LiveState, 'control' | 'refused'>, key: KeyEntry, asked: string | null): Level[] => {
+  const policies = live.control.table('policies')
   const levels: Level[] = []
   const add = (source: Level['source'], row: PolicyRow | undefined) => {
-    if (row?.enabled && levels.every((level) => level.row.id !== row.id)) levels.push({ source, row })
+    if (!row?.enabled || levels.some((level) => level.row.id === row.id)) return
+    if (live.refused.has(row.id)) {
+      throw new GatewayError(
+        'provider_unavailable',
+        `the policy "${row.name}" was changed by a newer build than this one`,
+      )
+    }
+    levels.push({ source, row })
   }
   const named = (tenantId: string | null, name: string): PolicyRow | undefined => {
     const [id] = policies.find('name', policyKey(tenantId, name))
@@ -129,9 +135,10 @@ const levelsOf = (control: ControlReader, key: KeyEntry, asked: string | null): 
 const MAX_CACHED = 10_000
 
 /** Resolves policies, remembering the answers until a policy changes. */
-export const policyResolver = (live: Pick<LiveState, 'control' | 'subscribe'>) => {
+export const policyResolver = (live: Pick<LiveState, 'control' | 'subscribe' | 'refused'>) => {
   const cache = new Map<string, EffectivePolicy>()
-  live.subscribe(({ changes }) => {
+  live.subscribe(({ changes, refused }) => {
+    if (refused.length > 0) cache.clear()
     for (const { table } of changes) {
       if (table !== 'policies') continue
       cache.clear()
@@ -142,7 +149,7 @@ export const policyResolver = (live: Pick<LiveState, 'control' | 'subscribe'>) =
     const cacheKey = `${key.tenantId}\0${key.routingPolicyId ?? ''}\0${asked ?? ''}`
     let policy = cache.get(cacheKey)
     if (policy === undefined) {
-      const levels = levelsOf(live.control, key, asked)
+      const levels = levelsOf(live, key, asked)
       policy = levels.length === 0 ? BUILT_IN : effectivePolicy(levels)
       if (cache.size >= MAX_CACHED) cache.clear()
       cache.set(cacheKey, policy)

@@ -1,0 +1,306 @@
+// The app on fakes at its ports: state in memory, a spool that keeps what it is given, real providers on loopback.
+import { type App, type AppDeps, createApp } from '../../src/app.ts'
+import { type ControlReader, ControlState } from '../../src/domain/control.ts'
+import { POLICY_DEFAULTS, type PolicyRow } from '../../src/domain/policy.ts'
+import {
+  REQUEST_EVENTS,
+  type RequestAdmitted,
+  type RequestAttempted,
+  type RequestSettled,
+} from '../../src/domain/request.ts'
+import type { OperationsDeps } from '../../src/http/operations.ts'
+import type { InferenceDeps, InferenceSettings } from '../../src/inference/deps.ts'
+import { INFERENCE_DEFAULTS } from '../../src/inference/deps.ts'
+import { createDialer } from '../../src/lib/dialer.ts'
+import { sha256Hex } from '../../src/lib/digest.ts'
+import { Value } from '../../src/lib/schema.ts'
+import { type Spool, SpoolClosed } from '../../src/log/spool-port.ts'
+import type { ProviderKind } from '../../src/providers/provider.ts'
+import type { Catalogue, CatalogueEntry, FoldedBatch, KeyEntry, LiveState } from '../../src/state/port.ts'
+import { plainKind } from './plain-kind.ts'
+
+export const KEY = 'gw_live_inferenceinferenceinferenceinference'
+export const ADMIN_KEY = 'gw_live_adminadminadminadminadminadminadminadmin'
+export const READ_KEY = 'gw_live_readreadreadreadreadreadreadreadreadread'
+export const TIP = 'a'.repeat(64)
+
+/** A catalogue row; what is not said is what most tests want. */
+export const entry = (fields: Partial<CatalogueEntry> = {}): CatalogueEntry => {
+  const name = fields.name ?? 'small'
+  const provider = fields.provider ?? 'alpha'
+  return {
+    modelId: `mod_${provider}_${name}`,
+    providerId: `prov_${provider}`,
+    name,
+    provider,
+    kind: 'plain',
+    baseUrl: 'http://127.0.0.1:9/v1',
+    upstreamModel: name,
+    priority: 100,
+    capabilities: plainKind.capabilities,
+    contextWindow: 128_000,
+    maxOutputTokens: 4_096,
+    inputCostPerMillion: 1,
+    outputCostPerMillion: 2,
+    cachedInputCostPerMillion: null,
+    region: null,
+    timeoutMs: null,
+    usageOnStream: false,
+    options: {},
+    unroutable: null,
+    secret: null,
+    revision: 'b'.repeat(64),
+    createdAtMs: 1_760_000_000_000,
+    ...fields,
+  }
+}
+
+export const catalogueOf = (
+  entries: readonly CatalogueEntry[],
+  aliases: Readonly<Record<string, string>> = {},
+): Catalogue => {
+  const all = [...entries].sort((a, b) => a.priority - b.priority || (a.provider < b.provider ? -1 : 1))
+  const names = new Map(Object.entries(aliases))
+  const byAlias = new Map([...names].map(([alias, name]) => [alias.toLowerCase(), name.toLowerCase()]))
+  return {
+    resolve(name) {
+      const lower = name.toLowerCase()
+      const exact = all.filter((row) => row.name.toLowerCase() === lower)
+      return exact.length > 0 ? exact : all.filter((row) => row.name.toLowerCase() === byAlias.get(lower))
+    },
+    all: () => all,
+    aliases: () => names,
+    usableProviders: () => new Set(all.filter((row) => row.unroutable === null).map((row) => row.providerId)).size,
+  }
+}
+
+export interface Recorded {
+  readonly type: string
+  readonly subject: string
+  readonly data: unknown
+}
+
+export interface TestSpool extends Spool {
+  readonly records: Recorded[]
+  admitted(): RequestAdmitted[]
+  attempted(): RequestAttempted[]
+  settled(): RequestSettled[]
+  /** The next settlement that arrives, or the one after `count` of them. */
+  untilSettled(count?: number): Promise<RequestSettled[]>
+  /** What `append` does before it keeps a record; throw to fail it. */
+  before: ((type: string) => void | Promise<void>) | null
+  close_(): void
+  open: boolean
+}
+
+/** Keeps records in memory and refuses those that their schema refuses. */
+export const testSpool = (): TestSpool => {
+  const records: Recorded[] = []
+  const waiting = new Set<() => void>()
+  const of = <Data>(type: string) => records.filter((record) => record.type === type).map(({ data }) => data as Data)
+  const spool: TestSpool = {
+    instance: 'ins_test',
+    epoch: 'e1',
+    open: true,
+    before: null,
+    records,
+    get admission() {
+      return { open: spool.open, reason: spool.open ? '' : 'the disk is full' }
+    },
+    async append(_topic, type, subject, dataJson, admission = false) {
+      if (admission && !spool.open) throw new SpoolClosed('the disk is full')
+      await spool.before?.(type)
+      const data: unknown = JSON.parse(dataJson)
+      const schema = REQUEST_EVENTS[type as keyof typeof REQUEST_EVENTS]
+      const [error] = Value.Errors(schema, data)
+      if (error !== undefined) throw new Error(`${type}${error.path}: ${error.message}`)
+      records.push({ type, subject, data })
+      for (const wake of waiting) wake()
+      return `ins_test.e1.${records.length - 1}`
+    },
+    backlog: () => ({ records: records.length, bytes: 0, oldestMs: null }),
+    admitted: () => of('request.admitted'),
+    attempted: () => of('request.attempted'),
+    settled: () => of('request.settled'),
+    async untilSettled(count = 1) {
+      while (spool.settled().length < count) {
+        await new Promise<void>((resolve) => {
+          const wake = () => {
+            waiting.delete(wake)
+            resolve()
+          }
+          waiting.add(wake)
+        })
+      }
+      return spool.settled()
+    },
+    close_() {
+      spool.open = false
+    },
+    close: async () => {},
+  }
+  return spool
+}
+
+export const policyRow = (fields: Partial<PolicyRow>): PolicyRow => ({
+  ...POLICY_DEFAULTS,
+  id: `pol_${fields.name ?? 'default'}`,
+  tenant_id: null,
+  name: 'default',
+  managed_by: 'api',
+  created_at: '2026-01-01T00:00:00.000Z',
+  updated_at: '2026-01-01T00:00:00.000Z',
+  revision: TIP,
+  ...fields,
+})
+
+export interface TestGateway {
+  readonly app: App
+  readonly spool: TestSpool
+  setPolicy(row: PolicyRow): void
+  /** Sends a request to the app; the inference key unless another (null: none) is given. */
+  send(
+    path: string,
+    init?: {
+      method?: string
+      body?: unknown
+      raw?: BodyInit
+      key?: string | null
+      headers?: Record<string, string>
+      signal?: AbortSignal
+    },
+  ): Promise<Response>
+  chat(body: Record<string, unknown>, headers?: Record<string, string>, signal?: AbortSignal): Promise<Response>
+  close(): void
+}
+
+export const testGateway = (
+  options: {
+    entries?: readonly CatalogueEntry[]
+    aliases?: Record<string, string>
+    kinds?: readonly ProviderKind[]
+    policies?: readonly PolicyRow[]
+    inference?: Partial<InferenceSettings>
+    keys?: Readonly<Record<string, Partial<KeyEntry>>>
+    providersUsable?: number
+    readiness?: { name: string; run(): { text: string; ready: boolean } }[]
+    prometheusEnabled?: boolean
+  } = {},
+): TestGateway => {
+  const state = new ControlState()
+  const listeners = new Set<(batch: FoldedBatch) => void>()
+  const setPolicy = (row: PolicyRow) => {
+    const before = state.table('policies').get(row.id) ?? null
+    const changes = [{ table: 'policies', id: row.id, before, after: row }]
+    state.apply(changes)
+    for (const listener of listeners) listener({ changes, refused: [] })
+  }
+  for (const row of options.policies ?? []) setPolicy(row)
+  const live: LiveState = {
+    control: state as ControlReader,
+    status: () => ({
+      offset: 7,
+      tip: TIP,
+      logAtMs: 0,
+      chainId: 'chain_test',
+      digest: '',
+      phase: 'live',
+      serves: true,
+      degraded: null,
+      staleMs: 0,
+      counts: { counted: 0, lost: 0, unreadable: 0, forged: 0, malformed: 0 },
+    }),
+    reached: async (revision) => revision === TIP,
+    subscribe(listener) {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
+    refused: new Set(),
+    close: async () => {},
+  }
+  const keyEntry = (id: string, fields: Partial<KeyEntry>): KeyEntry => ({
+    id,
+    tenantId: 'ten_1',
+    scopes: ['inference'],
+    expiresAtMs: null,
+    routingPolicyId: null,
+    ...fields,
+  })
+  const known = new Map<string, KeyEntry>([
+    [sha256Hex(KEY), keyEntry('key_1', {})],
+    [sha256Hex(ADMIN_KEY), keyEntry('key_2', { scopes: ['*'] })],
+    [sha256Hex(READ_KEY), keyEntry('key_3', { scopes: ['usage:read'] })],
+  ])
+  for (const [plain, fields] of Object.entries(options.keys ?? {}))
+    known.set(sha256Hex(plain), keyEntry('key_x', fields))
+  const spool = testSpool()
+  const dialer = createDialer({ allowPrivate: true })
+  const catalogue = catalogueOf(options.entries ?? [entry()], options.aliases)
+  const kinds = new Map((options.kinds ?? [plainKind]).map((kind) => [kind.kind, kind]))
+  const app = createApp({
+    live,
+    keys: { lookup: (digest) => known.get(digest) ?? null, size: known.size },
+    catalogue,
+    kinds,
+    spool,
+    dial: dialer.dial,
+    random: () => 0.5,
+    userDigest: (tenant, user) => sha256Hex(`${tenant}/${user}`),
+    inference: { ...INFERENCE_DEFAULTS, ...options.inference },
+    ...operations(options),
+    ...NO_ADMIN,
+  })
+  const send: TestGateway['send'] = async (path, init = {}) => {
+    const { key = KEY, headers = {}, signal } = init
+    const body = init.raw ?? (init.body === undefined ? null : JSON.stringify(init.body))
+    return app.fetch(
+      new Request(`http://gateway.test${path}`, {
+        method: init.method ?? (body === null ? 'GET' : 'POST'),
+        body,
+        headers: {
+          ...(body === null ? {} : { 'content-type': 'application/json' }),
+          ...(key === null ? {} : { authorization: `Bearer ${key}` }),
+          ...headers,
+        },
+        ...(signal === undefined ? {} : { signal }),
+      }),
+    )
+  }
+  return {
+    app,
+    spool,
+    setPolicy,
+    send,
+    chat: (body, headers, signal) =>
+      send('/v1/chat/completions', { body, ...(headers && { headers }), ...(signal && { signal }) }),
+    close: () => dialer.close(),
+  }
+}
+
+const operations = (options: {
+  readiness?: { name: string; run(): { text: string; ready: boolean } }[]
+  prometheusEnabled?: boolean
+}) => ({
+  build: { name: 'gatelog', version: '0.0.0', commit: null, environment: 'test' },
+  components: { log: 'memory' },
+  readiness: options.readiness ?? [],
+  prometheusEnabled: options.prometheusEnabled ?? true,
+  backgroundUnits: () => 3,
+})
+
+/** The admin surface is not mounted: it has tests of its own. */
+const NO_ADMIN = { adminEnabled: false } as Omit<AppDeps, keyof InferenceDeps | keyof OperationsDeps>
+
+/** The data of each frame of a stream, `[DONE]` included; `event: error` frames as `{ event, data }`. */
+export const framesOf = async (response: Response): Promise<unknown[]> => {
+  const text = await response.text()
+  return text
+    .split('\n\n')
+    .filter((frame) => frame !== '')
+    .map((frame) => {
+      const event = /^event: (.*)$/m.exec(frame)?.[1]
+      const data = /^data: (.*)$/m.exec(frame)![1]!
+      const value: unknown = data === '[DONE]' ? data : JSON.parse(data)
+      return event === undefined ? value : { event, data: value }
+    })
+}
