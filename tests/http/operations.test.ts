@@ -1,0 +1,122 @@
+import { afterAll, describe, expect, test } from 'bun:test'
+import { entry, type TestGateway, testGateway } from '../inference/gateway.ts'
+import { startUpstream } from '../services/upstream.ts'
+
+const upstream = startUpstream()
+const made: TestGateway[] = []
+const gatewayWith = (options: Parameters<typeof testGateway>[0]) => {
+  const gateway = testGateway({ entries: [entry({ baseUrl: upstream.baseUrl })], ...options })
+  made.push(gateway)
+  return gateway
+}
+afterAll(async () => {
+  for (const gateway of made) gateway.close()
+  await upstream.stop()
+})
+const read = async (gateway: TestGateway, path: string, headers: Record<string, string> = {}) => {
+  const response = await gateway.send(path, { key: null, headers })
+  return { status: response.status, body: (await response.json()) as Record<string, unknown> }
+}
+
+describe('operations need no credential', () => {
+  const gateway = gatewayWith({})
+  test('/ speaks HTML to a browser and JSON to others', async () => {
+    expect((await read(gateway, '/')).body).toMatchObject({
+      name: 'gatelog',
+      endpoints: expect.arrayContaining(['POST /v1/chat/completions']),
+    })
+    const page = await gateway.send('/', { key: null, headers: { accept: 'text/html,*/*;q=0.8' } })
+    expect(page.headers.get('content-type')).toStartWith('text/html')
+    expect(await page.text()).toContain('/v1/chat/completions')
+  })
+
+  test('/health and /healthz look at nothing but themselves', async () => {
+    const closed = gatewayWith({
+      readiness: [{ name: 'postgres', run: () => ({ text: 'unavailable: down', ready: false }) }],
+    })
+    for (const path of ['/health', '/healthz']) {
+      expect(await read(closed, path)).toEqual({ status: 200, body: { status: 'ok', components: { log: 'memory' } } })
+    }
+  })
+
+  test('/version says what runs', async () => {
+    expect((await read(gateway, '/version')).body).toMatchObject({
+      name: 'gatelog',
+      version: '0.0.0',
+      environment: 'test',
+      uptime_seconds: expect.any(Number),
+      goroutines: 3,
+    })
+  })
+
+  test('a HEAD is the GET without its body', async () => {
+    const response = await gateway.send('/health', { key: null, method: 'HEAD' })
+    expect(response.status).toBe(200)
+    expect(await response.text()).toBe('')
+  })
+})
+
+describe('/ready', () => {
+  test('says what every part says', async () => {
+    const gateway = gatewayWith({
+      readiness: [{ name: 'redis', run: () => ({ text: 'degraded: unreachable', ready: true }) }],
+    })
+    for (const path of ['/ready', '/readiness']) {
+      expect(await read(gateway, path)).toEqual({
+        status: 200,
+        body: {
+          status: 'degraded',
+          checks: { control: 'ok', spool: 'ok', providers: '1 configured', redis: 'degraded: unreachable' },
+        },
+      })
+    }
+  })
+
+  test('is 503 with the envelope beside the checks when a part is missing', async () => {
+    const gateway = gatewayWith({
+      entries: [entry({ unroutable: 'disabled' })],
+      readiness: [
+        {
+          name: 'postgres',
+          run: () => {
+            throw new Error('connect postgres://user:secret@host')
+          },
+        },
+      ],
+    })
+    gateway.spool.open = false
+    const { status, body } = await read(gateway, '/ready')
+    expect(status).toBe(503)
+    expect(body).toMatchObject({
+      status: 'unavailable',
+      checks: {
+        providers: '0 configured',
+        postgres: 'unavailable: the check failed',
+        spool: 'unavailable: the disk is full',
+      },
+      error: { code: 'provider_unavailable' },
+      gateway: { request_id: expect.any(String) },
+    })
+    expect(JSON.stringify(body)).not.toContain('secret')
+  })
+})
+
+describe('/metrics', () => {
+  test('counts outcomes by closed labels', async () => {
+    const gateway = gatewayWith({})
+    await gateway.chat({ model: 'small', messages: [{ role: 'user', content: 'x' }] })
+    await gateway.chat({ model: 'a-name-that-a-stranger-chose', messages: [{ role: 'user', content: 'x' }] })
+    await gateway.send('/v1/chat/completions', { key: null, body: {} })
+    const text = await (await gateway.send('/metrics', { key: null })).text()
+    expect(text).toContain('gateway_requests_total{outcome="success",code="none",mode="json"} 1')
+    expect(text).toContain('gateway_requests_total{outcome="denied",code="not_found",mode="json"} 1')
+    expect(text).toContain('gateway_requests_total{outcome="denied",code="authentication_error",mode="json"} 1')
+    expect(text).toContain('gateway_tokens_total{direction="prompt"} 11')
+    expect(text).toContain('gateway_spool_records ')
+    expect(text).not.toContain('stranger')
+  })
+
+  test('is 404 when it is switched off', async () => {
+    expect((await gatewayWith({ prometheusEnabled: false }).send('/metrics', { key: null })).status).toBe(404)
+  })
+})

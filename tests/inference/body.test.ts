@@ -1,0 +1,95 @@
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { BODY_LIMIT_BYTES, depthExceeds, readJsonBody } from '../../src/inference/body.ts'
+import { GatewayError } from '../../src/wire/errors.ts'
+
+const read = async (
+  body: BodyInit | null,
+  headers: Record<string, string> = { 'content-type': 'application/json' },
+) => {
+  try {
+    return (await readJsonBody(new Request('http://gateway.test/', { method: 'POST', body, headers }))).body
+  } catch (error) {
+    if (error instanceof GatewayError) return error.status
+    throw error
+  }
+}
+const chunked = (...pieces: Uint8Array[]) =>
+  new ReadableStream<Uint8Array>({
+    start(controller) {
+      for (const piece of pieces) controller.enqueue(piece)
+      controller.close()
+    },
+  })
+
+describe('a body', () => {
+  test('is read with and without a length, and in pieces that cut a character', async () => {
+    const bytes = new TextEncoder().encode('{"a":"é"}')
+    expect(await read('{"a":"é"}')).toEqual({ a: 'é' })
+    expect(await read(chunked(bytes.slice(0, 7), bytes.slice(7)))).toEqual({ a: 'é' })
+  })
+
+  test('has a type that is JSON, or none', async () => {
+    for (const type of [
+      'application/json',
+      'application/json; charset=utf-8',
+      'Application/JSON;charset="UTF-8"',
+      'application/vnd.x+json',
+    ]) {
+      expect(await read('{}', { 'content-type': type })).toEqual({})
+    }
+    for (const type of [
+      'text/plain',
+      'application/x-www-form-urlencoded',
+      'application/json; charset=latin1',
+      'multipart/form-data',
+    ]) {
+      expect(await read('{}', { 'content-type': type })).toBe(415)
+    }
+  })
+
+  test('is not compressed', async () => {
+    expect(await read(Bun.gzipSync('{}'), { 'content-type': 'application/json', 'content-encoding': 'gzip' })).toBe(415)
+  })
+
+  test('is an object of valid JSON in valid UTF-8', async () => {
+    for (const body of ['', 'null', '[]', '"x"', '{', '{"a":1}}', "{'a':1}"]) expect(await read(body)).toBe(400)
+    expect(await read(new Uint8Array([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]))).toBe(400)
+    expect(await read(null)).toBe(400)
+  })
+
+  test('is at most 10 MiB, announced or not', async () => {
+    const large = `{"a":"${'x'.repeat(BODY_LIMIT_BYTES)}"}`
+    expect(await read(large)).toBe(413)
+    expect(await read(chunked(new TextEncoder().encode(large)))).toBe(413)
+    expect(await read(`{"a":"${'x'.repeat(BODY_LIMIT_BYTES - 8)}"}`)).toHaveProperty('a')
+  })
+
+  test('may hold `__proto__`, which changes nothing', async () => {
+    const body = (await read('{"__proto__":{"model":"x"},"constructor":1}')) as Record<string, unknown>
+    expect(body.model).toBeUndefined()
+    expect(({} as Record<string, unknown>).model).toBeUndefined()
+  })
+
+  test('is nested at most 64 levels; a deeper one is refused without being parsed', async () => {
+    const nested = (depth: number) => `{"a":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`
+    expect(await read(nested(64))).toHaveProperty('a')
+    expect(await read(nested(65))).toBe(400)
+    expect(await read(`{"a":${'['.repeat(5_000_000)}`)).toBe(400)
+  })
+})
+
+test('depth is that of the parsed value, whatever the strings hold', () => {
+  const depthOf = (value: unknown): number =>
+    value === null || typeof value !== 'object' ? 0 : 1 + Math.max(0, ...Object.values(value).map(depthOf))
+  fc.assert(
+    fc.property(fc.jsonValue({ maxDepth: 6 }), fc.nat(8), (value, limit) => {
+      expect(depthExceeds(JSON.stringify(value), limit)).toBe(depthOf(value) > limit)
+    }),
+  )
+  fc.assert(
+    fc.property(fc.string({ unit: fc.constantFrom('{', '[', '"', '\\', ']', '}') }), (text) => {
+      expect(depthExceeds(JSON.stringify({ text }), 1)).toBe(false)
+    }),
+  )
+})
