@@ -263,7 +263,6 @@ export class FileSpool implements LocalSpool {
         if (!again || !this.tryRewrite()) break
       }
     }
-    this.writer.leave()
     this.writer.forgetUnsynced()
     return false
   }

@@ -202,9 +202,7 @@ export class SegmentWriter {
 
   /** Writes again, into a new segment, what no sync has covered. The frames keep their numbers, so readers drop the copies. */
   rewriteUnsynced(): void {
-    this.leave()
-    // What a sync failed on is never synced again: the kernel may call its lost pages clean.
-    for (const descriptor of this.retired.splice(0)) this.deps.files.close(descriptor)
+    this.abandon()
     const again = this.unsynced
     const first = again[0]?.first
     if (first === undefined) return
@@ -218,12 +216,19 @@ export class SegmentWriter {
 
   /** Gives up on making durable what was flushed so far. */
   forgetUnsynced(): void {
+    this.abandon()
     this.unsynced = []
   }
 
   close(): void {
     if (this.descriptor !== null) this.retired.push(this.descriptor)
     this.descriptor = null
+    for (const descriptor of this.retired.splice(0)) this.deps.files.close(descriptor)
+  }
+
+  /** What a sync failed on is never synced again: the kernel may call its lost pages clean. */
+  private abandon(): void {
+    this.leave()
     for (const descriptor of this.retired.splice(0)) this.deps.files.close(descriptor)
   }
 
