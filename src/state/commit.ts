@@ -20,6 +20,10 @@ export interface CommitDeps {
   readonly instance: string
   /** What a command has in all. */
   readonly limitMs?: number
+  /** After an append whose answer was lost: how long the log is read forward before the command is decided again. */
+  readonly lookMs?: number
+  /** After an append that certainly did not happen: how long until the next try. */
+  readonly retryMs?: number
 }
 
 export interface CommitQueue {
@@ -32,7 +36,6 @@ export interface CommitQueue {
 
 const LIMIT_MS = 5_000
 const MAX_WAITING = 4_096
-/** After an append whose answer was lost: how long the log is read forward before the command is decided again. */
 const LOOK_MS = 300
 const RETRY_MS = 100
 
@@ -222,7 +225,7 @@ class Queue {
       waiting.barrier = await this.deps.live.askEnd()
     } catch (error) {
       if (!(error instanceof LogUnavailable)) this.deps.diagnostics.warn('control_end_failed', { error })
-      await Bun.sleep(RETRY_MS)
+      await Bun.sleep(this.deps.retryMs ?? RETRY_MS)
     }
     waiting.asking = false
     this.#moved()
@@ -253,7 +256,7 @@ class Queue {
     const outcome = await this.#append(batch)
     if (outcome === 'not_written') {
       this.#takeBack(batch)
-      await live.changed.until(() => this.#closed, RETRY_MS)
+      await live.changed.until(() => this.#closed, this.deps.retryMs ?? RETRY_MS)
       return
     }
     if (outcome === 'refused') {
@@ -263,7 +266,7 @@ class Queue {
     if (this.#alone > 0) this.#alone -= 1
     const open = () => batch.some((attempt) => this.#open.has(attempt.id) && this.#mayCount(attempt))
     // Written: it will be seen. Unknown: read forward for a while, then decide again; at most one of the two can count.
-    const waitMs = outcome === 'written' ? this.#longestMs() : LOOK_MS
+    const waitMs = outcome === 'written' ? this.#longestMs() : (this.deps.lookMs ?? LOOK_MS)
     await live.changed.until(() => !open() || this.#closed || live.refusal() !== null, waitMs)
     if (batch.some(({ id }) => live.verdictOf(id) === 'counted')) this.#lossesInARow = 0
     else if (!open()) await this.#lost()

@@ -4,7 +4,7 @@ import { decisionMacKey } from '../../src/domain/decision.ts'
 import { decideTenant } from '../../src/domain/tenant.ts'
 import type { Diagnostics } from '../../src/lib/diagnostics.ts'
 import type { EventLog } from '../../src/log/port.ts'
-import { type CommitQueue, createCommit } from '../../src/state/commit.ts'
+import { type CommitDeps, type CommitQueue, createCommit } from '../../src/state/commit.ts'
 import { startChain } from '../../src/state/genesis.ts'
 import { openLiveState } from '../../src/state/live.ts'
 import type { LiveChain, LiveDeps } from '../../src/state/live-chain.ts'
@@ -33,11 +33,11 @@ export interface Instance {
 export const openInstance = async (
   name: string,
   log: EventLog,
-  more: Partial<LiveDeps> & { limitMs?: number } = {},
+  more: Partial<LiveDeps> & Pick<CommitDeps, 'limitMs' | 'lookMs' | 'retryMs'> = {},
 ): Promise<Instance> => {
-  const { limitMs, ...rest } = more
+  const { limitMs, lookMs, retryMs, ...rest } = more
   const live = await openLiveState({ log, macKey, dataDir: null, nowMs, diagnostics: quiet, ...rest })
-  const queue = createCommit({ log, live, macKey, nowMs, diagnostics: quiet, instance: name, limitMs })
+  const queue = createCommit({ log, live, macKey, nowMs, diagnostics: quiet, instance: name, limitMs, lookMs, retryMs })
   return {
     name,
     live,
@@ -66,5 +66,5 @@ export const renameTenant = (slug: string, name: string): CommitRequest => ({
 
 export const deleteTenant = (slug: string): CommitRequest => ({
   actor,
-  decide: (state) => decideTenant(state, { do: 'delete', id: `ten_${slug}`, force: true }),
+  decide: (state) => decideTenant(state, { do: 'delete', id: `ten_${slug}`, force: true, nowMs: nowMs() }),
 })
