@@ -119,11 +119,12 @@ export class HttpConnection implements Carrier {
   onDrain(): void {
     if (this.#unsent === null || this.#socket === null) return
     const written = this.#socket.write(this.#unsent)
-    if (written < 0) this.onClose()
+    if (written < 0) this.onClose(true)
     else this.#unsent = written >= this.#unsent.length ? null : this.#unsent.subarray(written)
   }
 
-  onClose(): void {
+  /** `broken`: it did not end politely. */
+  onClose(broken: boolean): void {
     const exchange = this.#exchange
     this.#exchange = null
     this.#opened(
@@ -133,7 +134,7 @@ export class HttpConnection implements Carrier {
       ),
     )
     this.destroy()
-    exchange?.closed()
+    exchange?.closed(broken)
   }
 
   onConnectError(error: unknown): void {
@@ -158,7 +159,7 @@ const HANDLERS: SocketHandler<HttpConnection> = {
   handshake: (socket, success, error) => socket.data.onHandshake(success ? null : (error ?? new Error('refused'))),
   data: (socket, bytes) => socket.data.onData(bytes),
   drain: (socket) => socket.data.onDrain(),
-  close: (socket) => socket.data.onClose(),
-  error: (socket) => socket.data.onClose(),
+  close: (socket, error) => socket.data.onClose(error !== undefined && error !== null),
+  error: (socket) => socket.data.onClose(true),
   connectError: (socket, error) => socket.data.onConnectError(error),
 }

@@ -117,8 +117,12 @@ export class HttpExchange implements DialResponse {
   }
 
   /** The socket closed. */
-  closed(): void {
+  closed(broken: boolean): void {
     if (this.#ended || this.#failure !== null) return
+    if (broken) {
+      this.fail(new DialFailure('reset', 'the connection was reset before the answer was complete'))
+      return
+    }
     try {
       this.#parser.close()
       this.#finish(false)
