@@ -1,6 +1,7 @@
 // A control state for tests of aggregates: decisions are folded as the log would have them, one after the other, without a log.
 import { ControlState, eventIsValid, foldDecision } from '../../src/domain/control.ts'
 import type { EventRecord } from '../../src/domain/decision.ts'
+import { Rejection } from '../../src/domain/rejection.ts'
 import type { RowChange } from '../../src/domain/tables.ts'
 import { sha256Hex } from '../../src/lib/digest.ts'
 
@@ -48,3 +49,52 @@ export const providerCreated = (id: string, name = id): EventRecord => ({
     options: {},
   },
 })
+
+export const keyIssued = (id: string, tenantId: string, more: Record<string, unknown> = {}): EventRecord => ({
+  type: 'api_key.issued',
+  data: {
+    id,
+    tenant_id: tenantId,
+    name: id,
+    scopes: ['inference'],
+    digest: sha256Hex(id),
+    expires_at: null,
+    routing_policy_id: null,
+    rate_limits: null,
+    managed_by: 'api',
+    ...more,
+  },
+})
+
+export const modelCreated = (id: string, providerId: string, more: Record<string, unknown> = {}): EventRecord => ({
+  type: 'model.created',
+  data: {
+    id,
+    name: id,
+    provider_id: providerId,
+    status: 'active',
+    managed_by: 'api',
+    upstream_model: id,
+    priority: 100,
+    aliases: [],
+    context_window: null,
+    max_output_tokens: null,
+    input_cost_per_million: null,
+    output_cost_per_million: null,
+    cached_input_cost_per_million: null,
+    capabilities: ['chat'],
+    capability_source: 'kind',
+    ...more,
+  },
+})
+
+/** Why a command is refused: reason and field. Throws when it is not. */
+export const refusal = (decide: () => unknown): [reason: string, param: string | null] => {
+  try {
+    decide()
+  } catch (error) {
+    if (error instanceof Rejection) return [error.reason, error.param]
+    throw error
+  }
+  throw new Error('the command was not refused')
+}

@@ -49,8 +49,7 @@ export const KINDS: readonly ProviderKind[] = [
 export interface Answer {
   readonly status: number
   readonly headers: Headers
-  // Tests look into what the API answered; its shape is what they check.
-  readonly body: Record<string, never> & Record<string, unknown>
+  readonly body: Record<string, unknown>
 }
 
 export interface Gateway {
@@ -119,7 +118,7 @@ export const startGateway = (): Gateway => {
 
   const live = {
     control: state,
-    status: () => ({ tip, staleMs: 0 }),
+    status: () => ({ tip, staleMs: 0, phase: 'live', serves: true }),
     reached: async (revision: string) => revision === tip,
     subscribe: () => () => {},
     close: async () => {},
@@ -204,7 +203,11 @@ export const startGateway = (): Gateway => {
           body: text,
         }),
       )
-      return { status: response.status, headers: response.headers, body: await response.json() }
+      return {
+        status: response.status,
+        headers: response.headers,
+        body: (await response.json()) as Record<string, unknown>,
+      }
     },
   }
   const tenant = { plan: null, rate_limits: null, managed_by: 'api' }
