@@ -1,18 +1,17 @@
 // The admin surface as a client sees it, over a control state in memory: a commit that folds at once, no log, no clock of its own.
 import { Elysia } from 'elysia'
-import type { ControlReader } from '../../../src/domain/control.ts'
-import { ControlState, eventIsValid, foldDecision } from '../../../src/domain/control.ts'
+import type { ControlState } from '../../../src/domain/control.ts'
 import type { EventRecord } from '../../../src/domain/decision.ts'
-import { Rejection } from '../../../src/domain/rejection.ts'
 import { type AdminDeps, adminRoutes } from '../../../src/http/admin/admin.ts'
 import { errorResponse } from '../../../src/http/envelope.ts'
 import { contextOf } from '../../../src/http/request-context.ts'
 import { sha256Hex } from '../../../src/lib/digest.ts'
 import { newApiKey, newId } from '../../../src/lib/ids.ts'
 import type { ListedModel, ProviderKind } from '../../../src/providers/provider.ts'
-import type { Commit, CommitRequest, KeyEntry, LiveState } from '../../../src/state/port.ts'
+import type { Commit, KeyEntry } from '../../../src/state/port.ts'
 import { modelFacts } from '../../../src/upkeep/model-facts.ts'
 import { GatewayError } from '../../../src/wire/errors.ts'
+import { foldingCommit } from './folding-commit.ts'
 
 export const ADMIN_KEY = 'gw_live_admin_of_the_default_tenant'
 export const BASE = 'http://gateway.test/admin/v1'
@@ -77,34 +76,11 @@ export interface CallOptions {
 }
 
 export const startGateway = (): Gateway => {
-  const state = new ControlState()
   const vault = new Map<string, string>()
-  const events: EventRecord[] = []
-  let tip = '0'.repeat(64)
-  let height = 0
-
-  const fold = (actor: CommitRequest['actor'], cause: CommitRequest['cause'], more: readonly EventRecord[]) => {
-    for (const event of more) if (!eventIsValid(event)) throw new Error(`${event.type} does not match its schema`)
-    tip = sha256Hex(`decision ${++height}`)
-    events.push(...more)
-    const at = new Date(gateway.nowMs).toISOString()
-    return foldDecision(state, { parent: '', at, actor, cause: cause ?? null, v: 1, events: more }, tip, height)
-  }
-
-  const commit: Commit = async ({ actor, cause, decide }) => {
+  const { state, live, events, apply, ...folding } = foldingCommit(() => gateway.nowMs)
+  const commit: Commit = async (request) => {
     if (gateway.failure !== null) throw gateway.failure
-    const known = cause == null ? undefined : state.table('causes').get(cause.id)
-    if (known !== undefined) {
-      if (known.body !== cause!.body) throw new Rejection('conflict', 'used with another body', 'Idempotency-Key')
-      const { revision, changes, removed } = known
-      return { revision, changed: true, repeated: true, changes, removed }
-    }
-    const more = decide(state as ControlReader)
-    if (more.length === 0) return { revision: tip, changed: false, repeated: false, changes: [], removed: {} }
-    const { changes } = fold(actor, cause, more)
-    const removed: Record<string, number> = {}
-    for (const { table, after } of changes) if (after === null) removed[table] = (removed[table] ?? 0) + 1
-    return { revision: tip, changed: true, repeated: false, changes, removed }
+    return folding.commit(request)
   }
 
   const lookup = (digest: string): KeyEntry | null => {
@@ -115,14 +91,6 @@ export const startGateway = (): Gateway => {
     const { tenant_id: tenantId, scopes, routing_policy_id: routingPolicyId } = row
     return { id: row.id, tenantId, scopes, expiresAtMs, routingPolicyId }
   }
-
-  const live = {
-    control: state,
-    status: () => ({ tip, staleMs: 0, phase: 'live', serves: true }),
-    reached: async (revision: string) => revision === tip,
-    subscribe: () => () => {},
-    close: async () => {},
-  } as unknown as LiveState
 
   const list = async (): Promise<readonly ListedModel[]> => {
     if (gateway.listed instanceof GatewayError) throw gateway.listed
@@ -175,7 +143,7 @@ export const startGateway = (): Gateway => {
     events,
     nowMs: Date.UTC(2026, 10, 20),
     deps,
-    apply: (more) => void fold({ type: 'system', id: 'test' }, null, more),
+    apply,
     keyWith(scopes, tenantId = 'ten_default') {
       const key = newApiKey()
       const data = {

@@ -1,0 +1,52 @@
+// A commit that folds at once: decisions without a log, for tests of what stands on top of it. Its results are those of the real one.
+import { ControlState, eventIsValid, foldDecision } from '../../../src/domain/control.ts'
+import { DECISION_LIMITS, type EventRecord } from '../../../src/domain/decision.ts'
+import { Rejection } from '../../../src/domain/rejection.ts'
+import { sha256Hex } from '../../../src/lib/digest.ts'
+import type { Commit, CommitRequest, LiveState } from '../../../src/state/port.ts'
+
+export interface FoldingCommit {
+  readonly state: ControlState
+  readonly live: LiveState
+  readonly commit: Commit
+  /** Every event that counted, in order. */
+  readonly events: EventRecord[]
+  apply(events: readonly EventRecord[]): void
+}
+
+export const foldingCommit = (nowMs: () => number): FoldingCommit => {
+  const state = new ControlState()
+  const events: EventRecord[] = []
+  let tip = '0'.repeat(64)
+  let height = 0
+  const fold = (actor: CommitRequest['actor'], cause: CommitRequest['cause'], more: readonly EventRecord[]) => {
+    for (const event of more) if (!eventIsValid(event)) throw new Error(`${event.type} does not match its schema`)
+    if (JSON.stringify(more).length > DECISION_LIMITS.bytes - 1_000) throw new Error('the decision is too large')
+    tip = sha256Hex(`decision ${++height}`)
+    events.push(...more)
+    const at = new Date(nowMs()).toISOString()
+    return foldDecision(state, { parent: '', at, actor, cause: cause ?? null, v: 1, events: more }, tip, height)
+  }
+  const commit: Commit = async ({ actor, cause, decide }) => {
+    const known = cause == null ? undefined : state.table('causes').get(cause.id)
+    if (known !== undefined) {
+      if (known.body !== cause!.body) throw new Rejection('conflict', 'used with another body', 'Idempotency-Key')
+      const { revision, changes, removed } = known
+      return { revision, changed: true, repeated: true, changes, removed }
+    }
+    const more = decide(state)
+    if (more.length === 0) return { revision: tip, changed: false, repeated: false, changes: [], removed: {} }
+    const { changes } = fold(actor, cause, more)
+    const removed: Record<string, number> = {}
+    for (const { table, after } of changes) if (after === null) removed[table] = (removed[table] ?? 0) + 1
+    return { revision: tip, changed: true, repeated: false, changes, removed }
+  }
+  const live = {
+    control: state,
+    status: () => ({ tip, staleMs: 0, phase: 'live', serves: true }),
+    reached: async (revision: string) => revision === tip,
+    subscribe: () => () => {},
+    close: async () => {},
+  } as unknown as LiveState
+  return { state, live, commit, events, apply: (more) => void fold({ type: 'system', id: 'test' }, null, more) }
+}

@@ -1,0 +1,270 @@
+import { describe, expect, test } from 'bun:test'
+import { type Bootstrap, checkBootstrap } from '../../src/domain/bootstrap.ts'
+import { sha256Hex } from '../../src/lib/digest.ts'
+import { newApiKey, newId } from '../../src/lib/ids.ts'
+import type { ListedModel, ProviderKind } from '../../src/providers/provider.ts'
+import { modelFacts } from '../../src/upkeep/model-facts.ts'
+import { BootstrapRefused } from '../../src/upkeep/seed-keys.ts'
+import type { SeedDeps } from '../../src/upkeep/seed-step.ts'
+import { seed } from '../../src/upkeep/seeder.ts'
+import { GatewayError } from '../../src/wire/errors.ts'
+import { type FoldingCommit, foldingCommit } from '../http/admin/folding-commit.ts'
+import { KINDS } from '../http/admin/gateway.ts'
+
+const NO_PRICE = { contextWindow: null, input: null, output: null, cachedInput: null }
+const ADMIN = 'an-admin-key-of-my-own-choice'
+const sandbox: ProviderKind = {
+  ...KINDS[1]!,
+  kind: 'sandbox',
+  listing: undefined,
+  script: () => ({ status: 200, headers: {}, headerDelayMs: 0, pieces: [], ending: 'end' }),
+}
+const kinds = [{ ...KINDS[0]!, usualEnv: 'OPENAI_API_KEY' }, KINDS[1]!, sandbox]
+
+interface Installation {
+  readonly log: FoldingCommit
+  listed: readonly ListedModel[] | GatewayError
+  env: Record<string, string>
+  seed(bootstrap?: Bootstrap, keys?: { admin?: string; inference?: string }): ReturnType<typeof seed>
+}
+
+const install = (log = foldingCommit(() => Date.UTC(2026, 10, 20))): Installation => {
+  const installation: Installation = {
+    log,
+    listed: [],
+    env: {},
+    seed: (bootstrap = {}, { admin, inference } = {}) =>
+      seed({ bootstrap, adminKey: admin ?? null, inferenceKey: inference ?? null }, deps),
+  }
+  const deps: SeedDeps = {
+    live: log.live,
+    commit: log.commit,
+    kindTable: {
+      resolve: (text) => kinds.find(({ kind }) => kind === text.replaceAll('-', '_')) ?? null,
+      names: kinds.map(({ kind }) => kind),
+    },
+    modelCatalogue: {
+      async list() {
+        if (installation.listed instanceof GatewayError) throw installation.listed
+        return installation.listed
+      },
+      factsOfListed: async (_, listed) => modelFacts(listed, NO_PRICE, ['chat']),
+      factsOf: async () => modelFacts(null, { ...NO_PRICE, input: 3 }, ['chat']),
+    },
+    env: (name) => installation.env[name],
+    minKeyLength: 20,
+    newId,
+    newApiKey,
+    nowMs: () => Date.UTC(2026, 10, 20),
+  }
+  return installation
+}
+
+const rowsOf = <Name extends 'tenants' | 'keys' | 'providers' | 'models' | 'policies'>(at: Installation, name: Name) =>
+  [...at.log.state.table(name).rows()].map(([, row]) => row)
+
+describe('the first start', () => {
+  test('with nothing set up: a tenant, two keys that are told once, and the sandbox', async () => {
+    const at = install()
+    const report = await at.seed()
+    expect(report.notes).toEqual([])
+    expect(report.minted.map(({ scopes }) => scopes)).toEqual([['*'], ['inference']])
+    expect(rowsOf(at, 'tenants')).toMatchObject([{ slug: 'default', managed_by: 'bootstrap' }])
+    expect(rowsOf(at, 'keys').map(({ digest }) => digest)).toEqual(
+      report.minted.map(({ plaintext }) => sha256Hex(plaintext)),
+    )
+    expect(rowsOf(at, 'providers')).toMatchObject([{ name: 'sandbox', kind: 'sandbox', managed_by: 'bootstrap' }])
+    expect(rowsOf(at, 'models')).toMatchObject([{ name: 'sandbox-echo', managed_by: 'bootstrap' }])
+    expect(JSON.stringify(at.log.events)).not.toContain(report.minted[0]!.plaintext)
+  })
+
+  test('a second start changes nothing and tells nothing', async () => {
+    const at = install()
+    await at.seed()
+    const decided = at.log.events.length
+    expect(await at.seed()).toEqual({ minted: [], notes: [] })
+    expect(at.log.events.length).toBe(decided)
+  })
+
+  test('two instances that start at once tell each key once', async () => {
+    const log = foldingCommit(() => 0)
+    const reports = await Promise.all([install(log).seed(), install(log).seed()])
+    const minted = reports.flatMap((report) => report.minted)
+    expect(minted).toHaveLength(2)
+    expect(log.state.table('keys').size).toBe(2)
+    expect(log.state.table('providers').size).toBe(1)
+  })
+
+  test('keys are not minted again because they were revoked', async () => {
+    const at = install()
+    await at.seed()
+    for (const { id } of rowsOf(at, 'keys')) at.log.apply([{ type: 'api_key.revoked', data: { id } }])
+    expect((await at.seed()).minted).toEqual([])
+    expect(rowsOf(at, 'keys').map(({ status }) => status)).toEqual(['revoked', 'revoked'])
+  })
+})
+
+describe('keys from the environment', () => {
+  test('are taken as they are and never told; a changed value is a rotation', async () => {
+    const at = install()
+    const first = await at.seed({}, { admin: ADMIN })
+    expect(first.minted.map(({ scopes }) => scopes)).toEqual([['inference']])
+    const { id } = rowsOf(at, 'keys').find(({ digest }) => digest === sha256Hex(ADMIN))!
+    await at.seed({}, { admin: `${ADMIN}-next` })
+    expect(at.log.state.table('keys').get(id)?.digest).toBe(sha256Hex(`${ADMIN}-next`))
+    expect(at.log.events.at(-1)).toMatchObject({ type: 'api_key.rotated', data: { id } })
+    expect(rowsOf(at, 'keys')).toHaveLength(2)
+  })
+
+  test('a revoked one stays revoked with its value, and another value is another key', async () => {
+    const at = install()
+    await at.seed({}, { admin: ADMIN })
+    const { id } = rowsOf(at, 'keys')[0]!
+    at.log.apply([{ type: 'api_key.revoked', data: { id } }])
+    await at.seed({}, { admin: ADMIN })
+    expect(at.log.state.table('keys').get(id)?.status).toBe('revoked')
+    await at.seed({}, { admin: `${ADMIN}-next` })
+    const [active] = rowsOf(at, 'keys').filter(({ status, scopes }) => status === 'active' && scopes.includes('*'))
+    expect(active).toMatchObject({ digest: sha256Hex(`${ADMIN}-next`) })
+  })
+
+  test.each([['short'], ['a key with spaces in the middle'], ['a-key,with-a-comma-inside'], ['x'.repeat(513)]])(
+    '%p is refused by name, without a part of it',
+    async (admin) => {
+      const at = install()
+      const refused = await at.seed({}, { admin }).catch((error: unknown) => error as Error)
+      expect(refused).toBeInstanceOf(BootstrapRefused)
+      expect((refused as Error).message).toStartWith('GATEWAY_BOOTSTRAP_ADMIN_KEY')
+      expect((refused as Error).message).not.toContain(admin)
+      expect(rowsOf(at, 'keys')).toEqual([])
+    },
+  )
+})
+
+describe('providers from the usual variables', () => {
+  test('come with the models that they list', async () => {
+    const at = install()
+    at.env = { OPENAI_API_KEY: 'sk-1' }
+    at.listed = [{ name: 'gpt-x', contextWindow: 9, maxOutputTokens: null, capabilities: ['chat', 'vision'] }]
+    const report = await at.seed()
+    expect(report.notes).toEqual([])
+    expect(rowsOf(at, 'providers')).toMatchObject([{ name: 'openai', api_key_env: 'OPENAI_API_KEY' }])
+    expect(rowsOf(at, 'models')).toMatchObject([{ name: 'gpt-x', capabilities: ['chat', 'vision'] }])
+    expect(JSON.stringify(at.log.events)).not.toContain('sk-1')
+  })
+
+  test('come with well-known models when they cannot be asked, and say so', async () => {
+    const at = install()
+    at.env = { OPENAI_API_KEY: 'sk-1' }
+    at.listed = new GatewayError('authentication_error', 'the key is not valid')
+    const report = await at.seed()
+    expect(report.notes).toEqual(['the provider "openai" did not list its models: the key is not valid'])
+    expect(rowsOf(at, 'models').length).toBeGreaterThan(2)
+  })
+
+  test('do not come twice when the settings use the variable already', async () => {
+    const at = install()
+    at.env = { OPENAI_API_KEY: 'sk-1' }
+    await at.seed({ providers: [{ name: 'mine', kind: 'openai', api_key_env: 'OPENAI_API_KEY' }] })
+    expect(rowsOf(at, 'providers').map(({ name }) => name)).toEqual(['mine'])
+  })
+})
+
+describe('bootstrap', () => {
+  const settings: Bootstrap = {
+    tenants: [{ slug: 'acme', name: 'Acme', plan: 'pro' }],
+    policies: [
+      { name: 'cheap', strategy: 'cost-based-routing' },
+      { name: 'own', tenant: 'acme' },
+    ],
+    keys: [{ name: 'app', tenant: 'acme', scopes: ['inference'], routing_policy: 'cheap', key_env: 'APP_KEY' }],
+    providers: [
+      { name: 'local', kind: 'openai-compatible', base_url: 'http://localhost:1/v1', models: [{ name: 'a' }] },
+    ],
+    models: [{ provider: 'local', name: 'b', aliases: ['fast'], input_cost_per_million: 1, capabilities: ['chat'] }],
+  }
+  const env = { APP_KEY: 'the-key-of-the-app-0001' }
+
+  test('is seeded whole, names resolved, gaps filled', async () => {
+    const at = install()
+    at.env = env
+    expect((await at.seed(settings)).notes).toEqual([])
+    const [acme] = at.log.state.table('tenants').find('slug', 'acme')
+    const [cheap] = rowsOf(at, 'policies')
+    expect(cheap).toMatchObject({ name: 'cheap', strategy: 'lowest_cost', tenant_id: null, managed_by: 'bootstrap' })
+    expect(rowsOf(at, 'keys')).toContainEqual(
+      expect.objectContaining({
+        name: 'app',
+        tenant_id: acme,
+        routing_policy_id: cheap!.id,
+        digest: sha256Hex(env.APP_KEY),
+      }),
+    )
+    expect(rowsOf(at, 'providers')).toMatchObject([{ name: 'local', kind: 'openai_compatible' }])
+    expect(rowsOf(at, 'models')).toMatchObject([
+      { name: 'a', input_cost_per_million: 3, capability_source: 'kind' },
+      { name: 'b', input_cost_per_million: 1, aliases: ['fast'], capability_source: 'operator' },
+    ])
+  })
+
+  test('follows the settings until the API edits a row, which is never overwritten', async () => {
+    const at = install()
+    at.env = env
+    await at.seed(settings)
+    const changed: Bootstrap = {
+      ...settings,
+      providers: [{ ...settings.providers![0]!, region: 'eu' }],
+      models: [{ ...settings.models![0]!, priority: 3 }],
+    }
+    await at.seed(changed)
+    expect(rowsOf(at, 'providers')[0]).toMatchObject({ region: 'eu', managed_by: 'bootstrap' })
+    const [, b] = rowsOf(at, 'models')
+    expect(b).toMatchObject({ priority: 3, managed_by: 'bootstrap' })
+    at.log.apply([{ type: 'model.changed', data: { id: b!.id, priority: 9, managed_by: 'api' } }])
+    await at.seed(settings)
+    expect(at.log.state.table('models').get(b!.id)).toMatchObject({ priority: 9, managed_by: 'api' })
+  })
+
+  test('an entry that is gone from the settings stays and is reported', async () => {
+    const at = install()
+    at.env = env
+    await at.seed(settings)
+    const { notes } = await at.seed({})
+    expect(rowsOf(at, 'providers').map(({ name }) => name)).toContain('local')
+    expect(notes.filter((note) => note.includes('"local"'))).toHaveLength(1)
+    expect(notes.filter((note) => note.includes('"cheap"'))).toHaveLength(1)
+  })
+
+  test('one bad entry is reported and stops no other', async () => {
+    const at = install()
+    const { notes } = await at.seed({
+      keys: [{ name: 'x', tenant: 'nobody', scopes: ['inference'] }],
+      providers: [
+        { name: 'p', kind: 'magic' },
+        { name: 'q', kind: 'openai', api_key_env: 'PATH' },
+        { name: 'r', kind: 'openai' },
+      ],
+      models: [
+        { provider: 'nobody', name: 'm' },
+        { provider: 'r', name: 'm' },
+        { provider: 'r', name: 'n', aliases: ['m'] },
+      ],
+    })
+    expect(rowsOf(at, 'providers').map(({ name }) => name)).toEqual(['r'])
+    expect(rowsOf(at, 'models').map(({ name }) => name)).toEqual(['m'])
+    for (const word of ['"nobody"', 'magic', 'api_key_env', 'alias "m"']) {
+      expect(notes.some((note) => note.includes(word))).toBe(true)
+    }
+  })
+
+  test.each([
+    [{ providers: [{ name: 'x' }] }, 'bootstrap.providers.0.kind'],
+    [{ provider: [] }, 'did you mean "providers"'],
+    [{ keys: [{ name: 'k', scopes: ['root'] }] }, 'bootstrap.keys.0.scopes.0'],
+    [{ models: [{ provider: 'p', name: 'm', priorty: 1 }] }, 'did you mean "priority"'],
+    [[], 'bootstrap: it must be an object'],
+  ])('%j is refused with its key', (value, words) => {
+    const checked = checkBootstrap(value)
+    expect(checked.ok ? '' : checked.error).toContain(words)
+  })
+})
