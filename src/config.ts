@@ -177,7 +177,8 @@ export interface LoadedConfig {
   readonly warnings: readonly string[]
 }
 
-const known = (variable: string): boolean => variable === 'GATEWAY_CONFIG' || variable.startsWith('GATEWAY_BOOTSTRAP_')
+/** Variables that are no settings: where the file is, first keys, the commit of an image. */
+const known = (variable: string): boolean => /^GATEWAY_(CONFIG|COMMIT|BOOTSTRAP_\w+)$/.test(variable)
 
 /** File and environment -> settings. Throws ConfigError with one line that names the key, what is wrong and the mend. */
 export const loadConfig = (source: {

@@ -1,0 +1,89 @@
+// Puts together what is derived: Postgres (the embedded one or a given one), the projection worker as a child, and what `/ready` says of them.
+import { join } from 'node:path'
+import { openDatabase, ping, type Sql } from '../../projections/database.ts'
+import { readStatus } from '../../projections/status.ts'
+import type { Config } from '../config.ts'
+import type { CheckResult, ReadinessCheck } from '../http/operations.ts'
+import type { Diagnostics } from '../lib/diagnostics.ts'
+import { type ChildProcess, superviseChild } from '../upkeep/child-process.ts'
+import { openReadStore } from './read-store.ts'
+import type { Environment } from './settings.ts'
+
+export interface Analytics {
+  /** Queries of the admin API. Opened by use; each query says what is wrong. */
+  readonly sql: Sql
+  readonly readiness: readonly ReadinessCheck[]
+  /** Children that run now. */
+  children(): number
+  /** Starts the worker; Postgres is started before, as early as possible. */
+  startWorker(): void
+  close(): Promise<void>
+}
+
+export interface AnalyticsDeps {
+  readonly config: Config
+  readonly env: Environment
+  readonly diagnostics: Diagnostics
+  /** The first process of a data folder runs the worker; its siblings do not. */
+  readonly primary: boolean
+}
+
+const PING_MS = 1_500
+const CONNECTIONS = 4
+const STATEMENT_MS = 10_000
+/** A report of the worker that is older than this means that none runs. */
+const REPORT_MS = 15_000
+const LAG_MS = 60_000
+
+const OK: CheckResult = { text: 'ok', ready: true }
+
+/** Returns at once; nothing here may hold up the start. */
+export const openAnalytics = ({ config, env, diagnostics, primary }: AnalyticsDeps): Analytics => {
+  const store = openReadStore(config, diagnostics)
+  const { embedded } = store
+  const sql = openDatabase({
+    url: store.url,
+    name: 'gatelog-admin',
+    maxConnections: CONNECTIONS,
+    statementTimeoutMs: STATEMENT_MS,
+  })
+  let worker: ChildProcess | null = null
+
+  const database = async (): Promise<CheckResult> => {
+    const status = embedded?.status()
+    if (status !== undefined && !status.ready) return { text: `unavailable: ${status.detail}`, ready: false }
+    return (await ping(sql, PING_MS)) ? OK : { text: 'unavailable: Postgres does not answer', ready: false }
+  }
+  return {
+    sql,
+    readiness: [
+      { name: 'database', run: database },
+      { name: 'worker', run: () => workerCheck(sql, worker) },
+    ],
+    children: () => (worker?.status().running ? 1 : 0) + (embedded === null ? 0 : 1),
+    startWorker() {
+      if (!primary || !config.worker.enabled) return
+      const command = [process.execPath, join(import.meta.dir, 'cli.ts'), 'worker', '--child']
+      worker = superviseChild({ name: 'worker', command, env, diagnostics })
+    },
+    async close() {
+      await worker?.stop()
+      await sql.end({ timeout: 1 })
+      await store.close()
+    },
+  }
+}
+
+/** The worker being away or behind is a degradation: what it has not read yet waits in the log. */
+const workerCheck = async (sql: Sql, worker: ChildProcess | null): Promise<CheckResult> => {
+  const status = worker?.status()
+  if (status !== undefined && !status.running) return { text: `degraded: the worker ${status.detail}`, ready: true }
+  const reports = await readStatus(sql).catch(() => null)
+  if (reports === null) return { text: 'degraded: it cannot be asked', ready: true }
+  const silent = reports.length === 0 || reports.some(({ age_ms }) => age_ms > REPORT_MS)
+  if (silent) return { text: 'degraded: no worker reports', ready: true }
+  const behind = reports.find(({ lag_ms }) => lag_ms > LAG_MS)
+  return behind === undefined
+    ? OK
+    : { text: `degraded: ${behind.model} is ${Math.round(behind.lag_ms / 1_000)} s behind`, ready: true }
+}

@@ -1,0 +1,180 @@
+#!/usr/bin/env bun
+// The command line. Each command answers an exit code; what a person can mend is one line on stderr and exit code 1.
+import { printed, settingsTable } from '../config.ts'
+import { newId } from '../lib/ids.ts'
+import { nearest } from '../lib/nearest.ts'
+import { ConfigError } from '../lib/settings.ts'
+import { openLog } from '../log/open-log.ts'
+import { LogReplaced, LogUnavailable, TopicMisconfigured } from '../log/port.ts'
+import { VERSION } from '../main.ts'
+import { MasterKeyMissing } from '../state/data-keys.ts'
+import { ControlLogRefused } from '../state/guards.ts'
+import { endWithParent } from '../upkeep/child-process.ts'
+import { BootstrapRefused } from '../upkeep/seed-keys.ts'
+import { rebuildCommand } from './rebuild.ts'
+import { loadSettings, logSettings, masterKeyFor, openDiagnostics, prepareDataDir } from './settings.ts'
+import { startCommand } from './start.ts'
+import { topicsCommand } from './topics.ts'
+import { workerCommand } from './worker.ts'
+
+const print = (line: string): void => console.log(line)
+const complain = (line: string): void => console.error(`gatelog: ${line.replaceAll('\n', ' ')}`)
+
+interface Command {
+  readonly usage: string
+  readonly about: string
+  /** Flags that it knows; others are refused. */
+  readonly flags: readonly string[]
+  /** At most so many further words. */
+  readonly words: number
+  run(args: { readonly flags: ReadonlySet<string>; readonly words: readonly string[] }): Promise<number>
+}
+
+const COMMANDS: Readonly<Record<string, Command>> = {
+  start: {
+    usage: 'start',
+    about: 'Serve, with a projection worker as a child.',
+    flags: ['--sibling'],
+    words: 0,
+    async run({ flags }) {
+      const loaded = loadSettings(process.env)
+      const diagnostics = openDiagnostics(loaded.config)
+      return startCommand({ loaded, env: process.env, diagnostics, sibling: flags.has('--sibling'), print, complain })
+    },
+  },
+  worker: {
+    usage: 'worker',
+    about: 'Fold the log into Postgres, as a process of its own.',
+    flags: ['--child'],
+    words: 0,
+    run: ({ flags }) =>
+      withLog('worker', (opened) => {
+        if (flags.has('--child')) endWithParent(opened.stop)
+        return workerCommand({ ...opened, worker: `${process.pid}`, complain })
+      }),
+  },
+  rebuild: {
+    usage: 'rebuild [read-model...]',
+    about: 'Make tables anew from the log, beside those in use; the gateway may be up or down.',
+    flags: [],
+    words: 16,
+    run: ({ words }) => withLog('rebuild', (opened) => rebuildCommand({ ...opened, args: words, print, complain })),
+  },
+  topics: {
+    usage: 'topics [--init]',
+    about: 'Check the topics on Kafka; with --init, make what is missing and start the chain.',
+    flags: ['--init'],
+    words: 0,
+    async run({ flags }) {
+      const { config } = loadSettings(process.env)
+      const newChainId = () => newId('chain')
+      return topicsCommand({ config, init: flags.has('--init'), print, complain, nowMs: Date.now, newChainId })
+    },
+  },
+  config: {
+    usage: 'config --print | --table',
+    about:
+      'Show the effective settings and where each comes from (secrets redacted), or all settings as a Markdown table.',
+    flags: ['--print', '--table'],
+    words: 0,
+    async run({ flags }) {
+      if (flags.has('--table')) print(settingsTable())
+      else {
+        const loaded = loadSettings(process.env)
+        print(printed(loaded))
+        for (const warning of loaded.warnings) complain(`warning: ${warning}`)
+      }
+      return 0
+    },
+  },
+}
+
+/** For commands that read the log beside the gateway: settings, master key, log, and a signal that a stop aborts. */
+const withLog = async (use: string, run: (opened: ReturnType<typeof openAll>) => Promise<number>): Promise<number> => {
+  const opened = openAll(use)
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, opened.stop)
+  try {
+    return await run(opened)
+  } finally {
+    await opened.log.close()
+  }
+}
+
+const openAll = (use: string) => {
+  const { config } = loadSettings(process.env)
+  prepareDataDir(config)
+  const stopping = new AbortController()
+  return {
+    config,
+    masterKey: masterKeyFor(config),
+    log: openLog(logSettings(config, use)),
+    diagnostics: openDiagnostics(config),
+    signal: stopping.signal,
+    stop: () => stopping.abort(),
+  }
+}
+
+const help = (): string => {
+  const rows = Object.values(COMMANDS)
+  const width = Math.max(...rows.map(({ usage }) => usage.length))
+  const lines = rows.map(({ usage, about }) => `  ${usage.padEnd(width)}  ${about}`)
+  return [
+    `gatelog ${VERSION}: a model gateway whose log is its source of truth.`,
+    '',
+    'Usage: npm run gateway -- <command>',
+    '',
+    ...lines,
+    '',
+    'Settings: gateway.yaml (or GATEWAY_CONFIG=path) and GATEWAY_<SECTION>_<KEY>; the README lists them.',
+  ].join('\n')
+}
+
+const main = async ([name, ...rest]: readonly string[]): Promise<number> => {
+  if (name === undefined || name === '--help' || name === '-h' || name === 'help') {
+    print(help())
+    return name === undefined ? 1 : 0
+  }
+  if (name === '--version' || name === '-v') {
+    print(VERSION)
+    return 0
+  }
+  const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
+  if (command === undefined) {
+    const near = nearest(name, Object.keys(COMMANDS))
+    complain(
+      `unknown command "${name}"${near === null ? '' : `; did you mean "${near}"?`} Commands: ${Object.keys(COMMANDS).join(', ')}`,
+    )
+    return 1
+  }
+  if (rest.includes('--help') || rest.includes('-h')) {
+    print(`${command.usage}: ${command.about}`)
+    return 0
+  }
+  const flags = new Set(rest.filter((arg) => arg.startsWith('-')))
+  const words = rest.filter((arg) => !arg.startsWith('-'))
+  const odd = [...flags].find((flag) => !command.flags.includes(flag)) ?? words[command.words]
+  if (odd !== undefined) {
+    complain(`"${odd}" is nothing that ${name} takes: ${command.usage}`)
+    return 1
+  }
+  return command.run({ flags, words })
+}
+
+const EXPECTED = [
+  ConfigError,
+  BootstrapRefused,
+  ControlLogRefused,
+  MasterKeyMissing,
+  TopicMisconfigured,
+  LogReplaced,
+  LogUnavailable,
+]
+
+/** What a person can mend is one line; anything else is a fault of ours, with its stack for the report. */
+const fail = (error: unknown): number => {
+  if (EXPECTED.some((kind) => error instanceof kind)) complain((error as Error).message)
+  else console.error(`gatelog: unexpected failure, please report it: ${error instanceof Error ? error.stack : error}`)
+  return 1
+}
+
+process.exit(await main(process.argv.slice(2)).catch(fail))

@@ -1,0 +1,140 @@
+// Puts together what decides and what is decided: the live fold, the commit queue, data keys, and the indexes that follow.
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Config } from '../config.ts'
+import { CHAIN_ROW } from '../domain/chain.ts'
+import { decisionMacKey } from '../domain/decision.ts'
+import type { Diagnostics } from '../lib/diagnostics.ts'
+import { newId } from '../lib/ids.ts'
+import { kafkaAccess } from '../log/kafka-access.ts'
+import { checkTopics } from '../log/kafka-topics.ts'
+import { LOG_MODULE, openLog } from '../log/open-log.ts'
+import { type EventLog, LogUnavailable } from '../log/port.ts'
+import { TOPICS } from '../log/topics.ts'
+import { KINDS } from '../providers/kinds.ts'
+import { type OpenCatalogue, openCatalogue } from '../state/catalogue.ts'
+import { type CommitQueue, createCommit } from '../state/commit.ts'
+import { startDataKeySweep } from '../state/data-key-sweep.ts'
+import { type DataKeyStore, openDataKeys } from '../state/data-keys.ts'
+import { startChain } from '../state/genesis.ts'
+import { openKeyIndex } from '../state/keys.ts'
+import { openLiveState } from '../state/live.ts'
+import type { LiveChain } from '../state/live-chain.ts'
+import type { KeyIndex } from '../state/port.ts'
+import { startSnapshots } from '../state/snapshot-thread.ts'
+import type { Environment } from './settings.ts'
+import { isKafka, logSettings } from './settings.ts'
+import { soon } from './soon.ts'
+
+export interface ControlPlane {
+  readonly log: EventLog
+  readonly live: LiveChain
+  readonly commits: CommitQueue
+  readonly dataKeys: DataKeyStore
+  readonly keys: KeyIndex
+  readonly catalogue: OpenCatalogue
+  /** Ends what was started, the last first. */
+  close(): Promise<void>
+}
+
+export interface ControlPlaneDeps {
+  readonly config: Config
+  readonly env: Environment
+  readonly masterKey: Uint8Array
+  /** Names this process among all instances. */
+  readonly instance: string
+  readonly diagnostics: Diagnostics
+  /** One thread for each data folder writes snapshots. */
+  readonly snapshots: boolean
+  /** What stops a start comes late when the log could not be asked in time: then here. */
+  readonly onRefused: (error: unknown) => void
+}
+
+const RETRY_MS = 5_000
+
+/** Opens it on what the log holds. Throws ControlLogRefused, TopicMisconfigured or MasterKeyMissing when that is not to be served from. */
+export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlPlane> => {
+  const { config, diagnostics, masterKey, instance, env } = deps
+  const macKey = decisionMacKey(masterKey)
+  const dataDir = config.data.dir
+  const log = openLog(logSettings(config, 'control'))
+  const closing = new AbortController()
+  if (isKafka(config)) await soon(checkKafka(deps, {}, closing.signal), deps.onRefused)
+  else await startEmbeddedChain(log, macKey, dataDir)
+
+  const live = await openLiveState({
+    log,
+    macKey,
+    dataDir,
+    nowMs: Date.now,
+    diagnostics,
+    expectedChain: config.log.kafka.chain,
+  })
+  const dataKeys = await openDataKeys({ log, masterKeys: [masterKey], instance, dataDir, nowMs: Date.now, diagnostics })
+  await soon(Promise.all([live.ready(), dataKeys.ready()]), deps.onRefused)
+  if (isKafka(config)) void checkAgainstChain(deps, live, closing.signal)
+
+  const catalogue = openCatalogue({ live, dataKeys, env, kinds: KINDS, diagnostics })
+  const commits = createCommit({ log, live, macKey, nowMs: Date.now, diagnostics, instance })
+  const stopSweep = startDataKeySweep({ live, dataKeys, diagnostics })
+  const threadLog = { ...LOG_MODULE, logOptions: logSettings(config, 'snapshots') }
+  const snapshots = deps.snapshots ? startSnapshots({ ...threadLog, macKey, dataDir, diagnostics }) : null
+  return {
+    log,
+    live,
+    commits,
+    dataKeys,
+    keys: openKeyIndex(live),
+    catalogue,
+    async close() {
+      closing.abort()
+      await commits.close()
+      await stopSweep()
+      await snapshots?.stop()
+      catalogue.close()
+      await dataKeys.close()
+      await live.close()
+      await log.close()
+    },
+  }
+}
+
+/** The first start of a data folder makes its chain. Where a snapshot is, there was one: the live fold says what became of it. */
+const startEmbeddedChain = async (log: EventLog, macKey: Uint8Array, dataDir: string): Promise<void> => {
+  if (existsSync(join(dataDir, 'control.snapshot'))) return
+  const many = Object.values(TOPICS).filter(({ partitions }) => partitions === 'many')
+  const partitions = Object.fromEntries(many.map(({ name }) => [name, 1]))
+  await startChain({ log, macKey, chainId: newId('chain'), nowMs: Date.now, partitions })
+}
+
+/** Asks until the brokers answer: wrong settings stop the start, brokers that are away do not. */
+const checkKafka = async (
+  { config, diagnostics }: ControlPlaneDeps,
+  recorded: Readonly<Record<string, number>>,
+  signal: AbortSignal,
+): Promise<void> => {
+  const { kafka, retention_hours: retentionHours } = config.log
+  const options = { ...kafkaAccess(kafka, 'check'), partitions: kafka.partitions, retentionHours, recorded }
+  while (!signal.aborted) {
+    try {
+      const { warnings } = await checkTopics(options)
+      for (const warning of warnings) diagnostics.warn('topic_settings', { warning })
+      return
+    } catch (error) {
+      if (!(error instanceof LogUnavailable)) throw error
+      diagnostics.warn('kafka_not_answering', { error })
+      await Bun.sleep(RETRY_MS)
+    }
+  }
+}
+
+/** Once more with the counts that the chain records: a topic that has fewer partitions would lose what is keyed to the others. */
+const checkAgainstChain = async (deps: ControlPlaneDeps, live: LiveChain, signal: AbortSignal): Promise<void> => {
+  try {
+    await live.ready()
+    const row = live.control.table('chain').get(CHAIN_ROW)
+    if (row !== undefined) await checkKafka(deps, row.partitions, signal)
+  } catch (error) {
+    if (!signal.aborted) deps.onRefused(error)
+  }
+}

@@ -1,0 +1,57 @@
+// The port: taken first, so that a busy one stops the start before anything else is touched. Requests that come early wait for the app.
+import type { App } from '../app.ts'
+import type { Config } from '../config.ts'
+import { codeOf } from '../lib/error-code.ts'
+import { ConfigError } from '../lib/settings.ts'
+
+export interface Listener {
+  /** `http://127.0.0.1:8080`: where this machine reaches it. */
+  readonly url: string
+  serve(app: App): void
+  stop(): Promise<void>
+}
+
+const MENDS: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'is in use: stop the other program or set another server.port (GATEWAY_SERVER_PORT)',
+  EACCES: 'may not be opened by this user: set a server.port above 1023 (GATEWAY_SERVER_PORT)',
+  EADDRNOTAVAIL: 'is not an address of this machine: correct server.host (GATEWAY_SERVER_HOST)',
+}
+
+/** Throws ConfigError when the port or the address cannot be had. */
+export const listen = ({ host, port, processes }: Config['server'], shared: boolean): Listener => {
+  const app = Promise.withResolvers<App>()
+  // A port that may be shared is given to strangers too: only a bind that shares nothing tells that it is free.
+  if (processes > 1 && !shared) void bind(host, port, false, app.promise).stop(true)
+  const server = bind(host, port, processes > 1, app.promise)
+  return {
+    url: `http://${shownHost(host)}:${server.port}`,
+    serve(ready) {
+      server.reload({ ...ready.serve, fetch: ready.fetch })
+      app.resolve(ready)
+    },
+    async stop() {
+      await server.stop(true)
+    },
+  }
+}
+
+const bind = (hostname: string, port: number, reusePort: boolean, app: Promise<App>) => {
+  try {
+    return Bun.serve({
+      hostname,
+      port,
+      reusePort,
+      idleTimeout: 0,
+      maxRequestBodySize: Number.MAX_SAFE_INTEGER,
+      fetch: async (request) => (await app).fetch(request),
+    })
+  } catch (error) {
+    const code = codeOf(error) ?? ''
+    throw new ConfigError(`port ${port} on ${hostname} ${MENDS[code] ?? `cannot be opened (${code})`}`)
+  }
+}
+
+const shownHost = (host: string): string => {
+  if (host === '0.0.0.0' || host === '::') return '127.0.0.1'
+  return host.includes(':') ? `[${host}]` : host
+}

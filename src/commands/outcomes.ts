@@ -1,0 +1,101 @@
+// Puts together where outcomes go: this process's spool, on Kafka the sender that ships it, and what dead processes left open.
+import type { Config } from '../config.ts'
+import { CHAIN_ROW } from '../domain/chain.ts'
+import type { Diagnostics } from '../lib/diagnostics.ts'
+import { LOG_MODULE } from '../log/open-log.ts'
+import { type Sender, type SenderStatus, startSender } from '../log/sender-thread.ts'
+import { adoptFreeSpools, type LocalSpool, openSpool, type SpoolOptions } from '../log/spool.ts'
+import { TOPICS } from '../log/topics.ts'
+import type { LiveChain } from '../state/live-chain.ts'
+import { settleOrphans } from '../upkeep/orphans.ts'
+import { isKafka, logSettings } from './settings.ts'
+
+/** Who must have read a segment of the embedded log before it may go: the projection worker, under this name. */
+export const PROJECTION_CONSUMER = 'projection'
+
+const HOUR_MS = 3_600_000
+const MIB = 1_048_576
+
+export interface Outcomes {
+  readonly spool: LocalSpool
+  sender(): SenderStatus | null
+  /** Starts shipping, settles what crashes left open, adopts abandoned spools when asked to. Call it once the control state is opened. */
+  start(live: LiveChain, options: { readonly adopt: boolean }): void
+  /** Lets the sender finish for a moment, then ends it; what it has not shipped stays in the spool. The spool itself is closed by who opened it. */
+  stop(): Promise<void>
+}
+
+const LAST_SHIPMENT_MS = 2_000
+
+/** Opens the spool of this process. Throws when the data folder cannot be written. */
+export const openOutcomes = async (config: Config, diagnostics: Diagnostics): Promise<Outcomes> => {
+  let sender: Sender | null = null
+  const options: SpoolOptions = {
+    dataDir: config.data.dir,
+    durability: config.log.durability,
+    keeping: isKafka(config)
+      ? { until: 'shipped' }
+      : {
+          until: 'projected',
+          consumers: { requests: [PROJECTION_CONSUMER], operations: [] },
+          retentionMs: config.log.retention_hours * HOUR_MS,
+        },
+    nowMs: Date.now,
+    backlogBytes: config.log.max_backlog_mb * MIB,
+    onFlushed: () => sender?.wake(),
+  }
+  const spool = await openSpool(options)
+  const closing = new AbortController()
+  const closed = new Promise<void>((resolve) => closing.signal.addEventListener('abort', () => resolve()))
+  let work: Promise<void> = Promise.resolve()
+
+  const settle = async (one: LocalSpool): Promise<void> => {
+    const { settled, unreadable } = await settleOrphans(one)
+    if (settled > 0) diagnostics.info('orphans_settled', { spool: one.number, settled })
+    if (unreadable > 0) diagnostics.error('orphans_unreadable', { spool: one.number, unreadable })
+  }
+  const run = async (live: LiveChain, adopt: boolean): Promise<void> => {
+    if (isKafka(config)) {
+      await Promise.race([live.ready(), closed])
+      if (closing.signal.aborted) return
+      sender = startSender({
+        spool,
+        ...LOG_MODULE,
+        logOptions: logSettings(config, 'sender'),
+        targets: targetsOf(live),
+        onProblem: (problem) => diagnostics.warn('sender_problem', { problem }),
+      })
+    }
+    await settle(spool)
+    if (!adopt) return
+    for (const adopted of await adoptFreeSpools(options)) {
+      await settle(adopted)
+      diagnostics.info('spool_adopted', { spool: adopted.number })
+      if (sender !== null) sender.drain(adopted)
+      else await adopted.close()
+    }
+  }
+  return {
+    spool,
+    sender: () => sender?.status() ?? null,
+    start(live, { adopt }) {
+      work = run(live, adopt).catch((error: unknown) => {
+        if (!closing.signal.aborted) diagnostics.error('outcomes_not_started', { error })
+      })
+    },
+    async stop() {
+      closing.abort()
+      await work
+      const deadline = performance.now() + LAST_SHIPMENT_MS
+      while (sender !== null && spool.backlog().records > 0 && performance.now() < deadline) await Bun.sleep(20)
+      await sender?.stop()
+    },
+  }
+}
+
+/** Where each kind of record goes; the counts are those of the chain, so that every instance chooses the same partition. */
+const targetsOf = (live: LiveChain) => {
+  const recorded = live.control.table('chain').get(CHAIN_ROW)?.partitions ?? {}
+  const target = ({ name }: { name: string }) => ({ topic: name, partitions: recorded[name] ?? 1 })
+  return { requests: target(TOPICS.requests), operations: target(TOPICS.operations) }
+}

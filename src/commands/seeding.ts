@@ -1,0 +1,61 @@
+// Runs the seeder at start: until it is done, however long the log is away.
+import type { Config } from '../config.ts'
+import { checkBootstrap } from '../domain/bootstrap.ts'
+import type { Diagnostics } from '../lib/diagnostics.ts'
+import { newApiKey, newId } from '../lib/ids.ts'
+import { ConfigError } from '../lib/settings.ts'
+import { CommitFailure } from '../state/port.ts'
+import type { KindTable } from '../upkeep/kind-table.ts'
+import type { ModelCatalogue } from '../upkeep/model-listing.ts'
+import type { SeedReport } from '../upkeep/seed-step.ts'
+import { seed } from '../upkeep/seeder.ts'
+import type { ControlPlane } from './control-plane.ts'
+import type { Environment } from './settings.ts'
+
+const RETRY_MS = 2_000
+
+export interface SeedingDeps {
+  readonly config: Config
+  readonly env: Environment
+  readonly control: Pick<ControlPlane, 'live' | 'commits'>
+  readonly kindTable: KindTable
+  readonly modelCatalogue: ModelCatalogue
+  readonly diagnostics: Diagnostics
+}
+
+/** Resolves with what was seeded. Rejects with BootstrapRefused for a key that cannot be one, ControlLogRefused for a log that is not to be served from. */
+export const seedUntilDone = async (deps: SeedingDeps): Promise<SeedReport> => {
+  const { config, env, control, kindTable, modelCatalogue, diagnostics } = deps
+  const bootstrap = checkBootstrap(config.bootstrap)
+  if (!bootstrap.ok) throw new ConfigError(bootstrap.error)
+  const keyOf = (variable: string) => (env[variable] === undefined || env[variable] === '' ? null : env[variable])
+  const input = {
+    bootstrap: bootstrap.value,
+    adminKey: keyOf('GATEWAY_BOOTSTRAP_ADMIN_KEY'),
+    inferenceKey: keyOf('GATEWAY_BOOTSTRAP_INFERENCE_KEY'),
+  }
+  const { live, commits } = control
+  await live.ready()
+  for (;;) {
+    try {
+      const minKeyLength = config.auth.min_key_length
+      const report = await seed(input, {
+        live,
+        commit: commits.commit,
+        kindTable,
+        modelCatalogue,
+        env: (name) => env[name],
+        minKeyLength,
+        newId,
+        newApiKey,
+        nowMs: Date.now,
+      })
+      for (const note of report.notes) diagnostics.warn('bootstrap_note', { note })
+      return report
+    } catch (error) {
+      if (!(error instanceof CommitFailure) || live.status().phase === 'stopped') throw error
+      diagnostics.warn('seeding_waits', { error })
+      await Bun.sleep(RETRY_MS)
+    }
+  }
+}

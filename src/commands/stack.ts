@@ -1,0 +1,37 @@
+// What was started, to be ended in the reverse order.
+import type { Diagnostics } from '../lib/diagnostics.ts'
+
+const STEP_MS = 15_000
+
+export class Stack {
+  readonly #steps: { readonly name: string; readonly stop: () => void | Promise<void> }[] = []
+  #stopping: Promise<void> | null = null
+
+  constructor(readonly diagnostics: Diagnostics) {}
+
+  push(name: string, stop: () => void | Promise<void>): void {
+    this.#steps.push({ name, stop })
+  }
+
+  /** Ends everything once, the last first. A step that fails or takes too long is reported and passed over. */
+  stop(): Promise<void> {
+    this.#stopping ??= this.#run()
+    return this.#stopping
+  }
+
+  async #run(): Promise<void> {
+    for (const { name, stop } of this.#steps.reverse()) {
+      let timer: Timer | undefined
+      const late = new Promise<never>((_, reject) => {
+        timer = setTimeout(() => reject(new Error(`not ended within ${STEP_MS / 1_000} s`)), STEP_MS)
+      })
+      try {
+        await Promise.race([stop(), late])
+      } catch (error) {
+        this.diagnostics.error('stop_failed', { step: name, error })
+      } finally {
+        clearTimeout(timer)
+      }
+    }
+  }
+}

@@ -1,0 +1,103 @@
+// `gateway start`: one gateway process, its siblings on the same port, signals, and what the terminal says.
+import { join } from 'node:path'
+import type { LoadedConfig } from '../config.ts'
+import type { Diagnostics } from '../lib/diagnostics.ts'
+import { type Gateway, startGateway } from '../main.ts'
+import { type ChildProcess, endWithParent, superviseChild } from '../upkeep/child-process.ts'
+import { ADMIN_KEY_NAME, INFERENCE_KEY_NAME } from '../upkeep/seed-keys.ts'
+import type { SeedReport } from '../upkeep/seed-step.ts'
+import type { Environment } from './settings.ts'
+
+export interface StartCommand {
+  readonly loaded: LoadedConfig
+  readonly env: Environment
+  readonly diagnostics: Diagnostics
+  /** Started by the first process of this installation to share its port. */
+  readonly sibling: boolean
+  readonly print: (line: string) => void
+  /** One line on stderr. */
+  readonly complain: (line: string) => void
+}
+
+/** A terminal sends SIGINT to the whole process group and npm sends it again: what comes so soon is the same wish. */
+const SAME_SIGNAL_MS = 500
+const SIGNALS = ['SIGINT', 'SIGTERM'] as const
+
+/** Serves until it is told to stop. Throws what stops a start. The exit code: 0 after a stop that was asked for. */
+export const startCommand = async (command: StartCommand): Promise<number> => {
+  const { loaded, env, diagnostics, sibling, complain } = command
+  const { config } = loaded
+  for (const warning of sibling ? [] : loaded.warnings) diagnostics.warn('setting_ignored', { warning })
+  warnOfLimit(env, diagnostics)
+  const ended = Promise.withResolvers<number>()
+  const stopSignals = onStopSignal(() => ended.resolve(0))
+  if (sibling) endWithParent(() => ended.resolve(0))
+  const onRefused = (error: unknown) => {
+    complain(error instanceof Error ? error.message : String(error))
+    ended.resolve(1)
+  }
+  const gateway = await startGateway({ config, env, diagnostics, primary: !sibling, onRefused })
+  const siblings = sibling ? [] : startSiblings(config.server.processes - 1, command)
+  if (gateway.seeded !== null) {
+    void gateway.seeded.then((report) => announce(gateway, report, command)).catch(() => undefined) // told by onRefused
+  }
+  const code = await ended.promise
+  diagnostics.debug('stopping', { code })
+  await Promise.all(siblings.map((each) => each.stop()))
+  await gateway.stop()
+  stopSignals()
+  return code
+}
+
+const startSiblings = (count: number, { env, diagnostics }: StartCommand): ChildProcess[] => {
+  const command = [process.execPath, join(import.meta.dir, 'cli.ts'), 'start', '--sibling']
+  return Array.from({ length: count }, () => superviseChild({ name: 'sibling', command, env, diagnostics }))
+}
+
+/** The first signal asks for an orderly stop, a later one ends the process at once. Returns how to listen no more. */
+const onStopSignal = (stop: () => void): (() => void) => {
+  let firstAt: number | null = null
+  const onSignal = () => {
+    if (firstAt === null) {
+      firstAt = performance.now()
+      stop()
+    } else if (performance.now() - firstAt > SAME_SIGNAL_MS) process.exit(130)
+  }
+  for (const signal of SIGNALS) process.on(signal, onSignal)
+  return () => {
+    for (const signal of SIGNALS) process.off(signal, onSignal)
+  }
+}
+
+/** The runtime reads this variable when it starts; the launcher and the image set it. */
+const warnOfLimit = (env: Environment, diagnostics: Diagnostics): void => {
+  if (env.BUN_CONFIG_MAX_HTTP_REQUESTS !== undefined) return
+  diagnostics.warn('http_limit', {
+    upstream_requests_at_once: 256,
+    mend: 'start with npm start, or set BUN_CONFIG_MAX_HTTP_REQUESTS',
+  })
+}
+
+const announce = (gateway: Gateway, { minted }: SeedReport, { env, print }: StartCommand): void => {
+  const keyOf = (name: string) => minted.find((key) => key.name === name)?.plaintext
+  print(`Gatelog is listening on ${gateway.url}`)
+  if (minted.length > 0) {
+    const width = Math.max(...minted.map(({ name }) => name.length))
+    print('')
+    for (const { name, plaintext } of minted) print(`  ${name.padEnd(width)}  ${plaintext}`)
+    print('\nThese keys are shown this once; only their digests are kept.')
+  }
+  const fromEnv = env.GATEWAY_BOOTSTRAP_INFERENCE_KEY ? '$GATEWAY_BOOTSTRAP_INFERENCE_KEY' : undefined
+  const key = keyOf(INFERENCE_KEY_NAME) ?? fromEnv
+  const model = gateway.someModel()
+  if (key !== undefined && model !== null) print(`\nTry it:\n${curlLine(gateway.url, key, model)}\n`)
+  else if (keyOf(ADMIN_KEY_NAME) === undefined) {
+    print('The keys were shown at the first start. Lost? Start once with GATEWAY_BOOTSTRAP_ADMIN_KEY set to a new one.')
+  }
+}
+
+/** One line that works when pasted into a shell. */
+const curlLine = (url: string, key: string, model: string): string => {
+  const body = JSON.stringify({ model, messages: [{ role: 'user', content: 'Hello' }] })
+  return `curl ${url}/v1/chat/completions -H "Authorization: Bearer ${key}" -H "Content-Type: application/json" -d '${body}'`
+}

@@ -1,0 +1,19 @@
+// Opens the log from plain data, which can be sent to a thread: the serving thread, the sender and the snapshots each open their own.
+import { embeddedLog } from './embedded.ts'
+import { kafkaLog } from './kafka.ts'
+import { type KafkaSettings, kafkaAccess } from './kafka-access.ts'
+import type { EventLog } from './port.ts'
+
+export type LogSettings =
+  | { readonly adapter: 'embedded'; readonly dataDir: string; readonly retentionMs: number }
+  /** `use` tells the clients of one process apart on the brokers. */
+  | { readonly adapter: 'kafka'; readonly kafka: KafkaSettings; readonly use: string }
+
+/** Connects by use, not now. Threads are given this module and this function's name. */
+export const openLog = (settings: LogSettings): EventLog =>
+  settings.adapter === 'kafka'
+    ? kafkaLog(kafkaAccess(settings.kafka, settings.use))
+    : embeddedLog({ dataDir: settings.dataDir, retentionMs: settings.retentionMs, nowMs: Date.now })
+
+/** What a thread imports to open a log of its own. */
+export const LOG_MODULE = { logModule: import.meta.url, logFactory: 'openLog' } as const

@@ -1,0 +1,227 @@
+// The composition root: settings -> port -> log and control state -> outcomes -> analytics -> app. Everything is started here and stopped in reverse.
+
+import manifest from '../package.json' with { type: 'json' }
+import { auditQueries } from '../projections/audit/query.ts'
+import { requestQueries } from '../projections/requests/query.ts'
+import { type AppDeps, createApp } from './app.ts'
+import { type Analytics, openAnalytics } from './commands/analytics.ts'
+import { type ControlPlane, openControlPlane } from './commands/control-plane.ts'
+import { listen } from './commands/listener.ts'
+import { type Outcomes, openOutcomes } from './commands/outcomes.ts'
+import { seedUntilDone } from './commands/seeding.ts'
+import { type Environment, isKafka, masterKeyFor, prepareDataDir } from './commands/settings.ts'
+import { soon } from './commands/soon.ts'
+import { Stack } from './commands/stack.ts'
+import { allowsPrivate, type Config, settingMs } from './config.ts'
+import type { ProviderRow } from './domain/provider.ts'
+import { auditRoutes } from './http/admin/audit.ts'
+import { requestRoutes } from './http/admin/requests.ts'
+import type { ReadinessCheck } from './http/operations.ts'
+import { INFERENCE_DEFAULTS, type InferenceSettings } from './inference/deps.ts'
+import type { Diagnostics } from './lib/diagnostics.ts'
+import { createDialer } from './lib/dialer.ts'
+import { deriveKey, hmacHex } from './lib/digest.ts'
+import { newApiKey, newId } from './lib/ids.ts'
+import { KINDS, kindOf } from './providers/kinds.ts'
+import { providerSecret } from './state/catalogue.ts'
+import { type Instances, openInstances } from './upkeep/instances.ts'
+import type { KindTable } from './upkeep/kind-table.ts'
+import { type ModelCatalogue, modelCatalogue } from './upkeep/model-listing.ts'
+import { openRedisCheck, type RedisCheck } from './upkeep/redis-check.ts'
+import type { SeedReport } from './upkeep/seed-step.ts'
+
+export interface GatewayOptions {
+  readonly config: Config
+  readonly env: Environment
+  readonly diagnostics: Diagnostics
+  /** The first process of a data folder: runs Postgres and the worker, seeds, writes snapshots, adopts abandoned spools. */
+  readonly primary: boolean
+  /** Something came to light after the start that should have stopped it. */
+  readonly onRefused: (error: unknown) => void
+}
+
+export interface Gateway {
+  /** Where it can be reached from this machine. */
+  readonly url: string
+  /** What the seeder did, once it could; null for a sibling. */
+  readonly seeded: Promise<SeedReport> | null
+  /** The name of a model that can be asked now, or null. */
+  someModel(): string | null
+  /** Lets no more in, waits for what is in flight, then ends everything in the reverse order. */
+  stop(): Promise<void>
+}
+
+/** Applied-by is a courtesy: a write does not wait longer for the others. */
+const APPLIED_WAIT_MS = 250
+
+export const VERSION: string = manifest.version
+
+/** Starts a gateway. Throws what should stop the start, with everything ended that was started before. */
+export const startGateway = async (options: GatewayOptions): Promise<Gateway> => {
+  const { config, env, diagnostics, primary, onRefused } = options
+  const started = new Stack(diagnostics)
+  try {
+    prepareDataDir(config)
+    const listener = listen(config.server, !primary)
+    started.push('listener', () => listener.stop())
+    const masterKey = masterKeyFor(config)
+    const analytics = openAnalytics({ config, env, diagnostics, primary })
+    started.push('analytics', () => analytics.close())
+    const outcomes = await openOutcomes(config, diagnostics)
+    started.push('spool', () => outcomes.spool.close())
+    const { instance } = outcomes.spool
+    const control = await openControlPlane({
+      config,
+      env,
+      masterKey,
+      instance,
+      diagnostics,
+      snapshots: primary,
+      onRefused,
+    })
+    started.push('control', () => control.close())
+    outcomes.start(control.live, { adopt: primary })
+    started.push('sender', () => outcomes.stop())
+    const parts = openParts({ ...options, masterKey, analytics, outcomes, control })
+    started.push('parts', () => parts.close())
+    const app = createApp(appDeps(parts))
+    started.push('requests', () => app.drain(settingMs(config.server.drain) ?? 0))
+    const seeded = primary ? seedUntilDone(parts) : null
+    if (seeded !== null) await soon(seeded, onRefused)
+    listener.serve(app)
+    analytics.startWorker()
+    return { url: listener.url, seeded, someModel: () => someModel(control), stop: () => started.stop() }
+  } catch (error) {
+    await started.stop()
+    throw error
+  }
+}
+
+interface Parts extends GatewayOptions {
+  readonly masterKey: Uint8Array
+  readonly analytics: Analytics
+  readonly outcomes: Outcomes
+  readonly control: ControlPlane
+  readonly kindTable: KindTable
+  readonly modelCatalogue: ModelCatalogue
+  readonly dialer: ReturnType<typeof createDialer>
+  readonly redis: RedisCheck | null
+  /** Null until the control state can be told from that of others. */
+  instances(): Instances | null
+  close(): Promise<void>
+}
+
+/** What is neither state nor outcome: the dialer, the kinds, announcements, the look at Redis. */
+const openParts = (opened: GatewayOptions & Pick<Parts, 'masterKey' | 'analytics' | 'outcomes' | 'control'>): Parts => {
+  const { config, env, diagnostics, control, outcomes } = opened
+  const dialer = createDialer({ allowPrivate: allowsPrivate(config) })
+  const kindTable: KindTable = { resolve: kindOf, names: [...KINDS.keys()] }
+  const secretOf = (provider: ProviderRow) => providerSecret(provider, { env, diagnostics, dataKeys: control.dataKeys })
+  const redis = config.redis.url === null ? null : openRedisCheck(config.redis.url)
+  let instances: Instances | null = null
+  let closed = false
+  const announce = async () => {
+    await control.live.ready()
+    if (closed) return
+    const { log, live } = control
+    instances = openInstances({
+      log,
+      live,
+      instance: outcomes.spool.instance,
+      build: VERSION,
+      nowMs: Date.now,
+      diagnostics,
+    })
+  }
+  void announce().catch(() => undefined) // refused or closed: whoever opened the control state is told
+  return {
+    ...opened,
+    dialer,
+    kindTable,
+    modelCatalogue: modelCatalogue({ dial: dialer.dial, kindTable, secretOf, nowMs: Date.now }),
+    redis,
+    instances: () => instances,
+    async close() {
+      closed = true
+      await instances?.close()
+      dialer.close()
+      redis?.close()
+    },
+  }
+}
+
+const appDeps = (parts: Parts): AppDeps => {
+  const { config, control, outcomes, analytics, masterKey, dialer, kindTable } = parts
+  const { live, catalogue } = control
+  const endUserKey = deriveKey(masterKey, 'end-user')
+  return {
+    live,
+    keys: control.keys,
+    catalogue,
+    kinds: KINDS,
+    spool: outcomes.spool,
+    dial: dialer.dial,
+    random: Math.random,
+    userDigest: (tenantId, user) => hmacHex(endUserKey, `${tenantId}\0${user}`).slice(0, 32),
+    inference: inferenceSettings(config),
+    commit: control.commits.commit,
+    dataKeys: control.dataKeys,
+    causeKey: deriveKey(masterKey, 'idempotency'),
+    appliedBy: async (revision) =>
+      (await parts.instances()?.appliedBy(revision, APPLIED_WAIT_MS)) ?? { applied: 1, instances: 1 },
+    kindTable,
+    modelCatalogue: parts.modelCatalogue,
+    adapterReady: ({ id }) => catalogue.adapterReady(id),
+    newId,
+    newApiKey,
+    nowMs: Date.now,
+    lastUsedAt: () => null,
+    reloadPolicies: () => {},
+    furtherRoutes: [
+      ...requestRoutes({ requests: requestQueries(analytics.sql), live, nowMs: Date.now }),
+      ...auditRoutes({ audit: auditQueries(analytics.sql), nowMs: Date.now }),
+    ],
+    adminEnabled: config.admin.enabled,
+    prometheusEnabled: config.telemetry.prometheus_enabled,
+    build: {
+      name: 'gatelog',
+      version: VERSION,
+      commit: parts.env.GATEWAY_COMMIT ?? null,
+      environment: config.environment,
+    },
+    components: {
+      log: isKafka(config) ? 'kafka' : 'embedded',
+      database: config.database.url === null ? 'embedded' : 'postgres',
+      redis: config.redis.url === null ? 'none' : 'redis',
+    },
+    readiness: [...analytics.readiness, ...readinessOf(parts)],
+    backgroundUnits: () => analytics.children() + (isKafka(config) ? 2 : 1),
+  }
+}
+
+const inferenceSettings = ({ auth }: Config): InferenceSettings => ({
+  ...INFERENCE_DEFAULTS,
+  authHeader: auth.header_name.toLowerCase(),
+  minKeyLength: auth.min_key_length,
+  maxStalenessMs: settingMs(auth.max_staleness),
+})
+
+/** What being away is a degradation, not an outage: the log (inference goes on by the spool), Redis, an alarm of the instances. */
+const readinessOf = ({ control, outcomes, instances, redis }: Parts): ReadinessCheck[] => {
+  const degradedBy = (name: string, problem: () => string | null | Promise<string | null>): ReadinessCheck => ({
+    name,
+    async run() {
+      const text = await problem()
+      return { text: text === null ? 'ok' : `degraded: ${text}`, ready: true }
+    },
+  })
+  const log = () => {
+    const { ok, detail } = control.log.health()
+    return ok ? (outcomes.sender()?.problem ?? null) : detail
+  }
+  const checks = [degradedBy('log', log), degradedBy('instances', () => instances()?.alarm() ?? null)]
+  return redis === null ? checks : [...checks, degradedBy('redis', () => redis.problem())]
+}
+
+const someModel = ({ catalogue }: ControlPlane): string | null =>
+  (catalogue.resolve('sandbox-echo')[0] ?? catalogue.all().find(({ unroutable }) => unroutable === null))?.name ?? null
