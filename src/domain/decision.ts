@@ -59,12 +59,14 @@ export const writeDecision = (decision: Decision, macKey: Uint8Array): { bytes: 
     throw new RangeError(`a decision of ${bytes.length} bytes is larger than ${DECISION_LIMITS.bytes}`)
   if (events.length > DECISION_LIMITS.events)
     throw new RangeError(`a decision holds at most ${DECISION_LIMITS.events} events`)
+  const flaw = flawOf(decision)
+  if (flaw !== null) throw new RangeError(`a decision that no reader would count: ${flaw}`)
   return { bytes, id: sha256Hex(bytes) }
 }
 
 /**
- * What the rule says of one record at one tip. `lost`: another decision came first. `orphan`: like lost, but its parent was never seen by this
- * reader (the caller knows which it saw): the reader skipped something or the log lost its tail. `unreadable`, `forged`: poison, counted and shown.
+ * What the rule says of one record at one tip. `lost`: another decision came first. That its parent was never seen
+ * (the caller knows which it saw) means that the reader skipped something or the log lost its tail. `unreadable`, `forged`: poison, counted and shown.
  */
 export type Verdict =
   | { readonly kind: 'counts' | 'lost'; readonly id: string; readonly decision: Decision }
