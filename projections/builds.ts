@@ -79,41 +79,63 @@ const dropBuild = async (sql: Transaction, { model, build, schemaName }: Build):
   await sql`drop schema if exists ${sql(schemaName)} cascade`
 }
 
-/** `behind`: the active build has applied more. `gone`: another process has replaced or removed this build. */
-export type Activation = 'active' | 'behind' | 'gone'
+export interface Activation {
+  readonly sql: Sql
+  readonly projection: AnyProjection
+  /** Its followers go on meanwhile. */
+  readonly build: Build
+  /** The end of a partition, so that nobody waits for what a replaced log never had. */
+  endOf(partition: number): Promise<number>
+}
+
+const LEVEL_WITHIN_MS = 10_000
+const LEVEL_POLL_MS = 5
 
 /**
- * Makes a build the one that readers use and drops the one before, in one transaction: nobody ever sees half. What the log no longer holds is carried over
- * from a build of the same version. A build that is `behind` is refused unless the caller is `impatient`.
+ * Makes a build the one that readers use and drops the one before, in one transaction: nobody sees half, nor a row go. The old build is held still until the
+ * new one has come as far; what the log no longer holds is carried over from a build of the same version. False when the build is gone.
  */
-export const activate = (sql: Sql, projection: AnyProjection, build: Build, impatient: boolean): Promise<Activation> =>
-  sql.begin(async (transaction): Promise<Activation> => {
+export const activate = (activation: Activation): Promise<boolean> =>
+  activation.sql.begin(async (transaction): Promise<boolean> => {
+    const { projection, build } = activation
     await lockBuilds(transaction, build.model)
     const [own] = await transaction<{ state: Build['state'] }[]>`
       select state from gatelog.build where model = ${build.model} and build = ${build.build}`
-    if (own === undefined) return 'gone'
-    if (own.state === 'active') return 'active'
+    if (own === undefined) return false
+    if (own.state === 'active') return true
     const before = await activeBuild(transaction, build.model)
     if (before !== null) {
-      if (!impatient && (await isBehind(transaction, build, before))) return 'behind'
+      await untilLevel(transaction, activation, before)
       if (before.version === build.version) await projection.carryOver?.(transaction, before, build)
       await dropBuild(transaction, before)
     }
     await transaction`
       update gatelog.build set state = 'active' where model = ${build.model} and build = ${build.build}`
-    return 'active'
-  }) as Promise<Activation>
+    return true
+  }) as Promise<boolean>
 
-/** Compares partition by partition. The row locks keep the old build's worker from applying more meanwhile. */
-const isBehind = async (sql: Transaction, build: Build, before: Build): Promise<boolean> => {
-  const old = await sql<{ topic: string; partition: number; next: number }[]>`
-    select topic, partition, next_offset as next from gatelog.position
-    where model = ${before.model} and build = ${before.build} for update`
-  const own = await sql<{ topic: string; partition: number; next: number }[]>`
-    select topic, partition, next_offset as next from gatelog.position
-    where model = ${build.model} and build = ${build.build}`
-  const reached = new Map(own.map(({ topic, partition, next }) => [`${topic}/${partition}`, next]))
-  return old.some(({ topic, partition, next }) => next > (reached.get(`${topic}/${partition}`) ?? next))
+interface Reached {
+  readonly partition: number
+  readonly next: number
+}
+
+/** The row locks keep the old build's worker from applying more; after 10 s it is switched all the same. */
+const untilLevel = async (sql: Transaction, { build, endOf }: Activation, before: Build): Promise<void> => {
+  const old = await sql<Reached[]>`
+    select partition, next_offset as next from gatelog.position
+    where model = ${before.model} and build = ${before.build} order by partition for update`
+  const goals = await Promise.all(
+    old.map(async ({ partition, next }) => ({ partition, next: Math.min(next, await endOf(partition)) })),
+  )
+  const deadline = performance.now() + LEVEL_WITHIN_MS
+  for (;;) {
+    const own = await sql<Reached[]>`
+      select partition, next_offset as next from gatelog.position where model = ${build.model} and build = ${build.build}`
+    const reached = new Map(own.map(({ partition, next }) => [partition, next]))
+    if (goals.every(({ partition, next }) => (reached.get(partition) ?? 0) >= next)) return
+    if (performance.now() > deadline) return
+    await Bun.sleep(LEVEL_POLL_MS)
+  }
 }
 
 /** Holds the right to rebuild a read model for as long as the connection lives; null when another process has it. */
@@ -128,7 +150,8 @@ export const holdRebuild = async (sql: Sql, model: string): Promise<{ release():
   }
   return {
     async release() {
-      await connection`select pg_advisory_unlock(hashtextextended(${key}, 0))`
+      // When the connection is gone, so is the lock.
+      await connection`select pg_advisory_unlock(hashtextextended(${key}, 0))`.catch(() => {})
       connection.release()
     },
   }

@@ -117,7 +117,9 @@ const followFrom = async <Row>(options: FollowOptions<Row>, start: Position): Pr
   progress.state = 'live'
   progress.detail = ''
   try {
-    for await (const records of gather(log.read(projection.topic, partition, start.next, reading.signal), limits)) {
+    const source = log.read(projection.topic, partition, start.next, reading.signal)
+    const waitMs = Math.min(limits.waitMs, projection.gatherMs ?? limits.waitMs)
+    for await (const records of gather(source, { ...limits, waitMs })) {
       const [first] = records
       if (position.next > 0 && first!.offset !== position.next)
         throw new LogGap(`${projection.topic}/${partition}: ${first!.offset} came after ${position.next - 1}`)

@@ -50,8 +50,7 @@ export const keepModel = async (options: KeepOptions): Promise<void> => {
       }
       failures = 0
       view.detail = ''
-      const outcome = await followBuild(options, build, build.state === 'building')
-      if (outcome === 'caught_up') await switchTo(options, build)
+      await followBuild(options, build, build.state === 'building' ? () => switchTo(options, build) : null)
     } catch (error) {
       if (signal.aborted) return
       if (error instanceof LogReplaced) throw error
@@ -63,26 +62,23 @@ export const keepModel = async (options: KeepOptions): Promise<void> => {
   }
 }
 
-const MAX_ACTIVATIONS = 50
-
-/** Follows on while the old build is ahead by a moment; then switches all the same. */
-export const switchTo = async (options: KeepOptions, build: Build): Promise<void> => {
-  const { projection, sql, signal, diagnostics, pollMs } = options
-  for (let attempt = 1; !signal.aborted; attempt++) {
-    const outcome = await activate(sql, projection, build, attempt >= MAX_ACTIVATIONS)
-    if (outcome === 'gone') throw new Error(`another process has removed build ${build.build} of ${build.model}`)
-    if (outcome === 'active') {
-      diagnostics.info('read_model_switched', { model: build.model, version: build.version, build: build.build })
-      return
-    }
-    await followBuild({ ...options, pollMs: Math.min(pollMs, 50) }, build, true)
+/** Puts a build that has caught up in the place of the one before. Throws when another process has removed it. */
+export const switchTo = async ({ projection, sql, log, diagnostics }: KeepOptions, build: Build): Promise<void> => {
+  const endOf = (partition: number) => log.end(projection.topic, partition)
+  if (!(await activate({ sql, projection, build, endOf }))) {
+    throw new Error(`another process has removed build ${build.build} of ${build.model}`)
   }
+  diagnostics.info('read_model_switched', { model: build.model, version: build.version, build: build.build })
 }
 
 type Outcome = 'stopped' | 'replaced' | 'caught_up'
 
-/** Follows every partition. With `untilCaughtUp`, ends once each has reached the end that it had at the poll before. */
-export const followBuild = async (options: KeepOptions, build: Build, untilCaughtUp: boolean): Promise<Outcome> => {
+/** Follows every partition. Once each has reached the end that it had at the poll before, does `whenCaughtUp`, while following on, and ends. */
+export const followBuild = async (
+  options: KeepOptions,
+  build: Build,
+  whenCaughtUp: (() => Promise<void>) | null,
+): Promise<Outcome> => {
   const { projection, log, signal, view } = options
   const stopping = new AbortController()
   const stop = () => stopping.abort()
@@ -95,7 +91,10 @@ export const followBuild = async (options: KeepOptions, build: Build, untilCaugh
   try {
     while (!signal.aborted && !stopping.signal.aborted) {
       const caughtUp = await poll(options)
-      if (untilCaughtUp && caughtUp) return 'caught_up'
+      if (whenCaughtUp !== null && caughtUp) {
+        await whenCaughtUp()
+        return 'caught_up'
+      }
       for (const partition of view.ends.keys()) {
         if (running.has(partition)) continue
         const progress = newProgress()
@@ -128,7 +127,7 @@ export const followBuild = async (options: KeepOptions, build: Build, untilCaugh
   return replaced && !signal.aborted ? 'replaced' : 'stopped'
 
   async function poll({ diagnostics }: KeepOptions): Promise<boolean> {
-    let caughtUp = view.ends.size > 0
+    let caughtUp = true
     try {
       for (const partition of await log.partitions(projection.topic)) {
         const end = await log.end(projection.topic, partition)

@@ -57,6 +57,8 @@ export interface Projection<Row> {
   /** Raised with every change of the tables or of what is in them: a new build is made beside the old one. */
   readonly version: number
   readonly topic: string
+  /** How long the first record of a batch waits for others; the worker's own limit when absent. */
+  readonly gatherMs?: number
   /** Creates the tables in the schema that is first on the search path. */
   readonly schema: string
   open(context: OpenContext): Promise<Folder<Row>>

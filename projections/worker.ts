@@ -74,8 +74,10 @@ export const runWorker = async (options: WorkerOptions): Promise<void> => {
       return keepModel({ ...shared, projection, view })
     })
     const beside = [publishAudit({ sql, log, signal: stopping.signal, diagnostics }), report(shared, sql, views)]
-    // The first that fails ends all: the process reports it and stops.
-    await Promise.all([...models, ...beside].map((task) => task.finally(stop)))
+    // The first that fails ends all; the others end in order before it is told.
+    const outcomes = await Promise.allSettled([...models, ...beside].map((task) => task.finally(stop)))
+    const failed = outcomes.find((outcome) => outcome.status === 'rejected')
+    if (failed !== undefined) throw failed.reason
   } finally {
     stop()
     signal.removeEventListener('abort', stop)

@@ -188,6 +188,7 @@ export const auditProjection = ({ macKey }: { readonly macKey: Uint8Array }): Pr
   name: 'audit',
   version: 1,
   topic: TOPICS.control.name,
+  gatherMs: 2, // changes are rare, and who made one looks at once
   schema,
   open: (context) => openAt(macKey, context),
   async write(sql, build, rows) {

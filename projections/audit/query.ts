@@ -1,0 +1,110 @@
+// The audit log -> events as the API shows them.
+import type { Queryable, Sql } from '../database.ts'
+import { readActive } from '../reader.ts'
+
+export interface AuditFilter {
+  /** Null: every tenant, and what belongs to none. */
+  readonly tenantId: string | null
+  readonly resource: string | null
+  readonly action: string | null
+  /** Id of what it is about. */
+  readonly subjectId: string | null
+  /** Id of who did it. */
+  readonly actorId: string | null
+  /** By the writer's clock, Unix milliseconds, `toMs` exclusive; null: no bound. */
+  readonly fromMs: number | null
+  readonly toMs: number | null
+  readonly limit: number
+  readonly offset: number
+}
+
+export interface AuditEventView {
+  /** `<decision id>.<index of the event in it>`. */
+  readonly id: string
+  /** Id of the decision: the `revision` of the rows that it changed. */
+  readonly decision_id: string
+  readonly at: string
+  readonly actor: { readonly type: string; readonly id: string }
+  readonly action: string
+  readonly resource: string
+  readonly subject_id: string
+  readonly tenant_id: string | null
+  /** Type of the event in the chain. */
+  readonly event: string
+  /** The row, secrets masked; null when there was none. */
+  readonly before: unknown
+  readonly after: unknown
+  /** Rows that fell with it, by table. */
+  readonly removed: Readonly<Record<string, number>>
+}
+
+export interface AuditQueries {
+  /** Newest first, in the order of the chain. Throws ReadStoreUnavailable within 2 s. */
+  list(filter: AuditFilter): Promise<{ readonly events: readonly AuditEventView[]; readonly total: number }>
+  /** Whether the audit log shows this decision. */
+  shows(decisionId: string): Promise<boolean>
+}
+
+interface StoredEvent {
+  readonly event_index: number
+  readonly decision_id: string
+  readonly at_ms: number
+  readonly actor_type: string
+  readonly actor_id: string
+  readonly action: string
+  readonly resource: string
+  readonly subject_id: string
+  readonly tenant_id: string | null
+  readonly event_type: string
+  readonly before: unknown
+  readonly after: unknown
+  readonly removed: Readonly<Record<string, number>>
+}
+
+export const auditQueries = (sql: Sql): AuditQueries => ({
+  list: (filter) =>
+    readActive(sql, 'audit', async (schemaName) => {
+      const table = sql(`${schemaName}.audit_event`)
+      const where = conditions(sql, filter)
+      const [rows, [counted]] = await Promise.all([
+        sql<StoredEvent[]>`
+          select * from ${table} where ${where}
+          order by log_offset desc, event_index desc limit ${filter.limit} offset ${filter.offset}`,
+        sql<{ total: number }[]>`select count(*) as total from ${table} where ${where}`,
+      ])
+      return { events: rows.map(viewOf), total: counted!.total }
+    }),
+  shows: (decisionId) =>
+    readActive(sql, 'audit', async (schemaName) => {
+      const rows =
+        await sql`select 1 from ${sql(`${schemaName}.audit_event`)} where decision_id = ${decisionId} limit 1`
+      return rows.length > 0
+    }),
+})
+
+const conditions = (sql: Queryable, filter: AuditFilter) => {
+  const { tenantId, resource, action, subjectId, actorId, fromMs, toMs } = filter
+  return sql`true
+    ${tenantId === null ? sql`` : sql`and tenant_id = ${tenantId}`}
+    ${resource === null ? sql`` : sql`and resource = ${resource}`}
+    ${action === null ? sql`` : sql`and action = ${action}`}
+    ${subjectId === null ? sql`` : sql`and subject_id = ${subjectId}`}
+    ${actorId === null ? sql`` : sql`and actor_id = ${actorId}`}
+    ${fromMs === null ? sql`` : sql`and at_ms >= ${fromMs}`}
+    ${toMs === null ? sql`` : sql`and at_ms < ${toMs}`}`
+}
+
+const viewOf = (row: StoredEvent): AuditEventView => ({
+  id: `${row.decision_id}.${row.event_index}`,
+  decision_id: row.decision_id,
+  at: new Date(row.at_ms).toISOString(),
+  actor: { type: row.actor_type, id: row.actor_id },
+  action: row.action,
+  resource: row.resource,
+  subject_id: row.subject_id,
+  tenant_id: row.tenant_id,
+  event: row.event_type,
+  before: row.before,
+  after: row.after,
+  removed: row.removed,
+})

@@ -1,0 +1,85 @@
+// Makes read models anew from the log, beside those in use. Readers see the old tables until the new ones have caught up, then the new ones.
+import type { Diagnostics } from '../src/lib/diagnostics.ts'
+import { pause } from '../src/lib/pause.ts'
+import type { EventLog } from '../src/log/port.ts'
+import { type AnyProjection, beginRebuild, holdRebuild, prepareCatalogue } from './builds.ts'
+import { openDatabase, type Sql, sqlStateOf } from './database.ts'
+import type { GatherLimits } from './gather.ts'
+import { followBuild, type ModelView, newView, switchTo } from './keep.ts'
+
+export interface RebuildOptions {
+  readonly projections: readonly AnyProjection[]
+  readonly log: EventLog
+  readonly databaseUrl: string
+  readonly signal: AbortSignal
+  readonly diagnostics: Diagnostics
+  readonly print: (line: string) => void
+}
+
+/** Larger batches than the worker's: nobody waits for the newest row here. */
+const LIMITS: GatherLimits = { maxRecords: 5_000, maxBytes: 8 * 1_024 * 1_024, waitMs: 20 }
+const POLL_MS = 100
+const PRINT_MS = 2_000
+const POSTGRES_WITHIN_MS = 60_000
+
+/** Rebuilds one after the other; returns when all are in use. Throws when Postgres or the log cannot be used, or another rebuild is under way. */
+export const rebuild = async (options: RebuildOptions): Promise<void> => {
+  const { projections, databaseUrl, signal } = options
+  const sql = openDatabase({ url: databaseUrl, name: 'gatelog-rebuild', maxConnections: 8, statementTimeoutMs: null })
+  try {
+    await untilReachable(sql, signal)
+    for (const projection of projections) await rebuildOne(options, sql, projection)
+  } finally {
+    await sql.end({ timeout: 1 })
+  }
+}
+
+const untilReachable = async (sql: Sql, signal: AbortSignal): Promise<void> => {
+  const deadline = performance.now() + POSTGRES_WITHIN_MS
+  for (;;) {
+    signal.throwIfAborted()
+    try {
+      return await prepareCatalogue(sql)
+    } catch (cause) {
+      if (performance.now() > deadline)
+        throw new Error(
+          `Postgres cannot be used (${sqlStateOf(cause) ?? 'no answer'}): start it or mend database.url`,
+          { cause },
+        )
+      await pause(100, signal)
+    }
+  }
+}
+
+const rebuildOne = async (options: RebuildOptions, sql: Sql, projection: AnyProjection): Promise<void> => {
+  const { log, signal, diagnostics, print } = options
+  const held = await holdRebuild(sql, projection.name)
+  if (held === null) throw new Error(`another process is rebuilding ${projection.name}: wait for it`)
+  const view = newView()
+  const startedAt = performance.now()
+  const timer = setInterval(() => print(progressLine(projection.name, view, startedAt)), PRINT_MS)
+  try {
+    const build = await beginRebuild(sql, projection)
+    const keep = { projection, sql, log, signal, diagnostics, limits: LIMITS, takeoverMs: 5_000, pollMs: POLL_MS, view }
+    const outcome = await followBuild(keep, build, () => switchTo(keep, build))
+    signal.throwIfAborted()
+    if (outcome !== 'caught_up') throw new Error(`another process has replaced the build of ${projection.name}`)
+    print(`${progressLine(projection.name, view, startedAt)}: done, in use as ${build.schemaName}`)
+  } finally {
+    clearInterval(timer)
+    await held.release()
+  }
+}
+
+/** `requests: 120000 of 400000 records, 21000/s` */
+const progressLine = (model: string, view: ModelView, startedAt: number): string => {
+  const progress = [...view.partitions.values()]
+  const applied = progress.reduce((sum, each) => sum + each.applied, 0)
+  const left = [...view.ends].reduce((sum, [partition, { end }]) => {
+    return sum + Math.max(0, end - (view.partitions.get(partition)?.next ?? 0))
+  }, 0)
+  const seconds = (performance.now() - startedAt) / 1_000
+  const waiting = progress.find(({ state }) => state === 'waiting')
+  const why = waiting === undefined ? '' : `, waiting (${waiting.detail})`
+  return `${model}: ${applied} of ${applied + left} records, ${Math.round(applied / seconds)}/s${why}`
+}

@@ -1,0 +1,240 @@
+// The request log -> rows as the API shows them.
+import { usdOf } from '../../src/lib/money.ts'
+import type { Queryable, Sql } from '../database.ts'
+import { readActive } from '../reader.ts'
+
+export interface RequestFilter {
+  /** Null: every tenant. */
+  readonly tenantId: string | null
+  /** Arrival, Unix milliseconds, `toMs` exclusive. */
+  readonly fromMs: number
+  readonly toMs: number
+  readonly outcome: string | null
+  /** Name or id. */
+  readonly provider: string | null
+  /** Requested or routed name, or id. */
+  readonly model: string | null
+  readonly errorCode: string | null
+  readonly statusMin: number | null
+  /** Part of an id, a label, a model, a provider, an error code, a key or an end user; case does not matter. */
+  readonly search: string | null
+  readonly limit: number
+  readonly offset: number
+}
+
+/** One request of the log, newest first in lists. */
+export interface RequestView {
+  readonly id: string
+  readonly request_id: string
+  readonly at: string
+  readonly tenant_id: string | null
+  readonly key_id: string | null
+  readonly requested_model: string | null
+  readonly routed_model: string | null
+  readonly provider: string | null
+  readonly outcome: string
+  readonly status: number
+  readonly error_code: string | null
+  /** How many providers were tried. */
+  readonly attempts: number
+  readonly fallback_used: boolean
+  readonly stream: boolean
+  readonly cache_hit: boolean
+  readonly prompt_tokens: number | null
+  readonly completion_tokens: number | null
+  readonly cost_usd: number | null
+  readonly cost_basis: string
+  readonly latency_ms: number
+  readonly ttft_ms: number | null
+  readonly policy_id: string | null
+  readonly endpoint: string | null
+  readonly user: string | null
+}
+
+export interface CandidateView {
+  readonly provider_id: string
+  readonly model_id: string
+  readonly eligible: boolean
+  readonly rejected_reason: string | null
+}
+
+/** One request with its routing decision. */
+export interface RequestDetail extends RequestView {
+  readonly trace_id: string
+  readonly task: string
+  readonly finish_reason: string | null
+  readonly cached_prompt_tokens: number | null
+  readonly reasoning_tokens: number | null
+  readonly raw_usage: unknown
+  readonly price_version: string | null
+  readonly routing: {
+    /** Decision on which the plan was made, number of the frame of volatile inputs, seed of its random choices. */
+    readonly revision: string
+    readonly frame: number
+    readonly seed: number
+    readonly strategy: string | null
+    readonly policy_id: string | null
+    readonly chosen: {
+      readonly provider: string
+      readonly provider_id: string
+      readonly model: string
+      readonly model_id: string
+    } | null
+    /** In the order of the plan; [] when the request was refused before there was one. */
+    readonly candidates: readonly CandidateView[]
+    readonly attempts: readonly unknown[]
+    readonly prompt_tokens_estimate: number | null
+    readonly reserved_usd: number | null
+  }
+}
+
+export interface RequestQueries {
+  /** Newest first. `total` counts all that match, up to a million. Throws ReadStoreUnavailable within 2 s. */
+  list(filter: RequestFilter): Promise<{ readonly requests: readonly RequestView[]; readonly total: number }>
+  /** By id, else the tenant's latest with this label (`tenantId` null: of all tenants). Null when there is none. */
+  one(idOrLabel: string, tenantId: string | null): Promise<RequestDetail | null>
+}
+
+const COUNT_LIMIT = 1_000_000
+
+export const requestQueries = (sql: Sql): RequestQueries => ({
+  list: (filter) =>
+    readActive(sql, 'requests', async (schemaName) => {
+      const table = sql(`${schemaName}.request`)
+      const where = conditions(sql, filter)
+      const [rows, [counted]] = await Promise.all([
+        sql<StoredRequest[]>`
+          select ${listColumns(sql)} from ${table} r where ${where}
+          order by at_ms desc, id desc limit ${filter.limit} offset ${filter.offset}`,
+        sql<{ total: number }[]>`
+          select count(*) as total from (select 1 from ${table} r where ${where} limit ${COUNT_LIMIT}) matching`,
+      ])
+      return { requests: rows.map(viewOf), total: counted!.total }
+    }),
+  one: (idOrLabel, tenantId) =>
+    readActive(sql, 'requests', async (schemaName) => {
+      const tenant = tenantId === null ? sql`` : sql`and r.tenant_id = ${tenantId}`
+      const [row] = await sql<StoredDetail[]>`
+        select ${listColumns(sql)}, r.provider_id, r.model_id, trace_id, task, finish_reason, cached_prompt_tokens, reasoning_tokens,
+          raw_usage, price_version, revision, frame, seed, strategy, attempts, prompt_tokens_estimate, reserved_nano_usd, candidates
+        from (
+          select r.*, true as by_id from ${sql(`${schemaName}.request`)} r where r.id = ${idOrLabel} ${tenant}
+          union all
+          select r.*, false from ${sql(`${schemaName}.request`)} r where r.request_id = ${idOrLabel} and r.request_id <> r.id ${tenant}
+        ) r left join (
+          select id, at_ms, prompt_tokens_estimate, reserved_nano_usd, candidates from ${sql(`${schemaName}.admission`)}
+        ) a using (id, at_ms)
+        order by by_id desc, at_ms desc, id desc limit 1`
+      return row === undefined ? null : detailOf(row)
+    }),
+})
+
+const conditions = (sql: Queryable, filter: RequestFilter) => {
+  const { tenantId, fromMs, toMs, outcome, provider, model, errorCode, statusMin, search } = filter
+  const pattern = search === null ? '' : `%${search.replace(/[\\%_]/g, '\\$&')}%`
+  return sql`at_ms >= ${fromMs} and at_ms < ${toMs}
+    ${tenantId === null ? sql`` : sql`and tenant_id = ${tenantId}`}
+    ${outcome === null ? sql`` : sql`and outcome = ${outcome}`}
+    ${provider === null ? sql`` : sql`and (lower(provider) = lower(${provider}) or provider_id = ${provider})`}
+    ${model === null ? sql`` : sql`and (lower(requested_model) = lower(${model}) or lower(routed_model) = lower(${model}) or model_id = ${model})`}
+    ${errorCode === null ? sql`` : sql`and error_code = ${errorCode}`}
+    ${statusMin === null ? sql`` : sql`and status >= ${statusMin}`}
+    ${search === null ? sql`` : sql`and concat_ws(' ', id, request_id, requested_model, routed_model, provider, error_code, key_id, end_user) ilike ${pattern}`}`
+}
+
+const listColumns = (sql: Queryable) => sql`
+  id, request_id, at_ms, tenant_id, key_id, requested_model, routed_model, provider, outcome, status, error_code,
+  jsonb_array_length(attempts) as attempt_count, fallback_used, stream, cache_hit, prompt_tokens, completion_tokens, cost_nano_usd,
+  cost_basis, latency_ms, ttft_ms, policy_id, endpoint, end_user`
+
+type StoredRequest = Omit<RequestView, 'at' | 'attempts' | 'cost_usd' | 'user'> & {
+  readonly at_ms: number
+  readonly attempt_count: number
+  readonly cost_nano_usd: number | null
+  readonly end_user: string | null
+}
+
+interface StoredDetail extends StoredRequest {
+  readonly provider_id: string | null
+  readonly model_id: string | null
+  readonly trace_id: string
+  readonly task: string
+  readonly finish_reason: string | null
+  readonly cached_prompt_tokens: number | null
+  readonly reasoning_tokens: number | null
+  readonly raw_usage: unknown
+  readonly price_version: string | null
+  readonly revision: string
+  readonly frame: number
+  readonly seed: number
+  readonly strategy: string | null
+  readonly attempts: readonly unknown[]
+  readonly prompt_tokens_estimate: number | null
+  readonly reserved_nano_usd: number | null
+  readonly candidates: readonly [string, string, string][] | null
+}
+
+const usdOrNull = (nanoUsd: number | null): number | null => (nanoUsd === null ? null : usdOf(nanoUsd))
+
+const viewOf = (row: StoredRequest): RequestView => ({
+  id: row.id,
+  request_id: row.request_id,
+  at: new Date(row.at_ms).toISOString(),
+  tenant_id: row.tenant_id,
+  key_id: row.key_id,
+  requested_model: row.requested_model,
+  routed_model: row.routed_model,
+  provider: row.provider,
+  outcome: row.outcome,
+  status: row.status,
+  error_code: row.error_code,
+  attempts: row.attempt_count,
+  fallback_used: row.fallback_used,
+  stream: row.stream,
+  cache_hit: row.cache_hit,
+  prompt_tokens: row.prompt_tokens,
+  completion_tokens: row.completion_tokens,
+  cost_usd: usdOrNull(row.cost_nano_usd),
+  cost_basis: row.cost_basis,
+  latency_ms: row.latency_ms,
+  ttft_ms: row.ttft_ms,
+  policy_id: row.policy_id,
+  endpoint: row.endpoint,
+  user: row.end_user,
+})
+
+const detailOf = (row: StoredDetail): RequestDetail => ({
+  ...viewOf(row),
+  trace_id: row.trace_id,
+  task: row.task,
+  finish_reason: row.finish_reason,
+  cached_prompt_tokens: row.cached_prompt_tokens,
+  reasoning_tokens: row.reasoning_tokens,
+  raw_usage: row.raw_usage,
+  price_version: row.price_version,
+  routing: {
+    revision: row.revision,
+    frame: row.frame,
+    seed: row.seed,
+    strategy: row.strategy,
+    policy_id: row.policy_id,
+    chosen:
+      row.provider === null || row.provider_id === null || row.routed_model === null || row.model_id === null
+        ? null
+        : {
+            provider: row.provider,
+            provider_id: row.provider_id,
+            model: row.routed_model,
+            model_id: row.model_id,
+          },
+    candidates: (row.candidates ?? []).map(([providerId, modelId, reason]) => ({
+      provider_id: providerId,
+      model_id: modelId,
+      eligible: reason === '',
+      rejected_reason: reason === '' ? null : reason,
+    })),
+    attempts: row.attempts,
+    prompt_tokens_estimate: row.prompt_tokens_estimate,
+    reserved_usd: usdOrNull(row.reserved_nano_usd),
+  },
+})

@@ -1,0 +1,59 @@
+// `gateway worker`: the projection worker as a process of its own. `gateway start` runs one as a child unless told not to.
+import { existsSync } from 'node:fs'
+import type { WorkerOptions } from '../../projections/worker.ts'
+import { runWorker } from '../../projections/worker.ts'
+import type { Config } from '../config.ts'
+import { decisionMacKey } from '../domain/decision.ts'
+import type { Diagnostics } from '../lib/diagnostics.ts'
+import { type EventLog, LogReplaced } from '../log/port.ts'
+import { spoolDirectory, writeWatermark } from '../log/spool-directory.ts'
+import { TOPICS } from '../log/topics.ts'
+import { PROJECTION_CONSUMER } from './outcomes.ts'
+import { openReadStore } from './read-store.ts'
+
+export interface WorkerCommand {
+  readonly config: Config
+  readonly masterKey: Uint8Array
+  readonly log: EventLog
+  readonly diagnostics: Diagnostics
+  /** Name of this process in reports. */
+  readonly worker: string
+  /** Aborted by a signal to the process, or when the gateway that started it is gone. */
+  readonly signal: AbortSignal
+  readonly complain: (line: string) => void
+  readonly onStatus?: WorkerOptions['onStatus']
+}
+
+/** Runs until it is told to stop: exit code 0. 1, with one line, when the log is not the one that the read models were made from. */
+export const workerCommand = async (command: WorkerCommand): Promise<number> => {
+  const { config, masterKey, log, diagnostics, worker, signal, complain, onStatus } = command
+  const store = openReadStore(config, diagnostics)
+  try {
+    await runWorker({
+      log,
+      databaseUrl: store.url,
+      macKey: decisionMacKey(masterKey),
+      worker,
+      signal,
+      diagnostics,
+      onStatus,
+      onProjected: trimmer(config),
+    })
+    return 0
+  } catch (error) {
+    if (!(error instanceof LogReplaced)) throw error
+    complain(error.message)
+    return 1
+  } finally {
+    await store.close()
+  }
+}
+
+/** Embedded, tells the spool what it may delete. On Kafka the sender does. */
+const trimmer =
+  ({ log, data }: Config) =>
+  (topic: string, partition: number, next: number): void => {
+    if (log.kafka.brokers.length > 0 || topic !== TOPICS.requests.name) return
+    const directory = spoolDirectory(data.dir, partition)
+    if (existsSync(directory)) writeWatermark(directory, PROJECTION_CONSUMER, 'requests', next)
+  }

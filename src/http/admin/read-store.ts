@@ -1,0 +1,17 @@
+// What a client sees when Postgres is away: the envelope, retryable. Inference and configuration need no read store.
+import { GatewayError } from '../../wire/errors.ts'
+
+/** The result of a read of `projections/<read-model>/query.ts`, or an error that may be shown. */
+export const reading = async <Result>(read: Promise<Result>): Promise<Result> => {
+  try {
+    return await read
+  } catch (cause) {
+    const why =
+      cause instanceof Error && cause.name === 'ReadStoreUnavailable' ? cause.message : 'the query was not answered'
+    throw new GatewayError(
+      'internal_error',
+      `the read store cannot be read now (${why}); inference and configuration are not affected`,
+      { retryable: true, retryAfterS: 1, cause },
+    )
+  }
+}

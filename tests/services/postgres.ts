@@ -1,0 +1,66 @@
+// A real Postgres for tests: the embedded one in a temporary folder, or the one that the runner has started.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { openDatabase } from '../../projections/database.ts'
+import type { Diagnostics } from '../../src/lib/diagnostics.ts'
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/upkeep/embedded-postgres.ts'
+
+export const silent: Diagnostics = { debug() {}, info() {}, warn() {}, error() {} }
+
+export interface PostgresService {
+  /** The same after every start. */
+  readonly url: string
+  stop(): Promise<void>
+  start(): Promise<void>
+  /** Stops it and removes its folder. */
+  remove(): Promise<void>
+}
+
+/** A server of one's own, ready. It also ends when this process does. */
+export const startPostgres = async (): Promise<PostgresService> => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'gatelog-postgres-'))
+  let server: EmbeddedPostgres = startEmbeddedPostgres({ dataDir, diagnostics: silent })
+  await server.whenReady
+  const { url } = server
+  return {
+    url,
+    stop: () => server.stop(),
+    async start() {
+      server = startEmbeddedPostgres({ dataDir, diagnostics: silent })
+      await server.whenReady
+      if (server.url !== url) throw new Error('another program took the port of the test Postgres meanwhile')
+    },
+    async remove() {
+      await server.stop()
+      rmSync(dataDir, { recursive: true, force: true })
+    },
+  }
+}
+
+export interface TestDatabase {
+  readonly url: string
+  remove(): Promise<void>
+}
+
+/** An empty database of one's own on the server that `GATELOG_TEST_POSTGRES` names, else on one that is started for it. */
+export const sharedPostgres = async (): Promise<TestDatabase> => {
+  const given = process.env.GATELOG_TEST_POSTGRES
+  const own = given === undefined || given === '' ? await startPostgres() : null
+  const server = own?.url ?? given!
+  const name = `test_${Bun.randomUUIDv7().replaceAll('-', '')}`
+  const administer = async (statement: string) => {
+    const sql = openDatabase({ url: server, name: 'gatelog-test', maxConnections: 1, statementTimeoutMs: null })
+    await sql.unsafe(statement).finally(() => sql.end())
+  }
+  await administer(`create database ${name}`)
+  const url = new URL(server)
+  url.pathname = `/${name}`
+  return {
+    url: url.href,
+    async remove() {
+      await administer(`drop database if exists ${name} with (force)`)
+      await own?.remove()
+    },
+  }
+}
