@@ -61,9 +61,9 @@ export const startGateway = async (options: GatewayOptions): Promise<Gateway> =>
   const { config, env, diagnostics, primary, onRefused } = options
   const started = new Stack(diagnostics)
   try {
-    prepareDataDir(config)
     const listener = listen(config.server, !primary)
     started.push('listener', () => listener.stop())
+    prepareDataDir(config)
     const masterKey = masterKeyFor(config)
     const analytics = openAnalytics({ config, env, diagnostics, primary })
     started.push('analytics', () => analytics.close())
