@@ -8,7 +8,7 @@ import { CommitFailure } from '../state/port.ts'
 import type { KindTable } from '../upkeep/kind-table.ts'
 import type { ModelCatalogue } from '../upkeep/model-listing.ts'
 import type { SeedReport } from '../upkeep/seed-step.ts'
-import { seed } from '../upkeep/seeder.ts'
+import { openSeeder } from '../upkeep/seeder.ts'
 import type { ControlPlane } from './control-plane.ts'
 import type { Environment } from './settings.ts'
 
@@ -35,21 +35,21 @@ export const seedUntilDone = async (deps: SeedingDeps): Promise<SeedReport> => {
     inferenceKey: keyOf('GATEWAY_BOOTSTRAP_INFERENCE_KEY'),
   }
   const { live, commits } = control
+  const seed = openSeeder(input, {
+    live,
+    commit: commits.commit,
+    kindTable,
+    modelCatalogue,
+    env: (name) => env[name],
+    minKeyLength: config.auth.min_key_length,
+    newId,
+    newApiKey,
+    nowMs: Date.now,
+  })
   await live.ready()
   for (;;) {
     try {
-      const minKeyLength = config.auth.min_key_length
-      const report = await seed(input, {
-        live,
-        commit: commits.commit,
-        kindTable,
-        modelCatalogue,
-        env: (name) => env[name],
-        minKeyLength,
-        newId,
-        newApiKey,
-        nowMs: Date.now,
-      })
+      const report = await seed()
       for (const note of report.notes) diagnostics.warn('bootstrap_note', { note })
       return report
     } catch (error) {

@@ -4,7 +4,7 @@ import { type Dial, DialFailure } from '../lib/upstream.ts'
 import type { ListedModel, ProviderKind, Target, UpstreamRequest } from '../providers/provider.ts'
 import { GatewayError } from '../wire/errors.ts'
 import type { KindTable } from './kind-table.ts'
-import { cataloguePrice, type ModelFacts, modelFacts } from './model-facts.ts'
+import { type CataloguePrice, cataloguePrice, type ModelFacts, modelFacts } from './model-facts.ts'
 
 export interface ListingDeps {
   readonly dial: Dial
@@ -22,6 +22,8 @@ const MAX_BYTES = 8 * 1024 * 1024
 /** A listing answers further model writes for a minute; at most so many providers are remembered. */
 const KEPT_MS = 60_000
 const KEPT_PROVIDERS = 64
+
+const FREE: CataloguePrice = { contextWindow: null, input: 0, output: 0, cachedInput: 0 }
 
 const targetOf = (provider: ProviderRow, kind: ProviderKind, secret: string | null): Target => ({
   baseUrl: provider.base_url ?? kind.defaultBaseUrl ?? '',
@@ -89,18 +91,24 @@ export const modelCatalogue = (deps: ListingDeps): ModelCatalogue => {
     { readonly revision: string; readonly atMs: number; readonly models: readonly ListedModel[] }
   >()
   const list = async (provider: ProviderRow, totalMs = TOTAL_MS): Promise<readonly ListedModel[]> => {
-    const models = await listModels(provider, deps, totalMs)
+    return keep(provider, await listModels(provider, deps, totalMs))
+  }
+  const keep = (provider: ProviderRow, models: readonly ListedModel[]): readonly ListedModel[] => {
     kept.delete(provider.id)
     kept.set(provider.id, { revision: provider.revision, atMs: deps.nowMs(), models })
     if (kept.size > KEPT_PROVIDERS) kept.delete(kept.keys().next().value!)
     return models
   }
-  const factsOfListed = async (provider: ProviderRow, name: string, listed: ListedModel | null): Promise<ModelFacts> =>
-    modelFacts(
-      listed,
-      await cataloguePrice(provider, name, deps.nowMs()),
-      deps.kindTable.resolve(provider.kind)?.capabilities ?? [],
-    )
+  const factsOfListed = async (
+    provider: ProviderRow,
+    name: string,
+    listed: ListedModel | null,
+  ): Promise<ModelFacts> => {
+    const kind = deps.kindTable.resolve(provider.kind)
+    // Nobody bills for what answers in process.
+    const price = kind?.script === undefined ? await cataloguePrice(provider, name, deps.nowMs()) : FREE
+    return modelFacts(listed, price, kind?.capabilities ?? [])
+  }
   return {
     list,
     factsOfListed: (provider, listed) => factsOfListed(provider, listed.name, listed),
@@ -111,7 +119,7 @@ export const modelCatalogue = (deps: ListingDeps): ModelCatalogue => {
         models = recent.models
       } else if (canList(provider, deps.kindTable)) {
         // A provider that cannot be asked now must not stop an operator from registering its model.
-        models = await list(provider, FACTS_MS).catch(() => [])
+        models = await list(provider, FACTS_MS).catch(() => keep(provider, []))
       }
       return factsOfListed(provider, upstreamModel, models.find(({ name }) => name === upstreamModel) ?? null)
     },

@@ -121,18 +121,31 @@ const decideKey = (
   })
 }
 
-/** Issues and rotates in one decision, so that no crash leaves an installation with half of its keys. */
-export const seedKeys = async (input: SeedInput, deps: SeedDeps, report: SeedReport): Promise<void> => {
-  const wanted = wantedKeys(input, deps).map((one) => {
+/** A key that is wanted, with what it will be if it has to be made. */
+export interface PreparedKey extends Wanted {
+  readonly plaintext: string
+  readonly fresh: { readonly id: string; readonly digest: string; readonly nowMs: number }
+}
+
+/**
+ * Mints what may be needed, once for the life of the process: when the outcome of a first try is not known, the next one must be able to
+ * recognise its keys, or nobody would ever learn them. Throws BootstrapRefused for a key that no client could send.
+ */
+export const prepareKeys = (input: SeedInput, deps: SeedDeps): readonly PreparedKey[] =>
+  wantedKeys(input, deps).map((one) => {
     const plaintext = one.given ?? deps.newApiKey()
     return { ...one, plaintext, fresh: { id: deps.newId('key'), digest: sha256Hex(plaintext), nowMs: deps.nowMs() } }
   })
-  const { changes } = await deps.commit({
+
+/** Issues and rotates in one decision, so that no crash leaves an installation with half of its keys. */
+export const seedKeys = async (prepared: readonly PreparedKey[], deps: SeedDeps, report: SeedReport): Promise<void> => {
+  await deps.commit({
     actor: SEEDER_ACTOR,
-    decide: (state) => wanted.flatMap((one) => decideKey(state, one, one.fresh)),
+    decide: (state) => prepared.flatMap((one) => decideKey(state, one, one.fresh)),
   })
-  for (const { name, given, plaintext, fresh, scopes } of wanted) {
-    const counted = changes.some(({ table, id }) => table === 'keys' && id === fresh.id)
+  const keys = deps.live.control.table('keys')
+  for (const { name, given, plaintext, fresh, scopes } of prepared) {
+    const counted = keys.get(fresh.id)?.digest === fresh.digest
     if (counted && given === null) report.minted.push({ name, scopes, plaintext })
   }
 }

@@ -3,7 +3,7 @@
 import type { Bootstrap } from '../domain/bootstrap.ts'
 import { decidePolicy, POLICY_DEFAULTS, policyKey } from '../domain/policy.ts'
 import { decideTenant } from '../domain/tenant.ts'
-import { DEFAULT_TENANT, seedKeys, unknownTenants } from './seed-keys.ts'
+import { DEFAULT_TENANT, prepareKeys, seedKeys, unknownTenants } from './seed-keys.ts'
 import { seedProviders } from './seed-providers.ts'
 import { type SeedDeps, type SeedInput, type SeedReport, seeded } from './seed-step.ts'
 
@@ -60,20 +60,24 @@ const forgotten = ({ bootstrap }: SeedInput, { live, kindTable }: SeedDeps): str
 }
 
 /**
- * Seeds, in an order in which everything finds what it names: tenants, policies, keys, providers, models. Repeatable: a second run changes nothing.
- * Throws BootstrapRefused for a key that no client could send, CommitFailure when the log does not answer.
+ * Prepares the seeding of one process. Each run seeds in an order in which everything finds what it names: tenants, policies, keys, providers,
+ * models; a further one goes on where the last failed and tells every key that counted. Throws BootstrapRefused for a key that no client could
+ * send; a run throws CommitFailure when the log does not answer.
  */
-export const seed = async (input: SeedInput, deps: SeedDeps): Promise<SeedReport> => {
-  const report: SeedReport = { minted: [], notes: [] }
+export const openSeeder = (input: SeedInput, deps: SeedDeps): (() => Promise<SeedReport>) => {
   const missing = unknownTenants(input.bootstrap)
-  report.notes.push(...missing.map((slug) => `bootstrap names the tenant "${slug}", which is not in bootstrap.tenants`))
-  const bootstrap = withoutTenants(input.bootstrap, missing)
-  await seedTenants({ ...input, bootstrap }, deps, report)
-  await seedPolicies({ ...input, bootstrap }, deps, report)
-  await seedKeys({ ...input, bootstrap }, deps, report)
-  await seedProviders({ ...input, bootstrap }, deps, report)
-  report.notes.push(...forgotten(input, deps))
-  return report
+  const known = { ...input, bootstrap: withoutTenants(input.bootstrap, missing) }
+  const keys = prepareKeys(known, deps)
+  return async () => {
+    const notes = missing.map((slug) => `bootstrap names the tenant "${slug}", which is not in bootstrap.tenants`)
+    const report: SeedReport = { minted: [], notes }
+    await seedTenants(known, deps, report)
+    await seedPolicies(known, deps, report)
+    await seedKeys(keys, deps, report)
+    await seedProviders(known, deps, report)
+    report.notes.push(...forgotten(input, deps))
+    return report
+  }
 }
 
 const withoutTenants = (bootstrap: Bootstrap, slugs: readonly string[]): Bootstrap => {

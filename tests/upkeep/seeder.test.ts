@@ -3,10 +3,11 @@ import { type Bootstrap, checkBootstrap } from '../../src/domain/bootstrap.ts'
 import { sha256Hex } from '../../src/lib/digest.ts'
 import { newApiKey, newId } from '../../src/lib/ids.ts'
 import type { ListedModel, ProviderKind } from '../../src/providers/provider.ts'
+import { CommitFailure } from '../../src/state/port.ts'
 import { modelFacts } from '../../src/upkeep/model-facts.ts'
 import { BootstrapRefused } from '../../src/upkeep/seed-keys.ts'
-import type { SeedDeps } from '../../src/upkeep/seed-step.ts'
-import { seed } from '../../src/upkeep/seeder.ts'
+import type { SeedDeps, SeedReport } from '../../src/upkeep/seed-step.ts'
+import { openSeeder } from '../../src/upkeep/seeder.ts'
 import { GatewayError } from '../../src/wire/errors.ts'
 import { type FoldingCommit, foldingCommit } from '../http/admin/folding-commit.ts'
 import { KINDS } from '../http/admin/gateway.ts'
@@ -25,7 +26,8 @@ interface Installation {
   readonly log: FoldingCommit
   listed: readonly ListedModel[] | GatewayError
   env: Record<string, string>
-  seed(bootstrap?: Bootstrap, keys?: { admin?: string; inference?: string }): ReturnType<typeof seed>
+  open(): () => Promise<SeedReport>
+  seed(bootstrap?: Bootstrap, keys?: { admin?: string; inference?: string }): Promise<SeedReport>
 }
 
 const install = (log = foldingCommit(() => Date.UTC(2026, 10, 20))): Installation => {
@@ -33,8 +35,9 @@ const install = (log = foldingCommit(() => Date.UTC(2026, 10, 20))): Installatio
     log,
     listed: [],
     env: {},
-    seed: (bootstrap = {}, { admin, inference } = {}) =>
-      seed({ bootstrap, adminKey: admin ?? null, inferenceKey: inference ?? null }, deps),
+    open: () => openSeeder({ bootstrap: {}, adminKey: null, inferenceKey: null }, deps),
+    seed: async (bootstrap = {}, { admin, inference } = {}) =>
+      openSeeder({ bootstrap, adminKey: admin ?? null, inferenceKey: inference ?? null }, deps)(),
   }
   const deps: SeedDeps = {
     live: log.live,
@@ -93,6 +96,26 @@ describe('the first start', () => {
     expect(minted).toHaveLength(2)
     expect(log.state.table('keys').size).toBe(2)
     expect(log.state.table('providers').size).toBe(1)
+  })
+
+  test('a key is told although the answer to its decision was lost', async () => {
+    const log = foldingCommit(() => 0)
+    let lost = 0
+    const at = install({
+      ...log,
+      async commit(request) {
+        const result = await log.commit(request)
+        if (lost === 0 && result.changes.some(({ table }) => table === 'keys')) {
+          lost++
+          throw new CommitFailure('unknown', 'no answer')
+        }
+        return result
+      },
+    })
+    const run = at.open()
+    expect(await run().catch((error: unknown) => error)).toBeInstanceOf(CommitFailure)
+    const { minted } = await run()
+    expect(minted.map(({ plaintext }) => sha256Hex(plaintext))).toEqual(rowsOf(at, 'keys').map(({ digest }) => digest))
   })
 
   test('keys are not minted again because they were revoked', async () => {
