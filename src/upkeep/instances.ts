@@ -185,8 +185,9 @@ class Announcements implements Instances {
     if (!Value.Check(InstanceAnnounced, said) || said.instance === this.deps.instance) return
     this.#forgetSilent()
     if (!this.#others.has(said.instance) && this.#others.size === MAX_INSTANCES) return
-    if (!this.#others.has(said.instance)) this.#due(0) // it does not know of us yet
+    const isNew = !this.#others.has(said.instance)
     this.#others.set(said.instance, { said, heardAtMs: performance.now() })
+    if (isNew) this.#due(0) // it does not know of us yet
     this.#compare(said)
   }
 

@@ -202,7 +202,7 @@ const holdWithin = (limitMs: number) => async (scripts: readonly WriterScript[])
 }
 
 describe('any interleaving of writers over one log', () => {
-  const runs = { numRuns: 250, endOnFailure: true }
+  const runs = { numRuns: 150, endOnFailure: true }
   test('two writers', async () => {
     await fc.assert(fc.asyncProperty(fc.tuple(writer, writer), holdWithin(1_500)), runs)
   }, 60_000)

@@ -1,0 +1,101 @@
+import { afterEach, describe, expect, test } from 'bun:test'
+import { writeEnvelope } from '../../src/log/envelope.ts'
+import { type MemoryFaults, type MemoryLog, memoryLog } from '../../src/log/memory.ts'
+import { TOPICS } from '../../src/log/topics.ts'
+import { type Instances, openInstances } from '../../src/upkeep/instances.ts'
+import {
+  begin,
+  createTenant,
+  deleteTenant,
+  type Instance,
+  listening,
+  nowMs,
+  openInstance,
+  quiet,
+} from '../state/support.ts'
+
+const closing: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close()
+})
+
+const open = async (log: MemoryLog, name: string, faults: MemoryFaults = {}, diagnostics = quiet, everyMs = 20) => {
+  const instance: Instance = await openInstance(name, log.view(faults))
+  closing.push(() => instance.close())
+  await instance.live.ready()
+  const instances: Instances = openInstances({
+    log: log.view(),
+    live: instance.live,
+    instance: name,
+    build: 'b1',
+    nowMs,
+    diagnostics,
+    everyMs,
+  })
+  closing.push(() => instances.close())
+  return { ...instance, instances }
+}
+const knowing = async (instances: Instances, count: number) => {
+  while (instances.list().length < count) await Bun.sleep(2)
+}
+
+describe('instances', () => {
+  test('alone: 1 of 1, at once', async () => {
+    const log = memoryLog({ nowMs })
+    await begin(log)
+    const one = await open(log, 'a')
+    const { revision } = await one.queue.commit(createTenant('t'))
+    expect(await one.instances.appliedBy(revision, 0)).toEqual({ applied: 1, instances: 1 })
+  })
+
+  test('hear of each other, and of a decision once it is folded there', async () => {
+    const log = memoryLog({ nowMs })
+    await begin(log)
+    let held = Promise.withResolvers<void>()
+    held.resolve()
+    const one = await open(log, 'a')
+    const two = await open(log, 'b', { beforeDeliver: ({ available }) => held.promise.then(() => available) })
+    await Promise.all([knowing(one.instances, 2), knowing(two.instances, 2)])
+    held = Promise.withResolvers<void>()
+    const { revision } = await one.queue.commit(createTenant('t'))
+    expect(await one.instances.appliedBy(revision, 60)).toEqual({ applied: 1, instances: 2 })
+    held.resolve()
+    expect(await one.instances.appliedBy(revision, 2_000)).toEqual({ applied: 2, instances: 2 })
+  })
+
+  test('an urgent decision is announced at once, not with the next second', async () => {
+    const log = memoryLog({ nowMs })
+    await begin(log)
+    const one = await open(log, 'a', {}, quiet, 60_000)
+    const two = await open(log, 'b', {}, quiet, 60_000)
+    await Promise.all([knowing(one.instances, 2), knowing(two.instances, 2)])
+    await one.queue.commit(createTenant('t'))
+    const { revision } = await one.queue.commit(deleteTenant('t'))
+    expect(await one.instances.appliedBy(revision, 2_000)).toEqual({ applied: 2, instances: 2 })
+  })
+
+  test('another state at the same offset raises the alarm; the same state does not', async () => {
+    const log = memoryLog({ nowMs })
+    await begin(log)
+    const { said, diagnostics } = listening()
+    const one = await open(log, 'a', {}, diagnostics)
+    const two = await open(log, 'b')
+    await Promise.all([knowing(one.instances, 2), knowing(two.instances, 2)])
+    await one.queue.commit(createTenant('t'))
+    const { revision } = await two.queue.commit(createTenant('u'))
+    await one.instances.appliedBy(revision, 2_000)
+    expect(one.instances.alarm()).toBeNull()
+    const truth = two.instances.list()[0]!
+    const lie = JSON.stringify({ ...truth, instance: 'c', digest: 'f'.repeat(64) })
+    const value = Buffer.from(
+      writeEnvelope({ instance: 'c', epoch: 'e', sequence: 0 }, 'instance.announced', 'c', nowMs(), lie),
+    )
+    await log.append(TOPICS.instances.name, 0, [
+      { key: 'c', value },
+      { key: 'c', value: Buffer.from('rubbish') },
+    ])
+    while (one.instances.alarm() === null) await Bun.sleep(2)
+    expect(one.instances.alarm()).toContain('the instance c has another state')
+    expect(said.filter(({ event }) => event === 'states_differ')).toHaveLength(1)
+  })
+})
