@@ -3,6 +3,7 @@ import { Elysia } from 'elysia'
 import type { ControlState } from '../../../src/domain/control.ts'
 import type { EventRecord } from '../../../src/domain/decision.ts'
 import { type AdminDeps, adminRoutes } from '../../../src/http/admin/admin.ts'
+import type { AdminRoute } from '../../../src/http/admin/route.ts'
 import { errorResponse } from '../../../src/http/envelope.ts'
 import { contextOf } from '../../../src/http/request-context.ts'
 import { sha256Hex } from '../../../src/lib/digest.ts'
@@ -75,7 +76,8 @@ export interface CallOptions {
   readonly headers?: Record<string, string>
 }
 
-export const startGateway = (): Gateway => {
+/** `further`: routes of read models, mounted in the same table. */
+export const startGateway = (further: readonly AdminRoute[] = []): Gateway => {
   const vault = new Map<string, string>()
   const { state, live, events, apply, ...folding } = foldingCommit(() => gateway.nowMs)
   const commit: Commit = async (request) => {
@@ -128,7 +130,7 @@ export const startGateway = (): Gateway => {
       factsOf: async () => modelFacts(null, { ...NO_PRICE, input: 1.5, contextWindow: 1000 }, ['chat', 'streaming']),
     },
     reloadPolicies: () => {},
-    furtherRoutes: [],
+    furtherRoutes: further,
   }
 
   const app = new Elysia()

@@ -1,0 +1,196 @@
+// The admin surface on the real chain: two instances over one log in memory, with their own folds, commit queues, indexes and data keys.
+import { afterEach, describe, expect, test } from 'bun:test'
+import { Elysia } from 'elysia'
+import { adminRoutes } from '../../../src/http/admin/admin.ts'
+import { errorResponse } from '../../../src/http/envelope.ts'
+import { contextOf } from '../../../src/http/request-context.ts'
+import { newApiKey, newId } from '../../../src/lib/ids.ts'
+import { memoryLog } from '../../../src/log/memory.ts'
+import type { EventLog } from '../../../src/log/port.ts'
+import { KINDS, kindOf } from '../../../src/providers/kinds.ts'
+import { openCatalogue, providerSecret } from '../../../src/state/catalogue.ts'
+import { type DataKeyStore, openDataKeys } from '../../../src/state/data-keys.ts'
+import { openKeyIndex } from '../../../src/state/keys.ts'
+import { modelCatalogue } from '../../../src/upkeep/model-listing.ts'
+import { openSeeder } from '../../../src/upkeep/seeder.ts'
+import { begin, openInstance, quiet } from '../../state/support.ts'
+import { type Answer, BASE, type CallOptions } from './gateway.ts'
+
+const closing: (() => Promise<void>)[] = []
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close()
+})
+
+const open = async (name: string, log: EventLog) => {
+  const { live, queue, close } = await openInstance(name, log)
+  await live.ready()
+  const dataKeys = await openDataKeys({
+    log,
+    masterKeys: [new Uint8Array(32).fill(7)],
+    instance: name,
+    dataDir: null,
+    nowMs: Date.now,
+    diagnostics: quiet,
+  })
+  await dataKeys.ready()
+  const catalogue = openCatalogue({ live, dataKeys, env: {}, kinds: KINDS, diagnostics: quiet })
+  closing.push(async () => {
+    catalogue.close()
+    await dataKeys.close()
+    await close()
+  })
+  const kindTable = { resolve: kindOf, names: [...KINDS.keys()] }
+  const shared = {
+    live,
+    commit: queue.commit,
+    kindTable,
+    newId,
+    newApiKey,
+    nowMs: Date.now,
+    modelCatalogue: modelCatalogue({
+      dial: () => Promise.reject(new Error('nothing is called here')),
+      kindTable,
+      secretOf: (provider) => providerSecret(provider, { env: {}, diagnostics: quiet, dataKeys }),
+      nowMs: Date.now,
+    }),
+  }
+  const app = new Elysia()
+    .onError({ as: 'global' }, ({ error, request }) => errorResponse(error, contextOf(request)) as never)
+    .use(
+      adminRoutes({
+        ...shared,
+        keys: openKeyIndex(live),
+        inference: { authHeader: 'authorization', minKeyLength: 20, maxStalenessMs: null },
+        causeKey: new Uint8Array(32),
+        appliedBy: async () => ({ applied: 1, instances: 2 }),
+        lastUsedAt: () => null,
+        dataKeys,
+        adapterReady: ({ id }) => catalogue.adapterReady(id),
+        reloadPolicies: () => {},
+        furtherRoutes: [],
+      }),
+    )
+  const run = openSeeder(
+    { bootstrap: {}, adminKey: null, inferenceKey: null },
+    { ...shared, env: () => undefined, minKeyLength: 20 },
+  )
+  const call = async (key: string, method: string, path: string, options: CallOptions = {}): Promise<Answer> => {
+    const text = options.body === undefined ? undefined : JSON.stringify(options.body)
+    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...options.headers }
+    const response = await app.handle(new Request(`${BASE}${path}`, { method, headers, body: text }))
+    return {
+      status: response.status,
+      headers: response.headers,
+      body: (await response.json()) as Record<string, unknown>,
+    }
+  }
+  return { live, dataKeys, catalogue, run, call }
+}
+
+const openTwo = async () => {
+  const log = memoryLog({ nowMs: Date.now })
+  await begin(log)
+  return Promise.all([open('a', log), open('b', log)])
+}
+
+/** Both seed at once; answers the admin key, told by one of them. */
+const seedBoth = async (instances: Awaited<ReturnType<typeof openTwo>>): Promise<string> => {
+  const reports = await Promise.all(instances.map(({ run }) => run()))
+  const told = reports.flatMap(({ minted }) => minted)
+  expect(told.map(({ scopes }) => scopes.join()).toSorted()).toEqual(['*', 'inference'])
+  return told.find(({ scopes }) => scopes.includes('*'))!.plaintext
+}
+
+/** Resolves when the instance has, or no longer has, a data key. */
+const holds = (dataKeys: DataKeyStore, keyId: string, wanted: boolean): Promise<void> =>
+  new Promise((resolve) => {
+    const look = () => {
+      if (dataKeys.ids.has(keyId) !== wanted) return
+      stop()
+      resolve()
+    }
+    const stop = dataKeys.subscribe(look)
+    look()
+  })
+
+describe('two instances on one chain', () => {
+  test('seed at once: one tenant, one sandbox, each key told once, and the sandbox can be asked', async () => {
+    const [a, b] = await openTwo()
+    const key = await seedBoth([a, b])
+    const { body } = await a.call(key, 'GET', '/providers')
+    expect(body).toMatchObject({ total: 1, providers: [{ name: 'sandbox', adapter_ready: true }] })
+    const { body: models } = await a.call(key, 'GET', '/models')
+    expect(models.models).toContainEqual(expect.objectContaining({ name: 'sandbox-echo', input_cost_per_million: 0 }))
+    await b.live.reached(a.live.status().tip, 2_000)
+    expect(b.live.status().digest).toBe(a.live.status().digest)
+  })
+
+  test('a write on one is read on the other with its revision; a revocation acts there', async () => {
+    const [a, b] = await openTwo()
+    const key = await seedBoth([a, b])
+    const { body: tenants } = await a.call(key, 'GET', '/tenants')
+    const [tenant] = tenants.tenants as { id: string }[]
+    const made = await a.call(key, 'POST', '/keys', {
+      body: { tenant_id: tenant!.id, name: 'k', scopes: ['usage:read'] },
+    })
+    const seen = (revision: string | null) => ({ headers: { 'x-gateway-min-revision': revision ?? '' } })
+    const plaintext = made.body.plaintext as string
+    expect((await b.call(plaintext, 'GET', '/models', seen(made.headers.get('x-gateway-revision')))).status).toBe(200)
+    const gone = await b.call(key, 'DELETE', `/keys/${made.body.id}`)
+    await a.live.reached(gone.headers.get('x-gateway-revision')!, 2_000)
+    expect((await a.call(plaintext, 'GET', '/models')).status).toBe(401)
+  })
+
+  test('of two that take one name at once, one is told that it exists', async () => {
+    const [a, b] = await openTwo()
+    const key = await seedBoth([a, b])
+    await b.live.reached(a.live.status().tip, 2_000)
+    const names = Array.from({ length: 8 }, (_, i) => `t${i}`)
+    const answers = await Promise.all(
+      names.flatMap((slug) => [a, b].map((at) => at.call(key, 'POST', '/tenants', { body: { slug, name: slug } }))),
+    )
+    const statuses = Map.groupBy(answers.entries(), ([i]) => names[Math.floor(i / 2)]!)
+    for (const pair of statuses.values()) expect(pair.map(([, { status }]) => status).toSorted()).toEqual([201, 409])
+  })
+
+  test('a repeat on the other instance answers the first result, without its secret', async () => {
+    const [a, b] = await openTwo()
+    const key = await seedBoth([a, b])
+    const { body: tenants } = await a.call(key, 'GET', '/tenants')
+    const [tenant] = tenants.tenants as { id: string }[]
+    const options = {
+      body: { tenant_id: tenant!.id, name: 'k', scopes: ['inference'] },
+      headers: { 'idempotency-key': 'once' },
+    }
+    const [first, second] = await Promise.all([a, b].map((at) => at.call(key, 'POST', '/keys', options)))
+    expect([first!.status, second!.status]).toEqual([201, 201])
+    expect(first!.body.id).toBe(second!.body.id)
+    expect([first!, second!].filter(({ body }) => body.plaintext !== null)).toHaveLength(1)
+  })
+
+  test('a credential sealed on one opens on the other, and a removed one opens nowhere', async () => {
+    const [a, b] = await openTwo()
+    const key = await seedBoth([a, b])
+    const made = await a.call(key, 'POST', '/providers', { body: { name: 'oa', kind: 'openai' } })
+    const id = made.body.id as string
+    await a.call(key, 'PUT', `/providers/${id}/credential`, { body: { secret: 'sk-the-secret-of-the-test' } })
+    const row = a.live.control.table('providers').get(id)!
+    await b.live.reached(row.revision, 2_000)
+    expect(row.credential).not.toBeNull()
+    const { key_id, sealed } = row.credential!
+    expect(sealed).not.toContain('secret')
+    for (const at of [a, b]) {
+      await holds(at.dataKeys, key_id, true)
+      expect(at.dataKeys.open(id, key_id, sealed)).toBe('sk-the-secret-of-the-test')
+    }
+    expect((await a.call(key, 'DELETE', `/providers/${id}/credential`)).status).toBe(200)
+    for (const at of [a, b]) {
+      await holds(at.dataKeys, key_id, false)
+      expect(at.dataKeys.open(id, key_id, sealed)).toBeNull()
+    }
+    expect((await a.call(key, 'GET', `/providers/${id}`)).body).toMatchObject({
+      has_credential: false,
+      adapter_ready: false,
+    })
+  })
+})

@@ -1,0 +1,119 @@
+import { describe, expect, test } from 'bun:test'
+import type { ProviderRow } from '../../src/domain/provider.ts'
+import { DialFailure, type DialRequest } from '../../src/lib/upstream.ts'
+import { KINDS, kindOf } from '../../src/providers/kinds.ts'
+import { SANDBOX_MODELS } from '../../src/providers/sandbox.ts'
+import { cataloguePrice, modelFacts } from '../../src/upkeep/model-facts.ts'
+import { modelCatalogue } from '../../src/upkeep/model-listing.ts'
+import { GatewayError } from '../../src/wire/errors.ts'
+import { newWorld, providerCreated } from '../domain/world.ts'
+
+const NOW = Date.UTC(2026, 10, 20)
+
+const providerRow = (kind: string, more: Partial<ProviderRow> = {}): ProviderRow => {
+  const { state } = newWorld([providerCreated('prov_a', kind)])
+  return { ...state.table('providers').get('prov_a')!, kind, base_url: 'https://up.example/v1', ...more }
+}
+
+/** A catalogue whose upstream answers as told, and remembers what it was asked. */
+const asking = (answer: { status?: number; body?: unknown } | DialFailure, secret: string | null = 'sk-1') => {
+  const asked: DialRequest[] = []
+  const at = { nowMs: NOW }
+  const catalogue = modelCatalogue({
+    async dial(request) {
+      asked.push(request)
+      if (answer instanceof DialFailure) throw answer
+      const text = JSON.stringify(answer.body ?? {})
+      return { status: answer.status ?? 200, headers: new Headers(), body: null, text: async () => text }
+    },
+    kindTable: { resolve: kindOf, names: [...KINDS.keys()] },
+    secretOf: () => secret,
+    nowMs: () => at.nowMs,
+  })
+  return { catalogue, asked, at }
+}
+const listing = { body: { object: 'list', data: [{ id: 'gpt-4o-mini', object: 'model', created: 1, owned_by: 'x' }] } }
+
+describe('listing', () => {
+  test('asks the provider with its secret and reads what it serves', async () => {
+    const { catalogue, asked } = asking(listing)
+    const models = await catalogue.list(providerRow('openai'))
+    expect(models.map(({ name }) => name)).toEqual(['gpt-4o-mini'])
+    expect(asked).toMatchObject([{ method: 'GET', url: 'https://up.example/v1/models' }])
+    expect(JSON.stringify(asked[0]!.headers)).toContain('sk-1')
+  })
+
+  test.each([
+    ['a kind that needs a secret and has none', asking(listing, null), 'provider_unavailable'],
+    ['an unreachable provider', asking(new DialFailure('connect', 'refused')), 'upstream_error'],
+    ['a refusal', asking({ status: 401, body: { error: { message: 'no' } } }), 'authentication_error'],
+  ])('%s is told as it is', async (_, { catalogue }, code) => {
+    const failure = await catalogue.list(providerRow('openai')).catch((error: unknown) => error)
+    expect(failure).toBeInstanceOf(GatewayError)
+    expect((failure as GatewayError).code as string).toBe(code)
+  })
+
+  test('the sandbox lists what it can do, offline and free', async () => {
+    const { catalogue, asked } = asking(new DialFailure('connect', 'offline'), null)
+    const sandbox = providerRow('sandbox', { base_url: null })
+    const models = await catalogue.list(sandbox)
+    expect(models.map(({ name }) => name)).toEqual([...SANDBOX_MODELS])
+    expect(await catalogue.factsOfListed(sandbox, models[0]!)).toMatchObject({
+      input_cost_per_million: 0,
+      output_cost_per_million: 0,
+    })
+    expect(asked).toEqual([])
+  })
+})
+
+describe('facts', () => {
+  test('a listing answers the models of a minute, also when it failed', async () => {
+    for (const answer of [listing, new DialFailure('connect', 'refused')]) {
+      const { catalogue, asked, at } = asking(answer)
+      const row = providerRow('openai')
+      for (const name of ['gpt-4o-mini', 'gpt-4o']) await catalogue.factsOf(row, name)
+      expect(asked).toHaveLength(1)
+      at.nowMs += 61_000
+      await catalogue.factsOf(row, 'gpt-4o-mini')
+      expect(asked).toHaveLength(2)
+      await catalogue.factsOf({ ...row, revision: 'changed since' }, 'gpt-4o-mini')
+      expect(asked).toHaveLength(3)
+    }
+  })
+
+  test('prices come from the catalogue of the kind, and are null for what it does not know', async () => {
+    expect(await cataloguePrice(providerRow('openai'), 'gpt-4o-mini', NOW)).toEqual({
+      contextWindow: 128_000,
+      input: 0.15,
+      output: 0.6,
+      cachedInput: 0.075,
+    })
+    const nothing = { contextWindow: null, input: null, output: null, cachedInput: null }
+    expect(await cataloguePrice(providerRow('openai'), 'no-such-model', NOW)).toEqual(nothing)
+    expect(await cataloguePrice(providerRow('openai_compatible'), 'gpt-4o-mini', NOW)).toEqual(nothing)
+    const known = { kind: 'openai_compatible', base_url: 'https://api.groq.com/openai/v1' }
+    expect((await cataloguePrice(known, 'llama-3.3-70b-versatile', NOW)).input).toBeGreaterThan(0)
+  })
+
+  test('a price with tiers counts as its first', async () => {
+    expect(await cataloguePrice(providerRow('anthropic'), 'claude-sonnet-4-5', NOW)).toMatchObject({
+      input: 3,
+      output: 15,
+    })
+  })
+
+  test('each fact comes from the first source that has it, and says who said what it can do', () => {
+    const price = { contextWindow: 5, input: 1, output: 2, cachedInput: null }
+    const listed = { name: 'x', contextWindow: null, maxOutputTokens: 7, capabilities: ['vision' as const] }
+    expect(modelFacts(listed, price, ['chat'])).toEqual({
+      context_window: 5,
+      max_output_tokens: 7,
+      input_cost_per_million: 1,
+      output_cost_per_million: 2,
+      cached_input_cost_per_million: null,
+      capabilities: ['vision'],
+      capability_source: 'provider',
+    })
+    expect(modelFacts(null, price, ['chat'])).toMatchObject({ capabilities: ['chat'], capability_source: 'kind' })
+  })
+})
