@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { pause } from '../lib/pause.ts'
 import { writeEnvelope } from './envelope.ts'
-import { nodeFiles } from './files.ts'
+import type { Files } from './files.ts'
 import type { SpoolTopic } from './frame.ts'
 import { type LogRecord, LogReplaced } from './port.ts'
 import { SegmentCursor, type SpoolRecord } from './segment-cursor.ts'
@@ -12,6 +12,7 @@ export interface SpoolReaderOptions {
   readonly directory: string
   readonly topic: SpoolTopic
   readonly pollMs: number
+  readonly files: Files
   /** Bytes that were no records. */
   onDamage(bytes: number): void
 }
@@ -40,7 +41,7 @@ export async function* readSpool(
     directory: options.directory,
     onDamage: ({ bytes }) => options.onDamage(bytes.length),
   })
-  const durable = durably(options.directory, cursor)
+  const durable = durably(options, cursor)
   try {
     while (!existsSync(options.directory) || !cursor.seek({ topic: options.topic, offset: from })) {
       if (from > 0) throw new LogReplaced(`${options.directory} is empty, not at ${from}`)
@@ -87,12 +88,12 @@ const withoutGaps = (records: readonly SpoolRecord[], next: number, end: number,
 }
 
 /** Makes what the cursor read durable: the file always, its directory when the file is another one. */
-const durably = (directory: string, cursor: SegmentCursor) => {
+const durably = ({ directory, files }: SpoolReaderOptions, cursor: SegmentCursor) => {
   let synced: number | null = null
   return async (): Promise<void> => {
     const { file } = cursor
     if (file === null) return
-    await nodeFiles.sync(file.descriptor)
+    await files.sync(file.descriptor)
     if (synced === file.ordinal) return
     const handle = await open(directory)
     await handle.sync().finally(() => handle.close())

@@ -1,6 +1,7 @@
 // The log of one machine, without a broker: shared topics are SQLite files, `requests` and `operations` are the spools' own segments.
 import { join } from 'node:path'
 import { readSpool, spoolEnds } from './embedded-spools.ts'
+import { type Files, nodeFiles } from './files.ts'
 import type { SpoolTopic } from './frame.ts'
 import { type EventLog, LogUnavailable, RecordRefused } from './port.ts'
 import { appendProblem } from './port-limits.ts'
@@ -18,6 +19,7 @@ export interface EmbeddedLogOptions {
   readonly random?: () => number
   /** How often a reader at the end of a spool looks again; 20 ms when not given. */
   readonly spoolPollMs?: number
+  readonly files?: Files
   /** `TOPICS` when not given. */
   readonly findTopic?: (name: string) => Topic | undefined
 }
@@ -68,6 +70,7 @@ export const embeddedLog = (options: EmbeddedLogOptions): EmbeddedLog => {
         directory: spoolDirectory(dataDir, partition),
         topic: spoolTopicOf(name),
         pollMs: spoolPollMs,
+        files: options.files ?? nodeFiles,
         onDamage: (bytes: number) => {
           damaged += bytes
         },

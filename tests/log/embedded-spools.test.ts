@@ -3,6 +3,7 @@ import { truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { embeddedLog } from '../../src/log/embedded.ts'
 import { readEnvelope } from '../../src/log/envelope.ts'
+import { nodeFiles } from '../../src/log/files.ts'
 import { type LogRecord, LogReplaced, RecordRefused } from '../../src/log/port.ts'
 import { listSegments } from '../../src/log/segments.ts'
 import { writeWatermark } from '../../src/log/spool-directory.ts'
@@ -132,6 +133,26 @@ test('a position that the spool does not have is LogReplaced; 0 begins at what i
   await log.close()
 })
 
+test('what a reader gets was synced before: a power cut cannot take it back', async () => {
+  const { dataDir } = fresh()
+  const spool = await openTestSpool(dataDir)
+  await spool.append('requests', 'request.settled', 't', '{}')
+  const happened: string[] = []
+  const sync = async (descriptor: number) => {
+    await nodeFiles.sync(descriptor)
+    happened.push('synced')
+  }
+  const log = embeddedLog({ dataDir, nowMs: Date.now, files: { ...nodeFiles, sync } })
+  for (const from of [0, 1]) {
+    await take(log, REQUESTS, from, 1)
+    happened.push('delivered')
+    await spool.append('requests', 'request.settled', 't', '{}')
+  }
+  expect(happened).toEqual(['synced', 'delivered', 'synced', 'delivered'])
+  await spool.close()
+  await log.close()
+})
+
 test('a segment that lost both headers costs its records, which come without bytes', async () => {
   const { dataDir, log } = fresh()
   const spool = await openTestSpool(dataDir, { segmentBytes: 1_000 })
@@ -170,5 +191,26 @@ test('processes that share a topic: killed at any moment, nothing acknowledged i
   expect(acknowledged.filter((number) => !there.has(number))).toEqual([])
   await log.append(TOPICS.control.name, 0, [{ key: null, value: new TextEncoder().encode('0') }])
   await other.close()
+  await log.close()
+})
+
+test('an erased value is in no file any more, and its offset still reads', async () => {
+  const { dataDir, log } = fresh()
+  const topic = TOPICS.keys.name
+  const bytes = (text: string) => new TextEncoder().encode(text)
+  const rest = Array.from({ length: 20 }, (_, index) => ({ key: `other-${index}`, value: bytes('y'.repeat(500)) }))
+  await log.append(topic, 0, [{ key: 'erased', value: bytes(`first ${'wrapped-secret'}`) }, ...rest])
+  await log.append(topic, 0, [{ key: 'erased', value: bytes(`second ${'wrapped-secret'}`) }])
+  await log.append(topic, 0, [{ key: 'erased', value: null }])
+  for (const end of ['', '-wal', '-shm']) {
+    const file = Bun.file(join(dataDir, 'log', `${topic}.sqlite${end}`))
+    expect((await file.text()).includes('wrapped-secret')).toBe(false)
+  }
+  const all = await take(log, topic, 0, 23)
+  expect(all.filter((record) => record.key === 'erased').map((record) => [record.offset, record.value])).toEqual([
+    [0, null],
+    [21, null],
+    [22, null],
+  ])
   await log.close()
 })

@@ -53,7 +53,8 @@ describe('a segment that a crash or a disk has spoiled', () => {
         await spool.append('requests', 'request.settled', 'after', '{}')
         await spool.close()
         const whole = records().filter((frame) => frame.end <= cut)
-        const read = readAll(spool.directory).records
+        const { records: read, damage } = readAll(spool.directory)
+        expect(damage).toEqual([])
         expect(read.slice(0, -1).map(({ record, data }) => [record, data])).toEqual(
           whole.map(({ record, data }) => [record, data]),
         )

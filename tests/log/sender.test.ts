@@ -104,6 +104,30 @@ describe('shipping', () => {
     )
   })
 
+  test('more than one append holds, for one partition: the second waits for the first', async () => {
+    const spool = await openTestSpool(fresh())
+    for (let index = 0; index < 60; index++) {
+      await spool.append('requests', 'request.settled', 'one', JSON.stringify({ n: index, text: 'x'.repeat(20_000) }))
+    }
+    let appends = 0
+    const log = memoryLog({
+      nowMs: Date.now,
+      faults: {
+        beforeAppend: async (): Promise<AppendFault> => {
+          for (let turns = 5 - appends++; turns > 0; turns--) await new Promise((resolve) => setImmediate(resolve))
+          return 'none'
+        },
+      },
+    })
+    await drain(spool.directory, log)
+    const numbers = log
+      .records('requests', partitionOf('one', PARTITIONS))
+      .map((record) => readEnvelope(record.value!)!.sequence)
+    expect(numbers).toEqual(Array.from({ length: 60 }, (_, index) => index))
+    expect(appends).toBeGreaterThan(3)
+    await spool.close()
+  })
+
   test('killed at any batch it goes on at its watermark: nothing lost, at most the last batch twice', async () => {
     const spool = await openTestSpool(fresh(), { segmentBytes: 20_000 })
     const ids = await fill(spool, 1_500)

@@ -118,7 +118,8 @@ describe('the disk is full', () => {
     spool.refresh()
     acknowledged.push(await appendTo(spool, 'last', true))
     await spool.close()
-    const { records } = readAll(spool.directory)
+    const { records, damage } = readAll(spool.directory)
+    expect(damage).toEqual([])
     expect(records.map((record) => `${record.instance}.${record.epoch}.${record.sequence}`)).toEqual(acknowledged)
   })
 
@@ -243,7 +244,13 @@ describe('what is kept', () => {
     await fill(spool, 40)
     spool.refresh()
     expect(readAll(spool.directory, 42).records.length).toBe(39)
+    for (const consumer of consumers.requests) writeWatermark(spool.directory, consumer, 'requests', 81)
+    spool.refresh()
+    expect(spool.backlog().records).toBe(0)
     expect(listSegments(spool.directory).length).toBeGreaterThan(5)
+    nowMs += 60_001
+    spool.refresh()
+    expect(listSegments(spool.directory).length).toBe(1)
     await spool.close()
   })
 
