@@ -243,9 +243,14 @@ describe('bootstrap', () => {
     expect(rowsOf(at, 'providers')[0]).toMatchObject({ region: 'eu', managed_by: 'bootstrap' })
     const [, b] = rowsOf(at, 'models')
     expect(b).toMatchObject({ priority: 3, managed_by: 'bootstrap' })
-    at.log.apply([{ type: 'model.changed', data: { id: b!.id, priority: 9, managed_by: 'api' } }])
+    const [local] = rowsOf(at, 'providers')
+    at.log.apply([
+      { type: 'model.changed', data: { id: b!.id, priority: 9, managed_by: 'api' } },
+      { type: 'provider.changed', data: { id: local!.id, region: 'us', managed_by: 'api' } },
+    ])
     await at.seed(settings)
     expect(at.log.state.table('models').get(b!.id)).toMatchObject({ priority: 9, managed_by: 'api' })
+    expect(rowsOf(at, 'providers')[0]).toMatchObject({ region: 'us', managed_by: 'api' })
   })
 
   test('an entry that is gone from the settings stays and is reported', async () => {
