@@ -87,7 +87,9 @@ export const startGateway = async (options: GatewayOptions): Promise<Gateway> =>
     const app = createApp(appDeps(parts))
     started.push('requests', () => app.drain(settingMs(config.server.drain) ?? 0))
     const seeded = primary ? seedUntilDone(parts) : null
-    if (seeded !== null) await soon(seeded, onRefused)
+    // While the log is away nothing can be seeded: the start does not wait for it.
+    if (seeded !== null && control.live.status().phase === 'live') await soon(seeded, onRefused)
+    else seeded?.catch(onRefused)
     listener.serve(app)
     analytics.startWorker()
     return { url: listener.url, seeded, someModel: () => someModel(control), stop: () => started.stop() }

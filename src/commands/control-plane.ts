@@ -51,6 +51,8 @@ export interface ControlPlaneDeps {
 }
 
 const RETRY_MS = 5_000
+/** With a snapshot, how long the start waits for a log that does not answer: less than it waits for anything. */
+const GRACE_MS = 1_000
 
 /** Opens it on what the log holds. Throws ControlLogRefused, TopicMisconfigured or MasterKeyMissing when that is not to be served from. */
 export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlPlane> => {
@@ -59,19 +61,13 @@ export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlP
   const dataDir = config.data.dir
   const log = openLog(logSettings(config, 'control'))
   const closing = new AbortController()
-  if (isKafka(config)) await soon(checkKafka(deps, {}, closing.signal), deps.onRefused)
-  else await startEmbeddedChain(log, macKey, dataDir)
-
-  const live = await openLiveState({
-    log,
-    macKey,
-    dataDir,
-    nowMs: Date.now,
-    diagnostics,
-    expectedChain: config.log.kafka.chain,
-  })
-  const dataKeys = await openDataKeys({ log, masterKeys: [masterKey], instance, dataDir, nowMs: Date.now, diagnostics })
-  await soon(Promise.all([live.ready(), dataKeys.ready()]), deps.onRefused)
+  if (!isKafka(config)) await startEmbeddedChain(log, macKey, dataDir)
+  const shared = { log, dataDir, nowMs: Date.now, diagnostics, graceMs: GRACE_MS }
+  const live = await openLiveState({ ...shared, macKey, expectedChain: config.log.kafka.chain })
+  const dataKeys = await openDataKeys({ ...shared, masterKeys: [masterKey], instance })
+  // Topics first, so that a missing one is called that, and not a log that does not answer.
+  const topics = isKafka(config) ? untilTopicsAreRight(deps, {}, closing.signal) : Promise.resolve()
+  await soon(Promise.all([topics, live.ready(), dataKeys.ready()]), deps.onRefused)
   if (isKafka(config)) void checkAgainstChain(deps, live, closing.signal)
 
   const catalogue = openCatalogue({ live, dataKeys, env, kinds: KINDS, diagnostics })
@@ -107,25 +103,24 @@ const startEmbeddedChain = async (log: EventLog, macKey: Uint8Array, dataDir: st
   await startChain({ log, macKey, chainId: newId('chain'), nowMs: Date.now, partitions })
 }
 
-/** Asks until the brokers answer: wrong settings stop the start, brokers that are away do not. */
-const checkKafka = async (
+/** Asks until the brokers answer: wrong settings are thrown, brokers that are away are waited for. Answers what is less safe than it should be. */
+const untilTopicsAreRight = async (
   { config, diagnostics }: ControlPlaneDeps,
   recorded: Readonly<Record<string, number>>,
   signal: AbortSignal,
-): Promise<void> => {
+): Promise<readonly string[]> => {
   const { kafka, retention_hours: retentionHours } = config.log
   const options = { ...kafkaAccess(kafka, 'check'), partitions: kafka.partitions, retentionHours, recorded }
   while (!signal.aborted) {
     try {
-      const { warnings } = await checkTopics(options)
-      for (const warning of warnings) diagnostics.warn('topic_settings', { warning })
-      return
+      return (await checkTopics(options)).warnings
     } catch (error) {
       if (!(error instanceof LogUnavailable)) throw error
       diagnostics.warn('kafka_not_answering', { error })
       await Bun.sleep(RETRY_MS)
     }
   }
+  return []
 }
 
 /** Once more with the counts that the chain records: a topic that has fewer partitions would lose what is keyed to the others. */
@@ -133,7 +128,9 @@ const checkAgainstChain = async (deps: ControlPlaneDeps, live: LiveChain, signal
   try {
     await live.ready()
     const row = live.control.table('chain').get(CHAIN_ROW)
-    if (row !== undefined) await checkKafka(deps, row.partitions, signal)
+    if (row === undefined) return
+    const warnings = await untilTopicsAreRight(deps, row.partitions, signal)
+    for (const warning of warnings) deps.diagnostics.warn('topic_settings', { warning })
   } catch (error) {
     if (!signal.aborted) deps.onRefused(error)
   }

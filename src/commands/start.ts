@@ -32,7 +32,10 @@ export const startCommand = async (command: StartCommand): Promise<number> => {
   const ended = Promise.withResolvers<number>()
   const stopSignals = onStopSignal(() => ended.resolve(0))
   if (sibling) endWithParent(() => ended.resolve(0))
+  let refused = false
   const onRefused = (error: unknown) => {
+    if (refused) return // the first reason says it; others follow from it
+    refused = true
     complain(error instanceof Error ? error.message : String(error))
     ended.resolve(1)
   }

@@ -49,12 +49,9 @@ const ownChecks = ({ live, catalogue, spool }: OperationsDeps): ReadinessCheck[]
   {
     name: 'control',
     run() {
-      const { phase, degraded } = live.status()
-      if (phase !== 'live')
-        return {
-          text: `unavailable: the control log is ${phase === 'starting' ? 'being read' : 'not followed'}`,
-          ready: false,
-        }
+      const { phase, serves, degraded } = live.status()
+      if (phase === 'stopped') return { text: 'unavailable: the control log is not followed', ready: false }
+      if (!serves) return { text: 'unavailable: the control log is being read', ready: false }
       return degraded === null ? OK : { text: `degraded: ${degraded}`, ready: true }
     },
   },
