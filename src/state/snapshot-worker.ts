@@ -147,12 +147,24 @@ const run = async (options: SnapshotThreadStart): Promise<void> => {
   await log.close()
 }
 
+/** Whatever ends a run is said, and tried again: snapshots are a shortcut, the thread must not be one that is silently missing. */
+const runForEver = async (options: SnapshotThreadStart): Promise<void> => {
+  while (!stopping.signal.aborted) {
+    try {
+      await run(options)
+    } catch (error) {
+      tell({ tell: 'failed', problem: String(error) })
+      await pause(AFTER_LOSS_MS, stopping.signal)
+    }
+  }
+}
+
 let running: Promise<void> = Promise.resolve()
 self.onmessage = ({ data }: MessageEvent<ToSnapshotThread>) => {
   if (data.tell === 'start') {
-    running = run(data)
+    running = runForEver(data)
     return
   }
   stopping.abort()
-  running.catch((error) => tell({ tell: 'failed', problem: String(error) })).finally(() => tell({ tell: 'stopped' }))
+  void running.finally(() => tell({ tell: 'stopped' }))
 }
