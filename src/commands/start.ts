@@ -28,7 +28,6 @@ export const startCommand = async (command: StartCommand): Promise<number> => {
   const { loaded, env, diagnostics, sibling, complain } = command
   const { config } = loaded
   for (const warning of sibling ? [] : loaded.warnings) diagnostics.warn('setting_ignored', { warning })
-  warnOfLimit(env, diagnostics)
   const ended = Promise.withResolvers<number>()
   const stopSignals = onStopSignal(() => ended.resolve(0))
   if (sibling) endWithParent(() => ended.resolve(0))
@@ -40,6 +39,7 @@ export const startCommand = async (command: StartCommand): Promise<number> => {
     ended.resolve(1)
   }
   const gateway = await startGateway({ config, env, diagnostics, primary: !sibling, onRefused })
+  warnOfLimit(env, diagnostics)
   const siblings = sibling ? [] : startSiblings(config.server.processes - 1, command)
   if (gateway.seeded !== null) {
     void gateway.seeded.then((report) => announce(gateway, report, command)).catch(() => undefined) // told by onRefused

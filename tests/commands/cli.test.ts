@@ -1,0 +1,98 @@
+import { afterAll, describe, expect, test } from 'bun:test'
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import manifest from '../../package.json' with { type: 'json' }
+import { settingsTable } from '../../src/config.ts'
+
+const ROOT = join(import.meta.dir, '../..')
+const folder = mkdtempSync(join(tmpdir(), 'gatelog-cli-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+/** Runs the command line to its end, in an empty folder. */
+const cli = async (args: readonly string[], env: Record<string, string> = {}) => {
+  const child = Bun.spawn([process.execPath, join(ROOT, 'src/commands/cli.ts'), ...args], {
+    cwd: folder,
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'pipe',
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
+  })
+  const [out, errors, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ])
+  return { out, errors, code }
+}
+
+/** What every refusal is: exit code 1, one line on stderr, nothing on stdout, no stack. */
+const refusal = async (args: readonly string[], env: Record<string, string> = {}): Promise<string> => {
+  const { out, errors, code } = await cli(args, env)
+  expect({ out, code }).toEqual({ out: '', code: 1 })
+  expect(errors).toMatch(/^gatelog: [^\n]+\n$/)
+  expect(errors).not.toContain('    at ')
+  return errors.slice('gatelog: '.length, -1)
+}
+
+describe('the command line', () => {
+  test('helps, and says its version', async () => {
+    const { out, code } = await cli(['--help'])
+    expect(code).toBe(0)
+    for (const command of ['start', 'worker', 'rebuild', 'topics', 'config']) expect(out).toContain(`  ${command} `)
+    expect((await cli(['--version'])).out).toBe(`${manifest.version}\n`)
+    expect((await cli(['rebuild', '--help'])).out).toStartWith('rebuild [read-model...]')
+  })
+
+  test('an unknown command, flag or word is one line', async () => {
+    expect(await refusal(['strat'])).toStartWith('unknown command "strat"; did you mean "start"?')
+    expect(await refusal(['zzz'])).toStartWith('unknown command "zzz" Commands: start, worker')
+    expect(await refusal(['start', '--prot', '1'])).toStartWith('"--prot" is nothing that start takes')
+    expect(await refusal(['topics', 'all'])).toStartWith('"all" is nothing that topics takes')
+  })
+
+  test('config --print shows values, where they come from, and no secret', async () => {
+    const file = join(folder, 'settings.yaml')
+    writeFileSync(file, 'server:\n  port: 9123\n')
+    const env = { GATEWAY_CONFIG: file, GATEWAY_DATABASE_URL: 'postgres://u:pa55word@db/g', GATEWAY_SERVER_PROT: '1' }
+    const { out, errors, code } = await cli(['config', '--print'], env)
+    expect(code).toBe(0)
+    expect(out).toMatch(/^server\.port = 9123 +# settings\.yaml$/m)
+    expect(out).toMatch(/^database\.url = "postgres:\/\/\[redacted\]@db\/g" +# GATEWAY_DATABASE_URL$/m)
+    expect(out).not.toContain('pa55word')
+    expect(errors).toContain('GATEWAY_SERVER_PROT is not a setting')
+    expect((await cli(['config', '--table'])).out).toBe(`${settingsTable()}\n`)
+  })
+})
+
+describe('what stops a start', () => {
+  test('a wrong setting, a missing file, a wrong bootstrap', async () => {
+    expect(await refusal(['start'], { GATEWAY_SERVER_PORT: 'many' })).toStartWith('GATEWAY_SERVER_PORT must be a whole')
+    expect(await refusal(['start'], { GATEWAY_CONFIG: 'absent.yaml' })).toContain('there is no file')
+    const file = join(folder, 'bootstrap.yaml')
+    writeFileSync(file, 'bootstrap:\n  providers:\n    - name: x\n      kind: openai\n      flavour: vanilla\n')
+    expect(await refusal(['start'], { GATEWAY_CONFIG: file })).toMatch(/bootstrap\.providers.*flavour/)
+  })
+
+  test('an address that is not ours, a key that no client could send', async () => {
+    expect(await refusal(['start'], { GATEWAY_SERVER_HOST: '203.0.113.1', GATEWAY_SERVER_PORT: '0' })).toContain(
+      'server.host',
+    )
+    const env = { GATEWAY_SERVER_PORT: '0', GATEWAY_DATA_DIR: 'keys', GATEWAY_WORKER_ENABLED: 'false' }
+    const { errors, code } = await cli(['start'], { ...env, GATEWAY_BOOTSTRAP_ADMIN_KEY: 'short' })
+    expect(code).toBe(1)
+    expect(errors).toContain('gatelog: GATEWAY_BOOTSTRAP_ADMIN_KEY: a key must have')
+    expect(errors).not.toContain('    at ')
+  }, 30_000)
+
+  test('a data folder that cannot be made', async () => {
+    writeFileSync(join(folder, 'file'), '')
+    const message = await refusal(['start'], { GATEWAY_SERVER_PORT: '0', GATEWAY_DATA_DIR: 'file/data' })
+    expect(message).toContain('data.dir')
+    expect(existsSync(join(folder, '.gateway'))).toBe(false)
+  })
+})
+
+test('topics without brokers says so', async () => {
+  expect(await refusal(['topics'])).toContain('log.kafka.brokers is not set')
+})
