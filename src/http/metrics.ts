@@ -2,7 +2,6 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { Counter, Gauge, Histogram, Registry } from '@prometheus-io/client'
 import type { Observed } from '../inference/deps.ts'
-import { usdOf } from '../lib/money.ts'
 import type { LiveState } from '../state/port.ts'
 
 export interface MetricsDeps {
@@ -27,12 +26,12 @@ const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60
 export const gatewayMetrics = (deps: MetricsDeps): Metrics => {
   const registry = new Registry()
   const registers = [registry]
-  const requests = new Counter({
-    name: 'gateway_requests_total',
-    help: 'Chat completions that ended, by outcome, error code and mode.',
-    labelNames: ['outcome', 'code', 'mode'],
+  const requests = tally(
     registers,
-  })
+    'gateway_requests_total',
+    'Chat completions that ended, by outcome, error code and mode.',
+    ['outcome', 'code', 'mode'],
+  )
   const latency = new Histogram({
     name: 'gateway_request_duration_seconds',
     help: 'From arrival to the outcome.',
@@ -46,28 +45,17 @@ export const gatewayMetrics = (deps: MetricsDeps): Metrics => {
     buckets: SECONDS,
     registers,
   })
-  const tokens = new Counter({
-    name: 'gateway_tokens_total',
-    help: 'Tokens, measured or estimated.',
-    labelNames: ['direction'],
+  const tokens = tally(registers, 'gateway_tokens_total', 'Tokens, measured or estimated.', ['direction'])
+  const cost = tally(registers, 'gateway_cost_usd_total', 'Cost booked, in USD.', ['basis'], 1e-9)
+  const unrecorded = tally(
     registers,
-  })
-  const cost = new Counter({
-    name: 'gateway_cost_usd_total',
-    help: 'Cost booked, in USD.',
-    labelNames: ['basis'],
-    registers,
-  })
-  const unrecorded = new Counter({
-    name: 'gateway_outcomes_unrecorded_total',
-    help: 'Outcomes that could not be written; their clients got a failure.',
-    registers,
-  })
+    'gateway_outcomes_unrecorded_total',
+    'Outcomes that could not be written; their clients got a failure.',
+    [],
+  )
   gauges(registers, deps)
   const streamLatency = latency.labels('stream')
   const jsonLatency = latency.labels('json')
-  const prompt = tokens.labels('prompt')
-  const completion = tokens.labels('completion')
   return {
     observe({
       outcome,
@@ -81,16 +69,38 @@ export const gatewayMetrics = (deps: MetricsDeps): Metrics => {
       costBasis,
       recorded,
     }) {
-      requests.inc({ outcome, code, mode: stream ? 'stream' : 'json' })
+      requests(1, outcome, code, stream ? 'stream' : 'json')
       ;(stream ? streamLatency : jsonLatency).observe(latencyMs / 1_000)
       if (ttftMs !== null) firstToken.observe(ttftMs / 1_000)
-      if (promptTokens > 0) prompt.inc(promptTokens)
-      if (completionTokens > 0) completion.inc(completionTokens)
-      if (costNanoUsd > 0) cost.inc({ basis: costBasis }, usdOf(costNanoUsd))
-      if (!recorded) unrecorded.inc()
+      if (promptTokens > 0) tokens(promptTokens, 'prompt')
+      if (completionTokens > 0) tokens(completionTokens, 'completion')
+      if (costNanoUsd > 0) cost(costNanoUsd, costBasis)
+      if (!recorded) unrecorded(1)
     },
     contentType: registry.contentType,
     text: () => registry.metrics(),
+  }
+}
+
+/** A counter that is added to in plain numbers and told to the registry when somebody scrapes. `scale` turns what was added into the unit shown. */
+const tally = (registers: Registry[], name: string, help: string, labelNames: string[], scale = 1) => {
+  const sums = new Map<string, number>()
+  new Counter({
+    name,
+    help,
+    labelNames,
+    registers,
+    collect() {
+      this.reset()
+      for (const [key, sum] of sums) {
+        const values = key.split(' ')
+        this.inc(Object.fromEntries(labelNames.map((label, i) => [label, values[i]!])), sum * scale)
+      }
+    },
+  })
+  return (amount: number, first = '', second = '', third = ''): void => {
+    const key = `${first} ${second} ${third}`
+    sums.set(key, (sums.get(key) ?? 0) + amount)
   }
 }
 

@@ -5,7 +5,7 @@ import type { Usage } from '../providers/provider.ts'
 import type { CatalogueEntry, KeyEntry } from '../state/port.ts'
 import type { GatewayFacts } from '../wire/gateway-block.ts'
 import type { Intent } from './intent.ts'
-import type { Plan } from './plan.ts'
+import { type Plan, routeReason } from './plan.ts'
 
 /** Who a request is: made at arrival, the same in every answer, record and header. */
 export interface Identity {
@@ -129,7 +129,7 @@ export class Exchange {
             attempts: this.attempts,
             task: intent.task,
             shaping: this.shaping,
-            routeReason: plan?.reason ?? null,
+            routeReason: plan === null ? null : routeReason(plan),
             traceId: identity.traceId,
           }
         : null,

@@ -39,7 +39,6 @@ export interface Plan {
   /** The first candidate before health is considered. */
   readonly primary: CatalogueEntry
   readonly maxAttempts: number
-  readonly reason: string
 }
 
 export interface PlanInput {
@@ -88,7 +87,6 @@ export const makePlan = ({ intent, policy, catalogue }: PlanInput): Plan => {
       : [],
     primary,
     maxAttempts: policy.maxAttempts,
-    reason: reasonOf(primary, ordered.length, candidates.length),
   }
 }
 
@@ -185,8 +183,11 @@ const sensitivityFits = (entry: CatalogueEntry, { headers }: Intent, policy: Eff
   return true
 }
 
-const reasonOf = ({ provider, name, priority }: CatalogueEntry, eligibleCount: number, all: number): string =>
-  `${provider}/${name} comes first by priority ${priority} among ${eligibleCount} of ${all} candidate${all === 1 ? '' : 's'}`
+/** Why the first candidate is the first, as a sentence. */
+export const routeReason = ({ primary: { provider, name, priority }, candidates }: Plan): string => {
+  const all = candidates.length
+  return `${provider}/${name} comes first by priority ${priority} among ${eligible(candidates).length} of ${all} candidate${all === 1 ? '' : 's'}`
+}
 
 const REFUSALS: Record<RejectedReason, { code: ErrorCode; param: string | null; message: string }> = {
   disabled: { code: 'provider_unavailable', param: null, message: 'every candidate for this model is disabled' },

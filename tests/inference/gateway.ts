@@ -14,6 +14,7 @@ import { INFERENCE_DEFAULTS } from '../../src/inference/deps.ts'
 import { createDialer } from '../../src/lib/dialer.ts'
 import { sha256Hex } from '../../src/lib/digest.ts'
 import { Value } from '../../src/lib/schema.ts'
+import type { Dial } from '../../src/lib/upstream.ts'
 import { type Spool, SpoolClosed } from '../../src/log/spool-port.ts'
 import type { ProviderKind } from '../../src/providers/provider.ts'
 import type { Catalogue, CatalogueEntry, FoldedBatch, KeyEntry, LiveState } from '../../src/state/port.ts'
@@ -179,6 +180,8 @@ export const testGateway = (
     entries?: readonly CatalogueEntry[]
     aliases?: Record<string, string>
     kinds?: readonly ProviderKind[]
+    spool?: TestSpool
+    dial?: Dial
     policies?: readonly PolicyRow[]
     inference?: Partial<InferenceSettings>
     keys?: Readonly<Record<string, Partial<KeyEntry>>>
@@ -233,7 +236,7 @@ export const testGateway = (
   ])
   for (const [plain, fields] of Object.entries(options.keys ?? {}))
     known.set(sha256Hex(plain), keyEntry('key_x', fields))
-  const spool = testSpool()
+  const spool = options.spool ?? testSpool()
   const dialer = createDialer({ allowPrivate: true })
   const catalogue = catalogueOf(options.entries ?? [entry()], options.aliases)
   const kinds = new Map((options.kinds ?? [plainKind]).map((kind) => [kind.kind, kind]))
@@ -243,7 +246,7 @@ export const testGateway = (
     catalogue,
     kinds,
     spool,
-    dial: dialer.dial,
+    dial: options.dial ?? dialer.dial,
     random: () => 0.5,
     userDigest: (tenant, user) => sha256Hex(`${tenant}/${user}`),
     inference: { ...INFERENCE_DEFAULTS, ...options.inference },
