@@ -17,8 +17,13 @@ export const makeBallast = (directory: string, bytes: number, files: Files): Bal
   const path = join(directory, 'ballast')
   const release = () => {
     if (!existsSync(path)) return false
-    files.remove(path)
-    return true
+    try {
+      files.remove(path)
+      return true
+    } catch {
+      // A disk that cannot even delete has no room to give.
+      return false
+    }
   }
   return {
     release,

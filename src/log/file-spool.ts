@@ -193,8 +193,7 @@ export class FileSpool implements LocalSpool {
     const { record, requests, operations } = this.writer.first
     this.backlogMarks.writing({ record, requests, operations }, this.writer.pendingBytes, this.options.nowMs())
     if (!this.tryWrite()) {
-      const released = this.releaseBallast()
-      if (!released || !this.tryWrite()) {
+      if (!this.ballast.release() || !this.tryWrite()) {
         this.written(this.writer.leave())
         if (!this.tryWrite()) {
           this.written(this.writer.leave())
@@ -214,14 +213,6 @@ export class FileSpool implements LocalSpool {
     } catch (error) {
       this.counts.writeFailures++
       this.diskProblem = `the disk of data.dir fails (${fileErrorCode(error)})`
-      return false
-    }
-  }
-
-  private releaseBallast(): boolean {
-    try {
-      return this.ballast.release()
-    } catch {
       return false
     }
   }

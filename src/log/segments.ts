@@ -249,14 +249,7 @@ export class SegmentWriter {
   private open(first: Counters = this.batch.first): void {
     const { directory, files, instance, epoch, nowMs } = this.deps
     const carried = [...this.deps.carried()]
-    const header: SegmentHeader = {
-      format: 1,
-      instance,
-      epoch,
-      ...first,
-      carried: carried.length,
-      at_ms: nowMs(),
-    }
+    const header: SegmentHeader = { format: 1, instance, epoch, ...first, carried: carried.length, at_ms: nowMs() }
     const head = segmentHead(header, carried)
     const path = segmentPath(directory, this.ordinal)
     const descriptor = files.create(`${path}.new`)
