@@ -161,6 +161,7 @@ export const messagesBody = (
   for (const name of NO_COUNTERPART) if (present(body[name])) shaping.push(`dropped ${name}`)
   if (isObject(body.metadata) && Object.keys(body.metadata).some((name) => name !== 'user_id'))
     shaping.push('dropped metadata but user_id')
+  if (arrayOf(body.messages).some((message) => present(objectOf(message).name))) shaping.push('dropped messages[].name')
 
   const limit = [body.max_completion_tokens, body.max_tokens].find((value) => present(value))
   if (limit === undefined && target.maxOutputTokens === null)

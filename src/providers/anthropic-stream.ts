@@ -188,9 +188,7 @@ class AnthropicDecoder implements StreamDecoder {
     return block.type === 'redacted_thinking'
       ? [
           this.#part({
-            reasoning_details: [
-              { type: 'redacted_thinking', data: block.data, input: JSON.stringify(block.input ?? {}) },
-            ],
+            reasoning_details: [{ type: 'redacted_thinking', data: block.data }],
           }),
         ]
       : NOTHING

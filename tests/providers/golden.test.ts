@@ -1,0 +1,227 @@
+// Every kind against its fixtures: tests/fixtures/providers/<kind>/{request,answer,errors,listing}.json and *.sse with what they must become.
+import { describe, expect, test } from 'bun:test'
+import { readdirSync, readFileSync } from 'node:fs'
+import fc from 'fast-check'
+import { createSseParser } from '../../src/lib/sse.ts'
+import { KINDS } from '../../src/providers/kinds.ts'
+import {
+  ALL_CAPABILITIES,
+  type ProviderKind,
+  type Reading,
+  type StreamPart,
+  type Target,
+} from '../../src/providers/provider.ts'
+import { GatewayError } from '../../src/wire/errors.ts'
+
+const ROOT = `${import.meta.dir}/../fixtures/providers`
+const READING: Reading = { id: 'chatcmpl-fixture', createdS: 1_770_000_000, secret: 'fixture-secret-value' }
+
+interface ExpectedError {
+  code: string
+  [field: string]: unknown
+}
+interface RequestCase {
+  name: string
+  /** The client's text, or its body. */
+  raw?: string
+  body?: Record<string, unknown>
+  stream?: boolean
+  capabilities?: string[]
+  target?: Partial<Target>
+  url?: string
+  headers?: Record<string, string>
+  /** The upstream's body: exact text, or what it parses to. */
+  text?: string
+  json?: unknown
+  shaping?: string[]
+  error?: ExpectedError
+}
+interface AnswerCase {
+  name: string
+  body: string
+  /** `same`: the upstream's bytes. */
+  json?: unknown
+  answer?: unknown
+  usage?: unknown
+  error?: ExpectedError
+}
+interface ErrorCase {
+  name: string
+  status: number
+  headers?: Record<string, string>
+  body: string
+  error: ExpectedError
+}
+interface StreamCase {
+  /** Chunks in order; only what is said is compared. `null` stands for any chunk without content. */
+  parts: unknown[]
+  text: string
+  unreadable?: number
+  error?: ExpectedError
+}
+
+const load = <Value>(kind: string, name: string): Value => JSON.parse(readFileSync(`${ROOT}/${kind}/${name}`, 'utf8'))
+const failure = (work: () => unknown): GatewayError => {
+  try {
+    work()
+  } catch (error) {
+    if (error instanceof GatewayError) return error
+    throw error
+  }
+  throw new Error('nothing was thrown')
+}
+const expectError = (error: GatewayError, expected: ExpectedError) => {
+  for (const [field, value] of Object.entries(expected))
+    expect([field, error[field as keyof GatewayError] ?? null]).toEqual([field, value as string])
+}
+const targetOf = (kind: ProviderKind, more: Partial<Target> = {}): Target => ({
+  baseUrl: kind.defaultBaseUrl ?? 'http://127.0.0.1:8000/v1',
+  secret: kind.needsCredential ? 'sk-fixture' : null,
+  upstreamModel: kind.kind === 'openai' ? 'gpt-4o' : 'served',
+  options: {},
+  maxOutputTokens: null,
+  usageOnStream: false,
+  ...more,
+})
+
+/** Parts, then how the stream ended. */
+const decode = (kind: ProviderKind, bytes: Uint8Array, cuts: readonly number[]) => {
+  const parser = createSseParser()
+  const decoder = kind.stream(READING)
+  const parts: StreamPart[] = []
+  const take = (some: readonly StreamPart[]) => parts.push(...some)
+  const edges = [0, ...[...cuts].sort((a, b) => a - b), bytes.length]
+  let error: GatewayError | null = null
+  try {
+    for (let i = 1; i < edges.length; i++)
+      for (const event of parser.push(bytes.subarray(edges[i - 1], edges[i]))) take(decoder.push(event))
+    for (const event of parser.end()) take(decoder.push(event))
+    take(decoder.end())
+  } catch (thrown) {
+    if (!(thrown instanceof GatewayError)) throw thrown
+    error = thrown
+  }
+  return { parts, error, unreadable: decoder.unreadable }
+}
+
+/** A part as the fixtures write it: the chunk without what all chunks have, and what the part says beyond it. */
+const brief = ({ json, content, text, finishReason, usage, usageOnly, toolNames }: StreamPart) => {
+  const { choices, usage: chunkUsage } = JSON.parse(json!) as {
+    choices: { delta: unknown; finish_reason: unknown }[]
+    usage?: unknown
+  }
+  return {
+    ...(choices.length === 0 ? { usageChunk: chunkUsage } : { delta: choices[0]!.delta }),
+    ...(content ? { content } : {}),
+    ...(text === '' ? {} : { text }),
+    ...(finishReason === null ? {} : { finishReason, chunkFinish: choices[0]!.finish_reason }),
+    ...(usageOnly ? { usageOnly } : {}),
+    ...(toolNames.length === 0 ? {} : { toolNames }),
+    ...(usage === null
+      ? {}
+      : { tokens: [usage.promptTokens, usage.completionTokens, usage.cachedPromptTokens, usage.reasoningTokens] }),
+  }
+}
+
+for (const kindName of readdirSync(ROOT)) {
+  const kind = KINDS.get(kindName)!
+  const files = readdirSync(`${ROOT}/${kindName}`)
+
+  describe(`${kindName}: requests`, () => {
+    for (const given of load<RequestCase[]>(kindName, 'request.json'))
+      test(given.name, () => {
+        const raw = given.raw ?? JSON.stringify(given.body)
+        const { stream = false, capabilities = [...ALL_CAPABILITIES] } = given
+        const build = () =>
+          kind.request({ raw, body: JSON.parse(raw), stream, capabilities }, targetOf(kind, given.target))
+        if (given.error !== undefined) return expectError(failure(build), given.error)
+        const request = build()
+        if (given.text !== undefined) expect(request.body).toBe(given.text)
+        if (given.json !== undefined) expect(JSON.parse(request.body!)).toEqual(given.json)
+        if (given.url !== undefined) expect(request.url).toBe(given.url)
+        if (given.headers !== undefined) expect(request.headers).toEqual(given.headers)
+        expect(request.shaping).toEqual(given.shaping!)
+      })
+  })
+
+  describe(`${kindName}: answers`, () => {
+    for (const given of load<AnswerCase[]>(kindName, 'answer.json'))
+      test(given.name, () => {
+        if (given.error !== undefined)
+          return expectError(
+            failure(() => kind.response(given.body, READING)),
+            given.error,
+          )
+        const { json, usage, ...answer } = kind.response(given.body, READING)
+        if (given.json === 'same') expect(json).toBe(given.body)
+        else expect(JSON.parse(json)).toEqual(given.json)
+        expect(answer).toEqual(given.answer as typeof answer)
+        if (usage === null) return expect(given.usage).toBeNull()
+        const { raw, ...tokens } = usage
+        expect(tokens).toEqual(given.usage as typeof tokens)
+        expect(raw).toEqual(JSON.parse(given.body).usage)
+      })
+  })
+
+  if (files.includes('errors.json'))
+    describe(`${kindName}: failures`, () => {
+      for (const { name, status, headers, body, error } of load<ErrorCase[]>(kindName, 'errors.json'))
+        test(name, () => {
+          const thrown = kind.failure(status, body, new Headers(headers), { ...READING, createdS: 0 })
+          expect(thrown.upstreamStatus).toBe(status)
+          expectError(thrown, error)
+        })
+    })
+
+  if (files.includes('listing.json'))
+    test(`${kindName}: listing`, () => {
+      const { url, body, models } = load<{ url: string; body: unknown; models: unknown }>(kindName, 'listing.json')
+      const request = kind.listing!.request(targetOf(kind))
+      expect([request.method, request.url, request.body]).toEqual(['GET', url, null])
+      expect(kind.listing!.read(JSON.stringify(body))).toEqual(models as never)
+      expect(failure(() => kind.listing!.read('<html>')).code).toBe('upstream_error')
+    })
+
+  describe(`${kindName}: streams`, () => {
+    for (const file of files.filter((name) => name.endsWith('.sse')))
+      test(file, () => {
+        const bytes = new Uint8Array(readFileSync(`${ROOT}/${kindName}/${file}`))
+        const expected = load<StreamCase>(kindName, file.replace('.sse', '.parts.json'))
+        const whole = decode(kind, bytes, [])
+        expect(whole.parts.map(brief)).toEqual(expected.parts as never)
+        expect(whole.parts.map(({ text }) => text).join('')).toBe(expected.text)
+        for (const { json } of whole.parts) {
+          expect(json).not.toContain('\n')
+          expect(JSON.parse(json!)).toMatchObject({
+            id: expect.stringMatching(/./),
+            object: 'chat.completion.chunk',
+            created: expect.any(Number),
+          })
+        }
+        expect(whole.unreadable).toBe(expected.unreadable ?? 0)
+        if (expected.error === undefined) expect(whole.error).toBeNull()
+        else expectError(whole.error!, expected.error)
+        // However the network cuts it, inside characters too, it is the same stream.
+        fc.assert(
+          fc.property(fc.array(fc.nat(bytes.length), { maxLength: 20 }), (cuts) => {
+            const cut = decode(kind, bytes, cuts)
+            expect(cut.parts).toEqual(whole.parts)
+            expect([cut.error?.code, cut.unreadable]).toEqual([whole.error?.code, whole.unreadable])
+          }),
+          { numRuns: 100 },
+        )
+      })
+  })
+}
+
+test('every kind has fixtures of its requests, answers and streams', () => {
+  for (const name of KINDS.keys()) {
+    const files = readdirSync(`${ROOT}/${name}`)
+    expect([
+      name,
+      files.includes('request.json'),
+      files.includes('answer.json'),
+      files.some((file) => file.endsWith('.sse')),
+    ]).toEqual([name, true, true, true])
+  }
+})
