@@ -14,6 +14,10 @@ interface Message {
 
 const refuse = (message: string, param: string): GatewayError => new GatewayError('invalid_request', message, { param })
 
+/** A name that the client chose, short enough to be shown. */
+const quoted = (value: unknown): string =>
+  typeof value === 'string' ? JSON.stringify(value.slice(0, 40)) : 'that is no string'
+
 /** `cache_control` is Anthropic's own and travels with the part that carries it. */
 const withCache = (block: Block, source: Json): Block =>
   isObject(source.cache_control) ? { ...block, cache_control: source.cache_control } : block
@@ -60,10 +64,7 @@ const blocksOf = (content: unknown, param: string, allowed: readonly string[]): 
     if (!isObject(part)) throw refuse('a content part must be an object', at)
     const type = textOf(part.type)
     if (type === null || !allowed.includes(type))
-      throw refuse(
-        `this provider has no counterpart for the content part ${JSON.stringify(type ?? null)} here`,
-        `${at}.type`,
-      )
+      throw refuse(`this provider has no counterpart for the content part ${quoted(part.type)} here`, `${at}.type`)
     if (type === 'image_url') return [withCache(imageBlock(part, at), part)]
     if (type === 'file') return [withCache(fileBlock(part, at), part)]
     const text = textOf(type === 'refusal' ? part.refusal : part.text)
@@ -143,10 +144,7 @@ export const convertMessages = (list: unknown): { system: Block[]; messages: { r
         break
       }
       default:
-        throw refuse(
-          `this provider has no counterpart for the role ${JSON.stringify(message.role ?? null)}`,
-          `${param}.role`,
-        )
+        throw refuse(`this provider has no counterpart for the role ${quoted(message.role)}`, `${param}.role`)
     }
   })
   return { system, messages: messages.map(({ role, content }) => ({ role, content })) }

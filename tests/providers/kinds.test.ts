@@ -1,0 +1,210 @@
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { canonicalKind, KINDS, kindOf } from '../../src/providers/kinds.ts'
+import type { ProviderKind, Reading } from '../../src/providers/provider.ts'
+import { GatewayError } from '../../src/wire/errors.ts'
+
+test('kinds are found by their name, with hyphens and by alias; others are not', () => {
+  expect(kindOf('openai')?.kind).toBe('openai')
+  expect(kindOf(' OpenAI-Compatible ')?.kind).toBe('openai_compatible')
+  expect(kindOf('claude')?.kind).toBe('anthropic')
+  for (const name of ['', 'nonsense', '__proto__', 'constructor', 'toString']) expect(kindOf(name)).toBeNull()
+  expect(canonicalKind('Azure-OpenAI')).toBe('azure_openai')
+})
+
+const SECRET = 'Zq9 odd+secret/value='
+const reading: Reading = { id: 'id', createdS: 1_770_000_000, secret: SECRET }
+const codes = (work: () => unknown, secret = SECRET): string => {
+  try {
+    work()
+    return 'an answer'
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error
+    expect(error.message).not.toContain(secret)
+    expect(error.param ?? '').not.toContain(secret)
+    expect(error.message.length).toBeLessThan(600)
+    expect(error.message).not.toMatch(/[\r\n]/)
+    return error.code
+  }
+}
+
+// JSON of any shape under the names that bodies and chunks use, so that every branch is met by the wrong type.
+const names = [
+  'error',
+  'message',
+  'code',
+  'type',
+  'choices',
+  'delta',
+  'content',
+  'tool_calls',
+  'function',
+  'usage',
+  'finish_reason',
+  'index',
+  'content_block',
+  'stop_reason',
+  'detail',
+]
+const odd = fc.letrec((tie) => ({
+  value: fc.oneof(
+    { depthSize: 'small' },
+    fc.constantFrom(
+      null,
+      0,
+      -1,
+      429,
+      true,
+      '',
+      'x',
+      `has ${SECRET} in it`,
+      'error',
+      'message_start',
+      'content_block_start',
+      'content_block_delta',
+      'content_block_stop',
+      'message_delta',
+      'tool_use',
+      'input_json_delta',
+    ),
+    fc.array(tie('value'), { maxLength: 3 }),
+    fc.dictionary(fc.constantFrom(...names), tie('value'), { maxKeys: 5 }),
+  ),
+})).value
+
+const overKinds = (check: (kind: ProviderKind) => void) => {
+  for (const kind of KINDS.values()) check(kind)
+}
+
+describe('whatever an upstream says, a kind answers or throws a GatewayError, and never quotes the secret', () => {
+  test('failures', () => {
+    const headers = fc.dictionary(
+      fc.constantFrom('retry-after', 'date', 'retry-after-ms', 'x-ratelimit-reset-tokens', 'x-amzn-errortype'),
+      fc.string({ maxLength: 12, unit: 'grapheme-ascii' }),
+      { maxKeys: 3 },
+    )
+    overKinds((kind) =>
+      fc.assert(
+        fc.property(
+          fc.integer({ min: 100, max: 599 }),
+          fc.oneof(
+            odd.map((value) => JSON.stringify(value)),
+            fc.string(),
+          ),
+          headers,
+          (status, body, given) => {
+            const error = kind.failure(status, body, new Headers(given), reading)
+            codes(() => {
+              throw error
+            })
+            expect(error.upstreamStatus).toBe(status)
+            expect(
+              error.retryAfterS === undefined ||
+                (Number.isInteger(error.retryAfterS) && error.retryAfterS >= 0 && error.retryAfterS <= 3600),
+            ).toBe(true)
+          },
+        ),
+        { numRuns: 300 },
+      ),
+    )
+  })
+
+  test('answers and listings', () => {
+    overKinds((kind) =>
+      fc.assert(
+        fc.property(
+          fc.oneof(
+            odd.map((value) => JSON.stringify(value)),
+            fc.string(),
+          ),
+          (body) => {
+            codes(() => kind.response(body, reading))
+            codes(() => kind.listing!.read(body))
+          },
+        ),
+        { numRuns: 500 },
+      ),
+    )
+  })
+
+  test('streams', () => {
+    const event = fc.record({
+      event: fc.constantFrom(null, 'error', 'ping', 'message_start'),
+      data: fc.oneof(
+        odd.map((value) => JSON.stringify(value)),
+        fc.constantFrom('', '[DONE]', '{', 'x'),
+      ),
+    })
+    overKinds((kind) =>
+      fc.assert(
+        fc.property(fc.array(event, { maxLength: 12 }), (events) => {
+          const decoder = kind.stream(reading)
+          codes(() => {
+            for (const one of events)
+              for (const part of decoder.push(one)) if (part.json !== null) JSON.parse(part.json)
+            decoder.end()
+          })
+        }),
+        { numRuns: 500 },
+      ),
+    )
+  })
+})
+
+test('requests: any body with messages of any shape is converted or refused with 400', () => {
+  const message = fc.dictionary(
+    fc.constantFrom('role', 'content', 'tool_calls', 'tool_call_id', 'name'),
+    fc.oneof(odd, fc.constantFrom('user', 'assistant', 'system', 'tool')),
+    { maxKeys: 4 },
+  )
+  const body = fc.record(
+    {
+      model: fc.constant('m'),
+      messages: fc.array(message, { maxLength: 4 }),
+      tools: odd,
+      tool_choice: odd,
+      response_format: odd,
+      stop: odd,
+      metadata: odd,
+      max_tokens: odd,
+      stream_options: odd,
+    },
+    { requiredKeys: ['model', 'messages'] },
+  )
+  overKinds((kind) =>
+    fc.assert(
+      fc.property(body, (given) => {
+        const target = {
+          baseUrl: 'http://h/v1',
+          secret: 'only-in-a-header',
+          upstreamModel: 'm',
+          options: {},
+          maxOutputTokens: null,
+          usageOnStream: true,
+        }
+        const code = codes(() => {
+          const request = kind.request(
+            { raw: JSON.stringify(given), body: given, stream: true, capabilities: [] },
+            target,
+          )
+          expect(JSON.parse(request.body!).model).toBe('m')
+          expect(request.body).not.toContain('only-in-a-header')
+        }, 'only-in-a-header')
+        expect(['an answer', 'invalid_request']).toContain(code)
+      }),
+      { numRuns: 500 },
+    ),
+  )
+})
+
+test('a stream of unreadable events is given up', () => {
+  overKinds((kind) => {
+    const decoder = kind.stream(reading)
+    expect(
+      codes(() => {
+        for (let i = 0; i < 50; i++) decoder.push({ event: null, data: '{"cut' })
+      }),
+    ).toBe('upstream_error')
+    expect(decoder.unreadable).toBe(17)
+  })
+})
