@@ -74,9 +74,15 @@ export class ControlState implements ControlReader {
   readonly #tables = new Map<string, Table<unknown>>()
   readonly #digest: RowSetDigest | null
 
-  /** An empty state, or an overlay: it reads through to its parent and keeps its own writes. Overlays have no digest. */
-  constructor(readonly parent: ControlState | null = null) {
-    this.#digest = parent === null ? new RowSetDigest() : null
+  /**
+   * An empty state, or an overlay: it reads through to its parent and keeps its own writes. Overlays have no digest. `digest`: the one that the
+   * state will have once the rows of a snapshot were put back (`restore`), whose MAC vouches for it.
+   */
+  constructor(
+    readonly parent: ControlState | null = null,
+    digest?: string,
+  ) {
+    this.#digest = parent === null ? new RowSetDigest(digest) : null
     for (const { table, indexes } of AGGREGATES)
       this.#tables.set(table, new Table(table, indexes, parent?.raw(table) ?? null))
     this.#tables.set('causes', new Table<unknown>('causes', {}, parent?.raw('causes') ?? null))
@@ -100,6 +106,11 @@ export class ControlState implements ControlReader {
       if (after !== null) this.#digest?.toggle(table, id, after)
       this.#tables.get(table)!.set(id, after)
     }
+  }
+
+  /** Puts back a row of a snapshot, without the digest of each. */
+  restore(table: string, id: string, row: unknown): void {
+    this.#tables.get(table)!.set(id, row)
   }
 
   /** 64 hex digits: equal states have equal digests, whatever way they came about. */

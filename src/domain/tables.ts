@@ -1,6 +1,6 @@
 // Control state as tables of immutable rows with secondary indexes. `evolve` answers row changes; applying them is the only mutation,
 // so before and after (audit), digests, overlays and the hot indexes all come from the same list.
-import { sha256 } from '../lib/digest.ts'
+import { sha256Into } from '../lib/digest.ts'
 
 export interface RowChange<Row = unknown> {
   readonly table: string
@@ -24,6 +24,7 @@ export interface TableReader<Row> {
 export class Table<Row> implements TableReader<Row> {
   readonly #rows = new Map<string, Row | null>()
   readonly #indexes = new Map<string, Map<string, Set<string>>>()
+  readonly #indexed: readonly { keyOf: (row: Row) => string | null; index: Map<string, Set<string>> }[]
   #size: number
 
   constructor(
@@ -32,7 +33,11 @@ export class Table<Row> implements TableReader<Row> {
     readonly parent: Table<Row> | null = null,
   ) {
     this.#size = parent?.size ?? 0
-    for (const index of Object.keys(indexes)) this.#indexes.set(index, new Map())
+    this.#indexed = Object.entries(indexes).map(([name, keyOf]) => {
+      const index = new Map<string, Set<string>>()
+      this.#indexes.set(name, index)
+      return { keyOf, index }
+    })
   }
 
   get size(): number {
@@ -70,10 +75,9 @@ export class Table<Row> implements TableReader<Row> {
   }
 
   #index(id: string, row: Row, add: boolean): void {
-    for (const [name, keyOf] of Object.entries(this.indexes)) {
+    for (const { keyOf, index } of this.#indexed) {
       const key = keyOf(row)
       if (key === null) continue
-      const index = this.#indexes.get(name)!
       const ids = index.get(key)
       if (add) {
         if (ids === undefined) index.set(key, new Set([id]))
@@ -90,15 +94,23 @@ export class Table<Row> implements TableReader<Row> {
 export const canonicalJson = (value: unknown): string => {
   if (value === null || typeof value !== 'object') return JSON.stringify(value) ?? 'null'
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`
-  const entries = Object.entries(value as Record<string, unknown>)
-    .filter(([, member]) => member !== undefined)
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-  return `{${entries.map(([name, member]) => `${JSON.stringify(name)}:${canonicalJson(member)}`).join(',')}}`
+  let text = ''
+  for (const name of Object.keys(value).sort()) {
+    const member = (value as Record<string, unknown>)[name]
+    if (member === undefined) continue
+    text += `${text === '' ? '' : ','}${JSON.stringify(name)}:${canonicalJson(member)}`
+  }
+  return `{${text}}`
 }
+
+const DIGEST_BYTES = 32
 
 /** A digest of a set of rows that can be kept up to date row by row: the XOR of the rows' SHA-256. Finds divergence, not forgery. */
 export class RowSetDigest {
-  readonly #bytes = new Uint8Array(32)
+  readonly #bytes = new Uint8Array(DIGEST_BYTES)
+  readonly #words = new Uint32Array(this.#bytes.buffer)
+  readonly #hash = new Uint8Array(DIGEST_BYTES)
+  readonly #hashWords = new Uint32Array(this.#hash.buffer)
 
   constructor(hex?: string) {
     if (hex !== undefined) this.#bytes.set(Buffer.from(hex, 'hex'))
@@ -106,8 +118,9 @@ export class RowSetDigest {
 
   /** Adds the row when it is absent, takes it out when it is present. */
   toggle(table: string, id: string, row: unknown): void {
-    const hash = sha256(`${table}\0${id}\0${canonicalJson(row)}`)
-    for (let i = 0; i < 32; i++) this.#bytes[i]! ^= hash[i]!
+    sha256Into(`${table}\0${id}\0${canonicalJson(row)}`, this.#hash)
+    const [words, hashWords] = [this.#words, this.#hashWords]
+    for (let at = 0; at < words.length; at++) words[at]! ^= hashWords[at]!
   }
 
   hex(): string {

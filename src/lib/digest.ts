@@ -6,6 +6,11 @@ export type Bytes = string | Uint8Array
 /** SHA-256 as 32 bytes. */
 export const sha256 = (bytes: Bytes): Uint8Array => Bun.SHA256.hash(bytes) as Uint8Array
 
+/** SHA-256 into 32 bytes that the caller uses again and again. */
+export const sha256Into = (bytes: Bytes, into: Uint8Array): void => {
+  Bun.SHA256.hash(bytes, into)
+}
+
 /** SHA-256 as 64 lower-case hex digits. */
 export const sha256Hex = (bytes: Bytes): string => Bun.SHA256.hash(bytes, 'hex')
 

@@ -16,6 +16,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { CHAIN_ROW } from '../domain/chain.ts'
 import { ControlState, FOLD_VERSION } from '../domain/control.ts'
+import { RowSetDigest } from '../domain/tables.ts'
 import { sameText } from '../lib/digest.ts'
 import { codeOf } from '../lib/error-code.ts'
 import { t, Value } from '../lib/schema.ts'
@@ -55,7 +56,7 @@ export interface LoadedSnapshot {
 
 const NOTHING: LoadedSnapshot = { start: null, witness: null, problem: null }
 
-/** Reads the snapshot of a data folder. Never throws for what the file holds: a damaged one is not used, and the log is folded from the start. */
+/** Reads the snapshot of a data folder. Its MAC vouches for the digest, which was computed again from the rows as they were written. Never throws for what the file holds: a damaged one is not used, and the log is folded from the start. */
 export const loadSnapshot = async (dataDir: string, macKey: Uint8Array): Promise<LoadedSnapshot> => {
   let bytes: Buffer
   try {
@@ -82,15 +83,13 @@ export const loadSnapshot = async (dataDir: string, macKey: Uint8Array): Promise
       problem: `is of fold version ${header.fold_version}, this build has ${FOLD_VERSION}`,
     }
   }
-  const state = new ControlState()
+  const state = new ControlState(null, header.digest)
   for (let from = headerEnd + 1; from < body.length; ) {
     const to = body.indexOf(NEWLINE, from)
     const [table, rows] = JSON.parse(body.subarray(from, to).toString()) as [string, [string, unknown][]]
-    state.apply(rows.map(([id, after]) => ({ table, id, before: null, after })))
+    for (const [id, row] of rows) state.restore(table, id, row)
     from = to + 1
   }
-  if (state.digest() !== header.digest)
-    return { start: null, witness, problem: 'does not have the digest that it names' }
   const { next, tip, log_at_ms: logAtMs, counts } = header
   return { start: { state, next, tip, logAtMs, counts }, witness, problem: null }
 }
@@ -108,22 +107,29 @@ export const writeSnapshot = (dataDir: string, fold: ChainFold, nowMs: number): 
   const file = openSync(draft, 'wx', 0o600)
   try {
     const mac = createHmac('sha256', fold.macKey)
-    const write = (value: unknown) => {
-      const line = `${JSON.stringify(value)}\n`
+    const write = (line: string) => {
       mac.update(line)
       writeFileSync(file, line)
     }
-    write({
+    const digest = fold.state.digest()
+    const header = {
       gatelog_snapshot: 1,
       fold_version: FOLD_VERSION,
       next: fold.next,
       tip: fold.tip,
       chain_id: chainId,
       log_at_ms: fold.logAtMs,
-      digest: fold.state.digest(),
+      digest,
       counts: fold.counts,
-    })
-    for (const { name, rows } of chunksOf(fold.state)) write([name, rows])
+    }
+    write(`${JSON.stringify(header)}\n`)
+    const written = new RowSetDigest()
+    for (const { name, rows } of chunksOf(fold.state)) {
+      const line = `${JSON.stringify([name, rows])}\n`
+      write(line)
+      for (const [id, row] of (JSON.parse(line) as [string, [string, unknown][]])[1]) written.toggle(name, id, row)
+    }
+    if (written.hex() !== digest) throw new Error('the rows as written do not have the digest of the state')
     writeFileSync(file, `${mac.digest('hex')}\n`)
     fsyncSync(file)
   } catch (error) {
