@@ -2,7 +2,7 @@
 // literal (so that a name which changes its mind afterwards changes nothing), never follows a redirect.
 import { lookup } from 'node:dns/promises'
 import { isIP } from 'node:net'
-import { addressRefusal, plainHost, urlRefusal } from './egress.ts'
+import { addressRefusal, hostRefusal, plainHost, urlFlaw } from './egress.ts'
 import { fetchClient } from './fetch-client.ts'
 import { type HttpClient, pooledClient } from './http-client.ts'
 import { type Dial, DialFailure, type DialLimits } from './upstream.ts'
@@ -59,22 +59,18 @@ const bounded = <Value>(map: Map<string, Value>, key: string, value: Value) => {
   map.set(key, value)
 }
 
-/** `dial` is what the rest of the gateway is given; `close` ends idle connections. */
-export const createDialer = (deps: DialerDeps): { readonly dial: Dial; close(): void } => {
-  const { allowPrivate, resolve = systemResolve, nowMs = Date.now, resolutionTtlMs = 30_000 } = deps
-  const client: HttpClient = deps.client === 'fetch' ? fetchClient(deps.ca) : pooledClient({ ca: deps.ca })
+/** Parses and checks a URL, once for each text. */
+const createUrls = (allowPrivate: boolean) => {
   const urls = new Map<string, ParsedUrl>()
-  const resolved = new Map<string, { readonly addresses: readonly string[]; readonly untilMs: number }>()
-  const resolving = new Map<string, Promise<readonly string[]>>()
-
-  const parse = (text: string): ParsedUrl => {
+  return (text: string): ParsedUrl => {
     const known = urls.get(text)
     if (known !== undefined) return known
     const url = URL.parse(text)
     if (url === null) throw new DialFailure('invalid_url', 'the address is no valid URL')
-    const refusal = urlRefusal(url, allowPrivate)
-    if (refusal !== null)
-      throw new DialFailure(/^only|^a URL|^the URL/.test(refusal) ? 'invalid_url' : 'blocked', refusal)
+    const flaw = urlFlaw(url)
+    if (flaw !== null) throw new DialFailure('invalid_url', flaw)
+    const refusal = hostRefusal(url, allowPrivate)
+    if (refusal !== null) throw new DialFailure('blocked', refusal)
     const name = plainHost(url.hostname)
     const secure = url.protocol === 'https:'
     const port = url.port === '' ? (secure ? 443 : 80) : Number(url.port)
@@ -82,8 +78,19 @@ export const createDialer = (deps: DialerDeps): { readonly dial: Dial; close(): 
     bounded(urls, text, parsed)
     return parsed
   }
+}
 
-  const resolveName = async (name: string): Promise<readonly string[]> => {
+/** Vetted addresses of names, kept for a short time; lookups of one name at once are one lookup. */
+const createResolver = ({
+  allowPrivate,
+  resolve = systemResolve,
+  nowMs = Date.now,
+  resolutionTtlMs = 30_000,
+}: DialerDeps) => {
+  const resolved = new Map<string, { readonly addresses: readonly string[]; readonly untilMs: number }>()
+  const resolving = new Map<string, Promise<readonly string[]>>()
+
+  const lookUp = async (name: string): Promise<readonly string[]> => {
     let addresses: readonly string[]
     try {
       addresses = await resolve(name)
@@ -100,35 +107,49 @@ export const createDialer = (deps: DialerDeps): { readonly dial: Dial; close(): 
     return addresses
   }
 
-  const addressesOf = (name: string): Promise<readonly string[]> | readonly string[] => {
-    const known = resolved.get(name)
-    if (known !== undefined && nowMs() < known.untilMs) return known.addresses
-    const pending = resolving.get(name)
-    if (pending !== undefined) return pending
-    const work = resolveName(name).finally(() => resolving.delete(name))
-    resolving.set(name, work)
-    return work
+  return {
+    addresses(name: string, limits: DialLimits): Promise<readonly string[]> | readonly string[] {
+      const known = resolved.get(name)
+      if (known !== undefined && nowMs() < known.untilMs) return known.addresses
+      let pending = resolving.get(name)
+      if (pending === undefined) {
+        pending = lookUp(name).finally(() => resolving.delete(name))
+        resolving.set(name, pending)
+      }
+      return within(pending, limits, limits.connectMs)
+    },
+    forget: (name: string) => {
+      resolved.delete(name)
+    },
   }
+}
+
+const MOST_ADDRESSES = 4
+
+/** `dial` is what the rest of the gateway is given; `close` ends idle connections. */
+export const createDialer = (deps: DialerDeps): { readonly dial: Dial; close(): void } => {
+  const client: HttpClient = deps.client === 'fetch' ? fetchClient(deps.ca) : pooledClient({ ca: deps.ca })
+  const parse = createUrls(deps.allowPrivate)
+  const resolver = createResolver(deps)
 
   const dial: Dial = async (request, limits) => {
     if (limits.signal.aborted) throw new DialFailure('canceled', 'the request was canceled')
     const { secure, name, port, host, path, literal } = parse(request.url)
     const base = { secure, port, host, path, serverName: literal ? null : name }
     if (literal) return client.send({ ...base, address: name }, request, limits)
-    const found = addressesOf(name)
-    const addresses = Array.isArray(found)
-      ? (found as readonly string[])
-      : await within(Promise.resolve(found), limits, limits.connectMs)
-    let failure: DialFailure | null = null
-    for (const address of addresses.slice(0, 4)) {
+    const addresses = await resolver.addresses(name, limits)
+    let failure: unknown = null
+    for (const address of addresses.slice(0, MOST_ADDRESSES)) {
       try {
         return await client.send({ ...base, address }, request, limits)
       } catch (error) {
-        failure = error as DialFailure
-        if (failure.kind !== 'connect' && failure.kind !== 'timeout_connect') throw failure
+        failure = error
+        // Another address only while nothing was sent to this one.
+        if (!(error instanceof DialFailure) || (error.kind !== 'connect' && error.kind !== 'timeout_connect'))
+          throw error
       }
     }
-    resolved.delete(name) // it may have moved
+    resolver.forget(name) // it may have moved
     throw failure
   }
   return { dial, close: () => client.close() }

@@ -116,17 +116,25 @@ export const plainHost = (hostname: string): string => {
   return host.endsWith('.') ? host.slice(0, -1) : host
 }
 
-/**
- * Why a URL can never be dialled, whatever its name resolves to, or null: scheme, user name in it, metadata names, refused
- * literals. The WHATWG parser has already made 127.1, 0x7f.1, 2130706433 and full-width digits into 127.0.0.1.
- */
-export const urlRefusal = (url: URL, allowPrivate: boolean): string | null => {
+/** What is wrong with a URL as such, or null: its scheme, a user name in it, no host. */
+export const urlFlaw = (url: URL): string | null => {
   if (url.protocol !== 'http:' && url.protocol !== 'https:') return 'only http and https are allowed'
   if (url.username !== '' || url.password !== '') return 'a URL must not carry a user name or password'
+  return plainHost(url.hostname) === '' ? 'the URL has no host' : null
+}
+
+/**
+ * Why a host can never be dialled, whatever its name resolves to, or null: metadata names, refused literals. The WHATWG
+ * parser has already made 127.1, 0x7f.1, 2130706433 and full-width digits into 127.0.0.1.
+ */
+export const hostRefusal = (url: URL, allowPrivate: boolean): string | null => {
   const host = plainHost(url.hostname)
-  if (host === '') return 'the URL has no host'
   if (METADATA_NAMES.has(host)) return `${host} is an instance-metadata name`
   if (isIP(host) === 0) return null
   const refusal = addressRefusal(host, allowPrivate)
   return refusal === null ? null : `${host} ${refusal}`
 }
+
+/** Both, for whoever writes an address down. */
+export const urlRefusal = (url: URL, allowPrivate: boolean): string | null =>
+  urlFlaw(url) ?? hostRefusal(url, allowPrivate)

@@ -62,6 +62,28 @@ const callRepair = () => {
   }
 }
 
+/** What the choices of a chunk say, but for what is known of the whole stream. */
+const readChoices = (choices: readonly unknown[]) => {
+  let content = false
+  let text = ''
+  let finishReason: string | null = null
+  let anyFinished = false
+  let toolNames = NO_TOOLS
+  for (const value of choices) {
+    const choice = objectOf(value)
+    const delta = objectOf(choice.delta)
+    const reason = textOf(choice.finish_reason) ?? ''
+    if (hasContent(delta)) content = true
+    if (reason !== '') anyFinished = true
+    if (delta.tool_calls !== undefined || delta.function_call !== undefined)
+      toolNames = [...toolNames, ...calledTools(delta)]
+    if (choice.index !== undefined && choice.index !== 0) continue
+    if (typeof delta.content === 'string') text += delta.content
+    if (reason !== '') finishReason = finishReasonOf(reason)
+  }
+  return { content, text, finishReason, anyFinished, toolNames }
+}
+
 export const openaiStream = (reading?: Reading): StreamDecoder => {
   const repair = callRepair()
   let usage: Usage | null = null
@@ -72,44 +94,16 @@ export const openaiStream = (reading?: Reading): StreamDecoder => {
   const partOf = (chunk: Json, data: string): StreamPart => {
     // `x_groq.usage` and the like are a row's business; here it is the standard place.
     usage = openaiUsage(chunk.usage) ?? usage
-    let choices = arrayOf(chunk.choices)
+    const choices = arrayOf(chunk.choices)
     const edits = missingFields(chunk, 'chat.completion.chunk', reading)
-    if (choices.length === 0) {
-      const json = edits.size === 0 ? data : editMembers(data, edits)
-      return {
-        json,
-        content: false,
-        text: '',
-        finishReason: null,
-        usage,
-        usageOnly: isObject(chunk.usage),
-        toolNames: NO_TOOLS,
-      }
-    }
-    const mapped = mappedChoices(choices, chunk, reading)
-    choices = mapped ?? choices
-    const repaired = repair(choices)
-    choices = repaired ?? choices
-    if (mapped !== null || repaired !== null) edits.set('choices', { do: 'set', json: JSON.stringify(choices) })
-
-    let content = false
-    let text = ''
-    let finishReason: string | null = null
-    let toolNames = NO_TOOLS
-    for (const value of choices) {
-      const choice = objectOf(value)
-      const delta = objectOf(choice.delta)
-      if (hasContent(delta)) content = true
-      const reason = textOf(choice.finish_reason)
-      if (reason !== null && reason !== '') finished = true
-      if (delta.tool_calls !== undefined || delta.function_call !== undefined)
-        toolNames = [...toolNames, ...calledTools(delta)]
-      if (choice.index !== undefined && choice.index !== 0) continue
-      if (typeof delta.content === 'string') text += delta.content
-      if (reason !== null && reason !== '') finishReason = finishReasonOf(reason)
-    }
-    const json = edits.size === 0 ? data : editMembers(data, edits)
-    return { json, content, text, finishReason, usage, usageOnly: false, toolNames }
+    const mapped = mappedChoices(choices, chunk, reading) ?? choices
+    const repaired = repair(mapped) ?? mapped
+    if (repaired !== choices) edits.set('choices', { do: 'set', json: JSON.stringify(repaired) })
+    const { anyFinished, ...read } = readChoices(repaired)
+    if (anyFinished) finished = true
+    const oneLine = data.includes('\n') ? data.replaceAll('\n', ' ') : data
+    const json = edits.size === 0 ? oneLine : editMembers(oneLine, edits)
+    return { json, ...read, usage, usageOnly: choices.length === 0 && isObject(chunk.usage) }
   }
 
   return {
