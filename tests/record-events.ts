@@ -1,0 +1,114 @@
+// Records one line of each event type that has none yet in `tests/fixtures/events/`: what a real gateway wrote, under a master key for tests only.
+// Run `bun tests/record-events.ts` after adding a type. Files that exist are never touched.
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { decisionMacKey, writeDecision } from '../src/domain/decision.ts'
+import { embeddedLog } from '../src/log/embedded.ts'
+import { TOPICS } from '../src/log/topics.ts'
+import { MASTER_KEY } from './services/cluster.ts'
+import { type GatewayProcess, startGateway } from './services/gateway.ts'
+
+const FOLDER = join(import.meta.dir, 'fixtures/events')
+
+/** Each file is one record as it stands in the log. */
+const keep = (type: string, line: string): void => {
+  const path = join(FOLDER, `${type}.json`)
+  if (existsSync(path)) return
+  writeFileSync(path, `${line}\n`)
+  console.log(`recorded ${type}`)
+}
+
+const call = async (gateway: GatewayProcess, method: string, path: string, body?: unknown): Promise<{ id: string }> => {
+  const answer = await gateway.request(`/admin/v1${path}`, { method, body })
+  const text = await answer.text()
+  if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`)
+  return JSON.parse(text)
+}
+
+/** Makes a gateway write every event that clients can cause. */
+const useEverything = async (gateway: GatewayProcess): Promise<void> => {
+  const tenant = await call(gateway, 'POST', '/tenants', { slug: 'acme', name: 'Acme' })
+  await call(gateway, 'PUT', `/tenants/${tenant.id}`, { name: 'Acme Ltd', plan: 'gold' })
+  const policy = await call(gateway, 'POST', '/policies', { name: 'careful', tenant_id: tenant.id, max_cost_usd: 0.5 })
+  await call(gateway, 'PUT', '/policies', { name: 'careful', tenant_id: tenant.id, max_cost_usd: 0.25 })
+  const key = await call(gateway, 'POST', '/keys', { tenant_id: tenant.id, name: 'app', scopes: ['inference'] })
+  await call(gateway, 'PATCH', `/keys/${key.id}`, { name: 'application', routing_policy_id: policy.id })
+  await call(gateway, 'POST', `/keys/${key.id}/rotate`)
+  await call(gateway, 'DELETE', `/keys/${key.id}`)
+  const wanted = { name: 'upstream', kind: 'openai_compatible', base_url: 'http://127.0.0.1:9/v1' }
+  const provider = await call(gateway, 'POST', '/providers', wanted)
+  await call(gateway, 'PATCH', `/providers/${provider.id}`, { region: 'eu' })
+  await call(gateway, 'PATCH', `/providers/${provider.id}`, { status: 'disabled' })
+  await call(gateway, 'PATCH', `/providers/${provider.id}`, { status: 'active' })
+  await call(gateway, 'PUT', `/providers/${provider.id}/credential`, { secret: 'not a secret', name: 'first' })
+  const other = await call(gateway, 'POST', '/providers', { ...wanted, name: 'other' })
+  await call(gateway, 'PUT', `/providers/${other.id}/credential`, { secret: 'not a secret either' }) // its data key stays
+  const model = await call(gateway, 'POST', '/models', { name: 'm-1', provider_id: provider.id, priority: 1 })
+  await call(gateway, 'POST', '/models', { name: 'm-1', provider_id: (await sandbox(gateway)).id, priority: 2 })
+  await call(gateway, 'PATCH', `/models/${model.id}`, { aliases: ['fast'], input_cost_per_million: 1.5 })
+  await call(gateway, 'PATCH', `/models/${model.id}`, { status: 'disabled' })
+  await call(gateway, 'PATCH', `/models/${model.id}`, { status: 'active' })
+  // The first candidate refuses the connection, so that a second attempt is recorded.
+  const body = { model: 'm-1', messages: [{ role: 'user', content: 'Hello' }] }
+  await (await gateway.request('/v1/chat/completions', { body })).text()
+  await call(gateway, 'DELETE', `/models/${model.id}`)
+  await call(gateway, 'DELETE', `/providers/${provider.id}/credential`)
+  await call(gateway, 'DELETE', `/providers/${provider.id}`)
+  await call(gateway, 'DELETE', `/policies/${policy.id}`)
+  await call(gateway, 'DELETE', `/tenants/${tenant.id}?force=true`)
+}
+
+const sandbox = async (gateway: GatewayProcess): Promise<{ id: string }> => {
+  const answer = await gateway.request('/admin/v1/providers')
+  const { providers } = (await answer.json()) as { providers: { id: string; name: string }[] }
+  return providers.find(({ name }) => name === 'sandbox')!
+}
+
+/** Every record that a topic holds now, as text. */
+const linesOf = async (dataDir: string, topic: string): Promise<string[]> => {
+  const log = embeddedLog({ dataDir, nowMs: Date.now })
+  const lines: string[] = []
+  for (const partition of await log.partitions(topic)) {
+    const end = await log.end(topic, partition)
+    if (end === 0) continue
+    for await (const batch of log.read(topic, partition, 0, new AbortController().signal)) {
+      for (const { value } of batch) if (value !== null) lines.push(new TextDecoder().decode(value))
+      if (batch.at(-1)!.offset + 1 >= end) break
+    }
+  }
+  await log.close()
+  return lines
+}
+
+mkdirSync(FOLDER, { recursive: true })
+const gateway = startGateway({ settings: { security: { master_key: MASTER_KEY } } })
+try {
+  await gateway.until('ready')
+  await useEverything(gateway)
+  await Bun.sleep(3_000) // announcements and the audit follow within moments
+  const dataDir = join(gateway.folder, 'data')
+  for (const line of await linesOf(dataDir, TOPICS.control.name)) {
+    const { events } = JSON.parse(line) as { events?: { type: string }[] }
+    for (const { type } of events ?? []) keep(type, line)
+  }
+  for (const topic of [TOPICS.keys, TOPICS.requests, TOPICS.instances, TOPICS.audit]) {
+    for (const line of await linesOf(dataDir, topic.name)) keep((JSON.parse(line) as { type: string }).type, line)
+  }
+} finally {
+  await gateway.remove()
+}
+
+// No build has a second version yet, so no gateway writes this one by itself.
+const macKey = decisionMacKey(Buffer.from(MASTER_KEY, 'base64'))
+const activated = writeDecision(
+  {
+    parent: '0'.repeat(64),
+    at: '2026-11-20T13:00:00.000Z',
+    actor: { type: 'system', id: 'schema' },
+    cause: null,
+    v: 1,
+    events: [{ type: 'schema.activated', data: { version: 2 } }],
+  },
+  macKey,
+)
+keep('schema.activated', new TextDecoder().decode(activated.bytes))
