@@ -78,7 +78,14 @@ export const AttemptSummary = t.Object({
   n: t.Integer({ minimum: 1 }),
   provider: t.String(),
   model: t.String(),
-  outcome: t.Union([t.Literal('success'), t.Literal('error'), t.Literal('canceled'), t.Literal('interrupted'), t.Literal('skipped'), t.Literal('orphaned')]),
+  outcome: t.Union([
+    t.Literal('success'),
+    t.Literal('error'),
+    t.Literal('canceled'),
+    t.Literal('interrupted'),
+    t.Literal('skipped'),
+    t.Literal('orphaned'),
+  ]),
   error_code: Nullable(t.String()),
   upstream_status: Nullable(t.Integer()),
   latency_ms: Nullable(Count),
@@ -87,7 +94,12 @@ export const AttemptSummary = t.Object({
 export type AttemptSummary = Static<typeof AttemptSummary>
 
 /** `measured`: the provider reported usage. `estimated`: ours (no usage, interrupted, orphaned). `unpriced`: tokens known, price not. `none`: nothing was called. */
-export const CostBasis = t.Union([t.Literal('measured'), t.Literal('estimated'), t.Literal('unpriced'), t.Literal('none')])
+export const CostBasis = t.Union([
+  t.Literal('measured'),
+  t.Literal('estimated'),
+  t.Literal('unpriced'),
+  t.Literal('none'),
+])
 
 export const RequestSettled = t.Composite([
   RequestFacts,

@@ -2,7 +2,19 @@
 import { randomBytes } from 'node:crypto'
 
 /** Prefixes of ids, by what they name. Stored for ever. */
-export type IdPrefix = 'prov' | 'mod' | 'key' | 'ten' | 'pol' | 'cred' | 'req' | 'dek' | 'ins' | 'chain' | 'trace' | 'test'
+export type IdPrefix =
+  | 'prov'
+  | 'mod'
+  | 'key'
+  | 'ten'
+  | 'pol'
+  | 'cred'
+  | 'req'
+  | 'dek'
+  | 'ins'
+  | 'chain'
+  | 'trace'
+  | 'test'
 
 /** `<prefix>_<UUIDv7>`. */
 export const newId = (prefix: IdPrefix): string => `${prefix}_${Bun.randomUUIDv7()}`

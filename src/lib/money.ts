@@ -7,4 +7,5 @@ export const usdOf = (nanoUsd: number): number => nanoUsd / 1e9
 export const nanoUsdOf = (usd: number): number => Math.round(usd * 1e9)
 
 /** What `tokens` cost at a price per million, in nano-USD, rounded up: an estimate must never be below what is charged. */
-export const costNanoUsd = (tokens: number, usdPerMillion: number): number => Math.ceil(Math.round(tokens * usdPerMillion * 1e6) / 1e3)
+export const costNanoUsd = (tokens: number, usdPerMillion: number): number =>
+  Math.ceil(Math.round(tokens * usdPerMillion * 1e6) / 1e3)

@@ -24,7 +24,17 @@ export interface DialResponse {
 }
 
 /** `refused`: by our egress rules. `redirect` is never followed. */
-export type DialFailureKind = 'blocked' | 'dns' | 'connect' | 'tls' | 'timeout_connect' | 'timeout_headers' | 'reset' | 'too_large' | 'canceled' | 'invalid_url'
+export type DialFailureKind =
+  | 'blocked'
+  | 'dns'
+  | 'connect'
+  | 'tls'
+  | 'timeout_connect'
+  | 'timeout_headers'
+  | 'reset'
+  | 'too_large'
+  | 'canceled'
+  | 'invalid_url'
 
 export class DialFailure extends Error {
   override readonly name = 'DialFailure'
