@@ -2,7 +2,7 @@
 // Plain Node 20 (or Bun), no dependencies. `BUN_CONFIG_MAX_HTTP_REQUESTS` only counts when it is set before Bun starts; hence a launcher.
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
 import { constants } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -92,12 +92,20 @@ const installBun = (wanted, packages) => {
   throw new LaunchError(`Bun ${wanted} could not be installed from npm (see above): check the network, or ${byHand}`)
 }
 
-/** Installs the dependencies when they are missing or `bun.lock` is not the one they were installed from. */
+/** A digest of what the dependencies are installed from: the lock file and our patches. */
+const wantedDependencies = () => {
+  const patches = join(root, 'patches')
+  const files = existsSync(patches) ? readdirSync(patches).sort() : []
+  const digest = createHash('sha256')
+  for (const path of [join(root, 'bun.lock'), ...files.map((name) => join(patches, name))])
+    digest.update(readFileSync(path))
+  return digest.digest('hex')
+}
+
+/** Installs the dependencies when they are missing or are not those of the lock file. */
 const installDependencies = (bun) => {
   const stamp = join(root, 'node_modules', '.gatelog-installed')
-  const wanted = createHash('sha256')
-    .update(readFileSync(join(root, 'bun.lock')))
-    .digest('hex')
+  const wanted = wantedDependencies()
   if (existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted) return
   process.stderr.write('gatelog: installing dependencies\n')
   const { status } = spawnSync(bun, ['install', '--frozen-lockfile', '--no-progress'], {
