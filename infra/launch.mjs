@@ -108,12 +108,16 @@ const installDependencies = (bun) => {
   const wanted = wantedDependencies()
   if (existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted) return
   process.stderr.write('gatelog: installing dependencies\n')
-  const { status } = spawnSync(bun, ['install', '--frozen-lockfile', '--no-progress'], {
+  const flags = ['install', '--frozen-lockfile', '--no-progress']
+  const { status, stdout, stderr } = spawnSync(bun, flags, {
     cwd: root,
-    stdio: ['ignore', 2, 2],
+    stdio: ['ignore', 'pipe', 'pipe'],
+    encoding: 'utf8',
   })
-  if (status !== 0)
+  if (status !== 0) {
+    process.stderr.write(`${stdout}${stderr}`)
     throw new LaunchError('the dependencies could not be installed (see above): check the network and run this again')
+  }
   writeFileSync(stamp, wanted)
 }
 
