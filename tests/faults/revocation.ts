@@ -1,5 +1,5 @@
-// C8: a key revoked on one instance is hammered on the two others. The lag of an instance is the time from the answer to the DELETE on the first
-// until the first 401 on it (0 when the first request after the answer is refused already).
+// C8: a key revoked on one instance is hammered on the two others. Two lags for each of them: from the DELETE being sent to the first until the
+// answer with the first 401 is here, and from the answer to the DELETE until the first 401 is asked for (0: no request after the answer was accepted).
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -25,19 +25,25 @@ const tenant = (await (
 ).json()) as { id: string }
 
 /** Asks until the key is refused; the number of accepted requests that began after `since` and the time of the first refusal. */
-const hammer = async (gateway: GatewayProcess, key: string, revoked: () => number | null) => {
+const hammer = async (gateway: GatewayProcess, key: string, sentAt: () => number, revoked: () => number | null) => {
   let acceptedAfter = 0
   for (;;) {
     const startedAt = performance.now()
     const answer = await gateway.request('/v1/models', { key })
     await answer.arrayBuffer()
     const since = revoked()
-    if (answer.status === 401) return { lagMs: since === null ? 0 : Math.max(0, startedAt - since), acceptedAfter }
+    if (answer.status === 401)
+      return {
+        fromSendMs: performance.now() - sentAt(),
+        lagMs: since === null ? 0 : Math.max(0, startedAt - since),
+        acceptedAfter,
+      }
     if (since !== null && startedAt > since) acceptedAfter++
   }
 }
 
 const lags: number[] = []
+const fromSend: number[] = []
 const applied = new Map<string, number>()
 let acceptedAfter = 0
 for (let i = 0; i < REVOCATIONS; i++) {
@@ -54,7 +60,16 @@ for (let i = 0; i < REVOCATIONS; i++) {
     ),
   )
   let revokedAt: number | null = null
-  const hammers = others.map((gateway) => hammer(gateway, plaintext, () => revokedAt))
+  let sentAt = performance.now()
+  const hammers = others.map((gateway) =>
+    hammer(
+      gateway,
+      plaintext,
+      () => sentAt,
+      () => revokedAt,
+    ),
+  )
+  sentAt = performance.now()
   const answer = await first.request(`/admin/v1/keys/${id}`, { method: 'DELETE' })
   revokedAt = performance.now()
   await answer.arrayBuffer()
@@ -62,12 +77,17 @@ for (let i = 0; i < REVOCATIONS; i++) {
   applied.set(by, (applied.get(by) ?? 0) + 1)
   for (const result of await Promise.all(hammers)) {
     lags.push(result.lagMs)
+    fromSend.push(result.fromSendMs)
     acceptedAfter += result.acceptedAfter
   }
 }
 const { p50, p99, max } = percentiles(lags)
+const whole = percentiles(fromSend)
 console.log(
   `revocation: ${REVOCATIONS} revocations, ${gateways.length} instances, ${lags.length} observations on the others`,
+)
+console.log(
+  `from the DELETE being sent to a 401 on another instance ms: p50 ${whole.p50.toFixed(2)}, p99 ${whole.p99.toFixed(2)}, max ${whole.max.toFixed(2)}`,
 )
 console.log(
   `lag after the answer ms: p50 ${p50.toFixed(2)}, p99 ${p99.toFixed(2)}, max ${max.toFixed(2)}; requests accepted after the answer ${acceptedAfter}; X-Gateway-Applied-By: ${JSON.stringify(Object.fromEntries(applied))}`,
@@ -75,4 +95,4 @@ console.log(
 for (const gateway of gateways) await gateway.remove()
 await kafka.stop()
 rmSync(folder, { recursive: true, force: true })
-process.exit(p99 < 50 ? 0 : 1)
+process.exit(whole.p99 < 50 && acceptedAfter === 0 ? 0 : 1)
