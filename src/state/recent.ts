@@ -12,26 +12,28 @@ interface Kept {
   counted: string | null
 }
 
+/** A ring: offsets follow each other, so a record's slot is its offset modulo the size. */
 export class RecentRecords {
-  readonly #kept = new Map<number, Kept>()
+  readonly #ring: (Kept | undefined)[] = []
   readonly #offsets = new Map<string, number>()
+  #oldest = 0
+  #next = 0
   #bytes = 0
 
   add(record: LogRecord, counted: string | null): void {
-    this.#kept.set(record.offset, { record, counted })
+    const { offset } = record
+    if (offset !== this.#next) this.#clear(offset)
+    if (offset - this.#oldest === RECENT_RECORDS) this.#dropOldest()
+    this.#ring[offset % RECENT_RECORDS] = { record, counted }
     this.#bytes += record.value?.length ?? 0
-    if (counted !== null) this.#offsets.set(counted, record.offset)
-    for (const [offset, oldest] of this.#kept) {
-      if (this.#kept.size <= RECENT_RECORDS && this.#bytes <= RECENT_BYTES) break
-      this.#kept.delete(offset)
-      this.#bytes -= oldest.record.value?.length ?? 0
-      if (oldest.counted !== null) this.#offsets.delete(oldest.counted)
-    }
+    this.#next = offset + 1
+    if (counted !== null) this.#offsets.set(counted, offset)
+    while (this.#bytes > RECENT_BYTES) this.#dropOldest()
   }
 
   /** The record at that offset turned out to be a decision that counted. */
   counts(id: string, offset: number): void {
-    const kept = this.#kept.get(offset)
+    const kept = this.#at(offset)
     if (kept === undefined) return
     kept.counted = id
     this.#offsets.set(id, offset)
@@ -44,6 +46,30 @@ export class RecentRecords {
 
   /** Oldest first. */
   *records(): IterableIterator<LogRecord> {
-    for (const { record } of this.#kept.values()) yield record
+    for (let offset = this.#oldest; offset < this.#next; offset++) {
+      const kept = this.#at(offset)
+      if (kept !== undefined) yield kept.record
+    }
+  }
+
+  #at(offset: number): Kept | undefined {
+    return offset < this.#oldest || offset >= this.#next ? undefined : this.#ring[offset % RECENT_RECORDS]
+  }
+
+  #dropOldest(): void {
+    const kept = this.#at(this.#oldest)
+    this.#ring[this.#oldest % RECENT_RECORDS] = undefined
+    this.#oldest += 1
+    if (kept === undefined) return
+    this.#bytes -= kept.record.value?.length ?? 0
+    if (kept.counted !== null) this.#offsets.delete(kept.counted)
+  }
+
+  /** The records begin again elsewhere: at a snapshot's window, or a second reading of it. */
+  #clear(offset: number): void {
+    this.#ring.length = 0
+    this.#offsets.clear()
+    this.#bytes = 0
+    this.#oldest = this.#next = offset
   }
 }
