@@ -141,10 +141,17 @@ const run = (bun, args) =>
       ...process.env,
       BUN_CONFIG_MAX_HTTP_REQUESTS: process.env.BUN_CONFIG_MAX_HTTP_REQUESTS ?? MAX_HTTP_REQUESTS,
     }
-    const child = spawn(bun, args, { cwd: root, stdio: 'inherit', env })
-    const forward = (signal) => child.kill(signal)
+    // Heard before the child is there: under load a signal may come between its start and the next line of ours.
+    let child = null
+    let early = null
+    const forward = (signal) => {
+      if (child === null) early = signal
+      else child.kill(signal)
+    }
     const signals = ['SIGINT', 'SIGTERM', 'SIGHUP']
     for (const signal of signals) process.on(signal, forward)
+    child = spawn(bun, args, { cwd: root, stdio: 'inherit', env })
+    if (early !== null) child.kill(early)
     child.on('error', (error) => {
       process.stderr.write(`gatelog: Bun could not be started: ${error.message}\n`)
       resolve(1)

@@ -64,7 +64,9 @@ export const openAnalytics = ({ config, env, diagnostics, primary }: AnalyticsDe
     startWorker() {
       if (!primary || !config.worker.enabled) return
       const command = [process.execPath, join(import.meta.dir, 'cli.ts'), 'worker', '--child']
-      worker = superviseChild({ name: 'worker', command, env, diagnostics })
+      // Told where Postgres is: a worker that comes up while its gateway dies must not start the embedded one itself.
+      const childEnv = { ...env, GATEWAY_DATABASE_URL: store.url }
+      worker = superviseChild({ name: 'worker', command, env: childEnv, diagnostics })
     },
     async close() {
       await worker?.stop()

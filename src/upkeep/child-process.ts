@@ -79,12 +79,16 @@ export const superviseChild = (options: ChildOptions): ChildProcess => {
   }
 }
 
-/** For the child: calls back once, when the process that holds the other end of standard input is gone. */
+/** How long a child without a parent may take to end in an orderly way. */
+const ORPHAN_MS = 5_000
+
+/** For the child: calls back once, when the process that holds the other end of standard input is gone; it then has 5 s before it is ended. */
 export const endWithParent = (onGone: () => void): void => {
   void (async () => {
     for await (const _ of Bun.stdin.stream()) {
       // nothing is ever sent
     }
+    setTimeout(() => process.exit(1), ORPHAN_MS)
     onGone()
   })()
 }
