@@ -74,7 +74,7 @@ const startServices = async (): Promise<Record<string, string>> => {
     }),
     provide('Postgres', async () => {
       const server = await startPostgres()
-      return { address: server.url, stop: () => server.stop() }
+      return { address: server.url, stop: () => server.remove() }
     }),
     provide('Redis', async () => {
       const server = await startRedis()
