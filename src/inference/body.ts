@@ -49,12 +49,14 @@ const isJson = (type: string): boolean => {
   return charset === undefined || /^utf-?8$/i.test(charset)
 }
 
-const readBytes = async (request: Request, limit: number): Promise<Uint8Array> => {
+const readBytes = (request: Request, limit: number): Promise<Uint8Array> => {
   const announced = request.headers.get('content-length')
-  if (announced !== null) {
-    if (Number(announced) > limit) throw tooLarge(limit)
-    return new Uint8Array(await request.arrayBuffer())
-  }
+  if (announced === null) return readUnannounced(request, limit)
+  if (Number(announced) > limit) throw tooLarge(limit)
+  return request.bytes()
+}
+
+const readUnannounced = async (request: Request, limit: number): Promise<Uint8Array> => {
   if (request.body === null) return new Uint8Array(0)
   const pieces: Uint8Array[] = []
   let size = 0

@@ -14,7 +14,6 @@ import { measure, settle } from './settle.ts'
 import { conformance, extraMembers } from './shape.ts'
 import type { UpstreamStream } from './upstream-stream.ts'
 
-const encoder = new TextEncoder()
 /** Answer text beyond this is not kept for the structured check. */
 const KEPT_CHARS = 2 * 1024 * 1024
 
@@ -49,25 +48,30 @@ export class ClientStream {
 
   /** The body of the response. */
   body(): ReadableStream<Uint8Array> {
-    return new ReadableStream<Uint8Array>({
-      pull: (controller) => this.#pull(controller),
+    // A direct stream: text goes to the socket without a queue in between, and `flush` waits while the client does not read.
+    const source: Bun.DirectUnderlyingSource<Uint8Array> = {
+      type: 'direct',
+      pull: (sink) => this.#run(sink),
       cancel: async () => {
         this.exchange.end('client')
         await this.#conclude(null)
       },
-    })
+    }
+    return new ReadableStream<Uint8Array>(source as unknown as UnderlyingDefaultSource<Uint8Array>)
   }
 
-  async #pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
-    const text = this.#tail === null ? await this.#nextFrames() : null
-    if (text !== null) {
-      controller.enqueue(encoder.encode(text))
-      return
+  async #run(sink: ReadableStreamDirectController): Promise<void> {
+    for (;;) {
+      const text = this.#tail === null ? await this.#nextFrames() : null
+      if (text === null) break
+      const written = sink.write(text)
+      if (typeof written !== 'number') await written
+      const flushed = sink.flush()
+      if (typeof flushed !== 'number') await flushed
     }
     const tail = await this.#tail!
-    if (this.exchange.ended === 'client') return
-    controller.enqueue(encoder.encode(tail))
-    controller.close()
+    if (this.exchange.ended !== 'client') sink.write(tail)
+    sink.close()
   }
 
   /** Frames of content; null when the stream has come to its end, whatever end that is. */

@@ -55,7 +55,16 @@ export const settle = async (
   const latencyMs = exchange.latencyMs()
   let recorded = true
   try {
-    if (exchange.factsJson !== null) await append(exchange, ending, measured, latencyMs, deps)
+    if (exchange.factsJson !== null) {
+      const data = `${exchange.factsJson},${settledJson(exchange, ending, measured, latencyMs)}`
+      await deps.spool.append(
+        'requests',
+        'request.settled',
+        subjectOf(exchange, deps),
+        data,
+        exchange.admission === null,
+      )
+    }
   } catch (error) {
     recorded = false
     if (exchange.admission !== null)
@@ -65,13 +74,8 @@ export const settle = async (
   }
 }
 
-const append = async (
-  exchange: Exchange,
-  ending: Ending,
-  measured: Measured,
-  latencyMs: number,
-  deps: InferenceDeps,
-): Promise<void> => {
+/** What a settlement says beyond the facts, as JSON text without the opening brace. */
+const settledJson = (exchange: Exchange, ending: Ending, measured: Measured, latencyMs: number): string => {
   const { entry, usage, admission } = exchange
   const rest: Omit<RequestSettled, keyof Static<typeof RequestFacts>> = {
     admission,
@@ -97,8 +101,7 @@ const append = async (
     latency_ms: latencyMs,
     ttft_ms: exchange.firstTokenMs,
   }
-  const data = `${exchange.factsJson},${JSON.stringify(rest).slice(1)}`
-  await deps.spool.append('requests', 'request.settled', subjectOf(exchange, deps), data, admission === null)
+  return JSON.stringify(rest).slice(1)
 }
 
 const boundedUsage = (raw: unknown): unknown => {

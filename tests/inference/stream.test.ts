@@ -239,3 +239,54 @@ describe('stopping', () => {
     ).toEqual(['denied', 'interrupted'])
   })
 })
+
+test('a client that does not read stops the upstream, over sockets too', async () => {
+  const piece = `data: ${JSON.stringify({ id: 'x', choices: [{ index: 0, delta: { content: 'z'.repeat(65_536) } }] })}\n\n`
+  let pulled = 0
+  const endless = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    idleTimeout: 0,
+    fetch: () =>
+      new Response(
+        new ReadableStream({
+          async pull(controller) {
+            pulled++
+            controller.enqueue(piece)
+            await Bun.sleep(0)
+          },
+        }),
+        { headers: { 'content-type': 'text/event-stream' } },
+      ),
+  })
+  const slow = testGateway({ entries: [entry({ baseUrl: `${endless.url}v1` })] })
+  const server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: slow.app.fetch, ...slow.app.serve })
+  const body = JSON.stringify(ask)
+  const socket = await Bun.connect({
+    hostname: '127.0.0.1',
+    port: server.port!,
+    socket: {
+      open(opened) {
+        opened.write(
+          `POST /v1/chat/completions HTTP/1.1\r\nHost: gateway.test\r\nAuthorization: Bearer gw_live_inferenceinferenceinferenceinference\r\n` +
+            `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+        )
+        opened.pause()
+      },
+      data() {},
+    },
+  })
+  let before = -1
+  while (pulled === 0 || pulled !== before) {
+    before = pulled
+    await Bun.sleep(100)
+  }
+  // Buffers of the kernel and of the pool only: far from what an endless upstream would have sent by now.
+  expect(pulled).toBeLessThan(1_000)
+  expect(slow.app.inFlight()).toBe(1)
+  socket.terminate()
+  expect(await slow.spool.untilSettled()).toMatchObject([{ outcome: 'canceled' }])
+  slow.close()
+  await server.stop(true)
+  await endless.stop(true)
+})
