@@ -138,10 +138,12 @@ const untilLevel = async (sql: Transaction, { build, endOf }: Activation, before
   }
 }
 
+const rebuildKey = (model: string): string => `gatelog rebuild ${model}`
+
 /** Holds the right to rebuild a read model for as long as the connection lives; null when another process has it. */
 export const holdRebuild = async (sql: Sql, model: string): Promise<{ release(): Promise<void> } | null> => {
   const connection = await sql.reserve()
-  const key = `gatelog rebuild ${model}`
+  const key = rebuildKey(model)
   const [row] = await connection<{ held: boolean }[]>`
     select pg_try_advisory_lock(hashtextextended(${key}, 0)) as held`
   if (row?.held !== true) {
@@ -159,18 +161,15 @@ export const holdRebuild = async (sql: Sql, model: string): Promise<{ release():
 
 /** Removes the builds that a killed rebuild left, so that they hold back no segment. Does nothing while a rebuild runs. */
 export const removeAbandonedBuilds = async (sql: Sql, projection: AnyProjection): Promise<void> => {
-  const active = await activeBuild(sql, projection.name)
-  if (active === null || active.version !== projection.version) return
-  const held = await holdRebuild(sql, projection.name)
-  if (held === null) return
-  try {
-    await sql.begin(async (transaction) => {
-      await lockBuilds(transaction, projection.name)
-      await removeUnfinished(transaction, projection)
-    })
-  } finally {
-    await held.release()
-  }
+  await sql.begin(async (transaction) => {
+    const [row] = await transaction<{ free: boolean }[]>`
+      select pg_try_advisory_xact_lock(hashtextextended(${rebuildKey(projection.name)}, 0)) as free`
+    if (row?.free !== true) return
+    await lockBuilds(transaction, projection.name)
+    const active = await activeBuild(transaction, projection.name)
+    // Beside another version the worker's own build is being made.
+    if (active?.version === projection.version) await removeUnfinished(transaction, projection)
+  })
 }
 
 export interface BuildProgress {

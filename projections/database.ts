@@ -19,14 +19,45 @@ export interface DatabaseOptions {
   readonly statementTimeoutMs: number | null
 }
 
-/** A pool of connections, opened when first used and again after a failure. Never throws by itself: each query says what is wrong. */
-export const openDatabase = ({ url, name, maxConnections, statementTimeoutMs }: DatabaseOptions): Sql =>
+/** How long what is under way on an abandoned pool may still take. */
+const ABANDONED_S = 3
+
+/**
+ * A pool of connections, opened when first used. Never throws by itself: each query says what is wrong. Once a connection of it was lost, a new pool
+ * takes its place for what is asked next: the driver gives a lost connection's error to a later query, and may count it as busy for ever.
+ */
+export const openDatabase = (options: DatabaseOptions): Sql => {
+  let closed = false
+  let pool: Sql
+  const open = (): Sql => {
+    const made: Sql = connect(options, () => {
+      if (closed || pool !== made) return
+      pool = open()
+      made.end({ timeout: ABANDONED_S }).catch(() => {}) // whoever waits on it has been told
+    })
+    return made
+  }
+  pool = open()
+  const end: Sql['end'] = (how) => {
+    closed = true
+    return pool.end(how)
+  }
+  // The target is only there to be callable; everything goes to the pool of the moment.
+  return new Proxy(pool, {
+    apply: (_, __, [first, ...rest]: Parameters<Sql>) => pool(first, ...rest),
+    get: (_, name) => (name === 'end' ? end : Reflect.get(pool, name)),
+  })
+}
+
+const connect = ({ url, name, maxConnections, statementTimeoutMs }: DatabaseOptions, onclose: () => void): Sql =>
   postgres(url, {
     max: maxConnections,
     connect_timeout: 3,
-    idle_timeout: 120,
+    idle_timeout: null as never, // no connection is closed without a reason
+    max_lifetime: null,
     backoff: (retries: number) => Math.min(1, 0.02 * 2 ** retries), // seconds, between attempts to connect while queries wait
     onnotice: () => {},
+    onclose,
     types: { bigint },
     connection: {
       application_name: name,
@@ -41,6 +72,10 @@ export const sqlStateOf = (error: unknown): string | null =>
 
 /** The data of a row cannot be stored, now or ever: trying again is useless. */
 export const isDataError = (error: unknown): boolean => /^(22|23|54)/.test(sqlStateOf(error) ?? '')
+
+/** The connection failed, or the server is starting or stopping: the same may work in a moment. */
+export const isConnectionError = (error: unknown): boolean =>
+  error instanceof postgres.PostgresError ? /^(57P0|08)/.test(error.code) : !(error instanceof StoreTimeout)
 
 /** A schema or table that is not there: the build that a reader knew was replaced. */
 export const isMissingTable = (error: unknown): boolean => ['42P01', '3F000'].includes(sqlStateOf(error) ?? '')

@@ -122,8 +122,8 @@ export const requestQueries = (sql: Sql): RequestQueries => ({
           union all
           select r.*, false from ${sql(`${schemaName}.request`)} r where r.request_id = ${idOrLabel} and r.request_id <> r.id ${tenant}
         ) r left join (
-          select id, at_ms, prompt_tokens_estimate, reserved_nano_usd, candidates from ${sql(`${schemaName}.admission`)}
-        ) a using (id, at_ms)
+          select id, prompt_tokens_estimate, reserved_nano_usd, candidates from ${sql(`${schemaName}.admission`)}
+        ) a using (id)
         order by by_id desc, at_ms desc, id desc limit 1`
       return row === undefined ? null : detailOf(row)
     }),

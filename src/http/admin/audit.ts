@@ -30,12 +30,12 @@ const SHOWN_WITHIN_MS = 2_000
 const POLL_MS = 20
 
 /** The audit follows the chain by some milliseconds: who names a revision is shown it. */
-const reachShown = async (headers: Headers, { audit, nowMs }: AuditRouteDeps): Promise<void> => {
+const reachShown = async (headers: Headers, { audit }: AuditRouteDeps): Promise<void> => {
   const revision = headers.get(MIN_REVISION)
   if (revision === null) return
-  const deadline = nowMs() + SHOWN_WITHIN_MS
+  const deadline = performance.now() + SHOWN_WITHIN_MS
   while (!(await reading(audit.shows(revision)))) {
-    if (nowMs() > deadline)
+    if (performance.now() > deadline)
       throw new GatewayError('timeout', 'the audit log does not show the revision yet; try again', {
         param: 'X-Gateway-Min-Revision',
         retryAfterS: 1,
