@@ -26,6 +26,19 @@ export interface Attempt {
   folded: Folded
 }
 
+/** A command under way. */
+export interface Waiting {
+  readonly request: CommitRequest
+  readonly deadlineMs: number
+  /** The end of the log, asked for after the command came in: a refusal counts only once that much is folded. */
+  barrier: number | null
+  asking: boolean
+  /** Sent, and not known to be lost. */
+  attempts: Attempt[]
+  done: boolean
+  answer(result: CommitResult | Error): void
+}
+
 /** What the state says to one command. */
 export type Answer =
   | { readonly kind: 'decision'; readonly attempt: Attempt }

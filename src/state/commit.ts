@@ -2,12 +2,13 @@
 // at once the first in the log wins, and the others decide again.
 import { Rejection } from '../domain/rejection.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
-import { type EventLog, IndefiniteAppend, LogUnavailable, RecordRefused } from '../log/port.ts'
-import { type Attempt, Batch, resultOf } from './commit-batch.ts'
+import { type EventLog, LogUnavailable } from '../log/port.ts'
+import { Appender } from './commit-append.ts'
+import { type Attempt, Batch, resultOf, type Waiting } from './commit-batch.ts'
 import { CONTROL } from './fold.ts'
 import type { LiveChain } from './live-chain.ts'
 import { type Commit, CommitFailure, type CommitRequest, type CommitResult } from './port.ts'
-import { TURN_AFTER_LOSSES, writeTurn } from './turn.ts'
+import { TURN_AFTER_LOSSES } from './turn.ts'
 
 export interface CommitDeps {
   readonly log: EventLog
@@ -39,19 +40,6 @@ const MAX_WAITING = 4_096
 const LOOK_MS = 300
 const RETRY_MS = 100
 
-/** A command under way. */
-interface Waiting {
-  readonly request: CommitRequest
-  readonly deadlineMs: number
-  /** The end of the log, asked for after the command came in: a refusal counts only once that much is folded. */
-  barrier: number | null
-  asking: boolean
-  /** Sent, and not known to be lost. */
-  attempts: Attempt[]
-  done: boolean
-  answer(result: CommitResult | Error): void
-}
-
 export const createCommit = (deps: CommitDeps): CommitQueue => {
   const queue = new Queue(deps)
   return {
@@ -71,13 +59,13 @@ class Queue {
   /** Commands that are sent alone, after a batch was refused as too large. */
   #alone = 0
   #closed = false
-  /** Aborted when a command of the append under way reaches its end: nothing more is sent for it. */
-  #sending: { attempts: readonly Attempt[]; stop: AbortController } | null = null
+  readonly #appender: Appender
   readonly #open = new Map<string, Attempt>()
   readonly #unwatch: () => void
   readonly #running: Promise<void>
 
   constructor(readonly deps: CommitDeps) {
+    this.#appender = new Appender(deps)
     this.#unwatch = deps.live.watch((step) => {
       const attempt = step.kind === 'counts' ? this.#open.get(step.id) : undefined
       if (attempt !== undefined && step.kind === 'counts') attempt.folded = step.folded
@@ -129,7 +117,7 @@ class Queue {
     this.#settle(waiting)
     if (waiting.done) return
     const sent = waiting.attempts.length > 0
-    if (this.#sending?.attempts.some((attempt) => waiting.attempts.includes(attempt))) this.#sending.stop.abort()
+    this.#appender.stop(waiting.attempts)
     waiting.answer(
       sent
         ? new CommitFailure('unknown', 'the log did not confirm the change in time: it may or may not have happened')
@@ -198,6 +186,7 @@ class Queue {
     const limit = this.#alone > 0 ? 1 : Number.POSITIVE_INFINITY
     for (const waiting of [...this.waiting]) {
       if (batch.attempts.length >= limit) break
+      if (waiting.deadlineMs <= performance.now()) continue // its timer is about to answer: nothing more is sent for it
       const clean = batch.attempts.length === 0
       const answer = batch.decide(waiting.request)
       if (answer === null) break
@@ -253,7 +242,7 @@ class Queue {
 
   async #send(batch: readonly Attempt[]): Promise<void> {
     const { live } = this.deps
-    const outcome = await this.#append(batch)
+    const outcome = await this.#appender.append(batch)
     if (outcome === 'not_written') {
       this.#takeBack(batch)
       await live.changed.until(() => this.#closed, this.deps.retryMs ?? RETRY_MS)
@@ -273,30 +262,7 @@ class Queue {
   }
 
   #longestMs(): number {
-    return Math.max(0, ...this.waiting.map(({ deadlineMs }) => deadlineMs - performance.now()))
-  }
-
-  async #append(batch: readonly Attempt[]): Promise<'written' | 'not_written' | 'refused' | 'unknown'> {
-    const stop = new AbortController()
-    this.#sending = { attempts: batch, stop }
-    const stopped = new Promise<never>((_, reject) => {
-      stop.signal.addEventListener('abort', () => reject(new IndefiniteAppend('stopped at the end of its time')))
-    })
-    stopped.catch(() => {}) // awaited in the race below, or never needed
-    const records = batch.map(({ bytes }) => ({ key: null, value: bytes }))
-    const appended = this.deps.log.append(CONTROL, 0, records, stop.signal)
-    try {
-      await Promise.race([appended, stopped])
-      return 'written'
-    } catch (error) {
-      appended.catch(() => {}) // when it lost the race
-      if (error instanceof LogUnavailable) return 'not_written'
-      if (error instanceof RecordRefused) return 'refused'
-      if (!(error instanceof IndefiniteAppend)) this.deps.diagnostics.warn('control_append_failed', { error })
-      return 'unknown'
-    } finally {
-      this.#sending = null
-    }
+    return Math.max(1, ...this.waiting.map(({ deadlineMs }) => deadlineMs - performance.now()))
   }
 
   /** Certainly not in the log: as if it had never been sent. */
@@ -321,18 +287,13 @@ class Queue {
   }
 
   async #lost(): Promise<void> {
-    const { live, macKey, log, instance } = this.deps
     this.losses += 1
     this.#lossesInARow += 1
     if (this.#lossesInARow < TURN_AFTER_LOSSES || this.#closed) return
     this.#lossesInARow = 0
     this.turns += 1
-    const nonce = crypto.randomUUID()
-    try {
-      await log.append(CONTROL, 0, [{ key: null, value: writeTurn({ instance, nonce }, macKey) }])
-      await live.changed.until(() => live.turns.has(nonce) || this.#closed, LOOK_MS)
-    } catch (error) {
-      this.deps.diagnostics.debug('turn_not_written', { error }) // a courtesy: without it the command only waits longer
-    }
+    const nonce = await this.#appender.askForTurn()
+    const { live, lookMs = LOOK_MS } = this.deps
+    if (nonce !== null) await live.changed.until(() => live.turns.has(nonce) || this.#closed, lookMs)
   }
 }

@@ -1,7 +1,7 @@
 // The fold of the control topic: judge, then apply. One for the serving process, one in the snapshot thread, one wherever it is read again.
 import { ControlState, type Folded, foldDecision } from '../domain/control.ts'
 import { GENESIS, judge } from '../domain/decision.ts'
-import type { EventLog, LogRecord } from '../log/port.ts'
+import { type EventLog, type LogRecord, LogReplaced } from '../log/port.ts'
 import { TOPICS } from '../log/topics.ts'
 import { IdSet } from './id-set.ts'
 import { RecentRecords } from './recent.ts'
@@ -162,14 +162,22 @@ export const politeness = (): (() => Promise<void>) => {
   }
 }
 
-/** Folds the whole log, from its first record to the end that it has now, beside whatever is served. */
+/** Folds the whole log, from its first record to the end that it has now, beside whatever is served. Throws LogReplaced when its head is gone. */
 export const foldAgain = async (log: EventLog, macKey: Uint8Array, signal: AbortSignal): Promise<ChainFold> => {
   const fold = new ChainFold(macKey)
   const end = await log.end(CONTROL, 0)
   if (end === 0) return fold
   const pause = politeness()
   for await (const batch of log.read(CONTROL, 0, 0, signal)) {
-    for (const record of batch) if (record.offset < end) fold.take(record, true)
+    for (const record of batch) {
+      if (record.offset >= end) break
+      if (record.offset !== fold.next) {
+        throw new LogReplaced(
+          `${CONTROL} has no records from ${fold.next} to ${record.offset}: it is kept for ever, so it was cut; restore it`,
+        )
+      }
+      fold.take(record, true)
+    }
     if (fold.next >= end) break
     await pause()
   }

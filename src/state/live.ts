@@ -4,26 +4,16 @@ import { CHAIN_ROW } from '../domain/chain.ts'
 import type { ControlReader, ControlState, Rows, TableName } from '../domain/control.ts'
 import { GENESIS } from '../domain/decision.ts'
 import type { TableReader } from '../domain/tables.ts'
-import { pause } from '../lib/pause.ts'
-import { LogGap, type LogRecord, LogReplaced, LogUnavailable } from '../log/port.ts'
-import { Changed } from './changed.ts'
-import { differences } from './differences.ts'
-import { ChainFold, CONTROL, type FoldStep, foldAgain, type Poison, politeness } from './fold.ts'
-import { ControlLogRefused, lostHistory, problemOf } from './guards.ts'
+import type { LogRecord } from '../log/port.ts'
+import { ChainReader } from './chain-reader.ts'
+import type { Changed } from './changed.ts'
+import type { FoldStep, Poison } from './fold.ts'
 import type { LiveChain, LiveDeps } from './live-chain.ts'
-import { LogEnd } from './log-end.ts'
 import type { FoldedBatch, LiveStatus } from './port.ts'
-import { RECENT_RECORDS } from './recent.ts'
-import { type LoadedSnapshot, loadSnapshot } from './snapshot.ts'
-import { Turns } from './turn.ts'
+import { loadSnapshot } from './snapshot.ts'
+import type { Turns } from './turn.ts'
 
 const STALE_MS = 10_000
-const SHORTER_TIMES = 3
-const MAX_START_WAIT_MS = 30_000
-const MAX_REREAD_WAIT_MS = 300_000
-
-/** Something that only reading again from the start can settle. */
-class Suspicion extends Error {}
 
 /** Loads the snapshot, then folds the log beside what is served. Resolves once the snapshot is loaded; await `ready()` before serving. */
 export const openLiveState = async (deps: LiveDeps): Promise<LiveChain> => {
@@ -32,346 +22,115 @@ export const openLiveState = async (deps: LiveDeps): Promise<LiveChain> => {
       ? { start: null, witness: null, problem: null }
       : await loadSnapshot(deps.dataDir, deps.macKey)
   if (snapshot.problem !== null) deps.diagnostics.warn('snapshot_not_used', { reason: snapshot.problem })
-  const live = new Live(deps, snapshot)
-  live.start()
-  return live
+  const reader = new ChainReader(deps, snapshot)
+  reader.start()
+  return new Live(reader)
 }
 
+/** The reader as the rest of the gateway sees it. */
 class Live implements LiveChain {
   readonly control: ControlReader = {
-    table: <Name extends TableName>(name: Name): TableReader<Rows[Name]> => this.#fold.state.table(name),
+    table: <Name extends TableName>(name: Name): TableReader<Rows[Name]> => this.#reader.fold.state.table(name),
   }
-  readonly changed = new Changed()
-  readonly turns: Turns
-  readonly #closing = new AbortController()
-  readonly #ready = Promise.withResolvers<void>()
-  readonly #listeners = new Set<(batch: FoldedBatch) => void>()
-  readonly #watchers = new Set<(step: FoldStep) => void>()
-  #fold: ChainFold
-  #phase: LiveStatus['phase'] = 'starting'
-  #served: boolean
-  /** The end of the log that was seen at start. */
-  #target: number | null = null
-  /** Still among the records that the snapshot holds. */
-  #remembering: boolean
-  #suspicion: string | null = null
-  #following = new AbortController()
-  readonly #end: LogEnd
-  #work: Promise<unknown> = Promise.resolve()
+  readonly #reader: ChainReader
 
-  constructor(
-    readonly deps: LiveDeps,
-    readonly snapshot: LoadedSnapshot,
-  ) {
-    this.#fold = new ChainFold(deps.macKey, snapshot.start)
-    this.#remembering = snapshot.start !== null
-    this.#served = snapshot.start !== null
-    this.#end = new LogEnd(deps.log, deps.nowMs)
-    this.turns = new Turns(deps.nowMs)
-    this.#ready.promise.catch(() => {}) // whoever awaits `ready()` gets it; nobody has to
+  constructor(reader: ChainReader) {
+    this.#reader = reader
   }
 
   get state(): ControlState {
-    return this.#fold.state
+    return this.#reader.fold.state
   }
   get next(): number {
-    return this.#fold.next
+    return this.#reader.fold.next
   }
   get tip(): string {
-    return this.#fold.tip
+    return this.#reader.fold.tip
   }
   get logAtMs(): number {
-    return this.#fold.logAtMs
+    return this.#reader.fold.logAtMs
   }
   get refused(): ReadonlySet<string> {
-    return this.#fold.unknownSubjects
+    return this.#reader.fold.unknownSubjects
   }
-
-  start(): void {
-    this.#work = Promise.all([this.#run(), this.#confirm(), this.#grace()])
+  get changed(): Changed {
+    return this.#reader.changed
+  }
+  get turns(): Turns {
+    return this.#reader.turns
   }
 
   ready(): Promise<void> {
-    return this.#ready.promise
+    return this.#reader.readiness.promise
   }
 
   status(): LiveStatus {
-    const fold = this.#fold
+    const fold = this.#reader.fold
     return {
       offset: fold.next,
       tip: fold.tip,
       logAtMs: fold.logAtMs,
       chainId: fold.state.table('chain').get(CHAIN_ROW)?.chain_id ?? null,
       digest: fold.state.digest(),
-      phase: this.#phase,
-      serves: this.#served,
+      phase: this.#reader.phase,
+      serves: this.#reader.served,
       degraded: this.#degraded(),
-      staleMs: this.#end.staleMs(),
+      staleMs: this.#reader.end.staleMs(),
       counts: { ...fold.counts },
     }
   }
 
   refusal(): string | null {
-    if (this.#suspicion !== null) return this.#suspicion
-    const [unknown] = this.#fold.unknownTypes
+    if (this.#reader.suspicion !== null) return this.#reader.suspicion
+    const [unknown] = this.#reader.fold.unknownTypes
     return unknown === undefined
       ? null
       : `the log holds events of the type "${unknown}", which this build does not know: upgrade it`
   }
 
   verdictOf(id: string): 'counted' | 'lost' | null {
-    return this.#fold.counted.has(id) ? 'counted' : this.#fold.lost.has(id) ? 'lost' : null
+    return this.#reader.fold.counted.has(id) ? 'counted' : this.#reader.fold.lost.has(id) ? 'lost' : null
   }
 
   reached(revision: string, timeoutMs: number): Promise<boolean> {
-    return this.changed.until(() => revision === GENESIS || this.#fold.counted.has(revision), timeoutMs)
+    return this.changed.until(() => revision === GENESIS || this.#reader.fold.counted.has(revision), timeoutMs)
   }
 
   subscribe(listener: (batch: FoldedBatch) => void): () => void {
-    this.#listeners.add(listener)
     listener({ changes: [], refused: [...this.refused] })
-    return () => this.#listeners.delete(listener)
+    return this.#reader.listeners.subscribe(listener)
   }
 
   watch(listener: (step: FoldStep) => void): () => void {
-    this.#watchers.add(listener)
-    return () => this.#watchers.delete(listener)
+    return this.#reader.listeners.watch(listener)
   }
 
   offsetOf(id: string): number | undefined {
-    return this.#fold.recent.offsetOf(id)
+    return this.#reader.fold.recent.offsetOf(id)
   }
   recentRecords(): IterableIterator<LogRecord> {
-    return this.#fold.recent.records()
+    return this.#reader.fold.recent.records()
   }
   poison(): readonly Poison[] {
-    return this.#fold.poison
+    return this.#reader.fold.poison
   }
 
   askEnd(): Promise<number> {
-    return this.#end.ask()
+    return this.#reader.end.ask()
   }
 
-  async close(): Promise<void> {
-    this.#phase = 'stopped'
-    this.#closing.abort()
-    this.#following.abort()
-    this.#ready.reject(new ControlLogRefused('closed before the control topic was folded'))
-    await this.#work
-    this.changed.tell()
+  close(): Promise<void> {
+    return this.#reader.close()
   }
 
   #degraded(): string | null {
     const refusal = this.refusal()
     if (refusal !== null) return refusal
-    if (this.#phase === 'stopped') return 'stopped'
-    if (this.#phase === 'starting' && this.#served)
+    if (this.#reader.phase === 'stopped') return 'stopped'
+    if (this.#reader.phase === 'starting' && this.#reader.served)
       return 'serves from the snapshot: the end of the control topic is not folded yet'
-    if (this.#phase === 'live' && this.#end.staleMs() > STALE_MS)
-      return `stale: the end of the control topic was last confirmed ${Math.round(this.#end.staleMs() / 1000)} s ago`
+    if (this.#reader.phase === 'live' && this.#reader.end.staleMs() > STALE_MS)
+      return `stale: the end of the control topic was last confirmed ${Math.round(this.#reader.end.staleMs() / 1000)} s ago`
     return null
-  }
-
-  /** Follows the log for ever; what goes wrong is retried, suspected or, at start, refused. */
-  async #run(): Promise<void> {
-    const { diagnostics } = this.deps
-    const { signal } = this.#closing
-    let from = Math.max(0, this.#fold.next - RECENT_RECORDS)
-    while (!signal.aborted) {
-      try {
-        if (this.#target === null) {
-          this.#target = await this.askEnd()
-          if (this.#target < this.#fold.next)
-            throw new Suspicion(`${CONTROL} ends at ${this.#target}, before what the snapshot holds`)
-        }
-        if (this.#suspicion !== null) {
-          if (!(await this.#readAgain())) return
-          from = this.#fold.next
-        }
-        this.#enterLive()
-        await this.#follow(from)
-      } catch (error) {
-        if (signal.aborted) return
-        if (error instanceof ControlLogRefused) return this.#refuseStart(error)
-        if (error instanceof Suspicion) this.#suspect(error.message)
-        else {
-          if (!(error instanceof LogUnavailable)) diagnostics.warn('control_read_failed', { error })
-          await pause(error instanceof LogGap ? 100 : 500, signal)
-        }
-      }
-      if (!this.#remembering) from = this.#fold.next
-    }
-  }
-
-  async #follow(from: number): Promise<void> {
-    this.#following = new AbortController()
-    const rest = politeness()
-    try {
-      for await (const batch of this.deps.log.read(CONTROL, 0, from, this.#following.signal)) {
-        this.#takeBatch(batch)
-        if (this.#phase === 'live') this.#end.folded(this.#fold.next)
-        this.#enterLive()
-        this.changed.tell()
-        await rest()
-      }
-    } catch (error) {
-      if (error instanceof LogReplaced) throw new Suspicion(error.message)
-      throw error
-    }
-  }
-
-  #takeBatch(batch: readonly LogRecord[]): void {
-    for (const record of batch) {
-      if (this.#remembering && record.offset < this.#fold.next) {
-        this.#fold.remember(record)
-        if (record.offset + 1 === this.#fold.next) this.#endRemembering()
-        continue
-      }
-      if (record.offset !== this.#fold.next)
-        throw new Suspicion(`${CONTROL} goes on at ${record.offset} instead of ${this.#fold.next}`)
-      const step = this.#fold.take(record)
-      if (step.kind === 'orphan') {
-        throw new Suspicion(
-          `offset ${record.offset} of ${CONTROL} was decided on ${step.parent.slice(0, 12)}, which this instance has never seen`,
-        )
-      }
-      this.#told(step, record)
-    }
-  }
-
-  #endRemembering(): void {
-    this.#remembering = false
-    if (!this.#fold.remembered())
-      throw new Suspicion(`the snapshot's last decision is not among the last ${RECENT_RECORDS} records before it`)
-  }
-
-  #told(step: FoldStep, record: LogRecord): void {
-    if (step.kind === 'poison') this.deps.diagnostics.warn('control_record_ignored', { ...step.poison })
-    else if (step.kind === 'turn') {
-      if (this.#phase === 'live') this.turns.seen(step.turn)
-    } else {
-      if (step.kind === 'counts') {
-        this.turns.counted(step.by)
-        const { folded } = step
-        if (folded.malformed !== null)
-          this.deps.diagnostics.error('decision_malformed', { offset: record.offset, reason: folded.malformed })
-        if (folded.unknownTypes.length > 0)
-          this.deps.diagnostics.error('unknown_event_type', { offset: record.offset, types: folded.unknownTypes })
-        this.#emit({ changes: folded.changes, refused: folded.unknownSubjects })
-      }
-      for (const watcher of this.#watchers) watcher(step)
-    }
-  }
-
-  #emit(batch: FoldedBatch): void {
-    for (const listener of this.#listeners) {
-      try {
-        listener(batch)
-      } catch (error) {
-        this.deps.diagnostics.error('fold_listener_failed', { error })
-      }
-    }
-  }
-
-  /** From starting to live, once the end that was seen at start has been folded and the log is the one that it should be. */
-  #enterLive(): void {
-    if (this.#phase !== 'starting' || this.#remembering || this.#target === null || this.#fold.next < this.#target)
-      return
-    const { expectedChain = null, allowEmpty = false } = this.deps
-    const problem = problemOf(this.#fold, { chainId: expectedChain, allowEmpty }, this.snapshot.witness)
-    if (problem !== null) throw new ControlLogRefused(problem)
-    this.#phase = 'live'
-    this.#served = true
-    this.#end.folded(this.#fold.next)
-    this.#ready.resolve()
-    this.changed.tell()
-  }
-
-  #refuseStart(error: ControlLogRefused): void {
-    this.#suspicion = error.message
-    this.#phase = 'stopped'
-    this.#following.abort()
-    this.deps.diagnostics.error('control_log_refused', { reason: error.message })
-    this.#ready.reject(error)
-    this.changed.tell()
-  }
-
-  #suspect(reason: string): void {
-    this.deps.diagnostics.error('control_log_suspected', { reason })
-    this.#suspicion = `${reason}; reading it again from the start`
-    if (this.#phase === 'live') this.#phase = 'stopped'
-    this.changed.tell()
-  }
-
-  /** Folds the whole log beside what is served, and goes on from there when it holds all that was known. False: it never will (at start), or closing. */
-  async #readAgain(): Promise<boolean> {
-    const { signal } = this.#closing
-    for (let waitMs = 10_000; !signal.aborted; waitMs = Math.min(waitMs * 2, MAX_REREAD_WAIT_MS)) {
-      let fold: ChainFold
-      try {
-        fold = await foldAgain(this.deps.log, this.deps.macKey, signal)
-      } catch (error) {
-        if (!(error instanceof LogUnavailable)) this.deps.diagnostics.warn('control_read_failed', { error })
-        await pause(1_000, signal)
-        waitMs = 5_000
-        continue
-      }
-      const problem =
-        this.#phase === 'starting'
-          ? (problemOf(fold, { chainId: null, allowEmpty: true }, this.snapshot.witness) ?? lostHistory(fold, this.tip))
-          : lostHistory(fold, this.tip)
-      if (problem === null) {
-        this.#adopt(fold)
-        return true
-      }
-      if (this.#phase === 'starting') throw new ControlLogRefused(problem)
-      this.#suspicion = problem
-      this.deps.diagnostics.error('control_log_lost', { reason: problem })
-      this.changed.tell()
-      await pause(waitMs, signal)
-    }
-    return false
-  }
-
-  #adopt(fold: ChainFold): void {
-    const changes = differences(this.#fold.state, fold.state)
-    this.#fold = fold
-    this.#remembering = false
-    this.#suspicion = null
-    if (this.#phase === 'stopped') this.#phase = 'live'
-    this.#emit({ changes, refused: [...fold.unknownSubjects] })
-    this.deps.diagnostics.info('control_log_read_again', { next: fold.next, changes: changes.length })
-    this.changed.tell()
-  }
-
-  /** Confirms the end every few seconds; a log that stays shorter than what was folded has lost its tail. */
-  async #confirm(): Promise<void> {
-    const { confirmEveryMs = 2_000, diagnostics } = this.deps
-    const { signal } = this.#closing
-    for (let shorter = 0; !signal.aborted; await pause(confirmEveryMs, signal)) {
-      if (this.#phase !== 'live') continue
-      try {
-        const end = await this.askEnd()
-        if (this.#phase === 'live') this.#end.folded(this.#fold.next)
-        shorter = end < this.#fold.next ? shorter + 1 : 0 // a new leader may lag for a moment
-        if (shorter < SHORTER_TIMES) continue
-        shorter = 0
-        this.#suspect(`${CONTROL} ends at ${end}, but this instance has folded ${this.#fold.next} records`)
-        this.#following.abort()
-      } catch (error) {
-        if (!(error instanceof LogUnavailable) && !signal.aborted) diagnostics.warn('control_end_failed', { error })
-      }
-    }
-  }
-
-  /** With a snapshot, a log that does not answer does not hold the start. */
-  async #grace(): Promise<void> {
-    if (this.snapshot.start === null) return
-    const { graceMs = 2_000 } = this.deps
-    const { signal } = this.#closing
-    await pause(graceMs, signal)
-    if (this.#target !== null)
-      await this.changed.until(() => this.#phase !== 'starting' || signal.aborted, MAX_START_WAIT_MS)
-    if (this.#phase === 'starting' && !signal.aborted) this.#ready.resolve()
   }
 }

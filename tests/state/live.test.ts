@@ -164,6 +164,15 @@ describe('the start', () => {
     expect(await refusalOf(await logOf(9), { dataDir })).toMatchObject({ name: 'ControlLogRefused' })
   })
 
+  test('a log that lost its head, as retention would take it, stops the start', async () => {
+    const log = await logOf(5)
+    log.trim(CONTROL, 0, 2)
+    expect(await refusalOf(log, {})).toMatchObject({
+      name: 'ControlLogRefused',
+      message: expect.stringContaining('kept for ever'),
+    })
+  })
+
   test('with the log away it serves from the snapshot, and goes on when the log is back', async () => {
     const log = await logOf(5)
     const dataDir = await folder()
