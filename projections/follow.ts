@@ -48,7 +48,7 @@ export interface FollowOptions<Row> extends BatchTarget<Row> {
   readonly progress: Progress
 }
 
-const MAX_BACKOFF_MS = 5_000
+const MAX_BACKOFF_MS = 500
 
 /** Ends with `stopped` when the signal is aborted and with `replaced` when the build is gone. Throws LogReplaced when the log is not the one that was folded. */
 export const followPartition = async <Row>(options: FollowOptions<Row>): Promise<'stopped' | 'replaced'> => {

@@ -33,7 +33,7 @@ export interface ModelView {
 export const newView = (): ModelView => ({ build: null, detail: 'starting', partitions: new Map(), ends: new Map() })
 
 const OUTDATED_PAUSE_MS = 5_000
-const MAX_BACKOFF_MS = 5_000
+const MAX_BACKOFF_MS = 500
 
 /** Runs until the signal is aborted. Throws LogReplaced when the log is not the one that was folded. */
 export const keepModel = async (options: KeepOptions): Promise<void> => {

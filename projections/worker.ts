@@ -91,7 +91,7 @@ const untilPrepared = async (sql: Sql, signal: AbortSignal, diagnostics: Diagnos
       return await prepareCatalogue(sql)
     } catch (error) {
       const reason = sqlStateOf(error) ?? (error as { code?: string }).code ?? String(error)
-      if (attempt % 20 === 10) diagnostics.warn('postgres_waited_for', { reason })
+      if (attempt % 20 === 19 && attempt > 20) diagnostics.warn('postgres_waited_for', { reason })
       await pause(attempt < 20 ? 50 : 500, signal)
     }
   }

@@ -2,6 +2,7 @@
 import { CONTROL_EVENTS, ControlState, foldDecision } from '../../src/domain/control.ts'
 import { type Decision, type EventRecord, GENESIS, judge } from '../../src/domain/decision.ts'
 import type { RowChange } from '../../src/domain/tables.ts'
+import { renewed } from '../../src/domain/upcasters.ts'
 import { type LogRecord, LogReplaced } from '../../src/log/port.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { storableJson } from '../database.ts'
@@ -63,7 +64,8 @@ export class AuditFolder implements Folder<AuditRow> {
       return isTurn ? nothing : { ...nothing, flaw: `${verdict.kind}: ${verdict.reason}` }
     }
     this.#tip = verdict.id
-    const { decision, id } = verdict
+    const { id } = verdict
+    const decision = renewed(verdict.decision)
     const effects = effectsOf(this.state, decision, id, logAtMs)
     if (typeof effects === 'string') return { ...nothing, flaw: `malformed: ${effects}` }
     const shared = {

@@ -1,5 +1,7 @@
 // gateway.requests.v1 -> the request log.
+import type { EventRecord } from '../../src/domain/decision.ts'
 import { REQUEST_EVENTS, type RequestAdmitted, type RequestSettled } from '../../src/domain/request.ts'
+import { upcast } from '../../src/domain/upcasters.ts'
 import { type TSchema, type TypeCheck, TypeCompiler } from '../../src/lib/schema.ts'
 import { readEnvelope } from '../../src/log/envelope.ts'
 import type { LogRecord } from '../../src/log/port.ts'
@@ -35,14 +37,15 @@ export const foldRequestRecord = (record: LogRecord, logAtMs: number, partition:
   if (record.value === null) return { ...NOTHING, flaw: 'a tombstone' }
   const envelope = readEnvelope(record.value)
   if (envelope === null) return { ...NOTHING, flaw: 'not an envelope' }
-  const { instance, epoch, sequence, type, data } = envelope
+  const { instance, epoch, sequence } = envelope
+  const { type, data } = upcast({ type: envelope.type, data: envelope.data as EventRecord['data'] })
   const origin = { instance, epoch, sequence }
   const check = checks.get(type)
   if (check === undefined) return { origin, rows: [], flaw: null } // of another read model, or of a newer build
   if (!check.Check(data))
     return { origin, rows: [], flaw: `not a valid ${type}: ${check.Errors(data).First()?.path ?? ''}` }
   if (type === 'request.attempted') return { origin, rows: [], flaw: null } // the settlement lists every attempt
-  const event = data as RequestAdmitted | RequestSettled
+  const event = data as unknown as RequestAdmitted | RequestSettled
   if (event.at_ms < FIRST_MS || event.at_ms >= LAST_MS)
     return { origin, rows: [], flaw: `at_ms ${event.at_ms} is no time` }
   const place = { log_at_ms: logAtMs, log_partition: partition, log_offset: record.offset }
