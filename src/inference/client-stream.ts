@@ -61,16 +61,22 @@ export class ClientStream {
   }
 
   async #run(sink: ReadableStreamDirectController): Promise<void> {
+    let unsent = ''
     for (;;) {
       const text = this.#tail === null ? await this.#nextFrames() : null
       if (text === null) break
+      if (this.source.done) {
+        // All has come already: it goes out with what ends it, in one write.
+        unsent = text
+        continue
+      }
       const written = sink.write(text)
       if (typeof written !== 'number') await written
       const flushed = sink.flush()
       if (typeof flushed !== 'number') await flushed
     }
     const tail = await this.#tail!
-    if (this.exchange.ended !== 'client') sink.write(tail)
+    if (this.exchange.ended !== 'client') sink.write(unsent + tail)
     sink.close()
   }
 

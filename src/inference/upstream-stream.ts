@@ -18,6 +18,11 @@ export class UpstreamStream {
     this.#reader = body.getReader()
   }
 
+  /** Nothing more will come. */
+  get done(): boolean {
+    return this.#done
+  }
+
   /** The next parts, never an empty list; null after the last. Throws GatewayError for an in-band error or an end that comes too early, and whatever the connection throws. */
   async next(): Promise<StreamPart[] | null> {
     while (!this.#done) {

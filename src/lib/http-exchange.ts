@@ -12,9 +12,8 @@ export interface Carrier {
   destroy(): void
 }
 
-// Beyond this much unread body the socket is paused; below the lower mark it flows again.
+// Beyond this much unread body the socket is paused until it is read.
 const PAUSE_BYTES = 256 * 1024
-const RESUME_BYTES = 64 * 1024
 
 const CODINGS: Readonly<Record<string, Bun.CompressionFormat>> = {
   gzip: 'gzip',
@@ -213,11 +212,13 @@ export class HttpExchange implements DialResponse {
         pull: async (controller) => {
           while (this.#queue.length === 0 && !this.#ended && this.#failure === null) await this.#more()
           if (this.#failure !== null) return controller.error(this.#failure)
-          const chunk = this.#queue.shift()
-          if (chunk === undefined) return controller.close()
-          controller.enqueue(chunk)
-          this.#queuedBytes -= chunk.length
-          if (this.#queuedBytes < RESUME_BYTES) this.#flow()
+          if (this.#queue.length === 0) return controller.close()
+          // All that has come, at once: providers send an event a chunk, and each further read costs more than the copy.
+          const chunks = this.#queue
+          this.#queue = []
+          this.#queuedBytes = 0
+          controller.enqueue(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks))
+          this.#flow()
         },
         cancel: () => this.fail(canceled()),
       },

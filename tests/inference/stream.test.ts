@@ -73,6 +73,7 @@ describe('a stream', () => {
   })
 
   test('is settled before the frames that make it complete', async () => {
+    upstream.behave({ chunkDelayMs: 2 })
     const { promise, resolve } = Promise.withResolvers<void>()
     gateway.spool.before = (type) => (type === 'request.settled' ? promise : undefined)
     const response = await gateway.chat(ask)
@@ -174,8 +175,8 @@ describe('a client that leaves', () => {
     upstream.behave({ stopAfter: 2, stop: 'hang', text: 'y'.repeat(50), chunks: 5 })
     const response = await gateway.chat(ask)
     const reader = response.body!.getReader()
-    await reader.read()
-    await reader.read()
+    const decoder = new TextDecoder()
+    while (!decoder.decode((await reader.read()).value).includes('yyyyyyyyyy'));
     await reader.cancel()
     const [settled] = await gateway.spool.untilSettled()
     expect(settled).toMatchObject({
