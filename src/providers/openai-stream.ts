@@ -84,6 +84,17 @@ const readChoices = (choices: readonly unknown[]) => {
   return { content, text, finishReason, anyFinished, toolNames }
 }
 
+/** The delta of a chunk that has all its fields, one choice, and nothing in it to map, repair or count: nearly every chunk there is. Null for any other. */
+const plainDelta = (chunk: Json, choices: readonly unknown[]): Json | null => {
+  const choice = choices[0]
+  if (choices.length !== 1 || !isObject(choice) || choice.index !== 0) return null
+  if (choice.finish_reason !== null && choice.finish_reason !== undefined) return null
+  if (chunk.object !== 'chat.completion.chunk' || typeof chunk.id !== 'string' || chunk.id === '') return null
+  if (typeof chunk.created !== 'number' || (chunk.usage !== null && chunk.usage !== undefined)) return null
+  const { delta } = choice
+  return isObject(delta) && delta.tool_calls === undefined && delta.function_call === undefined ? delta : null
+}
+
 export const openaiStream = (reading?: Reading): StreamDecoder => {
   const repair = callRepair()
   let usage: Usage | null = null
@@ -92,6 +103,19 @@ export const openaiStream = (reading?: Reading): StreamDecoder => {
   let unreadable = 0
 
   const partOf = (chunk: Json, data: string): StreamPart => {
+    const plain = data.includes('\n') ? null : plainDelta(chunk, arrayOf(chunk.choices))
+    if (plain !== null) {
+      const text = typeof plain.content === 'string' ? plain.content : ''
+      return {
+        json: data,
+        content: hasContent(plain),
+        text,
+        finishReason: null,
+        usage,
+        usageOnly: false,
+        toolNames: NO_TOOLS,
+      }
+    }
     // `x_groq.usage` and the like are a row's business; here it is the standard place.
     usage = openaiUsage(chunk.usage) ?? usage
     const choices = arrayOf(chunk.choices)
