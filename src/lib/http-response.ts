@@ -25,6 +25,14 @@ const CHUNK_SIZE = /^([0-9A-Fa-f]{1,12})[ \t]*(?:;.*)?$/
 const LENGTH = /^\d{1,15}$/
 const EMPTY = Buffer.alloc(0)
 
+/** The value of an ASCII hexadecimal digit, -1 for anything else. */
+const hexDigit = (code: number | undefined): number => {
+  if (code === undefined) return -1
+  if (code >= 48 && code <= 57) return code - 48
+  const lower = code | 32
+  return lower >= 97 && lower <= 102 ? lower - 87 : -1
+}
+
 enum State {
   Head,
   Length,
@@ -90,8 +98,30 @@ export class ResponseParser {
       case State.UntilClose:
         this.onData(bytes)
         return EMPTY
+      case State.ChunkSize: {
+        const taken = this.#held.length === 0 ? this.#wholeChunks(bytes) : 0
+        return taken > 0 ? bytes.subarray(taken) : this.#readLine(bytes)
+      }
       default:
         return this.#readLine(bytes)
+    }
+  }
+
+  /** Takes the well-formed chunks that are there whole, without a string for each size; answers how many bytes those were. The rest goes line by line. */
+  #wholeChunks(bytes: Buffer): number {
+    let taken = 0
+    for (;;) {
+      let size = 0
+      let at = taken
+      for (let digit = hexDigit(bytes[at]); digit >= 0 && at < taken + 7; digit = hexDigit(bytes[++at])) {
+        size = size * 16 + digit
+      }
+      const from = at + 2
+      const end = from + size
+      if (size === 0 || bytes[at] !== 13 || bytes[at + 1] !== 10 || bytes[end] !== 13 || bytes[end + 1] !== 10)
+        return taken
+      this.onData(bytes.subarray(from, end))
+      taken = end + 2
     }
   }
 
