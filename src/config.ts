@@ -44,9 +44,8 @@ const Server = section({
   processes: whole(1, 64, { default: 1, description: 'Gateway processes that share the port (Linux).' }),
   trusted_proxies: texts({
     default: [],
-    description: 'Addresses or CIDR ranges whose `X-Forwarded-For` and `-Proto` count.',
+    description: 'Addresses or CIDR ranges whose `X-Forwarded-For` and `-Proto` count. Nothing depends on them yet.',
   }),
-  docs: flag({ default: true, description: 'Serve `/openapi.json`, `/docs` and `/schemas`.' }),
   drain: duration({ default: '30s', description: 'How long a stop waits for requests in flight.' }),
 })
 
@@ -116,7 +115,8 @@ export const ConfigSchema = section({
   auth: section({
     cache_ttl: duration({
       default: '30s',
-      description: 'How long a validated key is used without being looked up again.',
+      description:
+        'Upper bound on how long a validated key may be used without being looked up again. Every request looks it up in memory.',
     }),
     min_key_length: whole(1, 256, { default: 20, description: 'Shorter keys are refused before lookup.' }),
     header_name: text({
@@ -140,11 +140,14 @@ export const ConfigSchema = section({
     }),
   }),
   tools: section({
-    gateway_execution: flag({ default: false, description: 'Let the gateway run safe tools itself.' }),
+    gateway_execution: flag({
+      default: false,
+      description: 'Let the gateway run safe tools itself. Not possible yet: `automatic` is clamped to `manual`.',
+    }),
   }),
   cookie_secure: flag({
     default: false,
-    description: 'Mark the session cookie `Secure` also when the request came without TLS.',
+    description: 'Mark the session cookie `Secure` also when the request came without TLS. There are no sessions yet.',
   }),
   egress: section({
     allow_private: t.Union([t.Boolean(), t.Null()], {

@@ -39,7 +39,7 @@ describe('where a value comes from', () => {
   test('the file beats the default, the environment beats the file', () => {
     const { config, origins } = load('server:\n  port: 9000\n  host: 0.0.0.0\n', { GATEWAY_SERVER_PORT: '9001' })
     expect(config.server).toMatchObject({ port: 9001, host: '0.0.0.0' })
-    expect([origins.get('server.port'), origins.get('server.host'), origins.get('server.docs')]).toEqual([
+    expect([origins.get('server.port'), origins.get('server.host'), origins.get('server.drain')]).toEqual([
       'GATEWAY_SERVER_PORT',
       'gateway.yaml',
       'default',

@@ -9,6 +9,7 @@ import { type PolicyRow, policy } from './policy.ts'
 import { type ProviderRow, provider } from './provider.ts'
 import { type RowChange, RowSetDigest, Table, type TableReader } from './tables.ts'
 import { type TenantRow, tenant } from './tenant.ts'
+import { renewed } from './upcasters.ts'
 
 /** Raised whenever a fold of the same log would give another state: snapshots of another version are not used. */
 export const FOLD_VERSION = 1
@@ -140,7 +141,8 @@ export interface Folded {
 }
 
 /** What a counted decision does to the state, applied. All of its events or, when one is malformed, none. Total and deterministic. */
-export const foldDecision = (state: ControlState, decision: Decision, id: string, logAtMs: number): Folded => {
+export const foldDecision = (state: ControlState, counted: Decision, id: string, logAtMs: number): Folded => {
+  const decision = renewed(counted)
   const meta: Meta = { revision: id, at: decision.at, logAtMs, actor: decision.actor }
   const unknown: EventRecord[] = []
   for (const event of decision.events) {
