@@ -41,7 +41,7 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
       exchange.key = key
       requireScope(key, 'inference')
       active.enter(exchange)
-      request.signal.addEventListener('abort', () => exchange.end('client'), { once: true })
+      request.signal.onabort = () => exchange.end('client')
       const { raw, body } = await readJsonBody(request)
       model = modelNameOf(body)
       const intent = readIntent(raw, body, request.headers)
@@ -74,7 +74,8 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
   const reply = async (exchange: Exchange, intent: Intent, served: Served): Promise<Reply> => {
     if (served.stream) {
       const leave = () => active.leave(exchange)
-      return { stream: true, body: new ClientStream(exchange, intent, served.held, served.source, deps, leave).body() }
+      const stream = new ClientStream(exchange, intent, served.held, served.source, deps, leave)
+      return { stream: true, body: (await stream.whole()) ?? stream.body() }
     }
     const { answer } = served
     exchange.usage = answer.usage

@@ -60,6 +60,14 @@ export class ClientStream {
     return new ReadableStream<Uint8Array>(source as unknown as UnderlyingDefaultSource<Uint8Array>)
   }
 
+  /** The whole stream as text, when all of it has come already; null while there is more to wait for. Settles it like a stream that is read. */
+  async whole(): Promise<string | null> {
+    if (!this.source.done) return null
+    let text = ''
+    for (let frames = await this.#nextFrames(); frames !== null; frames = await this.#nextFrames()) text += frames
+    return text + (await this.#tail!)
+  }
+
   async #run(sink: ReadableStreamDirectController): Promise<void> {
     let unsent = ''
     for (;;) {
