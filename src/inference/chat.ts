@@ -28,6 +28,8 @@ export interface ChatCompletions {
 }
 
 const SEEDS = 2 ** 31
+/** How long a client may take to send its body. */
+const BODY_MS = 60_000
 
 export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
   const active = new ActiveRequests(deps.inference.maxActive)
@@ -42,7 +44,7 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
       requireScope(key, 'inference')
       active.enter(exchange)
       request.signal.onabort = () => exchange.end('client')
-      const { raw, body } = await readJsonBody(request)
+      const { raw, body } = await bodyInTime(request, exchange)
       model = modelNameOf(body)
       const intent = readIntent(raw, body, request.headers)
       exchange.intent = intent
@@ -91,6 +93,19 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
   }
 
   return { handle, active }
+}
+
+/** Reads the body. A client that sends it too slowly, or leaves meanwhile, does not hold the request for ever. */
+const bodyInTime = async (request: Request, exchange: Exchange): ReturnType<typeof readJsonBody> => {
+  const { promise, resolve, reject } = Promise.withResolvers<Awaited<ReturnType<typeof readJsonBody>>>()
+  exchange.deadlineMs = exchange.identity.startedMs + BODY_MS
+  exchange.onEnd = () => {
+    reject(new GatewayError('invalid_request', `the body did not arrive within ${BODY_MS / 1_000} s`, { status: 408 }))
+  }
+  readJsonBody(request).then(resolve, reject)
+  const read = await promise
+  exchange.onEnd = null
+  return read
 }
 
 /** Endpoint scopes are administered from a later version on: until then every slug is unknown. */
