@@ -29,12 +29,13 @@ const ABANDONED_S = 3
 export const openDatabase = (options: DatabaseOptions): Sql => {
   let closed = false
   let pool: Sql
+  const replace = (lost: Sql): void => {
+    if (closed || pool !== lost) return
+    pool = open()
+    lost.end({ timeout: ABANDONED_S }).catch(() => {}) // whoever waits on it has been told
+  }
   const open = (): Sql => {
-    const made: Sql = connect(options, () => {
-      if (closed || pool !== made) return
-      pool = open()
-      made.end({ timeout: ABANDONED_S }).catch(() => {}) // whoever waits on it has been told
-    })
+    const made: Sql = connect(options, () => replace(made))
     return made
   }
   pool = open()
@@ -43,10 +44,25 @@ export const openDatabase = (options: DatabaseOptions): Sql => {
     return pool.end(how)
   }
   // The target is only there to be callable; everything goes to the pool of the moment.
-  return new Proxy(pool, {
+  const database = new Proxy(pool, {
     apply: (_, __, [first, ...rest]: Parameters<Sql>) => pool(first, ...rest),
     get: (_, name) => (name === 'end' ? end : Reflect.get(pool, name)),
   })
+  abandoning.set(database, () => replace(pool))
+  return database
+}
+
+const abandoning = new WeakMap<Sql, () => void>()
+const SETTLED_WITHIN_MS = 60_000
+
+/** What is asked of a database, or StoreTimeout after a minute and a new pool: nothing that a worker waits for may stay unanswered for ever. */
+export const settled = async <Result>(sql: Sql, work: Promise<Result>, ms = SETTLED_WITHIN_MS): Promise<Result> => {
+  try {
+    return await within(work, ms)
+  } catch (error) {
+    if (error instanceof StoreTimeout) abandoning.get(sql)?.()
+    throw error
+  }
 }
 
 const connect = ({ url, name, maxConnections, statementTimeoutMs }: DatabaseOptions, onclose: () => void): Sql =>

@@ -2,7 +2,7 @@
 import type { Diagnostics } from '../src/lib/diagnostics.ts'
 import { pause } from '../src/lib/pause.ts'
 import { type EventLog, LogGap, type LogRecord, LogReplaced } from '../src/log/port.ts'
-import { isDataError, sqlStateOf } from './database.ts'
+import { isDataError, settled, sqlStateOf } from './database.ts'
 import { type GatherLimits, gather } from './gather.ts'
 import {
   applyBatch,
@@ -85,6 +85,9 @@ const reasonOf = (error: unknown): string => {
   return error instanceof Error ? error.message : String(error)
 }
 
+const storedPosition = <Row>(options: FollowOptions<Row>): Promise<Position | null> =>
+  settled(options.sql, positionOf(options as unknown as BatchTarget<never>))
+
 /** The position to go on from; waits while another worker moves it. Null when the build is gone or the signal was aborted. */
 const ownedPosition = async <Row>(options: FollowOptions<Row>): Promise<Position | null> => {
   const { log, projection, partition, signal, progress, takeoverMs } = options
@@ -92,7 +95,7 @@ const ownedPosition = async <Row>(options: FollowOptions<Row>): Promise<Position
   let seen: number | null = null
   let stalledSince = performance.now()
   while (!signal.aborted) {
-    const position = await positionOf(options as unknown as BatchTarget<never>)
+    const position = await storedPosition(options)
     if (position === null) return null
     progress.next = position.next
     if (progress.state !== 'follower') return position
@@ -148,7 +151,7 @@ const commit = async <Row>(
   for (let failures = 0; ; failures++) {
     signal.throwIfAborted()
     try {
-      const { position, repeats } = await applyBatch(options, from, entries)
+      const { position, repeats } = await settled(options.sql, applyBatch(options, from, entries))
       progress.applied += entries.length
       progress.repeats += repeats
       progress.poison += entries.filter(({ flaw }) => flaw !== null).length
@@ -157,7 +160,7 @@ const commit = async <Row>(
     } catch (error) {
       if (error instanceof LostOwnership) {
         // A commit of ours whose answer was lost looks the same.
-        const stored = failures === 0 ? null : await positionOf(options as unknown as BatchTarget<never>)
+        const stored = failures === 0 ? null : await storedPosition(options)
         const last = entries.at(-1)!
         if (stored?.next === last.record.offset + 1 && stored.tip === last.tip) return stored
         throw error

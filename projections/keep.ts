@@ -3,7 +3,7 @@ import type { Diagnostics } from '../src/lib/diagnostics.ts'
 import { pause } from '../src/lib/pause.ts'
 import { type EventLog, LogReplaced } from '../src/log/port.ts'
 import { type AnyProjection, activate, buildToKeep, removeAbandonedBuilds } from './builds.ts'
-import { type Sql, sqlStateOf } from './database.ts'
+import { type Sql, settled, sqlStateOf } from './database.ts'
 import { followPartition, newProgress, type Progress } from './follow.ts'
 import type { GatherLimits } from './gather.ts'
 import type { Build } from './projection.ts'
@@ -40,8 +40,8 @@ export const keepModel = async (options: KeepOptions): Promise<void> => {
   const { projection, sql, signal, diagnostics, view } = options
   for (let failures = 0; !signal.aborted; failures++) {
     try {
-      await removeAbandonedBuilds(sql, projection)
-      const build = await buildToKeep(sql, projection)
+      await settled(sql, removeAbandonedBuilds(sql, projection))
+      const build = await settled(sql, buildToKeep(sql, projection))
       view.build = build
       if (build === null) {
         view.detail = `a newer version of ${projection.name} is active: this worker is outdated`

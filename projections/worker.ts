@@ -5,7 +5,7 @@ import type { EventLog } from '../src/log/port.ts'
 import { auditProjection } from './audit/project.ts'
 import { publishAudit } from './audit/publish.ts'
 import { type AnyProjection, prepareCatalogue } from './builds.ts'
-import { openDatabase, type Sql, sqlStateOf } from './database.ts'
+import { openDatabase, type Sql, settled, sqlStateOf } from './database.ts'
 import type { GatherLimits } from './gather.ts'
 import { keepModel, type ModelView, newView } from './keep.ts'
 import { requestsProjection } from './requests/project.ts'
@@ -88,7 +88,7 @@ export const runWorker = async (options: WorkerOptions): Promise<void> => {
 const untilPrepared = async (sql: Sql, signal: AbortSignal, diagnostics: Diagnostics): Promise<void> => {
   for (let attempt = 0; !signal.aborted; attempt++) {
     try {
-      return await prepareCatalogue(sql)
+      return await settled(sql, prepareCatalogue(sql))
     } catch (error) {
       const reason = sqlStateOf(error) ?? (error as { code?: string }).code ?? String(error)
       if (attempt % 20 === 19 && attempt > 20) diagnostics.warn('postgres_waited_for', { reason })
@@ -109,8 +109,8 @@ const report = async (
     const status = [...views].map(([model, view]) => statusOf(model, worker, view, Date.now()))
     onStatus?.(status)
     try {
-      const durable = await durableOffsets(sql)
-      await writeStatus(sql, status)
+      const durable = await settled(sql, durableOffsets(sql))
+      await settled(sql, writeStatus(sql, status))
       for (const { topic, partition, next } of durable) {
         const where = `${topic}/${partition}`
         if (told.get(where) === next) continue

@@ -7,7 +7,7 @@ import { type EventLog, type NewRecord, RecordRefused } from '../../src/log/port
 import { MAX_APPEND_BYTES } from '../../src/log/port-limits.ts'
 import { partitionOf, TOPICS } from '../../src/log/topics.ts'
 import { activeBuild } from '../builds.ts'
-import { isMissingTable, type Sql, sqlStateOf, type Transaction } from '../database.ts'
+import { isMissingTable, type Sql, settled, sqlStateOf, type Transaction } from '../database.ts'
 import { readOne } from '../follow.ts'
 import type { Build } from '../projection.ts'
 import type { AuditRow } from './project.ts'
@@ -29,10 +29,10 @@ const ORIGIN = { instance: 'audit', epoch: 'control' } as const
 
 /** Publishes until the signal is aborted. Two workers never publish at once; a crash repeats one batch at most, with the same ids. */
 export const publishAudit = async (options: PublishOptions): Promise<void> => {
-  const { signal, diagnostics, pollMs = 250 } = options
+  const { sql, signal, diagnostics, pollMs = 250 } = options
   for (let failures = 0; !signal.aborted; ) {
     try {
-      const published = await publishBatch(options)
+      const published = await settled(sql, publishBatch(options))
       failures = 0
       if (published === 0) await pause(pollMs, signal)
     } catch (error) {

@@ -1,6 +1,14 @@
 // What of the driver the read models rely on: a connection that dies is an error that can be caught, and the pool goes on.
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { openDatabase, type Sql, StoreTimeout, storableJson, storableText, within } from '../../projections/database.ts'
+import {
+  openDatabase,
+  type Sql,
+  StoreTimeout,
+  settled,
+  storableJson,
+  storableText,
+  within,
+} from '../../projections/database.ts'
 import { sharedPostgres, type TestDatabase } from '../services/postgres.ts'
 
 let database: TestDatabase
@@ -9,11 +17,11 @@ let sql: Sql
 beforeAll(async () => {
   database = await sharedPostgres()
   sql = openDatabase({ url: database.url, name: 'gatelog-test', maxConnections: 2, statementTimeoutMs: 500 })
-})
+}, 60_000)
 afterAll(async () => {
-  await sql.end()
+  await sql.end({ timeout: 1 })
   await database.remove()
-})
+}, 60_000)
 
 const killerOf = () =>
   openDatabase({ url: database.url, name: 'gatelog-killer', maxConnections: 1, statementTimeoutMs: null })
@@ -50,6 +58,15 @@ describe('the driver', () => {
   test('a statement has its bound in the server, an answer its bound here', async () => {
     await expect(Promise.resolve(sql`select pg_sleep(5)`)).rejects.toMatchObject({ code: '57014' })
     await expect(within(Promise.resolve(sql`select pg_sleep(0.4)`), 20)).rejects.toThrow(StoreTimeout)
+  })
+
+  test('what is not answered is given up, and the next query has a connection', async () => {
+    const own = openDatabase({ url: database.url, name: 'gatelog-test', maxConnections: 1, statementTimeoutMs: null })
+    const stuck = own`select pg_sleep(60)`
+    stuck.catch(() => {})
+    await expect(settled(own, Promise.resolve(stuck), 50)).rejects.toThrow(StoreTimeout)
+    expect(await own<{ one: number }[]>`select 1 as one`).toMatchObject([{ one: 1 }])
+    await own.end({ timeout: 0 })
   })
 
   test('bigints are numbers, and any text can be stored once it is made storable', async () => {

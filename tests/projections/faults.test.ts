@@ -28,8 +28,8 @@ let postgres: PostgresService
 
 beforeAll(async () => {
   postgres = await startPostgres()
-})
-afterAll(() => postgres.remove())
+}, 60_000)
+afterAll(() => postgres.remove(), 60_000)
 
 describe('exactly once', () => {
   test(`over ${KILLS} kills of the worker while outcomes stream in`, async () => {

@@ -26,11 +26,11 @@ let sql: Sql
 beforeAll(async () => {
   database = await sharedPostgres()
   sql = openSql(database.url)
-})
+}, 60_000)
 afterAll(async () => {
-  await sql.end()
+  await sql.end({ timeout: 1 })
   await database.remove()
-})
+}, 60_000)
 beforeEach(async () => {
   const schemas = await sql<{ name: string }[]>`
     select nspname as name from pg_namespace where nspname = 'gatelog' or nspname ~ '_v[0-9]+_b[0-9]+$'`

@@ -14,11 +14,11 @@ let sql: Sql
 beforeAll(async () => {
   database = await sharedPostgres()
   sql = openSql(database.url)
-})
+}, 60_000)
 afterAll(async () => {
-  await sql.end()
+  await sql.end({ timeout: 1 })
   await database.remove()
-})
+}, 60_000)
 
 test('the old tables are read until the new ones have caught up; the outdated worker then leaves them alone', async () => {
   const log = testLog()

@@ -51,7 +51,7 @@ export const sharedPostgres = async (): Promise<TestDatabase> => {
   const name = `test_${Bun.randomUUIDv7().replaceAll('-', '')}`
   const administer = async (statement: string) => {
     const sql = openDatabase({ url: server, name: 'gatelog-test', maxConnections: 1, statementTimeoutMs: null })
-    await sql.unsafe(statement).finally(() => sql.end())
+    await sql.unsafe(statement).finally(() => sql.end({ timeout: 1 }))
   }
   await administer(`create database ${name}`)
   const url = new URL(server)
@@ -59,8 +59,11 @@ export const sharedPostgres = async (): Promise<TestDatabase> => {
   return {
     url: url.href,
     async remove() {
-      await administer(`drop database if exists ${name} with (force)`)
-      await own?.remove()
+      try {
+        await administer(`drop database if exists ${name} with (force)`)
+      } finally {
+        await own?.remove()
+      }
     },
   }
 }

@@ -99,11 +99,11 @@ beforeAll(async () => {
   await applied(sql, 'requests', ROWS.length + 2)
   await applied(sql, 'audit', 3)
   await worker.stop()
-})
+}, 60_000)
 afterAll(async () => {
-  await sql.end()
+  await sql.end({ timeout: 1 })
   await database.remove()
-})
+}, 60_000)
 
 const ids = async (query: string, key?: string) => {
   const { status, body } = await gateway.call('GET', `/requests${query}`, key === undefined ? {} : { key })
