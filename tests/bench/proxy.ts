@@ -85,6 +85,7 @@ const startGatelog = async (upstreamPort: number): Promise<Contender> => {
     data: { dir: join(folder, 'data') },
     log: { durability: 'process' },
     worker: { enabled: false },
+    database: { url: 'postgres://nobody@127.0.0.1:1/none' },
     bootstrap: {
       providers: [{ name: 'bench', kind: 'openai_compatible', base_url: `http://127.0.0.1:${upstreamPort}/v1` }],
       models: [{ name: 'bench-model', provider: 'bench', input_cost_per_million: 1, output_cost_per_million: 2 }],

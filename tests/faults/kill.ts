@@ -20,7 +20,7 @@ for (let kill = 0; kill < KILLS; kill++) {
 }
 await Bun.sleep(1_000)
 await oracle.stop()
-const rows = await settledRows(gateway, since)
+const rows = await settledRows(gateway, since, oracle.complete.size)
 const { lost, doubled, phantom, outcomes } = compare(oracle, rows)
 const ready = percentiles(readyMs)
 const serving = percentiles(servingMs)

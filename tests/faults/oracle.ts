@@ -78,8 +78,8 @@ export interface RequestRow {
   readonly cost_usd: number | null
 }
 
-/** Every row of the request log, through the administration API. Waits until its total has not moved for two seconds. */
-export const settledRows = async (gateway: GatewayProcess, since: Date): Promise<RequestRow[]> => {
+/** Every row of the request log, through the administration API. Waits until there are so many and their total has not moved for two seconds; gives up on the number after a minute without a new one. */
+export const settledRows = async (gateway: GatewayProcess, since: Date, atLeast: number): Promise<RequestRow[]> => {
   const page = async (offset: number, limit: number) => {
     const answer = await gateway.request(
       `/admin/v1/requests?from=${since.toISOString()}&limit=${limit}&offset=${offset}`,
@@ -88,7 +88,7 @@ export const settledRows = async (gateway: GatewayProcess, since: Date): Promise
     return (await answer.json()) as { requests: RequestRow[]; total: number }
   }
   let total = -1
-  for (let quiet = 0; quiet < 4; ) {
+  for (let quiet = 0; quiet < (total < atLeast ? 120 : 4); ) {
     const now = (await page(0, 1)).total
     quiet = now === total ? quiet + 1 : 0
     total = now

@@ -33,7 +33,7 @@ const sentDuring = oracle.sent.size - sentBefore
 await postgres.start()
 await gateway.until('ready', 120_000)
 await oracle.stop()
-const rows = await settledRows(gateway, since)
+const rows = await settledRows(gateway, since, oracle.complete.size)
 const { lost, doubled } = compare(oracle, rows)
 const failed = [...oracle.failures.values()].reduce((sum, count) => sum + count, 0)
 console.log(
