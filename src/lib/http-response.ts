@@ -33,6 +33,14 @@ const hexDigit = (code: number | undefined): number => {
   return lower >= 97 && lower <= 102 ? lower - 87 : -1
 }
 
+/** The stretches of `bytes` between pairs of edges, copied together. */
+const joined = (bytes: Buffer, edges: readonly number[], total: number): Buffer => {
+  const all = Buffer.allocUnsafe(total)
+  let at = 0
+  for (let i = 0; i < edges.length; i += 2) at += bytes.copy(all, at, edges[i], edges[i + 1])
+  return all
+}
+
 enum State {
   Head,
   Length,
@@ -56,6 +64,7 @@ export class ResponseParser {
   #left = 0 // of the body or the chunk
   #interim = 0
   #trailerBytes = 0
+  readonly #edges: number[] = []
 
   constructor(
     readonly method: string,
@@ -107,9 +116,15 @@ export class ResponseParser {
     }
   }
 
-  /** Takes the well-formed chunks that are there whole, without a string for each size; answers how many bytes those were. The rest goes line by line. */
+  /**
+   * Takes the well-formed chunks that are there whole, as one piece and without a string for each size; answers how many bytes those were.
+   * The rest goes line by line.
+   */
   #wholeChunks(bytes: Buffer): number {
+    const edges = this.#edges
+    edges.length = 0
     let taken = 0
+    let total = 0
     for (;;) {
       let size = 0
       let at = taken
@@ -118,11 +133,14 @@ export class ResponseParser {
       }
       const from = at + 2
       const end = from + size
-      if (size === 0 || bytes[at] !== 13 || bytes[at + 1] !== 10 || bytes[end] !== 13 || bytes[end + 1] !== 10)
-        return taken
-      this.onData(bytes.subarray(from, end))
+      if (size === 0 || bytes[at] !== 13 || bytes[at + 1] !== 10 || bytes[end] !== 13 || bytes[end + 1] !== 10) break
+      edges.push(from, end)
+      total += size
       taken = end + 2
     }
+    if (edges.length === 2) this.onData(bytes.subarray(edges[0], edges[1]))
+    else if (edges.length > 2) this.onData(joined(bytes, edges, total))
+    return taken
   }
 
   #readHead(bytes: Buffer): Buffer {
