@@ -1,0 +1,166 @@
+// What the benches start: the load process, the bare reference, and Gatelog with one provider and nothing else on its core.
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpus, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { LoadJob, LoadResult } from './load.ts'
+
+const HERE = import.meta.dir
+const ROOT = join(HERE, '../..')
+const CLOCK_TICKS = 100
+const INFERENCE_KEY = 'gw_live_benchbenchbenchbenchbenchbenchbenchbench'
+
+export interface Contender {
+  readonly name: string
+  readonly port: number
+  readonly pid: number | null
+  readonly headers: Readonly<Record<string, string>>
+  stop(): Promise<void>
+}
+
+/** Reads JSON lines of a child's stdout; other lines are kept for an error message. */
+const jsonLines = (stream: ReadableStream<Uint8Array>) => {
+  const reader = stream.getReader()
+  const decoder = new TextDecoder()
+  let text = ''
+  return async (): Promise<unknown> => {
+    for (;;) {
+      const end = text.indexOf('\n')
+      if (end >= 0) {
+        const line = text.slice(0, end)
+        text = text.slice(end + 1)
+        if (line.startsWith('{')) return JSON.parse(line)
+        continue
+      }
+      const { done, value } = await reader.read()
+      if (done) throw new Error(`the process ended: ${text}`)
+      text += decoder.decode(value, { stream: true })
+    }
+  }
+}
+
+const pinned = (core: number, command: string[], environment: Record<string, string> = {}) =>
+  Bun.spawn(cpus().length > 1 ? ['taskset', '-c', String(core), ...command] : command, {
+    stdin: 'pipe',
+    stdout: 'pipe',
+    stderr: 'inherit',
+    env: { ...process.env, BUN_CONFIG_MAX_HTTP_REQUESTS: '4096', ...environment },
+  })
+
+export const startBare = async (upstreamPort: number): Promise<Contender> => {
+  const child = pinned(0, [process.execPath, join(HERE, 'bare.ts'), `http://127.0.0.1:${upstreamPort}`])
+  const { port } = (await jsonLines(child.stdout)()) as { port: number }
+  return {
+    name: 'bare',
+    port,
+    pid: child.pid,
+    headers: {},
+    stop: async () => {
+      child.kill()
+      await child.exited
+    },
+  }
+}
+
+/** A gateway with one provider, no worker and no Postgres: nothing else runs on its core. */
+export const startGatelog = async (upstreamPort: number, flags: readonly string[] = []): Promise<Contender> => {
+  const folder = mkdtempSync(join(tmpdir(), 'gatelog-bench-'))
+  const port = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
+  const free = port.port
+  port.stop(true)
+  const settings = {
+    server: { host: '127.0.0.1', port: free },
+    data: { dir: join(folder, 'data') },
+    log: { durability: 'process' },
+    worker: { enabled: false },
+    database: { url: 'postgres://nobody@127.0.0.1:1/none' },
+    bootstrap: {
+      providers: [{ name: 'bench', kind: 'openai_compatible', base_url: `http://127.0.0.1:${upstreamPort}/v1` }],
+      models: [{ name: 'bench-model', provider: 'bench', input_cost_per_million: 1, output_cost_per_million: 2 }],
+    },
+  }
+  writeFileSync(join(folder, 'gateway.yaml'), JSON.stringify(settings))
+  const child = pinned(0, [process.execPath, ...flags, join(ROOT, 'src/commands/cli.ts'), 'start'], {
+    GATEWAY_CONFIG: join(folder, 'gateway.yaml'),
+    GATEWAY_BOOTSTRAP_INFERENCE_KEY: INFERENCE_KEY,
+    NODE_ENV: 'production',
+  })
+  void new Response(child.stdout).text()
+  await untilHealthy(free)
+  return {
+    name: 'gatelog',
+    port: free,
+    pid: child.pid,
+    headers: { Authorization: `Bearer ${INFERENCE_KEY}` },
+    stop: async () => {
+      child.kill()
+      await child.exited
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+const untilHealthy = async (port: number) => {
+  const deadline = Date.now() + 30_000
+  for (;;) {
+    const answer = await fetch(`http://127.0.0.1:${port}/v1/models`, {
+      headers: { Authorization: `Bearer ${INFERENCE_KEY}` },
+    }).catch(() => null)
+    if (answer?.ok && (await answer.text()).includes('bench-model')) return
+    if (Date.now() > deadline) throw new Error('the gateway did not become healthy within 30 s')
+    await Bun.sleep(50)
+  }
+}
+
+/** CPU time that a process has used so far, from /proc. */
+export const cpuSeconds = (pid: number): number => {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]!.split(' ')
+  return (Number(fields[11]) + Number(fields[12])) / CLOCK_TICKS
+}
+export const rssMb = (pid: number): number =>
+  Math.round(Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]) / 1024)
+export const median = (values: number[]): number => values.sort((a, b) => a - b)[Math.floor(values.length / 2)]!
+
+export interface LoadProcess {
+  readonly upstreamPort: number
+  run(job: LoadJob): Promise<LoadResult>
+  stop(): Promise<void>
+}
+
+/** Load and upstream, on the second core. */
+export const startLoad = async (): Promise<LoadProcess> => {
+  const load = pinned(1, [process.execPath, join(HERE, 'load.ts')])
+  const read = jsonLines(load.stdout)
+  const { upstreamPort } = (await read()) as { upstreamPort: number }
+  return {
+    upstreamPort,
+    async run(job) {
+      load.stdin.write(`${JSON.stringify(job)}\n`)
+      load.stdin.flush()
+      return (await read()) as LoadResult
+    },
+    async stop() {
+      load.kill()
+      await load.exited
+    },
+  }
+}
+
+/** The request of every bench: 640 bytes come back, or 20 chunks. */
+export const benchJob = (
+  { port, headers }: Pick<Contender, 'port' | 'headers'>,
+  mode: 'json' | 'stream',
+  connections: number,
+  durationMs: number,
+): LoadJob => ({
+  port,
+  path: '/v1/chat/completions',
+  headers,
+  body: JSON.stringify({
+    model: 'bench-model',
+    ...(mode === 'stream' ? { stream: true } : {}),
+    messages: [{ role: 'user', content: 'Say something of a few hundred bytes.' }],
+  }),
+  connections,
+  durationMs,
+  expect: mode === 'stream' ? '[DONE]' : 'chatcmpl-bench',
+})
