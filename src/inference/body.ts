@@ -11,10 +11,11 @@ const refused = (message: string, status?: number): GatewayError =>
 
 const tooLarge = (limit: number): GatewayError => refused(`the body is larger than ${limit} bytes`, 413)
 
-/** Reads a JSON body: its exact text and its value, an object. Throws 400, 413 or 415. */
+/** Reads a JSON body: its exact text and its value, an object. Throws 400, 413 or 415; an empty body is 400 unless it may stand for `{}`. */
 export const readJsonBody = async (
   request: Request,
   limitBytes = BODY_LIMIT_BYTES,
+  mayBeEmpty = false,
 ): Promise<{ raw: string; body: Record<string, unknown> }> => {
   const { headers } = request
   const type = headers.get('content-type')
@@ -22,7 +23,10 @@ export const readJsonBody = async (
   const encoding = headers.get('content-encoding')
   if (encoding !== null && encoding !== 'identity') throw refused('compressed bodies are not accepted', 415)
   const bytes = await readBytes(request, limitBytes)
-  if (bytes.length === 0) throw refused('the request has no body')
+  if (bytes.length === 0) {
+    if (mayBeEmpty) return { raw: '', body: {} }
+    throw refused('the request has no body')
+  }
   let raw: string
   try {
     raw = decoder.decode(bytes)

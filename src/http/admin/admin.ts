@@ -1,14 +1,17 @@
 // `/admin/v1`: the table of all routes, and the one runner that gives each the same order: 401, 404 and 405, 403, validation, handler.
 import { Elysia } from 'elysia'
+import { closed } from '../../domain/fields.ts'
 import type { AuthenticateDeps } from '../../inference/authenticate.ts'
 import { readJsonBody } from '../../inference/body.ts'
+import { t } from '../../lib/schema.ts'
 import type { ModelCatalogue } from '../../upkeep/model-listing.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { type Principal, principalOf, requireOneOf } from '../auth.ts'
 import { identityHeaders } from '../envelope.ts'
 import { contextOf, pathOf } from '../request-context.ts'
 import { MIN_REVISION, reachMinRevision } from '../revision.ts'
-import { checked, requireStorable } from './check.ts'
+import { checked, isStorable, requireStorable } from './check.ts'
+import { CONTENT_TYPES, formatOf, formatted, type ListFormat } from './format.ts'
 import { type KeyDeps, keyRoutes } from './keys.ts'
 import { type ModelDeps, modelRoutes } from './models.ts'
 import { type PolicyDeps, policyRoutes } from './policies.ts'
@@ -20,6 +23,8 @@ import { writeIntent } from './write.ts'
 
 const PREFIX = '/admin/v1'
 const BODY_LIMIT_BYTES = 1_048_576
+/** The body of a write that takes none. */
+const Nothing = closed(t.Object({}))
 
 export interface RunnerDeps extends AuthenticateDeps {
   nowMs(): number
@@ -76,11 +81,12 @@ const withoutDropped = (body: Record<string, unknown>, route: AdminRoute): Recor
 const answered = async (
   route: AdminRoute,
   answer: AdminAnswer,
+  format: ListFormat,
   request: Request,
   deps: RunnerDeps,
 ): Promise<Response> => {
   const headers: Record<string, string> = {
-    'content-type': 'application/json',
+    'content-type': CONTENT_TYPES[format],
     ...identityHeaders(contextOf(request)),
   }
   if (answer.revision !== undefined) {
@@ -88,30 +94,46 @@ const answered = async (
     headers['x-gateway-revision'] = answer.revision
     headers['x-gateway-applied-by'] = `${applied}/${instances}`
   }
-  return new Response(JSON.stringify(answer.body), { status: answer.status ?? route.successStatus, headers })
+  const text = route.rows === null ? JSON.stringify(answer.body) : formatted(answer.body, route.rows, format)
+  return new Response(text, { status: answer.status ?? route.successStatus, headers })
 }
 
-const run = async (
-  route: AdminRoute,
-  request: Request,
-  params: Record<string, string>,
-  deps: RunnerDeps,
-): Promise<Response> => {
+type RawParams = Readonly<Record<string, string | null>>
+
+/** What cannot be decoded arrives as null, and nothing has an id that could not be stored: both are 404. */
+const decodedParams = (params: RawParams): Record<string, string> => {
+  for (const value of Object.values(params)) {
+    if (value === null || !isStorable(value)) throw new GatewayError('not_found', 'there is nothing at this path')
+  }
+  return params as Record<string, string>
+}
+
+/** The checked body of a write and its exact text; of a write that takes no body always ''. */
+const bodyOf = async (route: AdminRoute, request: Request): Promise<{ body: unknown; raw: string }> => {
+  if (route.bodySchema === null) {
+    if (request.body === null || request.headers.get('content-length') === '0') return { body: null, raw: '' }
+    const { body } = await readJsonBody(request, BODY_LIMIT_BYTES, true)
+    checked(Nothing, withoutDropped(body, route))
+    return { body: null, raw: '' }
+  }
+  const { body, raw } = await readJsonBody(request, BODY_LIMIT_BYTES)
+  requireStorable(body)
+  return { body: checked(route.bodySchema, withoutDropped(body, route)), raw }
+}
+
+const run = async (route: AdminRoute, request: Request, rawParams: RawParams, deps: RunnerDeps): Promise<Response> => {
   const principal = await authenticated(request, deps)
   requireOneOf(principal, route.scopes)
   const url = new URL(request.url)
+  const params = decodedParams(rawParams)
   const query = Object.fromEntries(url.searchParams)
+  requireStorable(query)
   if (route.querySchema !== null) checked(route.querySchema, query)
-  let body: unknown = null
-  let raw = ''
-  if (route.bodySchema !== null) {
-    const read = await readJsonBody(request, BODY_LIMIT_BYTES)
-    raw = read.raw
-    requireStorable(read.body)
-    body = checked(route.bodySchema, withoutDropped(read.body, route))
-  }
+  const format = route.rows === null ? 'json' : formatOf(query.format)
+  const { body, raw } = route.method === 'GET' ? { body: null, raw: '' } : await bodyOf(route, request)
   const intent = writeIntent(request, url, raw, principal, deps.causeKey)
-  return answered(route, await route.handle({ request, principal, params, query, body, intent }), request, deps)
+  const answer = await route.handle({ request, principal, params, query, body, intent })
+  return answered(route, answer, format, request, deps)
 }
 
 /** What no route of the table answers: 401 first, then 405 with `Allow` when the path exists, else 404. */
@@ -142,7 +164,7 @@ export const adminRoutes = (deps: AdminDeps) => {
     app.route(
       route.method,
       route.path,
-      ({ request, params }) => run(route, request, params as Record<string, string>, deps),
+      ({ request, params }) => run(route, request, (params ?? {}) as RawParams, deps),
       {
         parse: 'none',
         detail: { summary: route.summary },

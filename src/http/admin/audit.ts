@@ -50,6 +50,7 @@ const listEvents = (deps: AuditRouteDeps): AdminRoute =>
     path: '/audit',
     scopes: ['usage:read'],
     summary: 'Administrative events, newest first',
+    rows: 'events',
     query: Query,
     async handle({ request, query, principal }) {
       const { limit, offset } = pageOf(query)

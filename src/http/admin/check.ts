@@ -10,10 +10,13 @@ export const checked = <Schema extends TSchema>(schema: Schema, value: unknown):
   return value as Static<Schema>
 }
 
-/** Refuses text that a log of JSON or a database cannot keep unchanged: NUL characters and halves of surrogate pairs. */
+/** Whether a log of JSON and a database keep a text unchanged: one without NUL characters and halves of surrogate pairs. */
+export const isStorable = (text: string): boolean => !text.includes('\u0000') && text.isWellFormed()
+
+/** Throws 400 naming the field that holds text which could not be stored. */
 export const requireStorable = (value: unknown, path = ''): void => {
   if (typeof value === 'string') {
-    if (!value.includes('\u0000') && value.isWellFormed()) return
+    if (isStorable(value)) return
     throw new GatewayError('invalid_request', `"${path}" holds characters that cannot be stored`, { param: path })
   }
   if (value === null || typeof value !== 'object') return

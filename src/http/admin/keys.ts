@@ -23,7 +23,8 @@ export interface KeyDeps {
   lastUsedAt(keyId: string): string | null
 }
 
-const SCOPES = ['keys:admin'] as const
+const READ = ['usage:read', 'keys:admin'] as const
+const WRITE = ['keys:admin'] as const
 const HOUR_MS = 3_600_000
 const RFC3339 = t.String({
   maxLength: 64,
@@ -102,8 +103,9 @@ const listKeys = (deps: KeyDeps): AdminRoute => {
   return route({
     method: 'GET',
     path: '/keys',
-    scopes: SCOPES,
+    scopes: READ,
     summary: "List a tenant's keys, revoked ones too",
+    rows: 'keys',
     query: t.Object({ tenant_id: t.Optional(t.String()), ...Paging }),
     handle({ principal, query }) {
       const tenantId = tenantOf(principal, query.tenant_id)
@@ -122,7 +124,7 @@ const issueKey = (deps: KeyDeps): AdminRoute => {
   return route({
     method: 'POST',
     path: '/keys',
-    scopes: SCOPES,
+    scopes: WRITE,
     summary: 'Issue a key; its plaintext is answered once',
     body: NewKey,
     status: 201,
@@ -171,7 +173,7 @@ const changeKey = (deps: KeyDeps): AdminRoute => {
   return route({
     method: 'PATCH',
     path: '/keys/:id',
-    scopes: SCOPES,
+    scopes: WRITE,
     summary: 'Change name, scopes, expiry, routing policy or rate limits of a key',
     body: EditedKey,
     dropped: ['status', 'revoked_at', 'last_used_at'],
@@ -211,7 +213,7 @@ const rotateKey = (deps: KeyDeps): AdminRoute => {
   return route({
     method: 'POST',
     path: '/keys/:id/rotate',
-    scopes: SCOPES,
+    scopes: WRITE,
     summary: 'Give a key a new secret; the old one stops at once',
     status: 201,
     async handle(call) {
@@ -237,7 +239,7 @@ const revokeKey = (deps: KeyDeps): AdminRoute => {
   return route({
     method: 'DELETE',
     path: '/keys/:id',
-    scopes: SCOPES,
+    scopes: WRITE,
     summary: 'Revoke a key, for good; it stays listed',
     async handle(call) {
       const id = call.params.id!

@@ -6,7 +6,11 @@ export const DEFAULT_LIMIT = 50
 export const MAX_LIMIT = 1_000
 
 /** Parameters of every list, as they stand in the query. */
-export const Paging = { limit: t.Optional(t.String()), offset: t.Optional(t.String()) }
+export const Paging = {
+  limit: t.Optional(t.String()),
+  offset: t.Optional(t.String()),
+  format: t.Optional(t.String()),
+}
 
 /** A whole number of the query, or the default; throws 400 naming the parameter. */
 const wholeOf = (text: string | undefined, name: string, least: number, otherwise: number): number => {

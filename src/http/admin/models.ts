@@ -71,6 +71,7 @@ const listModels = ({ live }: ModelDeps): AdminRoute =>
     path: '/models',
     scopes: READ,
     summary: 'List the registry, disabled models too; `provider` is a name or an id',
+    rows: 'models',
     query: t.Object({ provider: t.Optional(t.String()), ...Paging }),
     handle({ query }) {
       const { control } = live

@@ -56,6 +56,7 @@ const listPolicies = ({ live }: PolicyDeps): AdminRoute =>
     path: '/policies',
     scopes: READ,
     summary: 'List policies: global ones and those of the tenants that the key sees',
+    rows: 'policies',
     query: t.Object({ tenant_id: t.Optional(t.String()), ...Paging }),
     handle({ principal, query }) {
       const tenantId = query.tenant_id === undefined ? undefined : tenantMeant(principal, query.tenant_id)

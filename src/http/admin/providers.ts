@@ -69,6 +69,7 @@ const listProviders = (deps: ProviderDeps): AdminRoute =>
     path: '/providers',
     scopes: READ,
     summary: 'List providers with health and whether they are ready',
+    rows: 'providers',
     query: t.Object(Paging),
     handle: ({ query }) => ({
       body: listed(

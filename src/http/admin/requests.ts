@@ -61,6 +61,7 @@ const listRequests = ({ requests, nowMs }: RequestRouteDeps): AdminRoute =>
     path: '/requests',
     scopes: SCOPES,
     summary: 'The request log, newest first',
+    rows: 'requests',
     query: Query,
     async handle({ query, principal }) {
       const filter = filterOf(query, principal, nowMs())

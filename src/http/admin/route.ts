@@ -34,13 +34,15 @@ export interface AdminRoute {
   /** One of these is needed; [] needs a valid key only. `*` is always enough. */
   readonly scopes: readonly string[]
   readonly summary: string
-  /** Closed objects (`additionalProperties: false`): an unknown field is 400 and named. */
+  /** Closed objects (`additionalProperties: false`): an unknown field is 400 and named. A write without one takes no body, or `{}`. */
   readonly bodySchema: TSchema | null
   /** Parameters of the query that it knows, as texts; others are ignored. */
   readonly querySchema: TSchema | null
   /** Read-only fields that are dropped from the body, so that GET, edit, PUT works. */
   readonly dropped: readonly string[]
   readonly successStatus: number
+  /** Of a list: the member of its body that holds the rows. It takes `format=json|csv|ndjson`. */
+  readonly rows: string | null
   handle(call: AdminCall): AdminAnswer | Promise<AdminAnswer>
 }
 
@@ -53,6 +55,7 @@ interface RouteSettings<Body extends TSchema, Query extends TSchema> {
   readonly query?: Query
   readonly dropped?: readonly string[]
   readonly status?: number
+  readonly rows?: string
   handle(call: AdminCall<Static<Body>, Static<Query>>): AdminAnswer | Promise<AdminAnswer>
 }
 
@@ -71,5 +74,6 @@ export const route = <Body extends TSchema, Query extends TSchema>(
   querySchema: settings.query ?? null,
   dropped: [...READ_ONLY, ...(settings.dropped ?? [])],
   successStatus: settings.status ?? 200,
+  rows: settings.rows ?? null,
   handle: settings.handle as AdminRoute['handle'],
 })

@@ -1,4 +1,4 @@
-// `/admin/v1/tenants`. The registry of tenants follows its scope alone; what another tenant owns can only be deleted by `*`.
+// `/admin/v1/tenants`. The registry of tenants follows its scope alone; who has `usage:read` sees its own tenant, and what another owns only `*` deletes.
 import type { ControlReader } from '../../domain/control.ts'
 import { closed } from '../../domain/fields.ts'
 import { Rejection } from '../../domain/rejection.ts'
@@ -6,7 +6,7 @@ import { decideTenant, TenantFields, type TenantRow, TenantSlug } from '../../do
 import type { IdPrefix } from '../../lib/ids.ts'
 import { t } from '../../lib/schema.ts'
 import type { Commit, LiveState } from '../../state/port.ts'
-import { seesTenant } from '../auth.ts'
+import { isSuperuser, type Principal, seesTenant } from '../auth.ts'
 import { listed, Paging } from './list.ts'
 import { type AdminRoute, route } from './route.ts'
 import { rowAfter, write } from './write.ts'
@@ -18,10 +18,15 @@ export interface TenantDeps {
   nowMs(): number
 }
 
-const SCOPES = ['tenants:admin'] as const
+const READ = ['usage:read', 'tenants:admin'] as const
+const WRITE = ['tenants:admin'] as const
 const NewTenant = closed(t.Composite([t.Object({ slug: TenantSlug }), TenantFields]))
 const EditedTenant = closed(t.Composite([t.Object({ slug: t.Optional(TenantSlug) }), TenantFields]))
 const Force = t.Object({ force: t.Optional(t.Union([t.Literal('true'), t.Literal('false')])) })
+
+/** The whole registry for those who keep it; a reader's own tenant. */
+const sees = (principal: Principal, id: string): boolean =>
+  isSuperuser(principal) || principal.scopes.includes('tenants:admin') || principal.tenantId === id
 
 /** The tenant of this id; throws 404. */
 const tenantOf = (state: ControlReader, id: string): TenantRow => {
@@ -34,13 +39,14 @@ const listTenants = ({ live }: TenantDeps): AdminRoute =>
   route({
     method: 'GET',
     path: '/tenants',
-    scopes: SCOPES,
+    scopes: READ,
     summary: 'List tenants',
+    rows: 'tenants',
     query: t.Object(Paging),
-    handle: ({ query }) => ({
+    handle: ({ query, principal }) => ({
       body: listed(
         'tenants',
-        [...live.control.table('tenants').rows()].map(([, row]) => row),
+        [...live.control.table('tenants').rows()].map(([, row]) => row).filter(({ id }) => sees(principal, id)),
         query,
         (row) => row,
       ),
@@ -51,7 +57,7 @@ const createTenant = ({ commit, newId }: TenantDeps): AdminRoute =>
   route({
     method: 'POST',
     path: '/tenants',
-    scopes: SCOPES,
+    scopes: WRITE,
     summary: 'Create a tenant',
     body: NewTenant,
     status: 201,
@@ -72,16 +78,20 @@ const getTenant = ({ live }: TenantDeps): AdminRoute =>
   route({
     method: 'GET',
     path: '/tenants/:id',
-    scopes: SCOPES,
+    scopes: READ,
     summary: 'One tenant',
-    handle: ({ params }) => ({ body: tenantOf(live.control, params.id!) }),
+    handle({ params, principal }) {
+      const id = params.id!
+      if (!sees(principal, id)) throw new Rejection('not_found', `no tenant has the id "${id}"`)
+      return { body: tenantOf(live.control, id) }
+    },
   })
 
 const replaceTenant = ({ live, commit }: TenantDeps): AdminRoute =>
   route({
     method: 'PUT',
     path: '/tenants/:id',
-    scopes: SCOPES,
+    scopes: WRITE,
     summary: 'Replace a tenant, all but its slug',
     body: EditedTenant,
     async handle(call) {
@@ -100,7 +110,7 @@ const deleteTenant = ({ commit, nowMs }: TenantDeps): AdminRoute =>
   route({
     method: 'DELETE',
     path: '/tenants/:id',
-    scopes: SCOPES,
+    scopes: WRITE,
     summary: 'Delete a tenant with its keys and policies',
     query: Force,
     async handle(call) {

@@ -65,8 +65,7 @@ describe('every admin route', () => {
       const section = path.split('/')[1]!
       const own =
         { tenants: 'tenants:admin', keys: 'keys:admin', policies: 'policies:admin' }[section] ?? 'providers:admin'
-      const open = method === 'GET' && section !== 'tenants' && section !== 'keys'
-      expect([...scopes].toSorted()).toEqual(open ? [own, 'usage:read'].toSorted() : [own])
+      expect([...scopes].toSorted()).toEqual(method === 'GET' ? [own, 'usage:read'].toSorted() : [own])
     }
   })
 

@@ -34,6 +34,22 @@ describe('tenants', () => {
     expect([twice.status, twice.body.error]).toMatchObject([409, { type: 'conflict_error', param: 'slug' }])
   })
 
+  test('the registry is for tenants:admin; usage:read shows the own tenant', async () => {
+    const gateway = startGateway()
+    const reader = gateway.keyWith(['usage:read'])
+    const keeper = gateway.keyWith(['tenants:admin'])
+    const seen = async (key: string) => {
+      const { body } = await gateway.call('GET', '/tenants', { key })
+      return (body.tenants as { id: string }[]).map(({ id }) => id)
+    }
+    expect(await seen(reader)).toEqual(['ten_default'])
+    expect(await seen(keeper)).toEqual(['ten_default', 'ten_other'])
+    expect((await gateway.call('GET', '/tenants/ten_default', { key: reader })).status).toBe(200)
+    expect((await gateway.call('GET', '/tenants/ten_other', { key: reader })).status).toBe(404)
+    expect((await gateway.call('GET', '/tenants/ten_other', { key: keeper })).status).toBe(200)
+    expect((await gateway.call('GET', '/keys?tenant_id=ten_other', { key: reader })).status).toBe(404)
+  })
+
   test('a key without * does not delete what belongs to another tenant', async () => {
     const gateway = startGateway()
     const key = gateway.keyWith(['tenants:admin'])

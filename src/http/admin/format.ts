@@ -1,0 +1,44 @@
+// How a list is sent: as it is (JSON), or its rows alone as CSV or as one JSON object per line.
+import { GatewayError } from '../../wire/errors.ts'
+
+const FORMATS = ['json', 'csv', 'ndjson'] as const
+export type ListFormat = (typeof FORMATS)[number]
+
+export const CONTENT_TYPES: Record<ListFormat, string> = {
+  json: 'application/json',
+  csv: 'text/csv; charset=utf-8',
+  ndjson: 'application/x-ndjson',
+}
+
+/** `format` of the query, `json` where it says nothing; throws 400 naming it for any other. */
+export const formatOf = (text: string | undefined): ListFormat => {
+  const format = FORMATS.find((known) => known === (text ?? 'json'))
+  if (format !== undefined) return format
+  throw new GatewayError('invalid_request', `"format" must be one of ${FORMATS.join(', ')}`, { param: 'format' })
+}
+
+/**
+ * The text of an answer. Of `csv` and `ndjson` the rows alone, in their order; the member `rows` of the body holds them.
+ * CSV is RFC 4180 with a header of the rows' fields; without a row there is nothing to name, and the text is empty.
+ */
+export const formatted = (body: unknown, rows: string, format: ListFormat): string => {
+  if (format === 'json') return JSON.stringify(body)
+  const list = (body as Record<string, readonly object[]>)[rows]!
+  return format === 'csv' ? csvOf(list) : list.map((row) => `${JSON.stringify(row)}\n`).join('')
+}
+
+const csvOf = (rows: readonly object[]): string => {
+  const columns = [...new Set(rows.flatMap((row) => Object.keys(row)))]
+  if (columns.length === 0) return ''
+  const lines = rows.map((row) => columns.map((column) => cellOf((row as Record<string, unknown>)[column])).join(','))
+  return [columns.map(cellOf).join(','), ...lines].map((line) => `${line}\r\n`).join('')
+}
+
+/** Null is empty, what is nested is JSON. A spreadsheet would run a text that begins like a formula: a quote keeps it a text. */
+const cellOf = (value: unknown): string => {
+  if (value === null || value === undefined) return ''
+  if (typeof value !== 'string') return quoted(typeof value === 'object' ? JSON.stringify(value) : String(value))
+  return quoted(/^[=+\-@\t\r]/.test(value) ? `'${value}` : value)
+}
+
+const quoted = (text: string): string => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text)

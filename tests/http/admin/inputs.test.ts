@@ -1,0 +1,134 @@
+// What a client may put into the path, the query and the body of a route, and the forms in which it gets a list.
+import { describe, expect, test } from 'bun:test'
+import { Elysia } from 'elysia'
+import { adminRoutes, adminTable } from '../../../src/http/admin/admin.ts'
+import { type AdminRoute, route } from '../../../src/http/admin/route.ts'
+import { t } from '../../../src/lib/schema.ts'
+import { ADMIN_KEY, BASE, type Gateway, startGateway } from './gateway.ts'
+
+const ROWS = [
+  { id: 'a', note: '=1+1', amount: -1.5, tags: ['x', 'y'], none: null },
+  { id: 'b', note: 'say "hi",\nplease', amount: 2, tags: [], none: null, more: true },
+  { id: '-c', note: "it's", amount: 0, tags: {}, none: null },
+]
+
+/** A list of a read model that keeps what it was asked. */
+const readModel = (rows: readonly object[] = ROWS) => {
+  const asked: unknown[] = []
+  const list: AdminRoute = route({
+    method: 'GET',
+    path: '/things',
+    scopes: [],
+    summary: 'things',
+    rows: 'things',
+    query: t.Object({ search: t.Optional(t.String()), format: t.Optional(t.String()) }),
+    handle({ query }) {
+      asked.push(query)
+      return { body: { things: rows, total: 9, limit: 3, offset: 0 } }
+    },
+  })
+  return { list, asked }
+}
+
+const textOf = async ({ deps }: Gateway, path: string) => {
+  const headers = { authorization: `Bearer ${ADMIN_KEY}` }
+  const response = await new Elysia().use(adminRoutes(deps)).handle(new Request(`${BASE}${path}`, { headers }))
+  return { status: response.status, type: response.headers.get('content-type'), text: await response.text() }
+}
+
+describe('text that cannot be stored', () => {
+  test('in a query is 400 naming the parameter, before anything is read', async () => {
+    const { list, asked } = readModel()
+    const gateway = startGateway([list])
+    const refused = await gateway.call('GET', '/things?search=a%00b')
+    expect([refused.status, refused.body.error]).toMatchObject([400, { code: 'invalid_request', param: 'search' }])
+    expect(asked).toEqual([])
+  })
+
+  test.each(['/tenants/%00', '/tenants/%ff', '/tenants/a%2', '/policies/%e0%a4', '/models/x%00y'])(
+    'in a path is 404: %s',
+    async (path) => {
+      const { status, body } = await startGateway().call('GET', path)
+      expect([status, body.error]).toMatchObject([404, { code: 'not_found' }])
+      expect(JSON.stringify(body.error)).not.toContain('null\\"')
+    },
+  )
+})
+
+describe('format', () => {
+  test('csv: a header, quotes where needed, nested values as JSON, no text that a spreadsheet would run', async () => {
+    const { status, type, text } = await textOf(startGateway([readModel().list]), '/things?format=csv')
+    expect([status, type]).toEqual([200, 'text/csv; charset=utf-8'])
+    expect(text).toBe(
+      [
+        'id,note,amount,tags,none,more',
+        `a,'=1+1,-1.5,"[""x"",""y""]",,`,
+        'b,"say ""hi"",\nplease",2,[],,true',
+        "'-c,it's,0,{},,",
+        '',
+      ].join('\r\n'),
+    )
+  })
+
+  test('ndjson: one object a line; json: the whole', async () => {
+    const gateway = startGateway([readModel().list])
+    const lines = await textOf(gateway, '/things?format=ndjson')
+    expect(lines.type).toBe('application/x-ndjson')
+    expect(lines.text).toBe(ROWS.map((row) => `${JSON.stringify(row)}\n`).join(''))
+    const whole = await textOf(gateway, '/things?format=json')
+    expect(whole.type).toBe('application/json')
+    expect(JSON.parse(whole.text)).toEqual(JSON.parse((await textOf(gateway, '/things')).text))
+    expect(JSON.parse(whole.text)).toMatchObject({ total: 9, things: [{ id: 'a' }, { id: 'b' }, { id: '-c' }] })
+  })
+
+  test('a list without a row is an empty text', async () => {
+    const gateway = startGateway([readModel([]).list])
+    for (const format of ['csv', 'ndjson']) expect((await textOf(gateway, `/things?format=${format}`)).text).toBe('')
+  })
+
+  test.each(['tenants', 'keys', 'providers', 'models', 'policies'])('/%s has them all, and no other', async (noun) => {
+    const gateway = startGateway()
+    await gateway.call('POST', '/policies', { body: { name: 'p' } })
+    const query = noun === 'keys' ? 'tenant_id=ten_default&' : ''
+    const csv = await textOf(gateway, `/${noun}?${query}format=csv`)
+    const { body } = await gateway.call('GET', `/${noun}?${query}`)
+    const [first] = body[noun] as object[]
+    expect([csv.status, csv.text.split('\r\n')[0]]).toEqual([200, first ? Object.keys(first).join(',') : ''])
+    const refused = await gateway.call('GET', `/${noun}?${query}format=xml`)
+    expect([refused.status, refused.body.error]).toMatchObject([400, { param: 'format' }])
+  })
+})
+
+describe('writes that take no body', () => {
+  const writes = adminTable(startGateway().deps)
+    .filter(({ method, bodySchema }) => method !== 'GET' && bodySchema === null)
+    .map(({ method, path }) => [method, path.replace(':id', 'none')] as const)
+
+  test.each(writes)('%s %s: a malformed body is 400, an unknown field is named', async (method, path) => {
+    const gateway = startGateway()
+    for (const raw of ['{"bad', '[]', '"x"']) expect((await gateway.call(method, path, { raw })).status).toBe(400)
+    const { status, body } = await gateway.call(method, path, { body: { surprise: 1 } })
+    expect([status, body.error]).toMatchObject([400, { code: 'invalid_request', param: 'surprise' }])
+  })
+
+  test('an empty body and {} are the same write', async () => {
+    const gateway = startGateway()
+    const { body: key } = await gateway.call('POST', '/keys', {
+      body: { name: 'k', scopes: ['inference'], tenant_id: 'ten_default' },
+    })
+    const headers = { 'idempotency-key': 'once' }
+    const first = await gateway.call('POST', `/keys/${key.id}/rotate`, { headers })
+    const again = await gateway.call('POST', `/keys/${key.id}/rotate`, { headers, body: {} })
+    expect([first.status, again.status, again.body.plaintext]).toEqual([201, 201, null])
+    expect((await gateway.call('DELETE', `/keys/${key.id}`, { raw: '' })).status).toBe(200)
+  })
+})
+
+test('a cap is whole nano-USD, as it is stored and as it is shown', async () => {
+  const gateway = startGateway()
+  const { body } = await gateway.call('POST', '/policies', { body: { name: 'p', max_cost_usd: 0.1234567894 } })
+  expect(body.max_cost_usd).toBe(0.123456789)
+  const decisions = gateway.events.length
+  const same = await gateway.call('PUT', '/policies', { body: { name: 'p', max_cost_usd: 0.12345678901 } })
+  expect([same.body.max_cost_usd, gateway.events.length]).toEqual([0.123456789, decisions])
+})
