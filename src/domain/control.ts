@@ -12,7 +12,7 @@ import { type TenantRow, tenant } from './tenant.ts'
 import { renewed } from './upcasters.ts'
 
 /** Raised whenever a fold of the same log would give another state: snapshots of another version are not used. */
-export const FOLD_VERSION = 1
+export const FOLD_VERSION = 2
 
 /** A repeated `Idempotency-Key` is remembered this long, in log time. */
 export const CAUSE_KEPT_MS = 86_400_000

@@ -111,6 +111,7 @@ export const provider: Aggregate<ProviderRow, ControlReader> = {
       const models = state.table('models')
       const cascade = models
         .find('provider', id)
+        .toSorted() // an index has no order that a fold may depend on
         .map((model) => ({ table: 'models', id: model, before: models.get(model)!, after: null }))
       return [...rows.removed(id, before), ...cascade]
     }

@@ -100,10 +100,11 @@ export const tenant: Aggregate<TenantRow, ControlReader> = {
   },
 }
 
-/** What goes with a tenant: its rows of another table. */
+/** What goes with a tenant: its rows of another table, by id. An index has no order that a fold may depend on. */
 const removedOf = (state: ControlReader, name: 'keys' | 'policies', tenantId: string): RowChange[] => {
   const table = state.table(name)
-  return table.find('tenant', tenantId).map((id) => ({ table: name, id, before: table.get(id)!, after: null }))
+  const ids = table.find('tenant', tenantId).toSorted()
+  return ids.map((id) => ({ table: name, id, before: table.get(id)!, after: null }))
 }
 
 export type TenantCommand =

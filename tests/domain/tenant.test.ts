@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { decideTenant } from '../../src/domain/tenant.ts'
-import { keyIssued, newWorld, refusal, tenantCreated } from './world.ts'
+import { keyIssued, modelCreated, newWorld, providerCreated, refusal, tenantCreated } from './world.ts'
 
 const replace = { do: 'replace', id: 'ten_a', managed_by: 'api', name: 'a', plan: null, rate_limits: null } as const
 
@@ -37,6 +37,17 @@ describe('tenant', () => {
     world.apply(decideTenant(world.state, { ...remove, force: true }))
     expect([...world.state.table('keys').rows()].map(([id]) => id)).toEqual(['key_3'])
     expect(refusal(() => decideTenant(world.state, remove))).toEqual(['not_found', null])
+  })
+
+  test('what falls with a tenant or a provider comes in the order of ids, however the rows came to be', () => {
+    const created = [tenantCreated('ten_a'), keyIssued('key_2', 'ten_a'), keyIssued('key_1', 'ten_a')]
+    const provider = [providerCreated('prov_a'), modelCreated('mod_2', 'prov_a'), modelCreated('mod_1', 'prov_a')]
+    const world = newWorld([...created, ...provider])
+    const fell = world.apply([
+      { type: 'tenant.deleted', data: { id: 'ten_a' } },
+      { type: 'provider.deleted', data: { id: 'prov_a' } },
+    ])
+    expect(fell.map(({ id }) => id)).toEqual(['ten_a', 'key_1', 'key_2', 'prov_a', 'mod_1', 'mod_2'])
   })
 
   test('what the API edits becomes its own, what the seeder repeats stays the seeder’s', () => {
