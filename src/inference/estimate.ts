@@ -1,5 +1,5 @@
 // Tokens and money before and without the provider's word. Never a tokenizer: those can be made to take seconds.
-import { costNanoUsd } from '../lib/money.ts'
+import { costNanoUsd, sumNanoUsd } from '../lib/money.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import type { Intent } from './intent.ts'
 
@@ -27,7 +27,10 @@ export const outputCeiling = ({ maxTokens }: Asked, { maxOutputTokens, contextWi
 const cost = (entry: Prices, promptTokens: number, completionTokens: number): number | null =>
   entry.inputCostPerMillion === null || entry.outputCostPerMillion === null
     ? null
-    : costNanoUsd(promptTokens, entry.inputCostPerMillion) + costNanoUsd(completionTokens, entry.outputCostPerMillion)
+    : sumNanoUsd(
+        costNanoUsd(promptTokens, entry.inputCostPerMillion),
+        costNanoUsd(completionTokens, entry.outputCostPerMillion),
+      )
 
 /** Projected cost, for caps on routing. Nano-USD; null without a price. */
 export const projectedNanoUsd = (asked: Asked, entry: Prices): number | null =>
@@ -46,9 +49,9 @@ export const actualNanoUsd = (
 ): number | null => {
   if (entry.inputCostPerMillion === null || entry.outputCostPerMillion === null) return null
   const cached = entry.cachedInputCostPerMillion === null ? 0 : Math.min(cachedPromptTokens, promptTokens)
-  return (
-    costNanoUsd(promptTokens - cached, entry.inputCostPerMillion) +
-    (cached === 0 ? 0 : costNanoUsd(cached, entry.cachedInputCostPerMillion!)) +
-    costNanoUsd(completionTokens, entry.outputCostPerMillion)
+  return sumNanoUsd(
+    costNanoUsd(promptTokens - cached, entry.inputCostPerMillion),
+    cached === 0 ? 0 : costNanoUsd(cached, entry.cachedInputCostPerMillion!),
+    costNanoUsd(completionTokens, entry.outputCostPerMillion),
   )
 }

@@ -6,6 +6,13 @@ export const usdOf = (nanoUsd: number): number => nanoUsd / 1e9
 /** USD as nano-USD, rounded to the nearest integer. */
 export const nanoUsdOf = (usd: number): number => Math.round(usd * 1e9)
 
-/** What `tokens` cost at a price per million, in nano-USD, rounded up: an estimate must never be below what is charged. */
+/** No sum of money is larger (nine million USD): beyond it integers are not exact, and no table holds them. */
+const cappedNanoUsd = (nanoUsd: number): number => Math.min(nanoUsd, Number.MAX_SAFE_INTEGER)
+
+/** What `tokens` cost at a price per million, in nano-USD, rounded up: an estimate must never be below what is charged. Never above 2^53 - 1. */
 export const costNanoUsd = (tokens: number, usdPerMillion: number): number =>
-  Math.ceil(Math.round(tokens * usdPerMillion * 1e6) / 1e3)
+  cappedNanoUsd(Math.ceil(Math.round(tokens * usdPerMillion * 1e6) / 1e3))
+
+/** The sum of costs in nano-USD, never above 2^53 - 1. */
+export const sumNanoUsd = (...costs: readonly number[]): number =>
+  cappedNanoUsd(costs.reduce((sum, cost) => sum + cost, 0))

@@ -6,9 +6,11 @@ export type Json = Readonly<Record<string, unknown>>
 export const objectOf = (value: unknown): Json => (isObject(value) ? value : {})
 export const arrayOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
 export const textOf = (value: unknown): string | null => (typeof value === 'string' ? value : null)
-/** A number of tokens: a whole number from 0, else null (absent and 0 are different things). */
+/** No answer counts so many tokens: a larger number is a mistake, and its price would be one too. */
+const MAX_COUNT = 10_000_000_000
+/** A number of tokens: a whole number from 0 to 10^10, else null (absent and 0 are different things). */
 export const countOf = (value: unknown): number | null =>
-  typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : null
+  typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= MAX_COUNT ? value : null
 
 /** Undefined when the text is no JSON. */
 export const parseJson = (text: string): unknown => {
