@@ -40,6 +40,8 @@ const admissionOf = (json: string): string | null => {
 /** Fed with every record of the requests topic once it stands in the file. */
 export class OpenAdmissions {
   private readonly byRecord = new Map<RecordId, Tracked>()
+  /** Attempts name the request only. A request is admitted once; should it be twice, both have its attempts. */
+  private readonly byRequest = new Map<string, Tracked[]>()
 
   get size(): number {
     return this.byRecord.size
@@ -53,12 +55,9 @@ export class OpenAdmissions {
     if (type === 'request.admitted') this.admitted(recordId, subject, atMs, data)
     else if (type === 'request.settled') {
       const admission = admissionOf(data)
-      if (admission !== null) this.byRecord.delete(admission)
+      if (admission !== null) this.settled(admission)
     } else if (type === 'request.attempted') {
-      const requestId = textAfter(data, ID)
-      for (const tracked of this.byRecord.values()) {
-        if (tracked.requestId === requestId) tracked.attempts.push(data)
-      }
+      for (const tracked of this.byRequest.get(textAfter(data, ID) ?? '') ?? []) tracked.attempts.push(data)
     }
   }
 
@@ -80,7 +79,19 @@ export class OpenAdmissions {
   }
 
   private admitted(recordId: RecordId, subject: string, atMs: number, data: string): void {
+    this.settled(recordId) // a copy takes the place of the one before
     const requestId = textAfter(data, ID) ?? recordId
-    this.byRecord.set(recordId, { recordId, subject, atMs, data, requestId, attempts: [] })
+    const tracked: Tracked = { recordId, subject, atMs, data, requestId, attempts: [] }
+    this.byRecord.set(recordId, tracked)
+    this.byRequest.set(requestId, [...(this.byRequest.get(requestId) ?? []), tracked])
+  }
+
+  private settled(recordId: RecordId): void {
+    const tracked = this.byRecord.get(recordId)
+    if (tracked === undefined) return
+    this.byRecord.delete(recordId)
+    const others = this.byRequest.get(tracked.requestId)!.filter((other) => other !== tracked)
+    if (others.length === 0) this.byRequest.delete(tracked.requestId)
+    else this.byRequest.set(tracked.requestId, others)
   }
 }
