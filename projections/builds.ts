@@ -29,12 +29,16 @@ export const activeBuild = async (sql: Queryable, model: string): Promise<Build 
 
 /**
  * The build that a worker of this version keeps: the active one when it is of this version, else the one of this version that is being made beside it.
- * The first build of all is active at once: there is nothing to show in its place. Null when a newer version is active: this worker is outdated.
+ * The first build of all is active at once, as is one in place of tables that somebody dropped: there is nothing to show in its place. Null when a newer version is active: this worker is outdated.
  */
 export const buildToKeep = (sql: Sql, projection: AnyProjection): Promise<Build | null> =>
   sql.begin(async (transaction) => {
     await lockBuilds(transaction, projection.name)
     const active = await activeBuild(transaction, projection.name)
+    if (active !== null && active.version <= projection.version && !(await hasSchema(transaction, active))) {
+      await dropBuild(transaction, active)
+      return makeBuild(transaction, projection, 'active')
+    }
     if (active === null) return makeBuild(transaction, projection, 'active')
     if (active.version === projection.version) return active
     if (active.version > projection.version) return null
@@ -72,6 +76,12 @@ const makeBuild = async (sql: Transaction, projection: AnyProjection, state: Bui
     insert into gatelog.build (model, build, version, topic, schema_name, state)
     values (${name}, ${build}, ${version}, ${topic}, ${schemaName}, ${state})`
   return { model: name, build, version, schemaName, state }
+}
+
+/** False when somebody has dropped the tables of a build. */
+const hasSchema = async (sql: Transaction, { schemaName }: Build): Promise<boolean> => {
+  const [row] = await sql<{ there: boolean }[]>`select to_regnamespace(${`"${schemaName}"`}) is not null as there`
+  return row!.there
 }
 
 const dropBuild = async (sql: Transaction, { model, build, schemaName }: Build): Promise<void> => {

@@ -86,8 +86,12 @@ const connect = ({ url, name, maxConnections, statementTimeoutMs }: DatabaseOpti
 export const sqlStateOf = (error: unknown): string | null =>
   error instanceof postgres.PostgresError ? error.code : null
 
+/** A row has no partition to go to (or a check refuses it; the tables of read models have none): somebody dropped it. */
+export const isMissingPartition = (error: unknown): boolean => sqlStateOf(error) === '23514'
+
 /** The data of a row cannot be stored, now or ever: trying again is useless. */
-export const isDataError = (error: unknown): boolean => /^(22|23|54)/.test(sqlStateOf(error) ?? '')
+export const isDataError = (error: unknown): boolean =>
+  /^(22|23|54)/.test(sqlStateOf(error) ?? '') && !isMissingPartition(error)
 
 /** The connection failed, or the server is starting or stopping: the same may work in a moment. */
 export const isConnectionError = (error: unknown): boolean =>

@@ -2,7 +2,7 @@
 import type { Diagnostics } from '../src/lib/diagnostics.ts'
 import { pause } from '../src/lib/pause.ts'
 import { type EventLog, LogGap, type LogRecord, LogReplaced } from '../src/log/port.ts'
-import { isDataError, settled, sqlStateOf } from './database.ts'
+import { isDataError, isMissingPartition, isMissingTable, settled, sqlStateOf } from './database.ts'
 import { type GatherLimits, gather } from './gather.ts'
 import {
   applyBatch,
@@ -50,7 +50,7 @@ export interface FollowOptions<Row> extends BatchTarget<Row> {
 
 const MAX_BACKOFF_MS = 500
 
-/** Ends with `stopped` when the signal is aborted and with `replaced` when the build is gone. Throws LogReplaced when the log is not the one that was folded. */
+/** Ends with `stopped` when the signal is aborted and with `replaced` when the build or a table of it is gone. Throws LogReplaced when the log is not the one that was folded. */
 export const followPartition = async <Row>(options: FollowOptions<Row>): Promise<'stopped' | 'replaced'> => {
   const { signal, diagnostics, progress, build, partition } = options
   for (let failures = 0; !signal.aborted; failures++) {
@@ -67,6 +67,7 @@ export const followPartition = async <Row>(options: FollowOptions<Row>): Promise
         progress.state = 'follower'
         continue
       }
+      if (isMissingTable(error)) return 'replaced'
       if (progress.applied > appliedBefore) failures = 0
       progress.state = 'waiting'
       progress.detail = reasonOf(error)
@@ -168,6 +169,8 @@ const commit = async <Row>(
       if (isDataError(error) && (entries.length > 1 || entries[0]!.flaw === null)) {
         return commitApart(options, from, entries, error)
       }
+      if (isMissingTable(error)) throw error
+      if (isMissingPartition(error)) options.projection.forget?.(options.sql, build)
       progress.state = 'waiting'
       progress.detail = reasonOf(error)
       diagnostics.warn('projection_waits', { model: build.model, partition, reason: progress.detail })
@@ -185,7 +188,8 @@ const commitApart = async <Row>(
   if (entries.length === 1) {
     const [entry] = entries
     const flaw = `Postgres cannot store it (${sqlStateOf(error)})`
-    return commit(options, from, [{ ...entry!, rows: [], flaw }])
+    // Without its origin, which may be what cannot be stored.
+    return commit(options, from, [{ ...entry!, origin: null, rows: [], flaw }])
   }
   const middle = entries.length >> 1
   const position = await commit(options, from, entries.slice(0, middle))

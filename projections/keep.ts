@@ -2,8 +2,8 @@
 import type { Diagnostics } from '../src/lib/diagnostics.ts'
 import { pause } from '../src/lib/pause.ts'
 import { type EventLog, LogReplaced } from '../src/log/port.ts'
-import { type AnyProjection, activate, buildToKeep, removeAbandonedBuilds } from './builds.ts'
-import { type Sql, settled, sqlStateOf } from './database.ts'
+import { type AnyProjection, activate, buildToKeep, prepareCatalogue, removeAbandonedBuilds } from './builds.ts'
+import { isMissingTable, type Sql, settled, sqlStateOf } from './database.ts'
 import { followPartition, newProgress, type Progress } from './follow.ts'
 import type { GatherLimits } from './gather.ts'
 import type { Build } from './projection.ts'
@@ -34,12 +34,17 @@ export const newView = (): ModelView => ({ build: null, detail: 'starting', part
 
 const OUTDATED_PAUSE_MS = 5_000
 const MAX_BACKOFF_MS = 500
+const REPLACED_PAUSE_MS = 50
 
 /** Runs until the signal is aborted. Throws LogReplaced when the log is not the one that was folded. */
 export const keepModel = async (options: KeepOptions): Promise<void> => {
   const { projection, sql, signal, diagnostics, view } = options
+  let emptied = false
   for (let failures = 0; !signal.aborted; failures++) {
     try {
+      // Somebody dropped the tables, or made the database anew, while this ran: all of it is made again from the log.
+      if (emptied) await settled(sql, prepareCatalogue(sql))
+      emptied = false
       await settled(sql, removeAbandonedBuilds(sql, projection))
       const build = await settled(sql, buildToKeep(sql, projection))
       view.build = build
@@ -50,10 +55,16 @@ export const keepModel = async (options: KeepOptions): Promise<void> => {
       }
       failures = 0
       view.detail = ''
-      await followBuild(options, build, build.state === 'building' ? () => switchTo(options, build) : null)
+      const outcome = await followBuild(
+        options,
+        build,
+        build.state === 'building' ? () => switchTo(options, build) : null,
+      )
+      if (outcome === 'replaced') await pause(REPLACED_PAUSE_MS, signal) // should the new one be damaged too
     } catch (error) {
       if (signal.aborted) return
       if (error instanceof LogReplaced) throw error
+      emptied = isMissingTable(error)
       const state = sqlStateOf(error)
       view.detail = state === null ? (error instanceof Error ? error.message : String(error)) : `Postgres: ${state}`
       diagnostics.warn('read_model_waits', { model: projection.name, reason: view.detail })

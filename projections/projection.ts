@@ -64,6 +64,8 @@ export interface Projection<Row> {
   open(context: OpenContext): Promise<Folder<Row>>
   /** Whatever must be there before the transaction of the batch (partitions). Idempotent. */
   prepare?(sql: Sql, build: Build, rows: readonly Row[]): Promise<void>
+  /** What `prepare` remembers of a build is no longer so: it looks again the next time. */
+  forget?(sql: Sql, build: Build): void
   /** Inserts in key order, so that workers never wait for each other in a circle. */
   write(sql: Transaction, build: Build, rows: readonly Row[]): Promise<void>
   /** Copies from a build of the same version what the log no longer holds. `sql` sees both. */

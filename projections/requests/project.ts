@@ -116,10 +116,13 @@ const makeDays = async (sql: Sql, { schemaName }: Build, days: readonly number[]
 const makeDay = async (sql: Transaction, schemaName: string, day: number): Promise<void> => {
   for (const table of ['request', 'admission']) {
     const name = `"${schemaName}".${table}_${suffixOf(day)}`
-    const [row] = await sql<{ there: boolean }[]>`select to_regclass(${name}) is not null as there`
-    if (row?.there === true) continue
+    const [row] = await sql<{ there: boolean; attached: boolean }[]>`
+      select there is not null as there, exists (select from pg_inherits where inhrelid = there) as attached
+      from to_regclass(${name}) as there`
+    if (row?.attached === true) continue
     // Made apart and attached: the parent then stays readable meanwhile.
-    await sql.unsafe(`create table ${name} (like "${schemaName}".${table} including defaults including constraints)`)
+    if (row?.there !== true)
+      await sql.unsafe(`create table ${name} (like "${schemaName}".${table} including defaults including constraints)`)
     await sql.unsafe(
       `alter table "${schemaName}".${table} attach partition ${name} for values from (${day * DAY_MS}) to (${(day + 1) * DAY_MS})`,
     )
@@ -141,6 +144,7 @@ export const requestsProjection: Projection<RequestRow> = {
     for (let ahead = 0; ahead <= DAYS_AHEAD; ahead++) days.push(newest + ahead)
     await makeDays(sql, build, days)
   },
+  forget: (sql, { schemaName }) => void knownDays.get(sql)?.delete(schemaName),
   async write(sql, build, rows) {
     const admitted = firstOfEach(rows, 'admitted').map(({ data, place }) => ({ ...data, ...place }))
     await upsert(sql, build, 'admission', ADMITTED_COLUMNS, admitted)

@@ -41,13 +41,16 @@ export const writeEnvelope = (
 
 const decoder = new TextDecoder()
 
+/** What an instance or an epoch may be called: readers keep both for as long as they drop repeats. */
+const NAME = /^[A-Za-z0-9_-]{1,128}$/
+const isName = (value: unknown): value is string => typeof value === 'string' && NAME.test(value)
+
 /** Reads an envelope, or null when the bytes are not one (the reader sets it aside and counts it). */
 export const readEnvelope = (bytes: Uint8Array): Envelope | null => {
   try {
     const value = JSON.parse(decoder.decode(bytes)) as Partial<Envelope> | null
     if (value === null || typeof value !== 'object' || value.specversion !== '1.0') return null
-    if (typeof value.type !== 'string' || typeof value.instance !== 'string' || typeof value.epoch !== 'string')
-      return null
+    if (typeof value.type !== 'string' || !isName(value.instance) || !isName(value.epoch)) return null
     return Number.isSafeInteger(value.sequence) ? (value as Envelope) : null
   } catch {
     return null

@@ -1,7 +1,10 @@
 // The request log in Postgres: exactly once, whatever is repeated, damaged or raced.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { type AnyProjection, buildToKeep, prepareCatalogue } from '../../projections/builds.ts'
 import type { Sql } from '../../projections/database.ts'
+import { followPartition, newProgress } from '../../projections/follow.ts'
 import { rebuild } from '../../projections/rebuild.ts'
+import { requestsProjection } from '../../projections/requests/project.ts'
 import { readModels } from '../../projections/worker.ts'
 import { LogReplaced } from '../../src/log/port.ts'
 import { sharedPostgres, silent, type TestDatabase } from '../services/postgres.ts'
@@ -125,6 +128,91 @@ describe('the request log', () => {
     ])
     await worker.stop()
   })
+
+  test('an origin that Postgres cannot store, or that is no name, is set aside and stops nothing', async () => {
+    const log = testLog()
+    const one = sender()
+    await log.append(REQUESTS, 0, [
+      ...one.both('req_1'),
+      sender('a\0b').record('request.settled', settled('req_nul')),
+      sender('ins_1', 'e'.repeat(4_000)).record('request.settled', settled('req_long')),
+      ...one.both('req_2'),
+    ])
+    const worker = startWorker({ log, databaseUrl: database.url })
+    const schema = await applied(sql, 'requests', 6)
+    expect((await rowsOf(schema)).map(({ id }) => id)).toEqual(['req_1', 'req_2'])
+    await worker.stop()
+  })
+
+  test('what cannot be stored because of its origin is set aside without it', async () => {
+    const log = testLog()
+    await log.append(REQUESTS, 0, sender().both('req_1'))
+    const projection = {
+      ...requestsProjection,
+      open: async () => ({
+        fold: () => ({ origin: { instance: 'a\0b', epoch: 'e', sequence: 0 }, rows: [], flaw: null }),
+        tip: () => null,
+      }),
+    }
+    await prepareCatalogue(sql)
+    const build = (await buildToKeep(sql, projection as unknown as AnyProjection))!
+    const stopping = new AbortController()
+    const following = followPartition({
+      sql,
+      log,
+      projection,
+      build,
+      partition: 0,
+      signal: stopping.signal,
+      diagnostics: silent,
+      limits: { maxRecords: 10, maxBytes: 1_048_576, waitMs: 2 },
+      takeoverMs: 200,
+      progress: newProgress(),
+    })
+    await applied(sql, 'requests', 2)
+    stopping.abort()
+    await following
+    const [count] = await sql<{ rows: number }[]>`select count(*)::int as rows from gatelog.poison`
+    expect(count!.rows).toBe(2)
+  })
+
+  test('a day whose table was dropped, or taken away from its parent, while the worker runs is made again', async () => {
+    const log = testLog()
+    const one = sender()
+    const worker = startWorker({ log, databaseUrl: database.url })
+    await log.append(REQUESTS, 0, one.both('req_1'))
+    const schema = await applied(sql, 'requests', 2)
+    await sql.unsafe(`drop table "${schema}".request_20261120`)
+    await sql.unsafe(`alter table "${schema}".admission detach partition "${schema}".admission_20261120`)
+    await log.append(REQUESTS, 0, one.both('req_2'))
+    await applied(sql, 'requests', 4)
+    expect((await rowsOf(schema)).map(({ id }) => id)).toEqual(['req_2'])
+    const [poison] = await sql<{ count: number }[]>`select count(*)::int as count from gatelog.poison`
+    expect(poison!.count).toBe(0)
+    await worker.stop()
+  })
+
+  for (const [what, empty] of [
+    [
+      'everything',
+      'drop schema gatelog cascade; drop schema requests_v1_b1 cascade; drop schema if exists audit_v1_b1 cascade',
+    ],
+    ['the catalogue', 'drop schema gatelog cascade'],
+    ['the tables of the model', 'drop schema requests_v1_b1 cascade'],
+  ] as const) {
+    test(`a database that loses ${what} under the running worker is made again from the log`, async () => {
+      const log = testLog()
+      const one = sender()
+      const worker = startWorker({ log, databaseUrl: database.url })
+      await log.append(REQUESTS, 0, one.both('req_1'))
+      await applied(sql, 'requests', 2)
+      await sql.unsafe(empty)
+      await log.append(REQUESTS, 0, one.both('req_2'))
+      const schema = await applied(sql, 'requests', 4)
+      expect((await rowsOf(schema)).map(({ id }) => id)).toEqual(['req_1', 'req_2'])
+      await worker.stop()
+    })
+  }
 
   test('two workers beside each other count nothing twice; when the owner ends, the other goes on', async () => {
     const log = testLog(2)
