@@ -24,6 +24,7 @@ import { deriveKey, hmacHex } from './lib/digest.ts'
 import { newApiKey, newId } from './lib/ids.ts'
 import { KINDS, kindOf } from './providers/kinds.ts'
 import { providerSecret } from './state/catalogue.ts'
+import { lastUses } from './state/last-uses.ts'
 import { type Instances, openInstances } from './upkeep/instances.ts'
 import type { KindTable } from './upkeep/kind-table.ts'
 import { type ModelCatalogue, modelCatalogue } from './upkeep/model-listing.ts'
@@ -177,7 +178,7 @@ const appDeps = (parts: Parts): AppDeps => {
     newId,
     newApiKey,
     nowMs: Date.now,
-    lastUsedAt: () => null,
+    lastUses: lastUses(),
     reloadPolicies: () => {},
     furtherRoutes: [
       ...requestRoutes({ requests: requestQueries(analytics.sql), live, nowMs: Date.now }),

@@ -1,5 +1,6 @@
 // Station 1: who calls. Memory only: one digest, one look-up in the folded state.
 import { sha256Hex } from '../lib/digest.ts'
+import type { LastUses } from '../state/last-uses.ts'
 import type { KeyEntry, KeyIndex, LiveState } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
 import type { InferenceSettings } from './deps.ts'
@@ -7,6 +8,7 @@ import type { InferenceSettings } from './deps.ts'
 export interface AuthenticateDeps {
   readonly live: LiveState
   readonly keys: KeyIndex
+  readonly lastUses: Pick<LastUses, 'used'>
   readonly inference: Pick<InferenceSettings, 'authHeader' | 'minKeyLength' | 'maxStalenessMs'>
 }
 
@@ -42,6 +44,7 @@ export const authenticate = (headers: Headers, deps: AuthenticateDeps, atMs: num
   if (entry === null || (entry.expiresAtMs !== null && entry.expiresAtMs <= atMs)) {
     throw unauthenticated('the API key is not valid')
   }
+  deps.lastUses.used(entry.id, atMs)
   return entry
 }
 

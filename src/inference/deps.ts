@@ -3,6 +3,7 @@ import type { Outcome, RequestSettled } from '../domain/request.ts'
 import type { Dial } from '../lib/upstream.ts'
 import type { Spool } from '../log/spool-port.ts'
 import type { ProviderKind } from '../providers/provider.ts'
+import type { LastUses } from '../state/last-uses.ts'
 import type { Catalogue, KeyIndex, LiveState } from '../state/port.ts'
 import type { ErrorCode } from '../wire/errors.ts'
 
@@ -41,6 +42,7 @@ export interface Observed {
 export interface InferenceDeps {
   readonly live: LiveState
   readonly keys: KeyIndex
+  readonly lastUses: Pick<LastUses, 'used'>
   readonly catalogue: Catalogue
   readonly kinds: ReadonlyMap<string, ProviderKind>
   readonly spool: Spool

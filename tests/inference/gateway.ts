@@ -17,6 +17,7 @@ import { Value } from '../../src/lib/schema.ts'
 import type { Dial } from '../../src/lib/upstream.ts'
 import { type Spool, SpoolClosed } from '../../src/log/spool-port.ts'
 import type { ProviderKind } from '../../src/providers/provider.ts'
+import { lastUses } from '../../src/state/last-uses.ts'
 import type { Catalogue, CatalogueEntry, FoldedBatch, KeyEntry, LiveState } from '../../src/state/port.ts'
 import { plainKind } from './plain-kind.ts'
 
@@ -243,6 +244,7 @@ export const testGateway = (
   const app = createApp({
     live,
     keys: { lookup: (digest) => known.get(digest) ?? null, size: known.size },
+    lastUses: lastUses(),
     catalogue,
     kinds,
     spool,

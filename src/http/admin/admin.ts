@@ -4,6 +4,7 @@ import { closed } from '../../domain/fields.ts'
 import type { AuthenticateDeps } from '../../inference/authenticate.ts'
 import { readJsonBody } from '../../inference/body.ts'
 import { t } from '../../lib/schema.ts'
+import type { LastUses } from '../../state/last-uses.ts'
 import type { ModelCatalogue } from '../../upkeep/model-listing.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { type Principal, principalOf, requireOneOf } from '../auth.ts'
@@ -37,10 +38,11 @@ export interface RunnerDeps extends AuthenticateDeps {
 export interface AdminDeps
   extends RunnerDeps,
     Omit<TenantDeps, 'live'>,
-    Omit<KeyDeps, 'live'>,
+    Omit<KeyDeps, 'live' | 'lastUses'>,
     Omit<ProviderDeps, 'live'>,
     Omit<ModelDeps, 'live'>,
     Omit<PolicyDeps, 'live'> {
+  readonly lastUses: LastUses
   readonly modelCatalogue: ModelCatalogue
   /** Routes of read models and of later parts, in the same table. */
   readonly furtherRoutes: readonly AdminRoute[]

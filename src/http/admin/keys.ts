@@ -6,6 +6,7 @@ import { Rejection } from '../../domain/rejection.ts'
 import { sha256Hex } from '../../lib/digest.ts'
 import type { IdPrefix } from '../../lib/ids.ts'
 import { t } from '../../lib/schema.ts'
+import type { LastUses } from '../../state/last-uses.ts'
 import type { Commit, CommitResult, LiveState } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { isSuperuser, type Principal, seesTenant, tenantMeant } from '../auth.ts'
@@ -19,8 +20,8 @@ export interface KeyDeps {
   newId(prefix: IdPrefix): string
   newApiKey(): string
   nowMs(): number
-  /** RFC 3339, null: not since anybody knows. */
-  lastUsedAt(keyId: string): string | null
+  /** What `last_used_at` shows: uses on this instance since it started. */
+  readonly lastUses: Pick<LastUses, 'lastUsedAt'>
 }
 
 const READ = ['usage:read', 'keys:admin'] as const
@@ -85,9 +86,9 @@ const tenantOf = (principal: Principal, tenantId: string | undefined): string =>
 }
 
 /** A key as the API shows it: never its digest. An expired one says so. */
-const viewOf = ({ digest: _, ...row }: ApiKeyRow, { nowMs, lastUsedAt }: KeyDeps) => {
+const viewOf = ({ digest: _, ...row }: ApiKeyRow, { nowMs, lastUses }: KeyDeps) => {
   const expired = row.status === 'active' && row.expires_at !== null && Date.parse(row.expires_at) <= nowMs()
-  return { ...row, status: expired ? 'expired' : row.status, last_used_at: lastUsedAt(row.id) }
+  return { ...row, status: expired ? 'expired' : row.status, last_used_at: lastUses.lastUsedAt(row.id) }
 }
 
 /** The one answer that holds a plaintext; of a repeat it holds none. */

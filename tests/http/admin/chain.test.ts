@@ -11,6 +11,7 @@ import { KINDS, kindOf } from '../../../src/providers/kinds.ts'
 import { openCatalogue, providerSecret } from '../../../src/state/catalogue.ts'
 import { type DataKeyStore, openDataKeys } from '../../../src/state/data-keys.ts'
 import { openKeyIndex } from '../../../src/state/keys.ts'
+import { lastUses } from '../../../src/state/last-uses.ts'
 import { modelCatalogue } from '../../../src/upkeep/model-listing.ts'
 import { openSeeder } from '../../../src/upkeep/seeder.ts'
 import { begin, openInstance, quiet } from '../../state/support.ts'
@@ -63,7 +64,7 @@ const open = async (name: string, log: EventLog) => {
         inference: { authHeader: 'authorization', minKeyLength: 20, maxStalenessMs: null },
         causeKey: new Uint8Array(32),
         appliedBy: async () => ({ applied: 1, instances: 2 }),
-        lastUsedAt: () => null,
+        lastUses: lastUses(),
         dataKeys,
         adapterReady: ({ id }) => catalogue.adapterReady(id),
         reloadPolicies: () => {},

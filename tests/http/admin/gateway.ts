@@ -9,6 +9,7 @@ import { contextOf } from '../../../src/http/request-context.ts'
 import { sha256Hex } from '../../../src/lib/digest.ts'
 import { newApiKey, newId } from '../../../src/lib/ids.ts'
 import type { ListedModel, ProviderKind } from '../../../src/providers/provider.ts'
+import { lastUses } from '../../../src/state/last-uses.ts'
 import type { Commit, KeyEntry } from '../../../src/state/port.ts'
 import { modelFacts } from '../../../src/upkeep/model-facts.ts'
 import { GatewayError } from '../../../src/wire/errors.ts'
@@ -108,7 +109,7 @@ export const startGateway = (further: readonly AdminRoute[] = []): Gateway => {
     newApiKey,
     causeKey: new Uint8Array(32),
     appliedBy: async () => ({ applied: 1, instances: 1 }),
-    lastUsedAt: () => null,
+    lastUses: lastUses(),
     dataKeys: {
       async seal(_subject, secret) {
         const keyId = newId('dek')

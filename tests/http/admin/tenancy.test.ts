@@ -84,6 +84,16 @@ describe('keys', () => {
     expect(JSON.stringify(list)).not.toContain(sha256Hex(plaintext))
   })
 
+  test('say when they were last used here, whatever came of it', async () => {
+    const gateway = startGateway()
+    const { body: key } = await gateway.call('POST', '/keys', { body: { ...newKey, tenant_id: 'ten_default' } })
+    gateway.nowMs += 1_000
+    expect((await gateway.call('GET', '/models', { key: key.plaintext as string })).status).toBe(403)
+    const { body: list } = await gateway.call('GET', '/keys?tenant_id=ten_default')
+    const last_used_at = new Date(gateway.nowMs).toISOString()
+    expect(list.keys).toContainEqual(expect.objectContaining({ id: key.id, last_used_at }))
+  })
+
   test('rotation stops the old secret at once and keeps the rest', async () => {
     const gateway = startGateway()
     const body = { name: 'k', tenant_id: 'ten_default', scopes: ['usage:read'] }
