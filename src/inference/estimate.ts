@@ -5,18 +5,20 @@ import type { Intent } from './intent.ts'
 
 /** Upper bound for one image or audio part. */
 const MEDIA_TOKENS = 8_192
+/** What a message counts besides its text: its role and its ends. */
+const MESSAGE_TOKENS = 4
 /** Output ceiling where neither the client nor the catalogue names one. */
 const UNKNOWN_CEILING = 131_072
 
 type Prices = Pick<CatalogueEntry, 'inputCostPerMillion' | 'outputCostPerMillion' | 'maxOutputTokens' | 'contextWindow'>
-type Asked = Pick<Intent, 'promptBytes' | 'mediaParts' | 'maxTokens' | 'choices'>
+type Asked = Pick<Intent, 'textBytes' | 'messageCount' | 'promptBytes' | 'mediaParts' | 'maxTokens' | 'choices'>
 
 /** About four bytes a token. */
 export const estimateTokens = (bytes: number): number => Math.ceil(bytes / 4)
 
 /** What the prompt is likely to count: for caps, routing, and outcomes without the provider's usage. */
-export const promptTokensEstimate = ({ promptBytes, mediaParts }: Asked): number =>
-  estimateTokens(promptBytes) + mediaParts * (MEDIA_TOKENS / 8)
+export const promptTokensEstimate = ({ textBytes, messageCount, mediaParts }: Asked): number =>
+  estimateTokens(textBytes) + messageCount * MESSAGE_TOKENS + mediaParts * (MEDIA_TOKENS / 8)
 
 /** The most that one choice can produce: what the client allows, else the model's own bound. */
 export const outputCeiling = ({ maxTokens }: Asked, { maxOutputTokens, contextWindow }: Prices): number => {

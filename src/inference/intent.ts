@@ -4,7 +4,7 @@ import type { Capability } from '../providers/provider.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { isObject } from '../wire/json.ts'
 import { type HeaderIntent, readHeaderIntent } from './headers.ts'
-import { type StructuredRequest, structuredRequestOf } from './structured.ts'
+import { demandsJson, type StructuredRequest, structuredRequestOf } from './structured.ts'
 import { checkTools } from './tools.ts'
 
 type Body = Readonly<Record<string, unknown>>
@@ -27,7 +27,10 @@ export interface Intent {
   /** The output ceiling that the client asked for. */
   readonly maxTokens: number | null
   readonly choices: number
-  /** UTF-8 bytes of the body without media, and the number of images and audio parts in it. */
+  /** UTF-8 bytes of what is counted as prompt: the messages' text and tool calls, and the tool declarations. */
+  readonly textBytes: number
+  readonly messageCount: number
+  /** UTF-8 bytes of the whole body without media, never below what is counted; and the number of images and audio parts in it. */
   readonly promptBytes: number
   readonly mediaParts: number
   readonly structured: StructuredRequest | null
@@ -66,7 +69,8 @@ export const readIntent = (raw: string, body: Body, headers: Headers): Intent =>
   if (usesTools) requirements.push(NEEDS.tools)
   if (isPresent(body.parallel_tool_calls)) requirements.push(NEEDS.parallelTool)
   const structured = structuredRequestOf(body.response_format)
-  if (structured !== null) requirements.push(structured.type === 'json_schema' ? NEEDS.jsonSchema : NEEDS.jsonMode)
+  const json = structured !== null && demandsJson(structured)
+  if (json) requirements.push(structured.type === 'json_schema' ? NEEDS.jsonSchema : NEEDS.jsonMode)
   if (isPresent(body.seed)) requirements.push(NEEDS.seed)
   const intentHeaders = readHeaderIntent(headers)
   return {
@@ -78,12 +82,14 @@ export const readIntent = (raw: string, body: Body, headers: Headers): Intent =>
     requirements,
     maxTokens: ceilingOf(body, 'max_completion_tokens') ?? ceilingOf(body, 'max_tokens'),
     choices: choicesOf(body),
+    textBytes: media.textBytes + (usesTools ? jsonBytes(body.tools ?? body.functions) : 0),
+    messageCount: (normal.body.messages as unknown[]).length,
     promptBytes: Math.max(0, Buffer.byteLength(normal.raw) - media.chars),
     mediaParts: media.images + media.audio,
     structured,
     toolExecution: isPresent(body.tool_execution) ? 'manual' : null,
     user: userOf(body),
-    task: taskOf(intentHeaders.batch, usesTools, structured !== null, media.images > 0),
+    task: taskOf(intentHeaders.batch, usesTools, json, media.images > 0),
     shaping: normal.shaping,
     headers: intentHeaders,
     debug: intentHeaders.debug,
@@ -164,15 +170,20 @@ const toolModeOf = (value: unknown): string => {
   return mode
 }
 
+const jsonBytes = (value: unknown): number => Buffer.byteLength(JSON.stringify(value))
+
+/** What one pass over the messages counts. */
 interface Media {
   images: number
   audio: number
   /** Characters of media sent inline. */
   chars: number
+  /** UTF-8 bytes of text and of tool calls. */
+  textBytes: number
 }
 
 const readMessages = (messages: unknown): Media => {
-  const media: Media = { images: 0, audio: 0, chars: 0 }
+  const media: Media = { images: 0, audio: 0, chars: 0, textBytes: 0 }
   const list = messages as unknown[]
   if (list.length === 0) throw bad('`messages` must not be empty', 'messages')
   for (let i = 0; i < list.length; i++) {
@@ -182,7 +193,12 @@ const readMessages = (messages: unknown): Media => {
       throw bad(`messages[${i}].role must be a string`, `messages[${i}].role`)
     }
     const { content } = message
-    if (!isPresent(content) || typeof content === 'string') continue
+    if (isPresent(message.tool_calls)) media.textBytes += jsonBytes(message.tool_calls)
+    if (typeof content === 'string') {
+      media.textBytes += Buffer.byteLength(content)
+      continue
+    }
+    if (!isPresent(content)) continue
     if (!Array.isArray(content)) {
       throw bad(`messages[${i}].content must be a string or an array of parts`, `messages[${i}].content`)
     }
@@ -194,6 +210,7 @@ const readMessages = (messages: unknown): Media => {
 const readPart = (part: unknown, at: string, media: Media): void => {
   if (!isObject(part)) throw bad(`${at} must be an object`, at)
   if (typeof part.type !== 'string') throw bad(`${at}.type must be a string`, `${at}.type`)
+  if (typeof part.text === 'string') media.textBytes += Buffer.byteLength(part.text)
   if (part.type === 'image_url') {
     const url = isObject(part.image_url) ? part.image_url.url : part.image_url
     media.images++

@@ -8,7 +8,7 @@ import { isObject } from '../wire/json.ts'
 import type { Exchange } from './exchange.ts'
 import type { Intent } from './intent.ts'
 import type { Measured } from './settle.ts'
-import { checkStructured, type StructuredResult, structuredJson } from './structured.ts'
+import { checkStructured, demandsJson, type StructuredResult, structuredJson } from './structured.ts'
 
 /** An answer that breaks the `response_format` that was asked for. The cost has arisen: the block says so. */
 export class NonConforming extends GatewayError {
@@ -46,18 +46,17 @@ export const extraMembers = (exchange: Exchange, intent: Intent, measured: Measu
   }
   if (intent.toolExecution !== null || extras.toolNames.length > 0)
     more += toolRunJson(extras.toolNames, exchange.latencyMs())
-  if (intent.structured !== null && extras.structured !== null)
-    more += structuredJson(intent.structured, extras.structured)
+  if (intent.structured !== null) more += structuredJson(intent.structured, extras.structured)
   return more
 }
 
-/** Checks an answer's text against the `response_format`. Tool calls, refusals and truncated answers break nothing. Throws NonConforming. */
+/** Checks an answer's text against the `response_format`. Null: not checked, since tool calls, refusals and truncated answers break nothing. Throws NonConforming. */
 export const conformance = (
   intent: Intent,
   answer: { content: string | null; finishReason: string | null; refusal: boolean; toolNames: readonly string[] },
 ): StructuredResult | null => {
   const { structured } = intent
-  if (structured === null || answer.refusal || answer.toolNames.length > 0) return null
+  if (structured === null || !demandsJson(structured) || answer.refusal || answer.toolNames.length > 0) return null
   if (answer.finishReason === 'length' || answer.finishReason === 'content_filter') return null
   const result = checkStructured(structured, answer.content ?? '')
   if (!result.valid) throw new NonConforming(result.error!, structuredJson(structured, result))
@@ -74,7 +73,7 @@ export const answerJson = (
 ): string => {
   const plain = answer.finishReason !== 'length' && answer.toolNames.length === 0 && intent.toolExecution === null
   const more =
-    plain && structured === null
+    plain && intent.structured === null
       ? ''
       : extraMembers(exchange, intent, measured, {
           finishReason: answer.finishReason,

@@ -7,7 +7,8 @@ import { GatewayError } from '../wire/errors.ts'
 import { isObject } from '../wire/json.ts'
 
 export interface StructuredRequest {
-  readonly type: 'json_object' | 'json_schema'
+  /** `json_object` and `json_schema` are checked; `text` and what only the provider knows are passed on and reported unchecked. */
+  readonly type: string
   /** `response_format.json_schema.name`. */
   readonly schemaName: string | null
   readonly validate: ValidateFunction | null
@@ -20,6 +21,7 @@ export interface StructuredResult {
   readonly repaired: string | null
 }
 
+const MAX_TYPE_CHARS = 64
 const MAX_SCHEMA_CHARS = 256 * 1024
 const MAX_CACHED = 256
 /** A larger answer is not validated against a schema on the serving thread. */
@@ -44,13 +46,15 @@ const compiled = new Map<string, { schema: object; validate: ValidateFunction }>
 
 const bad = (message: string, param: string): GatewayError => new GatewayError('invalid_request', message, { param })
 
-/** What the body's `response_format` demands; null for none and for plain text. Unknown types are left to the provider. */
+/** What the body's `response_format` demands; null for none. Unknown types are left to the provider. Throws 400 naming the field. */
 export const structuredRequestOf = (format: unknown): StructuredRequest | null => {
   if (format === undefined || format === null) return null
   if (!isObject(format)) throw bad('`response_format` must be an object', 'response_format')
   if (typeof format.type !== 'string') throw bad('`response_format.type` must be a string', 'response_format.type')
-  if (format.type === 'json_object') return { type: 'json_object', schemaName: null, validate: null }
-  if (format.type !== 'json_schema') return null
+  if (format.type.length > MAX_TYPE_CHARS) {
+    throw bad(`\`response_format.type\` is longer than ${MAX_TYPE_CHARS} characters`, 'response_format.type')
+  }
+  if (format.type !== 'json_schema') return { type: format.type, schemaName: null, validate: null }
   const declared = format.json_schema
   const at = 'response_format.json_schema'
   if (!isObject(declared)) throw bad(`\`${at}\` must be an object`, at)
@@ -89,6 +93,9 @@ const validatorOf = (declared: Record<string, unknown>, param: string): Validate
   }
   return validate
 }
+
+/** Whether an answer can break it. */
+export const demandsJson = ({ type }: StructuredRequest): boolean => type === 'json_object' || type === 'json_schema'
 
 /** Checks the text of an answer. A single JSON object inside a fence or prose is extracted and counts as repaired. */
 export const checkStructured = (request: StructuredRequest, content: string): StructuredResult => {
@@ -157,7 +164,12 @@ const balancedObjects = (text: string): string[] => {
   return found
 }
 
-/** `gateway.structured` as a member of the block. */
-export const structuredJson = (request: StructuredRequest, result: StructuredResult): string =>
-  `,"structured":{"requested":"${request.type}","valid":${result.valid},"schema":${JSON.stringify(request.schemaName)}` +
-  `,"error":${JSON.stringify(result.error)},"repaired":${result.repaired !== null}}`
+/** `gateway.structured` as a member of the block. Without a result, since nothing was checked, `valid` is null. */
+export const structuredJson = (request: StructuredRequest, result: StructuredResult | null): string =>
+  `,"structured":${JSON.stringify({
+    requested: request.type,
+    valid: result?.valid ?? null,
+    schema: request.schemaName,
+    error: result?.error ?? null,
+    repaired: result !== null && result.repaired !== null,
+  })}`

@@ -86,6 +86,8 @@ const addTools = (body: Json, out: Record<string, unknown>): void => {
 const addFormat = (body: Json, out: Record<string, unknown>, model: string, shaping: string[]): void => {
   const format = objectOf(body.response_format)
   if (format.type === 'json_object') shaping.push('dropped response_format json_object: the gateway checks the answer')
+  else if (typeof format.type === 'string' && format.type !== 'json_schema' && format.type !== 'text')
+    shaping.push('dropped response_format: this provider has no format of this type')
   if (format.type !== 'json_schema') return
   const schema = objectOf(format.json_schema).schema
   if (!isObject(schema)) throw refuse('json_schema needs a schema', 'response_format.json_schema.schema')

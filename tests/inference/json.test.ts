@@ -111,7 +111,11 @@ describe('a JSON answer', () => {
   test('without usage is estimated, without a price is unpriced', async () => {
     upstream.behave({ usage: null, text: 'x'.repeat(40) })
     await gateway.chat(ask)
-    expect(gateway.spool.settled()[0]).toMatchObject({ cost_basis: 'estimated', completion_tokens: 10 })
+    expect(gateway.spool.settled()[0]).toMatchObject({
+      cost_basis: 'estimated',
+      prompt_tokens: 5,
+      completion_tokens: 10,
+    })
     const free = testGateway({ entries: [entry({ baseUrl: upstream.baseUrl, inputCostPerMillion: null })] })
     const { gateway: block } = await bodyOf(await free.chat(ask))
     expect(block.estimated_cost_usd).toBeNull()
@@ -225,9 +229,38 @@ describe('structured answers', () => {
     expect(gateway.spool.settled()[0]).toMatchObject({ outcome: 'error', status: 400, cost_nano_usd: 25_000 })
   })
 
+  test.each(['text', 'xml', 'odd "type"'])(
+    'of a type that nobody here checks are sent on and reported: %s',
+    async (type) => {
+      const plain = testGateway({
+        entries: [entry({ baseUrl: upstream.baseUrl, capabilities: ['chat', 'streaming'] })],
+      })
+      const block = { requested: type, valid: null, schema: null, error: null, repaired: false }
+      const response = await plain.chat({ ...ask, response_format: { type, extra: 1 } })
+      expect([response.status, (await bodyOf(response)).gateway.structured]).toEqual([200, block])
+      expect(upstream.received[0]!.body!.response_format).toEqual({ type, extra: 1 })
+      const stream_options = { include_usage: true }
+      const streamed = await plain.chat({ ...ask, stream: true, stream_options, response_format: { type } })
+      expect(await streamed.text()).toContain(`"structured":${JSON.stringify(block)}`)
+      plain.close()
+    },
+  )
+
+  test.each(['json', 1, [[]], {}, { type: 1 }, { type: 'x'.repeat(65) }])(
+    '%j is no format: 400',
+    async (response_format) => {
+      const response = await gateway.chat({ ...ask, response_format })
+      expect(response.status).toBe(400)
+      expect((await bodyOf(response)).error.param).toStartWith('response_format')
+      expect(upstream.received).toEqual([])
+    },
+  )
+
   test('tool calls and truncated answers violate nothing', async () => {
     upstream.next({ text: '{"a', finishReason: 'length' })
-    expect((await gateway.chat({ ...ask, response_format: { type: 'json_object' } })).status).toBe(200)
+    const short = await gateway.chat({ ...ask, response_format: { type: 'json_object' } })
+    expect(short.status).toBe(200)
+    expect((await bodyOf(short)).gateway.structured).toMatchObject({ requested: 'json_object', valid: null })
     const tools = [{ type: 'function', function: { name: 'f' } }]
     upstream.next({ tool: { name: 'f', arguments: '{}' } })
     expect((await gateway.chat({ ...ask, tools, response_format: { type: 'json_object' } })).status).toBe(200)
