@@ -13,6 +13,7 @@ import { type EventLog, LogUnavailable } from '../log/port.ts'
 import { TOPICS } from '../log/topics.ts'
 import { KINDS } from '../providers/kinds.ts'
 import { type OpenCatalogue, openCatalogue } from '../state/catalogue.ts'
+import { readChainWitness } from '../state/chain-witness.ts'
 import { type CommitQueue, createCommit } from '../state/commit.ts'
 import { startDataKeySweep } from '../state/data-key-sweep.ts'
 import { type DataKeyStore, openDataKeys } from '../state/data-keys.ts'
@@ -95,9 +96,9 @@ export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlP
   }
 }
 
-/** The first start of a data folder makes its chain. Where a snapshot is, there was one: the live fold says what became of it. */
+/** The first start of a data folder makes its chain. Where a snapshot or a witness is, there was one: the live fold says what became of it. */
 const startEmbeddedChain = async (log: EventLog, macKey: Uint8Array, dataDir: string): Promise<void> => {
-  if (existsSync(join(dataDir, 'control.snapshot'))) return
+  if (existsSync(join(dataDir, 'control.snapshot')) || readChainWitness(dataDir) !== null) return
   const many = Object.values(TOPICS).filter(({ partitions }) => partitions === 'many')
   const partitions = Object.fromEntries(many.map(({ name }) => [name, 1]))
   await startChain({ log, macKey, chainId: newId('chain'), nowMs: Date.now, partitions })

@@ -36,6 +36,7 @@ export const embeddedLog = (options: EmbeddedLogOptions): EmbeddedLog => {
   const { dataDir, nowMs, retentionMs = null, partitionCount = 1, random = Math.random, spoolPollMs = 20 } = options
   const findTopic = options.findTopic ?? ((name: string) => known.get(name))
   const shared = new Map<string, SqliteTopic>()
+  const unopened = new Map<string, string>()
   const ends = spoolEnds()
   const closed = new AbortController()
   let damaged = 0
@@ -51,7 +52,8 @@ export const embeddedLog = (options: EmbeddedLogOptions): EmbeddedLog => {
     const topic = topicOf(name)
     const kept = topic.retentionMs === 'configured' ? retentionMs : topic.retentionMs
     const path = join(dataDir, 'log', `${name}.sqlite`)
-    const made = new SqliteTopic({ path, compacted: topic.cleanup === 'compact', retentionMs: kept, nowMs, random })
+    const compacted = topic.cleanup === 'compact'
+    const made = noted(unopened, name, () => new SqliteTopic({ path, compacted, retentionMs: kept, nowMs, random }))
     shared.set(name, made)
     return made
   }
@@ -87,7 +89,7 @@ export const embeddedLog = (options: EmbeddedLogOptions): EmbeddedLog => {
       return Array.from({ length: topic.partitions === 1 ? 1 : partitionCount }, (_, index) => index)
     },
     health() {
-      const problem = [...shared.values()].find((topic) => topic.problem !== null)?.problem
+      const problem = [...unopened.values(), ...[...shared.values()].map((topic) => topic.problem)].find(Boolean)
       return problem == null ? { ok: true, detail: 'embedded' } : { ok: false, detail: problem }
     },
     damagedBytes: () => damaged,
@@ -96,6 +98,18 @@ export const embeddedLog = (options: EmbeddedLogOptions): EmbeddedLog => {
       for (const topic of shared.values()) topic.close()
       ends.close()
     },
+  }
+}
+
+/** Remembers why something could not be opened until it can. */
+const noted = <Opened>(problems: Map<string, string>, name: string, open: () => Opened): Opened => {
+  try {
+    const opened = open()
+    problems.delete(name)
+    return opened
+  } catch (error) {
+    problems.set(name, error instanceof Error ? error.message : String(error))
+    throw error
   }
 }
 

@@ -40,7 +40,11 @@ export interface EventLog {
 
 /** The log cannot be reached; nothing was written. */
 export class LogUnavailable extends Error {
-  override readonly name = 'LogUnavailable'
+  override readonly name: string = 'LogUnavailable'
+}
+/** A file of the embedded log cannot be read any more: waiting will not mend it. Stops a start; met later it degrades as an outage does. */
+export class LogDamaged extends LogUnavailable {
+  override readonly name = 'LogDamaged'
 }
 /** The append timed out or its answer was lost: it may or may not have happened. */
 export class IndefiniteAppend extends Error {

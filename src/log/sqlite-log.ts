@@ -1,10 +1,19 @@
 // One topic that several processes of one machine share: a SQLite file in WAL mode, synchronous=FULL, never a blocking wait.
-import { Database } from 'bun:sqlite'
+import type { Database } from 'bun:sqlite'
 import { mkdirSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { pause } from '../lib/pause.ts'
 import { isBusy } from './lock.ts'
-import { IndefiniteAppend, LogGap, type LogRecord, LogReplaced, LogUnavailable, type NewRecord } from './port.ts'
+import {
+  IndefiniteAppend,
+  type LogDamaged,
+  LogGap,
+  type LogRecord,
+  LogReplaced,
+  LogUnavailable,
+  type NewRecord,
+} from './port.ts'
+import { damageOf, openFile, type Row, recordOf, upToGap } from './sqlite-file.ts'
 
 export interface SqliteTopicOptions {
   readonly path: string
@@ -14,13 +23,6 @@ export interface SqliteTopicOptions {
   readonly nowMs: () => number
   /** 0 up to 1: jitter of the retries. */
   readonly random: () => number
-}
-
-interface Row {
-  readonly offset: number
-  readonly at_ms: number
-  readonly key: string | null
-  readonly value: Uint8Array | null
 }
 
 const BATCH_RECORDS = 256
@@ -42,7 +44,7 @@ export class SqliteTopic {
   /** What went wrong last, until something works again. */
   problem: string | null = null
 
-  /** Opens the file, or makes it. Throws LogUnavailable when that is not possible. */
+  /** Opens the file, or makes it. Throws LogUnavailable when that is not possible, LogDamaged when it never will be. */
   constructor(private readonly options: SqliteTopicOptions) {
     mkdirSync(dirname(options.path), { recursive: true, mode: 0o700 })
     this.database = openFile(options)
@@ -70,7 +72,7 @@ export class SqliteTopic {
       next += whole.length
       if (whole.length < rows.length) this.explainGap(partition, next)
       if (rows.length === 0) {
-        const { end } = this.bounds(partition)
+        const { end } = this.undamaged(() => this.bounds(partition))
         if (end < next) throw new LogReplaced(`${this.options.path}/${partition} ends at ${end}, not ${next}`)
         if (end === next) await this.change(signal)
       }
@@ -87,7 +89,7 @@ export class SqliteTopic {
   /** Null: it could not be read now, look again. */
   private async readRows(partition: number, next: number | null, signal: AbortSignal): Promise<Row[] | null> {
     this.checkIdentity(LogReplaced)
-    if (!this.hasTable(partition)) {
+    if (!this.undamaged(() => this.hasTable(partition))) {
       if (next !== null) throw new LogReplaced(`${this.options.path}/${partition} is empty, not at ${next}`)
       await this.change(signal)
       return null
@@ -105,6 +107,8 @@ export class SqliteTopic {
       }
       return rows
     } catch (error) {
+      const damage = this.damage(error)
+      if (damage !== null) throw damage
       if (!isBusy(error)) this.problem = String(error)
       await pause(isBusy(error) ? POLL_MS : 250, signal)
       return null
@@ -217,6 +221,8 @@ export class SqliteTopic {
         return result
       } catch (error) {
         if (error instanceof LogUnavailable || error instanceof IndefiniteAppend) throw error
+        const damage = this.damage(error)
+        if (damage !== null) throw damage
         const late = performance.now() >= limit
         if (!isBusy(error) || late) {
           this.problem = `${this.options.path}: ${String(error)}`
@@ -225,6 +231,20 @@ export class SqliteTopic {
       }
       await pause(1 + this.options.random() * 9, signal)
     }
+  }
+
+  private undamaged<Result>(step: () => Result): Result {
+    try {
+      return step()
+    } catch (error) {
+      throw this.damage(error) ?? error
+    }
+  }
+
+  private damage(error: unknown): LogDamaged | null {
+    const damage = damageOf(this.options.path, error)
+    if (damage !== null) this.problem = damage.message
+    return damage
   }
 
   private checkIdentity(Failure: typeof LogReplaced | typeof LogUnavailable): void {
@@ -273,26 +293,4 @@ export class SqliteTopic {
   private wake(): void {
     for (const end of [...this.waiting]) end()
   }
-}
-
-const openFile = ({ path, compacted }: SqliteTopicOptions): Database => {
-  try {
-    const database = new Database(path, { create: true, readwrite: true })
-    // Only while opening: making the WAL file takes a lock for a moment when several processes start at once.
-    database.run('PRAGMA busy_timeout = 2000')
-    database.run('PRAGMA journal_mode = WAL')
-    database.run('PRAGMA synchronous = FULL')
-    if (compacted) database.run('PRAGMA secure_delete = ON')
-    database.run('PRAGMA busy_timeout = 0')
-    return database
-  } catch (error) {
-    throw new LogUnavailable(`${path} cannot be opened: ${String(error)}`, { cause: error })
-  }
-}
-
-const recordOf = ({ offset, at_ms, key, value }: Row): LogRecord => ({ offset, atMs: at_ms, key, value })
-
-const upToGap = (rows: readonly Row[], next: number): readonly Row[] => {
-  const missing = rows.findIndex((row, index) => row.offset !== next + index)
-  return missing === -1 ? rows : rows.slice(0, missing)
 }

@@ -1,6 +1,9 @@
 // The reader of the control topic: follows it for ever, suspects what does not fit, reads it again from the start, goes live, confirms the end.
+
+import { CHAIN_ROW } from '../domain/chain.ts'
 import { pause } from '../lib/pause.ts'
-import { LogGap, type LogRecord, LogReplaced, LogUnavailable } from '../log/port.ts'
+import { LogDamaged, LogGap, type LogRecord, LogReplaced, LogUnavailable } from '../log/port.ts'
+import { writeChainWitness } from './chain-witness.ts'
 import { Changed } from './changed.ts'
 import { differences } from './differences.ts'
 import { ChainFold, CONTROL, type FoldStep, foldAgain, politeness } from './fold.ts'
@@ -35,6 +38,8 @@ export class ChainReader {
   readonly #closing = new AbortController()
   /** The end of the log that was seen at start. */
   #target: number | null = null
+  #ignored = 0
+  #graced = false
   /** Still among the records that the snapshot holds. */
   #remembering: boolean
   #following = new AbortController()
@@ -43,6 +48,8 @@ export class ChainReader {
   constructor(
     readonly deps: LiveDeps,
     readonly snapshot: LoadedSnapshot,
+    /** The chain that the data folder belongs to; null: none was seen with it. */
+    readonly knownChain: string | null,
   ) {
     this.fold = new ChainFold(deps.macKey, snapshot.start)
     this.#remembering = snapshot.start !== null
@@ -87,6 +94,8 @@ export class ChainReader {
       } catch (error) {
         if (signal.aborted) return
         if (error instanceof ControlLogRefused) return this.#refuseStart(error)
+        if (error instanceof LogDamaged && this.phase === 'starting')
+          return this.#refuseStart(new ControlLogRefused(error.message))
         if (error instanceof Suspicion) this.#suspect(error.message)
         else {
           if (!(error instanceof LogUnavailable)) diagnostics.warn('control_read_failed', { error })
@@ -140,8 +149,11 @@ export class ChainReader {
   }
 
   #told(step: FoldStep, record: LogRecord): void {
-    if (step.kind === 'poison') this.deps.diagnostics.warn('control_record_ignored', { ...step.poison })
-    else if (step.kind === 'turn') {
+    if (step.kind === 'poison') {
+      // At start only their number is told: a wrong master key makes all of them so.
+      if (this.phase === 'starting') this.#ignored++
+      this.deps.diagnostics[this.phase === 'starting' ? 'debug' : 'warn']('control_record_ignored', { ...step.poison })
+    } else if (step.kind === 'turn') {
       if (this.phase === 'live') this.turns.seen(step.turn)
     } else {
       if (step.kind === 'counts') {
@@ -157,12 +169,27 @@ export class ChainReader {
     }
   }
 
+  /** So that later starts know the chain although the snapshot and the log are gone. */
+  #witness(): void {
+    const { dataDir, diagnostics } = this.deps
+    const chainId = this.fold.state.table('chain').get(CHAIN_ROW)?.chain_id
+    if (dataDir === null || chainId === undefined || chainId === this.knownChain) return
+    try {
+      writeChainWitness(dataDir, chainId)
+    } catch (error) {
+      diagnostics.warn('chain_not_noted', { error })
+    }
+  }
+
   /** From starting to live, once the end that was seen at start has been folded and the log is the one that it should be. */
   #enterLive(): void {
     if (this.phase !== 'starting' || this.#remembering || this.#target === null || this.fold.next < this.#target) return
     const { expectedChain = null, allowEmpty = false } = this.deps
-    const problem = problemOf(this.fold, { chainId: expectedChain, allowEmpty }, this.snapshot.witness)
+    const expected = { chainId: expectedChain, allowEmpty, knownChain: this.knownChain }
+    const problem = problemOf(this.fold, expected, this.snapshot.witness)
     if (problem !== null) throw new ControlLogRefused(problem)
+    this.#witness()
+    if (this.#ignored > 0) this.deps.diagnostics.warn('control_records_ignored', { records: this.#ignored })
     this.phase = 'live'
     this.served = true
     this.end.folded(this.fold.next)
@@ -174,7 +201,8 @@ export class ChainReader {
     this.suspicion = error.message
     this.phase = 'stopped'
     this.#following.abort()
-    this.deps.diagnostics.error('control_log_refused', { reason: error.message })
+    // Who awaits the readiness says it, unless it serves already.
+    this.deps.diagnostics[this.#graced ? 'error' : 'debug']('control_log_refused', { reason: error.message })
     this.readiness.reject(error)
     this.changed.tell()
   }
@@ -194,7 +222,8 @@ export class ChainReader {
       try {
         fold = await foldAgain(this.deps.log, this.deps.macKey, signal)
       } catch (error) {
-        if (error instanceof LogReplaced && this.phase === 'starting') throw new ControlLogRefused(error.message)
+        const hopeless = error instanceof LogReplaced || error instanceof LogDamaged
+        if (hopeless && this.phase === 'starting') throw new ControlLogRefused(error.message)
         if (!(error instanceof LogUnavailable)) this.deps.diagnostics.warn('control_read_failed', { error })
         await pause(1_000, signal)
         waitMs = 5_000
@@ -217,7 +246,8 @@ export class ChainReader {
   #problemWith(fold: ChainFold): string | null {
     const lost = lostHistory(fold, this.fold.tip)
     if (this.phase !== 'starting') return lost
-    return problemOf(fold, { chainId: null, allowEmpty: true }, this.snapshot.witness) ?? lost
+    const expected = { chainId: null, allowEmpty: true, knownChain: this.knownChain }
+    return problemOf(fold, expected, this.snapshot.witness) ?? lost
   }
 
   #adopt(fold: ChainFold): void {
@@ -259,6 +289,8 @@ export class ChainReader {
     await pause(graceMs, signal)
     if (this.#target !== null)
       await this.changed.until(() => this.phase !== 'starting' || signal.aborted, MAX_START_WAIT_MS)
-    if (this.phase === 'starting' && !signal.aborted) this.readiness.resolve()
+    if (this.phase !== 'starting' || signal.aborted) return
+    this.#graced = true
+    this.readiness.resolve()
   }
 }

@@ -5,7 +5,7 @@ import { newId } from '../lib/ids.ts'
 import { pause } from '../lib/pause.ts'
 import { Value } from '../lib/schema.ts'
 import { readEnvelope, writeEnvelope } from '../log/envelope.ts'
-import { type EventLog, IndefiniteAppend, type LogRecord, LogUnavailable } from '../log/port.ts'
+import { type EventLog, IndefiniteAppend, LogDamaged, type LogRecord, LogUnavailable } from '../log/port.ts'
 import { TOPICS } from '../log/topics.ts'
 import { readCachedKeys, WrappedDataKey, writeCachedKeys } from './data-key-cache.ts'
 import {
@@ -188,10 +188,8 @@ class Store implements DataKeyStore {
           this.#reached()
         }
       } catch (error) {
-        if (error instanceof MasterKeyMissing) {
-          this.#ready.reject(error)
-          return
-        }
+        if (error instanceof MasterKeyMissing || error instanceof LogDamaged) this.#ready.reject(error)
+        if (error instanceof MasterKeyMissing) return
         if (!(error instanceof LogUnavailable) && !signal.aborted) diagnostics.warn('data_keys_read_failed', { error })
         await pause(500, signal)
       }

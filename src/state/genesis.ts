@@ -4,7 +4,7 @@ import { decideChain } from '../domain/chain.ts'
 import { ControlState } from '../domain/control.ts'
 import { GENESIS, judge, writeDecision } from '../domain/decision.ts'
 import { pause } from '../lib/pause.ts'
-import { type EventLog, IndefiniteAppend, LogUnavailable } from '../log/port.ts'
+import { type EventLog, IndefiniteAppend, LogDamaged, LogUnavailable } from '../log/port.ts'
 import { CONTROL } from './fold.ts'
 import { ControlLogRefused } from './guards.ts'
 
@@ -22,7 +22,7 @@ export interface StartChainDeps {
 
 /**
  * Makes sure that the control topic holds a chain, and answers its id: of several that start one at once the first in the log wins, for all.
- * Waits while the log cannot be reached. Throws ControlLogRefused when the topic holds records, but none of this master key.
+ * Waits while the log cannot be reached. Throws LogDamaged when it cannot be read, and ControlLogRefused when the topic holds records, but none of this master key.
  */
 export const startChain = async (deps: StartChainDeps): Promise<{ chainId: string; started: boolean }> => {
   const { log, macKey, nowMs, partitions } = deps
@@ -44,6 +44,7 @@ export const startChain = async (deps: StartChainDeps): Promise<{ chainId: strin
       )
       await log.append(CONTROL, 0, [{ key: null, value: decision.bytes }], signal)
     } catch (error) {
+      if (error instanceof LogDamaged) throw error
       // Unknown or not written: reading tells, and a second copy loses.
       if (!(error instanceof IndefiniteAppend || error instanceof LogUnavailable)) throw error
       await pause(250, signal)

@@ -10,34 +10,39 @@ export class ControlLogRefused extends Error {
 }
 
 const RESTORE =
-  'restore the topic (`gateway log restore` from an instance that still has the records, or a backup); the local snapshot is removed only if the loss is meant'
+  'restore it from a backup (embedded: the folder log in data.dir; Kafka: the topic), or move data.dir away to begin anew'
 
 export interface Expected {
   /** `log.kafka.chain`: the chain that the settings name. */
   readonly chainId: string | null
   readonly allowEmpty: boolean
+  /** The chain that the data folder belongs to (`readChainWitness`). */
+  readonly knownChain: string | null
 }
 
 /** Why a log that was folded to its end must not be served, or null. */
 export const problemOf = (fold: ChainFold, expected: Expected, witness: Witness | null): string | null => {
   const row = fold.state.table('chain').get(CHAIN_ROW)
-  if (row === undefined) return expected.allowEmpty && fold.counts.forged === 0 ? null : unstarted(fold, witness)
+  if (row === undefined)
+    return expected.allowEmpty && fold.counts.forged === 0 ? null : unstarted(fold, expected, witness)
   if (expected.chainId !== null && expected.chainId !== row.chain_id) {
     return `${CONTROL} holds the chain ${row.chain_id}, but log.kafka.chain names ${expected.chainId}: point log.kafka.brokers at the right cluster or correct the setting`
   }
-  if (witness !== null && witness.chainId !== row.chain_id) {
-    return `${CONTROL} holds the chain ${row.chain_id}, but data.dir has the snapshot of ${witness.chainId}: point at the right log, or give this instance a data.dir of its own`
+  const known = witness?.chainId ?? expected.knownChain
+  if (known !== null && known !== row.chain_id) {
+    return `${CONTROL} holds the chain ${row.chain_id}, but data.dir belongs to ${known}: point at the right log, or give this instance a data.dir of its own`
   }
   return lostHistory(fold, witness?.tip ?? GENESIS)
 }
 
-const unstarted = (fold: ChainFold, witness: Witness | null): string => {
+const unstarted = (fold: ChainFold, { knownChain }: Expected, witness: Witness | null): string => {
   if (fold.counts.forged > 0 && fold.counts.counted === 0) {
     return `no record of ${CONTROL} was written with this master key: set security.master_key to the one of this installation`
   }
   if (witness !== null) {
     return `${CONTROL} is empty, but the snapshot in data.dir has ${witness.next} records of it: ${RESTORE}`
   }
+  if (knownChain !== null) return `${CONTROL} is empty, but data.dir belongs to the chain ${knownChain}: ${RESTORE}`
   return `${CONTROL} holds no chain: run \`gateway topics --init\` once, or point log.kafka.brokers at the right cluster`
 }
 

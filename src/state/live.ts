@@ -6,6 +6,7 @@ import { GENESIS } from '../domain/decision.ts'
 import type { TableReader } from '../domain/tables.ts'
 import type { LogRecord } from '../log/port.ts'
 import { ChainReader } from './chain-reader.ts'
+import { readChainWitness } from './chain-witness.ts'
 import type { Changed } from './changed.ts'
 import type { FoldStep, Poison } from './fold.ts'
 import type { LiveChain, LiveDeps } from './live-chain.ts'
@@ -22,7 +23,8 @@ export const openLiveState = async (deps: LiveDeps): Promise<LiveChain> => {
       ? { start: null, witness: null, problem: null }
       : await loadSnapshot(deps.dataDir, deps.macKey)
   if (snapshot.problem !== null) deps.diagnostics.warn('snapshot_not_used', { reason: snapshot.problem })
-  const reader = new ChainReader(deps, snapshot)
+  const knownChain = deps.dataDir === null ? null : readChainWitness(deps.dataDir)
+  const reader = new ChainReader(deps, snapshot, knownChain)
   reader.start()
   return new Live(reader)
 }

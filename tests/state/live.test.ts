@@ -4,6 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { decisionMacKey, type EventRecord, GENESIS, writeDecision } from '../../src/domain/decision.ts'
 import { type MemoryLog, memoryLog } from '../../src/log/memory.ts'
+import { LogDamaged } from '../../src/log/port.ts'
+import { readChainWitness, writeChainWitness } from '../../src/state/chain-witness.ts'
 import { ChainFold, CONTROL, foldAgain } from '../../src/state/fold.ts'
 import { openLiveState } from '../../src/state/live.ts'
 import type { LiveDeps } from '../../src/state/live-chain.ts'
@@ -152,7 +154,7 @@ describe('the start', () => {
     log.truncate(CONTROL, 0, 3)
     expect(await refusalOf(log, { dataDir })).toMatchObject({
       name: 'ControlLogRefused',
-      message: expect.stringMatching(/truncated, recreated or replaced.*gateway log restore/),
+      message: expect.stringMatching(/truncated, recreated or replaced.*restore it from a backup/),
     })
   })
 
@@ -162,6 +164,34 @@ describe('the start', () => {
     expect(await refusalOf(memoryLog({ nowMs }), { dataDir })).toMatchObject({ name: 'ControlLogRefused' })
     expect(await refusalOf(await logOf(2), { dataDir })).toMatchObject({ name: 'ControlLogRefused' })
     expect(await refusalOf(await logOf(9), { dataDir })).toMatchObject({ name: 'ControlLogRefused' })
+  })
+
+  test('a folder knows its chain without a snapshot: an empty log, or another chain, stops the start', async () => {
+    const dataDir = await folder()
+    const first = await openInstance('a', (await logOf(1)).view(), { dataDir })
+    await first.live.ready()
+    await first.close()
+    expect(readChainWitness(dataDir)).toBe('chain_test')
+    expect(await refusalOf(memoryLog({ nowMs }), { dataDir })).toMatchObject({
+      name: 'ControlLogRefused',
+      message: expect.stringMatching(/is empty, but data\.dir belongs to the chain chain_test: restore it/),
+    })
+    expect(await refusalOf(await logOf(1), { dataDir })).toBe('ready')
+    writeChainWitness(dataDir, 'chain_before')
+    expect(await refusalOf(await logOf(1), { dataDir })).toMatchObject({
+      name: 'ControlLogRefused',
+      message: expect.stringMatching(/holds the chain chain_test, but data\.dir belongs to chain_before/),
+    })
+  })
+
+  test('a log that is damaged stops the start, it is not waited for', async () => {
+    const error = new LogDamaged('the file is damaged')
+    const view = { ...(await logOf(1)).view(), end: () => Promise.reject(error) }
+    const instance = await opened('a', view)
+    expect(await instance.live.ready().catch((reason: unknown) => reason)).toMatchObject({
+      name: 'ControlLogRefused',
+      message: 'the file is damaged',
+    })
   })
 
   test('a log that lost its head, as retention would take it, stops the start', async () => {
@@ -324,7 +354,7 @@ describe('a log that loses its tail while it is followed', () => {
       name: 'ControlLogRefused',
       message: expect.stringContaining('lost records'),
     })
-    // `gateway log restore`: the bytes unchanged, at the end.
+    // Restored: the bytes unchanged, at the end.
     await log.append(
       CONTROL,
       0,

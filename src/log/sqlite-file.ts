@@ -1,0 +1,45 @@
+// The SQLite file of a topic: opens it, and tells one that can no longer be read from one that is only in use.
+import { Database } from 'bun:sqlite'
+import { codeOf } from '../lib/error-code.ts'
+import { LogDamaged, type LogRecord, LogUnavailable } from './port.ts'
+
+export interface Row {
+  readonly offset: number
+  readonly at_ms: number
+  readonly key: string | null
+  readonly value: Uint8Array | null
+}
+
+/** The failure that says which file and what to do, or null when the error is another one. */
+export const damageOf = (path: string, error: unknown): LogDamaged | null => {
+  const code = codeOf(error) ?? ''
+  if (!/^SQLITE_(CORRUPT|NOTADB)/.test(code)) return null
+  return new LogDamaged(
+    `${path} is damaged (${code}): restore the folder log of data.dir from a backup, or move data.dir away to begin anew`,
+    { cause: error },
+  )
+}
+
+/** Opens or makes the file of a topic. Throws LogDamaged or LogUnavailable. */
+export const openFile = ({ path, compacted }: { readonly path: string; readonly compacted: boolean }): Database => {
+  try {
+    const database = new Database(path, { create: true, readwrite: true })
+    // Only while opening: making the WAL file takes a lock for a moment when several processes start at once.
+    database.run('PRAGMA busy_timeout = 2000')
+    database.run('PRAGMA journal_mode = WAL')
+    database.run('PRAGMA synchronous = FULL')
+    if (compacted) database.run('PRAGMA secure_delete = ON')
+    database.run('PRAGMA busy_timeout = 0')
+    return database
+  } catch (error) {
+    throw damageOf(path, error) ?? new LogUnavailable(`${path} cannot be opened: ${String(error)}`, { cause: error })
+  }
+}
+
+export const recordOf = ({ offset, at_ms, key, value }: Row): LogRecord => ({ offset, atMs: at_ms, key, value })
+
+/** The rows before the first missing offset. */
+export const upToGap = (rows: readonly Row[], next: number): readonly Row[] => {
+  const missing = rows.findIndex((row, index) => row.offset !== next + index)
+  return missing === -1 ? rows : rows.slice(0, missing)
+}

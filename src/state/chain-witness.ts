@@ -1,0 +1,37 @@
+// Which chain a data folder belongs to: a small file beside the snapshot, which outlives it. A log that holds another chain, or none, is then known to be
+// the wrong one.
+import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { codeOf } from '../lib/error-code.ts'
+
+const FILE = 'chain'
+const CHAIN_ID = /^[\w-]{1,128}$/
+
+/** The chain that was seen first with this folder, or null when none was. Throws when the file is there and cannot be read. */
+export const readChainWitness = (dataDir: string): string | null => {
+  try {
+    const text = readFileSync(join(dataDir, FILE), 'utf8').trim()
+    return CHAIN_ID.test(text) ? text : null
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return null
+    throw error
+  }
+}
+
+/** Writes it beside, synced, then renamed: it is whole or not there. Blocks for a moment; once in the life of a folder. */
+export const writeChainWitness = (dataDir: string, chainId: string): void => {
+  const draft = join(dataDir, `${FILE}.${crypto.randomUUID()}.draft`)
+  try {
+    writeFileSync(draft, `${chainId}\n`, { mode: 0o600, flag: 'wx', flush: true })
+    renameSync(draft, join(dataDir, FILE))
+  } catch (error) {
+    rmSync(draft, { force: true })
+    throw error
+  }
+  const folder = openSync(dataDir, 'r')
+  try {
+    fsyncSync(folder)
+  } finally {
+    closeSync(folder)
+  }
+}
