@@ -85,13 +85,20 @@ export const runWorker = async (options: WorkerOptions): Promise<void> => {
   }
 }
 
+/** About a minute of attempts. */
+const STARTING_ATTEMPTS = 140
+
 const untilPrepared = async (sql: Sql, signal: AbortSignal, diagnostics: Diagnostics): Promise<void> => {
   for (let attempt = 0; !signal.aborted; attempt++) {
     try {
       return await settled(sql, prepareCatalogue(sql))
     } catch (error) {
       const reason = sqlStateOf(error) ?? (error as { code?: string }).code ?? String(error)
-      if (attempt % 20 === 19 && attempt > 20) diagnostics.warn('postgres_waited_for', { reason })
+      if (attempt % 20 === 19 && attempt > 20) {
+        // Until the embedded server takes its port the gateway holds it and hangs up; the first start makes the cluster meanwhile.
+        const isStarting = reason === 'ECONNRESET' && attempt < STARTING_ATTEMPTS
+        diagnostics[isStarting ? 'debug' : 'warn']('postgres_waited_for', { reason })
+      }
       await pause(attempt < 20 ? 50 : 500, signal)
     }
   }

@@ -8,8 +8,8 @@ import { type Analytics, openAnalytics } from './commands/analytics.ts'
 import { type ControlPlane, openControlPlane } from './commands/control-plane.ts'
 import { listen } from './commands/listener.ts'
 import { type Outcomes, openOutcomes } from './commands/outcomes.ts'
-import { seedUntilDone } from './commands/seeding.ts'
-import { type Environment, isKafka, masterKeyFor, prepareDataDir } from './commands/settings.ts'
+import { checkKeys, seedUntilDone } from './commands/seeding.ts'
+import { type Environment, isKafka, KIND_TABLE, masterKeyFor, prepareDataDir } from './commands/settings.ts'
 import { soon } from './commands/soon.ts'
 import { Stack } from './commands/stack.ts'
 import { allowsPrivate, type Config, settingMs } from './config.ts'
@@ -22,7 +22,7 @@ import type { Diagnostics } from './lib/diagnostics.ts'
 import { createDialer } from './lib/dialer.ts'
 import { deriveKey, hmacHex } from './lib/digest.ts'
 import { newApiKey, newId } from './lib/ids.ts'
-import { KINDS, kindOf } from './providers/kinds.ts'
+import { KINDS } from './providers/kinds.ts'
 import { providerSecret } from './state/catalogue.ts'
 import { lastUses } from './state/last-uses.ts'
 import { type Instances, openInstances } from './upkeep/instances.ts'
@@ -62,11 +62,12 @@ export const startGateway = async (options: GatewayOptions): Promise<Gateway> =>
   const { config, env, diagnostics, primary, onRefused } = options
   const started = new Stack(diagnostics)
   try {
+    if (primary) checkKeys(config, env)
     const listener = listen(config.server, !primary)
     started.push('listener', () => listener.stop())
     prepareDataDir(config)
     const masterKey = masterKeyFor(config)
-    const analytics = openAnalytics({ config, env, diagnostics, primary })
+    const analytics = openAnalytics({ config, env, diagnostics, primary, onRefused })
     started.push('analytics', () => analytics.close())
     const outcomes = await openOutcomes(config, diagnostics)
     started.push('spool', () => outcomes.spool.close())
@@ -118,7 +119,7 @@ interface Parts extends GatewayOptions {
 const openParts = (opened: GatewayOptions & Pick<Parts, 'masterKey' | 'analytics' | 'outcomes' | 'control'>): Parts => {
   const { config, env, diagnostics, control, outcomes } = opened
   const dialer = createDialer({ allowPrivate: allowsPrivate(config) })
-  const kindTable: KindTable = { resolve: kindOf, names: [...KINDS.keys()] }
+  const kindTable = KIND_TABLE
   const secretOf = (provider: ProviderRow) => providerSecret(provider, { env, diagnostics, dataKeys: control.dataKeys })
   const redis = config.redis.url === null ? null : openRedisCheck(config.redis.url)
   let instances: Instances | null = null
@@ -227,4 +228,4 @@ const readinessOf = ({ control, outcomes, instances, redis }: Parts): ReadinessC
 }
 
 const someModel = ({ catalogue }: ControlPlane): string | null =>
-  (catalogue.resolve('sandbox-echo')[0] ?? catalogue.all().find(({ unroutable }) => unroutable === null))?.name ?? null
+  [...catalogue.resolve('sandbox-echo'), ...catalogue.all()].find(({ unroutable }) => unroutable === null)?.name ?? null

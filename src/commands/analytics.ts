@@ -8,6 +8,7 @@ import type { Diagnostics } from '../lib/diagnostics.ts'
 import { type ChildProcess, superviseChild } from '../upkeep/child-process.ts'
 import { openReadStore } from './read-store.ts'
 import type { Environment } from './settings.ts'
+import { LOG_REFUSED_CODE } from './worker.ts'
 
 export interface Analytics {
   /** Queries of the admin API. Opened by use; each query says what is wrong. */
@@ -26,6 +27,8 @@ export interface AnalyticsDeps {
   readonly diagnostics: Diagnostics
   /** The first process of a data folder runs the worker; its siblings do not. */
   readonly primary: boolean
+  /** The worker found soon after the start that the log is not the one that the read models were made from, and has said so. */
+  readonly onRefused: (error: unknown) => void
 }
 
 const PING_MS = 1_500
@@ -34,11 +37,18 @@ const STATEMENT_MS = 10_000
 /** A report of the worker that is older than this means that none runs. */
 const REPORT_MS = 15_000
 const LAG_MS = 60_000
+/** What the worker refuses within this time refuses the start; Postgres may need most of it. */
+const START_MS = 60_000
+
+/** A child has printed what is wrong: it needs no second line. */
+export class SaidByChild extends Error {
+  override readonly name = 'SaidByChild'
+}
 
 const OK: CheckResult = { text: 'ok', ready: true }
 
 /** Returns at once; nothing here may hold up the start. */
-export const openAnalytics = ({ config, env, diagnostics, primary }: AnalyticsDeps): Analytics => {
+export const openAnalytics = ({ config, env, diagnostics, primary, onRefused }: AnalyticsDeps): Analytics => {
   const store = openReadStore(config, diagnostics)
   const { embedded } = store
   const sql = openDatabase({
@@ -66,7 +76,17 @@ export const openAnalytics = ({ config, env, diagnostics, primary }: AnalyticsDe
       const command = [process.execPath, join(import.meta.dir, 'cli.ts'), 'worker', '--child']
       // Told where Postgres is: a worker that comes up while its gateway dies must not start the embedded one itself.
       const childEnv = { ...env, GATEWAY_DATABASE_URL: store.url }
-      worker = superviseChild({ name: 'worker', command, env: childEnv, diagnostics })
+      const startedAt = performance.now()
+      worker = superviseChild({
+        name: 'worker',
+        command,
+        env: childEnv,
+        diagnostics,
+        refusedCode: LOG_REFUSED_CODE,
+        // Later it is a degradation: who is served already goes on being served.
+        onRefused: () =>
+          performance.now() - startedAt < START_MS && onRefused(new SaidByChild('the worker refused the log')),
+      })
     },
     async close() {
       await worker?.stop()

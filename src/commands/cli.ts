@@ -49,8 +49,9 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     words: 0,
     run: ({ flags }) =>
       withLog('worker', (opened) => {
-        if (flags.has('--child')) endWithParent(opened.stop)
-        return workerCommand({ ...opened, worker: `${process.pid}`, complain })
+        const isChild = flags.has('--child')
+        if (isChild) endWithParent(opened.stop)
+        return workerCommand({ ...opened, isChild, worker: `${process.pid}`, complain })
       }),
   },
   rebuild: {
@@ -142,7 +143,7 @@ const main = async ([name, ...rest]: readonly string[]): Promise<number> => {
   if (command === undefined) {
     const near = nearest(name, Object.keys(COMMANDS))
     complain(
-      `unknown command "${name}"${near === null ? '' : `; did you mean "${near}"?`} Commands: ${Object.keys(COMMANDS).join(', ')}`,
+      `unknown command "${name}"${near === null ? '.' : `; did you mean "${near}"?`} Commands: ${Object.keys(COMMANDS).join(', ')}.`,
     )
     return 1
   }

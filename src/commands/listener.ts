@@ -14,7 +14,6 @@ export interface Listener {
 const MENDS: Readonly<Record<string, string>> = {
   EADDRINUSE: 'is in use: stop the other program or set another server.port (GATEWAY_SERVER_PORT)',
   EACCES: 'may not be opened by this user: set a server.port above 1023 (GATEWAY_SERVER_PORT)',
-  EADDRNOTAVAIL: 'is not an address of this machine: correct server.host (GATEWAY_SERVER_HOST)',
 }
 
 /** Throws ConfigError when the port or the address cannot be had. */
@@ -47,6 +46,8 @@ const bind = (hostname: string, port: number, reusePort: boolean, app: Promise<A
     })
   } catch (error) {
     const code = codeOf(error) ?? ''
+    if (code === 'EADDRNOTAVAIL')
+      throw new ConfigError(`${hostname} is not an address of this machine: correct server.host (GATEWAY_SERVER_HOST)`)
     throw new ConfigError(`port ${port} on ${hostname} ${MENDS[code] ?? `cannot be opened (${code})`}`)
   }
 }

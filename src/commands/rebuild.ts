@@ -29,7 +29,7 @@ export const rebuildCommand = async (command: RebuildCommand): Promise<number> =
   if (unknown !== undefined) {
     const hint = nearest(unknown, names)
     complain(
-      `there is no read model "${unknown}"${hint === null ? '' : `; did you mean "${hint}"?`} They are: ${names.join(', ')}`,
+      `there is no read model "${unknown}"${hint === null ? '.' : `; did you mean "${hint}"?`} They are: ${names.join(', ')}.`,
     )
     return 1
   }

@@ -7,7 +7,8 @@ import { ConfigError } from '../lib/settings.ts'
 import { CommitFailure } from '../state/port.ts'
 import type { KindTable } from '../upkeep/kind-table.ts'
 import type { ModelCatalogue } from '../upkeep/model-listing.ts'
-import type { SeedReport } from '../upkeep/seed-step.ts'
+import { wantedKeys } from '../upkeep/seed-keys.ts'
+import type { SeedInput, SeedReport } from '../upkeep/seed-step.ts'
 import { openSeeder } from '../upkeep/seeder.ts'
 import type { ControlPlane } from './control-plane.ts'
 import type { Environment } from './settings.ts'
@@ -23,19 +24,27 @@ export interface SeedingDeps {
   readonly diagnostics: Diagnostics
 }
 
-/** Resolves with what was seeded. Rejects with BootstrapRefused for a key that cannot be one, ControlLogRefused for a log that is not to be served from. */
-export const seedUntilDone = async (deps: SeedingDeps): Promise<SeedReport> => {
-  const { config, env, control, kindTable, modelCatalogue, diagnostics } = deps
+const inputOf = (config: Config, env: Environment): SeedInput => {
   const bootstrap = checkBootstrap(config.bootstrap)
   if (!bootstrap.ok) throw new ConfigError(bootstrap.error)
   const keyOf = (variable: string) => (env[variable] === undefined || env[variable] === '' ? null : env[variable])
-  const input = {
+  return {
     bootstrap: bootstrap.value,
     adminKey: keyOf('GATEWAY_BOOTSTRAP_ADMIN_KEY'),
     inferenceKey: keyOf('GATEWAY_BOOTSTRAP_INFERENCE_KEY'),
   }
+}
+
+/** Before anything is started. Throws BootstrapRefused for a key that no client could send. */
+export const checkKeys = (config: Config, env: Environment): void => {
+  wantedKeys(inputOf(config, env), { env: (name) => env[name], minKeyLength: config.auth.min_key_length })
+}
+
+/** Resolves with what was seeded. Rejects with BootstrapRefused for what the settings name and nothing makes, ControlLogRefused for a log that is not to be served from. */
+export const seedUntilDone = async (deps: SeedingDeps): Promise<SeedReport> => {
+  const { config, env, control, kindTable, modelCatalogue, diagnostics } = deps
   const { live, commits } = control
-  const seed = openSeeder(input, {
+  const seed = openSeeder(inputOf(config, env), {
     live,
     commit: commits.commit,
     kindTable,

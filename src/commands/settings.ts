@@ -8,17 +8,24 @@ import { codeOf } from '../lib/error-code.ts'
 import { readMasterKey, readOrMakeMasterKey } from '../lib/master-key.ts'
 import { ConfigError } from '../lib/settings.ts'
 import type { LogSettings } from '../log/open-log.ts'
+import { KINDS, kindOf } from '../providers/kinds.ts'
+import type { KindTable } from '../upkeep/kind-table.ts'
+import { kindFlaw } from '../upkeep/seed-check.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
 const DEFAULT_FILE = 'gateway.yaml'
 const HOUR_MS = 3_600_000
 
+/** The kinds of this build. */
+export const KIND_TABLE: KindTable = { resolve: kindOf, names: [...KINDS.keys()] }
+
 /** `gateway.yaml` of the working directory, or the file that `GATEWAY_CONFIG` names, and the environment. Throws ConfigError. */
 export const loadSettings = (env: Environment): LoadedConfig => {
   const loaded = readSettings(env)
   const bootstrap = checkBootstrap(loaded.config.bootstrap)
-  if (!bootstrap.ok) throw new ConfigError(`${loaded.origins.get('bootstrap')}: ${bootstrap.error}`)
+  const flaw = bootstrap.ok ? kindFlaw(bootstrap.value, KIND_TABLE) : bootstrap.error
+  if (flaw !== null) throw new ConfigError(`${loaded.origins.get('bootstrap')}: ${flaw}`)
   return loaded
 }
 
@@ -34,6 +41,11 @@ const readSettings = (env: Environment): LoadedConfig => {
     return loadConfig({ file: { name: basename(path), text: readFileSync(path, 'utf8') }, env })
   } catch (error) {
     if (error instanceof ConfigError) throw error
+    if (codeOf(error) === 'EISDIR') {
+      throw new ConfigError(
+        `GATEWAY_CONFIG: ${path} is a folder: name the file in it, ${join(path, DEFAULT_FILE)} perhaps`,
+      )
+    }
     throw new ConfigError(`${path} cannot be read (${codeOf(error) ?? error}): mend its permissions`)
   }
 }
@@ -47,14 +59,22 @@ export const openDiagnostics = ({ diagnostics }: Config): Diagnostics =>
     nowMs: Date.now,
   })
 
+const DATA_DIR_MENDS: Readonly<Record<string, string>> = {
+  ENOENT: 'no folder can be made there, name another (GATEWAY_DATA_DIR)',
+  EEXIST: 'a file has this name, name another (GATEWAY_DATA_DIR)',
+  ENOTDIR: 'a file is where one of its folders should be, name another (GATEWAY_DATA_DIR)',
+  EROFS: 'the file system is read-only, name another (GATEWAY_DATA_DIR)',
+  ENOSPC: 'the disk is full, make room or name another (GATEWAY_DATA_DIR)',
+}
+
 /** Makes `data.dir`, readable by its owner alone. Throws ConfigError when it cannot be used. */
 export const prepareDataDir = ({ data }: Config): void => {
   try {
     mkdirSync(data.dir, { recursive: true, mode: 0o700 })
   } catch (error) {
-    throw new ConfigError(
-      `data.dir: ${resolve(data.dir)} cannot be made (${codeOf(error)}): mend its permissions or name another`,
-    )
+    const code = codeOf(error) ?? ''
+    const mend = DATA_DIR_MENDS[code] ?? 'mend the permissions of the folder above it or name another'
+    throw new ConfigError(`data.dir: ${resolve(data.dir)} cannot be made (${code}): ${mend}`)
   }
 }
 

@@ -6,6 +6,7 @@ import { type Gateway, startGateway } from '../main.ts'
 import { type ChildProcess, endWithParent, superviseChild } from '../upkeep/child-process.ts'
 import { ADMIN_KEY_NAME, INFERENCE_KEY_NAME } from '../upkeep/seed-keys.ts'
 import type { SeedReport } from '../upkeep/seed-step.ts'
+import { SaidByChild } from './analytics.ts'
 import type { Environment } from './settings.ts'
 
 export interface StartCommand {
@@ -35,7 +36,7 @@ export const startCommand = async (command: StartCommand): Promise<number> => {
   const onRefused = (error: unknown) => {
     if (refused) return // the first reason says it; others follow from it
     refused = true
-    complain(error instanceof Error ? error.message : String(error))
+    if (!(error instanceof SaidByChild)) complain(error instanceof Error ? error.message : String(error))
     ended.resolve(1)
   }
   const gateway = await startGateway({ config, env, diagnostics, primary: !sibling, onRefused })
@@ -81,7 +82,7 @@ const warnOfLimit = (env: Environment, diagnostics: Diagnostics): void => {
   })
 }
 
-const announce = (gateway: Gateway, { minted }: SeedReport, { env, print }: StartCommand): void => {
+const announce = (gateway: Gateway, { minted }: SeedReport, { loaded, env, print }: StartCommand): void => {
   const keyOf = (name: string) => minted.find((key) => key.name === name)?.plaintext
   print(`Gatelog is listening on ${gateway.url}`)
   if (minted.length > 0) {
@@ -93,14 +94,16 @@ const announce = (gateway: Gateway, { minted }: SeedReport, { env, print }: Star
   const fromEnv = env.GATEWAY_BOOTSTRAP_INFERENCE_KEY ? '$GATEWAY_BOOTSTRAP_INFERENCE_KEY' : undefined
   const key = keyOf(INFERENCE_KEY_NAME) ?? fromEnv
   const model = gateway.someModel()
-  if (key !== undefined && model !== null) print(`\nTry it:\n${curlLine(gateway.url, key, model)}\n`)
-  else if (keyOf(ADMIN_KEY_NAME) === undefined) {
+  const header = loaded.config.auth.header_name
+  if (key !== undefined && model !== null) print(`\nTry it:\n${curlLine(gateway.url, header, key, model)}\n`)
+  else if (keyOf(ADMIN_KEY_NAME) === undefined && !env.GATEWAY_BOOTSTRAP_ADMIN_KEY) {
     print('The keys were shown at the first start. Lost? Start once with GATEWAY_BOOTSTRAP_ADMIN_KEY set to a new one.')
   }
 }
 
 /** One line that works when pasted into a shell. */
-const curlLine = (url: string, key: string, model: string): string => {
-  const body = JSON.stringify({ model, messages: [{ role: 'user', content: 'Hello' }] })
-  return `curl ${url}/v1/chat/completions -H "Authorization: Bearer ${key}" -H "Content-Type: application/json" -d '${body}'`
+const curlLine = (url: string, header: string, key: string, model: string): string => {
+  const body = JSON.stringify({ model, messages: [{ role: 'user', content: 'Hello' }] }).replaceAll("'", "'\\''")
+  const credential = header.toLowerCase() === 'authorization' ? `${header}: Bearer ${key}` : `${header}: ${key}`
+  return `curl ${url}/v1/chat/completions -H "${credential}" -H "Content-Type: application/json" -d '${body}'`
 }

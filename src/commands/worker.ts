@@ -11,11 +11,16 @@ import { TOPICS } from '../log/topics.ts'
 import { PROJECTION_CONSUMER } from './outcomes.ts'
 import { openReadStore } from './read-store.ts'
 
+/** Exit code of a worker that runs as a child and has refused the log: its parent does not start it again. */
+export const LOG_REFUSED_CODE = 3
+
 export interface WorkerCommand {
   readonly config: Config
   readonly masterKey: Uint8Array
   readonly log: EventLog
   readonly diagnostics: Diagnostics
+  /** A gateway started it. */
+  readonly isChild: boolean
   /** Name of this process in reports. */
   readonly worker: string
   /** Aborted by a signal to the process, or when the gateway that started it is gone. */
@@ -24,9 +29,9 @@ export interface WorkerCommand {
   readonly onStatus?: WorkerOptions['onStatus']
 }
 
-/** Runs until it is told to stop: exit code 0. 1, with one line, when the log is not the one that the read models were made from. */
+/** Runs until it is told to stop: exit code 0. 1 (a child: `LOG_REFUSED_CODE`), with one line, when the log is not the one that the read models were made from. */
 export const workerCommand = async (command: WorkerCommand): Promise<number> => {
-  const { config, masterKey, log, diagnostics, worker, signal, complain, onStatus } = command
+  const { config, masterKey, log, diagnostics, worker, signal, isChild, complain, onStatus } = command
   const store = openReadStore(config, diagnostics)
   try {
     await runWorker({
@@ -43,7 +48,7 @@ export const workerCommand = async (command: WorkerCommand): Promise<number> => 
   } catch (error) {
     if (!(error instanceof LogReplaced)) throw error
     complain(error.message)
-    return 1
+    return isChild ? LOG_REFUSED_CODE : 1
   } finally {
     await store.close()
   }

@@ -71,10 +71,12 @@ export type Bootstrap = Static<typeof Bootstrap>
 export type BootstrapKey = NonNullable<Bootstrap['keys']>[number]
 export type BootstrapModel = NonNullable<Bootstrap['models']>[number]
 
-/** The section, typed, or the first flaw as one line that names the key (`bootstrap.providers.0.kind ...`). */
+/** The section, typed, or the first flaw as one line that names the key (`bootstrap.providers[0].kind: ...`). */
 export const checkBootstrap = (value: unknown): { ok: true; value: Bootstrap } | { ok: false; error: string } => {
   const flaw = flawOf(Bootstrap, value)
   if (flaw === null) return { ok: true, value: value as Bootstrap }
-  const key = flaw.param === '' ? 'bootstrap' : `bootstrap.${flaw.param}`
-  return { ok: false, error: `${key}: ${flaw.message}` }
+  const indexed = (path: string) => path.replaceAll(/\.(\d+)(?=\.|$)/g, '[$1]')
+  const key = flaw.param === '' ? 'bootstrap' : `bootstrap.${indexed(flaw.param)}`
+  const message = flaw.message.replaceAll(`"${flaw.param}"`, `"${indexed(flaw.param)}"`)
+  return { ok: false, error: `${key}: ${message}` }
 }

@@ -9,6 +9,9 @@ export interface ChildOptions {
   readonly diagnostics: Diagnostics
   /** The longest wait before it is started again; the first is 250 ms. */
   readonly maxBackoffMs?: number
+  /** The exit code by which it says that starting it again is of no use; `onRefused` is then told, once. */
+  readonly refusedCode?: number
+  readonly onRefused?: () => void
   /** How long a stop waits before it insists. */
   readonly stopMs?: number
 }
@@ -42,21 +45,26 @@ export const superviseChild = (options: ChildOptions): ChildProcess => {
   let restarts = 0
   let detail = 'starting'
 
-  const runOnce = async (): Promise<number> => {
+  const runOnce = async (): Promise<{ code: number; ranMs: number }> => {
     const startedAt = performance.now()
     child = Bun.spawn([...command], { stdin: 'pipe', stdout: 'inherit', stderr: 'inherit', env: { ...env } })
     detail = 'running'
     const code = await child.exited
     child = null
     detail = `ended with ${code}`
-    return performance.now() - startedAt
+    return { code, ranMs: performance.now() - startedAt }
   }
 
   const supervise = async (): Promise<void> => {
     let failures = 0
     while (!stopped) {
-      const ranMs = await runOnce()
+      const { code, ranMs } = await runOnce()
       if (stopped) return
+      if (code === options.refusedCode) {
+        detail = 'refused to run, and is not started again: see what it printed, then restart this process'
+        options.onRefused?.()
+        return
+      }
       failures = ranMs > WELL_MS ? 0 : failures + 1
       restarts++
       const waitMs = Math.min(maxBackoffMs, FIRST_BACKOFF_MS * 2 ** Math.min(failures, 16))

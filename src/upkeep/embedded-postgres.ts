@@ -70,11 +70,11 @@ const supervised = (folder: string, release: () => void, diagnostics: Diagnostic
   const stopping = new AbortController()
   const ready = Promise.withResolvers<number>()
   ready.promise.catch(() => {}) // whoever asks for it sees the rejection; nobody has to ask
-  const startedAt = performance.now()
   let detail = 'starting'
   let isReady = false
 
   const session = async (): Promise<void> => {
+    const startedAt = performance.now()
     const left = existsSync(cluster) ? await endLeftovers(cluster) : 0
     if (left > 0) diagnostics.warn('postgres_leftovers_ended', { processes: left, cluster })
     const installation = prepareInstallation(place, account)

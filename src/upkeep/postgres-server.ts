@@ -8,6 +8,7 @@ import { postmasterPid, postmasterReady } from './postgres-leftovers.ts'
 export const SUPERUSER = 'gatelog'
 const READY_WITHIN_MS = 60_000
 const POLL_MS = 10
+const MAX_SAID = 300
 
 // Small, since it shares the machine with the gateway. A commit lost with the host is projected again: offsets move in the same transaction, and
 // segments are trimmed only below what a flushed commit covers.
@@ -150,7 +151,7 @@ export const runServer = async ({ cluster, account, installation, port, diagnost
   }
 }
 
-/** Passes the server's complaints on, line by line; answers the last lines. */
+/** Passes the server's complaints on, line by line; answers the one that says most of why it ended. */
 const relay = (stream: ReadableStream<Uint8Array>, diagnostics: Diagnostics): (() => string) => {
   const last: string[] = []
   const pump = async () => {
@@ -160,12 +161,13 @@ const relay = (stream: ReadableStream<Uint8Array>, diagnostics: Diagnostics): ((
       const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n')
       rest = (lines.pop() ?? '').slice(-4_096)
       for (const line of lines) {
-        last.push(line)
+        if (!last.includes(line)) last.push(line)
         if (last.length > 5) last.shift()
         diagnostics.debug('postgres_said', { line })
       }
     }
   }
   pump().catch((error) => diagnostics.debug('postgres_said', { error }))
-  return () => last.join(' | ')
+  return () =>
+    (last.findLast((line) => /FATAL|PANIC/.test(line)) ?? last.at(-1) ?? 'it said nothing').slice(0, MAX_SAID)
 }

@@ -1,6 +1,6 @@
 // Keys of the first start and of `bootstrap.keys`. A plaintext comes from the environment, or is minted and told once, by whoever's decision counted.
 import { decideApiKey, type Scope } from '../domain/api-key.ts'
-import type { Bootstrap, BootstrapKey } from '../domain/bootstrap.ts'
+import type { BootstrapKey } from '../domain/bootstrap.ts'
 import type { ControlReader } from '../domain/control.ts'
 import type { EventRecord } from '../domain/decision.ts'
 import { policyKey } from '../domain/policy.ts'
@@ -11,7 +11,7 @@ export const DEFAULT_TENANT = 'default'
 export const ADMIN_KEY_NAME = 'bootstrap-admin'
 export const INFERENCE_KEY_NAME = 'bootstrap-inference'
 
-/** A key that the settings give in a form that no client could send. The message is one line and holds no part of the key. */
+/** What the settings ask for cannot be: a key that no client could send, a name that nothing has. The message is one line and holds no part of a key. */
 export class BootstrapRefused extends Error {
   override readonly name = 'BootstrapRefused'
 }
@@ -42,7 +42,11 @@ interface Wanted {
   readonly entry: BootstrapKey | null
 }
 
-const wantedKeys = ({ bootstrap, adminKey, inferenceKey }: SeedInput, deps: SeedDeps): Wanted[] => {
+/** The keys that should be there. Throws BootstrapRefused for one that no client could send, or whose variable is not set. */
+export const wantedKeys = (
+  { bootstrap, adminKey, inferenceKey }: SeedInput,
+  deps: Pick<SeedDeps, 'env' | 'minKeyLength'>,
+): Wanted[] => {
   const own = { tenantSlug: DEFAULT_TENANT, firstStartOnly: true, entry: null }
   const entries = (bootstrap.keys ?? []).map((entry): Wanted => {
     const given = entry.key_env === undefined ? null : (deps.env(entry.key_env) ?? null)
@@ -148,11 +152,4 @@ export const seedKeys = async (prepared: readonly PreparedKey[], deps: SeedDeps,
     const counted = keys.get(fresh.id)?.digest === fresh.digest
     if (counted && given === null) report.minted.push({ name, scopes, plaintext })
   }
-}
-
-/** Whether the settings name a tenant that nothing makes: said once, before anything is written. */
-export const unknownTenants = ({ keys = [], policies = [], tenants = [] }: Bootstrap): string[] => {
-  const known = new Set([DEFAULT_TENANT, ...tenants.map(({ slug }) => slug)])
-  const named = [...keys, ...policies].flatMap(({ tenant }) => (tenant === undefined ? [] : [tenant]))
-  return [...new Set(named)].filter((slug) => !known.has(slug))
 }

@@ -1,9 +1,9 @@
 // The first start, and every later one: what `bootstrap:` and the usual environment variables ask for becomes decisions, once.
 // Several instances may seed at once: all of it goes through the chain, and only what counted is told.
-import type { Bootstrap } from '../domain/bootstrap.ts'
 import { decidePolicy, POLICY_DEFAULTS, policyKey } from '../domain/policy.ts'
 import { decideTenant } from '../domain/tenant.ts'
-import { DEFAULT_TENANT, prepareKeys, seedKeys, unknownTenants } from './seed-keys.ts'
+import { requireReferences } from './seed-check.ts'
+import { DEFAULT_TENANT, prepareKeys, seedKeys } from './seed-keys.ts'
 import { seedProviders } from './seed-providers.ts'
 import { type SeedDeps, type SeedInput, type SeedReport, seeded } from './seed-step.ts'
 
@@ -62,25 +62,18 @@ const forgotten = ({ bootstrap }: SeedInput, { live, kindTable }: SeedDeps): str
 /**
  * Prepares the seeding of one process. Each run seeds in an order in which everything finds what it names: tenants, policies, keys, providers,
  * models; a further one goes on where the last failed and tells every key that counted. Throws BootstrapRefused for a key that no client could
- * send; a run throws CommitFailure when the log does not answer.
+ * send, and a run before it writes anything when the settings name what nothing has; a run throws CommitFailure when the log does not answer.
  */
 export const openSeeder = (input: SeedInput, deps: SeedDeps): (() => Promise<SeedReport>) => {
-  const missing = unknownTenants(input.bootstrap)
-  const known = { ...input, bootstrap: withoutTenants(input.bootstrap, missing) }
-  const keys = prepareKeys(known, deps)
+  const keys = prepareKeys(input, deps)
   return async () => {
-    const notes = missing.map((slug) => `bootstrap names the tenant "${slug}", which is not in bootstrap.tenants`)
-    const report: SeedReport = { minted: [], notes }
-    await seedTenants(known, deps, report)
-    await seedPolicies(known, deps, report)
+    requireReferences(input.bootstrap, deps)
+    const report: SeedReport = { minted: [], notes: [] }
+    await seedTenants(input, deps, report)
+    await seedPolicies(input, deps, report)
     await seedKeys(keys, deps, report)
-    await seedProviders(known, deps, report)
+    await seedProviders(input, deps, report)
     report.notes.push(...forgotten(input, deps))
     return report
   }
-}
-
-const withoutTenants = (bootstrap: Bootstrap, slugs: readonly string[]): Bootstrap => {
-  const kept = ({ tenant }: { tenant?: string }) => tenant === undefined || !slugs.includes(tenant)
-  return { ...bootstrap, keys: bootstrap.keys?.filter(kept), policies: bootstrap.policies?.filter(kept) }
 }

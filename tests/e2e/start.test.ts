@@ -1,9 +1,9 @@
 // The product as its user meets it: a real process in an empty folder, a request, a change, `kill -9`, and everything is still there.
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { ADMIN_KEY, freePort, type GatewayProcess, startGateway } from '../services/gateway.ts'
+import { ADMIN_KEY, freePort, type GatewayProcess, INFERENCE_KEY, startGateway } from '../services/gateway.ts'
 
 const ROOT = join(import.meta.dir, '../..')
 const scratch = mkdtempSync(join(tmpdir(), 'gatelog-e2e-'))
@@ -78,6 +78,28 @@ describe('one machine, no settings', () => {
   }, 60_000)
 })
 
+test('with a header of its own the curl line works too, with the key from the environment', async () => {
+  const gateway = startGateway({ settings: { auth: { header_name: 'X-Api-Key' }, worker: { enabled: false } } })
+  try {
+    await printed(gateway, '/v1/chat/completions')
+    const line = gateway
+      .output()
+      .split('\n')
+      .find((each) => each.startsWith('curl '))!
+    expect(line).toContain('-H "X-Api-Key: $GATEWAY_BOOTSTRAP_INFERENCE_KEY"')
+    const shell = Bun.spawn(['sh', '-c', line], {
+      stdout: 'pipe',
+      stderr: 'ignore',
+      env: { ...process.env, GATEWAY_BOOTSTRAP_INFERENCE_KEY: INFERENCE_KEY },
+    })
+    expect(JSON.parse(await new Response(shell.stdout).text())).toMatchObject({
+      choices: [{ message: { content: 'Hello' } }],
+    })
+  } finally {
+    await gateway.remove()
+  }
+}, 60_000)
+
 test('the curl line of the first start works when pasted, and keys are shown once', async () => {
   const folder = mkdtempSync(join(scratch, 'first-'))
   const env = { GATEWAY_BOOTSTRAP_ADMIN_KEY: '', GATEWAY_BOOTSTRAP_INFERENCE_KEY: '' }
@@ -142,6 +164,73 @@ test('a damaged history stops the start in one line', async () => {
   expect(errors).toMatch(/^gatelog: .*master\.key is missing but the log it belongs to is there: [^\n]+\n$/)
 }, 60_000)
 
+/** A folder that a gateway has served from, without a worker. */
+const used = async (name: string): Promise<string> => {
+  const folder = mkdtempSync(join(scratch, `${name}-`))
+  const gateway = startGateway({ folder, settings: { worker: { enabled: false } } })
+  await gateway.until('serving')
+  await printed(gateway, 'Gatelog is listening')
+  await gateway.end()
+  return join(folder, 'data')
+}
+const startIn = (data: string, env: Record<string, string> = {}) =>
+  run({ GATEWAY_DATA_DIR: data, GATEWAY_SERVER_PORT: String(freePort()), ...env })
+
+const removeHistory = (data: string) => {
+  rmSync(join(data, 'control.snapshot'), { force: true })
+  for (const end of ['', '-wal', '-shm']) rmSync(join(data, `log/gateway.control.v1.sqlite${end}`), { force: true })
+}
+
+test('a history that is gone stops the start in one line, and no key is minted', async () => {
+  const data = await used('gone')
+  removeHistory(data)
+  const { out, errors, code } = await startIn(data)
+  expect({ out, code }).toEqual({ out: '', code: 1 })
+  expect(errors).toMatch(/^gatelog: gateway\.control\.v1 is empty, but data\.dir belongs to the chain chain_[^\n]+\n$/)
+}, 60_000)
+
+test('another master key stops the start in one line', async () => {
+  const data = await used('key')
+  rmSync(join(data, 'control.snapshot'), { force: true })
+  const { errors, code } = await startIn(data, { GATEWAY_SECURITY_MASTER_KEY: Buffer.alloc(32, 7).toString('base64') })
+  expect(code).toBe(1)
+  expect(errors).toMatch(/^gatelog: [^\n]*master[ _]key[^\n]*\n$/)
+}, 60_000)
+
+test.each(['gateway.control.v1', 'gateway.keys.v1'])(
+  'a damaged file of %s stops the start in one line',
+  async (topic) => {
+    const data = await used('page')
+    const path = join(data, 'log', `${topic}.sqlite`)
+    const bytes = existsSync(path) ? readFileSync(path) : Buffer.alloc(8_192)
+    writeFileSync(path, bytes.fill('x', 0, 4_096))
+    const { out, errors, code } = await startIn(data)
+    expect({ out, code }).toEqual({ out: '', code: 1 })
+    expect(errors).toMatch(/^gatelog: [^\n]*v1\.sqlite is damaged [^\n]+\n$/)
+    expect(errors).toContain(path)
+  },
+  60_000,
+)
+
+test('read models of another log stop the start in one line', async () => {
+  const folder = mkdtempSync(join(scratch, 'models-'))
+  const gateway = startGateway({ folder })
+  await gateway.until('ready')
+  await ask(gateway, 'kept')
+  await requestRows(gateway, 1)
+  await auditRows(gateway)
+  await gateway.end()
+  const data = join(folder, 'data')
+  removeHistory(data)
+  rmSync(join(data, 'chain'))
+  const { errors, code } = await startIn(data)
+  expect(code).toBe(1)
+  const lines = errors.split('\n').filter((line) => line.startsWith('gatelog: '))
+  expect(lines).toHaveLength(1)
+  expect(lines[0]).toContain('gateway rebuild audit')
+  expect(errors).not.toContain('child_ended')
+}, 60_000)
+
 /** Runs `start` to its end. */
 const run = async (env: Record<string, string>) => {
   const cwd = mkdtempSync(join(scratch, 'cwd-'))
@@ -158,6 +247,18 @@ const run = async (env: Record<string, string>) => {
     child.exited,
   ])
   return { out, errors, code }
+}
+
+/** Resolves once the worker has applied something of the control topic. */
+const auditRows = async (gateway: GatewayProcess): Promise<void> => {
+  const deadline = performance.now() + 20_000
+  for (;;) {
+    const answer = await gateway.request('/admin/v1/audit')
+    const body = await answer.text()
+    if (answer.ok && body.includes('aud')) return
+    if (performance.now() > deadline) throw new Error(`there is no audit row: ${body}`)
+    await Bun.sleep(50)
+  }
 }
 
 const until = async (condition: () => boolean): Promise<void> => {

@@ -263,32 +263,56 @@ describe('bootstrap', () => {
     expect(notes.filter((note) => note.includes('"cheap"'))).toHaveLength(1)
   })
 
-  test('one bad entry is reported and stops no other', async () => {
+  test('what the log refuses is reported and stops no other', async () => {
     const at = install()
     const { notes } = await at.seed({
-      keys: [{ name: 'x', tenant: 'nobody', scopes: ['inference'] }],
       providers: [
-        { name: 'p', kind: 'magic' },
         { name: 'q', kind: 'openai', api_key_env: 'PATH' },
         { name: 'r', kind: 'openai' },
       ],
       models: [
-        { provider: 'nobody', name: 'm' },
         { provider: 'r', name: 'm' },
         { provider: 'r', name: 'n', aliases: ['m'] },
       ],
     })
     expect(rowsOf(at, 'providers').map(({ name }) => name)).toEqual(['r'])
     expect(rowsOf(at, 'models').map(({ name }) => name)).toEqual(['m'])
-    for (const word of ['"nobody"', 'magic', 'api_key_env', 'alias "m"']) {
+    for (const word of ['api_key_env', 'alias "m"']) {
       expect(notes.some((note) => note.includes(word))).toBe(true)
     }
   })
 
+  test.each<[Bootstrap, string]>([
+    [
+      { keys: [{ name: 'x', tenant: 'nobody', scopes: ['inference'] }] },
+      'bootstrap.keys[0].tenant: there is no tenant',
+    ],
+    [{ policies: [{ name: 'p', tenant: 'nobody' }] }, 'bootstrap.policies[0].tenant'],
+    [{ keys: [{ name: 'x', scopes: ['inference'], routing_policy: 'none' }] }, 'bootstrap.keys[0].routing_policy'],
+    [{ models: [{ provider: 'nobody', name: 'm' }] }, 'bootstrap.models[0].provider: there is no provider "nobody"'],
+  ])('a name that nothing has is refused before anything is written: %j', async (bootstrap, words) => {
+    const at = install()
+    const refused = await at.seed(bootstrap).catch((error: unknown) => error as Error)
+    expect(refused).toBeInstanceOf(BootstrapRefused)
+    expect((refused as Error).message).toStartWith(words)
+    expect(at.log.events).toHaveLength(0)
+  })
+
+  test('a name of an earlier start or of the API will do', async () => {
+    const at = install()
+    await at.seed({ tenants: [{ slug: 'acme', name: 'Acme' }], providers: [{ name: 'r', kind: 'openai' }] })
+    await at.seed({
+      keys: [{ name: 'x', tenant: 'acme', scopes: ['inference'] }],
+      models: [{ provider: 'r', name: 'm' }],
+    })
+    expect(rowsOf(at, 'models').map(({ name }) => name)).toContain('m')
+    expect(rowsOf(at, 'keys').map(({ name }) => name)).toContain('x')
+  })
+
   test.each([
-    [{ providers: [{ name: 'x' }] }, 'bootstrap.providers.0.kind'],
+    [{ providers: [{ name: 'x' }] }, 'bootstrap.providers[0].kind'],
     [{ provider: [] }, 'did you mean "providers"'],
-    [{ keys: [{ name: 'k', scopes: ['root'] }] }, 'bootstrap.keys.0.scopes.0'],
+    [{ keys: [{ name: 'k', scopes: ['root'] }] }, 'bootstrap.keys[0].scopes[0]'],
     [{ models: [{ provider: 'p', name: 'm', priorty: 1 }] }, 'did you mean "priority"'],
     [[], 'bootstrap: it must be an object'],
   ])('%j is refused with its key', (value, words) => {

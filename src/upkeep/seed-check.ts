@@ -1,0 +1,57 @@
+// What a schema cannot say of `bootstrap:`: kinds that exist, names that something has. Each flaw is one line that begins with its path.
+import type { Bootstrap } from '../domain/bootstrap.ts'
+import type { ControlReader } from '../domain/control.ts'
+import { type KindTable, needsBaseUrl } from './kind-table.ts'
+import { BootstrapRefused, DEFAULT_TENANT } from './seed-keys.ts'
+import type { SeedDeps } from './seed-step.ts'
+
+/** What can be told from the settings alone: the first flaw, or null. */
+export const kindFlaw = ({ providers = [] }: Bootstrap, kinds: KindTable): string | null => {
+  for (const [i, { kind: name, base_url }] of providers.entries()) {
+    const kind = kinds.resolve(name)
+    const path = `bootstrap.providers[${i}]`
+    if (kind === null) return `${path}.kind: unknown kind "${name}"; the kinds are ${kinds.names.join(', ')}`
+    if ((base_url ?? kind.defaultBaseUrl) === null && needsBaseUrl(kind)) {
+      return `${path}.base_url is required for the kind "${kind.kind}"`
+    }
+  }
+  return null
+}
+
+/** Names may stand for rows that an earlier start or the API made, so this needs the folded log. Throws BootstrapRefused with the first that nothing has. */
+export const requireReferences = (bootstrap: Bootstrap, { live, kindTable, env }: SeedDeps): void => {
+  const flaw = referenceFlaw(bootstrap, live.control, usualNames(kindTable, env))
+  if (flaw !== null) throw new BootstrapRefused(flaw)
+}
+
+const referenceFlaw = (bootstrap: Bootstrap, state: ControlReader, usual: readonly string[]): string | null => {
+  const { tenants = [], keys = [], policies = [], providers = [], models = [] } = bootstrap
+  const slugs = new Set([DEFAULT_TENANT, ...tenants.map(({ slug }) => slug)])
+  const isTenant = (slug: string) => slugs.has(slug) || state.table('tenants').find('slug', slug).length > 0
+  for (const [section, entries] of Object.entries({ keys, policies })) {
+    for (const [i, { tenant }] of entries.entries()) {
+      if (tenant === undefined || isTenant(tenant)) continue
+      return `bootstrap.${section}[${i}].tenant: there is no tenant "${tenant}": add it to bootstrap.tenants or correct the name`
+    }
+  }
+  const known = [...state.table('policies').rows()].map(([, row]) => row)
+  const policyNames = new Set([...policies, ...known].map(({ name }) => name.toLowerCase()))
+  for (const [i, { routing_policy: name }] of keys.entries()) {
+    if (name === undefined || policyNames.has(name.toLowerCase())) continue
+    return `bootstrap.keys[${i}].routing_policy: there is no policy "${name}": add it to bootstrap.policies or correct the name`
+  }
+  const providerNames = new Set([...providers.map(({ name }) => name), ...usual].map((name) => name.toLowerCase()))
+  for (const [i, { provider: name }] of models.entries()) {
+    const isKnown = providerNames.has(name.toLowerCase())
+    if (isKnown || state.table('providers').find('name', name.toLowerCase()).length > 0) continue
+    return `bootstrap.models[${i}].provider: there is no provider "${name}": add it to bootstrap.providers or correct the name`
+  }
+  return null
+}
+
+/** Providers that seeding makes unasked: those of the usual variables that are set, and the sandbox. */
+const usualNames = ({ names, resolve }: KindTable, env: SeedDeps['env']): string[] =>
+  names.filter((name) => {
+    const variable = resolve(name)?.usualEnv
+    return name === 'sandbox' || (variable != null && Boolean(env(variable)))
+  })
