@@ -8,10 +8,11 @@ import type { LiveChain } from './live-chain.ts'
 /** A decision is sent within seconds of its data key: what has no row after so long never will have one. */
 export const UNUSED_AFTER_MS = 600_000
 const EVERY_MS = 60_000
+const OWED_EVERY_MS = 5_000
 
 export interface SweepDeps {
   readonly live: Pick<LiveChain, 'askEnd' | 'changed' | 'next' | 'status' | 'control'>
-  readonly dataKeys: Pick<DataKeyStore, 'olderThan' | 'erase'>
+  readonly dataKeys: Pick<DataKeyStore, 'olderThan' | 'erase' | 'eraseOwed'>
   readonly diagnostics: Diagnostics
 }
 
@@ -29,14 +30,17 @@ export const sweepDataKeys = async ({ live, dataKeys, diagnostics }: SweepDeps):
   return unused.length
 }
 
-/** Sweeps once a minute. Returns how to stop. */
+/** Sweeps once a minute, and tries owed erasures again every five seconds. Returns how to stop. */
 export const startDataKeySweep = (deps: SweepDeps): (() => Promise<void>) => {
   const closing = new AbortController()
   const run = async () => {
-    for (;;) {
-      await pause(EVERY_MS, closing.signal)
+    for (let sweptAtMs = performance.now(); ; ) {
+      await pause(OWED_EVERY_MS, closing.signal)
       if (closing.signal.aborted) return
       try {
+        await deps.dataKeys.eraseOwed()
+        if (performance.now() - sweptAtMs < EVERY_MS) continue
+        sweptAtMs = performance.now()
         await sweepDataKeys(deps)
       } catch (error) {
         deps.diagnostics.warn('data_key_sweep_failed', { error })

@@ -5,8 +5,9 @@ import { newId } from '../lib/ids.ts'
 import { pause } from '../lib/pause.ts'
 import { Value } from '../lib/schema.ts'
 import { readEnvelope, writeEnvelope } from '../log/envelope.ts'
-import { type EventLog, IndefiniteAppend, LogDamaged, type LogRecord, LogUnavailable } from '../log/port.ts'
+import { type EventLog, LogDamaged, type LogRecord, LogUnavailable } from '../log/port.ts'
 import { TOPICS } from '../log/topics.ts'
+import { appendDataKey } from './data-key-append.ts'
 import { readCachedKeys, WrappedDataKey, writeCachedKeys } from './data-key-cache.ts'
 import {
   newDataKey,
@@ -17,12 +18,14 @@ import {
   wrapDataKey,
   wrappingKey,
 } from './data-key-crypto.ts'
-import { CommitFailure, type DataKeys } from './port.ts'
+import type { DataKeys } from './port.ts'
 
 const KEYS = TOPICS.keys.name
-const LIMIT_MS = 5_000
-const RETRY_MS = 100
 const CACHE_AFTER_MS = 1_000
+/** More ids than this are left to the sweep: no row refers to them. */
+const MAX_OWED = 1_000
+/** A decision is folded within seconds of its data key: whatever a broker's clock says, a key is not judged before. */
+const KNOWN_MS = 60_000
 
 /** A data key needs a master key that this instance lacks. Stops the start; the message names both. */
 export class MasterKeyMissing extends Error {
@@ -45,8 +48,10 @@ export interface DataKeyDeps {
 export interface DataKeyStore extends DataKeys {
   /** Resolves when the topic was folded to the end that it had (or from the cache, while the log does not answer). Rejects with MasterKeyMissing. */
   ready(): Promise<void>
-  /** Keys that this process has known for at least so long. */
+  /** Keys that stand in the log for at least so long by its time, and were known here for a minute; or were known here for so long. */
   olderThan(ageMs: number): readonly string[]
+  /** Tries again what `erase` could not write. */
+  eraseOwed(): Promise<void>
   close(): Promise<void>
 }
 
@@ -55,20 +60,21 @@ interface Held {
   /** Null: wrapped by a master key that is not held, or damaged. */
   readonly key: Uint8Array | null
   readonly knownSinceMs: number
+  /** Log time of its newest record; null while the log has not shown one. */
+  readonly writtenAtMs: number | null
 }
 
 /** Opens the cache, then folds the topic beside it. Await `ready()` before the catalogue is opened. */
 export const openDataKeys = async (deps: DataKeyDeps): Promise<DataKeyStore> => {
   const cached = deps.dataDir === null ? [] : await readCachedKeys(deps.dataDir)
-  const store = new Store(deps, cached)
-  store.start()
-  return store
+  return new Store(deps, cached)
 }
 
 class Store implements DataKeyStore {
   readonly #wrapping: readonly WrappingKey[]
   readonly #epoch = crypto.randomUUID()
   readonly #held = new Map<string, Held>()
+  readonly #owed = new Set<string>()
   /** From the cache, and not seen in the topic so far: erased meanwhile, unless the topic says otherwise by its end. */
   readonly #cachedOnly = new Set<string>()
   readonly #listeners = new Set<(keyId: string, what: 'arrived' | 'erased') => void>()
@@ -79,7 +85,7 @@ class Store implements DataKeyStore {
   #target: number | null = null
   #folded = false
   #caching: ReturnType<typeof setTimeout> | null = null
-  #work: Promise<unknown> = Promise.resolve()
+  readonly #work: Promise<unknown>
 
   constructor(
     readonly deps: DataKeyDeps,
@@ -91,14 +97,11 @@ class Store implements DataKeyStore {
       this.#cachedOnly.add(wrapped.key_id)
     }
     this.#ready.promise.catch(() => {}) // whoever awaits `ready()` gets it; nobody has to
+    this.#work = Promise.all([this.#run(), this.#grace()])
   }
 
   get ids(): ReadonlySet<string> {
     return new Set(this.#held.keys())
-  }
-
-  start(): void {
-    this.#work = Promise.all([this.#run(), this.#grace()])
   }
 
   ready(): Promise<void> {
@@ -118,7 +121,7 @@ class Store implements DataKeyStore {
     }
     const origin = { instance: this.deps.instance, epoch: this.#epoch, sequence: this.#sequence++ }
     const envelope = writeEnvelope(origin, 'data-key.wrapped', keyId, this.deps.nowMs(), JSON.stringify(wrapped))
-    await this.#append(keyId, Buffer.from(envelope))
+    await appendDataKey(this.deps.log, keyId, Buffer.from(envelope), this.#closing.signal)
     this.#hold(wrapped)
     return { keyId, sealed: sealSecret(key, keyId, subject, secret) }
   }
@@ -135,7 +138,21 @@ class Store implements DataKeyStore {
   }
 
   async erase(keyId: string): Promise<void> {
-    await this.#append(keyId, null)
+    try {
+      await this.#eraseNow(keyId)
+    } catch (error) {
+      if (this.#owed.size < MAX_OWED) this.#owed.add(keyId)
+      this.deps.diagnostics.warn('data_key_not_erased', { key_id: keyId, error })
+    }
+  }
+
+  async eraseOwed(): Promise<void> {
+    for (const keyId of this.#owed) await this.#eraseNow(keyId)
+  }
+
+  async #eraseNow(keyId: string): Promise<void> {
+    await appendDataKey(this.deps.log, keyId, null, this.#closing.signal)
+    this.#owed.delete(keyId)
     this.#drop(keyId)
   }
 
@@ -145,8 +162,11 @@ class Store implements DataKeyStore {
   }
 
   olderThan(ageMs: number): readonly string[] {
-    const before = this.deps.nowMs() - ageMs
-    return [...this.#held].filter(([, { knownSinceMs }]) => knownSinceMs <= before).map(([keyId]) => keyId)
+    const nowMs = this.deps.nowMs()
+    const isOld = ({ knownSinceMs, writtenAtMs }: Held): boolean =>
+      nowMs - knownSinceMs >= ageMs ||
+      (writtenAtMs !== null && nowMs - writtenAtMs >= ageMs && nowMs - knownSinceMs >= KNOWN_MS)
+    return [...this.#held].filter(([, held]) => isOld(held)).map(([keyId]) => keyId)
   }
 
   async close(): Promise<void> {
@@ -157,23 +177,6 @@ class Store implements DataKeyStore {
       clearTimeout(this.#caching)
       await this.#writeCache()
     }
-  }
-
-  /** Appends until it is certain; a further copy of the same record changes nothing. */
-  async #append(key: string, value: Uint8Array | null): Promise<void> {
-    const deadline = AbortSignal.timeout(LIMIT_MS)
-    let sent = false
-    while (!deadline.aborted && !this.#closing.signal.aborted) {
-      try {
-        return await this.deps.log.append(KEYS, 0, [{ key, value }], deadline)
-      } catch (error) {
-        if (error instanceof IndefiniteAppend) sent = true
-        else if (!(error instanceof LogUnavailable) && !deadline.aborted) throw error
-        await pause(RETRY_MS, deadline)
-      }
-    }
-    const what = `${KEYS} could not be written in time`
-    throw sent ? new CommitFailure('unknown', what) : new CommitFailure('unavailable', `${what}: nothing was changed`)
   }
 
   async #run(): Promise<void> {
@@ -209,7 +212,7 @@ class Store implements DataKeyStore {
       this.deps.diagnostics.warn('data_key_unreadable', { offset: record.offset })
       return
     }
-    this.#hold(data)
+    this.#hold(data, record.atMs)
   }
 
   /** The end that was seen at start is folded: what the cache has beyond it was erased meanwhile. */
@@ -232,7 +235,7 @@ class Store implements DataKeyStore {
     return `the data key ${key_id} (of ${subject}) is wrapped by the master key ${master}, this instance has ${held}: set security.master_key to that one`
   }
 
-  #hold(wrapped: WrappedDataKey): void {
+  #hold(wrapped: WrappedDataKey, atMs: number | null = null): void {
     const before = this.#held.get(wrapped.key_id)
     const wrapping = this.#wrapping.find(({ fingerprint }) => fingerprint === wrapped.master)
     let key: Uint8Array | null = null
@@ -245,7 +248,8 @@ class Store implements DataKeyStore {
     if (wrapping === undefined && this.#folded) {
       this.deps.diagnostics.error('master_key_missing', { reason: this.#missing(wrapped) })
     }
-    this.#held.set(wrapped.key_id, { wrapped, key, knownSinceMs: before?.knownSinceMs ?? this.deps.nowMs() })
+    const knownSinceMs = before?.knownSinceMs ?? this.deps.nowMs()
+    this.#held.set(wrapped.key_id, { wrapped, key, knownSinceMs, writtenAtMs: atMs ?? before?.writtenAtMs ?? null })
     this.#tell(wrapped.key_id, 'arrived')
   }
 
@@ -263,10 +267,8 @@ class Store implements DataKeyStore {
     const { dataDir, diagnostics } = this.deps
     if (dataDir === null || !this.#folded) return
     try {
-      await writeCachedKeys(
-        dataDir,
-        [...this.#held.values()].map(({ wrapped }) => wrapped),
-      )
+      const wrapped = [...this.#held.values()].map((held) => held.wrapped)
+      await writeCachedKeys(dataDir, wrapped)
     } catch (error) {
       diagnostics.warn('data_key_cache_failed', { error })
     }

@@ -143,7 +143,10 @@ export interface DataKeys {
   seal(subject: string, secret: string): Promise<{ keyId: string; sealed: string }>
   /** Null when the key was erased. Throws when the master key that wrapped it is not held. */
   open(subject: string, keyId: string, sealed: string): string | null
-  /** Writes the tombstone: whatever was sealed under the key can never be opened again. */
+  /**
+   * Writes the tombstone: whatever was sealed under the key can never be opened again. What cannot be written now is reported and tried again until
+   * it is: the decision before it counts already, and its answer must not say otherwise.
+   */
   erase(keyId: string): Promise<void>
   readonly ids: ReadonlySet<string>
   /** Called after a key arrived (keys and decisions are two topics: the decision may be folded first) or was erased. Returns how to stop. */

@@ -125,6 +125,34 @@ describe('data keys', () => {
     expect(again.open('prov_1', kept.keyId, kept.sealed)).toBe('kept')
   })
 
+  test('an erasure that the log does not take is owed, not failed, and made up for', async () => {
+    const log = memoryLog({ nowMs })
+    let away = false
+    const store = await open(log.view({ beforeAppend: () => (away ? 'refused' : 'none') }))
+    const { keyId, sealed } = await store.seal('prov_1', 'secret')
+    away = true
+    await store.erase(keyId)
+    await expect(store.eraseOwed()).rejects.toThrow('injected')
+    expect(log.records(KEYS)).toHaveLength(1)
+    away = false
+    await store.eraseOwed()
+    expect(log.records(KEYS).at(-1)).toMatchObject({ key: keyId, value: null })
+    expect(store.open('prov_1', keyId, sealed)).toBeNull()
+    await store.eraseOwed()
+    expect(log.records(KEYS)).toHaveLength(2)
+  })
+
+  test('after a start the log says how old a key is, once it is known for a minute', async () => {
+    const log = memoryLog({ nowMs })
+    const { keyId } = await (await open(log.view())).seal('prov_1', 'secret')
+    let skewMs = UNUSED_AFTER_MS + 1_000
+    const store = await open(log.view(), { nowMs: () => nowMs() + skewMs })
+    await store.ready()
+    expect(store.olderThan(UNUSED_AFTER_MS)).toEqual([])
+    skewMs += 61_000
+    expect(store.olderThan(UNUSED_AFTER_MS)).toEqual([keyId])
+  })
+
   test('an append whose answer was lost is repeated, and harmless', async () => {
     const log = memoryLog({ nowMs })
     let tries = 0

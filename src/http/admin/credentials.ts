@@ -28,7 +28,8 @@ const hintOf = (secret: string): string | null => (secret.length < 12 ? null : s
 
 const viewOf = (row: ProviderRow) => ({ provider_id: row.id, ...credentialView(row) })
 
-/** Seals the secret, decides, and erases whichever data key is not needed after it: the old one, or the new one when nothing came of it. */
+/** Seals the secret, decides, and erases whichever data key is not needed after it: the old one, or the new one when nothing came of it.
+ * An erasure that the log does not take now changes no answer: it is owed. */
 const seal = async (
   call: AdminCall,
   id: string,

@@ -5,8 +5,9 @@ import { adminRoutes } from '../../../src/http/admin/admin.ts'
 import { errorResponse } from '../../../src/http/envelope.ts'
 import { contextOf } from '../../../src/http/request-context.ts'
 import { newApiKey, newId } from '../../../src/lib/ids.ts'
-import { memoryLog } from '../../../src/log/memory.ts'
+import { type MemoryFaults, memoryLog } from '../../../src/log/memory.ts'
 import type { EventLog } from '../../../src/log/port.ts'
+import { TOPICS } from '../../../src/log/topics.ts'
 import { KINDS, kindOf } from '../../../src/providers/kinds.ts'
 import { openCatalogue, providerSecret } from '../../../src/state/catalogue.ts'
 import { type DataKeyStore, openDataKeys } from '../../../src/state/data-keys.ts'
@@ -88,6 +89,12 @@ const open = async (name: string, log: EventLog) => {
   return { live, dataKeys, catalogue, run, call }
 }
 
+const openOne = async (faults: MemoryFaults) => {
+  const log = memoryLog({ nowMs: Date.now })
+  await begin(log)
+  return open('a', log.view(faults))
+}
+
 const openTwo = async () => {
   const log = memoryLog({ nowMs: Date.now })
   await begin(log)
@@ -167,6 +174,23 @@ describe('two instances on one chain', () => {
     expect([first!.status, second!.status]).toEqual([201, 201])
     expect(first!.body.id).toBe(second!.body.id)
     expect([first!, second!].filter(({ body }) => body.plaintext !== null)).toHaveLength(1)
+  })
+
+  test('a decision that counts is told so, also when the old data key cannot be erased now', async () => {
+    let away = false
+    const a = await openOne({
+      beforeAppend: ({ topic }) => (away && topic === TOPICS.keys.name ? 'refused' : 'none'),
+    })
+    const told = (await a.run()).minted.find(({ scopes }) => scopes.includes('*'))!
+    const made = await a.call(told.plaintext, 'POST', '/providers', { body: { name: 'oa', kind: 'openai' } })
+    const path = `/providers/${made.body.id}/credential`
+    await a.call(told.plaintext, 'PUT', path, { body: { secret: 'sk-the-secret-of-the-test' } })
+    away = true
+    expect((await a.call(told.plaintext, 'DELETE', path)).status).toBe(200)
+    expect(a.dataKeys.ids.size).toBe(1)
+    away = false
+    await a.dataKeys.eraseOwed()
+    expect(a.dataKeys.ids.size).toBe(0)
   })
 
   test('a credential sealed on one opens on the other, and a removed one opens nowhere', async () => {
