@@ -22,8 +22,8 @@ export interface Cluster {
   shared(address: Address, purpose: Purpose, timeoutMs: number): Promise<BrokerConnection>
   /** One of its own, for a reader. It is closed with the cluster. */
   own(address: Address, timeoutMs: number): Promise<BrokerConnection>
-  /** When a broker last answered anything, Unix milliseconds, 0 for never; and what went wrong since. */
-  readonly lastAnswerMs: number
+  /** When a broker last answered anything, by `performance.now()`, null for never; and what went wrong since. */
+  readonly lastAnswerMs: number | null
   readonly lastProblem: string
   answered(): void
   failed(problem: string): void
@@ -41,7 +41,7 @@ const CONNECT_MS = 1_000
 export const kafkaCluster = (options: ClusterOptions): Cluster => new KafkaCluster(options)
 
 class KafkaCluster implements Cluster {
-  lastAnswerMs = 0
+  lastAnswerMs: number | null = null
   lastProblem = 'no broker has answered yet'
   private readonly bootstrap: readonly Address[]
   private readonly known = new Map<string, Address>()
@@ -57,7 +57,7 @@ class KafkaCluster implements Cluster {
   }
 
   answered(): void {
-    this.lastAnswerMs = Date.now()
+    this.lastAnswerMs = performance.now()
     this.lastProblem = ''
   }
 
@@ -66,13 +66,13 @@ class KafkaCluster implements Cluster {
   }
 
   async metadata(topics: readonly string[], timeoutMs: number): Promise<Metadata> {
-    const deadlineMs = Date.now() + timeoutMs
+    const deadlineMs = performance.now() + timeoutMs
     // Whoever answered last is asked first: one that hangs would take the time of all the others.
     const preferred = this.preferred === null ? [] : [this.preferred]
     const candidates = [...preferred, ...this.known.values(), ...this.bootstrap]
     let problem = 'no broker is known'
     for (const address of candidates) {
-      const leftMs = deadlineMs - Date.now()
+      const leftMs = deadlineMs - performance.now()
       if (leftMs <= 0) break
       try {
         const limitMs = Math.min(leftMs, CONNECT_MS)

@@ -62,7 +62,7 @@ export async function* follow(
         if (signal.aborted) return
         if (error instanceof LogReplaced) throw error
         const detail = `${reader.name}: ${error instanceof Error ? error.message : String(error)}`
-        troubles.set(reader, { sinceMs: troubles.get(reader)?.sinceMs ?? Date.now(), detail })
+        troubles.set(reader, { sinceMs: troubles.get(reader)?.sinceMs ?? performance.now(), detail })
         reader.startOver()
         await pause(Math.min(MAX_BACKOFF_MS, 25 * 2 ** failures++), signal)
         continue

@@ -1,6 +1,7 @@
 // The log on Kafka. Appends: acks=all, never idempotent, never in a transaction, never sent twice by itself; repeats are the caller's to make and to drop.
 import { type Cluster, kafkaCluster } from './kafka-cluster.ts'
 import type { BrokerConnection, KafkaAccess } from './kafka-connection.ts'
+import { type Limits, leftMs, requireTime, withDeadline } from './kafka-deadline.ts'
 import { follow, pause, type TopicRule, type Troubles } from './kafka-read.ts'
 import { CODE, LATEST, LIST_OFFSETS, listOffsetsRequest, readListOffsets } from './kafka-wire.ts'
 import { type EventLog, IndefiniteAppend, LogReplaced, LogUnavailable, type NewRecord, RecordRefused } from './port.ts'
@@ -35,7 +36,7 @@ export const kafkaLog = (options: KafkaLogOptions): EventLog => {
   const closed = new AbortController()
   const rules = new Map((options.topics ?? Object.values(TOPICS)).map((topic) => [topic.name, ruleOf(topic)]))
   const probe = () => {
-    if (Date.now() - cluster.lastAnswerMs < PROBE_MS) return
+    if (performance.now() - (cluster.lastAnswerMs ?? Number.NEGATIVE_INFINITY) < PROBE_MS) return
     // A failure is kept by the cluster, for `health()`.
     void cluster.metadata([], PROBE_MS).catch(() => undefined)
   }
@@ -82,11 +83,6 @@ const ruleOf = (topic: Topic): TopicRule => ({
 })
 const UNKNOWN_TOPIC: TopicRule = { compacted: false, keptForEver: false }
 
-interface Limits {
-  readonly deadlineMs: number
-  readonly signal: AbortSignal
-}
-
 interface Target {
   readonly topic: string
   readonly partition: number
@@ -98,19 +94,18 @@ const append = async (
   records: readonly NewRecord[],
   signal: AbortSignal,
 ): Promise<void> => {
-  const deadlineMs = Date.now() + DEADLINE_MS
   let sent = false
-  const work = retrying(cluster, topic, { deadlineMs, signal }, async () => {
-    sent = false
-    const leader = await cluster.leader(topic, partition, deadlineMs - Date.now())
-    const connection = await cluster.shared(leader.address, 'append', deadlineMs - Date.now())
-    const leftMs = deadlineMs - Date.now()
-    if (signal.aborted || leftMs < MIN_TRY_MS) throw new LogUnavailable('no time was left to send it')
-    sent = true
-    await send(connection, { topic, partition }, records, leftMs)
-    cluster.answered()
-  })
-  await decidedBy(work, { deadlineMs, signal }, (why) =>
+  const work = (limits: Limits) =>
+    retrying(cluster, topic, limits, async () => {
+      sent = false
+      const leader = await cluster.leader(topic, partition, leftMs(limits))
+      const connection = await cluster.shared(leader.address, 'append', leftMs(limits))
+      requireTime(limits, MIN_TRY_MS)
+      sent = true
+      await send(connection, { topic, partition }, records, leftMs(limits))
+      cluster.answered()
+    })
+  await withDeadline(DEADLINE_MS, signal, work, (why) =>
     sent ? new IndefiniteAppend(`${why}: the append may or may not have happened`) : new LogUnavailable(why),
   )
 }
@@ -157,28 +152,23 @@ const NOT_WRITTEN = new Set<number>([CODE.unknownTopic, CODE.notEnoughReplicas, 
 
 const end = async (cluster: Cluster, { topic, partition }: Target, signal: AbortSignal): Promise<number> => {
   if (signal.aborted) throw new LogUnavailable('the log is closed')
-  const deadlineMs = Date.now() + DEADLINE_MS
-  const work = retrying(cluster, topic, { deadlineMs, signal }, async () => {
-    const leader = await cluster.leader(topic, partition, deadlineMs - Date.now())
-    const connection = await cluster.shared(leader.address, 'ask', deadlineMs - Date.now())
-    const body = listOffsetsRequest(topic, partition, leader.leaderEpoch, LATEST)
-    const bytes = await connection.request(LIST_OFFSETS, body, Math.max(1, deadlineMs - Date.now()))
-    const { error, offset } = readListOffsets(bytes)
-    cluster.answered()
-    if (error !== CODE.none)
-      throw new LogUnavailable(`the end of ${topic}/${partition} is not known now (error ${error})`)
-    return offset
-  })
-  return decidedBy(work, { deadlineMs, signal }, (why) => new LogUnavailable(why))
+  const work = (limits: Limits) =>
+    retrying(cluster, topic, limits, async () => {
+      const leader = await cluster.leader(topic, partition, leftMs(limits))
+      const connection = await cluster.shared(leader.address, 'ask', leftMs(limits))
+      const body = listOffsetsRequest(topic, partition, leader.leaderEpoch, LATEST)
+      const bytes = await connection.request(LIST_OFFSETS, body, Math.max(1, leftMs(limits)))
+      const { error, offset } = readListOffsets(bytes)
+      cluster.answered()
+      if (error !== CODE.none)
+        throw new LogUnavailable(`the end of ${topic}/${partition} is not known now (error ${error})`)
+      return offset
+    })
+  return withDeadline(DEADLINE_MS, signal, work, (why) => new LogUnavailable(why))
 }
 
 /** Again, with fresh knowledge of the leaders, while nothing was written and there is time. What is thrown at last is LogUnavailable, or final. */
-const retrying = async <T>(
-  cluster: Cluster,
-  topic: string,
-  { deadlineMs, signal }: Limits,
-  attempt: () => Promise<T>,
-): Promise<T> => {
+const retrying = async <T>(cluster: Cluster, topic: string, limits: Limits, attempt: () => Promise<T>): Promise<T> => {
   for (;;) {
     try {
       return await attempt()
@@ -187,8 +177,8 @@ const retrying = async <T>(
       if (error instanceof RecordRefused) throw error
       cluster.failed(messageOf(error))
       if (error instanceof IndefiniteAppend || error instanceof LogReplaced || error instanceof Denied) throw error
-      await pause(RETRY_MS, signal)
-      if (signal.aborted || deadlineMs - Date.now() < MIN_TRY_MS) throw unavailable(error)
+      await pause(RETRY_MS, limits.signal)
+      if (limits.signal.aborted || leftMs(limits) < MIN_TRY_MS) throw unavailable(error)
     }
   }
 }
@@ -196,36 +186,11 @@ const retrying = async <T>(
 const unavailable = (error: unknown): LogUnavailable =>
   error instanceof LogUnavailable ? error : new LogUnavailable(messageOf(error), { cause: error })
 
-/** The work's own outcome, unless the deadline or an abort comes first: neither takes back what was sent, they only end the waiting. */
-const decidedBy = async <T>(
-  work: Promise<T>,
-  { deadlineMs, signal }: Limits,
-  failure: (why: string) => Error,
-): Promise<T> => {
-  const { promise, reject } = Promise.withResolvers<never>()
-  const stop = () => reject(failure('the caller stopped waiting'))
-  // The work itself decides at the deadline; this is for a step of it that overstays.
-  const timer = setTimeout(
-    () => reject(failure(`no answer within ${DEADLINE_MS} ms`)),
-    deadlineMs - Date.now() + RETRY_MS,
-  )
-  signal.addEventListener('abort', stop)
-  if (signal.aborted) stop()
-  try {
-    return await Promise.race([work, promise])
-  } finally {
-    clearTimeout(timer)
-    signal.removeEventListener('abort', stop)
-    // When it lost the race, its outcome has no listener any more.
-    work.catch(() => undefined)
-  }
-}
-
 const health = (cluster: Cluster, troubles: Troubles): { ok: boolean; detail: string } => {
-  const nowMs = Date.now()
-  const ageMs = nowMs - cluster.lastAnswerMs
+  const nowMs = performance.now()
+  const ageMs = nowMs - (cluster.lastAnswerMs ?? Number.NEGATIVE_INFINITY)
   if (ageMs > FRESH_MS) {
-    const since = cluster.lastAnswerMs === 0 ? 'ever' : `for ${Math.round(ageMs / 1000)} s`
+    const since = cluster.lastAnswerMs === null ? 'ever' : `for ${Math.round(ageMs / 1000)} s`
     return { ok: false, detail: `no Kafka broker has answered ${since}: ${cluster.lastProblem}` }
   }
   for (const { sinceMs, detail } of troubles.values()) if (nowMs - sinceMs > TROUBLE_MS) return { ok: false, detail }
