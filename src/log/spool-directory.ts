@@ -26,8 +26,22 @@ export const spoolNumbers = (dataDir: string): number[] => {
     .sort((left, right) => left - right)
 }
 
+/** Folders that a process which was ended in `removeSpool` left. One that is just being removed is held. */
+const removeGone = (dataDir: string): void => {
+  const root = join(dataDir, 'spool')
+  if (!existsSync(root)) return
+  for (const name of readdirSync(root)) {
+    if (!/^\d{1,9}\.gone-[0-9a-f]{12}$/.test(name)) continue
+    const lock = tryLock(join(root, name))
+    if (lock === null) continue
+    rmSync(lock.directory, { recursive: true, force: true })
+    lock.release()
+  }
+}
+
 /** Takes the lowest-numbered spool that nobody holds, else makes the next one. Held until `lock.release()` or the death of the process. */
 export const claimSpool = (dataDir: string): ClaimedSpool => {
+  removeGone(dataDir)
   for (const number of spoolNumbers(dataDir)) {
     const claimed = claimNumber(dataDir, number)
     if (claimed !== null) return claimed
@@ -67,8 +81,11 @@ const instanceOf = (directory: string): string => {
 export const removeSpool = (claimed: ClaimedSpool): void => {
   const gone = `${claimed.directory}.gone-${randomBytes(6).toString('hex')}`
   renameSync(claimed.directory, gone)
-  rmSync(gone, { recursive: true, force: true })
-  claimed.lock.release()
+  try {
+    rmSync(gone, { recursive: true, force: true })
+  } finally {
+    claimed.lock.release()
+  }
 }
 
 /** `sender` counts records of the spool, a read model the offsets of its topic. */

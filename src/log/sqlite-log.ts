@@ -171,8 +171,10 @@ export class SqliteTopic {
     try {
       this.database.run('PRAGMA wal_checkpoint(TRUNCATE)')
     } catch (error) {
-      if (!isBusy(error)) throw error
       // A reader of another process is in the middle of something; the next tombstone or the last close does it.
+      if (isBusy(error)) return
+      // The records are written, the erasure is not whole: never "nothing was written", and a repeat does no harm.
+      throw new IndefiniteAppend(`${this.options.path}: ${String(error)}`, { cause: error })
     }
   }
 

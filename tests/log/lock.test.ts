@@ -1,4 +1,6 @@
 import { afterAll, expect, test } from 'bun:test'
+import { mkdirSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
 import { tryLock } from '../../src/log/lock.ts'
 import { claimFreeSpools, claimSpool, removeSpool, spoolNumbers } from '../../src/log/spool-directory.ts'
 import { startProcess, temporaryFolder } from './support.ts'
@@ -21,6 +23,18 @@ test('one process at a time, also after garbage collection, and the next one as 
   const again = tryLock(folder.path)
   expect(again).not.toBeNull()
   again?.release()
+})
+
+test('what a crash in the middle of a removal left is removed at the next start; what is being removed is not touched', () => {
+  const data = temporaryFolder()
+  const spools = join(data.path, 'spool')
+  const [left, held] = [join(spools, '3.gone-0123456789ab'), join(spools, '4.gone-0123456789ab')]
+  for (const path of [left, held]) mkdirSync(join(path, 'watermarks'), { recursive: true })
+  const lock = tryLock(held)
+  claimSpool(data.path).lock.release()
+  expect(readdirSync(spools).sort()).toEqual(['0', '4.gone-0123456789ab'])
+  lock?.release()
+  data.remove()
 })
 
 test('spools: the lowest free one, else the next; the instance belongs to the directory', () => {
