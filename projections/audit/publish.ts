@@ -3,7 +3,7 @@ import type { AuditRecorded } from '../../src/domain/audit.ts'
 import type { Diagnostics } from '../../src/lib/diagnostics.ts'
 import { pause } from '../../src/lib/pause.ts'
 import { readEnvelope, writeEnvelope } from '../../src/log/envelope.ts'
-import { type EventLog, type NewRecord, RecordRefused } from '../../src/log/port.ts'
+import { type EventLog, LogUnavailable, type NewRecord, RecordRefused } from '../../src/log/port.ts'
 import { MAX_APPEND_BYTES } from '../../src/log/port-limits.ts'
 import { partitionOf, TOPICS } from '../../src/log/topics.ts'
 import { activeBuild } from '../builds.ts'
@@ -47,7 +47,8 @@ export const publishAudit = async (options: PublishOptions): Promise<void> => {
 }
 
 /** One batch; answers how many decisions. 0: nothing new, or another worker is at it. */
-const publishBatch = async ({ sql, log, signal }: PublishOptions): Promise<number> => {
+const publishBatch = async (options: PublishOptions): Promise<number> => {
+  const { sql, log, signal } = options
   const [known] = await sql<{ next: number }[]>`select next_offset as next from gatelog.audit_publication where id = 1`
   if (known === undefined) {
     const next = await publishedBefore(log, signal)
@@ -62,7 +63,7 @@ const publishBatch = async ({ sql, log, signal }: PublishOptions): Promise<numbe
       select next_offset as next from gatelog.position where model = 'audit' and build = ${build.build} and partition = 0`
     if (position === undefined || position.next <= own.next) return 0
     const decisions = await decisionsFrom(transaction, build, own.next, position.next)
-    await append(log, decisions, signal)
+    await publish(options, decisions)
     const complete = decisions.length < DECISIONS_AT_ONCE
     const next = complete ? position.next : decisions.at(-1)!.log_offset + 1
     await transaction`update gatelog.audit_publication set next_offset = ${next} where id = 1`
@@ -120,10 +121,29 @@ const recordedOf = (rows: AuditRow[]): AuditRecorded => {
   }
 }
 
+/** One by one when the log refuses them together: what it will never take is told and skipped, and stops nothing behind it. */
+const publish = async ({ log, signal, diagnostics }: PublishOptions, decisions: readonly AuditRecorded[]) => {
+  try {
+    return await append(log, decisions, signal)
+  } catch (error) {
+    if (!(error instanceof RecordRefused)) throw error
+  }
+  const refused: { decision_id: string; reason: string }[] = []
+  for (const decision of decisions) {
+    try {
+      await append(log, [decision], signal)
+    } catch (error) {
+      if (!(error instanceof RecordRefused)) throw error
+      refused.push({ decision_id: decision.decision_id, reason: error.message })
+    }
+  }
+  if (refused.length > 0) diagnostics.error('audit_events_refused', { topic: TOPIC, count: refused.length, refused })
+}
+
 const append = async (log: EventLog, decisions: readonly AuditRecorded[], signal: AbortSignal): Promise<void> => {
   if (decisions.length === 0) return
   const count = (await log.partitions(TOPIC)).length
-  if (count === 0) throw new RecordRefused(`${TOPIC} has no partition`)
+  if (count === 0) throw new LogUnavailable(`${TOPIC} has no partition`)
   const batches = new Map<number, NewRecord[]>()
   let bytes = 0
   const send = async () => {

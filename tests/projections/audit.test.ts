@@ -248,6 +248,24 @@ describe('gateway.audit.v1', () => {
     for (const { data } of all) expect(Value.Check(AuditRecorded, data)).toBe(true)
   })
 
+  test('what the log refuses for ever is told, and the rest is published', async () => {
+    const log = testLog()
+    const { decide } = chain()
+    for (const id of ['ten_1', 'ten_2', 'ten_3']) await log.append(CONTROL, 0, [decide([tenantCreated(id)])])
+    const refusing = log.view({
+      beforeAppend: ({ topic, records }) =>
+        topic === AUDIT && records.some(({ key }) => key === 'ten_2') ? 'refused' : 'none',
+    })
+    const told: unknown[] = []
+    const diagnostics = { ...silent, error: (...what: unknown[]) => void told.push(what) }
+    const worker = startWorker({ log: refusing, databaseUrl: database.url, diagnostics })
+    await eventually('the others published', async () => (published(log).length === 2 ? true : null))
+    expect(published(log).map(({ subject }) => subject)).toEqual(['ten_1', 'ten_3'])
+    await eventually('it was told', async () => (told.length > 0 ? true : null))
+    expect(told).toEqual([['audit_events_refused', expect.objectContaining({ count: 1 })]])
+    await worker.stop()
+  })
+
   test('a decision too large with its rows is published without them', async () => {
     const log = testLog()
     const { decide } = chain()
