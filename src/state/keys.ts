@@ -7,18 +7,39 @@ const FIRST_CAPACITY = 1_024
 const MAX_ENTRIES = 8_192
 const FREE = -1
 
-/** Values that many keys share, stored once. */
+/** Values that many keys share, stored once and for as long as a key has them. */
 class Interned<Value> {
-  readonly values: Value[] = []
+  readonly #values: ({ readonly text: string; readonly value: Value; uses: number } | null)[] = []
   readonly #numbers = new Map<string, number>()
+  readonly #free: number[] = []
 
-  number(text: string, value: () => Value): number {
-    let number = this.#numbers.get(text)
-    if (number === undefined) {
-      number = this.values.push(value()) - 1
-      this.#numbers.set(text, number)
+  get size(): number {
+    return this.#numbers.size
+  }
+
+  value(number: number): Value {
+    return this.#values[number]!.value
+  }
+
+  take(text: string, value: () => Value): number {
+    const known = this.#numbers.get(text)
+    if (known !== undefined) {
+      this.#values[known]!.uses += 1
+      return known
     }
+    const number = this.#free.pop() ?? this.#values.length
+    this.#values[number] = { text, value: value(), uses: 1 }
+    this.#numbers.set(text, number)
     return number
+  }
+
+  release(number: number): void {
+    const held = this.#values[number]!
+    held.uses -= 1
+    if (held.uses > 0) return
+    this.#numbers.delete(held.text)
+    this.#values[number] = null
+    this.#free.push(number)
   }
 }
 
@@ -67,6 +88,11 @@ export class Columns implements KeyIndex {
     return this.#size
   }
 
+  /** How many different values the keys share: tenants, policies, sets of scopes. */
+  get sharedValues(): number {
+    return this.#tenantIds.size + this.#policyIds.size + this.#scopes.size
+  }
+
   lookup(digestHex: string): KeyEntry | null {
     const slot = this.#find(digestOf(digestHex))
     if (slot === null) return null
@@ -77,10 +103,10 @@ export class Columns implements KeyIndex {
     const expiresAtMs = this.#expiries[row]!
     const entry = Object.freeze({
       id: this.#ids[row]!,
-      tenantId: this.#tenantIds.values[this.#tenants[row]!]!,
-      scopes: this.#scopes.values[this.#scopeSets[row]!]!,
+      tenantId: this.#tenantIds.value(this.#tenants[row]!),
+      scopes: this.#scopes.value(this.#scopeSets[row]!),
       expiresAtMs: Number.isNaN(expiresAtMs) ? null : expiresAtMs,
-      routingPolicyId: policy === 0 ? null : this.#policyIds.values[policy - 1]!,
+      routingPolicyId: policy === 0 ? null : this.#policyIds.value(policy - 1),
     })
     if (this.#entries.size === MAX_ENTRIES) this.#entries.clear()
     this.#entries.set(row, entry)
@@ -93,11 +119,12 @@ export class Columns implements KeyIndex {
     const digest = digestOf(key.digest)
     const existing = this.#find(digest)
     const row = existing === null ? this.#newRow(digest) : this.#slots[existing]!
+    if (existing !== null) this.#release(row)
     this.#ids[row] = key.id
-    this.#tenants[row] = this.#tenantIds.number(key.tenant_id, () => key.tenant_id)
-    this.#scopeSets[row] = this.#scopes.number(key.scopes.join('\n'), () => Object.freeze([...key.scopes]))
+    this.#tenants[row] = this.#tenantIds.take(key.tenant_id, () => key.tenant_id)
+    this.#scopeSets[row] = this.#scopes.take(key.scopes.join('\n'), () => Object.freeze([...key.scopes]))
     const policy = key.routing_policy_id
-    this.#policies[row] = policy === null ? 0 : this.#policyIds.number(policy, () => policy) + 1
+    this.#policies[row] = policy === null ? 0 : this.#policyIds.take(policy, () => policy) + 1
     this.#expiries[row] = key.expires_at === null ? Number.NaN : expiryOf(key.expires_at)
     this.#entries.delete(row)
   }
@@ -109,11 +136,19 @@ export class Columns implements KeyIndex {
     const row = this.#slots[slot]!
     if (this.#ids[row] !== key.id) return
     this.#close(slot)
+    this.#release(row)
     this.#ids[row] = ''
     this.#digests.fill(0, row * DIGEST_BYTES, (row + 1) * DIGEST_BYTES)
     this.#entries.delete(row)
     this.#freeRows.push(row)
     this.#size -= 1
+  }
+
+  #release(row: number): void {
+    this.#tenantIds.release(this.#tenants[row]!)
+    this.#scopes.release(this.#scopeSets[row]!)
+    const policy = this.#policies[row]!
+    if (policy !== 0) this.#policyIds.release(policy - 1)
   }
 
   #newRow(digest: Uint8Array): number {

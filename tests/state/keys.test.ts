@@ -44,6 +44,20 @@ describe('the key index', () => {
     for (const text of ['', 'zz', '0'.repeat(64), sha256Hex('s1').slice(2)]) expect(index.lookup(text)).toBeNull()
   })
 
+  test('tenants and policies that no key has any more take no room', () => {
+    const index = new Columns()
+    const row = (at: number) => rowOf(`key_${at}`, `s${at}`, { tenant_id: `ten_${at}`, routing_policy_id: `pol_${at}` })
+    for (let at = 0; at < 50; at++) {
+      index.put(row(at))
+      index.put(row(at)) // a change of the same key
+      if (at > 1) index.remove(row(at - 2))
+    }
+    expect(index.sharedValues).toBe(5)
+    expect(index.lookup(sha256Hex('s48'))).toMatchObject({ tenantId: 'ten_48', routingPolicyId: 'pol_48' })
+    expect(index.lookup(sha256Hex('s49'))).toMatchObject({ tenantId: 'ten_49', routingPolicyId: 'pol_49' })
+    expect(index.lookup(sha256Hex('s47'))).toBeNull()
+  })
+
   test('a key whose expiry cannot be read has expired', () => {
     const index = new Columns()
     index.put(rowOf('key_1', 's1', { expires_at: 'some time next year' }))
