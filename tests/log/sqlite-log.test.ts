@@ -1,12 +1,55 @@
+// What happens to the shared topics of the embedded log when their files are harmed. What they promise otherwise is in tests/contract.
 import { Database } from 'bun:sqlite'
-import { expect, spyOn, test } from 'bun:test'
+import { afterAll, expect, spyOn, test } from 'bun:test'
+import { closeSync, openSync, rmSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
-import { IndefiniteAppend } from '../../src/log/port.ts'
+import { embeddedLog } from '../../src/log/embedded.ts'
+import { IndefiniteAppend, LogDamaged } from '../../src/log/port.ts'
 import { SqliteTopic } from '../../src/log/sqlite-log.ts'
+import { TOPICS } from '../../src/log/topics.ts'
 import { temporaryFolder } from './support.ts'
 
+const CONTROL = TOPICS.control.name
+const folder = temporaryFolder()
+afterAll(() => folder.remove())
+
+const PAGE_BYTES = 4_096
+const overwritePage = (path: string, page: number) => {
+  const file = openSync(path, 'r+')
+  writeSync(file, Buffer.alloc(PAGE_BYTES, 'x'), 0, PAGE_BYTES, page * PAGE_BYTES)
+  closeSync(file)
+}
+
+test.each([
+  ['the first page', 0],
+  ['the page of the table', 1],
+])('%s overwritten: damaged, with the file and what to do; not an outage to wait for', async (_, page) => {
+  const dataDir = join(folder.path, `page-${page}`)
+  const written = embeddedLog({ dataDir, nowMs: Date.now })
+  await written.append(CONTROL, 0, [{ key: null, value: Buffer.from('one') }])
+  await written.close()
+  const path = join(dataDir, 'log', `${CONTROL}.sqlite`)
+  overwritePage(path, page)
+  const log = embeddedLog({ dataDir, nowMs: Date.now })
+  const firstRead = async () => {
+    for await (const batch of log.read(CONTROL, 0, 0, AbortSignal.timeout(5_000))) return batch
+    return null
+  }
+  const failures = await Promise.all([
+    log.end(CONTROL, 0).catch((error: unknown) => error),
+    log.append(CONTROL, 0, [{ key: null, value: Buffer.from('two') }]).catch((error: unknown) => error),
+    firstRead().catch((error: unknown) => error),
+  ])
+  for (const failure of failures) {
+    expect(failure).toBeInstanceOf(LogDamaged)
+    expect((failure as Error).message).toMatch(/control\.v1\.sqlite is damaged .*: restore the folder log/)
+  }
+  expect(log.health()).toMatchObject({ ok: false, detail: expect.stringContaining('is damaged') })
+  await log.close()
+  rmSync(dataDir, { recursive: true })
+})
+
 test('when only the checkpoint fails, nobody is told that nothing was written', async () => {
-  const folder = temporaryFolder()
   const topic = new SqliteTopic({
     path: join(folder.path, 'keys.sqlite'),
     compacted: true,
@@ -27,5 +70,4 @@ test('when only the checkpoint fails, nobody is told that nothing was written', 
   }
   expect(await topic.end(0)).toBe(2)
   topic.close()
-  folder.remove()
 })
