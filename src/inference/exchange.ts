@@ -1,5 +1,7 @@
 // One request on its way through the stations: what is known of it so far. Made by `http/`, filled station by station, settled once.
+
 import type { AttemptSummary } from '../domain/request.ts'
+import { Cancellation, type CancelSignal } from '../lib/cancellation.ts'
 import type { RecordId } from '../log/spool-port.ts'
 import type { Usage } from '../providers/provider.ts'
 import type { CatalogueEntry, KeyEntry } from '../state/port.ts'
@@ -59,17 +61,17 @@ export class Exchange {
   waitEnded: WaitReason | null = null
   /** Told when the request is ended: a stream whose client does not read must still be settled. */
   onEnd: (() => void) | null = null
-  #upstream: AbortController | null = null
+  #upstream: Cancellation | null = null
   #wake: (() => void) | null = null
 
   constructor(readonly identity: Identity) {}
 
   /** A signal for one upstream call. Aborted already when the request has ended. */
-  newSignal(): AbortSignal {
-    this.#upstream = new AbortController()
+  newSignal(): CancelSignal {
+    this.#upstream = new Cancellation()
     this.waitEnded = null
     if (this.ended !== null) this.#upstream.abort()
-    return this.#upstream.signal
+    return this.#upstream
   }
 
   /** Ends the request and the upstream call under way. The first reason stands. */

@@ -1,11 +1,12 @@
 // Plays the scripted upstream of an in-process kind as if it had been dialled: same shape, same failures.
+import type { CancelSignal } from '../lib/cancellation.ts'
 import { DialFailure, type DialResponse } from '../lib/upstream.ts'
 import type { Script } from '../providers/provider.ts'
 
 const encoder = new TextEncoder()
 
 /** Answers like `Dial`: resolves with the head after its delay, then the body piece by piece. Aborting the signal ends it at any point. */
-export const playScript = async (script: Script, signal: AbortSignal): Promise<DialResponse> => {
+export const playScript = async (script: Script, signal: CancelSignal): Promise<DialResponse> => {
   if (signal.aborted) throw canceled()
   if (script.headerDelayMs > 0) await pause(script.headerDelayMs, signal)
   return {
@@ -18,12 +19,12 @@ export const playScript = async (script: Script, signal: AbortSignal): Promise<D
 
 const canceled = (): DialFailure => new DialFailure('canceled', 'the call was canceled')
 
-const pause = async (ms: number, signal: AbortSignal): Promise<void> => {
+const pause = async (ms: number, signal: CancelSignal): Promise<void> => {
   if (signal.aborted) throw canceled()
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   const timer = setTimeout(resolve, ms)
   const onAbort = () => reject(canceled())
-  signal.addEventListener('abort', onAbort, { once: true })
+  signal.addEventListener('abort', onAbort)
   try {
     await promise
   } finally {
@@ -32,19 +33,19 @@ const pause = async (ms: number, signal: AbortSignal): Promise<void> => {
   }
 }
 
-const untilAborted = (signal: AbortSignal): Promise<never> => {
+const untilAborted = (signal: CancelSignal): Promise<never> => {
   const { promise, reject } = Promise.withResolvers<never>()
   if (signal.aborted) reject(canceled())
-  else signal.addEventListener('abort', () => reject(canceled()), { once: true })
+  else signal.addEventListener('abort', () => reject(canceled()))
   return promise
 }
 
-const ending = async (script: Script, signal: AbortSignal): Promise<void> => {
+const ending = async (script: Script, signal: CancelSignal): Promise<void> => {
   if (script.ending === 'abort') throw new DialFailure('reset', 'the connection was closed')
   if (script.ending === 'hang') await untilAborted(signal)
 }
 
-const bodyOf = (script: Script, signal: AbortSignal): ReadableStream<Uint8Array> => {
+const bodyOf = (script: Script, signal: CancelSignal): ReadableStream<Uint8Array> => {
   let at = 0
   return new ReadableStream<Uint8Array>(
     {
@@ -64,7 +65,7 @@ const bodyOf = (script: Script, signal: AbortSignal): ReadableStream<Uint8Array>
   )
 }
 
-const textOf = async (script: Script, signal: AbortSignal, maxBytes: number): Promise<string> => {
+const textOf = async (script: Script, signal: CancelSignal, maxBytes: number): Promise<string> => {
   let text = ''
   for (const piece of script.pieces) {
     if (piece.afterMs > 0) await pause(piece.afterMs, signal)

@@ -1,4 +1,5 @@
 // HTTP through Bun's `fetch`. The fallback of `http-client.ts`: it cannot tell connecting from waiting, so the headers' deadline covers both.
+import type { CancelSignal } from './cancellation.ts'
 import type { HttpClient } from './http-client.ts'
 import { mapErrors, readText } from './stream-text.ts'
 import { DialFailure, type DialFailureKind, type DialResponse } from './upstream.ts'
@@ -19,7 +20,7 @@ const kindOfCode = (code: string): DialFailureKind => {
   return TLS.test(code) ? 'tls' : 'reset'
 }
 
-const failureOf = (error: unknown, signal: AbortSignal): DialFailure => {
+const failureOf = (error: unknown, signal: CancelSignal): DialFailure => {
   if (error instanceof DialFailure) return error
   if (signal.aborted) return new DialFailure('canceled', 'the request was canceled')
   const code = String((error as { code?: unknown }).code ?? '')

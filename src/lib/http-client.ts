@@ -1,5 +1,6 @@
 // A pooled HTTP/1.1 client on Bun's sockets: one connection serves one request at a time and goes back to the pool of its
 // destination only after a whole answer and not a byte more. Half again as fast as `fetch` and not bound to 64 idle connections.
+import { Deadlines } from './deadlines.ts'
 import { HttpConnection, type Pool } from './http-connection.ts'
 import { DialFailure, type DialLimits, type DialRequest, type DialResponse } from './upstream.ts'
 
@@ -72,6 +73,7 @@ const createPool = (nowMs: () => number) => {
   const timer = setInterval(sweep, 1_000)
   timer.unref()
   const pool: Pool = {
+    deadlines: new Deadlines(),
     release(connection, keepAliveS) {
       const list = idle.get(connection.key) ?? []
       const keepMs =

@@ -1,9 +1,12 @@
 // One connection of the pooled client: opening it, carrying one request at a time, giving it back.
 import type { Socket, SocketHandler } from 'bun'
+import type { Deadlines } from './deadlines.ts'
 import { type Carrier, HttpExchange } from './http-exchange.ts'
 import { DialFailure, type DialLimits, type DialResponse } from './upstream.ts'
 
 export interface Pool {
+  /** Of everything that waits for its headers. */
+  readonly deadlines: Deadlines
   /** Takes an idle connection, or closes it. */
   release(connection: HttpConnection, keepAliveS: number | null): void
   /** It closed while idle. */
@@ -68,7 +71,7 @@ export class HttpConnection implements Carrier {
     }
     if (written < bytes.length) this.#unsent = bytes.subarray(written)
     socket.ref()
-    const exchange = new HttpExchange(method, this, limits)
+    const exchange = new HttpExchange(method, this, limits, this.pool.deadlines)
     this.#exchange = exchange
     return exchange.answered
   }

@@ -1,4 +1,6 @@
 // One request's answer on a connection: headers, then a body that is read as text or as a stream, with backpressure.
+import type { CancelSignal } from './cancellation.ts'
+import type { Deadlines, Timed } from './deadlines.ts'
 import { MalformedResponse, ResponseParser } from './http-response.ts'
 import { mapErrors, readText } from './stream-text.ts'
 import { DialFailure, type DialLimits, type DialResponse } from './upstream.ts'
@@ -23,15 +25,20 @@ const CODINGS: Readonly<Record<string, Bun.CompressionFormat>> = {
   zstd: 'zstd',
 }
 
+const decoder = new TextDecoder()
+
 const canceled = () => new DialFailure('canceled', 'the request was canceled')
 
-export class HttpExchange implements DialResponse {
+export class HttpExchange implements DialResponse, Timed {
   /** Settles with this exchange once the headers are there, or with a DialFailure. */
   readonly answered: Promise<DialResponse>
   readonly #parser: ResponseParser
   readonly #carrier: Carrier
-  readonly #signal: AbortSignal
-  readonly #timer: ReturnType<typeof setTimeout>
+  readonly #signal: CancelSignal
+  readonly #deadlines: Deadlines
+  readonly #headersMs: number
+  /** By when the headers must be there. */
+  readonly deadlineMs: number
   #resolve!: (response: DialResponse) => void
   #reject!: (failure: DialFailure) => void
   #headers: Headers | null = null
@@ -43,7 +50,7 @@ export class HttpExchange implements DialResponse {
   #failure: DialFailure | null = null
   #wake: (() => void) | null = null
 
-  constructor(method: string, carrier: Carrier, limits: DialLimits) {
+  constructor(method: string, carrier: Carrier, limits: DialLimits, deadlines: Deadlines) {
     this.#carrier = carrier
     this.#signal = limits.signal
     this.#parser = new ResponseParser(method, this.#onChunk)
@@ -51,10 +58,10 @@ export class HttpExchange implements DialResponse {
       this.#resolve = resolve
       this.#reject = reject
     })
-    this.#timer = setTimeout(
-      () => this.fail(new DialFailure('timeout_headers', `no response headers within ${limits.headersMs} ms`)),
-      limits.headersMs,
-    )
+    this.#deadlines = deadlines
+    this.#headersMs = limits.headersMs
+    this.deadlineMs = performance.now() + limits.headersMs
+    deadlines.add(this)
     limits.signal.addEventListener('abort', this.#onAbort)
   }
 
@@ -92,7 +99,7 @@ export class HttpExchange implements DialResponse {
     }
     const chunks = this.#queue
     this.#queue = []
-    return new TextDecoder().decode(chunks.length === 1 ? chunks[0] : Buffer.concat(chunks))
+    return decoder.decode(chunks.length === 1 ? chunks[0] : Buffer.concat(chunks))
   }
 
   /** Bytes from the socket. */
@@ -142,6 +149,10 @@ export class HttpExchange implements DialResponse {
     this.#carrier.destroy()
   }
 
+  overdue(): void {
+    this.fail(new DialFailure('timeout_headers', `no response headers within ${this.#headersMs} ms`))
+  }
+
   readonly #onAbort = () => this.fail(canceled())
 
   readonly #onChunk = (chunk: Uint8Array) => {
@@ -150,7 +161,7 @@ export class HttpExchange implements DialResponse {
   }
 
   #onHead(): void {
-    clearTimeout(this.#timer)
+    this.#deadlines.delete(this)
     const encoding = this.headerOf('content-encoding')
     if (encoding !== '' && encoding !== 'identity' && CODINGS[encoding] === undefined)
       this.fail(new DialFailure('reset', 'the answer has a content-encoding that was not asked for'))
@@ -175,7 +186,7 @@ export class HttpExchange implements DialResponse {
   }
 
   #release(): void {
-    clearTimeout(this.#timer)
+    this.#deadlines.delete(this)
     this.#signal.removeEventListener('abort', this.#onAbort)
   }
 

@@ -1,4 +1,5 @@
 // The port of the one outbound dialer (`lib/dialer.ts`): every part that calls out is given a `Dial`.
+import type { CancelSignal } from './cancellation.ts'
 
 export interface DialRequest {
   readonly method: string
@@ -9,7 +10,7 @@ export interface DialRequest {
 
 export interface DialLimits {
   /** Aborting it closes the connection, also while the body is read. */
-  readonly signal: AbortSignal
+  readonly signal: CancelSignal
   readonly connectMs: number
   /** From the request being sent to the response headers. */
   readonly headersMs: number

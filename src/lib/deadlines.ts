@@ -1,0 +1,41 @@
+// Many deadlines on one timer: a timer of its own costs each request more than the look that this takes now and then.
+
+/** Something that is told when its time is over. */
+export interface Timed {
+  /** Monotonic milliseconds (`performance.now()`). */
+  readonly deadlineMs: number
+  overdue(): void
+}
+
+const SWEEP_MS = 20
+
+/** Deadlines are kept to 20 ms. The timer runs only while there is something to watch, and never holds the process. */
+export class Deadlines {
+  readonly #all = new Set<Timed>()
+  #timer: ReturnType<typeof setInterval> | null = null
+
+  add(timed: Timed): void {
+    this.#all.add(timed)
+    if (this.#timer !== null) return
+    this.#timer = setInterval(() => this.#sweep(), SWEEP_MS)
+    this.#timer.unref()
+  }
+
+  delete(timed: Timed): void {
+    this.#all.delete(timed)
+  }
+
+  #sweep(): void {
+    if (this.#all.size === 0) {
+      clearInterval(this.#timer!)
+      this.#timer = null
+      return
+    }
+    const nowMs = performance.now()
+    for (const timed of this.#all) {
+      if (nowMs < timed.deadlineMs) continue
+      this.#all.delete(timed)
+      timed.overdue()
+    }
+  }
+}
