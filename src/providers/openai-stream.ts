@@ -1,6 +1,7 @@
 // Streams of the OpenAI shape: each chunk is read for what the gateway must know and handed on as it came.
 import { editMembers } from '../lib/json-edit.ts'
 import { isObject } from '../wire/json.ts'
+import { ChunkTemplate } from './chunk-template.ts'
 import { inBandFailure, malformed } from './failure.ts'
 import { finishReasonOf } from './finish.ts'
 import { calledTools, mappedChoices, missingFields, openaiUsage } from './openai-answer.ts'
@@ -95,8 +96,19 @@ const plainDelta = (chunk: Json, choices: readonly unknown[]): Json | null => {
   return isObject(delta) && delta.tool_calls === undefined && delta.function_call === undefined ? delta : null
 }
 
+const plainPart = (json: string, text: string, content: boolean, usage: Usage | null): StreamPart => ({
+  json,
+  content,
+  text,
+  finishReason: null,
+  usage,
+  usageOnly: false,
+  toolNames: NO_TOOLS,
+})
+
 export const openaiStream = (reading?: Reading): StreamDecoder => {
   const repair = callRepair()
+  const template = new ChunkTemplate()
   let usage: Usage | null = null
   let finished = false
   let over = false
@@ -106,15 +118,8 @@ export const openaiStream = (reading?: Reading): StreamDecoder => {
     const plain = data.includes('\n') ? null : plainDelta(chunk, arrayOf(chunk.choices))
     if (plain !== null) {
       const text = typeof plain.content === 'string' ? plain.content : ''
-      return {
-        json: data,
-        content: hasContent(plain),
-        text,
-        finishReason: null,
-        usage,
-        usageOnly: false,
-        toolNames: NO_TOOLS,
-      }
+      if (text !== '') template.learn(data, text)
+      return plainPart(data, text, hasContent(plain), usage)
     }
     // `x_groq.usage` and the like are a row's business; here it is the standard place.
     usage = openaiUsage(chunk.usage) ?? usage
@@ -140,6 +145,8 @@ export const openaiStream = (reading?: Reading): StreamDecoder => {
         over = true
         return NOTHING
       }
+      const text = event === null ? template.textIn(data) : null
+      if (text !== null && text !== '') return [plainPart(data, text, true, usage)]
       const chunk = parseJson(data)
       if (event === 'error') throw inBandFailure(chunk ?? { message: data }, reading)
       if (!isObject(chunk)) {

@@ -1,0 +1,32 @@
+// Most chunks of a stream differ from the one before in nothing but their text. Once one of them was read, the next ones need not be parsed.
+
+const CONTENT = '"content":"'
+/** JSON string text without escapes: what stands there is what is meant. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what no JSON string holds unescaped
+const PLAIN = /^[^"\\\x00-\x1f]*$/
+
+/** What surrounds the text of a chunk. A chunk with the same surroundings has the same structure: only that one string differs. */
+export class ChunkTemplate {
+  #before = ''
+  #after = ''
+
+  /** Takes the surroundings of a chunk that was parsed; `text` is the content of its only delta. Keeps the ones it has when they cannot be told. */
+  learn(data: string, text: string): void {
+    const at = data.indexOf(CONTENT)
+    // Twice: which of them is the delta's cannot be told without parsing.
+    if (at < 0 || data.indexOf(CONTENT, at + CONTENT.length) >= 0) return
+    const start = at + CONTENT.length
+    if (!PLAIN.test(text) || data.slice(start, start + text.length + 1) !== `${text}"`) return
+    this.#before = data.slice(0, start)
+    this.#after = data.slice(start + text.length)
+  }
+
+  /** The text of a chunk that fits, null for any other. */
+  textIn(data: string): string | null {
+    const before = this.#before
+    if (before === '' || data.length < before.length + this.#after.length) return null
+    if (!data.startsWith(before) || !data.endsWith(this.#after)) return null
+    const text = data.slice(before.length, data.length - this.#after.length)
+    return PLAIN.test(text) ? text : null
+  }
+}
