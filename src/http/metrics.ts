@@ -84,7 +84,7 @@ export const gatewayMetrics = (deps: MetricsDeps): Metrics => {
 
 /** A counter that is added to in plain numbers and told to the registry when somebody scrapes. `scale` turns what was added into the unit shown. */
 const tally = (registers: Registry[], name: string, help: string, labelNames: string[], scale = 1) => {
-  const sums = new Map<string, number>()
+  const sums = new Map<string, Map<string, Map<string, { sum: number }>>>()
   new Counter({
     name,
     help,
@@ -92,16 +92,30 @@ const tally = (registers: Registry[], name: string, help: string, labelNames: st
     registers,
     collect() {
       this.reset()
-      for (const [key, sum] of sums) {
-        const values = key.split(' ')
-        this.inc(Object.fromEntries(labelNames.map((label, i) => [label, values[i]!])), sum * scale)
+      for (const [first, seconds] of sums) {
+        for (const [second, thirds] of seconds) {
+          for (const [third, { sum }] of thirds) {
+            const values = [first, second, third]
+            this.inc(Object.fromEntries(labelNames.map((label, i) => [label, values[i]!])), sum * scale)
+          }
+        }
       }
     },
   })
   return (amount: number, first = '', second = '', third = ''): void => {
-    const key = `${first} ${second} ${third}`
-    sums.set(key, (sums.get(key) ?? 0) + amount)
+    // Nested, so that no key has to be put together for each request.
+    const seconds = sums.get(first) ?? added(sums, first)
+    const thirds = seconds.get(second) ?? added(seconds, second)
+    const cell = thirds.get(third)
+    if (cell === undefined) thirds.set(third, { sum: amount })
+    else cell.sum += amount
   }
+}
+
+const added = <Value>(map: Map<string, Map<string, Value>>, key: string): Map<string, Value> => {
+  const inner = new Map<string, Value>()
+  map.set(key, inner)
+  return inner
 }
 
 /** Values that are asked for when somebody scrapes. */

@@ -1,5 +1,5 @@
 // Server-sent events: a parser that may be cut at any byte, and the frames that we write.
-import { createParser } from 'eventsource-parser'
+import { createParser, type EventSourceParser } from 'eventsource-parser'
 
 export interface SseEvent {
   /** `event:` field, or null. */
@@ -24,23 +24,27 @@ export interface SseParser {
  * `maxEventChars` bounds what is held of an event that has not ended.
  */
 export const createSseParser = (maxEventChars = 8 * 1024 * 1024): SseParser => {
-  const decoder = new TextDecoder() // holds back half a character
+  const decode = utf8Decoder()
   let events: SseEvent[] = []
   let tooLarge = false
-  const parser = createParser({
-    maxBufferSize: maxEventChars,
-    onEvent: ({ event, data }) => {
-      events.push({ event: event ?? null, data })
-    },
-    onError: ({ type }) => {
-      if (type === 'max-buffer-size-exceeded') tooLarge = true
-    },
-  })
+  // Made when the first frame comes that is not of the one common form: most streams hold none.
+  let parser: EventSourceParser | null = null
+  const makeParser = (): EventSourceParser =>
+    createParser({
+      maxBufferSize: maxEventChars,
+      onEvent: ({ event, data }) => {
+        events.push({ event: event ?? null, data })
+      },
+      onError: ({ type }) => {
+        if (type === 'max-buffer-size-exceeded') tooLarge = true
+      },
+    })
   let clean = true // the parser holds nothing: what comes next starts a frame
   const feed = (text: string): SseEvent[] => {
     events = []
     const from = clean ? plainFrames(text, events, maxEventChars) : 0
     if (from < text.length) {
+      parser ??= makeParser()
       parser.feed(from === 0 ? text : text.slice(from))
       clean = text.endsWith('\n\n')
     }
@@ -48,8 +52,25 @@ export const createSseParser = (maxEventChars = 8 * 1024 * 1024): SseParser => {
     return events
   }
   return {
-    push: (bytes) => feed(decoder.decode(bytes, { stream: true })),
-    end: () => feed(`${decoder.decode()}\n\n`),
+    push: (bytes) => feed(decode(bytes)),
+    end: () => feed(`${decode(null)}\n\n`),
+  }
+}
+
+const FIRST = new TextDecoder()
+const LATER = new TextDecoder('utf-8', { ignoreBOM: true })
+
+/** Bytes to text, cut anywhere; null at the end. While every piece ends with a whole character the shared decoders do: one of its own costs a stream microseconds. */
+const utf8Decoder = (): ((bytes: Uint8Array | null) => string) => {
+  let started = false
+  let own: TextDecoder | null = null // holds back half a character
+  return (bytes) => {
+    if (bytes === null) return own?.decode() ?? ''
+    if (bytes.length === 0) return ''
+    if (own === null && bytes[bytes.length - 1]! >= 0x80) own = new TextDecoder('utf-8', { ignoreBOM: started })
+    const text = own === null ? (started ? LATER : FIRST).decode(bytes) : own.decode(bytes, { stream: true })
+    started = true
+    return text
   }
 }
 
