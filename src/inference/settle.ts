@@ -6,8 +6,7 @@ import { subjectOf } from './admit.ts'
 import type { InferenceDeps, Observed } from './deps.ts'
 import { actualNanoUsd, estimateTokens, promptTokensEstimate } from './estimate.ts'
 import type { Exchange } from './exchange.ts'
-
-const RAW_USAGE_CHARS = 4_096
+import { rawUsage } from './raw-usage.ts'
 
 /** How a request ended. */
 export interface Ending {
@@ -94,7 +93,7 @@ const settledJson = (exchange: Exchange, ending: Ending, measured: Measured, lat
     completion_tokens: measured.completionTokens,
     cached_prompt_tokens: usage?.cachedPromptTokens ?? null,
     reasoning_tokens: usage?.reasoningTokens ?? null,
-    raw_usage: boundedUsage(usage?.raw),
+    raw_usage: rawUsage(usage?.raw),
     cost_nano_usd: measured.costNanoUsd,
     cost_basis: measured.basis,
     price_version: measured.basis === 'measured' || measured.basis === 'estimated' ? (entry?.revision ?? null) : null,
@@ -102,11 +101,6 @@ const settledJson = (exchange: Exchange, ending: Ending, measured: Measured, lat
     ttft_ms: exchange.firstTokenMs,
   }
   return JSON.stringify(rest).slice(1)
-}
-
-const boundedUsage = (raw: unknown): unknown => {
-  if (raw === undefined || raw === null) return null
-  return JSON.stringify(raw).length > RAW_USAGE_CHARS ? null : raw
 }
 
 const observedOf = (

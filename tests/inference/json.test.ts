@@ -108,6 +108,32 @@ describe('a JSON answer', () => {
     expect(JSON.stringify(gateway.spool.records)).not.toContain('me@example.org')
   })
 
+  test('lets nothing but numbers of the reported usage into the log', async () => {
+    const answer = {
+      id: 'x',
+      object: 'chat.completion',
+      created: 1,
+      model: 'small',
+      choices: [{ index: 0, message: { role: 'assistant', content: 'ok' }, finish_reason: 'stop' }],
+      usage: {
+        prompt_tokens: 11,
+        completion_tokens: 7,
+        note: 'the prompt of the customer',
+        'the prompt of the customer': 1,
+        seen: ['the prompt of the customer'],
+        details: { cached: 1, more: { audio: 2, deeper: { x: 1 } }, cached_flag: true, none: null },
+      },
+    }
+    upstream.behave({ body: JSON.stringify(answer) })
+    await gateway.chat(ask)
+    expect(gateway.spool.settled()[0]!.raw_usage).toEqual({
+      prompt_tokens: 11,
+      completion_tokens: 7,
+      details: { cached: 1, more: { audio: 2 }, cached_flag: true, none: null },
+    })
+    expect(JSON.stringify(gateway.spool.records)).not.toContain('customer')
+  })
+
   test('without usage is estimated, without a price is unpriced', async () => {
     upstream.behave({ usage: null, text: 'x'.repeat(40) })
     await gateway.chat(ask)
