@@ -171,8 +171,8 @@ export class ClientStream {
   async #settled(thrown: unknown): Promise<string> {
     const { exchange, source } = this
     exchange.waitDeadlineMs = Number.POSITIVE_INFINITY
-    // A finish reason came: the answer is whole, whatever happened to the connection after it.
-    const whole = thrown !== null && exchange.ended === null && exchange.finishReason !== null
+    // Every choice has its finish reason: the answer is whole, whatever happened to the connection after it.
+    const whole = thrown !== null && exchange.ended === null && exchange.finishReason !== null && source.complete
     const broken = !whole && (thrown !== null || exchange.ended !== null)
     if (broken || whole) source.cancel()
     try {

@@ -23,6 +23,11 @@ export class UpstreamStream {
     return this.#done
   }
 
+  /** All that was begun has its finish reason, whatever happens to the connection. */
+  get complete(): boolean {
+    return this.decoder.complete
+  }
+
   /** The next parts, never an empty list; null after the last. Throws GatewayError for an in-band error or an end that comes too early, and whatever the connection throws. */
   async next(): Promise<StreamPart[] | null> {
     while (!this.#done) {

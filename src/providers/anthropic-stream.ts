@@ -44,6 +44,10 @@ class AnthropicDecoder implements StreamDecoder {
     this.#id = reading?.id ?? 'chatcmpl-unnamed'
   }
 
+  get complete(): boolean {
+    return this.#finished
+  }
+
   push({ event, data }: SseEvent): readonly StreamPart[] {
     if (this.#over || data === '') return NOTHING
     const value = parseJson(data)

@@ -11,6 +11,7 @@ import { arrayOf, type Json, objectOf, parseJson, textOf } from './read-json.ts'
 /** Unreadable events in one stream before it is given up. One broken line must not cost the client the good remainder. */
 export const MOST_UNREADABLE = 16
 const MOST_CALLS = 1_024
+const MOST_CHOICES = 1_024
 
 const NOTHING: readonly StreamPart[] = []
 const NO_TOOLS: readonly string[] = []
@@ -63,26 +64,46 @@ const callRepair = () => {
   }
 }
 
+/** Which choices have begun, and which of them have their finish reason: with `n` above 1 they end one by one. */
+const finishOfChoices = () => {
+  const finished = new Map<number, boolean>()
+  const see = (index: number, ends: boolean): void => {
+    if (finished.size >= MOST_CHOICES && !finished.has(index)) throw malformed('it has too many choices')
+    if (ends || !finished.has(index)) finished.set(index, ends)
+  }
+  return {
+    see(choices: readonly unknown[]): void {
+      for (const value of choices) {
+        const { index, finish_reason } = objectOf(value)
+        see(typeof index === 'number' ? index : 0, (textOf(finish_reason) ?? '') !== '')
+      }
+    },
+    seeFirst: (): void => see(0, false),
+    allFinished(): boolean {
+      for (const ends of finished.values()) if (!ends) return false
+      return finished.size > 0
+    },
+  }
+}
+
 /** What the choices of a chunk say, but for what is known of the whole stream. */
 const readChoices = (choices: readonly unknown[]) => {
   let content = false
   let text = ''
   let finishReason: string | null = null
-  let anyFinished = false
   let toolNames = NO_TOOLS
   for (const value of choices) {
     const choice = objectOf(value)
     const delta = objectOf(choice.delta)
     const reason = textOf(choice.finish_reason) ?? ''
     if (hasContent(delta)) content = true
-    if (reason !== '') anyFinished = true
     if (delta.tool_calls !== undefined || delta.function_call !== undefined)
       toolNames = [...toolNames, ...calledTools(delta)]
     if (choice.index !== undefined && choice.index !== 0) continue
     if (typeof delta.content === 'string') text += delta.content
     if (reason !== '') finishReason = finishReasonOf(reason)
   }
-  return { content, text, finishReason, anyFinished, toolNames }
+  return { content, text, finishReason, toolNames }
 }
 
 /** The delta of a chunk that has all its fields, one choice, and nothing in it to map, repair or count: nearly every chunk there is. Null for any other. */
@@ -109,14 +130,15 @@ const plainPart = (json: string, text: string, content: boolean, usage: Usage | 
 export const openaiStream = (reading?: Reading): StreamDecoder => {
   const repair = callRepair()
   const template = new ChunkTemplate()
+  const choicesSeen = finishOfChoices()
   let usage: Usage | null = null
-  let finished = false
   let over = false
   let unreadable = 0
 
   const partOf = (chunk: Json, data: string): StreamPart => {
     const plain = data.includes('\n') ? null : plainDelta(chunk, arrayOf(chunk.choices))
     if (plain !== null) {
+      choicesSeen.seeFirst()
       const text = typeof plain.content === 'string' ? plain.content : ''
       if (text !== '') template.learn(data, text)
       return plainPart(data, text, hasContent(plain), usage)
@@ -128,14 +150,17 @@ export const openaiStream = (reading?: Reading): StreamDecoder => {
     const mapped = mappedChoices(choices, chunk, reading) ?? choices
     const repaired = repair(mapped) ?? mapped
     if (repaired !== choices) edits.set('choices', { do: 'set', json: JSON.stringify(repaired) })
-    const { anyFinished, ...read } = readChoices(repaired)
-    if (anyFinished) finished = true
+    choicesSeen.see(repaired)
+    const read = readChoices(repaired)
     const oneLine = data.includes('\n') ? data.replaceAll('\n', ' ') : data
     const json = edits.size === 0 ? oneLine : editMembers(oneLine, edits)
     return { json, ...read, usage, usageOnly: choices.length === 0 && isObject(chunk.usage) }
   }
 
   return {
+    get complete() {
+      return choicesSeen.allFinished()
+    },
     get unreadable() {
       return unreadable
     },
@@ -158,7 +183,7 @@ export const openaiStream = (reading?: Reading): StreamDecoder => {
       return [partOf(chunk, data)]
     },
     end(): readonly StreamPart[] {
-      if (!over && !finished) throw malformed('its stream ended early')
+      if (!over && !choicesSeen.allFinished()) throw malformed('its stream ended early')
       return NOTHING
     },
   }

@@ -107,6 +107,8 @@ export interface StreamDecoder {
   push(event: SseEvent): readonly StreamPart[]
   /** The upstream closed. Throws GatewayError('upstream_error') when its wire says that more should have come. */
   end(): readonly StreamPart[]
+  /** Every choice seen so far has its finish reason: what fails after that costs the client nothing. */
+  readonly complete: boolean
   /** Events that could not be read and were skipped. */
   readonly unreadable: number
 }

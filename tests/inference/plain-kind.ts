@@ -90,6 +90,9 @@ export const plainKind: ProviderKind = {
   stream() {
     let finished = false
     return {
+      get complete() {
+        return finished
+      },
       push({ data }) {
         if (data === '[DONE]') {
           finished = true

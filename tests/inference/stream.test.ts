@@ -1,4 +1,5 @@
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
+import { KINDS } from '../../src/providers/kinds.ts'
 import { startUpstream } from '../services/upstream.ts'
 import { entry, framesOf, policyRow, type TestGateway, testGateway } from './gateway.ts'
 
@@ -129,6 +130,39 @@ describe('a stream that breaks', () => {
         },
       ])
       expect(upstream.received).toHaveLength(1)
+    })
+  }
+
+  for (const stalls of [false, true]) {
+    test(`while one of two choices is half sent is interrupted (the upstream ${stalls ? 'stalls' : 'closes'})`, async () => {
+      const delta = (index: number, content: string, reason: string | null) =>
+        `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [{ index, delta: { content }, finish_reason: reason }] })}\n\n`
+      const pieces = [delta(0, 'whole', null), delta(1, 'ha', null), delta(0, '', 'stop')]
+      const twoFold = Bun.serve({
+        hostname: '127.0.0.1',
+        port: 0,
+        fetch: () => {
+          const body = new ReadableStream<Uint8Array>({
+            async pull(controller) {
+              const piece = pieces.shift()
+              if (piece !== undefined) controller.enqueue(new TextEncoder().encode(piece))
+              else if (!stalls) controller.close()
+              else await new Promise(() => {})
+            },
+          })
+          return new Response(body, { headers: { 'content-type': 'text/event-stream' } })
+        },
+      })
+      const two = testGateway({
+        entries: [entry({ kind: 'openai', baseUrl: `${twoFold.url}v1` })],
+        kinds: [...KINDS.values()],
+      })
+      two.setPolicy(policyRow({ timeouts: { stream_idle_ms: 60 } }))
+      const frames = (await framesOf(await two.chat({ ...ask, n: 2 }))) as Chunk[]
+      expect(frames.at(-2)).toMatchObject({ event: 'error' })
+      expect(two.spool.settled()).toMatchObject([{ outcome: 'interrupted' }])
+      two.close()
+      void twoFold.stop(true)
     })
   }
 
