@@ -29,7 +29,8 @@ export const createApp = (deps: AppDeps): App => {
   const metrics = gatewayMetrics({ live: deps.live, spool: deps.spool, inFlight })
   const inference: InferenceDeps = { ...deps, observe: metrics.observe }
   const chat = chatCompletions(inference)
-  const routes = new Elysia({ name: 'gatelog' })
+  // Else the path is looked for behind the eleventh character of the URL, where that of a host of three letters has begun already.
+  const routes = new Elysia({ name: 'gatelog', handler: { standardHostname: false } })
     .onError({ as: 'global' }, ({ error, request }) => {
       const thrown = isNotFound(error) ? unknown(request.method, pathOf(request)) : error
       const context = contextOf(request)

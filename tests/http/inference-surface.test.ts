@@ -107,7 +107,31 @@ describe('what is not served', () => {
   })
 })
 
+/** The status line that a raw request gets. */
+const statusLine = async (lines: readonly string[]): Promise<string> => {
+  const answered = Promise.withResolvers<string>()
+  const socket = await Bun.connect({
+    hostname: '127.0.0.1',
+    port: server.port!,
+    socket: {
+      data: (_, bytes) => answered.resolve(new TextDecoder().decode(bytes).split('\r\n')[0]!),
+      close: () => answered.resolve('closed'),
+    },
+  })
+  socket.write(`${[...lines, 'Connection: close'].join('\r\n')}\r\n\r\n`)
+  const line = await answered.promise
+  socket.end()
+  return line
+}
+
 describe('over a socket', () => {
+  test.each(['x', 'gw', 'gw:80', '[::1]'])('the host may be as short as %p', async (host) => {
+    for (const path of ['/health', '/v1/models', '/v1/models/cheap', '/health?x=1']) {
+      const line = await statusLine([`GET ${path} HTTP/1.1`, `Host: ${host}`, `Authorization: Bearer ${KEY}`])
+      expect(`${path} ${line}`).toBe(`${path} HTTP/1.1 200 OK`)
+    }
+  })
+
   const post = (body: BodyInit, headers: Record<string, string> = {}) =>
     fetch(new URL('/v1/chat/completions', server.url), {
       method: 'POST',
