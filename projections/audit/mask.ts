@@ -1,7 +1,17 @@
 // What the audit must not show of a row: a digest would let a stolen copy be tested against guesses, a sealed secret waits for a stolen key.
 
 const MASK = '[masked]'
-const HIDDEN = new Set(['digest', 'sealed', 'secret', 'password', 'password_hash', 'plaintext', 'token', 'mac'])
+const HIDDEN = new Set([
+  'digest',
+  'seeded_digest',
+  'sealed',
+  'secret',
+  'password',
+  'password_hash',
+  'plaintext',
+  'token',
+  'mac',
+])
 
 /** A copy of the row without what must stay hidden, at any depth. Null stays null. */
 export const masked = (value: unknown): unknown => {

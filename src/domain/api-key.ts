@@ -34,6 +34,8 @@ export const ApiKeyIssued = t.Object({
   routing_policy_id: Nullable(Id),
   rate_limits: Nullable(RateLimits),
   managed_by: ManagedBy,
+  /** Set when the secret came from the settings: what an operator put there last, whatever the key's secret became since. */
+  seeded_digest: t.Optional(Digest),
 })
 /** Only the fields that changed. */
 export const ApiKeyChanged = t.Object({
@@ -45,7 +47,7 @@ export const ApiKeyChanged = t.Object({
   rate_limits: t.Optional(Nullable(RateLimits)),
   managed_by: t.Optional(ManagedBy),
 })
-export const ApiKeyRotated = t.Object({ id: Id, digest: Digest })
+export const ApiKeyRotated = t.Object({ id: Id, digest: Digest, seeded_digest: t.Optional(Digest) })
 export const ApiKeyRevoked = t.Object({ id: Id })
 
 export interface ApiKeyRow extends Stamps {
@@ -55,6 +57,8 @@ export interface ApiKeyRow extends Stamps {
   readonly scopes: readonly string[]
   readonly status: 'active' | 'revoked'
   readonly digest: string
+  /** The secret that the settings gave it last; absent for keys that never got one from there. */
+  readonly seeded_digest?: string
   /** RFC 3339, null for never. Compared at use: an expired key keeps its status. */
   readonly expires_at: string | null
   readonly routing_policy_id: string | null
@@ -86,7 +90,10 @@ export const apiKey: Aggregate<ApiKeyRow, ControlReader> = {
     if (before === undefined || before.status === 'revoked') return []
     if (type === 'api_key.revoked')
       return rows.changed(before.id, before, { status: 'revoked', revoked_at: meta.at }, meta)
-    if (type === 'api_key.rotated') return rows.changed(before.id, before, { digest: data.digest as string }, meta)
+    if (type === 'api_key.rotated') {
+      const { id: _, ...rotated } = data as Static<typeof ApiKeyRotated>
+      return rows.changed(before.id, before, rotated, meta)
+    }
     return rows.changed(before.id, before, data as Static<typeof ApiKeyChanged>, meta)
   },
 }
@@ -100,7 +107,7 @@ type Issued = Static<typeof ApiKeyIssued>
 export type ApiKeyCommand =
   | ({ do: 'issue'; granter: Granter } & Issued)
   | ({ do: 'change'; granter: Granter; managed_by: ManagedBy } & Omit<Static<typeof ApiKeyChanged>, 'managed_by'>)
-  | { do: 'rotate'; id: string; digest: string; granter: Granter }
+  | ({ do: 'rotate'; granter: Granter } & Static<typeof ApiKeyRotated>)
   | { do: 'revoke'; id: string }
 
 /** Whether a policy may be bound by a key of this tenant: a global one, or the tenant's own. */
@@ -161,7 +168,8 @@ export const decideApiKey = (state: ControlReader, command: ApiKeyCommand): Even
     if (row.digest === command.digest) return []
     requireGrantable(command.granter, row.scopes) // whoever rotates holds the new secret and all that it may do
     requireUnusedDigest(state, command.digest, row.id)
-    return [{ type: 'api_key.rotated', data: { id: row.id, digest: command.digest } }]
+    const { do: _, granter: __, ...data } = command
+    return [{ type: 'api_key.rotated', data }]
   }
   const { do: _, id, granter, managed_by, ...wanted } = command
   const changed = changedFields<ApiKeyRow>(

@@ -72,7 +72,7 @@ export const wantedKeys = (
   ]
 }
 
-/** Pure: what one wanted key needs. A revoked key is never brought back, but a value that never was a key is a new one. */
+/** Pure: what one wanted key needs. A secret that was rotated away or revoked never comes back by an unchanged setting; a changed one is a rotation, or a new key. */
 const decideKey = (
   state: ControlReader,
   wanted: Wanted,
@@ -81,11 +81,12 @@ const decideKey = (
   const [tenantId] = state.table('tenants').find('slug', wanted.tenantSlug)
   if (tenantId === undefined) return []
   const keys = state.table('keys')
+  const fromSettings = wanted.given === null ? {} : { seeded_digest: fresh.digest }
   if (wanted.given !== null && keys.find('digest', fresh.digest).length > 0) return []
-  const same = keys
-    .find('tenant', tenantId)
-    .map((id) => keys.get(id)!)
-    .filter((row) => row.name === wanted.name && row.managed_by === 'bootstrap')
+  const ofTenant = keys.find('tenant', tenantId).map((id) => keys.get(id)!)
+  // The settings say what they said before: what became of the key since, a rotation or the end of it, stands.
+  if (wanted.given !== null && ofTenant.some((row) => row.seeded_digest === fresh.digest)) return []
+  const same = ofTenant.filter((row) => row.name === wanted.name && row.managed_by === 'bootstrap')
   const active = same.find((row) => row.status === 'active')
   if (active !== undefined) {
     if (wanted.given === null) return []
@@ -93,6 +94,7 @@ const decideKey = (
       do: 'rotate',
       id: active.id,
       digest: fresh.digest,
+      ...fromSettings,
       granter: { scopes: ['*', ...active.scopes] },
     })
   }
@@ -114,6 +116,7 @@ const decideKey = (
     name: wanted.name,
     scopes: [...wanted.scopes],
     digest: fresh.digest,
+    ...fromSettings,
     expires_at:
       entry?.expires_in_hours === undefined
         ? null

@@ -139,6 +139,31 @@ describe('keys from the environment', () => {
     expect(rowsOf(at, 'keys')).toHaveLength(2)
   })
 
+  test('a rotation by the API stands, and so does its end, while the value stays as it was', async () => {
+    const at = install()
+    await at.seed({}, { admin: ADMIN })
+    const { id } = rowsOf(at, 'keys')[0]!
+    const rotated = sha256Hex('a secret that replaced one that leaked')
+    at.log.apply([{ type: 'api_key.rotated', data: { id, digest: rotated } }])
+    await at.seed({}, { admin: ADMIN })
+    expect(rowsOf(at, 'keys').map(({ digest }) => digest)).not.toContain(sha256Hex(ADMIN))
+    at.log.apply([{ type: 'api_key.changed', data: { id, scopes: ['keys:admin'], managed_by: 'api' } }])
+    await at.seed({}, { admin: ADMIN })
+    at.log.apply([{ type: 'api_key.revoked', data: { id } }])
+    await at.seed({}, { admin: ADMIN })
+    expect(at.log.state.table('keys').get(id)).toMatchObject({ status: 'revoked', digest: rotated })
+    expect(rowsOf(at, 'keys').map(({ digest }) => digest)).not.toContain(sha256Hex(ADMIN))
+  })
+
+  test('a value that changes after a rotation by the API is a rotation too', async () => {
+    const at = install()
+    await at.seed({}, { admin: ADMIN })
+    const { id } = rowsOf(at, 'keys')[0]!
+    at.log.apply([{ type: 'api_key.rotated', data: { id, digest: sha256Hex('another') } }])
+    await at.seed({}, { admin: `${ADMIN}-next` })
+    expect(at.log.state.table('keys').get(id)?.digest).toBe(sha256Hex(`${ADMIN}-next`))
+  })
+
   test('a revoked one stays revoked with its value, and another value is another key', async () => {
     const at = install()
     await at.seed({}, { admin: ADMIN })

@@ -85,8 +85,8 @@ const tenantOf = (principal: Principal, tenantId: string | undefined): string =>
   return tenantMeant(principal, tenantId)
 }
 
-/** A key as the API shows it: never its digest. An expired one says so. */
-const viewOf = ({ digest: _, ...row }: ApiKeyRow, { nowMs, lastUses }: KeyDeps) => {
+/** A key as the API shows it: never its digests. An expired one says so. */
+const viewOf = ({ digest: _, seeded_digest: __, ...row }: ApiKeyRow, { nowMs, lastUses }: KeyDeps) => {
   const expired = row.status === 'active' && row.expires_at !== null && Date.parse(row.expires_at) <= nowMs()
   return { ...row, status: expired ? 'expired' : row.status, last_used_at: lastUses.lastUsedAt(row.id) }
 }
