@@ -77,7 +77,7 @@ const Log = section({
     description: 'How long requests, operations and budgets are kept in the log.',
   }),
   max_backlog_mb: whole(16, 1_048_576, {
-    default: 1_024,
+    default: 8_192,
     description: 'Outcomes waiting on disk, in MiB; beyond it no request is admitted.',
   }),
   kafka: Kafka,
