@@ -54,6 +54,8 @@ export interface Gateway {
 
 /** Applied-by is a courtesy: a write does not wait longer for the others. */
 const APPLIED_WAIT_MS = 250
+/** What a drain may take beyond its time: the rest is ended, and their outcomes are written. */
+const SETTLE_MS = 5_000
 
 export const VERSION: string = manifest.version
 
@@ -87,7 +89,8 @@ export const startGateway = async (options: GatewayOptions): Promise<Gateway> =>
     const parts = openParts({ ...options, masterKey, analytics, outcomes, control })
     started.push('parts', () => parts.close())
     const app = createApp(appDeps(parts))
-    started.push('requests', () => app.drain(settingMs(config.server.drain) ?? 0))
+    const drainMs = settingMs(config.server.drain) ?? 0
+    started.push('requests', () => app.drain(drainMs), drainMs + SETTLE_MS)
     const seeded = primary ? seedUntilDone(parts) : null
     // While the log is away nothing can be seeded: the start does not wait for it.
     if (seeded !== null && control.live.status().phase === 'live') await soon(seeded, onRefused)

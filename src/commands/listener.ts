@@ -11,6 +11,8 @@ export interface Listener {
   stop(): Promise<void>
 }
 
+const LAST_BYTES_MS = 500
+
 const MENDS: Readonly<Record<string, string>> = {
   EADDRINUSE: 'is in use: stop the other program or set another server.port (GATEWAY_SERVER_PORT)',
   EACCES: 'may not be opened by this user: set a server.port above 1023 (GATEWAY_SERVER_PORT)',
@@ -29,6 +31,9 @@ export const listen = ({ host, port, processes }: Config['server'], shared: bool
       app.resolve(ready)
     },
     async stop() {
+      // The last bytes of what was ended a moment ago are on their way.
+      const deadline = performance.now() + LAST_BYTES_MS
+      while (server.pendingRequests > 0 && performance.now() < deadline) await Bun.sleep(5)
       await server.stop(true)
     },
   }

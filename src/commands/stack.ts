@@ -1,16 +1,17 @@
 // What was started, to be ended in the reverse order.
 import type { Diagnostics } from '../lib/diagnostics.ts'
 
+/** How long a step may take that says nothing of it. */
 const STEP_MS = 15_000
 
 export class Stack {
-  readonly #steps: { readonly name: string; readonly stop: () => void | Promise<void> }[] = []
+  readonly #steps: { readonly name: string; readonly stop: () => void | Promise<void>; readonly limitMs: number }[] = []
   #stopping: Promise<void> | null = null
 
   constructor(readonly diagnostics: Diagnostics) {}
 
-  push(name: string, stop: () => void | Promise<void>): void {
-    this.#steps.push({ name, stop })
+  push(name: string, stop: () => void | Promise<void>, limitMs = STEP_MS): void {
+    this.#steps.push({ name, stop, limitMs })
   }
 
   /** Ends everything once, the last first. A step that fails or takes too long is reported and passed over. */
@@ -20,10 +21,10 @@ export class Stack {
   }
 
   async #run(): Promise<void> {
-    for (const { name, stop } of this.#steps.reverse()) {
+    for (const { name, stop, limitMs } of this.#steps.reverse()) {
       let timer: Timer | undefined
       const late = new Promise<never>((_, reject) => {
-        timer = setTimeout(() => reject(new Error(`not ended within ${STEP_MS / 1_000} s`)), STEP_MS)
+        timer = setTimeout(() => reject(new Error(`not ended within ${limitMs / 1_000} s`)), limitMs)
       })
       try {
         await Promise.race([stop(), late])

@@ -1,6 +1,6 @@
 // `gateway start`: one gateway process, its siblings on the same port, signals, and what the terminal says.
 import { join } from 'node:path'
-import type { LoadedConfig } from '../config.ts'
+import { type LoadedConfig, settingMs } from '../config.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import { type Gateway, startGateway } from '../main.ts'
 import { type ChildProcess, endWithParent, superviseChild } from '../upkeep/child-process.ts'
@@ -22,6 +22,8 @@ export interface StartCommand {
 
 /** A terminal sends SIGINT to the whole process group and npm sends it again: what comes so soon is the same wish. */
 const SAME_SIGNAL_MS = 500
+/** What the stop of a sibling may take beyond its drain. */
+const SIBLING_STOP_MS = 10_000
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const
 
 /** Serves until it is told to stop. Throws what stops a start. The exit code: 0 after a stop that was asked for. */
@@ -47,15 +49,15 @@ export const startCommand = async (command: StartCommand): Promise<number> => {
   }
   const code = await ended.promise
   diagnostics.debug('stopping', { code })
-  await Promise.all(siblings.map((each) => each.stop()))
-  await gateway.stop()
+  await Promise.all([gateway.stop(), ...siblings.map((each) => each.stop())])
   stopSignals()
   return code
 }
 
-const startSiblings = (count: number, { env, diagnostics }: StartCommand): ChildProcess[] => {
+const startSiblings = (count: number, { loaded, env, diagnostics }: StartCommand): ChildProcess[] => {
   const command = [process.execPath, join(import.meta.dir, 'cli.ts'), 'start', '--sibling']
-  return Array.from({ length: count }, () => superviseChild({ name: 'sibling', command, env, diagnostics }))
+  const stopMs = (settingMs(loaded.config.server.drain) ?? 0) + SIBLING_STOP_MS
+  return Array.from({ length: count }, () => superviseChild({ name: 'sibling', command, env, diagnostics, stopMs }))
 }
 
 /** The first signal asks for an orderly stop, a later one ends the process at once. Returns how to listen no more. */

@@ -100,7 +100,12 @@ const bodyInTime = async (request: Request, exchange: Exchange): ReturnType<type
   const { promise, resolve, reject } = Promise.withResolvers<Awaited<ReturnType<typeof readJsonBody>>>()
   exchange.deadlineMs = exchange.identity.startedMs + BODY_MS
   exchange.onEnd = () => {
-    reject(new GatewayError('invalid_request', `the body did not arrive within ${BODY_MS / 1_000} s`, { status: 408 }))
+    if (exchange.ended === 'shutdown')
+      reject(new GatewayError('provider_unavailable', 'this instance is stopping; try again'))
+    else
+      reject(
+        new GatewayError('invalid_request', `the body did not arrive within ${BODY_MS / 1_000} s`, { status: 408 }),
+      )
   }
   readJsonBody(request).then(resolve, reject)
   const read = await promise

@@ -12,12 +12,18 @@ afterAll(() => rmSync(scratch, { recursive: true, force: true }))
 const ask = (gateway: GatewayProcess, content: string) =>
   gateway.request('/v1/chat/completions', { body: { model: 'sandbox-echo', messages: [{ role: 'user', content }] } })
 
+interface RequestRow {
+  readonly id: string
+  readonly outcome: string
+  readonly error_code: string | null
+}
+
 /** Rows of the request log once there are so many: the worker follows within moments. */
-const requestRows = async (gateway: GatewayProcess, count: number): Promise<{ id: string; outcome: string }[]> => {
+const requestRows = async (gateway: GatewayProcess, count: number): Promise<RequestRow[]> => {
   const deadline = performance.now() + 20_000
   for (;;) {
     const answer = await gateway.request('/admin/v1/requests')
-    const body = (await answer.json()) as { requests?: { id: string; outcome: string }[] }
+    const body = (await answer.json()) as { requests?: RequestRow[] }
     if ((body.requests?.length ?? 0) >= count) return body.requests!
     if (performance.now() > deadline) throw new Error(`there are not ${count} rows: ${JSON.stringify(body)}`)
     await Bun.sleep(50)
@@ -123,6 +129,37 @@ test('the curl line of the first start works when pasted, and keys are shown onc
     for (const key of keys) expect(gateway.output().slice(before)).not.toContain(key)
     const answer = await gateway.request('/v1/models', { key: keys[1]! })
     expect(answer.status).toBe(200)
+  } finally {
+    await gateway.remove()
+  }
+}, 60_000)
+
+test('a stop ends what is in flight with the truth, in every process, and writes it down', async () => {
+  const settings = { server: { processes: 2, drain: '300ms' } }
+  const gateway = startGateway({ settings })
+  try {
+    await gateway.until('ready')
+    const asked = (stream: boolean) =>
+      gateway.request('/v1/chat/completions', {
+        body: {
+          model: stream ? 'sandbox-slow-50' : 'sandbox-hang',
+          stream,
+          messages: [{ role: 'user', content: 'word '.repeat(200) }],
+        },
+        headers: { Connection: 'close' },
+      })
+    const whole = asked(false)
+    const streams = await Promise.all(Array.from({ length: 12 }, () => asked(true)))
+    const texts = streams.map((answer) => answer.text())
+    const [endings, json] = await Promise.all([Promise.all(texts), whole, gateway.end('SIGTERM')])
+    for (const text of endings) expect(text).toEndWith('data: [DONE]\n\n')
+    for (const text of endings) expect(text).toContain('"code":"provider_unavailable"')
+    expect(await json.json()).toMatchObject({ error: { code: 'provider_unavailable' } })
+    gateway.start()
+    await gateway.until('ready')
+    const rows = await requestRows(gateway, 13)
+    const ends = rows.map((row) => `${row.outcome} ${row.error_code}`).sort()
+    expect(ends).toEqual(['error provider_unavailable', ...streams.map(() => 'interrupted provider_unavailable')])
   } finally {
     await gateway.remove()
   }

@@ -1,0 +1,28 @@
+import { expect, test } from 'bun:test'
+import { Stack } from '../../src/commands/stack.ts'
+import { createDiagnostics, type Diagnostics } from '../../src/lib/diagnostics.ts'
+
+const noted = (into: string[]): Diagnostics =>
+  createDiagnostics({
+    level: 'error',
+    readable: false,
+    nowMs: Date.now,
+    write: (line) => void into.push(JSON.parse(line).step),
+  })
+
+test('each step has the time that it asked for, and the one below it waits for it', async () => {
+  const ended: string[] = []
+  const stack = new Stack(noted(ended))
+  stack.push('spool', () => void ended.push('spool ended'))
+  stack.push('too slow', () => Bun.sleep(10_000), 10)
+  stack.push(
+    'requests',
+    async () => {
+      await Bun.sleep(50)
+      ended.push('requests ended')
+    },
+    5_000,
+  )
+  await Promise.all([stack.stop(), stack.stop()])
+  expect(ended).toEqual(['requests ended', 'too slow', 'spool ended'])
+})
