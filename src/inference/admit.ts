@@ -64,6 +64,7 @@ export const admit = async (
     exchange.admission = await deps.spool.append('requests', 'request.admitted', subjectOf(exchange, deps), data, true)
   } catch (error) {
     if (error instanceof SpoolClosed) {
+      exchange.admission = error.written // it is admitted to the log, though not by us: its outcome is to follow it
       throw new GatewayError('rate_limited', `no request is admitted now: ${error.message}`, {
         retryAfterS: RETRY_AFTER_S,
       })

@@ -1,6 +1,7 @@
 // Station 8: the outcome. Written on every way out and before the client holds the last byte; exactly one for each admission.
 import type { Outcome, RequestFacts, RequestSettled } from '../domain/request.ts'
 import type { Static } from '../lib/schema.ts'
+import { SpoolClosed } from '../log/spool-port.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { subjectOf } from './admit.ts'
 import type { InferenceDeps, Observed } from './deps.ts'
@@ -65,8 +66,10 @@ export const settle = async (
       )
     }
   } catch (error) {
-    recorded = false
-    if (exchange.admission !== null)
+    recorded = error instanceof SpoolClosed && error.written !== null
+    // Written, though not shipped in time: a client that gets a failure anyway gets the one that it is.
+    const isTold = recorded && ending.status >= 400
+    if (exchange.admission !== null && !isTold)
       throw new GatewayError('internal_error', 'the outcome could not be recorded', { cause: error })
   } finally {
     deps.observe(observedOf(exchange, ending, measured, latencyMs, recorded))

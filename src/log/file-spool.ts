@@ -11,6 +11,7 @@ import type { Durability, LocalSpool, SpoolOptions, SpoolStatus } from './spool.
 import { type ClaimedSpool, removeSpool } from './spool-directory.ts'
 import { type RecordId, SpoolClosed } from './spool-port.ts'
 import { recoverSpool, segmentMarks, watermarkOf } from './spool-recovery.ts'
+import { type ShipmentWaiter, Unshipped } from './unshipped.ts'
 
 /** A record is at most this long: no broker takes more. */
 const MAX_RECORD_BYTES = 64 * 1024
@@ -18,17 +19,13 @@ const MAX_RECORD_BYTES = 64 * 1024
 const MAX_BATCH_BYTES = 1024 * 1024
 const REFRESH_MS = 1_000
 
-interface Waiter {
-  readonly record: number
-  readonly id: RecordId
+interface Waiter extends ShipmentWaiter {
   readonly observed: {
     readonly type: string
     readonly subject: string
     readonly data: string
     readonly atMs: number
   } | null
-  resolve(id: RecordId): void
-  reject(error: Error): void
 }
 
 /** A claimed directory, opened for this process. */
@@ -48,7 +45,7 @@ export class FileSpool implements LocalSpool {
   /** In the batch; written but not synced; written but not shipped. Each in order of records. */
   private pending: Waiter[] = []
   private unsynced: Waiter[] = []
-  private unshipped: Waiter[] = []
+  private readonly unshipped = new Unshipped()
   private syncing: Promise<void> | null = null
   private scheduled = false
   private closed = false
@@ -99,8 +96,12 @@ export class FileSpool implements LocalSpool {
   }
 
   get admission(): { readonly open: boolean; readonly reason: string } {
-    const reason = this.closed ? 'the spool is closed' : (this.diskProblem ?? this.backlogProblem)
+    const reason = this.closed ? 'the spool is closed' : this.problem
     return reason === null ? { open: true, reason: '' } : { open: false, reason }
+  }
+
+  private get problem(): string | null {
+    return this.diskProblem ?? this.backlogProblem ?? this.unshipped.problem
   }
 
   get end(): number {
@@ -108,7 +109,7 @@ export class FileSpool implements LocalSpool {
   }
 
   append(topic: SpoolTopic, type: string, subject: string, dataJson: string, admission = false): Promise<RecordId> {
-    if (this.closed || (admission && (this.diskProblem !== null || this.backlogProblem !== null))) {
+    if (this.closed || (admission && this.problem !== null)) {
       return Promise.reject(new SpoolClosed(this.admission.reason))
     }
     if (tooLarge(dataJson, MAX_RECORD_BYTES) || tooLarge(type, 255) || tooLarge(subject, 4096)) {
@@ -131,9 +132,7 @@ export class FileSpool implements LocalSpool {
 
   shipped(record: number): void {
     this.backlogMarks.advance({ record })
-    let count = 0
-    while (count < this.unshipped.length && this.unshipped[count]!.record < record) count++
-    for (const waiter of this.unshipped.splice(0, count)) waiter.resolve(waiter.id)
+    this.unshipped.shipped(record)
     this.deleteSegments()
   }
 
@@ -145,6 +144,7 @@ export class FileSpool implements LocalSpool {
     } catch (error) {
       this.diskProblem = `the disk of data.dir fails (${fileErrorCode(error)})`
     }
+    this.counts.rejected += this.unshipped.expire(nowMs())
     if (keeping.until === 'projected') {
       this.backlogMarks.advance(watermarkOf(this.claimed.directory, this.options.keeping))
       this.deleteSegments()
@@ -172,7 +172,7 @@ export class FileSpool implements LocalSpool {
     this.closed = true
     clearInterval(this.timer)
     while (this.syncing !== null) await this.syncing
-    this.reject(this.unshipped.splice(0), 'the spool was closed before the log took the record')
+    this.counts.rejected += this.unshipped.close()
     this.writer.close()
     if (remove) removeSpool(this.claimed)
     else this.claimed.lock.release()
@@ -225,7 +225,7 @@ export class FileSpool implements LocalSpool {
       if (observed !== null)
         this.recovered.open.observe(observed.type, id, observed.subject, observed.atMs, observed.data)
     }
-    if (this.durability === 'log') this.unshipped.push(...done)
+    if (this.durability === 'log') this.unshipped.add(done, this.options.nowMs())
     else if (this.durability === 'host') {
       this.unsynced.push(...done)
       this.syncing ??= this.syncAll()

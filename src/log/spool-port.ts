@@ -3,9 +3,17 @@
 /** `<instance>.<epoch>.<sequence>`: the id that the record's envelope will have. */
 export type RecordId = string
 
-/** The disk is full or failing, or the backlog is at its bound: nothing is admitted until it has room again. */
+/** The disk is full or failing, the backlog is at its bound, or the log takes nothing (durability `log`): nothing is admitted until it has room again. */
 export class SpoolClosed extends Error {
   override readonly name = 'SpoolClosed'
+
+  /** `written`: the record is in the spool all the same, and will be in the log: `log.durability: log` asked for more than that. */
+  constructor(
+    message: string,
+    readonly written: RecordId | null = null,
+  ) {
+    super(message)
+  }
 }
 
 export interface Spool {
@@ -15,7 +23,7 @@ export interface Spool {
   readonly admission: { readonly open: boolean; readonly reason: string }
   /**
    * Appends one record to a topic (`requests` or `operations`), batched with all others of this event-loop turn. Resolves when it is as durable as
-   * `log.durability` asks. `admission: true` (a `request.admitted`) throws SpoolClosed while admission is closed; the others use the kept ballast.
+   * `log.durability` asks, and throws SpoolClosed when that takes too long. `admission: true` (a `request.admitted`) throws SpoolClosed while admission is closed; the others use the kept ballast.
    * `subject` is the partition key. `data` is JSON text.
    */
   append(

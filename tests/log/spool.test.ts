@@ -196,6 +196,36 @@ describe('durability', () => {
   })
 })
 
+describe('durability `log` while the log takes nothing', () => {
+  test('callers wait for 5 s, nothing more is admitted, and the records are shipped later', async () => {
+    let nowMs = 1_000_000
+    const spool = await openTestSpool(dataDir(), { durability: 'log', nowMs: () => nowMs })
+    const waiting = [appendTo(spool, 'one', true), appendTo(spool, 'two')]
+    const outcomes = Promise.allSettled(waiting)
+    await new Promise((resolve) => setImmediate(() => setImmediate(resolve)))
+    nowMs += 4_999
+    spool.refresh()
+    expect(spool.admission.open).toBe(true)
+    nowMs += 1
+    spool.refresh()
+    const reasons = (await outcomes).map((outcome) => (outcome.status === 'rejected' ? outcome.reason : null))
+    expect(reasons).toEqual([expect.any(SpoolClosed), expect.any(SpoolClosed)])
+    const ids = readAll(spool.directory).records.map(({ sequence }) => `${spool.instance}.${spool.epoch}.${sequence}`)
+    expect(reasons.map(({ written }) => written)).toEqual(ids)
+    expect(spool.admission).toEqual({ open: false, reason: expect.stringContaining('the log') })
+    expect(appendTo(spool, 'three', true)).rejects.toBeInstanceOf(SpoolClosed)
+    spool.shipped(1)
+    expect(spool.admission.open).toBe(false)
+    spool.shipped(2)
+    expect(spool.admission.open).toBe(true)
+    const after = appendTo(spool, 'four', true)
+    await new Promise((resolve) => setImmediate(() => setImmediate(resolve)))
+    spool.shipped(3)
+    expect(await after).toEndWith('.2')
+    await spool.close()
+  })
+})
+
 describe('what is kept', () => {
   const fill = async (spool: LocalSpool, count: number) => {
     for (let index = 0; index < count; index++) await appendTo(spool, `${index}${'x'.repeat(200)}`)
