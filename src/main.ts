@@ -6,6 +6,7 @@ import { requestQueries } from '../projections/requests/query.ts'
 import { type AppDeps, createApp } from './app.ts'
 import { type Analytics, openAnalytics } from './commands/analytics.ts'
 import { type ControlPlane, openControlPlane } from './commands/control-plane.ts'
+import { lockDataDir } from './commands/data-lock.ts'
 import { listen } from './commands/listener.ts'
 import { type Outcomes, openOutcomes } from './commands/outcomes.ts'
 import { checkKeys, seedUntilDone } from './commands/seeding.ts'
@@ -68,6 +69,10 @@ export const startGateway = async (options: GatewayOptions): Promise<Gateway> =>
     const listener = listen(config.server, !primary)
     started.push('listener', () => listener.stop())
     prepareDataDir(config)
+    if (primary) {
+      const lock = lockDataDir(config.data.dir)
+      started.push('lock', () => lock.release())
+    }
     const masterKey = masterKeyFor(config)
     const analytics = openAnalytics({ config, env, diagnostics, primary, onRefused })
     started.push('analytics', () => analytics.close())

@@ -74,6 +74,14 @@ describe('one machine, no settings', () => {
     expect(existsSync(data)).toBe(false)
   })
 
+  test('a second gateway in its data folder is refused in one line', async () => {
+    const data = join(gateway.folder, 'data')
+    const { code, errors } = await run({ GATEWAY_SERVER_PORT: String(freePort()), GATEWAY_DATA_DIR: data })
+    expect([code, errors.split('\n').length]).toEqual([1, 2])
+    expect(errors).toStartWith(`gatelog: another gateway runs in ${data}: `)
+    expect((await ask(gateway, 'still there')).status).toBe(200)
+  })
+
   test('it stops when it is asked to, and leaves no process behind', async () => {
     const children = childrenOf(gateway.pid)
     expect(children.length).toBeGreaterThan(0)
