@@ -22,6 +22,7 @@ import { openKeyIndex } from '../state/keys.ts'
 import { openLiveState } from '../state/live.ts'
 import type { LiveChain } from '../state/live-chain.ts'
 import type { KeyIndex } from '../state/port.ts'
+import { notePositions } from '../state/position-witness.ts'
 import { startSnapshots } from '../state/snapshot-thread.ts'
 import type { Environment } from './settings.ts'
 import { isKafka, logSettings } from './settings.ts'
@@ -63,7 +64,7 @@ export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlP
   const log = openLog(logSettings(config, 'control'))
   const closing = new AbortController()
   if (!isKafka(config)) await startEmbeddedChain(log, macKey, dataDir)
-  const shared = { log, dataDir, nowMs: Date.now, diagnostics, graceMs: GRACE_MS }
+  const shared = { log, dataDir, nowMs: Date.now, diagnostics, graceMs: GRACE_MS, endMayLag: isKafka(config) }
   const live = await openLiveState({ ...shared, macKey, expectedChain: config.log.kafka.chain })
   const dataKeys = await openDataKeys({ ...shared, masterKeys: [masterKey], instance })
   // Topics first, so that a missing one is called that, and not a log that does not answer.
@@ -76,6 +77,7 @@ export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlP
   const stopSweep = startDataKeySweep({ live, dataKeys, diagnostics })
   const threadLog = { ...LOG_MODULE, logOptions: logSettings(config, 'snapshots') }
   const snapshots = deps.snapshots ? startSnapshots({ ...threadLog, macKey, dataDir, diagnostics }) : null
+  const stopNoting = deps.snapshots ? notePositions(live, dataDir, diagnostics) : null
   return {
     log,
     live,
@@ -88,6 +90,7 @@ export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlP
       await commits.close()
       await stopSweep()
       await snapshots?.stop()
+      stopNoting?.()
       catalogue.close()
       await dataKeys.close()
       await live.close()

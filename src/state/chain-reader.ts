@@ -7,7 +7,7 @@ import { writeChainWitness } from './chain-witness.ts'
 import { Changed } from './changed.ts'
 import { differences } from './differences.ts'
 import { ChainFold, CONTROL, type FoldStep, foldAgain, politeness } from './fold.ts'
-import { ControlLogRefused, lostHistory, problemOf } from './guards.ts'
+import { ControlLogRefused, type KnownChain, lostHistory, problemOf } from './guards.ts'
 import { Listeners } from './listeners.ts'
 import type { LiveDeps } from './live-chain.ts'
 import { LogEnd } from './log-end.ts'
@@ -48,8 +48,7 @@ export class ChainReader {
   constructor(
     readonly deps: LiveDeps,
     readonly snapshot: LoadedSnapshot,
-    /** The chain that the data folder belongs to; null: none was seen with it. */
-    readonly knownChain: string | null,
+    readonly known: KnownChain,
   ) {
     this.fold = new ChainFold(deps.macKey, snapshot.start)
     this.#remembering = snapshot.start !== null
@@ -75,13 +74,13 @@ export class ChainReader {
 
   /** Follows the log for ever; what goes wrong is retried, suspected or, at start, refused. */
   async #run(): Promise<void> {
-    const { diagnostics } = this.deps
+    const { diagnostics, endMayLag = false } = this.deps
     const { signal } = this.#closing
     let from = Math.max(0, this.fold.next - RECENT_RECORDS)
     while (!signal.aborted) {
       try {
         if (this.#target === null) {
-          this.#target = await this.end.ask()
+          this.#target = await this.end.askFrom(endMayLag ? (this.known.position?.next ?? 0) : 0, signal)
           if (this.#target < this.fold.next)
             throw new Suspicion(`${CONTROL} ends at ${this.#target}, before what the snapshot holds`)
         }
@@ -173,7 +172,7 @@ export class ChainReader {
   #witness(): void {
     const { dataDir, diagnostics } = this.deps
     const chainId = this.fold.state.table('chain').get(CHAIN_ROW)?.chain_id
-    if (dataDir === null || chainId === undefined || chainId === this.knownChain) return
+    if (dataDir === null || chainId === undefined || chainId === this.known.chainId) return
     try {
       writeChainWitness(dataDir, chainId)
     } catch (error) {
@@ -185,7 +184,7 @@ export class ChainReader {
   #enterLive(): void {
     if (this.phase !== 'starting' || this.#remembering || this.#target === null || this.fold.next < this.#target) return
     const { expectedChain = null, allowEmpty = false } = this.deps
-    const expected = { chainId: expectedChain, allowEmpty, knownChain: this.knownChain }
+    const expected = { chainId: expectedChain, allowEmpty, known: this.known }
     const problem = problemOf(this.fold, expected, this.snapshot.witness)
     if (problem !== null) throw new ControlLogRefused(problem)
     this.#witness()
@@ -246,7 +245,7 @@ export class ChainReader {
   #problemWith(fold: ChainFold): string | null {
     const lost = lostHistory(fold, this.fold.tip)
     if (this.phase !== 'starting') return lost
-    const expected = { chainId: null, allowEmpty: true, knownChain: this.knownChain }
+    const expected = { chainId: null, allowEmpty: true, known: this.known }
     return problemOf(fold, expected, this.snapshot.witness) ?? lost
   }
 

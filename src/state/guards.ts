@@ -2,6 +2,7 @@
 import { CHAIN_ROW } from '../domain/chain.ts'
 import { GENESIS } from '../domain/decision.ts'
 import { type ChainFold, CONTROL } from './fold.ts'
+import type { ChainPosition } from './position-witness.ts'
 import type { Witness } from './snapshot.ts'
 
 /** The control topic is not the one that was there before, or not ours. The message is one line: what, where, what to do. Stops the start. */
@@ -16,8 +17,15 @@ export interface Expected {
   /** `log.kafka.chain`: the chain that the settings name. */
   readonly chainId: string | null
   readonly allowEmpty: boolean
-  /** The chain that the data folder belongs to (`readChainWitness`). */
-  readonly knownChain: string | null
+  readonly known: KnownChain
+}
+
+/** What the data folder knows of its log beside the snapshot; null: it was never noted. */
+export interface KnownChain {
+  /** `readChainWitness`. */
+  readonly chainId: string | null
+  /** `readPosition`. */
+  readonly position: ChainPosition | null
 }
 
 /** Why a log that was folded to its end must not be served, or null. */
@@ -28,21 +36,27 @@ export const problemOf = (fold: ChainFold, expected: Expected, witness: Witness 
   if (expected.chainId !== null && expected.chainId !== row.chain_id) {
     return `${CONTROL} holds the chain ${row.chain_id}, but log.kafka.chain names ${expected.chainId}: point log.kafka.brokers at the right cluster or correct the setting`
   }
-  const known = witness?.chainId ?? expected.knownChain
+  const known = witness?.chainId ?? expected.known.chainId
   if (known !== null && known !== row.chain_id) {
     return `${CONTROL} holds the chain ${row.chain_id}, but data.dir belongs to ${known}: point at the right log, or give this instance a data.dir of its own`
   }
-  return lostHistory(fold, witness?.tip ?? GENESIS)
+  const { position } = expected.known
+  // A snapshot that is ahead of it knows better, and its fold may not have seen what came before.
+  if (position === null || position.next <= (witness?.next ?? 0)) return lostHistory(fold, witness?.tip ?? GENESIS)
+  if (fold.next < position.next) {
+    return `${CONTROL} ends at ${fold.next}, but data.dir has seen ${position.next} records of it: it was cut, or is an older copy; ${RESTORE}`
+  }
+  return lostHistory(fold, witness?.tip ?? GENESIS) ?? lostHistory(fold, position.tip)
 }
 
-const unstarted = (fold: ChainFold, { knownChain }: Expected, witness: Witness | null): string => {
+const unstarted = (fold: ChainFold, { known: { chainId } }: Expected, witness: Witness | null): string => {
   if (fold.counts.forged > 0 && fold.counts.counted === 0) {
     return `no record of ${CONTROL} was written with this master key: set security.master_key to the one of this installation`
   }
   if (witness !== null) {
     return `${CONTROL} is empty, but the snapshot in data.dir has ${witness.next} records of it: ${RESTORE}`
   }
-  if (knownChain !== null) return `${CONTROL} is empty, but data.dir belongs to the chain ${knownChain}: ${RESTORE}`
+  if (chainId !== null) return `${CONTROL} is empty, but data.dir belongs to the chain ${chainId}: ${RESTORE}`
   return `${CONTROL} holds no chain: run \`gateway topics --init\` once, or point log.kafka.brokers at the right cluster`
 }
 

@@ -21,6 +21,8 @@ export interface LiveDeps {
   readonly allowEmpty?: boolean
   /** How often the end of the log is confirmed. */
   readonly confirmEveryMs?: number
+  /** A new leader may answer an end that lies a moment back: at start it is asked again (Kafka). */
+  readonly endMayLag?: boolean
   /** With a snapshot, how long the start waits for a log that does not answer. */
   readonly graceMs?: number
 }

@@ -9,8 +9,10 @@ import { ChainReader } from './chain-reader.ts'
 import { readChainWitness } from './chain-witness.ts'
 import type { Changed } from './changed.ts'
 import type { FoldStep, Poison } from './fold.ts'
+import type { KnownChain } from './guards.ts'
 import type { LiveChain, LiveDeps } from './live-chain.ts'
 import type { FoldedBatch, LiveStatus } from './port.ts'
+import { readPosition } from './position-witness.ts'
 import { loadSnapshot } from './snapshot.ts'
 import type { Turns } from './turn.ts'
 
@@ -23,8 +25,11 @@ export const openLiveState = async (deps: LiveDeps): Promise<LiveChain> => {
       ? { start: null, witness: null, problem: null }
       : await loadSnapshot(deps.dataDir, deps.macKey)
   if (snapshot.problem !== null) deps.diagnostics.warn('snapshot_not_used', { reason: snapshot.problem })
-  const knownChain = deps.dataDir === null ? null : readChainWitness(deps.dataDir)
-  const reader = new ChainReader(deps, snapshot, knownChain)
+  const known: KnownChain =
+    deps.dataDir === null
+      ? { chainId: null, position: null }
+      : { chainId: readChainWitness(deps.dataDir), position: readPosition(deps.dataDir) }
+  const reader = new ChainReader(deps, snapshot, known)
   reader.start()
   return new Live(reader)
 }

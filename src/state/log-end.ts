@@ -1,9 +1,12 @@
 // How far the fold is known to be the end of the log: asks for the end, once for all that ask at the same time, and remembers when the
 // fold had reached an end that was asked for.
+import { pause } from '../lib/pause.ts'
 import type { EventLog } from '../log/port.ts'
 import { CONTROL } from './fold.ts'
 
 const MAX_UNCONFIRMED = 8
+const LAG_TIMES = 3
+const LAG_MS = 200
 
 export class LogEnd {
   #asking: Promise<number> | null = null
@@ -33,6 +36,16 @@ export class LogEnd {
         return this.ask()
       })
     return this.#askingNext
+  }
+
+  /** The end, asked for again when it lies before `next`: a new leader may lag for a moment. */
+  async askFrom(next: number, signal: AbortSignal): Promise<number> {
+    let end = await this.ask()
+    for (let times = 1; end < next && times < LAG_TIMES && !signal.aborted; times++) {
+      await pause(LAG_MS, signal)
+      end = await this.ask()
+    }
+    return end
   }
 
   /** Everything below `next` is folded. */

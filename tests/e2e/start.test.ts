@@ -1,6 +1,6 @@
 // The product as its user meets it: a real process in an empty folder, a request, a change, `kill -9`, and everything is still there.
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ADMIN_KEY, freePort, type GatewayProcess, INFERENCE_KEY, startGateway } from '../services/gateway.ts'
@@ -225,6 +225,31 @@ const removeHistory = (data: string) => {
   rmSync(join(data, 'control.snapshot'), { force: true })
   for (const end of ['', '-wal', '-shm']) rmSync(join(data, `log/gateway.control.v1.sqlite${end}`), { force: true })
 }
+
+test('a history that was cut stops the start in one line: a revoked key stays revoked', async () => {
+  const folder = mkdtempSync(join(scratch, 'cut-'))
+  const gateway = startGateway({ folder, settings: { worker: { enabled: false } } })
+  const data = join(folder, 'data')
+  await gateway.until('serving')
+  await printed(gateway, 'Gatelog is listening')
+  await gateway.end()
+  cpSync(join(data, 'log'), join(folder, 'earlier'), { recursive: true })
+  gateway.start()
+  await gateway.until('serving')
+  const answer = await gateway.request(`/admin/v1/keys?tenant_id=${await defaultTenant(gateway)}`)
+  const { keys } = (await answer.json()) as { keys: { id: string; scopes: string[] }[] }
+  const { id } = keys.find(({ scopes }) => scopes.includes('inference'))!
+  expect((await gateway.request(`/admin/v1/keys/${id}`, { method: 'DELETE' })).status).toBe(200)
+  await gateway.end()
+  rmSync(join(data, 'log'), { recursive: true })
+  rmSync(join(data, 'control.snapshot'), { force: true })
+  cpSync(join(folder, 'earlier'), join(data, 'log'), { recursive: true })
+  const { code, errors } = await startIn(data)
+  expect(code).toBe(1)
+  expect(errors).toMatch(
+    /^gatelog: gateway\.control\.v1 ends at \d+, but data\.dir has seen \d+ records of it: [^\n]+\n$/,
+  )
+}, 60_000)
 
 test('a history that is gone stops the start in one line, and no key is minted', async () => {
   const data = await used('gone')

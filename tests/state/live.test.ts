@@ -9,6 +9,7 @@ import { readChainWitness, writeChainWitness } from '../../src/state/chain-witne
 import { ChainFold, CONTROL, foldAgain } from '../../src/state/fold.ts'
 import { openLiveState } from '../../src/state/live.ts'
 import type { LiveDeps } from '../../src/state/live-chain.ts'
+import { notePositions, readPosition, writePosition } from '../../src/state/position-witness.ts'
 import { writeSnapshot } from '../../src/state/snapshot.ts'
 import {
   actor,
@@ -182,6 +183,29 @@ describe('the start', () => {
       name: 'ControlLogRefused',
       message: expect.stringMatching(/holds the chain chain_test, but data\.dir belongs to chain_before/),
     })
+  })
+
+  test('a log that was cut since the folder saw it, or went another way, stops the start', async () => {
+    const dataDir = await folder()
+    const log = await logOf(300)
+    const first = await openInstance('a', log.view(), { dataDir })
+    await first.live.ready()
+    const stop = notePositions(first.live, dataDir, quiet)
+    stop()
+    await first.close()
+    const seen = readPosition(dataDir)!
+    expect(seen).toEqual({ next: first.live.next, tip: first.live.tip })
+    const shorter = await logOf(1)
+    expect(await refusalOf(shorter, { dataDir })).toMatchObject({
+      name: 'ControlLogRefused',
+      message: expect.stringMatching(/ends at \d+, but data\.dir has seen \d+ records of it: it was cut/),
+    })
+    writePosition(dataDir, { next: seen.next, tip: 'f'.repeat(64) })
+    expect(await refusalOf(log, { dataDir })).toMatchObject({
+      message: expect.stringContaining('no longer holds the decision ffff'),
+    })
+    writePosition(dataDir, seen)
+    expect(await refusalOf(log, { dataDir })).toBe('ready')
   })
 
   test('a log that is damaged stops the start, it is not waited for', async () => {
