@@ -292,7 +292,7 @@ test('read models of another log stop the start in one line', async () => {
   await gateway.end()
   const data = join(folder, 'data')
   removeHistory(data)
-  rmSync(join(data, 'chain'))
+  for (const file of ['chain', 'chain-position']) rmSync(join(data, file))
   const { errors, code } = await startIn(data)
   expect(code).toBe(1)
   const lines = errors.split('\n').filter((line) => line.startsWith('gatelog: '))
