@@ -131,7 +131,7 @@ const call = async (
     return { stream: false, answer }
   }
   if (response.body === null) throw new GatewayError('upstream_error', 'the provider answered without a body')
-  return firstContent(exchange, new UpstreamStream(response.body, kind.stream(reading)))
+  return firstContent(exchange, new UpstreamStream(response.body, kind.stream(reading), kind.framing))
 }
 
 const open = (
@@ -155,6 +155,7 @@ const open = (
     options: entry.options,
     maxOutputTokens: entry.maxOutputTokens,
     usageOnStream: entry.usageOnStream,
+    atMs: exchange.identity.atMs,
   }
   const request = kind.request(chat, target)
   exchange.shaping = intent.shaping.length === 0 ? request.shaping : [...intent.shaping, ...request.shaping]

@@ -1,5 +1,5 @@
 // An open stream of a provider, part by part. Pulled: nothing is read before somebody asks.
-import { createSseParser, type SseEvent, type SseParser, SseTooLarge } from '../lib/sse.ts'
+import { createSseParser, type EventParser, type SseEvent, SseTooLarge } from '../lib/sse.ts'
 import type { StreamDecoder, StreamPart } from '../providers/provider.ts'
 import { GatewayError } from '../wire/errors.ts'
 
@@ -8,13 +8,15 @@ const REST_MS = 1_000
 
 export class UpstreamStream {
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>
-  readonly #parser: SseParser = createSseParser()
+  readonly #parser: EventParser
   #done = false
 
   constructor(
     body: ReadableStream<Uint8Array>,
     private readonly decoder: StreamDecoder,
+    framing: () => EventParser = () => createSseParser(),
   ) {
+    this.#parser = framing()
     this.#reader = body.getReader()
   }
 

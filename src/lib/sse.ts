@@ -12,7 +12,8 @@ export class SseTooLarge extends Error {
   override readonly name = 'SseTooLarge'
 }
 
-export interface SseParser {
+/** Bytes of a stream to events, cut anywhere. Of server-sent events here; other framings answer the same. */
+export interface EventParser {
   /** The events that these bytes complete, in order. Throws SseTooLarge; the parser is of no use after that. */
   push(bytes: Uint8Array): SseEvent[]
   /** What the end of the body completes: an event whose blank line is missing (the standard drops it, but some servers end so after `[DONE]`). */
@@ -23,7 +24,7 @@ export interface SseParser {
  * The WHATWG grammar: CR, LF or CRLF, one leading BOM, comments and unknown fields ignored, `data` lines joined by LF.
  * `maxEventChars` bounds what is held of an event that has not ended.
  */
-export const createSseParser = (maxEventChars = 8 * 1024 * 1024): SseParser => {
+export const createSseParser = (maxEventChars = 8 * 1024 * 1024): EventParser => {
   const decode = utf8Decoder()
   let events: SseEvent[] = []
   let tooLarge = false

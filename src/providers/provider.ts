@@ -1,6 +1,9 @@
 // The port of a provider kind: pure functions between the client's wire (OpenAI chat completions) and the upstream's.
 // A kind never sees a client, a context, a clock or another kind; `inference/attempt.ts` alone calls upstreams.
+import type { EventParser, SseEvent } from '../lib/sse.ts'
 import type { GatewayError } from '../wire/errors.ts'
+
+export type { SseEvent } from '../lib/sse.ts'
 
 export const ALL_CAPABILITIES = [
   'chat',
@@ -36,6 +39,8 @@ export interface Target {
   readonly maxOutputTokens: number | null
   /** Ask for usage on streams although the client did not; the extra chunk is then hidden. */
   readonly usageOnStream: boolean
+  /** Unix milliseconds, for kinds that sign their requests. Passed in, so that kinds stay pure. */
+  readonly atMs?: number
 }
 
 /** What reading an answer may need beyond the answer: passed in, so that kinds stay pure. Never shown to anybody. */
@@ -61,6 +66,8 @@ export interface Usage {
   readonly completionTokens: number | null
   readonly cachedPromptTokens: number | null
   readonly reasoningTokens: number | null
+  /** What the provider says that it charges for this answer, in nano-USD. Null or absent: it does not say. */
+  readonly reportedNanoUsd?: number | null
   /** As the upstream sent it. */
   readonly raw: unknown
 }
@@ -95,12 +102,6 @@ export interface StreamPart {
   readonly toolNames: readonly string[]
 }
 
-export interface SseEvent {
-  /** `event:` field, or null. */
-  readonly event: string | null
-  readonly data: string
-}
-
 /** Turns upstream events into parts. Stateful, one for each stream. */
 export interface StreamDecoder {
   /** Throws GatewayError for an in-band error. An event that cannot be read is skipped and counted (at most 16: then it throws). */
@@ -128,6 +129,10 @@ export interface ListedModel {
   readonly contextWindow: number | null
   readonly maxOutputTokens: number | null
   readonly capabilities: readonly Capability[] | null
+  /** USD per million tokens where the listing names prices. Null or absent: it does not. */
+  readonly inputCostPerMillion?: number | null
+  readonly outputCostPerMillion?: number | null
+  readonly cachedInputCostPerMillion?: number | null
 }
 
 export interface ProviderKind {
@@ -142,6 +147,8 @@ export interface ProviderKind {
   /** Throws GatewayError('upstream_error') for an answer that is not one. */
   response(body: string, reading?: Reading): Answer
   stream(reading?: Reading): StreamDecoder
+  /** How its stream is framed: a new parser for each stream. Absent: server-sent events. A frame of another framing arrives as an event whose `event` is its type, or null. */
+  readonly framing?: () => EventParser
   /** Any answer that is no success: status, body (cut at 64 KiB) and headers -> the code of the specification's table. Never quotes a secret. */
   failure(status: number, body: string, headers: Headers, reading?: Reading): GatewayError
   /** In-process kinds only: answers instead of the network. */

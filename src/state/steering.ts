@@ -1,0 +1,70 @@
+// What operators steer requests with, as the hot path sees it: endpoint scopes, and the overrides in force.
+
+/** An endpoint scope: what an application selects with `X-Gateway-Endpoint`, or with one of its aliases as the model. */
+export interface EndpointScope {
+  readonly id: string
+  readonly slug: string
+  /** Null: every tenant may use it. */
+  readonly tenantId: string | null
+  readonly enabled: boolean
+  readonly forcedModel: string | null
+  readonly preferredModels: readonly string[]
+  readonly preferredProviders: readonly string[]
+  /** Canonical name, null: not overridden. */
+  readonly strategy: string | null
+  readonly maxCostUsd: number | null
+  readonly latencyTargetMs: number | null
+  readonly noFallback: boolean
+  readonly revision: string
+}
+
+export type Disabled = 'cache' | 'fallback' | 'tools' | 'gateway_execution'
+
+/** The overrides that hold for one tenant at one moment, by what they do. Names of models and slugs are lower-cased. */
+export interface OverridesInForce {
+  /** Ids of all of them, in the order of the log. */
+  readonly ids: readonly string[]
+  readonly killedProviderIds: ReadonlySet<string>
+  readonly blockedModels: ReadonlySet<string>
+  readonly blockedKeyIds: ReadonlySet<string>
+  readonly blockedEndpoints: ReadonlySet<string>
+  readonly blockedTools: ReadonlySet<string>
+  /** USD for each request: the lowest of those that concern everything, and those of single subjects (`provider:<id>`, `model:<name>`, `key:<id>`, `endpoint:<slug>`). */
+  readonly maxCostUsd: number | null
+  readonly maxCostUsdOf: ReadonlyMap<string, number>
+  /** Requested model, `key:<id>`, `endpoint:<slug>` or `*` -> the model that is used instead. */
+  readonly forcedModels: ReadonlyMap<string, string>
+  readonly disabled: ReadonlySet<Disabled>
+  /** Of single subjects, keys as in `maxCostUsdOf`. */
+  readonly disabledOf: ReadonlyMap<string, ReadonlySet<Disabled>>
+}
+
+export const NO_OVERRIDES: OverridesInForce = {
+  ids: [],
+  killedProviderIds: new Set(),
+  blockedModels: new Set(),
+  blockedKeyIds: new Set(),
+  blockedEndpoints: new Set(),
+  blockedTools: new Set(),
+  maxCostUsd: null,
+  maxCostUsdOf: new Map(),
+  forcedModels: new Map(),
+  disabled: new Set(),
+  disabledOf: new Map(),
+}
+
+export interface Steering {
+  /** The tenant's own scope of that slug before the global one; disabled ones too (403). Null: unknown (404). Case-insensitive. */
+  endpoint(tenantId: string, slug: string): EndpointScope | null
+  /** The enabled scope that has this name as an alias: tried after model names and model aliases. */
+  endpointOfAlias(tenantId: string, name: string): EndpointScope | null
+  /** One frozen object until something changes or expires: cheap to call for each request, and comparable. */
+  overrides(tenantId: string, nowMs: number): OverridesInForce
+}
+
+/** Nothing is steered. */
+export const UNSTEERED: Steering = {
+  endpoint: () => null,
+  endpointOfAlias: () => null,
+  overrides: () => NO_OVERRIDES,
+}
