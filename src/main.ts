@@ -25,7 +25,9 @@ import { deriveKey, hmacHex } from './lib/digest.ts'
 import { newApiKey, newId } from './lib/ids.ts'
 import { KINDS } from './providers/kinds.ts'
 import { providerSecret } from './state/catalogue.ts'
+import { STILL_FRAMES } from './state/frame.ts'
 import { lastUses } from './state/last-uses.ts'
+import { UNSTEERED } from './state/steering.ts'
 import { type Instances, openInstances } from './upkeep/instances.ts'
 import type { KindTable } from './upkeep/kind-table.ts'
 import { type ModelCatalogue, modelCatalogue } from './upkeep/model-listing.ts'
@@ -170,6 +172,8 @@ const appDeps = (parts: Parts): AppDeps => {
     live,
     keys: control.keys,
     catalogue,
+    steering: UNSTEERED,
+    frames: STILL_FRAMES,
     kinds: KINDS,
     spool: outcomes.spool,
     dial: dialer.dial,

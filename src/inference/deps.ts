@@ -3,8 +3,10 @@ import type { Outcome, RequestSettled } from '../domain/request.ts'
 import type { Dial } from '../lib/upstream.ts'
 import type { Spool } from '../log/spool-port.ts'
 import type { ProviderKind } from '../providers/provider.ts'
+import type { Frames } from '../state/frame.ts'
 import type { LastUses } from '../state/last-uses.ts'
 import type { Catalogue, KeyIndex, LiveState } from '../state/port.ts'
+import type { Steering } from '../state/steering.ts'
 import type { ErrorCode } from '../wire/errors.ts'
 
 export interface InferenceSettings {
@@ -44,6 +46,10 @@ export interface InferenceDeps {
   readonly keys: KeyIndex
   readonly lastUses: Pick<LastUses, 'used'>
   readonly catalogue: Catalogue
+  /** Endpoint scopes and the overrides in force. */
+  readonly steering: Steering
+  /** What is known of the providers' health, speed and load. */
+  readonly frames: Frames
   readonly kinds: ReadonlyMap<string, ProviderKind>
   readonly spool: Spool
   readonly dial: Dial

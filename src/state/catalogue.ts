@@ -213,6 +213,7 @@ const entryOf = (
   cachedInputCostPerMillion: row.cached_input_cost_per_million,
   region: provider.region,
   timeoutMs: provider.timeout_ms,
+  weight: provider.weight ?? 1,
   usageOnStream: provider.usage_on_stream,
   options: provider.options,
   unroutable:

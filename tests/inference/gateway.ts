@@ -17,8 +17,10 @@ import { Value } from '../../src/lib/schema.ts'
 import type { Dial } from '../../src/lib/upstream.ts'
 import { type Spool, SpoolClosed } from '../../src/log/spool-port.ts'
 import type { ProviderKind } from '../../src/providers/provider.ts'
+import { type Frames, STILL_FRAMES } from '../../src/state/frame.ts'
 import { lastUses } from '../../src/state/last-uses.ts'
 import type { Catalogue, CatalogueEntry, FoldedBatch, KeyEntry, LiveState } from '../../src/state/port.ts'
+import { type Steering, UNSTEERED } from '../../src/state/steering.ts'
 import { plainKind } from './plain-kind.ts'
 
 export const KEY = 'gw_live_inferenceinferenceinferenceinference'
@@ -47,6 +49,7 @@ export const entry = (fields: Partial<CatalogueEntry> = {}): CatalogueEntry => {
     cachedInputCostPerMillion: null,
     region: null,
     timeoutMs: null,
+    weight: 1,
     usageOnStream: false,
     options: {},
     unroutable: null,
@@ -182,6 +185,8 @@ export const testGateway = (
     aliases?: Record<string, string>
     kinds?: readonly ProviderKind[]
     spool?: TestSpool
+    steering?: Steering
+    frames?: Frames
     dial?: Dial
     policies?: readonly PolicyRow[]
     inference?: Partial<InferenceSettings>
@@ -246,6 +251,8 @@ export const testGateway = (
     keys: { lookup: (digest) => known.get(digest) ?? null, size: known.size },
     lastUses: lastUses(),
     catalogue,
+    steering: options.steering ?? UNSTEERED,
+    frames: options.frames ?? STILL_FRAMES,
     kinds,
     spool,
     dial: options.dial ?? dialer.dial,
