@@ -119,7 +119,12 @@ const call = async (
   if (kind === undefined) throw new GatewayError('provider_unavailable', `the kind "${entry.kind}" is not known`)
   const response = await open(exchange, intent, entry, plan, kind, deps)
   const { id, atMs } = exchange.identity
-  const reading: Reading = { id: `chatcmpl-${id.slice(4)}`, createdS: Math.floor(atMs / 1_000), secret: entry.secret }
+  const reading: Reading = {
+    id: `chatcmpl-${id.slice(4)}`,
+    createdS: Math.floor(atMs / 1_000),
+    model: entry.upstreamModel,
+    secret: entry.secret,
+  }
   if (response.status < 200 || response.status > 299) {
     const body = await response.text(FAILURE_LIMIT_BYTES).catch(() => '')
     exchange.mayBill = false

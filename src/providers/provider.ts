@@ -48,6 +48,8 @@ export interface Reading {
   /** Stands in where an upstream gives its answer no id, or no time (Unix seconds). */
   readonly id: string
   readonly createdS: number
+  /** What the upstream was asked for: the answer's model where the upstream names none. */
+  readonly model?: string
   /** Of the target: cut out of every text that is quoted. */
   readonly secret: string | null
 }
