@@ -1,5 +1,6 @@
 // Which policy a request falls under: every level that speaks, folded into one that the plan reads.
 import { type PolicyRow, policyKey } from '../domain/policy.ts'
+import { type BreakerSettings, breakerSettings } from '../state/breaker.ts'
 import type { KeyEntry, LiveState } from '../state/port.ts'
 import { ERRORS, type ErrorCode, GatewayError } from '../wire/errors.ts'
 
@@ -48,6 +49,7 @@ export interface EffectivePolicy {
   readonly retryAttempts: number
   readonly backoffInitialMs: number
   readonly backoffMaxMs: number
+  readonly breaker: BreakerSettings
 }
 
 interface Level {
@@ -95,6 +97,7 @@ export const effectivePolicy = (levels: readonly Level[]): EffectivePolicy => {
     retryAttempts: retry.attempts ?? DEFAULTS.retryAttempts,
     backoffInitialMs: retry.backoff_initial_ms ?? DEFAULTS.backoffInitialMs,
     backoffMaxMs: retry.backoff_max_ms ?? DEFAULTS.backoffMaxMs,
+    breaker: breakerSettings(row?.breaker),
   }
 }
 

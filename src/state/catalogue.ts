@@ -214,6 +214,7 @@ const entryOf = (
   region: provider.region,
   timeoutMs: provider.timeout_ms,
   weight: provider.weight ?? 1,
+  maxConcurrency: provider.max_concurrency,
   usageOnStream: provider.usage_on_stream,
   options: provider.options,
   unroutable:

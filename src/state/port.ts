@@ -117,6 +117,8 @@ export interface CatalogueEntry {
   readonly timeoutMs: number | null
   /** Of its provider: its share of the traffic when candidates are drawn by weight. 1 where nothing is said. */
   readonly weight: number
+  /** Calls to its provider at once, of each process; null: no bound. */
+  readonly maxConcurrency: number | null
   readonly usageOnStream: boolean
   readonly options: Readonly<Record<string, unknown>>
   /** Why it can never be chosen, or null: `disabled` (row or provider), `no_adapter` (kind unknown or no secret). */

@@ -50,6 +50,7 @@ export const entry = (fields: Partial<CatalogueEntry> = {}): CatalogueEntry => {
     region: null,
     timeoutMs: null,
     weight: 1,
+    maxConcurrency: null,
     usageOnStream: false,
     options: {},
     unroutable: null,

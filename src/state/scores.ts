@@ -1,0 +1,96 @@
+// The blended [0,1] rank of candidates: what `balanced` routes by and what `/admin/v1/scores` shows. Pure.
+import type { Signals } from './frame.ts'
+
+/** How much each component counts. Only their proportions matter; all zero counts as all equal. */
+export interface ScoreWeights {
+  readonly cost: number
+  readonly latency: number
+  readonly health: number
+  readonly priority: number
+  readonly feedback: number
+}
+
+export const DEFAULT_WEIGHTS: ScoreWeights = { cost: 0.25, latency: 0.25, health: 0.3, priority: 0.1, feedback: 0.1 }
+
+export type LatencyMetric = 'ttft' | 'e2e'
+
+/** What is compared of one candidate. */
+export interface Scored {
+  /** What one request, or a million tokens, costs, in any unit that all candidates share; null: no price. */
+  readonly cost: number | null
+  /** Lower goes first. */
+  readonly priority: number
+  readonly signals: Signals
+}
+
+/** Each from 0 (worst) to 1 (best among those compared). */
+export interface ScoreComponents {
+  readonly cost: number
+  readonly latency: number
+  readonly health: number
+  readonly priority: number
+  readonly feedback: number
+}
+
+export interface Score {
+  readonly components: ScoreComponents
+  /** The weighted mean of the components, 0 to 1. */
+  readonly rank: number
+}
+
+/** What nothing is known of is neither preferred nor avoided. */
+const UNKNOWN = 0.5
+/** Differences far below this are not worth a preference. */
+const COST_GRAIN = 1e-9
+const LATENCY_GRAIN_MS = 20
+
+/** Scores of the candidates, in their order, compared with each other. Rounded to six digits, so that they can be stored and compared. */
+export const scores = (
+  candidates: readonly Scored[],
+  weights: ScoreWeights = DEFAULT_WEIGHTS,
+  metric: LatencyMetric = 'ttft',
+): Score[] => {
+  let cheapest = Number.POSITIVE_INFINITY
+  let fastest = Number.POSITIVE_INFINITY
+  let first = Number.POSITIVE_INFINITY
+  for (const { cost, priority, signals } of candidates) {
+    if (cost !== null) cheapest = Math.min(cheapest, cost)
+    fastest = Math.min(fastest, latencyMs(signals, metric) ?? Number.POSITIVE_INFINITY)
+    first = Math.min(first, priority)
+  }
+  return candidates.map(({ cost, priority, signals }) => {
+    const ms = latencyMs(signals, metric)
+    const components = {
+      cost: cost === null ? 0 : share(cheapest, cost, COST_GRAIN),
+      latency: ms === null ? UNKNOWN : share(fastest, ms, LATENCY_GRAIN_MS),
+      health: signals.breaker === 'open' ? 0 : rounded(signals.health),
+      // By distance, not by ratio: priorities may be zero or negative.
+      priority: rounded(100 / (100 + (priority - first))),
+      feedback: signals.feedback === null ? UNKNOWN : rounded((signals.feedback + 1) / 2),
+    }
+    return { components, rank: blended(components, weights) }
+  })
+}
+
+const latencyMs = ({ ttftMs, e2eMs }: Signals, metric: LatencyMetric): number | null =>
+  metric === 'ttft' ? (ttftMs ?? e2eMs) : e2eMs
+
+/** 1 for the best, half for twice as much. */
+const share = (best: number, value: number, grain: number): number => rounded((best + grain) / (value + grain))
+
+const blended = (components: ScoreComponents, weights: ScoreWeights): number => {
+  const { cost, latency, health, priority, feedback } = weights
+  const all = cost + latency + health + priority + feedback
+  if (!(all > 0)) return blended(components, EQUAL)
+  const sum =
+    components.cost * cost +
+    components.latency * latency +
+    components.health * health +
+    components.priority * priority +
+    components.feedback * feedback
+  return rounded(sum / all)
+}
+
+const EQUAL: ScoreWeights = { cost: 1, latency: 1, health: 1, priority: 1, feedback: 1 }
+
+const rounded = (value: number): number => Math.round(Math.min(1, Math.max(0, value)) * 1e6) / 1e6
