@@ -1,6 +1,7 @@
 // Anthropic's whole answers and its usage -> the client's wire.
 import { isObject } from '../wire/json.ts'
 import { JSON_TOOL } from './anthropic-request.ts'
+import { clientUsage, completionJson } from './client-wire.ts'
 import { inBandFailure, malformed } from './failure.ts'
 import { finishReasonOf } from './finish.ts'
 import type { Answer, Reading, Usage } from './provider.ts'
@@ -39,27 +40,9 @@ export const anthropicUsage = (raw: Json): Usage => {
   }
 }
 
-/** Usage in the client's wire. What the upstream did not say is 0 only where the wire requires a number. */
-export const clientUsage = ({
-  promptTokens,
-  completionTokens,
-  cachedPromptTokens,
-  reasoningTokens,
-  raw,
-}: Usage): Json => {
-  const written = countOf(objectOf(raw).cache_creation_input_tokens)
-  const details = {
-    ...(cachedPromptTokens === null ? {} : { cached_tokens: cachedPromptTokens }),
-    ...(written === null ? {} : { cache_write_tokens: written }),
-  }
-  return {
-    prompt_tokens: promptTokens ?? 0,
-    completion_tokens: completionTokens ?? 0,
-    total_tokens: (promptTokens ?? 0) + (completionTokens ?? 0),
-    ...(Object.keys(details).length === 0 ? {} : { prompt_tokens_details: details }),
-    ...(reasoningTokens === null ? {} : { completion_tokens_details: { reasoning_tokens: reasoningTokens } }),
-  }
-}
+/** Tokens that were written to the cache; null when nothing is said of them. */
+export const cacheWriteTokens = (usage: Usage): number | null =>
+  countOf(objectOf(usage.raw).cache_creation_input_tokens)
 
 /** Null: the text of JSON_TOOL is the content, so the tool call is no tool call to the client. */
 export const anthropicFinish = (reason: string | null, answeredByTool: boolean): string | null => {
@@ -113,13 +96,15 @@ export const anthropicAnswer = (body: string, reading?: Reading): Answer => {
   const finishReason = anthropicFinish(reason, byTool)
   const usage = isObject(parsed.usage) ? anthropicUsage(parsed.usage) : null
   return {
-    json: JSON.stringify({
-      id: textOf(parsed.id) ?? reading?.id ?? 'chatcmpl-unnamed',
-      object: 'chat.completion',
-      created: reading?.createdS ?? 0,
+    json: completionJson({
+      id: textOf(parsed.id),
+      createdS: null,
       model: parsed.model,
-      choices: [{ index: 0, message, logprobs: null, finish_reason: finishReason }],
-      ...(usage === null ? {} : { usage: clientUsage(usage) }),
+      message,
+      logprobs: null,
+      finishReason,
+      usage: usage === null ? null : clientUsage(usage, cacheWriteTokens(usage)),
+      reading,
     }),
     usage,
     finishReason,

@@ -1,7 +1,6 @@
 // Messages of the client's wire -> system blocks and messages of Anthropic's. What has no counterpart is refused by name.
-
-import { GatewayError } from '../wire/errors.ts'
 import { isObject } from '../wire/json.ts'
+import { dataUrl, quoted, refuse } from './converting.ts'
 import { arrayOf, type Json, objectOf, parseJson, textOf } from './read-json.ts'
 
 type Block = Record<string, unknown>
@@ -12,23 +11,9 @@ interface Message {
   results: boolean
 }
 
-const refuse = (message: string, param: string): GatewayError => new GatewayError('invalid_request', message, { param })
-
-/** A name that the client chose, short enough to be shown. */
-const quoted = (value: unknown): string =>
-  typeof value === 'string' ? JSON.stringify(value.slice(0, 40)) : 'that is no string'
-
 /** `cache_control` is Anthropic's own and travels with the part that carries it. */
 const withCache = (block: Block, source: Json): Block =>
   isObject(source.cache_control) ? { ...block, cache_control: source.cache_control } : block
-
-const DATA_URL = /^data:([\w.+-]+\/[\w.+-]+)?(?:;[\w=.+-]+)*;base64,/i
-
-const dataUrl = (url: string, param: string): { mediaType: string; data: string } => {
-  const [prefix, type] = DATA_URL.exec(url.slice(0, 256)) ?? []
-  if (prefix === undefined) throw refuse('a data URL must be base64', param)
-  return { mediaType: (type ?? 'text/plain').toLowerCase(), data: url.slice(prefix.length) }
-}
 
 const imageBlock = (part: Json, param: string): Block => {
   const url = textOf(part.image_url) ?? textOf(objectOf(part.image_url).url)
@@ -38,7 +23,11 @@ const imageBlock = (part: Json, param: string): Block => {
   const { mediaType, data } = dataUrl(url, `${param}.image_url.url`)
   return {
     type: 'image',
-    source: { type: 'base64', media_type: mediaType === 'image/jpg' ? 'image/jpeg' : mediaType, data },
+    source: {
+      type: 'base64',
+      media_type: mediaType === 'image/jpg' ? 'image/jpeg' : (mediaType ?? 'text/plain'),
+      data,
+    },
   }
 }
 
@@ -46,7 +35,8 @@ const fileBlock = (part: Json, param: string): Block => {
   const file = objectOf(part.file)
   const url = textOf(file.file_data)
   if (url === null) throw refuse('this provider takes files as file_data only', `${param}.file`)
-  const { mediaType, data } = dataUrl(url, `${param}.file.file_data`)
+  const { mediaType: named, data } = dataUrl(url, `${param}.file.file_data`)
+  const mediaType = named ?? 'text/plain'
   const source =
     mediaType === 'text/plain'
       ? { type: 'text', media_type: mediaType, data: Buffer.from(data, 'base64').toString('utf8') }

@@ -1,9 +1,9 @@
 // A chat call -> Anthropic's Messages API.
 import { topLevel } from '../lib/json-edit.ts'
-import { GatewayError } from '../wire/errors.ts'
 import { isObject } from '../wire/json.ts'
 import { convertMessages } from './anthropic-messages.ts'
 import { schemaSubset } from './anthropic-schema.ts'
+import { outputLimit, ownFields, present, refuse, refuseUnsupported } from './converting.ts'
 import { joinUrl } from './openai-request.ts'
 import type { ChatCall, Target, UpstreamRequest } from './provider.ts'
 import { arrayOf, type Json, objectOf, textOf } from './read-json.ts'
@@ -42,9 +42,6 @@ const CONVERTED = [
 ]
 const HANDLED = new Set([...NO_COUNTERPART, ...CONVERTED])
 
-const refuse = (message: string, param: string): GatewayError => new GatewayError('invalid_request', message, { param })
-const present = (value: unknown): boolean => value !== undefined && value !== null
-
 const convertTool = (tool: unknown, i: number): Json => {
   if (!isObject(tool) || tool.type !== 'function' || !isObject(tool.function))
     throw refuse('this provider takes function tools only', `tools[${i}].type`)
@@ -71,8 +68,6 @@ const convertChoice = (choice: unknown): Record<string, unknown> | null => {
 
 /** Adds `tools` and `tool_choice`. */
 const addTools = (body: Json, out: Record<string, unknown>): void => {
-  if (present(body.functions) || present(body.function_call))
-    throw refuse('functions are not supported by this provider; use tools', 'functions')
   const tools = arrayOf(body.tools).map(convertTool)
   if (tools.length === 0) return
   out.tools = tools
@@ -147,10 +142,6 @@ const addSampling = (body: Json, out: Record<string, unknown>, model: string, sh
   if (present(body.stop)) shaping.push('renamed stop to stop_sequences')
 }
 
-/** Fields of neither wire (`thinking`, `container`, ...) as the client sent them. */
-const ownFields = (body: Json): Record<string, unknown> =>
-  Object.fromEntries(Object.entries(body).filter(([name]) => !HANDLED.has(name) && name.toLowerCase() !== 'model'))
-
 const userOf = (body: Json): string | null => textOf(objectOf(body.metadata).user_id) ?? textOf(body.user)
 
 export const messagesBody = (
@@ -159,18 +150,18 @@ export const messagesBody = (
   shaping: string[],
 ): Json => {
   const model = target.upstreamModel
-  if (present(body.n) && body.n !== 1) throw refuse('this provider gives one choice only', 'n')
+  refuseUnsupported(body)
   for (const name of NO_COUNTERPART) if (present(body[name])) shaping.push(`dropped ${name}`)
   if (isObject(body.metadata) && Object.keys(body.metadata).some((name) => name !== 'user_id'))
     shaping.push('dropped metadata but user_id')
   if (arrayOf(body.messages).some((message) => present(objectOf(message).name))) shaping.push('dropped messages[].name')
 
-  const limit = [body.max_completion_tokens, body.max_tokens].find((value) => present(value))
+  const limit = outputLimit(body)
   if (limit === undefined && target.maxOutputTokens === null)
     shaping.push(`max_tokens ${DEFAULT_MAX_TOKENS}: required, and the catalogue knows none`)
   const { system, messages } = convertMessages(body.messages)
   const out: Record<string, unknown> = {
-    ...ownFields(body),
+    ...ownFields(body, HANDLED),
     model,
     max_tokens: limit ?? target.maxOutputTokens ?? DEFAULT_MAX_TOKENS,
     ...(system.length > 0 ? { system } : {}),

@@ -1,10 +1,11 @@
 // Anthropic's streams -> chunks of the client's wire.
 import { isObject } from '../wire/json.ts'
-import { anthropicFinish, anthropicInBand, anthropicUsage, clientUsage } from './anthropic-answer.ts'
+import { anthropicFinish, anthropicInBand, anthropicUsage, cacheWriteTokens } from './anthropic-answer.ts'
 import { JSON_TOOL } from './anthropic-request.ts'
+import { ChunkWriter } from './client-wire.ts'
 import { malformed } from './failure.ts'
 import { MOST_UNREADABLE } from './openai-stream.ts'
-import type { Reading, SseEvent, StreamDecoder, StreamPart, Usage } from './provider.ts'
+import type { Reading, SseEvent, StreamDecoder, StreamPart } from './provider.ts'
 import { type Json, objectOf, parseJson, textOf } from './read-json.ts'
 
 interface OpenBlock {
@@ -22,26 +23,23 @@ interface OpenBlock {
 }
 
 const NOTHING: readonly StreamPart[] = []
-const NO_TOOLS: readonly string[] = []
 const MOST_BLOCKS = 10_000
 
 class AnthropicDecoder implements StreamDecoder {
   unreadable = 0
   readonly #reading: Reading | undefined
-  #id: string
-  #model: unknown = ''
+  readonly #chunks: ChunkWriter
   readonly #blocks = new Map<unknown, OpenBlock>()
   #seen = 0
   #calls = 0
   #byTool = false
   #rawUsage: Record<string, unknown> = {}
-  #usage: Usage | null = null
   #finished = false
   #over = false
 
   constructor(reading: Reading | undefined) {
     this.#reading = reading
-    this.#id = reading?.id ?? 'chatcmpl-unnamed'
+    this.#chunks = new ChunkWriter(reading)
   }
 
   get complete(): boolean {
@@ -85,35 +83,12 @@ class AnthropicDecoder implements StreamDecoder {
     return this.#stop()
   }
 
-  #part(delta: Json, more: Partial<StreamPart> = {}): StreamPart {
-    const finishReason = more.finishReason ?? null
-    return {
-      json: this.#chunk({ choices: [{ index: 0, delta, logprobs: null, finish_reason: finishReason }] }),
-      content: false,
-      text: '',
-      finishReason,
-      usage: this.#usage,
-      usageOnly: false,
-      toolNames: NO_TOOLS,
-      ...more,
-    }
-  }
-
-  #chunk(fields: Json): string {
-    return JSON.stringify({
-      id: this.#id,
-      object: 'chat.completion.chunk',
-      created: this.#reading?.createdS ?? 0,
-      model: this.#model,
-      ...fields,
-    })
-  }
-
   #start(message: Json): readonly StreamPart[] {
-    this.#id = textOf(message.id) ?? this.#id
-    this.#model = message.model
+    const chunks = this.#chunks
+    chunks.id = textOf(message.id) ?? chunks.id
+    chunks.model = message.model
     this.#merge(message.usage)
-    return [this.#part({ role: 'assistant', content: '' })]
+    return [chunks.part({ role: 'assistant', content: '' })]
   }
 
   /** Presence decides, not truth: a 0 that was said replaces what was known, what was not said does not. */
@@ -121,7 +96,7 @@ class AnthropicDecoder implements StreamDecoder {
     if (!isObject(usage)) return
     for (const [name, value] of Object.entries(usage))
       if (value !== null && value !== undefined) this.#rawUsage[name] = value
-    this.#usage = anthropicUsage({ ...this.#rawUsage })
+    this.#chunks.usage = anthropicUsage({ ...this.#rawUsage })
   }
 
   #open(index: unknown, block: Json): readonly StreamPart[] {
@@ -141,13 +116,9 @@ class AnthropicDecoder implements StreamDecoder {
       input: JSON.stringify(block.input ?? {}),
     }
     this.#blocks.set(index, open)
-    if (call !== null) {
-      const name = textOf(block.name) ?? ''
-      const start = { index: call, id: block.id, type: 'function', function: { name, arguments: '' } }
-      return [this.#part({ tool_calls: [start] }, { content: true, toolNames: [name] })]
-    }
+    if (call !== null) return [this.#chunks.call(call, block.id, textOf(block.name) ?? '', '')]
     const text = block.type === 'text' ? (textOf(block.text) ?? '') : ''
-    return text === '' ? NOTHING : [this.#part({ content: text }, { content: true, text })]
+    return text === '' ? NOTHING : [this.#chunks.text(text)]
   }
 
   #delta(block: OpenBlock | undefined, delta: Json): readonly StreamPart[] {
@@ -161,17 +132,15 @@ class AnthropicDecoder implements StreamDecoder {
       ) ?? ''
     if (block !== undefined && delta.type === 'signature_delta') block.signature += textOf(delta.signature) ?? ''
     if (text === '') return NOTHING
-    if (delta.type === 'text_delta') return [this.#part({ content: text }, { content: true, text })]
+    if (delta.type === 'text_delta') return [this.#chunks.text(text)]
     if (delta.type === 'thinking_delta') {
       if (block !== undefined) block.thinking += text
-      return [this.#part({ reasoning_content: text }, { content: true })]
+      return [this.#chunks.part({ reasoning_content: text }, { content: true })]
     }
     if (delta.type !== 'input_json_delta' || block === undefined) return NOTHING
     block.fragments = true
-    if (block.answer) return [this.#part({ content: text }, { content: true, text })]
-    return block.call === null
-      ? NOTHING
-      : [this.#part({ tool_calls: [{ index: block.call, function: { arguments: text } }] }, { content: true })]
+    if (block.answer) return [this.#chunks.text(text)]
+    return block.call === null ? NOTHING : [this.#chunks.callArguments(block.call, text)]
   }
 
   #close(index: unknown): readonly StreamPart[] {
@@ -179,19 +148,17 @@ class AnthropicDecoder implements StreamDecoder {
     this.#blocks.delete(index)
     if (block === undefined) return NOTHING
     // A call without input still has arguments to a client: the empty object.
-    if (block.answer && !block.fragments)
-      return [this.#part({ content: block.input }, { content: true, text: block.input })]
-    if (block.call !== null && !block.fragments)
-      return [
-        this.#part({ tool_calls: [{ index: block.call, function: { arguments: block.input } }] }, { content: true }),
-      ]
+    if (block.answer && !block.fragments) return [this.#chunks.text(block.input)]
+    if (block.call !== null && !block.fragments) return [this.#chunks.callArguments(block.call, block.input)]
     if (block.type === 'thinking' && block.signature !== '')
       return [
-        this.#part({ reasoning_details: [{ type: 'thinking', thinking: block.thinking, signature: block.signature }] }),
+        this.#chunks.part({
+          reasoning_details: [{ type: 'thinking', thinking: block.thinking, signature: block.signature }],
+        }),
       ]
     return block.type === 'redacted_thinking'
       ? [
-          this.#part({
+          this.#chunks.part({
             reasoning_details: [{ type: 'redacted_thinking', data: block.data }],
           }),
         ]
@@ -203,16 +170,13 @@ class AnthropicDecoder implements StreamDecoder {
     const reason = textOf(delta.stop_reason)
     if (reason === null) return NOTHING
     this.#finished = true
-    return [this.#part({}, { finishReason: anthropicFinish(reason, this.#byTool) })]
+    return [this.#chunks.part({}, { finishReason: anthropicFinish(reason, this.#byTool) })]
   }
 
   #stop(): readonly StreamPart[] {
     this.#over = true
-    if (this.#usage === null) return NOTHING
-    const json = this.#chunk({ choices: [], usage: clientUsage(this.#usage) })
-    return [
-      { json, content: false, text: '', finishReason: null, usage: this.#usage, usageOnly: true, toolNames: NO_TOOLS },
-    ]
+    const { usage } = this.#chunks
+    return this.#chunks.usagePart(usage === null ? null : cacheWriteTokens(usage))
   }
 }
 

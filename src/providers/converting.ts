@@ -1,0 +1,64 @@
+// What kinds share that convert a request into a wire of their own.
+import { hasLongNumber, parseExact } from '../lib/exact-json.ts'
+import { GatewayError } from '../wire/errors.ts'
+import type { ChatCall } from './provider.ts'
+import { type Json, objectOf } from './read-json.ts'
+
+/** 400, naming the field. */
+export const refuse = (message: string, param: string): GatewayError =>
+  new GatewayError('invalid_request', message, { param })
+
+/** Null says as much as leaving it out. */
+export const present = (value: unknown): boolean => value !== undefined && value !== null
+
+/** A name that the client chose, short enough to be shown. */
+export const quoted = (value: unknown): string =>
+  typeof value === 'string' ? JSON.stringify(value.slice(0, 40)) : 'that is no string'
+
+const DATA_URL = /^data:([\w.+-]+\/[\w.+-]+)?(?:;[\w=.+-]+)*;base64,/i
+
+/** A data URL taken apart; `mediaType` in lower case, null when it names none. Refuses one that is not base64. */
+export const dataUrl = (url: string, param: string): { mediaType: string | null; data: string } => {
+  const [prefix, type] = DATA_URL.exec(url.slice(0, 256)) ?? []
+  if (prefix === undefined) throw refuse('a data URL must be base64', param)
+  return { mediaType: type?.toLowerCase() ?? null, data: url.slice(prefix.length) }
+}
+
+/** The client's body; numbers beyond what JavaScript holds stay as they were written. */
+export const exactBody = ({ raw, body }: Pick<ChatCall, 'raw' | 'body'>): Json =>
+  hasLongNumber(raw) ? objectOf(parseExact(raw)) : body
+
+/** OpenAI's fields that no other wire has. */
+// biome-ignore format: one list
+export const OPENAI_ONLY = [
+  'audio', 'logit_bias', 'modalities', 'moderation', 'prediction', 'prompt_cache_key', 'prompt_cache_options',
+  'prompt_cache_retention', 'safety_identifier', 'service_tier', 'store', 'verbosity', 'web_search_options',
+] as const
+
+/** Fields of the client's wire that every converting kind has read already, or that steer only the gateway. */
+// biome-ignore format: one list
+export const CONVERTED = [
+  'max_completion_tokens', 'max_tokens', 'messages', 'model', 'n', 'prompt', 'reasoning_effort', 'response_format', 'stop',
+  'stream', 'stream_options', 'system', 'temperature', 'tool_choice', 'tool_execution', 'tools', 'top_p',
+] as const
+
+/** Fields of neither wire, as the client sent them. A second spelling of `model` is none of them: servers written in Go would read it. */
+export const ownFields = (body: Json, handled: ReadonlySet<string>): Record<string, unknown> =>
+  Object.fromEntries(Object.entries(body).filter(([name]) => !handled.has(name) && name.toLowerCase() !== 'model'))
+
+/** `stop` as a list; null when the client sent none. */
+export const stopList = (stop: unknown): readonly unknown[] | null => {
+  if (!present(stop)) return null
+  return Array.isArray(stop) ? stop : [stop]
+}
+
+/** The client's output limit as it was written, `max_completion_tokens` first; undefined without one. */
+export const outputLimit = (body: Json): unknown =>
+  [body.max_completion_tokens, body.max_tokens].find((value) => present(value))
+
+/** What no converting kind can do: more than one choice, and the functions of before the tools. */
+export const refuseUnsupported = (body: Json): void => {
+  if (present(body.n) && body.n !== 1) throw refuse('this provider gives one choice only', 'n')
+  if (present(body.functions) || present(body.function_call))
+    throw refuse('functions are not supported by this provider; use tools', 'functions')
+}
