@@ -6,6 +6,14 @@ import { finishReasonOf, isFailedFinish } from './finish.ts'
 import type { Answer, Reading, Usage } from './provider.ts'
 import { arrayOf, countOf, type Json, objectOf, parseJson, textOf } from './read-json.ts'
 
+/** How the answers of one kind differ from the reference: hooks of a row. */
+export interface Dialect {
+  /** The usage that an answer or a chunk reports, wherever this kind puts it. */
+  usageOf(source: Json): Usage | null
+  /** The choices of an answer or chunk in the client's wire; null when they are that already. */
+  choicesOf?(choices: readonly unknown[]): readonly unknown[] | null
+}
+
 /** Null when there is no usage object. */
 export const openaiUsage = (value: unknown): Usage | null => {
   if (!isObject(value)) return null
@@ -17,6 +25,8 @@ export const openaiUsage = (value: unknown): Usage | null => {
     raw: value,
   }
 }
+
+export const STANDARD: Dialect = { usageOf: (source) => openaiUsage(source.usage) }
 
 /** Names of the called tools, in order; calls of the old `function_call` too. */
 export const calledTools = (message: Json): readonly string[] => {
@@ -60,10 +70,11 @@ export const mappedChoices = (
 }
 
 /** Throws GatewayError: an error in the body is classified, anything else that is no answer is `upstream_error`. */
-export const openaiAnswer = (body: string, reading?: Reading): Answer => {
+export const openaiAnswer = (body: string, reading?: Reading, dialect: Dialect = STANDARD): Answer => {
   const parsed = parseJson(body)
   if (!isObject(parsed)) throw malformed('it is no JSON object')
-  const choices = arrayOf(parsed.choices)
+  const given = arrayOf(parsed.choices)
+  const choices = dialect.choicesOf?.(given) ?? given
   if (choices.length === 0)
     throw parsed.error === undefined || parsed.error === null
       ? malformed('it has no choices')
@@ -72,13 +83,13 @@ export const openaiAnswer = (body: string, reading?: Reading): Answer => {
   if (!isObject(first.message)) throw malformed('its first choice has no message')
 
   const edits = missingFields(parsed, 'chat.completion', reading)
-  const mapped = mappedChoices(choices, parsed, reading)
-  if (mapped !== null) edits.set('choices', { do: 'set', json: JSON.stringify(mapped) })
+  const mapped = mappedChoices(choices, parsed, reading) ?? choices
+  if (mapped !== given) edits.set('choices', { do: 'set', json: JSON.stringify(mapped) })
   const { message } = first
   const reason = textOf(first.finish_reason)
   return {
     json: edits.size === 0 ? body : editMembers(body, edits),
-    usage: openaiUsage(parsed.usage),
+    usage: dialect.usageOf(parsed),
     finishReason: reason === null ? null : finishReasonOf(reason),
     content: textOf(message.content),
     refusal: typeof message.refusal === 'string' && message.refusal !== '',

@@ -4,7 +4,7 @@ import { isObject } from '../wire/json.ts'
 import { ChunkTemplate } from './chunk-template.ts'
 import { inBandFailure, malformed } from './failure.ts'
 import { finishReasonOf } from './finish.ts'
-import { calledTools, mappedChoices, missingFields, openaiUsage } from './openai-answer.ts'
+import { calledTools, type Dialect, mappedChoices, missingFields, STANDARD } from './openai-answer.ts'
 import type { Reading, SseEvent, StreamDecoder, StreamPart, Usage } from './provider.ts'
 import { arrayOf, type Json, objectOf, parseJson, textOf } from './read-json.ts'
 
@@ -114,6 +114,7 @@ const plainDelta = (chunk: Json, choices: readonly unknown[]): Json | null => {
   if (chunk.object !== 'chat.completion.chunk' || typeof chunk.id !== 'string' || chunk.id === '') return null
   if (typeof chunk.created !== 'number' || (chunk.usage !== null && chunk.usage !== undefined)) return null
   const { delta } = choice
+  if (isObject(delta) && typeof delta.content === 'object' && delta.content !== null) return null
   return isObject(delta) && delta.tool_calls === undefined && delta.function_call === undefined ? delta : null
 }
 
@@ -127,7 +128,7 @@ const plainPart = (json: string, text: string, content: boolean, usage: Usage | 
   toolNames: NO_TOOLS,
 })
 
-export const openaiStream = (reading?: Reading): StreamDecoder => {
+export const openaiStream = (reading?: Reading, dialect: Dialect = STANDARD): StreamDecoder => {
   const repair = callRepair()
   const template = new ChunkTemplate()
   const choicesSeen = finishOfChoices()
@@ -143,11 +144,11 @@ export const openaiStream = (reading?: Reading): StreamDecoder => {
       if (text !== '') template.learn(data, text)
       return plainPart(data, text, hasContent(plain), usage)
     }
-    // `x_groq.usage` and the like are a row's business; here it is the standard place.
-    usage = openaiUsage(chunk.usage) ?? usage
+    usage = dialect.usageOf(chunk) ?? usage
     const choices = arrayOf(chunk.choices)
+    const spoken = dialect.choicesOf?.(choices) ?? choices
     const edits = missingFields(chunk, 'chat.completion.chunk', reading)
-    const mapped = mappedChoices(choices, chunk, reading) ?? choices
+    const mapped = mappedChoices(spoken, chunk, reading) ?? spoken
     const repaired = repair(mapped) ?? mapped
     if (repaired !== choices) edits.set('choices', { do: 'set', json: JSON.stringify(repaired) })
     choicesSeen.see(repaired)
