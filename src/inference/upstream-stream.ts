@@ -1,5 +1,5 @@
 // An open stream of a provider, part by part. Pulled: nothing is read before somebody asks.
-import { createSseParser, type EventParser, type SseEvent, SseTooLarge } from '../lib/sse.ts'
+import { createSseParser, type EventParser, FrameDamaged, type SseEvent, SseTooLarge } from '../lib/sse.ts'
 import type { StreamDecoder, StreamPart } from '../providers/provider.ts'
 import { GatewayError } from '../wire/errors.ts'
 
@@ -55,6 +55,8 @@ export class UpstreamStream {
     } catch (error) {
       if (error instanceof SseTooLarge)
         throw new GatewayError('upstream_error', 'the provider sent an event that is too large')
+      if (error instanceof FrameDamaged)
+        throw new GatewayError('upstream_error', 'the provider sent a frame that is damaged')
       throw error
     }
   }

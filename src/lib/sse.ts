@@ -12,9 +12,14 @@ export class SseTooLarge extends Error {
   override readonly name = 'SseTooLarge'
 }
 
+/** A frame of a binary framing does not match its checksum or its own lengths: what follows it cannot be read either. */
+export class FrameDamaged extends Error {
+  override readonly name = 'FrameDamaged'
+}
+
 /** Bytes of a stream to events, cut anywhere. Of server-sent events here; other framings answer the same. */
 export interface EventParser {
-  /** The events that these bytes complete, in order. Throws SseTooLarge; the parser is of no use after that. */
+  /** The events that these bytes complete, in order. Throws SseTooLarge or FrameDamaged; the parser is of no use after that. */
   push(bytes: Uint8Array): SseEvent[]
   /** What the end of the body completes: an event whose blank line is missing (the standard drops it, but some servers end so after `[DONE]`). */
   end(): SseEvent[]
