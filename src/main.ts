@@ -19,6 +19,7 @@ import { auditRoutes } from './http/admin/audit.ts'
 import { requestRoutes } from './http/admin/requests.ts'
 import type { ReadinessCheck } from './http/operations.ts'
 import { INFERENCE_DEFAULTS, type InferenceSettings } from './inference/deps.ts'
+import { processLimits } from './inference/limits-local.ts'
 import type { Diagnostics } from './lib/diagnostics.ts'
 import { createDialer } from './lib/dialer.ts'
 import { deriveKey, hmacHex } from './lib/digest.ts'
@@ -175,6 +176,7 @@ const appDeps = (parts: Parts): AppDeps => {
     steering: UNSTEERED,
     frames: STILL_FRAMES,
     kinds: KINDS,
+    limits: processLimits(() => performance.now()),
     spool: outcomes.spool,
     dial: dialer.dial,
     random: Math.random,

@@ -22,11 +22,15 @@ export const chatHandler =
     try {
       if (request.headers.has(MIN_REVISION)) await awaitRevision(request.headers, exchange.identity, deps)
       const { stream, body } = await chat.handle(request, exchange)
-      return new Response(body, { headers: stream ? streamHeaders(exchange) : jsonHeaders(exchange) })
+      const headers = stream ? streamHeaders(exchange) : jsonHeaders(exchange)
+      if (exchange.limitHeaders !== null) Object.assign(headers, exchange.limitHeaders)
+      return new Response(body, { headers })
     } catch (error) {
-      const { identity } = exchange
+      const { identity, limitHeaders } = exchange
       const more = error instanceof NonConforming ? error.blockJson : ''
-      return errorResponse(error, { ...exchange.facts(), traceId: identity.traceId, more })
+      const response = errorResponse(error, { ...exchange.facts(), traceId: identity.traceId, more })
+      for (const name in limitHeaders) response.headers.set(name, limitHeaders[name]!)
+      return response
     }
   }
 

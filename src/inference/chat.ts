@@ -1,4 +1,5 @@
 // A chat completion, station by station. This file is the contents page: read it first, then the stations in the order in which they stand here.
+import { openLimitRules } from '../state/limit-rules.ts'
 import type { KeyEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { ActiveRequests } from './active.ts'
@@ -12,6 +13,7 @@ import type { Exchange } from './exchange.ts'
 import { type Intent, modelNameOf, readIntent } from './intent.ts'
 import { makePlan } from './plan.ts'
 import { policyResolver } from './policies.ts'
+import { takeLimits } from './rate-limit.ts'
 import { type Ending, measure, settle } from './settle.ts'
 import { answerJson, conformance } from './shape.ts'
 
@@ -34,6 +36,7 @@ const BODY_MS = 60_000
 export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
   const active = new ActiveRequests(deps.inference.maxActive)
   const policyOf = policyResolver(deps.live)
+  const limitRules = openLimitRules(deps.live)
   const revision = tipOf(deps)
 
   const handle = async (request: Request, exchange: Exchange): Promise<Reply> => {
@@ -53,6 +56,8 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
       exchange.plan = plan
       exchange.deadlineMs = exchange.identity.startedMs + plan.policy.totalMs
       exchange.factsJson = factsJson(exchange, model, revision(), seed, endUser(key, intent))
+      const rules = limitRules(key, plan.policy.limits)
+      if (rules.length > 0) await takeLimits(exchange, rules, intent, plan, deps)
       await admit(exchange, intent, plan, deps)
       const served = await attempt(exchange, intent, plan, deps)
       return await reply(exchange, intent, served)

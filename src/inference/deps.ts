@@ -8,6 +8,7 @@ import type { LastUses } from '../state/last-uses.ts'
 import type { Catalogue, KeyIndex, LiveState } from '../state/port.ts'
 import type { Steering } from '../state/steering.ts'
 import type { ErrorCode } from '../wire/errors.ts'
+import type { Limits } from './limits.ts'
 
 export interface InferenceSettings {
   /** Name of the header that carries the key. `authorization` wants `Bearer <key>`; others take the key with or without it. */
@@ -51,6 +52,8 @@ export interface InferenceDeps {
   /** What is known of the providers' health, speed and load. */
   readonly frames: Frames
   readonly kinds: ReadonlyMap<string, ProviderKind>
+  /** Counts what keys, tenants and policies are limited to. */
+  readonly limits: Limits
   readonly spool: Spool
   readonly dial: Dial
   /** A number in [0, 1): seeds of plans. */

@@ -7,6 +7,7 @@ import type { Usage } from '../providers/provider.ts'
 import type { CatalogueEntry, KeyEntry } from '../state/port.ts'
 import type { GatewayFacts } from '../wire/gateway-block.ts'
 import type { Intent } from './intent.ts'
+import type { Held } from './limits.ts'
 import { type Plan, routeReason } from './plan.ts'
 
 /** Who a request is: made at arrival, the same in every answer, record and header. */
@@ -31,6 +32,10 @@ export class Exchange {
   key: KeyEntry | null = null
   intent: Intent | null = null
   plan: Plan | null = null
+  /** What it holds of rate limits; null where there are none. Given back by the settlement. */
+  held: Held | null = null
+  /** `x-ratelimit-*` of the tightest limits; null where there are none. */
+  limitHeaders: Readonly<Record<string, string>> | null = null
   /** Set once `request.admitted` is durable. */
   admission: RecordId | null = null
   /** JSON text of the request's facts without the closing brace, shared by admission and settlement. */

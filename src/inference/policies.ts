@@ -1,6 +1,7 @@
 // Which policy a request falls under: every level that speaks, folded into one that the plan reads.
 import { type PolicyRow, policyKey } from '../domain/policy.ts'
 import { type BreakerSettings, breakerSettings } from '../state/breaker.ts'
+import { type LimitRule, limitRule } from '../state/limit-rules.ts'
 import type { KeyEntry, LiveState } from '../state/port.ts'
 import { ERRORS, type ErrorCode, GatewayError } from '../wire/errors.ts'
 
@@ -37,6 +38,8 @@ export interface EffectivePolicy {
   readonly regionOverrideAllowed: boolean
   /** The lowest cap of all levels. */
   readonly maxCostUsd: number | null
+  /** Rate limits of every level that has some: all of them hold. */
+  readonly limits: readonly LimitRule[]
   readonly fallbackEnabled: boolean
   readonly fallbackOn: ReadonlySet<ErrorCode>
   readonly fallbackModels: readonly string[]
@@ -85,6 +88,7 @@ export const effectivePolicy = (levels: readonly Level[]): EffectivePolicy => {
     sensitivity: row?.sensitivity ?? {},
     regionOverrideAllowed: levels.every(({ row: { allow_region_override } }) => allow_region_override),
     maxCostUsd: caps.length === 0 ? null : Math.min(...caps),
+    limits: levels.flatMap(({ row: { id, rate_limits } }) => limitRule('policy', id, rate_limits) ?? []),
     fallbackEnabled: fallback.enabled ?? true,
     fallbackOn: fallback.on === undefined ? FALLBACK_CODES : new Set(fallback.on),
     fallbackModels: fallback.models ?? [],

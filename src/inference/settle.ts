@@ -72,6 +72,7 @@ export const settle = async (
     if (exchange.admission !== null && !isTold)
       throw new GatewayError('internal_error', 'the outcome could not be recorded', { cause: error })
   } finally {
+    exchange.held?.settle((measured.promptTokens ?? 0) + (measured.completionTokens ?? 0))
     deps.observe(observedOf(exchange, ending, measured, latencyMs, recorded))
   }
 }

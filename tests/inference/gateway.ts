@@ -11,6 +11,8 @@ import {
 import type { OperationsDeps } from '../../src/http/operations.ts'
 import type { InferenceDeps, InferenceSettings } from '../../src/inference/deps.ts'
 import { INFERENCE_DEFAULTS } from '../../src/inference/deps.ts'
+import type { Limits } from '../../src/inference/limits.ts'
+import { processLimits } from '../../src/inference/limits-local.ts'
 import { createDialer } from '../../src/lib/dialer.ts'
 import { sha256Hex } from '../../src/lib/digest.ts'
 import { Value } from '../../src/lib/schema.ts'
@@ -191,6 +193,7 @@ export const testGateway = (
     dial?: Dial
     policies?: readonly PolicyRow[]
     inference?: Partial<InferenceSettings>
+    limits?: Limits
     keys?: Readonly<Record<string, Partial<KeyEntry>>>
     providersUsable?: number
     readiness?: { name: string; run(): { text: string; ready: boolean } }[]
@@ -255,6 +258,7 @@ export const testGateway = (
     steering: options.steering ?? UNSTEERED,
     frames: options.frames ?? STILL_FRAMES,
     kinds,
+    limits: options.limits ?? processLimits(() => performance.now()),
     spool,
     dial: options.dial ?? dialer.dial,
     random: () => 0.5,

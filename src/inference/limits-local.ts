@@ -1,0 +1,178 @@
+// Rate limits counted in this process: alone where there is no Redis, and beside it, so that it knows its own part when Redis is gone.
+import { BUCKETS, bucketOf, leavesInMs, SlidingWindow } from '../lib/sliding-window.ts'
+import type { LimitRule } from '../state/limit-rules.ts'
+import type { Ask, Counted, Held, LimitStore, Limits, LimitsStatus, Verdict } from './limits.ts'
+
+/** Subjects that are counted at once; about 1 KB each. */
+const MAX_SUBJECTS = 50_000
+/** When a request that finds no slot, or no room to be counted, may come again. */
+export const SLOT_RETRY_MS = 1_000
+
+class Subject {
+  requests: SlidingWindow | null = null
+  tokens: SlidingWindow | null = null
+  parallel = 0
+  /** The newest bucket that something was taken from. */
+  newest = 0
+}
+
+export class LocalLimitStore implements LimitStore {
+  readonly #subjects = new Map<string, Subject>()
+  #sweptMs = Number.NEGATIVE_INFINITY
+
+  /** `nowMs` never goes back. */
+  constructor(
+    private readonly nowMs: () => number,
+    private readonly maxSubjects = MAX_SUBJECTS,
+  ) {}
+
+  get size(): number {
+    return this.#subjects.size
+  }
+
+  take(ask: Ask): Verdict {
+    const nowMs = this.nowMs()
+    const subjects = this.#subjectsOf(ask.rules, nowMs)
+    if (subjects === null) {
+      const counted = ask.rules.map(() => ({ requests: 0, tokens: 0, resetMs: 0 }))
+      return { admitted: false, rule: 0, limit: 'rpm', retryAfterMs: SLOT_RETRY_MS, counted }
+    }
+    const refusal = refusalOf(ask, subjects, nowMs)
+    if (refusal !== null) return { admitted: false, ...refusal, counted: countedOf(subjects, ask.rules, nowMs) }
+    const buckets = this.#add(ask, subjects, nowMs)
+    return { admitted: true, buckets, counted: countedOf(subjects, ask.rules, nowMs) }
+  }
+
+  /** Counts what somebody else admitted, whatever the limits. Null when there is no room to count it. */
+  book(ask: Ask): readonly number[] | null {
+    const nowMs = this.nowMs()
+    const subjects = this.#subjectsOf(ask.rules, nowMs)
+    return subjects === null ? null : this.#add(ask, subjects, nowMs)
+  }
+
+  settle({ rules, tokens: reserved }: Ask, buckets: readonly number[] | null, tokensUsed: number): void {
+    if (buckets === null) return
+    const bucket = bucketOf(this.nowMs())
+    for (let i = 0; i < rules.length; i++) {
+      const { subject, tpm, maxParallel } = rules[i]!
+      const counts = this.#subjects.get(subject)
+      if (counts === undefined) continue // let go of as a whole: nothing of it counts any more
+      if (maxParallel !== null) counts.parallel -= 1
+      if (tpm === null || tokensUsed === reserved) continue
+      const window = counts.tokens
+      if (window === null) continue
+      if (tokensUsed < reserved) window.giveBack(buckets[i]!, reserved - tokensUsed)
+      else {
+        counts.newest = window.advance(bucket)
+        window.add(tokensUsed - reserved)
+      }
+    }
+  }
+
+  #add({ rules, tokens }: Ask, subjects: readonly Subject[], nowMs: number): number[] {
+    const bucket = bucketOf(nowMs)
+    for (let i = 0; i < subjects.length; i++) {
+      const subject = subjects[i]!
+      subject.requests?.add(1)
+      if (rules[i]!.tpm !== null) subject.tokens!.add(tokens)
+      if (rules[i]!.maxParallel !== null) subject.parallel += 1
+      subject.newest = bucket
+    }
+    return subjects.map(() => bucket)
+  }
+
+  /** The counts of each rule, as of now; null when there is no room for more. */
+  #subjectsOf(rules: readonly LimitRule[], nowMs: number): Subject[] | null {
+    const bucket = bucketOf(nowMs)
+    const found: Subject[] = []
+    for (const rule of rules) {
+      let subject = this.#subjects.get(rule.subject)
+      if (subject === undefined) {
+        if (!this.#hasRoom(nowMs)) return null
+        subject = new Subject()
+        subject.newest = bucket
+        this.#subjects.set(rule.subject, subject)
+      }
+      if (rule.rpm !== null) subject.requests ??= new SlidingWindow()
+      if (rule.tpm !== null) subject.tokens ??= new SlidingWindow()
+      subject.requests?.advance(bucket)
+      subject.tokens?.advance(bucket)
+      found.push(subject)
+    }
+    return found
+  }
+
+  /** Lets go of subjects that nothing counts against, when there are many; at most once a second. */
+  #hasRoom(nowMs: number): boolean {
+    if (this.#subjects.size < this.maxSubjects) return true
+    if (nowMs - this.#sweptMs < SLOT_RETRY_MS) return false
+    this.#sweptMs = nowMs
+    const oldest = bucketOf(nowMs) - BUCKETS
+    for (const [name, { parallel, newest }] of this.#subjects) {
+      if (parallel === 0 && newest <= oldest) this.#subjects.delete(name)
+    }
+    return this.#subjects.size < this.maxSubjects
+  }
+}
+
+type Refusal = Pick<Verdict & { admitted: false }, 'rule' | 'limit' | 'retryAfterMs'>
+
+/** What makes the request wait longest; null: it fits everywhere. */
+const refusalOf = ({ rules, tokens: asked }: Ask, subjects: readonly Subject[], nowMs: number): Refusal | null => {
+  let longest: Refusal | null = null
+  const later = (refusal: Refusal): Refusal =>
+    longest === null || waitOf(refusal) > waitOf(longest) ? refusal : longest
+  for (let rule = 0; rule < subjects.length; rule++) {
+    const { rpm, tpm, maxParallel } = rules[rule]!
+    const { requests, tokens, parallel } = subjects[rule]!
+    if (rpm !== null && requests!.total + 1 > rpm) {
+      longest = later({ rule, limit: 'rpm', retryAfterMs: requests!.waitMs(1, rpm, nowMs) })
+    }
+    if (tpm !== null && tokens!.total + asked > tpm) {
+      longest = later({ rule, limit: 'tpm', retryAfterMs: tokens!.waitMs(asked, tpm, nowMs) })
+    }
+    if (maxParallel !== null && parallel + 1 > maxParallel) {
+      longest = later({ rule, limit: 'max_parallel', retryAfterMs: SLOT_RETRY_MS })
+    }
+  }
+  return longest
+}
+
+const waitOf = ({ retryAfterMs }: Refusal): number => retryAfterMs ?? Number.POSITIVE_INFINITY
+
+const countedOf = (subjects: readonly Subject[], rules: readonly LimitRule[], nowMs: number): Counted[] =>
+  subjects.map(({ requests, tokens, newest }, i) => {
+    const counted = {
+      requests: rules[i]!.rpm === null ? 0 : requests!.total,
+      tokens: rules[i]!.tpm === null ? 0 : tokens!.total,
+    }
+    return { ...counted, resetMs: counted.requests + counted.tokens === 0 ? 0 : leavesInMs(newest, nowMs) }
+  })
+
+/** The limits of a gateway without Redis: each process by itself. */
+export const processLimits = (nowMs: () => number): Limits => {
+  const store = new LocalLimitStore(nowMs)
+  let held = 0
+  return {
+    take(ask): Held {
+      const verdict = store.take(ask)
+      if (!verdict.admitted) return { verdict, settle: nothing }
+      held += 1
+      let settled = false
+      return {
+        verdict,
+        settle(tokensUsed) {
+          if (settled) return
+          settled = true
+          held -= 1
+          store.settle(ask, verdict.buckets, tokensUsed)
+        },
+      }
+    },
+    status: (): LimitsStatus => ({ degraded: null, decidedAlone: 0, held }),
+  }
+}
+
+export const nothing = (): void => {
+  // A refused request holds nothing.
+}
