@@ -1,4 +1,5 @@
 // Station 6: one provider after another, until one answers. Nothing reaches the client before that, so failing over is invisible.
+import { readerOf } from '../lib/stream-text.ts'
 import { DialFailure, type DialResponse } from '../lib/upstream.ts'
 import type { Answer, ChatCall, ProviderKind, Reading, StreamPart, Target } from '../providers/provider.ts'
 import type { CatalogueEntry } from '../state/port.ts'
@@ -136,7 +137,10 @@ const call = async (
     return { stream: false, answer }
   }
   if (response.body === null) throw new GatewayError('upstream_error', 'the provider answered without a body')
-  return firstContent(exchange, new UpstreamStream(response.body, kind.stream(reading), kind.framing))
+  return firstContent(
+    exchange,
+    new UpstreamStream(response.reader?.() ?? readerOf(response.body), kind.stream(reading), kind.framing),
+  )
 }
 
 const open = (

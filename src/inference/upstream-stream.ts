@@ -1,5 +1,6 @@
 // An open stream of a provider, part by part. Pulled: nothing is read before somebody asks.
 import { createSseParser, type EventParser, FrameDamaged, type SseEvent, SseTooLarge } from '../lib/sse.ts'
+import type { ByteReader } from '../lib/upstream.ts'
 import type { StreamDecoder, StreamPart } from '../providers/provider.ts'
 import { GatewayError } from '../wire/errors.ts'
 
@@ -7,17 +8,15 @@ import { GatewayError } from '../wire/errors.ts'
 const REST_MS = 1_000
 
 export class UpstreamStream {
-  readonly #reader: ReadableStreamDefaultReader<Uint8Array>
   readonly #parser: EventParser
   #done = false
 
   constructor(
-    body: ReadableStream<Uint8Array>,
+    private readonly reader: ByteReader,
     private readonly decoder: StreamDecoder,
     framing: () => EventParser = () => createSseParser(),
   ) {
     this.#parser = framing()
-    this.#reader = body.getReader()
   }
 
   /** Nothing more will come. */
@@ -33,10 +32,10 @@ export class UpstreamStream {
   /** The next parts, never an empty list; null after the last. Throws GatewayError for an in-band error or an end that comes too early, and whatever the connection throws. */
   async next(): Promise<StreamPart[] | null> {
     while (!this.#done) {
-      const { done, value } = await this.#reader.read()
+      const { done, value } = await this.reader.read()
       const parts: StreamPart[] = []
       if (done) this.#take(this.#parser.end(), parts)
-      else this.#take(this.#push(value), parts)
+      else this.#take(this.#push(value!), parts)
       if (done && !this.#done) this.#end(parts)
       if (parts.length > 0) return parts
     }
@@ -46,7 +45,7 @@ export class UpstreamStream {
   /** Lets go of the connection. Never throws. */
   cancel(): void {
     this.#done = true
-    this.#reader.cancel().catch(ignoreClosed)
+    this.reader.cancel().catch(ignoreClosed)
   }
 
   #push(bytes: Uint8Array): SseEvent[] {
@@ -80,7 +79,7 @@ export class UpstreamStream {
   async #readRest(): Promise<void> {
     const timer = setTimeout(() => this.cancel(), REST_MS)
     try {
-      while (!(await this.#reader.read()).done);
+      while (!(await this.reader.read()).done);
     } catch {
       // The answer was complete; what comes after it is of no interest.
     } finally {

@@ -4,8 +4,8 @@ import { lookup } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import { addressRefusal, hostRefusal, plainHost, urlFlaw } from './egress.ts'
 import { fetchClient } from './fetch-client.ts'
-import { type HttpClient, pooledClient } from './http-client.ts'
-import { type Dial, DialFailure, type DialLimits } from './upstream.ts'
+import { type Destination, type HttpClient, pooledClient } from './http-client.ts'
+import { type Dial, DialFailure, type DialLimits, type DialRequest, type DialResponse } from './upstream.ts'
 
 export interface DialerDeps {
   /** Loopback, private and link-local addresses are permitted. Instance metadata never is. */
@@ -28,6 +28,8 @@ interface ParsedUrl {
   readonly host: string
   readonly path: string
   readonly literal: boolean
+  /** Places that were connected to, by vetted address: at most those of one resolution. */
+  readonly destinations: Map<string, Destination>
 }
 
 const REMEMBERED = 1_000
@@ -74,7 +76,9 @@ const createUrls = (allowPrivate: boolean) => {
     const name = plainHost(url.hostname)
     const secure = url.protocol === 'https:'
     const port = url.port === '' ? (secure ? 443 : 80) : Number(url.port)
-    const parsed = { secure, name, port, host: url.host, path: url.pathname + url.search, literal: isIP(name) !== 0 }
+    const path = url.pathname + url.search
+    const literal = isIP(name) !== 0
+    const parsed = { secure, name, port, host: url.host, path, literal, destinations: new Map() }
     bounded(urls, text, parsed)
     return parsed
   }
@@ -126,22 +130,32 @@ const createResolver = ({
 
 const MOST_ADDRESSES = 4
 
+const destinationOf = (url: ParsedUrl, address: string): Destination => {
+  const known = url.destinations.get(address)
+  if (known !== undefined) return known
+  const { secure, name, port, host, path, literal } = url
+  const serverName = literal ? null : name
+  const key = `${secure ? 's' : 'p'}|${address}|${port}|${serverName}`
+  const destination = { secure, address, port, host, path, serverName, key }
+  if (url.destinations.size >= MOST_ADDRESSES) url.destinations.clear()
+  url.destinations.set(address, destination)
+  return destination
+}
+
 /** `dial` is what the rest of the gateway is given; `close` ends idle connections. */
 export const createDialer = (deps: DialerDeps): { readonly dial: Dial; close(): void } => {
   const client: HttpClient = deps.client === 'fetch' ? fetchClient(deps.ca) : pooledClient({ ca: deps.ca })
   const parse = createUrls(deps.allowPrivate)
   const resolver = createResolver(deps)
 
-  const dial: Dial = async (request, limits) => {
-    if (limits.signal.aborted) throw new DialFailure('canceled', 'the request was canceled')
-    const { secure, name, port, host, path, literal } = parse(request.url)
-    const base = { secure, port, host, path, serverName: literal ? null : name }
-    if (literal) return client.send({ ...base, address: name }, request, limits)
-    const addresses = await resolver.addresses(name, limits)
+  /** One address after another, while nothing was sent. */
+  const dialName = async (url: ParsedUrl, request: DialRequest, limits: DialLimits): Promise<DialResponse> => {
+    const known = resolver.addresses(url.name, limits)
+    const addresses = known instanceof Promise ? await known : known
     let failure: unknown = null
     for (const address of addresses.slice(0, MOST_ADDRESSES)) {
       try {
-        return await client.send({ ...base, address }, request, limits)
+        return await client.send(destinationOf(url, address), request, limits)
       } catch (error) {
         failure = error
         // Another address only while nothing was sent to this one.
@@ -149,8 +163,19 @@ export const createDialer = (deps: DialerDeps): { readonly dial: Dial; close(): 
           throw error
       }
     }
-    resolver.forget(name) // it may have moved
+    resolver.forget(url.name) // it may have moved
     throw failure
+  }
+
+  const dial: Dial = (request, limits) => {
+    if (limits.signal.aborted) return Promise.reject(new DialFailure('canceled', 'the request was canceled'))
+    let url: ParsedUrl
+    try {
+      url = parse(request.url)
+    } catch (error) {
+      return Promise.reject(error)
+    }
+    return url.literal ? client.send(destinationOf(url, url.name), request, limits) : dialName(url, request, limits)
   }
   return { dial, close: () => client.close() }
 }

@@ -16,6 +16,8 @@ export interface Destination {
   readonly serverName: string | null
   /** Path and query. */
   readonly path: string
+  /** The same for all destinations whose connections may serve each other's requests. */
+  readonly key: string
 }
 
 /** Speaks HTTP to one destination. Rejects with DialFailure only. */
@@ -112,8 +114,8 @@ const createPool = (nowMs: () => number) => {
 export const pooledClient = (options: { ca?: string | undefined; nowMs?: () => number } = {}): HttpClient => {
   const { pool, take, close } = createPool(options.nowMs ?? Date.now)
 
-  const connect = (destination: Destination, key: string, limits: DialLimits) =>
-    new HttpConnection(key, destination.secure, pool).open(
+  const connect = (destination: Destination, limits: DialLimits) =>
+    new HttpConnection(destination.key, destination.secure, pool).open(
       {
         hostname: destination.address,
         port: destination.port,
@@ -122,22 +124,30 @@ export const pooledClient = (options: { ca?: string | undefined; nowMs?: () => n
       limits,
     )
 
+  const sendNew = async (destination: Destination, method: string, bytes: Buffer, limits: DialLimits) => {
+    const connection = await connect(destination, limits)
+    const answer = connection.exchange(method, bytes, limits)
+    if (answer === null) throw new DialFailure('reset', 'the connection closed before the request was sent')
+    return answer
+  }
+
   return {
-    async send(destination, request, limits) {
-      const bytes = encode(destination, request)
-      const key = `${destination.secure ? 's' : 'p'}|${destination.address}|${destination.port}|${destination.serverName}`
+    // No async function: with an idle connection the answer's own promise is the only one.
+    send(destination, request, limits) {
+      let bytes: Buffer
+      try {
+        bytes = encode(destination, request)
+      } catch (error) {
+        return Promise.reject(error)
+      }
       for (;;) {
         // A connection that turns out closed before anything was written did not carry the request: the next one may.
         // Once a byte was written nothing is sent again: the upstream may have acted on it.
-        const connection = take(key)
-        if (connection === undefined) break
+        const connection = take(destination.key)
+        if (connection === undefined) return sendNew(destination, request.method, bytes, limits)
         const answer = connection.exchange(request.method, bytes, limits)
         if (answer !== null) return answer
       }
-      const connection = await connect(destination, key, limits)
-      const answer = connection.exchange(request.method, bytes, limits)
-      if (answer === null) throw new DialFailure('reset', 'the connection closed before the request was sent')
-      return answer
     },
     close,
   }

@@ -1,9 +1,9 @@
 // One request's answer on a connection: headers, then a body that is read as text or as a stream, with backpressure.
 import type { CancelSignal } from './cancellation.ts'
 import type { Deadlines, Timed } from './deadlines.ts'
-import { MalformedResponse, ResponseParser } from './http-response.ts'
-import { mapErrors, readText } from './stream-text.ts'
-import { DialFailure, type DialLimits, type DialResponse } from './upstream.ts'
+import { type BodySink, MalformedResponse, type ResponseHead, ResponseParser } from './http-response.ts'
+import { mapErrors, readerOf, readText } from './stream-text.ts'
+import { type ByteReader, DialFailure, type DialLimits, type DialResponse } from './upstream.ts'
 
 /** What an exchange asks of the connection under it. */
 export interface Carrier {
@@ -27,9 +27,12 @@ const CODINGS: Readonly<Record<string, Bun.CompressionFormat>> = {
 
 const decoder = new TextDecoder()
 
+const NO_MORE = { done: true, value: undefined } as const
+const CANCELED = Promise.resolve()
+
 const canceled = () => new DialFailure('canceled', 'the request was canceled')
 
-export class HttpExchange implements DialResponse, Timed {
+export class HttpExchange implements DialResponse, Timed, BodySink, ByteReader {
   /** Settles with this exchange once the headers are there, or with a DialFailure. */
   readonly answered: Promise<DialResponse>
   readonly #parser: ResponseParser
@@ -53,7 +56,7 @@ export class HttpExchange implements DialResponse, Timed {
   constructor(method: string, carrier: Carrier, limits: DialLimits, deadlines: Deadlines) {
     this.#carrier = carrier
     this.#signal = limits.signal
-    this.#parser = new ResponseParser(method, this.#onChunk)
+    this.#parser = new ResponseParser(method, this)
     this.answered = new Promise((resolve, reject) => {
       this.#resolve = resolve
       this.#reject = reject
@@ -62,27 +65,50 @@ export class HttpExchange implements DialResponse, Timed {
     this.#headersMs = limits.headersMs
     this.deadlineMs = performance.now() + limits.headersMs
     deadlines.add(this)
-    limits.signal.addEventListener('abort', this.#onAbort)
+    limits.signal.addEventListener('abort', this)
   }
 
   get status(): number {
-    return this.#parser.head!.status
+    return this.#head.status
   }
 
   get headers(): Headers {
     if (this.#headers === null) {
       this.#headers = new Headers()
-      for (const [name, value] of this.#parser.head!.headers) this.#headers.append(name, value)
+      for (const [name, value] of this.#head.headers) this.#headers.append(name, value)
     }
     return this.#headers
   }
 
   get body(): ReadableStream<Uint8Array> | null {
-    if (this.status === 204 || this.status === 304) return null
+    if (!this.#hasBody()) return null
     if (this.#body !== null) return this.#body
     const coding = this.#coding()
     this.#body = coding === null ? this.#plainBody() : this.#decoded(coding)
     return this.#body
+  }
+
+  /** The body without a stream around it, where it comes as it is. */
+  reader(): ByteReader {
+    return this.#body === null && this.#hasBody() && this.#coding() === null ? this : readerOf(this.body)
+  }
+
+  /** All of the body that has come since the last read, at once: providers send an event a chunk, and each further read costs more than the copy. */
+  async read(): Promise<{ readonly done: boolean; readonly value: Uint8Array | undefined }> {
+    while (this.#queue.length === 0 && !this.#ended && this.#failure === null) await this.#more()
+    if (this.#failure !== null) throw this.#failure
+    if (this.#queue.length === 0) return NO_MORE
+    const chunks = this.#queue
+    this.#queue = []
+    this.#queuedBytes = 0
+    const value = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)
+    this.#flow()
+    return { done: false, value }
+  }
+
+  cancel(): Promise<void> {
+    this.fail(canceled())
+    return CANCELED
   }
 
   async text(maxBytes: number): Promise<string> {
@@ -153,28 +179,35 @@ export class HttpExchange implements DialResponse, Timed {
     this.fail(new DialFailure('timeout_headers', `no response headers within ${this.#headersMs} ms`))
   }
 
-  readonly #onAbort = () => this.fail(canceled())
+  /** The signal was raised. */
+  handleEvent(): void {
+    this.fail(canceled())
+  }
 
-  readonly #onChunk = (chunk: Uint8Array) => {
+  /** A piece of the body. */
+  take(chunk: Uint8Array): void {
     this.#queue.push(chunk)
     this.#queuedBytes += chunk.length
   }
 
   #onHead(): void {
     this.#deadlines.delete(this)
-    const encoding = this.headerOf('content-encoding')
+    const encoding = this.#head.contentEncoding
     if (encoding !== '' && encoding !== 'identity' && CODINGS[encoding] === undefined)
       this.fail(new DialFailure('reset', 'the answer has a content-encoding that was not asked for'))
     else this.#resolve(this)
   }
 
-  /** The first value of a header, lower case; '' when absent. */
-  headerOf(name: string): string {
-    return this.#parser.head!.headers.find(([key]) => key === name)?.[1].toLowerCase() ?? ''
+  get #head(): ResponseHead {
+    return this.#parser.head!
+  }
+
+  #hasBody(): boolean {
+    return this.status !== 204 && this.status !== 304
   }
 
   #coding(): Bun.CompressionFormat | null {
-    return CODINGS[this.headerOf('content-encoding')] ?? null
+    return CODINGS[this.#head.contentEncoding] ?? null
   }
 
   #finish(reusable: boolean): void {
@@ -187,7 +220,7 @@ export class HttpExchange implements DialResponse, Timed {
 
   #release(): void {
     this.#deadlines.delete(this)
-    this.#signal.removeEventListener('abort', this.#onAbort)
+    this.#signal.removeEventListener('abort', this)
   }
 
   #notify(): void {
@@ -221,17 +254,15 @@ export class HttpExchange implements DialResponse, Timed {
     return new ReadableStream<Uint8Array>(
       {
         pull: async (controller) => {
-          while (this.#queue.length === 0 && !this.#ended && this.#failure === null) await this.#more()
-          if (this.#failure !== null) return controller.error(this.#failure)
-          if (this.#queue.length === 0) return controller.close()
-          // All that has come, at once: providers send an event a chunk, and each further read costs more than the copy.
-          const chunks = this.#queue
-          this.#queue = []
-          this.#queuedBytes = 0
-          controller.enqueue(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks))
-          this.#flow()
+          try {
+            const { done, value } = await this.read()
+            if (done) controller.close()
+            else controller.enqueue(value!)
+          } catch (error) {
+            controller.error(error)
+          }
         },
-        cancel: () => this.fail(canceled()),
+        cancel: () => this.cancel(),
       },
       { highWaterMark: 0 },
     )

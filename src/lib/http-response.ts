@@ -1,10 +1,29 @@
 // An incremental parser of one HTTP/1.1 response, strict where leniency is how answers get mixed up: both lengths, bad
 // lengths, folded or malformed headers and early ends are errors.
 
-export interface ResponseHead {
-  readonly status: number
+/** The head of an answer. Its headers are read when somebody asks: nearly all answers are used without. */
+export class ResponseHead {
+  #headers: readonly (readonly [string, string])[] | null = null
+
+  constructor(
+    readonly status: number,
+    /** The first `Content-Encoding`, lower case; '' when absent. */
+    readonly contentEncoding: string,
+    /** Well-formed header lines, each after its CRLF. */
+    private readonly lines: string,
+  ) {}
+
   /** Names in lower case, in order. */
-  readonly headers: readonly (readonly [string, string])[]
+  get headers(): readonly (readonly [string, string])[] {
+    this.#headers ??= this.lines
+      .split('\r\n')
+      .slice(1)
+      .map((line) => {
+        const colon = line.indexOf(':')
+        return [line.slice(0, colon).toLowerCase(), line.slice(colon + 1).trim()] as const
+      })
+    return this.#headers
+  }
 }
 
 /** The bytes are no HTTP response that we accept, or ended early. */
@@ -17,10 +36,10 @@ const MAX_HEADERS = 256
 const MAX_LINE_BYTES = 4 * 1024
 const MAX_INTERIM = 10
 
-const STATUS_LINE = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: .*)?$/
-const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
+const STATUS_LINE = /^HTTP\/1\.[01] [1-9]\d\d(?: .*)?$/
+/** Every header line of a head at once: a token, a colon, no control characters. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
-const CONTROL = /[\0-\x08\x0a-\x1f\x7f]/
+const HEADER_LINES = /^(?:\r\n[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[^\0-\x08\x0a-\x1f\x7f]*)*$/
 const CHUNK_SIZE = /^([0-9A-Fa-f]{1,12})[ \t]*(?:;.*)?$/
 const LENGTH = /^\d{1,15}$/
 const EMPTY = Buffer.alloc(0)
@@ -41,6 +60,13 @@ const joined = (bytes: Buffer, edges: readonly number[], total: number): Buffer 
   return all
 }
 
+interface Framing {
+  length: string | null
+  coding: string | null
+  connection: string
+  encoding: string
+}
+
 enum State {
   Head,
   Length,
@@ -50,6 +76,11 @@ enum State {
   Trailers,
   UntilClose,
   Done,
+}
+
+/** Takes the pieces of a body, in order; the bytes are its own to keep. */
+export interface BodySink {
+  take(chunk: Uint8Array): void
 }
 
 export class ResponseParser {
@@ -68,8 +99,7 @@ export class ResponseParser {
 
   constructor(
     readonly method: string,
-    /** Takes a piece of the body; the bytes are its own to keep. */
-    readonly onData: (chunk: Uint8Array) => void,
+    private readonly body: BodySink,
   ) {}
 
   get done(): boolean {
@@ -99,13 +129,13 @@ export class ResponseParser {
       case State.Length:
       case State.ChunkData: {
         const take = Math.min(this.#left, bytes.length)
-        this.onData(take === bytes.length ? bytes : bytes.subarray(0, take))
+        this.body.take(take === bytes.length ? bytes : bytes.subarray(0, take))
         this.#left -= take
         if (this.#left === 0) this.#state = this.#state === State.Length ? State.Done : State.ChunkEnd
         return bytes.subarray(take)
       }
       case State.UntilClose:
-        this.onData(bytes)
+        this.body.take(bytes)
         return EMPTY
       case State.ChunkSize: {
         const taken = this.#held.length === 0 ? this.#wholeChunks(bytes) : 0
@@ -138,8 +168,8 @@ export class ResponseParser {
       total += size
       taken = end + 2
     }
-    if (edges.length === 2) this.onData(bytes.subarray(edges[0], edges[1]))
-    else if (edges.length > 2) this.onData(joined(bytes, edges, total))
+    if (edges.length === 2) this.body.take(bytes.subarray(edges[0], edges[1]))
+    else if (edges.length > 2) this.body.take(joined(bytes, edges, total))
     return taken
   }
 
@@ -162,38 +192,54 @@ export class ResponseParser {
   }
 
   #parseHead(text: string): void {
-    const lines = text.split('\r\n')
-    const [, minor, code] = STATUS_LINE.exec(lines[0]!) ?? []
-    if (code === undefined) throw new MalformedResponse('malformed status line')
-    if (lines.length > MAX_HEADERS) throw new MalformedResponse(`more than ${MAX_HEADERS} response headers`)
-    const status = Number(code)
-    const headers: [string, string][] = []
-    let length: string | null = null
-    let coding: string | null = null
-    let connection = ''
-    for (let i = 1; i < lines.length; i++) {
-      const line = lines[i]!
-      const colon = line.indexOf(':')
-      const name = line.slice(0, colon).toLowerCase()
-      const value = line.slice(colon + 1).trim()
-      if (colon < 1 || !TOKEN.test(name) || CONTROL.test(value))
-        throw new MalformedResponse('malformed response header')
-      headers.push([name, value])
-      if (name === 'content-length') {
-        if (!LENGTH.test(value) || (length !== null && length !== value))
-          throw new MalformedResponse('bad content-length')
-        length = value
-      } else if (name === 'transfer-encoding') coding = coding === null ? value.toLowerCase() : `${coding},${value}`
-      else if (name === 'connection') connection += `,${value.toLowerCase()}`
-      else if (name === 'keep-alive') this.#readKeepAlive(value)
-    }
+    const first = text.indexOf('\r\n')
+    const statusLine = first === -1 ? text : text.slice(0, first)
+    if (!STATUS_LINE.test(statusLine)) throw new MalformedResponse('malformed status line')
+    const lines = first === -1 ? '' : text.slice(first)
+    if (!HEADER_LINES.test(lines)) throw new MalformedResponse('malformed response header')
+    const isOne = statusLine.charCodeAt(7) === 49
+    const status = Number(statusLine.slice(9, 12))
+    const framing = this.#readFraming(lines)
     if (status < 200) {
       if (status === 101 || ++this.#interim > MAX_INTERIM) throw new MalformedResponse(`unexpected status ${status}`)
       return
     }
-    this.keepAlive = minor === '1' ? !/\bclose\b/.test(connection) : /\bkeep-alive\b/.test(connection)
-    this.head = { status, headers }
-    this.#frame(status, length, coding, minor === '1')
+    const { connection } = framing
+    this.keepAlive = isOne
+      ? connection === '' || !/\bclose\b/.test(connection)
+      : connection !== '' && /\bkeep-alive\b/.test(connection)
+    this.head = new ResponseHead(status, framing.encoding, lines)
+    this.#frame(status, framing.length, framing.coding, isOne)
+  }
+
+  /** What the head says about the body and the connection. Lines of other headers are passed over by the length of their names. */
+  #readFraming(lines: string): Framing {
+    const framing: Framing = { length: null, coding: null, connection: '', encoding: '' }
+    let count = 0
+    for (let at = 0; at < lines.length; ) {
+      if (++count >= MAX_HEADERS) throw new MalformedResponse(`more than ${MAX_HEADERS} response headers`)
+      const colon = lines.indexOf(':', at)
+      let end = lines.indexOf('\r\n', colon)
+      if (end === -1) end = lines.length
+      const length = colon - at - 2
+      if (length === 10 || length === 14 || length === 16 || length === 17)
+        this.#readHeader(lines.slice(at + 2, colon).toLowerCase(), lines.slice(colon + 1, end).trim(), framing)
+      at = end
+    }
+    return framing
+  }
+
+  #readHeader(name: string, value: string, framing: Framing): void {
+    if (name === 'content-length') {
+      if (!LENGTH.test(value) || (framing.length !== null && framing.length !== value))
+        throw new MalformedResponse('bad content-length')
+      framing.length = value
+    } else if (name === 'transfer-encoding') {
+      const coding = value.toLowerCase()
+      framing.coding = framing.coding === null ? coding : `${framing.coding},${coding}`
+    } else if (name === 'connection') framing.connection += `,${value.toLowerCase()}`
+    else if (name === 'keep-alive') this.#readKeepAlive(value)
+    else if (name === 'content-encoding' && framing.encoding === '') framing.encoding = value.toLowerCase()
   }
 
   #readKeepAlive(value: string): void {

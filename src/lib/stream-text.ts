@@ -1,5 +1,5 @@
 // Reading streams of bytes whose errors are DialFailures.
-import { DialFailure } from './upstream.ts'
+import { type ByteReader, DialFailure } from './upstream.ts'
 
 /** Reads to the end as UTF-8. Throws DialFailure('too_large') beyond `maxBytes`. */
 export const readText = async (body: ReadableStream<Uint8Array> | null, maxBytes: number): Promise<string> => {
@@ -41,4 +41,13 @@ export const mapErrors = (
     },
     { highWaterMark: 0 },
   )
+}
+
+/** A reader of a body, or of nothing. */
+export const readerOf = (body: ReadableStream<Uint8Array> | null): ByteReader =>
+  body === null ? NOTHING : (body.getReader() as ByteReader)
+
+const NOTHING: ByteReader = {
+  read: async () => ({ done: true, value: undefined }),
+  cancel: async () => {},
 }

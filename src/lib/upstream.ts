@@ -16,10 +16,18 @@ export interface DialLimits {
   readonly headersMs: number
 }
 
+/** Reads a body piece by piece; `value` is there unless `done`. A `ReadableStreamDefaultReader` is one as well. */
+export interface ByteReader {
+  read(): Promise<{ readonly done: boolean; readonly value?: Uint8Array | undefined }>
+  cancel(): Promise<void>
+}
+
 export interface DialResponse {
   readonly status: number
   readonly headers: Headers
   readonly body: ReadableStream<Uint8Array> | null
+  /** Takes the body, to be read without a stream in between where that is possible. */
+  reader?(): ByteReader
   /** The whole body as text; throws `DialFailure('too_large')` beyond the limit. */
   text(maxBytes: number): Promise<string>
 }

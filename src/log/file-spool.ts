@@ -20,12 +20,12 @@ const MAX_BATCH_BYTES = 1024 * 1024
 const REFRESH_MS = 1_000
 
 interface Waiter extends ShipmentWaiter {
-  readonly observed: {
-    readonly type: string
-    readonly subject: string
-    readonly data: string
-    readonly atMs: number
-  } | null
+  /** Of the requests topic: what is open is followed. */
+  readonly observed: boolean
+  readonly type: string
+  readonly subject: string
+  readonly data: string
+  readonly atMs: number
 }
 
 /** A claimed directory, opened for this process. */
@@ -118,12 +118,13 @@ export class FileSpool implements LocalSpool {
     const { record } = this.writer.next
     const sequence = this.writer.add(topic, type, subject, dataJson)
     const id = `${this.instance}.${this.epoch}.${sequence}`
-    const observed = topic === 'requests' ? { type, subject, data: dataJson, atMs: this.options.nowMs() } : null
-    return new Promise((resolve, reject) => {
-      this.pending.push({ record, id, observed, resolve, reject })
-      if (this.writer.pendingBytes >= MAX_BATCH_BYTES) this.flush()
-      else this.schedule()
-    })
+    const { promise, resolve, reject } = Promise.withResolvers<RecordId>()
+    const atMs = this.options.nowMs()
+    const observed = topic === 'requests'
+    this.pending.push({ record, id, observed, type, subject, data: dataJson, atMs, resolve, reject })
+    if (this.writer.pendingBytes >= MAX_BATCH_BYTES) this.flush()
+    else this.schedule()
+    return promise
   }
 
   backlog(): ReturnType<Backlog['report']> {
@@ -181,10 +182,12 @@ export class FileSpool implements LocalSpool {
   private schedule(): void {
     if (this.scheduled) return
     this.scheduled = true
-    setImmediate(() => {
-      this.scheduled = false
-      this.flush()
-    })
+    setImmediate(this.endOfTurn)
+  }
+
+  private readonly endOfTurn = (): void => {
+    this.scheduled = false
+    this.flush()
   }
 
   /** Writes the batch of this turn and tells who waits. When the disk refuses: the ballast, then a new segment, then the truth. */
@@ -220,10 +223,11 @@ export class FileSpool implements LocalSpool {
   /** The first `count` of the pending records are in the file. */
   private written(count: number): void {
     if (count === 0) return
-    const done = this.pending.splice(0, count)
-    for (const { id, observed } of done) {
-      if (observed !== null)
-        this.recovered.open.observe(observed.type, id, observed.subject, observed.atMs, observed.data)
+    let done = this.pending
+    if (count === done.length) this.pending = []
+    else done = done.splice(0, count)
+    for (const { observed, id, type, subject, atMs, data } of done) {
+      if (observed) this.recovered.open.observe(type, id, subject, atMs, data)
     }
     if (this.durability === 'log') this.unshipped.add(done, this.options.nowMs())
     else if (this.durability === 'host') {

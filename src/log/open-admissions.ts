@@ -15,8 +15,12 @@ export interface OpenAdmission {
 
 interface Tracked extends OpenAdmission {
   readonly requestId: string
-  readonly attempts: string[]
+  attempts: readonly string[]
+  /** Another open admission of the same request: there should be none. */
+  other: Tracked | null
 }
+
+const NO_ATTEMPTS: readonly string[] = []
 
 const ADMISSION = '"admission":"'
 const ID = '"id":"'
@@ -41,7 +45,7 @@ const admissionOf = (json: string): string | null => {
 export class OpenAdmissions {
   private readonly byRecord = new Map<RecordId, Tracked>()
   /** Attempts name the request only. A request is admitted once; should it be twice, both have its attempts. */
-  private readonly byRequest = new Map<string, Tracked[]>()
+  private readonly byRequest = new Map<string, Tracked>()
 
   get size(): number {
     return this.byRecord.size
@@ -57,7 +61,8 @@ export class OpenAdmissions {
       const admission = admissionOf(data)
       if (admission !== null) this.settled(admission)
     } else if (type === 'request.attempted') {
-      for (const tracked of this.byRequest.get(textAfter(data, ID) ?? '') ?? []) tracked.attempts.push(data)
+      let tracked = this.byRequest.get(textAfter(data, ID) ?? '') ?? null
+      for (; tracked !== null; tracked = tracked.other) tracked.attempts = [...tracked.attempts, data]
     }
   }
 
@@ -75,23 +80,31 @@ export class OpenAdmissions {
     const carried = JSON.parse(data) as { record_id: string; at_ms: number; data: unknown }
     const json = JSON.stringify(carried.data)
     if (type === 'request.admitted') this.admitted(carried.record_id, subject, carried.at_ms, json)
-    else this.byRecord.get(carried.record_id)?.attempts.push(json)
+    else {
+      const tracked = this.byRecord.get(carried.record_id)
+      if (tracked !== undefined) tracked.attempts = [...tracked.attempts, json]
+    }
   }
 
   private admitted(recordId: RecordId, subject: string, atMs: number, data: string): void {
     this.settled(recordId) // a copy takes the place of the one before
     const requestId = textAfter(data, ID) ?? recordId
-    const tracked: Tracked = { recordId, subject, atMs, data, requestId, attempts: [] }
+    const other = this.byRequest.get(requestId) ?? null
+    const tracked: Tracked = { recordId, subject, atMs, data, requestId, attempts: NO_ATTEMPTS, other }
     this.byRecord.set(recordId, tracked)
-    this.byRequest.set(requestId, [...(this.byRequest.get(requestId) ?? []), tracked])
+    this.byRequest.set(requestId, tracked)
   }
 
   private settled(recordId: RecordId): void {
     const tracked = this.byRecord.get(recordId)
     if (tracked === undefined) return
     this.byRecord.delete(recordId)
-    const others = this.byRequest.get(tracked.requestId)!.filter((other) => other !== tracked)
-    if (others.length === 0) this.byRequest.delete(tracked.requestId)
-    else this.byRequest.set(tracked.requestId, others)
+    const newest = this.byRequest.get(tracked.requestId)!
+    if (newest !== tracked) {
+      let before = newest
+      while (before.other !== tracked) before = before.other!
+      before.other = tracked.other
+    } else if (tracked.other === null) this.byRequest.delete(tracked.requestId)
+    else this.byRequest.set(tracked.requestId, tracked.other)
   }
 }
