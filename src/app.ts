@@ -2,7 +2,7 @@
 import { Elysia } from 'elysia'
 import { type AdminDeps, adminRoutes } from './http/admin/admin.ts'
 import { errorResponse } from './http/envelope.ts'
-import { inferenceRoutes } from './http/inference.ts'
+import { chatHandler, inferenceRoutes, isChat } from './http/inference.ts'
 import { gatewayMetrics } from './http/metrics.ts'
 import { type OperationsDeps, operationsRoutes } from './http/operations.ts'
 import { contextOf, elapsedMs, pathOf } from './http/request-context.ts'
@@ -29,6 +29,7 @@ export const createApp = (deps: AppDeps): App => {
   const metrics = gatewayMetrics({ live: deps.live, spool: deps.spool, inFlight })
   const inference: InferenceDeps = { ...deps, observe: metrics.observe }
   const chat = chatCompletions(inference)
+  const complete = chatHandler(chat, inference)
   // Else the path is looked for behind the eleventh character of the URL, where that of a host of three letters has begun already.
   const routes = new Elysia({ name: 'gatelog', handler: { standardHostname: false } })
     .onError({ as: 'global' }, ({ error, request }) => {
@@ -36,14 +37,18 @@ export const createApp = (deps: AppDeps): App => {
       const context = contextOf(request)
       return errorResponse(thrown, { ...context, latencyMs: elapsedMs(context) })
     })
-    .use(inferenceRoutes(chat, inference))
+    .use(inferenceRoutes(complete, inference))
     .use(operationsRoutes(deps, metrics, inFlight))
   if (deps.adminEnabled) routes.use(adminRoutes(deps))
   const unknown = unknownRoute(routes.routes)
   routes.compile()
 
   return {
-    fetch: (request) => (request.method === 'HEAD' ? head(request, routes.fetch) : routes.fetch(request)),
+    fetch: (request) => {
+      // The one hot route goes around the framework.
+      if (isChat(request)) return complete(request)
+      return request.method === 'HEAD' ? head(request, routes.fetch) : routes.fetch(request)
+    },
     serve: { idleTimeout: 0, maxRequestBodySize: Number.MAX_SAFE_INTEGER },
     inFlight,
     drain: (timeoutMs) => chat.active.drain(timeoutMs),

@@ -13,6 +13,7 @@ import { MIN_REVISION, reachMinRevision } from './revision.ts'
 
 const PLANNED = ['completions', 'embeddings', 'responses'] as const
 const MODELS_PATH = '/v1/models/'
+const CHAT_PATH = '/v1/chat/completions'
 
 /** Answers `POST /v1/chat/completions`. Never throws: every failure is the envelope already. */
 export const chatHandler =
@@ -60,14 +61,19 @@ const awaitRevision = async (headers: Headers, { atMs }: Identity, deps: Inferen
   }
 }
 
-export const inferenceRoutes = (chat: ChatCompletions, deps: InferenceDeps) => {
-  const complete = chatHandler(chat, deps)
+/** Whether this is a `POST /v1/chat/completions`, told from the URL's text without taking it apart. */
+export const isChat = ({ method, url }: Request): boolean =>
+  method === 'POST' &&
+  url.endsWith(CHAT_PATH) &&
+  url.indexOf('/', url.indexOf('://') + 3) === url.length - CHAT_PATH.length
+
+export const inferenceRoutes = (complete: (request: Request) => Promise<Response>, deps: InferenceDeps) => {
   const authorised = async ({ headers }: Request, identity: Identity): Promise<void> => {
     if (headers.has(MIN_REVISION)) await awaitRevision(headers, identity, deps)
     requireScope(authenticate(headers, deps, identity.atMs), 'inference')
   }
   const app = new Elysia({ name: 'inference' })
-    .post('/v1/chat/completions', ({ request }) => complete(request), {
+    .post(CHAT_PATH, ({ request }) => complete(request), {
       parse: 'none',
       detail: { tags: ['inference'], summary: 'Answer a chat completion' },
     })

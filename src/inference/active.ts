@@ -2,7 +2,7 @@
 import { GatewayError } from '../wire/errors.ts'
 import type { Exchange } from './exchange.ts'
 
-/** Deadlines are kept to this precision by one sweep over all requests, instead of by timers of each. */
+/** Deadlines are kept to this precision by one sweep over all requests, instead of by timers of each; a client that left is noticed as soon. */
 const SWEEP_MS = 50
 /** After the deadline of a drain the rest is ended and has this long to be settled. */
 const SETTLE_MS = 2_000
@@ -66,6 +66,7 @@ export class ActiveRequests {
     }
     const nowMs = performance.now()
     for (const exchange of this.#all) {
+      exchange.listenToClient()
       if (nowMs >= exchange.deadlineMs) {
         exchange.deadlineMs = Number.POSITIVE_INFINITY
         exchange.end('total')

@@ -46,7 +46,7 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
       exchange.key = key
       requireScope(key, 'inference')
       active.enter(exchange)
-      request.signal.onabort = () => exchange.end('client')
+      exchange.watch(request)
       const { raw, body } = await bodyInTime(request, exchange)
       model = modelNameOf(body)
       const intent = readIntent(raw, body, request.headers)

@@ -69,7 +69,25 @@ export class Exchange {
   #upstream: Cancellation | null = null
   #wake: (() => void) | null = null
 
+  /** The client's request until its signal is listened to. */
+  #unwatched: Request | null = null
+
   constructor(readonly identity: Identity) {}
+
+  /** Ends the request when its client leaves. The signal is a DOM object, dear for the many requests that end within milliseconds: the sweep asks for it. */
+  watch(request: Request): void {
+    this.#unwatched = request
+  }
+
+  /** Called by the sweep: whoever is still here is listened to. */
+  listenToClient(): void {
+    const request = this.#unwatched
+    if (request === null) return
+    this.#unwatched = null
+    const { signal } = request
+    if (signal.aborted) this.end('client')
+    else signal.onabort = () => this.end('client')
+  }
 
   /** A signal for one upstream call. Aborted already when the request has ended. */
   newSignal(): CancelSignal {

@@ -126,6 +126,8 @@ const booleanOf = (body: Body, name: string): boolean | null => {
 /** The shorthands `prompt` and `system` folded into `messages`, and what only the gateway reads taken out. */
 const normalised = (raw: string, body: Body): { raw: string; body: Body; shaping: readonly string[] } => {
   const { prompt, system, messages } = body
+  if (prompt === undefined && system === undefined && body.tool_execution === undefined && Array.isArray(messages))
+    return { raw, body, shaping: NO_SHAPING }
   const edits = new Map<string, Edit>()
   let shaping = NO_SHAPING
   if (isPresent(body.tool_execution) || body.tool_execution === null) {

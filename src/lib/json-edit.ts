@@ -152,6 +152,29 @@ export const editMembers = (
   return out + text.slice(close)
 }
 
+/** Above this many members they are not compared with each other. */
+const FEW_MEMBERS = 32
+
+/** What `editMembers` does for one `set`, without a copy when the member says so already. */
+export const setMember = (
+  text: string,
+  key: string,
+  json: string,
+  members: readonly Member[] = topLevel(text),
+): string => {
+  let found: Member | null = null
+  let plain = members.length <= FEW_MEMBERS
+  for (let i = 0; plain && i < members.length; i++) {
+    const member = members[i]!
+    if (member.key === key) found = member
+    for (let j = 0; j < i; j++) if (members[j]!.key === member.key) plain = false
+  }
+  if (!plain || found === null) return editMembers(text, new Map([[key, { do: 'set', json }]]), members)
+  const { valueStart, valueEnd } = found
+  if (valueEnd - valueStart === json.length && text.startsWith(json, valueStart)) return text
+  return text.slice(0, valueStart) + json + text.slice(valueEnd)
+}
+
 /** Adds members after the last one. `members` is JSON text such as `"gateway":{}`; its keys must not be there yet. */
 export const appendMembers = (text: string, members: string): string => {
   const close = text.lastIndexOf('}')

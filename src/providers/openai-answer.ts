@@ -28,12 +28,18 @@ export const openaiUsage = (value: unknown): Usage | null => {
 
 export const STANDARD: Dialect = { usageOf: (source) => openaiUsage(source.usage) }
 
+const NO_TOOLS: readonly string[] = []
+
 /** Names of the called tools, in order; calls of the old `function_call` too. */
 export const calledTools = (message: Json): readonly string[] => {
+  if (message.tool_calls === undefined && message.function_call === undefined) return NO_TOOLS
   const calls = arrayOf(message.tool_calls).map((call) => objectOf(objectOf(call).function ?? objectOf(call).custom))
   if (isObject(message.function_call)) calls.push(message.function_call)
   return calls.flatMap(({ name }) => (typeof name === 'string' && name !== '' ? [name] : []))
 }
+
+const isWhole = ({ id, object, created }: Json): boolean =>
+  typeof id === 'string' && id !== '' && object === 'chat.completion' && typeof created === 'number'
 
 /** Edits for what every answer must have and this one lacks. */
 export const missingFields = (answer: Json, object: string, reading: Reading | undefined): Map<string, Edit> => {
@@ -45,12 +51,19 @@ export const missingFields = (answer: Json, object: string, reading: Reading | u
   return edits
 }
 
+/** Its finish reason needs no look: absent, or one that nearly every answer has. */
+const isMapped = (choice: unknown): boolean => {
+  const reason = objectOf(choice).finish_reason
+  return typeof reason !== 'string' || reason === 'stop' || reason === 'tool_calls' || reason === 'length'
+}
+
 /** The choices with finish reasons of the client's wire, or null when they have them already. Throws for one that means failure. */
 export const mappedChoices = (
   choices: readonly unknown[],
   source: unknown,
   reading?: Reading,
 ): readonly unknown[] | null => {
+  if (choices.every(isMapped)) return null
   let changed = false
   const mapped = choices.map((choice) => {
     const reason = objectOf(choice).finish_reason
@@ -69,6 +82,8 @@ export const mappedChoices = (
   return changed ? mapped : null
 }
 
+const isFirst = (choice: unknown): boolean => objectOf(choice).index === 0
+
 /** Throws GatewayError: an error in the body is classified, anything else that is no answer is `upstream_error`. */
 export const openaiAnswer = (body: string, reading?: Reading, dialect: Dialect = STANDARD): Answer => {
   const parsed = parseJson(body)
@@ -79,16 +94,16 @@ export const openaiAnswer = (body: string, reading?: Reading, dialect: Dialect =
     throw parsed.error === undefined || parsed.error === null
       ? malformed('it has no choices')
       : inBandFailure(parsed, reading)
-  const first = objectOf(choices.find((choice) => objectOf(choice).index === 0) ?? choices[0])
+  const first = objectOf(choices.length === 1 ? choices[0] : (choices.find(isFirst) ?? choices[0]))
   if (!isObject(first.message)) throw malformed('its first choice has no message')
 
-  const edits = missingFields(parsed, 'chat.completion', reading)
   const mapped = mappedChoices(choices, parsed, reading) ?? choices
-  if (mapped !== given) edits.set('choices', { do: 'set', json: JSON.stringify(mapped) })
+  const edits = mapped === given && isWhole(parsed) ? null : missingFields(parsed, 'chat.completion', reading)
+  if (mapped !== given) edits!.set('choices', { do: 'set', json: JSON.stringify(mapped) })
   const { message } = first
   const reason = textOf(first.finish_reason)
   return {
-    json: edits.size === 0 ? body : editMembers(body, edits),
+    json: edits === null || edits.size === 0 ? body : editMembers(body, edits),
     usage: dialect.usageOf(parsed),
     finishReason: reason === null ? null : finishReasonOf(reason),
     content: textOf(message.content),

@@ -1,5 +1,5 @@
 // The request of the OpenAI shape: the client's own bytes, of which only what must differ is edited.
-import { type Edit, editMembers, memberText, topLevel } from '../lib/json-edit.ts'
+import { type Edit, editMembers, memberText, setMember, topLevel } from '../lib/json-edit.ts'
 import { isObject } from '../wire/json.ts'
 import type { ChatCall, Target, UpstreamRequest } from './provider.ts'
 import { arrayOf, objectOf, textOf } from './read-json.ts'
@@ -37,6 +37,7 @@ const SET_REMOVE: Edit = { do: 'remove' }
 
 /** `options.forward` and `options.drop` of a provider: names of fields that it takes, or does not, against the rule of its kind. */
 const dropped = (quirks: RequestQuirks, { options }: Target): readonly string[] => {
+  if (options.forward === undefined && options.drop === undefined) return quirks.drop
   const forward = arrayOf(options.forward)
   const more = arrayOf(options.drop).flatMap((name) => textOf(name) ?? [])
   if (forward.length === 0 && more.length === 0) return quirks.drop
@@ -45,7 +46,8 @@ const dropped = (quirks: RequestQuirks, { options }: Target): readonly string[] 
 
 export const openaiRequest = (call: ChatCall, target: Target, quirks: RequestQuirks): UpstreamRequest => {
   const { raw, body } = call
-  const edits = new Map<string, Edit>([['model', { do: 'set', json: JSON.stringify(target.upstreamModel) }]])
+  const modelJson = JSON.stringify(target.upstreamModel)
+  const edits = new Map<string, Edit>()
   const shaping: string[] = []
   const drop = (name: string, why = '') => {
     edits.set(name, SET_REMOVE)
@@ -78,6 +80,7 @@ export const openaiRequest = (call: ChatCall, target: Target, quirks: RequestQui
     // Servers written in Go read `Model` as `model` too: the model that was authorised is the only one that is named.
     if (key.length === 5 && key !== 'model' && key.toLowerCase() === 'model') drop(key)
   }
+  if (edits.size > 0) edits.set('model', { do: 'set', json: modelJson })
   return {
     method: 'POST',
     url: joinUrl(target.baseUrl, '/chat/completions'),
@@ -87,7 +90,7 @@ export const openaiRequest = (call: ChatCall, target: Target, quirks: RequestQui
       ...bearer(target.secret),
       ...quirks.headers?.(target),
     },
-    body: editMembers(raw, edits, members),
+    body: edits.size === 0 ? setMember(raw, 'model', modelJson, members) : editMembers(raw, edits, members),
     shaping,
   }
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { appendMembers, type Edit, editMembers, memberText, topLevel } from '../../src/lib/json-edit.ts'
+import { appendMembers, type Edit, editMembers, memberText, setMember, topLevel } from '../../src/lib/json-edit.ts'
 
 const edits = (all: Record<string, Edit>) => new Map(Object.entries(all))
 
@@ -115,6 +115,15 @@ test('property: the edited text parses to the edit of the parsed text, and each 
       }
       if (all.size === 0 && new Set(topLevel(text).map((m) => m.key)).size === topLevel(text).length)
         expect(out).toBe(text)
+    }),
+    { numRuns: 2000 },
+  )
+})
+
+test('property: setting one member is what editing it is', () => {
+  fc.assert(
+    fc.property(object, key, value, (text, name, json) => {
+      expect(setMember(text, name, json)).toBe(editMembers(text, new Map([[name, { do: 'set', json }]])))
     }),
     { numRuns: 2000 },
   )
