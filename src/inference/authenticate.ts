@@ -61,9 +61,16 @@ const unauthenticated = (message: string): GatewayError =>
 /** The one key in a header value; null when there is none or more than one could be meant. */
 const keyOf = (value: string | null, headerName: string): string | null => {
   if (value === null) return null
-  const bearer = /^bearer +/i.exec(value)
-  if (bearer === null && headerName.toLowerCase() === 'authorization') return null
-  const plain = bearer === null ? value : value.slice(bearer[0].length)
+  let plain = value
+  if (value.startsWith('Bearer ') && value.charCodeAt(7) !== SPACE) plain = value.slice(7)
+  else {
+    const bearer = /^bearer +/i.exec(value)
+    if (bearer === null && headerName.toLowerCase() === 'authorization') return null
+    if (bearer !== null) plain = value.slice(bearer[0].length)
+  }
   // Two header lines arrive joined by a comma; a key holds neither comma nor space.
-  return /^[\x21-\x2b\x2d-\x7e]+$/.test(plain) ? plain : null
+  return KEY.test(plain) ? plain : null
 }
+
+const SPACE = 0x20
+const KEY = /^[\x21-\x2b\x2d-\x7e]+$/

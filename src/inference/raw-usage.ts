@@ -4,20 +4,39 @@ import { isObject } from '../wire/json.ts'
 const MAX_CHARS = 4_096
 const MAX_DEPTH = 3
 const NAME = /^[A-Za-z0-9_.-]{1,64}$/
+/** Names that passed, so that the few which every answer has are not matched again. */
+const KNOWN = new Set<string>()
+const MOST_KNOWN = 256
 
-/** Numbers, booleans and nulls under short plain names, at most 3 levels; null when that is no object or more than 4 KiB. */
-export const rawUsage = (raw: unknown): Record<string, unknown> | null => {
-  if (!isObject(raw)) return null
-  const kept = numbersOf(raw, 1)
-  return JSON.stringify(kept).length > MAX_CHARS ? null : kept
+/** Numbers, booleans and nulls under short plain names, at most 3 levels, as JSON text; `null` when that is no object or more than 4 KiB. */
+export const rawUsageJson = (raw: unknown): string => {
+  if (!isObject(raw)) return 'null'
+  const json = numbersJson(raw, 1)
+  return json.length > MAX_CHARS ? 'null' : json
 }
 
-const numbersOf = (raw: Record<string, unknown>, depth: number): Record<string, unknown> => {
-  const kept: Record<string, unknown> = {}
-  for (const [name, value] of Object.entries(raw)) {
-    if (!NAME.test(name) || name === '__proto__') continue
-    if (typeof value === 'number' || typeof value === 'boolean' || value === null) kept[name] = value
-    else if (depth < MAX_DEPTH && isObject(value)) kept[name] = numbersOf(value, depth + 1)
+const numbersJson = (raw: Record<string, unknown>, depth: number): string => {
+  let json = '{'
+  for (const name in raw) {
+    const value = raw[name]
+    const text = valueJson(value, depth)
+    if (text === null || !isPlain(name)) continue
+    json += json.length === 1 ? `"${name}":${text}` : `,"${name}":${text}`
+    if (json.length > MAX_CHARS) break
   }
-  return kept
+  return `${json}}`
+}
+
+/** Null: left out. */
+const valueJson = (value: unknown, depth: number): string | null => {
+  if (typeof value === 'number') return Number.isFinite(value) ? String(value) : 'null'
+  if (value === null || typeof value === 'boolean') return String(value)
+  return depth < MAX_DEPTH && isObject(value) ? numbersJson(value, depth + 1) : null
+}
+
+const isPlain = (name: string): boolean => {
+  if (KNOWN.has(name)) return true
+  if (!NAME.test(name) || name === '__proto__') return false
+  if (KNOWN.size < MOST_KNOWN) KNOWN.add(name)
+  return true
 }

@@ -7,7 +7,7 @@ import { subjectOf } from './admit.ts'
 import type { InferenceDeps, Observed } from './deps.ts'
 import { actualNanoUsd, estimateTokens, promptTokensEstimate } from './estimate.ts'
 import type { Exchange } from './exchange.ts'
-import { rawUsage } from './raw-usage.ts'
+import { rawUsageJson } from './raw-usage.ts'
 
 /** How a request ended. */
 export interface Ending {
@@ -80,7 +80,7 @@ export const settle = async (
 /** What a settlement says beyond the facts, as JSON text without the opening brace. */
 const settledJson = (exchange: Exchange, ending: Ending, measured: Measured, latencyMs: number): string => {
   const { entry, usage, admission } = exchange
-  const rest: Omit<RequestSettled, keyof Static<typeof RequestFacts>> = {
+  const rest: Omit<RequestSettled, keyof Static<typeof RequestFacts> | 'raw_usage'> = {
     admission,
     outcome: ending.outcome,
     status: ending.status,
@@ -97,14 +97,13 @@ const settledJson = (exchange: Exchange, ending: Ending, measured: Measured, lat
     completion_tokens: measured.completionTokens,
     cached_prompt_tokens: usage?.cachedPromptTokens ?? null,
     reasoning_tokens: usage?.reasoningTokens ?? null,
-    raw_usage: rawUsage(usage?.raw),
     cost_nano_usd: measured.costNanoUsd,
     cost_basis: measured.basis,
     price_version: measured.basis === 'measured' || measured.basis === 'estimated' ? (entry?.revision ?? null) : null,
     latency_ms: latencyMs,
     ttft_ms: exchange.firstTokenMs,
   }
-  return JSON.stringify(rest).slice(1)
+  return `"raw_usage":${rawUsageJson(usage?.raw)},${JSON.stringify(rest).slice(1)}`
 }
 
 const observedOf = (
