@@ -26,10 +26,10 @@ import { deriveKey, hmacHex } from './lib/digest.ts'
 import { newApiKey, newId } from './lib/ids.ts'
 import { KINDS } from './providers/kinds.ts'
 import { providerSecret } from './state/catalogue.ts'
-import { STILL_FRAMES } from './state/frame.ts'
 import { lastUses } from './state/last-uses.ts'
 import { UNSTEERED } from './state/steering.ts'
-import { type Instances, openInstances } from './upkeep/instances.ts'
+import { type HealthWatch, watchHealth } from './upkeep/health-watch.ts'
+import { type Instances, OPEN_BREAKERS_TOLD, openInstances } from './upkeep/instances.ts'
 import type { KindTable } from './upkeep/kind-table.ts'
 import { type ModelCatalogue, modelCatalogue } from './upkeep/model-listing.ts'
 import { openRedisCheck, type RedisCheck } from './upkeep/redis-check.ts'
@@ -120,6 +120,7 @@ interface Parts extends GatewayOptions {
   readonly kindTable: KindTable
   readonly modelCatalogue: ModelCatalogue
   readonly dialer: ReturnType<typeof createDialer>
+  readonly health: HealthWatch
   readonly redis: RedisCheck | null
   /** Null until the control state can be told from that of others. */
   instances(): Instances | null
@@ -133,6 +134,13 @@ const openParts = (opened: GatewayOptions & Pick<Parts, 'masterKey' | 'analytics
   const kindTable = KIND_TABLE
   const secretOf = (provider: ProviderRow) => providerSecret(provider, { env, diagnostics, dataKeys: control.dataKeys })
   const redis = config.redis.url === null ? null : openRedisCheck(config.redis.url)
+  const health = watchHealth({
+    catalogue: control.catalogue,
+    spool: outcomes.spool,
+    diagnostics,
+    nowMs: Date.now,
+    monotonicMs: () => performance.now(),
+  })
   let instances: Instances | null = null
   let closed = false
   const announce = async () => {
@@ -146,12 +154,15 @@ const openParts = (opened: GatewayOptions & Pick<Parts, 'masterKey' | 'analytics
       build: VERSION,
       nowMs: Date.now,
       diagnostics,
+      openBreakers: () => health.book.openBreakers(OPEN_BREAKERS_TOLD),
+      heardOpenBreakers: (modelIds) => health.book.warn(modelIds),
     })
   }
   void announce().catch(() => undefined) // refused or closed: whoever opened the control state is told
   return {
     ...opened,
     dialer,
+    health,
     kindTable,
     modelCatalogue: modelCatalogue({ dial: dialer.dial, kindTable, secretOf, nowMs: Date.now }),
     redis,
@@ -159,6 +170,7 @@ const openParts = (opened: GatewayOptions & Pick<Parts, 'masterKey' | 'analytics
     async close() {
       closed = true
       await instances?.close()
+      health.close()
       dialer.close()
       redis?.close()
     },
@@ -174,7 +186,8 @@ const appDeps = (parts: Parts): AppDeps => {
     keys: control.keys,
     catalogue,
     steering: UNSTEERED,
-    frames: STILL_FRAMES,
+    frames: parts.health.book,
+    health: parts.health.book,
     kinds: KINDS,
     limits: processLimits(() => performance.now()),
     spool: outcomes.spool,

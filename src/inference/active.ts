@@ -34,7 +34,9 @@ export class ActiveRequests {
     }
   }
 
+  /** On every way out; what it still holds of a provider is given back. */
   leave(exchange: Exchange): void {
+    exchange.call?.end('abandoned')
     this.#all.delete(exchange)
     if (this.#all.size === 0) this.#whenEmpty?.()
   }

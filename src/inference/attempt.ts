@@ -7,6 +7,7 @@ import { GatewayError } from '../wire/errors.ts'
 import { admitAttempt } from './admit.ts'
 import type { InferenceDeps } from './deps.ts'
 import type { Exchange } from './exchange.ts'
+import { beginCall, endCall } from './health.ts'
 import type { Intent } from './intent.ts'
 import type { Plan } from './plan.ts'
 import { playScript } from './script.ts'
@@ -25,14 +26,25 @@ export type Served =
   | { readonly stream: false; readonly answer: Answer }
   | { readonly stream: true; readonly held: StreamPart[]; readonly source: UpstreamStream }
 
-type AttemptDeps = Pick<InferenceDeps, 'spool' | 'dial' | 'kinds'>
+type AttemptDeps = Pick<InferenceDeps, 'spool' | 'dial' | 'kinds' | 'health'>
 
 /** Calls the candidates of the plan. Throws the last failure as a GatewayError when none answered. */
 export const attempt = async (exchange: Exchange, intent: Intent, plan: Plan, deps: AttemptDeps): Promise<Served> => {
   const route: Route = { queue: plan.ordered.slice(), longContext: plan.forLongContext }
   let retries = 0
-  for (let n = 1; ; n++) {
+  let failed: GatewayError | null = null
+  for (let made = 1; ; ) {
     const entry = route.queue[0]!
+    const passedOver = beginCall(exchange, intent, plan, entry, route.queue.length === 1, deps)
+    if (passedOver !== null) {
+      failed ??= passedOver
+      retries = 0
+      route.queue.shift()
+      if (route.queue.length === 0) throw failed
+      continue
+    }
+    // What was passed over counts as well: only the very first candidate stands in the admission.
+    const n = exchange.attempts.length + 1
     if (n > 1) await admitAttempt(exchange, intent, entry, n, deps)
     begin(exchange, entry)
     try {
@@ -41,11 +53,15 @@ export const attempt = async (exchange: Exchange, intent: Intent, plan: Plan, de
       const error = failureOf(thrown, exchange, entry)
       finishAttempt(exchange, error.code === 'request_canceled' ? 'canceled' : 'error', error)
       exchange.releaseUpstream()
-      if (exchange.ended !== null || n >= plan.maxAttempts) throw error
+      if (exchange.ended !== null || made++ >= plan.maxAttempts) throw error
+      failed = error
       const again =
-        error.fallback && retries < plan.policy.retryAttempts && worthRepeating(error, route.queue.length > 1)
+        error.fallback &&
+        retries < plan.policy.retryAttempts &&
+        worthRepeating(error, route.queue.length > 1) &&
+        deps.health.mayRepeat(entry)
       if (again) await exchange.pause(backoffMs(error, retries++, plan))
-      else if (nextCandidate(route, error, plan)) retries = 0
+      else if (nextCandidate(route, error, plan) && deps.health.mayFallBack()) retries = 0
       else throw error
       if (exchange.ended !== null) throw failureOf(error, exchange, entry)
     }
@@ -97,6 +113,7 @@ export const finishAttempt = (
   error: GatewayError | null,
 ): void => {
   const { entry, attempts } = exchange
+  endCall(exchange, error)
   attempts.push({
     n: attempts.length + 1,
     provider: entry!.provider,
@@ -119,6 +136,7 @@ const call = async (
   const kind = deps.kinds.get(entry.kind)
   if (kind === undefined) throw new GatewayError('provider_unavailable', `the kind "${entry.kind}" is not known`)
   const response = await open(exchange, intent, entry, plan, kind, deps)
+  exchange.call!.headers(response.headers)
   const { id, atMs } = exchange.identity
   const reading: Reading = {
     id: `chatcmpl-${id.slice(4)}`,
@@ -194,6 +212,7 @@ const firstContent = async (exchange: Exchange, source: UpstreamStream): Promise
   if (held.length === 0) throw new GatewayError('upstream_error', 'the provider sent an empty stream')
   exchange.waitDeadlineMs = Number.POSITIVE_INFINITY
   exchange.firstTokenMs = exchange.latencyMs()
+  exchange.call!.answered()
   return { stream: true, held, source }
 }
 

@@ -4,6 +4,7 @@ import type { Dial } from '../lib/upstream.ts'
 import type { Spool } from '../log/spool-port.ts'
 import type { ProviderKind } from '../providers/provider.ts'
 import type { Frames } from '../state/frame.ts'
+import type { HealthBook } from '../state/health.ts'
 import type { LastUses } from '../state/last-uses.ts'
 import type { Catalogue, KeyIndex, LiveState } from '../state/port.ts'
 import type { Steering } from '../state/steering.ts'
@@ -51,6 +52,8 @@ export interface InferenceDeps {
   readonly steering: Steering
   /** What is known of the providers' health, speed and load. */
   readonly frames: Frames
+  /** Where calls to providers begin and end. */
+  readonly health: Pick<HealthBook, 'begin' | 'mayRepeat' | 'mayFallBack'>
   readonly kinds: ReadonlyMap<string, ProviderKind>
   /** Counts what keys, tenants and policies are limited to. */
   readonly limits: Limits

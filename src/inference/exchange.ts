@@ -4,6 +4,7 @@ import type { AttemptSummary } from '../domain/request.ts'
 import { Cancellation, type CancelSignal } from '../lib/cancellation.ts'
 import type { RecordId } from '../log/spool-port.ts'
 import type { Usage } from '../providers/provider.ts'
+import type { HealthCall } from '../state/health-call.ts'
 import type { CatalogueEntry, KeyEntry } from '../state/port.ts'
 import type { GatewayFacts } from '../wire/gateway-block.ts'
 import type { Intent } from './intent.ts'
@@ -46,6 +47,8 @@ export class Exchange {
   /** Who was called last: who served or failed the request. */
   entry: CatalogueEntry | null = null
   attemptStartedMs = 0
+  /** The call under way, or the last one: it holds a place of its provider until it is ended. */
+  call: HealthCall | null = null
   firstTokenMs: number | null = null
   shaping: readonly string[] = []
 

@@ -20,6 +20,8 @@ const SOON_MS = 50
 /** Not heard of for so long: no longer counted as live. */
 const LIVE_MS = 5_000
 const MAX_INSTANCES = 1_024
+/** More are not told: the announcement stays small. */
+export const OPEN_BREAKERS_TOLD = 64
 
 export const InstanceAnnounced = t.Object({
   instance: t.String({ maxLength: 128 }),
@@ -32,6 +34,8 @@ export const InstanceAnnounced = t.Object({
   event_version: t.Integer(),
   build: t.String({ maxLength: 128 }),
   degraded: t.Union([t.String(), t.Null()]),
+  /** Models whose circuit breakers it has open. */
+  open_breakers: t.Optional(t.Array(t.String({ maxLength: 64 }), { maxItems: OPEN_BREAKERS_TOLD })),
 })
 export type InstanceAnnounced = Static<typeof InstanceAnnounced>
 
@@ -43,6 +47,10 @@ export interface InstancesDeps {
   readonly nowMs: () => number
   readonly diagnostics: Diagnostics
   readonly everyMs?: number
+  /** Models whose breakers are open here, at most `OPEN_BREAKERS_TOLD`. */
+  readonly openBreakers?: () => readonly string[]
+  /** Called with those of another instance, each time it says them. */
+  readonly heardOpenBreakers?: (modelIds: readonly string[]) => void
 }
 
 export interface Instances {
@@ -111,7 +119,8 @@ class Announcements implements Instances {
   }
 
   #self(): InstanceAnnounced {
-    const { live, instance, build } = this.deps
+    const { live, instance, build, openBreakers } = this.deps
+    const open = openBreakers?.() ?? []
     const { offset, tip, digest, degraded } = live.status()
     return {
       instance,
@@ -122,6 +131,7 @@ class Announcements implements Instances {
       event_version: EVENT_VERSION,
       build,
       degraded,
+      ...(open.length === 0 ? {} : { open_breakers: [...open] }),
     }
   }
 
@@ -187,6 +197,7 @@ class Announcements implements Instances {
     if (!this.#others.has(said.instance) && this.#others.size === MAX_INSTANCES) return
     const isNew = !this.#others.has(said.instance)
     this.#others.set(said.instance, { said, heardAtMs: performance.now() })
+    if (said.open_breakers !== undefined) this.deps.heardOpenBreakers?.(said.open_breakers)
     if (isNew) this.#due(0) // it does not know of us yet
     this.#compare(said)
   }

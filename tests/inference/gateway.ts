@@ -1,6 +1,7 @@
 // The app on fakes at its ports: state in memory, a spool that keeps what it is given, real providers on loopback.
 import { type App, type AppDeps, createApp } from '../../src/app.ts'
 import { type ControlReader, ControlState } from '../../src/domain/control.ts'
+import type { HealthEvent } from '../../src/domain/health.ts'
 import { POLICY_DEFAULTS, type PolicyRow } from '../../src/domain/policy.ts'
 import {
   REQUEST_EVENTS,
@@ -19,7 +20,8 @@ import { Value } from '../../src/lib/schema.ts'
 import type { Dial } from '../../src/lib/upstream.ts'
 import { type Spool, SpoolClosed } from '../../src/log/spool-port.ts'
 import type { ProviderKind } from '../../src/providers/provider.ts'
-import { type Frames, STILL_FRAMES } from '../../src/state/frame.ts'
+import type { Frames } from '../../src/state/frame.ts'
+import { type HealthBook, openHealth } from '../../src/state/health.ts'
 import { lastUses } from '../../src/state/last-uses.ts'
 import type { Catalogue, CatalogueEntry, FoldedBatch, KeyEntry, LiveState } from '../../src/state/port.ts'
 import { type Steering, UNSTEERED } from '../../src/state/steering.ts'
@@ -165,6 +167,9 @@ export const policyRow = (fields: Partial<PolicyRow>): PolicyRow => ({
 export interface TestGateway {
   readonly app: App
   readonly spool: TestSpool
+  readonly health: HealthBook
+  /** What the book of health has said, oldest first. */
+  readonly events: readonly HealthEvent[]
   setPolicy(row: PolicyRow): void
   /** Sends a request to the app; the inference key unless another (null: none) is given. */
   send(
@@ -249,14 +254,22 @@ export const testGateway = (
   const spool = options.spool ?? testSpool()
   const dialer = createDialer({ allowPrivate: true })
   const catalogue = catalogueOf(options.entries ?? [entry()], options.aliases)
+  const events: HealthEvent[] = []
   const kinds = new Map((options.kinds ?? [plainKind]).map((kind) => [kind.kind, kind]))
+  const health = openHealth({
+    catalogue,
+    nowMs: Date.now,
+    monotonicMs: () => performance.now(),
+    emit: (event) => events.push(event),
+  })
   const app = createApp({
     live,
     keys: { lookup: (digest) => known.get(digest) ?? null, size: known.size },
     lastUses: lastUses(),
     catalogue,
     steering: options.steering ?? UNSTEERED,
-    frames: options.frames ?? STILL_FRAMES,
+    frames: options.frames ?? health,
+    health,
     kinds,
     limits: options.limits ?? processLimits(() => performance.now()),
     spool,
@@ -286,6 +299,8 @@ export const testGateway = (
   return {
     app,
     spool,
+    health,
+    events,
     setPolicy,
     send,
     chat: (body, headers, signal) =>
