@@ -2,7 +2,7 @@
 import { hasLongNumber, parseExact } from '../lib/exact-json.ts'
 import { GatewayError } from '../wire/errors.ts'
 import type { ChatCall } from './provider.ts'
-import { type Json, objectOf } from './read-json.ts'
+import { arrayOf, type Json, objectOf } from './read-json.ts'
 
 /** 400, naming the field. */
 export const refuse = (message: string, param: string): GatewayError =>
@@ -61,4 +61,24 @@ export const refuseUnsupported = (body: Json): void => {
   if (present(body.n) && body.n !== 1) throw refuse('this provider gives one choice only', 'n')
   if (present(body.functions) || present(body.function_call))
     throw refuse('functions are not supported by this provider; use tools', 'functions')
+}
+
+/** Writes down which of these fields the client sent: they are not passed on. Of messages it is their `name`. */
+export const dropFields = (body: Json, names: readonly string[], shaping: string[]): void => {
+  for (const name of names) if (present(body[name])) shaping.push(`dropped ${name}`)
+  if (arrayOf(body.messages).some((message) => present(objectOf(message).name))) shaping.push('dropped messages[].name')
+}
+
+/** Passes a field on under another name. */
+export const rename = (body: Json, from: string, out: Record<string, unknown>, to: string, shaping: string[]): void => {
+  if (!present(body[from])) return
+  out[to] = body[from]
+  if (from !== to) shaping.push(`renamed ${from} to ${to}`)
+}
+
+/** Passes the output limit on under the wire's own name, if there is one. */
+export const addLimit = (body: Json, out: Record<string, unknown>, to: string, shaping: string[]): void => {
+  const wins = present(body.max_completion_tokens)
+  if (wins && present(body.max_tokens)) shaping.push('dropped max_tokens: max_completion_tokens wins')
+  rename(body, wins ? 'max_completion_tokens' : 'max_tokens', out, to, shaping)
 }

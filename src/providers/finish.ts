@@ -11,6 +11,12 @@ const FINISH: Readonly<Record<string, string>> = {
   model_context_window_exceeded: 'length',
   tool_use: 'tool_calls',
   refusal: 'content_filter',
+  COMPLETE: 'stop',
+  STOP_SEQUENCE: 'stop',
+  MAX_TOKENS: 'length',
+  ERROR_LIMIT: 'length',
+  TOOL_CALL: 'tool_calls',
+  ERROR_TOXIC: 'content_filter',
 }
 
 /** Not an end but a failure: the answer is broken. */
@@ -20,6 +26,7 @@ const FAILED = new Set([
   'malformed_function_call',
   'malformed_model_output',
   'malformed_tool_use',
+  'timeout',
 ])
 
 export const finishReasonOf = (reason: string): string => (Object.hasOwn(FINISH, reason) ? FINISH[reason]! : reason)

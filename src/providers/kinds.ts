@@ -1,5 +1,6 @@
 // The table of provider kinds. Adding one that speaks the OpenAI wire is a row here and a fixture: CONTRIBUTING, "Adding a provider kind".
 import { anthropic } from './anthropic.ts'
+import { cohere } from './cohere.ts'
 import { type OpenAiRow, openaiShaped } from './openai-shaped.ts'
 import { ALL_CAPABILITIES, type ProviderKind, type Target } from './provider.ts'
 import { sandbox } from './sandbox.ts'
@@ -40,7 +41,7 @@ const OPENAI_SHAPED: readonly OpenAiRow[] = [
 ]
 
 export const KINDS: ReadonlyMap<string, ProviderKind> = new Map(
-  [...OPENAI_SHAPED.map(openaiShaped), anthropic, sandbox].map((kind) => [kind.kind, kind]),
+  [...OPENAI_SHAPED.map(openaiShaped), anthropic, cohere, sandbox].map((kind) => [kind.kind, kind]),
 )
 
 /** Names that other gateways and the wires' own documents use -> ours. */
@@ -49,6 +50,8 @@ const ALIASES: Readonly<Record<string, string>> = {
   openai_compat: 'openai_compatible',
   custom_openai: 'openai_compatible',
   claude: 'anthropic',
+  cohere_chat: 'cohere',
+  cohere_v2: 'cohere',
 }
 
 /** The canonical name of a kind: lower case, underscores, aliases resolved. Says nothing about whether it exists. */

@@ -70,6 +70,8 @@ export interface Usage {
   readonly reasoningTokens: number | null
   /** What the provider says that it charges for this answer, in nano-USD. Null or absent: it does not say. */
   readonly reportedNanoUsd?: number | null
+  /** Where the provider charges for other tokens than those it counts: the ones that its prices are for. Null or absent: those above. */
+  readonly billed?: { readonly promptTokens: number | null; readonly completionTokens: number | null } | null
   /** As the upstream sent it. */
   readonly raw: unknown
 }
