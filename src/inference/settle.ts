@@ -2,6 +2,8 @@
 import type { Outcome, RequestFacts, RequestSettled } from '../domain/request.ts'
 import type { Static } from '../lib/schema.ts'
 import { SpoolClosed } from '../log/spool-port.ts'
+import type { Usage } from '../providers/provider.ts'
+import type { CatalogueEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { subjectOf } from './admit.ts'
 import type { InferenceDeps, Observed } from './deps.ts'
@@ -33,11 +35,24 @@ export const measure = (exchange: Exchange): Measured => {
   if (entry === null || intent === null || (usage === null && !exchange.mayBill)) return NOTHING
   const promptTokens = usage?.promptTokens ?? promptTokensEstimate(intent)
   const completionTokens = usage?.completionTokens ?? estimateTokens(exchange.answerChars)
-  const costNanoUsd = actualNanoUsd(entry, promptTokens, completionTokens, usage?.cachedPromptTokens ?? 0)
+  const costNanoUsd = priced(entry, promptTokens, completionTokens, usage)
   exchange.costNanoUsd = costNanoUsd
   const reported = usage !== null && usage.promptTokens !== null && usage.completionTokens !== null
   const basis = costNanoUsd === null ? 'unpriced' : reported ? 'measured' : 'estimated'
   return { promptTokens, completionTokens, costNanoUsd, basis }
+}
+
+/** At what the provider bills where it says so: its discount for cached tokens is in that already. */
+const priced = (
+  entry: CatalogueEntry,
+  promptTokens: number,
+  completionTokens: number,
+  usage: Usage | null,
+): number | null => {
+  const billed = usage?.billed ?? null
+  return billed === null
+    ? actualNanoUsd(entry, promptTokens, completionTokens, usage?.cachedPromptTokens ?? 0)
+    : actualNanoUsd(entry, billed.promptTokens ?? promptTokens, billed.completionTokens ?? completionTokens, 0)
 }
 
 /**
