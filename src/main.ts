@@ -27,7 +27,7 @@ import { newApiKey, newId } from './lib/ids.ts'
 import { KINDS } from './providers/kinds.ts'
 import { providerSecret } from './state/catalogue.ts'
 import { lastUses } from './state/last-uses.ts'
-import { UNSTEERED } from './state/steering.ts'
+import { type Activation, openActivation } from './upkeep/activation.ts'
 import { type HealthWatch, watchHealth } from './upkeep/health-watch.ts'
 import { type Instances, OPEN_BREAKERS_TOLD, openInstances } from './upkeep/instances.ts'
 import type { KindTable } from './upkeep/kind-table.ts'
@@ -142,6 +142,7 @@ const openParts = (opened: GatewayOptions & Pick<Parts, 'masterKey' | 'analytics
     monotonicMs: () => performance.now(),
   })
   let instances: Instances | null = null
+  let activation: Activation | null = null
   let closed = false
   const announce = async () => {
     await control.live.ready()
@@ -157,6 +158,7 @@ const openParts = (opened: GatewayOptions & Pick<Parts, 'masterKey' | 'analytics
       openBreakers: () => health.book.openBreakers(OPEN_BREAKERS_TOLD),
       heardOpenBreakers: (modelIds) => health.book.warn(modelIds),
     })
+    activation = openActivation({ live, commit: control.commits.commit, instances, diagnostics })
   }
   void announce().catch(() => undefined) // refused or closed: whoever opened the control state is told
   return {
@@ -169,6 +171,7 @@ const openParts = (opened: GatewayOptions & Pick<Parts, 'masterKey' | 'analytics
     instances: () => instances,
     async close() {
       closed = true
+      await activation?.close()
       await instances?.close()
       health.close()
       dialer.close()
@@ -185,7 +188,7 @@ const appDeps = (parts: Parts): AppDeps => {
     live,
     keys: control.keys,
     catalogue,
-    steering: UNSTEERED,
+    steering: control.steering,
     frames: parts.health.book,
     health: parts.health.book,
     kinds: KINDS,
@@ -207,7 +210,7 @@ const appDeps = (parts: Parts): AppDeps => {
     newApiKey,
     nowMs: Date.now,
     lastUses: lastUses(),
-    reloadPolicies: () => {},
+    clearBreakers: () => parts.health.book.clearBreakers(),
     furtherRoutes: [
       ...requestRoutes({ requests: requestQueries(analytics.sql), live, nowMs: Date.now }),
       ...auditRoutes({ audit: auditQueries(analytics.sql), nowMs: Date.now }),

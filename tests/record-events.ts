@@ -48,6 +48,16 @@ const useEverything = async (gateway: GatewayProcess): Promise<void> => {
   await call(gateway, 'PATCH', `/models/${model.id}`, { aliases: ['fast'], input_cost_per_million: 1.5 })
   await call(gateway, 'PATCH', `/models/${model.id}`, { status: 'disabled' })
   await call(gateway, 'PATCH', `/models/${model.id}`, { status: 'active' })
+  const scope = await call(gateway, 'PUT', '/endpoints', {
+    slug: 'support',
+    aliases: ['helpdesk'],
+    forced_model: 'm-1',
+  })
+  await call(gateway, 'PUT', '/endpoints', { slug: 'support', strategy: 'lowest_cost', max_cost_usd: 0.1 })
+  await call(gateway, 'DELETE', `/endpoints/${scope.id}`)
+  const until = new Date(Date.now() + 3_600_000).toISOString()
+  const cap = { kind: 'cap', target: 'model:m-1', value: { max_cost_usd: 0.5 }, reason: 'careful', expires_at: until }
+  await call(gateway, 'POST', '/overrides', cap)
   // The first candidate refuses the connection, so that a second attempt is recorded.
   const body = { model: 'm-1', messages: [{ role: 'user', content: 'Hello' }] }
   await (await gateway.request('/v1/chat/completions', { body })).text()

@@ -21,9 +21,11 @@ import { startChain } from '../state/genesis.ts'
 import { openKeyIndex } from '../state/keys.ts'
 import { openLiveState } from '../state/live.ts'
 import type { LiveChain } from '../state/live-chain.ts'
+import { createSteering } from '../state/live-steering.ts'
 import type { KeyIndex } from '../state/port.ts'
 import { notePositions } from '../state/position-witness.ts'
 import { startSnapshots } from '../state/snapshot-thread.ts'
+import type { Steering } from '../state/steering.ts'
 import type { Environment } from './settings.ts'
 import { isKafka, logSettings } from './settings.ts'
 import { soon } from './soon.ts'
@@ -35,6 +37,7 @@ export interface ControlPlane {
   readonly dataKeys: DataKeyStore
   readonly keys: KeyIndex
   readonly catalogue: OpenCatalogue
+  readonly steering: Steering
   /** Ends what was started, the last first. */
   close(): Promise<void>
 }
@@ -85,6 +88,7 @@ export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlP
     dataKeys,
     keys: openKeyIndex(live),
     catalogue,
+    steering: createSteering(live),
     async close() {
       closing.abort()
       await commits.close()

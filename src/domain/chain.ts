@@ -49,7 +49,8 @@ export const chain: Aggregate<ChainRow, ControlReader> = {
 }
 
 export type ChainCommand =
-  | ({ do: 'start' } & Static<typeof ChainStarted>)
+  /** `version`: the newest event version of this build, active from the start since nobody else serves from the chain yet; absent: 1. */
+  | ({ do: 'start'; version?: number } & Static<typeof ChainStarted>)
   /** `known`: the newest version that each live instance announced. */
   | { do: 'activate'; version: number; known: readonly number[] }
 
@@ -57,7 +58,9 @@ export const decideChain = (state: ControlReader, command: ChainCommand): EventR
   const row = state.table('chain').get(CHAIN_ROW)
   if (command.do === 'start') {
     if (row !== undefined) return []
-    return [{ type: 'chain.started', data: { chain_id: command.chain_id, partitions: command.partitions } }]
+    const { chain_id, partitions, version = 1 } = command
+    const started = { type: 'chain.started', data: { chain_id, partitions } }
+    return version > 1 ? [started, { type: 'schema.activated', data: { version } }] : [started]
   }
   if (row === undefined) throw new Rejection('invalid', 'the chain has not been started')
   const { version, known } = command

@@ -4,7 +4,9 @@ import type { Aggregate, Meta } from './aggregate.ts'
 import { type ApiKeyRow, apiKey } from './api-key.ts'
 import { CHAIN_ROW, type ChainRow, chain } from './chain.ts'
 import type { Decision, EventRecord } from './decision.ts'
+import { type EndpointRow, endpoint } from './endpoint.ts'
 import { type ModelRow, model } from './model.ts'
+import { type OverrideRow, override } from './override.ts'
 import { type PolicyRow, policy } from './policy.ts'
 import { type ProviderRow, provider } from './provider.ts'
 import { type RowChange, RowSetDigest, Table, type TableReader } from './tables.ts'
@@ -34,6 +36,8 @@ export interface Rows {
   providers: ProviderRow
   models: ModelRow
   policies: PolicyRow
+  endpoints: EndpointRow
+  overrides: OverrideRow
   causes: CauseRow
 }
 export type TableName = keyof Rows
@@ -43,10 +47,16 @@ export interface ControlReader {
 }
 
 // Rows differ per aggregate; the registry only needs what they share.
-const AGGREGATES = [chain, tenant, apiKey, provider, model, policy] as unknown as readonly Aggregate<
-  unknown,
-  ControlReader
->[]
+const AGGREGATES = [
+  chain,
+  tenant,
+  apiKey,
+  provider,
+  model,
+  policy,
+  endpoint,
+  override,
+] as unknown as readonly Aggregate<unknown, ControlReader>[]
 
 /** Every event type that this build knows, with its schema and audit names. */
 export const CONTROL_EVENTS = Object.assign({}, ...AGGREGATES.map(({ events }) => events)) as Aggregate<

@@ -1,6 +1,7 @@
 // The registry of models: a row is one model at one provider. Names and fields of the events are stored for ever.
 import { type Static, t } from '../lib/schema.ts'
 import { type Aggregate, changesOf, eventType, type Stamps } from './aggregate.ts'
+import { requireNoScopeAlias } from './alias.ts'
 import type { ControlReader } from './control.ts'
 import type { EventRecord } from './decision.ts'
 import { changedFields, distinct, Id, ManagedBy, Nullable, Status } from './fields.ts'
@@ -115,10 +116,11 @@ export type ModelCommand =
     } & Partial<ModelFields>)
   | { do: 'delete'; id: string }
 
-/** The other model that has one of these aliases as its name, or this name among its aliases. Names are compared without case. */
+/** Throws a conflict when one of these aliases is the name of another model, this name an alias of one, or either an alias of an endpoint scope. Compared without case. */
 const requireDistinct = (state: ControlReader, name: string, aliases: readonly string[], newName: boolean): void => {
   const models = state.table('models')
   const own = name.toLowerCase()
+  requireNoScopeAlias(state, aliases, 'aliases')
   for (const alias of aliases) {
     const word = alias.toLowerCase()
     if (word !== own && models.find('name', word).length > 0) {
@@ -126,6 +128,7 @@ const requireDistinct = (state: ControlReader, name: string, aliases: readonly s
     }
   }
   if (!newName || models.find('name', own).length > 0) return // a name that is in use was checked when it came
+  requireNoScopeAlias(state, [name], 'name')
   for (const [, row] of models.rows()) {
     if (row.aliases.some((alias) => alias.toLowerCase() === own)) {
       throw new Rejection('conflict', `the name "${name}" is an alias of the model "${row.name}"`, 'name')

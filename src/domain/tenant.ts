@@ -96,12 +96,18 @@ export const tenant: Aggregate<TenantRow, ControlReader> = {
       ...rows.removed(before.id, before),
       ...removedOf(state, 'keys', before.id),
       ...removedOf(state, 'policies', before.id),
+      ...removedOf(state, 'endpoints', before.id),
+      ...removedOf(state, 'overrides', before.id),
     ]
   },
 }
 
 /** What goes with a tenant: its rows of another table, by id. An index has no order that a fold may depend on. */
-const removedOf = (state: ControlReader, name: 'keys' | 'policies', tenantId: string): RowChange[] => {
+const removedOf = (
+  state: ControlReader,
+  name: 'keys' | 'policies' | 'endpoints' | 'overrides',
+  tenantId: string,
+): RowChange[] => {
   const table = state.table(name)
   const ids = table.find('tenant', tenantId).toSorted()
   return ids.map((id) => ({ table: name, id, before: table.get(id)!, after: null }))

@@ -30,6 +30,12 @@ export const requireOneOf = (principal: Principal, scopes: readonly string[]): v
 export const seesTenant = (principal: Principal, tenantId: string | null): boolean =>
   tenantId === null || isSuperuser(principal) || principal.tenantId === tenantId
 
+/** Who is to own what a caller makes: its own tenant when it names none; nobody (global, null) when it says null, and for `*` when it says nothing. */
+export const ownerMeant = (principal: Principal, tenantId: string | null | undefined): string | null => {
+  if (tenantId === null || (tenantId === undefined && isSuperuser(principal))) return null
+  return tenantMeant(principal, tenantId)
+}
+
 /** The tenant that a caller means: its own when it names none; another's does not exist for it (404). */
 export const tenantMeant = (principal: Principal, tenantId: string | null | undefined): string => {
   const meant = tenantId ?? principal.tenantId

@@ -6,6 +6,7 @@ import type { InferenceDeps } from '../inference/deps.ts'
 import { Exchange, type Identity } from '../inference/exchange.ts'
 import { listModels, showModel } from '../inference/models.ts'
 import { NonConforming } from '../inference/shape.ts'
+import type { KeyEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { errorResponse, identityHeaders } from './envelope.ts'
 import { contextOf, newIdentity } from './request-context.ts'
@@ -68,9 +69,11 @@ export const isChat = ({ method, url }: Request): boolean =>
   url.indexOf('/', url.indexOf('://') + 3) === url.length - CHAT_PATH.length
 
 export const inferenceRoutes = (complete: (request: Request) => Promise<Response>, deps: InferenceDeps) => {
-  const authorised = async ({ headers }: Request, identity: Identity): Promise<void> => {
+  const authorised = async ({ headers }: Request, identity: Identity): Promise<KeyEntry> => {
     if (headers.has(MIN_REVISION)) await awaitRevision(headers, identity, deps)
-    requireScope(authenticate(headers, deps, identity.atMs), 'inference')
+    const key = authenticate(headers, deps, identity.atMs)
+    requireScope(key, 'inference')
+    return key
   }
   const app = new Elysia({ name: 'inference' })
     .post(CHAT_PATH, ({ request }) => complete(request), {
@@ -81,8 +84,9 @@ export const inferenceRoutes = (complete: (request: Request) => Promise<Response
       '/v1/models',
       async ({ request }) => {
         const identity = contextOf(request)
-        await authorised(request, identity)
-        return Response.json(listModels(deps.catalogue), { headers: identityHeaders(identity) })
+        const { tenantId } = await authorised(request, identity)
+        const overrides = deps.steering.overrides(tenantId, identity.atMs)
+        return Response.json(listModels(deps.catalogue, overrides), { headers: identityHeaders(identity) })
       },
       { detail: { tags: ['inference'], summary: 'List the models that can be routed' } },
     )

@@ -1,11 +1,13 @@
 // `/metrics`: a registry of our own. Labels come from closed sets, so that no caller can make the series grow.
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { Counter, Gauge, Histogram, Registry } from '@prometheus-io/client'
+import { isInForce } from '../domain/override.ts'
+import { OVERRIDE_KINDS } from '../domain/override-target.ts'
 import type { Observed } from '../inference/deps.ts'
 import type { LiveState } from '../state/port.ts'
 
 export interface MetricsDeps {
-  readonly live: Pick<LiveState, 'status'>
+  readonly live: Pick<LiveState, 'status' | 'control'>
   /** What the spool holds that was not shipped or projected yet. */
   readonly spool: { backlog(): { readonly records: number; readonly bytes: number; readonly oldestMs: number | null } }
   /** Requests in flight. */
@@ -149,6 +151,20 @@ const gauges = (registers: Registry[], { live, spool, inFlight }: MetricsDeps): 
     const seconds = delay.percentile(99) / 1e9
     delay.reset()
     return Number.isFinite(seconds) ? seconds : 0
+  })
+  new Gauge({
+    name: 'gateway_overrides_in_force',
+    help: 'Kill switches, blocks, caps and other overrides that hold now, by kind.',
+    labelNames: ['kind'],
+    registers,
+    collect() {
+      const counts = new Map<string, number>()
+      const nowMs = Date.now()
+      for (const [, row] of live.control.table('overrides').rows()) {
+        if (isInForce(row, nowMs)) counts.set(row.kind, (counts.get(row.kind) ?? 0) + 1)
+      }
+      for (const kind of OVERRIDE_KINDS) this.set({ kind }, counts.get(kind) ?? 0)
+    },
   })
   gauge('gateway_memory_bytes', 'Resident memory of this process.', () => process.memoryUsage.rss())
 }

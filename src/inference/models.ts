@@ -1,5 +1,6 @@
 // `GET /v1/models`: the catalogue as clients see it, one entry for each name and alias.
 import type { Catalogue, CatalogueEntry } from '../state/port.ts'
+import type { OverridesInForce } from '../state/steering.ts'
 import { GatewayError } from '../wire/errors.ts'
 import type { ModelList, ModelObject } from '../wire/models.ts'
 
@@ -15,16 +16,20 @@ const modelObject = (id: string, entry: CatalogueEntry): ModelObject => ({
   gateway_capabilities: entry.capabilities,
 })
 
-/** Every name and alias that can be routed, by the first candidate in priority order; names first, each list in the order of its ids. */
-export const listModels = (catalogue: Catalogue): ModelList => {
+/** Every name and alias that can be routed (a killed provider and a blocked model cannot), by the first candidate in priority order; names first, each list in the order of its ids. */
+export const listModels = (catalogue: Catalogue, overrides: OverridesInForce): ModelList => {
+  const routable = ({ unroutable, providerId, name }: CatalogueEntry): boolean =>
+    unroutable === null &&
+    !overrides.killedProviderIds.has(providerId) &&
+    !overrides.blockedModels.has(name.toLowerCase())
   const byName = new Map<string, ModelObject>()
   for (const entry of catalogue.all()) {
     const key = entry.name.toLowerCase()
-    if (entry.unroutable === null && !byName.has(key)) byName.set(key, modelObject(entry.name, entry))
+    if (routable(entry) && !byName.has(key)) byName.set(key, modelObject(entry.name, entry))
   }
   const aliases: ModelObject[] = []
   for (const alias of catalogue.aliases().keys()) {
-    const entry = catalogue.resolve(alias).find(({ unroutable }) => unroutable === null)
+    const entry = overrides.blockedModels.has(alias.toLowerCase()) ? undefined : catalogue.resolve(alias).find(routable)
     if (entry !== undefined && !byName.has(alias.toLowerCase())) aliases.push(modelObject(alias, entry))
   }
   return { object: 'list', data: [...sorted([...byName.values()]), ...sorted(aliases)] }

@@ -8,6 +8,8 @@ export type IdPrefix =
   | 'key'
   | 'ten'
   | 'pol'
+  | 'end'
+  | 'ovr'
   | 'cred'
   | 'req'
   | 'dek'

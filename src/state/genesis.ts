@@ -1,7 +1,7 @@
 // The first decision of a chain: names it and fixes the partition counts. `gateway topics --init` makes it on Kafka, the first start embedded.
 
 import { decideChain } from '../domain/chain.ts'
-import { ControlState } from '../domain/control.ts'
+import { ControlState, EVENT_VERSION } from '../domain/control.ts'
 import { GENESIS, judge, writeDecision } from '../domain/decision.ts'
 import { pause } from '../lib/pause.ts'
 import { type EventLog, IndefiniteAppend, LogDamaged, LogUnavailable } from '../log/port.ts'
@@ -38,7 +38,12 @@ export const startChain = async (deps: StartChainDeps): Promise<{ chainId: strin
           actor: { type: 'system', id: 'genesis' },
           cause: null,
           v: 1,
-          events: decideChain(new ControlState(), { do: 'start', chain_id: deps.chainId, partitions }),
+          events: decideChain(new ControlState(), {
+            do: 'start',
+            chain_id: deps.chainId,
+            partitions,
+            version: EVENT_VERSION,
+          }),
         },
         macKey,
       )

@@ -223,6 +223,7 @@ class Announcements implements Instances {
 
 /** Something was taken away: a row, or what it allowed. */
 const isUrgent = ({ table, before, after }: RowChange): boolean => {
+  if (table === 'overrides') return true // a kill comes as a new row
   if (before === null) return false
   if (after === null) return true
   if (table === 'keys' && (before as ApiKeyRow).digest !== (after as ApiKeyRow).digest) return true

@@ -3,7 +3,9 @@ import fc from 'fast-check'
 import type { Aggregate } from '../../src/domain/aggregate.ts'
 import { type ApiKeyCommand, apiKey, decideApiKey, SCOPES } from '../../src/domain/api-key.ts'
 import { CONTROL_EVENTS, ControlState, foldDecision } from '../../src/domain/control.ts'
+import { endpoint } from '../../src/domain/endpoint.ts'
 import { decideModel, type ModelCommand, model } from '../../src/domain/model.ts'
+import { override } from '../../src/domain/override.ts'
 import { policy } from '../../src/domain/policy.ts'
 import { decideProvider, type ProviderCommand, provider } from '../../src/domain/provider.ts'
 import { Rejection } from '../../src/domain/rejection.ts'
@@ -139,7 +141,10 @@ describe('aggregates', () => {
   })
 
   test('evolve is total: whatever the data of a known event, it answers, and the same twice', () => {
-    const aggregates = [tenant, apiKey, provider, model, policy] as unknown as Aggregate<unknown, ControlState>[]
+    const aggregates = [tenant, apiKey, provider, model, policy, endpoint, override] as unknown as Aggregate<
+      unknown,
+      ControlState
+    >[]
     const types = aggregates.flatMap((aggregate) => Object.keys(aggregate.events).map((type) => ({ type, aggregate })))
     const data = fc.record(
       {

@@ -3,6 +3,7 @@ import {
   CAUSE_KEPT_MS,
   CONTROL_EVENTS,
   ControlState,
+  EVENT_VERSION,
   eventIsActive,
   eventIsValid,
   foldDecision,
@@ -113,8 +114,14 @@ describe('the chain itself', () => {
     expect(state.table('chain').get('chain')).toMatchObject({ schema_version: 3, revision: 'r2' })
   })
 
-  test('the event types of the first version are active from the start', () => {
+  test('the event types of the first version are active from the start, later ones once the chain says so', () => {
     const state = new ControlState()
+    foldDecision(state, decision([start]), 'r1', 1)
+    for (const [type, { since = 1 }] of Object.entries(CONTROL_EVENTS)) {
+      expect(eventIsActive(state, type)).toBe(since === 1)
+    }
+    const activated = { type: 'schema.activated', data: { version: EVENT_VERSION } }
+    foldDecision(state, decision([activated]), 'r2', 2)
     expect(Object.keys(CONTROL_EVENTS).every((type) => eventIsActive(state, type))).toBe(true)
   })
 })

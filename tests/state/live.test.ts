@@ -2,6 +2,7 @@ import { afterEach, describe, expect, test } from 'bun:test'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { EVENT_VERSION } from '../../src/domain/control.ts'
 import { decisionMacKey, type EventRecord, GENESIS, writeDecision } from '../../src/domain/decision.ts'
 import { type MemoryLog, memoryLog } from '../../src/log/memory.ts'
 import { LogDamaged } from '../../src/log/port.ts'
@@ -451,12 +452,13 @@ describe('replay', () => {
     }
   })
 
-  test('the first decision names the chain, and its parent is the genesis', async () => {
+  test('the first decision names the chain and activates every event type of this build, and its parent is the genesis', async () => {
     const log = await logOf(0)
     const decision = JSON.parse(Buffer.from(log.records(CONTROL)[0]!.value!).toString())
     expect(decision.parent).toBe(GENESIS)
     expect(decision.events).toEqual([
       { type: 'chain.started', data: { chain_id: 'chain_test', partitions: { 'gateway.requests.v1': 3 } } },
+      { type: 'schema.activated', data: { version: EVENT_VERSION } },
     ])
   })
 })

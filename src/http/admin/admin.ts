@@ -12,9 +12,12 @@ import { identityHeaders } from '../envelope.ts'
 import { contextOf, pathOf } from '../request-context.ts'
 import { MIN_REVISION, reachMinRevision } from '../revision.ts'
 import { checked, isStorable, requireStorable } from './check.ts'
+import { type EndpointDeps, endpointRoutes } from './endpoints.ts'
 import { CONTENT_TYPES, formatOf, formatted, type ListFormat } from './format.ts'
+import { refuseWhileFrozen, thawedCommit } from './freeze.ts'
 import { type KeyDeps, keyRoutes } from './keys.ts'
 import { type ModelDeps, modelRoutes } from './models.ts'
+import { type OverrideDeps, overrideRoutes } from './overrides.ts'
 import { type PolicyDeps, policyRoutes } from './policies.ts'
 import type { ProviderDeps } from './provider-view.ts'
 import { providerRoutes } from './providers.ts'
@@ -41,7 +44,9 @@ export interface AdminDeps
     Omit<KeyDeps, 'live' | 'lastUses'>,
     Omit<ProviderDeps, 'live'>,
     Omit<ModelDeps, 'live'>,
-    Omit<PolicyDeps, 'live'> {
+    Omit<PolicyDeps, 'live'>,
+    Omit<EndpointDeps, 'live'>,
+    Omit<OverrideDeps, 'live'> {
   readonly lastUses: LastUses
   readonly modelCatalogue: ModelCatalogue
   /** Routes of read models and of later parts, in the same table. */
@@ -49,14 +54,19 @@ export interface AdminDeps
 }
 
 /** Every admin route. The scope tests and the OpenAPI document are made from it. */
-export const adminTable = (deps: AdminDeps): readonly AdminRoute[] => [
-  ...tenantRoutes(deps),
-  ...keyRoutes(deps),
-  ...providerRoutes(deps),
-  ...modelRoutes(deps),
-  ...policyRoutes(deps),
-  ...deps.furtherRoutes,
-]
+export const adminTable = (deps: AdminDeps): readonly AdminRoute[] => {
+  const freezable = { ...deps, commit: thawedCommit(deps.commit, () => deps.nowMs()) }
+  return [
+    ...tenantRoutes(freezable),
+    ...keyRoutes(freezable),
+    ...providerRoutes(freezable),
+    ...modelRoutes(freezable),
+    ...policyRoutes(freezable),
+    ...endpointRoutes(freezable),
+    ...overrideRoutes(deps),
+    ...deps.furtherRoutes,
+  ]
+}
 
 /** Waits for `X-Gateway-Min-Revision` after authentication, or before it when the key itself may be what is not folded yet. */
 const authenticated = async (request: Request, deps: RunnerDeps): Promise<Principal> => {
@@ -126,6 +136,7 @@ const bodyOf = async (route: AdminRoute, request: Request): Promise<{ body: unkn
 const run = async (route: AdminRoute, request: Request, rawParams: RawParams, deps: RunnerDeps): Promise<Response> => {
   const principal = await authenticated(request, deps)
   requireOneOf(principal, route.scopes)
+  refuseWhileFrozen(route, principal, deps)
   const url = new URL(request.url)
   const params = decodedParams(rawParams)
   const query = Object.fromEntries(url.searchParams)

@@ -12,6 +12,7 @@ import { GatewayError } from '../../wire/errors.ts'
 import { isSuperuser, type Principal, seesTenant, tenantMeant } from '../auth.ts'
 import { listed, Paging } from './list.ts'
 import { type AdminAnswer, type AdminRoute, route } from './route.ts'
+import { Rfc3339, storedTime } from './times.ts'
 import { rowAfter, write } from './write.ts'
 
 export interface KeyDeps {
@@ -27,11 +28,6 @@ export interface KeyDeps {
 const READ = ['usage:read', 'keys:admin'] as const
 const WRITE = ['keys:admin'] as const
 const HOUR_MS = 3_600_000
-const RFC3339 = t.String({
-  maxLength: 64,
-  pattern: '^\\d{4}-\\d\\d-\\d\\d[Tt ]\\d\\d:\\d\\d(?::\\d\\d(?:\\.\\d+)?)?(?:[Zz]|[+-]\\d\\d:\\d\\d)$',
-  description: 'an RFC 3339 time with its zone',
-})
 const { name, scopes, rate_limits, routing_policy_id } = ApiKeyIssued.properties
 
 const NewKey = closed(
@@ -40,7 +36,7 @@ const NewKey = closed(
     name,
     scopes,
     expires_in_hours: t.Optional(Nullable(t.Integer({ minimum: 1, maximum: 876_000 }))),
-    expires_at: t.Optional(Nullable(RFC3339)),
+    expires_at: t.Optional(Nullable(Rfc3339)),
     routing_policy_id: t.Optional(routing_policy_id),
     rate_limits: t.Optional(rate_limits),
   }),
@@ -50,7 +46,7 @@ const EditedKey = closed(
     tenant_id: t.Optional(t.String({ maxLength: 64 })),
     name: ApiKeyChanged.properties.name,
     scopes: ApiKeyChanged.properties.scopes,
-    expires_at: t.Optional(Nullable(RFC3339)),
+    expires_at: t.Optional(Nullable(Rfc3339)),
     routing_policy_id: ApiKeyChanged.properties.routing_policy_id,
     rate_limits: ApiKeyChanged.properties.rate_limits,
   }),
@@ -59,15 +55,6 @@ const EditedKey = closed(
 const ONCE = 'Store this key now: it is shown only once.'
 const SHOWN =
   'This repeats an earlier request: the key was shown in its answer and cannot be shown again. Rotate it to get another.'
-
-/** A time as it is stored; throws 400 for one that no calendar has. */
-const storedTime = (text: string | null | undefined): string | null | undefined => {
-  if (text === null || text === undefined) return text
-  const atMs = Date.parse(text)
-  if (Number.isNaN(atMs))
-    throw new GatewayError('invalid_request', '"expires_at" is not a time', { param: 'expires_at' })
-  return new Date(atMs).toISOString()
-}
 
 /** The key of this id if the caller may see it; another tenant's does not exist. */
 const visibleKey = (state: ControlReader, principal: Principal, id: string): ApiKeyRow => {

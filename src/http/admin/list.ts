@@ -35,7 +35,8 @@ export const listed = <Row>(
   rows: readonly Row[],
   query: { limit?: string; offset?: string },
   view: (row: Row) => unknown,
+  defaultLimit = DEFAULT_LIMIT,
 ): Record<string, unknown> => {
-  const { limit, offset } = pageOf(query)
+  const { limit, offset } = pageOf(query, defaultLimit)
   return { [plural]: rows.slice(offset, offset + limit).map(view), total: rows.length, limit, offset }
 }

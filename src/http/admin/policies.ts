@@ -14,7 +14,7 @@ import { Rejection } from '../../domain/rejection.ts'
 import type { IdPrefix } from '../../lib/ids.ts'
 import { type Static, t } from '../../lib/schema.ts'
 import type { Commit, LiveState } from '../../state/port.ts'
-import { isSuperuser, type Principal, seesTenant, tenantMeant } from '../auth.ts'
+import { ownerMeant, type Principal, seesTenant, tenantMeant } from '../auth.ts'
 import { listed, Paging } from './list.ts'
 import { type AdminCall, type AdminRoute, route } from './route.ts'
 import { Switch, statusOf } from './status.ts'
@@ -24,8 +24,8 @@ export interface PolicyDeps {
   readonly live: Pick<LiveState, 'control' | 'status'>
   readonly commit: Commit
   newId(prefix: IdPrefix): string
-  /** Renews what the process derives from policies (breakers); the policies themselves always are those of the folded state. */
-  reloadPolicies(): void
+  /** Closes every circuit breaker of this instance. The policies themselves always are those of the folded state. */
+  clearBreakers(): void
 }
 
 const READ = ['usage:read', 'policies:admin'] as const
@@ -76,12 +76,6 @@ const getPolicy = ({ live }: PolicyDeps): AdminRoute =>
     handle: ({ principal, params }) => ({ body: visiblePolicy(live.control, principal, params.id!) }),
   })
 
-/** Absent: the caller's own tenant; for `*`, and when it says null, global. */
-const ownerOf = (principal: Principal, tenantId: string | null | undefined): string | null => {
-  if (tenantId === null || (tenantId === undefined && isSuperuser(principal))) return null
-  return tenantMeant(principal, tenantId)
-}
-
 const save = async (
   verb: 'create' | 'upsert',
   call: AdminCall<Static<typeof PolicyBody>>,
@@ -89,7 +83,7 @@ const save = async (
 ) => {
   const { name, tenant_id, status, enabled, ...given } = call.body
   const fields: PolicyFields = { ...POLICY_DEFAULTS, ...given, enabled: statusOf({ status, enabled }) !== 'disabled' }
-  const owner = ownerOf(call.principal, tenant_id)
+  const owner = ownerMeant(call.principal, tenant_id)
   const command = { do: verb, id: newId('pol'), tenant_id: owner, name, managed_by: 'api', ...fields } as const
   const existing = (state: ControlReader): PolicyRow | undefined => {
     const [id] = state.table('policies').find('name', policyKey(owner, name))
@@ -143,14 +137,15 @@ const deletePolicy = ({ commit }: PolicyDeps): AdminRoute =>
     },
   })
 
-const reloadPolicies = ({ live, reloadPolicies }: PolicyDeps): AdminRoute =>
+const reloadPolicies = ({ live, clearBreakers }: PolicyDeps): AdminRoute =>
   route({
     method: 'POST',
     path: '/policies/reload',
     scopes: WRITE,
-    summary: 'Renew what is derived from policies on this instance',
+    summary: 'Renew what is derived from policies on this instance: breakers are closed',
+    whileFrozen: true,
     handle() {
-      reloadPolicies()
+      clearBreakers()
       const revision = live.status().tip
       return { body: { reloaded: true, revision }, revision }
     },

@@ -4,6 +4,7 @@ import type { ProviderRow } from '../../domain/provider.ts'
 import { Rejection } from '../../domain/rejection.ts'
 import type { IdPrefix } from '../../lib/ids.ts'
 import type { Commit, DataKeys, LiveState } from '../../state/port.ts'
+import type { Steering } from '../../state/steering.ts'
 import type { KindTable } from '../../upkeep/kind-table.ts'
 import type { ModelCatalogue } from '../../upkeep/model-listing.ts'
 
@@ -13,7 +14,9 @@ export interface ProviderDeps {
   readonly dataKeys: Pick<DataKeys, 'seal' | 'erase'>
   readonly kindTable: KindTable
   readonly modelCatalogue: Pick<ModelCatalogue, 'list' | 'factsOfListed'>
+  readonly steering: Pick<Steering, 'overrides'>
   newId(prefix: IdPrefix): string
+  nowMs(): number
   /** Whether requests can be sent to it now: a known kind, and a secret if that kind needs one. */
   adapterReady(provider: ProviderRow): boolean
 }

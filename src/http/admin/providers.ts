@@ -5,6 +5,7 @@ import { Rejection } from '../../domain/rejection.ts'
 import { type Static, t } from '../../lib/schema.ts'
 import { type KindTable, needsBaseUrl } from '../../upkeep/kind-table.ts'
 import { GatewayError } from '../../wire/errors.ts'
+import type { Principal } from '../auth.ts'
 import { credentialRoutes } from './credentials.ts'
 import { listed, Paging } from './list.ts'
 import { credentialView, type ProviderDeps, providerOf } from './provider-view.ts'
@@ -15,7 +16,7 @@ import { rowAfter, write } from './write.ts'
 const READ = ['usage:read', 'providers:admin'] as const
 const WRITE = ['providers:admin'] as const
 /** `api_key` is dropped unread: secrets have a route of their own. */
-const DROPPED = ['has_credential', 'credential', 'adapter_ready', 'health', 'api_key'] as const
+const DROPPED = ['has_credential', 'credential', 'adapter_ready', 'killed', 'health', 'api_key'] as const
 
 const Writable = { ...t.Partial(ProviderFields).properties, ...Switch }
 const NewProvider = closed(t.Object({ name: ProviderName, ...Writable, kind: ProviderFields.properties.kind }))
@@ -24,10 +25,12 @@ const ReplacedProvider = closed(
 )
 const PatchedProvider = closed(t.Object({ name: t.Optional(ProviderName), ...Writable }))
 
-const viewOf = (provider: ProviderRow, { adapterReady }: ProviderDeps) => {
+/** `killed`: for everybody, or for the caller's tenant. */
+const viewOf = (provider: ProviderRow, { tenantId }: Principal, deps: ProviderDeps) => {
   const { credential: _, ...row } = provider
+  const killed = deps.steering.overrides(tenantId, deps.nowMs()).killedProviderIds.has(provider.id)
   const health = { status: 'unknown', checked_at: null, latency_ms: null }
-  return { ...row, ...credentialView(provider), adapter_ready: adapterReady(provider), health }
+  return { ...row, ...credentialView(provider), adapter_ready: deps.adapterReady(provider), killed, health }
 }
 
 /** The canonical kind; throws 400 with the list for an unknown one. */
@@ -71,12 +74,12 @@ const listProviders = (deps: ProviderDeps): AdminRoute =>
     summary: 'List providers with health and whether they are ready',
     rows: 'providers',
     query: t.Object(Paging),
-    handle: ({ query }) => ({
+    handle: ({ query, principal }) => ({
       body: listed(
         'providers',
         [...deps.live.control.table('providers').rows()].map(([, row]) => row),
         query,
-        (row) => viewOf(row, deps),
+        (row) => viewOf(row, principal, deps),
       ),
     }),
   })
@@ -87,7 +90,7 @@ const getProvider = (deps: ProviderDeps): AdminRoute =>
     path: '/providers/:id',
     scopes: READ,
     summary: 'One provider',
-    handle: ({ params }) => ({ body: viewOf(providerOf(deps.live.control, params.id!), deps) }),
+    handle: ({ params, principal }) => ({ body: viewOf(providerOf(deps.live.control, params.id!), principal, deps) }),
   })
 
 const createProvider = (deps: ProviderDeps): AdminRoute =>
@@ -109,7 +112,7 @@ const createProvider = (deps: ProviderDeps): AdminRoute =>
         () => undefined,
         (state) => decideProvider(state, { do: 'create', ...data }),
       )
-      return { body: viewOf(rowAfter(result, 'providers')!, deps), revision: result.revision }
+      return { body: viewOf(rowAfter(result, 'providers')!, call.principal, deps), revision: result.revision }
     },
   })
 
@@ -141,7 +144,7 @@ const saveProvider = (method: 'PUT' | 'PATCH', deps: ProviderDeps): AdminRoute =
         },
       )
       const row = rowAfter(result, 'providers') ?? providerOf(deps.live.control, id)
-      return { body: viewOf(row, deps), revision: result.revision }
+      return { body: viewOf(row, call.principal, deps), revision: result.revision }
     },
   })
 

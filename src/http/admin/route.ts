@@ -43,6 +43,8 @@ export interface AdminRoute {
   readonly successStatus: number
   /** Of a list: the member of its body that holds the rows. It takes `format=json|csv|ndjson`. */
   readonly rows: string | null
+  /** A write that is possible while the configuration is frozen. */
+  readonly whileFrozen: boolean
   handle(call: AdminCall): AdminAnswer | Promise<AdminAnswer>
 }
 
@@ -56,6 +58,7 @@ interface RouteSettings<Body extends TSchema, Query extends TSchema> {
   readonly dropped?: readonly string[]
   readonly status?: number
   readonly rows?: string
+  readonly whileFrozen?: boolean
   handle(call: AdminCall<Static<Body>, Static<Query>>): AdminAnswer | Promise<AdminAnswer>
 }
 
@@ -75,5 +78,6 @@ export const route = <Body extends TSchema, Query extends TSchema>(
   dropped: [...READ_ONLY, ...(settings.dropped ?? [])],
   successStatus: settings.status ?? 200,
   rows: settings.rows ?? null,
+  whileFrozen: settings.whileFrozen ?? false,
   handle: settings.handle as AdminRoute['handle'],
 })

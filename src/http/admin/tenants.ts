@@ -24,6 +24,9 @@ const NewTenant = closed(t.Composite([t.Object({ slug: TenantSlug }), TenantFiel
 const EditedTenant = closed(t.Composite([t.Object({ slug: t.Optional(TenantSlug) }), TenantFields]))
 const Force = t.Object({ force: t.Optional(t.Union([t.Literal('true'), t.Literal('false')])) })
 
+/** What is deleted with a tenant. */
+const OWNED = ['keys', 'policies', 'endpoints', 'overrides'] as const
+
 /** The whole registry for those who keep it; a reader's own tenant. */
 const sees = (principal: Principal, id: string): boolean =>
   isSuperuser(principal) || principal.scopes.includes('tenants:admin') || principal.tenantId === id
@@ -111,7 +114,7 @@ const deleteTenant = ({ commit, nowMs }: TenantDeps): AdminRoute =>
     method: 'DELETE',
     path: '/tenants/:id',
     scopes: WRITE,
-    summary: 'Delete a tenant with its keys and policies',
+    summary: 'Delete a tenant with its keys, policies, endpoint scopes and overrides',
     query: Force,
     async handle(call) {
       const id = call.params.id!
@@ -121,9 +124,8 @@ const deleteTenant = ({ commit, nowMs }: TenantDeps): AdminRoute =>
         call,
         (state) => state.table('tenants').get(id),
         (state) => {
-          const owned =
-            state.table('keys').find('tenant', id).length + state.table('policies').find('tenant', id).length
-          if (owned > 0 && !seesTenant(call.principal, id)) {
+          const owns = OWNED.some((table) => state.table(table).find('tenant', id).length > 0)
+          if (owns && !seesTenant(call.principal, id)) {
             throw new Rejection('forbidden', 'a key without the scope "*" cannot delete what belongs to another tenant')
           }
           return decideTenant(state, command)

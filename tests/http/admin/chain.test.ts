@@ -13,6 +13,7 @@ import { openCatalogue, providerSecret } from '../../../src/state/catalogue.ts'
 import { type DataKeyStore, openDataKeys } from '../../../src/state/data-keys.ts'
 import { openKeyIndex } from '../../../src/state/keys.ts'
 import { lastUses } from '../../../src/state/last-uses.ts'
+import { createSteering } from '../../../src/state/live-steering.ts'
 import { modelCatalogue } from '../../../src/upkeep/model-listing.ts'
 import { openSeeder } from '../../../src/upkeep/seeder.ts'
 import { begin, openInstance, quiet } from '../../state/support.ts'
@@ -68,7 +69,8 @@ const open = async (name: string, log: EventLog) => {
         lastUses: lastUses(),
         dataKeys,
         adapterReady: ({ id }) => catalogue.adapterReady(id),
-        reloadPolicies: () => {},
+        clearBreakers: () => {},
+        steering: createSteering(live),
         furtherRoutes: [],
       }),
     )

@@ -3,7 +3,7 @@ import { ControlState, eventIsValid, foldDecision } from '../../../src/domain/co
 import { DECISION_LIMITS, type EventRecord } from '../../../src/domain/decision.ts'
 import { Rejection } from '../../../src/domain/rejection.ts'
 import { sha256Hex } from '../../../src/lib/digest.ts'
-import type { Commit, CommitRequest, LiveState } from '../../../src/state/port.ts'
+import type { Commit, CommitRequest, FoldedBatch, LiveState } from '../../../src/state/port.ts'
 
 export interface FoldingCommit {
   readonly state: ControlState
@@ -19,13 +19,17 @@ export const foldingCommit = (nowMs: () => number): FoldingCommit => {
   const events: EventRecord[] = []
   let tip = '0'.repeat(64)
   let height = 0
+  const listeners = new Set<(batch: FoldedBatch) => void>()
   const fold = (actor: CommitRequest['actor'], cause: CommitRequest['cause'], more: readonly EventRecord[]) => {
     for (const event of more) if (!eventIsValid(event)) throw new Error(`${event.type} does not match its schema`)
     if (JSON.stringify(more).length > DECISION_LIMITS.bytes - 1_000) throw new Error('the decision is too large')
     tip = sha256Hex(`decision ${++height}`)
     events.push(...more)
     const at = new Date(nowMs()).toISOString()
-    return foldDecision(state, { parent: '', at, actor, cause: cause ?? null, v: 1, events: more }, tip, height)
+    const decision = { parent: '', at, actor, cause: cause ?? null, v: 1, events: more } as const
+    const folded = foldDecision(state, decision, tip, height)
+    for (const listener of listeners) listener({ changes: folded.changes, refused: [] })
+    return folded
   }
   const commit: Commit = async ({ actor, cause, decide }) => {
     const known = cause == null ? undefined : state.table('causes').get(cause.id)
@@ -45,7 +49,11 @@ export const foldingCommit = (nowMs: () => number): FoldingCommit => {
     control: state,
     status: () => ({ tip, staleMs: 0, phase: 'live', serves: true }),
     reached: async (revision: string) => revision === tip,
-    subscribe: () => () => {},
+    refused: new Set(),
+    subscribe(listener: (batch: FoldedBatch) => void) {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
     close: async () => {},
   } as unknown as LiveState
   return { state, live, commit, events, apply: (more) => void fold({ type: 'system', id: 'test' }, null, more) }

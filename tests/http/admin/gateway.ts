@@ -10,6 +10,7 @@ import { sha256Hex } from '../../../src/lib/digest.ts'
 import { newApiKey, newId } from '../../../src/lib/ids.ts'
 import type { ListedModel, ProviderKind } from '../../../src/providers/provider.ts'
 import { lastUses } from '../../../src/state/last-uses.ts'
+import { createSteering } from '../../../src/state/live-steering.ts'
 import type { Commit, KeyEntry } from '../../../src/state/port.ts'
 import { modelFacts } from '../../../src/upkeep/model-facts.ts'
 import { GatewayError } from '../../../src/wire/errors.ts'
@@ -62,6 +63,7 @@ export interface Gateway {
   /** Makes the next commits fail. */
   failure: Error | null
   readonly events: EventRecord[]
+  breakersCleared: number
   nowMs: number
   apply(events: readonly EventRecord[]): void
   call(method: string, path: string, options?: CallOptions): Promise<Answer>
@@ -130,7 +132,10 @@ export const startGateway = (further: readonly AdminRoute[] = []): Gateway => {
       factsOfListed: async (_provider, listed) => modelFacts(listed, NO_PRICE, ['chat', 'streaming']),
       factsOf: async () => modelFacts(null, { ...NO_PRICE, input: 1.5, contextWindow: 1000 }, ['chat', 'streaming']),
     },
-    reloadPolicies: () => {},
+    clearBreakers: () => {
+      gateway.breakersCleared += 1
+    },
+    steering: createSteering(live),
     furtherRoutes: further,
   }
 
@@ -144,6 +149,7 @@ export const startGateway = (further: readonly AdminRoute[] = []): Gateway => {
     listed: [],
     failure: null,
     events,
+    breakersCleared: 0,
     nowMs: Date.UTC(2026, 10, 20),
     deps,
     apply,

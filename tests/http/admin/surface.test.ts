@@ -29,6 +29,8 @@ describe('every admin route', () => {
         ],
         ...['GET /policies', 'GET /policies/:id', 'POST /policies', 'PUT /policies', 'DELETE /policies/:id'],
         'POST /policies/reload',
+        ...['GET /endpoints', 'GET /endpoints/:id', 'PUT /endpoints', 'DELETE /endpoints/:id'],
+        ...['GET /overrides', 'POST /overrides', 'GET /guardrails', 'POST /providers/:id/kill'],
       ].toSorted(),
     )
   })
@@ -63,8 +65,13 @@ describe('every admin route', () => {
   test('scopes are those of the specification', () => {
     for (const [, { method, path, scopes }] of routes) {
       const section = path.split('/')[1]!
-      const own =
-        { tenants: 'tenants:admin', keys: 'keys:admin', policies: 'policies:admin' }[section] ?? 'providers:admin'
+      const sections: Record<string, string> = {
+        tenants: 'tenants:admin',
+        keys: 'keys:admin',
+        policies: 'policies:admin',
+        endpoints: method === 'DELETE' ? '*' : 'policies:admin',
+      }
+      const own = sections[section] ?? 'providers:admin'
       expect([...scopes].toSorted()).toEqual(method === 'GET' ? [own, 'usage:read'].toSorted() : [own])
     }
   })
@@ -92,6 +99,7 @@ describe('every admin route', () => {
       'PUT /tenants/:id': { name: 'x' },
       'PUT /providers/:id': { kind: 'openai' },
       'PUT /providers/:id/credential': { secret: 'sk-1' },
+      'POST /providers/:id/kill': { kill: true },
     }
     const body = route.bodySchema === null ? undefined : (bodies[`${route.method} ${route.path}`] ?? {})
     const answer = await gateway.call(route.method, pathOf(route.path), { body, headers: { 'if-match': 'x' } })
@@ -130,7 +138,7 @@ describe('every admin route', () => {
 })
 
 describe('lists', () => {
-  test.each(['tenants', 'providers', 'models', 'policies'])(
+  test.each(['tenants', 'providers', 'models', 'policies', 'endpoints'])(
     '/%s pages, clamps, and refuses what is no number',
     async (noun) => {
       const gateway = startGateway()

@@ -1,0 +1,29 @@
+// The override `freeze` on the admin surface: writes are refused before anything is done for them, and once more where they are decided.
+import { requireThawed, requireWriteThawed } from '../../domain/freeze.ts'
+import type { Commit, LiveState } from '../../state/port.ts'
+import type { Principal } from '../auth.ts'
+import type { AdminRoute } from './route.ts'
+
+export interface FreezeDeps {
+  readonly live: Pick<LiveState, 'control'>
+  nowMs(): number
+}
+
+/** Throws 403 while the caller may not write: before a secret is sealed or a provider asked for a change that would then be refused. */
+export const refuseWhileFrozen = (route: AdminRoute, principal: Principal, { live, nowMs }: FreezeDeps): void => {
+  if (route.method === 'GET' || route.whileFrozen) return
+  requireThawed(live.control, [principal.tenantId], nowMs())
+}
+
+/** A commit whose decisions are refused while frozen, on the very state on which they are made: no write slips past a freeze that counted before it. */
+export const thawedCommit =
+  (commit: Commit, nowMs: () => number): Commit =>
+  (request) =>
+    commit({
+      ...request,
+      decide(state) {
+        const events = request.decide(state)
+        requireWriteThawed(state, request.actor, events, nowMs())
+        return events
+      },
+    })

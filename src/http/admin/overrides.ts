@@ -1,0 +1,158 @@
+// `/admin/v1/overrides`, `/guardrails` and the kill switch of a provider. Rows are only added: what is to end is written again with `enabled` false.
+import type { ControlReader } from '../../domain/control.ts'
+import type { EventRecord } from '../../domain/decision.ts'
+import { closed, Nullable } from '../../domain/fields.ts'
+import { decideOverride, isInForce, OverrideReason, type OverrideRow } from '../../domain/override.ts'
+import { OVERRIDE_KINDS, overrideKindOf } from '../../domain/override-target.ts'
+import { Rejection } from '../../domain/rejection.ts'
+import type { IdPrefix } from '../../lib/ids.ts'
+import { t } from '../../lib/schema.ts'
+import type { Commit, LiveState } from '../../state/port.ts'
+import { ownerMeant, type Principal, seesTenant, tenantMeant } from '../auth.ts'
+import { listed, Paging } from './list.ts'
+import { type AdminRoute, route } from './route.ts'
+import { Rfc3339, storedTime } from './times.ts'
+import { rowAfter, write } from './write.ts'
+
+export interface OverrideDeps {
+  readonly live: Pick<LiveState, 'control'>
+  /** Also while the configuration is frozen: this is how a freeze ends, and how a provider is stopped meanwhile. */
+  readonly commit: Commit
+  newId(prefix: IdPrefix): string
+  nowMs(): number
+}
+
+const READ = ['usage:read', 'providers:admin'] as const
+const WRITE = ['providers:admin'] as const
+/** The specification's default, which is more than that of other lists. */
+const RECENT = 100
+
+const OverrideBody = closed(
+  t.Object({
+    kind: t.String({ minLength: 1, maxLength: 32, description: `one of ${OVERRIDE_KINDS.join(', ')}` }),
+    target: t.Optional(Nullable(t.String({ maxLength: 320 }))),
+    tenant_id: t.Optional(Nullable(t.String({ minLength: 1, maxLength: 64 }))),
+    /** By kind: `{max_cost_usd}`, `{model}`, `{features}`. */
+    value: t.Optional(t.Unknown()),
+    enabled: t.Optional(t.Boolean()),
+    reason: t.Optional(Nullable(OverrideReason)),
+    expires_at: t.Optional(Nullable(Rfc3339)),
+  }),
+)
+const KillBody = closed(t.Object({ kill: t.Boolean(), reason: t.Optional(Nullable(OverrideReason)) }))
+const Filter = t.Object({
+  tenant_id: t.Optional(t.String()),
+  kind: t.Optional(t.String()),
+  in_force: t.Optional(t.Union([t.Literal('true'), t.Literal('false')])),
+  ...Paging,
+})
+
+const viewOf = ({ superseded: _, ...row }: OverrideRow, inForce: boolean) => ({ ...row, in_force: inForce })
+
+const list = (path: '/overrides' | '/guardrails', summary: string, { live, nowMs }: OverrideDeps): AdminRoute =>
+  route({
+    method: 'GET',
+    path,
+    scopes: READ,
+    summary,
+    rows: 'overrides',
+    query: Filter,
+    handle({ principal, query }) {
+      const tenantId = query.tenant_id === undefined ? undefined : tenantMeant(principal, query.tenant_id)
+      const kind = query.kind === undefined ? undefined : overrideKindOf(query.kind)
+      const wanted = query.in_force === undefined ? undefined : query.in_force === 'true'
+      const atMs = nowMs()
+      const rows: OverrideRow[] = []
+      for (const [, row] of live.control.table('overrides').rows()) {
+        if (tenantId === undefined ? !seesTenant(principal, row.tenant_id) : row.tenant_id !== tenantId) continue
+        if (kind !== undefined && row.kind !== kind) continue
+        if (wanted === undefined || wanted === isInForce(row, atMs)) rows.push(row)
+      }
+      return { body: listed('overrides', rows.reverse(), query, (row) => viewOf(row, isInForce(row, atMs)), RECENT) }
+    },
+  })
+
+/** Another tenant's key does not exist for a caller without `*`: it cannot be blocked either. */
+const requireVisibleKey = (state: ControlReader, principal: Principal, events: readonly EventRecord[]): void => {
+  for (const { data } of events) {
+    const id = String(data.target).startsWith('key:') ? String(data.target).slice(4) : null
+    const owner = id === null ? undefined : state.table('keys').get(id)?.tenant_id
+    if (owner !== undefined && !seesTenant(principal, owner))
+      throw new Rejection('not_found', `no key has the id "${id}"`, 'target')
+  }
+}
+
+const writeOverride = ({ commit, newId, nowMs }: OverrideDeps): AdminRoute =>
+  route({
+    method: 'POST',
+    path: '/overrides',
+    scopes: WRITE,
+    summary: 'Impose an override, or take one back (`enabled` false)',
+    body: OverrideBody,
+    dropped: ['in_force', 'actor'],
+    status: 201,
+    whileFrozen: true,
+    async handle(call) {
+      const { kind, target = null, tenant_id, value = null, enabled = true, reason = null, expires_at } = call.body
+      const atMs = nowMs()
+      const command = {
+        do: 'write',
+        id: newId('ovr'),
+        kind,
+        target,
+        tenant_id: ownerMeant(call.principal, tenant_id),
+        value,
+        enabled,
+        reason,
+        expires_at: storedTime(expires_at) ?? null,
+        nowMs: atMs,
+      } as const
+      const result = await write(
+        commit,
+        call,
+        () => undefined,
+        (state) => {
+          const events = decideOverride(state, command)
+          requireVisibleKey(state, call.principal, events)
+          return events
+        },
+      )
+      const row = rowAfter(result, 'overrides')!
+      return { body: viewOf(row, isInForce(row, atMs)), revision: result.revision }
+    },
+  })
+
+const killProvider = ({ commit, newId, nowMs }: OverrideDeps): AdminRoute =>
+  route({
+    method: 'POST',
+    path: '/providers/:id/kill',
+    scopes: WRITE,
+    summary: 'Kill or revive a provider, for everybody',
+    body: KillBody,
+    whileFrozen: true,
+    async handle(call) {
+      const { kill, reason = null } = call.body
+      const provider_id = call.params.id!
+      const atMs = nowMs()
+      const ids = [newId('ovr'), newId('ovr')] as const
+      const { tenantId: tenant_id } = call.principal
+      const result = await write(
+        commit,
+        call,
+        (state) => state.table('providers').get(provider_id),
+        (state) => decideOverride(state, { do: 'kill', ids, provider_id, kill, reason, tenant_id, nowMs: atMs }),
+      )
+      const row = rowAfter(result, 'overrides')!
+      return {
+        body: { id: provider_id, killed: row.enabled, override: viewOf(row, isInForce(row, atMs)) },
+        revision: result.revision,
+      }
+    },
+  })
+
+export const overrideRoutes = (deps: OverrideDeps): AdminRoute[] => [
+  list('/overrides', 'List recent overrides, the newest first', deps),
+  list('/guardrails', 'List recent kill switches, caps, blocks and other overrides, the newest first', deps),
+  writeOverride(deps),
+  killProvider(deps),
+]
