@@ -157,7 +157,12 @@ const call = async (
   if (response.body === null) throw new GatewayError('upstream_error', 'the provider answered without a body')
   return firstContent(
     exchange,
-    new UpstreamStream(response.reader?.() ?? readerOf(response.body), kind.stream(reading), kind.framing),
+    new UpstreamStream(
+      response.reader?.() ?? readerOf(response.body),
+      kind.stream(reading),
+      kind.framing,
+      intent.structured === null,
+    ),
   )
 }
 
@@ -198,6 +203,8 @@ const open = (
   return deps.dial(request, { signal, connectMs: policy.connectMs, headersMs: waitMs })
 }
 
+const isContent = ({ content }: StreamPart): boolean => content
+
 /** Reads until something comes that a client could show, or the stream is complete. */
 const firstContent = async (exchange: Exchange, source: UpstreamStream): Promise<Served> => {
   const held: StreamPart[] = []
@@ -205,7 +212,7 @@ const firstContent = async (exchange: Exchange, source: UpstreamStream): Promise
     const parts = await source.next()
     if (parts === null) break
     held.push(...parts)
-    if (parts.some((part) => part.content)) break
+    if (parts.some(isContent)) break
     if (held.length > HELD_PARTS)
       throw new GatewayError('upstream_error', 'the provider sends a stream without content')
   }

@@ -17,6 +17,8 @@ import type { UpstreamStream } from './upstream-stream.ts'
 /** Answer text beyond this is not kept for the structured check. */
 const KEPT_CHARS = 2 * 1024 * 1024
 
+const hasJson = ({ json }: StreamPart): boolean => json !== null
+
 /** The frames of one stream. Pulled by the client: while it does not read, nothing is read from the upstream. */
 export class ClientStream {
   /** Frames that make the answer complete for a client: held until the outcome is written. */
@@ -95,7 +97,7 @@ export class ClientStream {
       if (this.#first !== null) {
         parts = this.#first
         this.#first = null
-        this.#headJson = parts.find((part) => part.json !== null)?.json ?? null
+        this.#headJson = parts.find(hasJson)?.json ?? null
         const frames = this.#frames(parts, true)
         if (frames !== '') return frames
       }
@@ -126,6 +128,11 @@ export class ClientStream {
     let first = opening
     for (const part of parts) {
       this.#note(part)
+      if (part.frames !== undefined) {
+        out += this.#held + part.frames
+        this.#held = ''
+        continue
+      }
       if (part.json === null) continue
       if (part.usageOnly) {
         this.#usageJson = part.json
@@ -145,7 +152,8 @@ export class ClientStream {
 
   #note(part: StreamPart): void {
     const { exchange } = this
-    if (part.text !== '') {
+    if (part.framesChars !== undefined) exchange.answerChars += part.framesChars
+    else if (part.text !== '') {
       exchange.answerChars += part.text.length
       if (this.intent.structured !== null && this.#text.length < KEPT_CHARS) this.#text += part.text
     } else if (part.content && part.toolNames.length === 0) this.#otherContent = true

@@ -14,9 +14,11 @@ export class UpstreamStream {
   constructor(
     private readonly reader: ByteReader,
     private readonly decoder: StreamDecoder,
-    framing: () => EventParser = () => createSseParser(),
+    framing: (() => EventParser) | undefined,
+    /** Nobody needs the text of the parts: frames that hold nothing else may pass in one piece. */
+    skims: boolean,
   ) {
-    this.#parser = framing()
+    this.#parser = framing?.() ?? createSseParser(undefined, skims ? (decoder.skim ?? null) : null)
   }
 
   /** Nothing more will come. */

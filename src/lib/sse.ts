@@ -5,7 +5,15 @@ export interface SseEvent {
   /** `event:` field, or null. */
   readonly event: string | null
   readonly data: string
+  /** Set when this is no event but a run of whole frames that a `Skim` took: `data` is their text as it came, and this what they count. */
+  readonly skimmed?: number
 }
+
+/**
+ * Takes as many whole frames as it can of the text from `from` on, without their events being made: where it stopped, and a count of its own. Null: none.
+ * It sees text without carriage returns only, and only where a frame begins.
+ */
+export type Skim = (text: string, from: number) => { readonly end: number; readonly count: number } | null
 
 /** A line or an event grew beyond the limit: the upstream is broken or hostile. */
 export class SseTooLarge extends Error {
@@ -29,7 +37,7 @@ export interface EventParser {
  * The WHATWG grammar: CR, LF or CRLF, one leading BOM, comments and unknown fields ignored, `data` lines joined by LF.
  * `maxEventChars` bounds what is held of an event that has not ended.
  */
-export const createSseParser = (maxEventChars = 8 * 1024 * 1024): EventParser => {
+export const createSseParser = (maxEventChars = 8 * 1024 * 1024, skim: Skim | null = null): EventParser => {
   const decode = utf8Decoder()
   let events: SseEvent[] = []
   let tooLarge = false
@@ -48,7 +56,7 @@ export const createSseParser = (maxEventChars = 8 * 1024 * 1024): EventParser =>
   let clean = true // the parser holds nothing: what comes next starts a frame
   const feed = (text: string): SseEvent[] => {
     events = []
-    const from = clean ? plainFrames(text, events, maxEventChars) : 0
+    const from = clean ? plainFrames(text, events, maxEventChars, skim) : 0
     if (from < text.length) {
       parser ??= makeParser()
       parser.feed(from === 0 ? text : text.slice(from))
@@ -83,10 +91,16 @@ const utf8Decoder = (): ((bytes: Uint8Array | null) => string) => {
 const PLAIN = 'data: '
 
 /** Reads whole frames of the one common form, `data: ...` and a blank line, three times as fast; answers how far it came. The parser has the rest. */
-const plainFrames = (text: string, events: SseEvent[], maxEventChars: number): number => {
+const plainFrames = (text: string, events: SseEvent[], maxEventChars: number, skim: Skim | null): number => {
   if (text.indexOf('\r') !== -1) return 0
   let from = 0
   while (text.startsWith(PLAIN, from)) {
+    const run = skim?.(text, from) ?? null
+    if (run !== null) {
+      events.push({ event: null, data: text.slice(from, run.end), skimmed: run.count })
+      from = run.end
+      continue
+    }
     const end = text.indexOf('\n', from)
     if (end === -1 || text.charCodeAt(end + 1) !== 10 || end - from > maxEventChars) break
     events.push({ event: null, data: text.slice(from + PLAIN.length, end) })

@@ -5,10 +5,17 @@ const CONTENT = '"content":"'
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what no JSON string holds unescaped
 const PLAIN = /^[^"\\\x00-\x1f]*$/
 
+/** In a run of frames line feeds end the frames; no other control character stands in it. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+const CONTROL = /[\x00-\x09\x0b-\x1f]/
+
 /** What surrounds the text of a chunk. A chunk with the same surroundings has the same structure: only that one string differs. */
 export class ChunkTemplate {
   #before = ''
   #after = ''
+  /** The same, as frames of server-sent events begin and end. */
+  #opening = ''
+  #closing = ''
 
   /** Takes the surroundings of a chunk that was parsed; `text` is the content of its only delta. Keeps the ones it has when they cannot be told. */
   learn(data: string, text: string): void {
@@ -19,6 +26,8 @@ export class ChunkTemplate {
     if (!PLAIN.test(text) || data.slice(start, start + text.length + 1) !== `${text}"`) return
     this.#before = data.slice(0, start)
     this.#after = data.slice(start + text.length)
+    this.#opening = `data: ${this.#before}`
+    this.#closing = `${this.#after}\n\n`
   }
 
   /** The text of a chunk that fits, null for any other. */
@@ -28,5 +37,27 @@ export class ChunkTemplate {
     if (!data.startsWith(before) || !data.endsWith(this.#after)) return null
     const text = data.slice(before.length, data.length - this.#after.length)
     return PLAIN.test(text) ? text : null
+  }
+
+  get isLearned(): boolean {
+    return this.#opening !== ''
+  }
+
+  /** Passes over the frames from `from` on that fit and hold some text: where the last of them ends, and the UTF-16 units of their texts. Null when the first does not fit. */
+  skim(text: string, from: number): { readonly end: number; readonly count: number } | null {
+    const opening = this.#opening
+    const closing = this.#closing
+    if (opening === '' || !text.startsWith(opening, from)) return null
+    const slash = text.indexOf('\\', from)
+    let end = from
+    let count = 0
+    do {
+      const start = end + opening.length
+      const quote = text.indexOf('"', start)
+      if (quote <= start || (slash !== -1 && slash < quote) || !text.startsWith(closing, quote)) break
+      count += quote - start
+      end = quote + closing.length
+    } while (text.startsWith(opening, end))
+    return end === from || CONTROL.test(text.slice(from, end)) ? null : { end, count }
   }
 }

@@ -13,6 +13,10 @@ export const MOST_UNREADABLE = 16
 const MOST_CALLS = 1_024
 const MOST_CHOICES = 1_024
 
+const FIELD = 'data: '
+/** The first chunks name the role or hold nothing; streams that never show a plain one are not looked at for ever. */
+const MOST_LOOKS = 4
+
 const NOTHING: readonly StreamPart[] = []
 const NO_TOOLS: readonly string[] = []
 
@@ -128,6 +132,18 @@ const plainPart = (json: string, text: string, content: boolean, usage: Usage | 
   toolNames: NO_TOOLS,
 })
 
+const runPart = (frames: string, framesChars: number, usage: Usage | null): StreamPart => ({
+  json: null,
+  content: true,
+  text: '',
+  finishReason: null,
+  usage,
+  usageOnly: false,
+  toolNames: NO_TOOLS,
+  frames,
+  framesChars,
+})
+
 export const openaiStream = (reading?: Reading, dialect: Dialect = STANDARD): StreamDecoder => {
   const repair = callRepair()
   const template = new ChunkTemplate()
@@ -135,6 +151,7 @@ export const openaiStream = (reading?: Reading, dialect: Dialect = STANDARD): St
   let usage: Usage | null = null
   let over = false
   let unreadable = 0
+  let looks = 0
 
   const partOf = (chunk: Json, data: string): StreamPart => {
     const plain = data.includes('\n') ? null : plainDelta(chunk, arrayOf(chunk.choices))
@@ -158,6 +175,15 @@ export const openaiStream = (reading?: Reading, dialect: Dialect = STANDARD): St
     return { json, ...read, usage, usageOnly: choices.length === 0 && isObject(chunk.usage) }
   }
 
+  /** Learns from a frame that will be read as an event later, so that the frames that came along with it can be skimmed; it itself is not. */
+  const lookAhead = (text: string, from: number): void => {
+    looks++
+    const data = text.slice(from + FIELD.length, text.indexOf('\n', from))
+    const chunk = parseJson(data)
+    const delta = isObject(chunk) ? plainDelta(chunk, arrayOf(chunk.choices)) : null
+    if (typeof delta?.content === 'string' && delta.content !== '') template.learn(data, delta.content)
+  }
+
   return {
     get complete() {
       return choicesSeen.allFinished()
@@ -165,8 +191,14 @@ export const openaiStream = (reading?: Reading, dialect: Dialect = STANDARD): St
     get unreadable() {
       return unreadable
     },
-    push({ event, data }: SseEvent): readonly StreamPart[] {
+    skim(text, from) {
+      if (template.isLearned) return template.skim(text, from)
+      if (looks < MOST_LOOKS) lookAhead(text, from)
+      return null
+    },
+    push({ event, data, skimmed }: SseEvent): readonly StreamPart[] {
       if (over || data === '') return NOTHING
+      if (skimmed !== undefined) return [runPart(data, skimmed, usage)]
       if (data.trim() === '[DONE]') {
         over = true
         return NOTHING

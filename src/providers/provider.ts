@@ -1,6 +1,6 @@
 // The port of a provider kind: pure functions between the client's wire (OpenAI chat completions) and the upstream's.
 // A kind never sees a client, a context, a clock or another kind; `inference/attempt.ts` alone calls upstreams.
-import type { EventParser, SseEvent } from '../lib/sse.ts'
+import type { EventParser, Skim, SseEvent } from '../lib/sse.ts'
 import type { GatewayError } from '../wire/errors.ts'
 
 export type { SseEvent } from '../lib/sse.ts'
@@ -104,12 +104,17 @@ export interface StreamPart {
   /** True for the usage-only chunk (empty `choices`): sent to the client only when it asked for usage. */
   readonly usageOnly: boolean
   readonly toolNames: readonly string[]
+  /** Instead of `json`: whole frames as they came, each with further text of the first choice and nothing else, and the UTF-16 units of that text (`text` is empty). */
+  readonly frames?: string
+  readonly framesChars?: number
 }
 
 /** Turns upstream events into parts. Stateful, one for each stream. */
 export interface StreamDecoder {
   /** Throws GatewayError for an in-band error. An event that cannot be read is skipped and counted (at most 16: then it throws). */
   push(event: SseEvent): readonly StreamPart[]
+  /** Passes over frames that need no reading, where nobody wants their text; `push` then takes the run as one event. Only for server-sent events. */
+  readonly skim?: Skim
   /** The upstream closed. Throws GatewayError('upstream_error') when its wire says that more should have come. */
   end(): readonly StreamPart[]
   /** Every choice seen so far has its finish reason: what fails after that costs the client nothing. */
