@@ -1,5 +1,5 @@
 // An open stream of a provider, part by part. Pulled: nothing is read before somebody asks.
-import { createSseParser, type EventParser, FrameDamaged, type SseEvent, SseTooLarge } from '../lib/sse.ts'
+import { createSseParser, type EventParser, FrameDamaged, type Skim, type SseEvent, SseTooLarge } from '../lib/sse.ts'
 import type { ByteReader } from '../lib/upstream.ts'
 import type { StreamDecoder, StreamPart } from '../providers/provider.ts'
 import { GatewayError } from '../wire/errors.ts'
@@ -18,7 +18,7 @@ export class UpstreamStream {
     /** Nobody needs the text of the parts: frames that hold nothing else may pass in one piece. */
     skims: boolean,
   ) {
-    this.#parser = framing?.() ?? createSseParser(undefined, skims ? (decoder.skim ?? null) : null)
+    this.#parser = framing?.() ?? createSseParser(undefined, skims ? skimOf(decoder) : null)
   }
 
   /** Nothing more will come. */
@@ -89,6 +89,9 @@ export class UpstreamStream {
     }
   }
 }
+
+const skimOf = (decoder: StreamDecoder): Skim | null =>
+  decoder.skim === undefined ? null : (text, from) => decoder.skim!(text, from)
 
 const ignoreClosed = (): void => {
   // Canceling a connection that is closed already is what was wanted.

@@ -69,24 +69,25 @@ const callRepair = () => {
 }
 
 /** Which choices have begun, and which of them have their finish reason: with `n` above 1 they end one by one. */
-const finishOfChoices = () => {
-  const finished = new Map<number, boolean>()
-  const see = (index: number, ends: boolean): void => {
+class FinishOfChoices {
+  readonly #finished = new Map<number, boolean>()
+
+  see(choices: readonly unknown[]): void {
+    for (const value of choices) {
+      const { index, finish_reason } = objectOf(value)
+      this.seeOne(typeof index === 'number' ? index : 0, (textOf(finish_reason) ?? '') !== '')
+    }
+  }
+
+  seeOne(index: number, ends: boolean): void {
+    const finished = this.#finished
     if (finished.size >= MOST_CHOICES && !finished.has(index)) throw malformed('it has too many choices')
     if (ends || !finished.has(index)) finished.set(index, ends)
   }
-  return {
-    see(choices: readonly unknown[]): void {
-      for (const value of choices) {
-        const { index, finish_reason } = objectOf(value)
-        see(typeof index === 'number' ? index : 0, (textOf(finish_reason) ?? '') !== '')
-      }
-    },
-    seeFirst: (): void => see(0, false),
-    allFinished(): boolean {
-      for (const ends of finished.values()) if (!ends) return false
-      return finished.size > 0
-    },
+
+  allFinished(): boolean {
+    for (const ends of this.#finished.values()) if (!ends) return false
+    return this.#finished.size > 0
   }
 }
 
@@ -144,80 +145,89 @@ const runPart = (frames: string, framesChars: number, usage: Usage | null): Stre
   framesChars,
 })
 
-export const openaiStream = (reading?: Reading, dialect: Dialect = STANDARD): StreamDecoder => {
-  const repair = callRepair()
-  const template = new ChunkTemplate()
-  const choicesSeen = finishOfChoices()
-  let usage: Usage | null = null
-  let over = false
-  let unreadable = 0
-  let looks = 0
+/** A class, not closures: one is made for each stream. */
+class OpenAiStream implements StreamDecoder {
+  unreadable = 0
+  readonly #template = new ChunkTemplate()
+  readonly #choices = new FinishOfChoices()
+  #repair: ReturnType<typeof callRepair> | null = null
+  #usage: Usage | null = null
+  #over = false
+  #looks = 0
 
-  const partOf = (chunk: Json, data: string): StreamPart => {
+  constructor(
+    private readonly reading: Reading | undefined,
+    private readonly dialect: Dialect,
+  ) {}
+
+  get complete(): boolean {
+    return this.#choices.allFinished()
+  }
+
+  skim(text: string, from: number): ReturnType<ChunkTemplate['skim']> {
+    if (this.#template.isLearned) return this.#template.skim(text, from)
+    if (this.#looks < MOST_LOOKS) this.#lookAhead(text, from)
+    return null
+  }
+
+  push({ event, data, skimmed }: SseEvent): readonly StreamPart[] {
+    if (this.#over || data === '') return NOTHING
+    if (skimmed !== undefined) return [runPart(data, skimmed, this.#usage)]
+    if (data.trim() === '[DONE]') {
+      this.#over = true
+      return NOTHING
+    }
+    const text = event === null ? this.#template.textIn(data) : null
+    if (text !== null && text !== '') return [plainPart(data, text, true, this.#usage)]
+    const chunk = parseJson(data)
+    if (event === 'error') throw inBandFailure(chunk ?? { message: data }, this.reading)
+    if (!isObject(chunk)) {
+      if (++this.unreadable > MOST_UNREADABLE) throw malformed('its stream cannot be read')
+      return NOTHING
+    }
+    if ((chunk.error !== undefined && chunk.error !== null) || chunk.object === 'error')
+      throw inBandFailure(chunk, this.reading)
+    return [this.#partOf(chunk, data)]
+  }
+
+  end(): readonly StreamPart[] {
+    if (!this.#over && !this.#choices.allFinished()) throw malformed('its stream ended early')
+    return NOTHING
+  }
+
+  #partOf(chunk: Json, data: string): StreamPart {
     const plain = data.includes('\n') ? null : plainDelta(chunk, arrayOf(chunk.choices))
     if (plain !== null) {
-      choicesSeen.seeFirst()
+      this.#choices.seeOne(0, false)
       const text = typeof plain.content === 'string' ? plain.content : ''
-      if (text !== '') template.learn(data, text)
-      return plainPart(data, text, hasContent(plain), usage)
+      if (text !== '') this.#template.learn(data, text)
+      return plainPart(data, text, hasContent(plain), this.#usage)
     }
-    usage = dialect.usageOf(chunk) ?? usage
+    const { dialect, reading } = this
+    this.#usage = dialect.usageOf(chunk) ?? this.#usage
     const choices = arrayOf(chunk.choices)
     const spoken = dialect.choicesOf?.(choices) ?? choices
     const edits = missingFields(chunk, 'chat.completion.chunk', reading)
     const mapped = mappedChoices(spoken, chunk, reading) ?? spoken
-    const repaired = repair(mapped) ?? mapped
+    this.#repair ??= callRepair()
+    const repaired = this.#repair(mapped) ?? mapped
     if (repaired !== choices) edits.set('choices', { do: 'set', json: JSON.stringify(repaired) })
-    choicesSeen.see(repaired)
+    this.#choices.see(repaired)
     const read = readChoices(repaired)
     const oneLine = data.includes('\n') ? data.replaceAll('\n', ' ') : data
     const json = edits.size === 0 ? oneLine : editMembers(oneLine, edits)
-    return { json, ...read, usage, usageOnly: choices.length === 0 && isObject(chunk.usage) }
+    return { json, ...read, usage: this.#usage, usageOnly: choices.length === 0 && isObject(chunk.usage) }
   }
 
   /** Learns from a frame that will be read as an event later, so that the frames that came along with it can be skimmed; it itself is not. */
-  const lookAhead = (text: string, from: number): void => {
-    looks++
+  #lookAhead(text: string, from: number): void {
+    this.#looks++
     const data = text.slice(from + FIELD.length, text.indexOf('\n', from))
     const chunk = parseJson(data)
     const delta = isObject(chunk) ? plainDelta(chunk, arrayOf(chunk.choices)) : null
-    if (typeof delta?.content === 'string' && delta.content !== '') template.learn(data, delta.content)
-  }
-
-  return {
-    get complete() {
-      return choicesSeen.allFinished()
-    },
-    get unreadable() {
-      return unreadable
-    },
-    skim(text, from) {
-      if (template.isLearned) return template.skim(text, from)
-      if (looks < MOST_LOOKS) lookAhead(text, from)
-      return null
-    },
-    push({ event, data, skimmed }: SseEvent): readonly StreamPart[] {
-      if (over || data === '') return NOTHING
-      if (skimmed !== undefined) return [runPart(data, skimmed, usage)]
-      if (data.trim() === '[DONE]') {
-        over = true
-        return NOTHING
-      }
-      const text = event === null ? template.textIn(data) : null
-      if (text !== null && text !== '') return [plainPart(data, text, true, usage)]
-      const chunk = parseJson(data)
-      if (event === 'error') throw inBandFailure(chunk ?? { message: data }, reading)
-      if (!isObject(chunk)) {
-        if (++unreadable > MOST_UNREADABLE) throw malformed('its stream cannot be read')
-        return NOTHING
-      }
-      if ((chunk.error !== undefined && chunk.error !== null) || chunk.object === 'error')
-        throw inBandFailure(chunk, reading)
-      return [partOf(chunk, data)]
-    },
-    end(): readonly StreamPart[] {
-      if (!over && !choicesSeen.allFinished()) throw malformed('its stream ended early')
-      return NOTHING
-    },
+    if (typeof delta?.content === 'string' && delta.content !== '') this.#template.learn(data, delta.content)
   }
 }
+
+export const openaiStream = (reading?: Reading, dialect: Dialect = STANDARD): StreamDecoder =>
+  new OpenAiStream(reading, dialect)

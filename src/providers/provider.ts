@@ -114,7 +114,7 @@ export interface StreamDecoder {
   /** Throws GatewayError for an in-band error. An event that cannot be read is skipped and counted (at most 16: then it throws). */
   push(event: SseEvent): readonly StreamPart[]
   /** Passes over frames that need no reading, where nobody wants their text; `push` then takes the run as one event. Only for server-sent events. */
-  readonly skim?: Skim
+  skim?(text: string, from: number): ReturnType<Skim>
   /** The upstream closed. Throws GatewayError('upstream_error') when its wire says that more should have come. */
   end(): readonly StreamPart[]
   /** Every choice seen so far has its finish reason: what fails after that costs the client nothing. */

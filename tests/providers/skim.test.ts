@@ -13,7 +13,7 @@ const READING = { id: 'chatcmpl-x', createdS: 1, secret: null }
 /** The client's bytes, what was counted, how it ended, and how many runs were skimmed. */
 const relay = (bytes: Uint8Array, cuts: readonly number[], skims: boolean) => {
   const decoder = openaiStream(READING)
-  const parser = createSseParser(undefined, skims ? decoder.skim! : null)
+  const parser = createSseParser(undefined, skims ? (text, from) => decoder.skim!(text, from) : null)
   let client = ''
   let chars = 0
   let runs = 0
