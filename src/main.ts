@@ -7,6 +7,7 @@ import { type AppDeps, createApp } from './app.ts'
 import { type Analytics, openAnalytics } from './commands/analytics.ts'
 import { type ControlPlane, openControlPlane } from './commands/control-plane.ts'
 import { lockDataDir } from './commands/data-lock.ts'
+import { openLimits } from './commands/limits.ts'
 import { listen } from './commands/listener.ts'
 import { type Outcomes, openOutcomes } from './commands/outcomes.ts'
 import { checkKeys, seedUntilDone } from './commands/seeding.ts'
@@ -19,7 +20,7 @@ import { auditRoutes } from './http/admin/audit.ts'
 import { requestRoutes } from './http/admin/requests.ts'
 import type { ReadinessCheck } from './http/operations.ts'
 import { INFERENCE_DEFAULTS, type InferenceSettings } from './inference/deps.ts'
-import { processLimits } from './inference/limits-local.ts'
+import type { Limits } from './inference/limits.ts'
 import type { Diagnostics } from './lib/diagnostics.ts'
 import { createDialer } from './lib/dialer.ts'
 import { deriveKey, hmacHex } from './lib/digest.ts'
@@ -32,7 +33,6 @@ import { type HealthWatch, watchHealth } from './upkeep/health-watch.ts'
 import { type Instances, OPEN_BREAKERS_TOLD, openInstances } from './upkeep/instances.ts'
 import type { KindTable } from './upkeep/kind-table.ts'
 import { type ModelCatalogue, modelCatalogue } from './upkeep/model-listing.ts'
-import { openRedisCheck, type RedisCheck } from './upkeep/redis-check.ts'
 import type { SeedReport } from './upkeep/seed-step.ts'
 
 export interface GatewayOptions {
@@ -121,7 +121,7 @@ interface Parts extends GatewayOptions {
   readonly modelCatalogue: ModelCatalogue
   readonly dialer: ReturnType<typeof createDialer>
   readonly health: HealthWatch
-  readonly redis: RedisCheck | null
+  readonly limits: Limits
   /** Null until the control state can be told from that of others. */
   instances(): Instances | null
   close(): Promise<void>
@@ -133,7 +133,6 @@ const openParts = (opened: GatewayOptions & Pick<Parts, 'masterKey' | 'analytics
   const dialer = createDialer({ allowPrivate: allowsPrivate(config) })
   const kindTable = KIND_TABLE
   const secretOf = (provider: ProviderRow) => providerSecret(provider, { env, diagnostics, dataKeys: control.dataKeys })
-  const redis = config.redis.url === null ? null : openRedisCheck(config.redis.url)
   const health = watchHealth({
     catalogue: control.catalogue,
     spool: outcomes.spool,
@@ -141,6 +140,7 @@ const openParts = (opened: GatewayOptions & Pick<Parts, 'masterKey' | 'analytics
     nowMs: Date.now,
     monotonicMs: () => performance.now(),
   })
+  const limits = openLimits(config)
   let instances: Instances | null = null
   let activation: Activation | null = null
   let closed = false
@@ -167,7 +167,7 @@ const openParts = (opened: GatewayOptions & Pick<Parts, 'masterKey' | 'analytics
     health,
     kindTable,
     modelCatalogue: modelCatalogue({ dial: dialer.dial, kindTable, secretOf, nowMs: Date.now }),
-    redis,
+    limits,
     instances: () => instances,
     async close() {
       closed = true
@@ -175,7 +175,7 @@ const openParts = (opened: GatewayOptions & Pick<Parts, 'masterKey' | 'analytics
       await instances?.close()
       health.close()
       dialer.close()
-      redis?.close()
+      limits.close()
     },
   }
 }
@@ -192,7 +192,7 @@ const appDeps = (parts: Parts): AppDeps => {
     frames: parts.health.book,
     health: parts.health.book,
     kinds: KINDS,
-    limits: processLimits(() => performance.now()),
+    limits: parts.limits,
     spool: outcomes.spool,
     dial: dialer.dial,
     random: Math.random,
@@ -241,7 +241,7 @@ const inferenceSettings = ({ auth }: Config): InferenceSettings => ({
 })
 
 /** What being away is a degradation, not an outage: the log (inference goes on by the spool), Redis, an alarm of the instances. */
-const readinessOf = ({ control, outcomes, instances, redis }: Parts): ReadinessCheck[] => {
+const readinessOf = ({ config, control, outcomes, instances, limits }: Parts): ReadinessCheck[] => {
   const degradedBy = (name: string, problem: () => string | null | Promise<string | null>): ReadinessCheck => ({
     name,
     async run() {
@@ -254,7 +254,7 @@ const readinessOf = ({ control, outcomes, instances, redis }: Parts): ReadinessC
     return ok ? (outcomes.sender()?.problem ?? null) : detail
   }
   const checks = [degradedBy('log', log), degradedBy('instances', () => instances()?.alarm() ?? null)]
-  return redis === null ? checks : [...checks, degradedBy('redis', () => redis.problem())]
+  return config.redis.url === null ? checks : [...checks, degradedBy('redis', () => limits.status().degraded)]
 }
 
 const someModel = ({ catalogue }: ControlPlane): string | null =>

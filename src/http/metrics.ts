@@ -4,12 +4,14 @@ import { Counter, Gauge, Histogram, Registry } from '@prometheus-io/client'
 import { isInForce } from '../domain/override.ts'
 import { OVERRIDE_KINDS } from '../domain/override-target.ts'
 import type { Observed } from '../inference/deps.ts'
+import type { Limits } from '../inference/limits.ts'
 import type { LiveState } from '../state/port.ts'
 
 export interface MetricsDeps {
   readonly live: Pick<LiveState, 'status' | 'control'>
   /** What the spool holds that was not shipped or projected yet. */
   readonly spool: { backlog(): { readonly records: number; readonly bytes: number; readonly oldestMs: number | null } }
+  readonly limits: Pick<Limits, 'status'>
   /** Requests in flight. */
   readonly inFlight: () => number
 }
@@ -121,7 +123,7 @@ const added = <Value>(map: Map<string, Map<string, Value>>, key: string): Map<st
 }
 
 /** Values that are asked for when somebody scrapes. */
-const gauges = (registers: Registry[], { live, spool, inFlight }: MetricsDeps): void => {
+const gauges = (registers: Registry[], { live, spool, limits, inFlight }: MetricsDeps): void => {
   const gauge = (name: string, help: string, value: () => number) =>
     new Gauge({
       name,
@@ -147,6 +149,16 @@ const gauges = (registers: Registry[], { live, spool, inFlight }: MetricsDeps): 
     const { unreadable, forged, malformed } = live.status().counts
     return unreadable + forged + malformed
   })
+  gauge(
+    'gateway_limits_degraded',
+    '1 while rate limits that are meant to be shared are counted by this process alone.',
+    () => (limits.status().degraded === null ? 0 : 1),
+  )
+  gauge(
+    'gateway_limits_decided_alone_total',
+    'Rate limit decisions of this process alone although they are meant to be shared.',
+    () => limits.status().decidedAlone,
+  )
   gauge('gateway_event_loop_delay_seconds', 'The 99th percentile since the last scrape.', () => {
     const seconds = delay.percentile(99) / 1e9
     delay.reset()

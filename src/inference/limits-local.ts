@@ -174,5 +174,5 @@ export const processLimits = (nowMs: () => number): Limits => {
 }
 
 export const nothing = (): void => {
-  // A refused request holds nothing.
+  // A refused request holds nothing; what cannot be given back ends by itself.
 }

@@ -1,0 +1,169 @@
+// Redis that keeps nobody waiting. Bun's client has no deadline for a command and gives up for ever after some failures: both are handled here.
+import { RedisClient } from 'bun'
+
+/** No answer: there is no connection, or it did not come in time. Whether the command was carried out is then not known. */
+export class RedisAway extends Error {
+  override readonly name = 'RedisAway'
+}
+
+export interface Redis {
+  /** Null while it answers in time, else why not: one sentence without its address. */
+  readonly problem: string | null
+  /**
+   * Sends a command. Rejects with RedisAway at once while Redis is away, and after 50 ms without an answer; `late` is told an answer that comes after all, and must not throw.
+   * What Redis itself refuses rejects with its error. Commands are carried out in the order in which they were sent.
+   */
+  call(command: string, args: string[], late?: (answer: unknown) => void): Promise<unknown>
+  /** Sends a command that nobody waits for, as long as there is a connection, however slow. Rejects like `call`, without its deadline. */
+  tell(command: string, args: string[]): Promise<unknown>
+  /** Resolves once it was reached for the first time, or after the time given. */
+  reached(timeoutMs: number): Promise<void>
+  close(): void
+}
+
+const ANSWER_MS = 50
+const CONNECT_MS = 2_000
+/** Between two looks at a Redis that is away. */
+const PROBE_MS = 100
+/** A connection without an answer for so long is given up for another. */
+const PATIENCE_PROBES = 10
+
+const LATE = 'Redis did not answer in time'
+const CLOSED = 'Redis cannot be reached'
+
+/** Connects in the background, and again whenever the connection is lost. `onConnect`: commands that every new connection begins with. `answerMs`: for tests. */
+export const openRedis = (
+  url: string,
+  onConnect: readonly (readonly [string, ...string[]])[] = [],
+  answerMs = ANSWER_MS,
+): Redis => new Supervised(url, onConnect, answerMs)
+
+class Supervised implements Redis {
+  problem: string | null = 'Redis is not connected yet'
+  #client: RedisClient | null = null
+  #timer: ReturnType<typeof setTimeout> | null = null
+  #silentProbes = 0
+  #closed = false
+  readonly #reached = Promise.withResolvers<void>()
+
+  constructor(
+    private readonly url: string,
+    private readonly onConnect: readonly (readonly [string, ...string[]])[],
+    private readonly answerMs: number,
+  ) {
+    void this.#connect()
+  }
+
+  async call(command: string, args: string[], late?: (answer: unknown) => void): Promise<unknown> {
+    const client = this.#client
+    if (client === null || this.problem !== null) throw new RedisAway(this.problem ?? CLOSED)
+    const answer = client.send(command, args)
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>()
+    let isLate = false
+    const timer = setTimeout(() => {
+      isLate = true
+      reject(new RedisAway(LATE))
+      this.#suspect(client)
+    }, this.answerMs)
+    answer.then(
+      (value) => {
+        if (isLate) return late?.(value)
+        clearTimeout(timer)
+        resolve(value)
+      },
+      (error: unknown) => {
+        clearTimeout(timer)
+        reject(isRefusal(error) ? error : new RedisAway(CLOSED))
+      },
+    )
+    return promise
+  }
+
+  async tell(command: string, args: string[]): Promise<unknown> {
+    if (this.#client === null) throw new RedisAway(this.problem ?? CLOSED)
+    return this.#client.send(command, args)
+  }
+
+  async reached(timeoutMs: number): Promise<void> {
+    await Promise.race([this.#reached.promise, Bun.sleep(timeoutMs)])
+  }
+
+  close(): void {
+    this.#closed = true
+    this.problem = CLOSED
+    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#client?.close()
+    this.#client = null
+  }
+
+  async #connect(): Promise<void> {
+    const client = new RedisClient(this.url, {
+      connectionTimeout: CONNECT_MS,
+      enableOfflineQueue: false,
+      autoReconnect: false,
+    })
+    client.onclose = () => {
+      if (this.#client === client) this.#lost()
+    }
+    try {
+      await inTime(client.connect(), CONNECT_MS)
+      for (const [command, ...args] of this.onConnect) await inTime(client.send(command, args), CONNECT_MS)
+      if (this.#closed) throw new RedisAway(CLOSED)
+      this.#client = client
+      this.problem = null
+      this.#reached.resolve()
+    } catch (error) {
+      client.close()
+      this.problem = isRefusal(error) ? 'Redis refuses the connection' : CLOSED
+      this.#later(() => this.#connect())
+    }
+  }
+
+  #lost(): void {
+    this.#client = null
+    this.problem = CLOSED
+    this.#later(() => this.#connect())
+  }
+
+  /** It was too slow: nobody asks it until it answers in time again. */
+  #suspect(client: RedisClient): void {
+    if (this.#client !== client || this.problem !== null) return
+    this.problem = LATE
+    this.#silentProbes = 0
+    this.#later(() => this.#probe(client))
+  }
+
+  async #probe(client: RedisClient): Promise<void> {
+    if (this.#client !== client) return
+    try {
+      await inTime(client.send('PING', []), this.answerMs)
+      if (this.#client === client) this.problem = null
+    } catch {
+      if (this.#client !== client) return // lost meanwhile: another is being made
+      this.#silentProbes += 1
+      if (this.#silentProbes < PATIENCE_PROBES) return this.#later(() => this.#probe(client))
+      this.#lost()
+      client.close()
+    }
+  }
+
+  #later(next: () => Promise<void>): void {
+    if (this.#closed) return
+    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => void next(), PROBE_MS)
+  }
+}
+
+/** An answer of Redis that is an error, as opposed to no answer. */
+export const isRefusal = (error: unknown): error is Error =>
+  error instanceof Error && 'code' in error && error.code === 'ERR_REDIS_SERVER_ERROR'
+
+const inTime = async <Value>(answer: Promise<Value>, ms: number): Promise<Value> => {
+  const { promise, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(new RedisAway(LATE)), ms)
+  try {
+    return await Promise.race([answer, promise])
+  } finally {
+    clearTimeout(timer)
+  }
+}
