@@ -43,6 +43,48 @@ export const RequestFacts = t.Object({
   seed: Count,
 })
 
+/**
+ * What a plan was made from beside the facts and the control state, and what it came to. Lists are parallel to `candidates`. Members that would say
+ * nothing (null, false, 0, one choice) are left out. With the frame and the state at `revision` the same plan is made from it again.
+ */
+export const Decision = t.Object({
+  /** Who spoke first: `header`, `key`, `tenant`, `global`, `built_in`. */
+  source: t.String(),
+  /** Ids of the overrides in force, at most 32 of them: all of them follow from `revision` and `at_ms`. */
+  overrides: t.Optional(t.Array(t.String(), { maxItems: 32 })),
+  /** How many requests for this model `round_robin` had ordered before, and what `sticky` went by (32 bits of a keyed digest). */
+  turn: t.Optional(Count),
+  sticky: t.Optional(Count),
+  /** The model was named by an alias of the endpoint scope. */
+  scope_alias: t.Optional(t.Boolean()),
+  /** Required capabilities. */
+  needs: t.Optional(t.Array(t.String(), { maxItems: 32 })),
+  text_bytes: Count,
+  messages: Count,
+  prompt_bytes: Count,
+  media_parts: t.Optional(Count),
+  max_tokens: t.Optional(Count),
+  choices: t.Optional(Count),
+  /** What routing headers asked for. */
+  policy: t.Optional(t.String()),
+  max_cost_usd: t.Optional(t.Number({ minimum: 0 })),
+  latency_target_ms: t.Optional(Count),
+  region: t.Optional(t.String()),
+  sensitivity: t.Optional(t.Array(t.String(), { maxItems: 8 })),
+  batch: t.Optional(t.Boolean()),
+  no_fallback: t.Optional(t.Boolean()),
+  /** Nano-USD that each candidate was projected to cost. Null: no price. */
+  projected: t.Array(Nullable(Count), { maxItems: 64 }),
+  /** Blended ranks, where the strategy went by them. */
+  scores: t.Optional(t.Array(Nullable(t.Number({ minimum: 0, maximum: 1 })), { maxItems: 64 })),
+  /** Places of the eligible candidates, the first one to be called first, before health was considered. Left out: as they stand. */
+  order: t.Optional(t.Array(Count, { maxItems: 64 })),
+})
+export type Decision = Static<typeof Decision>
+
+/** Milliseconds since arrival at which a request was read and planned, and at which its admission was durable. */
+export const Timings = t.Object({ planned_ms: Count, admitted_ms: t.Optional(Count) })
+
 /** Index into `candidates` of admitted: `[provider id, model id, reason code or '' when eligible]`. */
 export const Candidate = t.Tuple([t.String(), t.String(), t.String()])
 
@@ -58,6 +100,7 @@ export const RequestAdmitted = t.Composite([
     prompt_tokens_estimate: Count,
     /** The ruled upper bound for one attempt. Null: the model has no price. */
     reserved_nano_usd: Nullable(Count),
+    decision: t.Optional(Decision),
   }),
 ])
 export type RequestAdmitted = Static<typeof RequestAdmitted>
@@ -129,6 +172,12 @@ export const RequestSettled = t.Composite([
     price_version: Nullable(t.String()),
     latency_ms: Count,
     ttft_ms: Nullable(Count),
+    /** Of a request that was planned and never admitted; else the admission has them. */
+    candidates: t.Optional(t.Array(Candidate, { maxItems: 64 })),
+    decision: t.Optional(Decision),
+    /** What was dropped, renamed or clamped on the way to the provider. */
+    shaping: t.Optional(t.Array(t.String(), { maxItems: 64 })),
+    timings: t.Optional(Timings),
   }),
 ])
 export type RequestSettled = Static<typeof RequestSettled>

@@ -4,6 +4,7 @@ import type { Static } from '../lib/schema.ts'
 import { SpoolClosed } from '../log/spool-port.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
+import { candidateList, decisionOf } from './decision.ts'
 import type { InferenceDeps } from './deps.ts'
 import { promptTokensEstimate, reservedNanoUsd } from './estimate.ts'
 import type { Exchange } from './exchange.ts'
@@ -17,10 +18,10 @@ export const factsJson = (
   exchange: Exchange,
   requestedModel: string | null,
   revision: string,
-  seed: number,
   user: string | null,
 ): string => {
   const { identity, key, intent, plan } = exchange
+  exchange.revision = revision
   const facts: Static<typeof RequestFacts> = {
     id: identity.id,
     request_id: identity.requestId,
@@ -29,15 +30,15 @@ export const factsJson = (
     tenant_id: key?.tenantId ?? null,
     key_id: key?.id ?? null,
     requested_model: requestedModel,
-    endpoint: null,
+    endpoint: plan?.policy.scope?.slug ?? null,
     policy_id: plan?.policy.id ?? null,
     strategy: plan?.strategy ?? null,
     stream: intent?.stream ?? false,
     user,
     task: intent?.task ?? 'chat',
     revision,
-    frame: 0,
-    seed,
+    frame: plan?.input.frame.number ?? 0,
+    seed: plan?.input.seed ?? 0,
   }
   return JSON.stringify(facts).slice(0, -1)
 }
@@ -49,19 +50,21 @@ export const admit = async (
   plan: Plan,
   deps: Pick<InferenceDeps, 'spool'>,
 ): Promise<void> => {
-  const { primary } = plan
+  const first = plan.ordered[0]!
   const rest: Omit<RequestAdmitted, keyof Static<typeof RequestFacts>> = {
-    candidates: plan.candidates.map(({ entry, rejected }) => [entry.providerId, entry.modelId, rejected ?? '']),
-    provider: primary.provider,
-    provider_id: primary.providerId,
-    model: primary.name,
-    model_id: primary.modelId,
+    candidates: candidateList(plan),
+    provider: first.provider,
+    provider_id: first.providerId,
+    model: first.name,
+    model_id: first.modelId,
     prompt_tokens_estimate: promptTokensEstimate(intent),
-    reserved_nano_usd: reservedNanoUsd(intent, primary),
+    reserved_nano_usd: reservedNanoUsd(intent, first),
+    decision: decisionOf(plan),
   }
   const data = `${exchange.factsJson},${JSON.stringify(rest).slice(1)}`
   try {
     exchange.admission = await deps.spool.append('requests', 'request.admitted', subjectOf(exchange, deps), data, true)
+    exchange.admittedMs = exchange.latencyMs()
   } catch (error) {
     if (error instanceof SpoolClosed) {
       exchange.admission = error.written // it is admitted to the log, though not by us: its outcome is to follow it

@@ -11,9 +11,8 @@ import { ClientStream } from './client-stream.ts'
 import type { InferenceDeps } from './deps.ts'
 import type { Exchange } from './exchange.ts'
 import { type Intent, modelNameOf, readIntent } from './intent.ts'
-import { makePlan } from './plan.ts'
-import { policyResolver } from './policies.ts'
 import { takeLimits } from './rate-limit.ts'
+import { planner } from './route.ts'
 import { type Ending, measure, settle } from './settle.ts'
 import { answerJson, conformance } from './shape.ts'
 
@@ -29,13 +28,12 @@ export interface ChatCompletions {
   readonly active: ActiveRequests
 }
 
-const SEEDS = 2 ** 31
 /** How long a client may take to send its body. */
 const BODY_MS = 60_000
 
 export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
   const active = new ActiveRequests(deps.inference.maxActive)
-  const policyOf = policyResolver(deps.live)
+  const planOf = planner(deps)
   const limitRules = openLimitRules(deps.live)
   const revision = tipOf(deps)
 
@@ -51,11 +49,12 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
       model = modelNameOf(body)
       const intent = readIntent(raw, body, request.headers)
       exchange.intent = intent
-      const seed = Math.floor(deps.random() * SEEDS)
-      const plan = makePlan({ intent, policy: policyOf(key, scoped(intent)), catalogue: deps.catalogue, seed })
+      const plan = planOf(intent, key, request.headers, exchange.identity.atMs)
       exchange.plan = plan
       exchange.deadlineMs = exchange.identity.startedMs + plan.policy.totalMs
-      exchange.factsJson = factsJson(exchange, model, revision(), seed, endUser(key, intent))
+      exchange.factsJson = factsJson(exchange, model, revision(), endUser(key, intent))
+      exchange.plannedMs = exchange.latencyMs()
+      if (plan.refused !== null) throw plan.refused
       const rules = limitRules(key, plan.policy.limits)
       if (rules.length > 0) await takeLimits(exchange, rules, intent, plan, deps)
       await admit(exchange, intent, plan, deps)
@@ -65,7 +64,7 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
       const error = request.signal.aborted
         ? new GatewayError('request_canceled', 'the client left')
         : asGatewayError(thrown)
-      if (exchange.key !== null) exchange.factsJson ??= factsJson(exchange, model, revision(), 0, null)
+      if (exchange.key !== null) exchange.factsJson ??= factsJson(exchange, model, revision(), null)
       try {
         await settle(exchange, endingOf(exchange, error), measure(exchange), deps)
       } finally {
@@ -116,12 +115,6 @@ const bodyInTime = async (request: Request, exchange: Exchange): ReturnType<type
   const read = await promise
   exchange.onEnd = null
   return read
-}
-
-/** Endpoint scopes are administered from a later version on: until then every slug is unknown. */
-const scoped = ({ headers }: Intent): string | null => {
-  if (headers.endpoint === null) return headers.policy
-  throw new GatewayError('not_found', `no endpoint scope "${headers.endpoint}"`, { param: 'X-Gateway-Endpoint' })
 }
 
 /** Refused by the gateway before any provider was asked: `denied`. Everything else that failed is an `error`, unless the client left. */

@@ -26,7 +26,8 @@ export const outputCeiling = ({ maxTokens }: Asked, { maxOutputTokens, contextWi
   return maxTokens === null ? own : maxTokens
 }
 
-const cost = (entry: Prices, promptTokens: number, completionTokens: number): number | null =>
+/** What so many tokens cost at the row's prices. Nano-USD; null without a price. */
+export const priceOf = (entry: Prices, promptTokens: number, completionTokens: number): number | null =>
   entry.inputCostPerMillion === null || entry.outputCostPerMillion === null
     ? null
     : sumNanoUsd(
@@ -34,13 +35,9 @@ const cost = (entry: Prices, promptTokens: number, completionTokens: number): nu
         costNanoUsd(completionTokens, entry.outputCostPerMillion),
       )
 
-/** Projected cost, for caps on routing. Nano-USD; null without a price. */
-export const projectedNanoUsd = (asked: Asked, entry: Prices): number | null =>
-  cost(entry, promptTokensEstimate(asked), outputCeiling(asked, entry) * asked.choices)
-
 /** The upper bound of one attempt: every byte a token, media at their ceiling, output at its ceiling, every choice. Nano-USD; null without a price. */
 export const reservedNanoUsd = (asked: Asked, entry: Prices): number | null =>
-  cost(entry, asked.promptBytes + asked.mediaParts * MEDIA_TOKENS, outputCeiling(asked, entry) * asked.choices)
+  priceOf(entry, asked.promptBytes + asked.mediaParts * MEDIA_TOKENS, outputCeiling(asked, entry) * asked.choices)
 
 /** What the tokens cost at the row's prices. Cached prompt tokens at their own price where it is known. Nano-USD; null without a price. */
 export const actualNanoUsd = (

@@ -7,9 +7,10 @@ import type { Usage } from '../providers/provider.ts'
 import type { HealthCall } from '../state/health-call.ts'
 import type { CatalogueEntry, KeyEntry } from '../state/port.ts'
 import type { GatewayFacts } from '../wire/gateway-block.ts'
+import { explainedJson, routeReason } from './explain.ts'
 import type { Intent } from './intent.ts'
 import type { Held } from './limits.ts'
-import { type Plan, routeReason } from './plan.ts'
+import type { Plan } from './plan.ts'
 
 /** Who a request is: made at arrival, the same in every answer, record and header. */
 export interface Identity {
@@ -37,6 +38,11 @@ export class Exchange {
   held: Held | null = null
   /** `x-ratelimit-*` of the tightest limits; null where there are none. */
   limitHeaders: Readonly<Record<string, string>> | null = null
+  /** The control decision that the plan was made on; null before there was one. */
+  revision: string | null = null
+  /** Milliseconds since arrival at which it was planned, and admitted. Null: not yet. */
+  plannedMs: number | null = null
+  admittedMs: number | null = null
   /** Set once `request.admitted` is durable. */
   admission: RecordId | null = null
   /** JSON text of the request's facts without the closing brace, shared by admission and settlement. */
@@ -159,6 +165,7 @@ export class Exchange {
             shaping: this.shaping,
             routeReason: plan === null ? null : routeReason(plan),
             traceId: identity.traceId,
+            explainedJson: plan === null ? '' : explainedJson(plan, this.revision, entry),
           }
         : null,
     }

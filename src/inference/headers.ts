@@ -19,7 +19,8 @@ export interface HeaderIntent {
 const LABELS = ['pii', 'phi', 'public']
 const MAX_VALUE_LENGTH = 256
 
-const PLAIN: HeaderIntent = {
+/** Nothing is asked for. */
+export const PLAIN: HeaderIntent = {
   policy: null,
   maxCostUsd: null,
   latencyTargetMs: null,

@@ -106,6 +106,10 @@ const NEEDS = {
   seed: { capability: 'seed', param: 'seed' },
 } as const satisfies Record<string, Requirement>
 
+/** The requirement that a capability's name stands for; undefined when no request asks for it. */
+export const requirementOf = (capability: string): Requirement | undefined =>
+  Object.values(NEEDS).find((requirement) => requirement.capability === capability)
+
 const isPresent = (value: unknown): boolean => value !== undefined && value !== null
 
 const modelOf = (body: Body): string => {

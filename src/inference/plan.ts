@@ -1,243 +1,291 @@
 // Station 4: who is asked, in what order, and why the others are not. A pure function: the same inputs, the same plan.
-import { nanoUsdOf } from '../lib/money.ts'
-import type { Catalogue, CatalogueEntry } from '../state/port.ts'
-import { type ErrorCode, GatewayError } from '../wire/errors.ts'
-import { projectedNanoUsd } from './estimate.ts'
-import type { Intent, Requirement } from './intent.ts'
+import type { Strategy } from '../domain/policy.ts'
+import type { Frame } from '../state/frame.ts'
+import type { CatalogueEntry } from '../state/port.ts'
+import type { Disabled, OverridesInForce } from '../state/steering.ts'
+import type { GatewayError } from '../wire/errors.ts'
+import { type CandidateSet, type CandidateSource, candidatesFor, candidatesOf } from './candidates.ts'
+import { outputCeiling, priceOf, promptTokensEstimate } from './estimate.ts'
 import type { EffectivePolicy } from './policies.ts'
+import { nearestOf, nobodyLeft, primarySkipped, regionForbidden, unknownModel } from './refusals.ts'
+import {
+  type Bounds,
+  boundsOf,
+  healthSkip,
+  type PlanIntent,
+  type RejectedReason,
+  rejection,
+  subjectsOf,
+} from './rejections.ts'
+import { type RankInput, rank } from './strategies.ts'
 
-/** Ruled reasons, in the order in which they are looked for: the later one is met, the nearer a candidate came. */
-export const REJECTED_REASONS = [
-  'disabled',
-  'no_adapter',
-  'not_in_policy',
-  'ignored',
-  'region',
-  'sensitivity',
-  'missing_capability',
-  'context_too_small',
-  'no_price',
-  'cost_cap',
-] as const
-export type RejectedReason = (typeof REJECTED_REASONS)[number]
-
-export interface PlannedCandidate {
-  readonly entry: CatalogueEntry
-  /** Null: eligible. */
-  readonly rejected: RejectedReason | null
+/** Everything that a plan depends on. Whoever has it again makes the same plan again. */
+export interface PlanInput {
+  readonly intent: PlanIntent
+  /** With the endpoint scope folded in. */
+  readonly policy: EffectivePolicy
+  readonly catalogue: CandidateSource
+  readonly keyId: string
+  /** The name that the request gives as its model is an alias of the endpoint scope. */
+  readonly isScopeAlias: boolean
+  readonly overrides: OverridesInForce
+  readonly frame: Frame
+  /** Drives the random choices of strategies that make any. */
+  readonly seed: number
+  /** How many requests for this model `round_robin` has ordered before; 0 for other strategies. */
+  readonly turn: number
+  /** Hash of what `sticky` goes by, 32 bits; 0 for other strategies. */
+  readonly sticky: number
 }
 
 export interface Plan {
+  readonly input: PlanInput
   readonly policy: EffectivePolicy
-  readonly strategy: 'priority'
-  /** Every candidate in the order of the strategy. */
-  readonly candidates: readonly PlannedCandidate[]
-  /** Those that may be called, in order. Never empty. */
+  readonly strategy: Strategy
+  /** All that were considered, in the order of the registry (preferred ones first). The lists below are parallel to it. */
+  readonly candidates: readonly CatalogueEntry[]
+  /** Null: may be called. */
+  readonly reasons: readonly (RejectedReason | null)[]
+  /** Null: no price. */
+  readonly projectedNanoUsd: readonly (number | null)[]
+  /** The blended rank in [0, 1] of those that were compared by it. Null: the strategy does not go by it, or there was only one. */
+  readonly scores: readonly (number | null)[] | null
+  /** Places of the candidates that nothing but their health can keep from being called, in the order of the strategy. */
+  readonly order: readonly number[]
+  /** Those that are called, one after another. Empty only when the plan refuses. */
   readonly ordered: readonly CatalogueEntry[]
   /** Called in place of the others when the prompt turns out too long for a model. */
   readonly forLongContext: readonly CatalogueEntry[]
-  /** The first candidate before health is considered. */
-  readonly primary: CatalogueEntry
+  /** The first before health is considered. Null when there is none. */
+  readonly primary: CatalogueEntry | null
   readonly maxAttempts: number
+  /** What the client is told when nobody may be called. */
+  readonly refused: GatewayError | null
 }
 
-export interface PlanInput {
-  readonly intent: Intent
-  readonly policy: EffectivePolicy
-  readonly catalogue: Pick<Catalogue, 'resolve'>
-  /** Drives the random choices of strategies that make any. */
-  readonly seed: number
+/** The strategy of a request: that of its policy or scope, else the cheapest for batches, else the blended rank. */
+export const strategyFor = ({ strategy }: EffectivePolicy, { headers }: Pick<PlanIntent, 'headers'>): Strategy =>
+  strategy ?? (headers.batch ? 'lowest_cost' : 'balanced')
+
+/** Makes the plan. Never throws: a request that nobody may answer has a plan that refuses. */
+export const makePlan = (input: PlanInput): Plan => {
+  const { intent, policy, catalogue, overrides, keyId } = input
+  const strategy = strategyFor(policy, intent)
+  if (intent.headers.region !== null && !policy.regionOverrideAllowed)
+    return refusing(input, strategy, regionForbidden())
+  const forced = overrides.forcedModels.size === 0 ? null : forcedModel(input)
+  const name = forced ?? policy.forcedModel ?? intent.model
+  const reach = forced === null ? 'usual' : 'alone'
+  const set = candidatesFor(name, reach, policy, catalogue)
+  if (!set.isKnown && !(input.isScopeAlias && name === intent.model && set.ownCount > 0))
+    return refusing(input, strategy, unknownModel(intent.model, name))
+  const mayFailOver =
+    policy.fallbackEnabled &&
+    !intent.headers.noFallback &&
+    (overrides.ids.length === 0 || !isDisabled('fallback', overrides, subjectsOf(intent, policy, keyId)))
+  const bounds = boundsOf(intent, policy, overrides, keyId)
+  const all = judged(input, strategy, set, mayFailOver, bounds)
+  const wantsLonger =
+    all.eligible.length === 0 &&
+    mayFailOver &&
+    forced === null &&
+    policy.contextWindowModels.length > 0 &&
+    all.reasons[nearestOf(all.reasons)] === 'context_too_small'
+  if (!wantsLonger) return concluded(all, mayFailOver, forced === null)
+  return concluded(judged(input, strategy, candidatesFor(name, 'long', policy, catalogue), true, bounds), true, true)
 }
 
-/** Candidates beyond this are not looked at: it bounds what a request and its outcome hold. */
-export const MAX_CANDIDATES = 64
+/** Whether an operator has switched this off for everything or for one of these subjects. */
+export const isDisabled = (
+  what: Disabled,
+  { disabled, disabledOf }: OverridesInForce,
+  subjects: readonly string[],
+): boolean =>
+  disabled.has(what) || (disabledOf.size > 0 && subjects.some((subject) => disabledOf.get(subject)?.has(what)))
 
-/** Makes the plan, or throws the ruled error when nobody is left. */
-export const makePlan = ({ intent, policy, catalogue }: PlanInput): Plan => {
-  const { headers } = intent
-  if (headers.region !== null && !policy.regionOverrideAllowed) {
-    throw new GatewayError('permission_error', 'the policy does not let a request choose its region', {
-      param: 'X-Gateway-Region',
-    })
+/** The model that an operator forces: for the named model before the key's, the scope's and everybody's. */
+const forcedModel = ({ intent, policy, catalogue, keyId, overrides: { forcedModels } }: PlanInput): string | null => {
+  const registryName = catalogue.resolve(intent.model)[0]?.name ?? intent.model
+  const [, ...others] = subjectsOf(intent, policy, keyId)
+  const subjects = [intent.model.toLowerCase(), registryName.toLowerCase(), ...others, '*']
+  for (const subject of subjects) {
+    const model = forcedModels.get(subject)
+    if (model !== undefined) return model
   }
-  const found = catalogue.resolve(intent.model)
-  if (found.length === 0) {
-    throw new GatewayError('not_found', `the model "${intent.model}" does not exist`, { param: 'model' })
-  }
-  const capNanoUsd = capOf(intent, policy)
-  const judge = (entry: CatalogueEntry): PlannedCandidate => ({
-    entry,
-    rejected: rejection(entry, intent, policy, capNanoUsd),
-  })
-  const own = inOrder(found, policy.providersOrder).slice(0, MAX_CANDIDATES).map(judge)
-  const withFallback = policy.fallbackEnabled && !headers.noFallback
-  const candidates = withFallback ? withModels(own, policy.fallbackModels, catalogue, judge) : own
-  const ordered = eligible(candidates)
-  if (ordered.length === 0) throw nobodyLeft(candidates, intent)
-  const primary = ordered[0]!
-  return {
-    policy,
-    strategy: 'priority',
-    candidates,
-    ordered: withFallback ? ordered : [primary],
-    forLongContext: withFallback
-      ? eligible(withModels([], policy.contextWindowModels, catalogue, judge)).filter(
-          (entry) => !ordered.includes(entry),
-        )
-      : [],
-    primary,
-    maxAttempts: policy.maxAttempts,
-  }
-}
-
-const eligible = (candidates: readonly PlannedCandidate[]): CatalogueEntry[] => {
-  const entries: CatalogueEntry[] = []
-  for (const { entry, rejected } of candidates) if (rejected === null) entries.push(entry)
-  return entries
-}
-
-const capOf = ({ headers: { maxCostUsd } }: Intent, policy: EffectivePolicy): number | null => {
-  if (maxCostUsd === null) return policy.maxCostUsd === null ? null : nanoUsdOf(policy.maxCostUsd)
-  return nanoUsdOf(policy.maxCostUsd === null ? maxCostUsd : Math.min(maxCostUsd, policy.maxCostUsd))
-}
-
-/** The catalogue's order (priority, then provider), with the policy's preferred providers in front, in its order. */
-const inOrder = (entries: readonly CatalogueEntry[], order: readonly string[]): readonly CatalogueEntry[] => {
-  if (order.length === 0) return entries
-  const rank = ({ provider, providerId }: CatalogueEntry): number => {
-    const at = order.findIndex((name) => name === provider.toLowerCase() || name === providerId)
-    return at < 0 ? order.length : at
-  }
-  return [...entries].sort((a, b) => rank(a) - rank(b))
-}
-
-const withModels = (
-  candidates: readonly PlannedCandidate[],
-  models: readonly string[],
-  catalogue: Pick<Catalogue, 'resolve'>,
-  judge: (entry: CatalogueEntry) => PlannedCandidate,
-): readonly PlannedCandidate[] => {
-  if (models.length === 0) return candidates
-  const all = [...candidates]
-  const known = new Set(candidates.map(({ entry }) => entry.modelId))
-  for (const model of models) {
-    for (const entry of catalogue.resolve(model)) {
-      if (known.has(entry.modelId) || all.length === MAX_CANDIDATES) continue
-      known.add(entry.modelId)
-      all.push(judge(entry))
-    }
-  }
-  return all
-}
-
-const inAll = (allowed: readonly ReadonlySet<string>[], name: string, id: string): boolean => {
-  for (const names of allowed) if (!names.has(name.toLowerCase()) && !names.has(id)) return false
-  return true
-}
-
-const rejection = (
-  entry: CatalogueEntry,
-  intent: Intent,
-  policy: EffectivePolicy,
-  capNanoUsd: number | null,
-): RejectedReason | null => {
-  if (entry.unroutable !== null) return entry.unroutable
-  if (!inAll(policy.models, entry.name, entry.modelId)) return 'not_in_policy'
-  if (!inAll(policy.providersOnly, entry.provider, entry.providerId)) return 'not_in_policy'
-  const { providersIgnored } = policy
-  if (
-    providersIgnored.size > 0 &&
-    (providersIgnored.has(entry.provider.toLowerCase()) || providersIgnored.has(entry.providerId))
-  ) {
-    return 'ignored'
-  }
-  if (!regionFits(entry, intent, policy)) return 'region'
-  if (!sensitivityFits(entry, intent, policy)) return 'sensitivity'
-  if (missing(entry, intent) !== null) return 'missing_capability'
-  // Eight bytes a token is less than any prompt counts: only what cannot fit is refused before the provider has seen it.
-  if (entry.contextWindow !== null && intent.promptBytes / 8 > entry.contextWindow) return 'context_too_small'
-  if (capNanoUsd === null) return null
-  const projected = projectedNanoUsd(intent, entry)
-  if (projected === null) return 'no_price'
-  return projected > capNanoUsd ? 'cost_cap' : null
-}
-
-const missing = (entry: CatalogueEntry, { requirements }: Intent): Requirement | null => {
-  for (const requirement of requirements) if (!entry.capabilities.includes(requirement.capability)) return requirement
   return null
 }
 
-const regionFits = ({ region }: CatalogueEntry, { headers }: Intent, policy: EffectivePolicy): boolean => {
-  const asked = headers.region
-  if (asked !== null && region?.toLowerCase() !== asked.toLowerCase()) return false
-  return policy.regions.length === 0 || (region !== null && inAll(policy.regions, region, region))
+const NOBODY: readonly never[] = []
+
+const refusing = (input: PlanInput, strategy: Strategy, refused: GatewayError): Plan => ({
+  input,
+  policy: input.policy,
+  strategy,
+  candidates: NOBODY,
+  reasons: NOBODY,
+  projectedNanoUsd: NOBODY,
+  scores: null,
+  order: NOBODY,
+  ordered: NOBODY,
+  forLongContext: NOBODY,
+  primary: null,
+  maxAttempts: 0,
+  refused,
+})
+
+/** The candidates with what speaks against each of them. */
+interface Judged {
+  readonly input: PlanInput
+  readonly strategy: Strategy
+  readonly bounds: Bounds
+  readonly candidates: readonly CatalogueEntry[]
+  readonly tiers: readonly number[] | null
+  readonly reasons: (RejectedReason | null)[]
+  readonly projectedNanoUsd: (number | null)[]
+  /** Places of those against which nothing speaks. */
+  readonly eligible: readonly number[]
 }
 
-const sensitivityFits = (entry: CatalogueEntry, { headers }: Intent, policy: EffectivePolicy): boolean => {
-  for (const label of headers.sensitivity) {
-    const providers = policy.sensitivity[label as keyof EffectivePolicy['sensitivity']]?.providers
-    if (providers === undefined || providers.length === 0) continue
-    const name = entry.provider.toLowerCase()
-    if (!providers.some((provider) => provider === entry.providerId || provider.toLowerCase() === name)) return false
+const judged = (
+  input: PlanInput,
+  strategy: Strategy,
+  set: CandidateSet,
+  mayFailOver: boolean,
+  bounds: Bounds,
+): Judged => {
+  const count = mayFailOver ? set.entries.length : set.ownCount
+  const { intent, frame } = input
+  const promptTokens = promptTokensEstimate(intent)
+  const reasons: (RejectedReason | null)[] = []
+  const projectedNanoUsd: (number | null)[] = []
+  let eligible: number[] = []
+  for (let i = 0; i < count; i++) {
+    const entry = set.entries[i]!
+    const projected = priceOf(entry, promptTokens, outputCeiling(intent, entry) * intent.choices)
+    const reason = set.standing[i] ?? rejection(entry, projected, frame.signals(entry.modelId), bounds)
+    projectedNanoUsd.push(projected)
+    reasons.push(reason)
+    if (reason === null) eligible.push(i)
   }
-  return true
-}
-
-/** Why the first candidate is the first, as a sentence. */
-export const routeReason = ({ primary: { provider, name, priority }, candidates }: Plan): string => {
-  const all = candidates.length
-  return `${provider}/${name} comes first by priority ${priority} among ${eligible(candidates).length} of ${all} candidate${all === 1 ? '' : 's'}`
-}
-
-const REFUSALS: Record<RejectedReason, { code: ErrorCode; param: string | null; message: string }> = {
-  disabled: { code: 'provider_unavailable', param: null, message: 'every candidate for this model is disabled' },
-  no_adapter: {
-    code: 'provider_unavailable',
-    param: null,
-    message: 'no provider of this model can be used: it has no credential or an unknown kind',
-  },
-  not_in_policy: {
-    code: 'invalid_request',
-    param: 'model',
-    message: 'the policy does not allow this model or its providers',
-  },
-  ignored: { code: 'invalid_request', param: 'model', message: 'the policy ignores every provider of this model' },
-  region: {
-    code: 'invalid_request',
-    param: 'X-Gateway-Region',
-    message: 'no provider of this model is in an allowed region',
-  },
-  sensitivity: {
-    code: 'invalid_request',
-    param: 'X-Gateway-Sensitivity',
-    message: 'no provider of this model may receive payloads of this sensitivity',
-  },
-  missing_capability: { code: 'invalid_request', param: null, message: 'the model cannot do what the request asks' },
-  context_too_small: {
-    code: 'context_length_exceeded',
-    param: 'messages',
-    message: "the prompt exceeds the model's context window",
-  },
-  no_price: { code: 'quota_exceeded', param: null, message: 'a cost cap applies and the model has no price' },
-  cost_cap: { code: 'quota_exceeded', param: null, message: 'the projected cost exceeds the cap' },
-}
-
-/** The ruled error: that of the candidate that came nearest. */
-const nobodyLeft = (candidates: readonly PlannedCandidate[], intent: Intent): GatewayError => {
-  let nearest = candidates[0]!
-  for (const candidate of candidates) {
-    if (REJECTED_REASONS.indexOf(candidate.rejected!) > REJECTED_REASONS.indexOf(nearest.rejected!)) nearest = candidate
+  const wantedTokens = promptTokens + (intent.maxTokens ?? 0)
+  if (eligible.length > 1) eligible = fitting(eligible, set, wantedTokens, reasons)
+  const all = count === set.entries.length
+  return {
+    input,
+    strategy,
+    bounds,
+    candidates: all ? set.entries : set.entries.slice(0, count),
+    tiers: (all ? set.tiered : set.ownTiered) ? set.tiers : null,
+    reasons,
+    projectedNanoUsd,
+    eligible,
   }
-  const reason = nearest.rejected!
-  const { code, param, message } = REFUSALS[reason]
-  const details = { rejected_reason: reason }
-  if (reason === 'missing_capability') {
-    const lacking = missing(nearest.entry, intent)!
-    const text = `the model "${intent.model}" does not have the capability "${lacking.capability}" that \`${lacking.param}\` needs`
-    return new GatewayError(code, text, {
-      param: lacking.param,
-      details: { ...details, capability: lacking.capability },
-    })
+}
+
+/** Where some of a model's own rows are likely to hold the prompt and the answer, those that are not are left out. The estimate alone refuses nobody. */
+const fitting = (
+  eligible: number[],
+  { entries, ownCount }: CandidateSet,
+  wantedTokens: number,
+  reasons: (RejectedReason | null)[],
+): number[] => {
+  let fits = 0
+  let own = 0
+  for (const place of eligible) {
+    if (place >= ownCount) break
+    own++
+    const { contextWindow } = entries[place]!
+    if (contextWindow === null || wantedTokens <= contextWindow) fits++
   }
-  return new GatewayError(code, `${message} (model "${intent.model}")`, { param, details })
+  if (fits === 0 || fits === own) return eligible
+  return eligible.filter((place) => {
+    const { contextWindow } = entries[place]!
+    if (place >= ownCount || contextWindow === null || wantedTokens <= contextWindow) return true
+    reasons[place] = 'context_too_small'
+    return false
+  })
+}
+
+/** Where the prompt may be sent instead when a model turns out too small for it. */
+const forLongContext = ({ input, bounds }: Judged): readonly CatalogueEntry[] => {
+  const { intent, policy, catalogue, frame } = input
+  if (policy.contextWindowModels.length === 0) return NOBODY
+  const promptTokens = promptTokensEstimate(intent)
+  const eligible: CatalogueEntry[] = []
+  for (const { entry, standing } of candidatesOf(policy.contextWindowModels, policy, catalogue)) {
+    const projected = priceOf(entry, promptTokens, outputCeiling(intent, entry) * intent.choices)
+    if (standing === null && rejection(entry, projected, frame.signals(entry.modelId), bounds) === null)
+      eligible.push(entry)
+  }
+  const awake = eligible.filter(({ modelId }) => healthSkip(frame.signals(modelId)) === null)
+  return awake.length === 0 ? eligible.slice(0, 1) : awake
+}
+
+/** Orders those that are left, and leaves out who is not well. */
+const concluded = (all: Judged, mayFailOver: boolean, mayChangeModel: boolean): Plan => {
+  const { input, strategy, candidates, reasons, projectedNanoUsd, eligible } = all
+  const { policy, intent, overrides } = input
+  if (eligible.length === 0) {
+    const refused = nobodyLeft(candidates, reasons, intent)
+    return { ...refusing(input, strategy, refused), candidates, reasons, projectedNanoUsd }
+  }
+  const { order, keys } = eligible.length === 1 ? { order: eligible, keys: null } : rank(eligible, rankInput(all))
+  const primary = candidates[order[0]!]!
+  const failsOver =
+    mayFailOver &&
+    (overrides.ids.length === 0 ||
+      !isDisabled('fallback', overrides, [`provider:${primary.providerId}`, `model:${primary.name.toLowerCase()}`]))
+  const skipped = failsOver || order.length === 1 ? null : healthSkip(input.frame.signals(primary.modelId))
+  const scores = strategy === 'balanced' && keys !== null ? scoresOf(candidates.length, eligible, keys) : null
+  if (skipped !== null) reasons[order[0]!] = skipped
+  return {
+    input,
+    policy,
+    strategy,
+    candidates,
+    reasons,
+    projectedNanoUsd,
+    scores,
+    order,
+    ordered: skipped !== null ? NOBODY : failsOver ? awake(all, order) : [primary],
+    forLongContext: failsOver && mayChangeModel ? forLongContext(all) : NOBODY,
+    primary,
+    maxAttempts: policy.maxAttempts,
+    refused: skipped === null ? null : primarySkipped(primary, skipped),
+  }
+}
+
+const rankInput = ({ input, strategy, candidates, tiers, projectedNanoUsd, bounds }: Judged): RankInput => ({
+  strategy,
+  entries: candidates,
+  tiers,
+  projectedNanoUsd,
+  frame: input.frame,
+  metric: bounds.metric,
+  weights: input.policy.weights,
+  seed: input.seed,
+  turn: input.turn,
+  sticky: input.sticky,
+})
+
+/** Those whose health lets them be called, in order. When it lets nobody, the first: the last one left is always tried. */
+const awake = ({ input, candidates, reasons }: Judged, order: readonly number[]): CatalogueEntry[] => {
+  const ordered: CatalogueEntry[] = []
+  const isStill = input.frame.number === 0
+  for (const place of order) {
+    const entry = candidates[place]!
+    const skipped = isStill || order.length === 1 ? null : healthSkip(input.frame.signals(entry.modelId))
+    if (skipped === null) ordered.push(entry)
+    else reasons[place] = skipped
+  }
+  if (ordered.length > 0) return ordered
+  reasons[order[0]!] = null
+  return [candidates[order[0]!]!]
+}
+
+const scoresOf = (count: number, eligible: readonly number[], keys: readonly number[]): (number | null)[] => {
+  const scores: (number | null)[] = []
+  for (let i = 0; i < count; i++) scores.push(null)
+  for (let i = 0; i < eligible.length; i++) scores[eligible[i]!] = -keys[i]!
+  return scores
 }

@@ -1,8 +1,11 @@
 // Which policy a request falls under: every level that speaks, folded into one that the plan reads.
-import { type PolicyRow, policyKey } from '../domain/policy.ts'
+import { type PolicyRow, policyKey, STRATEGIES, type Strategy } from '../domain/policy.ts'
+import { nanoUsdOf } from '../lib/money.ts'
 import { type BreakerSettings, breakerSettings } from '../state/breaker.ts'
 import { type LimitRule, limitRule } from '../state/limit-rules.ts'
 import type { KeyEntry, LiveState } from '../state/port.ts'
+import { DEFAULT_WEIGHTS, type LatencyMetric, type ScoreWeights } from '../state/scores.ts'
+import type { EndpointScope } from '../state/steering.ts'
 import { ERRORS, type ErrorCode, GatewayError } from '../wire/errors.ts'
 
 /** Ruled defaults. */
@@ -27,7 +30,15 @@ export interface EffectivePolicy {
   readonly id: string | null
   readonly name: string | null
   readonly source: 'header' | 'key' | 'tenant' | 'global' | 'built_in'
-  readonly strategy: string | null
+  /** The endpoint scope that is folded in. */
+  readonly scope: EndpointScope | null
+  /** Null: neither the policy nor the scope has one of its own. */
+  readonly strategy: Strategy | null
+  readonly weights: ScoreWeights
+  /** Null: the first token for streams, the whole answer for the others. */
+  readonly latencyMetric: LatencyMetric | null
+  /** `user`, `key` or `header:<name>`. */
+  readonly hashOn: string
   /** One list for each level that has one: a candidate must be in all of them. */
   readonly models: readonly ReadonlySet<string>[]
   readonly providersOnly: readonly ReadonlySet<string>[]
@@ -35,11 +46,18 @@ export interface EffectivePolicy {
   readonly providersOrder: readonly string[]
   readonly providersIgnored: ReadonlySet<string>
   readonly sensitivity: PolicyRow['sensitivity']
+  /** Who may receive payloads of a label: one list for each level that has one. */
+  readonly sensitiveTo: Readonly<Partial<Record<Label, readonly ReadonlySet<string>[]>>>
   readonly regionOverrideAllowed: boolean
-  /** The lowest cap of all levels. */
-  readonly maxCostUsd: number | null
   /** Rate limits of every level that has some: all of them hold. */
   readonly limits: readonly LimitRule[]
+  /** The lowest cap and the tightest target of all levels and of the scope. */
+  readonly maxCostNanoUsd: number | null
+  readonly latencyTargetMs: number | null
+  /** Used in place of the model that the request names. */
+  readonly forcedModel: string | null
+  /** Candidates that go before those of the named model. */
+  readonly preferredModels: readonly string[]
   readonly fallbackEnabled: boolean
   readonly fallbackOn: ReadonlySet<ErrorCode>
   readonly fallbackModels: readonly string[]
@@ -54,6 +72,9 @@ export interface EffectivePolicy {
   readonly backoffMaxMs: number
   readonly breaker: BreakerSettings
 }
+
+export type Label = keyof PolicyRow['sensitivity']
+const LABELS: readonly Label[] = ['pii', 'phi', 'public']
 
 interface Level {
   readonly source: EffectivePolicy['source']
@@ -71,7 +92,7 @@ const lists = (levels: readonly Level[], of: (row: PolicyRow) => readonly string
 export const effectivePolicy = (levels: readonly Level[]): EffectivePolicy => {
   const first = levels[0]
   const row = first?.row
-  const caps = levels.flatMap(({ row: { max_cost_usd } }) => (max_cost_usd === null ? [] : [max_cost_usd]))
+  const params = row?.strategy_params ?? {}
   const fallback = row?.fallback ?? {}
   const timeouts = row?.timeouts ?? {}
   const retry = row?.retry ?? {}
@@ -79,16 +100,24 @@ export const effectivePolicy = (levels: readonly Level[]): EffectivePolicy => {
     id: row?.id ?? null,
     name: row?.name ?? null,
     source: first?.source ?? 'built_in',
-    strategy: row?.strategy ?? null,
+    scope: null,
+    strategy: knownStrategy(row?.strategy ?? null),
+    weights: weightsOf(params.weights),
+    latencyMetric: params.latency_metric ?? null,
+    hashOn: params.hash_on ?? 'user',
     models: lists(levels, ({ models }) => models),
     providersOnly: lists(levels, ({ providers }) => providers.only),
     regions: lists(levels, ({ regions }) => regions),
     providersOrder: (row?.providers.order ?? []).map((name) => name.toLowerCase()),
     providersIgnored: lowered(row?.providers.ignore ?? []),
     sensitivity: row?.sensitivity ?? {},
+    sensitiveTo: sensitiveTo(levels),
     regionOverrideAllowed: levels.every(({ row: { allow_region_override } }) => allow_region_override),
-    maxCostUsd: caps.length === 0 ? null : Math.min(...caps),
     limits: levels.flatMap(({ row: { id, rate_limits } }) => limitRule('policy', id, rate_limits) ?? []),
+    maxCostNanoUsd: capOf(levels.map(({ row: { max_cost_usd } }) => max_cost_usd)),
+    latencyTargetMs: levels.reduce<number | null>((least, { row: own }) => lower(least, own.latency_target_ms), null),
+    forcedModel: null,
+    preferredModels: [],
     fallbackEnabled: fallback.enabled ?? true,
     fallbackOn: fallback.on === undefined ? FALLBACK_CODES : new Set(fallback.on),
     fallbackModels: fallback.models ?? [],
@@ -102,6 +131,52 @@ export const effectivePolicy = (levels: readonly Level[]): EffectivePolicy => {
     backoffInitialMs: retry.backoff_initial_ms ?? DEFAULTS.backoffInitialMs,
     backoffMaxMs: retry.backoff_max_ms ?? DEFAULTS.backoffMaxMs,
     breaker: breakerSettings(row?.breaker),
+  }
+}
+
+/** The lower of two limits; null is none. */
+export const lower = (a: number | null, b: number | null): number | null =>
+  a === null ? b : b === null ? a : Math.min(a, b)
+
+const capOf = (capsUsd: readonly (number | null)[]): number | null =>
+  capsUsd.reduce<number | null>((least, usd) => lower(least, usd === null ? null : nanoUsdOf(usd)), null)
+
+/** A strategy that this build does not know is none. */
+const knownStrategy = (name: string | null): Strategy | null => STRATEGIES.find((known) => known === name) ?? null
+
+/** Whoever names a weight means those that are named. */
+const weightsOf = (given: Partial<ScoreWeights> | undefined): ScoreWeights =>
+  given === undefined || Object.keys(given).length === 0
+    ? DEFAULT_WEIGHTS
+    : { cost: 0, latency: 0, health: 0, priority: 0, feedback: 0, ...given }
+
+const sensitiveTo = (levels: readonly Level[]): EffectivePolicy['sensitiveTo'] => {
+  const all: Partial<Record<Label, readonly ReadonlySet<string>[]>> = {}
+  for (const label of LABELS) {
+    const allowed = lists(levels, ({ sensitivity }) => sensitivity[label]?.providers)
+    if (allowed.length > 0) all[label] = allowed
+  }
+  return all
+}
+
+/**
+ * Folds an endpoint scope into a copy of the policy. A policy that a header picked goes before the scope; limits hold on both sides,
+ * and so does that nobody fails over.
+ */
+export const withScope = (policy: EffectivePolicy, scope: EndpointScope): EffectivePolicy => {
+  const picked = policy.source === 'header'
+  const preferred = scope.preferredProviders.map((name) => name.toLowerCase())
+  const ownOrder = preferred.length === 0 || (picked && policy.providersOrder.length > 0)
+  return {
+    ...policy,
+    scope,
+    strategy: (picked ? policy.strategy : null) ?? knownStrategy(scope.strategy) ?? policy.strategy,
+    providersOrder: ownOrder ? policy.providersOrder : preferred,
+    maxCostNanoUsd: lower(policy.maxCostNanoUsd, capOf([scope.maxCostUsd])),
+    latencyTargetMs: lower(policy.latencyTargetMs, scope.latencyTargetMs),
+    forcedModel: scope.forcedModel,
+    preferredModels: scope.forcedModel === null ? scope.preferredModels : [],
+    fallbackEnabled: policy.fallbackEnabled && !scope.noFallback,
   }
 }
 
@@ -152,15 +227,15 @@ export const policyResolver = (live: Pick<LiveState, 'control' | 'subscribe' | '
       return
     }
   })
-  return (key: KeyEntry, asked: string | null): EffectivePolicy => {
-    const cacheKey = `${key.tenantId}\0${key.routingPolicyId ?? ''}\0${asked ?? ''}`
-    let policy = cache.get(cacheKey)
-    if (policy === undefined) {
-      const levels = levelsOf(live, key, asked)
-      policy = levels.length === 0 ? BUILT_IN : effectivePolicy(levels)
-      if (cache.size >= MAX_CACHED) cache.clear()
-      cache.set(cacheKey, policy)
-    }
+  return (key: KeyEntry, asked: string | null, scope: EndpointScope | null): EffectivePolicy => {
+    const cacheKey = `${key.tenantId}\0${key.routingPolicyId ?? ''}\0${asked ?? ''}\0${scope?.id ?? ''}`
+    const known = cache.get(cacheKey)
+    if (known !== undefined && known.scope === scope) return known
+    const levels = levelsOf(live, key, asked)
+    const unscoped = levels.length === 0 ? BUILT_IN : effectivePolicy(levels)
+    const policy = scope === null ? unscoped : withScope(unscoped, scope)
+    if (cache.size >= MAX_CACHED) cache.clear()
+    cache.set(cacheKey, policy)
     return policy
   }
 }

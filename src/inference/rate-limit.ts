@@ -25,10 +25,12 @@ export const takeLimits = async (
 }
 
 /** The prompt's estimate, and all that the client allows as output; where it names no bound, output counts when it is there. */
-const reservedTokens = (intent: Intent, { primary }: Plan): number => {
+const reservedTokens = (intent: Intent, { ordered }: Plan): number => {
   const prompt = promptTokensEstimate(intent)
   if (intent.maxTokens === null) return prompt
-  return prompt + Math.min(intent.maxTokens, outputCeiling({ ...intent, maxTokens: null }, primary)) * intent.choices
+  return (
+    prompt + Math.min(intent.maxTokens, outputCeiling({ ...intent, maxTokens: null }, ordered[0]!)) * intent.choices
+  )
 }
 
 const WORDS: Readonly<Record<LimitName, string>> = {

@@ -6,6 +6,7 @@ import type { Usage } from '../providers/provider.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { subjectOf } from './admit.ts'
+import { candidateList, decisionOf } from './decision.ts'
 import type { InferenceDeps, Observed } from './deps.ts'
 import { actualNanoUsd, estimateTokens, promptTokensEstimate } from './estimate.ts'
 import type { Exchange } from './exchange.ts'
@@ -26,6 +27,9 @@ export interface Measured {
   readonly costNanoUsd: number | null
   readonly basis: RequestSettled['cost_basis']
 }
+
+/** A record lists no more of what was shaped. */
+const LISTED_SHAPING = 64
 
 const NOTHING: Measured = { promptTokens: null, completionTokens: null, costNanoUsd: 0, basis: 'none' }
 
@@ -118,6 +122,14 @@ const settledJson = (exchange: Exchange, ending: Ending, measured: Measured, lat
     latency_ms: latencyMs,
     ttft_ms: exchange.firstTokenMs,
   }
+  const { plan, plannedMs, admittedMs, shaping } = exchange
+  if (plan !== null && admission === null) {
+    rest.candidates = candidateList(plan)
+    rest.decision = decisionOf(plan)
+  }
+  if (shaping.length > 0) rest.shaping = shaping.slice(0, LISTED_SHAPING)
+  if (plannedMs !== null)
+    rest.timings = admittedMs === null ? { planned_ms: plannedMs } : { planned_ms: plannedMs, admitted_ms: admittedMs }
   return `"raw_usage":${rawUsageJson(usage?.raw)},${JSON.stringify(rest).slice(1)}`
 }
 

@@ -64,6 +64,7 @@ class Registry implements OpenCatalogue {
   readonly #byName = new Map<string, CatalogueEntry[]>()
   readonly #byAlias = new Map<string, CatalogueEntry[]>()
   readonly #aliasesOf = new Map<string, readonly string[]>()
+  #version = 0
   #all: readonly CatalogueEntry[] | null = null
   #aliases: ReadonlyMap<string, string> | null = null
   readonly #stops: (() => void)[] = []
@@ -75,6 +76,10 @@ class Registry implements OpenCatalogue {
     for (const [, row] of control.table('models').rows()) this.#put(row)
     this.#stops.push(subscribe(({ changes, refused }) => this.#follow(changes, refused)))
     this.#stops.push(deps.dataKeys.subscribe((keyId, what) => this.#keyMoved(keyId, what)))
+  }
+
+  get version(): number {
+    return this.#version
   }
 
   resolve(name: string): readonly CatalogueEntry[] {
@@ -178,6 +183,11 @@ class Registry implements OpenCatalogue {
     this.#aliasesOf.set(row.id, row.aliases)
     insert(this.#byName, row.name, entry)
     for (const alias of row.aliases) insert(this.#byAlias, alias, entry)
+    this.#changed()
+  }
+
+  #changed(): void {
+    this.#version += 1
     this.#all = this.#aliases = null
   }
 
@@ -188,7 +198,7 @@ class Registry implements OpenCatalogue {
     for (const alias of this.#aliasesOf.get(modelId) ?? []) withdraw(this.#byAlias, alias, modelId)
     this.#entries.delete(modelId)
     this.#aliasesOf.delete(modelId)
-    this.#all = this.#aliases = null
+    this.#changed()
   }
 }
 

@@ -131,6 +131,8 @@ export interface CatalogueEntry {
 }
 
 export interface Catalogue {
+  /** Grows with each change: while it is the same, so is every answer. */
+  readonly version: number
   /** Candidates for a name or alias (case-insensitive; exact names before aliases), lower `priority` first, then name of provider. [] when unknown. */
   resolve(name: string): readonly CatalogueEntry[]
   /** Every entry, in that order. */

@@ -23,6 +23,8 @@ export interface DebugFacts {
   readonly shaping: readonly string[]
   readonly routeReason: string | null
   readonly traceId: string
+  /** Further members about the decision, each with a comma in front; '' before there was one. */
+  readonly explainedJson: string
 }
 
 /** Stable attribution. Null is "unknown", never "none". */
@@ -43,7 +45,7 @@ const text = (value: string | null): string => (value === null ? 'null' : JSON.s
 const debugJson = (debug: DebugFacts): string =>
   `,"policy_id":${text(debug.policyId)},"policy_name":${text(debug.policyName)},"strategy":${text(debug.strategy)}` +
   `,"attempts":${JSON.stringify(debug.attempts)},"task":${text(debug.task)},"shaping":${JSON.stringify(debug.shaping)}` +
-  `,"route_reason":${text(debug.routeReason)},"trace_id":${text(debug.traceId)}`
+  `,"route_reason":${text(debug.routeReason)},"trace_id":${text(debug.traceId)}${debug.explainedJson}`
 
 /**
  * The block as JSON text. `more` is appended inside it as it stands: `,"completion":{...}`, `,"structured":{...}`, `,"tool_run":{...}` or nothing.

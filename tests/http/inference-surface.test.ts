@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, test } from 'bun:test'
-import { entry, KEY, READ_KEY, TIP, testGateway } from '../inference/gateway.ts'
+import { entry, KEY, policyRow, READ_KEY, TIP, testGateway } from '../inference/gateway.ts'
 import { startUpstream } from '../services/upstream.ts'
 
 const upstream = startUpstream()
@@ -10,6 +10,7 @@ const gateway = testGateway({
     entry({ name: 'org/large-2', provider: 'beta' }),
     entry({ name: 'off', unroutable: 'disabled' }),
   ],
+  policies: [policyRow({ strategy: 'priority' })],
   aliases: { 'Best/Model': 'org/large-2', gone: 'off', cheap: 'small' },
 })
 const server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: gateway.app.fetch, ...gateway.app.serve })

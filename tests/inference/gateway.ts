@@ -73,6 +73,7 @@ export const catalogueOf = (
   const names = new Map(Object.entries(aliases))
   const byAlias = new Map([...names].map(([alias, name]) => [alias.toLowerCase(), name.toLowerCase()]))
   return {
+    version: 0,
     resolve(name) {
       const lower = name.toLowerCase()
       const exact = all.filter((row) => row.name.toLowerCase() === lower)

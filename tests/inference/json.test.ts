@@ -156,7 +156,7 @@ describe('a JSON answer', () => {
     expect(block).toMatchObject({
       policy_id: 'pol_default',
       policy_name: 'default',
-      strategy: 'priority',
+      strategy: 'balanced',
       task: 'chat',
       shaping: [],
       route_reason: expect.stringContaining('alpha/small'),

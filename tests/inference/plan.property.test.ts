@@ -1,164 +1,295 @@
+// Promises of every plan, whatever it is made from.
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { type Intent, readIntent } from '../../src/inference/intent.ts'
-import { makePlan, type Plan, REJECTED_REASONS } from '../../src/inference/plan.ts'
-import { effectivePolicy } from '../../src/inference/policies.ts'
+import { type PolicyRow, STRATEGIES } from '../../src/domain/policy.ts'
+import { candidateList, decisionOf } from '../../src/inference/decision.ts'
+import { outputCeiling, priceOf, promptTokensEstimate } from '../../src/inference/estimate.ts'
+import { makePlan, type Plan, type PlanInput } from '../../src/inference/plan.ts'
+import { effectivePolicy, withScope } from '../../src/inference/policies.ts'
+import { REJECTED_REASONS } from '../../src/inference/rejections.ts'
+import { type RecordedPlan, recordedInput } from '../../src/inference/replay.ts'
 import type { CatalogueEntry } from '../../src/state/port.ts'
-import { GatewayError } from '../../src/wire/errors.ts'
 import { catalogueOf, entry, policyRow } from './gateway.ts'
+import { frameOf, intentOf, overridesOf, planInput, scopeOf } from './plans.ts'
 
 const PROVIDERS = ['alpha', 'beta', 'gamma', 'delta']
 const CAPABILITIES = ['chat', 'streaming', 'tools', 'seed']
+const MODELS = ['small', 'large']
 const someProviders = fc.subarray(PROVIDERS)
 
 const anyEntries = fc
   .uniqueArray(
     fc.record({
       provider: fc.constantFrom(...PROVIDERS),
-      name: fc.constantFrom('small', 'large'),
+      name: fc.constantFrom(...MODELS),
       priority: fc.integer({ min: 0, max: 3 }),
-      capabilities: fc.subarray(CAPABILITIES),
-      unroutable: fc.constantFrom(null, null, 'disabled' as const, 'no_adapter' as const),
+      capabilities: fc.oneof(fc.constant(CAPABILITIES), fc.subarray(CAPABILITIES)),
+      unroutable: fc.constantFrom(null, null, null, 'disabled' as const, 'no_adapter' as const),
       inputCostPerMillion: fc.constantFrom(null, 0, 1, 1_000_000),
       region: fc.constantFrom(null, 'eu', 'us'),
-      contextWindow: fc.constantFrom(null, 1, 100_000),
+      contextWindow: fc.constantFrom(null, 1, 20, 100_000),
+      weight: fc.constantFrom(0, 1, 5),
     }),
     { selector: ({ provider, name }) => `${provider}/${name}`, minLength: 1, maxLength: 8 },
   )
   .map((rows) => rows.map((row) => entry(row)))
-const anyPolicy = fc
-  .record({
-    models: fc.subarray(['small', 'LARGE', 'mod_alpha_small']),
-    only: someProviders,
-    ignore: someProviders,
+
+const anyRow = fc.record({
+  strategy: fc.constantFrom(null, ...STRATEGIES),
+  models: fc.oneof(fc.constant<string[]>([]), fc.subarray(['small', 'LARGE', 'mod_alpha_small'])),
+  providers: fc.record({
+    only: fc.oneof(fc.constant<string[]>([]), someProviders),
+    ignore: fc.subarray(['alpha']),
     order: someProviders,
-    regions: fc.subarray(['eu', 'us']),
-    max_cost_usd: fc.constantFrom(null, 0.001, 10),
-    fallbackModels: fc.subarray(['large']),
-    enabled: fc.boolean(),
-  })
-  .map(({ models, only, ignore, order, regions, max_cost_usd, fallbackModels, enabled }) =>
-    effectivePolicy([
-      {
-        source: 'global',
-        row: policyRow({
-          models,
-          providers: { only, ignore, order },
-          regions,
-          max_cost_usd,
-          fallback: { models: fallbackModels, enabled },
-        }),
-      },
-    ]),
+  }),
+  regions: fc.oneof(fc.constant<string[]>([]), fc.subarray(['eu', 'us'])),
+  max_cost_usd: fc.constantFrom(null, null, 0.001, 10),
+  latency_target_ms: fc.constantFrom(null, null, 500),
+  sensitivity: fc.constantFrom<PolicyRow['sensitivity']>({}, { phi: { providers: ['beta', 'gamma'] } }),
+  fallback: fc.record({
+    models: fc.subarray(['large']),
+    context_window_models: fc.subarray(['large']),
+    enabled: fc.constantFrom(true, true, false),
+  }),
+})
+const anyScope = fc.record({
+  forcedModel: fc.constantFrom(null, null, 'large'),
+  preferredModels: fc.subarray(['large']),
+  preferredProviders: someProviders,
+  strategy: fc.constantFrom(null, ...STRATEGIES),
+  maxCostUsd: fc.constantFrom(null, 0.01),
+  noFallback: fc.boolean(),
+})
+/** A global policy, one that is the tenant's or that a header picked, and a scope: each may be there or not. */
+const anyPolicy = fc
+  .tuple(
+    fc.option(anyRow),
+    fc.option(anyRow),
+    fc.constantFrom('header' as const, 'tenant' as const),
+    fc.option(anyScope),
   )
+  .map(([global, own, source, scope]) => {
+    const policy = effectivePolicy([
+      ...(own === null ? [] : [{ source, row: policyRow({ name: 'own', ...own }) }]),
+      ...(global === null ? [] : [{ source: 'global' as const, row: policyRow(global) }]),
+    ])
+    return scope === null ? policy : withScope(policy, scopeOf(scope))
+  })
+
 const anyIntent = fc
   .record({
     stream: fc.boolean(),
     seed: fc.boolean(),
-    noFallback: fc.boolean(),
-    capped: fc.boolean(),
-    region: fc.constantFrom(null, 'eu'),
+    size: fc.constantFrom(1, 50, 400),
+    max_tokens: fc.constantFrom(undefined, 10, 50_000),
+    headers: fc.record(
+      {
+        'x-gateway-no-fallback': fc.constant('true'),
+        'x-gateway-max-cost-usd': fc.constant('0.5'),
+        'x-gateway-region': fc.constant('EU'),
+        'x-gateway-latency-target-ms': fc.constant('300'),
+        'x-gateway-sensitivity': fc.constant('phi'),
+        'x-gateway-batch': fc.constant('true'),
+      },
+      { requiredKeys: [] },
+    ),
   })
-  .map(({ stream, seed, noFallback, capped, region }) => {
-    const body = {
-      model: 'small',
-      messages: [{ role: 'user', content: 'hello there' }],
-      stream,
-      ...(seed ? { seed: 1 } : {}),
-    }
-    const headers = new Headers({ 'x-gateway-no-fallback': String(noFallback) })
-    if (capped) headers.set('x-gateway-max-cost-usd', '0.5')
-    if (region !== null) headers.set('x-gateway-region', region)
-    return readIntent(JSON.stringify(body), body, headers)
+  .map(({ stream, seed, size, max_tokens, headers }) =>
+    intentOf(
+      {
+        stream,
+        messages: [{ role: 'user', content: 'x'.repeat(size) }],
+        ...(seed ? { seed: 1 } : {}),
+        ...(max_tokens === undefined ? {} : { max_tokens }),
+      },
+      headers as Record<string, string>,
+    ),
+  )
+
+const anyOverrides = fc
+  .record({
+    killedProviderIds: fc.subarray(PROVIDERS.slice(0, 2)).map((names) => new Set(names.map((name) => `prov_${name}`))),
+    blockedModels: fc.constantFrom(new Set<string>(), new Set<string>(), new Set(['large'])),
+    maxCostUsd: fc.constantFrom(null, 1),
+    maxCostUsdOf: fc.constantFrom(
+      new Map(),
+      new Map([['provider:prov_beta', 0.000_001]]),
+      new Map([['key:key_1', 0.1]]),
+    ),
+    forcedModels: fc.constantFrom(new Map(), new Map(), new Map([['small', 'large']]), new Map([['*', 'large']])),
+    disabled: fc.constantFrom(new Set<never>(), new Set(['fallback' as const])),
+  })
+  .map((fields) => overridesOf(fields))
+
+const anyFrame = fc
+  .dictionary(
+    fc.constantFrom(...PROVIDERS.flatMap((provider) => MODELS.map((model) => `mod_${provider}_${model}`))),
+    fc.record({
+      breaker: fc.constantFrom('closed' as const, 'closed' as const, 'half_open' as const, 'open' as const),
+      ejected: fc.constantFrom(false, false, true),
+      coolingDown: fc.constantFrom(false, false, true),
+      health: fc.constantFrom(0, 0.5, 1),
+      ttftMs: fc.constantFrom(null, 50, 400, 900),
+      e2eMs: fc.constantFrom(null, 100, 800, 2_000),
+      tokensPerSecond: fc.constantFrom(null, 10, 90),
+      inFlight: fc.integer({ min: 0, max: 4 }),
+      headroom: fc.constantFrom(null, 0.1, 0.9),
+      feedback: fc.constantFrom(null, -1, 1),
+    }),
+  )
+  .map((seen) => frameOf(seen))
+
+interface Made {
+  readonly input: PlanInput
+  readonly entries: readonly CatalogueEntry[]
+  readonly plan: Plan
+}
+const anyInput = fc
+  .record({
+    entries: anyEntries,
+    policy: anyPolicy,
+    intent: anyIntent,
+    overrides: fc.option(anyOverrides, { nil: undefined }),
+    frame: fc.option(anyFrame, { nil: undefined }),
+    seed: fc.nat(),
+    turn: fc.nat(),
+    sticky: fc.nat(),
+    isScopeAlias: fc.constantFrom(false, false, true),
+  })
+  .map(({ overrides, frame, ...given }) => {
+    const fields = { ...(overrides && { overrides }), ...(frame && { frame }), ...given }
+    return { input: planInput(fields), entries: given.entries }
   })
 
-type Inputs = [CatalogueEntry[], ReturnType<typeof effectivePolicy>, Intent]
-const planOf = ([entries, policy, intent]: Inputs): Plan | GatewayError => {
-  try {
-    return makePlan({ intent, policy, catalogue: catalogueOf(entries), seed: 1 })
-  } catch (error) {
-    if (error instanceof GatewayError) return error
-    throw error
-  }
+const holds = (promise: (made: Made) => void, numRuns = 400): void => {
+  fc.assert(
+    fc.property(anyInput, ({ input, entries }) => promise({ input, entries, plan: makePlan(input) })),
+    { numRuns },
+  )
 }
-const anyInputs = fc.tuple(anyEntries, anyPolicy, anyIntent)
+
+const shown = ({ input: _, ...plan }: Plan) => plan
 
 test('the same inputs give the same plan, whatever the order of the registry', () => {
-  fc.assert(
-    fc.property(anyInputs, ([entries, policy, intent]) => {
-      expect(planOf([[...entries].reverse(), policy, intent])).toEqual(planOf([entries, policy, intent]))
-    }),
-    { numRuns: 300 },
-  )
+  holds(({ input, entries, plan }) => {
+    const again = makePlan({ ...input, catalogue: catalogueOf([...entries].reverse()) })
+    expect(shown(again)).toEqual(shown(plan))
+  })
 })
 
-test('nobody is called whom the policy, the request or the registry excludes', () => {
-  fc.assert(
-    fc.property(anyInputs, (inputs) => {
-      const [, policy, intent] = inputs
-      const plan = planOf(inputs)
-      if (plan instanceof GatewayError) return
-      for (const candidate of [...plan.ordered, ...plan.forLongContext]) {
-        expect(candidate.unroutable).toBeNull()
-        for (const { capability } of intent.requirements) expect(candidate.capabilities).toContain(capability)
-        for (const allowed of policy.providersOnly) expect(allowed.has(candidate.provider)).toBe(true)
-        expect(policy.providersIgnored.has(candidate.provider)).toBe(false)
-        for (const allowed of policy.models) {
-          expect(allowed.has(candidate.name) || allowed.has(candidate.modelId)).toBe(true)
-        }
-        for (const allowed of policy.regions) expect(allowed.has(candidate.region ?? '')).toBe(true)
-        if (intent.headers.maxCostUsd !== null) expect(candidate.inputCostPerMillion).not.toBeNull()
-      }
-    }),
-    { numRuns: 300 },
-  )
+test('what the records say makes the same plan again', () => {
+  holds(({ input, plan }) => {
+    const record: RecordedPlan = JSON.parse(
+      JSON.stringify({
+        requested_model: input.intent.model,
+        key_id: input.keyId,
+        stream: input.intent.stream,
+        seed: input.seed,
+        decision: decisionOf(plan),
+      }),
+    )
+    const { policy, catalogue, overrides, frame } = input
+    const again = makePlan(recordedInput(record, { policy, catalogue, overrides, frame }))
+    expect(shown(again)).toEqual(shown(plan))
+    expect(candidateList(again)).toEqual(candidateList(plan))
+  })
 })
 
-test('every candidate is either called in its turn or has a ruled reason', () => {
-  fc.assert(
-    fc.property(anyInputs, (inputs) => {
-      const plan = planOf(inputs)
-      if (plan instanceof GatewayError) return
-      expect(plan.ordered.length).toBeGreaterThan(0)
-      expect(plan.primary).toBe(plan.ordered[0]!)
-      const called = plan.candidates.filter(({ rejected }) => rejected === null).map(({ entry: row }) => row)
-      expect(plan.ordered).toEqual(
-        inputs[2].headers.noFallback || !inputs[1].fallbackEnabled ? called.slice(0, 1) : called,
-      )
-      for (const { rejected } of plan.candidates) {
-        if (rejected !== null) expect(REJECTED_REASONS).toContain(rejected)
+test('nobody is called whom the policy, the request, an operator or the registry excludes', () => {
+  holds(({ input: { intent, policy, overrides }, plan }) => {
+    for (const candidate of [...plan.ordered, ...plan.forLongContext]) {
+      expect(candidate.unroutable).toBeNull()
+      for (const { capability } of intent.requirements) expect(candidate.capabilities).toContain(capability)
+      for (const allowed of policy.providersOnly) expect(allowed.has(candidate.provider)).toBe(true)
+      expect(policy.providersIgnored.has(candidate.provider)).toBe(false)
+      for (const allowed of policy.models) {
+        expect(allowed.has(candidate.name) || allowed.has(candidate.modelId)).toBe(true)
       }
-    }),
-    { numRuns: 300 },
-  )
+      for (const allowed of policy.regions) expect(allowed.has(candidate.region ?? '')).toBe(true)
+      if (intent.headers.region !== null) expect(candidate.region).toBe('eu')
+      if (intent.headers.sensitivity.length > 0)
+        for (const allowed of policy.sensitiveTo.phi ?? []) expect(allowed.has(candidate.provider)).toBe(true)
+      expect(overrides.killedProviderIds.has(candidate.providerId)).toBe(false)
+      expect(overrides.blockedModels.has(candidate.name)).toBe(false)
+    }
+  })
+})
+
+test('a cap of any level never admits what it forbids', () => {
+  holds(({ input: { intent, policy, overrides, keyId }, plan }) => {
+    for (const candidate of [...plan.ordered, ...plan.forLongContext]) {
+      const capsUsd = [
+        intent.headers.maxCostUsd,
+        policy.maxCostNanoUsd === null ? null : policy.maxCostNanoUsd / 1e9,
+        overrides.maxCostUsd,
+        overrides.maxCostUsdOf.get(`key:${keyId}`) ?? null,
+        overrides.maxCostUsdOf.get(`provider:${candidate.providerId}`) ?? null,
+      ]
+      for (const capUsd of capsUsd) {
+        if (capUsd === null) continue
+        const completion = outputCeiling(intent, candidate) * intent.choices
+        const projected = priceOf(candidate, promptTokensEstimate(intent), completion)
+        expect(projected).not.toBeNull()
+        expect(projected!).toBeLessThanOrEqual(Math.round(capUsd * 1e9))
+      }
+    }
+  })
+})
+
+test('a latency target never admits who is known to be slower', () => {
+  holds(({ input: { intent, policy, frame }, plan }) => {
+    const targets = [intent.headers.latencyTargetMs, policy.latencyTargetMs].filter((ms) => ms !== null)
+    for (const { modelId } of plan.ordered) {
+      const { ttftMs, e2eMs } = frame.signals(modelId)
+      for (const ms of targets) expect((intent.stream ? ttftMs : e2eMs) ?? 0).toBeLessThanOrEqual(ms)
+    }
+  })
+})
+
+test('every candidate is either called in its turn or has a ruled reason, and the order is a permutation of the eligible', () => {
+  holds(({ plan }) => {
+    expect(plan.reasons).toHaveLength(plan.candidates.length)
+    for (const reason of plan.reasons) if (reason !== null) expect(REJECTED_REASONS).toContain(reason)
+    const called = plan.order.map((place) => plan.candidates[place]!)
+    expect(new Set(called).size).toBe(called.length)
+    plan.reasons.forEach((reason, place) => {
+      const isHealth = reason === 'breaker_open' || reason === 'rate_limited'
+      expect(plan.order.includes(place)).toBe(reason === null || isHealth)
+    })
+    expect(plan.primary).toBe(called[0] ?? null)
+    const awake = called.filter((candidate) => plan.reasons[plan.candidates.indexOf(candidate)] === null)
+    if (plan.refused !== null) {
+      expect(plan.ordered).toEqual([])
+      return
+    }
+    expect(plan.ordered.length).toBeGreaterThan(0)
+    expect(awake.slice(0, plan.ordered.length)).toEqual([...plan.ordered])
+  })
+})
+
+test('who may not fail over calls the primary or nobody; who may calls all who are well', () => {
+  holds(({ input: { intent, policy, overrides, frame }, plan }) => {
+    if (plan.primary === null) return
+    if (!policy.fallbackEnabled || intent.headers.noFallback || overrides.disabled.has('fallback')) {
+      if (plan.refused === null) expect(plan.ordered).toEqual([plan.primary])
+      else expect(plan.refused).toMatchObject({ code: 'provider_unavailable', status: 502 })
+      return
+    }
+    const well = plan.order
+      .map((place) => plan.candidates[place]!)
+      .filter(({ modelId }) => {
+        const { breaker, ejected, coolingDown } = frame.signals(modelId)
+        return breaker !== 'open' && !ejected && !coolingDown
+      })
+    expect(plan.ordered).toEqual(well.length === 0 ? [plan.primary] : well)
+  })
 })
 
 test('a refusal names the reason of the candidate that came nearest', () => {
-  fc.assert(
-    fc.property(anyInputs, (inputs) => {
-      const refused = planOf(inputs)
-      if (!(refused instanceof GatewayError) || refused.code === 'not_found') return
-      const reasons = inputs[0].filter(({ name }) => name === 'small')
-      expect(reasons.length).toBeGreaterThan(0)
-      const reason = (refused.details as { rejected_reason: string }).rejected_reason
-      const routable = reasons.some(({ unroutable }) => unroutable === null)
-      if (routable) expect(['disabled', 'no_adapter']).not.toContain(reason)
-    }),
-    { numRuns: 300 },
-  )
-})
-
-test('priority decides, then the name of the provider; the policy puts its own order in front', () => {
-  const entries = [
-    entry({ provider: 'gamma', priority: 1 }),
-    entry({ provider: 'beta', priority: 2 }),
-    entry({ provider: 'alpha', priority: 2 }),
-  ]
-  const body = { model: 'SMALL', messages: [{ role: 'user', content: 'x' }] }
-  const intent = readIntent(JSON.stringify(body), body, new Headers())
-  const order = (policy: ReturnType<typeof effectivePolicy>) =>
-    makePlan({ intent, policy, catalogue: catalogueOf(entries), seed: 0 }).ordered.map(({ provider }) => provider)
-  expect(order(effectivePolicy([]))).toEqual(['gamma', 'alpha', 'beta'])
-  const row = policyRow({ providers: { order: ['Beta', 'prov_alpha'] } })
-  expect(order(effectivePolicy([{ source: 'global', row }]))).toEqual(['beta', 'alpha', 'gamma'])
+  holds(({ plan }) => {
+    if (plan.refused === null || plan.primary !== null || plan.candidates.length === 0) return
+    const { rejected_reason } = plan.refused.details as { rejected_reason: (typeof REJECTED_REASONS)[number] }
+    const nearest = Math.max(...plan.reasons.map((reason) => REJECTED_REASONS.indexOf(reason!)))
+    expect(REJECTED_REASONS.indexOf(rejected_reason)).toBe(nearest)
+  })
 })

@@ -1,0 +1,55 @@
+// The inputs of a plan from what its records say: with the state and the frame of then, the same plan is made again.
+import type { Decision } from '../domain/request.ts'
+import { type HeaderIntent, PLAIN } from './headers.ts'
+import { requirementOf } from './intent.ts'
+import type { PlanInput } from './plan.ts'
+import type { PlanIntent } from './rejections.ts'
+
+/** Of `request.admitted`, or of the settlement of a request that was planned and never admitted. */
+export interface RecordedPlan {
+  readonly requested_model: string | null
+  readonly key_id: string | null
+  readonly stream: boolean
+  readonly seed: number
+  readonly decision: Decision
+}
+
+/** What the records name and do not hold: the control state at `revision`, and the frame. For a what-if, another policy. */
+export type World = Pick<PlanInput, 'policy' | 'catalogue' | 'overrides' | 'frame'>
+
+export const recordedInput = (record: RecordedPlan, world: World): PlanInput => {
+  const { decision } = record
+  return {
+    ...world,
+    intent: intentOf(record),
+    keyId: record.key_id ?? '',
+    isScopeAlias: decision.scope_alias ?? false,
+    seed: record.seed,
+    turn: decision.turn ?? 0,
+    sticky: decision.sticky ?? 0,
+  }
+}
+
+const intentOf = ({ requested_model, stream, decision }: RecordedPlan): PlanIntent => ({
+  model: requested_model ?? '',
+  stream,
+  requirements: (decision.needs ?? []).flatMap((capability) => requirementOf(capability) ?? []),
+  textBytes: decision.text_bytes,
+  messageCount: decision.messages,
+  promptBytes: decision.prompt_bytes,
+  mediaParts: decision.media_parts ?? 0,
+  maxTokens: decision.max_tokens ?? null,
+  choices: decision.choices ?? 1,
+  headers: headersOf(decision),
+})
+
+const headersOf = (decision: Decision): HeaderIntent => ({
+  ...PLAIN,
+  policy: decision.policy ?? null,
+  maxCostUsd: decision.max_cost_usd ?? null,
+  latencyTargetMs: decision.latency_target_ms ?? null,
+  region: decision.region ?? null,
+  sensitivity: decision.sensitivity ?? [],
+  batch: decision.batch ?? false,
+  noFallback: decision.no_fallback ?? false,
+})
