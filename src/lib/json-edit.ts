@@ -26,7 +26,8 @@ const QUOTE = 34
 const BACKSLASH = 92
 const broken = (at: number) => new SyntaxError(`not the JSON text of an object (position ${at})`)
 
-const skipSpace = (text: string, from: number): number => {
+/** The position of the next character that is no white space. */
+export const skipSpace = (text: string, from: number): number => {
   let at = from
   for (;;) {
     const code = text.charCodeAt(at)
@@ -66,14 +67,15 @@ const skipContainer = (text: string, from: number): number => {
   throw broken(from)
 }
 
-const skipValue = (text: string, from: number): number => {
+/** From the first character of a value to the position after its last one. */
+export const skipValue = (text: string, from: number): number => {
   const code = text.charCodeAt(from)
   if (code === QUOTE) return skipString(text, from)
   if (code === 123 || code === 91) return skipContainer(text, from)
   let at = from
   while (at < text.length) {
     const next = text.charCodeAt(at)
-    if (next === 44 || next === 125 || next === 32 || next === 10 || next === 13 || next === 9) break
+    if (next === 44 || next === 125 || next === 93 || next === 32 || next === 10 || next === 13 || next === 9) break
     at++
   }
   if (at === from) throw broken(from)
