@@ -25,15 +25,15 @@ interface Signature {
 const SIGNATURES: readonly Signature[] = [
   {
     code: 'context_length_exceeded',
-    fields: ['context_length_exceeded', 'exceed_context_size_error'],
+    fields: ['context_length_exceeded', 'exceed_context_size_error', 'invalid_request_prompt_too_long'],
     message:
-      /maximum context length is|prompt is too long|exceed context limit|exceeds the maximum number of tokens allowed|exceeds the available context size|input is too long|too many input tokens|prompt: length|`inputs` tokens \+ `max_new_tokens` must be|longer than the model's context length|input length exceeds the context length|too many tokens|current length is .* while limit is|input too long: .*limit is|model's maximum context limit|input tokens exceed the configured limit/,
+      /maximum context length is|too large for model with .* context|maximum prompt length is|when context overflows|prompt is too long|exceed context limit|exceeds the maximum number of tokens allowed|exceeds the available context size|input is too long|too many input tokens|prompt: length|`inputs` tokens \+ `max_new_tokens` must be|longer than the model's context length|input length exceeds the context length|too many tokens|current length is .* while limit is|input too long: .*limit is|model's maximum context limit|input tokens exceed the configured limit/,
   },
   {
     code: 'content_filtered',
     fields: ['content_filter', 'content_policy_violation', 'responsibleaipolicyviolation'],
     message:
-      /rejected as a result of our safety system|filtered due to the prompt triggering|output blocked by content filtering policy|violating our usage policy|response was blocked/,
+      /rejected as a result of our safety system|filtered due to the prompt triggering|output blocked by content filtering policy|violating our usage policy|violates usage guidelines|response was blocked/,
   },
   {
     code: 'quota_exceeded',
@@ -74,7 +74,7 @@ const SIGNATURES: readonly Signature[] = [
       'expiredtokenexception',
       'api_key_invalid',
     ],
-    message: /security token included in the request is (?:invalid|expired)/,
+    message: /security token included in the request is (?:invalid|expired)|incorrect api key provided/,
   },
 ]
 
@@ -110,21 +110,48 @@ const errorObject = (body: unknown): Json | null => {
   return typeof top.error === 'string' ? { ...top, message: top.error, code: top.code ?? top.error } : top
 }
 
-const sentenceOf = (error: Json): string => {
-  const detail = arrayOf(error.detail)[0]
-  return textOf(error.message) ?? textOf(error.detail) ?? textOf(objectOf(detail).msg) ?? ''
+/** The first complaint of a FastAPI server: `{detail: [{loc, msg}]}`, at the top or as the message. */
+const complaintOf = (error: Json): Json =>
+  objectOf(arrayOf(error.detail)[0] ?? arrayOf(objectOf(error.message).detail)[0])
+
+const sentenceOf = (error: Json): string =>
+  textOf(error.message) ?? textOf(error.detail) ?? textOf(complaintOf(error).msg) ?? ''
+
+/** `["body", "messages", 0, "content"]` -> `messages[0].content`. */
+const paramOf = (error: Json): string | null => {
+  if (typeof error.param === 'string') return error.param
+  let param = ''
+  for (const step of arrayOf(complaintOf(error).loc).slice(0, 16)) {
+    if (typeof step === 'number') param += `[${step}]`
+    else if (typeof step === 'string' && step !== 'body') param += param === '' ? step : `.${step}`
+  }
+  return param === '' ? null : param
+}
+
+/** A text that is no JSON is quoted only when it is one short plain sentence. */
+const isSentence = (text: string): boolean => text.length <= 300 && !text.includes('<')
+
+/** OpenRouter's `metadata`: what the vendor behind it said, and why its moderation refused. */
+const relayedIn = (error: Json): { readonly error: Json; readonly moderated: boolean } => {
+  const { raw, reasons } = objectOf(error.metadata)
+  const plain = typeof raw === 'string' && isSentence(raw) ? { message: raw } : null
+  const vendor = typeof raw === 'string' ? (parseJson(raw) ?? plain) : raw
+  return { error: errorObject(vendor) ?? {}, moderated: Array.isArray(reasons) && reasons.length > 0 }
 }
 
 const saidIn = (body: unknown, extra: string | null): Said => {
   const error = errorObject(body) ?? {}
   const inner = objectOf(error.innererror)
-  const all = [error.code, error.type, error.status, error.error_type, error.__type, inner.code, extra]
+  const relayed = relayedIn(error)
+  const moderated = relayed.moderated ? 'content_filter' : null
+  const all = [error.code, error.type, error.status, error.error_type, error.__type, inner.code, extra, moderated]
+  all.push(relayed.error.code, relayed.error.type)
   const fields = all.flatMap((field) => (typeof field === 'string' ? [field.toLowerCase()] : []))
   const status = Number(error.code)
   return {
     fields,
-    message: sentenceOf(error),
-    param: textOf(error.param),
+    message: sentenceOf(relayed.error) || sentenceOf(error),
+    param: paramOf(error),
     status: Number.isInteger(status) && status >= 400 && status <= 599 ? status : null,
   }
 }
@@ -170,7 +197,7 @@ const failureOf = (
   })
 }
 
-/** A failure by its status, or as if it were `readAs`. A text that is no JSON is quoted only when it is one short plain sentence. */
+/** A failure by its status, or as if it were `readAs`. */
 export const statusFailure = (
   status: number,
   body: string,
@@ -179,7 +206,7 @@ export const statusFailure = (
   readAs = status,
 ): GatewayError => {
   const parsed = parseJson(body)
-  const plain = parsed === undefined && body.length <= 300 && !body.includes('<') ? { message: body } : {}
+  const plain = parsed === undefined && isSentence(body) ? { message: body } : {}
   const said = saidIn(parsed ?? plain, headers.get('x-amzn-errortype'))
   return failureOf(codeOf(readAs, said), said, status, retryAfterS(headers, reading?.createdS), reading)
 }

@@ -91,7 +91,7 @@ export const openaiAnswer = (body: string, reading?: Reading, dialect: Dialect =
   const given = arrayOf(parsed.choices)
   const choices = dialect.choicesOf?.(given) ?? given
   if (choices.length === 0)
-    throw parsed.error === undefined || parsed.error === null
+    throw (parsed.error === undefined || parsed.error === null) && parsed.object !== 'error'
       ? malformed('it has no choices')
       : inBandFailure(parsed, reading)
   const first = objectOf(choices.length === 1 ? choices[0] : (choices.find(isFirst) ?? choices[0]))

@@ -91,6 +91,10 @@ class FinishOfChoices {
   }
 }
 
+/** True when a choice of the chunk has its finish reason. */
+const ends = (choices: readonly unknown[]): boolean =>
+  choices.some((choice) => (textOf(objectOf(choice).finish_reason) ?? '') !== '')
+
 /** What the choices of a chunk say, but for what is known of the whole stream. */
 const readChoices = (choices: readonly unknown[]) => {
   let content = false
@@ -212,11 +216,15 @@ class OpenAiStream implements StreamDecoder {
     this.#repair ??= callRepair()
     const repaired = this.#repair(mapped) ?? mapped
     if (repaired !== choices) edits.set('choices', { do: 'set', json: JSON.stringify(repaired) })
+    const finished = this.#choices.allFinished()
     this.#choices.see(repaired)
     const read = readChoices(repaired)
+    // OpenRouter's last chunk repeats an empty choice beside the usage.
+    const usageOnly = isObject(chunk.usage) && (choices.length === 0 || (finished && !read.content && !ends(repaired)))
+    if (usageOnly && choices.length > 0) edits.set('choices', { do: 'set', json: '[]' })
     const oneLine = data.includes('\n') ? data.replaceAll('\n', ' ') : data
     const json = edits.size === 0 ? oneLine : editMembers(oneLine, edits)
-    return { json, ...read, usage: this.#usage, usageOnly: choices.length === 0 && isObject(chunk.usage) }
+    return { json, ...read, usage: this.#usage, usageOnly }
   }
 
   /** Learns from a frame that will be read as an event later, so that the frames that came along with it can be skimmed; it itself is not. */

@@ -26,6 +26,8 @@ const resetS = (text: string, nowMs: number): number | null => {
 const LIMITS: readonly (readonly [reset: string, remaining: string])[] = [
   ['x-ratelimit-reset-requests', 'x-ratelimit-remaining-requests'],
   ['x-ratelimit-reset-tokens', 'x-ratelimit-remaining-tokens'],
+  ['x-ratelimit-reset-requests-day', 'x-ratelimit-remaining-requests-day'],
+  ['x-ratelimit-reset-tokens-minute', 'x-ratelimit-remaining-tokens-minute'],
   ['anthropic-ratelimit-requests-reset', 'anthropic-ratelimit-requests-remaining'],
   ['anthropic-ratelimit-tokens-reset', 'anthropic-ratelimit-tokens-remaining'],
   ['anthropic-ratelimit-input-tokens-reset', 'anthropic-ratelimit-input-tokens-remaining'],
