@@ -1,20 +1,39 @@
 // The request of the OpenAI shape: the client's own bytes, of which only what must differ is edited.
-import { type Edit, editMembers, memberText, setMember, topLevel } from '../lib/json-edit.ts'
+import { type Edit, editMembers } from '../lib/json-edit.ts'
+import { GatewayError } from '../wire/errors.ts'
 import { isObject } from '../wire/json.ts'
+import { RequestDraft } from './openai-draft.ts'
 import type { ChatCall, Target, UpstreamRequest } from './provider.ts'
 import { arrayOf, objectOf, textOf } from './read-json.ts'
 
-/** How a kind of this shape differs from the others: a row of the table in `kinds.ts`. */
+/** How the requests of a kind of this shape differ from the others: part of its row in `openai-rows.ts`. All of it is optional. */
 export interface RequestQuirks {
   /** Fields that this upstream refuses or does not know, and so never gets. */
-  readonly drop: readonly string[]
+  readonly drop?: readonly string[]
+  /** Further ones, by the upstream's name of the model. */
+  readonly dropFor?: (upstreamModel: string) => readonly string[]
+  /** The client's name of a field -> this upstream's. */
+  readonly rename?: Readonly<Record<string, string>>
+  /** The one name under which it takes the limit of tokens. Absent: the name that the client used. */
+  readonly limit?: 'max_tokens' | 'max_completion_tokens'
   /** `max_tokens` is refused by its reasoning models, which want `max_completion_tokens`. */
-  readonly reasoningFamilies: boolean
+  readonly reasoningFamilies?: boolean
+  /** It answers with one choice only: a larger `n` is refused here, naming the field. */
+  readonly oneChoice?: boolean
+  /** Its streams report usage without being asked, so it is never asked. */
+  readonly usageUnasked?: boolean
+  /** Whatever no rule above says. */
+  readonly edit?: (draft: RequestDraft) => void
   readonly headers?: (target: Target) => Readonly<Record<string, string>>
+  /** The credential. Absent: `Authorization: Bearer`. */
+  readonly authorization?: (target: Target) => Readonly<Record<string, string>>
+  /** Absent: `<base>/chat/completions`. */
+  readonly url?: (target: Target) => string
 }
 
 // They steer the gateway; the intent station has acted on them already.
 const GATEWAY_ONLY = ['prompt', 'system', 'tool_execution'] as const
+const NONE: readonly string[] = []
 
 /** `o1`, `o3-mini`, `gpt-5`, `gpt-5.1`, later majors; not `gpt-5-chat-latest`. Fine-tuned ones are `ft:<model>:...`. */
 const REASONING = /^(?:ft:)?(?:o\d|gpt-(?:[5-9]|\d\d)(?!(?:\.\d+)?-chat))/
@@ -33,64 +52,78 @@ export const joinUrl = (baseUrl: string, path: string): string => {
 export const bearer = (secret: string | null): Readonly<Record<string, string>> =>
   secret === null ? {} : { authorization: `Bearer ${secret}` }
 
-const SET_REMOVE: Edit = { do: 'remove' }
-
 /** `options.forward` and `options.drop` of a provider: names of fields that it takes, or does not, against the rule of its kind. */
-const dropped = (quirks: RequestQuirks, { options }: Target): readonly string[] => {
-  if (options.forward === undefined && options.drop === undefined) return quirks.drop
+const dropped = (quirks: RequestQuirks, { options, upstreamModel }: Target): readonly string[] => {
+  const own = quirks.drop ?? NONE
+  const ruled = quirks.dropFor === undefined ? own : [...own, ...quirks.dropFor(upstreamModel)]
+  if (options.forward === undefined && options.drop === undefined) return ruled
   const forward = arrayOf(options.forward)
   const more = arrayOf(options.drop).flatMap((name) => textOf(name) ?? [])
-  if (forward.length === 0 && more.length === 0) return quirks.drop
-  return [...quirks.drop, ...more].filter((name) => !forward.includes(name) && name !== 'model' && name !== 'messages')
+  return [...ruled, ...more].filter((name) => !forward.includes(name) && name !== 'model' && name !== 'messages')
 }
 
-export const openaiRequest = (call: ChatCall, target: Target, quirks: RequestQuirks): UpstreamRequest => {
-  const { raw, body } = call
-  const modelJson = JSON.stringify(target.upstreamModel)
-  const edits = new Map<string, Edit>()
-  const shaping: string[] = []
-  const drop = (name: string, why = '') => {
-    edits.set(name, SET_REMOVE)
-    shaping.push(`dropped ${name}${why}`)
+/** `max_completion_tokens` wins over `max_tokens`, under the name that the upstream takes. */
+const limitTokens = (draft: RequestDraft, quirks: RequestQuirks): void => {
+  const reasons = quirks.reasoningFamilies === true && REASONING.test(draft.target.upstreamModel)
+  const name = quirks.limit ?? (reasons ? 'max_completion_tokens' : null)
+  const wins = draft.has('max_completion_tokens') && draft.valueOf('max_completion_tokens') !== null
+  if (draft.has('max_tokens')) {
+    if (wins) draft.drop('max_tokens', ': max_completion_tokens wins')
+    else {
+      if (draft.valueOf('max_completion_tokens') === null) draft.remove('max_completion_tokens')
+      if (name === 'max_completion_tokens') draft.rename('max_tokens', name)
+    }
   }
+  if (wins && name === 'max_tokens') draft.rename('max_completion_tokens', name)
+}
 
-  for (const name of GATEWAY_ONLY) if (body[name] !== undefined) edits.set(name, SET_REMOVE)
-  for (const name of dropped(quirks, target)) if (body[name] !== undefined) drop(name)
-  if (body.seed !== undefined && !edits.has('seed') && !call.capabilities.includes('seed')) drop('seed')
+const INCLUDE_USAGE: ReadonlyMap<string, Edit> = new Map([['include_usage', { do: 'set', json: 'true' }]])
 
-  if (body.max_tokens !== undefined && !edits.has('max_tokens')) {
-    const wins = body.max_completion_tokens !== undefined && body.max_completion_tokens !== null
-    if (wins) drop('max_tokens', ': max_completion_tokens wins')
-    else if (quirks.reasoningFamilies && REASONING.test(target.upstreamModel)) {
-      edits.set('max_tokens', { do: 'rename', to: 'max_completion_tokens' })
-      shaping.push('renamed max_tokens to max_completion_tokens')
-    } else if (body.max_completion_tokens === null) edits.set('max_completion_tokens', SET_REMOVE)
-  }
+/** The provider is set to be asked for usage on streams, and the client did not ask. */
+const askUsage = (draft: RequestDraft): void => {
+  const given = draft.valueOf('stream_options')
+  if (objectOf(given).include_usage === true) return
+  const options = isObject(given) ? draft.textOf('stream_options') : null
+  draft.set('stream_options', editMembers(options ?? '{}', INCLUDE_USAGE), 'added stream_options.include_usage')
+}
 
-  const asked = objectOf(body.stream_options).include_usage === true
-  if (target.usageOnStream && call.stream && !asked) {
-    const options = isObject(body.stream_options) ? memberText(raw, 'stream_options') : null
-    const include = new Map<string, Edit>([['include_usage', { do: 'set', json: 'true' }]])
-    edits.set('stream_options', { do: 'set', json: editMembers(options ?? '{}', include) })
-    shaping.push('added stream_options.include_usage')
-  }
-
-  const members = topLevel(raw)
-  for (const { key } of members) {
+const shape = (draft: RequestDraft, quirks: RequestQuirks): void => {
+  const { call, target } = draft
+  for (const name of GATEWAY_ONLY) if (draft.has(name)) draft.remove(name)
+  for (const name of dropped(quirks, target)) if (draft.has(name)) draft.drop(name)
+  if (draft.has('seed') && !call.capabilities.includes('seed')) draft.drop('seed')
+  limitTokens(draft, quirks)
+  const n = draft.valueOf('n')
+  if (quirks.oneChoice === true && typeof n === 'number' && n > 1 && draft.has('n'))
+    throw new GatewayError(
+      'invalid_request',
+      'The provider of this model answers with one choice: send n as 1, or not at all.',
+      { param: 'n' },
+    )
+  quirks.edit?.(draft)
+  if (quirks.rename !== undefined)
+    for (const name in quirks.rename) if (draft.has(name)) draft.rename(name, quirks.rename[name]!)
+  if (target.usageOnStream && call.stream && quirks.usageUnasked !== true) askUsage(draft)
+  for (const { key } of draft.members) {
     // Servers written in Go read `Model` as `model` too: the model that was authorised is the only one that is named.
-    if (key.length === 5 && key !== 'model' && key.toLowerCase() === 'model') drop(key)
+    if (key.length === 5 && key !== 'model' && key.toLowerCase() === 'model') draft.drop(key)
   }
-  if (edits.size > 0) edits.set('model', { do: 'set', json: modelJson })
+}
+
+/** Throws GatewayError('invalid_request') naming the field for what this upstream cannot do. */
+export const openaiRequest = (call: ChatCall, target: Target, quirks: RequestQuirks): UpstreamRequest => {
+  const draft = new RequestDraft(call, target)
+  shape(draft, quirks)
   return {
     method: 'POST',
-    url: joinUrl(target.baseUrl, '/chat/completions'),
+    url: quirks.url?.(target) ?? joinUrl(target.baseUrl, '/chat/completions'),
     headers: {
       'content-type': 'application/json',
       accept: call.stream ? 'text/event-stream' : 'application/json',
-      ...bearer(target.secret),
+      ...(quirks.authorization?.(target) ?? bearer(target.secret)),
       ...quirks.headers?.(target),
     },
-    body: edits.size === 0 ? setMember(raw, 'model', modelJson, members) : editMembers(raw, edits, members),
-    shaping,
+    body: draft.text(),
+    shaping: draft.shaping,
   }
 }

@@ -1,10 +1,11 @@
 // Every kind against its fixtures: tests/fixtures/providers/<kind>/{request,answer,errors,listing}.json, and streams as they come
 // (`<name>.sse`, or whatever else its framing is called) with what they must become (`<name>.parts.json`).
 import { describe, expect, test } from 'bun:test'
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { createSseParser } from '../../src/lib/sse.ts'
 import { KINDS } from '../../src/providers/kinds.ts'
+import { OPENAI_ROWS } from '../../src/providers/openai-rows.ts'
 import {
   ALL_CAPABILITIES,
   type ProviderKind,
@@ -15,6 +16,7 @@ import {
 import { GatewayError } from '../../src/wire/errors.ts'
 
 const ROOT = `${import.meta.dir}/../fixtures/providers`
+const RICH = readFileSync(`${import.meta.dir}/../fixtures/rich-request.json`, 'utf8').trim()
 const READING: Reading = {
   id: 'chatcmpl-fixture',
   createdS: 1_770_000_000,
@@ -31,6 +33,8 @@ interface RequestCase {
   /** The client's text, or its body. */
   raw?: string
   body?: Record<string, unknown>
+  /** The body is the one of rich-request.json. */
+  rich?: boolean
   stream?: boolean
   capabilities?: string[]
   target?: Partial<Target>
@@ -38,6 +42,7 @@ interface RequestCase {
   headers?: Record<string, string>
   /** The upstream's body: exact text, or what it parses to. */
   text?: string
+  lines?: string[]
   json?: unknown
   shaping?: string[]
   error?: ExpectedError
@@ -128,6 +133,7 @@ const brief = ({ json, content, text, finishReason, usage, usageOnly, toolNames 
     ...(usage === null
       ? {}
       : { tokens: [usage.promptTokens, usage.completionTokens, usage.cachedPromptTokens, usage.reasoningTokens] }),
+    ...(usage?.reportedNanoUsd == null ? {} : { nanoUsd: usage.reportedNanoUsd }),
   }
 }
 
@@ -140,13 +146,14 @@ for (const kindName of readdirSync(ROOT)) {
   describe(`${kindName}: requests`, () => {
     for (const given of load<RequestCase[]>(kindName, 'request.json'))
       test(given.name, () => {
-        const raw = given.raw ?? JSON.stringify(given.body)
-        const { stream = false, capabilities = [...ALL_CAPABILITIES] } = given
+        const raw = given.rich ? RICH : (given.raw ?? JSON.stringify(given.body))
+        const { stream = given.rich ?? false, capabilities = [...ALL_CAPABILITIES] } = given
         const build = () =>
           kind.request({ raw, body: JSON.parse(raw), stream, capabilities }, targetOf(kind, given.target))
         if (given.error !== undefined) return expectError(failure(build), given.error)
         const request = build()
         if (given.text !== undefined) expect(request.body).toBe(given.text)
+        if (given.lines !== undefined) expect(request.body!.split('\n')).toEqual(given.lines)
         if (given.json !== undefined) expect(JSON.parse(request.body!)).toEqual(given.json)
         if (given.url !== undefined) expect(request.url).toBe(given.url)
         if (given.headers !== undefined) expect(request.headers).toEqual(given.headers)
@@ -224,14 +231,48 @@ for (const kindName of readdirSync(ROOT)) {
   })
 }
 
-test('every kind has fixtures of its requests, answers and streams', () => {
-  for (const name of KINDS.keys()) {
-    const files = readdirSync(`${ROOT}/${name}`)
-    expect([name, files.includes('request.json'), files.includes('answer.json'), files.some(isStream)]).toEqual([
-      name,
-      true,
-      true,
-      true,
-    ])
+describe('every kind has its fixtures', () => {
+  for (const [name, kind] of KINDS)
+    test(name, () => {
+      const folder = `${ROOT}/${name}`
+      const files = existsSync(folder) ? readdirSync(folder) : []
+      const needed = [
+        'request.json',
+        'answer.json',
+        ...(kind.listing === undefined || kind.script ? [] : ['listing.json']),
+      ]
+      if (OPENAI_ROWS.some((row) => row.kind === name)) needed.push('errors.json')
+      expect([name, needed.filter((file) => !files.includes(file))]).toEqual([name, []])
+      expect([name, files.some((file) => file.endsWith('.sse'))]).toEqual([name, true])
+    })
+})
+
+describe('conformance of every row', () => {
+  for (const { kind: name } of OPENAI_ROWS) {
+    const kind = KINDS.get(name)!
+    test(`${name}: a rich request is a fixture`, () => {
+      const golden = load<RequestCase[]>(name, 'request.json').filter(({ rich }) => rich)
+      expect([name, golden.length > 0 && golden.every(({ lines }) => lines !== undefined)]).toEqual([name, true])
+    })
+
+    test(`${name}: what it does not know reaches the upstream byte for byte`, () => {
+      const fields = `"future":{"big":12345678901234567890, "e":1.50e3,"s":"\\u00e9"}`
+      const message = `{"role":"user","content":[{"type":"hologram","depth":98765432109876543210}], "later" : 1.0}`
+      const raw = `{"model":"m","messages":[${message}],${fields}}`
+      const call = { raw, body: JSON.parse(raw), stream: false, capabilities: ALL_CAPABILITIES }
+      const { body, shaping } = kind.request(call, targetOf(kind))
+      expect(body).toContain(fields)
+      expect(body).toContain(message)
+      expect(shaping).toEqual([])
+    })
+
+    test(`${name}: nothing is filled in`, () => {
+      const raw = '{"model":"m","messages":[{"role":"user","content":"hi"}]}'
+      for (const stream of [false, true]) {
+        const call = { raw, body: JSON.parse(raw), stream, capabilities: ALL_CAPABILITIES }
+        const { body, shaping } = kind.request(call, targetOf(kind, { upstreamModel: 'm' }))
+        expect([body, shaping]).toEqual([raw, []])
+      }
+    })
   }
 })

@@ -119,7 +119,7 @@ describe('whatever an upstream says, a kind answers or throws a GatewayError, an
           ),
           (body) => {
             codes(() => kind.response(body, reading))
-            codes(() => kind.listing!.read(body))
+            codes(() => kind.listing?.read(body))
           },
         ),
         { numRuns: 500 },

@@ -1,0 +1,53 @@
+// Azure OpenAI: the OpenAI wire behind deployments. Two forms of address: `/openai/v1`, and `/openai/deployments/<name>` with a dated version.
+import { joinUrl } from './openai-request.ts'
+import { EXTENDED, type OpenAiRow } from './openai-row.ts'
+import { ALL_CAPABILITIES, type Target } from './provider.ts'
+import { textOf } from './read-json.ts'
+
+const VERSION = /^[\w.-]{1,64}$/
+/** An Entra ID token: three parts, the first of them `{"...`. */
+const TOKEN = /^eyJ[\w-]*\.[\w-]+\.[\w-]*$/
+
+/** `options.api_version`, unless the address has one itself. */
+const withVersion = (url: string, { options }: Target): string => {
+  const version = textOf(options.api_version)
+  if (version === null || !VERSION.test(version) || /[?&]api-version=/.test(url)) return url
+  return `${url}${url.includes('?') ? '&' : '?'}api-version=${version}`
+}
+
+/**
+ * What the address names decides: `/openai/v1` (no version needed, the model is the deployment), `/openai/deployments/<name>`
+ * and `/models` are taken as they are; the bare resource becomes the deployment's address when `options.api_version` is set, else `/openai/v1`.
+ */
+export const azureUrl = (target: Target): string => {
+  const bare = joinUrl(target.baseUrl, '')
+  const query = bare.indexOf('?')
+  const base = query === -1 ? bare : bare.slice(0, query)
+  const chat = '/chat/completions'
+  if (/\/(?:v1|models|deployments\/[^/]+)$/.test(base)) return withVersion(joinUrl(bare, chat), target)
+  const root = base.endsWith('/openai') ? '' : '/openai'
+  const versioned = textOf(target.options.api_version) !== null || /[?&]api-version=/.test(bare)
+  if (!versioned) return joinUrl(bare, `${root}/v1${chat}`)
+  return withVersion(joinUrl(bare, `${root}/deployments/${encodeURIComponent(target.upstreamModel)}${chat}`), target)
+}
+
+/** `api-key`; an Entra ID token, or any secret when `options.auth` is `bearer`, goes as `Authorization`. */
+const authorization = ({ secret, options }: Target): Readonly<Record<string, string>> => {
+  if (secret === null) return {}
+  return options.auth === 'bearer' || (options.auth !== 'api_key' && TOKEN.test(secret))
+    ? { authorization: `Bearer ${secret}` }
+    : { 'api-key': secret }
+}
+
+export const azureRow: OpenAiRow = {
+  kind: 'azure_openai',
+  aliases: ['azure', 'azureopenai', 'azure_ai', 'azure_openai_service'],
+  needsCredential: true,
+  capabilities: ALL_CAPABILITIES,
+  // Each resource has its own.
+  defaultBaseUrl: null,
+  usualEnv: 'AZURE_OPENAI_API_KEY',
+  request: { drop: EXTENDED, reasoningFamilies: true, url: azureUrl, authorization },
+  // It lists the base models of the resource; the deployments, which are what can be called, are behind another API and another credential.
+  listing: null,
+}

@@ -1,0 +1,77 @@
+// Rows of the table of OpenAI-shaped upstreams: what people run themselves, and whatever else calls itself compatible.
+import { tgiShape } from './openai-edits.ts'
+import { lists } from './openai-listing.ts'
+import { allBut, beside, EXTENDED, type OpenAiRow, said, vision } from './openai-row.ts'
+import { llamacppUsage } from './openai-usage.ts'
+import { ALL_CAPABILITIES } from './provider.ts'
+import { objectOf } from './read-json.ts'
+
+export const LOCAL_ROWS: readonly OpenAiRow[] = [
+  {
+    kind: 'openai_compatible',
+    aliases: ['openai_like', 'openai_compat', 'custom_openai', 'sglang'],
+    needsCredential: false,
+    capabilities: ALL_CAPABILITIES,
+    defaultBaseUrl: null,
+    usualEnv: null,
+    // By the specification compatible servers get min_p and repetition_penalty; a provider's `options.forward: ["top_k"]` adds this one.
+    request: { drop: ['top_k'] },
+  },
+  {
+    kind: 'vllm',
+    aliases: ['hosted_vllm'],
+    needsCredential: false,
+    capabilities: ALL_CAPABILITIES,
+    defaultBaseUrl: 'http://127.0.0.1:8000/v1',
+    usualEnv: null,
+  },
+  {
+    kind: 'llamacpp',
+    aliases: ['llama_cpp', 'llama.cpp', 'llama_server'],
+    needsCredential: false,
+    capabilities: ALL_CAPABILITIES,
+    // Its usual port, 8080, is the gateway's own.
+    defaultBaseUrl: null,
+    usualEnv: null,
+    request: { rename: { repetition_penalty: 'repeat_penalty' }, limit: 'max_tokens' },
+    answer: llamacppUsage,
+    listing: {
+      capabilities: ({ architecture }) => {
+        const modalities = objectOf(architecture).input_modalities
+        return modalities === undefined ? null : said({ vision: vision(modalities) })
+      },
+    },
+  },
+  {
+    kind: 'tgi',
+    aliases: ['huggingface_tgi', 'text_generation_inference'],
+    needsCredential: false,
+    capabilities: allBut('parallel_tool'),
+    defaultBaseUrl: null,
+    usualEnv: null,
+    request: {
+      drop: [...EXTENDED, 'parallel_tool_calls', 'reasoning_effort', 'logit_bias'],
+      oneChoice: true,
+      edit: tgiShape,
+    },
+    // Its `/v1/models` names the model and nothing else.
+    listing: { url: beside('/info') },
+  },
+  {
+    kind: 'lmstudio',
+    aliases: ['lm_studio'],
+    needsCredential: false,
+    capabilities: ALL_CAPABILITIES,
+    defaultBaseUrl: 'http://127.0.0.1:1234/v1',
+    usualEnv: null,
+    request: { rename: { repetition_penalty: 'repeat_penalty' }, limit: 'max_tokens' },
+    listing: {
+      url: beside('/api/v0/models'),
+      chats: (_id, row) => row.type !== 'embeddings',
+      capabilities: ({ type, capabilities }) => {
+        const tools = Array.isArray(capabilities) ? lists(capabilities, 'tool_use') : undefined
+        return typeof type !== 'string' ? null : said({ vision: type === 'vlm', tools, parallel_tool: tools })
+      },
+    },
+  },
+]

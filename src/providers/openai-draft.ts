@@ -1,0 +1,66 @@
+// A request of the OpenAI shape while it is edited: the client's own bytes, the edits to them, and what is said about them.
+import { type Edit, editMembers, type Member, setMember, topLevel } from '../lib/json-edit.ts'
+import type { ChatCall, Target } from './provider.ts'
+
+const REMOVE: Edit = { do: 'remove' }
+
+export class RequestDraft {
+  readonly shaping: string[] = []
+  readonly members: readonly Member[]
+  readonly #edits = new Map<string, Edit>()
+
+  constructor(
+    readonly call: ChatCall,
+    readonly target: Target,
+  ) {
+    this.members = topLevel(call.raw)
+  }
+
+  /** The client sent it, and nothing has touched it yet. */
+  has(name: string): boolean {
+    return this.call.body[name] !== undefined && !this.#edits.has(name)
+  }
+
+  /** What the client sent as this member, parsed; undefined when it did not. */
+  valueOf(name: string): unknown {
+    return this.call.body[name]
+  }
+
+  /** The same in the client's own bytes; null when it did not. */
+  textOf(name: string): string | null {
+    const { members } = this
+    for (let i = members.length - 1; i >= 0; i--)
+      if (members[i]!.key === name) return this.call.raw.slice(members[i]!.valueStart, members[i]!.valueEnd)
+    return null
+  }
+
+  /** Replaces the value, or adds the member. `json` is JSON text. */
+  set(name: string, json: string, note: string | null): void {
+    this.#edits.set(name, { do: 'set', json })
+    if (note !== null) this.shaping.push(note)
+  }
+
+  remove(name: string): void {
+    this.#edits.set(name, REMOVE)
+  }
+
+  drop(name: string, why = ''): void {
+    this.remove(name)
+    this.shaping.push(`dropped ${name}${why}`)
+  }
+
+  /** Keeps the value's bytes. */
+  rename(name: string, to: string): void {
+    this.#edits.set(name, { do: 'rename', to })
+    this.shaping.push(`renamed ${name} to ${to}`)
+  }
+
+  /** The body to send. */
+  text(): string {
+    const { call, members } = this
+    const model = JSON.stringify(this.target.upstreamModel)
+    if (this.#edits.size === 0) return setMember(call.raw, 'model', model, members)
+    this.#edits.set('model', { do: 'set', json: model })
+    return editMembers(call.raw, this.#edits, members)
+  }
+}
