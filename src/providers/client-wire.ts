@@ -42,7 +42,7 @@ export const completionJson = (answer: {
     ...(answer.usage === null ? {} : { usage: answer.usage }),
   })
 
-/** Makes the parts of one stream with one choice. `id`, `createdS` and `model` are set as the upstream names them, `usage` as it grows. */
+/** Makes the parts of one stream. `id`, `createdS` and `model` are set as the upstream names them, `usage` as it grows. */
 export class ChunkWriter {
   id: string
   createdS: number
@@ -55,10 +55,10 @@ export class ChunkWriter {
     this.model = reading?.model ?? ''
   }
 
-  part(delta: Json, more: Partial<StreamPart> = {}, logprobs: unknown = null): StreamPart {
+  part(delta: Json, more: Partial<StreamPart> = {}, logprobs: unknown = null, index = 0): StreamPart {
     const finishReason = more.finishReason ?? null
     return {
-      json: this.#chunk({ choices: [{ index: 0, delta, logprobs, finish_reason: finishReason }] }),
+      json: this.#chunk({ choices: [{ index, delta, logprobs, finish_reason: finishReason }] }),
       content: false,
       text: '',
       finishReason,

@@ -1,13 +1,14 @@
 // The table of provider kinds. One that speaks the OpenAI wire is a row in `openai-rows.ts`; one with a wire of its own is a line here. CONTRIBUTING, "Add a provider kind".
 import { anthropic } from './anthropic.ts'
 import { cohere } from './cohere.ts'
+import { gemini } from './gemini.ts'
 import { OPENAI_ROWS } from './openai-rows.ts'
 import { openaiShaped } from './openai-shaped.ts'
 import type { ProviderKind } from './provider.ts'
 import { sandbox } from './sandbox.ts'
 
 export const KINDS: ReadonlyMap<string, ProviderKind> = new Map(
-  [...OPENAI_ROWS.map(openaiShaped), anthropic, cohere, sandbox].map((kind) => [kind.kind, kind]),
+  [...OPENAI_ROWS.map(openaiShaped), anthropic, cohere, gemini, sandbox].map((kind) => [kind.kind, kind]),
 )
 
 /** Names that other gateways and the wires' own documents use -> ours. */
@@ -16,6 +17,13 @@ const ALIASES: ReadonlyMap<string, string> = new Map([
   ['claude', 'anthropic'],
   ['cohere_chat', 'cohere'],
   ['cohere_v2', 'cohere'],
+  ['google', 'gemini'],
+  ['googleai', 'gemini'],
+  ['google_ai', 'gemini'],
+  ['google_ai_studio', 'gemini'],
+  ['google_gemini', 'gemini'],
+  ['google_genai', 'gemini'],
+  ['google_generative_ai', 'gemini'],
 ])
 
 /** The canonical name of a kind: lower case, underscores, aliases resolved. Says nothing about whether it exists. */
