@@ -77,7 +77,7 @@ export class ChunkWriter {
   /** The beginning of a tool call, or all of it. */
   call(index: number, id: unknown, name: string, args: string): StreamPart {
     const call = { index, id, type: 'function', function: { name, arguments: args } }
-    return this.part({ tool_calls: [call] }, { content: true, toolNames: [name] })
+    return this.part({ tool_calls: [call] }, { content: true, toolNames: name === '' ? NO_TOOLS : [name] })
   }
 
   /** More of a call's arguments. */

@@ -2,13 +2,14 @@
 import { anthropic } from './anthropic.ts'
 import { cohere } from './cohere.ts'
 import { gemini } from './gemini.ts'
+import { ollama } from './ollama.ts'
 import { OPENAI_ROWS } from './openai-rows.ts'
 import { openaiShaped } from './openai-shaped.ts'
 import type { ProviderKind } from './provider.ts'
 import { sandbox } from './sandbox.ts'
 
 export const KINDS: ReadonlyMap<string, ProviderKind> = new Map(
-  [...OPENAI_ROWS.map(openaiShaped), anthropic, cohere, gemini, sandbox].map((kind) => [kind.kind, kind]),
+  [...OPENAI_ROWS.map(openaiShaped), anthropic, cohere, gemini, ollama, sandbox].map((kind) => [kind.kind, kind]),
 )
 
 /** Names that other gateways and the wires' own documents use -> ours. */
@@ -24,6 +25,7 @@ const ALIASES: ReadonlyMap<string, string> = new Map([
   ['google_gemini', 'gemini'],
   ['google_genai', 'gemini'],
   ['google_generative_ai', 'gemini'],
+  ['ollama_chat', 'ollama'],
 ])
 
 /** The canonical name of a kind: lower case, underscores, aliases resolved. Says nothing about whether it exists. */

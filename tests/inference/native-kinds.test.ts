@@ -75,3 +75,64 @@ describe('cohere', () => {
     expect(gateway.spool.settled()).toMatchObject([{ outcome: 'success', cost_nano_usd: 8 * 1_000 + 5 * 2_000 }])
   })
 })
+
+describe('ollama', () => {
+  test('an answer', async () => {
+    open('ollama', '/api/')
+    answer = firstAnswer('ollama')
+    const response = await gateway.chat({ ...ask, max_tokens: 20 })
+    expect(response.status).toBe(200)
+    expect(await response.json()).toMatchObject({
+      model: 'llama3.2',
+      choices: [{ message: { content: 'Hello there' }, finish_reason: 'stop' }],
+      usage: { prompt_tokens: 26, completion_tokens: 298 },
+    })
+    expect(calls).toMatchObject([{ path: '/api/chat', body: { model: 'upstream-name', options: { num_predict: 20 } } }])
+    expect(gateway.spool.settled()).toMatchObject([
+      { cost_basis: 'measured', raw_usage: { prompt_eval_count: 26, eval_duration: 4_709_213_000 } },
+    ])
+  })
+
+  test('a stream of lines becomes a stream of events', async () => {
+    open('ollama')
+    answer = fixture('ollama/tools.ndjson')
+    const frames = await framesOf(await gateway.chat({ ...ask, stream: true }))
+    expect(contentOf(frames)).toBe('I look.')
+    expect(frames.at(-1)).toBe('[DONE]')
+    expect(frames.at(-2)).toMatchObject({ choices: [{ finish_reason: 'tool_calls' }] })
+    expect(calls[0]!.body).toMatchObject({ stream: true })
+    expect(gateway.spool.settled()).toMatchObject([
+      { outcome: 'success', prompt_tokens: 26, completion_tokens: 5, cost_basis: 'measured' },
+    ])
+  })
+
+  test('one that ends without done: true is interrupted, and says so', async () => {
+    open('ollama')
+    answer = fixture('ollama/early-end.ndjson')
+    const frames = await framesOf(await gateway.chat({ ...ask, stream: true }))
+    expect(contentOf(frames)).toBe('half')
+    expect(frames.slice(-2)).toMatchObject([{ event: 'error', data: { error: { code: 'upstream_error' } } }, '[DONE]'])
+    expect(gateway.spool.settled()).toMatchObject([{ outcome: 'interrupted', error_code: 'upstream_error' }])
+  })
+
+  test('one that never ends a line is given up', async () => {
+    open('ollama')
+    answer = `{"message":{"content":"${'x'.repeat(9 * 1024 * 1024)}`
+    const response = await gateway.chat({ ...ask, stream: true })
+    expect(response.status).toBe(502)
+    expect(await response.json()).toMatchObject({
+      error: { code: 'upstream_error', message: 'the provider sent an event that is too large' },
+    })
+  })
+
+  test('a remote image costs no call', async () => {
+    open('ollama')
+    const image = { type: 'image_url', image_url: { url: 'https://example.com/a.png' } }
+    const response = await gateway.chat({ ...ask, messages: [{ role: 'user', content: [image] }] })
+    expect(response.status).toBe(400)
+    expect(await response.json()).toMatchObject({
+      error: { code: 'invalid_request', param: 'messages[0].content[0].image_url.url' },
+    })
+    expect(calls).toEqual([])
+  })
+})

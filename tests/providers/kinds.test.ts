@@ -8,6 +8,7 @@ test('kinds are found by their name, with hyphens and by alias; others are not',
   expect(kindOf('openai')?.kind).toBe('openai')
   expect(kindOf(' OpenAI-Compatible ')?.kind).toBe('openai_compatible')
   expect(kindOf('claude')?.kind).toBe('anthropic')
+  expect([kindOf('Cohere-Chat')?.kind, kindOf('ollama_chat')?.kind]).toEqual(['cohere', 'ollama'])
   for (const name of ['', 'nonsense', '__proto__', 'constructor', 'toString']) expect(kindOf(name)).toBeNull()
   expect(canonicalKind('Azure-OpenAI')).toBe('azure_openai')
 })
@@ -45,6 +46,9 @@ const names = [
   'content_block',
   'stop_reason',
   'detail',
+  'done',
+  'arguments',
+  'thinking',
 ]
 const odd = fc.letrec((tie) => ({
   value: fc.oneof(
@@ -66,6 +70,12 @@ const odd = fc.letrec((tie) => ({
       'message_delta',
       'tool_use',
       'input_json_delta',
+      'message-start',
+      'content-delta',
+      'tool-call-start',
+      'tool-call-delta',
+      'message-end',
+      'ERROR',
     ),
     fc.array(tie('value'), { maxLength: 3 }),
     fc.dictionary(fc.constantFrom(...names), tie('value'), { maxKeys: 5 }),

@@ -1,0 +1,154 @@
+// A chat call -> Ollama's native chat. One field is always sent: `stream`, which is on there when it is left out.
+import { isLongNumber } from '../lib/exact-json.ts'
+import { isObject } from '../wire/json.ts'
+import {
+  addLimit,
+  CONVERTED,
+  dropFields,
+  exactBody,
+  OPENAI_ONLY,
+  ownFields,
+  present,
+  refuse,
+  refuseUnsupported,
+  rename,
+  stopList,
+} from './converting.ts'
+import { ollamaMessages } from './ollama-messages.ts'
+import { bearer, joinUrl } from './openai-request.ts'
+import type { ChatCall, Target, UpstreamRequest } from './provider.ts'
+import { arrayOf, type Json, objectOf, textOf } from './read-json.ts'
+
+const NO_COUNTERPART = [...OPENAI_ONLY, 'metadata', 'parallel_tool_calls', 'user']
+/** Same name, but among the `options`. */
+// biome-ignore format: one list
+const SAMPLING = [
+  'temperature', 'top_p', 'top_k', 'min_p', 'frequency_penalty', 'presence_penalty', 'seed',
+] as const
+const HANDLED = new Set<string>([...NO_COUNTERPART, ...CONVERTED, ...SAMPLING, 'repetition_penalty', 'options'])
+
+/** What an operator may set in the provider's `options`; a client's own value wins. */
+const PROVIDER_FIELDS = ['keep_alive', 'truncate', 'shift'] as const
+const PROVIDER_OPTIONS = ['num_ctx', 'num_batch', 'num_gpu', 'num_thread'] as const
+
+const isSetting = (value: unknown): boolean =>
+  typeof value === 'number' || typeof value === 'boolean' || typeof value === 'string'
+
+/** Takes over what the operator has set and the client has not. */
+const addSettings = (
+  { options }: Target,
+  names: readonly string[],
+  out: Record<string, unknown>,
+  prefix: string,
+  shaping: string[],
+): void => {
+  for (const name of names) {
+    if (!isSetting(options[name]) || present(out[name])) continue
+    out[name] = options[name]
+    shaping.push(`added ${prefix}${name}: a setting of the provider`)
+  }
+}
+
+const addOptions = (
+  body: Json,
+  call: ChatCall,
+  target: Target,
+  out: Record<string, unknown>,
+  shaping: string[],
+): void => {
+  if (present(body.options) && (!isObject(body.options) || isLongNumber(body.options)))
+    throw refuse('options must be an object', 'options')
+  const options: Record<string, unknown> = { ...objectOf(body.options) }
+  for (const name of SAMPLING) if (present(body[name])) options[name] = body[name]
+  if (present(body.seed) && !call.capabilities.includes('seed')) {
+    delete options.seed
+    shaping.push('dropped seed')
+  }
+  rename(body, 'repetition_penalty', options, 'repeat_penalty', shaping)
+  addLimit(body, options, 'num_predict', shaping)
+  const stop = stopList(body.stop)
+  if (stop !== null) options.stop = stop
+  addSettings(target, PROVIDER_OPTIONS, options, 'options.', shaping)
+  if (Object.keys(options).length > 0) out.options = options
+}
+
+const addTools = (body: Json, out: Record<string, unknown>, shaping: string[]): void => {
+  const tools = arrayOf(body.tools)
+  tools.forEach((tool, i) => {
+    if (!isObject(tool) || tool.type !== 'function' || !isObject(tool.function))
+      throw refuse('this provider takes function tools only', `tools[${i}].type`)
+  })
+  if (tools.length === 0) return
+  const choice = body.tool_choice
+  if (choice === 'none') {
+    shaping.push('dropped tools: tool_choice is "none"')
+    return
+  }
+  if (present(choice) && choice !== 'auto')
+    throw refuse('this provider cannot be made to call a tool; tool_choice may be "auto" or "none"', 'tool_choice')
+  out.tools = tools
+}
+
+const addFormat = (body: Json, out: Record<string, unknown>, shaping: string[]): void => {
+  const format = objectOf(body.response_format)
+  if (!present(body.response_format) || format.type === 'text') return
+  if (present(out.format)) shaping.push('dropped response_format: format wins')
+  else if (format.type === 'json_object') out.format = 'json'
+  else if (format.type === 'json_schema') {
+    const { schema } = objectOf(format.json_schema)
+    if (!isObject(schema)) throw refuse('json_schema needs a schema', 'response_format.json_schema.schema')
+    out.format = schema
+  } else shaping.push('dropped response_format: this provider has no format of this type')
+}
+
+/** Levels that Ollama's models do not know -> the nearest that they do. */
+const EFFORTS: Readonly<Record<string, unknown>> = { none: false, minimal: 'low', xhigh: 'high' }
+
+const addThinking = (body: Json, out: Record<string, unknown>, shaping: string[]): void => {
+  const effort = textOf(body.reasoning_effort)
+  if (effort === null) return
+  if (present(out.think)) {
+    shaping.push('dropped reasoning_effort: think wins')
+    return
+  }
+  out.think = Object.hasOwn(EFFORTS, effort) ? EFFORTS[effort] : effort
+  shaping.push(`renamed reasoning_effort to think${out.think === effort ? '' : ` ${String(out.think)}`}`)
+}
+
+const chatBody = (call: ChatCall, target: Target, shaping: string[]): Json => {
+  const body = exactBody(call)
+  refuseUnsupported(body)
+  dropFields(body, NO_COUNTERPART, shaping)
+  const out: Record<string, unknown> = {
+    ...ownFields(body, HANDLED),
+    model: target.upstreamModel,
+    messages: ollamaMessages(body.messages),
+    stream: call.stream,
+  }
+  addOptions(body, call, target, out, shaping)
+  addTools(body, out, shaping)
+  addFormat(body, out, shaping)
+  addThinking(body, out, shaping)
+  addSettings(target, PROVIDER_FIELDS, out, '', shaping)
+  return out
+}
+
+/** The server's root, with or without `/v1` or `/api` at its end. */
+export const ollamaUrl = (baseUrl: string, path: string): string =>
+  joinUrl(baseUrl.replace(/\/(?:v1|api)\/*(?=$|[?#])/, ''), path)
+
+export const ollamaRequest = (call: ChatCall, target: Target): UpstreamRequest => {
+  const shaping: string[] = []
+  const body = JSON.stringify(chatBody(call, target, shaping))
+  return {
+    method: 'POST',
+    url: ollamaUrl(target.baseUrl, '/api/chat'),
+    headers: {
+      'content-type': 'application/json',
+      accept: call.stream ? 'application/x-ndjson' : 'application/json',
+      ...bearer(target.secret),
+    },
+    body,
+    shaping,
+  }
+}
