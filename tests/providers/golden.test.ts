@@ -243,7 +243,7 @@ describe('every kind has its fixtures', () => {
       ]
       if (OPENAI_ROWS.some((row) => row.kind === name)) needed.push('errors.json')
       expect([name, needed.filter((file) => !files.includes(file))]).toEqual([name, []])
-      expect([name, files.some((file) => file.endsWith('.sse'))]).toEqual([name, true])
+      expect([name, files.some(isStream)]).toEqual([name, true])
     })
 })
 
