@@ -6,7 +6,7 @@ import type { PlanInput } from '../../src/inference/plan.ts'
 import { BUILT_IN, effectivePolicy } from '../../src/inference/policies.ts'
 import { type Frame, type Signals, STILL, UNSEEN } from '../../src/state/frame.ts'
 import type { CatalogueEntry } from '../../src/state/port.ts'
-import { type EndpointScope, NO_OVERRIDES, type OverridesInForce } from '../../src/state/steering.ts'
+import { type EndpointScope, NO_OVERRIDES, type OverridesInForce, type Steering } from '../../src/state/steering.ts'
 import { catalogueOf, entry, policyRow, TIP } from './gateway.ts'
 
 /** A request for `small`, with these headers and further fields. */
@@ -67,3 +67,21 @@ export const planInput = ({
   sticky: 0,
   ...fields,
 })
+
+/** Steering by these scopes (and who is whose alias), and overrides that a test may change. */
+export const steeringOf = (
+  scopes: readonly EndpointScope[] = [],
+  aliases: Readonly<Record<string, string>> = {},
+): Steering & { inForce: OverridesInForce } => {
+  const steering = {
+    inForce: NO_OVERRIDES,
+    endpoint: (_tenantId: string, slug: string) => scopes.find((scope) => scope.slug === slug.toLowerCase()) ?? null,
+    endpointOfAlias: (tenantId: string, name: string) => {
+      const slug = aliases[name.toLowerCase()]
+      const scope = slug === undefined ? null : steering.endpoint(tenantId, slug)
+      return scope?.enabled ? scope : null
+    },
+    overrides: () => steering.inForce,
+  }
+  return steering
+}
