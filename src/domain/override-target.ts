@@ -18,7 +18,7 @@ const TARGETS: Readonly<Record<OverrideKind, readonly string[]>> = {
   block: ['model', 'key', 'tool', 'endpoint'],
   cap: ['*', 'provider', 'model', 'key', 'endpoint'],
   force: ['*', 'model', 'key', 'endpoint'],
-  disable: ['*', 'provider', 'model', 'key', 'endpoint'],
+  disable: ['*', 'model', 'key', 'endpoint'],
   freeze: ['*'],
 }
 const SHAPES: Readonly<Record<string, string>> = {

@@ -35,7 +35,7 @@ export interface OverridesInForce {
   /** Requested model, `key:<id>`, `endpoint:<slug>` or `*` -> the model that is used instead. */
   readonly forcedModels: ReadonlyMap<string, string>
   readonly disabled: ReadonlySet<Disabled>
-  /** Of single subjects, keys as in `maxCostUsdOf`. */
+  /** Of single subjects (`model:<name>`, `key:<id>`, `endpoint:<slug>`). */
   readonly disabledOf: ReadonlyMap<string, ReadonlySet<Disabled>>
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { foldDecision } from '../../src/domain/control.ts'
+import { CONTROL_EVENTS, foldDecision } from '../../src/domain/control.ts'
 import { requireThawed, requireWriteThawed } from '../../src/domain/freeze.ts'
 import { decideOverride, HISTORY_KEPT, inForce, isInForce, type OverrideCommand } from '../../src/domain/override.ts'
 import { canonicalJson, RowSetDigest } from '../../src/domain/tables.ts'
@@ -98,6 +98,7 @@ describe('the target and the value of an override', () => {
     [{ kind: 'force', value: {} }, 'invalid', 'value.model'],
     [{ kind: 'disable', value: 'everything' }, 'invalid', 'value.features'],
     [{ kind: 'disable', value: [] }, 'invalid', 'value.features'],
+    [{ kind: 'disable', target: 'prov_1', value: 'cache' }, 'invalid', 'target'],
     [{ kind: 'kill', target: 'prov_1', tenant_id: 'ten_none' }, 'not_found', 'tenant_id'],
     [{ kind: 'kill', target: 'prov_1', expires_at: at(NOW) }, 'invalid', 'expires_at'],
   ])('%j is refused as %s, naming %s', (given, reason, param) => {
@@ -201,6 +202,18 @@ describe('what is kept of overrides', () => {
     expect(w.state.digest()).toBe(digestOf(w))
   })
 
+  test('the oldest of them, when it is the row that decides, is not lost track of while it is written anew', () => {
+    const w = world()
+    does(w, write({ kind: 'block', target: 'model:x', enabled: false }))
+    for (let i = 1; i < HISTORY_KEPT; i++) does(w, write({ target: 'prov_1', enabled: false }))
+    expect(w.state.table('overrides').size).toBe(HISTORY_KEPT)
+    does(w, write({ kind: 'block', target: 'model:x', enabled: false }))
+    expect(w.state.digest()).toBe(digestOf(w))
+    does(w, write({ kind: 'block', target: 'model:x' }))
+    expect(inForce(w.state, 'block', 'model:x', null, NOW)).not.toBeNull()
+    expect(w.state.digest()).toBe(digestOf(w))
+  })
+
   test('rows that expired a day ago in log time make room once many stand', () => {
     const w = world()
     for (let i = 0; i < 1_000; i++) does(w, write({ kind: 'block', target: `model:m${i}`, expires_at: at(NOW + 1) }))
@@ -210,6 +223,13 @@ describe('what is kept of overrides', () => {
     foldDecision(w.state, decision, 'r', NOW + 86_400_001)
     expect([...w.state.table('overrides').rows()].map(([, row]) => row.target)).toEqual(['model:last'])
     expect(w.state.digest()).toBe(digestOf(w))
+  })
+
+  test('the audit calls it kill and revive, enable and disable', () => {
+    const action = CONTROL_EVENTS['override.written']!.action as (data: object) => string
+    const called = (kind: string, enabled: boolean) => action({ kind, enabled })
+    expect([called('kill', true), called('kill', false)]).toEqual(['kill', 'revive'])
+    expect([called('cap', true), called('cap', false)]).toEqual(['enable', 'disable'])
   })
 
   test('an overlay decides as the state itself does', () => {
