@@ -55,6 +55,8 @@ class GeminiDecoder implements StreamDecoder {
     try {
       value = parseExact(data)
     } catch {
+      // Behind a whole answer it is no more than litter.
+      if (event === 'error' && this.complete) return NOTHING
       if (event === 'error') throw geminiInBand({ message: data }, this.#reading)
       if (++this.unreadable > MOST_UNREADABLE) throw malformed('its stream cannot be read')
       return NOTHING

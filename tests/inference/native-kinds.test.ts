@@ -136,3 +136,83 @@ describe('ollama', () => {
     expect(calls).toEqual([])
   })
 })
+
+describe('gemini', () => {
+  const streamed = { ...ask, stream: true, stream_options: { include_usage: true } }
+  const path = '/v1beta/models/upstream-name:streamGenerateContent'
+
+  test('an answer keeps its model and id, and thinking is paid for', async () => {
+    open('gemini')
+    answer = firstAnswer('gemini')
+    const response = await gateway.chat(ask)
+    expect(await response.json()).toMatchObject({
+      id: 'resp-1',
+      model: 'gemini-2.5-flash',
+      choices: [{ message: { role: 'assistant', content: 'Hello there' }, finish_reason: 'stop' }],
+      usage: { prompt_tokens: 12, completion_tokens: 23, completion_tokens_details: { reasoning_tokens: 20 } },
+      gateway: { routed_model: 'small' },
+    })
+    expect(calls).toEqual([
+      {
+        path: '/v1beta/models/upstream-name:generateContent',
+        body: { contents: [{ role: 'user', parts: [{ text: 'hi' }] }] },
+      },
+    ])
+    expect(gateway.spool.settled()).toMatchObject([
+      { prompt_tokens: 12, completion_tokens: 23, cost_basis: 'measured' },
+    ])
+  })
+
+  test('a stream of text', async () => {
+    open('gemini', '/v1beta')
+    answer = fixture('gemini/text.sse')
+    const frames = await framesOf(await gateway.chat(streamed))
+    expect(contentOf(frames)).toBe('Été 😀')
+    expect(frames.at(-1)).toBe('[DONE]')
+    expect(frames.at(-2)).toMatchObject({ choices: [], usage: { prompt_tokens: 7, completion_tokens: 98 } })
+    expect(calls.map((call) => call.path)).toEqual([path])
+    expect(gateway.spool.settled()).toMatchObject([{ outcome: 'success', completion_tokens: 98 }])
+  })
+
+  test('a stream of calls, the signature with the first', async () => {
+    open('gemini')
+    answer = fixture('gemini/thinking-tools.sse')
+    const tools = [{ type: 'function', function: { name: 'look' } }]
+    const frames = (await framesOf(await gateway.chat({ ...streamed, tools }))) as {
+      choices?: { delta: { tool_calls?: object[] }; finish_reason: string | null }[]
+    }[]
+    const choices = frames.flatMap(({ choices = [] }) => choices)
+    expect(choices.flatMap(({ delta }) => delta.tool_calls ?? [])).toMatchObject([
+      { index: 0, function: { name: 'look' }, extra_content: { google: { thought_signature: 'c2ln' } } },
+      { index: 1, id: 'fc-1', function: { name: 'rest', arguments: '{}' } },
+      { index: 2, function: { name: 'rest' } },
+    ])
+    expect(choices.at(-1)?.finish_reason).toBe('tool_calls')
+  })
+
+  test('a blocked prompt is 400, streaming or not: nothing was said yet', async () => {
+    for (const [body, file] of [
+      [ask, JSON.stringify({ promptFeedback: { blockReason: 'SAFETY' } })],
+      [streamed, fixture('gemini/blocked.sse')],
+    ] as const) {
+      open('gemini')
+      answer = file
+      const response = await gateway.chat(body)
+      expect(response.status).toBe(400)
+      expect(response.headers.get('x-gateway-retryable')).not.toBe('true')
+      expect(await response.json()).toMatchObject({ error: { code: 'content_filtered' } })
+      expect(calls).toHaveLength(1)
+      calls.length = 0
+      gateway.close()
+    }
+  })
+
+  test('an error between the events of a stream is what it says', async () => {
+    open('gemini')
+    answer = fixture('gemini/error-bare.sse')
+    const frames = await framesOf(await gateway.chat(streamed))
+    expect(contentOf(frames)).toBe('one')
+    expect(frames.at(-2)).toMatchObject({ event: 'error', data: { error: { code: 'rate_limited' } } })
+    expect(gateway.spool.settled()).toMatchObject([{ outcome: 'interrupted', error_code: 'rate_limited' }])
+  })
+})
