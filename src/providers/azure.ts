@@ -47,6 +47,7 @@ export const azureRow: OpenAiRow = {
   // Each resource has its own.
   defaultBaseUrl: null,
   usualEnv: 'AZURE_OPENAI_API_KEY',
+  usualBaseUrlEnv: 'AZURE_OPENAI_ENDPOINT',
   request: { drop: EXTENDED, reasoningFamilies: true, url: azureUrl, authorization },
   // It lists the base models of the resource; the deployments, which are what can be called, are behind another API and another credential.
   listing: null,

@@ -14,6 +14,7 @@ export interface OpenAiRow {
   readonly capabilities: readonly Capability[]
   readonly defaultBaseUrl: string | null
   readonly usualEnv: string | null
+  readonly usualBaseUrlEnv?: string
   readonly request?: RequestQuirks
   readonly answer?: Dialect
   /** The status that a failure is to be read as, when it is not the one it came with. `error` is the `error` object of its body, or the body. */

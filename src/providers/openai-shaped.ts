@@ -22,6 +22,7 @@ export const openaiShaped = (row: OpenAiRow): ProviderKind => {
     capabilities,
     defaultBaseUrl,
     usualEnv,
+    ...(row.usualBaseUrlEnv === undefined ? {} : { usualBaseUrlEnv: row.usualBaseUrlEnv }),
     request: (call, target) => openaiRequest(call, target, quirks),
     response: (body, reading) => openaiAnswer(body, reading, answer),
     stream: (reading) => openaiStream(reading, answer),

@@ -152,6 +152,8 @@ export interface ProviderKind {
   readonly defaultBaseUrl: string | null
   /** Conventional environment variable of its secret, for the seeder. */
   readonly usualEnv: string | null
+  /** Of its address, where each account has its own. */
+  readonly usualBaseUrlEnv?: string
   request(call: ChatCall, target: Target): UpstreamRequest
   /** Throws GatewayError('upstream_error') for an answer that is not one. */
   response(body: string, reading?: Reading): Answer

@@ -77,7 +77,18 @@ export const cataloguePrice = async (
   }
 }
 
-/** The facts, each from the first source that has it. Pure. */
+/** The prices of the first source that names both what goes in and what comes out: one of each would be nobody's price. */
+const pricesOf = (listed: ListedModel | null, price: CataloguePrice) => {
+  const { inputCostPerMillion: input = null, outputCostPerMillion: output = null } = listed ?? {}
+  const says = input !== null && output !== null
+  return {
+    input_cost_per_million: says ? input : price.input,
+    output_cost_per_million: says ? output : price.output,
+    cached_input_cost_per_million: says ? (listed?.cachedInputCostPerMillion ?? null) : price.cachedInput,
+  }
+}
+
+/** The facts, each from the first source that has it: the provider's listing, the catalogue, the kind. Pure. */
 export const modelFacts = (
   listed: ListedModel | null,
   price: CataloguePrice,
@@ -85,9 +96,7 @@ export const modelFacts = (
 ): ModelFacts => ({
   context_window: listed?.contextWindow ?? price.contextWindow,
   max_output_tokens: listed?.maxOutputTokens ?? null,
-  input_cost_per_million: price.input,
-  output_cost_per_million: price.output,
-  cached_input_cost_per_million: price.cachedInput,
+  ...pricesOf(listed, price),
   capabilities: [...(listed?.capabilities ?? kindCapabilities)],
   capability_source: listed?.capabilities == null ? 'kind' : 'provider',
 })

@@ -5,7 +5,7 @@ import type { EventRecord } from '../domain/decision.ts'
 import type { Status } from '../domain/fields.ts'
 import { DEFAULT_PRIORITY, decideModel, naturalKey } from '../domain/model.ts'
 import { decideProvider, type ProviderFields, type ProviderRow } from '../domain/provider.ts'
-import type { ListedModel } from '../providers/provider.ts'
+import type { ListedModel, ProviderKind } from '../providers/provider.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { needsBaseUrl } from './kind-table.ts'
 import { canList } from './model-listing.ts'
@@ -17,6 +17,15 @@ const WELL_KNOWN: Readonly<Record<string, readonly string[]>> = {
   openai: ['gpt-5.5', 'gpt-5.4-mini', 'gpt-4.1', 'gpt-4.1-mini', 'gpt-4o', 'gpt-4o-mini'],
   anthropic: ['claude-opus-5-5', 'claude-sonnet-5', 'claude-haiku-4-5'],
   gemini: ['gemini-3.1-pro-preview', 'gemini-2.5-pro', 'gemini-2.5-flash'],
+  mistral: ['mistral-large-latest', 'mistral-medium-latest', 'mistral-small-latest'],
+  openrouter: ['anthropic/claude-sonnet-5', 'openai/gpt-4o-mini'],
+  groq: ['openai/gpt-oss-120b', 'openai/gpt-oss-20b', 'llama-3.3-70b-versatile'],
+  together: ['meta-llama/Llama-3.3-70B-Instruct-Turbo'],
+  fireworks: ['accounts/fireworks/models/gpt-oss-120b', 'accounts/fireworks/models/deepseek-v3p2'],
+  deepseek: ['deepseek-chat', 'deepseek-reasoner'],
+  xai: ['grok-4.3', 'grok-4-fast-reasoning'],
+  perplexity: ['sonar', 'sonar-pro', 'sonar-reasoning-pro', 'sonar-deep-research'],
+  cerebras: ['gpt-oss-120b', 'zai-glm-4.7'],
   sandbox: ['sandbox-echo'],
 }
 const SANDBOX = 'sandbox'
@@ -67,15 +76,29 @@ const seedListed = async ({ bootstrap }: SeedInput, deps: SeedDeps, report: Seed
   }
 }
 
+/** The kind's own address, else the one in its usual variable; null without either. */
+const usualBaseUrl = (kind: ProviderKind, deps: SeedDeps, report: SeedReport): string | null => {
+  const { defaultBaseUrl, usualBaseUrlEnv: variable } = kind
+  if (defaultBaseUrl !== null || variable === undefined) return defaultBaseUrl
+  const given = deps.env(variable)
+  if (!given) return null
+  if (/^https?:\/\/[^\s/]/.test(given)) return given
+  report.notes.push(
+    `the provider of ${kind.usualEnv}: ${variable} is no address; it must begin with https:// or http://`,
+  )
+  return null
+}
+
 /** A provider named as its kind, for each kind whose usual variable is set and that no provider reads yet. */
 const seedUsual = async (deps: SeedDeps, report: SeedReport): Promise<void> => {
   for (const name of deps.kindTable.names) {
     const kind = deps.kindTable.resolve(name)
     const variable = kind?.usualEnv
     if (kind == null || variable == null || !deps.env(variable)) continue
-    if (kind.defaultBaseUrl === null && needsBaseUrl(kind)) continue
+    const baseUrl = usualBaseUrl(kind, deps, report)
+    if (baseUrl === null && needsBaseUrl(kind)) continue
     const id = deps.newId('prov')
-    const fields = { ...DEFAULTS, kind: kind.kind, base_url: kind.defaultBaseUrl, api_key_env: variable }
+    const fields = { ...DEFAULTS, kind: kind.kind, base_url: baseUrl, api_key_env: variable }
     await seeded(`the provider of ${variable}`, deps, report, (state) => {
       const used = [...state.table('providers').rows()].some(([, row]) => row.api_key_env === variable)
       return used || providerNamed(state, kind.kind) !== undefined
@@ -113,7 +136,11 @@ const seedUsualModels = async ({ bootstrap }: SeedInput, deps: SeedDeps, report:
   const listings = await Promise.all(
     bare.map(async (provider) => {
       const known = (WELL_KNOWN[provider.kind] ?? []).map(unknown)
-      if (!canList(provider, deps.kindTable)) return known
+      if (!canList(provider, deps.kindTable)) {
+        if (known.length === 0)
+          report.notes.push(`the provider "${provider.name}" cannot list what it serves: add its models`)
+        return known
+      }
       try {
         const models = await deps.modelCatalogue.list(provider, LISTING_MS)
         return models.length === 0 ? known : models

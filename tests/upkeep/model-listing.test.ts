@@ -2,6 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import type { ProviderRow } from '../../src/domain/provider.ts'
 import { DialFailure, type DialRequest } from '../../src/lib/upstream.ts'
 import { KINDS, kindOf } from '../../src/providers/kinds.ts'
+import type { ListedModel } from '../../src/providers/provider.ts'
 import { SANDBOX_MODELS } from '../../src/providers/sandbox.ts'
 import { cataloguePrice, modelFacts } from '../../src/upkeep/model-facts.ts'
 import { modelCatalogue } from '../../src/upkeep/model-listing.ts'
@@ -115,5 +116,20 @@ describe('facts', () => {
       capability_source: 'provider',
     })
     expect(modelFacts(null, price, ['chat'])).toMatchObject({ capabilities: ['chat'], capability_source: 'kind' })
+  })
+
+  test('prices of the listing go before those of the catalogue, all of them or none', () => {
+    const catalogue = { contextWindow: null, input: 1, output: 2, cachedInput: 0.5 }
+    const listed = { name: 'x', contextWindow: null, maxOutputTokens: null, capabilities: null }
+    const prices = (more: Partial<ListedModel>) => {
+      const facts = modelFacts({ ...listed, ...more }, catalogue, [])
+      return [facts.input_cost_per_million, facts.output_cost_per_million, facts.cached_input_cost_per_million]
+    }
+    expect(prices({ inputCostPerMillion: 3, outputCostPerMillion: 4, cachedInputCostPerMillion: 0.1 })).toEqual([
+      3, 4, 0.1,
+    ])
+    expect(prices({ inputCostPerMillion: 0, outputCostPerMillion: 0 })).toEqual([0, 0, null])
+    expect(prices({ inputCostPerMillion: 3, outputCostPerMillion: null })).toEqual([1, 2, 0.5])
+    expect(prices({ inputCostPerMillion: null, outputCostPerMillion: null })).toEqual([1, 2, 0.5])
   })
 })

@@ -20,7 +20,15 @@ const sandbox: ProviderKind = {
   listing: undefined,
   script: () => ({ status: 200, headers: {}, headerDelayMs: 0, pieces: [], ending: 'end' }),
 }
-const kinds = [{ ...KINDS[0]!, usualEnv: 'OPENAI_API_KEY' }, KINDS[1]!, sandbox]
+const azure: ProviderKind = {
+  ...KINDS[0]!,
+  kind: 'azure_openai',
+  defaultBaseUrl: null,
+  usualEnv: 'AZURE_OPENAI_API_KEY',
+  usualBaseUrlEnv: 'AZURE_OPENAI_ENDPOINT',
+  listing: undefined,
+}
+const kinds = [{ ...KINDS[0]!, usualEnv: 'OPENAI_API_KEY' }, KINDS[1]!, azure, sandbox]
 
 interface Installation {
   readonly log: FoldingCommit
@@ -208,6 +216,21 @@ describe('providers from the usual variables', () => {
     const report = await at.seed()
     expect(report.notes).toEqual(['the provider "openai" did not list its models: the key is not valid'])
     expect(rowsOf(at, 'models').length).toBeGreaterThan(2)
+  })
+
+  test('have the address of the variable beside it, where each account has its own', async () => {
+    const at = install()
+    at.env = { AZURE_OPENAI_API_KEY: 'sk-1', AZURE_OPENAI_ENDPOINT: 'https://res.openai.azure.com' }
+    const report = await at.seed()
+    expect(rowsOf(at, 'providers')).toMatchObject([{ kind: 'azure_openai', base_url: 'https://res.openai.azure.com' }])
+    expect(report.notes).toEqual(['the provider "azure_openai" cannot list what it serves: add its models'])
+
+    const bad = install()
+    bad.env = { AZURE_OPENAI_API_KEY: 'sk-1', AZURE_OPENAI_ENDPOINT: 'res.openai.azure.com' }
+    expect((await bad.seed()).notes).toEqual([
+      'the provider of AZURE_OPENAI_API_KEY: AZURE_OPENAI_ENDPOINT is no address; it must begin with https:// or http://',
+    ])
+    expect(rowsOf(bad, 'providers').map(({ kind }) => kind)).toEqual(['sandbox'])
   })
 
   test('do not come twice when the settings use the variable already', async () => {
