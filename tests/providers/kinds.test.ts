@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { canonicalKind, KINDS, kindOf } from '../../src/providers/kinds.ts'
+import { OPENAI_ROWS } from '../../src/providers/openai-rows.ts'
 import type { ProviderKind, Reading } from '../../src/providers/provider.ts'
 import { GatewayError } from '../../src/wire/errors.ts'
 
@@ -11,6 +13,27 @@ test('kinds are found by their name, with hyphens and by alias; others are not',
   expect([kindOf('Cohere-Chat')?.kind, kindOf('ollama_chat')?.kind]).toEqual(['cohere', 'ollama'])
   for (const name of ['', 'nonsense', '__proto__', 'constructor', 'toString']) expect(kindOf(name)).toBeNull()
   expect(canonicalKind('Azure-OpenAI')).toBe('azure_openai')
+})
+
+test('the aliases of a row are the name of no other kind', () => {
+  const names = new Map<string, string>()
+  for (const { kind, aliases = [] } of OPENAI_ROWS)
+    for (const alias of aliases) {
+      expect([alias, KINDS.has(alias), names.get(alias)]).toEqual([alias, false, undefined])
+      expect(kindOf(alias)?.kind).toBe(kind)
+      names.set(alias, kind)
+    }
+  expect(kindOf('llama.cpp')?.kind).toBe('llamacpp')
+  expect(kindOf('Together-AI')?.kind).toBe('together')
+})
+
+test('the README names every kind with its usual variables', () => {
+  const rows = readFileSync(`${import.meta.dir}/../../README.md`, 'utf8').split('\n')
+  for (const { kind, usualEnv, usualBaseUrlEnv } of KINDS.values()) {
+    const row = rows.find((line) => line.startsWith('|') && line.split('|')[1]!.includes(`\`${kind}\``)) ?? ''
+    const variables = [usualEnv, usualBaseUrlEnv].filter((name) => name != null)
+    expect([kind, row !== '', variables.filter((name) => !row.includes(`\`${name}\``))]).toEqual([kind, true, []])
+  }
 })
 
 const SECRET = 'Zq9 odd+secret/value='
