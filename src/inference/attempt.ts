@@ -187,7 +187,9 @@ const open = (
     options: entry.options,
     maxOutputTokens: entry.maxOutputTokens,
     usageOnStream: entry.usageOnStream,
-    atMs: exchange.identity.atMs,
+    region: entry.region,
+    // A later attempt is made later: a signature is good for five minutes.
+    atMs: exchange.identity.atMs + exchange.latencyMs(),
   }
   const request = kind.request(chat, target)
   exchange.shaping = intent.shaping.length === 0 ? request.shaping : [...intent.shaping, ...request.shaping]

@@ -1,7 +1,7 @@
 // Anthropic's whole answers and its usage -> the client's wire.
 import { isObject } from '../wire/json.ts'
-import { JSON_TOOL } from './anthropic-request.ts'
 import { clientUsage, completionJson } from './client-wire.ts'
+import { JSON_TOOL } from './converting.ts'
 import { inBandFailure, malformed } from './failure.ts'
 import { finishReasonOf } from './finish.ts'
 import type { Answer, Reading, Usage } from './provider.ts'

@@ -3,30 +3,14 @@ import { topLevel } from '../lib/json-edit.ts'
 import { isObject } from '../wire/json.ts'
 import { convertMessages } from './anthropic-messages.ts'
 import { schemaSubset } from './anthropic-schema.ts'
-import { outputLimit, ownFields, present, refuse, refuseUnsupported } from './converting.ts'
+import { NO_JSON_OUTPUT, NO_SAMPLING, thinkingFor } from './claude-models.ts'
+import { JSON_TOOL, outputLimit, ownFields, present, refuse, refuseUnsupported } from './converting.ts'
 import { joinUrl } from './openai-request.ts'
 import type { ChatCall, Target, UpstreamRequest } from './provider.ts'
 import { arrayOf, type Json, objectOf, textOf } from './read-json.ts'
 
-/** Stands in for native JSON output on models that lack it; its input is handed out as the content. */
-export const JSON_TOOL = 'gateway_json_answer'
 /** `max_tokens` is required there. Used only when neither the client nor the catalogue says a limit. */
 const DEFAULT_MAX_TOKENS = 4_096
-
-/** Models that refuse temperature, top_p and top_k in every request. */
-const NO_SAMPLING = /claude-(?:opus-4-[78]|(?:opus|sonnet|haiku|fable|mythos)-[5-9])/
-/** Models before native JSON output (4.5). */
-const NO_JSON_OUTPUT = /claude-(?:[23]|instant|(?:opus|sonnet|haiku)-4(?:-[01])?(?:-\d{8}|@|$|-latest))/
-/** Models before adaptive thinking (4.6): they take a budget of tokens instead. */
-const BUDGET_THINKING = /claude-(?:[23]|instant|(?:opus|sonnet|haiku)-4(?:-[015])?(?:-\d{8}|@|$|-latest))/
-const BUDGETS: Readonly<Record<string, number>> = {
-  minimal: 1_024,
-  low: 1_024,
-  medium: 2_048,
-  high: 4_096,
-  xhigh: 8_192,
-  max: 16_384,
-}
 
 // OpenAI's fields without a counterpart. Fields of neither wire are passed on as they are.
 // biome-ignore format: one list
@@ -106,17 +90,15 @@ const addThinking = (body: Json, out: Record<string, unknown>, model: string, sh
     out.thinking ??= { type: 'disabled' }
     return
   }
-  if (!BUDGET_THINKING.test(model)) {
-    out.output_config = { effort: effort === 'minimal' ? 'low' : effort, ...objectOf(out.output_config) }
-    out.thinking ??= { type: 'adaptive' }
-  } else {
-    const budget = Math.min(BUDGETS[effort] ?? 2_048, (out.max_tokens as number) - 1)
-    if (budget < 1_024) {
-      shaping.push('dropped reasoning_effort: max_tokens leaves no room for thinking')
-      return
-    }
-    out.thinking ??= { type: 'enabled', budget_tokens: budget }
+  const thinking = thinkingFor(model, effort, out.max_tokens as number)
+  if (thinking === null) {
+    shaping.push('dropped reasoning_effort: max_tokens leaves no room for thinking')
+    return
   }
+  if ('effort' in thinking) {
+    out.output_config = { effort: thinking.effort, ...objectOf(out.output_config) }
+    out.thinking ??= { type: 'adaptive' }
+  } else out.thinking ??= { type: 'enabled', budget_tokens: thinking.budgetTokens }
   // With thinking on they are refused.
   for (const name of ['temperature', 'top_k'])
     if (out[name] !== undefined) {

@@ -1,8 +1,8 @@
 // Anthropic's streams -> chunks of the client's wire.
 import { isObject } from '../wire/json.ts'
 import { anthropicFinish, anthropicInBand, anthropicUsage, cacheWriteTokens } from './anthropic-answer.ts'
-import { JSON_TOOL } from './anthropic-request.ts'
 import { ChunkWriter } from './client-wire.ts'
+import { JSON_TOOL } from './converting.ts'
 import { malformed } from './failure.ts'
 import { MOST_UNREADABLE } from './openai-stream.ts'
 import type { Reading, SseEvent, StreamDecoder, StreamPart } from './provider.ts'

@@ -28,6 +28,9 @@ export const dataUrl = (url: string, param: string): { mediaType: string | null;
 export const exactBody = ({ raw, body }: Pick<ChatCall, 'raw' | 'body'>): Json =>
   hasLongNumber(raw) ? objectOf(parseExact(raw)) : body
 
+/** Stands in for native JSON output on models that lack it; its input is handed out as the content. */
+export const JSON_TOOL = 'gateway_json_answer'
+
 /** OpenAI's fields that no other wire has. */
 // biome-ignore format: one list
 export const OPENAI_ONLY = [

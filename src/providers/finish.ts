@@ -17,6 +17,8 @@ const FINISH: Readonly<Record<string, string>> = {
   ERROR_LIMIT: 'length',
   TOOL_CALL: 'tool_calls',
   ERROR_TOXIC: 'content_filter',
+  guardrail_intervened: 'content_filter',
+  content_filtered: 'content_filter',
 }
 
 /** Not an end but a failure: the answer is broken. */

@@ -1,5 +1,6 @@
 // The table of provider kinds. One that speaks the OpenAI wire is a row in `openai-rows.ts`; one with a wire of its own is a line here. CONTRIBUTING, "Add a provider kind".
 import { anthropic } from './anthropic.ts'
+import { bedrock } from './bedrock.ts'
 import { cohere } from './cohere.ts'
 import { gemini } from './gemini.ts'
 import { ollama } from './ollama.ts'
@@ -9,13 +10,20 @@ import type { ProviderKind } from './provider.ts'
 import { sandbox } from './sandbox.ts'
 
 export const KINDS: ReadonlyMap<string, ProviderKind> = new Map(
-  [...OPENAI_ROWS.map(openaiShaped), anthropic, cohere, gemini, ollama, sandbox].map((kind) => [kind.kind, kind]),
+  [...OPENAI_ROWS.map(openaiShaped), anthropic, bedrock, cohere, gemini, ollama, sandbox].map((kind) => [
+    kind.kind,
+    kind,
+  ]),
 )
 
 /** Names that other gateways and the wires' own documents use -> ours. */
 const ALIASES: ReadonlyMap<string, string> = new Map([
   ...OPENAI_ROWS.flatMap(({ kind, aliases = [] }) => aliases.map((alias) => [alias, kind] as const)),
   ['claude', 'anthropic'],
+  ['amazon_bedrock', 'bedrock'],
+  ['aws', 'bedrock'],
+  ['aws_bedrock', 'bedrock'],
+  ['bedrock_converse', 'bedrock'],
   ['cohere_chat', 'cohere'],
   ['cohere_v2', 'cohere'],
   ['google', 'gemini'],

@@ -39,6 +39,8 @@ export interface Target {
   readonly maxOutputTokens: number | null
   /** Ask for usage on streams although the client did not; the extra chunk is then hidden. */
   readonly usageOnStream: boolean
+  /** Where the provider says that it is, for kinds whose address depends on it. */
+  readonly region?: string | null
   /** Unix milliseconds, for kinds that sign their requests. Passed in, so that kinds stay pure. */
   readonly atMs?: number
 }
@@ -166,6 +168,8 @@ export interface ProviderKind {
   script?(request: UpstreamRequest): Script
   listing?: {
     request(target: Target): UpstreamRequest
+    /** Lists that are asked for besides, and read alike; at most a few. */
+    further?(target: Target): readonly UpstreamRequest[]
     read(body: string): readonly ListedModel[]
   }
 }

@@ -1,4 +1,5 @@
 // Reading what upstreams answer: loose, only the fields that are used, never an exception for a surprise.
+import { parseExact } from '../lib/exact-json.ts'
 import { isObject } from '../wire/json.ts'
 
 export type Json = Readonly<Record<string, unknown>>
@@ -18,5 +19,14 @@ export const parseJson = (text: string): unknown => {
     return JSON.parse(text)
   } catch {
     return undefined // the caller says what a text that is no JSON means to it
+  }
+}
+
+/** As parseJson, but numbers that JavaScript cannot hold stay as they were written. */
+export const parseExactJson = (text: string): unknown => {
+  try {
+    return parseExact(text)
+  } catch {
+    return undefined // as above
   }
 }

@@ -25,13 +25,15 @@ const KEPT_PROVIDERS = 64
 
 const FREE: CataloguePrice = { contextWindow: null, input: 0, output: 0, cachedInput: 0 }
 
-const targetOf = (provider: ProviderRow, kind: ProviderKind, secret: string | null): Target => ({
+const targetOf = (provider: ProviderRow, kind: ProviderKind, secret: string | null, atMs: number): Target => ({
   baseUrl: provider.base_url ?? kind.defaultBaseUrl ?? '',
   secret,
   upstreamModel: '',
   options: provider.options,
   maxOutputTokens: null,
   usageOnStream: provider.usage_on_stream,
+  region: provider.region,
+  atMs,
 })
 
 /** The answer's status, headers and text: over the network, or from a kind that answers in process. */
@@ -69,10 +71,15 @@ export const listModels = async (
   if (kind.needsCredential && secret === null) {
     throw new GatewayError('provider_unavailable', `the provider "${provider.name}" has no credential`)
   }
-  const request = kind.listing.request(targetOf(provider, kind, secret))
-  const { status, headers, text } = await answerOf(kind, request, deps.dial, totalMs)
-  if (status >= 300) throw kind.failure(status, text, headers)
-  return kind.listing.read(text)
+  const { listing } = kind
+  const target = targetOf(provider, kind, secret, deps.nowMs())
+  const models = new Map<string, ListedModel>()
+  for (const request of [listing.request(target), ...(listing.further?.(target) ?? [])]) {
+    const { status, headers, text } = await answerOf(kind, request, deps.dial, totalMs)
+    if (status >= 300) throw kind.failure(status, text, headers)
+    for (const model of listing.read(text)) if (!models.has(model.name)) models.set(model.name, model)
+  }
+  return [...models.values()]
 }
 
 export interface ModelCatalogue {

@@ -65,6 +65,16 @@ interface ErrorCase {
   body: string
   error: ExpectedError
 }
+interface Listed {
+  url: string
+  body: unknown
+  models: unknown
+}
+interface Listing extends Listed {
+  target?: Partial<Target>
+  /** Lists that are asked for besides. */
+  further?: Listed[]
+}
 interface StreamCase {
   /** Chunks in order; only what is said is compared. `null` stands for any chunk without content. */
   parts: unknown[]
@@ -192,10 +202,14 @@ for (const kindName of readdirSync(ROOT)) {
 
   if (files.includes('listing.json'))
     test(`${kindName}: listing`, () => {
-      const { url, body, models } = load<{ url: string; body: unknown; models: unknown }>(kindName, 'listing.json')
-      const request = kind.listing!.request(targetOf(kind))
-      expect([request.method, request.url, request.body]).toEqual(['GET', url, null])
-      expect(kind.listing!.read(JSON.stringify(body))).toEqual(models as never)
+      const { target, further = [], ...first } = load<Listing>(kindName, 'listing.json')
+      const asked = targetOf(kind, target)
+      const requests = [kind.listing!.request(asked), ...(kind.listing!.further?.(asked) ?? [])]
+      expect(requests.map(({ method, url, body }) => [method, url, body])).toEqual(
+        [first, ...further].map(({ url }) => ['GET', url, null]),
+      )
+      for (const { body, models } of [first, ...further])
+        expect(kind.listing!.read(JSON.stringify(body))).toEqual(models as never)
       expect(failure(() => kind.listing!.read('<html>')).code).toBe('upstream_error')
     })
 

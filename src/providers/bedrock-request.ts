@@ -1,0 +1,178 @@
+// A chat call -> Converse. The model stands in the path; what only some models take goes into `additionalModelRequestFields`.
+import { isObject } from '../wire/json.ts'
+import { type Conversation, convertMessages } from './bedrock-messages.ts'
+import { type Family, familyOf, novaReasons } from './bedrock-models.ts'
+import { authorized, modelUrl } from './bedrock-target.ts'
+import { addFormat, addTools } from './bedrock-tools.ts'
+import { NO_SAMPLING, thinkingFor } from './claude-models.ts'
+import {
+  CONVERTED,
+  exactBody,
+  OPENAI_ONLY,
+  outputLimit,
+  ownFields,
+  present,
+  refuse,
+  refuseUnsupported,
+  stopList,
+} from './converting.ts'
+import type { ChatCall, Target, UpstreamRequest } from './provider.ts'
+import { arrayOf, type Json, objectOf, textOf } from './read-json.ts'
+
+// biome-ignore format: one list
+const NO_COUNTERPART = [
+  ...OPENAI_ONLY, 'frequency_penalty', 'logprobs', 'metadata', 'min_p', 'presence_penalty', 'repetition_penalty', 'seed', 'top_logprobs', 'user',
+]
+const HANDLED = new Set([...NO_COUNTERPART, ...CONVERTED, 'function_call', 'functions', 'parallel_tool_calls', 'top_k'])
+
+/** A body in the making. What the client wrote under these names in Converse's own words is laid over it. */
+export interface Draft {
+  readonly body: Json
+  readonly target: Target
+  readonly family: Family
+  readonly conversation: Conversation
+  readonly shaping: string[]
+  readonly inferenceConfig: Record<string, unknown>
+  readonly toolConfig: Record<string, unknown>
+  readonly outputConfig: Record<string, unknown>
+  /** `additionalModelRequestFields`, in the model's own words. */
+  readonly additional: Record<string, unknown>
+  thinks: boolean
+}
+
+const draftOf = (body: Json, target: Target): Draft => {
+  const family = familyOf(target)
+  return {
+    body,
+    target,
+    family,
+    conversation: convertMessages(body.messages, family === 'mistral'),
+    shaping: [],
+    inferenceConfig: {},
+    toolConfig: {},
+    outputConfig: {},
+    additional: {},
+    thinks: false,
+  }
+}
+
+const addDropped = ({ body, shaping }: Draft): void => {
+  for (const name of NO_COUNTERPART) if (present(body[name])) shaping.push(`dropped ${name}`)
+  if (arrayOf(body.messages).some((message) => present(objectOf(message).name))) shaping.push('dropped messages[].name')
+}
+
+const addSampling = ({ body, target, family, shaping, inferenceConfig, additional }: Draft): void => {
+  const limit = outputLimit(body)
+  if (limit !== undefined) inferenceConfig.maxTokens = limit
+  const refused = family === 'claude' && NO_SAMPLING.test(target.upstreamModel)
+  for (const name of ['temperature', 'top_p', 'top_k']) {
+    const value = body[name]
+    if (!present(value)) continue
+    if (refused) shaping.push(`dropped ${name}: the model refuses it`)
+    else if (name === 'top_k' && family !== 'claude') shaping.push('dropped top_k: the model has no counterpart')
+    else if (name === 'top_k') additional.top_k = value
+    else if (name === 'top_p') inferenceConfig.topP = value
+    else if (typeof value === 'number' && value > 1) {
+      inferenceConfig.temperature = 1
+      shaping.push('clamped temperature to 1')
+    } else inferenceConfig.temperature = value
+  }
+}
+
+const addStop = ({ body, family, shaping, inferenceConfig }: Draft): void => {
+  const all = stopList(body.stop)
+  if (all === null) return
+  // Claude refuses blank ones.
+  const taken = all.filter((text) => family !== 'claude' || typeof text !== 'string' || text.trim() !== '')
+  if (taken.length > 0) inferenceConfig.stopSequences = taken
+  shaping.push(taken.length < all.length ? 'dropped blank stop sequences' : 'renamed stop to stopSequences')
+}
+
+const addClaudeThinking = (draft: Draft, effort: string): void => {
+  const { target, shaping, inferenceConfig, additional } = draft
+  if (effort === 'none') {
+    additional.thinking = { type: 'disabled' }
+    return
+  }
+  const { maxTokens } = inferenceConfig
+  const ceiling = typeof maxTokens === 'number' ? maxTokens : (target.maxOutputTokens ?? Number.POSITIVE_INFINITY)
+  const thinking = thinkingFor(target.upstreamModel, effort, ceiling)
+  if (thinking === null) {
+    shaping.push('dropped reasoning_effort: max_tokens leaves no room for thinking')
+    return
+  }
+  draft.thinks = true
+  if ('effort' in thinking) {
+    additional.thinking = { type: 'adaptive' }
+    additional.output_config = { effort: thinking.effort }
+  } else additional.thinking = { type: 'enabled', budget_tokens: thinking.budgetTokens }
+  // With thinking on they are refused.
+  for (const [name, from] of [
+    ['temperature', inferenceConfig],
+    ['top_k', additional],
+  ] as const) {
+    if (from[name] === undefined) continue
+    delete from[name]
+    shaping.push(`dropped ${name}: not with reasoning_effort`)
+  }
+}
+
+const NOVA_EFFORTS: Readonly<Record<string, string>> = { minimal: 'low', xhigh: 'high', max: 'high' }
+
+const addThinking = (draft: Draft): void => {
+  const { body, target, family, shaping, additional } = draft
+  const effort = textOf(body.reasoning_effort)
+  if (effort === null) return
+  if (family === 'claude') addClaudeThinking(draft, effort)
+  else if (family === 'openai') additional.reasoning_effort = effort
+  else if (family === 'nova' && novaReasons(target))
+    additional.reasoningConfig =
+      effort === 'none' ? { type: 'disabled' } : { type: 'enabled', maxReasoningEffort: NOVA_EFFORTS[effort] ?? effort }
+  else shaping.push('dropped reasoning_effort: the model has no counterpart')
+}
+
+/** Ours under what the client wrote there itself; left out when there is neither. */
+const laidUnder = (own: Record<string, unknown>, name: string, ours: Json): void => {
+  const theirs = own[name]
+  if (present(theirs) && !isObject(theirs)) throw refuse(`${name} must be an object`, name)
+  if (Object.keys(ours).length > 0) own[name] = { ...ours, ...objectOf(theirs) }
+}
+
+/** The body, and what was dropped or renamed on the way. */
+export const converseBody = (body: Json, target: Target): { body: Json; shaping: readonly string[] } => {
+  refuseUnsupported(body)
+  const draft = draftOf(body, target)
+  addDropped(draft)
+  addSampling(draft)
+  addStop(draft)
+  addThinking(draft)
+  addTools(draft)
+  addFormat(draft)
+  const out = ownFields(body, HANDLED)
+  delete out.modelId
+  const { system, messages } = draft.conversation
+  if (system.length > 0) out.system = system
+  out.messages = messages
+  laidUnder(out, 'inferenceConfig', draft.inferenceConfig)
+  laidUnder(out, 'toolConfig', draft.toolConfig)
+  laidUnder(out, 'outputConfig', draft.outputConfig)
+  laidUnder(out, 'additionalModelRequestFields', draft.additional)
+  return { body: out, shaping: draft.shaping }
+}
+
+export const bedrockRequest = (call: ChatCall, target: Target): UpstreamRequest => {
+  const { body, shaping } = converseBody(exactBody(call), target)
+  return authorized(
+    {
+      method: 'POST',
+      url: modelUrl(target, call.stream ? 'converse-stream' : 'converse'),
+      headers: {
+        'content-type': 'application/json',
+        accept: call.stream ? 'application/vnd.amazon.eventstream' : 'application/json',
+      },
+      body: JSON.stringify(body),
+      shaping,
+    },
+    target,
+  )
+}

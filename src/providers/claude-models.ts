@@ -1,0 +1,29 @@
+// What generations of Claude take, by their names on every platform: `claude-sonnet-4-5`, `us.anthropic.claude-sonnet-4-5-20250929-v1:0`.
+
+/** Models that refuse temperature, top_p and top_k in every request. */
+export const NO_SAMPLING = /claude-(?:opus-4-[78]|(?:opus|sonnet|haiku|fable|mythos)-[5-9])/
+/** Models before native JSON output (4.5). */
+export const NO_JSON_OUTPUT = /claude-(?:v?[23]|instant|(?:opus|sonnet|haiku)-4(?:-[01])?(?:-\d{8}|@|$|-latest))/
+/** Models before adaptive thinking (4.6): they take a budget of tokens instead. */
+const BUDGET_THINKING = /claude-(?:v?[23]|instant|(?:opus|sonnet|haiku)-4(?:-[015])?(?:-\d{8}|@|$|-latest))/
+const BUDGETS: Readonly<Record<string, number>> = {
+  minimal: 1_024,
+  low: 1_024,
+  medium: 2_048,
+  high: 4_096,
+  xhigh: 8_192,
+  max: 16_384,
+}
+/** The least that is taken. */
+const SMALLEST_BUDGET = 1_024
+
+/** How a reasoning effort is asked for: as an effort, as a budget of tokens (below `maxTokens`), or not at all when there is no room for one. */
+export const thinkingFor = (
+  model: string,
+  effort: string,
+  maxTokens: number,
+): { readonly effort: string } | { readonly budgetTokens: number } | null => {
+  if (!BUDGET_THINKING.test(model)) return { effort: effort === 'minimal' ? 'low' : effort }
+  const budgetTokens = Math.min(BUDGETS[effort] ?? 2_048, maxTokens - 1)
+  return budgetTokens < SMALLEST_BUDGET ? null : { budgetTokens }
+}
