@@ -4,7 +4,7 @@ import type { ByteReader } from '../lib/upstream.ts'
 import type { StreamDecoder, StreamPart } from '../providers/provider.ts'
 import { GatewayError } from '../wire/errors.ts'
 
-/** After `[DONE]` the rest of the body is read for this long, so that the connection can be used again. */
+/** After its last event the rest of the body is read for this long, so that the connection can be used again. */
 const REST_MS = 1_000
 
 export class UpstreamStream {
@@ -65,7 +65,7 @@ export class UpstreamStream {
   #take(events: readonly SseEvent[], parts: StreamPart[]): void {
     for (const event of events) {
       for (const part of this.decoder.push(event)) parts.push(part)
-      if (event.data === '[DONE]') {
+      if (event.data === '[DONE]' || this.decoder.over === true) {
         this.#end(parts)
         void this.#readRest()
         return

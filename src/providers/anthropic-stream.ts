@@ -27,6 +27,7 @@ const MOST_BLOCKS = 10_000
 
 class AnthropicDecoder implements StreamDecoder {
   unreadable = 0
+  over = false
   readonly #reading: Reading | undefined
   readonly #chunks: ChunkWriter
   readonly #blocks = new Map<unknown, OpenBlock>()
@@ -35,7 +36,6 @@ class AnthropicDecoder implements StreamDecoder {
   #byTool = false
   #rawUsage: Record<string, unknown> = {}
   #finished = false
-  #over = false
 
   constructor(reading: Reading | undefined) {
     this.#reading = reading
@@ -47,7 +47,7 @@ class AnthropicDecoder implements StreamDecoder {
   }
 
   push({ event, data }: SseEvent): readonly StreamPart[] {
-    if (this.#over || data === '') return NOTHING
+    if (this.over || data === '') return NOTHING
     const value = parseJson(data)
     if (!isObject(value)) {
       if (event === 'error') throw anthropicInBand({ message: data }, this.#reading)
@@ -78,7 +78,7 @@ class AnthropicDecoder implements StreamDecoder {
   }
 
   end(): readonly StreamPart[] {
-    if (this.#over) return NOTHING
+    if (this.over) return NOTHING
     if (!this.#finished) throw malformed('its stream ended early')
     return this.#stop()
   }
@@ -174,7 +174,7 @@ class AnthropicDecoder implements StreamDecoder {
   }
 
   #stop(): readonly StreamPart[] {
-    this.#over = true
+    this.over = true
     const { usage } = this.#chunks
     return this.#chunks.usagePart(usage === null ? null : cacheWriteTokens(usage))
   }

@@ -13,10 +13,10 @@ const MOST_CALLS = 1_024
 
 class CohereDecoder implements StreamDecoder {
   unreadable = 0
+  over = false
   readonly #reading: Reading | undefined
   readonly #chunks: ChunkWriter
   #begun = false
-  #over = false
   #calls = 0
   /** The call under way, by its place among the calls; they come one after another. Whether it has arguments yet. */
   #open: { readonly index: number; hasArguments: boolean } | null = null
@@ -27,11 +27,11 @@ class CohereDecoder implements StreamDecoder {
   }
 
   get complete(): boolean {
-    return this.#over
+    return this.over
   }
 
   push({ event, data }: SseEvent): readonly StreamPart[] {
-    if (this.#over || data === '' || data === '[DONE]') return NOTHING
+    if (this.over || data === '' || data === '[DONE]') return NOTHING
     const value = parseJson(data)
     if (!isObject(value)) {
       if (event === 'error') throw inBandFailure({ message: data }, this.#reading)
@@ -46,7 +46,7 @@ class CohereDecoder implements StreamDecoder {
   }
 
   end(): readonly StreamPart[] {
-    if (!this.#over) throw malformed('its stream ended early')
+    if (!this.over) throw malformed('its stream ended early')
     return NOTHING
   }
 
@@ -121,7 +121,7 @@ class CohereDecoder implements StreamDecoder {
     if (isObject(delta.usage)) this.#chunks.usage = cohereUsage(delta.usage)
     const finishReason =
       cohereFinish(textOf(delta.finish_reason), delta.error, this.#reading) ?? (this.#calls > 0 ? 'tool_calls' : 'stop')
-    this.#over = true
+    this.over = true
     return [this.#chunks.part({}, { finishReason }), ...this.#chunks.usagePart()]
   }
 }

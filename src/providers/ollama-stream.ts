@@ -19,10 +19,10 @@ const MOST_CALLS = 1_024
 
 class OllamaDecoder implements StreamDecoder {
   unreadable = 0
+  over = false
   readonly #reading: Reading | undefined
   readonly #chunks: ChunkWriter
   #begun = false
-  #over = false
   #calls = 0
 
   constructor(reading: Reading | undefined) {
@@ -31,11 +31,11 @@ class OllamaDecoder implements StreamDecoder {
   }
 
   get complete(): boolean {
-    return this.#over
+    return this.over
   }
 
   push({ data }: SseEvent): readonly StreamPart[] {
-    if (this.#over || data === '') return NOTHING
+    if (this.over || data === '') return NOTHING
     const line = ollamaJson(data)
     if (line === undefined) {
       if (++this.unreadable > MOST_UNREADABLE) throw malformed('its stream cannot be read')
@@ -51,7 +51,7 @@ class OllamaDecoder implements StreamDecoder {
   }
 
   end(): readonly StreamPart[] {
-    if (!this.#over) throw malformed('its stream ended early')
+    if (!this.over) throw malformed('its stream ended early')
     return NOTHING
   }
 
@@ -76,7 +76,7 @@ class OllamaDecoder implements StreamDecoder {
   }
 
   #finish(line: Json, parts: StreamPart[]): void {
-    this.#over = true
+    this.over = true
     this.#chunks.usage = ollamaUsage(line)
     parts.push(this.#chunks.part({}, { finishReason: ollamaFinish(line, this.#calls) }), ...this.#chunks.usagePart())
   }

@@ -121,6 +121,8 @@ export interface StreamDecoder {
   end(): readonly StreamPart[]
   /** Every choice seen so far has its finish reason: what fails after that costs the client nothing. */
   readonly complete: boolean
+  /** The wire's own last event has come, so nothing more is waited for, not even the end of the body. Absent: the wire has none but `[DONE]`. */
+  readonly over?: boolean
   /** Events that could not be read and were skipped. */
   readonly unreadable: number
 }

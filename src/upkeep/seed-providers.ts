@@ -26,6 +26,7 @@ const WELL_KNOWN: Readonly<Record<string, readonly string[]>> = {
   xai: ['grok-4.3', 'grok-4-fast-reasoning'],
   perplexity: ['sonar', 'sonar-pro', 'sonar-reasoning-pro', 'sonar-deep-research'],
   cerebras: ['gpt-oss-120b', 'zai-glm-4.7'],
+  cohere: ['command-a-03-2025', 'command-r7b-12-2024'],
   sandbox: ['sandbox-echo'],
 }
 const SANDBOX = 'sandbox'

@@ -11,18 +11,27 @@ interface Call {
 const FIXTURES = `${import.meta.dir}/../fixtures/providers`
 const calls: Call[] = []
 let answer = ''
+/** The connection stays open after the answer, for ever. */
+let hangs = false
 const server = Bun.serve({
   port: 0,
   hostname: '127.0.0.1',
   async fetch(request) {
     calls.push({ path: new URL(request.url).pathname, body: (await request.json()) as Call['body'] })
-    return new Response(answer)
+    if (!hangs) return new Response(answer)
+    return new Response(
+      new ReadableStream({
+        start: (controller) => controller.enqueue(new TextEncoder().encode(answer)),
+        pull: () => new Promise<void>(() => {}),
+      }),
+    )
   },
 })
 let gateway: TestGateway
 afterEach(() => {
   gateway.close()
   calls.length = 0
+  hangs = false
 })
 afterAll(() => server.stop(true))
 
@@ -215,4 +224,18 @@ describe('gemini', () => {
     expect(frames.at(-2)).toMatchObject({ event: 'error', data: { error: { code: 'rate_limited' } } })
     expect(gateway.spool.settled()).toMatchObject([{ outcome: 'interrupted', error_code: 'rate_limited' }])
   })
+})
+
+test.each([
+  ['cohere', 'cohere/text.sse', 'Été 😀'],
+  ['ollama', 'ollama/text.ndjson', 'Été 😀'],
+  ['anthropic', 'anthropic/text.sse', 'Été 😀'],
+])('%s: the last event ends a stream whose connection stays open', async (kind, file, text) => {
+  open(kind)
+  answer = fixture(file)
+  hangs = true
+  const frames = await framesOf(await gateway.chat({ ...ask, stream: true }))
+  expect(contentOf(frames)).toBe(text)
+  expect(frames.at(-1)).toBe('[DONE]')
+  expect(gateway.spool.settled()).toMatchObject([{ outcome: 'success', cost_basis: 'measured' }])
 })
