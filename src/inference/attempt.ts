@@ -9,6 +9,7 @@ import type { InferenceDeps } from './deps.ts'
 import type { Exchange } from './exchange.ts'
 import { beginCall, endCall } from './health.ts'
 import type { Intent } from './intent.ts'
+import { stillAllowed } from './overruled.ts'
 import type { Plan } from './plan.ts'
 import { playScript } from './script.ts'
 import { UpstreamStream } from './upstream-stream.ts'
@@ -26,7 +27,7 @@ export type Served =
   | { readonly stream: false; readonly answer: Answer }
   | { readonly stream: true; readonly held: StreamPart[]; readonly source: UpstreamStream }
 
-type AttemptDeps = Pick<InferenceDeps, 'spool' | 'dial' | 'kinds' | 'health'>
+type AttemptDeps = Pick<InferenceDeps, 'spool' | 'dial' | 'kinds' | 'health' | 'steering'>
 
 /** Calls the candidates of the plan. Throws the last failure as a GatewayError when none answered. */
 export const attempt = async (exchange: Exchange, intent: Intent, plan: Plan, deps: AttemptDeps): Promise<Served> => {
@@ -64,6 +65,10 @@ export const attempt = async (exchange: Exchange, intent: Intent, plan: Plan, de
       else if (nextCandidate(route, error, plan) && deps.health.mayFallBack()) retries = 0
       else throw error
       if (exchange.ended !== null) throw failureOf(error, exchange, entry)
+      route.queue = stillAllowed(route.queue, exchange, plan, deps.steering)
+      // Whoever is to repeat and may not be called any more makes way only where the failure lets another take over.
+      const [next] = route.queue
+      if (next === undefined || (again && next !== entry && !plan.policy.fallbackOn.has(error.code))) throw error
     }
   }
 }
@@ -78,7 +83,8 @@ interface Route {
 /** Moves on to the next candidate when the failure allows it. */
 const nextCandidate = (route: Route, error: GatewayError, plan: Plan): boolean => {
   if (error.code === 'context_length_exceeded' && route.longContext.length > 0) {
-    route.queue = route.longContext.slice()
+    const [failed] = route.queue
+    route.queue = route.longContext.filter((entry) => entry !== failed)
     route.longContext = []
     return true
   }

@@ -235,7 +235,9 @@ const concluded = (all: Judged, mayFailOver: boolean, mayChangeModel: boolean): 
     mayFailOver &&
     (overrides.ids.length === 0 ||
       !isDisabled('fallback', overrides, [`provider:${primary.providerId}`, `model:${primary.name.toLowerCase()}`]))
-  const skipped = failsOver || order.length === 1 ? null : healthSkip(input.frame.signals(primary.modelId))
+  // The last one left is always tried, save for a client that wants the primary or nothing.
+  const isLast = order.length === 1 && !intent.headers.noFallback
+  const skipped = failsOver || isLast ? null : healthSkip(input.frame.signals(primary.modelId))
   const scores = strategy === 'balanced' && keys !== null ? scoresOf(candidates.length, eligible, keys) : null
   if (skipped !== null) reasons[order[0]!] = skipped
   return {

@@ -325,12 +325,14 @@ describe('health', () => {
     frame = frameOf({ mod_alpha_small: { breaker: 'open' }, mod_beta_small: { ejected: true } })
     expect((await ask('small', policy)).gateway).toMatchObject({ provider: 'alpha', fallback_used: false })
     frame = frameOf({ mod_beta_large: { breaker: 'open' } })
-    expect((await ask('large', { ...policy, 'x-gateway-no-fallback': 'true' })).status).toBe(200)
+    expect((await ask('large', policy)).status).toBe(200)
+    expect((await ask('large', { ...policy, ...endpoint('stay') })).status).toBe(200)
   })
 
   test('a primary that is left out is 502 where nobody may take its place', async () => {
     frame = frameOf({ mod_alpha_small: { breaker: 'open' } })
     const refused = await ask('small', { ...policy, 'x-gateway-no-fallback': 'true' })
+    expect((await ask('small', { ...policy, ...endpoint('stay') })).status).toBe(502)
     expect(refused).toMatchObject({
       status: 502,
       error: { code: 'provider_unavailable', details: { rejected_reason: 'breaker_open' } },

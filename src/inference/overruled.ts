@@ -1,0 +1,62 @@
+// Between two attempts: what an operator has switched off since the plan was made is not called any more. A kill acts at once.
+import type { CatalogueEntry } from '../state/port.ts'
+import type { OverridesInForce, Steering } from '../state/steering.ts'
+import type { ErrorCode } from '../wire/errors.ts'
+import { outputCeiling, priceOf, promptTokensEstimate } from './estimate.ts'
+import type { Exchange } from './exchange.ts'
+import { isDisabled, type Plan } from './plan.ts'
+import { boundsOf, rejection, subjectsOf } from './rejections.ts'
+
+/** Candidates dropped beyond this are not listed: an outcome holds at most 64 attempts. */
+const LISTED = 32
+
+/**
+ * Those of the queue that may still be called, in order: the plan's own rules under the overrides of now. Who is dropped is listed among the attempts as
+ * skipped. Where falling back has been switched off meanwhile, only the candidate that was called last is left.
+ */
+export const stillAllowed = (
+  queue: readonly CatalogueEntry[],
+  exchange: Exchange,
+  plan: Plan,
+  steering: Pick<Steering, 'overrides'>,
+): CatalogueEntry[] => {
+  const nowMs = exchange.identity.atMs + exchange.latencyMs()
+  const overrides = steering.overrides(exchange.key!.tenantId, nowMs)
+  if (overrides === plan.input.overrides) return queue as CatalogueEntry[]
+  const { intent, policy, keyId, frame } = plan.input
+  const bounds = boundsOf(intent, policy, overrides, keyId)
+  const promptTokens = promptTokensEstimate(intent)
+  const mayFallBack = fallsBack(plan, overrides)
+  return queue.filter((entry) => {
+    if (!mayFallBack && entry !== exchange.entry) return false
+    const projected = priceOf(entry, promptTokens, outputCeiling(intent, entry) * intent.choices)
+    const reason = rejection(entry, projected, frame.signals(entry.modelId), bounds)
+    if (reason === null) return true
+    skip(
+      exchange,
+      entry,
+      reason === 'killed' ? 'provider_unavailable' : reason === 'blocked' ? 'permission_error' : 'quota_exceeded',
+    )
+    return false
+  })
+}
+
+const fallsBack = ({ input: { intent, policy, keyId }, primary }: Plan, overrides: OverridesInForce): boolean => {
+  const subjects = subjectsOf(intent, policy, keyId)
+  if (primary !== null) subjects.push(`provider:${primary.providerId}`, `model:${primary.name.toLowerCase()}`)
+  return !isDisabled('fallback', overrides, subjects)
+}
+
+const skip = ({ attempts }: Exchange, { provider, name }: CatalogueEntry, code: ErrorCode): void => {
+  if (attempts.length >= LISTED) return
+  attempts.push({
+    n: attempts.length + 1,
+    provider,
+    model: name,
+    outcome: 'skipped',
+    error_code: code,
+    upstream_status: null,
+    latency_ms: null,
+    ttft_ms: null,
+  })
+}
