@@ -1,4 +1,5 @@
 // Tools, tool choice and JSON output of the client's wire -> Gemini's.
+import { isLongNumber } from '../lib/exact-json.ts'
 import { isObject } from '../wire/json.ts'
 import { present, refuse } from './converting.ts'
 import { arrayOf, type Json, objectOf, textOf } from './read-json.ts'
@@ -90,12 +91,19 @@ const SINGLE = new Set(['items', 'not', 'additionalProperties'])
 // A client's body is at most 64 levels deep; this only guards other callers.
 const MOST_DEPTH = 128
 
+/** An `enum` takes strings and numbers alone; of other values the type is what can be said. */
+const onlyValue = (value: unknown): Json => {
+  if (typeof value === 'string' || typeof value === 'number' || isLongNumber(value)) return { enum: [value] }
+  if (typeof value === 'boolean') return { type: 'boolean' }
+  return value === null ? { type: 'null' } : {}
+}
+
 /** A copy with `const` as an `enum` of one, which is the only way that Gemini's JSON output knows. The gateway checks the answer against the client's own schema. */
 const withoutConst = (schema: unknown, depth = 0): unknown => {
   if (!isObject(schema) || depth > MOST_DEPTH) return schema
   const out: Record<string, unknown> = {}
   for (const [key, value] of Object.entries(schema)) {
-    if (key === 'const') out.enum ??= [value]
+    if (key === 'const') Object.assign(out, onlyValue(value))
     else if (MAPS.has(key) && isObject(value))
       out[key] = Object.fromEntries(Object.entries(value).map(([name, one]) => [name, withoutConst(one, depth + 1)]))
     else if (LISTS.has(key) && Array.isArray(value)) out[key] = value.map((one) => withoutConst(one, depth + 1))
