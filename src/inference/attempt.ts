@@ -142,7 +142,7 @@ const call = async (
   const kind = deps.kinds.get(entry.kind)
   if (kind === undefined) throw new GatewayError('provider_unavailable', `the kind "${entry.kind}" is not known`)
   const response = await open(exchange, intent, entry, plan, kind, deps)
-  exchange.call!.headers(response.headers)
+  exchange.call!.headers(response)
   const { id, atMs } = exchange.identity
   const reading: Reading = {
     id: `chatcmpl-${id.slice(4)}`,

@@ -1,4 +1,6 @@
 // A chat completion, station by station. This file is the contents page: read it first, then the stations in the order in which they stand here.
+
+import type { Answer } from '../providers/provider.ts'
 import { openLimitRules } from '../state/limit-rules.ts'
 import type { KeyEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
@@ -13,7 +15,7 @@ import type { Exchange } from './exchange.ts'
 import { type Intent, modelNameOf, readIntent } from './intent.ts'
 import { takeLimits } from './rate-limit.ts'
 import { planner } from './route.ts'
-import { type Ending, measure, settle } from './settle.ts'
+import { type Ending, type Measured, measure, settle } from './settle.ts'
 import { answerJson, conformance } from './shape.ts'
 
 /** What goes back to the client: the body, and whether it is a stream. Headers are `http/`'s. */
@@ -28,6 +30,7 @@ export interface ChatCompletions {
   readonly active: ActiveRequests
 }
 
+const SUCCESS: Ending = { outcome: 'success', status: 200, error: null }
 /** How long a client may take to send its body. */
 const BODY_MS = 60_000
 
@@ -46,6 +49,7 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
       active.enter(exchange)
       exchange.watch(request)
       const { raw, body } = await bodyInTime(request, exchange)
+      exchange.onEnd = null
       model = modelNameOf(body)
       const intent = readIntent(raw, body, request.headers)
       exchange.intent = intent
@@ -59,7 +63,11 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
       if (rules.length > 0) await takeLimits(exchange, rules, intent, plan, deps)
       await admit(exchange, intent, plan, deps)
       const served = await attempt(exchange, intent, plan, deps)
-      return await reply(exchange, intent, served)
+      if (served.stream) return await streamed(exchange, intent, served)
+      const { measured, json } = answered(exchange, intent, served.answer)
+      await settle(exchange, SUCCESS, measured, deps)
+      active.leave(exchange)
+      return { stream: false, body: json }
     } catch (thrown) {
       const error = request.signal.aborted
         ? new GatewayError('request_canceled', 'the client left')
@@ -77,30 +85,28 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
   const endUser = (key: KeyEntry, { user }: Intent): string | null =>
     user === null ? null : deps.userDigest(key.tenantId, user)
 
-  const reply = async (exchange: Exchange, intent: Intent, served: Served): Promise<Reply> => {
-    if (served.stream) {
-      const leave = () => active.leave(exchange)
-      const stream = new ClientStream(exchange, intent, served.held, served.source, deps, leave)
-      return { stream: true, body: (await stream.whole()) ?? stream.body() }
-    }
-    const { answer } = served
-    exchange.usage = answer.usage
-    exchange.finishReason = answer.finishReason
-    exchange.answerChars = answer.content?.length ?? 0
-    finishAttempt(exchange, 'success', null)
-    const measured = measure(exchange)
-    const structured = conformance(intent, answer)
-    const body = answerJson(exchange, intent, answer, structured, measured)
-    await settle(exchange, { outcome: 'success', status: 200, error: null }, measured, deps)
-    active.leave(exchange)
-    return { stream: false, body }
+  const streamed = async (exchange: Exchange, intent: Intent, served: Served & { stream: true }): Promise<Reply> => {
+    const leave = () => active.leave(exchange)
+    const stream = new ClientStream(exchange, intent, served.held, served.source, deps, leave)
+    return { stream: true, body: (await stream.whole()) ?? stream.body() }
   }
 
   return { handle, active }
 }
 
+/** The whole answer as the client gets it, once it is settled. Throws NonConforming. */
+const answered = (exchange: Exchange, intent: Intent, answer: Answer): { measured: Measured; json: string } => {
+  exchange.usage = answer.usage
+  exchange.finishReason = answer.finishReason
+  exchange.answerChars = answer.content?.length ?? 0
+  finishAttempt(exchange, 'success', null)
+  const measured = measure(exchange)
+  const structured = conformance(intent, answer)
+  return { measured, json: answerJson(exchange, intent, answer, structured, measured) }
+}
+
 /** Reads the body. A client that sends it too slowly, or leaves meanwhile, does not hold the request for ever. */
-const bodyInTime = async (request: Request, exchange: Exchange): ReturnType<typeof readJsonBody> => {
+const bodyInTime = (request: Request, exchange: Exchange): ReturnType<typeof readJsonBody> => {
   const { promise, resolve, reject } = Promise.withResolvers<Awaited<ReturnType<typeof readJsonBody>>>()
   exchange.deadlineMs = exchange.identity.startedMs + BODY_MS
   exchange.onEnd = () => {
@@ -112,9 +118,7 @@ const bodyInTime = async (request: Request, exchange: Exchange): ReturnType<type
       )
   }
   readJsonBody(request).then(resolve, reject)
-  const read = await promise
-  exchange.onEnd = null
-  return read
+  return promise
 }
 
 /** Refused by the gateway before any provider was asked: `denied`. Everything else that failed is an `error`, unless the client left. */

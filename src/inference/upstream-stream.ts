@@ -67,7 +67,7 @@ export class UpstreamStream {
       for (const part of this.decoder.push(event)) parts.push(part)
       if (event.data === '[DONE]' || this.decoder.over === true) {
         this.#end(parts)
-        void this.#readRest()
+        if (this.reader.ended !== true) void this.#readRest()
         return
       }
     }

@@ -106,13 +106,22 @@ export class HttpExchange implements DialResponse, Timed, BodySink, ByteReader {
     return { done: false, value }
   }
 
+  get ended(): boolean {
+    return this.#ended
+  }
+
   cancel(): Promise<void> {
     this.fail(canceled())
     return CANCELED
   }
 
-  async text(maxBytes: number): Promise<string> {
+  text(maxBytes: number): Promise<string> {
     if (this.#body !== null || this.#coding() !== null) return readText(this.body, maxBytes)
+    // Small answers have come whole with their headers.
+    return this.#ended && this.#queuedBytes <= maxBytes ? Promise.resolve(this.#text()) : this.#readText(maxBytes)
+  }
+
+  async #readText(maxBytes: number): Promise<string> {
     while (!this.#ended && this.#failure === null && this.#queuedBytes <= maxBytes) {
       this.#flow()
       await this.#more()
@@ -123,6 +132,10 @@ export class HttpExchange implements DialResponse, Timed, BodySink, ByteReader {
       this.fail(failure)
       throw failure
     }
+    return this.#text()
+  }
+
+  #text(): string {
     const chunks = this.#queue
     this.#queue = []
     return decoder.decode(chunks.length === 1 ? chunks[0] : Buffer.concat(chunks))

@@ -20,6 +20,8 @@ export interface DialLimits {
 export interface ByteReader {
   read(): Promise<{ readonly done: boolean; readonly value?: Uint8Array | undefined }>
   cancel(): Promise<void>
+  /** True when it is known that nothing more will come than what can be read at once. */
+  readonly ended?: boolean
 }
 
 export interface DialResponse {

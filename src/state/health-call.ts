@@ -42,12 +42,12 @@ export class HealthCall {
     candidate.provider.inFlight += 1
   }
 
-  /** The response has begun: what it says about rate limits. */
-  headers(headers: Headers): void {
+  /** The response has begun: what it says about rate limits. Its headers are made when they are asked for, so they seldom are. */
+  headers(response: { readonly headers: Headers }): void {
     const { candidate, startedMs } = this
     if (startedMs - candidate.headroomAtMs < HEADROOM_MS) return
     candidate.headroomAtMs = startedMs
-    candidate.headroom = headroomOf(headers)
+    candidate.headroom = headroomOf(response.headers)
   }
 
   /** The first content has come: a trial that got so far has succeeded, however long the stream will be. */

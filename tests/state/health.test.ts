@@ -266,7 +266,9 @@ describe('frames', () => {
   test('hold speed, load and headroom', () => {
     const here = world([ALPHA])
     const call = here.call(ALPHA)
-    call.headers(new Headers({ 'x-ratelimit-remaining-requests': '25', 'x-ratelimit-limit-requests': '100' }))
+    call.headers({
+      headers: new Headers({ 'x-ratelimit-remaining-requests': '25', 'x-ratelimit-limit-requests': '100' }),
+    })
     here.after(200)
     call.answered()
     here.after(1_000)
