@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import type { Aggregate } from '../../src/domain/aggregate.ts'
 import { type ApiKeyCommand, apiKey, decideApiKey, SCOPES } from '../../src/domain/api-key.ts'
 import { CONTROL_EVENTS, ControlState, foldDecision } from '../../src/domain/control.ts'
-import { endpoint } from '../../src/domain/endpoint.ts'
+import { decideEndpoint, type EndpointCommand, endpoint, NOTHING_OVERRIDDEN } from '../../src/domain/endpoint.ts'
 import { decideModel, type ModelCommand, model } from '../../src/domain/model.ts'
 import { override } from '../../src/domain/override.ts'
 import { policy } from '../../src/domain/policy.ts'
@@ -112,14 +112,28 @@ describe('aggregates', () => {
     }),
   )
 
-  test('after any commands: no model without its provider, one row for a name at a provider, no alias that is another’s name', () => {
+  const endpointCommand: fc.Arbitrary<EndpointCommand> = fc
+    .record({
+      id: fc.uuid(),
+      slug: fc.constantFrom('s1', 's2', 'S1'),
+      tenant_id: fc.constantFrom(null, 'ten_a'),
+      aliases: fc.array(word, { maxLength: 2 }),
+    })
+    .map((given) => ({
+      ...{ do: 'upsert' as const, name: 's', description: null, enabled: true, overrides: NOTHING_OVERRIDDEN },
+      ...given,
+    }))
+
+  test('after any commands: no model without its provider, one row for a name at a provider, no alias that is another’s name, nor one of both a model and a scope', () => {
     const command = fc.oneof(
       { weight: 6, arbitrary: modelCommand.map((given) => (state: ControlState) => decideModel(state, given)) },
       { weight: 1, arbitrary: providerCommand.map((given) => (state: ControlState) => decideProvider(state, given)) },
+      { weight: 4, arbitrary: endpointCommand.map((given) => (state: ControlState) => decideEndpoint(state, given)) },
     )
     fc.assert(
       fc.property(fc.array(command, { maxLength: 16 }), (commands) => {
         const world = newWorld([
+          tenantCreated('ten_a'),
           providerCreated('prov_1'),
           providerCreated('prov_2'),
           modelCreated('mod_1', 'prov_1', { name: 'a' }),
@@ -134,6 +148,15 @@ describe('aggregates', () => {
           for (const alias of row.aliases) {
             const owners = models.filter(({ name }) => name.toLowerCase() === alias.toLowerCase())
             expect(owners).toEqual([])
+          }
+        }
+        const words = new Set(models.flatMap(({ name, aliases }) => [name, ...aliases].map((one) => one.toLowerCase())))
+        const ofScopes = new Set<string>()
+        for (const [, { tenant_id, aliases }] of world.state.table('endpoints').rows()) {
+          for (const alias of aliases) {
+            expect(words.has(alias.toLowerCase())).toBe(false)
+            expect(ofScopes.has(`${tenant_id} ${alias.toLowerCase()}`)).toBe(false)
+            ofScopes.add(`${tenant_id} ${alias.toLowerCase()}`)
           }
         }
       }),

@@ -151,6 +151,38 @@ describe('two instances on one chain', () => {
     expect((await a.call(plaintext, 'GET', '/models')).status).toBe(401)
   })
 
+  test('a kill on one acts on the other when its record arrives there, whoever revives', async () => {
+    const [a, b] = await openTwo()
+    const key = await seedBoth([a, b])
+    const { body } = await a.call(key, 'GET', '/providers')
+    const [{ id }] = body.providers as [{ id: string }]
+    for (const [one, other, kill] of [
+      [a, b, true],
+      [b, a, false],
+    ] as const) {
+      const { headers } = await one.call(key, 'POST', `/providers/${id}/kill`, { body: { kill } })
+      await other.live.reached(headers.get('x-gateway-revision')!, 2_000)
+      expect((await other.call(key, 'GET', `/providers/${id}`)).body.killed).toBe(kill)
+    }
+  })
+
+  test('of writes that race with a freeze on the other instance none counts after it', async () => {
+    const [a, b] = await openTwo()
+    const key = await seedBoth([a, b])
+    await b.live.reached(a.live.status().tip, 2_000)
+    const tenants = Array.from({ length: 12 }, (_, i) => ({ slug: `t${i}`, name: 't' }))
+    const writes = tenants.map((body) => a.call(key, 'POST', '/tenants', { body }))
+    const freeze = await b.call(key, 'POST', '/overrides', { body: { kind: 'freeze' } })
+    expect(freeze.status).toBe(201)
+    const answers = await Promise.all(writes)
+    const frozenAt = a.live.offsetOf(freeze.headers.get('x-gateway-revision')!)!
+    for (const { status, headers } of answers) {
+      expect([201, 403]).toContain(status)
+      if (status === 201) expect(a.live.offsetOf(headers.get('x-gateway-revision')!)!).toBeLessThan(frozenAt)
+    }
+    expect((await a.call(key, 'POST', '/tenants', { body: { slug: 'late', name: 'late' } })).status).toBe(403)
+  })
+
   test('of two that take one name at once, one is told that it exists', async () => {
     const [a, b] = await openTwo()
     const key = await seedBoth([a, b])
