@@ -6,6 +6,7 @@ import { auditProjection } from './audit/project.ts'
 import { publishAudit } from './audit/publish.ts'
 import { type AnyProjection, prepareCatalogue } from './builds.ts'
 import { openDatabase, type Sql, settled, sqlStateOf } from './database.ts'
+import { feedbackProjection } from './feedback/project.ts'
 import type { GatherLimits } from './gather.ts'
 import { keepModel, type ModelView, newView } from './keep.ts'
 import { requestsProjection } from './requests/project.ts'
@@ -44,6 +45,7 @@ export const TUNING: WorkerTuning = {
 /** Every read model that this build of Gatelog has. */
 export const readModels = (macKey: Uint8Array): readonly AnyProjection[] => [
   requestsProjection as unknown as AnyProjection,
+  feedbackProjection as unknown as AnyProjection,
   auditProjection({ macKey }) as unknown as AnyProjection,
 ]
 

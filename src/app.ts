@@ -26,7 +26,13 @@ export interface App {
 
 export const createApp = (deps: AppDeps): App => {
   const inFlight = (): number => chat.active.size
-  const metrics = gatewayMetrics({ live: deps.live, spool: deps.spool, limits: deps.limits, inFlight })
+  const metrics = gatewayMetrics({
+    live: deps.live,
+    spool: deps.spool,
+    health: deps.health,
+    limits: deps.limits,
+    inFlight,
+  })
   const inference: InferenceDeps = { ...deps, observe: metrics.observe }
   const chat = chatCompletions(inference)
   const complete = chatHandler(chat, inference)

@@ -155,6 +155,13 @@ export const ConfigSchema = section({
       description: 'Allow upstreams on loopback and private addresses. Unset: only while `server.host` is loopback.',
     }),
   }),
+  health: section({
+    probe_interval: t.Union([t.Literal('off'), duration({ default: '60s', description: '' })], {
+      default: '60s',
+      description: 'How often each provider that can list its models is asked for them, to know its health.',
+      expects: 'off, or a duration such as 60s',
+    }),
+  }),
   worker: section({
     enabled: flag({ default: true, description: '`gateway start` runs a projection worker as a child.' }),
   }),

@@ -7,6 +7,7 @@ import { type AppDeps, createApp } from './app.ts'
 import { type Analytics, openAnalytics } from './commands/analytics.ts'
 import { type ControlPlane, openControlPlane } from './commands/control-plane.ts'
 import { lockDataDir } from './commands/data-lock.ts'
+import { type HealthParts, openHealthParts } from './commands/health.ts'
 import { openLimits } from './commands/limits.ts'
 import { listen } from './commands/listener.ts'
 import { type Outcomes, openOutcomes } from './commands/outcomes.ts'
@@ -29,7 +30,6 @@ import { KINDS } from './providers/kinds.ts'
 import { providerSecret } from './state/catalogue.ts'
 import { lastUses } from './state/last-uses.ts'
 import { type Activation, openActivation } from './upkeep/activation.ts'
-import { type HealthWatch, watchHealth } from './upkeep/health-watch.ts'
 import { type Instances, OPEN_BREAKERS_TOLD, openInstances } from './upkeep/instances.ts'
 import type { KindTable } from './upkeep/kind-table.ts'
 import { type ModelCatalogue, modelCatalogue } from './upkeep/model-listing.ts'
@@ -120,7 +120,7 @@ interface Parts extends GatewayOptions {
   readonly kindTable: KindTable
   readonly modelCatalogue: ModelCatalogue
   readonly dialer: ReturnType<typeof createDialer>
-  readonly health: HealthWatch
+  readonly health: HealthParts
   readonly limits: Limits
   /** Null until the control state can be told from that of others. */
   instances(): Instances | null
@@ -133,13 +133,8 @@ const openParts = (opened: GatewayOptions & Pick<Parts, 'masterKey' | 'analytics
   const dialer = createDialer({ allowPrivate: allowsPrivate(config) })
   const kindTable = KIND_TABLE
   const secretOf = (provider: ProviderRow) => providerSecret(provider, { env, diagnostics, dataKeys: control.dataKeys })
-  const health = watchHealth({
-    catalogue: control.catalogue,
-    spool: outcomes.spool,
-    diagnostics,
-    nowMs: Date.now,
-    monotonicMs: () => performance.now(),
-  })
+  const catalogueOfModels = modelCatalogue({ dial: dialer.dial, kindTable, secretOf, nowMs: Date.now })
+  const health = openHealthParts({ ...opened, kindTable, modelCatalogue: catalogueOfModels, dial: dialer.dial })
   const limits = openLimits(config)
   let instances: Instances | null = null
   let activation: Activation | null = null
@@ -166,14 +161,14 @@ const openParts = (opened: GatewayOptions & Pick<Parts, 'masterKey' | 'analytics
     dialer,
     health,
     kindTable,
-    modelCatalogue: modelCatalogue({ dial: dialer.dial, kindTable, secretOf, nowMs: Date.now }),
+    modelCatalogue: catalogueOfModels,
     limits,
     instances: () => instances,
     async close() {
       closed = true
       await activation?.close()
       await instances?.close()
-      health.close()
+      await health.close()
       dialer.close()
       limits.close()
     },
@@ -191,6 +186,9 @@ const appDeps = (parts: Parts): AppDeps => {
     steering: control.steering,
     frames: parts.health.book,
     health: parts.health.book,
+    served: parts.health.served,
+    feedback: parts.health.feedback,
+    requestLookup: parts.health.requestLookup,
     kinds: KINDS,
     limits: parts.limits,
     spool: outcomes.spool,
@@ -206,12 +204,14 @@ const appDeps = (parts: Parts): AppDeps => {
     kindTable,
     modelCatalogue: parts.modelCatalogue,
     adapterReady: ({ id }) => catalogue.adapterReady(id),
+    healthOf: parts.health.healthOf,
     newId,
     newApiKey,
     nowMs: Date.now,
     lastUses: lastUses(),
     clearBreakers: () => parts.health.book.clearBreakers(),
     furtherRoutes: [
+      ...parts.health.routes,
       ...requestRoutes({ requests: requestQueries(analytics.sql), live, nowMs: Date.now }),
       ...auditRoutes({ audit: auditQueries(analytics.sql), nowMs: Date.now }),
     ],

@@ -4,6 +4,7 @@ import { authenticate, requireScope } from '../inference/authenticate.ts'
 import type { ChatCompletions } from '../inference/chat.ts'
 import type { InferenceDeps } from '../inference/deps.ts'
 import { Exchange, type Identity } from '../inference/exchange.ts'
+import { giveFeedback } from '../inference/feedback.ts'
 import { listModels, showModel } from '../inference/models.ts'
 import { NonConforming } from '../inference/shape.ts'
 import type { KeyEntry } from '../state/port.ts'
@@ -80,6 +81,16 @@ export const inferenceRoutes = (complete: (request: Request) => Promise<Response
       parse: 'none',
       detail: { tags: ['inference'], summary: 'Answer a chat completion' },
     })
+    .post(
+      '/v1/feedback',
+      async ({ request }) => {
+        const identity = contextOf(request)
+        if (request.headers.has(MIN_REVISION)) await awaitRevision(request.headers, identity, deps)
+        const given = await giveFeedback(request, identity.atMs, deps)
+        return Response.json(given, { status: 201, headers: identityHeaders(identity) })
+      },
+      { parse: 'none', detail: { tags: ['inference'], summary: 'Say what you think of an answer' } },
+    )
     .get(
       '/v1/models',
       async ({ request }) => {

@@ -5,6 +5,7 @@ import { isInForce } from '../domain/override.ts'
 import { OVERRIDE_KINDS } from '../domain/override-target.ts'
 import type { Observed } from '../inference/deps.ts'
 import type { Limits } from '../inference/limits.ts'
+import type { HealthBook } from '../state/health.ts'
 import type { LiveState } from '../state/port.ts'
 
 export interface MetricsDeps {
@@ -14,6 +15,7 @@ export interface MetricsDeps {
   readonly limits: Pick<Limits, 'status'>
   /** Requests in flight. */
   readonly inFlight: () => number
+  readonly health: Pick<HealthBook, 'candidates'>
 }
 
 export interface Metrics {
@@ -58,6 +60,7 @@ export const gatewayMetrics = (deps: MetricsDeps): Metrics => {
     [],
   )
   gauges(registers, deps)
+  healthGauges(registers, deps)
   const streamLatency = latency.labels('stream')
   const jsonLatency = latency.labels('json')
   return {
@@ -179,4 +182,39 @@ const gauges = (registers: Registry[], { live, spool, limits, inFlight }: Metric
     },
   })
   gauge('gateway_memory_bytes', 'Resident memory of this process.', () => process.memoryUsage.rss())
+}
+
+/** Providers beyond these share one label. */
+const LABELLED_PROVIDERS = 200
+
+/** Breakers and calls by provider: labels are names of the registry, bounded in number. */
+const healthGauges = (registers: Registry[], { health }: MetricsDeps): void => {
+  const labelOf = (names: Set<string>, name: string): string => {
+    if (names.size < LABELLED_PROVIDERS) names.add(name)
+    return names.has(name) ? name : 'other'
+  }
+  new Gauge({
+    name: 'gateway_breakers',
+    help: 'Models that were called, by provider and the state of their circuit breaker.',
+    labelNames: ['provider', 'state'],
+    registers,
+    collect() {
+      this.reset()
+      const names = new Set<string>()
+      for (const { providerName, breaker } of health.candidates())
+        this.inc({ provider: labelOf(names, providerName), state: breaker.state })
+    },
+  })
+  new Gauge({
+    name: 'gateway_provider_calls_in_flight',
+    help: 'Calls to a provider under way.',
+    labelNames: ['provider'],
+    registers,
+    collect() {
+      this.reset()
+      const names = new Set<string>()
+      for (const { providerName, inFlight } of health.candidates())
+        this.inc({ provider: labelOf(names, providerName) }, inFlight)
+    },
+  })
 }

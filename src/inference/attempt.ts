@@ -106,6 +106,8 @@ const backoffMs = (error: GatewayError, retries: number, { policy }: Plan): numb
 
 const begin = (exchange: Exchange, entry: CatalogueEntry): void => {
   exchange.entry = entry
+  exchange.served!.providerId = entry.providerId
+  exchange.served!.modelId = entry.modelId
   exchange.attemptStartedMs = performance.now()
   exchange.mayBill = false
   exchange.usage = null

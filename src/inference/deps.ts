@@ -3,12 +3,15 @@ import type { Outcome, RequestSettled } from '../domain/request.ts'
 import type { Dial } from '../lib/upstream.ts'
 import type { Spool } from '../log/spool-port.ts'
 import type { ProviderKind } from '../providers/provider.ts'
+import type { FeedbackMeans } from '../state/feedback-means.ts'
 import type { Frames } from '../state/frame.ts'
 import type { HealthBook } from '../state/health.ts'
 import type { LastUses } from '../state/last-uses.ts'
 import type { Catalogue, KeyIndex, LiveState } from '../state/port.ts'
+import type { ServedRequests } from '../state/served.ts'
 import type { Steering } from '../state/steering.ts'
 import type { ErrorCode } from '../wire/errors.ts'
+import type { RequestLookup } from './feedback.ts'
 import type { Limits } from './limits.ts'
 
 export interface InferenceSettings {
@@ -53,7 +56,12 @@ export interface InferenceDeps {
   /** What is known of the providers' health, speed and load. */
   readonly frames: Frames
   /** Where calls to providers begin and end. */
-  readonly health: Pick<HealthBook, 'begin' | 'mayRepeat' | 'mayFallBack'>
+  readonly health: Pick<HealthBook, 'begin' | 'mayRepeat' | 'mayFallBack' | 'candidates'>
+  /** What this process has served of late, and what people thought of it. */
+  readonly served: ServedRequests
+  readonly feedback: FeedbackMeans
+  /** The request log of all instances, for feedback on what this one has not served. */
+  readonly requestLookup: RequestLookup
   readonly kinds: ReadonlyMap<string, ProviderKind>
   /** Counts what keys, tenants and policies are limited to. */
   readonly limits: Limits

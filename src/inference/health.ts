@@ -21,7 +21,8 @@ export const beginCall = (
   deps: Pick<InferenceDeps, 'health'>,
 ): GatewayError | null => {
   const further = exchange.call !== null
-  const begun = deps.health.begin(entry, plan.policy.breaker, isLast && !intent.headers.noFallback, further)
+  const force = isLast && (!intent.headers.noFallback || plan.order.length === 1)
+  const begun = deps.health.begin(entry, plan.policy.breaker, force, further)
   if (typeof begun === 'string') return passOver(exchange, entry, begun)
   exchange.call = begun
   return null

@@ -17,6 +17,7 @@ export type IdPrefix =
   | 'chain'
   | 'trace'
   | 'test'
+  | 'fb'
 
 /** `<prefix>_<UUIDv7>`. */
 export const newId = (prefix: IdPrefix): string => `${prefix}_${Bun.randomUUIDv7()}`

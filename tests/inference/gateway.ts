@@ -1,6 +1,7 @@
 // The app on fakes at its ports: state in memory, a spool that keeps what it is given, real providers on loopback.
 import { type App, type AppDeps, createApp } from '../../src/app.ts'
 import { type ControlReader, ControlState } from '../../src/domain/control.ts'
+import { FEEDBACK_EVENTS } from '../../src/domain/feedback.ts'
 import type { HealthEvent } from '../../src/domain/health.ts'
 import { POLICY_DEFAULTS, type PolicyRow } from '../../src/domain/policy.ts'
 import {
@@ -12,6 +13,7 @@ import {
 import type { OperationsDeps } from '../../src/http/operations.ts'
 import type { InferenceDeps, InferenceSettings } from '../../src/inference/deps.ts'
 import { INFERENCE_DEFAULTS } from '../../src/inference/deps.ts'
+import type { RequestLookup } from '../../src/inference/feedback.ts'
 import type { Limits } from '../../src/inference/limits.ts'
 import { processLimits } from '../../src/inference/limits-local.ts'
 import { createDialer } from '../../src/lib/dialer.ts'
@@ -20,10 +22,12 @@ import { Value } from '../../src/lib/schema.ts'
 import type { Dial } from '../../src/lib/upstream.ts'
 import { type Spool, SpoolClosed } from '../../src/log/spool-port.ts'
 import type { ProviderKind } from '../../src/providers/provider.ts'
+import { FeedbackMeans } from '../../src/state/feedback-means.ts'
 import type { Frames } from '../../src/state/frame.ts'
 import { type HealthBook, openHealth } from '../../src/state/health.ts'
 import { lastUses } from '../../src/state/last-uses.ts'
 import type { Catalogue, CatalogueEntry, FoldedBatch, KeyEntry, LiveState } from '../../src/state/port.ts'
+import { ServedRequests } from '../../src/state/served.ts'
 import { type Steering, UNSTEERED } from '../../src/state/steering.ts'
 import { plainKind } from './plain-kind.ts'
 
@@ -85,6 +89,8 @@ export const catalogueOf = (
   }
 }
 
+const EVENTS = { ...REQUEST_EVENTS, ...FEEDBACK_EVENTS }
+
 export interface Recorded {
   readonly type: string
   readonly subject: string
@@ -122,7 +128,7 @@ export const testSpool = (): TestSpool => {
       if (admission && !spool.open) throw new SpoolClosed('the disk is full')
       await spool.before?.(type)
       const data: unknown = JSON.parse(dataJson)
-      const schema = REQUEST_EVENTS[type as keyof typeof REQUEST_EVENTS]
+      const schema = EVENTS[type as keyof typeof EVENTS]
       const [error] = Value.Errors(schema, data)
       if (error !== undefined) throw new Error(`${type}${error.path}: ${error.message}`)
       records.push({ type, subject, data })
@@ -188,6 +194,12 @@ export interface TestGateway {
   close(): void
 }
 
+/** Postgres is away. */
+const NO_LOOKUP: RequestLookup = {
+  find: () => Promise.reject(new Error('no database')),
+  isCurrent: () => Promise.reject(new Error('no database')),
+}
+
 export const testGateway = (
   options: {
     entries?: readonly CatalogueEntry[]
@@ -195,6 +207,7 @@ export const testGateway = (
     kinds?: readonly ProviderKind[]
     spool?: TestSpool
     steering?: Steering
+    requestLookup?: RequestLookup
     frames?: Frames
     dial?: Dial
     policies?: readonly PolicyRow[]
@@ -271,6 +284,9 @@ export const testGateway = (
     steering: options.steering ?? UNSTEERED,
     frames: options.frames ?? health,
     health,
+    served: new ServedRequests(),
+    feedback: new FeedbackMeans(),
+    requestLookup: options.requestLookup ?? NO_LOOKUP,
     kinds,
     limits: options.limits ?? processLimits(() => performance.now()),
     spool,

@@ -7,6 +7,7 @@ import type { Commit, DataKeys, LiveState } from '../../state/port.ts'
 import type { Steering } from '../../state/steering.ts'
 import type { KindTable } from '../../upkeep/kind-table.ts'
 import type { ModelCatalogue } from '../../upkeep/model-listing.ts'
+import type { providerHealth } from './health-view.ts'
 
 export interface ProviderDeps {
   readonly live: Pick<LiveState, 'control' | 'status'>
@@ -16,6 +17,8 @@ export interface ProviderDeps {
   readonly modelCatalogue: Pick<ModelCatalogue, 'list' | 'factsOfListed'>
   readonly steering: Pick<Steering, 'overrides'>
   newId(prefix: IdPrefix): string
+  /** What this instance knows of its health. */
+  healthOf(providerId: string): ReturnType<typeof providerHealth>
   nowMs(): number
   /** Whether requests can be sent to it now: a known kind, and a secret if that kind needs one. */
   adapterReady(provider: ProviderRow): boolean

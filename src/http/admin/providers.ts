@@ -29,7 +29,7 @@ const PatchedProvider = closed(t.Object({ name: t.Optional(ProviderName), ...Wri
 const viewOf = (provider: ProviderRow, { tenantId }: Principal, deps: ProviderDeps) => {
   const { credential: _, ...row } = provider
   const killed = deps.steering.overrides(tenantId, deps.nowMs()).killedProviderIds.has(provider.id)
-  const health = { status: 'unknown', checked_at: null, latency_ms: null }
+  const health = deps.healthOf(provider.id)
   return { ...row, ...credentialView(provider), adapter_ready: deps.adapterReady(provider), killed, health }
 }
 

@@ -68,6 +68,13 @@ const open = async (name: string, log: EventLog) => {
         appliedBy: async () => ({ applied: 1, instances: 2 }),
         lastUses: lastUses(),
         dataKeys,
+        healthOf: () => ({
+          status: 'unknown',
+          checked_at: null,
+          latency_ms: null,
+          in_flight: 0,
+          breakers: { closed: 0, open: 0, half_open: 0 },
+        }),
         adapterReady: ({ id }) => catalogue.adapterReady(id),
         clearBreakers: () => {},
         steering: createSteering(live),

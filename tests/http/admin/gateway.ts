@@ -3,12 +3,14 @@ import { Elysia } from 'elysia'
 import type { ControlState } from '../../../src/domain/control.ts'
 import type { EventRecord } from '../../../src/domain/decision.ts'
 import { type AdminDeps, adminRoutes } from '../../../src/http/admin/admin.ts'
+import { providerHealth } from '../../../src/http/admin/health-view.ts'
 import type { AdminRoute } from '../../../src/http/admin/route.ts'
 import { errorResponse } from '../../../src/http/envelope.ts'
 import { contextOf } from '../../../src/http/request-context.ts'
 import { sha256Hex } from '../../../src/lib/digest.ts'
 import { newApiKey, newId } from '../../../src/lib/ids.ts'
 import type { ListedModel, ProviderKind } from '../../../src/providers/provider.ts'
+import { openHealth } from '../../../src/state/health.ts'
 import { lastUses } from '../../../src/state/last-uses.ts'
 import { createSteering } from '../../../src/state/live-steering.ts'
 import type { Commit, KeyEntry } from '../../../src/state/port.ts'
@@ -101,6 +103,8 @@ export const startGateway = (further: readonly AdminRoute[] = []): Gateway => {
     if (gateway.listed instanceof GatewayError) throw gateway.listed
     return gateway.listed
   }
+  const catalogue = { all: () => [], resolve: () => [] }
+  const book = openHealth({ catalogue, nowMs: () => gateway.nowMs, monotonicMs: () => 0, emit: () => {} })
   const deps: AdminDeps = {
     live,
     keys: { lookup, size: 0 },
@@ -126,6 +130,7 @@ export const startGateway = (further: readonly AdminRoute[] = []): Gateway => {
       resolve: (text) => KINDS.find((known) => known.kind === text.toLowerCase().replaceAll('-', '_')) ?? null,
       names: KINDS.map((known) => known.kind),
     },
+    healthOf: (id) => providerHealth(book, id, []),
     adapterReady: (row) => row.credential !== null,
     modelCatalogue: {
       list,

@@ -1,0 +1,84 @@
+// Puts together what knows how well providers do: the book of health, its probes, and feedback.
+import { feedbackQueries } from '../../projections/feedback/query.ts'
+import { type Config, settingMs } from '../config.ts'
+import { feedbackRoutes } from '../http/admin/feedback.ts'
+import { healthRoutes } from '../http/admin/health.ts'
+import { providerHealth } from '../http/admin/health-view.ts'
+import type { AdminRoute } from '../http/admin/route.ts'
+import type { RequestLookup } from '../inference/feedback.ts'
+import type { Diagnostics } from '../lib/diagnostics.ts'
+import type { Dial } from '../lib/upstream.ts'
+import type { FeedbackMeans } from '../state/feedback-means.ts'
+import type { HealthBook } from '../state/health.ts'
+import { ServedRequests } from '../state/served.ts'
+import { watchFeedback } from '../upkeep/feedback-watch.ts'
+import { watchHealth } from '../upkeep/health-watch.ts'
+import type { KindTable } from '../upkeep/kind-table.ts'
+import type { ModelCatalogue } from '../upkeep/model-listing.ts'
+import { startProbes } from '../upkeep/probes.ts'
+import type { Analytics } from './analytics.ts'
+import type { ControlPlane } from './control-plane.ts'
+import type { Outcomes } from './outcomes.ts'
+import { requestLookup } from './request-lookup.ts'
+
+export interface HealthParts {
+  readonly book: HealthBook
+  readonly served: ServedRequests
+  readonly feedback: FeedbackMeans
+  readonly requestLookup: RequestLookup
+  readonly routes: readonly AdminRoute[]
+  healthOf(providerId: string): ReturnType<typeof providerHealth>
+  close(): Promise<void>
+}
+
+export interface HealthPartsDeps {
+  readonly config: Config
+  readonly control: ControlPlane
+  readonly outcomes: Outcomes
+  readonly analytics: Analytics
+  readonly kindTable: KindTable
+  readonly modelCatalogue: Pick<ModelCatalogue, 'list'>
+  readonly dial: Dial
+  readonly diagnostics: Diagnostics
+}
+
+export const openHealthParts = (deps: HealthPartsDeps): HealthParts => {
+  const { config, control, outcomes, analytics, kindTable, modelCatalogue, dial, diagnostics } = deps
+  const { live, catalogue } = control
+  const nowMs = Date.now
+  const monotonicMs = () => performance.now()
+  const watch = watchHealth({ catalogue, spool: outcomes.spool, diagnostics, nowMs, monotonicMs })
+  const { book } = watch
+  const adapterReady = (id: string) => catalogue.adapterReady(id)
+  const everyMs = settingMs(config.health.probe_interval)
+  const probing = { live, kindTable, modelCatalogue, dial, book, diagnostics, adapterReady, nowMs, everyMs }
+  const probes = startProbes({ ...probing, random: Math.random })
+  const stored = feedbackQueries(analytics.sql)
+  const feedback = watchFeedback({
+    book,
+    nowMs,
+    async sums(sinceMs) {
+      const { models, untilMs } = await stored.means(sinceMs)
+      return { sums: new Map(models.map(({ model_id, sum, count }) => [model_id, { sum, count }])), untilMs }
+    },
+  })
+  return {
+    book,
+    served: new ServedRequests(),
+    feedback: feedback.means,
+    requestLookup: requestLookup(analytics.sql),
+    routes: [
+      ...healthRoutes({ live, catalogue, book, probes, adapterReady: ({ id }) => adapterReady(id) }),
+      ...feedbackRoutes({ feedback: stored, live, nowMs }),
+    ],
+    healthOf(id) {
+      const entries = catalogue.all().filter(({ providerId }) => providerId === id)
+      return providerHealth(book, id, entries)
+    },
+    async close() {
+      await probes.close()
+      feedback.close()
+      watch.close()
+    },
+  }
+}

@@ -1,0 +1,62 @@
+// `/admin/v1/feedback`: what clients thought of their answers, newest first.
+import type { FeedbackQueries } from '../../../projections/feedback/query.ts'
+import type { ControlReader } from '../../domain/control.ts'
+import { t } from '../../lib/schema.ts'
+import { Paging, pageOf } from './list.ts'
+import { reading } from './read-store.ts'
+import { tenantFilter } from './requests.ts'
+import { type AdminRoute, route } from './route.ts'
+import { Window, windowOf } from './window.ts'
+
+export interface FeedbackRouteDeps {
+  readonly feedback: FeedbackQueries
+  /** Names of providers and models, as they are called now. */
+  readonly live: { readonly control: ControlReader }
+  nowMs(): number
+}
+
+const Text = t.Optional(t.String({ minLength: 1, maxLength: 256 }))
+
+/** Rows for `AdminDeps.furtherRoutes`. */
+export const feedbackRoutes = ({ feedback, live, nowMs }: FeedbackRouteDeps): readonly AdminRoute[] => [
+  route({
+    method: 'GET',
+    path: '/feedback',
+    scopes: ['usage:read'],
+    summary: 'Feedback on answers, newest first',
+    rows: 'feedback',
+    query: t.Object({
+      ...Paging,
+      ...Window,
+      tenant_id: Text,
+      request_id: Text,
+      provider_id: Text,
+      model_id: Text,
+      metric: Text,
+    }),
+    async handle({ query, principal }) {
+      const page = pageOf(query)
+      const { feedback: rows, total } = await reading(
+        feedback.list({
+          tenantId: tenantFilter(principal, query.tenant_id),
+          ...windowOf(query, nowMs()),
+          requestId: query.request_id ?? null,
+          providerId: query.provider_id ?? null,
+          modelId: query.model_id ?? null,
+          metric: query.metric ?? null,
+          ...page,
+        }),
+      )
+      const { control } = live
+      const shown = rows.map(({ request, at_ms, ...row }) => ({
+        ...row,
+        /** Ours and unique; `request_id` may be the client's label. */
+        request,
+        provider: row.provider_id === null ? null : (control.table('providers').get(row.provider_id)?.name ?? null),
+        model: row.model_id === null ? null : (control.table('models').get(row.model_id)?.name ?? null),
+        created_at: new Date(at_ms).toISOString(),
+      }))
+      return { body: { feedback: shown, total, ...page } }
+    },
+  }),
+]

@@ -1,0 +1,134 @@
+// `/admin/v1/providers/health`, `/providers/{id}/probe` and `/scores`: what this instance knows of the providers, from memory.
+import { t } from '../../lib/schema.ts'
+import type { HealthBook } from '../../state/health.ts'
+import type { Catalogue, CatalogueEntry, LiveState } from '../../state/port.ts'
+import { type Score, type ScoreComponents, scores } from '../../state/scores.ts'
+import type { Probes } from '../../upkeep/probes.ts'
+import { modelHealth, probeView, providerHealth } from './health-view.ts'
+import { listed, Paging } from './list.ts'
+import { providerOf } from './provider-view.ts'
+import { type AdminRoute, route } from './route.ts'
+
+export interface HealthRouteDeps {
+  readonly live: Pick<LiveState, 'control' | 'status'>
+  readonly catalogue: Pick<Catalogue, 'all'>
+  readonly book: HealthBook
+  readonly probes: Pick<Probes, 'probe'>
+  adapterReady(provider: { readonly id: string }): boolean
+}
+
+const READ = ['usage:read', 'providers:admin'] as const
+const Text = t.Optional(t.String({ minLength: 1, maxLength: 256 }))
+
+const byProvider = (catalogue: Pick<Catalogue, 'all'>): Map<string, CatalogueEntry[]> =>
+  Map.groupBy(catalogue.all(), ({ providerId }) => providerId)
+
+const healthSnapshot = ({ live, catalogue, book, adapterReady }: HealthRouteDeps): AdminRoute =>
+  route({
+    method: 'GET',
+    path: '/providers/health',
+    scopes: READ,
+    summary:
+      'Health of the providers and their models, as this instance sees it; of one provider, with its recent probes',
+    rows: 'providers',
+    query: t.Object({ ...Paging, provider_id: Text }),
+    handle({ query }) {
+      const entries = byProvider(catalogue)
+      const providers = live.control.table('providers')
+      const one = query.provider_id
+      const rows = one === undefined ? [...providers.rows()].map(([, row]) => row) : [providerOf(live.control, one)]
+      const body = listed('providers', rows, query, ({ id, name, status }) => {
+        const models = entries.get(id) ?? []
+        return {
+          provider_id: id,
+          provider: name,
+          enabled: status === 'active',
+          adapter_ready: adapterReady({ id }),
+          ...providerHealth(book, id, models),
+          models: models.map((entry) => modelHealth(book, entry)),
+          ...(one === undefined ? {} : { probes: (book.provider(id)?.probes ?? []).toReversed().map(probeView) }),
+        }
+      })
+      return { body }
+    },
+  })
+
+const probeProvider = ({ live, probes }: HealthRouteDeps): AdminRoute =>
+  route({
+    method: 'POST',
+    path: '/providers/:id/probe',
+    scopes: ['providers:admin'],
+    summary: 'Probe a provider now; the result is recorded',
+    async handle({ params }) {
+      const row = providerOf(live.control, params.id!)
+      const result = await probes.probe(row)
+      const { message } = result
+      const status = result.ok ? 'healthy' : 'unhealthy'
+      return {
+        body: { provider_id: row.id, provider: row.name, status, ...probeView(result), message },
+        revision: live.status().tip,
+      }
+    },
+  })
+
+/** A typical request reads three times what it writes. */
+const costOf = ({ inputCostPerMillion: input, outputCostPerMillion: output }: CatalogueEntry): number | null =>
+  input === null || output === null ? null : (3 * input + output) / 4
+
+const COMPONENTS = ['cost', 'latency', 'health', 'priority', 'feedback'] as const
+
+const mean = (values: readonly number[]): number =>
+  Math.round((values.reduce((sum, value) => sum + value, 0) / values.length) * 1e6) / 1e6
+
+const showScores = ({ catalogue, book }: HealthRouteDeps): AdminRoute =>
+  route({
+    method: 'GET',
+    path: '/scores',
+    scopes: ['usage:read'],
+    summary: 'Scores of providers and models with blended ranks, 0 to 1',
+    query: t.Object({ tenant_id: Text, model: Text, provider: Text }),
+    handle({ query }) {
+      const frame = book.current()
+      const scored: { readonly entry: CatalogueEntry; readonly score: Score }[] = []
+      // Rows that serve the same name are what a plan compares.
+      for (const group of Map.groupBy(catalogue.all(), ({ name }) => name.toLowerCase()).values()) {
+        const compared = group.map((entry) => ({
+          cost: costOf(entry),
+          priority: entry.priority,
+          signals: frame.signals(entry.modelId),
+        }))
+        for (const [index, score] of scores(compared).entries()) scored.push({ entry: group[index]!, score })
+      }
+      const named = (asked: string | undefined, name: string, id: string): boolean =>
+        asked === undefined || asked === id || asked.toLowerCase() === name.toLowerCase()
+      const shown = scored.filter(
+        ({ entry }) =>
+          named(query.model, entry.name, entry.modelId) && named(query.provider, entry.provider, entry.providerId),
+      )
+      const models = shown.map(({ entry, score }) => ({
+        model_id: entry.modelId,
+        model: entry.name,
+        provider_id: entry.providerId,
+        provider: entry.provider,
+        ...score,
+      }))
+      const providers = [...Map.groupBy(shown, ({ entry }) => entry.providerId)].map(([provider_id, rows]) => ({
+        provider_id,
+        provider: rows[0]!.entry.provider,
+        models: rows.length,
+        components: Object.fromEntries(
+          COMPONENTS.map((name) => [name, mean(rows.map(({ score }) => score.components[name]))]),
+        ) as unknown as ScoreComponents,
+        rank: mean(rows.map(({ score }) => score.rank)),
+      }))
+      const byRank = (a: { rank: number }, b: { rank: number }) => b.rank - a.rank
+      return { body: { frame: frame.number, providers: providers.sort(byRank), models: models.sort(byRank) } }
+    },
+  })
+
+/** Rows for `AdminDeps.furtherRoutes`. */
+export const healthRoutes = (deps: HealthRouteDeps): readonly AdminRoute[] => [
+  healthSnapshot(deps),
+  probeProvider(deps),
+  showScores(deps),
+]

@@ -1,0 +1,166 @@
+import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
+import type { FeedbackGiven } from '../../src/domain/feedback.ts'
+import type { FoundRequest, RequestLookup } from '../../src/inference/feedback.ts'
+import { ServedRequests } from '../../src/state/served.ts'
+import { startUpstream } from '../services/upstream.ts'
+import { entry, READ_KEY, type TestGateway, testGateway } from './gateway.ts'
+
+const OTHER_KEY = 'gw_live_otherotherotherotherotherotherother'
+const upstream = startUpstream()
+const stored = new Map<string, FoundRequest>()
+let isAway = false
+let isCurrent = true
+const requestLookup: RequestLookup = {
+  async find(id, tenantId) {
+    if (isAway) throw new Error('Postgres does not answer')
+    return stored.get(`${tenantId}/${id}`) ?? null
+  },
+  isCurrent: async () => isCurrent,
+}
+let gateway: TestGateway
+beforeEach(() => {
+  gateway?.close()
+  stored.clear()
+  isAway = false
+  isCurrent = true
+  gateway = testGateway({
+    entries: [entry({ baseUrl: upstream.baseUrl })],
+    keys: { [OTHER_KEY]: { id: 'key_other', tenantId: 'ten_2' } },
+    requestLookup,
+  })
+})
+afterAll(async () => {
+  gateway.close()
+  await upstream.stop()
+})
+
+const give = async (body: unknown, key?: string) => {
+  const response = await gateway.send('/v1/feedback', { body, ...(key === undefined ? {} : { key }) })
+  const json = (await response.json()) as Record<string, unknown> & { error?: { code: string; param: string | null } }
+  return { status: response.status, headers: response.headers, json }
+}
+const served = async (headers: Record<string, string> = {}) => {
+  const response = await gateway.chat({ model: 'small', messages: [{ role: 'user', content: 'Hello' }] }, headers)
+  await response.text()
+  return response.headers.get('x-request-id')!
+}
+const given = () =>
+  gateway.spool.records.filter(({ type }) => type === 'feedback.given').map(({ data }) => data as FeedbackGiven)
+/** An id as we make them, that old. */
+const idOfAge = (ms: number) => `req_${Bun.randomUUIDv7('hex', Date.now() - ms)}`
+
+describe('feedback', () => {
+  test('on what was just served is taken, in the log, and counted', async () => {
+    const id = await served()
+    const { status, json } = await give({ request_id: id, score: 0.5, comment: 'good', tags: { from: 'test' } })
+    expect(status).toBe(201)
+    expect(json).toEqual({
+      id: expect.stringMatching(/^fb_/),
+      request_id: id,
+      score: 0.5,
+      comment: 'good',
+      metric: 'quality',
+      created_at: expect.any(String),
+    })
+    expect(given()).toMatchObject([
+      {
+        request: id,
+        tenant_id: 'ten_1',
+        key_id: 'key_1',
+        model_id: 'mod_alpha_small',
+        provider_id: 'prov_alpha',
+        score: 0.5,
+      },
+    ])
+  })
+
+  test('by the label of the client names the latest of that label', async () => {
+    await served({ 'X-Request-ID': 'mine' })
+    await served({ 'X-Request-ID': 'mine' })
+    await give({ request_id: 'mine', score: true })
+    expect(given()).toMatchObject([{ request: gateway.spool.settled()[1]!.id, request_id: 'mine', score: 1 }])
+  })
+
+  test('is taken while the stream is still being read', async () => {
+    upstream.next({ chunks: 3, chunkDelayMs: 50 })
+    const response = await gateway.chat({
+      model: 'small',
+      stream: true,
+      messages: [{ role: 'user', content: 'Hello' }],
+    })
+    expect((await give({ request_id: response.headers.get('x-request-id'), score: false })).status).toBe(201)
+    await response.text()
+    expect(given()).toMatchObject([{ score: -1 }])
+  })
+
+  test('of another tenant, or on nothing, is 404 naming the field', async () => {
+    const id = await served()
+    for (const [request_id, key] of [
+      [id, OTHER_KEY],
+      [idOfAge(3_600_000), undefined],
+    ] as const) {
+      const { status, json } = await give({ request_id, score: 1 }, key)
+      expect([status, json.error?.code, json.error?.param]).toEqual([404, 'not_found', 'request_id'])
+    }
+    expect(given()).toEqual([])
+  })
+
+  test('on what another instance served is found in the request log', async () => {
+    const id = idOfAge(120_000)
+    stored.set(`ten_1/${id}`, { id, requestId: id, providerId: 'prov_9', modelId: 'mod_9' })
+    expect((await give({ request_id: id, score: 1 })).status).toBe(201)
+    expect(given()).toMatchObject([{ model_id: 'mod_9' }])
+  })
+
+  test.each([
+    [
+      'Postgres is away',
+      () => {
+        isAway = true
+      },
+      idOfAge(120_000),
+    ],
+    [
+      'the request log is behind',
+      () => {
+        isCurrent = false
+      },
+      idOfAge(120_000),
+    ],
+    ['the request may be on its way', () => {}, idOfAge(1_000)],
+  ])('is never a false 404: 502 and retryable when %s', async (_, arrange, id) => {
+    arrange()
+    const { status, json, headers } = await give({ request_id: id, score: 1 })
+    expect([status, json.error?.code, headers.get('x-gateway-retryable')]).toEqual([502, 'upstream_error', 'true'])
+  })
+
+  test('needs the scope, and refuses strangers', async () => {
+    expect((await give({ request_id: 'x', score: 1 }, READ_KEY)).status).toBe(403)
+    expect((await give({ request_id: 'x', score: 1 }, 'gw_live_nobodynobodynobodynobody')).status).toBe(401)
+  })
+
+  test.each([
+    ['score', { score: 1.5 }],
+    ['score', { score: 'good' }],
+    ['score', { score: null }],
+    ['request_id', { request_id: '' }],
+    ['comment', { comment: 'x'.repeat(4_097) }],
+    ['comment', { comment: 'é'.repeat(2_049) }],
+    ['metric', { metric: 'a b' }],
+    ['tags.a', { tags: { a: 1 } }],
+    ['more', { more: 1 }],
+  ])('with a bad %s is 400 naming it', async (param, fields) => {
+    const { status, json } = await give({ request_id: 'x', score: 1, ...fields })
+    expect([status, json.error?.param]).toEqual([400, param])
+  })
+})
+
+test('the memory of served requests is bounded, and a label forgets only its own', () => {
+  const memory = new ServedRequests(2)
+  memory.note('req_1', 'label', 'ten_1')
+  memory.note('req_2', 'label', 'ten_1')
+  memory.note('req_3', 'req_3', 'ten_1')
+  expect(memory.find('req_1', 'ten_1')).toBeNull()
+  expect(memory.find('label', 'ten_1')).toMatchObject({ id: 'req_2' })
+  expect(memory.find('req_3', 'ten_2')).toBe('foreign')
+})
