@@ -10,6 +10,8 @@ import { arrayOf, objectOf, textOf } from './read-json.ts'
 export interface RequestQuirks {
   /** Fields that this upstream refuses or does not know, and so never gets. */
   readonly drop?: readonly string[]
+  /** Those of them that no setting of a provider may forward. */
+  readonly never?: readonly string[]
   /** Further ones, by the upstream's name of the model. */
   readonly dropFor?: (upstreamModel: string) => readonly string[]
   /** The client's name of a field -> this upstream's. */
@@ -57,7 +59,8 @@ const dropped = (quirks: RequestQuirks, { options, upstreamModel }: Target): rea
   const own = quirks.drop ?? NONE
   const ruled = quirks.dropFor === undefined ? own : [...own, ...quirks.dropFor(upstreamModel)]
   if (options.forward === undefined && options.drop === undefined) return ruled
-  const forward = arrayOf(options.forward)
+  const never = quirks.never ?? NONE
+  const forward = arrayOf(options.forward).filter((name) => !never.includes(name as string))
   const more = arrayOf(options.drop).flatMap((name) => textOf(name) ?? [])
   return [...ruled, ...more].filter((name) => !forward.includes(name) && name !== 'model' && name !== 'messages')
 }

@@ -26,6 +26,7 @@ export const OPENAI_ROWS: readonly OpenAiRow[] = [
     request: {
       // Unknown keys are refused there, so these are never sent.
       drop: EXTENDED,
+      never: EXTENDED,
       reasoningFamilies: true,
       headers: (target) => ({
         ...header(target, 'organization', 'openai-organization'),

@@ -27,6 +27,31 @@ test('the aliases of a row are the name of no other kind', () => {
   expect(kindOf('Together-AI')?.kind).toBe('together')
 })
 
+test("what runs on machines of one's own needs no credential, everything else does", () => {
+  const open = ['sandbox', 'ollama', 'vllm', 'llamacpp', 'tgi', 'lmstudio', 'openai_compatible']
+  for (const { kind, needsCredential } of KINDS.values())
+    expect([kind, needsCredential]).toEqual([kind, !open.includes(kind)])
+})
+
+test('extended sampling never reaches the reference vendor, whatever a provider is set to', () => {
+  const raw = '{"model":"m","messages":[],"top_k":5,"min_p":0.1,"repetition_penalty":1.1}'
+  const options = { forward: ['top_k', 'min_p', 'repetition_penalty'] }
+  const target = {
+    baseUrl: 'http://h/v1',
+    secret: 's',
+    upstreamModel: 'm',
+    maxOutputTokens: null,
+    usageOnStream: false,
+  }
+  const call = { raw, body: JSON.parse(raw), stream: false, capabilities: [] }
+  const sentTo = (kind: string, more = {}) =>
+    JSON.parse(kindOf(kind)!.request(call, { ...target, options: more }).body!)
+  for (const kind of ['openai', 'azure_openai']) expect(sentTo(kind, options)).toEqual({ model: 'm', messages: [] })
+  expect(sentTo('groq', options)).toMatchObject({ top_k: 5, min_p: 0.1, repetition_penalty: 1.1 })
+  expect(sentTo('groq')).toEqual({ model: 'm', messages: [] })
+  expect(sentTo('llamacpp')).toMatchObject({ top_k: 5, min_p: 0.1, repeat_penalty: 1.1 })
+})
+
 test('the README names every kind with its usual variables', () => {
   const rows = readFileSync(`${import.meta.dir}/../../README.md`, 'utf8').split('\n')
   for (const { kind, usualEnv, usualBaseUrlEnv } of KINDS.values()) {
