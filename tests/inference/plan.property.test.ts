@@ -13,7 +13,7 @@ import { catalogueOf, entry, policyRow } from './gateway.ts'
 import { frameOf, intentOf, overridesOf, planInput, scopeOf } from './plans.ts'
 
 const PROVIDERS = ['alpha', 'beta', 'gamma', 'delta']
-const CAPABILITIES = ['chat', 'streaming', 'tools', 'seed']
+const CAPABILITIES = ['chat', 'streaming', 'tools', 'seed', 'vision']
 const MODELS = ['small', 'large']
 const someProviders = fc.subarray(PROVIDERS)
 
@@ -76,12 +76,15 @@ const anyPolicy = fc
     return scope === null ? policy : withScope(policy, scopeOf(scope))
   })
 
+const IMAGE = { type: 'image_url', image_url: { url: 'https://example.com/x.png' } }
 const anyIntent = fc
   .record({
     stream: fc.boolean(),
     seed: fc.boolean(),
     size: fc.constantFrom(1, 50, 400),
     max_tokens: fc.constantFrom(undefined, 10, 50_000),
+    n: fc.constantFrom(undefined, 3),
+    image: fc.boolean(),
     headers: fc.record(
       {
         'x-gateway-no-fallback': fc.constant('true'),
@@ -94,11 +97,12 @@ const anyIntent = fc
       { requiredKeys: [] },
     ),
   })
-  .map(({ stream, seed, size, max_tokens, headers }) =>
+  .map(({ stream, seed, size, max_tokens, n, image, headers }) =>
     intentOf(
       {
         stream,
-        messages: [{ role: 'user', content: 'x'.repeat(size) }],
+        messages: [{ role: 'user', content: [{ type: 'text', text: 'x'.repeat(size) }, ...(image ? [IMAGE] : [])] }],
+        ...(n === undefined ? {} : { n }),
         ...(seed ? { seed: 1 } : {}),
         ...(max_tokens === undefined ? {} : { max_tokens }),
       },

@@ -167,7 +167,9 @@ describe('the catalogue', () => {
   test('a plan that holds a list keeps it when the registry changes', async () => {
     await does(provider('a'), model('m1', 'gpt', 'a'))
     const held = catalogue.resolve('gpt')
+    const { version } = catalogue
     await does({ type: 'model.deleted', data: { id: 'm1' } })
+    expect(catalogue.version).toBeGreaterThan(version)
     expect(held).toHaveLength(1)
     expect(ids('gpt')).toEqual([])
   })
