@@ -29,6 +29,16 @@ const Tokens = Nullable(t.Integer({ minimum: 1, maximum: 1_000_000_000 }))
 /** USD per million tokens; null: unknown, which is not zero. */
 const Price = Nullable(t.Number({ minimum: 0, maximum: 1_000_000 }))
 
+const TierPrice = t.Number({ minimum: 0, maximum: 1_000_000 })
+/** What all of a request costs once its prompt is longer than so many tokens, cached ones included. USD per million tokens. */
+export const PriceTier = t.Object({
+  above_prompt_tokens: t.Integer({ minimum: 1, maximum: 1_000_000_000 }),
+  input_cost_per_million: TierPrice,
+  output_cost_per_million: TierPrice,
+  cached_input_cost_per_million: Price,
+})
+export type PriceTier = Static<typeof PriceTier>
+
 const Mutable = {
   /** What the provider calls it. */
   upstream_model: ModelName,
@@ -40,6 +50,8 @@ const Mutable = {
   input_cost_per_million: Price,
   output_cost_per_million: Price,
   cached_input_cost_per_million: Price,
+  /** In rising order. Null or absent: one price for prompts of every length. */
+  price_tiers: t.Optional(Nullable(t.Array(PriceTier, { maxItems: 8 }))),
   capabilities: t.Array(t.String({ minLength: 1, maxLength: 64 }), { maxItems: 32 }),
   /** Who says what it can do: `operator`, `provider`, `catalogue`, `detected`, `kind`. */
   capability_source: t.String({ minLength: 1, maxLength: 32 }),
@@ -140,6 +152,21 @@ const requireDistinct = (state: ControlReader, name: string, aliases: readonly s
 const cleanAliases = (name: string, aliases: readonly string[]): string[] =>
   distinct(aliases).filter((alias) => alias.toLowerCase() !== name.toLowerCase())
 
+/** In rising order; refuses two for one length. Null for none. */
+const orderedTiers = (tiers: ModelFields['price_tiers']): { price_tiers?: ModelFields['price_tiers'] } => {
+  if (tiers === undefined) return {}
+  if (tiers === null || tiers.length === 0) return { price_tiers: null }
+  const ordered = tiers.toSorted((a, b) => a.above_prompt_tokens - b.above_prompt_tokens)
+  for (let i = 1; i < ordered.length; i++) {
+    const { above_prompt_tokens } = ordered[i]!
+    if (above_prompt_tokens === ordered[i - 1]!.above_prompt_tokens)
+      throw new Rejection('invalid', `two tiers are for prompts above ${above_prompt_tokens} tokens`, 'price_tiers')
+  }
+  return { price_tiers: ordered }
+}
+
+const PRICES = ['input_cost_per_million', 'output_cost_per_million', 'cached_input_cost_per_million'] as const
+
 const change = (state: ControlReader, row: ModelRow, command: ModelCommand & { do: 'change' }): EventRecord[] => {
   const { do: _, id, name, provider_id, status, managed_by, ...wanted } = command
   if (name !== undefined && name !== row.name)
@@ -148,7 +175,10 @@ const change = (state: ControlReader, row: ModelRow, command: ModelCommand & { d
     throw new Rejection('invalid', 'a model cannot be moved to another provider', 'provider_id')
   }
   const aliases = wanted.aliases === undefined ? {} : { aliases: cleanAliases(row.name, wanted.aliases) }
-  const changed = changedFields<ModelRow>(row, { ...wanted, ...aliases })
+  const ofWanted = changedFields<ModelRow>(row, { ...wanted, ...aliases, ...orderedTiers(wanted.price_tiers) })
+  // Another price without tiers of its own is for prompts of every length: the old tiers were of the old price.
+  const orphaned = wanted.price_tiers === undefined && PRICES.some((field) => ofWanted[field] !== undefined)
+  const changed = orphaned ? { ...ofWanted, ...changedFields<ModelRow>(row, { price_tiers: null }) } : ofWanted
   if (changed.aliases !== undefined) requireDistinct(state, row.name, changed.aliases, false)
   const owner = row.managed_by === managed_by ? {} : { managed_by }
   const events: EventRecord[] = []
@@ -175,7 +205,12 @@ export const decideModel = (state: ControlReader, command: ModelCommand): EventR
     }
     const aliases = cleanAliases(data.name, data.aliases)
     requireDistinct(state, data.name, aliases, true)
-    return [{ type: 'model.created', data: { ...data, aliases, capabilities: distinct(data.capabilities) } }]
+    return [
+      {
+        type: 'model.created',
+        data: { ...data, ...orderedTiers(data.price_tiers), aliases, capabilities: distinct(data.capabilities) },
+      },
+    ]
   }
   const row = models.get(command.id)
   if (row === undefined) throw new Rejection('not_found', `no model has the id "${command.id}"`)

@@ -136,8 +136,9 @@ export const AttemptSummary = t.Object({
 })
 export type AttemptSummary = Static<typeof AttemptSummary>
 
-/** `measured`: the provider reported usage. `estimated`: ours (no usage, interrupted, orphaned). `unpriced`: tokens known, price not. `none`: nothing was called. */
+/** `provider_reported`: the provider said what it charges. `measured`: the provider reported usage. `estimated`: ours (no usage, interrupted, orphaned). `unpriced`: tokens known, price not. `none`: nothing was called. */
 export const CostBasis = t.Union([
+  t.Literal('provider_reported'),
   t.Literal('measured'),
   t.Literal('estimated'),
   t.Literal('unpriced'),
@@ -168,7 +169,7 @@ export const RequestSettled = t.Composite([
     raw_usage: t.Unknown(),
     cost_nano_usd: Nullable(Count),
     cost_basis: CostBasis,
-    /** Revision of the model row whose prices were used. */
+    /** Revision of the model row whose prices were used, or were in force when the provider said its own. */
     price_version: Nullable(t.String()),
     latency_ms: Count,
     ttft_ms: Nullable(Count),

@@ -1,6 +1,6 @@
 // Tokens and money before and without the provider's word. Never a tokenizer: those can be made to take seconds.
 import { costNanoUsd, sumNanoUsd } from '../lib/money.ts'
-import type { CatalogueEntry } from '../state/port.ts'
+import type { CatalogueEntry, PriceTier } from '../state/port.ts'
 import type { Intent } from './intent.ts'
 
 /** Upper bound for one image or audio part. */
@@ -10,7 +10,14 @@ const MESSAGE_TOKENS = 4
 /** Output ceiling where neither the client nor the catalogue names one. */
 const UNKNOWN_CEILING = 131_072
 
-type Prices = Pick<CatalogueEntry, 'inputCostPerMillion' | 'outputCostPerMillion' | 'maxOutputTokens' | 'contextWindow'>
+/** USD per million tokens. */
+interface Rates {
+  readonly inputCostPerMillion: number | null
+  readonly outputCostPerMillion: number | null
+  readonly cachedInputCostPerMillion: number | null
+}
+type Prices = Rates & Pick<CatalogueEntry, 'maxOutputTokens' | 'contextWindow' | 'priceTiers'>
+const NO_TIERS: readonly PriceTier[] = []
 type Asked = Pick<Intent, 'textBytes' | 'messageCount' | 'promptBytes' | 'mediaParts' | 'maxTokens' | 'choices'>
 
 /** About four bytes a token. */
@@ -26,31 +33,66 @@ export const outputCeiling = ({ maxTokens }: Asked, { maxOutputTokens, contextWi
   return maxTokens === null ? own : maxTokens
 }
 
-/** What so many tokens cost at the row's prices. Nano-USD; null without a price. */
-export const priceOf = (entry: Prices, promptTokens: number, completionTokens: number): number | null =>
-  entry.inputCostPerMillion === null || entry.outputCostPerMillion === null
+/** What so many tokens cost at the row's prices, of the tier that a prompt of that length is in. Nano-USD; null without a price. */
+export const priceOf = (entry: Prices, promptTokens: number, completionTokens: number): number | null => {
+  const prices = tierFor(entry, promptTokens)
+  return prices.inputCostPerMillion === null || prices.outputCostPerMillion === null
     ? null
     : sumNanoUsd(
-        costNanoUsd(promptTokens, entry.inputCostPerMillion),
-        costNanoUsd(completionTokens, entry.outputCostPerMillion),
+        costNanoUsd(promptTokens, prices.inputCostPerMillion),
+        costNanoUsd(completionTokens, prices.outputCostPerMillion),
       )
+}
 
-/** The upper bound of one attempt: every byte a token, media at their ceiling, output at its ceiling, every choice. Nano-USD; null without a price. */
-export const reservedNanoUsd = (asked: Asked, entry: Prices): number | null =>
-  priceOf(entry, asked.promptBytes + asked.mediaParts * MEDIA_TOKENS, outputCeiling(asked, entry) * asked.choices)
+/**
+ * The upper bound of one attempt: every byte a token, media at their ceiling, output at its ceiling, every choice, at the dearest tier that such a prompt may
+ * turn out to be in. Nano-USD; null without a price.
+ */
+export const reservedNanoUsd = (asked: Asked, entry: Prices): number | null => {
+  const promptTokens = asked.promptBytes + asked.mediaParts * MEDIA_TOKENS
+  const completionTokens = outputCeiling(asked, entry) * asked.choices
+  if (entry.inputCostPerMillion === null || entry.outputCostPerMillion === null) return null
+  let dearest = boundNanoUsd(entry, promptTokens, completionTokens)
+  for (const tier of entry.priceTiers ?? NO_TIERS) {
+    if (promptTokens > tier.abovePromptTokens)
+      dearest = Math.max(dearest, boundNanoUsd(tier, promptTokens, completionTokens))
+  }
+  return dearest
+}
 
-/** What the tokens cost at the row's prices. Cached prompt tokens at their own price where it is known. Nano-USD; null without a price. */
+/** Whatever part of the prompt turns out to be cached: each part of a settlement is rounded up by itself, hence the one more. */
+const boundNanoUsd = (prices: Rates, promptTokens: number, completionTokens: number): number => {
+  const cachedPrice = prices.cachedInputCostPerMillion ?? null
+  const input = Math.max(prices.inputCostPerMillion!, cachedPrice ?? 0)
+  const parts = [costNanoUsd(promptTokens, input), costNanoUsd(completionTokens, prices.outputCostPerMillion!)]
+  return sumNanoUsd(...parts, cachedPrice === null ? 0 : 1)
+}
+
+/**
+ * What the tokens cost at the row's prices: those of the tier that the whole prompt is in, cached tokens included, for all of the request. Cached prompt tokens
+ * at their own price where it is known. Nano-USD; null without a price.
+ */
 export const actualNanoUsd = (
-  entry: Prices & Pick<CatalogueEntry, 'cachedInputCostPerMillion'>,
+  entry: Prices,
   promptTokens: number,
   completionTokens: number,
   cachedPromptTokens: number,
 ): number | null => {
-  if (entry.inputCostPerMillion === null || entry.outputCostPerMillion === null) return null
-  const cached = entry.cachedInputCostPerMillion === null ? 0 : Math.min(cachedPromptTokens, promptTokens)
+  const prices = tierFor(entry, promptTokens)
+  if (prices.inputCostPerMillion === null || prices.outputCostPerMillion === null) return null
+  const cachedPrice = prices.cachedInputCostPerMillion ?? null
+  const cached = cachedPrice === null ? 0 : Math.min(cachedPromptTokens, promptTokens)
   return sumNanoUsd(
-    costNanoUsd(promptTokens - cached, entry.inputCostPerMillion),
-    cached === 0 ? 0 : costNanoUsd(cached, entry.cachedInputCostPerMillion!),
-    costNanoUsd(completionTokens, entry.outputCostPerMillion),
+    costNanoUsd(promptTokens - cached, prices.inputCostPerMillion),
+    cached === 0 ? 0 : costNanoUsd(cached, cachedPrice!),
+    costNanoUsd(completionTokens, prices.outputCostPerMillion),
   )
+}
+
+/** The highest tier that the prompt is above, else the row itself. Tiers are in rising order. */
+const tierFor = (entry: Prices, promptTokens: number): Rates => {
+  const tiers = entry.priceTiers
+  if (tiers === undefined) return entry
+  for (let i = tiers.length - 1; i >= 0; i--) if (promptTokens > tiers[i]!.abovePromptTokens) return tiers[i]!
+  return entry
 }

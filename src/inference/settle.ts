@@ -39,11 +39,19 @@ export const measure = (exchange: Exchange): Measured => {
   if (entry === null || intent === null || (usage === null && !exchange.mayBill)) return NOTHING
   const promptTokens = usage?.promptTokens ?? promptTokensEstimate(intent)
   const completionTokens = usage?.completionTokens ?? estimateTokens(exchange.answerChars)
-  const costNanoUsd = priced(entry, promptTokens, completionTokens, usage)
+  const said = reportedCost(usage)
+  const costNanoUsd = said ?? priced(entry, promptTokens, completionTokens, usage)
   exchange.costNanoUsd = costNanoUsd
   const reported = usage !== null && usage.promptTokens !== null && usage.completionTokens !== null
-  const basis = costNanoUsd === null ? 'unpriced' : reported ? 'measured' : 'estimated'
+  const basis =
+    said !== null ? 'provider_reported' : costNanoUsd === null ? 'unpriced' : reported ? 'measured' : 'estimated'
   return { promptTokens, completionTokens, costNanoUsd, basis }
+}
+
+/** What the provider says that it charges, as whole nano-USD; null when it says nothing, or nothing that can be. */
+const reportedCost = (usage: Usage | null): number | null => {
+  const said = usage?.reportedNanoUsd ?? null
+  return said === null || !(said >= 0 && said <= Number.MAX_SAFE_INTEGER) ? null : Math.ceil(said)
 }
 
 /** At what the provider bills where it says so: its discount for cached tokens is in that already. */
@@ -118,7 +126,7 @@ const settledJson = (exchange: Exchange, ending: Ending, measured: Measured, lat
     reasoning_tokens: usage?.reasoningTokens ?? null,
     cost_nano_usd: measured.costNanoUsd,
     cost_basis: measured.basis,
-    price_version: measured.basis === 'measured' || measured.basis === 'estimated' ? (entry?.revision ?? null) : null,
+    price_version: measured.basis === 'none' || measured.basis === 'unpriced' ? null : (entry?.revision ?? null),
     latency_ms: latencyMs,
     ttft_ms: exchange.firstTokenMs,
   }

@@ -202,6 +202,19 @@ class Registry implements OpenCatalogue {
   }
 }
 
+/** Without tiers the member is absent, so that most entries have one shape. */
+const tiersOf = ({ price_tiers }: ModelRow): Pick<CatalogueEntry, 'priceTiers'> =>
+  price_tiers == null || price_tiers.length === 0
+    ? {}
+    : {
+        priceTiers: price_tiers.map((tier) => ({
+          abovePromptTokens: tier.above_prompt_tokens,
+          inputCostPerMillion: tier.input_cost_per_million,
+          outputCostPerMillion: tier.output_cost_per_million,
+          cachedInputCostPerMillion: tier.cached_input_cost_per_million,
+        })),
+      }
+
 const entryOf = (
   row: ModelRow,
   { row: provider, baseUrl, secret, usable }: Adapter,
@@ -221,6 +234,7 @@ const entryOf = (
   inputCostPerMillion: row.input_cost_per_million,
   outputCostPerMillion: row.output_cost_per_million,
   cachedInputCostPerMillion: row.cached_input_cost_per_million,
+  ...tiersOf(row),
   region: provider.region,
   timeoutMs: provider.timeout_ms,
   weight: provider.weight ?? 1,

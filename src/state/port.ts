@@ -96,6 +96,15 @@ export interface KeyIndex {
   readonly size: number
 }
 
+/** What all of a request costs once its prompt is longer. USD per million tokens. */
+export interface PriceTier {
+  readonly abovePromptTokens: number
+  readonly inputCostPerMillion: number
+  readonly outputCostPerMillion: number
+  /** Null: cached tokens cost what others do. */
+  readonly cachedInputCostPerMillion: number | null
+}
+
 /** A registry row joined with its provider, as the plan needs it. Rebuilt by the event that changes it, not per request. */
 export interface CatalogueEntry {
   readonly modelId: string
@@ -113,6 +122,8 @@ export interface CatalogueEntry {
   readonly inputCostPerMillion: number | null
   readonly outputCostPerMillion: number | null
   readonly cachedInputCostPerMillion: number | null
+  /** In rising order; absent: one price for prompts of every length. */
+  readonly priceTiers?: readonly PriceTier[]
   readonly region: string | null
   readonly timeoutMs: number | null
   /** Of its provider: its share of the traffic when candidates are drawn by weight. 1 where nothing is said. */

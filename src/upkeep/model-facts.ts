@@ -1,7 +1,8 @@
 // What is known of a model that an operator did not say: from the provider's own listing, else the price catalogue, else what its kind claims.
 // Copied into the decision at write, so that nothing moves under a dependency's next version.
-import type { ModelFields } from '../domain/model.ts'
+import type { ModelFields, PriceTier } from '../domain/model.ts'
 import type { ListedModel } from '../providers/provider.ts'
+import { type Prices, priceSnapshot, snapshotPrices } from './price-snapshot.ts'
 
 /** The fields that can be filled. */
 export type ModelFacts = Pick<
@@ -11,6 +12,7 @@ export type ModelFacts = Pick<
   | 'input_cost_per_million'
   | 'output_cost_per_million'
   | 'cached_input_cost_per_million'
+  | 'price_tiers'
   | 'capabilities'
   | 'capability_source'
 >
@@ -21,6 +23,8 @@ export interface CataloguePrice {
   readonly input: number | null
   readonly output: number | null
   readonly cachedInput: number | null
+  /** Prices of long prompts, in rising order; absent: none. */
+  readonly tiers?: readonly PriceTier[]
 }
 
 const NO_PRICE: CataloguePrice = { contextWindow: null, input: null, output: null, cachedInput: null }
@@ -44,40 +48,38 @@ const CATALOGUE_PROVIDERS: Readonly<Record<string, string>> = {
   cerebras: 'cerebras',
 }
 
-/** A price may have tiers by prompt size: the first is what nearly every request pays. */
-const firstTier = (price: unknown): number | null => {
-  if (typeof price === 'number') return price
-  const base = price !== null && typeof price === 'object' && 'base' in price ? price.base : null
-  return typeof base === 'number' ? base : null
-}
-
-/** Looks a model up in the offline price catalogue, as of a moment. Never calls out; all null when it is not known. */
+/** Looks a model up in the price snapshot, as of a moment. Never calls out; all null when it is not known. */
 export const cataloguePrice = async (
   provider: { readonly kind: string; readonly base_url: string | null },
   model: string,
   nowMs: number,
 ): Promise<CataloguePrice> => {
-  const { calcPrice } = await import('@pydantic/genai-prices') // half a megabyte of tables: only whoever asks loads it
   const providerId = CATALOGUE_PROVIDERS[provider.kind]
-  const where =
-    providerId !== undefined
-      ? { providerId }
-      : provider.base_url === null
-        ? null
-        : { providerApiUrl: provider.base_url }
-  if (where === null) return NO_PRICE
-  const found = calcPrice({ input_tokens: 1, output_tokens: 1 }, model, { ...where, timestamp: new Date(nowMs) })
+  if (providerId === undefined && provider.base_url === null) return NO_PRICE
+  const where = providerId === undefined ? { baseUrl: provider.base_url! } : { providerId }
+  const found = snapshotPrices(await priceSnapshot(), where, model, nowMs)
   if (found === null) return NO_PRICE
-  const { model_price: price } = found
-  return {
-    contextWindow: found.model.context_window ?? null,
-    input: firstTier(price.input_mtok),
-    output: firstTier(price.output_mtok),
-    cachedInput: firstTier(price.cache_read_mtok),
-  }
+  const { context, input, output, cached } = found
+  const tiers = tiersOf(found)
+  return { contextWindow: context, input, output, cachedInput: cached, ...(tiers.length === 0 ? {} : { tiers }) }
 }
 
-/** The prices of the first source that names both what goes in and what comes out: one of each would be nobody's price. */
+/** A tier without a price for input or output cannot be charged, and none above it is. */
+const tiersOf = ({ tiers = [] }: Prices): PriceTier[] => {
+  const kept: PriceTier[] = []
+  for (const { above, input, output, cached } of tiers) {
+    if (input === null || output === null) break
+    kept.push({
+      above_prompt_tokens: above,
+      input_cost_per_million: input,
+      output_cost_per_million: output,
+      cached_input_cost_per_million: cached,
+    })
+  }
+  return kept
+}
+
+/** The prices of the first source that names both what goes in and what comes out: one of each would be nobody's price. Tiers go with them. */
 const pricesOf = (listed: ListedModel | null, price: CataloguePrice) => {
   const { inputCostPerMillion: input = null, outputCostPerMillion: output = null } = listed ?? {}
   const says = input !== null && output !== null
@@ -85,10 +87,11 @@ const pricesOf = (listed: ListedModel | null, price: CataloguePrice) => {
     input_cost_per_million: says ? input : price.input,
     output_cost_per_million: says ? output : price.output,
     cached_input_cost_per_million: says ? (listed?.cachedInputCostPerMillion ?? null) : price.cachedInput,
+    ...(says || price.tiers === undefined ? {} : { price_tiers: [...price.tiers] }),
   }
 }
 
-/** The facts, each from the first source that has it: the provider's listing, the catalogue, the kind. Pure. */
+/** The facts, each from the first source that has it: the provider's listing, the snapshot, the kind. Pure. */
 export const modelFacts = (
   listed: ListedModel | null,
   price: CataloguePrice,

@@ -67,4 +67,39 @@ describe('model', () => {
     })
     expect(decideModel(state, change({ status: 'disabled' })).map(({ type }) => type)).toEqual(['model.disabled'])
   })
+
+  const tier = (above_prompt_tokens: number) => ({
+    above_prompt_tokens,
+    input_cost_per_million: 2,
+    output_cost_per_million: 4,
+    cached_input_cost_per_million: null,
+  })
+
+  test('tiers stand in rising order, one for each length', () => {
+    const { state } = two()
+    expect(decideModel(state, change({ price_tiers: [tier(9), tier(5)] }))[0]?.data.price_tiers).toEqual([
+      tier(5),
+      tier(9),
+    ])
+    expect(refusal(() => decideModel(state, change({ price_tiers: [tier(5), tier(5)] })))).toEqual([
+      'invalid',
+      'price_tiers',
+    ])
+    expect(decideModel(state, change({ price_tiers: null }))).toEqual([])
+    expect(decideModel(state, change({ price_tiers: [] }))).toEqual([])
+  })
+
+  test('tiers go with the price that they belong to', () => {
+    const world = two()
+    const at = (input_cost_per_million: number) => ({ input_cost_per_million, output_cost_per_million: 1 })
+    world.apply(decideModel(world.state, change({ ...at(1), price_tiers: [tier(5)] })))
+    expect(decideModel(world.state, change({ ...at(1), priority: 1 }))[0]?.data).toEqual({ id: 'mod_1', priority: 1 })
+    expect(decideModel(world.state, change({ ...at(3), price_tiers: [tier(5)] }))[0]?.data).toEqual({
+      id: 'mod_1',
+      input_cost_per_million: 3,
+    })
+    world.apply(decideModel(world.state, change(at(3))))
+    expect(world.state.table('models').get('mod_1')).toMatchObject({ input_cost_per_million: 3, price_tiers: null })
+    expect(decideModel(world.state, change(at(4)))[0]?.data).not.toHaveProperty('price_tiers')
+  })
 })

@@ -1,6 +1,8 @@
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
+import type { ProviderKind } from '../../src/providers/provider.ts'
 import { startUpstream } from '../services/upstream.ts'
 import { entry, policyRow, type TestGateway, TIP, testGateway } from './gateway.ts'
+import { plainKind } from './plain-kind.ts'
 
 const upstream = startUpstream()
 let gateway: TestGateway
@@ -148,6 +150,28 @@ describe('a JSON answer', () => {
     expect(free.spool.admitted()[0]!.reserved_nano_usd).toBeNull()
     expect(free.spool.settled()[0]).toMatchObject({ cost_basis: 'unpriced', cost_nano_usd: null, price_version: null })
     free.close()
+  })
+
+  test('what the provider says that it charges is believed before any price', async () => {
+    const costs = [1_234.2, 0, -5, Number.NaN, null]
+    const saying: ProviderKind = {
+      ...plainKind,
+      response(body, reading) {
+        const answer = plainKind.response(body, reading)
+        return { ...answer, usage: { ...answer.usage!, reportedNanoUsd: costs.shift()! } }
+      },
+    }
+    const billing = testGateway({ kinds: [saying], entries: [entry({ baseUrl: upstream.baseUrl })] })
+    for (let i = 0; i < 5; i++) await billing.chat(ask)
+    const measured = { cost_basis: 'measured', cost_nano_usd: 25_000 }
+    expect(billing.spool.settled()).toMatchObject([
+      { cost_basis: 'provider_reported', cost_nano_usd: 1_235, price_version: 'b'.repeat(64) },
+      { cost_basis: 'provider_reported', cost_nano_usd: 0 },
+      measured,
+      measured,
+      measured,
+    ])
+    billing.close()
   })
 
   test('shows the routing internals on X-Gateway-Debug', async () => {

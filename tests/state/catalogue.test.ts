@@ -81,6 +81,20 @@ afterEach(async () => {
 })
 
 describe('the catalogue', () => {
+  test('knows the prices of long prompts', async () => {
+    const tier = {
+      above_prompt_tokens: 5,
+      input_cost_per_million: 1,
+      output_cost_per_million: 2,
+      cached_input_cost_per_million: null,
+    }
+    await does(provider('oa'), model('mod_1', 'long', 'oa', { price_tiers: [tier] }), model('mod_2', 'flat', 'oa'))
+    expect(catalogue.resolve('long')[0]!.priceTiers).toEqual([
+      { abovePromptTokens: 5, inputCostPerMillion: 1, outputCostPerMillion: 2, cachedInputCostPerMillion: null },
+    ])
+    expect(catalogue.resolve('flat')[0]).not.toHaveProperty('priceTiers')
+  })
+
   test('finds by name, then by alias, whatever the case; lower priority first, then the provider', async () => {
     await does(
       provider('b'),

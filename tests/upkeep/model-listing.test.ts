@@ -103,6 +103,29 @@ describe('facts', () => {
     })
   })
 
+  test('a listed price comes before that of the snapshot, with all that belongs to it', () => {
+    const tier = {
+      above_prompt_tokens: 9,
+      input_cost_per_million: 3,
+      output_cost_per_million: 4,
+      cached_input_cost_per_million: null,
+    }
+    const price = { contextWindow: 5, input: 1, output: 2, cachedInput: 0.1, tiers: [tier] }
+    const listed = { name: 'x', contextWindow: null, maxOutputTokens: null, capabilities: null }
+    expect(modelFacts(listed, price, [])).toMatchObject({
+      input_cost_per_million: 1,
+      cached_input_cost_per_million: 0.1,
+      price_tiers: [tier],
+    })
+    const facts = modelFacts({ ...listed, inputCostPerMillion: 7, outputCostPerMillion: 8 }, price, [])
+    expect(facts).toMatchObject({
+      input_cost_per_million: 7,
+      output_cost_per_million: 8,
+      cached_input_cost_per_million: null,
+    })
+    expect(facts).not.toHaveProperty('price_tiers')
+  })
+
   test('each fact comes from the first source that has it, and says who said what it can do', () => {
     const price = { contextWindow: 5, input: 1, output: 2, cachedInput: null }
     const listed = { name: 'x', contextWindow: null, maxOutputTokens: 7, capabilities: ['vision' as const] }

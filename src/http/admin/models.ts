@@ -62,6 +62,7 @@ const modelOf = (state: ControlReader, id: string): ModelRow => {
 
 const viewOf = (state: ControlReader, row: ModelRow) => ({
   ...row,
+  price_tiers: row.price_tiers ?? null,
   provider: state.table('providers').get(row.provider_id)?.name ?? null,
 })
 
@@ -118,6 +119,9 @@ const wholeModel = async (
   const facts = FILLED.some((field) => given[field] === undefined)
     ? await deps.modelCatalogue.factsOf(provider, upstreamModel)
     : null
+  // Tiers of the catalogue belong to its price, not to one that is given here.
+  const priced = given.input_cost_per_million !== undefined || given.output_cost_per_million !== undefined
+  const tiers = given.price_tiers !== undefined ? given.price_tiers : priced ? null : (facts?.price_tiers ?? null)
   const source = given.capabilities === undefined ? (facts?.capability_source ?? 'kind') : 'operator'
   return {
     priority: DEFAULT_PRIORITY,
@@ -130,6 +134,7 @@ const wholeModel = async (
     capabilities: [],
     ...facts,
     ...given,
+    price_tiers: tiers,
     upstream_model: upstreamModel,
     capability_source: source,
   }

@@ -196,6 +196,30 @@ describe('models', () => {
     })
   })
 
+  test('prices of long prompts come back as sent, and go with the price that they belong to', async () => {
+    const { gateway, id } = await withProvider()
+    const tier = {
+      above_prompt_tokens: 200_000,
+      input_cost_per_million: 6,
+      output_cost_per_million: 22.5,
+      cached_input_cost_per_million: 0.6,
+    }
+    const sent = { name: 'a', provider_id: id, input_cost_per_million: 3, output_cost_per_million: 15 }
+    const { body: made } = await gateway.call('POST', '/models', { body: { ...sent, price_tiers: [tier] } })
+    expect(made.price_tiers).toEqual([tier])
+    const same = await gateway.call('PUT', `/models/${made.id}`, { body: made })
+    expect(same.body).toEqual(made)
+    const { body: dearer } = await gateway.call('PATCH', `/models/${made.id}`, { body: { input_cost_per_million: 4 } })
+    expect(dearer.price_tiers).toBeNull()
+    for (const [wrong, param] of [
+      [{ ...tier, from: 1 }, 'price_tiers.0.from'],
+      [{ ...tier, above_prompt_tokens: 0 }, 'price_tiers.0.above_prompt_tokens'],
+    ] as const) {
+      const refused = await gateway.call('PATCH', `/models/${made.id}`, { body: { price_tiers: [wrong] } })
+      expect([refused.status, (refused.body.error as { param: string }).param]).toEqual([400, param])
+    }
+  })
+
   test('name and provider are immutable; enabled switches; a deleted one is gone', async () => {
     const { gateway, id } = await withProvider()
     const { body: made } = await gateway.call('POST', '/models', { body: { name: 'a', provider_id: id } })
