@@ -37,12 +37,13 @@ const memos = new WeakMap<EffectivePolicy, Memo>()
 /** How far one looks. `alone`: nothing but the rows of that name. `long`: also where the policy sends prompts that are too long. */
 export type Reach = 'alone' | 'usual' | 'long'
 
-/** The candidates for a model of that name: the models that the scope prefers go before its rows, those that the policy falls back to come after. */
+/** The candidates for a model of that name, remembered when the name is one that operators gave (a model's, or `isAlias` of a scope), since clients send any: the models that the scope prefers go before its rows, those that the policy falls back to come after. */
 export const candidatesFor = (
   name: string,
   reach: Reach,
   policy: EffectivePolicy,
   catalogue: CandidateSource,
+  isAlias = false,
 ): CandidateSet => {
   let memo = memos.get(policy)
   if (memo === undefined || memo.catalogue !== catalogue || memo.version !== catalogue.version) {
@@ -53,6 +54,7 @@ export const candidatesFor = (
   let set = memo.sets.get(key)
   if (set === undefined) {
     set = gather(name, reach, policy, catalogue)
+    if (!set.isKnown && !isAlias) return set
     if (memo.sets.size >= MAX_REMEMBERED) memo.sets.clear()
     memo.sets.set(key, set)
   }

@@ -76,7 +76,7 @@ export const makePlan = (input: PlanInput): Plan => {
   const forced = overrides.forcedModels.size === 0 ? null : forcedModel(input)
   const name = forced ?? policy.forcedModel ?? intent.model
   const reach = forced === null ? 'usual' : 'alone'
-  const set = candidatesFor(name, reach, policy, catalogue)
+  const set = candidatesFor(name, reach, policy, catalogue, input.isScopeAlias)
   if (!set.isKnown && !(input.isScopeAlias && name === intent.model && set.ownCount > 0))
     return refusing(input, strategy, unknownModel(intent.model, name))
   const mayFailOver =

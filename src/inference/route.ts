@@ -22,7 +22,9 @@ export const planner = (deps: RouteDeps): Route => {
   const turns = new Map<string, number>()
 
   /** Each model's own count, so that the traffic of one does not beat time for another. */
-  const nextTurn = (model: string): number => {
+  const nextTurn = (name: string, isAlias: boolean): number => {
+    if (!isAlias && catalogue.resolve(name).length === 0) return 0 // clients send any name: only those that operators gave are counted
+    const model = name.toLowerCase()
     const turn = turns.get(model) ?? 0
     if (turns.size >= MAX_TURNS) turns.clear()
     turns.set(model, (turn + 1) % SEEDS)
@@ -44,7 +46,7 @@ export const planner = (deps: RouteDeps): Route => {
       overrides,
       frame: frames.current(),
       seed: Math.floor(random() * SEEDS),
-      turn: strategy === 'round_robin' ? nextTurn(intent.model.toLowerCase()) : 0,
+      turn: strategy === 'round_robin' ? nextTurn(policy.forcedModel ?? intent.model, isAlias) : 0,
       sticky: strategy === 'sticky' ? stickiness(policy.hashOn, intent, key, headers, deps) : 0,
     })
   }
