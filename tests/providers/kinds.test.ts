@@ -130,12 +130,13 @@ const odd = fc.letrec((tie) => ({
   ),
 })).value
 
+/** A test of each kind, so that one has the time that it needs however many kinds there are. */
 const overKinds = (check: (kind: ProviderKind) => void) => {
-  for (const kind of KINDS.values()) check(kind)
+  for (const kind of KINDS.values()) test(kind.kind, () => check(kind))
 }
 
 describe('whatever an upstream says, a kind answers or throws a GatewayError, and never quotes the secret', () => {
-  test('failures', () => {
+  describe('failures', () => {
     const headers = fc.dictionary(
       fc.constantFrom('retry-after', 'date', 'retry-after-ms', 'x-ratelimit-reset-tokens', 'x-amzn-errortype'),
       fc.string({ maxLength: 12, unit: 'grapheme-ascii' }),
@@ -167,7 +168,7 @@ describe('whatever an upstream says, a kind answers or throws a GatewayError, an
     )
   })
 
-  test('answers and listings', () => {
+  describe('answers and listings', () => {
     overKinds((kind) =>
       fc.assert(
         fc.property(
@@ -185,7 +186,7 @@ describe('whatever an upstream says, a kind answers or throws a GatewayError, an
     )
   })
 
-  test('streams', () => {
+  describe('streams', () => {
     const event = fc.record({
       event: fc.constantFrom(null, 'error', 'ping', 'message_start'),
       data: fc.oneof(
@@ -209,7 +210,7 @@ describe('whatever an upstream says, a kind answers or throws a GatewayError, an
   })
 })
 
-test('requests: any body with messages of any shape is converted or refused with 400', () => {
+describe('requests: any body with messages of any shape is converted or refused with 400', () => {
   const message = fc.dictionary(
     fc.constantFrom('role', 'content', 'tool_calls', 'tool_call_id', 'name'),
     fc.oneof(odd, fc.constantFrom('user', 'assistant', 'system', 'tool')),
@@ -255,7 +256,7 @@ test('requests: any body with messages of any shape is converted or refused with
   )
 })
 
-test('a stream of unreadable events is given up', () => {
+describe('a stream of unreadable events is given up', () => {
   overKinds((kind) => {
     const decoder = kind.stream(reading)
     expect(
