@@ -1,4 +1,5 @@
 // Station 7: the answer as the client gets it. The upstream's text, with the `gateway` block spliced in.
+import { parseExact } from '../lib/exact-json.ts'
 import { appendMembers, editMembers, memberText } from '../lib/json-edit.ts'
 import type { Answer } from '../providers/provider.ts'
 import { type CompletionFacts, completionJson, toolRunJson } from '../wire/chat.ts'
@@ -87,7 +88,7 @@ export const answerJson = (
 
 /** Replaces the content of the first choice; every member outside `choices` keeps its bytes. */
 const withContent = (json: string, content: string): string => {
-  const choices: unknown = JSON.parse(memberText(json, 'choices') ?? '[]')
+  const choices: unknown = parseExact(memberText(json, 'choices') ?? '[]')
   if (!Array.isArray(choices)) return json
   const [first, ...rest] = choices
   if (!isObject(first) || !isObject(first.message)) return json

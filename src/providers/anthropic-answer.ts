@@ -5,7 +5,7 @@ import { JSON_TOOL } from './converting.ts'
 import { inBandFailure, malformed } from './failure.ts'
 import { finishReasonOf } from './finish.ts'
 import type { Answer, Reading, Usage } from './provider.ts'
-import { arrayOf, countOf, type Json, objectOf, parseJson, textOf } from './read-json.ts'
+import { arrayOf, countOf, type Json, objectOf, parseExactJson, textOf } from './read-json.ts'
 
 const STATUS: Readonly<Record<string, number>> = {
   invalid_request_error: 400,
@@ -87,7 +87,7 @@ const messageOf = (
 }
 
 export const anthropicAnswer = (body: string, reading?: Reading): Answer => {
-  const parsed = parseJson(body)
+  const parsed = parseExactJson(body)
   if (!isObject(parsed)) throw malformed('it is no JSON object')
   if (parsed.type === 'error' || isObject(parsed.error)) throw anthropicInBand(parsed, reading)
   if (!Array.isArray(parsed.content)) throw malformed('it has no content')

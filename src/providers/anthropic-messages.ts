@@ -1,7 +1,7 @@
 // Messages of the client's wire -> system blocks and messages of Anthropic's. What has no counterpart is refused by name.
 import { isObject } from '../wire/json.ts'
-import { dataUrl, quoted, refuse } from './converting.ts'
-import { arrayOf, type Json, objectOf, parseJson, textOf } from './read-json.ts'
+import { argumentsOf, dataUrl, quoted, refuse } from './converting.ts'
+import { arrayOf, type Json, objectOf, textOf } from './read-json.ts'
 
 type Block = Record<string, unknown>
 interface Message {
@@ -65,9 +65,7 @@ const blocksOf = (content: unknown, param: string, allowed: readonly string[]): 
 
 const toolUse = (call: unknown, param: string): Block => {
   if (!isObject(call) || !isObject(call.function)) throw refuse('this provider takes calls of functions only', param)
-  const text = textOf(call.function.arguments) ?? ''
-  const input = text.trim() === '' ? {} : parseJson(text)
-  if (!isObject(input)) throw refuse('arguments must be the JSON text of an object', `${param}.function.arguments`)
+  const input = argumentsOf(call.function.arguments, `${param}.function.arguments`)
   return { type: 'tool_use', id: call.id, name: call.function.name, input }
 }
 

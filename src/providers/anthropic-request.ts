@@ -4,7 +4,7 @@ import { isObject } from '../wire/json.ts'
 import { convertMessages } from './anthropic-messages.ts'
 import { schemaSubset } from './anthropic-schema.ts'
 import { NO_JSON_OUTPUT, NO_SAMPLING, thinkingFor } from './claude-models.ts'
-import { JSON_TOOL, outputLimit, ownFields, present, refuse, refuseUnsupported } from './converting.ts'
+import { exactBody, JSON_TOOL, outputLimit, ownFields, present, refuse, refuseUnsupported } from './converting.ts'
 import { joinUrl } from './openai-request.ts'
 import type { ChatCall, Target, UpstreamRequest } from './provider.ts'
 import { arrayOf, type Json, objectOf, textOf } from './read-json.ts'
@@ -180,7 +180,7 @@ export const anthropicHeaders = ({ secret, options }: Target): Readonly<Record<s
 
 export const anthropicRequest = (call: ChatCall, target: Target): UpstreamRequest => {
   const shaping: string[] = []
-  const converted = messagesBody(call, target, shaping)
+  const converted = messagesBody({ body: exactBody(call), stream: call.stream }, target, shaping)
   return {
     method: 'POST',
     url: messagesUrl(target.baseUrl, '/messages'),

@@ -6,7 +6,7 @@ import { JSON_TOOL } from './converting.ts'
 import { malformed } from './failure.ts'
 import { MOST_UNREADABLE } from './openai-stream.ts'
 import type { Reading, SseEvent, StreamDecoder, StreamPart } from './provider.ts'
-import { type Json, objectOf, parseJson, textOf } from './read-json.ts'
+import { type Json, objectOf, parseExactJson, textOf } from './read-json.ts'
 
 interface OpenBlock {
   readonly type: unknown
@@ -48,7 +48,7 @@ class AnthropicDecoder implements StreamDecoder {
 
   push({ event, data }: SseEvent): readonly StreamPart[] {
     if (this.over || data === '') return NOTHING
-    const value = parseJson(data)
+    const value = parseExactJson(data)
     if (!isObject(value)) {
       if (event === 'error') throw anthropicInBand({ message: data }, this.#reading)
       if (++this.unreadable > MOST_UNREADABLE) throw malformed('its stream cannot be read')

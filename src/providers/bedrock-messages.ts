@@ -2,8 +2,8 @@
 import { sha256Hex } from '../lib/digest.ts'
 import { isObject } from '../wire/json.ts'
 import { audioBlock, documentBlock, imageBlock } from './bedrock-media.ts'
-import { present, quoted, refuse } from './converting.ts'
-import { arrayOf, type Json, objectOf, parseExactJson, textOf } from './read-json.ts'
+import { argumentsOf, present, quoted, refuse } from './converting.ts'
+import { arrayOf, type Json, objectOf, textOf } from './read-json.ts'
 
 export type Block = Record<string, unknown>
 interface Message {
@@ -113,9 +113,7 @@ class Converter {
     if (!isObject(call) || !isObject(call.function)) throw refuse('this provider takes calls of functions only', param)
     const { name } = call.function
     if (typeof name !== 'string') throw refuse('the name of a function must be a string', `${param}.function.name`)
-    const text = textOf(call.function.arguments) ?? ''
-    const input = text.trim() === '' ? {} : parseExactJson(text)
-    if (!isObject(input)) throw refuse('arguments must be the JSON text of an object', `${param}.function.arguments`)
+    const input = argumentsOf(call.function.arguments, `${param}.function.arguments`)
     this.calledTools.add(name)
     return { toolUse: { toolUseId: toolId(call.id, this.mistral, `${param}.id`), name, input } }
   }

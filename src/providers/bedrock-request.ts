@@ -1,4 +1,5 @@
 // A chat call -> Converse. The model stands in the path; what only some models take goes into `additionalModelRequestFields`.
+import { isLongNumber } from '../lib/exact-json.ts'
 import { isObject } from '../wire/json.ts'
 import { type Conversation, convertMessages } from './bedrock-messages.ts'
 import { type Family, familyOf, novaReasons } from './bedrock-models.ts'
@@ -134,7 +135,7 @@ const addThinking = (draft: Draft): void => {
 /** Ours under what the client wrote there itself; left out when there is neither. */
 const laidUnder = (own: Record<string, unknown>, name: string, ours: Json): void => {
   const theirs = own[name]
-  if (present(theirs) && !isObject(theirs)) throw refuse(`${name} must be an object`, name)
+  if (present(theirs) && (!isObject(theirs) || isLongNumber(theirs))) throw refuse(`${name} must be an object`, name)
   if (Object.keys(ours).length > 0) own[name] = { ...ours, ...objectOf(theirs) }
 }
 

@@ -35,6 +35,7 @@ const FAILURE = /exception$/i
 
 class BedrockDecoder implements StreamDecoder {
   unreadable = 0
+  over = false
   readonly #reading: Reading | undefined
   readonly #chunks: ChunkWriter
   readonly #blocks = new Map<unknown, OpenBlock>()
@@ -42,7 +43,6 @@ class BedrockDecoder implements StreamDecoder {
   #calls = 0
   #byTool = false
   #finished = false
-  #over = false
   #more = ''
 
   constructor(reading: Reading | undefined) {
@@ -56,7 +56,7 @@ class BedrockDecoder implements StreamDecoder {
   }
 
   push({ event, data }: SseEvent): readonly StreamPart[] {
-    if (this.#over) return NOTHING
+    if (this.over) return NOTHING
     const value = parseJson(data)
     if (event !== null && (event === 'error' || FAILURE.test(event)))
       throw bedrockInBand(event === 'error' ? null : event, isObject(value) ? value : { message: data }, this.#reading)
@@ -83,9 +83,9 @@ class BedrockDecoder implements StreamDecoder {
   }
 
   end(): readonly StreamPart[] {
-    if (this.#over) return NOTHING
+    if (this.over) return NOTHING
     if (!this.#finished) throw malformed('its stream ended early')
-    this.#over = true
+    this.over = true
     return this.#usagePart()
   }
 
@@ -150,7 +150,7 @@ class BedrockDecoder implements StreamDecoder {
     if (isObject(value.usage)) this.#chunks.usage = bedrockUsage(value.usage)
     this.#more = extras(value)
     if (!this.#finished) return NOTHING
-    this.#over = true
+    this.over = true
     return this.#usagePart()
   }
 

@@ -1,8 +1,9 @@
 // What kinds share that convert a request into a wire of their own.
-import { hasLongNumber, parseExact } from '../lib/exact-json.ts'
+import { hasLongNumber, isLongNumber, parseExact } from '../lib/exact-json.ts'
 import { GatewayError } from '../wire/errors.ts'
+import { isObject } from '../wire/json.ts'
 import type { ChatCall } from './provider.ts'
-import { arrayOf, type Json, objectOf } from './read-json.ts'
+import { arrayOf, type Json, objectOf, parseExactJson, textOf } from './read-json.ts'
 
 /** 400, naming the field. */
 export const refuse = (message: string, param: string): GatewayError =>
@@ -30,6 +31,14 @@ export const exactBody = ({ raw, body }: Pick<ChatCall, 'raw' | 'body'>): Json =
 
 /** Stands in for native JSON output on models that lack it; its input is handed out as the content. */
 export const JSON_TOOL = 'gateway_json_answer'
+
+/** The arguments of a call as the object that they must be; blank ones are the empty object. */
+export const argumentsOf = (args: unknown, param: string): Json => {
+  const text = textOf(args) ?? ''
+  const input = text.trim() === '' ? {} : parseExactJson(text)
+  if (!isObject(input) || isLongNumber(input)) throw refuse('arguments must be the JSON text of an object', param)
+  return input
+}
 
 /** OpenAI's fields that no other wire has. */
 // biome-ignore format: one list

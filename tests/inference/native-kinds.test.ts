@@ -10,7 +10,7 @@ interface Call {
 }
 const FIXTURES = `${import.meta.dir}/../fixtures/providers`
 const calls: Call[] = []
-let answer = ''
+let answer: string | Uint8Array<ArrayBuffer> = ''
 /** The connection stays open after the answer, for ever. */
 let hangs = false
 const server = Bun.serve({
@@ -21,7 +21,8 @@ const server = Bun.serve({
     if (!hangs) return new Response(answer)
     return new Response(
       new ReadableStream({
-        start: (controller) => controller.enqueue(new TextEncoder().encode(answer)),
+        start: (controller) =>
+          controller.enqueue(typeof answer === 'string' ? new TextEncoder().encode(answer) : answer),
         pull: () => new Promise<void>(() => {}),
       }),
     )
@@ -238,4 +239,81 @@ test.each([
   expect(contentOf(frames)).toBe(text)
   expect(frames.at(-1)).toBe('[DONE]')
   expect(gateway.spool.settled()).toMatchObject([{ outcome: 'success', cost_basis: 'measured' }])
+})
+
+describe('bedrock', () => {
+  const streamed = { ...ask, stream: true, stream_options: { include_usage: true } }
+  const frames = (name: string): Uint8Array<ArrayBuffer> =>
+    new Uint8Array(readFileSync(`${FIXTURES}/bedrock/${name}.eventstream`))
+
+  test('an answer; the cache is counted and paid for', async () => {
+    open('bedrock')
+    answer = firstAnswer('bedrock')
+    const response = await gateway.chat({ ...ask, max_tokens: 9 })
+    expect(await response.json()).toMatchObject({
+      model: 'upstream-name',
+      choices: [{ message: { role: 'assistant', content: 'Hello there' }, finish_reason: 'stop' }],
+      usage: { prompt_tokens: 115, completion_tokens: 7, prompt_tokens_details: { cached_tokens: 100 } },
+    })
+    expect(calls).toEqual([
+      {
+        path: '/model/upstream-name/converse',
+        body: { messages: [{ role: 'user', content: [{ text: 'hi' }] }], inferenceConfig: { maxTokens: 9 } },
+      },
+    ])
+    expect(gateway.spool.settled()).toMatchObject([
+      { prompt_tokens: 115, cached_prompt_tokens: 100, completion_tokens: 7, cost_basis: 'measured' },
+    ])
+  })
+
+  test.each([false, true])('a stream of frames becomes a stream of events (open for ever: %p)', async (open_) => {
+    open('bedrock')
+    hangs = open_
+    answer = frames('text')
+    const got = await framesOf(await gateway.chat(streamed))
+    expect(contentOf(got)).toBe('Grüße 👋')
+    expect(got.at(-1)).toBe('[DONE]')
+    expect(got.at(-2)).toMatchObject({ choices: [], usage: { prompt_tokens: 120, completion_tokens: 5 } })
+    expect(calls.map(({ path }) => path)).toEqual(['/model/upstream-name/converse-stream'])
+    expect(gateway.spool.settled()).toMatchObject([{ outcome: 'success', completion_tokens: 5 }])
+  })
+
+  test('numbers beyond 2^53 come back as they were written', async () => {
+    open('bedrock')
+    answer = frames('thinking-tools')
+    const tools = [{ type: 'function', function: { name: 'look' } }]
+    const got = (await framesOf(await gateway.chat({ ...streamed, tools }))) as {
+      choices?: { delta: { tool_calls?: { index: number; function: { arguments: string } }[] } }[]
+    }[]
+    const pieces = got.flatMap(({ choices = [] }) => choices.flatMap(({ delta }) => delta.tool_calls ?? []))
+    const args = pieces.filter(({ index }) => index === 0).map((call) => call.function.arguments)
+    expect(args.join('')).toBe('{"at": 12345678901234567890}')
+  })
+
+  test('throttled before the first word: a failure, with its code', async () => {
+    open('bedrock')
+    answer = frames('throttled')
+    const response = await gateway.chat(streamed)
+    expect(response.status).toBe(429)
+    expect(await response.json()).toMatchObject({ error: { code: 'rate_limited' } })
+  })
+
+  test('a failure in one breath with the first word has reached nobody', async () => {
+    open('bedrock')
+    answer = frames('model-error')
+    const response = await gateway.chat(streamed)
+    expect(response.status).toBe(502)
+    expect(await response.json()).toMatchObject({ error: { code: 'upstream_error', message: 'Model Stream Error' } })
+  })
+
+  test('a damaged frame is an error of its own', async () => {
+    open('bedrock')
+    answer = frames('text').slice()
+    answer[20]! ^= 1
+    const response = await gateway.chat(streamed)
+    expect(response.status).toBe(502)
+    expect(await response.json()).toMatchObject({
+      error: { code: 'upstream_error', message: 'the provider sent a frame that is damaged' },
+    })
+  })
 })

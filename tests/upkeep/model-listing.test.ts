@@ -54,6 +54,28 @@ describe('listing', () => {
     expect((failure as GatewayError).code as string).toBe(code)
   })
 
+  test('lists that are asked for besides are joined, each model once', async () => {
+    const asked: string[] = []
+    const catalogue = modelCatalogue({
+      async dial({ url }) {
+        asked.push(new URL(url).pathname)
+        const body = url.includes('/inference-profiles')
+          ? { inferenceProfileSummaries: [{ inferenceProfileId: 'us.a' }, { inferenceProfileId: 'b' }] }
+          : { modelSummaries: [{ modelId: 'b', inputModalities: ['TEXT'] }] }
+        return { status: 200, headers: new Headers(), body: null, text: async () => JSON.stringify(body) }
+      },
+      kindTable: { resolve: kindOf, names: [...KINDS.keys()] },
+      secretOf: () => 'a-bearer',
+      nowMs: () => NOW,
+    })
+    const models = await catalogue.list(providerRow('bedrock'))
+    expect(asked).toEqual(['/foundation-models', '/inference-profiles'])
+    expect(models.map(({ name, capabilities }) => [name, capabilities !== null])).toEqual([
+      ['b', true],
+      ['us.a', false],
+    ])
+  })
+
   test('the sandbox lists what it can do, offline and free', async () => {
     const { catalogue, asked } = asking(new DialFailure('connect', 'offline'), null)
     const sandbox = providerRow('sandbox', { base_url: null })
