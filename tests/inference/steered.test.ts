@@ -157,6 +157,7 @@ describe('an endpoint scope', () => {
       endpoint: 'soft',
       strategy: 'lowest_cost',
     })
+    expect((await ask('helper', endpoint('soft'))).gateway).toMatchObject({ routed_model: 'large', endpoint: 'soft' })
     expect((await ask('tiny')).gateway).toMatchObject({ routed_model: 'small', endpoint: null })
   })
 

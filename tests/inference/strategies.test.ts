@@ -1,8 +1,10 @@
 // What each strategy goes by, and what stands above all of them.
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import type { PolicyRow } from '../../src/domain/policy.ts'
+import { type PolicyRow, STRATEGIES } from '../../src/domain/policy.ts'
+import { decisionOf } from '../../src/inference/decision.ts'
 import { makePlan, type PlanInput } from '../../src/inference/plan.ts'
+import { recordedInput } from '../../src/inference/replay.ts'
 import type { Signals } from '../../src/state/frame.ts'
 import type { CatalogueEntry } from '../../src/state/port.ts'
 import { entry } from './gateway.ts'
@@ -232,4 +234,15 @@ describe('balanced', () => {
     expect(scores![order[0]!]!).toBeGreaterThan(scores![order[1]!]!)
     for (const score of scores!) expect(score! >= 0 && score! <= 1).toBe(true)
   })
+})
+
+test('what is recorded of any strategy makes the same order again', () => {
+  const entries = entriesOf([{}, {}, {}, {}, {}])
+  for (const strategy of STRATEGIES) {
+    const input = planInput({ entries, policy: byName(strategy), seed: 11, turn: 3, sticky: 0xdead_beef })
+    const { seed, policy, catalogue, overrides, frame } = input
+    const decision = decisionOf(makePlan(input))
+    const record = { requested_model: 'small', key_id: 'key_1', stream: false, seed, decision }
+    expect(orderOf(recordedInput(record, { policy, catalogue, overrides, frame }))).toEqual(orderOf(input))
+  }
 })
