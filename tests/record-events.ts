@@ -55,12 +55,24 @@ const useEverything = async (gateway: GatewayProcess): Promise<void> => {
   })
   await call(gateway, 'PUT', '/endpoints', { slug: 'support', strategy: 'lowest_cost', max_cost_usd: 0.1 })
   await call(gateway, 'DELETE', `/endpoints/${scope.id}`)
+  // The first candidate refuses the connection, so that a second attempt is recorded.
+  const body = { model: 'm-1', messages: [{ role: 'user', content: 'Hello' }] }
+  const breaker = { failure_threshold: 1, cooldown_ms: 300 }
+  await call(gateway, 'POST', '/policies', { name: 'default', tenant_id: null, strategy: 'priority', breaker })
+  for (let i = 0; i < 2; i++) {
+    const answer = await gateway.request('/v1/chat/completions', { body })
+    await answer.text()
+    const request_id = answer.headers.get('x-request-id')
+    const given = { request_id, score: 0.5, comment: 'short', tags: { from: 'fixture' } }
+    await (await gateway.request('/v1/feedback', { body: given })).text()
+    await Bun.sleep(1_200) // the cooldown, and a frame
+  }
+  await call(gateway, 'POST', `/providers/${provider.id}/probe`)
+  await call(gateway, 'POST', '/policies/reload')
+  // Not before: the model that fails has no price.
   const until = new Date(Date.now() + 3_600_000).toISOString()
   const cap = { kind: 'cap', target: 'model:m-1', value: { max_cost_usd: 0.5 }, reason: 'careful', expires_at: until }
   await call(gateway, 'POST', '/overrides', cap)
-  // The first candidate refuses the connection, so that a second attempt is recorded.
-  const body = { model: 'm-1', messages: [{ role: 'user', content: 'Hello' }] }
-  await (await gateway.request('/v1/chat/completions', { body })).text()
   await call(gateway, 'DELETE', `/models/${model.id}`)
   await call(gateway, 'DELETE', `/providers/${provider.id}/credential`)
   await call(gateway, 'DELETE', `/providers/${provider.id}`)
@@ -101,7 +113,7 @@ try {
     const { events } = JSON.parse(line) as { events?: { type: string }[] }
     for (const { type } of events ?? []) keep(type, line)
   }
-  for (const topic of [TOPICS.keys, TOPICS.requests, TOPICS.instances, TOPICS.audit]) {
+  for (const topic of [TOPICS.keys, TOPICS.requests, TOPICS.operations, TOPICS.instances, TOPICS.audit]) {
     for (const line of await linesOf(dataDir, topic.name)) keep((JSON.parse(line) as { type: string }).type, line)
   }
 } finally {

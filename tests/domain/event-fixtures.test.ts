@@ -5,6 +5,8 @@ import { join } from 'node:path'
 import { AuditRecorded } from '../../src/domain/audit.ts'
 import { CONTROL_EVENTS, ControlState, eventIsValid, foldDecision } from '../../src/domain/control.ts'
 import { decisionMacKey, judge } from '../../src/domain/decision.ts'
+import { FEEDBACK_EVENTS } from '../../src/domain/feedback.ts'
+import { HEALTH_EVENTS } from '../../src/domain/health.ts'
 import { REQUEST_EVENTS } from '../../src/domain/request.ts'
 import { type TSchema, Value } from '../../src/lib/schema.ts'
 import { readEnvelope } from '../../src/log/envelope.ts'
@@ -17,6 +19,8 @@ const macKey = decisionMacKey(Buffer.from(MASTER_KEY, 'base64'))
 
 const ENVELOPED: Readonly<Record<string, TSchema>> = {
   ...REQUEST_EVENTS,
+  ...FEEDBACK_EVENTS,
+  ...HEALTH_EVENTS,
   'data-key.wrapped': WrappedDataKey,
   'instance.announced': InstanceAnnounced,
   'audit.recorded': AuditRecorded,

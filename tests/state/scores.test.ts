@@ -1,0 +1,74 @@
+import { expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { UNSEEN } from '../../src/state/frame.ts'
+import { headroomOf } from '../../src/state/headroom.ts'
+import { scores } from '../../src/state/scores.ts'
+
+const signals = fc.record({
+  breaker: fc.constantFrom('closed' as const, 'open' as const, 'half_open' as const),
+  ejected: fc.boolean(),
+  coolingDown: fc.boolean(),
+  health: fc.double({ min: 0, max: 1, noNaN: true }),
+  ttftMs: fc.option(fc.integer({ min: 0, max: 600_000 })),
+  e2eMs: fc.option(fc.integer({ min: 0, max: 600_000 })),
+  tokensPerSecond: fc.option(fc.integer({ min: 0, max: 10_000 })),
+  inFlight: fc.nat(100),
+  headroom: fc.option(fc.double({ min: 0, max: 1, noNaN: true })),
+  feedback: fc.option(fc.double({ min: -1, max: 1, noNaN: true })),
+})
+const scored = fc.record({
+  cost: fc.option(fc.double({ min: 0, max: 1e12, noNaN: true })),
+  priority: fc.integer({ min: -1_000, max: 100_000 }),
+  signals,
+})
+const weight = fc.double({ min: 0, max: 1e6, noNaN: true })
+const weights = fc.record({ cost: weight, latency: weight, health: weight, priority: weight, feedback: weight })
+
+test('every component and every rank lies in [0, 1], whatever is compared', () => {
+  fc.assert(
+    fc.property(
+      fc.array(scored, { maxLength: 8 }),
+      weights,
+      fc.constantFrom('ttft' as const, 'e2e' as const),
+      (all, by, metric) => {
+        for (const { components, rank } of scores(all, by, metric)) {
+          for (const value of [...Object.values(components), rank]) {
+            expect(value).toBeGreaterThanOrEqual(0)
+            expect(value).toBeLessThanOrEqual(1)
+          }
+        }
+      },
+    ),
+  )
+})
+
+test('cheaper, faster, healthier, first and better liked each ranks higher, all else being equal', () => {
+  const base = { cost: 2, priority: 100, signals: { ...UNSEEN, ttftMs: 500, health: 0.8, feedback: 0 } }
+  const better = [
+    { ...base, cost: 1 },
+    { ...base, priority: 50 },
+    { ...base, signals: { ...base.signals, ttftMs: 200 } },
+    { ...base, signals: { ...base.signals, health: 0.9 } },
+    { ...base, signals: { ...base.signals, feedback: 0.5 } },
+  ]
+  for (const one of better) {
+    const [left, right] = scores([one, base])
+    expect(left!.rank).toBeGreaterThan(right!.rank)
+  }
+})
+
+test('headroom is the smallest share of any limit that is told', () => {
+  const of = (headers: Record<string, string>) => headroomOf(new Headers(headers))
+  expect(
+    of({
+      'x-ratelimit-remaining-requests': '50',
+      'x-ratelimit-limit-requests': '100',
+      'x-ratelimit-remaining-tokens': '10',
+      'x-ratelimit-limit-tokens': '100',
+    }),
+  ).toBe(0.1)
+  expect(of({ 'anthropic-ratelimit-output-tokens-remaining': '0' })).toBe(0)
+  expect(of({ 'x-ratelimit-remaining-requests': '50' })).toBeNull()
+  expect(of({ 'x-ratelimit-remaining-requests': '-1', 'x-ratelimit-limit-requests': 'many' })).toBeNull()
+  expect(of({})).toBeNull()
+})

@@ -1,0 +1,166 @@
+import { afterEach, describe, expect, test } from 'bun:test'
+import type { HealthEvent } from '../../src/domain/health.ts'
+import type { ProviderRow } from '../../src/domain/provider.ts'
+import { healthRoutes } from '../../src/http/admin/health.ts'
+import { openHealth } from '../../src/state/health.ts'
+import { type Probes, startProbes } from '../../src/upkeep/probes.ts'
+import { GatewayError } from '../../src/wire/errors.ts'
+import { KINDS, startGateway } from '../http/admin/gateway.ts'
+import { catalogueOf, entry } from '../inference/gateway.ts'
+import { quiet } from '../state/support.ts'
+
+const kindTable = { resolve: (text: string) => KINDS.find(({ kind }) => kind === text) ?? null, names: [] }
+let probes: Probes | null = null
+afterEach(async () => {
+  await probes?.close()
+  probes = null
+})
+
+const provider = (name: string, kind = 'openai_compatible', more: Partial<ProviderRow> = {}) => {
+  const fields = {
+    kind,
+    base_url: 'http://127.0.0.1:9/v1',
+    api_key_env: null,
+    region: null,
+    timeout_ms: null,
+    max_concurrency: null,
+  }
+  const data = {
+    id: `prov_${name}`,
+    name,
+    status: 'active',
+    managed_by: 'api',
+    ...fields,
+    weight: null,
+    usage_on_stream: false,
+    options: {},
+  }
+  return { type: 'provider.created', data: { ...data, ...more } }
+}
+
+const open = (list: () => Promise<[]>, everyMs: number | null = null) => {
+  const gateway = startGateway()
+  gateway.apply([provider('alpha'), provider('beta'), provider('mute', 'silent')])
+  const events: HealthEvent[] = []
+  const rows = ['alpha', 'beta', 'mute'].map((name) => entry({ provider: name }))
+  const catalogue = catalogueOf(rows)
+  const clock = { nowMs: () => gateway.nowMs, monotonicMs: () => performance.now() }
+  const book = openHealth({ catalogue, ...clock, emit: (event) => events.push(event) })
+  const asked: string[] = []
+  probes = startProbes({
+    live: gateway.deps.live,
+    kindTable,
+    modelCatalogue: {
+      list(row) {
+        asked.push(row.name)
+        return list()
+      },
+    },
+    dial: () => Promise.reject(new Error('refused')),
+    book,
+    diagnostics: quiet,
+    adapterReady: () => true,
+    nowMs: clock.nowMs,
+    random: () => 0.5,
+    everyMs,
+  })
+  const admin = startGateway(
+    healthRoutes({ live: gateway.deps.live, catalogue, book, probes, adapterReady: () => true }),
+  )
+  return { gateway, book, events, asked, admin, rows }
+}
+
+describe('probes', () => {
+  test('go to every provider that can list, at most four at once, and again', async () => {
+    let under = 0
+    let most = 0
+    const twice = Promise.withResolvers<void>()
+    const { gateway, asked } = open(async () => {
+      most = Math.max(most, ++under)
+      await Bun.sleep(1)
+      under -= 1
+      if (asked.length >= 14) twice.resolve()
+      return []
+    }, 5)
+    gateway.apply(['a', 'b', 'c', 'd', 'e'].map((name) => provider(name)))
+    gateway.apply([provider('off', 'openai_compatible', { status: 'disabled' })])
+    await twice.promise
+    expect(new Set(asked)).toEqual(new Set(['alpha', 'beta', 'a', 'b', 'c', 'd', 'e']))
+    expect(most).toBe(4)
+  })
+
+  test('that fail take from the health of its models, are shown, recorded, and forgotten by one that does not', async () => {
+    let failure: GatewayError | null = new GatewayError('upstream_error', 'the provider failed', {
+      upstreamStatus: 503,
+    })
+    const { book, events, admin, rows } = open(async () => {
+      if (failure !== null) throw failure
+      return []
+    })
+    const call = book.begin(rows[0]!)
+    if (typeof call === 'object') call.end('abandoned')
+    const probe = () => admin.call('POST', '/providers/prov_alpha/probe')
+    const { status, body, headers } = await probe()
+    expect(status).toBe(200)
+    expect(headers.get('x-gateway-revision')).not.toBeNull()
+    expect(body).toMatchObject({
+      provider_id: 'prov_alpha',
+      status: 'unhealthy',
+      ok: false,
+      error_code: 'upstream_error',
+      upstream_status: 503,
+      trigger: 'manual',
+    })
+    await probe()
+    expect(book.signals(rows[0]!.modelId).health).toBe(0.5)
+    const shown = await admin.call('GET', '/providers/health?provider_id=prov_alpha')
+    expect(shown.body).toMatchObject({
+      total: 1,
+      providers: [{ status: 'unhealthy', probes: [{ ok: false }, { ok: false }] }],
+    })
+    expect(events.filter(({ type }) => type === 'probe.recorded')).toHaveLength(2)
+    failure = null
+    expect((await probe()).body).toMatchObject({ ok: true, models: 0, message: null })
+    expect(book.signals(rows[0]!.modelId).health).toBe(1)
+  })
+
+  test('of a kind that cannot list look whether anything answers', async () => {
+    const { admin } = open(async () => [])
+    const { body } = await admin.call('POST', '/providers/prov_mute/probe')
+    expect(body).toMatchObject({ ok: false, error_code: 'upstream_error', models: null })
+  })
+
+  test('asked for twice at once are one', async () => {
+    const { admin, asked } = open(async () => [])
+    await Promise.all([
+      admin.call('POST', '/providers/prov_alpha/probe'),
+      admin.call('POST', '/providers/prov_alpha/probe'),
+    ])
+    expect(asked).toEqual(['alpha'])
+  })
+
+  test('of nobody are 404, and need the scope', async () => {
+    const { admin } = open(async () => [])
+    expect((await admin.call('POST', '/providers/prov_none/probe')).status).toBe(404)
+    const key = admin.keyWith(['usage:read'])
+    expect((await admin.call('POST', '/providers/prov_alpha/probe', { key })).status).toBe(403)
+    expect((await admin.call('GET', '/providers/health', { key })).status).toBe(200)
+  })
+})
+
+test('scores show components and ranks of models and providers, best first', async () => {
+  const { admin, book, rows } = open(async () => [])
+  for (let i = 0; i < 5; i++) {
+    const call = book.begin(rows[0]!)
+    if (typeof call === 'object') call.end('failure')
+  }
+  const { body } = await admin.call('GET', '/scores')
+  const { providers, models } = body as Record<
+    string,
+    { provider: string; rank: number; components: Record<string, number> }[]
+  >
+  expect(models!.map(({ provider }) => provider).at(-1)).toBe('alpha')
+  expect(models!.at(-1)!.components.health).toBe(0)
+  expect(providers).toHaveLength(3)
+  for (const { rank } of [...models!, ...providers!]) expect(rank >= 0 && rank <= 1).toBe(true)
+})
