@@ -171,6 +171,16 @@ describe('concurrency of a provider', () => {
   })
 })
 
+test('a place is given back though the attempt could not be recorded and was never made', async () => {
+  first.behave({ status: 500 })
+  gateway.spool.before = (type) => {
+    if (type === 'request.attempted') throw new Error('the disk fails')
+  }
+  expect((await ask()).status).toBe(500)
+  expect(second.received).toHaveLength(0)
+  expect(inFlight()).toEqual([0, 0])
+})
+
 test('what the provider says of its limits is its headroom, and its speed is seen', async () => {
   first.behave({ headers: { 'x-ratelimit-remaining-requests': '10', 'x-ratelimit-limit-requests': '40' } })
   await ask()

@@ -127,6 +127,17 @@ describe('the breaker', () => {
     expect(signals(here).breaker).toBe('open')
   })
 
+  test('given a trial of before, when it ends after all, then it moves nothing', () => {
+    const here = world([ALPHA])
+    here.fail(ALPHA, 5)
+    here.after(30_000)
+    const trial = here.call(ALPHA)
+    here.book.clearBreakers()
+    here.fail(ALPHA, 5)
+    trial.end('success')
+    expect(signals(here).breaker).toBe('open')
+  })
+
   test('given a reload of the policies, then breakers and cooldowns are forgotten', () => {
     const here = world([ALPHA, BETA])
     here.fail(ALPHA, 5)

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from 'bun:test'
 import { writeEnvelope } from '../../src/log/envelope.ts'
 import { type MemoryFaults, type MemoryLog, memoryLog } from '../../src/log/memory.ts'
 import { TOPICS } from '../../src/log/topics.ts'
-import { type Instances, openInstances } from '../../src/upkeep/instances.ts'
+import { type Instances, type InstancesDeps, openInstances } from '../../src/upkeep/instances.ts'
 import {
   begin,
   createTenant,
@@ -19,7 +19,14 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close()
 })
 
-const open = async (log: MemoryLog, name: string, faults: MemoryFaults = {}, diagnostics = quiet, everyMs = 20) => {
+const open = async (
+  log: MemoryLog,
+  name: string,
+  faults: MemoryFaults = {},
+  diagnostics = quiet,
+  everyMs = 20,
+  breakers: Pick<InstancesDeps, 'openBreakers' | 'heardOpenBreakers'> = {},
+) => {
   const instance: Instance = await openInstance(name, log.view(faults))
   closing.push(() => instance.close())
   await instance.live.ready()
@@ -31,6 +38,7 @@ const open = async (log: MemoryLog, name: string, faults: MemoryFaults = {}, dia
     nowMs,
     diagnostics,
     everyMs,
+    ...breakers,
   })
   closing.push(() => instances.close())
   return { ...instance, instances }
@@ -46,6 +54,18 @@ describe('instances', () => {
     const one = await open(log, 'a')
     const { revision } = await one.queue.commit(createTenant('t'))
     expect(await one.instances.appliedBy(revision, 0)).toEqual({ applied: 1, instances: 1 })
+  })
+
+  test('hear which breakers the others have open, not of their own', async () => {
+    const log = memoryLog({ nowMs })
+    await begin(log)
+    const heard = Promise.withResolvers<readonly string[]>()
+    const own: unknown[] = []
+    const openBreakers = () => ['mod_1']
+    await open(log, 'a', {}, quiet, 20, { openBreakers, heardOpenBreakers: (ids) => own.push(ids) })
+    await open(log, 'b', {}, quiet, 20, { heardOpenBreakers: heard.resolve })
+    expect(await heard.promise).toEqual(['mod_1'])
+    expect(own).toEqual([])
   })
 
   test('hear of each other, and of a decision once it is folded there', async () => {
