@@ -51,6 +51,8 @@ export const attempt = async (exchange: Exchange, intent: Intent, plan: Plan, de
     try {
       return await call(exchange, intent, entry, plan, deps)
     } catch (thrown) {
+      // The dialer may notice before the sweep does; nobody is asked in time that there is no more.
+      if (performance.now() >= exchange.deadlineMs) exchange.end('total')
       const error = failureOf(thrown, exchange, entry)
       finishAttempt(exchange, error.code === 'request_canceled' ? 'canceled' : 'error', error)
       exchange.releaseUpstream()
@@ -155,6 +157,7 @@ const call = async (
   if (response.status < 200 || response.status > 299) {
     const body = await response.text(FAILURE_LIMIT_BYTES).catch(() => '')
     exchange.mayBill = false
+    exchange.waitEnded = null // it has answered, though what it says did not come whole
     throw kind.failure(response.status, body, response.headers, reading)
   }
   if (!intent.stream) {
@@ -208,12 +211,14 @@ const open = (
   exchange.waitReason = 'first_token'
   exchange.waitDeadlineMs = nowMs + waitMs
   const signal = exchange.newSignal()
-  exchange.mayBill = true
+  exchange.mayBill = !signal.aborted
   if (kind.script !== undefined) return playScript(kind.script(request), signal)
   return deps.dial(request, { signal, connectMs: policy.connectMs, headersMs: waitMs })
 }
 
 const isContent = ({ content }: StreamPart): boolean => content
+/** Without content there must at least be a reason why. */
+const isAnswer = ({ content, finishReason }: StreamPart): boolean => content || finishReason !== null
 
 /** Reads until something comes that a client could show, or the stream is complete. */
 const firstContent = async (exchange: Exchange, source: UpstreamStream): Promise<Served> => {
@@ -226,7 +231,7 @@ const firstContent = async (exchange: Exchange, source: UpstreamStream): Promise
     if (held.length > HELD_PARTS)
       throw new GatewayError('upstream_error', 'the provider sends a stream without content')
   }
-  if (held.length === 0) throw new GatewayError('upstream_error', 'the provider sent an empty stream')
+  if (!held.some(isAnswer)) throw new GatewayError('upstream_error', 'the provider sent an empty stream')
   exchange.waitDeadlineMs = Number.POSITIVE_INFINITY
   exchange.firstTokenMs = exchange.latencyMs()
   exchange.call!.answered()

@@ -3,7 +3,7 @@ import { appendMembers } from '../lib/json-edit.ts'
 import { sseFrame } from '../lib/sse.ts'
 import type { StreamPart } from '../providers/provider.ts'
 import { DONE_FRAME, errorFrame, finishChunk, type StreamHead, usageChunk } from '../wire/chat.ts'
-import type { GatewayError } from '../wire/errors.ts'
+import { GatewayError } from '../wire/errors.ts'
 import { firstFrameGatewayJson, gatewayJson } from '../wire/gateway-block.ts'
 import { isObject } from '../wire/json.ts'
 import { asGatewayError, failureOf, finishAttempt } from './attempt.ts'
@@ -14,6 +14,8 @@ import { measure, settle } from './settle.ts'
 import { conformance, extraMembers } from './shape.ts'
 import type { UpstreamStream } from './upstream-stream.ts'
 
+/** What may come after the finish reason, which is held back; more is no part of an answer. */
+const HELD_CHARS = 256 * 1024
 /** Answer text beyond this is not kept for the structured check. */
 const KEPT_CHARS = 2 * 1024 * 1024
 
@@ -23,6 +25,8 @@ const hasJson = ({ json }: StreamPart): boolean => json !== null
 export class ClientStream {
   /** Frames that make the answer complete for a client: held until the outcome is written. */
   #held = ''
+  /** Until when what follows the finish reason is waited for; null: none has come. */
+  #restUntilMs: number | null = null
   #usageJson: string | null = null
   #first: StreamPart[] | null
   #head: StreamHead | null = null
@@ -103,7 +107,7 @@ export class ClientStream {
       }
       this.#reading = true
       this.exchange.waitReason = 'idle'
-      this.exchange.waitDeadlineMs = performance.now() + this.exchange.plan!.policy.streamIdleMs
+      this.exchange.waitDeadlineMs = this.#idleUntilMs()
       try {
         parts = await this.source.next()
       } catch (error) {
@@ -119,7 +123,19 @@ export class ClientStream {
       }
       const frames = this.#frames(parts, false)
       if (frames !== '') return frames
+      if (this.#held.length > HELD_CHARS) {
+        this.#conclude(new GatewayError('upstream_error', 'the provider does not end its stream'))
+        return null
+      }
     }
+  }
+
+  /** Each part may take so long; all that follows a finish reason, together, no longer. */
+  #idleUntilMs(): number {
+    const untilMs = performance.now() + this.exchange.plan!.policy.streamIdleMs
+    if (this.#held === '') this.#restUntilMs = null
+    else this.#restUntilMs ??= untilMs
+    return this.#restUntilMs ?? untilMs
   }
 
   /** What of these parts goes to the client now. From the finish reason on, frames are held; content after all lets them go. */
