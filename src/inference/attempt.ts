@@ -165,15 +165,11 @@ const call = async (
     exchange.waitDeadlineMs = Number.POSITIVE_INFINITY
     return { stream: false, answer }
   }
-  if (response.body === null) throw new GatewayError('upstream_error', 'the provider answered without a body')
+  // Asking for the body would make a stream around it.
+  const reader = response.reader?.() ?? readerOf(response.body)
   return firstContent(
     exchange,
-    new UpstreamStream(
-      response.reader?.() ?? readerOf(response.body),
-      kind.stream(reading),
-      kind.framing,
-      intent.structured === null,
-    ),
+    new UpstreamStream(reader, kind.stream(reading), kind.framing, intent.structured === null),
   )
 }
 
@@ -224,7 +220,7 @@ const isAnswer = ({ content, finishReason }: StreamPart): boolean => content || 
 const firstContent = async (exchange: Exchange, source: UpstreamStream): Promise<Served> => {
   const held: StreamPart[] = []
   for (;;) {
-    const parts = await source.next()
+    const parts = source.ready() ?? (await source.next())
     if (parts === null) break
     held.push(...parts)
     if (parts.some(isContent)) break

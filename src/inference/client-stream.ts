@@ -69,9 +69,8 @@ export class ClientStream {
   /** The whole stream as text, when all of it has come already; null while there is more to wait for. Settles it like a stream that is read. */
   async whole(): Promise<string | null> {
     if (!this.source.done) return null
-    let text = ''
-    for (let frames = await this.#nextFrames(); frames !== null; frames = await this.#nextFrames()) text += frames
-    return text + (await this.#tail!)
+    const frames = this.#opening()
+    return frames + (await this.#conclude(null))
   }
 
   async #run(sink: ReadableStreamDirectController): Promise<void> {
@@ -98,18 +97,13 @@ export class ClientStream {
   async #nextFrames(): Promise<string | null> {
     for (;;) {
       let parts: StreamPart[] | null
-      if (this.#first !== null) {
-        parts = this.#first
-        this.#first = null
-        this.#headJson = parts.find(hasJson)?.json ?? null
-        const frames = this.#frames(parts, true)
-        if (frames !== '') return frames
-      }
+      const opening = this.#opening()
+      if (opening !== '') return opening
       this.#reading = true
       this.exchange.waitReason = 'idle'
       this.exchange.waitDeadlineMs = this.#idleUntilMs()
       try {
-        parts = await this.source.next()
+        parts = this.source.ready() ?? (await this.source.next())
       } catch (error) {
         this.#conclude(error)
         return null
@@ -136,6 +130,15 @@ export class ClientStream {
     if (this.#held === '') this.#restUntilMs = null
     else this.#restUntilMs ??= untilMs
     return this.#restUntilMs ?? untilMs
+  }
+
+  /** The frames of what was held until the first content came, once. */
+  #opening(): string {
+    const parts = this.#first
+    if (parts === null) return ''
+    this.#first = null
+    this.#headJson = parts.find(hasJson)?.json ?? null
+    return this.#frames(parts, true)
   }
 
   /** What of these parts goes to the client now. From the finish reason on, frames are held; content after all lets them go. */

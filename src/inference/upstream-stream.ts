@@ -31,6 +31,18 @@ export class UpstreamStream {
     return this.decoder.complete
   }
 
+  /** The parts that have come already; null when there are none without waiting. Throws like `next`. */
+  ready(): StreamPart[] | null {
+    while (!this.#done) {
+      const bytes = this.reader.readNow?.() ?? null
+      if (bytes === null) return null
+      const parts: StreamPart[] = []
+      this.#take(this.#push(bytes), parts)
+      if (parts.length > 0) return parts
+    }
+    return null
+  }
+
   /** The next parts, never an empty list; null after the last. Throws GatewayError for an in-band error or an end that comes too early, and whatever the connection throws. */
   async next(): Promise<StreamPart[] | null> {
     while (!this.#done) {

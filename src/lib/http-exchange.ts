@@ -96,14 +96,18 @@ export class HttpExchange implements DialResponse, Timed, BodySink, ByteReader {
   /** All of the body that has come since the last read, at once: providers send an event a chunk, and each further read costs more than the copy. */
   async read(): Promise<{ readonly done: boolean; readonly value: Uint8Array | undefined }> {
     while (this.#queue.length === 0 && !this.#ended && this.#failure === null) await this.#more()
+    const value = this.readNow()
+    return value === null ? NO_MORE : { done: false, value }
+  }
+
+  readNow(): Uint8Array | null {
     if (this.#failure !== null) throw this.#failure
-    if (this.#queue.length === 0) return NO_MORE
     const chunks = this.#queue
+    if (chunks.length === 0) return null
     this.#queue = []
     this.#queuedBytes = 0
-    const value = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)
     this.#flow()
-    return { done: false, value }
+    return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)
   }
 
   get ended(): boolean {

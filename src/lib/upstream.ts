@@ -20,6 +20,8 @@ export interface DialLimits {
 export interface ByteReader {
   read(): Promise<{ readonly done: boolean; readonly value?: Uint8Array | undefined }>
   cancel(): Promise<void>
+  /** What has come already, without waiting; null when that is nothing. Throws like `read`. */
+  readNow?(): Uint8Array | null
   /** True when it is known that nothing more will come than what can be read at once. */
   readonly ended?: boolean
 }

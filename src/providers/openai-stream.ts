@@ -115,23 +115,33 @@ const readChoices = (choices: readonly unknown[]) => {
   return { content, text, finishReason, toolNames }
 }
 
-/** The delta of a chunk that has all its fields, one choice, and nothing in it to map, repair or count: nearly every chunk there is. Null for any other. */
-const plainDelta = (chunk: Json, choices: readonly unknown[]): Json | null => {
+/** Finish reasons that are the client's already. */
+const PLAIN_FINISH = new Set<unknown>([null, undefined, 'stop', 'length', 'tool_calls'])
+
+/** The choice of a chunk that has all its fields, one choice, and nothing in it to map, repair or count: nearly every chunk there is. Null for any other. */
+const plainChoice = (chunk: Json, choices: readonly unknown[]): { delta: Json; finishReason: string | null } | null => {
   const choice = choices[0]
   if (choices.length !== 1 || !isObject(choice) || choice.index !== 0) return null
-  if (choice.finish_reason !== null && choice.finish_reason !== undefined) return null
+  if (!PLAIN_FINISH.has(choice.finish_reason)) return null
   if (chunk.object !== 'chat.completion.chunk' || typeof chunk.id !== 'string' || chunk.id === '') return null
   if (typeof chunk.created !== 'number' || (chunk.usage !== null && chunk.usage !== undefined)) return null
   const { delta } = choice
-  if (isObject(delta) && typeof delta.content === 'object' && delta.content !== null) return null
-  return isObject(delta) && delta.tool_calls === undefined && delta.function_call === undefined ? delta : null
+  return isObject(delta) && delta.tool_calls === undefined && delta.function_call === undefined
+    ? { delta, finishReason: textOf(choice.finish_reason) }
+    : null
 }
 
-const plainPart = (json: string, text: string, content: boolean, usage: Usage | null): StreamPart => ({
+const plainPart = (
+  json: string,
+  text: string,
+  content: boolean,
+  finishReason: string | null,
+  usage: Usage | null,
+): StreamPart => ({
   json,
   content,
   text,
-  finishReason: null,
+  finishReason,
   usage,
   usageOnly: false,
   toolNames: NO_TOOLS,
@@ -158,6 +168,8 @@ class OpenAiStream implements StreamDecoder {
   #usage: Usage | null = null
   #over = false
   #looks = 0
+  /** What was parsed ahead, to be read as an event next. */
+  #looked: { readonly data: string; readonly chunk: unknown } | null = null
 
   constructor(
     private readonly reading: Reading | undefined,
@@ -181,9 +193,9 @@ class OpenAiStream implements StreamDecoder {
       this.#over = true
       return NOTHING
     }
-    const text = event === null ? this.#template.textIn(data) : null
-    if (text !== null && text !== '') return [plainPart(data, text, true, this.#usage)]
-    const chunk = parseJson(data)
+    const text = event === null && this.#looked?.data !== data ? this.#template.textIn(data) : null
+    if (text !== null && text !== '') return [plainPart(data, text, true, null, this.#usage)]
+    const chunk = this.#looked?.data === data ? this.#looked.chunk : parseJson(data)
     if (event === 'error') throw inBandFailure(chunk ?? { message: data }, this.reading)
     if (!isObject(chunk)) {
       if (++this.unreadable > MOST_UNREADABLE) throw malformed('its stream cannot be read')
@@ -200,12 +212,13 @@ class OpenAiStream implements StreamDecoder {
   }
 
   #partOf(chunk: Json, data: string): StreamPart {
-    const plain = data.includes('\n') ? null : plainDelta(chunk, arrayOf(chunk.choices))
+    const plain = data.includes('\n') ? null : plainChoice(chunk, arrayOf(chunk.choices))
     if (plain !== null) {
-      this.#choices.seeOne(0, false)
-      const text = typeof plain.content === 'string' ? plain.content : ''
-      if (text !== '') this.#template.learn(data, text)
-      return plainPart(data, text, hasContent(plain), this.#usage)
+      const { delta, finishReason } = plain
+      this.#choices.seeOne(0, finishReason !== null)
+      const text = typeof delta.content === 'string' ? delta.content : ''
+      if (text !== '' && finishReason === null) this.#template.learn(data, text)
+      return plainPart(data, text, hasContent(delta), finishReason, this.#usage)
     }
     const { dialect, reading } = this
     this.#usage = dialect.usageOf(chunk) ?? this.#usage
@@ -232,8 +245,11 @@ class OpenAiStream implements StreamDecoder {
     this.#looks++
     const data = text.slice(from + FIELD.length, text.indexOf('\n', from))
     const chunk = parseJson(data)
-    const delta = isObject(chunk) ? plainDelta(chunk, arrayOf(chunk.choices)) : null
-    if (typeof delta?.content === 'string' && delta.content !== '') this.#template.learn(data, delta.content)
+    this.#looked = { data, chunk }
+    const plain = isObject(chunk) ? plainChoice(chunk, arrayOf(chunk.choices)) : null
+    if (plain === null || plain.finishReason !== null) return
+    const { content } = plain.delta
+    if (typeof content === 'string' && content !== '') this.#template.learn(data, content)
   }
 }
 
