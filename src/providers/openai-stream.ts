@@ -213,7 +213,8 @@ class OpenAiStream implements StreamDecoder {
 
   #partOf(chunk: Json, data: string): StreamPart {
     const plain = data.includes('\n') ? null : plainChoice(chunk, arrayOf(chunk.choices))
-    if (plain !== null) {
+    // A vendor with words of its own may have put them into the chunk that ends.
+    if (plain !== null && (plain.finishReason === null || this.dialect === STANDARD)) {
       const { delta, finishReason } = plain
       this.#choices.seeOne(0, finishReason !== null)
       const text = typeof delta.content === 'string' ? delta.content : ''
