@@ -27,7 +27,7 @@ export type Served =
   | { readonly stream: false; readonly answer: Answer }
   | { readonly stream: true; readonly held: StreamPart[]; readonly source: UpstreamStream }
 
-type AttemptDeps = Pick<InferenceDeps, 'spool' | 'dial' | 'kinds' | 'health' | 'steering'>
+type AttemptDeps = Pick<InferenceDeps, 'spool' | 'dial' | 'kinds' | 'health' | 'steering' | 'served'>
 
 /** Calls the candidates of the plan. Throws the last failure as a GatewayError when none answered. */
 export const attempt = async (exchange: Exchange, intent: Intent, plan: Plan, deps: AttemptDeps): Promise<Served> => {
@@ -47,7 +47,7 @@ export const attempt = async (exchange: Exchange, intent: Intent, plan: Plan, de
     // What was passed over counts as well: only the very first candidate stands in the admission.
     const n = exchange.attempts.length + 1
     if (n > 1) await admitAttempt(exchange, intent, entry, n, deps)
-    begin(exchange, entry)
+    begin(exchange, entry, deps)
     try {
       return await call(exchange, intent, entry, plan, deps)
     } catch (thrown) {
@@ -106,10 +106,9 @@ const backoffMs = (error: GatewayError, retries: number, { policy }: Plan): numb
     ? Math.min(policy.backoffMaxMs, policy.backoffInitialMs * 2 ** retries)
     : error.retryAfterS * 1_000
 
-const begin = (exchange: Exchange, entry: CatalogueEntry): void => {
+const begin = (exchange: Exchange, entry: CatalogueEntry, { served }: Pick<AttemptDeps, 'served'>): void => {
   exchange.entry = entry
-  exchange.served!.providerId = entry.providerId
-  exchange.served!.modelId = entry.modelId
+  served.calling(exchange.servedAt, exchange.identity.id, entry.providerId, entry.modelId)
   exchange.attemptStartedMs = performance.now()
   exchange.mayBill = false
   exchange.usage = null

@@ -47,7 +47,7 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
       exchange.key = key
       requireScope(key, 'inference')
       active.enter(exchange)
-      exchange.served = deps.served.note(exchange.identity.id, exchange.identity.requestId, key.tenantId)
+      exchange.servedAt = deps.served.note(exchange.identity.id, exchange.identity.requestId, key.tenantId)
       exchange.watch(request)
       const { raw, body } = await bodyInTime(request, exchange)
       exchange.onEnd = null

@@ -64,8 +64,8 @@ export const reservedNanoUsd = (asked: Asked, entry: Prices): number | null => {
 const boundNanoUsd = (prices: Rates, promptTokens: number, completionTokens: number): number => {
   const cachedPrice = prices.cachedInputCostPerMillion ?? null
   const input = Math.max(prices.inputCostPerMillion!, cachedPrice ?? 0)
-  const parts = [costNanoUsd(promptTokens, input), costNanoUsd(completionTokens, prices.outputCostPerMillion!)]
-  return sumNanoUsd(...parts, cachedPrice === null ? 0 : 1)
+  const output = costNanoUsd(completionTokens, prices.outputCostPerMillion!)
+  return sumNanoUsd(costNanoUsd(promptTokens, input), output, cachedPrice === null ? 0 : 1)
 }
 
 /**

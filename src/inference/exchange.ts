@@ -6,7 +6,6 @@ import type { RecordId } from '../log/spool-port.ts'
 import type { Usage } from '../providers/provider.ts'
 import type { HealthCall } from '../state/health-call.ts'
 import type { CatalogueEntry, KeyEntry } from '../state/port.ts'
-import type { ServedRequest } from '../state/served.ts'
 import type { GatewayFacts } from '../wire/gateway-block.ts'
 import { explainedJson, routeReason } from './explain.ts'
 import type { Intent } from './intent.ts'
@@ -57,7 +56,7 @@ export class Exchange {
   /** The call under way, or the last one: it holds a place of its provider until it is ended. */
   call: HealthCall | null = null
   /** Where feedback finds this request. */
-  served: ServedRequest | null = null
+  servedAt = 0
   firstTokenMs: number | null = null
   shaping: readonly string[] = []
 

@@ -17,5 +17,4 @@ export const costNanoUsd = (tokens: number, usdPerMillion: number): number =>
   cappedNanoUsd(Math.ceil(Math.round(tokens * usdPerMillion * 1e6) / 1e3))
 
 /** The sum of costs in nano-USD, never above 2^53 - 1. */
-export const sumNanoUsd = (...costs: readonly number[]): number =>
-  cappedNanoUsd(costs.reduce((sum, cost) => sum + cost, 0))
+export const sumNanoUsd = (first: number, second: number, third = 0): number => cappedNanoUsd(first + second + third)

@@ -126,6 +126,7 @@ const plainChoice = (chunk: Json, choices: readonly unknown[]): { delta: Json; f
   if (chunk.object !== 'chat.completion.chunk' || typeof chunk.id !== 'string' || chunk.id === '') return null
   if (typeof chunk.created !== 'number' || (chunk.usage !== null && chunk.usage !== undefined)) return null
   const { delta } = choice
+  if (isObject(delta) && typeof delta.content === 'object' && delta.content !== null) return null
   return isObject(delta) && delta.tool_calls === undefined && delta.function_call === undefined
     ? { delta, finishReason: textOf(choice.finish_reason) }
     : null
