@@ -233,11 +233,12 @@ const appDeps = (parts: Parts): AppDeps => {
   }
 }
 
-const inferenceSettings = ({ auth }: Config): InferenceSettings => ({
+const inferenceSettings = ({ auth, tools }: Config): InferenceSettings => ({
   ...INFERENCE_DEFAULTS,
   authHeader: auth.header_name.toLowerCase(),
   minKeyLength: auth.min_key_length,
   maxStalenessMs: settingMs(auth.max_staleness),
+  gatewayExecution: tools.gateway_execution,
 })
 
 /** What being away is a degradation, not an outage: the log (inference goes on by the spool), Redis, an alarm of the instances. */

@@ -152,6 +152,7 @@ const call = async (
     createdS: Math.floor(atMs / 1_000),
     model: entry.upstreamModel,
     secret: entry.secret,
+    baseUrl: entry.baseUrl,
   }
   if (response.status < 200 || response.status > 299) {
     const body = await response.text(FAILURE_LIMIT_BYTES).catch(() => '')

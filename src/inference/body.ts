@@ -6,8 +6,8 @@ export const JSON_DEPTH_LIMIT = 64
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false })
 
-const refused = (message: string, status?: number): GatewayError =>
-  new GatewayError('invalid_request', message, status === undefined ? {} : { status })
+const refused = (message: string, status?: number, param: string | null = null): GatewayError =>
+  new GatewayError('invalid_request', message, status === undefined ? {} : { status, param })
 
 const tooLarge = (limit: number): GatewayError => refused(`the body is larger than ${limit} bytes`, 413)
 
@@ -19,9 +19,10 @@ export const readJsonBody = async (
 ): Promise<{ raw: string; body: Record<string, unknown> }> => {
   const { headers } = request
   const type = headers.get('content-type')
-  if (type !== null && !isJson(type)) throw refused('the body must be `application/json`', 415)
+  if (type !== null && !isJson(type)) throw refused('the body must be `application/json`', 415, 'Content-Type')
   const encoding = headers.get('content-encoding')
-  if (encoding !== null && encoding !== 'identity') throw refused('compressed bodies are not accepted', 415)
+  if (encoding !== null && encoding !== 'identity')
+    throw refused('compressed bodies are not accepted', 415, 'Content-Encoding')
   const bytes = await readBytes(request, limitBytes)
   if (bytes.length === 0) {
     if (mayBeEmpty) return { raw: '', body: {} }

@@ -9,6 +9,7 @@ import { admit, factsJson } from './admit.ts'
 import { asGatewayError, attempt, finishAttempt, type Served } from './attempt.ts'
 import { authenticate, requireScope } from './authenticate.ts'
 import { readJsonBody } from './body.ts'
+import { choicesOf } from './choices.ts'
 import { ClientStream } from './client-stream.ts'
 import type { InferenceDeps } from './deps.ts'
 import type { Exchange } from './exchange.ts'
@@ -52,7 +53,7 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
       const { raw, body } = await bodyInTime(request, exchange)
       exchange.onEnd = null
       model = modelNameOf(body)
-      const intent = readIntent(raw, body, request.headers)
+      const intent = readIntent(raw, body, request.headers, deps.inference.gatewayExecution)
       exchange.intent = intent
       const plan = planOf(intent, key, request.headers, exchange.identity.atMs)
       exchange.plan = plan
@@ -102,8 +103,9 @@ const answered = (exchange: Exchange, intent: Intent, answer: Answer): { measure
   exchange.answerChars = answer.content?.length ?? 0
   finishAttempt(exchange, 'success', null)
   const measured = measure(exchange)
-  const structured = conformance(intent, answer)
-  return { measured, json: answerJson(exchange, intent, answer, structured, measured) }
+  const choices = intent.choices === 1 || intent.structured === null ? [answer] : choicesOf(answer.json)
+  const checked = conformance(intent, choices)
+  return { measured, json: answerJson(exchange, intent, answer, checked, measured) }
 }
 
 /** Reads the body. A client that sends it too slowly, or leaves meanwhile, does not hold the request for ever. */

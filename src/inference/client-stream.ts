@@ -2,22 +2,22 @@
 import { appendMembers } from '../lib/json-edit.ts'
 import { sseFrame } from '../lib/sse.ts'
 import type { StreamPart } from '../providers/provider.ts'
-import { DONE_FRAME, errorFrame, finishChunk, type StreamHead, usageChunk } from '../wire/chat.ts'
+import { DONE_FRAME } from '../wire/chat.ts'
 import { GatewayError } from '../wire/errors.ts'
-import { firstFrameGatewayJson, gatewayJson } from '../wire/gateway-block.ts'
-import { isObject } from '../wire/json.ts'
+import { firstFrameGatewayJson } from '../wire/gateway-block.ts'
 import { asGatewayError, failureOf, finishAttempt } from './attempt.ts'
+import { type ChoiceFacts, StreamedChoices } from './choices.ts'
 import type { InferenceDeps } from './deps.ts'
 import type { Exchange } from './exchange.ts'
 import type { Intent } from './intent.ts'
 import { measure, settle } from './settle.ts'
-import { conformance, extraMembers } from './shape.ts'
+import { conformance, extraMembers, NonConforming } from './shape.ts'
+import { StreamTail } from './stream-tail.ts'
+import { demandsJson, MAX_ANSWER_CHARS } from './structured.ts'
 import type { UpstreamStream } from './upstream-stream.ts'
 
 /** What may come after the finish reason, which is held back; more is no part of an answer. */
 const HELD_CHARS = 256 * 1024
-/** Answer text beyond this is not kept for the structured check. */
-const KEPT_CHARS = 2 * 1024 * 1024
 
 const hasJson = ({ json }: StreamPart): boolean => json !== null
 
@@ -27,14 +27,15 @@ export class ClientStream {
   #held = ''
   /** Until when what follows the finish reason is waited for; null: none has come. */
   #restUntilMs: number | null = null
-  #usageJson: string | null = null
   #first: StreamPart[] | null
-  #head: StreamHead | null = null
-  #headJson: string | null = null
   #text = ''
   /** Something was shown that is neither text nor a tool call: a refusal, reasoning. */
   #otherContent = false
   readonly #toolNames: string[] = []
+  /** Only where several choices were asked for. */
+  readonly #choices: StreamedChoices | null
+  readonly #keepsText: boolean
+  readonly #frameTail: StreamTail
   #reading = false
   #tail: Promise<string> | null = null
 
@@ -47,6 +48,9 @@ export class ClientStream {
     private readonly whenSettled: () => void,
   ) {
     this.#first = held
+    this.#choices = intent.choices > 1 ? new StreamedChoices(intent) : null
+    this.#keepsText = intent.structured !== null && demandsJson(intent.structured)
+    this.#frameTail = new StreamTail(exchange, intent)
     exchange.onEnd = () => {
       if (!this.#reading) this.#conclude(null)
     }
@@ -137,7 +141,7 @@ export class ClientStream {
     const parts = this.#first
     if (parts === null) return ''
     this.#first = null
-    this.#headJson = parts.find(hasJson)?.json ?? null
+    this.#frameTail.chunkJson = parts.find(hasJson)?.json ?? null
     return this.#frames(parts, true)
   }
 
@@ -147,6 +151,8 @@ export class ClientStream {
     let first = opening
     for (const part of parts) {
       this.#note(part)
+      const ends =
+        (this.#choices !== null && part.json !== null && this.#choices.note(part.json)) || part.finishReason !== null
       if (part.frames !== undefined) {
         out += this.#held + part.frames
         this.#held = ''
@@ -154,12 +160,12 @@ export class ClientStream {
       }
       if (part.json === null) continue
       if (part.usageOnly) {
-        this.#usageJson = part.json
+        this.#frameTail.usageJson = part.json
         continue
       }
       const json = first ? this.#withRoute(part.json) : part.json
       first = false
-      if (part.finishReason !== null || (this.#held !== '' && !part.content)) this.#held += sseFrame(json)
+      if (ends || (this.#held !== '' && !part.content)) this.#held += sseFrame(json)
       else if (this.#held === '') out += sseFrame(json)
       else {
         out += this.#held + sseFrame(json)
@@ -174,7 +180,7 @@ export class ClientStream {
     if (part.framesChars !== undefined) exchange.answerChars += part.framesChars
     else if (part.text !== '') {
       exchange.answerChars += part.text.length
-      if (this.intent.structured !== null && this.#text.length < KEPT_CHARS) this.#text += part.text
+      if (this.#keepsText && this.#text.length < MAX_ANSWER_CHARS) this.#text += part.text
     } else if (part.content && part.toolNames.length === 0) this.#otherContent = true
     if (part.usage !== null) exchange.usage = part.usage
     if (part.finishReason !== null) exchange.finishReason = part.finishReason
@@ -199,8 +205,9 @@ export class ClientStream {
     const { exchange, source } = this
     exchange.waitDeadlineMs = Number.POSITIVE_INFINITY
     // Every choice has its finish reason: the answer is whole, whatever happened to the connection after it.
-    const whole = thrown !== null && exchange.ended === null && exchange.finishReason !== null && source.complete
-    const broken = !whole && (thrown !== null || exchange.ended !== null)
+    const failed = thrown !== null || exchange.ended !== null
+    const whole = failed && exchange.ended !== 'client' && exchange.finishReason !== null && source.complete
+    const broken = failed && !whole
     if (broken || whole) source.cancel()
     try {
       return await (broken ? this.#broken(failureOf(thrown, exchange, exchange.entry!)) : this.#completed())
@@ -218,7 +225,7 @@ export class ClientStream {
     const ending = { outcome: 'interrupted', status: 200, error } as const
     if (!this.exchange.settled)
       await settle(this.exchange, ending, measure(this.exchange), this.deps).catch(asGatewayError)
-    return errorFrame(error) + DONE_FRAME
+    return this.#frameTail.error(error) + DONE_FRAME
   }
 
   /** The provider said all that it had to say. */
@@ -226,24 +233,31 @@ export class ClientStream {
     const { exchange, intent, deps } = this
     finishAttempt(exchange, 'success', null)
     const measured = measure(exchange)
-    const facts = {
-      content: this.#text,
-      finishReason: exchange.finishReason,
-      refusal: this.#text === '' && this.#otherContent,
-      toolNames: this.#toolNames,
-    }
-    let structured = null
+    let checked = null
     try {
-      structured = conformance(intent, facts)
-    } catch (error) {
-      const violation = error as GatewayError
-      await settle(exchange, { outcome: 'error', status: 200, error: violation }, measured, deps)
-      return this.#held + errorFrame(violation) + DONE_FRAME
+      checked = conformance(intent, this.#facts())
+    } catch (thrown) {
+      if (!(thrown instanceof NonConforming)) throw thrown
+      await settle(exchange, { outcome: 'error', status: 200, error: thrown }, measured, deps)
+      return this.#held + this.#frameTail.error(thrown, thrown.blockJson) + DONE_FRAME
     }
-    const more = extraMembers(exchange, intent, measured, { ...facts, reason: 'max_tokens', structured })
-    const usage = intent.includeUsage ? this.#usageFrame(measured, more) : ''
+    const { finishReason } = exchange
+    const more = extraMembers(exchange, intent, measured, {
+      finishReason,
+      reason: 'max_tokens',
+      toolNames: this.#toolNames,
+      checked,
+    })
     await settle(exchange, { outcome: 'success', status: 200, error: null }, measured, deps)
-    return this.#held + usage + DONE_FRAME
+    return this.#held + this.#frameTail.usage(measured, more) + DONE_FRAME
+  }
+
+  /** What each choice said, as far as its form is concerned. */
+  #facts(): readonly ChoiceFacts[] {
+    if (this.#choices !== null) return this.#choices.facts()
+    const { finishReason } = this.exchange
+    const refusal = this.#text === '' && this.#otherContent
+    return [{ content: this.#text, finishReason, refusal, toolNames: this.#toolNames }]
   }
 
   /** It broke after the first byte, or the client left. */
@@ -256,41 +270,17 @@ export class ClientStream {
     if (outOfTime) exchange.finishReason = 'length'
     const outcome = left ? 'canceled' : 'interrupted'
     await settle(exchange, { outcome, status: left ? error.status : 200, error }, measured, deps)
-    if (!outOfTime) return errorFrame(error) + DONE_FRAME
+    if (!outOfTime) return this.#frameTail.error(error) + DONE_FRAME
     const more = extraMembers(exchange, intent, measured, {
       finishReason: 'length',
       reason: 'timeout',
       toolNames: this.#toolNames,
-      structured: null,
+      checked: null,
     })
-    const finish = finishChunk(this.#streamHead(), 'length')
-    if (intent.includeUsage) return sseFrame(finish) + this.#usageFrame(measured, more) + DONE_FRAME
-    return sseFrame(appendMembers(finish, `"gateway":${this.#terminalBlock(more)}`)) + DONE_FRAME
-  }
-
-  #usageFrame(measured: { promptTokens: number | null; completionTokens: number | null }, more: string): string {
-    const json =
-      this.#usageJson ?? usageChunk(this.#streamHead(), measured.promptTokens ?? 0, measured.completionTokens ?? 0)
-    return sseFrame(appendMembers(json, `"gateway":${this.#terminalBlock(more)}`))
-  }
-
-  /** The default block counts the attempts, the debug block lists them. */
-  #terminalBlock(more: string): string {
-    const facts = this.exchange.facts()
-    const attempts = facts.debug === null ? `,"attempts":${this.exchange.attempts.length}` : ''
-    return gatewayJson(facts, attempts + more)
-  }
-
-  /** What the upstream's chunks share; ours where it sent nothing usable. */
-  #streamHead(): StreamHead {
-    if (this.#head !== null) return this.#head
-    const chunk: unknown = this.#headJson === null ? null : JSON.parse(this.#headJson)
-    const sent = isObject(chunk) ? chunk : {}
-    this.#head = {
-      id: typeof sent.id === 'string' ? sent.id : this.exchange.identity.id,
-      created: typeof sent.created === 'number' ? sent.created : Math.floor(this.exchange.identity.atMs / 1_000),
-      model: typeof sent.model === 'string' ? sent.model : this.intent.model,
-    }
-    return this.#head
+    return (
+      this.#held +
+      this.#frameTail.cutShort(this.#choices?.unfinished(intent.choices) ?? [0], measured, more) +
+      DONE_FRAME
+    )
   }
 }

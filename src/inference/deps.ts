@@ -22,6 +22,8 @@ export interface InferenceSettings {
   readonly maxStalenessMs: number | null
   /** Requests in flight at once; beyond it 429. */
   readonly maxActive: number
+  /** The gateway may run safe tools by itself. */
+  readonly gatewayExecution: boolean
 }
 
 export const INFERENCE_DEFAULTS: InferenceSettings = {
@@ -29,6 +31,7 @@ export const INFERENCE_DEFAULTS: InferenceSettings = {
   minKeyLength: 20,
   maxStalenessMs: null,
   maxActive: 10_000,
+  gatewayExecution: false,
 }
 
 /** One request as the metrics see it: labels from closed sets, numbers. */

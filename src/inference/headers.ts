@@ -64,7 +64,7 @@ export const readHeaderIntent = (headers: Headers): HeaderIntent => {
 const flag = (headers: Headers, header: string): boolean => {
   const value = headers.get(header)
   if (value === null) return false
-  const word = value.trim().toLowerCase()
+  const word = value.trim()
   if (word !== 'true' && word !== 'false') throw bad(header, '`true` or `false`')
   return word === 'true'
 }

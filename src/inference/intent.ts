@@ -4,8 +4,9 @@ import type { Capability } from '../providers/provider.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { isObject } from '../wire/json.ts'
 import { type HeaderIntent, readHeaderIntent } from './headers.ts'
+import { jsonBytes, readMessages } from './messages.ts'
 import { demandsJson, type StructuredRequest, structuredRequestOf } from './structured.ts'
-import { checkTools } from './tools.ts'
+import { type AsksForTools, checkTools } from './tools.ts'
 
 type Body = Readonly<Record<string, unknown>>
 
@@ -55,21 +56,23 @@ const bad = (message: string, param: string): GatewayError => new GatewayError('
 export const modelNameOf = (body: Body): string | null =>
   typeof body.model === 'string' && body.model !== '' ? body.model.slice(0, MAX_NAME_LENGTH) : null
 
-/** Reads a body and the headers; throws 400 naming the field or header. */
-export const readIntent = (raw: string, body: Body, headers: Headers): Intent => {
+/** Reads a body and the headers; throws 400 naming the field or header. `gatewayExecution`: the setting that lets the gateway run tools. */
+export const readIntent = (raw: string, body: Body, headers: Headers, gatewayExecution = false): Intent => {
   const model = modelOf(body)
   const normal = normalised(raw, body)
   const stream = booleanOf(body, 'stream') === true
+  if (stream && gatewayExecution && toolModeOf(body.tool_execution) === 'automatic') throw noAutomaticStream()
   const requirements: Requirement[] = []
   if (stream) requirements.push(NEEDS.streaming)
   const media = readMessages(normal.body.messages)
   if (media.images > 0) requirements.push(NEEDS.vision)
   checkSampling(body)
-  const usesTools = checkTools(body)
-  if (usesTools) requirements.push(NEEDS.tools)
+  const asking = checkTools(body)
+  if (asking !== null) requirements.push(TOOL_NEEDS[asking])
   if (isPresent(body.parallel_tool_calls)) requirements.push(NEEDS.parallelTool)
   const structured = structuredRequestOf(body.response_format)
   const json = structured !== null && demandsJson(structured)
+  const declaresTools = asking === 'tools' || asking === 'functions'
   if (json) requirements.push(structured.type === 'json_schema' ? NEEDS.jsonSchema : NEEDS.jsonMode)
   if (isPresent(body.seed)) requirements.push(NEEDS.seed)
   const intentHeaders = readHeaderIntent(headers)
@@ -82,14 +85,14 @@ export const readIntent = (raw: string, body: Body, headers: Headers): Intent =>
     requirements,
     maxTokens: ceilingOf(body, 'max_completion_tokens') ?? ceilingOf(body, 'max_tokens'),
     choices: choicesOf(body),
-    textBytes: media.textBytes + (usesTools ? jsonBytes(body.tools ?? body.functions) : 0),
+    textBytes: media.textBytes + (declaresTools ? jsonBytes(body.tools ?? body.functions) : 0),
     messageCount: (normal.body.messages as unknown[]).length,
     promptBytes: Math.max(0, Buffer.byteLength(normal.raw) - media.chars),
     mediaParts: media.images + media.audio,
     structured,
     toolExecution: isPresent(body.tool_execution) ? 'manual' : null,
     user: userOf(body),
-    task: taskOf(intentHeaders.batch, usesTools, json, media.images > 0),
+    task: taskOf(intentHeaders.batch, declaresTools, json, media.images > 0),
     shaping: normal.shaping,
     headers: intentHeaders,
     debug: intentHeaders.debug,
@@ -105,6 +108,15 @@ const NEEDS = {
   jsonSchema: { capability: 'json_schema', param: 'response_format' },
   seed: { capability: 'seed', param: 'seed' },
 } as const satisfies Record<string, Requirement>
+
+/** `tools` is needed by whichever of these fields was sent. */
+const TOOL_NEEDS: Readonly<Record<AsksForTools, Requirement>> = {
+  tools: NEEDS.tools,
+  functions: { capability: 'tools', param: 'functions' },
+  tool_choice: { capability: 'tools', param: 'tool_choice' },
+  function_call: { capability: 'tools', param: 'function_call' },
+  parallel_tool_calls: { capability: 'tools', param: 'parallel_tool_calls' },
+}
 
 /** The requirement that a capability's name stands for; undefined when no request asks for it. */
 export const requirementOf = (capability: string): Requirement | undefined =>
@@ -166,66 +178,17 @@ const withLead = (raw: string, lead: readonly unknown[], folded: readonly unknow
   return `[${JSON.stringify(lead[0])}${inner.trim() === '' ? '' : ','}${inner}]`
 }
 
+const noAutomaticStream = (): GatewayError =>
+  bad('tools that the gateway runs itself need `stream: false`', 'tool_execution.mode')
+
 const toolModeOf = (value: unknown): string => {
-  if (value === null) return 'manual'
+  if (!isPresent(value)) return 'manual'
   if (!isObject(value)) throw bad('`tool_execution` must be an object', 'tool_execution')
   const mode = value.mode ?? 'manual'
   if (mode !== 'manual' && mode !== 'automatic') {
     throw bad('`tool_execution.mode` must be "manual" or "automatic"', 'tool_execution.mode')
   }
   return mode
-}
-
-const jsonBytes = (value: unknown): number => Buffer.byteLength(JSON.stringify(value))
-
-/** What one pass over the messages counts. */
-interface Media {
-  images: number
-  audio: number
-  /** Characters of media sent inline. */
-  chars: number
-  /** UTF-8 bytes of text and of tool calls. */
-  textBytes: number
-}
-
-const readMessages = (messages: unknown): Media => {
-  const media: Media = { images: 0, audio: 0, chars: 0, textBytes: 0 }
-  const list = messages as unknown[]
-  if (list.length === 0) throw bad('`messages` must not be empty', 'messages')
-  for (let i = 0; i < list.length; i++) {
-    const message = list[i]
-    if (!isObject(message)) throw bad(`messages[${i}] must be an object`, `messages[${i}]`)
-    if (typeof message.role !== 'string' || message.role === '') {
-      throw bad(`messages[${i}].role must be a string`, `messages[${i}].role`)
-    }
-    const { content } = message
-    if (isPresent(message.tool_calls)) media.textBytes += jsonBytes(message.tool_calls)
-    if (typeof content === 'string') {
-      media.textBytes += Buffer.byteLength(content)
-      continue
-    }
-    if (!isPresent(content)) continue
-    if (!Array.isArray(content)) {
-      throw bad(`messages[${i}].content must be a string or an array of parts`, `messages[${i}].content`)
-    }
-    for (let j = 0; j < content.length; j++) readPart(content[j], `messages[${i}].content[${j}]`, media)
-  }
-  return media
-}
-
-const readPart = (part: unknown, at: string, media: Media): void => {
-  if (!isObject(part)) throw bad(`${at} must be an object`, at)
-  if (typeof part.type !== 'string') throw bad(`${at}.type must be a string`, `${at}.type`)
-  if (typeof part.text === 'string') media.textBytes += Buffer.byteLength(part.text)
-  if (part.type === 'image_url') {
-    const url = isObject(part.image_url) ? part.image_url.url : part.image_url
-    media.images++
-    if (typeof url === 'string' && url.startsWith('data:')) media.chars += url.length
-  } else if (part.type === 'input_audio') {
-    media.audio++
-    const data = isObject(part.input_audio) ? part.input_audio.data : null
-    if (typeof data === 'string') media.chars += data.length
-  }
 }
 
 const checkSampling = (body: Body): void => {

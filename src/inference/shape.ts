@@ -6,10 +6,11 @@ import { type CompletionFacts, completionJson, toolRunJson } from '../wire/chat.
 import { GatewayError } from '../wire/errors.ts'
 import { gatewayJson } from '../wire/gateway-block.ts'
 import { isObject } from '../wire/json.ts'
+import type { ChoiceFacts } from './choices.ts'
 import type { Exchange } from './exchange.ts'
 import type { Intent } from './intent.ts'
 import type { Measured } from './settle.ts'
-import { checkStructured, demandsJson, type StructuredResult, structuredJson } from './structured.ts'
+import { checkStructured, demandsJson, structuredJson } from './structured.ts'
 
 /** An answer that breaks the `response_format` that was asked for. The cost has arisen: the block says so. */
 export class NonConforming extends GatewayError {
@@ -29,7 +30,13 @@ export interface Extras {
   readonly finishReason: string | null
   readonly reason: CompletionFacts['reason']
   readonly toolNames: readonly string[]
-  readonly structured: StructuredResult | null
+  /** Null: nothing was checked. */
+  readonly checked: Checked | null
+}
+
+/** Choices that meet the `response_format`: the JSON text to put in place of the content, by the place of the choice that had it in a fence. */
+export interface Checked {
+  readonly repaired: ReadonlyMap<number, string>
 }
 
 /** Optional members of the block: `completion` when the answer was cut short, `structured` and `tool_run` when asked for. */
@@ -47,21 +54,37 @@ export const extraMembers = (exchange: Exchange, intent: Intent, measured: Measu
   }
   if (intent.toolExecution !== null || extras.toolNames.length > 0)
     more += toolRunJson(extras.toolNames, exchange.latencyMs())
-  if (intent.structured !== null) more += structuredJson(intent.structured, extras.structured)
+  if (intent.structured !== null) more += structuredJson(intent.structured, verdictOf(extras.checked))
   return more
 }
 
-/** Checks an answer's text against the `response_format`. Null: not checked, since tool calls, refusals and truncated answers break nothing. Throws NonConforming. */
-export const conformance = (
-  intent: Intent,
-  answer: { content: string | null; finishReason: string | null; refusal: boolean; toolNames: readonly string[] },
-): StructuredResult | null => {
-  const { structured } = intent
-  if (structured === null || !demandsJson(structured) || answer.refusal || answer.toolNames.length > 0) return null
-  if (answer.finishReason === 'length' || answer.finishReason === 'content_filter') return null
-  const result = checkStructured(structured, answer.content ?? '')
-  if (!result.valid) throw new NonConforming(result.error!, structuredJson(structured, result))
-  return result
+const verdictOf = (checked: Checked | null) =>
+  checked === null ? null : { valid: true, error: null, repaired: checked.repaired.size > 0 }
+
+const NOTHING_REPAIRED: ReadonlyMap<number, string> = new Map()
+
+/**
+ * Checks every choice against the `response_format`; one that breaks it breaks the answer. Null: none was checked, since tool calls, refusals
+ * and truncated choices break nothing. Throws NonConforming.
+ */
+export const conformance = ({ structured }: Intent, choices: readonly ChoiceFacts[]): Checked | null => {
+  if (structured === null || !demandsJson(structured)) return null
+  let repaired: Map<number, string> | null = null
+  let checked = 0
+  for (let i = 0; i < choices.length; i++) {
+    const { content, finishReason, refusal, toolNames } = choices[i]!
+    if (refusal || toolNames.length > 0 || finishReason === 'length' || finishReason === 'content_filter') continue
+    checked++
+    const result = checkStructured(structured, content ?? '')
+    if (!result.valid) {
+      const error = choices.length === 1 ? result.error! : `choice ${i}: ${result.error}`
+      throw new NonConforming(error, structuredJson(structured, { valid: false, error, repaired: false }))
+    }
+    if (result.repaired === null) continue
+    repaired ??= new Map()
+    repaired.set(i, result.repaired)
+  }
+  return checked === 0 ? null : { repaired: repaired ?? NOTHING_REPAIRED }
 }
 
 /** The whole answer as JSON text. */
@@ -69,7 +92,7 @@ export const answerJson = (
   exchange: Exchange,
   intent: Intent,
   answer: Answer,
-  structured: StructuredResult | null,
+  checked: Checked | null,
   measured: Measured,
 ): string => {
   const plain = answer.finishReason !== 'length' && answer.toolNames.length === 0 && intent.toolExecution === null
@@ -80,18 +103,21 @@ export const answerJson = (
           finishReason: answer.finishReason,
           reason: 'max_tokens',
           toolNames: answer.toolNames,
-          structured,
+          checked,
         })
-  const text = structured?.repaired == null ? answer.json : withContent(answer.json, structured.repaired)
+  const text =
+    checked === null || checked.repaired.size === 0 ? answer.json : withContents(answer.json, checked.repaired)
   return appendMembers(text, `"gateway":${gatewayJson(exchange.facts(), more)}`)
 }
 
-/** Replaces the content of the first choice; every member outside `choices` keeps its bytes. */
-const withContent = (json: string, content: string): string => {
+/** Replaces the content of choices, by their places; every member outside `choices` keeps its bytes. */
+const withContents = (json: string, contents: ReadonlyMap<number, string>): string => {
   const choices: unknown = parseExact(memberText(json, 'choices') ?? '[]')
   if (!Array.isArray(choices)) return json
-  const [first, ...rest] = choices
-  if (!isObject(first) || !isObject(first.message)) return json
-  const repaired = [{ ...first, message: { ...first.message, content } }, ...rest]
+  const repaired = choices.map((choice: unknown, place) => {
+    const content = contents.get(place)
+    if (content === undefined || !isObject(choice) || !isObject(choice.message)) return choice
+    return { ...choice, message: { ...choice.message, content } }
+  })
   return editMembers(json, new Map([['choices', { do: 'set', json: JSON.stringify(repaired) }]]))
 }

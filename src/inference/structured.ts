@@ -17,15 +17,15 @@ export interface StructuredRequest {
 export interface StructuredResult {
   readonly valid: boolean
   readonly error: string | null
-  /** The JSON text to put in place of the content: it was found inside a fence or prose. Null: the content stands as it is. */
+  /** The JSON text to put in place of the content: it was found inside a fence. Null: the content stands as it is. */
   readonly repaired: string | null
 }
 
 const MAX_TYPE_CHARS = 64
 const MAX_SCHEMA_CHARS = 256 * 1024
 const MAX_CACHED = 256
-/** A larger answer is not validated against a schema on the serving thread. */
-const MAX_ANSWER_CHARS = 2 * 1024 * 1024
+/** A longer answer is not checked on the serving thread: it counts as a violation. */
+export const MAX_ANSWER_CHARS = 2 * 1024 * 1024
 
 // Patterns come from strangers: RE2 has no exponential case. `toString` keeps ajv from taking all patterns for one.
 const regExp = Object.assign(
@@ -97,32 +97,24 @@ const validatorOf = (declared: Record<string, unknown>, param: string): Validate
 /** Whether an answer can break it. */
 export const demandsJson = ({ type }: StructuredRequest): boolean => type === 'json_object' || type === 'json_schema'
 
-/** Checks the text of an answer. A single JSON object inside a fence or prose is extracted and counts as repaired. */
+/** Checks the text of an answer. The only JSON object inside a fence is extracted and counts as repaired. */
 export const checkStructured = (request: StructuredRequest, content: string): StructuredResult => {
+  if (content.length >= MAX_ANSWER_CHARS) return violation('the answer is too long to be checked')
   const direct = parsed(content)
-  if (direct !== undefined) return verdict(request, direct, null, content.length)
-  const inner = extractObject(content)
-  if (inner === null) return { valid: false, error: 'the answer is not JSON', repaired: null }
-  return verdict(request, parsed(inner), inner, inner.length)
+  if (direct !== undefined) return verdict(request, direct, null)
+  const inner = fencedObject(content)
+  return inner === null ? violation('the answer is not JSON') : verdict(request, parsed(inner), inner)
 }
 
-const verdict = (
-  request: StructuredRequest,
-  value: unknown,
-  repaired: string | null,
-  size: number,
-): StructuredResult => {
-  if (request.type === 'json_object' && !isObject(value)) {
-    return { valid: false, error: 'the answer is not a JSON object', repaired: null }
-  }
-  if (request.validate !== null && size > MAX_ANSWER_CHARS) {
-    return { valid: false, error: 'the answer is too large to be checked against the schema', repaired: null }
-  }
+const violation = (error: string): StructuredResult => ({ valid: false, error, repaired: null })
+
+const verdict = (request: StructuredRequest, value: unknown, repaired: string | null): StructuredResult => {
+  if (request.type === 'json_object' && !isObject(value)) return violation('the answer is not a JSON object')
   if (request.validate === null || request.validate(value)) return { valid: true, error: null, repaired }
   const [first] = request.validate.errors ?? []
   const error =
     first === undefined ? 'does not match the schema' : `${first.instancePath || '/'} ${first.message ?? first.keyword}`
-  return { valid: false, error: error.slice(0, 300), repaired: null }
+  return violation(error.slice(0, 300))
 }
 
 const parsed = (text: string): unknown => {
@@ -133,43 +125,52 @@ const parsed = (text: string): unknown => {
   }
 }
 
-const FENCE = /```(?:json|JSON)?[ \t]*\r?\n([\s\S]*?)```/g
-const MAX_EXTRACT_CHARS = 1024 * 1024
+/** The line that opens a fence, with or without the name of a language. */
+const OPENING = /^[ \t]*```[\w+-]*[ \t]*\r?\n/gm
+const CLOSING_LINE = /^[ \t]*```/gm
+/** Fences that are looked at. More than one object is ambiguous anyway. */
+const MOST_FENCES = 64
 
-/** The one JSON object in a text: in the only fence, else the only balanced `{...}` that parses. Null when there is none or more than one. */
-export const extractObject = (text: string): string | null => {
-  if (text.length > MAX_EXTRACT_CHARS) return null
-  const fenced = [...text.matchAll(FENCE)].map((match) => match[1]!.trim())
-  const candidates = fenced.length > 0 ? fenced : balancedObjects(text)
-  const objects = candidates.filter((candidate) => isObject(parsed(candidate)))
-  return objects.length === 1 ? objects[0]! : null
-}
-
-/** Top-level `{...}` stretches, at most three: more than one is ambiguous anyway. One pass. */
-const balancedObjects = (text: string): string[] => {
-  const found: string[] = []
-  let depth = 0
-  let start = 0
-  let quoted = false
-  for (let i = 0; i < text.length && found.length < 3; i++) {
-    const char = text[i]
-    if (quoted) {
-      if (char === '\\') i++
-      else if (char === '"') quoted = false
-    } else if (char === '"' && depth > 0) quoted = true
-    else if (char === '{') {
-      if (depth++ === 0) start = i
-    } else if (char === '}' && depth > 0 && --depth === 0) found.push(text.slice(start, i + 1))
+/** The only JSON object that stands inside a fence; null when there is none, or more than one. */
+export const fencedObject = (text: string): string | null => {
+  let found: string | null = null
+  let from = 0
+  for (let fences = 0; fences < MOST_FENCES; fences++) {
+    OPENING.lastIndex = from
+    const opening = OPENING.exec(text)
+    if (opening === null) return found
+    const start = opening.index + opening[0].length
+    const end = fenceEnd(text, start)
+    if (end < 0) return found
+    const inner = text.slice(start, end).trim()
+    if (inner.startsWith('{') && isObject(parsed(inner))) {
+      if (found !== null) return null
+      found = inner
+    }
+    from = text.indexOf('```', end) + 3
   }
-  return found
+  return null
 }
 
-/** `gateway.structured` as a member of the block. Without a result, since nothing was checked, `valid` is null. */
-export const structuredJson = (request: StructuredRequest, result: StructuredResult | null): string =>
+/** Where a fence ends: at a line of its own, which no JSON string can hold; else wherever the marks stand. */
+const fenceEnd = (text: string, start: number): number => {
+  CLOSING_LINE.lastIndex = start
+  const line = CLOSING_LINE.exec(text)
+  const marks = text.indexOf('```', start)
+  if (line === null || line.index === marks) return marks
+  // On one line with the end of the object: only where that makes JSON of it.
+  return marks >= 0 && isObject(parsed(text.slice(start, marks))) ? marks : line.index
+}
+
+/** `gateway.structured` as a member of the block. Without a verdict, since nothing was checked, `valid` is null. */
+export const structuredJson = (
+  request: StructuredRequest,
+  verdict: { readonly valid: boolean; readonly error: string | null; readonly repaired: boolean } | null,
+): string =>
   `,"structured":${JSON.stringify({
     requested: request.type,
-    valid: result?.valid ?? null,
+    valid: verdict?.valid ?? null,
     schema: request.schemaName,
-    error: result?.error ?? null,
-    repaired: result !== null && result.repaired !== null,
+    error: verdict?.error ?? null,
+    repaired: verdict?.repaired ?? false,
   })}`

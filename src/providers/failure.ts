@@ -187,9 +187,9 @@ const failureOf = (
   reading?: Reading,
 ): GatewayError => {
   // What is said about credentials tends to quote them, so it is never relayed.
-  const quoted = code === 'authentication_error' ? '' : scrub(said.message, reading?.secret ?? null)
+  const quoted = code === 'authentication_error' ? '' : scrub(said.message, reading)
   const message = quoted !== '' ? quoted : (PLAIN[code] ?? `The provider answered with status ${status ?? 'unknown'}.`)
-  const param = said.param === null ? null : scrub(said.param, reading?.secret ?? null).slice(0, 200)
+  const param = said.param === null ? null : scrub(said.param, reading).slice(0, 200)
   return new GatewayError(code, message, {
     param,
     upstreamStatus: status,

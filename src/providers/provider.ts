@@ -52,8 +52,9 @@ export interface Reading {
   readonly createdS: number
   /** What the upstream was asked for: the answer's model where the upstream names none. */
   readonly model?: string
-  /** Of the target: cut out of every text that is quoted. */
+  /** Of the target, both: cut out of every text that is quoted. */
   readonly secret: string | null
+  readonly baseUrl?: string
 }
 
 export interface UpstreamRequest {

@@ -1,5 +1,7 @@
 // What an upstream says, made fit to be quoted to a client: no secrets, no addresses, one line, short.
 
+import type { Reading } from './provider.ts'
+
 const MAX_CHARS = 500
 
 const PATTERNS: readonly (readonly [RegExp, string])[] = [
@@ -9,21 +11,37 @@ const PATTERNS: readonly (readonly [RegExp, string])[] = [
   [/\b[a-z][a-z\d+.-]*:\/\/\S+/gi, '[url]'],
   [/\barn:aws[\w-]*:\S+/gi, '[arn]'],
   [/\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b/g, '[address]'],
+  [
+    /(?<![\w:.])\[?(?:(?:[\da-f]{1,4}:){7}[\da-f]{1,4}|(?:[\da-f]{1,4}(?::[\da-f]{1,4}){0,6})?::(?:[\da-f]{1,4}(?::[\da-f]{1,4}){0,6})?)(?![\w:])(?:%\w+)?(?:\](?::\d+)?)?/gi,
+    '[address]',
+  ],
+  [/\b(?:[\w-]+\.)+(?:internal|intranet|local|localdomain|lan|corp|svc)\b(?::\d+)?/gi, '[host]'],
   [/\b(?=\w*\d)[\w-]{40,}\b/g, '[redacted]'],
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is replaced
   [/[\0-\x1f\x7f]+/g, ' '],
 ]
 
-/** `secret` is the target's credential: whatever it looks like, it is cut out, and so is each part of one that is put together with colons. */
-export const scrub = (text: string, secret: string | null): string => {
-  let out = text.slice(0, 4 * MAX_CHARS)
-  if (secret !== null && secret.length >= 4) {
-    out = text.replaceAll(secret, '[redacted]')
+/** The target's credential, whatever it looks like, is cut out, and so is each part of one that is put together with colons; then host and port of its address. */
+export const scrub = (text: string, reading: Pick<Reading, 'secret' | 'baseUrl'> | undefined): string => {
+  let out = text
+  const secret = reading?.secret ?? ''
+  if (secret.length >= 4) {
+    out = out.replaceAll(secret, '[redacted]')
     if (secret.includes(':'))
       for (const part of secret.split(':')) if (part.length >= 8) out = out.replaceAll(part, '[redacted]')
-    out = out.slice(0, 4 * MAX_CHARS)
   }
+  out = out.slice(0, 4 * MAX_CHARS)
   for (const [pattern, replacement] of PATTERNS) out = out.replace(pattern, replacement)
+  if (reading?.baseUrl !== undefined) out = withoutHost(out, reading.baseUrl)
   out = out.trim()
   return out.length > MAX_CHARS ? `${out.slice(0, MAX_CHARS)}…` : out
+}
+
+/** Only a failure comes here, so the patterns are made when they are needed. */
+const withoutHost = (text: string, baseUrl: string): string => {
+  if (!URL.canParse(baseUrl)) return text
+  const { hostname, port } = new URL(baseUrl)
+  const host =
+    hostname === '' ? text : text.replace(new RegExp(`(?<!\\w)${RegExp.escape(hostname)}(?!\\w)`, 'gi'), '[host]')
+  return port === '' ? host : host.replace(new RegExp(`(?<!\\d)${port}(?!\\d)`, 'g'), '[port]')
 }

@@ -3,9 +3,9 @@ import type { GatewayError } from './errors.ts'
 
 export const DONE_FRAME = 'data: [DONE]\n\n'
 
-/** A failure after the stream began. */
-export const errorFrame = ({ message, type, param, code }: GatewayError): string =>
-  `event: error\ndata: ${JSON.stringify({ error: { message, type, param, code } })}\n\n`
+/** A failure after the stream began. `gatewayJson` is the block that every failure has. */
+export const errorFrame = ({ message, type, param, code }: GatewayError, gatewayJson: string): string =>
+  `event: error\ndata: {"error":${JSON.stringify({ message, type, param, code })},"gateway":${gatewayJson}}\n\n`
 
 /** What all chunks of a stream share. */
 export interface StreamHead {
@@ -14,14 +14,18 @@ export interface StreamHead {
   readonly model: string
 }
 
-/** A chunk of ours that ends the first choice. */
-export const finishChunk = ({ id, created, model }: StreamHead, finishReason: string): string =>
+/** A chunk of ours that ends these choices. */
+export const finishChunk = (
+  { id, created, model }: StreamHead,
+  finishReason: string,
+  choices: readonly number[],
+): string =>
   JSON.stringify({
     id,
     object: 'chat.completion.chunk',
     created,
     model,
-    choices: [{ index: 0, delta: {}, finish_reason: finishReason }],
+    choices: choices.map((index) => ({ index, delta: {}, finish_reason: finishReason })),
   })
 
 /** The terminal usage chunk, when the provider sent none. */

@@ -56,6 +56,11 @@ export const gatewayJson = (facts: GatewayFacts, more = ''): string =>
   `,"routed_model":${text(facts.routedModel)},"fallback_used":${facts.fallbackUsed},"cache_hit":${facts.cacheHit},"latency_ms":${facts.latencyMs}` +
   `,"estimated_cost_usd":${facts.costNanoUsd === null ? 'null' : usdOf(facts.costNanoUsd)}${facts.debug === null ? '' : debugJson(facts.debug)}${more}}`
 
-/** The block of a stream's first frame: who answers is not known for sure before the end, so it is not said. */
-export const firstFrameGatewayJson = (requestId: string, requestedModel: string, routedModel: string): string =>
-  `{"request_id":${text(requestId)},"requested_model":${text(requestedModel)},"routed_model":${text(routedModel)}}`
+/** The block of a stream's first frame: who answers is not known for sure before the end, so it is not said. `more` as for `gatewayJson`. */
+export const firstFrameGatewayJson = (
+  requestId: string,
+  requestedModel: string,
+  routedModel: string,
+  more = '',
+): string =>
+  `{"request_id":${text(requestId)},"requested_model":${text(requestedModel)},"routed_model":${text(routedModel)}${more}}`

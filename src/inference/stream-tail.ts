@@ -1,0 +1,61 @@
+// The frames of a stream that are ours: they come at its end, when all is known.
+import { appendMembers } from '../lib/json-edit.ts'
+import { sseFrame } from '../lib/sse.ts'
+import { errorFrame, finishChunk, type StreamHead, usageChunk } from '../wire/chat.ts'
+import type { GatewayError } from '../wire/errors.ts'
+import { firstFrameGatewayJson, gatewayJson } from '../wire/gateway-block.ts'
+import { isObject } from '../wire/json.ts'
+import type { Exchange } from './exchange.ts'
+import type { Intent } from './intent.ts'
+import type { Measured } from './settle.ts'
+
+export class StreamTail {
+  /** A chunk of the upstream: what all chunks share is taken from it. */
+  chunkJson: string | null = null
+  /** The upstream's own usage chunk, held until the end. */
+  usageJson: string | null = null
+
+  constructor(
+    private readonly exchange: Exchange,
+    private readonly intent: Intent,
+  ) {}
+
+  /** The terminal usage frame with the attribution; '' when the client did not ask for it. `more`: further members of the block. */
+  usage({ promptTokens, completionTokens }: Measured, more: string): string {
+    if (!this.intent.includeUsage) return ''
+    const json = this.usageJson ?? usageChunk(this.#head(), promptTokens ?? 0, completionTokens ?? 0)
+    return sseFrame(appendMembers(json, `"gateway":${this.#block(more)}`))
+  }
+
+  /** Ends the choices that time ran out for. The block rides on the usage frame; without one, on this. */
+  cutShort(choices: readonly number[], measured: Measured, more: string): string {
+    const finish = finishChunk(this.#head(), 'length', choices)
+    if (this.intent.includeUsage) return sseFrame(finish) + this.usage(measured, more)
+    return sseFrame(appendMembers(finish, `"gateway":${this.#block(more)}`))
+  }
+
+  error(error: GatewayError, more = ''): string {
+    return errorFrame(error, this.#block(more))
+  }
+
+  /** Who answered is said to those who asked for usage or for the internals. The default block counts the attempts, the debug block lists them. */
+  #block(more: string): string {
+    const { exchange, intent } = this
+    if (!intent.includeUsage && !intent.debug)
+      return firstFrameGatewayJson(exchange.identity.requestId, intent.model, exchange.entry!.name, more)
+    const facts = exchange.facts()
+    const attempts = facts.debug === null ? `,"attempts":${exchange.attempts.length}` : ''
+    return gatewayJson(facts, attempts + more)
+  }
+
+  #head(): StreamHead {
+    const chunk: unknown = this.chunkJson === null ? null : JSON.parse(this.chunkJson)
+    const { id, created, model } = isObject(chunk) ? chunk : {}
+    const { identity } = this.exchange
+    return {
+      id: typeof id === 'string' ? id : identity.id,
+      created: typeof created === 'number' ? created : Math.floor(identity.atMs / 1_000),
+      model: typeof model === 'string' ? model : this.intent.model,
+    }
+  }
+}
