@@ -11,6 +11,15 @@ const OWN_ID = /^[A-Za-z0-9]{9}$/
 /** Tool calls are named by nine letters and digits there: another id becomes nine digits of its digest, the same for the call and its result. */
 export const mistralId = (id: string): string => (OWN_ID.test(id) ? id : sha256Hex(id).slice(0, 9))
 
+/** What messages hold that other vendors, or the gateway for them, have answered with: any field that it does not know is 422 there. */
+// biome-ignore format: one list
+const UNKNOWN_IN_MESSAGES = [
+  'name', 'reasoning_content', 'reasoning', 'reasoning_details', 'refusal', 'annotations', 'audio', 'citations', 'images', 'extra_content',
+  'parsed',
+]
+
+const NOT_PARSED: ReadonlyMap<string, Edit> = new Map([['parsed_arguments', { do: 'remove' }]])
+
 type Edits = ReadonlyMap<string, Edit>
 const NO_EDITS: Edits = new Map()
 const one = (name: string, value: unknown): Edits => new Map([[name, { do: 'set', json: JSON.stringify(value) }]])
@@ -39,6 +48,21 @@ const inMember = (message: string, name: string, change: (json: string, index: n
   return changed === text ? NO_EDITS : new Map([[name, { do: 'set', json: changed }]])
 }
 
+/** Its own id; nothing that an SDK or another vendor has put beside the call. */
+const callEdits = (json: string, call: Json, notes: Set<string>): Edits => {
+  const edits = new Map(setId('id', call.id))
+  if (edits.size > 0) notes.add('shortened ids of tool calls')
+  if (call.extra_content !== undefined) {
+    edits.set('extra_content', { do: 'remove' })
+    notes.add('dropped messages[].tool_calls[].extra_content')
+  }
+  if (objectOf(call.function).parsed_arguments !== undefined) {
+    edits.set('function', { do: 'set', json: editMembers(memberText(json, 'function')!, NOT_PARSED) })
+    notes.add('dropped messages[].tool_calls[].function.parsed_arguments')
+  }
+  return edits
+}
+
 /** The message as it is there, as JSON text; null when it needs no change. `notes` takes what was done. */
 const messageOf = (json: string, message: Json, notes: Set<string>): string | null => {
   const edits = new Map<string, Edit>()
@@ -48,21 +72,24 @@ const messageOf = (json: string, message: Json, notes: Set<string>): string | nu
     for (const [name, edit] of more) edits.set(name, edit)
   }
   if (message.role === 'developer') add(one('role', 'system'), 'made developer messages system messages')
-  for (const name of ['name', 'reasoning_content', 'reasoning'])
+  for (const name of UNKNOWN_IN_MESSAGES)
     if (message[name] !== undefined && !(name === 'name' && message.role === 'tool'))
       add(new Map([[name, { do: 'remove' }]]), `dropped messages[].${name}`)
   add(setId('tool_call_id', message.tool_call_id), 'shortened ids of tool calls')
   const { content, tool_calls: calls } = message
+  // A null there says nothing.
+  if (message.function_call === null)
+    add(new Map([['function_call', { do: 'remove' }]]), 'dropped messages[].function_call')
   if (Array.isArray(content)) {
     const changed = inMember(json, 'content', (_part, i) => partOf(objectOf(content[i])))
     add(changed, 'converted parts of messages')
   }
   if (Array.isArray(calls)) {
     const changed = inMember(json, 'tool_calls', (call, i) => {
-      const id = setId('id', objectOf(calls[i]).id)
-      return id.size === 0 ? null : editMembers(call, id)
+      const edits = callEdits(call, objectOf(calls[i]), notes)
+      return edits.size === 0 ? null : editMembers(call, edits)
     })
-    add(changed, 'shortened ids of tool calls')
+    for (const [name, edit] of changed) edits.set(name, edit)
   }
   return edits.size === 0 ? null : editMembers(json, edits)
 }

@@ -85,6 +85,10 @@ class FinishOfChoices {
     if (ends || !finished.has(index)) finished.set(index, ends)
   }
 
+  has(index: number): boolean {
+    return this.#finished.has(index)
+  }
+
   allFinished(): boolean {
     for (const ends of this.#finished.values()) if (!ends) return false
     return this.#finished.size > 0
@@ -215,11 +219,15 @@ class OpenAiStream implements StreamDecoder {
   #partOf(chunk: Json, data: string): StreamPart {
     const plain = data.includes('\n') ? null : plainChoice(chunk, arrayOf(chunk.choices))
     // A vendor with words of its own may have put them into the chunk that ends.
-    if (plain !== null && (plain.finishReason === null || this.dialect === STANDARD)) {
+    if (
+      plain !== null &&
+      (plain.finishReason === null || this.dialect === STANDARD) &&
+      this.#hasRoleRight(plain.delta)
+    ) {
       const { delta, finishReason } = plain
       this.#choices.seeOne(0, finishReason !== null)
       const text = typeof delta.content === 'string' ? delta.content : ''
-      if (text !== '' && finishReason === null) this.#template.learn(data, text)
+      if (text !== '' && finishReason === null && !filled(delta.role)) this.#template.learn(data, text)
       return plainPart(data, text, hasContent(delta), finishReason, this.#usage)
     }
     const { dialect, reading } = this
@@ -229,7 +237,7 @@ class OpenAiStream implements StreamDecoder {
     const edits = missingFields(chunk, 'chat.completion.chunk', reading)
     const mapped = mappedChoices(spoken, chunk, reading) ?? spoken
     this.#repair ??= callRepair()
-    const repaired = this.#repair(mapped) ?? mapped
+    const repaired = this.#withRoles(this.#repair(mapped) ?? mapped)
     if (repaired !== choices) edits.set('choices', { do: 'set', json: JSON.stringify(repaired) })
     const finished = this.#choices.allFinished()
     this.#choices.see(repaired)
@@ -242,6 +250,26 @@ class OpenAiStream implements StreamDecoder {
     return { json, ...read, usage: this.#usage, usageOnly }
   }
 
+  /** The role stands in the first delta of a choice and in no other: without it the SDKs fold no choice, and repeated it adds up to `assistantassistant`. */
+  #hasRoleRight(delta: Json): boolean {
+    return filled(delta.role) !== this.#choices.has(0)
+  }
+
+  /** The same for every choice of a chunk. */
+  #withRoles(choices: readonly unknown[]): readonly unknown[] {
+    let changed = false
+    const begun = choices.map((value) => {
+      const choice = objectOf(value)
+      const delta = objectOf(choice.delta)
+      const isFirst = !this.#choices.has(typeof choice.index === 'number' ? choice.index : 0)
+      if (filled(delta.role) === isFirst) return value
+      changed = true
+      const { role: _, ...rest } = delta
+      return { ...choice, delta: isFirst ? { role: 'assistant', ...rest } : rest }
+    })
+    return changed ? begun : choices
+  }
+
   /** Learns from a frame that will be read as an event later, so that the frames that came along with it can be skimmed; it itself is not. */
   #lookAhead(text: string, from: number): void {
     this.#looks++
@@ -250,8 +278,8 @@ class OpenAiStream implements StreamDecoder {
     this.#looked = { data, chunk }
     const plain = isObject(chunk) ? plainChoice(chunk, arrayOf(chunk.choices)) : null
     if (plain === null || plain.finishReason !== null) return
-    const { content } = plain.delta
-    if (typeof content === 'string' && content !== '') this.#template.learn(data, content)
+    const { content, role } = plain.delta
+    if (typeof content === 'string' && content !== '' && !filled(role)) this.#template.learn(data, content)
   }
 }
 
