@@ -1,0 +1,416 @@
+// The official OpenAI SDKs, unchanged but for base URL and key, hold one conversation with a fake of every kind's vendor
+// through one gateway process: JavaScript here, Python in every_kind.py. The vendors refuse whatever is wrong on their wire.
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { join } from 'node:path'
+import OpenAI, { AuthenticationError, BadRequestError, InternalServerError, RateLimitError } from 'openai'
+import type {
+  ChatCompletion,
+  ChatCompletionChunk,
+  ChatCompletionCreateParamsNonStreaming,
+  ChatCompletionMessageParam,
+} from 'openai/resources/chat/completions'
+import { KINDS } from '../../src/providers/kinds.ts'
+import { ALL_CAPABILITIES } from '../../src/providers/provider.ts'
+import { type GatewayProcess, INFERENCE_KEY, startGateway } from '../services/gateway.ts'
+import { openaiForPython, runToEnd } from '../services/python.ts'
+import { recordedFailure } from '../services/vendors/fixtures.ts'
+import { gatewayInFrontOf, startVendors, type Vendor } from '../services/vendors/vendors.ts'
+
+const vendors = startVendors()
+let gateway: GatewayProcess
+let client: OpenAI
+
+beforeAll(async () => {
+  const { providers, env } = gatewayInFrontOf(vendors)
+  const sandbox = { name: 'sandbox', kind: 'sandbox', models: [{ name: 'sandbox-echo' }] }
+  gateway = startGateway({
+    settings: {
+      worker: { enabled: false },
+      health: { probe_interval: 'off' },
+      bootstrap: { providers: [...providers, sandbox] },
+    },
+    env,
+  })
+  await gateway.until('serving')
+  client = new OpenAI({ apiKey: INFERENCE_KEY, baseURL: `${gateway.url}/v1`, maxRetries: 0 })
+}, 40_000)
+afterAll(async () => {
+  await gateway?.remove()
+  await Promise.all(vendors.map(({ stop }) => stop()))
+})
+
+/** What models of a kind, or one of them, cannot do, or the gateway does not offer there; all else they can. By the vendors' own documents. */
+const LACKS: Readonly<Record<string, readonly string[]>> = {
+  anthropic: ['json_mode', 'seed'],
+  bedrock: ['json_mode', 'seed'],
+  cerebras: ['vision'],
+  cohere: ['vision'],
+  cohere_vision: ['tools', 'parallel_tool', 'json_schema'],
+  deepseek: ['json_schema', 'parallel_tool', 'seed', 'vision'],
+  ollama: ['parallel_tool'],
+  perplexity: ['tools', 'json_mode', 'parallel_tool', 'seed'],
+  tgi: ['parallel_tool'],
+  together: ['parallel_tool'],
+}
+/** They fetch no image by its address. */
+const NO_ADDRESSES = ['bedrock', 'ollama']
+/** They call as many tools at once as they like. */
+const NO_SINGLE = ['bedrock_api_key', 'cohere', 'gemini', 'gemini_signed', 'tgi', 'together', 'deepseek', 'ollama']
+/** They cannot be made to call a tool. */
+const NO_FORCED = ['ollama']
+
+const SYSTEM = { role: 'system', content: 'Be brief.' } as const
+const user = (content: string) => ({ role: 'user', content }) as const
+const weather = {
+  type: 'function' as const,
+  function: {
+    name: 'weather',
+    description: 'The weather in a city',
+    parameters: {
+      type: 'object',
+      properties: { city: { type: 'string' } },
+      required: ['city'],
+      additionalProperties: false,
+    },
+  },
+}
+const REPORT = {
+  type: 'json_schema' as const,
+  json_schema: {
+    name: 'report',
+    strict: true,
+    schema: {
+      type: 'object',
+      properties: {
+        city: { type: 'string', minLength: 1 },
+        celsius: { type: 'integer' },
+        sky: { enum: ['clear', 'grey'] },
+      },
+      required: ['city', 'celsius', 'sky'],
+      additionalProperties: false,
+    },
+  },
+}
+const PNG =
+  'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
+const ADDRESS = 'https://example.org/cat.png'
+const seen = (url: string): ChatCompletionMessageParam[] => [
+  {
+    role: 'user',
+    content: [
+      { type: 'text', text: 'What is this?' },
+      { type: 'image_url', image_url: { url } },
+    ],
+  },
+]
+
+const create = (body: ChatCompletionCreateParamsNonStreaming & Record<string, unknown>): Promise<ChatCompletion> =>
+  client.chat.completions.create(body)
+const gatewayOf = (answer: unknown) => (answer as { gateway?: Record<string, unknown> }).gateway
+const expectUsage = (usage: OpenAI.CompletionUsage | null | undefined) => {
+  expect(usage?.prompt_tokens).toBeGreaterThan(0)
+  expect(usage?.completion_tokens).toBeGreaterThan(0)
+  expect(usage!.total_tokens).toBeGreaterThanOrEqual(usage!.prompt_tokens + usage!.completion_tokens)
+}
+const refusal = async (asking: Promise<unknown>): Promise<unknown> =>
+  asking.then(
+    () => null,
+    (error: unknown) => error,
+  )
+const callsOf = (answer: ChatCompletion) =>
+  (answer.choices[0]!.message.tool_calls ?? []).map((call) => {
+    if (call.type !== 'function') throw new Error(`a call of type ${call.type}`)
+    const { name, arguments: args } = call.function
+    return { id: call.id, name, args: JSON.parse(args) as { city: string } }
+  })
+const said = (answer: ChatCompletion) => answer.choices[0]!.message.content
+
+/** Chunks of a stream as an SDK's user folds them. */
+const fold = async (stream: AsyncIterable<ChatCompletionChunk>) => {
+  let text = ''
+  let finish: string | null = null
+  let usage: OpenAI.CompletionUsage | null = null
+  let last: unknown
+  const pieces: string[] = []
+  const calls: { id: string; name: string; args: string }[] = []
+  for await (const chunk of stream) {
+    const [choice] = chunk.choices
+    if (choice?.delta.content) pieces.push(choice.delta.content)
+    text += choice?.delta.content ?? ''
+    for (const { index, id, function: called } of choice?.delta.tool_calls ?? []) {
+      calls[index] ??= { id: '', name: '', args: '' }
+      const call = calls[index]
+      call.id += id ?? ''
+      call.name += called?.name ?? ''
+      call.args += called?.arguments ?? ''
+    }
+    finish = choice?.finish_reason ?? finish
+    usage = chunk.usage ?? usage
+    last = gatewayOf(chunk) ?? last
+  }
+  return { text, pieces, calls, finish, usage, last }
+}
+
+/** As it stands in a client that spoke with another vendor so far. */
+const moved: ChatCompletionMessageParam[] = [
+  SYSTEM,
+  user('What is the weather in Oslo?'),
+  {
+    role: 'assistant',
+    content: null,
+    refusal: null,
+    annotations: [],
+    tool_calls: [
+      {
+        id: 'call_2KpG7EF7NJHtBmaLzbWPuwHY',
+        type: 'function',
+        function: { name: 'weather', arguments: '{"city":"Oslo"}' },
+      },
+    ],
+  } as ChatCompletionMessageParam,
+  { role: 'tool', tool_call_id: 'call_2KpG7EF7NJHtBmaLzbWPuwHY', content: '{"celsius":-3}' },
+  { role: 'assistant', content: 'Cold.', refusal: null, reasoning_content: 'hm' } as ChatCompletionMessageParam,
+]
+
+const takenBy = ({ name, kind }: Vendor): string[] =>
+  ALL_CAPABILITIES.filter((capability) => !(LACKS[name] ?? LACKS[kind] ?? []).includes(capability))
+
+const conversation = (vendor: Vendor) => {
+  const { name: model, kind } = vendor
+  const taken = takenBy(vendor)
+  const takes = (capability: string) => taken.includes(capability)
+
+  test('its models are listed, with what they can do', async () => {
+    const ids: string[] = []
+    for await (const { id } of client.models.list()) ids.push(id)
+    expect(ids).toContain(model)
+    expect(ids).toContain(`${model}-alias`)
+    const listed = (await client.models.retrieve(`${model}-Alias`)) as OpenAI.Model & { gateway_capabilities: string[] }
+    expect(listed).toMatchObject({ object: 'model', owned_by: model } as object)
+    expect([...listed.gateway_capabilities].sort()).toEqual(taken.sort())
+  })
+
+  test('text, with all that a client may send', async () => {
+    const answer = await create({
+      model,
+      messages: [SYSTEM, { ...user('Hello, Grüße 👋'), name: 'ann' }],
+      temperature: 0.5,
+      max_tokens: 50,
+      max_completion_tokens: 100,
+      stop: ['END'],
+      frequency_penalty: 0.1,
+      presence_penalty: 0.1,
+      user: 'u-1',
+      top_k: 40,
+      min_p: 0.05,
+      repetition_penalty: 1.1,
+      ...(takes('seed') ? { seed: 7 } : {}),
+    })
+    expect(answer.object).toBe('chat.completion')
+    expect(answer.choices[0]).toMatchObject({ index: 0, finish_reason: 'stop' })
+    expect(said(answer)).toBe('[Be brief.] You said: Hello, Grüße 👋')
+    expectUsage(answer.usage)
+    expect(gatewayOf(answer)).toMatchObject({ provider: model, requested_model: model, fallback_used: false })
+  })
+
+  test('streamed text with usage, and without', async () => {
+    const messages = [user('Hello, Grüße 👋, and a good day to you')]
+    const options = { stream: true, stream_options: { include_usage: true } } as const
+    const told = await fold(await client.chat.completions.create({ model, messages, ...options }))
+    expect(told).toMatchObject({ text: 'You said: Hello, Grüße 👋, and a good day to you', finish: 'stop' })
+    expect(told.pieces.length).toBeGreaterThan(3)
+    expectUsage(told.usage)
+    expect(told.last).toMatchObject({ provider: model })
+    const plain = await fold(await client.chat.completions.create({ model, messages, stream: true }))
+    expect(plain.text).toBe(told.text)
+    const final = await client.chat.completions.stream({ model, messages, ...options }).finalChatCompletion()
+    expect(said(final)).toBe(told.text)
+  })
+
+  if (takes('tools')) {
+    test('a tool is called, and its result answered; the conversation goes on', async () => {
+      const messages: ChatCompletionMessageParam[] = [SYSTEM, user('What is the weather in Oslo?')]
+      const first = await create({ model, messages, tools: [weather] })
+      expect(first.choices[0]!.finish_reason).toBe('tool_calls')
+      const [call, ...others] = callsOf(first)
+      expect([call, others]).toMatchObject([{ name: 'weather', args: { city: 'Oslo' } }, []])
+      messages.push(first.choices[0]!.message, { role: 'tool', tool_call_id: call!.id, content: '-3 degrees' })
+      const second = await create({ model, messages, tools: [weather] })
+      expect([said(second), second.choices[0]!.finish_reason]).toEqual(['The tools said: -3 degrees.', 'stop'])
+      messages.push(second.choices[0]!.message, user('Thanks'))
+      expect(said(await create({ model, messages, tools: [weather] }))).toBe('[Be brief.] You said: Thanks')
+    })
+
+    test('parallel calls, results in another order; only one where only one is wanted', async () => {
+      const messages: ChatCompletionMessageParam[] = [user('What is the weather in Oslo and in Paris?')]
+      const parallel = takes('parallel_tool') ? { parallel_tool_calls: true } : {}
+      const first = await create({ model, messages, tools: [weather], ...parallel })
+      const calls = callsOf(first)
+      expect(calls.map(({ args }) => args.city)).toEqual(['Oslo', 'Paris'])
+      expect(new Set(calls.map(({ id }) => id)).size).toBe(2)
+      messages.push(first.choices[0]!.message)
+      for (const { id, args } of [...calls].reverse())
+        messages.push({ role: 'tool', tool_call_id: id, content: [{ type: 'text', text: `fine in ${args.city}` }] })
+      const second = said(await create({ model, messages, tools: [weather], ...parallel }))
+      expect(second).toMatch(/^The tools said: .*fine in Paris.*\.$/)
+      expect(second).toContain('fine in Oslo')
+      if (NO_SINGLE.includes(model)) return
+      const single = { messages: messages.slice(0, 1), tools: [weather], parallel_tool_calls: false }
+      expect(callsOf(await create({ model, ...single }))).toHaveLength(1)
+    })
+
+    test('streamed calls: their arguments add up, also in the helper and in its tool runner', async () => {
+      const messages = [user('What is the weather in Oslo and in Paris?')]
+      const options = { model, messages, tools: [weather], stream: true as const }
+      const folded = await fold(await client.chat.completions.create(options))
+      expect(folded.finish).toBe('tool_calls')
+      expect(folded.calls.map(({ name, args }) => [name, JSON.parse(args)])).toEqual([
+        ['weather', { city: 'Oslo' }],
+        ['weather', { city: 'Paris' }],
+      ])
+      expect(new Set(folded.calls.map(({ id }) => id)).size).toBe(2)
+      const final = await client.chat.completions.stream(options).finalChatCompletion()
+      expect(callsOf(final)).toMatchObject([{ args: { city: 'Oslo' } }, { args: { city: 'Paris' } }])
+      const asked: string[] = []
+      const runner = client.chat.completions.runTools({
+        model,
+        messages,
+        stream: true,
+        tools: [
+          {
+            type: 'function',
+            function: {
+              ...weather.function,
+              parse: JSON.parse as (text: string) => { city: string },
+              function({ city }: { city: string }) {
+                asked.push(city)
+                return `fine in ${city}`
+              },
+            },
+          },
+        ],
+      })
+      expect(await runner.finalContent()).toBe('The tools said: fine in Oslo; fine in Paris.')
+      expect(asked).toEqual(['Oslo', 'Paris'])
+    })
+
+    test('tool_choice', async () => {
+      const choose = (tool_choice: ChatCompletionCreateParamsNonStreaming['tool_choice'], text: string) =>
+        create({ model, messages: [user(text)], tools: [weather], tool_choice })
+      expect(said(await choose('none', 'What is the weather in Oslo?'))).toContain('You said')
+      expect(callsOf(await choose('auto', 'What is the weather in Oslo?'))).toHaveLength(1)
+      const named = { type: 'function', function: { name: 'weather' } } as const
+      for (const choice of ['required', named] as const) {
+        if (NO_FORCED.includes(kind))
+          expect(await refusal(choose(choice, 'Hello'))).toMatchObject({ status: 400, param: 'tool_choice' })
+        else expect(callsOf(await choose(choice, 'Hello'))).toMatchObject([{ name: 'weather' }])
+      }
+    })
+  } else {
+    test('tools are refused, naming the field', async () => {
+      const error = await refusal(create({ model, messages: [user('Hello')], tools: [weather] }))
+      expect(error).toBeInstanceOf(BadRequestError)
+      expect(error).toMatchObject({ code: 'invalid_request', param: 'tools' })
+    })
+  }
+
+  test('a conversation that another vendor began', async () => {
+    const tools = takes('tools')
+    const messages = [...(tools ? moved : [SYSTEM, user('Hello'), moved.at(-1)!]), user('And now?')]
+    const answer = await create({ model, messages, ...(tools ? { tools: [weather] } : {}) })
+    expect(said(answer)).toBe('[Be brief.] You said: And now?')
+  })
+
+  test('structured answers, whole, streamed, and through the helpers that parse them', async () => {
+    const messages = [user('Report on the sky in Oslo, as JSON')]
+    const object = { model, messages, response_format: { type: 'json_object' } } as const
+    if (takes('json_mode')) {
+      const answer = await create(object)
+      expect(JSON.parse(said(answer)!)).toEqual({ city: 'Oslo', celsius: 21 })
+      expect(gatewayOf(answer)).toMatchObject({ structured: { requested: 'json_object', valid: true } })
+    } else expect(await refusal(create(object))).toMatchObject({ status: 400, param: 'response_format' })
+    const schema = { model, messages, response_format: REPORT }
+    if (!takes('json_schema')) {
+      expect(await refusal(create(schema))).toMatchObject({ status: 400, param: 'response_format' })
+      return
+    }
+    const report = { city: 'Oslo', celsius: 21, sky: 'clear' }
+    const parsed = await client.chat.completions.parse(schema)
+    expect(parsed.choices[0]!.message.parsed).toEqual(report)
+    expect(parsed.choices[0]!.finish_reason).toBe('stop')
+    expect(gatewayOf(parsed)).toMatchObject({ structured: { requested: 'json_schema', valid: true, schema: 'report' } })
+    const streamed = await client.chat.completions.stream(schema).finalChatCompletion()
+    expect(streamed.choices[0]!.message.parsed).toEqual(report)
+  })
+
+  test('images', async () => {
+    if (!takes('vision')) {
+      const error = await refusal(create({ model, messages: seen(PNG) }))
+      expect(error).toMatchObject({ status: 400, code: 'invalid_request' })
+      return
+    }
+    expect(said(await create({ model, messages: seen(PNG) }))).toBe('I see image/png of 70 bytes.')
+    const byAddress = create({ model, messages: seen(ADDRESS) })
+    if (NO_ADDRESSES.includes(kind))
+      expect(await refusal(byAddress)).toMatchObject({ status: 400, param: 'messages[0].content[1].image_url.url' })
+    else expect(said(await byAddress)).toBe(`I see ${ADDRESS}.`)
+  })
+
+  test('failures are the errors of the SDK', async () => {
+    const fail = (code: string, stream = false) =>
+      refusal(client.chat.completions.create({ model, messages: [user(`Fail with ${code}`)], stream }))
+    const limited = await fail('rate_limited')
+    expect(limited).toBeInstanceOf(RateLimitError)
+    expect((limited as RateLimitError).headers?.get('retry-after')).toBe(
+      String(recordedFailure(kind, 'rate_limited').retryAfterS),
+    )
+    expect(await fail('rate_limited', true)).toBeInstanceOf(RateLimitError)
+    const bad = await fail('invalid_request')
+    expect(bad).toBeInstanceOf(BadRequestError)
+    expect(bad).toMatchObject({ code: 'invalid_request', type: 'invalid_request_error' })
+    expect(await fail('authentication_error')).toBeInstanceOf(AuthenticationError)
+    for (const stream of [false, true]) {
+      const broken = await fail('upstream_error', stream)
+      expect(broken).toBeInstanceOf(InternalServerError)
+      expect(broken).toMatchObject({ status: 502, code: 'upstream_error' })
+    }
+  })
+}
+
+let python: Promise<Readonly<Record<string, Readonly<Record<string, string | null>>>>> | null = null
+const inPython = async () => {
+  const models = vendors.map((vendor) => ({
+    name: vendor.name,
+    takes: takenBy(vendor),
+    addresses: !NO_ADDRESSES.includes(vendor.kind),
+    forced: !NO_FORCED.includes(vendor.kind),
+    retry_after: String(recordedFailure(vendor.kind, 'rate_limited').retryAfterS),
+  }))
+  const given = { base_url: `${gateway.url}/v1`, key: INFERENCE_KEY, png: PNG, models }
+  const command = ['python3', join(import.meta.dir, 'every_kind.py')]
+  const out = await runToEnd(command, { PYTHONPATH: await openaiForPython() }, JSON.stringify(given))
+  return JSON.parse(out) as Awaited<NonNullable<typeof python>>
+}
+
+for (const vendor of vendors)
+  describe(vendor.name, () => {
+    conversation(vendor)
+
+    test('the same in Python', async () => {
+      python ??= inPython()
+      const steps = (await python)[vendor.name]!
+      expect(Object.values(steps).filter((flaw) => flaw !== null)).toEqual([])
+      expect(Object.keys(steps)).toHaveLength(9)
+    }, 180_000)
+
+    test('the vendor found nothing wrong on its wire', () => {
+      expect(vendor.refused).toEqual([])
+      expect(vendor.served.answers).toBeGreaterThan(7)
+      // It was asked what it serves when its model was registered.
+      if (vendor.listings.length > 0) expect(vendor.served.listings).toBeGreaterThan(0)
+    })
+  })
+
+test('every kind is among them', () => {
+  expect([...new Set(vendors.map(({ kind }) => kind)), 'sandbox'].sort()).toEqual([...KINDS.keys()].sort())
+})
