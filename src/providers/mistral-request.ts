@@ -11,7 +11,7 @@ const OWN_ID = /^[A-Za-z0-9]{9}$/
 /** Tool calls are named by nine letters and digits there: another id becomes nine digits of its digest, the same for the call and its result. */
 export const mistralId = (id: string): string => (OWN_ID.test(id) ? id : sha256Hex(id).slice(0, 9))
 
-/** What messages hold that other vendors, or the gateway for them, have answered with: any field that it does not know is 422 there. */
+/** What messages hold that other vendors, or the gateway for them, have answered with. A field that it does not know is 422 there. */
 // biome-ignore format: one list
 const UNKNOWN_IN_MESSAGES = [
   'name', 'reasoning_content', 'reasoning', 'reasoning_details', 'refusal', 'annotations', 'audio', 'citations', 'images', 'extra_content',
