@@ -1,10 +1,10 @@
 // Station 5: the admission. Written before the upstream is called, so that no crash can hide a call that may be billed.
-import type { RequestAdmitted, RequestAttempted, RequestFacts } from '../domain/request.ts'
+import type { RequestAttempted, RequestFacts } from '../domain/request.ts'
 import type { Static } from '../lib/schema.ts'
 import { SpoolClosed } from '../log/spool-port.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
-import { candidateList, decisionOf } from './decision.ts'
+import { admittedJson } from './decision.ts'
 import type { InferenceDeps } from './deps.ts'
 import { promptTokensEstimate, reservedNanoUsd } from './estimate.ts'
 import type { Exchange } from './exchange.ts'
@@ -50,20 +50,17 @@ export const admit = async (
   plan: Plan,
   deps: Pick<InferenceDeps, 'spool'>,
 ): Promise<void> => {
-  const first = plan.ordered[0]!
-  const rest: Omit<RequestAdmitted, keyof Static<typeof RequestFacts>> = {
-    candidates: candidateList(plan),
-    provider: first.provider,
-    provider_id: first.providerId,
-    model: first.name,
-    model_id: first.modelId,
-    prompt_tokens_estimate: promptTokensEstimate(intent),
-    reserved_nano_usd: reservedNanoUsd(intent, first),
-    decision: decisionOf(plan),
-  }
-  const data = `${exchange.factsJson},${JSON.stringify(rest).slice(1)}`
+  const reserved = reservedNanoUsd(intent, plan.ordered[0]!)
+  const data = `${exchange.factsJson},${admittedJson(plan, promptTokensEstimate(intent), reserved)}`
   try {
-    exchange.admission = await deps.spool.append('requests', 'request.admitted', subjectOf(exchange, deps), data, true)
+    exchange.admission = await deps.spool.append(
+      'requests',
+      'request.admitted',
+      subjectOf(exchange, deps),
+      data,
+      true,
+      null,
+    )
     exchange.admittedMs = exchange.latencyMs()
   } catch (error) {
     if (error instanceof SpoolClosed) {
@@ -94,7 +91,14 @@ export const admitAttempt = async (
     reserved_nano_usd: reservedNanoUsd(intent, entry),
   }
   try {
-    await deps.spool.append('requests', 'request.attempted', subjectOf(exchange, deps), JSON.stringify(data))
+    await deps.spool.append(
+      'requests',
+      'request.attempted',
+      subjectOf(exchange, deps),
+      JSON.stringify(data),
+      false,
+      exchange.admission,
+    )
   } catch (error) {
     throw new GatewayError('internal_error', 'the further attempt could not be recorded', { cause: error })
   }

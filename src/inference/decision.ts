@@ -1,6 +1,7 @@
 // What the records of a request say about its plan: enough to show why, and to make the same plan again.
 import type { Candidate, Decision } from '../domain/request.ts'
 import type { Static } from '../lib/schema.ts'
+import type { CatalogueEntry } from '../state/port.ts'
 import type { Plan } from './plan.ts'
 
 /** Ids of overrides beyond these are not listed: they follow from the state and the time. */
@@ -13,6 +14,38 @@ export const candidateList = ({ candidates, reasons }: Plan): Static<typeof Cand
     list.push([candidates[i]!.providerId, candidates[i]!.modelId, reasons[i] ?? ''])
   return list
 }
+
+interface EntryTexts {
+  /** Ids as the beginning of a candidate. */
+  readonly candidate: string
+  /** Members of an admission. */
+  readonly first: string
+}
+const texts = new WeakMap<CatalogueEntry, EntryTexts>()
+
+/** What the records say of a catalogue entry, as JSON text: made once for each. */
+const textsOf = (entry: CatalogueEntry): EntryTexts => {
+  const known = texts.get(entry)
+  if (known !== undefined) return known
+  const { provider, providerId, name, modelId } = entry
+  const first = JSON.stringify({ provider, provider_id: providerId, model: name, model_id: modelId }).slice(1, -1)
+  const made = { candidate: `[${JSON.stringify(providerId)},${JSON.stringify(modelId)},`, first }
+  texts.set(entry, made)
+  return made
+}
+
+/** `candidateList` as JSON text. */
+const candidatesJson = ({ candidates, reasons }: Plan): string => {
+  let json = '['
+  for (let i = 0; i < candidates.length; i++)
+    json += `${i === 0 ? '' : ','}${textsOf(candidates[i]!).candidate}"${reasons[i] ?? ''}"]`
+  return `${json}]`
+}
+
+/** What an admission says beyond the facts, as JSON text without the opening brace: `RequestAdmitted`. */
+export const admittedJson = (plan: Plan, promptTokens: number, reservedNanoUsd: number | null): string =>
+  `"candidates":${candidatesJson(plan)},${textsOf(plan.ordered[0]!).first},"prompt_tokens_estimate":${promptTokens}` +
+  `,"reserved_nano_usd":${reservedNanoUsd},"decision":${JSON.stringify(decisionOf(plan))}}`
 
 /** The inputs of the plan that stand nowhere else, and what it came to. */
 export const decisionOf = (plan: Plan): Decision => {

@@ -90,6 +90,7 @@ export const settle = async (
         subjectOf(exchange, deps),
         data,
         exchange.admission === null,
+        exchange.admission,
       )
     }
   } catch (error) {

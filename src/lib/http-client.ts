@@ -36,7 +36,18 @@ const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 const HEADER_VALUE = /^[\t\x20-\x7e]*$/
 const OURS = new Set(['host', 'content-length', 'transfer-encoding', 'connection'])
 
-const encode = ({ host, path }: Destination, { method, headers, body }: DialRequest): Buffer => {
+/** Requests up to this size are put together here: each is handed to its socket before the next one is made. */
+const SCRATCH = Buffer.allocUnsafe(64 * 1024)
+
+/** A request as bytes: the first `length` of them. */
+interface Encoded {
+  bytes: Buffer
+  length: number
+}
+const encoded: Encoded = { bytes: SCRATCH, length: 0 }
+
+/** Good until the next call. */
+const encode = ({ host, path }: Destination, { method, headers, body }: DialRequest): Encoded => {
   let head = `${method} ${path} HTTP/1.1\r\nHost: ${host}\r\n`
   let encoding = 'Accept-Encoding: identity\r\n'
   for (const name in headers) {
@@ -47,12 +58,17 @@ const encode = ({ host, path }: Destination, { method, headers, body }: DialRequ
     if (name === 'accept-encoding') encoding = ''
     head += `${name}: ${value}\r\n`
   }
+  const bodyBytes = body === null ? 0 : Buffer.byteLength(body)
   head += encoding
-  if (body !== null) head += `Content-Length: ${Buffer.byteLength(body)}\r\n`
-  else if (method !== 'GET' && method !== 'HEAD') head += 'Content-Length: 0\r\n'
+  if (body !== null || (method !== 'GET' && method !== 'HEAD')) head += `Content-Length: ${bodyBytes}\r\n`
   head += '\r\n'
-  if (body === null || body.length < 16_384) return Buffer.from(body === null ? head : head + body)
-  return Buffer.concat([Buffer.from(head), Buffer.from(body)])
+  // The head is ASCII.
+  encoded.length = head.length + bodyBytes
+  if (encoded.length <= SCRATCH.length) {
+    encoded.bytes = SCRATCH
+    SCRATCH.write(body === null ? head : head + body)
+  } else encoded.bytes = Buffer.concat([Buffer.from(head), Buffer.from(body ?? '')])
+  return encoded
 }
 
 /** Certificates are always checked, against the name or else the address. */
@@ -126,7 +142,7 @@ export const pooledClient = (options: { ca?: string | undefined; nowMs?: () => n
 
   const sendNew = async (destination: Destination, method: string, bytes: Buffer, limits: DialLimits) => {
     const connection = await connect(destination, limits)
-    const answer = connection.exchange(method, bytes, limits)
+    const answer = connection.exchange(method, bytes, bytes.length, limits)
     if (answer === null) throw new DialFailure('reset', 'the connection closed before the request was sent')
     return answer
   }
@@ -135,8 +151,11 @@ export const pooledClient = (options: { ca?: string | undefined; nowMs?: () => n
     // No async function: with an idle connection the answer's own promise is the only one.
     send(destination, request, limits) {
       let bytes: Buffer
+      let length: number
       try {
-        bytes = encode(destination, request)
+        const { bytes: made, length: size } = encode(destination, request)
+        bytes = made
+        length = size
       } catch (error) {
         return Promise.reject(error)
       }
@@ -144,8 +163,9 @@ export const pooledClient = (options: { ca?: string | undefined; nowMs?: () => n
         // A connection that turns out closed before anything was written did not carry the request: the next one may.
         // Once a byte was written nothing is sent again: the upstream may have acted on it.
         const connection = take(destination.key)
-        if (connection === undefined) return sendNew(destination, request.method, bytes, limits)
-        const answer = connection.exchange(request.method, bytes, limits)
+        if (connection === undefined)
+          return sendNew(destination, request.method, Buffer.from(bytes.subarray(0, length)), limits)
+        const answer = connection.exchange(request.method, bytes, length, limits)
         if (answer !== null) return answer
       }
     },

@@ -57,19 +57,19 @@ export class HttpConnection implements Carrier {
     })
   }
 
-  /** Sends a request. Null when the connection turns out to be closed: nothing was written then. */
-  exchange(method: string, bytes: Buffer, limits: DialLimits): Promise<DialResponse> | null {
+  /** Sends a request, the first `length` of the bytes, which are the caller's again afterwards. Null when the connection turns out to be closed: nothing was written then. */
+  exchange(method: string, bytes: Buffer, length: number, limits: DialLimits): Promise<DialResponse> | null {
     const socket = this.#socket
     if (this.#dead || socket === null || socket.readyState < 1) {
       this.destroy()
       return null
     }
-    const written = socket.write(bytes)
+    const written = socket.write(bytes, 0, length)
     if (written < 0) {
       this.destroy()
       return null
     }
-    if (written < bytes.length) this.#unsent = bytes.subarray(written)
+    if (written < length) this.#unsent = Buffer.from(bytes.subarray(written, length))
     socket.ref()
     const exchange = new HttpExchange(method, this, limits, this.pool.deadlines)
     this.#exchange = exchange

@@ -52,12 +52,15 @@ const hexDigit = (code: number | undefined): number => {
   return lower >= 97 && lower <= 102 ? lower - 87 : -1
 }
 
-/** The stretches of `bytes` between pairs of edges, copied together. */
-const joined = (bytes: Buffer, edges: readonly number[], total: number): Buffer => {
-  const all = Buffer.allocUnsafe(total)
-  let at = 0
-  for (let i = 0; i < edges.length; i += 2) at += bytes.copy(all, at, edges[i], edges[i + 1])
-  return all
+/** The stretches of `bytes` between pairs of edges, moved together in place: what stands between them is of no more use. */
+const joined = (bytes: Buffer, edges: readonly number[]): Buffer => {
+  const start = edges[0]!
+  let at = edges[1]!
+  for (let i = 2; i < edges.length; i += 2) {
+    bytes.copyWithin(at, edges[i]!, edges[i + 1]!)
+    at += edges[i + 1]! - edges[i]!
+  }
+  return bytes.subarray(start, at)
 }
 
 interface Framing {
@@ -154,7 +157,6 @@ export class ResponseParser {
     const edges = this.#edges
     edges.length = 0
     let taken = 0
-    let total = 0
     for (;;) {
       let size = 0
       let at = taken
@@ -165,11 +167,10 @@ export class ResponseParser {
       const end = from + size
       if (size === 0 || bytes[at] !== 13 || bytes[at + 1] !== 10 || bytes[end] !== 13 || bytes[end + 1] !== 10) break
       edges.push(from, end)
-      total += size
       taken = end + 2
     }
     if (edges.length === 2) this.body.take(bytes.subarray(edges[0], edges[1]))
-    else if (edges.length > 2) this.body.take(joined(bytes, edges, total))
+    else if (edges.length > 2) this.body.take(joined(bytes, edges))
     return taken
   }
 

@@ -4,7 +4,7 @@ import { Backlog } from './backlog.ts'
 import { makeBallast } from './ballast.ts'
 import { type Files, fileErrorCode, nodeFiles } from './files.ts'
 import type { SpoolTopic } from './frame.ts'
-import type { OpenAdmission } from './open-admissions.ts'
+import type { NotedRecord, OpenAdmission } from './open-admissions.ts'
 import { RecordRefused } from './port.ts'
 import { SegmentWriter, segmentPath } from './segments.ts'
 import type { Durability, LocalSpool, SpoolOptions, SpoolStatus } from './spool.ts'
@@ -19,13 +19,9 @@ const MAX_RECORD_BYTES = 64 * 1024
 const MAX_BATCH_BYTES = 1024 * 1024
 const REFRESH_MS = 1_000
 
-interface Waiter extends ShipmentWaiter {
+interface Waiter extends ShipmentWaiter, NotedRecord {
   /** Of the requests topic: what is open is followed. */
   readonly observed: boolean
-  readonly type: string
-  readonly subject: string
-  readonly data: string
-  readonly atMs: number
 }
 
 /** A claimed directory, opened for this process. */
@@ -108,7 +104,14 @@ export class FileSpool implements LocalSpool {
     return this.writer.next.record
   }
 
-  append(topic: SpoolTopic, type: string, subject: string, dataJson: string, admission = false): Promise<RecordId> {
+  append(
+    topic: SpoolTopic,
+    type: string,
+    subject: string,
+    dataJson: string,
+    admission = false,
+    of?: RecordId | null,
+  ): Promise<RecordId> {
     if (this.closed || (admission && this.problem !== null)) {
       return Promise.reject(new SpoolClosed(this.admission.reason))
     }
@@ -121,7 +124,7 @@ export class FileSpool implements LocalSpool {
     const { promise, resolve, reject } = Promise.withResolvers<RecordId>()
     const atMs = this.options.nowMs()
     const observed = topic === 'requests'
-    this.pending.push({ record, id, observed, type, subject, data: dataJson, atMs, resolve, reject })
+    this.pending.push({ record, id, observed, of, type, subject, data: dataJson, atMs, resolve, reject })
     if (this.writer.pendingBytes >= MAX_BATCH_BYTES) this.flush()
     else this.schedule()
     return promise
@@ -226,9 +229,7 @@ export class FileSpool implements LocalSpool {
     let done = this.pending
     if (count === done.length) this.pending = []
     else done = done.splice(0, count)
-    for (const { observed, id, type, subject, atMs, data } of done) {
-      if (observed) this.recovered.open.observe(type, id, subject, atMs, data)
-    }
+    for (const waiter of done) if (waiter.observed) this.recovered.open.note(waiter)
     if (this.durability === 'log') this.unshipped.add(done, this.options.nowMs())
     else if (this.durability === 'host') {
       this.unsynced.push(...done)

@@ -47,12 +47,9 @@ export const writeFrame = (
   data: string,
 ): number => {
   const payload = at + FRAME_HEAD_BYTES
-  // One write for the three; where all of it is ASCII, lengths are lengths.
-  const bytes = buffer.write(type + subject + data, payload)
-  const isAscii = bytes === type.length + subject.length + data.length
-  const typeBytes = isAscii ? type.length : Buffer.byteLength(type)
-  const subjectBytes = isAscii ? subject.length : Buffer.byteLength(subject)
-  const end = payload + bytes
+  const typeBytes = buffer.write(type, payload)
+  const subjectBytes = buffer.write(subject, payload + typeBytes)
+  const end = payload + typeBytes + subjectBytes + buffer.write(data, payload + typeBytes + subjectBytes)
   buffer.writeUInt32LE(MAGIC, at)
   buffer.writeUInt32LE(end - payload, at + 8)
   buffer[at + 12] = FRAME_TOPICS.indexOf(topic)

@@ -13,8 +13,19 @@ export interface OpenAdmission {
   readonly attempts: readonly string[]
 }
 
+/** A record as it was appended; `of` as in the port. */
+export interface NotedRecord {
+  readonly of: RecordId | null | undefined
+  readonly id: RecordId
+  readonly type: string
+  readonly subject: string
+  readonly atMs: number
+  readonly data: string
+}
+
 interface Tracked extends OpenAdmission {
-  readonly requestId: string
+  /** Null: its attempts and its settlement name the admission. */
+  readonly requestId: string | null
   attempts: readonly string[]
   /** Another open admission of the same request: there should be none. */
   other: Tracked | null
@@ -53,6 +64,19 @@ export class OpenAdmissions {
 
   list(): OpenAdmission[] {
     return [...this.byRecord.values()]
+  }
+
+  /** A record of this process. Where it names its admission, nothing has to be looked for in its text. */
+  note({ of, id, type, subject, atMs, data }: NotedRecord): void {
+    if (of === undefined) this.observe(type, id, subject, atMs, data)
+    else if (type === 'request.admitted')
+      this.byRecord.set(id, { recordId: id, subject, atMs, data, requestId: null, attempts: NO_ATTEMPTS, other: null })
+    else if (of === null) return
+    else if (type === 'request.settled') this.settled(of)
+    else if (type === 'request.attempted') {
+      const tracked = this.byRecord.get(of)
+      if (tracked !== undefined) tracked.attempts = [...tracked.attempts, data]
+    }
   }
 
   observe(type: string, recordId: RecordId, subject: string, atMs: number, data: string): void {
@@ -99,6 +123,7 @@ export class OpenAdmissions {
     const tracked = this.byRecord.get(recordId)
     if (tracked === undefined) return
     this.byRecord.delete(recordId)
+    if (tracked.requestId === null) return
     const newest = this.byRequest.get(tracked.requestId)!
     if (newest !== tracked) {
       let before = newest

@@ -24,7 +24,8 @@ export interface Spool {
   /**
    * Appends one record to a topic (`requests` or `operations`), batched with all others of this event-loop turn. Resolves when it is as durable as
    * `log.durability` asks, and throws SpoolClosed when that takes too long. `admission: true` (a `request.admitted`) throws SpoolClosed while admission is closed; the others use the kept ballast.
-   * `subject` is the partition key. `data` is JSON text.
+   * `subject` is the partition key. `data` is JSON text. `of` is the admission that a record of a request belongs to (of an admission itself: null), where the
+   * caller knows it: else the text is searched for it.
    */
   append(
     topic: 'requests' | 'operations',
@@ -32,6 +33,7 @@ export interface Spool {
     subject: string,
     dataJson: string,
     admission?: boolean,
+    of?: RecordId | null,
   ): Promise<RecordId>
   /** Bytes and records not yet shipped (Kafka) or projected (embedded); `oldestMs` is the age of the oldest. */
   backlog(): { readonly records: number; readonly bytes: number; readonly oldestMs: number | null }

@@ -5,9 +5,9 @@ const CONTENT = '"content":"'
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what no JSON string holds unescaped
 const PLAIN = /^[^"\\\x00-\x1f]*$/
 
-/** In a run of frames line feeds end the frames; no other control character stands in it. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
-const CONTROL = /[\x00-\x09\x0b-\x1f]/
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+const SPACE = 0x20
 
 /** What surrounds the text of a chunk. A chunk with the same surroundings has the same structure: only that one string differs. */
 export class ChunkTemplate {
@@ -48,16 +48,25 @@ export class ChunkTemplate {
     const opening = this.#opening
     const closing = this.#closing
     if (opening === '' || !text.startsWith(opening, from)) return null
-    const slash = text.indexOf('\\', from)
     let end = from
     let count = 0
     do {
       const start = end + opening.length
-      const quote = text.indexOf('"', start)
-      if (quote <= start || (slash !== -1 && slash < quote) || !text.startsWith(closing, quote)) break
+      const quote = endOfPlain(text, start)
+      if (quote <= start || !text.startsWith(closing, quote)) break
       count += quote - start
       end = quote + closing.length
     } while (text.startsWith(opening, end))
-    return end === from || CONTROL.test(text.slice(from, end)) ? null : { end, count }
+    return end === from ? null : { end, count }
   }
+}
+
+/** Where the JSON string text from `start` on ends with its quote; -1 when an escape, a control character or the end comes before it. */
+const endOfPlain = (text: string, start: number): number => {
+  for (let at = start; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code === QUOTE) return at
+    if (code === BACKSLASH || code < SPACE) return -1
+  }
+  return -1
 }
