@@ -1,17 +1,16 @@
 // Structured answers: what `response_format` demands, whether an answer meets it, and the `structured` block that says so.
-import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
-import addFormats from 'ajv-formats'
-import { RE2JS } from 're2js'
-import { sha256Hex } from '../lib/digest.ts'
+import type { CompiledSchema } from '../lib/json-schema.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { isObject } from '../wire/json.ts'
+import { answerSchema } from './answer-schemas.ts'
 
 export interface StructuredRequest {
   /** `json_object` and `json_schema` are checked; `text` and what only the provider knows are passed on and reported unchecked. */
   readonly type: string
   /** `response_format.json_schema.name`. */
   readonly schemaName: string | null
-  readonly validate: ValidateFunction | null
+  /** Null: whatever JSON there is will do, or no JSON at all. */
+  readonly schema: CompiledSchema | null
 }
 
 export interface StructuredResult {
@@ -22,27 +21,8 @@ export interface StructuredResult {
 }
 
 const MAX_TYPE_CHARS = 64
-const MAX_SCHEMA_CHARS = 256 * 1024
-const MAX_CACHED = 256
 /** A longer answer is not checked on the serving thread: it counts as a violation. */
 export const MAX_ANSWER_CHARS = 2 * 1024 * 1024
-
-// Patterns come from strangers: RE2 has no exponential case. `toString` keeps ajv from taking all patterns for one.
-const regExp = Object.assign(
-  (pattern: string) => {
-    const compiled = RE2JS.compile(RE2JS.translateRegExp(pattern))
-    return { test: (text: string) => compiled.matcher(text).find(), toString: () => `/${pattern}/u` }
-  },
-  { code: 'new RegExp' },
-)
-const newAjv = () => {
-  const ajv = new Ajv2020({ strict: false, allErrors: false, validateFormats: true, logger: false, code: { regExp } })
-  addFormats.default(ajv)
-  return ajv
-}
-const ajv = newAjv()
-/** Compiled schemas by digest, least recently used first. */
-const compiled = new Map<string, { schema: object; validate: ValidateFunction }>()
 
 const bad = (message: string, param: string): GatewayError => new GatewayError('invalid_request', message, { param })
 
@@ -54,44 +34,16 @@ export const structuredRequestOf = (format: unknown): StructuredRequest | null =
   if (format.type.length > MAX_TYPE_CHARS) {
     throw bad(`\`response_format.type\` is longer than ${MAX_TYPE_CHARS} characters`, 'response_format.type')
   }
-  if (format.type !== 'json_schema') return { type: format.type, schemaName: null, validate: null }
+  if (format.type !== 'json_schema') return { type: format.type, schemaName: null, schema: null }
   const declared = format.json_schema
   const at = 'response_format.json_schema'
   if (!isObject(declared)) throw bad(`\`${at}\` must be an object`, at)
   if (typeof declared.name !== 'string' || declared.name === '') throw bad(`\`${at}.name\` is required`, `${at}.name`)
   if (!isObject(declared.schema)) {
-    if (declared.schema === undefined) return { type: 'json_schema', schemaName: declared.name, validate: null }
+    if (declared.schema === undefined) return { type: 'json_schema', schemaName: declared.name, schema: null }
     throw bad(`\`${at}.schema\` must be a JSON Schema object`, `${at}.schema`)
   }
-  return { type: 'json_schema', schemaName: declared.name, validate: validatorOf(declared.schema, `${at}.schema`) }
-}
-
-const validatorOf = (declared: Record<string, unknown>, param: string): ValidateFunction => {
-  const text = JSON.stringify(declared)
-  if (text.length > MAX_SCHEMA_CHARS) throw bad(`the schema is larger than ${MAX_SCHEMA_CHARS} characters`, param)
-  const digest = sha256Hex(text)
-  const known = compiled.get(digest)
-  if (known !== undefined) {
-    compiled.delete(digest)
-    compiled.set(digest, known)
-    return known.validate
-  }
-  // One dialect serves all: the differences between the drafts do not matter to what providers accept. An `$id` would collide.
-  const { $schema: _, $id: __, ...schema } = declared
-  let validate: ValidateFunction
-  try {
-    validate = ajv.compile(schema)
-  } catch (error) {
-    ajv.removeSchema(schema)
-    throw bad(`the schema cannot be used: ${(error as Error).message.slice(0, 300)}`, param)
-  }
-  compiled.set(digest, { schema, validate })
-  if (compiled.size > MAX_CACHED) {
-    const [oldest, { schema: forgotten }] = compiled.entries().next().value!
-    compiled.delete(oldest)
-    ajv.removeSchema(forgotten)
-  }
-  return validate
+  return { type: 'json_schema', schemaName: declared.name, schema: answerSchema(declared.schema, `${at}.schema`) }
 }
 
 /** Whether an answer can break it. */
@@ -110,11 +62,8 @@ const violation = (error: string): StructuredResult => ({ valid: false, error, r
 
 const verdict = (request: StructuredRequest, value: unknown, repaired: string | null): StructuredResult => {
   if (request.type === 'json_object' && !isObject(value)) return violation('the answer is not a JSON object')
-  if (request.validate === null || request.validate(value)) return { valid: true, error: null, repaired }
-  const [first] = request.validate.errors ?? []
-  const error =
-    first === undefined ? 'does not match the schema' : `${first.instancePath || '/'} ${first.message ?? first.keyword}`
-  return violation(error.slice(0, 300))
+  const flaw = request.schema?.flawOf(value) ?? null
+  return flaw === null ? { valid: true, error: null, repaired } : violation(flaw)
 }
 
 const parsed = (text: string): unknown => {
