@@ -10,6 +10,8 @@ export interface RawConnection {
   /** Resolves when everything written is in the kernel's hands, or the client is gone. */
   drained(): Promise<void>
   readonly gone: boolean
+  /** Resolves when the client has closed it. */
+  readonly whenGone: Promise<void>
   /** Ends politely (FIN), after what was written. */
   end(): void
   /** Breaks it off (RST). */
@@ -28,7 +30,7 @@ export interface RawServer {
 class Connection implements RawConnection {
   received = ''
   gone = false
-  readonly closed = Promise.withResolvers<void>()
+  readonly #closed = Promise.withResolvers<void>()
   #unsent: Uint8Array[] = []
   #ending = false
   #whenDrained: PromiseWithResolvers<void> | null = null
@@ -37,6 +39,10 @@ class Connection implements RawConnection {
     readonly number: number,
     private readonly socket: Socket<Connection>,
   ) {}
+
+  get whenGone(): Promise<void> {
+    return this.#closed.promise
+  }
 
   write(text: string | Uint8Array): void {
     if (this.gone) return
@@ -82,7 +88,7 @@ class Connection implements RawConnection {
     this.#unsent = []
     this.#whenDrained?.resolve()
     this.#whenDrained = null
-    this.closed.resolve()
+    this.#closed.resolve()
   }
 }
 
@@ -119,7 +125,7 @@ export const startRawServer = (
     port: server.port,
     origin: `http://127.0.0.1:${server.port}`,
     connections,
-    closed: (number) => connections[number]!.closed.promise,
+    closed: (number) => connections[number]!.whenGone,
     stop: () => server.stop(true),
   }
 }
