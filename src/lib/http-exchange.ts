@@ -2,7 +2,7 @@
 import type { CancelSignal } from './cancellation.ts'
 import type { Deadlines, Timed } from './deadlines.ts'
 import { type BodySink, MalformedResponse, type ResponseHead, ResponseParser } from './http-response.ts'
-import { mapErrors, readerOf, readText } from './stream-text.ts'
+import { inPieces, mapErrors, readerOf, readText } from './stream-text.ts'
 import { type ByteReader, DialFailure, type DialLimits, type DialResponse } from './upstream.ts'
 
 /** What an exchange asks of the connection under it. */
@@ -15,7 +15,9 @@ export interface Carrier {
 }
 
 // Beyond this much unread body the socket is paused until it is read.
-const PAUSE_BYTES = 256 * 1024
+const PAUSE_BYTES = 64 * 1024
+// One read gives no more: what is read is decoded, framed and written again, several copies for each stream whose client is slow.
+const READ_BYTES = 64 * 1024
 
 const CODINGS: Readonly<Record<string, Bun.CompressionFormat>> = {
   gzip: 'gzip',
@@ -93,7 +95,7 @@ export class HttpExchange implements DialResponse, Timed, BodySink, ByteReader {
     return this.#body === null && this.#hasBody() && this.#coding() === null ? this : readerOf(this.body)
   }
 
-  /** All of the body that has come since the last read, at once: providers send an event a chunk, and each further read costs more than the copy. */
+  /** What has come of the body since the last read, at once: providers send an event a chunk, and each further read costs more than the copy. */
   async read(): Promise<{ readonly done: boolean; readonly value: Uint8Array | undefined }> {
     while (this.#queue.length === 0 && !this.#ended && this.#failure === null) await this.#more()
     const value = this.readNow()
@@ -102,12 +104,22 @@ export class HttpExchange implements DialResponse, Timed, BodySink, ByteReader {
 
   readNow(): Uint8Array | null {
     if (this.#failure !== null) throw this.#failure
+    if (this.#queuedBytes > READ_BYTES) return this.#someOfMuch()
     const chunks = this.#queue
     if (chunks.length === 0) return null
     this.#queue = []
     this.#queuedBytes = 0
     this.#flow()
     return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)
+  }
+
+  /** The beginning of the queue; the socket waits until the rest is read too. That may lie here for long: as copies, since the socket's buffers are many times larger. */
+  #someOfMuch(): Uint8Array {
+    if (this.#queue[0]!.buffer.byteLength > READ_BYTES)
+      this.#queue = inPieces(this.#queue, this.#queuedBytes, READ_BYTES)
+    const value = this.#queue.shift()!
+    this.#queuedBytes -= value.length
+    return value
   }
 
   get ended(): boolean {

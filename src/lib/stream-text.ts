@@ -43,6 +43,29 @@ export const mapErrors = (
   )
 }
 
+/** Copies of what the chunks hold, `total` bytes in all, each of `size` but the last. */
+export const inPieces = (chunks: readonly Uint8Array[], total: number, size: number): Uint8Array[] => {
+  const pieces: Uint8Array[] = []
+  let piece = new Uint8Array(0)
+  let filled = 0
+  let left = total
+  for (const chunk of chunks) {
+    for (let at = 0; at < chunk.length; ) {
+      if (filled === piece.length) {
+        piece = new Uint8Array(Math.min(size, left))
+        pieces.push(piece)
+        filled = 0
+      }
+      const taken = Math.min(piece.length - filled, chunk.length - at)
+      piece.set(chunk.subarray(at, at + taken), filled)
+      filled += taken
+      at += taken
+      left -= taken
+    }
+  }
+  return pieces
+}
+
 /** A reader of a body, or of nothing. */
 export const readerOf = (body: ReadableStream<Uint8Array> | null): ByteReader =>
   body === null ? NOTHING : (body.getReader() as ByteReader)

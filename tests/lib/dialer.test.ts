@@ -285,6 +285,29 @@ describe('the pooled client', () => {
     }
   })
 
+  test('a body that is read slowly comes in pieces, whole, and holds the server back meanwhile', async () => {
+    const size = 40 * 1024 * 1024
+    const text = Array.from({ length: 1024 }, (_, i) => `${i % 10}`.repeat(1024))
+      .join('')
+      .repeat(size / 1024 / 1024)
+    let drained = false
+    const server = serve((connection) => {
+      connection.write(`HTTP/1.1 200 OK\r\nContent-Length: ${size}\r\n\r\n${text}`)
+      void connection.drained().then(() => {
+        drained = true
+      })
+    })
+    const response = await dialer().dial(post(server.origin), limits())
+    const reader = response.reader!()
+    const pieces = [(await reader.read()).value!]
+    await Bun.sleep(100) // what nobody reads fills the kernel's buffers, and no more
+    expect(drained).toBe(false)
+    for (let next = await reader.read(); !next.done; next = await reader.read()) pieces.push(next.value!)
+    expect(Math.max(...pieces.map(({ length }) => length))).toBeLessThanOrEqual(64 * 1024)
+    expect(Math.max(...pieces.slice(1).map(({ buffer }) => buffer.byteLength))).toBeLessThanOrEqual(1024 * 1024)
+    expect(Buffer.concat(pieces).toString() === text).toBe(true)
+  })
+
   test('bytes that come while it is idle end it: they are never an answer to the next request', async () => {
     let first: RawConnection | undefined
     const server = serve((connection) => {
