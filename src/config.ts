@@ -46,6 +46,7 @@ const Server = section({
     default: [],
     description: 'Addresses or CIDR ranges whose `X-Forwarded-For` and `-Proto` count. Nothing depends on them yet.',
   }),
+  docs: flag({ default: true, description: 'Serve `/openapi.json`, to anybody.' }),
   drain: duration({ default: '30s', description: 'How long a stop waits for requests in flight.' }),
 })
 

@@ -217,6 +217,7 @@ const appDeps = (parts: Parts): AppDeps => {
     ],
     adminEnabled: config.admin.enabled,
     prometheusEnabled: config.telemetry.prometheus_enabled,
+    docsEnabled: config.server.docs,
     build: {
       name: 'gatelog',
       version: VERSION,

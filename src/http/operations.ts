@@ -5,6 +5,7 @@ import type { Catalogue, LiveState } from '../state/port.ts'
 import { errorBody, GatewayError } from '../wire/errors.ts'
 import { errorGatewayJson, identityHeaders } from './envelope.ts'
 import type { Metrics } from './metrics.ts'
+import { openApiJson } from './openapi.ts'
 import { contextOf } from './request-context.ts'
 
 /** One line of `/ready`. */
@@ -32,12 +33,15 @@ export interface OperationsDeps {
   readonly live: LiveState
   readonly catalogue: Catalogue
   readonly spool: Pick<InferenceDeps['spool'], 'admission' | 'backlog'>
+  readonly inference: Pick<InferenceDeps['inference'], 'authHeader'>
   readonly build: Build
   /** Which optional parts are configured: `{ log: 'embedded', database: 'embedded', redis: 'none' }`. */
   readonly components: Readonly<Record<string, string>>
   /** Checks beyond those of the control state, the spool and the providers: log, Postgres, Redis. */
   readonly readiness: readonly ReadinessCheck[]
   readonly prometheusEnabled: boolean
+  /** Serve `/openapi.json`. */
+  readonly docsEnabled: boolean
   /** Background tasks and worker threads of this process. */
   readonly backgroundUnits: () => number
 }
@@ -102,7 +106,9 @@ export const operationsRoutes = (deps: OperationsDeps, metrics: Metrics, inFligh
   const startedMs = performance.now()
   const checks = [...ownChecks(deps), ...deps.readiness]
   const { build } = deps
-  const paths = deps.prometheusEnabled ? [...PUBLIC_PATHS, 'GET /metrics'] : PUBLIC_PATHS
+  const paths = [...PUBLIC_PATHS]
+  if (deps.docsEnabled) paths.push('GET /openapi.json')
+  if (deps.prometheusEnabled) paths.push('GET /metrics')
   const json = (request: Request, body: unknown, status = 200): Response =>
     Response.json(body, { status, headers: identityHeaders(contextOf(request)) })
 
@@ -138,10 +144,20 @@ export const operationsRoutes = (deps: OperationsDeps, metrics: Metrics, inFligh
         goroutines: inFlight() + deps.backgroundUnits(),
       }),
     )
+  if (deps.docsEnabled) app.use(docsRoutes(deps))
   if (!deps.prometheusEnabled) return app
   return app.get('/metrics', async ({ request }) => {
     const headers = { 'content-type': metrics.contentType, ...identityHeaders(contextOf(request)) }
     return new Response(await metrics.text(), { headers })
+  })
+}
+
+const docsRoutes = ({ build, inference, prometheusEnabled }: OperationsDeps) => {
+  const { authHeader } = inference
+  const document = openApiJson({ name: build.name, version: build.version, authHeader, metrics: prometheusEnabled })
+  return new Elysia({ name: 'docs' }).get('/openapi.json', ({ request }) => {
+    const headers = { 'content-type': 'application/json', ...identityHeaders(contextOf(request)) }
+    return new Response(document, { headers })
   })
 }
 

@@ -1,7 +1,7 @@
 // `POST /v1/feedback`: what a client thinks of an answer that it got. In the log before it is acknowledged, like an outcome.
 
 import { DEFAULT_METRIC, type FeedbackGiven, MAX_COMMENT_BYTES, Metric, Score, Tags } from '../domain/feedback.ts'
-import { closed } from '../domain/fields.ts'
+import { closed, Nullable } from '../domain/fields.ts'
 import { flawOf } from '../lib/flaw.ts'
 import { newId } from '../lib/ids.ts'
 import { pause } from '../lib/pause.ts'
@@ -30,14 +30,15 @@ export interface RequestLookup {
 }
 
 /** The answer, 201. */
-export interface FeedbackView {
-  readonly id: string
-  readonly request_id: string
-  readonly score: number
-  readonly comment: string | null
-  readonly metric: string
-  readonly created_at: string
-}
+export const FeedbackView = t.Object({
+  id: t.String(),
+  request_id: t.String(),
+  score: Score,
+  comment: Nullable(t.String()),
+  metric: Metric,
+  created_at: t.String(),
+})
+export type FeedbackView = Readonly<Static<typeof FeedbackView>>
 
 export type FeedbackDeps = Pick<
   InferenceDeps,
@@ -52,7 +53,8 @@ const LOOK_AGAIN_MS = 400
 const YOUNG_MS = 60_000
 const OUR_ID = /^req_([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 
-const Body = closed(
+/** What a client may say. The number is at most 1 and at least -1. */
+export const FeedbackBody = closed(
   t.Object({
     request_id: t.String({ minLength: 1, maxLength: 128 }),
     score: t.Union([t.Number(), t.Boolean()]),
@@ -62,10 +64,10 @@ const Body = closed(
   }),
 )
 
-const checkedBody = (body: unknown): Static<typeof Body> => {
-  const flaw = flawOf(Body, body)
+const checkedBody = (body: unknown): Static<typeof FeedbackBody> => {
+  const flaw = flawOf(FeedbackBody, body)
   if (flaw !== null) throw new GatewayError('invalid_request', flaw.message, { param: flaw.param })
-  const given = body as Static<typeof Body>
+  const given = body as Static<typeof FeedbackBody>
   if (typeof given.score === 'number' && flawOf(Score, given.score) !== null) {
     throw new GatewayError('invalid_request', '"score" must be a number from -1 to 1, or a boolean', { param: 'score' })
   }

@@ -217,6 +217,7 @@ export const testGateway = (
     providersUsable?: number
     readiness?: { name: string; run(): { text: string; ready: boolean } }[]
     prometheusEnabled?: boolean
+    docsEnabled?: boolean
   } = {},
 ): TestGateway => {
   const state = new ControlState()
@@ -329,11 +330,13 @@ export const testGateway = (
 const operations = (options: {
   readiness?: { name: string; run(): { text: string; ready: boolean } }[]
   prometheusEnabled?: boolean
+  docsEnabled?: boolean
 }) => ({
   build: { name: 'gatelog', version: '0.0.0', commit: null, environment: 'test' },
   components: { log: 'memory' },
   readiness: options.readiness ?? [],
   prometheusEnabled: options.prometheusEnabled ?? true,
+  docsEnabled: options.docsEnabled ?? true,
   backgroundUnits: () => 3,
 })
 

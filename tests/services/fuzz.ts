@@ -1,0 +1,109 @@
+// schemathesis over a running gateway: requests made of `/openapi.json` and of what it does not allow.
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { INFERENCE_KEY, startGateway } from './gateway.ts'
+import { sharedPostgres } from './postgres.ts'
+import { pythonWith } from './python.ts'
+
+const VERSION = '4.32.5'
+const CHECKS = [
+  'status_code_conformance',
+  'content_type_conformance',
+  'response_headers_conformance',
+  'response_schema_conformance',
+  'unsupported_method',
+  'allow_header_conformance',
+  'ignored_auth',
+  'every_answer',
+]
+
+export interface Fuzzed {
+  readonly requests: number
+  readonly outsideEnvelope: number
+  readonly unexpected5xx: number
+  readonly byStatus: Readonly<Record<string, number>>
+  /** Of the answers that were counted above, in words. */
+  readonly flaws: readonly string[]
+  /** What schemathesis printed; it found nothing wrong when `passed`. */
+  readonly output: string
+  readonly passed: boolean
+}
+
+/** Models that answer well, that call tools, and that answer with JSON. */
+const MODELS = ['sandbox-echo', 'sandbox-tools', 'sandbox-json'].map((name) => ({ name }))
+
+/** A gateway in which every request can be answered: with its read models, so that feedback on what never was is a plain 404. */
+export const withFuzzedGateway = async <Result>(
+  work: (url: string, key: string) => Promise<Result>,
+): Promise<Result> => {
+  const database = await sharedPostgres()
+  const bootstrap = { providers: [{ name: 'sandbox', kind: 'sandbox', models: MODELS }] }
+  const gateway = startGateway({ settings: { database: { url: database.url }, bootstrap } })
+  try {
+    await gateway.until('ready', 60_000)
+    return await work(gateway.url, INFERENCE_KEY)
+  } finally {
+    await gateway.remove()
+    await database.remove()
+  }
+}
+
+/** Fuzzes for about `seconds`. The same seed makes much the same requests. */
+export const fuzz = async (url: string, key: string, seconds: number, seed: number): Promise<Fuzzed> => {
+  const packages = await pythonWith('schemathesis', VERSION)
+  const folder = mkdtempSync(join(tmpdir(), 'gatelog-fuzz-'))
+  const countsFile = join(folder, 'counts.json')
+  try {
+    const command = ['python3', '-m', 'schemathesis.cli', 'run', `${url}/openapi.json`]
+    const options = ['--checks', CHECKS.join(','), '--max-time', String(seconds), '--seed', String(seed)]
+    const more = [
+      '--header',
+      `Authorization: Bearer ${key}`,
+      '--continue-on-failure',
+      '--warnings',
+      'off',
+      '--no-shrink',
+    ]
+    const child = Bun.spawn([...command, ...options, ...more, '--phases', 'examples,coverage,fuzzing'], {
+      stdin: 'ignore',
+      stdout: 'pipe',
+      stderr: 'pipe',
+      cwd: folder,
+      env: {
+        ...process.env,
+        PYTHONPATH: `${packages}:${import.meta.dir}`,
+        PYTHONDONTWRITEBYTECODE: '1',
+        SCHEMATHESIS_HOOKS: 'fuzz_hooks',
+        FUZZ_COUNTS: countsFile,
+        FUZZ_SEED: String(seed),
+      },
+    })
+    const [out, errors, code] = await Promise.all([
+      new Response(child.stdout).text(),
+      new Response(child.stderr).text(),
+      child.exited,
+    ])
+    return { ...readCounts(countsFile, out + errors), output: out + errors, passed: code === 0 }
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+const readCounts = (file: string, output: string) => {
+  let text: string
+  try {
+    text = readFileSync(file, 'utf8')
+  } catch {
+    throw new Error(`schemathesis made no request:\n${output}`)
+  }
+  const { counts, flaws } = JSON.parse(text) as { counts: Record<string, number>; flaws: string[] }
+  const byStatus = Object.entries(counts).filter(([name]) => name.startsWith('status '))
+  return {
+    requests: counts.requests ?? 0,
+    outsideEnvelope: counts['outside the envelope'] ?? 0,
+    unexpected5xx: counts['unexpected 5xx'] ?? 0,
+    byStatus: Object.fromEntries(byStatus.map(([name, count]) => [name.slice(7), count])),
+    flaws,
+  }
+}

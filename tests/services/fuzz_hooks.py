@@ -1,0 +1,96 @@
+"""What schemathesis is told beyond the document, and what is held of every single answer.
+
+Every failure is the one envelope with its headers; nothing is a 5xx that the request did not ask for. The counts go to $FUZZ_COUNTS.
+"""
+
+import atexit
+import collections
+import json
+import os
+import random
+
+import schemathesis
+
+counts = collections.Counter()
+flaws = []
+
+CODES = {
+    400: {"invalid_request", "context_length_exceeded", "content_filtered"},
+    401: {"authentication_error"},
+    402: {"quota_exceeded"},
+    403: {"permission_error"},
+    404: {"not_found"},
+    405: {"invalid_request"},
+    413: {"invalid_request"},
+    415: {"invalid_request"},
+    429: {"rate_limited"},
+    501: {"not_implemented"},
+    502: {"upstream_error", "provider_unavailable"},
+    504: {"timeout"},
+}
+PLANNED = {"/v1/completions", "/v1/embeddings", "/v1/responses"}
+MODELS = ["sandbox-echo", "sandbox-tools", "sandbox-json"]
+chance = random.Random(int(os.environ.get("FUZZ_SEED", "1")))
+
+
+@schemathesis.hook
+def map_body(context, body):
+    """Of bodies that name some model, most name one that there is: else little would be reached but 404."""
+    if isinstance(body, dict) and isinstance(body.get("model"), str) and chance.random() < 0.8:
+        return {**body, "model": chance.choice(MODELS)}
+    return body
+
+
+@schemathesis.hook
+def map_headers(context, headers):
+    """Intent is tried now and then: a policy or a scope that does not exist ends most requests."""
+    if headers and chance.random() < 0.7:
+        return {name: value for name, value in headers.items() if not name.startswith("X-Gateway-")}
+    return headers
+
+
+def envelope_flaw(response):
+    try:
+        body = response.json()
+    except ValueError:
+        return "no JSON"
+    error, gateway = body.get("error"), body.get("gateway")
+    if not isinstance(error, dict) or not isinstance(gateway, dict):
+        return "no error, or no gateway block"
+    if not isinstance(error.get("message"), str) or error["message"] == "" or not isinstance(error.get("type"), str):
+        return "no message, or no type"
+    if set(error) != {"message", "type", "param", "code", "details"}:
+        return f"other members: {sorted(error)}"
+    if error.get("code") not in CODES.get(response.status_code, set()):
+        return f"the code {error.get('code')} does not belong to the status"
+    header = lambda name: (response.headers.get(name) or [None])[0]
+    if header("x-gateway-retryable") not in ("true", "false") or header("x-should-retry") != header("x-gateway-retryable"):
+        return "no word on whether to retry"
+    if header("x-request-id") != gateway.get("request_id") or not header("x-trace-id"):
+        return "ids are missing, or differ"
+    return None
+
+
+@schemathesis.check
+def every_answer(ctx, response, case):
+    counts["requests"] += 1
+    status = response.status_code
+    counts[f"status {status}"] += 1
+    where = f"{case.method} {case.path} -> {status}"
+    if status >= 500 and not (status == 501 and case.path in PLANNED):
+        counts["unexpected 5xx"] += 1
+        flaws.append(f"{where}: {response.text[:300]} for {str(case.body)[:500]}")
+        raise AssertionError("an unexpected 5xx")
+    flaw = envelope_flaw(response) if status >= 400 else None
+    if flaw is not None:
+        counts["outside the envelope"] += 1
+        flaws.append(f"{where}: {flaw}: {response.text[:300]} for {str(case.body)[:500]}")
+        raise AssertionError(f"outside the envelope: {flaw}")
+
+
+@atexit.register
+def report():
+    path = os.environ.get("FUZZ_COUNTS")
+    if path and counts:
+        with open(path, "w") as file:
+            json.dump({"counts": counts, "flaws": flaws[:50]}, file)
