@@ -9,7 +9,7 @@ import { admit, factsJson } from './admit.ts'
 import { asGatewayError, attempt, finishAttempt, type Served } from './attempt.ts'
 import { authenticate, requireScope } from './authenticate.ts'
 import { readJsonBody } from './body.ts'
-import { choicesOf } from './choices.ts'
+import { choicesOf, cutOr } from './choices.ts'
 import { ClientStream } from './client-stream.ts'
 import type { InferenceDeps } from './deps.ts'
 import type { Exchange } from './exchange.ts'
@@ -103,9 +103,12 @@ const answered = (exchange: Exchange, intent: Intent, answer: Answer): { measure
   exchange.answerChars = answer.content?.length ?? 0
   finishAttempt(exchange, 'success', null)
   const measured = measure(exchange)
-  const choices = intent.choices === 1 || intent.structured === null ? [answer] : choicesOf(answer.json)
+  const choices = intent.choices === 1 ? [answer] : choicesOf(answer.json)
   const checked = conformance(intent, choices)
-  return { measured, json: answerJson(exchange, intent, answer, checked, measured) }
+  return {
+    measured,
+    json: answerJson(exchange, intent, answer, cutOr(answer.finishReason, choices), checked, measured),
+  }
 }
 
 /** Reads the body. A client that sends it too slowly, or leaves meanwhile, does not hold the request for ever. */

@@ -37,6 +37,10 @@ export const choicesOf = (json: string): readonly ChoiceFacts[] =>
     }
   })
 
+/** `length` when any choice was cut by it, else the given reason. */
+export const cutOr = (finishReason: string | null, choices: readonly ChoiceFacts[]): string | null =>
+  choices.some((choice) => choice.finishReason === 'length') ? 'length' : finishReason
+
 interface Growing {
   content: string
   finishReason: string | null

@@ -1,12 +1,11 @@
 // Stations 7 and 8 of a stream: upstream parts become the client's frames, and the outcome is written before the last of them.
-import { appendMembers } from '../lib/json-edit.ts'
 import { sseFrame } from '../lib/sse.ts'
 import type { StreamPart } from '../providers/provider.ts'
 import { DONE_FRAME } from '../wire/chat.ts'
 import { GatewayError } from '../wire/errors.ts'
-import { firstFrameGatewayJson } from '../wire/gateway-block.ts'
+import { firstFrameGatewayJson, withGateway } from '../wire/gateway-block.ts'
 import { asGatewayError, failureOf, finishAttempt } from './attempt.ts'
-import { type ChoiceFacts, StreamedChoices } from './choices.ts'
+import { type ChoiceFacts, cutOr, StreamedChoices } from './choices.ts'
 import type { InferenceDeps } from './deps.ts'
 import type { Exchange } from './exchange.ts'
 import type { Intent } from './intent.ts'
@@ -189,10 +188,7 @@ export class ClientStream {
 
   #withRoute(json: string): string {
     const { exchange, intent } = this
-    return appendMembers(
-      json,
-      `"gateway":${firstFrameGatewayJson(exchange.identity.requestId, intent.model, exchange.entry!.name)}`,
-    )
+    return withGateway(json, firstFrameGatewayJson(exchange.identity.requestId, intent.model, exchange.entry!.name))
   }
 
   /** Ends the stream, once: settles, and keeps the frames that come after. */
@@ -233,17 +229,17 @@ export class ClientStream {
     const { exchange, intent, deps } = this
     finishAttempt(exchange, 'success', null)
     const measured = measure(exchange)
+    const choices = this.#facts()
     let checked = null
     try {
-      checked = conformance(intent, this.#facts())
+      checked = conformance(intent, choices)
     } catch (thrown) {
       if (!(thrown instanceof NonConforming)) throw thrown
       await settle(exchange, { outcome: 'error', status: 200, error: thrown }, measured, deps)
       return this.#held + this.#frameTail.error(thrown, thrown.blockJson) + DONE_FRAME
     }
-    const { finishReason } = exchange
     const more = extraMembers(exchange, intent, measured, {
-      finishReason,
+      finishReason: cutOr(exchange.finishReason, choices),
       reason: 'max_tokens',
       toolNames: this.#toolNames,
       checked,

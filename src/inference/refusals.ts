@@ -44,10 +44,14 @@ const REFUSALS: Readonly<Record<RejectedReason, Refusal>> = {
     param: 'messages',
     message: "the prompt exceeds the model's context window",
   },
-  no_price: { code: 'quota_exceeded', param: null, message: 'a cost cap applies and the model has no price' },
+  no_price: {
+    code: 'quota_exceeded',
+    param: 'X-Gateway-Max-Cost-USD',
+    message: 'a cost cap applies and the model has no price',
+  },
   cost_cap: {
     code: 'quota_exceeded',
-    param: null,
+    param: 'X-Gateway-Max-Cost-USD',
     message: 'the projected cost exceeds the cap; a lower `max_completion_tokens` lowers it',
   },
   budget: { code: 'quota_exceeded', param: null, message: 'the projected cost exceeds what the budget allows' },
@@ -96,7 +100,8 @@ export const nobodyLeft = (
   const { headers } = intent
   const unsent =
     (reason === 'latency_target' && headers.latencyTargetMs === null) ||
-    (reason === 'region' && headers.region === null)
+    (reason === 'region' && headers.region === null) ||
+    ((reason === 'cost_cap' || reason === 'no_price') && headers.maxCostUsd === null)
   return new GatewayError(code, `${message} (model "${intent.model}")`, { param: unsent ? 'model' : param, details })
 }
 

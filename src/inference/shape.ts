@@ -1,10 +1,10 @@
 // Station 7: the answer as the client gets it. The upstream's text, with the `gateway` block spliced in.
 import { parseExact } from '../lib/exact-json.ts'
-import { appendMembers, editMembers, memberText } from '../lib/json-edit.ts'
+import { editMembers, memberText } from '../lib/json-edit.ts'
 import type { Answer } from '../providers/provider.ts'
 import { type CompletionFacts, completionJson, toolRunJson } from '../wire/chat.ts'
 import { GatewayError } from '../wire/errors.ts'
-import { gatewayJson } from '../wire/gateway-block.ts'
+import { gatewayJson, withGateway } from '../wire/gateway-block.ts'
 import { isObject } from '../wire/json.ts'
 import type { ChoiceFacts } from './choices.ts'
 import type { Exchange } from './exchange.ts'
@@ -92,22 +92,24 @@ export const answerJson = (
   exchange: Exchange,
   intent: Intent,
   answer: Answer,
+  /** `length` when any choice was cut. */
+  finishReason: string | null,
   checked: Checked | null,
   measured: Measured,
 ): string => {
-  const plain = answer.finishReason !== 'length' && answer.toolNames.length === 0 && intent.toolExecution === null
+  const plain = finishReason !== 'length' && answer.toolNames.length === 0 && intent.toolExecution === null
   const more =
     plain && intent.structured === null
       ? ''
       : extraMembers(exchange, intent, measured, {
-          finishReason: answer.finishReason,
+          finishReason,
           reason: 'max_tokens',
           toolNames: answer.toolNames,
           checked,
         })
   const text =
     checked === null || checked.repaired.size === 0 ? answer.json : withContents(answer.json, checked.repaired)
-  return appendMembers(text, `"gateway":${gatewayJson(exchange.facts(), more)}`)
+  return withGateway(text, gatewayJson(exchange.facts(), more))
 }
 
 /** Replaces the content of choices, by their places; every member outside `choices` keeps its bytes. */

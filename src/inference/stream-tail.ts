@@ -1,9 +1,8 @@
 // The frames of a stream that are ours: they come at its end, when all is known.
-import { appendMembers } from '../lib/json-edit.ts'
 import { sseFrame } from '../lib/sse.ts'
 import { errorFrame, finishChunk, type StreamHead, usageChunk } from '../wire/chat.ts'
 import type { GatewayError } from '../wire/errors.ts'
-import { firstFrameGatewayJson, gatewayJson } from '../wire/gateway-block.ts'
+import { firstFrameGatewayJson, gatewayJson, withGateway } from '../wire/gateway-block.ts'
 import { isObject } from '../wire/json.ts'
 import type { Exchange } from './exchange.ts'
 import type { Intent } from './intent.ts'
@@ -24,14 +23,14 @@ export class StreamTail {
   usage({ promptTokens, completionTokens }: Measured, more: string): string {
     if (!this.intent.includeUsage) return ''
     const json = this.usageJson ?? usageChunk(this.#head(), promptTokens ?? 0, completionTokens ?? 0)
-    return sseFrame(appendMembers(json, `"gateway":${this.#block(more)}`))
+    return sseFrame(withGateway(json, this.#block(more)))
   }
 
   /** Ends the choices that time ran out for. The block rides on the usage frame; without one, on this. */
   cutShort(choices: readonly number[], measured: Measured, more: string): string {
     const finish = finishChunk(this.#head(), 'length', choices)
     if (this.intent.includeUsage) return sseFrame(finish) + this.usage(measured, more)
-    return sseFrame(appendMembers(finish, `"gateway":${this.#block(more)}`))
+    return sseFrame(withGateway(finish, this.#block(more)))
   }
 
   error(error: GatewayError, more = ''): string {

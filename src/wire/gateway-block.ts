@@ -1,4 +1,5 @@
 // The `gateway` block (specification 2.13) as JSON text: it is spliced into answers, never merged into parsed ones.
+import { appendMembers, editMembers } from '../lib/json-edit.ts'
 import { usdOf } from '../lib/money.ts'
 
 /** What was done with one candidate, as `attempts` of the debug block shows it. */
@@ -64,3 +65,9 @@ export const firstFrameGatewayJson = (
   more = '',
 ): string =>
   `{"request_id":${text(requestId)},"requested_model":${text(requestedModel)},"routed_model":${text(routedModel)}${more}}`
+
+/** An answer or chunk with the block as a member. Where the upstream is a gateway too, ours takes the place of its own. */
+export const withGateway = (json: string, blockJson: string): string =>
+  json.includes('"gateway"')
+    ? editMembers(json, new Map([['gateway', { do: 'set', json: blockJson }]]))
+    : appendMembers(json, `"gateway":${blockJson}`)

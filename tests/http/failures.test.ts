@@ -145,7 +145,12 @@ describe('every code of the table', () => {
       () => fails(429, {}, { 'retry-after': '7' }),
       { upstreamStatus: 429, retryAfter: '7', provider: 'alpha' },
     ],
-    ['quota_exceeded', 'by the gateway', () => post(ask, { 'x-gateway-max-cost-usd': '0' })],
+    [
+      'quota_exceeded',
+      'by the gateway',
+      () => post(ask, { 'x-gateway-max-cost-usd': '0' }),
+      { param: 'X-Gateway-Max-Cost-USD' },
+    ],
     ['quota_exceeded', 'by the provider', () => fails(402, {}), { upstreamStatus: 402, provider: 'alpha' }],
     [
       'quota_exceeded',

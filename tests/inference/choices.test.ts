@@ -160,6 +160,32 @@ describe('an answer that its ceiling cut', () => {
   })
 })
 
+test('one of several choices that was cut makes the block say so', async () => {
+  upstream.next(
+    { body: whole(said('a'), [{ role: 'assistant', content: 'b' }, 'length']) },
+    {
+      body: `${chunk(0, { content: 'a' }) + chunk(1, { content: 'b' }) + chunk(0, {}, 'stop') + chunk(1, {}, 'length')}data: [DONE]\n\n`,
+    },
+  )
+  const answer = (await (await gateway.chat({ ...ask, n: 2 })).json()) as { gateway: object }
+  expect(answer.gateway).toMatchObject({ completion: { finish_reason: 'length', reason: 'max_tokens' } })
+  const got = await frames(await gateway.chat({ ...ask, ...withUsage, n: 2 }))
+  expect(got.at(-2)!.gateway).toMatchObject({ completion: { finish_reason: 'length', reason: 'max_tokens' } })
+})
+
+test('an upstream that is a gateway too has its block replaced, not repeated', async () => {
+  const theirs = { ...JSON.parse(whole(said('a'))), gateway: { provider: 'theirs' } }
+  upstream.next({ body: JSON.stringify(theirs) })
+  const text = await (await gateway.chat(ask)).text()
+  expect(text.split('"gateway"')).toHaveLength(2)
+  expect(JSON.parse(text)).toMatchObject({ gateway: { provider: 'alpha' } })
+  const first = JSON.parse(chunk(0, { content: 'a' }).slice(6))
+  const head = `data: ${JSON.stringify({ ...first, gateway: { request_id: 'theirs' } })}\n\n`
+  upstream.next({ body: `${head + chunk(0, {}, 'stop')}data: [DONE]\n\n` })
+  const got = await frames(await gateway.chat({ ...ask, stream: true }))
+  expect(got[0]!.gateway).toMatchObject({ requested_model: 'small', routed_model: 'small' })
+})
+
 describe('time that runs out', () => {
   beforeEach(() => gateway.setPolicy(policyRow({ timeouts: { total_ms: 80 } })))
 
