@@ -7,7 +7,8 @@ const REMOVE: Edit = { do: 'remove' }
 export class RequestDraft {
   readonly shaping: string[] = []
   readonly members: readonly Member[]
-  readonly #edits = new Map<string, Edit>()
+  /** Made when there is one. */
+  #edits: Map<string, Edit> | null = null
 
   constructor(
     readonly call: ChatCall,
@@ -18,7 +19,7 @@ export class RequestDraft {
 
   /** The client sent it, and nothing has touched it yet. */
   has(name: string): boolean {
-    return this.call.body[name] !== undefined && !this.#edits.has(name)
+    return this.call.body[name] !== undefined && this.#edits?.has(name) !== true
   }
 
   /** What the client sent as this member, parsed; undefined when it did not. */
@@ -36,12 +37,12 @@ export class RequestDraft {
 
   /** Replaces the value, or adds the member. `json` is JSON text. */
   set(name: string, json: string, note: string | null): void {
-    this.#edits.set(name, { do: 'set', json })
+    this.#edit(name, { do: 'set', json })
     if (note !== null) this.shaping.push(note)
   }
 
   remove(name: string): void {
-    this.#edits.set(name, REMOVE)
+    this.#edit(name, REMOVE)
   }
 
   drop(name: string, why = ''): void {
@@ -51,15 +52,20 @@ export class RequestDraft {
 
   /** Keeps the value's bytes. */
   rename(name: string, to: string): void {
-    this.#edits.set(name, { do: 'rename', to })
+    this.#edit(name, { do: 'rename', to })
     this.shaping.push(`renamed ${name} to ${to}`)
+  }
+
+  #edit(name: string, edit: Edit): void {
+    this.#edits ??= new Map()
+    this.#edits.set(name, edit)
   }
 
   /** The body to send. */
   text(): string {
     const { call, members } = this
     const model = JSON.stringify(this.target.upstreamModel)
-    if (this.#edits.size === 0) return setMember(call.raw, 'model', model, members)
+    if (this.#edits === null) return setMember(call.raw, 'model', model, members)
     this.#edits.set('model', { do: 'set', json: model })
     return editMembers(call.raw, this.#edits, members)
   }

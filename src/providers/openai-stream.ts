@@ -70,7 +70,9 @@ const callRepair = () => {
 
 /** Which choices have begun, and which of them have their finish reason: with `n` above 1 they end one by one. */
 class FinishOfChoices {
-  readonly #finished = new Map<number, boolean>()
+  /** Of choice 0, which is the only one of nearly every stream: null before it has begun. */
+  #first: boolean | null = null
+  #others: Map<number, boolean> | null = null
 
   see(choices: readonly unknown[]): void {
     for (const value of choices) {
@@ -80,18 +82,23 @@ class FinishOfChoices {
   }
 
   seeOne(index: number, ends: boolean): void {
-    const finished = this.#finished
-    if (finished.size >= MOST_CHOICES && !finished.has(index)) throw malformed('it has too many choices')
-    if (ends || !finished.has(index)) finished.set(index, ends)
+    if (index === 0) {
+      this.#first = ends || (this.#first ?? false)
+      return
+    }
+    this.#others ??= new Map()
+    if (this.#others.size >= MOST_CHOICES && !this.#others.has(index)) throw malformed('it has too many choices')
+    if (ends || !this.#others.has(index)) this.#others.set(index, ends)
   }
 
   has(index: number): boolean {
-    return this.#finished.has(index)
+    return index === 0 ? this.#first !== null : (this.#others?.has(index) ?? false)
   }
 
   allFinished(): boolean {
-    for (const ends of this.#finished.values()) if (!ends) return false
-    return this.#finished.size > 0
+    if (this.#others === null) return this.#first === true
+    for (const ends of this.#others.values()) if (!ends) return false
+    return this.#first !== false
   }
 }
 

@@ -41,7 +41,9 @@ const STREAM_HEAD = Buffer.from(
   'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n',
 )
 const STREAM_CHUNKS = [
-  ...Array.from({ length: 19 }, (_, i) => framed(chunkOf({ content: `word ${i} ` }, null))),
+  // As every vendor begins.
+  framed(chunkOf({ role: 'assistant', content: '' }, null)),
+  ...Array.from({ length: 18 }, (_, i) => framed(chunkOf({ content: `word ${i} ` }, null))),
   framed(chunkOf({}, 'stop')),
   framed('data: [DONE]\n\n'),
 ]
