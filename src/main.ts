@@ -202,6 +202,7 @@ const appDeps = (parts: Parts): AppDeps => {
     appliedBy: async (revision) =>
       (await parts.instances()?.appliedBy(revision, APPLIED_WAIT_MS)) ?? { applied: 1, instances: 1 },
     kindTable,
+    allowPrivate: allowsPrivate(config),
     modelCatalogue: parts.modelCatalogue,
     adapterReady: ({ id }) => catalogue.adapterReady(id),
     healthOf: parts.health.healthOf,

@@ -202,6 +202,32 @@ describe('imports', () => {
   })
 })
 
+describe('calls to the outside', () => {
+  // The dialer has the egress rules: who does not go through it is not held by them. The log, Redis and the resolver connect where settings say.
+  const REACHES =
+    /(?<![.\w])fetch\(|Bun\.(?:connect|udpSocket)\b|new WebSocket\b|new (?:XMLHttpRequest|RedisClient|EventSource)\b/
+  const MODULES = /^(?:node:)?(?:net|tls|http|https|http2|dgram|dns|dns\/promises)$|^(?:undici|ws|axios|got)$/
+  const ALLOWED = new Set([
+    'src/lib/dialer.ts',
+    'src/lib/egress.ts',
+    'src/lib/fetch-client.ts',
+    'src/lib/http-connection.ts',
+    'src/lib/redis.ts',
+    'src/log/kafka-connection.ts',
+  ])
+
+  test('go through the one dialer', () => {
+    const breaches = complaints(({ path, text, imports }) =>
+      ALLOWED.has(path)
+        ? []
+        : [...imports.filter((name) => MODULES.test(name)), ...(REACHES.exec(text) ?? [])].map(
+            (reach) => `uses ${reach}`,
+          ),
+    )
+    expect(breaches).toEqual([])
+  })
+})
+
 describe('size', () => {
   test(`a file has at most ${FILE_LINES} lines`, () => {
     const lines = ({ text }: Source) => text.trimEnd().split('\n').length

@@ -1,4 +1,5 @@
 // Where models are served. A secret is a credential, sealed under a data key of its own; names and fields of the events are stored for ever.
+import { urlRefusal } from '../lib/egress.ts'
 import { type Static, t } from '../lib/schema.ts'
 import { type Aggregate, changesOf, eventType, type Stamps } from './aggregate.ts'
 import type { ControlReader } from './control.ts'
@@ -168,6 +169,9 @@ const requireSound = (fields: Partial<ProviderFields>): void => {
         'base_url',
       )
     }
+    // What no setting permits; private addresses are refused where the setting is known.
+    const refusal = urlRefusal(url, true)
+    if (refusal !== null) throw new Rejection('invalid', `base_url cannot be used: ${refusal}`, 'base_url')
   }
   if (options !== undefined && Buffer.byteLength(JSON.stringify(options)) > MAX_OPTIONS_BYTES) {
     throw new Rejection('invalid', `options may be at most ${MAX_OPTIONS_BYTES} bytes of JSON`, 'options')

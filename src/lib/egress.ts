@@ -36,20 +36,35 @@ const range6 = (text: string): Range => {
 const within = (value: bigint, ranges: readonly Range[], width: number) =>
   ranges.some(([base, bits]) => value >> BigInt(width - bits) === base >> BigInt(width - bits))
 
-// Instance metadata of AWS, GCP, Azure, DigitalOcean and others; ECS and EKS credentials; Alibaba; Oracle; Azure's wire server.
+// Instance metadata of AWS, GCP, Azure, DigitalOcean and others; ECS and EKS credentials; Scaleway; Tencent; Alibaba; Oracle; Azure's wire server.
 const METADATA_4 = [
   '169.254.169.254/32',
   '169.254.170.2/32',
   '169.254.170.23/32',
+  '169.254.42.42/32',
+  '169.254.0.23/32',
   '100.100.100.200/32',
   '192.0.0.192/32',
   '168.63.129.16/32',
 ].map(range4)
-const METADATA_6 = ['fd00:ec2::254/128', 'fd00:ec2::23/128', 'fd20:ce::254/128'].map(range6)
+// AWS, EKS, GCP, Scaleway, Oracle, OpenStack.
+const METADATA_6 = [
+  'fd00:ec2::254/128',
+  'fd00:ec2::23/128',
+  'fd20:ce::254/128',
+  'fd00:42::42/128',
+  'fd00:c1::a9fe:a9fe/128',
+  'fe80::a9fe:a9fe/128',
+].map(range6)
 const METADATA_NAMES = new Set([
   'metadata',
   'metadata.google.internal',
   'metadata.goog',
+  'metadata.azure.internal',
+  'metadata.tencentyun.com',
+  'metadata.platformequinix.com',
+  'metadata.packet.net',
+  'api.metadata.cloud.ibm.com',
   'instance-data',
   'instance-data.ec2.internal',
 ])
@@ -68,9 +83,24 @@ const PRIVATE_4 = [
 ].map(range4)
 const PRIVATE_6 = ['::/128', '::1/128', 'fe80::/10', 'fec0::/10', 'fc00::/7'].map(range6)
 
-// Multicast, reserved, broadcast, documentation.
-const UNROUTABLE_4 = ['224.0.0.0/4', '240.0.0.0/4', '192.0.2.0/24', '198.51.100.0/24', '203.0.113.0/24'].map(range4)
-const UNROUTABLE_6 = ['ff00::/8', '2001:db8::/32', '100::/64'].map(range6)
+// Multicast, reserved, broadcast, documentation, relays of 6to4; Teredo, which hides an IPv4 address, and other protocol assignments.
+const UNROUTABLE_4 = [
+  '224.0.0.0/4',
+  '240.0.0.0/4',
+  '192.0.2.0/24',
+  '198.51.100.0/24',
+  '203.0.113.0/24',
+  '192.88.99.0/24',
+].map(range4)
+const UNROUTABLE_6 = ['ff00::/8', '2001::/23', '2001:db8::/32', '3fff::/20', '100::/64', '5f00::/16'].map(range6)
+
+// The ports of other protocols that browsers refuse (Fetch standard, "bad port"), from FTP up: an HTTP request must not be taken for mail or a shell command.
+const BAD_PORTS = new Set([
+  0, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109, 110, 111, 113, 115, 117, 119, 123,
+  135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530, 531, 532, 540, 548, 554, 556, 563, 587,
+  601, 636, 989, 990, 993, 995, 1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667,
+  6668, 6669, 6679, 6697, 10080,
+])
 
 // Ranges that carry an IPv4 address: where in the 128 bits its last bit stands.
 const EMBEDDED: readonly (readonly [Range, bigint])[] = [
@@ -116,10 +146,12 @@ export const plainHost = (hostname: string): string => {
   return host.endsWith('.') ? host.slice(0, -1) : host
 }
 
-/** What is wrong with a URL as such, or null: its scheme, a user name in it, no host. */
+/** What is wrong with a URL as such, or null: its scheme, a user name or a fragment in it, its port, no host. */
 export const urlFlaw = (url: URL): string | null => {
   if (url.protocol !== 'http:' && url.protocol !== 'https:') return 'only http and https are allowed'
   if (url.username !== '' || url.password !== '') return 'a URL must not carry a user name or password'
+  if (url.href.includes('#')) return 'a URL must not carry a fragment (#)'
+  if (url.port !== '' && BAD_PORTS.has(Number(url.port))) return `port ${url.port} is that of another protocol`
   return plainHost(url.hostname) === '' ? 'the URL has no host' : null
 }
 

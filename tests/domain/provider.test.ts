@@ -39,7 +39,17 @@ describe('provider', () => {
     expect(refusal(() => decideProvider(state, create({ api_key_env: name })))).toEqual(['invalid', 'api_key_env'])
   })
 
-  test.each(['ftp://x', 'not a url', 'https://user:secret@host/v1'])('%s is no base URL', (base_url) => {
+  test.each([
+    'ftp://x',
+    'not a url',
+    'https://user:secret@host/v1',
+    'https://host/v1#x',
+    'http://host:25/v1',
+    'http://169.254.169.254/v1',
+    'http://0xa9fea9fe/v1',
+    'http://[::ffff:a9fe:a9fe]/v1',
+    'http://metadata.google.internal/v1',
+  ])('%s is no base URL', (base_url) => {
     expect(refusal(() => decideProvider(newWorld().state, create({ base_url })))).toEqual(['invalid', 'base_url'])
   })
 

@@ -58,7 +58,7 @@ for (const client of ['pooled', 'fetch'] as const)
       const server = serve((connection) =>
         connection.write('HTTP/1.1 418 Teapot\r\nX-A: b\r\nContent-Length: 6\r\n\r\nhéllo'),
       )
-      const response = await dial(`${server.origin}/v1/x?y=1#z`)
+      const response = await dial(`${server.origin}/v1/x?y=1`)
       expect([response.status, response.headers.get('x-a'), await response.text(100)]).toEqual([418, 'b', 'héllo'])
       const [head, body] = server.connections[0]!.received.split('\r\n\r\n')
       expect(head).toStartWith('POST /v1/x?y=1 HTTP/1.1\r\n')
@@ -212,7 +212,8 @@ describe('where the dialer connects to', () => {
     const loose = dialer({ resolve: async () => ['169.254.169.254'] })
     expect(await kindOf(loose.dial(post('http://meta.test/'), limits()))).toBe('blocked')
     expect(await kindOf(loose.dial(post('http://metadata.google.internal/'), limits()))).toBe('blocked')
-    for (const url of ['http://user:pw@127.0.0.1/', 'ftp://127.0.0.1/', 'file:///etc/passwd', 'nonsense'])
+    const flawed = ['http://user:pw@127.0.0.1/', 'ftp://127.0.0.1/', 'file:///etc/passwd', 'nonsense']
+    for (const url of [...flawed, 'http://127.0.0.1/#x', 'http://127.0.0.1:25/', 'http://127.0.0.1:65536/'])
       expect([url, await kindOf(loose.dial(post(url), limits()))]).toEqual([url, 'invalid_url'])
     expect(server.connections.length).toBe(0)
   })
@@ -229,6 +230,25 @@ describe('where the dialer connects to', () => {
     expect(server.connections[0]!.received).toContain(`Host: flip.test:${server.port}`)
     now = 1_000
     expect(await kindOf(dial(post(url), limits()))).toBe('blocked')
+  })
+
+  test('a name keeps its connections to itself: another name at the same address gets none of them', async () => {
+    const server = serve((connection) => connection.write(OK))
+    const { dial } = dialer({ resolve: async () => ['127.0.0.1'] })
+    for (const name of ['a.test', 'b.test', 'a.test'])
+      expect(await (await dial(post(`http://${name}:${server.port}/`), limits())).text(10)).toBe('ok')
+    const hosts = server.connections.map(({ received }) => received.match(/Host: [^\r]+/g)?.join())
+    const [a, b] = ['a.test', 'b.test'].map((name) => `Host: ${name}:${server.port}`)
+    expect(hosts).toEqual([`${a},${a}`, b])
+  })
+
+  test('a connection that is never made, or never secured, ends at the connect deadline', async () => {
+    const silent = serve(() => {})
+    const startedMs = performance.now()
+    const { dial } = dialer({ resolve: async () => ['127.0.0.1'] })
+    const url = `https://silent.test:${silent.port}/`
+    expect(await kindOf(dial(post(url), limits({ connectMs: 60 })))).toBe('timeout_connect')
+    expect(performance.now() - startedMs).toBeLessThan(1_000)
   })
 
   test('the next address is tried when one does not answer; lookups at once are one lookup', async () => {

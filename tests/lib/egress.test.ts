@@ -47,6 +47,11 @@ describe('classifyAddress', () => {
       '::ffff:a9fe:a9fe',
       '64:ff9b::a9fe:a9fe',
       'fd00:ec2::254',
+      'fd20:ce::254',
+      'fd00:42::42',
+      'fe80::a9fe:a9fe',
+      '169.254.170.23',
+      '169.254.42.42',
       '2002:a9fe:a9fe::',
     ],
     unroutable: [
@@ -56,6 +61,9 @@ describe('classifyAddress', () => {
       '192.0.2.1',
       'ff02::1',
       '2001:db8::1',
+      '2001:0:7f00:1::',
+      '3fff::1',
+      '192.88.99.1',
       'example.com',
       '',
       '1.2.3',
@@ -85,13 +93,29 @@ describe('urlRefusal', () => {
       'http://2130706433/',
       'http://0x7f.1/',
       'http://①②⑦.0.0.1/',
+      'http://0177.0.0.1/',
+      'http://0x7f000001/',
+      'http://017700000001/',
+      'http://127.0.1/',
+      'http://[::ffff:127.0.0.1]/',
+      'http://[64:ff9b::7f00:1]/',
+      'http://[fe80::1]/',
+      'http://100.64.0.1/',
       'http://[::ffff:7f00:1]/',
       'http://[::1]/',
       'http://0/',
       'http://127.0.0.1./',
     ])
       expect([text, refused(text)]).toEqual([text, expect.stringContaining('egress.allow_private')])
-    expect(refused('http://169.254.169.254/latest', true)).toContain('metadata')
+    for (const text of [
+      'http://169.254.169.254/latest',
+      'http://2852039166/',
+      'http://0xa9fea9fe/',
+      'http://0251.0376.0251.0376/',
+    ])
+      expect([text, refused(text, true)]).toEqual([text, expect.stringContaining('metadata')])
+    expect(refused('http://[::ffff:a9fe:a9fe]/', true)).toContain('metadata')
+    expect(refused('http://[fd00:ec2::254]/', true)).toContain('metadata')
     expect(refused('http://metadata.google.internal./x', true)).toContain('metadata')
     expect(refused('http://METADATA/', true)).toContain('metadata')
   })
@@ -99,6 +123,10 @@ describe('urlRefusal', () => {
   test('user names and other schemes are refused, ordinary URLs are not', () => {
     expect(refused('https://user@api.example.com/', true)).toContain('user name')
     expect(refused('https://:secret@api.example.com/', true)).toContain('user name')
+    for (const text of ['https://api.example.com/v1#', 'https://api.example.com#.vendor.com/v1'])
+      expect(refused(text, true)).toContain('fragment')
+    for (const port of [0, 22, 25, 6667]) expect(refused(`http://api.example.com:${port}/`, true)).toContain('port')
+    expect(URL.parse('http://api.example.com:65536/')).toBeNull()
     expect(refused('ftp://api.example.com/')).toContain('http')
     expect(refused('file:///etc/passwd')).toContain('http')
     expect(refused('https://api.openai.com/v1')).toBeNull()

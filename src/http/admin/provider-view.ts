@@ -16,6 +16,8 @@ export interface ProviderDeps {
   readonly kindTable: KindTable
   readonly modelCatalogue: Pick<ModelCatalogue, 'list' | 'factsOfListed'>
   readonly steering: Pick<Steering, 'overrides'>
+  /** `egress.allow_private`: providers may be at loopback and private addresses. */
+  readonly allowPrivate: boolean
   newId(prefix: IdPrefix): string
   /** What this instance knows of its health. */
   healthOf(providerId: string): ReturnType<typeof providerHealth>

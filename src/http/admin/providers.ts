@@ -2,6 +2,7 @@
 import { closed } from '../../domain/fields.ts'
 import { decideProvider, ProviderFields, ProviderName, type ProviderRow } from '../../domain/provider.ts'
 import { Rejection } from '../../domain/rejection.ts'
+import { urlRefusal } from '../../lib/egress.ts'
 import { type Static, t } from '../../lib/schema.ts'
 import { type KindTable, needsBaseUrl } from '../../upkeep/kind-table.ts'
 import { GatewayError } from '../../wire/errors.ts'
@@ -110,7 +111,10 @@ const createProvider = (deps: ProviderDeps): AdminRoute =>
         deps.commit,
         call,
         () => undefined,
-        (state) => decideProvider(state, { do: 'create', ...data }),
+        (state) => {
+          requireReachable(data.base_url, deps)
+          return decideProvider(state, { do: 'create', ...data })
+        },
       )
       return { body: viewOf(rowAfter(result, 'providers')!, call.principal, deps), revision: result.revision }
     },
@@ -140,6 +144,7 @@ const saveProvider = (method: 'PUT' | 'PATCH', deps: ProviderDeps): AdminRoute =
         (state) => {
           const row = providerOf(state, id)
           requireAddress({ ...row, ...fields }, deps.kindTable)
+          if (fields.base_url !== row.base_url) requireReachable(fields.base_url, deps)
           return decideProvider(state, { do: 'change', id, name, status, managed_by: 'api', ...fields })
         },
       )
@@ -147,6 +152,13 @@ const saveProvider = (method: 'PUT' | 'PATCH', deps: ProviderDeps): AdminRoute =
       return { body: viewOf(row, call.principal, deps), revision: result.revision }
     },
   })
+
+/** An address that this installation never connects to is told now rather than at the first request. Of names, only their addresses could tell. */
+const requireReachable = (text: string | null | undefined, { allowPrivate }: ProviderDeps): void => {
+  const url = text == null ? null : URL.parse(text)
+  const refusal = url === null ? null : urlRefusal(url, allowPrivate)
+  if (refusal !== null) throw new Rejection('invalid', `base_url cannot be used: ${refusal}`, 'base_url')
+}
 
 /** A change of kind, or the removal of an address, must not leave a provider that cannot be called. */
 const requireAddress = ({ kind, base_url }: Pick<ProviderRow, 'kind' | 'base_url'>, kinds: KindTable): void => {

@@ -47,6 +47,7 @@ const open = async (name: string, log: EventLog) => {
     live,
     commit: queue.commit,
     kindTable,
+    allowPrivate: true,
     newId,
     newApiKey,
     nowMs: Date.now,

@@ -137,6 +137,7 @@ export const startGateway = (further: readonly AdminRoute[] = []): Gateway => {
       factsOfListed: async (_provider, listed) => modelFacts(listed, NO_PRICE, ['chat', 'streaming']),
       factsOf: async () => modelFacts(null, { ...NO_PRICE, input: 1.5, contextWindow: 1000 }, ['chat', 'streaming']),
     },
+    allowPrivate: false,
     clearBreakers: () => {
       gateway.breakersCleared += 1
     },

@@ -41,6 +41,31 @@ describe('providers', () => {
     expect([bare.status, bare.body.error]).toMatchObject([400, { param: 'base_url' }])
   })
 
+  test('an address that is never connected to is refused when it is written, and named', async () => {
+    const { gateway, id } = await withProvider()
+    const refused = {
+      'http://127.0.0.1:11434/v1': 'egress.allow_private',
+      'http://0x7f.1/v1': 'egress.allow_private',
+      'http://[::ffff:10.0.0.1]/v1': 'egress.allow_private',
+      'http://169.254.169.254/latest': 'instance-metadata',
+      'http://metadata.google.internal/v1': 'instance-metadata',
+      'https://api.example.com#.vendor.com/v1': 'fragment',
+      'https://user:pw@api.example.com/v1': 'user',
+      'http://api.example.com:25/v1': 'port',
+    }
+    for (const [base_url, reason] of Object.entries(refused)) {
+      const created = { name: 'x', kind: 'openai_compatible', base_url }
+      for (const { status, body } of [
+        await gateway.call('POST', '/providers', { body: created }),
+        await gateway.call('PATCH', `/providers/${id}`, { body: { base_url } }),
+        await gateway.call('PUT', `/providers/${id}`, { body: { kind: 'openai', base_url } }),
+      ]) {
+        expect([base_url, status, body.error]).toMatchObject([base_url, 400, { param: 'base_url' }])
+        expect((body.error as { message: string }).message).toContain(reason)
+      }
+    }
+  })
+
   test('PATCH changes what it names, PUT all; the name never; both hold the address rule', async () => {
     const { gateway, id } = await withProvider({ region: 'eu', weight: 3 })
     const patched = await gateway.call('PATCH', `/providers/${id}`, { body: { timeout_ms: 9, enabled: false } })
