@@ -72,6 +72,12 @@ const validationError = (error: object): GatewayError => {
   return new GatewayError('invalid_request', param === null ? rule : `${param}: ${rule}`, { param })
 }
 
+const PLAIN_TEXT = /^[\x20-\x7e]*$/
+
+/** A name as a header can carry it: what is not plain ASCII is percent-encoded. */
+export const headerText = (name: string): string =>
+  PLAIN_TEXT.test(name) ? name : encodeURIComponent(name.toWellFormed())
+
 /** The headers that every answer carries. */
 export const identityHeaders = (context: { requestId: string; traceId: string }): Record<string, string> => ({
   'x-request-id': context.requestId,
@@ -88,7 +94,7 @@ export const errorHeaders = (error: GatewayError, context: ErrorContext): Record
     'x-should-retry': retryable,
     ...error.headers,
   }
-  if (context.provider) headers['x-gateway-provider'] = context.provider
+  if (context.provider) headers['x-gateway-provider'] = headerText(context.provider)
   if (error.upstreamStatus !== undefined) headers['x-gateway-upstream-status'] = String(error.upstreamStatus)
   if (error.retryAfterS !== undefined) headers['retry-after'] = String(Math.max(0, Math.ceil(error.retryAfterS)))
   return headers

@@ -9,7 +9,7 @@ import { listModels, showModel } from '../inference/models.ts'
 import { NonConforming } from '../inference/shape.ts'
 import type { KeyEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
-import { errorResponse, identityHeaders } from './envelope.ts'
+import { errorResponse, headerText, identityHeaders } from './envelope.ts'
 import { contextOf, newIdentity } from './request-context.ts'
 import { MIN_REVISION, reachMinRevision } from './revision.ts'
 
@@ -41,7 +41,7 @@ const jsonHeaders = ({ identity, entry }: Exchange): Record<string, string> => (
   'content-type': 'application/json',
   'x-request-id': identity.requestId,
   'x-trace-id': identity.traceId,
-  'x-gateway-provider': entry!.provider,
+  'x-gateway-provider': headerText(entry!.provider),
 })
 
 const streamHeaders = ({ identity, entry }: Exchange): Record<string, string> => ({
@@ -50,7 +50,7 @@ const streamHeaders = ({ identity, entry }: Exchange): Record<string, string> =>
   'x-accel-buffering': 'no',
   'x-request-id': identity.requestId,
   'x-trace-id': identity.traceId,
-  'x-gateway-provider': entry!.provider,
+  'x-gateway-provider': headerText(entry!.provider),
 })
 
 /** Waits for `X-Gateway-Min-Revision`, which may be what makes the key known; a stranger gets 401 and learns nothing of revisions. */

@@ -1,7 +1,6 @@
-// What each choice of an answer says, where a request asked for several: kinds read the first one only.
+// What each choice of an answer says, where a request asked for several or for a form: kinds tell of the first one only, and not all.
 import { isObject } from '../wire/json.ts'
-import type { Intent } from './intent.ts'
-import { demandsJson, MAX_ANSWER_CHARS } from './structured.ts'
+import { MAX_ANSWER_CHARS } from './structured.ts'
 
 /** One choice, as far as a `response_format` is concerned. */
 export interface ChoiceFacts {
@@ -51,12 +50,10 @@ interface Growing {
 /** Follows the choices of a stream, chunk by chunk. */
 export class StreamedChoices {
   readonly #byIndex = new Map<number, Growing>()
-  readonly #keepsText: boolean
   #keptChars = 0
 
-  constructor({ structured }: Pick<Intent, 'structured'>) {
-    this.#keepsText = structured !== null && demandsJson(structured)
-  }
+  /** Text is kept only where somebody wants to see it. */
+  constructor(private readonly keepsText: boolean) {}
 
   /** Takes a `chat.completion.chunk`; answers whether a choice ends in it. */
   note(json: string): boolean {
@@ -67,7 +64,7 @@ export class StreamedChoices {
       if (!Number.isInteger(index) || index < 0 || index >= MOST_CHOICES) continue
       const choice = this.#choice(index)
       const delta = isObject(value.delta) ? value.delta : {}
-      if (this.#keepsText && typeof delta.content === 'string') this.#keep(choice, delta.content)
+      if (this.keepsText && typeof delta.content === 'string') this.#keep(choice, delta.content)
       if (filled(delta.refusal)) choice.refusal = true
       if (filled(delta.tool_calls) || filled(delta.function_call)) choice.toolNames = SOME_TOOL
       if (typeof value.finish_reason !== 'string' || value.finish_reason === '') continue

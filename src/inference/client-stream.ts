@@ -12,11 +12,13 @@ import type { Intent } from './intent.ts'
 import { measure, settle } from './settle.ts'
 import { conformance, extraMembers, NonConforming } from './shape.ts'
 import { StreamTail } from './stream-tail.ts'
-import { demandsJson, MAX_ANSWER_CHARS } from './structured.ts'
+import { demandsJson } from './structured.ts'
 import type { UpstreamStream } from './upstream-stream.ts'
 
 /** What may come after the finish reason, which is held back; more is no part of an answer. */
 const HELD_CHARS = 256 * 1024
+
+const NO_CHOICES: readonly ChoiceFacts[] = []
 
 const hasJson = ({ json }: StreamPart): boolean => json !== null
 
@@ -27,13 +29,9 @@ export class ClientStream {
   /** Until when what follows the finish reason is waited for; null: none has come. */
   #restUntilMs: number | null = null
   #first: StreamPart[] | null
-  #text = ''
-  /** Something was shown that is neither text nor a tool call: a refusal, reasoning. */
-  #otherContent = false
   readonly #toolNames: string[] = []
-  /** Only where several choices were asked for. */
+  /** Only where several choices were asked for, or a form of the answer. */
   readonly #choices: StreamedChoices | null
-  readonly #keepsText: boolean
   readonly #frameTail: StreamTail
   #reading = false
   #tail: Promise<string> | null = null
@@ -47,8 +45,9 @@ export class ClientStream {
     private readonly whenSettled: () => void,
   ) {
     this.#first = held
-    this.#choices = intent.choices > 1 ? new StreamedChoices(intent) : null
-    this.#keepsText = intent.structured !== null && demandsJson(intent.structured)
+    const { choices, structured } = intent
+    const isFormed = structured !== null && demandsJson(structured)
+    this.#choices = choices > 1 || isFormed ? new StreamedChoices(isFormed) : null
     this.#frameTail = new StreamTail(exchange, intent)
     exchange.onEnd = () => {
       if (!this.#reading) this.#conclude(null)
@@ -177,10 +176,7 @@ export class ClientStream {
   #note(part: StreamPart): void {
     const { exchange } = this
     if (part.framesChars !== undefined) exchange.answerChars += part.framesChars
-    else if (part.text !== '') {
-      exchange.answerChars += part.text.length
-      if (this.#keepsText && this.#text.length < MAX_ANSWER_CHARS) this.#text += part.text
-    } else if (part.content && part.toolNames.length === 0) this.#otherContent = true
+    else exchange.answerChars += part.text.length
     if (part.usage !== null) exchange.usage = part.usage
     if (part.finishReason !== null) exchange.finishReason = part.finishReason
     for (const name of part.toolNames) this.#toolNames.push(name)
@@ -229,7 +225,7 @@ export class ClientStream {
     const { exchange, intent, deps } = this
     finishAttempt(exchange, 'success', null)
     const measured = measure(exchange)
-    const choices = this.#facts()
+    const choices = this.#choices?.facts() ?? NO_CHOICES
     let checked = null
     try {
       checked = conformance(intent, choices)
@@ -246,14 +242,6 @@ export class ClientStream {
     })
     await settle(exchange, { outcome: 'success', status: 200, error: null }, measured, deps)
     return this.#held + this.#frameTail.usage(measured, more) + DONE_FRAME
-  }
-
-  /** What each choice said, as far as its form is concerned. */
-  #facts(): readonly ChoiceFacts[] {
-    if (this.#choices !== null) return this.#choices.facts()
-    const { finishReason } = this.exchange
-    const refusal = this.#text === '' && this.#otherContent
-    return [{ content: this.#text, finishReason, refusal, toolNames: this.#toolNames }]
   }
 
   /** It broke after the first byte, or the client left. */

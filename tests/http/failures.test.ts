@@ -303,6 +303,27 @@ describe('in a stream', () => {
   })
 })
 
+test('a provider of any name is named in the header', async () => {
+  const foreign = testGateway({
+    kinds: [...KINDS.values()],
+    entries: [
+      openai({ provider: 'プロバイダ' }),
+      openai({ name: 'off', provider: 'zwei\nzeilen', baseUrl: 'http://127.0.0.1:1' }),
+    ],
+  })
+  for (const stream of [false, true]) {
+    const response = await foreign.chat({ ...ask, stream })
+    expect([response.status, response.headers.get('x-gateway-provider')]).toEqual([
+      200,
+      encodeURIComponent('プロバイダ'),
+    ])
+    expect(await response.text()).toContain('Hello')
+  }
+  const failed = await foreign.chat({ ...ask, model: 'off' })
+  expect([failed.status, failed.headers.get('x-gateway-provider')]).toEqual([502, 'zwei%0Azeilen'])
+  foreign.close()
+})
+
 describe('nothing that is nobody’s business', () => {
   const leaks = [
     `connect to ${upstream.baseUrl} failed`,

@@ -112,6 +112,39 @@ describe('of several choices', () => {
   })
 })
 
+describe('of one choice in a stream', () => {
+  const sends = (...pieces: string[]) => upstream.next({ body: `${pieces.join('')}data: [DONE]\n\n` })
+  const last = async () => (await frames(await gateway.chat({ ...ask, ...json, ...withUsage }))).at(-2)!
+
+  test('thoughts without an answer are a violation, a refusal is none', async () => {
+    sends(chunk(0, { reasoning_content: 'hm' }), chunk(0, { content: '' }, 'stop'))
+    expect(await last()).toMatchObject({ event: 'error', data: { gateway: { structured: { valid: false } } } })
+    sends(chunk(0, { refusal: 'no' }), chunk(0, {}, 'stop'))
+    expect((await last()).gateway!.structured).toMatchObject({ valid: null })
+    sends(chunk(0, { content: 'Well: ' }), chunk(0, { refusal: 'no' }), chunk(0, {}, 'stop'))
+    expect((await last()).gateway!.structured).toMatchObject({ valid: null })
+  })
+
+  test('a fence cannot be taken back: it is valid, and says so', async () => {
+    sends(chunk(0, { content: '```json\n{"a"' }), chunk(0, { content: ':1}\n```' }), chunk(0, {}, 'stop'))
+    expect((await last()).gateway!.structured).toMatchObject({ valid: true, repaired: true })
+  })
+
+  test('one that is too long to be kept is a violation that says so', async () => {
+    const piece = chunk(0, { content: 'x'.repeat(600_000) })
+    sends(
+      chunk(0, { content: '{"a":"' }),
+      piece,
+      piece,
+      piece,
+      piece,
+      chunk(0, { content: '"}' }),
+      chunk(0, {}, 'stop'),
+    )
+    expect((await last()).data!.error.message).toContain('too long')
+  })
+})
+
 describe('an error frame has the gateway block', () => {
   const breaking = { stopAfter: 2, stop: 'cut', chunks: 5, chunkDelayMs: 2 } as const
 
