@@ -193,6 +193,49 @@ test('draft-07 ignores what stands beside a reference, has tuples and dependenci
   expect(flawOf(schema, { a: 'long' }, 'draft-07')).toBe('/ must have the member "b"')
 })
 
+test('whatever a schema and a value are, there is a flaw in one of them or none', () => {
+  const KEYWORDS = [
+    ...['type', 'enum', 'const', 'minimum', 'exclusiveMaximum', 'multipleOf', 'minLength', 'maxItems', 'minProperties'],
+    ...['pattern', 'format', 'uniqueItems', 'required', 'dependentRequired', '$ref', '$dynamicRef', '$id', '$anchor'],
+    ...['$dynamicAnchor', 'allOf', 'anyOf', 'oneOf', 'not', 'if', 'then', 'else', 'properties', 'patternProperties'],
+    ...['additionalProperties', 'propertyNames', 'contains', 'minContains', 'items', 'prefixItems', 'additionalItems'],
+    ...['dependencies', 'dependentSchemas', 'unevaluatedProperties', 'unevaluatedItems', '$defs', '__proto__', 'a'],
+  ]
+  const words = ['string', 'object', 'array', 'integer', '#', '#/$defs/a', '#a', 'a', '^a+$', '(', 'date', 'x:y', '%']
+  const leaf = fc.oneof(fc.constantFrom(...words), fc.integer({ min: -2, max: 3 }), fc.boolean(), fc.constant(null))
+  const { schema } = fc.letrec<{ schema: unknown; member: unknown }>((tie) => ({
+    schema: fc.oneof(
+      { maxDepth: 5, depthSize: 'small' },
+      fc.dictionary(fc.constantFrom(...KEYWORDS), tie('member'), { maxKeys: 4 }),
+      fc.boolean(),
+    ),
+    member: fc.oneof(
+      { maxDepth: 5, depthSize: 'small' },
+      leaf,
+      tie('schema'),
+      fc.array(tie('schema'), { maxLength: 3 }),
+      fc.array(leaf, { maxLength: 3 }),
+      fc.dictionary(fc.constantFrom('a', 'b', '__proto__'), tie('schema'), { maxKeys: 2 }),
+    ),
+  }))
+  const flaws = new Set<string>()
+  fc.assert(
+    fc.property(schema, fc.jsonValue(), fc.constantFrom<Draft>('2020-12', 'draft-07'), (any, value, draft) => {
+      let compiled: ReturnType<typeof compileSchema>
+      try {
+        compiled = compileSchema(JSON.parse(JSON.stringify(any)), draft)
+      } catch (error) {
+        expect(error).toBeInstanceOf(SchemaFlaw)
+        return
+      }
+      for (const one of [value, { a: value, b: [value, 1] }, [value, 'a', 2], 'aaa', 3])
+        flaws.add(typeof compiled.flawOf(one))
+    }),
+    { numRuns: 3_000 },
+  )
+  expect([...flaws].sort()).toEqual(['object', 'string'])
+})
+
 describe('formats', () => {
   const cases: [format: string, good: string[], bad: string[]][] = [
     ['date', ['2024-02-29', '2026-12-31'], ['2026-02-29', '2026-13-01', '2026-1-1', '2026-00-10']],
