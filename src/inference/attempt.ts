@@ -38,6 +38,9 @@ export const attempt = async (exchange: Exchange, intent: Intent, plan: Plan, de
     const entry = route.queue[0]!
     const passedOver = beginCall(exchange, intent, plan, entry, route.queue.length === 1, deps)
     if (passedOver !== null) {
+      // Whoever was to repeat and may not be called now makes way only where the failure lets another take over.
+      const repeats = failed !== null && entry === exchange.entry
+      if (repeats && !(plan.policy.fallbackOn.has(failed!.code) && deps.health.mayFallBack())) throw failed
       failed ??= passedOver
       retries = 0
       route.queue.shift()
@@ -228,6 +231,8 @@ const firstContent = async (exchange: Exchange, source: UpstreamStream): Promise
       throw new GatewayError('upstream_error', 'the provider sends a stream without content')
   }
   if (!held.some(isAnswer)) throw new GatewayError('upstream_error', 'the provider sent an empty stream')
+  // What has come may still be read after the call was canceled: nobody would read the stream, nor end it.
+  if (exchange.ended === 'client') throw new GatewayError('request_canceled', 'the client left')
   exchange.waitDeadlineMs = Number.POSITIVE_INFINITY
   exchange.firstTokenMs = exchange.latencyMs()
   exchange.call!.answered()

@@ -50,7 +50,8 @@ export const candidatesFor = (
     memo = { catalogue, version: catalogue.version, sets: new Map() }
     memos.set(policy, memo)
   }
-  const key = reach === 'usual' ? name : `${reach}\0${name}`
+  const word = name.toLowerCase() // clients spell it as they like
+  const key = reach === 'usual' ? word : `${reach}\0${word}`
   let set = memo.sets.get(key)
   if (set === undefined) {
     set = gather(name, reach, policy, catalogue)

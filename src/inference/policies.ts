@@ -204,7 +204,8 @@ const levelsOf = (live: Pick<LiveState, 'control' | 'refused'>, key: KeyEntry, a
   const visible = (row: PolicyRow | undefined): PolicyRow | undefined =>
     row?.enabled && (row.tenant_id === null || row.tenant_id === key.tenantId) ? row : undefined
   if (asked !== null) {
-    const row = visible(policies.get(asked)) ?? visible(named(key.tenantId, asked)) ?? visible(named(null, asked))
+    const row =
+      visible(policies.get(asked.toLowerCase())) ?? visible(named(key.tenantId, asked)) ?? visible(named(null, asked))
     if (row === undefined) throw new GatewayError('not_found', `no policy "${asked}"`, { param: 'X-Gateway-Policy' })
     add('header', row)
   }
@@ -228,7 +229,9 @@ export const policyResolver = (live: Pick<LiveState, 'control' | 'subscribe' | '
     }
   })
   return (key: KeyEntry, asked: string | null, scope: EndpointScope | null): EffectivePolicy => {
-    const cacheKey = `${key.tenantId}\0${key.routingPolicyId ?? ''}\0${asked ?? ''}\0${scope?.id ?? ''}`
+    // Names are found whatever their case: each spelling that clients send must not be remembered apart.
+    const word = asked === null ? '' : asked.toLowerCase()
+    const cacheKey = `${key.tenantId}\0${key.routingPolicyId ?? ''}\0${word}\0${scope?.id ?? ''}`
     const known = cache.get(cacheKey)
     if (known !== undefined && known.scope === scope) return known
     const levels = levelsOf(live, key, asked)
