@@ -1,5 +1,8 @@
 // The inputs of a plan from what its records say: with the state and the frame of then, the same plan is made again.
-import type { Decision } from '../domain/request.ts'
+import type { Candidate, Decision } from '../domain/request.ts'
+import type { Static } from '../lib/schema.ts'
+import type { CatalogueEntry } from '../state/port.ts'
+import type { CandidateSource } from './candidates.ts'
 import { type HeaderIntent, PLAIN } from './headers.ts'
 import { requirementOf } from './intent.ts'
 import type { PlanInput } from './plan.ts'
@@ -11,6 +14,7 @@ export interface RecordedPlan {
   readonly key_id: string | null
   readonly stream: boolean
   readonly seed: number
+  readonly candidates: readonly Static<typeof Candidate>[]
   readonly decision: Decision
 }
 
@@ -21,12 +25,34 @@ export const recordedInput = (record: RecordedPlan, world: World): PlanInput => 
   const { decision } = record
   return {
     ...world,
+    catalogue: asItWas(world.catalogue, record.candidates),
     intent: intentOf(record),
     keyId: record.key_id ?? '',
     isScopeAlias: decision.scope_alias ?? false,
     seed: record.seed,
     turn: decision.turn ?? 0,
     sticky: decision.sticky ?? 0,
+  }
+}
+
+/** Who had no adapter then: that follows from the settings of the instance that planned, not from the control state. */
+const asItWas = (catalogue: CandidateSource, candidates: RecordedPlan['candidates']): CandidateSource => {
+  const noted = new Map(candidates.map(([, modelId, reason]) => [modelId, reason]))
+  const renewed = new Map<CatalogueEntry, CatalogueEntry>()
+  const entryOf = (entry: CatalogueEntry): CatalogueEntry => {
+    const reason = noted.get(entry.modelId)
+    const unroutable = reason === 'no_adapter' || reason === 'disabled' ? reason : null
+    if (reason === undefined || unroutable === entry.unroutable) return entry
+    const known = renewed.get(entry)
+    if (known !== undefined) return known
+    const made = { ...entry, unroutable } as const
+    renewed.set(entry, made)
+    return made
+  }
+  return {
+    version: catalogue.version,
+    resolve: (name) => catalogue.resolve(name).map(entryOf),
+    all: () => catalogue.all().map(entryOf),
   }
 }
 

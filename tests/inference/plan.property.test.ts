@@ -189,6 +189,7 @@ test('what the records say makes the same plan again', () => {
         key_id: input.keyId,
         stream: input.intent.stream,
         seed: input.seed,
+        candidates: candidateList(plan),
         decision: decisionOf(plan),
       }),
     )
@@ -197,6 +198,26 @@ test('what the records say makes the same plan again', () => {
     expect(shown(again)).toEqual(shown(plan))
     expect(candidateList(again)).toEqual(candidateList(plan))
   })
+})
+
+test('who had no adapter when the plan was made has none when it is made again, and the other way round', () => {
+  const rows = [entry({ provider: 'alpha', unroutable: 'no_adapter' }), entry({ provider: 'beta' })]
+  const input = planInput({ entries: rows })
+  const plan = makePlan(input)
+  const record: RecordedPlan = {
+    requested_model: 'small',
+    key_id: 'key_1',
+    stream: false,
+    seed: input.seed,
+    candidates: candidateList(plan),
+    decision: decisionOf(plan),
+  }
+  // The credentials of whoever asks later are others: `api_key_env` is read where the gateway runs.
+  const catalogue = catalogueOf([entry({ provider: 'alpha' }), entry({ provider: 'beta', unroutable: 'no_adapter' })])
+  const { policy, overrides, frame } = input
+  const again = makePlan(recordedInput(record, { policy, catalogue, overrides, frame }))
+  expect(candidateList(again)).toEqual(record.candidates as never)
+  expect(again.ordered.map(({ provider }) => provider)).toEqual(['beta'])
 })
 
 test('nobody is called whom the policy, the request, an operator or the registry excludes', () => {

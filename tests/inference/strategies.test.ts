@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { type PolicyRow, STRATEGIES } from '../../src/domain/policy.ts'
-import { decisionOf } from '../../src/inference/decision.ts'
+import { candidateList, decisionOf } from '../../src/inference/decision.ts'
 import { makePlan, type PlanInput } from '../../src/inference/plan.ts'
 import { recordedInput } from '../../src/inference/replay.ts'
 import type { Signals } from '../../src/state/frame.ts'
@@ -241,8 +241,9 @@ test('what is recorded of any strategy makes the same order again', () => {
   for (const strategy of STRATEGIES) {
     const input = planInput({ entries, policy: byName(strategy), seed: 11, turn: 3, sticky: 0xdead_beef })
     const { seed, policy, catalogue, overrides, frame } = input
-    const decision = decisionOf(makePlan(input))
-    const record = { requested_model: 'small', key_id: 'key_1', stream: false, seed, decision }
+    const plan = makePlan(input)
+    const [decision, candidates] = [decisionOf(plan), candidateList(plan)]
+    const record = { requested_model: 'small', key_id: 'key_1', stream: false, seed, candidates, decision }
     expect(orderOf(recordedInput(record, { policy, catalogue, overrides, frame }))).toEqual(orderOf(input))
   }
 })
