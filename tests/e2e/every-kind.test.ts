@@ -13,7 +13,7 @@ import { KINDS } from '../../src/providers/kinds.ts'
 import { ALL_CAPABILITIES } from '../../src/providers/provider.ts'
 import { type GatewayProcess, INFERENCE_KEY, startGateway } from '../services/gateway.ts'
 import { openaiForPython, runToEnd } from '../services/python.ts'
-import { recordedFailure } from '../services/vendors/fixtures.ts'
+import { recordedBreak, recordedFailure } from '../services/vendors/fixtures.ts'
 import { gatewayInFrontOf, startVendors, type Vendor } from '../services/vendors/vendors.ts'
 
 const vendors = startVendors()
@@ -356,6 +356,27 @@ const conversation = (vendor: Vendor) => {
     else expect(said(await byAddress)).toBe(`I see ${ADDRESS}.`)
   })
 
+  test('an effort of reasoning is asked for in the words of the vendor, or not at all', async () => {
+    const effort = { reasoning_effort: 'low', temperature: 0.5, max_completion_tokens: 4_000 } as const
+    expect(said(await create({ model, messages: [user('Think')], ...effort }))).toBe('You said: Think')
+  })
+
+  test('a stream that breaks off is an error of the SDK, behind what came before it', async () => {
+    const recorded = recordedBreak(kind)
+    if (recorded === null) {
+      // Nobody has seen these vendors fail in the middle of a stream.
+      expect(['azure_openai', 'fireworks', 'perplexity']).toContain(kind)
+      return
+    }
+    const stream = await client.chat.completions.create({ model, messages: [user('Break off')], stream: true })
+    let text = ''
+    const reading = (async () => {
+      for await (const chunk of stream) text += chunk.choices[0]?.delta.content ?? ''
+    })()
+    expect(await refusal(reading)).toMatchObject({ code: recorded.code })
+    expect(text).not.toBe('')
+  })
+
   test('failures are the errors of the SDK', async () => {
     const fail = (code: string, stream = false) =>
       refusal(client.chat.completions.create({ model, messages: [user(`Fail with ${code}`)], stream }))
@@ -402,6 +423,20 @@ for (const vendor of vendors)
       expect(Object.values(steps).filter((flaw) => flaw !== null)).toEqual([])
       expect(Object.keys(steps)).toHaveLength(9)
     }, 180_000)
+
+    if (vendor.listings.length > 0 && vendor.secret !== null)
+      test('what the vendor lists can be had', async () => {
+        const { providers } = (await (await gateway.request('/admin/v1/providers')).json()) as {
+          providers: { id: string; name: string }[]
+        }
+        const { id } = providers.find(({ name }) => name === vendor.name)!
+        const body = { secret: vendor.secret, sync_models: true }
+        const synced = await gateway.request(`/admin/v1/providers/${id}/credential`, { method: 'PUT', body })
+        expect(await synced.json()).toMatchObject({ has_credential: true })
+        const ids: string[] = []
+        for await (const model of client.models.list()) ids.push(model.id)
+        expect(ids).toEqual(expect.arrayContaining(vendor.listings.flatMap(({ names }) => names)))
+      })
 
     test('the vendor found nothing wrong on its wire', () => {
       expect(vendor.refused).toEqual([])

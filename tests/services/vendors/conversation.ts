@@ -131,6 +131,9 @@ const lastTurn = ({ turns }: Asked): Turn => {
 /** `Fail with rate_limited` asks for the failure that becomes that code of the gateway's. */
 export const failureAsked = (asked: Asked): string | null => /^Fail with (\w+)$/.exec(lastTurn(asked).text)?.[1] ?? null
 
+/** `Break off` asks for a stream that fails half way. */
+export const asksForBreak = (asked: Asked): boolean => asked.stream && lastTurn(asked).text === 'Break off'
+
 /** Cities are what a user says behind "in". */
 export const replyTo = (asked: Asked): Reply => {
   const { text, images, results } = lastTurn(asked)

@@ -32,6 +32,16 @@ export const recordedStream = (kind: string, names: readonly string[], extension
   return read(kind, `${name}.${extension}`)
 }
 
+const BROKEN = ['error.sse', 'error.ndjson', 'model-error.eventstream', 'resources.sse']
+
+/** A stream that fails after its first content, and the code that the gateway must make of it; null: none is recorded. */
+export const recordedBreak = (kind: string): { readonly bytes: Uint8Array; readonly code: string } | null => {
+  const name = BROKEN.find((one) => existsSync(join(ROOT, kind, one)))
+  if (name === undefined) return null
+  const { error } = JSON.parse(read(kind, name.replace(/\.\w+$/, '.parts.json'))) as { error: { code: string } }
+  return { bytes: readFileSync(join(ROOT, kind, name)), code: error.code }
+}
+
 export interface RecordedFailure {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>

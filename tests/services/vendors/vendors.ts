@@ -3,8 +3,8 @@ import { KINDS } from '../../../src/providers/kinds.ts'
 import { anthropicWire } from './anthropic-wire.ts'
 import { bedrockWire } from './bedrock-wire.ts'
 import { cohereWire } from './cohere-wire.ts'
-import { failureAsked, isObject, type Received, Refused, replyTo } from './conversation.ts'
-import { type RecordedListing, recordedFailure, recordedListings } from './fixtures.ts'
+import { asksForBreak, failureAsked, isObject, type Received, Refused, replyTo } from './conversation.ts'
+import { type RecordedListing, recordedBreak, recordedFailure, recordedListings } from './fixtures.ts'
 import { geminiWire } from './gemini-wire.ts'
 import { ollamaWire } from './ollama-wire.ts'
 import { openaiWire } from './openai-wire.ts'
@@ -89,6 +89,23 @@ const inPieces = ({ type, bytes }: Spoken): Response => {
   return new Response(body, { headers: { 'content-type': type } })
 }
 
+/** Bytes that come late: the end of the failure, so that what was said before it has reached the client by then. */
+const LATE_BYTES = 40
+const LATE_MS = 40
+
+const brokenOff = (type: string, bytes: Uint8Array): Response => {
+  const pieces = [bytes.subarray(0, -LATE_BYTES), bytes.subarray(-LATE_BYTES)]
+  const body = new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      const piece = pieces.shift()
+      if (piece === undefined) return controller.close()
+      if (pieces.length === 0) await Bun.sleep(LATE_MS)
+      controller.enqueue(piece)
+    },
+  })
+  return new Response(body, { headers: { 'content-type': type } })
+}
+
 const receive = async (request: Request): Promise<Received> => {
   const { pathname, searchParams } = new URL(request.url)
   const text = await request.text()
@@ -129,6 +146,7 @@ const startVendor = (name: string, speaker: Speaker): Vendor => {
     const asked = wire.read(received)
     const failure = failureAsked(asked)
     if (failure !== null) return recordedResponse(kind, failure)
+    if (asksForBreak(asked)) return brokenOff(wire.speak(asked, { text: '' }).type, recordedBreak(kind)!.bytes)
     const response = inPieces(wire.speak(asked, replyTo(asked)))
     served.answers++
     return response
