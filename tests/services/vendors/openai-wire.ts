@@ -391,7 +391,7 @@ const streamed = (kind: string, { usage }: Asked, reply: Reply, rules: Rules): S
 }
 
 export const openaiWire = (speaker: Speaker): Wire => {
-  const rules = RULES[speaker.kind]
+  const rules = RULES[speaker.kind] ?? (speaker.assumed ? { base: speaker.basePath } : undefined)
   if (rules === undefined) throw new Error(`there are no rules for ${speaker.kind}`)
   return {
     read: (received) => asked(received, speaker, rules),

@@ -1,5 +1,6 @@
 // A fake of every kind's vendor on loopback: strict about what arrives, and answering what it was asked. Made of the fixtures of each kind.
 import { KINDS } from '../../../src/providers/kinds.ts'
+import { OPENAI_ROWS } from '../../../src/providers/openai-rows.ts'
 import { anthropicWire } from './anthropic-wire.ts'
 import { bedrockWire } from './bedrock-wire.ts'
 import { cohereWire } from './cohere-wire.ts'
@@ -30,7 +31,8 @@ const WIRES: Readonly<Record<string, (speaker: Speaker) => Wire>> = {
 }
 
 /** What each kind serves, by a name of its own. A second one of a kind is served in another way. */
-const SERVED: readonly (Pick<Speaker, 'kind' | 'model'> & Partial<Speaker> & { readonly name?: string })[] = [
+type Served = Pick<Speaker, 'kind' | 'model'> & Partial<Speaker> & { readonly name?: string }
+const SERVED: readonly Served[] = [
   { kind: 'openai', model: 'gpt-4.1-mini' },
   { name: 'openai_reasoning', kind: 'openai', model: 'gpt-5-mini' },
   { kind: 'azure_openai', model: 'my-deployment' },
@@ -167,16 +169,27 @@ const startVendor = (name: string, speaker: Speaker): Vendor => {
       }
     },
   })
-  const baseUrl = `http://127.0.0.1:${server.port}${basePath(kind)}`
+  const baseUrl = `http://127.0.0.1:${server.port}${speaker.basePath}`
   return { ...speaker, name, baseUrl, listings, refused, served, stop: () => server.stop(true) }
 }
 
+/** Rows of the table of OpenAI-shaped kinds that are not listed above are served as they say of themselves. */
+const ASSUMED: readonly Served[] = OPENAI_ROWS.filter(({ kind }) => !SERVED.some((one) => one.kind === kind)).map(
+  ({ kind }) => ({
+    kind,
+    model: 'served',
+    assumed: true,
+  }),
+)
+
 /** One of everything. `sandbox`, which answers in process, needs none. */
 export const startVendors = (): readonly Vendor[] =>
-  SERVED.map(({ name, kind, model, secret, options = {} }) =>
+  [...SERVED, ...ASSUMED].map(({ name, kind, model, secret, options = {}, assumed = false }) =>
     startVendor(name ?? kind, {
       kind,
       model,
+      assumed,
+      basePath: basePath(kind),
       secret: secret ?? (KINDS.get(kind)!.needsCredential ? `${kind}-fixture-key` : null),
       options,
     }),

@@ -24,6 +24,10 @@ export interface Speaker {
   readonly model: string
   readonly secret: string | null
   readonly options: Readonly<Record<string, unknown>>
+  /** What precedes the wire's own path. */
+  readonly basePath: string
+  /** Nothing is known of it but what its row says. */
+  readonly assumed: boolean
 }
 
 const encoder = new TextEncoder()
