@@ -40,12 +40,15 @@ export const usageChunk = (
     created,
     model,
     choices: [],
-    usage: {
-      prompt_tokens: promptTokens,
-      completion_tokens: completionTokens,
-      total_tokens: promptTokens + completionTokens,
-    },
+    usage: usageOf(promptTokens, completionTokens),
   })
+
+/** Usage as clients read it. */
+export const usageOf = (promptTokens: number, completionTokens: number) => ({
+  prompt_tokens: promptTokens,
+  completion_tokens: completionTokens,
+  total_tokens: promptTokens + completionTokens,
+})
 
 /** `gateway.completion`: an answer that was cut short (specification 2.14). */
 export interface CompletionFacts {

@@ -64,7 +64,7 @@ describe('a JSON answer', () => {
       headers: { 'content-type': 'application/json' },
     })
     expect(await response.text()).toStartWith(
-      '{"id":"x", "n": 12345678901234567890, "choices":[{"index":0,"message":{"role":"assistant","content":"é€"},"finish_reason":"stop"}] ,"gateway":{',
+      '{"id":"x", "n": 12345678901234567890, "choices":[{"index":0,"message":{"role":"assistant","content":"é€"},"finish_reason":"stop"}] ,"usage":{',
     )
     expect(upstream.received[0]!.text).toBe(raw.replace('"small"', '"up-small"'))
   })
@@ -138,7 +138,8 @@ describe('a JSON answer', () => {
 
   test('without usage is estimated, without a price is unpriced', async () => {
     upstream.behave({ usage: null, text: 'x'.repeat(40) })
-    await gateway.chat(ask)
+    const estimated = { usage: { prompt_tokens: 5, completion_tokens: 10, total_tokens: 15 } }
+    expect(await (await gateway.chat(ask)).json()).toMatchObject(estimated)
     expect(gateway.spool.settled()[0]).toMatchObject({
       cost_basis: 'estimated',
       prompt_tokens: 5,
