@@ -4,13 +4,14 @@ import { type GatewayProcess, startGateway } from '../services/gateway.ts'
 import { answerRows } from './matrix/answer-rows.ts'
 import { type Cell, cellsOf, faultyName, GOOD, type RecordedOutcome, type Rig, runCell } from './matrix/cell.ts'
 import { connectionRows } from './matrix/connection-rows.ts'
+import { encodingRows } from './matrix/encoding-rows.ts'
 import type { Row } from './matrix/row.ts'
 import { statusRows } from './matrix/status-rows.ts'
 import { bodyOf, MATRIX_POLICY, type MatrixUpstreams, SHORT_POLICY, startMatrixUpstreams } from './matrix/upstreams.ts'
 
 const AT_ONCE = 6
 const wanted = process.argv[2]
-const rows = [...connectionRows, ...statusRows, ...answerRows].filter(
+const rows = [...connectionRows, ...statusRows, ...answerRows, ...encodingRows].filter(
   ({ name }) => wanted === undefined || name.includes(wanted),
 )
 

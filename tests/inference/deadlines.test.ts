@@ -7,7 +7,7 @@ import { entry, framesOf, policyRow, type TestGateway, testGateway } from './gat
 
 const LIMIT_MS = 120
 /** The sweep comes every 50 ms; the rest is for a busy machine. */
-const SLACK_MS = 400
+const SLACK_MS = 800
 const FAR = { connect_ms: 30_000, first_token_ms: 30_000, stream_idle_ms: 30_000, total_ms: 60_000 }
 
 let server: FaultServer

@@ -4,11 +4,12 @@ import { kindOf } from '../../src/providers/kinds.ts'
 import { answerRows } from '../faults/matrix/answer-rows.ts'
 import { type Cell, cellsOf, GOOD, type Rig, runCell } from '../faults/matrix/cell.ts'
 import { connectionRows } from '../faults/matrix/connection-rows.ts'
+import { encodingRows } from '../faults/matrix/encoding-rows.ts'
 import { statusRows } from '../faults/matrix/status-rows.ts'
 import { bodyOf, MATRIX_POLICY, SHORT_POLICY, startMatrixUpstreams } from '../faults/matrix/upstreams.ts'
 import { entry, policyRow, testGateway } from './gateway.ts'
 
-const rows = [...connectionRows, ...statusRows, ...answerRows].filter((row) => row.short === true)
+const rows = [...connectionRows, ...statusRows, ...answerRows, ...encodingRows].filter((row) => row.short === true)
 const cells = cellsOf(rows)
 const upstreams = startMatrixUpstreams(rows)
 const kind = 'openai_compatible'

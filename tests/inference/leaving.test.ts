@@ -10,7 +10,7 @@ import { entry, KEY, policyRow, type TestGateway, testGateway } from './gateway.
 
 const WITHIN_MS = 100
 /** For a busy machine. */
-const SLACK_MS = 150
+const SLACK_MS = 400
 
 let server: FaultServer
 let gateway: TestGateway

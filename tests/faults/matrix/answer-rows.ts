@@ -1,5 +1,4 @@
 // Faults inside a 200: bodies and streams that are not what they should be. Where only the stream shows a fault, its JSON counterpart is the nearest.
-import { gzipSync } from 'node:zlib'
 import type { FaultRequest } from './fault-server.ts'
 import {
   ANSWER,
@@ -10,11 +9,12 @@ import {
   FINISH,
   forever,
   JSON_TYPE,
+  MB,
   open,
   openThen,
   ROLE,
   type Row,
-  SSE_TYPE,
+  row,
   send,
   soon,
   sse,
@@ -32,22 +32,6 @@ const FAILED_CHOICE = JSON.stringify({
   ...JSON.parse(ANSWER),
   choices: [{ index: 0, message: { role: 'assistant', content: TEXT }, finish_reason: 'error', ...IN_BAND }],
 })
-const MB = 1024 * 1024
-
-/** A row whose stream is written by `stream` and whose JSON by `json`. */
-const row = (
-  name: string,
-  [jsonExpected, json]: readonly [Row['json'], (request: FaultRequest) => void | Promise<void>],
-  [streamExpected, stream]: readonly [Row['stream'], (request: FaultRequest) => void | Promise<void>],
-  more: Partial<Row> = {},
-): Row => ({
-  name,
-  answer: (request) => (request.stream ? stream(request) : json(request)),
-  json: jsonExpected,
-  stream: streamExpected,
-  ...more,
-})
-
 const half = (end: (request: FaultRequest) => void) => async (request: FaultRequest) => {
   request.connection.write(
     `HTTP/1.1 200 OK\r\n${JSON_TYPE}Content-Length: ${Buffer.byteLength(ANSWER)}\r\n\r\n${ANSWER.slice(0, 40)}`,
@@ -285,39 +269,4 @@ const contents: readonly Row[] = [
   ),
 ]
 
-const BOMB_JSON = gzipSync(Buffer.alloc(80 * MB, ' '))
-const BOMB_STREAM = gzipSync(Buffer.concat([Buffer.from(ROLE), Buffer.from('data: '), Buffer.alloc(80 * MB, 'x')]))
-const gzip = (type: string) => `${type}Content-Encoding: gzip\r\n`
-const ZIPPED = gzipSync(ANSWER)
-const ZIPPED_STREAM = gzipSync(ROLE + WORD + FINISH + DONE)
-
-const encodings: readonly Row[] = [
-  row(
-    'compressed, though not asked for',
-    ['ok', (request) => send(request, ZIPPED, '200 OK', gzip(JSON_TYPE))],
-    ['ok', (request) => send(request, ZIPPED_STREAM, '200 OK', gzip(SSE_TYPE))],
-  ),
-  row(
-    'compressed bomb (80 MB)',
-    [broken, (request) => send(request, BOMB_JSON, '200 OK', gzip(JSON_TYPE))],
-    [broken, (request) => send(request, BOMB_STREAM, '200 OK', gzip(SSE_TYPE))],
-  ),
-  row(
-    'says gzip, is plain',
-    [broken, (request) => send(request, ANSWER, '200 OK', gzip(JSON_TYPE))],
-    [broken, (request) => send(request, ROLE + WORD + FINISH + DONE, '200 OK', gzip(SSE_TYPE))],
-    { short: true },
-  ),
-  row(
-    'an encoding that nobody knows',
-    [broken, (request) => send(request, ANSWER, '200 OK', `${JSON_TYPE}Content-Encoding: rot13\r\n`)],
-    [broken, (request) => send(request, ROLE + WORD, '200 OK', `${SSE_TYPE}Content-Encoding: rot13\r\n`)],
-  ),
-  row(
-    'compressed and cut',
-    [broken, (request) => send(request, ZIPPED.subarray(0, 60), '200 OK', gzip(JSON_TYPE))],
-    [broken, (request) => send(request, ZIPPED_STREAM.subarray(0, 20), '200 OK', gzip(SSE_TYPE))],
-  ),
-]
-
-export const answerRows: readonly Row[] = [...endings, ...contents, ...encodings]
+export const answerRows: readonly Row[] = [...endings, ...contents]

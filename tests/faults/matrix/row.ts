@@ -112,3 +112,19 @@ export const forever = async ({ connection }: FaultRequest, write: () => void, e
     await Bun.sleep(everyMs)
   }
 }
+
+export const MB = 1024 * 1024
+
+/** A row whose stream is written by `stream` and whose JSON by `json`. */
+export const row = (
+  name: string,
+  [jsonExpected, json]: readonly [Row['json'], (request: FaultRequest) => void | Promise<void>],
+  [streamExpected, stream]: readonly [Row['stream'], (request: FaultRequest) => void | Promise<void>],
+  more: Partial<Row> = {},
+): Row => ({
+  name,
+  answer: (request) => (request.stream ? stream(request) : json(request)),
+  json: jsonExpected,
+  stream: streamExpected,
+  ...more,
+})
