@@ -13,6 +13,11 @@ export const DEFAULT_METRIC = 'quality'
 export const Tags = t.Record(t.String({ minLength: 1, maxLength: 64 }), t.String({ maxLength: 256 }), {
   maxProperties: MAX_TAGS,
 })
+/** As a client may send them. The pattern of the record above says nothing of names that hold a line feed: whatever they hold would pass. */
+export const SentTags = t.Record(t.String({ pattern: '^[\\s\\S]{1,64}$' }), t.String({ maxLength: 256 }), {
+  maxProperties: MAX_TAGS,
+  additionalProperties: false,
+})
 
 export const FeedbackGiven = t.Object({
   id: Id,

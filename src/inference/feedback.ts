@@ -1,6 +1,6 @@
 // `POST /v1/feedback`: what a client thinks of an answer that it got. In the log before it is acknowledged, like an outcome.
 
-import { DEFAULT_METRIC, type FeedbackGiven, MAX_COMMENT_BYTES, Metric, Score, Tags } from '../domain/feedback.ts'
+import { DEFAULT_METRIC, type FeedbackGiven, MAX_COMMENT_BYTES, Metric, Score, SentTags } from '../domain/feedback.ts'
 import { closed, Nullable } from '../domain/fields.ts'
 import { flawOf } from '../lib/flaw.ts'
 import { newId } from '../lib/ids.ts'
@@ -60,7 +60,7 @@ export const FeedbackBody = closed(
     score: t.Union([t.Number(), t.Boolean()]),
     comment: t.Optional(t.Union([t.String({ maxLength: MAX_COMMENT_BYTES }), t.Null()])),
     metric: t.Optional(Metric),
-    tags: t.Optional(Tags),
+    tags: t.Optional(SentTags),
   }),
 )
 

@@ -148,6 +148,9 @@ describe('feedback', () => {
     ['comment', { comment: 'é'.repeat(2_049) }],
     ['metric', { metric: 'a b' }],
     ['tags.a', { tags: { a: 1 } }],
+    ['tags.a\nb', { tags: { 'a\nb': 1 } }],
+    ['tags.', { tags: { '': 'x' } }],
+    [`tags.${'x'.repeat(65)}`, { tags: { ['x'.repeat(65)]: 'x' } }],
     ['more', { more: 1 }],
   ])('with a bad %s is 400 naming it', async (param, fields) => {
     const { status, json } = await give({ request_id: 'x', score: 1, ...fields })
