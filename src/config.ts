@@ -143,7 +143,8 @@ export const ConfigSchema = section({
   tools: section({
     gateway_execution: flag({
       default: false,
-      description: 'Let the gateway run safe tools itself. Not possible yet: `automatic` is clamped to `manual`.',
+      description:
+        'Let the gateway run safe tools itself. Not possible yet: `automatic` is clamped to `manual`, and refused with `stream: true`.',
     }),
   }),
   cookie_secure: flag({
