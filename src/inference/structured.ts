@@ -2,7 +2,7 @@
 import type { CompiledSchema } from '../lib/json-schema.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { isObject } from '../wire/json.ts'
-import { answerSchema } from './answer-schemas.ts'
+import { formatSchema } from './format-schemas.ts'
 
 export interface StructuredRequest {
   /** `json_object` and `json_schema` are checked; `text` and what only the provider knows are passed on and reported unchecked. */
@@ -43,7 +43,7 @@ export const structuredRequestOf = (format: unknown): StructuredRequest | null =
     if (declared.schema === undefined) return { type: 'json_schema', schemaName: declared.name, schema: null }
     throw bad(`\`${at}.schema\` must be a JSON Schema object`, `${at}.schema`)
   }
-  return { type: 'json_schema', schemaName: declared.name, schema: answerSchema(declared.schema, `${at}.schema`) }
+  return { type: 'json_schema', schemaName: declared.name, schema: formatSchema(declared.schema, `${at}.schema`) }
 }
 
 /** Whether an answer can break it. */

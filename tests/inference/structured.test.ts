@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { answerSchema } from '../../src/inference/answer-schemas.ts'
+import { formatSchema } from '../../src/inference/format-schemas.ts'
 import { checkStructured, fencedObject, MAX_ANSWER_CHARS, structuredRequestOf } from '../../src/inference/structured.ts'
 import type { GatewayError } from '../../src/wire/errors.ts'
 
@@ -102,24 +102,24 @@ describe('a schema', () => {
   test('says by its $schema which dialect it is of', () => {
     const tuple = { items: [{ type: 'integer' }] }
     for (const $schema of ['http://json-schema.org/draft-07/schema#', 'http://json-schema.org/draft-04/schema'])
-      expect(answerSchema({ ...tuple, $schema }, AT).flawOf(['x'])).toBe('/0 must be integer')
+      expect(formatSchema({ ...tuple, $schema }, AT).flawOf(['x'])).toBe('/0 must be integer')
     for (const $schema of ['https://json-schema.org/draft/2020-12/schema', 'http://json-schema.org/schema#'])
-      expect(refusalOf(() => answerSchema({ ...tuple, $schema }, AT)).message).toContain('prefixItems')
-    expect(refusalOf(() => answerSchema(tuple, AT)).message).toContain('prefixItems')
+      expect(refusalOf(() => formatSchema({ ...tuple, $schema }, AT)).message).toContain('prefixItems')
+    expect(refusalOf(() => formatSchema(tuple, AT)).message).toContain('prefixItems')
   })
 
   test('that was seen before is not compiled again, until others have taken its place', () => {
-    const first = answerSchema({ title: 'first' }, AT)
-    expect(answerSchema({ title: 'first' }, AT)).toBe(first)
-    for (let i = 0; i < 255; i++) answerSchema({ title: `other ${i}` }, AT)
-    expect(answerSchema({ title: 'first' }, AT)).toBe(first)
-    for (let i = 0; i < 10; i++) answerSchema({ title: `large ${i}`, description: 'x'.repeat(250_000) }, AT)
-    expect(answerSchema({ title: 'first' }, AT)).not.toBe(first)
+    const first = formatSchema({ title: 'first' }, AT)
+    expect(formatSchema({ title: 'first' }, AT)).toBe(first)
+    for (let i = 0; i < 255; i++) formatSchema({ title: `other ${i}` }, AT)
+    expect(formatSchema({ title: 'first' }, AT)).toBe(first)
+    for (let i = 0; i < 10; i++) formatSchema({ title: `large ${i}`, description: 'x'.repeat(250_000) }, AT)
+    expect(formatSchema({ title: 'first' }, AT)).not.toBe(first)
   })
 
   test('may have an $id, and the same one as another', () => {
     const $id = 'https://example.com/same'
-    expect(answerSchema({ $id, type: 'string' }, AT).flawOf('x')).toBeNull()
-    expect(answerSchema({ $id, type: 'integer' }, AT).flawOf('x')).not.toBeNull()
+    expect(formatSchema({ $id, type: 'string' }, AT).flawOf('x')).toBeNull()
+    expect(formatSchema({ $id, type: 'integer' }, AT).flawOf('x')).not.toBeNull()
   })
 })

@@ -31,7 +31,7 @@ let keptChars = 0
 const bad = (message: string, param: string): GatewayError => new GatewayError('invalid_request', message, { param })
 
 /** The compiled schema; throws 400 naming `param` for one that cannot be used. */
-export const answerSchema = (declared: Readonly<Record<string, unknown>>, param: string): CompiledSchema => {
+export const formatSchema = (declared: Readonly<Record<string, unknown>>, param: string): CompiledSchema => {
   const text = JSON.stringify(declared)
   if (text.length > MAX_SCHEMA_CHARS) throw bad(`the schema is larger than ${MAX_SCHEMA_CHARS} characters`, param)
   const digest = sha256Hex(text)
