@@ -46,6 +46,7 @@ export const anthropic: ProviderKind = {
   capabilities: CAPABILITIES,
   defaultBaseUrl: 'https://api.anthropic.com/v1',
   usualEnv: 'ANTHROPIC_API_KEY',
+  options: ['anthropic_version', 'anthropic_beta'],
   request: anthropicRequest,
   response: anthropicAnswer,
   stream: anthropicStream,

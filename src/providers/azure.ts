@@ -48,6 +48,7 @@ export const azureRow: OpenAiRow = {
   defaultBaseUrl: null,
   usualEnv: 'AZURE_OPENAI_API_KEY',
   usualBaseUrlEnv: 'AZURE_OPENAI_ENDPOINT',
+  options: ['api_version', 'auth'],
   request: { drop: EXTENDED, never: EXTENDED, reasoningFamilies: true, url: azureUrl, authorization },
   // It lists the base models of the resource; the deployments, which are what can be called, are behind another API and another credential.
   listing: null,

@@ -2,23 +2,35 @@
 import { type AwsCredentials, awsEncode, signAwsRequest } from '../lib/aws-signature.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { joinUrl } from './openai-request.ts'
-import type { Target, UpstreamRequest } from './provider.ts'
+import type { ProviderKind, Target, UpstreamRequest } from './provider.ts'
 
 /** The address when nobody says another; `{region}` is filled in. */
 export const BEDROCK_URL = 'https://bedrock-runtime.{region}.amazonaws.com'
 
+/** A URL is kept as it was written, or as a URL parser writes it: braces then stand as they are, or encoded. */
+const TEMPLATE = /\{region\}|%7Bregion%7D/i
 const REGION = /^[a-z]{2}(?:-[a-z]+)+-\d{1,2}$/
 const REGION_IN_HOST = /^(?:.*\.)?bedrock(?:-runtime)?(?:-fips)?\.([a-z]{2}(?:-[a-z]+)+-\d{1,2})\./
 
 const unusable = (message: string): GatewayError => new GatewayError('provider_unavailable', message)
 
 /** The region that the host names, else `options.region`, else the provider's own `region` where it is one of AWS; null: nobody says. */
-const regionOf = ({ baseUrl, options, region }: Target): string | null => {
+const regionOf = ({ baseUrl, options, region }: Pick<Target, 'baseUrl' | 'options' | 'region'>): string | null => {
   const host = URL.parse(baseUrl)?.hostname ?? ''
   const named = REGION_IN_HOST.exec(host)?.[1]
   if (named !== undefined) return named
   for (const said of [options.region, region]) if (typeof said === 'string' && REGION.test(said)) return said
   return null
+}
+
+/** What is wrong with the region of such a provider: told when it is written rather than at the first request. */
+export const regionFlaw: NonNullable<ProviderKind['flaw']> = (place) => {
+  const { region } = place.options
+  if (region !== undefined && region !== null && !(typeof region === 'string' && REGION.test(region)))
+    return { message: '"options.region" must be an AWS region such as "us-east-1"', param: 'options.region' }
+  return TEMPLATE.test(place.baseUrl) && regionOf(place) === null
+    ? { message: '"options.region" is required for the kind "bedrock", such as "us-east-1"', param: 'options.region' }
+    : null
 }
 
 const requiredRegion = (target: Target): string => {
@@ -30,10 +42,7 @@ const requiredRegion = (target: Target): string => {
 /** The base URL with its region, without the `/v1` that other wires have. */
 const rootOf = (target: Target): string => {
   const root = target.baseUrl.replace(/\/v1\/*$/, '')
-  // A URL is kept as it was written, or as a URL parser writes it: braces then stand as they are, or encoded.
-  return /\{region\}|%7Bregion%7D/i.test(root)
-    ? root.replace(/\{region\}|%7Bregion%7D/gi, requiredRegion(target))
-    : root
+  return TEMPLATE.test(root) ? root.replace(/\{region\}|%7Bregion%7D/gi, requiredRegion(target)) : root
 }
 
 /** `/model/<id>/<operation>`. Ids have colons, ARNs slashes too: all of them are encoded, once (some operators did it already). */

@@ -7,7 +7,7 @@ import { bedrockAnswer, statusOfException } from './bedrock-answer.ts'
 import { readListing } from './bedrock-listing.ts'
 import { bedrockRequest } from './bedrock-request.ts'
 import { bedrockStream } from './bedrock-stream.ts'
-import { authorized, BEDROCK_URL, controlUrl } from './bedrock-target.ts'
+import { authorized, BEDROCK_URL, controlUrl, regionFlaw } from './bedrock-target.ts'
 import { statusFailure } from './failure.ts'
 import type { Capability, ProviderKind, Target, UpstreamRequest } from './provider.ts'
 import { objectOf, parseJson, textOf } from './read-json.ts'
@@ -56,6 +56,8 @@ export const bedrock: ProviderKind = {
   defaultBaseUrl: BEDROCK_URL,
   // AWS's own name for it (AWS_BEARER_TOKEN_BEDROCK) is none that the gateway may read.
   usualEnv: null,
+  options: ['region', 'model_family', 'structured_output', 'control_url'],
+  flaw: regionFlaw,
   request: bedrockRequest,
   response: bedrockAnswer,
   stream: bedrockStream,

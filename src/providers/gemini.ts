@@ -39,6 +39,7 @@ export const gemini: ProviderKind = {
   capabilities: ALL_CAPABILITIES,
   defaultBaseUrl: 'https://generativelanguage.googleapis.com/v1beta',
   usualEnv: 'GEMINI_API_KEY',
+  options: ['api_version', 'auth'],
   request: geminiRequest,
   response: geminiAnswer,
   stream: geminiStream,

@@ -84,6 +84,7 @@ export const mistralRow: OpenAiRow = {
   capabilities: ALL_CAPABILITIES,
   defaultBaseUrl: 'https://api.mistral.ai/v1',
   usualEnv: 'MISTRAL_API_KEY',
+  options: ['safe_prompt'],
   request: {
     drop: [...EXTENDED, ...UNKNOWN_THERE],
     rename: { seed: 'random_seed' },

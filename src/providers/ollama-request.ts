@@ -28,8 +28,8 @@ const SAMPLING = [
 const HANDLED = new Set<string>([...NO_COUNTERPART, ...CONVERTED, ...SAMPLING, 'repetition_penalty', 'options'])
 
 /** What an operator may set in the provider's `options`; a client's own value wins. */
-const PROVIDER_FIELDS = ['keep_alive', 'truncate', 'shift'] as const
-const PROVIDER_OPTIONS = ['num_ctx', 'num_batch', 'num_gpu', 'num_thread'] as const
+export const PROVIDER_FIELDS = ['keep_alive', 'truncate', 'shift'] as const
+export const PROVIDER_OPTIONS = ['num_ctx', 'num_batch', 'num_gpu', 'num_thread'] as const
 
 const isSetting = (value: unknown): boolean =>
   typeof value === 'number' || typeof value === 'boolean' || typeof value === 'string'

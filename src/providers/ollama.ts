@@ -3,7 +3,7 @@ import { createNdjsonParser } from '../lib/ndjson.ts'
 import { isObject } from '../wire/json.ts'
 import { malformed, statusFailure } from './failure.ts'
 import { ollamaAnswer } from './ollama-answer.ts'
-import { ollamaRequest, ollamaUrl } from './ollama-request.ts'
+import { ollamaRequest, ollamaUrl, PROVIDER_FIELDS, PROVIDER_OPTIONS } from './ollama-request.ts'
 import { ollamaStream } from './ollama-stream.ts'
 import { bearer } from './openai-request.ts'
 import type { Capability, ListedModel, ProviderKind } from './provider.ts'
@@ -48,6 +48,7 @@ export const ollama: ProviderKind = {
   defaultBaseUrl: 'http://127.0.0.1:11434',
   // OLLAMA_API_KEY is for Ollama's cloud, not for the server on this machine that the address above means.
   usualEnv: null,
+  options: [...PROVIDER_FIELDS, ...PROVIDER_OPTIONS],
   framing: () => createNdjsonParser(),
   request: ollamaRequest,
   response: ollamaAnswer,

@@ -15,6 +15,8 @@ export interface OpenAiRow {
   readonly defaultBaseUrl: string | null
   readonly usualEnv: string | null
   readonly usualBaseUrlEnv?: string
+  /** Names of its own in a provider's `options`, beside `forward` and `drop`. */
+  readonly options?: readonly string[]
   readonly request?: RequestQuirks
   readonly answer?: Dialect
   /** The status that a failure is to be read as, when it is not the one it came with. `error` is the `error` object of its body, or the body. */

@@ -23,6 +23,7 @@ export const OPENAI_ROWS: readonly OpenAiRow[] = [
     capabilities: ALL_CAPABILITIES,
     defaultBaseUrl: 'https://api.openai.com/v1',
     usualEnv: 'OPENAI_API_KEY',
+    options: ['organization', 'project'],
     request: {
       // Unknown keys are refused there, so these are never sent.
       drop: EXTENDED,
@@ -45,6 +46,7 @@ export const OPENAI_ROWS: readonly OpenAiRow[] = [
     capabilities: ALL_CAPABILITIES,
     defaultBaseUrl: 'https://openrouter.ai/api/v1',
     usualEnv: 'OPENROUTER_API_KEY',
+    options: ['referer', 'title'],
     request: {
       usageUnasked: true,
       headers: (target) => ({

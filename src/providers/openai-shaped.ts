@@ -23,6 +23,7 @@ export const openaiShaped = (row: OpenAiRow): ProviderKind => {
     defaultBaseUrl,
     usualEnv,
     ...(row.usualBaseUrlEnv === undefined ? {} : { usualBaseUrlEnv: row.usualBaseUrlEnv }),
+    options: [...(row.options ?? []), 'forward', 'drop'],
     request: (call, target) => openaiRequest(call, target, quirks),
     response: (body, reading) => openaiAnswer(body, reading, answer),
     stream: (reading) => openaiStream(reading, answer),

@@ -159,6 +159,12 @@ export interface ProviderKind {
   readonly usualEnv: string | null
   /** Of its address, where each account has its own. */
   readonly usualBaseUrlEnv?: string
+  /** Names of what a provider's `options` may hold. Absent: none. */
+  readonly options?: readonly string[]
+  /** What an operator has yet to say, or cannot mean, of such a provider; null: nothing. Absent: nothing but what every kind needs. */
+  flaw?(
+    place: Pick<Target, 'baseUrl' | 'region' | 'options'>,
+  ): { readonly message: string; readonly param: string } | null
   request(call: ChatCall, target: Target): UpstreamRequest
   /** Throws GatewayError('upstream_error') for an answer that is not one. */
   response(body: string, reading?: Reading): Answer

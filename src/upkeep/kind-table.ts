@@ -1,4 +1,5 @@
 // The provider kinds as the admin API and the seeder ask for them: by any of their names, and as a list.
+import type { ProviderFields } from '../domain/provider.ts'
 import type { ProviderKind } from '../providers/provider.ts'
 
 export interface KindTable {
@@ -10,3 +11,20 @@ export interface KindTable {
 
 /** Whether a kind needs an address: those that answer in process have none. */
 export const needsBaseUrl = (kind: ProviderKind): boolean => kind.script === undefined
+
+/** Why no provider of this kind can be so, and the field to blame; null: nothing is against it. Unknown options are refused: a slip would be ignored for ever, and a secret would stand in the log. */
+export const providerFlaw = (
+  kind: ProviderKind,
+  { base_url, region, options }: Pick<ProviderFields, 'base_url' | 'region' | 'options'>,
+): { readonly message: string; readonly param: string } | null => {
+  if (base_url === null && needsBaseUrl(kind))
+    return { message: `"base_url" is required for the kind "${kind.kind}"`, param: 'base_url' }
+  const known = kind.options ?? []
+  const unknown = Object.keys(options).find((name) => !known.includes(name))
+  if (unknown !== undefined) {
+    const has = known.length === 0 ? 'it has none' : `it has ${known.join(', ')}`
+    const message = `the kind "${kind.kind}" has no option "${unknown}"; ${has}. A secret is a credential, never an option`
+    return { message, param: `options.${unknown}` }
+  }
+  return kind.flaw?.({ baseUrl: base_url ?? '', region, options }) ?? null
+}

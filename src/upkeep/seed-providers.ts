@@ -7,7 +7,7 @@ import { DEFAULT_PRIORITY, decideModel, naturalKey } from '../domain/model.ts'
 import { decideProvider, type ProviderFields, type ProviderRow } from '../domain/provider.ts'
 import type { ListedModel, ProviderKind } from '../providers/provider.ts'
 import { GatewayError } from '../wire/errors.ts'
-import { needsBaseUrl } from './kind-table.ts'
+import { needsBaseUrl, providerFlaw } from './kind-table.ts'
 import { canList } from './model-listing.ts'
 import { syncModels } from './model-sync.ts'
 import { SEEDER_ACTOR, type SeedDeps, type SeedInput, type SeedReport, seeded } from './seed-step.ts'
@@ -66,12 +66,12 @@ const seedListed = async ({ bootstrap }: SeedInput, deps: SeedDeps, report: Seed
       report.notes.push(`${what}: unknown kind "${kindName}"; the kinds are ${deps.kindTable.names.join(', ')}`)
       continue
     }
-    const baseUrl = given.base_url ?? kind.defaultBaseUrl
-    if (baseUrl === null && needsBaseUrl(kind)) {
-      report.notes.push(`${what}: base_url is required for the kind "${kind.kind}"`)
+    const fields = { ...DEFAULTS, ...given, kind: kind.kind, base_url: given.base_url ?? kind.defaultBaseUrl }
+    const flaw = providerFlaw(kind, fields)
+    if (flaw !== null) {
+      report.notes.push(`${what}: ${flaw.message}`)
       continue
     }
-    const fields = { ...DEFAULTS, ...given, kind: kind.kind, base_url: baseUrl }
     const entry = { id: deps.newId('prov'), name, status: enabled === false ? 'disabled' : 'active' } as const
     await seeded(what, deps, report, (state) => decideSeeded(state, entry, fields))
   }

@@ -94,6 +94,17 @@ describe('addresses', () => {
     expect(() => request({ baseUrl, region: 'europe' })).toThrow('options.region')
   })
 
+  test('that nobody says one, or none of AWS, is known before the first request', () => {
+    const flaw = (baseUrl: string, options = {}, region: string | null = null) =>
+      bedrock.flaw!({ baseUrl, options, region })?.param ?? null
+    expect(flaw(bedrock.defaultBaseUrl!)).toBe('options.region')
+    expect(flaw(bedrock.defaultBaseUrl!, {}, 'europe')).toBe('options.region')
+    expect(flaw('https://proxy.example', { region: 'us-east-1/#' })).toBe('options.region')
+    expect(flaw(bedrock.defaultBaseUrl!, { region: 'us-east-1' })).toBeNull()
+    expect(flaw(bedrock.defaultBaseUrl!, {}, 'eu-north-1')).toBeNull()
+    expect(flaw('https://proxy.example')).toBeNull()
+  })
+
   test('models may be listed elsewhere', () => {
     const options = { control_url: 'https://control.example/', region: 'eu-west-3' }
     expect(listed({ baseUrl: 'https://proxy.example', options })).toBe(`https://control.example${REST}`)

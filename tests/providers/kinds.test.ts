@@ -52,6 +52,35 @@ test('extended sampling never reaches the reference vendor, whatever a provider 
   expect(sentTo('llamacpp')).toMatchObject({ top_k: 5, min_p: 0.1, repeat_penalty: 1.1 })
 })
 
+test('a kind says which options it has: it reads no other', () => {
+  for (const kind of KINDS.values()) {
+    const read = new Set<string>()
+    const options = new Proxy<Record<string, unknown>>(
+      {},
+      {
+        get(_, name) {
+          read.add(String(name))
+        },
+      },
+    )
+    const target = {
+      baseUrl: kind.defaultBaseUrl ?? 'http://h/v1',
+      secret: 'AKIDEXAMPLE:secretsecret',
+      region: 'us-east-1',
+      upstreamModel: 'arn:aws:bedrock:us-east-1:1:application-inference-profile/x',
+      options,
+      maxOutputTokens: null,
+      usageOnStream: false,
+    }
+    const raw =
+      '{"model":"m","messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_schema","json_schema":{"name":"s","schema":{"type":"object"}}}}'
+    kind.request({ raw, body: JSON.parse(raw), stream: false, capabilities: ['json_schema'] }, target)
+    kind.listing?.request(target)
+    expect([kind.kind, [...read].filter((name) => kind.options?.includes(name) !== true)]).toEqual([kind.kind, []])
+    expect([kind.kind, (kind.options ?? []).filter((name) => !read.has(name))]).toEqual([kind.kind, []])
+  }
+})
+
 test('the README names every kind with its usual variables', () => {
   const rows = readFileSync(`${import.meta.dir}/../../README.md`, 'utf8').split('\n')
   for (const { kind, usualEnv, usualBaseUrlEnv } of KINDS.values()) {

@@ -4,7 +4,7 @@ import { decideProvider, ProviderFields, ProviderName, type ProviderRow } from '
 import { Rejection } from '../../domain/rejection.ts'
 import { urlRefusal } from '../../lib/egress.ts'
 import { type Static, t } from '../../lib/schema.ts'
-import { type KindTable, needsBaseUrl } from '../../upkeep/kind-table.ts'
+import { type KindTable, providerFlaw } from '../../upkeep/kind-table.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import type { Principal } from '../auth.ts'
 import { credentialRoutes } from './credentials.ts'
@@ -43,16 +43,10 @@ const kindOf = (text: string, kinds: KindTable) => {
   })
 }
 
-/** Every field of a full write: what it says, else the default. Throws 400 when the kind needs an address and nobody gave one. */
+/** Every field of a full write: what it says, else the default. */
 const wholeProvider = (body: Static<typeof ReplacedProvider>, kinds: KindTable): ProviderFields => {
   const { name: _, status: __, enabled: ___, ...given } = body
   const kind = kindOf(given.kind, kinds)
-  const baseUrl = given.base_url ?? kind.defaultBaseUrl
-  if (baseUrl === null && needsBaseUrl(kind)) {
-    throw new GatewayError('invalid_request', `"base_url" is required for the kind "${kind.kind}"`, {
-      param: 'base_url',
-    })
-  }
   return {
     api_key_env: null,
     region: null,
@@ -63,7 +57,7 @@ const wholeProvider = (body: Static<typeof ReplacedProvider>, kinds: KindTable):
     options: {},
     ...given,
     kind: kind.kind,
-    base_url: baseUrl,
+    base_url: given.base_url ?? kind.defaultBaseUrl,
   }
 }
 
@@ -112,6 +106,7 @@ const createProvider = (deps: ProviderDeps): AdminRoute =>
         call,
         () => undefined,
         (state) => {
+          requireSound(fields, deps.kindTable)
           requireReachable(data.base_url, deps)
           return decideProvider(state, { do: 'create', ...data })
         },
@@ -143,7 +138,7 @@ const saveProvider = (method: 'PUT' | 'PATCH', deps: ProviderDeps): AdminRoute =
         (state) => state.table('providers').get(id),
         (state) => {
           const row = providerOf(state, id)
-          requireAddress({ ...row, ...fields }, deps.kindTable)
+          if (SOUND.some((field) => fields[field] !== undefined)) requireSound({ ...row, ...fields }, deps.kindTable)
           if (fields.base_url !== row.base_url) requireReachable(fields.base_url, deps)
           return decideProvider(state, { do: 'change', id, name, status, managed_by: 'api', ...fields })
         },
@@ -160,12 +155,13 @@ const requireReachable = (text: string | null | undefined, { allowPrivate }: Pro
   if (refusal !== null) throw new Rejection('invalid', `base_url cannot be used: ${refusal}`, 'base_url')
 }
 
-/** A change of kind, or the removal of an address, must not leave a provider that cannot be called. */
-const requireAddress = ({ kind, base_url }: Pick<ProviderRow, 'kind' | 'base_url'>, kinds: KindTable): void => {
-  const known = kinds.resolve(kind)
-  if (base_url === null && known !== null && needsBaseUrl(known)) {
-    throw new Rejection('invalid', `"base_url" is required for the kind "${kind}"`, 'base_url')
-  }
+/** What a change must leave sound when it touches one of these. */
+const SOUND = ['kind', 'base_url', 'region', 'options'] as const
+
+const requireSound = (row: Pick<ProviderFields, (typeof SOUND)[number]>, kinds: KindTable): void => {
+  const kind = kinds.resolve(row.kind)
+  const flaw = kind === null ? null : providerFlaw(kind, row)
+  if (flaw !== null) throw new Rejection('invalid', flaw.message, flaw.param)
 }
 
 const deleteProvider = (deps: ProviderDeps): AdminRoute =>

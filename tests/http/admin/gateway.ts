@@ -45,7 +45,7 @@ const listing: NonNullable<ProviderKind['listing']> = {
 }
 
 export const KINDS: readonly ProviderKind[] = [
-  kind('openai', { defaultBaseUrl: 'https://api.openai.com/v1', listing }),
+  kind('openai', { defaultBaseUrl: 'https://api.openai.com/v1', listing, options: ['organization', 'project'] }),
   kind('openai_compatible', { needsCredential: false, listing }),
   kind('silent', { defaultBaseUrl: 'https://silent.example' }),
 ]

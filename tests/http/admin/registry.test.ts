@@ -41,6 +41,21 @@ describe('providers', () => {
     expect([bare.status, bare.body.error]).toMatchObject([400, { param: 'base_url' }])
   })
 
+  test('an option that the kind does not have is refused and named, a secret among them: it would stand in the log for ever', async () => {
+    const { gateway, id } = await withProvider({ options: { organization: 'org-1' } })
+    const made = await gateway.call('POST', '/providers', {
+      body: { name: 'x', kind: 'openai', options: { api_key: SECRET } },
+    })
+    expect([made.status, made.body.error]).toMatchObject([400, { param: 'options.api_key' }])
+    expect((made.body.error as { message: string }).message).toContain('it has organization')
+    const changed = await gateway.call('PATCH', `/providers/${id}`, { body: { options: { organisation: 'org-1' } } })
+    expect([changed.status, changed.body.error]).toMatchObject([400, { param: 'options.organisation' }])
+    const moved = await gateway.call('PATCH', `/providers/${id}`, { body: { kind: 'silent' } })
+    expect([moved.status, moved.body.error]).toMatchObject([400, { param: 'options.organization' }])
+    expect((await gateway.call('PATCH', `/providers/${id}`, { body: { weight: 2 } })).status).toBe(200)
+    expect(JSON.stringify(gateway.events)).not.toContain(SECRET)
+  })
+
   test('an address that is never connected to is refused when it is written, and named', async () => {
     const { gateway, id } = await withProvider()
     const refused = {
