@@ -94,6 +94,7 @@ const PUBLIC_PATHS = [
   'POST /v1/chat/completions',
   'GET /v1/models',
   'GET /v1/models/{model}',
+  'POST /v1/feedback',
 ]
 
 const page = (name: string, paths: readonly string[]): string =>

@@ -66,13 +66,13 @@ const scopeOf = (intent: Intent, key: KeyEntry, { catalogue, steering }: RouteDe
   const isModel = slug === null && catalogue.resolve(intent.model).length > 0
   if (isModel) return UNSCOPED
   const aliased = steering.endpointOfAlias(key.tenantId, intent.model)
-  if (slug === null) return aliased === null ? UNSCOPED : { scope: aliased, isAlias: true }
-  const scope = steering.endpoint(key.tenantId, slug)
+  if (slug === null && aliased === null) return UNSCOPED
+  const scope = slug === null ? aliased : steering.endpoint(key.tenantId, slug)
   if (scope === null)
     throw new GatewayError('not_found', `no endpoint scope "${slug}"`, { param: 'X-Gateway-Endpoint' })
   if (!scope.enabled)
-    throw new GatewayError('permission_error', `the endpoint scope "${slug}" is disabled`, {
-      param: 'X-Gateway-Endpoint',
+    throw new GatewayError('permission_error', `the endpoint scope "${scope.slug}" is disabled`, {
+      param: slug === null ? 'model' : 'X-Gateway-Endpoint',
     })
   return { scope, isAlias: aliased?.id === scope.id }
 }

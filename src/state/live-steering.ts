@@ -49,12 +49,7 @@ class LiveSteering implements Steering {
   endpointOfAlias(tenantId: string, name: string): EndpointScope | null {
     if (this.#byAlias.size === 0) return null
     const word = name.toLowerCase()
-    const own = this.#byAlias.get(tenantId)?.get(word)
-    // What a newer build made of this scope is not known: the global one must not take its place.
-    if (own !== undefined && this.live.refused.has(own.id)) return null
-    if (own?.enabled) return own
-    const shared = this.#byAlias.get(GLOBAL)?.get(word)
-    return shared?.enabled ? shared : null
+    return this.#byAlias.get(tenantId)?.get(word) ?? this.#byAlias.get(GLOBAL)?.get(word) ?? null
   }
 
   overrides(tenantId: string, nowMs: number): OverridesInForce {

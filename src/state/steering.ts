@@ -56,7 +56,7 @@ export const NO_OVERRIDES: OverridesInForce = {
 export interface Steering {
   /** The tenant's own scope of that slug before the global one; disabled ones too (403). Null: unknown (404). Case-insensitive. */
   endpoint(tenantId: string, slug: string): EndpointScope | null
-  /** The enabled scope that has this name as an alias: tried after model names and model aliases. */
+  /** The scope that has this name as an alias, found as by its slug: tried after model names and model aliases. */
   endpointOfAlias(tenantId: string, name: string): EndpointScope | null
   /** One frozen object until something changes or expires: cheap to call for each request, and comparable. */
   overrides(tenantId: string, nowMs: number): OverridesInForce

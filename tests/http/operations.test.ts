@@ -23,7 +23,7 @@ describe('operations need no credential', () => {
   test('/ speaks HTML to a browser and JSON to others', async () => {
     expect((await read(gateway, '/')).body).toMatchObject({
       name: 'gatelog',
-      endpoints: expect.arrayContaining(['POST /v1/chat/completions']),
+      endpoints: expect.arrayContaining(['POST /v1/chat/completions', 'POST /v1/feedback']),
     })
     const page = await gateway.send('/', { key: null, headers: { accept: 'text/html,*/*;q=0.8' } })
     expect(page.headers.get('content-type')).toStartWith('text/html')

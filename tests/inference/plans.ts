@@ -78,8 +78,7 @@ export const steeringOf = (
     endpoint: (_tenantId: string, slug: string) => scopes.find((scope) => scope.slug === slug.toLowerCase()) ?? null,
     endpointOfAlias: (tenantId: string, name: string) => {
       const slug = aliases[name.toLowerCase()]
-      const scope = slug === undefined ? null : steering.endpoint(tenantId, slug)
-      return scope?.enabled ? scope : null
+      return slug === undefined ? null : steering.endpoint(tenantId, slug)
     },
     overrides: () => steering.inForce,
   }

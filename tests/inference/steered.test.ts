@@ -27,7 +27,7 @@ const steering = steeringOf(
     scopeOf({ slug: 'hollow' }),
     scopeOf({ slug: 'lost', forcedModel: 'nowhere' }),
   ],
-  { assistant: 'app', helper: 'soft', empty: 'hollow' },
+  { assistant: 'app', helper: 'soft', empty: 'hollow', retired: 'off' },
 )
 let frame = frameOf({})
 const gateway = testGateway({
@@ -130,7 +130,7 @@ describe('who speaks first', () => {
 })
 
 describe('an endpoint scope', () => {
-  test('unknown is 404, disabled 403, both naming the header', async () => {
+  test('unknown is 404, disabled 403, both naming the header, or the model whose name is its alias', async () => {
     expect(await ask('small', endpoint('nope'))).toMatchObject({
       status: 404,
       error: { code: 'not_found', param: 'X-Gateway-Endpoint' },
@@ -139,6 +139,7 @@ describe('an endpoint scope', () => {
       status: 403,
       error: { code: 'permission_error', param: 'X-Gateway-Endpoint' },
     })
+    expect(await ask('retired')).toMatchObject({ status: 403, error: { code: 'permission_error', param: 'model' } })
   })
 
   test('forces a model, whatever model is named', async () => {
