@@ -236,6 +236,7 @@ const firstContent = async (exchange: Exchange, source: UpstreamStream): Promise
   exchange.waitDeadlineMs = Number.POSITIVE_INFINITY
   exchange.firstTokenMs = exchange.latencyMs()
   exchange.call!.answered()
+  source.shown = true
   return { stream: true, held, source }
 }
 

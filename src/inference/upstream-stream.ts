@@ -8,8 +8,11 @@ import { GatewayError } from '../wire/errors.ts'
 const REST_MS = 1_000
 
 export class UpstreamStream {
+  /** Its content goes to a client: what came before a failure is handed out before the failure is. */
+  shown = false
   readonly #parser: EventParser
   #done = false
+  #failure: { readonly thrown: unknown } | null = null
 
   constructor(
     private readonly reader: ByteReader,
@@ -33,11 +36,11 @@ export class UpstreamStream {
 
   /** The parts that have come already; null when there are none without waiting. Throws like `next`. */
   ready(): StreamPart[] | null {
+    if (this.#failure !== null) throw this.#failure.thrown
     while (!this.#done) {
       const bytes = this.reader.readNow?.() ?? null
       if (bytes === null) return null
-      const parts: StreamPart[] = []
-      this.#take(this.#push(bytes), parts)
+      const parts = this.#partsOf(bytes)
       if (parts.length > 0) return parts
     }
     return null
@@ -45,12 +48,10 @@ export class UpstreamStream {
 
   /** The next parts, never an empty list; null after the last. Throws GatewayError for an in-band error or an end that comes too early, and whatever the connection throws. */
   async next(): Promise<StreamPart[] | null> {
+    if (this.#failure !== null) throw this.#failure.thrown
     while (!this.#done) {
       const { done, value } = await this.reader.read()
-      const parts: StreamPart[] = []
-      if (done) this.#take(this.#parser.end(), parts)
-      else this.#take(this.#push(value!), parts)
-      if (done && !this.#done) this.#end(parts)
+      const parts = this.#partsOf(done ? null : value!)
       if (parts.length > 0) return parts
     }
     return null
@@ -60,6 +61,19 @@ export class UpstreamStream {
   cancel(): void {
     this.#done = true
     this.reader.cancel().catch(ignoreClosed)
+  }
+
+  /** What these bytes complete; null: the body has ended. */
+  #partsOf(bytes: Uint8Array | null): StreamPart[] {
+    const parts: StreamPart[] = []
+    try {
+      this.#take(bytes === null ? this.#parser.end() : this.#push(bytes), parts)
+      if (bytes === null && !this.#done) this.#end(parts)
+    } catch (thrown) {
+      if (!this.shown || parts.length === 0) throw thrown
+      this.#failure = { thrown }
+    }
+    return parts
   }
 
   #push(bytes: Uint8Array): SseEvent[] {

@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { candidatesFor } from '../../src/inference/candidates.ts'
 import { BUILT_IN } from '../../src/inference/policies.ts'
 import type { Dial, DialResponse } from '../../src/lib/upstream.ts'
-import { catalogueOf, entry, policyRow, testGateway } from './gateway.ts'
+import { catalogueOf, entry, framesOf, policyRow, testGateway } from './gateway.ts'
 
 const ASK = { model: 'small', messages: [{ role: 'user', content: 'hi' }] }
 const answer = (status: number, text: string, body: DialResponse['body'] = null): DialResponse => ({
@@ -70,6 +70,28 @@ test('a client that leaves while the first content is under way is settled, thou
   expect(await gateway.spool.untilSettled()).toMatchObject([{ outcome: 'canceled' }])
   expect([...gateway.health.candidates()].map(({ inFlight }) => inFlight)).toEqual([0])
   gateway.close()
+})
+
+test('what came together with the error that ends a stream is shown before it, however the bytes were cut', async () => {
+  const chunk = (content: string) => `data: ${JSON.stringify({ choices: [{ delta: { content } }] })}\n\n`
+  const error = `data: ${JSON.stringify({ error: { message: 'overloaded' } })}\n\n`
+  const said = async (pieces: string[]) => {
+    const read = async () => {
+      const piece = pieces.shift()
+      return piece === undefined ? { done: true } : { done: false, value: Buffer.from(piece) }
+    }
+    const dial: Dial = async () => ({ ...answer(200, ''), reader: () => ({ read, cancel: async () => {} }) })
+    const gateway = testGateway({ dial })
+    const frames = await framesOf(await gateway.chat({ ...ASK, stream: true }))
+    const [settled] = gateway.spool.settled()
+    gateway.close()
+    const texts = frames.flatMap((frame) => (frame as { choices?: { delta: { content: string } }[] }).choices ?? [])
+    expect(frames.at(-2)).toMatchObject({ event: 'error', data: { error: { message: 'overloaded' } } })
+    return { text: texts.map(({ delta }) => delta.content).join(''), tokens: settled!.completion_tokens }
+  }
+  const apart = await said([chunk('one '), chunk('two '), chunk('three'), error])
+  expect(apart.text).toBe('one two three')
+  expect(await said([chunk('one '), chunk('two ') + chunk('three') + error])).toEqual(apart)
 })
 
 test('the candidates of a model are remembered once, however clients spell its name', () => {
