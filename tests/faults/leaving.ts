@@ -192,7 +192,7 @@ const missing = leavers.filter(({ number }) => !byLabel.has(`leaver-${number}`))
 for (const { number, phase, how, read } of missing.slice(0, 5))
   console.log(`no outcome of ${number}: left in its ${phase} by ${how} after ${read} bytes were read`)
 console.log(
-  `from leaving to the upstream's connection closing, ms: p50 ${p50.toFixed(0)}, p99 ${p99.toFixed(0)}, max ${max.toFixed(0)} (N ${closing.length})`,
+  `from leaving to the upstream's connection closing, ms: p50 ${p50.toFixed(1)}, p99 ${p99.toFixed(1)}, max ${max.toFixed(0)} (N ${closing.length})`,
 )
 await gateway.remove()
 upstream.stop()
