@@ -5,6 +5,7 @@ import { ChunkTemplate } from './chunk-template.ts'
 import { inBandFailure, malformed } from './failure.ts'
 import { finishReasonOf } from './finish.ts'
 import { calledTools, type Dialect, mappedChoices, missingFields, STANDARD } from './openai-answer.ts'
+import { hasRole, withoutRole, withRoles } from './openai-roles.ts'
 import type { Reading, SseEvent, StreamDecoder, StreamPart, Usage } from './provider.ts'
 import { arrayOf, type Json, objectOf, parseJson, textOf } from './read-json.ts'
 
@@ -226,16 +227,13 @@ class OpenAiStream implements StreamDecoder {
   #partOf(chunk: Json, data: string): StreamPart {
     const plain = data.includes('\n') ? null : plainChoice(chunk, arrayOf(chunk.choices))
     // A vendor with words of its own may have put them into the chunk that ends.
-    if (
-      plain !== null &&
-      (plain.finishReason === null || this.dialect === STANDARD) &&
-      this.#hasRoleRight(plain.delta)
-    ) {
+    const json = plain === null ? null : this.#withRole(plain.delta, data)
+    if (plain !== null && json !== null && (plain.finishReason === null || this.dialect === STANDARD)) {
       const { delta, finishReason } = plain
       this.#choices.seeOne(0, finishReason !== null)
       const text = typeof delta.content === 'string' ? delta.content : ''
-      if (text !== '' && finishReason === null && !filled(delta.role)) this.#template.learn(data, text)
-      return plainPart(data, text, hasContent(delta), finishReason, this.#usage)
+      if (text !== '' && finishReason === null && json === data && !hasRole(delta)) this.#template.learn(data, text)
+      return plainPart(json, text, hasContent(delta), finishReason, this.#usage)
     }
     const { dialect, reading } = this
     this.#usage = dialect.usageOf(chunk) ?? this.#usage
@@ -244,7 +242,7 @@ class OpenAiStream implements StreamDecoder {
     const edits = missingFields(chunk, 'chat.completion.chunk', reading)
     const mapped = mappedChoices(spoken, chunk, reading) ?? spoken
     this.#repair ??= callRepair()
-    const repaired = this.#withRoles(this.#repair(mapped) ?? mapped)
+    const repaired = withRoles(this.#repair(mapped) ?? mapped, this.#choices)
     if (repaired !== choices) edits.set('choices', { do: 'set', json: JSON.stringify(repaired) })
     const finished = this.#choices.allFinished()
     this.#choices.see(repaired)
@@ -253,28 +251,14 @@ class OpenAiStream implements StreamDecoder {
     const usageOnly = isObject(chunk.usage) && (choices.length === 0 || (finished && !read.content && !ends(repaired)))
     if (usageOnly && choices.length > 0) edits.set('choices', { do: 'set', json: '[]' })
     const oneLine = data.includes('\n') ? data.replaceAll('\n', ' ') : data
-    const json = edits.size === 0 ? oneLine : editMembers(oneLine, edits)
-    return { json, ...read, usage: this.#usage, usageOnly }
+    const edited = edits.size === 0 ? oneLine : editMembers(oneLine, edits)
+    return { json: edited, ...read, usage: this.#usage, usageOnly }
   }
 
-  /** The role stands in the first delta of a choice and in no other: without it the SDKs fold no choice, and repeated it adds up to `assistantassistant`. */
-  #hasRoleRight(delta: Json): boolean {
-    return filled(delta.role) !== this.#choices.has(0)
-  }
-
-  /** The same for every choice of a chunk. */
-  #withRoles(choices: readonly unknown[]): readonly unknown[] {
-    let changed = false
-    const begun = choices.map((value) => {
-      const choice = objectOf(value)
-      const delta = objectOf(choice.delta)
-      const isFirst = !this.#choices.has(typeof choice.index === 'number' ? choice.index : 0)
-      if (filled(delta.role) === isFirst) return value
-      changed = true
-      const { role: _, ...rest } = delta
-      return { ...choice, delta: isFirst ? { role: 'assistant', ...rest } : rest }
-    })
-    return changed ? begun : choices
+  /** A plain chunk with its role where it must be; null when its text does not show how. */
+  #withRole(delta: Json, data: string): string | null {
+    if (hasRole(delta) !== this.#choices.has(0)) return data
+    return hasRole(delta) ? withoutRole(data) : null
   }
 
   /** Learns from a frame that will be read as an event later, so that the frames that came along with it can be skimmed; it itself is not. */
@@ -285,8 +269,8 @@ class OpenAiStream implements StreamDecoder {
     this.#looked = { data, chunk }
     const plain = isObject(chunk) ? plainChoice(chunk, arrayOf(chunk.choices)) : null
     if (plain === null || plain.finishReason !== null) return
-    const { content, role } = plain.delta
-    if (typeof content === 'string' && content !== '' && !filled(role)) this.#template.learn(data, content)
+    const { content } = plain.delta
+    if (typeof content === 'string' && content !== '' && !hasRole(plain.delta)) this.#template.learn(data, content)
   }
 }
 
