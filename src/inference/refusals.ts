@@ -37,7 +37,7 @@ const REFUSALS: Readonly<Record<RejectedReason, Refusal>> = {
     param: null,
     message: 'every provider of this model is switched off by an operator',
   },
-  blocked: { code: 'permission_error', param: 'model', message: 'an operator has blocked this model' },
+  blocked: { code: 'permission_error', param: 'model', message: 'an operator has blocked this model, or tools on it' },
   missing_capability: { code: 'invalid_request', param: null, message: 'the model cannot do what the request asks' },
   context_too_small: {
     code: 'context_length_exceeded',

@@ -109,7 +109,7 @@ export const rejection = (
   if (bounds.region !== null && entry.region?.toLowerCase() !== bounds.region) return 'region'
   if (intent.headers.sensitivity.length > 0 && !mayReceive(entry, intent, bounds.policy)) return 'sensitivity'
   if (bounds.isBlocked) return 'blocked'
-  const overruled = bounds.overrides === null ? null : overruling(entry, bounds.overrides)
+  const overruled = bounds.overrides === null ? null : overruling(entry, bounds.overrides, intent)
   if (overruled !== null) return overruled
   if (missing(entry, intent) !== null) return 'missing_capability'
   // Eight bytes a token is less than any prompt counts: only what cannot fit is refused before the provider has seen it.
@@ -126,9 +126,16 @@ export const rejection = (
 }
 
 /** What an operator has switched off. */
-export const overruling = (entry: CatalogueEntry, overrides: OverridesInForce): 'killed' | 'blocked' | null => {
+const overruling = (
+  entry: CatalogueEntry,
+  overrides: OverridesInForce,
+  { requirements }: PlanIntent,
+): 'killed' | 'blocked' | null => {
   if (overrides.killedProviderIds.has(entry.providerId)) return 'killed'
-  const { blockedModels } = overrides
+  const { blockedModels, disabledOf } = overrides
+  // Whichever name the request reached it by.
+  if (disabledOf.size > 0 && disabledOf.get(`model:${entry.name.toLowerCase()}`)?.has('tools'))
+    if (requirements.some(({ capability }) => capability === 'tools')) return 'blocked'
   if (blockedModels.size === 0) return null
   return blockedModels.has(entry.name.toLowerCase()) || blockedModels.has(entry.modelId) ? 'blocked' : null
 }

@@ -252,6 +252,22 @@ describe('overrides in force', () => {
     expect((await ask('small')).status).toBe(200)
   })
 
+  test('tools that are switched off for a model are off by whichever name it is reached', async () => {
+    const tools = [{ type: 'function', function: { name: 'search' } }]
+    const refused = { status: 403, error: { code: 'permission_error', details: { rejected_reason: 'blocked' } } }
+    const off = (...models: string[]) => {
+      const disabledOf = new Map(models.map((model) => [`model:${model}`, new Set(['tools' as const])]))
+      steering.inForce = overridesOf({ disabledOf })
+    }
+    off('small')
+    expect(await ask('tiny', {}, { tools })).toMatchObject(refused)
+    expect((await ask('tiny')).status).toBe(200)
+    expect((await ask('large', {}, { tools })).status).toBe(200)
+    off('large')
+    expect(await ask('small', endpoint('app'), { tools })).toMatchObject(refused)
+    expect((await ask('small', {}, { tools })).status).toBe(200)
+  })
+
   test('a cap on everything, a provider, a model, a key or an endpoint holds for what it is about', async () => {
     const tiny = 0.000_001
     steering.inForce = overridesOf({ maxCostUsd: tiny })
