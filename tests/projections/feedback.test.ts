@@ -66,7 +66,7 @@ describe('the feedback read model', () => {
     const queries = feedbackQueries(sql)
     const { feedback } = await eventually('three rows', async () => {
       const found = await queries.list(ALL).catch(() => null)
-      return found?.total === 3 ? found : null
+      return found?.feedback.length === 3 && found.total === 3 ? found : null
     })
     expect(feedback.map(({ request, metric, score }) => [request, metric, score])).toEqual([
       ['req_1', 'quality', 0.5],
