@@ -188,4 +188,3 @@ export const REQUEST_EVENTS = {
   'request.attempted': RequestAttempted,
   'request.settled': RequestSettled,
 } as const
-export type RequestEventType = keyof typeof REQUEST_EVENTS

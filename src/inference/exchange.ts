@@ -6,6 +6,7 @@ import type { RecordId } from '../log/spool-port.ts'
 import type { Usage } from '../providers/provider.ts'
 import type { HealthCall } from '../state/health-call.ts'
 import type { CatalogueEntry, KeyEntry } from '../state/port.ts'
+import type { ErrorCode } from '../wire/errors.ts'
 import type { GatewayFacts } from '../wire/gateway-block.ts'
 import { explainedJson, routeReason } from './explain.ts'
 import type { Intent } from './intent.ts'
@@ -29,6 +30,9 @@ export interface Identity {
 export type EndReason = 'client' | 'total' | 'shutdown'
 /** Why it ends one upstream call; another may follow. */
 export type WaitReason = 'first_token' | 'idle'
+
+/** Candidates passed over beyond this are not listed: an outcome holds at most 64 attempts. */
+const LISTED_SKIPS = 32
 
 export class Exchange {
   key: KeyEntry | null = null
@@ -138,6 +142,22 @@ export class Exchange {
     await promise
     clearTimeout(timer)
     this.#wake = null
+  }
+
+  /** Lists a candidate that is passed over among the attempts, while there is room. */
+  skip({ provider, name }: CatalogueEntry, code: ErrorCode): void {
+    const { attempts } = this
+    if (attempts.length >= LISTED_SKIPS) return
+    attempts.push({
+      n: attempts.length + 1,
+      provider,
+      model: name,
+      outcome: 'skipped',
+      error_code: code,
+      upstream_status: null,
+      latency_ms: null,
+      ttft_ms: null,
+    })
   }
 
   /** Whole milliseconds since arrival. */

@@ -8,9 +8,6 @@ import type { Exchange } from './exchange.ts'
 import type { Intent } from './intent.ts'
 import type { Plan } from './plan.ts'
 
-/** Candidates passed over beyond this are not listed: an outcome holds at most 64 attempts. */
-const LISTED_SKIPS = 32
-
 /** Begins a call to the candidate, or says why it is passed over. The last candidate is called though its breaker is open, unless the client asked for the primary or nothing. */
 export const beginCall = (
   exchange: Exchange,
@@ -30,20 +27,8 @@ export const beginCall = (
 
 const passOver = (exchange: Exchange, entry: CatalogueEntry, refusal: Refusal): GatewayError => {
   const error = REFUSALS[refusal](entry)
-  const { attempts } = exchange
   exchange.entry ??= entry
-  if (attempts.length < LISTED_SKIPS) {
-    attempts.push({
-      n: attempts.length + 1,
-      provider: entry.provider,
-      model: entry.name,
-      outcome: 'skipped',
-      error_code: error.code,
-      upstream_status: null,
-      latency_ms: null,
-      ttft_ms: null,
-    })
-  }
+  exchange.skip(entry, error.code)
   return error
 }
 

@@ -1,14 +1,10 @@
 // Between two attempts: what an operator has switched off since the plan was made is not called any more. A kill acts at once.
 import type { CatalogueEntry } from '../state/port.ts'
 import type { OverridesInForce, Steering } from '../state/steering.ts'
-import type { ErrorCode } from '../wire/errors.ts'
 import { outputCeiling, priceOf, promptTokensEstimate } from './estimate.ts'
 import type { Exchange } from './exchange.ts'
 import { isDisabled, type Plan } from './plan.ts'
 import { boundsOf, rejection, subjectsOf } from './rejections.ts'
-
-/** Candidates dropped beyond this are not listed: an outcome holds at most 64 attempts. */
-const LISTED = 32
 
 /**
  * Those of the queue that may still be called, in order: the plan's own rules under the overrides of now. Who is dropped is listed among the attempts as
@@ -32,8 +28,7 @@ export const stillAllowed = (
     const projected = priceOf(entry, promptTokens, outputCeiling(intent, entry) * intent.choices)
     const reason = rejection(entry, projected, frame.signals(entry.modelId), bounds)
     if (reason === null) return true
-    skip(
-      exchange,
+    exchange.skip(
       entry,
       reason === 'killed' ? 'provider_unavailable' : reason === 'blocked' ? 'permission_error' : 'quota_exceeded',
     )
@@ -45,18 +40,4 @@ const fallsBack = ({ input: { intent, policy, keyId }, primary }: Plan, override
   const subjects = subjectsOf(intent, policy, keyId)
   if (primary !== null) subjects.push(`provider:${primary.providerId}`, `model:${primary.name.toLowerCase()}`)
   return !isDisabled('fallback', overrides, subjects)
-}
-
-const skip = ({ attempts }: Exchange, { provider, name }: CatalogueEntry, code: ErrorCode): void => {
-  if (attempts.length >= LISTED) return
-  attempts.push({
-    n: attempts.length + 1,
-    provider,
-    model: name,
-    outcome: 'skipped',
-    error_code: code,
-    upstream_status: null,
-    latency_ms: null,
-    ttft_ms: null,
-  })
 }

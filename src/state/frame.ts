@@ -48,6 +48,3 @@ export interface Frames {
 
 /** Nothing was seen. */
 export const STILL: Frame = { number: 0, atMs: 0, signals: () => UNSEEN }
-
-/** Nothing is ever seen. */
-export const STILL_FRAMES: Frames = { current: () => STILL }

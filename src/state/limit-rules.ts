@@ -16,8 +16,6 @@ export interface LimitRule {
   readonly maxParallel: number | null
 }
 
-export const NO_RULES: readonly LimitRule[] = []
-
 /** A row's limits as a rule; null when it has none. */
 export const limitRule = (scope: LimitRule['scope'], id: string, limits: RateLimits | null): LimitRule | null => {
   if (limits === null) return null
