@@ -25,7 +25,7 @@ export type Refusal = 'breaker_open' | 'cooling_down' | 'full'
 
 const FRAME_MS = 1_000
 const SWEEP_MS = 30_000
-/** More candidates than this are not remembered: the one that was called longest ago is forgotten. */
+/** More candidates than this are not remembered: the one that is known longest and is not being called is forgotten. */
 const MAX_CANDIDATES = 4_096
 /** Another instance repeats which breakers it has open every second. */
 const WARNED_MS = 5_000
