@@ -23,7 +23,7 @@ export interface Spool {
   readonly admission: { readonly open: boolean; readonly reason: string }
   /**
    * Appends one record to a topic (`requests` or `operations`), batched with all others of this event-loop turn. Resolves when it is as durable as
-   * `log.durability` asks, and throws SpoolClosed when that takes too long. `admission: true` (a `request.admitted`) throws SpoolClosed while admission is closed; the others use the kept ballast.
+   * `log.durability` asks, and throws SpoolClosed when that takes too long. `admission: true` (a `request.admitted`, and what can be done without) throws SpoolClosed while admission is closed; the others use the kept ballast.
    * `subject` is the partition key. `data` is JSON text. `of` is the admission that a record of a request belongs to (of an admission itself: null), where the
    * caller knows it: else the text is searched for it.
    */

@@ -30,7 +30,8 @@ export const watchHealth = ({ catalogue, spool, diagnostics, nowMs, monotonicMs 
     diagnostics.warn('health_event_not_written', { error })
   }
   const emit = ({ type, subject, data }: HealthEvent): void => {
-    spool.append('operations', type, subject ?? spool.instance, JSON.stringify(data)).catch(failed)
+    // Not on the ballast, which is for requests in flight: while the disk is full nothing is admitted that a frame would explain.
+    spool.append('operations', type, subject ?? spool.instance, JSON.stringify(data), true).catch(failed)
     if (type === 'breaker.opened' || type === 'breaker.closed') {
       const { provider, model, reason } = data
       diagnostics.info(type === 'breaker.opened' ? 'breaker_opened' : 'breaker_closed', { provider, model, reason })
