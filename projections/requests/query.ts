@@ -116,13 +116,14 @@ export const requestQueries = (sql: Sql): RequestQueries => ({
       const tenant = tenantId === null ? sql`` : sql`and r.tenant_id = ${tenantId}`
       const [row] = await sql<StoredDetail[]>`
         select ${listColumns(sql)}, r.provider_id, r.model_id, trace_id, task, finish_reason, cached_prompt_tokens, reasoning_tokens,
-          raw_usage, price_version, revision, frame, seed, strategy, attempts, prompt_tokens_estimate, reserved_nano_usd, candidates
+          raw_usage, price_version, revision, frame, seed, strategy, attempts, prompt_tokens_estimate, reserved_nano_usd,
+          coalesce(planned, candidates) as candidates
         from (
           select r.*, true as by_id from ${sql(`${schemaName}.request`)} r where r.id = ${idOrLabel} ${tenant}
           union all
           select r.*, false from ${sql(`${schemaName}.request`)} r where r.request_id = ${idOrLabel} and r.request_id <> r.id ${tenant}
         ) r left join (
-          select id, prompt_tokens_estimate, reserved_nano_usd, candidates from ${sql(`${schemaName}.admission`)}
+          select id, prompt_tokens_estimate, reserved_nano_usd, candidates as planned from ${sql(`${schemaName}.admission`)}
         ) a using (id)
         order by by_id desc, at_ms desc, id desc limit 1`
       return row === undefined ? null : detailOf(row)

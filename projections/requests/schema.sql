@@ -42,6 +42,8 @@ create table request (
   log_at_ms bigint not null,
   log_partition integer not null,
   log_offset bigint not null,
+  -- Of a request that was planned and refused; an admitted one has them in its admission.
+  candidates jsonb,
   primary key (at_ms, id)
 ) partition by range (at_ms);
 create index request_id on request (id);

@@ -143,6 +143,8 @@ export type ProviderCommand =
   | { do: 'seal'; provider_id: string; key_id: string; sealed: string; name: string | null; hint: string | null }
   | { do: 'unseal'; provider_id: string }
 
+/** Names of query parameters that carry secrets: an address is shown, and stands in the log for ever. */
+const SECRET_NAME = /key|token|secret|password|signature|credential|^(?:sig|code|auth)$/i
 const ALLOWED_ENV = /^[A-Za-z_][A-Za-z0-9_]*(?:_API_KEY|_TOKEN|_KEY|_SECRET)$/
 
 /** What a variable may be called: never one of the gateway's own, and always one that says that it is a secret. */
@@ -166,6 +168,14 @@ const requireSound = (fields: Partial<ProviderFields>): void => {
       throw new Rejection(
         'invalid',
         'base_url must not hold a user or a password; a secret is a credential',
+        'base_url',
+      )
+    }
+    const secret = [...url.searchParams.keys()].find((name) => SECRET_NAME.test(name))
+    if (secret !== undefined) {
+      throw new Rejection(
+        'invalid',
+        `base_url must not hold a secret ("${secret}"); a secret is a credential`,
         'base_url',
       )
     }

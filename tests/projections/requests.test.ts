@@ -195,10 +195,10 @@ describe('the request log', () => {
   for (const [what, empty] of [
     [
       'everything',
-      'drop schema gatelog cascade; drop schema requests_v1_b1 cascade; drop schema if exists audit_v1_b1 cascade',
+      'drop schema gatelog cascade; drop schema requests_v2_b1 cascade; drop schema if exists audit_v1_b1 cascade',
     ],
     ['the catalogue', 'drop schema gatelog cascade'],
-    ['the tables of the model', 'drop schema requests_v1_b1 cascade'],
+    ['the tables of the model', 'drop schema requests_v2_b1 cascade'],
   ] as const) {
     test(`a database that loses ${what} under the running worker is made again from the log`, async () => {
       const log = testLog()
@@ -408,7 +408,7 @@ describe('a rebuild', () => {
     holder.release()
     await sql`
       insert into gatelog.build (model, build, version, topic, schema_name, state)
-      values ('requests', 7, 1, ${REQUESTS}, 'requests_v1_b7', 'building')`
+      values ('requests', 7, 2, ${REQUESTS}, 'requests_v2_b7', 'building')`
     await rebuildAll(log)
     const builds = await sql<{ build: number; state: string }[]>`
       select build, state from gatelog.build where model = 'requests'`

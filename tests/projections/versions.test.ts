@@ -33,7 +33,7 @@ test('the old tables are read until the new ones have caught up; the outdated wo
   })
   const slow: AnyProjection = {
     ...(requestsProjection as unknown as AnyProjection),
-    version: 2,
+    version: requestsProjection.version + 1,
     async prepare(...args) {
       await held
       await requestsProjection.prepare!(...args)
@@ -51,7 +51,8 @@ test('the old tables are read until the new ones have caught up; the outdated wo
     view: newView(),
   })
   await eventually('the new build', async () => {
-    const rows = await sql`select 1 from gatelog.build where model = 'requests' and version = 2 and state = 'building'`
+    const rows =
+      await sql`select 1 from gatelog.build where model = 'requests' and version = ${slow.version} and state = 'building'`
     return rows[0] ?? null
   })
   expect((await activeBuild(sql, 'requests'))!.schemaName).toBe(oldSchema)
@@ -60,7 +61,7 @@ test('the old tables are read until the new ones have caught up; the outdated wo
   letGo()
   const active = await eventually('the switch', async () => {
     const build = await activeBuild(sql, 'requests')
-    return build?.version === 2 ? build : null
+    return build?.version === slow.version ? build : null
   })
   const [count] = await sql<
     { rows: number }[]

@@ -57,6 +57,7 @@ const ROWS: readonly Partial<RequestSettled>[] = [
     id: 'req_4',
     tenant_id: 'ten_other',
     at_ms: NOW_MS - 4 * HOUR_MS,
+    candidates: [['prov_1', 'mod_1', 'cost_cap']],
     outcome: 'denied',
     status: 429,
     error_code: 'rate_limited',
@@ -196,6 +197,13 @@ describe('GET /requests/{requestID}', () => {
           { provider: null, provider_id: 'prov_2', eligible: false, rejected_reason: 'breaker_open' },
         ],
         attempts: [{ n: 1, outcome: 'success' }],
+      },
+    })
+    const refused = await gateway.call('GET', '/requests/req_4')
+    expect(refused.body).toMatchObject({
+      outcome: 'denied',
+      routing: {
+        candidates: [{ provider: 'sandbox', model_id: 'mod_1', eligible: false, rejected_reason: 'cost_cap' }],
       },
     })
     const latest = async (query: string, key?: string) =>
