@@ -1,7 +1,8 @@
-// What is known of a model that an operator did not say: from the provider's own listing, else the price catalogue, else what its kind claims.
+// What is known of a model that an operator did not say: from the provider's own listing, else the catalogues of prices and capabilities, else what its kind claims.
 // Copied into the decision at write, so that nothing moves under a dependency's next version.
 import type { ModelFields, PriceTier } from '../domain/model.ts'
-import type { ListedModel } from '../providers/provider.ts'
+import { ALL_CAPABILITIES, type Capability, type ListedModel } from '../providers/provider.ts'
+import type { CatalogueFacts } from './capability-snapshot.ts'
 import { type Prices, priceSnapshot, snapshotPrices } from './price-snapshot.ts'
 
 /** The fields that can be filled. */
@@ -91,15 +92,42 @@ const pricesOf = (listed: ListedModel | null, price: CataloguePrice) => {
   }
 }
 
-/** The facts, each from the first source that has it: the provider's listing, the snapshot, the kind. Pure. */
+/** A model has these, whatever its API: the catalogue may add them to what a kind claims. The rest are fields that the API must take as well. */
+const OF_THE_MODEL: readonly Capability[] = ['tools', 'vision']
+
+/** What a kind claims, less what the catalogue denies, and with what it knows to be there. Where it is silent, the claim stands. */
+const corrected = (claimed: readonly string[], { says }: CatalogueFacts): string[] =>
+  ALL_CAPABILITIES.filter((name) => {
+    if (name === 'parallel_tool' && says.tools === false) return false
+    const claims = claimed.includes(name)
+    return OF_THE_MODEL.includes(name) ? (says[name] ?? claims) : claims && says[name] !== false
+  })
+
+const capabilitiesOf = (
+  listed: ListedModel | null,
+  known: CatalogueFacts | null,
+  claimed: readonly string[],
+): Pick<ModelFacts, 'capabilities' | 'capability_source'> => {
+  if (listed?.capabilities != null) return { capabilities: [...listed.capabilities], capability_source: 'provider' }
+  // A row that says yes or no to nothing has decided nothing.
+  if (known === null || Object.keys(known.says).length === 0)
+    return { capabilities: [...claimed], capability_source: 'kind' }
+  return { capabilities: corrected(claimed, known), capability_source: 'catalogue' }
+}
+
+/** The larger of what the catalogues say: one counts the prompt alone, the other's numbers are older. Too small a window would refuse what the provider takes. */
+const windowOf = (price: CataloguePrice, known: CatalogueFacts | null): number | null =>
+  Math.max(price.contextWindow ?? 0, known?.maxInputTokens ?? 0) || null
+
+/** The facts, each from the first source that has it: the provider's listing, the catalogues, the kind. Pure. */
 export const modelFacts = (
   listed: ListedModel | null,
   price: CataloguePrice,
   kindCapabilities: readonly string[],
+  known: CatalogueFacts | null = null,
 ): ModelFacts => ({
-  context_window: listed?.contextWindow ?? price.contextWindow,
-  max_output_tokens: listed?.maxOutputTokens ?? null,
+  context_window: listed?.contextWindow ?? windowOf(price, known),
+  max_output_tokens: listed?.maxOutputTokens ?? known?.maxOutputTokens ?? null,
   ...pricesOf(listed, price),
-  capabilities: [...(listed?.capabilities ?? kindCapabilities)],
-  capability_source: listed?.capabilities == null ? 'kind' : 'provider',
+  ...capabilitiesOf(listed, known, kindCapabilities),
 })

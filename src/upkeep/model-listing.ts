@@ -3,6 +3,7 @@ import type { ProviderRow } from '../domain/provider.ts'
 import { type Dial, DialFailure } from '../lib/upstream.ts'
 import type { ListedModel, ProviderKind, Target, UpstreamRequest } from '../providers/provider.ts'
 import { GatewayError } from '../wire/errors.ts'
+import { capabilitiesOf, capabilityCatalogue } from './capability-snapshot.ts'
 import type { KindTable } from './kind-table.ts'
 import { type CataloguePrice, cataloguePrice, type ModelFacts, modelFacts } from './model-facts.ts'
 
@@ -112,9 +113,14 @@ export const modelCatalogue = (deps: ListingDeps): ModelCatalogue => {
     listed: ListedModel | null,
   ): Promise<ModelFacts> => {
     const kind = deps.kindTable.resolve(provider.kind)
-    // Nobody bills for what answers in process.
-    const price = kind?.script === undefined ? await cataloguePrice(provider, name, deps.nowMs()) : FREE
-    return modelFacts(listed, price, kind?.capabilities ?? [])
+    // Nobody bills for what answers in process, and nobody but its kind knows it.
+    if (kind?.script !== undefined) return modelFacts(listed, FREE, kind.capabilities)
+    const [price, capabilities] = await Promise.all([
+      cataloguePrice(provider, name, deps.nowMs()),
+      capabilityCatalogue(),
+    ])
+    const known = capabilitiesOf(capabilities, kind?.kind ?? provider.kind, name)
+    return modelFacts(listed, price, kind?.capabilities ?? [], known)
   }
   return {
     list,
