@@ -69,6 +69,7 @@ describe('a look-up', () => {
     ['a day that is not listed', 'openai', 'gpt-4o-2031-01-31', gpt4o],
     ['a day that is listed', 'openai', 'gpt-4o-2024-05-13', { maxOutputTokens: 4_096 }],
     ['a region', 'bedrock', 'apac.anthropic.claude-3-5-sonnet-20240620-v1:0', { maxOutputTokens: 4_096 }],
+    ['capitals and a region', 'bedrock', 'US.DeepSeek.v3.2', { maxInputTokens: 163_840 }],
     ['a region that differs', 'bedrock', 'us.deepseek.v3.2', { maxInputTokens: 163_840 }],
     ['no region', 'bedrock', 'deepseek.v3.2', { maxInputTokens: 164_000 }],
     ['a no', 'openai', 'o3', { says: { tools: true, parallel_tool: false } }],
@@ -82,6 +83,17 @@ describe('a look-up', () => {
 
   test('a name without its day is known when all days say the same', () => {
     expect(capabilitiesOf(catalogue, 'openai', 'gpt-4o-audio-preview')).toMatchObject({ maxOutputTokens: 16_384 })
+  })
+
+  test('a region is left out before a day is', () => {
+    const providers = {
+      bedrock: [
+        ['a.b-20250101-v1:0', 1, 0, 'yyyy'],
+        ['a.b-20250201-v1:0', 2, 0, 'yyyy'],
+      ] as const,
+    }
+    const found = capabilitiesOf(indexed({ ...snapshot, providers }), 'bedrock', 'us-gov.a.b-20250201-v1:0')
+    expect(found?.maxInputTokens).toBe(2)
   })
 
   test('a name that stands for models that differ is nobody', () => {
