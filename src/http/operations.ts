@@ -2,6 +2,7 @@
 import { Elysia } from 'elysia'
 import type { InferenceDeps } from '../inference/deps.ts'
 import type { Catalogue, LiveState } from '../state/port.ts'
+import type { Steering } from '../state/steering.ts'
 import { errorBody, GatewayError } from '../wire/errors.ts'
 import { errorGatewayJson, identityHeaders } from './envelope.ts'
 import type { Metrics } from './metrics.ts'
@@ -32,6 +33,8 @@ export interface Build {
 export interface OperationsDeps {
   readonly live: LiveState
   readonly catalogue: Catalogue
+  readonly steering: Pick<Steering, 'overrides'>
+  nowMs(): number
   readonly spool: Pick<InferenceDeps['spool'], 'admission' | 'backlog'>
   readonly inference: Pick<InferenceDeps['inference'], 'authHeader'>
   readonly build: Build
@@ -46,10 +49,12 @@ export interface OperationsDeps {
   readonly backgroundUnits: () => number
 }
 
+/** No tenant of its own: what holds for all of them. */
+const EVERYBODY = ''
 const CHECK_MS = 2_000
 const OK: CheckResult = { text: 'ok', ready: true }
 
-const ownChecks = ({ live, catalogue, spool }: OperationsDeps): ReadinessCheck[] => [
+const ownChecks = ({ live, catalogue, steering, spool, nowMs }: OperationsDeps): ReadinessCheck[] => [
   {
     name: 'control',
     run() {
@@ -66,8 +71,10 @@ const ownChecks = ({ live, catalogue, spool }: OperationsDeps): ReadinessCheck[]
   {
     name: 'providers',
     run() {
-      const usable = catalogue.usableProviders()
-      return { text: `${usable} configured`, ready: usable > 0 }
+      const killed = steering.overrides(EVERYBODY, nowMs()).killedProviderIds
+      const usable = catalogue.usableProviders(killed)
+      const note = killed.size === 0 ? '' : `, ${killed.size} killed`
+      return { text: `${usable} configured${note}`, ready: usable > 0 }
     },
   },
 ]

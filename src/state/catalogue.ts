@@ -103,9 +103,10 @@ class Registry implements OpenCatalogue {
     return this.#aliases
   }
 
-  usableProviders(): number {
+  usableProviders(killedIds: ReadonlySet<string>): number {
     let usable = 0
-    for (const adapter of this.#adapters.values()) if (adapter.usable && adapter.row.status === 'active') usable += 1
+    for (const { usable: has, row } of this.#adapters.values())
+      if (has && row.status === 'active' && !killedIds.has(row.id)) usable += 1
     return usable
   }
 

@@ -150,8 +150,8 @@ export interface Catalogue {
   all(): readonly CatalogueEntry[]
   /** Alias (as written) -> model name (as written), for `/v1/models`. */
   aliases(): ReadonlyMap<string, string>
-  /** Enabled providers that have an adapter: `/ready`. */
-  usableProviders(): number
+  /** Enabled providers that have an adapter and are not killed: `/ready`. */
+  usableProviders(killedIds: ReadonlySet<string>): number
 }
 
 /** Data keys of `gateway.keys.v1`. Plain keys never leave this object except to seal and open. */

@@ -85,7 +85,9 @@ export const catalogueOf = (
     },
     all: () => all,
     aliases: () => names,
-    usableProviders: () => new Set(all.filter((row) => row.unroutable === null).map((row) => row.providerId)).size,
+    usableProviders: (killed) =>
+      new Set(all.filter((row) => row.unroutable === null && !killed.has(row.providerId)).map((row) => row.providerId))
+        .size,
   }
 }
 
@@ -288,6 +290,7 @@ export const testGateway = (
     served: new ServedRequests(),
     feedback: new FeedbackMeans(),
     requestLookup: options.requestLookup ?? NO_LOOKUP,
+    nowMs: Date.now,
     kinds,
     limits: options.limits ?? processLimits(() => performance.now()),
     spool,

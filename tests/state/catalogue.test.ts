@@ -150,7 +150,8 @@ describe('the catalogue', () => {
     expect(of('c')).toEqual([null, 'no_adapter'])
     expect(of('d')).toEqual([null, null])
     expect(of('e')).toEqual([null, 'no_adapter'])
-    expect(catalogue.usableProviders()).toBe(3)
+    expect(catalogue.usableProviders(new Set())).toBe(3)
+    expect(catalogue.usableProviders(new Set(['a', 'c']))).toBe(2)
   })
 
   test('a data key that arrives after the decision that names it is used when it comes', async () => {
