@@ -21,8 +21,12 @@ test('the role is taken out of a text, and nothing else; where it cannot be told
       const rest = Object.entries({ ...before, ...behind })
       const at = Object.keys(before).length
       const whole = Object.fromEntries([...rest.slice(0, at), ['role', 'assistant'], ...rest.slice(at)])
-      const bare = withoutRole(write({ choices: [{ delta: whole }] }))
-      if (bare !== null) expect(JSON.parse(bare)).toEqual({ choices: [{ delta: Object.fromEntries(rest) }] })
+      // What was written is compared: `spaced` takes spaces out of names too.
+      const text = write({ choices: [{ delta: whole }] })
+      const written = JSON.parse(text) as { choices: { delta: { role?: string } }[] }
+      delete written.choices[0]!.delta.role
+      const bare = withoutRole(text)
+      if (bare !== null) expect(JSON.parse(bare)).toEqual(written)
       else expect(rest.length === 0 || isSpaced).toBe(true)
     }),
   )
