@@ -117,6 +117,8 @@ const followFrom = async <Row>(options: FollowOptions<Row>, start: Position): Pr
   const reading = new AbortController()
   const stop = () => reading.abort()
   signal.addEventListener('abort', stop)
+  // Aborted while the log or the database was asked: no event will come any more, and the reader would wait for ever.
+  if (signal.aborted) stop()
   let position = start
   progress.state = 'live'
   progress.detail = ''
