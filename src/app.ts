@@ -3,7 +3,7 @@ import { Elysia } from 'elysia'
 import { type AdminDeps, adminRoutes } from './http/admin/admin.ts'
 import { errorResponse } from './http/envelope.ts'
 import { chatHandler, inferenceRoutes, isChat } from './http/inference.ts'
-import { gatewayMetrics } from './http/metrics.ts'
+import { gatewayMetrics, type MetricsDeps } from './http/metrics.ts'
 import { type OperationsDeps, operationsRoutes } from './http/operations.ts'
 import { contextOf, elapsedMs, pathOf } from './http/request-context.ts'
 import { unknownRoute } from './http/unknown.ts'
@@ -11,7 +11,10 @@ import { chatCompletions } from './inference/chat.ts'
 import type { InferenceDeps } from './inference/deps.ts'
 
 /** Everything that the routes are given: the deps of each part, which share names where they share things. */
-export type AppDeps = Omit<InferenceDeps, 'observe'> & AdminDeps & OperationsDeps & { readonly adminEnabled: boolean }
+export type AppDeps = Omit<InferenceDeps, 'observe'> &
+  AdminDeps &
+  OperationsDeps &
+  Pick<MetricsDeps, 'instanceCounts'> & { readonly adminEnabled: boolean }
 
 export interface App {
   /** Answers any request. Never throws and never rejects. */
@@ -31,6 +34,7 @@ export const createApp = (deps: AppDeps): App => {
     spool: deps.spool,
     health: deps.health,
     limits: deps.limits,
+    instanceCounts: deps.instanceCounts,
     inFlight,
   })
   const inference: InferenceDeps = { ...deps, observe: metrics.observe }

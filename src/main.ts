@@ -56,7 +56,7 @@ export interface Gateway {
   stop(): Promise<void>
 }
 
-/** Applied-by is a courtesy: a write does not wait longer for the others. */
+/** Applied-by is a courtesy: a write that takes something away waits so long for the others, any other not at all. */
 const APPLIED_WAIT_MS = 250
 /** What a drain may take beyond its time: the rest is ended, and their outcomes are written. */
 const SETTLE_MS = 5_000
@@ -199,8 +199,12 @@ const appDeps = (parts: Parts): AppDeps => {
     commit: control.commits.commit,
     dataKeys: control.dataKeys,
     causeKey: deriveKey(masterKey, 'idempotency'),
-    appliedBy: async (revision) =>
-      (await parts.instances()?.appliedBy(revision, APPLIED_WAIT_MS)) ?? { applied: 1, instances: 1 },
+    appliedBy: async (revision) => {
+      const instances = parts.instances()
+      const waitMs = instances?.awaited(revision) ? APPLIED_WAIT_MS : 0
+      return (await instances?.appliedBy(revision, waitMs)) ?? { applied: 1, instances: 1 }
+    },
+    instanceCounts: () => parts.instances()?.counts() ?? { live: 1, diverged: 0, behindRecords: 0 },
     kindTable,
     allowPrivate: allowsPrivate(config),
     modelCatalogue: parts.modelCatalogue,
@@ -256,7 +260,10 @@ const readinessOf = ({ config, control, outcomes, instances, limits }: Parts): R
     const { ok, detail } = control.log.health()
     return ok ? (outcomes.sender()?.problem ?? null) : detail
   }
-  const checks = [degradedBy('log', log), degradedBy('instances', () => instances()?.alarm() ?? null)]
+  const checks = [
+    degradedBy('log', log),
+    degradedBy('instances', () => instances()?.alarm() ?? instances()?.behind() ?? null),
+  ]
   return config.redis.url === null ? checks : [...checks, degradedBy('redis', () => limits.status().degraded)]
 }
 

@@ -6,7 +6,8 @@ import { OVERRIDE_KINDS } from '../domain/override-target.ts'
 import type { Observed } from '../inference/deps.ts'
 import type { Limits } from '../inference/limits.ts'
 import type { HealthBook } from '../state/health.ts'
-import type { LiveState } from '../state/port.ts'
+import { DEGRADATIONS, type LiveState } from '../state/port.ts'
+import type { InstanceCounts } from '../upkeep/instances.ts'
 
 export interface MetricsDeps {
   readonly live: Pick<LiveState, 'status' | 'control'>
@@ -16,6 +17,7 @@ export interface MetricsDeps {
   /** Requests in flight. */
   readonly inFlight: () => number
   readonly health: Pick<HealthBook, 'candidates'>
+  readonly instanceCounts: () => InstanceCounts
 }
 
 export interface Metrics {
@@ -61,6 +63,7 @@ export const gatewayMetrics = (deps: MetricsDeps): Metrics => {
   )
   gauges(registers, deps)
   healthGauges(registers, deps)
+  instanceGauges(registers, deps)
   const streamLatency = latency.labels('stream')
   const jsonLatency = latency.labels('json')
   return {
@@ -215,6 +218,43 @@ const healthGauges = (registers: Registry[], { health }: MetricsDeps): void => {
       const names = new Set<string>()
       for (const { providerName, inFlight } of health.candidates())
         this.inc({ provider: labelOf(names, providerName) }, inFlight)
+    },
+  })
+}
+
+/** How this instance stands among the others, and whether its state is the newest. */
+const instanceGauges = (registers: Registry[], { live, instanceCounts }: MetricsDeps): void => {
+  const shown: readonly [string, string, keyof InstanceCounts][] = [
+    ['gateway_instances', 'Live instances, with this one.', 'live'],
+    [
+      'gateway_instances_diverged',
+      'Other live instances whose state differs at the same offset: an alarm.',
+      'diverged',
+    ],
+    [
+      'gateway_control_behind_records',
+      'Control records that another instance has folded for some seconds and this one has not.',
+      'behindRecords',
+    ],
+  ]
+  for (const [name, help, count] of shown) {
+    new Gauge({
+      name,
+      help,
+      registers,
+      collect() {
+        this.set(instanceCounts()[count])
+      },
+    })
+  }
+  new Gauge({
+    name: 'gateway_control_degraded',
+    help: '1 for the reason why the state of this instance may not be the newest.',
+    labelNames: ['reason'],
+    registers,
+    collect() {
+      const { degradation } = live.status()
+      for (const reason of DEGRADATIONS) this.set({ reason }, reason === degradation ? 1 : 0)
     },
   })
 }

@@ -59,7 +59,8 @@ const ownChecks = ({ live, catalogue, steering, spool, nowMs }: OperationsDeps):
     name: 'control',
     run() {
       const { phase, serves, degraded } = live.status()
-      if (phase === 'stopped') return { text: 'unavailable: the control log is not followed', ready: false }
+      if (phase === 'stopped')
+        return { text: `unavailable: the control log is not followed: ${degraded ?? phase}`, ready: false }
       if (!serves) return { text: 'unavailable: the control log is being read', ready: false }
       return degraded === null ? OK : { text: `degraded: ${degraded}`, ready: true }
     },

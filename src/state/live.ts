@@ -11,12 +11,13 @@ import type { Changed } from './changed.ts'
 import type { FoldStep, Poison } from './fold.ts'
 import type { KnownChain } from './guards.ts'
 import type { LiveChain, LiveDeps } from './live-chain.ts'
-import type { FoldedBatch, LiveStatus } from './port.ts'
+import type { Degradation, FoldedBatch, LiveStatus } from './port.ts'
 import { readPosition } from './position-witness.ts'
 import { loadSnapshot } from './snapshot.ts'
 import type { Turns } from './turn.ts'
 
 const STALE_MS = 10_000
+const NOT_DEGRADED = { degraded: null, degradation: null } as const
 
 /** Loads the snapshot, then folds the log beside what is served. Resolves once the snapshot is loaded; await `ready()` before serving. */
 export const openLiveState = async (deps: LiveDeps): Promise<LiveChain> => {
@@ -81,7 +82,7 @@ class Live implements LiveChain {
       digest: fold.state.digest(),
       phase: this.#reader.phase,
       serves: this.#reader.served,
-      degraded: this.#degraded(),
+      ...this.#degraded(),
       staleMs: this.#reader.end.staleMs(),
       counts: { ...fold.counts },
     }
@@ -130,14 +131,18 @@ class Live implements LiveChain {
     return this.#reader.close()
   }
 
-  #degraded(): string | null {
+  #degraded(): { readonly degraded: string; readonly degradation: Degradation } | typeof NOT_DEGRADED {
+    const { suspicion, phase, served, end } = this.#reader
     const refusal = this.refusal()
-    if (refusal !== null) return refusal
-    if (this.#reader.phase === 'stopped') return 'stopped'
-    if (this.#reader.phase === 'starting' && this.#reader.served)
-      return 'serves from the snapshot: the end of the control topic is not folded yet'
-    if (this.#reader.phase === 'live' && this.#reader.end.staleMs() > STALE_MS)
-      return `stale: the end of the control topic was last confirmed ${Math.round(this.#reader.end.staleMs() / 1000)} s ago`
-    return null
+    if (refusal !== null) return { degraded: refusal, degradation: suspicion !== null ? 'suspected' : 'unknown_events' }
+    if (phase === 'stopped') return { degraded: 'stopped', degradation: 'stopped' }
+    if (phase === 'starting' && served) {
+      const degraded = 'serves from the snapshot: the end of the control topic is not folded yet'
+      return { degraded, degradation: 'starting' }
+    }
+    const staleMs = end.staleMs()
+    if (phase !== 'live' || staleMs <= STALE_MS) return NOT_DEGRADED
+    const degraded = `stale: the end of the control topic was last confirmed ${Math.round(staleMs / 1000)} s ago`
+    return { degraded, degradation: 'stale' }
   }
 }

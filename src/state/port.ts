@@ -43,6 +43,10 @@ export interface FoldedBatch {
   readonly refused: readonly string[]
 }
 
+/** Why the state that is served may not be the newest: closed, for metrics. */
+export const DEGRADATIONS = ['suspected', 'unknown_events', 'stopped', 'starting', 'stale'] as const
+export type Degradation = (typeof DEGRADATIONS)[number]
+
 export interface LiveStatus {
   /** Next offset to fold, tip, running maximum of log time. */
   readonly offset: number
@@ -56,6 +60,8 @@ export interface LiveStatus {
   readonly serves: boolean
   /** Not null: `/ready` says degraded, with this reason; writes are refused, or fail while the log cannot be reached. */
   readonly degraded: string | null
+  /** The same in one word; null exactly when `degraded` is. */
+  readonly degradation: Degradation | null
   /** Milliseconds since this instance last knew the log's end and had folded it. */
   readonly staleMs: number
   readonly counts: {

@@ -1,8 +1,6 @@
 // Who serves, and how far each has folded: announced to and read from `gateway.instances.v1`. What `X-Gateway-Applied-By`, schema activation and
 // the alarm for diverging states stand on.
-import type { ApiKeyRow } from '../domain/api-key.ts'
 import { EVENT_VERSION, FOLD_VERSION } from '../domain/control.ts'
-import type { RowChange } from '../domain/tables.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import { pause } from '../lib/pause.ts'
 import { type Static, t, Value } from '../lib/schema.ts'
@@ -12,6 +10,7 @@ import { TOPICS } from '../log/topics.ts'
 import { Changed } from '../state/changed.ts'
 import type { LiveChain } from '../state/live-chain.ts'
 import { StateHistory } from './state-history.ts'
+import { isAwaited, isUrgent } from './urgent.ts'
 
 const INSTANCES = TOPICS.instances.name
 const EVERY_MS = 1_000
@@ -20,8 +19,13 @@ const SOON_MS = 50
 /** Not heard of for so long: no longer counted as live. */
 const LIVE_MS = 5_000
 const MAX_INSTANCES = 1_024
+/** Decisions of which it is remembered that their answers wait. */
+const MAX_AWAITED = 1_024
+/** What another instance had folded so long ago and this one has not: this one is behind. */
+const BEHIND_MS = 2_000
 /** More are not told: the announcement stays small. */
 export const OPEN_BREAKERS_TOLD = 64
+const ALARMS_TOLD = 4
 
 export const InstanceAnnounced = t.Object({
   instance: t.String({ maxLength: 128 }),
@@ -47,6 +51,7 @@ export interface InstancesDeps {
   readonly nowMs: () => number
   readonly diagnostics: Diagnostics
   readonly everyMs?: number
+  readonly behindMs?: number
   /** Models whose breakers are open here, at most `OPEN_BREAKERS_TOLD`. */
   readonly openBreakers?: () => readonly string[]
   /** Called with those of another instance, each time it says them. */
@@ -56,11 +61,26 @@ export interface InstancesDeps {
 export interface Instances {
   /** This one first, then the others that were heard of within the last seconds. */
   list(): readonly InstanceAnnounced[]
+  /** Whether the answer to that decision waits until all have applied it: it revokes, rotates, kills or overrides. */
+  awaited(revision: string): boolean
   /** How many of the live instances have folded that decision; waits until all have, or for the time given. */
   appliedBy(revision: string, waitMs: number): Promise<{ readonly applied: number; readonly instances: number }>
-  /** Not null: another instance had another state at the same offset of the chain. */
+  /** Not null: other instances had another state at the same offset of the chain. */
   alarm(): string | null
+  /** Not null: another instance has folded for some seconds what this one has not. */
+  behind(): string | null
+  /** The same in numbers, for metrics. */
+  counts(): InstanceCounts
   close(): Promise<void>
+}
+
+export interface InstanceCounts {
+  /** Live ones, with this one. */
+  readonly live: number
+  /** Of those, how many have another state than this one. */
+  readonly diverged: number
+  /** Records that the farthest other one has folded and this one has not, for `BEHIND_MS` or longer. */
+  readonly behindRecords: number
 }
 
 /** Announces and listens until it is closed. Open it when the live state is ready. */
@@ -75,7 +95,11 @@ class Announcements implements Instances {
   readonly #stops: (() => void)[]
   readonly #work: Promise<unknown>
   #sequence = 0
-  #alarm: { instance: string; text: string } | null = null
+  readonly #awaited = new Set<string>()
+  /** Instance -> the offset at which its state was another one. */
+  readonly #diverged = new Map<string, number>()
+  /** The first offset that another one had reached before this one, and when that was heard. */
+  #ahead: { readonly offset: number; readonly heardAtMs: number } | null = null
   /** Due at this time (monotonic); null: nothing is due before the second is over. */
   #dueAtMs: number | null = null
   #announcedAtMs = Number.NEGATIVE_INFINITY
@@ -86,6 +110,7 @@ class Announcements implements Instances {
       deps.live.watch((step) => {
         if (step.kind !== 'counts') return
         this.#history.note()
+        if (step.folded.changes.some(isAwaited)) this.#await(step.id)
         this.#due(step.folded.changes.some(isUrgent) ? 0 : SOON_MS)
       }),
     ]
@@ -95,6 +120,10 @@ class Announcements implements Instances {
   list(): readonly InstanceAnnounced[] {
     this.#forgetSilent()
     return [this.#self(), ...[...this.#others.values()].map(({ said }) => said)]
+  }
+
+  awaited(revision: string): boolean {
+    return this.#awaited.has(revision)
   }
 
   async appliedBy(revision: string, waitMs: number): Promise<{ applied: number; instances: number }> {
@@ -108,7 +137,33 @@ class Announcements implements Instances {
   }
 
   alarm(): string | null {
-    return this.#alarm?.text ?? null
+    this.#forgetSilent()
+    if (this.#diverged.size === 0) return null
+    const told = [...this.#diverged].slice(0, ALARMS_TOLD).map(([name, offset]) => `${name} at offset ${offset}`)
+    const more = this.#diverged.size > ALARMS_TOLD ? ` and ${this.#diverged.size - ALARMS_TOLD} more` : ''
+    return `another state of the control topic than this one has: ${told.join(', ')}${more}`
+  }
+
+  behind(): string | null {
+    const { behindRecords } = this.counts()
+    return behindRecords === 0 ? null : `this instance is ${behindRecords} records of the control topic behind another`
+  }
+
+  counts(): InstanceCounts {
+    this.#forgetSilent()
+    const { next } = this.deps.live
+    if (this.#ahead !== null && this.#ahead.offset <= next) this.#ahead = null
+    const late = this.#ahead !== null && performance.now() - this.#ahead.heardAtMs > (this.deps.behindMs ?? BEHIND_MS)
+    const farthest = Math.max(
+      next,
+      this.#ahead?.offset ?? 0,
+      ...[...this.#others.values()].map(({ said }) => said.offset),
+    )
+    return {
+      live: this.#others.size + 1,
+      diverged: this.#diverged.size,
+      behindRecords: late ? farthest - next : 0,
+    }
   }
 
   async close(): Promise<void> {
@@ -199,38 +254,44 @@ class Announcements implements Instances {
     this.#others.set(said.instance, { said, heardAtMs: performance.now() })
     if (said.open_breakers !== undefined) this.deps.heardOpenBreakers?.(said.open_breakers)
     if (isNew) this.#due(0) // it does not know of us yet
+    this.#measure(said)
     this.#compare(said)
+  }
+
+  /** How far it is ahead of this one. */
+  #measure({ offset }: InstanceAnnounced): void {
+    const { next } = this.deps.live
+    if (this.#ahead !== null && this.#ahead.offset <= next) this.#ahead = null
+    if (this.#ahead === null && offset > next) this.#ahead = { offset, heardAtMs: performance.now() }
   }
 
   #compare({ instance, offset, digest, fold_version, degraded }: InstanceAnnounced): void {
     if (fold_version !== FOLD_VERSION || degraded !== null || this.deps.live.refusal() !== null) return
     const ours = this.#history.digestAt(offset)
     if (ours === null) return
-    if (ours === digest) {
-      if (this.#alarm?.instance === instance) this.#alarm = null
-      return
+    if (ours === digest) this.#diverged.delete(instance)
+    else {
+      if (!this.#diverged.has(instance))
+        this.deps.diagnostics.error('states_differ', { instance, offset, ours, theirs: digest })
+      this.#diverged.set(instance, offset)
     }
-    const text = `the instance ${instance} has another state than this one at offset ${offset} of the control topic`
-    if (this.#alarm === null) this.deps.diagnostics.error('states_differ', { instance, offset, ours, theirs: digest })
-    this.#alarm = { instance, text }
+  }
+
+  #await(revision: string): void {
+    this.#awaited.add(revision)
+    if (this.#awaited.size <= MAX_AWAITED) return
+    for (const oldest of this.#awaited) {
+      this.#awaited.delete(oldest)
+      break
+    }
   }
 
   #forgetSilent(): void {
     const before = performance.now() - LIVE_MS
-    for (const [name, { heardAtMs }] of this.#others) if (heardAtMs < before) this.#others.delete(name)
+    for (const [name, { heardAtMs }] of this.#others) {
+      if (heardAtMs >= before) continue
+      this.#others.delete(name)
+      this.#diverged.delete(name)
+    }
   }
-}
-
-/** Something was taken away: a row, or what it allowed. */
-const isUrgent = ({ table, before, after }: RowChange): boolean => {
-  if (table === 'overrides') return true // a kill comes as a new row
-  if (before === null) return false
-  if (after === null) return true
-  if (table === 'keys' && (before as ApiKeyRow).digest !== (after as ApiKeyRow).digest) return true
-  return standing(before) !== standing(after)
-}
-
-const standing = (row: unknown): string => {
-  const { status, enabled } = row as { status?: string; enabled?: boolean }
-  return `${status ?? ''}/${enabled ?? ''}`
 }

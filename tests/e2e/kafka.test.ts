@@ -49,9 +49,9 @@ test('a change on one instance acts on the other as soon as its record arrives',
   const made = await first.request('/admin/v1/keys', {
     body: { tenant_id: tenantId, name: 'app', scopes: ['inference'] },
   })
-  expect(made.headers.get('X-Gateway-Applied-By')).toBe('2/2')
   const { id, plaintext } = (await made.json()) as { id: string; plaintext: string }
-  expect((await second.request('/v1/models', { key: plaintext })).status).toBe(200)
+  const madeAt = { 'X-Gateway-Min-Revision': made.headers.get('X-Gateway-Revision')! }
+  expect((await second.request('/v1/models', { key: plaintext, headers: madeAt })).status).toBe(200)
   const revoked = await first.request(`/admin/v1/keys/${id}`, { method: 'DELETE' })
   const revision = revoked.headers.get('X-Gateway-Revision')!
   expect(revoked.headers.get('X-Gateway-Applied-By')).toBe('2/2')

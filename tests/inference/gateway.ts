@@ -242,6 +242,7 @@ export const testGateway = (
       phase: 'live',
       serves: true,
       degraded: null,
+      degradation: null,
       staleMs: 0,
       counts: { counted: 0, lost: 0, unreadable: 0, forged: 0, malformed: 0 },
     }),
@@ -344,7 +345,10 @@ const operations = (options: {
 })
 
 /** The admin surface is not mounted: it has tests of its own. */
-const NO_ADMIN = { adminEnabled: false } as Omit<AppDeps, keyof InferenceDeps | keyof OperationsDeps>
+const NO_ADMIN = {
+  adminEnabled: false,
+  instanceCounts: () => ({ live: 1, diverged: 0, behindRecords: 0 }),
+} as unknown as Omit<AppDeps, keyof InferenceDeps | keyof OperationsDeps>
 
 /** The data of each frame of a stream, `[DONE]` included; `event: error` frames as `{ event, data }`. */
 export const framesOf = async (response: Response): Promise<unknown[]> => {

@@ -1,9 +1,11 @@
 import { afterEach, describe, expect, test } from 'bun:test'
+import type { EventRecord } from '../../src/domain/decision.ts'
 import { writeEnvelope } from '../../src/log/envelope.ts'
 import { type MemoryFaults, type MemoryLog, memoryLog } from '../../src/log/memory.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { type Instances, type InstancesDeps, openInstances } from '../../src/upkeep/instances.ts'
 import {
+  actor,
   begin,
   createTenant,
   deleteTenant,
@@ -38,11 +40,15 @@ const open = async (
     nowMs,
     diagnostics,
     everyMs,
+    behindMs: 40,
     ...breakers,
   })
   closing.push(() => instances.close())
   return { ...instance, instances }
 }
+const announced = (name: string, data: string) =>
+  Buffer.from(writeEnvelope({ instance: name, epoch: 'e', sequence: 0 }, 'instance.announced', name, nowMs(), data))
+
 const knowing = async (instances: Instances, count: number) => {
   while (instances.list().length < count) await Bun.sleep(2)
 }
@@ -107,15 +113,64 @@ describe('instances', () => {
     expect(one.instances.alarm()).toBeNull()
     const truth = two.instances.list()[0]!
     const lie = JSON.stringify({ ...truth, instance: 'c', digest: 'f'.repeat(64) })
-    const value = Buffer.from(
-      writeEnvelope({ instance: 'c', epoch: 'e', sequence: 0 }, 'instance.announced', 'c', nowMs(), lie),
-    )
     await log.append(TOPICS.instances.name, 0, [
-      { key: 'c', value },
+      { key: 'c', value: announced('c', lie) },
       { key: 'c', value: Buffer.from('rubbish') },
     ])
     while (one.instances.alarm() === null) await Bun.sleep(2)
-    expect(one.instances.alarm()).toContain('the instance c has another state')
+    expect(one.instances.alarm()).toContain('another state of the control topic than this one has: c at offset')
+    expect(one.instances.counts()).toMatchObject({ live: 3, diverged: 1 })
     expect(said.filter(({ event }) => event === 'states_differ')).toHaveLength(1)
+    const mended = JSON.stringify({ ...truth, instance: 'c' })
+    await log.append(TOPICS.instances.name, 0, [{ key: 'c', value: announced('c', mended) }])
+    while (one.instances.alarm() !== null) await Bun.sleep(2)
+    expect(one.instances.counts().diverged).toBe(0)
+  })
+
+  test('one that another has left behind says so, until it has caught up', async () => {
+    const log = memoryLog({ nowMs })
+    await begin(log)
+    let held = Promise.withResolvers<void>()
+    held.resolve()
+    const one = await open(log, 'a')
+    const two = await open(log, 'b', { beforeDeliver: ({ available }) => held.promise.then(() => available) })
+    await Promise.all([knowing(one.instances, 2), knowing(two.instances, 2)])
+    held = Promise.withResolvers<void>()
+    for (const slug of ['t', 'u', 'v']) await one.queue.commit(createTenant(slug))
+    while (two.instances.behind() === null) await Bun.sleep(2)
+    while (two.instances.counts().behindRecords < 3) await Bun.sleep(2)
+    expect(two.instances.behind()).toBe('this instance is 3 records of the control topic behind another')
+    expect(one.instances.behind()).toBeNull()
+    held.resolve()
+    while (two.instances.behind() !== null) await Bun.sleep(2)
+  })
+
+  test('answers wait for what takes away from a caller, not for other writes', async () => {
+    const log = memoryLog({ nowMs })
+    await begin(log)
+    const one = await open(log, 'a')
+    const made = await one.queue.commit(createTenant('t'))
+    const commit = (events: readonly EventRecord[]) => one.queue.commit({ actor, decide: () => events })
+    const issued = await commit([
+      {
+        type: 'api_key.issued',
+        data: {
+          id: 'key_1',
+          tenant_id: 'ten_t',
+          name: 'k',
+          scopes: ['inference'],
+          digest: 'a'.repeat(64),
+          expires_at: null,
+          routing_policy_id: null,
+          rate_limits: null,
+          managed_by: 'api',
+        },
+      },
+    ])
+    const renamed = await commit([{ type: 'api_key.changed', data: { id: 'key_1', name: 'other' } }])
+    const rotated = await commit([{ type: 'api_key.rotated', data: { id: 'key_1', digest: 'b'.repeat(64) } }])
+    const revoked = await commit([{ type: 'api_key.revoked', data: { id: 'key_1' } }])
+    const awaited = [made, issued, renamed, rotated, revoked].map(({ revision }) => one.instances.awaited(revision))
+    expect(awaited).toEqual([false, false, false, true, true])
   })
 })

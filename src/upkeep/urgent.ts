@@ -1,0 +1,27 @@
+// Which changes the other instances should have applied soon: what takes something away.
+import type { ApiKeyRow } from '../domain/api-key.ts'
+import type { RowChange } from '../domain/tables.ts'
+
+/** Something was taken away, a row or what it allowed: said to the others at once, not with the next of its kind. */
+export const isUrgent = (change: RowChange): boolean => {
+  if (isAwaited(change)) return true
+  const { before, after } = change
+  if (before === null) return false
+  return after === null || standing(before) !== standing(after)
+}
+
+/**
+ * A key that was deleted, revoked or rotated, a kill, an override set or lifted: its answer waits until every live instance has applied it.
+ * Kills are rows of `overrides`.
+ */
+export const isAwaited = ({ table, before, after }: RowChange): boolean => {
+  if (table === 'overrides') return true
+  if (table !== 'keys' || before === null) return false
+  if (after === null) return true
+  return (before as ApiKeyRow).digest !== (after as ApiKeyRow).digest || standing(before) !== standing(after)
+}
+
+const standing = (row: unknown): string => {
+  const { status, enabled } = row as { status?: string; enabled?: boolean }
+  return `${status ?? ''}/${enabled ?? ''}`
+}
