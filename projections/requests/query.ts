@@ -1,4 +1,5 @@
 // The request log -> rows as the API shows them.
+import { type AttemptSummary, shownAttempt } from '../../src/domain/request.ts'
 import { usdOf } from '../../src/lib/money.ts'
 import type { Queryable, Sql } from '../database.ts'
 import { readActive } from '../reader.ts'
@@ -82,7 +83,7 @@ export interface RequestDetail extends RequestView {
     } | null
     /** In the order of the plan; [] when the request was refused before there was one. */
     readonly candidates: readonly CandidateView[]
-    readonly attempts: readonly unknown[]
+    readonly attempts: readonly ReturnType<typeof shownAttempt>[]
     readonly prompt_tokens_estimate: number | null
     readonly reserved_usd: number | null
   }
@@ -169,7 +170,7 @@ interface StoredDetail extends StoredRequest {
   readonly frame: number
   readonly seed: number
   readonly strategy: string | null
-  readonly attempts: readonly unknown[]
+  readonly attempts: readonly AttemptSummary[]
   readonly prompt_tokens_estimate: number | null
   readonly reserved_nano_usd: number | null
   readonly candidates: readonly [string, string, string][] | null
@@ -234,7 +235,7 @@ const detailOf = (row: StoredDetail): RequestDetail => ({
       eligible: reason === '',
       rejected_reason: reason === '' ? null : reason,
     })),
-    attempts: row.attempts,
+    attempts: row.attempts.map(shownAttempt),
     prompt_tokens_estimate: row.prompt_tokens_estimate,
     reserved_usd: usdOrNull(row.reserved_nano_usd),
   },

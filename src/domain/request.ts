@@ -1,4 +1,5 @@
 // The life of a request in `gateway.requests.v1`: admitted, attempted (each further provider), settled. Stored for ever once shipped.
+import { usdOf } from '../lib/money.ts'
 import { type Static, t } from '../lib/schema.ts'
 
 const Nullable = <Schema extends Parameters<typeof t.Union>[0][number]>(schema: Schema) => t.Union([schema, t.Null()])
@@ -117,6 +118,15 @@ export const RequestAttempted = t.Object({
 })
 export type RequestAttempted = Static<typeof RequestAttempted>
 
+/** `provider_reported`: the provider said what it charges. `measured`: the provider reported usage. `estimated`: ours (no usage, interrupted, orphaned). `unpriced`: tokens known, price not. `none`: nothing was called. */
+export const CostBasis = t.Union([
+  t.Literal('provider_reported'),
+  t.Literal('measured'),
+  t.Literal('estimated'),
+  t.Literal('unpriced'),
+  t.Literal('none'),
+])
+
 export const AttemptSummary = t.Object({
   n: t.Integer({ minimum: 1 }),
   provider: t.String(),
@@ -133,17 +143,21 @@ export const AttemptSummary = t.Object({
   upstream_status: Nullable(t.Integer()),
   latency_ms: Nullable(Count),
   ttft_ms: Nullable(Count),
+  /**
+   * What it used and cost, of an attempt that was billed or may have been, at the prices of the row at `price_version`. Left out: it was not billed, or it
+   * is the only one that was and succeeded, so that the outcome's own numbers are its.
+   */
+  prompt_tokens: t.Optional(Nullable(Count)),
+  completion_tokens: t.Optional(Nullable(Count)),
+  cost_nano_usd: t.Optional(Nullable(Count)),
+  cost_basis: t.Optional(CostBasis),
+  price_version: t.Optional(Nullable(t.String())),
 })
 export type AttemptSummary = Static<typeof AttemptSummary>
 
-/** `provider_reported`: the provider said what it charges. `measured`: the provider reported usage. `estimated`: ours (no usage, interrupted, orphaned). `unpriced`: tokens known, price not. `none`: nothing was called. */
-export const CostBasis = t.Union([
-  t.Literal('provider_reported'),
-  t.Literal('measured'),
-  t.Literal('estimated'),
-  t.Literal('unpriced'),
-  t.Literal('none'),
-])
+/** An attempt as the API shows it: money in USD. */
+export const shownAttempt = ({ cost_nano_usd: cost, ...attempt }: AttemptSummary) =>
+  cost === undefined ? attempt : { ...attempt, cost_usd: cost === null ? null : usdOf(cost) }
 
 export const RequestSettled = t.Composite([
   RequestFacts,
@@ -167,9 +181,11 @@ export const RequestSettled = t.Composite([
     reasoning_tokens: Nullable(Count),
     /** The upstream's usage object as it came, at most 4 KiB. */
     raw_usage: t.Unknown(),
+    /** Of all attempts together that were billed or may have been; the tokens above are the last one's. */
     cost_nano_usd: Nullable(Count),
+    /** Of the part that is known least. */
     cost_basis: CostBasis,
-    /** Revision of the model row whose prices were used, or were in force when the provider said its own. */
+    /** Revision of the model row whose prices were used for the last attempt, or were in force when the provider said its own. */
     price_version: Nullable(t.String()),
     latency_ms: Count,
     ttft_ms: Nullable(Count),

@@ -1,12 +1,14 @@
 // Station 6: one provider after another, until one answers. Nothing reaches the client before that, so failing over is invisible.
 import { readerOf } from '../lib/stream-text.ts'
-import { DialFailure, type DialResponse } from '../lib/upstream.ts'
+import type { DialResponse } from '../lib/upstream.ts'
 import type { Answer, ChatCall, ProviderKind, Reading, StreamPart, Target } from '../providers/provider.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { admitAttempt } from './admit.ts'
+import { chargeAttempt } from './charge.ts'
 import type { InferenceDeps } from './deps.ts'
 import type { Exchange } from './exchange.ts'
+import { failureOf } from './failed.ts'
 import { beginCall, endCall } from './health.ts'
 import type { Intent } from './intent.ts'
 import { stillAllowed } from './overruled.ts'
@@ -57,6 +59,8 @@ export const attempt = async (exchange: Exchange, intent: Intent, plan: Plan, de
       // The dialer may notice before the sweep does; nobody is asked in time that there is no more.
       if (performance.now() >= exchange.deadlineMs) exchange.end('total')
       const error = failureOf(thrown, exchange, entry)
+      // Refused inside an answer that had begun as a success.
+      if (error.upstreamStatus !== undefined && exchange.answerChars === 0) exchange.mayBill = false
       finishAttempt(exchange, error.code === 'request_canceled' ? 'canceled' : 'error', error)
       exchange.releaseUpstream()
       if (exchange.ended !== null || made++ >= plan.maxAttempts) throw error
@@ -110,6 +114,7 @@ const backoffMs = (error: GatewayError, retries: number, { policy }: Plan): numb
     : error.retryAfterS * 1_000
 
 const begin = (exchange: Exchange, entry: CatalogueEntry, { served }: Pick<AttemptDeps, 'served'>): void => {
+  chargeAttempt(exchange)
   exchange.entry = entry
   served.calling(exchange.servedAt, exchange.identity.id, entry.providerId, entry.modelId)
   exchange.attemptStartedMs = performance.now()
@@ -126,7 +131,7 @@ export const finishAttempt = (
 ): void => {
   const { entry, attempts } = exchange
   endCall(exchange, error)
-  attempts.push({
+  exchange.finished = {
     n: attempts.length + 1,
     provider: entry!.provider,
     model: entry!.name,
@@ -135,7 +140,8 @@ export const finishAttempt = (
     upstream_status: error?.upstreamStatus ?? null,
     latency_ms: Math.max(0, Math.round(performance.now() - exchange.attemptStartedMs)),
     ttft_ms: error === null ? exchange.firstTokenMs : null,
-  })
+  }
+  attempts.push(exchange.finished)
 }
 
 const call = async (
@@ -164,7 +170,8 @@ const call = async (
     throw kind.failure(response.status, body, response.headers, reading)
   }
   if (!intent.stream) {
-    const answer = kind.response(await response.text(ANSWER_LIMIT_BYTES), reading)
+    const body = await response.text(ANSWER_LIMIT_BYTES)
+    const answer = answerOf(exchange, kind, body, reading)
     exchange.waitDeadlineMs = Number.POSITIVE_INFINITY
     return { stream: false, answer }
   }
@@ -174,6 +181,15 @@ const call = async (
     exchange,
     new UpstreamStream(reader, kind.stream(reading), kind.framing, intent.structured === null),
   )
+}
+
+const answerOf = (exchange: Exchange, kind: ProviderKind, body: string, reading: Reading): Answer => {
+  try {
+    return kind.response(body, reading)
+  } catch (thrown) {
+    exchange.usage = kind.usageIn?.(body) ?? null
+    throw thrown
+  }
 }
 
 const open = (
@@ -222,6 +238,23 @@ const isAnswer = ({ content, finishReason }: StreamPart): boolean => content || 
 /** Reads until something comes that a client could show, or the stream is complete. */
 const firstContent = async (exchange: Exchange, source: UpstreamStream): Promise<Served> => {
   const held: StreamPart[] = []
+  try {
+    await readContent(held, source)
+    // What has come may still be read after the call was canceled: nobody would read the stream, nor end it.
+    if (exchange.ended === 'client') throw new GatewayError('request_canceled', 'the client left')
+  } catch (thrown) {
+    noteUsed(exchange, held)
+    noteUsed(exchange, source.unread)
+    throw thrown
+  }
+  exchange.waitDeadlineMs = Number.POSITIVE_INFINITY
+  exchange.firstTokenMs = exchange.latencyMs()
+  exchange.call!.answered()
+  source.shown = true
+  return { stream: true, held, source }
+}
+
+const readContent = async (held: StreamPart[], source: UpstreamStream): Promise<void> => {
   for (;;) {
     const parts = source.ready() ?? (await source.next())
     if (parts === null) break
@@ -231,50 +264,12 @@ const firstContent = async (exchange: Exchange, source: UpstreamStream): Promise
       throw new GatewayError('upstream_error', 'the provider sends a stream without content')
   }
   if (!held.some(isAnswer)) throw new GatewayError('upstream_error', 'the provider sent an empty stream')
-  // What has come may still be read after the call was canceled: nobody would read the stream, nor end it.
-  if (exchange.ended === 'client') throw new GatewayError('request_canceled', 'the client left')
-  exchange.waitDeadlineMs = Number.POSITIVE_INFINITY
-  exchange.firstTokenMs = exchange.latencyMs()
-  exchange.call!.answered()
-  source.shown = true
-  return { stream: true, held, source }
 }
 
-/** What was thrown while a provider was called, as the error that it is. */
-export const failureOf = (thrown: unknown, exchange: Exchange, entry: CatalogueEntry): GatewayError => {
-  if (exchange.ended === 'client') return new GatewayError('request_canceled', 'the client left')
-  if (exchange.ended === 'total') return timedOut('the request took longer than its total limit')
-  if (exchange.ended === 'shutdown') {
-    return new GatewayError('provider_unavailable', 'this instance is stopping; try again')
+/** What a stream that nobody gets has used: it may be billed all the same. */
+const noteUsed = (exchange: Exchange, parts: readonly StreamPart[]): void => {
+  for (const { usage, text, framesChars } of parts) {
+    exchange.answerChars += framesChars ?? text.length
+    if (usage !== null) exchange.usage = usage
   }
-  if (exchange.waitEnded === 'first_token') return timedOut(`${entry.provider} did not answer in time`)
-  if (exchange.waitEnded === 'idle') return timedOut(`${entry.provider} stopped sending`)
-  if (thrown instanceof GatewayError) return thrown
-  if (thrown instanceof DialFailure) return dialFailure(thrown, exchange, entry)
-  // A connection that breaks while its body is read throws whatever the runtime throws.
-  return new GatewayError('upstream_error', `the connection to ${entry.provider} broke`, { cause: thrown })
-}
-
-/** Anything that was thrown, as an error that may be shown. */
-export const asGatewayError = (thrown: unknown): GatewayError =>
-  thrown instanceof GatewayError
-    ? thrown
-    : new GatewayError('internal_error', 'the gateway failed unexpectedly', { cause: thrown })
-
-const timedOut = (message: string): GatewayError => new GatewayError('timeout', message)
-
-const NEVER_SENT: readonly string[] = ['blocked', 'dns', 'connect', 'tls', 'timeout_connect', 'invalid_url']
-
-const dialFailure = (failure: DialFailure, exchange: Exchange, { provider }: CatalogueEntry): GatewayError => {
-  if (NEVER_SENT.includes(failure.kind)) exchange.mayBill = false
-  const more = { cause: failure }
-  if (failure.kind === 'timeout_connect')
-    return new GatewayError('timeout', `${provider} could not be reached in time`, more)
-  if (failure.kind === 'timeout_headers') return new GatewayError('timeout', `${provider} did not answer in time`, more)
-  if (failure.kind === 'too_large')
-    return new GatewayError('upstream_error', `the answer of ${provider} is too large`, more)
-  if (failure.kind === 'reset' || failure.kind === 'canceled') {
-    return new GatewayError('upstream_error', `the connection to ${provider} broke`, more)
-  }
-  return new GatewayError('upstream_error', `${provider} could not be reached (${failure.kind})`, more)
 }

@@ -1,6 +1,6 @@
 // One request on its way through the stations: what is known of it so far. Made by `http/`, filled station by station, settled once.
 
-import type { AttemptSummary } from '../domain/request.ts'
+import { type AttemptSummary, shownAttempt } from '../domain/request.ts'
 import { Cancellation, type CancelSignal } from '../lib/cancellation.ts'
 import type { RecordId } from '../log/spool-port.ts'
 import type { Usage } from '../providers/provider.ts'
@@ -8,6 +8,7 @@ import type { HealthCall } from '../state/health-call.ts'
 import type { CatalogueEntry, KeyEntry } from '../state/port.ts'
 import type { ErrorCode } from '../wire/errors.ts'
 import type { GatewayFacts } from '../wire/gateway-block.ts'
+import type { Charge } from './charge.ts'
 import { explainedJson, routeReason } from './explain.ts'
 import type { Intent } from './intent.ts'
 import type { Held } from './limits.ts'
@@ -68,6 +69,10 @@ export class Exchange {
   /** UTF-16 units of answer text seen, for estimates when the provider reports no usage. */
   answerChars = 0
   finishReason: string | null = null
+  /** The attempt that ended last, until another begins, and what those before it were charged together. */
+  finished: AttemptSummary | null = null
+  charged: Charge | null = null
+  /** Of all attempts: what the `gateway` block shows. */
   costNanoUsd: number | null = null
 
   /** The call under way may be billed: it was sent, and not refused by the provider. */
@@ -182,7 +187,7 @@ export class Exchange {
             policyId: plan?.policy.id ?? null,
             policyName: plan?.policy.name ?? null,
             strategy: plan?.strategy ?? null,
-            attempts: this.attempts,
+            attempts: this.attempts.map(shownAttempt),
             task: intent.task,
             shaping: this.shaping,
             routeReason: plan === null ? null : routeReason(plan),

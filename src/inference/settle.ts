@@ -2,13 +2,11 @@
 import type { Outcome, RequestFacts, RequestSettled } from '../domain/request.ts'
 import type { Static } from '../lib/schema.ts'
 import { SpoolClosed } from '../log/spool-port.ts'
-import type { Usage } from '../providers/provider.ts'
-import type { CatalogueEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { subjectOf } from './admit.ts'
+import type { Measured } from './charge.ts'
 import { candidateList, decisionOf } from './decision.ts'
 import type { InferenceDeps, Observed } from './deps.ts'
-import { actualNanoUsd, estimateTokens, promptTokensEstimate } from './estimate.ts'
 import type { Exchange } from './exchange.ts'
 import { rawUsageJson } from './raw-usage.ts'
 
@@ -20,52 +18,8 @@ export interface Ending {
   readonly error: GatewayError | null
 }
 
-/** Tokens and cost of the answer so far: the provider's word where there is one, else our estimate. */
-export interface Measured {
-  readonly promptTokens: number | null
-  readonly completionTokens: number | null
-  readonly costNanoUsd: number | null
-  readonly basis: RequestSettled['cost_basis']
-}
-
 /** A record lists no more of what was shaped. */
 const LISTED_SHAPING = 64
-
-const NOTHING: Measured = { promptTokens: null, completionTokens: null, costNanoUsd: 0, basis: 'none' }
-
-/** Measures what was used, and remembers the cost for the `gateway` block. */
-export const measure = (exchange: Exchange): Measured => {
-  const { entry, intent, usage } = exchange
-  if (entry === null || intent === null || (usage === null && !exchange.mayBill)) return NOTHING
-  const promptTokens = usage?.promptTokens ?? promptTokensEstimate(intent)
-  const completionTokens = usage?.completionTokens ?? estimateTokens(exchange.answerChars)
-  const said = reportedCost(usage)
-  const costNanoUsd = said ?? priced(entry, promptTokens, completionTokens, usage)
-  exchange.costNanoUsd = costNanoUsd
-  const reported = usage !== null && usage.promptTokens !== null && usage.completionTokens !== null
-  const basis =
-    said !== null ? 'provider_reported' : costNanoUsd === null ? 'unpriced' : reported ? 'measured' : 'estimated'
-  return { promptTokens, completionTokens, costNanoUsd, basis }
-}
-
-/** What the provider says that it charges, as whole nano-USD; null when it says nothing, or nothing that can be. */
-const reportedCost = (usage: Usage | null): number | null => {
-  const said = usage?.reportedNanoUsd ?? null
-  return said === null || !(said >= 0 && said <= Number.MAX_SAFE_INTEGER) ? null : Math.ceil(said)
-}
-
-/** At what the provider bills where it says so: its discount for cached tokens is in that already. */
-const priced = (
-  entry: CatalogueEntry,
-  promptTokens: number,
-  completionTokens: number,
-  usage: Usage | null,
-): number | null => {
-  const billed = usage?.billed ?? null
-  return billed === null
-    ? actualNanoUsd(entry, promptTokens, completionTokens, usage?.cachedPromptTokens ?? 0)
-    : actualNanoUsd(entry, billed.promptTokens ?? promptTokens, billed.completionTokens ?? completionTokens, 0)
-}
 
 /**
  * Appends `request.settled`, once; a second call does nothing. Throws GatewayError('internal_error') when the outcome could not be written:
@@ -127,7 +81,7 @@ const settledJson = (exchange: Exchange, ending: Ending, measured: Measured, lat
     reasoning_tokens: usage?.reasoningTokens ?? null,
     cost_nano_usd: measured.costNanoUsd,
     cost_basis: measured.basis,
-    price_version: measured.basis === 'none' || measured.basis === 'unpriced' ? null : (entry?.revision ?? null),
+    price_version: measured.priceVersion,
     latency_ms: latencyMs,
     ttft_ms: exchange.firstTokenMs,
   }

@@ -6,10 +6,10 @@ import { type CompletionFacts, completionJson, toolRunJson, usageOf } from '../w
 import { GatewayError } from '../wire/errors.ts'
 import { gatewayJson, withGateway } from '../wire/gateway-block.ts'
 import { isObject } from '../wire/json.ts'
+import type { Measured } from './charge.ts'
 import type { ChoiceFacts } from './choices.ts'
 import type { Exchange } from './exchange.ts'
 import type { Intent } from './intent.ts'
-import type { Measured } from './settle.ts'
 import { checkStructured, demandsJson, structuredJson } from './structured.ts'
 
 /** An answer that breaks the `response_format` that was asked for. The cost has arisen: the block says so. */

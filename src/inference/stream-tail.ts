@@ -4,9 +4,9 @@ import { errorFrame, finishChunk, type StreamHead, usageChunk } from '../wire/ch
 import type { GatewayError } from '../wire/errors.ts'
 import { firstFrameGatewayJson, gatewayJson, withGateway } from '../wire/gateway-block.ts'
 import { isObject } from '../wire/json.ts'
+import type { Measured } from './charge.ts'
 import type { Exchange } from './exchange.ts'
 import type { Intent } from './intent.ts'
-import type { Measured } from './settle.ts'
 
 export class StreamTail {
   /** A chunk of the upstream: what all chunks share is taken from it. */

@@ -10,6 +10,8 @@ const REST_MS = 1_000
 export class UpstreamStream {
   /** Its content goes to a client: what came before a failure is handed out before the failure is. */
   shown = false
+  /** What had come along with a failure and was not handed out: it may say what the failure cost. */
+  unread: readonly StreamPart[] = []
   readonly #parser: EventParser
   #done = false
   #failure: { readonly thrown: unknown } | null = null
@@ -70,7 +72,10 @@ export class UpstreamStream {
       this.#take(bytes === null ? this.#parser.end() : this.#push(bytes), parts)
       if (bytes === null && !this.#done) this.#end(parts)
     } catch (thrown) {
-      if (!this.shown || parts.length === 0) throw thrown
+      if (!this.shown || parts.length === 0) {
+        this.unread = parts
+        throw thrown
+      }
       this.#failure = { thrown }
     }
     return parts

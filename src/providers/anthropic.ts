@@ -1,12 +1,12 @@
 // Anthropic's Messages API. Two fields are filled in that the client need not send: `max_tokens`, which is required there
 // (the client's limit, else the catalogue's ceiling), and the headers of the API's version.
 import { isObject } from '../wire/json.ts'
-import { anthropicAnswer } from './anthropic-answer.ts'
+import { anthropicAnswer, anthropicUsage } from './anthropic-answer.ts'
 import { anthropicHeaders, anthropicRequest, messagesUrl } from './anthropic-request.ts'
 import { anthropicStream } from './anthropic-stream.ts'
 import { malformed, statusFailure } from './failure.ts'
 import type { Capability, ListedModel, ProviderKind } from './provider.ts'
-import { countOf, type Json, objectOf, parseJson } from './read-json.ts'
+import { countOf, type Json, memberIn, objectOf, parseJson } from './read-json.ts'
 
 // No seed and no json_mode: neither has a counterpart.
 const CAPABILITIES: readonly Capability[] = ['chat', 'streaming', 'tools', 'parallel_tool', 'json_schema', 'vision']
@@ -49,6 +49,10 @@ export const anthropic: ProviderKind = {
   options: ['anthropic_version', 'anthropic_beta'],
   request: anthropicRequest,
   response: anthropicAnswer,
+  usageIn: (body) => {
+    const usage = memberIn(body, 'usage')
+    return usage === null ? null : anthropicUsage(usage)
+  },
   stream: anthropicStream,
   // Its 409 says that the service was in conflict with itself, not the request.
   failure: (status, body, headers, reading) =>

@@ -3,14 +3,14 @@
 // `model_family` ("claude", "nova", "openai", "mistral") and `structured_output` ("native", "tool").
 import { createAwsEventStreamParser } from '../lib/aws-event-stream.ts'
 import { isObject } from '../wire/json.ts'
-import { bedrockAnswer, statusOfException } from './bedrock-answer.ts'
+import { bedrockAnswer, bedrockUsage, statusOfException } from './bedrock-answer.ts'
 import { readListing } from './bedrock-listing.ts'
 import { bedrockRequest } from './bedrock-request.ts'
 import { bedrockStream } from './bedrock-stream.ts'
 import { authorized, BEDROCK_URL, controlUrl, regionFlaw } from './bedrock-target.ts'
 import { statusFailure } from './failure.ts'
 import type { Capability, ProviderKind, Target, UpstreamRequest } from './provider.ts'
-import { objectOf, parseJson, textOf } from './read-json.ts'
+import { memberIn, objectOf, parseJson, textOf } from './read-json.ts'
 
 // No seed and no json_mode: neither has a counterpart.
 const CAPABILITIES: readonly Capability[] = ['chat', 'streaming', 'tools', 'parallel_tool', 'json_schema', 'vision']
@@ -60,6 +60,10 @@ export const bedrock: ProviderKind = {
   flaw: regionFlaw,
   request: bedrockRequest,
   response: bedrockAnswer,
+  usageIn: (body) => {
+    const usage = memberIn(body, 'usage')
+    return usage === null ? null : bedrockUsage(usage)
+  },
   stream: bedrockStream,
   framing: () => createAwsEventStreamParser(),
   failure,

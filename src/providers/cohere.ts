@@ -1,13 +1,13 @@
 // Cohere's v2 chat. Nothing is filled in.
 import { GatewayError } from '../wire/errors.ts'
 import { isObject } from '../wire/json.ts'
-import { cohereAnswer } from './cohere-answer.ts'
+import { cohereAnswer, cohereUsage } from './cohere-answer.ts'
 import { cohereRequest, cohereUrl } from './cohere-request.ts'
 import { cohereStream } from './cohere-stream.ts'
 import { malformed, statusFailure } from './failure.ts'
 import { bearer } from './openai-request.ts'
 import { ALL_CAPABILITIES, type Capability, type ListedModel, type ProviderKind } from './provider.ts'
-import { countOf, type Json, objectOf, parseJson } from './read-json.ts'
+import { countOf, type Json, memberIn, objectOf, parseJson } from './read-json.ts'
 
 const MOST_LISTED = 10_000
 /** A request or an answer held what Cohere does not let through. */
@@ -51,6 +51,10 @@ export const cohere: ProviderKind = {
   usualEnv: 'COHERE_API_KEY',
   request: cohereRequest,
   response: cohereAnswer,
+  usageIn: (body) => {
+    const usage = memberIn(body, 'usage')
+    return usage === null ? null : cohereUsage(usage)
+  },
   stream: cohereStream,
   failure(status, body, headers, reading) {
     if (status !== BLOCKED) return statusFailure(status, body, headers, reading)

@@ -1,13 +1,13 @@
 // Google's Gemini API, `generateContent`. Its own OpenAI door would be simpler, but it loses top_k, safety and thought signatures.
 import { isObject } from '../wire/json.ts'
 import { malformed } from './failure.ts'
-import { geminiAnswer } from './gemini-answer.ts'
+import { geminiAnswer, geminiUsage } from './gemini-answer.ts'
 import { geminiFailure } from './gemini-failure.ts'
 import { geminiFrames } from './gemini-frames.ts'
 import { geminiHeaders, geminiRequest, geminiUrl, withQuery } from './gemini-request.ts'
 import { geminiStream } from './gemini-stream.ts'
 import { ALL_CAPABILITIES, type ListedModel, type ProviderKind } from './provider.ts'
-import { arrayOf, countOf, objectOf, parseJson } from './read-json.ts'
+import { arrayOf, countOf, memberIn, objectOf, parseJson } from './read-json.ts'
 
 const MOST_LISTED = 10_000
 /** They answer to `generateContent` too, but with speech only. */
@@ -42,6 +42,10 @@ export const gemini: ProviderKind = {
   options: ['api_version', 'auth'],
   request: geminiRequest,
   response: geminiAnswer,
+  usageIn: (body) => {
+    const usage = memberIn(body, 'usageMetadata')
+    return usage === null ? null : geminiUsage(usage)
+  },
   stream: geminiStream,
   framing: geminiFrames,
   failure: geminiFailure,

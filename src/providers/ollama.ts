@@ -2,7 +2,7 @@
 import { createNdjsonParser } from '../lib/ndjson.ts'
 import { isObject } from '../wire/json.ts'
 import { malformed, statusFailure } from './failure.ts'
-import { ollamaAnswer } from './ollama-answer.ts'
+import { ollamaAnswer, ollamaUsage } from './ollama-answer.ts'
 import { ollamaRequest, ollamaUrl, PROVIDER_FIELDS, PROVIDER_OPTIONS } from './ollama-request.ts'
 import { ollamaStream } from './ollama-stream.ts'
 import { bearer } from './openai-request.ts'
@@ -52,6 +52,7 @@ export const ollama: ProviderKind = {
   framing: () => createNdjsonParser(),
   request: ollamaRequest,
   response: ollamaAnswer,
+  usageIn: (body) => ollamaUsage(objectOf(parseJson(body))),
   stream: ollamaStream,
   failure: (status, body, headers, reading) => statusFailure(status, body, headers, reading),
   listing: {

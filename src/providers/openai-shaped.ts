@@ -1,6 +1,6 @@
 // The kind of every upstream that speaks the OpenAI wire. What differs between them is a row: `openai-rows.ts`.
 import { statusFailure } from './failure.ts'
-import { openaiAnswer } from './openai-answer.ts'
+import { openaiAnswer, STANDARD } from './openai-answer.ts'
 import { readListing } from './openai-listing.ts'
 import { bearer, joinUrl, openaiRequest } from './openai-request.ts'
 import type { OpenAiRow } from './openai-row.ts'
@@ -26,6 +26,7 @@ export const openaiShaped = (row: OpenAiRow): ProviderKind => {
     options: [...(row.options ?? []), 'forward', 'drop'],
     request: (call, target) => openaiRequest(call, target, quirks),
     response: (body, reading) => openaiAnswer(body, reading, answer),
+    usageIn: (body) => (answer ?? STANDARD).usageOf(objectOf(parseJson(body))),
     stream: (reading) => openaiStream(reading, answer),
     failure: (status, body, headers, reading) =>
       statusFailure(status, body, headers, reading, readAs?.(status, errorOf(body), headers) ?? status),

@@ -168,6 +168,8 @@ export interface ProviderKind {
   request(call: ChatCall, target: Target): UpstreamRequest
   /** Throws GatewayError('upstream_error') for an answer that is not one. */
   response(body: string, reading?: Reading): Answer
+  /** What an answer that `response` refuses says of its usage: it may be billed all the same. Null: nothing that can be read. Absent: the wire never says. */
+  usageIn?(body: string): Usage | null
   stream(reading?: Reading): StreamDecoder
   /** How its stream is framed: a new parser for each stream. Absent: server-sent events. A frame of another framing arrives as an event whose `event` is its type, or null. */
   readonly framing?: () => EventParser

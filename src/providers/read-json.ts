@@ -30,3 +30,9 @@ export const parseExactJson = (text: string): unknown => {
     return undefined // as above
   }
 }
+
+/** An object of a text by its name; null when the text cannot be read, or has none there. */
+export const memberIn = (body: string, name: string): Json | null => {
+  const member = objectOf(parseJson(body))[name]
+  return isObject(member) ? member : null
+}

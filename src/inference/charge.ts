@@ -1,0 +1,115 @@
+// The one place where usage becomes money: what each attempt cost, and what a request cost with all of its attempts (docs/decisions/0014).
+import type { AttemptSummary, RequestSettled } from '../domain/request.ts'
+import { sumNanoUsd } from '../lib/money.ts'
+import type { Usage } from '../providers/provider.ts'
+import type { CatalogueEntry } from '../state/port.ts'
+import { actualNanoUsd, estimateTokens, promptTokensEstimate } from './estimate.ts'
+import type { Exchange } from './exchange.ts'
+
+type Basis = RequestSettled['cost_basis']
+
+/** Money, and how well it is known. */
+export interface Charge {
+  /** Null: no price is known of anything that was billed. */
+  readonly costNanoUsd: number | null
+  readonly basis: Basis
+}
+
+/** Tokens of the last attempt, the provider's word where there is one, else our estimate; and the cost of all attempts together. */
+export interface Measured extends Charge {
+  readonly promptTokens: number | null
+  readonly completionTokens: number | null
+  /** Of the row whose prices the last attempt was charged at. */
+  readonly priceVersion: string | null
+}
+
+const NOTHING: Measured = {
+  promptTokens: null,
+  completionTokens: null,
+  costNanoUsd: 0,
+  basis: 'none',
+  priceVersion: null,
+}
+
+/** Measures what was used, and remembers the cost for the `gateway` block. May be called again. */
+export const measure = (exchange: Exchange): Measured => {
+  const own = ofAttempt(exchange)
+  const { charged, finished } = exchange
+  if (finished !== null && own.basis !== 'none' && (charged !== null || finished.outcome !== 'success'))
+    note(finished, own)
+  const measured = charged === null ? own : { ...own, ...sum(charged, own) }
+  exchange.costNanoUsd = measured.costNanoUsd
+  return measured
+}
+
+/** Keeps what the attempt that ended has cost, or may have, before another begins. */
+export const chargeAttempt = (exchange: Exchange): void => {
+  const { finished } = exchange
+  if (finished === null) return
+  exchange.finished = null
+  const own = ofAttempt(exchange)
+  if (own.basis === 'none') return
+  note(finished, own)
+  exchange.charged = exchange.charged === null ? own : sum(exchange.charged, own)
+}
+
+/** Of the attempt under way, or of the last one. */
+const ofAttempt = (exchange: Exchange): Measured => {
+  const { entry, intent, usage } = exchange
+  if (entry === null || intent === null || (usage === null && !exchange.mayBill)) return NOTHING
+  const promptTokens = usage?.promptTokens ?? promptTokensEstimate(intent)
+  const completionTokens = usage?.completionTokens ?? estimateTokens(exchange.answerChars)
+  const said = reportedCost(usage)
+  const costNanoUsd = said ?? priced(entry, promptTokens, completionTokens, usage)
+  const reported = usage !== null && usage.promptTokens !== null && usage.completionTokens !== null
+  const basis =
+    said !== null ? 'provider_reported' : costNanoUsd === null ? 'unpriced' : reported ? 'measured' : 'estimated'
+  return {
+    promptTokens,
+    completionTokens,
+    costNanoUsd,
+    basis,
+    priceVersion: costNanoUsd === null ? null : entry.revision,
+  }
+}
+
+/** What the provider says that it charges, as whole nano-USD; null when it says nothing, or nothing that can be. */
+const reportedCost = (usage: Usage | null): number | null => {
+  const said = usage?.reportedNanoUsd ?? null
+  return said === null || !(said >= 0 && said <= Number.MAX_SAFE_INTEGER) ? null : Math.ceil(said)
+}
+
+/** At what the provider bills where it says so: its discount for cached tokens is in that already. */
+const priced = (
+  entry: CatalogueEntry,
+  promptTokens: number,
+  completionTokens: number,
+  usage: Usage | null,
+): number | null => {
+  const billed = usage?.billed ?? null
+  return billed === null
+    ? actualNanoUsd(entry, promptTokens, completionTokens, usage?.cachedPromptTokens ?? 0)
+    : actualNanoUsd(entry, billed.promptTokens ?? promptTokens, billed.completionTokens ?? completionTokens, 0)
+}
+
+const note = (attempt: AttemptSummary, own: Measured): void => {
+  attempt.prompt_tokens = own.promptTokens
+  attempt.completion_tokens = own.completionTokens
+  attempt.cost_nano_usd = own.costNanoUsd
+  attempt.cost_basis = own.basis
+  attempt.price_version = own.priceVersion
+}
+
+const WEAKEST_LAST: readonly Basis[] = ['none', 'provider_reported', 'measured', 'estimated', 'unpriced']
+
+/** As well known as the part that is known least. What has no price adds nothing, so that the rest is an estimate. */
+const sum = (one: Charge, other: Charge): Charge => {
+  if (one.basis === 'none') return { costNanoUsd: other.costNanoUsd, basis: other.basis }
+  if (other.basis === 'none') return { costNanoUsd: one.costNanoUsd, basis: one.basis }
+  const basis = WEAKEST_LAST[Math.max(WEAKEST_LAST.indexOf(one.basis), WEAKEST_LAST.indexOf(other.basis))]!
+  if (one.costNanoUsd === null && other.costNanoUsd === null) return { costNanoUsd: null, basis: 'unpriced' }
+  return {
+    costNanoUsd: sumNanoUsd(one.costNanoUsd ?? 0, other.costNanoUsd ?? 0),
+    basis: basis === 'unpriced' ? 'estimated' : basis,
+  }
+}
