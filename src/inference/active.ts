@@ -1,4 +1,5 @@
 // The requests in flight: how many there may be, their deadlines, and the orderly end.
+import { Roster } from '../lib/roster.ts'
 import { GatewayError } from '../wire/errors.ts'
 import type { Exchange } from './exchange.ts'
 
@@ -8,7 +9,7 @@ const SWEEP_MS = 50
 const SETTLE_MS = 2_000
 
 export class ActiveRequests {
-  readonly #all = new Set<Exchange>()
+  readonly #all = new Roster<Exchange>()
   #sweep: ReturnType<typeof setInterval> | null = null
   #draining = false
   #whenEmpty: (() => void) | null = null
@@ -45,7 +46,7 @@ export class ActiveRequests {
   async drain(timeoutMs: number): Promise<void> {
     this.#draining = true
     if (await this.#empty(timeoutMs)) return
-    for (const exchange of this.#all) exchange.end('shutdown')
+    this.#all.each((exchange) => exchange.end('shutdown'))
     await this.#empty(SETTLE_MS)
   }
 
@@ -67,12 +68,12 @@ export class ActiveRequests {
       return
     }
     const nowMs = performance.now()
-    for (const exchange of this.#all) {
+    this.#all.each((exchange) => {
       exchange.listenToClient()
       if (nowMs >= exchange.deadlineMs) {
         exchange.deadlineMs = Number.POSITIVE_INFINITY
         exchange.end('total')
       } else if (nowMs >= exchange.waitDeadlineMs) exchange.endWait()
-    }
+    })
   }
 }

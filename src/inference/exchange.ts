@@ -2,6 +2,7 @@
 
 import { type AttemptSummary, shownAttempt } from '../domain/request.ts'
 import { Cancellation, type CancelSignal } from '../lib/cancellation.ts'
+import type { Listed } from '../lib/roster.ts'
 import type { RecordId } from '../log/spool-port.ts'
 import type { Usage } from '../providers/provider.ts'
 import type { HealthCall } from '../state/health-call.ts'
@@ -35,7 +36,9 @@ export type WaitReason = 'first_token' | 'idle'
 /** Candidates passed over beyond this are not listed: an outcome holds at most 64 attempts. */
 const LISTED_SKIPS = 32
 
-export class Exchange {
+export class Exchange implements Listed {
+  /** Among the requests in flight. */
+  place = -1
   key: KeyEntry | null = null
   intent: Intent | null = null
   plan: Plan | null = null

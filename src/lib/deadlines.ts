@@ -1,7 +1,8 @@
 // Many deadlines on one timer: a timer of its own costs each request more than the look that this takes now and then.
+import { type Listed, Roster } from './roster.ts'
 
 /** Something that is told when its time is over. */
-export interface Timed {
+export interface Timed extends Listed {
   /** Monotonic milliseconds (`performance.now()`). */
   readonly deadlineMs: number
   overdue(): void
@@ -11,7 +12,7 @@ const SWEEP_MS = 20
 
 /** Deadlines are kept to 20 ms. The timer runs only while there is something to watch, and never holds the process. */
 export class Deadlines {
-  readonly #all = new Set<Timed>()
+  readonly #all = new Roster<Timed>()
   #timer: ReturnType<typeof setInterval> | null = null
 
   add(timed: Timed): void {
@@ -32,10 +33,10 @@ export class Deadlines {
       return
     }
     const nowMs = performance.now()
-    for (const timed of this.#all) {
-      if (nowMs < timed.deadlineMs) continue
+    this.#all.each((timed) => {
+      if (nowMs < timed.deadlineMs) return
       this.#all.delete(timed)
       timed.overdue()
-    }
+    })
   }
 }

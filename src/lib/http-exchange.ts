@@ -42,6 +42,7 @@ export class HttpExchange implements DialResponse, Timed, BodySink, ByteReader {
   readonly #signal: CancelSignal
   readonly #deadlines: Deadlines
   readonly #headersMs: number
+  place = -1
   /** By when the headers must be there. */
   readonly deadlineMs: number
   #resolve!: (response: DialResponse) => void

@@ -124,7 +124,7 @@ export class FileSpool implements LocalSpool {
     const { promise, resolve, reject } = Promise.withResolvers<RecordId>()
     const atMs = this.options.nowMs()
     const observed = topic === 'requests'
-    this.pending.push({ record, id, observed, of, type, subject, data: dataJson, atMs, resolve, reject })
+    this.pending.push({ record, id, sequence, observed, of, type, subject, data: dataJson, atMs, resolve, reject })
     if (this.writer.pendingBytes >= MAX_BATCH_BYTES) this.flush()
     else this.schedule()
     return promise

@@ -1,4 +1,5 @@
 // Which requests were admitted and not yet settled: what a rotation carries on, and what a restart settles as orphaned.
+import { NumberTable } from '../lib/number-table.ts'
 import type { CarriedFrame } from './segments.ts'
 import type { RecordId } from './spool-port.ts'
 
@@ -17,16 +18,20 @@ export interface OpenAdmission {
 export interface NotedRecord {
   readonly of: RecordId | null | undefined
   readonly id: RecordId
+  /** The last part of the id. */
+  readonly sequence: number
   readonly type: string
   readonly subject: string
   readonly atMs: number
   readonly data: string
 }
 
-interface Tracked extends OpenAdmission {
-  /** Null: its attempts and its settlement name the admission. */
-  readonly requestId: string | null
+interface Open extends OpenAdmission {
   attempts: readonly string[]
+}
+
+interface Tracked extends Open {
+  readonly requestId: string
   /** Another open admission of the same request: there should be none. */
   other: Tracked | null
 }
@@ -52,30 +57,36 @@ const admissionOf = (json: string): string | null => {
   return typeof admission === 'string' ? admission : null
 }
 
+const sequenceOf = (id: RecordId): number => Number(id.slice(id.lastIndexOf('.') + 1))
+
 /** Fed with every record of the requests topic once it stands in the file. */
 export class OpenAdmissions {
   private readonly byRecord = new Map<RecordId, Tracked>()
+  /** Those of this process, by their sequences: their attempts and settlements name the admission. */
+  private readonly own = new NumberTable<Open>()
   /** Attempts name the request only. A request is admitted once; should it be twice, both have its attempts. */
   private readonly byRequest = new Map<string, Tracked>()
 
   get size(): number {
-    return this.byRecord.size
+    return this.byRecord.size + this.own.size
   }
 
+  /** In the order of the log. */
   list(): OpenAdmission[] {
-    return [...this.byRecord.values()]
+    const own = this.own.entries().sort(([a], [b]) => a - b)
+    return [...this.byRecord.values(), ...own.map(([, open]) => open)]
   }
 
   /** A record of this process. Where it names its admission, nothing has to be looked for in its text. */
-  note({ of, id, type, subject, atMs, data }: NotedRecord): void {
+  note({ of, id, sequence, type, subject, atMs, data }: NotedRecord): void {
     if (of === undefined) this.observe(type, id, subject, atMs, data)
     else if (type === 'request.admitted')
-      this.byRecord.set(id, { recordId: id, subject, atMs, data, requestId: null, attempts: NO_ATTEMPTS, other: null })
+      this.own.set(sequence, { recordId: id, subject, atMs, data, attempts: NO_ATTEMPTS })
     else if (of === null) return
-    else if (type === 'request.settled') this.settled(of)
+    else if (type === 'request.settled') this.own.delete(sequenceOf(of))
     else if (type === 'request.attempted') {
-      const tracked = this.byRecord.get(of)
-      if (tracked !== undefined) tracked.attempts = [...tracked.attempts, data]
+      const open = this.own.get(sequenceOf(of))
+      if (open !== undefined) open.attempts = [...open.attempts, data]
     }
   }
 
@@ -92,7 +103,7 @@ export class OpenAdmissions {
 
   /** What the head of the next segment repeats. */
   *carried(): Generator<CarriedFrame> {
-    for (const { recordId, subject, atMs, data, attempts } of this.byRecord.values()) {
+    for (const { recordId, subject, atMs, data, attempts } of this.list()) {
       const stamp = `"record_id":${JSON.stringify(recordId)},"at_ms":${atMs}`
       yield { type: 'request.admitted', subject, data: `{${stamp},"data":${data}}` }
       for (const attempt of attempts) yield { type: 'request.attempted', subject, data: `{${stamp},"data":${attempt}}` }
@@ -123,7 +134,6 @@ export class OpenAdmissions {
     const tracked = this.byRecord.get(recordId)
     if (tracked === undefined) return
     this.byRecord.delete(recordId)
-    if (tracked.requestId === null) return
     const newest = this.byRequest.get(tracked.requestId)!
     if (newest !== tracked) {
       let before = newest

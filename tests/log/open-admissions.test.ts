@@ -51,3 +51,24 @@ test('an attempt costs the same however many requests are open', () => {
   for (let at = 0; at < 20_000; at++) attempt(open, `req_${at}`, 2) // 4 * 10^8 comparisons when each one looks at all
   expect(open.list().every(({ attempts }) => attempts.length === 1)).toBe(true)
 })
+
+test('what this process admits is found by the number in its id, and stands in the order of the log', () => {
+  const open = new OpenAdmissions()
+  const note = (sequence: number, type: string, of: string | null) =>
+    open.note({ of, id: `me.e.${sequence}`, sequence, type, subject: 'ten_1', atMs: 1, data: `"${type} ${sequence}"` })
+  admit(open, 'other.e.7', 'req_7')
+  for (const sequence of [3, 70, 5, 67]) note(sequence, 'request.admitted', null)
+  note(71, 'request.attempted', 'me.e.67')
+  note(72, 'request.settled', 'me.e.3')
+  note(73, 'request.settled', 'me.e.3')
+  note(74, 'request.attempted', 'me.e.3')
+  note(75, 'request.settled', null)
+  expect(open.size).toBe(4)
+  expect(open.list().map(({ recordId, attempts }) => [recordId, attempts.length])).toEqual([
+    ['other.e.7', 0],
+    ['me.e.5', 0],
+    ['me.e.67', 1],
+    ['me.e.70', 0],
+  ])
+  expect([...open.carried()]).toHaveLength(5)
+})
