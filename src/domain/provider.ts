@@ -1,7 +1,7 @@
 // Where models are served. A secret is a credential, sealed under a data key of its own; names and fields of the events are stored for ever.
-import { urlRefusal } from '../lib/egress.ts'
 import { type Static, t } from '../lib/schema.ts'
 import { type Aggregate, changesOf, eventType, type Stamps } from './aggregate.ts'
+import { baseUrlFlaw } from './base-url.ts'
 import type { ControlReader } from './control.ts'
 import type { EventRecord } from './decision.ts'
 import { changedFields, depthOf, Id, ManagedBy, Nullable, Status } from './fields.ts'
@@ -143,8 +143,6 @@ export type ProviderCommand =
   | { do: 'seal'; provider_id: string; key_id: string; sealed: string; name: string | null; hint: string | null }
   | { do: 'unseal'; provider_id: string }
 
-/** Names of query parameters that carry secrets: an address is shown, and stands in the log for ever. */
-const SECRET_NAME = /key|token|secret|password|signature|credential|^(?:sig|code|auth)$/i
 const ALLOWED_ENV = /^[A-Za-z_][A-Za-z0-9_]*(?:_API_KEY|_TOKEN|_KEY|_SECRET)$/
 
 /** What a variable may be called: never one of the gateway's own, and always one that says that it is a secret. */
@@ -160,28 +158,8 @@ const requireSound = (fields: Partial<ProviderFields>): void => {
     )
   }
   if (base_url !== null && base_url !== undefined) {
-    const url = URL.parse(base_url)
-    if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
-      throw new Rejection('invalid', 'base_url must be an http or https URL', 'base_url')
-    }
-    if (url.username !== '' || url.password !== '') {
-      throw new Rejection(
-        'invalid',
-        'base_url must not hold a user or a password; a secret is a credential',
-        'base_url',
-      )
-    }
-    const secret = [...url.searchParams.keys()].find((name) => SECRET_NAME.test(name))
-    if (secret !== undefined) {
-      throw new Rejection(
-        'invalid',
-        `base_url must not hold a secret ("${secret}"); a secret is a credential`,
-        'base_url',
-      )
-    }
-    // What no setting permits; private addresses are refused where the setting is known.
-    const refusal = urlRefusal(url, true)
-    if (refusal !== null) throw new Rejection('invalid', `base_url cannot be used: ${refusal}`, 'base_url')
+    const flaw = baseUrlFlaw(base_url)
+    if (flaw !== null) throw new Rejection('invalid', flaw, 'base_url')
   }
   if (options !== undefined && Buffer.byteLength(JSON.stringify(options)) > MAX_OPTIONS_BYTES) {
     throw new Rejection('invalid', `options may be at most ${MAX_OPTIONS_BYTES} bytes of JSON`, 'options')
@@ -196,7 +174,8 @@ const change = (row: ProviderRow, command: ProviderCommand & { do: 'change' }): 
   if (name !== undefined && name !== row.name) {
     throw new Rejection('invalid', 'the name of a provider cannot be changed; delete it and create another', 'name')
   }
-  requireSound(wanted)
+  // An address that is kept was judged when it came, by the rules of then.
+  requireSound(wanted.base_url === row.base_url ? { ...wanted, base_url: null } : wanted)
   const changed = changedFields<ProviderRow>(row, wanted)
   const owner = row.managed_by === managed_by ? {} : { managed_by }
   const events: EventRecord[] = []

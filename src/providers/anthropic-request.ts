@@ -163,8 +163,11 @@ export const messagesBody = (
 export const messagesUrl = (baseUrl: string, path: string): string =>
   joinUrl(baseUrl.replace(/\/v1\/*$/, ''), `/v1${path}`)
 
+/** What an option may be that is sent in a header. */
+export const HEADER_VALUE = /^[\w.,: -]{1,512}$/
+
 const headerValue = (value: unknown): string | null =>
-  typeof value === 'string' && /^[\w.,: -]{1,512}$/.test(value) ? value : null
+  typeof value === 'string' && HEADER_VALUE.test(value) ? value : null
 
 /** `options.anthropic_version` and `options.anthropic_beta` of the provider override what is sent. */
 export const anthropicHeaders = ({ secret, options }: Target): Readonly<Record<string, string>> => {

@@ -2,9 +2,10 @@
 // (the client's limit, else the catalogue's ceiling), and the headers of the API's version.
 import { isObject } from '../wire/json.ts'
 import { anthropicAnswer, anthropicUsage } from './anthropic-answer.ts'
-import { anthropicHeaders, anthropicRequest, messagesUrl } from './anthropic-request.ts'
+import { anthropicHeaders, anthropicRequest, HEADER_VALUE, messagesUrl } from './anthropic-request.ts'
 import { anthropicStream } from './anthropic-stream.ts'
 import { malformed, statusFailure } from './failure.ts'
+import { textOption } from './options.ts'
 import type { Capability, ListedModel, ProviderKind } from './provider.ts'
 import { countOf, type Json, memberIn, objectOf, parseJson } from './read-json.ts'
 
@@ -46,7 +47,10 @@ export const anthropic: ProviderKind = {
   capabilities: CAPABILITIES,
   defaultBaseUrl: 'https://api.anthropic.com/v1',
   usualEnv: 'ANTHROPIC_API_KEY',
-  options: ['anthropic_version', 'anthropic_beta'],
+  options: {
+    anthropic_version: textOption(HEADER_VALUE, 'a version such as "2023-06-01"'),
+    anthropic_beta: textOption(HEADER_VALUE, 'names of beta features, with commas between them'),
+  },
   request: anthropicRequest,
   response: anthropicAnswer,
   usageIn: (body) => {

@@ -1,6 +1,7 @@
 // Azure OpenAI: the OpenAI wire behind deployments. Two forms of address: `/openai/v1`, and `/openai/deployments/<name>` with a dated version.
 import { joinUrl } from './openai-request.ts'
 import { EXTENDED, type OpenAiRow } from './openai-row.ts'
+import { oneOf, textOption } from './options.ts'
 import { ALL_CAPABILITIES, type Target } from './provider.ts'
 import { textOf } from './read-json.ts'
 
@@ -48,7 +49,10 @@ export const azureRow: OpenAiRow = {
   defaultBaseUrl: null,
   usualEnv: 'AZURE_OPENAI_API_KEY',
   usualBaseUrlEnv: 'AZURE_OPENAI_ENDPOINT',
-  options: ['api_version', 'auth'],
+  options: {
+    api_version: textOption(VERSION, 'an API version such as "2024-10-21"'),
+    auth: oneOf('api_key', 'bearer'),
+  },
   request: { drop: EXTENDED, never: EXTENDED, reasoningFamilies: true, url: azureUrl, authorization },
   // It lists the base models of the resource; the deployments, which are what can be called, are behind another API and another credential.
   listing: null,

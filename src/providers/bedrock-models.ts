@@ -11,6 +11,8 @@ const FAMILIES: readonly (readonly [Family, RegExp])[] = [
   ['mistral', /mistral\./],
 ]
 
+export const FAMILY_NAMES: readonly Family[] = [...FAMILIES.map(([family]) => family), 'other']
+
 /** The family of the target's model. */
 export const familyOf = ({ upstreamModel, options }: Target): Family => {
   const known = FAMILIES.find(([, names]) => names.test(upstreamModel))

@@ -9,7 +9,7 @@ export const BEDROCK_URL = 'https://bedrock-runtime.{region}.amazonaws.com'
 
 /** A URL is kept as it was written, or as a URL parser writes it: braces then stand as they are, or encoded. */
 const TEMPLATE = /\{region\}|%7Bregion%7D/i
-const REGION = /^[a-z]{2}(?:-[a-z]+)+-\d{1,2}$/
+export const REGION = /^[a-z]{2}(?:-[a-z]+)+-\d{1,2}$/
 const REGION_IN_HOST = /^(?:.*\.)?bedrock(?:-runtime)?(?:-fips)?\.([a-z]{2}(?:-[a-z]+)+-\d{1,2})\./
 
 const unusable = (message: string): GatewayError => new GatewayError('provider_unavailable', message)
@@ -23,15 +23,11 @@ const regionOf = ({ baseUrl, options, region }: Pick<Target, 'baseUrl' | 'option
   return null
 }
 
-/** What is wrong with the region of such a provider: told when it is written rather than at the first request. */
-export const regionFlaw: NonNullable<ProviderKind['flaw']> = (place) => {
-  const { region } = place.options
-  if (region !== undefined && region !== null && !(typeof region === 'string' && REGION.test(region)))
-    return { message: '"options.region" must be an AWS region such as "us-east-1"', param: 'options.region' }
-  return TEMPLATE.test(place.baseUrl) && regionOf(place) === null
+/** That such a provider has no region: told when it is written rather than at the first request. */
+export const regionFlaw: NonNullable<ProviderKind['flaw']> = (place) =>
+  TEMPLATE.test(place.baseUrl) && regionOf(place) === null
     ? { message: '"options.region" is required for the kind "bedrock", such as "us-east-1"', param: 'options.region' }
     : null
-}
 
 const requiredRegion = (target: Target): string => {
   const region = regionOf(target)

@@ -5,10 +5,12 @@ import { createAwsEventStreamParser } from '../lib/aws-event-stream.ts'
 import { isObject } from '../wire/json.ts'
 import { bedrockAnswer, bedrockUsage, statusOfException } from './bedrock-answer.ts'
 import { readListing } from './bedrock-listing.ts'
+import { FAMILY_NAMES } from './bedrock-models.ts'
 import { bedrockRequest } from './bedrock-request.ts'
 import { bedrockStream } from './bedrock-stream.ts'
-import { authorized, BEDROCK_URL, controlUrl, regionFlaw } from './bedrock-target.ts'
+import { authorized, BEDROCK_URL, controlUrl, REGION, regionFlaw } from './bedrock-target.ts'
 import { statusFailure } from './failure.ts'
+import { oneOf, textOption } from './options.ts'
 import type { Capability, ProviderKind, Target, UpstreamRequest } from './provider.ts'
 import { memberIn, objectOf, parseJson, textOf } from './read-json.ts'
 
@@ -56,7 +58,12 @@ export const bedrock: ProviderKind = {
   defaultBaseUrl: BEDROCK_URL,
   // AWS's own name for it (AWS_BEARER_TOKEN_BEDROCK) is none that the gateway may read.
   usualEnv: null,
-  options: ['region', 'model_family', 'structured_output', 'control_url'],
+  options: {
+    region: textOption(REGION, 'an AWS region such as "us-east-1"'),
+    model_family: oneOf(...FAMILY_NAMES),
+    structured_output: oneOf('native', 'tool'),
+    control_url: textOption(/^https?:\/\/[^\s/?#@]+(?:\/[^\s?#]*)?$/i, 'an http or https address without a query'),
+  },
   flaw: regionFlaw,
   request: bedrockRequest,
   response: bedrockAnswer,

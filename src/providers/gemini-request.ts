@@ -157,6 +157,9 @@ const generationConfig = (
   return Object.assign(out, convertFormat(body.response_format, shaping))
 }
 
+/** `options.api_version`. */
+export const GEMINI_VERSION = /^v[\w.]{1,20}$/
+
 /** `/v1beta`, unless the base names a version of its own; a bare `/v1` or Google's OpenAI door at its end is only habit. */
 export const geminiUrl = ({ baseUrl, options }: Pick<Target, 'baseUrl' | 'options'>, path: string): string => {
   const base = baseUrl
@@ -164,7 +167,7 @@ export const geminiUrl = ({ baseUrl, options }: Pick<Target, 'baseUrl' | 'option
     .replace(/\/openai$/, '')
     .replace(/\/v1$/, '')
   const version = textOf(options.api_version)
-  const named = version !== null && /^v[\w.]{1,20}$/.test(version) ? version : 'v1beta'
+  const named = version !== null && GEMINI_VERSION.test(version) ? version : 'v1beta'
   return joinUrl(base, `${/\/v\d\w*(?:\/|\?|$)/.test(base) ? '' : `/${named}`}${path}`)
 }
 

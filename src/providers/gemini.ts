@@ -4,8 +4,9 @@ import { malformed } from './failure.ts'
 import { geminiAnswer, geminiUsage } from './gemini-answer.ts'
 import { geminiFailure } from './gemini-failure.ts'
 import { geminiFrames } from './gemini-frames.ts'
-import { geminiHeaders, geminiRequest, geminiUrl, withQuery } from './gemini-request.ts'
+import { GEMINI_VERSION, geminiHeaders, geminiRequest, geminiUrl, withQuery } from './gemini-request.ts'
 import { geminiStream } from './gemini-stream.ts'
+import { oneOf, textOption } from './options.ts'
 import { ALL_CAPABILITIES, type ListedModel, type ProviderKind } from './provider.ts'
 import { arrayOf, countOf, memberIn, objectOf, parseJson } from './read-json.ts'
 
@@ -39,7 +40,10 @@ export const gemini: ProviderKind = {
   capabilities: ALL_CAPABILITIES,
   defaultBaseUrl: 'https://generativelanguage.googleapis.com/v1beta',
   usualEnv: 'GEMINI_API_KEY',
-  options: ['api_version', 'auth'],
+  options: {
+    api_version: textOption(GEMINI_VERSION, 'an API version such as "v1beta"'),
+    auth: oneOf('api_key', 'bearer'),
+  },
   request: geminiRequest,
   response: geminiAnswer,
   usageIn: (body) => {

@@ -3,6 +3,7 @@ import { isObject } from '../wire/json.ts'
 import { mistralShape } from './mistral-request.ts'
 import { type Dialect, STANDARD } from './openai-answer.ts'
 import { EXTENDED, type OpenAiRow, said } from './openai-row.ts'
+import { SWITCH } from './options.ts'
 import { ALL_CAPABILITIES } from './provider.ts'
 import { arrayOf, type Json, objectOf, textOf } from './read-json.ts'
 
@@ -84,7 +85,7 @@ export const mistralRow: OpenAiRow = {
   capabilities: ALL_CAPABILITIES,
   defaultBaseUrl: 'https://api.mistral.ai/v1',
   usualEnv: 'MISTRAL_API_KEY',
-  options: ['safe_prompt'],
+  options: { safe_prompt: SWITCH },
   request: {
     drop: [...EXTENDED, ...UNKNOWN_THERE],
     rename: { seed: 'random_seed' },

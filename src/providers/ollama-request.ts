@@ -1,5 +1,6 @@
 // A chat call -> Ollama's native chat. One field is always sent: `stream`, which is on there when it is left out.
 import { isLongNumber } from '../lib/exact-json.ts'
+import { t } from '../lib/schema.ts'
 import { isObject } from '../wire/json.ts'
 import {
   addLimit,
@@ -16,6 +17,7 @@ import {
 } from './converting.ts'
 import { ollamaMessages } from './ollama-messages.ts'
 import { bearer, joinUrl } from './openai-request.ts'
+import { countOption, type Options, SWITCH, textOption } from './options.ts'
 import type { ChatCall, Target, UpstreamRequest } from './provider.ts'
 import { arrayOf, type Json, objectOf, textOf } from './read-json.ts'
 
@@ -28,8 +30,23 @@ const SAMPLING = [
 const HANDLED = new Set<string>([...NO_COUNTERPART, ...CONVERTED, ...SAMPLING, 'repetition_penalty', 'options'])
 
 /** What an operator may set in the provider's `options`; a client's own value wins. */
-export const PROVIDER_FIELDS = ['keep_alive', 'truncate', 'shift'] as const
-export const PROVIDER_OPTIONS = ['num_ctx', 'num_batch', 'num_gpu', 'num_thread'] as const
+export const PROVIDER_FIELDS: Options = {
+  keep_alive: t.Union([
+    textOption(/^-?(?:\d+|(?:\d+(?:\.\d+)?(?:ns|us|ms|s|m|h))+)$/, 'a duration such as "10m", or seconds'),
+    t.Number(),
+  ]),
+  truncate: SWITCH,
+  shift: SWITCH,
+}
+/** -1 of `num_gpu`: as many layers as fit. */
+export const PROVIDER_OPTIONS: Options = {
+  num_ctx: countOption(1),
+  num_batch: countOption(1),
+  num_gpu: countOption(-1),
+  num_thread: countOption(0),
+}
+const FIELD_NAMES = Object.keys(PROVIDER_FIELDS)
+const OPTION_NAMES = Object.keys(PROVIDER_OPTIONS)
 
 const isSetting = (value: unknown): boolean =>
   typeof value === 'number' || typeof value === 'boolean' || typeof value === 'string'
@@ -68,7 +85,7 @@ const addOptions = (
   addLimit(body, options, 'num_predict', shaping)
   const stop = stopList(body.stop)
   if (stop !== null) options.stop = stop
-  addSettings(target, PROVIDER_OPTIONS, options, 'options.', shaping)
+  addSettings(target, OPTION_NAMES, options, 'options.', shaping)
   if (Object.keys(options).length > 0) out.options = options
 }
 
@@ -129,7 +146,7 @@ const chatBody = (call: ChatCall, target: Target, shaping: string[]): Json => {
   addTools(body, out, shaping)
   addFormat(body, out, shaping)
   addThinking(body, out, shaping)
-  addSettings(target, PROVIDER_FIELDS, out, '', shaping)
+  addSettings(target, FIELD_NAMES, out, '', shaping)
   return out
 }
 

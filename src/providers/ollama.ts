@@ -48,7 +48,7 @@ export const ollama: ProviderKind = {
   defaultBaseUrl: 'http://127.0.0.1:11434',
   // OLLAMA_API_KEY is for Ollama's cloud, not for the server on this machine that the address above means.
   usualEnv: null,
-  options: [...PROVIDER_FIELDS, ...PROVIDER_OPTIONS],
+  options: { ...PROVIDER_FIELDS, ...PROVIDER_OPTIONS },
   framing: () => createNdjsonParser(),
   request: ollamaRequest,
   response: ollamaAnswer,

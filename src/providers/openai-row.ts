@@ -2,6 +2,7 @@
 import type { Dialect } from './openai-answer.ts'
 import { type ListingQuirks, lists } from './openai-listing.ts'
 import { joinUrl, type RequestQuirks } from './openai-request.ts'
+import { HEADER_NAME, HEADER_TEXT, type Options } from './options.ts'
 import { ALL_CAPABILITIES, type Capability, type Target } from './provider.ts'
 import type { Json } from './read-json.ts'
 
@@ -15,8 +16,8 @@ export interface OpenAiRow {
   readonly defaultBaseUrl: string | null
   readonly usualEnv: string | null
   readonly usualBaseUrlEnv?: string
-  /** Names of its own in a provider's `options`, beside `forward` and `drop`. */
-  readonly options?: readonly string[]
+  /** Of its own in a provider's `options`, beside `forward` and `drop`. */
+  readonly options?: Options
   readonly request?: RequestQuirks
   readonly answer?: Dialect
   /** The status that a failure is to be read as, when it is not the one it came with. `error` is the `error` object of its body, or the body. */
@@ -34,15 +35,13 @@ export const said = (says: Partial<Record<Capability, boolean | undefined>>): re
 
 export const header = (target: Target, option: string, name: string): Readonly<Record<string, string>> => {
   const value = target.options[option]
-  return typeof value === 'string' && /^[\w.-]{1,128}$/.test(value) ? { [name]: value } : {}
+  return typeof value === 'string' && HEADER_NAME.test(value) ? { [name]: value } : {}
 }
 
 /** Header values that are sentences or addresses rather than names. */
 export const textHeader = (target: Target, option: string, name: string): Readonly<Record<string, string>> => {
   const value = target.options[option]
-  return typeof value === 'string' && /^[\x21-\x7e](?:[\x20-\x7e]{0,198}[\x21-\x7e])?$/.test(value)
-    ? { [name]: value }
-    : {}
+  return typeof value === 'string' && HEADER_TEXT.test(value) ? { [name]: value } : {}
 }
 
 /** Beside `/v1` rather than below it. */

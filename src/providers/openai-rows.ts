@@ -7,6 +7,7 @@ import { lists, priceOf } from './openai-listing.ts'
 import { joinUrl } from './openai-request.ts'
 import { allBut, EXTENDED, header, type OpenAiRow, said, textHeader, vision } from './openai-row.ts'
 import { deepseekUsage, groqUsage, openrouterUsage, perplexityUsage, togetherUsage, xaiUsage } from './openai-usage.ts'
+import { headerName, headerText } from './options.ts'
 import { ALL_CAPABILITIES } from './provider.ts'
 import { type Json, objectOf } from './read-json.ts'
 
@@ -23,7 +24,7 @@ export const OPENAI_ROWS: readonly OpenAiRow[] = [
     capabilities: ALL_CAPABILITIES,
     defaultBaseUrl: 'https://api.openai.com/v1',
     usualEnv: 'OPENAI_API_KEY',
-    options: ['organization', 'project'],
+    options: { organization: headerName('an id of an organization'), project: headerName('an id of a project') },
     request: {
       // Unknown keys are refused there, so these are never sent.
       drop: EXTENDED,
@@ -46,7 +47,7 @@ export const OPENAI_ROWS: readonly OpenAiRow[] = [
     capabilities: ALL_CAPABILITIES,
     defaultBaseUrl: 'https://openrouter.ai/api/v1',
     usualEnv: 'OPENROUTER_API_KEY',
-    options: ['referer', 'title'],
+    options: { referer: headerText('an address'), title: headerText('a title') },
     request: {
       usageUnasked: true,
       headers: (target) => ({

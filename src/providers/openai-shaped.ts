@@ -5,6 +5,7 @@ import { readListing } from './openai-listing.ts'
 import { bearer, joinUrl, openaiRequest } from './openai-request.ts'
 import type { OpenAiRow } from './openai-row.ts'
 import { openaiStream } from './openai-stream.ts'
+import { FIELD_NAMES } from './options.ts'
 import type { ProviderKind } from './provider.ts'
 import { type Json, objectOf, parseJson } from './read-json.ts'
 
@@ -23,7 +24,7 @@ export const openaiShaped = (row: OpenAiRow): ProviderKind => {
     defaultBaseUrl,
     usualEnv,
     ...(row.usualBaseUrlEnv === undefined ? {} : { usualBaseUrlEnv: row.usualBaseUrlEnv }),
-    options: [...(row.options ?? []), 'forward', 'drop'],
+    options: { ...row.options, forward: FIELD_NAMES, drop: FIELD_NAMES },
     request: (call, target) => openaiRequest(call, target, quirks),
     response: (body, reading) => openaiAnswer(body, reading, answer),
     usageIn: (body) => (answer ?? STANDARD).usageOf(objectOf(parseJson(body))),

@@ -2,6 +2,7 @@
 // A kind never sees a client, a context, a clock or another kind; `inference/attempt.ts` alone calls upstreams.
 import type { EventParser, Skim, SseEvent } from '../lib/sse.ts'
 import type { GatewayError } from '../wire/errors.ts'
+import type { Options } from './options.ts'
 
 export type { SseEvent } from '../lib/sse.ts'
 
@@ -159,8 +160,8 @@ export interface ProviderKind {
   readonly usualEnv: string | null
   /** Of its address, where each account has its own. */
   readonly usualBaseUrlEnv?: string
-  /** Names of what a provider's `options` may hold. Absent: none. */
-  readonly options?: readonly string[]
+  /** What a provider's `options` may hold. Absent: nothing. */
+  readonly options?: Options
   /** What an operator has yet to say, or cannot mean, of such a provider; null: nothing. Absent: nothing but what every kind needs. */
   flaw?(
     place: Pick<Target, 'baseUrl' | 'region' | 'options'>,

@@ -1,5 +1,8 @@
 // The provider kinds as the admin API and the seeder ask for them: by any of their names, and as a list.
+import { Nullable } from '../domain/fields.ts'
 import type { ProviderFields } from '../domain/provider.ts'
+import { flawOf } from '../lib/flaw.ts'
+import { type TSchema, t } from '../lib/schema.ts'
 import type { ProviderKind } from '../providers/provider.ts'
 
 export interface KindTable {
@@ -12,6 +15,18 @@ export interface KindTable {
 /** Whether a kind needs an address: those that answer in process have none. */
 export const needsBaseUrl = (kind: ProviderKind): boolean => kind.script === undefined
 
+const optionSchemas = new WeakMap<ProviderKind, TSchema>()
+
+/** `{ options }` of such a provider. */
+const optionsOf = (kind: ProviderKind): TSchema => {
+  const known = optionSchemas.get(kind)
+  if (known !== undefined) return known
+  const members = Object.entries(kind.options ?? {}).map(([name, schema]) => [name, t.Optional(Nullable(schema))])
+  const made = t.Object({ options: t.Object(Object.fromEntries(members)) })
+  optionSchemas.set(kind, made)
+  return made
+}
+
 /** Why no provider of this kind can be so, and the field to blame; null: nothing is against it. Unknown options are refused: a slip would be ignored for ever, and a secret would stand in the log. */
 export const providerFlaw = (
   kind: ProviderKind,
@@ -19,12 +34,14 @@ export const providerFlaw = (
 ): { readonly message: string; readonly param: string } | null => {
   if (base_url === null && needsBaseUrl(kind))
     return { message: `"base_url" is required for the kind "${kind.kind}"`, param: 'base_url' }
-  const known = kind.options ?? []
+  const known = Object.keys(kind.options ?? {})
   const unknown = Object.keys(options).find((name) => !known.includes(name))
   if (unknown !== undefined) {
     const has = known.length === 0 ? 'it has none' : `it has ${known.join(', ')}`
     const message = `the kind "${kind.kind}" has no option "${unknown}"; ${has}. A secret is a credential, never an option`
     return { message, param: `options.${unknown}` }
   }
+  const flaw = flawOf(optionsOf(kind), { options })
+  if (flaw !== null) return { ...flaw, param: flaw.param.replace(/(?:\.\d+)+$/, '') }
   return kind.flaw?.({ baseUrl: base_url ?? '', region, options }) ?? null
 }

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { createAwsEventStreamParser } from '../../src/lib/aws-event-stream.ts'
 import { bedrock } from '../../src/providers/bedrock.ts'
 import type { Reading, StreamPart, Target } from '../../src/providers/provider.ts'
+import { providerFlaw } from '../../src/upkeep/kind-table.ts'
 import { GatewayError } from '../../src/wire/errors.ts'
 import { BEDROCK_STREAMS } from './bedrock-streams.ts'
 
@@ -96,7 +97,7 @@ describe('addresses', () => {
 
   test('that nobody says one, or none of AWS, is known before the first request', () => {
     const flaw = (baseUrl: string, options = {}, region: string | null = null) =>
-      bedrock.flaw!({ baseUrl, options, region })?.param ?? null
+      providerFlaw(bedrock, { base_url: baseUrl, options, region })?.param ?? null
     expect(flaw(bedrock.defaultBaseUrl!)).toBe('options.region')
     expect(flaw(bedrock.defaultBaseUrl!, {}, 'europe')).toBe('options.region')
     expect(flaw('https://proxy.example', { region: 'us-east-1/#' })).toBe('options.region')

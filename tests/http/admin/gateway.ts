@@ -9,6 +9,7 @@ import { errorResponse } from '../../../src/http/envelope.ts'
 import { contextOf } from '../../../src/http/request-context.ts'
 import { sha256Hex } from '../../../src/lib/digest.ts'
 import { newApiKey, newId } from '../../../src/lib/ids.ts'
+import { kindOf } from '../../../src/providers/kinds.ts'
 import type { ListedModel, ProviderKind } from '../../../src/providers/provider.ts'
 import { openHealth } from '../../../src/state/health.ts'
 import { lastUses } from '../../../src/state/last-uses.ts'
@@ -45,7 +46,7 @@ const listing: NonNullable<ProviderKind['listing']> = {
 }
 
 export const KINDS: readonly ProviderKind[] = [
-  kind('openai', { defaultBaseUrl: 'https://api.openai.com/v1', listing, options: ['organization', 'project'] }),
+  kind('openai', { defaultBaseUrl: 'https://api.openai.com/v1', listing, options: kindOf('openai')!.options! }),
   kind('openai_compatible', { needsCredential: false, listing }),
   kind('silent', { defaultBaseUrl: 'https://silent.example' }),
 ]

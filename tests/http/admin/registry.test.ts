@@ -66,7 +66,7 @@ describe('providers', () => {
       'http://metadata.google.internal/v1': 'instance-metadata',
       'https://api.example.com#.vendor.com/v1': 'fragment',
       'https://user:pw@api.example.com/v1': 'user',
-      'https://api.example.com/v1?api-version=1&Api_Key=sk-1': 'Api_Key',
+      'https://api.example.com/v1?api-version=1&Api_Key=sk-1': 'query string',
       'http://api.example.com:25/v1': 'port',
     }
     for (const [base_url, reason] of Object.entries(refused)) {
