@@ -11,6 +11,7 @@ import { MasterKeyMissing } from '../state/data-keys.ts'
 import { ControlLogRefused } from '../state/guards.ts'
 import { endWithParent } from '../upkeep/child-process.ts'
 import { BootstrapRefused } from '../upkeep/seed-keys.ts'
+import { logRestoreCommand } from './log.ts'
 import { rebuildCommand } from './rebuild.ts'
 import { loadSettings, logSettings, masterKeyFor, openDiagnostics, prepareDataDir } from './settings.ts'
 import { startCommand } from './start.ts'
@@ -70,6 +71,20 @@ const COMMANDS: Readonly<Record<string, Command>> = {
       const { config } = loadSettings(process.env)
       const newChainId = () => newId('chain')
       return topicsCommand({ config, init: flags.has('--init'), print, complain, nowMs: Date.now, newChainId })
+    },
+  },
+  log: {
+    usage: 'log restore [--dry-run]',
+    about: 'Append to the control topic what it lost and this data.dir still keeps (the last 10,000 records).',
+    flags: ['--dry-run'],
+    words: 1,
+    async run({ flags, words }) {
+      if (words[0] !== 'restore') {
+        complain('say what to do with the log: log restore [--dry-run]')
+        return 1
+      }
+      const dryRun = flags.has('--dry-run')
+      return withLog('restore', (opened) => logRestoreCommand({ ...opened, dryRun, print, complain }))
     },
   },
   config: {

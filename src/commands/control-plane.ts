@@ -18,6 +18,7 @@ import { type CommitQueue, createCommit } from '../state/commit.ts'
 import { startDataKeySweep } from '../state/data-key-sweep.ts'
 import { type DataKeyStore, openDataKeys } from '../state/data-keys.ts'
 import { startChain } from '../state/genesis.ts'
+import { keepRecords } from '../state/keep-records.ts'
 import { openKeyIndex } from '../state/keys.ts'
 import { openLiveState } from '../state/live.ts'
 import type { LiveChain } from '../state/live-chain.ts'
@@ -81,6 +82,7 @@ export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlP
   const threadLog = { ...LOG_MODULE, logOptions: logSettings(config, 'snapshots') }
   const snapshots = deps.snapshots ? startSnapshots({ ...threadLog, macKey, dataDir, diagnostics }) : null
   const stopNoting = deps.snapshots ? notePositions(live, dataDir, diagnostics) : null
+  const stopKeeping = deps.snapshots ? keepRecords({ live, dataDir, diagnostics }) : null
   return {
     log,
     live,
@@ -95,6 +97,7 @@ export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlP
       await stopSweep()
       await snapshots?.stop()
       stopNoting?.()
+      stopKeeping?.()
       catalogue.close()
       await dataKeys.close()
       await live.close()

@@ -8,6 +8,7 @@ import { aclCommands } from '../log/kafka-topic-rules.ts'
 import { checkTopics, ensureTopics, type TopicRow, type TopicsReport } from '../log/kafka-topics.ts'
 import { LogUnavailable, TopicMisconfigured } from '../log/port.ts'
 import { TOPICS } from '../log/topics.ts'
+import { readChainWitness } from '../state/chain-witness.ts'
 import { startChain } from '../state/genesis.ts'
 import { ControlLogRefused } from '../state/guards.ts'
 
@@ -64,6 +65,11 @@ const initChain = async (command: TopicsCommand, { partitions }: TopicsReport): 
   if (masterKey === null) return { ok: false, line: 'security.master_key is not set: the chain cannot be started' }
   const log = kafkaLog(kafkaAccess(config.log.kafka, 'topics'))
   try {
+    const before = readChainWitness(config.data.dir)
+    if (before !== null && (await log.end(TOPICS.control.name, 0)) === 0) {
+      const line = `${TOPICS.control.name} is empty, but data.dir belongs to the chain ${before}: run \`gateway log restore\`, or name another data.dir (GATEWAY_DATA_DIR) to begin a new chain`
+      return { ok: false, line }
+    }
     const signal = AbortSignal.timeout(INIT_DEADLINE_MS)
     const macKey = decisionMacKey(masterKey)
     const { chainId, started } = await startChain({ log, macKey, chainId: newChainId(), nowMs, partitions, signal })

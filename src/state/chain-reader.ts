@@ -144,7 +144,9 @@ export class ChainReader {
   #endRemembering(): void {
     this.#remembering = false
     if (!this.fold.remembered())
-      throw new Suspicion(`the snapshot's last decision is not among the last ${RECENT_RECORDS} records before it`)
+      throw new Suspicion(
+        `the snapshot's last decisions are not, as it folded them, among the last ${RECENT_RECORDS} records before it`,
+      )
   }
 
   #told(step: FoldStep, record: LogRecord): void {

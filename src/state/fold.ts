@@ -61,7 +61,7 @@ export class ChainFold {
   readonly unknownSubjects = new Set<string>()
   /** Only while reading again from the start: parents that were named but not seen so far, with the offset that named them. */
   readonly missingParents = new Map<string, number>()
-  readonly #window = new Map<string, { parent: string; offset: number }>()
+  readonly #window = new Map<string, { parent: string; offset: number; atMs: number }>()
 
   constructor(
     readonly macKey: Uint8Array,
@@ -79,16 +79,20 @@ export class ChainFold {
     const verdict = record.value === null ? null : judge(this.tip, record.value, this.macKey)
     if (verdict?.kind === 'counts' || verdict?.kind === 'lost') {
       this.lost.add(verdict.id)
-      const { offset } = this.#window.get(verdict.id) ?? record // of several copies the first is the one that counted
-      this.#window.set(verdict.id, { parent: verdict.decision.parent, offset })
+      const { offset, atMs } = this.#window.get(verdict.id) ?? record // of several copies the first is the one that counted
+      this.#window.set(verdict.id, { parent: verdict.decision.parent, offset, atMs })
     }
     this.recent.add(record, null)
   }
 
-  /** All records below `next` were remembered: finds, from the tip backwards, those that counted. False: the tip is not among them. */
+  /**
+   * All records below `next` were remembered: finds, from the tip backwards, those that counted. False: the tip is not among them, or some are
+   * younger than the snapshot, so they were lost and restored since: who folds them now sees other times.
+   */
   remembered(): boolean {
-    const found = this.tip === GENESIS || this.#window.has(this.tip)
+    let found = this.tip === GENESIS || this.#window.has(this.tip)
     for (let id = this.tip, at = this.#window.get(id); at !== undefined; id = at.parent, at = this.#window.get(id)) {
+      if (at.atMs > this.logAtMs) found = false
       this.counted.add(id)
       this.recent.counts(id, at.offset)
     }

@@ -11,7 +11,7 @@ export class ControlLogRefused extends Error {
 }
 
 const RESTORE =
-  'restore it from a backup (embedded: the folder log in data.dir; Kafka: the topic), or move data.dir away to begin anew'
+  'restore it from a backup (embedded: the folder log in data.dir; Kafka: the topic), append again what data.dir keeps of its end (`gateway log restore`), or move data.dir away to begin anew'
 
 export interface Expected {
   /** `log.kafka.chain`: the chain that the settings name. */

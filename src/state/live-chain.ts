@@ -1,10 +1,11 @@
 // What the live fold is made of, and what the commit queue and the announcements see of it beyond the port.
 import type { ControlState } from '../domain/control.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
-import type { EventLog, LogRecord } from '../log/port.ts'
+import type { EventLog } from '../log/port.ts'
 import type { Changed } from './changed.ts'
 import type { FoldStep, Poison } from './fold.ts'
 import type { LiveState } from './port.ts'
+import type { RecentRecord } from './recent.ts'
 import type { Turns } from './turn.ts'
 
 export interface LiveDeps {
@@ -48,7 +49,7 @@ export interface LiveChain extends LiveState {
   askEnd(): Promise<number>
   /** Offset of a decision among the last 10,000 records. */
   offsetOf(id: string): number | undefined
-  recentRecords(): IterableIterator<LogRecord>
+  recentRecords(from?: number): IterableIterator<RecentRecord>
   /** The last few records that changed nothing because they are no decisions. */
   poison(): readonly Poison[]
 }

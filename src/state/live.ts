@@ -4,15 +4,16 @@ import { CHAIN_ROW } from '../domain/chain.ts'
 import type { ControlReader, ControlState, Rows, TableName } from '../domain/control.ts'
 import { GENESIS } from '../domain/decision.ts'
 import type { TableReader } from '../domain/tables.ts'
-import type { LogRecord } from '../log/port.ts'
 import { ChainReader } from './chain-reader.ts'
 import { readChainWitness } from './chain-witness.ts'
 import type { Changed } from './changed.ts'
 import type { FoldStep, Poison } from './fold.ts'
 import type { KnownChain } from './guards.ts'
+import { keptPosition } from './kept-records.ts'
 import type { LiveChain, LiveDeps } from './live-chain.ts'
 import type { Degradation, FoldedBatch, LiveStatus } from './port.ts'
-import { readPosition } from './position-witness.ts'
+import { type ChainPosition, readPosition } from './position-witness.ts'
+import type { RecentRecord } from './recent.ts'
 import { loadSnapshot } from './snapshot.ts'
 import type { Turns } from './turn.ts'
 
@@ -29,11 +30,18 @@ export const openLiveState = async (deps: LiveDeps): Promise<LiveChain> => {
   const known: KnownChain =
     deps.dataDir === null
       ? { chainId: null, position: null }
-      : { chainId: readChainWitness(deps.dataDir), position: readPosition(deps.dataDir) }
+      : {
+          chainId: readChainWitness(deps.dataDir),
+          position: farther(readPosition(deps.dataDir), keptPosition(deps.dataDir)),
+        }
   const reader = new ChainReader(deps, snapshot, known)
   reader.start()
   return new Live(reader)
 }
+
+/** The position is noted once a second, records are kept as they are folded: after a crash those know better. */
+const farther = (noted: ChainPosition | null, kept: ChainPosition | null): ChainPosition | null =>
+  noted === null || (kept !== null && kept.next > noted.next) ? kept : noted
 
 /** The reader as the rest of the gateway sees it. */
 class Live implements LiveChain {
@@ -116,8 +124,8 @@ class Live implements LiveChain {
   offsetOf(id: string): number | undefined {
     return this.#reader.fold.recent.offsetOf(id)
   }
-  recentRecords(): IterableIterator<LogRecord> {
-    return this.#reader.fold.recent.records()
+  recentRecords(from = 0): IterableIterator<RecentRecord> {
+    return this.#reader.fold.recent.records(from)
   }
   poison(): readonly Poison[] {
     return this.#reader.fold.poison

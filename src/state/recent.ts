@@ -6,6 +6,13 @@ import type { LogRecord } from '../log/port.ts'
 export const RECENT_RECORDS = 10_000
 export const RECENT_BYTES = 64 * 1024 * 1024
 
+export interface RecentRecord {
+  readonly offset: number
+  readonly value: LogRecord['value']
+  /** A decision that counted. */
+  readonly counted: boolean
+}
+
 interface Kept {
   readonly record: LogRecord
   /** Id of the decision when it counted, else null. */
@@ -44,11 +51,11 @@ export class RecentRecords {
     return this.#offsets.get(id)
   }
 
-  /** Oldest first. */
-  *records(): IterableIterator<LogRecord> {
-    for (let offset = this.#oldest; offset < this.#next; offset++) {
+  /** Those from that offset on, oldest first. */
+  *records(from = 0): IterableIterator<RecentRecord> {
+    for (let offset = Math.max(from, this.#oldest); offset < this.#next; offset++) {
       const kept = this.#at(offset)
-      if (kept !== undefined) yield kept.record
+      if (kept !== undefined) yield { offset, value: kept.record.value, counted: kept.counted !== null }
     }
   }
 
