@@ -8,6 +8,7 @@ import type { EventRecord } from './decision.ts'
 import { changedFields, distinct, Id, Nullable, opened, requireSmall } from './fields.ts'
 import { ModelName } from './model.ts'
 import { strategyOf } from './policy.ts'
+import { nobodyHas } from './references.ts'
 import { Rejection } from './rejection.ts'
 
 /** Compared without case, kept in lower case. */
@@ -140,7 +141,7 @@ const soundOverrides = (given: EndpointOverrides): EndpointOverrides => ({
 /** A forced model must exist when it is set: a slip in a repointed scope would fail every caller. One that was deleted later does not stand in the way. */
 const requireForced = (state: ControlReader, forced: string | null, row: EndpointRow | undefined): void => {
   if (forced === null || forced === row?.overrides.forced_model || isModel(state, forced)) return
-  throw new Rejection('invalid', `no model has the name, alias or id "${forced}"`, 'overrides.forced_model')
+  throw new Rejection('invalid', nobodyHas(state, 'model', forced), 'overrides.forced_model')
 }
 
 export const decideEndpoint = (state: ControlReader, command: EndpointCommand): EventRecord[] => {

@@ -4,6 +4,7 @@ import { Value } from '../lib/schema.ts'
 import { isModel } from './alias.ts'
 import type { ControlReader } from './control.ts'
 import { ModelName } from './model.ts'
+import { nobodyHas } from './references.ts'
 import { Rejection } from './rejection.ts'
 
 export const OVERRIDE_KINDS = ['kill', 'block', 'cap', 'force', 'disable', 'freeze'] as const
@@ -114,8 +115,7 @@ const forceOf = (state: ControlReader, value: unknown): OverrideValue => {
   const model = membersOf(value, 'model', 'an object like {"model": "<name>"}')
   if (!Value.Check(ModelName, model))
     throw new Rejection('invalid', '"value.model" must be the name of a model', 'value.model')
-  if (!isModel(state, model))
-    throw new Rejection('invalid', `no model has the name, alias or id "${model}"`, 'value.model')
+  if (!isModel(state, model)) throw new Rejection('invalid', nobodyHas(state, 'model', model), 'value.model')
   return { model }
 }
 

@@ -88,9 +88,12 @@ export const nobodyLeft = (
   const reason = reasons[at]!
   const { code, param, message } = REFUSALS[reason]
   const details = { rejected_reason: reason }
+  const { name } = candidates[at]!
+  // A scope, an override or an alias leads elsewhere than the client's name says: what is refused is where it leads.
+  const model = name.toLowerCase() === intent.model.toLowerCase() ? `"${name}"` : `"${name}" for "${intent.model}"`
   if (reason === 'missing_capability') {
     const lacking = missing(candidates[at]!, intent)!
-    const text = `the model "${intent.model}" does not have the capability "${lacking.capability}" that \`${lacking.param}\` needs`
+    const text = `the model ${model} does not have the capability "${lacking.capability}" that \`${lacking.param}\` needs`
     return new GatewayError(code, text, {
       param: lacking.param,
       details: { ...details, capability: lacking.capability },
@@ -102,7 +105,7 @@ export const nobodyLeft = (
     (reason === 'latency_target' && headers.latencyTargetMs === null) ||
     (reason === 'region' && headers.region === null) ||
     ((reason === 'cost_cap' || reason === 'no_price') && headers.maxCostUsd === null)
-  return new GatewayError(code, `${message} (model "${intent.model}")`, { param: unsent ? 'model' : param, details })
+  return new GatewayError(code, `${message} (model ${model})`, { param: unsent ? 'model' : param, details })
 }
 
 /** The primary alone may be called, and its health forbids it. */

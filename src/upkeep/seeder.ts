@@ -1,6 +1,7 @@
 // The first start, and every later one: what `bootstrap:` and the usual environment variables ask for becomes decisions, once.
 // Several instances may seed at once: all of it goes through the chain, and only what counted is told.
 import { decidePolicy, POLICY_DEFAULTS, policyKey } from '../domain/policy.ts'
+import { policyWarnings } from '../domain/references.ts'
 import { decideTenant } from '../domain/tenant.ts'
 import { requireReferences } from './seed-check.ts'
 import { DEFAULT_TENANT, prepareKeys, seedKeys } from './seed-keys.ts'
@@ -45,6 +46,14 @@ const seedPolicies = async ({ bootstrap }: SeedInput, deps: SeedDeps, report: Se
   }
 }
 
+/** What its policies name that nobody has, once everything is seeded. */
+const dangling = ({ bootstrap }: SeedInput, { live: { control } }: SeedDeps): string[] =>
+  (bootstrap.policies ?? []).flatMap(({ name, tenant: _, ...fields }) =>
+    policyWarnings(control, { ...POLICY_DEFAULTS, ...fields }).map(
+      (warning) => `bootstrap.policies "${name}": ${warning}`,
+    ),
+  )
+
 /** What the settings once made and no longer name. It stays; whoever wants it gone deletes it. */
 const forgotten = ({ bootstrap }: SeedInput, { live, kindTable }: SeedDeps): string[] => {
   const { control } = live
@@ -73,7 +82,7 @@ export const openSeeder = (input: SeedInput, deps: SeedDeps): (() => Promise<See
     await seedPolicies(input, deps, report)
     await seedKeys(keys, deps, report)
     await seedProviders(input, deps, report)
-    report.notes.push(...forgotten(input, deps))
+    report.notes.push(...dangling(input, deps), ...forgotten(input, deps))
     return report
   }
 }

@@ -11,6 +11,7 @@ import {
   NOTHING_OVERRIDDEN,
 } from '../../domain/endpoint.ts'
 import { closed, Nullable } from '../../domain/fields.ts'
+import { endpointWarnings } from '../../domain/references.ts'
 import { Rejection } from '../../domain/rejection.ts'
 import { canonicalJson } from '../../domain/tables.ts'
 import type { IdPrefix } from '../../lib/ids.ts'
@@ -21,6 +22,7 @@ import { ownerMeant, type Principal, seesTenant, tenantMeant } from '../auth.ts'
 import { listed, Paging } from './list.ts'
 import { type AdminRoute, route } from './route.ts'
 import { Switch, statusOf } from './status.ts'
+import { WARNINGS, withWarnings } from './warnings.ts'
 import { rowAfter, write } from './write.ts'
 
 export interface EndpointDeps {
@@ -74,6 +76,22 @@ const overridesOf = (body: Static<typeof EndpointBody>): EndpointOverridesShape 
   return overrides as EndpointOverridesShape
 }
 
+/** `overrides.<field>`, as the body has it: below `overrides`, or at top level. */
+const inSentWords = (body: Static<typeof EndpointBody>, text: string): string =>
+  text.replace(/^overrides\.(\w+)/, (path, field: keyof EndpointOverridesShape) =>
+    body[field] !== undefined && body.overrides?.[field] === undefined ? field : path,
+  )
+
+/** What the domain refuses, by the name under which it was sent. */
+const asSent = <Decided>(body: Static<typeof EndpointBody>, decide: () => Decided): Decided => {
+  try {
+    return decide()
+  } catch (error) {
+    if (!(error instanceof Rejection) || error.param === null) throw error
+    throw new Rejection(error.reason, error.message, inSentWords(body, error.param))
+  }
+}
+
 const listEndpoints = ({ live }: EndpointDeps): AdminRoute =>
   route({
     method: 'GET',
@@ -107,6 +125,7 @@ const upsertEndpoint = ({ live, commit, newId }: EndpointDeps): AdminRoute =>
     scopes: WRITE,
     summary: 'Replace the endpoint scope of this slug, or create it',
     body: EndpointBody,
+    dropped: WARNINGS,
     async handle(call) {
       const { slug, tenant_id, name = slug, description = null, aliases = [] } = call.body
       const owner = ownerMeant(call.principal, tenant_id)
@@ -117,8 +136,15 @@ const upsertEndpoint = ({ live, commit, newId }: EndpointDeps): AdminRoute =>
         const [id] = state.table('endpoints').find('slug', endpointKey(owner, slug))
         return id === undefined ? undefined : state.table('endpoints').get(id)
       }
-      const result = await write(commit, call, existing, (state) => decideEndpoint(state, { do: 'upsert', ...fields }))
-      return { body: rowAfter(result, 'endpoints') ?? existing(live.control), revision: result.revision }
+      const result = await write(commit, call, existing, (state) =>
+        asSent(call.body, () => decideEndpoint(state, { do: 'upsert', ...fields })),
+      )
+      const row = rowAfter(result, 'endpoints') ?? existing(live.control)!
+      const sent = (text: string) => inSentWords(call.body, text)
+      return {
+        body: withWarnings(row, endpointWarnings(live.control, row.overrides).map(sent)),
+        revision: result.revision,
+      }
     },
   })
 

@@ -10,6 +10,7 @@ import {
   type PolicyRow,
   policyKey,
 } from '../../domain/policy.ts'
+import { policyWarnings } from '../../domain/references.ts'
 import { Rejection } from '../../domain/rejection.ts'
 import type { IdPrefix } from '../../lib/ids.ts'
 import { type Static, t } from '../../lib/schema.ts'
@@ -18,6 +19,7 @@ import { ownerMeant, type Principal, seesTenant, tenantMeant } from '../auth.ts'
 import { listed, Paging } from './list.ts'
 import { type AdminCall, type AdminRoute, route } from './route.ts'
 import { Switch, statusOf } from './status.ts'
+import { WARNINGS, withWarnings } from './warnings.ts'
 import { rowAfter, write } from './write.ts'
 
 export interface PolicyDeps {
@@ -92,7 +94,8 @@ const save = async (
   const result = await write(commit, call, verb === 'create' ? () => undefined : existing, (state) =>
     decidePolicy(state, command),
   )
-  return { body: rowAfter(result, 'policies') ?? existing(live.control), revision: result.revision }
+  const row = rowAfter(result, 'policies') ?? existing(live.control)!
+  return { body: withWarnings(row, policyWarnings(live.control, row)), revision: result.revision }
 }
 
 const createPolicy = (deps: PolicyDeps): AdminRoute =>
@@ -102,6 +105,7 @@ const createPolicy = (deps: PolicyDeps): AdminRoute =>
     scopes: WRITE,
     summary: 'Create a policy',
     body: PolicyBody,
+    dropped: WARNINGS,
     status: 201,
     handle: (call) => save('create', call, deps),
   })
@@ -113,6 +117,7 @@ const upsertPolicy = (deps: PolicyDeps): AdminRoute =>
     scopes: WRITE,
     summary: 'Replace the policy of this name, or create it',
     body: PolicyBody,
+    dropped: WARNINGS,
     handle: (call) => save('upsert', call, deps),
   })
 

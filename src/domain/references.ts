@@ -1,0 +1,84 @@
+// Names of models and providers in policies and endpoint scopes. They may be said before they exist (docs/decisions/0015): whoever writes one that nobody has is told so.
+import { nearest } from '../lib/nearest.ts'
+import type { ControlReader } from './control.ts'
+import type { EndpointOverrides } from './endpoint.ts'
+import type { PolicyFields } from './policy.ts'
+
+interface Reference {
+  readonly field: string
+  readonly to: 'model' | 'provider'
+  readonly names: readonly string[] | undefined
+}
+
+/** A write tells no more than this; the last line then counts the rest. */
+const MOST_WARNINGS = 16
+
+/** One line for each name in a policy that nobody has. */
+export const policyWarnings = (state: ControlReader, policy: PolicyFields): string[] => {
+  const { models, providers, fallback, sensitivity } = policy
+  return warningsOf(state, [
+    { field: 'models', to: 'model', names: models },
+    { field: 'providers.only', to: 'provider', names: providers.only },
+    { field: 'providers.order', to: 'provider', names: providers.order },
+    { field: 'providers.ignore', to: 'provider', names: providers.ignore },
+    { field: 'fallback.models', to: 'model', names: fallback.models },
+    { field: 'fallback.context_window_models', to: 'model', names: fallback.context_window_models },
+    { field: 'sensitivity.pii.providers', to: 'provider', names: sensitivity.pii?.providers },
+    { field: 'sensitivity.phi.providers', to: 'provider', names: sensitivity.phi?.providers },
+    { field: 'sensitivity.public.providers', to: 'provider', names: sensitivity.public?.providers },
+  ])
+}
+
+/** The same of an endpoint scope. A forced model that was deleted since is one of them. */
+export const endpointWarnings = (state: ControlReader, overrides: EndpointOverrides): string[] => {
+  const { forced_model: forced, preferred_models, preferred_providers } = overrides
+  return warningsOf(state, [
+    { field: 'overrides.forced_model', to: 'model', names: forced === null ? [] : [forced] },
+    { field: 'overrides.preferred_models', to: 'model', names: preferred_models },
+    { field: 'overrides.preferred_providers', to: 'provider', names: preferred_providers },
+  ])
+}
+
+const warningsOf = (state: ControlReader, references: readonly Reference[]): string[] => {
+  const warnings: string[] = []
+  let more = 0
+  const models = references.some(({ to, names = [] }) => to === 'model' && names.length > 0) ? modelWords(state) : null
+  for (const { field, to, names = [] } of references) {
+    for (const name of names) {
+      const word = name.toLowerCase()
+      if (
+        to === 'provider' ? isProvider(state, name) : models!.has(word) || state.table('models').get(name) !== undefined
+      )
+        continue
+      if (warnings.length === MOST_WARNINGS) more++
+      else warnings.push(`${field}: ${nobodyHas(state, to, name)}`)
+    }
+  }
+  return more === 0 ? warnings : [...warnings, `and ${more} more`]
+}
+
+/** Whether a provider has this name or id. */
+const isProvider = (state: ControlReader, text: string): boolean =>
+  state.table('providers').get(text) !== undefined ||
+  state.table('providers').find('name', text.toLowerCase()).length > 0
+
+/** That nobody has this name, with the one that it most likely stands for. */
+export const nobodyHas = (state: ControlReader, what: Reference['to'], name: string): string => {
+  const meant = nearest(name, what === 'model' ? modelNames(state) : providerNames(state))
+  const hint = meant === null ? '' : `; did you mean "${meant}"?`
+  return `no ${what} has the ${what === 'model' ? 'name, alias' : 'name'} or id "${name}"${hint}`
+}
+
+const modelWords = (state: ControlReader): ReadonlySet<string> =>
+  new Set([...modelNames(state)].map((name) => name.toLowerCase()))
+
+function* modelNames(state: ControlReader): Generator<string> {
+  for (const [, { name, aliases }] of state.table('models').rows()) {
+    yield name
+    yield* aliases
+  }
+}
+
+function* providerNames(state: ControlReader): Generator<string> {
+  for (const [, { name }] of state.table('providers').rows()) yield name
+}
