@@ -55,6 +55,7 @@ const useEverything = async (gateway: GatewayProcess): Promise<void> => {
   })
   await call(gateway, 'PUT', '/endpoints', { slug: 'support', strategy: 'lowest_cost', max_cost_usd: 0.1 })
   await call(gateway, 'DELETE', `/endpoints/${scope.id}`)
+  await useLimitsAndTools(gateway, tenant.id)
   // The first candidate refuses the connection, so that a second attempt is recorded.
   const body = { model: 'm-1', messages: [{ role: 'user', content: 'Hello' }] }
   const breaker = { failure_threshold: 1, cooldown_ms: 300 }
@@ -78,6 +79,27 @@ const useEverything = async (gateway: GatewayProcess): Promise<void> => {
   await call(gateway, 'DELETE', `/providers/${provider.id}`)
   await call(gateway, 'DELETE', `/policies/${policy.id}`)
   await call(gateway, 'DELETE', `/tenants/${tenant.id}?force=true`)
+}
+
+const useLimitsAndTools = async (gateway: GatewayProcess, tenantId: string): Promise<void> => {
+  const limits = { tenant_id: tenantId, limit_usd: 100, soft_limit_usd: 80, alert_thresholds: [0.5, 0.9] }
+  const budget = await call(gateway, 'PUT', '/budgets', { ...limits, timezone: 'Europe/Berlin', hard_cap_usd: 0.5 })
+  await call(gateway, 'PUT', '/budgets', { ...limits, limit_usd: 200, enforcement: 'soft' })
+  await call(gateway, 'DELETE', `/budgets/${budget.id}`)
+  const wanted = { name: 'short', ttl_seconds: 60, tenant_id: tenantId }
+  const rule = await call(gateway, 'PUT', '/cache/policies', wanted)
+  await call(gateway, 'PUT', '/cache/policies', { ...wanted, mode: 'semantic', similarity_threshold: 0.95 })
+  await call(gateway, 'DELETE', `/cache/policies/${rule.id}`)
+  const parameters = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] }
+  const tool = await call(gateway, 'POST', '/tools', { name: 'weather', tenant_id: tenantId, parameters })
+  await call(gateway, 'PUT', `/tools/${tool.id}`, { description: 'The weather of a city', safety: 'sensitive' })
+  await call(gateway, 'POST', `/tools/${tool.id}/enabled`, { enabled: false })
+  await call(gateway, 'POST', `/tools/${tool.id}/enabled`, { enabled: true })
+  await call(gateway, 'DELETE', `/tools/${tool.id}`)
+  const bounds = { name: 'default', tenant_id: tenantId, mode: 'automatic', max_steps: 3 }
+  const policy = await call(gateway, 'PUT', '/tool-policies', bounds)
+  await call(gateway, 'PUT', '/tool-policies', { ...bounds, max_steps: 99, enabled: false })
+  await call(gateway, 'DELETE', `/tool-policies/${policy.id}`)
 }
 
 const sandbox = async (gateway: GatewayProcess): Promise<{ id: string }> => {

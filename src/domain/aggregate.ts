@@ -27,6 +27,13 @@ export interface EventType<Schema extends TSchema = TSchema> {
   readonly subject: (data: Static<Schema>) => string
 }
 
+/** Audit action of an event that carries the fields that changed: one of nothing but `enabled` is a switch. */
+export const changeAction = (data: { readonly enabled?: boolean }): string => {
+  if (data.enabled === undefined || Object.keys(data).some((name) => !SWITCH_FIELDS.has(name))) return 'update'
+  return data.enabled ? 'enable' : 'disable'
+}
+const SWITCH_FIELDS: ReadonlySet<string> = new Set(['id', 'enabled', 'managed_by'])
+
 /** Checks that `action` and `subject` fit the schema, then forgets the type of the data: the registry only needs what all share. */
 export const eventType = <Schema extends TSchema>(type: EventType<Schema>): EventType => type as unknown as EventType
 

@@ -2,6 +2,8 @@
 import { type TSchema, type TypeCheck, TypeCompiler } from '../lib/schema.ts'
 import type { Aggregate, Meta } from './aggregate.ts'
 import { type ApiKeyRow, apiKey } from './api-key.ts'
+import { type BudgetRow, budget } from './budget.ts'
+import { type CacheRuleRow, cacheRule } from './cache-rule.ts'
 import { CHAIN_ROW, type ChainRow, chain } from './chain.ts'
 import type { Decision, EventRecord } from './decision.ts'
 import { type EndpointRow, endpoint } from './endpoint.ts'
@@ -11,6 +13,8 @@ import { type PolicyRow, policy } from './policy.ts'
 import { type ProviderRow, provider } from './provider.ts'
 import { type RowChange, RowSetDigest, Table, type TableReader } from './tables.ts'
 import { type TenantRow, tenant } from './tenant.ts'
+import { type ToolRow, tool } from './tool.ts'
+import { type ToolPolicyRow, toolPolicy } from './tool-policy.ts'
 import { renewed } from './upcasters.ts'
 
 /** Raised whenever a fold of the same log would give another state: snapshots of another version are not used. */
@@ -38,6 +42,10 @@ export interface Rows {
   policies: PolicyRow
   endpoints: EndpointRow
   overrides: OverrideRow
+  budgets: BudgetRow
+  cache_rules: CacheRuleRow
+  tools: ToolRow
+  tool_policies: ToolPolicyRow
   causes: CauseRow
 }
 export type TableName = keyof Rows
@@ -56,6 +64,10 @@ const AGGREGATES = [
   policy,
   endpoint,
   override,
+  budget,
+  cacheRule,
+  tool,
+  toolPolicy,
 ] as unknown as readonly Aggregate<unknown, ControlReader>[]
 
 /** Every event type that this build knows, with its schema and audit names. */

@@ -1,7 +1,7 @@
 // Endpoint scopes: named routing that applications select by slug or alias, and that operators repoint. Names and fields of the events are stored for ever.
 import { nanoUsdOf, usdOf } from '../lib/money.ts'
 import { type Static, t } from '../lib/schema.ts'
-import { type Aggregate, changesOf, eventType, type Stamps } from './aggregate.ts'
+import { type Aggregate, changeAction, changesOf, eventType, type Stamps } from './aggregate.ts'
 import { isModel, requireNoModelName } from './alias.ts'
 import type { ControlReader } from './control.ts'
 import type { EventRecord } from './decision.ts'
@@ -71,10 +71,6 @@ export const endpointKey = (tenantId: string | null, slug: string): string => `$
 const rows = changesOf<EndpointRow>('endpoints')
 const subject = (data: { id: string }): string => data.id
 const SINCE = 2
-
-/** A change of nothing but `enabled` is a switch. */
-const changeAction = (data: Static<typeof EndpointChanged>): string =>
-  data.enabled === undefined || Object.keys(data).length > 2 ? 'update' : data.enabled ? 'enable' : 'disable'
 
 export const endpoint: Aggregate<EndpointRow, ControlReader> = {
   table: 'endpoints',

@@ -24,6 +24,8 @@ export const requireThawed = (state: ControlReader, tenantIds: Iterable<string>,
   }
 }
 
+const OWNED = ['keys', 'policies', 'endpoints', 'budgets', 'cache_rules', 'tools', 'tool_policies'] as const
+
 /** The tenants that a write concerns: that of the key that makes it, and those that own what it is about. */
 const tenantsOf = (state: ControlReader, actor: Actor, events: readonly EventRecord[]): Set<string> => {
   const tenants = new Set<string>()
@@ -33,7 +35,7 @@ const tenantsOf = (state: ControlReader, actor: Actor, events: readonly EventRec
     if (typeof data.tenant_id === 'string') tenants.add(data.tenant_id)
     if (typeof data.id !== 'string') continue
     if (type.startsWith('tenant.')) tenants.add(data.id)
-    for (const table of ['keys', 'policies', 'endpoints'] as const) {
+    for (const table of OWNED) {
       const owner = state.table(table).get(data.id)?.tenant_id
       if (typeof owner === 'string') tenants.add(owner)
     }

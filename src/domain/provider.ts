@@ -114,7 +114,13 @@ export const provider: Aggregate<ProviderRow, ControlReader> = {
         .find('provider', id)
         .toSorted() // an index has no order that a fold may depend on
         .map((model) => ({ table: 'models', id: model, before: models.get(model)!, after: null }))
-      return [...rows.removed(id, before), ...cascade]
+      // Its id never comes back, so nothing could ever be charged to them again.
+      const budgets = state.table('budgets')
+      const limits = budgets
+        .find('provider', id)
+        .toSorted()
+        .map((budget) => ({ table: 'budgets', id: budget, before: budgets.get(budget)!, after: null }))
+      return [...rows.removed(id, before), ...cascade, ...limits]
     }
     if (type === 'credential.removed')
       return before.credential === null ? [] : rows.changed(id, before, { credential: null, managed_by: 'api' }, meta)

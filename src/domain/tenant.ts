@@ -1,6 +1,7 @@
 // Tenants own keys and budgets. Names and fields of the events are stored for ever: CONTRIBUTING, "Change an event".
 import { type Static, t } from '../lib/schema.ts'
 import { type Aggregate, changesOf, eventType, type Stamps } from './aggregate.ts'
+import { rulesWithout } from './cache-scope.ts'
 import type { ControlReader } from './control.ts'
 import type { EventRecord } from './decision.ts'
 import { changedFields, Id, ManagedBy, Nullable } from './fields.ts'
@@ -98,6 +99,10 @@ export const tenant: Aggregate<TenantRow, ControlReader> = {
       ...removedOf(state, 'policies', before.id),
       ...removedOf(state, 'endpoints', before.id),
       ...removedOf(state, 'overrides', before.id),
+      ...removedOf(state, 'budgets', before.id),
+      ...removedOf(state, 'tools', before.id),
+      ...removedOf(state, 'tool_policies', before.id),
+      ...rulesWithout(state, before.id, meta),
     ]
   },
 }
@@ -105,7 +110,7 @@ export const tenant: Aggregate<TenantRow, ControlReader> = {
 /** What goes with a tenant: its rows of another table, by id. An index has no order that a fold may depend on. */
 const removedOf = (
   state: ControlReader,
-  name: 'keys' | 'policies' | 'endpoints' | 'overrides',
+  name: 'keys' | 'policies' | 'endpoints' | 'overrides' | 'budgets' | 'tools' | 'tool_policies',
   tenantId: string,
 ): RowChange[] => {
   const table = state.table(name)

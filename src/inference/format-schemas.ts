@@ -1,6 +1,7 @@
 // The schemas that requests bring along, compiled once for all requests that bring the same.
 import { sha256Hex } from '../lib/digest.ts'
-import { type CompiledSchema, compileSchema, type Draft } from '../lib/json-schema.ts'
+import { type CompiledSchema, compileSchema } from '../lib/json-schema.ts'
+import { draftOf } from '../lib/json-schema-dialect.ts'
 import { SchemaFlaw } from '../lib/json-schema-site.ts'
 import { GatewayError } from '../wire/errors.ts'
 
@@ -8,16 +9,6 @@ const MAX_SCHEMA_CHARS = 256 * 1024
 /** What is remembered, together. A compiled schema takes some twenty times its text. */
 const MAX_CACHED = 256
 const MAX_CACHED_CHARS = 2 * 1024 * 1024
-
-const DIALECT = /^https?:\/\/json-schema\.org\/(?:draft[-/](\d{2}|\d{4}-\d{2})\/)?schema#?$/
-/** Older ones of each family differ in what nobody sends to a model. */
-const DRAFTS: Readonly<Record<string, Draft>> = {
-  '2020-12': '2020-12',
-  '2019-09': '2020-12',
-  '07': 'draft-07',
-  '06': 'draft-07',
-  '04': 'draft-07',
-}
 
 interface Kept {
   readonly chars: number
@@ -61,11 +52,4 @@ const compiledFor = (declared: Readonly<Record<string, unknown>>, param: string)
     if (error instanceof SchemaFlaw) throw bad(`the schema cannot be used: ${error.message.slice(0, 300)}`, param)
     throw error
   }
-}
-
-const draftOf = ($schema: unknown): Draft | null => {
-  if ($schema === undefined) return '2020-12'
-  const match = typeof $schema === 'string' ? DIALECT.exec($schema) : null
-  if (match === null) return null
-  return match[1] === undefined ? '2020-12' : (DRAFTS[match[1]] ?? null)
 }

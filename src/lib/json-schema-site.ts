@@ -4,6 +4,13 @@ import type { Assertion, SchemaNode } from './json-schema-run.ts'
 /** The schema cannot be used; the message says where and why. */
 export class SchemaFlaw extends Error {
   override readonly name = 'SchemaFlaw'
+  constructor(
+    message: string,
+    /** Where, as a JSON pointer (`#/properties/city/type`). Null: the schema as a whole, or it is not known. */
+    readonly pointer: string | null = null,
+  ) {
+    super(message)
+  }
 }
 
 /** A pattern that takes time in proportion to its size and the text's, whatever both are. */

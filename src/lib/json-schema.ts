@@ -77,7 +77,7 @@ class Compiler {
 
   #node(schema: unknown, at: string, resource: Resource): SchemaNode {
     if (typeof schema === 'boolean') return { assertions: schema ? [] : [NEVER], last: [], inPlace: [], resource }
-    if (!isRecord(schema)) throw new SchemaFlaw(`${at} must be a schema: an object, true or false`)
+    if (!isRecord(schema)) throw new SchemaFlaw(`${at} must be a schema: an object, true or false`, at)
     const known = this.#nodes.get(schema)
     if (known !== undefined) return known
     if (this.#nodes.size >= MOST_NODES) throw new SchemaFlaw(`it holds more than ${MOST_NODES} schemas`)
@@ -206,7 +206,7 @@ class Place implements Site {
   }
 
   flaw(path: string, what: string): SchemaFlaw {
-    return new SchemaFlaw(`${this.at}/${path} ${what}`)
+    return new SchemaFlaw(`${this.at}/${path} ${what}`, `${this.at}/${path}`)
   }
 
   #find(reference: string, keyword: string): ReturnType<Resources['find']> {

@@ -11,6 +11,8 @@ import { type Principal, principalOf, requireOneOf } from '../auth.ts'
 import { identityHeaders } from '../envelope.ts'
 import { contextOf, pathOf } from '../request-context.ts'
 import { MIN_REVISION, reachMinRevision } from '../revision.ts'
+import { type BudgetDeps, budgetRoutes } from './budgets.ts'
+import { type CacheRuleDeps, cacheRuleRoutes } from './cache-rules.ts'
 import { checked, isStorable, requireStorable } from './check.ts'
 import { type EndpointDeps, endpointRoutes } from './endpoints.ts'
 import { CONTENT_TYPES, formatOf, formatted, type ListFormat } from './format.ts'
@@ -18,11 +20,14 @@ import { refuseWhileFrozen, thawedCommit } from './freeze.ts'
 import { type KeyDeps, keyRoutes } from './keys.ts'
 import { type ModelDeps, modelRoutes } from './models.ts'
 import { type OverrideDeps, overrideRoutes } from './overrides.ts'
+import { PLANNED } from './planned.ts'
 import { type PolicyDeps, policyRoutes } from './policies.ts'
 import type { ProviderDeps } from './provider-view.ts'
 import { providerRoutes } from './providers.ts'
 import type { AdminAnswer, AdminRoute } from './route.ts'
 import { type TenantDeps, tenantRoutes } from './tenants.ts'
+import { type ToolPolicyDeps, toolPolicyRoutes } from './tool-policies.ts'
+import { type ToolDeps, toolRoutes } from './tools.ts'
 import { writeIntent } from './write.ts'
 
 const PREFIX = '/admin/v1'
@@ -46,7 +51,11 @@ export interface AdminDeps
     Omit<ModelDeps, 'live'>,
     Omit<PolicyDeps, 'live'>,
     Omit<EndpointDeps, 'live'>,
-    Omit<OverrideDeps, 'live'> {
+    Omit<OverrideDeps, 'live'>,
+    Omit<BudgetDeps, 'live'>,
+    Omit<CacheRuleDeps, 'live'>,
+    Omit<ToolDeps, 'live'>,
+    Omit<ToolPolicyDeps, 'live'> {
   readonly lastUses: LastUses
   readonly modelCatalogue: ModelCatalogue
   /** Routes of read models and of later parts, in the same table. */
@@ -64,6 +73,10 @@ export const adminTable = (deps: AdminDeps): readonly AdminRoute[] => {
     ...policyRoutes(freezable),
     ...endpointRoutes(freezable),
     ...overrideRoutes(deps),
+    ...budgetRoutes(freezable),
+    ...cacheRuleRoutes(freezable),
+    ...toolRoutes(freezable),
+    ...toolPolicyRoutes(freezable),
     ...deps.furtherRoutes,
   ]
 }
@@ -149,11 +162,11 @@ const run = async (route: AdminRoute, request: Request, rawParams: RawParams, de
   return answered(route, answer, format, request, deps)
 }
 
-/** What no route of the table answers: 401 first, then 405 with `Allow` when the path exists, else 404. */
+/** What no route of the table answers: 401 first, then 501 for what is planned, 405 with `Allow` when the path exists, else 404. */
 const refuseUnknown = async (table: readonly AdminRoute[], request: Request, deps: RunnerDeps): Promise<never> => {
   await authenticated(request, deps)
   const parts = pathOf(request).slice(PREFIX.length).replace(/\/$/, '').split('/')
-  const allowed = table.filter(({ path }) => {
+  const allowed: { readonly method: string; readonly path: string }[] = [...table, ...PLANNED].filter(({ path }) => {
     const pattern = path.split('/')
     return (
       pattern.length === parts.length &&
@@ -161,6 +174,8 @@ const refuseUnknown = async (table: readonly AdminRoute[], request: Request, dep
     )
   })
   if (allowed.length === 0) throw new GatewayError('not_found', 'there is nothing at this path')
+  if (PLANNED.some((planned) => planned.method === request.method && allowed.includes(planned)))
+    throw new GatewayError('not_implemented', 'this is planned, and not served by this version')
   const allow = [...new Set(allowed.map(({ method }) => method))].join(', ')
   throw new GatewayError('invalid_request', `${request.method} is not possible here; possible: ${allow}`, {
     status: 405,

@@ -169,7 +169,7 @@ const deleteProvider = (deps: ProviderDeps): AdminRoute =>
     method: 'DELETE',
     path: '/providers/:id',
     scopes: WRITE,
-    summary: 'Delete a provider with its models and its credential',
+    summary: 'Delete a provider with its models, its credential, and the budgets that are about it alone',
     async handle(call) {
       const id = call.params.id!
       const result = await write(
@@ -180,7 +180,9 @@ const deleteProvider = (deps: ProviderDeps): AdminRoute =>
       )
       const gone = result.changes.find(({ table }) => table === 'providers')?.before as ProviderRow | null | undefined
       if (gone?.credential != null) await deps.dataKeys.erase(gone.credential.key_id)
-      return { body: { deleted: true, id, models_removed: result.removed.models ?? 0 }, revision: result.revision }
+      const { models = 0, budgets = 0 } = result.removed
+      const body = { deleted: true, id, models_removed: models, budgets_removed: budgets }
+      return { body, revision: result.revision }
     },
   })
 

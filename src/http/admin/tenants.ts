@@ -25,7 +25,16 @@ const EditedTenant = closed(t.Composite([t.Object({ slug: t.Optional(TenantSlug)
 const Force = t.Object({ force: t.Optional(t.Union([t.Literal('true'), t.Literal('false')])) })
 
 /** What is deleted with a tenant. */
-const OWNED = ['keys', 'policies', 'endpoints', 'overrides'] as const
+const OWNED = [
+  'keys',
+  'policies',
+  'endpoints',
+  'overrides',
+  'budgets',
+  'cache_rules',
+  'tools',
+  'tool_policies',
+] as const
 
 /** The whole registry for those who keep it; a reader's own tenant. */
 const sees = (principal: Principal, id: string): boolean =>
@@ -114,7 +123,8 @@ const deleteTenant = ({ commit, nowMs }: TenantDeps): AdminRoute =>
     method: 'DELETE',
     path: '/tenants/:id',
     scopes: WRITE,
-    summary: 'Delete a tenant with its keys, policies, endpoint scopes and overrides',
+    summary:
+      'Delete a tenant with all that belongs to it: keys, policies, endpoint scopes, overrides, budgets, cache rules and tools',
     query: Force,
     async handle(call) {
       const id = call.params.id!

@@ -101,7 +101,12 @@ describe('providers', () => {
     const { gateway, id } = await withProvider()
     for (const name of ['a', 'b']) await gateway.call('POST', '/models', { body: { name, provider_id: id } })
     await gateway.call('PUT', `/providers/${id}/credential`, { body: { secret: SECRET } })
-    expect((await gateway.call('DELETE', `/providers/${id}`)).body).toEqual({ deleted: true, id, models_removed: 2 })
+    expect((await gateway.call('DELETE', `/providers/${id}`)).body).toEqual({
+      deleted: true,
+      id,
+      models_removed: 2,
+      budgets_removed: 0,
+    })
     expect([gateway.state.table('models').size, gateway.vault.size]).toEqual([0, 0])
   })
 })

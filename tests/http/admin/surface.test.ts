@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { SCOPES } from '../../../src/domain/api-key.ts'
 import { adminTable } from '../../../src/http/admin/admin.ts'
+import { PLANNED } from '../../../src/http/admin/planned.ts'
 import { CommitFailure } from '../../../src/state/port.ts'
 import { ADMIN_KEY, startGateway } from './gateway.ts'
 
@@ -30,6 +31,11 @@ describe('every admin route', () => {
         ...['GET /policies', 'GET /policies/:id', 'POST /policies', 'PUT /policies', 'DELETE /policies/:id'],
         'POST /policies/reload',
         ...['GET /endpoints', 'GET /endpoints/:id', 'PUT /endpoints', 'DELETE /endpoints/:id'],
+        ...['GET /budgets', 'GET /budgets/:id', 'PUT /budgets', 'DELETE /budgets/:id'],
+        ...['GET /cache/policies', 'GET /cache/policies/:id', 'PUT /cache/policies', 'DELETE /cache/policies/:id'],
+        ...['GET /tools', 'GET /tools/:id', 'POST /tools', 'PUT /tools/:id', 'POST /tools/:id/enabled'],
+        ...['DELETE /tools/:id', 'GET /tool-policies', 'GET /tool-policies/:id', 'PUT /tool-policies'],
+        'DELETE /tool-policies/:id',
         ...['GET /overrides', 'POST /overrides', 'GET /guardrails', 'POST /providers/:id/kill'],
       ].toSorted(),
     )
@@ -69,6 +75,8 @@ describe('every admin route', () => {
         tenants: 'tenants:admin',
         keys: 'keys:admin',
         policies: 'policies:admin',
+        budgets: 'tenants:admin',
+        cache: 'policies:admin',
         endpoints: method === 'DELETE' ? '*' : 'policies:admin',
       }
       const own = sections[section] ?? 'providers:admin'
@@ -100,6 +108,7 @@ describe('every admin route', () => {
       'PUT /providers/:id': { kind: 'openai' },
       'PUT /providers/:id/credential': { secret: 'sk-1' },
       'POST /providers/:id/kill': { kill: true },
+      'POST /tools/:id/enabled': { enabled: true },
     }
     const body = route.bodySchema === null ? undefined : (bodies[`${route.method} ${route.path}`] ?? {})
     const answer = await gateway.call(route.method, pathOf(route.path), { body, headers: { 'if-match': 'x' } })
@@ -123,6 +132,18 @@ describe('every admin route', () => {
     expect((await gateway.call('GET', '/nope', { key: scopeless })).status).toBe(404)
   })
 
+  test.each(PLANNED)('$method $path is 501 for whoever has a key, and 401 for a stranger', async ({ method, path }) => {
+    const gateway = startGateway()
+    const key = gateway.keyWith(['inference'])
+    const planned = await gateway.call(method, pathOf(path), { key, raw: method === 'POST' ? '{"bad' : undefined })
+    expect([planned.status, planned.body.error]).toMatchObject([
+      501,
+      { code: 'not_implemented', type: 'not_implemented_error' },
+    ])
+    expect((await gateway.call(method, pathOf(path), { key: null })).status).toBe(401)
+    expect((await gateway.call('PATCH', pathOf(path), { key })).status).toBe(405)
+  })
+
   test('text that no database could keep is 400 and named', async () => {
     const gateway = startGateway()
     for (const raw of ['{"slug":"a","name":"x\\u0000y"}', '{"slug":"a","name":"\\ud800"}']) {
@@ -138,26 +159,27 @@ describe('every admin route', () => {
 })
 
 describe('lists', () => {
-  test.each(['tenants', 'providers', 'models', 'policies', 'endpoints'])(
-    '/%s pages, clamps, and refuses what is no number',
-    async (noun) => {
-      const gateway = startGateway()
-      const { body } = await gateway.call('GET', `/${noun}?limit=5000&offset=0`)
-      expect(body).toMatchObject({ limit: 1000, offset: 0 })
-      expect(Array.isArray(body[noun])).toBe(true)
-      expect((await gateway.call('GET', `/${noun}`)).body).toMatchObject({ limit: 50, offset: 0 })
-      for (const [name, value] of [
-        ['limit', '0'],
-        ['limit', 'x'],
-        ['limit', '-1'],
-        ['offset', '1.5'],
-        ['offset', ''],
-      ]) {
-        const refused = await gateway.call('GET', `/${noun}?${name}=${value}`)
-        expect([refused.status, refused.body.error]).toMatchObject([400, { param: name }])
-      }
-    },
-  )
+  test.each([
+    ...['tenants', 'providers', 'models', 'policies', 'endpoints', 'budgets', 'tools'].map((noun) => [noun, noun]),
+    ['cache/policies', 'policies'],
+    ['tool-policies', 'policies'],
+  ] as [string, string][])('/%s pages, clamps, and refuses what is no number', async (path, noun) => {
+    const gateway = startGateway()
+    const { body } = await gateway.call('GET', `/${path}?limit=5000&offset=0`)
+    expect(body).toMatchObject({ limit: 1000, offset: 0 })
+    expect(Array.isArray(body[noun])).toBe(true)
+    expect((await gateway.call('GET', `/${path}`)).body).toMatchObject({ limit: 50, offset: 0 })
+    for (const [name, value] of [
+      ['limit', '0'],
+      ['limit', 'x'],
+      ['limit', '-1'],
+      ['offset', '1.5'],
+      ['offset', ''],
+    ]) {
+      const refused = await gateway.call('GET', `/${path}?${name}=${value}`)
+      expect([refused.status, refused.body.error]).toMatchObject([400, { param: name }])
+    }
+  })
 
   test('a page is a slice of the whole', async () => {
     const gateway = startGateway()

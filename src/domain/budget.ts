@@ -1,0 +1,225 @@
+// Budgets: what a tenant may spend in a window, as a whole or on one key, model, provider or endpoint scope. Names and fields of the events are stored
+// for ever. What was spent is not here: it is counted from the log (DESIGN section 7), by the id of the budget and the start of the window.
+import { nanoUsdOf, usdOf } from '../lib/money.ts'
+import { type Static, t } from '../lib/schema.ts'
+import { isTimeZone } from '../lib/time-zone.ts'
+import { type Aggregate, changeAction, changesOf, eventType, type Stamps } from './aggregate.ts'
+import { BUDGET_SCOPES, budgetTarget, requireTarget } from './budget-scope.ts'
+import { isWindow, windowAt } from './budget-window.ts'
+import type { ControlReader } from './control.ts'
+import type { EventRecord } from './decision.ts'
+import { changedFields, closed, Id, ManagedBy, Nullable, opened } from './fields.ts'
+import { Rejection } from './rejection.ts'
+
+/** No sum of money is larger: beyond it integers of nano-USD are not exact. */
+const MOST_USD = 9_000_000
+const Usd = t.Number({ minimum: 0, maximum: MOST_USD })
+const NanoUsd = t.Integer({ minimum: 0, maximum: MOST_USD * 1e9 })
+const Tokens = t.Integer({ minimum: 0, maximum: 1_000_000_000_000_000 })
+
+export const BudgetWindow = t.String({
+  minLength: 1,
+  maxLength: 16,
+  pattern: '^(?:hour|day|week|month|lifetime|[1-9]\\d{0,3}h)$',
+  description: 'hour, day, week, month, lifetime, or a number of hours such as 12h',
+})
+
+/** `id`: of a tenant or a key its id; of a provider, a model or an endpoint scope its id, name or slug. Of the tenant itself it may be left out. */
+export const BudgetScope = t.Object({
+  type: t.Union(BUDGET_SCOPES.map((type) => t.Literal(type))),
+  id: t.Optional(t.String({ minLength: 1, maxLength: 256 })),
+})
+
+const Shared = {
+  limit_tokens: Nullable(Tokens),
+  calendar_aligned: t.Boolean(),
+  /** IANA name: where the days of the calendar begin. */
+  timezone: t.String({
+    minLength: 1,
+    maxLength: 64,
+    description: 'the IANA name of a time zone, such as Europe/Berlin',
+  }),
+  /** Shares of the limit at which somebody is told, ascending: 0.8 is 80 %. A list that goes beyond 10 is in percent. */
+  alert_thresholds: t.Array(t.Number({ exclusiveMinimum: 0, maximum: 1_000 }), { maxItems: 16 }),
+  enforcement: t.Union([t.Literal('hard'), t.Literal('soft'), t.Literal('shadow')]),
+  /** False: it has ended, and limits nothing. */
+  enabled: t.Boolean(),
+}
+
+/** What clients may send of a budget besides what it is known by. At least one of the limits and the cap is needed. */
+export const BudgetFields = closed(
+  t.Object({
+    limit_usd: Nullable(Usd),
+    soft_limit_usd: Nullable(Usd),
+    /** For each request by itself: one that is projected to cost more is refused. */
+    hard_cap_usd: Nullable(Usd),
+    ...Shared,
+  }),
+)
+export type BudgetFields = Static<typeof BudgetFields>
+
+const Mutable = {
+  limit_nano_usd: Nullable(NanoUsd),
+  soft_limit_nano_usd: Nullable(NanoUsd),
+  hard_cap_nano_usd: Nullable(NanoUsd),
+  ...Shared,
+}
+const Stored = t.Object(Mutable)
+type Stored = Static<typeof Stored>
+
+export const BudgetCreated = opened(
+  t.Object({
+    id: Id,
+    tenant_id: Id,
+    scope: t.Object({
+      type: t.String({ minLength: 1, maxLength: 32 }),
+      id: t.String({ minLength: 1, maxLength: 256 }),
+    }),
+    window: t.String({ minLength: 1, maxLength: 16 }),
+    managed_by: ManagedBy,
+    ...Mutable,
+  }),
+)
+/** Only the fields that changed. */
+export const BudgetChanged = opened(
+  t.Composite([t.Object({ id: Id, managed_by: t.Optional(ManagedBy) }), t.Partial(Stored)]),
+)
+export const BudgetDeleted = t.Object({ id: Id })
+
+export interface BudgetRow extends Stamps, Readonly<Stored> {
+  readonly id: string
+  readonly tenant_id: string
+  /** `id`: of tenants, keys and providers their id; of models the name, of endpoint scopes the slug, which may come back after they were deleted. */
+  readonly scope: { readonly type: string; readonly id: string }
+  readonly window: string
+  readonly managed_by: ManagedBy
+}
+
+/** What a budget is where nothing is said. */
+export const BUDGET_DEFAULTS: BudgetFields & { window: string } = {
+  window: 'month',
+  limit_usd: null,
+  limit_tokens: null,
+  soft_limit_usd: null,
+  hard_cap_usd: null,
+  calendar_aligned: true,
+  timezone: 'UTC',
+  alert_thresholds: [],
+  enforcement: 'hard',
+  enabled: true,
+}
+
+/** Index key of what makes a budget this one: there is one for each tenant, scope and window. */
+export const budgetKey = (tenantId: string, scope: { type: string; id: string }, window: string): string =>
+  `${tenantId}\0${scope.type}\0${scope.id.toLowerCase()}\0${window}`
+
+const rows = changesOf<BudgetRow>('budgets')
+const subject = (data: { id: string }): string => data.id
+const shared = { since: 3, resource: 'budget', subject } as const
+
+export const budget: Aggregate<BudgetRow, ControlReader> = {
+  table: 'budgets',
+  indexes: {
+    tenant: (row) => row.tenant_id,
+    identity: (row) => budgetKey(row.tenant_id, row.scope, row.window),
+    provider: (row) => (row.scope.type === 'provider' ? row.scope.id : null),
+  },
+  events: {
+    'budget.created': eventType({ schema: BudgetCreated, action: 'create', ...shared }),
+    'budget.changed': eventType({ schema: BudgetChanged, action: changeAction, ...shared }),
+    'budget.deleted': eventType({ schema: BudgetDeleted, action: 'delete', ...shared }),
+  },
+  evolve(state, { type, data }, meta) {
+    const id = data.id as string
+    const before = state.table('budgets').get(id)
+    if (type === 'budget.created')
+      return before === undefined ? rows.created(id, data as Static<typeof BudgetCreated>, meta) : []
+    if (type === 'budget.deleted') return rows.removed(id, before)
+    return rows.changed(id, before, data as Static<typeof BudgetChanged>, meta)
+  },
+}
+
+export type BudgetCommand =
+  | ({
+      /** Replaces the budget of that tenant, scope and window; `id` is used only when there is none. */
+      do: 'upsert'
+      id: string
+      tenant_id: string
+      scope: Static<typeof BudgetScope>
+      window: string
+      managed_by: ManagedBy
+    } & BudgetFields)
+  | { do: 'delete'; id: string }
+
+const nanoOrNull = (usd: number | null): number | null => (usd === null ? null : nanoUsdOf(usd))
+const usdOrNull = (nanoUsd: number | null): number | null => (nanoUsd === null ? null : usdOf(nanoUsd))
+
+const requireSound = (window: string, fields: BudgetFields): void => {
+  const refuse = (message: string, param: string): never => {
+    throw new Rejection('invalid', message, param)
+  }
+  const { limit_usd, limit_tokens, hard_cap_usd, soft_limit_usd, alert_thresholds, timezone } = fields
+  if (!isWindow(window)) refuse('"window" must be hour, day, week, month, lifetime, or from 1h to 8784h', 'window')
+  if (!isTimeZone(timezone))
+    refuse(`"${timezone}" is not the IANA name of a time zone, such as Europe/Berlin`, 'timezone')
+  if (limit_usd === null && limit_tokens === null && hard_cap_usd === null)
+    refuse('a budget needs at least one of "limit_usd", "limit_tokens" and "hard_cap_usd"', 'limit_usd')
+  if (soft_limit_usd !== null && limit_usd !== null && soft_limit_usd > limit_usd)
+    refuse('"soft_limit_usd" must not be above "limit_usd"', 'soft_limit_usd')
+  if (alert_thresholds.some((threshold, i) => i > 0 && threshold <= alert_thresholds[i - 1]!))
+    refuse('"alert_thresholds" must ascend', 'alert_thresholds')
+  if (alert_thresholds.length > 0 && limit_usd === null && limit_tokens === null)
+    refuse('"alert_thresholds" are shares of a limit: set "limit_usd" or "limit_tokens"', 'alert_thresholds')
+}
+
+const storedOf = ({ limit_usd, soft_limit_usd, hard_cap_usd, ...rest }: BudgetFields): Stored => ({
+  limit_nano_usd: nanoOrNull(limit_usd),
+  soft_limit_nano_usd: nanoOrNull(soft_limit_usd),
+  hard_cap_nano_usd: nanoOrNull(hard_cap_usd),
+  ...rest,
+})
+
+export const decideBudget = (state: ControlReader, command: BudgetCommand): EventRecord[] => {
+  const budgets = state.table('budgets')
+  if (command.do === 'delete') {
+    if (budgets.get(command.id) === undefined) throw new Rejection('not_found', `no budget has the id "${command.id}"`)
+    return [{ type: 'budget.deleted', data: { id: command.id } }]
+  }
+  const { do: _, id, tenant_id, scope: given, window, managed_by, ...fields } = command
+  if (state.table('tenants').get(tenant_id) === undefined)
+    throw new Rejection('not_found', `no tenant has the id "${tenant_id}"`, 'tenant_id')
+  requireSound(window, fields)
+  const scope = budgetTarget(state, tenant_id, given)
+  const [existing] = budgets.find('identity', budgetKey(tenant_id, scope, window))
+  const stored = storedOf(fields)
+  if (existing === undefined) {
+    requireTarget(state, tenant_id, scope)
+    return [{ type: 'budget.created', data: { id, tenant_id, scope, window, managed_by, ...stored } }]
+  }
+  const row = budgets.get(existing)!
+  const changed = changedFields<BudgetRow>(row, stored)
+  if (Object.keys(changed).length === 0) return []
+  const owner = row.managed_by === managed_by ? {} : { managed_by }
+  return [{ type: 'budget.changed', data: { id: row.id, ...changed, ...owner } }]
+}
+
+/** A budget as the API shows it, with the bounds of the window of this moment. What was spent is null until budgets are enforced. */
+export const budgetView = (row: BudgetRow, nowMs: number) => {
+  const { limit_nano_usd, soft_limit_nano_usd, hard_cap_nano_usd, created_at, updated_at, revision, ...rest } = row
+  const { window, calendar_aligned: calendarAligned, timezone } = row
+  const bounds = windowAt({ window, calendarAligned, timezone, anchorMs: Date.parse(created_at) }, nowMs)
+  return {
+    ...rest,
+    limit_usd: usdOrNull(limit_nano_usd),
+    soft_limit_usd: usdOrNull(soft_limit_nano_usd),
+    hard_cap_usd: usdOrNull(hard_cap_nano_usd),
+    spent_usd: null,
+    reserved_usd: null,
+    remaining_usd: null,
+    window_start: new Date(bounds.startMs).toISOString(),
+    resets_at: bounds.endMs === null ? null : new Date(bounds.endMs).toISOString(),
+    created_at,
+    updated_at,
+    revision,
+  }
+}

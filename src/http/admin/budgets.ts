@@ -1,0 +1,145 @@
+// `/admin/v1/budgets`: of a tenant, known by what they limit and for how long (tenant, scope, window).
+import {
+  BUDGET_DEFAULTS,
+  BudgetFields,
+  type BudgetRow,
+  BudgetScope,
+  BudgetWindow,
+  budgetKey,
+  budgetView,
+  decideBudget,
+} from '../../domain/budget.ts'
+import { budgetTarget } from '../../domain/budget-scope.ts'
+import type { ControlReader } from '../../domain/control.ts'
+import { closed } from '../../domain/fields.ts'
+import { Rejection } from '../../domain/rejection.ts'
+import type { IdPrefix } from '../../lib/ids.ts'
+import { t } from '../../lib/schema.ts'
+import type { Commit, LiveState } from '../../state/port.ts'
+import { type Principal, seesTenant, tenantMeant } from '../auth.ts'
+import { listed, Paging } from './list.ts'
+import { type AdminRoute, route } from './route.ts'
+import { Switch, statusOf } from './status.ts'
+import { rowAfter, write } from './write.ts'
+
+export interface BudgetDeps {
+  readonly live: Pick<LiveState, 'control'>
+  readonly commit: Commit
+  newId(prefix: IdPrefix): string
+  nowMs(): number
+}
+
+const READ = ['usage:read', 'tenants:admin'] as const
+const WRITE = ['tenants:admin'] as const
+/** What a GET adds to the row. */
+const COMPUTED = ['spent_usd', 'reserved_usd', 'remaining_usd', 'window_start', 'resets_at'] as const
+
+const BudgetBody = closed(
+  t.Composite([
+    t.Object({
+      tenant_id: t.Optional(t.String({ minLength: 1, maxLength: 64 })),
+      scope: t.Optional(BudgetScope),
+      window: t.Optional(BudgetWindow),
+      status: Switch.status,
+    }),
+    t.Partial(BudgetFields),
+  ]),
+)
+
+/** The budget of this id if the caller may see it; another tenant's does not exist. */
+const visibleBudget = (state: ControlReader, principal: Principal, id: string): BudgetRow => {
+  const row = state.table('budgets').get(id)
+  if (row === undefined || !seesTenant(principal, row.tenant_id)) {
+    throw new Rejection('not_found', `no budget has the id "${id}"`)
+  }
+  return row
+}
+
+const listBudgets = ({ live, nowMs }: BudgetDeps): AdminRoute =>
+  route({
+    method: 'GET',
+    path: '/budgets',
+    scopes: READ,
+    summary: 'List the budgets of a tenant, or of all tenants that the key sees',
+    rows: 'budgets',
+    query: t.Object({ tenant_id: t.Optional(t.String()), ...Paging }),
+    handle({ principal, query }) {
+      const tenantId = query.tenant_id === undefined ? undefined : tenantMeant(principal, query.tenant_id)
+      const rows = [...live.control.table('budgets').rows()]
+        .map(([, row]) => row)
+        .filter((row) => (tenantId === undefined ? seesTenant(principal, row.tenant_id) : row.tenant_id === tenantId))
+      const atMs = nowMs()
+      return { body: listed('budgets', rows, query, (row) => budgetView(row, atMs)) }
+    },
+  })
+
+const getBudget = ({ live, nowMs }: BudgetDeps): AdminRoute =>
+  route({
+    method: 'GET',
+    path: '/budgets/:id',
+    scopes: READ,
+    summary: 'One budget',
+    handle: ({ principal, params }) => ({
+      body: budgetView(visibleBudget(live.control, principal, params.id!), nowMs()),
+    }),
+  })
+
+const upsertBudget = ({ live, commit, newId, nowMs }: BudgetDeps): AdminRoute =>
+  route({
+    method: 'PUT',
+    path: '/budgets',
+    scopes: WRITE,
+    summary: 'Replace the budget of this tenant, scope and window, or create it; what was spent stays',
+    body: BudgetBody,
+    dropped: COMPUTED,
+    async handle(call) {
+      const { tenant_id, scope = { type: 'tenant' }, status, enabled, ...given } = call.body
+      const owner = tenantMeant(call.principal, tenant_id)
+      const command = {
+        ...BUDGET_DEFAULTS,
+        ...given,
+        do: 'upsert',
+        id: newId('bud'),
+        tenant_id: owner,
+        scope,
+        enabled: statusOf({ status, enabled }) !== 'disabled',
+        managed_by: 'api',
+      } as const
+      const existing = (state: ControlReader): BudgetRow | undefined => {
+        const key = budgetKey(owner, budgetTarget(state, owner, scope), command.window)
+        const [id] = state.table('budgets').find('identity', key)
+        return id === undefined ? undefined : state.table('budgets').get(id)
+      }
+      const result = await write(commit, call, existing, (state) => decideBudget(state, command))
+      const row = rowAfter(result, 'budgets') ?? existing(live.control)!
+      return { body: budgetView(row, nowMs()), revision: result.revision }
+    },
+  })
+
+const deleteBudget = ({ commit }: BudgetDeps): AdminRoute =>
+  route({
+    method: 'DELETE',
+    path: '/budgets/:id',
+    scopes: WRITE,
+    summary: 'Delete a budget: nothing is limited by it any more',
+    async handle(call) {
+      const id = call.params.id!
+      const result = await write(
+        commit,
+        call,
+        (state) => state.table('budgets').get(id),
+        (state) => {
+          visibleBudget(state, call.principal, id)
+          return decideBudget(state, { do: 'delete', id })
+        },
+      )
+      return { body: { deleted: true, id }, revision: result.revision }
+    },
+  })
+
+export const budgetRoutes = (deps: BudgetDeps): AdminRoute[] => [
+  listBudgets(deps),
+  getBudget(deps),
+  upsertBudget(deps),
+  deleteBudget(deps),
+]
