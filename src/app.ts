@@ -1,6 +1,8 @@
 // The application: mounts `http/*` on one set of dependencies. No I/O of its own; what `main.ts` serves and what tests call.
 import { Elysia } from 'elysia'
 import { type AdminDeps, adminRoutes } from './http/admin/admin.ts'
+import { notePeer, type Peers } from './http/clients.ts'
+import { type ConsoleDeps, consoleAuthRoutes } from './http/console-auth.ts'
 import { errorResponse } from './http/envelope.ts'
 import { chatHandler, inferenceRoutes, isChat } from './http/inference.ts'
 import { gatewayMetrics, type MetricsDeps } from './http/metrics.ts'
@@ -13,12 +15,13 @@ import type { InferenceDeps } from './inference/deps.ts'
 /** Everything that the routes are given: the deps of each part, which share names where they share things. */
 export type AppDeps = Omit<InferenceDeps, 'observe'> &
   AdminDeps &
+  ConsoleDeps &
   OperationsDeps &
   Pick<MetricsDeps, 'instanceCounts'> & { readonly adminEnabled: boolean }
 
 export interface App {
-  /** Answers any request. Never throws and never rejects. */
-  readonly fetch: (request: Request) => Response | Promise<Response>
+  /** Answers any request. Never throws and never rejects. `peers`: who knows the other ends of connections; without it nobody has an address. */
+  readonly fetch: (request: Request, peers?: Peers) => Response | Promise<Response>
   /** Settings for `Bun.serve`: our own deadlines and limits stand, so the runtime's are out of the way. */
   readonly serve: { readonly idleTimeout: 0; readonly maxRequestBodySize: number }
   /** Requests being answered. */
@@ -49,14 +52,15 @@ export const createApp = (deps: AppDeps): App => {
     })
     .use(inferenceRoutes(complete, inference))
     .use(operationsRoutes(deps, metrics, inFlight))
-  if (deps.adminEnabled) routes.use(adminRoutes(deps))
+  if (deps.adminEnabled) routes.use(consoleAuthRoutes(deps, metrics.countAuth)).use(adminRoutes(deps))
   const unknown = unknownRoute(routes.routes)
   routes.compile()
 
   return {
-    fetch: (request) => {
+    fetch: (request, peers) => {
       // The one hot route goes around the framework.
       if (isChat(request)) return complete(request)
+      notePeer(request, peers)
       return request.method === 'HEAD' ? head(request, routes.fetch) : routes.fetch(request)
     },
     serve: { idleTimeout: 0, maxRequestBodySize: Number.MAX_SAFE_INTEGER },

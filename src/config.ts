@@ -1,5 +1,6 @@
 // The settings: one schema with a default and a description for each key. File and environment -> Config, or one line that says what to mend.
 import { durationMs } from './lib/duration.ts'
+import { rangeFlaw } from './lib/forwarded.ts'
 import { FormatRegistry, type Static, type TSchema, t } from './lib/schema.ts'
 import { ConfigError, expectation, getPath, type Leaf, leavesOf, readSettings } from './lib/settings.ts'
 
@@ -44,7 +45,8 @@ const Server = section({
   processes: whole(1, 64, { default: 1, description: 'Gateway processes that share the port (Linux).' }),
   trusted_proxies: texts({
     default: [],
-    description: 'Addresses or CIDR ranges whose `X-Forwarded-For` and `-Proto` count. Nothing depends on them yet.',
+    description:
+      'Addresses or CIDR ranges of proxies whose `X-Forwarded-For`, `-Proto` and `-Host` count: for lockouts, and for the session cookie.',
   }),
   docs: flag({ default: true, description: 'Serve `/openapi.json`, to anybody.' }),
   drain: duration({ default: '30s', description: 'How long a stop waits for requests in flight.' }),
@@ -149,7 +151,7 @@ export const ConfigSchema = section({
   }),
   cookie_secure: flag({
     default: false,
-    description: 'Mark the session cookie `Secure` also when the request came without TLS. There are no sessions yet.',
+    description: 'Mark the session cookie `Secure` also when the request came without TLS.',
   }),
   egress: section({
     allow_private: t.Union([t.Boolean(), t.Null()], {
@@ -219,6 +221,10 @@ const checkTogether = ({ server, log, security }: Config): void => {
     throw new ConfigError(
       'log.durability "log" waits for the brokers and needs log.kafka.brokers: set them, or use "host"',
     )
+  }
+  for (const range of server.trusted_proxies) {
+    const flaw = rangeFlaw(range)
+    if (flaw !== null) throw new ConfigError(`server.trusted_proxies: "${range}" cannot be used: ${flaw}`)
   }
   if (server.processes > 1 && server.port === 0) {
     throw new ConfigError('server.port 0 cannot be shared by server.processes: set a port')

@@ -5,6 +5,7 @@ import { auditQueries } from '../projections/audit/query.ts'
 import { requestQueries } from '../projections/requests/query.ts'
 import { type AppDeps, createApp } from './app.ts'
 import { type Analytics, openAnalytics } from './commands/analytics.ts'
+import { type ConsoleParts, openConsole } from './commands/console.ts'
 import { type ControlPlane, openControlPlane } from './commands/control-plane.ts'
 import { lockDataDir } from './commands/data-lock.ts'
 import { type HealthParts, openHealthParts } from './commands/health.ts'
@@ -30,7 +31,8 @@ import { KINDS } from './providers/kinds.ts'
 import { providerSecret } from './state/catalogue.ts'
 import { lastUses } from './state/last-uses.ts'
 import { type Activation, openActivation } from './upkeep/activation.ts'
-import { type Instances, OPEN_BREAKERS_TOLD, openInstances } from './upkeep/instances.ts'
+import { OPEN_BREAKERS_TOLD } from './upkeep/instance-announced.ts'
+import { type Instances, openInstances } from './upkeep/instances.ts'
 import type { KindTable } from './upkeep/kind-table.ts'
 import { type ModelCatalogue, modelCatalogue } from './upkeep/model-listing.ts'
 import type { SeedReport } from './upkeep/seed-step.ts'
@@ -122,6 +124,7 @@ interface Parts extends GatewayOptions {
   readonly dialer: ReturnType<typeof createDialer>
   readonly health: HealthParts
   readonly limits: Limits
+  readonly console: ConsoleParts
   /** Null until the control state can be told from that of others. */
   instances(): Instances | null
   close(): Promise<void>
@@ -137,6 +140,7 @@ const openParts = (opened: GatewayOptions & Pick<Parts, 'masterKey' | 'analytics
   const health = openHealthParts({ ...opened, kindTable, modelCatalogue: catalogueOfModels, dial: dialer.dial })
   const limits = openLimits(config)
   let instances: Instances | null = null
+  const console = openConsole({ ...opened, announce: () => instances?.tellSoon() })
   let activation: Activation | null = null
   let closed = false
   const announce = async () => {
@@ -152,6 +156,8 @@ const openParts = (opened: GatewayOptions & Pick<Parts, 'masterKey' | 'analytics
       diagnostics,
       openBreakers: () => health.book.openBreakers(OPEN_BREAKERS_TOLD),
       heardOpenBreakers: (modelIds) => health.book.warn(modelIds),
+      failedLogins: () => console.failures.told(Date.now()),
+      heardFailedLogins: (instance, told) => console.failures.heard(instance, told, Date.now()),
     })
     activation = openActivation({ live, commit: control.commits.commit, instances, diagnostics })
   }
@@ -163,9 +169,11 @@ const openParts = (opened: GatewayOptions & Pick<Parts, 'masterKey' | 'analytics
     kindTable,
     modelCatalogue: catalogueOfModels,
     limits,
+    console,
     instances: () => instances,
     async close() {
       closed = true
+      console.close()
       await activation?.close()
       await instances?.close()
       await health.close()
@@ -180,6 +188,7 @@ const appDeps = (parts: Parts): AppDeps => {
   const { live, catalogue } = control
   const endUserKey = deriveKey(masterKey, 'end-user')
   return {
+    ...parts.console.deps,
     live,
     keys: control.keys,
     catalogue,

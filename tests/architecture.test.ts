@@ -211,6 +211,7 @@ describe('calls to the outside', () => {
     'src/lib/dialer.ts',
     'src/lib/egress.ts',
     'src/lib/fetch-client.ts',
+    'src/lib/forwarded.ts',
     'src/lib/http-connection.ts',
     'src/lib/redis.ts',
     'src/log/kafka-connection.ts',

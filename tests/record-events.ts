@@ -2,7 +2,7 @@
 // Run `bun tests/record-events.ts` after adding a type. Files that exist are never touched.
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { decisionMacKey, writeDecision } from '../src/domain/decision.ts'
+import { type Actor, decisionMacKey, writeDecision } from '../src/domain/decision.ts'
 import { embeddedLog } from '../src/log/embedded.ts'
 import { TOPICS } from '../src/log/topics.ts'
 import { MASTER_KEY } from './services/cluster.ts'
@@ -102,6 +102,28 @@ const useLimitsAndTools = async (gateway: GatewayProcess, tenantId: string): Pro
   await call(gateway, 'DELETE', `/tool-policies/${policy.id}`)
 }
 
+/** Set-up, logins that fail, a password that is changed, an operator who goes. */
+const useConsole = async (gateway: GatewayProcess): Promise<void> => {
+  const [username, password] = ['ada', 'correct horse battery staple']
+  const post = (path: string, body: unknown, cookie?: string) =>
+    gateway.request(`/admin/v1${path}`, { body, key: null, headers: cookie === undefined ? {} : { cookie } })
+  const made = await post('/auth/setup', { username, password, confirm: password })
+  if (made.status !== 201) throw new Error(`set-up: ${made.status} ${await made.text()}`)
+  const { operator_id } = (await made.json()) as { operator_id: string }
+  const [cookie] = made.headers.get('set-cookie')!.split(';')
+  const changed = await gateway.request(`/admin/v1/operators/${operator_id}/password`, {
+    method: 'PUT',
+    key: null,
+    body: { current_password: password, password: 'battery staple correct horse' },
+    headers: { cookie: cookie! },
+  })
+  if (!changed.ok) throw new Error(`password: ${changed.status} ${await changed.text()}`)
+  await post('/auth/logout', {}, cookie)
+  for (let i = 0; i < 5; i++) await post('/auth/login', { username: 'nobody', password })
+  const operator = await call(gateway, 'POST', '/operators', { username: 'grace', password })
+  await call(gateway, 'DELETE', `/operators/${operator.id}`)
+}
+
 const sandbox = async (gateway: GatewayProcess): Promise<{ id: string }> => {
   const answer = await gateway.request('/admin/v1/providers')
   const { providers } = (await answer.json()) as { providers: { id: string; name: string }[] }
@@ -129,6 +151,7 @@ const gateway = startGateway({ settings: { security: { master_key: MASTER_KEY } 
 try {
   await gateway.until('ready')
   await useEverything(gateway)
+  await useConsole(gateway)
   await Bun.sleep(3_000) // announcements and the audit follow within moments
   const dataDir = join(gateway.folder, 'data')
   for (const line of await linesOf(dataDir, TOPICS.control.name)) {
@@ -142,17 +165,13 @@ try {
   await gateway.remove()
 }
 
-// No build has a second version yet, so no gateway writes this one by itself.
+// What no gateway writes by itself within moments: another version, and a session that was used a quarter of an hour later.
 const macKey = decisionMacKey(Buffer.from(MASTER_KEY, 'base64'))
-const activated = writeDecision(
-  {
-    parent: '0'.repeat(64),
-    at: '2026-11-20T13:00:00.000Z',
-    actor: { type: 'system', id: 'schema' },
-    cause: null,
-    v: 1,
-    events: [{ type: 'schema.activated', data: { version: 2 } }],
-  },
-  macKey,
-)
-keep('schema.activated', new TextDecoder().decode(activated.bytes))
+const written = (type: string, actor: Actor, data: Record<string, unknown>): void => {
+  const shared = { parent: '0'.repeat(64), at: '2026-11-20T13:00:00.000Z', cause: null, v: 1 } as const
+  const { bytes } = writeDecision({ ...shared, actor, events: [{ type, data }] }, macKey)
+  keep(type, new TextDecoder().decode(bytes))
+}
+written('schema.activated', { type: 'system', id: 'schema' }, { version: 2 })
+const ids = { operator: 'op_019aa1c2-0000-7000-8000-000000000001', session: 'ses_019aa1c2-0000-7000-8000-000000000002' }
+written('session.seen', { type: 'operator', id: ids.operator }, { id: ids.session })

@@ -3,6 +3,7 @@
 const MASK = '[masked]'
 const HIDDEN = new Set([
   'digest',
+  'name_digest',
   'seeded_digest',
   'sealed',
   'secret',

@@ -47,7 +47,7 @@ const bind = (hostname: string, port: number, reusePort: boolean, app: Promise<A
       reusePort,
       idleTimeout: 0,
       maxRequestBodySize: Number.MAX_SAFE_INTEGER,
-      fetch: async (request) => (await app).fetch(request),
+      fetch: async (request, server) => (await app).fetch(request, server),
     })
   } catch (error) {
     const code = codeOf(error) ?? ''

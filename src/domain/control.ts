@@ -8,9 +8,12 @@ import { CHAIN_ROW, type ChainRow, chain } from './chain.ts'
 import type { Decision, EventRecord } from './decision.ts'
 import { type EndpointRow, endpoint } from './endpoint.ts'
 import { type ModelRow, model } from './model.ts'
+import { type OperatorRow, operator } from './operator.ts'
 import { type OverrideRow, override } from './override.ts'
 import { type PolicyRow, policy } from './policy.ts'
 import { type ProviderRow, provider } from './provider.ts'
+import { type SessionRow, session } from './session.ts'
+import { type SetupRow, setup } from './setup.ts'
 import { type RowChange, RowSetDigest, Table, type TableReader } from './tables.ts'
 import { type TenantRow, tenant } from './tenant.ts'
 import { type ToolRow, tool } from './tool.ts'
@@ -46,6 +49,9 @@ export interface Rows {
   cache_rules: CacheRuleRow
   tools: ToolRow
   tool_policies: ToolPolicyRow
+  setup: SetupRow
+  operators: OperatorRow
+  sessions: SessionRow
   causes: CauseRow
 }
 export type TableName = keyof Rows
@@ -68,6 +74,9 @@ const AGGREGATES = [
   cacheRule,
   tool,
   toolPolicy,
+  setup,
+  operator,
+  session,
 ] as unknown as readonly Aggregate<unknown, ControlReader>[]
 
 /** Every event type that this build knows, with its schema and audit names. */

@@ -1,20 +1,57 @@
 // Who asks the admin API, and may they: keys as on the inference surface, then scopes, then tenants.
 import type { Actor } from '../domain/decision.ts'
 import { Rejection } from '../domain/rejection.ts'
-import { type AuthenticateDeps, authenticate } from '../inference/authenticate.ts'
+import { type AuthenticateDeps, authenticate, requireFresh, requireState } from '../inference/authenticate.ts'
+import type { Sessions } from '../upkeep/sessions.ts'
 import { GatewayError } from '../wire/errors.ts'
+import type { Clients } from './clients.ts'
+import { requireOwnPage, sessionToken } from './session-cookie.ts'
 
 /** An authenticated caller. */
 export interface Principal {
   readonly actor: Actor
   readonly tenantId: string
   readonly scopes: readonly string[]
+  /** Of an operator who came with the cookie of the console. */
+  readonly sessionId?: string
 }
+
+export interface SessionDeps extends AuthenticateDeps {
+  readonly sessions: Pick<Sessions, 'find' | 'used'>
+  readonly clients: Clients
+}
+
+const SUPERUSER = Object.freeze(['*'])
 
 /** Answers who sent these headers; throws 401 when it is nobody that the folded state knows. */
 export const principalOf = (headers: Headers, deps: AuthenticateDeps, atMs: number): Principal => {
   const { id, tenantId, scopes } = authenticate(headers, deps, atMs)
   return { actor: { type: 'key', id }, tenantId, scopes }
+}
+
+/** The session of the cookie, in a state that may be asked; null when there is none. */
+export const sessionOf = (headers: Headers, { sessions, live, inference }: SessionDeps) => {
+  const token = sessionToken(headers)
+  if (token === null) return null
+  if (inference.maxStalenessMs !== null) requireFresh(live, inference.maxStalenessMs)
+  const session = sessions.find(token)
+  if (session === null) requireState(live)
+  return session
+}
+
+/** Who asks the admin API: a key when there is the header of one, else the operator of the session cookie. Throws 401, as with a key, for nobody. */
+export const adminPrincipalOf = (headers: Headers, deps: SessionDeps, atMs: number): Principal => {
+  const session = headers.has(deps.inference.authHeader) ? null : sessionOf(headers, deps)
+  if (session === null) return principalOf(headers, deps, atMs)
+  deps.sessions.used(session)
+  // Everybody's tenant where a tenant is meant and none is named.
+  const [tenantId = ''] = deps.live.control.table('tenants').find('slug', 'default')
+  return { actor: { type: 'operator', id: session.operator_id }, tenantId, scopes: SUPERUSER, sessionId: session.id }
+}
+
+/** Throws 403 for a write with the powers of a cookie that another site may have caused. */
+export const requireOwnDoing = (principal: Principal, request: Request, { clients }: SessionDeps): void => {
+  if (principal.sessionId !== undefined) requireOwnPage(request, clients(request))
 }
 
 export const isSuperuser = (principal: Principal): boolean => principal.scopes.includes('*')

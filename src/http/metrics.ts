@@ -8,6 +8,7 @@ import type { Limits } from '../inference/limits.ts'
 import type { HealthBook } from '../state/health.ts'
 import { DEGRADATIONS, type LiveState } from '../state/port.ts'
 import type { InstanceCounts } from '../upkeep/instances.ts'
+import { AUTH_EVENTS, type AuthEvent } from './console-auth.ts'
 
 export interface MetricsDeps {
   readonly live: Pick<LiveState, 'status' | 'control'>
@@ -23,6 +24,8 @@ export interface MetricsDeps {
 export interface Metrics {
   /** Counts one ended request. */
   observe(observed: Observed): void
+  /** Counts what happened at the door of the console. */
+  countAuth(event: AuthEvent): void
   readonly contentType: string
   /** The text exposition. */
   text(): Promise<string>
@@ -61,6 +64,13 @@ export const gatewayMetrics = (deps: MetricsDeps): Metrics => {
     'Outcomes that could not be written; their clients got a failure.',
     [],
   )
+  const auth = tally(
+    registers,
+    'gateway_dashboard_auth_events_total',
+    'Set-ups, logins and logouts of the console, those that failed, and those that were refused unseen.',
+    ['event'],
+  )
+  for (const event of AUTH_EVENTS) auth(0, event)
   gauges(registers, deps)
   healthGauges(registers, deps)
   instanceGauges(registers, deps)
@@ -87,6 +97,7 @@ export const gatewayMetrics = (deps: MetricsDeps): Metrics => {
       if (costNanoUsd > 0) cost(costNanoUsd, costBasis)
       if (!recorded) unrecorded(1)
     },
+    countAuth: (event) => auth(1, event),
     contentType: registry.contentType,
     text: () => registry.metrics(),
   }

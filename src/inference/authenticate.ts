@@ -28,24 +28,32 @@ export const authenticate = (headers: Headers, deps: AuthenticateDeps, atMs: num
     )
   }
   if (plain.length < minKeyLength || plain.length > MAX_KEY_LENGTH) throw unauthenticated('the API key is not valid')
-  if (maxStalenessMs !== null && deps.live.status().staleMs > maxStalenessMs) {
-    throw new GatewayError(
-      'provider_unavailable',
-      'this instance has not confirmed the log lately and serves nothing until it has',
-    )
-  }
+  if (maxStalenessMs !== null) requireFresh(deps.live, maxStalenessMs)
   const entry = deps.keys.lookup(digestOf(plain))
-  if (entry === null && !deps.live.status().serves) {
-    throw new GatewayError('provider_unavailable', 'this instance is still reading the log; try again', {
-      status: 503,
-      retryAfterS: 1,
-    })
-  }
+  if (entry === null) requireState(deps.live)
   if (entry === null || (entry.expiresAtMs !== null && entry.expiresAtMs <= atMs)) {
     throw unauthenticated('the API key is not valid')
   }
   deps.lastUses.used(entry.id, atMs)
   return entry
+}
+
+/** Throws 502 when the state that would be asked is older than that. */
+export const requireFresh = (live: Pick<LiveState, 'status'>, maxStalenessMs: number): void => {
+  if (live.status().staleMs <= maxStalenessMs) return
+  throw new GatewayError(
+    'provider_unavailable',
+    'this instance has not confirmed the log lately and serves nothing until it has',
+  )
+}
+
+/** Throws 503 while there is no state yet: what is not found in it may exist. */
+export const requireState = (live: Pick<LiveState, 'status'>): void => {
+  if (live.status().serves) return
+  throw new GatewayError('provider_unavailable', 'this instance is still reading the log; try again', {
+    status: 503,
+    retryAfterS: 1,
+  })
 }
 
 /** 403 when the key lacks the scope. `*` covers all. */

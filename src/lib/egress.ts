@@ -1,40 +1,9 @@
 // What the gateway may connect to. Used by the dialer for every address it is about to use, and when a base_url is written.
 import { isIP } from 'node:net'
+import { type Range, range4, range6, v4, v6, within } from './ip-range.ts'
 
 /** `metadata` and `unroutable` are refused always; `private` unless `egress.allow_private`. */
 export type AddressClass = 'public' | 'private' | 'metadata' | 'unroutable'
-
-type Range = readonly [base: bigint, bits: number]
-
-const v4 = (text: string): bigint => text.split('.').reduce((sum, part) => sum * 256n + BigInt(part), 0n)
-
-/** Eight groups of a valid IPv6 address, `::` and a dotted tail included. */
-const v6 = (text: string): bigint => {
-  const zone = text.indexOf('%')
-  let address = zone === -1 ? text : text.slice(0, zone)
-  const dotted = address.lastIndexOf(':') + 1
-  if (address.includes('.')) {
-    const tail = v4(address.slice(dotted))
-    address = `${address.slice(0, dotted)}${(tail >> 16n).toString(16)}:${(tail & 0xffffn).toString(16)}`
-  }
-  const [head = '', rest] = address.split('::')
-  const left = head === '' ? [] : head.split(':')
-  const right = rest === undefined || rest === '' ? [] : rest.split(':')
-  const zeros = rest === undefined ? 0 : 8 - left.length - right.length
-  const groups = [...left, ...Array.from({ length: zeros }, () => '0'), ...right]
-  return groups.reduce((sum, group) => (sum << 16n) + BigInt(`0x${group}`), 0n)
-}
-
-const range4 = (text: string): Range => {
-  const [base = '', bits] = text.split('/')
-  return [v4(base), Number(bits)]
-}
-const range6 = (text: string): Range => {
-  const [base = '', bits] = text.split('/')
-  return [v6(base), Number(bits)]
-}
-const within = (value: bigint, ranges: readonly Range[], width: number) =>
-  ranges.some(([base, bits]) => value >> BigInt(width - bits) === base >> BigInt(width - bits))
 
 // Instance metadata of AWS, GCP, Azure, DigitalOcean and others; ECS and EKS credentials; Scaleway; Tencent; Alibaba; Oracle; Azure's wire server.
 const METADATA_4 = [

@@ -22,6 +22,8 @@ export type IdPrefix =
   | 'trace'
   | 'test'
   | 'fb'
+  | 'op'
+  | 'ses'
 
 /** `<prefix>_<UUIDv7>`. */
 export const newId = (prefix: IdPrefix): string => `${prefix}_${Bun.randomUUIDv7()}`

@@ -24,6 +24,7 @@ export const sweepDataKeys = async ({ live, dataKeys, diagnostics }: SweepDeps):
   if (!(await live.changed.until(() => live.next >= end, 1_000)) || live.status().degraded !== null) return 0
   const used = new Set<string>()
   for (const [, { credential }] of live.control.table('providers').rows()) if (credential) used.add(credential.key_id)
+  for (const [, { key_id }] of live.control.table('operators').rows()) used.add(key_id)
   const unused = candidates.filter((keyId) => !used.has(keyId))
   for (const keyId of unused) await dataKeys.erase(keyId)
   if (unused.length > 0) diagnostics.info('unused_data_keys_erased', { count: unused.length })

@@ -3,12 +3,14 @@
 import { EVENT_VERSION, FOLD_VERSION } from '../domain/control.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import { pause } from '../lib/pause.ts'
-import { type Static, t, Value } from '../lib/schema.ts'
+import { Value } from '../lib/schema.ts'
 import { readEnvelope, writeEnvelope } from '../log/envelope.ts'
 import { type EventLog, LogUnavailable } from '../log/port.ts'
 import { TOPICS } from '../log/topics.ts'
 import { Changed } from '../state/changed.ts'
+import type { ToldFailures } from '../state/failed-logins.ts'
 import type { LiveChain } from '../state/live-chain.ts'
+import { InstanceAnnounced } from './instance-announced.ts'
 import { StateHistory } from './state-history.ts'
 import { isAwaited, isUrgent } from './urgent.ts'
 
@@ -23,25 +25,7 @@ const MAX_INSTANCES = 1_024
 const MAX_AWAITED = 1_024
 /** What another instance had folded so long ago and this one has not: this one is behind. */
 const BEHIND_MS = 2_000
-/** More are not told: the announcement stays small. */
-export const OPEN_BREAKERS_TOLD = 64
 const ALARMS_TOLD = 4
-
-export const InstanceAnnounced = t.Object({
-  instance: t.String({ maxLength: 128 }),
-  /** Next offset of the control topic to fold; tip and digest of the state there. */
-  offset: t.Integer({ minimum: 0 }),
-  tip: t.String(),
-  digest: t.String(),
-  fold_version: t.Integer(),
-  /** The newest event version that its build knows. */
-  event_version: t.Integer(),
-  build: t.String({ maxLength: 128 }),
-  degraded: t.Union([t.String(), t.Null()]),
-  /** Models whose circuit breakers it has open. */
-  open_breakers: t.Optional(t.Array(t.String({ maxLength: 64 }), { maxItems: OPEN_BREAKERS_TOLD })),
-})
-export type InstanceAnnounced = Static<typeof InstanceAnnounced>
 
 export interface InstancesDeps {
   readonly log: EventLog
@@ -56,6 +40,9 @@ export interface InstancesDeps {
   readonly openBreakers?: () => readonly string[]
   /** Called with those of another instance, each time it says them. */
   readonly heardOpenBreakers?: (modelIds: readonly string[]) => void
+  /** The same of logins that failed. */
+  readonly failedLogins?: () => readonly ToldFailures[]
+  readonly heardFailedLogins?: (instance: string, told: readonly ToldFailures[]) => void
 }
 
 export interface Instances {
@@ -71,6 +58,8 @@ export interface Instances {
   behind(): string | null
   /** The same in numbers, for metrics. */
   counts(): InstanceCounts
+  /** Something else is to be told, with what comes within moments. */
+  tellSoon(): void
   close(): Promise<void>
 }
 
@@ -174,8 +163,9 @@ class Announcements implements Instances {
   }
 
   #self(): InstanceAnnounced {
-    const { live, instance, build, openBreakers } = this.deps
+    const { live, instance, build, openBreakers, failedLogins } = this.deps
     const open = openBreakers?.() ?? []
+    const failed = failedLogins?.() ?? []
     const { offset, tip, digest, degraded } = live.status()
     return {
       instance,
@@ -187,7 +177,12 @@ class Announcements implements Instances {
       build,
       degraded,
       ...(open.length === 0 ? {} : { open_breakers: [...open] }),
+      ...(failed.length === 0 ? {} : { failed_logins: [...failed] }),
     }
+  }
+
+  tellSoon(): void {
+    this.#due(SOON_MS)
   }
 
   #due(inMs: number): void {
@@ -253,6 +248,7 @@ class Announcements implements Instances {
     const isNew = !this.#others.has(said.instance)
     this.#others.set(said.instance, { said, heardAtMs: performance.now() })
     if (said.open_breakers !== undefined) this.deps.heardOpenBreakers?.(said.open_breakers)
+    if (said.failed_logins !== undefined) this.deps.heardFailedLogins?.(said.instance, said.failed_logins)
     if (isNew) this.#due(0) // it does not know of us yet
     this.#measure(said)
     this.#compare(said)

@@ -7,11 +7,12 @@ import { CONTROL_EVENTS, ControlState, eventIsValid, foldDecision } from '../../
 import { decisionMacKey, judge } from '../../src/domain/decision.ts'
 import { FEEDBACK_EVENTS } from '../../src/domain/feedback.ts'
 import { HEALTH_EVENTS } from '../../src/domain/health.ts'
+import { LOGIN_EVENTS } from '../../src/domain/login.ts'
 import { REQUEST_EVENTS } from '../../src/domain/request.ts'
 import { type TSchema, Value } from '../../src/lib/schema.ts'
 import { readEnvelope } from '../../src/log/envelope.ts'
 import { WrappedDataKey } from '../../src/state/data-key-cache.ts'
-import { InstanceAnnounced } from '../../src/upkeep/instances.ts'
+import { InstanceAnnounced } from '../../src/upkeep/instance-announced.ts'
 import { MASTER_KEY } from '../services/cluster.ts'
 
 const FOLDER = join(import.meta.dir, '../fixtures/events')
@@ -21,6 +22,7 @@ const ENVELOPED: Readonly<Record<string, TSchema>> = {
   ...REQUEST_EVENTS,
   ...FEEDBACK_EVENTS,
   ...HEALTH_EVENTS,
+  ...LOGIN_EVENTS,
   'data-key.wrapped': WrappedDataKey,
   'instance.announced': InstanceAnnounced,
   'audit.recorded': AuditRecorded,

@@ -3,7 +3,7 @@ import { CHAIN_ROW } from '../../src/domain/chain.ts'
 import { EVENT_VERSION } from '../../src/domain/control.ts'
 import { memoryLog } from '../../src/log/memory.ts'
 import { openActivation } from '../../src/upkeep/activation.ts'
-import type { InstanceAnnounced } from '../../src/upkeep/instances.ts'
+import type { InstanceAnnounced } from '../../src/upkeep/instance-announced.ts'
 import { begin, nowMs, openInstance, quiet } from '../state/support.ts'
 
 const closing: (() => Promise<unknown>)[] = []

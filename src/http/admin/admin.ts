@@ -1,13 +1,12 @@
 // `/admin/v1`: the table of all routes, and the one runner that gives each the same order: 401, 404 and 405, 403, validation, handler.
 import { Elysia } from 'elysia'
 import { closed } from '../../domain/fields.ts'
-import type { AuthenticateDeps } from '../../inference/authenticate.ts'
 import { readJsonBody } from '../../inference/body.ts'
 import { t } from '../../lib/schema.ts'
 import type { LastUses } from '../../state/last-uses.ts'
 import type { ModelCatalogue } from '../../upkeep/model-listing.ts'
 import { GatewayError } from '../../wire/errors.ts'
-import { type Principal, principalOf, requireOneOf } from '../auth.ts'
+import { adminPrincipalOf, type Principal, requireOneOf, requireOwnDoing, type SessionDeps } from '../auth.ts'
 import { identityHeaders } from '../envelope.ts'
 import { contextOf, pathOf } from '../request-context.ts'
 import { MIN_REVISION, reachMinRevision } from '../revision.ts'
@@ -19,6 +18,7 @@ import { CONTENT_TYPES, formatOf, formatted, type ListFormat } from './format.ts
 import { refuseWhileFrozen, thawedCommit } from './freeze.ts'
 import { type KeyDeps, keyRoutes } from './keys.ts'
 import { type ModelDeps, modelRoutes } from './models.ts'
+import { type OperatorDeps, operatorRoutes } from './operators.ts'
 import { type OverrideDeps, overrideRoutes } from './overrides.ts'
 import { PLANNED } from './planned.ts'
 import { type PolicyDeps, policyRoutes } from './policies.ts'
@@ -35,7 +35,7 @@ const BODY_LIMIT_BYTES = 1_048_576
 /** The body of a write that takes none. */
 const Nothing = closed(t.Object({}))
 
-export interface RunnerDeps extends AuthenticateDeps {
+export interface RunnerDeps extends SessionDeps {
   nowMs(): number
   /** Key of the digests that idempotency leaves in the log; derived from the master key, the same on every instance. */
   readonly causeKey: Uint8Array
@@ -55,7 +55,8 @@ export interface AdminDeps
     Omit<BudgetDeps, 'live'>,
     Omit<CacheRuleDeps, 'live'>,
     Omit<ToolDeps, 'live'>,
-    Omit<ToolPolicyDeps, 'live'> {
+    Omit<ToolPolicyDeps, 'live'>,
+    Omit<OperatorDeps, 'live'> {
   readonly lastUses: LastUses
   readonly modelCatalogue: ModelCatalogue
   /** Routes of read models and of later parts, in the same table. */
@@ -72,6 +73,7 @@ export const adminTable = (deps: AdminDeps): readonly AdminRoute[] => {
     ...modelRoutes(freezable),
     ...policyRoutes(freezable),
     ...endpointRoutes(freezable),
+    ...operatorRoutes(freezable),
     ...overrideRoutes(deps),
     ...budgetRoutes(freezable),
     ...cacheRuleRoutes(freezable),
@@ -85,13 +87,13 @@ export const adminTable = (deps: AdminDeps): readonly AdminRoute[] => {
 const authenticated = async (request: Request, deps: RunnerDeps): Promise<Principal> => {
   let principal: Principal | null = null
   try {
-    principal = principalOf(request.headers, deps, deps.nowMs())
+    principal = adminPrincipalOf(request.headers, deps, deps.nowMs())
   } catch (error) {
     if (!request.headers.has(MIN_REVISION)) throw error
     await reachMinRevision(request.headers, deps.live).catch(() => {
       throw error // a stranger learns nothing of revisions
     })
-    return principalOf(request.headers, deps, deps.nowMs())
+    return adminPrincipalOf(request.headers, deps, deps.nowMs())
   }
   await reachMinRevision(request.headers, deps.live)
   return principal
@@ -148,6 +150,7 @@ const bodyOf = async (route: AdminRoute, request: Request): Promise<{ body: unkn
 
 const run = async (route: AdminRoute, request: Request, rawParams: RawParams, deps: RunnerDeps): Promise<Response> => {
   const principal = await authenticated(request, deps)
+  requireOwnDoing(principal, request, deps)
   requireOneOf(principal, route.scopes)
   refuseWhileFrozen(route, principal, deps)
   const url = new URL(request.url)

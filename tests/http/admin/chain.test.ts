@@ -1,4 +1,5 @@
 // The admin surface on the real chain: two instances over one log in memory, with their own folds, commit queues, indexes and data keys.
+
 import { afterEach, describe, expect, test } from 'bun:test'
 import { Elysia } from 'elysia'
 import { adminRoutes } from '../../../src/http/admin/admin.ts'
@@ -17,6 +18,7 @@ import { createSteering } from '../../../src/state/live-steering.ts'
 import { modelCatalogue } from '../../../src/upkeep/model-listing.ts'
 import { openSeeder } from '../../../src/upkeep/seeder.ts'
 import { begin, openInstance, quiet } from '../../state/support.ts'
+import { testDoor } from './console.ts'
 import { type Answer, BASE, type CallOptions } from './gateway.ts'
 
 const closing: (() => Promise<void>)[] = []
@@ -62,6 +64,7 @@ const open = async (name: string, log: EventLog) => {
     .onError({ as: 'global' }, ({ error, request }) => errorResponse(error, contextOf(request)) as never)
     .use(
       adminRoutes({
+        ...testDoor({ ...shared, dataKeys }).deps,
         ...shared,
         keys: openKeyIndex(live),
         inference: { authHeader: 'authorization', minKeyLength: 20, maxStalenessMs: null },

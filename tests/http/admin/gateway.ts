@@ -5,6 +5,8 @@ import type { EventRecord } from '../../../src/domain/decision.ts'
 import { type AdminDeps, adminRoutes } from '../../../src/http/admin/admin.ts'
 import { providerHealth } from '../../../src/http/admin/health-view.ts'
 import type { AdminRoute } from '../../../src/http/admin/route.ts'
+import { notePeer } from '../../../src/http/clients.ts'
+import { type AuthEvent, consoleAuthRoutes } from '../../../src/http/console-auth.ts'
 import { errorResponse } from '../../../src/http/envelope.ts'
 import { contextOf } from '../../../src/http/request-context.ts'
 import { sha256Hex } from '../../../src/lib/digest.ts'
@@ -17,6 +19,7 @@ import { createSteering } from '../../../src/state/live-steering.ts'
 import type { Commit, KeyEntry } from '../../../src/state/port.ts'
 import { modelFacts } from '../../../src/upkeep/model-facts.ts'
 import { GatewayError } from '../../../src/wire/errors.ts'
+import { type TestDoor, testDoor } from './console.ts'
 import { foldingCommit } from './folding-commit.ts'
 
 export const ADMIN_KEY = 'gw_live_admin_of_the_default_tenant'
@@ -73,6 +76,9 @@ export interface Gateway {
   /** A key of its own with these scopes, straight into the state. */
   keyWith(scopes: readonly string[], tenantId?: string): string
   readonly deps: AdminDeps
+  readonly door: TestDoor
+  /** What the metrics counted at the door of the console. */
+  readonly counted: AuthEvent[]
 }
 
 export interface CallOptions {
@@ -80,10 +86,17 @@ export interface CallOptions {
   readonly body?: unknown
   readonly raw?: string
   readonly headers?: Record<string, string>
+  /** The other end of the connection. */
+  readonly from?: string
+  /** `http` when not given. */
+  readonly scheme?: 'http' | 'https'
 }
 
 /** `further`: routes of read models, mounted in the same table. */
-export const startGateway = (further: readonly AdminRoute[] = []): Gateway => {
+export const startGateway = (
+  further: readonly AdminRoute[] = [],
+  settings: { readonly trustedProxies?: readonly string[]; readonly cookieSecure?: boolean } = {},
+): Gateway => {
   const vault = new Map<string, string>()
   const { state, live, events, apply, ...folding } = foldingCommit(() => gateway.nowMs)
   const commit: Commit = async (request) => {
@@ -106,7 +119,23 @@ export const startGateway = (further: readonly AdminRoute[] = []): Gateway => {
   }
   const catalogue = { all: () => [], resolve: () => [] }
   const book = openHealth({ catalogue, nowMs: () => gateway.nowMs, monotonicMs: () => 0, emit: () => {} })
+  const dataKeys = {
+    async seal(_subject: string, secret: string) {
+      const keyId = newId('dek')
+      vault.set(keyId, secret)
+      return { keyId, sealed: `sealed ${secret.length}` }
+    },
+    open: (_subject: string, keyId: string) => vault.get(keyId) ?? null,
+    async erase(keyId: string) {
+      vault.delete(keyId)
+    },
+    subscribe: () => () => {},
+  }
+  const nowMs = () => gateway.nowMs
+  const door = testDoor({ live, commit, dataKeys, nowMs, ...settings })
+  const counted: AuthEvent[] = []
   const deps: AdminDeps = {
+    ...door.deps,
     live,
     keys: { lookup, size: 0 },
     inference: { authHeader: 'authorization', minKeyLength: 20, maxStalenessMs: null },
@@ -117,16 +146,7 @@ export const startGateway = (further: readonly AdminRoute[] = []): Gateway => {
     causeKey: new Uint8Array(32),
     appliedBy: async () => ({ applied: 1, instances: 1 }),
     lastUses: lastUses(),
-    dataKeys: {
-      async seal(_subject, secret) {
-        const keyId = newId('dek')
-        vault.set(keyId, secret)
-        return { keyId, sealed: `sealed ${secret.length}` }
-      },
-      async erase(keyId) {
-        vault.delete(keyId)
-      },
-    },
+    dataKeys,
     kindTable: {
       resolve: (text) => KINDS.find((known) => known.kind === text.toLowerCase().replaceAll('-', '_')) ?? null,
       names: KINDS.map((known) => known.kind),
@@ -148,6 +168,7 @@ export const startGateway = (further: readonly AdminRoute[] = []): Gateway => {
 
   const app = new Elysia()
     .onError({ as: 'global' }, ({ error, request }) => errorResponse(error, contextOf(request)) as never)
+    .use(consoleAuthRoutes({ ...deps, ...door.deps }, (event) => void counted.push(event)))
     .use(adminRoutes(deps))
 
   const gateway: Gateway = {
@@ -159,6 +180,8 @@ export const startGateway = (further: readonly AdminRoute[] = []): Gateway => {
     breakersCleared: 0,
     nowMs: Date.UTC(2026, 10, 20),
     deps,
+    door,
+    counted,
     apply,
     keyWith(scopes, tenantId = 'ten_default') {
       const key = newApiKey()
@@ -174,23 +197,24 @@ export const startGateway = (further: readonly AdminRoute[] = []): Gateway => {
       gateway.apply([{ type: 'api_key.issued', data: { ...data, ...rest } }])
       return key
     },
-    async call(method, path, { key = ADMIN_KEY, body, raw, headers = {} } = {}) {
+    async call(method, path, { key = ADMIN_KEY, body, raw, headers = {}, from, scheme = 'http' } = {}) {
       const text = raw ?? (body === undefined ? undefined : JSON.stringify(body))
-      const response = await app.handle(
-        new Request(`${BASE}${path}`, {
-          method,
-          headers: {
-            ...(key === null ? {} : { authorization: `Bearer ${key}` }),
-            ...(text === undefined ? {} : { 'content-type': 'application/json' }),
-            ...headers,
-          },
-          body: text,
-        }),
-      )
+      const request = new Request(`${BASE.replace('http:', `${scheme}:`)}${path}`, {
+        method,
+        headers: {
+          ...(key === null ? {} : { authorization: `Bearer ${key}` }),
+          ...(text === undefined ? {} : { 'content-type': 'application/json' }),
+          ...headers,
+        },
+        body: text,
+      })
+      if (from !== undefined) notePeer(request, { requestIP: () => ({ address: from }) })
+      const response = await app.handle(request)
+      const answered = await response.text()
       return {
         status: response.status,
         headers: response.headers,
-        body: (await response.json()) as Record<string, unknown>,
+        body: (answered === '' ? null : JSON.parse(answered)) as Record<string, unknown>,
       }
     },
   }

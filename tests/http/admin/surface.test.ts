@@ -36,6 +36,8 @@ describe('every admin route', () => {
         ...['GET /tools', 'GET /tools/:id', 'POST /tools', 'PUT /tools/:id', 'POST /tools/:id/enabled'],
         ...['DELETE /tools/:id', 'GET /tool-policies', 'GET /tool-policies/:id', 'PUT /tool-policies'],
         'DELETE /tool-policies/:id',
+        ...['GET /operators', 'POST /operators', 'GET /operators/:id', 'DELETE /operators/:id'],
+        'PUT /operators/:id/password',
         ...['GET /overrides', 'POST /overrides', 'GET /guardrails', 'POST /providers/:id/kill'],
       ].toSorted(),
     )
@@ -78,9 +80,10 @@ describe('every admin route', () => {
         budgets: 'tenants:admin',
         cache: 'policies:admin',
         endpoints: method === 'DELETE' ? '*' : 'policies:admin',
+        operators: '*',
       }
       const own = sections[section] ?? 'providers:admin'
-      expect([...scopes].toSorted()).toEqual(method === 'GET' ? [own, 'usage:read'].toSorted() : [own])
+      expect([...scopes].toSorted()).toEqual(method === 'GET' && own !== '*' ? [own, 'usage:read'].toSorted() : [own])
     }
   })
 
@@ -109,6 +112,7 @@ describe('every admin route', () => {
       'PUT /providers/:id/credential': { secret: 'sk-1' },
       'POST /providers/:id/kill': { kill: true },
       'POST /tools/:id/enabled': { enabled: true },
+      'PUT /operators/:id/password': { password: 'correct horse battery' },
     }
     const body = route.bodySchema === null ? undefined : (bodies[`${route.method} ${route.path}`] ?? {})
     const answer = await gateway.call(route.method, pathOf(route.path), { body, headers: { 'if-match': 'x' } })

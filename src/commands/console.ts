@@ -1,0 +1,77 @@
+// Puts together the door of the console: operators, their sessions, and the guard before both.
+import type { Config } from '../config.ts'
+import type { LoginEvent } from '../domain/login.ts'
+import { clientsBehind } from '../http/clients.ts'
+import type { ConsoleDeps } from '../http/console-auth.ts'
+import type { Diagnostics } from '../lib/diagnostics.ts'
+import { deriveKey } from '../lib/digest.ts'
+import { newId } from '../lib/ids.ts'
+import { createPasswords } from '../lib/passwords.ts'
+import type { Spool } from '../log/spool-port.ts'
+import { FailedLogins } from '../state/failed-logins.ts'
+import { createLoginGuard } from '../upkeep/login-guard.ts'
+import { createOperators } from '../upkeep/operators.ts'
+import { createSessions } from '../upkeep/sessions.ts'
+import type { ControlPlane } from './control-plane.ts'
+import type { Outcomes } from './outcomes.ts'
+
+export interface ConsoleParts {
+  readonly deps: Pick<ConsoleDeps, 'sessions' | 'operators' | 'clients' | 'cookieSecure' | 'diagnostics'>
+  readonly failures: FailedLogins
+  close(): void
+}
+
+export interface ConsolePartsDeps {
+  readonly config: Config
+  readonly masterKey: Uint8Array
+  readonly control: Pick<ControlPlane, 'live' | 'commits' | 'dataKeys'>
+  readonly outcomes: Pick<Outcomes, 'spool'>
+  readonly diagnostics: Diagnostics
+  /** Something is to be told to the other instances. */
+  announce(): void
+}
+
+const COMPLAIN_MS = 60_000
+
+export const openConsole = ({
+  config,
+  masterKey,
+  control,
+  outcomes,
+  diagnostics,
+  announce,
+}: ConsolePartsDeps): ConsoleParts => {
+  const { live, commits, dataKeys } = control
+  const failures = new FailedLogins()
+  const nowMs = Date.now
+  const guard = createLoginGuard({
+    failures,
+    addressKey: deriveKey(masterKey, 'login-address'),
+    nowMs,
+    emit: emitter(outcomes.spool, diagnostics),
+    announce,
+  })
+  const nameKeys = [deriveKey(masterKey, 'operator-name')] as const
+  const operators = createOperators({ live, dataKeys, passwords: createPasswords(), guard, nameKeys: [...nameKeys] })
+  const sessions = createSessions({ live, commit: commits.commit, newId, nowMs, diagnostics })
+  const clients = clientsBehind(config.server.trusted_proxies)
+  return {
+    deps: { sessions, operators, clients, cookieSecure: config.cookie_secure, diagnostics },
+    failures,
+    close: () => sessions.stop(),
+  }
+}
+
+/** Writes to the operations topic, without the ballast: that is for requests in flight. What cannot be written is told once a minute. */
+const emitter = (spool: Pick<Spool, 'append'>, diagnostics: Diagnostics) => {
+  let complainedMs = Number.NEGATIVE_INFINITY
+  return ({ type, data }: LoginEvent): void => {
+    const subject = data.name_digest ?? data.address ?? ''
+    spool.append('operations', type, subject, JSON.stringify(data), true).catch((error: unknown) => {
+      const now = performance.now()
+      if (now - complainedMs < COMPLAIN_MS) return
+      complainedMs = now
+      diagnostics.warn('login_event_not_written', { error })
+    })
+  }
+}

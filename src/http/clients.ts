@@ -1,0 +1,36 @@
+// Where a request comes from: the other end of its connection, or what a trusted proxy says of it.
+import { type Forwarded, forwardedBy } from '../lib/forwarded.ts'
+
+/** What the server knows of connections. */
+export interface Peers {
+  requestIP(request: Request): { readonly address: string } | null
+}
+
+const peers = new WeakMap<Request, string>()
+
+/** Notes the peer of a request, for whoever asks later. */
+export const notePeer = (request: Request, server: Peers | undefined): void => {
+  const address = server?.requestIP(request)?.address
+  if (address !== undefined) peers.set(request, address)
+}
+
+export interface Client {
+  readonly address: string
+  /** Whether its connection is encrypted, as far as we know. */
+  readonly tls: boolean
+  /** The hosts by which it may have named us, in lower case, with their ports. */
+  readonly hosts: readonly string[]
+}
+
+export type Clients = (request: Request) => Client
+
+/** `trusted`: `server.trusted_proxies`. */
+export const clientsBehind = (trusted: readonly string[]): Clients => {
+  const forwarded = forwardedBy(trusted)
+  return (request) => {
+    const { address, tls, host }: Forwarded = forwarded(peers.get(request) ?? null, request.headers)
+    const url = new URL(request.url)
+    const hosts = host === null ? [url.host] : [url.host, host.toLowerCase()]
+    return { address, tls: tls || url.protocol === 'https:', hosts }
+  }
+}

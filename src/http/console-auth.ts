@@ -1,0 +1,259 @@
+// `/admin/v1/auth`: set-up, login, logout. Outside the admin surface: a stranger may ask, and is told as little as possible.
+import { Elysia } from 'elysia'
+import { closed } from '../domain/fields.ts'
+import { decideOperator, setupClosed } from '../domain/operator.ts'
+import { nameOf, PASSWORD_POLICY, Password, requirePassword, Username } from '../domain/password-policy.ts'
+import { Rejection } from '../domain/rejection.ts'
+import { setupIsOpen } from '../domain/setup.ts'
+import { requireState } from '../inference/authenticate.ts'
+import { readJsonBody } from '../inference/body.ts'
+import type { Diagnostics } from '../lib/diagnostics.ts'
+import type { IdPrefix } from '../lib/ids.ts'
+import { type Static, type TSchema, t } from '../lib/schema.ts'
+import type { Operators } from '../upkeep/operators.ts'
+import type { OpenedSession, Sessions } from '../upkeep/sessions.ts'
+import { GatewayError } from '../wire/errors.ts'
+import { checked, requireStorable } from './admin/check.ts'
+import { type SessionDeps, sessionOf } from './auth.ts'
+import type { Client } from './clients.ts'
+import { identityHeaders } from './envelope.ts'
+import { contextOf } from './request-context.ts'
+import { MIN_REVISION, reachMinRevision } from './revision.ts'
+import { isSameOrigin, requireOwnPage, sessionCookie } from './session-cookie.ts'
+
+const PREFIX = '/admin/v1/auth'
+const BODY_LIMIT_BYTES = 16_384
+
+/** What is counted in `gateway_dashboard_auth_events_total`. */
+export const AUTH_EVENTS = [
+  'setup',
+  'setup_refused',
+  'login',
+  'login_failed',
+  'login_refused',
+  'lockout',
+  'logout',
+] as const
+export type AuthEvent = (typeof AUTH_EVENTS)[number]
+
+export interface ConsoleDeps extends SessionDeps {
+  readonly sessions: Sessions
+  readonly operators: Operators
+  /** Mark every session cookie `Secure`. */
+  readonly cookieSecure: boolean
+  readonly diagnostics: Diagnostics
+  newId(prefix: IdPrefix): string
+  nowMs(): number
+}
+
+interface AuthCall<Body> {
+  readonly request: Request
+  readonly client: Client
+  readonly body: Body
+}
+
+interface AuthAnswer {
+  readonly status?: number
+  /** Absent: no body. */
+  readonly body?: unknown
+  /** The token of a new session; null ends the one that the browser has. Absent: the cookie stays as it is. */
+  readonly token?: string | null
+  readonly revision?: string | null
+}
+
+export interface AuthRoute {
+  readonly method: 'GET' | 'POST'
+  /** Below `/admin/v1/auth`. */
+  readonly path: string
+  readonly summary: string
+  readonly bodySchema: TSchema | null
+  readonly successStatus: number
+  /** Throws before the body is looked at. */
+  refuse?(call: AuthCall<null>): void
+  handle(call: AuthCall<unknown>): AuthAnswer | Promise<AuthAnswer>
+}
+
+const SetupBody = closed(t.Object({ username: Username, password: Password, confirm: t.String({ maxLength: 2_048 }) }))
+/** `confirm` is taken and ignored: one form serves both. */
+const LoginBody = closed(t.Object({ username: Username, password: Password, confirm: t.Optional(t.Unknown()) }))
+
+type Counted = (event: AuthEvent) => void
+
+const opened = (username: string | null, operatorId: string, { token, expiresAt, revision }: OpenedSession) => ({
+  body: { username, expires_at: expiresAt, operator_id: operatorId },
+  token,
+  revision,
+})
+
+const state = (deps: ConsoleDeps): AuthRoute => ({
+  method: 'GET',
+  path: '/state',
+  summary: 'Whether somebody has to set up, and whether the browser is signed in',
+  bodySchema: null,
+  successStatus: 200,
+  refuse: () => requireState(deps.live),
+  handle({ request }) {
+    const session = sessionOf(request.headers, deps)
+    const row = session === null ? undefined : deps.live.control.table('operators').get(session.operator_id)
+    const username = row === undefined ? null : deps.operators.usernameOf(row)
+    const shown = username === null ? {} : { username }
+    const body = { setup_required: setupIsOpen(deps.live.control), authenticated: session !== null, ...shown }
+    return { body: { ...body, policy: PASSWORD_POLICY } }
+  },
+})
+
+const setUp = (deps: ConsoleDeps, count: Counted): AuthRoute => ({
+  method: 'POST',
+  path: '/setup',
+  summary: 'Make the first operator, once for all time, and sign in',
+  bodySchema: SetupBody,
+  successStatus: 201,
+  refuse({ request, client }) {
+    requireState(deps.live)
+    if (!setupIsOpen(deps.live.control)) {
+      count('setup_refused')
+      throw setupClosed()
+    }
+    requireOwnPage(request, client)
+  },
+  async handle({ body }) {
+    const { username, password, confirm } = body as Static<typeof SetupBody>
+    const name = nameOf(username)
+    requirePassword(password, name, confirm)
+    const id = deps.newId('op')
+    try {
+      const session = await deps.operators.sealed(id, name, password, async (secrets) => {
+        const made = await deps.sessions.open(id, null, null, (control) =>
+          decideOperator(control, { do: 'set_up', id, ...secrets }),
+        )
+        return { ...made, repeated: false }
+      })
+      count('setup')
+      deps.diagnostics.warn('console_set_up', { operator_id: id })
+      return opened(name, id, session)
+    } catch (error) {
+      if (error instanceof Rejection) count('setup_refused')
+      throw error
+    }
+  },
+})
+
+/** The same for whoever does not get in. */
+const notKnown = (): GatewayError =>
+  new GatewayError('authentication_error', 'the username or the password is not right')
+
+const logIn = (deps: ConsoleDeps, count: Counted): AuthRoute => ({
+  method: 'POST',
+  path: '/login',
+  summary: 'Sign in',
+  bodySchema: LoginBody,
+  successStatus: 200,
+  refuse({ request, client }) {
+    requireState(deps.live)
+    requireOwnPage(request, client)
+  },
+  async handle({ request, client, body }) {
+    const { username, password } = body as Static<typeof LoginBody>
+    const { operator, locked } = await deps.operators.check(username, password, client.address).catch((error) => {
+      if (error instanceof GatewayError) count('login_refused')
+      throw error
+    })
+    if (operator === null) {
+      count('login_failed')
+      if (locked) count('lockout')
+      throw notKnown()
+    }
+    const before = sessionOf(request.headers, deps)
+    const session = await deps.sessions.open(operator.id, operator.key_id, before?.id ?? null).catch((error) => {
+      throw error instanceof Rejection ? notKnown() : error // it was changed or erased in this very moment
+    })
+    count('login')
+    return opened(deps.operators.usernameOf(operator), operator.id, session)
+  },
+})
+
+const logOut = (deps: ConsoleDeps, count: Counted): AuthRoute => ({
+  method: 'POST',
+  path: '/logout',
+  summary: 'Sign out; always 204',
+  bodySchema: null,
+  successStatus: 204,
+  async handle({ request, client }) {
+    // Another site signs nobody out, but is not told so.
+    if (!isSameOrigin(request, client)) return {}
+    const session = deps.live.status().serves ? sessionOf(request.headers, deps) : null
+    if (session === null) return { token: null }
+    count('logout')
+    return { token: null, revision: await deps.sessions.close(session) }
+  },
+})
+
+const me = (deps: ConsoleDeps): AuthRoute => ({
+  method: 'GET',
+  path: '/me',
+  summary: 'The operator who is signed in',
+  bodySchema: null,
+  successStatus: 200,
+  async handle({ request }) {
+    const { headers } = request
+    let session = sessionOf(headers, deps)
+    if (headers.has(MIN_REVISION)) {
+      // Before the answer, and where the session may be what is not folded yet; a stranger learns nothing of revisions.
+      const reached = await reachMinRevision(headers, deps.live).catch((error: unknown) => error)
+      session = sessionOf(headers, deps)
+      if (session !== null && reached !== undefined) throw reached
+    }
+    const row = session === null ? undefined : deps.live.control.table('operators').get(session.operator_id)
+    if (session === null || row === undefined) throw new GatewayError('authentication_error', 'nobody is signed in')
+    deps.sessions.used(session)
+    const username = deps.operators.usernameOf(row)
+    return { body: { username, expires_at: session.expires_at, operator_id: row.id } }
+  },
+})
+
+/** The routes as data. */
+export const authTable = (deps: ConsoleDeps, count: Counted): readonly AuthRoute[] => [
+  state(deps),
+  setUp(deps, count),
+  logIn(deps, count),
+  logOut(deps, count),
+  me(deps),
+]
+
+const run = async (route: AuthRoute, request: Request, deps: ConsoleDeps): Promise<Response> => {
+  const client = deps.clients(request)
+  route.refuse?.({ request, client, body: null })
+  let body: unknown = null
+  if (route.bodySchema !== null) {
+    const read = await readJsonBody(request, BODY_LIMIT_BYTES)
+    requireStorable({ ...read.body, password: null, confirm: null }) // never stored, and judged by themselves
+    body = checked(route.bodySchema, read.body)
+  }
+  const answer = await route.handle({ request, client, body })
+  const headers = new Headers({ ...identityHeaders(contextOf(request)), 'cache-control': 'no-store' })
+  if (answer.token !== undefined)
+    headers.set('set-cookie', sessionCookie(answer.token, client.tls || deps.cookieSecure))
+  if (answer.revision) headers.set('x-gateway-revision', answer.revision)
+  const status = answer.status ?? route.successStatus
+  if (answer.body === undefined) return new Response(null, { status, headers })
+  headers.set('content-type', 'application/json')
+  return new Response(JSON.stringify(answer.body), { status, headers })
+}
+
+/** To be mounted beside the admin surface, below the same error hook. */
+export const consoleAuthRoutes = (deps: ConsoleDeps, count: Counted) => {
+  const app = new Elysia({ name: 'console-auth', prefix: PREFIX })
+  for (const route of authTable(deps, count)) {
+    const { method, path, summary } = route
+    app.route(method, path, ({ request }) => run(route, request, deps), { parse: 'none', detail: { summary } })
+    const allow = method === 'GET' ? 'GET, HEAD' : method
+    const wrong = ({ request }: { request: Request }): never => {
+      throw new GatewayError('invalid_request', `${request.method} is not possible here; possible: ${allow}`, {
+        status: 405,
+        headers: { allow },
+      })
+    }
+    app.all(path, wrong, { parse: 'none', detail: { hide: true } })
+  }
+  return app
+}

@@ -1,0 +1,71 @@
+// Who really asks, behind proxies: what `X-Forwarded-*` says counts as far as the proxies that said it are trusted.
+import { isIP } from 'node:net'
+import { type Range, range4, range6, v4, v6, within } from './ip-range.ts'
+
+/** Why a text is no address and no CIDR range, or null. */
+export const rangeFlaw = (text: string): string | null => {
+  const [base = '', bits, ...rest] = text.split('/')
+  const family = isIP(base)
+  if (family === 0 || base.includes('%') || rest.length > 0)
+    return 'it must be an IP address or a range such as 10.0.0.0/8'
+  const most = family === 4 ? 32 : 128
+  if (bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= most)) return null
+  return `the range of an IPv${family} address ends in /0 to /${most}`
+}
+
+export interface Forwarded {
+  /** As an IP address, IPv4 also where it came as IPv6 (`::ffff:`). */
+  readonly address: string
+  /** What the client's connection began with, as far as a trusted proxy says so. */
+  readonly tls: boolean
+  /** `X-Forwarded-Host` of a trusted proxy, else null. */
+  readonly host: string | null
+}
+
+/** `null` for what is no address; without brackets, port and zone. */
+const plainAddress = (text: string): string | null => {
+  let address = text.trim()
+  const bracketed = /^\[([^\]]*)\](?::\d{1,5})?$/.exec(address)
+  if (bracketed !== null) address = bracketed[1]!
+  else if (/^[\d.]+:\d{1,5}$/.test(address)) address = address.slice(0, address.lastIndexOf(':'))
+  const zone = address.indexOf('%')
+  if (zone !== -1) address = address.slice(0, zone)
+  if (isIP(address) === 0) return null
+  const mapped = isIP(address) === 6 ? v6(address) : 0n
+  if (mapped >> 32n !== 0xffffn) return address.toLowerCase()
+  return [24n, 16n, 8n, 0n].map((shift) => (mapped >> shift) & 0xffn).join('.')
+}
+
+/** Answers who asked: the right-most address that no trusted proxy has. `trusted`: addresses and CIDR ranges without a flaw. */
+export const forwardedBy = (trusted: readonly string[]) => {
+  const ranges = trusted.map((text) => {
+    const [base = '', bits] = text.split('/')
+    const plain = plainAddress(base)!
+    const family = isIP(plain)
+    // A range of mapped addresses is a range of IPv4 addresses.
+    const shift = isIP(base) === 6 && family === 4 ? 96 : 0
+    const full = `${plain}/${bits === undefined ? (family === 4 ? 32 : 128) : Math.max(0, Number(bits) - shift)}`
+    return { family, range: family === 4 ? range4(full) : range6(full) }
+  })
+  const of = (wanted: number): Range[] => ranges.filter(({ family }) => family === wanted).map(({ range }) => range)
+  const [ranges4, ranges6] = [of(4), of(6)]
+  const isTrusted = (address: string): boolean =>
+    isIP(address) === 4 ? within(v4(address), ranges4, 32) : within(v6(address), ranges6, 128)
+
+  /** `peer`: the other end of the connection; null where there is none that has an address. */
+  return (peer: string | null, headers: Headers): Forwarded => {
+    const direct = peer === null ? null : plainAddress(peer)
+    if (direct === null) return { address: 'unknown', tls: false, host: null }
+    if (ranges.length === 0 || !isTrusted(direct)) return { address: direct, tls: false, host: null }
+    let address = direct
+    for (const said of (headers.get('x-forwarded-for') ?? '').split(',').reverse()) {
+      const before = plainAddress(said)
+      if (before === null) break
+      address = before
+      if (!isTrusted(before)) break
+    }
+    // Proxies in a row append: the first one is that which the client spoke to.
+    const proto = headers.get('x-forwarded-proto')?.split(',')[0]?.trim().toLowerCase()
+    return { address, tls: proto === 'https', host: headers.get('x-forwarded-host')?.split(',')[0]?.trim() || null }
+  }
+}
