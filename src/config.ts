@@ -175,7 +175,7 @@ export const ConfigSchema = section({
     {
       default: {},
       additionalProperties: true,
-      description: 'Providers, models, policies and tenants to seed at start.',
+      description: 'Tenants, keys, providers, models, policies, budgets, cache rules and tools to seed at start.',
       expects: 'a section of the file',
     },
   ),

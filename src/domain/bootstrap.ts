@@ -2,11 +2,15 @@
 import { flawOf } from '../lib/flaw.ts'
 import { type Static, t } from '../lib/schema.ts'
 import { SCOPES } from './api-key.ts'
+import { BudgetFields, BudgetScope, BudgetWindow } from './budget.ts'
+import { CacheRuleFields, CacheRuleName } from './cache-rule.ts'
 import { closed, Nullable } from './fields.ts'
 import { CAPABILITIES, ModelFields, ModelName } from './model.ts'
 import { PolicyFields, PolicyName } from './policy.ts'
 import { ProviderFields, ProviderName } from './provider.ts'
 import { RateLimits, TenantFields, TenantSlug } from './tenant.ts'
+import { ToolFields, ToolKind, ToolName } from './tool.ts'
+import { ToolPolicyFields, ToolPolicyName } from './tool-policy.ts'
 
 const Enabled = t.Optional(t.Boolean())
 const EnvName = t.String({ minLength: 1, maxLength: 128, pattern: '^[A-Za-z_][A-Za-z0-9_]*$' })
@@ -19,6 +23,46 @@ const ModelEntry = {
     t.Array(t.Union(CAPABILITIES.map((name) => t.Literal(name))), { maxItems: CAPABILITIES.length }),
   ),
   enabled: Enabled,
+}
+
+const Tenant = t.Optional(TenantSlug)
+/** `tenant` is a slug; absent: global, of budgets the tenant `default`. */
+const LIMITS = {
+  /** `scope.id`: of a key its name or id, of others as in the API. */
+  budgets: t.Optional(
+    t.Array(
+      t.Composite([
+        t.Object({ tenant: Tenant, scope: t.Optional(BudgetScope), window: t.Optional(BudgetWindow) }),
+        t.Partial(BudgetFields),
+      ]),
+      { maxItems: 1_000 },
+    ),
+  ),
+  /** `scopes` name tenants by slug and keys by name. */
+  cache_rules: t.Optional(
+    t.Array(
+      t.Composite([
+        t.Object({ name: CacheRuleName, tenant: Tenant, ttl_seconds: CacheRuleFields.properties.ttl_seconds }),
+        t.Partial(t.Omit(CacheRuleFields, ['ttl_seconds'])),
+      ]),
+      { maxItems: 1_000 },
+    ),
+  ),
+  tools: t.Optional(
+    t.Array(
+      t.Composite([
+        t.Object({ name: ToolName, tenant: Tenant, kind: t.Optional(ToolKind), enabled: Enabled }),
+        t.Partial(ToolFields),
+      ]),
+      { maxItems: 1_000 },
+    ),
+  ),
+  tool_policies: t.Optional(
+    t.Array(
+      t.Composite([t.Object({ name: ToolPolicyName, tenant: Tenant, enabled: Enabled }), t.Partial(ToolPolicyFields)]),
+      { maxItems: 1_000 },
+    ),
+  ),
 }
 
 export const Bootstrap = closed(
@@ -65,6 +109,7 @@ export const Bootstrap = closed(
         { maxItems: 1_000 },
       ),
     ),
+    ...LIMITS,
   }),
 )
 export type Bootstrap = Static<typeof Bootstrap>

@@ -12,7 +12,7 @@ import { Rejection } from './rejection.ts'
 
 /** `function`: the client runs it. `builtin`: a handler of the gateway does. */
 export const TOOL_KINDS = ['function', 'builtin'] as const
-export type ToolKind = (typeof TOOL_KINDS)[number]
+export const ToolKind = t.Union(TOOL_KINDS.map((kind) => t.Literal(kind)))
 /** Names of the handlers that this build has for tools of the kind `builtin`: the tool of that name is executed by it. */
 const HANDLERS: ReadonlySet<string> = new Set()
 
@@ -24,7 +24,6 @@ export const ToolName = t.String({
   description: 'letters, digits, dots, colons, hyphens and underscores',
 })
 const Safety = t.Union([t.Literal('safe'), t.Literal('sensitive'), t.Literal('dangerous')])
-const Kind = t.Union(TOOL_KINDS.map((kind) => t.Literal(kind)))
 /** `global`: for every tenant. */
 export const ToolOwner = t.Union([t.Literal('global'), t.Literal('tenant')])
 
@@ -45,7 +44,7 @@ export const ToolRegistered = opened(
     t.Object({
       id: Id,
       name: ToolName,
-      kind: Kind,
+      kind: ToolKind,
       /** Null: for every tenant. */
       tenant_id: Nullable(Id),
       enabled: t.Boolean(),

@@ -5,6 +5,7 @@ import { policyWarnings } from '../domain/references.ts'
 import { decideTenant } from '../domain/tenant.ts'
 import { requireReferences } from './seed-check.ts'
 import { DEFAULT_TENANT, prepareKeys, seedKeys } from './seed-keys.ts'
+import { forgottenLimits, seedLimits } from './seed-limits.ts'
 import { seedProviders } from './seed-providers.ts'
 import { type SeedDeps, type SeedInput, type SeedReport, seeded } from './seed-step.ts'
 
@@ -70,7 +71,7 @@ const forgotten = ({ bootstrap }: SeedInput, { live, kindTable }: SeedDeps): str
 
 /**
  * Prepares the seeding of one process. Each run seeds in an order in which everything finds what it names: tenants, policies, keys, providers,
- * models; a further one goes on where the last failed and tells every key that counted. Throws BootstrapRefused for a key that no client could
+ * models, and what limits them; a further one goes on where the last failed and tells every key that counted. Throws BootstrapRefused for a key that no client could
  * send, and a run before it writes anything when the settings name what nothing has; a run throws CommitFailure when the log does not answer.
  */
 export const openSeeder = (input: SeedInput, deps: SeedDeps): (() => Promise<SeedReport>) => {
@@ -82,7 +83,8 @@ export const openSeeder = (input: SeedInput, deps: SeedDeps): (() => Promise<See
     await seedPolicies(input, deps, report)
     await seedKeys(keys, deps, report)
     await seedProviders(input, deps, report)
-    report.notes.push(...dangling(input, deps), ...forgotten(input, deps))
+    await seedLimits(input, deps, report)
+    report.notes.push(...dangling(input, deps), ...forgotten(input, deps), ...forgottenLimits(input, deps))
     return report
   }
 }

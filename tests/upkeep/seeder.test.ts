@@ -71,7 +71,9 @@ const install = (log = foldingCommit(() => Date.UTC(2026, 10, 20))): Installatio
   return installation
 }
 
-const rowsOf = <Name extends 'tenants' | 'keys' | 'providers' | 'models' | 'policies'>(at: Installation, name: Name) =>
+type Seeded = 'tenants' | 'keys' | 'providers' | 'models' | 'policies'
+type Limits = 'budgets' | 'cache_rules' | 'tools' | 'tool_policies'
+const rowsOf = <Name extends Seeded | Limits>(at: Installation, name: Name) =>
   [...at.log.state.table(name).rows()].map(([, row]) => row)
 
 describe('the first start', () => {
@@ -299,6 +301,95 @@ describe('bootstrap', () => {
     await at.seed(settings)
     expect(at.log.state.table('models').get(b!.id)).toMatchObject({ priority: 9, managed_by: 'api' })
     expect(rowsOf(at, 'providers')[0]).toMatchObject({ region: 'us', managed_by: 'api' })
+  })
+
+  const limited: Bootstrap = {
+    ...settings,
+    budgets: [
+      { limit_usd: 50, hard_cap_usd: 0.5 },
+      { tenant: 'acme', scope: { type: 'key', id: 'app' }, window: 'day', limit_tokens: 1_000 },
+      { tenant: 'acme', scope: { type: 'provider', id: 'local' }, limit_usd: 1 },
+    ],
+    cache_rules: [
+      { name: 'all', ttl_seconds: 60 },
+      { name: 'own', tenant: 'acme', ttl_seconds: 5, scopes: ['tenant:acme', 'key:app'] },
+    ],
+    tools: [{ name: 'weather', description: 'tells it', parameters: { properties: { city: { type: 'string' } } } }],
+    tool_policies: [{ name: 'default', tenant: 'acme', max_steps: 99 }],
+  }
+  const limitRows = (at: Installation) =>
+    (['budgets', 'cache_rules', 'tools', 'tool_policies'] as const).flatMap((name) => rowsOf(at, name))
+
+  test('limits and tools are seeded with names for ids, once', async () => {
+    const at = install()
+    at.env = env
+    expect((await at.seed(limited)).notes).toEqual([])
+    const [acme] = at.log.state.table('tenants').find('slug', 'acme')
+    const [app] = rowsOf(at, 'keys').filter(({ name }) => name === 'app')
+    const [local] = rowsOf(at, 'providers')
+    expect(rowsOf(at, 'budgets').map(({ scope, managed_by }) => [scope.type, scope.id, managed_by])).toEqual([
+      ['tenant', at.log.state.table('tenants').find('slug', 'default')[0]!, 'bootstrap'],
+      ['key', app!.id, 'bootstrap'],
+      ['provider', local!.id, 'bootstrap'],
+    ])
+    expect(rowsOf(at, 'cache_rules').map(({ tenant_id, scopes }) => [tenant_id, scopes])).toEqual([
+      [null, ['global']],
+      [acme!, [`tenant:${acme}`, `key:${app!.id}`]],
+    ])
+    expect(rowsOf(at, 'tools')).toMatchObject([{ name: 'weather', tenant_id: null, enabled: true, safety: 'safe' }])
+    expect(rowsOf(at, 'tool_policies')).toMatchObject([{ tenant_id: acme, max_steps: 10, enabled: true }])
+    const decided = at.log.events.length
+    expect(await at.seed(limited)).toEqual({ minted: [], notes: [] })
+    expect(at.log.events.length).toBe(decided)
+  })
+
+  test('limits and tools follow the settings until the API edits them, and stay when they are no longer named', async () => {
+    const at = install()
+    at.env = env
+    await at.seed(limited)
+    const wanted: Bootstrap = {
+      ...limited,
+      budgets: limited.budgets!.map((entry) => ({ ...entry, enforcement: 'soft' as const })),
+      cache_rules: limited.cache_rules!.map((entry) => ({ ...entry, mode: 'prefix' as const })),
+      tools: [{ ...limited.tools![0]!, enabled: false }],
+      tool_policies: [{ ...limited.tool_policies![0]!, mode: 'automatic' }],
+    }
+    await at.seed(wanted)
+    for (const row of limitRows(at)) expect(row.managed_by).toBe('bootstrap')
+    expect(limitRows(at)).toMatchObject([
+      ...limited.budgets!.map(() => ({ enforcement: 'soft' })),
+      ...limited.cache_rules!.map(() => ({ mode: 'prefix' })),
+      { enabled: false },
+      { mode: 'automatic' },
+    ])
+    const edits = { budgets: 'budget', cache_rules: 'cache_rule', tools: 'tool', tool_policies: 'tool_policy' } as const
+    for (const name of Object.keys(edits) as (keyof typeof edits)[])
+      for (const { id } of rowsOf(at, name))
+        at.log.apply([{ type: `${edits[name]}.changed`, data: { id, managed_by: 'api' } }])
+    const edited = limitRows(at)
+    expect((await at.seed(limited)).notes).toEqual([])
+    expect(limitRows(at)).toEqual(edited)
+    const other = install()
+    other.env = env
+    await other.seed(limited)
+    const { notes } = await other.seed(settings)
+    expect(notes.filter((note) => note.includes('it stays until'))).toHaveLength(7)
+    expect(limitRows(other)).toHaveLength(7)
+  })
+
+  test('a limit that names nothing is reported and stops no other; a tenant that nothing has stops the start', async () => {
+    const at = install()
+    const { notes } = await at.seed({
+      budgets: [{ limit_usd: 1, scope: { type: 'model', id: 'none' } }, {}, { limit_usd: 1 }],
+      cache_rules: [{ name: 'a', ttl_seconds: 1, scopes: ['planet'] }],
+      tools: [{ name: 'clock', kind: 'builtin' }],
+    })
+    expect(notes.map((note) => note.split(':')[0])).toEqual([
+      ...['bootstrap.budgets[0]', 'bootstrap.budgets[1]', 'bootstrap.cache_rules "a"', 'bootstrap.tools "clock"'],
+    ])
+    expect(rowsOf(at, 'budgets')).toHaveLength(1)
+    const nobody = install().seed({ tools: [{ name: 'a', tenant: 'none' }] })
+    await expect(nobody).rejects.toThrow('bootstrap.tools[0].tenant: there is no tenant "none"')
   })
 
   test('an entry that is gone from the settings stays and is reported', async () => {

@@ -5,9 +5,9 @@ import { Rejection } from '../../domain/rejection.ts'
 import {
   decideTool,
   TOOL_DEFAULTS,
-  TOOL_KINDS,
   type ToolCommand,
   ToolFields,
+  ToolKind,
   ToolName,
   ToolOwner,
   type ToolRow,
@@ -31,12 +31,17 @@ export interface ToolDeps {
 
 const READ = ['usage:read', 'providers:admin'] as const
 const WRITE = ['providers:admin'] as const
-const Kind = t.Union(TOOL_KINDS.map((kind) => t.Literal(kind)))
 const TenantId = t.Optional(Nullable(t.String({ minLength: 1, maxLength: 64 })))
 
 const NewTool = closed(
   t.Composite([
-    t.Object({ name: ToolName, kind: t.Optional(Kind), owner: t.Optional(ToolOwner), tenant_id: TenantId, ...Switch }),
+    t.Object({
+      name: ToolName,
+      kind: t.Optional(ToolKind),
+      owner: t.Optional(ToolOwner),
+      tenant_id: TenantId,
+      ...Switch,
+    }),
     t.Partial(ToolFields),
   ]),
 )
@@ -44,7 +49,7 @@ const EditedTool = closed(
   t.Composite([
     t.Object({
       name: t.Optional(ToolName),
-      kind: t.Optional(Kind),
+      kind: t.Optional(ToolKind),
       owner: t.Optional(ToolOwner),
       tenant_id: TenantId,
       ...Switch,

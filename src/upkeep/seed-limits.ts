@@ -1,0 +1,149 @@
+// Budgets, cache rules, tools and tool policies of `bootstrap:`. Names instead of ids; what the API edited since is left alone.
+import type { Bootstrap } from '../domain/bootstrap.ts'
+import { BUDGET_DEFAULTS, budgetKey, decideBudget } from '../domain/budget.ts'
+import { budgetTarget } from '../domain/budget-scope.ts'
+import { CACHE_RULE_DEFAULTS, cacheRuleKey, decideCacheRule } from '../domain/cache-rule.ts'
+import type { ControlReader } from '../domain/control.ts'
+import type { EventRecord } from '../domain/decision.ts'
+import type { ManagedBy } from '../domain/fields.ts'
+import { Rejection } from '../domain/rejection.ts'
+import { decideTool, TOOL_DEFAULTS, toolKey } from '../domain/tool.ts'
+import { decideToolPolicy, TOOL_POLICY_DEFAULTS, toolPolicyKey } from '../domain/tool-policy.ts'
+import { DEFAULT_TENANT } from './seed-keys.ts'
+import { type SeedDeps, type SeedInput, type SeedReport, seeded } from './seed-step.ts'
+
+type Entry<Section extends keyof Bootstrap> = NonNullable<Bootstrap[Section]>[number]
+
+/** Seeds all four sections. They come last: they name tenants, keys, providers and models. */
+export const seedLimits = async ({ bootstrap }: SeedInput, deps: SeedDeps, report: SeedReport): Promise<void> => {
+  for (const [i, entry] of (bootstrap.budgets ?? []).entries()) {
+    const id = deps.newId('bud')
+    await seeded(`bootstrap.budgets[${i}]`, deps, report, (state) => seedBudget(state, id, entry))
+  }
+  for (const entry of bootstrap.cache_rules ?? []) {
+    const id = deps.newId('rule')
+    await seeded(`bootstrap.cache_rules "${entry.name}"`, deps, report, (state) => seedRule(state, id, entry))
+  }
+  for (const entry of bootstrap.tools ?? []) {
+    const id = deps.newId('tool')
+    await seeded(`bootstrap.tools "${entry.name}"`, deps, report, (state) => seedTool(state, id, entry))
+  }
+  for (const entry of bootstrap.tool_policies ?? []) {
+    const id = deps.newId('tpol')
+    await seeded(`bootstrap.tool_policies "${entry.name}"`, deps, report, (state) => seedToolPolicy(state, id, entry))
+  }
+}
+
+/** The id of a tenant by its slug; null where none is named. */
+const tenantOf = (state: ControlReader, slug: string | undefined): string | null =>
+  slug === undefined ? null : (state.table('tenants').find('slug', slug)[0] ?? slug)
+
+const isEdited = (row: { readonly managed_by: ManagedBy } | undefined): boolean => row?.managed_by === 'api'
+
+/** A key by its id, or by the name of the only active one of that name (of that tenant, when one is given). Throws where it is not clear which. */
+const keyOf = (state: ControlReader, tenantId: string | null, text: string): string => {
+  const keys = state.table('keys')
+  if (keys.get(text) !== undefined) return text
+  const named: string[] = []
+  for (const [id, { name, status, tenant_id }] of keys.rows())
+    if (name === text && status === 'active' && (tenantId === null || tenant_id === tenantId)) named.push(id)
+  if (named.length <= 1) return named[0] ?? text
+  throw new Rejection(
+    'invalid',
+    `${named.length} active keys are named "${text}": name the one that is meant by its id`,
+  )
+}
+
+const seedBudget = (state: ControlReader, id: string, entry: Entry<'budgets'>): EventRecord[] => {
+  const {
+    tenant = DEFAULT_TENANT,
+    scope: given = { type: 'tenant' },
+    window = BUDGET_DEFAULTS.window,
+    ...fields
+  } = entry
+  const tenant_id = tenantOf(state, tenant)!
+  const named = given.id === undefined || given.type !== 'key' ? given.id : keyOf(state, tenant_id, given.id)
+  // Of the tenant itself nothing but the tenant can be meant.
+  const scope = { type: given.type, id: given.type === 'tenant' ? tenant_id : named }
+  const budgets = state.table('budgets')
+  const [existing] = budgets.find('identity', budgetKey(tenant_id, budgetTarget(state, tenant_id, scope), window))
+  if (existing !== undefined && isEdited(budgets.get(existing))) return []
+  const settings = { ...BUDGET_DEFAULTS, ...fields, window, tenant_id, scope, managed_by: 'bootstrap' } as const
+  return decideBudget(state, { do: 'upsert', id, ...settings })
+}
+
+const seedRule = (state: ControlReader, id: string, entry: Entry<'cache_rules'>): EventRecord[] => {
+  const { tenant, scopes: given, ...fields } = entry
+  const tenant_id = tenantOf(state, tenant)
+  const scopes = (given ?? [tenant === undefined ? 'global' : `tenant:${tenant}`]).map((scope) => {
+    const text = scope.trim()
+    if (text.startsWith('key:')) return `key:${keyOf(state, tenant_id, text.slice('key:'.length))}`
+    return text.startsWith('tenant:') ? `tenant:${tenantOf(state, text.slice('tenant:'.length))}` : text
+  })
+  const rules = state.table('cache_rules')
+  const [existing] = rules.find('name', cacheRuleKey(tenant_id, entry.name))
+  if (existing !== undefined && isEdited(rules.get(existing))) return []
+  const settings = { ...CACHE_RULE_DEFAULTS, ...fields, tenant_id, scopes, managed_by: 'bootstrap' } as const
+  return decideCacheRule(state, { do: 'upsert', id, ...settings })
+}
+
+const seedTool = (state: ControlReader, id: string, entry: Entry<'tools'>): EventRecord[] => {
+  const { tenant, name, kind = 'function', enabled = true, ...fields } = entry
+  const tenant_id = tenantOf(state, tenant)
+  const tools = state.table('tools')
+  const [existing] = tools.find('name', toolKey(tenant_id, name))
+  const row = existing === undefined ? undefined : tools.get(existing)
+  if (isEdited(row)) return []
+  const settings = { ...TOOL_DEFAULTS, ...fields, kind, tenant_id, enabled, managed_by: 'bootstrap' } as const
+  if (row === undefined) return decideTool(state, { do: 'register', id, name, ...settings })
+  return decideTool(state, { do: 'change', id: row.id, ...settings })
+}
+
+const seedToolPolicy = (state: ControlReader, id: string, entry: Entry<'tool_policies'>): EventRecord[] => {
+  const { tenant, enabled = true, ...fields } = entry
+  const tenant_id = tenantOf(state, tenant)
+  const policies = state.table('tool_policies')
+  const [existing] = policies.find('name', toolPolicyKey(tenant_id, entry.name))
+  if (existing !== undefined && isEdited(policies.get(existing))) return []
+  const settings = { ...TOOL_POLICY_DEFAULTS, ...fields, enabled, tenant_id, managed_by: 'bootstrap' } as const
+  return decideToolPolicy(state, { do: 'upsert', id, ...settings })
+}
+
+/** What the settings once made in these sections and no longer name. */
+export const forgottenLimits = ({ bootstrap }: SeedInput, { live }: Pick<SeedDeps, 'live'>): string[] => {
+  const { control } = live
+  const left: string[] = []
+  const remember = (what: string, section: string) =>
+    left.push(`${what} is no longer in bootstrap.${section}; it stays until it is deleted`)
+  const budgets = (bootstrap.budgets ?? []).map((entry) => namedBudget(control, entry))
+  for (const [, row] of control.table('budgets').rows())
+    if (row.managed_by === 'bootstrap' && !budgets.includes(budgetKey(row.tenant_id, row.scope, row.window)))
+      remember(`the budget ${row.id} (${row.scope.type} ${row.scope.id}, ${row.window})`, 'budgets')
+  for (const [section, what, keyOfName] of [
+    ['cache_rules', 'the cache rule', cacheRuleKey],
+    ['tools', 'the tool', toolKey],
+    ['tool_policies', 'the tool policy', toolPolicyKey],
+  ] as const) {
+    const named = new Set(
+      (bootstrap[section] ?? []).map(({ name, tenant }) => keyOfName(tenantOf(control, tenant), name)),
+    )
+    for (const [, row] of control.table(section).rows())
+      if (row.managed_by === 'bootstrap' && !named.has(keyOfName(row.tenant_id, row.name)))
+        remember(`${what} "${row.name}"`, section)
+  }
+  return left
+}
+
+/** Index key of the budget that an entry is about; '' while what it names does not exist. */
+const namedBudget = (state: ControlReader, entry: Entry<'budgets'>): string => {
+  const { tenant = DEFAULT_TENANT, scope = { type: 'tenant' }, window = BUDGET_DEFAULTS.window } = entry
+  const tenantId = tenantOf(state, tenant)!
+  try {
+    const id =
+      scope.type === 'tenant' ? tenantId : scope.type === 'key' ? keyOf(state, tenantId, scope.id ?? '') : scope.id
+    return budgetKey(tenantId, budgetTarget(state, tenantId, { type: scope.type, id }), window)
+  } catch (error) {
+    if (error instanceof Rejection) return '' // said when it was seeded
+    throw error
+  }
+}
