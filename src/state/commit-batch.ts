@@ -148,3 +148,7 @@ export const resultOf = ({ id, folded: { changes } }: Attempt): CommitResult => 
   for (const { table, after } of changes) if (after === null) removed[table] = (removed[table] ?? 0) + 1
   return { revision: id, changed: true, repeated: false, changes, removed }
 }
+
+/** Milliseconds until the last of them has no time left, at least 1. */
+export const longestMs = (waiting: readonly Waiting[]): number =>
+  Math.max(1, ...waiting.map(({ deadlineMs }) => deadlineMs - performance.now()))

@@ -4,8 +4,9 @@ import { Rejection } from '../domain/rejection.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import { type EventLog, LogUnavailable } from '../log/port.ts'
 import { Appender } from './commit-append.ts'
-import { type Attempt, Batch, resultOf, type Waiting } from './commit-batch.ts'
+import { type Attempt, Batch, longestMs, resultOf, type Waiting } from './commit-batch.ts'
 import { CONTROL } from './fold.ts'
+import { Gathering } from './gather.ts'
 import type { LiveChain } from './live-chain.ts'
 import { type Commit, CommitFailure, type CommitRequest, type CommitResult } from './port.ts'
 import { TURN_AFTER_LOSSES } from './turn.ts'
@@ -60,12 +61,14 @@ class Queue {
   #alone = 0
   #closed = false
   readonly #appender: Appender
+  readonly #gathering: Gathering
   readonly #open = new Map<string, Attempt>()
   readonly #unwatch: () => void
   readonly #running: Promise<void>
 
   constructor(readonly deps: CommitDeps) {
     this.#appender = new Appender(deps)
+    this.#gathering = new Gathering(deps.live.changed)
     this.#unwatch = deps.live.watch((step) => {
       const attempt = step.kind === 'counts' ? this.#open.get(step.id) : undefined
       if (attempt !== undefined && step.kind === 'counts') attempt.folded = step.folded
@@ -172,8 +175,10 @@ class Queue {
       await live.changed.until(() => live.turns.holdMs(this.deps.instance) === 0 || this.#closed, holdMs)
       return true
     }
+    if (await this.#gathering.waited(() => this.waiting.length)) return true
     const batch = this.#decide()
     if (batch.length === 0) return false
+    this.#gathering.carried(batch.length)
     await this.#send(batch)
     return true
   }
@@ -255,14 +260,10 @@ class Queue {
     if (this.#alone > 0) this.#alone -= 1
     const open = () => batch.some((attempt) => this.#open.has(attempt.id) && this.#mayCount(attempt))
     // Written: it will be seen. Unknown: read forward for a while, then decide again; at most one of the two can count.
-    const waitMs = outcome === 'written' ? this.#longestMs() : (this.deps.lookMs ?? LOOK_MS)
+    const waitMs = outcome === 'written' ? longestMs(this.waiting) : (this.deps.lookMs ?? LOOK_MS)
     await live.changed.until(() => !open() || this.#closed || live.refusal() !== null, waitMs)
     if (batch.some(({ id }) => live.verdictOf(id) === 'counted')) this.#lossesInARow = 0
     else if (!open()) await this.#lost()
-  }
-
-  #longestMs(): number {
-    return Math.max(1, ...this.waiting.map(({ deadlineMs }) => deadlineMs - performance.now()))
   }
 
   /** Certainly not in the log: as if it had never been sent. */
