@@ -69,6 +69,7 @@ const useEverything = async (gateway: GatewayProcess): Promise<void> => {
     await Bun.sleep(1_200) // the cooldown, and a frame
   }
   await call(gateway, 'POST', `/providers/${provider.id}/probe`)
+  await call(gateway, 'POST', `/providers/${(await sandbox(gateway)).id}/test`, { model: 'sandbox-echo' })
   await call(gateway, 'POST', '/policies/reload')
   // Not before: the model that fails has no price.
   const until = new Date(Date.now() + 3_600_000).toISOString()

@@ -12,6 +12,7 @@ import { type OperatorRow, operator } from './operator.ts'
 import { type OverrideRow, override } from './override.ts'
 import { type PolicyRow, policy } from './policy.ts'
 import { type ProviderRow, provider } from './provider.ts'
+import { type ProviderTestRow, providerTest } from './provider-test.ts'
 import { type SessionRow, session } from './session.ts'
 import { type SetupRow, setup } from './setup.ts'
 import { type RowChange, RowSetDigest, Table, type TableReader } from './tables.ts'
@@ -42,6 +43,7 @@ export interface Rows {
   keys: ApiKeyRow
   providers: ProviderRow
   models: ModelRow
+  tests: ProviderTestRow
   policies: PolicyRow
   endpoints: EndpointRow
   overrides: OverrideRow
@@ -67,6 +69,7 @@ const AGGREGATES = [
   apiKey,
   provider,
   model,
+  providerTest,
   policy,
   endpoint,
   override,

@@ -5,6 +5,7 @@ import { baseUrlFlaw } from './base-url.ts'
 import type { ControlReader } from './control.ts'
 import type { EventRecord } from './decision.ts'
 import { changedFields, depthOf, Id, ManagedBy, Nullable, Status } from './fields.ts'
+import { removedTests } from './provider-test.ts'
 import { Rejection } from './rejection.ts'
 
 /** What may be changed after creation. Numbers that are null: the gateway's default. */
@@ -120,7 +121,7 @@ export const provider: Aggregate<ProviderRow, ControlReader> = {
         .find('provider', id)
         .toSorted()
         .map((budget) => ({ table: 'budgets', id: budget, before: budgets.get(budget)!, after: null }))
-      return [...rows.removed(id, before), ...cascade, ...limits]
+      return [...rows.removed(id, before), ...cascade, ...limits, ...removedTests(state, id)]
     }
     if (type === 'credential.removed')
       return before.credential === null ? [] : rows.changed(id, before, { credential: null, managed_by: 'api' }, meta)

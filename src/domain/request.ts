@@ -42,6 +42,8 @@ export const RequestFacts = t.Object({
   frame: Count,
   /** Drives every random choice of the plan. */
   seed: Count,
+  /** What the gateway called a provider for by itself (`test`, `detection`): no tenant's inference, though its cost is as real. Absent: a client's request. */
+  purpose: t.Optional(t.String({ maxLength: 32 })),
 })
 
 /**

@@ -40,6 +40,7 @@ export const factsJson = (
     frame: plan?.input.frame.number ?? 0,
     seed: plan?.input.seed ?? 0,
   }
+  if (exchange.purpose !== null) facts.purpose = exchange.purpose
   return JSON.stringify(facts).slice(0, -1)
 }
 

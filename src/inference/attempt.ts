@@ -29,7 +29,9 @@ export type Served =
   | { readonly stream: false; readonly answer: Answer }
   | { readonly stream: true; readonly held: StreamPart[]; readonly source: UpstreamStream }
 
-type AttemptDeps = Pick<InferenceDeps, 'spool' | 'dial' | 'kinds' | 'health' | 'steering' | 'served'>
+export type AttemptDeps = Pick<InferenceDeps, 'spool' | 'dial' | 'kinds' | 'health' | 'steering'> & {
+  readonly served: Pick<InferenceDeps['served'], 'calling'>
+}
 
 /** Calls the candidates of the plan. Throws the last failure as a GatewayError when none answered. */
 export const attempt = async (exchange: Exchange, intent: Intent, plan: Plan, deps: AttemptDeps): Promise<Served> => {

@@ -33,6 +33,9 @@ export type EndReason = 'client' | 'total' | 'shutdown'
 /** Why it ends one upstream call; another may follow. */
 export type WaitReason = 'first_token' | 'idle'
 
+/** What the gateway calls a provider for by itself. */
+export type Purpose = 'test' | 'detection'
+
 /** Candidates passed over beyond this are not listed: an outcome holds at most 64 attempts. */
 const LISTED_SKIPS = 32
 
@@ -40,6 +43,8 @@ export class Exchange implements Listed {
   /** Among the requests in flight. */
   place = -1
   key: KeyEntry | null = null
+  /** Why the gateway itself asks; null for a client's request. */
+  purpose: Purpose | null = null
   intent: Intent | null = null
   plan: Plan | null = null
   /** What it holds of rate limits; null where there are none. Given back by the settlement. */

@@ -5,7 +5,7 @@ import { GatewayError } from '../wire/errors.ts'
 import type { Exchange } from './exchange.ts'
 
 /** Nothing of the request has reached the provider. */
-const NEVER_SENT: readonly string[] = ['blocked', 'dns', 'connect', 'tls', 'timeout_connect', 'invalid_url']
+export const NEVER_SENT: readonly string[] = ['blocked', 'dns', 'connect', 'tls', 'timeout_connect', 'invalid_url']
 
 /** What was thrown while a provider was called, as the error that it is. */
 export const failureOf = (thrown: unknown, exchange: Exchange, entry: CatalogueEntry): GatewayError => {

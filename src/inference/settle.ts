@@ -29,7 +29,7 @@ export const settle = async (
   exchange: Exchange,
   ending: Ending,
   measured: Measured,
-  deps: InferenceDeps,
+  deps: Pick<InferenceDeps, 'spool' | 'observe'>,
 ): Promise<void> => {
   if (exchange.settled) return
   exchange.settled = true

@@ -105,4 +105,5 @@ const factsOf = (admitted: RequestAdmitted) => ({
   revision: admitted.revision,
   frame: admitted.frame,
   seed: admitted.seed,
+  ...(admitted.purpose === undefined ? {} : { purpose: admitted.purpose }),
 })

@@ -1,0 +1,156 @@
+// What an operator had done with a provider, and what came of it: tests, detections of capabilities, synchronisations of models.
+// The last ones of each provider stand in the state; all of them are in the chain, and so in the audit log.
+import { type Static, t } from '../lib/schema.ts'
+import { type Aggregate, changesOf, eventType, type Stamps } from './aggregate.ts'
+import type { ControlReader } from './control.ts'
+import type { EventRecord } from './decision.ts'
+import { Id, Nullable, opened } from './fields.ts'
+import { CAPABILITIES, decideModel } from './model.ts'
+import { Rejection } from './rejection.ts'
+import { CostBasis } from './request.ts'
+import type { RowChange } from './tables.ts'
+
+/** Of one provider, of all kinds together; an older one makes way. */
+export const KEPT_TESTS = 50
+/** Results of one event: a detection has one for each model. */
+export const MOST_RESULTS = 24
+export const DETAIL_CHARS = 400
+
+const Count = t.Integer({ minimum: 0 })
+const Names = t.Array(t.String({ minLength: 1, maxLength: 64 }), { maxItems: 32 })
+
+/** `skipped`: it was not asked, and `detail` says why. */
+export const CheckStatus = t.Union([t.Literal('passed'), t.Literal('failed'), t.Literal('skipped')])
+export type CheckStatus = Static<typeof CheckStatus>
+
+/** What a synchronisation came to: listed names that are new, and that were there already or cannot be registered. */
+export const SyncCounts = t.Object({
+  created: Count,
+  skipped: Count,
+  total: Count,
+  capability_source: t.String({ minLength: 1, maxLength: 32 }),
+  capabilities_filled: Count,
+})
+export type SyncCounts = Static<typeof SyncCounts>
+
+/** One check. `detail` never holds a secret, a prompt or an answer. What a check has nothing to say of is left out. */
+export const CheckResult = t.Object({
+  /** `connectivity`, `models`, `sample`; `capabilities` of a detection (one for each model), `sync` of a synchronisation. */
+  check: t.String({ minLength: 1, maxLength: 32 }),
+  status: CheckStatus,
+  latency_ms: Count,
+  detail: t.String({ maxLength: DETAIL_CHARS }),
+  error_code: t.Optional(t.String({ maxLength: 64 })),
+  upstream_status: t.Optional(t.Integer()),
+  /** How many models it lists. */
+  models: t.Optional(Count),
+  /** Registry name, of a check that calls one. */
+  model: t.Optional(t.String({ maxLength: 256 })),
+  /** The outcome that a sample was charged by. */
+  request_id: t.Optional(Id),
+  prompt_tokens: t.Optional(Nullable(Count)),
+  completion_tokens: t.Optional(Nullable(Count)),
+  cost_nano_usd: t.Optional(Nullable(Count)),
+  cost_basis: t.Optional(CostBasis),
+  /** Capabilities by their verdict. */
+  proven: t.Optional(Names),
+  disproved: t.Optional(Names),
+  indeterminate: t.Optional(Names),
+  unasked: t.Optional(Names),
+  sync: t.Optional(SyncCounts),
+})
+export type CheckResult = Static<typeof CheckResult>
+
+export const TestKind = t.Union([t.Literal('test'), t.Literal('detection'), t.Literal('sync')])
+export type TestKind = Static<typeof TestKind>
+
+export const ProviderTested = t.Object({
+  id: Id,
+  provider_id: Id,
+  kind: TestKind,
+  /** No check failed. */
+  success: t.Boolean(),
+  results: t.Array(CheckResult, { minItems: 1, maxItems: MOST_RESULTS }),
+})
+export type ProviderTested = Static<typeof ProviderTested>
+
+export interface ProviderTestRow extends Stamps, Readonly<ProviderTested> {
+  /** From 1, within its provider: the order of the chain. */
+  readonly number: number
+}
+
+const rows = changesOf<ProviderTestRow>('tests')
+const ACTIONS: Readonly<Record<string, string>> = { detection: 'detect', sync: 'sync' }
+
+/** The tests of a provider, the newest first. */
+export const testsOf = (state: ControlReader, providerId: string): ProviderTestRow[] => {
+  const tests = state.table('tests')
+  return tests
+    .find('provider', providerId)
+    .map((id) => tests.get(id)!)
+    .sort((a, b) => b.number - a.number)
+}
+
+/** The rows that fall with a provider, in an order that the fold may depend on. */
+export const removedTests = (state: ControlReader, providerId: string): RowChange[] =>
+  testsOf(state, providerId).map((row) => ({ table: 'tests', id: row.id, before: row, after: null }))
+
+export const providerTest: Aggregate<ProviderTestRow, ControlReader> = {
+  table: 'tests',
+  indexes: { provider: (row) => row.provider_id },
+  events: {
+    'provider.tested': eventType({
+      schema: opened(ProviderTested),
+      since: 3,
+      action: ({ kind }) => ACTIONS[kind] ?? 'test',
+      resource: 'test_result',
+      subject: ({ id }) => id,
+    }),
+  },
+  evolve(state, { data }, meta) {
+    const tested = data as ProviderTested
+    if (state.table('tests').get(tested.id) !== undefined) return []
+    if (state.table('providers').get(tested.provider_id) === undefined) return []
+    const earlier = testsOf(state, tested.provider_id)
+    const number = (earlier[0]?.number ?? 0) + 1
+    const outdated = earlier.slice(KEPT_TESTS - 1).flatMap((row) => rows.removed(row.id, row))
+    return [...outdated, ...rows.created(tested.id, { ...tested, number }, meta)]
+  },
+}
+
+/** Records what was found; refuses when the provider is gone meanwhile. */
+export const decideProviderTest = (state: ControlReader, tested: ProviderTested): EventRecord[] => {
+  if (state.table('providers').get(tested.provider_id) === undefined)
+    throw new Rejection('not_found', `no provider has the id "${tested.provider_id}"`)
+  return [{ type: 'provider.tested', data: tested }]
+}
+
+/** What was found out about one model. */
+export interface DetectedModel {
+  readonly model_id: string
+  readonly proven: readonly string[]
+  readonly disproved: readonly string[]
+}
+
+/**
+ * Records a detection and writes what was found to the models: what is proven is added, what is disproved taken out. A list that an operator set stays, and so
+ * does that of a model of which nothing was found out.
+ */
+export const decideDetection = (
+  state: ControlReader,
+  tested: ProviderTested,
+  found: readonly DetectedModel[],
+): EventRecord[] => {
+  const recorded = decideProviderTest(state, tested)
+  const written = found.flatMap(({ model_id: id, proven, disproved }) => {
+    const row = state.table('models').get(id)
+    if (row === undefined || row.capability_source === 'operator' || proven.length + disproved.length === 0) return []
+    const kept = row.capabilities.filter((name) => !disproved.includes(name))
+    const known = CAPABILITIES.filter((name) => proven.includes(name) || kept.includes(name))
+    const others = kept.filter((name) => !(CAPABILITIES as readonly string[]).includes(name))
+    const capabilities = [...known, ...others]
+    return decideModel(state, { do: 'change', id, managed_by: 'api', capabilities, capability_source: 'detected' })
+  })
+  // First the record: a repeat of the request is answered from it.
+  return [...recorded, ...written]
+}

@@ -1,0 +1,203 @@
+// A call to one model that the gateway makes for itself: tests of a provider, detection of what its models can do. From the admission on it goes the way of
+// every request (recorded before it is made, charged by its settlement on every way out); nobody else is asked in its place, and no breaker moves by it.
+import type { StreamPart, Usage } from '../providers/provider.ts'
+import { STILL } from '../state/frame.ts'
+import { openHealth } from '../state/health.ts'
+import type { CatalogueEntry } from '../state/port.ts'
+import { NO_OVERRIDES, UNSTEERED } from '../state/steering.ts'
+import type { GatewayError } from '../wire/errors.ts'
+import { ActiveRequests } from './active.ts'
+import { admit, factsJson } from './admit.ts'
+import { attempt, finishAttempt, type Served } from './attempt.ts'
+import { type Measured, measure } from './charge.ts'
+import type { InferenceDeps } from './deps.ts'
+import { outputCeiling, priceOf, promptTokensEstimate } from './estimate.ts'
+import { type EndReason, Exchange, type Identity, type Purpose } from './exchange.ts'
+import { asGatewayError, failureOf } from './failed.ts'
+import { type Intent, readIntent } from './intent.ts'
+import type { Plan } from './plan.ts'
+import { BUILT_IN } from './policies.ts'
+import { type Ending, settle } from './settle.ts'
+
+export interface DirectDeps extends Pick<InferenceDeps, 'spool' | 'dial' | 'kinds' | 'catalogue'> {
+  readonly live: Pick<InferenceDeps['live'], 'status'>
+  newIdentity(): Identity
+  nowMs(): number
+}
+
+export interface DirectQuestion {
+  readonly entry: CatalogueEntry
+  /** A chat completion, without its `model`. */
+  readonly body: Readonly<Record<string, unknown>>
+  readonly purpose: Purpose
+  readonly timeoutMs: number
+  /** Ends it. Its reason is an `EndReason`; any other counts as the client's leaving. */
+  readonly signal: AbortSignal
+}
+
+/** What the model said. */
+export interface DirectAnswer {
+  readonly text: string
+  readonly toolNames: readonly string[]
+  readonly finishReason: string | null
+  /** Parts of a stream that carried something; 0 of a whole answer. */
+  readonly contentParts: number
+}
+
+/** How it ended, once it is settled. */
+export interface DirectOutcome {
+  readonly requestId: string
+  /** Null: it answered. */
+  readonly error: GatewayError | null
+  readonly answer: DirectAnswer | null
+  readonly measured: Measured
+  readonly latencyMs: number
+  /** What was dropped, renamed or clamped on the way. */
+  readonly shaping: readonly string[]
+}
+
+/** Makes the call. Never throws for what the provider does; throws GatewayError when the call or its outcome could not be recorded. */
+export type AskDirectly = (question: DirectQuestion) => Promise<DirectOutcome>
+
+/** Calls of one process at once. */
+const MOST_AT_ONCE = 64
+const NOBODY = { calling: () => undefined }
+
+export const directCalls = (deps: DirectDeps): AskDirectly => {
+  const active = new ActiveRequests(MOST_AT_ONCE)
+  // A book of its own: what an operator tries out must not close a provider to the requests of clients.
+  const health = openHealth({
+    catalogue: deps.catalogue,
+    nowMs: deps.nowMs,
+    monotonicMs: () => performance.now(),
+    emit: () => undefined,
+  })
+  const calling = { ...deps, health, steering: UNSTEERED, served: NOBODY, observe: () => undefined }
+
+  return async ({ entry, body, purpose, timeoutMs, signal }) => {
+    const exchange = new Exchange(deps.newIdentity())
+    exchange.purpose = purpose
+    active.enter(exchange)
+    const leave = () => exchange.end(endOf(signal.reason))
+    signal.addEventListener('abort', leave)
+    if (signal.aborted) leave()
+    try {
+      const asked = { model: entry.name, ...body }
+      const intent = readIntent(JSON.stringify(asked), asked, new Headers())
+      const plan = planFor(intent, entry, timeoutMs, deps)
+      exchange.intent = intent
+      exchange.plan = plan
+      exchange.deadlineMs = exchange.identity.startedMs + timeoutMs
+      exchange.factsJson = factsJson(exchange, entry.name, deps.live.status().tip, null)
+      exchange.plannedMs = exchange.latencyMs()
+      await admit(exchange, intent, plan, deps)
+      return await called(exchange, intent, plan, calling)
+    } finally {
+      signal.removeEventListener('abort', leave)
+      active.leave(exchange)
+    }
+  }
+}
+
+const endOf = (reason: unknown): EndReason => (reason === 'shutdown' || reason === 'total' ? reason : 'client')
+
+type Calling = Parameters<typeof attempt>[3] & Parameters<typeof settle>[3]
+
+/** The call itself and its settlement. */
+const called = async (exchange: Exchange, intent: Intent, plan: Plan, deps: Calling): Promise<DirectOutcome> => {
+  let answer: DirectAnswer | null = null
+  let error: GatewayError | null = null
+  let measured: Measured
+  try {
+    const served = await attempt(exchange, intent, plan, deps)
+    answer = served.stream ? await streamed(exchange, served) : whole(exchange, served)
+    exchange.finishReason = answer.finishReason
+    finishAttempt(exchange, 'success', null)
+    measured = measure(exchange)
+    await settle(exchange, { outcome: 'success', status: 200, error: null }, measured, deps)
+  } catch (thrown) {
+    if (exchange.settled) throw thrown // its outcome could not be written
+    const failure = asGatewayError(thrown)
+    error = failure
+    answer = null
+    measured = measure(exchange)
+    await settle(exchange, endingOf(failure), measured, deps)
+  }
+  const { identity, shaping } = exchange
+  return { requestId: identity.id, error, answer, measured, latencyMs: exchange.latencyMs(), shaping }
+}
+
+const endingOf = (error: GatewayError): Ending => ({
+  outcome: error.code === 'request_canceled' ? 'canceled' : 'error',
+  status: error.status,
+  error,
+})
+
+const whole = (exchange: Exchange, { answer }: Served & { stream: false }): DirectAnswer => {
+  exchange.usage = answer.usage
+  exchange.answerChars = answer.content?.length ?? 0
+  const { content, toolNames, finishReason } = answer
+  return { text: content ?? '', toolNames, finishReason, contentParts: 0 }
+}
+
+/** Reads a stream to its end. Throws as the failure that it is when there is none. */
+const streamed = async (exchange: Exchange, { held, source }: Served & { stream: true }): Promise<DirectAnswer> => {
+  const { entry } = exchange
+  let text = ''
+  let contentParts = 0
+  let finishReason: string | null = null
+  let usage: Usage | null = null
+  const toolNames: string[] = []
+  try {
+    for (let parts: StreamPart[] | null = held; parts !== null; parts = await source.next()) {
+      for (const part of parts) {
+        text += part.text
+        exchange.answerChars += part.text.length + (part.framesChars ?? 0)
+        if (part.content) contentParts += 1
+        finishReason = part.finishReason ?? finishReason
+        usage = part.usage ?? usage
+        toolNames.push(...part.toolNames)
+      }
+      exchange.usage = usage
+    }
+  } catch (thrown) {
+    const error = failureOf(thrown, exchange, entry!)
+    finishAttempt(exchange, error.code === 'request_canceled' ? 'canceled' : 'interrupted', error)
+    throw error
+  } finally {
+    source.cancel()
+  }
+  return { text, toolNames, finishReason, contentParts }
+}
+
+/** The plan that asks this candidate once, whatever speaks against it. */
+const planFor = (intent: Intent, entry: CatalogueEntry, timeoutMs: number, { catalogue }: DirectDeps): Plan => {
+  const policy = { ...BUILT_IN, firstTokenMs: timeoutMs, totalMs: timeoutMs, retryAttempts: 0, maxAttempts: 1 }
+  const projected = priceOf(entry, promptTokensEstimate(intent), outputCeiling(intent, entry) * intent.choices)
+  return {
+    input: {
+      intent,
+      policy,
+      catalogue,
+      keyId: '',
+      isScopeAlias: false,
+      overrides: NO_OVERRIDES,
+      frame: STILL,
+      seed: 0,
+      turn: 0,
+      sticky: 0,
+    },
+    policy,
+    strategy: 'priority',
+    candidates: [entry],
+    reasons: [null],
+    projectedNanoUsd: [projected],
+    scores: null,
+    order: [0],
+    ordered: [entry],
+    forLongContext: [],
+    primary: entry,
+    maxAttempts: 1,
+    refused: null,
+  }
+}

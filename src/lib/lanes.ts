@@ -1,0 +1,25 @@
+// Work on many things, a few at a time.
+
+/** Works on every item, at most `lanes` at once, and answers the results in the order of the items. The first failure is thrown once no more is under way. */
+export const inLanes = async <Item, Result>(
+  items: readonly Item[],
+  lanes: number,
+  work: (item: Item) => Promise<Result>,
+): Promise<Result[]> => {
+  const results: Result[] = []
+  let next = 0
+  let failure: { readonly thrown: unknown } | null = null
+  const lane = async (): Promise<void> => {
+    while (next < items.length && failure === null) {
+      const at = next++
+      try {
+        results[at] = await work(items[at]!)
+      } catch (thrown) {
+        failure ??= { thrown }
+      }
+    }
+  }
+  await Promise.all(Array.from({ length: Math.min(lanes, items.length) }, lane))
+  if (failure !== null) throw (failure as { readonly thrown: unknown }).thrown
+  return results
+}
