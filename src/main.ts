@@ -12,6 +12,7 @@ import { type HealthParts, openHealthParts } from './commands/health.ts'
 import { openLimits } from './commands/limits.ts'
 import { listen } from './commands/listener.ts'
 import { type Outcomes, openOutcomes } from './commands/outcomes.ts'
+import { openWork } from './commands/provider-work.ts'
 import { checkKeys, seedUntilDone } from './commands/seeding.ts'
 import { type Environment, isKafka, KIND_TABLE, masterKeyFor, prepareDataDir } from './commands/settings.ts'
 import { soon } from './commands/soon.ts'
@@ -35,6 +36,7 @@ import { OPEN_BREAKERS_TOLD } from './upkeep/instance-announced.ts'
 import { type Instances, openInstances } from './upkeep/instances.ts'
 import type { KindTable } from './upkeep/kind-table.ts'
 import { type ModelCatalogue, modelCatalogue } from './upkeep/model-listing.ts'
+import type { ProviderWork } from './upkeep/provider-work.ts'
 import type { SeedReport } from './upkeep/seed-step.ts'
 
 export interface GatewayOptions {
@@ -101,6 +103,7 @@ export const startGateway = async (options: GatewayOptions): Promise<Gateway> =>
     const app = createApp(appDeps(parts))
     const drainMs = settingMs(config.server.drain) ?? 0
     started.push('requests', () => app.drain(drainMs), drainMs + SETTLE_MS)
+    started.push('provider work', () => parts.providerWork.close())
     const seeded = primary ? seedUntilDone(parts) : null
     // While the log is away nothing can be seeded: the start does not wait for it.
     if (seeded !== null && control.live.status().phase === 'live') await soon(seeded, onRefused)
@@ -123,6 +126,7 @@ interface Parts extends GatewayOptions {
   readonly modelCatalogue: ModelCatalogue
   readonly dialer: ReturnType<typeof createDialer>
   readonly health: HealthParts
+  readonly providerWork: ProviderWork
   readonly limits: Limits
   readonly console: ConsoleParts
   /** Null until the control state can be told from that of others. */
@@ -138,6 +142,7 @@ const openParts = (opened: GatewayOptions & Pick<Parts, 'masterKey' | 'analytics
   const secretOf = (provider: ProviderRow) => providerSecret(provider, { env, diagnostics, dataKeys: control.dataKeys })
   const catalogueOfModels = modelCatalogue({ dial: dialer.dial, kindTable, secretOf, nowMs: Date.now })
   const health = openHealthParts({ ...opened, kindTable, modelCatalogue: catalogueOfModels, dial: dialer.dial })
+  const providerWork = openWork({ control, outcomes, kindTable, modelCatalogue: catalogueOfModels, dial: dialer.dial })
   const limits = openLimits(config)
   let instances: Instances | null = null
   const console = openConsole({ ...opened, announce: () => instances?.tellSoon() })
@@ -166,6 +171,7 @@ const openParts = (opened: GatewayOptions & Pick<Parts, 'masterKey' | 'analytics
     ...opened,
     dialer,
     health,
+    providerWork,
     kindTable,
     modelCatalogue: catalogueOfModels,
     limits,
@@ -217,6 +223,7 @@ const appDeps = (parts: Parts): AppDeps => {
     kindTable,
     allowPrivate: allowsPrivate(config),
     modelCatalogue: parts.modelCatalogue,
+    providerWork: parts.providerWork,
     adapterReady: ({ id }) => catalogue.adapterReady(id),
     healthOf: parts.health.healthOf,
     newId,

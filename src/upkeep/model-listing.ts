@@ -15,6 +15,13 @@ export interface ListingDeps {
   nowMs(): number
 }
 
+/** How long a listing is waited for. */
+export interface Patience {
+  readonly totalMs: number
+  /** Ends it before. */
+  readonly signal: AbortSignal | undefined
+}
+
 const CONNECT_MS = 3_000
 const TOTAL_MS = 10_000
 /** What a single model write waits for a listing that it only wants to fill gaps from. */
@@ -38,21 +45,33 @@ const targetOf = (provider: ProviderRow, kind: ProviderKind, secret: string | nu
 })
 
 /** The answer's status, headers and text: over the network, or from a kind that answers in process. */
-const answerOf = async (kind: ProviderKind, request: UpstreamRequest, dial: Dial, totalMs: number) => {
+const answerOf = async (kind: ProviderKind, request: UpstreamRequest, dial: Dial, { totalMs, signal }: Patience) => {
   if (kind.script !== undefined) {
     const { status, headers, pieces } = kind.script(request)
     return { status, headers: new Headers(headers), text: pieces.map((piece) => piece.text).join('') }
   }
-  const limits = { signal: AbortSignal.timeout(totalMs), connectMs: Math.min(CONNECT_MS, totalMs), headersMs: totalMs }
+  const timeout = AbortSignal.timeout(totalMs)
+  const limits = {
+    signal: signal === undefined ? timeout : AbortSignal.any([timeout, signal]),
+    connectMs: Math.min(CONNECT_MS, totalMs),
+    headersMs: totalMs,
+  }
   try {
     const response = await dial(request, limits)
     return { status: response.status, headers: response.headers, text: await response.text(MAX_BYTES) }
   } catch (error) {
     if (!(error instanceof DialFailure) && !limits.signal.aborted) throw error
-    const why = error instanceof DialFailure ? error.message : `it did not answer within ${totalMs / 1000} s`
-    throw new GatewayError('upstream_error', `the provider cannot be asked for its models: ${why}`, { cause: error })
+    const isLate = timeout.aborted || (error instanceof DialFailure && error.kind.startsWith('timeout_'))
+    const why = timeout.aborted ? `it did not answer within ${totalMs / 1000} s` : messageOf(error)
+    throw new GatewayError(
+      isLate ? 'timeout' : 'upstream_error',
+      `the provider cannot be asked for its models: ${why}`,
+      { cause: error },
+    )
   }
 }
+
+const messageOf = (error: unknown): string => (error instanceof DialFailure ? error.message : 'the connection broke')
 
 /** Whether the provider can be asked at all. */
 export const canList = (provider: ProviderRow, kinds: KindTable): boolean =>
@@ -62,7 +81,7 @@ export const canList = (provider: ProviderRow, kinds: KindTable): boolean =>
 export const listModels = async (
   provider: ProviderRow,
   deps: ListingDeps,
-  totalMs = TOTAL_MS,
+  { totalMs = TOTAL_MS, signal }: Partial<Patience> = {},
 ): Promise<readonly ListedModel[]> => {
   const kind = deps.kindTable.resolve(provider.kind)
   if (kind?.listing === undefined) {
@@ -74,10 +93,12 @@ export const listModels = async (
   }
   const { listing } = kind
   const target = targetOf(provider, kind, secret, deps.nowMs())
+  // What a provider says of its failure may quote what it was sent.
+  const reading = { id: '', createdS: Math.floor(deps.nowMs() / 1_000), secret, baseUrl: target.baseUrl }
   const models = new Map<string, ListedModel>()
   for (const request of [listing.request(target), ...(listing.further?.(target) ?? [])]) {
-    const { status, headers, text } = await answerOf(kind, request, deps.dial, totalMs)
-    if (status >= 300) throw kind.failure(status, text, headers)
+    const { status, headers, text } = await answerOf(kind, request, deps.dial, { totalMs, signal })
+    if (status >= 300) throw kind.failure(status, text, headers, reading)
     for (const model of listing.read(text)) if (!models.has(model.name)) models.set(model.name, model)
   }
   return [...models.values()]
@@ -85,7 +106,7 @@ export const listModels = async (
 
 export interface ModelCatalogue {
   /** The provider's models as it lists them now. */
-  list(provider: ProviderRow, totalMs?: number): Promise<readonly ListedModel[]>
+  list(provider: ProviderRow, patience?: Partial<Patience>): Promise<readonly ListedModel[]>
   /** What is known of a listed model. */
   factsOfListed(provider: ProviderRow, listed: ListedModel): Promise<ModelFacts>
   /** What is known of a model by its name; a listing that fails or takes long is done without. */
@@ -98,8 +119,8 @@ export const modelCatalogue = (deps: ListingDeps): ModelCatalogue => {
     string,
     { readonly revision: string; readonly atMs: number; readonly models: readonly ListedModel[] }
   >()
-  const list = async (provider: ProviderRow, totalMs = TOTAL_MS): Promise<readonly ListedModel[]> => {
-    return keep(provider, await listModels(provider, deps, totalMs))
+  const list = async (provider: ProviderRow, patience?: Partial<Patience>): Promise<readonly ListedModel[]> => {
+    return keep(provider, await listModels(provider, deps, patience))
   }
   const keep = (provider: ProviderRow, models: readonly ListedModel[]): readonly ListedModel[] => {
     kept.delete(provider.id)
@@ -132,7 +153,7 @@ export const modelCatalogue = (deps: ListingDeps): ModelCatalogue => {
         models = recent.models
       } else if (canList(provider, deps.kindTable)) {
         // A provider that cannot be asked now must not stop an operator from registering its model.
-        models = await list(provider, FACTS_MS).catch(() => keep(provider, []))
+        models = await list(provider, { totalMs: FACTS_MS }).catch(() => keep(provider, []))
       }
       return factsOfListed(provider, upstreamModel, models.find(({ name }) => name === upstreamModel) ?? null)
     },

@@ -107,7 +107,7 @@ const failed = (error: GatewayError): Found => ({
 
 const listed = async (provider: ProviderRow, { modelCatalogue }: ProbeDeps): Promise<Found> => {
   try {
-    const models = await modelCatalogue.list(provider, PROBE_MS)
+    const models = await modelCatalogue.list(provider, { totalMs: PROBE_MS })
     return { ok: true, errorCode: null, upstreamStatus: null, models: models.length, message: null }
   } catch (error) {
     return failed(

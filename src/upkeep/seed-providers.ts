@@ -143,7 +143,7 @@ const seedUsualModels = async ({ bootstrap }: SeedInput, deps: SeedDeps, report:
         return known
       }
       try {
-        const models = await deps.modelCatalogue.list(provider, LISTING_MS)
+        const models = await deps.modelCatalogue.list(provider, { totalMs: LISTING_MS })
         return models.length === 0 ? known : models
       } catch (error) {
         if (!(error instanceof GatewayError)) throw error

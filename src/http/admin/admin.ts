@@ -143,7 +143,7 @@ const bodyOf = async (route: AdminRoute, request: Request): Promise<{ body: unkn
     checked(Nothing, withoutDropped(body, route))
     return { body: null, raw: '' }
   }
-  const { body, raw } = await readJsonBody(request, BODY_LIMIT_BYTES)
+  const { body, raw } = await readJsonBody(request, BODY_LIMIT_BYTES, route.bodyOptional)
   requireStorable(body)
   return { body: checked(route.bodySchema, withoutDropped(body, route)), raw }
 }

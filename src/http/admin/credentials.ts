@@ -1,15 +1,14 @@
-// `/admin/v1/providers/{id}/credential` and the synchronisation of models. A secret is sealed before the decision that names it.
+// `/admin/v1/providers/{id}/credential`. A secret is sealed before the decision that names it.
 import type { ControlReader } from '../../domain/control.ts'
 import { closed, Nullable } from '../../domain/fields.ts'
 import { decideProvider, type ProviderRow } from '../../domain/provider.ts'
+import { testsOf } from '../../domain/provider-test.ts'
 import { Rejection } from '../../domain/rejection.ts'
 import { t } from '../../lib/schema.ts'
 import type { CommitResult } from '../../state/port.ts'
-import { canList } from '../../upkeep/model-listing.ts'
-import { type SyncSummary, syncModels } from '../../upkeep/model-sync.ts'
-import { GatewayError } from '../../wire/errors.ts'
 import { credentialView, type ProviderDeps, providerOf } from './provider-view.ts'
 import { type AdminCall, type AdminRoute, route } from './route.ts'
+import { syncProvider } from './sync-models.ts'
 import { rowAfter, write } from './write.ts'
 
 const READ = ['usage:read', 'providers:admin'] as const
@@ -57,18 +56,11 @@ const seal = async (
   return result
 }
 
-const sync = async (call: AdminCall, provider: ProviderRow, deps: ProviderDeps): Promise<SyncSummary> => {
-  const listing = await deps.modelCatalogue.list(provider)
-  return syncModels(
-    provider,
-    listing,
-    { actor: call.principal.actor, managedBy: 'api' },
-    {
-      commit: deps.commit,
-      newModelId: () => deps.newId('mod'),
-      factsOf: deps.modelCatalogue.factsOfListed,
-    },
-  )
+/** What the synchronisation of a write that is repeated came to. */
+const lastSync = ({ live }: ProviderDeps, providerId: string) => {
+  const result = testsOf(live.control, providerId).find(({ kind }) => kind === 'sync')?.results[0]
+  if (result === undefined) return undefined
+  return result.sync === undefined ? { sync_error: result.detail } : { sync: result.sync }
 }
 
 const putCredential = (deps: ProviderDeps): AdminRoute =>
@@ -85,12 +77,11 @@ const putCredential = (deps: ProviderDeps): AdminRoute =>
       const row = rowAfter(result, 'providers') ?? providerOf(deps.live.control, id)
       const body = viewOf(row)
       if (sync_models !== true) return { body, revision: result.revision }
-      try {
-        return { body: { ...body, sync: await sync(call, row, deps) }, revision: result.revision }
-      } catch (error) {
-        if (!(error instanceof GatewayError)) throw error
-        return { body: { ...body, sync_error: error.message }, revision: result.revision } // the credential stays
-      }
+      const earlier = result.repeated ? lastSync(deps, id) : undefined
+      if (earlier !== undefined) return { body: { ...body, ...earlier }, revision: result.revision }
+      const { summary, error } = await syncProvider(call, row, null, deps)
+      const synced = error === null ? { sync: summary } : { sync_error: error.message } // the credential stays
+      return { body: { ...body, ...synced }, revision: result.revision }
     },
   })
 
@@ -123,25 +114,8 @@ const deleteCredential = (deps: ProviderDeps): AdminRoute =>
     },
   })
 
-const syncProvider = (deps: ProviderDeps): AdminRoute =>
-  route({
-    method: 'POST',
-    path: '/providers/:id/sync-models',
-    scopes: WRITE,
-    summary: 'Register the models that a provider lists and the registry lacks',
-    async handle(call) {
-      const provider = providerOf(deps.live.control, call.params.id!)
-      if (!canList(provider, deps.kindTable)) {
-        throw new GatewayError('not_implemented', `providers of the kind "${provider.kind}" cannot list their models`)
-      }
-      const { revision, ...summary } = { ...(await sync(call, provider, deps)), revision: deps.live.status().tip }
-      return { body: summary, revision }
-    },
-  })
-
 export const credentialRoutes = (deps: ProviderDeps): AdminRoute[] => [
   putCredential(deps),
   getCredential(deps),
   deleteCredential(deps),
-  syncProvider(deps),
 ]

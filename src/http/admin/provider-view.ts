@@ -7,6 +7,7 @@ import type { Commit, DataKeys, LiveState } from '../../state/port.ts'
 import type { Steering } from '../../state/steering.ts'
 import type { KindTable } from '../../upkeep/kind-table.ts'
 import type { ModelCatalogue } from '../../upkeep/model-listing.ts'
+import type { ProviderWork } from '../../upkeep/provider-work.ts'
 import type { providerHealth } from './health-view.ts'
 
 export interface ProviderDeps {
@@ -14,7 +15,8 @@ export interface ProviderDeps {
   readonly commit: Commit
   readonly dataKeys: Pick<DataKeys, 'seal' | 'erase'>
   readonly kindTable: KindTable
-  readonly modelCatalogue: Pick<ModelCatalogue, 'list' | 'factsOfListed'>
+  readonly modelCatalogue: Pick<ModelCatalogue, 'factsOfListed'>
+  readonly providerWork: ProviderWork
   readonly steering: Pick<Steering, 'overrides'>
   /** `egress.allow_private`: providers may be at loopback and private addresses. */
   readonly allowPrivate: boolean

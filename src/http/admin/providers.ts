@@ -1,6 +1,7 @@
 // `/admin/v1/providers`. Secrets come in by the credential routes and never go out again.
 import { closed } from '../../domain/fields.ts'
 import { decideProvider, ProviderFields, ProviderName, type ProviderRow } from '../../domain/provider.ts'
+import { testsOf } from '../../domain/provider-test.ts'
 import { Rejection } from '../../domain/rejection.ts'
 import { urlRefusal } from '../../lib/egress.ts'
 import { type Static, t } from '../../lib/schema.ts'
@@ -8,16 +9,19 @@ import { type KindTable, providerFlaw } from '../../upkeep/kind-table.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import type { Principal } from '../auth.ts'
 import { credentialRoutes } from './credentials.ts'
+import { detectionRoutes } from './detect.ts'
 import { listed, Paging } from './list.ts'
+import { providerTestRoutes } from './provider-tests.ts'
 import { credentialView, type ProviderDeps, providerOf } from './provider-view.ts'
 import { type AdminRoute, route } from './route.ts'
 import { Switch, statusOf } from './status.ts'
+import { syncRoutes } from './sync-models.ts'
 import { rowAfter, write } from './write.ts'
 
 const READ = ['usage:read', 'providers:admin'] as const
 const WRITE = ['providers:admin'] as const
 /** `api_key` is dropped unread: secrets have a route of their own. */
-const DROPPED = ['has_credential', 'credential', 'adapter_ready', 'killed', 'health', 'api_key'] as const
+const DROPPED = ['has_credential', 'credential', 'adapter_ready', 'killed', 'health', 'last_test', 'api_key'] as const
 
 const Writable = { ...t.Partial(ProviderFields).properties, ...Switch }
 const NewProvider = closed(t.Object({ name: ProviderName, ...Writable, kind: ProviderFields.properties.kind }))
@@ -31,7 +35,17 @@ const viewOf = (provider: ProviderRow, { tenantId }: Principal, deps: ProviderDe
   const { credential: _, ...row } = provider
   const killed = deps.steering.overrides(tenantId, deps.nowMs()).killedProviderIds.has(provider.id)
   const health = deps.healthOf(provider.id)
-  return { ...row, ...credentialView(provider), adapter_ready: deps.adapterReady(provider), killed, health }
+  const last_test = lastTest(provider, deps)
+  return { ...row, ...credentialView(provider), adapter_ready: deps.adapterReady(provider), killed, health, last_test }
+}
+
+/** What the last test of it came to; null when there was none. */
+const lastTest = ({ id }: ProviderRow, { live }: ProviderDeps) => {
+  const row = testsOf(live.control, id).find(({ kind }) => kind === 'test')
+  if (row === undefined) return null
+  const { success, created_at, results } = row
+  const checks = results.map(({ check, status, latency_ms }) => ({ check, status, latency_ms }))
+  return { id: row.id, success, created_at, results: checks }
 }
 
 /** The canonical kind; throws 400 with the list for an unknown one. */
@@ -194,4 +208,7 @@ export const providerRoutes = (deps: ProviderDeps): AdminRoute[] => [
   saveProvider('PATCH', deps),
   deleteProvider(deps),
   ...credentialRoutes(deps),
+  ...syncRoutes(deps),
+  ...providerTestRoutes(deps),
+  ...detectionRoutes(deps),
 ]

@@ -36,6 +36,8 @@ export interface AdminRoute {
   readonly summary: string
   /** Closed objects (`additionalProperties: false`): an unknown field is 400 and named. A write without one takes no body, or `{}`. */
   readonly bodySchema: TSchema | null
+  /** All of the body may be left out: an empty one stands for `{}`. */
+  readonly bodyOptional: boolean
   /** Parameters of the query that it knows, as texts; others are ignored. */
   readonly querySchema: TSchema | null
   /** Read-only fields that are dropped from the body, so that GET, edit, PUT works. */
@@ -54,6 +56,7 @@ interface RouteSettings<Body extends TSchema, Query extends TSchema> {
   readonly scopes: readonly string[]
   readonly summary: string
   readonly body?: Body
+  readonly bodyOptional?: boolean
   readonly query?: Query
   readonly dropped?: readonly string[]
   readonly status?: number
@@ -74,6 +77,7 @@ export const route = <Body extends TSchema, Query extends TSchema>(
   scopes: settings.scopes,
   summary: settings.summary,
   bodySchema: settings.body ?? null,
+  bodyOptional: settings.bodyOptional ?? false,
   querySchema: settings.query ?? null,
   dropped: [...READ_ONLY, ...(settings.dropped ?? [])],
   successStatus: settings.status ?? 200,

@@ -20,6 +20,7 @@ import { openSeeder } from '../../../src/upkeep/seeder.ts'
 import { begin, openInstance, quiet } from '../../state/support.ts'
 import { testDoor } from './console.ts'
 import { type Answer, BASE, type CallOptions } from './gateway.ts'
+import { NO_WORK } from './no-work.ts'
 
 const closing: (() => Promise<void>)[] = []
 afterEach(async () => {
@@ -49,6 +50,7 @@ const open = async (name: string, log: EventLog) => {
     live,
     commit: queue.commit,
     kindTable,
+    providerWork: NO_WORK,
     allowPrivate: true,
     newId,
     newApiKey,

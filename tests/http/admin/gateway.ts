@@ -1,6 +1,7 @@
 // The admin surface as a client sees it, over a control state in memory: a commit that folds at once, no log, no clock of its own.
 import { Elysia } from 'elysia'
-import type { ControlState } from '../../../src/domain/control.ts'
+import { CHAIN_ROW } from '../../../src/domain/chain.ts'
+import { type ControlState, EVENT_VERSION } from '../../../src/domain/control.ts'
 import type { EventRecord } from '../../../src/domain/decision.ts'
 import { type AdminDeps, adminRoutes } from '../../../src/http/admin/admin.ts'
 import { providerHealth } from '../../../src/http/admin/health-view.ts'
@@ -21,6 +22,7 @@ import { modelFacts } from '../../../src/upkeep/model-facts.ts'
 import { GatewayError } from '../../../src/wire/errors.ts'
 import { type TestDoor, testDoor } from './console.ts'
 import { foldingCommit } from './folding-commit.ts'
+import { NO_WORK } from './no-work.ts'
 
 export const ADMIN_KEY = 'gw_live_admin_of_the_default_tenant'
 export const BASE = 'http://gateway.test/admin/v1'
@@ -158,6 +160,7 @@ export const startGateway = (
       factsOfListed: async (_provider, listed) => modelFacts(listed, NO_PRICE, ['chat', 'streaming']),
       factsOf: async () => modelFacts(null, { ...NO_PRICE, input: 1.5, contextWindow: 1000 }, ['chat', 'streaming']),
     },
+    providerWork: { ...NO_WORK, list },
     allowPrivate: false,
     clearBreakers: () => {
       gateway.breakersCleared += 1
@@ -218,6 +221,9 @@ export const startGateway = (
       }
     },
   }
+  const started = { chain_id: 'chain_test', partitions: {}, schema_version: EVENT_VERSION }
+  const stamps = { created_at: '', updated_at: '', revision: '' }
+  state.apply([{ table: 'chain', id: CHAIN_ROW, before: null, after: { ...started, ...stamps } }])
   const tenant = { plan: null, rate_limits: null, managed_by: 'api' }
   const issued = { routing_policy_id: null, rate_limits: null, managed_by: 'api', expires_at: null }
   gateway.apply([

@@ -151,6 +151,7 @@ export const replyTo = (asked: Asked): Reply => {
     const city = cities[0] ?? 'Nowhere'
     return { text: JSON.stringify(format === 'json' ? { city, celsius: 21 } : sample(format, city)) }
   }
+  if (images.length > 0 && text.startsWith('What colour')) return { text: 'Red.' }
   if (images.length > 0) return { text: `I see ${images.join(' and ')}.` }
   return { text: `${asked.system === '' ? '' : `[${asked.system}] `}You said: ${text}` }
 }

@@ -1,0 +1,32 @@
+// Puts together what calls providers for operators: the checks of a test, listings, detection, over the same spool, dialer and kinds as requests.
+import { newIdentity } from '../http/request-context.ts'
+import { directCalls } from '../inference/direct.ts'
+import type { Dial } from '../lib/upstream.ts'
+import { KINDS } from '../providers/kinds.ts'
+import type { KindTable } from '../upkeep/kind-table.ts'
+import type { ModelCatalogue } from '../upkeep/model-listing.ts'
+import { openProviderWork, type ProviderWork } from '../upkeep/provider-work.ts'
+import type { ControlPlane } from './control-plane.ts'
+import type { Outcomes } from './outcomes.ts'
+
+export interface WorkDeps {
+  readonly control: Pick<ControlPlane, 'live' | 'catalogue'>
+  readonly outcomes: Pick<Outcomes, 'spool'>
+  readonly kindTable: KindTable
+  readonly modelCatalogue: Pick<ModelCatalogue, 'list'>
+  readonly dial: Dial
+}
+
+export const openWork = ({ control, outcomes, kindTable, modelCatalogue, dial }: WorkDeps): ProviderWork => {
+  const { live, catalogue } = control
+  const ask = directCalls({
+    live,
+    catalogue,
+    spool: outcomes.spool,
+    dial,
+    kinds: KINDS,
+    newIdentity: () => newIdentity(new Headers()),
+    nowMs: Date.now,
+  })
+  return openProviderWork({ dial, kindTable, modelCatalogue, catalogue, ask })
+}

@@ -1,0 +1,356 @@
+// Tests and detection against fakes of the vendors, over the real dialer and the real kinds: what each check says, what is charged, what ends it.
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import type { ProviderRow } from '../../src/domain/provider.ts'
+import { newIdentity } from '../../src/http/request-context.ts'
+import { directCalls } from '../../src/inference/direct.ts'
+import { createDialer } from '../../src/lib/dialer.ts'
+import { KINDS } from '../../src/providers/kinds.ts'
+import type { CatalogueEntry } from '../../src/state/port.ts'
+import { withVerdict } from '../../src/upkeep/detect.ts'
+import { modelCatalogue } from '../../src/upkeep/model-listing.ts'
+import { CHECKS, type Check } from '../../src/upkeep/provider-checks.ts'
+import { openProviderWork } from '../../src/upkeep/provider-work.ts'
+import { catalogueOf, entry, TIP, testSpool } from '../inference/gateway.ts'
+import { startVendors, type Vendor } from '../services/vendors/vendors.ts'
+
+const vendors = new Map<string, Vendor>()
+beforeAll(() => {
+  for (const vendor of startVendors()) vendors.set(vendor.name, vendor)
+})
+afterAll(() => Promise.all([...vendors.values()].map(({ stop }) => stop())))
+
+const closing: (() => unknown)[] = []
+afterEach(async () => {
+  for (const close of closing.splice(0)) await close()
+})
+
+interface Place {
+  readonly kind: string
+  readonly baseUrl: string | null
+  readonly secret?: string | null
+  readonly model?: string
+  readonly options?: Readonly<Record<string, unknown>>
+}
+
+/** Work on one provider; `entries` are its models, priced so that a token costs something. */
+const workOn = (
+  place: Place,
+  more: { readonly allowPrivate?: boolean; readonly resolve?: () => Promise<string[]> } = {},
+) => {
+  const { kind, baseUrl, secret = null, model = 'served', options = {} } = place
+  const provider = { ...ROW, kind, base_url: baseUrl, options }
+  const models = [
+    entry({
+      ...{ provider: 'alpha', kind, baseUrl: baseUrl ?? '', secret, options, upstreamModel: model, name: 'registered' },
+      ...{ inputCostPerMillion: 3, outputCostPerMillion: 15, capabilities: ['chat'] },
+    }),
+  ]
+  const { allowPrivate = true, resolve } = more
+  const dialer = createDialer({ allowPrivate, ...(resolve === undefined ? {} : { resolve }) })
+  closing.push(() => dialer.close())
+  const kindTable = { resolve: (name: string) => KINDS.get(name) ?? null, names: [...KINDS.keys()] }
+  const spool = testSpool()
+  const catalogue = catalogueOf(models)
+  const ask = directCalls({
+    live: { status: () => ({ tip: TIP }) as never },
+    ...{ catalogue, spool, dial: dialer.dial, kinds: KINDS, nowMs: Date.now },
+    newIdentity: () => newIdentity(new Headers()),
+  })
+  const listings = modelCatalogue({ dial: dialer.dial, kindTable, secretOf: () => secret, nowMs: Date.now })
+  const work = openProviderWork({ dial: dialer.dial, kindTable, modelCatalogue: listings, catalogue, ask })
+  closing.push(() => work.close())
+  const client = new AbortController()
+  const test_ = async (
+    checks: readonly Check[] = CHECKS,
+    prompt: string | null = null,
+    one: CatalogueEntry | null = models[0]!,
+  ) => (await work.test(provider, { checks, entry: one, prompt }, client.signal)).map(({ shown }) => shown)
+  return { work, provider, spool, models, client, test: test_ }
+}
+
+const ROW: ProviderRow = {
+  id: 'prov_alpha',
+  name: 'alpha',
+  kind: 'openai',
+  status: 'disabled',
+  managed_by: 'api',
+  base_url: null,
+  api_key_env: null,
+  region: null,
+  timeout_ms: null,
+  max_concurrency: null,
+  weight: null,
+  usage_on_stream: false,
+  options: {},
+  credential: null,
+  created_at: '2026-01-01T00:00:00.000Z',
+  updated_at: '2026-01-01T00:00:00.000Z',
+  revision: TIP,
+}
+
+const placeOf = (name: string, more: Partial<Place> = {}): Place => {
+  const { kind, baseUrl, secret, model, options } = vendors.get(name)!
+  return { kind, baseUrl, secret, model, options, ...more }
+}
+
+/** A server that answers everything alike. */
+const answering = (answer: () => Response | Promise<Response>): string => {
+  const server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: answer })
+  closing.push(() => server.stop(true))
+  return `http://127.0.0.1:${server.port}/v1`
+}
+
+const LISTING = ['openai', 'anthropic', 'gemini', 'cohere', 'ollama', 'groq', 'vllm', 'mistral', 'openrouter']
+const NOT_LISTING = ['azure_openai', 'perplexity']
+
+describe('a test', () => {
+  test.each(LISTING)(
+    '%s: it is reached, lists, and answers; the sample is charged as an outcome of nobody’s',
+    async (name) => {
+      const { test: run, spool } = workOn(placeOf(name))
+      const [connectivity, models, sample] = await run()
+      expect(connectivity).toMatchObject({ check: 'connectivity', status: 'passed' })
+      expect(models).toMatchObject({ check: 'models', status: 'passed' })
+      expect(models!.models).toBeGreaterThan(0)
+      expect(sample).toMatchObject({ check: 'sample', status: 'passed', model: 'registered' })
+      const [settled] = spool.settled()
+      expect(settled).toMatchObject({ purpose: 'test', tenant_id: null, key_id: null, outcome: 'success' })
+      expect(settled).toMatchObject({ id: sample!.request_id, cost_nano_usd: sample!.cost_nano_usd })
+      expect(sample!.cost_nano_usd).toBeGreaterThan(0)
+      expect(sample!.cost_basis).toBe(name === 'openrouter' ? 'provider_reported' : 'measured')
+      expect(spool.admitted()).toMatchObject([{ purpose: 'test', id: settled!.id }])
+    },
+  )
+
+  test.each(NOT_LISTING)('%s cannot list: skipped, with the reason, and the test succeeds', async (name) => {
+    const [, models, sample] = await workOn(placeOf(name)).test()
+    expect(models).toMatchObject({ status: 'skipped', detail: expect.stringContaining('cannot list') })
+    expect(sample!.status).toBe('passed')
+  })
+
+  test('bedrock and the sandbox too', async () => {
+    // Bedrock lists at another host than it answers at: only what is here is asked.
+    const bedrock = await workOn(placeOf('bedrock')).test(['connectivity', 'sample'])
+    expect(bedrock.map(({ status }) => status)).toEqual(['passed', 'passed'])
+    const sandbox = await workOn({ kind: 'sandbox', baseUrl: null, model: 'sandbox-echo' }).test()
+    expect(sandbox.map(({ status }) => status)).toEqual(['passed', 'passed', 'passed'])
+  })
+
+  test('a bad key: reached, but neither listed nor answered, and no text holds the key', async () => {
+    const secret = 'wrong-key-of-nobody-1234'
+    for (const name of ['openai', 'anthropic', 'cohere']) {
+      const results = await workOn(placeOf(name, { secret })).test()
+      expect(results[0]!.status).toBe('passed')
+      expect(results[2]).toMatchObject({ status: 'failed', error_code: 'authentication_error', upstream_status: 401 })
+      expect(JSON.stringify(results)).not.toContain(secret)
+    }
+  })
+
+  test('no credential: what needs one says how to give one', async () => {
+    const { test: run, spool } = workOn(placeOf('openai', { secret: null }))
+    const [connectivity, models, sample] = await run()
+    expect(connectivity!.status).toBe('passed')
+    expect(models).toMatchObject({ status: 'failed', detail: expect.stringContaining('no credential') })
+    expect(sample).toMatchObject({ status: 'failed', detail: expect.stringContaining('/credential') })
+    expect(spool.records).toEqual([])
+  })
+
+  test('a server that quotes the key it was sent: the key is cut out', async () => {
+    const secret = 'sk-quoted-by-a-careless-server'
+    const error = { error: { message: `no such thing for ${secret}`, type: 'invalid_request_error' } }
+    const baseUrl = answering(() => Response.json(error, { status: 400 }))
+    const results = await workOn({ kind: 'openai_compatible', baseUrl, secret }).test()
+    expect(results.map(({ status }) => status)).toEqual(['passed', 'failed', 'failed'])
+    expect(JSON.stringify(results)).not.toContain(secret)
+  })
+
+  test.each([
+    [404, 'not_found'],
+    [429, 'rate_limited'],
+    [500, 'upstream_error'],
+  ])('status %d of the provider is %s, with its status; it can be reached all the same', async (status, code) => {
+    const baseUrl = answering(() => Response.json({ error: { message: 'not now' } }, { status }))
+    const { test: run, spool } = workOn({ kind: 'openai_compatible', baseUrl })
+    const [connectivity, models, sample] = await run()
+    expect(connectivity).toMatchObject({ status: 'passed', upstream_status: status })
+    expect(models).toMatchObject({ status: 'failed', error_code: code, upstream_status: status })
+    expect(sample).toMatchObject({ status: 'failed', error_code: code, upstream_status: status, cost_nano_usd: 0 })
+    expect(spool.settled()).toMatchObject([{ outcome: 'error', error_code: code, purpose: 'test' }])
+  })
+
+  test('HTML in place of an answer is an error of the provider', async () => {
+    const html = () => new Response('<!doctype html><p>Welcome', { headers: { 'content-type': 'text/html' } })
+    const [connectivity, models, sample] = await workOn({ kind: 'openai_compatible', baseUrl: answering(html) }).test()
+    expect(connectivity!.status).toBe('passed')
+    expect(models).toMatchObject({ status: 'failed', error_code: 'upstream_error' })
+    expect(sample).toMatchObject({ status: 'failed', error_code: 'upstream_error' })
+  })
+
+  test('a redirect is not followed, and told', async () => {
+    const moved = () => new Response(null, { status: 301, headers: { location: 'http://127.0.0.1:9/' } })
+    const [connectivity] = await workOn({ kind: 'openai_compatible', baseUrl: answering(moved) }).test(['connectivity'])
+    expect(connectivity).toMatchObject({ status: 'passed', detail: expect.stringContaining('redirect') })
+  })
+
+  test('nobody there, no such name, no TLS: each in words', async () => {
+    const closed = await workOn({ kind: 'openai_compatible', baseUrl: 'http://127.0.0.1:9/v1' }).test()
+    expect(closed.map(({ status }) => status)).toEqual(['failed', 'failed', 'failed'])
+    expect(closed[0]!.detail).toContain('the connection failed')
+    const lost = () => Promise.reject(new Error('ENOTFOUND'))
+    const nameless = await workOn(
+      { kind: 'openai_compatible', baseUrl: 'https://api.example/v1' },
+      { resolve: lost },
+    ).test()
+    for (const { status, detail } of nameless) {
+      expect(status).toBe('failed')
+      expect(detail).toContain('could not be resolved')
+    }
+    const plain = answering(() => new Response('ok')).replace('http:', 'https:')
+    const [tls] = await workOn({ kind: 'openai_compatible', baseUrl: plain }).test(['connectivity'])
+    expect(tls).toMatchObject({ status: 'failed', detail: expect.stringContaining('TLS') })
+  })
+
+  test('an address that the egress rules refuse: why, and not which address it resolves to', async () => {
+    const resolve = async () => ['10.1.2.3']
+    const place = { kind: 'openai_compatible', baseUrl: 'https://inside.example/v1' }
+    const { test: run, spool } = workOn(place, { allowPrivate: false, resolve })
+    const results = await run()
+    for (const { status, detail } of results) {
+      expect(status).toBe('failed')
+      expect(detail).toContain('egress')
+      expect(detail).not.toContain('10.1.2.3')
+    }
+    expect(spool.settled()).toMatchObject([{ cost_nano_usd: 0, cost_basis: 'none' }])
+  })
+
+  test('what the provider says of an operator’s own prompt is shown and not recorded', async () => {
+    const echo = async () => Response.json({ error: { message: 'cannot answer "my private words"' } }, { status: 400 })
+    const { work, provider, models, client } = workOn({ kind: 'openai_compatible', baseUrl: answering(echo) })
+    const asked = { checks: ['sample'] as const, entry: models[0]!, prompt: 'my private words' }
+    const [checked] = await work.test(provider, asked, client.signal)
+    expect(checked!.shown.detail).toContain('my private words')
+    expect(JSON.stringify(checked!.recorded)).not.toContain('my private words')
+    expect(checked!.recorded).toMatchObject({ error_code: 'invalid_request', upstream_status: 400 })
+  })
+
+  test('without a model the sample is skipped', async () => {
+    const { test: run, spool } = workOn(placeOf('openai'))
+    expect(await run(['sample'], null, null)).toMatchObject([{ check: 'sample', status: 'skipped' }])
+    expect(spool.records).toEqual([])
+  })
+})
+
+describe('work under way', () => {
+  const hanging = () => {
+    const arrived = Promise.withResolvers<void>()
+    const baseUrl = answering(() => {
+      arrived.resolve()
+      return new Promise<Response>(() => {})
+    })
+    return { arrived: arrived.promise, place: { kind: 'openai_compatible', baseUrl } }
+  }
+  const errorOf = (work: Promise<unknown>) => work.then(() => null).catch((error: unknown) => error)
+
+  test('ends with its client, and what was sent is settled as canceled', async () => {
+    const { arrived, place } = hanging()
+    const { test: run, client, spool } = workOn(place)
+    const error = errorOf(run(['sample']))
+    await arrived
+    client.abort()
+    expect(await error).toMatchObject({ code: 'request_canceled' })
+    expect(spool.settled()).toMatchObject([{ outcome: 'canceled', purpose: 'test' }])
+  })
+
+  test('ends with the process, which lets nothing more in', async () => {
+    const { arrived, place } = hanging()
+    const { test: run, work, spool } = workOn(place)
+    const error = errorOf(run())
+    await arrived
+    await work.close()
+    expect(await error).toMatchObject({ code: 'provider_unavailable', message: expect.stringContaining('stopping') })
+    expect(await errorOf(run())).toMatchObject({ code: 'provider_unavailable' })
+    expect(spool.settled().length).toBe(spool.admitted().length)
+  })
+
+  test('a fifth piece of work is 429; a place that is given back can be taken', async () => {
+    const { place } = hanging()
+    const { test: run, client } = workOn(place)
+    const four = Array.from({ length: 4 }, () => errorOf(run(['sample'])))
+    expect(await errorOf(run(['sample']))).toMatchObject({ code: 'rate_limited', retryAfterS: 5 })
+    client.abort()
+    await Promise.all(four)
+    expect(await errorOf(run(['connectivity']))).toMatchObject({ code: 'request_canceled' })
+  })
+})
+
+describe('a detection', () => {
+  const ALL = ['chat', 'streaming', 'tools', 'json_mode', 'json_schema', 'parallel_tool', 'seed', 'vision']
+  const allBut = (...names: string[]) => ALL.filter((name) => !names.includes(name))
+
+  test.each([
+    ['openai', ALL, []],
+    ['openai_reasoning', ALL, []],
+    ['anthropic', allBut('json_mode', 'seed'), ['json_mode', 'seed']],
+    ['gemini', ALL, []],
+    ['mistral', ALL, []],
+    ['deepseek', allBut('json_schema', 'parallel_tool', 'seed'), ['json_schema', 'parallel_tool', 'seed']],
+    // It cannot be made to call a tool, and calls one when it is asked to.
+    ['ollama', allBut('parallel_tool'), ['parallel_tool']],
+    ['bedrock', allBut('json_mode', 'seed'), ['json_mode', 'seed']],
+    ['together', allBut('parallel_tool'), ['parallel_tool']],
+  ])(
+    '%s: what its vendor takes is proven, what it refuses or is never sent is disproved',
+    async (name, proven, not) => {
+      const { work, models, client, spool } = workOn(placeOf(name))
+      const [found] = await work.detect(models, client.signal)
+      expect(withVerdict(found!, 'proven')).toEqual(proven as never)
+      expect(withVerdict(found!, 'disproved')).toEqual(not as never)
+      const settled = spool.settled()
+      expect(settled.every(({ purpose, tenant_id }) => purpose === 'detection' && tenant_id === null)).toBe(true)
+      expect(settled.length).toBe(spool.admitted().length)
+      expect(found!.costNanoUsd).toBe(settled.reduce((sum, { cost_nano_usd }) => sum + cost_nano_usd!, 0))
+    },
+  )
+
+  test('a provider that fails says nothing of its models, and is not asked for each of them', async () => {
+    let asked = 0
+    const baseUrl = answering(() => {
+      asked++
+      return Response.json({ error: { message: 'who are you' } }, { status: 401 })
+    })
+    const { work, models, client } = workOn({ kind: 'openai_compatible', baseUrl, secret: 'wrong-key-of-nobody' })
+    const many = Array.from({ length: 8 }, (_, i) => ({ ...models[0]!, modelId: `mod_${i}`, name: `m-${i}` }))
+    const found = await work.detect(many, client.signal)
+    expect(asked).toBeLessThanOrEqual(2)
+    expect(found.flatMap((one) => withVerdict(one, 'proven'))).toEqual([])
+    expect(found.flatMap((one) => withVerdict(one, 'disproved'))).toEqual([])
+    expect(found.at(-1)).toMatchObject({ attempted: false })
+    expect(found.at(-1)!.verdicts[0]!.detail).toContain('authentication_error')
+  })
+
+  test('a server that ignores what it does not know proves nothing by that', async () => {
+    const message = { role: 'assistant', content: 'ok' }
+    const answer = { id: 'x', object: 'chat.completion', choices: [{ index: 0, message, finish_reason: 'stop' }] }
+    const { work, models, client } = workOn({
+      kind: 'openai_compatible',
+      baseUrl: answering(() => Response.json(answer)),
+    })
+    const [found] = await work.detect(models, client.signal)
+    expect(withVerdict(found!, 'proven')).toEqual(['chat', 'seed'])
+    expect(withVerdict(found!, 'disproved')).toEqual([])
+  })
+
+  test('a throttled question is indeterminate', async () => {
+    let asked = 0
+    const message = { role: 'assistant', content: 'ok' }
+    const answer = { id: 'x', object: 'chat.completion', choices: [{ index: 0, message, finish_reason: 'stop' }] }
+    const baseUrl = answering(() =>
+      asked++ === 0
+        ? Response.json(answer)
+        : Response.json({ error: { message: 'tools, seed, images: later' } }, { status: 429 }),
+    )
+    const { work, models, client } = workOn({ kind: 'openai_compatible', baseUrl })
+    const [found] = await work.detect(models, client.signal)
+    expect(withVerdict(found!, 'indeterminate')).toHaveLength(7)
+  })
+})
