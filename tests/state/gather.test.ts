@@ -1,31 +1,45 @@
 import { expect, test } from 'bun:test'
-import { memoryLog } from '../../src/log/memory.ts'
-import { begin, createTenant, nowMs, openInstance } from './support.ts'
+import { Changed } from '../../src/state/changed.ts'
+import { Gathering } from '../../src/state/gather.ts'
 
-const TURNS = 12
-const CLIENTS = 20
-
-test('callers that ask again when they are answered share an append, although they do not come in the same turn', async () => {
-  const log = memoryLog({ nowMs })
-  await begin(log)
-  let appends = 0
-  const view = log.view({
-    beforeAppend: () => {
-      appends++
-      return 'none'
-    },
-  })
-  const { live, queue, close } = await openInstance('a', view)
-  await live.ready()
-  const client = async (name: number) => {
-    for (let n = 0; n < TURNS; n++) {
-      for (let turn = 0; turn <= name % 4; turn++) await new Promise((resolve) => setImmediate(resolve))
-      await queue.commit(createTenant(`c${name}-${n}`))
-    }
+/** A `Changed` that says how long it was waited on, and never lets the time run out by itself. */
+const patient = () => {
+  const changed = new Changed()
+  const limits: number[] = []
+  const until = (holds: () => boolean, limitMs: number) => {
+    limits.push(limitMs)
+    return changed.until(holds, 60_000)
   }
-  await Promise.all(Array.from({ length: CLIENTS }, (_, name) => client(name)))
-  // One by one it would be four for each turn: the callers come in four groups.
-  expect(appends).toBeLessThan(TURNS * 2)
-  expect(live.control.table('tenants').size).toBe(CLIENTS * TURNS)
-  await close()
+  return { limits, gathering: new Gathering({ until }), tell: () => changed.tell() }
+}
+
+test('an append waits a moment for as many as the last one carried, and no longer than for those', async () => {
+  const { limits, gathering, tell } = patient()
+  let waiting = 1
+  expect(await gathering.waited(() => waiting)).toBe(false) // nobody was just answered
+  gathering.carried(3)
+  const waited = gathering.waited(() => waiting)
+  waiting = 2
+  tell()
+  expect(await Promise.race([waited, Bun.sleep(5).then(() => 'still waiting')])).toBe('still waiting')
+  waiting = 3
+  tell()
+  expect(await waited).toBe(true)
+  expect(limits).toEqual([2])
+})
+
+test('it waits once for each append, and not at all when enough are there', async () => {
+  const { limits, gathering } = patient()
+  gathering.carried(2)
+  expect(await gathering.waited(() => 2)).toBe(false)
+  gathering.carried(1)
+  expect(await gathering.waited(() => 5)).toBe(false)
+  expect(limits).toEqual([])
+})
+
+test('those who do not come are waited for once', async () => {
+  const gathering = new Gathering(new Changed())
+  gathering.carried(9)
+  expect(await gathering.waited(() => 1)).toBe(true)
+  expect(await gathering.waited(() => 1)).toBe(false)
 })
