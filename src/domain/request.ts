@@ -55,6 +55,8 @@ export const Decision = t.Object({
   source: t.String(),
   /** Ids of the overrides in force, at most 32 of them: all of them follow from `revision` and `at_ms`. */
   overrides: t.Optional(t.Array(t.String(), { maxItems: 32 })),
+  /** Ids of the tenant's budgets that capped a single request, likewise. */
+  budgets: t.Optional(t.Array(t.String(), { maxItems: 32 })),
   /** How many requests for this model `round_robin` had ordered before, and what `sticky` went by (32 bits of a keyed digest). */
   turn: t.Optional(Count),
   sticky: t.Optional(Count),

@@ -4,7 +4,7 @@ import type { Static } from '../lib/schema.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import type { Plan } from './plan.ts'
 
-/** Ids of overrides beyond these are not listed: they follow from the state and the time. */
+/** Ids of overrides and budgets beyond these are not listed: they follow from the state and the time. */
 const LISTED_OVERRIDES = 32
 
 /** Every candidate with its reason, '' when it was eligible. */
@@ -60,6 +60,7 @@ export const decisionOf = (plan: Plan): Decision => {
     projected: plan.projectedNanoUsd as (number | null)[],
   }
   if (overrides.ids.length > 0) decision.overrides = overrides.ids.slice(0, LISTED_OVERRIDES)
+  if (overrides.hardCaps !== null) decision.budgets = overrides.hardCaps.budgetIds.slice(0, LISTED_OVERRIDES)
   if (input.turn !== 0) decision.turn = input.turn
   if (input.sticky !== 0) decision.sticky = input.sticky
   if (input.isScopeAlias) decision.scope_alias = true

@@ -54,7 +54,12 @@ const REFUSALS: Readonly<Record<RejectedReason, Refusal>> = {
     param: 'X-Gateway-Max-Cost-USD',
     message: 'the projected cost exceeds the cap; a lower `max_completion_tokens` lowers it',
   },
-  budget: { code: 'quota_exceeded', param: null, message: 'the projected cost exceeds what the budget allows' },
+  budget: {
+    code: 'quota_exceeded',
+    param: null,
+    message:
+      'the projected cost exceeds what a budget allows for one request; a lower `max_completion_tokens` lowers it',
+  },
   latency_target: {
     code: 'invalid_request',
     param: 'X-Gateway-Latency-Target-Ms',

@@ -3,7 +3,7 @@ import { nanoUsdOf } from '../lib/money.ts'
 import type { Signals } from '../state/frame.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import type { LatencyMetric } from '../state/scores.ts'
-import type { OverridesInForce } from '../state/steering.ts'
+import type { HardCaps, OverridesInForce } from '../state/steering.ts'
 import { isListed } from './candidates.ts'
 import type { Intent, Requirement } from './intent.ts'
 import { type EffectivePolicy, type Label, lower } from './policies.ts'
@@ -56,6 +56,10 @@ export interface Bounds {
   readonly isBlocked: boolean
   /** The lowest of all caps that do not depend on the candidate. */
   readonly capNanoUsd: number | null
+  /** Of the tenant's budgets, for each request by itself. Null: they have none. */
+  readonly hardCaps: HardCaps | null
+  /** The lowest of those that do not depend on the candidate. */
+  readonly hardCapNanoUsd: number | null
   readonly latencyTargetMs: number | null
   readonly metric: LatencyMetric
 }
@@ -84,6 +88,8 @@ export const boundsOf = (
     overrides: isSteered ? overrides : null,
     isBlocked: isSteered && overrides.blockedModels.has(intent.model.toLowerCase()),
     capNanoUsd,
+    hardCaps: overrides.hardCaps,
+    hardCapNanoUsd: overrides.hardCaps === null ? null : hardCapOf(overrides.hardCaps, policy, keyId),
     latencyTargetMs: lower(policy.latencyTargetMs, headers.latencyTargetMs),
     metric: policy.latencyMetric ?? (intent.stream ? 'ttft' : 'e2e'),
   }
@@ -95,6 +101,19 @@ export const subjectsOf = ({ model }: PlanIntent, { scope }: EffectivePolicy, ke
   if (scope !== null) subjects.push(`endpoint:${scope.slug}`)
   return subjects
 }
+
+/** The lowest cap of the tenant's budgets that holds whoever answers: of the tenant, the key and the endpoint scope. Nano-USD. */
+const hardCapOf = ({ all, of }: HardCaps, { scope }: EffectivePolicy, keyId: string): number | null => {
+  if (of.size === 0) return all
+  const capNanoUsd = lower(all, of.get(`key:${keyId}`) ?? null)
+  return scope === null ? capNanoUsd : lower(capNanoUsd, of.get(`endpoint:${scope.slug}`) ?? null)
+}
+
+/** The lowest that a budget sets for this candidate's provider or model. Nano-USD. */
+const ownHardCap = (entry: CatalogueEntry, { of }: HardCaps): number | null =>
+  of.size === 0
+    ? null
+    : lower(of.get(`provider:${entry.providerId}`) ?? null, of.get(`model:${entry.name.toLowerCase()}`) ?? null)
 
 const inNanoUsd = (usd: number | null): number | null => (usd === null ? null : nanoUsdOf(usd))
 
@@ -119,6 +138,12 @@ export const rejection = (
   if (capNanoUsd !== null) {
     if (projectedNanoUsd === null) return 'no_price'
     if (projectedNanoUsd > capNanoUsd) return 'cost_cap'
+  }
+  const hardCapNanoUsd =
+    bounds.hardCaps === null ? null : lower(bounds.hardCapNanoUsd, ownHardCap(entry, bounds.hardCaps))
+  if (hardCapNanoUsd !== null) {
+    if (projectedNanoUsd === null) return 'no_price'
+    if (projectedNanoUsd > hardCapNanoUsd) return 'budget'
   }
   if (bounds.latencyTargetMs === null) return null
   const latencyMs = bounds.metric === 'ttft' ? signals.ttftMs : signals.e2eMs

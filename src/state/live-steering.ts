@@ -1,9 +1,11 @@
 // Endpoint scopes and overrides as requests read them: follows the fold, and answers the same frozen objects until something changes or expires.
+import type { BudgetRow } from '../domain/budget.ts'
 import type { EndpointRow } from '../domain/endpoint.ts'
 import type { OverrideRow } from '../domain/override.ts'
 import type { RowChange } from '../domain/tables.ts'
+import { CappedBudgets } from './hard-caps.ts'
 import type { FoldedBatch, LiveState } from './port.ts'
-import type { Disabled, EndpointScope, OverridesInForce, Steering } from './steering.ts'
+import type { Disabled, EndpointScope, HardCaps, OverridesInForce, Steering } from './steering.ts'
 
 /** What belongs to no tenant. */
 const GLOBAL = ''
@@ -32,12 +34,14 @@ class LiveSteering implements Steering {
   readonly #byAlias = new Map<string, Map<string, EndpointScope>>()
   /** Owner -> id -> row. */
   readonly #standing = new Map<string, Map<string, Standing>>()
+  readonly #caps = new CappedBudgets()
   readonly #held = new Map<string, Held>()
   #order = 0
 
   constructor(readonly live: Pick<LiveState, 'control' | 'subscribe' | 'refused'>) {
     for (const [, row] of live.control.table('endpoints').rows()) this.#putScope(row)
     for (const [id, row] of live.control.table('overrides').rows()) this.#putOverride(id, row)
+    for (const [, row] of live.control.table('budgets').rows()) this.#caps.put(row)
     live.subscribe((batch) => this.#follow(batch))
   }
 
@@ -53,7 +57,7 @@ class LiveSteering implements Steering {
   }
 
   overrides(tenantId: string, nowMs: number): OverridesInForce {
-    const owner = this.#standing.has(tenantId) ? tenantId : GLOBAL
+    const owner = this.#standing.has(tenantId) || this.#caps.has(tenantId) ? tenantId : GLOBAL
     const held = this.#held.get(owner)
     if (held !== undefined && nowMs >= held.fromMs && nowMs < held.untilMs) return held.value
     const fresh = this.#hold(owner, nowMs)
@@ -64,6 +68,7 @@ class LiveSteering implements Steering {
   #follow({ changes, refused }: FoldedBatch): void {
     for (const change of changes) {
       if (change.table === 'endpoints') this.#scopeChanged(change as RowChange<EndpointRow>)
+      if (change.table === 'budgets') this.#budgetChanged(change as RowChange<BudgetRow>)
       if (change.table === 'overrides') this.#overrideChanged(change as RowChange<OverrideRow>)
       if (change.table === 'providers' && (change.before === null || change.after === null)) this.#held.clear() // `*` names all of them
     }
@@ -96,6 +101,12 @@ class LiveSteering implements Steering {
     this.#held.clear()
   }
 
+  #budgetChanged({ before, after }: RowChange<BudgetRow>): void {
+    if (before !== null) this.#caps.drop(before)
+    if (after !== null) this.#caps.put(after)
+    this.#held.clear()
+  }
+
   #putOverride(id: string, row: OverrideRow): void {
     if (row.superseded || !row.enabled) return
     const expiresAtMs = row.expires_at === null ? Number.POSITIVE_INFINITY : Date.parse(row.expires_at)
@@ -115,23 +126,23 @@ class LiveSteering implements Steering {
         inForce.push(standing)
       }
     }
-    return { value: this.#merged(inForce), fromMs, untilMs }
+    return { value: this.#merged(inForce, this.#caps.of(owner)), fromMs, untilMs }
   }
 
   /** Everybody's rows come first, so that a tenant's own forced model stands above the one for all. */
-  #merged(inForce: readonly Standing[]): OverridesInForce {
+  #merged(inForce: readonly Standing[], hardCaps: HardCaps | null): OverridesInForce {
     const merged = new Merged()
     for (const { row } of inForce) merged.add(row)
     if (merged.killsAll)
       for (const [id] of this.live.control.table('providers').rows()) merged.killedProviderIds.add(id)
     const ids = inForce.toSorted((a, b) => a.order - b.order).map(({ row }) => row.id)
     const { killsAll: _, ...value } = merged
-    return Object.freeze({ ...value, ids: Object.freeze(ids) })
+    return Object.freeze({ ...value, ids: Object.freeze(ids), hardCaps })
   }
 }
 
 /** The sum of overrides in force: what is refused adds up, the lowest cap holds. */
-class Merged implements Omit<OverridesInForce, 'ids'> {
+class Merged implements Omit<OverridesInForce, 'ids' | 'hardCaps'> {
   readonly killedProviderIds = new Set<string>()
   readonly blockedModels = new Set<string>()
   readonly blockedKeyIds = new Set<string>()

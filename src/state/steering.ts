@@ -20,7 +20,7 @@ export interface EndpointScope {
 
 export type Disabled = 'cache' | 'fallback' | 'tools' | 'gateway_execution'
 
-/** The overrides that hold for one tenant at one moment, by what they do. Names of models and slugs are lower-cased. */
+/** The overrides that hold for one tenant at one moment, by what they do, and the caps of its budgets. Names of models and slugs are lower-cased. */
 export interface OverridesInForce {
   /** Ids of all of them, in the order of the log. */
   readonly ids: readonly string[]
@@ -37,6 +37,18 @@ export interface OverridesInForce {
   readonly disabled: ReadonlySet<Disabled>
   /** Of single subjects (`model:<name>`, `key:<id>`, `endpoint:<slug>`). */
   readonly disabledOf: ReadonlyMap<string, ReadonlySet<Disabled>>
+  /** Not overrides, and in force like them: they may change between two attempts too. Null: no budget has one. */
+  readonly hardCaps: HardCaps | null
+}
+
+/** What a single request may cost by the budgets (`hard_cap_usd`) of one tenant that are in use. Nano-USD. */
+export interface HardCaps {
+  /** Ids of the budgets, in the order of the log. */
+  readonly budgetIds: readonly string[]
+  /** The lowest of those that concern the whole tenant. */
+  readonly all: number | null
+  /** The lowest of each single subject: `provider:<id>`, `model:<name>`, `key:<id>`, `endpoint:<slug>`; names and slugs lower-cased. */
+  readonly of: ReadonlyMap<string, number>
 }
 
 export const NO_OVERRIDES: OverridesInForce = {
@@ -51,6 +63,7 @@ export const NO_OVERRIDES: OverridesInForce = {
   forcedModels: new Map(),
   disabled: new Set(),
   disabledOf: new Map(),
+  hardCaps: null,
 }
 
 export interface Steering {

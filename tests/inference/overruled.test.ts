@@ -68,5 +68,8 @@ test('a block and a cap act at once too, and so does fallback that is switched o
   upstreams[0]!.received.length = 0
   expect(await failing({ maxCostUsdOf: new Map([['provider:prov_beta', 0]]) })).toMatchObject({ called: [1, 0, 1] })
   for (const { received } of upstreams) received.length = 0
+  const hardCaps = { budgetIds: ['bud_1'], all: null, of: new Map([['provider:prov_beta', 0]]) }
+  expect(await failing({ hardCaps })).toMatchObject({ called: [1, 0, 1] })
+  for (const { received } of upstreams) received.length = 0
   expect(await failing({ disabled: new Set(['fallback']) })).toMatchObject({ status: 502, called: [1, 0, 0] })
 })

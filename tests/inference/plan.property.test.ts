@@ -122,6 +122,19 @@ const anyOverrides = fc
     ),
     forcedModels: fc.constantFrom(new Map(), new Map(), new Map([['small', 'large']]), new Map([['*', 'large']])),
     disabled: fc.constantFrom(new Set<never>(), new Set(['fallback' as const])),
+    hardCaps: fc.option(
+      fc.record({
+        budgetIds: fc.constant(['bud_1']),
+        all: fc.constantFrom(null, null, 1e9),
+        of: fc.constantFrom(
+          new Map<string, number>(),
+          new Map([['provider:prov_gamma', 1_000]]),
+          new Map([['key:key_1', 1e8]]),
+          new Map([['endpoint:app', 1_000]]),
+          new Map([['model:large', 1_000]]),
+        ),
+      }),
+    ),
   })
   .map((fields) => overridesOf(fields))
 
@@ -249,6 +262,11 @@ test('a cap of any level never admits what it forbids', () => {
         overrides.maxCostUsd,
         overrides.maxCostUsdOf.get(`key:${keyId}`) ?? null,
         overrides.maxCostUsdOf.get(`provider:${candidate.providerId}`) ?? null,
+        ...[`key:${keyId}`, `provider:${candidate.providerId}`, `model:${candidate.name}`]
+          .concat(policy.scope === null ? [] : [`endpoint:${policy.scope.slug}`])
+          .map((subject) => overrides.hardCaps?.of.get(subject))
+          .concat(overrides.hardCaps?.all ?? undefined)
+          .map((nanoUsd) => (nanoUsd === undefined ? null : nanoUsd / 1e9)),
       ]
       for (const capUsd of capsUsd) {
         if (capUsd === null) continue

@@ -286,6 +286,42 @@ describe('overrides in force', () => {
     }
   })
 
+  test('a budget caps what one request may cost, by what it is about: 402 before anybody is called, and it is recorded', async () => {
+    const capped = (all: number | null, ...of: [string, number][]) => {
+      steering.inForce = { ...NO_OVERRIDES, hardCaps: { budgetIds: ['bud_1'], all, of: new Map(of) } }
+    }
+    const calls = upstream.received.length
+    capped(1_000)
+    expect(await ask('small')).toMatchObject({
+      status: 402,
+      error: { code: 'quota_exceeded', details: { rejected_reason: 'budget' } },
+    })
+    expect(upstream.received.length).toBe(calls)
+    expect(gateway.spool.settled().at(-1)).toMatchObject({
+      outcome: 'denied',
+      status: 402,
+      decision: { budgets: ['bud_1'] },
+      candidates: [
+        ['prov_alpha', 'mod_alpha_small', 'budget'],
+        ['prov_beta', 'mod_beta_small', 'budget'],
+      ],
+    })
+    capped(1e9, ['provider:prov_alpha', 1_000])
+    expect((await ask('small')).gateway.provider).toBe('beta')
+    expect(gateway.spool.admitted().at(-1)?.decision?.budgets).toEqual(['bud_1'])
+    for (const [subject, slug, status] of [
+      ['model:small', 'beta-first', 402],
+      ['model:tiny', 'beta-first', 200],
+      ['key:key_1', 'beta-first', 402],
+      ['key:key_2', 'beta-first', 200],
+      ['endpoint:beta-first', 'beta-first', 402],
+      ['endpoint:stay', 'beta-first', 200],
+    ] as const) {
+      capped(null, [subject, 1_000])
+      expect([subject, (await ask('small', endpoint(slug))).status]).toEqual([subject, status])
+    }
+  })
+
   test('a forced model replaces every other, for the named model before the key, the endpoint and everybody', async () => {
     steering.inForce = overridesOf({
       forcedModels: new Map([

@@ -88,7 +88,8 @@ describe('overrides in force', () => {
       override('disable', 'endpoint:support', { value: { features: ['fallback'] } }),
       override('freeze', '*'),
     ])
-    const { ids, ...own } = steering.overrides('ten_a', NOW)
+    const { ids, hardCaps, ...own } = steering.overrides('ten_a', NOW)
+    expect(hardCaps).toBeNull()
     expect(own).toEqual({
       killedProviderIds: new Set(['prov_1']),
       blockedModels: new Set(['gpt']),
@@ -158,6 +159,70 @@ describe('overrides in force', () => {
             const same = (one: OverridesInForce) => ({ ...one, ids: one.ids.toSorted() })
             expect(same(steering.overrides(tenant, NOW + ask))).toEqual(same(opened.overrides(tenant, NOW + ask)))
           }
+        }
+      }),
+    )
+  })
+})
+
+describe('hard caps of budgets', () => {
+  const budget = (id: string, tenant_id: string, more: Record<string, unknown> = {}): EventRecord => ({
+    type: 'budget.created',
+    data: {
+      ...{ id, tenant_id, scope: { type: 'tenant', id: tenant_id }, window: 'month', managed_by: 'api' },
+      ...{ limit_nano_usd: null, soft_limit_nano_usd: null, limit_tokens: null, hard_cap_nano_usd: 5 },
+      ...{ calendar_aligned: true, timezone: 'UTC', alert_thresholds: [], enforcement: 'hard', enabled: true },
+      ...more,
+    },
+  })
+  const changed = (id: string, more: object): EventRecord => ({ type: 'budget.changed', data: { id, ...more } })
+
+  test('the lowest of each subject holds, of this tenant, while the budget is in use', () => {
+    const { steering, does } = setUp([
+      budget('bud_1', 'ten_a'),
+      budget('bud_2', 'ten_a', { window: 'day', hard_cap_nano_usd: 3 }),
+      budget('bud_3', 'ten_a', { scope: { type: 'model', id: 'Gpt' } }),
+      budget('bud_4', 'ten_a', { scope: { type: 'provider', id: 'prov_1' }, hard_cap_nano_usd: 7 }),
+      budget('bud_5', 'ten_a', { window: '1h', enabled: false, hard_cap_nano_usd: 0 }),
+      budget('bud_6', 'ten_a', { window: '2h', enforcement: 'shadow', hard_cap_nano_usd: 0 }),
+      budget('bud_7', 'ten_b', { hard_cap_nano_usd: null, limit_nano_usd: 1 }),
+    ])
+    const caps = (tenant: string) => steering.overrides(tenant, NOW).hardCaps
+    expect(caps('ten_a')).toEqual({
+      budgetIds: ['bud_1', 'bud_2', 'bud_3', 'bud_4'],
+      all: 3,
+      of: new Map([
+        ['model:gpt', 5],
+        ['provider:prov_1', 7],
+      ]),
+    })
+    expect([caps('ten_b'), caps('ten_none')]).toEqual([null, null])
+    expect(steering.overrides('ten_a', NOW)).toBe(steering.overrides('ten_a', NOW + 1))
+    does(changed('bud_2', { enabled: false }), changed('bud_7', { hard_cap_nano_usd: 1 }))
+    expect([caps('ten_a')?.all, caps('ten_b')?.all]).toEqual([5, 1])
+    does({ type: 'tenant.deleted', data: { id: 'ten_a' } }, { type: 'budget.deleted', data: { id: 'bud_7' } })
+    expect([caps('ten_a'), caps('ten_b')]).toEqual([null, null])
+  })
+
+  test('an index that followed is as one that is opened anew', () => {
+    const step = fc.record({
+      id: fc.constantFrom('bud_1', 'bud_2', 'bud_3'),
+      tenant: fc.constantFrom('ten_a', 'ten_b'),
+      cap: fc.constantFrom(null, 1, 2),
+      enabled: fc.boolean(),
+      gone: fc.boolean(),
+    })
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 20 }), (steps) => {
+        const { steering, live, does } = setUp()
+        for (const { id, tenant, cap, enabled, gone } of steps) {
+          if (gone) does({ type: 'budget.deleted', data: { id } })
+          else if (live.control.table('budgets').get(id) === undefined)
+            does(budget(id, tenant, { enabled, hard_cap_nano_usd: cap }))
+          else does(changed(id, { enabled, hard_cap_nano_usd: cap }))
+          const opened = createSteering(live)
+          for (const owner of ['ten_a', 'ten_b'])
+            expect(steering.overrides(owner, NOW)).toEqual(opened.overrides(owner, NOW))
         }
       }),
     )
