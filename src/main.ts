@@ -199,6 +199,7 @@ const appDeps = (parts: Parts): AppDeps => {
     keys: control.keys,
     catalogue,
     steering: control.steering,
+    history: control.history,
     frames: parts.health.book,
     health: parts.health.book,
     served: parts.health.served,

@@ -18,7 +18,12 @@ const keep = (type: string, line: string): void => {
   console.log(`recorded ${type}`)
 }
 
-const call = async (gateway: GatewayProcess, method: string, path: string, body?: unknown): Promise<{ id: string }> => {
+const call = async (
+  gateway: GatewayProcess,
+  method: string,
+  path: string,
+  body?: unknown,
+): Promise<{ id: string; revision?: string }> => {
   const answer = await gateway.request(`/admin/v1${path}`, { method, body })
   const text = await answer.text()
   if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`)
@@ -28,7 +33,8 @@ const call = async (gateway: GatewayProcess, method: string, path: string, body?
 /** Makes a gateway write every event that clients can cause. */
 const useEverything = async (gateway: GatewayProcess): Promise<void> => {
   const tenant = await call(gateway, 'POST', '/tenants', { slug: 'acme', name: 'Acme' })
-  await call(gateway, 'PUT', `/tenants/${tenant.id}`, { name: 'Acme Ltd', plan: 'gold' })
+  const renamed = await call(gateway, 'PUT', `/tenants/${tenant.id}`, { name: 'Acme Ltd', plan: 'gold' })
+  await call(gateway, 'POST', `/log/${renamed.revision}/revert`)
   const policy = await call(gateway, 'POST', '/policies', { name: 'careful', tenant_id: tenant.id, max_cost_usd: 0.5 })
   await call(gateway, 'PUT', '/policies', { name: 'careful', tenant_id: tenant.id, max_cost_usd: 0.25 })
   const key = await call(gateway, 'POST', '/keys', { tenant_id: tenant.id, name: 'app', scopes: ['inference'] })

@@ -1,13 +1,13 @@
 // gateway.control.v1 -> the audit log: the decisions that count, with the state before and after.
 import { CONTROL_EVENTS, ControlState, foldDecision } from '../../src/domain/control.ts'
 import { type Decision, type EventRecord, GENESIS, judge } from '../../src/domain/decision.ts'
+import { masked } from '../../src/domain/mask.ts'
 import type { RowChange } from '../../src/domain/tables.ts'
 import { renewed } from '../../src/domain/upcasters.ts'
 import { type LogRecord, LogReplaced } from '../../src/log/port.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { storableJson } from '../database.ts'
 import type { Folded, Folder, OpenContext, Projection } from '../projection.ts'
-import { masked } from './mask.ts'
 import schema from './schema.sql' with { type: 'text' }
 import { loadCheckpoint, saveCheckpoint } from './state.ts'
 

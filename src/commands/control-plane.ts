@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import type { Config } from '../config.ts'
 import { CHAIN_ROW } from '../domain/chain.ts'
 import { decisionMacKey } from '../domain/decision.ts'
+import { PAST_READER } from '../http/admin/past.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import { newId } from '../lib/ids.ts'
 import { kafkaAccess } from '../log/kafka-access.ts'
@@ -18,6 +19,7 @@ import { type CommitQueue, createCommit } from '../state/commit.ts'
 import { startDataKeySweep } from '../state/data-key-sweep.ts'
 import { type DataKeyStore, openDataKeys } from '../state/data-keys.ts'
 import { startChain } from '../state/genesis.ts'
+import type { History } from '../state/history-port.ts'
 import { keepRecords } from '../state/keep-records.ts'
 import { openKeyIndex } from '../state/keys.ts'
 import { openLiveState } from '../state/live.ts'
@@ -39,6 +41,8 @@ export interface ControlPlane {
   readonly keys: KeyIndex
   readonly catalogue: OpenCatalogue
   readonly steering: Steering
+  /** Answers for the past, in a thread of its own. */
+  readonly history: History
   /** Ends what was started, the last first. */
   close(): Promise<void>
 }
@@ -80,7 +84,14 @@ export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlP
   const commits = createCommit({ log, live, macKey, nowMs: Date.now, diagnostics, instance })
   const stopSweep = startDataKeySweep({ live, dataKeys, diagnostics })
   const threadLog = { ...LOG_MODULE, logOptions: logSettings(config, 'snapshots') }
-  const snapshots = deps.snapshots ? startSnapshots({ ...threadLog, macKey, dataDir, diagnostics }) : null
+  const snapshots = startSnapshots({
+    ...threadLog,
+    ...PAST_READER,
+    macKey,
+    dataDir,
+    diagnostics,
+    writes: deps.snapshots,
+  })
   const stopNoting = deps.snapshots ? notePositions(live, dataDir, diagnostics) : null
   const stopKeeping = deps.snapshots ? keepRecords({ live, dataDir, diagnostics }) : null
   return {
@@ -91,11 +102,12 @@ export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlP
     keys: openKeyIndex(live),
     catalogue,
     steering: createSteering(live),
+    history: snapshots,
     async close() {
       closing.abort()
       await commits.close()
       await stopSweep()
-      await snapshots?.stop()
+      await snapshots.stop()
       stopNoting?.()
       stopKeeping?.()
       catalogue.close()

@@ -13,6 +13,7 @@ import { type OverrideRow, override } from './override.ts'
 import { type PolicyRow, policy } from './policy.ts'
 import { type ProviderRow, provider } from './provider.ts'
 import { type ProviderTestRow, providerTest } from './provider-test.ts'
+import { reversal } from './reversal.ts'
 import { type SessionRow, session } from './session.ts'
 import { type SetupRow, setup } from './setup.ts'
 import { type RowChange, RowSetDigest, Table, type TableReader } from './tables.ts'
@@ -80,6 +81,7 @@ const AGGREGATES = [
   setup,
   operator,
   session,
+  reversal,
 ] as unknown as readonly Aggregate<unknown, ControlReader>[]
 
 /** Every event type that this build knows, with its schema and audit names. */

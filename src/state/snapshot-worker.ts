@@ -1,9 +1,13 @@
-// The thread that writes snapshots: it folds the log by itself, so that no snapshot is ever made on the serving thread. Told what to do by
-// `snapshot-thread.ts`.
+// The thread that writes snapshots and answers for the past: it folds the log by itself, so that neither is ever done on the serving thread.
+// Told what to do by `snapshot-thread.ts`.
+import type { ControlState } from '../domain/control.ts'
 import { pause } from '../lib/pause.ts'
 import { type EventLog, type LogRecord, LogUnavailable } from '../log/port.ts'
+import { Checkpoints } from './checkpoints.ts'
 import { ChainFold, CONTROL, foldAgain } from './fold.ts'
 import { lostHistory } from './guards.ts'
+import { LogHistory } from './history.ts'
+import { HistoryUnavailable, type PastPoint, type Question } from './history-port.ts'
 import { RECENT_RECORDS } from './recent.ts'
 import { loadSnapshot, writeSnapshot } from './snapshot.ts'
 
@@ -17,11 +21,22 @@ export interface SnapshotThreadStart {
   readonly dataDir: string
   readonly everyDecisions: number
   readonly everyMs: number
+  /** False in a process whose data folder another one keeps: it answers for the past, and writes nothing. */
+  readonly writes: boolean
+  /** Module and function that read a state of the past: `(state, point, read) => answer`, all of it copyable. */
+  readonly readerModule: string | null
+  readonly readerFunction: string
 }
-export type ToSnapshotThread = SnapshotThreadStart | { readonly tell: 'stop' }
+export type ToSnapshotThread =
+  | SnapshotThreadStart
+  | { readonly tell: 'ask'; readonly number: number; readonly question: Question }
+  | { readonly tell: 'stop' }
 export type FromSnapshotThread =
   | { readonly tell: 'written'; readonly next: number; readonly tip: string; readonly tookMs: number }
   | { readonly tell: 'failed'; readonly problem: string }
+  | { readonly tell: 'answer'; readonly number: number; readonly answer: unknown }
+  /** `soon`: a repeat may find it. */
+  | { readonly tell: 'no_answer'; readonly number: number; readonly problem: string; readonly soon: boolean }
   | { readonly tell: 'stopped' }
 
 declare const self: Worker
@@ -39,6 +54,7 @@ class SnapshotFold {
   #writtenAtMs = performance.now()
   /** The end that was seen at start: nothing is written on the way there. */
   #target: number | null = null
+  readonly #checkpoints: Checkpoints
 
   constructor(
     readonly log: EventLog,
@@ -48,6 +64,7 @@ class SnapshotFold {
   ) {
     this.#writtenNext = fold.next
     this.#writtenCount = fold.counts.counted
+    this.#checkpoints = new Checkpoints(options.dataDir, options.macKey)
   }
 
   async follow(): Promise<void> {
@@ -93,6 +110,7 @@ class SnapshotFold {
     const startMs = performance.now()
     try {
       if (!writeSnapshot(this.options.dataDir, this.fold, Date.now())) return
+      this.#checkpoints.keep(this.fold.next)
     } catch (error) {
       tell({ tell: 'failed', problem: `the snapshot could not be written: ${String(error)}` })
       return
@@ -159,12 +177,73 @@ const runForEver = async (options: SnapshotThreadStart): Promise<void> => {
   }
 }
 
+type Reader = (state: ControlState, point: PastPoint, read: unknown) => unknown
+
+const readerOf = async ({ readerModule, readerFunction }: SnapshotThreadStart): Promise<Reader> => {
+  if (readerModule === null) throw new Error('nothing reads the past here')
+  const module: Record<string, Reader> = await import(readerModule)
+  const read = module[readerFunction]
+  if (read === undefined) throw new Error(`${readerModule} has no ${readerFunction}`)
+  return read
+}
+
+/** Answers what is asked, one at a time, in the order of asking, on a log of its own. */
+class Answers {
+  #queue: Promise<void> = Promise.resolve()
+  #history: Promise<LogHistory> | null = null
+  #log: EventLog | null = null
+
+  constructor(readonly options: SnapshotThreadStart) {}
+
+  ask(number: number, question: Question): void {
+    this.#queue = this.#queue.then(() => this.#answer(number, question))
+  }
+
+  async close(): Promise<void> {
+    await this.#queue
+    await this.#log?.close()
+  }
+
+  async #answer(number: number, question: Question): Promise<void> {
+    try {
+      this.#history ??= this.#open()
+      const answer = await (await this.#history).answer(question)
+      tell({ tell: 'answer', number, answer })
+    } catch (error) {
+      const soon = error instanceof HistoryUnavailable || error instanceof LogUnavailable
+      tell({ tell: 'no_answer', number, problem: error instanceof Error ? error.message : String(error), soon })
+    }
+  }
+
+  async #open(): Promise<LogHistory> {
+    const { options } = this
+    this.#log ??= await openLog(options)
+    let reader: Promise<Reader> | null = null
+    return new LogHistory({
+      log: this.#log,
+      macKey: options.macKey,
+      checkpoints: new Checkpoints(options.dataDir, options.macKey),
+      async readPast(state, point, read) {
+        reader ??= readerOf(options)
+        return (await reader)(state, point, read)
+      },
+      signal: stopping.signal,
+    })
+  }
+}
+
 let running: Promise<void> = Promise.resolve()
+let answers: Answers | null = null
 self.onmessage = ({ data }: MessageEvent<ToSnapshotThread>) => {
   if (data.tell === 'start') {
-    running = runForEver(data)
+    answers = new Answers(data)
+    if (data.writes) running = runForEver(data)
+    return
+  }
+  if (data.tell === 'ask') {
+    answers?.ask(data.number, data.question)
     return
   }
   stopping.abort()
-  void running.finally(() => tell({ tell: 'stopped' }))
+  void Promise.all([running, answers?.close()]).finally(() => tell({ tell: 'stopped' }))
 }

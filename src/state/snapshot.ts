@@ -57,10 +57,17 @@ export interface LoadedSnapshot {
 const NOTHING: LoadedSnapshot = { start: null, witness: null, problem: null }
 
 /** Reads the snapshot of a data folder. Its MAC vouches for the digest, which was computed again from the rows as they were written. Never throws for what the file holds: a damaged one is not used, and the log is folded from the start. */
-export const loadSnapshot = async (dataDir: string, macKey: Uint8Array): Promise<LoadedSnapshot> => {
+export const loadSnapshot = (dataDir: string, macKey: Uint8Array): Promise<LoadedSnapshot> =>
+  readSnapshot(snapshotPath(dataDir), macKey)
+
+/** Where the snapshot of a data folder is. */
+export const snapshotPath = (dataDir: string): string => join(dataDir, FILE)
+
+/** The same, of any file that `writeSnapshot` has written. */
+export const readSnapshot = async (path: string, macKey: Uint8Array): Promise<LoadedSnapshot> => {
   let bytes: Buffer
   try {
-    bytes = await readFile(join(dataDir, FILE))
+    bytes = await readFile(path)
   } catch (error) {
     return codeOf(error) === 'ENOENT'
       ? NOTHING

@@ -10,6 +10,7 @@ import { adminPrincipalOf, type Principal, requireOneOf, requireOwnDoing, type S
 import { identityHeaders } from '../envelope.ts'
 import { contextOf, pathOf } from '../request-context.ts'
 import { MIN_REVISION, reachMinRevision } from '../revision.ts'
+import { answerOfPast, momentOf, withPast } from './as-of.ts'
 import { type BudgetDeps, budgetRoutes } from './budgets.ts'
 import { type CacheRuleDeps, cacheRuleRoutes } from './cache-rules.ts'
 import { checked, isStorable, requireStorable } from './check.ts'
@@ -17,6 +18,7 @@ import { type EndpointDeps, endpointRoutes } from './endpoints.ts'
 import { CONTENT_TYPES, formatOf, formatted, type ListFormat } from './format.ts'
 import { refuseWhileFrozen, thawedCommit } from './freeze.ts'
 import { type KeyDeps, keyRoutes } from './keys.ts'
+import { type LogDeps, logRoutes } from './log.ts'
 import { type ModelDeps, modelRoutes } from './models.ts'
 import { type OperatorDeps, operatorRoutes } from './operators.ts'
 import { type OverrideDeps, overrideRoutes } from './overrides.ts'
@@ -47,7 +49,7 @@ export interface AdminDeps
   extends RunnerDeps,
     Omit<TenantDeps, 'live'>,
     Omit<KeyDeps, 'live' | 'lastUses'>,
-    Omit<ProviderDeps, 'live'>,
+    Omit<ProviderDeps, 'live' | 'dataKeys'>,
     Omit<ModelDeps, 'live'>,
     Omit<PolicyDeps, 'live'>,
     Omit<EndpointDeps, 'live'>,
@@ -56,17 +58,19 @@ export interface AdminDeps
     Omit<CacheRuleDeps, 'live'>,
     Omit<ToolDeps, 'live'>,
     Omit<ToolPolicyDeps, 'live'>,
-    Omit<OperatorDeps, 'live'> {
+    Omit<OperatorDeps, 'live'>,
+    Omit<LogDeps, 'live' | 'dataKeys'> {
+  readonly dataKeys: ProviderDeps['dataKeys'] & LogDeps['dataKeys']
   readonly lastUses: LastUses
   readonly modelCatalogue: ModelCatalogue
   /** Routes of read models and of later parts, in the same table. */
   readonly furtherRoutes: readonly AdminRoute[]
 }
 
-/** Every admin route. The scope tests and the OpenAPI document are made from it. */
-export const adminTable = (deps: AdminDeps): readonly AdminRoute[] => {
+/** The routes of the configuration. Their reads take `as_of`, and are then answered with the same code from a state of the past (`past.ts`). */
+export const configurationRoutes = (deps: AdminDeps): readonly AdminRoute[] => {
   const freezable = { ...deps, commit: thawedCommit(deps.commit, () => deps.nowMs()) }
-  return [
+  const routes = [
     ...tenantRoutes(freezable),
     ...keyRoutes(freezable),
     ...providerRoutes(freezable),
@@ -79,9 +83,16 @@ export const adminTable = (deps: AdminDeps): readonly AdminRoute[] => {
     ...cacheRuleRoutes(freezable),
     ...toolRoutes(freezable),
     ...toolPolicyRoutes(freezable),
-    ...deps.furtherRoutes,
   ]
+  return routes.map(withPast)
 }
+
+/** Every admin route. The scope tests and the OpenAPI document are made from it. */
+export const adminTable = (deps: AdminDeps): readonly AdminRoute[] => [
+  ...configurationRoutes(deps),
+  ...logRoutes(deps),
+  ...deps.furtherRoutes,
+]
 
 /** Waits for `X-Gateway-Min-Revision` after authentication, or before it when the key itself may be what is not folded yet. */
 const authenticated = async (request: Request, deps: RunnerDeps): Promise<Principal> => {
@@ -148,7 +159,14 @@ const bodyOf = async (route: AdminRoute, request: Request): Promise<{ body: unkn
   return { body: checked(route.bodySchema, withoutDropped(body, route)), raw }
 }
 
-const run = async (route: AdminRoute, request: Request, rawParams: RawParams, deps: RunnerDeps): Promise<Response> => {
+const usernamesFor = ({ path }: AdminRoute, { live, operators }: AdminDeps): Record<string, string | null> =>
+  path.startsWith('/operators')
+    ? Object.fromEntries(
+        [...live.control.table('operators').rows()].map(([id, row]) => [id, operators.usernameOf(row)]),
+      )
+    : {}
+
+const run = async (route: AdminRoute, request: Request, rawParams: RawParams, deps: AdminDeps): Promise<Response> => {
   const principal = await authenticated(request, deps)
   requireOwnDoing(principal, request, deps)
   requireOneOf(principal, route.scopes)
@@ -159,6 +177,14 @@ const run = async (route: AdminRoute, request: Request, rawParams: RawParams, de
   requireStorable(query)
   if (route.querySchema !== null) checked(route.querySchema, query)
   const format = route.rows === null ? 'json' : formatOf(query.format)
+  const moment = momentOf(route, query.as_of)
+  if (moment !== null) {
+    const asked = { path: route.path, params, query, principal, format }
+    const read = { ...asked, usernames: usernamesFor(route, deps), given: Object.keys(deps) }
+    const { status, text, revision } = await answerOfPast(deps.history, moment, read)
+    const headers = { 'content-type': CONTENT_TYPES[format], ...identityHeaders(contextOf(request)) }
+    return new Response(text, { status, headers: { ...headers, 'x-gateway-as-of': revision } })
+  }
   const { body, raw } = route.method === 'GET' ? { body: null, raw: '' } : await bodyOf(route, request)
   const intent = writeIntent(request, url, raw, principal, deps.causeKey)
   const answer = await route.handle({ request, principal, params, query, body, intent })

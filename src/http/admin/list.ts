@@ -13,7 +13,7 @@ export const Paging = {
 }
 
 /** A whole number of the query, or the default; throws 400 naming the parameter. */
-const wholeOf = (text: string | undefined, name: string, least: number, otherwise: number): number => {
+export const wholeOf = (text: string | undefined, name: string, least: number, otherwise: number): number => {
   if (text === undefined) return otherwise
   const value = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN
   if (value >= least) return value

@@ -47,6 +47,8 @@ export interface AdminRoute {
   readonly rows: string | null
   /** A write that is possible while the configuration is frozen. */
   readonly whileFrozen: boolean
+  /** Takes `as_of`. Reads of the configuration do by themselves (null, `withPast`); false: this one shows what has no past. */
+  readonly past: boolean | null
   handle(call: AdminCall): AdminAnswer | Promise<AdminAnswer>
 }
 
@@ -62,6 +64,7 @@ interface RouteSettings<Body extends TSchema, Query extends TSchema> {
   readonly status?: number
   readonly rows?: string
   readonly whileFrozen?: boolean
+  readonly past?: false
   handle(call: AdminCall<Static<Body>, Static<Query>>): AdminAnswer | Promise<AdminAnswer>
 }
 
@@ -83,5 +86,6 @@ export const route = <Body extends TSchema, Query extends TSchema>(
   successStatus: settings.status ?? 200,
   rows: settings.rows ?? null,
   whileFrozen: settings.whileFrozen ?? false,
+  past: settings.past ?? null,
   handle: settings.handle as AdminRoute['handle'],
 })

@@ -17,7 +17,8 @@ const isDay = (date: string): boolean => {
   return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(date) // 2026-02-30 is no day
 }
 
-const timestampMs = (text: string): number | null => {
+/** Unix milliseconds of an RFC 3339 time or of a date (UTC); null for what is neither. */
+export const timestampMs = (text: string): number | null => {
   if (DATE.test(text)) return isDay(text) ? Date.parse(`${text}T00:00:00Z`) : null
   const match = RFC_3339.exec(text)
   if (match === null || !isDay(match[1]!)) return null

@@ -21,6 +21,7 @@ import { begin, openInstance, quiet } from '../../state/support.ts'
 import { testDoor } from './console.ts'
 import { type Answer, BASE, type CallOptions } from './gateway.ts'
 import { NO_WORK } from './no-work.ts'
+import { presentHistory } from './present-history.ts'
 
 const closing: (() => Promise<void>)[] = []
 afterEach(async () => {
@@ -74,6 +75,7 @@ const open = async (name: string, log: EventLog) => {
         appliedBy: async () => ({ applied: 1, instances: 2 }),
         lastUses: lastUses(),
         dataKeys,
+        history: presentHistory(live),
         healthOf: () => ({
           status: 'unknown',
           checked_at: null,

@@ -23,6 +23,7 @@ import { GatewayError } from '../../../src/wire/errors.ts'
 import { type TestDoor, testDoor } from './console.ts'
 import { foldingCommit } from './folding-commit.ts'
 import { NO_WORK } from './no-work.ts'
+import { presentHistory } from './present-history.ts'
 
 export const ADMIN_KEY = 'gw_live_admin_of_the_default_tenant'
 export const BASE = 'http://gateway.test/admin/v1'
@@ -132,6 +133,9 @@ export const startGateway = (
       vault.delete(keyId)
     },
     subscribe: () => () => {},
+    get ids(): ReadonlySet<string> {
+      return new Set(vault.keys())
+    },
   }
   const nowMs = () => gateway.nowMs
   const door = testDoor({ live, commit, dataKeys, nowMs, ...settings })
@@ -149,6 +153,7 @@ export const startGateway = (
     appliedBy: async () => ({ applied: 1, instances: 1 }),
     lastUses: lastUses(),
     dataKeys,
+    history: presentHistory(live),
     kindTable: {
       resolve: (text) => KINDS.find((known) => known.kind === text.toLowerCase().replaceAll('-', '_')) ?? null,
       names: KINDS.map((known) => known.kind),

@@ -40,6 +40,7 @@ describe('every admin route', () => {
         ...['GET /operators', 'POST /operators', 'GET /operators/:id', 'DELETE /operators/:id'],
         'PUT /operators/:id/password',
         ...['GET /overrides', 'POST /overrides', 'GET /guardrails', 'POST /providers/:id/kill'],
+        ...['GET /log', 'GET /log/:id', 'POST /log/:id/revert'],
       ].toSorted(),
     )
   })
@@ -82,6 +83,7 @@ describe('every admin route', () => {
         cache: 'policies:admin',
         endpoints: method === 'DELETE' ? '*' : 'policies:admin',
         operators: '*',
+        log: '*',
       }
       const own = sections[section] ?? 'providers:admin'
       expect([...scopes].toSorted()).toEqual(method === 'GET' && own !== '*' ? [own, 'usage:read'].toSorted() : [own])

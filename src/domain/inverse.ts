@@ -1,0 +1,231 @@
+// How the change of one row is taken back, by table: a command to the aggregate that owns it, so that its rules hold. A table that is not here is never
+// taken back. What stopped working for safety (a key, a secret) never works again by this way.
+import { usdOf } from '../lib/money.ts'
+import { type ApiKeyRow, decideApiKey, type Granter } from './api-key.ts'
+import { type BudgetCommand, type BudgetRow, decideBudget } from './budget.ts'
+import { type CacheRuleRow, decideCacheRule } from './cache-rule.ts'
+import type { ControlReader } from './control.ts'
+import type { EventRecord } from './decision.ts'
+import { decideEndpoint, type EndpointRow } from './endpoint.ts'
+import { decideModel, type ModelRow } from './model.ts'
+import { decideOverride, isInForce, type OverrideRow } from './override.ts'
+import { decidePolicy, type PolicyRow } from './policy.ts'
+import { decideProvider, type ProviderRow } from './provider.ts'
+import { Rejection } from './rejection.ts'
+import type { RowChange } from './tables.ts'
+import { decideTenant, type TenantRow } from './tenant.ts'
+import { decideTool, type ToolCommand, type ToolRow } from './tool.ts'
+import { decideToolPolicy, type ToolPolicyRow } from './tool-policy.ts'
+
+export interface InverseContext {
+  readonly granter: Granter
+  readonly dataKeyIds: ReadonlySet<string>
+  readonly newId: string
+  readonly nowMs: number
+  /** All that the decision changed. */
+  readonly changes: readonly RowChange[]
+}
+
+interface Inverse {
+  /** The events, on the state with what was taken back so far; [] when nothing is needed. Throws Rejection. */
+  invert(state: ControlReader, change: RowChange, context: InverseContext): readonly EventRecord[]
+  /** Its rows are only ever added: an inverse is one more row. Whether a change that this brings to another row takes nothing away. */
+  harmless?(effect: RowChange): boolean
+  /** Whether the row need not be as the decision left it: it decides nothing any more. */
+  standsAlone?(change: RowChange): boolean
+  /** What must be there afterwards, where that is not what was there before. `now`: what is there. */
+  restored?(change: RowChange, now: unknown): unknown
+}
+
+const never = (message: string): never => {
+  throw new Rejection('conflict', message)
+}
+
+/** Without what no command takes: the id and the stamps. */
+const fieldsOf = <Row extends object, Left extends keyof Row>(row: Row, ...left: readonly Left[]): Omit<Row, Left> => {
+  const copy: Partial<Row> = { ...row }
+  for (const name of left) delete copy[name]
+  return copy as Omit<Row, Left>
+}
+
+const API = { managed_by: 'api' } as const
+const STAMPS = ['created_at', 'updated_at', 'revision'] as const
+
+const tenants: Inverse = {
+  invert(state, { id, before, after }, { nowMs }) {
+    const row = before as TenantRow | null
+    if (row === null) return decideTenant(state, { do: 'delete', id, force: false, nowMs })
+    const { slug, name, plan, rate_limits } = row
+    if (after === null) return decideTenant(state, { do: 'create', id, slug, name, plan, rate_limits, ...API })
+    return decideTenant(state, { do: 'replace', id, name, plan, rate_limits, ...API })
+  },
+}
+
+const keys: Inverse = {
+  invert(state, { id, before, after }, { granter }) {
+    const [was, is] = [before as ApiKeyRow | null, after as ApiKeyRow | null]
+    if (was === null) return decideApiKey(state, { do: 'revoke', id })
+    if (is === null)
+      return never(`the key ${id} was removed: a key that stopped working never works again; issue another`)
+    if (was.status !== is.status)
+      return never(`the key ${id} was revoked: a revoked key never works again; issue another`)
+    if (was.digest !== is.digest)
+      return never(`the key ${id} was rotated: its former secret never works again; rotate it once more`)
+    const { name, scopes, expires_at, routing_policy_id, rate_limits } = was
+    const wanted = { name, scopes: [...scopes], expires_at, routing_policy_id, rate_limits }
+    return decideApiKey(state, { do: 'change', id, granter, ...wanted, ...API })
+  },
+  // Keys are not deleted: one that was issued is revoked.
+  restored: ({ before, after }, now) =>
+    before !== null || now === null
+      ? before
+      : { ...(after as ApiKeyRow), status: 'revoked', revoked_at: (now as ApiKeyRow).revoked_at },
+}
+
+const sealedAgain = (
+  state: ControlReader,
+  row: ProviderRow,
+  { dataKeyIds }: InverseContext,
+): readonly EventRecord[] => {
+  const { id, credential } = row
+  if (credential === null) return decideProvider(state, { do: 'unseal', provider_id: id })
+  const { key_id, sealed, name, hint } = credential
+  if (!dataKeyIds.has(key_id))
+    return never(`the former secret of the provider ${row.name} was erased with its data key: write it again`)
+  return decideProvider(state, { do: 'seal', provider_id: id, key_id, sealed, name, hint })
+}
+
+const providers: Inverse = {
+  invert(state, { id, before, after }, context) {
+    const [was, is] = [before as ProviderRow | null, after as ProviderRow | null]
+    if (was === null) return decideProvider(state, { do: 'delete', id })
+    const secretChanged = was.credential?.key_id !== is?.credential?.key_id
+    const fields = fieldsOf(was, ...STAMPS, 'credential')
+    if (is === null && was.credential !== null && !context.dataKeyIds.has(was.credential.key_id))
+      return never(`the secret of the provider ${was.name} was erased with its data key: make the provider anew`)
+    const rest = decideProvider(state, { do: is === null ? 'create' : 'change', ...fields, ...API })
+    if (!secretChanged || (is === null && was.credential === null)) return rest
+    if (is === null) {
+      const { key_id, sealed, name, hint } = was.credential!
+      return [
+        ...rest,
+        { type: 'credential.sealed', data: { provider_id: id, key_id, sealed, name, hint, replaces: false } },
+      ]
+    }
+    return [...rest, ...sealedAgain(state, was, context)]
+  },
+}
+
+const models: Inverse = {
+  invert(state, { id, before, after }) {
+    const was = before as ModelRow | null
+    if (was === null) return decideModel(state, { do: 'delete', id })
+    const fields = fieldsOf(was, ...STAMPS)
+    const tiers = { price_tiers: was.price_tiers ?? null }
+    return decideModel(state, { do: after === null ? 'create' : 'change', ...fields, ...tiers, ...API })
+  },
+}
+
+const policies: Inverse = {
+  invert(state, { id, before, after }) {
+    const was = before as PolicyRow | null
+    if (was === null) return decidePolicy(state, { do: 'delete', id })
+    return decidePolicy(state, { do: after === null ? 'create' : 'upsert', ...fieldsOf(was, ...STAMPS), ...API })
+  },
+}
+
+const endpoints: Inverse = {
+  invert(state, { id, before }) {
+    const was = before as EndpointRow | null
+    if (was === null) return decideEndpoint(state, { do: 'delete', id })
+    return decideEndpoint(state, { do: 'upsert', ...fieldsOf(was, ...STAMPS) })
+  },
+}
+
+const usd = (nanoUsd: number | null): number | null => (nanoUsd === null ? null : usdOf(nanoUsd))
+
+const budgets: Inverse = {
+  invert(state, { id, before }) {
+    const was = before as BudgetRow | null
+    if (was === null) return decideBudget(state, { do: 'delete', id })
+    const { limit_nano_usd, soft_limit_nano_usd, hard_cap_nano_usd } = was
+    const money = {
+      limit_usd: usd(limit_nano_usd),
+      soft_limit_usd: usd(soft_limit_nano_usd),
+      hard_cap_usd: usd(hard_cap_nano_usd),
+    }
+    const rest = fieldsOf(was, ...STAMPS, 'limit_nano_usd', 'soft_limit_nano_usd', 'hard_cap_nano_usd')
+    const scope = was.scope as (BudgetCommand & { do: 'upsert' })['scope']
+    return decideBudget(state, { do: 'upsert', ...rest, scope, ...money, ...API })
+  },
+}
+
+const cacheRules: Inverse = {
+  invert(state, { id, before }) {
+    const was = before as CacheRuleRow | null
+    if (was === null) return decideCacheRule(state, { do: 'delete', id })
+    return decideCacheRule(state, { do: 'upsert', ...fieldsOf(was, ...STAMPS), ...API })
+  },
+}
+
+const tools: Inverse = {
+  invert(state, { id, before, after }) {
+    const was = before as ToolRow | null
+    if (was === null) return decideTool(state, { do: 'delete', id })
+    const kind = was.kind as (ToolCommand & { do: 'register' })['kind']
+    const fields = { ...fieldsOf(was, ...STAMPS), kind, ...API }
+    return after === null
+      ? decideTool(state, { do: 'register', ...fields })
+      : decideTool(state, { do: 'change', ...fields })
+  },
+}
+
+const toolPolicies: Inverse = {
+  invert(state, { id, before }) {
+    const was = before as ToolPolicyRow | null
+    if (was === null) return decideToolPolicy(state, { do: 'delete', id })
+    return decideToolPolicy(state, { do: 'upsert', ...fieldsOf(was, ...STAMPS), ...API })
+  },
+}
+
+/** What decided before is written once more; where nothing did, or it has expired, the override is taken back. */
+const overrides: Inverse = {
+  harmless: ({ before, after }) =>
+    after !== null || (before as OverrideRow).superseded || !(before as OverrideRow).enabled,
+  standsAlone: ({ before }) => before !== null,
+  invert(state, { before, after }, { newId, nowMs, changes }) {
+    const was = before as OverrideRow | null
+    const write = ({ kind, target, tenant_id, value, reason, expires_at }: OverrideRow, enabled: boolean) => {
+      const row = { id: newId, kind, target, tenant_id, value, reason, expires_at, enabled }
+      return decideOverride(state, { do: 'write', ...row, nowMs })
+    }
+    // It fell with its tenant.
+    if (was !== null) return after === null && isInForce(was, nowMs) ? write(was, true) : []
+    const written = after as OverrideRow
+    const former = changes.find((change) => change.table === 'overrides' && isReplaced(change, written))?.before
+    return former !== undefined && isInForce(former as OverrideRow, nowMs)
+      ? write(former as OverrideRow, true)
+      : write(written, false)
+  },
+}
+
+const isReplaced = ({ before, after }: RowChange, written: OverrideRow): boolean => {
+  const [was, is] = [before as OverrideRow | null, after as OverrideRow | null]
+  if (was === null || is === null || was.superseded || !is.superseded) return false
+  return is.kind === written.kind && is.target === written.target && is.tenant_id === written.tenant_id
+}
+
+/** By table. */
+export const INVERSES: Readonly<Record<string, Inverse | undefined>> = {
+  tenants,
+  keys,
+  providers,
+  models,
+  policies,
+  endpoints,
+  overrides,
+  budgets,
+  cache_rules: cacheRules,
+  tools,
+  tool_policies: toolPolicies,
+}

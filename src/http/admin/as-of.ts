@@ -1,0 +1,106 @@
+// `?as_of=` of configuration reads: the same route, answered by the history thread from the state as it was.
+import { type TSchema, t } from '../../lib/schema.ts'
+import {
+  type History,
+  HistoryUnavailable,
+  type Moment,
+  type QuestionName,
+  type Questions,
+} from '../../state/history-port.ts'
+import { type ErrorCode, GatewayError } from '../../wire/errors.ts'
+import type { ListFormat } from './format.ts'
+import type { AdminCall, AdminRoute } from './route.ts'
+import { timestampMs } from './window.ts'
+
+/** What the thread is asked: the read, as it was authorised. All of it can be copied. */
+export interface PastRead {
+  readonly path: string
+  readonly params: AdminCall['params']
+  readonly query: Readonly<Record<string, string>>
+  readonly principal: AdminCall['principal']
+  readonly format: ListFormat
+  /** Names of operators by id, as far as they are not erased: they are sealed in the log, and the thread opens nothing. */
+  readonly usernames: Readonly<Record<string, string | null>>
+  /** Names of what the routes are given: what none of it knows of the past is refused by name. */
+  readonly given: readonly string[]
+}
+
+export type PastAnswer =
+  | { readonly kind: 'answer'; readonly status: number; readonly text: string }
+  | {
+      readonly kind: 'error'
+      readonly code: ErrorCode
+      readonly message: string
+      readonly status: number
+      readonly type: string
+      readonly param: string | null
+    }
+
+const AS_OF = t.Optional(
+  t.String({
+    maxLength: 64,
+    description:
+      'The configuration as it was: an RFC 3339 time, or the id of a decision (a revision). What only the present knows (health, last uses) is null.',
+  }),
+)
+
+/** A configuration read as its route table has it: it takes `as_of`. */
+export const withPast = (route: AdminRoute): AdminRoute => {
+  if (route.method !== 'GET' || route.past === false) return route
+  const known = route.querySchema?.properties as Record<string, TSchema> | undefined
+  return { ...route, past: true, querySchema: t.Object({ ...known, as_of: AS_OF }) }
+}
+
+/** What `as_of` means, null without one. Throws 400 where it means nothing. */
+export const momentOf = (route: AdminRoute, text: string | undefined): Moment | null => {
+  if (text === undefined) return null
+  if (route.past !== true) {
+    // A route of its own meaning names it in its schema.
+    if (route.querySchema?.properties?.as_of !== undefined) return null
+    throw new GatewayError('invalid_request', '"as_of" is for reads of the configuration; this has no past', {
+      param: 'as_of',
+    })
+  }
+  if (/^[0-9a-fA-F]{64}$/.test(text)) return { id: text.toLowerCase() }
+  const atMs = timestampMs(text)
+  if (atMs !== null) return { atMs }
+  throw new GatewayError(
+    'invalid_request',
+    '"as_of" must be an RFC 3339 time (2026-01-31T12:00:00Z) or a revision (64 hexadecimal digits)',
+    { param: 'as_of' },
+  )
+}
+
+/** Asks the thread; what keeps it from answering is 504, worth a repeat. */
+export const asked = async <Name extends QuestionName>(
+  history: History,
+  name: Name,
+  ask: Questions[Name]['ask'],
+): Promise<Questions[Name]['answer']> => {
+  try {
+    return await history.ask(name, ask)
+  } catch (error) {
+    if (!(error instanceof HistoryUnavailable)) throw error
+    throw new GatewayError('timeout', `the history cannot be read now: ${error.message}`, {
+      retryAfterS: 2,
+      cause: error,
+    })
+  }
+}
+
+/** The answer of the past and the decision it is of. Throws 404 for a moment that never was, and what the route itself refused. */
+export const answerOfPast = async (
+  history: History,
+  moment: Moment,
+  read: PastRead,
+): Promise<{ readonly status: number; readonly text: string; readonly revision: string }> => {
+  const found = await asked(history, 'past', { moment, read })
+  if (found === null) {
+    const what = 'id' in moment ? 'no decision that counted has this id' : 'this is before the first decision'
+    throw new GatewayError('not_found', `"as_of": ${what}`, { param: 'as_of' })
+  }
+  const answer = found.answer as PastAnswer
+  if (answer.kind === 'answer') return { ...answer, revision: found.point.revision }
+  const { code, message, status, type, param } = answer
+  throw new GatewayError(code, message, { status, type, param })
+}

@@ -1,0 +1,73 @@
+// Runs in the history thread: answers a configuration read with the routes of the present, on a state of the past.
+import type { ControlState } from '../../domain/control.ts'
+import type { PastPoint } from '../../state/history-port.ts'
+import { createSteering } from '../../state/live-steering.ts'
+import type { LiveState } from '../../state/port.ts'
+import { GatewayError } from '../../wire/errors.ts'
+import { gatewayErrorOf } from '../envelope.ts'
+import { type AdminDeps, configurationRoutes } from './admin.ts'
+import type { PastAnswer, PastRead } from './as-of.ts'
+import { formatted } from './format.ts'
+
+/** What the thread imports to read the past. */
+export const PAST_READER = { readerModule: import.meta.url, readerFunction: 'readPast' } as const
+
+/** Answers the read, or says why not; never throws. */
+export const readPast = async (state: ControlState, point: PastPoint, read: PastRead): Promise<PastAnswer> => {
+  try {
+    const route = configurationRoutes(pastDeps(state, point, read)).find(
+      ({ method, path }) => method === 'GET' && path === read.path,
+    )
+    if (route === undefined) throw new Error(`no configuration read has the path ${read.path}`)
+    const { params, query, principal, format } = read
+    const request = new Request('http://past.invalid/')
+    const intent = { cause: null, ifMatch: null }
+    const answer = await route.handle({ request, principal, params, query, body: null, intent })
+    const text = route.rows === null ? JSON.stringify(answer.body) : formatted(answer.body, route.rows, format)
+    return { kind: 'answer', status: answer.status ?? route.successStatus, text }
+  } catch (error) {
+    const { code, message, status, type, param } = gatewayErrorOf(error)
+    return { kind: 'error', code, message, status, type, param }
+  }
+}
+
+/**
+ * What routes are given, as the past knows it: the state, its time, and null for what only the present knows (health, adapters, last uses).
+ * Whatever else a read asks for has no past, and is refused by name.
+ */
+const pastDeps = (state: ControlState, { atMs }: PastPoint, { given, usernames }: PastRead): AdminDeps => {
+  const live: Pick<LiveState, 'control' | 'subscribe' | 'refused'> = {
+    control: state,
+    refused: new Set(),
+    subscribe: (listener) => {
+      listener({ changes: [], refused: [] })
+      return () => {}
+    },
+  }
+  const known = {
+    live,
+    steering: createSteering(live),
+    nowMs: () => atMs,
+    adapterReady: () => null,
+    healthOf: () => null,
+    operators: { usernameOf: ({ id }: { readonly id: string }) => usernames[id] ?? null },
+    lastUses: { lastUsedAt: () => null },
+    furtherRoutes: [],
+  }
+  return { ...Object.fromEntries(given.map((name) => [name, absent(name)])), ...known } as unknown as AdminDeps
+}
+
+/** Can be passed around and looked into; calling any of it is refused. */
+const absent = (name: string): unknown =>
+  new Proxy(() => undefined, {
+    get: (_, member) => (typeof member === 'string' ? absent(`${name}.${member}`) : undefined),
+    apply: () => {
+      throw new GatewayError(
+        'invalid_request',
+        `"as_of": what this shows of the present (${name}) is not known of the past`,
+        {
+          param: 'as_of',
+        },
+      )
+    },
+  })
