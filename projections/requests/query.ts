@@ -36,7 +36,7 @@ export interface RequestView {
   readonly outcome: string
   readonly status: number
   readonly error_code: string | null
-  /** How many providers were tried. */
+  /** Length of the list of attempts, candidates that were passed over included. */
   readonly attempts: number
   readonly fallback_used: boolean
   readonly stream: boolean

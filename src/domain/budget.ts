@@ -1,6 +1,6 @@
 // Budgets: what a tenant may spend in a window, as a whole or on one key, model, provider or endpoint scope. Names and fields of the events are stored
 // for ever. What was spent is not here: it is counted from the log (DESIGN section 7), by the id of the budget and the start of the window.
-import { nanoUsdOf, usdOf } from '../lib/money.ts'
+import { capNanoUsdOf, usdOf } from '../lib/money.ts'
 import { type Static, t } from '../lib/schema.ts'
 import { isTimeZone } from '../lib/time-zone.ts'
 import { type Aggregate, changeAction, changesOf, eventType, type Stamps } from './aggregate.ts'
@@ -151,7 +151,7 @@ export type BudgetCommand =
     } & BudgetFields)
   | { do: 'delete'; id: string }
 
-const nanoOrNull = (usd: number | null): number | null => (usd === null ? null : nanoUsdOf(usd))
+const nanoOrNull = (usd: number | null): number | null => (usd === null ? null : capNanoUsdOf(usd))
 const usdOrNull = (nanoUsd: number | null): number | null => (nanoUsd === null ? null : usdOf(nanoUsd))
 
 const requireSound = (window: string, fields: BudgetFields): void => {

@@ -97,7 +97,8 @@ export const inferenceRoutes = (complete: (request: Request) => Promise<Response
         const identity = contextOf(request)
         const { tenantId } = await authorised(request, identity)
         const overrides = deps.steering.overrides(tenantId, identity.atMs)
-        return Response.json(listModels(deps.catalogue, overrides), { headers: identityHeaders(identity) })
+        const listed = listModels(deps.catalogue, deps.steering.aliases(tenantId), overrides)
+        return Response.json(listed, { headers: identityHeaders(identity) })
       },
       { detail: { tags: ['inference'], summary: 'List the models that can be routed' } },
     )
@@ -105,8 +106,9 @@ export const inferenceRoutes = (complete: (request: Request) => Promise<Response
       `${MODELS_PATH}*`,
       async ({ request }) => {
         const identity = contextOf(request)
-        await authorised(request, identity)
-        return Response.json(showModel(deps.catalogue, modelNameIn(request.url)), {
+        const { tenantId } = await authorised(request, identity)
+        const scopes = deps.steering.aliases(tenantId)
+        return Response.json(showModel(deps.catalogue, scopes, modelNameIn(request.url)), {
           headers: identityHeaders(identity),
         })
       },

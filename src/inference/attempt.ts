@@ -14,6 +14,7 @@ import type { Intent } from './intent.ts'
 import { stillAllowed } from './overruled.ts'
 import type { Plan } from './plan.ts'
 import { playScript } from './script.ts'
+import { backoffMs, listDropped, nextCandidate, type Route, worthRepeating } from './turns.ts'
 import { UpstreamStream } from './upstream-stream.ts'
 
 /** A longer answer is an error of the provider. */
@@ -21,8 +22,6 @@ const ANSWER_LIMIT_BYTES = 64 * 1024 * 1024
 const FAILURE_LIMIT_BYTES = 64 * 1024
 /** Parts of a stream that are held while nothing for the client has come. */
 const HELD_PARTS = 1_024
-/** A provider that asks for a longer wait is not asked again for this request. */
-const PATIENCE_S = 1
 
 /** What a provider answered: whole, or a stream whose first content has come. */
 export type Served =
@@ -35,11 +34,17 @@ export type AttemptDeps = Pick<InferenceDeps, 'spool' | 'dial' | 'kinds' | 'heal
 
 /** Calls the candidates of the plan. Throws the last failure as a GatewayError when none answered. */
 export const attempt = async (exchange: Exchange, intent: Intent, plan: Plan, deps: AttemptDeps): Promise<Served> => {
-  const route: Route = { queue: plan.ordered.slice(), longContext: plan.forLongContext }
+  const route: Route = {
+    queue: plan.ordered.slice(),
+    sequence: plan.ordered,
+    dropped: new Map(),
+    longContext: plan.forLongContext,
+  }
   let retries = 0
   let failed: GatewayError | null = null
   for (let made = 1; ; ) {
     const entry = route.queue[0]!
+    if (route.dropped.size > 0) listDropped(route, entry, exchange)
     const passedOver = beginCall(exchange, intent, plan, entry, route.queue.length === 1, deps)
     if (passedOver !== null) {
       // Whoever was to repeat and may not be called now makes way only where the failure lets another take over.
@@ -48,7 +53,10 @@ export const attempt = async (exchange: Exchange, intent: Intent, plan: Plan, de
       failed ??= passedOver
       retries = 0
       route.queue.shift()
-      if (route.queue.length === 0) throw failed
+      if (route.queue.length === 0) {
+        listDropped(route, null, exchange)
+        throw failed
+      }
       continue
     }
     // What was passed over counts as well: only the very first candidate stands in the admission.
@@ -73,47 +81,17 @@ export const attempt = async (exchange: Exchange, intent: Intent, plan: Plan, de
         worthRepeating(error, route.queue.length > 1) &&
         deps.health.mayRepeat(entry)
       if (again) await exchange.pause(backoffMs(error, retries++, plan))
-      else if (nextCandidate(route, error, plan) && deps.health.mayFallBack()) retries = 0
+      else if (nextCandidate(route, error, plan, exchange) && deps.health.mayFallBack()) retries = 0
       else throw error
       if (exchange.ended !== null) throw failureOf(error, exchange, entry)
-      route.queue = stillAllowed(route.queue, exchange, plan, deps.steering)
+      route.queue = stillAllowed(route.queue, exchange, plan, deps.steering, route.dropped)
       // Whoever is to repeat and may not be called any more makes way only where the failure lets another take over.
       const [next] = route.queue
+      if (next === undefined) listDropped(route, null, exchange)
       if (next === undefined || (again && next !== entry && !plan.policy.fallbackOn.has(error.code))) throw error
     }
   }
 }
-
-interface Route {
-  /** The candidate under way, then those after it. */
-  queue: CatalogueEntry[]
-  /** Taken instead, once, when the prompt turns out too long. */
-  longContext: readonly CatalogueEntry[]
-}
-
-/** Moves on to the next candidate when the failure allows it. */
-const nextCandidate = (route: Route, error: GatewayError, plan: Plan): boolean => {
-  if (error.code === 'context_length_exceeded' && route.longContext.length > 0) {
-    const [failed] = route.queue
-    route.queue = route.longContext.filter((entry) => entry !== failed)
-    route.longContext = []
-    return true
-  }
-  if (!plan.policy.fallbackOn.has(error.code) || route.queue.length === 1) return false
-  route.queue.shift()
-  return true
-}
-
-/** A timeout is not repeated (it would double the wait), and a throttled or exhausted provider only when there is no other. */
-const worthRepeating = (error: GatewayError, hasOther: boolean): boolean => {
-  if (!error.retryable || error.code === 'timeout' || (error.retryAfterS ?? 0) > PATIENCE_S) return false
-  return error.code !== 'rate_limited' || !hasOther
-}
-
-const backoffMs = (error: GatewayError, retries: number, { policy }: Plan): number =>
-  error.retryAfterS === undefined
-    ? Math.min(policy.backoffMaxMs, policy.backoffInitialMs * 2 ** retries)
-    : error.retryAfterS * 1_000
 
 const begin = (exchange: Exchange, entry: CatalogueEntry, { served }: Pick<AttemptDeps, 'served'>): void => {
   chargeAttempt(exchange)

@@ -36,8 +36,8 @@ export type WaitReason = 'first_token' | 'idle'
 /** What the gateway calls a provider for by itself. */
 export type Purpose = 'test' | 'detection'
 
-/** Candidates passed over beyond this are not listed: an outcome holds at most 64 attempts. */
-const LISTED_SKIPS = 32
+/** An outcome holds at most 64 attempts, of which a policy allows 16 calls: so much is left for candidates that are passed over. */
+const LISTED_SKIPS = 48
 
 export class Exchange implements Listed {
   /** Among the requests in flight. */
@@ -63,6 +63,7 @@ export class Exchange implements Listed {
   settled = false
 
   readonly attempts: AttemptSummary[] = []
+  #skips = 0
   /** Who was called last: who served or failed the request. */
   entry: CatalogueEntry | null = null
   attemptStartedMs = 0
@@ -160,7 +161,8 @@ export class Exchange implements Listed {
   /** Lists a candidate that is passed over among the attempts, while there is room. */
   skip({ provider, name }: CatalogueEntry, code: ErrorCode): void {
     const { attempts } = this
-    if (attempts.length >= LISTED_SKIPS) return
+    if (this.#skips === LISTED_SKIPS) return
+    this.#skips++
     attempts.push({
       n: attempts.length + 1,
       provider,

@@ -1,8 +1,10 @@
-// `GET /v1/models`: the catalogue as clients see it, one entry for each name and alias.
+// `GET /v1/models`: the catalogue as clients see it, one entry for each name and alias, those of endpoint scopes included.
 import type { Catalogue, CatalogueEntry } from '../state/port.ts'
-import type { OverridesInForce } from '../state/steering.ts'
+import type { EndpointScope, OverridesInForce } from '../state/steering.ts'
 import { GatewayError } from '../wire/errors.ts'
 import type { ModelList, ModelObject } from '../wire/models.ts'
+import { candidatesFor } from './candidates.ts'
+import { BUILT_IN, withScope } from './policies.ts'
 
 const modelObject = (id: string, entry: CatalogueEntry): ModelObject => ({
   id,
@@ -16,34 +18,58 @@ const modelObject = (id: string, entry: CatalogueEntry): ModelObject => ({
   gateway_capabilities: entry.capabilities,
 })
 
-/** Every name and alias that can be routed (a killed provider and a blocked model cannot), by the first candidate in priority order; names first, each list in the order of its ids. */
-export const listModels = (catalogue: Catalogue, overrides: OverridesInForce): ModelList => {
+/**
+ * Every name and alias that the tenant can call now (a killed provider, a blocked model and a closed scope it cannot), with the numbers of the first candidate
+ * in priority order: names first, then aliases of models and of endpoint scopes, each list in the order of its ids.
+ */
+export const listModels = (
+  catalogue: Catalogue,
+  scopes: ReadonlyMap<string, EndpointScope>,
+  overrides: OverridesInForce,
+): ModelList => {
+  const { killedProviderIds, blockedModels, blockedEndpoints } = overrides
   const routable = ({ unroutable, providerId, name }: CatalogueEntry): boolean =>
-    unroutable === null &&
-    !overrides.killedProviderIds.has(providerId) &&
-    !overrides.blockedModels.has(name.toLowerCase())
-  const byName = new Map<string, ModelObject>()
+    unroutable === null && !killedProviderIds.has(providerId) && !blockedModels.has(name.toLowerCase())
+  const names = new Map<string, ModelObject>()
   for (const entry of catalogue.all()) {
     const key = entry.name.toLowerCase()
-    if (routable(entry) && !byName.has(key)) byName.set(key, modelObject(entry.name, entry))
+    if (routable(entry) && !names.has(key)) names.set(key, modelObject(entry.name, entry))
   }
-  const aliases: ModelObject[] = []
-  for (const alias of catalogue.aliases().keys()) {
-    const entry = overrides.blockedModels.has(alias.toLowerCase()) ? undefined : catalogue.resolve(alias).find(routable)
-    if (entry !== undefined && !byName.has(alias.toLowerCase())) aliases.push(modelObject(alias, entry))
+  const aliases = new Map<string, ModelObject>()
+  const add = (alias: string, rows: readonly CatalogueEntry[]): void => {
+    const key = alias.toLowerCase()
+    const entry = blockedModels.has(key) ? undefined : rows.find(routable)
+    if (entry !== undefined && !names.has(key) && !aliases.has(key)) aliases.set(key, modelObject(alias, entry))
   }
-  return { object: 'list', data: [...sorted([...byName.values()]), ...sorted(aliases)] }
+  for (const alias of catalogue.aliases().keys()) add(alias, catalogue.resolve(alias))
+  for (const [alias, scope] of scopes)
+    if (scope.enabled && !blockedEndpoints.has(scope.slug)) add(alias, rowsOfScope(scope, catalogue))
+  return { object: 'list', data: [...sorted([...names.values()]), ...sorted([...aliases.values()])] }
+}
+
+/** Where a request for an alias of the scope goes, first one first: the forced model, else those that it prefers; preferred providers before the others. */
+const rowsOfScope = (scope: EndpointScope, catalogue: Catalogue): CatalogueEntry[] => {
+  const policy = withScope(BUILT_IN, scope)
+  const models = policy.forcedModel === null ? policy.preferredModels : [policy.forcedModel]
+  return models.flatMap((model) => [...candidatesFor(model, 'alone', policy, catalogue).entries])
 }
 
 const sorted = (models: ModelObject[]): ModelObject[] => models.sort((a, b) => (a.id < b.id ? -1 : 1))
 
 /** One model by name or alias, also when it cannot be routed now. Throws 404. */
-export const showModel = (catalogue: Catalogue, name: string): ModelObject => {
-  const entries = catalogue.resolve(name)
-  const entry = entries.find(({ unroutable }) => unroutable === null) ?? entries[0]
-  if (entry === undefined) throw new GatewayError('not_found', `the model "${name}" does not exist`, { param: 'model' })
+export const showModel = (
+  catalogue: Catalogue,
+  scopes: ReadonlyMap<string, EndpointScope>,
+  name: string,
+): ModelObject => {
   const lower = name.toLowerCase()
-  if (entry.name.toLowerCase() === lower) return modelObject(entry.name, entry)
-  const alias = [...catalogue.aliases().keys()].find((candidate) => candidate.toLowerCase() === lower)
-  return modelObject(alias ?? entry.name, entry)
+  const isNamed = (alias: string): boolean => alias.toLowerCase() === lower
+  const entries = catalogue.resolve(name)
+  const scoped = entries.length > 0 ? undefined : [...scopes].find(([alias]) => isNamed(alias))
+  const rows = scoped === undefined ? entries : rowsOfScope(scoped[1], catalogue)
+  const entry = rows.find(({ unroutable }) => unroutable === null) ?? rows[0]
+  if (entry === undefined) throw new GatewayError('not_found', `the model "${name}" does not exist`, { param: 'model' })
+  if (scoped !== undefined) return modelObject(scoped[0], entry)
+  if (isNamed(entry.name)) return modelObject(entry.name, entry)
+  return modelObject([...catalogue.aliases().keys()].find(isNamed) ?? entry.name, entry)
 }

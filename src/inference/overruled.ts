@@ -1,20 +1,23 @@
 // Between two attempts: what an operator has switched off since the plan was made is not called any more. A kill acts at once.
 import type { CatalogueEntry } from '../state/port.ts'
 import type { OverridesInForce, Steering } from '../state/steering.ts'
+import type { ErrorCode } from '../wire/errors.ts'
 import { outputCeiling, priceOf, promptTokensEstimate } from './estimate.ts'
 import type { Exchange } from './exchange.ts'
 import { isDisabled, type Plan } from './plan.ts'
 import { boundsOf, rejection, subjectsOf } from './rejections.ts'
 
 /**
- * Those of the queue that may still be called, in order: the plan's own rules under the overrides of now. Who is dropped is listed among the attempts as
- * skipped. Where falling back has been switched off meanwhile, only the candidate that was called last is left.
+ * Those of the queue that may still be called, in order: the plan's own rules under the overrides of now. Who is dropped goes into `dropped`, to be listed
+ * among the attempts as skipped when its turn would have come. Where falling back has been switched off meanwhile, only the candidate that was called last
+ * is left.
  */
 export const stillAllowed = (
   queue: readonly CatalogueEntry[],
   exchange: Exchange,
   plan: Plan,
   steering: Pick<Steering, 'overrides'>,
+  dropped: Map<CatalogueEntry, ErrorCode>,
 ): CatalogueEntry[] => {
   const nowMs = exchange.identity.atMs + exchange.latencyMs()
   const overrides = steering.overrides(exchange.key!.tenantId, nowMs)
@@ -28,7 +31,7 @@ export const stillAllowed = (
     const projected = priceOf(entry, promptTokens, outputCeiling(intent, entry) * intent.choices)
     const reason = rejection(entry, projected, frame.signals(entry.modelId), bounds)
     if (reason === null) return true
-    exchange.skip(
+    dropped.set(
       entry,
       reason === 'killed' ? 'provider_unavailable' : reason === 'blocked' ? 'permission_error' : 'quota_exceeded',
     )

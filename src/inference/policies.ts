@@ -1,6 +1,6 @@
 // Which policy a request falls under: every level that speaks, folded into one that the plan reads.
 import { type PolicyRow, policyKey, STRATEGIES, type Strategy } from '../domain/policy.ts'
-import { nanoUsdOf } from '../lib/money.ts'
+import { capNanoUsdOf } from '../lib/money.ts'
 import { type BreakerSettings, breakerSettings } from '../state/breaker.ts'
 import { type LimitRule, limitRule } from '../state/limit-rules.ts'
 import type { KeyEntry, LiveState } from '../state/port.ts'
@@ -139,7 +139,7 @@ export const lower = (a: number | null, b: number | null): number | null =>
   a === null ? b : b === null ? a : Math.min(a, b)
 
 const capOf = (capsUsd: readonly (number | null)[]): number | null =>
-  capsUsd.reduce<number | null>((least, usd) => lower(least, usd === null ? null : nanoUsdOf(usd)), null)
+  capsUsd.reduce<number | null>((least, usd) => lower(least, usd === null ? null : capNanoUsdOf(usd)), null)
 
 /** A strategy that this build does not know is none. */
 const knownStrategy = (name: string | null): Strategy | null => STRATEGIES.find((known) => known === name) ?? null

@@ -1,5 +1,5 @@
 // Station 4, second step: what a request, the overrides in force and what is known at the moment say against a candidate.
-import { nanoUsdOf } from '../lib/money.ts'
+import { capNanoUsdOf } from '../lib/money.ts'
 import type { Signals } from '../state/frame.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import type { LatencyMetric } from '../state/scores.ts'
@@ -115,7 +115,7 @@ const ownHardCap = (entry: CatalogueEntry, { of }: HardCaps): number | null =>
     ? null
     : lower(of.get(`provider:${entry.providerId}`) ?? null, of.get(`model:${entry.name.toLowerCase()}`) ?? null)
 
-const inNanoUsd = (usd: number | null): number | null => (usd === null ? null : nanoUsdOf(usd))
+const inNanoUsd = (usd: number | null): number | null => (usd === null ? null : capNanoUsdOf(usd))
 
 /** What speaks against a candidate against which nothing stands already. Null: it may be called. */
 export const rejection = (

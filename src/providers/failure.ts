@@ -179,6 +179,15 @@ const PLAIN: Partial<Record<ErrorCode, string>> = {
   upstream_error: 'The provider failed.',
 }
 
+/** Of what a provider does not know, the model is what the client named; a route that is missing is nobody's field. */
+const blamedOn = (code: ErrorCode, { fields, message }: Said): string | null => {
+  if (code !== 'not_found') return null
+  return fields.some((field) => MODEL_UNKNOWN.includes(field)) || /\b(?:models?|deployment)\b/i.test(message)
+    ? 'model'
+    : null
+}
+const MODEL_UNKNOWN: readonly string[] = ['model_not_found', 'deploymentnotfound']
+
 const failureOf = (
   code: ErrorCode,
   said: Said,
@@ -189,7 +198,7 @@ const failureOf = (
   // What is said about credentials tends to quote them, so it is never relayed.
   const quoted = code === 'authentication_error' ? '' : scrub(said.message, reading)
   const message = quoted !== '' ? quoted : (PLAIN[code] ?? `The provider answered with status ${status ?? 'unknown'}.`)
-  const param = said.param === null ? null : scrub(said.param, reading).slice(0, 200)
+  const param = said.param === null ? blamedOn(code, said) : scrub(said.param, reading).slice(0, 200)
   return new GatewayError(code, message, {
     param,
     upstreamStatus: status,

@@ -49,8 +49,7 @@ export class ProviderHealth {
 export class CandidateHealth {
   readonly breaker = new Breaker()
   readonly modelId: string
-  readonly model: string
-  readonly providerName: string
+  #entry: CatalogueEntry
   inFlight = 0
   coolUntilMs = Number.NEGATIVE_INFINITY
   ejectedUntilMs = Number.NEGATIVE_INFINITY
@@ -71,8 +70,20 @@ export class CandidateHealth {
     readonly provider: ProviderHealth,
   ) {
     this.modelId = entry.modelId
-    this.model = entry.name
-    this.providerName = entry.provider
+    this.#entry = entry
+  }
+
+  /** Names are those of the registry now, not of the first call. */
+  get model(): string {
+    return this.#entry.name
+  }
+
+  get providerName(): string {
+    return this.#entry.provider
+  }
+
+  known(entry: CatalogueEntry): void {
+    this.#entry = entry
   }
 
   tookFirstToken(ms: number): void {

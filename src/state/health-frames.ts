@@ -42,9 +42,15 @@ export const frameOf = (number: number, atMs: number, rows: SignalRows): Frame =
   signals: (modelId) => rows.get(modelId) ?? UNSEEN,
 })
 
-/** The events of one frame: a whole one from all its rows, another from those that changed. */
-export const frameEvents = (number: number, atMs: number, rows: SignalRows, changed: SignalRows): HealthEvent[] => {
-  const whole = number % WHOLE_EVERY === 1
+/** The events of one frame: a whole one (now and then, and when it `restates` all) from all its rows, another from those that changed. */
+export const frameEvents = (
+  number: number,
+  atMs: number,
+  rows: SignalRows,
+  changed: SignalRows,
+  restates = false,
+): HealthEvent[] => {
+  const whole = restates || number % WHOLE_EVERY === 1
   const written = [...(whole ? rows : changed)].map(([modelId, signals]) => frameRow(modelId, signals))
   const parts = Math.max(1, Math.ceil(written.length / FRAME_ROWS))
   return Array.from({ length: parts }, (_, i) => ({

@@ -43,6 +43,7 @@ export class HealthBook implements Frames, CallWatch {
   /** When a breaker moves by time alone. */
   #dueMs = Number.POSITIVE_INFINITY
   #moved = false
+  #restates = false
 
   constructor(readonly deps: HealthDeps) {}
 
@@ -179,6 +180,12 @@ export class HealthBook implements Frames, CallWatch {
     this.#moved = true
   }
 
+  /** The next tick takes a whole frame: some of those before it could not be written, so that changes would tell nobody anything. */
+  restate(): void {
+    this.#moved = true
+    this.#restates = true
+  }
+
   #elapse(candidate: CandidateHealth, nowMs: number): void {
     this.moved(candidate, candidate.breaker.elapse(nowMs))
     this.#dueMs = Math.min(this.#dueMs, candidate.breaker.dueMs)
@@ -190,7 +197,7 @@ export class HealthBook implements Frames, CallWatch {
       if (this.#candidates.size >= MAX_CANDIDATES) this.#forgetOne()
       candidate = new CandidateHealth(entry, this.#providerOf(entry.providerId))
       this.#candidates.set(entry.modelId, candidate)
-    }
+    } else candidate.known(entry)
     return candidate
   }
 
@@ -229,10 +236,13 @@ export class HealthBook implements Frames, CallWatch {
     }
     // What is no longer remembered is unseen from here on.
     for (const modelId of this.#rows.keys()) if (!rows.has(modelId)) changed.set(modelId, UNSEEN)
-    if (changed.size === 0) return
+    if (changed.size === 0 && !this.#restates) return
+    const restates = this.#restates
+    this.#restates = false
     this.#rows = rows
     this.#frame = frameOf(this.#frame.number + 1, this.deps.nowMs(), rows)
-    for (const event of frameEvents(this.#frame.number, this.#frame.atMs, rows, changed)) this.deps.emit(event)
+    for (const event of frameEvents(this.#frame.number, this.#frame.atMs, rows, changed, restates))
+      this.deps.emit(event)
   }
 
   /** Rows of models that serve the same name are compared with each other. */

@@ -28,10 +28,16 @@ interface Standing {
   readonly expiresAtMs: number
 }
 
+/** An alias as it was written. */
+interface Aliased {
+  readonly alias: string
+  readonly scope: EndpointScope
+}
+
 class LiveSteering implements Steering {
-  /** Owner -> slug -> scope, and owner -> alias -> scopes (lower case). */
+  /** Owner -> slug -> scope, and owner -> alias -> scope (lower case). */
   readonly #bySlug = new Map<string, Map<string, EndpointScope>>()
-  readonly #byAlias = new Map<string, Map<string, EndpointScope>>()
+  readonly #byAlias = new Map<string, Map<string, Aliased>>()
   /** Owner -> id -> row. */
   readonly #standing = new Map<string, Map<string, Standing>>()
   readonly #caps = new CappedBudgets()
@@ -53,7 +59,16 @@ class LiveSteering implements Steering {
   endpointOfAlias(tenantId: string, name: string): EndpointScope | null {
     if (this.#byAlias.size === 0) return null
     const word = name.toLowerCase()
-    return this.#byAlias.get(tenantId)?.get(word) ?? this.#byAlias.get(GLOBAL)?.get(word) ?? null
+    return (this.#byAlias.get(tenantId)?.get(word) ?? this.#byAlias.get(GLOBAL)?.get(word))?.scope ?? null
+  }
+
+  aliases(tenantId: string): ReadonlyMap<string, EndpointScope> {
+    const own = this.#byAlias.get(tenantId)
+    const found = new Map<string, EndpointScope>()
+    for (const { alias, scope } of own?.values() ?? []) found.set(alias, scope)
+    for (const [word, { alias, scope }] of this.#byAlias.get(GLOBAL) ?? [])
+      if (own?.has(word) !== true) found.set(alias, scope)
+    return found
   }
 
   overrides(tenantId: string, nowMs: number): OverridesInForce {
@@ -92,7 +107,7 @@ class LiveSteering implements Steering {
     const owner = row.tenant_id ?? GLOBAL
     const scope = scopeOf(row, this.live.refused.has(row.id))
     insert(this.#bySlug, owner, row.slug, scope)
-    for (const alias of row.aliases) insert(this.#byAlias, owner, alias.toLowerCase(), scope)
+    for (const alias of row.aliases) insert(this.#byAlias, owner, alias.toLowerCase(), { alias, scope })
   }
 
   #overrideChanged({ id, before, after }: RowChange<OverrideRow>): void {

@@ -71,6 +71,8 @@ export interface Steering {
   endpoint(tenantId: string, slug: string): EndpointScope | null
   /** The scope that has this name as an alias, found as by its slug: tried after model names and model aliases. */
   endpointOfAlias(tenantId: string, name: string): EndpointScope | null
+  /** Every alias that the tenant may send as a model, as it was written, with its scope: its own before global ones of that name. */
+  aliases(tenantId: string): ReadonlyMap<string, EndpointScope>
   /** One frozen object until something changes or expires: cheap to call for each request, and comparable. */
   overrides(tenantId: string, nowMs: number): OverridesInForce
 }
@@ -79,5 +81,6 @@ export interface Steering {
 export const UNSTEERED: Steering = {
   endpoint: () => null,
   endpointOfAlias: () => null,
+  aliases: () => new Map(),
   overrides: () => NO_OVERRIDES,
 }

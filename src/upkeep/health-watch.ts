@@ -4,6 +4,7 @@ import type { Diagnostics } from '../lib/diagnostics.ts'
 import type { Spool } from '../log/spool-port.ts'
 import { type HealthBook, openHealth } from '../state/health.ts'
 import type { Catalogue } from '../state/port.ts'
+import { frameWriter } from './frame-writer.ts'
 
 export interface HealthWatchDeps {
   readonly catalogue: Pick<Catalogue, 'resolve' | 'all'>
@@ -29,16 +30,34 @@ export const watchHealth = ({ catalogue, spool, diagnostics, nowMs, monotonicMs 
     complainedMs = now
     diagnostics.warn('health_event_not_written', { error })
   }
-  const emit = ({ type, subject, data }: HealthEvent): void => {
-    // Not on the ballast, which is for requests in flight: while the disk is full nothing is admitted that a frame would explain.
-    spool.append('operations', type, subject ?? spool.instance, JSON.stringify(data), true).catch(failed)
+  // Not on the ballast, which is for requests in flight: while the disk is full nothing is admitted that a frame would explain.
+  const append = ({ type, subject, data }: HealthEvent) =>
+    spool.append('operations', type, subject ?? spool.instance, JSON.stringify(data), true)
+  const frames = frameWriter({
+    append,
+    onFailure: failed,
+    onLost(count) {
+      diagnostics.warn('frames_not_written', { count })
+      book.restate()
+    },
+  })
+  const emit = (event: HealthEvent): void => {
+    if (event.type === 'frame.taken') {
+      frames.write(event)
+      return
+    }
+    append(event).catch(failed)
+    const { type, data } = event
     if (type === 'breaker.opened' || type === 'breaker.closed') {
       const { provider, model, reason } = data
       diagnostics.info(type === 'breaker.opened' ? 'breaker_opened' : 'breaker_closed', { provider, model, reason })
     }
   }
   const book = openHealth({ catalogue, nowMs, monotonicMs, emit })
-  const timer = setInterval(() => book.tick(), TICK_MS)
+  const timer = setInterval(() => {
+    frames.retry()
+    book.tick()
+  }, TICK_MS)
   timer.unref()
   return { book, close: () => clearInterval(timer) }
 }

@@ -53,6 +53,14 @@ test('a provider that is killed meanwhile is passed over, and the record says so
   })
 })
 
+test('who is killed meanwhile is listed when its turn would have come, and not before', async () => {
+  expect(await failing(killed('gamma'))).toMatchObject({ attempts: ['1 alpha error', '2 beta success'] })
+  upstreams[1]!.behave({ status: 500 })
+  const { attempts } = await failing(killed('gamma'))
+  upstreams[1]!.behave({})
+  expect(attempts).toEqual(['1 alpha error', '2 beta error', '3 gamma skipped'])
+})
+
 test('with everybody else killed the failure stands', async () => {
   expect(await failing(killed('beta', 'gamma'))).toMatchObject({ status: 502, called: [1, 0, 0], recorded: [] })
 })

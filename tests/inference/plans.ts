@@ -80,6 +80,13 @@ export const steeringOf = (
       const slug = aliases[name.toLowerCase()]
       return slug === undefined ? null : steering.endpoint(tenantId, slug)
     },
+    aliases: (tenantId: string) =>
+      new Map(
+        Object.keys(aliases).flatMap((alias) => {
+          const scope = steering.endpointOfAlias(tenantId, alias)
+          return scope === null ? [] : [[alias, scope] as const]
+        }),
+      ),
     overrides: () => steering.inForce,
   }
   return steering

@@ -1,6 +1,7 @@
 import { expect, test } from 'bun:test'
+import fc from 'fast-check'
 import { actualNanoUsd } from '../../src/inference/estimate.ts'
-import { costNanoUsd, sumNanoUsd } from '../../src/lib/money.ts'
+import { capNanoUsdOf, costNanoUsd, sumNanoUsd } from '../../src/lib/money.ts'
 import { countOf } from '../../src/providers/read-json.ts'
 
 test('a cost is rounded up, and never larger than what a table can hold', () => {
@@ -16,6 +17,18 @@ test('a cost is rounded up, and never larger than what a table can hold', () => 
     contextWindow: null,
   }
   expect(actualNanoUsd(priced, 2 ** 52, 2 ** 52, 0)).toBe(Number.MAX_SAFE_INTEGER)
+})
+
+test('a cap is rounded down and a cost up, however small the fraction: what is above a cap is never let through', () => {
+  expect([0.29, 1.1e-8, 7e-9, 0.5, 1_000_000, 0].map(capNanoUsdOf)).toEqual([290_000_000, 11, 7, 500_000_000, 1e15, 0])
+  expect([1.9e-9, 0.9e-9, 0.000_000_123_999].map(capNanoUsdOf)).toEqual([1, 0, 123])
+  expect([costNanoUsd(1, 1e-7), costNanoUsd(1, 0.150_000_1), costNanoUsd(3, 0.15)]).toEqual([1, 151, 450])
+  fc.assert(
+    fc.property(fc.integer({ min: 0, max: 10 ** 13 }), fc.integer({ min: 1, max: 999 }), (nano, thousandths) => {
+      expect(capNanoUsdOf(nano / 1e9)).toBe(nano)
+      if (nano < 1e9) expect(capNanoUsdOf((nano + thousandths / 1_000) / 1e9)).toBe(nano)
+    }),
+  )
 })
 
 test('a number of tokens that no answer can have is unknown', () => {

@@ -7,6 +7,14 @@ import { ALPHA, BETA, GAMMA, world } from './health-world.ts'
 
 const signals = (here: ReturnType<typeof world>, row = ALPHA) => here.book.current().signals(row.modelId)
 
+test('a candidate has the names that the registry has now', () => {
+  const here = world([ALPHA])
+  here.fail(ALPHA, 4)
+  here.fail({ ...ALPHA, name: 'renamed', provider: 'moved' })
+  const opened = here.events.find(({ type }) => type === 'breaker.opened')
+  expect(opened?.data).toMatchObject({ model_id: ALPHA.modelId, model: 'renamed', provider: 'moved' })
+})
+
 describe('the breaker', () => {
   test('given 4 failures, when a fifth comes in a row, then it opens and says so', () => {
     const here = world([ALPHA])

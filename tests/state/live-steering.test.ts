@@ -277,6 +277,16 @@ describe('endpoint scopes', () => {
     expect(steering.endpointOfAlias('ten_a', 'desk')).toMatchObject({ slug: 'own', enabled: false })
   })
 
+  test('are listed as they were written: a tenant’s own in place of everybody’s, none of another tenant', () => {
+    const { steering } = setUp([
+      scope('all', { aliases: ['Desk', 'Shared'] }),
+      scope('own', { aliases: ['desk'], tenant_id: 'ten_a' }),
+    ])
+    const listed = (tenantId: string) => [...steering.aliases(tenantId)].map(([alias, { slug }]) => `${alias} ${slug}`)
+    expect(listed('ten_a')).toEqual(['desk own', 'Shared all'])
+    expect(listed('ten_b')).toEqual(['Desk all', 'Shared all'])
+  })
+
   test('one that a newer build changed is refused, and nothing takes its place', () => {
     const { steering, refuse } = setUp([
       scope('all', { aliases: ['desk'] }),

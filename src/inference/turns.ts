@@ -1,0 +1,59 @@
+// Whose turn it is after a failure: the same candidate once more, the next one, or one for long prompts.
+import type { CatalogueEntry } from '../state/port.ts'
+import type { ErrorCode, GatewayError } from '../wire/errors.ts'
+import type { Exchange } from './exchange.ts'
+import type { Plan } from './plan.ts'
+
+/** A provider that asks for a longer wait is not asked again for this request. */
+const PATIENCE_S = 1
+
+export interface Route {
+  /** The candidate under way, then those after it. */
+  queue: CatalogueEntry[]
+  /** All that the queue was made of, and who of them an operator has switched off since and is not listed yet. */
+  sequence: readonly CatalogueEntry[]
+  readonly dropped: Map<CatalogueEntry, ErrorCode>
+  /** Taken instead, once, when the prompt turns out too long. */
+  longContext: readonly CatalogueEntry[]
+}
+
+/** Lists those that were dropped and whose turn comes before this candidate's; null: nobody's turn comes any more. */
+export const listDropped = ({ sequence, dropped }: Route, before: CatalogueEntry | null, exchange: Exchange): void => {
+  for (const entry of sequence) {
+    if (entry === before) return
+    const code = dropped.get(entry)
+    if (code === undefined) continue
+    dropped.delete(entry)
+    exchange.skip(entry, code)
+  }
+}
+
+/** Moves on to the next candidate when the failure allows it. */
+export const nextCandidate = (route: Route, error: GatewayError, plan: Plan, exchange: Exchange): boolean => {
+  if (error.code === 'context_length_exceeded' && route.longContext.length > 0) {
+    const [failed] = route.queue
+    route.queue = route.longContext.filter((entry) => entry !== failed)
+    route.sequence = route.longContext
+    route.dropped.clear()
+    route.longContext = []
+    return true
+  }
+  if (!plan.policy.fallbackOn.has(error.code)) return false
+  if (route.queue.length === 1) {
+    listDropped(route, null, exchange)
+    return false
+  }
+  route.queue.shift()
+  return true
+}
+
+/** A timeout is not repeated (it would double the wait), and a throttled or exhausted provider only when there is no other. */
+export const worthRepeating = (error: GatewayError, hasOther: boolean): boolean => {
+  if (!error.retryable || error.code === 'timeout' || (error.retryAfterS ?? 0) > PATIENCE_S) return false
+  return error.code !== 'rate_limited' || !hasOther
+}
+
+export const backoffMs = (error: GatewayError, retries: number, { policy }: Plan): number =>
+  error.retryAfterS === undefined
+    ? Math.min(policy.backoffMaxMs, policy.backoffInitialMs * 2 ** retries)
+    : error.retryAfterS * 1_000
