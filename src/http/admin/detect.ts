@@ -30,7 +30,7 @@ const chosenOf = (provider: ProviderRow, named: readonly string[] | undefined, d
   const { control } = deps.live
   const entries = deps.providerWork.entriesOf(provider.id)
   const isActive = (id: string) => control.table('models').get(id)?.status === 'active'
-  const ids = named?.map((name, i) => modelOfProvider(control, provider, name, `models.${i}`).id)
+  const ids = named?.map((name) => modelOfProvider(control, provider, name, 'models').id)
   const wanted = entries.filter(({ modelId }) => (ids === undefined ? isActive(modelId) : ids.includes(modelId)))
   if (wanted.length === 0) {
     const how = 'register one, or sync-models all that it lists'

@@ -19,6 +19,7 @@ import { lastUses } from '../../../src/state/last-uses.ts'
 import { createSteering } from '../../../src/state/live-steering.ts'
 import type { Commit, KeyEntry } from '../../../src/state/port.ts'
 import { modelFacts } from '../../../src/upkeep/model-facts.ts'
+import type { ProviderWork } from '../../../src/upkeep/provider-work.ts'
 import { GatewayError } from '../../../src/wire/errors.ts'
 import { type TestDoor, testDoor } from './console.ts'
 import { foldingCommit } from './folding-commit.ts'
@@ -95,10 +96,11 @@ export interface CallOptions {
   readonly scheme?: 'http' | 'https'
 }
 
-/** `further`: routes of read models, mounted in the same table. */
+/** `further`: routes of read models, mounted in the same table. `work`: what calls providers; nothing but listings when absent. */
 export const startGateway = (
   further: readonly AdminRoute[] = [],
   settings: { readonly trustedProxies?: readonly string[]; readonly cookieSecure?: boolean } = {},
+  work: Partial<ProviderWork> = {},
 ): Gateway => {
   const vault = new Map<string, string>()
   const { state, live, events, apply, ...folding } = foldingCommit(() => gateway.nowMs)
@@ -165,7 +167,7 @@ export const startGateway = (
       factsOfListed: async (_provider, listed) => modelFacts(listed, NO_PRICE, ['chat', 'streaming']),
       factsOf: async () => modelFacts(null, { ...NO_PRICE, input: 1.5, contextWindow: 1000 }, ['chat', 'streaming']),
     },
-    providerWork: { ...NO_WORK, list },
+    providerWork: { ...NO_WORK, list, ...work },
     allowPrivate: false,
     clearBreakers: () => {
       gateway.breakersCleared += 1
