@@ -71,7 +71,7 @@ const SETTLED_COLUMNS = `id text, request_id text, trace_id text, at_ms bigint, 
   stream boolean, cache_hit boolean, finish_reason text, prompt_tokens bigint, completion_tokens bigint, cached_prompt_tokens bigint,
   reasoning_tokens bigint, raw_usage jsonb, cost_nano_usd bigint, cost_basis text, price_version text, latency_ms bigint, ttft_ms bigint,
   policy_id text, strategy text, endpoint text, end_user text, task text, revision text, frame bigint, seed bigint, admission text,
-  attempts jsonb, log_at_ms bigint, log_partition integer, log_offset bigint, candidates jsonb`
+  attempts jsonb, log_at_ms bigint, log_partition integer, log_offset bigint, candidates jsonb, purpose text`
 const ADMITTED_COLUMNS = `id text, at_ms bigint, provider text, provider_id text, model text, model_id text, prompt_tokens_estimate bigint,
   reserved_nano_usd bigint, candidates jsonb, log_at_ms bigint, log_partition integer, log_offset bigint`
 
@@ -131,7 +131,7 @@ const makeDay = async (sql: Transaction, schemaName: string, day: number): Promi
 
 export const requestsProjection: Projection<RequestRow> = {
   name: 'requests',
-  version: 2,
+  version: 3,
   topic: TOPICS.requests.name,
   schema,
   async open({ partition }) {

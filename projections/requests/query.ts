@@ -50,6 +50,8 @@ export interface RequestView {
   readonly policy_id: string | null
   readonly endpoint: string | null
   readonly user: string | null
+  /** Why the gateway called the provider by itself: `test`, `detection`. Null: a client's request. */
+  readonly purpose: string | null
 }
 
 export interface CandidateView {
@@ -147,7 +149,7 @@ const conditions = (sql: Queryable, filter: RequestFilter) => {
 const listColumns = (sql: Queryable) => sql`
   id, request_id, at_ms, tenant_id, key_id, requested_model, routed_model, provider, outcome, status, error_code,
   jsonb_array_length(attempts) as attempt_count, fallback_used, stream, cache_hit, prompt_tokens, completion_tokens, cost_nano_usd,
-  cost_basis, latency_ms, ttft_ms, policy_id, endpoint, end_user`
+  cost_basis, latency_ms, ttft_ms, policy_id, endpoint, end_user, purpose`
 
 type StoredRequest = Omit<RequestView, 'at' | 'attempts' | 'cost_usd' | 'user'> & {
   readonly at_ms: number
@@ -203,6 +205,7 @@ const viewOf = (row: StoredRequest): RequestView => ({
   policy_id: row.policy_id,
   endpoint: row.endpoint,
   user: row.end_user,
+  purpose: row.purpose,
 })
 
 const detailOf = (row: StoredDetail): RequestDetail => ({

@@ -44,6 +44,8 @@ create table request (
   log_offset bigint not null,
   -- Of a request that was planned and refused; an admitted one has them in its admission.
   candidates jsonb,
+  -- Why the gateway called the provider by itself (test, detection); null for a client's request. No tenant's inference, though it cost what it cost.
+  purpose text,
   primary key (at_ms, id)
 ) partition by range (at_ms);
 create index request_id on request (id);
