@@ -140,19 +140,17 @@ export const decideCacheRule = (state: ControlReader, command: CacheRuleCommand)
       throw new Rejection('not_found', `no cache rule has the id "${command.id}"`)
     return [{ type: 'cache_rule.deleted', data: { id: command.id } }]
   }
-  const { do: _, ...given } = command
-  const { tenant_id, name } = given
+  const { do: _, id, tenant_id, name, managed_by, ...given } = command
   if (tenant_id !== null && state.table('tenants').get(tenant_id) === undefined)
     throw new Rejection('not_found', `no tenant has the id "${tenant_id}"`, 'tenant_id')
   if (given.similarity_threshold !== null && given.mode !== 'semantic')
     throw new Rejection('invalid', '"similarity_threshold" is for the mode "semantic" only', 'similarity_threshold')
-  const data = { ...given, scopes: [...new Set(given.scopes.map(scopeOf))] }
+  const fields = { ...given, scopes: [...new Set(given.scopes.map(scopeOf))] }
   const [existing] = rules.find('name', cacheRuleKey(tenant_id, name))
   const row = existing === undefined ? undefined : rules.get(existing)
   // What was right when it was written does not stand in the way of other changes.
-  for (const scope of data.scopes) if (!row?.scopes.includes(scope)) requireScope(state, tenant_id, scope)
-  if (row === undefined) return [{ type: 'cache_rule.created', data }]
-  const { id: __, tenant_id: ___, name: ____, managed_by, ...fields } = data
+  for (const scope of fields.scopes) if (!row?.scopes.includes(scope)) requireScope(state, tenant_id, scope)
+  if (row === undefined) return [{ type: 'cache_rule.created', data: { id, tenant_id, name, managed_by, ...fields } }]
   const changed = changedFields<CacheRuleRow>(row, fields)
   if (Object.keys(changed).length === 0) return []
   const owner = row.managed_by === managed_by ? {} : { managed_by }

@@ -159,13 +159,13 @@ const requireHandler = (kind: string, name: string): void => {
 }
 
 const register = (state: ControlReader, command: ToolCommand & { do: 'register' }): EventRecord[] => {
-  const { do: _, ...data } = command
-  const { tenant_id, name } = data
+  const { do: _, id, tenant_id, name, kind, managed_by, ...fields } = command
+  const data = { id, tenant_id, name, kind, managed_by, ...fields }
   if (tenant_id !== null && state.table('tenants').get(tenant_id) === undefined)
     throw new Rejection('not_found', `no tenant has the id "${tenant_id}"`, 'tenant_id')
   if (state.table('tools').find('name', toolKey(tenant_id, name)).length > 0)
     throw new Rejection('conflict', `a tool named "${name}" exists already`, 'name')
-  requireHandler(data.kind, name)
+  requireHandler(kind, name)
   requireUsable(data.parameters)
   requireSmall('the tool', data)
   return [{ type: 'tool.registered', data }]

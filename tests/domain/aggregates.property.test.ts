@@ -2,6 +2,8 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { Aggregate } from '../../src/domain/aggregate.ts'
 import { type ApiKeyCommand, apiKey, decideApiKey, SCOPES } from '../../src/domain/api-key.ts'
+import { budget } from '../../src/domain/budget.ts'
+import { cacheRule } from '../../src/domain/cache-rule.ts'
 import { CONTROL_EVENTS, ControlState, foldDecision } from '../../src/domain/control.ts'
 import { decideEndpoint, type EndpointCommand, endpoint, NOTHING_OVERRIDDEN } from '../../src/domain/endpoint.ts'
 import { decideModel, type ModelCommand, model } from '../../src/domain/model.ts'
@@ -10,6 +12,8 @@ import { policy } from '../../src/domain/policy.ts'
 import { decideProvider, type ProviderCommand, provider } from '../../src/domain/provider.ts'
 import { Rejection } from '../../src/domain/rejection.ts'
 import { tenant } from '../../src/domain/tenant.ts'
+import { tool } from '../../src/domain/tool.ts'
+import { toolPolicy } from '../../src/domain/tool-policy.ts'
 import { sha256Hex } from '../../src/lib/digest.ts'
 import { modelCreated, newWorld, providerCreated, tenantCreated } from './world.ts'
 
@@ -164,7 +168,8 @@ describe('aggregates', () => {
   })
 
   test('evolve is total: whatever the data of a known event, it answers, and the same twice', () => {
-    const aggregates = [tenant, apiKey, provider, model, policy, endpoint, override] as unknown as Aggregate<
+    const limits = [budget, cacheRule, tool, toolPolicy]
+    const aggregates = [tenant, apiKey, provider, model, policy, endpoint, override, ...limits] as unknown as Aggregate<
       unknown,
       ControlState
     >[]

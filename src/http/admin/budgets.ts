@@ -84,7 +84,7 @@ const getBudget = ({ live, nowMs }: BudgetDeps): AdminRoute =>
     }),
   })
 
-const upsertBudget = ({ live, commit, newId, nowMs }: BudgetDeps): AdminRoute =>
+const upsertBudget = ({ commit, newId, nowMs }: BudgetDeps): AdminRoute =>
   route({
     method: 'PUT',
     path: '/budgets',
@@ -110,8 +110,13 @@ const upsertBudget = ({ live, commit, newId, nowMs }: BudgetDeps): AdminRoute =>
         const [id] = state.table('budgets').find('identity', key)
         return id === undefined ? undefined : state.table('budgets').get(id)
       }
-      const result = await write(commit, call, existing, (state) => decideBudget(state, command))
-      const row = rowAfter(result, 'budgets') ?? existing(live.control)!
+      let found: BudgetRow | undefined
+      const result = await write(commit, call, existing, (state) => {
+        found = existing(state)
+        return decideBudget(state, command)
+      })
+      // Where nothing had to change it is what was found.
+      const row = rowAfter(result, 'budgets') ?? found!
       return { body: budgetView(row, nowMs()), revision: result.revision }
     },
   })

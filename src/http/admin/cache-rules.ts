@@ -99,7 +99,7 @@ const getRule = ({ live }: CacheRuleDeps): AdminRoute =>
     handle: ({ principal, params }) => ({ body: visibleRule(live.control, principal, params.id!) }),
   })
 
-const upsertRule = ({ live, commit, newId }: CacheRuleDeps): AdminRoute =>
+const upsertRule = ({ commit, newId }: CacheRuleDeps): AdminRoute =>
   route({
     method: 'PUT',
     path: '/cache/policies',
@@ -127,12 +127,14 @@ const upsertRule = ({ live, commit, newId }: CacheRuleDeps): AdminRoute =>
         const [id] = state.table('cache_rules').find('name', cacheRuleKey(owner, name))
         return id === undefined ? undefined : state.table('cache_rules').get(id)
       }
+      let found: CacheRuleRow | undefined
       const result = await write(commit, call, existing, (state) => {
+        found = existing(state)
         for (const scope of command.scopes) requireSeen(state, principal, scope)
-        requireOwn(state, principal, existing(state))
+        requireOwn(state, principal, found)
         return decideCacheRule(state, command)
       })
-      return { body: rowAfter(result, 'cache_rules') ?? existing(live.control), revision: result.revision }
+      return { body: rowAfter(result, 'cache_rules') ?? found, revision: result.revision }
     },
   })
 

@@ -107,6 +107,17 @@ const listKeys = (deps: KeyDeps): AdminRoute => {
   })
 }
 
+const getKey = (deps: KeyDeps): AdminRoute =>
+  route({
+    method: 'GET',
+    path: '/keys/:id',
+    scopes: READ,
+    summary: 'One key, revoked ones too; never its secret',
+    handle: ({ principal, params }) => ({
+      body: viewOf(visibleKey(deps.live.control, principal, params.id!), deps),
+    }),
+  })
+
 const issueKey = (deps: KeyDeps): AdminRoute => {
   const { commit, newId, newApiKey, nowMs } = deps
   return route({
@@ -251,6 +262,7 @@ const revokeKey = (deps: KeyDeps): AdminRoute => {
 
 export const keyRoutes = (deps: KeyDeps): AdminRoute[] => [
   listKeys(deps),
+  getKey(deps),
   issueKey(deps),
   changeKey(deps),
   rotateKey(deps),

@@ -73,7 +73,7 @@ const getPolicy = ({ live }: ToolPolicyDeps): AdminRoute =>
     handle: ({ principal, params }) => ({ body: visiblePolicy(live.control, principal, params.id!) }),
   })
 
-const upsertPolicy = ({ live, commit, newId }: ToolPolicyDeps): AdminRoute =>
+const upsertPolicy = ({ commit, newId }: ToolPolicyDeps): AdminRoute =>
   route({
     method: 'PUT',
     path: '/tool-policies',
@@ -98,8 +98,12 @@ const upsertPolicy = ({ live, commit, newId }: ToolPolicyDeps): AdminRoute =>
         const [id] = state.table('tool_policies').find('name', toolPolicyKey(owner, name))
         return id === undefined ? undefined : state.table('tool_policies').get(id)
       }
-      const result = await write(commit, call, existing, (state) => decideToolPolicy(state, command))
-      return { body: rowAfter(result, 'tool_policies') ?? existing(live.control), revision: result.revision }
+      let found: ToolPolicyRow | undefined
+      const result = await write(commit, call, existing, (state) => {
+        found = existing(state)
+        return decideToolPolicy(state, command)
+      })
+      return { body: rowAfter(result, 'tool_policies') ?? found, revision: result.revision }
     },
   })
 

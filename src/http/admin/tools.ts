@@ -138,19 +138,19 @@ const registerTool = ({ commit, newId }: ToolDeps): AdminRoute =>
   })
 
 /** Commits a command on the tool of the path, if the caller sees it. */
-const changed = async <Body>(
-  { live, commit }: ToolDeps,
-  call: AdminCall<Body>,
-  command: (row: ToolRow) => ToolCommand,
-) => {
+const changed = async <Body>({ commit }: ToolDeps, call: AdminCall<Body>, command: (row: ToolRow) => ToolCommand) => {
   const id = call.params.id!
+  let found: ToolRow | undefined
   const result = await write(
     commit,
     call,
     (state) => state.table('tools').get(id),
-    (state) => decideTool(state, command(visibleTool(state, call.principal, id))),
+    (state) => {
+      found = visibleTool(state, call.principal, id)
+      return decideTool(state, command(found))
+    },
   )
-  return { row: rowAfter(result, 'tools') ?? live.control.table('tools').get(id), revision: result.revision }
+  return { row: rowAfter(result, 'tools') ?? found, revision: result.revision }
 }
 
 const editTool = (deps: ToolDeps): AdminRoute =>

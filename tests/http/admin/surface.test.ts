@@ -16,6 +16,7 @@ describe('every admin route', () => {
     expect<string[]>(routes.map(([name]) => name).toSorted()).toEqual(
       [
         ...['GET /tenants', 'POST /tenants', 'GET /tenants/:id', 'PUT /tenants/:id', 'DELETE /tenants/:id'],
+        'GET /keys/:id',
         ...['GET /keys', 'POST /keys', 'PATCH /keys/:id', 'POST /keys/:id/rotate', 'DELETE /keys/:id'],
         ...['GET /providers', 'POST /providers', 'GET /providers/:id', 'PUT /providers/:id', 'PATCH /providers/:id'],
         ...['DELETE /providers/:id', 'PUT /providers/:id/credential', 'GET /providers/:id/credential'],

@@ -80,6 +80,8 @@ describe('keys', () => {
     expect(again.body).toMatchObject({ id: first.body.id, plaintext: null })
     expect(again.body.warning).toContain('cannot be shown again')
     const { body: list } = await gateway.call('GET', '/keys?tenant_id=ten_default')
+    const { body: one } = await gateway.call('GET', `/keys/${first.body.id}`)
+    expect([one]).toEqual((list.keys as { id: string }[]).filter(({ id }) => id === first.body.id))
     expect(JSON.stringify([list, gateway.events])).not.toContain(plaintext)
     expect(JSON.stringify(list)).not.toContain(sha256Hex(plaintext))
   })
@@ -167,6 +169,7 @@ describe('keys', () => {
     for (const [method, path, body] of [
       ['GET', '/keys?tenant_id=ten_other', undefined],
       ['POST', '/keys', { ...newKey, tenant_id: 'ten_other' }],
+      ['GET', `/keys/${other.id}`, undefined],
       ['PATCH', `/keys/${other.id}`, { name: 'x' }],
       ['POST', `/keys/${other.id}/rotate`, undefined],
       ['DELETE', `/keys/${other.id}`, undefined],
