@@ -44,8 +44,11 @@ const rows = changesOf<SessionRow>('sessions')
 const subject = (data: { id: string }): string => data.id
 
 /** Whether it may be used at that moment. `usedAtMs`: a later use than the log knows of. */
-export const sessionIsOpen = ({ expires_at, seen_at }: SessionRow, nowMs: number, usedAtMs = 0): boolean =>
-  Date.parse(expires_at) > nowMs && Math.max(Date.parse(seen_at), usedAtMs) + IDLE_MS > nowMs
+export const sessionIsOpen = (
+  { expires_at, seen_at }: SessionRow,
+  nowMs: number,
+  usedAtMs = Number.NEGATIVE_INFINITY,
+): boolean => Date.parse(expires_at) > nowMs && Math.max(Date.parse(seen_at), usedAtMs) + IDLE_MS > nowMs
 
 /** The sessions of an operator as removed, but for one. */
 export const sessionsClosedOf = (state: ControlReader, operatorId: string, keptId: string | null): RowChange[] => {
