@@ -2,6 +2,7 @@ import { afterEach, describe, expect, test } from 'bun:test'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { decideOperator } from '../../src/domain/operator.ts'
 import { memoryLog } from '../../src/log/memory.ts'
 import type { EventLog } from '../../src/log/port.ts'
 import { TOPICS } from '../../src/log/topics.ts'
@@ -182,6 +183,7 @@ describe('the sweep of unused data keys', () => {
     closing.push(() => instance.close())
     await instance.live.ready()
     const [used, unused] = [await store.seal('prov_1', 'used'), await store.seal('prov_1', 'unused')]
+    const person = await store.seal('op_1', 'a name and a hash')
     const provider = {
       id: 'prov_1',
       name: 'p',
@@ -207,16 +209,23 @@ describe('the sweep of unused data keys', () => {
     }
     await instance.queue.commit({
       actor,
-      decide: () => [
+      decide: (state) => [
         { type: 'provider.created', data: provider },
         { type: 'credential.sealed', data: credential },
+        ...decideOperator(state, {
+          do: 'create',
+          id: 'op_1',
+          name_digests: ['d'],
+          key_id: person.keyId,
+          sealed: person.sealed,
+        }),
       ],
     })
     const deps = { live: instance.live, dataKeys: store, diagnostics: quiet }
     expect(await sweepDataKeys(deps)).toBe(0)
     skewMs = UNUSED_AFTER_MS + 1_000
     expect(await sweepDataKeys(deps)).toBe(1)
-    expect(store.ids).toEqual(new Set([used.keyId]))
+    expect(store.ids).toEqual(new Set([used.keyId, person.keyId]))
     expect(store.open('prov_1', unused.keyId, unused.sealed)).toBeNull()
   })
 

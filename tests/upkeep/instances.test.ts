@@ -3,6 +3,7 @@ import type { EventRecord } from '../../src/domain/decision.ts'
 import { writeEnvelope } from '../../src/log/envelope.ts'
 import { type MemoryFaults, type MemoryLog, memoryLog } from '../../src/log/memory.ts'
 import { TOPICS } from '../../src/log/topics.ts'
+import { FailedLogins } from '../../src/state/failed-logins.ts'
 import { type Instances, type InstancesDeps, openInstances } from '../../src/upkeep/instances.ts'
 import {
   actor,
@@ -27,7 +28,7 @@ const open = async (
   faults: MemoryFaults = {},
   diagnostics = quiet,
   everyMs = 20,
-  breakers: Pick<InstancesDeps, 'openBreakers' | 'heardOpenBreakers'> = {},
+  told: Pick<InstancesDeps, 'openBreakers' | 'heardOpenBreakers' | 'failedLogins' | 'heardFailedLogins'> = {},
 ) => {
   const instance: Instance = await openInstance(name, log.view(faults))
   closing.push(() => instance.close())
@@ -41,7 +42,7 @@ const open = async (
     diagnostics,
     everyMs,
     behindMs: 40,
-    ...breakers,
+    ...told,
   })
   closing.push(() => instances.close())
   return { ...instance, instances }
@@ -72,6 +73,25 @@ describe('instances', () => {
     await open(log, 'b', {}, quiet, 20, { heardOpenBreakers: heard.resolve })
     expect(await heard.promise).toEqual(['mod_1'])
     expect(own).toEqual([])
+  })
+
+  test('hear of logins that failed elsewhere, within moments', async () => {
+    const log = memoryLog({ nowMs })
+    await begin(log)
+    const [here, there] = [new FailedLogins(), new FailedLogins()]
+    const heard = Promise.withResolvers<void>()
+    const one = await open(log, 'a', {}, quiet, 60_000, { failedLogins: () => here.told(nowMs()) })
+    const two = await open(log, 'b', {}, quiet, 60_000, {
+      heardFailedLogins(instance, told) {
+        there.heard(instance, told, nowMs())
+        if (there.lockedUntil(['u:ada'], nowMs()) !== null) heard.resolve()
+      },
+    })
+    await Promise.all([knowing(one.instances, 2), knowing(two.instances, 2)])
+    for (let i = 0; i < 5; i++) here.failed(['u:ada'], nowMs())
+    one.instances.tellSoon()
+    await heard.promise
+    expect(there.lockedUntil(['u:bob'], nowMs())).toBeNull()
   })
 
   test('hear of each other, and of a decision once it is folded there', async () => {

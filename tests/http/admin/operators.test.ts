@@ -1,7 +1,7 @@
 // Operators as the admin surface manages them, and what is left of one who was erased.
 import { describe, expect, test } from 'bun:test'
-import { masked } from '../../../projections/audit/mask.ts'
 import { CONTROL_EVENTS } from '../../../src/domain/control.ts'
+import { masked } from '../../../src/domain/mask.ts'
 import { type CallOptions, type Gateway, startGateway } from './gateway.ts'
 
 const PASSWORD = 'correct horse battery'
@@ -190,7 +190,7 @@ test('neither a password nor a cookie nor a name is in an event, a row, an error
     [],
   )
   const audit = JSON.stringify(
-    [...gateway.state.table('operators').rows(), ...gateway.state.table('sessions').rows()].map(masked),
+    [...gateway.state.table('operators').rows(), ...gateway.state.table('sessions').rows()].map((row) => masked(row)),
   )
   for (const [, { name_digest, sealed }] of gateway.state.table('operators').rows()) {
     expect([audit.includes(name_digest), audit.includes(sealed)]).toEqual([false, false])
