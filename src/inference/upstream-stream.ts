@@ -1,4 +1,5 @@
 // An open stream of a provider, part by part. Pulled: nothing is read before somebody asks.
+import { LARGE_BYTES } from '../lib/big-reads.ts'
 import { createSseParser, type EventParser, FrameDamaged, type Skim, type SseEvent, SseTooLarge } from '../lib/sse.ts'
 import type { ByteReader } from '../lib/upstream.ts'
 import type { StreamDecoder, StreamPart } from '../providers/provider.ts'
@@ -83,7 +84,9 @@ export class UpstreamStream {
 
   #push(bytes: Uint8Array): SseEvent[] {
     try {
-      return this.#parser.push(bytes)
+      const events = this.#parser.push(bytes)
+      if (bytes.length >= LARGE_BYTES) this.reader.release?.(bytes)
+      return events
     } catch (error) {
       if (error instanceof SseTooLarge)
         throw new GatewayError('upstream_error', 'the provider sent an event that is too large')

@@ -2,6 +2,7 @@
 import type { Socket, SocketHandler } from 'bun'
 import type { Deadlines } from './deadlines.ts'
 import { type Carrier, HttpExchange } from './http-exchange.ts'
+import { hasUnread } from './unread-bytes.ts'
 import { DialFailure, type DialLimits, type DialResponse } from './upstream.ts'
 
 export interface Pool {
@@ -57,10 +58,11 @@ export class HttpConnection implements Carrier {
     })
   }
 
-  /** Sends a request, the first `length` of the bytes, which are the caller's again afterwards. Null when the connection turns out to be closed: nothing was written then. */
+  /** Sends a request, the first `length` of the bytes, which are the caller's again afterwards. Null when the connection turns out to be closed or holds bytes that nobody asked for: nothing was written then. */
   exchange(method: string, bytes: Buffer, length: number, limits: DialLimits): Promise<DialResponse> | null {
     const socket = this.#socket
-    if (this.#dead || socket === null || socket.readyState < 1) {
+    // Bytes that came while it was idle, perhaps a moment ago, would be read as the answer to this request.
+    if (this.#dead || socket === null || socket.readyState < 1 || (this.idleUntilMs > 0 && hasUnread(socket))) {
       this.destroy()
       return null
     }

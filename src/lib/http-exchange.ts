@@ -1,8 +1,10 @@
 // One request's answer on a connection: headers, then a body that is read as text or as a stream, with backpressure.
+import { freeIfLarge, inTurn, type TakesTurns } from './big-reads.ts'
 import type { CancelSignal } from './cancellation.ts'
+import { decompressed, formatOf } from './content-coding.ts'
 import type { Deadlines, Timed } from './deadlines.ts'
 import { type BodySink, MalformedResponse, type ResponseHead, ResponseParser } from './http-response.ts'
-import { inPieces, mapErrors, readerOf, readText } from './stream-text.ts'
+import { inPieces, readerOf, readText } from './stream-text.ts'
 import { type ByteReader, DialFailure, type DialLimits, type DialResponse } from './upstream.ts'
 
 /** What an exchange asks of the connection under it. */
@@ -16,16 +18,9 @@ export interface Carrier {
 
 // Beyond this much unread body the socket is paused until it is read.
 const PAUSE_BYTES = 64 * 1024
-// One read gives no more: what is read is decoded, framed and written again, several copies for each stream whose client is slow.
-const READ_BYTES = 64 * 1024
-
-const CODINGS: Readonly<Record<string, Bun.CompressionFormat>> = {
-  gzip: 'gzip',
-  'x-gzip': 'gzip',
-  deflate: 'deflate',
-  br: 'brotli',
-  zstd: 'zstd',
-}
+// One read gives no more: what is read is decoded, framed and written again, several copies for each stream whose client is slow,
+// and what of them is alive at a collection of the young lives until a full one.
+const READ_BYTES = 16 * 1024
 
 const decoder = new TextDecoder()
 
@@ -34,7 +29,7 @@ const CANCELED = Promise.resolve()
 
 const canceled = () => new DialFailure('canceled', 'the request was canceled')
 
-export class HttpExchange implements DialResponse, Timed, BodySink, ByteReader {
+export class HttpExchange implements DialResponse, Timed, BodySink, ByteReader, TakesTurns {
   /** Settles with this exchange once the headers are there, or with a DialFailure. */
   readonly answered: Promise<DialResponse>
   readonly #parser: ResponseParser
@@ -87,7 +82,7 @@ export class HttpExchange implements DialResponse, Timed, BodySink, ByteReader {
     if (!this.#hasBody()) return null
     if (this.#body !== null) return this.#body
     const coding = this.#coding()
-    this.#body = coding === null ? this.#plainBody() : this.#decoded(coding)
+    this.#body = coding === null ? this.#plainBody() : decompressed(this.#plainBody(), coding)
     return this.#body
   }
 
@@ -116,11 +111,18 @@ export class HttpExchange implements DialResponse, Timed, BodySink, ByteReader {
 
   /** The beginning of the queue; the socket waits until the rest is read too. That may lie here for long: as copies, since the socket's buffers are many times larger. */
   #someOfMuch(): Uint8Array {
-    if (this.#queue[0]!.buffer.byteLength > READ_BYTES)
-      this.#queue = inPieces(this.#queue, this.#queuedBytes, READ_BYTES)
+    const queue = this.#queue
+    if (queue[0]!.buffer.byteLength > READ_BYTES) {
+      this.#queue = inPieces(queue, this.#queuedBytes, READ_BYTES)
+      for (const chunk of queue) freeIfLarge(chunk)
+    }
     const value = this.#queue.shift()!
     this.#queuedBytes -= value.length
     return value
+  }
+
+  release(bytes: Uint8Array): void {
+    freeIfLarge(bytes)
   }
 
   get ended(): boolean {
@@ -155,7 +157,11 @@ export class HttpExchange implements DialResponse, Timed, BodySink, ByteReader {
   #text(): string {
     const chunks = this.#queue
     this.#queue = []
-    return decoder.decode(chunks.length === 1 ? chunks[0] : Buffer.concat(chunks))
+    const bytes = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)
+    const text = decoder.decode(bytes)
+    freeIfLarge(bytes)
+    for (const chunk of chunks) freeIfLarge(chunk)
+    return text
   }
 
   /** Bytes from the socket. */
@@ -223,7 +229,7 @@ export class HttpExchange implements DialResponse, Timed, BodySink, ByteReader {
   #onHead(): void {
     this.#deadlines.delete(this)
     const encoding = this.#head.contentEncoding
-    if (encoding !== '' && encoding !== 'identity' && CODINGS[encoding] === undefined)
+    if (encoding !== '' && encoding !== 'identity' && this.#coding() === null)
       this.fail(new DialFailure('reset', 'the answer has a content-encoding that was not asked for'))
     else this.#resolve(this)
   }
@@ -237,7 +243,7 @@ export class HttpExchange implements DialResponse, Timed, BodySink, ByteReader {
   }
 
   #coding(): Bun.CompressionFormat | null {
-    return CODINGS[this.#head.contentEncoding] ?? null
+    return formatOf(this.#head.contentEncoding)
   }
 
   #finish(reusable: boolean): void {
@@ -268,16 +274,11 @@ export class HttpExchange implements DialResponse, Timed, BodySink, ByteReader {
   #flow(): void {
     if (!this.#paused) return
     this.#paused = false
-    this.#carrier.resume()
+    inTurn(this)
   }
 
-  #decoded(format: Bun.CompressionFormat): ReadableStream<Uint8Array> {
-    const decompressed = this.#plainBody().pipeThrough(
-      new DecompressionStream(format as CompressionFormat) as unknown as TransformStream<Uint8Array, Uint8Array>,
-    )
-    return mapErrors(decompressed, (error) =>
-      error instanceof DialFailure ? error : new DialFailure('reset', 'the compressed answer could not be read', error),
-    )
+  goOn(): void {
+    if (!this.#paused) this.#carrier.resume()
   }
 
   #plainBody(): ReadableStream<Uint8Array> {

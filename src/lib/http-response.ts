@@ -94,7 +94,7 @@ export class ResponseParser {
   /** Seconds that the server promised to keep an idle connection; null: it said nothing. */
   keepAliveS: number | null = null
   #state: State = State.Head
-  #held: Buffer = EMPTY // an unfinished head or line
+  #held: Buffer = EMPTY // an unfinished head or line, as a copy: the bytes are the sink's
   #left = 0 // of the body or the chunk
   #interim = 0
   #trailerBytes = 0
@@ -184,7 +184,7 @@ export class ResponseParser {
       // What does not begin like a response is refused now: it may never send an empty line.
       if (!all.toString('latin1', 0, 5).startsWith('HTTP/'.slice(0, Math.min(5, all.length))))
         throw new MalformedResponse('not an HTTP response')
-      this.#held = all
+      this.#held = all === bytes ? Buffer.from(bytes) : all
       return EMPTY
     }
     this.#held = EMPTY
@@ -269,7 +269,7 @@ export class ResponseParser {
     if (end > MAX_LINE_BYTES || (end === -1 && all.length > MAX_LINE_BYTES))
       throw new MalformedResponse('a line of the chunked body is too long')
     if (end === -1) {
-      this.#held = all
+      this.#held = all === bytes ? Buffer.from(bytes) : all
       return EMPTY
     }
     this.#held = EMPTY

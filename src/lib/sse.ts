@@ -27,7 +27,7 @@ export class FrameDamaged extends Error {
 
 /** Bytes of a stream to events, cut anywhere. Of server-sent events here; other framings answer the same. */
 export interface EventParser {
-  /** The events that these bytes complete, in order. Throws SseTooLarge or FrameDamaged; the parser is of no use after that. */
+  /** The events that these bytes complete, in order; keeps no view of the bytes. Throws SseTooLarge or FrameDamaged; the parser is of no use after that. */
   push(bytes: Uint8Array): SseEvent[]
   /** What the end of the body completes: an event whose blank line is missing (the standard drops it, but some servers end so after `[DONE]`). */
   end(): SseEvent[]
@@ -56,7 +56,17 @@ export const createSseParser = (maxEventChars = 8 * 1024 * 1024, skim: Skim | nu
   let clean = true // the parser holds nothing: what comes next starts a frame
   const feed = (text: string): SseEvent[] => {
     events = []
-    const from = clean ? plainFrames(text, events, maxEventChars, skim) : 0
+    let from = 0
+    if (!clean) {
+      // The frame that was cut ends at the first blank line; what follows it is read in the common form again.
+      const end = text.indexOf('\n\n')
+      if (end !== -1 && end + 2 < text.length) {
+        parser!.feed(text.slice(0, end + 2))
+        from = end + 2
+        clean = true
+      }
+    }
+    if (clean) from = plainFrames(text, from, events, maxEventChars, skim)
     if (from < text.length) {
       parser ??= makeParser()
       parser.feed(from === 0 ? text : text.slice(from))
@@ -91,9 +101,15 @@ const utf8Decoder = (): ((bytes: Uint8Array | null) => string) => {
 const PLAIN = 'data: '
 
 /** Reads whole frames of the one common form, `data: ...` and a blank line, three times as fast; answers how far it came. The parser has the rest. */
-const plainFrames = (text: string, events: SseEvent[], maxEventChars: number, skim: Skim | null): number => {
-  if (text.indexOf('\r') !== -1) return 0
-  let from = 0
+const plainFrames = (
+  text: string,
+  start: number,
+  events: SseEvent[],
+  maxEventChars: number,
+  skim: Skim | null,
+): number => {
+  let from = start
+  if (text.indexOf('\r', from) !== -1) return from
   while (text.startsWith(PLAIN, from)) {
     const run = skim?.(text, from) ?? null
     if (run !== null) {
