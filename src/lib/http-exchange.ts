@@ -18,8 +18,7 @@ export interface Carrier {
 
 // Beyond this much unread body the socket is paused until it is read.
 const PAUSE_BYTES = 64 * 1024
-// One read gives no more: what is read is decoded, framed and written again, several copies for each stream whose client is slow,
-// and what of them is alive at a collection of the young lives until a full one.
+// One read gives no more: several copies are made of it for each stream whose client is slow, and what of them a collection of the young meets lives long.
 const READ_BYTES = 16 * 1024
 
 const decoder = new TextDecoder()
