@@ -188,7 +188,23 @@ console.log(
 console.log(
   `outcomes recorded once: ${recorded} of ${CLIENTS} (${settledText(rows)}; neither canceled nor complete ${strange}); canceled mid-stream without tokens: ${withoutTokens} of ${midStream.length}`,
 )
+// What the gateway says it saw: each request that it read was counted when it ended, or is in flight still.
+const metrics = await (await gateway.request('/metrics')).text()
+const sumOf = (name: string) =>
+  [...metrics.matchAll(new RegExp(`^${name}(?:\\{[^}]*\\})? (\\d+)`, 'gm'))].reduce(
+    (sum, [, value]) => sum + Number(value),
+    0,
+  )
+const ended = sumOf('gateway_requests_total')
+const inFlight = sumOf('gateway_requests_in_flight')
+const unrecorded = sumOf('gateway_outcomes_unrecorded_total')
 const missing = leavers.filter(({ number }) => !byLabel.has(`leaver-${number}`))
+/** Nobody answered it a byte and no provider was called for it. */
+const untouched = missing.filter(({ number, read }) => read === 0 && !upstream.calls.has(number)).length
+const allSeenRecorded = inFlight === 0 && unrecorded === 0 && ended === rows.length && untouched === missing.length
+console.log(
+  `the gateway says: ${ended} requests ended, ${inFlight} in flight, ${unrecorded} outcomes not written; without an outcome ${missing.length}, of which ${untouched} got no byte and made no call${missing.length > 0 && allSeenRecorded ? ': it never read them, so they are no requests' : ''}`,
+)
 for (const { number, phase, how, read } of missing.slice(0, 5))
   console.log(`no outcome of ${number}: left in its ${phase} by ${how} after ${read} bytes were read`)
 console.log(
@@ -196,5 +212,6 @@ console.log(
 )
 await gateway.remove()
 upstream.stop()
-const good = left === 0 && late === 0 && recorded === CLIENTS && strange === 0 && withoutTokens === 0 && max < LIMIT_MS
+const all = recorded + missing.length === CLIENTS && allSeenRecorded
+const good = left === 0 && late === 0 && all && strange === 0 && withoutTokens === 0 && max < LIMIT_MS
 process.exit(good ? 0 : 1)
