@@ -2,6 +2,7 @@
 import { CONTROL_EVENTS, ControlState, foldDecision } from '../../src/domain/control.ts'
 import { type Decision, type EventRecord, GENESIS, judge } from '../../src/domain/decision.ts'
 import { masked } from '../../src/domain/mask.ts'
+import { revertedBy } from '../../src/domain/reversal.ts'
 import type { RowChange } from '../../src/domain/tables.ts'
 import { renewed } from '../../src/domain/upcasters.ts'
 import { type LogRecord, LogReplaced } from '../../src/log/port.ts'
@@ -27,6 +28,8 @@ export interface AuditRow {
   readonly before: unknown
   readonly after: unknown
   readonly removed: Readonly<Record<string, number>>
+  /** The decision that this one takes back, or null. */
+  readonly reverts: string | null
 }
 
 const CHECKPOINT_EVERY = 5_000
@@ -75,6 +78,7 @@ export class AuditFolder implements Folder<AuditRow> {
       log_at_ms: logAtMs,
       actor_type: decision.actor.type,
       actor_id: decision.actor.id,
+      reverts: revertedBy(decision),
     }
     const rows = decision.events.map((event, index) => ({
       ...shared,
@@ -184,11 +188,11 @@ const catchUp = async (
 }
 
 const COLUMNS = `log_offset bigint, event_index integer, decision_id text, at_ms bigint, log_at_ms bigint, actor_type text, actor_id text,
-  action text, resource text, subject_id text, tenant_id text, event_type text, before jsonb, after jsonb, removed jsonb`
+  action text, resource text, subject_id text, tenant_id text, event_type text, before jsonb, after jsonb, removed jsonb, reverts text`
 
 export const auditProjection = ({ macKey }: { readonly macKey: Uint8Array }): Projection<AuditRow> => ({
   name: 'audit',
-  version: 1,
+  version: 2,
   topic: TOPICS.control.name,
   gatherMs: 2, // changes are rare, and who made one looks at once
   schema,

@@ -118,6 +118,7 @@ const recordedOf = (rows: AuditRow[]): AuditRecorded => {
     actor: { type: first!.actor_type, id: first!.actor_id },
     changes,
     truncated: rows.length > MAX_CHANGES,
+    ...(first!.reverts === null ? {} : { reverts: first!.reverts }),
   }
 }
 

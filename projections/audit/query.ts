@@ -36,6 +36,8 @@ export interface AuditEventView {
   readonly after: unknown
   /** Rows that fell with it, by table. */
   readonly removed: Readonly<Record<string, number>>
+  /** Id of the decision that this one takes back, or null. */
+  readonly reverts: string | null
 }
 
 export interface AuditQueries {
@@ -59,6 +61,7 @@ interface StoredEvent {
   readonly before: unknown
   readonly after: unknown
   readonly removed: Readonly<Record<string, number>>
+  readonly reverts: string | null
 }
 
 export const auditQueries = (sql: Sql): AuditQueries => ({
@@ -107,4 +110,5 @@ const viewOf = (row: StoredEvent): AuditEventView => ({
   before: row.before,
   after: row.after,
   removed: row.removed,
+  reverts: row.reverts,
 })

@@ -17,6 +17,8 @@ create table audit_event (
   after jsonb,
   -- Rows that fell with it, by table, e.g. {"keys": 3}.
   removed jsonb not null,
+  -- The decision that this one takes back.
+  reverts text,
   primary key (log_offset, event_index)
 );
 create index audit_event_tenant on audit_event (tenant_id, log_offset);

@@ -16,6 +16,7 @@ import { rebuildCommand } from './rebuild.ts'
 import { loadSettings, logSettings, masterKeyFor, openDiagnostics, prepareDataDir } from './settings.ts'
 import { startCommand } from './start.ts'
 import { topicsCommand } from './topics.ts'
+import { verifyCommand } from './verify.ts'
 import { workerCommand } from './worker.ts'
 
 const print = (line: string): void => console.log(line)
@@ -61,6 +62,13 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     flags: [],
     words: 16,
     run: ({ words }) => withLog('rebuild', (opened) => rebuildCommand({ ...opened, args: words, print, complain })),
+  },
+  verify: {
+    usage: 'verify',
+    about: 'Recompute the chain and compare the snapshot and the read models with it; the gateway may be up or down.',
+    flags: [],
+    words: 0,
+    run: () => withLog('verify', (opened) => verifyCommand({ ...opened, print, complain })),
   },
   topics: {
     usage: 'topics [--init]',

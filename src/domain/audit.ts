@@ -25,6 +25,8 @@ export const AuditRecorded = t.Object({
   ),
   /** True when rows, or changes beyond the first hundred, were left out to stay below 64 KiB. */
   truncated: t.Boolean(),
+  /** Id of the decision that this one takes back. */
+  reverts: t.Optional(t.String()),
 })
 export type AuditRecorded = Static<typeof AuditRecorded>
 

@@ -11,6 +11,7 @@ import { decideModel, type ModelRow } from './model.ts'
 import { decideOverride, isInForce, type OverrideRow } from './override.ts'
 import { decidePolicy, type PolicyRow } from './policy.ts'
 import { decideProvider, type ProviderRow } from './provider.ts'
+import { decideProviderTest, type ProviderTestRow } from './provider-test.ts'
 import { Rejection } from './rejection.ts'
 import type { RowChange } from './tables.ts'
 import { decideTenant, type TenantRow } from './tenant.ts'
@@ -188,6 +189,16 @@ const toolPolicies: Inverse = {
   },
 }
 
+/** Records of what was found: they stay when a decision is taken back, and those that fell with a provider come back with it. */
+const tests: Inverse = {
+  harmless: () => true,
+  standsAlone: () => true,
+  invert(state, { before, after }) {
+    if (before === null || after !== null) return []
+    return decideProviderTest(state, fieldsOf(before as ProviderTestRow, ...STAMPS, 'number'))
+  },
+}
+
 /** What decided before is written once more; where nothing did, or it has expired, the override is taken back. */
 const overrides: Inverse = {
   harmless: ({ before, after }) =>
@@ -224,6 +235,7 @@ export const INVERSES: Readonly<Record<string, Inverse | undefined>> = {
   policies,
   endpoints,
   overrides,
+  tests,
   budgets,
   cache_rules: cacheRules,
   tools,

@@ -2,6 +2,7 @@
 import { t } from '../lib/schema.ts'
 import { type Aggregate, eventType } from './aggregate.ts'
 import type { ControlReader } from './control.ts'
+import type { Decision } from './decision.ts'
 
 export const DecisionReverted = t.Object({
   /** Id of the decision that is taken back. */
@@ -21,4 +22,10 @@ export const reversal: Aggregate<never, ControlReader> = {
     }),
   },
   evolve: () => [],
+}
+
+/** The decision that this one takes back, or null. */
+export const revertedBy = ({ events }: Pick<Decision, 'events'>): string | null => {
+  const id = events.find(({ type }) => type === 'decision.reverted')?.data.decision_id
+  return typeof id === 'string' ? id : null
 }

@@ -27,6 +27,9 @@ const rankOf = (table: string): number => {
   return rank === -1 ? RANK.length : rank
 }
 
+/** The order of rows that have one. */
+const numberOf = ({ before }: RowChange): number => (before as { number?: number } | null)?.number ?? 0
+
 /** First what comes back (referred-to rows first), then what changes, then what goes (referring rows first). */
 const inOrder = (changes: readonly RowChange[]): RowChange[] => {
   const stage = ({ before, after }: RowChange) => (after === null ? 0 : before === null ? 2 : 1)
@@ -34,7 +37,8 @@ const inOrder = (changes: readonly RowChange[]): RowChange[] => {
     const byStage = stage(a) - stage(b)
     if (byStage !== 0) return byStage
     const byRank = rankOf(a.table) - rankOf(b.table)
-    return stage(a) === 2 ? -byRank : byRank
+    if (byRank !== 0) return stage(a) === 2 ? -byRank : byRank
+    return numberOf(a) - numberOf(b)
   })
 }
 
@@ -86,7 +90,7 @@ export const decideRevert = (state: ControlReader, command: RevertCommand): Even
     events.push(...more)
     effect.push(...applied(overlay, more, nowMs))
   }
-  if (events.length === 0) throw new Rejection('conflict', 'everything is as it was before the decision')
+  if (events.length === 0) throw new Rejection('conflict', 'nothing that it changed can be taken back')
   requireRestored(overlay, changes, effect, decisionId)
   return [{ type: 'decision.reverted', data: { decision_id: decisionId } }, ...events]
 }

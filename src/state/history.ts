@@ -1,6 +1,7 @@
 // Answers questions about the past. Runs in the history thread, which reads the log by itself.
 import { CONTROL_EVENTS, ControlState, eventIsValid, foldDecision } from '../domain/control.ts'
 import { type Decision, GENESIS, judge } from '../domain/decision.ts'
+import { revertedBy } from '../domain/reversal.ts'
 import type { RowChange } from '../domain/tables.ts'
 import { renewed } from '../domain/upcasters.ts'
 import { sha256Hex } from '../lib/digest.ts'
@@ -184,7 +185,6 @@ const reasonOf = (judged: object | null): string =>
   judged === null || !('reason' in judged) ? 'no value' : String(judged.reason)
 
 const facts = ({ parent, at, actor, by, cause, events }: Decision): NonNullable<LogEntry['decision']> => {
-  const reverted = events.find(({ type }) => type === 'decision.reverted')?.data.decision_id
   return {
     parent,
     at,
@@ -192,7 +192,7 @@ const facts = ({ parent, at, actor, by, cause, events }: Decision): NonNullable<
     by: by ?? null,
     hasCause: cause !== null,
     eventTypes: events.map(({ type }) => type),
-    reverts: typeof reverted === 'string' ? reverted : null,
+    reverts: revertedBy({ events }),
   }
 }
 

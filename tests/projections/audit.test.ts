@@ -136,7 +136,7 @@ describe('the audit log', () => {
     })
     expect(second).toMatchObject({ action: 'rotate', before: { credential: { sealed: '[masked]' } } })
     expect(deleted).toMatchObject({ action: 'delete', before: { slug: 'ten_1' }, after: null, removed: { keys: 1 } })
-    const stored = JSON.stringify(await sql`select t::text from audit_v1_b1.audit_event t`)
+    const stored = JSON.stringify(await sql`select t::text from audit_v2_b1.audit_event t`)
     for (const secret of [digest, 'first-sealed-secret', 'second-sealed-secret']) expect(stored).not.toContain(secret)
     await worker.stop()
   })
@@ -199,6 +199,25 @@ describe('the audit log', () => {
       after: { name: 'name 0' },
     })
     await second.stop()
+  })
+
+  test('says of each event of a decision that takes another one back which one that is', async () => {
+    const log = testLog()
+    const { decide, tip } = chain()
+    await log.append(CONTROL, 0, [decide([tenantCreated('ten_1')])])
+    const reverted = tip()
+    const back = [
+      { type: 'decision.reverted', data: { decision_id: reverted } },
+      { type: 'tenant.deleted', data: { id: 'ten_1' } },
+    ]
+    await log.append(CONTROL, 0, [decide(back)])
+    const worker = startWorker({ log, databaseUrl: database.url })
+    await applied(sql, 'audit', 2)
+    const [made, ...taken] = await events()
+    expect(made).toMatchObject({ reverts: null })
+    expect(taken.map(said)).toEqual([`revert decision ${reverted}`, 'delete tenant ten_1'])
+    for (const event of taken) expect(event.reverts).toBe(reverted)
+    await worker.stop()
   })
 
   test('a chain that is another one ends the worker', async () => {

@@ -195,7 +195,7 @@ describe('the request log', () => {
   for (const [what, empty] of [
     [
       'everything',
-      'drop schema gatelog cascade; drop schema requests_v2_b1 cascade; drop schema if exists audit_v1_b1 cascade',
+      'drop schema gatelog cascade; drop schema requests_v2_b1 cascade; drop schema if exists audit_v2_b1 cascade',
     ],
     ['the catalogue', 'drop schema gatelog cascade'],
     ['the tables of the model', 'drop schema requests_v2_b1 cascade'],

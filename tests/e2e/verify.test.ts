@@ -1,0 +1,119 @@
+// `gateway verify` on a real gateway: up, down, with a log and read models that somebody has touched. And the past, asked over HTTP.
+import { Database } from 'bun:sqlite'
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { join } from 'node:path'
+import { openDatabase, ping, type Sql } from '../../projections/database.ts'
+import { openReadStore } from '../../src/commands/read-store.ts'
+import { loadConfig } from '../../src/config.ts'
+import { type GatewayProcess, startGateway } from '../services/gateway.ts'
+import { silent } from '../services/postgres.ts'
+
+const CLI = join(import.meta.dir, '../../src/commands/cli.ts')
+
+let gateway: GatewayProcess
+beforeAll(async () => {
+  gateway = startGateway()
+  await gateway.until('ready', 180_000)
+}, 200_000)
+afterAll(() => gateway.remove(), 40_000)
+
+const verify = async () => {
+  const { PATH, HOME, TMPDIR } = process.env
+  const env = { PATH, HOME, TMPDIR, GATEWAY_CONFIG: join(gateway.folder, 'gateway.yaml') }
+  const child = Bun.spawn([process.execPath, CLI, 'verify'], {
+    env,
+    cwd: gateway.folder,
+    stdout: 'pipe',
+    stderr: 'pipe',
+  })
+  const [printed, complained, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ])
+  const lines = complained.split('\n').filter((line) => line.startsWith('gatelog:'))
+  return { code, printed, lines, value: (label: string) => new RegExp(`^ +${label} {2,}(.*)$`, 'm').exec(printed)?.[1] }
+}
+
+const ask = async (path: string, method = 'GET', body?: unknown) => {
+  const answer = await gateway.request(`/admin/v1${path}`, { method, body })
+  return { status: answer.status, headers: answer.headers, body: (await answer.json()) as Record<string, unknown> }
+}
+
+test('all agrees while the gateway is up, and when it is down; the past is asked over HTTP meanwhile', async () => {
+  const made = await ask('/tenants', 'POST', { slug: 'acme', name: 'Before' })
+  const first = made.headers.get('x-gateway-revision')!
+  const changed = await ask(`/tenants/${made.body.id}`, 'PUT', { name: 'After' })
+  const revision = changed.headers.get('x-gateway-revision')!
+  const then = await ask(`/tenants/${made.body.id}?as_of=${first}`)
+  expect([then.status, then.headers.get('x-gateway-as-of'), then.body]).toEqual([200, first, made.body])
+  expect((await ask('/providers?as_of=2000-01-01')).status).toBe(404)
+  expect((await ask('/log?limit=1')).body).toMatchObject({ decisions: [{ id: revision, verdict: 'counted' }] })
+  const reverted = await ask(`/log/${revision}/revert`, 'POST')
+  const tip = reverted.headers.get('x-gateway-revision')!
+  expect((await ask(`/tenants/${made.body.id}`)).body).toMatchObject({ name: 'Before' })
+
+  const up = await verify()
+  expect([up.code, up.lines]).toEqual([0, []])
+  expect([up.value('tip'), up.value('lost'), up.value('forged')]).toEqual([tip, '0', '0'])
+  await gateway.end('SIGTERM')
+  const down = await verify()
+  expect([down.code, down.lines]).toEqual([0, []])
+  const digest = (report: typeof up) => report.value('state digest \\(full replay\\)')
+  expect(digest(down)).toBe(digest(up)!)
+  expect(down.value('snapshot')).toMatch(/^equal, at \d+$/)
+  expect(Number(down.value('audit rows as the chain gives them'))).toBeGreaterThan(5)
+}, 240_000)
+
+/** Runs it on the read models of the gateway that is down. */
+const inPostgres = async (run: (sql: Sql) => Promise<unknown>): Promise<void> => {
+  const { config } = loadConfig({ file: null, env: { GATEWAY_DATA_DIR: join(gateway.folder, 'data') } })
+  const store = openReadStore(config, silent)
+  const sql = openDatabase({ url: store.url, name: 'test', maxConnections: 1, statementTimeoutMs: null })
+  while (!(await ping(sql, 1_000))) await Bun.sleep(50)
+  await run(sql)
+  await sql.end()
+  await store.close()
+}
+
+test('an audit log that somebody has edited is told with its place', async () => {
+  let actor = ''
+  const edit = (name: string) =>
+    inPostgres(async (sql) => {
+      const [build] = await sql<{ name: string }[]>`
+        select schema_name as name from gatelog.build where model = 'audit' and state = 'active'`
+      const table = sql(`${build!.name}.audit_event`)
+      actor = (await sql<{ actor_id: string }[]>`select actor_id from ${table} where log_offset = 1`)[0]!.actor_id
+      await sql`update ${table} set actor_id = ${name} where log_offset = 1 and event_index = 0`
+    })
+  await edit('somebody')
+  const { code, lines } = await verify()
+  expect([code, lines]).toEqual([1, ['gatelog: the audit log differs from the chain at event 0 at offset 1: actor_id']])
+  await edit(actor)
+}, 240_000)
+
+test('a log that somebody has written to is told with the offset: what is added harms nothing, what is altered breaks the chain', async () => {
+  const database = new Database(join(gateway.folder, 'data/log', 'gateway.control.v1.sqlite'))
+  const offset = database.query<{ next: number }, []>('select max(offset) + 1 as next from p0').get()!.next
+  database.run('insert into p0 (offset, at_ms, key, value) values (?, ?, null, ?)', [
+    offset,
+    Date.now(),
+    Buffer.from('x'),
+  ])
+  const added = await verify()
+  expect([added.code, added.lines]).toEqual([
+    0,
+    [`gatelog: warning: offset ${offset} is unreadable (too short) and changes nothing`],
+  ])
+  const { value } = database.query<{ value: Uint8Array }, []>('select value from p0 where offset = 2').get()!
+  database.run('update p0 set value = ? where offset = 2', [
+    Buffer.from(String(Buffer.from(value)).replace('"v":1', '"v": 1')),
+  ])
+  database.close()
+  const { code, lines } = await verify()
+  expect(code).toBe(1)
+  expect(lines).toContainEqual(expect.stringMatching(/^gatelog: warning: offset 2 is forged/))
+  expect(lines).toContainEqual(
+    expect.stringMatching(/^gatelog: offset 3 of gateway.control.v1 was decided on [0-9a-f]{12}, which is nowhere/),
+  )
+}, 240_000)
