@@ -125,7 +125,7 @@ const anyOverrides = fc
     hardCaps: fc.option(
       fc.record({
         budgetIds: fc.constant(['bud_1']),
-        all: fc.constantFrom(null, null, 1e9),
+        all: fc.constantFrom(null, null, 1_000),
         of: fc.constantFrom(
           new Map<string, number>(),
           new Map([['provider:prov_gamma', 1_000]]),
