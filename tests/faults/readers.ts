@@ -1,4 +1,4 @@
-// R21: clients that ask for a long stream and never read it (`never`), or 64 KB ten times a second (`slowly`). The gateway must hold the upstream back: its
+// R21: clients that ask for a long stream and never read it (`never`), or read their socket once in 100 ms (`slowly`). The gateway must hold the upstream back: its
 // memory stays flat, and everything is let go when they leave. `json`: answers of 4 MB that nobody reads; each is held whole, so growth is bounded by their
 // number, and only what is let go is judged. Prints peak and held growth of RSS, what the upstream could send, and what was released.
 import { readFileSync } from 'node:fs'
