@@ -4,6 +4,7 @@ import { cohereMessages } from './cohere-messages.ts'
 import {
   addLimit,
   CONVERTED,
+  convertedRequest,
   dropFields,
   exactBody,
   OPENAI_ONLY,
@@ -14,7 +15,7 @@ import {
   rename,
   stopList,
 } from './converting.ts'
-import { bearer, joinUrl } from './openai-request.ts'
+import { joinUrl } from './openai-request.ts'
 import type { ChatCall, Target, UpstreamRequest } from './provider.ts'
 import { arrayOf, type Json, objectOf, textOf } from './read-json.ts'
 
@@ -121,16 +122,6 @@ export const cohereUrl = (baseUrl: string, path: string): string =>
 
 export const cohereRequest = (call: ChatCall, target: Target): UpstreamRequest => {
   const shaping: string[] = []
-  const body = JSON.stringify(chatBody(call, target, shaping))
-  return {
-    method: 'POST',
-    url: cohereUrl(target.baseUrl, '/v2/chat'),
-    headers: {
-      'content-type': 'application/json',
-      accept: call.stream ? 'text/event-stream' : 'application/json',
-      ...bearer(target.secret),
-    },
-    body,
-    shaping,
-  }
+  const body = chatBody(call, target, shaping)
+  return convertedRequest(call, target, cohereUrl(target.baseUrl, '/v2/chat'), 'text/event-stream', body, shaping)
 }

@@ -2,7 +2,8 @@
 import { hasLongNumber, isLongNumber, parseExact } from '../lib/exact-json.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { isObject } from '../wire/json.ts'
-import type { ChatCall } from './provider.ts'
+import { bearer } from './openai-request.ts'
+import type { ChatCall, Target, UpstreamRequest } from './provider.ts'
 import { arrayOf, type Json, objectOf, parseExactJson, textOf } from './read-json.ts'
 
 /** 400, naming the field. */
@@ -94,3 +95,23 @@ export const addLimit = (body: Json, out: Record<string, unknown>, to: string, s
   if (wins && present(body.max_tokens)) shaping.push('dropped max_tokens: max_completion_tokens wins')
   rename(body, wins ? 'max_completion_tokens' : 'max_tokens', out, to, shaping)
 }
+
+/** The upstream's request: what it is asked where, for an answer as JSON or as a stream of that media type, with the secret as a bearer. */
+export const convertedRequest = (
+  { stream }: ChatCall,
+  { secret }: Target,
+  url: string,
+  streamType: string,
+  body: Json,
+  shaping: readonly string[],
+): UpstreamRequest => ({
+  method: 'POST',
+  url,
+  headers: {
+    'content-type': 'application/json',
+    accept: stream ? streamType : 'application/json',
+    ...bearer(secret),
+  },
+  body: JSON.stringify(body),
+  shaping,
+})

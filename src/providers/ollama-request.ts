@@ -5,6 +5,7 @@ import { isObject } from '../wire/json.ts'
 import {
   addLimit,
   CONVERTED,
+  convertedRequest,
   dropFields,
   exactBody,
   OPENAI_ONLY,
@@ -16,7 +17,7 @@ import {
   stopList,
 } from './converting.ts'
 import { ollamaMessages } from './ollama-messages.ts'
-import { bearer, joinUrl } from './openai-request.ts'
+import { joinUrl } from './openai-request.ts'
 import { countOption, type Options, SWITCH, textOption } from './options.ts'
 import type { ChatCall, Target, UpstreamRequest } from './provider.ts'
 import { arrayOf, type Json, objectOf, textOf } from './read-json.ts'
@@ -156,16 +157,6 @@ export const ollamaUrl = (baseUrl: string, path: string): string =>
 
 export const ollamaRequest = (call: ChatCall, target: Target): UpstreamRequest => {
   const shaping: string[] = []
-  const body = JSON.stringify(chatBody(call, target, shaping))
-  return {
-    method: 'POST',
-    url: ollamaUrl(target.baseUrl, '/api/chat'),
-    headers: {
-      'content-type': 'application/json',
-      accept: call.stream ? 'application/x-ndjson' : 'application/json',
-      ...bearer(target.secret),
-    },
-    body,
-    shaping,
-  }
+  const body = chatBody(call, target, shaping)
+  return convertedRequest(call, target, ollamaUrl(target.baseUrl, '/api/chat'), 'application/x-ndjson', body, shaping)
 }

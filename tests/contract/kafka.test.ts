@@ -1,81 +1,12 @@
 // The contract of the log on a real broker, and what only Kafka can do to a reader or a writer.
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { type Kafka, startKafka } from '../../infra/kafka/kafka.ts'
 import { kafkaLog } from '../../src/log/kafka.ts'
-import { FETCH, fetchRequest, readFetch } from '../../src/log/kafka-wire.ts'
-import {
-  type EventLog,
-  IndefiniteAppend,
-  LogGap,
-  type LogRecord,
-  LogReplaced,
-  LogUnavailable,
-  RecordRefused,
-} from '../../src/log/port.ts'
+import { type EventLog, LogGap, LogReplaced, LogUnavailable, RecordRefused } from '../../src/log/port.ts'
 import { TOPICS, type Topic } from '../../src/log/topics.ts'
 import { sharedBroker, type TestTopics, testTopics } from '../services/kafka.ts'
-import { startTcpProxy } from '../services/tcp-proxy.ts'
 import { eventLogContract, fact, numberOf } from './event-log.ts'
-
-const encoder = new TextEncoder()
-const decoder = new TextDecoder()
-const range = (count: number, from = 0) => Array.from({ length: count }, (_, index) => from + index)
-const idle = () => new AbortController().signal
-
-/** Appends 0, 1, 2, ... until stopped; an append of unknown outcome is sent again, as the callers of the log do. */
-const startWriter = (log: EventLog, topic: string) => {
-  let stopped = false
-  let unknown = 0
-  const appended: number[] = []
-  const appendOne = async (number: number) => {
-    for (;;) {
-      try {
-        return await log.append(topic, 0, [{ key: null, value: encoder.encode(String(number)) }])
-      } catch (error) {
-        if (error instanceof IndefiniteAppend) unknown++
-        else if (!(error instanceof LogUnavailable)) throw error
-      }
-    }
-  }
-  const done = (async () => {
-    for (let number = 0; !stopped; number++) {
-      await appendOne(number)
-      appended.push(number)
-      await Bun.sleep(2)
-    }
-  })()
-  return {
-    appended,
-    async stop() {
-      stopped = true
-      await done
-      return { count: appended.length, unknown }
-    },
-    /** Resolves when so many more have been appended. */
-    async more(count: number) {
-      const wanted = appended.length + count
-      while (appended.length < wanted) await Bun.sleep(5)
-    },
-  }
-}
-
-/** Reads up to an end, and checks what every reader must: each offset once, in order. */
-const readAll = async (log: EventLog, topic: string, end: number, seen: LogRecord[] = []): Promise<LogRecord[]> => {
-  for await (const batch of log.read(topic, 0, seen.length, idle())) {
-    seen.push(...batch)
-    if (seen.length >= end) break
-  }
-  expect(seen.map(({ offset }) => offset)).toEqual(range(seen.length))
-  return seen
-}
-
-/** Everything that was acknowledged is there, in the order in which it was appended, repeated at most as often as an outcome was unknown. */
-const expectAppended = (records: readonly LogRecord[], count: number, unknown: number) => {
-  const numbers = records.map(({ value }) => Number(decoder.decode(value!)))
-  expect([...new Set(numbers)].sort((left, right) => left - right)).toEqual(range(count))
-  expect(numbers.length - count).toBeLessThanOrEqual(unknown)
-}
+import { decoder, idle, range, readAll, startWriter } from './kafka-traffic.ts'
 
 /** Lines as they come; throws when the stream ends. */
 const linesOf = (stream: ReadableStream<Uint8Array>) => {
@@ -264,108 +195,6 @@ describe('on a shared broker', () => {
     const child = Bun.spawn([process.execPath, '-e', script], { stdout: 'ignore', stderr: 'pipe', stdin: 'ignore' })
     expect([await new Response(child.stderr).text(), await child.exited]).toEqual(['', 0])
   }, 20_000)
-})
-
-describe('on a broker that is harmed', () => {
-  let proxy: Awaited<ReturnType<typeof startTcpProxy>>
-  let kafka: Kafka
-  let topics: TestTopics
-  let log: EventLog
-  beforeAll(async () => {
-    proxy = await startTcpProxy()
-    kafka = await startKafka({ properties: { 'advertised.listeners': `PLAINTEXT://127.0.0.1:${proxy.port}` } })
-    proxy.to = kafka.broker(0).port
-    topics = testTopics([`127.0.0.1:${proxy.port}`])
-    log = kafkaLog({ brokers: [`127.0.0.1:${proxy.port}`], clientId: 'harmed' })
-  }, 120_000)
-  afterAll(async () => {
-    await log.close()
-    topics.close()
-    await kafka.stop()
-    await proxy.stop()
-  })
-
-  test('an append with a lost answer is IndefiniteAppend; it may have happened, and sent again it stands there twice', async () => {
-    const topic = await topics.create()
-    await log.append(topic, 0, [fact(0)])
-    proxy.dropAnswers = true
-    expect(await log.append(topic, 0, [fact(1)]).catch((error: unknown) => error)).toBeInstanceOf(IndefiniteAppend)
-    // Now it cannot even connect, and says that nothing was sent.
-    expect(await log.append(topic, 0, [fact(2)]).catch((error: unknown) => error)).toBeInstanceOf(LogUnavailable)
-    expect(await log.end(topic, 0).catch((error: unknown) => error)).toBeInstanceOf(LogUnavailable)
-    proxy.dropAnswers = false
-    proxy.cut()
-    await log.append(topic, 0, [fact(1)])
-    expect((await readAll(log, topic, 3)).map(numberOf)).toEqual([0, 1, 1])
-    expect(await log.end(topic, 0)).toBe(3)
-  }, 30_000)
-
-  test('every offset once and in order while all connections are cut again and again', async () => {
-    const topic = await topics.create()
-    const writer = startWriter(log, topic)
-    const seen: LogRecord[] = []
-    const reading = (async () => {
-      for await (const batch of log.read(topic, 0, 0, idle())) {
-        seen.push(...batch)
-        if (numberOf(seen.at(-1)!) === -1) return
-      }
-    })()
-    for (const _ of range(15)) {
-      await writer.more(10)
-      expect(proxy.cut()).toBeGreaterThan(0)
-    }
-    await writer.more(10)
-    const { count, unknown } = await writer.stop()
-    await log.append(topic, 0, [fact(-1)])
-    await reading
-    expect(seen.map(({ offset }) => offset)).toEqual(range(seen.length))
-    expectAppended(seen.slice(0, -1), count, unknown)
-  }, 30_000)
-
-  test('every offset once and in order over a restart of the broker', async () => {
-    const topic = await topics.create()
-    const writer = startWriter(log, topic)
-    const seen: LogRecord[] = []
-    const stop = new AbortController()
-    const reading = (async () => {
-      for await (const batch of log.read(topic, 0, 0, stop.signal)) seen.push(...batch)
-    })()
-    await writer.more(30)
-    await kafka.broker(0).restart()
-    await writer.more(30)
-    const { count, unknown } = await writer.stop()
-    const end = await log.end(topic, 0)
-    while (seen.length < end) await Bun.sleep(5)
-    stop.abort()
-    await reading
-    expect(seen.map(({ offset }) => offset)).toEqual(range(end))
-    expectAppended(seen, count, unknown)
-    // The restart began a new epoch. Whoever claims to have read up to the end in the first one has read another history.
-    topics.cluster.forget(topic)
-    const leader = await topics.cluster.leader(topic, 0, 5_000)
-    const connection = await topics.cluster.shared(leader.address, 'ask', 5_000)
-    const query = { ...leader, partition: 0, offset: end, maxWaitMs: 10, maxBytes: 1_000 }
-    const ask = async (lastEpoch: number) =>
-      readFetch(await connection.request(FETCH, fetchRequest({ ...query, lastEpoch }), 5_000)).divergedAt
-    expect(await ask(0)).toMatchObject({ epoch: 0 })
-    expect((await ask(0))!.end).toBeLessThan(end)
-    expect(await ask(leader.leaderEpoch)).toBeNull()
-  }, 60_000)
-
-  test('a broker that hangs: the append is decided, health says so, and all goes on when it wakes', async () => {
-    const topic = await topics.create()
-    await log.append(topic, 0, [fact(0)])
-    kafka.broker(0).pause()
-    const error = await log.append(topic, 0, [fact(1)]).catch((thrown: unknown) => thrown)
-    expect(error).toBeInstanceOf(IndefiniteAppend)
-    while (log.health().ok) await Bun.sleep(50)
-    expect(log.health().detail).toContain('no Kafka broker has answered')
-    kafka.broker(0).resume()
-    while (!log.health().ok) await Bun.sleep(50)
-    await log.append(topic, 0, [fact(2)])
-    const numbers = (await readAll(log, topic, await log.end(topic, 0))).map(numberOf)
-    expect(numbers.filter((number) => number !== 1)).toEqual([0, 2])
-  }, 40_000)
 })
 
 test('every offset once and in order after a reader process was stopped for 15 s', async () => {

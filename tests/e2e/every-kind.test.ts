@@ -5,16 +5,34 @@ import { join } from 'node:path'
 import OpenAI, { AuthenticationError, BadRequestError, InternalServerError, RateLimitError } from 'openai'
 import type {
   ChatCompletion,
-  ChatCompletionChunk,
   ChatCompletionCreateParamsNonStreaming,
   ChatCompletionMessageParam,
 } from 'openai/resources/chat/completions'
 import { KINDS } from '../../src/providers/kinds.ts'
-import { ALL_CAPABILITIES } from '../../src/providers/provider.ts'
 import { type GatewayProcess, INFERENCE_KEY, startGateway } from '../services/gateway.ts'
 import { openaiForPython, runToEnd } from '../services/python.ts'
 import { recordedBreak, recordedFailure } from '../services/vendors/fixtures.ts'
 import { gatewayInFrontOf, startVendors, type Vendor } from '../services/vendors/vendors.ts'
+import {
+  ADDRESS,
+  callsOf,
+  expectUsage,
+  fold,
+  gatewayOf,
+  moved,
+  NO_ADDRESSES,
+  NO_FORCED,
+  NO_SINGLE,
+  PNG,
+  REPORT,
+  refusal,
+  SYSTEM,
+  said,
+  seen,
+  takenBy,
+  user,
+  weather,
+} from './said.ts'
 
 const vendors = startVendors()
 let gateway: GatewayProcess
@@ -39,144 +57,8 @@ afterAll(async () => {
   await Promise.all(vendors.map(({ stop }) => stop()))
 })
 
-/** What models of a kind, or one of them, cannot do, or the gateway does not offer there; all else they can. By the vendors' own documents. */
-const LACKS: Readonly<Record<string, readonly string[]>> = {
-  anthropic: ['json_mode', 'seed'],
-  bedrock: ['json_mode', 'seed'],
-  cerebras: ['vision'],
-  cohere: ['vision'],
-  cohere_vision: ['tools', 'parallel_tool', 'json_schema'],
-  deepseek: ['json_schema', 'parallel_tool', 'seed', 'vision'],
-  ollama: ['parallel_tool'],
-  perplexity: ['tools', 'json_mode', 'parallel_tool', 'seed'],
-  tgi: ['parallel_tool'],
-  together: ['parallel_tool'],
-}
-/** They fetch no image by its address. */
-const NO_ADDRESSES = ['bedrock', 'ollama']
-/** They call as many tools at once as they like. */
-const NO_SINGLE = ['bedrock_api_key', 'cohere', 'gemini', 'gemini_signed']
-/** They cannot be made to call a tool. */
-const NO_FORCED = ['ollama']
-
-const SYSTEM = { role: 'system', content: 'Be brief.' } as const
-const user = (content: string) => ({ role: 'user', content }) as const
-const weather = {
-  type: 'function' as const,
-  function: {
-    name: 'weather',
-    description: 'The weather in a city',
-    parameters: {
-      type: 'object',
-      properties: { city: { type: 'string' } },
-      required: ['city'],
-      additionalProperties: false,
-    },
-  },
-}
-const REPORT = {
-  type: 'json_schema' as const,
-  json_schema: {
-    name: 'report',
-    strict: true,
-    schema: {
-      type: 'object',
-      properties: {
-        city: { type: 'string', minLength: 1 },
-        celsius: { type: 'integer' },
-        sky: { enum: ['clear', 'grey'] },
-      },
-      required: ['city', 'celsius', 'sky'],
-      additionalProperties: false,
-    },
-  },
-}
-const PNG =
-  'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
-const ADDRESS = 'https://example.org/cat.png'
-const seen = (url: string): ChatCompletionMessageParam[] => [
-  {
-    role: 'user',
-    content: [
-      { type: 'text', text: 'What is this?' },
-      { type: 'image_url', image_url: { url } },
-    ],
-  },
-]
-
 const create = (body: ChatCompletionCreateParamsNonStreaming & Record<string, unknown>): Promise<ChatCompletion> =>
   client.chat.completions.create(body)
-const gatewayOf = (answer: unknown) => (answer as { gateway?: Record<string, unknown> }).gateway
-const expectUsage = (usage: OpenAI.CompletionUsage | null | undefined) => {
-  expect(usage?.prompt_tokens).toBeGreaterThan(0)
-  expect(usage?.completion_tokens).toBeGreaterThan(0)
-  expect(usage!.total_tokens).toBeGreaterThanOrEqual(usage!.prompt_tokens + usage!.completion_tokens)
-}
-const refusal = async (asking: Promise<unknown>): Promise<unknown> =>
-  asking.then(
-    () => null,
-    (error: unknown) => error,
-  )
-const callsOf = (answer: ChatCompletion) =>
-  (answer.choices[0]!.message.tool_calls ?? []).map((call) => {
-    if (call.type !== 'function') throw new Error(`a call of type ${call.type}`)
-    const { name, arguments: args } = call.function
-    return { id: call.id, name, args: JSON.parse(args) as { city: string } }
-  })
-const said = (answer: ChatCompletion) => answer.choices[0]!.message.content
-
-/** Chunks of a stream as an SDK's user folds them. */
-const fold = async (stream: AsyncIterable<ChatCompletionChunk>) => {
-  let text = ''
-  let finish: string | null = null
-  let usage: OpenAI.CompletionUsage | null = null
-  let last: unknown
-  const pieces: string[] = []
-  const calls: { id: string; name: string; args: string }[] = []
-  for await (const chunk of stream) {
-    const [choice] = chunk.choices
-    if (choice?.delta.content) pieces.push(choice.delta.content)
-    text += choice?.delta.content ?? ''
-    for (const { index, id, function: called } of choice?.delta.tool_calls ?? []) {
-      calls[index] ??= { id: '', name: '', args: '' }
-      const call = calls[index]
-      call.id += id ?? ''
-      call.name += called?.name ?? ''
-      call.args += called?.arguments ?? ''
-    }
-    finish = choice?.finish_reason ?? finish
-    usage = chunk.usage ?? usage
-    last = gatewayOf(chunk) ?? last
-  }
-  return { text, pieces, calls, finish, usage, last }
-}
-
-/** As it stands in a client that spoke with another vendor so far. */
-const moved: ChatCompletionMessageParam[] = [
-  SYSTEM,
-  user('What is the weather in Oslo?'),
-  {
-    role: 'assistant',
-    content: null,
-    refusal: null,
-    annotations: [],
-    tool_calls: [
-      {
-        id: 'call_2KpG7EF7NJHtBmaLzbWPuwHY',
-        type: 'function',
-        function: { name: 'weather', arguments: '{"city":"Oslo"}' },
-      },
-    ],
-  } as ChatCompletionMessageParam,
-  { role: 'tool', tool_call_id: 'call_2KpG7EF7NJHtBmaLzbWPuwHY', content: '{"celsius":-3}' },
-  { role: 'assistant', content: 'Cold.', refusal: null, reasoning_content: 'hm' } as ChatCompletionMessageParam,
-]
-
-const takenBy = ({ name, kind, assumed }: Vendor): string[] => {
-  if (assumed) return [...KINDS.get(kind)!.capabilities]
-  return ALL_CAPABILITIES.filter((capability) => !(LACKS[name] ?? LACKS[kind] ?? []).includes(capability))
-}
-
 const conversation = (vendor: Vendor) => {
   const { name: model, kind } = vendor
   const taken = takenBy(vendor)

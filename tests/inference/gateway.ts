@@ -1,15 +1,8 @@
 // The app on fakes at its ports: state in memory, a spool that keeps what it is given, real providers on loopback.
 import { type App, type AppDeps, createApp } from '../../src/app.ts'
 import { type ControlReader, ControlState } from '../../src/domain/control.ts'
-import { FEEDBACK_EVENTS } from '../../src/domain/feedback.ts'
 import type { HealthEvent } from '../../src/domain/health.ts'
 import { POLICY_DEFAULTS, type PolicyRow } from '../../src/domain/policy.ts'
-import {
-  REQUEST_EVENTS,
-  type RequestAdmitted,
-  type RequestAttempted,
-  type RequestSettled,
-} from '../../src/domain/request.ts'
 import type { OperationsDeps } from '../../src/http/operations.ts'
 import type { InferenceDeps, InferenceSettings } from '../../src/inference/deps.ts'
 import { INFERENCE_DEFAULTS } from '../../src/inference/deps.ts'
@@ -18,9 +11,7 @@ import type { Limits } from '../../src/inference/limits.ts'
 import { processLimits } from '../../src/inference/limits-local.ts'
 import { createDialer } from '../../src/lib/dialer.ts'
 import { sha256Hex } from '../../src/lib/digest.ts'
-import { Value } from '../../src/lib/schema.ts'
 import type { Dial } from '../../src/lib/upstream.ts'
-import { type Spool, SpoolClosed } from '../../src/log/spool-port.ts'
 import type { ProviderKind } from '../../src/providers/provider.ts'
 import { FeedbackMeans } from '../../src/state/feedback-means.ts'
 import type { Frames } from '../../src/state/frame.ts'
@@ -30,6 +21,7 @@ import type { Catalogue, CatalogueEntry, FoldedBatch, KeyEntry, LiveState } from
 import { ServedRequests } from '../../src/state/served.ts'
 import { type Steering, UNSTEERED } from '../../src/state/steering.ts'
 import { plainKind } from './plain-kind.ts'
+import { type TestSpool, testSpool } from './test-spool.ts'
 
 export const KEY = 'gw_live_inferenceinferenceinferenceinference'
 export const ADMIN_KEY = 'gw_live_adminadminadminadminadminadminadminadmin'
@@ -89,76 +81,6 @@ export const catalogueOf = (
       new Set(all.filter((row) => row.unroutable === null && !killed.has(row.providerId)).map((row) => row.providerId))
         .size,
   }
-}
-
-const EVENTS = { ...REQUEST_EVENTS, ...FEEDBACK_EVENTS }
-
-export interface Recorded {
-  readonly type: string
-  readonly subject: string
-  readonly data: unknown
-}
-
-export interface TestSpool extends Spool {
-  readonly records: Recorded[]
-  admitted(): RequestAdmitted[]
-  attempted(): RequestAttempted[]
-  settled(): RequestSettled[]
-  /** The next settlement that arrives, or the one after `count` of them. */
-  untilSettled(count?: number): Promise<RequestSettled[]>
-  /** What `append` does before it keeps a record; throw to fail it. */
-  before: ((type: string) => void | Promise<void>) | null
-  close_(): void
-  open: boolean
-}
-
-/** Keeps records in memory and refuses those that their schema refuses. */
-export const testSpool = (): TestSpool => {
-  const records: Recorded[] = []
-  const waiting = new Set<() => void>()
-  const of = <Data>(type: string) => records.filter((record) => record.type === type).map(({ data }) => data as Data)
-  const spool: TestSpool = {
-    instance: 'ins_test',
-    epoch: 'e1',
-    open: true,
-    before: null,
-    records,
-    get admission() {
-      return { open: spool.open, reason: spool.open ? '' : 'the disk is full' }
-    },
-    async append(_topic, type, subject, dataJson, admission = false) {
-      if (admission && !spool.open) throw new SpoolClosed('the disk is full')
-      await spool.before?.(type)
-      const data: unknown = JSON.parse(dataJson)
-      const schema = EVENTS[type as keyof typeof EVENTS]
-      const [error] = Value.Errors(schema, data)
-      if (error !== undefined) throw new Error(`${type}${error.path}: ${error.message}`)
-      records.push({ type, subject, data })
-      for (const wake of waiting) wake()
-      return `ins_test.e1.${records.length - 1}`
-    },
-    backlog: () => ({ records: records.length, bytes: 0, oldestMs: null }),
-    admitted: () => of('request.admitted'),
-    attempted: () => of('request.attempted'),
-    settled: () => of('request.settled'),
-    async untilSettled(count = 1) {
-      while (spool.settled().length < count) {
-        await new Promise<void>((resolve) => {
-          const wake = () => {
-            waiting.delete(wake)
-            resolve()
-          }
-          waiting.add(wake)
-        })
-      }
-      return spool.settled()
-    },
-    close_() {
-      spool.open = false
-    },
-    close: async () => {},
-  }
-  return spool
 }
 
 export const policyRow = (fields: Partial<PolicyRow>): PolicyRow => ({

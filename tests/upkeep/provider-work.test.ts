@@ -10,7 +10,8 @@ import { withVerdict } from '../../src/upkeep/detect.ts'
 import { modelCatalogue } from '../../src/upkeep/model-listing.ts'
 import { CHECKS, type Check } from '../../src/upkeep/provider-checks.ts'
 import { openProviderWork } from '../../src/upkeep/provider-work.ts'
-import { catalogueOf, entry, TIP, testSpool } from '../inference/gateway.ts'
+import { catalogueOf, entry, TIP } from '../inference/gateway.ts'
+import { testSpool } from '../inference/test-spool.ts'
 import { startVendors, type Vendor } from '../services/vendors/vendors.ts'
 
 const vendors = new Map<string, Vendor>()

@@ -1,0 +1,112 @@
+// The log on a broker that is cut off, restarted or hangs.
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { type Kafka, startKafka } from '../../infra/kafka/kafka.ts'
+import { kafkaLog } from '../../src/log/kafka.ts'
+import { FETCH, fetchRequest, readFetch } from '../../src/log/kafka-wire.ts'
+import { type EventLog, IndefiniteAppend, type LogRecord, LogUnavailable } from '../../src/log/port.ts'
+import { type TestTopics, testTopics } from '../services/kafka.ts'
+import { startTcpProxy } from '../services/tcp-proxy.ts'
+import { fact, numberOf } from './event-log.ts'
+import { expectAppended, idle, range, readAll, startWriter } from './kafka-traffic.ts'
+
+describe('on a broker that is harmed', () => {
+  let proxy: Awaited<ReturnType<typeof startTcpProxy>>
+  let kafka: Kafka
+  let topics: TestTopics
+  let log: EventLog
+  beforeAll(async () => {
+    proxy = await startTcpProxy()
+    kafka = await startKafka({ properties: { 'advertised.listeners': `PLAINTEXT://127.0.0.1:${proxy.port}` } })
+    proxy.to = kafka.broker(0).port
+    topics = testTopics([`127.0.0.1:${proxy.port}`])
+    log = kafkaLog({ brokers: [`127.0.0.1:${proxy.port}`], clientId: 'harmed' })
+  }, 120_000)
+  afterAll(async () => {
+    await log.close()
+    topics.close()
+    await kafka.stop()
+    await proxy.stop()
+  })
+
+  test('an append with a lost answer is IndefiniteAppend; it may have happened, and sent again it stands there twice', async () => {
+    const topic = await topics.create()
+    await log.append(topic, 0, [fact(0)])
+    proxy.dropAnswers = true
+    expect(await log.append(topic, 0, [fact(1)]).catch((error: unknown) => error)).toBeInstanceOf(IndefiniteAppend)
+    // Now it cannot even connect, and says that nothing was sent.
+    expect(await log.append(topic, 0, [fact(2)]).catch((error: unknown) => error)).toBeInstanceOf(LogUnavailable)
+    expect(await log.end(topic, 0).catch((error: unknown) => error)).toBeInstanceOf(LogUnavailable)
+    proxy.dropAnswers = false
+    proxy.cut()
+    await log.append(topic, 0, [fact(1)])
+    expect((await readAll(log, topic, 3)).map(numberOf)).toEqual([0, 1, 1])
+    expect(await log.end(topic, 0)).toBe(3)
+  }, 30_000)
+
+  test('every offset once and in order while all connections are cut again and again', async () => {
+    const topic = await topics.create()
+    const writer = startWriter(log, topic)
+    const seen: LogRecord[] = []
+    const reading = (async () => {
+      for await (const batch of log.read(topic, 0, 0, idle())) {
+        seen.push(...batch)
+        if (numberOf(seen.at(-1)!) === -1) return
+      }
+    })()
+    for (const _ of range(15)) {
+      await writer.more(10)
+      expect(proxy.cut()).toBeGreaterThan(0)
+    }
+    await writer.more(10)
+    const { count, unknown } = await writer.stop()
+    await log.append(topic, 0, [fact(-1)])
+    await reading
+    expect(seen.map(({ offset }) => offset)).toEqual(range(seen.length))
+    expectAppended(seen.slice(0, -1), count, unknown)
+  }, 30_000)
+
+  test('every offset once and in order over a restart of the broker', async () => {
+    const topic = await topics.create()
+    const writer = startWriter(log, topic)
+    const seen: LogRecord[] = []
+    const stop = new AbortController()
+    const reading = (async () => {
+      for await (const batch of log.read(topic, 0, 0, stop.signal)) seen.push(...batch)
+    })()
+    await writer.more(30)
+    await kafka.broker(0).restart()
+    await writer.more(30)
+    const { count, unknown } = await writer.stop()
+    const end = await log.end(topic, 0)
+    while (seen.length < end) await Bun.sleep(5)
+    stop.abort()
+    await reading
+    expect(seen.map(({ offset }) => offset)).toEqual(range(end))
+    expectAppended(seen, count, unknown)
+    // The restart began a new epoch. Whoever claims to have read up to the end in the first one has read another history.
+    topics.cluster.forget(topic)
+    const leader = await topics.cluster.leader(topic, 0, 5_000)
+    const connection = await topics.cluster.shared(leader.address, 'ask', 5_000)
+    const query = { ...leader, partition: 0, offset: end, maxWaitMs: 10, maxBytes: 1_000 }
+    const ask = async (lastEpoch: number) =>
+      readFetch(await connection.request(FETCH, fetchRequest({ ...query, lastEpoch }), 5_000)).divergedAt
+    expect(await ask(0)).toMatchObject({ epoch: 0 })
+    expect((await ask(0))!.end).toBeLessThan(end)
+    expect(await ask(leader.leaderEpoch)).toBeNull()
+  }, 60_000)
+
+  test('a broker that hangs: the append is decided, health says so, and all goes on when it wakes', async () => {
+    const topic = await topics.create()
+    await log.append(topic, 0, [fact(0)])
+    kafka.broker(0).pause()
+    const error = await log.append(topic, 0, [fact(1)]).catch((thrown: unknown) => thrown)
+    expect(error).toBeInstanceOf(IndefiniteAppend)
+    while (log.health().ok) await Bun.sleep(50)
+    expect(log.health().detail).toContain('no Kafka broker has answered')
+    kafka.broker(0).resume()
+    while (!log.health().ok) await Bun.sleep(50)
+    await log.append(topic, 0, [fact(2)])
+    const numbers = (await readAll(log, topic, await log.end(topic, 0))).map(numberOf)
+    expect(numbers.filter((number) => number !== 1)).toEqual([0, 2])
+  }, 40_000)
+})

@@ -1,0 +1,67 @@
+// Writers and readers of a topic for tests, and what every reader must have seen.
+import { expect } from 'bun:test'
+import { type EventLog, IndefiniteAppend, type LogRecord, LogUnavailable } from '../../src/log/port.ts'
+
+export const encoder = new TextEncoder()
+export const decoder = new TextDecoder()
+export const range = (count: number, from = 0) => Array.from({ length: count }, (_, index) => from + index)
+export const idle = () => new AbortController().signal
+
+/** Appends 0, 1, 2, ... until stopped; an append of unknown outcome is sent again, as the callers of the log do. */
+export const startWriter = (log: EventLog, topic: string) => {
+  let stopped = false
+  let unknown = 0
+  const appended: number[] = []
+  const appendOne = async (number: number) => {
+    for (;;) {
+      try {
+        return await log.append(topic, 0, [{ key: null, value: encoder.encode(String(number)) }])
+      } catch (error) {
+        if (error instanceof IndefiniteAppend) unknown++
+        else if (!(error instanceof LogUnavailable)) throw error
+      }
+    }
+  }
+  const done = (async () => {
+    for (let number = 0; !stopped; number++) {
+      await appendOne(number)
+      appended.push(number)
+      await Bun.sleep(2)
+    }
+  })()
+  return {
+    appended,
+    async stop() {
+      stopped = true
+      await done
+      return { count: appended.length, unknown }
+    },
+    /** Resolves when so many more have been appended. */
+    async more(count: number) {
+      const wanted = appended.length + count
+      while (appended.length < wanted) await Bun.sleep(5)
+    },
+  }
+}
+
+/** Reads up to an end, and checks what every reader must: each offset once, in order. */
+export const readAll = async (
+  log: EventLog,
+  topic: string,
+  end: number,
+  seen: LogRecord[] = [],
+): Promise<LogRecord[]> => {
+  for await (const batch of log.read(topic, 0, seen.length, idle())) {
+    seen.push(...batch)
+    if (seen.length >= end) break
+  }
+  expect(seen.map(({ offset }) => offset)).toEqual(range(seen.length))
+  return seen
+}
+
+/** Everything that was acknowledged is there, in the order in which it was appended, repeated at most as often as an outcome was unknown. */
+export const expectAppended = (records: readonly LogRecord[], count: number, unknown: number) => {
+  const numbers = records.map(({ value }) => Number(decoder.decode(value!)))
+  expect([...new Set(numbers)].sort((left, right) => left - right)).toEqual(range(count))
+  expect(numbers.length - count).toBeLessThanOrEqual(unknown)
+}

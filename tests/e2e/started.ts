@@ -1,0 +1,89 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { ADMIN_KEY, type GatewayProcess } from '../services/gateway.ts'
+
+const ROOT = join(import.meta.dir, '../..')
+
+export const ask = (gateway: GatewayProcess, content: string) =>
+  gateway.request('/v1/chat/completions', { body: { model: 'sandbox-echo', messages: [{ role: 'user', content }] } })
+
+interface RequestRow {
+  readonly id: string
+  readonly outcome: string
+  readonly error_code: string | null
+}
+
+/** Rows of the request log once there are so many: the worker follows within moments. */
+export const requestRows = async (gateway: GatewayProcess, count: number): Promise<RequestRow[]> => {
+  const deadline = performance.now() + 20_000
+  for (;;) {
+    const answer = await gateway.request('/admin/v1/requests')
+    const body = (await answer.json()) as { requests?: RequestRow[] }
+    if ((body.requests?.length ?? 0) >= count) return body.requests!
+    if (performance.now() > deadline) throw new Error(`there are not ${count} rows: ${JSON.stringify(body)}`)
+    await Bun.sleep(50)
+  }
+}
+
+/** Runs `start` to its end. */
+export const run = async (env: Record<string, string>) => {
+  const cwd = mkdtempSync(join(tmpdir(), 'gatelog-cwd-'))
+  const child = Bun.spawn([process.execPath, join(ROOT, 'src/commands/cli.ts'), 'start'], {
+    cwd,
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'pipe',
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, BUN_CONFIG_MAX_HTTP_REQUESTS: '256', ...env },
+  })
+  const [out, errors, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ])
+  rmSync(cwd, { recursive: true, force: true })
+  return { out, errors, code }
+}
+
+/** Resolves once the worker has applied something of the control topic. */
+export const auditRows = async (gateway: GatewayProcess): Promise<void> => {
+  const deadline = performance.now() + 20_000
+  for (;;) {
+    const answer = await gateway.request('/admin/v1/audit')
+    const body = await answer.text()
+    if (answer.ok && body.includes('aud')) return
+    if (performance.now() > deadline) throw new Error(`there is no audit row: ${body}`)
+    await Bun.sleep(50)
+  }
+}
+
+export const until = async (condition: () => boolean): Promise<void> => {
+  const deadline = performance.now() + 20_000
+  while (!condition()) {
+    if (performance.now() > deadline) throw new Error('it did not come to pass within 20 s')
+    await Bun.sleep(20)
+  }
+}
+
+export const printed = (gateway: GatewayProcess, text: string, from = 0) =>
+  until(() => gateway.output().includes(text, from))
+
+export const defaultTenant = async (gateway: GatewayProcess): Promise<string> => {
+  const answer = await gateway.request('/admin/v1/tenants', { key: ADMIN_KEY })
+  const { tenants } = (await answer.json()) as { tenants: { id: string; slug: string }[] }
+  return tenants.find(({ slug }) => slug === 'default')!.id
+}
+
+export const childrenOf = (pid: number): number[] => {
+  const { stdout } = Bun.spawnSync(['ps', '-o', 'pid=', '--ppid', String(pid)])
+  return stdout.toString().split('\n').filter(Boolean).map(Number)
+}
+
+export const isAlive = (pid: number): boolean => {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch {
+    return false // no such process
+  }
+}

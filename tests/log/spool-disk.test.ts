@@ -1,0 +1,82 @@
+// A spool whose disk is full, or fails.
+import { afterAll, describe, expect, test } from 'bun:test'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Files } from '../../src/log/files.ts'
+import { listSegments } from '../../src/log/segments.ts'
+import { SpoolClosed } from '../../src/log/spool-port.ts'
+import { appendTo, diskError, SmallDisk } from './small-disk.ts'
+import { openTestSpool, readAll, temporaryFolder } from './support.ts'
+
+const folder = temporaryFolder()
+afterAll(() => folder.remove())
+let folders = 0
+const dataDir = () => join(folder.path, String(folders++))
+
+describe('the disk is full', () => {
+  test('admission closes, what is in flight is recorded from the ballast, and admission reopens when there is room', async () => {
+    const disk = new SmallDisk()
+    const spool = await openTestSpool(dataDir(), { files: disk.files, ballastBytes: 64 * 1024 })
+    const admissions = await Promise.all(Array.from({ length: 20 }, (_, index) => appendTo(spool, `a${index}`, true)))
+    disk.left = 100
+    const settled = await Promise.all(Array.from({ length: 20 }, (_, index) => appendTo(spool, `s${index}`)))
+    expect(spool.admission.open).toBe(false)
+    expect(existsSync(join(spool.directory, 'ballast'))).toBe(false)
+    expect(await appendTo(spool, 'refused', true).catch((error: unknown) => error)).toBeInstanceOf(SpoolClosed)
+    await appendTo(spool, 'late')
+    const { records, damage } = readAll(spool.directory)
+    expect(records.map((record) => (JSON.parse(record.data) as { id: string }).id)).toEqual([
+      ...admissions.map((_, index) => `a${index}`),
+      ...settled.map((_, index) => `s${index}`),
+      'late',
+    ])
+    expect(damage).toEqual([])
+    spool.refresh()
+    expect(spool.admission.open).toBe(false)
+    disk.left = Number.POSITIVE_INFINITY
+    spool.refresh()
+    expect([spool.admission.open, existsSync(join(spool.directory, 'ballast'))]).toEqual([true, true])
+    await appendTo(spool, 'again', true)
+    await spool.close()
+  })
+
+  test('with nothing left at all, a record is refused, never half acknowledged; what was acknowledged is there', async () => {
+    const disk = new SmallDisk()
+    const spool = await openTestSpool(dataDir(), { files: disk.files })
+    const acknowledged: string[] = [await appendTo(spool, 'first')]
+    disk.left = 700
+    const results = await Promise.allSettled(Array.from({ length: 30 }, (_, index) => appendTo(spool, `r${index}`)))
+    for (const result of results) {
+      if (result.status === 'fulfilled') acknowledged.push(result.value)
+      else expect(result.reason).toBeInstanceOf(SpoolClosed)
+    }
+    expect(spool.status().rejected).toBe(31 - acknowledged.length)
+    expect(spool.status().rejected).toBeGreaterThan(0)
+    expect(acknowledged.length).toBeGreaterThan(1)
+    disk.left = Number.POSITIVE_INFINITY
+    spool.refresh()
+    acknowledged.push(await appendTo(spool, 'last', true))
+    await spool.close()
+    const { records, damage } = readAll(spool.directory)
+    expect(damage).toEqual([])
+    expect(records.map((record) => `${record.instance}.${record.epoch}.${record.sequence}`)).toEqual(acknowledged)
+  })
+
+  test('a disk that fails for one segment gets another one', async () => {
+    const disk = new SmallDisk()
+    const spool = await openTestSpool(dataDir(), { files: disk.files })
+    await appendTo(spool, 'before')
+    const write = disk.files.write
+    let failures = 1
+    Object.assign(disk.files, {
+      write: (...parameters: Parameters<Files['write']>) => {
+        if (failures-- > 0) throw diskError('EIO')
+        return write(...parameters)
+      },
+    })
+    await appendTo(spool, 'during')
+    expect([spool.status().writeFailures, listSegments(spool.directory).length]).toEqual([1, 2])
+    expect(readAll(spool.directory).records.length).toBe(2)
+    await spool.close()
+  })
+})
