@@ -1,6 +1,7 @@
 // Puts together the door of the console: operators, their sessions, and the guard before both.
-import type { Config } from '../config.ts'
+import { type Config, isLoopback } from '../config.ts'
 import type { LoginEvent } from '../domain/login.ts'
+import { setupIsOpen } from '../domain/setup.ts'
 import { clientsBehind } from '../http/clients.ts'
 import type { ConsoleDeps } from '../http/console-auth.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
@@ -55,11 +56,30 @@ export const openConsole = ({
   const operators = createOperators({ live, dataKeys, passwords: createPasswords(), guard, nameKeys: [...nameKeys] })
   const sessions = createSessions({ live, commit: commits.commit, newId, nowMs, diagnostics })
   const clients = clientsBehind(config.server.trusted_proxies)
+  void warnOfOpenSetup(config, live, diagnostics)
   return {
     deps: { sessions, operators, clients, cookieSecure: config.cookie_secure, diagnostics },
     failures,
     close: () => sessions.stop(),
   }
+}
+
+/** Whoever reaches the port first would be the first operator. */
+const warnOfOpenSetup = async (
+  { admin, server }: Config,
+  live: ControlPlane['live'],
+  diagnostics: Diagnostics,
+): Promise<void> => {
+  if (!admin.enabled || isLoopback(server.host)) return
+  try {
+    await live.ready()
+  } catch {
+    return // whoever opened the control state is told
+  }
+  if (setupIsOpen(live.control))
+    diagnostics.warn('setup_open', {
+      mend: 'POST /admin/v1/auth/setup makes the first operator: do it before others can',
+    })
 }
 
 /** Writes to the operations topic, without the ballast: that is for requests in flight. What cannot be written is told once a minute. */
