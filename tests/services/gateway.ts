@@ -14,6 +14,8 @@ export interface GatewayOptions {
   readonly env?: Readonly<Record<string, string>>
   /** Kept over restarts; a temporary one when absent. */
   readonly folder?: string
+  /** The source tree that it runs from: another build. */
+  readonly root?: string
 }
 
 export interface GatewayProcess {
@@ -26,6 +28,8 @@ export interface GatewayProcess {
   until(state: 'serving' | 'ready', limitMs?: number): Promise<number>
   /** Starts it again, in the same folder and on the same port. */
   start(): void
+  /** The next start runs from that source tree. */
+  use(root: string): void
   /** Sends a signal and waits for the end. `SIGKILL` leaves its children to themselves, as a crash would. */
   end(signal?: NodeJS.Signals): Promise<void>
   /** Ends it and removes its folder. */
@@ -64,10 +68,11 @@ export const startGateway = (options: GatewayOptions = {}): GatewayProcess => {
   writeFileSync(join(folder, 'gateway.yaml'), JSON.stringify(settings, null, 2))
   let printed = ''
   let startedAt = 0
+  let root = options.root ?? ROOT
   let child: ReturnType<typeof launch>
 
   const launch = () =>
-    Bun.spawn([process.execPath, join(ROOT, 'src/commands/cli.ts'), 'start'], {
+    Bun.spawn([process.execPath, join(root, 'src/commands/cli.ts'), 'start'], {
       stdin: 'ignore',
       stdout: 'pipe',
       stderr: 'pipe',
@@ -131,6 +136,9 @@ export const startGateway = (options: GatewayOptions = {}): GatewayProcess => {
     output: () => printed,
     until,
     start,
+    use(next) {
+      root = next
+    },
     end,
     request,
     async remove() {

@@ -32,9 +32,10 @@ export const kafkaWorld = async ({
 }: BrokerOptions = {}): Promise<World & { direct(): EventLog }> => {
   const properties: Record<string, string> =
     through === undefined ? {} : { 'advertised.listeners': `PLAINTEXT://127.0.0.1:${through.port}` }
-  const kafka = bootstrap === undefined ? await startKafka({ brokers: 1, properties }) : null
+  const given = through === undefined ? (bootstrap ?? process.env.GATELOG_TEST_KAFKA?.split(',')) : undefined
+  const kafka = given === undefined ? await startKafka({ brokers: 1, properties }) : null
   if (through !== undefined && kafka !== null) through.to = kafka.broker(0).port
-  const brokers = through === undefined ? (bootstrap ?? kafka!.bootstrap) : [`127.0.0.1:${through.port}`]
+  const brokers = through === undefined ? (given ?? kafka!.bootstrap) : [`127.0.0.1:${through.port}`]
   const topics = testTopics(brokers)
   const topic = await topics.create()
   const view = (): EventLog => namedLog(brokers, topic)

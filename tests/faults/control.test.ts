@@ -1,0 +1,31 @@
+// Short runs of the control figures that are cheap: each script's own N is in `bun tests/faults/control/all.ts`.
+import { expect, test } from 'bun:test'
+import type { Figure } from './control/figures.ts'
+import { golden } from './control/golden.ts'
+import { lostAcksInMemory } from './control/lost-acks.ts'
+import { poison } from './control/poison.ts'
+import { races } from './control/races.ts'
+import { memoryWorld } from './control/world.ts'
+
+/** Says which figure missed, not only that one did. */
+const expectGood = (figures: readonly Figure[]) => {
+  expect(figures.length).toBeGreaterThan(0)
+  expect(figures.filter(({ good }) => !good)).toEqual([])
+}
+
+test('C1: of instances that race one wins', async () => {
+  expectGood(await races(memoryWorld(), 2, 15))
+  expectGood(await races(memoryWorld(), 5, 8))
+}, 60_000)
+
+test('C2: lost answers apply nothing twice and show nobody a false conflict', async () => {
+  expectGood(await lostAcksInMemory(60))
+}, 60_000)
+
+test('C4: poison stops nobody', async () => {
+  expectGood(await poison(memoryWorld(), 2))
+}, 60_000)
+
+test('C5: what earlier builds wrote folds to what they had', () => {
+  expectGood(golden())
+})
