@@ -1,8 +1,12 @@
 // Short runs of the control figures that are cheap: each script's own N is in `bun tests/faults/control/all.ts`.
 import { expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import type { Figure } from './control/figures.ts'
 import { golden } from './control/golden.ts'
 import { lostAcksInMemory } from './control/lost-acks.ts'
+import { paused } from './control/paused.ts'
 import { poison } from './control/poison.ts'
 import { races } from './control/races.ts'
 import { memoryWorld } from './control/world.ts'
@@ -20,6 +24,15 @@ test('C1: of instances that race one wins', async () => {
 
 test('C2: lost answers apply nothing twice and show nobody a false conflict', async () => {
   expectGood(await lostAcksInMemory(60))
+}, 60_000)
+
+test('C3: a writer that was stopped overwrites nothing', async () => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'gatelog-paused-'))
+  try {
+    expectGood(await paused(300, 10, { adapter: 'embedded', dataDir }))
+  } finally {
+    rmSync(dataDir, { recursive: true, force: true })
+  }
 }, 60_000)
 
 test('C4: poison stops nobody', async () => {
