@@ -1,8 +1,10 @@
 // The application: mounts `http/*` on one set of dependencies. No I/O of its own; what `main.ts` serves and what tests call.
 import { Elysia } from 'elysia'
-import { type AdminDeps, adminRoutes } from './http/admin/admin.ts'
+import { type AdminDeps, adminRoutes, adminTable } from './http/admin/admin.ts'
 import { notePeer, type Peers } from './http/clients.ts'
-import { type ConsoleDeps, consoleAuthRoutes } from './http/console-auth.ts'
+import { authTable, type ConsoleDeps, consoleAuthRoutes } from './http/console-auth.ts'
+import type { DocumentOptions } from './http/docs/document.ts'
+import { docsRoutes } from './http/docs/routes.ts'
 import { errorResponse } from './http/envelope.ts'
 import { chatHandler, inferenceRoutes, isChat } from './http/inference.ts'
 import { gatewayMetrics, type MetricsDeps } from './http/metrics.ts'
@@ -53,6 +55,7 @@ export const createApp = (deps: AppDeps): App => {
     .use(inferenceRoutes(complete, inference))
     .use(operationsRoutes(deps, metrics, inFlight))
   if (deps.adminEnabled) routes.use(consoleAuthRoutes(deps, metrics.countAuth)).use(adminRoutes(deps))
+  if (deps.docsEnabled) routes.use(docsRoutes(() => documentOptions(deps)))
   const unknown = unknownRoute(routes.routes)
   routes.compile()
 
@@ -68,6 +71,15 @@ export const createApp = (deps: AppDeps): App => {
     drain: (timeoutMs) => chat.active.drain(timeoutMs),
   }
 }
+
+/** What the document is made of: the tables of the routes that are mounted. */
+const documentOptions = (deps: AppDeps): DocumentOptions => ({
+  name: deps.build.name,
+  version: deps.build.version,
+  authHeader: deps.inference.authHeader,
+  metrics: deps.prometheusEnabled,
+  admin: deps.adminEnabled ? { table: adminTable(deps), auth: authTable(deps, () => {}) } : null,
+})
 
 const isNotFound = (error: unknown): boolean =>
   error !== null && typeof error === 'object' && 'code' in error && error.code === 'NOT_FOUND'

@@ -6,7 +6,6 @@ import type { Steering } from '../state/steering.ts'
 import { errorBody, GatewayError } from '../wire/errors.ts'
 import { errorGatewayJson, identityHeaders } from './envelope.ts'
 import type { Metrics } from './metrics.ts'
-import { openApiJson } from './openapi.ts'
 import { contextOf } from './request-context.ts'
 
 /** One line of `/ready`. */
@@ -153,20 +152,10 @@ export const operationsRoutes = (deps: OperationsDeps, metrics: Metrics, inFligh
         goroutines: inFlight() + deps.backgroundUnits(),
       }),
     )
-  if (deps.docsEnabled) app.use(docsRoutes(deps))
   if (!deps.prometheusEnabled) return app
   return app.get('/metrics', async ({ request }) => {
     const headers = { 'content-type': metrics.contentType, ...identityHeaders(contextOf(request)) }
     return new Response(await metrics.text(), { headers })
-  })
-}
-
-const docsRoutes = ({ build, inference, prometheusEnabled }: OperationsDeps) => {
-  const { authHeader } = inference
-  const document = openApiJson({ name: build.name, version: build.version, authHeader, metrics: prometheusEnabled })
-  return new Elysia({ name: 'docs' }).get('/openapi.json', ({ request }) => {
-    const headers = { 'content-type': 'application/json', ...identityHeaders(contextOf(request)) }
-    return new Response(document, { headers })
   })
 }
 

@@ -43,6 +43,8 @@ export interface AdminRoute {
   /** Read-only fields that are dropped from the body, so that GET, edit, PUT works. */
   readonly dropped: readonly string[]
   readonly successStatus: number
+  /** What it answers, for the document: of a list one row. Open: an answer may gain fields. Null: an object of which nothing is promised. */
+  readonly answer: TSchema | null
   /** Of a list: the member of its body that holds the rows. It takes `format=json|csv|ndjson`. */
   readonly rows: string | null
   /** A write that is possible while the configuration is frozen. */
@@ -62,6 +64,7 @@ interface RouteSettings<Body extends TSchema, Query extends TSchema> {
   readonly query?: Query
   readonly dropped?: readonly string[]
   readonly status?: number
+  readonly answer?: TSchema
   readonly rows?: string
   readonly whileFrozen?: boolean
   readonly past?: false
@@ -84,6 +87,7 @@ export const route = <Body extends TSchema, Query extends TSchema>(
   querySchema: settings.query ?? null,
   dropped: [...READ_ONLY, ...(settings.dropped ?? [])],
   successStatus: settings.status ?? 200,
+  answer: settings.answer ?? null,
   rows: settings.rows ?? null,
   whileFrozen: settings.whileFrozen ?? false,
   past: settings.past ?? null,

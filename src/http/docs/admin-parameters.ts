@@ -1,0 +1,120 @@
+// Parameters that many admin routes share: components of the document, by name.
+import { type TSchema, t } from '../../lib/schema.ts'
+import type { AdminRoute } from '../admin/route.ts'
+import { header, type Node, REQUEST_ID } from './parts.ts'
+
+const query = (name: string, schema: TSchema | Node, description: string): Node => ({
+  name,
+  in: 'query',
+  required: false,
+  description,
+  schema,
+})
+
+const Revision = t.String({ pattern: '^[0-9a-f]{64}$' })
+
+/** Names of components of parameters, and what they are. */
+export const SHARED_PARAMETERS: Readonly<Record<string, Node>> = {
+  RequestId: REQUEST_ID,
+  MinRevision: header(
+    'X-Gateway-Min-Revision',
+    Revision,
+    'Wait up to 2 s until this instance has folded the decision (what a write answered as `X-Gateway-Revision`), else 504.',
+  ),
+  IdempotencyKey: header(
+    'Idempotency-Key',
+    t.String({ minLength: 1, maxLength: 255 }),
+    'Kept for 24 h for each caller: a repeat answers with the first result, secrets as null with a `warning`; with another body it is 409.',
+  ),
+  IfMatch: header(
+    'If-Match',
+    t.String({ minLength: 1 }),
+    'The `revision` that you have seen; 409 when it was changed since.',
+  ),
+  Limit: query(
+    'limit',
+    t.Integer({ minimum: 1 }),
+    'Rows of one page, 50 by default (overrides: 100). More than 1,000 is clamped.',
+  ),
+  Offset: query('offset', t.Integer({ minimum: 0, default: 0 }), 'Rows to leave out.'),
+  Format: query(
+    'format',
+    { type: 'string', enum: ['json', 'csv', 'ndjson'], default: 'json' },
+    'How the list is sent; of `csv` and `ndjson` the rows alone.',
+  ),
+  TenantId: query('tenant_id', t.String(), 'Of this tenant. Keys without `*` see their own alone; another is 404.'),
+  From: query(
+    'from',
+    t.String(),
+    'RFC 3339, a date (`2026-01-31`, UTC) or a duration back from now (`24h`). 24 h by default.',
+  ),
+  To: query('to', t.String(), 'As `from`; exclusive. Now by default.'),
+  AsOf: query(
+    'as_of',
+    t.String({ maxLength: 64 }),
+    'The configuration as it was: an RFC 3339 time, or a revision. What only the present knows (health, last uses) is null.',
+  ),
+}
+
+const BY_QUERY_NAME: Readonly<Record<string, string>> = {
+  limit: 'Limit',
+  offset: 'Offset',
+  format: 'Format',
+  tenant_id: 'TenantId',
+  from: 'From',
+  to: 'To',
+}
+
+/** Of parameters that some routes have: what their name does not say. */
+const ABOUT: Readonly<Record<string, string>> = {
+  provider: 'A provider, by name or id.',
+  model: 'A model, by name or id.',
+  provider_id: 'One provider; its recent probes are shown too.',
+  outcome: 'How requests ended.',
+  error_code: 'A code of the error table.',
+  search: 'Part of an id, a label or a message.',
+  status_min: 'HTTP status, 100 to 599: this and above.',
+  force: '`true`: even while it holds active keys.',
+  dry_run: '`true`: only say what would be done.',
+  in_force: 'Those that are, or are not, in force now.',
+  kind: 'Those of this kind.',
+  before: 'Records before this offset; `next_before` of the last page.',
+  resource: 'Kind of what was changed: `provider`, `api_key` ...',
+}
+
+const parameter = (name: string): Node => ({ $ref: `#/components/parameters/${name}` })
+
+const queryParameters = (route: AdminRoute): Node[] => {
+  const known = (route.querySchema?.properties ?? {}) as Record<string, TSchema>
+  const required = (route.querySchema?.required ?? []) as readonly string[]
+  const names = new Set([...Object.keys(known), ...(route.rows === null ? [] : ['format'])])
+  return [...names].map((name) => {
+    if (name === 'as_of' && route.past === true) return parameter('AsOf')
+    const schema = known[name]
+    const shared = BY_QUERY_NAME[name]
+    if (shared !== undefined && schema?.description === undefined) return parameter(shared)
+    const description = schema?.description ?? ABOUT[name] ?? ''
+    return {
+      name,
+      in: 'query',
+      required: required.includes(name),
+      ...(description === '' ? {} : { description }),
+      schema,
+    }
+  })
+}
+
+/** `/keys/:id` as the document writes it: `/keys/{id}`. */
+export const templateOf = (path: string): string => path.replaceAll(/:(\w+)/g, '{$1}')
+
+/** Of the path, of the query, and the headers that a read or a write takes. */
+export const parametersOf = (route: AdminRoute): readonly Node[] => {
+  const inPath = [...route.path.matchAll(/:(\w+)/g)].map(([, name]) => ({
+    name,
+    in: 'path',
+    required: true,
+    schema: { type: 'string', minLength: 1 },
+  }))
+  const writing = route.method === 'GET' ? [] : ['IdempotencyKey', 'IfMatch']
+  return [...inPath, ...queryParameters(route), ...['MinRevision', ...writing, 'RequestId'].map(parameter)]
+}

@@ -1,0 +1,164 @@
+// `/admin/v1` in the document: each row of the route table is one operation.
+import type { TSchema } from '../../lib/schema.ts'
+import { PLANNED } from '../admin/planned.ts'
+import type { AdminRoute, Method } from '../admin/route.ts'
+import { parametersOf, templateOf } from './admin-parameters.ts'
+import { EXAMPLES } from './examples.ts'
+import { failure, IDENTITY, json, type Node, open, ref, required, text } from './parts.ts'
+
+const PREFIX = '/admin/v1'
+/** Who may ask: a key, or an operator who is signed in. */
+const SECURITY = [{ key: [] }, { session: [] }]
+
+/** What any admin route may answer besides. */
+const ALWAYS = [400, 401, 403, 404, 405, 500, 503, 504] as const
+const OF_WRITES = [409, 413, 415] as const
+/** Routes that call a provider, or hash a password. */
+const FURTHER: Readonly<Record<string, readonly number[]>> = {
+  'POST /providers/:id/sync-models': [402, 429, 501, 502],
+  'POST /providers/:id/test': [402, 429, 502],
+  'POST /providers/:id/detect-capabilities': [402, 429, 502],
+  'POST /providers/:id/probe': [402, 429, 502],
+  'POST /operators': [429],
+  'PUT /operators/:id/password': [429],
+}
+
+const WRITTEN: Node = {
+  'X-Gateway-Revision': { ...text, description: 'Id of the decision; the tip of the log when nothing had to change.' },
+  'X-Gateway-Applied-By': { ...text, description: 'How many of the live instances have applied it: `n/n`.' },
+}
+const AS_OF: Node = {
+  'X-Gateway-As-Of': { ...text, description: 'With `as_of`: the decision that the answer is of.' },
+}
+
+/** `GET /keys/:id` -> `adminGetKeysById`. */
+const operationIdOf = (method: string, path: string): string => {
+  const words = path.split(/[/-]/).filter((part) => part !== '')
+  const word = (part: string): string => {
+    const plain = part.startsWith(':') ? `by_${part.slice(1)}` : part
+    return plain.replaceAll(/(?:^|_)(\w)/g, (_, first: string) => first.toUpperCase())
+  }
+  return `admin${word(method.toLowerCase())}${words.map(word).join('')}`
+}
+
+/** The first word of its path: what the route is about. */
+const tagOf = (path: string): string => path.split('/')[1]!
+
+const scopesInWords = (scopes: readonly string[]): string => {
+  if (scopes.length === 0) return 'Needs a valid key, of any scope.'
+  const named = scopes.map((scope) => `\`${scope}\``)
+  return scopes.includes('*') ? 'Needs the scope `*`.' : `Needs the scope ${named.join(' or ')} (\`*\` covers all).`
+}
+
+/** Fields that a GET shows and this body may hold: they are ignored. */
+const ignoredOf = ({ bodySchema, dropped }: AdminRoute): readonly string[] => {
+  const known = (bodySchema?.properties ?? {}) as Record<string, unknown>
+  return dropped.filter((name) => known[name] === undefined)
+}
+
+const descriptionOf = (route: AdminRoute): string => {
+  const said = [scopesInWords(route.scopes)]
+  if (route.past === true) said.push('With `as_of` the answer is what it was then.')
+  if (route.rows !== null) said.push('With `format` the rows are sent as CSV or as one JSON object per line.')
+  if (route.method !== 'GET' && route.bodySchema === null) said.push('It takes no body, or `{}`.')
+  if (route.whileFrozen) said.push('Possible while the configuration is frozen.')
+  return said.join(' ')
+}
+
+/** The body as it is checked, with the ignored fields: what a GET answered can be edited and sent back. */
+const requestBodyOf = (route: AdminRoute): Node => {
+  const { bodySchema } = route
+  if (bodySchema === null) return {}
+  const ignored = ignoredOf(route)
+  const readOnly = ignored.map((name) => [name, { readOnly: true, description: 'Ignored.' }])
+  const properties = { ...(bodySchema.properties as Record<string, TSchema>), ...Object.fromEntries(readOnly) }
+  const example = EXAMPLES[`${route.method} ${route.path}`]
+  const content = { schema: { ...bodySchema, properties }, ...(example === undefined ? {} : { example }) }
+  return {
+    requestBody: {
+      required: !route.bodyOptional,
+      description: `An unknown field is 400 and named. Read-only fields are ignored: ${ignored.join(', ')}.`,
+      content: { 'application/json': content },
+    },
+  }
+}
+
+const DELETED = {
+  type: 'object',
+  properties: { deleted: { const: true }, id: { type: 'string' } },
+  required: ['deleted'],
+}
+
+/** A titled schema is a component of that name. */
+const schemaOf = (schema: TSchema, components: Map<string, TSchema>): Node => {
+  if (schema.title === undefined) return schema
+  components.set(schema.title, schema)
+  return ref(schema.title)
+}
+
+const contentOf = (route: AdminRoute, components: Map<string, TSchema>): Node => {
+  const shape = route.answer === null ? open : schemaOf(route.answer, components)
+  if (route.rows === null) return json(route.method === 'DELETE' && route.answer === null ? DELETED : shape)
+  const count = { type: 'integer', minimum: 0 }
+  const list = {
+    type: 'object',
+    properties: { [route.rows]: { type: 'array', items: shape }, total: count, limit: count, offset: count },
+    required: [route.rows, 'total', 'limit', 'offset'],
+  }
+  return { ...json(list), 'text/csv': text, 'application/x-ndjson': text }
+}
+
+const responsesOf = (route: AdminRoute, components: Map<string, TSchema>): Node => {
+  const isWrite = route.method !== 'GET'
+  const statuses = [...ALWAYS, ...(isWrite ? OF_WRITES : []), ...(FURTHER[`${route.method} ${route.path}`] ?? [])]
+  const headers = {
+    ...required(IDENTITY),
+    ...(isWrite ? required(WRITTEN) : {}),
+    ...(route.past === true ? AS_OF : {}),
+  }
+  return {
+    [route.successStatus]: { description: route.summary, headers, content: contentOf(route, components) },
+    ...Object.fromEntries(statuses.toSorted((a, b) => a - b).map((status) => [status, failure(status)])),
+  }
+}
+
+const operationOf = (route: AdminRoute, components: Map<string, TSchema>): Node => ({
+  operationId: operationIdOf(route.method, route.path),
+  tags: [tagOf(route.path)],
+  summary: route.summary,
+  description: descriptionOf(route),
+  'x-scopes': route.scopes,
+  security: SECURITY,
+  parameters: parametersOf(route),
+  ...requestBodyOf(route),
+  responses: responsesOf(route, components),
+})
+
+const plannedOf = (method: Method, path: string): Node => ({
+  operationId: operationIdOf(method, path),
+  tags: [tagOf(path)],
+  summary: 'Planned: 501 for whoever has a key',
+  security: SECURITY,
+  parameters: [...path.matchAll(/:(\w+)/g)].map(([, name]) => ({
+    name,
+    in: 'path',
+    required: true,
+    schema: { type: 'string', minLength: 1 },
+  })),
+  responses: Object.fromEntries([401, 405, 500, 501, 503].map((status) => [status, failure(status)])),
+})
+
+/** The paths, and the schemas that they refer to. What is planned stands in it as long as no route of the table answers it. */
+export const adminPaths = (table: readonly AdminRoute[]): { readonly paths: Node; readonly schemas: Node } => {
+  const components = new Map<string, TSchema>()
+  const paths: Record<string, Record<string, Node>> = {}
+  const add = (method: Method, path: string, operation: Node): void => {
+    const template = `${PREFIX}${templateOf(path)}`
+    paths[template] = { ...paths[template], [method.toLowerCase()]: operation }
+  }
+  for (const route of table) add(route.method, route.path, operationOf(route, components))
+  for (const { method, path } of PLANNED)
+    if (!table.some((route) => route.method === method && route.path === path))
+      add(method, path, plannedOf(method, path))
+  return { paths, schemas: Object.fromEntries(components) }
+}

@@ -1,0 +1,62 @@
+// `/admin/v1/auth` in the document, made of the table of the console's routes.
+import { t } from '../../lib/schema.ts'
+import type { AuthRoute } from '../console-auth.ts'
+import { EXAMPLES } from './examples.ts'
+import { failure, IDENTITY, json, type Node, open, required, text } from './parts.ts'
+
+const PREFIX = '/admin/v1/auth'
+
+const Session = t.Object({
+  username: t.Union([t.String(), t.Null()]),
+  expires_at: t.String(),
+  operator_id: t.String(),
+})
+const State = t.Object({
+  setup_required: t.Boolean(),
+  authenticated: t.Boolean(),
+  username: t.Optional(t.String()),
+  policy: t.Unknown({ description: 'What a password must be, in words and numbers.' }),
+})
+
+/** What the table does not say: answers, failures, and whether the cookie is needed. */
+const ABOUT: Readonly<
+  Record<string, { readonly answer?: Node; readonly failures: readonly number[]; readonly cookie?: true }>
+> = {
+  '/state': { answer: State, failures: [503] },
+  '/setup': { answer: Session, failures: [400, 403, 409, 413, 415, 429, 503, 504] },
+  '/login': { answer: Session, failures: [400, 401, 403, 409, 413, 415, 429, 503, 504] },
+  '/logout': { failures: [503, 504], cookie: true },
+  '/me': { answer: Session, failures: [400, 401, 503, 504], cookie: true },
+}
+
+const COOKIE: Node = {
+  'Set-Cookie': { ...text, description: '`gateway_session`: HttpOnly, SameSite=Lax, `Secure` over TLS.' },
+}
+
+const operationOf = ({ method, path, summary, bodySchema, successStatus }: AuthRoute): Node => {
+  const { answer = open, failures, cookie } = ABOUT[path] ?? { failures: [400, 401, 403, 503, 504] }
+  const example = EXAMPLES[`${method} /auth${path}`]
+  const headers = { ...required(IDENTITY), ...(method === 'POST' ? COOKIE : {}) }
+  const body =
+    bodySchema === null ? {} : { 'application/json': { schema: bodySchema, ...(example ? { example } : {}) } }
+  return {
+    operationId: `console${path[1]!.toUpperCase()}${path.slice(2)}`,
+    tags: ['auth'],
+    summary,
+    description: cookie === true ? 'For the session cookie.' : 'Needs no credential.',
+    security: cookie === true ? [{ session: [] }] : [],
+    parameters: [{ $ref: '#/components/parameters/RequestId' }],
+    ...(bodySchema === null ? {} : { requestBody: { required: true, content: body } }),
+    responses: {
+      [successStatus]: { description: summary, headers, ...(successStatus === 204 ? {} : { content: json(answer) }) },
+      ...Object.fromEntries(
+        [...failures, 405, 500].toSorted((a, b) => a - b).map((status) => [status, failure(status)]),
+      ),
+    },
+  }
+}
+
+export const consolePaths = (table: readonly AuthRoute[]): Node =>
+  Object.fromEntries(
+    table.map((route) => [`${PREFIX}${route.path}`, { [route.method.toLowerCase()]: operationOf(route) }]),
+  )
