@@ -42,7 +42,7 @@ export interface OperationsDeps {
   /** Checks beyond those of the control state, the spool and the providers: log, Postgres, Redis. */
   readonly readiness: readonly ReadinessCheck[]
   readonly prometheusEnabled: boolean
-  /** Serve `/openapi.json`. */
+  /** `/openapi.json` and `/docs` are served. */
   readonly docsEnabled: boolean
   /** Background tasks and worker threads of this process. */
   readonly backgroundUnits: () => number
@@ -115,7 +115,7 @@ export const operationsRoutes = (deps: OperationsDeps, metrics: Metrics, inFligh
   const checks = [...ownChecks(deps), ...deps.readiness]
   const { build } = deps
   const paths = [...PUBLIC_PATHS]
-  if (deps.docsEnabled) paths.push('GET /openapi.json')
+  if (deps.docsEnabled) paths.push('GET /openapi.json', 'GET /docs')
   if (deps.prometheusEnabled) paths.push('GET /metrics')
   const json = (request: Request, body: unknown, status = 200): Response =>
     Response.json(body, { status, headers: identityHeaders(contextOf(request)) })

@@ -8,6 +8,7 @@ import { requestRoutes } from '../../src/http/admin/requests.ts'
 import { authTable } from '../../src/http/console-auth.ts'
 import { openApiDocument } from '../../src/http/docs/document.ts'
 import { EXAMPLES } from '../../src/http/docs/examples.ts'
+import { docsPage, PAGE_POLICY } from '../../src/http/docs/page.ts'
 import { Value } from '../../src/lib/schema.ts'
 import { startGateway } from './admin/gateway.ts'
 
@@ -181,5 +182,49 @@ describe('an operation of the administration', () => {
       expect(content['application/json']!.example).toEqual(example as object)
     }
     expect(Object.keys(EXAMPLES).toSorted()).toEqual(bodies.map(([name]) => name).toSorted())
+  })
+})
+
+describe('the page', () => {
+  const page = docsPage(document)
+
+  test('shows every operation, with an entry in the contents and a line for the shell', () => {
+    for (const { operation } of operations) {
+      expect(page).toContain(`<section id="${operation.operationId}">`)
+      expect(page).toContain(`href="#${operation.operationId}"`)
+    }
+    expect(page.match(/<pre>curl/g)).toHaveLength(operations.length)
+    const curl = `curl \\\n  &quot;$GATEWAY/admin/v1/tenants&quot; \\\n  -H &quot;Authorization: Bearer $KEY&quot;`
+    expect(page).toContain(curl)
+    expect(page).not.toContain('[object Object]')
+    expect(page).not.toContain('undefined')
+  })
+
+  test('asks no other host, and runs nothing', () => {
+    expect(page).not.toMatch(/https?:\/\/|<script|<link|<img|<iframe|@import|url\(|\son\w+=|javascript:/i)
+    const targets = [...page.matchAll(/\b(?:href|src|action|srcset)="([^"]*)"/g)].map(([, target]) => target!)
+    expect(targets.filter((target) => !target.startsWith('#'))).toEqual(['/openapi.json'])
+    const ids = [...page.matchAll(/\sid="([^"]+)"/g)].map(([, id]) => id!)
+    expect(targets.filter((target) => target.startsWith('#') && !ids.includes(target.slice(1)))).toEqual([])
+    expect(new Set(ids).size).toBe(ids.length)
+  })
+
+  test('its policy allows the style sheet that it has, and nothing else', () => {
+    const [, style] = /<style>([\s\S]*?)<\/style>/.exec(page)!
+    const digest = new Bun.CryptoHasher('sha256').update(style!).digest('base64')
+    expect(PAGE_POLICY.split('; ')).toEqual([
+      "default-src 'none'",
+      `style-src 'sha256-${digest}'`,
+      "base-uri 'none'",
+      "form-action 'none'",
+      "frame-ancestors 'none'",
+    ])
+  })
+
+  test('what is in the document is text, never markup', () => {
+    const info = { ...document.info, title: '<script>alert(1)</script>', description: `<b onclick="x">'` }
+    const html = docsPage({ ...document, info })
+    expect(html).not.toContain('<script>')
+    expect(html).not.toContain('<b onclick')
   })
 })

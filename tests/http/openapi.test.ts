@@ -71,9 +71,21 @@ describe('the document', () => {
   })
 
   test('is 404 when it is switched off, and leaves out metrics that are', async () => {
-    const without = await gatewayWith({ docsEnabled: false }).send('/openapi.json', { key: null })
-    expect(without.status).toBe(404)
+    const without = gatewayWith({ docsEnabled: false })
+    for (const path of ['/openapi.json', '/docs']) {
+      const response = await without.send(path, { key: null })
+      expect([path, response.status]).toEqual([path, 404])
+      expect(await response.json()).toMatchObject({ error: { code: 'not_found' } })
+    }
     expect(Object.keys((await documentOf(gatewayWith({ prometheusEnabled: false }))).paths)).not.toContain('/metrics')
+  })
+
+  test('is served as a page too, under a strict policy', async () => {
+    const response = await gatewayWith().send('/docs', { key: null })
+    expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8'])
+    expect(response.headers.get('content-security-policy')).toStartWith("default-src 'none'; style-src 'sha256-")
+    expect(response.headers.get('x-request-id')).toBeTruthy()
+    expect(await response.text()).toContain('id="createChatCompletion"')
   })
 
   test('tells of every code of the table', async () => {

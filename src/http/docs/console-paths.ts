@@ -18,10 +18,14 @@ const State = t.Object({
   policy: t.Unknown({ description: 'What a password must be, in words and numbers.' }),
 })
 
+interface About {
+  readonly answer?: Node
+  readonly failures: readonly number[]
+  readonly cookie?: true
+}
+
 /** What the table does not say: answers, failures, and whether the cookie is needed. */
-const ABOUT: Readonly<
-  Record<string, { readonly answer?: Node; readonly failures: readonly number[]; readonly cookie?: true }>
-> = {
+const ABOUT: Readonly<Record<string, About>> = {
   '/state': { answer: State, failures: [503] },
   '/setup': { answer: Session, failures: [400, 403, 409, 413, 415, 429, 503, 504] },
   '/login': { answer: Session, failures: [400, 401, 403, 409, 413, 415, 429, 503, 504] },
@@ -34,7 +38,8 @@ const COOKIE: Node = {
 }
 
 const operationOf = ({ method, path, summary, bodySchema, successStatus }: AuthRoute): Node => {
-  const { answer = open, failures, cookie } = ABOUT[path] ?? { failures: [400, 401, 403, 503, 504] }
+  const about: About = ABOUT[path] ?? { failures: [400, 401, 403, 503, 504] }
+  const { answer = open, failures, cookie } = about
   const example = EXAMPLES[`${method} /auth${path}`]
   const headers = { ...required(IDENTITY), ...(method === 'POST' ? COOKIE : {}) }
   const body =

@@ -29,5 +29,6 @@ export const operationsPaths = (metrics: boolean): Node => ({
   '/readiness': ready('readiness'),
   '/version': operation('version', 'Build, uptime, units of work'),
   '/openapi.json': operation('openapi', 'This document'),
+  '/docs': operation('docs', 'This document as a page', {}, { 'text/html': text }),
   ...(metrics ? { '/metrics': operation('metrics', 'Metrics for Prometheus', {}, { 'text/plain': text }) } : {}),
 })

@@ -1,15 +1,34 @@
-// `GET /openapi.json`: public, and made when it is first asked for.
+// `GET /openapi.json` and `GET /docs`: public, and made when they are first asked for.
 import { Elysia } from 'elysia'
 import { identityHeaders } from '../envelope.ts'
 import { contextOf } from '../request-context.ts'
-import { type DocumentOptions, openApiDocument } from './document.ts'
+import { type DocumentOptions, type OpenApiDocument, openApiDocument } from './document.ts'
+import { docsPage, PAGE_POLICY } from './page.ts'
+
+const PAGE_HEADERS = {
+  'content-type': 'text/html; charset=utf-8',
+  'content-security-policy': PAGE_POLICY,
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+} as const
 
 /** Mounted where `server.docs` is on. `options`: asked once, at the first request. */
 export const docsRoutes = (options: () => DocumentOptions) => {
+  let made: OpenApiDocument | null = null
   let json: string | null = null
-  return new Elysia({ name: 'docs' }).get('/openapi.json', ({ request }) => {
-    json ??= JSON.stringify(openApiDocument(options()))
-    const headers = { 'content-type': 'application/json', ...identityHeaders(contextOf(request)) }
-    return new Response(json, { headers })
-  })
+  let page: string | null = null
+  const document = (): OpenApiDocument => {
+    made ??= openApiDocument(options())
+    return made
+  }
+  return new Elysia({ name: 'docs' })
+    .get('/openapi.json', ({ request }) => {
+      json ??= JSON.stringify(document())
+      const headers = { 'content-type': 'application/json', ...identityHeaders(contextOf(request)) }
+      return new Response(json, { headers })
+    })
+    .get('/docs', ({ request }) => {
+      page ??= docsPage(document())
+      return new Response(page, { headers: { ...PAGE_HEADERS, ...identityHeaders(contextOf(request)) } })
+    })
 }
