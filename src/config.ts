@@ -175,7 +175,8 @@ export const ConfigSchema = section({
     {
       default: {},
       additionalProperties: true,
-      description: 'Tenants, keys, providers, models, policies, budgets, cache rules and tools to seed at start.',
+      description:
+        'Tenants, keys, providers, models, policies, endpoint scopes, overrides, budgets, cache rules and tools to seed at start.',
       expects: 'a section of the file',
     },
   ),

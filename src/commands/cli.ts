@@ -11,6 +11,7 @@ import { MasterKeyMissing } from '../state/data-keys.ts'
 import { ControlLogRefused } from '../state/guards.ts'
 import { endWithParent } from '../upkeep/child-process.ts'
 import { BootstrapRefused } from '../upkeep/seed-keys.ts'
+import { exportCommand } from './export.ts'
 import { logRestoreCommand } from './log.ts'
 import { rebuildCommand } from './rebuild.ts'
 import { loadSettings, logSettings, masterKeyFor, openDiagnostics, prepareDataDir } from './settings.ts'
@@ -22,14 +23,22 @@ import { workerCommand } from './worker.ts'
 const print = (line: string): void => console.log(line)
 const complain = (line: string): void => console.error(`gatelog: ${line.replaceAll('\n', ' ')}`)
 
+interface Arguments {
+  readonly flags: ReadonlySet<string>
+  readonly options: ReadonlyMap<string, string>
+  readonly words: readonly string[]
+}
+
 interface Command {
   readonly usage: string
   readonly about: string
   /** Flags that it knows; others are refused. */
   readonly flags: readonly string[]
+  /** Flags with a value: `--name value` or `--name=value`. */
+  readonly options?: readonly string[]
   /** At most so many further words. */
   readonly words: number
-  run(args: { readonly flags: ReadonlySet<string>; readonly words: readonly string[] }): Promise<number>
+  run(args: Arguments): Promise<number>
 }
 
 const COMMANDS: Readonly<Record<string, Command>> = {
@@ -69,6 +78,24 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     flags: [],
     words: 0,
     run: () => withLog('verify', (opened) => verifyCommand({ ...opened, print, complain })),
+  },
+  export: {
+    usage: 'export [--as-of <time|decision>] [--output <file>]',
+    about: 'Write the configuration, or that of the past, as a bootstrap section without secrets; up or down.',
+    flags: [],
+    options: ['--as-of', '--output'],
+    words: 0,
+    run: ({ options }) =>
+      withLog('export', (opened) =>
+        exportCommand({
+          ...opened,
+          asOf: options.get('--as-of') ?? null,
+          output: options.get('--output') ?? null,
+          nowMs: Date.now,
+          write: (text) => Bun.write(Bun.stdout, text),
+          complain,
+        }),
+      ),
   },
   topics: {
     usage: 'topics [--init]',
@@ -174,14 +201,35 @@ const main = async ([name, ...rest]: readonly string[]): Promise<number> => {
     print(`${command.usage}: ${command.about}`)
     return 0
   }
-  const flags = new Set(rest.filter((arg) => arg.startsWith('-')))
-  const words = rest.filter((arg) => !arg.startsWith('-'))
-  const odd = [...flags].find((flag) => !command.flags.includes(flag)) ?? words[command.words]
+  const parsed = parse(rest, command)
+  if (typeof parsed === 'string') {
+    complain(`${parsed}: ${command.usage}`)
+    return 1
+  }
+  const odd = [...parsed.flags].find((flag) => !command.flags.includes(flag)) ?? parsed.words[command.words]
   if (odd !== undefined) {
     complain(`"${odd}" is nothing that ${name} takes: ${command.usage}`)
     return 1
   }
-  return command.run({ flags, words })
+  return command.run(parsed)
+}
+
+/** What stands behind the name of a command, or what is wrong with it. */
+const parse = (rest: readonly string[], { options: known = [] }: Command): Arguments | string => {
+  const [flags, options, words] = [new Set<string>(), new Map<string, string>(), [] as string[]]
+  for (let at = 0; at < rest.length; at++) {
+    const arg = rest[at]!
+    const [, flag = arg, joined] = /^(--[^=]+)=(.*)$/s.exec(arg) ?? []
+    if (!known.includes(flag)) {
+      if (arg.startsWith('-')) flags.add(arg)
+      else words.push(arg)
+      continue
+    }
+    const value = joined ?? rest[++at]
+    if (value === undefined || value === '') return `${flag} needs a value`
+    options.set(flag, value)
+  }
+  return { flags, options, words }
 }
 
 const EXPECTED = [

@@ -4,17 +4,27 @@ import { type Static, t } from '../lib/schema.ts'
 import { SCOPES } from './api-key.ts'
 import { BudgetFields, BudgetScope, BudgetWindow } from './budget.ts'
 import { CacheRuleFields, CacheRuleName } from './cache-rule.ts'
+import { EndpointFields, EndpointOverrides, EndpointSlug } from './endpoint.ts'
 import { closed, Nullable } from './fields.ts'
 import { CAPABILITIES, ModelFields, ModelName } from './model.ts'
+import { OverrideReason } from './override.ts'
+import { OVERRIDE_KINDS } from './override-target.ts'
 import { PolicyFields, PolicyName } from './policy.ts'
 import { ProviderFields, ProviderName } from './provider.ts'
 import { RateLimits, TenantFields, TenantSlug } from './tenant.ts'
-import { ToolFields, ToolKind, ToolName } from './tool.ts'
+import { ToolFields, ToolKind, ToolName, ToolOwner } from './tool.ts'
 import { ToolPolicyFields, ToolPolicyName } from './tool-policy.ts'
 
 const Enabled = t.Optional(t.Boolean())
 const EnvName = t.String({ minLength: 1, maxLength: 128, pattern: '^[A-Za-z_][A-Za-z0-9_]*$' })
-const { capability_source: _, capabilities: __, ...modelFields } = ModelFields.properties
+const Moment = t.String({
+  maxLength: 32,
+  pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d(?:\\.\\d{1,9})?(?:Z|[+-]\\d\\d:\\d\\d)$',
+  description: 'an RFC 3339 time such as 2026-01-31T12:00:00Z',
+})
+/** Entries of one section: a whole installation fits, as `gateway export` writes it. */
+const MOST = { maxItems: 100_000 }
+const { capabilities: _, ...modelFields } = ModelFields.properties
 
 const ModelEntry = {
   name: ModelName,
@@ -26,6 +36,43 @@ const ModelEntry = {
 }
 
 const Tenant = t.Optional(TenantSlug)
+const { name: EndpointName, overrides: __, ...endpointFields } = EndpointFields.properties
+/** What steers requests beside policies. `tenant` is a slug; absent: for every tenant. */
+const STEERING = {
+  endpoints: t.Optional(
+    t.Array(
+      t.Object({
+        slug: EndpointSlug,
+        tenant: Tenant,
+        /** The slug when absent. */
+        name: t.Optional(EndpointName),
+        ...t.Partial(t.Object(endpointFields)).properties,
+        overrides: t.Optional(t.Partial(EndpointOverrides)),
+      }),
+      MOST,
+    ),
+  ),
+  /** `target` as in the API, with names instead of ids: `provider:<name>`, `key:<name>`, of another tenant's key `key:<slug>/<name>`. */
+  overrides: t.Optional(
+    t.Array(
+      t.Object({
+        kind: t.Union(OVERRIDE_KINDS.map((kind) => t.Literal(kind))),
+        target: t.Optional(t.String({ minLength: 1, maxLength: 384 })),
+        tenant: Tenant,
+        value: t.Optional(
+          t.Object({
+            max_cost_usd: t.Optional(t.Number({ minimum: 0, maximum: 1_000_000 })),
+            model: t.Optional(ModelName),
+            features: t.Optional(t.Array(t.String({ minLength: 1, maxLength: 64 }), { maxItems: 32 })),
+          }),
+        ),
+        reason: t.Optional(OverrideReason),
+        expires_at: t.Optional(Moment),
+      }),
+      MOST,
+    ),
+  ),
+}
 /** `tenant` is a slug; absent: global, of budgets the tenant `default`. */
 const LIMITS = {
   /** `scope.id`: of a key its name or id, of others as in the API. */
@@ -35,7 +82,7 @@ const LIMITS = {
         t.Object({ tenant: Tenant, scope: t.Optional(BudgetScope), window: t.Optional(BudgetWindow) }),
         t.Partial(BudgetFields),
       ]),
-      { maxItems: 1_000 },
+      MOST,
     ),
   ),
   /** `scopes` name tenants by slug and keys by name. */
@@ -45,7 +92,7 @@ const LIMITS = {
         t.Object({ name: CacheRuleName, tenant: Tenant, ttl_seconds: CacheRuleFields.properties.ttl_seconds }),
         t.Partial(t.Omit(CacheRuleFields, ['ttl_seconds'])),
       ]),
-      { maxItems: 1_000 },
+      MOST,
     ),
   ),
   tools: t.Optional(
@@ -54,20 +101,20 @@ const LIMITS = {
         t.Object({ name: ToolName, tenant: Tenant, kind: t.Optional(ToolKind), enabled: Enabled }),
         t.Partial(ToolFields),
       ]),
-      { maxItems: 1_000 },
+      MOST,
     ),
   ),
   tool_policies: t.Optional(
     t.Array(
       t.Composite([t.Object({ name: ToolPolicyName, tenant: Tenant, enabled: Enabled }), t.Partial(ToolPolicyFields)]),
-      { maxItems: 1_000 },
+      MOST,
     ),
   ),
 }
 
 export const Bootstrap = closed(
   t.Object({
-    tenants: t.Optional(t.Array(t.Composite([t.Object({ slug: TenantSlug }), TenantFields]), { maxItems: 1_000 })),
+    tenants: t.Optional(t.Array(t.Composite([t.Object({ slug: TenantSlug }), TenantFields]), MOST)),
     keys: t.Optional(
       t.Array(
         t.Object({
@@ -78,11 +125,14 @@ export const Bootstrap = closed(
           /** Name of the variable that holds the key; absent: one is minted and printed once. */
           key_env: t.Optional(EnvName),
           expires_in_hours: t.Optional(t.Integer({ minimum: 1, maximum: 876_000 })),
-          /** Name of a policy. */
+          /** In place of `expires_in_hours`, which counts from when the key is made. */
+          expires_at: t.Optional(Moment),
+          /** Name of a policy: the tenant's own before the global one, unless the owner is said. */
           routing_policy: t.Optional(PolicyName),
+          routing_policy_owner: t.Optional(ToolOwner),
           rate_limits: t.Optional(Nullable(RateLimits)),
         }),
-        { maxItems: 1_000 },
+        MOST,
       ),
     ),
     providers: t.Optional(
@@ -92,13 +142,13 @@ export const Bootstrap = closed(
           ...t.Partial(ProviderFields).properties,
           kind: ProviderFields.properties.kind,
           enabled: Enabled,
-          models: t.Optional(t.Array(t.Object(ModelEntry), { maxItems: 1_000 })),
+          models: t.Optional(t.Array(t.Object(ModelEntry), MOST)),
         }),
-        { maxItems: 1_000 },
+        MOST,
       ),
     ),
     /** `provider` is a name. */
-    models: t.Optional(t.Array(t.Object({ provider: ProviderName, ...ModelEntry }), { maxItems: 10_000 })),
+    models: t.Optional(t.Array(t.Object({ provider: ProviderName, ...ModelEntry }), MOST)),
     policies: t.Optional(
       t.Array(
         t.Composite([
@@ -106,14 +156,17 @@ export const Bootstrap = closed(
           t.Object({ name: PolicyName, tenant: t.Optional(TenantSlug) }),
           t.Partial(PolicyFields),
         ]),
-        { maxItems: 1_000 },
+        MOST,
       ),
     ),
+    ...STEERING,
     ...LIMITS,
   }),
 )
 export type Bootstrap = Static<typeof Bootstrap>
 export type BootstrapKey = NonNullable<Bootstrap['keys']>[number]
+export type BootstrapEndpoint = NonNullable<Bootstrap['endpoints']>[number]
+export type BootstrapOverride = NonNullable<Bootstrap['overrides']>[number]
 export type BootstrapModel = NonNullable<Bootstrap['models']>[number]
 
 /** The section, typed, or the first flaw as one line that names the key (`bootstrap.providers[0].kind: ...`). */

@@ -5,7 +5,7 @@ import { type Aggregate, changeAction, changesOf, eventType, type Stamps } from 
 import { isModel, requireNoModelName } from './alias.ts'
 import type { ControlReader } from './control.ts'
 import type { EventRecord } from './decision.ts'
-import { changedFields, distinct, Id, Nullable, opened, requireSmall } from './fields.ts'
+import { changedFields, distinct, Id, ManagedBy, Nullable, opened, requireSmall } from './fields.ts'
 import { ModelName } from './model.ts'
 import { strategyOf } from './policy.ts'
 import { nobodyHas } from './references.ts'
@@ -42,9 +42,14 @@ const Mutable = {
 export const EndpointFields = t.Object(Mutable)
 export type EndpointFields = Static<typeof EndpointFields>
 
-export const EndpointCreated = opened(t.Object({ id: Id, slug: EndpointSlug, tenant_id: Nullable(Id), ...Mutable }))
+/** `managed_by` absent: the API. */
+export const EndpointCreated = opened(
+  t.Object({ id: Id, slug: EndpointSlug, tenant_id: Nullable(Id), managed_by: t.Optional(ManagedBy), ...Mutable }),
+)
 /** Only the fields that changed; `overrides` as a whole. */
-export const EndpointChanged = opened(t.Composite([t.Object({ id: Id }), t.Partial(EndpointFields)]))
+export const EndpointChanged = opened(
+  t.Composite([t.Object({ id: Id, managed_by: t.Optional(ManagedBy) }), t.Partial(EndpointFields)]),
+)
 export const EndpointDeleted = t.Object({ id: Id })
 
 export interface EndpointRow extends Stamps, Readonly<EndpointFields> {
@@ -52,6 +57,8 @@ export interface EndpointRow extends Stamps, Readonly<EndpointFields> {
   readonly slug: string
   /** Null: every tenant may use it. */
   readonly tenant_id: string | null
+  /** Absent: `api`. */
+  readonly managed_by?: ManagedBy
 }
 
 /** What a scope overrides where nothing is said. */
@@ -165,7 +172,10 @@ export const decideEndpoint = (state: ControlReader, command: EndpointCommand): 
   requireOwnAliases(state, tenant_id, data.slug, data.aliases)
   requireSmall('the endpoint scope', data)
   if (row === undefined) return [{ type: 'endpoint.created', data }]
-  const { id: __, slug: ___, tenant_id: ____, ...fields } = data
+  const { id: __, slug: ___, tenant_id: ____, managed_by = 'api', ...fields } = data
   const changed = changedFields<EndpointRow>(row, fields)
-  return Object.keys(changed).length === 0 ? [] : [{ type: 'endpoint.changed', data: { id: row.id, ...changed } }]
+  const owner = (row.managed_by ?? 'api') === managed_by ? {} : { managed_by }
+  return Object.keys(changed).length === 0
+    ? []
+    : [{ type: 'endpoint.changed', data: { id: row.id, ...changed, ...owner } }]
 }

@@ -139,7 +139,7 @@ const endpoints: Inverse = {
   invert(state, { id, before }) {
     const was = before as EndpointRow | null
     if (was === null) return decideEndpoint(state, { do: 'delete', id })
-    return decideEndpoint(state, { do: 'upsert', ...fieldsOf(was, ...STAMPS) })
+    return decideEndpoint(state, { do: 'upsert', ...fieldsOf(was, ...STAMPS, 'managed_by') })
   },
 }
 

@@ -26,10 +26,19 @@ export const requireReferences = (bootstrap: Bootstrap, { live, kindTable, env }
 
 const referenceFlaw = (bootstrap: Bootstrap, state: ControlReader, usual: readonly string[]): string | null => {
   const { tenants = [], keys = [], policies = [], providers = [], models = [] } = bootstrap
-  const { budgets = [], cache_rules = [], tools = [], tool_policies = [] } = bootstrap
+  const { endpoints = [], overrides = [], budgets = [], cache_rules = [], tools = [], tool_policies = [] } = bootstrap
   const slugs = new Set([DEFAULT_TENANT, ...tenants.map(({ slug }) => slug)])
   const isTenant = (slug: string) => slugs.has(slug) || state.table('tenants').find('slug', slug).length > 0
-  for (const [section, entries] of Object.entries({ keys, policies, budgets, cache_rules, tools, tool_policies })) {
+  for (const [section, entries] of Object.entries({
+    keys,
+    policies,
+    endpoints,
+    overrides,
+    budgets,
+    cache_rules,
+    tools,
+    tool_policies,
+  })) {
     for (const [i, { tenant }] of entries.entries()) {
       if (tenant === undefined || isTenant(tenant)) continue
       return `bootstrap.${section}[${i}].tenant: there is no tenant "${tenant}": add it to bootstrap.tenants or correct the name`

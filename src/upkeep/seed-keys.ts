@@ -5,6 +5,7 @@ import type { ControlReader } from '../domain/control.ts'
 import type { EventRecord } from '../domain/decision.ts'
 import { policyKey } from '../domain/policy.ts'
 import { sha256Hex } from '../lib/digest.ts'
+import { momentOf } from './seed-names.ts'
 import { SEEDER_ACTOR, type SeedDeps, type SeedInput, type SeedReport } from './seed-step.ts'
 
 export const DEFAULT_TENANT = 'default'
@@ -65,11 +66,39 @@ export const wantedKeys = (
   })
   if (adminKey !== null) requireUsable(adminKey, 'GATEWAY_BOOTSTRAP_ADMIN_KEY', deps.minKeyLength)
   if (inferenceKey !== null) requireUsable(inferenceKey, 'GATEWAY_BOOTSTRAP_INFERENCE_KEY', deps.minKeyLength)
-  return [
+  const usual: Wanted[] = [
     { ...own, name: ADMIN_KEY_NAME, scopes: ['*'], given: adminKey },
     { ...own, name: INFERENCE_KEY_NAME, scopes: ['inference'], given: inferenceKey },
-    ...entries,
   ]
+  return withUsual(usual, entries)
+}
+
+/** An entry with the name of one of the usual keys is that key. Settings that list a key with every scope bring their own: nothing else is minted then. */
+const withUsual = (usual: readonly Wanted[], entries: readonly Wanted[]): Wanted[] => {
+  const isSame = (a: Wanted, b: Wanted) => a.name === b.name && a.tenantSlug === b.tenantSlug
+  const bringsItsOwn = entries.some(({ scopes }) => scopes.includes('*'))
+  const listed = entries.map((entry) => {
+    const key = usual.find((one) => one.given !== null && isSame(one, entry))
+    return key === undefined || entry.given !== null ? entry : { ...entry, given: key.given }
+  })
+  const rest = usual.filter(
+    (one) => !entries.some((entry) => isSame(one, entry)) && (one.given !== null || !bringsItsOwn),
+  )
+  return [...rest, ...listed]
+}
+
+const expiryOf = (entry: BootstrapKey | null, nowMs: number): string | null => {
+  if (entry?.expires_at !== undefined) return momentOf(entry.expires_at)
+  return entry?.expires_in_hours === undefined ? null : new Date(nowMs + entry.expires_in_hours * HOUR_MS).toISOString()
+}
+
+/** The id of the policy that an entry names, null for none. */
+const policyOf = (state: ControlReader, tenantId: string, entry: BootstrapKey | null): string | null => {
+  const name = entry?.routing_policy
+  if (name === undefined) return null
+  const owners = { tenant: [tenantId], global: [null] }[entry?.routing_policy_owner ?? ''] ?? [tenantId, null]
+  const [id] = owners.flatMap((owner) => state.table('policies').find('name', policyKey(owner, name)))
+  return id ?? null
 }
 
 /** Pure: what one wanted key needs. A secret that was rotated away or revoked never comes back by an unchanged setting; a changed one is a rotation, or a new key. */
@@ -100,15 +129,6 @@ const decideKey = (
   }
   if (wanted.given === null && (same.length > 0 || (wanted.firstStartOnly && keys.size > 0))) return []
   const { entry } = wanted
-  const policyName = entry?.routing_policy
-  const policies = state.table('policies')
-  const [policyId = null] =
-    policyName === undefined
-      ? []
-      : [
-          ...policies.find('name', policyKey(tenantId, policyName)),
-          ...policies.find('name', policyKey(null, policyName)),
-        ]
   return decideApiKey(state, {
     do: 'issue',
     id: fresh.id,
@@ -117,11 +137,8 @@ const decideKey = (
     scopes: [...wanted.scopes],
     digest: fresh.digest,
     ...fromSettings,
-    expires_at:
-      entry?.expires_in_hours === undefined
-        ? null
-        : new Date(fresh.nowMs + entry.expires_in_hours * HOUR_MS).toISOString(),
-    routing_policy_id: policyId,
+    expires_at: expiryOf(entry, fresh.nowMs),
+    routing_policy_id: policyOf(state, tenantId, entry),
     rate_limits: entry?.rate_limits ?? null,
     managed_by: 'bootstrap',
     granter: SEEDER,

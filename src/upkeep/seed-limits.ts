@@ -10,6 +10,7 @@ import { Rejection } from '../domain/rejection.ts'
 import { decideTool, TOOL_DEFAULTS, toolKey } from '../domain/tool.ts'
 import { decideToolPolicy, TOOL_POLICY_DEFAULTS, toolPolicyKey } from '../domain/tool-policy.ts'
 import { DEFAULT_TENANT } from './seed-keys.ts'
+import { keyOf, tenantOf } from './seed-names.ts'
 import { type SeedDeps, type SeedInput, type SeedReport, seeded } from './seed-step.ts'
 
 type Entry<Section extends keyof Bootstrap> = NonNullable<Bootstrap[Section]>[number]
@@ -34,25 +35,7 @@ export const seedLimits = async ({ bootstrap }: SeedInput, deps: SeedDeps, repor
   }
 }
 
-/** The id of a tenant by its slug; null where none is named. */
-const tenantOf = (state: ControlReader, slug: string | undefined): string | null =>
-  slug === undefined ? null : (state.table('tenants').find('slug', slug)[0] ?? slug)
-
 const isEdited = (row: { readonly managed_by: ManagedBy } | undefined): boolean => row?.managed_by === 'api'
-
-/** A key by its id, or by the name of the only active one of that name (of that tenant, when one is given). Throws where it is not clear which. */
-const keyOf = (state: ControlReader, tenantId: string | null, text: string): string => {
-  const keys = state.table('keys')
-  if (keys.get(text) !== undefined) return text
-  const named: string[] = []
-  for (const [id, { name, status, tenant_id }] of keys.rows())
-    if (name === text && status === 'active' && (tenantId === null || tenant_id === tenantId)) named.push(id)
-  if (named.length <= 1) return named[0] ?? text
-  throw new Rejection(
-    'invalid',
-    `${named.length} active keys are named "${text}": name the one that is meant by its id`,
-  )
-}
 
 const seedBudget = (state: ControlReader, id: string, entry: Entry<'budgets'>): EventRecord[] => {
   const {

@@ -31,7 +31,8 @@ const WELL_KNOWN: Readonly<Record<string, readonly string[]>> = {
 }
 const SANDBOX = 'sandbox'
 
-const DEFAULTS: Omit<ProviderFields, 'kind' | 'base_url'> = {
+/** What a provider is where nothing is said. */
+export const PROVIDER_DEFAULTS: Omit<ProviderFields, 'kind' | 'base_url'> = {
   api_key_env: null,
   region: null,
   timeout_ms: null,
@@ -66,7 +67,7 @@ const seedListed = async ({ bootstrap }: SeedInput, deps: SeedDeps, report: Seed
       report.notes.push(`${what}: unknown kind "${kindName}"; the kinds are ${deps.kindTable.names.join(', ')}`)
       continue
     }
-    const fields = { ...DEFAULTS, ...given, kind: kind.kind, base_url: given.base_url ?? kind.defaultBaseUrl }
+    const fields = { ...PROVIDER_DEFAULTS, ...given, kind: kind.kind, base_url: given.base_url ?? kind.defaultBaseUrl }
     const flaw = providerFlaw(kind, fields)
     if (flaw !== null) {
       report.notes.push(`${what}: ${flaw.message}`)
@@ -99,7 +100,7 @@ const seedUsual = async (deps: SeedDeps, report: SeedReport): Promise<void> => {
     const baseUrl = usualBaseUrl(kind, deps, report)
     if (baseUrl === null && needsBaseUrl(kind)) continue
     const id = deps.newId('prov')
-    const fields = { ...DEFAULTS, kind: kind.kind, base_url: baseUrl, api_key_env: variable }
+    const fields = { ...PROVIDER_DEFAULTS, kind: kind.kind, base_url: baseUrl, api_key_env: variable }
     await seeded(`the provider of ${variable}`, deps, report, (state) => {
       const used = [...state.table('providers').rows()].some(([, row]) => row.api_key_env === variable)
       return used || providerNamed(state, kind.kind) !== undefined
@@ -113,7 +114,7 @@ const seedUsual = async (deps: SeedDeps, report: SeedReport): Promise<void> => {
 const seedSandbox = async (deps: SeedDeps, report: SeedReport): Promise<void> => {
   if (deps.kindTable.resolve(SANDBOX) === null) return
   const entry = { id: deps.newId('prov'), name: SANDBOX, status: 'active' } as const
-  const fields = { ...DEFAULTS, kind: SANDBOX, base_url: null }
+  const fields = { ...PROVIDER_DEFAULTS, kind: SANDBOX, base_url: null }
   await seeded('the sandbox', deps, report, (state) =>
     state.table('providers').size > 0 ? [] : decideSeeded(state, entry, fields),
   )
@@ -182,7 +183,8 @@ const seedModel = async (entry: BootstrapModel, deps: SeedDeps, report: SeedRepo
   const upstream_model = given.upstream_model ?? name
   const facts = isNew ? await deps.modelCatalogue.factsOf(provider, upstream_model) : null
   const status = enabled === false ? 'disabled' : 'active'
-  const source = given.capabilities === undefined ? {} : { capability_source: 'operator' }
+  const { capability_source: said = 'operator' } = given
+  const source = given.capabilities === undefined ? {} : { capability_source: said }
   const id = deps.newId('mod')
   await seeded(what, deps, report, (state) => {
     const [existing] = state.table('models').find('natural', naturalKey(provider.id, name))
@@ -211,7 +213,8 @@ export const seedProviders = async (input: SeedInput, deps: SeedDeps, report: Se
   const { providers = [], models = [] } = input.bootstrap
   await seedListed(input, deps, report)
   await seedUsual(deps, report)
-  await seedSandbox(deps, report)
+  // An empty list says that there are none.
+  if (input.bootstrap.providers === undefined || providers.length > 0) await seedSandbox(deps, report)
   const nested = providers.flatMap(({ name, models: own = [] }) => own.map((model) => ({ provider: name, ...model })))
   for (const entry of [...nested, ...models]) await seedModel(entry, deps, report)
   await seedUsualModels(input, deps, report)

@@ -7,6 +7,7 @@ import { requireReferences } from './seed-check.ts'
 import { DEFAULT_TENANT, prepareKeys, seedKeys } from './seed-keys.ts'
 import { forgottenLimits, seedLimits } from './seed-limits.ts'
 import { seedProviders } from './seed-providers.ts'
+import { seedSteering, steeringNotes } from './seed-steering.ts'
 import { type SeedDeps, type SeedInput, type SeedReport, seeded } from './seed-step.ts'
 
 const seedTenants = async ({ bootstrap }: SeedInput, deps: SeedDeps, report: SeedReport): Promise<void> => {
@@ -83,8 +84,10 @@ export const openSeeder = (input: SeedInput, deps: SeedDeps): (() => Promise<See
     await seedPolicies(input, deps, report)
     await seedKeys(keys, deps, report)
     await seedProviders(input, deps, report)
+    await seedSteering(input, deps, report)
     await seedLimits(input, deps, report)
     report.notes.push(...dangling(input, deps), ...forgotten(input, deps), ...forgottenLimits(input, deps))
+    report.notes.push(...steeringNotes(input.bootstrap, deps.live.control))
     return report
   }
 }

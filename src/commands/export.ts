@@ -1,0 +1,128 @@
+// `gateway export [--as-of <time|decision id>] [--output <file>]`: the configuration as a `bootstrap:` section. Reads the log alone, so it works with the gateway up or down.
+import { renameSync, rmSync, writeFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import type { Config } from '../config.ts'
+import { CHAIN_ROW } from '../domain/chain.ts'
+import type { ControlState } from '../domain/control.ts'
+import { decisionMacKey } from '../domain/decision.ts'
+import { codeOf } from '../lib/error-code.ts'
+import { ConfigError } from '../lib/settings.ts'
+import { type EventLog, LogGap, LogReplaced } from '../log/port.ts'
+import { readChainWitness } from '../state/chain-witness.ts'
+import { CONTROL, foldAgain } from '../state/fold.ts'
+import { ControlLogRefused, problemOf } from '../state/guards.ts'
+import { LogHistory } from '../state/history.ts'
+import { HistoryUnavailable, type Moment, type PastPoint } from '../state/history-port.ts'
+import { readPosition } from '../state/position-witness.ts'
+import { exportedText } from '../upkeep/export-bootstrap.ts'
+
+export interface ExportCommand {
+  readonly config: Config
+  readonly masterKey: Uint8Array
+  readonly log: EventLog
+  /** An RFC 3339 time or the id of a decision; null: the newest state. */
+  readonly asOf: string | null
+  /** A file instead of stdout. */
+  readonly output: string | null
+  readonly nowMs: () => number
+  readonly signal: AbortSignal
+  /** Writes to stdout, to the last byte. */
+  readonly write: (text: string) => Promise<unknown>
+  readonly complain: (line: string) => void
+}
+
+interface Found {
+  readonly state: ControlState
+  readonly revision: string
+  readonly atMs: number
+}
+
+/** The exit code. Throws ControlLogRefused for a log that is not to be read, ConfigError for a file that cannot be written. */
+export const exportCommand = async (command: ExportCommand): Promise<number> => {
+  const { asOf, output, write, complain } = command
+  const moment = asOf === null ? null : momentOf(asOf)
+  if (moment === undefined) {
+    complain('--as-of must be an RFC 3339 time (2026-01-31T12:00:00Z) or the id of a decision (64 hexadecimal digits)')
+    return 1
+  }
+  const newest = await newestState(command)
+  const found = moment === null ? newest : await pastState(command, moment)
+  if (found === null) {
+    const what = 'id' in moment! ? 'no decision that counted has this id' : 'this is before the first decision'
+    complain(`--as-of: ${what}`)
+    return 1
+  }
+  const text = exportedText(found.state, found.atMs, headOf(found))
+  if (output === null) await write(text)
+  else writeWhole(output, text)
+  return 0
+}
+
+/** Undefined for what is neither. */
+const momentOf = (text: string): Moment | undefined => {
+  if (/^[0-9a-fA-F]{64}$/.test(text)) return { id: text.toLowerCase() }
+  const isTime = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d))?$/i.test(text)
+  const atMs = isTime ? Date.parse(text) : Number.NaN
+  return Number.isNaN(atMs) ? undefined : { atMs }
+}
+
+const headOf = ({ state, revision, atMs }: Found): readonly string[] => [
+  `The configuration of ${state.table('chain').get(CHAIN_ROW)?.chain_id ?? 'a chain'} at ${new Date(atMs).toISOString()}, as of the decision`,
+  `${revision}. Put it into gateway.yaml of another installation: its next start`,
+  'makes what is not there yet. No secrets: credentials and the texts of keys must be given again; operators are not in it.',
+]
+
+const newestState = async ({ log, masterKey, config, nowMs, signal }: ExportCommand): Promise<Found> => {
+  const known = { chainId: readChainWitness(config.data.dir), position: readPosition(config.data.dir) }
+  const fold = await readable(() => foldAgain(log, decisionMacKey(masterKey), signal))
+  const problem = problemOf(fold, { chainId: config.log.kafka.chain, allowEmpty: false, known }, null)
+  if (problem !== null) throw new ControlLogRefused(problem)
+  const [unknown] = fold.unknownTypes
+  if (unknown !== undefined)
+    throw new ControlLogRefused(`this build does not know events of the type ${unknown}: export with a newer one`)
+  return { state: fold.state, revision: fold.tip, atMs: nowMs() }
+}
+
+/** Null for a moment that never was. Means what `?as_of=` means. */
+const pastState = async ({ log, masterKey, signal }: ExportCommand, moment: Moment): Promise<Found | null> => {
+  const history = new LogHistory({
+    log,
+    macKey: decisionMacKey(masterKey),
+    checkpoints: { before: async () => null },
+    readPast: (state, { revision, atMs }): Found => ({ state, revision, atMs }),
+    signal,
+  })
+  for (;;) {
+    try {
+      const read = await readable(() => history.answer({ name: 'past', moment, read: null }))
+      return (read as { readonly point: PastPoint; readonly answer: Found } | null)?.answer ?? null
+    } catch (error) {
+      // A long log is read in parts; each further question goes on where the last ended.
+      if (!(error instanceof HistoryUnavailable)) throw error
+    }
+  }
+}
+
+const readable = async <Answer>(read: () => Promise<Answer>): Promise<Answer> => {
+  try {
+    return await read()
+  } catch (error) {
+    if (!(error instanceof LogGap || error instanceof LogReplaced)) throw error
+    throw new ControlLogRefused(`${CONTROL} cannot be read to its end: ${error.message}`)
+  }
+}
+
+/** Beside, then renamed: nobody finds half a file. */
+const writeWhole = (output: string, text: string): void => {
+  const path = resolve(output)
+  const beside = `${path}.${process.pid}.part`
+  try {
+    writeFileSync(beside, text)
+    renameSync(beside, path)
+  } catch (error) {
+    rmSync(beside, { force: true })
+    const code = codeOf(error)
+    if (code === null) throw error
+    throw new ConfigError(`--output: ${path} cannot be written (${code}): name another file or mend the permissions`)
+  }
+}

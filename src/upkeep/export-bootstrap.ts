@@ -1,0 +1,114 @@
+// The configuration as a `bootstrap:` section, for `gateway export`. Never a secret: keys are names, credentials are a comment, operators and sessions are not in it.
+import type { Bootstrap } from '../domain/bootstrap.ts'
+import type { ControlReader, Rows } from '../domain/control.ts'
+import { isInForce } from '../domain/override.ts'
+import { canonicalJson } from '../domain/tables.ts'
+import {
+  budgetEntry,
+  cacheRuleEntry,
+  type Exported,
+  endpointEntry,
+  keyEntry,
+  modelEntry,
+  overrideEntry,
+  policyEntry,
+  providerEntry,
+  tenantEntry,
+  toolEntry,
+  toolPolicyEntry,
+} from './export-rows.ts'
+
+interface Section {
+  readonly name: keyof Bootstrap
+  /** What a reader of the file has to know, a line each. */
+  readonly notes: readonly string[]
+  /** In an order that depends on what they say alone. */
+  readonly entries: readonly object[]
+}
+
+type SectionTable = keyof Bootstrap & keyof Rows
+
+const FOR_KEYS =
+  'Only names: a key without key_env (the name of a variable that holds its text) gets a new text, which the first start prints once.'
+
+/**
+ * Every section, in the order in which it is seeded. `atMs` (Unix milliseconds): what has expired by then is left out. Seeding the entries into an empty
+ * chain gives a state that is exported the same.
+ */
+export const exportedSections = (state: ControlReader, atMs: number): readonly Section[] => {
+  const section = <Name extends SectionTable>(
+    name: Name,
+    order: (row: Rows[Name]) => readonly (string | null)[],
+    exported: (row: Rows[Name]) => Exported<object>,
+    wanted: (row: Rows[Name]) => boolean = () => true,
+  ): Section => {
+    const notes: string[] = []
+    const found: { readonly rank: string; readonly entry: object }[] = []
+    for (const [, row] of state.table(name).rows()) {
+      if (!wanted(row)) continue
+      const { entry, note } = exported(row)
+      if (note !== undefined) notes.push(note)
+      if (entry === null) continue
+      found.push({ rank: [...order(row).map((part) => part ?? ''), canonicalJson(entry)].join('\0'), entry })
+    }
+    found.sort((a, b) => (a.rank < b.rank ? -1 : a.rank > b.rank ? 1 : 0))
+    return { name, notes: notes.sort(), entries: found.map(({ entry }) => entry) }
+  }
+  const owner = (tenantId: string | null) =>
+    tenantId === null ? '' : (state.table('tenants').get(tenantId)?.slug ?? '')
+  const plain =
+    <Row>(entryOf: (state: ControlReader, row: Row) => object) =>
+    (row: Row): Exported<object> => ({ entry: entryOf(state, row) })
+  const named = (row: { readonly tenant_id: string | null; readonly name: string }) => [
+    owner(row.tenant_id),
+    row.name.toLowerCase(),
+  ]
+  const keys = section('keys', named, plain(keyEntry), ({ status }) => status === 'active')
+  return [
+    section(
+      'tenants',
+      ({ slug }) => [slug],
+      (row) => ({ entry: tenantEntry(row) }),
+    ),
+    section('policies', named, plain(policyEntry)),
+    { ...keys, notes: keys.entries.length === 0 ? [] : [FOR_KEYS] },
+    section('providers', ({ name }) => [name.toLowerCase()], providerEntry),
+    section(
+      'models',
+      ({ provider_id, name }) => [state.table('providers').get(provider_id)!.name.toLowerCase(), name.toLowerCase()],
+      plain(modelEntry),
+    ),
+    section('endpoints', ({ tenant_id, slug }) => [owner(tenant_id), slug], plain(endpointEntry)),
+    section(
+      'overrides',
+      ({ tenant_id, kind }) => [owner(tenant_id), kind],
+      (row) => overrideEntry(state, row),
+      (row) => isInForce(row, atMs),
+    ),
+    section(
+      'budgets',
+      ({ tenant_id, window }) => [owner(tenant_id), window],
+      (row) => budgetEntry(state, row),
+    ),
+    section('cache_rules', named, (row) => cacheRuleEntry(state, row)),
+    section('tools', named, plain(toolEntry)),
+    section('tool_policies', named, plain(toolPolicyEntry)),
+  ]
+}
+
+/** Names and texts are shown as JSON in notes already; this only keeps a comment from ending early. */
+const comment = (text: string): string => `# ${text.replaceAll(/[\r\n\u0085\u2028\u2029]+/g, ' ')}`
+
+/** The file. `head`: lines that say what it is. */
+export const exportedText = (state: ControlReader, atMs: number, head: readonly string[]): string => {
+  const parts = [...head.map(comment), 'bootstrap:']
+  for (const { name, notes, entries } of exportedSections(state, atMs)) {
+    parts.push(...notes.map((note) => `  ${comment(note)}`))
+    if (entries.length === 0) parts.push(`  ${name}: []`)
+    else for (const line of yamlOf({ [name]: entries }).split('\n')) parts.push(`  ${line}`.trimEnd())
+  }
+  return `${parts.join('\n')}\n`
+}
+
+/** Block style, one member a line. Strings with line ends are escaped, so every line may be indented. By way of JSON: a zero that is a float would be written as `+0`. */
+const yamlOf = (value: object): string => Bun.YAML.stringify(JSON.parse(JSON.stringify(value)), null, 2).trimEnd()

@@ -1,0 +1,54 @@
+// What `bootstrap:` calls things: slugs and names where the API has ids.
+import type { ControlReader } from '../domain/control.ts'
+import { Rejection } from '../domain/rejection.ts'
+
+/** The id of a tenant by its slug; null where none is named. */
+export const tenantOf = (state: ControlReader, slug: string | undefined): string | null =>
+  slug === undefined ? null : (state.table('tenants').find('slug', slug)[0] ?? slug)
+
+const activeKeys = (state: ControlReader, tenantId: string, name: string): string[] => {
+  const keys = state.table('keys')
+  return keys.find('tenant', tenantId).filter((id) => {
+    const row = keys.get(id)!
+    return row.name === name && row.status === 'active'
+  })
+}
+
+/**
+ * A key by its id, or by the name of the only active one of that name: of that tenant when one is given, else of the tenant whose slug stands
+ * before a slash (`acme/app`), else of all. What nothing has is answered as it came. Throws Rejection where it is not clear which is meant.
+ */
+export const keyOf = (state: ControlReader, tenantId: string | null, text: string): string => {
+  if (state.table('keys').get(text) !== undefined) return text
+  if (tenantId === null) {
+    const slash = text.indexOf('/')
+    const [owner] = slash < 1 ? [] : state.table('tenants').find('slug', text.slice(0, slash))
+    const owned = owner === undefined ? [] : activeKeys(state, owner, text.slice(slash + 1))
+    if (owned.length > 0) return theOnly(owned, text)
+  }
+  const owners = tenantId === null ? [...state.table('tenants').rows()].map(([id]) => id) : [tenantId]
+  const named = owners.flatMap((owner) => activeKeys(state, owner, text))
+  return named.length === 0 ? text : theOnly(named, text)
+}
+
+const theOnly = (ids: readonly string[], text: string): string => {
+  if (ids.length === 1) return ids[0]!
+  throw new Rejection('invalid', `${ids.length} active keys are named "${text}": name the one that is meant by its id`)
+}
+
+/** What stands for a key in an entry of this tenant (null: of none), or null where no name means it and nothing else. */
+export const nameOfKey = (state: ControlReader, tenantId: string | null, id: string): string | null => {
+  const row = state.table('keys').get(id)
+  if (row === undefined || row.status !== 'active' || (tenantId !== null && row.tenant_id !== tenantId)) return null
+  if (activeKeys(state, row.tenant_id, row.name).length > 1) return null
+  if (tenantId !== null) return row.name
+  const slug = state.table('tenants').get(row.tenant_id)?.slug
+  return slug === undefined ? null : `${slug}/${row.name}`
+}
+
+/** An RFC 3339 time as rows have it. Throws Rejection for a day that does not exist. */
+export const momentOf = (text: string): string => {
+  const ms = Date.parse(text)
+  if (Number.isNaN(ms)) throw new Rejection('invalid', `"${text}" is not a time`, 'expires_at')
+  return new Date(ms).toISOString()
+}

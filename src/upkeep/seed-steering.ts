@@ -1,0 +1,81 @@
+// Endpoint scopes and overrides of `bootstrap:`. What the API wrote since is left alone: an override that somebody took back stays taken back.
+import type { Bootstrap, BootstrapEndpoint, BootstrapOverride } from '../domain/bootstrap.ts'
+import type { ControlReader } from '../domain/control.ts'
+import type { EventRecord } from '../domain/decision.ts'
+import { decideEndpoint, endpointKey, NOTHING_OVERRIDDEN } from '../domain/endpoint.ts'
+import { decideOverride, overrideKey } from '../domain/override.ts'
+import { overrideKindOf, overrideValueOf, targetOf } from '../domain/override-target.ts'
+import { endpointWarnings } from '../domain/references.ts'
+import { canonicalJson } from '../domain/tables.ts'
+import { keyOf, momentOf, tenantOf } from './seed-names.ts'
+import { SEEDER_ACTOR, type SeedDeps, type SeedInput, type SeedReport, seeded } from './seed-step.ts'
+
+/** They come after models and keys, which they name, and before budgets and cache rules, which name endpoint scopes. */
+export const seedSteering = async ({ bootstrap }: SeedInput, deps: SeedDeps, report: SeedReport): Promise<void> => {
+  for (const entry of bootstrap.endpoints ?? []) {
+    const id = deps.newId('end')
+    await seeded(`bootstrap.endpoints "${entry.slug}"`, deps, report, (state) => seedEndpoint(state, id, entry))
+  }
+  for (const [i, entry] of (bootstrap.overrides ?? []).entries()) {
+    const id = deps.newId('ovr')
+    await seeded(`bootstrap.overrides[${i}]`, deps, report, (state) => seedOverride(state, id, entry, deps.nowMs()))
+  }
+}
+
+const seedEndpoint = (state: ControlReader, id: string, entry: BootstrapEndpoint): EventRecord[] => {
+  const { tenant, slug, name = slug, description = null, enabled = true, aliases = [], overrides } = entry
+  const tenant_id = tenantOf(state, tenant)
+  const endpoints = state.table('endpoints')
+  const [existing] = endpoints.find('slug', endpointKey(tenant_id, slug))
+  if (existing !== undefined && endpoints.get(existing)!.managed_by !== 'bootstrap') return []
+  const fields = { name, description, enabled, aliases, overrides: { ...NOTHING_OVERRIDDEN, ...overrides } }
+  return decideEndpoint(state, { do: 'upsert', id, slug, tenant_id, managed_by: 'bootstrap', ...fields })
+}
+
+/** Of what it is about only the last row counts; one that somebody else wrote is theirs. One that has expired was there in its time. */
+const seedOverride = (state: ControlReader, id: string, entry: BootstrapOverride, nowMs: number): EventRecord[] => {
+  const tenant_id = tenantOf(state, entry.tenant)
+  const expires_at = entry.expires_at === undefined ? null : momentOf(entry.expires_at)
+  if (expires_at !== null && Date.parse(expires_at) <= nowMs) return []
+  const [, word, rest] = /^(key:)(.*)$/s.exec(entry.target ?? '') ?? []
+  const given = word === undefined ? (entry.target ?? null) : `${word}${keyOf(state, tenant_id, rest!)}`
+  const kind = overrideKindOf(entry.kind)
+  const target = targetOf(state, kind, given, true)
+  const reason = entry.reason ?? null
+  const overrides = state.table('overrides')
+  const [deciding] = overrides.find('deciding', overrideKey(kind, target, tenant_id))
+  const row = deciding === undefined ? undefined : overrides.get(deciding)!
+  if (row !== undefined) {
+    if (row.actor.type !== SEEDER_ACTOR.type || row.actor.id !== SEEDER_ACTOR.id) return []
+    const said = { value: row.value, reason: row.reason, expires_at: row.expires_at, enabled: row.enabled }
+    const value = overrideValueOf(state, kind, entry.value ?? null, true)
+    if (canonicalJson(said) === canonicalJson({ value, reason, expires_at, enabled: true })) return []
+  }
+  const value = entry.value ?? null
+  return decideOverride(state, {
+    do: 'write',
+    id,
+    kind,
+    target,
+    tenant_id,
+    value,
+    enabled: true,
+    reason,
+    expires_at,
+    nowMs,
+  })
+}
+
+/** What its endpoint scopes name that nobody has, and those that the settings no longer name. */
+export const steeringNotes = ({ endpoints = [] }: Bootstrap, state: ControlReader): string[] => {
+  const notes = endpoints.flatMap(({ slug, overrides }) =>
+    endpointWarnings(state, { ...NOTHING_OVERRIDDEN, ...overrides }).map(
+      (warning) => `bootstrap.endpoints "${slug}": ${warning}`,
+    ),
+  )
+  const named = new Set(endpoints.map(({ slug, tenant }) => endpointKey(tenantOf(state, tenant), slug)))
+  for (const [, row] of state.table('endpoints').rows())
+    if (row.managed_by === 'bootstrap' && !named.has(endpointKey(row.tenant_id, row.slug)))
+      notes.push(`the endpoint scope "${row.slug}" is no longer in bootstrap.endpoints; it stays until it is deleted`)
+  return notes
+}

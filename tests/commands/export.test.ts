@@ -1,0 +1,101 @@
+import { afterAll, expect, test } from 'bun:test'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { decisionMacKey, writeDecision } from '../../src/domain/decision.ts'
+import { openLog } from '../../src/log/open-log.ts'
+import { CONTROL, foldAgain } from '../../src/state/fold.ts'
+import { startChain } from '../../src/state/genesis.ts'
+
+const ROOT = join(import.meta.dir, '../..')
+const folder = mkdtempSync(join(tmpdir(), 'gatelog-export-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+const masterKey = Buffer.alloc(32, 7)
+const env = {
+  GATEWAY_DATA_DIR: join(folder, 'data'),
+  GATEWAY_SECURITY_MASTER_KEY: masterKey.toString('base64'),
+}
+
+const run = async (...args: string[]) => {
+  const child = Bun.spawn([process.execPath, join(ROOT, 'src/commands/cli.ts'), 'export', ...args], {
+    cwd: folder,
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'pipe',
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
+  })
+  const [out, errors, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ])
+  return { out, errors, code }
+}
+
+/** A chain of three decisions, written as a gateway writes them; answers their ids. */
+const written = async (): Promise<string[]> => {
+  const macKey = decisionMacKey(masterKey)
+  const log = openLog({ adapter: 'embedded', dataDir: env.GATEWAY_DATA_DIR, retentionMs: 3_600_000 })
+  const nowMs = Date.now
+  await startChain({ log, macKey, chainId: 'chain_of_the_test', nowMs, partitions: {} })
+  const ids = [(await foldAgain(log, macKey, new AbortController().signal)).tip]
+  for (const slug of ['first', 'second']) {
+    const { bytes, id } = writeDecision(
+      {
+        parent: ids.at(-1)!,
+        at: new Date(nowMs()).toISOString(),
+        actor: { type: 'system', id: 'test' },
+        cause: null,
+        v: 1,
+        events: [
+          {
+            type: 'tenant.created',
+            data: { id: `ten_${slug}`, slug, name: slug, plan: null, rate_limits: null, managed_by: 'api' },
+          },
+        ],
+      },
+      macKey,
+    )
+    await log.append(CONTROL, 0, [{ key: null, value: bytes }])
+    ids.push(id)
+  }
+  await log.close()
+  return ids
+}
+
+test('export writes the configuration of now, of a decision and of a time, to stdout and to a file', async () => {
+  const before = await run()
+  expect(before.code).toBe(1)
+  expect(before.errors).toMatch(/^gatelog: [^\n]+\n$/)
+
+  const [genesis, first, second] = await written()
+  const now = await run()
+  expect({ code: now.code, errors: now.errors }).toEqual({ code: 0, errors: '' })
+  expect(now.out).toContain(`# ${second}`)
+  expect(Bun.YAML.parse(now.out)).toMatchObject({ bootstrap: { tenants: [{ slug: 'first' }, { slug: 'second' }] } })
+
+  const file = join(folder, 'out.yaml')
+  expect(await run('--as-of', first!, `--output=${file}`)).toEqual({ out: '', errors: '', code: 0 })
+  expect(Bun.YAML.parse(readFileSync(file, 'utf8'))).toMatchObject({ bootstrap: { tenants: [{ slug: 'first' }] } })
+  expect((await run('--as-of', genesis!)).out).toContain('  tenants: []\n')
+  expect((await run('--as-of', '2999-01-01T00:00:00Z')).out).toContain('slug: second')
+
+  for (const [args, words] of [
+    [['--as-of', '2001-01-01'], 'this is before the first decision'],
+    [['--as-of', 'f'.repeat(64)], 'no decision that counted has this id'],
+    [['--as-of', 'yesterday'], '--as-of must be an RFC 3339 time'],
+    [['--as-of'], '--as-of needs a value'],
+    [['--outptu', 'x'], '"--outptu" is nothing that export takes'],
+    [['--output', join(folder, 'none', 'x.yaml')], 'cannot be written (ENOENT)'],
+  ] as const) {
+    const { out, errors, code } = await run(...args)
+    expect({ out, code }).toEqual({ out: '', code: 1 })
+    expect(errors).toMatch(/^gatelog: [^\n]+\n$/)
+    expect(errors).toContain(words)
+  }
+
+  // What it writes is taken as settings.
+  writeFileSync(join(folder, 'gateway.yaml'), now.out)
+  expect(await run('--output', file)).toEqual({ out: '', errors: '', code: 0 })
+}, 120_000)
