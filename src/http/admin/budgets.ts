@@ -18,6 +18,7 @@ import { t } from '../../lib/schema.ts'
 import type { Commit, LiveState } from '../../state/port.ts'
 import { type Principal, seesTenant, tenantMeant } from '../auth.ts'
 import { listed, Paging } from './list.ts'
+import { BudgetView } from './resources.ts'
 import { type AdminRoute, route } from './route.ts'
 import { Switch, statusOf } from './status.ts'
 import { rowAfter, write } from './write.ts'
@@ -63,6 +64,7 @@ const listBudgets = ({ live, nowMs }: BudgetDeps): AdminRoute =>
     summary: 'List the budgets of a tenant, or of all tenants that the key sees',
     rows: 'budgets',
     query: t.Object({ tenant_id: t.Optional(t.String()), ...Paging }),
+    answer: BudgetView,
     handle({ principal, query }) {
       const tenantId = query.tenant_id === undefined ? undefined : tenantMeant(principal, query.tenant_id)
       const rows = [...live.control.table('budgets').rows()]
@@ -79,6 +81,7 @@ const getBudget = ({ live, nowMs }: BudgetDeps): AdminRoute =>
     path: '/budgets/:id',
     scopes: READ,
     summary: 'One budget',
+    answer: BudgetView,
     handle: ({ principal, params }) => ({
       body: budgetView(visibleBudget(live.control, principal, params.id!), nowMs()),
     }),
@@ -92,6 +95,7 @@ const upsertBudget = ({ commit, newId, nowMs }: BudgetDeps): AdminRoute =>
     summary: 'Replace the budget of this tenant, scope and window, or create it; what was spent stays',
     body: BudgetBody,
     dropped: COMPUTED,
+    answer: BudgetView,
     async handle(call) {
       const { tenant_id, scope = { type: 'tenant' }, status, enabled, ...given } = call.body
       const owner = tenantMeant(call.principal, tenant_id)

@@ -18,6 +18,7 @@ import { t } from '../../lib/schema.ts'
 import type { Commit, LiveState } from '../../state/port.ts'
 import { isSuperuser, ownerMeant, type Principal, seesTenant, tenantMeant } from '../auth.ts'
 import { listed, Paging } from './list.ts'
+import { CacheRuleView } from './resources.ts'
 import { type AdminRoute, route } from './route.ts'
 import { Switch, statusOf } from './status.ts'
 import { rowAfter, write } from './write.ts'
@@ -78,6 +79,7 @@ const listRules = ({ live }: CacheRuleDeps): AdminRoute =>
     summary: 'List cache rules, those that go before others first; with `tenant_id` those that can act on its requests',
     rows: 'policies',
     query: t.Object({ tenant_id: t.Optional(t.String()), ...Paging }),
+    answer: CacheRuleView,
     handle({ principal, query }) {
       const { control } = live
       const tenantId = query.tenant_id === undefined ? undefined : tenantMeant(principal, query.tenant_id)
@@ -96,6 +98,7 @@ const getRule = ({ live }: CacheRuleDeps): AdminRoute =>
     path: '/cache/policies/:id',
     scopes: READ,
     summary: 'One cache rule',
+    answer: CacheRuleView,
     handle: ({ principal, params }) => ({ body: visibleRule(live.control, principal, params.id!) }),
   })
 
@@ -106,6 +109,7 @@ const upsertRule = ({ commit, newId }: CacheRuleDeps): AdminRoute =>
     scopes: WRITE,
     summary: 'Replace the cache rule of this name, or create it',
     body: CacheRuleBody,
+    answer: CacheRuleView,
     async handle(call) {
       const { principal } = call
       const { name, tenant_id, status, enabled, scopes, ...given } = call.body

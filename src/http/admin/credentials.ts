@@ -7,6 +7,7 @@ import { Rejection } from '../../domain/rejection.ts'
 import { t } from '../../lib/schema.ts'
 import type { CommitResult } from '../../state/port.ts'
 import { credentialView, type ProviderDeps, providerOf } from './provider-view.ts'
+import { CredentialView } from './resources.ts'
 import { type AdminCall, type AdminRoute, route } from './route.ts'
 import { syncProvider } from './sync-models.ts'
 import { rowAfter, write } from './write.ts'
@@ -70,6 +71,7 @@ const putCredential = (deps: ProviderDeps): AdminRoute =>
     scopes: WRITE,
     summary: 'Seal a secret for a provider, in place of the one it has',
     body: NewCredential,
+    answer: CredentialView,
     async handle(call) {
       const id = call.params.id!
       const { secret, name = null, sync_models } = call.body
@@ -91,6 +93,7 @@ const getCredential = (deps: ProviderDeps): AdminRoute =>
     path: '/providers/:id/credential',
     scopes: READ,
     summary: 'Whether a provider has a credential, and which',
+    answer: CredentialView,
     handle: ({ params }) => ({ body: viewOf(providerOf(deps.live.control, params.id!)) }),
   })
 

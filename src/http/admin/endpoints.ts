@@ -20,6 +20,7 @@ import type { Commit, LiveState } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { ownerMeant, type Principal, seesTenant, tenantMeant } from '../auth.ts'
 import { listed, Paging } from './list.ts'
+import { EndpointView } from './resources.ts'
 import { type AdminRoute, route } from './route.ts'
 import { Switch, statusOf } from './status.ts'
 import { WARNINGS, withWarnings } from './warnings.ts'
@@ -100,6 +101,7 @@ const listEndpoints = ({ live }: EndpointDeps): AdminRoute =>
     summary: 'List endpoint scopes: global ones and those of the tenants that the key sees',
     rows: 'endpoints',
     query: t.Object({ tenant_id: t.Optional(t.String()), ...Paging }),
+    answer: EndpointView,
     handle({ principal, query }) {
       const tenantId = query.tenant_id === undefined ? undefined : tenantMeant(principal, query.tenant_id)
       const rows = [...live.control.table('endpoints').rows()]
@@ -115,6 +117,7 @@ const getEndpoint = ({ live }: EndpointDeps): AdminRoute =>
     path: '/endpoints/:id',
     scopes: READ,
     summary: 'One endpoint scope',
+    answer: EndpointView,
     handle: ({ principal, params }) => ({ body: visibleEndpoint(live.control, principal, params.id!) }),
   })
 
@@ -126,6 +129,7 @@ const upsertEndpoint = ({ live, commit, newId }: EndpointDeps): AdminRoute =>
     summary: 'Replace the endpoint scope of this slug, or create it',
     body: EndpointBody,
     dropped: WARNINGS,
+    answer: EndpointView,
     async handle(call) {
       const { slug, tenant_id, name = slug, description = null, aliases = [] } = call.body
       const owner = ownerMeant(call.principal, tenant_id)

@@ -11,6 +11,7 @@ import type { Commit, CommitResult, LiveState } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { isSuperuser, type Principal, seesTenant, tenantMeant } from '../auth.ts'
 import { listed, Paging } from './list.ts'
+import { IssuedKey, KeyView } from './resources.ts'
 import { type AdminAnswer, type AdminRoute, route } from './route.ts'
 import { Rfc3339, storedTime } from './times.ts'
 import { rowAfter, write } from './write.ts'
@@ -95,6 +96,7 @@ const listKeys = (deps: KeyDeps): AdminRoute => {
     summary: "List a tenant's keys, revoked ones too",
     rows: 'keys',
     query: t.Object({ tenant_id: t.Optional(t.String()), ...Paging }),
+    answer: KeyView,
     handle({ principal, query }) {
       const tenantId = tenantOf(principal, query.tenant_id)
       const keys = live.control.table('keys')
@@ -113,6 +115,7 @@ const getKey = (deps: KeyDeps): AdminRoute =>
     path: '/keys/:id',
     scopes: READ,
     summary: 'One key, revoked ones too; never its secret',
+    answer: KeyView,
     handle: ({ principal, params }) => ({
       body: viewOf(visibleKey(deps.live.control, principal, params.id!), deps),
     }),
@@ -127,6 +130,7 @@ const issueKey = (deps: KeyDeps): AdminRoute => {
     summary: 'Issue a key; its plaintext is answered once',
     body: NewKey,
     status: 201,
+    answer: IssuedKey,
     async handle(call) {
       const {
         tenant_id,
@@ -176,6 +180,7 @@ const changeKey = (deps: KeyDeps): AdminRoute => {
     summary: 'Change name, scopes, expiry, routing policy or rate limits of a key',
     body: EditedKey,
     dropped: ['status', 'revoked_at', 'last_used_at'],
+    answer: KeyView,
     async handle(call) {
       const id = call.params.id!
       const { tenant_id, expires_at, ...fields } = call.body
@@ -215,6 +220,7 @@ const rotateKey = (deps: KeyDeps): AdminRoute => {
     scopes: WRITE,
     summary: 'Give a key a new secret; the old one stops at once',
     status: 201,
+    answer: IssuedKey,
     async handle(call) {
       const id = call.params.id!
       const plaintext = newApiKey()

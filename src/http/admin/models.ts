@@ -16,6 +16,7 @@ import { type Static, t } from '../../lib/schema.ts'
 import type { Commit, LiveState } from '../../state/port.ts'
 import type { ModelCatalogue } from '../../upkeep/model-listing.ts'
 import { listed, Paging } from './list.ts'
+import { ModelView } from './resources.ts'
 import { type AdminCall, type AdminRoute, route } from './route.ts'
 import { Switch, statusOf } from './status.ts'
 import { rowAfter, write } from './write.ts'
@@ -74,6 +75,7 @@ const listModels = ({ live }: ModelDeps): AdminRoute =>
     summary: 'List the registry, disabled models too; `provider` is a name or an id',
     rows: 'models',
     query: t.Object({ provider: t.Optional(t.String()), ...Paging }),
+    answer: ModelView,
     handle({ query }) {
       const { control } = live
       const [named] =
@@ -91,6 +93,7 @@ const getModel = ({ live }: ModelDeps): AdminRoute =>
     path: '/models/:id',
     scopes: READ,
     summary: 'One model of the registry',
+    answer: ModelView,
     handle: ({ params }) => ({ body: viewOf(live.control, modelOf(live.control, params.id!)) }),
   })
 
@@ -149,6 +152,7 @@ const createModel = (deps: ModelDeps): AdminRoute =>
     body: NewModel,
     dropped: DROPPED,
     status: 201,
+    answer: ModelView,
     async handle(call) {
       const { name, provider_id } = call.body
       const find = (state: ControlReader): ProviderRow => {
@@ -195,6 +199,7 @@ const saveModel = (method: 'PUT' | 'PATCH', deps: ModelDeps): AdminRoute =>
     summary: method === 'PUT' ? 'Replace a model, all but its name and provider' : 'Change some fields of a model',
     body: EditedModel,
     dropped: DROPPED,
+    answer: ModelView,
     async handle(call) {
       const id = call.params.id!
       const { control } = deps.live

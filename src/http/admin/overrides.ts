@@ -10,6 +10,7 @@ import { t } from '../../lib/schema.ts'
 import type { Commit, LiveState } from '../../state/port.ts'
 import { ownerMeant, type Principal, seesTenant, tenantMeant } from '../auth.ts'
 import { listed, Paging } from './list.ts'
+import { OverrideView } from './resources.ts'
 import { type AdminRoute, route } from './route.ts'
 import { Rfc3339, storedTime } from './times.ts'
 import { rowAfter, write } from './write.ts'
@@ -57,6 +58,7 @@ const list = (path: '/overrides' | '/guardrails', summary: string, { live, nowMs
     summary,
     rows: 'overrides',
     query: Filter,
+    answer: OverrideView,
     handle({ principal, query }) {
       const tenantId = query.tenant_id === undefined ? undefined : tenantMeant(principal, query.tenant_id)
       const kind = query.kind === undefined ? undefined : overrideKindOf(query.kind)
@@ -92,6 +94,7 @@ const writeOverride = ({ commit, newId, nowMs }: OverrideDeps): AdminRoute =>
     dropped: ['in_force', 'actor'],
     status: 201,
     whileFrozen: true,
+    answer: OverrideView,
     async handle(call) {
       const { kind, target = null, tenant_id, value = null, enabled = true, reason = null, expires_at } = call.body
       const atMs = nowMs()

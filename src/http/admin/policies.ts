@@ -17,6 +17,7 @@ import { type Static, t } from '../../lib/schema.ts'
 import type { Commit, LiveState } from '../../state/port.ts'
 import { ownerMeant, type Principal, seesTenant, tenantMeant } from '../auth.ts'
 import { listed, Paging } from './list.ts'
+import { PolicyView } from './resources.ts'
 import { type AdminCall, type AdminRoute, route } from './route.ts'
 import { Switch, statusOf } from './status.ts'
 import { WARNINGS, withWarnings } from './warnings.ts'
@@ -60,6 +61,7 @@ const listPolicies = ({ live }: PolicyDeps): AdminRoute =>
     summary: 'List policies: global ones and those of the tenants that the key sees',
     rows: 'policies',
     query: t.Object({ tenant_id: t.Optional(t.String()), ...Paging }),
+    answer: PolicyView,
     handle({ principal, query }) {
       const tenantId = query.tenant_id === undefined ? undefined : tenantMeant(principal, query.tenant_id)
       const rows = [...live.control.table('policies').rows()]
@@ -75,6 +77,7 @@ const getPolicy = ({ live }: PolicyDeps): AdminRoute =>
     path: '/policies/:id',
     scopes: READ,
     summary: 'One policy',
+    answer: PolicyView,
     handle: ({ principal, params }) => ({ body: visiblePolicy(live.control, principal, params.id!) }),
   })
 
@@ -107,6 +110,7 @@ const createPolicy = (deps: PolicyDeps): AdminRoute =>
     body: PolicyBody,
     dropped: WARNINGS,
     status: 201,
+    answer: PolicyView,
     handle: (call) => save('create', call, deps),
   })
 
@@ -118,6 +122,7 @@ const upsertPolicy = (deps: PolicyDeps): AdminRoute =>
     summary: 'Replace the policy of this name, or create it',
     body: PolicyBody,
     dropped: WARNINGS,
+    answer: PolicyView,
     handle: (call) => save('upsert', call, deps),
   })
 

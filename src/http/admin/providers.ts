@@ -13,6 +13,7 @@ import { detectionRoutes } from './detect.ts'
 import { listed, Paging } from './list.ts'
 import { providerTestRoutes } from './provider-tests.ts'
 import { credentialView, type ProviderDeps, providerOf } from './provider-view.ts'
+import { ProviderView } from './resources.ts'
 import { type AdminRoute, route } from './route.ts'
 import { Switch, statusOf } from './status.ts'
 import { syncRoutes } from './sync-models.ts'
@@ -83,6 +84,7 @@ const listProviders = (deps: ProviderDeps): AdminRoute =>
     summary: 'List providers with health and whether they are ready',
     rows: 'providers',
     query: t.Object(Paging),
+    answer: ProviderView,
     handle: ({ query, principal }) => ({
       body: listed(
         'providers',
@@ -99,6 +101,7 @@ const getProvider = (deps: ProviderDeps): AdminRoute =>
     path: '/providers/:id',
     scopes: READ,
     summary: 'One provider',
+    answer: ProviderView,
     handle: ({ params, principal }) => ({ body: viewOf(providerOf(deps.live.control, params.id!), principal, deps) }),
   })
 
@@ -111,6 +114,7 @@ const createProvider = (deps: ProviderDeps): AdminRoute =>
     body: NewProvider,
     dropped: DROPPED,
     status: 201,
+    answer: ProviderView,
     async handle(call) {
       const fields = wholeProvider(call.body, deps.kindTable)
       const status = statusOf(call.body) ?? 'active'
@@ -138,6 +142,7 @@ const saveProvider = (method: 'PUT' | 'PATCH', deps: ProviderDeps): AdminRoute =
       method === 'PUT' ? 'Replace a provider, all but its name' : 'Change some fields of a provider, or switch it',
     body: method === 'PUT' ? ReplacedProvider : PatchedProvider,
     dropped: DROPPED,
+    answer: ProviderView,
     async handle(call) {
       const id = call.params.id!
       const { status: _, enabled: __, name, ...given } = call.body as Static<typeof PatchedProvider>

@@ -8,6 +8,7 @@ import { t } from '../../lib/schema.ts'
 import type { Commit, LiveState } from '../../state/port.ts'
 import { isSuperuser, type Principal, seesTenant } from '../auth.ts'
 import { listed, Paging } from './list.ts'
+import { TenantView } from './resources.ts'
 import { type AdminRoute, route } from './route.ts'
 import { rowAfter, write } from './write.ts'
 
@@ -55,6 +56,7 @@ const listTenants = ({ live }: TenantDeps): AdminRoute =>
     summary: 'List tenants',
     rows: 'tenants',
     query: t.Object(Paging),
+    answer: TenantView,
     handle: ({ query, principal }) => ({
       body: listed(
         'tenants',
@@ -73,6 +75,7 @@ const createTenant = ({ commit, newId }: TenantDeps): AdminRoute =>
     summary: 'Create a tenant',
     body: NewTenant,
     status: 201,
+    answer: TenantView,
     async handle(call) {
       const { slug, name, plan = null, rate_limits = null } = call.body
       const data = { id: newId('ten'), slug, name, plan, rate_limits, managed_by: 'api' } as const
@@ -92,6 +95,7 @@ const getTenant = ({ live }: TenantDeps): AdminRoute =>
     path: '/tenants/:id',
     scopes: READ,
     summary: 'One tenant',
+    answer: TenantView,
     handle({ params, principal }) {
       const id = params.id!
       if (!sees(principal, id)) throw new Rejection('not_found', `no tenant has the id "${id}"`)
@@ -106,6 +110,7 @@ const replaceTenant = ({ live, commit }: TenantDeps): AdminRoute =>
     scopes: WRITE,
     summary: 'Replace a tenant, all but its slug',
     body: EditedTenant,
+    answer: TenantView,
     async handle(call) {
       const id = call.params.id!
       const result = await write(

@@ -15,6 +15,7 @@ import { t } from '../../lib/schema.ts'
 import type { Commit, LiveState } from '../../state/port.ts'
 import { ownerMeant, type Principal, seesTenant, tenantMeant } from '../auth.ts'
 import { listed, Paging } from './list.ts'
+import { ToolPolicyView } from './resources.ts'
 import { type AdminRoute, route } from './route.ts'
 import { Switch, statusOf } from './status.ts'
 import { rowAfter, write } from './write.ts'
@@ -55,6 +56,7 @@ const listPolicies = ({ live }: ToolPolicyDeps): AdminRoute =>
     summary: 'List tool policies: global ones and those of the tenants that the key sees',
     rows: 'policies',
     query: t.Object({ tenant_id: t.Optional(t.String()), ...Paging }),
+    answer: ToolPolicyView,
     handle({ principal, query }) {
       const tenantId = query.tenant_id === undefined ? undefined : tenantMeant(principal, query.tenant_id)
       const rows = [...live.control.table('tool_policies').rows()]
@@ -70,6 +72,7 @@ const getPolicy = ({ live }: ToolPolicyDeps): AdminRoute =>
     path: '/tool-policies/:id',
     scopes: READ,
     summary: 'One tool policy',
+    answer: ToolPolicyView,
     handle: ({ principal, params }) => ({ body: visiblePolicy(live.control, principal, params.id!) }),
   })
 
@@ -80,6 +83,7 @@ const upsertPolicy = ({ commit, newId }: ToolPolicyDeps): AdminRoute =>
     scopes: WRITE,
     summary: 'Replace the tool policy of this name, or create it; bounds are clamped',
     body: ToolPolicyBody,
+    answer: ToolPolicyView,
     async handle(call) {
       const { name, tenant_id, status, enabled, ...given } = call.body
       const owner = ownerMeant(call.principal, tenant_id)

@@ -19,6 +19,7 @@ import type { Commit, LiveState } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { isSuperuser, type Principal, seesTenant, tenantMeant } from '../auth.ts'
 import { listed, Paging } from './list.ts'
+import { ToolView } from './resources.ts'
 import { type AdminCall, type AdminRoute, route } from './route.ts'
 import { Switch, statusOf } from './status.ts'
 import { rowAfter, write } from './write.ts'
@@ -87,6 +88,7 @@ const listTools = ({ live }: ToolDeps): AdminRoute =>
     summary: 'List tools: global ones and those of the tenants that the key sees',
     rows: 'tools',
     query: t.Object({ tenant_id: t.Optional(t.String()), ...Paging }),
+    answer: ToolView,
     handle({ principal, query }) {
       const tenantId = query.tenant_id === undefined ? undefined : tenantMeant(principal, query.tenant_id)
       const rows = [...live.control.table('tools').rows()]
@@ -102,6 +104,7 @@ const getTool = ({ live }: ToolDeps): AdminRoute =>
     path: '/tools/:id',
     scopes: READ,
     summary: 'One tool',
+    answer: ToolView,
     handle: ({ principal, params }) => ({ body: toolView(visibleTool(live.control, principal, params.id!)) }),
   })
 
@@ -114,6 +117,7 @@ const registerTool = ({ commit, newId }: ToolDeps): AdminRoute =>
     body: NewTool,
     dropped: ['executable'],
     status: 201,
+    answer: ToolView,
     async handle(call) {
       const { name, kind = 'function', owner: _, tenant_id: __, status, enabled, ...fields } = call.body
       const command = {
@@ -161,6 +165,7 @@ const editTool = (deps: ToolDeps): AdminRoute =>
     summary: 'Change a tool; what is left out stays as it is',
     body: EditedTool,
     dropped: ['executable'],
+    answer: ToolView,
     async handle(call) {
       const { owner, status, enabled, ...fields } = call.body
       const isEnabled = statusOf({ status, enabled })
@@ -185,6 +190,7 @@ const switchTool = (deps: ToolDeps): AdminRoute =>
     scopes: WRITE,
     summary: 'Enable or disable a tool',
     body: closed(t.Object({ enabled: t.Boolean() })),
+    answer: ToolView,
     async handle(call) {
       const { enabled } = call.body
       const { row, revision } = await changed(deps, call, ({ id }) => ({

@@ -1,0 +1,162 @@
+// What the main resources look like in answers. Open: a later version may add fields. The document names each by its title.
+import { ApiKeyIssued } from '../../domain/api-key.ts'
+import { BudgetFields } from '../../domain/budget.ts'
+import { CacheRuleFields, CacheRuleName } from '../../domain/cache-rule.ts'
+import { EndpointFields, EndpointSlug } from '../../domain/endpoint.ts'
+import { Id, ManagedBy, Nullable, Status, Timestamp } from '../../domain/fields.ts'
+import { ModelFields, ModelName } from '../../domain/model.ts'
+import { OverrideWritten } from '../../domain/override.ts'
+import { PolicyFields, PolicyName } from '../../domain/policy.ts'
+import { ProviderFields, ProviderName } from '../../domain/provider.ts'
+import { RateLimits, TenantSlug } from '../../domain/tenant.ts'
+import { ToolFields, ToolKind, ToolName } from '../../domain/tool.ts'
+import { ToolPolicyFields, ToolPolicyName } from '../../domain/tool-policy.ts'
+import { type TSchema, t } from '../../lib/schema.ts'
+
+const STAMPS = {
+  created_at: Timestamp,
+  updated_at: Timestamp,
+  /** Id of the decision that last changed it: what `If-Match` is about. */
+  revision: t.String({ description: 'id of the decision that last changed it' }),
+}
+const OWNER = Nullable(Id)
+const Warnings = t.Optional(t.Array(t.String(), { description: 'names that nobody has, and what was probably meant' }))
+
+/** A resource by its name in the document. */
+const shown = (title: string, properties: Readonly<Record<string, TSchema>>): TSchema =>
+  t.Object({ ...properties, ...STAMPS }, { title })
+
+export const TenantView = shown('Tenant', {
+  id: Id,
+  slug: TenantSlug,
+  name: t.String(),
+  plan: Nullable(t.String()),
+  rate_limits: Nullable(RateLimits),
+  managed_by: ManagedBy,
+})
+
+const { digest: _, seeded_digest: __, ...shownOfKey } = ApiKeyIssued.properties
+const KEY = {
+  ...shownOfKey,
+  status: t.Union([t.Literal('active'), t.Literal('expired'), t.Literal('revoked')]),
+  revoked_at: Nullable(Timestamp),
+  last_used_at: Nullable(t.String({ description: 'on this instance, since it started' })),
+}
+export const KeyView = shown('Key', KEY)
+/** The one answer with a plaintext. */
+export const IssuedKey = t.Object(
+  {
+    key: t.Object({ ...KEY, ...STAMPS }),
+    plaintext: Nullable(t.String({ description: 'shown once; null in the answer to a repeat' })),
+    warning: t.String(),
+    id: Id,
+    tenant_id: Id,
+    name: t.String(),
+    scopes: ApiKeyIssued.properties.scopes,
+    expires_at: Nullable(Timestamp),
+  },
+  { title: 'IssuedKey' },
+)
+
+/** When, which name, the last characters; never the secret. Absent when there is none. */
+const CREDENTIAL = {
+  has_credential: t.Boolean(),
+  credential: t.Optional(
+    t.Object({
+      name: Nullable(t.String()),
+      hint: Nullable(t.String()),
+      created_at: Timestamp,
+      updated_at: Timestamp,
+    }),
+  ),
+}
+export const CredentialView = t.Object({ provider_id: Id, ...CREDENTIAL }, { title: 'Credential' })
+
+export const ProviderView = shown('Provider', {
+  id: Id,
+  name: ProviderName,
+  status: Status,
+  ...ProviderFields.properties,
+  ...CREDENTIAL,
+  adapter_ready: Nullable(t.Boolean({ description: 'whether requests can be sent to it now; null with as_of' })),
+  killed: t.Boolean(),
+  health: t.Unknown({ description: 'as this instance sees it; null with as_of' }),
+  last_test: t.Unknown({ description: 'what the last test came to, or null' }),
+  managed_by: ManagedBy,
+})
+
+export const ModelView = shown('Model', {
+  id: Id,
+  name: ModelName,
+  provider_id: Id,
+  provider: Nullable(t.String({ description: 'name of the provider' })),
+  status: Status,
+  ...ModelFields.properties,
+  managed_by: ManagedBy,
+})
+
+export const PolicyView = shown('Policy', {
+  id: Id,
+  tenant_id: OWNER,
+  name: PolicyName,
+  ...PolicyFields.properties,
+  managed_by: ManagedBy,
+  warnings: Warnings,
+})
+
+export const EndpointView = shown('Endpoint', {
+  id: Id,
+  slug: EndpointSlug,
+  tenant_id: OWNER,
+  ...EndpointFields.properties,
+  warnings: Warnings,
+})
+
+export const OverrideView = shown('Override', {
+  ...OverrideWritten.properties,
+  actor: t.Object({ type: t.String(), id: t.String() }, { description: 'who imposed it' }),
+  in_force: t.Boolean(),
+})
+
+export const BudgetView = shown('Budget', {
+  id: Id,
+  tenant_id: Id,
+  scope: t.Object({ type: t.String(), id: t.String() }),
+  window: t.String(),
+  ...BudgetFields.properties,
+  spent_usd: Nullable(t.Number()),
+  reserved_usd: Nullable(t.Number()),
+  remaining_usd: Nullable(t.Number()),
+  window_start: Timestamp,
+  resets_at: Nullable(Timestamp),
+  managed_by: ManagedBy,
+})
+
+export const CacheRuleView = shown('CacheRule', {
+  id: Id,
+  tenant_id: OWNER,
+  name: CacheRuleName,
+  ...CacheRuleFields.properties,
+  managed_by: ManagedBy,
+})
+
+export const ToolView = shown('Tool', {
+  id: Id,
+  name: ToolName,
+  kind: ToolKind,
+  owner: t.Union([t.Literal('global'), t.Literal('tenant')]),
+  tenant_id: OWNER,
+  enabled: t.Boolean(),
+  executable: t.Boolean({ description: 'whether the gateway itself can run it' }),
+  ...ToolFields.properties,
+  managed_by: ManagedBy,
+})
+
+export const ToolPolicyView = shown('ToolPolicy', {
+  id: Id,
+  tenant_id: OWNER,
+  name: ToolPolicyName,
+  enabled: t.Boolean(),
+  ...ToolPolicyFields.properties,
+  managed_by: ManagedBy,
+})
