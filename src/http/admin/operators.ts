@@ -12,6 +12,7 @@ import type { Operators } from '../../upkeep/operators.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import type { Clients } from '../clients.ts'
 import { listed, Paging } from './list.ts'
+import { deletion, OperatorView } from './resources.ts'
 import { type AdminCall, type AdminRoute, route } from './route.ts'
 import { rowAfter, write } from './write.ts'
 
@@ -66,6 +67,7 @@ const listOperators = (deps: OperatorDeps): AdminRoute =>
     summary: 'List the operators of the console',
     rows: 'operators',
     query: t.Object({ ...Paging }),
+    answer: OperatorView,
     handle({ query }) {
       const rows = [...deps.live.control.table('operators').rows()].map(([, row]) => row)
       return { body: listed('operators', rows, query, (row) => viewOf(row, deps)) }
@@ -78,6 +80,7 @@ const getOperator = (deps: OperatorDeps): AdminRoute =>
     path: '/operators/:id',
     scopes: SUPERUSER,
     summary: 'One operator',
+    answer: OperatorView,
     handle: ({ params }) => ({ body: viewOf(operatorOf(deps.live.control, params.id!), deps) }),
   })
 
@@ -89,6 +92,7 @@ const createOperator = (deps: OperatorDeps): AdminRoute =>
     summary: 'Make an operator, who can then sign in; the first one closes set-up',
     body: NewOperator,
     status: 201,
+    answer: OperatorView,
     async handle(call) {
       const { username, password, confirm } = call.body
       const name = nameOf(username)
@@ -124,6 +128,7 @@ const changePassword = (deps: OperatorDeps): AdminRoute =>
     scopes: SUPERUSER,
     summary: 'Set the password of an operator (your own: with `current_password`); its other sessions end',
     body: NewPassword,
+    answer: OperatorView,
     async handle(call) {
       const id = call.params.id!
       const row = operatorOf(deps.live.control, id)
@@ -160,6 +165,7 @@ const deleteOperator = (deps: OperatorDeps): AdminRoute =>
     path: '/operators/:id',
     scopes: SUPERUSER,
     summary: 'Delete an operator, end its sessions and erase its name and password for good; set-up stays closed',
+    answer: deletion('sessions_closed'),
     async handle(call) {
       const id = call.params.id!
       const result = await write(

@@ -10,7 +10,7 @@ import { t } from '../../lib/schema.ts'
 import type { Commit, LiveState } from '../../state/port.ts'
 import { ownerMeant, type Principal, seesTenant, tenantMeant } from '../auth.ts'
 import { listed, Paging } from './list.ts'
-import { OverrideView } from './resources.ts'
+import { KillView, OverrideView } from './resources.ts'
 import { type AdminRoute, route } from './route.ts'
 import { Rfc3339, storedTime } from './times.ts'
 import { rowAfter, write } from './write.ts'
@@ -133,6 +133,7 @@ const killProvider = ({ commit, newId, nowMs }: OverrideDeps): AdminRoute =>
     summary: 'Kill or revive a provider, for everybody',
     body: KillBody,
     whileFrozen: true,
+    answer: KillView,
     async handle(call) {
       const { kill, reason = null } = call.body
       const provider_id = call.params.id!

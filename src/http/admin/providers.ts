@@ -13,7 +13,7 @@ import { detectionRoutes } from './detect.ts'
 import { listed, Paging } from './list.ts'
 import { providerTestRoutes } from './provider-tests.ts'
 import { credentialView, type ProviderDeps, providerOf } from './provider-view.ts'
-import { ProviderView } from './resources.ts'
+import { deletion, ProviderView } from './resources.ts'
 import { type AdminRoute, route } from './route.ts'
 import { Switch, statusOf } from './status.ts'
 import { syncRoutes } from './sync-models.ts'
@@ -189,6 +189,7 @@ const deleteProvider = (deps: ProviderDeps): AdminRoute =>
     path: '/providers/:id',
     scopes: WRITE,
     summary: 'Delete a provider with its models, its credential, and the budgets that are about it alone',
+    answer: deletion('models_removed', 'budgets_removed'),
     async handle(call) {
       const id = call.params.id!
       const result = await write(

@@ -160,3 +160,21 @@ export const ToolPolicyView = shown('ToolPolicy', {
   ...ToolPolicyFields.properties,
   managed_by: ManagedBy,
 })
+
+export const OperatorView = shown('Operator', {
+  id: Id,
+  username: Nullable(t.String({ description: 'null once it is erased' })),
+  password_changed_at: Timestamp,
+  sessions: t.Integer({ minimum: 0 }),
+})
+
+/** What `kill` of a provider answers. */
+export const KillView = t.Object({ id: Id, killed: t.Boolean(), override: OverrideView }, { title: 'Kill' })
+
+/** What a DELETE answers, with counts of what went with it. */
+export const deletion = (...counts: readonly string[]): TSchema =>
+  t.Object({
+    deleted: t.Literal(true),
+    id: Id,
+    ...Object.fromEntries(counts.map((name) => [name, t.Integer({ minimum: 0 })])),
+  })

@@ -8,7 +8,7 @@ import { t } from '../../lib/schema.ts'
 import type { Commit, LiveState } from '../../state/port.ts'
 import { isSuperuser, type Principal, seesTenant } from '../auth.ts'
 import { listed, Paging } from './list.ts'
-import { TenantView } from './resources.ts'
+import { deletion, TenantView } from './resources.ts'
 import { type AdminRoute, route } from './route.ts'
 import { rowAfter, write } from './write.ts'
 
@@ -131,6 +131,7 @@ const deleteTenant = ({ commit, nowMs }: TenantDeps): AdminRoute =>
     summary:
       'Delete a tenant with all that belongs to it: keys, policies, endpoint scopes, overrides, budgets, cache rules and tools',
     query: Force,
+    answer: deletion('keys_removed'),
     async handle(call) {
       const id = call.params.id!
       const command = { do: 'delete', id, force: call.query.force === 'true', nowMs: nowMs() } as const

@@ -62,6 +62,17 @@ test('every route that says what it answers answers that', async () => {
   for (const name of ['PUT /tool-policies', 'GET /tool-policies', 'GET /tool-policies/:id'])
     await ask(name, 'tool_policy')
 
+  await ask('POST /providers/:id/kill', 'provider')
+  for (const name of ['POST /operators', 'GET /operators', 'GET /operators/:id']) await ask(name, 'operator')
+  await ask('PUT /operators/:id/password', 'operator', { password: 'another one of many words' })
+  await ask('DELETE /operators/:id', 'operator')
+  await ask('DELETE /providers/:id', 'provider')
+  ids.set(
+    'tenant',
+    (await gateway.call('POST', '/tenants', { body: { slug: 'brief', name: 'Brief' } })).body.id as string,
+  )
+  await ask('DELETE /tenants/:id', 'tenant')
+
   const told = table.filter(({ answer }) => answer !== null).map(({ method, path }) => `${method} ${path}`)
   expect([...asked].toSorted()).toEqual(told.toSorted())
 })
