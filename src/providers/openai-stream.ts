@@ -206,7 +206,9 @@ class OpenAiStream implements StreamDecoder {
       this.#over = true
       return NOTHING
     }
-    const text = event === null && this.#looked?.data !== data ? this.#template.textIn(data) : null
+    // The template may have been learned ahead of an event that is still to be read: the first chunk is given its role all the same.
+    const fits = event === null && this.#looked?.data !== data && this.#choices.has(0)
+    const text = fits ? this.#template.textIn(data) : null
     if (text !== null && text !== '') return [plainPart(data, text, true, null, this.#usage)]
     const chunk = this.#looked?.data === data ? this.#looked.chunk : parseJson(data)
     if (event === 'error') throw inBandFailure(chunk ?? { message: data }, this.reading)

@@ -78,6 +78,10 @@ test('property: whatever the texts are', () => {
   )
 })
 
+test('a first frame that came in two pieces has its role, although the one after it was looked at before', () => {
+  same(Buffer.from(`${['one', 'two', 'three'].map(chunk).join('')}data: [DONE]\n\n`), [1])
+})
+
 test('plain frames do pass as runs', () => {
   const bytes = Buffer.from(['one', 'two', 'three', 'a"b', 'four', 'five'].map(chunk).join(''))
   expect(relay(bytes, [], true)).toMatchObject({ runs: 2, chars: 22 })
