@@ -13,12 +13,11 @@ const SECURITY = [{ key: [] }, { session: [] }]
 /** What any admin route may answer besides. */
 const ALWAYS = [400, 401, 403, 404, 405, 500, 503, 504] as const
 const OF_WRITES = [409, 413, 415] as const
-/** Routes that call a provider, or hash a password. */
+/** Routes that do what only so many may at once, or show what a provider answered. */
 const FURTHER: Readonly<Record<string, readonly number[]>> = {
   'POST /providers/:id/sync-models': [402, 429, 501, 502],
-  'POST /providers/:id/test': [402, 429, 502],
-  'POST /providers/:id/detect-capabilities': [402, 429, 502],
-  'POST /providers/:id/probe': [402, 429, 502],
+  'POST /providers/:id/test': [429],
+  'POST /providers/:id/detect-capabilities': [429],
   'POST /operators': [429],
   'PUT /operators/:id/password': [429],
 }
@@ -111,11 +110,9 @@ const contentOf = (route: AdminRoute, components: Map<string, TSchema>): Node =>
 const responsesOf = (route: AdminRoute, components: Map<string, TSchema>): Node => {
   const isWrite = route.method !== 'GET'
   const statuses = [...ALWAYS, ...(isWrite ? OF_WRITES : []), ...(FURTHER[`${route.method} ${route.path}`] ?? [])]
-  const headers = {
-    ...required(IDENTITY),
-    ...(isWrite ? required(WRITTEN) : {}),
-    ...(route.past === true ? AS_OF : {}),
-  }
+  const isTried = route.querySchema?.properties?.dry_run !== undefined
+  const written = isTried ? WRITTEN : required(WRITTEN) // what is only tried is no decision
+  const headers = { ...required(IDENTITY), ...(isWrite ? written : {}), ...(route.past === true ? AS_OF : {}) }
   return {
     [route.successStatus]: { description: route.summary, headers, content: contentOf(route, components) },
     ...Object.fromEntries(statuses.toSorted((a, b) => a - b).map((status) => [status, failure(status)])),
