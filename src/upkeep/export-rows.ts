@@ -73,7 +73,10 @@ export const keyEntry = (state: ControlReader, row: ApiKeyRow): BootstrapKey => 
     ...(row.expires_at === null ? {} : { expires_at: row.expires_at }),
     ...(policy === undefined
       ? {}
-      : { routing_policy: policy.name, routing_policy_owner: policy.tenant_id === null ? 'global' : 'tenant' }),
+      : {
+          routing_policy: policy.name,
+          routing_policy_owner: policy.tenant_id === null ? ('global' as const) : ('tenant' as const),
+        }),
     ...(row.rate_limits === null ? {} : { rate_limits: row.rate_limits }),
   }
 }

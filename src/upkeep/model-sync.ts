@@ -39,27 +39,13 @@ export const syncModels = async (
   by: { readonly actor: Actor; readonly managedBy: ManagedBy },
   deps: SyncDeps,
 ): Promise<SyncSummary> => {
-  const usable = listing.slice(0, MAX_LISTED).filter(({ name }) => Value.Check(ModelName, name))
-  const commands = await Promise.all(
-    usable.map(async (listed) => ({
-      do: 'create' as const,
-      id: deps.newModelId(),
-      name: listed.name,
-      provider_id: provider.id,
-      status: 'active' as const,
-      managed_by: by.managedBy,
-      upstream_model: listed.name,
-      priority: DEFAULT_PRIORITY,
-      aliases: [],
-      ...(await deps.factsOf(provider, listed)),
-    })),
-  )
+  const commands = await commandsOf(provider, listing, by.managedBy, deps)
   let created = 0
   let filled = 0
   let source = 'kind'
   for (let start = 0; start < commands.length; start += ROWS_PER_DECISION) {
     const chunk = commands.slice(start, start + ROWS_PER_DECISION)
-    const { changes } = await deps.commit({ actor: by.actor, decide: (state) => missing(state, chunk) })
+    const { changes } = await deps.commit({ actor: by.actor, decide: (state) => missingModels(state, chunk) })
     for (const { after } of changes) {
       const row = after as ModelFacts | null
       if (row === null) continue
@@ -79,8 +65,32 @@ export const syncModels = async (
 
 type Create = Parameters<typeof decideModel>[1] & { do: 'create' }
 
+/** What would make each listed model that can be registered, in the order of the listing. */
+export const commandsOf = async (
+  provider: ProviderRow,
+  listing: readonly ListedModel[],
+  managedBy: ManagedBy,
+  deps: Pick<SyncDeps, 'newModelId' | 'factsOf'>,
+): Promise<Create[]> => {
+  const usable = listing.slice(0, MAX_LISTED).filter(({ name }) => Value.Check(ModelName, name))
+  return Promise.all(
+    usable.map(async (listed) => ({
+      do: 'create' as const,
+      id: deps.newModelId(),
+      name: listed.name,
+      provider_id: provider.id,
+      status: 'active' as const,
+      managed_by: managedBy,
+      upstream_model: listed.name,
+      priority: DEFAULT_PRIORITY,
+      aliases: [],
+      ...(await deps.factsOf(provider, listed)),
+    })),
+  )
+}
+
 /** The rows that are not there yet. A name that is an alias of another model is left out: routing would change under its callers. */
-const missing = (state: ControlReader, commands: readonly Create[]): EventRecord[] => {
+export const missingModels = (state: ControlReader, commands: readonly Create[]): EventRecord[] => {
   const models = state.table('models')
   const seen = new Set<string>()
   return commands.flatMap((command) => {

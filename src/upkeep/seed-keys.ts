@@ -6,7 +6,7 @@ import type { EventRecord } from '../domain/decision.ts'
 import { policyKey } from '../domain/policy.ts'
 import { sha256Hex } from '../lib/digest.ts'
 import { momentOf } from './seed-names.ts'
-import { SEEDER_ACTOR, type SeedDeps, type SeedInput, type SeedReport } from './seed-step.ts'
+import type { SeedDeps, SeedInput, SeedReport, SeedStep } from './seed-step.ts'
 
 export const DEFAULT_TENANT = 'default'
 export const ADMIN_KEY_NAME = 'bootstrap-admin'
@@ -96,26 +96,34 @@ const expiryOf = (entry: BootstrapKey | null, nowMs: number): string | null => {
 const policyOf = (state: ControlReader, tenantId: string, entry: BootstrapKey | null): string | null => {
   const name = entry?.routing_policy
   if (name === undefined) return null
-  const owners = { tenant: [tenantId], global: [null] }[entry?.routing_policy_owner ?? ''] ?? [tenantId, null]
+  const said = entry?.routing_policy_owner
+  const owners = said === undefined ? [tenantId, null] : [said === 'tenant' ? tenantId : null]
   const [id] = owners.flatMap((owner) => state.table('policies').find('name', policyKey(owner, name)))
   return id ?? null
 }
 
-/** Pure: what one wanted key needs. A secret that was rotated away or revoked never comes back by an unchanged setting; a changed one is a rotation, or a new key. */
+const hasOthers = (state: ControlReader, mine: ReadonlySet<string>): boolean => {
+  for (const [id] of state.table('keys').rows()) if (!mine.has(id)) return true
+  return false
+}
+
+/** Pure: what one wanted key needs. `mine`: ids of the keys that this start makes, which are no reason against one another. A secret that was rotated away or revoked never comes back by an unchanged setting; a changed one is a rotation, or a new key. */
 const decideKey = (
   state: ControlReader,
   wanted: Wanted,
   fresh: { id: string; digest: string; nowMs: number },
+  mine: ReadonlySet<string>,
 ): EventRecord[] => {
   const [tenantId] = state.table('tenants').find('slug', wanted.tenantSlug)
   if (tenantId === undefined) return []
   const keys = state.table('keys')
+  if (keys.get(fresh.id) !== undefined) return []
   const fromSettings = wanted.given === null ? {} : { seeded_digest: fresh.digest }
   if (wanted.given !== null && keys.find('digest', fresh.digest).length > 0) return []
   const ofTenant = keys.find('tenant', tenantId).map((id) => keys.get(id)!)
   // The settings say what they said before: what became of the key since, a rotation or the end of it, stands.
   if (wanted.given !== null && ofTenant.some((row) => row.seeded_digest === fresh.digest)) return []
-  const same = ofTenant.filter((row) => row.name === wanted.name && row.managed_by === 'bootstrap')
+  const same = ofTenant.filter((row) => row.name === wanted.name && row.managed_by === 'bootstrap' && !mine.has(row.id))
   const active = same.find((row) => row.status === 'active')
   if (active !== undefined) {
     if (wanted.given === null) return []
@@ -127,7 +135,7 @@ const decideKey = (
       granter: { scopes: ['*', ...active.scopes] },
     })
   }
-  if (wanted.given === null && (same.length > 0 || (wanted.firstStartOnly && keys.size > 0))) return []
+  if (wanted.given === null && (same.length > 0 || (wanted.firstStartOnly && hasOthers(state, mine)))) return []
   const { entry } = wanted
   return decideApiKey(state, {
     do: 'issue',
@@ -161,15 +169,18 @@ export const prepareKeys = (input: SeedInput, deps: SeedDeps): readonly Prepared
     return { ...one, plaintext, fresh: { id: deps.newId('key'), digest: sha256Hex(plaintext), nowMs: deps.nowMs() } }
   })
 
-/** Issues and rotates in one decision, so that no crash leaves an installation with half of its keys. */
-export const seedKeys = async (prepared: readonly PreparedKey[], deps: SeedDeps, report: SeedReport): Promise<void> => {
-  await deps.commit({
-    actor: SEEDER_ACTOR,
-    decide: (state) => prepared.flatMap((one) => decideKey(state, one, one.fresh)),
-  })
-  const keys = deps.live.control.table('keys')
-  for (const { name, given, plaintext, fresh, scopes } of prepared) {
-    const counted = keys.get(fresh.id)?.digest === fresh.digest
-    if (counted && given === null) report.minted.push({ name, scopes, plaintext })
-  }
+export const keySteps = (prepared: readonly PreparedKey[]): SeedStep[] => {
+  const mine = new Set(prepared.map(({ fresh }) => fresh.id))
+  return prepared.map((one) => ({
+    what: `bootstrap.keys "${one.name}"`,
+    decide: (state) => decideKey(state, one, one.fresh, mine),
+  }))
+}
+
+/** The minted ones that count, whichever attempt it was that made them. */
+export const mintedKeys = (prepared: readonly PreparedKey[], state: ControlReader): SeedReport['minted'] => {
+  const keys = state.table('keys')
+  return prepared
+    .filter(({ given, fresh }) => given === null && keys.get(fresh.id)?.digest === fresh.digest)
+    .map(({ name, scopes, plaintext }) => ({ name, scopes, plaintext }))
 }

@@ -11,28 +11,27 @@ import { decideTool, TOOL_DEFAULTS, toolKey } from '../domain/tool.ts'
 import { decideToolPolicy, TOOL_POLICY_DEFAULTS, toolPolicyKey } from '../domain/tool-policy.ts'
 import { DEFAULT_TENANT } from './seed-keys.ts'
 import { keyOf, tenantOf } from './seed-names.ts'
-import { type SeedDeps, type SeedInput, type SeedReport, seeded } from './seed-step.ts'
+import type { SeedDeps, SeedInput, SeedStep } from './seed-step.ts'
 
 type Entry<Section extends keyof Bootstrap> = NonNullable<Bootstrap[Section]>[number]
 
-/** Seeds all four sections. They come last: they name tenants, keys, providers and models. */
-export const seedLimits = async ({ bootstrap }: SeedInput, deps: SeedDeps, report: SeedReport): Promise<void> => {
-  for (const [i, entry] of (bootstrap.budgets ?? []).entries()) {
-    const id = deps.newId('bud')
-    await seeded(`bootstrap.budgets[${i}]`, deps, report, (state) => seedBudget(state, id, entry))
-  }
-  for (const entry of bootstrap.cache_rules ?? []) {
-    const id = deps.newId('rule')
-    await seeded(`bootstrap.cache_rules "${entry.name}"`, deps, report, (state) => seedRule(state, id, entry))
-  }
-  for (const entry of bootstrap.tools ?? []) {
-    const id = deps.newId('tool')
-    await seeded(`bootstrap.tools "${entry.name}"`, deps, report, (state) => seedTool(state, id, entry))
-  }
-  for (const entry of bootstrap.tool_policies ?? []) {
-    const id = deps.newId('tpol')
-    await seeded(`bootstrap.tool_policies "${entry.name}"`, deps, report, (state) => seedToolPolicy(state, id, entry))
-  }
+/** All four sections. They come last: they name tenants, keys, providers and models. */
+export const limitSteps = ({ bootstrap }: SeedInput, { newId }: Pick<SeedDeps, 'newId'>): SeedStep[] => {
+  const { budgets = [], cache_rules = [], tools = [], tool_policies = [] } = bootstrap
+  const step = (what: string, id: string, decide: (state: ControlReader, id: string) => EventRecord[]): SeedStep => ({
+    what: `bootstrap.${what}`,
+    decide: (state) => decide(state, id),
+  })
+  return [
+    ...budgets.map((entry, i) => step(`budgets[${i}]`, newId('bud'), (state, id) => seedBudget(state, id, entry))),
+    ...cache_rules.map((entry) =>
+      step(`cache_rules "${entry.name}"`, newId('rule'), (state, id) => seedRule(state, id, entry)),
+    ),
+    ...tools.map((entry) => step(`tools "${entry.name}"`, newId('tool'), (state, id) => seedTool(state, id, entry))),
+    ...tool_policies.map((entry) =>
+      step(`tool_policies "${entry.name}"`, newId('tpol'), (state, id) => seedToolPolicy(state, id, entry)),
+    ),
+  ]
 }
 
 const isEdited = (row: { readonly managed_by: ManagedBy } | undefined): boolean => row?.managed_by === 'api'

@@ -8,18 +8,20 @@ import { overrideKindOf, overrideValueOf, targetOf } from '../domain/override-ta
 import { endpointWarnings } from '../domain/references.ts'
 import { canonicalJson } from '../domain/tables.ts'
 import { keyOf, momentOf, tenantOf } from './seed-names.ts'
-import { SEEDER_ACTOR, type SeedDeps, type SeedInput, type SeedReport, seeded } from './seed-step.ts'
+import { SEEDER_ACTOR, type SeedDeps, type SeedInput, type SeedStep } from './seed-step.ts'
 
 /** They come after models and keys, which they name, and before budgets and cache rules, which name endpoint scopes. */
-export const seedSteering = async ({ bootstrap }: SeedInput, deps: SeedDeps, report: SeedReport): Promise<void> => {
-  for (const entry of bootstrap.endpoints ?? []) {
+export const steeringSteps = ({ bootstrap }: SeedInput, deps: Pick<SeedDeps, 'newId' | 'nowMs'>): SeedStep[] => {
+  const endpoints = (bootstrap.endpoints ?? []).map((entry): SeedStep => {
     const id = deps.newId('end')
-    await seeded(`bootstrap.endpoints "${entry.slug}"`, deps, report, (state) => seedEndpoint(state, id, entry))
-  }
-  for (const [i, entry] of (bootstrap.overrides ?? []).entries()) {
+    return { what: `bootstrap.endpoints "${entry.slug}"`, decide: (state) => seedEndpoint(state, id, entry) }
+  })
+  const overrides = (bootstrap.overrides ?? []).map((entry, i): SeedStep => {
     const id = deps.newId('ovr')
-    await seeded(`bootstrap.overrides[${i}]`, deps, report, (state) => seedOverride(state, id, entry, deps.nowMs()))
-  }
+    const decide = (state: ControlReader) => seedOverride(state, id, entry, deps.nowMs())
+    return { what: `bootstrap.overrides[${i}]`, decide }
+  })
+  return [...endpoints, ...overrides]
 }
 
 const seedEndpoint = (state: ControlReader, id: string, entry: BootstrapEndpoint): EventRecord[] => {

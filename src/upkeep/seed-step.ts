@@ -1,7 +1,7 @@
-// What the steps of seeding share: what they are given, what they report, and how one of them is decided.
+// What the steps of seeding share: what they are given, what they report, and how all of them become one decision.
 import type { Bootstrap } from '../domain/bootstrap.ts'
-import type { ControlReader } from '../domain/control.ts'
-import type { Actor, EventRecord } from '../domain/decision.ts'
+import { type ControlReader, ControlState, foldDecision } from '../domain/control.ts'
+import { type Actor, DECISION_LIMITS, type Decision, type EventRecord, GENESIS } from '../domain/decision.ts'
 import { Rejection } from '../domain/rejection.ts'
 import type { IdPrefix } from '../lib/ids.ts'
 import type { Commit, LiveState } from '../state/port.ts'
@@ -38,17 +38,78 @@ export interface SeedReport {
 /** In whose name it is decided. */
 export const SEEDER_ACTOR: Actor = { type: 'system', id: 'bootstrap' }
 
-/** Runs a decision; a refusal becomes a note, so that one bad entry does not stop the others. Commit failures are thrown. */
-export const seeded = async (
-  what: string,
-  deps: SeedDeps,
-  report: SeedReport,
-  decide: (state: ControlReader) => readonly EventRecord[],
-): Promise<void> => {
-  try {
-    await deps.commit({ actor: SEEDER_ACTOR, decide })
-  } catch (error) {
-    if (!(error instanceof Rejection)) throw error
-    report.notes.push(`${what}: ${error.message}`)
+/** What one entry of the settings needs, on the state that it is shown: [] when it is there already. Pure. A Rejection becomes a note and stops no other. */
+export interface SeedStep {
+  readonly what: string
+  decide(state: ControlReader): readonly EventRecord[]
+}
+
+/** Room for what stands around the events of a decision: parent, time, actor, MAC. */
+const FRAME_BYTES = 2_048
+const MAX_BYTES = DECISION_LIMITS.bytes - FRAME_BYTES
+/** The state may move while it is decided; whoever does not come to an end then goes on at the next start. */
+const MAX_PASSES = 4
+
+interface Decided {
+  readonly events: readonly EventRecord[]
+  readonly notes: readonly string[]
+  /** The first step that found no room. */
+  readonly next: number
+  /** The state with these events. */
+  readonly state: ControlReader
+}
+
+/** Decides steps one on top of the other, from one of them on: as many as one decision has room for, or, without a bound, all. */
+export const decideSteps = (
+  base: ControlReader,
+  steps: readonly SeedStep[],
+  { from = 0, bounded = true, nowMs }: { from?: number; bounded?: boolean; nowMs: number },
+): Decided => {
+  const state = new ControlState(base as ControlState)
+  const events: EventRecord[] = []
+  const notes: string[] = []
+  const at = new Date(nowMs).toISOString()
+  let bytes = 0
+  let next = from
+  for (; next < steps.length; next++) {
+    const { what, decide } = steps[next]!
+    try {
+      const more = decide(state)
+      if (more.length === 0) continue
+      const size = more.reduce((sum, event) => sum + Buffer.byteLength(JSON.stringify(event)) + 1, 0)
+      if (size > MAX_BYTES) throw new Rejection('invalid', `it is too large: at most ${MAX_BYTES} bytes of JSON`)
+      const isFull = bytes + size > MAX_BYTES || events.length + more.length > DECISION_LIMITS.events
+      if (bounded && isFull) break
+      bytes += size
+      events.push(...more)
+      const decision: Decision = { parent: GENESIS, at, actor: SEEDER_ACTOR, cause: null, v: 1, events: more }
+      foldDecision(state, decision, GENESIS, nowMs)
+    } catch (error) {
+      if (!(error instanceof Rejection)) throw error
+      notes.push(`${what}: ${error.message}`)
+    }
   }
+  return { events, notes, next, state }
+}
+
+/** All steps in one decision, in several only when they do not fit into one. Throws CommitFailure when the log does not answer. */
+export const commitSteps = async (steps: readonly SeedStep[], deps: SeedDeps, report: SeedReport): Promise<void> => {
+  const { live, commit, nowMs } = deps
+  const notes = new Set<string>()
+  for (let pass = 0; pass < MAX_PASSES; pass++) {
+    for (let from = 0; from < steps.length; ) {
+      // Decided anew whenever another writer came first.
+      let decided: Decided | null = null
+      const decide = (state: ControlReader) => {
+        decided = decideSteps(state, steps, { from, nowMs: nowMs() })
+        return decided.events
+      }
+      await commit({ actor: SEEDER_ACTOR, decide })
+      const { next, notes: more } = decided ?? { next: steps.length, notes: [] }
+      for (const note of more) notes.add(note)
+      from = next
+    }
+    if (decideSteps(live.control, steps, { nowMs: nowMs() }).events.length === 0) break
+  }
+  report.notes.push(...notes)
 }

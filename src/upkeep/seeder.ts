@@ -1,52 +1,50 @@
 // The first start, and every later one: what `bootstrap:` and the usual environment variables ask for becomes decisions, once.
 // Several instances may seed at once: all of it goes through the chain, and only what counted is told.
+import type { ControlReader } from '../domain/control.ts'
 import { decidePolicy, POLICY_DEFAULTS, policyKey } from '../domain/policy.ts'
 import { policyWarnings } from '../domain/references.ts'
 import { decideTenant } from '../domain/tenant.ts'
 import { requireReferences } from './seed-check.ts'
-import { DEFAULT_TENANT, prepareKeys, seedKeys } from './seed-keys.ts'
-import { forgottenLimits, seedLimits } from './seed-limits.ts'
-import { seedProviders } from './seed-providers.ts'
-import { seedSteering, steeringNotes } from './seed-steering.ts'
-import { type SeedDeps, type SeedInput, type SeedReport, seeded } from './seed-step.ts'
+import { DEFAULT_TENANT, keySteps, mintedKeys, prepareKeys } from './seed-keys.ts'
+import { forgottenLimits, limitSteps } from './seed-limits.ts'
+import { modelSteps } from './seed-models.ts'
+import { tenantOf } from './seed-names.ts'
+import { providerSteps } from './seed-providers.ts'
+import { steeringNotes, steeringSteps } from './seed-steering.ts'
+import { commitSteps, type SeedDeps, type SeedInput, type SeedReport, type SeedStep } from './seed-step.ts'
 
-const seedTenants = async ({ bootstrap }: SeedInput, deps: SeedDeps, report: SeedReport): Promise<void> => {
+const tenantSteps = ({ bootstrap }: SeedInput, deps: SeedDeps): SeedStep[] => {
   const entries = bootstrap.tenants ?? []
   const own: typeof entries = entries.some(({ slug }) => slug === DEFAULT_TENANT)
     ? []
     : [{ slug: DEFAULT_TENANT, name: 'Default' }]
-  for (const { slug, name, plan = null, rate_limits = null } of [...own, ...entries]) {
+  return [...own, ...entries].map(({ slug, name, plan = null, rate_limits = null }) => {
     const id = deps.newId('ten')
-    await seeded(`bootstrap.tenants "${slug}"`, deps, report, (state) => {
+    const isListed = entries.some((entry) => entry.slug === slug)
+    const decide = (state: ControlReader) => {
       const [existing] = state.table('tenants').find('slug', slug)
       const row = existing === undefined ? undefined : state.table('tenants').get(existing)
       const fields = { name, plan, rate_limits, managed_by: 'bootstrap' } as const
       if (row === undefined) return decideTenant(state, { do: 'create', id, slug, ...fields })
-      const touched = row.managed_by !== 'bootstrap' || !entries.some((entry) => entry.slug === slug)
+      const touched = row.managed_by !== 'bootstrap' || !isListed
       return touched ? [] : decideTenant(state, { do: 'replace', id: row.id, ...fields })
-    })
-  }
+    }
+    return { what: `bootstrap.tenants "${slug}"`, decide }
+  })
 }
 
-const seedPolicies = async ({ bootstrap }: SeedInput, deps: SeedDeps, report: SeedReport): Promise<void> => {
-  for (const { name, tenant, ...fields } of bootstrap.policies ?? []) {
+const policySteps = ({ bootstrap }: SeedInput, deps: SeedDeps): SeedStep[] =>
+  (bootstrap.policies ?? []).map(({ name, tenant, ...fields }) => {
     const id = deps.newId('pol')
-    await seeded(`bootstrap.policies "${name}"`, deps, report, (state) => {
-      const [tenantId = null] = tenant === undefined ? [] : state.table('tenants').find('slug', tenant)
-      const [existing] = state.table('policies').find('name', policyKey(tenantId, name))
+    const decide = (state: ControlReader) => {
+      const tenant_id = tenantOf(state, tenant)
+      const [existing] = state.table('policies').find('name', policyKey(tenant_id, name))
       if (existing !== undefined && state.table('policies').get(existing)!.managed_by !== 'bootstrap') return []
-      return decidePolicy(state, {
-        do: 'upsert',
-        id,
-        tenant_id: tenantId,
-        name,
-        managed_by: 'bootstrap',
-        ...POLICY_DEFAULTS,
-        ...fields,
-      })
-    })
-  }
-}
+      const settings = { ...POLICY_DEFAULTS, ...fields, managed_by: 'bootstrap' } as const
+      return decidePolicy(state, { do: 'upsert', id, tenant_id, name, ...settings })
+    }
+    return { what: `bootstrap.policies "${name}"`, decide }
+  })
 
 /** What its policies name that nobody has, once everything is seeded. */
 const dangling = ({ bootstrap }: SeedInput, { live: { control } }: SeedDeps): string[] =>
@@ -71,23 +69,25 @@ const forgotten = ({ bootstrap }: SeedInput, { live, kindTable }: SeedDeps): str
 }
 
 /**
- * Prepares the seeding of one process. Each run seeds in an order in which everything finds what it names: tenants, policies, keys, providers,
- * models, and what limits them; a further one goes on where the last failed and tells every key that counted. Throws BootstrapRefused for a key that no client could
+ * Prepares the seeding of one process. Each run asks providers what has to be known of new models, then decides everything at once, in an order in which
+ * everything finds what it names: tenants, policies, keys, providers, models, and what steers and limits them. That is one decision, several only when they do
+ * not fit into one; a further run goes on where the last failed and tells every key that counted. Throws BootstrapRefused for a key that no client could
  * send, and a run before it writes anything when the settings name what nothing has; a run throws CommitFailure when the log does not answer.
  */
 export const openSeeder = (input: SeedInput, deps: SeedDeps): (() => Promise<SeedReport>) => {
   const keys = prepareKeys(input, deps)
   return async () => {
     requireReferences(input.bootstrap, deps)
+    const { control } = deps.live
     const report: SeedReport = { minted: [], notes: [] }
-    await seedTenants(input, deps, report)
-    await seedPolicies(input, deps, report)
-    await seedKeys(keys, deps, report)
-    await seedProviders(input, deps, report)
-    await seedSteering(input, deps, report)
-    await seedLimits(input, deps, report)
+    const steps = [...tenantSteps(input, deps), ...policySteps(input, deps), ...keySteps(keys)]
+    steps.push(...providerSteps(input, deps, report))
+    steps.push(...(await modelSteps(input, steps, deps, report)))
+    steps.push(...steeringSteps(input, deps), ...limitSteps(input, deps))
+    await commitSteps(steps, deps, report)
+    report.minted.push(...mintedKeys(keys, control))
     report.notes.push(...dangling(input, deps), ...forgotten(input, deps), ...forgottenLimits(input, deps))
-    report.notes.push(...steeringNotes(input.bootstrap, deps.live.control))
+    report.notes.push(...steeringNotes(input.bootstrap, control))
     return report
   }
 }

@@ -5,36 +5,10 @@ import { CAPABILITIES } from '../../src/domain/model.ts'
 import { FEATURES } from '../../src/domain/override-target.ts'
 import { STRATEGIES } from '../../src/domain/policy.ts'
 import { sha256Hex } from '../../src/lib/digest.ts'
-import { newApiKey, newId } from '../../src/lib/ids.ts'
-import { KINDS, kindOf } from '../../src/providers/kinds.ts'
 import { exportedText } from '../../src/upkeep/export-bootstrap.ts'
-import { modelFacts } from '../../src/upkeep/model-facts.ts'
 import type { SeedReport } from '../../src/upkeep/seed-step.ts'
-import { openSeeder } from '../../src/upkeep/seeder.ts'
 import { type FoldingCommit, foldingCommit } from '../http/admin/folding-commit.ts'
-
-const NOW_MS = Date.UTC(2026, 10, 20)
-const NO_PRICE = { contextWindow: null, input: 7, output: null, cachedInput: null }
-
-const seedInto = (log: FoldingCommit, bootstrap: Bootstrap): Promise<SeedReport> =>
-  openSeeder(
-    { bootstrap, adminKey: null, inferenceKey: null },
-    {
-      live: log.live,
-      commit: log.commit,
-      kindTable: { resolve: kindOf, names: [...KINDS.keys()] },
-      modelCatalogue: {
-        list: async () => [],
-        factsOfListed: async (_, listed) => modelFacts(listed, NO_PRICE, ['chat']),
-        factsOf: async () => modelFacts(null, NO_PRICE, ['chat']),
-      },
-      env: () => undefined,
-      minKeyLength: 20,
-      newId,
-      newApiKey,
-      nowMs: () => NOW_MS,
-    },
-  )()
+import { NOW_MS, seedInto } from './seeding.ts'
 
 /** The file as another installation reads it. */
 const parsed = (text: string): Bootstrap => {
@@ -275,7 +249,10 @@ test('whatever the configuration is, its file gives the same file elsewhere', as
         providers: [{ name: 'p', kind: 'openai' }],
       })
       expect(log.state.table('policies').size).toBe(sections.policies.length)
-      await roundTrip(log)
+      const { text, other } = await roundTrip(log)
+      const decided = other.events.length
+      await seedInto(other, parsed(text))
+      expect(other.events.length).toBe(decided)
     }),
     { numRuns: 60 },
   )

@@ -1,0 +1,32 @@
+// The seeder over a log that folds at once, with the kinds of this build, for tests.
+import type { Bootstrap } from '../../src/domain/bootstrap.ts'
+import { newApiKey, newId } from '../../src/lib/ids.ts'
+import { KINDS, kindOf } from '../../src/providers/kinds.ts'
+import { modelFacts } from '../../src/upkeep/model-facts.ts'
+import type { SeedReport } from '../../src/upkeep/seed-step.ts'
+import { openSeeder } from '../../src/upkeep/seeder.ts'
+import type { FoldingCommit } from '../http/admin/folding-commit.ts'
+
+export const NOW_MS = Date.UTC(2026, 10, 20)
+const NO_PRICE = { contextWindow: null, input: 7, output: null, cachedInput: null }
+
+/** One start with these settings. */
+export const seedInto = (log: FoldingCommit, bootstrap: Bootstrap): Promise<SeedReport> =>
+  openSeeder(
+    { bootstrap, adminKey: null, inferenceKey: null },
+    {
+      live: log.live,
+      commit: log.commit,
+      kindTable: { resolve: kindOf, names: [...KINDS.keys()] },
+      modelCatalogue: {
+        list: async () => [],
+        factsOfListed: async (_, listed) => modelFacts(listed, NO_PRICE, ['chat']),
+        factsOf: async () => modelFacts(null, NO_PRICE, ['chat']),
+      },
+      env: () => undefined,
+      minKeyLength: 20,
+      newId,
+      newApiKey,
+      nowMs: () => NOW_MS,
+    },
+  )()
