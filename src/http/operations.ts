@@ -35,7 +35,6 @@ export interface OperationsDeps {
   readonly steering: Pick<Steering, 'overrides'>
   nowMs(): number
   readonly spool: Pick<InferenceDeps['spool'], 'admission' | 'backlog'>
-  readonly inference: Pick<InferenceDeps['inference'], 'authHeader'>
   readonly build: Build
   /** Which optional parts are configured: `{ log: 'embedded', database: 'embedded', redis: 'none' }`. */
   readonly components: Readonly<Record<string, string>>
