@@ -142,6 +142,7 @@ describe('GET /requests', () => {
       policy_id: null,
       endpoint: null,
       user: null,
+      purpose: null,
     })
   })
 
