@@ -116,13 +116,13 @@ export class ControlState implements ControlReader {
    * state will have once the rows of a snapshot were put back (`restore`), whose MAC vouches for it.
    */
   constructor(
-    readonly parent: ControlState | null = null,
+    readonly parent: ControlReader | null = null,
     digest?: string,
   ) {
     this.#digest = parent === null ? new RowSetDigest(digest) : null
-    for (const { table, indexes } of AGGREGATES)
-      this.#tables.set(table, new Table(table, indexes, parent?.raw(table) ?? null))
-    this.#tables.set('causes', new Table<unknown>('causes', {}, parent?.raw('causes') ?? null))
+    const below = (name: string): TableReader<unknown> | null => parent?.table(name as TableName) ?? null
+    for (const { table, indexes } of AGGREGATES) this.#tables.set(table, new Table(table, indexes, below(table)))
+    this.#tables.set('causes', new Table<unknown>('causes', {}, below('causes')))
   }
 
   table<Name extends TableName>(name: Name): TableReader<Rows[Name]> {

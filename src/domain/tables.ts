@@ -30,7 +30,7 @@ export class Table<Row> implements TableReader<Row> {
   constructor(
     readonly name: string,
     readonly indexes: Indexes<Row>,
-    readonly parent: Table<Row> | null = null,
+    readonly parent: TableReader<Row> | null = null,
   ) {
     this.#size = parent?.size ?? 0
     this.#indexed = Object.entries(indexes).map(([name, keyOf]) => {

@@ -65,7 +65,7 @@ export const decideSteps = (
   steps: readonly SeedStep[],
   { from = 0, bounded = true, nowMs }: { from?: number; bounded?: boolean; nowMs: number },
 ): Decided => {
-  const state = new ControlState(base as ControlState)
+  const state = new ControlState(base)
   const events: EventRecord[] = []
   const notes: string[] = []
   const at = new Date(nowMs).toISOString()

@@ -15,7 +15,8 @@ export const seedInto = (log: FoldingCommit, bootstrap: Bootstrap): Promise<Seed
   openSeeder(
     { bootstrap, adminKey: null, inferenceKey: null },
     {
-      live: log.live,
+      // A reader, as the live fold has it: not the state itself.
+      live: { control: { table: (name) => log.state.table(name) } },
       commit: log.commit,
       kindTable: { resolve: kindOf, names: [...KINDS.keys()] },
       modelCatalogue: {
