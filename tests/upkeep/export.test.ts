@@ -198,7 +198,12 @@ const configuration = fc.record({
     (entry) => `${entry.tenant}/${entry.name.toLowerCase()}`,
   ),
   keys: listOf(
-    fc.record({ name: text, tenant: maybe(slug), scopes: fc.constant(['*' as const]), rate_limits: maybe(limits) }),
+    fc.record({
+      name: text,
+      tenant: maybe(slug),
+      scopes: fc.constant('*' as const).map((scope) => [scope]),
+      rate_limits: maybe(limits),
+    }),
     (entry) => `${entry.tenant ?? 'default'}/${entry.name}`,
   ),
   models: listOf(
