@@ -35,7 +35,7 @@ export type Exported<Shape> =
 const IDENTITY = ['id', 'tenant_id', 'managed_by', 'created_at', 'updated_at', 'revision'] as const
 
 /** The members of a row that differ from what holds where nothing is said. */
-const saying = <Row extends object, Default extends object>(row: Row, defaults: Default): Partial<Row> => {
+const saying = <Row extends object>(row: Row, defaults: object): Partial<Row> => {
   const said: Record<string, unknown> = {}
   const absent = defaults as Readonly<Record<string, unknown>>
   // A row has its members in the order of its history.
@@ -45,7 +45,7 @@ const saying = <Row extends object, Default extends object>(row: Row, defaults: 
     if (Object.hasOwn(absent, name) && canonicalJson(absent[name]) === canonicalJson(value)) continue
     said[name] = value
   }
-  return said as Partial<Row>
+  return said as unknown as Partial<Row>
 }
 
 /** `{ tenant }` of a row, nothing for what is everybody's. */
@@ -132,7 +132,7 @@ const mapped = <Shape extends object>(
 ): Shape =>
   Object.fromEntries(
     Object.entries(shape).map(([name, value]) => [name, value === undefined ? undefined : change(value)]),
-  ) as Shape
+  ) as unknown as Shape
 
 export const endpointEntry = (state: ControlReader, row: EndpointRow): BootstrapEndpoint => {
   const { slug, name, description, enabled, aliases, overrides } = row

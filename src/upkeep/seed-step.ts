@@ -99,7 +99,7 @@ export const commitSteps = async (steps: readonly SeedStep[], deps: SeedDeps, re
   for (let pass = 0; pass < MAX_PASSES; pass++) {
     for (let from = 0; from < steps.length; ) {
       // Decided anew whenever another writer came first.
-      let decided: Decided | null = null
+      let decided = null as Decided | null
       const decide = (state: ControlReader) => {
         decided = decideSteps(state, steps, { from, nowMs: nowMs() })
         return decided.events
