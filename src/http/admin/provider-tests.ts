@@ -33,15 +33,21 @@ const checksOf = (named: readonly string[] = []): readonly Check[] => {
   return wanted.length === 0 ? CHECKS : CHECKS.filter((check) => wanted.includes(check))
 }
 
-/** Who answers the sample: the model that is named, else the first active one. */
+/** Who answers the sample: the model that is named, else the active one of the first priority, the earliest made of several. */
 const entryOf = (provider: ProviderRow, named: string | undefined, deps: ProviderDeps): CatalogueEntry | null => {
   const entries = deps.providerWork.entriesOf(provider.id)
+  if (named !== undefined) {
+    const { id } = modelOfProvider(deps.live.control, provider, named, 'model')
+    return entries.find(({ modelId }) => modelId === id) ?? null
+  }
   const models = deps.live.control.table('models')
-  const row = named === undefined ? null : modelOfProvider(deps.live.control, provider, named, 'model')
-  const chosen = entries.find(({ modelId }) =>
-    row === null ? models.get(modelId)?.status === 'active' : modelId === row.id,
-  )
-  return chosen ?? null
+  const active = entries.flatMap((entry) => {
+    const row = models.get(entry.modelId)
+    return row?.status === 'active' ? [{ entry, priority: row.priority, id: entry.modelId }] : []
+  })
+  // Ids are made in the order of time.
+  active.sort((a, b) => a.priority - b.priority || (a.id < b.id ? -1 : 1))
+  return active[0]?.entry ?? null
 }
 
 const testProvider = (deps: ProviderDeps): AdminRoute =>
