@@ -1,6 +1,6 @@
 // The counting rule (DESIGN section 3): a decision counts if and only if its parent is the tip and its MAC is valid.
 // Used alike by the live fold, the projection worker, verify and the simulation. What it depends on is frozen for ever.
-import { deriveKey, hmacHex, sameText, sha256Hex } from '../lib/digest.ts'
+import { deriveKey, hmacHex, sha256Hex } from '../lib/digest.ts'
 
 /** Who decided. By id only: names and addresses must stay erasable. */
 export interface Actor {
@@ -59,7 +59,7 @@ export const writeDecision = (decision: Decision, macKey: Uint8Array): { bytes: 
     throw new RangeError(`a decision of ${bytes.length} bytes is larger than ${DECISION_LIMITS.bytes}`)
   if (events.length > DECISION_LIMITS.events)
     throw new RangeError(`a decision holds at most ${DECISION_LIMITS.events} events`)
-  const flaw = flawOf(decision)
+  const flaw = flawOf(decision, body)
   if (flaw !== null) throw new RangeError(`a decision that no reader would count: ${flaw}`)
   return { bytes, id: sha256Hex(bytes) }
 }
@@ -79,17 +79,18 @@ export const judge = (tip: string, bytes: Uint8Array, macKey: Uint8Array): Verdi
   if (bytes.length > DECISION_LIMITS.bytes) return unreadable('too large')
   if (bytes.length <= TAIL_BYTES) return unreadable('too short')
   const body = bytes.subarray(0, bytes.length - TAIL_BYTES)
-  const tail = Buffer.from(bytes.buffer, bytes.byteOffset + body.length, TAIL_BYTES).toString('latin1')
-  if (!tail.startsWith(MAC_PREFIX) || !tail.endsWith('"}')) return unreadable('no MAC')
-  if (!sameText(tail.slice(MAC_PREFIX.length, -2), hmacHex(macKey, body)))
-    return { kind: 'forged', id, reason: 'the MAC is not valid' }
+  const macAt = body.length + MAC_PREFIX.length
+  if (!holds(bytes, body.length, MAC_PREFIX) || !holds(bytes, bytes.length - 2, '"}')) return unreadable('no MAC')
+  if (!holds(bytes, macAt, hmacHex(macKey, body))) return { kind: 'forged', id, reason: 'the MAC is not valid' }
   let parsed: unknown
+  let text: string
   try {
-    parsed = JSON.parse(`${decoder.decode(body)}}`)
+    text = `${decoder.decode(body)}}`
+    parsed = JSON.parse(text)
   } catch {
     return unreadable('not JSON')
   }
-  const flaw = flawOf(parsed)
+  const flaw = flawOf(parsed, text)
   if (flaw !== null) return unreadable(flaw)
   const decision = parsed as Decision
   return { kind: decision.parent === tip ? 'counts' : 'lost', id, decision }
@@ -99,7 +100,8 @@ const ID = /^[0-9a-f]{64}$/
 /** Only this spelling: what `Date.parse` takes beyond it differs between engines, and the rule must not. */
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
-const flawOf = (value: unknown): string | null => {
+/** `text`: the JSON of the value. */
+const flawOf = (value: unknown, text: string): string | null => {
   if (!isRecord(value)) return 'not an object'
   if (value.v !== 1) return 'unknown version'
   if (typeof value.parent !== 'string' || !ID.test(value.parent)) return 'no parent'
@@ -116,11 +118,29 @@ const flawOf = (value: unknown): string | null => {
     return 'no events or too many'
   for (const event of value.events)
     if (!isRecord(event) || typeof event.type !== 'string' || !isRecord(event.data)) return 'bad event'
-  return depthOf(value, 0) > DECISION_LIMITS.depth ? 'too deep' : null
+  return mayBeDeep(text) && depthOf(value, 0) > DECISION_LIMITS.depth ? 'too deep' : null
+}
+
+/** Whether this ASCII text stands there; in time that does not tell where it differs. */
+const holds = (bytes: Uint8Array, at: number, text: string): boolean => {
+  let difference = 0
+  for (let index = 0; index < text.length; index++) difference |= bytes[at + index]! ^ text.charCodeAt(index)
+  return difference === 0
 }
 
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   value !== null && typeof value === 'object' && !Array.isArray(value)
+
+/** No value is nested deeper than it has brackets: almost none has so many that it must be walked. */
+const mayBeDeep = (text: string): boolean => {
+  let brackets = 0
+  for (const bracket of ['{', '[']) {
+    for (let at = text.indexOf(bracket); at !== -1; at = text.indexOf(bracket, at + 1)) {
+      if (++brackets > DECISION_LIMITS.depth) return true
+    }
+  }
+  return false
+}
 
 const depthOf = (value: unknown, depth: number): number => {
   if (value === null || typeof value !== 'object' || depth > DECISION_LIMITS.depth) return depth

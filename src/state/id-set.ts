@@ -1,14 +1,13 @@
 // A set of decision ids in 16 bytes each: the first 64 bits of each digest in an open-addressing table. Ids are digests, so a clash of
 // 64 bits is not met by chance (1 in 10^7 at a million ids), and nobody without the MAC key can add one.
 
-const EMPTY = 0n
-
 export class IdSet {
-  #slots: BigUint64Array
+  /** Two words a slot; a free one holds two zeros. */
+  #words: Uint32Array
   #size = 0
 
   constructor(capacity = 1024) {
-    this.#slots = new BigUint64Array(capacity)
+    this.#words = new Uint32Array(capacity * 2)
   }
 
   get size(): number {
@@ -16,37 +15,40 @@ export class IdSet {
   }
 
   has(idHex: string): boolean {
-    const bits = bitsOf(idHex)
-    const mask = this.#slots.length - 1
-    for (let at = Number(bits & BigInt(mask)); ; at = (at + 1) & mask) {
-      const slot = this.#slots[at]!
-      if (slot === bits) return true
-      if (slot === EMPTY) return false
-    }
+    const [high, low] = [wordOf(idHex, 0), wordOf(idHex, 8) || 1]
+    return this.#words[slotOf(this.#words, high, low) + 1] !== 0
   }
 
   /** Adds an id of at least 16 hex digits; again and again is harmless. */
   add(idHex: string): void {
-    if ((this.#size + 1) * 2 > this.#slots.length) this.#grow()
-    if (place(this.#slots, bitsOf(idHex))) this.#size += 1
+    if ((this.#size + 1) * 4 > this.#words.length) this.#grow()
+    if (place(this.#words, wordOf(idHex, 0), wordOf(idHex, 8) || 1)) this.#size += 1
   }
 
   #grow(): void {
-    const larger = new BigUint64Array(this.#slots.length * 2)
-    for (const bits of this.#slots) if (bits !== EMPTY) place(larger, bits)
-    this.#slots = larger
+    const larger = new Uint32Array(this.#words.length * 2)
+    for (let at = 0; at < this.#words.length; at += 2) {
+      if (this.#words[at + 1] !== 0) place(larger, this.#words[at]!, this.#words[at + 1]!)
+    }
+    this.#words = larger
   }
 }
 
-const bitsOf = (idHex: string): bigint => BigInt(`0x${idHex.slice(0, 16)}`) || 1n
+/** Eight hex digits from there on. */
+const wordOf = (idHex: string, from: number): number => Number.parseInt(idHex.slice(from, from + 8), 16)
 
-const place = (slots: BigUint64Array, bits: bigint): boolean => {
-  const mask = slots.length - 1
-  for (let at = Number(bits & BigInt(mask)); ; at = (at + 1) & mask) {
-    if (slots[at] === bits) return false
-    if (slots[at] === EMPTY) {
-      slots[at] = bits
-      return true
-    }
+/** Where the two words stand, or the free slot where they would. The low one is never 0 in a slot that is taken. */
+const slotOf = (words: Uint32Array, high: number, low: number): number => {
+  const mask = words.length - 1
+  for (let at = (low * 2) & mask; ; at = (at + 2) & mask) {
+    if (words[at + 1] === 0 || (words[at] === high && words[at + 1] === low)) return at
   }
+}
+
+const place = (words: Uint32Array, high: number, low: number): boolean => {
+  const at = slotOf(words, high, low)
+  if (words[at + 1] !== 0) return false
+  words[at] = high
+  words[at + 1] = low
+  return true
 }

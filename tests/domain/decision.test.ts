@@ -65,8 +65,8 @@ describe('the counting rule', () => {
   test('depth and size have bounds', () => {
     const nested = (depth: number): unknown => (depth === 0 ? 1 : { a: nested(depth - 1) })
     const deep = (depth: number) => sealed(bodyOf({ ...decision(), events: [{ type: 'x', data: nested(depth) }] }))
-    expect(judge(GENESIS, deep(DECISION_LIMITS.depth - 4), macKey).kind).toBe('counts')
-    expect(judge(GENESIS, deep(DECISION_LIMITS.depth + 1), macKey).kind).toBe('unreadable')
+    expect(judge(GENESIS, deep(DECISION_LIMITS.depth - 3), macKey).kind).toBe('counts')
+    expect(judge(GENESIS, deep(DECISION_LIMITS.depth - 2), macKey).kind).toBe('unreadable')
     const large = sealed(bodyOf({ ...decision(), actor: { type: 'system', id: 'x'.repeat(70_000) } }))
     expect(judge(GENESIS, large, macKey)).toMatchObject({ kind: 'unreadable', reason: 'too large' })
   })

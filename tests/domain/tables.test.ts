@@ -71,6 +71,33 @@ describe('a table', () => {
   })
 })
 
+/** The same text, written as plainly as it can be. */
+const plainly = (value: unknown): string => {
+  if (value === null || typeof value !== 'object') return JSON.stringify(value)
+  if (Array.isArray(value)) return `[${value.map(plainly).join(',')}]`
+  const members = Object.entries(value).filter(([, member]) => member !== undefined)
+  members.sort(([a], [b]) => (a < b ? -1 : 1))
+  return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${plainly(member)}`).join(',')}}`
+}
+
+test('canonical JSON has its members in order, whatever they are called', () => {
+  const name = fc.oneof(fc.constantFrom('1', '10', '9', '01', '-1', '', '__proto__', 'toJSON', 'a', 'b', 'c', 'é'))
+  const value = fc.letrec((tie) => ({
+    any: fc.oneof(
+      { maxDepth: 4 },
+      fc.jsonValue({ maxDepth: 0 }),
+      tie('object'),
+      fc.array(tie('any'), { maxLength: 3 }),
+    ),
+    object: fc.dictionary(name, fc.option(tie('any'), { nil: undefined })),
+  })).any
+  fc.assert(
+    fc.property(value, (one) => {
+      expect(canonicalJson(one)).toBe(plainly(one))
+    }),
+  )
+})
+
 describe('the digest of a set of rows', () => {
   test('says the same of equal sets, however they came about', () => {
     fc.assert(
