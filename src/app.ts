@@ -5,6 +5,7 @@ import { notePeer, type Peers } from './http/clients.ts'
 import { authTable, type ConsoleDeps, consoleAuthRoutes } from './http/console-auth.ts'
 import type { DocumentOptions } from './http/docs/document.ts'
 import { docsRoutes } from './http/docs/routes.ts'
+import { schemaRoutes } from './http/docs/schema-routes.ts'
 import { errorResponse } from './http/envelope.ts'
 import { chatHandler, inferenceRoutes, isChat } from './http/inference.ts'
 import { gatewayMetrics, type MetricsDeps } from './http/metrics.ts'
@@ -55,7 +56,7 @@ export const createApp = (deps: AppDeps): App => {
     .use(inferenceRoutes(complete, inference))
     .use(operationsRoutes(deps, metrics, inFlight))
   if (deps.adminEnabled) routes.use(consoleAuthRoutes(deps, metrics.countAuth)).use(adminRoutes(deps))
-  if (deps.docsEnabled) routes.use(docsRoutes(() => documentOptions(deps)))
+  if (deps.docsEnabled) routes.use(docsRoutes(() => documentOptions(deps))).use(schemaRoutes())
   const unknown = unknownRoute(routes.routes)
   routes.compile()
 

@@ -48,7 +48,7 @@ const Server = section({
     description:
       'Addresses or CIDR ranges of proxies whose `X-Forwarded-For`, `-Proto` and `-Host` count: for lockouts, and for the session cookie.',
   }),
-  docs: flag({ default: true, description: 'Serve `/openapi.json` and `/docs`, to anybody.' }),
+  docs: flag({ default: true, description: 'Serve `/openapi.json`, `/docs` and `/schemas`, to anybody.' }),
   drain: duration({ default: '30s', description: 'How long a stop waits for requests in flight.' }),
 })
 

@@ -16,6 +16,7 @@ import { logRestoreCommand } from './log.ts'
 import { rebuildCommand } from './rebuild.ts'
 import { loadSettings, logSettings, masterKeyFor, openDiagnostics, prepareDataDir } from './settings.ts'
 import { startCommand } from './start.ts'
+import { topicDocsCommand } from './topic-docs.ts'
 import { topicsCommand } from './topics.ts'
 import { verifyCommand } from './verify.ts'
 import { workerCommand } from './worker.ts'
@@ -98,11 +99,13 @@ const COMMANDS: Readonly<Record<string, Command>> = {
       ),
   },
   topics: {
-    usage: 'topics [--init]',
-    about: 'Check the topics on Kafka; with --init, make what is missing and start the chain.',
-    flags: ['--init'],
+    usage: 'topics [--init | --docs]',
+    about:
+      'Check the topics on Kafka; with --init, make what is missing and start the chain. With --docs, write docs/topics.md and docs/asyncapi.json of this source tree.',
+    flags: ['--init', '--docs'],
     words: 0,
     async run({ flags }) {
+      if (flags.has('--docs')) return topicDocsCommand({ print, complain })
       const { config } = loadSettings(process.env)
       const newChainId = () => newId('chain')
       return topicsCommand({ config, init: flags.has('--init'), print, complain, nowMs: Date.now, newChainId })

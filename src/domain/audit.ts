@@ -3,30 +3,34 @@ import { type Static, t } from '../lib/schema.ts'
 import { Nullable } from './fields.ts'
 
 export const AuditRecorded = t.Object({
-  /** Id of the decision: also the id of the event, by which readers drop repeats. */
-  decision_id: t.String(),
-  /** Its offset in the control topic. */
-  log_offset: t.Integer({ minimum: 0 }),
-  /** The writer's clock, RFC 3339. */
-  at: t.String(),
-  actor: t.Object({ type: t.String(), id: t.String() }),
+  decision_id: t.String({
+    description: 'Id of the decision: also the id of the event, by which readers drop repeats.',
+  }),
+  log_offset: t.Integer({ minimum: 0, description: 'Its offset in the control topic: their order.' }),
+  at: t.String({ description: 'The writer’s clock, RFC 3339.' }),
+  actor: t.Object(
+    { type: t.String(), id: t.String() },
+    { description: 'Who decided, by id: `key`, `operator` or `system`.' },
+  ),
   changes: t.Array(
     t.Object({
-      action: t.String(),
-      resource: t.String(),
-      subject_id: t.String(),
-      tenant_id: Nullable(t.String()),
-      /** The row, secrets masked; null when there was none, or when the event would be too large with it (`truncated`). */
-      before: t.Unknown(),
-      after: t.Unknown(),
-      /** Rows that fell with it, by table. */
-      removed: t.Record(t.String(), t.Integer({ minimum: 0 })),
+      action: t.String({ description: '`create`, `update`, `delete`, `rotate`, `revoke`, `kill`, ...' }),
+      resource: t.String({ description: '`provider`, `model`, `tenant`, `api_key`, `policy`, ...' }),
+      subject_id: t.String({ description: 'Id of what was changed.' }),
+      tenant_id: Nullable(t.String(), 'The tenant that it belongs to.'),
+      before: t.Unknown({
+        description:
+          'The row, secrets masked; null when there was none, or when the event would be too large with it (`truncated`).',
+      }),
+      after: t.Unknown({ description: 'The row afterwards, likewise; null when it was deleted.' }),
+      removed: t.Record(t.String(), t.Integer({ minimum: 0 }), { description: 'Rows that fell with it, by table.' }),
     }),
+    { description: 'What the decision changed.' },
   ),
-  /** True when rows, or changes beyond the first hundred, were left out to stay below 64 KiB. */
-  truncated: t.Boolean(),
-  /** Id of the decision that this one takes back. */
-  reverts: t.Optional(t.String()),
+  truncated: t.Boolean({
+    description: 'True when rows, or changes beyond the first hundred, were left out to stay below 64 KiB.',
+  }),
+  reverts: t.Optional(t.String({ description: 'Id of the decision that this one takes back.' })),
 })
 export type AuditRecorded = Static<typeof AuditRecorded>
 

@@ -1,6 +1,6 @@
 // What people thought of an answer: `feedback.given`, in `gateway.requests.v1`. Stored for ever once shipped.
 import { type Static, t } from '../lib/schema.ts'
-import { Id, Nullable } from './fields.ts'
+import { described, Id, Nullable } from './fields.ts'
 
 export const MAX_COMMENT_BYTES = 4_096
 const MAX_TAGS = 16
@@ -19,23 +19,23 @@ export const SentTags = t.Record(t.String({ pattern: '^[\\s\\S]{1,64}$' }), t.St
   additionalProperties: false,
 })
 
+/** Descriptions stand in the schema: the topic contracts are made of it. */
 export const FeedbackGiven = t.Object({
-  id: Id,
-  /** Unix milliseconds. */
-  at_ms: t.Integer(),
-  tenant_id: Id,
-  key_id: Id,
-  /** Our own id of the request: with tenant and metric what a repeat replaces. */
-  request: t.String({ maxLength: 128 }),
-  /** What the client called it. */
-  request_id: t.String({ maxLength: 128 }),
-  /** Who answered, as far as it is known. */
-  provider_id: Nullable(Id),
-  model_id: Nullable(Id),
-  score: Score,
-  comment: Nullable(t.String({ maxLength: MAX_COMMENT_BYTES })),
-  metric: Metric,
-  tags: Tags,
+  id: described(Id, 'Of this feedback.'),
+  at_ms: t.Integer({ description: 'When it was given, Unix milliseconds.' }),
+  tenant_id: described(Id, 'The tenant whose request it is about.'),
+  key_id: described(Id, 'The API key that gave it.'),
+  request: t.String({
+    maxLength: 128,
+    description: 'The gateway’s own id of the request: with tenant and metric what a repeat replaces.',
+  }),
+  request_id: t.String({ maxLength: 128, description: 'What the client called it.' }),
+  provider_id: Nullable(Id, 'Who answered, as far as it is known.'),
+  model_id: Nullable(Id, 'The model that answered, as far as it is known.'),
+  score: described(Score, '-1 (bad) to 1 (good).'),
+  comment: Nullable(t.String({ maxLength: MAX_COMMENT_BYTES }), 'What the client wrote.'),
+  metric: described(Metric, 'What is scored; `quality` when the client did not say.'),
+  tags: described(Tags, 'The client’s own labels.'),
 })
 export type FeedbackGiven = Static<typeof FeedbackGiven>
 

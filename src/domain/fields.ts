@@ -3,7 +3,15 @@ import { Kind, type Static, type TSchema, t } from '../lib/schema.ts'
 import { Rejection } from './rejection.ts'
 import { canonicalJson } from './tables.ts'
 
-export const Nullable = <Schema extends TSchema>(schema: Schema) => t.Union([schema, t.Null()])
+/** `description`: of the field, for the topic contracts. */
+export const Nullable = <Schema extends TSchema>(schema: Schema, description?: string) =>
+  t.Union([schema, t.Null()], description === undefined ? {} : { description })
+
+/** The same schema with what a reader of the topics should know of the field. */
+export const described = <Schema extends TSchema>(schema: Schema, description: string): Schema => ({
+  ...schema,
+  description,
+})
 
 /** An id as events carry it: ours are 41 characters and shorter; what a reader accepts is wider. */
 export const Id = t.String({ minLength: 1, maxLength: 64 })

@@ -41,7 +41,7 @@ export interface OperationsDeps {
   /** Checks beyond those of the control state, the spool and the providers: log, Postgres, Redis. */
   readonly readiness: readonly ReadinessCheck[]
   readonly prometheusEnabled: boolean
-  /** `/openapi.json` and `/docs` are served. */
+  /** `/openapi.json`, `/docs` and `/schemas` are served. */
   readonly docsEnabled: boolean
   /** Background tasks and worker threads of this process. */
   readonly backgroundUnits: () => number
@@ -114,7 +114,7 @@ export const operationsRoutes = (deps: OperationsDeps, metrics: Metrics, inFligh
   const checks = [...ownChecks(deps), ...deps.readiness]
   const { build } = deps
   const paths = [...PUBLIC_PATHS]
-  if (deps.docsEnabled) paths.push('GET /openapi.json', 'GET /docs')
+  if (deps.docsEnabled) paths.push('GET /openapi.json', 'GET /docs', 'GET /schemas')
   if (deps.prometheusEnabled) paths.push('GET /metrics')
   const json = (request: Request, body: unknown, status = 200): Response =>
     Response.json(body, { status, headers: identityHeaders(contextOf(request)) })

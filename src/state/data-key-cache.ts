@@ -8,12 +8,10 @@ const FILE = 'data-keys.json'
 
 /** `data-key.wrapped` of `gateway.keys.v1`. */
 export const WrappedDataKey = t.Object({
-  key_id: t.String({ minLength: 1, maxLength: 64 }),
-  /** What it seals for: the id of a row. */
-  subject: t.String({ maxLength: 256 }),
-  /** Fingerprint of the master key that wraps it. */
-  master: t.String({ maxLength: 64 }),
-  wrapped: t.String({ maxLength: 512 }),
+  key_id: t.String({ minLength: 1, maxLength: 64, description: 'The data key; also the key of the record.' }),
+  subject: t.String({ maxLength: 256, description: 'What it seals for: the id of a row.' }),
+  master: t.String({ maxLength: 64, description: 'Fingerprint of the master key that wraps it.' }),
+  wrapped: t.String({ maxLength: 512, description: 'The data key, sealed under the master key.' }),
 })
 export type WrappedDataKey = Static<typeof WrappedDataKey>
 

@@ -18,13 +18,13 @@ const CLOCK_MS = 60_000
 
 /** What one instance says of one subject. Times in Unix milliseconds. */
 export const ToldFailures = t.Object({
-  subject: t.String({ minLength: 1, maxLength: 64 }),
-  /** Failures that it saw itself. */
-  at_ms: t.Array(t.Integer(), { maxItems: FAILURES }),
-  /** Failures up to here are settled: by a lockout, or a login that was right. */
-  settled_ms: t.Integer(),
-  locked_until_ms: t.Integer(),
-  level: t.Integer({ minimum: 0, maximum: 64 }),
+  subject: t.String({ minLength: 1, maxLength: 64, description: 'Keyed digest of a name or an address.' }),
+  at_ms: t.Array(t.Integer(), { maxItems: FAILURES, description: 'Failures that it saw itself.' }),
+  settled_ms: t.Integer({
+    description: 'Failures up to here are settled: by a lockout, or a login that was right.',
+  }),
+  locked_until_ms: t.Integer({ description: 'When the lockout ends; 0 when there is none.' }),
+  level: t.Integer({ minimum: 0, maximum: 64, description: 'How many lockouts there were in a row.' }),
 })
 export type ToldFailures = Static<typeof ToldFailures>
 export const ToldList = t.Array(ToldFailures, { maxItems: MAX_TOLD })

@@ -1,4 +1,5 @@
 // What an instance says of itself in `gateway.instances.v1`, once a second and when something is urgent. Stored for a day.
+import { described } from '../domain/fields.ts'
 import { type Static, t } from '../lib/schema.ts'
 import { ToldList } from '../state/failed-logins.ts'
 
@@ -6,19 +7,20 @@ import { ToldList } from '../state/failed-logins.ts'
 export const OPEN_BREAKERS_TOLD = 64
 
 export const InstanceAnnounced = t.Object({
-  instance: t.String({ maxLength: 128 }),
-  /** Next offset of the control topic to fold; tip and digest of the state there. */
-  offset: t.Integer({ minimum: 0 }),
-  tip: t.String(),
-  digest: t.String(),
-  fold_version: t.Integer(),
-  /** The newest event version that its build knows. */
-  event_version: t.Integer(),
-  build: t.String({ maxLength: 128 }),
-  degraded: t.Union([t.String(), t.Null()]),
-  /** Models whose circuit breakers it has open. */
-  open_breakers: t.Optional(t.Array(t.String({ maxLength: 64 }), { maxItems: OPEN_BREAKERS_TOLD })),
-  /** Who failed to log in there, by digests. */
-  failed_logins: t.Optional(ToldList),
+  instance: t.String({ maxLength: 128, description: 'Who announces.' }),
+  offset: t.Integer({ minimum: 0, description: 'Next offset of the control topic to fold.' }),
+  tip: t.String({ description: 'Id of the last decision that counted there.' }),
+  digest: t.String({ description: 'Digest of the state there: two that differ at one offset are an alarm.' }),
+  fold_version: t.Integer({ description: 'Version of the fold: digests of another one are not comparable.' }),
+  event_version: t.Integer({ description: 'The newest event version that its build knows.' }),
+  build: t.String({ maxLength: 128, description: 'Version of its build.' }),
+  degraded: t.Union([t.String(), t.Null()], { description: 'Why its state may not be the newest.' }),
+  open_breakers: t.Optional(
+    t.Array(t.String({ maxLength: 64 }), {
+      maxItems: OPEN_BREAKERS_TOLD,
+      description: 'Models whose circuit breakers it has open.',
+    }),
+  ),
+  failed_logins: t.Optional(described(ToldList, 'Who failed to log in there, by digests.')),
 })
 export type InstanceAnnounced = Static<typeof InstanceAnnounced>

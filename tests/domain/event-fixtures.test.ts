@@ -2,31 +2,19 @@
 import { describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { AuditRecorded } from '../../src/domain/audit.ts'
 import { CONTROL_EVENTS, ControlState, eventIsValid, foldDecision } from '../../src/domain/control.ts'
 import { decisionMacKey, judge } from '../../src/domain/decision.ts'
-import { FEEDBACK_EVENTS } from '../../src/domain/feedback.ts'
-import { HEALTH_EVENTS } from '../../src/domain/health.ts'
-import { LOGIN_EVENTS } from '../../src/domain/login.ts'
-import { REQUEST_EVENTS } from '../../src/domain/request.ts'
 import { type TSchema, Value } from '../../src/lib/schema.ts'
 import { readEnvelope } from '../../src/log/envelope.ts'
-import { WrappedDataKey } from '../../src/state/data-key-cache.ts'
-import { InstanceAnnounced } from '../../src/upkeep/instance-announced.ts'
+import { EVENT_CONTRACTS } from '../../src/upkeep/contracts/event-contracts.ts'
 import { MASTER_KEY } from '../services/cluster.ts'
 
 const FOLDER = join(import.meta.dir, '../fixtures/events')
 const macKey = decisionMacKey(Buffer.from(MASTER_KEY, 'base64'))
 
-const ENVELOPED: Readonly<Record<string, TSchema>> = {
-  ...REQUEST_EVENTS,
-  ...FEEDBACK_EVENTS,
-  ...HEALTH_EVENTS,
-  ...LOGIN_EVENTS,
-  'data-key.wrapped': WrappedDataKey,
-  'instance.announced': InstanceAnnounced,
-  'audit.recorded': AuditRecorded,
-}
+const ENVELOPED: Readonly<Record<string, TSchema>> = Object.fromEntries(
+  EVENT_CONTRACTS.filter(({ topic }) => topic !== 'control').map(({ type, schema }) => [type, schema]),
+)
 
 /** The record as it stood in the log. */
 const recorded = (type: string): Uint8Array =>

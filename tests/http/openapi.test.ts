@@ -54,7 +54,11 @@ describe('the document', () => {
     for (const { path, method, operation } of operationsOf(document)) {
       const key = operation.security === undefined ? undefined : null
       const body = method === 'POST' ? {} : undefined
-      const answer = await gateway.send(path.replace('{model}', 'small'), { method, body, key })
+      const answer = await gateway.send(path.replace('{model}', 'small').replace('{name}', 'envelope.json'), {
+        method,
+        body,
+        key,
+      })
       expect([method, path, Object.keys(operation.responses)]).toEqual([
         method,
         path,
@@ -72,7 +76,7 @@ describe('the document', () => {
 
   test('is 404 when it is switched off, and leaves out metrics that are', async () => {
     const without = gatewayWith({ docsEnabled: false })
-    for (const path of ['/openapi.json', '/docs']) {
+    for (const path of ['/openapi.json', '/docs', '/schemas', '/schemas/envelope.json']) {
       const response = await without.send(path, { key: null })
       expect([path, response.status]).toEqual([path, 404])
       expect(await response.json()).toMatchObject({ error: { code: 'not_found' } })

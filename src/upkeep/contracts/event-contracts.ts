@@ -1,0 +1,54 @@
+// Every event type that stands in a topic: what `docs/topics.md`, `docs/asyncapi.json` and `/schemas/` are made of.
+import { AUDIT_EVENTS } from '../../domain/audit.ts'
+import { CONTROL_EVENTS } from '../../domain/control.ts'
+import { FEEDBACK_EVENTS } from '../../domain/feedback.ts'
+import { HEALTH_EVENTS } from '../../domain/health.ts'
+import { LOGIN_EVENTS } from '../../domain/login.ts'
+import { REQUEST_EVENTS } from '../../domain/request.ts'
+import type { TSchema } from '../../lib/schema.ts'
+import type { TopicName } from '../../log/topics.ts'
+import { WrappedDataKey } from '../../state/data-key-cache.ts'
+import { InstanceAnnounced } from '../instance-announced.ts'
+import { EVENT_DESCRIPTIONS } from './event-descriptions.ts'
+
+export interface EventContract {
+  /** `<aggregate>.<past participle>`. */
+  readonly type: string
+  readonly topic: TopicName
+  /** Of the event's data. */
+  readonly schema: TSchema
+  /** The event version in which it appeared: what `schema.activated` names. */
+  readonly since: number
+  /** Empty when it was forgotten: a test says so. */
+  readonly description: string
+}
+
+type Schemas = Readonly<Record<string, TSchema>>
+
+/** What travels in an envelope, by topic. A type of its own line is all that a new event needs here. */
+const ENVELOPED: Readonly<Partial<Record<TopicName, Schemas>>> = {
+  requests: { ...REQUEST_EVENTS, ...FEEDBACK_EVENTS },
+  operations: { ...HEALTH_EVENTS, ...LOGIN_EVENTS },
+  audit: AUDIT_EVENTS,
+  instances: { 'instance.announced': InstanceAnnounced },
+  keys: { 'data-key.wrapped': WrappedDataKey },
+}
+
+const contract = (type: string, topic: TopicName, schema: TSchema, since = 1): EventContract => ({
+  type,
+  topic,
+  schema,
+  since,
+  description: EVENT_DESCRIPTIONS[type] ?? '',
+})
+
+/** In the order in which the documents show them. */
+export const EVENT_CONTRACTS: readonly EventContract[] = [
+  ...Object.entries(ENVELOPED).flatMap(([topic, events]) =>
+    Object.entries(events).map(([type, schema]) => contract(type, topic as TopicName, schema)),
+  ),
+  ...Object.entries(CONTROL_EVENTS).map(([type, { schema, since }]) => contract(type, 'control', schema, since)),
+]
+
+export const contractsOf = (topic: TopicName): readonly EventContract[] =>
+  EVENT_CONTRACTS.filter((each) => each.topic === topic)
