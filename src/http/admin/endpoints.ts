@@ -140,10 +140,13 @@ const upsertEndpoint = ({ live, commit, newId }: EndpointDeps): AdminRoute =>
         const [id] = state.table('endpoints').find('slug', endpointKey(owner, slug))
         return id === undefined ? undefined : state.table('endpoints').get(id)
       }
-      const result = await write(commit, call, existing, (state) =>
-        asSent(call.body, () => decideEndpoint(state, { do: 'upsert', ...fields })),
-      )
-      const row = rowAfter(result, 'endpoints') ?? existing(live.control)!
+      let found: EndpointRow | undefined
+      const result = await write(commit, call, existing, (state) => {
+        found = existing(state)
+        return asSent(call.body, () => decideEndpoint(state, { do: 'upsert', ...fields }))
+      })
+      // Where nothing had to change it is what was found: by now it may have been deleted.
+      const row = rowAfter(result, 'endpoints') ?? found!
       const sent = (text: string) => inSentWords(call.body, text)
       return {
         body: withWarnings(row, endpointWarnings(live.control, row.overrides).map(sent)),

@@ -94,10 +94,13 @@ const save = async (
     const [id] = state.table('policies').find('name', policyKey(owner, name))
     return id === undefined ? undefined : state.table('policies').get(id)
   }
-  const result = await write(commit, call, verb === 'create' ? () => undefined : existing, (state) =>
-    decidePolicy(state, command),
-  )
-  const row = rowAfter(result, 'policies') ?? existing(live.control)!
+  let found: PolicyRow | undefined
+  const result = await write(commit, call, verb === 'create' ? () => undefined : existing, (state) => {
+    found = existing(state)
+    return decidePolicy(state, command)
+  })
+  // Where nothing had to change it is what was found: by now it may have been deleted.
+  const row = rowAfter(result, 'policies') ?? found!
   return { body: withWarnings(row, policyWarnings(live.control, row)), revision: result.revision }
 }
 

@@ -24,7 +24,7 @@ import { GatewayError } from '../../../src/wire/errors.ts'
 import { type TestDoor, testDoor } from './console.ts'
 import { foldingCommit } from './folding-commit.ts'
 import { NO_WORK } from './no-work.ts'
-import { presentHistory } from './present-history.ts'
+import { type KnownRecord, presentHistory } from './present-history.ts'
 
 export const ADMIN_KEY = 'gw_live_admin_of_the_default_tenant'
 export const BASE = 'http://gateway.test/admin/v1'
@@ -99,7 +99,7 @@ export interface CallOptions {
 /** `further`: routes of read models, mounted in the same table. `work`: what calls providers; nothing but listings when absent. */
 export const startGateway = (
   further: readonly AdminRoute[] = [],
-  settings: { readonly trustedProxies?: readonly string[]; readonly cookieSecure?: boolean } = {},
+  settings: { readonly trustedProxies?: readonly string[]; readonly cookieSecure?: boolean; record?: KnownRecord } = {},
   work: Partial<ProviderWork> = {},
 ): Gateway => {
   const vault = new Map<string, string>()
@@ -155,7 +155,7 @@ export const startGateway = (
     appliedBy: async () => ({ applied: 1, instances: 1 }),
     lastUses: lastUses(),
     dataKeys,
-    history: presentHistory(live),
+    history: presentHistory(live, settings.record),
     kindTable: {
       resolve: (text) => KINDS.find((known) => known.kind === text.toLowerCase().replaceAll('-', '_')) ?? null,
       names: KINDS.map((known) => known.kind),

@@ -1,0 +1,189 @@
+// A gateway with every route of the surface that holds one of everything, and for each route the request that succeeds. What sweeps over the route table ask.
+import type { ControlState } from '../../../src/domain/control.ts'
+import { adminTable } from '../../../src/http/admin/admin.ts'
+import { auditRoutes } from '../../../src/http/admin/audit.ts'
+import { feedbackRoutes } from '../../../src/http/admin/feedback.ts'
+import { healthRoutes } from '../../../src/http/admin/health.ts'
+import { requestRoutes } from '../../../src/http/admin/requests.ts'
+import type { AdminRoute } from '../../../src/http/admin/route.ts'
+import { EXAMPLES } from '../../../src/http/docs/examples.ts'
+import { openHealth } from '../../../src/state/health.ts'
+import type { LogDetail } from '../../../src/state/history-port.ts'
+import type { LiveStatus } from '../../../src/state/port.ts'
+import type { ModelDetection } from '../../../src/upkeep/detect.ts'
+import type { Checked } from '../../../src/upkeep/provider-checks.ts'
+import type { ProviderWork } from '../../../src/upkeep/provider-work.ts'
+import { entry } from '../../inference/gateway.ts'
+import { type Gateway, startGateway } from './gateway.ts'
+
+export const OWN = 'ten_default'
+export const OTHER = 'ten_other'
+export const PASSWORD = 'correct horse battery'
+
+/** Noun of a path (`cache/policies`) -> id of the one that there is. */
+export type Ids = Readonly<Record<string, string>>
+
+export interface Furnished {
+  readonly gateway: Gateway
+  readonly table: readonly AdminRoute[]
+  /** What belongs to `OWN`, and what belongs to `OTHER`; what is everybody's stands in both. */
+  readonly own: Ids
+  readonly other: Ids
+  /** Of `grace`, who signed in. */
+  readonly cookie: string
+  /** Whose rows the read models were asked for; null: everybody's. */
+  readonly tenantsRead: (string | null)[]
+  /** What must not change when a request is refused. */
+  fingerprint(): string
+}
+
+const NOW_MS = Date.UTC(2026, 10, 20)
+
+/** Read models that hold one request of each tenant, and keep whose rows they are asked for. */
+const readModels = (asked: (string | null)[], nowMs: () => number, live: { control: ControlState }) => {
+  const list = (noun: string) => async (filter: { readonly tenantId: string | null }) => {
+    asked.push(filter.tenantId)
+    return { [noun]: [], total: 0 }
+  }
+  const one = async (id: string, tenantId: string | null) => {
+    const owner = { req_own: OWN, req_other: OTHER }[id]
+    const isSeen = owner !== undefined && (tenantId === null || tenantId === owner)
+    return isSeen ? { id, routing: { candidates: [] } } : null
+  }
+  const requests = { list: list('requests'), one }
+  const audit = { list: list('events'), shows: async () => true }
+  const feedback = { list: list('feedback') }
+  return [
+    ...requestRoutes({ requests: requests as never, live, nowMs }),
+    ...auditRoutes({ audit: audit as never, nowMs }),
+    ...feedbackRoutes({ feedback: feedback as never, live, nowMs }),
+  ]
+}
+
+const passed = (check: string): Checked => {
+  const result = { check, status: 'passed' as const, latency_ms: 5, detail: 'fine' }
+  return { shown: result, recorded: result }
+}
+const detected = (one: ReturnType<typeof entry>): ModelDetection => ({
+  entry: one,
+  attempted: true,
+  verdicts: [{ capability: 'chat', verdict: 'proven', detail: 'it answered', latencyMs: 3 }],
+  latencyMs: 3,
+  costNanoUsd: null,
+})
+
+/** A decision that made a tenant, as the history shows it. */
+const recordOf = (control: ControlState, id: string, revision: string): LogDetail => ({
+  entry: { offset: 1, id: revision, verdict: 'counted', reason: null, logAtMs: NOW_MS, decision: null },
+  events: [],
+  changes: [{ table: 'tenants', id, before: null, after: control.table('tenants').get(id) }],
+  changesTotal: 1,
+})
+
+const made = async (gateway: Gateway, method: string, path: string, body: object): Promise<string> => {
+  const answer = await gateway.call(method, path, { body })
+  if (typeof answer.body.id !== 'string') throw new Error(`${method} ${path}: ${JSON.stringify(answer.body)}`)
+  return answer.body.id
+}
+
+const belongings = async (gateway: Gateway, tenant_id: string): Promise<Ids> => ({
+  keys: await made(gateway, 'POST', '/keys', { tenant_id, name: 'resident', scopes: ['keys:admin'] }),
+  policies: await made(gateway, 'POST', '/policies', { tenant_id, name: 'resident' }),
+  endpoints: await made(gateway, 'PUT', '/endpoints', { tenant_id, slug: 'resident' }),
+  budgets: await made(gateway, 'PUT', '/budgets', { tenant_id, window: 'day', limit_usd: 1 }),
+  'cache/policies': await made(gateway, 'PUT', '/cache/policies', { tenant_id, name: 'resident', ttl_seconds: 60 }),
+  tools: await made(gateway, 'POST', '/tools', { tenant_id, owner: 'tenant', name: 'resident' }),
+  'tool-policies': await made(gateway, 'PUT', '/tool-policies', { tenant_id, name: 'resident' }),
+})
+
+const commons = async (gateway: Gateway): Promise<Ids> => {
+  const provider_id = await made(gateway, 'POST', '/providers', { name: 'vendor', kind: 'openai' })
+  await gateway.call('PUT', `/providers/${provider_id}/credential`, { body: { secret: 'sk-resident-secret' } })
+  return {
+    providers: provider_id,
+    models: await made(gateway, 'POST', '/models', { name: 'resident', provider_id }),
+    operators: await made(gateway, 'POST', '/operators', { username: 'alan', password: PASSWORD }),
+    tenants: await made(gateway, 'POST', '/tenants', { slug: 'empty', name: 'Empty' }),
+  }
+}
+
+export const furnish = async (): Promise<Furnished> => {
+  const tenantsRead: (string | null)[] = []
+  // The routes of read models are made before the gateway whose state they show.
+  const live = { control: null as unknown as ControlState, status: () => ({ tip: 'f'.repeat(64) }) as LiveStatus }
+  const catalogue = { all: () => [], resolve: () => [] }
+  const probed = {
+    atMs: NOW_MS,
+    trigger: 'manual',
+    ok: true,
+    latencyMs: 1,
+    errorCode: null,
+    upstreamStatus: null,
+  } as const
+  const health = healthRoutes({
+    live,
+    catalogue,
+    book: openHealth({ catalogue, nowMs: () => NOW_MS, monotonicMs: () => 0, emit: () => {} }),
+    probes: { probe: async () => ({ ...probed, models: null, message: null }) as never },
+    adapterReady: () => true,
+  })
+  const further = [...health, ...readModels(tenantsRead, () => NOW_MS, live)]
+  const records = new Map<string, LogDetail>()
+  const work: Partial<ProviderWork> = {
+    entriesOf: (providerId) =>
+      live.control
+        .table('models')
+        .find('provider', providerId)
+        .map((modelId) => entry({ providerId, modelId, name: 'resident' })),
+    test: async (_, { checks }) => checks.map(passed),
+    detect: async (entries) => entries.map(detected),
+  }
+  const gateway = startGateway(further, { record: (id) => records.get(String(id)) ?? null }, work)
+  live.control = gateway.state
+  const own = await belongings(gateway, OWN)
+  const other = await belongings(gateway, OTHER)
+  const shared = await commons(gateway)
+  const revision = gateway.state.table('tenants').get(shared.tenants!)!.revision
+  records.set(revision, recordOf(gateway.state, shared.tenants!, revision))
+  await made(gateway, 'POST', '/operators', { username: 'grace', password: PASSWORD })
+  const login = { key: null, body: { username: 'grace', password: PASSWORD } }
+  const { headers } = await gateway.call('POST', '/auth/login', login)
+  return {
+    gateway,
+    table: adminTable(gateway.deps),
+    own: { ...own, ...shared, log: revision, requests: 'req_own' },
+    other: { ...other, ...shared, log: revision, requests: 'req_other', tenants: OTHER },
+    cookie: headers.get('set-cookie')!.split(';')[0]!,
+    tenantsRead,
+    fingerprint: () =>
+      `${gateway.state.digest()} ${gateway.events.length} ${gateway.vault.size} ${gateway.breakersCleared}`,
+  }
+}
+
+/** `/cache/policies/:id` -> `cache/policies` */
+export const nounOf = (path: string): string => path.slice(1).split('/:')[0]!
+
+/** The path with the ids of one side. */
+export const pathOf = (path: string, ids: Ids): string => path.replace(':id', ids[nounOf(path)] ?? 'none')
+
+/** Bodies that name what there is, where the example of the document cannot. */
+const bodies = (ids: Ids, tenant_id: string): Readonly<Record<string, object>> => ({
+  'POST /keys': { tenant_id, name: 'another', scopes: ['keys:admin'] },
+  'POST /policies': { tenant_id, name: 'another' },
+  'PUT /policies': { tenant_id, name: 'another' },
+  'PUT /endpoints': { tenant_id, slug: 'another' },
+  'PUT /budgets': { tenant_id, window: 'month', limit_usd: 100 },
+  'PUT /cache/policies': { tenant_id, name: 'another', ttl_seconds: 60 },
+  'POST /tools': { tenant_id, owner: 'tenant', name: 'another' },
+  'PUT /tool-policies': { tenant_id, name: 'another' },
+  'POST /overrides': { tenant_id, kind: 'block', target: 'model:resident' },
+  'POST /models': { name: 'another', provider_id: ids.providers },
+  'POST /providers/:id/detect-capabilities': {},
+})
+
+/** The body of the request that succeeds; undefined for a route that takes none. */
+export const bodyOf = (route: AdminRoute, ids: Ids, tenantId: string): object | undefined => {
+  if (route.bodySchema === null) return undefined
+  const name = `${route.method} ${route.path}`
+  return bodies(ids, tenantId)[name] ?? EXAMPLES[name]
+}
