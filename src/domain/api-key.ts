@@ -119,16 +119,20 @@ const requirePolicy = (state: ControlReader, policyId: string | null | undefined
   }
 }
 
-const requireGrantable = (granter: Granter, scopes: readonly string[]): void => {
+const requireGrantable = (granter: Granter, scopes: readonly string[], param = 'scopes'): void => {
   for (const scope of scopes) {
     if (!SCOPES.includes(scope as Scope)) {
       throw new Rejection('invalid', `unknown scope "${scope}"; the scopes are ${SCOPES.join(', ')}`, 'scopes')
     }
     if (!granter.scopes.includes('*') && !granter.scopes.includes(scope)) {
-      throw new Rejection('forbidden', `a key cannot grant the scope "${scope}", which it lacks itself`, 'scopes')
+      throw new Rejection('forbidden', `a key cannot grant the scope "${scope}", which it lacks itself`, param)
     }
   }
 }
+
+/** `after` undefined: it stays as it is. Null is for ever. */
+const isProlonged = (before: string | null, after: string | null | undefined): boolean =>
+  before !== null && after !== undefined && (after === null || Date.parse(after) > Date.parse(before))
 
 const requireUnusedDigest = (state: ControlReader, digest: string, id: string): void => {
   if (
@@ -182,6 +186,10 @@ export const decideApiKey = (state: ControlReader, command: ApiKeyCommand): Even
     granter,
     (changed.scopes ?? []).filter((scope) => !row.scopes.includes(scope)),
   )
+  // More time is a grant of all that the key may do: an expired one may be in hands that should not have it.
+  if (isProlonged(row.expires_at, changed.expires_at)) {
+    requireGrantable(granter, changed.scopes ?? row.scopes, 'expires_at')
+  }
   requirePolicy(state, changed.routing_policy_id, row.tenant_id)
   return [
     { type: 'api_key.changed', data: { id, ...changed, ...(row.managed_by === managed_by ? {} : { managed_by }) } },
