@@ -166,6 +166,24 @@ describe('two instances on one chain', () => {
     expect((await a.call(plaintext, 'GET', '/models')).status).toBe(401)
   })
 
+  test('a revision of the future is waited for, and then 504: nothing is read, and nothing written', async () => {
+    const [a, b] = await openTwo()
+    const key = await seedBoth([a, b])
+    const headers = { 'x-gateway-min-revision': 'f'.repeat(64) }
+    const body = { slug: 'early', name: 'Early' }
+    const answers = await Promise.all([
+      a.call(key, 'GET', '/models', { headers }),
+      a.call(key, 'POST', '/tenants', { headers, body }),
+    ])
+    for (const answer of answers) {
+      const error = { code: 'timeout', type: 'timeout_error', param: 'X-Gateway-Min-Revision' }
+      expect([answer.status, answer.body.error]).toMatchObject([504, error])
+      expect([answer.headers.get('x-gateway-retryable'), answer.headers.get('retry-after')]).toEqual(['true', '1'])
+    }
+    const { body: tenants } = await a.call(key, 'GET', '/tenants')
+    expect(tenants).toMatchObject({ total: 1, tenants: [{ slug: 'default' }] })
+  })
+
   test('a kill on one acts on the other when its record arrives there, whoever revives', async () => {
     const [a, b] = await openTwo()
     const key = await seedBoth([a, b])
