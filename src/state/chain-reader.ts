@@ -54,7 +54,7 @@ export class ChainReader {
     this.#remembering = snapshot.start !== null
     this.served = snapshot.start !== null
     this.end = new LogEnd(deps.log, deps.nowMs)
-    this.turns = new Turns(deps.nowMs)
+    this.turns = new Turns(() => performance.now())
     this.listeners = new Listeners(deps.diagnostics)
     this.readiness.promise.catch(() => {}) // whoever awaits it gets it; nobody has to
   }
@@ -157,8 +157,9 @@ export class ChainReader {
     } else if (step.kind === 'turn') {
       if (this.phase === 'live') this.turns.seen(step.turn)
     } else {
+      if (this.phase === 'live' && step.kind !== 'orphan')
+        this.turns.decided(step.by, record.atMs, step.kind === 'counts')
       if (step.kind === 'counts') {
-        this.turns.counted(step.by)
         const { folded } = step
         if (folded.malformed !== null)
           this.deps.diagnostics.error('decision_malformed', { offset: record.offset, reason: folded.malformed })

@@ -28,7 +28,7 @@ export interface FoldCounts {
 
 export type FoldStep =
   | { readonly kind: 'counts'; readonly id: string; readonly by: string | null; readonly folded: Folded }
-  | { readonly kind: 'lost'; readonly id: string }
+  | { readonly kind: 'lost'; readonly id: string; readonly by: string | null }
   /** Its parent was never seen here: this reader skipped something or the log lost its tail. Nothing was folded, `next` did not move. */
   | { readonly kind: 'orphan'; readonly id: string; readonly parent: string }
   | { readonly kind: 'turn'; readonly turn: Turn }
@@ -131,7 +131,7 @@ export class ChainFold {
       if (!this.counted.has(id)) this.lost.add(id) // a further copy of one that counted
       this.missingParents.delete(id)
       this.counts.lost += 1
-      return { kind: 'lost', id }
+      return { kind: 'lost', id, by: decision.by ?? null }
     }
     this.logAtMs = Math.max(this.logAtMs, record.atMs)
     const folded = foldDecision(this.state, decision, id, this.logAtMs)

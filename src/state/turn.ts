@@ -1,6 +1,7 @@
 // Turns: the courtesy that keeps a writer with a longer way to the log from starving (DESIGN section 3). A turn is a record of the control
 // topic that is no decision: it has no version, so the counting rule calls it unreadable, and it can never become part of the chain.
 import { hmacHex, sameText } from '../lib/digest.ts'
+import { Rotation } from './rotation.ts'
 
 /** Losses in a row after which an instance asks for a turn, and how long the others let it go first. */
 export const TURN_AFTER_LOSSES = 3
@@ -38,8 +39,12 @@ export const readTurn = (bytes: Uint8Array, macKey: Uint8Array): Turn | null => 
 /** Whose turn it is, as this instance saw it in the log. A turn ends with the next decision of its instance that counts, or after its time. */
 export class Turns {
   #waiting: { instance: string; nonce: string; untilMs: number }[] = []
+  readonly #rotation: Rotation
 
-  constructor(readonly nowMs: () => number) {}
+  /** `nowMs`: a clock that is never set back. */
+  constructor(readonly nowMs: () => number) {
+    this.#rotation = new Rotation(nowMs)
+  }
 
   seen({ instance, nonce }: Turn): void {
     if (this.#waiting.some((turn) => turn.instance === instance) || this.#waiting.length === MAX_TURNS) return
@@ -51,9 +56,11 @@ export class Turns {
     return this.#waiting.some((turn) => turn.nonce === nonce)
   }
 
-  /** A decision of that instance has counted. */
-  counted(by: string | null): void {
-    this.#waiting = this.#waiting.filter(({ instance }) => instance !== by)
+  /** A decision of that instance was folded, at that log time, and counts or has lost. */
+  decided(by: string | null, logAtMs: number, counts: boolean): void {
+    if (by === null) return
+    this.#rotation.wrote(by, logAtMs, counts)
+    if (counts && this.#waiting.length > 0) this.#waiting = this.#waiting.filter(({ instance }) => instance !== by)
   }
 
   /** Milliseconds that this instance should hold its appends; 0: go on. */
@@ -61,6 +68,7 @@ export class Turns {
     const now = this.nowMs()
     this.#waiting = this.#waiting.filter(({ untilMs }) => untilMs > now)
     const first = this.#waiting[0]
-    return first === undefined || first.instance === instance ? 0 : first.untilMs - now
+    if (first === undefined) return this.#rotation.holdMs(instance)
+    return first.instance === instance ? 0 : first.untilMs - now
   }
 }

@@ -49,7 +49,6 @@ test('the thread writes the first snapshot soon, then every so many decisions, a
   for (let index = 0; index < 10; index++) await instance.queue.commit(createTenant(`t${index}`))
   await more
   await instance.queue.commit(createTenant('last'))
-  await instance.live.changed.until(() => false, 50) // its reader lags a few milliseconds behind ours
   await snapshots.stop()
   const { start, witness } = await loadSnapshot(dataDir, macKey)
   expect(witness).toEqual({ next: instance.live.next, tip: instance.live.tip, chainId: 'chain_test' })

@@ -1,0 +1,72 @@
+// Instances that write at the same time take turns by themselves, one append each: whoever appended would only beat the others, who then decide
+// again what is already in the log. A courtesy like `turn.ts`, never part of the counting rule: a guess about the others that may be wrong.
+
+/** Two appends of an instance no farther apart than this, the last no longer ago: it goes on writing. */
+const BUSY_MS = 100
+/** How long the others wait for the append of an instance whose place it is. */
+const PLACE_MS = 25
+const MAX_WRITERS = 64
+
+interface Writer {
+  /** Log time of its last append. */
+  logAtMs: number
+  seenMs: number
+  isBusy: boolean
+}
+
+export class Rotation {
+  readonly #writers = new Map<string, Writer>()
+  /** Whose decision counted last, and since when another one's place begins. */
+  #last = ''
+  #sinceMs = Number.NEGATIVE_INFINITY
+
+  /** `nowMs`: a clock that is never set back. */
+  constructor(readonly nowMs: () => number) {}
+
+  /** A decision of that instance was folded, and counts or has lost. All of one append have one log time. */
+  wrote(instance: string, logAtMs: number, counts: boolean): void {
+    const seenMs = this.nowMs()
+    const writer = this.#writers.get(instance)
+    const isNew = writer?.logAtMs !== logAtMs
+    // Those whose place was before its own had nothing to write.
+    if (isNew && counts) for (const silent of this.#ahead(instance)) silent.isBusy = false
+    if (writer === undefined) {
+      if (this.#writers.size === MAX_WRITERS) this.#forget()
+      this.#writers.set(instance, { logAtMs, seenMs, isBusy: false })
+    } else {
+      if (isNew) writer.isBusy = Math.abs(logAtMs - writer.logAtMs) <= BUSY_MS
+      writer.logAtMs = logAtMs
+      writer.seenMs = seenMs
+    }
+    if (!counts) return
+    this.#last = instance
+    this.#sinceMs = seenMs
+  }
+
+  /** Milliseconds that the instance should wait for those whose place is before its own; 0: go on. */
+  holdMs(instance: string): number {
+    const ahead = this.#ahead(instance).length
+    return ahead === 0 ? 0 : Math.max(0, this.#sinceMs + ahead * PLACE_MS - this.nowMs())
+  }
+
+  /** The busy ones between the last writer and this one, in the order of their names, which is the same everywhere. */
+  #ahead(instance: string): readonly Writer[] {
+    const now = this.nowMs()
+    const last = this.#last
+    const ahead: Writer[] = []
+    for (const [name, writer] of this.#writers) {
+      if (!writer.isBusy || now - writer.seenMs > BUSY_MS || name === last || name === instance) continue
+      if (comesBefore(name, instance, last)) ahead.push(writer)
+    }
+    return ahead
+  }
+
+  #forget(): void {
+    const [oldest] = this.#writers.keys()
+    if (oldest !== undefined) this.#writers.delete(oldest)
+  }
+}
+
+/** On a circle that begins behind `last`. */
+const comesBefore = (name: string, other: string, last: string): boolean =>
+  name > last === other > last ? name < other : name > last
