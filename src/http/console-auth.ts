@@ -13,7 +13,7 @@ import { type Static, type TSchema, t } from '../lib/schema.ts'
 import type { Operators } from '../upkeep/operators.ts'
 import type { OpenedSession, Sessions } from '../upkeep/sessions.ts'
 import { GatewayError } from '../wire/errors.ts'
-import { checked, requireStorable } from './admin/check.ts'
+import { checked, requireSoundBody } from './admin/check.ts'
 import { type SessionDeps, sessionOf } from './auth.ts'
 import type { Client } from './clients.ts'
 import { identityHeaders } from './envelope.ts'
@@ -226,7 +226,7 @@ const run = async (route: AuthRoute, request: Request, deps: ConsoleDeps): Promi
   let body: unknown = null
   if (route.bodySchema !== null) {
     const read = await readJsonBody(request, BODY_LIMIT_BYTES)
-    requireStorable({ ...read.body, password: null, confirm: null }) // never stored, and judged by themselves
+    requireSoundBody({ ...read.body, password: null, confirm: null }, read.raw) // never stored, and judged by themselves
     body = checked(route.bodySchema, read.body)
   }
   const answer = await route.handle({ request, client, body })

@@ -13,7 +13,7 @@ import { MIN_REVISION, reachMinRevision } from '../revision.ts'
 import { answerOfPast, momentOf, withPast } from './as-of.ts'
 import { type BudgetDeps, budgetRoutes } from './budgets.ts'
 import { type CacheRuleDeps, cacheRuleRoutes } from './cache-rules.ts'
-import { checked, isStorable, requireStorable } from './check.ts'
+import { checked, isStorable, requireSoundBody, requireStorable } from './check.ts'
 import { type EndpointDeps, endpointRoutes } from './endpoints.ts'
 import { CONTENT_TYPES, formatOf, formatted, type ListFormat } from './format.ts'
 import { refuseWhileFrozen, thawedCommit } from './freeze.ts'
@@ -150,12 +150,13 @@ const decodedParams = (params: RawParams): Record<string, string> => {
 const bodyOf = async (route: AdminRoute, request: Request): Promise<{ body: unknown; raw: string }> => {
   if (route.bodySchema === null) {
     if (request.body === null || request.headers.get('content-length') === '0') return { body: null, raw: '' }
-    const { body } = await readJsonBody(request, BODY_LIMIT_BYTES, true)
+    const { body, raw } = await readJsonBody(request, BODY_LIMIT_BYTES, true)
+    requireSoundBody(body, raw)
     checked(Nothing, withoutDropped(body, route))
     return { body: null, raw: '' }
   }
   const { body, raw } = await readJsonBody(request, BODY_LIMIT_BYTES, route.bodyOptional)
-  requireStorable(body)
+  requireSoundBody(body, raw)
   return { body: checked(route.bodySchema, withoutDropped(body, route)), raw }
 }
 

@@ -1,5 +1,6 @@
 // What a client sent, against the schema of a route.
 import { flawOf } from '../../lib/flaw.ts'
+import { repeatedKey } from '../../lib/repeated-key.ts'
 import type { Static, TSchema } from '../../lib/schema.ts'
 import { GatewayError } from '../../wire/errors.ts'
 
@@ -24,6 +25,22 @@ export const requireStorable = (value: unknown, path = ''): void => {
     const at = path === '' ? name : `${path}.${name}`
     requireStorable(name, at)
     requireStorable(member, at)
+  }
+}
+
+/** Names that people read in lists, terminals and reports. A prompt, a reason or a secret may have lines. */
+const NAMES: readonly string[] = ['name', 'slug', 'aliases']
+const UNREADABLE = /[\p{Cc}\p{Zl}\p{Zp}]/u
+
+/** Throws 400 naming the field: for a member that was sent twice, for text that could not be stored, and for a name that could not be read. */
+export const requireSoundBody = (body: Record<string, unknown>, raw: string): void => {
+  const repeated = repeatedKey(raw)
+  if (repeated !== null) throw new GatewayError('invalid_request', `"${repeated}" was sent twice`, { param: repeated })
+  requireStorable(body)
+  for (const param of NAMES) {
+    for (const text of [body[param]].flat())
+      if (typeof text === 'string' && UNREADABLE.test(text))
+        throw new GatewayError('invalid_request', `"${param}" must not hold control characters`, { param })
   }
 }
 
