@@ -39,6 +39,11 @@ export interface Furnished {
 
 const NOW_MS = Date.UTC(2026, 10, 20)
 
+const REQUESTS: ReadonlyMap<string, string> = new Map([
+  ['req_own', OWN],
+  ['req_other', OTHER],
+])
+
 /** Read models that hold one request of each tenant, and keep whose rows they are asked for. */
 const readModels = (asked: (string | null)[], nowMs: () => number, live: { control: ControlState }) => {
   const list = (noun: string) => async (filter: { readonly tenantId: string | null }) => {
@@ -46,7 +51,8 @@ const readModels = (asked: (string | null)[], nowMs: () => number, live: { contr
     return { [noun]: [], total: 0 }
   }
   const one = async (id: string, tenantId: string | null) => {
-    const owner = { req_own: OWN, req_other: OTHER }[id]
+    if (id.includes('\u0000')) throw new Error('no database takes this')
+    const owner = REQUESTS.get(id)
     const isSeen = owner !== undefined && (tenantId === null || tenantId === owner)
     return isSeen ? { id, routing: { candidates: [] } } : null
   }

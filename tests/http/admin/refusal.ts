@@ -24,7 +24,8 @@ export const ABSENT: Refusal = [404, 'not_found']
 /** The cell is a refusal, and its answer is the whole envelope with its headers and nothing else. */
 export const expectRefusal = (cell: string, { status, headers, body }: Answer, [wanted, code, param]: Refusal) => {
   count()
-  const error = { message: expect.any(String), type: TYPES[code], param: param ?? null, code, details: null }
+  const type = wanted === 409 ? 'conflict_error' : TYPES[code]
+  const error = { message: expect.any(String), type, param: param ?? null, code, details: null }
   const unknown = { provider: null, requested_model: null, routed_model: null, estimated_cost_usd: null }
   const gateway = {
     ...unknown,
