@@ -7,8 +7,7 @@ import { openReadStore } from '../../src/commands/read-store.ts'
 import { loadConfig } from '../../src/config.ts'
 import { type GatewayProcess, startGateway } from '../services/gateway.ts'
 import { silent } from '../services/postgres.ts'
-
-const CLI = join(import.meta.dir, '../../src/commands/cli.ts')
+import { verified } from '../services/verified.ts'
 
 let gateway: GatewayProcess
 beforeAll(async () => {
@@ -17,23 +16,7 @@ beforeAll(async () => {
 }, 200_000)
 afterAll(() => gateway.remove(), 40_000)
 
-const verify = async () => {
-  const { PATH, HOME, TMPDIR } = process.env
-  const env = { PATH, HOME, TMPDIR, GATEWAY_CONFIG: join(gateway.folder, 'gateway.yaml') }
-  const child = Bun.spawn([process.execPath, CLI, 'verify'], {
-    env,
-    cwd: gateway.folder,
-    stdout: 'pipe',
-    stderr: 'pipe',
-  })
-  const [printed, complained, code] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ])
-  const lines = complained.split('\n').filter((line) => line.startsWith('gatelog:'))
-  return { code, printed, lines, value: (label: string) => new RegExp(`^ +${label} {2,}(.*)$`, 'm').exec(printed)?.[1] }
-}
+const verify = () => verified(gateway.folder)
 
 const ask = async (path: string, method = 'GET', body?: unknown) => {
   const answer = await gateway.request(`/admin/v1${path}`, { method, body })

@@ -1,10 +1,11 @@
-// schemathesis over a running gateway: requests made of what `/openapi.json` says of `/v1` and of the operations, and of what it does not allow.
+// schemathesis over a running gateway: requests made of what `/openapi.json` says of a part of the surface, and of what it does not allow.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { INFERENCE_KEY, startGateway } from './gateway.ts'
+import { ADMIN_KEY, INFERENCE_KEY, startGateway } from './gateway.ts'
 import { sharedPostgres } from './postgres.ts'
 import { pythonWith } from './python.ts'
+import { type Verified, verified } from './verified.ts'
 
 const VERSION = '4.32.5'
 const CHECKS = [
@@ -18,6 +19,14 @@ const CHECKS = [
   'every_answer',
 ]
 
+/** Parts of the surface: which paths, what is known of them (a module beside this file), and who asks. */
+const PARTS = {
+  v1: { paths: ['--exclude-path-regex', '^/admin/'], hooks: 'fuzz_inference', key: INFERENCE_KEY },
+  admin: { paths: ['--include-path-regex', '^/admin/'], hooks: 'fuzz_admin', key: ADMIN_KEY },
+} as const
+export type FuzzedPart = keyof typeof PARTS
+export const isPart = (name: string): name is FuzzedPart => Object.hasOwn(PARTS, name)
+
 export interface Fuzzed {
   readonly requests: number
   readonly outsideEnvelope: number
@@ -30,19 +39,23 @@ export interface Fuzzed {
   readonly passed: boolean
 }
 
+export interface FuzzedGateway extends Fuzzed {
+  /** What `gateway verify` said afterwards. */
+  readonly verified: Verified
+}
+
 /** Models that answer well, that call tools, and that answer with JSON. */
 const MODELS = ['sandbox-echo', 'sandbox-tools', 'sandbox-json'].map((name) => ({ name }))
 
-/** A gateway in which every request can be answered: with its read models, so that feedback on what never was is a plain 404. */
-export const withFuzzedGateway = async <Result>(
-  work: (url: string, key: string) => Promise<Result>,
-): Promise<Result> => {
+/** Fuzzes a gateway in which every request can be answered (with its read models, so that feedback on what never was is a plain 404), and verifies its chain. */
+export const fuzzGateway = async (part: FuzzedPart, seconds: number, seed: number): Promise<FuzzedGateway> => {
   const database = await sharedPostgres()
   const bootstrap = { providers: [{ name: 'sandbox', kind: 'sandbox', models: MODELS }] }
   const gateway = startGateway({ settings: { database: { url: database.url }, bootstrap } })
   try {
     await gateway.until('ready', 60_000)
-    return await work(gateway.url, INFERENCE_KEY)
+    const fuzzed = await fuzz(gateway.url, part, seconds, seed)
+    return { ...fuzzed, verified: await verified(gateway.folder) }
   } finally {
     await gateway.remove()
     await database.remove()
@@ -50,7 +63,8 @@ export const withFuzzedGateway = async <Result>(
 }
 
 /** Fuzzes for about `seconds`. The same seed makes much the same requests. */
-export const fuzz = async (url: string, key: string, seconds: number, seed: number): Promise<Fuzzed> => {
+const fuzz = async (url: string, part: FuzzedPart, seconds: number, seed: number): Promise<Fuzzed> => {
+  const { paths, hooks, key } = PARTS[part]
   const packages = await pythonWith('schemathesis', VERSION)
   const folder = mkdtempSync(join(tmpdir(), 'gatelog-fuzz-'))
   const countsFile = join(folder, 'counts.json')
@@ -60,7 +74,7 @@ export const fuzz = async (url: string, key: string, seconds: number, seed: numb
     const more = [
       '--header',
       `Authorization: Bearer ${key}`,
-      ...['--exclude-path-regex', '^/admin/'], // an inference key has no business there
+      ...paths,
       '--continue-on-failure',
       '--warnings',
       'off',
@@ -75,7 +89,7 @@ export const fuzz = async (url: string, key: string, seconds: number, seed: numb
         ...process.env,
         PYTHONPATH: `${packages}:${import.meta.dir}`,
         PYTHONDONTWRITEBYTECODE: '1',
-        SCHEMATHESIS_HOOKS: 'fuzz_hooks',
+        SCHEMATHESIS_HOOKS: hooks,
         FUZZ_COUNTS: countsFile,
         FUZZ_SEED: String(seed),
       },

@@ -195,14 +195,19 @@ const run = async (route: AdminRoute, request: Request, rawParams: RawParams, de
 /** What no route of the table answers: 401 first, then 501 for what is planned, 405 with `Allow` when the path exists, else 404. */
 const refuseUnknown = async (table: readonly AdminRoute[], request: Request, deps: RunnerDeps): Promise<never> => {
   await authenticated(request, deps)
-  const parts = pathOf(request).slice(PREFIX.length).replace(/\/$/, '').split('/')
-  const allowed: { readonly method: string; readonly path: string }[] = [...table, ...PLANNED].filter(({ path }) => {
+  const asked = pathOf(request).slice(PREFIX.length).replace(/\/$/, '')
+  const parts = asked.split('/')
+  const all: readonly { readonly method: string; readonly path: string }[] = [...table, ...PLANNED]
+  const fitting = all.filter(({ path }) => {
     const pattern = path.split('/')
     return (
       pattern.length === parts.length &&
       pattern.every((part, i) => (part.startsWith(':') ? parts[i] !== '' : part === parts[i]))
     )
   })
+  // `/policies/reload` is a path of its own, though it has the form of `/policies/:id`.
+  const exact = fitting.filter(({ path }) => path === asked)
+  const allowed = exact.length > 0 ? exact : fitting
   if (allowed.length === 0) throw new GatewayError('not_found', 'there is nothing at this path')
   if (PLANNED.some((planned) => planned.method === request.method && allowed.includes(planned)))
     throw new GatewayError('not_implemented', 'this is planned, and not served by this version')
