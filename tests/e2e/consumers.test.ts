@@ -141,7 +141,10 @@ type Spend = ReturnType<typeof truth>
 
 const brokers = () => kafka.bootstrap.join(',')
 const python = (script: string, ...args: string[]) =>
-  runToEnd(['python3', join(EXAMPLES, 'python', script), '--brokers', brokers(), ...args], { PYTHONPATH: packages })
+  runToEnd(['python3', join(EXAMPLES, 'python', script), '--brokers', brokers(), ...args], {
+    PYTHONPATH: packages,
+    PYTHONDONTWRITEBYTECODE: '1',
+  })
 const CONSUMERS: readonly { readonly name: string; run(state: string): Promise<{ read: number; spend: Spend }> }[] = [
   { name: 'python', run: async (state) => JSON.parse(await python('spend.py', '--state', state)) },
   {
