@@ -20,7 +20,7 @@ export type AppDeps = Omit<InferenceDeps, 'observe'> &
   AdminDeps &
   ConsoleDeps &
   OperationsDeps &
-  Pick<MetricsDeps, 'instanceCounts'> & { readonly adminEnabled: boolean }
+  Pick<MetricsDeps, 'instanceCounts' | 'telemetry'> & { readonly adminEnabled: boolean }
 
 export interface App {
   /** Answers any request. Never throws and never rejects. `peers`: who knows the other ends of connections; without it nobody has an address. */
@@ -41,6 +41,8 @@ export const createApp = (deps: AppDeps): App => {
     health: deps.health,
     limits: deps.limits,
     instanceCounts: deps.instanceCounts,
+    build: deps.build,
+    telemetry: deps.telemetry,
     inFlight,
   })
   const inference: InferenceDeps = { ...deps, observe: metrics.observe }

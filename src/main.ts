@@ -17,6 +17,7 @@ import { checkKeys, seedUntilDone } from './commands/seeding.ts'
 import { type Environment, isKafka, KIND_TABLE, masterKeyFor, prepareDataDir } from './commands/settings.ts'
 import { soon } from './commands/soon.ts'
 import { Stack } from './commands/stack.ts'
+import { projectionViews, sendingView } from './commands/telemetry.ts'
 import { allowsPrivate, type Config, settingMs } from './config.ts'
 import type { ProviderRow } from './domain/provider.ts'
 import { auditRoutes } from './http/admin/audit.ts'
@@ -252,6 +253,10 @@ const appDeps = (parts: Parts): AppDeps => {
       redis: config.redis.url === null ? 'none' : 'redis',
     },
     readiness: [...analytics.readiness, ...readinessOf(parts)],
+    telemetry: {
+      projections: () => projectionViews(analytics.sql),
+      sending: () => sendingView(outcomes.sender()),
+    },
     backgroundUnits: () => analytics.children() + (isKafka(config) ? 2 : 1),
   }
 }

@@ -13,6 +13,7 @@ import { endWithParent } from '../upkeep/child-process.ts'
 import { BootstrapRefused } from '../upkeep/seed-keys.ts'
 import { exportCommand } from './export.ts'
 import { logRestoreCommand } from './log.ts'
+import { metricsTable } from './metrics.ts'
 import { rebuildCommand } from './rebuild.ts'
 import { loadSettings, logSettings, masterKeyFor, openDiagnostics, prepareDataDir } from './settings.ts'
 import { startCommand } from './start.ts'
@@ -109,6 +110,16 @@ const COMMANDS: Readonly<Record<string, Command>> = {
       const { config } = loadSettings(process.env)
       const newChainId = () => newId('chain')
       return topicsCommand({ config, init: flags.has('--init'), print, complain, nowMs: Date.now, newChainId })
+    },
+  },
+  metrics: {
+    usage: 'metrics',
+    about: 'Show every metric of /metrics as a Markdown table.',
+    flags: [],
+    words: 0,
+    async run() {
+      print(metricsTable())
+      return 0
     },
   },
   log: {

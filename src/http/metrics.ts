@@ -1,6 +1,6 @@
 // `/metrics`: a registry of our own. Labels come from closed sets, so that no caller can make the series grow.
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { Counter, Gauge, Histogram, Registry } from '@prometheus-io/client'
+import { Gauge, Registry } from '@prometheus-io/client'
 import { isInForce } from '../domain/override.ts'
 import { OVERRIDE_KINDS } from '../domain/override-target.ts'
 import type { Observed } from '../inference/deps.ts'
@@ -9,6 +9,10 @@ import type { HealthBook } from '../state/health.ts'
 import { DEGRADATIONS, type LiveState } from '../state/port.ts'
 import type { InstanceCounts } from '../upkeep/instances.ts'
 import { AUTH_EVENTS, type AuthEvent } from './console-auth.ts'
+import { processMetrics, projectionMetrics, sendingMetrics, traceMetrics } from './log-metrics.ts'
+import { requestMetrics } from './request-metrics.ts'
+import { asked, tally } from './tally.ts'
+import type { Telemetry } from './telemetry.ts'
 
 export interface MetricsDeps {
   readonly live: Pick<LiveState, 'status' | 'control'>
@@ -19,6 +23,8 @@ export interface MetricsDeps {
   readonly inFlight: () => number
   readonly health: Pick<HealthBook, 'candidates'>
   readonly instanceCounts: () => InstanceCounts
+  readonly build: { readonly version: string; readonly commit: string | null }
+  readonly telemetry?: Telemetry
 }
 
 export interface Metrics {
@@ -29,41 +35,22 @@ export interface Metrics {
   readonly contentType: string
   /** The text exposition. */
   text(): Promise<string>
+  /** Every metric that there is, for the documentation. */
+  described(): readonly Described[]
 }
 
-const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600]
+export interface Described {
+  readonly name: string
+  readonly type: string
+  readonly help: string
+  readonly labels: readonly string[]
+}
 
 /** Creates the registry. One for each app: nothing is shared between two in a process. */
 export const gatewayMetrics = (deps: MetricsDeps): Metrics => {
   const registry = new Registry()
   const registers = [registry]
-  const requests = tally(
-    registers,
-    'gateway_requests_total',
-    'Chat completions that ended, by outcome, error code and mode.',
-    ['outcome', 'code', 'mode'],
-  )
-  const latency = new Histogram({
-    name: 'gateway_request_duration_seconds',
-    help: 'From arrival to the outcome.',
-    labelNames: ['mode'],
-    buckets: SECONDS,
-    registers,
-  })
-  const firstToken = new Histogram({
-    name: 'gateway_first_token_seconds',
-    help: 'From arrival to the first content of a stream.',
-    buckets: SECONDS,
-    registers,
-  })
-  const tokens = tally(registers, 'gateway_tokens_total', 'Tokens, measured or estimated.', ['direction'])
-  const cost = tally(registers, 'gateway_cost_usd_total', 'Cost booked, in USD.', ['basis'], 1e-9)
-  const unrecorded = tally(
-    registers,
-    'gateway_outcomes_unrecorded_total',
-    'Outcomes that could not be written; their clients got a failure.',
-    [],
-  )
+  const observe = requestMetrics(registers)
   const auth = tally(
     registers,
     'gateway_dashboard_auth_events_total',
@@ -74,87 +61,37 @@ export const gatewayMetrics = (deps: MetricsDeps): Metrics => {
   gauges(registers, deps)
   healthGauges(registers, deps)
   instanceGauges(registers, deps)
-  const streamLatency = latency.labels('stream')
-  const jsonLatency = latency.labels('json')
+  const { telemetry = {}, build } = deps
+  sendingMetrics(registers, telemetry)
+  projectionMetrics(registers, telemetry)
+  traceMetrics(registers, telemetry)
+  processMetrics(registers, build)
   return {
-    observe({
-      outcome,
-      code,
-      stream,
-      latencyMs,
-      ttftMs,
-      promptTokens,
-      completionTokens,
-      costNanoUsd,
-      costBasis,
-      recorded,
-    }) {
-      requests(1, outcome, code, stream ? 'stream' : 'json')
-      ;(stream ? streamLatency : jsonLatency).observe(latencyMs / 1_000)
-      if (ttftMs !== null) firstToken.observe(ttftMs / 1_000)
-      if (promptTokens > 0) tokens(promptTokens, 'prompt')
-      if (completionTokens > 0) tokens(completionTokens, 'completion')
-      if (costNanoUsd > 0) cost(costNanoUsd, costBasis)
-      if (!recorded) unrecorded(1)
-    },
+    observe,
     countAuth: (event) => auth(1, event),
     contentType: registry.contentType,
     text: () => registry.metrics(),
+    described: () =>
+      registry.getMetricsAsArray().map((metric) => {
+        const { name, help, labelNames = [] } = metric as unknown as Described & { labelNames?: readonly string[] }
+        const type = metric.constructor.name.toLowerCase()
+        return { name, type, help, labels: labelNames }
+      }),
   }
-}
-
-/** A counter that is added to in plain numbers and told to the registry when somebody scrapes. `scale` turns what was added into the unit shown. */
-const tally = (registers: Registry[], name: string, help: string, labelNames: string[], scale = 1) => {
-  const sums = new Map<string, Map<string, Map<string, { sum: number }>>>()
-  new Counter({
-    name,
-    help,
-    labelNames,
-    registers,
-    collect() {
-      this.reset()
-      for (const [first, seconds] of sums) {
-        for (const [second, thirds] of seconds) {
-          for (const [third, { sum }] of thirds) {
-            const values = [first, second, third]
-            this.inc(Object.fromEntries(labelNames.map((label, i) => [label, values[i]!])), sum * scale)
-          }
-        }
-      }
-    },
-  })
-  return (amount: number, first = '', second = '', third = ''): void => {
-    // Nested, so that no key has to be put together for each request.
-    const seconds = sums.get(first) ?? added(sums, first)
-    const thirds = seconds.get(second) ?? added(seconds, second)
-    const cell = thirds.get(third)
-    if (cell === undefined) thirds.set(third, { sum: amount })
-    else cell.sum += amount
-  }
-}
-
-const added = <Value>(map: Map<string, Map<string, Value>>, key: string): Map<string, Value> => {
-  const inner = new Map<string, Value>()
-  map.set(key, inner)
-  return inner
 }
 
 /** Values that are asked for when somebody scrapes. */
 const gauges = (registers: Registry[], { live, spool, limits, inFlight }: MetricsDeps): void => {
-  const gauge = (name: string, help: string, value: () => number) =>
-    new Gauge({
-      name,
-      help,
-      registers,
-      collect() {
-        this.set(value())
-      },
-    })
+  const gauge = (name: string, help: string, value: () => number) => asked(registers, name, help, value)
   const delay = monitorEventLoopDelay({ resolution: 20 })
   delay.enable()
   gauge('gateway_requests_in_flight', 'Requests being answered.', inFlight)
   gauge('gateway_spool_records', 'Outcomes not shipped or projected yet.', () => spool.backlog().records)
   gauge('gateway_spool_bytes', 'Bytes of those outcomes.', () => spool.backlog().bytes)
+  gauge('gateway_log_lag_seconds', 'Age of the oldest outcome that is not shipped or projected yet.', () => {
+    const { oldestMs } = spool.backlog()
+    return (oldestMs ?? 0) / 1_000
+  })
   gauge('gateway_control_offset', 'Next offset of the control log to fold.', () => live.status().offset)
   gauge(
     'gateway_control_staleness_seconds',
@@ -195,7 +132,6 @@ const gauges = (registers: Registry[], { live, spool, limits, inFlight }: Metric
       for (const kind of OVERRIDE_KINDS) this.set({ kind }, counts.get(kind) ?? 0)
     },
   })
-  gauge('gateway_memory_bytes', 'Resident memory of this process.', () => process.memoryUsage.rss())
 }
 
 /** Providers beyond these share one label. */

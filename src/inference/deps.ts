@@ -1,5 +1,5 @@
 // What the data plane is given. Everything with an effect comes in here; the stations themselves hold no state.
-import type { Outcome, RequestSettled } from '../domain/request.ts'
+import type { AttemptSummary, Outcome, RequestSettled } from '../domain/request.ts'
 import type { Dial } from '../lib/upstream.ts'
 import type { Spool } from '../log/spool-port.ts'
 import type { ProviderKind } from '../providers/provider.ts'
@@ -7,10 +7,10 @@ import type { FeedbackMeans } from '../state/feedback-means.ts'
 import type { Frames } from '../state/frame.ts'
 import type { HealthBook } from '../state/health.ts'
 import type { LastUses } from '../state/last-uses.ts'
-import type { Catalogue, KeyIndex, LiveState } from '../state/port.ts'
+import type { Catalogue, CatalogueEntry, KeyIndex, LiveState } from '../state/port.ts'
 import type { ServedRequests } from '../state/served.ts'
 import type { Steering } from '../state/steering.ts'
-import type { ErrorCode } from '../wire/errors.ts'
+import type { ErrorCode, GatewayError } from '../wire/errors.ts'
 import type { RequestLookup } from './feedback.ts'
 import type { Limits } from './limits.ts'
 
@@ -38,6 +38,13 @@ export const INFERENCE_DEFAULTS: InferenceSettings = {
 export interface Observed {
   readonly outcome: Outcome
   readonly code: ErrorCode | 'none'
+  /** The status that the client got, or would have got. */
+  readonly status: number
+  readonly error: GatewayError | null
+  /** Who answered, or was called last; null when nobody was. */
+  readonly entry: Pick<CatalogueEntry, 'provider' | 'name'> | null
+  readonly fallbackUsed: boolean
+  readonly attempts: readonly AttemptSummary[]
   readonly stream: boolean
   readonly latencyMs: number
   readonly ttftMs: number | null

@@ -105,6 +105,11 @@ const observedOf = (
 ): Observed => ({
   outcome: ending.outcome,
   code: ending.error?.code ?? 'none',
+  status: ending.status,
+  error: ending.error,
+  entry: exchange.entry,
+  fallbackUsed: exchange.fallbackUsed(),
+  attempts: exchange.attempts,
   stream: exchange.intent?.stream ?? false,
   latencyMs,
   ttftMs: exchange.firstTokenMs,

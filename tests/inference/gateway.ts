@@ -4,6 +4,7 @@ import { type ControlReader, ControlState } from '../../src/domain/control.ts'
 import type { HealthEvent } from '../../src/domain/health.ts'
 import { POLICY_DEFAULTS, type PolicyRow } from '../../src/domain/policy.ts'
 import type { OperationsDeps } from '../../src/http/operations.ts'
+import type { Telemetry } from '../../src/http/telemetry.ts'
 import type { InferenceDeps, InferenceSettings } from '../../src/inference/deps.ts'
 import { INFERENCE_DEFAULTS } from '../../src/inference/deps.ts'
 import type { RequestLookup } from '../../src/inference/feedback.ts'
@@ -142,6 +143,7 @@ export const testGateway = (
     readiness?: { name: string; run(): { text: string; ready: boolean } }[]
     prometheusEnabled?: boolean
     docsEnabled?: boolean
+    telemetry?: Telemetry
   } = {},
 ): TestGateway => {
   const state = new ControlState()
@@ -223,6 +225,7 @@ export const testGateway = (
     inference: { ...INFERENCE_DEFAULTS, ...options.inference },
     ...operations(options),
     ...NO_ADMIN,
+    telemetry: options.telemetry,
   })
   const send: TestGateway['send'] = async (path, init = {}) => {
     const { key = KEY, headers = {}, signal } = init

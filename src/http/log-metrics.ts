@@ -1,0 +1,113 @@
+// What `/metrics` says of the way of outcomes: out of the spool, into the log, into the tables. And of the process itself.
+import { Gauge, type Registry } from '@prometheus-io/client'
+import { asked } from './tally.ts'
+import type { ProjectionView, SendingView, Telemetry, TraceCounts } from './telemetry.ts'
+
+/** A scrape waits no longer for Postgres. */
+const ASK_MS = 1_000
+
+/** How far the read models are: asked of Postgres when somebody scrapes, once for all of these, in bounded time. */
+export const projectionMetrics = (registers: Registry[], { projections }: Telemetry): void => {
+  const ask = async (): Promise<readonly ProjectionView[] | null> => {
+    if (projections === undefined) return null
+    let timer: ReturnType<typeof setTimeout> | undefined
+    const late = new Promise<null>((resolve) => {
+      timer = setTimeout(resolve, ASK_MS, null)
+    })
+    // Postgres being away is what `gateway_projection_known` says.
+    const reports = projections().catch(() => null)
+    return Promise.race([reports, late]).finally(() => clearTimeout(timer))
+  }
+  let asking: Promise<readonly ProjectionView[] | null> | null = null
+  const reports = () => {
+    asking ??= ask().finally(() => {
+      asking = null
+    })
+    return asking
+  }
+  const gauge = (name: string, help: string, value: (view: ProjectionView) => number) =>
+    new Gauge({
+      name,
+      help,
+      labelNames: ['model'],
+      registers,
+      async collect() {
+        const views = await reports()
+        this.reset()
+        for (const view of views ?? []) this.set({ model: view.model }, value(view))
+      },
+    })
+  const lagHelp = 'Age of the oldest record that is in the log and not in the tables, by read model.'
+  gauge('gateway_projection_lag_seconds', lagHelp, ({ lagMs }) => lagMs / 1_000)
+  const behindHelp = 'Records that are in the log and not in the tables.'
+  gauge('gateway_projection_behind_records', behindHelp, ({ behindRecords }) => behindRecords)
+  const poisonHelp = 'Records set aside because they could not be read.'
+  gauge('gateway_projection_poison_records', poisonHelp, ({ poisonRecords }) => poisonRecords)
+  const ageHelp = 'Age of the worker’s last report; an old one means that none runs.'
+  gauge('gateway_projection_report_age_seconds', ageHelp, ({ ageMs }) => ageMs / 1_000)
+  new Gauge({
+    name: 'gateway_projection_known',
+    help: '1 when Postgres could be asked how far the read models are.',
+    registers,
+    async collect() {
+      this.set((await reports()) === null ? 0 : 1)
+    },
+  })
+}
+
+/** What ships the spool to Kafka; zeros where the spool is the log. */
+export const sendingMetrics = (registers: Registry[], { sending }: Telemetry): void => {
+  const gauge = (name: string, help: string, value: (view: SendingView) => number) =>
+    asked(registers, name, help, () => {
+      const view = sending?.() ?? null
+      return view === null ? 0 : value(view)
+    })
+  gauge('gateway_sender_stuck', '1 while nothing can be shipped to the log.', ({ stuck }) => (stuck ? 1 : 0))
+  gauge('gateway_sender_shipped_total', 'Records shipped to the log.', ({ shipped }) => shipped)
+  gauge('gateway_sender_resent_total', 'Batches that had to be sent again.', ({ resent }) => resent)
+  gauge(
+    'gateway_sender_refused_total',
+    'Records that the brokers refused; they are set aside.',
+    ({ refused }) => refused,
+  )
+  gauge(
+    'gateway_sender_damaged_bytes_total',
+    'Bytes of the spool that could not be read; they are set aside.',
+    (view) => view.damagedBytes,
+  )
+  gauge('gateway_sender_lag_seconds', 'Age of the newest record when the log took it.', ({ lagMs }) => lagMs / 1_000)
+}
+
+/** Spans on their way to the collector; zeros while traces are off. */
+export const traceMetrics = (registers: Registry[], { traces }: Telemetry): void => {
+  const gauge = (name: string, help: string, value: (counts: TraceCounts) => number) =>
+    asked(registers, name, help, () => (traces === undefined || traces === null ? 0 : value(traces.counts)))
+  gauge('gateway_traces_queued', 'Traces that wait for the collector.', ({ queued }) => queued)
+  gauge('gateway_traces_exported_total', 'Traces that the collector took.', ({ exported }) => exported)
+  gauge(
+    'gateway_traces_dropped_total',
+    'Traces dropped: the queue was full, or the collector did not take them.',
+    ({ dropped }) => dropped,
+  )
+}
+
+/** The process: what it is, and what it takes of the machine. */
+export const processMetrics = (
+  registers: Registry[],
+  build: { readonly version: string; readonly commit: string | null },
+): void => {
+  new Gauge({
+    name: 'gateway_build_info',
+    help: '1, with the version and the commit of this build.',
+    labelNames: ['version', 'commit'],
+    registers,
+    collect() {
+      this.set({ version: build.version, commit: build.commit ?? '' }, 1)
+    },
+  })
+  asked(registers, 'gateway_cpu_seconds_total', 'Processor time that this process took.', () => {
+    const { user, system } = process.cpuUsage()
+    return (user + system) / 1e6
+  })
+  asked(registers, 'gateway_memory_bytes', 'Resident memory of this process.', () => process.memoryUsage.rss())
+}

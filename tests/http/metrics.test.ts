@@ -1,0 +1,101 @@
+// What is told of the metrics: documented, drawn, and served under the names that the documents and the dashboard use.
+import { afterAll, describe, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { metricsTable } from '../../src/commands/metrics.ts'
+import type { Telemetry } from '../../src/http/telemetry.ts'
+import { entry, policyRow, type TestGateway, testGateway } from '../inference/gateway.ts'
+import { startUpstream } from '../services/upstream.ts'
+
+const ROOT = join(import.meta.dir, '../..')
+const read = (path: string) => readFileSync(join(ROOT, path), 'utf8')
+const upstream = startUpstream()
+const made: TestGateway[] = []
+const gatewayWith = (options: Parameters<typeof testGateway>[0] = {}) => {
+  const gateway = testGateway({ entries: [entry({ baseUrl: upstream.baseUrl })], ...options })
+  made.push(gateway)
+  return gateway
+}
+afterAll(async () => {
+  for (const gateway of made) gateway.close()
+  await upstream.stop()
+})
+const scraped = async (gateway: TestGateway) => (await gateway.send('/metrics', { key: null })).text()
+const ask = async (gateway: TestGateway, more: object = {}) => {
+  const answer = await gateway.chat({ model: 'small', messages: [{ role: 'user', content: 'x' }], ...more })
+  await answer.text()
+  return answer.status
+}
+
+/** Names in PromQL, without what a histogram adds. */
+const namesIn = (text: string) =>
+  new Set([...text.matchAll(/\bgateway_[a-z0-9_]+/g)].map(([name]) => name.replace(/_(bucket|sum|count)$/, '')))
+
+describe('the documents', () => {
+  test('docs/metrics.md holds the table that `gateway metrics` prints', () => {
+    expect(read('docs/metrics.md')).toContain(metricsTable())
+  })
+
+  test('the dashboard and the alerts name metrics that are served, and the dashboard shows each', async () => {
+    const served = new Set([...(await scraped(gatewayWith())).matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name!))
+    const { panels } = JSON.parse(read('infra/grafana/gatelog.json')) as { panels: { targets?: { expr: string }[] }[] }
+    const shown = namesIn(panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr)).join('\n'))
+    const alerted = namesIn(read('infra/prometheus/gatelog-rules.yml'))
+    expect([...shown, ...alerted].filter((name) => !served.has(name))).toEqual([])
+    expect([...served].filter((name) => !shown.has(name))).toEqual([])
+  })
+})
+
+describe('/metrics', () => {
+  test('counts by status, provider and model, with the attempts of a failover', async () => {
+    const backup = entry({ provider: 'beta', baseUrl: upstream.baseUrl, priority: 200 })
+    const gateway = gatewayWith({ entries: [entry({ baseUrl: 'http://127.0.0.1:9/v1' }), backup] })
+    expect(await ask(gateway)).toBe(200)
+    expect(await ask(gateway, { model: 'a-name-that-a-stranger-chose' })).toBe(404)
+    const text = await scraped(gateway)
+    expect(text).toContain('gateway_responses_total{status="200"} 1')
+    expect(text).toContain('gateway_responses_total{status="404"} 1')
+    expect(text).toContain('gateway_model_requests_total{provider="beta",model="small",outcome="success"} 1')
+    expect(text).toContain('gateway_model_tokens_total{provider="beta",model="small",direction="prompt"} 11')
+    expect(text).toContain('gateway_model_cost_usd_total{provider="beta",model="small"} 0.000025')
+    expect(text).toContain('gateway_attempts_total{provider="alpha",outcome="error",code="upstream_error"} 2')
+    expect(text).toContain('gateway_attempts_total{provider="beta",outcome="success",code="none"} 1')
+    expect(text).toContain('gateway_attempt_duration_seconds_count{provider="beta"} 1')
+    expect(text).toContain('gateway_failovers_total{provider="beta"} 1')
+    expect(text).not.toContain('stranger')
+  })
+
+  test('says of read models what their worker said, and that it is not known when Postgres does not answer', async () => {
+    const view = { model: 'requests', lagMs: 2_500, behindRecords: 7, poisonRecords: 1, ageMs: 900 }
+    const known = await scraped(gatewayWith({ telemetry: { projections: async () => [view] } }))
+    expect(known).toContain('gateway_projection_known 1')
+    expect(known).toContain('gateway_projection_lag_seconds{model="requests"} 2.5')
+    expect(known).toContain('gateway_projection_behind_records{model="requests"} 7')
+    expect(known).toContain('gateway_projection_poison_records{model="requests"} 1')
+    expect(known).toContain('gateway_projection_report_age_seconds{model="requests"} 0.9')
+    const failing: Telemetry[] = [
+      { projections: () => Promise.reject(new Error('postgres://user:secret@host')) },
+      { projections: () => new Promise(() => {}) },
+    ]
+    for (const telemetry of failing) {
+      const text = await scraped(gatewayWith({ telemetry }))
+      expect(text).toContain('gateway_projection_known 0')
+      expect(text).not.toContain('gateway_projection_lag_seconds{')
+      expect(text).not.toContain('secret')
+    }
+  })
+
+  test('says what the sender does', async () => {
+    const sending = () => ({ stuck: true, shipped: 12, resent: 3, refused: 1, damagedBytes: 64, lagMs: 1_500 })
+    const text = await scraped(gatewayWith({ telemetry: { sending } }))
+    expect(text).toContain('# TYPE gateway_sender_shipped_total counter')
+    for (const line of ['stuck 1', 'shipped_total 12', 'resent_total 3', 'refused_total 1', 'lag_seconds 1.5'])
+      expect(text).toContain(`gateway_sender_${line}`)
+  })
+
+  test('counts refusals by the limit that was reached', async () => {
+    const gateway = gatewayWith({ policies: [policyRow({ rate_limits: { rpm: 1 } })] })
+    expect([await ask(gateway), await ask(gateway)]).toEqual([200, 429])
+    expect(await scraped(gateway)).toContain('gateway_limits_denied_total{limit="rpm"} 1')
+  })
+})
