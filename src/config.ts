@@ -114,6 +114,14 @@ export const ConfigSchema = section({
       expects: '32 bytes in base64 (openssl rand -base64 32)',
       secret: true,
     }),
+    accepted_master_keys: t.Array(t.String({ format: 'gateway-master-key' }), {
+      default: [],
+      description:
+        'Master keys that are accepted beside it: the next one before a rotation, the one before until `gateway keys rotate` has wrapped everything anew.',
+      expects: 'a list of keys, each of 32 bytes in base64',
+      maxItems: 8,
+      secret: true,
+    }),
   }),
   auth: section({
     cache_ttl: duration({
@@ -213,6 +221,11 @@ const checkTogether = ({ server, log, security }: Config): void => {
       'security.master_key is required with log.kafka.brokers: set GATEWAY_SECURITY_MASTER_KEY to 32 bytes in base64 (openssl rand -base64 32)',
     )
   }
+  if (security.accepted_master_keys.length > 0 && security.master_key === null) {
+    throw new ConfigError(
+      'security.accepted_master_keys stand beside security.master_key: set it, or leave the rotation to `gateway keys rotate`, which keeps them in data.dir',
+    )
+  }
   if (log.kafka.sasl_mechanism !== 'none' && (log.kafka.sasl_username === null || log.kafka.sasl_password === null)) {
     throw new ConfigError(
       `log.kafka.sasl_mechanism ${log.kafka.sasl_mechanism} needs log.kafka.sasl_username and log.kafka.sasl_password: set both`,
@@ -232,9 +245,12 @@ const checkTogether = ({ server, log, security }: Config): void => {
   }
 }
 
-/** The bytes of `security.master_key`, or null when it is not set. */
-export const masterKeyOf = (config: Config): Uint8Array | null =>
-  config.security.master_key === null ? null : new Uint8Array(Buffer.from(config.security.master_key, 'base64'))
+/** The bytes of `security.master_key` and of those accepted beside it; null when it is not set. */
+export const masterKeysOf = ({ security }: Pick<Config, 'security'>): readonly [Uint8Array, ...Uint8Array[]] | null => {
+  const bytesOf = (text: string) => new Uint8Array(Buffer.from(text, 'base64'))
+  const { master_key: current, accepted_master_keys: accepted } = security
+  return current === null ? null : [bytesOf(current), ...accepted.map(bytesOf)]
+}
 
 /** A duration setting in milliseconds; null for `off`. The schema has checked it. */
 export const settingMs = (value: string): number | null => durationMs(value)
@@ -248,6 +264,7 @@ export const allowsPrivate = (config: Config): boolean => config.egress.allow_pr
 const LEAVES = leavesOf(ConfigSchema, PREFIX)
 
 const shown = (leaf: Leaf, value: unknown): unknown => {
+  if (leaf.secret && Array.isArray(value)) return value.map(() => '[redacted]')
   if (!leaf.secret || typeof value !== 'string') return leaf.path === 'bootstrap' ? Object.keys(value as object) : value
   const url = /^([a-z]+:\/\/)(?:[^@/]*@)?(.*)$/.exec(value)
   return url === null

@@ -14,7 +14,7 @@ import { listen } from './commands/listener.ts'
 import { type Outcomes, openOutcomes } from './commands/outcomes.ts'
 import { openWork } from './commands/provider-work.ts'
 import { checkKeys, seedUntilDone } from './commands/seeding.ts'
-import { type Environment, isKafka, KIND_TABLE, masterKeyFor, prepareDataDir } from './commands/settings.ts'
+import { type Environment, isKafka, KIND_TABLE, masterKeysFor, prepareDataDir } from './commands/settings.ts'
 import { soon } from './commands/soon.ts'
 import { Stack } from './commands/stack.ts'
 import { projectionViews, sendingView } from './commands/telemetry.ts'
@@ -27,7 +27,7 @@ import { INFERENCE_DEFAULTS, type InferenceSettings } from './inference/deps.ts'
 import type { Limits } from './inference/limits.ts'
 import type { Diagnostics } from './lib/diagnostics.ts'
 import { createDialer } from './lib/dialer.ts'
-import { deriveKey, hmacHex } from './lib/digest.ts'
+import { hmacHex } from './lib/digest.ts'
 import { newApiKey, newId } from './lib/ids.ts'
 import { KINDS } from './providers/kinds.ts'
 import { providerSecret } from './state/catalogue.ts'
@@ -81,7 +81,8 @@ export const startGateway = async (options: GatewayOptions): Promise<Gateway> =>
       const lock = lockDataDir(config.data.dir)
       started.push('lock', () => lock.release())
     }
-    const masterKey = masterKeyFor(config)
+    const masterKeys = () => masterKeysFor(config)
+    masterKeys() // made by the first start, and refused when it cannot be used
     const analytics = openAnalytics({ config, env, diagnostics, primary, onRefused })
     started.push('analytics', () => analytics.close())
     const outcomes = await openOutcomes(config, diagnostics)
@@ -90,7 +91,7 @@ export const startGateway = async (options: GatewayOptions): Promise<Gateway> =>
     const control = await openControlPlane({
       config,
       env,
-      masterKey,
+      masterKeys,
       instance,
       diagnostics,
       snapshots: primary,
@@ -99,7 +100,7 @@ export const startGateway = async (options: GatewayOptions): Promise<Gateway> =>
     started.push('control', () => control.close())
     outcomes.start(control.live, { adopt: primary })
     started.push('sender', () => outcomes.stop())
-    const parts = openParts({ ...options, masterKey, analytics, outcomes, control })
+    const parts = openParts({ ...options, analytics, outcomes, control })
     started.push('parts', () => parts.close())
     const app = createApp(appDeps(parts))
     const drainMs = settingMs(config.server.drain) ?? 0
@@ -119,7 +120,6 @@ export const startGateway = async (options: GatewayOptions): Promise<Gateway> =>
 }
 
 interface Parts extends GatewayOptions {
-  readonly masterKey: Uint8Array
   readonly analytics: Analytics
   readonly outcomes: Outcomes
   readonly control: ControlPlane
@@ -136,7 +136,7 @@ interface Parts extends GatewayOptions {
 }
 
 /** What is neither state nor outcome: the dialer, the kinds, announcements, the look at Redis. */
-const openParts = (opened: GatewayOptions & Pick<Parts, 'masterKey' | 'analytics' | 'outcomes' | 'control'>): Parts => {
+const openParts = (opened: GatewayOptions & Pick<Parts, 'analytics' | 'outcomes' | 'control'>): Parts => {
   const { config, env, diagnostics, control, outcomes } = opened
   const dialer = createDialer({ allowPrivate: allowsPrivate(config) })
   const kindTable = KIND_TABLE
@@ -191,9 +191,9 @@ const openParts = (opened: GatewayOptions & Pick<Parts, 'masterKey' | 'analytics
 }
 
 const appDeps = (parts: Parts): AppDeps => {
-  const { config, control, outcomes, analytics, masterKey, dialer, kindTable } = parts
+  const { config, control, outcomes, analytics, dialer, kindTable } = parts
   const { live, catalogue } = control
-  const endUserKey = deriveKey(masterKey, 'end-user')
+  const { endUser, idempotency } = control.installation
   return {
     ...parts.console.deps,
     live,
@@ -211,11 +211,11 @@ const appDeps = (parts: Parts): AppDeps => {
     spool: outcomes.spool,
     dial: dialer.dial,
     random: Math.random,
-    userDigest: (tenantId, user) => hmacHex(endUserKey, `${tenantId}\0${user}`).slice(0, 32),
+    userDigest: (tenantId, user) => hmacHex(endUser, `${tenantId}\0${user}`).slice(0, 32),
     inference: inferenceSettings(config),
     commit: control.commits.commit,
     dataKeys: control.dataKeys,
-    causeKey: deriveKey(masterKey, 'idempotency'),
+    causeKey: idempotency,
     appliedBy: async (revision) => {
       const instances = parts.instances()
       const waitMs = instances?.awaited(revision) ? APPLIED_WAIT_MS : 0

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { allowsPrivate, loadConfig, masterKeyOf, printed, redacted, settingsTable } from '../src/config.ts'
+import { allowsPrivate, loadConfig, masterKeysOf, printed, redacted, settingsTable } from '../src/config.ts'
 import { ConfigError } from '../src/lib/settings.ts'
 
 const MASTER_KEY = Buffer.alloc(32, 9).toString('base64')
@@ -179,6 +179,8 @@ test('private upstreams are allowed only while we listen on loopback, unless tol
 })
 
 test('the master key is its 32 bytes', () => {
-  expect(masterKeyOf(load('').config)).toBeNull()
-  expect(masterKeyOf(load('', { GATEWAY_SECURITY_MASTER_KEY: MASTER_KEY }).config)).toEqual(new Uint8Array(32).fill(9))
+  expect(masterKeysOf(load('').config)).toBeNull()
+  expect(masterKeysOf(load('', { GATEWAY_SECURITY_MASTER_KEY: MASTER_KEY }).config)).toEqual([
+    new Uint8Array(32).fill(9),
+  ])
 })

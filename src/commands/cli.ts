@@ -7,15 +7,17 @@ import { ConfigError } from '../lib/settings.ts'
 import { openLog } from '../log/open-log.ts'
 import { LogReplaced, LogUnavailable, TopicMisconfigured } from '../log/port.ts'
 import { VERSION } from '../main.ts'
-import { MasterKeyMissing } from '../state/data-keys.ts'
 import { ControlLogRefused } from '../state/guards.ts'
+import { MasterKeyMissing } from '../state/master-keys.ts'
 import { endWithParent } from '../upkeep/child-process.ts'
 import { BootstrapRefused } from '../upkeep/seed-keys.ts'
 import { exportCommand } from './export.ts'
+import { macKeyBeside } from './installation.ts'
+import { keysCommand } from './keys.ts'
 import { logRestoreCommand } from './log.ts'
 import { metricsTable } from './metrics.ts'
 import { rebuildCommand } from './rebuild.ts'
-import { loadSettings, logSettings, masterKeyFor, openDiagnostics, prepareDataDir } from './settings.ts'
+import { loadSettings, logSettings, openDiagnostics, prepareDataDir } from './settings.ts'
 import { startCommand } from './start.ts'
 import { topicDocsCommand } from './topic-docs.ts'
 import { topicsCommand } from './topics.ts'
@@ -136,6 +138,15 @@ const COMMANDS: Readonly<Record<string, Command>> = {
       return withLog('restore', (opened) => logRestoreCommand({ ...opened, dryRun, print, complain }))
     },
   },
+  keys: {
+    usage: 'keys [status | rotate | retire]',
+    about:
+      'Show which master key wraps how many keys; wrap all by the current one (made anew in data.dir); forget others.',
+    flags: [],
+    words: 1,
+    run: ({ words }) =>
+      withLog('keys', (opened) => keysCommand({ ...opened, action: words[0] ?? 'status', print, complain })),
+  },
   config: {
     usage: 'config --print | --table',
     about:
@@ -155,11 +166,15 @@ const COMMANDS: Readonly<Record<string, Command>> = {
 }
 
 /** For commands that read the log beside the gateway: settings, master key, log, and a signal that a stop aborts. */
-const withLog = async (use: string, run: (opened: ReturnType<typeof openAll>) => Promise<number>): Promise<number> => {
+const withLog = async (
+  use: string,
+  run: (opened: ReturnType<typeof openAll> & { macKey: Uint8Array }) => Promise<number>,
+): Promise<number> => {
   const opened = openAll(use)
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, opened.stop)
   try {
-    return await run(opened)
+    const macKey = await macKeyBeside({ ...opened, waits: use === 'worker' })
+    return await run({ ...opened, macKey })
   } finally {
     await opened.log.close()
   }
@@ -171,7 +186,6 @@ const openAll = (use: string) => {
   const stopping = new AbortController()
   return {
     config,
-    masterKey: masterKeyFor(config),
     log: openLog(logSettings(config, use)),
     diagnostics: openDiagnostics(config),
     signal: stopping.signal,

@@ -5,7 +5,6 @@ import { setupIsOpen } from '../domain/setup.ts'
 import { clientsBehind } from '../http/clients.ts'
 import type { ConsoleDeps } from '../http/console-auth.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
-import { deriveKey } from '../lib/digest.ts'
 import { newId } from '../lib/ids.ts'
 import { createPasswords } from '../lib/passwords.ts'
 import type { Spool } from '../log/spool-port.ts'
@@ -24,8 +23,7 @@ export interface ConsoleParts {
 
 export interface ConsolePartsDeps {
   readonly config: Config
-  readonly masterKey: Uint8Array
-  readonly control: Pick<ControlPlane, 'live' | 'commits' | 'dataKeys'>
+  readonly control: Pick<ControlPlane, 'live' | 'commits' | 'dataKeys' | 'installation'>
   readonly outcomes: Pick<Outcomes, 'spool'>
   readonly diagnostics: Diagnostics
   /** Something is to be told to the other instances. */
@@ -34,25 +32,18 @@ export interface ConsolePartsDeps {
 
 const COMPLAIN_MS = 60_000
 
-export const openConsole = ({
-  config,
-  masterKey,
-  control,
-  outcomes,
-  diagnostics,
-  announce,
-}: ConsolePartsDeps): ConsoleParts => {
-  const { live, commits, dataKeys } = control
+export const openConsole = ({ config, control, outcomes, diagnostics, announce }: ConsolePartsDeps): ConsoleParts => {
+  const { live, commits, dataKeys, installation } = control
   const failures = new FailedLogins()
   const nowMs = Date.now
   const guard = createLoginGuard({
     failures,
-    addressKey: deriveKey(masterKey, 'login-address'),
+    addressKey: installation.loginAddress,
     nowMs,
     emit: emitter(outcomes.spool, diagnostics),
     announce,
   })
-  const nameKeys = [deriveKey(masterKey, 'operator-name')] as const
+  const nameKeys = [installation.operatorName] as const
   const operators = createOperators({ live, dataKeys, passwords: createPasswords(), guard, nameKeys: [...nameKeys] })
   const sessions = createSessions({ live, commit: commits.commit, newId, nowMs, diagnostics })
   const clients = clientsBehind(config.server.trusted_proxies)

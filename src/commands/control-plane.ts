@@ -3,7 +3,6 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Config } from '../config.ts'
 import { CHAIN_ROW } from '../domain/chain.ts'
-import { decisionMacKey } from '../domain/decision.ts'
 import { PAST_READER } from '../http/admin/past.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import { newId } from '../lib/ids.ts'
@@ -20,15 +19,18 @@ import { startDataKeySweep } from '../state/data-key-sweep.ts'
 import { type DataKeyStore, openDataKeys } from '../state/data-keys.ts'
 import { startChain } from '../state/genesis.ts'
 import type { History } from '../state/history-port.ts'
+import type { InstallationKeys } from '../state/installation-keys.ts'
 import { keepRecords } from '../state/keep-records.ts'
 import { openKeyIndex } from '../state/keys.ts'
 import { openLiveState } from '../state/live.ts'
 import type { LiveChain } from '../state/live-chain.ts'
 import { createSteering } from '../state/live-steering.ts'
+import type { ReadMasterKeys } from '../state/master-keys.ts'
 import type { KeyIndex } from '../state/port.ts'
 import { notePositions } from '../state/position-witness.ts'
 import { startSnapshots } from '../state/snapshot-thread.ts'
 import type { Steering } from '../state/steering.ts'
+import { installationKeysAtStart, keepInstallationKeys } from './installation.ts'
 import type { Environment } from './settings.ts'
 import { isKafka, logSettings } from './settings.ts'
 import { soon } from './soon.ts'
@@ -38,6 +40,7 @@ export interface ControlPlane {
   readonly live: LiveChain
   readonly commits: CommitQueue
   readonly dataKeys: DataKeyStore
+  readonly installation: InstallationKeys
   readonly keys: KeyIndex
   readonly catalogue: OpenCatalogue
   readonly steering: Steering
@@ -50,7 +53,7 @@ export interface ControlPlane {
 export interface ControlPlaneDeps {
   readonly config: Config
   readonly env: Environment
-  readonly masterKey: Uint8Array
+  readonly masterKeys: ReadMasterKeys
   /** Names this process among all instances. */
   readonly instance: string
   readonly diagnostics: Diagnostics
@@ -66,20 +69,27 @@ const GRACE_MS = 1_000
 
 /** Opens it on what the log holds. Throws ControlLogRefused, TopicMisconfigured or MasterKeyMissing when that is not to be served from. */
 export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlPlane> => {
-  const { config, diagnostics, masterKey, instance, env } = deps
-  const macKey = decisionMacKey(masterKey)
+  const { config, diagnostics, masterKeys, instance, env } = deps
   const dataDir = config.data.dir
   const log = openLog(logSettings(config, 'control'))
   const closing = new AbortController()
-  if (!isKafka(config)) await startEmbeddedChain(log, macKey, dataDir)
   const shared = { log, dataDir, nowMs: Date.now, diagnostics, graceMs: GRACE_MS, endMayLag: isKafka(config) }
-  const live = await openLiveState({ ...shared, macKey, expectedChain: config.log.kafka.chain })
-  const dataKeys = await openDataKeys({ ...shared, masterKeys: [masterKey], instance })
   // Topics first, so that a missing one is called that, and not a log that does not answer.
   const topics = isKafka(config) ? untilTopicsAreRight(deps, {}, closing.signal) : Promise.resolve()
+  const dataKeys = await openDataKeys({ ...shared, masterKeys, instance })
+  const { signal } = closing
+  const finding = installationKeysAtStart({ ...deps, log, dataKeys, signal })
+  const installation = await Promise.race([finding, topics.then(() => finding)])
+  const macKey = installation.decisionMac
+  if (!isKafka(config)) await startEmbeddedChain(log, macKey, dataDir)
+  const live = await openLiveState({ ...shared, macKey, expectedChain: config.log.kafka.chain })
   await soon(Promise.all([topics, live.ready(), dataKeys.ready()]), deps.onRefused)
   if (isKafka(config)) void checkAgainstChain(deps, live, closing.signal)
 
+  void live.ready().then(
+    () => keepInstallationKeys(dataKeys, installation, diagnostics),
+    () => {}, // refused: told above
+  )
   const catalogue = openCatalogue({ live, dataKeys, env, kinds: KINDS, diagnostics })
   const commits = createCommit({ log, live, macKey, nowMs: Date.now, diagnostics, instance })
   const stopSweep = startDataKeySweep({ live, dataKeys, diagnostics })
@@ -99,6 +109,7 @@ export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlP
     live,
     commits,
     dataKeys,
+    installation,
     keys: openKeyIndex(live),
     catalogue,
     steering: createSteering(live),

@@ -4,7 +4,6 @@ import { resolve } from 'node:path'
 import type { Config } from '../config.ts'
 import { CHAIN_ROW } from '../domain/chain.ts'
 import type { ControlState } from '../domain/control.ts'
-import { decisionMacKey } from '../domain/decision.ts'
 import { codeOf } from '../lib/error-code.ts'
 import { ConfigError } from '../lib/settings.ts'
 import { type EventLog, LogGap, LogReplaced } from '../log/port.ts'
@@ -18,7 +17,8 @@ import { exportedText } from '../upkeep/export-bootstrap.ts'
 
 export interface ExportCommand {
   readonly config: Config
-  readonly masterKey: Uint8Array
+  /** What the decisions of this installation are signed with. */
+  readonly macKey: Uint8Array
   readonly log: EventLog
   /** An RFC 3339 time or the id of a decision; null: the newest state. */
   readonly asOf: string | null
@@ -72,9 +72,9 @@ const headOf = ({ state, revision, atMs }: Found): readonly string[] => [
   'makes what is not there yet. No secrets: credentials and the texts of keys must be given again; operators are not in it.',
 ]
 
-const newestState = async ({ log, masterKey, config, nowMs, signal }: ExportCommand): Promise<Found> => {
+const newestState = async ({ log, macKey, config, nowMs, signal }: ExportCommand): Promise<Found> => {
   const known = { chainId: readChainWitness(config.data.dir), position: readPosition(config.data.dir) }
-  const fold = await readable(() => foldAgain(log, decisionMacKey(masterKey), signal))
+  const fold = await readable(() => foldAgain(log, macKey, signal))
   const problem = problemOf(fold, { chainId: config.log.kafka.chain, allowEmpty: false, known }, null)
   if (problem !== null) throw new ControlLogRefused(problem)
   const [unknown] = fold.unknownTypes
@@ -84,10 +84,10 @@ const newestState = async ({ log, masterKey, config, nowMs, signal }: ExportComm
 }
 
 /** Null for a moment that never was. Means what `?as_of=` means. */
-const pastState = async ({ log, masterKey, signal }: ExportCommand, moment: Moment): Promise<Found | null> => {
+const pastState = async ({ log, macKey, signal }: ExportCommand, moment: Moment): Promise<Found | null> => {
   const history = new LogHistory({
     log,
-    macKey: decisionMacKey(masterKey),
+    macKey,
     checkpoints: { before: async () => null },
     readPast: (state, { revision, atMs }): Found => ({ state, revision, atMs }),
     signal,

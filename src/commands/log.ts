@@ -1,7 +1,7 @@
 // `gateway log restore [--dry-run]`: appends what the control topic lost and this data folder still keeps. Works with the gateway up or down.
 import { resolve } from 'node:path'
 import type { Config } from '../config.ts'
-import { decisionMacKey, GENESIS } from '../domain/decision.ts'
+import { GENESIS } from '../domain/decision.ts'
 import { kafkaAccess } from '../log/kafka-access.ts'
 import { checkTopics, ensureTopics } from '../log/kafka-topics.ts'
 import type { EventLog } from '../log/port.ts'
@@ -12,7 +12,8 @@ import { isKafka } from './settings.ts'
 
 export interface LogRestoreCommand {
   readonly config: Config
-  readonly masterKey: Uint8Array
+  /** What the decisions of this installation are signed with. */
+  readonly macKey: Uint8Array
   readonly log: EventLog
   /** Say what would be appended, write nothing. */
   readonly dryRun: boolean
@@ -27,12 +28,12 @@ const TRIES = 3
 
 /** The exit code: 0 when the control topic holds all that this data folder keeps (or, of a dry run, would). */
 export const logRestoreCommand = async (command: LogRestoreCommand): Promise<number> => {
-  const { config, masterKey, log, dryRun, print, complain } = command
+  const { config, macKey, log, dryRun, print, complain } = command
   const signal = AbortSignal.any([command.signal, AbortSignal.timeout(DEADLINE_MS)])
   await prepareTopics(command)
   const kept = readKept(config.data.dir)
   print(`${resolve(config.data.dir)} keeps ${kept.length} records of ${CONTROL}${rangeOf(kept)}`)
-  const deps: RestoreDeps = { log, macKey: decisionMacKey(masterKey), kept, signal }
+  const deps: RestoreDeps = { log, macKey, kept, signal }
   for (let times = 0; times < TRIES; times++) {
     const plan = await planRestore(deps)
     if (plan.kind === 'refused') {

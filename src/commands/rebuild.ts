@@ -2,7 +2,6 @@
 import { rebuild } from '../../projections/rebuild.ts'
 import { readModels } from '../../projections/worker.ts'
 import type { Config } from '../config.ts'
-import { decisionMacKey } from '../domain/decision.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import { nearest } from '../lib/nearest.ts'
 import type { EventLog } from '../log/port.ts'
@@ -10,7 +9,8 @@ import { openReadStore } from './read-store.ts'
 
 export interface RebuildCommand {
   readonly config: Config
-  readonly masterKey: Uint8Array
+  /** What the decisions of this installation are signed with. */
+  readonly macKey: Uint8Array
   readonly log: EventLog
   readonly diagnostics: Diagnostics
   /** Names of read models; none: all. */
@@ -22,8 +22,8 @@ export interface RebuildCommand {
 
 /** The exit code: 0 once every read model asked for has caught up and is in use. */
 export const rebuildCommand = async (command: RebuildCommand): Promise<number> => {
-  const { config, masterKey, log, diagnostics, args, signal, print, complain } = command
-  const known = readModels(decisionMacKey(masterKey))
+  const { config, macKey, log, diagnostics, args, signal, print, complain } = command
+  const known = readModels(macKey)
   const names = known.map(({ name }) => name)
   const unknown = args.find((name) => !names.includes(name))
   if (unknown !== undefined) {

@@ -1,11 +1,11 @@
 // What every command begins with: the settings from file and environment, the master key, the log.
 import { existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { basename, join, resolve } from 'node:path'
-import { type Config, type LoadedConfig, loadConfig, masterKeyOf } from '../config.ts'
+import { type Config, type LoadedConfig, loadConfig, masterKeysOf } from '../config.ts'
 import { checkBootstrap } from '../domain/bootstrap.ts'
 import { createDiagnostics, type Diagnostics } from '../lib/diagnostics.ts'
 import { codeOf } from '../lib/error-code.ts'
-import { readMasterKey, readOrMakeMasterKey } from '../lib/master-key.ts'
+import { readMasterKeys, readOrMakeMasterKeys } from '../lib/master-key.ts'
 import { ConfigError } from '../lib/settings.ts'
 import type { LogSettings } from '../log/open-log.ts'
 import { KINDS, kindOf } from '../providers/kinds.ts'
@@ -78,22 +78,25 @@ export const prepareDataDir = ({ data }: Config): void => {
   }
 }
 
+/** The key file of a data folder. */
+export const masterKeyFile = ({ data }: Pick<Config, 'data'>): string => join(data.dir, 'master.key')
+
 /**
- * `security.master_key`, else the key file of the data folder. The file is made with the first start only: where there is a log already,
- * another key would read every record in it as forged.
+ * `security.master_key`, else the key file of the data folder: the current key first. The file is made with the first start only: where there is a log
+ * already, another key would read every record in it as forged.
  */
-export const masterKeyFor = (config: Config): Uint8Array => {
-  const setting = masterKeyOf(config)
+export const masterKeysFor = (config: Config): readonly [Uint8Array, ...Uint8Array[]] => {
+  const setting = masterKeysOf(config)
   if (setting !== null) return setting
-  const path = join(config.data.dir, 'master.key')
-  const existing = readMasterKey(path)
+  const path = masterKeyFile(config)
+  const existing = readMasterKeys(path)
   if (existing !== null) return existing
   if (existsSync(join(config.data.dir, 'log'))) {
     throw new ConfigError(
       `${resolve(path)} is missing but the log it belongs to is there: restore it from a backup, or name another data.dir`,
     )
   }
-  return readOrMakeMasterKey(path)
+  return readOrMakeMasterKeys(path)
 }
 
 /** The log that the settings ask for, as plain data. `use` tells the clients of one process apart on the brokers. */

@@ -1,7 +1,6 @@
 // `gateway topics [--init]`: makes and checks the topics on Kafka, starts the chain in an empty control topic, prints the ACLs that are needed.
 import type { Config } from '../config.ts'
-import { masterKeyOf } from '../config.ts'
-import { decisionMacKey } from '../domain/decision.ts'
+import { masterKeysOf } from '../config.ts'
 import { kafkaLog } from '../log/kafka.ts'
 import { kafkaAccess } from '../log/kafka-access.ts'
 import { aclCommands } from '../log/kafka-topic-rules.ts'
@@ -11,6 +10,9 @@ import { TOPICS } from '../log/topics.ts'
 import { readChainWitness } from '../state/chain-witness.ts'
 import { startChain } from '../state/genesis.ts'
 import { ControlLogRefused } from '../state/guards.ts'
+import { MasterKeyMissing } from '../state/master-keys.ts'
+import { macKeyBeside } from './installation.ts'
+import { openDiagnostics } from './settings.ts'
 
 export interface TopicsCommand {
   readonly config: Config
@@ -50,7 +52,7 @@ export const topicsCommand = async (command: TopicsCommand): Promise<number> => 
 }
 
 const isExpected = (error: unknown): error is Error =>
-  error instanceof TopicMisconfigured || error instanceof LogUnavailable || error instanceof ControlLogRefused
+  [TopicMisconfigured, LogUnavailable, ControlLogRefused, MasterKeyMissing].some((kind) => error instanceof kind)
 
 interface ChainLine {
   readonly ok: boolean
@@ -61,8 +63,8 @@ const INIT_DEADLINE_MS = 30_000
 
 const initChain = async (command: TopicsCommand, { partitions }: TopicsReport): Promise<ChainLine> => {
   const { config, nowMs, newChainId } = command
-  const masterKey = masterKeyOf(config)
-  if (masterKey === null) return { ok: false, line: 'security.master_key is not set: the chain cannot be started' }
+  if (masterKeysOf(config) === null)
+    return { ok: false, line: 'security.master_key is not set: the chain cannot be started' }
   const log = kafkaLog(kafkaAccess(config.log.kafka, 'topics'))
   try {
     const before = readChainWitness(config.data.dir)
@@ -71,7 +73,7 @@ const initChain = async (command: TopicsCommand, { partitions }: TopicsReport): 
       return { ok: false, line }
     }
     const signal = AbortSignal.timeout(INIT_DEADLINE_MS)
-    const macKey = decisionMacKey(masterKey)
+    const macKey = await macKeyBeside({ config, log, diagnostics: openDiagnostics(config), signal, waits: true })
     const { chainId, started } = await startChain({ log, macKey, chainId: newChainId(), nowMs, partitions, signal })
     const what = started ? 'the chain is started' : 'the chain was started before'
     return { ok: true, line: `${what}: ${chainId} (log.kafka.chain may name it, then no other is accepted)` }

@@ -2,7 +2,6 @@
 import { openDatabase, ping, type Sql } from '../../projections/database.ts'
 import { type AuditCheck, buildFigures, openAuditCheck } from '../../projections/verify.ts'
 import type { Config } from '../config.ts'
-import { decisionMacKey } from '../domain/decision.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import { pause } from '../lib/pause.ts'
 import type { EventLog } from '../log/port.ts'
@@ -11,7 +10,8 @@ import { verifyChain } from './verify-chain.ts'
 
 export interface VerifyCommand {
   readonly config: Config
-  readonly masterKey: Uint8Array
+  /** What the decisions of this installation are signed with. */
+  readonly macKey: Uint8Array
   readonly log: EventLog
   readonly diagnostics: Diagnostics
   readonly signal: AbortSignal
@@ -33,8 +33,7 @@ const POSTGRES_WITHIN_MS = 30_000
 
 /** The exit code: 0 only when everything was compared and agrees. */
 export const verifyCommand = async (command: VerifyCommand): Promise<number> => {
-  const { config, masterKey, log, diagnostics, signal, print, complain } = command
-  const macKey = decisionMacKey(masterKey)
+  const { config, macKey, log, diagnostics, signal, print, complain } = command
   const store = openReadStore(config, diagnostics)
   const sql = openDatabase({ url: store.url, name: 'gatelog-verify', maxConnections: 2, statementTimeoutMs: null })
   try {

@@ -3,7 +3,6 @@ import { existsSync } from 'node:fs'
 import type { WorkerOptions } from '../../projections/worker.ts'
 import { runWorker } from '../../projections/worker.ts'
 import type { Config } from '../config.ts'
-import { decisionMacKey } from '../domain/decision.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import { type EventLog, LogReplaced } from '../log/port.ts'
 import { spoolDirectory, writeWatermark } from '../log/spool-directory.ts'
@@ -16,7 +15,8 @@ export const LOG_REFUSED_CODE = 3
 
 export interface WorkerCommand {
   readonly config: Config
-  readonly masterKey: Uint8Array
+  /** What the decisions of this installation are signed with. */
+  readonly macKey: Uint8Array
   readonly log: EventLog
   readonly diagnostics: Diagnostics
   /** A gateway started it. */
@@ -31,13 +31,13 @@ export interface WorkerCommand {
 
 /** Runs until it is told to stop: exit code 0. 1 (a child: `LOG_REFUSED_CODE`), with one line, when the log is not the one that the read models were made from. */
 export const workerCommand = async (command: WorkerCommand): Promise<number> => {
-  const { config, masterKey, log, diagnostics, worker, signal, isChild, complain, onStatus } = command
+  const { config, macKey, log, diagnostics, worker, signal, isChild, complain, onStatus } = command
   const store = openReadStore(config, diagnostics)
   try {
     await runWorker({
       log,
       databaseUrl: store.url,
-      macKey: decisionMacKey(masterKey),
+      macKey,
       worker,
       signal,
       diagnostics,

@@ -1,7 +1,8 @@
 // The SQLite file of a topic: opens it, and tells one that can no longer be read from one that is only in use.
 import { Database } from 'bun:sqlite'
 import { codeOf } from '../lib/error-code.ts'
-import { LogDamaged, type LogRecord, LogUnavailable } from './port.ts'
+import { isBusy } from './lock.ts'
+import { IndefiniteAppend, LogDamaged, type LogRecord, LogUnavailable } from './port.ts'
 
 export interface Row {
   readonly offset: number
@@ -33,6 +34,17 @@ export const openFile = ({ path, compacted }: { readonly path: string; readonly 
     return database
   } catch (error) {
     throw damageOf(path, error) ?? new LogUnavailable(`${path} cannot be opened: ${String(error)}`, { cause: error })
+  }
+}
+
+/** Moves the write-ahead log into the file and cuts it to nothing. False: a reader or writer is in the middle of something. */
+export const emptyJournal = (database: Database, path: string): boolean => {
+  try {
+    return database.query<{ busy: number }, []>('PRAGMA wal_checkpoint(TRUNCATE)').get()?.busy === 0
+  } catch (error) {
+    if (isBusy(error)) return false
+    // The records are written, the erasure is not whole: never "nothing was written", and a repeat does no harm.
+    throw new IndefiniteAppend(`${path}: ${String(error)}`, { cause: error })
   }
 }
 

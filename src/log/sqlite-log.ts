@@ -13,7 +13,7 @@ import {
   LogUnavailable,
   type NewRecord,
 } from './port.ts'
-import { damageOf, openFile, type Row, recordOf, upToGap } from './sqlite-file.ts'
+import { damageOf, emptyJournal, openFile, type Row, recordOf, upToGap } from './sqlite-file.ts'
 
 export interface SqliteTopicOptions {
   readonly path: string
@@ -52,8 +52,9 @@ export class SqliteTopic {
   }
 
   async append(partition: number, records: readonly NewRecord[], signal?: AbortSignal): Promise<void> {
-    await this.patiently(() => this.write(partition, records), signal)
+    const erased = await this.patiently(() => this.write(partition, records), signal)
     this.wake()
+    if (erased) await this.emptyJournal(signal)
   }
 
   async end(partition: number): Promise<number> {
@@ -122,17 +123,19 @@ export class SqliteTopic {
     throw new LogGap(`${where}: offset ${next} is missing`)
   }
 
-  private write(partition: number, records: readonly NewRecord[]): void {
+  /** Answers whether something was erased, which must not live on in the write-ahead log. */
+  private write(partition: number, records: readonly NewRecord[]): boolean {
     this.checkIdentity(LogUnavailable)
     const { database, options } = this
     const nowMs = options.nowMs()
+    let erased = false
     database.run('BEGIN IMMEDIATE')
     try {
       this.makeTable(partition)
       const insert = database.query(`INSERT INTO p${partition} (offset, at_ms, key, value) VALUES (?, ?, ?, ?)`)
       let offset = this.bounds(partition).end
       for (const { key, value } of records) {
-        if (options.compacted && key !== null) this.compact(partition, key)
+        if (options.compacted && key !== null && (this.compact(partition, key) || value === null)) erased = true
         insert.run(offset++, nowMs, key, value)
       }
       this.expire(partition, offset - 1, nowMs)
@@ -147,13 +150,13 @@ export class SqliteTopic {
       if (isBusy(error)) throw error
       throw new IndefiniteAppend(`${options.path}: ${String(error)}`)
     }
-    // An erased key must not live on in the write-ahead log.
-    if (options.compacted && records.some((record) => record.value === null)) this.checkpoint()
+    return erased
   }
 
-  /** Older values of a key go; their rows stay, so that offsets go on without a gap. */
-  private compact(partition: number, key: string): void {
-    this.database.query(`UPDATE p${partition} SET value = NULL WHERE key = ? AND value IS NOT NULL`).run(key)
+  /** Older values of a key go; their rows stay, so that offsets go on without a gap, but are nobody's: only a tombstone has a key and no value. */
+  private compact(partition: number, key: string): boolean {
+    const older = `UPDATE p${partition} SET value = NULL, key = NULL WHERE key = ? AND value IS NOT NULL`
+    return this.database.query(older).run(key).changes > 0
   }
 
   private expire(partition: number, newest: number, nowMs: number): void {
@@ -167,14 +170,11 @@ export class SqliteTopic {
     if (until > start) this.database.query(`DELETE FROM p${partition} WHERE offset < ?`).run(until)
   }
 
-  private checkpoint(): void {
-    try {
-      this.database.run('PRAGMA wal_checkpoint(TRUNCATE)')
-    } catch (error) {
-      // A reader of another process is in the middle of something; the next tombstone or the last close does it.
-      if (isBusy(error)) return
-      // The records are written, the erasure is not whole: never "nothing was written", and a repeat does no harm.
-      throw new IndefiniteAppend(`${this.options.path}: ${String(error)}`, { cause: error })
+  /** Waits a little for readers of other processes; the next erasure or the last close does it otherwise. */
+  private async emptyJournal(signal?: AbortSignal): Promise<void> {
+    for (const limit = performance.now() + BUSY_LIMIT_MS; !this.closed && performance.now() < limit; ) {
+      if (emptyJournal(this.database, this.options.path) || signal?.aborted) return
+      await pause(1 + this.options.random() * 9, signal)
     }
   }
 

@@ -2,40 +2,33 @@
 
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import { newId } from '../lib/ids.ts'
-import { pause } from '../lib/pause.ts'
-import { Value } from '../lib/schema.ts'
-import { readEnvelope, writeEnvelope } from '../log/envelope.ts'
-import { type EventLog, LogDamaged, type LogRecord, LogUnavailable } from '../log/port.ts'
-import { TOPICS } from '../log/topics.ts'
-import { appendDataKey } from './data-key-append.ts'
-import { readCachedKeys, WrappedDataKey, writeCachedKeys } from './data-key-cache.ts'
-import {
-  newDataKey,
-  openSecret,
-  sealSecret,
-  unwrapDataKey,
-  type WrappingKey,
-  wrapDataKey,
-  wrappingKey,
-} from './data-key-crypto.ts'
+import { readEnvelope } from '../log/envelope.ts'
+import type { EventLog, LogRecord } from '../log/port.ts'
+import { appendToKeys, recordOfKey } from './data-key-append.ts'
+import { KeyCache, readCachedKeys } from './data-key-cache.ts'
+import { newDataKey, openSecret, sealSecret, unwrapDataKey, type WrappingKey, wrapDataKey } from './data-key-crypto.ts'
+import { ErasedKeys } from './erased-keys.ts'
+import { byPurpose, type InstallationKeys, storedKeys } from './installation-keys.ts'
+import { KeyTopic } from './key-topic.ts'
+import { MasterKeyMissing, type MasterKeys, masterKeysFrom, type ReadMasterKeys } from './master-keys.ts'
 import type { DataKeys } from './port.ts'
+import {
+  INSTALLATION_SUBJECT,
+  installationKeyId,
+  isInstallationKey,
+  type WrappedKey,
+  wrappedFrom,
+} from './wrapped-keys.ts'
 
-const KEYS = TOPICS.keys.name
-const CACHE_AFTER_MS = 1_000
 /** More ids than this are left to the sweep: no row refers to them. */
 const MAX_OWED = 1_000
 /** A decision is folded within seconds of its data key: whatever a broker's clock says, a key is not judged before. */
 const KNOWN_MS = 60_000
-
-/** A data key needs a master key that this instance lacks. Stops the start; the message names both. */
-export class MasterKeyMissing extends Error {
-  override readonly name = 'MasterKeyMissing'
-}
+const REWRAPPED_AT_ONCE = 32
 
 export interface DataKeyDeps {
   readonly log: EventLog
-  /** The current one first, then those that older data keys are still wrapped by. */
-  readonly masterKeys: readonly Uint8Array[]
+  readonly masterKeys: ReadMasterKeys
   readonly instance: string
   /** Where the wrapped keys are kept for a start without brokers; null: nowhere. */
   readonly dataDir: string | null
@@ -52,11 +45,19 @@ export interface DataKeyStore extends DataKeys {
   olderThan(ageMs: number): readonly string[]
   /** Tries again what `erase` could not write. */
   eraseOwed(): Promise<void>
+  /** The keys of the installation as they are stored; null while they are not, or not known here. */
+  installation(): InstallationKeys | null
+  /** Stores them, wrapped by the current master key. */
+  storeInstallation(keys: InstallationKeys): Promise<void>
+  /** How many keys each master key wraps, by fingerprint. */
+  census(): ReadonlyMap<string, number>
+  /** Wraps by the current master key what another one wraps; answers how many. May end at any point, and begin again. */
+  rewrap(): Promise<number>
   close(): Promise<void>
 }
 
 interface Held {
-  readonly wrapped: WrappedDataKey
+  readonly wrapped: WrappedKey
   /** Null: wrapped by a master key that is not held, or damaged. */
   readonly key: Uint8Array | null
   readonly knownSinceMs: number
@@ -71,59 +72,100 @@ export const openDataKeys = async (deps: DataKeyDeps): Promise<DataKeyStore> => 
 }
 
 class Store implements DataKeyStore {
-  readonly #wrapping: readonly WrappingKey[]
+  readonly #masters: MasterKeys
   readonly #epoch = crypto.randomUUID()
   readonly #held = new Map<string, Held>()
   readonly #owed = new Set<string>()
+  readonly #erased = new ErasedKeys()
+  readonly #cache: KeyCache
   /** From the cache, and not seen in the topic so far: erased meanwhile, unless the topic says otherwise by its end. */
   readonly #cachedOnly = new Set<string>()
   readonly #listeners = new Set<(keyId: string, what: 'arrived' | 'erased') => void>()
-  readonly #ready = Promise.withResolvers<void>()
-  readonly #closing = new AbortController()
   #sequence = 0
-  #next = 0
-  #target: number | null = null
-  #folded = false
-  #caching: ReturnType<typeof setTimeout> | null = null
-  readonly #work: Promise<unknown>
+  readonly #topic: KeyTopic
 
   constructor(
     readonly deps: DataKeyDeps,
-    cached: readonly WrappedDataKey[],
+    cached: readonly WrappedKey[],
   ) {
-    this.#wrapping = deps.masterKeys.map(wrappingKey)
+    this.#masters = masterKeysFrom(deps.masterKeys)
+    const keys = () => (this.#topic.folded ? [...this.#held.values()].map((held) => held.wrapped) : null)
+    this.#cache = new KeyCache({ ...deps, keys })
+    this.#topic = new KeyTopic({
+      ...deps,
+      hasKeys: () => this.#held.size > 0,
+      take: (record) => this.#take(record),
+      onFolded: () => this.#folded(),
+    })
     for (const wrapped of cached) {
       this.#hold(wrapped)
       this.#cachedOnly.add(wrapped.key_id)
     }
-    this.#ready.promise.catch(() => {}) // whoever awaits `ready()` gets it; nobody has to
-    this.#work = Promise.all([this.#run(), this.#grace()])
   }
 
   get ids(): ReadonlySet<string> {
-    return new Set(this.#held.keys())
+    return new Set([...this.#held.keys()].filter((keyId) => !isInstallationKey(keyId)))
   }
 
   ready(): Promise<void> {
-    return this.#ready.promise
+    return this.#topic.ready()
   }
 
   async seal(subject: string, secret: string): Promise<{ keyId: string; sealed: string }> {
     const keyId = newId('dek')
     const key = newDataKey()
-    const [wrapping] = this.#wrapping
-    if (wrapping === undefined) throw new MasterKeyMissing('no master key is set: nothing can be sealed')
-    const wrapped = {
-      key_id: keyId,
-      subject,
-      master: wrapping.fingerprint,
-      wrapped: wrapDataKey(wrapping, keyId, subject, key),
-    }
-    const origin = { instance: this.deps.instance, epoch: this.#epoch, sequence: this.#sequence++ }
-    const envelope = writeEnvelope(origin, 'data-key.wrapped', keyId, this.deps.nowMs(), JSON.stringify(wrapped))
-    await appendDataKey(this.deps.log, keyId, Buffer.from(envelope), this.#closing.signal)
-    this.#hold(wrapped)
+    const [wrapped] = await this.#store([this.#wrapped(keyId, subject, key)])
+    this.#hold(wrapped!)
+    // A rotation that began meanwhile may have passed this key by.
+    if (this.#isOutdated(wrapped!)) await this.#store([this.#wrapped(keyId, subject, key)])
     return { keyId, sealed: sealSecret(key, keyId, subject, secret) }
+  }
+
+  #wrapped(keyId: string, subject: string, key: Uint8Array): WrappedKey {
+    const master = this.#masters.current()
+    const wrapped = wrapDataKey(master, keyId, subject, key)
+    return { key_id: keyId, subject, master: master.fingerprint, wrapped }
+  }
+
+  async #store(keys: readonly WrappedKey[]): Promise<readonly WrappedKey[]> {
+    const { log, instance, nowMs } = this.deps
+    const records = keys.map((key) =>
+      recordOfKey({ instance, epoch: this.#epoch, sequence: this.#sequence++ }, key, nowMs()),
+    )
+    await appendToKeys(log, records, this.#topic.signal)
+    return keys
+  }
+
+  installation(): InstallationKeys | null {
+    return storedKeys((purpose) => this.#held.get(installationKeyId(purpose))?.key ?? null)
+  }
+
+  async storeInstallation(keys: InstallationKeys): Promise<void> {
+    const wrapped = byPurpose(keys).map(([purpose, key]) =>
+      this.#wrapped(installationKeyId(purpose), INSTALLATION_SUBJECT, key),
+    )
+    for (const each of await this.#store(wrapped)) this.#hold(each)
+  }
+
+  census(): ReadonlyMap<string, number> {
+    const counts = new Map<string, number>()
+    for (const { wrapped } of this.#held.values()) counts.set(wrapped.master, (counts.get(wrapped.master) ?? 0) + 1)
+    return counts
+  }
+
+  async rewrap(): Promise<number> {
+    const outdated = [...this.#held.values()].filter(({ wrapped }) => this.#isOutdated(wrapped))
+    for (let at = 0; at < outdated.length; at += REWRAPPED_AT_ONCE) {
+      const batch = outdated.slice(at, at + REWRAPPED_AT_ONCE)
+      const known = batch.filter(({ wrapped: { key_id }, key }) => key !== null && this.#held.has(key_id))
+      await this.#store(known.map(({ wrapped, key }) => this.#wrapped(wrapped.key_id, wrapped.subject, key!)))
+      await this.#topic.followed() // what was erased meanwhile is erased again before anything else is done
+    }
+    return outdated.length
+  }
+
+  #isOutdated({ master }: WrappedKey): boolean {
+    return master !== this.#masters.current().fingerprint
   }
 
   open(subject: string, keyId: string, sealed: string): string | null {
@@ -131,7 +173,7 @@ class Store implements DataKeyStore {
     if (held === undefined) return null
     if (held.key === null) {
       throw this.#lacksMaster(held)
-        ? new MasterKeyMissing(this.#missing(held.wrapped))
+        ? new MasterKeyMissing(this.#masters.missing(held.wrapped))
         : new Error(`the data key ${keyId} is damaged`)
     }
     return openSecret(held.key, keyId, subject, sealed)
@@ -151,7 +193,8 @@ class Store implements DataKeyStore {
   }
 
   async #eraseNow(keyId: string): Promise<void> {
-    await appendDataKey(this.deps.log, keyId, null, this.#closing.signal)
+    this.#erased.sent(keyId)
+    await appendToKeys(this.deps.log, [{ key: keyId, value: null }], this.#topic.signal)
     this.#owed.delete(keyId)
     this.#drop(keyId)
   }
@@ -166,91 +209,65 @@ class Store implements DataKeyStore {
     const isOld = ({ knownSinceMs, writtenAtMs }: Held): boolean =>
       nowMs - knownSinceMs >= ageMs ||
       (writtenAtMs !== null && nowMs - writtenAtMs >= ageMs && nowMs - knownSinceMs >= KNOWN_MS)
-    return [...this.#held].filter(([, held]) => isOld(held)).map(([keyId]) => keyId)
+    return [...this.#held].filter(([keyId, held]) => !isInstallationKey(keyId) && isOld(held)).map(([keyId]) => keyId)
   }
 
   async close(): Promise<void> {
-    this.#closing.abort()
-    this.#ready.reject(new Error('closed before the data keys were read'))
-    await this.#work
-    if (this.#caching !== null) {
-      clearTimeout(this.#caching)
-      await this.#writeCache()
-    }
-  }
-
-  async #run(): Promise<void> {
-    const { log, diagnostics } = this.deps
-    const { signal } = this.#closing
-    while (!signal.aborted) {
-      try {
-        this.#target ??= await log.end(KEYS, 0)
-        this.#reached()
-        for await (const batch of log.read(KEYS, 0, this.#next, signal)) {
-          for (const record of batch) this.#take(record)
-          this.#reached()
-        }
-      } catch (error) {
-        if (error instanceof MasterKeyMissing || error instanceof LogDamaged) this.#ready.reject(error)
-        if (error instanceof MasterKeyMissing) return
-        if (!(error instanceof LogUnavailable) && !signal.aborted) diagnostics.warn('data_keys_read_failed', { error })
-        await pause(500, signal)
-      }
-    }
+    await this.#topic.close()
+    await this.#cache.close()
   }
 
   #take(record: LogRecord): void {
-    this.#next = record.offset + 1
-    if (record.key === null) return
-    this.#cachedOnly.delete(record.key)
-    if (record.value === null) {
-      this.#drop(record.key)
+    const { key, value } = record
+    if (key === null) return
+    this.#cachedOnly.delete(key)
+    if (value === null) {
+      if (isInstallationKey(key)) return // for ever
+      if ((this.#topic.folded && this.#held.has(key)) || this.#erased.order(key) !== null) this.#erased.read(key)
+      this.#drop(key)
       return
     }
-    const data = readEnvelope(record.value)?.data
-    if (!Value.Check(WrappedDataKey, data) || data.key_id !== record.key) {
+    const wrapped = wrappedFrom(readEnvelope(value)?.data)
+    if (wrapped === null || wrapped.key_id !== key) {
       this.deps.diagnostics.warn('data_key_unreadable', { offset: record.offset })
       return
     }
-    this.#hold(data, record.atMs)
+    const order = this.#erased.order(key)
+    if (order === null) this.#hold(wrapped, record.atMs)
+    if (order === 'after') void this.erase(key)
   }
 
-  /** The end that was seen at start is folded: what the cache has beyond it was erased meanwhile. */
-  #reached(): void {
-    if (this.#folded || this.#target === null || this.#next < this.#target) return
-    this.#folded = true
+  /** What the cache has beyond the topic was erased meanwhile. */
+  #folded(): void {
     for (const keyId of this.#cachedOnly) this.#drop(keyId)
     this.#cachedOnly.clear()
     const locked = [...this.#held.values()].find((held) => this.#lacksMaster(held))
-    if (locked !== undefined) throw new MasterKeyMissing(this.#missing(locked.wrapped))
-    this.#ready.resolve()
+    if (locked !== undefined) throw new MasterKeyMissing(this.#masters.missing(locked.wrapped))
   }
 
-  #lacksMaster({ wrapped: { master } }: Held): boolean {
-    return this.#wrapping.every(({ fingerprint }) => fingerprint !== master)
+  #lacksMaster({ wrapped, key }: Held): boolean {
+    return key === null && this.#masters.find(wrapped.master) === undefined
   }
 
-  #missing({ key_id, subject, master }: WrappedDataKey): string {
-    const held = this.#wrapping.map(({ fingerprint }) => fingerprint).join(', ') || 'none'
-    return `the data key ${key_id} (of ${subject}) is wrapped by the master key ${master}, this instance has ${held}: set security.master_key to that one`
-  }
-
-  #hold(wrapped: WrappedDataKey, atMs: number | null = null): void {
-    const before = this.#held.get(wrapped.key_id)
-    const wrapping = this.#wrapping.find(({ fingerprint }) => fingerprint === wrapped.master)
-    let key: Uint8Array | null = null
+  #hold(wrapped: WrappedKey, atMs: number | null = null): void {
+    const { key_id, subject, master } = wrapped
+    const before = this.#held.get(key_id)
+    // Whoever runs goes on with what it has; a start with the old master key alone is refused, though older wraps still stand in the log.
+    let key = (this.#topic.folded && before?.key) || null
+    let wrapping: WrappingKey | undefined
     try {
-      if (wrapping !== undefined) key = unwrapDataKey(wrapping, wrapped.key_id, wrapped.subject, wrapped.wrapped)
+      wrapping = this.#masters.find(master)
+      if (wrapping !== undefined) key = unwrapDataKey(wrapping, key_id, subject, wrapped.wrapped)
     } catch (error) {
-      this.deps.diagnostics.error('data_key_damaged', { key_id: wrapped.key_id, error })
+      this.deps.diagnostics.error('data_key_damaged', { key_id, error })
       if (before !== undefined) return
     }
-    if (wrapping === undefined && this.#folded) {
-      this.deps.diagnostics.error('master_key_missing', { reason: this.#missing(wrapped) })
+    if (wrapping === undefined && this.#topic.folded) {
+      this.deps.diagnostics.error('master_key_missing', { reason: this.#masters.missing(wrapped) })
     }
     const knownSinceMs = before?.knownSinceMs ?? this.deps.nowMs()
-    this.#held.set(wrapped.key_id, { wrapped, key, knownSinceMs, writtenAtMs: atMs ?? before?.writtenAtMs ?? null })
-    this.#tell(wrapped.key_id, 'arrived')
+    this.#held.set(key_id, { wrapped, key, knownSinceMs, writtenAtMs: atMs ?? before?.writtenAtMs ?? null })
+    this.#tell(key_id, 'arrived')
   }
 
   #drop(keyId: string): void {
@@ -259,41 +276,6 @@ class Store implements DataKeyStore {
 
   #tell(keyId: string, what: 'arrived' | 'erased'): void {
     for (const listener of this.#listeners) listener(keyId, what)
-    if (this.deps.dataDir !== null) this.#caching ??= setTimeout(() => void this.#writeCache(), CACHE_AFTER_MS)
-  }
-
-  async #writeCache(): Promise<void> {
-    this.#caching = null
-    const { dataDir, diagnostics } = this.deps
-    if (dataDir === null || !this.#folded) return
-    try {
-      const wrapped = [...this.#held.values()].map((held) => held.wrapped)
-      await writeCachedKeys(dataDir, wrapped)
-    } catch (error) {
-      diagnostics.warn('data_key_cache_failed', { error })
-    }
-  }
-
-  /**
-   * With cached keys, a log that does not answer does not hold the start. Nor does a topic whose last records were compacted away: its end is
-   * then never seen as a record.
-   */
-  async #grace(): Promise<void> {
-    const { signal } = this.#closing
-    const { graceMs = 2_000, log, diagnostics } = this.deps
-    await pause(graceMs, signal)
-    if (this.#target === null && this.#held.size > 0) this.#ready.resolve()
-    while (!this.#folded && !signal.aborted) {
-      const before = this.#next
-      await pause(10_000, signal)
-      if (this.#folded || signal.aborted || this.#target === null || this.#next > before || !log.health().ok) continue
-      diagnostics.warn('data_keys_end_not_seen', { next: this.#next, end: this.#target })
-      this.#target = this.#next
-      try {
-        this.#reached()
-      } catch (error) {
-        this.#ready.reject(error)
-      }
-    }
+    this.#cache.changed()
   }
 }

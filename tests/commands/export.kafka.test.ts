@@ -7,6 +7,7 @@ import { exportCommand } from '../../src/commands/export.ts'
 import { logSettings } from '../../src/commands/settings.ts'
 import { topicsCommand } from '../../src/commands/topics.ts'
 import { loadConfig } from '../../src/config.ts'
+import { decisionMacKey } from '../../src/domain/decision.ts'
 import { openLog } from '../../src/log/open-log.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'gatelog-export-kafka-'))
@@ -38,7 +39,7 @@ test('export folds the control topic of a broker', async () => {
   const written: string[] = []
   const run = (asOf: string | null) => {
     const write = async (text: string) => void written.push(text)
-    return exportCommand({ ...common, masterKey, log, asOf, output: null, write, signal })
+    return exportCommand({ ...common, macKey: decisionMacKey(masterKey), log, asOf, output: null, write, signal })
   }
   try {
     expect(await run(null)).toBe(0)

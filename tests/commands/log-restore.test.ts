@@ -47,7 +47,7 @@ const run = async (dataDir: string, dryRun: boolean) => {
   try {
     const code = await logRestoreCommand({
       config,
-      masterKey: new Uint8Array(32).fill(7),
+      macKey,
       log,
       dryRun,
       signal: new AbortController().signal,

@@ -74,7 +74,7 @@ describe('the console', () => {
     const row = await rowOf()
     const opened = async (): Promise<string | undefined> => {
       const log = embeddedLog({ dataDir: join(gateway.folder, 'data'), nowMs: Date.now })
-      const masterKeys = [new Uint8Array(Buffer.from(MASTER_KEY, 'base64'))]
+      const masterKeys = () => [new Uint8Array(Buffer.from(MASTER_KEY, 'base64'))]
       const keys = await openDataKeys({
         log,
         masterKeys,

@@ -58,15 +58,16 @@ test('when only the checkpoint fails, nobody is told that nothing was written', 
     random: Math.random,
   })
   await topic.append(0, [{ key: 'dek_1', value: Buffer.from('wrapped') }])
-  const real = Database.prototype.run
-  const run = spyOn(Database.prototype, 'run').mockImplementation(function (this: Database, sql: string) {
+  const real = Database.prototype.query
+  const failing = function (this: Database, sql: string) {
     if (sql.includes('wal_checkpoint')) throw new Error('disk I/O error')
     return real.call(this, sql)
-  })
+  }
+  const query = spyOn(Database.prototype, 'query').mockImplementation(failing as typeof real)
   try {
     await expect(topic.append(0, [{ key: 'dek_1', value: null }])).rejects.toBeInstanceOf(IndefiniteAppend)
   } finally {
-    run.mockRestore()
+    query.mockRestore()
   }
   expect(await topic.end(0)).toBe(2)
   topic.close()

@@ -65,7 +65,7 @@ beforeEach(async () => {
   await instance.live.ready()
   dataKeys = await openDataKeys({
     log: log.view(),
-    masterKeys: [new Uint8Array(32)],
+    masterKeys: () => [new Uint8Array(32)],
     instance: 'a',
     dataDir: null,
     nowMs,
@@ -157,7 +157,7 @@ describe('the catalogue', () => {
   test('a data key that arrives after the decision that names it is used when it comes', async () => {
     const other = await openDataKeys({
       log: log.view({ beforeDeliver: () => held.promise.then(() => 256) }),
-      masterKeys: [new Uint8Array(32)],
+      masterKeys: () => [new Uint8Array(32)],
       instance: 'b',
       dataDir: null,
       nowMs,

@@ -19,7 +19,7 @@ afterEach(async () => {
 const open = async (log: EventLog, more: Partial<DataKeyDeps> = {}): Promise<DataKeyStore> => {
   const store = await openDataKeys({
     log,
-    masterKeys: [master],
+    masterKeys: () => [master],
     instance: 'i1',
     dataDir: null,
     nowMs,
@@ -86,12 +86,12 @@ describe('data keys', () => {
   test('a key of a master key that is not held stops the start, and is named', async () => {
     const log = memoryLog({ nowMs })
     const { keyId } = await (await open(log.view())).seal('prov_1', 'secret')
-    const other = await open(log.view(), { masterKeys: [new Uint8Array(32).fill(4)] })
+    const other = await open(log.view(), { masterKeys: () => [new Uint8Array(32).fill(4)] })
     await expect(other.ready()).rejects.toMatchObject({
       name: 'MasterKeyMissing',
       message: expect.stringContaining(keyId),
     })
-    const both = await open(log.view(), { masterKeys: [new Uint8Array(32).fill(4), master] })
+    const both = await open(log.view(), { masterKeys: () => [new Uint8Array(32).fill(4), master] })
     await both.ready()
     expect(both.ids.size).toBe(1)
   })
@@ -102,7 +102,7 @@ describe('data keys', () => {
     closing.push(() => rm(dataDir, { recursive: true }))
     const first = await openDataKeys({
       log: log.view(),
-      masterKeys: [master],
+      masterKeys: () => [master],
       instance: 'i1',
       dataDir,
       nowMs,

@@ -7,7 +7,7 @@ import { LOGIN_EVENTS } from '../../domain/login.ts'
 import { REQUEST_EVENTS } from '../../domain/request.ts'
 import type { TSchema } from '../../lib/schema.ts'
 import type { TopicName } from '../../log/topics.ts'
-import { WrappedDataKey } from '../../state/data-key-cache.ts'
+import { WrappedDataKey, WrappedInstallationKey } from '../../state/wrapped-keys.ts'
 import { InstanceAnnounced } from '../instance-announced.ts'
 import { EVENT_DESCRIPTIONS } from './event-descriptions.ts'
 
@@ -31,7 +31,7 @@ const ENVELOPED: Readonly<Partial<Record<TopicName, Schemas>>> = {
   operations: { ...HEALTH_EVENTS, ...LOGIN_EVENTS },
   audit: AUDIT_EVENTS,
   instances: { 'instance.announced': InstanceAnnounced },
-  keys: { 'data-key.wrapped': WrappedDataKey },
+  keys: { 'data-key.wrapped': WrappedDataKey, 'installation-key.wrapped': WrappedInstallationKey },
 }
 
 const contract = (type: string, topic: TopicName, schema: TSchema, since = 1): EventContract => ({

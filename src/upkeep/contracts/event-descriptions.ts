@@ -19,6 +19,8 @@ export const EVENT_DESCRIPTIONS: Readonly<Record<string, string>> = {
   'audit.recorded':
     'A decision that counted: who changed what, with the rows before and after, secrets masked. The control topic’s history for those who may not read that topic.',
   'instance.announced': 'An instance says how far it is and what its state is, once a second.',
+  'installation-key.wrapped':
+    'A key that belongs to the installation for ever (what decisions are signed with, what digests are keyed with), wrapped by the master key.',
   'data-key.wrapped':
     'A data key, wrapped by the master key. Without a value (a tombstone) for its key: it is deleted, and what it sealed can never be read again.',
   'chain.started': 'The first decision of a chain: its id, and how many partitions the topics have.',

@@ -33,7 +33,7 @@ const open = async (name: string, log: EventLog) => {
   await live.ready()
   const dataKeys = await openDataKeys({
     log,
-    masterKeys: [new Uint8Array(32).fill(7)],
+    masterKeys: () => [new Uint8Array(32).fill(7)],
     instance: name,
     dataDir: null,
     nowMs: Date.now,
