@@ -1,6 +1,7 @@
 // What an aggregate is: events (stored for ever), rows, evolve, decide. One file per aggregate; `control.ts` lists them.
 import type { Static, TSchema } from '../lib/schema.ts'
 import type { Actor, EventRecord } from './decision.ts'
+import type { Packing } from './packed-table.ts'
 import type { Indexes, RowChange } from './tables.ts'
 
 /** What `evolve` may know of the decision that an event stands in. Nothing else: no clock, no randomness, no environment. */
@@ -41,6 +42,8 @@ export const eventType = <Schema extends TSchema>(type: EventType<Schema>): Even
 export interface Aggregate<Row, State> {
   readonly table: string
   readonly indexes: Indexes<Row>
+  /** For a table of very many rows: how they are packed. */
+  readonly packing?: Packing
   // Event types differ in their schema; the registry only needs what they share.
   readonly events: Readonly<Record<string, EventType>>
   /** Pure and total: what an event changes. An event about a row that is not there changes nothing. */

@@ -73,6 +73,10 @@ const subject = (data: { id: string }): string => data.id
 export const apiKey: Aggregate<ApiKeyRow, ControlReader> = {
   table: 'keys',
   indexes: { tenant: (row) => row.tenant_id, digest: (row) => row.digest },
+  packing: {
+    shared: ['tenant_id', 'scopes', 'status', 'routing_policy_id', 'rate_limits', 'managed_by'],
+    nearlyUnique: ['digest'],
+  },
   events: {
     'api_key.issued': eventType({ schema: ApiKeyIssued, action: 'create', resource: 'api_key', subject }),
     'api_key.changed': eventType({ schema: ApiKeyChanged, action: 'update', resource: 'api_key', subject }),

@@ -10,13 +10,14 @@ import { type EndpointRow, endpoint } from './endpoint.ts'
 import { type ModelRow, model } from './model.ts'
 import { type OperatorRow, operator } from './operator.ts'
 import { type OverrideRow, override } from './override.ts'
+import { PackedTable } from './packed-table.ts'
 import { type PolicyRow, policy } from './policy.ts'
 import { type ProviderRow, provider } from './provider.ts'
 import { type ProviderTestRow, providerTest } from './provider-test.ts'
 import { reversal } from './reversal.ts'
 import { type SessionRow, session } from './session.ts'
 import { type SetupRow, setup } from './setup.ts'
-import { type RowChange, RowSetDigest, Table, type TableReader } from './tables.ts'
+import { type RowChange, RowSetDigest, type StoredTable, Table, type TableReader } from './tables.ts'
 import { type TenantRow, tenant } from './tenant.ts'
 import { type ToolRow, tool } from './tool.ts'
 import { type ToolPolicyRow, toolPolicy } from './tool-policy.ts'
@@ -108,7 +109,7 @@ export const eventIsValid = ({ type, data }: EventRecord): boolean => {
 }
 
 export class ControlState implements ControlReader {
-  readonly #tables = new Map<string, Table<unknown>>()
+  readonly #tables = new Map<string, StoredTable<unknown>>()
   readonly #digest: RowSetDigest | null
 
   /**
@@ -121,7 +122,13 @@ export class ControlState implements ControlReader {
   ) {
     this.#digest = parent === null ? new RowSetDigest(digest) : null
     const below = (name: string): TableReader<unknown> | null => parent?.table(name as TableName) ?? null
-    for (const { table, indexes } of AGGREGATES) this.#tables.set(table, new Table(table, indexes, below(table)))
+    for (const { table, indexes, packing } of AGGREGATES) {
+      const packed = packing !== undefined && parent === null
+      this.#tables.set(
+        table,
+        packed ? new PackedTable<object>(table, indexes, packing) : new Table(table, indexes, below(table)),
+      )
+    }
     this.#tables.set('causes', new Table<unknown>('causes', {}, below('causes')))
   }
 
@@ -129,11 +136,11 @@ export class ControlState implements ControlReader {
     return this.#tables.get(name) as unknown as TableReader<Rows[Name]>
   }
 
-  raw(name: string): Table<unknown> {
+  raw(name: string): StoredTable<unknown> {
     return this.#tables.get(name)!
   }
 
-  tables(): IterableIterator<Table<unknown>> {
+  tables(): IterableIterator<StoredTable<unknown>> {
     return this.#tables.values()
   }
 

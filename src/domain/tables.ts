@@ -16,12 +16,21 @@ export interface TableReader<Row> {
   get(id: string): Row | undefined
   /** The ids of the rows with this index key, in no particular order. */
   find(index: string, key: string): readonly string[]
+  /** The same rows themselves. */
+  findRows(index: string, key: string): readonly Row[]
   rows(): IterableIterator<[string, Row]>
   readonly size: number
 }
 
+/** A table that is written: by `ControlState` alone. Rows are never changed in place. */
+export interface StoredTable<Row> extends TableReader<Row> {
+  readonly name: string
+  /** Null: the row goes. */
+  set(id: string, after: Row | null): void
+}
+
 /** A table, or an overlay on one: reads fall through to the parent, writes stay here. */
-export class Table<Row> implements TableReader<Row> {
+export class Table<Row> implements StoredTable<Row> {
   readonly #rows = new Map<string, Row | null>()
   readonly #indexes = new Map<string, Map<string, Set<string>>>()
   readonly #indexed: readonly { keyOf: (row: Row) => string | null; index: Map<string, Set<string>> }[]
@@ -55,6 +64,10 @@ export class Table<Row> implements TableReader<Row> {
     if (this.parent === null) return own === undefined ? [] : [...own]
     const inherited = this.parent.find(index, key).filter((id) => !this.#rows.has(id))
     return own === undefined ? inherited : [...inherited, ...own]
+  }
+
+  findRows(index: string, key: string): readonly Row[] {
+    return this.find(index, key).map((id) => this.get(id)!)
   }
 
   *rows(): IterableIterator<[string, Row]> {

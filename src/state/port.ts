@@ -96,10 +96,9 @@ export interface KeyEntry {
   readonly routingPolicyId: string | null
 }
 
-/** Key digest (64 hex) -> active key. Columns, not objects: a million keys fit. */
+/** Key digest (64 hex) -> active key. */
 export interface KeyIndex {
   lookup(digestHex: string): KeyEntry | null
-  readonly size: number
 }
 
 /** What all of a request costs once its prompt is longer. USD per million tokens. */

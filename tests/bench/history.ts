@@ -9,6 +9,7 @@ import { startSnapshots } from '../../src/state/snapshot-thread.ts'
 import { numberArgument } from '../faults/control/figures.ts'
 import { macKey, quiet } from '../state/support.ts'
 import { writeChain } from '../state/written-chain.ts'
+import { type Stillness, stillness } from './stillness.ts'
 
 const count = numberArgument('decisions', 100_000)
 const dataDir = await mkdtemp(join(tmpdir(), 'gatelog-bench-history-'))
@@ -28,41 +29,27 @@ const ask = async <Name extends QuestionName>(name: Name, question: Questions[Na
   }
 }
 
-/** Runs it and answers how long it took, and the longest time that this thread did nothing else. */
-const measured = async (run: () => Promise<unknown>) => {
-  let [last, longest] = [performance.now(), 0]
-  const timer = setInterval(() => {
-    const now = performance.now()
-    longest = Math.max(longest, now - last)
-    last = now
-  }, 1)
-  const startedAt = performance.now()
-  await run()
-  clearInterval(timer)
-  return { tookMs: performance.now() - startedAt, stillMs: longest }
-}
-
-const say = (what: string, { tookMs, stillMs }: { tookMs: number; stillMs: number }, n: number) =>
+const say = (what: string, { tookMs, stillMs }: Stillness, n: number) =>
   console.log(
     `${what.padEnd(44)} ${tookMs.toFixed(0).padStart(7)} ms  (${n}, ${(tookMs / n).toFixed(2)} ms each), still for ${stillMs.toFixed(1)} ms at most`,
   )
 
 console.log(`${count} decisions`)
-say('this thread alone', await measured(() => Bun.sleep(1_000)), 1)
+say('this thread alone', await stillness(() => Bun.sleep(1_000)), 1)
 say(
   'first page, with the survey of the whole log',
-  await measured(() => ask('page', { before: null, skip: 0, limit: 50 })),
+  await stillness(() => ask('page', { before: null, skip: 0, limit: 50 })),
   1,
 )
 const pages = Math.ceil(count / 1_000)
 const paging = async () => {
   for (let page = 0; page < pages; page++) await ask('page', { before: null, skip: page * 1_000, limit: 1_000 })
 }
-say('all pages of 1,000', await measured(paging), pages)
+say('all pages of 1,000', await stillness(paging), pages)
 const asOf = (share: number) => ask('past', { moment: { id: ids[Math.floor((count - 1) * share)]! }, read: null })
-say('as of the end, first time', await measured(() => asOf(1)), 1)
-say('as of the same again', await measured(() => asOf(1)), 1)
-say('as of the middle', await measured(() => asOf(0.5)), 1)
+say('as of the end, first time', await stillness(() => asOf(1)), 1)
+say('as of the same again', await stillness(() => asOf(1)), 1)
+say('as of the middle', await stillness(() => asOf(0.5)), 1)
 await thread.stop()
 await log.close()
 await rm(dataDir, { recursive: true, force: true })

@@ -1,73 +1,94 @@
-// What a million API keys cost: `bun tests/bench/keys.ts [keys]`. The index alone, then the rows of the control state that it stands beside.
-import { heapStats } from 'bun:jsc'
-import type { ApiKeyRow } from '../../src/domain/api-key.ts'
-import { ControlState } from '../../src/domain/control.ts'
+// What a million API keys cost the serving process: `bun tests/bench/keys.ts [keys]`. Makes a log of them, then starts on it twice: without a
+// snapshot, and from the one that the first start had its thread write. `keys-process.ts` is what is measured.
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type EventRecord, GENESIS, writeDecision } from '../../src/domain/decision.ts'
 import { sha256Hex } from '../../src/lib/digest.ts'
 import { newId } from '../../src/lib/ids.ts'
-import { Columns } from '../../src/state/keys.ts'
+import { openLog } from '../../src/log/open-log.ts'
+import { CONTROL } from '../../src/state/fold.ts'
+import { tenantCreated } from '../domain/world.ts'
+import { macKey } from '../state/support.ts'
 
-const count = Number(process.argv[2] ?? 1_000_000)
-const LOOKUPS = 1_000_000
+const TENANTS = 1_000
+/** Events in a decision: what fits into 64 KiB. */
+const TOGETHER = 150
+const APPEND_BYTES = 250_000
+const APPEND_RECORDS = 256
 
-const rowOf = (index: number, id: string): ApiKeyRow => ({
-  id,
-  tenant_id: `ten_${index % 1_000}`,
-  name: `key ${index}`,
-  scopes: ['inference'],
-  status: 'active',
-  digest: sha256Hex(`secret ${index}`),
-  expires_at: index % 3 === 0 ? '2027-11-20T12:00:00.000Z' : null,
-  routing_policy_id: null,
-  rate_limits: null,
-  revoked_at: null,
-  managed_by: 'api',
-  created_at: '2026-11-20T12:00:00.000Z',
-  updated_at: '2026-11-20T12:00:00.000Z',
-  revision: sha256Hex(`revision ${index}`),
+const keyIssued = (number: number): EventRecord => ({
+  type: 'api_key.issued',
+  data: {
+    id: newId('key'),
+    tenant_id: `ten_${number % TENANTS}`,
+    name: `key ${number}`,
+    scopes: ['inference'],
+    digest: sha256Hex(`secret ${number}`),
+    expires_at: number % 3 === 0 ? new Date(1_800_000_000_000 + number * 997).toISOString() : null,
+    routing_policy_id: null,
+    rate_limits: null,
+    managed_by: 'api',
+  },
 })
 
-const used = () => {
-  Bun.gc(true)
-  const { heapSize, extraMemorySize } = heapStats()
-  return { heap: heapSize, extra: extraMemorySize, rss: process.memoryUsage.rss() }
+/** Afterwards some keys are renamed one by one: what is kept of the last records is then of their usual size. */
+const RENAMED = 12_000
+
+const keyRenamed = (id: string, number: number): EventRecord => ({
+  type: 'api_key.changed',
+  data: { id, name: `renamed ${number}` },
+})
+
+/** The events of each decision. */
+function* decisions(keys: number): Generator<readonly EventRecord[]> {
+  yield [{ type: 'chain.started', data: { chain_id: 'chain_bench', partitions: { 'gateway.requests.v1': 12 } } }]
+  for (let number = 0; number < TENANTS; number++) yield [tenantCreated(`ten_${number}`, `tenant-${number}`)]
+  const ids: string[] = []
+  for (let number = 0; number < keys; ) {
+    const issued = Array.from({ length: Math.min(TOGETHER, keys - number) }, () => keyIssued(number++))
+    ids.push(String(issued[0]!.data.id))
+    yield issued
+  }
+  for (let number = 0; number < RENAMED; number++) yield [keyRenamed(ids[number % ids.length]!, number)]
 }
-const mb = (bytes: number) => `${(bytes / 1e6).toFixed(0)} MB`
-const grown = (name: string, before: ReturnType<typeof used>, after: ReturnType<typeof used>) =>
+
+const fill = async (dataDir: string, keys: number): Promise<number> => {
+  const log = openLog({ adapter: 'embedded', dataDir, retentionMs: 60_000 })
+  const actor = { type: 'system', id: 'bench' } as const
+  let [tip, count, bytes] = [GENESIS, 0, 0]
+  let records: { key: null; value: Uint8Array }[] = []
+  const flush = async () => {
+    await log.append(CONTROL, 0, records)
+    records = []
+    bytes = 0
+  }
+  for (const together of decisions(keys)) {
+    const at = new Date(1_790_000_000_000 + count).toISOString()
+    const written = writeDecision({ parent: tip, at, actor, cause: null, v: 1, events: together }, macKey)
+    tip = written.id
+    count += 1
+    if (bytes + written.bytes.length > APPEND_BYTES || records.length === APPEND_RECORDS) await flush()
+    records.push({ key: null, value: written.bytes })
+    bytes += written.bytes.length
+  }
+  await flush()
+  await log.close()
+  return count
+}
+
+const count = Number(process.argv[2] ?? 1_000_000)
+const dataDir = await mkdtemp(join(tmpdir(), 'gatelog-bench-keys-'))
+try {
+  const decided = await fill(dataDir, count)
   console.log(
-    `${name}: heap +${mb(after.heap - before.heap)}, of it buffers +${mb(after.extra - before.extra)}, RSS +${mb(after.rss - before.rss)}`,
+    `${count} keys of ${TENANTS} tenants, issued and some renamed in ${decided} decisions; Bun ${Bun.version}`,
   )
-
-const empty = used()
-const index = new Columns()
-const fillStartMs = performance.now()
-for (let number = 0; number < count; number++) index.put(rowOf(number, newId('key')))
-const fillMs = performance.now() - fillStartMs
-const filled = used()
-console.log(`${index.size} keys, Bun ${Bun.version}`)
-grown('index (ids counted here, though it shares them with the rows)', empty, filled)
-console.log(`filled in ${fillMs.toFixed(0)} ms`)
-
-const digests = Array.from({ length: 10_000 }, (_, number) => sha256Hex(`secret ${(number * 7919) % count}`))
-const hitStartMs = performance.now()
-let hits = 0
-for (let number = 0; number < LOOKUPS; number++) if (index.lookup(digests[number % digests.length]!) !== null) hits += 1
-const hitNs = ((performance.now() - hitStartMs) / LOOKUPS) * 1e6
-const gcStartMs = performance.now()
-Bun.gc(true)
-console.log(
-  `lookup: ${hitNs.toFixed(0)} ns (${hits} of ${LOOKUPS} found); full collection with the index alone: ${(performance.now() - gcStartMs).toFixed(0)} ms`,
-)
-
-const before = used()
-const state = new ControlState()
-for (let number = 0; number < count; number++) {
-  const after = rowOf(number, `key_${number}`)
-  state.raw('keys').set(after.id, after)
+  for (const from of ['log', 'snapshot']) {
+    const command = [process.execPath, join(import.meta.dir, 'keys-process.ts'), dataDir, String(count), from]
+    const child = Bun.spawn(command, { stdout: 'inherit', stderr: 'inherit' })
+    if ((await child.exited) !== 0) process.exitCode = 1
+  }
+} finally {
+  await rm(dataDir, { recursive: true, force: true })
 }
-const after = used()
-grown('rows of the control state, with their indexes', before, after)
-const fullStartMs = performance.now()
-Bun.gc(true)
-console.log(
-  `full collection with the rows: ${(performance.now() - fullStartMs).toFixed(0)} ms; rows ${state.table('keys').size}, index ${index.size}`,
-)

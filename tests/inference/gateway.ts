@@ -206,7 +206,7 @@ export const testGateway = (
   })
   const app = createApp({
     live,
-    keys: { lookup: (digest) => known.get(digest) ?? null, size: known.size },
+    keys: { lookup: (digest) => known.get(digest) ?? null },
     lastUses: lastUses(),
     catalogue,
     steering: options.steering ?? UNSTEERED,

@@ -145,7 +145,7 @@ export const startGateway = (
   const deps: AdminDeps = {
     ...door.deps,
     live,
-    keys: { lookup, size: 0 },
+    keys: { lookup },
     inference: { authHeader: 'authorization', minKeyLength: 20, maxStalenessMs: null },
     commit,
     nowMs: () => gateway.nowMs,

@@ -1,0 +1,45 @@
+// Lists of numbers by key, for keys that many share: each number knows the next and the one before, so that it leaves in one step.
+
+const FIRST_CAPACITY = 64
+
+export class NumberLists {
+  /** By key: the number that came last, plus one. */
+  readonly #heads = new Map<string, number>()
+  /** By number: its neighbours in the list, plus one; 0: none. */
+  #older = new Uint32Array(FIRST_CAPACITY)
+  #newer = new Uint32Array(FIRST_CAPACITY)
+
+  /** A number is in one list at most. */
+  add(key: string, number: number): void {
+    if (number >= this.#older.length) this.#grow(number)
+    const head = this.#heads.get(key) ?? 0
+    this.#older[number] = head
+    this.#newer[number] = 0
+    if (head !== 0) this.#newer[head - 1] = number + 1
+    this.#heads.set(key, number + 1)
+  }
+
+  remove(key: string, number: number): void {
+    const [older, newer] = [this.#older[number]!, this.#newer[number]!]
+    if (older !== 0) this.#newer[older - 1] = newer
+    if (newer !== 0) this.#older[newer - 1] = older
+    else if (older !== 0) this.#heads.set(key, older)
+    else this.#heads.delete(key)
+  }
+
+  /** Those of a key, the last that came first. */
+  of(key: string): number[] {
+    const numbers: number[] = []
+    for (let at = this.#heads.get(key) ?? 0; at !== 0; at = this.#older[at - 1]!) numbers.push(at - 1)
+    return numbers
+  }
+
+  #grow(number: number): void {
+    const capacity = Math.max(number + 1, this.#older.length * 2)
+    const [older, newer] = [new Uint32Array(capacity), new Uint32Array(capacity)]
+    older.set(this.#older)
+    newer.set(this.#newer)
+    this.#older = older
+    this.#newer = newer
+  }
+}

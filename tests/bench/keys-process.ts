@@ -1,0 +1,121 @@
+// One start on a log of many keys, for `keys.ts`: `bun tests/bench/keys-process.ts DATA_DIR KEYS log|snapshot`.
+
+import { heapStats } from 'bun:jsc'
+import { stat } from 'node:fs/promises'
+import { decideApiKey } from '../../src/domain/api-key.ts'
+import { sha256Hex } from '../../src/lib/digest.ts'
+import { LOG_MODULE, openLog } from '../../src/log/open-log.ts'
+import { createCommit } from '../../src/state/commit.ts'
+import { openKeyIndex } from '../../src/state/keys.ts'
+import { openLimitRules } from '../../src/state/limit-rules.ts'
+import { openLiveState } from '../../src/state/live.ts'
+import { snapshotPath } from '../../src/state/snapshot.ts'
+import { startSnapshots } from '../../src/state/snapshot-thread.ts'
+import { actor, macKey, nowMs, quiet } from '../state/support.ts'
+import { type Stillness, stillness } from './stillness.ts'
+
+const AIM = { bytes: 200, lookupNs: 2_000, stillMs: 50 }
+const LOOKUPS = 200_000
+const [dataDir = '', keys = '0', from = 'log'] = process.argv.slice(2)
+const count = Number(keys)
+const granter = { scopes: ['*'] }
+
+const residentBytes = () => {
+  Bun.gc(true)
+  return process.memoryUsage.rss()
+}
+const mb = (bytes: number) => `${(bytes / 1e6).toFixed(0)} MB`
+const say = (what: string, figure: string, good: boolean | null = null) => {
+  if (good === false) process.exitCode = 1
+  console.log(`  ${what.padEnd(66)} ${figure}${good === null ? '' : good ? ' (as aimed)' : ' (MISSED)'}`)
+}
+
+const emptyBytes = residentBytes()
+const logOptions = { adapter: 'embedded', dataDir, retentionMs: 60_000 } as const
+const log = openLog(logOptions)
+const startMs = performance.now()
+const live = await openLiveState({ log, macKey, dataDir: from === 'log' ? null : dataDir, nowMs, diagnostics: quiet })
+await live.ready()
+const index = openKeyIndex(live)
+openLimitRules(live)
+const tookMs = performance.now() - startMs
+const bytes = residentBytes() - emptyBytes
+const table = live.control.table('keys')
+const { heapSize, extraMemorySize } = heapStats()
+
+console.log(`started from the ${from}`)
+say('time', `${(tookMs / 1_000).toFixed(2)} s`)
+say(
+  'memory of the process beyond that of an empty one',
+  `${mb(bytes)}, ${(bytes / count).toFixed(0)} bytes a key (aim: under ${AIM.bytes})`,
+  bytes / count < AIM.bytes,
+)
+say('heap of the thread after a collection', `${mb(heapSize)}, of it buffers ${mb(extraMemorySize)}`)
+
+const digests = Array.from({ length: LOOKUPS }, (_, number) => sha256Hex(`secret ${(number * 7_919) % count}`))
+const lookUp = (secrets: readonly string[]): number => {
+  const lookupStartMs = performance.now()
+  for (const digest of secrets) if (index.lookup(digest) === null) throw new Error('a key is not found')
+  return ((performance.now() - lookupStartMs) / secrets.length) * 1e6
+}
+lookUp(digests.slice(0, 20_000))
+const coldNs = lookUp(digests)
+say(
+  'look-up of a key that was not looked up lately',
+  `${coldNs.toFixed(0)} ns (aim: under ${AIM.lookupNs})`,
+  coldNs < AIM.lookupNs,
+)
+const few = digests.slice(0, 4_000)
+for (let times = 0; times < 3; times++) lookUp(few)
+say('of one that was', `${lookUp(few).toFixed(0)} ns`)
+
+const commits = createCommit({ log, live, macKey, nowMs, diagnostics: quiet, instance: 'bench' })
+const ids: string[] = []
+for (const [id] of table.rows()) if (ids.push(id) === 4_000) break
+let changed = 0
+/** Requests as they come: keys are looked up, some are renamed. */
+const serve = async (until: () => boolean) => {
+  while (!until()) {
+    const id = ids[changed++ % ids.length]!
+    lookUp(digests.slice((changed * 10) % 1_000, ((changed * 10) % 1_000) + 10))
+    await commits.commit({
+      actor,
+      decide: (state) =>
+        decideApiKey(state, { do: 'change', granter, managed_by: 'api', id, name: `renamed ${changed}` }),
+    })
+  }
+}
+const tell = (what: string, { tookMs, stillMs }: Stillness, good: boolean | null) =>
+  say(what, `still for ${stillMs.toFixed(1)} ms at most, over ${(tookMs / 1_000).toFixed(1)} s`, good)
+
+const aloneUntilMs = performance.now() + 3_000
+tell('keys looked up and renamed', await stillness(() => serve(() => performance.now() > aloneUntilMs)), null)
+if (from === 'log') {
+  let written: { readonly tookMs: number } | null = null
+  const thread = startSnapshots({
+    ...LOG_MODULE,
+    logOptions,
+    macKey,
+    dataDir,
+    diagnostics: quiet,
+    onWritten: (snapshot) => {
+      written = snapshot
+    },
+  })
+  const still = await stillness(() => serve(() => written !== null))
+  tell(
+    `the same while a thread folds and writes a snapshot (aim: ${AIM.stillMs} ms)`,
+    still,
+    still.stillMs < AIM.stillMs,
+  )
+  const { size } = await stat(snapshotPath(dataDir))
+  say(
+    'that snapshot',
+    `${mb(size)}, written in ${((written as { readonly tookMs: number } | null)?.tookMs ?? 0) / 1_000} s`,
+  )
+  say('memory beyond that of an empty process, with the thread', mb(residentBytes() - emptyBytes))
+  await thread.stop()
+}
+await commits.close()
+await live.close()
+await log.close()
