@@ -14,7 +14,7 @@ import type { Intent } from './intent.ts'
 import { stillAllowed } from './overruled.ts'
 import type { Plan } from './plan.ts'
 import { playScript } from './script.ts'
-import { backoffMs, listDropped, nextCandidate, type Route, worthRepeating } from './turns.ts'
+import { backoffMs, listDropped, nextCandidate, type Route, shareMs, worthRepeating } from './turns.ts'
 import { UpstreamStream } from './upstream-stream.ts'
 
 /** A longer answer is an error of the provider. */
@@ -64,7 +64,8 @@ export const attempt = async (exchange: Exchange, intent: Intent, plan: Plan, de
     if (n > 1) await admitAttempt(exchange, intent, entry, n, deps)
     begin(exchange, entry, deps)
     try {
-      return await call(exchange, intent, entry, plan, deps)
+      const waitMs = shareMs(exchange.deadlineMs - performance.now(), route.queue.length, made, plan)
+      return await call(exchange, intent, entry, plan, waitMs, deps)
     } catch (thrown) {
       // The dialer may notice before the sweep does; nobody is asked in time that there is no more.
       if (performance.now() >= exchange.deadlineMs) exchange.end('total')
@@ -129,11 +130,12 @@ const call = async (
   intent: Intent,
   entry: CatalogueEntry,
   plan: Plan,
+  shareMs: number,
   deps: AttemptDeps,
 ): Promise<Served> => {
   const kind = deps.kinds.get(entry.kind)
   if (kind === undefined) throw new GatewayError('provider_unavailable', `the kind "${entry.kind}" is not known`)
-  const response = await open(exchange, intent, entry, plan, kind, deps)
+  const response = await open(exchange, intent, entry, plan, shareMs, kind, deps)
   exchange.call!.headers(response)
   const { id, atMs } = exchange.identity
   const reading: Reading = {
@@ -177,6 +179,7 @@ const open = (
   intent: Intent,
   entry: CatalogueEntry,
   { policy }: Plan,
+  shareMs: number,
   kind: ProviderKind,
   deps: AttemptDeps,
 ): Promise<DialResponse> => {
@@ -200,8 +203,7 @@ const open = (
   const request = kind.request(chat, target)
   exchange.shaping = intent.shaping.length === 0 ? request.shaping : [...intent.shaping, ...request.shaping]
   const nowMs = performance.now()
-  const leftMs = Math.max(1, exchange.deadlineMs - nowMs)
-  const bounds = intent.stream ? Math.min(policy.firstTokenMs, leftMs) : leftMs
+  const bounds = intent.stream ? Math.min(policy.firstTokenMs, shareMs) : shareMs
   const waitMs = entry.timeoutMs === null ? bounds : Math.min(bounds, entry.timeoutMs)
   exchange.waitReason = 'first_token'
   exchange.waitDeadlineMs = nowMs + waitMs
@@ -248,8 +250,8 @@ const readContent = async (held: StreamPart[], source: UpstreamStream): Promise<
 
 /** What a stream that nobody gets has used: it may be billed all the same. */
 const noteUsed = (exchange: Exchange, parts: readonly StreamPart[]): void => {
-  for (const { usage, text, framesChars } of parts) {
-    exchange.answerChars += framesChars ?? text.length
+  for (const { usage, chars } of parts) {
+    exchange.answerChars += chars
     if (usage !== null) exchange.usage = usage
   }
 }

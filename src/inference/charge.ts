@@ -1,7 +1,8 @@
 // The one place where usage becomes money: what each attempt cost, and what a request cost with all of its attempts (docs/decisions/0014).
 import type { AttemptSummary, RequestSettled } from '../domain/request.ts'
 import { sumNanoUsd } from '../lib/money.ts'
-import type { Usage } from '../providers/provider.ts'
+import { answeredChars } from '../providers/generated.ts'
+import type { Answer, Usage } from '../providers/provider.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import { actualNanoUsd, estimateTokens, promptTokensEstimate } from './estimate.ts'
 import type { Exchange } from './exchange.ts'
@@ -72,6 +73,10 @@ const ofAttempt = (exchange: Exchange): Measured => {
     priceVersion: costNanoUsd === null ? null : entry.revision,
   }
 }
+
+/** UTF-16 units that an answer holds: looked for only where the provider does not count its tokens itself. */
+export const charsOf = ({ usage, content, json }: Answer): number =>
+  typeof usage?.completionTokens === 'number' ? (content?.length ?? 0) : answeredChars(json)
 
 /** What the provider says that it charges, as whole nano-USD; null when it says nothing, or nothing that can be. */
 const reportedCost = (usage: Usage | null): number | null => {

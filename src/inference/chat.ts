@@ -9,12 +9,13 @@ import { admit, factsJson } from './admit.ts'
 import { attempt, finishAttempt, type Served } from './attempt.ts'
 import { authenticate, requireScope } from './authenticate.ts'
 import { readJsonBody } from './body.ts'
-import { type Measured, measure } from './charge.ts'
+import { charsOf, type Measured, measure } from './charge.ts'
 import { choicesOf, cutOr } from './choices.ts'
 import { ClientStream } from './client-stream.ts'
 import type { InferenceDeps } from './deps.ts'
 import type { Exchange } from './exchange.ts'
 import { asGatewayError } from './failed.ts'
+import { wantsDebug } from './headers.ts'
 import { type Intent, modelNameOf, readIntent } from './intent.ts'
 import { takeLimits } from './rate-limit.ts'
 import { planner } from './route.ts'
@@ -55,6 +56,7 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
       const { raw, body } = await bodyInTime(request, exchange)
       exchange.onEnd = null
       model = modelNameOf(body)
+      exchange.requestedModel = model
       const intent = readIntent(raw, body, request.headers, deps.inference.gatewayExecution)
       exchange.intent = intent
       const plan = planOf(intent, key, request.headers, exchange.identity.atMs)
@@ -73,6 +75,7 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
       active.leave(exchange)
       return { stream: false, body: json }
     } catch (thrown) {
+      exchange.wantsDebug = wantsDebug(request.headers)
       const error = request.signal.aborted
         ? new GatewayError('request_canceled', 'the client left')
         : asGatewayError(thrown)
@@ -102,7 +105,7 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
 const answered = (exchange: Exchange, intent: Intent, answer: Answer): { measured: Measured; json: string } => {
   exchange.usage = answer.usage
   exchange.finishReason = answer.finishReason
-  exchange.answerChars = answer.content?.length ?? 0
+  exchange.answerChars = charsOf(answer)
   finishAttempt(exchange, 'success', null)
   const measured = measure(exchange)
   const choices = intent.choices === 1 ? [answer] : choicesOf(answer.json)

@@ -12,7 +12,7 @@ import type { Exchange } from './exchange.ts'
 import { asGatewayError, failureOf } from './failed.ts'
 import type { Intent } from './intent.ts'
 import { settle } from './settle.ts'
-import { conformance, extraMembers, NonConforming } from './shape.ts'
+import { conformance, extraMembers, NonConforming, structuredMember } from './shape.ts'
 import { StreamTail } from './stream-tail.ts'
 import { demandsJson } from './structured.ts'
 import type { UpstreamStream } from './upstream-stream.ts'
@@ -107,7 +107,7 @@ export class ClientStream {
       this.exchange.waitReason = 'idle'
       this.exchange.waitDeadlineMs = this.#idleUntilMs()
       try {
-        parts = this.source.ready() ?? (await this.source.next())
+        parts = this.source.ready() ?? (await this.source.next(this.#stirred))
       } catch (error) {
         this.#conclude(error)
         return null
@@ -126,6 +126,11 @@ export class ClientStream {
         return null
       }
     }
+  }
+
+  /** Bytes came that complete no part: a comment that keeps the connection alive, a piece of a long frame. The provider is not idle. */
+  readonly #stirred = (): void => {
+    if (this.#reading && this.exchange.waitEnded === null) this.exchange.waitDeadlineMs = this.#idleUntilMs()
   }
 
   /** Each part may take so long; all that follows a finish reason, together, no longer. */
@@ -177,8 +182,7 @@ export class ClientStream {
 
   #note(part: StreamPart): void {
     const { exchange } = this
-    if (part.framesChars !== undefined) exchange.answerChars += part.framesChars
-    else exchange.answerChars += part.text.length
+    exchange.answerChars += part.chars
     if (part.usage !== null) exchange.usage = part.usage
     if (part.finishReason !== null) exchange.finishReason = part.finishReason
     for (const name of part.toolNames) this.#toolNames.push(name)
@@ -243,7 +247,7 @@ export class ClientStream {
       checked,
     })
     await settle(exchange, { outcome: 'success', status: 200, error: null }, measured, deps)
-    return this.#held + this.#frameTail.usage(measured, more) + DONE_FRAME
+    return this.#frameTail.ending(this.#held, measured, more, structuredMember(intent, checked)) + DONE_FRAME
   }
 
   /** It broke after the first byte, or the client left. */

@@ -9,7 +9,7 @@ import type { GatewayError } from '../wire/errors.ts'
 import { ActiveRequests } from './active.ts'
 import { admit, factsJson } from './admit.ts'
 import { attempt, finishAttempt, type Served } from './attempt.ts'
-import { type Measured, measure } from './charge.ts'
+import { charsOf, type Measured, measure } from './charge.ts'
 import type { InferenceDeps } from './deps.ts'
 import { outputCeiling, priceOf, promptTokensEstimate } from './estimate.ts'
 import { type EndReason, Exchange, type Identity, type Purpose } from './exchange.ts'
@@ -135,7 +135,7 @@ const endingOf = (error: GatewayError): Ending => ({
 
 const whole = (exchange: Exchange, { answer }: Served & { stream: false }): DirectAnswer => {
   exchange.usage = answer.usage
-  exchange.answerChars = answer.content?.length ?? 0
+  exchange.answerChars = charsOf(answer)
   const { content, toolNames, finishReason } = answer
   return { text: content ?? '', toolNames, finishReason, contentParts: 0 }
 }
@@ -152,7 +152,7 @@ const streamed = async (exchange: Exchange, { held, source }: Served & { stream:
     for (let parts: StreamPart[] | null = held; parts !== null; parts = await source.next()) {
       for (const part of parts) {
         text += part.text
-        exchange.answerChars += part.text.length + (part.framesChars ?? 0)
+        exchange.answerChars += part.chars
         if (part.content) contentParts += 1
         finishReason = part.finishReason ?? finishReason
         usage = part.usage ?? usage

@@ -46,6 +46,9 @@ export class Exchange implements Listed {
   /** Why the gateway itself asks; null for a client's request. */
   purpose: Purpose | null = null
   intent: Intent | null = null
+  /** What is known of a request before all of it is: a refusal tells it to the client too. */
+  requestedModel: string | null = null
+  wantsDebug = false
   plan: Plan | null = null
   /** What it holds of rate limits; null where there are none. Given back by the settlement. */
   held: Held | null = null
@@ -186,25 +189,26 @@ export class Exchange implements Listed {
     return {
       requestId: identity.requestId,
       provider: entry?.provider ?? null,
-      requestedModel: intent?.model ?? null,
+      requestedModel: intent?.model ?? this.requestedModel,
       routedModel: entry?.name ?? null,
       fallbackUsed: this.fallbackUsed(),
       cacheHit: false,
       latencyMs: this.latencyMs(),
       costNanoUsd: this.costNanoUsd,
-      debug: intent?.debug
-        ? {
-            policyId: plan?.policy.id ?? null,
-            policyName: plan?.policy.name ?? null,
-            strategy: plan?.strategy ?? null,
-            attempts: this.attempts.map(shownAttempt),
-            task: intent.task,
-            shaping: this.shaping,
-            routeReason: plan === null ? null : routeReason(plan),
-            traceId: identity.traceId,
-            explainedJson: plan === null ? '' : explainedJson(plan, this.revision, entry),
-          }
-        : null,
+      debug:
+        intent?.debug || this.wantsDebug
+          ? {
+              policyId: plan?.policy.id ?? null,
+              policyName: plan?.policy.name ?? null,
+              strategy: plan?.strategy ?? null,
+              attempts: this.attempts.map(shownAttempt),
+              task: intent?.task ?? null,
+              shaping: this.shaping,
+              routeReason: plan === null ? null : routeReason(plan),
+              traceId: identity.traceId,
+              explainedJson: plan === null ? '' : explainedJson(plan, this.revision, entry),
+            }
+          : null,
     }
   }
 

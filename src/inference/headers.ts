@@ -61,6 +61,9 @@ export const readHeaderIntent = (headers: Headers): HeaderIntent => {
     : { policy, maxCostUsd, latencyTargetMs, noFallback, endpoint, region, sensitivity, batch, noCache, debug }
 }
 
+/** Whether routing internals are asked for, in a request that may be refused for any other reason. */
+export const wantsDebug = (headers: Headers): boolean => headers.get('X-Gateway-Debug')?.trim() === 'true'
+
 const flag = (headers: Headers, header: string): boolean => {
   const value = headers.get(header)
   if (value === null) return false

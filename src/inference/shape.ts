@@ -54,9 +54,12 @@ export const extraMembers = (exchange: Exchange, intent: Intent, measured: Measu
   }
   if (intent.toolExecution !== null || extras.toolNames.length > 0)
     more += toolRunJson(extras.toolNames, exchange.latencyMs())
-  if (intent.structured !== null) more += structuredJson(intent.structured, verdictOf(extras.checked))
-  return more
+  return more + structuredMember(intent, extras.checked)
 }
+
+/** `structured`, where a `response_format` was sent; else ''. */
+export const structuredMember = ({ structured }: Intent, checked: Checked | null): string =>
+  structured === null ? '' : structuredJson(structured, verdictOf(checked))
 
 const verdictOf = (checked: Checked | null) =>
   checked === null ? null : { valid: true, error: null, repaired: checked.repaired.size > 0 }

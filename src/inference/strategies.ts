@@ -131,7 +131,7 @@ const goesBefore = (
 }
 
 /** Numbers in [0, 1) from a seed (mulberry32). */
-const drawing = (seed: number): (() => number) => {
+export const drawing = (seed: number): (() => number) => {
   let state = seed >>> 0
   return () => {
     state = (state + 0x6d2b79f5) >>> 0

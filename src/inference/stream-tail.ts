@@ -8,6 +8,9 @@ import type { Measured } from './charge.ts'
 import type { Exchange } from './exchange.ts'
 import type { Intent } from './intent.ts'
 
+const FIELD = 'data: '
+const FRAME_END = '\n\n'
+
 export class StreamTail {
   /** A chunk of the upstream: what all chunks share is taken from it. */
   chunkJson: string | null = null
@@ -19,7 +22,23 @@ export class StreamTail {
     private readonly intent: Intent,
   ) {}
 
-  /** The terminal usage frame with the attribution; '' when the client did not ask for it. `more`: further members of the block. */
+  /**
+   * The frames that end an answer: those that were held back, then the usage with the attribution for a client that asked for it.
+   * For one that did not, what it asked for besides (the internals, the verdict on its `response_format`) rides on the last frame of the answer.
+   * `more`: further members of the block; `verdict`: those of them that are told without usage.
+   */
+  ending(held: string, measured: Measured, more: string, verdict: string): string {
+    const { includeUsage, debug } = this.intent
+    if (includeUsage) return held + this.usage(measured, more)
+    const block = debug ? more : verdict
+    if (held === '' || (!debug && block === '')) return held
+    const last = held.lastIndexOf(FRAME_END, held.length - FRAME_END.length - 1)
+    const start = last < 0 ? 0 : last + FRAME_END.length
+    const json = held.slice(start + FIELD.length, -FRAME_END.length)
+    return held.slice(0, start) + sseFrame(withGateway(json, this.#block(block)))
+  }
+
+  /** The terminal usage frame; '' when the client did not ask for it. */
   usage({ promptTokens, completionTokens }: Measured, more: string): string {
     if (!this.intent.includeUsage) return ''
     const json = this.usageJson ?? usageChunk(this.#head(), promptTokens ?? 0, completionTokens ?? 0)

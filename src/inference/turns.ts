@@ -3,6 +3,7 @@ import type { CatalogueEntry } from '../state/port.ts'
 import type { ErrorCode, GatewayError } from '../wire/errors.ts'
 import type { Exchange } from './exchange.ts'
 import type { Plan } from './plan.ts'
+import { drawing } from './strategies.ts'
 
 /** A provider that asks for a longer wait is not asked again for this request. */
 const PATIENCE_S = 1
@@ -53,7 +54,21 @@ export const worthRepeating = (error: GatewayError, hasOther: boolean): boolean 
   return error.code !== 'rate_limited' || !hasOther
 }
 
-export const backoffMs = (error: GatewayError, retries: number, { policy }: Plan): number =>
-  error.retryAfterS === undefined
-    ? Math.min(policy.backoffMaxMs, policy.backoffInitialMs * 2 ** retries)
-    : error.retryAfterS * 1_000
+/**
+ * How long to wait before the same candidate is called again. What the provider asks for; else doubling, of which half is drawn from the
+ * plan's seed: those that failed together do not come back together, and a replay waits as long.
+ */
+export const backoffMs = (error: GatewayError, retries: number, { policy, input }: Plan): number => {
+  if (error.retryAfterS !== undefined) return error.retryAfterS * 1_000
+  const ms = Math.min(policy.backoffMaxMs, policy.backoffInitialMs * 2 ** retries)
+  return (ms / 2) * (1 + drawing(input.seed + retries)())
+}
+
+/**
+ * How long one call may take until it has answered (a stream: until its first token), of the time that is left. Half of it while another
+ * candidate could still be called: one that hangs must not use up the time in which the others would answer.
+ */
+export const shareMs = (leftMs: number, candidates: number, made: number, { policy, maxAttempts }: Plan): number => {
+  const another = candidates > 1 && made < maxAttempts && policy.fallbackOn.has('timeout')
+  return Math.max(1, another ? leftMs / 2 : leftMs)
+}

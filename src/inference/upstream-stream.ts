@@ -49,13 +49,14 @@ export class UpstreamStream {
     return null
   }
 
-  /** The next parts, never an empty list; null after the last. Throws GatewayError for an in-band error or an end that comes too early, and whatever the connection throws. */
-  async next(): Promise<StreamPart[] | null> {
+  /** The next parts, never an empty list (`stirred` is told of bytes that complete none); null after the last. Throws GatewayError for an in-band error or an end that comes too early, and whatever the connection throws. */
+  async next(stirred?: () => void): Promise<StreamPart[] | null> {
     if (this.#failure !== null) throw this.#failure.thrown
     while (!this.#done) {
       const { done, value } = await this.reader.read()
       const parts = this.#partsOf(done ? null : value!)
       if (parts.length > 0) return parts
+      stirred?.()
     }
     return null
   }

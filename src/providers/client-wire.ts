@@ -1,4 +1,5 @@
 // Answers and chunks in the client's wire, for kinds whose own is another.
+import { generatedChars } from './generated.ts'
 import type { Reading, StreamPart, Usage } from './provider.ts'
 import type { Json } from './read-json.ts'
 
@@ -61,6 +62,7 @@ export class ChunkWriter {
       json: this.#chunk({ choices: [{ index, delta, logprobs, finish_reason: finishReason }] }),
       content: false,
       text: '',
+      chars: generatedChars(delta),
       finishReason,
       usage: this.usage,
       usageOnly: false,
@@ -90,7 +92,9 @@ export class ChunkWriter {
     if (this.usage === null) return []
     const json = this.#chunk({ choices: [], usage: clientUsage(this.usage, cacheWriteTokens) })
     const { usage } = this
-    return [{ json, content: false, text: '', finishReason: null, usage, usageOnly: true, toolNames: NO_TOOLS }]
+    return [
+      { json, content: false, text: '', chars: 0, finishReason: null, usage, usageOnly: true, toolNames: NO_TOOLS },
+    ]
   }
 
   #chunk(fields: Json): string {

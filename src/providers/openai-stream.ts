@@ -4,6 +4,7 @@ import { isObject } from '../wire/json.ts'
 import { ChunkTemplate } from './chunk-template.ts'
 import { inBandFailure, malformed } from './failure.ts'
 import { finishReasonOf } from './finish.ts'
+import { generatedChars } from './generated.ts'
 import { calledTools, type Dialect, mappedChoices, missingFields, STANDARD } from './openai-answer.ts'
 import { hasRole, withoutRole, withRoles } from './openai-roles.ts'
 import type { Reading, SseEvent, StreamDecoder, StreamPart, Usage } from './provider.ts'
@@ -111,6 +112,7 @@ const ends = (choices: readonly unknown[]): boolean =>
 const readChoices = (choices: readonly unknown[]) => {
   let content = false
   let text = ''
+  let chars = 0
   let finishReason: string | null = null
   let toolNames = NO_TOOLS
   for (const value of choices) {
@@ -118,13 +120,14 @@ const readChoices = (choices: readonly unknown[]) => {
     const delta = objectOf(choice.delta)
     const reason = textOf(choice.finish_reason) ?? ''
     if (hasContent(delta)) content = true
+    chars += generatedChars(delta)
     if (delta.tool_calls !== undefined || delta.function_call !== undefined)
       toolNames = [...toolNames, ...calledTools(delta)]
     if (choice.index !== undefined && choice.index !== 0) continue
     if (typeof delta.content === 'string') text += delta.content
     if (reason !== '') finishReason = finishReasonOf(reason)
   }
-  return { content, text, finishReason, toolNames }
+  return { content, text, chars, finishReason, toolNames }
 }
 
 /** Finish reasons that are the client's already. */
@@ -147,6 +150,7 @@ const plainChoice = (chunk: Json, choices: readonly unknown[]): { delta: Json; f
 const plainPart = (
   json: string,
   text: string,
+  chars: number,
   content: boolean,
   finishReason: string | null,
   usage: Usage | null,
@@ -154,22 +158,23 @@ const plainPart = (
   json,
   content,
   text,
+  chars,
   finishReason,
   usage,
   usageOnly: false,
   toolNames: NO_TOOLS,
 })
 
-const runPart = (frames: string, framesChars: number, usage: Usage | null): StreamPart => ({
+const runPart = (frames: string, chars: number, usage: Usage | null): StreamPart => ({
   json: null,
   content: true,
   text: '',
+  chars,
   finishReason: null,
   usage,
   usageOnly: false,
   toolNames: NO_TOOLS,
   frames,
-  framesChars,
 })
 
 /** A class, not closures: one is made for each stream. */
@@ -209,7 +214,7 @@ class OpenAiStream implements StreamDecoder {
     // The template may have been learned ahead of an event that is still to be read: the first chunk is given its role all the same.
     const fits = event === null && this.#looked?.data !== data && this.#choices.has(0)
     const text = fits ? this.#template.textIn(data) : null
-    if (text !== null && text !== '') return [plainPart(data, text, true, null, this.#usage)]
+    if (text !== null && text !== '') return [plainPart(data, text, text.length, true, null, this.#usage)]
     const chunk = this.#looked?.data === data ? this.#looked.chunk : parseJson(data)
     if (event === 'error') throw inBandFailure(chunk ?? { message: data }, this.reading)
     if (!isObject(chunk)) {
@@ -235,7 +240,7 @@ class OpenAiStream implements StreamDecoder {
       this.#choices.seeOne(0, finishReason !== null)
       const text = typeof delta.content === 'string' ? delta.content : ''
       if (text !== '' && finishReason === null && json === data && !hasRole(delta)) this.#template.learn(data, text)
-      return plainPart(json, text, hasContent(delta), finishReason, this.#usage)
+      return plainPart(json, text, generatedChars(delta), hasContent(delta), finishReason, this.#usage)
     }
     const { dialect, reading } = this
     this.#usage = dialect.usageOf(chunk) ?? this.#usage

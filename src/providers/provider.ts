@@ -100,17 +100,18 @@ export interface StreamPart {
   readonly json: string | null
   /** It carries something that a client could show: text, reasoning, a tool call, a refusal. Failover ends at the first of these. */
   readonly content: boolean
-  /** Text that it adds to the first choice, for estimates and structured-output checks. */
+  /** Text that it adds to the first choice, for structured-output checks. */
   readonly text: string
+  /** UTF-16 units of all that it adds to any choice, reasoning and calls included, for estimates. */
+  readonly chars: number
   readonly finishReason: string | null
   /** The latest known usage (cumulative). */
   readonly usage: Usage | null
   /** True for the usage-only chunk (empty `choices`): sent to the client only when it asked for usage. */
   readonly usageOnly: boolean
   readonly toolNames: readonly string[]
-  /** Instead of `json`: whole frames as they came, each with further text of the first choice and nothing else, and the UTF-16 units of that text (`text` is empty). */
+  /** Instead of `json`: whole frames as they came, each with further text of the first choice and nothing else (`text` is empty). */
   readonly frames?: string
-  readonly framesChars?: number
 }
 
 /** Turns upstream events into parts. Stateful, one for each stream. */

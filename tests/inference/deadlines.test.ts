@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import { kindOf } from '../../src/providers/kinds.ts'
 import { type FaultAnswer, type FaultServer, startFaultServer } from '../faults/matrix/fault-server.ts'
-import { ANSWER, JSON_TYPE, open, ROLE, WORD } from '../faults/matrix/row.ts'
+import { ANSWER, FINISH, JSON_TYPE, open, ROLE, WORD } from '../faults/matrix/row.ts'
 import { entry, framesOf, policyRow, type TestGateway, testGateway } from './gateway.ts'
 
 const LIMIT_MS = 120
@@ -111,6 +111,26 @@ describe('a deadline', () => {
     expect(frames.at(-2)).toMatchObject({ event: 'error', data: { error: { code: 'timeout' } } })
     inTime(tookMs)
     await letGo()
+  })
+
+  const keepingAlive: [name: string, pieces: readonly string[]][] = [
+    ['comments', Array<string>(6).fill(': still here\n\n')],
+    ['pieces of one long frame', WORD.match(/.{1,40}\n*/g) ?? []],
+  ]
+  test.each(keepingAlive)('idle: a stream that is kept alive by %s is not ended by it', async (_, pieces) => {
+    start({ stream_idle_ms: LIMIT_MS }, async (request) => {
+      open(request, ROLE, WORD)
+      for (const piece of pieces) {
+        await Bun.sleep(LIMIT_MS / 2)
+        request.chunk(piece)
+      }
+      request.chunk(FINISH)
+      request.chunk('data: [DONE]\n\n')
+      request.last()
+    })
+    const { frames } = await ask(true)
+    expect(frames.at(-1)).toBe('[DONE]')
+    expect(gateway.spool.settled()[0]).toMatchObject({ outcome: 'success' })
   })
 
   test('idle: what flows slowly is not ended by it', async () => {

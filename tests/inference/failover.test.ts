@@ -178,3 +178,30 @@ describe('X-Gateway-No-Fallback', () => {
     })
   }
 })
+
+describe('the time that is left is shared', () => {
+  const timeouts = { total_ms: 1_000 }
+
+  for (const stream of [false, true]) {
+    test(`one that hangs leaves half of it to the next (${stream ? 'stream' : 'JSON'})`, async () => {
+      gateway.setPolicy(policyRow({ retry: { attempts: 0 }, timeouts }))
+      first.behave({ delayMs: Number.POSITIVE_INFINITY })
+      const response = await gateway.chat({ ...ask, stream })
+      expect(response.status).toBe(200)
+      await response.text()
+      expect(gateway.spool.settled()[0]).toMatchObject({
+        outcome: 'success',
+        attempts: [
+          { provider: 'alpha', error_code: 'timeout' },
+          { provider: 'beta', outcome: 'success' },
+        ],
+      })
+    })
+  }
+
+  test('the last one has all that is left of it', async () => {
+    gateway.setPolicy(policyRow({ retry: { attempts: 0 }, timeouts, fallback: { enabled: false } }))
+    first.behave({ delayMs: 600 })
+    expect((await gateway.chat(ask)).status).toBe(200)
+  })
+})

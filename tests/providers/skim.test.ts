@@ -18,9 +18,9 @@ const relay = (bytes: Uint8Array, cuts: readonly number[], skims: boolean) => {
   let chars = 0
   let runs = 0
   const take = (parts: readonly StreamPart[]) => {
-    for (const { json, frames, text, framesChars } of parts) {
+    for (const { json, frames, chars: added } of parts) {
       client += frames ?? (json === null ? '' : sseFrame(json))
-      chars += framesChars ?? text.length
+      chars += added
       if (frames !== undefined) runs++
     }
   }

@@ -50,7 +50,7 @@ const expectedOf = ({ row, mode, fallback }: Cell): { readonly fault: Expected; 
   const fault = row[mode]
   if (fault === 'ok') return { fault, takesOver: false }
   const mayFallBack = TABLE[fault.code][2]
-  return { fault, takesOver: fallback === 'on' && fault.when === 'before' && mayFallBack && fault.outOfTime !== true }
+  return { fault, takesOver: fallback === 'on' && fault.when === 'before' && mayFallBack }
 }
 
 /** Status of a failure that is told before the first byte. Without fallback every fallback-eligible one is 502, save those that keep their code. */

@@ -58,8 +58,8 @@ export const connectionRows: readonly Row[] = [
     name: 'silence past the total deadline',
     policy: 'short',
     answer: () => {},
-    json: before('timeout', { outOfTime: true }),
-    stream: before('timeout', { outOfTime: true }),
+    json: before('timeout'),
+    stream: before('timeout'),
     short: true,
   },
   {

@@ -25,8 +25,6 @@ export interface Failing {
   readonly upstreamStatus?: number
   /** Of a 429; null: none may be sent. */
   readonly retryAfterS?: number | null
-  /** The request's own time is over: nobody else is asked, though the code would allow it. */
-  readonly outOfTime?: true
 }
 /** The client notices nothing. */
 export type Expected = 'ok' | Failing
