@@ -14,6 +14,8 @@ export interface KafkaOptions {
   readonly ports?: readonly number[]
   /** Where the brokers' own warnings go: to `<data>/broker-<n>.log`, or to our stderr. */
   readonly log?: 'file' | 'inherit'
+  /** With one broker: a second port on which it listens, and the port that it tells clients of that one, a proxy's. */
+  readonly second?: { readonly port: number; readonly advertised: number }
   /** Broker settings beyond or over the defaults. */
   readonly properties?: Readonly<Record<string, string>>
 }
@@ -56,7 +58,9 @@ export const startKafka = async (options: KafkaOptions = {}): Promise<Kafka> => 
   const voters = ports.map((_, index) => `${index + 1}@127.0.0.1:${free[count + index]}`)
   const brokers = ports.map((port, index) => {
     const settings = properties({ node: index + 1, count, port, controllerPort: free[count + index]!, voters, data })
-    return javaBroker({ jars, data, node: index + 1, port, settings: { ...settings, ...options.properties }, options })
+    const further = secondListener(settings, options.second)
+    const all = { ...settings, ...further, ...options.properties }
+    return javaBroker({ jars, data, node: index + 1, port, settings: all, options })
   })
   const bootstrap = ports.map((port) => `127.0.0.1:${port}`)
   const stop = async () => {
@@ -154,6 +158,16 @@ const properties = ({ node, count, port, controllerPort, voters, data }: NodeSet
   'broker.heartbeat.interval.ms': '500',
   'controlled.shutdown.max.retries': '1',
 })
+
+const secondListener = (settings: Record<string, string>, second: KafkaOptions['second']): Record<string, string> =>
+  second === undefined
+    ? {}
+    : {
+        listeners: `${settings.listeners},SECOND://127.0.0.1:${second.port}`,
+        'advertised.listeners': `${settings['advertised.listeners']},SECOND://127.0.0.1:${second.advertised}`,
+        'listener.security.protocol.map': `${settings['listener.security.protocol.map']},SECOND:PLAINTEXT`,
+        'inter.broker.listener.name': 'PLAINTEXT',
+      }
 
 const CLUSTER_ID = 'Z2F0ZWxvZy1rYWZrYS0wMQ'
 
