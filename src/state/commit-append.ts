@@ -3,10 +3,12 @@ import type { Diagnostics } from '../lib/diagnostics.ts'
 import { type EventLog, IndefiniteAppend, LogUnavailable, RecordRefused } from '../log/port.ts'
 import type { Attempt } from './commit-batch.ts'
 import { CONTROL } from './fold.ts'
+import type { LiveChain } from './live-chain.ts'
 import { writeTurn } from './turn.ts'
 
 export interface AppendDeps {
   readonly log: EventLog
+  readonly live: Pick<LiveChain, 'changed' | 'turns'>
   readonly macKey: Uint8Array
   readonly instance: string
   readonly diagnostics: Diagnostics
@@ -48,16 +50,15 @@ export class Appender {
     if (this.#sending?.attempts.some((attempt) => attempts.includes(attempt))) this.#sending.stop.abort()
   }
 
-  /** Appends a turn; answers its nonce, or null when it could not be written. */
-  async askForTurn(): Promise<string | null> {
-    const { log, instance, macKey, diagnostics } = this.deps
+  /** Appends a turn, and waits until it is seen or the time is up. */
+  async askForTurn(limitMs: number): Promise<void> {
+    const { log, live, instance, macKey, diagnostics } = this.deps
     const nonce = crypto.randomUUID()
     try {
       await log.append(CONTROL, 0, [{ key: null, value: writeTurn({ instance, nonce }, macKey) }])
-      return nonce
+      await live.changed.until(() => live.turns.has(nonce), limitMs)
     } catch (error) {
       diagnostics.debug('turn_not_written', { error }) // a courtesy: without it the command only waits longer
-      return null
     }
   }
 }

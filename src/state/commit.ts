@@ -156,20 +156,16 @@ class Queue {
   async #round(): Promise<boolean> {
     const { live } = this.deps
     for (const waiting of [...this.waiting]) this.#settle(waiting)
-    const refusal = live.refusal()
+    const { phase, chainId } = live.status()
+    const chainless = phase === 'live' && chainId === null ? `${CONTROL} holds no chain yet` : null
+    const refusal = live.refusal() ?? chainless
     if (refusal !== null) {
       for (const waiting of [...this.waiting]) {
         waiting.answer(new CommitFailure(waiting.attempts.length > 0 ? 'unknown' : 'refused', refusal))
       }
       return false
     }
-    const { phase, chainId } = live.status()
     if (phase !== 'live') return false
-    if (chainId === null) {
-      for (const waiting of [...this.waiting])
-        waiting.answer(new CommitFailure('refused', `${CONTROL} holds no chain yet`))
-      return false
-    }
     const holdMs = live.turns.holdMs(this.deps.instance)
     if (holdMs > 0) {
       await live.changed.until(() => live.turns.holdMs(this.deps.instance) === 0 || this.#closed, holdMs)
@@ -177,7 +173,11 @@ class Queue {
     }
     if (await this.#gathering.waited(() => this.waiting.length)) return true
     const batch = this.#decide()
-    if (batch.length === 0) return false
+    if (batch.length === 0) {
+      this.#lossesInARow = 0 // no turn either: the others would hold their appends for nothing
+      return false
+    }
+    if (this.#lossesInARow >= TURN_AFTER_LOSSES) return this.#askForTurn(batch)
     this.#gathering.carried(batch.length)
     await this.#send(batch)
     return true
@@ -263,7 +263,10 @@ class Queue {
     const waitMs = outcome === 'written' ? longestMs(this.waiting) : (this.deps.lookMs ?? LOOK_MS)
     await live.changed.until(() => !open() || this.#closed || live.refusal() !== null, waitMs)
     if (batch.some(({ id }) => live.verdictOf(id) === 'counted')) this.#lossesInARow = 0
-    else if (!open()) await this.#lost()
+    else if (!open()) {
+      this.losses += 1
+      this.#lossesInARow += 1
+    }
   }
 
   /** Certainly not in the log: as if it had never been sent. */
@@ -287,14 +290,11 @@ class Queue {
     }
   }
 
-  async #lost(): Promise<void> {
-    this.losses += 1
-    this.#lossesInARow += 1
-    if (this.#lossesInARow < TURN_AFTER_LOSSES || this.#closed) return
+  async #askForTurn(batch: readonly Attempt[]): Promise<true> {
+    this.#takeBack(batch)
     this.#lossesInARow = 0
     this.turns += 1
-    const nonce = await this.#appender.askForTurn()
-    const { live, lookMs = LOOK_MS } = this.deps
-    if (nonce !== null) await live.changed.until(() => live.turns.has(nonce) || this.#closed, lookMs)
+    await this.#appender.askForTurn(this.deps.lookMs ?? LOOK_MS)
+    return true
   }
 }

@@ -217,9 +217,22 @@ describe('a commit', () => {
     expect(instances[0]!.live.status().digest).toBe(instances[1]!.live.status().digest)
   })
 
+  test('a writer that lost and then has nothing to write asks for no turn: the others would hold for nothing', async () => {
+    let late = 0
+    const overtaken = async () => {
+      const { queue } = instances[0]!
+      await queue.commit(createTenant(late++ < 2 ? `other-${late}` : 'wanted'))
+      return 'none' as const
+    }
+    const { instances } = await setUp([{}, { beforeAppend: overtaken }])
+    const { queue } = instances[1]!
+    await expect(queue.commit(createTenant('wanted'))).rejects.toThrow(Rejection)
+    expect(queue.status()).toMatchObject({ losses: 3, turns: 0 })
+  })
+
   test('a writer that keeps losing gets its turn', async () => {
-    // The far writer's appends arrive late: without turns the near one, which never pauses, always wins.
-    const { instances } = await setUp([{}, { beforeAppend: () => Bun.sleep(15).then(() => 'none' as const) }])
+    // The far writer's appends arrive too late for its place: without turns the near one, which never pauses, always wins.
+    const { instances } = await setUp([{}, { beforeAppend: () => Bun.sleep(60).then(() => 'none' as const) }])
     const [near, far] = instances as [Instance, Instance]
     let stop = false
     const flood = (async () => {
