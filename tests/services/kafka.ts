@@ -31,6 +31,8 @@ export interface TestTopics {
   remove(name: string): Promise<void>
   /** Deletes the records of partition 0 below an offset, as retention does. */
   trim(name: string, start: number): Promise<void>
+  /** Changes settings of a topic that is there, as an operator would. */
+  set(name: string, settings: Readonly<Record<string, string>>): Promise<void>
   readonly cluster: Cluster
   close(): void
 }
@@ -38,6 +40,9 @@ export interface TestTopics {
 const DEADLINE_MS = 10_000
 const DELETE_TOPICS: Api = { name: 'DeleteTopics', key: 20, version: 5 }
 const DELETE_RECORDS: Api = { name: 'DeleteRecords', key: 21, version: 2 }
+const ALTER_CONFIGS: Api = { name: 'IncrementalAlterConfigs', key: 44, version: 1 }
+const TOPIC_RESOURCE = 2
+const SET = 0
 
 /** Makes and deletes topics of random names, and waits until the broker knows them. */
 export const testTopics = (bootstrap: readonly string[], replication = 1): TestTopics => {
@@ -81,6 +86,17 @@ export const testTopics = (bootstrap: readonly string[], replication = 1): TestT
       })
       const connection = await cluster.shared(address, 'ask', DEADLINE_MS)
       await connection.request(DELETE_RECORDS, out.int32(DEADLINE_MS).untagged().bytes(), DEADLINE_MS)
+    },
+    async set(name, settings) {
+      const out = new ByteWriter().untagged()
+      out.compactArray([name], (each) => {
+        out.int8(TOPIC_RESOURCE).compactText(each)
+        out.compactArray(Object.entries(settings), ([setting, value]) =>
+          out.compactText(setting).int8(SET).compactText(value).untagged(),
+        )
+        out.untagged()
+      })
+      await (await controller()).request(ALTER_CONFIGS, out.int8(0).untagged().bytes(), DEADLINE_MS)
     },
     close: () => cluster.close(),
   }
