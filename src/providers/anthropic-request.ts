@@ -4,8 +4,9 @@ import { isObject } from '../wire/json.ts'
 import { convertMessages } from './anthropic-messages.ts'
 import { schemaSubset } from './anthropic-schema.ts'
 import { NO_JSON_OUTPUT, NO_SAMPLING, thinkingFor } from './claude-models.ts'
-import { exactBody, JSON_TOOL, outputLimit, ownFields, present, refuse, refuseUnsupported } from './converting.ts'
+import { exactBody, JSON_TOOL, outputLimit, present, refuse, refuseUnsupported } from './converting.ts'
 import { joinUrl } from './openai-request.ts'
+import { ownFields, stopsOf } from './own-words.ts'
 import type { ChatCall, Target, UpstreamRequest } from './provider.ts'
 import { arrayOf, type Json, objectOf, textOf } from './read-json.ts'
 
@@ -22,7 +23,7 @@ const NO_COUNTERPART = [
 // biome-ignore format: one list
 const CONVERTED = [
   'max_completion_tokens', 'max_tokens', 'messages', 'metadata', 'model', 'n', 'parallel_tool_calls', 'prompt', 'reasoning_effort',
-  'response_format', 'stop', 'stream', 'stream_options', 'system', 'temperature', 'tool_choice', 'tool_execution', 'tools', 'user',
+  'response_format', 'stop', 'stop_sequences', 'stream', 'stream_options', 'system', 'temperature', 'tool_choice', 'tool_execution', 'tools', 'user',
 ]
 const HANDLED = new Set([...NO_COUNTERPART, ...CONVERTED])
 
@@ -73,7 +74,7 @@ const addFormat = (body: Json, out: Record<string, unknown>, model: string, shap
   if (!NO_JSON_OUTPUT.test(model)) {
     out.output_config = {
       ...objectOf(out.output_config),
-      format: { type: 'json_schema', schema: schemaSubset(schema) },
+      format: { type: 'json_schema', schema: schemaSubset(schema, (text) => shaping.push(text)) },
     }
     return
   }
@@ -117,11 +118,12 @@ const addSampling = (body: Json, out: Record<string, unknown>, model: string, sh
       shaping.push('clamped temperature to 1')
     } else out[name] = body[name]
   }
-  const stop = (typeof body.stop === 'string' ? [body.stop] : arrayOf(body.stop)).filter(
-    (text) => typeof text !== 'string' || text.trim() !== '',
-  )
-  if (stop.length > 0) out.stop_sequences = stop
-  if (present(body.stop)) shaping.push('renamed stop to stop_sequences')
+}
+
+/** Blank ones are refused there. */
+const addStop = (body: Json, out: Record<string, unknown>, shaping: string[]): void => {
+  const stop = stopsOf(body.stop, body.stop_sequences, 'stop_sequences', (text) => shaping.push(text), false)
+  if (stop !== null) out.stop_sequences = stop
 }
 
 const userOf = (body: Json): string | null => textOf(objectOf(body.metadata).user_id) ?? textOf(body.user)
@@ -143,7 +145,7 @@ export const messagesBody = (
     shaping.push(`max_tokens ${DEFAULT_MAX_TOKENS}: required, and the catalogue knows none`)
   const { system, messages } = convertMessages(body.messages)
   const out: Record<string, unknown> = {
-    ...ownFields(body, HANDLED),
+    ...ownFields(body, HANDLED, (text) => shaping.push(text)),
     model,
     max_tokens: limit ?? target.maxOutputTokens ?? DEFAULT_MAX_TOKENS,
     ...(system.length > 0 ? { system } : {}),
@@ -151,6 +153,7 @@ export const messagesBody = (
     ...(stream ? { stream: true } : {}),
   }
   addSampling(body, out, model, shaping)
+  addStop(body, out, shaping)
   addTools(body, out)
   addFormat(body, out, model, shaping)
   addThinking(body, out, model, shaping)

@@ -1,22 +1,11 @@
 // A chat call -> Converse. The model stands in the path; what only some models take goes into `additionalModelRequestFields`.
-import { isLongNumber } from '../lib/exact-json.ts'
-import { isObject } from '../wire/json.ts'
 import { type Conversation, convertMessages } from './bedrock-messages.ts'
 import { type Family, familyOf, novaReasons } from './bedrock-models.ts'
 import { authorized, modelUrl } from './bedrock-target.ts'
 import { addFormat, addTools } from './bedrock-tools.ts'
 import { NO_SAMPLING, thinkingFor } from './claude-models.ts'
-import {
-  CONVERTED,
-  exactBody,
-  OPENAI_ONLY,
-  outputLimit,
-  ownFields,
-  present,
-  refuse,
-  refuseUnsupported,
-  stopList,
-} from './converting.ts'
+import { CONVERTED, exactBody, OPENAI_ONLY, outputLimit, present, refuseUnsupported } from './converting.ts'
+import { type Note, ownFields, ownMembers, stopsOf } from './own-words.ts'
 import type { ChatCall, Target, UpstreamRequest } from './provider.ts'
 import { arrayOf, type Json, objectOf, textOf } from './read-json.ts'
 
@@ -24,15 +13,27 @@ import { arrayOf, type Json, objectOf, textOf } from './read-json.ts'
 const NO_COUNTERPART = [
   ...OPENAI_ONLY, 'frequency_penalty', 'logprobs', 'metadata', 'min_p', 'presence_penalty', 'repetition_penalty', 'seed', 'top_logprobs', 'user',
 ]
-const HANDLED = new Set([...NO_COUNTERPART, ...CONVERTED, 'function_call', 'functions', 'parallel_tool_calls', 'top_k'])
+/** Containers in which the client may write in Converse's own words. */
+const CONTAINERS = ['inferenceConfig', 'outputConfig', 'additionalModelRequestFields']
 
-/** A body in the making. What the client wrote under these names in Converse's own words is laid over it. */
+const HANDLED = new Set([
+  ...NO_COUNTERPART,
+  ...CONVERTED,
+  'function_call',
+  'functions',
+  'parallel_tool_calls',
+  'top_k',
+  ...CONTAINERS,
+])
+
+/** A body in the making. */
 export interface Draft {
   readonly body: Json
   readonly target: Target
   readonly family: Family
   readonly conversation: Conversation
   readonly shaping: string[]
+  readonly note: Note
   readonly inferenceConfig: Record<string, unknown>
   readonly toolConfig: Record<string, unknown>
   readonly outputConfig: Record<string, unknown>
@@ -43,12 +44,14 @@ export interface Draft {
 
 const draftOf = (body: Json, target: Target): Draft => {
   const family = familyOf(target)
+  const shaping: string[] = []
   return {
     body,
     target,
     family,
     conversation: convertMessages(body.messages, family === 'mistral'),
-    shaping: [],
+    shaping,
+    note: (text) => shaping.push(text),
     inferenceConfig: {},
     toolConfig: {},
     outputConfig: {},
@@ -80,13 +83,10 @@ const addSampling = ({ body, target, family, shaping, inferenceConfig, additiona
   }
 }
 
-const addStop = ({ body, family, shaping, inferenceConfig }: Draft): void => {
-  const all = stopList(body.stop)
-  if (all === null) return
-  // Claude refuses blank ones.
-  const taken = all.filter((text) => family !== 'claude' || typeof text !== 'string' || text.trim() !== '')
-  if (taken.length > 0) inferenceConfig.stopSequences = taken
-  shaping.push(taken.length < all.length ? 'dropped blank stop sequences' : 'renamed stop to stopSequences')
+const addStop = ({ body, family, note, inferenceConfig }: Draft): void => {
+  const own = objectOf(body.inferenceConfig).stopSequences
+  const stop = stopsOf(body.stop, own, 'stopSequences', note, family !== 'claude')
+  if (stop !== null) inferenceConfig.stopSequences = stop
 }
 
 const addClaudeThinking = (draft: Draft, effort: string): void => {
@@ -132,11 +132,8 @@ const addThinking = (draft: Draft): void => {
   else shaping.push('dropped reasoning_effort: the model has no counterpart')
 }
 
-/** Ours under what the client wrote there itself; left out when there is neither. */
-const laidUnder = (own: Record<string, unknown>, name: string, ours: Json): void => {
-  const theirs = own[name]
-  if (present(theirs) && (!isObject(theirs) || isLongNumber(theirs))) throw refuse(`${name} must be an object`, name)
-  if (Object.keys(ours).length > 0) own[name] = { ...ours, ...objectOf(theirs) }
+const setFilled = (out: Record<string, unknown>, name: string, members: Json): void => {
+  if (Object.keys(members).length > 0) out[name] = members
 }
 
 /** The body, and what was dropped or renamed on the way. */
@@ -149,15 +146,16 @@ export const converseBody = (body: Json, target: Target): { body: Json; shaping:
   addThinking(draft)
   addTools(draft)
   addFormat(draft)
-  const out = ownFields(body, HANDLED)
-  delete out.modelId
-  const { system, messages } = draft.conversation
+  const { note, conversation } = draft
+  const out = ownFields(body, HANDLED, note)
+  const [inference, output, additional] = CONTAINERS.map((name) => ownMembers(body[name], name, note))
+  const { system, messages } = conversation
   if (system.length > 0) out.system = system
   out.messages = messages
-  laidUnder(out, 'inferenceConfig', draft.inferenceConfig)
-  laidUnder(out, 'toolConfig', draft.toolConfig)
-  laidUnder(out, 'outputConfig', draft.outputConfig)
-  laidUnder(out, 'additionalModelRequestFields', draft.additional)
+  setFilled(out, 'inferenceConfig', { ...inference, ...draft.inferenceConfig })
+  setFilled(out, 'toolConfig', draft.toolConfig)
+  setFilled(out, 'outputConfig', { ...output, ...draft.outputConfig })
+  setFilled(out, 'additionalModelRequestFields', { ...draft.additional, ...additional })
   return { body: out, shaping: draft.shaping }
 }
 

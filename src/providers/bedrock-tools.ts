@@ -92,7 +92,7 @@ export const addFormat = (draft: Draft): void => {
   if (!isObject(schema)) throw refuse('json_schema needs a schema', 'response_format.json_schema.schema')
   if (takesSchemas(target)) {
     const jsonSchema = {
-      schema: JSON.stringify(schemaSubset(schema)),
+      schema: JSON.stringify(schemaSubset(schema, draft.note)),
       ...(typeof name === 'string' ? { name } : {}),
       ...(typeof description === 'string' ? { description } : {}),
     }

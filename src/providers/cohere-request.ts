@@ -8,14 +8,13 @@ import {
   dropFields,
   exactBody,
   OPENAI_ONLY,
-  ownFields,
   present,
   refuse,
   refuseUnsupported,
   rename,
-  stopList,
 } from './converting.ts'
 import { joinUrl } from './openai-request.ts'
+import { ownFields, stopsOf } from './own-words.ts'
 import type { ChatCall, Target, UpstreamRequest } from './provider.ts'
 import { arrayOf, type Json, objectOf, textOf } from './read-json.ts'
 
@@ -24,7 +23,7 @@ const NO_COUNTERPART = [
   ...OPENAI_ONLY, 'metadata', 'min_p', 'parallel_tool_calls', 'repetition_penalty', 'top_logprobs', 'user',
 ]
 const SAME = ['temperature', 'frequency_penalty', 'presence_penalty', 'seed'] as const
-const HANDLED = new Set<string>([...NO_COUNTERPART, ...CONVERTED, ...SAME, 'logprobs', 'top_k'])
+const HANDLED = new Set<string>([...NO_COUNTERPART, ...CONVERTED, ...SAME, 'logprobs', 'stop_sequences', 'top_k'])
 
 /** `strict` stands at the tool in the client's wire and at the request in Cohere's: it is on when every tool asks for it. */
 const addTools = (body: Json, out: Record<string, unknown>, shaping: string[]): void => {
@@ -88,10 +87,11 @@ const addThinking = (body: Json, out: Record<string, unknown>, shaping: string[]
 
 const chatBody = (call: ChatCall, target: Target, shaping: string[]): Json => {
   const body = exactBody(call)
+  const note = (text: string) => void shaping.push(text)
   refuseUnsupported(body)
   dropFields(body, NO_COUNTERPART, shaping)
   const out: Record<string, unknown> = {
-    ...ownFields(body, HANDLED),
+    ...ownFields(body, HANDLED, note),
     model: target.upstreamModel,
     messages: cohereMessages(body.messages),
     ...(call.stream ? { stream: true } : {}),
@@ -105,11 +105,8 @@ const chatBody = (call: ChatCall, target: Target, shaping: string[]): Json => {
   rename(body, 'top_p', out, 'p', shaping)
   rename(body, 'top_k', out, 'k', shaping)
   if (body.logprobs === true) out.logprobs = true
-  const stop = stopList(body.stop)
-  if (stop !== null) {
-    out.stop_sequences = stop
-    shaping.push('renamed stop to stop_sequences')
-  }
+  const stop = stopsOf(body.stop, body.stop_sequences, 'stop_sequences', note)
+  if (stop !== null) out.stop_sequences = stop
   addTools(body, out, shaping)
   addFormat(body, out, shaping)
   addThinking(body, out, shaping)

@@ -55,16 +55,6 @@ export const CONVERTED = [
   'stream', 'stream_options', 'system', 'temperature', 'tool_choice', 'tool_execution', 'tools', 'top_p',
 ] as const
 
-/** Fields of neither wire, as the client sent them. A second spelling of `model` is none of them: servers written in Go would read it. */
-export const ownFields = (body: Json, handled: ReadonlySet<string>): Record<string, unknown> =>
-  Object.fromEntries(Object.entries(body).filter(([name]) => !handled.has(name) && name.toLowerCase() !== 'model'))
-
-/** `stop` as a list; null when the client sent none. */
-export const stopList = (stop: unknown): readonly unknown[] | null => {
-  if (!present(stop)) return null
-  return Array.isArray(stop) ? stop : [stop]
-}
-
 /** The client's output limit as it was written, `max_completion_tokens` first; undefined without one. */
 export const outputLimit = (body: Json): unknown =>
   [body.max_completion_tokens, body.max_tokens].find((value) => present(value))

@@ -1,10 +1,11 @@
 // A chat call -> Gemini's generateContent and streamGenerateContent.
 import { isObject } from '../wire/json.ts'
-import { CONVERTED, exactBody, OPENAI_ONLY, outputLimit, present, refuse, stopList } from './converting.ts'
+import { CONVERTED, exactBody, OPENAI_ONLY, outputLimit, present, refuse } from './converting.ts'
 import { convertMessages } from './gemini-contents.ts'
 import { familyOf, type GeminiFamily } from './gemini-models.ts'
 import { convertFormat, convertTools } from './gemini-tools.ts'
 import { joinUrl } from './openai-request.ts'
+import { type Note, ownFields, ownMembers, stopsOf } from './own-words.ts'
 import type { ChatCall, Target, UpstreamRequest } from './provider.ts'
 import { type Json, objectOf, textOf } from './read-json.ts'
 
@@ -19,9 +20,8 @@ const NO_COUNTERPART: readonly string[] = [
 const HANDLED = new Set([
   ...NO_COUNTERPART, ...HAS_COUNTERPART, ...CONVERTED,
   'frequency_penalty', 'function_call', 'functions', 'logprobs', 'presence_penalty', 'seed', 'top_k', 'top_logprobs',
+  'extra_body', 'generationConfig', 'generation_config', 'toolConfig', 'tool_config',
 ])
-/** Fields of Gemini's own request that only the gateway writes: they would say something else than what was authorised and counted. */
-const WRITTEN = new Set(['contents', 'model', 'systemInstruction'])
 
 /** Members of `generationConfig` that only change their name. */
 const RENAMED: readonly (readonly [field: string, to: string])[] = [
@@ -42,33 +42,50 @@ const TIERS: Readonly<Record<string, string>> = {
   priority: 'priority',
 }
 
-/** Its JSON takes both spellings; one of them is written, so that no field stands there twice. */
-const camelCase = (name: string): string =>
-  name.includes('_') ? name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()) : name
-const camelKeys = (fields: Json): Record<string, unknown> =>
-  Object.fromEntries(Object.entries(fields).map(([name, value]) => [camelCase(name), value]))
+/** Fields of its request that have two spellings, which its JSON both takes: one of them is written, so that none stands there twice. */
+// biome-ignore format: one list
+const SPELLED = new Map([
+  'audioTimestamp', 'cachedContent', 'enableEnhancedCivicAnswers', 'frequencyPenalty', 'functionCallingConfig', 'generationConfig', 'imageConfig',
+  'includeServerSideToolInvocations', 'includeThoughts', 'logprobs', 'mediaResolution', 'presencePenalty', 'responseJsonSchema', 'responseLogprobs',
+  'responseMimeType', 'responseModalities', 'responseSchema', 'retrievalConfig', 'routingConfig', 'safetySettings', 'serviceTier', 'speechConfig',
+  'stopSequences', 'thinkingBudget', 'thinkingConfig', 'thinkingLevel', 'toolConfig', 'topK', 'topP',
+].map((name) => [name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), name]))
+/** What is not known keeps its name. */
+const spelled = (fields: Json): Record<string, unknown> =>
+  Object.fromEntries(Object.entries(fields).map(([name, value]) => [SPELLED.get(name) ?? name, value]))
 
-/** What the client says in Gemini's own words: top-level fields, and what Google's OpenAI door takes as `extra_body.google`. */
-const ownFields = (body: Json, shaping: Set<string>): Record<string, unknown> => {
-  const own: Record<string, unknown> = {}
-  for (const [name, value] of Object.entries(body)) {
-    if (HANDLED.has(name)) continue
-    const google = name === 'extra_body' ? objectOf(value).google : undefined
-    if (!isObject(google)) {
-      own[camelCase(name)] = value
-      continue
-    }
-    const { thinkingConfig, ...fields } = camelKeys(google)
-    Object.assign(own, fields)
-    if (isObject(thinkingConfig))
-      own.generationConfig = { ...objectOf(own.generationConfig), thinkingConfig: camelKeys(thinkingConfig) }
+/** What a client says in Gemini's own words. */
+interface OwnWords {
+  readonly fields: Json
+  readonly generation: Json
+  readonly toolConfig: Json
+}
+
+/** Top-level fields, and what Google's OpenAI door takes as `extra_body.google`. */
+const ownWords = (body: Json, note: Note): OwnWords => {
+  const { extra_body: extra } = body
+  const { google, ...others } = objectOf(extra)
+  const isDoor = isObject(google)
+  for (const name of isDoor ? Object.keys(others) : []) note(`dropped extra_body.${name.slice(0, 40)}`)
+  const { generation_config, generationConfig, tool_config, toolConfig, thinking_config, thinkingConfig, ...more } =
+    objectOf(google)
+  const membersOf = (name: string, ...given: readonly unknown[]): Record<string, unknown> =>
+    Object.assign({}, ...given.map((value) => spelled(ownMembers(value, name, note))))
+  const generation = membersOf(
+    'generationConfig',
+    ...[body.generation_config, body.generationConfig, generation_config, generationConfig],
+  )
+  const thinking = thinkingConfig ?? thinking_config ?? generation.thinkingConfig
+  if (isObject(thinking)) generation.thinkingConfig = spelled(thinking)
+  return {
+    fields: spelled({
+      ...ownFields(body, HANDLED, note),
+      ...(isDoor || extra === undefined ? {} : { extra_body: extra }),
+      ...ownMembers(more, 'extra_body.google', note),
+    }),
+    generation,
+    toolConfig: membersOf('toolConfig', body.tool_config, body.toolConfig, tool_config, toolConfig),
   }
-  for (const name of Object.keys(own)) {
-    if (!WRITTEN.has(name) && name.toLowerCase() !== 'model') continue
-    delete own[name]
-    if (name !== 'model') shaping.add(`dropped ${name.slice(0, 40)}`)
-  }
-  return own
 }
 
 const thinkingOf = (effort: string, family: GeminiFamily, shaping: Set<string>): Json | null => {
@@ -93,7 +110,7 @@ const thinkingOf = (effort: string, family: GeminiFamily, shaping: Set<string>):
 const addThinking = (body: Json, out: Record<string, unknown>, family: GeminiFamily, shaping: Set<string>): void => {
   const effort = textOf(body.reasoning_effort)
   if (effort === null) return
-  const own = camelKeys(objectOf(out.thinkingConfig))
+  const own = objectOf(out.thinkingConfig)
   if (present(own.thinkingBudget) || present(own.thinkingLevel)) {
     shaping.add('dropped reasoning_effort: the thinking that was asked for stands')
     return
@@ -110,26 +127,18 @@ const addLimits = (body: Json, out: Record<string, unknown>, shaping: Set<string
     shaping.add(`renamed ${wins ? 'max_completion_tokens' : 'max_tokens'} to maxOutputTokens`)
   }
   if (wins && present(body.max_tokens)) shaping.add('dropped max_tokens: max_completion_tokens wins')
-  const stop = stopList(body.stop)
-  if (stop !== null) {
-    out.stopSequences = stop
-    shaping.add('renamed stop to stopSequences')
-  }
+  const stop = stopsOf(body.stop, out.stopSequences, 'stopSequences', (text) => shaping.add(text))
+  if (stop !== null) out.stopSequences = stop
 }
 
 const generationConfig = (
   body: Json,
-  own: unknown,
+  own: Json,
   family: GeminiFamily,
   takesSeed: boolean,
   shaping: Set<string>,
 ): Json => {
-  const out = camelKeys(objectOf(own))
-  // Several answers cost several times: how many is said in the field that was counted.
-  if (present(out.candidateCount)) {
-    delete out.candidateCount
-    shaping.add('dropped generationConfig.candidateCount: use n')
-  }
+  const out: Record<string, unknown> = { ...own }
   for (const [field, to] of RENAMED) {
     if (!present(body[field])) continue
     if (!family.penalties && field.endsWith('_penalty')) {
@@ -193,7 +202,7 @@ const contentBody = (
 ): Json => {
   for (const name of NO_COUNTERPART) if (present(body[name])) shaping.add(`dropped ${name}`)
   const family = familyOf(target.upstreamModel)
-  const { generationConfig: ownGeneration, toolConfig: ownTools, ...own } = ownFields(body, shaping)
+  const own = ownWords(body, (text) => shaping.add(text))
   const { system, contents } = convertMessages(body.messages, {
     family,
     filesUrl: geminiUrl(target, ''),
@@ -201,15 +210,15 @@ const contentBody = (
     callIds: !/\baiplatform\./.test(target.baseUrl),
     shaping,
   })
-  const generation = generationConfig(body, ownGeneration, family, capabilities.includes('seed'), shaping)
+  const generation = generationConfig(body, own.generation, family, capabilities.includes('seed'), shaping)
   const tier = textOf(body.service_tier)
   const serviceTier = tier !== null && Object.hasOwn(TIERS, tier) ? TIERS[tier] : null
   if (tier !== null) shaping.add(serviceTier === null ? 'dropped service_tier' : 'renamed service_tier to serviceTier')
   return {
-    ...own,
+    ...own.fields,
     ...(system.length === 0 ? {} : { systemInstruction: { parts: system } }),
     contents,
-    ...convertTools(body, ownTools),
+    ...convertTools(body, own.toolConfig),
     ...(Object.keys(generation).length === 0 ? {} : { generationConfig: generation }),
     ...(serviceTier === null ? {} : { serviceTier }),
   }

@@ -53,7 +53,7 @@ const choiceOf = (choice: unknown, strict: boolean): Choice | null => {
 }
 
 /** `tools` and `toolConfig`; nothing when the client declares no tools. */
-export const convertTools = (body: Json, ownConfig: unknown): Json => {
+export const convertTools = (body: Json, ownConfig: Json): Json => {
   if (present(body.functions) || present(body.function_call))
     throw refuse('functions are not supported by this provider; use tools', 'functions')
   const declarations: Json[] = []
@@ -78,10 +78,10 @@ export const convertTools = (body: Json, ownConfig: unknown): Json => {
   return {
     ...(tools.length === 0 ? {} : { tools }),
     ...(choice === null
-      ? isObject(ownConfig)
+      ? Object.keys(ownConfig).length > 0
         ? { toolConfig: ownConfig }
         : {}
-      : { toolConfig: { ...objectOf(ownConfig), functionCallingConfig: choice } }),
+      : { toolConfig: { ...ownConfig, functionCallingConfig: choice } }),
   }
 }
 
@@ -99,15 +99,20 @@ const onlyValue = (value: unknown): Json => {
 }
 
 /** A copy with `const` as an `enum` of one, which is the only way that Gemini's JSON output knows. The gateway checks the answer against the client's own schema. */
-const withoutConst = (schema: unknown, depth = 0): unknown => {
+const withoutConst = (schema: unknown, shaping: Set<string>, depth = 0): unknown => {
   if (!isObject(schema) || depth > MOST_DEPTH) return schema
   const out: Record<string, unknown> = {}
   for (const [key, value] of Object.entries(schema)) {
-    if (key === 'const') Object.assign(out, onlyValue(value))
-    else if (MAPS.has(key) && isObject(value))
-      out[key] = Object.fromEntries(Object.entries(value).map(([name, one]) => [name, withoutConst(one, depth + 1)]))
-    else if (LISTS.has(key) && Array.isArray(value)) out[key] = value.map((one) => withoutConst(one, depth + 1))
-    else out[key] = SINGLE.has(key) ? withoutConst(value, depth + 1) : value
+    if (key === 'const') {
+      shaping.add('renamed const of the JSON schema to enum')
+      Object.assign(out, onlyValue(value))
+    } else if (MAPS.has(key) && isObject(value))
+      out[key] = Object.fromEntries(
+        Object.entries(value).map(([name, one]) => [name, withoutConst(one, shaping, depth + 1)]),
+      )
+    else if (LISTS.has(key) && Array.isArray(value))
+      out[key] = value.map((one) => withoutConst(one, shaping, depth + 1))
+    else out[key] = SINGLE.has(key) ? withoutConst(value, shaping, depth + 1) : value
   }
   return out
 }
@@ -120,7 +125,7 @@ export const convertFormat = (format: unknown, shaping: Set<string>): Json => {
     const { schema } = objectOf(json_schema)
     return {
       responseMimeType: 'application/json',
-      ...(isObject(schema) ? { responseJsonSchema: withoutConst(schema) } : {}),
+      ...(isObject(schema) ? { responseJsonSchema: withoutConst(schema, shaping) } : {}),
     }
   }
   if (typeof type === 'string' && type !== 'text')

@@ -1,5 +1,4 @@
 // A chat call -> Ollama's native chat. One field is always sent: `stream`, which is on there when it is left out.
-import { isLongNumber } from '../lib/exact-json.ts'
 import { t } from '../lib/schema.ts'
 import { isObject } from '../wire/json.ts'
 import {
@@ -9,16 +8,15 @@ import {
   dropFields,
   exactBody,
   OPENAI_ONLY,
-  ownFields,
   present,
   refuse,
   refuseUnsupported,
   rename,
-  stopList,
 } from './converting.ts'
 import { ollamaMessages } from './ollama-messages.ts'
 import { joinUrl } from './openai-request.ts'
 import { countOption, type Options, SWITCH, textOption } from './options.ts'
+import { type Note, ownFields, ownMembers, stopsOf } from './own-words.ts'
 import type { ChatCall, Target, UpstreamRequest } from './provider.ts'
 import { arrayOf, type Json, objectOf, textOf } from './read-json.ts'
 
@@ -73,10 +71,9 @@ const addOptions = (
   target: Target,
   out: Record<string, unknown>,
   shaping: string[],
+  note: Note,
 ): void => {
-  if (present(body.options) && (!isObject(body.options) || isLongNumber(body.options)))
-    throw refuse('options must be an object', 'options')
-  const options: Record<string, unknown> = { ...objectOf(body.options) }
+  const options = ownMembers(body.options, 'options', note)
   for (const name of SAMPLING) if (present(body[name])) options[name] = body[name]
   if (present(body.seed) && !call.capabilities.includes('seed')) {
     delete options.seed
@@ -84,7 +81,7 @@ const addOptions = (
   }
   rename(body, 'repetition_penalty', options, 'repeat_penalty', shaping)
   addLimit(body, options, 'num_predict', shaping)
-  const stop = stopList(body.stop)
+  const stop = stopsOf(body.stop, options.stop, 'options.stop', note)
   if (stop !== null) options.stop = stop
   addSettings(target, OPTION_NAMES, options, 'options.', shaping)
   if (Object.keys(options).length > 0) out.options = options
@@ -135,15 +132,16 @@ const addThinking = (body: Json, out: Record<string, unknown>, shaping: string[]
 
 const chatBody = (call: ChatCall, target: Target, shaping: string[]): Json => {
   const body = exactBody(call)
+  const note = (text: string) => void shaping.push(text)
   refuseUnsupported(body)
   dropFields(body, NO_COUNTERPART, shaping)
   const out: Record<string, unknown> = {
-    ...ownFields(body, HANDLED),
+    ...ownFields(body, HANDLED, note),
     model: target.upstreamModel,
     messages: ollamaMessages(body.messages),
     stream: call.stream,
   }
-  addOptions(body, call, target, out, shaping)
+  addOptions(body, call, target, out, shaping, note)
   addTools(body, out, shaping)
   addFormat(body, out, shaping)
   addThinking(body, out, shaping)

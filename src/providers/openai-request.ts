@@ -3,6 +3,7 @@ import { type Edit, editMembers } from '../lib/json-edit.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { isObject } from '../wire/json.ts'
 import { RequestDraft } from './openai-draft.ts'
+import { clientNameOf } from './own-words.ts'
 import type { ChatCall, Target, UpstreamRequest } from './provider.ts'
 import { arrayOf, objectOf, textOf } from './read-json.ts'
 
@@ -36,6 +37,12 @@ export interface RequestQuirks {
 // They steer the gateway; the intent station has acted on them already.
 const GATEWAY_ONLY = ['prompt', 'system', 'tool_execution'] as const
 const NONE: readonly string[] = []
+/** What nearly every request consists of: nothing has to be asked about these. */
+// biome-ignore format: one list
+const USUAL = new Set([
+  'model', 'messages', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens', 'temperature', 'top_p', 'n', 'stop', 'seed', 'tools',
+  'tool_choice', 'parallel_tool_calls', 'response_format', 'user', 'metadata', 'reasoning_effort', 'frequency_penalty', 'presence_penalty',
+])
 
 /** `o1`, `o3-mini`, `gpt-5`, `gpt-5.1`, later majors; not `gpt-5-chat-latest`. Fine-tuned ones are `ft:<model>:...`. */
 const REASONING = /^(?:ft:)?(?:o\d|gpt-(?:[5-9]|\d\d)(?!(?:\.\d+)?-chat))/
@@ -108,8 +115,9 @@ const shape = (draft: RequestDraft, quirks: RequestQuirks): void => {
     for (const name in quirks.rename) if (draft.has(name)) draft.rename(name, quirks.rename[name]!)
   if (target.usageOnStream && call.stream && quirks.usageUnasked !== true) askUsage(draft)
   for (const { key } of draft.members) {
-    // Servers written in Go read `Model` as `model` too: the model that was authorised is the only one that is named.
-    if (key.length === 5 && key !== 'model' && key.toLowerCase() === 'model') draft.drop(key)
+    if (USUAL.has(key)) continue
+    const field = clientNameOf(key)
+    if (field !== null && draft.has(key)) draft.drop(key, `: use ${field}`)
   }
 }
 
