@@ -5,12 +5,13 @@ import { nameOf } from './access.ts'
 import { type BadBody, badBodies, EMPTY, NO_BODIES, NOTHING } from './bad-values.ts'
 import { bodyOf, furnish, OWN, PASSWORD, pathOf } from './furnished.ts'
 import { type Answer, type CallOptions, startGateway } from './gateway.ts'
-import { cells, expectRefusal } from './refusal.ts'
+import { counting, expectRefusal } from './refusal.ts'
 
 const ALL = await furnish()
 const { gateway, own } = ALL
 const writes = ALL.table.filter(({ method }) => method !== 'GET').map((route) => [nameOf(route), route] as const)
 
+const cells = counting()
 afterAll(() => console.log(`bad bodies: ${cells()} over ${writes.length} routes`))
 
 const paramOf = ({ body }: Answer): string | null => (body.error as { param: string | null } | undefined)?.param ?? null

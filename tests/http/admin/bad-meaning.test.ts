@@ -3,12 +3,13 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import type { AdminRoute } from '../../../src/http/admin/route.ts'
 import { nameOf } from './access.ts'
 import { bodyOf, furnish, nounOf, OTHER, OWN, pathOf } from './furnished.ts'
-import { cells, expectRefusal, type Refusal } from './refusal.ts'
+import { counting, expectRefusal, type Refusal } from './refusal.ts'
 
 const ALL = await furnish()
 const { gateway, own, other } = ALL
 const routes = ALL.table.map((route) => [nameOf(route), route] as const)
 
+const cells = counting()
 afterAll(() => console.log(`requests that cannot be meant: ${cells()} over ${routes.length} routes`))
 
 const expectRefused = async (method: string, path: string, body: object | undefined, refusal: Refusal) => {

@@ -1,15 +1,18 @@
 // The doors besides the routes that are served: what is planned, other methods, unknown paths, and the console's own. A stranger learns nothing of any.
-import { describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { SCOPES } from '../../../src/domain/api-key.ts'
 import { PLANNED } from '../../../src/http/admin/planned.ts'
 import { nameOf } from './access.ts'
 import { nobodies, withHeaders } from './credentials.ts'
 import { furnish, OWN, PASSWORD, pathOf } from './furnished.ts'
 import type { CallOptions } from './gateway.ts'
-import { ABSENT, expectRefusal, NOBODY, type Refusal } from './refusal.ts'
+import { ABSENT, counting, expectRefusal, NOBODY, type Refusal } from './refusal.ts'
 
 const ALL = await furnish()
 const { gateway, table } = ALL
+const cells = counting()
+afterAll(() => console.log(`authorisation beyond the routes: ${cells()} cells`))
+
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
 const NOBODIES = nobodies(ALL)
 const SOMEBODIES: readonly (readonly [string, CallOptions])[] = [

@@ -7,7 +7,7 @@ import { ACCESS, type Access, nameOf } from './access.ts'
 import { nobodies, withHeaders } from './credentials.ts'
 import { bodyOf, type Furnished, furnish, type Ids, nounOf, OTHER, OWN, PASSWORD, pathOf } from './furnished.ts'
 import type { Answer, CallOptions } from './gateway.ts'
-import { ABSENT, cells, count, expectRefusal, FORBIDDEN, NOBODY } from './refusal.ts'
+import { ABSENT, count, counting, expectRefusal, FORBIDDEN, NOBODY } from './refusal.ts'
 
 const ALL = await furnish()
 const routes = ALL.table.map((route) => [nameOf(route), route] as const)
@@ -17,6 +17,7 @@ const accessOf = (route: { readonly method: string; readonly path: string }): Ac
   return access
 }
 
+const cells = counting()
 afterAll(() => console.log(`authorisation matrix: ${cells()} cells over ${routes.length} routes`))
 
 const expectSuccess = (cell: string, { status, headers, body }: Answer, { method, status: wanted }: Access) => {
