@@ -215,6 +215,7 @@ const appDeps = (parts: Parts): AppDeps => {
     inference: inferenceSettings(config),
     commit: control.commits.commit,
     dataKeys: control.dataKeys,
+    content: control.content,
     causeKey: idempotency,
     appliedBy: async (revision) => {
       const instances = parts.instances()

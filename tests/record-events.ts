@@ -85,6 +85,7 @@ const useEverything = async (gateway: GatewayProcess): Promise<void> => {
   await call(gateway, 'DELETE', `/providers/${provider.id}/credential`)
   await call(gateway, 'DELETE', `/providers/${provider.id}`)
   await call(gateway, 'DELETE', `/policies/${policy.id}`)
+  await call(gateway, 'DELETE', `/tenants/${tenant.id}/content`)
   await call(gateway, 'DELETE', `/tenants/${tenant.id}?force=true`)
 }
 

@@ -15,8 +15,10 @@ import { KINDS } from '../providers/kinds.ts'
 import { type OpenCatalogue, openCatalogue } from '../state/catalogue.ts'
 import { readChainWitness } from '../state/chain-witness.ts'
 import { type CommitQueue, createCommit } from '../state/commit.ts'
+import { type ContentKeys, createContentKeys } from '../state/content-keys.ts'
+import type { DataKeyStore } from '../state/data-key-store.ts'
 import { startDataKeySweep } from '../state/data-key-sweep.ts'
-import { type DataKeyStore, openDataKeys } from '../state/data-keys.ts'
+import { openDataKeys } from '../state/data-keys.ts'
 import { startChain } from '../state/genesis.ts'
 import type { History } from '../state/history-port.ts'
 import type { InstallationKeys } from '../state/installation-keys.ts'
@@ -40,6 +42,7 @@ export interface ControlPlane {
   readonly live: LiveChain
   readonly commits: CommitQueue
   readonly dataKeys: DataKeyStore
+  readonly content: ContentKeys
   readonly installation: InstallationKeys
   readonly keys: KeyIndex
   readonly catalogue: OpenCatalogue
@@ -109,6 +112,7 @@ export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlP
     live,
     commits,
     dataKeys,
+    content: createContentKeys({ live, dataKeys, nowMs: Date.now, diagnostics }),
     installation,
     keys: openKeyIndex(live),
     catalogue,

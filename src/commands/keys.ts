@@ -7,7 +7,7 @@ import { newMasterKey, readMasterKeys, writeMasterKeys } from '../lib/master-key
 import { ConfigError } from '../lib/settings.ts'
 import { type HeldLock, tryLock } from '../log/lock.ts'
 import type { EventLog } from '../log/port.ts'
-import type { DataKeyStore } from '../state/data-keys.ts'
+import type { DataKeyStore } from '../state/data-key-store.ts'
 import { originalKeys } from '../state/installation-keys.ts'
 import { masterKeysFrom } from '../state/master-keys.ts'
 import { openKeysBeside } from './installation.ts'

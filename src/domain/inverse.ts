@@ -57,6 +57,8 @@ const tenants: Inverse = {
     const row = before as TenantRow | null
     if (row === null) return decideTenant(state, { do: 'delete', id, force: false, nowMs })
     const { slug, name, plan, rate_limits } = row
+    if (after !== null && row.content_erasures !== (after as TenantRow).content_erasures)
+      return never(`the captured content of the tenant ${slug} was erased: nothing opens it again`)
     if (after === null) return decideTenant(state, { do: 'create', id, slug, name, plan, rate_limits, ...API })
     return decideTenant(state, { do: 'replace', id, name, plan, rate_limits, ...API })
   },

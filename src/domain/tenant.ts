@@ -44,6 +44,8 @@ export const TenantReplaced = t.Object({
   managed_by: t.Optional(ManagedBy),
 })
 export const TenantDeleted = t.Object({ id: Id })
+/** What was captured of its requests so far can be opened no more. */
+export const TenantContentErased = t.Object({ id: Id })
 
 export interface TenantRow extends Stamps {
   readonly id: string
@@ -52,6 +54,8 @@ export interface TenantRow extends Stamps {
   readonly plan: string | null
   readonly rate_limits: RateLimits | null
   readonly managed_by: ManagedBy
+  /** How often its captured content was erased; absent: never. */
+  readonly content_erasures?: number
 }
 
 const rows = changesOf<TenantRow>('tenants')
@@ -78,6 +82,13 @@ export const tenant: Aggregate<TenantRow, ControlReader> = {
       resource: 'tenant',
       subject: (data) => data.id,
     }),
+    'tenant.content_erased': eventType({
+      schema: TenantContentErased,
+      since: 4,
+      action: 'erase',
+      resource: 'tenant',
+      subject: (data) => data.id,
+    }),
   },
   evolve(state, { type, data }, meta) {
     const before = state.table('tenants').get(data.id as string)
@@ -88,6 +99,9 @@ export const tenant: Aggregate<TenantRow, ControlReader> = {
         : []
     }
     if (before === undefined) return []
+    if (type === 'tenant.content_erased') {
+      return rows.changed(before.id, before, { content_erasures: (before.content_erasures ?? 0) + 1 }, meta)
+    }
     if (type === 'tenant.replaced') {
       const { id, name, plan, rate_limits, managed_by } = data as Static<typeof TenantReplaced>
       const owner = managed_by ?? before.managed_by
@@ -123,6 +137,7 @@ export type TenantCommand =
   | ({ do: 'replace'; id: string; slug?: string; managed_by: ManagedBy } & Static<typeof TenantFields>)
   /** `nowMs`: a key that has expired by then is not active. */
   | { do: 'delete'; id: string; force: boolean; nowMs: number }
+  | { do: 'erase_content'; id: string }
 
 const activeKeys = (state: ControlReader, tenantId: string, nowMs: number): number => {
   const keys = state.table('keys')
@@ -154,6 +169,7 @@ export const decideTenant = (state: ControlReader, command: TenantCommand): Even
       { type: 'tenant.replaced', data: { id, ...wanted, ...(row.managed_by === managed_by ? {} : { managed_by }) } },
     ]
   }
+  if (command.do === 'erase_content') return [{ type: 'tenant.content_erased', data: { id: row.id } }]
   const active = command.force ? 0 : activeKeys(state, row.id, command.nowMs)
   if (active > 0) {
     const keys = `${active} active key${active === 1 ? '' : 's'}`

@@ -1,8 +1,9 @@
-// Erases data keys that nothing refers to: sealed for a decision that never counted.
+// Erases data keys that nothing refers to: sealed for a decision that never counted, or of content that was erased.
 
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import { pause } from '../lib/pause.ts'
-import type { DataKeyStore } from './data-keys.ts'
+import { CONTENT_SUBJECTS, contentKeyIsUsed } from './content-keys.ts'
+import type { DataKeyStore } from './data-key-store.ts'
 import type { LiveChain } from './live-chain.ts'
 
 /** A decision is sent within seconds of its data key: what has no row after so long never will have one. */
@@ -12,7 +13,7 @@ const OWED_EVERY_MS = 5_000
 
 export interface SweepDeps {
   readonly live: Pick<LiveChain, 'askEnd' | 'changed' | 'next' | 'status' | 'control'>
-  readonly dataKeys: Pick<DataKeyStore, 'olderThan' | 'erase' | 'eraseOwed'>
+  readonly dataKeys: Pick<DataKeyStore, 'olderThan' | 'erase' | 'eraseOwed' | 'subjects'>
   readonly diagnostics: Diagnostics
 }
 
@@ -25,7 +26,12 @@ export const sweepDataKeys = async ({ live, dataKeys, diagnostics }: SweepDeps):
   const used = new Set<string>()
   for (const [, { credential }] of live.control.table('providers').rows()) if (credential) used.add(credential.key_id)
   for (const [, { key_id }] of live.control.table('operators').rows()) used.add(key_id)
-  const unused = candidates.filter((keyId) => !used.has(keyId))
+  const ofContent = new Map(dataKeys.subjects(CONTENT_SUBJECTS).map(({ keyId, subject }) => [keyId, subject]))
+  const isUsed = (keyId: string): boolean => {
+    const subject = ofContent.get(keyId)
+    return subject === undefined ? used.has(keyId) : contentKeyIsUsed(live.control, subject)
+  }
+  const unused = candidates.filter((keyId) => !isUsed(keyId))
   for (const keyId of unused) await dataKeys.erase(keyId)
   if (unused.length > 0) diagnostics.info('unused_data_keys_erased', { count: unused.length })
   return unused.length

@@ -1,17 +1,16 @@
 // Data keys: `gateway.keys.v1`, folded. One key for each secret; erasing the key erases the secret wherever it is still stored.
 
-import type { Diagnostics } from '../lib/diagnostics.ts'
 import { newId } from '../lib/ids.ts'
 import { readEnvelope } from '../log/envelope.ts'
-import type { EventLog, LogRecord } from '../log/port.ts'
+import type { LogRecord } from '../log/port.ts'
 import { appendToKeys, recordOfKey } from './data-key-append.ts'
 import { KeyCache, readCachedKeys } from './data-key-cache.ts'
 import { newDataKey, openSecret, sealSecret, unwrapDataKey, type WrappingKey, wrapDataKey } from './data-key-crypto.ts'
+import type { DataKeyDeps, DataKeyStore } from './data-key-store.ts'
 import { ErasedKeys } from './erased-keys.ts'
 import { byPurpose, type InstallationKeys, storedKeys } from './installation-keys.ts'
 import { KeyTopic } from './key-topic.ts'
-import { MasterKeyMissing, type MasterKeys, masterKeysFrom, type ReadMasterKeys } from './master-keys.ts'
-import type { DataKeys } from './port.ts'
+import { MasterKeyMissing, type MasterKeys, masterKeysFrom } from './master-keys.ts'
 import {
   INSTALLATION_SUBJECT,
   installationKeyId,
@@ -25,36 +24,6 @@ const MAX_OWED = 1_000
 /** A decision is folded within seconds of its data key: whatever a broker's clock says, a key is not judged before. */
 const KNOWN_MS = 60_000
 const REWRAPPED_AT_ONCE = 32
-
-export interface DataKeyDeps {
-  readonly log: EventLog
-  readonly masterKeys: ReadMasterKeys
-  readonly instance: string
-  /** Where the wrapped keys are kept for a start without brokers; null: nowhere. */
-  readonly dataDir: string | null
-  readonly nowMs: () => number
-  readonly diagnostics: Diagnostics
-  /** With cached keys, how long the start waits for a log that does not answer. */
-  readonly graceMs?: number
-}
-
-export interface DataKeyStore extends DataKeys {
-  /** Resolves when the topic was folded to the end that it had (or from the cache, while the log does not answer). Rejects with MasterKeyMissing. */
-  ready(): Promise<void>
-  /** Keys that stand in the log for at least so long by its time, and were known here for a minute; or were known here for so long. */
-  olderThan(ageMs: number): readonly string[]
-  /** Tries again what `erase` could not write. */
-  eraseOwed(): Promise<void>
-  /** The keys of the installation as they are stored; null while they are not, or not known here. */
-  installation(): InstallationKeys | null
-  /** Stores them, wrapped by the current master key. */
-  storeInstallation(keys: InstallationKeys): Promise<void>
-  /** How many keys each master key wraps, by fingerprint. */
-  census(): ReadonlyMap<string, number>
-  /** Wraps by the current master key what another one wraps; answers how many. May end at any point, and begin again. */
-  rewrap(): Promise<number>
-  close(): Promise<void>
-}
 
 interface Held {
   readonly wrapped: WrappedKey
@@ -112,13 +81,28 @@ class Store implements DataKeyStore {
   }
 
   async seal(subject: string, secret: string): Promise<{ keyId: string; sealed: string }> {
+    const { keyId, key } = await this.#make(subject)
+    return { keyId, sealed: sealSecret(key, keyId, subject, secret) }
+  }
+
+  async make(subject: string): Promise<string> {
+    return (await this.#make(subject)).keyId
+  }
+
+  sealUnder(keyId: string, about: string, text: string): string {
+    const key = this.#held.get(keyId)?.key ?? null
+    if (key === null) throw new Error(`the data key ${keyId} was erased meanwhile`)
+    return sealSecret(key, keyId, about, text)
+  }
+
+  async #make(subject: string): Promise<{ keyId: string; key: Uint8Array }> {
     const keyId = newId('dek')
     const key = newDataKey()
     const [wrapped] = await this.#store([this.#wrapped(keyId, subject, key)])
     this.#hold(wrapped!)
     // A rotation that began meanwhile may have passed this key by.
     if (this.#isOutdated(wrapped!)) await this.#store([this.#wrapped(keyId, subject, key)])
-    return { keyId, sealed: sealSecret(key, keyId, subject, secret) }
+    return { keyId, key }
   }
 
   #wrapped(keyId: string, subject: string, key: Uint8Array): WrappedKey {
@@ -202,6 +186,18 @@ class Store implements DataKeyStore {
   subscribe(listener: (keyId: string, what: 'arrived' | 'erased') => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
+  }
+
+  subjects(prefix: string) {
+    const begin = ([, { wrapped }]: [string, Held]) => wrapped.subject.startsWith(prefix)
+    const found = [...this.#held].filter(begin).map(([keyId, { wrapped, writtenAtMs, knownSinceMs }]) => {
+      return { keyId, subject: wrapped.subject, knownSinceMs: Math.min(knownSinceMs, writtenAtMs ?? knownSinceMs) }
+    })
+    return found.sort((left, right) => (left.keyId < right.keyId ? -1 : 1))
+  }
+
+  followed(): Promise<void> {
+    return this.#topic.followed()
   }
 
   olderThan(ageMs: number): readonly string[] {

@@ -2,7 +2,8 @@ import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import type { EventRecord } from '../../src/domain/decision.ts'
 import { type MemoryLog, memoryLog } from '../../src/log/memory.ts'
 import { openCatalogue } from '../../src/state/catalogue.ts'
-import { type DataKeyStore, openDataKeys } from '../../src/state/data-keys.ts'
+import type { DataKeyStore } from '../../src/state/data-key-store.ts'
+import { openDataKeys } from '../../src/state/data-keys.ts'
 import { actor, begin, type Instance, nowMs, openInstance, quiet } from './support.ts'
 
 const kinds = new Map([

@@ -6,8 +6,9 @@ import { decideOperator } from '../../src/domain/operator.ts'
 import { memoryLog } from '../../src/log/memory.ts'
 import type { EventLog } from '../../src/log/port.ts'
 import { TOPICS } from '../../src/log/topics.ts'
+import type { DataKeyDeps, DataKeyStore } from '../../src/state/data-key-store.ts'
 import { sweepDataKeys, UNUSED_AFTER_MS } from '../../src/state/data-key-sweep.ts'
-import { type DataKeyDeps, type DataKeyStore, openDataKeys } from '../../src/state/data-keys.ts'
+import { openDataKeys } from '../../src/state/data-keys.ts'
 import { actor, begin, nowMs, openInstance, quiet } from './support.ts'
 
 const KEYS = TOPICS.keys.name

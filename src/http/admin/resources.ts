@@ -33,6 +33,7 @@ export const TenantView = shown('Tenant', {
   plan: Nullable(t.String()),
   rate_limits: Nullable(RateLimits),
   managed_by: ManagedBy,
+  content_erasures: t.Optional(t.Integer({ minimum: 1, description: 'how often its captured content was erased' })),
 })
 
 const { digest: _, seeded_digest: __, ...shownOfKey } = ApiKeyIssued.properties

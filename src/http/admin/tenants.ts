@@ -5,6 +5,7 @@ import { Rejection } from '../../domain/rejection.ts'
 import { decideTenant, TenantFields, type TenantRow, TenantSlug } from '../../domain/tenant.ts'
 import type { IdPrefix } from '../../lib/ids.ts'
 import { t } from '../../lib/schema.ts'
+import type { ContentKeys } from '../../state/content-keys.ts'
 import type { Commit, LiveState } from '../../state/port.ts'
 import { isSuperuser, type Principal, seesTenant } from '../auth.ts'
 import { listed, Paging } from './list.ts'
@@ -15,6 +16,7 @@ import { rowAfter, write } from './write.ts'
 export interface TenantDeps {
   readonly live: Pick<LiveState, 'control'>
   readonly commit: Commit
+  readonly content: Pick<ContentKeys, 'erase'>
   newId(prefix: IdPrefix): string
   nowMs(): number
 }
@@ -123,7 +125,7 @@ const replaceTenant = ({ live, commit }: TenantDeps): AdminRoute =>
     },
   })
 
-const deleteTenant = ({ commit, nowMs }: TenantDeps): AdminRoute =>
+const deleteTenant = ({ commit, content, nowMs }: TenantDeps): AdminRoute =>
   route({
     method: 'DELETE',
     path: '/tenants/:id',
@@ -147,7 +149,33 @@ const deleteTenant = ({ commit, nowMs }: TenantDeps): AdminRoute =>
           return decideTenant(state, command)
         },
       )
+      await content.erase(id)
       return { body: { deleted: true, id, keys_removed: result.removed.keys ?? 0 }, revision: result.revision }
+    },
+  })
+
+const eraseContent = ({ commit, content }: TenantDeps): AdminRoute =>
+  route({
+    method: 'DELETE',
+    path: '/tenants/:id/content',
+    scopes: WRITE,
+    summary:
+      'Erase what was captured of the requests of a tenant, in every copy of it, by deleting the keys that it is sealed under',
+    answer: deletion('data_keys_erased'),
+    async handle(call) {
+      const id = call.params.id!
+      const result = await write(
+        commit,
+        call,
+        (state) => state.table('tenants').get(id),
+        (state) => {
+          tenantOf(state, id)
+          if (!seesTenant(call.principal, id))
+            throw new Rejection('forbidden', 'a key without the scope "*" cannot erase what belongs to another tenant')
+          return decideTenant(state, { do: 'erase_content', id })
+        },
+      )
+      return { body: { deleted: true, id, data_keys_erased: await content.erase(id) }, revision: result.revision }
     },
   })
 
@@ -157,4 +185,5 @@ export const tenantRoutes = (deps: TenantDeps): AdminRoute[] => [
   getTenant(deps),
   replaceTenant(deps),
   deleteTenant(deps),
+  eraseContent(deps),
 ]

@@ -27,6 +27,8 @@ export const EVENT_DESCRIPTIONS: Readonly<Record<string, string>> = {
   'schema.activated': 'All live instances know every event type up to this version: they may be written from here on.',
   'tenant.created': 'A tenant was made.',
   'tenant.replaced': 'The fields of a tenant were replaced.',
+  'tenant.content_erased':
+    'What was captured of a tenant’s requests so far was erased: the keys that it is sealed under are deleted.',
   'tenant.deleted': 'A tenant was deleted; what belongs to it fell with it.',
   'api_key.issued': 'An API key was issued. Holds a digest of it, never the key.',
   'api_key.changed': 'The name, scopes, limits or policy of a key changed.',

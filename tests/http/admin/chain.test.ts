@@ -11,7 +11,8 @@ import type { EventLog } from '../../../src/log/port.ts'
 import { TOPICS } from '../../../src/log/topics.ts'
 import { KINDS, kindOf } from '../../../src/providers/kinds.ts'
 import { openCatalogue, providerSecret } from '../../../src/state/catalogue.ts'
-import { type DataKeyStore, openDataKeys } from '../../../src/state/data-keys.ts'
+import type { DataKeyStore } from '../../../src/state/data-key-store.ts'
+import { openDataKeys } from '../../../src/state/data-keys.ts'
 import { openKeyIndex } from '../../../src/state/keys.ts'
 import { lastUses } from '../../../src/state/last-uses.ts'
 import { createSteering } from '../../../src/state/live-steering.ts'
@@ -75,6 +76,7 @@ const open = async (name: string, log: EventLog) => {
         appliedBy: async () => ({ applied: 1, instances: 2 }),
         lastUses: lastUses(),
         dataKeys,
+        content: { erase: async () => 0 },
         history: presentHistory(live),
         healthOf: () => ({
           status: 'unknown',

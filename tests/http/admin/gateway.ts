@@ -155,6 +155,7 @@ export const startGateway = (
     appliedBy: async () => ({ applied: 1, instances: 1 }),
     lastUses: lastUses(),
     dataKeys,
+    content: { erase: async () => 0 },
     history: presentHistory(live, settings.record),
     kindTable: {
       resolve: (text) => KINDS.find((known) => known.kind === text.toLowerCase().replaceAll('-', '_')) ?? null,
