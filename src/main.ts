@@ -193,7 +193,6 @@ const openParts = (opened: GatewayOptions & Pick<Parts, 'analytics' | 'outcomes'
 const appDeps = (parts: Parts): AppDeps => {
   const { config, control, outcomes, analytics, dialer, kindTable } = parts
   const { live, catalogue } = control
-  const { endUser, idempotency } = control.installation
   return {
     ...parts.console.deps,
     live,
@@ -211,12 +210,12 @@ const appDeps = (parts: Parts): AppDeps => {
     spool: outcomes.spool,
     dial: dialer.dial,
     random: Math.random,
-    userDigest: (tenantId, user) => hmacHex(endUser, `${tenantId}\0${user}`).slice(0, 32),
+    userDigest: (tenantId, user) => hmacHex(control.installation.endUser, `${tenantId}\0${user}`).slice(0, 32),
     inference: inferenceSettings(config),
     commit: control.commits.commit,
     dataKeys: control.dataKeys,
     content: control.content,
-    causeKey: idempotency,
+    causeKey: control.installation.idempotency,
     appliedBy: async (revision) => {
       const instances = parts.instances()
       const waitMs = instances?.awaited(revision) ? APPLIED_WAIT_MS : 0

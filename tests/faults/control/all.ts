@@ -22,6 +22,7 @@ const SCRIPTS: readonly Script[] = [
   { file: 'boot', short: ['--most', '100000'] },
   { file: 'digests', short: ['--decisions', '2000'] },
   { file: 'turns', short: ['--commands', '20'] },
+  { file: 'keys', short: ['--kills', '3'] },
 ]
 
 const short = process.argv.includes('--short')

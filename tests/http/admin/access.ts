@@ -21,6 +21,7 @@ const SECTIONS: readonly (readonly [own: string, belongs: Access['belongs'], rou
     'shared',
     'GET /tenants, POST /tenants 201, GET /tenants/:id, PUT /tenants/:id, DELETE /tenants/:id',
   ],
+  ['tenants:admin', 'tenant', 'DELETE /tenants/:id/content'],
   ['tenants:admin', 'tenant', 'GET /budgets, GET /budgets/:id, PUT /budgets, DELETE /budgets/:id'],
   [
     'keys:admin',

@@ -40,9 +40,10 @@ const send = ({ gateway }: Furnished, route: AdminRoute, ids: Ids, tenantId: str
 /** Reads share a gateway; a write that succeeds has one of its own. */
 const worldOf = async (route: AdminRoute): Promise<Furnished> => (route.method === 'GET' ? ALL : furnish())
 
-/** What a reader's own tenant is called in the path of a tenant. */
+const OF_THE_OWN_TENANT = ['GET /tenants/:id', 'DELETE /tenants/:id/content']
+/** What the own tenant is called in the path of a tenant. */
 const idsOf = ({ own }: Furnished, route: AdminRoute): Ids =>
-  nameOf(route) === 'GET /tenants/:id' ? { ...own, tenants: OWN } : own
+  OF_THE_OWN_TENANT.includes(nameOf(route)) ? { ...own, tenants: OWN } : own
 
 const NOBODIES = nobodies(ALL)
 
