@@ -1,31 +1,19 @@
 // Snapshots of the folded control state: a shortcut for the next start, and a witness of where the log was. JSON lines: a header, rows in
 // chunks, a MAC over all of it. Written by the snapshot thread alone.
-import { createHmac } from 'node:crypto'
-import {
-  closeSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
-import { readFile } from 'node:fs/promises'
+import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs'
+import { type FileHandle, open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { CHAIN_ROW } from '../domain/chain.ts'
 import { ControlState, FOLD_VERSION } from '../domain/control.ts'
 import { RowSetDigest } from '../domain/tables.ts'
-import { sameText } from '../lib/digest.ts'
 import { codeOf } from '../lib/error-code.ts'
-import { t, Value } from '../lib/schema.ts'
+import { type Static, t, Value } from '../lib/schema.ts'
 import type { ChainFold, FoldStart } from './fold.ts'
+import { isWhole, linesOf, SnapshotWriter } from './snapshot-file.ts'
 
 const FILE = 'control.snapshot'
 const CHUNK_ROWS = 256
 const STALE_DRAFT_MS = 600_000
-const NEWLINE = 0x0a
 
 const Count = t.Integer({ minimum: 0 })
 const Header = t.Object({
@@ -65,41 +53,49 @@ export const snapshotPath = (dataDir: string): string => join(dataDir, FILE)
 
 /** The same, of any file that `writeSnapshot` has written. */
 export const readSnapshot = async (path: string, macKey: Uint8Array): Promise<LoadedSnapshot> => {
-  let bytes: Buffer
+  let file: FileHandle
   try {
-    bytes = await readFile(path)
+    file = await open(path)
   } catch (error) {
     return codeOf(error) === 'ENOENT'
       ? NOTHING
       : { ...NOTHING, problem: `cannot be read (${codeOf(error) ?? 'unknown'})` }
   }
-  const lastLine = bytes.lastIndexOf(NEWLINE, bytes.length - 2) + 1
-  const body = bytes.subarray(0, lastLine)
-  const mac = createHmac('sha256', macKey).update(body).digest('hex')
-  if (!sameText(bytes.subarray(lastLine).toString().trim(), mac)) {
-    return { ...NOTHING, problem: 'is damaged, or of another master key' }
+  try {
+    // Read twice, through the one handle: nothing of it is believed before all of it is.
+    if (!(await isWhole(file, macKey))) return { ...NOTHING, problem: 'is damaged, or of another master key' }
+    return await restored(file)
+  } finally {
+    await file.close()
   }
-  const headerEnd = body.indexOf(NEWLINE)
-  const header: unknown = JSON.parse(body.subarray(0, headerEnd).toString())
-  if (!Value.Check(Header, header)) return { ...NOTHING, problem: 'has an unknown header' }
-  const witness = { next: header.next, tip: header.tip, chainId: header.chain_id }
-  if (header.fold_version !== FOLD_VERSION) {
-    return {
-      start: null,
-      witness,
-      problem: `is of fold version ${header.fold_version}, this build has ${FOLD_VERSION}`,
+}
+
+const restored = async (file: FileHandle): Promise<LoadedSnapshot> => {
+  let state: ControlState | null = null
+  let header: Static<typeof Header> | null = null
+  for await (const lines of linesOf(file)) {
+    for (const line of lines) {
+      if (header !== null && state !== null) {
+        const [table, rows] = JSON.parse(line) as [string, [string, unknown][]]
+        for (const [id, row] of rows) state.restore(table, id, row)
+        continue
+      }
+      const first: unknown = JSON.parse(line)
+      if (!Value.Check(Header, first)) return { ...NOTHING, problem: 'has an unknown header' }
+      if (first.fold_version !== FOLD_VERSION) {
+        const problem = `is of fold version ${first.fold_version}, this build has ${FOLD_VERSION}`
+        return { start: null, witness: witnessOf(first), problem }
+      }
+      header = first
+      state = new ControlState(null, first.digest)
     }
   }
-  const state = new ControlState(null, header.digest)
-  for (let from = headerEnd + 1; from < body.length; ) {
-    const to = body.indexOf(NEWLINE, from)
-    const [table, rows] = JSON.parse(body.subarray(from, to).toString()) as [string, [string, unknown][]]
-    for (const [id, row] of rows) state.restore(table, id, row)
-    from = to + 1
-  }
+  if (header === null || state === null) return { ...NOTHING, problem: 'has no header' }
   const { next, tip, log_at_ms: logAtMs, counts } = header
-  return { start: { state, next, tip, logAtMs, counts }, witness, problem: null }
+  return { start: { state, next, tip, logAtMs, counts }, witness: witnessOf(header), problem: null }
 }
+
+const witnessOf = ({ next, tip, chain_id }: Static<typeof Header>): Witness => ({ next, tip, chainId: chain_id })
 
 /**
  * Writes the snapshot of a fold: beside, synced, then renamed. Blocks; for the snapshot thread. False when the fold cannot stand for the log:
@@ -111,13 +107,8 @@ export const writeSnapshot = (dataDir: string, fold: ChainFold, nowMs: number): 
   mkdirSync(dataDir, { recursive: true, mode: 0o700 })
   dropStaleDrafts(dataDir, nowMs)
   const draft = join(dataDir, `${FILE}.${crypto.randomUUID()}.draft`)
-  const file = openSync(draft, 'wx', 0o600)
+  const file = new SnapshotWriter(draft, fold.macKey)
   try {
-    const mac = createHmac('sha256', fold.macKey)
-    const write = (line: string) => {
-      mac.update(line)
-      writeFileSync(file, line)
-    }
     const digest = fold.state.digest()
     const header = {
       gatelog_snapshot: 1,
@@ -129,21 +120,20 @@ export const writeSnapshot = (dataDir: string, fold: ChainFold, nowMs: number): 
       digest,
       counts: fold.counts,
     }
-    write(`${JSON.stringify(header)}\n`)
+    file.line(JSON.stringify(header))
     const written = new RowSetDigest()
     for (const { name, rows } of chunksOf(fold.state)) {
-      const line = `${JSON.stringify([name, rows])}\n`
-      write(line)
+      const line = JSON.stringify([name, rows])
+      file.line(line)
       for (const [id, row] of (JSON.parse(line) as [string, [string, unknown][]])[1]) written.toggle(name, id, row)
     }
     if (written.hex() !== digest) throw new Error('the rows as written do not have the digest of the state')
-    writeFileSync(file, `${mac.digest('hex')}\n`)
-    fsyncSync(file)
+    file.end()
   } catch (error) {
     rmSync(draft, { force: true })
     throw error
   } finally {
-    closeSync(file)
+    file.close()
   }
   renameSync(draft, join(dataDir, FILE))
   syncFolder(dataDir)
