@@ -15,6 +15,8 @@ export interface SnapshotOptions {
   readonly diagnostics: Diagnostics
   readonly everyDecisions?: number
   readonly everyMs?: number
+  /** A state of more rows is read again from the last snapshot when the next is due, not held until then. */
+  readonly heldRows?: number
   readonly onWritten?: (snapshot: { next: number; tip: string; tookMs: number }) => void
   /** False: nothing is written, the thread only answers for the past, and is started by the first question. */
   readonly writes?: boolean
@@ -31,6 +33,7 @@ export interface Snapshots extends History {
 
 const EVERY_DECISIONS = 5_000
 const EVERY_MS = 300_000
+const HELD_ROWS = 100_000
 const RESTART_MS = 5_000
 const STOP_LIMIT_MS = 5_000
 /** Questions that the thread has not answered yet. */
@@ -101,7 +104,7 @@ class SnapshotThread implements Snapshots {
     worker.addEventListener('error', ({ message }) => this.#died(worker, message))
     worker.addEventListener('close', () => this.#died(worker, 'the thread ended'))
     const { logModule, logFactory, logOptions, macKey, dataDir } = this.options
-    const { everyDecisions = EVERY_DECISIONS, everyMs = EVERY_MS, writes = true } = this.options
+    const { everyDecisions = EVERY_DECISIONS, everyMs = EVERY_MS, heldRows = HELD_ROWS, writes = true } = this.options
     const { readerModule = null, readerFunction = '' } = this.options
     const start = {
       tell: 'start',
@@ -112,6 +115,7 @@ class SnapshotThread implements Snapshots {
       dataDir,
       everyDecisions,
       everyMs,
+      heldRows,
       writes,
       readerModule,
       readerFunction,

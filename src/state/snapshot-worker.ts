@@ -2,14 +2,13 @@
 // Told what to do by `snapshot-thread.ts`.
 import type { ControlState } from '../domain/control.ts'
 import { pause } from '../lib/pause.ts'
-import { type EventLog, type LogRecord, LogUnavailable } from '../log/port.ts'
+import { type EventLog, LogUnavailable } from '../log/port.ts'
 import { Checkpoints } from './checkpoints.ts'
-import { ChainFold, CONTROL, foldAgain } from './fold.ts'
-import { lostHistory } from './guards.ts'
+import { ChainFold, CONTROL } from './fold.ts'
 import { LogHistory } from './history.ts'
 import { HistoryUnavailable, type PastPoint, type Question } from './history-port.ts'
-import { RECENT_RECORDS } from './recent.ts'
-import { loadSnapshot, writeSnapshot } from './snapshot.ts'
+import { loadSnapshot } from './snapshot.ts'
+import { decisionsDue, SnapshotFold, type Written } from './snapshot-fold.ts'
 
 export interface SnapshotThreadStart {
   readonly tell: 'start'
@@ -21,6 +20,8 @@ export interface SnapshotThreadStart {
   readonly dataDir: string
   readonly everyDecisions: number
   readonly everyMs: number
+  /** A state of more rows is not held between two snapshots: that would be its memory a second time. */
+  readonly heldRows: number
   /** False in a process whose data folder another one keeps: it answers for the past, and writes nothing. */
   readonly writes: boolean
   /** Module and function that read a state of the past: `(state, point, read) => answer`, all of it copyable. */
@@ -42,115 +43,11 @@ export type FromSnapshotThread =
 declare const self: Worker
 
 const AFTER_FAILURE_MS = 1_000
-/** Nobody waits for this fold: what comes drop by drop is taken in gulps, which spares the log most of the work of being followed. */
-const FOLLOW_EVERY_MS = 200
-const MANY_RECORDS = 500
-const FINISH_MS = 500
 const AFTER_LOSS_MS = 60_000
+const LOOK_MS = 1_000
 
 const tell = (message: FromSnapshotThread): void => self.postMessage(message)
 const stopping = new AbortController()
-
-class SnapshotFold {
-  /** Offset up to which the last snapshot holds the log, and its count of decisions. */
-  #writtenNext = 0
-  #writtenCount = 0
-  #writtenAtMs = performance.now()
-  /** The end that was seen at start: nothing is written on the way there. */
-  #target: number | null = null
-  readonly #checkpoints: Checkpoints
-
-  constructor(
-    readonly log: EventLog,
-    readonly options: SnapshotThreadStart,
-    public fold: ChainFold,
-    public remembering: boolean,
-  ) {
-    this.#writtenNext = fold.next
-    this.#writtenCount = fold.counts.counted
-    this.#checkpoints = new Checkpoints(options.dataDir, options.macKey)
-  }
-
-  async follow(): Promise<void> {
-    this.#target ??= await this.log.end(CONTROL, 0)
-    const timer = setInterval(() => this.write(false), this.options.everyMs)
-    const from = this.remembering ? Math.max(0, this.fold.next - RECENT_RECORDS) : this.fold.next
-    try {
-      for await (const batch of this.log.read(CONTROL, 0, from, stopping.signal)) {
-        for (const record of batch) this.#take(record)
-        // The first one soon: it is also the witness of what the log held.
-        const due =
-          this.#writtenNext === 0 || this.fold.counts.counted - this.#writtenCount >= this.options.everyDecisions
-        if (due) this.write(false)
-        if (batch.length < MANY_RECORDS) await pause(FOLLOW_EVERY_MS, stopping.signal)
-      }
-    } finally {
-      clearInterval(timer)
-    }
-  }
-
-  /** At stop: what came since the last gulp, if the log gives it soon. */
-  async finish(): Promise<void> {
-    if (this.remembering) return
-    const limit = AbortSignal.timeout(FINISH_MS)
-    const tooLate = new Promise<number>((resolve) => limit.addEventListener('abort', () => resolve(0)))
-    const end = await Promise.race([this.log.end(CONTROL, 0), tooLate])
-    if (this.fold.next >= end) return
-    for await (const batch of this.log.read(CONTROL, 0, this.fold.next, limit)) {
-      for (const record of batch) this.#take(record)
-      if (this.fold.next >= end) return
-    }
-  }
-
-  /** Reads the whole log again; false when it lacks what this thread has folded: then the last snapshot stays as it is, as a witness. */
-  async again(): Promise<boolean> {
-    const fold = await foldAgain(this.log, this.options.macKey, stopping.signal)
-    const problem = lostHistory(fold, this.fold.tip)
-    if (problem !== null) {
-      tell({ tell: 'failed', problem })
-      return false
-    }
-    this.fold = fold
-    this.remembering = false
-    return true
-  }
-
-  /** Writes when something was folded since the last time, and the fold is not still on its way to the end. */
-  write(atStop: boolean): void {
-    if (this.#target === null || this.fold.next < this.#target || this.remembering) return
-    if (this.fold.next === this.#writtenNext) return
-    if (
-      !atStop &&
-      this.fold.counts.counted === this.#writtenCount &&
-      performance.now() - this.#writtenAtMs < this.options.everyMs
-    )
-      return
-    const startMs = performance.now()
-    try {
-      if (!writeSnapshot(this.options.dataDir, this.fold, Date.now())) return
-      this.#checkpoints.keep(this.fold.next)
-    } catch (error) {
-      tell({ tell: 'failed', problem: `the snapshot could not be written: ${String(error)}` })
-      return
-    }
-    this.#writtenNext = this.fold.next
-    this.#writtenCount = this.fold.counts.counted
-    this.#writtenAtMs = performance.now()
-    tell({ tell: 'written', next: this.fold.next, tip: this.fold.tip, tookMs: Math.round(performance.now() - startMs) })
-  }
-
-  #take(record: LogRecord): void {
-    if (this.remembering && record.offset < this.fold.next) {
-      this.fold.remember(record)
-      if (record.offset + 1 < this.fold.next) return
-      this.remembering = false
-      if (!this.fold.remembered()) throw new Error("the snapshot's last decision is not in the log before it")
-      return
-    }
-    const step = this.fold.take(record)
-    if (step.kind === 'orphan') throw new Error(`offset ${record.offset} was decided on a decision that was never seen`)
-  }
-}
 
 const openLog = async ({ logModule, logFactory, logOptions }: SnapshotThreadStart): Promise<EventLog> => {
   const module: Record<string, (options: unknown) => EventLog | Promise<EventLog>> = await import(logModule)
@@ -159,19 +56,41 @@ const openLog = async ({ logModule, logFactory, logOptions }: SnapshotThreadStar
   return open(logOptions)
 }
 
+/** Resolves when the log holds enough that is not in the last snapshot, or holds more and time has passed. */
+const snapshotDue = async (log: EventLog, options: SnapshotThreadStart, written: Written): Promise<void> => {
+  while (!stopping.signal.aborted) {
+    const behind = (await log.end(CONTROL, 0)) - written.next
+    if (behind >= decisionsDue(options, written.rows)) return
+    if (behind > 0 && performance.now() - written.atMs >= options.everyMs) return
+    await pause(LOOK_MS, stopping.signal)
+  }
+}
+
+const fromSnapshot = async (log: EventLog, options: SnapshotThreadStart, owed: boolean): Promise<SnapshotFold> => {
+  const { start } = await loadSnapshot(options.dataDir, options.macKey)
+  const fold = new ChainFold(options.macKey, start)
+  return new SnapshotFold({ log, options, tell, signal: stopping.signal }, fold, start !== null, owed)
+}
+
 const run = async (options: SnapshotThreadStart): Promise<void> => {
   const log = await openLog(options)
-  const { start } = await loadSnapshot(options.dataDir, options.macKey)
-  const snapshots = new SnapshotFold(log, options, new ChainFold(options.macKey, start), start !== null)
+  /** Null: it was too large to be held until the next one is due. */
+  let snapshots: SnapshotFold | null = await fromSnapshot(log, options, false)
   let suspected = false
   while (!stopping.signal.aborted) {
     try {
+      snapshots ??= await fromSnapshot(log, options, true)
       if (suspected && !(await snapshots.again())) {
         await pause(AFTER_LOSS_MS, stopping.signal)
         continue
       }
       suspected = false
       await snapshots.follow()
+      if (stopping.signal.aborted) break
+      const written: Written = snapshots.written()
+      snapshots = null
+      Bun.gc(true) // this thread's own: what the state took is given back now
+      await snapshotDue(log, options, written)
     } catch (error) {
       if (stopping.signal.aborted) break
       suspected = !(error instanceof LogUnavailable)
@@ -179,7 +98,7 @@ const run = async (options: SnapshotThreadStart): Promise<void> => {
       await pause(AFTER_FAILURE_MS, stopping.signal)
     }
   }
-  if (!suspected) {
+  if (!suspected && snapshots !== null) {
     // Without its last records a snapshot is as good: the next start folds them.
     await snapshots.finish().catch((error) => tell({ tell: 'failed', problem: `the last records: ${String(error)}` }))
     snapshots.write(true)

@@ -56,6 +56,38 @@ test('the thread writes the first snapshot soon, then every so many decisions, a
   expect((await readdir(dataDir)).filter((name) => name.endsWith('.draft'))).toEqual([])
 })
 
+test('a state that is too large to be held is read from its own snapshot when the next one is due', async () => {
+  const { dataDir, logOptions, instance } = await setUp()
+  const written: { next: number; tip: string }[] = []
+  let wake = () => {}
+  const snapshots = startSnapshots({
+    ...LOG_MODULE,
+    logOptions,
+    macKey,
+    dataDir,
+    diagnostics: quiet,
+    everyDecisions: 5,
+    everyMs: 60_000,
+    heldRows: 0,
+    onWritten: (snapshot) => {
+      written.push(snapshot)
+      wake()
+    },
+  })
+  const next = () => new Promise<void>((resolve) => (wake = resolve))
+  await next()
+  for (let round = 1; round <= 2; round++) {
+    const more = next()
+    for (let index = 0; index < 5; index++) await instance.queue.commit(createTenant(`t${round}${index}`))
+    await more
+    const { start } = await loadSnapshot(dataDir, macKey)
+    expect(start!.next).toBe(written[round]!.next)
+    expect(start!.state.digest()).toBe(instance.live.status().digest)
+  }
+  await snapshots.stop()
+  expect(snapshots.status().problem).toBeNull()
+})
+
 test('a thread that cannot open its log says so and lives on', async () => {
   const { dataDir, logOptions } = await setUp()
   const snapshots = startSnapshots({
