@@ -2,7 +2,9 @@
 // Different keys can have one hash: whoever looks says which number is meant.
 
 const PARTS = 256
-const FIRST_SLOTS = 16
+const FIRST_SLOTS = 8
+const GROWTH = 1.5
+const MOST_FULL = 0.8
 
 interface Part {
   /** Two words a slot: the hash, and the number plus one; 0 there: free. */
@@ -18,8 +20,7 @@ export class HashSlots {
     const part = this.#parts[hash >>> 24]
     if (part === undefined) return -1
     const { words } = part
-    const mask = words.length - 1
-    for (let at = (hash << 1) & mask; words[at + 1] !== 0; at = (at + 2) & mask) {
+    for (let at = homeOf(words, hash); words[at + 1] !== 0; at = after(words, at)) {
       if (words[at] === hash && isMeant(words[at + 1]! - 1)) return words[at + 1]! - 1
     }
     return -1
@@ -27,14 +28,10 @@ export class HashSlots {
 
   /** `hash`: 32 bits, unsigned. A number stands at most once under a hash. */
   add(hash: number, number: number): void {
-    const known = this.#parts[hash >>> 24]
-    const part = known ?? { words: new Uint32Array(FIRST_SLOTS * 2), used: 0 }
-    if (known === undefined) {
-      if (this.#parts.length === 0) this.#parts.length = PARTS
-      this.#parts[hash >>> 24] = part
-    }
-    // Three quarters full at most.
-    if ((part.used + 1) * 8 > part.words.length * 3) part.words = doubled(part.words)
+    if (this.#parts.length === 0) this.#parts.length = PARTS
+    const part = this.#parts[hash >>> 24] ?? { words: new Uint32Array(FIRST_SLOTS * 2), used: 0 }
+    this.#parts[hash >>> 24] = part
+    if ((part.used + 1) * 2 > part.words.length * MOST_FULL) part.words = grown(part.words)
     put(part.words, hash, number + 1)
     part.used += 1
   }
@@ -43,8 +40,7 @@ export class HashSlots {
     const part = this.#parts[hash >>> 24]
     if (part === undefined) return
     const { words } = part
-    const mask = words.length - 1
-    for (let at = (hash << 1) & mask; words[at + 1] !== 0; at = (at + 2) & mask) {
+    for (let at = homeOf(words, hash); words[at + 1] !== 0; at = after(words, at)) {
       if (words[at] !== hash || words[at + 1] !== number + 1) continue
       close(words, at)
       part.used -= 1
@@ -53,26 +49,28 @@ export class HashSlots {
   }
 }
 
+const homeOf = (words: Uint32Array, hash: number): number => (hash % (words.length / 2)) * 2
+
+const after = (words: Uint32Array, at: number): number => (at + 2 === words.length ? 0 : at + 2)
+
 const put = (words: Uint32Array, hash: number, word: number): void => {
-  const mask = words.length - 1
-  let at = (hash << 1) & mask
-  while (words[at + 1] !== 0) at = (at + 2) & mask
+  let at = homeOf(words, hash)
+  while (words[at + 1] !== 0) at = after(words, at)
   words[at] = hash
   words[at + 1] = word
 }
 
-const doubled = (words: Uint32Array): Uint32Array => {
-  const larger = new Uint32Array(words.length * 2)
+const grown = (words: Uint32Array): Uint32Array => {
+  const larger = new Uint32Array(Math.ceil((words.length / 2) * GROWTH) * 2)
   for (let at = 0; at < words.length; at += 2) if (words[at + 1] !== 0) put(larger, words[at]!, words[at + 1]!)
   return larger
 }
 
 /** Frees a slot and moves back what would no longer be found behind it. */
 const close = (words: Uint32Array, slot: number): void => {
-  const mask = words.length - 1
   let gap = slot
-  for (let at = (slot + 2) & mask; words[at + 1] !== 0; at = (at + 2) & mask) {
-    const home = (words[at]! << 1) & mask
+  for (let at = after(words, slot); words[at + 1] !== 0; at = after(words, at)) {
+    const home = homeOf(words, words[at]!)
     const stays = gap <= at ? gap < home && home <= at : gap < home || home <= at
     if (stays) continue
     words[gap] = words[at]!

@@ -9,7 +9,9 @@ const TIME = 3
 const UUID = 4
 const ROW_ID = 5
 const SHARED = 6
-const SHARED_HERE = 7
+/** The time that was written before it in the same row: what was never changed has two that are equal. */
+const SAME_TIME = 7
+const SHARED_HERE = 8
 
 /** Instead of the number of a set of names: the whole row follows as JSON. */
 const PLAIN_ROW = 0
@@ -39,6 +41,8 @@ export class RowPacker<Row extends object> {
   #in: Buffer = this.#out
   #at = 0
   #lastTime = { text: '', atMs: Number.NaN }
+  /** A time was written since this row began: `#lastTime` is its. */
+  #hasTime = false
 
   /** `shared`: names of members whose values many rows have in common. Those values are kept for as long as the packer is, up to a bound. */
   constructor(shared: readonly string[]) {
@@ -48,6 +52,7 @@ export class RowPacker<Row extends object> {
   /** The bytes of a row and its id. They are overwritten by the next call. */
   pack(id: string, row: Row): Uint8Array {
     this.#at = 0
+    this.#hasTime = false
     this.#text(id)
     const shape = this.#shapeOf(row)
     this.#byte(shape)
@@ -128,11 +133,16 @@ export class RowPacker<Row extends object> {
 
   /** False, and nothing written, for a time that would not be read as it is written. */
   #time(text: string): boolean {
+    if (this.#hasTime && this.#lastTime.text === text) {
+      this.#byte(SAME_TIME)
+      return true
+    }
     if (this.#lastTime.text !== text) {
       const atMs = IS_TIME.test(text) ? Date.parse(text) : Number.NaN
       if (!(atMs >= 0) || new Date(atMs).toISOString() !== text) return false
       this.#lastTime = { text, atMs }
     }
+    this.#hasTime = true
     this.#byte(TIME)
     this.#at = this.#room(TIME_BYTES).writeUIntLE(this.#lastTime.atMs, this.#at, TIME_BYTES)
     return true
@@ -200,6 +210,7 @@ export class RowPacker<Row extends object> {
     if (kind === ROW_ID) return id
     if (kind === DIGEST) return this.#readHex(DIGEST_BYTES)
     if (kind === TIME) return this.#readTime()
+    if (kind === SAME_TIME) return this.#lastTime.text
     if (kind === TEXT) return this.#readBytes()
     if (kind === SHARED) return this.#sharedValues[this.#readCount()]
     if (kind === JSON_TEXT) return JSON.parse(this.#readBytes())

@@ -2,8 +2,8 @@
 // One that is replaced is written anew at the end; a page that is a quarter dead is emptied there too, so no step takes long.
 
 const PAGE_BYTES = 65_536
-/** Before each record: its number, its length. */
-const HEADER_BYTES = 8
+/** Before each record: its number, its length (of one that is larger than a page, which stands alone, the page knows it). */
+const HEADER_BYTES = 6
 const FIRST_CAPACITY = 64
 const KEPT_SHARE = 0.75
 
@@ -43,7 +43,7 @@ export class RowPages {
     const size = HEADER_BYTES + bytes.length
     const page = this.#room(size)
     page.bytes.writeUInt32LE(number, page.used)
-    page.bytes.writeUInt32LE(bytes.length, page.used + 4)
+    page.bytes.writeUInt16LE(bytes.length & 0xffff, page.used + 4)
     page.bytes.set(bytes, page.used + HEADER_BYTES)
     this.#pageOf[number] = this.#last + 1
     this.#offsetOf[number] = page.used
@@ -56,7 +56,7 @@ export class RowPages {
     const at = this.#pageOf[number]! - 1
     const page = this.#pages[at]!
     this.#pageOf[number] = 0
-    page.live -= HEADER_BYTES + page.bytes.readUInt32LE(this.#offsetOf[number]! + 4)
+    page.live -= sizeOf(page, this.#offsetOf[number]!)
     if (at !== this.#last && page.live < page.used * KEPT_SHARE) this.#empty(at, page)
   }
 
@@ -72,10 +72,11 @@ export class RowPages {
   }
 
   /** Moves what lives to the end, then lets the page go. */
-  #empty(at: number, { bytes, used }: Page): void {
+  #empty(at: number, page: Page): void {
+    const { bytes, used } = page
     for (let offset = 0; offset < used; ) {
       const number = bytes.readUInt32LE(offset)
-      const end = offset + HEADER_BYTES + bytes.readUInt32LE(offset + 4)
+      const end = offset + sizeOf(page, offset)
       if (this.#pageOf[number] === at + 1 && this.#offsetOf[number] === offset) {
         this.#pageOf[number] = 0
         this.put(number, bytes.subarray(offset + HEADER_BYTES, end))
@@ -95,3 +96,6 @@ export class RowPages {
     this.#offsetOf = offsets
   }
 }
+
+const sizeOf = ({ bytes, used }: Page, offset: number): number =>
+  bytes.length > PAGE_BYTES ? used : HEADER_BYTES + bytes.readUInt16LE(offset + 4)
