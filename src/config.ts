@@ -86,6 +86,23 @@ const Log = section({
   kafka: Kafka,
 })
 
+const Telemetry = section({
+  prometheus_enabled: flag({ default: true, description: 'Serve `/metrics`.' }),
+  otlp_endpoint: optional({
+    description:
+      'OpenTelemetry collector (OTLP/HTTP, JSON) for traces; `/v1/traces` is added. None: `OTEL_EXPORTER_OTLP_ENDPOINT`, else traces are off.',
+    pattern: '^https?://[^/]',
+    expects: 'a URL such as http://collector:4318',
+    secret: true,
+  }),
+  otlp_headers: optional({ description: 'Headers for the collector: `name=value,name=value`.', secret: true }),
+  trace_sample_percent: whole(0, 100, {
+    default: 100,
+    description: 'Of the traces that begin here, how many are exported; a `traceparent` says it for its own.',
+  }),
+  trace_upstream: flag({ default: true, description: 'Send `traceparent` to providers while traces are on.' }),
+})
+
 export const ConfigSchema = section({
   server: Server,
   data: section({ dir: text({ default: '.gateway', description: 'Folder for everything kept on this machine.' }) }),
@@ -143,7 +160,7 @@ export const ConfigSchema = section({
     }),
   }),
   admin: section({ enabled: flag({ default: true, description: 'Serve `/admin/v1`.' }) }),
-  telemetry: section({ prometheus_enabled: flag({ default: true, description: 'Serve `/metrics`.' }) }),
+  telemetry: Telemetry,
   diagnostics: section({
     level: choice(['debug', 'info', 'warn', 'error'], {
       default: 'info',

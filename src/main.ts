@@ -17,7 +17,7 @@ import { checkKeys, seedUntilDone } from './commands/seeding.ts'
 import { type Environment, isKafka, KIND_TABLE, masterKeysFor, prepareDataDir } from './commands/settings.ts'
 import { soon } from './commands/soon.ts'
 import { Stack } from './commands/stack.ts'
-import { projectionViews, sendingView } from './commands/telemetry.ts'
+import { openTracing, type Tracing, telemetryOf } from './commands/telemetry.ts'
 import { allowsPrivate, type Config, settingMs } from './config.ts'
 import type { ProviderRow } from './domain/provider.ts'
 import { auditRoutes } from './http/admin/audit.ts'
@@ -130,6 +130,7 @@ interface Parts extends GatewayOptions {
   readonly providerWork: ProviderWork
   readonly limits: Limits
   readonly console: ConsoleParts
+  readonly tracing: Tracing | null
   /** Null until the control state can be told from that of others. */
   instances(): Instances | null
   close(): Promise<void>
@@ -145,6 +146,7 @@ const openParts = (opened: GatewayOptions & Pick<Parts, 'analytics' | 'outcomes'
   const health = openHealthParts({ ...opened, kindTable, modelCatalogue: catalogueOfModels, dial: dialer.dial })
   const providerWork = openWork({ control, outcomes, kindTable, modelCatalogue: catalogueOfModels, dial: dialer.dial })
   const limits = openLimits(config)
+  const tracing = openTracing({ config, env, diagnostics, version: VERSION })
   let instances: Instances | null = null
   const console = openConsole({ ...opened, announce: () => instances?.tellSoon() })
   let activation: Activation | null = null
@@ -177,6 +179,7 @@ const openParts = (opened: GatewayOptions & Pick<Parts, 'analytics' | 'outcomes'
     modelCatalogue: catalogueOfModels,
     limits,
     console,
+    tracing,
     instances: () => instances,
     async close() {
       closed = true
@@ -185,6 +188,7 @@ const openParts = (opened: GatewayOptions & Pick<Parts, 'analytics' | 'outcomes'
       await instances?.close()
       await health.close()
       dialer.close()
+      await tracing?.close()
       limits.close()
     },
   }
@@ -253,10 +257,7 @@ const appDeps = (parts: Parts): AppDeps => {
       redis: config.redis.url === null ? 'none' : 'redis',
     },
     readiness: [...analytics.readiness, ...readinessOf(parts)],
-    telemetry: {
-      projections: () => projectionViews(analytics.sql),
-      sending: () => sendingView(outcomes.sender()),
-    },
+    ...telemetryOf(parts),
     backgroundUnits: () => analytics.children() + (isKafka(config) ? 2 : 1),
   }
 }

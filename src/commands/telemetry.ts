@@ -1,8 +1,14 @@
-// What `/metrics` is told of the parts that `http/` does not see: the worker's reports and the sender.
+// Telemetry put together: what `/metrics` is told of the parts that `http/` does not see, and traces.
 import type { Sql } from '../../projections/database.ts'
 import { readStatus } from '../../projections/status.ts'
-import type { ProjectionView, SendingView } from '../http/telemetry.ts'
+import type { Config } from '../config.ts'
+import type { ProjectionView, SendingView, Telemetry } from '../http/telemetry.ts'
+import { openTraces, type Traces } from '../inference/trace.ts'
+import type { Diagnostics } from '../lib/diagnostics.ts'
+import { createDialer } from '../lib/dialer.ts'
 import type { SenderStatus } from '../log/sender-thread.ts'
+import { openTraceExporter, type TraceExporter } from '../upkeep/trace-exporter.ts'
+import type { Environment } from './settings.ts'
 
 /** How far the read models are, by the worker's last reports. Rejects while Postgres is away. */
 export const projectionViews = async (sql: Sql): Promise<readonly ProjectionView[]> =>
@@ -28,3 +34,81 @@ export const sendingView = (status: SenderStatus | null): SendingView | null => 
     lagMs: Math.max(0, ...status.spools.map(({ lagMs }) => lagMs)),
   }
 }
+
+export interface Tracing {
+  readonly traces: Traces
+  readonly exporter: TraceExporter
+  close(): Promise<void>
+}
+
+/** Traces to the collector that the settings name, or that the usual variables of OpenTelemetry do. Null: off. */
+export const openTracing = (deps: {
+  readonly config: Config
+  readonly env: Environment
+  readonly diagnostics: Diagnostics
+  readonly version: string
+}): Tracing | null => {
+  const { config, env, diagnostics, version } = deps
+  const url = tracesUrl(config, env)
+  if (url === null) return null
+  // Where it is, the settings say, as they do of Postgres and Redis: it usually stands on a private address.
+  const dialer = createDialer({ allowPrivate: true })
+  const resource = {
+    'service.name': env.OTEL_SERVICE_NAME ?? 'gatelog',
+    'service.version': version,
+    'deployment.environment.name': config.environment,
+  }
+  const headers = headersOf(
+    config.telemetry.otlp_headers ?? env.OTEL_EXPORTER_OTLP_TRACES_HEADERS ?? env.OTEL_EXPORTER_OTLP_HEADERS ?? '',
+  )
+  const exporter = openTraceExporter({ url, headers, resource, version, dial: dialer.dial, diagnostics })
+  const { trace_sample_percent: samplePercent, trace_upstream: propagate } = config.telemetry
+  return {
+    traces: openTraces({ samplePercent, propagate, take: (trace) => exporter.take(trace) }),
+    exporter,
+    async close() {
+      await exporter.close()
+      dialer.close()
+    },
+  }
+}
+
+/** The setting, else the variable for traces (as it is), else the one for everything. */
+export const tracesUrl = ({ telemetry }: Config, env: Environment): string | null => {
+  const below = (base: string): string => `${base.replace(/\/+$/, '')}/v1/traces`
+  if (telemetry.otlp_endpoint !== null) return below(telemetry.otlp_endpoint)
+  if (env.OTEL_SDK_DISABLED?.toLowerCase() === 'true') return null
+  if (env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT) return env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT
+  return env.OTEL_EXPORTER_OTLP_ENDPOINT ? below(env.OTEL_EXPORTER_OTLP_ENDPOINT) : null
+}
+
+/** `name=value,name=value`, values percent-encoded as OpenTelemetry has it; what is neither is left out. */
+export const headersOf = (text: string): Readonly<Record<string, string>> =>
+  Object.fromEntries(
+    text.split(',').flatMap((pair) => {
+      const [, name, value] = /^\s*([A-Za-z0-9-]+)\s*=\s*(.*?)\s*$/.exec(pair) ?? []
+      return name === undefined ? [] : [[name.toLowerCase(), decoded(value!)]]
+    }),
+  )
+
+const decoded = (value: string): string => {
+  try {
+    return decodeURIComponent(value)
+  } catch {
+    return value // not encoded
+  }
+}
+
+/** What the app is given of all this. */
+export const telemetryOf = (parts: {
+  readonly analytics: { readonly sql: Sql }
+  readonly outcomes: { sender(): SenderStatus | null }
+  readonly tracing: Tracing | null
+}): { readonly telemetry: Telemetry; readonly traces: Traces | null } => ({
+  telemetry: {
+    projections: () => projectionViews(parts.analytics.sql),
+    sending: () => sendingView(parts.outcomes.sender()),
+    traces: parts.tracing?.exporter ?? null,
+  },
+  traces: parts.tracing?.traces ?? null,
+})

@@ -22,6 +22,7 @@ export const chatHandler =
   (chat: ChatCompletions, deps: InferenceDeps) =>
   async (request: Request): Promise<Response> => {
     const exchange = new Exchange(newIdentity(request.headers))
+    if (deps.traces) exchange.trace = deps.traces.begin(request.headers, exchange.identity)
     try {
       if (request.headers.has(MIN_REVISION)) await awaitRevision(request.headers, exchange.identity, deps)
       const { stream, body } = await chat.handle(request, exchange)

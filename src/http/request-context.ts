@@ -1,10 +1,9 @@
 // Who a request is: its own id, the label that the client sees, its trace. Made once for each request.
 import type { Identity } from '../inference/exchange.ts'
+import { readTraceParent } from '../lib/trace-context.ts'
 
 const LABEL_LIMIT = 128
 const BAD_LABEL = /[^A-Za-z0-9._-]/g
-const TRACEPARENT = /^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}/
-const NO_TRACE = '0'.repeat(32)
 
 /** Reads the identifying headers; bad characters of the label are dropped, an empty rest counts as not sent. */
 export const newIdentity = (headers: Headers): Identity => {
@@ -19,11 +18,10 @@ export const newIdentity = (headers: Headers): Identity => {
           .replace(BAD_LABEL, '')
           .slice(0, LABEL_LIMIT)
   const parent = headers.get('traceparent')
-  const trace = parent === null ? undefined : TRACEPARENT.exec(parent)?.[1]
   return {
     id,
     requestId: label === '' ? id : label,
-    traceId: trace === undefined || trace === NO_TRACE ? uuid.replaceAll('-', '') : trace,
+    traceId: (parent === null ? null : readTraceParent(parent)?.traceId) ?? uuid.replaceAll('-', ''),
     atMs: Date.now(),
     startedMs: performance.now(),
   }

@@ -97,6 +97,7 @@ export const attempt = async (exchange: Exchange, intent: Intent, plan: Plan, de
 const begin = (exchange: Exchange, entry: CatalogueEntry, { served }: Pick<AttemptDeps, 'served'>): void => {
   chargeAttempt(exchange)
   exchange.entry = entry
+  exchange.trace?.calling(entry)
   served.calling(exchange.servedAt, exchange.identity.id, entry.providerId, entry.modelId)
   exchange.attemptStartedMs = performance.now()
   exchange.mayBill = false
@@ -210,7 +211,8 @@ const open = (
   const signal = exchange.newSignal()
   exchange.mayBill = !signal.aborted
   if (kind.script !== undefined) return playScript(kind.script(request), signal)
-  return deps.dial(request, { signal, connectMs: policy.connectMs, headersMs: waitMs })
+  const sent = exchange.trace === null ? request : exchange.trace.carriedBy(request)
+  return deps.dial(sent, { signal, connectMs: policy.connectMs, headersMs: waitMs })
 }
 
 const isContent = ({ content }: StreamPart): boolean => content

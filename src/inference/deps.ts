@@ -13,6 +13,7 @@ import type { Steering } from '../state/steering.ts'
 import type { ErrorCode, GatewayError } from '../wire/errors.ts'
 import type { RequestLookup } from './feedback.ts'
 import type { Limits } from './limits.ts'
+import type { Traces } from './trace.ts'
 
 export interface InferenceSettings {
   /** Name of the header that carries the key. `authorization` wants `Bearer <key>`; others take the key with or without it. */
@@ -84,4 +85,6 @@ export interface InferenceDeps {
   /** Called once for each request that ends. Must be cheap and must not throw. */
   readonly observe: (observed: Observed) => void
   readonly inference: InferenceSettings
+  /** Null or absent: traces are off. */
+  readonly traces?: Traces | null
 }

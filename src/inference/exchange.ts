@@ -14,6 +14,7 @@ import { explainedJson, routeReason } from './explain.ts'
 import type { Intent } from './intent.ts'
 import type { Held } from './limits.ts'
 import type { Plan } from './plan.ts'
+import type { RequestTrace } from './trace.ts'
 
 /** Who a request is: made at arrival, the same in every answer, record and header. */
 export interface Identity {
@@ -86,6 +87,9 @@ export class Exchange implements Listed {
   charged: Charge | null = null
   /** Of all attempts: what the `gateway` block shows. */
   costNanoUsd: number | null = null
+
+  /** Null while traces are off. */
+  trace: RequestTrace | null = null
 
   /** The call under way may be billed: it was sent, and not refused by the provider. */
   mayBill = false

@@ -55,6 +55,7 @@ export const settle = async (
       throw new GatewayError('internal_error', 'the outcome could not be recorded', { cause: error })
   } finally {
     exchange.held?.settle((measured.promptTokens ?? 0) + (measured.completionTokens ?? 0))
+    exchange.trace?.end(exchange, ending, measured)
     deps.observe(observedOf(exchange, ending, measured, latencyMs, recorded))
   }
 }

@@ -10,6 +10,7 @@ import { INFERENCE_DEFAULTS } from '../../src/inference/deps.ts'
 import type { RequestLookup } from '../../src/inference/feedback.ts'
 import type { Limits } from '../../src/inference/limits.ts'
 import { processLimits } from '../../src/inference/limits-local.ts'
+import type { Traces } from '../../src/inference/trace.ts'
 import { createDialer } from '../../src/lib/dialer.ts'
 import { sha256Hex } from '../../src/lib/digest.ts'
 import type { Dial } from '../../src/lib/upstream.ts'
@@ -144,6 +145,7 @@ export const testGateway = (
     prometheusEnabled?: boolean
     docsEnabled?: boolean
     telemetry?: Telemetry
+    traces?: Traces
   } = {},
 ): TestGateway => {
   const state = new ControlState()
@@ -226,6 +228,7 @@ export const testGateway = (
     ...operations(options),
     ...NO_ADMIN,
     telemetry: options.telemetry,
+    traces: options.traces ?? null,
   })
   const send: TestGateway['send'] = async (path, init = {}) => {
     const { key = KEY, headers = {}, signal } = init
