@@ -2,6 +2,7 @@
 import { durationMs } from './lib/duration.ts'
 import { rangeFlaw } from './lib/forwarded.ts'
 import { FormatRegistry, type Static, type TSchema, t } from './lib/schema.ts'
+import { choice, duration, flag, optional, section, text, texts, whole } from './lib/setting.ts'
 import { ConfigError, expectation, getPath, type Leaf, leavesOf, readSettings } from './lib/settings.ts'
 
 const PREFIX = 'GATEWAY_'
@@ -9,35 +10,7 @@ const MASTER_KEY_BYTES = 32
 
 const isMasterKey = (text: string): boolean =>
   /^[A-Za-z0-9+/_-]+={0,2}$/.test(text) && Buffer.from(text, 'base64').length === MASTER_KEY_BYTES
-FormatRegistry.Set('gateway-duration', (text) => durationMs(text) !== null)
 FormatRegistry.Set('gateway-master-key', isMasterKey)
-
-/** How a key is described: everything but its type. */
-interface About {
-  readonly default: unknown
-  readonly description: string
-}
-
-const section = <Properties extends Record<string, TSchema>>(properties: Properties) =>
-  t.Object(properties, { additionalProperties: false })
-const text = (about: About & { pattern?: string; expects?: string; secret?: boolean }) =>
-  t.String({ minLength: 1, ...about })
-const optional = (
-  about: Omit<About, 'default'> & { format?: string; pattern?: string; expects?: string; secret?: boolean },
-) => {
-  const { description, expects, secret, ...rules } = about
-  return t.Union([t.String({ minLength: 1, ...rules }), t.Null()], { default: null, description, expects, secret })
-}
-const whole = (minimum: number, maximum: number, about: About) => t.Integer({ minimum, maximum, ...about })
-const flag = (about: About) => t.Boolean(about)
-const texts = (about: About) => t.Array(t.String({ minLength: 1 }), about)
-const duration = (about: About) =>
-  t.String({ format: 'gateway-duration', expects: 'a duration such as 30s, 5m or 1h30m', ...about })
-const choice = <Values extends string[]>(values: [...Values], about: About) =>
-  t.Union(
-    values.map((value) => t.Literal(value)),
-    about,
-  ) as unknown as TSchema & { static: Values[number] }
 
 const Server = section({
   host: text({ default: '127.0.0.1', description: 'Address to listen on. `0.0.0.0` for all.' }),
