@@ -1,172 +1,173 @@
-// gateway.requests.v1 -> the request log.
-import type { EventRecord } from '../../src/domain/decision.ts'
-import { REQUEST_EVENTS, type RequestAdmitted, type RequestSettled } from '../../src/domain/request.ts'
-import { upcast } from '../../src/domain/upcasters.ts'
-import { type TSchema, type TypeCheck, TypeCompiler } from '../../src/lib/schema.ts'
-import { readEnvelope } from '../../src/log/envelope.ts'
-import type { LogRecord } from '../../src/log/port.ts'
+// gateway.requests.v1 -> the request log and usage. A batch goes in by COPY; what stands in two batches, or twice in the log, is put together here.
 import { TOPICS } from '../../src/log/topics.ts'
-import { type Sql, storableJson, type Transaction } from '../database.ts'
-import type { Build, Folded, Projection } from '../projection.ts'
+import { copyInto, copyLine } from '../copy.ts'
+import { sqlStateOf, type Transaction } from '../database.ts'
+import type { Build, Projection } from '../projection.ts'
+import { count, newTally } from '../usage/cells.ts'
+import { addUsage } from '../usage/project.ts'
+import usageSchema from '../usage/schema.sql' with { type: 'text' }
+import { carryOver } from './carry-over.ts'
+import { DAY_MS, forgetDays, makeDays } from './days.ts'
+import { type AdmittedRow, foldRequestRecord, REQUEST_COLUMNS, type RequestRow, type SettledRow } from './fold.ts'
 import schema from './schema.sql' with { type: 'text' }
+import { keysOf, type StoredOutcome, storedOutcomes } from './stored.ts'
 
-/** Where a row came from: orders two settlements of one admission, whatever partitions they stand in. */
-interface Place {
-  readonly log_at_ms: number
-  readonly log_partition: number
-  readonly log_offset: number
-}
-export type RequestRow =
-  | { readonly kind: 'admitted'; readonly data: RequestAdmitted; readonly place: Place }
-  | { readonly kind: 'settled'; readonly data: RequestSettled; readonly place: Place }
+/** Days of the request log that are kept unless something else is asked for. */
+export const KEPT_DAYS = 90
 
-const DAY_MS = 86_400_000
-/** Years 2020 to 2100: beyond is a damaged record, and every day in use costs a table. */
-const FIRST_MS = Date.UTC(2020, 0, 1)
-const LAST_MS = Date.UTC(2100, 0, 1)
-const DAYS_AHEAD = 2
-
-const checks = new Map<string, TypeCheck<TSchema>>(
-  Object.entries(REQUEST_EVENTS).map(([type, event]) => [type, TypeCompiler.Compile(event)]),
-)
-
-const NOTHING = { origin: null, rows: [] } as const
-
-/** What one record is to the request log. Pure: the same record gives the same rows. */
-export const foldRequestRecord = (record: LogRecord, logAtMs: number, partition: number): Folded<RequestRow> => {
-  if (record.value === null) return { ...NOTHING, flaw: 'a tombstone' }
-  const envelope = readEnvelope(record.value)
-  if (envelope === null) return { ...NOTHING, flaw: 'not an envelope' }
-  const { instance, epoch, sequence } = envelope
-  const { type, data } = upcast({ type: envelope.type, data: envelope.data as EventRecord['data'] })
-  const origin = { instance, epoch, sequence }
-  const check = checks.get(type)
-  if (check === undefined) return { origin, rows: [], flaw: null } // of another read model, or of a newer build
-  if (!check.Check(data))
-    return { origin, rows: [], flaw: `not a valid ${type}: ${check.Errors(data).First()?.path ?? ''}` }
-  if (type === 'request.attempted') return { origin, rows: [], flaw: null } // the settlement lists every attempt
-  const event = data as unknown as RequestAdmitted | RequestSettled
-  if (event.at_ms < FIRST_MS || event.at_ms >= LAST_MS)
-    return { origin, rows: [], flaw: `at_ms ${event.at_ms} is no time` }
-  const place = { log_at_ms: logAtMs, log_partition: partition, log_offset: record.offset }
-  const row =
-    type === 'request.admitted'
-      ? ({ kind: 'admitted', data: event as RequestAdmitted, place } as const)
-      : ({ kind: 'settled', data: event as RequestSettled, place } as const)
-  return { origin, rows: [row], flaw: null }
-}
-
-const byKey = (a: RequestRow, b: RequestRow): number =>
-  a.data.at_ms - b.data.at_ms || (a.data.id < b.data.id ? -1 : a.data.id > b.data.id ? 1 : 0)
-
-/** The first of each id, in key order: one statement must not touch a row twice. */
-const firstOfEach = (rows: readonly RequestRow[], kind: RequestRow['kind']): readonly RequestRow[] => {
-  const first = new Map<string, RequestRow>()
-  for (const row of rows) if (row.kind === kind && !first.has(row.data.id)) first.set(row.data.id, row)
-  return [...first.values()].sort(byKey)
-}
-
-const SETTLED_COLUMNS = `id text, request_id text, trace_id text, at_ms bigint, tenant_id text, key_id text, requested_model text,
-  routed_model text, model_id text, provider text, provider_id text, outcome text, status integer, error_code text, fallback_used boolean,
-  stream boolean, cache_hit boolean, finish_reason text, prompt_tokens bigint, completion_tokens bigint, cached_prompt_tokens bigint,
-  reasoning_tokens bigint, raw_usage jsonb, cost_nano_usd bigint, cost_basis text, price_version text, latency_ms bigint, ttft_ms bigint,
-  policy_id text, strategy text, endpoint text, end_user text, task text, revision text, frame bigint, seed bigint, admission text,
-  attempts jsonb, log_at_ms bigint, log_partition integer, log_offset bigint, candidates jsonb, purpose text`
-const ADMITTED_COLUMNS = `id text, at_ms bigint, provider text, provider_id text, model text, model_id text, prompt_tokens_estimate bigint,
-  reserved_nano_usd bigint, candidates jsonb, log_at_ms bigint, log_partition integer, log_offset bigint`
-
-const namesOf = (columns: string): string[] => columns.split(',').map((column) => column.trim().split(' ')[0]!)
-
-const upsert = async (sql: Transaction, build: Build, table: string, columns: string, rows: readonly object[]) => {
-  if (rows.length === 0) return
-  const names = namesOf(columns)
-  const others = names.filter((name) => name !== 'id' && name !== 'at_ms')
-  // Of two, the one that stands first in the log. Between partitions log time decides, so that their order of arrival here does not matter.
-  await sql.unsafe(
-    `insert into "${build.schemaName}".${table} as held (${names.join(', ')})
-     select ${names.join(', ')} from json_to_recordset($1::text::json) as new (${columns})
-     on conflict (at_ms, id) do update set ${others.map((name) => `${name} = excluded.${name}`).join(', ')}
-     where (excluded.log_at_ms, excluded.log_partition, excluded.log_offset) < (held.log_at_ms, held.log_partition, held.log_offset)`,
-    [storableJson(rows)],
-    { prepare: true },
-  )
-}
-
-const dayOf = (ms: number): number => Math.floor(ms / DAY_MS)
-const suffixOf = (day: number): string => new Date(day * DAY_MS).toISOString().slice(0, 10).replaceAll('-', '')
-
-/** Days that exist, by schema: asking Postgres for each batch would cost more than the batch. */
-const knownDays = new WeakMap<Sql, Map<string, Set<number>>>()
-
-const makeDays = async (sql: Sql, { schemaName }: Build, days: readonly number[]): Promise<void> => {
-  const bySchema = knownDays.get(sql) ?? new Map<string, Set<number>>()
-  knownDays.set(sql, bySchema)
-  if (bySchema.size > 16) bySchema.clear()
-  const known = bySchema.get(schemaName) ?? new Set<number>()
-  bySchema.set(schemaName, known)
-  const missing = [...new Set(days)].filter((day) => !known.has(day)).sort((a, b) => a - b)
-  if (missing.length === 0) return
-  await sql.begin(async (transaction) => {
-    await transaction`select pg_advisory_xact_lock(hashtextextended(${`gatelog days ${schemaName}`}, 0))`
-    for (const day of missing) await makeDay(transaction, schemaName, day)
-  })
-  for (const day of missing) known.add(day)
-}
-
-const makeDay = async (sql: Transaction, schemaName: string, day: number): Promise<void> => {
-  for (const table of ['request', 'admission']) {
-    const name = `"${schemaName}".${table}_${suffixOf(day)}`
-    const [row] = await sql<{ there: boolean; attached: boolean }[]>`
-      select there is not null as there, exists (select from pg_inherits where inhrelid = there) as attached
-      from to_regclass(${name}) as there`
-    if (row?.attached === true) continue
-    // Made apart and attached: the parent then stays readable meanwhile.
-    if (row?.there !== true)
-      await sql.unsafe(`create table ${name} (like "${schemaName}".${table} including defaults including constraints)`)
-    await sql.unsafe(
-      `alter table "${schemaName}".${table} attach partition ${name} for values from (${day * DAY_MS}) to (${(day + 1) * DAY_MS})`,
-    )
-  }
-}
-
-export const requestsProjection: Projection<RequestRow> = {
+/** The request log with its usage. `keepDays`: how long single requests are kept; usage of hours and days is kept for ever. */
+export const requestsModel = (keepDays: number): Projection<RequestRow> => ({
   name: 'requests',
-  version: 3,
+  version: 4,
   topic: TOPICS.requests.name,
-  schema,
+  schema: `${schema}\n${usageSchema}`,
   async open({ partition }) {
     return { fold: (record, logAtMs) => foldRequestRecord(record, logAtMs, partition), tip: () => null }
   },
-  async prepare(sql, build, rows) {
-    if (rows.length === 0) return
-    const days = rows.map(({ data }) => dayOf(data.at_ms))
-    const newest = dayOf(Math.max(...rows.map(({ place }) => Math.min(place.log_at_ms, LAST_MS))))
-    for (let ahead = 0; ahead <= DAYS_AHEAD; ahead++) days.push(newest + ahead)
-    await makeDays(sql, build, days)
-  },
-  forget: (sql, { schemaName }) => void knownDays.get(sql)?.delete(schemaName),
+  prepare: (sql, build, rows) => makeDays(sql, build, rows, keepDays),
+  forget: forgetDays,
   async write(sql, build, rows) {
-    const admitted = firstOfEach(rows, 'admitted').map(({ data, place }) => ({ ...data, ...place }))
-    await upsert(sql, build, 'admission', ADMITTED_COLUMNS, admitted)
-    const settled = firstOfEach(rows, 'settled').map(({ data, place }) => {
-      const { user, ...rest } = data
-      return { ...rest, end_user: user, ...place }
+    const newestDay = await holdBuild(sql, build)
+    const keptMs = newestDay === null ? Number.NEGATIVE_INFINITY : (newestDay - keepDays) * DAY_MS
+    const batch = firstOfEach(rows)
+    const tally = newTally()
+    const settled = batch.settled.filter((row) => {
+      if (row.atMs >= keptMs) return true
+      count(tally, row.data) // too old for a row of its own: it cost what it cost
+      return false
     })
-    await upsert(sql, build, 'request', SETTLED_COLUMNS, settled)
+    const admitted = new Map(batch.admitted.filter(({ atMs }) => atMs >= keptMs).map((row) => [row.id, row]))
+    const texts = await admissionsOf(sql, build, settled, admitted)
+    const { fresh, replaced } = await insert(sql, build, settled, texts)
+    for (const { data } of fresh) count(tally, data)
+    for (const { facts } of replaced) count(tally, facts, -1)
+    for (const { id } of fresh) admitted.delete(id)
+    await keepAdmissions(sql, build, [...admitted.values()])
+    await addUsage(sql, build.schemaName, tally, keptMs)
   },
-  async carryOver(sql, from, to) {
-    const days = await sql<{ day: number }[]>`
-      select distinct floor(at_ms / ${DAY_MS})::int as day from ${sql(`${from.schemaName}.request`)}
-      union select distinct floor(at_ms / ${DAY_MS})::int from ${sql(`${from.schemaName}.admission`)} order by 1`
-    for (const { day } of days) await makeDay(sql, to.schemaName, day)
-    for (const table of ['request', 'admission']) {
-      await sql`
-        insert into ${sql(`${to.schemaName}.${table}`)}
-        select * from ${sql(`${from.schemaName}.${table}`)} held
-        where not exists (
-          select 1 from gatelog.position p
-          where p.model = ${to.model} and p.build = ${to.build} and p.partition = held.log_partition and p.first_offset <= held.log_offset)
-        on conflict do nothing`
-    }
-  },
+  carryOver,
+})
+
+export const requestsProjection: Projection<RequestRow> = requestsModel(KEPT_DAYS)
+
+/**
+ * One transaction writes a build at a time, whatever partition it is of. Joins of the batch go by index: Postgres has no statistics of new tables.
+ * Answers the newest day of log time.
+ */
+const holdBuild = async (sql: Transaction, { schemaName }: Build): Promise<number | null> => {
+  const [row] = await sql<{ day: number | null }[]>`
+    select (select day from ${sql(`${schemaName}.newest_day`)}) as day,
+      pg_advisory_xact_lock(hashtextextended(${`gatelog rows ${schemaName}`}, 0)),
+      set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), set_config('enable_seqscan', 'off', true)`
+  return row!.day
+}
+
+/** The first record of each request and kind: what comes later in the same partition is a repeat. */
+const firstOfEach = (rows: readonly RequestRow[]) => {
+  const settled = new Map<string, SettledRow>()
+  const admitted = new Map<string, AdmittedRow>()
+  for (const row of rows) {
+    if (row.kind === 'settled') {
+      if (!settled.has(row.id)) settled.set(row.id, row)
+    } else if (!admitted.has(row.id)) admitted.set(row.id, row)
+  }
+  return { settled: [...settled.values()], admitted: [...admitted.values()] }
+}
+
+/** The admissions of settlements, of this batch or of an earlier one, whose row is then taken out of `pending`. */
+const admissionsOf = async (
+  sql: Transaction,
+  { schemaName }: Build,
+  settled: readonly SettledRow[],
+  admitted: ReadonlyMap<string, AdmittedRow>,
+): Promise<Map<string, string>> => {
+  const texts = new Map<string, string>()
+  const earlier: SettledRow[] = []
+  for (const row of settled) {
+    const own = admitted.get(row.id)
+    if (own !== undefined) texts.set(row.id, own.admitted)
+    else if (row.wasAdmitted) earlier.push(row)
+  }
+  if (earlier.length === 0) return texts
+  const taken = await sql<{ id: string; admitted: string }[]>`
+    delete from ${sql(`${schemaName}.pending`)} held using ${keysOf(sql, earlier)}
+    where held.at_ms = key.at_ms and held.id = key.id returning held.id, held.admitted`
+  for (const { id, admitted: text } of taken) texts.set(id, text)
+  return texts
+}
+
+interface Inserted {
+  readonly fresh: readonly SettledRow[]
+  /** What was stored and is no longer the outcome. */
+  readonly replaced: readonly StoredOutcome[]
+}
+
+const UNIQUE_VIOLATION = '23505'
+
+/** Nearly always no request is there yet; only when one is, it is looked at which of two settlements comes first. */
+const insert = async (
+  sql: Transaction,
+  build: Build,
+  settled: readonly SettledRow[],
+  texts: Map<string, string>,
+): Promise<Inserted> => {
+  if (settled.length === 0) return { fresh: [], replaced: [] }
+  try {
+    await sql.savepoint((inner) => copyRows(inner, build, settled, texts))
+    return { fresh: settled, replaced: [] }
+  } catch (error) {
+    if (sqlStateOf(error) !== UNIQUE_VIOLATION) throw error
+  }
+  const stored = new Map((await storedOutcomes(sql, build.schemaName, settled)).map((each) => [each.id, each]))
+  const fresh = settled.filter((row) => {
+    const held = stored.get(row.id)
+    return held === undefined || isBefore(row.place, held)
+  })
+  const replaced = fresh.flatMap(({ id }) => stored.get(id) ?? [])
+  for (const { id, admitted } of replaced) if (admitted !== null && !texts.has(id)) texts.set(id, admitted)
+  for (const table of ['request', 'detail']) {
+    if (replaced.length === 0) break
+    await sql`
+      delete from ${sql(`${build.schemaName}.${table}`)} held using ${keysOf(sql, replaced)}
+      where held.at_ms = key.at_ms and held.id = key.id`
+  }
+  await copyRows(sql, build, fresh, texts)
+  return { fresh, replaced }
+}
+
+type Placed = Pick<StoredOutcome, 'logAtMs' | 'partition' | 'offset'>
+
+/** Between partitions log time decides, so that their order of arrival here does not matter. */
+const isBefore = (a: Placed, b: Placed): boolean =>
+  (a.logAtMs - b.logAtMs || a.partition - b.partition || a.offset - b.offset) < 0
+
+const copyRows = async (
+  sql: Transaction,
+  { schemaName }: Build,
+  settled: readonly SettledRow[],
+  texts: ReadonlyMap<string, string>,
+): Promise<void> => {
+  const requests = settled.map(({ line }) => line)
+  await copyInto(sql, `"${schemaName}".request`, REQUEST_COLUMNS, requests)
+  const details = settled.map((row) => copyLine([row.atMs, row.id, texts.get(row.id) ?? null, row.settled]))
+  await copyInto(sql, `"${schemaName}".detail`, ['at_ms', 'id', 'admitted', 'settled'], details)
+}
+
+/** Admissions whose settlement was not in this batch: it comes later, or came before from another partition. */
+const keepAdmissions = async (sql: Transaction, { schemaName }: Build, rows: readonly AdmittedRow[]): Promise<void> => {
+  if (rows.length === 0) return
+  const request = sql(`${schemaName}.request`)
+  const settled = await sql<{ id: string }[]>`select id from ${keysOf(sql, rows)} join ${request} using (at_ms, id)`
+  const known = new Set(settled.map(({ id }) => id))
+  const late = rows.filter(({ id }) => known.has(id))
+  for (const { id, atMs, admitted } of late) {
+    await sql`
+      update ${sql(`${schemaName}.detail`)} set admitted = ${admitted} where at_ms = ${atMs} and id = ${id} and admitted is null`
+  }
+  const open = rows.filter(({ id }) => !known.has(id))
+  const lines = open.map(({ atMs, id, admitted, place }) =>
+    copyLine([atMs, id, admitted, place.partition, place.offset]),
+  )
+  const columns = ['at_ms', 'id', 'admitted', 'log_partition', 'log_offset']
+  await copyInto(sql, `"${schemaName}".pending`, columns, lines)
 }

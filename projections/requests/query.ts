@@ -1,8 +1,10 @@
 // The request log -> rows as the API shows them.
-import { type AttemptSummary, shownAttempt } from '../../src/domain/request.ts'
+import { shownAttempt } from '../../src/domain/request.ts'
 import { usdOf } from '../../src/lib/money.ts'
 import type { Queryable, Sql } from '../database.ts'
 import { readActive } from '../reader.ts'
+import type { SettledDetail } from './fold.ts'
+import type { AdmittedDetail } from './stored.ts'
 
 export interface RequestFilter {
   /** Null: every tenant. */
@@ -117,18 +119,17 @@ export const requestQueries = (sql: Sql): RequestQueries => ({
   one: (idOrLabel, tenantId) =>
     readActive(sql, 'requests', async (schemaName) => {
       const tenant = tenantId === null ? sql`` : sql`and r.tenant_id = ${tenantId}`
+      const request = sql(`${schemaName}.request`)
       const [row] = await sql<StoredDetail[]>`
-        select ${listColumns(sql)}, r.provider_id, r.model_id, trace_id, task, finish_reason, cached_prompt_tokens, reasoning_tokens,
-          raw_usage, price_version, revision, frame, seed, strategy, attempts, prompt_tokens_estimate, reserved_nano_usd,
-          coalesce(planned, candidates) as candidates
+        select ${listColumns(sql)}, provider_id, model_id, admitted, settled
         from (
-          select r.*, true as by_id from ${sql(`${schemaName}.request`)} r where r.id = ${idOrLabel} ${tenant}
+          select r.*, true as by_id from ${request} r where r.id = ${idOrLabel} ${tenant}
           union all
-          select r.*, false from ${sql(`${schemaName}.request`)} r where r.request_id = ${idOrLabel} and r.request_id <> r.id ${tenant}
-        ) r left join (
-          select id, prompt_tokens_estimate, reserved_nano_usd, candidates as planned from ${sql(`${schemaName}.admission`)}
-        ) a using (id)
-        order by by_id desc, at_ms desc, id desc limit 1`
+          select r.*, false from ${request} r where r.request_id = ${idOrLabel} and r.request_id <> r.id ${tenant}
+          order by by_id desc, at_ms desc, id desc limit 1
+        ) r left join lateral (
+          select admitted, settled from ${sql(`${schemaName}.detail`)} d where d.at_ms = r.at_ms and d.id = r.id
+        ) d on true`
       return row === undefined ? null : detailOf(row)
     }),
 })
@@ -148,12 +149,11 @@ const conditions = (sql: Queryable, filter: RequestFilter) => {
 
 const listColumns = (sql: Queryable) => sql`
   id, request_id, at_ms, tenant_id, key_id, requested_model, routed_model, provider, outcome, status, error_code,
-  jsonb_array_length(attempts) as attempt_count, fallback_used, stream, cache_hit, prompt_tokens, completion_tokens, cost_nano_usd,
+  attempts, fallback_used, stream, cache_hit, prompt_tokens, completion_tokens, cost_nano_usd,
   cost_basis, latency_ms, ttft_ms, policy_id, endpoint, end_user, purpose`
 
-type StoredRequest = Omit<RequestView, 'at' | 'attempts' | 'cost_usd' | 'user'> & {
+type StoredRequest = Omit<RequestView, 'at' | 'cost_usd' | 'user'> & {
   readonly at_ms: number
-  readonly attempt_count: number
   readonly cost_nano_usd: number | null
   readonly end_user: string | null
 }
@@ -161,21 +161,9 @@ type StoredRequest = Omit<RequestView, 'at' | 'attempts' | 'cost_usd' | 'user'> 
 interface StoredDetail extends StoredRequest {
   readonly provider_id: string | null
   readonly model_id: string | null
-  readonly trace_id: string
-  readonly task: string
-  readonly finish_reason: string | null
-  readonly cached_prompt_tokens: number | null
-  readonly reasoning_tokens: number | null
-  readonly raw_usage: unknown
-  readonly price_version: string | null
-  readonly revision: string
-  readonly frame: number
-  readonly seed: number
-  readonly strategy: string | null
-  readonly attempts: readonly AttemptSummary[]
-  readonly prompt_tokens_estimate: number | null
-  readonly reserved_nano_usd: number | null
-  readonly candidates: readonly [string, string, string][] | null
+  /** JSON texts. Null: never admitted, or not read yet. */
+  readonly admitted: string | null
+  readonly settled: string
 }
 
 const usdOrNull = (nanoUsd: number | null): number | null => (nanoUsd === null ? null : usdOf(nanoUsd))
@@ -192,7 +180,7 @@ const viewOf = (row: StoredRequest): RequestView => ({
   outcome: row.outcome,
   status: row.status,
   error_code: row.error_code,
-  attempts: row.attempt_count,
+  attempts: row.attempts,
   fallback_used: row.fallback_used,
   stream: row.stream,
   cache_hit: row.cache_hit,
@@ -208,38 +196,44 @@ const viewOf = (row: StoredRequest): RequestView => ({
   purpose: row.purpose,
 })
 
-const detailOf = (row: StoredDetail): RequestDetail => ({
-  ...viewOf(row),
-  trace_id: row.trace_id,
-  task: row.task,
-  finish_reason: row.finish_reason,
-  cached_prompt_tokens: row.cached_prompt_tokens,
-  reasoning_tokens: row.reasoning_tokens,
-  raw_usage: row.raw_usage,
-  price_version: row.price_version,
-  routing: {
-    revision: row.revision,
-    frame: row.frame,
-    seed: row.seed,
-    strategy: row.strategy,
-    policy_id: row.policy_id,
-    chosen:
-      row.provider === null || row.provider_id === null || row.routed_model === null || row.model_id === null
-        ? null
-        : {
-            provider: row.provider,
-            provider_id: row.provider_id,
-            model: row.routed_model,
-            model_id: row.model_id,
-          },
-    candidates: (row.candidates ?? []).map(([providerId, modelId, reason]) => ({
-      provider_id: providerId,
-      model_id: modelId,
-      eligible: reason === '',
-      rejected_reason: reason === '' ? null : reason,
-    })),
-    attempts: row.attempts.map(shownAttempt),
-    prompt_tokens_estimate: row.prompt_tokens_estimate,
-    reserved_usd: usdOrNull(row.reserved_nano_usd),
-  },
-})
+const detailOf = (row: StoredDetail): RequestDetail => {
+  const settled = JSON.parse(row.settled) as SettledDetail
+  const admitted = row.admitted === null ? null : (JSON.parse(row.admitted) as AdmittedDetail)
+  return {
+    ...viewOf(row),
+    trace_id: settled.trace_id,
+    task: settled.task,
+    finish_reason: settled.finish_reason,
+    cached_prompt_tokens: settled.cached_prompt_tokens,
+    reasoning_tokens: settled.reasoning_tokens,
+    raw_usage: settled.raw_usage ?? null,
+    price_version: settled.price_version,
+    routing: {
+      revision: settled.revision,
+      frame: settled.frame,
+      seed: settled.seed,
+      strategy: settled.strategy,
+      policy_id: row.policy_id,
+      chosen: chosenOf(row),
+      candidates: (admitted?.candidates ?? settled.candidates ?? []).map(([providerId, modelId, reason]) => ({
+        provider_id: providerId,
+        model_id: modelId,
+        eligible: reason === '',
+        rejected_reason: reason === '' ? null : reason,
+      })),
+      attempts: settled.attempts.map(shownAttempt),
+      prompt_tokens_estimate: admitted?.prompt_tokens_estimate ?? null,
+      reserved_usd: usdOrNull(admitted?.reserved_nano_usd ?? null),
+    },
+  }
+}
+
+const chosenOf = ({
+  provider,
+  provider_id,
+  routed_model,
+  model_id,
+}: StoredDetail): RequestDetail['routing']['chosen'] =>
+  provider === null || provider_id === null || routed_model === null || model_id === null
+    ? null
+    : { provider, provider_id, model: routed_model, model_id }

@@ -1,0 +1,125 @@
+// Records of the requests topic -> what the tables of the request log take, ready to be copied. Pure: the same record gives the same rows.
+import type { EventRecord } from '../../src/domain/decision.ts'
+import { REQUEST_EVENTS, type RequestAdmitted, type RequestSettled } from '../../src/domain/request.ts'
+import { upcast } from '../../src/domain/upcasters.ts'
+import { type TSchema, type TypeCheck, TypeCompiler } from '../../src/lib/schema.ts'
+import { readEnvelope } from '../../src/log/envelope.ts'
+import type { LogRecord } from '../../src/log/port.ts'
+import { copyLine } from '../copy.ts'
+import type { Folded } from '../projection.ts'
+
+/** Where a row came from: orders two settlements of one admission, whatever partitions they stand in. */
+export interface Place {
+  readonly logAtMs: number
+  readonly partition: number
+  readonly offset: number
+}
+
+interface Row {
+  readonly id: string
+  readonly atMs: number
+  readonly place: Place
+}
+
+export interface AdmittedRow extends Row {
+  readonly kind: 'admitted'
+  /** JSON text for `detail.admitted`. */
+  readonly admitted: string
+}
+
+export interface SettledRow extends Row {
+  readonly kind: 'settled'
+  /** It names an admission, which stands before it in the log. */
+  readonly wasAdmitted: boolean
+  /** The row of `request` in the format of COPY. */
+  readonly line: string
+  /** JSON text for `detail.settled`. */
+  readonly settled: string
+  readonly data: RequestSettled
+}
+
+export type RequestRow = AdmittedRow | SettledRow
+
+/** In the order of `SettledRow.line`. */
+export const REQUEST_COLUMNS =
+  `id request_id at_ms tenant_id key_id requested_model routed_model model_id provider provider_id outcome status
+  error_code attempts fallback_used stream cache_hit prompt_tokens completion_tokens cost_nano_usd cost_basis latency_ms ttft_ms policy_id endpoint
+  end_user purpose log_at_ms log_partition log_offset`.split(/\s+/)
+
+/** Years 2020 to 2100: beyond is a damaged record, and every day in use costs a table. */
+const FIRST_MS = Date.UTC(2020, 0, 1)
+export const LAST_MS = Date.UTC(2100, 0, 1)
+
+const checks = new Map<string, TypeCheck<TSchema>>(
+  Object.entries(REQUEST_EVENTS).map(([type, event]) => [type, TypeCompiler.Compile(event)]),
+)
+
+const NOTHING = { origin: null, rows: [] } as const
+
+/** What one record is to the request log. */
+export const foldRequestRecord = (record: LogRecord, logAtMs: number, partition: number): Folded<RequestRow> => {
+  if (record.value === null) return { ...NOTHING, flaw: 'a tombstone' }
+  const envelope = readEnvelope(record.value)
+  if (envelope === null) return { ...NOTHING, flaw: 'not an envelope' }
+  const { instance, epoch, sequence } = envelope
+  const { type, data } = upcast({ type: envelope.type, data: envelope.data as EventRecord['data'] })
+  const origin = { instance, epoch, sequence }
+  const check = checks.get(type)
+  if (check === undefined) return { origin, rows: [], flaw: null } // of another read model, or of a newer build
+  if (!check.Check(data))
+    return { origin, rows: [], flaw: `not a valid ${type}: ${check.Errors(data).First()?.path ?? ''}` }
+  if (type === 'request.attempted') return { origin, rows: [], flaw: null } // the settlement lists every attempt
+  const event = data as unknown as RequestAdmitted | RequestSettled
+  if (event.at_ms < FIRST_MS || event.at_ms >= LAST_MS)
+    return { origin, rows: [], flaw: `at_ms ${event.at_ms} is no time` }
+  const place = { logAtMs, partition, offset: record.offset }
+  const row =
+    type === 'request.admitted'
+      ? admittedRow(event as RequestAdmitted, place)
+      : settledRow(event as RequestSettled, place)
+  return { origin, rows: [row], flaw: null }
+}
+
+const admittedRow = (event: RequestAdmitted, place: Place): AdmittedRow => {
+  const { candidates, provider, provider_id, model, model_id, prompt_tokens_estimate, reserved_nano_usd, decision } =
+    event
+  const known = {
+    candidates,
+    provider,
+    provider_id,
+    model,
+    model_id,
+    prompt_tokens_estimate,
+    reserved_nano_usd,
+    decision,
+  }
+  return { kind: 'admitted', id: event.id, atMs: event.at_ms, place, admitted: JSON.stringify(known) }
+}
+
+const settledRow = (event: RequestSettled, place: Place): SettledRow => {
+  const { id, request_id, at_ms, tenant_id, key_id, requested_model, routed_model, model_id, provider, provider_id } =
+    event
+  const { outcome, status, error_code, fallback_used, stream, cache_hit, prompt_tokens, completion_tokens } = event
+  const { cost_nano_usd, cost_basis, latency_ms, ttft_ms, policy_id, endpoint, user, purpose } = event
+  const line = copyLine([
+    ...[id, request_id, at_ms, tenant_id, key_id, requested_model, routed_model, model_id, provider, provider_id],
+    ...[outcome, status, error_code, event.attempts.length, fallback_used, stream, cache_hit],
+    ...[prompt_tokens, completion_tokens, cost_nano_usd, cost_basis, latency_ms, ttft_ms, policy_id, endpoint],
+    ...[user, purpose ?? null, place.logAtMs, place.partition, place.offset],
+  ])
+  const settled = JSON.stringify(restOf(event))
+  return { kind: 'settled', id, atMs: at_ms, place, wasAdmitted: event.admission !== null, line, settled, data: event }
+}
+
+/** What the row of `request` does not say. */
+const restOf = (event: RequestSettled) => {
+  const { trace_id, strategy, task, revision, frame, seed, admission, attempts, finish_reason } = event
+  const { cached_prompt_tokens, reasoning_tokens, raw_usage, price_version, candidates, decision } = event
+  return {
+    ...{ trace_id, strategy, task, revision, frame, seed, admission, attempts, finish_reason },
+    ...{ cached_prompt_tokens, reasoning_tokens, raw_usage, price_version, candidates, decision },
+    shaping: event.shaping,
+    timings: event.timings,
+  }
+}
+export type SettledDetail = ReturnType<typeof restOf>

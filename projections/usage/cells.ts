@@ -1,0 +1,226 @@
+// What an outcome adds to usage: sums and histograms by bucket, tenant and dimension. Pure; integers only, so that no order matters.
+import type { AttemptSummary, RequestSettled } from '../../src/domain/request.ts'
+import { storableText } from '../database.ts'
+import { addAll, addTo, binOf, type Histogram } from './histogram.ts'
+
+/** The part of an outcome that usage is made of. */
+export type UsageFacts = Pick<
+  RequestSettled,
+  | 'at_ms'
+  | 'tenant_id'
+  | 'key_id'
+  | 'provider'
+  | 'routed_model'
+  | 'endpoint'
+  | 'policy_id'
+  | 'error_code'
+  | 'outcome'
+  | 'cache_hit'
+  | 'fallback_used'
+  | 'prompt_tokens'
+  | 'completion_tokens'
+  | 'cached_prompt_tokens'
+  | 'reasoning_tokens'
+  | 'cost_nano_usd'
+  | 'latency_ms'
+  | 'ttft_ms'
+  | 'attempts'
+  | 'purpose'
+>
+
+/** The counters of a cell, in the order of `Cell.sums`; columns of the same names. */
+export const COUNTERS = [
+  'requests',
+  'failed',
+  'interrupted',
+  'denied',
+  'orphaned',
+  'canceled',
+  'cache_hits',
+  'fallbacks',
+  'unpriced',
+  'attempts',
+  'failed_attempts',
+  'prompt_tokens',
+  'completion_tokens',
+  'cached_prompt_tokens',
+  'reasoning_tokens',
+  'cost_nano_usd',
+] as const
+export type Counter = (typeof COUNTERS)[number]
+
+const ATTEMPTS = COUNTERS.indexOf('attempts')
+const FAILED_ATTEMPTS = COUNTERS.indexOf('failed_attempts')
+const COST = COUNTERS.indexOf('cost_nano_usd')
+
+export type Dimension = 'total' | 'model' | 'key' | 'endpoint' | 'policy' | 'code' | 'purpose'
+
+export type Tier = 'minute' | 'hour' | 'day'
+export const TIER_MS: Readonly<Record<Tier, number>> = { minute: 60_000, hour: 3_600_000, day: 86_400_000 }
+
+/** `tenantId` of the cells of everybody. */
+export const EVERYBODY = '*'
+
+export interface Cell {
+  readonly tier: Tier
+  readonly dimension: Dimension
+  readonly tenantId: string
+  readonly bucketMs: number
+  readonly name: string
+  readonly model: string
+  readonly sums: number[]
+  readonly latency: Histogram
+  readonly ttft: Histogram
+}
+
+export type Cells = Map<string, Cell>
+
+const cellAt = (
+  cells: Cells,
+  tier: Tier,
+  dimension: Dimension,
+  tenantId: string,
+  bucketMs: number,
+  name: string,
+  model: string,
+): Cell => {
+  const key = `${bucketMs}\t${dimension}\t${tenantId}\t${name}\t${model}`
+  const held = cells.get(key)
+  if (held !== undefined) return held
+  const sums = new Array<number>(COUNTERS.length).fill(0)
+  const made = { tier, dimension, tenantId, bucketMs, name, model, sums, latency: new Map(), ttft: new Map() }
+  cells.set(key, made)
+  return made
+}
+
+/** What one outcome adds to each of its cells, times `sign`. */
+interface Share {
+  readonly sums: readonly number[]
+  readonly latencyBin: number
+  readonly ttftBin: number
+  readonly sign: 1 | -1
+}
+
+const NONE = -1
+
+const addShare = ({ sums, latency, ttft }: Cell, share: Share): void => {
+  for (let at = 0; at < sums.length; at++) sums[at]! += share.sums[at]!
+  if (share.latencyBin !== NONE) addTo(latency, share.latencyBin, share.sign)
+  if (share.ttftBin !== NONE) addTo(ttft, share.ttftBin, share.sign)
+}
+
+const wasCalled = ({ outcome }: AttemptSummary): boolean => outcome !== 'skipped'
+const hasFailed = ({ outcome }: AttemptSummary): boolean => outcome === 'error' || outcome === 'interrupted'
+
+/** Refusals take no time, and how long an orphan took nobody knows: neither says how fast a provider is. */
+const isTimed = ({ outcome }: UsageFacts): boolean => outcome !== 'denied' && outcome !== 'orphaned'
+
+const shareOf = (facts: UsageFacts, sign: 1 | -1): Share => {
+  const { outcome, attempts } = facts
+  const is = (value: boolean): number => (value ? sign : 0)
+  const called = attempts.filter(wasCalled)
+  return {
+    sign,
+    latencyBin: isTimed(facts) ? binOf(facts.latency_ms) : NONE,
+    ttftBin: isTimed(facts) && facts.ttft_ms !== null ? binOf(facts.ttft_ms) : NONE,
+    sums: [
+      sign,
+      is(outcome === 'error'),
+      is(outcome === 'interrupted'),
+      is(outcome === 'denied'),
+      is(outcome === 'orphaned'),
+      is(outcome === 'canceled'),
+      is(facts.cache_hit),
+      is(facts.fallback_used),
+      is(facts.cost_nano_usd === null && called.length > 0),
+      sign * called.length,
+      sign * called.filter(hasFailed).length,
+      sign * (facts.prompt_tokens ?? 0),
+      sign * (facts.completion_tokens ?? 0),
+      sign * (facts.cached_prompt_tokens ?? 0),
+      sign * (facts.reasoning_tokens ?? 0),
+      sign * (facts.cost_nano_usd ?? 0),
+    ],
+  }
+}
+
+/** What is counted on its way to the tables. */
+export interface Tally {
+  readonly minute: Cells
+  /** Without those that come from `minute`. */
+  readonly hour: Cells
+}
+
+export const newTally = (): Tally => ({ minute: new Map(), hour: new Map() })
+
+const startOf = (ms: number, tier: Tier): number => Math.floor(ms / TIER_MS[tier]) * TIER_MS[tier]
+const nameOf = (text: string | null): string => (text === null ? '' : storableText(text))
+
+/** Adds an outcome, or with -1 takes one back. */
+export const count = (tally: Tally, facts: UsageFacts, sign: 1 | -1 = 1): void => {
+  const share = shareOf(facts, sign)
+  const minute = startOf(facts.at_ms, 'minute')
+  const hour = startOf(facts.at_ms, 'hour')
+  const tenant = nameOf(facts.tenant_id)
+  const elsewhere = attemptsElsewhere(facts, sign)
+  const own = elsewhere.reduce((sums, other) => sums.map((sum, at) => sum - other.sums[at]!), share.sums)
+  for (const whose of [tenant, EVERYBODY]) {
+    addShare(cellAt(tally.minute, 'minute', 'total', whose, minute, '', ''), share)
+    const provider = nameOf(facts.provider)
+    const model = nameOf(facts.routed_model)
+    addShare(cellAt(tally.minute, 'minute', 'model', whose, minute, provider, model), { ...share, sums: own })
+    for (const other of elsewhere)
+      addShare(cellAt(tally.minute, 'minute', 'model', whose, minute, other.provider, other.model), other)
+  }
+  const by = (dimension: Dimension, name: string | null) => {
+    if (name !== null) addShare(cellAt(tally.hour, 'hour', dimension, tenant, hour, nameOf(name), ''), share)
+  }
+  by('key', facts.key_id)
+  by('code', facts.error_code)
+  by('purpose', facts.purpose ?? null)
+  // What a refused request names need not exist: clients would decide how many rows there are.
+  if (facts.outcome === 'denied') return
+  by('endpoint', facts.endpoint)
+  by('policy', facts.policy_id)
+}
+
+/** Attempts at another provider or model than the one that ended it: what each of them cost is booked there. */
+const attemptsElsewhere = (facts: UsageFacts, sign: 1 | -1): (Share & { provider: string; model: string })[] => {
+  if (facts.attempts.length < 2) return []
+  return facts.attempts
+    .filter(
+      (attempt) => wasCalled(attempt) && !(attempt.provider === facts.provider && attempt.model === facts.routed_model),
+    )
+    .map((attempt) => {
+      const sums = new Array<number>(COUNTERS.length).fill(0)
+      sums[ATTEMPTS] = sign
+      sums[FAILED_ATTEMPTS] = hasFailed(attempt) ? sign : 0
+      sums[COST] = sign * (attempt.cost_nano_usd ?? 0)
+      return {
+        sums,
+        sign,
+        latencyBin: NONE,
+        ttftBin: NONE,
+        provider: nameOf(attempt.provider),
+        model: nameOf(attempt.model),
+      }
+    })
+}
+
+/** Every tier of what was counted; minutes before `minutesFromMs` are left out. */
+export const cellsOf = (tally: Tally, minutesFromMs: number): readonly Cell[] => {
+  const minutes = [...tally.minute.values()]
+  const hours = rolledUp([...minutes, ...tally.hour.values()], 'hour')
+  return [...minutes.filter(({ bucketMs }) => bucketMs >= minutesFromMs), ...hours, ...rolledUp(hours, 'day')]
+}
+
+const rolledUp = (cells: readonly Cell[], tier: Tier): readonly Cell[] => {
+  const rolled: Cells = new Map()
+  for (const { dimension, tenantId, bucketMs, name, model, sums, latency, ttft } of cells) {
+    const into = cellAt(rolled, tier, dimension, tenantId, startOf(bucketMs, tier), name, model)
+    for (let at = 0; at < sums.length; at++) into.sums[at]! += sums[at]!
+    addAll(into.latency, latency)
+    addAll(into.ttft, ttft)
+  }
+  return [...rolled.values()]
+}

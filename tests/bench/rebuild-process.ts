@@ -1,0 +1,28 @@
+// What tests/bench/rebuild.ts measures, in a process of its own. Arguments: `worker` or `rebuild`, data folder, URL of Postgres.
+import { rebuild } from '../../projections/rebuild.ts'
+import { readModels, runWorker } from '../../projections/worker.ts'
+import { embeddedLog } from '../../src/log/embedded.ts'
+import { MAC_KEY } from '../projections/support.ts'
+import { silent } from '../services/postgres.ts'
+
+const [what = '', dataDir = '', databaseUrl = ''] = process.argv.slice(2)
+const log = embeddedLog({ dataDir, nowMs: Date.now })
+const stopping = new AbortController()
+const shared = { log, databaseUrl, signal: stopping.signal, diagnostics: silent }
+if (what === 'rebuild') {
+  await rebuild({ ...shared, projections: readModels(MAC_KEY), print: (line) => console.log(line) })
+} else {
+  const running = runWorker({
+    ...shared,
+    macKey: MAC_KEY,
+    worker: 'bench',
+    onStatus(status) {
+      console.log(status.map(({ model, state, behindRecords }) => `${model} ${state} ${behindRecords}`).join(', '))
+      if (status.every(({ state, behindRecords }) => state === 'live' && behindRecords === 0)) stopping.abort()
+    },
+    tuning: { reportMs: 100 },
+  })
+  await running
+}
+await log.close()
+process.exit(0)
