@@ -1,0 +1,152 @@
+// C8: what is withdrawn on one of three instances is asked for on the two others without a pause: a revoked key, the old secret of a rotated one, a
+// killed provider. `bun tests/faults/control/withdrawals.ts [--times 200]`: of each so many, on a real broker.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { startKafka } from '../../../infra/kafka/kafka.ts'
+import { initTopics, kafkaSettings } from '../../services/cluster.ts'
+import { type GatewayProcess, INFERENCE_KEY, startGateway } from '../../services/gateway.ts'
+import { percentiles } from '../oracle.ts'
+import { conclude, type Figure, numberArgument } from './figures.ts'
+
+const AIM_MS = 50
+
+interface Withdrawn {
+  /** Sends it to the first instance. */
+  withdraw(): Promise<Response>
+  /** Asks another one for it; true while it is given. */
+  isGiven(gateway: GatewayProcess): Promise<boolean>
+}
+
+interface Kind {
+  readonly what: string
+  /** Makes it and waits until every instance gives it. */
+  prepare(n: number): Promise<Withdrawn>
+}
+
+const world = (gateways: readonly GatewayProcess[], tenantId: string) => {
+  const [first, ...others] = gateways as [GatewayProcess, ...GatewayProcess[]]
+  const folded = async (answer: Response) => {
+    const headers = { 'X-Gateway-Min-Revision': answer.headers.get('X-Gateway-Revision')! }
+    for (const gateway of others) await (await gateway.request('/v1/models', { headers })).arrayBuffer()
+  }
+  const keyOf = async (name: string) => {
+    const body = { tenant_id: tenantId, name, scopes: ['inference'] }
+    const answer = await first.request('/admin/v1/keys', { body })
+    const { id, plaintext } = (await answer.json()) as { id: string; plaintext: string }
+    await folded(answer)
+    const isGiven = async (gateway: GatewayProcess) => {
+      const { status } = await gateway.request('/v1/models', { key: plaintext })
+      return status !== 401
+    }
+    return { id, isGiven }
+  }
+  return { first, others, folded, keyOf }
+}
+
+const kindsOf = ({ first, folded, keyOf }: ReturnType<typeof world>, providerId: string): readonly Kind[] => {
+  const kill = (isKilled: boolean) =>
+    first.request(`/admin/v1/providers/${providerId}/kill`, { body: { kill: isKilled, reason: 'withdrawals' } })
+  return [
+    {
+      what: 'a key revoked',
+      async prepare(n) {
+        const { id, isGiven } = await keyOf(`revoked ${n}`)
+        return { isGiven, withdraw: () => first.request(`/admin/v1/keys/${id}`, { method: 'DELETE' }) }
+      },
+    },
+    {
+      what: 'a key rotated, its old secret',
+      async prepare(n) {
+        const { id, isGiven } = await keyOf(`rotated ${n}`)
+        return { isGiven, withdraw: () => first.request(`/admin/v1/keys/${id}/rotate`, { method: 'POST' }) }
+      },
+    },
+    {
+      what: 'a provider killed',
+      async prepare() {
+        const revived = await kill(false)
+        if (revived.headers.has('X-Gateway-Revision')) await folded(revived)
+        const body = { model: 'sandbox-echo', messages: [{ role: 'user', content: 'Hello' }] }
+        const isGiven = async (gateway: GatewayProcess) => {
+          const answer = await gateway.request('/v1/chat/completions', { key: INFERENCE_KEY, body })
+          await answer.arrayBuffer()
+          return answer.ok
+        }
+        return { isGiven, withdraw: () => kill(true) }
+      },
+    },
+  ]
+}
+
+interface Tally {
+  readonly fromSendMs: number[]
+  acceptedAfter: number
+  appliedByAll: number
+}
+
+/** Asks until it is refused. */
+const hammer = async (gateway: GatewayProcess, { isGiven }: Withdrawn, answeredAt: () => number | null) => {
+  let accepted = 0
+  for (;;) {
+    const startedAt = performance.now()
+    if (!(await isGiven(gateway))) return accepted
+    const since = answeredAt()
+    if (since !== null && startedAt > since) accepted++
+  }
+}
+
+const once = async (withdrawn: Withdrawn, others: readonly GatewayProcess[], tally: Tally): Promise<void> => {
+  for (const gateway of others) {
+    if (!(await withdrawn.isGiven(gateway))) throw new Error('what is to be withdrawn was not given before')
+  }
+  let answeredAt: number | null = null
+  let sentAt = performance.now()
+  const hammers = others.map(async (gateway) => {
+    const accepted = await hammer(gateway, withdrawn, () => answeredAt)
+    tally.fromSendMs.push(performance.now() - sentAt)
+    return accepted
+  })
+  await Bun.sleep(5) // under way
+  sentAt = performance.now()
+  const answer = await withdrawn.withdraw()
+  answeredAt = performance.now()
+  if (!answer.ok) throw new Error(`withdrawing was answered with ${answer.status}: ${await answer.text()}`)
+  const all = others.length + 1
+  if (answer.headers.get('X-Gateway-Applied-By') === `${all}/${all}`) tally.appliedByAll++
+  for (const accepted of await Promise.all(hammers)) tally.acceptedAfter += accepted
+}
+
+export const withdrawals = async (times: number): Promise<readonly Figure[]> => {
+  const folder = mkdtempSync(join(tmpdir(), 'gatelog-withdrawals-'))
+  const kafka = await startKafka({ dataDir: join(folder, 'kafka') })
+  const settings = { ...kafkaSettings(kafka.bootstrap), worker: { enabled: false } }
+  await initTopics(settings, folder)
+  const gateways: GatewayProcess[] = []
+  try {
+    for (let n = 0; n < 3; n++) {
+      gateways.push(startGateway({ settings }))
+      await gateways[n]!.until('serving', 60_000)
+    }
+    const tenant = await gateways[0]!.request('/admin/v1/tenants', { body: { slug: 'withdrawn', name: 'Withdrawn' } })
+    const here = world(gateways, ((await tenant.json()) as { id: string }).id)
+    const listed = await here.first.request('/admin/v1/providers')
+    const { providers } = (await listed.json()) as { providers: { id: string }[] }
+    const figures: Figure[] = []
+    for (const { what, prepare } of kindsOf(here, providers[0]!.id)) {
+      const tally: Tally = { fromSendMs: [], acceptedAfter: 0, appliedByAll: 0 }
+      for (let n = 0; n < times; n++) await once(await prepare(n), here.others, tally)
+      const { p50, p99, max } = percentiles(tally.fromSendMs)
+      const figure = `accepted elsewhere after the answer ${tally.acceptedAfter}; from sending it to the refusal elsewhere ms p50 ${p50.toFixed(1)}, p99 ${p99.toFixed(1)} (aim ${AIM_MS}), max ${max.toFixed(1)}; applied by 3/3 ${tally.appliedByAll} of ${times}`
+      const good = tally.acceptedAfter === 0 && tally.appliedByAll === times && p99 < AIM_MS
+      figures.push({ row: 'C8', what: `${what}, asked for on two others`, figure, n: times, good })
+    }
+    return figures
+  } finally {
+    for (const gateway of gateways) await gateway.remove()
+    await kafka.stop()
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+if (import.meta.main) conclude(await withdrawals(numberArgument('times', 200)))
