@@ -28,7 +28,19 @@ const caller =
     return { id: 'none' }
   }
 
+const PASSWORD = 'a password of many words'
+
+/** The first operator, a second one that is deleted, and a login. */
+const people = async (call: Call): Promise<void> => {
+  const ada = { username: 'ada', password: PASSWORD }
+  await call('POST', '/auth/setup', { ...ada, confirm: PASSWORD })
+  await call('POST', '/auth/login', ada)
+  const { id } = await call('POST', '/operators', { username: 'bob', password: PASSWORD, confirm: PASSWORD })
+  await call('DELETE', `/operators/${id}`)
+}
+
 const live = async (call: Call): Promise<void> => {
+  await people(call)
   for (let n = 0; n < 4; n++) {
     const tenant = await call('POST', '/tenants', { slug: `tenant-${n}`, name: `Tenant ${n}` })
     await call('PUT', `/tenants/${tenant.id}`, { name: `Renamed ${n}`, plan: n % 2 === 0 ? 'gold' : null })
@@ -49,10 +61,30 @@ const live = async (call: Call): Promise<void> => {
     await call('PUT', `/providers/${provider.id}/credential`, { secret: 'not a secret', name: 'first' })
     const model = await call('POST', '/models', { name: `model-${n}`, provider_id: provider.id, priority: n })
     await call('PATCH', `/models/${model.id}`, { aliases: [`fast-${n}`], input_cost_per_million: 1.5 })
-    await call('PUT', '/endpoints', { slug: `scope-${n}`, aliases: [`helpdesk-${n}`], forced_model: `model-${n}` })
-    await call('POST', '/overrides', { kind: 'kill', target: provider.id, reason: 'golden' })
-    await call('POST', '/budgets', { name: `budget-${n}`, tenant_id: tenant.id, limit_usd: 10, window: 'day' })
-    await call('POST', '/cache/rules', { name: `rule-${n}`, ttl_seconds: 60 })
+    await call('PUT', '/endpoints', {
+      slug: `scope-${n}`,
+      name: `Scope ${n}`,
+      overrides: { forced_model: `model-${n}` },
+    })
+    await call('POST', '/overrides', { kind: 'block', target: `model:model-${n}`, reason: 'golden' })
+    await call('POST', `/providers/${provider.id}/kill`, { kill: n % 2 === 0, reason: 'golden' })
+    await call('PUT', '/budgets', {
+      tenant_id: tenant.id,
+      window: 'day',
+      limit_usd: 10 + n,
+      alert_thresholds: [0.5, 1],
+    })
+    await call('PUT', '/budgets', { tenant_id: tenant.id, window: 'month', limit_usd: 100 })
+    await call('PUT', '/cache/policies', { name: `rule-${n}`, ttl_seconds: 60, enabled: true })
+    const parameters = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] }
+    const tool = await call('POST', '/tools', {
+      name: `tool-${n}`,
+      description: 'It is one',
+      safety: 'safe',
+      parameters,
+    })
+    await call('POST', `/tools/${tool.id}/enabled`, { enabled: false })
+    await call('PUT', '/tool-policies', { name: `tools-${n}`, mode: 'automatic', max_steps: 3 + n })
     if (n === 3) {
       await call('DELETE', `/models/${model.id}`)
       await call('DELETE', `/providers/${provider.id}`)

@@ -42,7 +42,10 @@ export const logRestoreCommand = async (command: LogRestoreCommand): Promise<num
     }
     if (plan.kind === 'whole') {
       print(`${CONTROL} holds all of them: it ends at ${plan.end} with ${plan.tip}`)
-      if (times > 0) print('Gateways that are up notice within minutes; start again those that refused to.')
+      if (times > 0) {
+        print('Gateways that are up notice within minutes; start again those that refused to.')
+        print('What was appended again has a new log time: `gateway rebuild audit` gives it to the audit log too.')
+      }
       return 0
     }
     print(described(plan))

@@ -4,7 +4,7 @@ import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, renameSync, rmS
 import { type FileHandle, open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { CHAIN_ROW } from '../domain/chain.ts'
-import { ControlState, FOLD_VERSION } from '../domain/control.ts'
+import { ControlState, EVENT_VERSION, FOLD_VERSION } from '../domain/control.ts'
 import { RowSetDigest } from '../domain/tables.ts'
 import { codeOf } from '../lib/error-code.ts'
 import { type Static, t, Value } from '../lib/schema.ts'
@@ -19,6 +19,8 @@ const Count = t.Integer({ minimum: 0 })
 const Header = t.Object({
   gatelog_snapshot: t.Literal(1),
   fold_version: t.Integer(),
+  /** Of the build that wrote it; absent in those of builds that did not say. */
+  event_version: t.Optional(t.Integer()),
   next: Count,
   tip: t.String({ pattern: '^[0-9a-f]{64}$' }),
   chain_id: t.String(),
@@ -86,6 +88,11 @@ const restored = async (file: FileHandle): Promise<LoadedSnapshot> => {
         const problem = `is of fold version ${first.fold_version}, this build has ${FOLD_VERSION}`
         return { start: null, witness: witnessOf(first), problem }
       }
+      if ((first.event_version ?? 1) > EVENT_VERSION) {
+        // What its build knew and this one does not is folded into the rows, and nothing in them says so. The log does.
+        const problem = `was written by a build with event version ${first.event_version}, this one has ${EVENT_VERSION}`
+        return { start: null, witness: witnessOf(first), problem }
+      }
       header = first
       state = new ControlState(null, first.digest)
     }
@@ -113,6 +120,7 @@ export const writeSnapshot = (dataDir: string, fold: ChainFold, nowMs: number): 
     const header = {
       gatelog_snapshot: 1,
       fold_version: FOLD_VERSION,
+      event_version: EVENT_VERSION,
       next: fold.next,
       tip: fold.tip,
       chain_id: chainId,

@@ -4,10 +4,14 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Kafka, startKafka } from '../../infra/kafka/kafka.ts'
+import { CONTROL } from '../../src/state/fold.ts'
+import { runCommand } from '../faults/control/command.ts'
 import { settledRows } from '../faults/oracle.ts'
 import { initTopics, kafkaSettings } from '../services/cluster.ts'
 import { type GatewayProcess, startGateway } from '../services/gateway.ts'
+import { testTopics } from '../services/kafka.ts'
 import { sharedPostgres, type TestDatabase } from '../services/postgres.ts'
+import { verified } from '../services/verified.ts'
 
 let folder: string
 let kafka: Kafka
@@ -77,3 +81,65 @@ test('outcomes of both instances are in the tables once, also after a kill -9', 
   }
   expect(audit.events.map(({ action }) => action)).toContain('revoke')
 }, 120_000)
+
+interface LogPage {
+  readonly decisions: readonly { offset: number; id: string; verdict: string; parent: string | null }[]
+  readonly total: number
+  readonly next_before: number | null
+}
+
+/** The whole control log, page by page, newest first. */
+const logOf = async (gateway: GatewayProcess) => {
+  const records: LogPage['decisions'][number][] = []
+  for (let before = ''; ; ) {
+    const answer = await gateway.request(`/admin/v1/log?limit=7${before}`)
+    expect(answer.status).toBe(200)
+    const { decisions, total, next_before } = (await answer.json()) as LogPage
+    records.push(...decisions)
+    if (next_before === null) return { records, total }
+    before = `&before=${next_before}`
+  }
+}
+
+test('every instance shows the whole log, and gateway verify finds the same', async () => {
+  const made = await second.request('/admin/v1/tenants', { body: { slug: 'verified', name: 'Verified' } })
+  const revision = made.headers.get('X-Gateway-Revision')!
+  const [one, other] = [await logOf(first), await logOf(second)]
+  expect(one).toEqual(other)
+  expect(one.records.map(({ offset }) => offset)).toEqual(one.records.map((_, at) => one.total - 1 - at))
+  expect(one.records[0]).toMatchObject({ id: revision, verdict: 'counted' })
+  const counted = one.records.filter(({ verdict }) => verdict === 'counted')
+  expect(counted.map(({ parent }) => parent).slice(0, -1)).toEqual(counted.slice(1).map(({ id }) => id))
+  const single = await first.request(`/admin/v1/log/${revision}`)
+  expect(await single.json()).toMatchObject({ id: revision, verdict: 'counted' })
+
+  const report = await verified(first.folder)
+  expect([report.code, report.lines]).toEqual([0, []])
+  expect(report.value('tip')).toBe(revision)
+  expect([report.value('records'), report.value('counted')]).toEqual([`${one.total}`, `${counted.length}`])
+}, 120_000)
+
+test('a control topic that was deleted is found missing, and comes back from what an instance keeps', async () => {
+  const { total } = await logOf(first)
+  const before = await verified(first.folder)
+  await first.end()
+  await second.end()
+  const topics = testTopics(kafka.bootstrap)
+  await topics.remove(CONTROL)
+  topics.close()
+  expect((await verified(first.folder)).code).toBe(1)
+  const restored = await runCommand(['log', 'restore'], first.folder)
+  expect([restored.code, restored.printed]).toEqual([0, expect.stringContaining(`lost ${total} records`)])
+  expect((await verified(first.folder)).lines.filter((line) => !line.endsWith(': log_at_ms'))).toEqual([])
+  expect(restored.printed).toContain('`gateway rebuild audit`')
+  const rebuilt = await runCommand(['rebuild', 'audit'], first.folder)
+  expect([rebuilt.code, rebuilt.code === 0 ? '' : rebuilt.printed]).toEqual([0, ''])
+  const after = await verified(first.folder)
+  expect([after.code, after.lines]).toEqual([0, []])
+  for (const label of ['records', 'tip', 'counted']) expect(after.value(label)).toBe(before.value(label)!)
+  for (const gateway of [first, second]) {
+    gateway.start()
+    await gateway.until('ready', 60_000)
+  }
+  expect((await logOf(second)).total).toBeGreaterThanOrEqual(total)
+}, 240_000)

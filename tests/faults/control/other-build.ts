@@ -1,0 +1,51 @@
+// Another build of the gateway: this source tree with one event type more, in a folder of its own.
+import { cpSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { EVENT_VERSION } from '../../../src/domain/control.ts'
+
+const ROOT = join(import.meta.dir, '../../..')
+/** What a tenant is renamed to, to have the newer build write its new event type. */
+export const NEW_TYPE_NAME = 'written with the new type'
+export const NEW_TYPE = 'tenant.planned'
+
+const EDITS: readonly (readonly [string, string])[] = [
+  [
+    "    'tenant.deleted': eventType({",
+    `    '${NEW_TYPE}': eventType({
+      schema: t.Object({ id: Id, plan: Plan }),
+      since: ${EVENT_VERSION + 1},
+      action: 'update',
+      resource: 'tenant',
+      subject: (data) => data.id,
+    }),
+    'tenant.deleted': eventType({`,
+  ],
+  [
+    "    if (type === 'tenant.replaced') {",
+    `    if (type === '${NEW_TYPE}') return rows.changed(before.id, before, { plan: data.plan as string | null }, meta)
+    if (type === 'tenant.replaced') {`,
+  ],
+  [
+    "  if (command.do === 'replace') {",
+    `  if (command.do === 'replace' && command.name === '${NEW_TYPE_NAME}')
+    return [{ type: '${NEW_TYPE}', data: { id: row.id, plan: 'planned' } }]
+  if (command.do === 'replace') {`,
+  ],
+]
+
+/** The folder of a build whose newest event version is one higher. Who makes it removes it. */
+export const newerBuild = (): string => {
+  const root = mkdtempSync(join(tmpdir(), 'gatelog-newer-build-'))
+  for (const part of ['src', 'projections', 'package.json', 'tsconfig.json'])
+    cpSync(join(ROOT, part), join(root, part), { recursive: true })
+  symlinkSync(join(ROOT, 'node_modules'), join(root, 'node_modules'))
+  const path = join(root, 'src/domain/tenant.ts')
+  let text = readFileSync(path, 'utf8')
+  for (const [from, to] of EDITS) {
+    if (text.split(from).length !== 2) throw new Error(`src/domain/tenant.ts does not hold this once: ${from}`)
+    text = text.replace(from, () => to)
+  }
+  writeFileSync(path, text)
+  return root
+}

@@ -1,0 +1,154 @@
+// C6: three instances are rolled to a newer build and back, and up again, while admin writes and inference go on.
+// `bun tests/faults/control/rolling.ts [--seconds 5]`: so long between the rolls, on a real broker. The newer build has one event type more.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { startKafka } from '../../../infra/kafka/kafka.ts'
+import { readEnvelope } from '../../../src/log/envelope.ts'
+import { kafkaLog } from '../../../src/log/kafka.ts'
+import { TOPICS } from '../../../src/log/topics.ts'
+import type { InstanceAnnounced } from '../../../src/upkeep/instance-announced.ts'
+import { initTopics, kafkaSettings } from '../../services/cluster.ts'
+import { type GatewayProcess, startGateway } from '../../services/gateway.ts'
+import { conclude, type Figure, numberArgument } from './figures.ts'
+import { NEW_TYPE, NEW_TYPE_NAME, newerBuild } from './other-build.ts'
+
+const ROOT = join(import.meta.dir, '../../..')
+const PAUSE_MS = 20
+const ACTIVE_WITHIN_MS = 30_000
+
+interface Tally {
+  written: number
+  /** What an admin write was refused with -> how often. */
+  readonly refused: Map<string, number>
+  served: number
+  served5xx: number
+}
+
+/** Writes and asks on one instance until it is stopped; while that one is down it is not asked. */
+const load = async (gateway: GatewayProcess, name: string, tally: Tally, signal: AbortSignal): Promise<void> => {
+  const body = { model: 'sandbox-echo', messages: [{ role: 'user', content: 'Hello' }] }
+  for (let n = 0; !signal.aborted; n++) {
+    try {
+      const write = await gateway.request('/admin/v1/tenants', { body: { slug: `${name}-${n}`, name } })
+      const said = await write.text()
+      if (write.ok) tally.written++
+      else {
+        const message = `${write.status} ${(JSON.parse(said) as { error: { message: string } }).error.message}`
+        tally.refused.set(message, (tally.refused.get(message) ?? 0) + 1)
+      }
+      const answer = await gateway.request('/v1/chat/completions', { body })
+      await answer.arrayBuffer()
+      tally.served++
+      if (answer.status >= 500) tally.served5xx++
+    } catch {
+      // down: a load balancer would ask another one
+    }
+    await Bun.sleep(PAUSE_MS)
+  }
+}
+
+/** Status of a write that needs the new event type. */
+const useNewType = async (gateway: GatewayProcess): Promise<number> => {
+  const listed = await gateway.request('/admin/v1/tenants?limit=1')
+  const { tenants } = (await listed.json()) as { tenants: { id: string }[] }
+  const answer = await gateway.request(`/admin/v1/tenants/${tenants[0]!.id}`, {
+    method: 'PUT',
+    body: { name: NEW_TYPE_NAME },
+  })
+  await answer.arrayBuffer()
+  return answer.status
+}
+
+const readyText = async (gateway: GatewayProcess): Promise<string> => (await gateway.request('/ready')).text()
+
+const roll = async (gateways: readonly GatewayProcess[], root: string, seconds: number, between?: () => unknown) => {
+  for (const gateway of gateways) {
+    await gateway.end()
+    gateway.use(root)
+    gateway.start()
+    await gateway.until('serving', 60_000)
+    await between?.()
+    await Bun.sleep(seconds * 1_000)
+  }
+}
+
+/** Offsets that several undegraded instances announced, and at how many of them their digests differ. */
+const compared = async (brokers: readonly string[]): Promise<{ offsets: number; different: number }> => {
+  const log = kafkaLog({ brokers, clientId: 'rolling' })
+  const end = await log.end(TOPICS.instances.name, 0)
+  const digests = new Map<number, Map<string, string>>()
+  for await (const batch of log.read(TOPICS.instances.name, 0, 0, new AbortController().signal)) {
+    for (const { value } of batch) {
+      const said = value === null ? null : (readEnvelope(value)?.data as InstanceAnnounced | undefined)
+      if (said == null || said.degraded !== null) continue
+      const at = digests.get(said.offset) ?? new Map<string, string>()
+      digests.set(said.offset, at.set(said.instance, said.digest))
+    }
+    if (batch.at(-1)!.offset + 1 >= end) break
+  }
+  await log.close()
+  const shared = [...digests.values()].filter(({ size }) => size > 1)
+  return { offsets: shared.length, different: shared.filter((at) => new Set(at.values()).size > 1).length }
+}
+
+const untilActive = async (gateway: GatewayProcess): Promise<number> => {
+  const startedAt = performance.now()
+  while ((await useNewType(gateway)) !== 200) {
+    if (performance.now() - startedAt > ACTIVE_WITHIN_MS) throw new Error('the new event type was never activated')
+    await Bun.sleep(100)
+  }
+  return performance.now() - startedAt
+}
+
+/** `stopping`: by an instance that is on its way out, or what it had under way then. */
+const refusalsIn = ({ refused }: Tally): { stopping: number; other: number } => {
+  const counts = { stopping: 0, other: 0 }
+  for (const [said, times] of refused)
+    counts[/is stopping|outcome is unknown/.test(said) ? 'stopping' : 'other'] += times
+  return counts
+}
+
+export const rolling = async (seconds: number, newer = newerBuild()): Promise<readonly Figure[]> => {
+  const folder = mkdtempSync(join(tmpdir(), 'gatelog-rolling-'))
+  const kafka = await startKafka({ dataDir: join(folder, 'kafka') })
+  const settings = { ...kafkaSettings(kafka.bootstrap), worker: { enabled: false } }
+  await initTopics(settings, folder)
+  const gateways: GatewayProcess[] = []
+  const stop = new AbortController()
+  try {
+    for (let n = 0; n < 3; n++) gateways.push(startGateway({ settings }))
+    for (const gateway of gateways) await gateway.until('serving', 60_000)
+    const tally: Tally = { written: 0, refused: new Map(), served: 0, served5xx: 0 }
+    const loads = gateways.map((gateway, n) => load(gateway, `g${n}`, tally, stop.signal))
+    const early: number[] = []
+    await roll(gateways, newer, seconds, async () => {
+      if (early.length < 2) early.push(await useNewType(gateways[0]!)) // while an older one lives
+    })
+    const activeMs = await untilActive(gateways[0]!)
+    const upRefused = refusalsIn(tally)
+    await roll(gateways, ROOT, seconds)
+    const told = (await Promise.all(gateways.map(readyText))).filter((text) => text.includes(NEW_TYPE)).length
+    const back = await Promise.all(gateways.map(useNewType))
+    const downRefused = refusalsIn(tally).other - upRefused.other
+    await roll(gateways, newer, seconds)
+    const again = await Promise.all(gateways.map(useNewType))
+    stop.abort()
+    await Promise.all(loads)
+    const { offsets, different } = await compared(kafka.bootstrap)
+    const what =
+      'three instances rolled to a build with a new event type, back, and up again, under writes and inference'
+    for (const [said, times] of tally.refused) console.error(`refused ${times} times: ${said}`)
+    const dormant = early.every((status) => status >= 500)
+    const figure = `divergent digests ${different} of ${offsets} offsets compared; inference 5xx ${tally.served5xx} of ${tally.served}; admin writes carried out ${tally.written}, on the way up refused by an instance that was stopping ${upRefused.stopping}, otherwise ${upRefused.other}; refused by older instances after the way back ${downRefused}; the new type before all knew it ${early.join(', ')}, active ${(activeMs / 1_000).toFixed(1)} s after the last roll; older instances that name it in /ready ${told} of 3, their writes ${back.join(', ')}; afterwards ${again.join(', ')}`
+    const good = different === 0 && tally.served5xx === 0 && upRefused.other === 0 && dormant && told === 3
+    return [{ row: 'C6', what, figure, n: tally.written, good: good && again.every((status) => status === 200) }]
+  } finally {
+    stop.abort()
+    for (const gateway of gateways) await gateway.remove()
+    await kafka.stop()
+    for (const path of [folder, newer]) rmSync(path, { recursive: true, force: true })
+  }
+}
+
+if (import.meta.main) conclude(await rolling(numberArgument('seconds', 5)))
