@@ -23,6 +23,7 @@ const SCRIPTS: readonly Script[] = [
   { file: 'digests', short: ['--decisions', '2000'] },
   { file: 'turns', short: ['--commands', '20'] },
   { file: 'keys', short: ['--kills', '3'] },
+  { file: 'keys-kafka', short: ['--kills', '2'] },
 ]
 
 const short = process.argv.includes('--short')
