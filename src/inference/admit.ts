@@ -52,7 +52,7 @@ export const admit = async (
   deps: Pick<InferenceDeps, 'spool'>,
 ): Promise<void> => {
   const reserved = reservedNanoUsd(intent, plan.ordered[0]!)
-  const data = `${exchange.factsJson},${admittedJson(plan, promptTokensEstimate(intent), reserved)}`
+  const data = admittedJson(exchange.factsJson!, plan, promptTokensEstimate(intent), reserved)
   try {
     exchange.admission = await deps.spool.append(
       'requests',

@@ -1,6 +1,7 @@
 // What the records of a request say about its plan: enough to show why, and to make the same plan again.
 import type { Candidate, Decision } from '../domain/request.ts'
 import type { Static } from '../lib/schema.ts'
+import type { RecordText } from '../log/spool-port.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import type { Plan } from './plan.ts'
 
@@ -42,10 +43,18 @@ const candidatesJson = ({ candidates, reasons }: Plan): string => {
   return `${json}]`
 }
 
-/** What an admission says beyond the facts, as JSON text without the opening brace: `RequestAdmitted`. */
-export const admittedJson = (plan: Plan, promptTokens: number, reservedNanoUsd: number | null): string =>
-  `"candidates":${candidatesJson(plan)},${textsOf(plan.ordered[0]!).first},"prompt_tokens_estimate":${promptTokens}` +
-  `,"reserved_nano_usd":${reservedNanoUsd},"decision":${JSON.stringify(decisionOf(plan))}}`
+/** An admission, `RequestAdmitted`: the facts without their closing brace, and what it says beyond them. */
+export const admittedJson = (
+  factsJson: string,
+  plan: Plan,
+  promptTokens: number,
+  reservedNanoUsd: number | null,
+): RecordText => [
+  factsJson,
+  ',"decision":',
+  JSON.stringify(decisionOf(plan)),
+  `,"candidates":${candidatesJson(plan)},${textsOf(plan.ordered[0]!).first},"prompt_tokens_estimate":${promptTokens},"reserved_nano_usd":${reservedNanoUsd}}`,
+]
 
 /** The inputs of the plan that stand nowhere else, and what it came to. */
 export const decisionOf = (plan: Plan): Decision => {

@@ -1,7 +1,7 @@
 // Station 8: the outcome. Written on every way out and before the client holds the last byte; exactly one for each admission.
 import type { Outcome, RequestFacts, RequestSettled } from '../domain/request.ts'
 import type { Static } from '../lib/schema.ts'
-import { SpoolClosed } from '../log/spool-port.ts'
+import { type RecordText, SpoolClosed } from '../log/spool-port.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { subjectOf } from './admit.ts'
 import type { Measured } from './charge.ts'
@@ -37,7 +37,7 @@ export const settle = async (
   let recorded = true
   try {
     if (exchange.factsJson !== null) {
-      const data = `${exchange.factsJson},${settledJson(exchange, ending, measured, latencyMs)}`
+      const data = settledJson(exchange, exchange.factsJson, ending, measured, latencyMs)
       await deps.spool.append(
         'requests',
         'request.settled',
@@ -60,8 +60,14 @@ export const settle = async (
   }
 }
 
-/** What a settlement says beyond the facts, as JSON text without the opening brace. */
-const settledJson = (exchange: Exchange, ending: Ending, measured: Measured, latencyMs: number): string => {
+/** A settlement: the facts without their closing brace, and what it says beyond them. */
+const settledJson = (
+  exchange: Exchange,
+  factsJson: string,
+  ending: Ending,
+  measured: Measured,
+  latencyMs: number,
+): RecordText => {
   const { entry, usage, admission } = exchange
   const rest: Omit<RequestSettled, keyof Static<typeof RequestFacts> | 'raw_usage'> = {
     admission,
@@ -94,7 +100,7 @@ const settledJson = (exchange: Exchange, ending: Ending, measured: Measured, lat
   if (shaping.length > 0) rest.shaping = shaping.slice(0, LISTED_SHAPING)
   if (plannedMs !== null)
     rest.timings = admittedMs === null ? { planned_ms: plannedMs } : { planned_ms: plannedMs, admitted_ms: admittedMs }
-  return `"raw_usage":${rawUsageJson(usage?.raw)},${JSON.stringify(rest).slice(1)}`
+  return [factsJson, `,"raw_usage":${rawUsageJson(usage?.raw)},`, JSON.stringify(rest).slice(1)]
 }
 
 const observedOf = (

@@ -66,7 +66,9 @@ const encode = ({ host, path }: Destination, { method, headers, body }: DialRequ
   encoded.length = head.length + bodyBytes
   if (encoded.length <= SCRATCH.length) {
     encoded.bytes = SCRATCH
-    SCRATCH.write(body === null ? head : head + body)
+    // One after the other: put together they would be copied once more.
+    const headBytes = SCRATCH.write(head)
+    if (body !== null) SCRATCH.write(body, headBytes)
   } else encoded.bytes = Buffer.concat([Buffer.from(head), Buffer.from(body ?? '')])
   return encoded
 }

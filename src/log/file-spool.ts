@@ -3,13 +3,13 @@ import { randomBytes } from 'node:crypto'
 import { Backlog } from './backlog.ts'
 import { makeBallast } from './ballast.ts'
 import { type Files, fileErrorCode, nodeFiles } from './files.ts'
-import type { SpoolTopic } from './frame.ts'
-import type { NotedRecord, OpenAdmission } from './open-admissions.ts'
+import { charsOf, type SpoolTopic } from './frame.ts'
+import { NO_ATTEMPTS, type NotedRecord, type OpenAdmission } from './open-admissions.ts'
 import { RecordRefused } from './port.ts'
 import { SegmentWriter, segmentPath } from './segments.ts'
 import type { Durability, LocalSpool, SpoolOptions, SpoolStatus } from './spool.ts'
 import { type ClaimedSpool, removeSpool } from './spool-directory.ts'
-import { type RecordId, SpoolClosed } from './spool-port.ts'
+import { type RecordId, type RecordText, SpoolClosed, wholeText } from './spool-port.ts'
 import { recoverSpool, segmentMarks, watermarkOf } from './spool-recovery.ts'
 import { type ShipmentWaiter, Unshipped } from './unshipped.ts'
 
@@ -108,7 +108,7 @@ export class FileSpool implements LocalSpool {
     topic: SpoolTopic,
     type: string,
     subject: string,
-    dataJson: string,
+    dataJson: RecordText,
     admission = false,
     of?: RecordId | null,
   ): Promise<RecordId> {
@@ -124,7 +124,9 @@ export class FileSpool implements LocalSpool {
     const { promise, resolve, reject } = Promise.withResolvers<RecordId>()
     const atMs = this.options.nowMs()
     const observed = topic === 'requests'
-    this.pending.push({ record, id, sequence, observed, of, type, subject, data: dataJson, atMs, resolve, reject })
+    const data = dataJson
+    const attempts = NO_ATTEMPTS
+    this.pending.push({ record, id, sequence, observed, of, type, subject, data, atMs, attempts, resolve, reject })
     if (this.writer.pendingBytes >= MAX_BATCH_BYTES) this.flush()
     else this.schedule()
     return promise
@@ -294,4 +296,5 @@ export class FileSpool implements LocalSpool {
   }
 }
 
-const tooLarge = (text: string, bytes: number): boolean => text.length * 3 > bytes && Buffer.byteLength(text) > bytes
+const tooLarge = (text: RecordText, bytes: number): boolean =>
+  charsOf(text) * 3 > bytes && Buffer.byteLength(wholeText(text)) > bytes

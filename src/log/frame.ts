@@ -1,5 +1,6 @@
 // How a record stands in a segment file: magic, CRC-32C, length, numbers, then type, subject and data as UTF-8. Pure.
 import { crc32c } from '../lib/crc32c.ts'
+import type { RecordText } from './spool-port.ts'
 
 /** Two bytes that never occur in UTF-8, so that text is never mistaken for the head of a frame. */
 const MAGIC = 0x31_4c_fe_ff
@@ -33,8 +34,23 @@ export interface Frame extends FrameNumbers {
 }
 
 /** Bytes that a frame of these texts needs at most. */
-export const frameBound = (type: string, subject: string, data: string): number =>
-  FRAME_HEAD_BYTES + 3 * (type.length + subject.length + data.length)
+export const frameBound = (type: string, subject: string, data: RecordText): number =>
+  FRAME_HEAD_BYTES + 3 * (type.length + subject.length + charsOf(data))
+
+export const charsOf = (text: RecordText): number => {
+  if (typeof text === 'string') return text.length
+  let chars = 0
+  for (let i = 0; i < text.length; i++) chars += text[i]!.length
+  return chars
+}
+
+/** Returns where it ends. */
+const writeText = (buffer: Buffer, at: number, text: RecordText): number => {
+  if (typeof text === 'string') return at + buffer.write(text, at)
+  let end = at
+  for (let i = 0; i < text.length; i++) end += buffer.write(text[i]!, end)
+  return end
+}
 
 /** Writes a frame at `at` into a buffer that has `frameBound` bytes of room there; returns where it ends. */
 export const writeFrame = (
@@ -44,12 +60,12 @@ export const writeFrame = (
   numbers: FrameNumbers,
   type: string,
   subject: string,
-  data: string,
+  data: RecordText,
 ): number => {
   const payload = at + FRAME_HEAD_BYTES
   const typeBytes = buffer.write(type, payload)
   const subjectBytes = buffer.write(subject, payload + typeBytes)
-  const end = payload + typeBytes + subjectBytes + buffer.write(data, payload + typeBytes + subjectBytes)
+  const end = writeText(buffer, payload + typeBytes + subjectBytes, data)
   buffer.writeUInt32LE(MAGIC, at)
   buffer.writeUInt32LE(end - payload, at + 8)
   buffer[at + 12] = FRAME_TOPICS.indexOf(topic)

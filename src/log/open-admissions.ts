@@ -1,7 +1,7 @@
 // Which requests were admitted and not yet settled: what a rotation carries on, and what a restart settles as orphaned.
 import { NumberTable } from '../lib/number-table.ts'
 import type { CarriedFrame } from './segments.ts'
-import type { RecordId } from './spool-port.ts'
+import { type RecordId, type RecordText, wholeText } from './spool-port.ts'
 
 export interface OpenAdmission {
   readonly recordId: RecordId
@@ -23,20 +23,19 @@ export interface NotedRecord {
   readonly type: string
   readonly subject: string
   readonly atMs: number
-  readonly data: string
+  readonly data: RecordText
+  /** Of an admission that is open: its attempts so far. */
+  attempts: readonly RecordText[]
 }
 
-interface Open extends OpenAdmission {
+interface Tracked extends OpenAdmission {
   attempts: readonly string[]
-}
-
-interface Tracked extends Open {
   readonly requestId: string
   /** Another open admission of the same request: there should be none. */
   other: Tracked | null
 }
 
-const NO_ATTEMPTS: readonly string[] = []
+export const NO_ATTEMPTS: readonly string[] = []
 
 const ADMISSION = '"admission":"'
 const ID = '"id":"'
@@ -57,13 +56,21 @@ const admissionOf = (json: string): string | null => {
   return typeof admission === 'string' ? admission : null
 }
 
+const openOf = ({ id, subject, atMs, data, attempts }: NotedRecord): OpenAdmission => ({
+  recordId: id,
+  subject,
+  atMs,
+  data: wholeText(data),
+  attempts: attempts.map(wholeText),
+})
+
 const sequenceOf = (id: RecordId): number => Number(id.slice(id.lastIndexOf('.') + 1))
 
 /** Fed with every record of the requests topic once it stands in the file. */
 export class OpenAdmissions {
   private readonly byRecord = new Map<RecordId, Tracked>()
   /** Those of this process, by their sequences: their attempts and settlements name the admission. */
-  private readonly own = new NumberTable<Open>()
+  private readonly own = new NumberTable<NotedRecord>()
   /** Attempts name the request only. A request is admitted once; should it be twice, both have its attempts. */
   private readonly byRequest = new Map<string, Tracked>()
 
@@ -74,14 +81,14 @@ export class OpenAdmissions {
   /** In the order of the log. */
   list(): OpenAdmission[] {
     const own = this.own.entries().sort(([a], [b]) => a - b)
-    return [...this.byRecord.values(), ...own.map(([, open]) => open)]
+    return [...this.byRecord.values(), ...own.map(([, record]) => openOf(record))]
   }
 
   /** A record of this process. Where it names its admission, nothing has to be looked for in its text. */
-  note({ of, id, sequence, type, subject, atMs, data }: NotedRecord): void {
-    if (of === undefined) this.observe(type, id, subject, atMs, data)
-    else if (type === 'request.admitted')
-      this.own.set(sequence, { recordId: id, subject, atMs, data, attempts: NO_ATTEMPTS })
+  note(record: NotedRecord): void {
+    const { of, id, sequence, type, subject, atMs, data } = record
+    if (of === undefined) this.observe(type, id, subject, atMs, wholeText(data))
+    else if (type === 'request.admitted') this.own.set(sequence, record)
     else if (of === null) return
     else if (type === 'request.settled') this.own.delete(sequenceOf(of))
     else if (type === 'request.attempted') {

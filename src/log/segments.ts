@@ -3,6 +3,7 @@ import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Files } from './files.ts'
 import { type FrameNumbers, frameBound, type SegmentHeader, type SpoolTopic, writeFrame } from './frame.ts'
+import type { RecordText } from './spool-port.ts'
 
 /** The next number of each kind: of the spool, and in each topic. */
 export interface Counters {
@@ -106,7 +107,7 @@ export class SegmentWriter {
   }
 
   /** Adds a record to the batch; returns its sequence. It is not in the file before `flush`. */
-  add(topic: SpoolTopic, type: string, subject: string, data: string): number {
+  add(topic: SpoolTopic, type: string, subject: string, data: RecordText): number {
     const { batch, next } = this
     const bound = frameBound(type, subject, data)
     if (batch.buffer.length - batch.bytes < bound) {

@@ -16,6 +16,11 @@ export class SpoolClosed extends Error {
   }
 }
 
+/** JSON text, whole or in pieces that belong one after another: putting a record together as one string first costs a copy of it in cold memory. */
+export type RecordText = string | readonly string[]
+
+export const wholeText = (text: RecordText): string => (typeof text === 'string' ? text : text.join(''))
+
 export interface Spool {
   readonly instance: string
   readonly epoch: string
@@ -24,14 +29,14 @@ export interface Spool {
   /**
    * Appends one record to a topic (`requests` or `operations`), batched with all others of this event-loop turn. Resolves when it is as durable as
    * `log.durability` asks, and throws SpoolClosed when that takes too long. `admission: true` (a `request.admitted`, and what can be done without) throws SpoolClosed while admission is closed; the others use the kept ballast.
-   * `subject` is the partition key. `data` is JSON text. `of` is the admission that a record of a request belongs to (of an admission itself: null), where the
+   * `subject` is the partition key. `of` is the admission that a record of a request belongs to (of an admission itself: null), where the
    * caller knows it: else the text is searched for it.
    */
   append(
     topic: 'requests' | 'operations',
     type: string,
     subject: string,
-    dataJson: string,
+    dataJson: RecordText,
     admission?: boolean,
     of?: RecordId | null,
   ): Promise<RecordId>

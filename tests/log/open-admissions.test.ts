@@ -55,7 +55,16 @@ test('an attempt costs the same however many requests are open', () => {
 test('what this process admits is found by the number in its id, and stands in the order of the log', () => {
   const open = new OpenAdmissions()
   const note = (sequence: number, type: string, of: string | null) =>
-    open.note({ of, id: `me.e.${sequence}`, sequence, type, subject: 'ten_1', atMs: 1, data: `"${type} ${sequence}"` })
+    open.note({
+      of,
+      id: `me.e.${sequence}`,
+      sequence,
+      type,
+      subject: 'ten_1',
+      atMs: 1,
+      data: [`"${type} `, `${sequence}"`],
+      attempts: [],
+    })
   admit(open, 'other.e.7', 'req_7')
   for (const sequence of [3, 70, 5, 67]) note(sequence, 'request.admitted', null)
   note(71, 'request.attempted', 'me.e.67')
