@@ -42,7 +42,7 @@ export class UpstreamStream {
     if (this.#failure !== null) throw this.#failure.thrown
     while (!this.#done) {
       const bytes = this.reader.readNow?.() ?? null
-      if (bytes === null) return null
+      if (bytes === null && this.reader.ended !== true) return null
       const parts = this.#partsOf(bytes)
       if (parts.length > 0) return parts
     }
@@ -53,6 +53,12 @@ export class UpstreamStream {
   async next(stirred?: () => void): Promise<StreamPart[] | null> {
     if (this.#failure !== null) throw this.#failure.thrown
     while (!this.#done) {
+      if (this.reader.arrival !== undefined) {
+        await this.reader.arrival()
+        const parts = this.ready()
+        if (parts !== null) return parts
+        continue
+      }
       const { done, value } = await this.reader.read()
       const parts = this.#partsOf(done ? null : value!)
       if (parts.length > 0) return parts

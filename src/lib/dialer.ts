@@ -136,7 +136,7 @@ const destinationOf = (url: ParsedUrl, address: string): Destination => {
   const { secure, name, port, host, path, literal } = url
   const serverName = literal ? null : name
   const key = `${secure ? 's' : 'p'}|${address}|${port}|${serverName}`
-  const destination = { secure, address, port, host, path, serverName, key }
+  const destination: Destination = { secure, address, port, host, path, serverName, key, heads: [] }
   if (url.destinations.size >= MOST_ADDRESSES) url.destinations.clear()
   url.destinations.set(address, destination)
   return destination

@@ -18,6 +18,8 @@ export interface Destination {
   readonly path: string
   /** The same for all destinations whose connections may serve each other's requests. */
   readonly key: string
+  /** The last heads that were sent there. */
+  readonly heads: HeadText[]
 }
 
 /** Speaks HTTP to one destination. Rejects with DialFailure only. */
@@ -46,9 +48,21 @@ interface Encoded {
 }
 const encoded: Encoded = { bytes: SCRATCH, length: 0 }
 
-/** Good until the next call. */
-const encode = ({ host, path }: Destination, { method, headers, body }: DialRequest): Encoded => {
-  let head = `${method} ${path} HTTP/1.1\r\nHost: ${host}\r\n`
+/** A head without its length and end, checked, and what it was made of. */
+export interface HeadText {
+  readonly method: string
+  readonly headers: DialRequest['headers']
+  readonly text: string
+}
+const HEADS_KEPT = 4
+
+/** Callers that send the same headers object again (it is readonly) have it checked and put together once. */
+const headText = ({ host, path, heads }: Destination, { method, headers }: DialRequest): string => {
+  for (let i = 0; i < heads.length; i++) {
+    const known = heads[i]!
+    if (known.headers === headers && known.method === method) return known.text
+  }
+  let text = `${method} ${path} HTTP/1.1\r\nHost: ${host}\r\n`
   let encoding = 'Accept-Encoding: identity\r\n'
   for (const name in headers) {
     const value = headers[name]!
@@ -56,20 +70,29 @@ const encode = ({ host, path }: Destination, { method, headers, body }: DialRequ
       throw new DialFailure('invalid_url', `the header ${name.replace(/[^\w-]/g, '?')} cannot be sent`)
     if (OURS.has(name)) continue
     if (name === 'accept-encoding') encoding = ''
-    head += `${name}: ${value}\r\n`
+    text += `${name}: ${value}\r\n`
   }
+  text += encoding
+  if (heads.length === HEADS_KEPT) heads.shift()
+  heads.push({ method, headers, text })
+  return text
+}
+
+/** Good until the next call. */
+const encode = (destination: Destination, request: DialRequest): Encoded => {
+  const { method, body } = request
+  const head = headText(destination, request)
   const bodyBytes = body === null ? 0 : Buffer.byteLength(body)
-  head += encoding
-  if (body !== null || (method !== 'GET' && method !== 'HEAD')) head += `Content-Length: ${bodyBytes}\r\n`
-  head += '\r\n'
-  // The head is ASCII.
-  encoded.length = head.length + bodyBytes
+  const end = body !== null || (method !== 'GET' && method !== 'HEAD') ? `Content-Length: ${bodyBytes}\r\n\r\n` : '\r\n'
+  // Head and end are ASCII.
+  encoded.length = head.length + end.length + bodyBytes
   if (encoded.length <= SCRATCH.length) {
     encoded.bytes = SCRATCH
     // One after the other: put together they would be copied once more.
-    const headBytes = SCRATCH.write(head)
-    if (body !== null) SCRATCH.write(body, headBytes)
-  } else encoded.bytes = Buffer.concat([Buffer.from(head), Buffer.from(body ?? '')])
+    let at = SCRATCH.write(head)
+    at += SCRATCH.write(end, at)
+    if (body !== null) SCRATCH.write(body, at)
+  } else encoded.bytes = Buffer.concat([Buffer.from(head), Buffer.from(end), Buffer.from(body ?? '')])
   return encoded
 }
 

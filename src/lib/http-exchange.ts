@@ -25,6 +25,7 @@ const decoder = new TextDecoder()
 
 const NO_MORE = { done: true, value: undefined } as const
 const CANCELED = Promise.resolve()
+const ARRIVED = Promise.resolve()
 
 const canceled = () => new DialFailure('canceled', 'the request was canceled')
 
@@ -95,6 +96,10 @@ export class HttpExchange implements DialResponse, Timed, BodySink, ByteReader, 
     while (this.#queue.length === 0 && !this.#ended && this.#failure === null) await this.#more()
     const value = this.readNow()
     return value === null ? NO_MORE : { done: false, value }
+  }
+
+  arrival(): Promise<void> {
+    return this.#queue.length > 0 || this.#ended || this.#failure !== null ? ARRIVED : this.#more()
   }
 
   readNow(): Uint8Array | null {

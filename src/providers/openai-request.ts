@@ -121,20 +121,51 @@ const shape = (draft: RequestDraft, quirks: RequestQuirks): void => {
   }
 }
 
+interface Head {
+  readonly target: Target
+  readonly quirks: RequestQuirks
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+}
+/** The last heads of each provider, by its options, for whole answers and for streams: the same objects each time, so that the dialer need not put them together again. */
+const heads = new WeakMap<Target['options'], { whole: Head | null; stream: Head | null }>()
+
+const headFor = (target: Target, stream: boolean, quirks: RequestQuirks): Head => {
+  let both = heads.get(target.options)
+  if (both === undefined) {
+    both = { whole: null, stream: null }
+    heads.set(target.options, both)
+  }
+  const last = stream ? both.stream : both.whole
+  if (
+    last !== null &&
+    last.quirks === quirks &&
+    last.target.baseUrl === target.baseUrl &&
+    last.target.secret === target.secret &&
+    last.target.upstreamModel === target.upstreamModel &&
+    last.target.region === target.region
+  )
+    return last
+  const head = {
+    target,
+    quirks,
+    url: quirks.url?.(target) ?? joinUrl(target.baseUrl, '/chat/completions'),
+    headers: {
+      'content-type': 'application/json',
+      accept: stream ? 'text/event-stream' : 'application/json',
+      ...(quirks.authorization?.(target) ?? bearer(target.secret)),
+      ...quirks.headers?.(target),
+    },
+  }
+  if (stream) both.stream = head
+  else both.whole = head
+  return head
+}
+
 /** Throws GatewayError('invalid_request') naming the field for what this upstream cannot do. */
 export const openaiRequest = (call: ChatCall, target: Target, quirks: RequestQuirks): UpstreamRequest => {
   const draft = new RequestDraft(call, target)
   shape(draft, quirks)
-  return {
-    method: 'POST',
-    url: quirks.url?.(target) ?? joinUrl(target.baseUrl, '/chat/completions'),
-    headers: {
-      'content-type': 'application/json',
-      accept: call.stream ? 'text/event-stream' : 'application/json',
-      ...(quirks.authorization?.(target) ?? bearer(target.secret)),
-      ...quirks.headers?.(target),
-    },
-    body: draft.text(),
-    shaping: draft.shaping,
-  }
+  const { url, headers } = headFor(target, call.stream, quirks)
+  return { method: 'POST', url, headers, body: draft.text(), shaping: draft.shaping }
 }
