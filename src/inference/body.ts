@@ -11,19 +11,32 @@ const refused = (message: string, status?: number, param: string | null = null):
 
 const tooLarge = (limit: number): GatewayError => refused(`the body is larger than ${limit} bytes`, 413)
 
-/** Reads a JSON body: its exact text and its value, an object. Throws 400, 413 or 415; an empty body is 400 unless it may stand for `{}`. */
+/** A JSON body: its exact text and its value. */
+export interface JsonBody {
+  readonly raw: string
+  readonly body: Record<string, unknown>
+}
+
+/** Reads a JSON body, an object. Throws 400, 413 or 415; an empty body is 400 unless it may stand for `{}`. */
 export const readJsonBody = async (
   request: Request,
   limitBytes = BODY_LIMIT_BYTES,
   mayBeEmpty = false,
-): Promise<{ raw: string; body: Record<string, unknown> }> => {
+): Promise<JsonBody> => parseJsonBody(await readJsonBytes(request, limitBytes), mayBeEmpty)
+
+/** The bytes of a body that says it is JSON. Throws 413 and 415, or rejects with it. */
+export const readJsonBytes = (request: Request, limitBytes = BODY_LIMIT_BYTES): Promise<Uint8Array> => {
   const { headers } = request
   const type = headers.get('content-type')
   if (type !== null && !isJson(type)) throw refused('the body must be `application/json`', 415, 'Content-Type')
   const encoding = headers.get('content-encoding')
   if (encoding !== null && encoding !== 'identity')
     throw refused('compressed bodies are not accepted', 415, 'Content-Encoding')
-  const bytes = await readBytes(request, limitBytes)
+  return readBytes(request, limitBytes)
+}
+
+/** Throws 400. */
+export const parseJsonBody = (bytes: Uint8Array, mayBeEmpty = false): JsonBody => {
   if (bytes.length === 0) {
     if (mayBeEmpty) return { raw: '', body: {} }
     throw refused('the request has no body')

@@ -8,7 +8,7 @@ import { ActiveRequests } from './active.ts'
 import { admit, factsJson } from './admit.ts'
 import { attempt, finishAttempt, type Served } from './attempt.ts'
 import { authenticate, requireScope } from './authenticate.ts'
-import { readJsonBody } from './body.ts'
+import { parseJsonBody, readJsonBytes } from './body.ts'
 import { charsOf, type Measured, measure } from './charge.ts'
 import { choicesOf, cutOr } from './choices.ts'
 import { ClientStream } from './client-stream.ts'
@@ -53,8 +53,9 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
       active.enter(exchange)
       exchange.servedAt = deps.served.note(exchange.identity.id, exchange.identity.requestId, key.tenantId)
       exchange.watch(request)
-      const { raw, body } = await bodyInTime(request, exchange)
+      const bytes = await bodyInTime(request, exchange)
       exchange.onEnd = null
+      const { raw, body } = parseJsonBody(bytes)
       model = modelNameOf(body)
       exchange.requestedModel = model
       const intent = readIntent(raw, body, request.headers, deps.inference.gatewayExecution)
@@ -69,7 +70,10 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
       if (rules.length > 0) await takeLimits(exchange, rules, intent, plan, deps)
       await admit(exchange, intent, plan, deps)
       const served = await attempt(exchange, intent, plan, deps)
-      if (served.stream) return await streamed(exchange, intent, served)
+      if (served.stream) {
+        const stream = streamed(exchange, intent, served)
+        return { stream: true, body: served.source.done ? await stream.whole() : stream.body() }
+      }
       const { measured, json } = answered(exchange, intent, served.answer)
       await settle(exchange, SUCCESS, measured, deps)
       active.leave(exchange)
@@ -92,11 +96,8 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
   const endUser = (key: KeyEntry, { user }: Intent): string | null =>
     user === null ? null : deps.userDigest(key.tenantId, user)
 
-  const streamed = async (exchange: Exchange, intent: Intent, served: Served & { stream: true }): Promise<Reply> => {
-    const leave = () => active.leave(exchange)
-    const stream = new ClientStream(exchange, intent, served.held, served.source, deps, leave)
-    return { stream: true, body: (await stream.whole()) ?? stream.body() }
-  }
+  const streamed = (exchange: Exchange, intent: Intent, served: Served & { stream: true }): ClientStream =>
+    new ClientStream(exchange, intent, served.held, served.source, deps, () => active.leave(exchange))
 
   return { handle, active }
 }
@@ -117,8 +118,9 @@ const answered = (exchange: Exchange, intent: Intent, answer: Answer): { measure
 }
 
 /** Reads the body. A client that sends it too slowly, or leaves meanwhile, does not hold the request for ever. */
-const bodyInTime = (request: Request, exchange: Exchange): ReturnType<typeof readJsonBody> => {
-  const { promise, resolve, reject } = Promise.withResolvers<Awaited<ReturnType<typeof readJsonBody>>>()
+const bodyInTime = (request: Request, exchange: Exchange): Promise<Uint8Array> => {
+  const bytes = readJsonBytes(request)
+  const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>()
   exchange.deadlineMs = exchange.identity.startedMs + BODY_MS
   exchange.onEnd = () => {
     if (exchange.ended === 'shutdown')
@@ -128,7 +130,7 @@ const bodyInTime = (request: Request, exchange: Exchange): ReturnType<typeof rea
         new GatewayError('invalid_request', `the body did not arrive within ${BODY_MS / 1_000} s`, { status: 408 }),
       )
   }
-  readJsonBody(request).then(resolve, reject)
+  bytes.then(resolve, reject)
   return promise
 }
 

@@ -70,9 +70,8 @@ export class ClientStream {
     return new ReadableStream<Uint8Array>(source as unknown as UnderlyingDefaultSource<Uint8Array>)
   }
 
-  /** The whole stream as text, when all of it has come already; null while there is more to wait for. Settles it like a stream that is read. */
-  async whole(): Promise<string | null> {
-    if (!this.source.done) return null
+  /** The whole stream as text, once all of it has come. Settles it like a stream that is read. */
+  async whole(): Promise<string> {
     const frames = this.#opening()
     return frames + (await this.#conclude(null))
   }

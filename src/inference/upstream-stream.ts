@@ -57,6 +57,7 @@ export class UpstreamStream {
         await this.reader.arrival()
         const parts = this.ready()
         if (parts !== null) return parts
+        stirred?.()
         continue
       }
       const { done, value } = await this.reader.read()

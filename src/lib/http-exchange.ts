@@ -4,7 +4,7 @@ import type { CancelSignal } from './cancellation.ts'
 import { decompressed, formatOf } from './content-coding.ts'
 import type { Deadlines, Timed } from './deadlines.ts'
 import { type BodySink, MalformedResponse, type ResponseHead, ResponseParser } from './http-response.ts'
-import { inPieces, readerOf, readText } from './stream-text.ts'
+import { inPieces, readerOf, readText, streamOf } from './stream-text.ts'
 import { type ByteReader, DialFailure, type DialLimits, type DialResponse } from './upstream.ts'
 
 /** What an exchange asks of the connection under it. */
@@ -82,7 +82,7 @@ export class HttpExchange implements DialResponse, Timed, BodySink, ByteReader, 
     if (!this.#hasBody()) return null
     if (this.#body !== null) return this.#body
     const coding = this.#coding()
-    this.#body = coding === null ? this.#plainBody() : decompressed(this.#plainBody(), coding)
+    this.#body = coding === null ? streamOf(this) : decompressed(streamOf(this), coding)
     return this.#body
   }
 
@@ -283,23 +283,5 @@ export class HttpExchange implements DialResponse, Timed, BodySink, ByteReader, 
 
   goOn(): void {
     if (!this.#paused) this.#carrier.resume()
-  }
-
-  #plainBody(): ReadableStream<Uint8Array> {
-    return new ReadableStream<Uint8Array>(
-      {
-        pull: async (controller) => {
-          try {
-            const { done, value } = await this.read()
-            if (done) controller.close()
-            else controller.enqueue(value!)
-          } catch (error) {
-            controller.error(error)
-          }
-        },
-        cancel: () => this.cancel(),
-      },
-      { highWaterMark: 0 },
-    )
   }
 }

@@ -43,6 +43,24 @@ export const mapErrors = (
   )
 }
 
+/** What a reader reads, as a stream that is pulled piece by piece. */
+export const streamOf = (reader: ByteReader): ReadableStream<Uint8Array> =>
+  new ReadableStream<Uint8Array>(
+    {
+      pull: async (controller) => {
+        try {
+          const { done, value } = await reader.read()
+          if (done) controller.close()
+          else controller.enqueue(value!)
+        } catch (error) {
+          controller.error(error)
+        }
+      },
+      cancel: () => reader.cancel(),
+    },
+    { highWaterMark: 0 },
+  )
+
 /** Copies of what the chunks hold, `total` bytes in all, each of `size` but the last. */
 export const inPieces = (chunks: readonly Uint8Array[], total: number, size: number): Uint8Array[] => {
   const pieces: Uint8Array[] = []

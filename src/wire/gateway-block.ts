@@ -41,7 +41,12 @@ export interface GatewayFacts {
   readonly debug: DebugFacts | null
 }
 
-const text = (value: string | null): string => (value === null ? 'null' : JSON.stringify(value))
+/** Ids and most names: nothing in them needs to be escaped. */
+const PLAIN = /^[\w.:/@ +-]*$/
+const text = (value: string | null): string => {
+  if (value === null) return 'null'
+  return PLAIN.test(value) ? `"${value}"` : JSON.stringify(value)
+}
 
 const debugJson = (debug: DebugFacts): string =>
   `,"policy_id":${text(debug.policyId)},"policy_name":${text(debug.policyName)},"strategy":${text(debug.strategy)}` +
