@@ -2,15 +2,14 @@
 import { expect, test } from 'bun:test'
 import { fuzzGateway } from '../services/fuzz.ts'
 
-const SECONDS = 20
-
 test.each([
-  ['v1', ['200', '400', '401', '404', '405', '501']],
-  ['admin', ['200', '201', '400', '401', '404', '405', '409', '501']],
+  ['v1', 20, ['200', '400', '401', '404', '405', '501']],
+  // It has five times the operations.
+  ['admin', 40, ['200', '201', '400', '404', '405', '501']],
 ] as const)(
   'no request that schemathesis makes of the document (%s) is answered outside the envelope, or with an unexpected 5xx',
-  async (part, reached) => {
-    const result = await fuzzGateway(part, SECONDS, 1)
+  async (part, seconds, reached) => {
+    const result = await fuzzGateway(part, seconds, 1)
     expect(result.flaws).toEqual([])
     expect(result).toMatchObject({ outsideEnvelope: 0, unexpected5xx: 0 })
     expect(result.passed ? '' : result.output).toBe('')
