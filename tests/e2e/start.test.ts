@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { ACCESS, nameOf } from '../http/admin/access.ts'
 import { freePort, type GatewayProcess, INFERENCE_KEY, startGateway } from '../services/gateway.ts'
 import { ask, childrenOf, defaultTenant, isAlive, printed, requestRows, run, until } from './started.ts'
 
@@ -41,6 +42,20 @@ describe('one machine, no settings', () => {
     expect(rows.map(({ outcome }) => outcome)).toEqual(['success', 'success'])
     expect(rows.map(({ id }) => id)).toContain(before.gateway.request_id)
   }, 60_000)
+
+  test('it serves the administration that is written down, for the scopes that are', async () => {
+    const answer = await gateway.request('/openapi.json', { key: null })
+    const { paths } = (await answer.json()) as { paths: Record<string, Record<string, { 'x-scopes'?: string[] }>> }
+    const served = Object.entries(paths).flatMap(([path, methods]) =>
+      Object.entries(methods).flatMap(([method, { 'x-scopes': scopes }]) =>
+        scopes === undefined
+          ? []
+          : [`${method.toUpperCase()} ${path.slice('/admin/v1'.length)}: ${scopes.toSorted().join(' ')}`],
+      ),
+    )
+    const written = ACCESS.map((each) => `${nameOf(each).replace(':id', '{id}')}: ${each.scopes.toSorted().join(' ')}`)
+    expect(served.toSorted()).toEqual(written.toSorted())
+  })
 
   test('a second gateway on its port is refused in one line and touches nothing', async () => {
     const data = join(scratch, 'second')
