@@ -22,11 +22,14 @@ import {
 } from './history-port.ts'
 import { PastStates, recordsOf } from './past.ts'
 import { Survey } from './survey.ts'
+import { keepSurvey, keptSurvey } from './survey-file.ts'
 
 export interface HistoryDeps {
   readonly log: EventLog
   readonly macKey: Uint8Array
   readonly checkpoints: Pick<Checkpoints, 'before'>
+  /** Where the survey is kept between two starts, and whether this process may write there. */
+  readonly kept?: { readonly dataDir: string; readonly writes: boolean }
   /** Reads a state of the past for `past` questions: what `read` means and what it answers is its own affair. */
   readPast(state: ControlState, point: PastPoint, read: unknown): unknown
   readonly signal: AbortSignal
@@ -36,9 +39,14 @@ const LATER_TOLD = 20
 /** A first pass over a long log is told to the asker, who asks again, rather than waited for. */
 const SURVEY_MS = 8_000
 
+/** The survey is kept again when it has grown by so many records. */
+const KEEP_RECORDS = 10_000
+
 export class LogHistory {
   #survey: Survey
   #past: PastStates
+  /** Where the survey was when it was last kept, or read; null before the first question. */
+  #keptNext: number | null = null
 
   constructor(readonly deps: HistoryDeps) {
     this.#survey = new Survey(deps.macKey)
@@ -70,16 +78,39 @@ export class LogHistory {
   async #catchUp(): Promise<number> {
     const { log, signal } = this.deps
     const end = await log.end(CONTROL, 0)
+    if (this.#keptNext === null) await this.#takeKept(end)
     if (end < this.#survey.next) throw new Error(`${CONTROL} ends at ${end}, before what was read of it`)
     const deadline = performance.now() + SURVEY_MS
     for await (const record of recordsOf(log, this.#survey.next, end, signal)) {
       this.#survey.take(record)
       if (performance.now() > deadline && this.#survey.next < end) {
+        this.#keep()
         const done = `${this.#survey.next} of ${end}`
         throw new HistoryUnavailable(`the log is being read for the first time since the start (${done} records)`)
       }
     }
+    this.#keep()
     return end
+  }
+
+  /** The survey that an earlier process kept, if it is of this log: its last decision stands where it says. */
+  async #takeKept(end: number): Promise<void> {
+    const { kept, macKey } = this.deps
+    this.#keptNext = 0
+    const survey = kept === undefined ? null : await keptSurvey(kept.dataDir, macKey)
+    const last = survey?.lastCounted(survey.next) ?? null
+    if (survey === null || last === null || survey.next > end) return
+    this.#survey = survey
+    const record = await this.#recordAt(last)
+    if (record?.value != null && sha256Hex(record.value) === survey.tip) this.#keptNext = survey.next
+    else this.#survey = new Survey(macKey)
+  }
+
+  #keep(): void {
+    const { kept } = this.deps
+    if (kept === undefined || !kept.writes || this.#survey.next - (this.#keptNext ?? 0) < KEEP_RECORDS) return
+    keepSurvey(kept.dataDir, this.#survey)
+    this.#keptNext = this.#survey.next
   }
 
   async #page({ before, skip, limit }: Question & { name: 'page' }, total: number): Promise<LogPage> {

@@ -164,6 +164,7 @@ class Answers {
       log: this.#log,
       macKey: options.macKey,
       checkpoints: new Checkpoints(options.dataDir, options.macKey),
+      kept: { dataDir: options.dataDir, writes: options.writes },
       async readPast(state, point, read) {
         reader ??= readerOf(options)
         return (await reader)(state, point, read)

@@ -10,6 +10,12 @@ const BELIEVED_MS = 5_000
 /** Copies of one record, and clashes: more are not looked at. */
 const MAX_CANDIDATES = 64
 
+/** As it is kept: format, records, tip, then the columns. Raised when verdicts or moments are found in another way. */
+const FORMAT = 1
+const COUNT_BYTES = 6
+const HEAD_BYTES = 1 + COUNT_BYTES + 32
+const RECORD_BYTES = 8 + 4 + 1
+
 /** What a survey knows of a record; whether a decision that counts is malformed only its events tell. */
 export const SURVEYED = ['counted', 'lost', 'unreadable', 'forged', 'turn'] as const
 export type Surveyed = (typeof SURVEYED)[number]
@@ -28,6 +34,34 @@ export class Survey {
   #momentMs = 0
 
   constructor(readonly macKey: Uint8Array) {}
+
+  /** What `bytes` gave. Null for what was written otherwise. */
+  static of(macKey: Uint8Array, bytes: Uint8Array): Survey | null {
+    const view = Buffer.from(bytes) // of its own, aligned
+    const next = view.length < HEAD_BYTES ? -1 : view.readUIntLE(1, COUNT_BYTES)
+    if (view[0] !== FORMAT || view.length !== HEAD_BYTES + next * RECORD_BYTES) return null
+    const survey = new Survey(macKey)
+    while (survey.#prints.length < next) survey.#grow()
+    survey.next = next
+    survey.tip = view.toString('hex', 1 + COUNT_BYTES, HEAD_BYTES)
+    const [prints, verdicts] = [HEAD_BYTES + next * 8, HEAD_BYTES + next * 12]
+    bytesOf(survey.#times).set(view.subarray(HEAD_BYTES, prints))
+    bytesOf(survey.#prints).set(view.subarray(prints, verdicts))
+    survey.#verdicts.set(view.subarray(verdicts))
+    survey.#momentMs = next === 0 ? 0 : survey.#times[next - 1]!
+    return survey
+  }
+
+  /** All of it up to its tip, to be kept: that the tip stands there says that the log is the same up to it, and no farther. */
+  bytes(): Uint8Array {
+    const next = (this.lastCounted(this.next) ?? -1) + 1
+    const head = Buffer.alloc(HEAD_BYTES)
+    head[0] = FORMAT
+    head.writeUIntLE(next, 1, COUNT_BYTES)
+    head.write(this.tip, 1 + COUNT_BYTES, 'hex')
+    const columns = [this.#times, this.#prints, this.#verdicts].map((column) => bytesOf(column.subarray(0, next)))
+    return Buffer.concat([head, ...columns])
+  }
 
   /** Looks at the record at `next`. */
   take({ offset, atMs, value }: LogRecord): void {
@@ -106,6 +140,9 @@ export class Survey {
     this.#verdicts = verdicts
   }
 }
+
+const bytesOf = ({ buffer, byteOffset, byteLength }: Float64Array | Uint32Array | Uint8Array): Uint8Array =>
+  new Uint8Array(buffer, byteOffset, byteLength)
 
 const printOf = (id: string): number => Number.parseInt(id.slice(0, 8), 16) || 1
 

@@ -77,16 +77,25 @@ const fill = async (dataDir: string, keys: number): Promise<number> => {
   return count
 }
 
+const HARDLY_ANY = 1_000
 const count = Number(process.argv[2] ?? 1_000_000)
 const dataDir = await mkdtemp(join(tmpdir(), 'gatelog-bench-keys-'))
+const command = (folder: string, keys: number, ...more: string[]) => [
+  process.execPath,
+  join(import.meta.dir, 'keys-process.ts'),
+  join(dataDir, folder),
+  String(keys),
+  ...more,
+]
 try {
-  const decided = await fill(dataDir, count)
+  await fill(join(dataDir, 'few'), HARDLY_ANY)
+  const decided = await fill(join(dataDir, 'many'), count)
   console.log(
     `${count} keys of ${TENANTS} tenants, issued and some renamed in ${decided} decisions; Bun ${Bun.version}`,
   )
   for (const from of ['log', 'snapshot']) {
-    const command = [process.execPath, join(import.meta.dir, 'keys-process.ts'), dataDir, String(count), from]
-    const child = Bun.spawn(command, { stdout: 'inherit', stderr: 'inherit' })
+    const base = await new Response(Bun.spawn(command('few', HARDLY_ANY, 'log')).stdout).text()
+    const child = Bun.spawn(command('many', count, from, base.trim()), { stdout: 'inherit', stderr: 'inherit' })
     if ((await child.exited) !== 0) process.exitCode = 1
   }
 } finally {
