@@ -1,0 +1,197 @@
+// Usage -> totals, series and breakdowns, from as few buckets as the window needs. Percentiles come from histograms that were added up.
+import type { Sql } from '../database.ts'
+import { readActive } from '../reader.ts'
+import { COUNTERS, type Counter, type Dimension, EVERYBODY, type Tier } from './cells.ts'
+import { addWritten, type Histogram, percentileOf } from './histogram.ts'
+import { intervalStart, type Piece, piecesOf, roundedTo, tierWithin, type UsageWindow } from './window.ts'
+
+export interface UsageFilter extends UsageWindow {
+  /** Null: everybody. */
+  readonly tenantId: string | null
+  /** Names as they were recorded. With one of them, what went to other providers or models is left out. */
+  readonly provider?: string | null
+  readonly model?: string | null
+}
+
+/** Sums of a window. `errors`: failed, interrupted, denied and orphaned; what a client left (`canceled`) is none. Percentiles are null without requests. */
+export interface UsageFigures extends Readonly<Record<Counter, number>> {
+  readonly errors: number
+  readonly p50_ms: number | null
+  readonly p95_ms: number | null
+  readonly p99_ms: number | null
+  readonly ttft_p50_ms: number | null
+  readonly ttft_p95_ms: number | null
+}
+
+/** What usage can be broken down by. All but the first four know whole hours only. */
+export type GroupBy = 'provider' | 'model' | 'provider_model' | 'tenant' | Exclude<Dimension, 'total' | 'model'>
+
+export interface UsageGroup extends UsageFigures {
+  /** What the group is of: a name, an id, a slug, a code; null for none. Of `provider_model` the provider. */
+  readonly name: string | null
+  /** Of `model` and `provider_model`. */
+  readonly model: string | null
+}
+
+export interface UsagePoint extends UsageFigures {
+  /** Start of the interval, Unix milliseconds; the first and the last may reach beyond the window and hold only what is in it. */
+  readonly atMs: number
+}
+
+export interface UsageQueries {
+  /** `window` is what was summed: the one asked for, rounded outward to minutes, or to hours where minutes are no longer kept. */
+  totals(filter: UsageFilter): Promise<{ readonly window: UsageWindow; readonly totals: UsageFigures }>
+  /** Dearest first, then those with most requests. */
+  groups(
+    filter: UsageFilter,
+    by: GroupBy,
+    limit: number,
+  ): Promise<{ readonly window: UsageWindow; readonly groups: readonly UsageGroup[] }>
+  /** Every interval of the window, empty ones too. */
+  series(
+    filter: UsageFilter,
+    intervalMs: number,
+  ): Promise<{ readonly window: UsageWindow; readonly series: readonly UsagePoint[] }>
+}
+
+export const usageQueries = (sql: Sql): UsageQueries => ({
+  totals: (filter) =>
+    readActive(sql, 'requests', async (schemaName) => {
+      const { window, finest } = await windowFor(sql, schemaName, filter, 'minute')
+      const pieces = piecesOf(window, finest, 'day')
+      const [row] = await summed(sql, schemaName, pieces, { filter, ...dimensionOf(filter), by: "''" })
+      return { window, totals: figuresOf(row ?? null) }
+    }),
+  groups: (filter, by, limit) =>
+    readActive(sql, 'requests', async (schemaName) => {
+      const group = GROUPS[by]
+      const { window, finest } = await windowFor(sql, schemaName, filter, group.finest)
+      const pieces = piecesOf(window, finest, 'day')
+      const rows = await summed(sql, schemaName, pieces, { filter, ...group, limit })
+      const groups = rows.map((row) => ({ name: row.name || null, model: row.model || null, ...figuresOf(row) }))
+      return { window, groups }
+    }),
+  series: (filter, intervalMs) =>
+    readActive(sql, 'requests', async (schemaName) => {
+      const { window, finest } = await windowFor(sql, schemaName, filter, 'minute')
+      const coarsest = tierWithin(intervalMs)
+      const pieces = piecesOf(window, finest, finest === 'hour' && coarsest === 'minute' ? 'hour' : coarsest)
+      const origin = intervalStart(0, intervalMs)
+      const by = `((bucket_ms - (${origin})) / ${intervalMs} * ${intervalMs} + (${origin}))::text`
+      const rows = await summed(sql, schemaName, pieces, { filter, ...dimensionOf(filter), by })
+      const found = new Map(rows.map((row) => [Number(row.name), row]))
+      const series: UsagePoint[] = []
+      for (let atMs = intervalStart(window.fromMs, intervalMs); atMs < window.toMs; atMs += intervalMs)
+        series.push({ atMs, ...figuresOf(found.get(atMs) ?? null) })
+      return { window, series }
+    }),
+})
+
+interface Grouping {
+  readonly dimension: Dimension
+  readonly finest: Tier
+  /** SQL of ours, never of a client. */
+  readonly by: string
+  readonly model?: boolean
+}
+
+const GROUPS: Readonly<Record<GroupBy, Grouping>> = {
+  provider: { dimension: 'model', finest: 'minute', by: 'name' },
+  model: { dimension: 'model', finest: 'minute', by: "''", model: true },
+  provider_model: { dimension: 'model', finest: 'minute', by: 'name', model: true },
+  tenant: { dimension: 'total', finest: 'minute', by: 'tenant_id' },
+  key: { dimension: 'key', finest: 'hour', by: 'name' },
+  endpoint: { dimension: 'endpoint', finest: 'hour', by: 'name' },
+  policy: { dimension: 'policy', finest: 'hour', by: 'name' },
+  code: { dimension: 'code', finest: 'hour', by: 'name' },
+  purpose: { dimension: 'purpose', finest: 'hour', by: 'name' },
+}
+
+const dimensionOf = ({ provider = null, model = null }: UsageFilter): { readonly dimension: Dimension } => ({
+  dimension: provider === null && model === null ? 'total' : 'model',
+})
+
+/** Minutes of days that are no longer kept are gone: a window that begins there is rounded to hours. */
+const windowFor = async (sql: Sql, schemaName: string, asked: UsageWindow, finest: Tier) => {
+  if (finest !== 'minute') return { finest, window: roundedTo(asked, finest) }
+  const usage = sql(`${schemaName}.usage`)
+  const oldest = (tier: Tier) => sql`
+    (select min(bucket_ms) from ${usage} where tier = ${tier} and dimension = 'total' and tenant_id = ${EVERYBODY})`
+  const [row] = await sql<{ minute: number | null; hour: number | null }[]>`
+    select ${oldest('minute')} as minute, ${oldest('hour')} as hour`
+  const { minute, hour } = row!
+  const isGone =
+    minute !== null &&
+    hour !== null &&
+    asked.fromMs < minute &&
+    roundedTo({ fromMs: minute, toMs: minute }, 'hour').fromMs > hour
+  const kept = isGone || (minute === null && hour !== null) ? 'hour' : 'minute'
+  return { finest: kept, window: roundedTo(asked, kept) } as const
+}
+
+type Summed = Readonly<Record<Counter, number>> & {
+  readonly name: string
+  readonly model: string
+  readonly latency: string | null
+  readonly ttft: string | null
+}
+
+interface Wanted {
+  readonly filter: UsageFilter
+  readonly dimension: Dimension
+  readonly by: string
+  readonly model?: boolean
+  readonly limit?: number
+}
+
+const SUMS = COUNTERS.map((name) => `sum(${name})::bigint as ${name}`).join(', ')
+
+/** Sums of the pieces, by group. Histograms are joined end to end: reading them adds them up. */
+const summed = async (sql: Sql, schemaName: string, pieces: readonly Piece[], wanted: Wanted): Promise<Summed[]> => {
+  if (pieces.length === 0) return []
+  const { filter, dimension, by, model = false, limit = null } = wanted
+  const parameters: (string | number)[] = [dimension]
+  const parameter = (value: string | number): string => `$${parameters.push(value)}`
+  const conditions = ['dimension = $1']
+  const hasEverybody = dimension === 'total' || dimension === 'model'
+  if (filter.tenantId !== null) conditions.push(`tenant_id = ${parameter(filter.tenantId)}`)
+  else if (by === 'tenant_id') conditions.push(`tenant_id <> '${EVERYBODY}'`)
+  else if (hasEverybody) conditions.push(`tenant_id = '${EVERYBODY}'`)
+  if (dimension === 'model' && filter.provider != null) conditions.push(`name = ${parameter(filter.provider)}`)
+  if (dimension === 'model' && filter.model != null) conditions.push(`model = ${parameter(filter.model)}`)
+  const held = pieces.map(
+    ({ tier, fromMs, toMs }) =>
+      `select * from "${schemaName}".usage where tier = '${tier}' and bucket_ms >= ${parameter(fromMs)} and bucket_ms < ${parameter(toMs)}
+       and ${conditions.join(' and ')}`,
+  )
+  const most = limit === null ? '' : `order by cost_nano_usd desc, requests desc, 1, 2 limit ${parameter(limit)}`
+  return sql.unsafe<Summed[]>(
+    `select ${by} as name, ${model ? 'model' : "''"} as model, ${SUMS}, string_agg(nullif(latency, ''), ' ') as latency,
+       string_agg(nullif(ttft, ''), ' ') as ttft
+     from (${held.join(' union all ')}) held group by 1, 2 ${most}`,
+    parameters,
+    { prepare: true },
+  )
+}
+
+const histogramOf = (text: string | null): Histogram => {
+  const histogram: Histogram = new Map()
+  if (text !== null) addWritten(histogram, text)
+  return histogram
+}
+
+const figuresOf = (row: Summed | null): UsageFigures => {
+  const counters = Object.fromEntries(COUNTERS.map((name) => [name, row?.[name] ?? 0])) as Record<Counter, number>
+  const latency = histogramOf(row?.latency ?? null)
+  const ttft = histogramOf(row?.ttft ?? null)
+  const { failed, interrupted, denied, orphaned } = counters
+  return {
+    ...counters,
+    errors: failed + interrupted + denied + orphaned,
+    p50_ms: percentileOf(latency, 0.5),
+    p95_ms: percentileOf(latency, 0.95),
+    p99_ms: percentileOf(latency, 0.99),
+    ttft_p50_ms: percentileOf(ttft, 0.5),
+    ttft_p95_ms: percentileOf(ttft, 0.95),
+  }
+}
