@@ -69,6 +69,8 @@ export interface ControlPlaneDeps {
 const RETRY_MS = 5_000
 /** With a snapshot, how long the start waits for a log that does not answer: less than it waits for anything. */
 const GRACE_MS = 1_000
+/** More than `segment.ms` of the compacted topic. */
+const SEGMENT_CLOSES_MS = 3_900_000
 
 /** Opens it on what the log holds. Throws ControlLogRefused, TopicMisconfigured or MasterKeyMissing when that is not to be served from. */
 export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlPlane> => {
@@ -79,7 +81,8 @@ export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlP
   const shared = { log, dataDir, nowMs: Date.now, diagnostics, graceMs: GRACE_MS, endMayLag: isKafka(config) }
   // Topics first, so that a missing one is called that, and not a log that does not answer.
   const topics = isKafka(config) ? untilTopicsAreRight(deps, {}, closing.signal) : Promise.resolve()
-  const dataKeys = await openDataKeys({ ...shared, masterKeys, instance })
+  const closesAfterMs = isKafka(config) ? SEGMENT_CLOSES_MS : undefined
+  const dataKeys = await openDataKeys({ ...shared, masterKeys, instance, closesAfterMs })
   const { signal } = closing
   const finding = installationKeysAtStart({ ...deps, log, dataKeys, signal })
   const installation = await Promise.race([finding, topics.then(() => finding)])

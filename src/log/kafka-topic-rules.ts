@@ -18,6 +18,7 @@ const MIN_IN_SYNC = 2
 const MIN_MESSAGE_BYTES = 524_288
 const READABLE_COMPRESSION = ['producer', 'uncompressed', 'gzip']
 const HOUR_MS = 3_600_000
+const COMPACTED_MS = String(HOUR_MS)
 
 /** What a topic is made with on so many brokers. */
 export const wantedTopic = (topic: Topic, options: TopicNeeds, brokers: number): TopicToCreate => {
@@ -36,6 +37,8 @@ export const wantedTopic = (topic: Topic, options: TopicNeeds, brokers: number):
       // Demanded of the critical topics only, but given to all: an outcome that was acknowledged is deleted from its spool.
       'min.insync.replicas': String(Math.min(MIN_IN_SYNC, replication)),
       'unclean.leader.election.enable': 'false',
+      // What was erased or wrapped anew must go from the brokers' disks: by default an old segment may wait for ever.
+      ...(topic.cleanup === 'compact' ? { 'segment.ms': COMPACTED_MS, 'max.compaction.lag.ms': COMPACTED_MS } : {}),
     },
   }
 }

@@ -15,6 +15,8 @@ export interface DataKeyDeps {
   readonly diagnostics: Diagnostics
   /** With cached keys, how long the start waits for a log that does not answer. */
   readonly graceMs?: number
+  /** Brokers compact no segment that is still written to: so long after an erasure one more record closes it. Absent: the log needs none. */
+  readonly closesAfterMs?: number
 }
 
 export interface DataKeyStore extends DataKeys {
@@ -32,7 +34,7 @@ export interface DataKeyStore extends DataKeys {
   ): readonly { readonly keyId: string; readonly subject: string; readonly knownSinceMs: number }[]
   /** Resolves when what stands in the log now is folded. Throws LogUnavailable. */
   followed(): Promise<void>
-  /** Tries again what `erase` could not write. */
+  /** Tries again what `erase` could not write, and sees to it that the brokers can compact what was erased. */
   eraseOwed(): Promise<void>
   /** The keys of the installation as they are stored; null while they are not, or not known here. */
   installation(): InstallationKeys | null

@@ -24,6 +24,8 @@ const MAX_OWED = 1_000
 /** A decision is folded within seconds of its data key: whatever a broker's clock says, a key is not judged before. */
 const KNOWN_MS = 60_000
 const REWRAPPED_AT_ONCE = 32
+/** The key of a record that is nobody's: a tombstone that makes the brokers begin another segment. */
+const CLOSING_KEY = 'close'
 
 interface Held {
   readonly wrapped: WrappedKey
@@ -51,6 +53,8 @@ class Store implements DataKeyStore {
   readonly #cachedOnly = new Set<string>()
   readonly #listeners = new Set<(keyId: string, what: 'arrived' | 'erased') => void>()
   #sequence = 0
+  /** Log time of the newest record that replaced another and is not followed by one that closes its segment. */
+  #erasedAtMs: number | null = null
   readonly #topic: KeyTopic
 
   constructor(
@@ -174,6 +178,10 @@ class Store implements DataKeyStore {
 
   async eraseOwed(): Promise<void> {
     for (const keyId of this.#owed) await this.#eraseNow(keyId)
+    const { closesAfterMs, nowMs, log } = this.deps
+    if (this.#erasedAtMs === null || closesAfterMs === undefined || nowMs() - this.#erasedAtMs < closesAfterMs) return
+    await appendToKeys(log, [{ key: CLOSING_KEY, value: null }], this.#topic.signal)
+    this.#erasedAtMs = null
   }
 
   async #eraseNow(keyId: string): Promise<void> {
@@ -218,6 +226,7 @@ class Store implements DataKeyStore {
     if (key === null) return
     this.#cachedOnly.delete(key)
     if (value === null) {
+      this.#erasedAtMs = key === CLOSING_KEY ? null : record.atMs
       if (isInstallationKey(key)) return // for ever
       if ((this.#topic.folded && this.#held.has(key)) || this.#erased.order(key) !== null) this.#erased.read(key)
       this.#drop(key)
@@ -228,6 +237,8 @@ class Store implements DataKeyStore {
       this.deps.diagnostics.warn('data_key_unreadable', { offset: record.offset })
       return
     }
+    const before = this.#held.get(key)?.wrapped.wrapped
+    if (before !== undefined && before !== wrapped.wrapped) this.#erasedAtMs = record.atMs
     const order = this.#erased.order(key)
     if (order === null) this.#hold(wrapped, record.atMs)
     if (order === 'after') void this.erase(key)

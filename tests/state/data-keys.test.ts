@@ -144,6 +144,32 @@ describe('data keys', () => {
     expect(log.records(KEYS)).toHaveLength(2)
   })
 
+  test('long after an erasure one more record lets the brokers compact it, from one of the instances, once', async () => {
+    const log = memoryLog({ nowMs })
+    let skewMs = 0
+    const more = { nowMs: () => nowMs() + skewMs, closesAfterMs: 3_600_000 }
+    const [first, second] = [await open(log.view(), more), await open(log.view(), more)]
+    const { keyId } = await first.seal('prov_1', 'secret')
+    await first.followed()
+    skewMs = 7_200_000
+    await first.eraseOwed()
+    expect(log.records(KEYS)).toHaveLength(1) // nothing to compact
+    await first.erase(keyId)
+    skewMs = 0
+    await first.followed()
+    await first.eraseOwed()
+    expect(log.records(KEYS)).toHaveLength(2) // not yet
+    skewMs = 7_200_000
+    await first.eraseOwed()
+    await second.followed()
+    for (const store of [first, second]) await store.eraseOwed()
+    expect(log.records(KEYS).map(({ key, value }) => [key, value === null])).toEqual([
+      [keyId, false],
+      [keyId, true],
+      ['close', true],
+    ])
+  })
+
   test('after a start the log says how old a key is, once it is known for a minute', async () => {
     const log = memoryLog({ nowMs })
     const { keyId } = await (await open(log.view())).seal('prov_1', 'secret')
