@@ -119,29 +119,50 @@ const followFrom = async <Row>(options: FollowOptions<Row>, start: Position): Pr
   signal.addEventListener('abort', stop)
   // Aborted while the log or the database was asked: no event will come any more, and the reader would wait for ever.
   if (signal.aborted) stop()
-  let position = start
+  let { next, logAtMs } = start
   progress.state = 'live'
   progress.detail = ''
+  let applying: Promise<Position> = Promise.resolve(start)
   try {
     const source = log.read(projection.topic, partition, start.next, reading.signal)
     const waitMs = Math.min(limits.waitMs, projection.gatherMs ?? limits.waitMs)
     for await (const records of gather(source, { ...limits, waitMs })) {
       const [first] = records
-      if (position.next > 0 && first!.offset !== position.next)
-        throw new LogGap(`${projection.topic}/${partition}: ${first!.offset} came after ${position.next - 1}`)
+      if (next > 0 && first!.offset !== next)
+        throw new LogGap(`${projection.topic}/${partition}: ${first!.offset} came after ${next - 1}`)
+      progress.pendingAtMs ??= first!.atMs
+      const entries = foldAll(folder, records, logAtMs)
+      next = records.at(-1)!.offset + 1
+      logAtMs = entries.at(-1)!.logAtMs
+      // Folded while Postgres had the batch before.
+      const from = await applying
       progress.pendingAtMs = first!.atMs
-      const entries = foldAll(folder, records, position.logAtMs)
-      position = await commit(options, position, entries)
-      progress.pendingAtMs = null
-      progress.next = position.next
-      await folder.committed?.(position.next, position.logAtMs)
+      applying = apply(options, folder, from, entries)
+      applying.catch(stop) // told after the loop, which may be waiting for a record
+      // A checkpoint is of the state as it is then: nothing may be folded beyond it.
+      if (folder.committed !== undefined) await applying
       if (signal.aborted) return
     }
+    await applying
   } finally {
     reading.abort()
     signal.removeEventListener('abort', stop)
+    await applying.catch(() => {}) // told above, unless something else is
     progress.pendingAtMs = null
   }
+}
+
+const apply = async <Row>(
+  options: FollowOptions<Row>,
+  folder: Folder<Row>,
+  from: Position,
+  entries: readonly Entry<Row>[],
+): Promise<Position> => {
+  const position = await commit(options, from, entries)
+  options.progress.pendingAtMs = null
+  options.progress.next = position.next
+  await folder.committed?.(position.next, position.logAtMs)
+  return position
 }
 
 /** Applies a folded batch, however long Postgres is away. What Postgres can never store is found by halving and set aside. */

@@ -17,7 +17,7 @@ export interface RebuildOptions {
 }
 
 /** Larger batches than the worker's: nobody waits for the newest row here. */
-const LIMITS: GatherLimits = { maxRecords: 5_000, maxBytes: 8 * 1_024 * 1_024, waitMs: 20 }
+const LIMITS: GatherLimits = { maxRecords: 20_000, maxBytes: 32 * 1_024 * 1_024, waitMs: 20 }
 const POLL_MS = 100
 const PRINT_MS = 2_000
 const POSTGRES_WITHIN_MS = 60_000

@@ -58,7 +58,8 @@ const admissionSequence = (serial: number): number => serial + Math.max(0, seria
 const outcome = (serial: number, atMs: number, origin: string, random: () => number): Written => {
   const id = `req_${uuid(atMs, serial)}`
   const pick = (count: number) => Math.floor(random() ** 2 * count)
-  const tenant = `ten_${uuid(START_MS, pick(TENANTS))}`
+  const tenantSerial = pick(TENANTS)
+  const tenant = `ten_${uuid(START_MS, tenantSerial)}`
   const model = pick(MODELS)
   const provider = `provider-${model % PROVIDERS}`
   const fails = random() < 0.05
@@ -69,7 +70,7 @@ const outcome = (serial: number, atMs: number, origin: string, random: () => num
     trace_id: id.slice(4).replaceAll('-', ''),
     at_ms: atMs,
     tenant_id: tenant,
-    key_id: `key_${uuid(START_MS, pick(50))}`,
+    key_id: `key_${uuid(START_MS, 3 * tenantSerial + pick(3))}`,
     requested_model: `model-${model}`,
     model_id: `mod_${uuid(START_MS, model)}`,
     provider_id: `prov_${uuid(START_MS, model % PROVIDERS)}`,
