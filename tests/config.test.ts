@@ -105,6 +105,15 @@ describe('what stops the start', () => {
     expect(message).not.toContain('c2hvcnQ=')
   })
 
+  test('accepted master keys: none is quoted when wrong, and they stand beside the current one', () => {
+    const message = refused('', { GATEWAY_SECURITY_ACCEPTED_MASTER_KEYS: `${MASTER_KEY},c2hvcnQ=` })
+    expect(message).toContain('a list of keys, each of 32 bytes in base64; the value is not')
+    expect(message).not.toContain(MASTER_KEY)
+    expect(refused('', { GATEWAY_SECURITY_ACCEPTED_MASTER_KEYS: MASTER_KEY })).toContain(
+      'stand beside security.master_key',
+    )
+  })
+
   test('settings that do not go together', () => {
     expect(refused('log:\n  durability: log\n')).toContain('log.kafka.brokers')
     expect(refused('server:\n  processes: 2\n  port: 0\n')).toContain('server.port 0')
@@ -138,6 +147,7 @@ describe('variables that are not settings', () => {
 describe('what is shown', () => {
   const env = {
     GATEWAY_SECURITY_MASTER_KEY: MASTER_KEY,
+    GATEWAY_SECURITY_ACCEPTED_MASTER_KEYS: MASTER_KEY,
     GATEWAY_DATABASE_URL: 'postgres://gate:pa55word@db:5432/gateway?sslkey=hidden',
     GATEWAY_LOG_KAFKA_SASL_PASSWORD: 'pa55word',
   }

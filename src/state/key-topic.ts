@@ -102,10 +102,11 @@ export class KeyTopic {
     await pause(graceMs, signal)
     if (this.#target === null && hasKeys()) this.#ready.resolve()
     while (!this.#folded && !signal.aborted) {
-      const before = this.#next
+      const [before, target] = [this.#next, this.#target]
       await pause(10_000, signal)
-      if (this.#folded || signal.aborted || this.#target === null || this.#next > before || !log.health().ok) continue
-      diagnostics.warn('data_keys_end_not_seen', { next: this.#next, end: this.#target })
+      // A log that came back only now has not been read yet.
+      if (this.#folded || signal.aborted || target === null || this.#next > before || !log.health().ok) continue
+      diagnostics.warn('data_keys_end_not_seen', { next: this.#next, end: target })
       this.#target = this.#next
       try {
         this.#reached()

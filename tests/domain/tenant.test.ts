@@ -39,6 +39,15 @@ describe('tenant', () => {
     expect(refusal(() => decideTenant(world.state, remove))).toEqual(['not_found', null])
   })
 
+  test('an erasure of captured content is counted, kept by replacements, and absent where there was none', () => {
+    const world = newWorld([tenantCreated('ten_a'), tenantCreated('ten_b')])
+    for (let n = 0; n < 2; n++) world.apply(decideTenant(world.state, { do: 'erase_content', id: 'ten_a' }))
+    world.apply(decideTenant(world.state, { ...replace, name: 'renamed' }))
+    expect(world.state.table('tenants').get('ten_a')).toMatchObject({ name: 'renamed', content_erasures: 2 })
+    expect(world.state.table('tenants').get('ten_b')).not.toHaveProperty('content_erasures')
+    expect(refusal(() => decideTenant(world.state, { do: 'erase_content', id: 'ten_x' }))).toEqual(['not_found', null])
+  })
+
   test('what falls with a tenant or a provider comes in the order of ids, however the rows came to be', () => {
     const created = [tenantCreated('ten_a'), keyIssued('key_2', 'ten_a'), keyIssued('key_1', 'ten_a')]
     const provider = [providerCreated('prov_a'), modelCreated('mod_2', 'prov_a'), modelCreated('mod_1', 'prov_a')]
