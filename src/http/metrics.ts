@@ -73,8 +73,14 @@ export const gatewayMetrics = (deps: MetricsDeps): Metrics => {
     text: () => registry.metrics(),
     described: () =>
       registry.getMetricsAsArray().map((metric) => {
-        const { name, help, labelNames = [] } = metric as unknown as Described & { labelNames?: readonly string[] }
-        const type = metric.constructor.name.toLowerCase()
+        const {
+          name,
+          type,
+          help,
+          labelNames = [],
+        } = metric as unknown as Described & {
+          labelNames?: readonly string[]
+        }
         return { name, type, help, labels: labelNames }
       }),
   }

@@ -1,6 +1,7 @@
 // What `/metrics` says of requests: counted when they end, by labels from closed sets or from the registry, never by what a client wrote.
-import { Histogram, type Registry } from '@prometheus-io/client'
+import type { Registry } from '@prometheus-io/client'
 import type { Observed } from '../inference/deps.ts'
+import { distribution } from './distribution.ts'
 import { type Add, labels, tally } from './tally.ts'
 
 const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600]
@@ -30,18 +31,16 @@ const wholeRequests = (registers: Registry[]): ((observed: Observed) => void) =>
     'mode',
   ])
   const responses = count('gateway_responses_total', 'Chat completions that ended, by HTTP status.', ['status'])
-  const latency = new Histogram({
+  const latency = distribution(registers, {
     name: 'gateway_request_duration_seconds',
     help: 'From arrival to the outcome.',
-    labelNames: ['mode'],
+    label: 'mode',
     buckets: SECONDS,
-    registers,
   })
-  const firstToken = new Histogram({
+  const firstToken = distribution(registers, {
     name: 'gateway_first_token_seconds',
     help: 'From arrival to the first content of a stream.',
     buckets: SECONDS,
-    registers,
   })
   const tokens = count('gateway_tokens_total', 'Tokens, measured or estimated.', ['direction'])
   const cost = count('gateway_cost_usd_total', 'Cost booked, in USD.', ['basis'], 1e-9)
@@ -55,13 +54,13 @@ const wholeRequests = (registers: Registry[]): ((observed: Observed) => void) =>
     'Outcomes that could not be written; their clients got a failure.',
     [],
   )
-  const [streamLatency, jsonLatency] = [latency.labels('stream'), latency.labels('json')]
   return (observed) => {
     const { outcome, code, stream, ttftMs, promptTokens, completionTokens, costNanoUsd } = observed
-    requests(1, outcome, code, stream ? 'stream' : 'json')
+    const mode = stream ? 'stream' : 'json'
+    requests(1, outcome, code, mode)
     responses(1, String(observed.status))
-    ;(stream ? streamLatency : jsonLatency).observe(observed.latencyMs / 1_000)
-    if (ttftMs !== null) firstToken.observe(ttftMs / 1_000)
+    latency(observed.latencyMs / 1_000, mode)
+    if (ttftMs !== null) firstToken(ttftMs / 1_000)
     if (promptTokens > 0) tokens(promptTokens, 'prompt')
     if (completionTokens > 0) tokens(completionTokens, 'completion')
     if (costNanoUsd > 0) cost(costNanoUsd, observed.costBasis)
@@ -106,25 +105,18 @@ const routedRequests = (registers: Registry[]): ((observed: Observed) => void) =
     'Calls to providers that ended, and candidates that were passed over (`skipped`).',
     ['provider', 'outcome', 'code'],
   )
-  const duration = new Histogram({
+  const duration = distribution(registers, {
     name: 'gateway_attempt_duration_seconds',
     help: 'What a call to a provider took.',
-    labelNames: ['provider'],
+    label: 'provider',
     buckets: SECONDS,
-    registers,
   })
   const [providerOf, modelOf] = [labels(LABELLED_PROVIDERS), labels(LABELLED_MODELS)]
-  const durations = new Map<string, { observe(seconds: number): void }>()
-  const durationOf = (provider: string) => {
-    const known = durations.get(provider) ?? duration.labels(provider)
-    durations.set(provider, known)
-    return known
-  }
   return ({ entry, attempts: made, outcome, fallbackUsed, promptTokens, completionTokens, costNanoUsd }) => {
     for (const { provider, outcome, error_code, latency_ms } of made) {
       const label = providerOf(provider)
       attempts(1, label, outcome, error_code ?? 'none')
-      if (latency_ms !== null) durationOf(label).observe(latency_ms / 1_000)
+      if (latency_ms !== null) duration(latency_ms / 1_000, label)
     }
     if (entry === null) return
     const [provider, model] = [providerOf(entry.provider), modelOf(entry.name)]
