@@ -59,11 +59,11 @@ export class PackedTable<Row extends object> implements StoredTable<Row> {
     return found.map((number) => this.#idOf(number))
   }
 
-  findRows(index: string, key: string): readonly Row[] {
+  findRows(index: string, key: string, names: ReadonlySet<string> | null = null): readonly Row[] {
     const { held } = this.#indexes.get(index)!
     return held instanceof NumberLists
-      ? held.of(key).map((number) => this.#rowOf(number))
-      : this.#found(held, index, key).map(({ row }) => row)
+      ? held.of(key).map((number) => this.#rowOf(number, names))
+      : this.#found(held, index, key, names).map(({ row }) => row)
   }
 
   *rows(): IterableIterator<[string, Row]> {
@@ -101,11 +101,16 @@ export class PackedTable<Row extends object> implements StoredTable<Row> {
   }
 
   /** The rows under a nearly unique key: what has its hash is read to see. */
-  #found(held: HashSlots, index: string, key: string): { readonly number: number; readonly row: Row }[] {
+  #found(
+    held: HashSlots,
+    index: string,
+    key: string,
+    names: ReadonlySet<string> | null = null,
+  ): { readonly number: number; readonly row: Row }[] {
     const { keyOf } = this.#indexes.get(index)!
     const found: { readonly number: number; readonly row: Row }[] = []
     held.find(hashOf(key), (number) => {
-      const row = this.#rowOf(number)
+      const row = this.#rowOf(number, names)
       if (keyOf(row) === key) found.push({ number, row })
       return false // there may be others
     })
@@ -130,8 +135,8 @@ export class PackedTable<Row extends object> implements StoredTable<Row> {
     return this.#packer.idAt(this.#pages.bytesOf(number), this.#pages.offsetOf(number))
   }
 
-  #rowOf(number: number): Row {
-    return this.#packer.rowAt(this.#pages.bytesOf(number), this.#pages.offsetOf(number))
+  #rowOf(number: number, names: ReadonlySet<string> | null = null): Row {
+    return this.#packer.rowAt(this.#pages.bytesOf(number), this.#pages.offsetOf(number), names)
   }
 }
 

@@ -16,8 +16,8 @@ export interface TableReader<Row> {
   get(id: string): Row | undefined
   /** The ids of the rows with this index key, in no particular order. */
   find(index: string, key: string): readonly string[]
-  /** The same rows themselves. */
-  findRows(index: string, key: string): readonly Row[]
+  /** The same rows themselves. `names`: the members that are needed, with that of the index; whether there are others is not said. */
+  findRows(index: string, key: string, names?: ReadonlySet<string>): readonly Row[]
   rows(): IterableIterator<[string, Row]>
   readonly size: number
 }

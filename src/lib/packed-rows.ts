@@ -43,6 +43,8 @@ export class RowPacker<Row extends object> {
   #lastTime = { text: '', atMs: Number.NaN }
   /** A time was written since this row began: `#lastTime` is its. */
   #hasTime = false
+  /** Where the time that was met last stands in what is read. */
+  #timeAt = 0
 
   /** `shared`: names of members whose values many rows have in common. Those values are kept for as long as the packer is, up to a bound. */
   constructor(shared: readonly string[]) {
@@ -68,13 +70,16 @@ export class RowPacker<Row extends object> {
     return this.#read('') as string
   }
 
-  /** The row that is packed there. */
-  rowAt(bytes: Buffer, offset: number): Row {
+  /** The row that is packed there; only these members of it when they are named, which takes half the time. */
+  rowAt(bytes: Buffer, offset: number, names: ReadonlySet<string> | null = null): Row {
     const id = this.idAt(bytes, offset)
     const shape = this.#in[this.#at++]!
     if (shape === PLAIN_ROW) return JSON.parse(this.#readBytes()) as Row
     const row: Record<string, unknown> = {}
-    for (const name of this.#shapes[shape - 1]!) row[name] = this.#read(id)
+    for (const name of this.#shapes[shape - 1]!) {
+      if (names === null || names.has(name)) row[name] = this.#read(id)
+      else this.#skip()
+    }
     return row as Row
   }
 
@@ -209,8 +214,7 @@ export class RowPacker<Row extends object> {
     if (kind >= SHARED_HERE) return this.#sharedValues[kind - SHARED_HERE]
     if (kind === ROW_ID) return id
     if (kind === DIGEST) return this.#readHex(DIGEST_BYTES)
-    if (kind === TIME) return this.#readTime()
-    if (kind === SAME_TIME) return this.#lastTime.text
+    if (kind === TIME || kind === SAME_TIME) return this.#readTime(kind)
     if (kind === TEXT) return this.#readBytes()
     if (kind === SHARED) return this.#sharedValues[this.#readCount()]
     if (kind === JSON_TEXT) return JSON.parse(this.#readBytes())
@@ -219,11 +223,30 @@ export class RowPacker<Row extends object> {
     return `${prefix}${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
   }
 
-  #readTime(): string {
-    const atMs = this.#in.readUIntLE(this.#at, TIME_BYTES)
-    this.#at += TIME_BYTES
+  #readTime(kind: typeof TIME | typeof SAME_TIME): string {
+    if (kind === TIME) this.#passTime()
+    const atMs = this.#in.readUIntLE(this.#timeAt, TIME_BYTES)
     if (this.#lastTime.atMs !== atMs) this.#lastTime = { text: new Date(atMs).toISOString(), atMs }
     return this.#lastTime.text
+  }
+
+  #passTime(): void {
+    this.#timeAt = this.#at
+    this.#at += TIME_BYTES
+  }
+
+  #skip(): void {
+    const kind = this.#in[this.#at++]!
+    if (kind === DIGEST) this.#at += DIGEST_BYTES
+    else if (kind === TIME) this.#passTime()
+    else if (kind === TEXT || kind === JSON_TEXT) {
+      const length = this.#readCount()
+      this.#at += length
+    } else if (kind === SHARED) this.#readCount()
+    else if (kind === UUID) {
+      this.#readCount()
+      this.#at += UUID_BYTES
+    }
   }
 
   #readHex(bytes: number): string {

@@ -3,6 +3,10 @@ import type { ApiKeyRow } from '../domain/api-key.ts'
 import type { KeyEntry, KeyIndex, LiveState } from './port.ts'
 
 const MAX_ENTRIES = 8_192
+/** What an entry is made of, and the digest by which it is found. */
+const NEEDED = ['id', 'tenant_id', 'scopes', 'status', 'digest', 'expires_at', 'routing_policy_id'] as const
+type NeededOfKey = Pick<ApiKeyRow, (typeof NEEDED)[number]>
+const NAMES: ReadonlySet<string> = new Set(NEEDED)
 
 /** An index that follows the live fold from now on. */
 export const openKeyIndex = (live: Pick<LiveState, 'control' | 'subscribe' | 'refused'>): KeyIndex => {
@@ -20,10 +24,8 @@ export const openKeyIndex = (live: Pick<LiveState, 'control' | 'subscribe' | 're
     lookup(digest) {
       const known = entries.get(digest)
       if (known !== undefined) return known
-      const row = live.control
-        .table('keys')
-        .findRows('digest', digest)
-        .find(({ id, status }) => status === 'active' && !live.refused.has(id))
+      const found: readonly NeededOfKey[] = live.control.table('keys').findRows('digest', digest, NAMES)
+      const row = found.find(({ id, status }) => status === 'active' && !live.refused.has(id))
       if (row === undefined) return null
       const entry = entryOf(row)
       if (entries.size === MAX_ENTRIES) entries.clear()
@@ -33,11 +35,11 @@ export const openKeyIndex = (live: Pick<LiveState, 'control' | 'subscribe' | 're
   }
 }
 
-const entryOf = ({ id, tenant_id, scopes, expires_at, routing_policy_id }: ApiKeyRow): KeyEntry =>
+const entryOf = ({ id, tenant_id, scopes, expires_at, routing_policy_id }: NeededOfKey): KeyEntry =>
   Object.freeze({
     id,
     tenantId: tenant_id,
-    scopes: Object.freeze([...scopes]),
+    scopes: Object.isFrozen(scopes) ? scopes : Object.freeze([...scopes]),
     expiresAtMs: expires_at === null ? null : expiryOf(expires_at),
     routingPolicyId: routing_policy_id,
   })

@@ -57,6 +57,9 @@ const expectAlike = (packed: PackedTable<Row>, plain: Table<Row>) => {
     for (const key of keys[index]) {
       expect(packed.find(index, key).toSorted()).toEqual(plain.find(index, key).toSorted())
       expect(sorted(packed.findRows(index, key))).toEqual(sorted(plain.findRows(index, key)))
+      const part = ({ group, word }: Row) => ({ group, word })
+      const parts = packed.findRows(index, key, new Set(['group', 'word'])).map(part)
+      expect(sorted(parts)).toEqual(sorted(plain.findRows(index, key).map(part)))
     }
   }
 }
