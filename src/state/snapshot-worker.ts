@@ -56,6 +56,12 @@ const openLog = async ({ logModule, logFactory, logOptions }: SnapshotThreadStar
   return open(logOptions)
 }
 
+/** What the state took is given back now: a thread that does nothing collects nothing. Later than at once, when nothing on the stack names it. */
+const giveBack = async (): Promise<void> => {
+  await pause(LOOK_MS, stopping.signal)
+  Bun.gc(true)
+}
+
 /** Resolves when the log holds enough that is not in the last snapshot, or holds more and time has passed. */
 const snapshotDue = async (log: EventLog, options: SnapshotThreadStart, written: Written): Promise<void> => {
   while (!stopping.signal.aborted) {
@@ -89,7 +95,7 @@ const run = async (options: SnapshotThreadStart): Promise<void> => {
       if (stopping.signal.aborted) break
       const written: Written = snapshots.written()
       snapshots = null
-      Bun.gc(true) // this thread's own: what the state took is given back now
+      await giveBack()
       await snapshotDue(log, options, written)
     } catch (error) {
       if (stopping.signal.aborted) break

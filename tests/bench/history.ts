@@ -17,7 +17,8 @@ const logOptions = { adapter: 'embedded', dataDir, retentionMs: 60_000 } as cons
 const log = openLog(logOptions)
 const ids = await writeChain(log, count)
 const reader = { readerModule: import.meta.resolve('./past-reader.ts'), readerFunction: 'countRows' }
-const thread = startSnapshots({ ...LOG_MODULE, ...reader, logOptions, macKey, dataDir, diagnostics: quiet })
+const startThread = () => startSnapshots({ ...LOG_MODULE, ...reader, logOptions, macKey, dataDir, diagnostics: quiet })
+let thread = startThread()
 
 const ask = async <Name extends QuestionName>(name: Name, question: Questions[Name]['ask']) => {
   for (;;) {
@@ -50,6 +51,9 @@ const asOf = (share: number) => ask('past', { moment: { id: ids[Math.floor((coun
 say('as of the end, first time', await stillness(() => asOf(1)), 1)
 say('as of the same again', await stillness(() => asOf(1)), 1)
 say('as of the middle', await stillness(() => asOf(0.5)), 1)
+await thread.stop()
+thread = startThread()
+say('first page after the next start', await stillness(() => ask('page', { before: null, skip: 0, limit: 50 })), 1)
 await thread.stop()
 await log.close()
 await rm(dataDir, { recursive: true, force: true })
