@@ -3,7 +3,6 @@ import type { Database } from 'bun:sqlite'
 import { mkdirSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { pause } from '../lib/pause.ts'
-import { commitWatch } from './commit-watch.ts'
 import { isBusy } from './lock.ts'
 import {
   IndefiniteAppend,
@@ -39,8 +38,8 @@ export class SqliteTopic {
   private readonly inode: number
   private readonly tables = new Set<number>()
   private readonly waiting = new Set<() => void>()
-  private committed: (() => boolean) | null = null
-  private polling: ReturnType<typeof setInterval> | null = null
+  private seenVersion: number | null = null
+  private polling = false
   private closed = false
   /** What went wrong last, until something works again. */
   problem: string | null = null
@@ -267,24 +266,30 @@ export class SqliteTopic {
       this.waiting.add(end)
       signal.addEventListener('abort', end)
       if (signal.aborted) return end()
-      if (this.polling === null) this.poll()
+      if (!this.polling) void this.poll()
     })
   }
 
-  /** Looks at once and then every 5 ms, while somebody waits. */
-  private poll(): void {
-    let polls = 0
-    // Who waits has read: the file is open.
-    this.committed ??= commitWatch(this.database, this.options.path)
-    const committed = this.committed
-    const look = () => {
-      if (this.waiting.size === 0 || this.closed) {
-        clearInterval(this.polling!)
-        this.polling = null
-      } else if (committed() || ++polls % POLLS_PER_IDENTITY_CHECK === 0) this.wake()
+  private async poll(): Promise<void> {
+    this.polling = true
+    for (let polls = 1; this.waiting.size > 0 && !this.closed; polls++) {
+      if (this.versionMoved() || polls % POLLS_PER_IDENTITY_CHECK === 0) this.wake()
+      await pause(POLL_MS)
     }
-    this.polling = setInterval(look, POLL_MS)
-    look()
+    this.polling = false
+  }
+
+  private versionMoved(): boolean {
+    try {
+      const version =
+        this.database.query<{ data_version: number }, []>('PRAGMA data_version').get()?.data_version ?? null
+      const moved = version !== this.seenVersion
+      this.seenVersion = version
+      return moved
+    } catch {
+      // Whoever waits looks for itself and reports what it finds.
+      return true
+    }
   }
 
   private wake(): void {
