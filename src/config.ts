@@ -1,7 +1,7 @@
 // The settings: one schema with a default and a description for each key. File and environment -> Config, or one line that says what to mend.
 import { durationMs } from './lib/duration.ts'
 import { rangeFlaw } from './lib/forwarded.ts'
-import { FormatRegistry, type Static, type TSchema, t } from './lib/schema.ts'
+import { FormatRegistry, type Static, t } from './lib/schema.ts'
 import { choice, duration, flag, optional, section, text, texts, whole } from './lib/setting.ts'
 import { ConfigError, expectation, getPath, type Leaf, leavesOf, readSettings } from './lib/settings.ts'
 
