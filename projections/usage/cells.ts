@@ -1,7 +1,7 @@
 // What an outcome adds to usage: sums and histograms by bucket, tenant and dimension. Pure; integers only, so that no order matters.
 import type { AttemptSummary, RequestSettled } from '../../src/domain/request.ts'
 import { storableText } from '../database.ts'
-import { addAll, addTo, binOf, type Histogram } from './histogram.ts'
+import { addAll, binOf, type Histogram, newHistogram } from './histogram.ts'
 
 /** The part of an outcome that usage is made of. */
 export type UsageFacts = Pick<
@@ -88,7 +88,7 @@ const cellAt = (
   const held = cells.get(key)
   if (held !== undefined) return held
   const sums = new Array<number>(COUNTERS.length).fill(0)
-  const made = { tier, dimension, tenantId, bucketMs, name, model, sums, latency: new Map(), ttft: new Map() }
+  const made = { tier, dimension, tenantId, bucketMs, name, model, sums, latency: newHistogram(), ttft: newHistogram() }
   cells.set(key, made)
   return made
 }
@@ -105,8 +105,8 @@ const NONE = -1
 
 const addShare = ({ sums, latency, ttft }: Cell, share: Share): void => {
   for (let at = 0; at < sums.length; at++) sums[at]! += share.sums[at]!
-  if (share.latencyBin !== NONE) addTo(latency, share.latencyBin, share.sign)
-  if (share.ttftBin !== NONE) addTo(ttft, share.ttftBin, share.sign)
+  if (share.latencyBin !== NONE) latency[share.latencyBin]! += share.sign
+  if (share.ttftBin !== NONE) ttft[share.ttftBin]! += share.sign
 }
 
 const wasCalled = ({ outcome }: AttemptSummary): boolean => outcome !== 'skipped'

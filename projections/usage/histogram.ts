@@ -6,8 +6,13 @@ const BOUNDS: readonly number[] = [
   ...new Set(Array.from({ length: 8 * 23 + 1 }, (_, step) => Math.ceil(2 ** (step / 8) - 1e-9))),
 ]
 
-/** Bin -> count. */
-export type Histogram = Map<number, number>
+/** The count of each bin. */
+export type Histogram = Int32Array | Float64Array
+
+/** For one batch, or what is stored of one bucket. */
+export const newHistogram = (): Histogram => new Int32Array(BOUNDS.length)
+/** For any number of buckets. */
+export const newSum = (): Histogram => new Float64Array(BOUNDS.length)
 
 /** The bin of a time. */
 export const binOf = (ms: number): number => {
@@ -21,30 +26,39 @@ export const binOf = (ms: number): number => {
   return low
 }
 
-export const addTo = (histogram: Histogram, bin: number, count: number): void => {
-  const sum = (histogram.get(bin) ?? 0) + count
-  if (sum === 0) histogram.delete(bin)
-  else histogram.set(bin, sum)
-}
-
 export const addAll = (histogram: Histogram, other: Histogram): void => {
-  for (const [bin, count] of other) addTo(histogram, bin, count)
+  for (let bin = 0; bin < other.length; bin++) histogram[bin]! += other[bin]!
 }
 
-/** As it is stored: `bin count bin count ...`, by bin. */
+/** As it is stored: `bin count bin count ...`, by bin, without those that are empty. */
 export const writtenHistogram = (histogram: Histogram): string => {
-  if (histogram.size === 1) for (const [bin, count] of histogram) return `${bin} ${count}`
-  return [...histogram]
-    .sort(([a], [b]) => a - b)
-    .map(([bin, count]) => `${bin} ${count}`)
-    .join(' ')
+  let text = ''
+  for (let bin = 0; bin < histogram.length; bin++) {
+    const count = histogram[bin]!
+    if (count !== 0) text += text === '' ? `${bin} ${count}` : ` ${bin} ${count}`
+  }
+  return text
 }
 
-/** Adds what is stored. */
+const SPACE = 32
+const ZERO = 48
+
+/** Adds what is stored: of one, or of several put end to end with a space between. */
 export const addWritten = (histogram: Histogram, text: string): void => {
-  if (text === '') return
-  const numbers = text.split(' ')
-  for (let at = 0; at < numbers.length; at += 2) addTo(histogram, Number(numbers[at]), Number(numbers[at + 1]))
+  let bin = -1
+  let number = 0
+  for (let at = 0; at <= text.length; at++) {
+    const code = at < text.length ? text.charCodeAt(at) : SPACE
+    if (code !== SPACE) number = number * 10 + code - ZERO
+    else if (bin === -1) {
+      bin = number
+      number = 0
+    } else {
+      histogram[bin]! += number
+      bin = -1
+      number = 0
+    }
+  }
 }
 
 /**
@@ -52,12 +66,13 @@ export const addWritten = (histogram: Histogram, text: string): void => {
  * the true one: the place within the bin is that of evenly spread times.
  */
 export const percentileOf = (histogram: Histogram, share: number): number | null => {
-  const bins = [...histogram].sort(([a], [b]) => a - b)
-  const total = bins.reduce((sum, [, count]) => sum + count, 0)
+  let total = 0
+  for (const count of histogram) total += count
   if (total === 0) return null
   const rank = Math.max(1, Math.ceil(share * total))
   let before = 0
-  for (const [bin, count] of bins) {
+  for (let bin = 0; bin < histogram.length; bin++) {
+    const count = histogram[bin]!
     if (before + count >= rank) {
       const from = BOUNDS[bin]!
       const to = (BOUNDS[bin + 1] ?? from + 1) - 1

@@ -2,7 +2,7 @@
 import type { Sql } from '../database.ts'
 import { readActive } from '../reader.ts'
 import { COUNTERS, type Counter, type Dimension, EVERYBODY, type Tier } from './cells.ts'
-import { addWritten, type Histogram, percentileOf } from './histogram.ts'
+import { addWritten, type Histogram, newSum, percentileOf } from './histogram.ts'
 import { intervalStart, type Piece, piecesOf, roundedTo, tierWithin, type UsageWindow } from './window.ts'
 
 export interface UsageFilter extends UsageWindow {
@@ -175,7 +175,7 @@ const summed = async (sql: Sql, schemaName: string, pieces: readonly Piece[], wa
 }
 
 const histogramOf = (text: string | null): Histogram => {
-  const histogram: Histogram = new Map()
+  const histogram = newSum()
   if (text !== null) addWritten(histogram, text)
   return histogram
 }

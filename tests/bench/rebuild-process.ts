@@ -20,7 +20,7 @@ if (what === 'rebuild') {
       console.log(status.map(({ model, state, behindRecords }) => `${model} ${state} ${behindRecords}`).join(', '))
       if (status.every(({ state, behindRecords }) => state === 'live' && behindRecords === 0)) stopping.abort()
     },
-    tuning: { reportMs: 100 },
+    tuning: { reportMs: 500 },
   })
   await running
 }
