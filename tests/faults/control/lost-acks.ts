@@ -42,6 +42,7 @@ export const lostAcks = async (
   world: World,
   commands: number,
   faults: (signal: AbortSignal) => Promise<number>,
+  named = 'answers of the log dropped after its appends',
 ): Promise<readonly Figure[]> => {
   const instances = await openInstances(world, 2)
   try {
@@ -65,7 +66,7 @@ export const lostAcks = async (
     const slugs = [...acknowledged.keys()]
     const twice = slugs.filter((slug) => tenants.find('slug', slug).length > 1).length
     const lost = slugs.filter((slug) => tenants.find('slug', slug).length === 0).length
-    const what = `answers of the log dropped after its appends, ${dropped} times; the command repeated with its Idempotency-Key`
+    const what = `${named}, ${dropped} times; the command repeated with its Idempotency-Key`
     const counts = `applied twice ${twice}, false 409 ${tally.conflicts}, acknowledged and lost ${lost}, never answered ${tally.never}`
     const good = twice + lost + tally.conflicts + tally.never === 0 && equal === of
     const figure = `${counts}; told "unknown" on the way ${tally.unknown}; digests equal ${equal} of ${of}`

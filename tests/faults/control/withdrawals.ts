@@ -10,6 +10,8 @@ import { percentiles } from '../oracle.ts'
 import { conclude, type Figure, numberArgument } from './figures.ts'
 
 const AIM_MS = 50
+/** Not counted: processes that have just started compile what they run. */
+const WARM = 20
 
 interface Withdrawn {
   /** Sends it to the first instance. */
@@ -135,6 +137,7 @@ export const withdrawals = async (times: number): Promise<readonly Figure[]> => 
     const figures: Figure[] = []
     for (const { what, prepare } of kindsOf(here, providers[0]!.id)) {
       const tally: Tally = { fromSendMs: [], acceptedAfter: 0, appliedByAll: 0 }
+      for (let n = 0; n < WARM; n++) await once(await prepare(-1 - n), here.others, { ...tally, fromSendMs: [] })
       for (let n = 0; n < times; n++) await once(await prepare(n), here.others, tally)
       const { p50, p99, max } = percentiles(tally.fromSendMs)
       const figure = `accepted elsewhere after the answer ${tally.acceptedAfter}; from sending it to the refusal elsewhere ms p50 ${p50.toFixed(1)}, p99 ${p99.toFixed(1)} (aim ${AIM_MS}), max ${max.toFixed(1)}; applied by 3/3 ${tally.appliedByAll} of ${times}`

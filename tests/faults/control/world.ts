@@ -25,6 +25,29 @@ export interface BrokerOptions {
   readonly bootstrap?: readonly string[]
 }
 
+/** A topic of a random name on three brokers: each record on two of them before it is acknowledged. */
+export const threeBrokerWorld = async (): Promise<World & { killLeader(): Promise<() => Promise<void>> }> => {
+  const kafka = await startKafka({ brokers: 3 })
+  const topics = testTopics(kafka.bootstrap, 3)
+  const safe = { 'min.insync.replicas': '2', 'unclean.leader.election.enable': 'false' }
+  const topic = await topics.create(1, safe)
+  return {
+    kind: 'kafka',
+    view: () => namedLog(kafka.bootstrap, topic),
+    async killLeader() {
+      topics.cluster.forget(topic)
+      const { address } = await topics.cluster.leader(topic, 0, 10_000)
+      const leader = kafka.broker(kafka.bootstrap.findIndex((at) => at.endsWith(`:${address.port}`)))
+      await leader.kill()
+      return () => leader.restart()
+    },
+    async close() {
+      topics.close()
+      await kafka.stop()
+    },
+  }
+}
+
 /** A topic of a random name on a real broker stands for the control topic. */
 export const kafkaWorld = async ({
   through,
