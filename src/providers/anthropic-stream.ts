@@ -4,9 +4,9 @@ import { anthropicFinish, anthropicInBand, anthropicUsage, cacheWriteTokens } fr
 import { ChunkWriter } from './client-wire.ts'
 import { JSON_TOOL } from './converting.ts'
 import { malformed } from './failure.ts'
-import { MOST_UNREADABLE } from './openai-stream.ts'
 import type { Reading, SseEvent, StreamDecoder, StreamPart } from './provider.ts'
 import { type Json, objectOf, parseExactJson, textOf } from './read-json.ts'
+import { passOver } from './unreadable.ts'
 
 interface OpenBlock {
   readonly type: unknown
@@ -51,7 +51,7 @@ class AnthropicDecoder implements StreamDecoder {
     const value = parseExactJson(data)
     if (!isObject(value)) {
       if (event === 'error') throw anthropicInBand({ message: data }, this.#reading)
-      if (++this.unreadable > MOST_UNREADABLE) throw malformed('its stream cannot be read')
+      this.unreadable = passOver(data, this.unreadable, this.complete)
       return NOTHING
     }
     const type = textOf(value.type) ?? event

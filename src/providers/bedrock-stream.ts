@@ -13,9 +13,9 @@ import {
 import { ChunkWriter } from './client-wire.ts'
 import { JSON_TOOL } from './converting.ts'
 import { malformed } from './failure.ts'
-import { MOST_UNREADABLE } from './openai-stream.ts'
 import type { Reading, SseEvent, StreamDecoder, StreamPart } from './provider.ts'
 import { type Json, objectOf, parseJson, textOf } from './read-json.ts'
+import { passOver } from './unreadable.ts'
 
 /** A block that is being told. Text has no beginning of its own. */
 interface OpenBlock {
@@ -61,7 +61,7 @@ class BedrockDecoder implements StreamDecoder {
     if (event !== null && (event === 'error' || FAILURE.test(event)))
       throw bedrockInBand(event === 'error' ? null : event, isObject(value) ? value : { message: data }, this.#reading)
     if (!isObject(value)) {
-      if (data !== '' && ++this.unreadable > MOST_UNREADABLE) throw malformed('its stream cannot be read')
+      if (data !== '') this.unreadable = passOver(data, this.unreadable, this.complete)
       return NOTHING
     }
     switch (event) {

@@ -16,18 +16,27 @@ export class ChunkTemplate {
   /** The same, as frames of server-sent events begin and end. */
   #opening = ''
   #closing = ''
+  /** What is shown in place of the surroundings; null: they are shown as they are. */
+  #shown: readonly [before: string, after: string] | null = null
 
-  /** Takes the surroundings of a chunk that was parsed; `text` is the content of its only delta. Keeps the ones it has when they cannot be told. */
-  learn(data: string, text: string): void {
-    const at = data.indexOf(CONTENT)
-    // Twice: which of them is the delta's cannot be told without parsing.
-    if (at < 0 || data.indexOf(CONTENT, at + CONTENT.length) >= 0) return
-    const start = at + CONTENT.length
-    if (!PLAIN.test(text) || data.slice(start, start + text.length + 1) !== `${text}"`) return
+  /**
+   * Takes the surroundings of a chunk that was parsed; `text` is the content of its only delta. Keeps the ones it has when they cannot be told. `shown` is the
+   * chunk as the client gets it: where it is another one, frames cannot be passed over as they came.
+   */
+  learn(data: string, text: string, shown = data): void {
+    const start = textStart(data, text)
+    const shownStart = shown === data ? start : textStart(shown, text)
+    if (start < 0 || shownStart < 0) return
     this.#before = data.slice(0, start)
     this.#after = data.slice(start + text.length)
-    this.#opening = `data: ${this.#before}`
+    this.#shown = shown === data ? null : [shown.slice(0, shownStart), shown.slice(shownStart + text.length)]
+    this.#opening = shown === data ? `data: ${this.#before}` : ''
     this.#closing = `${this.#after}\n\n`
+  }
+
+  /** A chunk that fits, with its text, as the client gets it. */
+  shown(data: string, text: string): string {
+    return this.#shown === null ? data : this.#shown[0] + text + this.#shown[1]
   }
 
   /** The text of a chunk that fits, null for any other. */
@@ -59,6 +68,15 @@ export class ChunkTemplate {
     } while (text.startsWith(opening, end))
     return end === from ? null : { end, count }
   }
+}
+
+/** Where the text of a chunk's only delta stands in it; -1 when that cannot be told without parsing. */
+const textStart = (data: string, text: string): number => {
+  const at = data.indexOf(CONTENT)
+  // Twice: which of them is the delta's cannot be told.
+  if (at < 0 || data.indexOf(CONTENT, at + CONTENT.length) >= 0) return -1
+  const start = at + CONTENT.length
+  return PLAIN.test(text) && data.slice(start, start + text.length + 1) === `${text}"` ? start : -1
 }
 
 /** Where the JSON string text from `start` on ends with its quote; -1 when an escape, a control character or the end comes before it. */

@@ -4,9 +4,9 @@ import { ChunkWriter } from './client-wire.ts'
 import { cohereFinish, cohereLogprobs, cohereUsage } from './cohere-answer.ts'
 import { present } from './converting.ts'
 import { inBandFailure, malformed } from './failure.ts'
-import { MOST_UNREADABLE } from './openai-stream.ts'
 import type { Reading, SseEvent, StreamDecoder, StreamPart } from './provider.ts'
 import { type Json, objectOf, parseJson, textOf } from './read-json.ts'
+import { passOver } from './unreadable.ts'
 
 const NOTHING: readonly StreamPart[] = []
 const MOST_CALLS = 1_024
@@ -35,7 +35,7 @@ class CohereDecoder implements StreamDecoder {
     const value = parseJson(data)
     if (!isObject(value)) {
       if (event === 'error') throw inBandFailure({ message: data }, this.#reading)
-      if (++this.unreadable > MOST_UNREADABLE) throw malformed('its stream cannot be read')
+      this.unreadable = passOver(data, this.unreadable, this.complete)
       return NOTHING
     }
     const type = textOf(value.type) ?? event

@@ -15,9 +15,9 @@ import {
   partsOf,
 } from './gemini-answer.ts'
 import { blockedPrompt, geminiInBand } from './gemini-failure.ts'
-import { MOST_UNREADABLE } from './openai-stream.ts'
 import type { Reading, SseEvent, StreamDecoder, StreamPart } from './provider.ts'
 import { arrayOf, type Json, objectOf, textOf } from './read-json.ts'
+import { passOver } from './unreadable.ts'
 
 const NOTHING: readonly StreamPart[] = []
 /** A client may ask for 128 at most; more are none that anybody asked for. */
@@ -58,7 +58,7 @@ class GeminiDecoder implements StreamDecoder {
       // Behind a whole answer it is no more than litter.
       if (event === 'error' && this.complete) return NOTHING
       if (event === 'error') throw geminiInBand({ message: data }, this.#reading)
-      if (++this.unreadable > MOST_UNREADABLE) throw malformed('its stream cannot be read')
+      this.unreadable = passOver(data, this.unreadable, this.complete)
       return NOTHING
     }
     // Without `alt=sse`, and for errors, a list of what the events would have been.
@@ -77,7 +77,7 @@ class GeminiDecoder implements StreamDecoder {
 
   #answer(value: unknown, parts: StreamPart[]): void {
     if (!isObject(value)) {
-      if (++this.unreadable > MOST_UNREADABLE) throw malformed('its stream cannot be read')
+      this.unreadable = passOver('', this.unreadable, this.complete)
       return
     }
     if (value.error !== undefined && value.error !== null) throw geminiInBand(value, this.#reading)

@@ -10,9 +10,9 @@ import {
   ollamaLogprobs,
   ollamaUsage,
 } from './ollama-answer.ts'
-import { MOST_UNREADABLE } from './openai-stream.ts'
 import type { Reading, SseEvent, StreamDecoder, StreamPart } from './provider.ts'
 import { arrayOf, type Json, objectOf, textOf } from './read-json.ts'
+import { passOver } from './unreadable.ts'
 
 const NOTHING: readonly StreamPart[] = []
 const MOST_CALLS = 1_024
@@ -38,7 +38,7 @@ class OllamaDecoder implements StreamDecoder {
     if (this.over || data === '') return NOTHING
     const line = ollamaJson(data)
     if (line === undefined) {
-      if (++this.unreadable > MOST_UNREADABLE) throw malformed('its stream cannot be read')
+      this.unreadable = passOver(data, this.unreadable, this.complete)
       return NOTHING
     }
     const error = ollamaError(line, this.#reading)

@@ -1,8 +1,10 @@
 // Whole answers of the OpenAI shape: read for what the gateway must know, handed on in the upstream's own bytes.
+import { hasLongNumber, parseExact } from '../lib/exact-json.ts'
 import { type Edit, editMembers } from '../lib/json-edit.ts'
 import { isObject } from '../wire/json.ts'
 import { inBandFailure, malformed } from './failure.ts'
 import { finishReasonOf, isFailedFinish } from './finish.ts'
+import { saneUsage, wholeChoices } from './openai-whole.ts'
 import type { Answer, Reading, Usage } from './provider.ts'
 import { arrayOf, countOf, type Json, objectOf, parseJson, textOf } from './read-json.ts'
 
@@ -82,29 +84,55 @@ export const mappedChoices = (
   return changed ? mapped : null
 }
 
+/** Replaces the usage that says other numbers than those that are recorded, or none. */
+export const addUsage = (given: unknown, counted: Usage | null, edits: Map<string, Edit>): void => {
+  if (given === undefined || given === null) return
+  if (!isObject(given)) {
+    edits.set('usage', { do: 'remove' })
+    return
+  }
+  const sane = counted === null ? null : saneUsage(given, counted)
+  if (sane !== null) edits.set('usage', { do: 'set', json: JSON.stringify(sane) })
+}
+
+/** The choices as the client gets them; the same list when they are that already. */
+const clientChoices = (given: readonly unknown[], source: Json, dialect: Dialect, reading?: Reading) => {
+  const spoken = dialect.choicesOf?.(given) ?? given
+  return wholeChoices(mappedChoices(spoken, source, reading) ?? spoken, reading)
+}
+
 const isFirst = (choice: unknown): boolean => objectOf(choice).index === 0
+const firstOf = (choices: readonly unknown[]): Json =>
+  objectOf(choices.length === 1 ? choices[0] : (choices.find(isFirst) ?? choices[0]))
 
 /** Throws GatewayError: an error in the body is classified, anything else that is no answer is `upstream_error`. */
 export const openaiAnswer = (body: string, reading?: Reading, dialect: Dialect = STANDARD): Answer => {
   const parsed = parseJson(body)
   if (!isObject(parsed)) throw malformed('it is no JSON object')
   const given = arrayOf(parsed.choices)
-  const choices = dialect.choicesOf?.(given) ?? given
-  if (choices.length === 0)
+  if (given.length === 0)
     throw (parsed.error === undefined || parsed.error === null) && parsed.object !== 'error'
       ? malformed('it has no choices')
       : inBandFailure(parsed, reading)
-  const first = objectOf(choices.length === 1 ? choices[0] : (choices.find(isFirst) ?? choices[0]))
-  if (!isObject(first.message)) throw malformed('its first choice has no message')
+  if (!isObject(firstOf(given).message)) throw malformed('its first choice has no message')
 
-  const mapped = mappedChoices(choices, parsed, reading) ?? choices
-  const edits = mapped === given && isWhole(parsed) ? null : missingFields(parsed, 'chat.completion', reading)
-  if (mapped !== given) edits!.set('choices', { do: 'set', json: JSON.stringify(mapped) })
-  const { message } = first
+  const choices = clientChoices(given, parsed, dialect, reading)
+  const usage = dialect.usageOf(parsed)
+  const edits = isWhole(parsed) ? new Map<string, Edit>() : missingFields(parsed, 'chat.completion', reading)
+  if (choices !== given) {
+    // What was read is enough to tell; what is written keeps its long numbers.
+    const exact = hasLongNumber(body) ? arrayOf(objectOf(parseExact(body)).choices) : null
+    const shown = exact === null ? choices : clientChoices(exact, parsed, dialect, reading)
+    edits.set('choices', { do: 'set', json: JSON.stringify(shown) })
+  }
+  if (parsed.gateway !== undefined) edits.set('gateway', { do: 'remove' })
+  addUsage(parsed.usage, usage, edits)
+  const first = firstOf(choices)
+  const message = objectOf(first.message)
   const reason = textOf(first.finish_reason)
   return {
-    json: edits === null || edits.size === 0 ? body : editMembers(body, edits),
-    usage: dialect.usageOf(parsed),
+    json: edits.size === 0 ? body : editMembers(body, edits),
+    usage,
     finishReason: reason === null ? null : finishReasonOf(reason),
     content: textOf(message.content),
     refusal: typeof message.refusal === 'string' && message.refusal !== '',

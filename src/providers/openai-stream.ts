@@ -5,14 +5,13 @@ import { ChunkTemplate } from './chunk-template.ts'
 import { inBandFailure, malformed } from './failure.ts'
 import { finishReasonOf } from './finish.ts'
 import { generatedChars } from './generated.ts'
-import { calledTools, type Dialect, mappedChoices, missingFields, STANDARD } from './openai-answer.ts'
+import { addUsage, calledTools, type Dialect, mappedChoices, missingFields, STANDARD } from './openai-answer.ts'
+import { CallRepair } from './openai-calls.ts'
 import { hasRole, withoutRole, withRoles } from './openai-roles.ts'
 import type { Reading, SseEvent, StreamDecoder, StreamPart, Usage } from './provider.ts'
 import { arrayOf, type Json, objectOf, parseJson, textOf } from './read-json.ts'
+import { passOver } from './unreadable.ts'
 
-/** Unreadable events in one stream before it is given up. One broken line must not cost the client the good remainder. */
-export const MOST_UNREADABLE = 16
-const MOST_CALLS = 1_024
 const MOST_CHOICES = 1_024
 
 const FIELD = 'data: '
@@ -34,41 +33,6 @@ const hasContent = (delta: Json): boolean =>
   filled(delta.reasoning) ||
   filled(delta.function_call) ||
   filled(delta.audio)
-
-/**
- * Calls whose `index` is missing get one: by their id, a new id by order of appearance, a fragment without an id that of the call before.
- * Null when nothing had to be repaired.
- */
-const callRepair = () => {
-  const byId = new Map<string, number>()
-  let last = -1
-  const indexOf = (call: Json): number => {
-    const id = textOf(call.id)
-    if (id === null || id === '') return Math.max(0, last)
-    const known = byId.get(id)
-    if (known !== undefined) return known
-    if (byId.size >= MOST_CALLS) throw malformed('it has too many tool calls')
-    byId.set(id, byId.size)
-    return byId.size - 1
-  }
-  return (choices: readonly unknown[]): readonly unknown[] | null => {
-    let changed = false
-    const repaired = choices.map((choice) => {
-      const delta = objectOf(objectOf(choice).delta)
-      if (!Array.isArray(delta.tool_calls)) return choice
-      const calls = delta.tool_calls.map((call: unknown) => {
-        if (!isObject(call)) return call
-        const given = call.index
-        last = typeof given === 'number' && Number.isInteger(given) ? given : indexOf(call)
-        if (last === given) return call
-        changed = true
-        return { ...call, index: last }
-      })
-      return { ...objectOf(choice), delta: { ...delta, tool_calls: calls } }
-    })
-    return changed ? repaired : null
-  }
-}
 
 /** Which choices have begun, and which of them have their finish reason: with `n` above 1 they end one by one. */
 class FinishOfChoices {
@@ -133,9 +97,19 @@ const readChoices = (choices: readonly unknown[]) => {
 /** Finish reasons that are the client's already. */
 const PLAIN_FINISH = new Set<unknown>([null, undefined, 'stop', 'length', 'tool_calls'])
 
+/** Choices that all have their index. */
+const numbered = (choices: readonly unknown[]): readonly unknown[] =>
+  choices.every((choice) => Number.isInteger(objectOf(choice).index))
+    ? choices
+    : choices.map((value, place) => {
+        const choice = objectOf(value)
+        return Number.isInteger(choice.index) ? value : { ...choice, index: place }
+      })
+
 /** The choice of a chunk that has all its fields, one choice, and nothing in it to map, repair or count: nearly every chunk there is. Null for any other. */
 const plainChoice = (chunk: Json, choices: readonly unknown[]): { delta: Json; finishReason: string | null } | null => {
   const choice = choices[0]
+  if (chunk.gateway !== undefined) return null
   if (choices.length !== 1 || !isObject(choice) || choice.index !== 0) return null
   if (!PLAIN_FINISH.has(choice.finish_reason)) return null
   if (chunk.object !== 'chat.completion.chunk' || typeof chunk.id !== 'string' || chunk.id === '') return null
@@ -182,7 +156,7 @@ class OpenAiStream implements StreamDecoder {
   unreadable = 0
   readonly #template = new ChunkTemplate()
   readonly #choices = new FinishOfChoices()
-  #repair: ReturnType<typeof callRepair> | null = null
+  #calls: CallRepair | null = null
   #usage: Usage | null = null
   #over = false
   #looks = 0
@@ -214,11 +188,12 @@ class OpenAiStream implements StreamDecoder {
     // The template may have been learned ahead of an event that is still to be read: the first chunk is given its role all the same.
     const fits = event === null && this.#looked?.data !== data && this.#choices.has(0)
     const text = fits ? this.#template.textIn(data) : null
-    if (text !== null && text !== '') return [plainPart(data, text, text.length, true, null, this.#usage)]
+    if (text !== null && text !== '')
+      return [plainPart(this.#template.shown(data, text), text, text.length, true, null, this.#usage)]
     const chunk = this.#looked?.data === data ? this.#looked.chunk : parseJson(data)
     if (event === 'error') throw inBandFailure(chunk ?? { message: data }, this.reading)
     if (!isObject(chunk)) {
-      if (++this.unreadable > MOST_UNREADABLE) throw malformed('its stream cannot be read')
+      this.unreadable = passOver(data, this.unreadable, this.complete)
       return NOTHING
     }
     if ((chunk.error !== undefined && chunk.error !== null) || chunk.object === 'error')
@@ -232,7 +207,7 @@ class OpenAiStream implements StreamDecoder {
   }
 
   #partOf(chunk: Json, data: string): StreamPart {
-    const plain = data.includes('\n') ? null : plainChoice(chunk, arrayOf(chunk.choices))
+    const plain = data.includes('\n') || this.#hides(chunk) ? null : plainChoice(chunk, arrayOf(chunk.choices))
     // A vendor with words of its own may have put them into the chunk that ends.
     const json = plain === null ? null : this.#withRole(plain.delta, data)
     if (plain !== null && json !== null && (plain.finishReason === null || this.dialect === STANDARD)) {
@@ -242,14 +217,26 @@ class OpenAiStream implements StreamDecoder {
       if (text !== '' && finishReason === null && json === data && !hasRole(delta)) this.#template.learn(data, text)
       return plainPart(json, text, generatedChars(delta), hasContent(delta), finishReason, this.#usage)
     }
+    return this.#editedPart(chunk, data)
+  }
+
+  /** Usage that this client did not ask for. */
+  #hides(chunk: Json): boolean {
+    return chunk.usage !== undefined && this.reading?.hidesUsage === true
+  }
+
+  #editedPart(chunk: Json, data: string): StreamPart {
     const { dialect, reading } = this
-    this.#usage = dialect.usageOf(chunk) ?? this.#usage
+    const reported = dialect.usageOf(chunk)
+    this.#usage = reported ?? this.#usage
     const choices = arrayOf(chunk.choices)
-    const spoken = dialect.choicesOf?.(choices) ?? choices
+    const spoken = numbered(dialect.choicesOf?.(choices) ?? choices)
     const edits = missingFields(chunk, 'chat.completion.chunk', reading)
+    if (chunk.gateway !== undefined) edits.set('gateway', { do: 'remove' })
     const mapped = mappedChoices(spoken, chunk, reading) ?? spoken
-    this.#repair ??= callRepair()
-    const repaired = withRoles(this.#repair(mapped) ?? mapped, this.#choices)
+    this.#calls ??= new CallRepair(reading)
+    const begun = this.#choices.has(0)
+    const repaired = withRoles(this.#calls.repair(mapped, data), this.#choices)
     if (repaired !== choices) edits.set('choices', { do: 'set', json: JSON.stringify(repaired) })
     const finished = this.#choices.allFinished()
     this.#choices.see(repaired)
@@ -257,8 +244,12 @@ class OpenAiStream implements StreamDecoder {
     // OpenRouter's last chunk repeats an empty choice beside the usage.
     const usageOnly = isObject(chunk.usage) && (choices.length === 0 || (finished && !read.content && !ends(repaired)))
     if (usageOnly && choices.length > 0) edits.set('choices', { do: 'set', json: '[]' })
+    if (!usageOnly && this.#hides(chunk)) edits.set('usage', { do: 'remove' })
+    else addUsage(chunk.usage, reported, edits)
     const oneLine = data.includes('\n') ? data.replaceAll('\n', ' ') : data
     const edited = edits.size === 0 ? oneLine : editMembers(oneLine, edits)
+    const isPlain = begun && choices.length === 1 && chunk.usage === null && plainChoice(chunk, choices) !== null
+    if (isPlain && read.text !== '' && read.finishReason === null) this.#template.learn(data, read.text, edited)
     return { json: edited, ...read, usage: this.#usage, usageOnly }
   }
 
@@ -274,7 +265,7 @@ class OpenAiStream implements StreamDecoder {
     const data = text.slice(from + FIELD.length, text.indexOf('\n', from))
     const chunk = parseJson(data)
     this.#looked = { data, chunk }
-    const plain = isObject(chunk) ? plainChoice(chunk, arrayOf(chunk.choices)) : null
+    const plain = isObject(chunk) && !this.#hides(chunk) ? plainChoice(chunk, arrayOf(chunk.choices)) : null
     if (plain === null || plain.finishReason !== null) return
     const { content } = plain.delta
     if (typeof content === 'string' && content !== '' && !hasRole(plain.delta)) this.#template.learn(data, content)

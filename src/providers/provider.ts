@@ -53,6 +53,8 @@ export interface Reading {
   readonly createdS: number
   /** What the upstream was asked for: the answer's model where the upstream names none. */
   readonly model?: string
+  /** The client of this stream did not ask for usage: its chunks hold none. */
+  readonly hidesUsage?: boolean
   /** Of the target, both: cut out of every text that is quoted. */
   readonly secret: string | null
   readonly baseUrl?: string
@@ -116,7 +118,7 @@ export interface StreamPart {
 
 /** Turns upstream events into parts. Stateful, one for each stream. */
 export interface StreamDecoder {
-  /** Throws GatewayError for an in-band error. An event that cannot be read is skipped and counted (at most 16: then it throws). */
+  /** Throws GatewayError for an in-band error. Litter is skipped and counted (at most 16 times: then it throws); what cannot be read and may have been a piece of the answer throws. */
   push(event: SseEvent): readonly StreamPart[]
   /** Passes over frames that need no reading, where nobody wants their text; `push` then takes the run as one event. Only for server-sent events. */
   skim?(text: string, from: number): ReturnType<Skim>

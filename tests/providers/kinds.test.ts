@@ -290,9 +290,10 @@ describe('a stream of unreadable events is given up', () => {
     const decoder = kind.stream(reading)
     expect(
       codes(() => {
-        for (let i = 0; i < 50; i++) decoder.push({ event: null, data: '{"cut' })
+        for (let i = 0; i < 50; i++) decoder.push({ event: null, data: 'ping' })
       }),
     ).toBe('upstream_error')
-    expect(decoder.unreadable).toBe(17)
+    expect(decoder.unreadable).toBe(16)
+    expect(codes(() => kind.stream(reading).push({ event: null, data: ' {"cut' }))).toBe('upstream_error')
   })
 })
