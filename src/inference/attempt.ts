@@ -145,6 +145,7 @@ const call = async (
     model: entry.upstreamModel,
     secret: entry.secret,
     baseUrl: entry.baseUrl,
+    hidesUsage: intent.stream && !intent.includeUsage,
   }
   if (response.status < 200 || response.status > 299) {
     const body = await response.text(FAILURE_LIMIT_BYTES).catch(() => '')

@@ -201,6 +201,8 @@ export class ClientStream {
   async #settled(thrown: unknown): Promise<string> {
     const { exchange, source } = this
     exchange.waitDeadlineMs = Number.POSITIVE_INFINITY
+    if (source.unreadable > 0)
+      exchange.shaping = [...exchange.shaping, `skipped ${source.unreadable} unreadable frames`]
     // Every choice has its finish reason: the answer is whole, whatever happened to the connection after it.
     const failed = thrown !== null || exchange.ended !== null
     const whole = failed && exchange.ended !== 'client' && exchange.finishReason !== null && source.complete

@@ -2,7 +2,7 @@
 import { parseExact } from '../lib/exact-json.ts'
 import { editMembers, memberText } from '../lib/json-edit.ts'
 import type { Answer } from '../providers/provider.ts'
-import { type CompletionFacts, completionJson, toolRunJson, usageOf } from '../wire/chat.ts'
+import { type CompletionFacts, completionJson, toolRunJson } from '../wire/chat.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { gatewayJson, withGateway } from '../wire/gateway-block.ts'
 import { isObject } from '../wire/json.ts'
@@ -10,6 +10,7 @@ import type { Measured } from './charge.ts'
 import type { ChoiceFacts } from './choices.ts'
 import type { Exchange } from './exchange.ts'
 import type { Intent } from './intent.ts'
+import { withUsage } from './shown-usage.ts'
 import { checkStructured, demandsJson, structuredJson } from './structured.ts'
 
 /** An answer that breaks the `response_format` that was asked for. The cost has arisen: the block says so. */
@@ -112,16 +113,7 @@ export const answerJson = (
         })
   const text =
     checked === null || checked.repaired.size === 0 ? answer.json : withContents(answer.json, checked.repaired)
-  const used = answer.usage === null ? withUsage(text, measured) : text
-  return withGateway(used, gatewayJson(exchange.facts(), more))
-}
-
-/** A client may rely on `usage`: where the provider says nothing of it, it is our estimate, as on streams. */
-const withUsage = (json: string, { promptTokens, completionTokens }: Measured): string => {
-  const given = memberText(json, 'usage')
-  if (given !== null && given !== 'null') return json
-  const usage = usageOf(promptTokens ?? 0, completionTokens ?? 0)
-  return editMembers(json, new Map([['usage', { do: 'set', json: JSON.stringify(usage) }]]))
+  return withGateway(withUsage(text, answer.usage, measured), gatewayJson(exchange.facts(), more))
 }
 
 /** Replaces the content of choices, by their places; every member outside `choices` keeps its bytes. */

@@ -7,6 +7,7 @@ import { isObject } from '../wire/json.ts'
 import type { Measured } from './charge.ts'
 import type { Exchange } from './exchange.ts'
 import type { Intent } from './intent.ts'
+import { withUsage } from './shown-usage.ts'
 
 const FIELD = 'data: '
 const FRAME_END = '\n\n'
@@ -39,9 +40,13 @@ export class StreamTail {
   }
 
   /** The terminal usage frame; '' when the client did not ask for it. */
-  usage({ promptTokens, completionTokens }: Measured, more: string): string {
+  usage(measured: Measured, more: string): string {
     if (!this.intent.includeUsage) return ''
-    const json = this.usageJson ?? usageChunk(this.#head(), promptTokens ?? 0, completionTokens ?? 0)
+    const { promptTokens, completionTokens } = measured
+    const json =
+      this.usageJson === null
+        ? usageChunk(this.#head(), promptTokens ?? 0, completionTokens ?? 0)
+        : withUsage(this.usageJson, this.exchange.usage, measured)
     return sseFrame(withGateway(json, this.#block(more)))
   }
 

@@ -37,6 +37,11 @@ export class UpstreamStream {
     return this.decoder.complete
   }
 
+  /** Frames that could not be read and were passed over. */
+  get unreadable(): number {
+    return this.decoder.unreadable
+  }
+
   /** The parts that have come already; null when there are none without waiting. Throws like `next`. */
   ready(): StreamPart[] | null {
     if (this.#failure !== null) throw this.#failure.thrown

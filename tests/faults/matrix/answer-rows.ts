@@ -144,12 +144,9 @@ const contents: readonly Row[] = [
     [broken, (request) => send(request, `${ANSWER}}`)],
     [after('upstream_error'), openThen(...badLines)],
   ),
-  row(
-    'one bad line among good ones',
-    ['ok', whole],
-    [after('upstream_error'), frames(ROLE, WORD, badLines[0]!, WORD, FINISH, DONE)],
-    { short: true },
-  ),
+  row('one bad line among good ones', ['ok', whole], [broken, frames(ROLE, WORD, badLines[0]!, WORD, FINISH, DONE)], {
+    short: true,
+  }),
   row('a line of litter among good ones', ['ok', whole], ['ok', frames(ROLE, 'data: ping\n\n', WORD, FINISH, DONE)]),
   row(
     'HTML with 200',
