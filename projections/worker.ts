@@ -9,7 +9,7 @@ import { openDatabase, type Sql, settled, sqlStateOf } from './database.ts'
 import { feedbackProjection } from './feedback/project.ts'
 import type { GatherLimits } from './gather.ts'
 import { keepModel, type ModelView, newView } from './keep.ts'
-import { requestsProjection } from './requests/project.ts'
+import { KEPT_DAYS, requestsModel } from './requests/project.ts'
 import { durableOffsets, type ModelStatus, statusOf, writeStatus } from './status.ts'
 
 export interface WorkerOptions {
@@ -17,6 +17,8 @@ export interface WorkerOptions {
   readonly databaseUrl: string
   /** Key of the decisions' MAC (`deriveKey(master, 'control-mac')` or what the chain uses). */
   readonly macKey: Uint8Array
+  /** Days that single requests are kept; 90 when not given. */
+  readonly requestDays?: number
   /** Name of this process in reports. */
   readonly worker: string
   readonly signal: AbortSignal
@@ -42,9 +44,9 @@ export const TUNING: WorkerTuning = {
   reportMs: 2_000,
 }
 
-/** Every read model that this build of Gatelog has. */
-export const readModels = (macKey: Uint8Array): readonly AnyProjection[] => [
-  requestsProjection as unknown as AnyProjection,
+/** Every read model that this build of Gatelog has. `requestDays`: how long single requests are kept. */
+export const readModels = (macKey: Uint8Array, requestDays = KEPT_DAYS): readonly AnyProjection[] => [
+  requestsModel(requestDays) as unknown as AnyProjection,
   feedbackProjection as unknown as AnyProjection,
   auditProjection({ macKey }) as unknown as AnyProjection,
 ]
@@ -54,7 +56,7 @@ export const readModels = (macKey: Uint8Array): readonly AnyProjection[] => [
  * the read models were made from. Several workers may run at once: one of them owns each partition, the others stand by.
  */
 export const runWorker = async (options: WorkerOptions): Promise<void> => {
-  const { log, databaseUrl, macKey, signal, diagnostics } = options
+  const { log, databaseUrl, macKey, requestDays, signal, diagnostics } = options
   const tuning = { ...TUNING, ...options.tuning }
   const sql = openDatabase({
     url: databaseUrl,
@@ -70,7 +72,7 @@ export const runWorker = async (options: WorkerOptions): Promise<void> => {
   try {
     await untilPrepared(sql, stopping.signal, diagnostics)
     const shared = { ...options, ...tuning, sql, signal: stopping.signal }
-    const models = readModels(macKey).map((projection) => {
+    const models = readModels(macKey, requestDays).map((projection) => {
       const view = newView()
       views.set(projection.name, view)
       return keepModel({ ...shared, projection, view })

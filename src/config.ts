@@ -166,6 +166,11 @@ export const ConfigSchema = section({
   }),
   worker: section({
     enabled: flag({ default: true, description: '`gateway start` runs a projection worker as a child.' }),
+    request_days: whole(1, 36_500, {
+      default: 90,
+      description:
+        'Days that single requests stay in Postgres, never fewer than the log holds them. Usage by hour and day stays for ever.',
+    }),
   }),
   environment: text({ default: 'local', description: 'Name of this installation, shown by `/version`.' }),
   bootstrap: t.Object(

@@ -28,3 +28,7 @@ export const openReadStore = ({ database, data }: Config, diagnostics: Diagnosti
     return shared(url)
   }
 }
+
+/** Days that single requests are kept: as long as the log has them a rebuild needs the same rows. */
+export const requestDaysOf = ({ worker, log }: Config): number =>
+  Math.max(worker.request_days, Math.ceil(log.retention_hours / 24) + 1)

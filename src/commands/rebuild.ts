@@ -5,7 +5,7 @@ import type { Config } from '../config.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import { nearest } from '../lib/nearest.ts'
 import type { EventLog } from '../log/port.ts'
-import { openReadStore } from './read-store.ts'
+import { openReadStore, requestDaysOf } from './read-store.ts'
 
 export interface RebuildCommand {
   readonly config: Config
@@ -23,7 +23,7 @@ export interface RebuildCommand {
 /** The exit code: 0 once every read model asked for has caught up and is in use. */
 export const rebuildCommand = async (command: RebuildCommand): Promise<number> => {
   const { config, macKey, log, diagnostics, args, signal, print, complain } = command
-  const known = readModels(macKey)
+  const known = readModels(macKey, requestDaysOf(config))
   const names = known.map(({ name }) => name)
   const unknown = args.find((name) => !names.includes(name))
   if (unknown !== undefined) {

@@ -8,7 +8,7 @@ import { type EventLog, LogReplaced } from '../log/port.ts'
 import { spoolDirectory, writeWatermark } from '../log/spool-directory.ts'
 import { TOPICS } from '../log/topics.ts'
 import { PROJECTION_CONSUMER } from './outcomes.ts'
-import { openReadStore } from './read-store.ts'
+import { openReadStore, requestDaysOf } from './read-store.ts'
 
 /** Exit code of a worker that runs as a child and has refused the log: its parent does not start it again. */
 export const LOG_REFUSED_CODE = 3
@@ -38,6 +38,7 @@ export const workerCommand = async (command: WorkerCommand): Promise<number> => 
       log,
       databaseUrl: store.url,
       macKey,
+      requestDays: requestDaysOf(config),
       worker,
       signal,
       diagnostics,
