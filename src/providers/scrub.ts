@@ -6,7 +6,9 @@ const MAX_CHARS = 500
 
 const PATTERNS: readonly (readonly [RegExp, string])[] = [
   [/\b(?:bearer|basic)\s+[\w.~+/=*-]+/gi, '[redacted]'],
-  [/\b(?:sk|pk|rk|gsk|xai|hf|gw|r8|nvapi|pplx|csk|tgp|key|api)[-_][\w.*-]{6,}/gi, '[redacted]'],
+  [/\b(?:sk|pk|rk|gsk|xai|hf|gw|r8|nvapi|pplx|csk|tgp)[-_][\w.*-]{6,}/gi, '[redacted]'],
+  // Names of tools and fields begin so as well (`api_lookup_user`): a key has digits, stars in place of them, or is long.
+  [/\b(?:key|api)[-_](?:(?=[\w.*-]*[\d*])[\w.*-]{6,}|[\w.*-]{32,})/gi, '[redacted]'],
   [/\b(?:AIza|AKIA|ASIA|eyJ)[\w.-]{12,}/g, '[redacted]'],
   [/\b[a-z][a-z\d+.-]*:\/\/\S+/gi, '[url]'],
   [/\barn:aws[\w-]*:\S+/gi, '[arn]'],
@@ -43,5 +45,6 @@ const withoutHost = (text: string, baseUrl: string): string => {
   const { hostname, port } = new URL(baseUrl)
   const host =
     hostname === '' ? text : text.replace(new RegExp(`(?<!\\w)${RegExp.escape(hostname)}(?!\\w)`, 'gi'), '[host]')
-  return port === '' ? host : host.replace(new RegExp(`(?<!\\d)${port}(?!\\d)`, 'g'), '[port]')
+  // Alone it is a number like any other: 8000 tokens.
+  return port === '' ? host : host.replace(new RegExp(`(\\[(?:host|address)\\]):${port}(?!\\d)`, 'g'), '$1:[port]')
 }
