@@ -101,11 +101,12 @@ const settledRow = (event: RequestSettled, place: Place): SettledRow => {
     event
   const { outcome, status, error_code, fallback_used, stream, cache_hit, prompt_tokens, completion_tokens } = event
   const { cost_nano_usd, cost_basis, latency_ms, ttft_ms, policy_id, endpoint, user, purpose } = event
+  // biome-ignore format: as REQUEST_COLUMNS has them
   const line = copyLine([
-    ...[id, request_id, at_ms, tenant_id, key_id, requested_model, routed_model, model_id, provider, provider_id],
-    ...[outcome, status, error_code, event.attempts.length, fallback_used, stream, cache_hit],
-    ...[prompt_tokens, completion_tokens, cost_nano_usd, cost_basis, latency_ms, ttft_ms, policy_id, endpoint],
-    ...[user, purpose ?? null, place.logAtMs, place.partition, place.offset],
+    id, request_id, at_ms, tenant_id, key_id, requested_model, routed_model, model_id, provider, provider_id,
+    outcome, status, error_code, event.attempts.length, fallback_used, stream, cache_hit,
+    prompt_tokens, completion_tokens, cost_nano_usd, cost_basis, latency_ms, ttft_ms, policy_id, endpoint,
+    user, purpose ?? null, place.logAtMs, place.partition, place.offset,
   ])
   const settled = JSON.stringify(restOf(event))
   return { kind: 'settled', id, atMs: at_ms, place, wasAdmitted: event.admission !== null, line, settled, data: event }
@@ -115,11 +116,11 @@ const settledRow = (event: RequestSettled, place: Place): SettledRow => {
 const restOf = (event: RequestSettled) => {
   const { trace_id, strategy, task, revision, frame, seed, admission, attempts, finish_reason } = event
   const { cached_prompt_tokens, reasoning_tokens, raw_usage, price_version, candidates, decision } = event
+  const { shaping, timings } = event
+  // biome-ignore format: a list of names
   return {
-    ...{ trace_id, strategy, task, revision, frame, seed, admission, attempts, finish_reason },
-    ...{ cached_prompt_tokens, reasoning_tokens, raw_usage, price_version, candidates, decision },
-    shaping: event.shaping,
-    timings: event.timings,
+    trace_id, strategy, task, revision, frame, seed, admission, attempts, finish_reason,
+    cached_prompt_tokens, reasoning_tokens, raw_usage, price_version, candidates, decision, shaping, timings,
   }
 }
 export type SettledDetail = ReturnType<typeof restOf>
