@@ -1,8 +1,6 @@
 // The composition root: settings -> port -> log and control state -> outcomes -> analytics -> app. Everything is started here and stopped in reverse.
 
 import manifest from '../package.json' with { type: 'json' }
-import { auditQueries } from '../projections/audit/query.ts'
-import { requestQueries } from '../projections/requests/query.ts'
 import { type AppDeps, createApp } from './app.ts'
 import { type Analytics, openAnalytics } from './commands/analytics.ts'
 import { type ConsoleParts, openConsole } from './commands/console.ts'
@@ -13,6 +11,7 @@ import { openLimits } from './commands/limits.ts'
 import { listen } from './commands/listener.ts'
 import { type Outcomes, openOutcomes } from './commands/outcomes.ts'
 import { openWork } from './commands/provider-work.ts'
+import { readRoutes } from './commands/read-routes.ts'
 import { checkKeys, seedUntilDone } from './commands/seeding.ts'
 import { type Environment, isKafka, KIND_TABLE, masterKeysFor, prepareDataDir } from './commands/settings.ts'
 import { soon } from './commands/soon.ts'
@@ -20,8 +19,6 @@ import { Stack } from './commands/stack.ts'
 import { openTracing, type Tracing, telemetryOf } from './commands/telemetry.ts'
 import { allowsPrivate, type Config, settingMs } from './config.ts'
 import type { ProviderRow } from './domain/provider.ts'
-import { auditRoutes } from './http/admin/audit.ts'
-import { requestRoutes } from './http/admin/requests.ts'
 import type { ReadinessCheck } from './http/operations.ts'
 import { INFERENCE_DEFAULTS, type InferenceSettings } from './inference/deps.ts'
 import type { Limits } from './inference/limits.ts'
@@ -197,6 +194,8 @@ const openParts = (opened: GatewayOptions & Pick<Parts, 'analytics' | 'outcomes'
 const appDeps = (parts: Parts): AppDeps => {
   const { config, control, outcomes, analytics, dialer, kindTable } = parts
   const { live, catalogue } = control
+  const userDigest = (tenantId: string, user: string): string =>
+    hmacHex(control.installation.endUser, `${tenantId}\0${user}`).slice(0, 32)
   return {
     ...parts.console.deps,
     live,
@@ -214,7 +213,7 @@ const appDeps = (parts: Parts): AppDeps => {
     spool: outcomes.spool,
     dial: dialer.dial,
     random: Math.random,
-    userDigest: (tenantId, user) => hmacHex(control.installation.endUser, `${tenantId}\0${user}`).slice(0, 32),
+    userDigest,
     inference: inferenceSettings(config),
     commit: control.commits.commit,
     dataKeys: control.dataKeys,
@@ -237,11 +236,7 @@ const appDeps = (parts: Parts): AppDeps => {
     nowMs: Date.now,
     lastUses: lastUses(),
     clearBreakers: () => parts.health.book.clearBreakers(),
-    furtherRoutes: [
-      ...parts.health.routes,
-      ...requestRoutes({ requests: requestQueries(analytics.sql), live, nowMs: Date.now }),
-      ...auditRoutes({ audit: auditQueries(analytics.sql), nowMs: Date.now }),
-    ],
+    furtherRoutes: [...parts.health.routes, ...readRoutes({ ...parts, userDigest })],
     adminEnabled: config.admin.enabled,
     prometheusEnabled: config.telemetry.prometheus_enabled,
     docsEnabled: config.server.docs,

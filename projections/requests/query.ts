@@ -19,6 +19,14 @@ export interface RequestFilter {
   readonly model: string | null
   readonly errorCode: string | null
   readonly statusMin: number | null
+  /** Id. */
+  readonly key: string | null
+  /** Ids of policies, one of them. */
+  readonly policies: readonly string[] | null
+  /** Slug. */
+  readonly endpoint: string | null
+  /** Digests of end users as they are stored, one of them. */
+  readonly users: readonly string[] | null
   /** Part of an id, a label, a model, a provider, an error code, a key or an end user; case does not matter. */
   readonly search: string | null
   readonly limit: number
@@ -96,6 +104,8 @@ export interface RequestDetail extends RequestView {
 export interface RequestQueries {
   /** Newest first. `total` counts all that match, up to a million. Throws ReadStoreUnavailable within 2 s. */
   list(filter: RequestFilter): Promise<{ readonly requests: readonly RequestView[]; readonly total: number }>
+  /** How many match, by error code (`unknown` for none), up to a million in all. */
+  codes(filter: RequestFilter): Promise<Readonly<Record<string, number>>>
   /** By id, else the tenant's latest with this label (`tenantId` null: of all tenants). Null when there is none. */
   one(idOrLabel: string, tenantId: string | null): Promise<RequestDetail | null>
 }
@@ -115,6 +125,14 @@ export const requestQueries = (sql: Sql): RequestQueries => ({
           select count(*) as total from (select 1 from ${table} r where ${where} limit ${COUNT_LIMIT}) matching`,
       ])
       return { requests: rows.map(viewOf), total: counted!.total }
+    }),
+  codes: (filter) =>
+    readActive(sql, 'requests', async (schemaName) => {
+      const rows = await sql<{ code: string; count: number }[]>`
+        select coalesce(error_code, 'unknown') as code, count(*) as count
+        from (select error_code from ${sql(`${schemaName}.request`)} r where ${conditions(sql, filter)} limit ${COUNT_LIMIT}) matching
+        group by 1 order by 2 desc, 1`
+      return Object.fromEntries(rows.map(({ code, count }) => [code, count]))
     }),
   one: (idOrLabel, tenantId) =>
     readActive(sql, 'requests', async (schemaName) => {
@@ -136,6 +154,7 @@ export const requestQueries = (sql: Sql): RequestQueries => ({
 
 const conditions = (sql: Queryable, filter: RequestFilter) => {
   const { tenantId, fromMs, toMs, outcome, provider, model, errorCode, statusMin, search } = filter
+  const { key, policies, endpoint, users } = filter
   const pattern = search === null ? '' : `%${search.replace(/[\\%_]/g, '\\$&')}%`
   return sql`at_ms >= ${fromMs} and at_ms < ${toMs}
     ${tenantId === null ? sql`` : sql`and tenant_id = ${tenantId}`}
@@ -144,6 +163,10 @@ const conditions = (sql: Queryable, filter: RequestFilter) => {
     ${model === null ? sql`` : sql`and (lower(requested_model) = lower(${model}) or lower(routed_model) = lower(${model}) or model_id = ${model})`}
     ${errorCode === null ? sql`` : sql`and error_code = ${errorCode}`}
     ${statusMin === null ? sql`` : sql`and status >= ${statusMin}`}
+    ${key === null ? sql`` : sql`and key_id = ${key}`}
+    ${policies === null ? sql`` : sql`and policy_id = any(${policies as string[]})`}
+    ${endpoint === null ? sql`` : sql`and endpoint = ${endpoint}`}
+    ${users === null ? sql`` : sql`and end_user = any(${users as string[]})`}
     ${search === null ? sql`` : sql`and concat_ws(' ', id, request_id, requested_model, routed_model, provider, error_code, key_id, end_user) ilike ${pattern}`}`
 }
 

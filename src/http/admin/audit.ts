@@ -6,7 +6,7 @@ import { GatewayError } from '../../wire/errors.ts'
 import { MIN_REVISION } from '../revision.ts'
 import { Paging, pageOf } from './list.ts'
 import { reading } from './read-store.ts'
-import { tenantFilter } from './requests.ts'
+import { tenantFilter } from './request-filter.ts'
 import { type AdminRoute, route } from './route.ts'
 import { openWindowOf, Window } from './window.ts'
 

@@ -4,7 +4,7 @@ import type { ControlReader } from '../../domain/control.ts'
 import { t } from '../../lib/schema.ts'
 import { Paging, pageOf } from './list.ts'
 import { reading } from './read-store.ts'
-import { tenantFilter } from './requests.ts'
+import { tenantFilter } from './request-filter.ts'
 import { type AdminRoute, route } from './route.ts'
 import { Window, windowOf } from './window.ts'
 

@@ -47,6 +47,8 @@ export interface AdminRoute {
   readonly answer: TSchema | null
   /** Of a list: the member of its body that holds the rows. It takes `format=json|csv|ndjson`. */
   readonly rows: string | null
+  /** Of a list: its body is more than `{<rows>, total, limit, offset}`, and `answer` is all of it. */
+  readonly whole: boolean
   /** A write that is possible while the configuration is frozen. */
   readonly whileFrozen: boolean
   /** Takes `as_of`. Reads of the configuration do by themselves (null, `withPast`); false: this one shows what has no past. */
@@ -66,6 +68,7 @@ interface RouteSettings<Body extends TSchema, Query extends TSchema> {
   readonly status?: number
   readonly answer?: TSchema
   readonly rows?: string
+  readonly whole?: true
   readonly whileFrozen?: boolean
   readonly past?: false
   handle(call: AdminCall<Static<Body>, Static<Query>>): AdminAnswer | Promise<AdminAnswer>
@@ -89,6 +92,7 @@ export const route = <Body extends TSchema, Query extends TSchema>(
   successStatus: settings.status ?? 200,
   answer: settings.answer ?? null,
   rows: settings.rows ?? null,
+  whole: settings.whole ?? false,
   whileFrozen: settings.whileFrozen ?? false,
   past: settings.past ?? null,
   handle: settings.handle as AdminRoute['handle'],

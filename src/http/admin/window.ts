@@ -55,7 +55,13 @@ export const windowOf = (query: { from?: string; to?: string }, nowMs: number): 
   const { fromMs, toMs } = openWindowOf(query, nowMs)
   // What arrived within this millisecond belongs to it.
   const to = toMs ?? nowMs + 1
+  requireForward(fromMs, to)
   return { fromMs: fromMs ?? to - DAY_MS, toMs: to }
+}
+
+const requireForward = (fromMs: number | null, toMs: number | null): void => {
+  if (fromMs !== null && toMs !== null && fromMs > toMs)
+    throw new GatewayError('invalid_request', '"from" must not be later than "to"', { param: 'from' })
 }
 
 /** The same, but null where the query sets no bound. */
@@ -65,7 +71,6 @@ export const openWindowOf = (
 ): { readonly fromMs: number | null; readonly toMs: number | null } => {
   const fromMs = query.from === undefined ? null : momentMs(query.from, 'from', nowMs)
   const toMs = query.to === undefined ? null : momentMs(query.to, 'to', nowMs)
-  if (fromMs !== null && fromMs > (toMs ?? Number.POSITIVE_INFINITY))
-    throw new GatewayError('invalid_request', '"from" must not be later than "to"', { param: 'from' })
+  requireForward(fromMs, toMs)
   return { fromMs, toMs }
 }

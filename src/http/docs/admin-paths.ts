@@ -20,6 +20,9 @@ const FURTHER: Readonly<Record<string, readonly number[]>> = {
   'POST /providers/:id/detect-capabilities': [429],
   'POST /operators': [429],
   'PUT /operators/:id/password': [429],
+  'GET /overview': [501],
+  'GET /usage/summary': [501],
+  'GET /usage/series': [501],
 }
 
 const WRITTEN: Node = {
@@ -104,7 +107,7 @@ const contentOf = (route: AdminRoute, components: Map<string, TSchema>): Node =>
     properties: { [route.rows]: { type: 'array', items: shape }, total: count, limit: count, offset: count },
     required: [route.rows, 'total', 'limit', 'offset'],
   }
-  return { ...json(list), 'text/csv': text, 'application/x-ndjson': text }
+  return { ...json(route.whole ? shape : list), 'text/csv': text, 'application/x-ndjson': text }
 }
 
 const responsesOf = (route: AdminRoute, components: Map<string, TSchema>): Node => {

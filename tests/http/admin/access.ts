@@ -54,6 +54,7 @@ const SECTIONS: readonly (readonly [own: string, belongs: Access['belongs'], rou
      GET /tool-policies, GET /tool-policies/:id, PUT /tool-policies, DELETE /tool-policies/:id`,
   ],
   [READ, 'tenant', 'GET /requests, GET /requests/:id, GET /audit, GET /feedback'],
+  [READ, 'tenant', 'GET /overview, GET /usage/summary, GET /usage/series, GET /errors'],
   [READ, 'shared', 'GET /scores'],
   // They show what is everybody's, secrets of people among it: no scope but all of them.
   ['*', 'shared', 'GET /log, GET /log/:id, POST /log/:id/revert'],

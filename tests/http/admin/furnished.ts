@@ -2,12 +2,16 @@
 import type { ControlState } from '../../../src/domain/control.ts'
 import { adminTable } from '../../../src/http/admin/admin.ts'
 import { auditRoutes } from '../../../src/http/admin/audit.ts'
+import { errorRoutes } from '../../../src/http/admin/errors.ts'
 import { feedbackRoutes } from '../../../src/http/admin/feedback.ts'
 import { healthRoutes } from '../../../src/http/admin/health.ts'
+import { providerHealth } from '../../../src/http/admin/health-view.ts'
+import { overviewRoutes } from '../../../src/http/admin/overview.ts'
 import { requestRoutes } from '../../../src/http/admin/requests.ts'
 import type { AdminRoute } from '../../../src/http/admin/route.ts'
+import { usageRoutes } from '../../../src/http/admin/usage.ts'
 import { EXAMPLES } from '../../../src/http/docs/examples.ts'
-import { openHealth } from '../../../src/state/health.ts'
+import { type HealthBook, openHealth } from '../../../src/state/health.ts'
 import type { LogDetail } from '../../../src/state/history-port.ts'
 import type { LiveStatus } from '../../../src/state/port.ts'
 import type { ModelDetection } from '../../../src/upkeep/detect.ts'
@@ -15,6 +19,7 @@ import type { Checked } from '../../../src/upkeep/provider-checks.ts'
 import type { ProviderWork } from '../../../src/upkeep/provider-work.ts'
 import { entry } from '../../inference/gateway.ts'
 import { type Gateway, startGateway } from './gateway.ts'
+import { emptyUsage } from './usage-figures.ts'
 
 export const OWN = 'ten_default'
 export const OTHER = 'ten_other'
@@ -45,7 +50,12 @@ const REQUESTS: ReadonlyMap<string, string> = new Map([
 ])
 
 /** Read models that hold one request of each tenant, and keep whose rows they are asked for. */
-const readModels = (asked: (string | null)[], nowMs: () => number, live: { control: ControlState }) => {
+const readModels = (
+  asked: (string | null)[],
+  nowMs: () => number,
+  live: { control: ControlState },
+  book: HealthBook,
+) => {
   const list = (noun: string) => async (filter: { readonly tenantId: string | null }) => {
     asked.push(filter.tenantId)
     return { [noun]: [], total: 0 }
@@ -56,11 +66,20 @@ const readModels = (asked: (string | null)[], nowMs: () => number, live: { contr
     const isSeen = owner !== undefined && (tenantId === null || tenantId === owner)
     return isSeen ? { id, routing: { candidates: [] } } : null
   }
-  const requests = { list: list('requests'), one }
+  const codes = async (filter: { readonly tenantId: string | null }) => {
+    asked.push(filter.tenantId)
+    return {}
+  }
+  const requests = { list: list('requests'), one, codes }
+  const ofRequests = { requests: requests as never, live, nowMs, userDigest: () => 'digest' }
+  const ofUsage = { usage: emptyUsage((tenantId) => void asked.push(tenantId)), live, nowMs }
   const audit = { list: list('events'), shows: async () => true }
   const feedback = { list: list('feedback') }
   return [
-    ...requestRoutes({ requests: requests as never, live, nowMs }),
+    ...requestRoutes(ofRequests),
+    ...errorRoutes(ofRequests),
+    ...usageRoutes(ofUsage),
+    ...overviewRoutes({ ...ofUsage, healthOf: () => providerHealth(book, '', []), adapterReady: () => true }),
     ...auditRoutes({ audit: audit as never, nowMs }),
     ...feedbackRoutes({ feedback: feedback as never, live, nowMs }),
   ]
@@ -126,14 +145,15 @@ export const furnish = async (): Promise<Furnished> => {
     errorCode: null,
     upstreamStatus: null,
   } as const
+  const book = openHealth({ catalogue, nowMs: () => NOW_MS, monotonicMs: () => 0, emit: () => {} })
   const health = healthRoutes({
     live,
     catalogue,
-    book: openHealth({ catalogue, nowMs: () => NOW_MS, monotonicMs: () => 0, emit: () => {} }),
+    book,
     probes: { probe: async () => ({ ...probed, models: null, message: null }) as never },
     adapterReady: () => true,
   })
-  const further = [...health, ...readModels(tenantsRead, () => NOW_MS, live)]
+  const further = [...health, ...readModels(tenantsRead, () => NOW_MS, live, book)]
   const records = new Map<string, LogDetail>()
   const work: Partial<ProviderWork> = {
     entriesOf: (providerId) =>

@@ -3,10 +3,17 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { auditQueries } from '../../../projections/audit/query.ts'
 import { openDatabase, type Sql } from '../../../projections/database.ts'
 import { requestQueries } from '../../../projections/requests/query.ts'
+import { usageQueries } from '../../../projections/usage/query.ts'
 import { type EventRecord, GENESIS, writeDecision } from '../../../src/domain/decision.ts'
+import { closed } from '../../../src/domain/fields.ts'
+import { POLICY_DEFAULTS } from '../../../src/domain/policy.ts'
 import type { RequestSettled } from '../../../src/domain/request.ts'
 import { auditRoutes } from '../../../src/http/admin/audit.ts'
+import { errorRoutes } from '../../../src/http/admin/errors.ts'
+import { ErrorsAnswer } from '../../../src/http/admin/read-answers.ts'
 import { requestRoutes } from '../../../src/http/admin/requests.ts'
+import { usageRoutes } from '../../../src/http/admin/usage.ts'
+import { Value } from '../../../src/lib/schema.ts'
 import { TOPICS } from '../../../src/log/topics.ts'
 import { keyIssued, providerCreated, tenantCreated } from '../../domain/world.ts'
 import { applied, MAC_KEY, REQUESTS, sender, settled, startWorker, testLog } from '../../projections/support.ts'
@@ -26,8 +33,12 @@ let lastDecision = GENESIS
 const gatewayOn = (connection: Sql): Gateway => {
   const nowMs = () => made.nowMs
   const live = { control: null as never }
+  const userDigest = (tenantId: string, user: string) => `${tenantId} ${user}`
+  const ofRequests = { requests: requestQueries(connection), live, nowMs, userDigest }
   const routes = [
-    ...requestRoutes({ requests: requestQueries(connection), live, nowMs }),
+    ...requestRoutes(ofRequests),
+    ...errorRoutes(ofRequests),
+    ...usageRoutes({ usage: usageQueries(connection), live, nowMs }),
     ...auditRoutes({ audit: auditQueries(connection), nowMs }),
   ]
   const made: Gateway = startGateway(routes)
@@ -37,7 +48,14 @@ const gatewayOn = (connection: Sql): Gateway => {
 }
 
 const ROWS: readonly Partial<RequestSettled>[] = [
-  { id: 'req_1', tenant_id: 'ten_default', at_ms: NOW_MS - 1 * HOUR_MS, request_id: 'label-1' },
+  {
+    id: 'req_1',
+    tenant_id: 'ten_default',
+    at_ms: NOW_MS - 1 * HOUR_MS,
+    request_id: 'label-1',
+    user: 'ten_default ada',
+    policy_id: 'pol_careful',
+  },
   { id: 'req_2', tenant_id: 'ten_default', at_ms: NOW_MS - 2 * HOUR_MS, request_id: 'label-1', latency_ms: 99 },
   {
     id: 'req_3',
@@ -64,6 +82,9 @@ const ROWS: readonly Partial<RequestSettled>[] = [
     provider: null,
     provider_id: null,
     user: '100%_user',
+    key_id: 'key_2',
+    policy_id: 'pol_gone',
+    endpoint: 'support',
   },
   { id: 'req_5', tenant_id: 'ten_default', at_ms: NOW_MS - 30 * HOUR_MS },
 ]
@@ -162,6 +183,19 @@ describe('GET /requests', () => {
     expect(await ids('?tenant_id=ten_other&status_min=500&search=backup')).toEqual(['3'])
   })
 
+  test('by key, policy, endpoint scope and end user', async () => {
+    const careful = { id: 'pol_careful', tenant_id: null, name: 'Careful', managed_by: 'api', ...POLICY_DEFAULTS }
+    gateway.apply([{ type: 'policy.created', data: careful }])
+    expect(await ids('?key=key_2')).toEqual(['4'])
+    expect(await ids('?policy=pol_gone')).toEqual(['4']) // deleted since
+    expect(await ids('?policy=careful')).toEqual(['1'])
+    expect(await ids('?endpoint=support')).toEqual(['4'])
+    expect(await ids('?user=ada&tenant_id=ten_default')).toEqual(['1'])
+    expect(await ids('?user=ada', ownKey)).toEqual(['1'])
+    expect(await ids('?user=ten_default%20ada')).toEqual(['1']) // as the row shows it
+    expect(await ids('?user=ada')).toEqual([]) // whose? of every tenant another digest
+  })
+
   test('bad parameters are 400 and named', async () => {
     for (const query of ['from=7d', 'status_min=4xx', 'limit=0', 'offset=-1', 'outcome=great', 'to=soon']) {
       const { status, body } = await gateway.call('GET', `/requests?${query}`)
@@ -178,6 +212,46 @@ describe('GET /requests', () => {
     expect((await gateway.call('GET', '/requests', { key: inference })).status).toBe(403)
     expect((await gateway.call('GET', '/requests', { key: null })).status).toBe(401)
   })
+})
+
+describe('GET /errors', () => {
+  const asked = async (query: string, key?: string) => {
+    const { status, body } = await gateway.call('GET', `/errors${query}`, key === undefined ? {} : { key })
+    expect([query, status]).toEqual([query, 200])
+    expect([...Value.Errors(closed(ErrorsAnswer), body)].map(({ path, message }) => `${path} ${message}`)).toEqual([])
+    return body
+  }
+
+  test('those with a status of 400 and more, counted by code, whatever the page is', async () => {
+    const body = await asked('?limit=1')
+    expect((body.errors as { id: string }[]).map(({ id }) => id)).toEqual(['req_3'])
+    expect(body).toMatchObject({ total: 2, limit: 1, offset: 0, by_code: { rate_limited: 1, upstream_error: 1 } })
+    expect((await asked('?status_min=500')).by_code).toEqual({ upstream_error: 1 })
+    expect((await asked('?status_min=200&from=48h')).by_code).toEqual({
+      unknown: 4,
+      rate_limited: 1,
+      upstream_error: 1,
+    })
+    expect((await asked('?error_code=rate_limited')).by_code).toEqual({ rate_limited: 1 })
+    expect(await asked('', ownKey)).toMatchObject({ errors: [], by_code: {}, total: 0 })
+  })
+})
+
+test('usage adds up to the requests that are listed', async () => {
+  const of = async (query: string, key?: string) => {
+    const { status, body } = await gateway.call('GET', `/usage/${query}`, key === undefined ? {} : { key })
+    expect([query, status]).toEqual([query, 200])
+    return body as { totals: Record<string, number>; series: { requests: number }[]; groups: Record<string, unknown>[] }
+  }
+  expect((await of('summary')).totals).toMatchObject({ requests: 4, errors: 2, denied: 1, cost_usd: 0.0000045 })
+  expect((await of('summary', ownKey)).totals).toMatchObject({ requests: 2, errors: 0 })
+  const points = (await of('series?from=48h&interval=1d')).series
+  expect(points.reduce((sum, { requests }) => sum + requests, 0)).toBe(6)
+  const { groups } = await of('summary?group_by=code')
+  expect(groups.map(({ code, requests }) => [code, requests])).toEqual([
+    ['rate_limited', 1],
+    ['upstream_error', 1],
+  ])
 })
 
 describe('GET /requests/{requestID}', () => {
@@ -256,7 +330,10 @@ describe('GET /audit', () => {
 })
 
 describe('while Postgres is away', () => {
-  const expectUnavailable = async (connection: Sql, paths = ['/requests', '/requests/req_1', '/audit']) => {
+  const expectUnavailable = async (
+    connection: Sql,
+    paths = ['/requests', '/requests/req_1', '/errors', '/usage/summary', '/usage/series', '/audit'],
+  ) => {
     const away = gatewayOn(connection)
     for (const path of paths) {
       const { status, headers, body } = await away.call('GET', path)

@@ -1,0 +1,40 @@
+// The reads of the admin API that a read model answers, put together.
+import { auditQueries } from '../../projections/audit/query.ts'
+import { requestQueries } from '../../projections/requests/query.ts'
+import { usageQueries } from '../../projections/usage/query.ts'
+import { auditRoutes } from '../http/admin/audit.ts'
+import { errorRoutes } from '../http/admin/errors.ts'
+import { overviewRoutes } from '../http/admin/overview.ts'
+import { requestRoutes } from '../http/admin/requests.ts'
+import type { AdminRoute } from '../http/admin/route.ts'
+import { usageRoutes } from '../http/admin/usage.ts'
+import type { Analytics } from './analytics.ts'
+import type { ControlPlane } from './control-plane.ts'
+import type { HealthParts } from './health.ts'
+
+export interface ReadRoutesDeps {
+  readonly analytics: Analytics
+  readonly control: ControlPlane
+  readonly health: Pick<HealthParts, 'healthOf'>
+  /** What is stored of an end user. */
+  userDigest(tenantId: string, user: string): string
+}
+
+export const readRoutes = ({ analytics, control, health, userDigest }: ReadRoutesDeps): readonly AdminRoute[] => {
+  const { sql } = analytics
+  const { live, catalogue } = control
+  const nowMs = Date.now
+  const ofRequests = { requests: requestQueries(sql), live, nowMs, userDigest }
+  const ofUsage = { usage: usageQueries(sql), live, nowMs }
+  return [
+    ...requestRoutes(ofRequests),
+    ...errorRoutes(ofRequests),
+    ...auditRoutes({ audit: auditQueries(sql), nowMs }),
+    ...usageRoutes(ofUsage),
+    ...overviewRoutes({
+      ...ofUsage,
+      healthOf: (id) => health.healthOf(id),
+      adapterReady: ({ id }) => catalogue.adapterReady(id),
+    }),
+  ]
+}

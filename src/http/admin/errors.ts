@@ -1,0 +1,33 @@
+// `/admin/v1/errors`: requests that failed, with how many of each code there were.
+import { ErrorsAnswer } from './read-answers.ts'
+import { reading } from './read-store.ts'
+import { filterOf, RequestQuery } from './request-filter.ts'
+import type { RequestRouteDeps } from './requests.ts'
+import { type AdminRoute, route } from './route.ts'
+
+/** What counts as a failure unless `status_min` says otherwise. */
+const FAILED_STATUS = 400
+
+/** Rows for `AdminDeps.furtherRoutes`. */
+export const errorRoutes = (deps: RequestRouteDeps): readonly AdminRoute[] => [
+  route({
+    method: 'GET',
+    path: '/errors',
+    scopes: ['usage:read'],
+    summary:
+      'Failures, newest first, with a count of each code; those with a status of 400 or more unless `status_min` says otherwise',
+    rows: 'errors',
+    whole: true,
+    query: RequestQuery,
+    answer: ErrorsAnswer,
+    async handle({ query, principal }) {
+      const asked = filterOf(query, principal, deps)
+      const filter = { ...asked, statusMin: asked.statusMin ?? FAILED_STATUS }
+      const [{ requests: errors, total }, by_code] = await Promise.all([
+        reading(deps.requests.list(filter)),
+        reading(deps.requests.codes(filter)),
+      ])
+      return { body: { errors, by_code, total, limit: filter.limit, offset: filter.offset } }
+    },
+  }),
+]

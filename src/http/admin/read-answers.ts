@@ -1,0 +1,184 @@
+// What the reads of requests and usage answer. Open: a later version may add fields. The document names each by its title.
+import type { RequestView } from '../../../projections/requests/query.ts'
+import type { UsageFigures } from '../../../projections/usage/query.ts'
+import { Nullable } from '../../domain/fields.ts'
+import { Outcome } from '../../domain/request.ts'
+import { usdOf } from '../../lib/money.ts'
+import { type TSchema, t } from '../../lib/schema.ts'
+
+const count = (description?: string) => t.Integer(description === undefined ? {} : { description })
+const text = (description: string) => Nullable(t.String({ description }))
+const ms = (description: string) => Nullable(t.Integer({ minimum: 0, description }))
+/** RFC 3339, UTC. */
+export const Moment = t.String({ format: 'date-time' })
+const Usd = t.Number({ description: 'USD' })
+
+const REQUEST: Readonly<Record<keyof RequestView, TSchema>> = {
+  id: t.String({ description: 'ours and unique' }),
+  request_id: t.String({ description: 'the label of the client, else the id' }),
+  at: Moment,
+  tenant_id: text('null: what the gateway called for by itself'),
+  key_id: text('id of the key'),
+  requested_model: text('as the client named it'),
+  routed_model: text('name in the registry; null: none was called'),
+  provider: text('who answered, or was tried last'),
+  outcome: Outcome,
+  status: t.Integer({ description: 'HTTP status that the client got' }),
+  error_code: text('a code of the error table'),
+  attempts: t.Integer({ minimum: 0, description: 'length of the list of attempts, candidates passed over included' }),
+  fallback_used: t.Boolean(),
+  stream: t.Boolean(),
+  cache_hit: t.Boolean(),
+  prompt_tokens: Nullable(t.Integer({ minimum: 0 })),
+  completion_tokens: Nullable(t.Integer({ minimum: 0 })),
+  cost_usd: Nullable(Usd),
+  cost_basis: t.String({ description: '`provider_reported`, `measured`, `estimated` or `none`' }),
+  latency_ms: t.Integer({ minimum: 0 }),
+  ttft_ms: ms('to the first token'),
+  policy_id: text('the policy that applied'),
+  endpoint: text('slug of the endpoint scope'),
+  user: text('keyed digest of the end user, by tenant'),
+  purpose: text('why the gateway called by itself: `test`, `detection`; null: a request of a client'),
+}
+/** One request of a list. */
+export const RequestRow = t.Object(REQUEST, { title: 'RequestRow' })
+
+const page = { total: t.Integer({ minimum: 0 }), limit: t.Integer({ minimum: 1 }), offset: t.Integer({ minimum: 0 }) }
+
+export const ErrorsAnswer = t.Object(
+  {
+    errors: t.Array(RequestRow),
+    by_code: t.Record(t.String(), t.Integer({ minimum: 1 }), {
+      description: 'how many, by error code (`unknown`: none was recorded), the most frequent first',
+    }),
+    ...page,
+  },
+  { title: 'Errors' },
+)
+
+const FIGURES: Readonly<Record<Exclude<keyof UsageFigures, 'cost_nano_usd'> | 'cost_usd', TSchema>> = {
+  requests: count(),
+  errors: count('failed, interrupted, denied and orphaned; what a client left (`canceled`) is none'),
+  prompt_tokens: count(),
+  completion_tokens: count(),
+  cost_usd: Usd,
+  cache_hits: count(),
+  fallbacks: count('answered by another than the first candidate'),
+  p50_ms: ms('latency, from histograms: exact below 12 ms, at most 9 % off above; null without requests'),
+  p95_ms: ms('likewise'),
+  p99_ms: ms('likewise'),
+  ttft_p50_ms: ms('time to the first token, likewise'),
+  ttft_p95_ms: ms('likewise'),
+  failed: count('outcome `error`'),
+  interrupted: count('failed after the first byte'),
+  denied: count('refused by the gateway'),
+  orphaned: count('closed after a crash'),
+  canceled: count('the client left'),
+  unpriced: count('went to a provider, at a cost that is not known'),
+  attempts: count('calls of providers'),
+  failed_attempts: count('those that failed'),
+  cached_prompt_tokens: count('of the prompt tokens'),
+  reasoning_tokens: count('of the completion tokens'),
+}
+
+/** Sums as they are shown, in the order of the schema. */
+export const figuresView = ({ cost_nano_usd, ...figures }: UsageFigures): Record<string, number | null> => {
+  const shown: Record<string, number | null> = { ...figures, cost_usd: usdOf(cost_nano_usd) }
+  return Object.fromEntries(Object.keys(FIGURES).map((name) => [name, shown[name]!]))
+}
+
+const { p99_ms: _, ttft_p95_ms: __, ...POINT } = FIGURES
+/** An interval of a series. */
+export const pointView = (atMs: number, figures: UsageFigures): Record<string, string | number | null> => {
+  const shown = figuresView(figures)
+  return {
+    ts: new Date(atMs).toISOString(),
+    ...Object.fromEntries(Object.keys(POINT).map((name) => [name, shown[name]!])),
+  }
+}
+
+const Provider = text('null: none was called')
+const Model = text('null: none was called')
+export const UsagePointRow = t.Object({ ts: Moment, ...POINT }, { title: 'UsagePoint' })
+const ByProvider = t.Array(t.Object({ provider: Provider, ...FIGURES }), { description: 'the dearest first' })
+const ByModel = t.Array(t.Object({ model: Model, ...FIGURES }), {
+  description: 'by name, whoever serves it; the dearest first',
+})
+export const Interval = t.Union((['1m', '5m', '1h', '1d', '1w'] as const).map((name) => t.Literal(name)))
+
+/** What was summed: what was asked for, rounded outward to minutes, or to hours where minutes are no longer kept. */
+const bounds = { from: Moment, to: Moment }
+export const GROUPINGS = [
+  'provider',
+  'model',
+  'provider_model',
+  'tenant',
+  'key',
+  'endpoint',
+  'policy',
+  'code',
+  'purpose',
+] as const
+export const Grouping = t.Union(
+  GROUPINGS.map((name) => t.Literal(name)),
+  {
+    description:
+      'What `groups` are of; `provider_model` by default. Of keys, endpoint scopes, policies, error codes and purposes whole hours are known only.',
+  },
+)
+/** A group is named by the field that it is grouped by. */
+const Group = t.Object(
+  {
+    ...Object.fromEntries(
+      GROUPINGS.filter((name) => name !== 'provider_model').map((name) => [name, t.Optional(text('of the group'))]),
+    ),
+    ...FIGURES,
+  },
+  { title: 'UsageGroup' },
+)
+
+export const UsageSummaryAnswer = t.Object(
+  {
+    ...bounds,
+    cost: t.Literal('booked'),
+    totals: t.Object(FIGURES),
+    by_provider: ByProvider,
+    by_model: ByModel,
+    group_by: Grouping,
+    groups_from: Moment,
+    groups_to: Moment,
+    groups: t.Array(Group),
+  },
+  { title: 'UsageSummary', description: 'The window is the one asked for, rounded outward to minutes, or to hours.' },
+)
+export const UsageSeriesAnswer = t.Object(
+  { interval: Interval, ...bounds, cost: t.Literal('booked'), series: t.Array(UsagePointRow) },
+  { title: 'UsageSeries' },
+)
+
+const ProviderState = t.Object({
+  provider_id: t.String(),
+  provider: t.String(),
+  enabled: t.Boolean(),
+  adapter_ready: t.Boolean(),
+  status: t.String({ description: '`healthy`, `degraded`, `unhealthy` or `unknown`, as this instance sees it' }),
+  checked_at: Nullable(Moment),
+  latency_ms: ms('of the last probe or answer'),
+  in_flight: t.Integer({ minimum: 0 }),
+  breakers: t.Object({ closed: t.Integer(), open: t.Integer(), half_open: t.Integer() }),
+})
+export const ProviderStates = t.Array(ProviderState)
+
+export const OverviewAnswer = t.Object(
+  {
+    window: t.Object({ ...bounds, interval: Interval }),
+    cost: t.Literal('booked'),
+    summary: t.Object({ ...bounds, ...FIGURES }),
+    previous: t.Object({ ...bounds, ...FIGURES }, { description: 'the window of equal width before' }),
+    series: t.Array(UsagePointRow),
+    by_provider: ByProvider,
+    by_model: ByModel,
+    providers: ProviderStates,
+  },
+  { title: 'Overview' },
+)

@@ -1,0 +1,109 @@
+// What the query of a usage read means: whose usage, of which window, in which intervals, at which prices.
+import type { UsageFilter } from '../../../projections/usage/query.ts'
+import type { ControlReader } from '../../domain/control.ts'
+import { type Static, t } from '../../lib/schema.ts'
+import { GatewayError } from '../../wire/errors.ts'
+import type { Principal } from '../auth.ts'
+import { Interval } from './read-answers.ts'
+import { tenantFilter } from './request-filter.ts'
+import { type TimeWindow, Window, windowOf } from './window.ts'
+
+export interface UsageFilterDeps {
+  /** Names of providers and models, as they are called now. */
+  readonly live: { readonly control: ControlReader }
+  nowMs(): number
+}
+
+const Text = t.Optional(t.String({ minLength: 1, maxLength: 256 }))
+
+/** Parameters of every read of usage. */
+export const UsageQuery = {
+  ...Window,
+  tenant_id: Text,
+  provider: Text,
+  model: Text,
+  cost: t.Optional(
+    t.Union([t.Literal('booked'), t.Literal('corrected')], {
+      description: 'At the prices of the time (`booked`, the default), or as corrected since.',
+    }),
+  ),
+}
+const Known = t.Object(UsageQuery)
+
+/** The parameter of reads that answer a series. */
+export const IntervalQuery = {
+  interval: t.Optional(
+    t.Union(Interval.anyOf, {
+      description:
+        'Width of a point; weeks begin on Monday. By default the smallest that gives at most 300 points; more than 2,000 are refused.',
+    }),
+  ),
+}
+
+/** The name of what is called so now, by id or in any case; else the text: what is gone is known by its name. */
+const nameOf = (control: ControlReader, table: 'providers' | 'models', asked: string | undefined): string | null => {
+  if (asked === undefined) return null
+  const byId = control.table(table).get(asked)
+  if (byId !== undefined) return byId.name
+  const wanted = asked.toLowerCase()
+  for (const [, { name }] of control.table(table).rows()) if (name.toLowerCase() === wanted) return name
+  return asked
+}
+
+/** What a query means. Throws 400 or 404 naming the parameter. */
+export const usageFilterOf = (
+  query: Static<typeof Known>,
+  principal: Principal,
+  { live, nowMs }: UsageFilterDeps,
+): UsageFilter => {
+  if (query.cost === 'corrected')
+    throw new GatewayError(
+      'not_implemented',
+      'costs are shown as booked: corrected prices are not served by this version',
+      {
+        param: 'cost',
+      },
+    )
+  return {
+    tenantId: tenantFilter(principal, query.tenant_id),
+    provider: nameOf(live.control, 'providers', query.provider),
+    model: nameOf(live.control, 'models', query.model),
+    ...windowOf(query, nowMs()),
+  }
+}
+
+const MINUTE_MS = 60_000
+const INTERVALS = {
+  '1m': MINUTE_MS,
+  '5m': 5 * MINUTE_MS,
+  '1h': 60 * MINUTE_MS,
+  '1d': 1_440 * MINUTE_MS,
+  '1w': 10_080 * MINUTE_MS,
+}
+export type IntervalName = keyof typeof INTERVALS
+
+const WANTED_POINTS = 300
+export const MAX_POINTS = 2_000
+
+/** How many intervals a window touches at most, wherever in one it begins. */
+const pointsOf = ({ fromMs, toMs }: TimeWindow, widthMs: number): number =>
+  Math.ceil(toMs / widthMs) - Math.floor(fromMs / widthMs)
+
+/** The interval that is asked for, else the smallest with at most 300 points (a week when none has). Throws 400 for a series of too many points. */
+export const intervalOf = (
+  asked: IntervalName | undefined,
+  window: TimeWindow,
+): { readonly name: IntervalName; readonly widthMs: number } => {
+  const names = Object.keys(INTERVALS) as IntervalName[]
+  const name = asked ?? names.find((each) => pointsOf(window, INTERVALS[each]) <= WANTED_POINTS) ?? '1w'
+  const widthMs = INTERVALS[name]
+  const points = pointsOf(window, widthMs)
+  if (points <= MAX_POINTS) return { name, widthMs }
+  throw new GatewayError(
+    'invalid_request',
+    asked === undefined
+      ? `the window is too long for a series: even weeks would be ${points} points, and at most ${MAX_POINTS} are shown`
+      : `"interval" ${name} would be ${points} points in this window, at most ${MAX_POINTS} are shown: ask for a wider interval or a shorter window`,
+    { param: asked === undefined ? 'from' : 'interval' },
+  )
+}
