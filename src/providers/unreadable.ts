@@ -1,4 +1,4 @@
-// Events of a stream that cannot be read (docs/decisions/0019).
+// Events of a stream that cannot be read (docs/decisions/0021).
 import { malformed } from './failure.ts'
 
 /** So much litter in one stream, and it is given up. */
