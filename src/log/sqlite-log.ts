@@ -3,6 +3,7 @@ import type { Database } from 'bun:sqlite'
 import { mkdirSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { pause } from '../lib/pause.ts'
+import { CommitWatch } from './commit-watch.ts'
 import { isBusy } from './lock.ts'
 import {
   IndefiniteAppend,
@@ -26,9 +27,7 @@ export interface SqliteTopicOptions {
 }
 
 const BATCH_RECORDS = 256
-const POLL_MS = 5
-/** Every so many polls a waiting reader looks whether the file is still the same one. */
-const POLLS_PER_IDENTITY_CHECK = 50
+const BUSY_PAUSE_MS = 5
 const BUSY_LIMIT_MS = 2_000
 const MAX_DELETED_PER_APPEND = 1_000
 
@@ -37,9 +36,7 @@ export class SqliteTopic {
   private readonly database: Database
   private readonly inode: number
   private readonly tables = new Set<number>()
-  private readonly waiting = new Set<() => void>()
-  private seenVersion: number | null = null
-  private polling = false
+  private readonly watch: CommitWatch
   private closed = false
   /** What went wrong last, until something works again. */
   problem: string | null = null
@@ -49,11 +46,13 @@ export class SqliteTopic {
     mkdirSync(dirname(options.path), { recursive: true, mode: 0o700 })
     this.database = openFile(options)
     this.inode = statSync(options.path).ino
+    const version = this.database.query<{ data_version: number }, []>('PRAGMA data_version')
+    this.watch = new CommitWatch(() => version.get()?.data_version ?? null)
   }
 
   async append(partition: number, records: readonly NewRecord[], signal?: AbortSignal): Promise<void> {
     const erased = await this.patiently(() => this.write(partition, records), signal)
-    this.wake()
+    this.watch.wake()
     if (erased) await this.emptyJournal(signal)
   }
 
@@ -75,7 +74,7 @@ export class SqliteTopic {
       if (rows.length === 0) {
         const { end } = this.undamaged(() => this.bounds(partition))
         if (end < next) throw new LogReplaced(`${this.options.path}/${partition} ends at ${end}, not ${next}`)
-        if (end === next) await this.change(signal)
+        if (end === next) await this.watch.change(signal)
       }
     }
   }
@@ -83,7 +82,7 @@ export class SqliteTopic {
   close(): void {
     if (this.closed) return
     this.closed = true
-    this.wake()
+    this.watch.close()
     this.database.close()
   }
 
@@ -92,7 +91,7 @@ export class SqliteTopic {
     this.checkIdentity(LogReplaced)
     if (!this.undamaged(() => this.hasTable(partition))) {
       if (next !== null) throw new LogReplaced(`${this.options.path}/${partition} is empty, not at ${next}`)
-      await this.change(signal)
+      await this.watch.change(signal)
       return null
     }
     try {
@@ -103,7 +102,7 @@ export class SqliteTopic {
         .all(next ?? 0, BATCH_RECORDS)
       this.problem = null
       if (rows.length === 0 && next === null) {
-        await this.change(signal)
+        await this.watch.change(signal)
         return null
       }
       return rows
@@ -111,7 +110,7 @@ export class SqliteTopic {
       const damage = this.damage(error)
       if (damage !== null) throw damage
       if (!isBusy(error)) this.problem = String(error)
-      await pause(isBusy(error) ? POLL_MS : 250, signal)
+      await pause(isBusy(error) ? BUSY_PAUSE_MS : 250, signal)
       return null
     }
   }
@@ -253,46 +252,5 @@ export class SqliteTopic {
     if (statSync(this.options.path, { throwIfNoEntry: false })?.ino === this.inode) return
     this.problem = `${this.options.path} was removed or replaced while it was in use`
     throw new Failure(this.problem)
-  }
-
-  /** Resolves when there may be something new: an own append, another process's commit, a file that was replaced, an abort, a close. */
-  private change(signal: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      const end = () => {
-        this.waiting.delete(end)
-        signal.removeEventListener('abort', end)
-        resolve()
-      }
-      this.waiting.add(end)
-      signal.addEventListener('abort', end)
-      if (signal.aborted) return end()
-      if (!this.polling) void this.poll()
-    })
-  }
-
-  private async poll(): Promise<void> {
-    this.polling = true
-    for (let polls = 1; this.waiting.size > 0 && !this.closed; polls++) {
-      if (this.versionMoved() || polls % POLLS_PER_IDENTITY_CHECK === 0) this.wake()
-      await pause(POLL_MS)
-    }
-    this.polling = false
-  }
-
-  private versionMoved(): boolean {
-    try {
-      const version =
-        this.database.query<{ data_version: number }, []>('PRAGMA data_version').get()?.data_version ?? null
-      const moved = version !== this.seenVersion
-      this.seenVersion = version
-      return moved
-    } catch {
-      // Whoever waits looks for itself and reports what it finds.
-      return true
-    }
-  }
-
-  private wake(): void {
-    for (const end of [...this.waiting]) end()
   }
 }
