@@ -43,11 +43,16 @@ export interface AuditEventView {
 export interface AuditQueries {
   /** Newest first, in the order of the chain. Throws ReadStoreUnavailable within 2 s. */
   list(filter: AuditFilter): Promise<{ readonly events: readonly AuditEventView[]; readonly total: number }>
+  /** The same rows page by page, `limit` of them in all; what comes meanwhile is not among them. A page may throw as `list` does. */
+  pages(filter: AuditFilter): AsyncGenerator<readonly AuditEventView[], void>
   /** Whether the audit log shows this decision. */
   shows(decisionId: string): Promise<boolean>
 }
 
+const PAGE_ROWS = 1_000
+
 interface StoredEvent {
+  readonly log_offset: number
   readonly event_index: number
   readonly decision_id: string
   readonly at_ms: number
@@ -77,6 +82,16 @@ export const auditQueries = (sql: Sql): AuditQueries => ({
       ])
       return { events: rows.map(viewOf), total: counted!.total }
     }),
+  async *pages(filter) {
+    let last: StoredEvent | undefined
+    for (let left = filter.limit; left > 0; ) {
+      const rows = await readPage(sql, filter, Math.min(left, PAGE_ROWS), last)
+      if (rows.length > 0) yield rows.map(viewOf)
+      if (rows.length < Math.min(left, PAGE_ROWS)) return
+      last = rows.at(-1)
+      left -= rows.length
+    }
+  },
   shows: (decisionId) =>
     readActive(sql, 'audit', async (schemaName) => {
       const rows =
@@ -84,6 +99,18 @@ export const auditQueries = (sql: Sql): AuditQueries => ({
       return rows.length > 0
     }),
 })
+
+/** The rows after the last one of the page before. */
+const readPage = (sql: Sql, filter: AuditFilter, limit: number, last: StoredEvent | undefined) =>
+  readActive(sql, 'audit', async (schemaName) => {
+    const after =
+      last === undefined
+        ? sql``
+        : sql`and (log_offset, event_index) < (${last.log_offset}::bigint, ${last.event_index}::int)`
+    return sql<StoredEvent[]>`
+      select * from ${sql(`${schemaName}.audit_event`)} where ${conditions(sql, filter)} ${after}
+      order by log_offset desc, event_index desc limit ${limit} offset ${last === undefined ? filter.offset : 0}`
+  })
 
 const conditions = (sql: Queryable, filter: AuditFilter) => {
   const { tenantId, resource, action, subjectId, actorId, fromMs, toMs } = filter

@@ -104,6 +104,8 @@ export interface RequestDetail extends RequestView {
 export interface RequestQueries {
   /** Newest first. `total` counts all that match, up to a million. Throws ReadStoreUnavailable within 2 s. */
   list(filter: RequestFilter): Promise<{ readonly requests: readonly RequestView[]; readonly total: number }>
+  /** The same rows page by page, `limit` of them in all; what comes meanwhile is not among them twice. A page may throw as `list` does. */
+  pages(filter: RequestFilter): AsyncGenerator<readonly RequestView[], void>
   /** How many match, by error code (`unknown` for none), up to a million in all. */
   codes(filter: RequestFilter): Promise<Readonly<Record<string, number>>>
   /** By id, else the tenant's latest with this label (`tenantId` null: of all tenants). Null when there is none. */
@@ -111,6 +113,7 @@ export interface RequestQueries {
 }
 
 const COUNT_LIMIT = 1_000_000
+const PAGE_ROWS = 1_000
 
 export const requestQueries = (sql: Sql): RequestQueries => ({
   list: (filter) =>
@@ -126,6 +129,16 @@ export const requestQueries = (sql: Sql): RequestQueries => ({
       ])
       return { requests: rows.map(viewOf), total: counted!.total }
     }),
+  async *pages(filter) {
+    let last: StoredRequest | undefined
+    for (let left = filter.limit; left > 0; ) {
+      const rows = await readPage(sql, filter, Math.min(left, PAGE_ROWS), last)
+      if (rows.length > 0) yield rows.map(viewOf)
+      if (rows.length < Math.min(left, PAGE_ROWS)) return
+      last = rows.at(-1)
+      left -= rows.length
+    }
+  },
   codes: (filter) =>
     readActive(sql, 'requests', async (schemaName) => {
       const rows = await sql<{ code: string; count: number }[]>`
@@ -151,6 +164,16 @@ export const requestQueries = (sql: Sql): RequestQueries => ({
       return row === undefined ? null : detailOf(row)
     }),
 })
+
+/** The rows after the last one of the page before. */
+const readPage = (sql: Sql, filter: RequestFilter, limit: number, last: StoredRequest | undefined) =>
+  readActive(sql, 'requests', async (schemaName) => {
+    const after =
+      last === undefined ? sql`` : sql`and at_ms <= ${last.at_ms} and (at_ms, id) < (${last.at_ms}::bigint, ${last.id})`
+    return sql<StoredRequest[]>`
+      select ${listColumns(sql)} from ${sql(`${schemaName}.request`)} r where ${conditions(sql, filter)} ${after}
+      order by at_ms desc, id desc limit ${limit} offset ${last === undefined ? filter.offset : 0}`
+  })
 
 const conditions = (sql: Queryable, filter: RequestFilter) => {
   const { tenantId, fromMs, toMs, outcome, provider, model, errorCode, statusMin, search } = filter

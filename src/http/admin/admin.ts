@@ -15,7 +15,8 @@ import { type BudgetDeps, budgetRoutes } from './budgets.ts'
 import { type CacheRuleDeps, cacheRuleRoutes } from './cache-rules.ts'
 import { checked, isStorable, requireSoundBody, requireStorable } from './check.ts'
 import { type EndpointDeps, endpointRoutes } from './endpoints.ts'
-import { CONTENT_TYPES, formatOf, formatted, type ListFormat } from './format.ts'
+import { streamOf } from './export.ts'
+import { CONTENT_TYPES, fileHeaders, formatOf, formatted, type ListFormat } from './format.ts'
 import { refuseWhileFrozen, thawedCommit } from './freeze.ts'
 import { type KeyDeps, keyRoutes } from './keys.ts'
 import { type LogDeps, logRoutes } from './log.ts'
@@ -125,14 +126,17 @@ const answered = async (
 ): Promise<Response> => {
   const headers: Record<string, string> = {
     'content-type': CONTENT_TYPES[format],
+    ...fileHeaders(route.path, format),
     ...identityHeaders(contextOf(request)),
   }
+  if (answer.pieces !== undefined) return new Response(await streamOf(answer.pieces), { headers })
   if (answer.revision !== undefined) {
     const { applied, instances } = await deps.appliedBy(answer.revision)
     headers['x-gateway-revision'] = answer.revision
     headers['x-gateway-applied-by'] = `${applied}/${instances}`
   }
-  const text = route.rows === null ? JSON.stringify(answer.body) : formatted(answer.body, route.rows, format)
+  const text =
+    route.rows === null ? JSON.stringify(answer.body) : formatted(answer.body, route.rows, format, answer.columns)
   return new Response(text, { status: answer.status ?? route.successStatus, headers })
 }
 
@@ -183,8 +187,9 @@ const run = async (route: AdminRoute, request: Request, rawParams: RawParams, de
     const asked = { path: route.path, params, query, principal, format }
     const read = { ...asked, usernames: usernamesFor(route, deps), given: Object.keys(deps) }
     const { status, text, revision } = await answerOfPast(deps.history, moment, read)
-    const headers = { 'content-type': CONTENT_TYPES[format], ...identityHeaders(contextOf(request)) }
-    return new Response(text, { status, headers: { ...headers, 'x-gateway-as-of': revision } })
+    const headers = { 'content-type': CONTENT_TYPES[format], ...fileHeaders(route.path, format) }
+    const about = { ...identityHeaders(contextOf(request)), 'x-gateway-as-of': revision }
+    return new Response(text, { status, headers: { ...headers, ...about } })
   }
   const { body, raw } = route.method === 'GET' ? { body: null, raw: '' } : await bodyOf(route, request)
   const intent = writeIntent(request, url, raw, principal, deps.causeKey)

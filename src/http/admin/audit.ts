@@ -4,7 +4,9 @@ import { pause } from '../../lib/pause.ts'
 import { t } from '../../lib/schema.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { MIN_REVISION } from '../revision.ts'
-import { Paging, pageOf } from './list.ts'
+import { ExportPaging, exported } from './export.ts'
+import { pageOf } from './list.ts'
+import { AUDIT_COLUMNS, AuditRow } from './read-answers.ts'
 import { reading } from './read-store.ts'
 import { tenantFilter } from './request-filter.ts'
 import { type AdminRoute, route } from './route.ts'
@@ -17,7 +19,7 @@ export interface AuditRouteDeps {
 
 const Text = t.Optional(t.String({ minLength: 1, maxLength: 256 }))
 const Query = t.Object({
-  ...Paging,
+  ...ExportPaging,
   ...Window,
   tenant_id: Text,
   resource: Text,
@@ -52,6 +54,7 @@ const listEvents = (deps: AuditRouteDeps): AdminRoute =>
     summary: 'Administrative events, newest first',
     rows: 'events',
     query: Query,
+    answer: AuditRow,
     async handle({ request, query, principal }) {
       const { limit, offset } = pageOf(query)
       const filter = {
@@ -65,6 +68,8 @@ const listEvents = (deps: AuditRouteDeps): AdminRoute =>
         offset,
       }
       await reachShown(request.headers, deps)
+      const pieces = exported(query, filter, AUDIT_COLUMNS, (asked) => deps.audit.pages(asked))
+      if (pieces !== null) return { body: null, pieces }
       const { events, total } = await reading(deps.audit.list(filter))
       return { body: { events, total, limit, offset } }
     },

@@ -1,5 +1,6 @@
 // `/admin/v1/errors`: requests that failed, with how many of each code there were.
-import { ErrorsAnswer } from './read-answers.ts'
+import { exported } from './export.ts'
+import { ErrorsAnswer, REQUEST_COLUMNS } from './read-answers.ts'
 import { reading } from './read-store.ts'
 import { filterOf, RequestQuery } from './request-filter.ts'
 import type { RequestRouteDeps } from './requests.ts'
@@ -23,6 +24,8 @@ export const errorRoutes = (deps: RequestRouteDeps): readonly AdminRoute[] => [
     async handle({ query, principal }) {
       const asked = filterOf(query, principal, deps)
       const filter = { ...asked, statusMin: asked.statusMin ?? FAILED_STATUS }
+      const pieces = exported(query, filter, REQUEST_COLUMNS, (wanted) => deps.requests.pages(wanted))
+      if (pieces !== null) return { body: null, pieces }
       const [{ requests: errors, total }, by_code] = await Promise.all([
         reading(deps.requests.list(filter)),
         reading(deps.requests.codes(filter)),

@@ -19,20 +19,33 @@ export const formatOf = (text: string | undefined): ListFormat => {
 
 /**
  * The text of an answer. Of `csv` and `ndjson` the rows alone, in their order; the member `rows` of the body holds them.
- * CSV is RFC 4180 with a header of the rows' fields; without a row there is nothing to name, and the text is empty.
+ * CSV is RFC 4180 with a header of the rows' fields; without a row and without `columns` there is nothing to name, and the text is empty.
  */
-export const formatted = (body: unknown, rows: string, format: ListFormat): string => {
+export const formatted = (body: unknown, rows: string, format: ListFormat, columns?: readonly string[]): string => {
   if (format === 'json') return JSON.stringify(body)
   const list = (body as Record<string, readonly object[]>)[rows]!
-  return format === 'csv' ? csvOf(list) : list.map((row) => `${JSON.stringify(row)}\n`).join('')
+  const named = columns ?? [...new Set(list.flatMap((row) => Object.keys(row)))]
+  return linesOf(list, named, format, format === 'csv')
 }
 
-const csvOf = (rows: readonly object[]): string => {
-  const columns = [...new Set(rows.flatMap((row) => Object.keys(row)))]
+/** Rows as CSV, under the header when there is none yet, or as one JSON object per line. */
+export const linesOf = (
+  rows: readonly object[],
+  columns: readonly string[],
+  format: 'csv' | 'ndjson',
+  withHeader: boolean,
+): string => {
+  if (format === 'ndjson') return rows.map((row) => `${JSON.stringify(row)}\n`).join('')
   if (columns.length === 0) return ''
   const lines = rows.map((row) => columns.map((column) => cellOf((row as Record<string, unknown>)[column])).join(','))
-  return [columns.map(cellOf).join(','), ...lines].map((line) => `${line}\r\n`).join('')
+  return (withHeader ? [columns.map(cellOf).join(','), ...lines] : lines).map((line) => `${line}\r\n`).join('')
 }
+
+/** `/usage/series` in CSV is saved as `usage-series.csv`. */
+export const fileHeaders = (path: string, format: ListFormat): Record<string, string> =>
+  format === 'json'
+    ? {}
+    : { 'content-disposition': `attachment; filename="${path.slice(1).replaceAll(/[^a-z]+/g, '-')}.${format}"` }
 
 /** Null is empty, what is nested is JSON. A spreadsheet would run a text that begins like a formula: a quote keeps it a text. */
 const cellOf = (value: unknown): string => {

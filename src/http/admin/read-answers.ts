@@ -1,4 +1,5 @@
 // What the reads of requests and usage answer. Open: a later version may add fields. The document names each by its title.
+import type { AuditEventView } from '../../../projections/audit/query.ts'
 import type { RequestView } from '../../../projections/requests/query.ts'
 import type { UsageFigures } from '../../../projections/usage/query.ts'
 import { Nullable } from '../../domain/fields.ts'
@@ -43,6 +44,27 @@ const REQUEST: Readonly<Record<keyof RequestView, TSchema>> = {
 /** One request of a list. */
 export const RequestRow = t.Object(REQUEST, { title: 'RequestRow' })
 
+export const REQUEST_COLUMNS = Object.keys(REQUEST)
+
+const AUDIT: Readonly<Record<keyof AuditEventView, TSchema>> = {
+  id: t.String({ description: '`<decision id>.<index of the event in it>`' }),
+  decision_id: t.String({ description: 'the `revision` of the rows that it changed' }),
+  at: Moment,
+  actor: t.Object({ type: t.String(), id: t.String() }),
+  action: t.String({ description: '`create`, `update`, `delete`, `rotate`, `test`, ...' }),
+  resource: t.String({ description: '`provider`, `credential`, `model`, `tenant`, `api_key`, `policy`, ...' }),
+  subject_id: t.String({ description: 'id of what it is about' }),
+  tenant_id: text('null: of no tenant'),
+  event: t.String({ description: 'type of the event in the chain' }),
+  before: t.Unknown({ description: 'the row, secrets masked; null: there was none' }),
+  after: t.Unknown({ description: 'likewise' }),
+  removed: t.Record(t.String(), t.Integer({ minimum: 0 }), { description: 'rows that fell with it, by table' }),
+  reverts: text('id of the decision that this one takes back'),
+}
+/** One administrative event. */
+export const AuditRow = t.Object(AUDIT, { title: 'AuditEvent' })
+export const AUDIT_COLUMNS = Object.keys(AUDIT)
+
 const page = { total: t.Integer({ minimum: 0 }), limit: t.Integer({ minimum: 1 }), offset: t.Integer({ minimum: 0 }) }
 
 export const ErrorsAnswer = t.Object(
@@ -81,10 +103,12 @@ const FIGURES: Readonly<Record<Exclude<keyof UsageFigures, 'cost_nano_usd'> | 'c
   reasoning_tokens: count('of the completion tokens'),
 }
 
+export const FIGURE_COLUMNS = Object.keys(FIGURES)
+
 /** Sums as they are shown, in the order of the schema. */
 export const figuresView = ({ cost_nano_usd, ...figures }: UsageFigures): Record<string, number | null> => {
   const shown: Record<string, number | null> = { ...figures, cost_usd: usdOf(cost_nano_usd) }
-  return Object.fromEntries(Object.keys(FIGURES).map((name) => [name, shown[name]!]))
+  return Object.fromEntries(FIGURE_COLUMNS.map((name) => [name, shown[name]!]))
 }
 
 const { p99_ms: _, ttft_p95_ms: __, ...POINT } = FIGURES

@@ -5,7 +5,8 @@ import { Outcome } from '../../domain/request.ts'
 import { type Static, t } from '../../lib/schema.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { isSuperuser, type Principal, tenantMeant } from '../auth.ts'
-import { Paging, pageOf } from './list.ts'
+import { ExportPaging } from './export.ts'
+import { pageOf } from './list.ts'
 import { Window, windowOf } from './window.ts'
 
 export interface FilterDeps {
@@ -39,7 +40,7 @@ const Conditions = {
   ),
 }
 
-export const RequestQuery = t.Object({ ...Paging, ...Window, ...Conditions })
+export const RequestQuery = t.Object({ ...ExportPaging, ...Window, ...Conditions })
 
 /** Whose rows are meant: those of the tenant that is named, else the caller's own, else (with `*`) everybody's. Another tenant is 404. */
 export const tenantFilter = (principal: Principal, tenantId: string | undefined): string | null =>

@@ -2,7 +2,8 @@
 import type { RequestQueries } from '../../../projections/requests/query.ts'
 import { Rejection } from '../../domain/rejection.ts'
 import { t } from '../../lib/schema.ts'
-import { RequestRow } from './read-answers.ts'
+import { exported } from './export.ts'
+import { REQUEST_COLUMNS, RequestRow } from './read-answers.ts'
 import { reading } from './read-store.ts'
 import { type FilterDeps, filterOf, RequestQuery, tenantFilter } from './request-filter.ts'
 import { type AdminRoute, route } from './route.ts'
@@ -25,6 +26,8 @@ const listRequests = (deps: RequestRouteDeps): AdminRoute =>
     answer: RequestRow,
     async handle({ query, principal }) {
       const filter = filterOf(query, principal, deps)
+      const pieces = exported(query, filter, REQUEST_COLUMNS, (asked) => deps.requests.pages(asked))
+      if (pieces !== null) return { body: null, pieces }
       const { requests: rows, total } = await reading(deps.requests.list(filter))
       return { body: { requests: rows, total, limit: filter.limit, offset: filter.offset } }
     },

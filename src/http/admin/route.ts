@@ -21,8 +21,12 @@ export interface AdminCall<Body = unknown, Query = unknown> {
 
 export interface AdminAnswer {
   readonly status?: number
-  /** Sent as JSON. */
+  /** Sent as JSON, or its rows in the format of the query. */
   readonly body: unknown
+  /** Of a list: the columns of its CSV, when no row tells them. */
+  readonly columns?: readonly string[]
+  /** Sent piece by piece in place of the body, in the format of the query. When the first piece fails, so does the route. */
+  readonly pieces?: AsyncIterable<string>
   /** Id of the decision, of a write: `X-Gateway-Revision`. */
   readonly revision?: string
 }

@@ -3,7 +3,14 @@ import type { GroupBy, UsageFilter, UsageGroup, UsageQueries } from '../../../pr
 import { t } from '../../lib/schema.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { MAX_LIMIT, Paging, pageOf } from './list.ts'
-import { figuresView, Grouping, pointView, UsageSeriesAnswer, UsageSummaryAnswer } from './read-answers.ts'
+import {
+  FIGURE_COLUMNS,
+  figuresView,
+  Grouping,
+  pointView,
+  UsageSeriesAnswer,
+  UsageSummaryAnswer,
+} from './read-answers.ts'
 import { reading } from './read-store.ts'
 import { type AdminRoute, route } from './route.ts'
 import { IntervalQuery, intervalOf, type UsageFilterDeps, UsageQuery, usageFilterOf } from './usage-filter.ts'
@@ -69,6 +76,7 @@ const summary = ({ usage, ...deps }: UsageRouteDeps): AdminRoute =>
       ])
       const { from: groups_from, to: groups_to } = shownWindow(groups.window)
       return {
+        columns: [...(by === 'provider_model' ? ['provider', 'model'] : [by]), ...FIGURE_COLUMNS],
         body: {
           ...shownWindow(window),
           cost: 'booked',

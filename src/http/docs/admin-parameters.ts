@@ -40,7 +40,7 @@ export const SHARED_PARAMETERS: Readonly<Record<string, Node>> = {
   Format: query(
     'format',
     { type: 'string', enum: ['json', 'csv', 'ndjson'], default: 'json' },
-    'How the list is sent; of `csv` and `ndjson` the rows alone.',
+    "How the list is sent; of `csv` and `ndjson` the rows alone, as a file. In CSV a text that begins like a formula (`=`, `+`, `-`, `@`) has a `'` before it.",
   ),
   TenantId: query('tenant_id', t.String(), 'Of this tenant. Keys without `*` see their own alone; another is 404.'),
   From: query(
