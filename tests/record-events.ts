@@ -81,6 +81,10 @@ const useEverything = async (gateway: GatewayProcess): Promise<void> => {
   const until = new Date(Date.now() + 3_600_000).toISOString()
   const cap = { kind: 'cap', target: 'model:m-1', value: { max_cost_usd: 0.5 }, reason: 'careful', expires_at: until }
   await call(gateway, 'POST', '/overrides', cap)
+  const correction = { provider: 'upstream', model: 'm-1', from: '2026-10-01', to: '2026-11-01T12:30:00Z' }
+  const prices = { input_cost_per_million: 0.12, output_cost_per_million: 0.6, cached_input_cost_per_million: 0.06 }
+  const corrected = await call(gateway, 'POST', '/prices/corrections', { ...correction, ...prices, reason: 'contract' })
+  await call(gateway, 'POST', `/log/${corrected.revision}/revert`)
   await call(gateway, 'DELETE', `/models/${model.id}`)
   await call(gateway, 'DELETE', `/providers/${provider.id}/credential`)
   await call(gateway, 'DELETE', `/providers/${provider.id}`)

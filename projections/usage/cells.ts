@@ -1,6 +1,7 @@
 // What an outcome adds to usage: sums and histograms by bucket, tenant and dimension. Pure; integers only, so that no order matters.
 import type { AttemptSummary, RequestSettled } from '../../src/domain/request.ts'
 import { storableText } from '../database.ts'
+import { BILLED, billed, billedOf } from './billed.ts'
 import { addAll, binOf, type Histogram, newHistogram } from './histogram.ts'
 
 /** The part of an outcome that usage is made of. */
@@ -28,7 +29,7 @@ export type UsageFacts = Pick<
   | 'purpose'
 >
 
-/** The counters of a cell, in the order of `Cell.sums`; columns of the same names. */
+/** The counters of a cell; columns of the same names. */
 export const COUNTERS = [
   'requests',
   'failed',
@@ -49,9 +50,13 @@ export const COUNTERS = [
 ] as const
 export type Counter = (typeof COUNTERS)[number]
 
-const ATTEMPTS = COUNTERS.indexOf('attempts')
-const FAILED_ATTEMPTS = COUNTERS.indexOf('failed_attempts')
-const COST = COUNTERS.indexOf('cost_nano_usd')
+/** The order of `Cell.sums`. */
+export const SUMS = [...COUNTERS, ...BILLED] as const
+
+const ATTEMPTS = SUMS.indexOf('attempts')
+const FAILED_ATTEMPTS = SUMS.indexOf('failed_attempts')
+const COST = SUMS.indexOf('cost_nano_usd')
+const FIRST_BILLED = COUNTERS.length
 
 export type Dimension = 'total' | 'model' | 'key' | 'endpoint' | 'policy' | 'code' | 'purpose'
 
@@ -87,7 +92,7 @@ const cellAt = (
   const key = `${bucketMs}\t${dimension}\t${tenantId}\t${name}\t${model}`
   const held = cells.get(key)
   if (held !== undefined) return held
-  const sums = new Array<number>(COUNTERS.length).fill(0)
+  const sums = new Array<number>(SUMS.length).fill(0)
   const made = { tier, dimension, tenantId, bucketMs, name, model, sums, latency: newHistogram(), ttft: newHistogram() }
   cells.set(key, made)
   return made
@@ -140,6 +145,7 @@ const shareOf = (facts: UsageFacts, sign: 1 | -1): Share => {
       sign * (facts.cached_prompt_tokens ?? 0),
       sign * (facts.reasoning_tokens ?? 0),
       sign * (facts.cost_nano_usd ?? 0),
+      ...billed(facts).map((value) => sign * value),
     ],
   }
 }
@@ -192,10 +198,11 @@ const attemptsElsewhere = (facts: UsageFacts, sign: 1 | -1): (Share & { provider
       (attempt) => wasCalled(attempt) && !(attempt.provider === facts.provider && attempt.model === facts.routed_model),
     )
     .map((attempt) => {
-      const sums = new Array<number>(COUNTERS.length).fill(0)
+      const sums = new Array<number>(SUMS.length).fill(0)
       sums[ATTEMPTS] = sign
       sums[FAILED_ATTEMPTS] = hasFailed(attempt) ? sign : 0
       sums[COST] = sign * (attempt.cost_nano_usd ?? 0)
+      for (const [at, value] of billedOf(facts, attempt).entries()) sums[FIRST_BILLED + at] = sign * value
       return {
         sums,
         sign,

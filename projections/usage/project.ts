@@ -1,12 +1,12 @@
 // Outcomes -> the usage tables. Called while the request log holds its build for itself: no two transactions add to one cell at once.
 import { copyInto, copyLine } from '../copy.ts'
 import { storableJson, type Transaction } from '../database.ts'
-import { type Cell, COUNTERS, cellsOf, type Tally, type Tier } from './cells.ts'
+import { type Cell, cellsOf, SUMS, type Tally, type Tier } from './cells.ts'
 import { addWritten, writtenHistogram } from './histogram.ts'
 
 const KEYS = ['tier', 'dimension', 'tenant_id', 'bucket_ms', 'name', 'model'] as const
 const KEY_COLUMNS = 'tier text, dimension text, tenant_id text, bucket_ms bigint, name text, model text'
-export const USAGE_COLUMNS: readonly string[] = [...KEYS, ...COUNTERS, 'latency', 'ttft']
+export const USAGE_COLUMNS: readonly string[] = [...KEYS, ...SUMS, 'latency', 'ttft']
 
 /** Adds what was counted to the table of a build. */
 export const addUsage = async (
@@ -72,17 +72,17 @@ const mergeKnown = async (sql: Transaction, table: string, cells: readonly Cell[
 const lineOf = (cell: Cell): string =>
   copyLine([...Object.values(keyOf(cell)), ...cell.sums, writtenHistogram(cell.latency), writtenHistogram(cell.ttft)])
 
-const UPDATE_COLUMNS = `${KEY_COLUMNS}, ${COUNTERS.map((name) => `${name} bigint`).join(', ')}, latency text, ttft text`
+const UPDATE_COLUMNS = `${KEY_COLUMNS}, ${SUMS.map((name) => `${name} bigint`).join(', ')}, latency text, ttft text`
 
 const update = async (sql: Transaction, table: string, cells: readonly Cell[]): Promise<void> => {
   const rows = cells.map((cell) => ({
     ...keyOf(cell),
-    ...Object.fromEntries(COUNTERS.map((name, at) => [name, cell.sums[at]])),
+    ...Object.fromEntries(SUMS.map((name, at) => [name, cell.sums[at]])),
     latency: writtenHistogram(cell.latency),
     ttft: writtenHistogram(cell.ttft),
   }))
   await sql.unsafe(
-    `update ${table} as held set ${COUNTERS.map((name) => `${name} = held.${name} + new.${name}`).join(', ')},
+    `update ${table} as held set ${SUMS.map((name) => `${name} = held.${name} + new.${name}`).join(', ')},
        latency = new.latency, ttft = new.ttft
      from json_to_recordset($1::text::json) as new (${UPDATE_COLUMNS})
      where ${KEYS.map((name) => `held.${name} = new.${name}`).join(' and ')}`,

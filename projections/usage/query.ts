@@ -2,6 +2,7 @@
 import type { Sql } from '../database.ts'
 import { readActive } from '../reader.ts'
 import { COUNTERS, type Counter, type Dimension, EVERYBODY, type Tier } from './cells.ts'
+import { correctedPieces, correctionSql, type PriceCorrection, spansOf } from './corrected.ts'
 import { addWritten, type Histogram, newSum, percentileOf } from './histogram.ts'
 import { intervalStart, type Piece, piecesOf, roundedTo, tierWithin, type UsageWindow } from './window.ts'
 
@@ -11,6 +12,11 @@ export interface UsageFilter extends UsageWindow {
   /** Names as they were recorded. With one of them, what went to other providers or models is left out. */
   readonly provider?: string | null
   readonly model?: string | null
+  /**
+   * Costs as corrected by these, the later one where two overlap: the tokens that were billed at the corrected prices, and what was booked for all else. Each
+   * figure is exact, a fraction of a nano-USD rounded up once. Null: as booked.
+   */
+  readonly corrections?: readonly PriceCorrection[] | null
 }
 
 /** Sums of a window. `errors`: failed, interrupted, denied and orphaned; what a client left (`canceled`) is none. Percentiles are null without requests. */
@@ -23,8 +29,10 @@ export interface UsageFigures extends Readonly<Record<Counter, number>> {
   readonly ttft_p95_ms: number | null
 }
 
-/** What usage can be broken down by. All but the first four know whole hours only. */
+/** What usage can be broken down by. Those of which provider and model are not known (`NEVER_CORRECTED`) have costs as booked only. All but the first four know whole hours only. */
 export type GroupBy = 'provider' | 'model' | 'provider_model' | 'tenant' | Exclude<Dimension, 'total' | 'model'>
+
+export const NEVER_CORRECTED: readonly GroupBy[] = ['key', 'endpoint', 'policy', 'code', 'purpose']
 
 export interface UsageGroup extends UsageFigures {
   /** What the group is of: a name, an id, a slug, a code; null for none. Of `provider_model` the provider. */
@@ -59,7 +67,7 @@ export const usageQueries = (sql: Sql): UsageQueries => ({
     readActive(sql, 'requests', async (schemaName) => {
       const { window, finest } = await windowFor(sql, schemaName, filter, 'minute')
       const pieces = piecesOf(window, finest, 'day')
-      const [row] = await summed(sql, schemaName, pieces, { filter, ...dimensionOf(filter), by: "''" })
+      const [row] = await summed(sql, schemaName, pieces, { filter, window, finest, ...dimensionOf(filter), by: "''" })
       return { window, totals: figuresOf(row ?? null) }
     }),
   groups: (filter, by, limit) =>
@@ -67,18 +75,26 @@ export const usageQueries = (sql: Sql): UsageQueries => ({
       const group = GROUPS[by]
       const { window, finest } = await windowFor(sql, schemaName, filter, group.finest)
       const pieces = piecesOf(window, finest, 'day')
-      const rows = await summed(sql, schemaName, pieces, { filter, ...group, limit })
+      const rows = await summed(sql, schemaName, pieces, { filter, window, ...group, finest, limit })
       const groups = rows.map((row) => ({ name: row.name || null, model: row.model || null, ...figuresOf(row) }))
       return { window, groups }
     }),
   series: (filter, intervalMs) =>
     readActive(sql, 'requests', async (schemaName) => {
       const { window, finest } = await windowFor(sql, schemaName, filter, 'minute')
-      const coarsest = tierWithin(intervalMs)
-      const pieces = piecesOf(window, finest, finest === 'hour' && coarsest === 'minute' ? 'hour' : coarsest)
+      const within = tierWithin(intervalMs)
+      const coarsest = finest === 'hour' && within === 'minute' ? 'hour' : within
+      const pieces = piecesOf(window, finest, coarsest)
       const origin = intervalStart(0, intervalMs)
       const by = `((bucket_ms - (${origin})) / ${intervalMs} * ${intervalMs} + (${origin}))::text`
-      const rows = await summed(sql, schemaName, pieces, { filter, ...dimensionOf(filter), by })
+      const rows = await summed(sql, schemaName, pieces, {
+        filter,
+        window,
+        finest,
+        coarsest,
+        ...dimensionOf(filter),
+        by,
+      })
       const found = new Map(rows.map((row) => [Number(row.name), row]))
       const series: UsagePoint[] = []
       for (let atMs = intervalStart(window.fromMs, intervalMs); atMs < window.toMs; atMs += intervalMs)
@@ -138,6 +154,9 @@ type Summed = Readonly<Record<Counter, number>> & {
 
 interface Wanted {
   readonly filter: UsageFilter
+  readonly window: UsageWindow
+  readonly finest: Tier
+  readonly coarsest?: Tier
   readonly dimension: Dimension
   readonly by: string
   readonly model?: boolean
@@ -145,18 +164,38 @@ interface Wanted {
 }
 
 const SUMS = COUNTERS.map((name) => `sum(${name})::bigint as ${name}`).join(', ')
+/** The counters that corrections change. */
+const CORRECTED = new Map<Counter, string>([
+  ['cost_nano_usd', 'ceil(sums.cost_nano_usd + coalesce(changed.nano_usd, 0))::bigint'],
+  ['unpriced', '(sums.unpriced - coalesce(changed.unpriced, 0))::bigint'],
+])
+const CORRECTED_SUMS = COUNTERS.map((name) => `${CORRECTED.get(name) ?? `sums.${name}`} as ${name}`).join(', ')
+
+/** Whose usage: a condition on `tenant_id`. */
+const whoseOf = ({ filter, dimension, by }: Wanted, parameter: (value: string) => string): string => {
+  if (filter.tenantId !== null) return `tenant_id = ${parameter(filter.tenantId)}`
+  if (by === 'tenant_id') return `tenant_id <> '${EVERYBODY}'`
+  return dimension === 'total' || dimension === 'model' ? `tenant_id = '${EVERYBODY}'` : 'true'
+}
+
+/** Where prices are corrected, of what was asked for; null: nothing of it is. */
+const correctedOf = ({ filter, window, finest, coarsest = 'day' }: Wanted): string | null => {
+  const { corrections = null, provider = null, model = null } = filter
+  const meant = (corrections ?? []).filter(
+    (each) => (provider === null || each.provider === provider) && (model === null || each.model === model),
+  )
+  const pieces = correctedPieces(spansOf(meant, window), finest, coarsest)
+  return pieces.length === 0 ? null : JSON.stringify(pieces)
+}
 
 /** Sums of the pieces, by group. Histograms are joined end to end: reading them adds them up. */
 const summed = async (sql: Sql, schemaName: string, pieces: readonly Piece[], wanted: Wanted): Promise<Summed[]> => {
   if (pieces.length === 0) return []
-  const { filter, dimension, by, model = false, limit = null } = wanted
+  const { filter, dimension, by, limit = null } = wanted
   const parameters: (string | number)[] = [dimension]
   const parameter = (value: string | number): string => `$${parameters.push(value)}`
-  const conditions = ['dimension = $1']
-  const hasEverybody = dimension === 'total' || dimension === 'model'
-  if (filter.tenantId !== null) conditions.push(`tenant_id = ${parameter(filter.tenantId)}`)
-  else if (by === 'tenant_id') conditions.push(`tenant_id <> '${EVERYBODY}'`)
-  else if (hasEverybody) conditions.push(`tenant_id = '${EVERYBODY}'`)
+  const whose = whoseOf(wanted, parameter)
+  const conditions = ['dimension = $1', whose]
   if (dimension === 'model' && filter.provider != null) conditions.push(`name = ${parameter(filter.provider)}`)
   if (dimension === 'model' && filter.model != null) conditions.push(`model = ${parameter(filter.model)}`)
   const held = pieces.map(
@@ -164,14 +203,20 @@ const summed = async (sql: Sql, schemaName: string, pieces: readonly Piece[], wa
       `select * from "${schemaName}".usage where tier = '${tier}' and bucket_ms >= ${parameter(fromMs)} and bucket_ms < ${parameter(toMs)}
        and ${conditions.join(' and ')}`,
   )
-  const most = limit === null ? '' : `order by cost_nano_usd desc, requests desc, 1, 2 limit ${parameter(limit)}`
-  return sql.unsafe<Summed[]>(
-    `select ${by} as name, ${model ? 'model' : "''"} as model, ${SUMS}, string_agg(nullif(latency, ''), ' ') as latency,
+  const model = wanted.model === true ? 'model' : "''"
+  const booked = `select ${by} as name, ${model} as model, ${SUMS}, string_agg(nullif(latency, ''), ' ') as latency,
        string_agg(nullif(ttft, ''), ' ') as ttft
-     from (${held.join(' union all ')}) held group by 1, 2 ${most}`,
-    parameters,
-    { prepare: true },
-  )
+     from (${held.join(' union all ')}) held group by 1, 2`
+  const corrected = correctedOf(wanted)
+  const changed =
+    corrected === null ? null : correctionSql(schemaName, { by, model, whose, pieces: parameter(corrected) })
+  const most = limit === null ? '' : `order by cost_nano_usd desc, requests desc, 1, 2 limit ${parameter(limit)}`
+  const all =
+    changed === null
+      ? booked
+      : `select sums.name, sums.model, ${CORRECTED_SUMS}, sums.latency, sums.ttft
+         from (${booked}) sums left join (${changed}) changed using (name, model)`
+  return sql.unsafe<Summed[]>(`${all} ${most}`, parameters, { prepare: true })
 }
 
 const histogramOf = (text: string | null): Histogram => {

@@ -30,6 +30,12 @@ create table usage (
   cached_prompt_tokens bigint not null,
   reasoning_tokens bigint not null,
   cost_nano_usd bigint not null,
+  -- What a corrected price is applied to: tokens of all attempts that were billed and whose tokens are known, and what was booked for them.
+  billed_prompt_tokens bigint not null,
+  -- Of those.
+  billed_cached_tokens bigint not null,
+  billed_completion_tokens bigint not null,
+  billed_nano_usd bigint not null,
   latency text not null,
   ttft text not null,
   primary key (tier, dimension, tenant_id, bucket_ms, name, model)

@@ -12,6 +12,7 @@ import { type OperatorRow, operator } from './operator.ts'
 import { type OverrideRow, override } from './override.ts'
 import { PackedTable } from './packed-table.ts'
 import { type PolicyRow, policy } from './policy.ts'
+import { type PriceCorrectionRow, priceCorrection } from './price-correction.ts'
 import { type ProviderRow, provider } from './provider.ts'
 import { type ProviderTestRow, providerTest } from './provider-test.ts'
 import { reversal } from './reversal.ts'
@@ -53,6 +54,7 @@ export interface Rows {
   cache_rules: CacheRuleRow
   tools: ToolRow
   tool_policies: ToolPolicyRow
+  price_corrections: PriceCorrectionRow
   setup: SetupRow
   operators: OperatorRow
   sessions: SessionRow
@@ -79,6 +81,7 @@ const AGGREGATES = [
   cacheRule,
   tool,
   toolPolicy,
+  priceCorrection,
   setup,
   operator,
   session,

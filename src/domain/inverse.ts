@@ -10,6 +10,7 @@ import { decideEndpoint, type EndpointRow } from './endpoint.ts'
 import { decideModel, type ModelRow } from './model.ts'
 import { decideOverride, isInForce, type OverrideRow } from './override.ts'
 import { decidePolicy, type PolicyRow } from './policy.ts'
+import { decidePriceCorrection, type PriceCorrectionRow } from './price-correction.ts'
 import { decideProvider, type ProviderRow } from './provider.ts'
 import { decideProviderTest, type ProviderTestRow } from './provider-test.ts'
 import { Rejection } from './rejection.ts'
@@ -191,6 +192,17 @@ const toolPolicies: Inverse = {
   },
 }
 
+/** What is written again counts as decided now: its number is another. */
+const priceCorrections: Inverse = {
+  invert(state, { id, before }) {
+    const was = before as PriceCorrectionRow | null
+    if (was === null) return decidePriceCorrection(state, { do: 'withdraw', id })
+    return decidePriceCorrection(state, { do: 'restore', ...fieldsOf(was, ...STAMPS, 'number') })
+  },
+  restored: ({ before }, now) =>
+    before === null ? null : { ...(before as PriceCorrectionRow), number: (now as PriceCorrectionRow | null)?.number },
+}
+
 /** Records of what was found: they stay when a decision is taken back, and those that fell with a provider come back with it. */
 const tests: Inverse = {
   harmless: () => true,
@@ -242,4 +254,5 @@ export const INVERSES: Readonly<Record<string, Inverse | undefined>> = {
   cache_rules: cacheRules,
   tools,
   tool_policies: toolPolicies,
+  price_corrections: priceCorrections,
 }

@@ -24,6 +24,7 @@ export type IdPrefix =
   | 'fb'
   | 'op'
   | 'ses'
+  | 'pcor'
 
 /** `<prefix>_<UUIDv7>`. */
 export const newId = (prefix: IdPrefix): string => `${prefix}_${Bun.randomUUIDv7()}`

@@ -25,6 +25,7 @@ import { type OperatorDeps, operatorRoutes } from './operators.ts'
 import { type OverrideDeps, overrideRoutes } from './overrides.ts'
 import { PLANNED } from './planned.ts'
 import { type PolicyDeps, policyRoutes } from './policies.ts'
+import { type PriceDeps, priceRoutes } from './prices.ts'
 import type { ProviderDeps } from './provider-view.ts'
 import { providerRoutes } from './providers.ts'
 import type { AdminAnswer, AdminRoute } from './route.ts'
@@ -59,6 +60,7 @@ export interface AdminDeps
     Omit<CacheRuleDeps, 'live'>,
     Omit<ToolDeps, 'live'>,
     Omit<ToolPolicyDeps, 'live'>,
+    Omit<PriceDeps, 'live'>,
     Omit<OperatorDeps, 'live'>,
     Omit<LogDeps, 'live' | 'dataKeys'> {
   readonly dataKeys: ProviderDeps['dataKeys'] & LogDeps['dataKeys']
@@ -84,6 +86,7 @@ export const configurationRoutes = (deps: AdminDeps): readonly AdminRoute[] => {
     ...cacheRuleRoutes(freezable),
     ...toolRoutes(freezable),
     ...toolPolicyRoutes(freezable),
+    ...priceRoutes(freezable),
   ]
   return routes.map(withPast)
 }

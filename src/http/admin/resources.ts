@@ -7,6 +7,7 @@ import { Id, ManagedBy, Nullable, Status, Timestamp } from '../../domain/fields.
 import { ModelFields, ModelName } from '../../domain/model.ts'
 import { OverrideWritten } from '../../domain/override.ts'
 import { PolicyFields, PolicyName } from '../../domain/policy.ts'
+import { PriceCorrected } from '../../domain/price-correction.ts'
 import { ProviderFields, ProviderName } from '../../domain/provider.ts'
 import { RateLimits, TenantSlug } from '../../domain/tenant.ts'
 import { ToolFields, ToolKind, ToolName } from '../../domain/tool.ts'
@@ -161,6 +162,8 @@ export const ToolPolicyView = shown('ToolPolicy', {
   ...ToolPolicyFields.properties,
   managed_by: ManagedBy,
 })
+
+export const PriceCorrectionView = shown('PriceCorrection', PriceCorrected.properties)
 
 export const OperatorView = shown('Operator', {
   id: Id,

@@ -68,6 +68,9 @@ export const EVENT_DESCRIPTIONS: Readonly<Record<string, string>> = {
   'tool_policy.created': 'A tool policy was made.',
   'tool_policy.changed': 'Fields of a tool policy changed.',
   'tool_policy.deleted': 'A tool policy was deleted.',
+  'price.corrected':
+    'What the tokens of a model at a provider really cost in a range of time. Nothing is booked anew: usage can be read as booked and as corrected.',
+  'price.correction_withdrawn': 'A price correction was taken back.',
   'setup.completed': 'The console was set up: it can be done once.',
   'operator.created': 'An operator of the console was added; the name and the password’s hash are sealed.',
   'operator.password_changed': 'An operator has a new password.',

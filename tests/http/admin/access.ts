@@ -44,7 +44,7 @@ const SECTIONS: readonly (readonly [own: string, belongs: Access['belongs'], rou
      PUT /providers/:id/credential, GET /providers/:id/credential, DELETE /providers/:id/credential, POST /providers/:id/test,
      GET /providers/:id/tests, POST /providers/:id/sync-models, POST /providers/:id/detect-capabilities, POST /providers/:id/kill,
      POST /providers/:id/probe, GET /providers/health, GET /models, GET /models/:id, POST /models 201, PUT /models/:id,
-     PATCH /models/:id, DELETE /models/:id`,
+     PATCH /models/:id, DELETE /models/:id, GET /prices/corrections, POST /prices/corrections 201`,
   ],
   [
     'providers:admin',

@@ -50,6 +50,8 @@ test('every route that says what it answers answers that', async () => {
   for (const name of ['GET /models', 'GET /models/:id', 'PUT /models/:id', 'PATCH /models/:id'])
     await ask(name, 'model')
 
+  for (const name of ['POST /prices/corrections', 'GET /prices/corrections']) await ask(name, 'price_correction')
+
   for (const name of ['POST /policies', 'PUT /policies', 'GET /policies', 'GET /policies/:id'])
     await ask(name, 'policy')
   for (const name of ['PUT /endpoints', 'GET /endpoints', 'GET /endpoints/:id']) await ask(name, 'endpoint')

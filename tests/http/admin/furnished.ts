@@ -204,6 +204,10 @@ const bodies = (ids: Ids, tenant_id: string): Readonly<Record<string, object>> =
   'PUT /tool-policies': { tenant_id, name: 'another' },
   'POST /overrides': { tenant_id, kind: 'block', target: 'model:resident' },
   'POST /models': { name: 'another', provider_id: ids.providers },
+  'POST /prices/corrections': {
+    ...{ provider: 'vendor', model: 'resident', from: '2026-10-01', to: '2026-11-01' },
+    ...{ input_cost_per_million: 1, output_cost_per_million: 2 },
+  },
   'POST /providers/:id/detect-capabilities': {},
 })
 
