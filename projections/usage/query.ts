@@ -73,9 +73,12 @@ export const usageQueries = (sql: Sql): UsageQueries => ({
   groups: (filter, by, limit) =>
     readActive(sql, 'requests', async (schemaName) => {
       const group = GROUPS[by]
+      const corrections = NEVER_CORRECTED.includes(by) ? null : filter.corrections
       const { window, finest } = await windowFor(sql, schemaName, filter, group.finest)
       const pieces = piecesOf(window, finest, 'day')
-      const rows = await summed(sql, schemaName, pieces, { filter, window, ...group, finest, limit })
+      const rows = await summed(sql, schemaName, pieces, {
+        ...{ filter: { ...filter, corrections }, window, ...group, finest, limit },
+      })
       const groups = rows.map((row) => ({ name: row.name || null, model: row.model || null, ...figuresOf(row) }))
       return { window, groups }
     }),

@@ -7,7 +7,7 @@ import { figuresView, OverviewAnswer, pointView } from './read-answers.ts'
 import { reading } from './read-store.ts'
 import { type AdminRoute, route } from './route.ts'
 import { breakdown, shownWindow, type UsageRouteDeps } from './usage.ts'
-import { IntervalQuery, intervalOf, UsageQuery, usageFilterOf } from './usage-filter.ts'
+import { IntervalQuery, intervalOf, shownCost, UsageQuery, usageFilterOf } from './usage-filter.ts'
 
 export interface ProviderStateDeps {
   readonly live: { readonly control: ControlReader }
@@ -50,7 +50,7 @@ export const overviewRoutes = (deps: UsageRouteDeps & ProviderStateDeps): readon
       return {
         body: {
           window: { ...shownWindow(window), interval: name },
-          cost: 'booked',
+          cost: shownCost(filter),
           summary: { ...shownWindow(window), ...figuresView(totals) },
           previous: { ...shownWindow(previous.window), ...figuresView(previous.totals) },
           series: series.series.map(({ atMs, ...figures }) => pointView(atMs, figures)),

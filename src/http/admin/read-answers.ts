@@ -161,10 +161,12 @@ const Group = t.Object(
   { title: 'UsageGroup' },
 )
 
+/** At which prices. */
+const Cost = t.Union([t.Literal('booked'), t.Literal('corrected')])
 export const UsageSummaryAnswer = t.Object(
   {
     ...bounds,
-    cost: t.Literal('booked'),
+    cost: Cost,
     totals: t.Object(FIGURES),
     by_provider: ByProvider,
     by_model: ByModel,
@@ -176,7 +178,7 @@ export const UsageSummaryAnswer = t.Object(
   { title: 'UsageSummary', description: 'The window is the one asked for, rounded outward to minutes, or to hours.' },
 )
 export const UsageSeriesAnswer = t.Object(
-  { interval: Interval, ...bounds, cost: t.Literal('booked'), series: t.Array(UsagePointRow) },
+  { interval: Interval, ...bounds, cost: Cost, series: t.Array(UsagePointRow) },
   { title: 'UsageSeries' },
 )
 
@@ -196,7 +198,7 @@ export const ProviderStates = t.Array(ProviderState)
 export const OverviewAnswer = t.Object(
   {
     window: t.Object({ ...bounds, interval: Interval }),
-    cost: t.Literal('booked'),
+    cost: Cost,
     summary: t.Object({ ...bounds, ...FIGURES }),
     previous: t.Object({ ...bounds, ...FIGURES }, { description: 'the window of equal width before' }),
     series: t.Array(UsagePointRow),

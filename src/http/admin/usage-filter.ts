@@ -1,6 +1,7 @@
 // What the query of a usage read means: whose usage, of which window, in which intervals, at which prices.
 import type { UsageFilter } from '../../../projections/usage/query.ts'
 import type { ControlReader } from '../../domain/control.ts'
+import { correctionsOf } from '../../domain/price-correction.ts'
 import { type Static, t } from '../../lib/schema.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import type { Principal } from '../auth.ts'
@@ -14,6 +15,10 @@ export interface UsageFilterDeps {
   nowMs(): number
 }
 
+/** At which prices an answer is. */
+export const shownCost = ({ corrections = null }: UsageFilter): 'booked' | 'corrected' =>
+  corrections === null ? 'booked' : 'corrected'
+
 const Text = t.Optional(t.String({ minLength: 1, maxLength: 256 }))
 
 /** Parameters of every read of usage. */
@@ -24,7 +29,7 @@ export const UsageQuery = {
   model: Text,
   cost: t.Optional(
     t.Union([t.Literal('booked'), t.Literal('corrected')], {
-      description: 'At the prices of the time (`booked`, the default), or as corrected since.',
+      description: 'At the prices of the time (`booked`, the default), or as corrected since (`/prices/corrections`).',
     }),
   ),
 }
@@ -56,18 +61,11 @@ export const usageFilterOf = (
   principal: Principal,
   { live, nowMs }: UsageFilterDeps,
 ): UsageFilter => {
-  if (query.cost === 'corrected')
-    throw new GatewayError(
-      'not_implemented',
-      'costs are shown as booked: corrected prices are not served by this version',
-      {
-        param: 'cost',
-      },
-    )
   return {
     tenantId: tenantFilter(principal, query.tenant_id),
     provider: nameOf(live.control, 'providers', query.provider),
     model: nameOf(live.control, 'models', query.model),
+    corrections: query.cost === 'corrected' ? correctionsOf(live.control) : null,
     ...windowOf(query, nowMs()),
   }
 }

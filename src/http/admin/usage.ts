@@ -1,5 +1,11 @@
 // `/admin/v1/usage/summary` and `/usage/series`: sums of a window, with breakdowns or over time.
-import type { GroupBy, UsageFilter, UsageGroup, UsageQueries } from '../../../projections/usage/query.ts'
+import {
+  type GroupBy,
+  NEVER_CORRECTED,
+  type UsageFilter,
+  type UsageGroup,
+  type UsageQueries,
+} from '../../../projections/usage/query.ts'
 import { t } from '../../lib/schema.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { MAX_LIMIT, Paging, pageOf } from './list.ts'
@@ -13,7 +19,14 @@ import {
 } from './read-answers.ts'
 import { reading } from './read-store.ts'
 import { type AdminRoute, route } from './route.ts'
-import { IntervalQuery, intervalOf, type UsageFilterDeps, UsageQuery, usageFilterOf } from './usage-filter.ts'
+import {
+  IntervalQuery,
+  intervalOf,
+  shownCost,
+  type UsageFilterDeps,
+  UsageQuery,
+  usageFilterOf,
+} from './usage-filter.ts'
 import type { TimeWindow } from './window.ts'
 
 export interface UsageRouteDeps extends UsageFilterDeps {
@@ -68,6 +81,12 @@ const summary = ({ usage, ...deps }: UsageRouteDeps): AdminRoute =>
           `"group_by" ${by} is not known by provider or model: leave out "provider" and "model"`,
           { param: 'group_by' },
         )
+      if (query.cost === 'corrected' && NEVER_CORRECTED.includes(by))
+        throw new GatewayError(
+          'invalid_request',
+          `"group_by" ${by} has costs as booked only: prices are corrected by provider and model`,
+          { param: 'group_by' },
+        )
       const [{ window, totals }, byProvider, byModel, groups] = await Promise.all([
         reading(usage.totals(filter)),
         breakdown(usage, filter, 'provider'),
@@ -79,7 +98,7 @@ const summary = ({ usage, ...deps }: UsageRouteDeps): AdminRoute =>
         columns: [...(by === 'provider_model' ? ['provider', 'model'] : [by]), ...FIGURE_COLUMNS],
         body: {
           ...shownWindow(window),
-          cost: 'booked',
+          cost: shownCost(filter),
           totals: figuresView(totals),
           by_provider: byProvider.rows,
           by_model: byModel.rows,
@@ -110,7 +129,7 @@ const series = ({ usage, ...deps }: UsageRouteDeps): AdminRoute =>
         body: {
           interval: name,
           ...shownWindow(window),
-          cost: 'booked',
+          cost: shownCost(filter),
           series: points.map(({ atMs, ...figures }) => pointView(atMs, figures)),
         },
       }

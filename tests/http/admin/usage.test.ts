@@ -111,6 +111,29 @@ describe('GET /usage/summary', () => {
     }
   })
 
+  test('costs as corrected by the decisions that stand now, the last one last', async () => {
+    const { gateway, answered, asked } = world()
+    const body = { provider: 'Vendor', model: 'Small', from: '2026-11-19', to: '2026-11-20T12:30:00+01:00' }
+    for (const input_cost_per_million of [1, 0.5]) {
+      const prices = { input_cost_per_million, output_cost_per_million: 2 }
+      expect((await gateway.call('POST', '/prices/corrections', { body: { ...body, ...prices } })).status).toBe(201)
+    }
+    for (const path of ['/usage/summary', '/usage/series', '/overview']) {
+      asked.length = 0
+      expect(await answered(`${path}?cost=corrected`)).toMatchObject({ cost: 'corrected' })
+      expect(asked.length).toBeGreaterThan(0)
+      for (const { corrections } of asked)
+        expect(corrections).toMatchObject([
+          { ...{ provider: 'Vendor', model: 'Small', to: '2026-11-20T11:30:00.000Z' }, input_cost_per_million: 1 },
+          { input_cost_per_million: 0.5 },
+        ])
+      expect(await answered(`${path}?cost=booked`)).toMatchObject({ cost: 'booked' })
+      expect(asked.at(-1)!.corrections).toBeNull()
+    }
+    const { body: listed } = await gateway.call('GET', '/prices/corrections?limit=1')
+    expect(listed).toMatchObject({ corrections: [{ input_cost_per_million: 0.5, reason: null }], total: 2 })
+  })
+
   test('what cannot be answered is 400 and named', async () => {
     const { refusal } = world()
     expect(await refusal('/usage/summary?from=7d')).toMatchObject([400, 'from', expect.stringContaining('no day unit')])
@@ -118,7 +141,7 @@ describe('GET /usage/summary', () => {
     expect((await refusal('/usage/summary?group_by=user')).slice(0, 2)).toEqual([400, 'group_by'])
     expect((await refusal('/usage/summary?group_by=key&provider=Vendor')).slice(0, 2)).toEqual([400, 'group_by'])
     expect((await refusal('/usage/summary?cost=guessed')).slice(0, 2)).toEqual([400, 'cost'])
-    expect((await refusal('/usage/summary?cost=corrected')).slice(0, 2)).toEqual([501, 'cost'])
+    expect((await refusal('/usage/summary?cost=corrected&group_by=key')).slice(0, 2)).toEqual([400, 'group_by'])
     expect((await refusal('/usage/summary?limit=0')).slice(0, 2)).toEqual([400, 'limit'])
   })
 })
