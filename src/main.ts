@@ -9,6 +9,7 @@ import { lockDataDir } from './commands/data-lock.ts'
 import { type HealthParts, openHealthParts } from './commands/health.ts'
 import { openLimits } from './commands/limits.ts'
 import { listen } from './commands/listener.ts'
+import { operationsOf, systemRoutesOf } from './commands/operations.ts'
 import { type Outcomes, openOutcomes } from './commands/outcomes.ts'
 import { openWork } from './commands/provider-work.ts'
 import { readRoutes } from './commands/read-routes.ts'
@@ -19,7 +20,6 @@ import { Stack } from './commands/stack.ts'
 import { openTracing, type Tracing, telemetryOf } from './commands/telemetry.ts'
 import { allowsPrivate, type Config, settingMs } from './config.ts'
 import type { ProviderRow } from './domain/provider.ts'
-import type { ReadinessCheck } from './http/operations.ts'
 import { INFERENCE_DEFAULTS, type InferenceSettings } from './inference/deps.ts'
 import type { Limits } from './inference/limits.ts'
 import type { Diagnostics } from './lib/diagnostics.ts'
@@ -196,6 +196,7 @@ const appDeps = (parts: Parts): AppDeps => {
   const { live, catalogue } = control
   const userDigest = (tenantId: string, user: string): string =>
     hmacHex(control.installation.endUser, `${tenantId}\0${user}`).slice(0, 32)
+  const operations = operationsOf({ ...parts, version: VERSION })
   return {
     ...parts.console.deps,
     live,
@@ -224,7 +225,7 @@ const appDeps = (parts: Parts): AppDeps => {
       const waitMs = instances?.awaited(revision) ? APPLIED_WAIT_MS : 0
       return (await instances?.appliedBy(revision, waitMs)) ?? { applied: 1, instances: 1 }
     },
-    instanceCounts: () => parts.instances()?.counts() ?? { live: 1, diverged: 0, behindRecords: 0 },
+    ...operations,
     kindTable,
     allowPrivate: allowsPrivate(config),
     modelCatalogue: parts.modelCatalogue,
@@ -236,22 +237,14 @@ const appDeps = (parts: Parts): AppDeps => {
     nowMs: Date.now,
     lastUses: lastUses(),
     clearBreakers: () => parts.health.book.clearBreakers(),
-    furtherRoutes: [...parts.health.routes, ...readRoutes({ ...parts, userDigest })],
+    furtherRoutes: [
+      ...parts.health.routes,
+      ...readRoutes({ ...parts, userDigest }),
+      ...systemRoutesOf({ ...parts, version: VERSION }, operations),
+    ],
     adminEnabled: config.admin.enabled,
     prometheusEnabled: config.telemetry.prometheus_enabled,
     docsEnabled: config.server.docs,
-    build: {
-      name: 'gatelog',
-      version: VERSION,
-      commit: parts.env.GATEWAY_COMMIT ?? null,
-      environment: config.environment,
-    },
-    components: {
-      log: isKafka(config) ? 'kafka' : 'embedded',
-      database: config.database.url === null ? 'embedded' : 'postgres',
-      redis: config.redis.url === null ? 'none' : 'redis',
-    },
-    readiness: [...analytics.readiness, ...readinessOf(parts)],
     ...telemetryOf(parts),
     backgroundUnits: () => analytics.children() + (isKafka(config) ? 2 : 1),
   }
@@ -264,26 +257,6 @@ const inferenceSettings = ({ auth, tools }: Config): InferenceSettings => ({
   maxStalenessMs: settingMs(auth.max_staleness),
   gatewayExecution: tools.gateway_execution,
 })
-
-/** What being away is a degradation, not an outage: the log (inference goes on by the spool), Redis, an alarm of the instances. */
-const readinessOf = ({ config, control, outcomes, instances, limits }: Parts): ReadinessCheck[] => {
-  const degradedBy = (name: string, problem: () => string | null | Promise<string | null>): ReadinessCheck => ({
-    name,
-    async run() {
-      const text = await problem()
-      return { text: text === null ? 'ok' : `degraded: ${text}`, ready: true }
-    },
-  })
-  const log = () => {
-    const { ok, detail } = control.log.health()
-    return ok ? (outcomes.sender()?.problem ?? null) : detail
-  }
-  const checks = [
-    degradedBy('log', log),
-    degradedBy('instances', () => instances()?.alarm() ?? instances()?.behind() ?? null),
-  ]
-  return config.redis.url === null ? checks : [...checks, degradedBy('redis', () => limits.status().degraded)]
-}
 
 const someModel = ({ catalogue }: ControlPlane): string | null =>
   [...catalogue.resolve('sandbox-echo'), ...catalogue.all()].find(({ unroutable }) => unroutable === null)?.name ?? null

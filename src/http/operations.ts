@@ -52,7 +52,24 @@ const EVERYBODY = ''
 const CHECK_MS = 2_000
 const OK: CheckResult = { text: 'ok', ready: true }
 
-const ownChecks = ({ live, catalogue, steering, spool, nowMs }: OperationsDeps): ReadinessCheck[] => [
+type LookDeps = Pick<OperationsDeps, 'live' | 'catalogue' | 'steering' | 'spool' | 'nowMs' | 'readiness'>
+
+/** What a look at everything came to. */
+export interface Readiness {
+  readonly status: 'ok' | 'degraded' | 'unavailable'
+  readonly checks: ReadonlyMap<string, CheckResult>
+}
+
+/** Looks at everything that this instance needs, within 2 s. */
+export const lookAt = (deps: LookDeps): (() => Promise<Readiness>) => {
+  const checks = [...ownChecks(deps), ...deps.readiness]
+  return async () => {
+    const results = await Promise.all(checks.map(withinTime))
+    return { status: statusOf(results), checks: new Map(results) }
+  }
+}
+
+const ownChecks = ({ live, catalogue, steering, spool, nowMs }: LookDeps): ReadinessCheck[] => [
   {
     name: 'control',
     run() {
@@ -111,7 +128,7 @@ const page = (name: string, paths: readonly string[]): string =>
 
 export const operationsRoutes = (deps: OperationsDeps, metrics: Metrics, inFlight: () => number) => {
   const startedMs = performance.now()
-  const checks = [...ownChecks(deps), ...deps.readiness]
+  const look = lookAt(deps)
   const { build } = deps
   const paths = [...PUBLIC_PATHS]
   if (deps.docsEnabled) paths.push('GET /openapi.json', 'GET /docs', 'GET /schemas')
@@ -121,12 +138,9 @@ export const operationsRoutes = (deps: OperationsDeps, metrics: Metrics, inFligh
 
   const health = ({ request }: { request: Request }) => json(request, { status: 'ok', components: deps.components })
   const ready = async ({ request }: { request: Request }) => {
-    const results = await Promise.all(checks.map(withinTime))
-    const failed = results.filter(([, result]) => !result.ready).map(([name]) => name)
-    const body = {
-      status: statusOf(results),
-      checks: Object.fromEntries(results.map(([name, { text }]) => [name, text])),
-    }
+    const { status, checks } = await look()
+    const failed = [...checks].filter(([, result]) => !result.ready).map(([name]) => name)
+    const body = { status, checks: Object.fromEntries([...checks].map(([name, { text }]) => [name, text])) }
     if (failed.length === 0) return json(request, body)
     const context = contextOf(request)
     const error = new GatewayError('provider_unavailable', `not ready: ${failed.join(', ')}`, { status: 503 })
@@ -158,9 +172,13 @@ export const operationsRoutes = (deps: OperationsDeps, metrics: Metrics, inFligh
   })
 }
 
-const statusOf = (results: readonly (readonly [string, CheckResult])[]): string => {
-  if (results.some(([, { ready }]) => !ready)) return 'unavailable'
-  return results.some(([, { text }]) => text.startsWith('degraded')) ? 'degraded' : 'ok'
+/** One check in one word. */
+export const statusWordOf = ({ text, ready }: CheckResult): Readiness['status'] =>
+  ready ? (text.startsWith('degraded') ? 'degraded' : 'ok') : 'unavailable'
+
+const statusOf = (results: readonly (readonly [string, CheckResult])[]): Readiness['status'] => {
+  const words = results.map(([, result]) => statusWordOf(result))
+  return words.find((word) => word === 'unavailable') ?? words.find((word) => word === 'degraded') ?? 'ok'
 }
 
 /** Browsers name `text/html`; curl and SDKs say `*` or JSON. */

@@ -55,7 +55,7 @@ const SECTIONS: readonly (readonly [own: string, belongs: Access['belongs'], rou
   ],
   [READ, 'tenant', 'GET /requests, GET /requests/:id, GET /audit, GET /feedback'],
   [READ, 'tenant', 'GET /overview, GET /usage/summary, GET /usage/series, GET /errors'],
-  [READ, 'shared', 'GET /scores'],
+  [READ, 'shared', 'GET /scores, GET /system'],
   // They show what is everybody's, secrets of people among it: no scope but all of them.
   ['*', 'shared', 'GET /log, GET /log/:id, POST /log/:id/revert'],
   [

@@ -9,6 +9,7 @@ import { providerHealth } from '../../../src/http/admin/health-view.ts'
 import { overviewRoutes } from '../../../src/http/admin/overview.ts'
 import { requestRoutes } from '../../../src/http/admin/requests.ts'
 import type { AdminRoute } from '../../../src/http/admin/route.ts'
+import { systemRoutes } from '../../../src/http/admin/system.ts'
 import { usageRoutes } from '../../../src/http/admin/usage.ts'
 import { EXAMPLES } from '../../../src/http/docs/examples.ts'
 import { type HealthBook, openHealth } from '../../../src/state/health.ts'
@@ -19,6 +20,7 @@ import type { Checked } from '../../../src/upkeep/provider-checks.ts'
 import type { ProviderWork } from '../../../src/upkeep/provider-work.ts'
 import { entry } from '../../inference/gateway.ts'
 import { type Gateway, startGateway } from './gateway.ts'
+import { QUIET_STATUS, quietSystem } from './quiet-system.ts'
 import { emptyUsage } from './usage-figures.ts'
 
 export const OWN = 'ten_default'
@@ -135,7 +137,10 @@ const commons = async (gateway: Gateway): Promise<Ids> => {
 export const furnish = async (): Promise<Furnished> => {
   const tenantsRead: (string | null)[] = []
   // The routes of read models are made before the gateway whose state they show.
-  const live = { control: null as unknown as ControlState, status: () => ({ tip: 'f'.repeat(64) }) as LiveStatus }
+  const live = {
+    control: null as unknown as ControlState,
+    status: () => ({ ...QUIET_STATUS, tip: 'f'.repeat(64) }) as LiveStatus,
+  }
   const catalogue = { all: () => [], resolve: () => [] }
   const probed = {
     atMs: NOW_MS,
@@ -153,7 +158,14 @@ export const furnish = async (): Promise<Furnished> => {
     probes: { probe: async () => ({ ...probed, models: null, message: null }) as never },
     adapterReady: () => true,
   })
-  const further = [...health, ...readModels(tenantsRead, () => NOW_MS, live, book)]
+  const system = systemRoutes({
+    ...quietSystem,
+    live: live as never,
+    healthOf: () => providerHealth(book, '', []),
+    adapterReady: () => true,
+    nowMs: () => NOW_MS,
+  })
+  const further = [...health, ...system, ...readModels(tenantsRead, () => NOW_MS, live, book)]
   const records = new Map<string, LogDetail>()
   const work: Partial<ProviderWork> = {
     entriesOf: (providerId) =>

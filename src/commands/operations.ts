@@ -1,0 +1,84 @@
+// What this process tells of itself: its build, what it is put together from, and whether that is there.
+
+import { within } from '../../projections/database.ts'
+import { type Config, redacted } from '../config.ts'
+import { type SystemRouteDeps, systemRoutes } from '../http/admin/system.ts'
+import { lookAt, type OperationsDeps, type ReadinessCheck } from '../http/operations.ts'
+import type { Limits } from '../inference/limits.ts'
+import type { Instances } from '../upkeep/instances.ts'
+import type { Analytics } from './analytics.ts'
+import type { ControlPlane } from './control-plane.ts'
+import type { HealthParts } from './health.ts'
+import type { Outcomes } from './outcomes.ts'
+import { type Environment, isKafka } from './settings.ts'
+import { projectionViews } from './telemetry.ts'
+
+export interface OperationsParts {
+  readonly config: Config
+  readonly env: Environment
+  readonly version: string
+  readonly control: ControlPlane
+  readonly outcomes: Outcomes
+  readonly analytics: Analytics
+  readonly health: Pick<HealthParts, 'healthOf'>
+  readonly limits: Limits
+  instances(): Instances | null
+}
+
+export type Operations = Pick<OperationsDeps, 'build' | 'components' | 'readiness'> &
+  Pick<SystemRouteDeps, 'instanceCounts'>
+
+const REPORTS_WITHIN_MS = 1_500
+
+export const operationsOf = (parts: OperationsParts): Operations => {
+  const { config, env, version, analytics } = parts
+  return {
+    build: { name: 'gatelog', version, commit: env.GATEWAY_COMMIT ?? null, environment: config.environment },
+    components: {
+      log: isKafka(config) ? 'kafka' : 'embedded',
+      database: config.database.url === null ? 'embedded' : 'postgres',
+      redis: config.redis.url === null ? 'none' : 'redis',
+    },
+    readiness: [...analytics.readiness, ...readinessOf(parts)],
+    instanceCounts: () => parts.instances()?.counts() ?? { live: 1, diverged: 0, behindRecords: 0 },
+  }
+}
+
+/** What being away is a degradation, not an outage: the log (inference goes on by the spool), Redis, an alarm of the instances. */
+const readinessOf = ({ config, control, outcomes, instances, limits }: OperationsParts): ReadinessCheck[] => {
+  const degradedBy = (name: string, problem: () => string | null | Promise<string | null>): ReadinessCheck => ({
+    name,
+    async run() {
+      const text = await problem()
+      return { text: text === null ? 'ok' : `degraded: ${text}`, ready: true }
+    },
+  })
+  const log = () => {
+    const { ok, detail } = control.log.health()
+    return ok ? (outcomes.sender()?.problem ?? null) : detail
+  }
+  const checks = [
+    degradedBy('log', log),
+    degradedBy('instances', () => instances()?.alarm() ?? instances()?.behind() ?? null),
+  ]
+  return config.redis.url === null ? checks : [...checks, degradedBy('redis', () => limits.status().degraded)]
+}
+
+/** The route that shows it. */
+export const systemRoutesOf = (parts: OperationsParts, operations: Operations) => {
+  const { config, control, outcomes, analytics, health } = parts
+  const { live, catalogue, steering } = control
+  const nowMs = Date.now
+  const look = lookAt({ live, catalogue, steering, spool: outcomes.spool, nowMs, readiness: operations.readiness })
+  return systemRoutes({
+    ...operations,
+    live,
+    look,
+    projections: () => within(projectionViews(analytics.sql), REPORTS_WITHIN_MS),
+    instance: outcomes.spool.instance,
+    settings: redacted(config),
+    healthOf: (id) => health.healthOf(id),
+    adapterReady: ({ id }) => catalogue.adapterReady(id),
+    nowMs,
+  })
+}
