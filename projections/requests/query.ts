@@ -1,10 +1,11 @@
 // The request log -> rows as the API shows them.
 import { shownAttempt } from '../../src/domain/request.ts'
-import { usdOf } from '../../src/lib/money.ts'
-import type { Queryable, Sql } from '../database.ts'
+import type { Sql } from '../database.ts'
 import { readActive } from '../reader.ts'
 import type { SettledDetail } from './fold.ts'
+import { conditions, listColumns, type StoredRequest, usdOrNull, viewOf } from './rows.ts'
 import type { AdmittedDetail } from './stored.ts'
+import { readPlace, readSince } from './tail.ts'
 
 export interface RequestFilter {
   /** Null: every tenant. */
@@ -101,11 +102,29 @@ export interface RequestDetail extends RequestView {
   }
 }
 
+/** Partition of the log -> its first offset that is not applied yet. */
+export type LogPlace = ReadonlyMap<number, number>
+
+/** A row as it was settled. */
+export interface TailRow {
+  readonly request: RequestView
+  /** Of the record in the log. */
+  readonly partition: number
+  readonly offset: number
+}
+
 export interface RequestQueries {
   /** Newest first. `total` counts all that match, up to a million. Throws ReadStoreUnavailable within 2 s. */
   list(filter: RequestFilter): Promise<{ readonly requests: readonly RequestView[]; readonly total: number }>
   /** The same rows page by page, `limit` of them in all; what comes meanwhile is not among them twice. A page may throw as `list` does. */
   pages(filter: RequestFilter): AsyncGenerator<readonly RequestView[], void>
+  /** How far the log is applied. */
+  place(): Promise<LogPlace>
+  /** Rows that match and were applied since, in the order of the log, at most some hundreds; `reached` is where to go on. */
+  since(
+    place: LogPlace,
+    filter: RequestFilter,
+  ): Promise<{ readonly rows: readonly TailRow[]; readonly reached: LogPlace }>
   /** How many match, by error code (`unknown` for none), up to a million in all. */
   codes(filter: RequestFilter): Promise<Readonly<Record<string, number>>>
   /** By id, else the tenant's latest with this label (`tenantId` null: of all tenants). Null when there is none. */
@@ -139,6 +158,8 @@ export const requestQueries = (sql: Sql): RequestQueries => ({
       left -= rows.length
     }
   },
+  place: () => readActive(sql, 'requests', () => readPlace(sql)),
+  since: (place, filter) => readActive(sql, 'requests', (schemaName) => readSince(sql, schemaName, place, filter)),
   codes: (filter) =>
     readActive(sql, 'requests', async (schemaName) => {
       const rows = await sql<{ code: string; count: number }[]>`
@@ -175,35 +196,6 @@ const readPage = (sql: Sql, filter: RequestFilter, limit: number, last: StoredRe
       order by at_ms desc, id desc limit ${limit} offset ${last === undefined ? filter.offset : 0}`
   })
 
-const conditions = (sql: Queryable, filter: RequestFilter) => {
-  const { tenantId, fromMs, toMs, outcome, provider, model, errorCode, statusMin, search } = filter
-  const { key, policies, endpoint, users } = filter
-  const pattern = search === null ? '' : `%${search.replace(/[\\%_]/g, '\\$&')}%`
-  return sql`at_ms >= ${fromMs} and at_ms < ${toMs}
-    ${tenantId === null ? sql`` : sql`and tenant_id = ${tenantId}`}
-    ${outcome === null ? sql`` : sql`and outcome = ${outcome}`}
-    ${provider === null ? sql`` : sql`and (lower(provider) = lower(${provider}) or provider_id = ${provider})`}
-    ${model === null ? sql`` : sql`and (lower(requested_model) = lower(${model}) or lower(routed_model) = lower(${model}) or model_id = ${model})`}
-    ${errorCode === null ? sql`` : sql`and error_code = ${errorCode}`}
-    ${statusMin === null ? sql`` : sql`and status >= ${statusMin}`}
-    ${key === null ? sql`` : sql`and key_id = ${key}`}
-    ${policies === null ? sql`` : sql`and policy_id = any(${policies as string[]})`}
-    ${endpoint === null ? sql`` : sql`and endpoint = ${endpoint}`}
-    ${users === null ? sql`` : sql`and end_user = any(${users as string[]})`}
-    ${search === null ? sql`` : sql`and concat_ws(' ', id, request_id, requested_model, routed_model, provider, error_code, key_id, end_user) ilike ${pattern}`}`
-}
-
-const listColumns = (sql: Queryable) => sql`
-  id, request_id, at_ms, tenant_id, key_id, requested_model, routed_model, provider, outcome, status, error_code,
-  attempts, fallback_used, stream, cache_hit, prompt_tokens, completion_tokens, cost_nano_usd,
-  cost_basis, latency_ms, ttft_ms, policy_id, endpoint, end_user, purpose`
-
-type StoredRequest = Omit<RequestView, 'at' | 'cost_usd' | 'user'> & {
-  readonly at_ms: number
-  readonly cost_nano_usd: number | null
-  readonly end_user: string | null
-}
-
 interface StoredDetail extends StoredRequest {
   readonly provider_id: string | null
   readonly model_id: string | null
@@ -211,36 +203,6 @@ interface StoredDetail extends StoredRequest {
   readonly admitted: string | null
   readonly settled: string
 }
-
-const usdOrNull = (nanoUsd: number | null): number | null => (nanoUsd === null ? null : usdOf(nanoUsd))
-
-const viewOf = (row: StoredRequest): RequestView => ({
-  id: row.id,
-  request_id: row.request_id,
-  at: new Date(row.at_ms).toISOString(),
-  tenant_id: row.tenant_id,
-  key_id: row.key_id,
-  requested_model: row.requested_model,
-  routed_model: row.routed_model,
-  provider: row.provider,
-  outcome: row.outcome,
-  status: row.status,
-  error_code: row.error_code,
-  attempts: row.attempts,
-  fallback_used: row.fallback_used,
-  stream: row.stream,
-  cache_hit: row.cache_hit,
-  prompt_tokens: row.prompt_tokens,
-  completion_tokens: row.completion_tokens,
-  cost_usd: usdOrNull(row.cost_nano_usd),
-  cost_basis: row.cost_basis,
-  latency_ms: row.latency_ms,
-  ttft_ms: row.ttft_ms,
-  policy_id: row.policy_id,
-  endpoint: row.endpoint,
-  user: row.end_user,
-  purpose: row.purpose,
-})
 
 const detailOf = (row: StoredDetail): RequestDetail => {
   const settled = JSON.parse(row.settled) as SettledDetail

@@ -38,6 +38,7 @@ create table request (
 create index request_id on request (id);
 create index request_label on request (request_id, at_ms) where request_id <> id;
 create index request_tenant on request (tenant_id, at_ms, id);
+create index request_place on request (log_partition, log_offset);
 create index request_failed on request (at_ms, id) where status >= 400;
 
 -- What only the view of one request needs, as JSON text that nobody searches: what was known when the upstream was called (null: refused before, or not

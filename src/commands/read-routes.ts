@@ -7,6 +7,7 @@ import { errorRoutes } from '../http/admin/errors.ts'
 import { overviewRoutes } from '../http/admin/overview.ts'
 import { requestRoutes } from '../http/admin/requests.ts'
 import type { AdminRoute } from '../http/admin/route.ts'
+import { tailRoutes } from '../http/admin/tail.ts'
 import { usageRoutes } from '../http/admin/usage.ts'
 import type { Analytics } from './analytics.ts'
 import type { ControlPlane } from './control-plane.ts'
@@ -28,6 +29,7 @@ export const readRoutes = ({ analytics, control, health, userDigest }: ReadRoute
   const ofUsage = { usage: usageQueries(sql), live, nowMs }
   return [
     ...requestRoutes(ofRequests),
+    ...tailRoutes(ofRequests),
     ...errorRoutes(ofRequests),
     ...auditRoutes({ audit: auditQueries(sql), nowMs }),
     ...usageRoutes(ofUsage),

@@ -49,6 +49,22 @@ export const adminPrincipalOf = (headers: Headers, deps: SessionDeps, atMs: numb
   return { actor: { type: 'operator', id: session.operator_id }, tenantId, scopes: SUPERUSER, sessionId: session.id }
 }
 
+/** Whether who sent these headers may go on with what it began. It keeps no session alive: nobody needs to sit in front of it. */
+export const isStillAllowed = (
+  headers: Headers,
+  scopes: readonly string[],
+  deps: SessionDeps,
+  atMs: number,
+): boolean => {
+  try {
+    if (!headers.has(deps.inference.authHeader) && sessionOf(headers, deps) !== null) return true
+    requireOneOf(principalOf(headers, deps, atMs), scopes)
+    return true
+  } catch {
+    return false // revoked, expired, signed out, or nobody can tell now
+  }
+}
+
 /** Throws 403 for a write with the powers of a cookie that another site may have caused. */
 export const requireOwnDoing = (principal: Principal, request: Request, { clients }: SessionDeps): void => {
   if (principal.sessionId !== undefined) requireOwnPage(request, clients(request))

@@ -8,7 +8,18 @@ import type { NewRecord } from '../../src/log/port.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { tenantCreated } from '../domain/world.ts'
 import { sharedPostgres, type TestDatabase } from '../services/postgres.ts'
-import { applied, MAC_KEY, NOON_MS, openSql, REQUESTS, sender, settled, startWorker, testLog } from './support.ts'
+import {
+  ALL_REQUESTS,
+  applied,
+  MAC_KEY,
+  NOON_MS,
+  openSql,
+  REQUESTS,
+  sender,
+  settled,
+  startWorker,
+  testLog,
+} from './support.ts'
 
 const DAY_MS = 86_400_000
 const ROWS = 2_345
@@ -59,23 +70,7 @@ afterAll(async () => {
   await database.remove()
 }, 60_000)
 
-const ALL: RequestFilter = {
-  tenantId: null,
-  fromMs: NOON_MS - 9 * DAY_MS,
-  toMs: NOON_MS + DAY_MS,
-  outcome: null,
-  provider: null,
-  model: null,
-  errorCode: null,
-  statusMin: null,
-  search: null,
-  key: null,
-  policies: null,
-  endpoint: null,
-  users: null,
-  limit: 1_000_000,
-  offset: 0,
-}
+const ALL: RequestFilter = { ...ALL_REQUESTS, fromMs: NOON_MS - 9 * DAY_MS, toMs: NOON_MS + DAY_MS }
 
 const idsOf = async (pages: AsyncIterable<readonly { readonly id: string }[]>): Promise<string[]> => {
   const ids: string[] = []

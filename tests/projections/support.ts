@@ -1,5 +1,6 @@
 // Request records as gateways write them, a worker that is ended by itself, and what tables hold.
 import { openDatabase, type Sql } from '../../projections/database.ts'
+import type { RequestFilter } from '../../projections/requests/query.ts'
 import { runWorker, type WorkerOptions } from '../../projections/worker.ts'
 import type { RequestAdmitted, RequestSettled } from '../../src/domain/request.ts'
 import { writeEnvelope } from '../../src/log/envelope.ts'
@@ -84,6 +85,23 @@ export const settled = (id: string, more: Partial<RequestSettled> = {}): Request
   ttft_ms: null,
   ...more,
 })
+
+/** A filter that asks for all there is, but for the window. */
+export const ALL_REQUESTS: Omit<RequestFilter, 'fromMs' | 'toMs'> = {
+  tenantId: null,
+  outcome: null,
+  provider: null,
+  model: null,
+  errorCode: null,
+  statusMin: null,
+  search: null,
+  key: null,
+  policies: null,
+  endpoint: null,
+  users: null,
+  limit: 1_000_000,
+  offset: 0,
+}
 
 /** Writes envelopes of one process start: the sequence goes up by one with each. */
 export const sender = (instance = 'ins_1', epoch = 'e1') => {

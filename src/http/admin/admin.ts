@@ -6,7 +6,14 @@ import { t } from '../../lib/schema.ts'
 import type { LastUses } from '../../state/last-uses.ts'
 import type { ModelCatalogue } from '../../upkeep/model-listing.ts'
 import { GatewayError } from '../../wire/errors.ts'
-import { adminPrincipalOf, type Principal, requireOneOf, requireOwnDoing, type SessionDeps } from '../auth.ts'
+import {
+  adminPrincipalOf,
+  isStillAllowed,
+  type Principal,
+  requireOneOf,
+  requireOwnDoing,
+  type SessionDeps,
+} from '../auth.ts'
 import { identityHeaders } from '../envelope.ts'
 import { contextOf, pathOf } from '../request-context.ts'
 import { MIN_REVISION, reachMinRevision } from '../revision.ts'
@@ -128,9 +135,10 @@ const answered = async (
   deps: RunnerDeps,
 ): Promise<Response> => {
   const headers: Record<string, string> = {
-    'content-type': CONTENT_TYPES[format],
+    'content-type': route.events ? 'text/event-stream' : CONTENT_TYPES[format],
     ...fileHeaders(route.path, format),
     ...identityHeaders(contextOf(request)),
+    ...answer.headers,
   }
   if (answer.pieces !== undefined) return new Response(await streamOf(answer.pieces), { headers })
   if (answer.revision !== undefined) {
@@ -196,7 +204,8 @@ const run = async (route: AdminRoute, request: Request, rawParams: RawParams, de
   }
   const { body, raw } = route.method === 'GET' ? { body: null, raw: '' } : await bodyOf(route, request)
   const intent = writeIntent(request, url, raw, principal, deps.causeKey)
-  const answer = await route.handle({ request, principal, params, query, body, intent })
+  const stillAllowed = () => isStillAllowed(request.headers, route.scopes, deps, deps.nowMs())
+  const answer = await route.handle({ request, principal, params, query, body, intent, stillAllowed })
   return answered(route, answer, format, request, deps)
 }
 

@@ -22,7 +22,15 @@ export const readPast = async (state: ControlState, point: PastPoint, read: Past
     const { params, query, principal, format } = read
     const request = new Request('http://past.invalid/')
     const intent = { cause: null, ifMatch: null }
-    const answer = await route.handle({ request, principal, params, query, body: null, intent })
+    const answer = await route.handle({
+      request,
+      principal,
+      params,
+      query,
+      body: null,
+      intent,
+      stillAllowed: () => true,
+    })
     const text = route.rows === null ? JSON.stringify(answer.body) : formatted(answer.body, route.rows, format)
     return { kind: 'answer', status: answer.status ?? route.successStatus, text }
   } catch (error) {

@@ -20,7 +20,7 @@ export interface FilterDeps {
 const Text = t.Optional(t.String({ minLength: 1, maxLength: 256 }))
 
 /** Parameters that say of one request whether it is meant. */
-const Conditions = {
+export const Conditions = {
   tenant_id: Text,
   outcome: t.Optional(Outcome),
   provider: Text,

@@ -13,6 +13,8 @@ export interface AdminCall<Body = unknown, Query = unknown> {
   /** Decoded path parameters. */
   readonly params: Readonly<Record<string, string>>
   readonly query: Query
+  /** For an answer that goes on: whether who asked may still do so. */
+  stillAllowed(): boolean
   /** Checked against the route's schema, without read-only fields. */
   readonly body: Body
   /** Headers of a write; a read has no use for it. */
@@ -23,6 +25,7 @@ export interface AdminAnswer {
   readonly status?: number
   /** Sent as JSON, or its rows in the format of the query. */
   readonly body: unknown
+  readonly headers?: Readonly<Record<string, string>>
   /** Of a list: the columns of its CSV, when no row tells them. */
   readonly columns?: readonly string[]
   /** Sent piece by piece in place of the body, in the format of the query. When the first piece fails, so does the route. */
@@ -53,6 +56,8 @@ export interface AdminRoute {
   readonly rows: string | null
   /** Of a list: its body is more than `{<rows>, total, limit, offset}`, and `answer` is all of it. */
   readonly whole: boolean
+  /** It answers with server-sent events; `answer` is the data of each. */
+  readonly events: boolean
   /** A write that is possible while the configuration is frozen. */
   readonly whileFrozen: boolean
   /** Takes `as_of`. Reads of the configuration do by themselves (null, `withPast`); false: this one shows what has no past. */
@@ -73,6 +78,7 @@ interface RouteSettings<Body extends TSchema, Query extends TSchema> {
   readonly answer?: TSchema
   readonly rows?: string
   readonly whole?: true
+  readonly events?: true
   readonly whileFrozen?: boolean
   readonly past?: false
   handle(call: AdminCall<Static<Body>, Static<Query>>): AdminAnswer | Promise<AdminAnswer>
@@ -97,6 +103,7 @@ export const route = <Body extends TSchema, Query extends TSchema>(
   answer: settings.answer ?? null,
   rows: settings.rows ?? null,
   whole: settings.whole ?? false,
+  events: settings.events ?? false,
   whileFrozen: settings.whileFrozen ?? false,
   past: settings.past ?? null,
   handle: settings.handle as AdminRoute['handle'],

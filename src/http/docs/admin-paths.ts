@@ -20,6 +20,7 @@ const FURTHER: Readonly<Record<string, readonly number[]>> = {
   'POST /providers/:id/detect-capabilities': [429],
   'POST /operators': [429],
   'PUT /operators/:id/password': [429],
+  'GET /requests/stream': [429],
   'GET /overview': [501],
   'GET /usage/summary': [501],
   'GET /usage/series': [501],
@@ -98,8 +99,12 @@ const schemaOf = (schema: TSchema, components: Map<string, TSchema>): Node => {
   return ref(schema.title)
 }
 
+const EVENTS =
+  'Events whose `data` is a `RequestRow`. `Last-Event-ID` goes on where a stream was left, within a day; comments are heartbeats; the event `end` says why it ends.'
+
 const contentOf = (route: AdminRoute, components: Map<string, TSchema>): Node => {
   const shape = route.answer === null ? open : schemaOf(route.answer, components)
+  if (route.events) return { 'text/event-stream': { schema: { type: 'string', description: EVENTS } } }
   if (route.rows === null) return json(route.method === 'DELETE' && route.answer === null ? DELETED : shape)
   const count = { type: 'integer', minimum: 0 }
   const list = {

@@ -10,6 +10,7 @@ import { overviewRoutes } from '../../../src/http/admin/overview.ts'
 import { requestRoutes } from '../../../src/http/admin/requests.ts'
 import type { AdminRoute } from '../../../src/http/admin/route.ts'
 import { systemRoutes } from '../../../src/http/admin/system.ts'
+import { tailRoutes } from '../../../src/http/admin/tail.ts'
 import { usageRoutes } from '../../../src/http/admin/usage.ts'
 import { EXAMPLES } from '../../../src/http/docs/examples.ts'
 import { type HealthBook, openHealth } from '../../../src/state/health.ts'
@@ -72,13 +73,19 @@ const readModels = (
     asked.push(filter.tenantId)
     return {}
   }
-  const requests = { list: list('requests'), one, codes }
+  const place = async () => new Map([[0, 1]])
+  const since = async (reached: unknown, filter: { readonly tenantId: string | null }) => {
+    asked.push(filter.tenantId)
+    return { rows: [], reached }
+  }
+  const requests = { list: list('requests'), one, codes, place, since }
   const ofRequests = { requests: requests as never, live, nowMs, userDigest: () => 'digest' }
   const ofUsage = { usage: emptyUsage((tenantId) => void asked.push(tenantId)), live, nowMs }
   const audit = { list: list('events'), shows: async () => true }
   const feedback = { list: list('feedback') }
   return [
     ...requestRoutes(ofRequests),
+    ...tailRoutes({ ...ofRequests, timing: { lifetimeMs: 1, pollMs: 1 } }),
     ...errorRoutes(ofRequests),
     ...usageRoutes(ofUsage),
     ...overviewRoutes({ ...ofUsage, healthOf: () => providerHealth(book, '', []), adapterReady: () => true }),

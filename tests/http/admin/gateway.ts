@@ -222,10 +222,11 @@ export const startGateway = (
       if (from !== undefined) notePeer(request, { requestIP: () => ({ address: from }) })
       const response = await app.handle(request)
       const answered = await response.text()
+      const isJson = response.headers.get('content-type')?.startsWith('application/json') === true
       return {
         status: response.status,
         headers: response.headers,
-        body: (answered === '' ? null : JSON.parse(answered)) as Record<string, unknown>,
+        body: (isJson ? JSON.parse(answered) : { text: answered }) as Record<string, unknown>,
       }
     },
   }

@@ -192,6 +192,7 @@ describe('a freeze', () => {
       params: {},
       query: {},
       intent: { cause: null, ifMatch: null },
+      stillAllowed: () => true,
     }
     await expect(async () => create.handle({ ...call, body: { slug: 'a', name: 'A' } })).toThrow('frozen')
     expect(gateway.state.table('tenants').find('slug', 'a')).toEqual([])

@@ -1,0 +1,43 @@
+// The request log as it grows: rows by their place in the log, which goes up in each partition whatever their time of arrival.
+import type { Sql } from '../database.ts'
+import type { LogPlace, RequestFilter, TailRow } from './query.ts'
+import { conditions, listColumns, type StoredRequest, viewOf } from './rows.ts'
+
+/** Of one partition at a time. */
+const MOST_ROWS = 200
+
+/** Rows below it are there: it is moved in the transaction that writes them. */
+export const readPlace = async (sql: Sql): Promise<LogPlace> => {
+  const rows = await sql<{ partition: number; next: number }[]>`
+    select p.partition, p.next_offset as next from gatelog.position p join gatelog.build b using (model, build)
+    where b.model = 'requests' and b.state = 'active'`
+  return new Map(rows.map(({ partition, next }) => [partition, next]))
+}
+
+type Placed = StoredRequest & {
+  readonly log_at_ms: number
+  readonly log_partition: number
+  readonly log_offset: number
+}
+
+export const readSince = async (sql: Sql, schemaName: string, place: LogPlace, filter: RequestFilter) => {
+  const now = await readPlace(sql)
+  const stretches = [...now]
+    .map(([partition, to]) => ({ partition, first: place.get(partition) ?? 0, to }))
+    .filter(({ first, to }) => first < to)
+  if (stretches.length === 0) return { rows: [], reached: now }
+  const found = await sql<Placed[]>`
+    select r.* from json_to_recordset(${JSON.stringify(stretches)}::text::json) as s (partition int, first bigint, "to" bigint)
+    cross join lateral (
+      select ${listColumns(sql)}, log_at_ms, log_partition, log_offset from ${sql(`${schemaName}.request`)}
+      where log_partition = s.partition and log_offset >= s.first and log_offset < s."to" and ${conditions(sql, filter)}
+      order by log_offset limit ${MOST_ROWS}
+    ) r order by r.log_at_ms, r.log_partition, r.log_offset`
+  const reached = new Map(now)
+  for (const [partition, rows] of Map.groupBy(found, (row) => row.log_partition))
+    if (rows.length === MOST_ROWS) reached.set(partition, rows.at(-1)!.log_offset + 1)
+  const rows = found.map(
+    (row): TailRow => ({ request: viewOf(row), partition: row.log_partition, offset: row.log_offset }),
+  )
+  return { rows, reached }
+}

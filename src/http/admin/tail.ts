@@ -1,0 +1,152 @@
+// `/admin/v1/requests/stream`: requests as they are settled, as server-sent events. Each stream asks the read model once a second from where it stands;
+// the id of an event says where that is, so that a client that comes back misses nothing of the last day.
+import type { LogPlace, RequestFilter, TailRow } from '../../../projections/requests/query.ts'
+import { pause } from '../../lib/pause.ts'
+import { t } from '../../lib/schema.ts'
+import { sseFrame } from '../../lib/sse.ts'
+import { GatewayError } from '../../wire/errors.ts'
+import { RequestRow } from './read-answers.ts'
+import { reading } from './read-store.ts'
+import { Conditions, filterOf } from './request-filter.ts'
+import type { RequestRouteDeps } from './requests.ts'
+import { type AdminRoute, route } from './route.ts'
+import { DAY_MS } from './window.ts'
+
+export interface TailDeps extends RequestRouteDeps {
+  readonly timing?: Partial<TailTiming>
+}
+
+interface TailTiming {
+  /** Between two looks at the read model. */
+  readonly pollMs: number
+  /** After so long without an event there is a comment, so that whatever stands between sees life. */
+  readonly heartbeatMs: number
+  /** A stream ends after this; clients come back by themselves, to whichever instance. */
+  readonly lifetimeMs: number
+}
+
+const TIMING: TailTiming = { pollMs: 1_000, heartbeatMs: 15_000, lifetimeMs: 3_600_000 }
+/** Of one instance: each costs Postgres a query a second. */
+export const MAX_STREAMS = 32
+const RESUME = 'Last-Event-ID'
+const PLACE = /^\d{1,5}\.\d{1,15}(-\d{1,5}\.\d{1,15}){0,1023}$/
+const HEADERS = { 'cache-control': 'no-cache', 'x-accel-buffering': 'no' }
+
+/** `0.17-1.4`: of each partition the first offset that is not shown yet. */
+const writtenPlace = (place: LogPlace): string =>
+  [...place].map(([partition, next]) => `${partition}.${next}`).join('-')
+
+const placeOf = (headers: Headers): LogPlace | null => {
+  const text = headers.get(RESUME)
+  if (text === null || text === '') return null
+  if (!PLACE.test(text))
+    throw new GatewayError('invalid_request', `"${RESUME}" must be the id of an event of this stream`, {
+      param: RESUME,
+    })
+  return new Map(text.split('-').map((part) => part.split('.').map(Number) as [number, number]))
+}
+
+/** One event for each row; the id is the place after it. */
+const framesOf = (rows: readonly TailRow[], from: LogPlace): string => {
+  const place = new Map(from)
+  return rows
+    .map(({ request, partition, offset }) => {
+      place.set(partition, offset + 1)
+      return `id: ${writtenPlace(place)}\n${sseFrame(JSON.stringify(request))}`
+    })
+    .join('')
+}
+
+interface Tail {
+  readonly from: LogPlace
+  filter(): RequestFilter
+  stillAllowed(): boolean
+  readonly signal: AbortSignal
+}
+
+async function* follow({ requests }: TailDeps, timing: TailTiming, tail: Tail): AsyncGenerator<string, void> {
+  const { signal } = tail
+  let place = tail.from
+  let toldMs = performance.now()
+  yield 'retry: 2000\n\n'
+  while (!signal.aborted) {
+    if (!tail.stillAllowed()) {
+      yield `event: end\n${sseFrame('{"reason":"who asks may no longer"}')}`
+      return
+    }
+    // While Postgres is away nothing is missed: the place stays.
+    const found = await requests.since(place, tail.filter()).catch(() => null)
+    const text = found === null ? ': the read store cannot be read now\n\n' : framesOf(found.rows, place)
+    const isQuiet = text === '' && performance.now() - toldMs < timing.heartbeatMs
+    if (!isQuiet) {
+      toldMs = performance.now()
+      yield text === '' ? ': nothing new\n\n' : text
+    }
+    place = found?.reached ?? place
+    await pause(timing.pollMs, signal)
+  }
+}
+
+/** Ends with the signal of its client, whoever notices first. */
+const untilLeft = (text: AsyncGenerator<string, void>, leave: () => void): AsyncIterable<string> => ({
+  [Symbol.asyncIterator]: () => ({
+    async next() {
+      try {
+        const step = await text.next()
+        if (step.done === true) leave()
+        return step
+      } catch (error) {
+        leave()
+        throw error
+      }
+    },
+    async return() {
+      leave()
+      return text.return()
+    },
+  }),
+})
+
+/** Rows for `AdminDeps.furtherRoutes`. */
+export const tailRoutes = (deps: TailDeps): readonly AdminRoute[] => {
+  const timing = { ...TIMING, ...deps.timing }
+  let streams = 0
+  const enter = (): AbortController => {
+    if (streams >= MAX_STREAMS)
+      throw new GatewayError('rate_limited', `this instance follows for ${MAX_STREAMS} clients already`, {
+        retryAfterS: 10,
+      })
+    streams += 1
+    const leaving = new AbortController()
+    const ending = setTimeout(() => leaving.abort(), timing.lifetimeMs)
+    leaving.signal.addEventListener('abort', () => {
+      clearTimeout(ending)
+      streams -= 1
+    })
+    return leaving
+  }
+  return [
+    route({
+      method: 'GET',
+      path: '/requests/stream',
+      scopes: ['usage:read'],
+      summary: 'Requests as they are settled, as server-sent events',
+      events: true,
+      query: t.Object(Conditions),
+      answer: RequestRow,
+      async handle({ request, query, principal, stillAllowed }) {
+        const filter = () => ({
+          ...filterOf(query, principal, deps),
+          fromMs: deps.nowMs() - DAY_MS,
+          toMs: deps.nowMs() + DAY_MS,
+        })
+        filter() // what is wrong with the query is said at once
+        const from = placeOf(request.headers) ?? (await reading(deps.requests.place()))
+        const leaving = enter()
+        const { signal } = leaving
+        const text = follow(deps, timing, { from, filter, stillAllowed, signal })
+        return { body: null, headers: HEADERS, pieces: untilLeft(text, () => leaving.abort()) }
+      },
+    }),
+  ]
+}

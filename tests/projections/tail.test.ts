@@ -1,0 +1,82 @@
+// Rows by their place in the log: each once, whatever partition and time of arrival it is of, however many there are at once.
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import type { Sql } from '../../projections/database.ts'
+import { type LogPlace, type RequestFilter, requestQueries } from '../../projections/requests/query.ts'
+import { sharedPostgres, type TestDatabase } from '../services/postgres.ts'
+import { ALL_REQUESTS, applied, NOON_MS, openSql, REQUESTS, sender, settled, startWorker, testLog } from './support.ts'
+
+const HOUR_MS = 3_600_000
+let database: TestDatabase
+let sql: Sql
+
+beforeAll(async () => {
+  database = await sharedPostgres()
+  sql = openSql(database.url)
+}, 60_000)
+afterAll(async () => {
+  await sql.end({ timeout: 1 })
+  await database.remove()
+}, 60_000)
+
+test('every row that matches, once, in the order of each partition', async () => {
+  const log = testLog(2)
+  const from = sender()
+  const append = (partition: number, ids: readonly string[], more = {}) =>
+    log.append(
+      REQUESTS,
+      partition,
+      ids.map((id) => from.record('request.settled', settled(id, more))),
+    )
+  await append(0, ['old'])
+  const worker = startWorker({ log, databaseUrl: database.url })
+  await applied(sql, 'requests', 1)
+  const requests = requestQueries(sql)
+  const filter: RequestFilter = { ...ALL_REQUESTS, fromMs: NOON_MS - 24 * HOUR_MS, toMs: NOON_MS + 24 * HOUR_MS }
+  const first = await requests.place()
+
+  // Arrived earlier than what is there already, settled later; more at once than one look shows.
+  const many = Array.from({ length: 450 }, (_, index) => `many_${index}`)
+  for (let at = 0; at < many.length; at += 150) await append(0, many.slice(at, at + 150), { at_ms: NOON_MS - HOUR_MS })
+  await append(1, ['other_1', 'other_2'], { tenant_id: 'ten_2', outcome: 'error' })
+  await append(1, ['too_old'], { at_ms: NOON_MS - 25 * HOUR_MS })
+  await applied(sql, 'requests', 451, 0)
+  await applied(sql, 'requests', 3, 1)
+
+  const follow = async (asked: RequestFilter): Promise<{ ids: string[]; looks: number }> => {
+    const ids: string[] = []
+    let place: LogPlace = first
+    for (let looks = 1; ; looks++) {
+      const { rows, reached } = await requests.since(place, asked)
+      ids.push(...rows.map(({ request }) => request.id))
+      if (rows.length === 0) return { ids, looks }
+      place = reached
+    }
+  }
+  const all = await follow(filter)
+  expect(all.looks).toBeGreaterThan(3)
+  expect(all.ids.filter((id) => id.startsWith('many'))).toEqual(many)
+  expect(all.ids.filter((id) => !id.startsWith('many'))).toEqual(['other_1', 'other_2'])
+  expect((await follow({ ...filter, tenantId: 'ten_2' })).ids).toEqual(['other_1', 'other_2'])
+  expect((await follow({ ...filter, outcome: 'canceled' })).ids).toEqual([])
+  const { rows, reached } = await requests.since(new Map([[0, 9e14]]), filter) // of a log that was longer
+  expect([rows.map(({ request }) => request.id), reached]).toEqual([
+    ['other_1', 'other_2'],
+    new Map([
+      [0, 451],
+      [1, 3],
+    ]),
+  ])
+  await worker.stop()
+}, 60_000)
+
+test('a look goes by the place in the log, not through the day', async () => {
+  const [build] = await sql<{ schema_name: string }[]>`select schema_name from gatelog.build where model = 'requests'`
+  await sql.begin(async (transaction) => {
+    await transaction`set local enable_seqscan = off`
+    const plan = await transaction.unsafe<{ 'QUERY PLAN': string }[]>(
+      `explain select id from "${build!.schema_name}".request where log_partition = 0 and log_offset >= 440 and log_offset < 451
+       and at_ms >= ${NOON_MS - 24 * HOUR_MS} and at_ms < ${NOON_MS + 24 * HOUR_MS} order by log_offset limit 200`,
+    )
+    expect(plan.map((row) => row['QUERY PLAN']).join('\n')).toContain('log_partition_log_offset_idx')
+  })
+})
