@@ -148,14 +148,20 @@ export const createDialer = (deps: DialerDeps): { readonly dial: Dial; close(): 
   const parse = createUrls(deps.allowPrivate)
   const resolver = createResolver(deps)
 
-  /** One address after another, while nothing was sent. */
+  /** One address after another, while nothing was sent. The connect limit is that of all of them together, the lookup included. */
   const dialName = async (url: ParsedUrl, request: DialRequest, limits: DialLimits): Promise<DialResponse> => {
+    const startedMs = performance.now()
     const known = resolver.addresses(url.name, limits)
     const addresses = known instanceof Promise ? await known : known
     let failure: unknown = null
-    for (const address of addresses.slice(0, MOST_ADDRESSES)) {
+    const count = Math.min(addresses.length, MOST_ADDRESSES)
+    for (let i = 0; i < count; i++) {
+      const leftMs = limits.connectMs - (performance.now() - startedMs)
+      if (i > 0 && leftMs < 1) break
+      // Each has its share of what is left: a dead one must not use up the time of the next.
+      const own = count === 1 ? limits : { ...limits, connectMs: Math.max(1, leftMs / (count - i)) }
       try {
-        return await client.send(destinationOf(url, address), request, limits)
+        return await client.send(destinationOf(url, addresses[i]!), request, own)
       } catch (error) {
         failure = error
         // Another address only while nothing was sent to this one.

@@ -19,9 +19,12 @@ export const readTraceParent = (header: string | null): TraceParent | null => {
   return { traceId, spanId: spanId!, sampled: (Number.parseInt(flags!, 16) & 1) === 1 }
 }
 
-/** What may be passed on of it; a state that is too long is dropped whole. */
+/** Printable ASCII, as the standard has it: anything else could not be sent on in a header either. */
+const PRINTABLE = /^[\x20-\x7e\t]+$/
+
+/** What may be passed on of it; a state that is too long, or holds other characters, is dropped whole. */
 export const readTraceState = (header: string | null): string | null =>
-  header === null || header === '' || header.length > MAX_STATE ? null : header
+  header === null || header.length > MAX_STATE || !PRINTABLE.test(header) ? null : header
 
 export const writeTraceParent = ({ traceId, spanId, sampled }: TraceParent): string =>
   `00-${traceId}-${spanId}-${sampled ? '01' : '00'}`

@@ -198,6 +198,11 @@ class OpenAiStream implements StreamDecoder {
     }
     if ((chunk.error !== undefined && chunk.error !== null) || chunk.object === 'error')
       throw inBandFailure(chunk, this.reading)
+    if (!Array.isArray(chunk.choices) && !isObject(chunk.usage)) {
+      // A sign of life, or something of the vendor's own: SDKs rely on the list, and there is nothing to show.
+      this.#usage = this.dialect.usageOf(chunk) ?? this.#usage
+      return NOTHING
+    }
     return [this.#partOf(chunk, data)]
   }
 
@@ -237,7 +242,8 @@ class OpenAiStream implements StreamDecoder {
     this.#calls ??= new CallRepair(reading)
     const begun = this.#choices.has(0)
     const repaired = withRoles(this.#calls.repair(mapped, data), this.#choices)
-    if (repaired !== choices) edits.set('choices', { do: 'set', json: JSON.stringify(repaired) })
+    if (repaired !== choices || !Array.isArray(chunk.choices))
+      edits.set('choices', { do: 'set', json: JSON.stringify(repaired) })
     const finished = this.#choices.allFinished()
     this.#choices.see(repaired)
     const read = readChoices(repaired)

@@ -71,6 +71,18 @@ describe('where the dialer connects to', () => {
     expect([all.map(({ status }) => status), lookups]).toEqual([[200, 200, 200], 1])
   })
 
+  test('dead addresses share the connect limit: it is that of all of them', async () => {
+    const silent = serve(() => {})
+    const { dial } = dialer({ resolve: async () => ['127.0.0.1', '127.0.0.2', '127.0.0.3', '127.0.0.4'] })
+    const taken = Promise.withResolvers<number>()
+    const startedMs = performance.now()
+    kindOf(dial(post(`https://silent.test:${silent.port}/`), limits({ connectMs: 400 }))).then((kind) => {
+      expect(['timeout_connect', 'connect']).toContain(kind)
+      taken.resolve(performance.now() - startedMs)
+    })
+    expect(await taken.promise).toBeLessThan(1_200)
+  })
+
   test('a name that cannot be resolved, has no address, or takes too long', async () => {
     const failing = dialer({ resolve: () => Promise.reject(new Error('ENOTFOUND')) })
     expect(await kindOf(failing.dial(post('http://a.test/'), limits()))).toBe('dns')

@@ -83,6 +83,28 @@ describe('parallel tool calls of streams', () => {
   })
 })
 
+describe('chunks without a list of choices', () => {
+  test('signs of life are passed over as comments are', () => {
+    const parts = decode([
+      '{}',
+      '{"type":"ping"}',
+      JSON.stringify({ ...HEAD, choices: null }),
+      delta({ content: 'x' }),
+      END,
+    ])
+    expect(parts.map(({ json }) => JSON.parse(json!).choices.length)).toEqual([1, 1])
+  })
+
+  test('with usage they have an empty one', () => {
+    const usage = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 }
+    for (const choices of [null, undefined]) {
+      const parts = decode([delta({ content: 'x' }), END, JSON.stringify({ ...HEAD, choices, usage })])
+      expect(parts.at(-1)).toMatchObject({ usageOnly: true, usage: { promptTokens: 3 } })
+      expect(JSON.parse(parts.at(-1)!.json!)).toMatchObject({ choices: [], usage })
+    }
+  })
+})
+
 describe('usage of streams', () => {
   const usage = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 }
   const datas = [

@@ -9,6 +9,8 @@ test('what a client named, and plain numbers, are not taken for secrets', () => 
     'key_value_store is unknown',
     'api_version is missing',
     'at most 8000 tokens',
+    'password must be a text, and so must the token: nothing else',
+    'max_tokens:500 is too large',
   ])
     expect(scrub(text, reading)).toBe(text)
 })
@@ -16,5 +18,18 @@ test('what a client named, and plain numbers, are not taken for secrets', () => 
 test('keys, secrets and addresses are', () => {
   for (const text of ['api-key1234567', 'key-*******abcd', 'sk-abcdefgh', `api_${'a'.repeat(40)}`, 'Zq9-odd-secret'])
     expect(scrub(`said ${text} here`, reading)).toBe('said [redacted] here')
-  expect(scrub('to models.example:8000 failed', reading)).toBe('to [host]:[port] failed')
+  expect(scrub('to models.example:8000 failed', reading)).toBe('to [host] failed')
+  expect(scrub('to models.example failed', reading)).toBe('to [host] failed')
+})
+
+test('names of places inside are, and what a label says to be secret', () => {
+  for (const place of ['localhost', 'localhost:11434', 'redis:6379', 'redis.prod:6379'])
+    expect(scrub(`to ${place} failed`, reading)).toBe('to [host] failed')
+  for (const [text, kept] of [
+    ['password=swordfish', 'password=[redacted]'],
+    ['x-api-key: deadbeef', 'x-api-key: [redacted]'],
+    ['api_key=hunterhunterhunter', 'api_key=[redacted]'],
+    ['{"secret":"swordfish"}', '{"secret":"[redacted]"}'],
+  ])
+    expect(scrub(`with ${text} sent`, reading)).toBe(`with ${kept} sent`)
 })
