@@ -7,6 +7,7 @@ import { publishAudit } from './audit/publish.ts'
 import { type AnyProjection, prepareCatalogue } from './builds.ts'
 import { openDatabase, type Sql, settled, sqlStateOf } from './database.ts'
 import { feedbackProjection } from './feedback/project.ts'
+import { framesModel } from './frames/project.ts'
 import type { GatherLimits } from './gather.ts'
 import { keepModel, type ModelView, newView } from './keep.ts'
 import { KEPT_DAYS, requestsModel } from './requests/project.ts'
@@ -44,11 +45,12 @@ export const TUNING: WorkerTuning = {
   reportMs: 2_000,
 }
 
-/** Every read model that this build of Gatelog has. `requestDays`: how long single requests are kept. */
+/** Every read model that this build of Gatelog has. `requestDays`: how long single requests, and the frames by which they were planned, are kept. */
 export const readModels = (macKey: Uint8Array, requestDays = KEPT_DAYS): readonly AnyProjection[] => [
   requestsModel(requestDays) as unknown as AnyProjection,
   feedbackProjection as unknown as AnyProjection,
   auditProjection({ macKey }) as unknown as AnyProjection,
+  framesModel(requestDays) as unknown as AnyProjection,
 ]
 
 /**

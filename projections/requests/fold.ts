@@ -76,7 +76,7 @@ export const foldRequestRecord = (record: LogRecord, logAtMs: number, partition:
   const row =
     type === 'request.admitted'
       ? admittedRow(event as RequestAdmitted, place)
-      : settledRow(event as RequestSettled, place)
+      : settledRow(event as RequestSettled, place, `${instance}.${epoch}`)
   return { origin, rows: [row], flaw: null }
 }
 
@@ -96,7 +96,8 @@ const admittedRow = (event: RequestAdmitted, place: Place): AdmittedRow => {
   return { kind: 'admitted', id: event.id, atMs: event.at_ms, place, admitted: JSON.stringify(known) }
 }
 
-const settledRow = (event: RequestSettled, place: Place): SettledRow => {
+/** `process`: instance and epoch of who wrote it, `<instance>.<epoch>`. */
+const settledRow = (event: RequestSettled, place: Place, process: string): SettledRow => {
   const { id, request_id, at_ms, tenant_id, key_id, requested_model, routed_model, model_id, provider, provider_id } =
     event
   const { outcome, status, error_code, fallback_used, stream, cache_hit, prompt_tokens, completion_tokens } = event
@@ -108,12 +109,12 @@ const settledRow = (event: RequestSettled, place: Place): SettledRow => {
     prompt_tokens, completion_tokens, cost_nano_usd, cost_basis, latency_ms, ttft_ms, policy_id, endpoint,
     user, purpose ?? null, place.logAtMs, place.partition, place.offset,
   ])
-  const settled = JSON.stringify(restOf(event))
+  const settled = JSON.stringify(restOf(event, process))
   return { kind: 'settled', id, atMs: at_ms, place, wasAdmitted: event.admission !== null, line, settled, data: event }
 }
 
 /** What the row of `request` does not say. */
-const restOf = (event: RequestSettled) => {
+const restOf = (event: RequestSettled, process: string) => {
   const { trace_id, strategy, task, revision, frame, seed, admission, attempts, finish_reason } = event
   const { cached_prompt_tokens, reasoning_tokens, raw_usage, price_version, candidates, decision } = event
   const { shaping, timings } = event
@@ -121,6 +122,8 @@ const restOf = (event: RequestSettled) => {
   return {
     trace_id, strategy, task, revision, frame, seed, admission, attempts, finish_reason,
     cached_prompt_tokens, reasoning_tokens, raw_usage, price_version, candidates, decision, shaping, timings,
+    // Whose frame the plan was made by: of what was admitted, the admission names it.
+    process: admission === null ? process : undefined,
   }
 }
 export type SettledDetail = ReturnType<typeof restOf>

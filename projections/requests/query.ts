@@ -1,11 +1,12 @@
 // The request log -> rows as the API shows them.
-import { shownAttempt } from '../../src/domain/request.ts'
+import type { shownAttempt } from '../../src/domain/request.ts'
 import type { Sql } from '../database.ts'
 import { readActive } from '../reader.ts'
 import type { SettledDetail } from './fold.ts'
-import { conditions, listColumns, type StoredRequest, usdOrNull, viewOf } from './rows.ts'
+import { conditions, listColumns, type StoredRequest, viewOf } from './rows.ts'
 import type { AdmittedDetail } from './stored.ts'
 import { readPlace, readSince } from './tail.ts'
+import { detailOf, recordedOf, type StoredDetail } from './view.ts'
 
 export interface RequestFilter {
   /** Null: every tenant. */
@@ -102,6 +103,15 @@ export interface RequestDetail extends RequestView {
   }
 }
 
+/** What the records of a request say of its plan and of what came of it. */
+export interface RecordedRequest extends RequestView {
+  readonly at_ms: number
+  readonly chosen: RequestDetail['routing']['chosen']
+  /** Null: never admitted, or not read yet. */
+  readonly admitted: AdmittedDetail | null
+  readonly settled: SettledDetail
+}
+
 /** Partition of the log -> its first offset that is not applied yet. */
 export type LogPlace = ReadonlyMap<number, number>
 
@@ -129,6 +139,8 @@ export interface RequestQueries {
   codes(filter: RequestFilter): Promise<Readonly<Record<string, number>>>
   /** By id, else the tenant's latest with this label (`tenantId` null: of all tenants). Null when there is none. */
   one(idOrLabel: string, tenantId: string | null): Promise<RequestDetail | null>
+  /** Likewise, as it was recorded. */
+  recorded(idOrLabel: string, tenantId: string | null): Promise<RecordedRequest | null>
 }
 
 const COUNT_LIMIT = 1_000_000
@@ -168,22 +180,14 @@ export const requestQueries = (sql: Sql): RequestQueries => ({
         group by 1 order by 2 desc, 1`
       return Object.fromEntries(rows.map(({ code, count }) => [code, count]))
     }),
-  one: (idOrLabel, tenantId) =>
-    readActive(sql, 'requests', async (schemaName) => {
-      const tenant = tenantId === null ? sql`` : sql`and r.tenant_id = ${tenantId}`
-      const request = sql(`${schemaName}.request`)
-      const [row] = await sql<StoredDetail[]>`
-        select ${listColumns(sql)}, provider_id, model_id, admitted, settled
-        from (
-          select r.*, true as by_id from ${request} r where r.id = ${idOrLabel} ${tenant}
-          union all
-          select r.*, false from ${request} r where r.request_id = ${idOrLabel} and r.request_id <> r.id ${tenant}
-          order by by_id desc, at_ms desc, id desc limit 1
-        ) r left join lateral (
-          select admitted, settled from ${sql(`${schemaName}.detail`)} d where d.at_ms = r.at_ms and d.id = r.id
-        ) d on true`
-      return row === undefined ? null : detailOf(row)
-    }),
+  async one(idOrLabel, tenantId) {
+    const row = await storedOne(sql, idOrLabel, tenantId)
+    return row === null ? null : detailOf(row)
+  },
+  async recorded(idOrLabel, tenantId) {
+    const row = await storedOne(sql, idOrLabel, tenantId)
+    return row === null ? null : recordedOf(row)
+  },
 })
 
 /** The rows after the last one of the page before. */
@@ -196,52 +200,19 @@ const readPage = (sql: Sql, filter: RequestFilter, limit: number, last: StoredRe
       order by at_ms desc, id desc limit ${limit} offset ${last === undefined ? filter.offset : 0}`
   })
 
-interface StoredDetail extends StoredRequest {
-  readonly provider_id: string | null
-  readonly model_id: string | null
-  /** JSON texts. Null: never admitted, or not read yet. */
-  readonly admitted: string | null
-  readonly settled: string
-}
-
-const detailOf = (row: StoredDetail): RequestDetail => {
-  const settled = JSON.parse(row.settled) as SettledDetail
-  const admitted = row.admitted === null ? null : (JSON.parse(row.admitted) as AdmittedDetail)
-  return {
-    ...viewOf(row),
-    trace_id: settled.trace_id,
-    task: settled.task,
-    finish_reason: settled.finish_reason,
-    cached_prompt_tokens: settled.cached_prompt_tokens,
-    reasoning_tokens: settled.reasoning_tokens,
-    raw_usage: settled.raw_usage ?? null,
-    price_version: settled.price_version,
-    routing: {
-      revision: settled.revision,
-      frame: settled.frame,
-      seed: settled.seed,
-      strategy: settled.strategy,
-      policy_id: row.policy_id,
-      chosen: chosenOf(row),
-      candidates: (admitted?.candidates ?? settled.candidates ?? []).map(([providerId, modelId, reason]) => ({
-        provider_id: providerId,
-        model_id: modelId,
-        eligible: reason === '',
-        rejected_reason: reason === '' ? null : reason,
-      })),
-      attempts: settled.attempts.map(shownAttempt),
-      prompt_tokens_estimate: admitted?.prompt_tokens_estimate ?? null,
-      reserved_usd: usdOrNull(admitted?.reserved_nano_usd ?? null),
-    },
-  }
-}
-
-const chosenOf = ({
-  provider,
-  provider_id,
-  routed_model,
-  model_id,
-}: StoredDetail): RequestDetail['routing']['chosen'] =>
-  provider === null || provider_id === null || routed_model === null || model_id === null
-    ? null
-    : { provider, provider_id, model: routed_model, model_id }
+const storedOne = (sql: Sql, idOrLabel: string, tenantId: string | null): Promise<StoredDetail | null> =>
+  readActive(sql, 'requests', async (schemaName) => {
+    const tenant = tenantId === null ? sql`` : sql`and r.tenant_id = ${tenantId}`
+    const request = sql(`${schemaName}.request`)
+    const [row] = await sql<StoredDetail[]>`
+      select ${listColumns(sql)}, provider_id, model_id, admitted, settled
+      from (
+        select r.*, true as by_id from ${request} r where r.id = ${idOrLabel} ${tenant}
+        union all
+        select r.*, false from ${request} r where r.request_id = ${idOrLabel} and r.request_id <> r.id ${tenant}
+        order by by_id desc, at_ms desc, id desc limit 1
+      ) r left join lateral (
+        select admitted, settled from ${sql(`${schemaName}.detail`)} d where d.at_ms = r.at_ms and d.id = r.id
+      ) d on true`
+    return row ?? null
+  })

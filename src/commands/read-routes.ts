@@ -1,9 +1,11 @@
 // The reads of the admin API that a read model answers, put together.
 import { auditQueries } from '../../projections/audit/query.ts'
+import { frameQueries } from '../../projections/frames/query.ts'
 import { requestQueries } from '../../projections/requests/query.ts'
 import { usageQueries } from '../../projections/usage/query.ts'
 import { auditRoutes } from '../http/admin/audit.ts'
 import { errorRoutes } from '../http/admin/errors.ts'
+import { explainRoutes } from '../http/admin/explain.ts'
 import { overviewRoutes } from '../http/admin/overview.ts'
 import { requestRoutes } from '../http/admin/requests.ts'
 import type { AdminRoute } from '../http/admin/route.ts'
@@ -31,6 +33,12 @@ export const readRoutes = ({ analytics, control, health, userDigest }: ReadRoute
     ...requestRoutes(ofRequests),
     ...tailRoutes(ofRequests),
     ...errorRoutes(ofRequests),
+    ...explainRoutes({
+      ...ofRequests,
+      frames: frameQueries(sql),
+      history: control.history,
+      adapterReady: (id) => catalogue.adapterReady(id),
+    }),
     ...auditRoutes({ audit: auditQueries(sql), nowMs }),
     ...usageRoutes(ofUsage),
     ...overviewRoutes({

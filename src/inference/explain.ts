@@ -36,36 +36,71 @@ export const scoresOf = ({ candidates, order, projectedNanoUsd, policy, input }:
   return all
 }
 
+/** What the plan says of each candidate, in its order. */
+const candidatesOf = (plan: Plan) => {
+  const { candidates, reasons, projectedNanoUsd } = plan
+  const ranks = scoresOf(plan)
+  return candidates.map((entry, i) => {
+    const projected = projectedNanoUsd[i] ?? null
+    return {
+      entry,
+      eligible: reasons[i] === null,
+      rejected_reason: reasons[i]!,
+      score: ranks[i]?.rank ?? null,
+      components: ranks[i]?.components ?? null,
+      projected_cost_usd: projected === null ? null : usdOf(projected),
+    }
+  })
+}
+
+/** What both the debug block and the explanation say of a plan. */
+const sharedOf = ({ input, policy, refused }: Plan) => ({
+  policy: {
+    id: policy.id,
+    name: policy.name,
+    source: policy.source,
+    verdict: refused === null ? ('allowed' as const) : ('refused' as const),
+  },
+  required_capabilities: input.intent.requirements.map(({ capability }) => capability),
+  overrides_applied: input.overrides.ids,
+  endpoint: policy.scope?.slug ?? null,
+})
+
 /** What the debug block says about the decision, in the fields of the explanation: members as JSON text, each with a comma in front. */
 export const explainedJson = (plan: Plan, revision: string | null, entry: CatalogueEntry | null): string => {
-  const { input, policy, candidates, reasons, projectedNanoUsd } = plan
-  const ranks = scoresOf(plan)
+  const { input } = plan
   const explained = {
     revision,
     frame: input.frame.number,
     seed: input.seed,
-    policy: {
-      id: policy.id,
-      name: policy.name,
-      source: policy.source,
-      verdict: plan.refused === null ? 'allowed' : 'refused',
-    },
-    required_capabilities: input.intent.requirements.map(({ capability }) => capability),
-    overrides_applied: input.overrides.ids,
-    endpoint: policy.scope?.slug ?? null,
-    candidates: candidates.map(({ provider, name }, i) => {
-      const projected = projectedNanoUsd[i] ?? null
-      return {
-        provider,
-        model: name,
-        eligible: reasons[i] === null,
-        rejected_reason: reasons[i],
-        score: ranks[i]?.rank ?? null,
-        components: ranks[i]?.components ?? null,
-        projected_cost_usd: projected === null ? null : usdOf(projected),
-      }
-    }),
+    ...sharedOf(plan),
+    candidates: candidatesOf(plan).map(({ entry: { provider, name }, ...said }) => ({
+      provider,
+      model: name,
+      ...said,
+    })),
     chosen: entry === null ? null : { provider: entry.provider, model: entry.name },
   }
   return `,${JSON.stringify(explained).slice(1, -1)}`
 }
+
+const named = ({ provider, providerId, name, modelId }: CatalogueEntry) => ({
+  provider,
+  provider_id: providerId,
+  model: name,
+  model_id: modelId,
+})
+
+/** A plan that was made again, as `/requests/{id}/explain` shows it. */
+export const planView = (plan: Plan) => ({
+  strategy: plan.strategy as string,
+  ...sharedOf(plan),
+  candidates: candidatesOf(plan).map(({ entry, ...said }) => ({ ...named(entry), ...said })),
+  /** Places of the eligible ones in the order of the strategy, before health. */
+  order: plan.order,
+  /** Who is called first. */
+  chosen: plan.ordered[0] === undefined ? null : named(plan.ordered[0]),
+  route_reason: routeReason(plan),
+  refused: plan.refused === null ? null : { code: plan.refused.code as string, message: plan.refused.message },
+})
+export type PlanView = ReturnType<typeof planView>

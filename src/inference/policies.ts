@@ -183,8 +183,11 @@ export const withScope = (policy: EffectivePolicy, scope: EndpointScope): Effect
 /** The built-in policy: where no level speaks. */
 export const BUILT_IN = effectivePolicy([])
 
+/** What of a key its policies depend on. */
+export type PolicyKey = Pick<KeyEntry, 'tenantId' | 'routingPolicyId'>
+
 /** The policies that speak for a request, most specific first. Throws 404 for one that the header names and the caller may not see. */
-const levelsOf = (live: Pick<LiveState, 'control' | 'refused'>, key: KeyEntry, asked: string | null): Level[] => {
+const levelsOf = (live: Pick<LiveState, 'control' | 'refused'>, key: PolicyKey, asked: string | null): Level[] => {
   const policies = live.control.table('policies')
   const levels: Level[] = []
   const add = (source: Level['source'], row: PolicyRow | undefined) => {
@@ -228,7 +231,7 @@ export const policyResolver = (live: Pick<LiveState, 'control' | 'subscribe' | '
       return
     }
   })
-  return (key: KeyEntry, asked: string | null, scope: EndpointScope | null): EffectivePolicy => {
+  return (key: PolicyKey, asked: string | null, scope: EndpointScope | null): EffectivePolicy => {
     // Names are found whatever their case: each spelling that clients send must not be remembered apart.
     const word = asked === null ? '' : asked.toLowerCase()
     const cacheKey = `${key.tenantId}\0${key.routingPolicyId ?? ''}\0${word}\0${scope?.id ?? ''}`
@@ -241,4 +244,23 @@ export const policyResolver = (live: Pick<LiveState, 'control' | 'subscribe' | '
     cache.set(cacheKey, policy)
     return policy
   }
+}
+
+/** A policy that stands in for the one that spoke first, on its level; a disabled one too. */
+export type StandIn = Level
+
+/** The policy of a request had another one spoken first. Those of the other levels hold as they do. */
+export const policyHad = (
+  live: Pick<LiveState, 'control' | 'refused'>,
+  key: PolicyKey,
+  asked: string | null,
+  scope: EndpointScope | null,
+  standIn: StandIn,
+): EffectivePolicy => {
+  const { source, row } = standIn
+  const others = levelsOf(live, key, source === 'header' ? null : asked).filter(
+    (level) => level.source !== source && level.row.id !== row.id,
+  )
+  const unscoped = effectivePolicy([standIn, ...others])
+  return scope === null ? unscoped : withScope(unscoped, scope)
 }

@@ -56,7 +56,7 @@ const asItWas = (catalogue: CandidateSource, candidates: RecordedPlan['candidate
   }
 }
 
-const intentOf = ({ requested_model, stream, decision }: RecordedPlan): PlanIntent => ({
+export const intentOf = ({ requested_model, stream, decision }: RecordedPlan): PlanIntent => ({
   model: requested_model ?? '',
   stream,
   requirements: (decision.needs ?? []).flatMap((capability) => requirementOf(capability) ?? []),

@@ -1,12 +1,13 @@
 // Station 4 as the request path calls it: gathers what a plan depends on (scope, overrides, policy, frame, seed), and makes the plan.
 import type { KeyEntry } from '../state/port.ts'
-import type { EndpointScope, OverridesInForce } from '../state/steering.ts'
+import type { EndpointScope, OverridesInForce, Steering } from '../state/steering.ts'
 import { GatewayError } from '../wire/errors.ts'
+import type { CandidateSource } from './candidates.ts'
 import type { InferenceDeps } from './deps.ts'
 import type { Intent } from './intent.ts'
 import { isDisabled, makePlan, type Plan, strategyFor } from './plan.ts'
 import { type EffectivePolicy, policyResolver } from './policies.ts'
-import { subjectsOf } from './rejections.ts'
+import { type PlanIntent, subjectsOf } from './rejections.ts'
 
 type RouteDeps = Pick<InferenceDeps, 'live' | 'catalogue' | 'steering' | 'frames' | 'random' | 'userDigest'>
 
@@ -58,10 +59,19 @@ interface Selected {
   readonly isAlias: boolean
 }
 
+interface ScopeDeps {
+  readonly catalogue: Pick<CandidateSource, 'resolve'>
+  readonly steering: Pick<Steering, 'endpoint' | 'endpointOfAlias'>
+}
+
 const UNSCOPED: Selected = { scope: null, isAlias: false }
 
 /** The endpoint scope that the header names, else the one of which the model's name is an alias. Throws 404 and 403. */
-const scopeOf = (intent: Intent, key: KeyEntry, { catalogue, steering }: RouteDeps): Selected => {
+export const scopeOf = (
+  intent: Pick<PlanIntent, 'model' | 'headers'>,
+  key: Pick<KeyEntry, 'tenantId'>,
+  { catalogue, steering }: ScopeDeps,
+): Selected => {
   const slug = intent.headers.endpoint
   const isModel = slug === null && catalogue.resolve(intent.model).length > 0
   if (isModel) return UNSCOPED
@@ -77,8 +87,13 @@ const scopeOf = (intent: Intent, key: KeyEntry, { catalogue, steering }: RouteDe
   return { scope, isAlias: aliased?.id === scope.id }
 }
 
-/** What an operator has closed to this request as a whole. */
-const refuseBlocked = (intent: Intent, key: KeyEntry, policy: EffectivePolicy, overrides: OverridesInForce): void => {
+/** What an operator has closed to this request as a whole. Without its body, single tools are not looked at. */
+export const refuseBlocked = (
+  intent: PlanIntent & Partial<Pick<Intent, 'body'>>,
+  key: Pick<KeyEntry, 'id'>,
+  policy: EffectivePolicy,
+  overrides: OverridesInForce,
+): void => {
   const refuse = (what: string, param: string | null): never => {
     throw new GatewayError('permission_error', `an operator has blocked ${what}`, {
       param,
@@ -96,9 +111,9 @@ const refuseBlocked = (intent: Intent, key: KeyEntry, policy: EffectivePolicy, o
 }
 
 /** Names of the tools that a request declares, in either of the two forms; their shape has been checked. */
-const toolNames = ({ body }: Intent): string[] => {
-  const tools = (Array.isArray(body.tools) ? body.tools : []) as { function?: { name?: string } }[]
-  const functions = (Array.isArray(body.functions) ? body.functions : []) as { name?: string }[]
+const toolNames = ({ body }: Partial<Pick<Intent, 'body'>>): string[] => {
+  const tools = (Array.isArray(body?.tools) ? body.tools : []) as { function?: { name?: string } }[]
+  const functions = (Array.isArray(body?.functions) ? body.functions : []) as { name?: string }[]
   return [...tools.map((tool) => tool.function?.name), ...functions.map(({ name }) => name)].filter(
     (name) => typeof name === 'string',
   )

@@ -18,7 +18,7 @@ export interface CatalogueDeps {
   readonly dataKeys: Pick<DataKeys, 'open' | 'subscribe'>
   /** Environment variables, for `api_key_env`. */
   readonly env: Readonly<Record<string, string | undefined>>
-  readonly kinds: ReadonlyMap<string, KindFacts>
+  readonly kinds: Pick<ReadonlyMap<string, KindFacts>, 'get'>
   readonly diagnostics: Diagnostics
 }
 

@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { adminTable } from '../../src/http/admin/admin.ts'
 import { auditRoutes } from '../../src/http/admin/audit.ts'
+import { explainRoutes } from '../../src/http/admin/explain.ts'
 import { feedbackRoutes } from '../../src/http/admin/feedback.ts'
 import { healthRoutes } from '../../src/http/admin/health.ts'
 import { requestRoutes } from '../../src/http/admin/requests.ts'
@@ -16,6 +17,7 @@ const nothing = {} as never
 const further = [
   ...healthRoutes(nothing),
   ...requestRoutes(nothing),
+  ...explainRoutes(nothing),
   ...auditRoutes(nothing),
   ...feedbackRoutes(nothing),
 ]

@@ -61,6 +61,11 @@ export const momentOf = (route: AdminRoute, text: string | undefined): Moment | 
       param: 'as_of',
     })
   }
+  return momentNamed(text)
+}
+
+/** A time or a revision. Throws 400 for what is neither. */
+export const momentNamed = (text: string): Moment => {
   if (/^[0-9a-fA-F]{64}$/.test(text)) return { id: text.toLowerCase() }
   const atMs = timestampMs(text)
   if (atMs !== null) return { atMs }
@@ -88,6 +93,11 @@ export const asked = async <Name extends QuestionName>(
   }
 }
 
+export const neverWas = (moment: Moment): GatewayError => {
+  const what = 'id' in moment ? 'no decision that counted has this id' : 'this is before the first decision'
+  return new GatewayError('not_found', `"as_of": ${what}`, { param: 'as_of' })
+}
+
 /** The answer of the past and the decision it is of. Throws 404 for a moment that never was, and what the route itself refused. */
 export const answerOfPast = async (
   history: History,
@@ -95,10 +105,7 @@ export const answerOfPast = async (
   read: PastRead,
 ): Promise<{ readonly status: number; readonly text: string; readonly revision: string }> => {
   const found = await asked(history, 'past', { moment, read })
-  if (found === null) {
-    const what = 'id' in moment ? 'no decision that counted has this id' : 'this is before the first decision'
-    throw new GatewayError('not_found', `"as_of": ${what}`, { param: 'as_of' })
-  }
+  if (found === null) throw neverWas(moment)
   const answer = found.answer as PastAnswer
   if (answer.kind === 'answer') return { ...answer, revision: found.point.revision }
   const { code, message, status, type, param } = answer

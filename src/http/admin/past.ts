@@ -8,13 +8,19 @@ import { gatewayErrorOf } from '../envelope.ts'
 import { type AdminDeps, configurationRoutes } from './admin.ts'
 import type { PastAnswer, PastRead } from './as-of.ts'
 import { formatted } from './format.ts'
+import { type PlanAnswer, type PlanRead, planOfPast } from './past-plan.ts'
 
 /** What the thread imports to read the past. */
 export const PAST_READER = { readerModule: import.meta.url, readerFunction: 'readPast' } as const
 
 /** Answers the read, or says why not; never throws. */
-export const readPast = async (state: ControlState, point: PastPoint, read: PastRead): Promise<PastAnswer> => {
+export const readPast = async (
+  state: ControlState,
+  point: PastPoint,
+  read: PastRead | PlanRead,
+): Promise<PastAnswer | PlanAnswer> => {
   try {
+    if ('record' in read) return planOfPast(state, point, read)
     const route = configurationRoutes(pastDeps(state, point, read)).find(
       ({ method, path }) => method === 'GET' && path === read.path,
     )

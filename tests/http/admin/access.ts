@@ -53,7 +53,11 @@ const SECTIONS: readonly (readonly [own: string, belongs: Access['belongs'], rou
      GET /tools, GET /tools/:id, POST /tools 201, PUT /tools/:id, POST /tools/:id/enabled, DELETE /tools/:id,
      GET /tool-policies, GET /tool-policies/:id, PUT /tool-policies, DELETE /tool-policies/:id`,
   ],
-  [READ, 'tenant', 'GET /requests, GET /requests/:id, GET /requests/stream, GET /audit, GET /feedback'],
+  [
+    READ,
+    'tenant',
+    'GET /requests, GET /requests/:id, GET /requests/:id/explain, GET /requests/stream, GET /audit, GET /feedback',
+  ],
   [READ, 'tenant', 'GET /overview, GET /usage/summary, GET /usage/series, GET /errors'],
   [READ, 'shared', 'GET /scores, GET /system'],
   // They show what is everybody's, secrets of people among it: no scope but all of them.

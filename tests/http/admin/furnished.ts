@@ -3,6 +3,7 @@ import type { ControlState } from '../../../src/domain/control.ts'
 import { adminTable } from '../../../src/http/admin/admin.ts'
 import { auditRoutes } from '../../../src/http/admin/audit.ts'
 import { errorRoutes } from '../../../src/http/admin/errors.ts'
+import { explainRoutes } from '../../../src/http/admin/explain.ts'
 import { feedbackRoutes } from '../../../src/http/admin/feedback.ts'
 import { healthRoutes } from '../../../src/http/admin/health.ts'
 import { providerHealth } from '../../../src/http/admin/health-view.ts'
@@ -73,12 +74,17 @@ const readModels = (
     asked.push(filter.tenantId)
     return {}
   }
+  const recorded = async (id: string, tenantId: string | null) => {
+    const seen = await one(id, tenantId)
+    // Refused before there was a plan: nothing is computed of it.
+    return seen && { ...seen, purpose: null, chosen: null, admitted: null, settled: { admission: null, attempts: [] } }
+  }
   const place = async () => new Map([[0, 1]])
   const since = async (reached: unknown, filter: { readonly tenantId: string | null }) => {
     asked.push(filter.tenantId)
     return { rows: [], reached }
   }
-  const requests = { list: list('requests'), one, codes, place, since }
+  const requests = { list: list('requests'), one, codes, place, since, recorded }
   const ofRequests = { requests: requests as never, live, nowMs, userDigest: () => 'digest' }
   const ofUsage = { usage: emptyUsage((tenantId) => void asked.push(tenantId)), live, nowMs }
   const audit = { list: list('events'), shows: async () => true }
@@ -89,6 +95,7 @@ const readModels = (
     ...errorRoutes(ofRequests),
     ...usageRoutes(ofUsage),
     ...overviewRoutes({ ...ofUsage, healthOf: () => providerHealth(book, '', []), adapterReady: () => true }),
+    ...explainRoutes({ requests, live } as never),
     ...auditRoutes({ audit: audit as never, nowMs }),
     ...feedbackRoutes({ feedback: feedback as never, live, nowMs }),
   ]

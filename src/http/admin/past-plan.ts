@@ -1,0 +1,123 @@
+// Runs in the history thread: plans a recorded request again on a state of the past.
+import type { ControlState } from '../../domain/control.ts'
+import type { FrameTaken } from '../../domain/health.ts'
+import type { PolicyRow } from '../../domain/policy.ts'
+import { type PlanView, planView } from '../../inference/explain.ts'
+import {
+  type Configuration,
+  differencesOf,
+  type PlannedRequest,
+  planAgain,
+  unrecorded,
+} from '../../inference/plan-again.ts'
+import { policyResolver } from '../../inference/policies.ts'
+import { openCatalogue } from '../../state/catalogue.ts'
+import { STILL } from '../../state/frame.ts'
+import { foldFrame, frameOf, type SignalRows } from '../../state/health-frames.ts'
+import type { PastPoint } from '../../state/history-port.ts'
+import { createSteering } from '../../state/live-steering.ts'
+import type { LiveState } from '../../state/port.ts'
+import { GatewayError } from '../../wire/errors.ts'
+
+/** What the thread is asked. All of it can be copied. */
+export interface PlanRead {
+  readonly record: PlannedRequest
+  /** The records from which the frame is made; [] for none. */
+  readonly frames: readonly FrameTaken[]
+  /** Null: the plan as it was made. */
+  readonly whatIf: {
+    /** The policy that stands in: its row as it is now, or its id when it is to be as it was then. Null: none. */
+    readonly policy: PolicyRow | string | null
+    /** The overrides of that time instead of those of the request's. */
+    readonly isAsOf: boolean
+    readonly withoutAdapter: readonly string[]
+  } | null
+}
+
+export interface PlanAnswer {
+  readonly kind: 'plan'
+  /** Null: the request is refused before there is a plan, or the policy is not known. */
+  readonly plan: PlanView | null
+  readonly refused: { readonly code: string; readonly message: string } | null
+  readonly policyUnknown: boolean
+  /** Of the plan as it was made: in what it is not what was recorded. */
+  readonly differences: readonly string[]
+  /** Of another plan: what it would have gone by and nobody wrote down. */
+  readonly missing: readonly string[]
+}
+
+const NOTHING: PlanAnswer = {
+  kind: 'plan',
+  plan: null,
+  refused: null,
+  policyUnknown: false,
+  differences: [],
+  missing: [],
+}
+
+/** Pure: the same state, moment and record give the same answer. */
+export const planOfPast = (state: ControlState, { atMs }: PastPoint, read: PlanRead): PlanAnswer => {
+  const { record, frames, whatIf } = read
+  const configuration = configurationOf(state)
+  const named = whatIf?.policy ?? null
+  const policy = typeof named === 'string' ? (state.table('policies').get(named) ?? null) : named
+  const isSeen = policy !== null && (policy.tenant_id === null || policy.tenant_id === record.tenant_id)
+  if (named !== null && !isSeen) return { ...NOTHING, policyUnknown: true }
+  const again = planAgain(record, configuration, {
+    frame: frameFrom(frames),
+    atMs: whatIf?.isAsOf ? atMs : record.at_ms,
+    whatIf: whatIf === null ? null : { policy, withoutAdapter: new Set(whatIf.withoutAdapter) },
+  })
+  if (again instanceof GatewayError) {
+    const refused = { code: again.code, message: again.message }
+    return { ...NOTHING, refused, differences: whatIf === null ? ['refused'] : [] }
+  }
+  const plan = planView(again)
+  return {
+    ...NOTHING,
+    plan,
+    refused: plan.refused,
+    differences: whatIf === null ? differencesOf(again, record) : [],
+    missing: whatIf === null ? [] : unrecorded(again, record, configuration),
+  }
+}
+
+const frameFrom = (frames: readonly FrameTaken[]) => {
+  const last = frames.at(-1)
+  if (last === undefined) return STILL
+  const rows = frames.reduce<SignalRows>(foldFrame, new Map())
+  return frameOf(last.number, last.at_ms, rows)
+}
+
+/** Put together once for each state: a page of explanations asks for the same one many times. Gone with the state. */
+const known = new WeakMap<ControlState, Configuration>()
+
+const configurationOf = (state: ControlState): Configuration => {
+  const held = known.get(state)
+  if (held !== undefined) return held
+  const live: Pick<LiveState, 'control' | 'subscribe' | 'refused'> = {
+    control: state,
+    refused: new Set(),
+    subscribe: () => () => {},
+  }
+  const made: Configuration = {
+    live,
+    catalogue: openCatalogue({
+      live,
+      env: {},
+      kinds: EVERY_KIND,
+      diagnostics: SILENT,
+      dataKeys: { open: () => '', subscribe: () => () => {} },
+    }),
+    steering: createSteering(live),
+    policyOf: policyResolver(live),
+  }
+  known.set(state, made)
+  return made
+}
+
+/** Nothing is called from here, so nobody needs an address or a secret: who had no adapter is written in the record. */
+const EVERY_KIND = { get: () => ({ needsCredential: false, defaultBaseUrl: null, script: true }) }
+
+const quiet = () => {}
+const SILENT = { debug: quiet, info: quiet, warn: quiet, error: quiet }
