@@ -176,9 +176,16 @@ const change = (state: ControlReader, row: ModelRow, command: ModelCommand & { d
   }
   const aliases = wanted.aliases === undefined ? {} : { aliases: cleanAliases(row.name, wanted.aliases) }
   const ofWanted = changedFields<ModelRow>(row, { ...wanted, ...aliases, ...orderedTiers(wanted.price_tiers) })
-  // Another price without tiers of its own is for prompts of every length: the old tiers were of the old price.
-  const orphaned = wanted.price_tiers === undefined && PRICES.some((field) => ofWanted[field] !== undefined)
-  const changed = orphaned ? { ...ofWanted, ...changedFields<ModelRow>(row, { price_tiers: null }) } : ofWanted
+  // Another price without tiers of its own is for prompts of every length, and cached tokens cost what others do: what there was belonged to the old price.
+  const orphans = {
+    ...(wanted.price_tiers === undefined && PRICES.some((field) => ofWanted[field] !== undefined)
+      ? { price_tiers: null }
+      : {}),
+    ...(wanted.cached_input_cost_per_million === undefined && ofWanted.input_cost_per_million !== undefined
+      ? { cached_input_cost_per_million: null }
+      : {}),
+  }
+  const changed = { ...ofWanted, ...changedFields<ModelRow>(row, orphans) }
   if (changed.aliases !== undefined) requireDistinct(state, row.name, changed.aliases, false)
   const owner = row.managed_by === managed_by ? {} : { managed_by }
   const events: EventRecord[] = []

@@ -92,6 +92,16 @@ const pricesOf = (listed: ListedModel | null, price: CataloguePrice) => {
   }
 }
 
+/** What is known of a model, less what belongs to a price that is not used since another is given: its tiers, and what cached tokens cost. */
+export const factsBeside = (
+  given: Partial<Record<'input_cost_per_million' | 'output_cost_per_million', unknown>>,
+  facts: ModelFacts | null,
+): Partial<ModelFacts> => {
+  if (facts === null) return {}
+  const isPriced = given.input_cost_per_million !== undefined || given.output_cost_per_million !== undefined
+  return isPriced ? { ...facts, cached_input_cost_per_million: null, price_tiers: null } : facts
+}
+
 /** A model has these, whatever its API: the catalogue may add them to what a kind claims. The rest are fields that the API must take as well. */
 const OF_THE_MODEL: readonly Capability[] = ['tools', 'vision']
 

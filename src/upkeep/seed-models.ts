@@ -5,7 +5,7 @@ import { DEFAULT_PRIORITY, decideModel, naturalKey } from '../domain/model.ts'
 import type { ProviderRow } from '../domain/provider.ts'
 import type { ListedModel } from '../providers/provider.ts'
 import { GatewayError } from '../wire/errors.ts'
-import type { ModelFacts } from './model-facts.ts'
+import { factsBeside, type ModelFacts } from './model-facts.ts'
 import { canList } from './model-listing.ts'
 import { commandsOf, missingModels } from './model-sync.ts'
 import { providerNamed } from './seed-providers.ts'
@@ -108,7 +108,14 @@ const decideEntry = (state: ControlReader, id: string, entry: BootstrapModel, fa
   }
   if (facts === null) return [] // deleted meanwhile too
   const defaults = { priority: DEFAULT_PRIORITY, aliases: [] }
-  const fields = { ...defaults, ...facts, ...given, ...source, upstream_model: given.upstream_model ?? name }
+  const fields = {
+    ...defaults,
+    ...facts,
+    ...factsBeside(given, facts),
+    ...given,
+    ...source,
+    upstream_model: given.upstream_model ?? name,
+  }
   const made = { id, name, provider_id: provider.id, status, managed_by: 'bootstrap' } as const
   return decideModel(state, { do: 'create', ...made, ...fields })
 }

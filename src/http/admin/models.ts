@@ -14,6 +14,7 @@ import { Rejection } from '../../domain/rejection.ts'
 import type { IdPrefix } from '../../lib/ids.ts'
 import { type Static, t } from '../../lib/schema.ts'
 import type { Commit, LiveState } from '../../state/port.ts'
+import { factsBeside } from '../../upkeep/model-facts.ts'
 import type { ModelCatalogue } from '../../upkeep/model-listing.ts'
 import { listed, Paging } from './list.ts'
 import { ModelView } from './resources.ts'
@@ -122,9 +123,6 @@ const wholeModel = async (
   const facts = FILLED.some((field) => given[field] === undefined)
     ? await deps.modelCatalogue.factsOf(provider, upstreamModel)
     : null
-  // Tiers of the catalogue belong to its price, not to one that is given here.
-  const priced = given.input_cost_per_million !== undefined || given.output_cost_per_million !== undefined
-  const tiers = given.price_tiers !== undefined ? given.price_tiers : priced ? null : (facts?.price_tiers ?? null)
   const source = given.capabilities === undefined ? (facts?.capability_source ?? 'kind') : 'operator'
   return {
     priority: DEFAULT_PRIORITY,
@@ -135,9 +133,9 @@ const wholeModel = async (
     output_cost_per_million: null,
     cached_input_cost_per_million: null,
     capabilities: [],
-    ...facts,
+    price_tiers: null,
+    ...factsBeside(given, facts),
     ...given,
-    price_tiers: tiers,
     upstream_model: upstreamModel,
     capability_source: source,
   }

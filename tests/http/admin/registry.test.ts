@@ -242,6 +242,19 @@ describe('models', () => {
     })
   })
 
+  test('another input price takes the price of cached tokens with it: they cost what others do', async () => {
+    const { gateway, id } = await withProvider()
+    const prices = { input_cost_per_million: 3, output_cost_per_million: 15, cached_input_cost_per_million: 0.3 }
+    const { body: made } = await gateway.call('POST', '/models', { body: { name: 'a', provider_id: id, ...prices } })
+    expect(made.cached_input_cost_per_million).toBe(0.3)
+    const patch = (body: Record<string, unknown>) => gateway.call('PATCH', `/models/${made.id}`, { body })
+    const free = await patch({ input_cost_per_million: 0 })
+    expect(free.body).toMatchObject({ input_cost_per_million: 0, cached_input_cost_per_million: null })
+    const both = await patch({ input_cost_per_million: 1, cached_input_cost_per_million: 0.5 })
+    expect(both.body).toMatchObject({ input_cost_per_million: 1, cached_input_cost_per_million: 0.5 })
+    expect((await patch({ output_cost_per_million: 9 })).body.cached_input_cost_per_million).toBe(0.5)
+  })
+
   test('prices of long prompts come back as sent, and go with the price that they belong to', async () => {
     const { gateway, id } = await withProvider()
     const tier = {
