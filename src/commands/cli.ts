@@ -17,7 +17,7 @@ import { keysCommand } from './keys.ts'
 import { logRestoreCommand } from './log.ts'
 import { metricsTable } from './metrics.ts'
 import { rebuildCommand } from './rebuild.ts'
-import { loadSettings, logSettings, openDiagnostics, prepareDataDir } from './settings.ts'
+import { loadSettings, logSettings, openDiagnostics, prepareDataDir, requireInstallation } from './settings.ts'
 import { startCommand } from './start.ts'
 import { topicDocsCommand } from './topic-docs.ts'
 import { topicsCommand } from './topics.ts'
@@ -62,12 +62,15 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     about: 'Fold the log into Postgres, as a process of its own.',
     flags: ['--child'],
     words: 0,
-    run: ({ flags }) =>
-      withLog('worker', (opened) => {
-        const isChild = flags.has('--child')
+    run({ flags }) {
+      const isChild = flags.has('--child')
+      const work = (opened: Opened) => {
         if (isChild) endWithParent(opened.stop)
         return workerCommand({ ...opened, isChild, worker: `${process.pid}`, complain })
-      }),
+      }
+      // A gateway that starts its worker makes the installation just then.
+      return isChild ? withNewLog('worker', work) : withLog('worker', work)
+    },
   },
   rebuild: {
     usage: 'rebuild [read-model...]',
@@ -165,11 +168,15 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   },
 }
 
-/** For commands that read the log beside the gateway: settings, master key, log, and a signal that a stop aborts. */
-const withLog = async (
-  use: string,
-  run: (opened: ReturnType<typeof openAll> & { macKey: Uint8Array }) => Promise<number>,
-): Promise<number> => {
+type Opened = ReturnType<typeof openAll> & { macKey: Uint8Array }
+
+/** For commands that read the log beside the gateway, where there is one: settings, master key, log, and a signal that a stop aborts. */
+const withLog = async (use: string, run: (opened: Opened) => Promise<number>): Promise<number> => {
+  requireInstallation(loadSettings(process.env).config)
+  return withNewLog(use, run)
+}
+
+const withNewLog = async (use: string, run: (opened: Opened) => Promise<number>): Promise<number> => {
   const opened = openAll(use)
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, opened.stop)
   try {

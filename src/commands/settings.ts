@@ -7,8 +7,10 @@ import { createDiagnostics, type Diagnostics } from '../lib/diagnostics.ts'
 import { codeOf } from '../lib/error-code.ts'
 import { readMasterKeys, readOrMakeMasterKeys } from '../lib/master-key.ts'
 import { ConfigError } from '../lib/settings.ts'
+import { holdsLog } from '../log/embedded.ts'
 import type { LogSettings } from '../log/open-log.ts'
 import { KINDS, kindOf } from '../providers/kinds.ts'
+import { readChainWitness } from '../state/chain-witness.ts'
 import type { KindTable } from '../upkeep/kind-table.ts'
 import { kindFlaw } from '../upkeep/seed-check.ts'
 
@@ -91,12 +93,29 @@ export const masterKeysFor = (config: Config): readonly [Uint8Array, ...Uint8Arr
   const path = masterKeyFile(config)
   const existing = readMasterKeys(path)
   if (existing !== null) return existing
-  if (existsSync(join(config.data.dir, 'log'))) {
+  if (holdsLog(config.data.dir)) throw keyIsMissing(path)
+  return readOrMakeMasterKeys(path)
+}
+
+const keyIsMissing = (path: string): ConfigError =>
+  new ConfigError(
+    `${resolve(path)} is missing but the log it belongs to is there: restore it from a backup, or name another data.dir`,
+  )
+
+/**
+ * For a command that works on what a gateway has made: where nothing is yet it has nothing to do, and makes nothing that a later start would take for an
+ * installation, a master key least of all. Throws ConfigError.
+ */
+export const requireInstallation = (config: Config): void => {
+  if (isKafka(config)) return // with a master key of the settings, and nothing in data.dir that could be missed
+  const { dir } = config.data
+  if (!holdsLog(dir) && readChainWitness(dir) === null) {
     throw new ConfigError(
-      `${resolve(path)} is missing but the log it belongs to is there: restore it from a backup, or name another data.dir`,
+      `data.dir: no gateway has run in ${resolve(dir)} yet: start one (npm start), or name the folder of the one that is meant (GATEWAY_DATA_DIR)`,
     )
   }
-  return readOrMakeMasterKeys(path)
+  const path = masterKeyFile(config)
+  if (masterKeysOf(config) === null && readMasterKeys(path) === null) throw keyIsMissing(path)
 }
 
 /** The log that the settings ask for, as plain data. `use` tells the clients of one process apart on the brokers. */

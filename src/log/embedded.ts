@@ -1,4 +1,5 @@
 // The log of one machine, without a broker: shared topics are SQLite files, `requests` and `operations` are the spools' own segments.
+import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { readSpool, spoolEnds } from './embedded-spools.ts'
 import { type Files, nodeFiles } from './files.ts'
@@ -6,6 +7,7 @@ import type { SpoolTopic } from './frame.ts'
 import { type EventLog, LogUnavailable, RecordRefused } from './port.ts'
 import { appendProblem } from './port-limits.ts'
 import { spoolDirectory, spoolNumbers } from './spool-directory.ts'
+import { holdsRecords } from './sqlite-file.ts'
 import { SqliteTopic } from './sqlite-log.ts'
 import { TOPICS, type Topic } from './topics.ts'
 
@@ -31,6 +33,16 @@ export interface EmbeddedLog extends EventLog {
 
 const known = new Map<string, Topic>(Object.values(TOPICS).map((topic) => [topic.name, topic]))
 
+const SUFFIX = '.sqlite'
+const folderOf = (dataDir: string): string => join(dataDir, 'log')
+
+/** Whether anything was ever logged in a data folder. Makes nothing: files without a record, which a command that only looked has left, are no log. */
+export const holdsLog = (dataDir: string): boolean => {
+  const folder = folderOf(dataDir)
+  if (!existsSync(folder)) return false
+  return readdirSync(folder).some((name) => name.endsWith(SUFFIX) && holdsRecords(join(folder, name)))
+}
+
 /** Makes files under `<dataDir>/log` as topics are used. Throws LogUnavailable when one cannot be opened. */
 export const embeddedLog = (options: EmbeddedLogOptions): EmbeddedLog => {
   const { dataDir, nowMs, retentionMs = null, partitionCount = 1, random = Math.random, spoolPollMs = 20 } = options
@@ -51,7 +63,7 @@ export const embeddedLog = (options: EmbeddedLogOptions): EmbeddedLog => {
     if (opened !== undefined) return opened
     const topic = topicOf(name)
     const kept = topic.retentionMs === 'configured' ? retentionMs : topic.retentionMs
-    const path = join(dataDir, 'log', `${name}.sqlite`)
+    const path = join(folderOf(dataDir), `${name}${SUFFIX}`)
     const compacted = topic.cleanup === 'compact'
     const made = noted(unopened, name, () => new SqliteTopic({ path, compacted, retentionMs: kept, nowMs, random }))
     shared.set(name, made)

@@ -55,3 +55,19 @@ export const upToGap = (rows: readonly Row[], next: number): readonly Row[] => {
   const missing = rows.findIndex((row, index) => row.offset !== next + index)
   return missing === -1 ? rows : rows.slice(0, missing)
 }
+
+/** Whether a file holds a record, without changing it. One that cannot be read is taken for one that does. */
+export const holdsRecords = (path: string): boolean => {
+  let database: Database | null = null
+  try {
+    database = new Database(path, { readonly: true })
+    const tables = database
+      .query<{ name: string }, []>("SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB 'p[0-9]*'")
+      .all()
+    return tables.some(({ name }) => database!.query(`SELECT 1 FROM ${name} LIMIT 1`).get() !== null)
+  } catch {
+    return true
+  } finally {
+    database?.close()
+  }
+}

@@ -3,7 +3,10 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import manifest from '../../package.json' with { type: 'json' }
-import { settingsTable } from '../../src/config.ts'
+import { masterKeysFor } from '../../src/commands/settings.ts'
+import { loadConfig, settingsTable } from '../../src/config.ts'
+import { embeddedLog } from '../../src/log/embedded.ts'
+import { TOPICS } from '../../src/log/topics.ts'
 
 const ROOT = join(import.meta.dir, '../..')
 const folder = mkdtempSync(join(tmpdir(), 'gatelog-cli-'))
@@ -95,6 +98,39 @@ describe('what stops a start', () => {
     const message = await refusal(['start'], { GATEWAY_SERVER_PORT: '0', GATEWAY_DATA_DIR: 'file/data' })
     expect(message).toContain('data.dir')
     expect(existsSync(join(folder, '.gateway'))).toBe(false)
+  })
+})
+
+describe('where no gateway has run', () => {
+  test.each(['verify', 'export', 'rebuild', 'worker', 'log restore', 'keys status', 'keys rotate'])(
+    '%s says so and makes nothing',
+    async (command) => {
+      const dataDir = join(folder, 'new')
+      expect(await refusal(command.split(' '), { GATEWAY_DATA_DIR: dataDir })).toBe(
+        `data.dir: no gateway has run in ${dataDir} yet: start one (npm start), or name the folder of the one that is meant (GATEWAY_DATA_DIR)`,
+      )
+      expect(existsSync(dataDir)).toBe(false)
+    },
+  )
+})
+
+describe('the master key of a data folder', () => {
+  const configOf = (dataDir: string) => loadConfig({ file: null, env: { GATEWAY_DATA_DIR: dataDir } }).config
+
+  test('is made where files of a log stand that hold nothing, and for no log that holds something', async () => {
+    const dataDir = mkdtempSync(join(folder, 'empty-log-'))
+    const log = embeddedLog({ dataDir, nowMs: Date.now })
+    await log.end(TOPICS.keys.name, 0)
+    await log.close()
+    expect(existsSync(join(dataDir, 'log', `${TOPICS.keys.name}.sqlite`))).toBe(true)
+    expect(masterKeysFor(configOf(dataDir))).toHaveLength(1)
+
+    const used = mkdtempSync(join(folder, 'used-log-'))
+    const other = embeddedLog({ dataDir: used, nowMs: Date.now })
+    await other.append(TOPICS.keys.name, 0, [{ key: 'k', value: new Uint8Array([1]) }])
+    await other.close()
+    expect(() => masterKeysFor(configOf(used))).toThrow('master.key is missing but the log it belongs to is there')
+    expect(existsSync(join(used, 'master.key'))).toBe(false)
   })
 })
 
