@@ -55,7 +55,7 @@ export const gatewayMetrics = (deps: MetricsDeps): Metrics => {
     registers,
     'gateway_dashboard_auth_events_total',
     'Set-ups, logins and logouts of the console, those that failed, and those that were refused unseen.',
-    ['event'],
+    ['outcome'],
   )
   for (const event of AUTH_EVENTS) auth(0, event)
   gauges(registers, deps)

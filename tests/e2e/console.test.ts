@@ -32,7 +32,7 @@ describe('the console', () => {
     gateway.request(`/admin/v1${path}`, { method: 'POST', body, key: null, headers })
   const metric = async (event: string): Promise<number> => {
     const text = await (await gateway.request('/metrics', { key: null })).text()
-    return Number(new RegExp(`gateway_dashboard_auth_events_total\\{event="${event}"\\} (\\d+)`).exec(text)?.[1])
+    return Number(new RegExp(`gateway_dashboard_auth_events_total\\{outcome="${event}"\\} (\\d+)`).exec(text)?.[1])
   }
 
   test('set-up, session, logout; a copy of the log does not open who was erased; nothing on the disk tells a password', async () => {

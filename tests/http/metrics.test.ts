@@ -47,6 +47,10 @@ describe('the documents', () => {
 })
 
 describe('/metrics', () => {
+  test('counts what happens at the door of the console by outcome alone', async () => {
+    expect(await scraped(gatewayWith())).toContain('\ngateway_dashboard_auth_events_total{outcome="login_failed"} 0\n')
+  })
+
   test('counts by status, provider and model, with the attempts of a failover', async () => {
     const backup = entry({ provider: 'beta', baseUrl: upstream.baseUrl, priority: 200 })
     const gateway = gatewayWith({ entries: [entry({ baseUrl: 'http://127.0.0.1:9/v1' }), backup] })
