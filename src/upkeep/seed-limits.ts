@@ -9,6 +9,7 @@ import type { ManagedBy } from '../domain/fields.ts'
 import { Rejection } from '../domain/rejection.ts'
 import { decideTool, TOOL_DEFAULTS, toolKey } from '../domain/tool.ts'
 import { decideToolPolicy, TOOL_POLICY_DEFAULTS, toolPolicyKey } from '../domain/tool-policy.ts'
+import { forgottenLine } from './seed-forgotten.ts'
 import { DEFAULT_TENANT } from './seed-keys.ts'
 import { keyOf, tenantOf } from './seed-names.ts'
 import type { SeedDeps, SeedInput, SeedStep } from './seed-step.ts'
@@ -95,8 +96,7 @@ const seedToolPolicy = (state: ControlReader, id: string, entry: Entry<'tool_pol
 export const forgottenLimits = ({ bootstrap }: SeedInput, { live }: Pick<SeedDeps, 'live'>): string[] => {
   const { control } = live
   const left: string[] = []
-  const remember = (what: string, section: string) =>
-    left.push(`${what} is no longer in bootstrap.${section}; it stays until it is deleted`)
+  const remember = (what: string, section: string) => left.push(forgottenLine(what, section))
   const budgets = (bootstrap.budgets ?? []).map((entry) => namedBudget(control, entry))
   for (const [, row] of control.table('budgets').rows())
     if (row.managed_by === 'bootstrap' && !budgets.includes(budgetKey(row.tenant_id, row.scope, row.window)))

@@ -3,10 +3,12 @@ import type { Bootstrap, BootstrapEndpoint, BootstrapOverride } from '../domain/
 import type { ControlReader } from '../domain/control.ts'
 import type { EventRecord } from '../domain/decision.ts'
 import { decideEndpoint, endpointKey, NOTHING_OVERRIDDEN } from '../domain/endpoint.ts'
-import { decideOverride, overrideKey } from '../domain/override.ts'
+import { decideOverride, isInForce, type OverrideRow, overrideKey } from '../domain/override.ts'
 import { overrideKindOf, overrideValueOf, targetOf } from '../domain/override-target.ts'
 import { endpointWarnings } from '../domain/references.ts'
+import { Rejection } from '../domain/rejection.ts'
 import { canonicalJson } from '../domain/tables.ts'
+import { forgottenLine } from './seed-forgotten.ts'
 import { keyOf, momentOf, tenantOf } from './seed-names.ts'
 import { SEEDER_ACTOR, type SeedDeps, type SeedInput, type SeedStep } from './seed-step.ts'
 
@@ -34,21 +36,28 @@ const seedEndpoint = (state: ControlReader, id: string, entry: BootstrapEndpoint
   return decideEndpoint(state, { do: 'upsert', id, slug, tenant_id, managed_by: 'bootstrap', ...fields })
 }
 
-/** Of what it is about only the last row counts; one that somebody else wrote is theirs. One that has expired was there in its time. */
-const seedOverride = (state: ControlReader, id: string, entry: BootstrapOverride, nowMs: number): EventRecord[] => {
+/** What an entry is about: the last row of these three decides. Throws Rejection for what nothing has. */
+const aboutOf = (state: ControlReader, entry: BootstrapOverride) => {
   const tenant_id = tenantOf(state, entry.tenant)
-  const expires_at = entry.expires_at === undefined ? null : momentOf(entry.expires_at)
-  if (expires_at !== null && Date.parse(expires_at) <= nowMs) return []
   const [, word, rest] = /^(key:)(.*)$/s.exec(entry.target ?? '') ?? []
   const given = word === undefined ? (entry.target ?? null) : `${word}${keyOf(state, tenant_id, rest!)}`
   const kind = overrideKindOf(entry.kind)
-  const target = targetOf(state, kind, given, true)
+  return { kind, target: targetOf(state, kind, given, true), tenant_id }
+}
+
+const isSeeded = ({ actor }: OverrideRow): boolean => actor.type === SEEDER_ACTOR.type && actor.id === SEEDER_ACTOR.id
+
+/** Of what it is about only the last row counts; one that somebody else wrote is theirs. One that has expired was there in its time. */
+const seedOverride = (state: ControlReader, id: string, entry: BootstrapOverride, nowMs: number): EventRecord[] => {
+  const expires_at = entry.expires_at === undefined ? null : momentOf(entry.expires_at)
+  if (expires_at !== null && Date.parse(expires_at) <= nowMs) return []
+  const { kind, target, tenant_id } = aboutOf(state, entry)
   const reason = entry.reason ?? null
   const overrides = state.table('overrides')
   const [deciding] = overrides.find('deciding', overrideKey(kind, target, tenant_id))
   const row = deciding === undefined ? undefined : overrides.get(deciding)!
   if (row !== undefined) {
-    if (row.actor.type !== SEEDER_ACTOR.type || row.actor.id !== SEEDER_ACTOR.id) return []
+    if (!isSeeded(row)) return []
     const said = { value: row.value, reason: row.reason, expires_at: row.expires_at, enabled: row.enabled }
     const value = overrideValueOf(state, kind, entry.value ?? null, true)
     if (canonicalJson(said) === canonicalJson({ value, reason, expires_at, enabled: true })) return []
@@ -68,8 +77,9 @@ const seedOverride = (state: ControlReader, id: string, entry: BootstrapOverride
   })
 }
 
-/** What its endpoint scopes name that nobody has, and those that the settings no longer name. */
-export const steeringNotes = ({ endpoints = [] }: Bootstrap, state: ControlReader): string[] => {
+/** What its endpoint scopes name that nobody has, and what the settings no longer name. */
+export const steeringNotes = (bootstrap: Bootstrap, state: ControlReader, nowMs: number): string[] => {
+  const { endpoints = [] } = bootstrap
   const notes = endpoints.flatMap(({ slug, overrides }) =>
     endpointWarnings(state, { ...NOTHING_OVERRIDDEN, ...overrides }).map(
       (warning) => `bootstrap.endpoints "${slug}": ${warning}`,
@@ -78,6 +88,27 @@ export const steeringNotes = ({ endpoints = [] }: Bootstrap, state: ControlReade
   const named = new Set(endpoints.map(({ slug, tenant }) => endpointKey(tenantOf(state, tenant), slug)))
   for (const [, row] of state.table('endpoints').rows())
     if (row.managed_by === 'bootstrap' && !named.has(endpointKey(row.tenant_id, row.slug)))
-      notes.push(`the endpoint scope "${row.slug}" is no longer in bootstrap.endpoints; it stays until it is deleted`)
-  return notes
+      notes.push(forgottenLine(`the endpoint scope "${row.slug}"`, 'endpoints'))
+  return [...notes, ...forgottenOverrides(bootstrap, state, nowMs)]
+}
+
+/** Only those that are in force. */
+const forgottenOverrides = ({ overrides = [] }: Bootstrap, state: ControlReader, nowMs: number): string[] => {
+  const named = new Set(
+    overrides.map((entry) => {
+      try {
+        const { kind, target, tenant_id } = aboutOf(state, entry)
+        return overrideKey(kind, target, tenant_id)
+      } catch (error) {
+        if (error instanceof Rejection) return '' // said when it was seeded
+        throw error
+      }
+    }),
+  )
+  return [...state.table('overrides').rows()]
+    .filter(([, row]) => isSeeded(row) && isInForce(row, nowMs))
+    .filter(([, row]) => !named.has(overrideKey(row.kind, row.target, row.tenant_id)))
+    .map(([, { id, kind, target }]) =>
+      forgottenLine(`the override ${id} (${kind} ${target})`, 'overrides', 'it stays until it is taken back'),
+    )
 }

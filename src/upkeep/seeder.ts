@@ -5,6 +5,7 @@ import { decidePolicy, POLICY_DEFAULTS, policyKey } from '../domain/policy.ts'
 import { policyWarnings } from '../domain/references.ts'
 import { decideTenant } from '../domain/tenant.ts'
 import { requireReferences } from './seed-check.ts'
+import { forgotten } from './seed-forgotten.ts'
 import { DEFAULT_TENANT, keySteps, mintedKeys, prepareKeys } from './seed-keys.ts'
 import { forgottenLimits, limitSteps } from './seed-limits.ts'
 import { modelSteps } from './seed-models.ts'
@@ -54,20 +55,6 @@ const dangling = ({ bootstrap }: SeedInput, { live: { control } }: SeedDeps): st
     ),
   )
 
-/** What the settings once made and no longer name. It stays; whoever wants it gone deletes it. */
-const forgotten = ({ bootstrap }: SeedInput, { live, kindTable }: SeedDeps): string[] => {
-  const { control } = live
-  const named = new Set([...kindTable.names, ...(bootstrap.providers ?? []).map(({ name }) => name.toLowerCase())])
-  const providers = [...control.table('providers').rows()]
-    .filter(([, row]) => row.managed_by === 'bootstrap' && !named.has(row.name.toLowerCase()))
-    .map(([, row]) => `the provider "${row.name}" is no longer in bootstrap.providers; it stays until it is deleted`)
-  const policies = new Set((bootstrap.policies ?? []).map(({ name }) => name.toLowerCase()))
-  const left = [...control.table('policies').rows()]
-    .filter(([, row]) => row.managed_by === 'bootstrap' && !policies.has(row.name.toLowerCase()))
-    .map(([, row]) => `the policy "${row.name}" is no longer in bootstrap.policies; it stays until it is deleted`)
-  return [...providers, ...left]
-}
-
 /**
  * Prepares the seeding of one process. Each run asks providers what has to be known of new models, then decides everything at once, in an order in which
  * everything finds what it names: tenants, policies, keys, providers, models, and what steers and limits them. That is one decision, several only when they do
@@ -87,7 +74,7 @@ export const openSeeder = (input: SeedInput, deps: SeedDeps): (() => Promise<See
     await commitSteps(steps, deps, report)
     report.minted.push(...mintedKeys(keys, control))
     report.notes.push(...dangling(input, deps), ...forgotten(input, deps), ...forgottenLimits(input, deps))
-    report.notes.push(...steeringNotes(input.bootstrap, control))
+    report.notes.push(...steeringNotes(input.bootstrap, control, deps.nowMs()))
     return report
   }
 }
