@@ -35,6 +35,8 @@ const useEverything = async (gateway: GatewayProcess): Promise<void> => {
   const tenant = await call(gateway, 'POST', '/tenants', { slug: 'acme', name: 'Acme' })
   const renamed = await call(gateway, 'PUT', `/tenants/${tenant.id}`, { name: 'Acme Ltd', plan: 'gold' })
   await call(gateway, 'POST', `/log/${renamed.revision}/revert`)
+  const again = { method: 'PUT', body: { name: 'Acme' }, headers: { 'idempotency-key': 'again' } }
+  await (await gateway.request(`/admin/v1/tenants/${tenant.id}`, again)).text()
   const policy = await call(gateway, 'POST', '/policies', { name: 'careful', tenant_id: tenant.id, max_cost_usd: 0.5 })
   await call(gateway, 'PUT', '/policies', { name: 'careful', tenant_id: tenant.id, max_cost_usd: 0.25 })
   const key = await call(gateway, 'POST', '/keys', { tenant_id: tenant.id, name: 'app', scopes: ['inference'] })

@@ -22,6 +22,7 @@ import { type RowChange, RowSetDigest, type StoredTable, Table, type TableReader
 import { type TenantRow, tenant } from './tenant.ts'
 import { type ToolRow, tool } from './tool.ts'
 import { type ToolPolicyRow, toolPolicy } from './tool-policy.ts'
+import { confirmedRows, unchanged } from './unchanged.ts'
 import { renewed } from './upcasters.ts'
 
 /** Raised whenever a fold of the same log would give another state: snapshots of another version are not used. */
@@ -86,6 +87,7 @@ const AGGREGATES = [
   operator,
   session,
   reversal,
+  unchanged,
 ] as unknown as readonly Aggregate<unknown, ControlReader>[]
 
 /** Every event type that this build knows, with its schema and audit names. */
@@ -214,7 +216,10 @@ export const foldDecision = (state: ControlState, counted: Decision, id: string,
   }
   const effect = [...changes]
   take(expiredCauses(state, logAtMs))
-  if (decision.cause !== null) take(rememberCause(state, decision.cause, id, logAtMs, effect))
+  if (decision.cause !== null) {
+    const told = [...effect, ...confirmedRows(state, decision.events)]
+    take(rememberCause(state, decision.cause, id, logAtMs, told))
+  }
   const unknownSubjects = unknown
     .map(({ data }) => data.id ?? data.provider_id)
     .filter((subject) => typeof subject === 'string')

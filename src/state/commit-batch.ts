@@ -9,6 +9,7 @@ import {
 } from '../domain/control.ts'
 import { type Decision, type EventRecord, writeDecision } from '../domain/decision.ts'
 import { Rejection } from '../domain/rejection.ts'
+import { unchangedWrite } from '../domain/unchanged.ts'
 import { CommitFailure, type CommitRequest, type CommitResult } from './port.ts'
 
 /** Bounds of one append. */
@@ -24,6 +25,8 @@ export interface Attempt {
   readonly before: readonly string[]
   /** What it changed: as decided, then as this process folded it. */
   folded: Folded
+  /** It only tells every instance of its cause: nothing had to change. */
+  readonly confirms: boolean
 }
 
 /** A command under way. */
@@ -74,16 +77,25 @@ export class Batch {
       const repeated = repeatOf(this.#overlay, request, logAtMs)
       if (repeated !== null) return { kind: 'final', result: repeated }
       const events = request.decide(this.#overlay)
-      if (events.length === 0) return { kind: 'final', result: unchanged(top) }
-      requireWritable(this.#overlay, events)
-      return this.#write(request, events, top)
+      if (events.length > 0) {
+        requireWritable(this.#overlay, events)
+        return this.#write(request, events, top, false)
+      }
+      const confirmed = confirmation(this.#overlay, request)
+      if (confirmed === null) return { kind: 'final', result: unchanged(top) }
+      return this.#write(request, [confirmed], top, true)
     } catch (error) {
       if (error instanceof Rejection) return { kind: 'final', result: error }
       return { kind: 'failed', error: error instanceof Error ? error : new Error(String(error)) }
     }
   }
 
-  #write({ actor, cause }: CommitRequest, events: readonly EventRecord[], parent: string): Answer | null {
+  #write(
+    { actor, cause }: CommitRequest,
+    events: readonly EventRecord[],
+    parent: string,
+    confirms: boolean,
+  ): Answer | null {
     const { nowMs, macKey, tip, instance: by } = this.deps
     const decision: Decision = {
       parent,
@@ -99,7 +111,7 @@ export class Batch {
     const folded = foldDecision(this.#overlay, decision, id, Math.max(nowMs, this.deps.logAtMs))
     if (folded.malformed !== null) throw new Error(`a decision that would change nothing: ${folded.malformed}`)
     this.#bytes += bytes.length
-    const attempt = { id, bytes, base: tip, before: this.attempts.map((earlier) => earlier.id), folded }
+    const attempt = { id, bytes, base: tip, before: this.attempts.map((earlier) => earlier.id), folded, confirms }
     this.attempts.push(attempt)
     return { kind: 'decision', attempt }
   }
@@ -123,6 +135,13 @@ const requireWritable = (state: ControlState, events: readonly EventRecord[]): v
   }
 }
 
+/** What is recorded of a command that had nothing to change, so that all instances know its cause; null while not all live ones know such events. */
+const confirmation = (state: ControlState, { cause, about }: CommitRequest): EventRecord | null => {
+  if (cause === null || cause === undefined || about === undefined) return null
+  const event = unchangedWrite(state, about(state))
+  return event !== null && eventIsActive(state, event.type) ? event : null
+}
+
 /** The result of the earlier decision with the same cause, or null. Throws Rejection when that one had another body. */
 const repeatOf = (state: ControlState, { cause }: CommitRequest, logAtMs: number): CommitResult | null => {
   if (cause === null || cause === undefined) return null
@@ -143,10 +162,10 @@ const unchanged = (tip: string): CommitResult => ({
 })
 
 /** What a decision that counted is answered with. */
-export const resultOf = ({ id, folded: { changes } }: Attempt): CommitResult => {
+export const resultOf = ({ id, folded: { changes }, confirms }: Attempt): CommitResult => {
   const removed: Record<string, number> = {}
   for (const { table, after } of changes) if (after === null) removed[table] = (removed[table] ?? 0) + 1
-  return { revision: id, changed: true, repeated: false, changes, removed }
+  return { revision: id, changed: !confirms, repeated: false, changes, removed }
 }
 
 /** Milliseconds until the last of them has no time left, at least 1. */

@@ -20,10 +20,12 @@ export interface CommitRequest {
   readonly cause?: Cause | null
   /** Pure; may run several times, on newer and newer states. [] when there is nothing to change; throws Rejection to refuse. */
   decide(state: ControlReader): readonly EventRecord[]
+  /** The row that the command is about. With it and a cause, a decision is written also when nothing has to change: a repeat is then answered with this row. */
+  about?(state: ControlReader): { readonly id?: string } | undefined
 }
 
 export interface CommitResult {
-  /** Id of the decision, or the tip when nothing had to change: `X-Gateway-Revision`. */
+  /** Id of the decision, or the tip when nothing had to change (with a cause, that of the decision that says so): `X-Gateway-Revision`. */
   readonly revision: string
   /** False when nothing had to change. */
   readonly changed: boolean

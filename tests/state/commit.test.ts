@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from 'bun:test'
+import type { ControlReader } from '../../src/domain/control.ts'
 import { Rejection } from '../../src/domain/rejection.ts'
 import { type MemoryFaults, memoryLog } from '../../src/log/memory.ts'
 import { CONTROL } from '../../src/state/fold.ts'
@@ -107,6 +108,31 @@ describe('a commit', () => {
       .catch((error) => error)
     expect(other).toMatchObject({ name: 'Rejection', reason: 'conflict', param: 'Idempotency-Key' })
     expect(first.live.control.table('tenants').get('ten_z')).toBeUndefined()
+  })
+
+  test('a no-op with a cause is remembered by every instance, and by one that starts later', async () => {
+    const { instances, log } = await setUp([{}, {}])
+    const [one, two] = instances as [Instance, Instance]
+    await one.queue.commit(createTenant('a'))
+    const keyed = (body: string, name = 'a') => ({
+      ...renameTenant('a', name),
+      cause: { id: 'c1', body },
+      about: (state: ControlReader) => state.table('tenants').get('ten_a'),
+    })
+    const noop = await one.queue.commit(keyed('b1'))
+    expect(noop).toMatchObject({ revision: one.live.tip, changed: false, repeated: false, changes: [] })
+    await two.queue.commit(renameTenant('a', 'b'))
+    const later = await openInstance('later', log)
+    await later.live.reached(two.live.tip, 1_000)
+    for (const { queue } of [one, two, later]) {
+      const repeat = await queue.commit(keyed('b1'))
+      expect(repeat).toMatchObject({ revision: noop.revision, repeated: true })
+      expect(repeat.changes).toMatchObject([{ table: 'tenants', id: 'ten_a', before: null, after: { name: 'a' } }])
+      const other = await queue.commit(keyed('b2', 'c')).catch((error) => error)
+      expect(other).toMatchObject({ name: 'Rejection', reason: 'conflict', param: 'Idempotency-Key' })
+    }
+    expect(later.live.control.table('tenants').get('ten_a')?.name).toBe('b')
+    await later.close()
   })
 
   test('the same cause twice at once on two instances: one decision', async () => {

@@ -8,7 +8,7 @@ import { usdOf } from '../../lib/money.ts'
 import { CommitFailure } from '../../state/port.ts'
 import { type ProviderDeps, providerOf } from './provider-view.ts'
 import type { AdminCall } from './route.ts'
-import { rowAfter, write } from './write.ts'
+import { precheck, rowAfter } from './write.ts'
 
 /** The provider as of the log's end; or, of a request that is a repeat, what the first one recorded. */
 export type Begun =
@@ -19,7 +19,7 @@ export type Begun =
 export const begin = async (call: AdminCall, { commit }: Pick<ProviderDeps, 'commit'>): Promise<Begun> => {
   const id = call.params.id!
   let provider: ProviderRow | null = null
-  const result = await write(
+  const result = await precheck(
     commit,
     call,
     (state) => state.table('providers').get(id),
@@ -27,7 +27,6 @@ export const begin = async (call: AdminCall, { commit }: Pick<ProviderDeps, 'com
       provider = providerOf(state, id)
       if (!eventIsActive(state, 'provider.tested'))
         throw new CommitFailure('refused', 'results can be recorded once all live instances are of this version')
-      return []
     },
   )
   const earlier = result.repeated ? rowAfter(result, 'tests') : undefined

@@ -1,4 +1,4 @@
-// What a client sees when Postgres is away: the envelope, retryable. Inference and configuration need no read store.
+// What a client sees when Postgres is away or a read model is still being built: 502, retryable, as for feedback. Inference and configuration need no read store.
 import { GatewayError } from '../../wire/errors.ts'
 
 /** The result of a read of `projections/<read-model>/query.ts`, or an error that may be shown. */
@@ -9,9 +9,9 @@ export const reading = async <Result>(read: Promise<Result>): Promise<Result> =>
     const why =
       cause instanceof Error && cause.name === 'ReadStoreUnavailable' ? cause.message : 'the query was not answered'
     throw new GatewayError(
-      'internal_error',
+      'upstream_error',
       `the read store cannot be read now (${why}); inference and configuration are not affected`,
-      { retryable: true, retryAfterS: 1, cause },
+      { retryAfterS: 1, cause },
     )
   }
 }

@@ -55,22 +55,35 @@ export const requireMatch = (ifMatch: string | null, row: { readonly revision: s
   throw new Rejection('conflict', `If-Match does not hold: ${what}`, 'If-Match')
 }
 
-/** Commits what `decide` answers, as the caller's write. `row` is what `If-Match` is about: undefined for what is yet to be made. */
-export const write = (
-  commit: Commit,
-  call: { readonly principal: Principal; readonly intent: WriteIntent },
-  row: (state: ControlReader) => { readonly revision: string } | undefined,
-  decide: (state: ControlReader) => readonly EventRecord[],
-): Promise<CommitResult> =>
-  commit({
-    actor: call.principal.actor,
-    cause: call.intent.cause,
-    decide(state) {
-      const events = decide(state) // first: an unknown id is 404 even with If-Match
-      requireMatch(call.intent.ifMatch, row(state))
-      return events
-    },
-  })
+type Writer = { readonly principal: Principal; readonly intent: WriteIntent }
+type Written = (state: ControlReader) => { readonly id?: string; readonly revision: string } | undefined
+type Decide = (state: ControlReader) => readonly EventRecord[]
+
+/**
+ * Commits what `decide` answers, as the caller's write. `row` is what `If-Match` is about, and what a repeat is answered with when nothing had to change:
+ * undefined for what is yet to be made.
+ */
+export const write = (commit: Commit, call: Writer, row: Written, decide: Decide): Promise<CommitResult> =>
+  commit({ ...intended(call, row, decide), about: row })
+
+/** Checks as `write` would, on the newest state, and writes nothing. A repeat of a write that counted is answered with its result. */
+export const precheck = (commit: Commit, call: Writer, row: Written, check: (state: ControlReader) => void) =>
+  commit(
+    intended(call, row, (state) => {
+      check(state)
+      return []
+    }),
+  )
+
+const intended = ({ principal, intent }: Writer, row: Written, decide: Decide) => ({
+  actor: principal.actor,
+  cause: intent.cause,
+  decide(state: ControlReader) {
+    const events = decide(state) // first: an unknown id is 404 even with If-Match
+    requireMatch(intent.ifMatch, row(state))
+    return events
+  },
+})
 
 /** The row of a table that a commit left behind, or undefined. Of a repeat it is the row that the first request made. */
 export const rowAfter = <Name extends TableName>(result: CommitResult, table: Name): Rows[Name] | undefined =>

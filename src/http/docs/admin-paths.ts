@@ -13,7 +13,7 @@ const SECURITY = [{ key: [] }, { session: [] }]
 /** What any admin route may answer besides. */
 const ALWAYS = [400, 401, 403, 404, 405, 500, 503, 504] as const
 const OF_WRITES = [409, 413, 415] as const
-/** Routes that do what only so many may at once, or show what a provider answered. */
+/** Routes that do what only so many may at once, show what a provider answered, or read what Postgres holds. */
 const FURTHER: Readonly<Record<string, readonly number[]>> = {
   'POST /providers/:id/sync-models': [402, 429, 501, 502],
   'POST /providers/:id/test': [429],
@@ -21,9 +21,14 @@ const FURTHER: Readonly<Record<string, readonly number[]>> = {
   'POST /operators': [429],
   'PUT /operators/:id/password': [429],
   'GET /requests/stream': [429],
-  'GET /overview': [501],
-  'GET /usage/summary': [501],
-  'GET /usage/series': [501],
+  'GET /overview': [501, 502],
+  'GET /usage/summary': [501, 502],
+  'GET /usage/series': [501, 502],
+  'GET /requests': [502],
+  'GET /requests/:id': [502],
+  'GET /errors': [502],
+  'GET /audit': [502],
+  'GET /feedback': [502],
 }
 
 const WRITTEN: Node = {

@@ -79,4 +79,6 @@ export const EVENT_DESCRIPTIONS: Readonly<Record<string, string>> = {
   'session.seen': 'A session was used; at most one in a quarter of an hour.',
   'session.closed': 'A session ended: logged out, or ended by another decision.',
   'decision.reverted': 'An earlier decision was taken back by this one.',
+  'write.unchanged':
+    'A write with an `Idempotency-Key` found everything as it asked for. Nothing changed; the decision lets every instance answer a repeat.',
 }

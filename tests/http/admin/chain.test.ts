@@ -251,6 +251,29 @@ describe('two instances on one chain', () => {
     expect([first!, second!].filter(({ body }) => body.plaintext !== null)).toHaveLength(1)
   })
 
+  test('a write that changed nothing has used its Idempotency-Key, on every instance', async () => {
+    const [a, b] = await openTwo()
+    const key = await seedBoth([a, b])
+    const { body: tenant } = await a.call(key, 'POST', '/tenants', { body: { slug: 'acme', name: 'A' } })
+    await b.live.reached(tenant.revision as string, 2_000)
+    const put = (at: typeof a, name: string, once: string | null) =>
+      at.call(key, 'PUT', `/tenants/${tenant.id}`, {
+        body: { name },
+        headers: once === null ? {} : { 'idempotency-key': once },
+      })
+    const first = await put(a, 'A', 'q')
+    expect([first.status, first.body.revision]).toEqual([200, tenant.revision])
+    expect((await put(b, 'B', null)).status).toBe(200)
+    for (const at of [a, b]) {
+      const again = await put(at, 'A', 'q')
+      expect([again.status, again.body]).toEqual([200, first.body])
+      expect(again.headers.get('x-gateway-revision')).toBe(first.headers.get('x-gateway-revision'))
+      const other = await put(at, 'C', 'q')
+      expect([other.status, other.body.error]).toMatchObject([409, { param: 'Idempotency-Key' }])
+    }
+    expect((await b.call(key, 'GET', `/tenants/${tenant.id}`)).body.name).toBe('B')
+  })
+
   test('a decision that counts is told so, also when the old data key cannot be erased now', async () => {
     let away = false
     const a = await openOne({

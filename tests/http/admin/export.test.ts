@@ -127,8 +127,8 @@ describe('a list as a file', () => {
       throw new Error('Postgres went away')
     })
     const refused = await get('/requests?format=csv')
-    expect([refused.status, refused.headers.get('x-gateway-retryable')]).toEqual([500, 'true'])
-    expect(await refused.json()).toMatchObject({ error: { code: 'internal_error' } })
+    expect([refused.status, refused.headers.get('x-gateway-retryable')]).toEqual([502, 'true'])
+    expect(await refused.json()).toMatchObject({ error: { code: 'upstream_error' } })
     good = 2
     const whole = async () => (await get('/requests?format=csv')).text()
     expect(await whole().catch(() => 'broken off')).toBe('broken off')

@@ -2,6 +2,7 @@
 import { ControlState, eventIsValid, foldDecision } from '../../../src/domain/control.ts'
 import { DECISION_LIMITS, type EventRecord } from '../../../src/domain/decision.ts'
 import { Rejection } from '../../../src/domain/rejection.ts'
+import { unchangedWrite } from '../../../src/domain/unchanged.ts'
 import { sha256Hex } from '../../../src/lib/digest.ts'
 import type { Commit, CommitRequest, FoldedBatch, LiveState } from '../../../src/state/port.ts'
 
@@ -31,7 +32,7 @@ export const foldingCommit = (nowMs: () => number): FoldingCommit => {
     for (const listener of listeners) listener({ changes: folded.changes, refused: [] })
     return folded
   }
-  const commit: Commit = async ({ actor, cause, decide }) => {
+  const commit: Commit = async ({ actor, cause, decide, about }) => {
     const known = cause == null ? undefined : state.table('causes').get(cause.id)
     if (known !== undefined) {
       if (known.body !== cause!.body) throw new Rejection('conflict', 'used with another body', 'Idempotency-Key')
@@ -39,6 +40,8 @@ export const foldingCommit = (nowMs: () => number): FoldingCommit => {
       return { revision, changed: true, repeated: true, changes, removed }
     }
     const more = decide(state)
+    const confirmed = cause == null || more.length > 0 ? null : unchangedWrite(state, about?.(state))
+    if (confirmed !== null) fold(actor, cause, [confirmed])
     if (more.length === 0) return { revision: tip, changed: false, repeated: false, changes: [], removed: {} }
     const { changes } = fold(actor, cause, more)
     const removed: Record<string, number> = {}

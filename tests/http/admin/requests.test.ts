@@ -337,8 +337,8 @@ describe('while Postgres is away', () => {
     const away = gatewayOn(connection)
     for (const path of paths) {
       const { status, headers, body } = await away.call('GET', path)
-      expect([path, status, headers.get('x-gateway-retryable')]).toEqual([path, 500, 'true'])
-      expect(body.error).toMatchObject({ code: 'internal_error', message: expect.stringContaining('read store') })
+      expect([path, status, headers.get('x-gateway-retryable')]).toEqual([path, 502, 'true'])
+      expect(body.error).toMatchObject({ code: 'upstream_error', message: expect.stringContaining('read store') })
     }
     await connection.end({ timeout: 0 })
   }
@@ -362,7 +362,7 @@ describe('while Postgres is away', () => {
     const connection = databaseAt(empty.url)
     const { status, body } = await gatewayOn(connection).call('GET', '/requests')
     expect([status, (body.error as { message: string }).message]).toEqual([
-      500,
+      502,
       expect.stringContaining('is being built'),
     ])
     await connection.end()
