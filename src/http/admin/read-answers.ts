@@ -3,7 +3,7 @@ import type { AuditEventView } from '../../../projections/audit/query.ts'
 import type { RequestView } from '../../../projections/requests/query.ts'
 import type { UsageFigures } from '../../../projections/usage/query.ts'
 import { Nullable } from '../../domain/fields.ts'
-import { Outcome } from '../../domain/request.ts'
+import { AttemptSummary, CostBasis, Outcome } from '../../domain/request.ts'
 import { usdOf } from '../../lib/money.ts'
 import { type TSchema, t } from '../../lib/schema.ts'
 
@@ -33,7 +33,7 @@ const REQUEST: Readonly<Record<keyof RequestView, TSchema>> = {
   prompt_tokens: Nullable(t.Integer({ minimum: 0 })),
   completion_tokens: Nullable(t.Integer({ minimum: 0 })),
   cost_usd: Nullable(Usd),
-  cost_basis: t.String({ description: '`provider_reported`, `measured`, `estimated` or `none`' }),
+  cost_basis: CostBasis,
   latency_ms: t.Integer({ minimum: 0 }),
   ttft_ms: ms('to the first token'),
   policy_id: text('the policy that applied'),
@@ -45,6 +45,50 @@ const REQUEST: Readonly<Record<keyof RequestView, TSchema>> = {
 export const RequestRow = t.Object(REQUEST, { title: 'RequestRow' })
 
 export const REQUEST_COLUMNS = Object.keys(REQUEST)
+
+const Money = Nullable(Usd)
+const Tokens = Nullable(t.Integer({ minimum: 0 }))
+/** What is chosen from, by name and id; null: what is gone since. */
+const Named = { provider: text('null: gone since'), model: text('null: gone since') }
+const { cost_nano_usd: _, ...ofAttempt } = AttemptSummary.properties
+const Attempt = t.Object({ ...ofAttempt, cost_usd: t.Optional(Money) })
+/** One request with its routing decision. */
+export const RequestDetailAnswer = t.Object(
+  {
+    ...REQUEST,
+    trace_id: t.String(),
+    task: t.String(),
+    finish_reason: text('why the answer ended'),
+    cached_prompt_tokens: Tokens,
+    reasoning_tokens: Tokens,
+    raw_usage: t.Unknown({ description: 'the usage object of the provider as it came' }),
+    price_version: text('which prices were applied'),
+    routing: t.Object({
+      revision: t.String({ description: 'the decision on which the plan was made' }),
+      frame: t.Integer({ minimum: 0 }),
+      seed: t.Integer({ minimum: 0 }),
+      strategy: text('how the candidates were ordered'),
+      policy_id: text('the policy that applied'),
+      chosen: Nullable(
+        t.Object({ provider: t.String(), provider_id: t.String(), model: t.String(), model_id: t.String() }),
+      ),
+      candidates: t.Array(
+        t.Object({
+          ...Named,
+          provider_id: t.String(),
+          model_id: t.String(),
+          eligible: t.Boolean(),
+          rejected_reason: text('why it was not called'),
+        }),
+        { description: 'in the order of the plan' },
+      ),
+      attempts: t.Array(Attempt),
+      prompt_tokens_estimate: Tokens,
+      reserved_usd: Money,
+    }),
+  },
+  { title: 'Request' },
+)
 
 const AUDIT: Readonly<Record<keyof AuditEventView, TSchema>> = {
   id: t.String({ description: '`<decision id>.<index of the event in it>`' }),
@@ -111,7 +155,7 @@ export const figuresView = ({ cost_nano_usd, ...figures }: UsageFigures): Record
   return Object.fromEntries(FIGURE_COLUMNS.map((name) => [name, shown[name]!]))
 }
 
-const { p99_ms: _, ttft_p95_ms: __, ...POINT } = FIGURES
+const { p99_ms: __, ttft_p95_ms: ___, ...POINT } = FIGURES
 /** An interval of a series. */
 export const pointView = (atMs: number, figures: UsageFigures): Record<string, string | number | null> => {
   const shown = figuresView(figures)

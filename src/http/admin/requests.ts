@@ -3,7 +3,7 @@ import type { RequestQueries } from '../../../projections/requests/query.ts'
 import { Rejection } from '../../domain/rejection.ts'
 import { t } from '../../lib/schema.ts'
 import { exported } from './export.ts'
-import { REQUEST_COLUMNS, RequestRow } from './read-answers.ts'
+import { REQUEST_COLUMNS, RequestDetailAnswer, RequestRow } from './read-answers.ts'
 import { reading } from './read-store.ts'
 import { type FilterDeps, filterOf, RequestQuery, tenantFilter } from './request-filter.ts'
 import { type AdminRoute, route } from './route.ts'
@@ -40,6 +40,7 @@ const getRequest = ({ requests, live }: RequestRouteDeps): AdminRoute =>
     scopes: SCOPES,
     summary: 'One request, by id or by label, with its routing decision',
     query: t.Object({ tenant_id: Text }),
+    answer: RequestDetailAnswer,
     async handle({ params, query, principal }) {
       const id = params.id!
       const row = await reading(requests.one(id, tenantFilter(principal, query.tenant_id)))

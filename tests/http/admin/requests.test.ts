@@ -10,10 +10,10 @@ import { POLICY_DEFAULTS } from '../../../src/domain/policy.ts'
 import type { RequestSettled } from '../../../src/domain/request.ts'
 import { auditRoutes } from '../../../src/http/admin/audit.ts'
 import { errorRoutes } from '../../../src/http/admin/errors.ts'
-import { ErrorsAnswer } from '../../../src/http/admin/read-answers.ts'
+import { AuditRow, ErrorsAnswer, RequestDetailAnswer, RequestRow } from '../../../src/http/admin/read-answers.ts'
 import { requestRoutes } from '../../../src/http/admin/requests.ts'
 import { usageRoutes } from '../../../src/http/admin/usage.ts'
-import { Value } from '../../../src/lib/schema.ts'
+import { type TSchema, Value } from '../../../src/lib/schema.ts'
 import { TOPICS } from '../../../src/log/topics.ts'
 import { keyIssued, providerCreated, tenantCreated } from '../../domain/world.ts'
 import { applied, MAC_KEY, REQUESTS, sender, settled, startWorker, testLog } from '../../projections/support.ts'
@@ -235,6 +235,21 @@ describe('GET /errors', () => {
     expect((await asked('?error_code=rate_limited')).by_code).toEqual({ rate_limited: 1 })
     expect(await asked('', ownKey)).toMatchObject({ errors: [], by_code: {}, total: 0 })
   })
+})
+
+test('rows and details are as the document says', async () => {
+  const flaws = (schema: TSchema, value: unknown) =>
+    [...Value.Errors(closed(schema), value)].map(({ path, message }) => `${path} ${message}`)
+  const { requests } = (await gateway.call('GET', '/requests?from=48h')).body as { requests: { id: string }[] }
+  expect(requests).toHaveLength(6)
+  for (const row of requests) {
+    expect([row.id, flaws(RequestRow, row)]).toEqual([row.id, []])
+    const { body } = await gateway.call('GET', `/requests/${row.id}`)
+    expect([row.id, flaws(RequestDetailAnswer, body)]).toEqual([row.id, []])
+  }
+  const { events } = (await gateway.call('GET', '/audit')).body as { events: object[] }
+  expect(events).toHaveLength(5)
+  for (const event of events) expect(flaws(AuditRow, event)).toEqual([])
 })
 
 test('usage adds up to the requests that are listed', async () => {

@@ -70,7 +70,7 @@ const world = (timing: object = { pollMs: 1 }) => {
   const away = (is: boolean) => {
     isAway = is
   }
-  return { gateway, asked, settle, open, away }
+  return { app, gateway, asked, settle, open, away }
 }
 
 const idsIn = (text: string) =>
@@ -174,5 +174,30 @@ describe('GET /requests/stream', () => {
     await streams[0]!.leave()
     const { response } = await open()
     expect(response.status).toBe(200)
+  })
+
+  test('who closes the connection makes room too', async () => {
+    const { app } = world()
+    const server = Bun.serve({
+      port: 0,
+      hostname: '127.0.0.1',
+      idleTimeout: 0,
+      fetch: (request) => app.handle(request),
+    })
+    const leaving = new AbortController()
+    const ask = () =>
+      fetch(`http://127.0.0.1:${server.port}/admin/v1/requests/stream`, {
+        headers: { authorization: `Bearer ${ADMIN_KEY}` },
+        signal: leaving.signal,
+      })
+    const answers = await Promise.all(Array.from({ length: MAX_STREAMS }, ask))
+    expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200))
+    leaving.abort()
+    const again = new AbortController()
+    const other = () =>
+      fetch(answers[0]!.url, { headers: { authorization: `Bearer ${ADMIN_KEY}` }, signal: again.signal })
+    while ((await other()).status !== 200) await Bun.sleep(1) // until the server has noticed
+    again.abort()
+    await server.stop(true)
   })
 })
