@@ -33,6 +33,8 @@ export interface ModelView {
 export const newView = (): ModelView => ({ build: null, detail: 'starting', partitions: new Map(), ends: new Map() })
 
 const OUTDATED_PAUSE_MS = 5_000
+/** Years of closed days are put into a build in less. */
+const BEGUN_WITHIN_MS = 600_000
 const MAX_BACKOFF_MS = 500
 const REPLACED_PAUSE_MS = 50
 
@@ -90,7 +92,8 @@ export const followBuild = async (
   build: Build,
   whenCaughtUp: (() => Promise<void>) | null,
 ): Promise<Outcome> => {
-  const { projection, log, signal, view } = options
+  const { projection, sql, log, signal, view } = options
+  await settled(sql, projection.begin?.(sql, log, build, signal) ?? Promise.resolve(), BEGUN_WITHIN_MS)
   const stopping = new AbortController()
   const stop = () => stopping.abort()
   signal.addEventListener('abort', stop)

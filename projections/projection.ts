@@ -62,6 +62,8 @@ export interface Projection<Row> {
   /** Creates the tables in the schema that is first on the search path. */
   readonly schema: string
   open(context: OpenContext): Promise<Folder<Row>>
+  /** What a build holds before it reads its first record. Idempotent, and safe when several workers do it at once. */
+  begin?(sql: Sql, log: EventLog, build: Build, signal: AbortSignal): Promise<void>
   /** Whatever must be there before the transaction of the batch (partitions). Idempotent. */
   prepare?(sql: Sql, build: Build, rows: readonly Row[]): Promise<void>
   /** What `prepare` remembers of a build is no longer so: it looks again the next time. */

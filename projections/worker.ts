@@ -12,6 +12,7 @@ import type { GatherLimits } from './gather.ts'
 import { keepModel, type ModelView, newView } from './keep.ts'
 import { KEPT_DAYS, requestsModel } from './requests/project.ts'
 import { durableOffsets, type ModelStatus, statusOf, writeStatus } from './status.ts'
+import { closeDays } from './usage/close.ts'
 
 export interface WorkerOptions {
   readonly log: EventLog
@@ -36,6 +37,8 @@ export interface WorkerTuning {
   readonly takeoverMs: number
   readonly pollMs: number
   readonly reportMs: number
+  /** How often it is looked for days to close. */
+  readonly closeMs: number
 }
 
 export const TUNING: WorkerTuning = {
@@ -43,6 +46,7 @@ export const TUNING: WorkerTuning = {
   takeoverMs: 5_000,
   pollMs: 1_000,
   reportMs: 2_000,
+  closeMs: 60_000,
 }
 
 /** Every read model that this build of Gatelog has. `requestDays`: how long single requests, and the frames by which they were planned, are kept. */
@@ -79,7 +83,12 @@ export const runWorker = async (options: WorkerOptions): Promise<void> => {
       views.set(projection.name, view)
       return keepModel({ ...shared, projection, view })
     })
-    const beside = [publishAudit({ sql, log, signal: stopping.signal, diagnostics }), report(shared, sql, views)]
+    const publishing = { sql, log, signal: stopping.signal, diagnostics }
+    const beside = [
+      publishAudit(publishing),
+      closeDays({ ...publishing, pollMs: tuning.closeMs }),
+      report(shared, sql, views),
+    ]
     // The first that fails ends all; the others end in order before it is told.
     const outcomes = await Promise.allSettled([...models, ...beside].map((task) => task.finally(stop)))
     const failed = outcomes.find((outcome) => outcome.status === 'rejected')

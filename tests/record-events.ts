@@ -5,9 +5,12 @@ import { join } from 'node:path'
 import { type Actor, decisionMacKey, writeDecision } from '../src/domain/decision.ts'
 import { embeddedLog } from '../src/log/embedded.ts'
 import { TOPICS } from '../src/log/topics.ts'
+import { eventually, NOON_MS, REQUESTS, sender, settled, startWorker, testLog } from './projections/support.ts'
 import { MASTER_KEY } from './services/cluster.ts'
 import { type GatewayProcess, startGateway } from './services/gateway.ts'
+import { sharedPostgres } from './services/postgres.ts'
 
+const DAY_MS = 86_400_000
 const FOLDER = join(import.meta.dir, 'fixtures/events')
 
 /** Each file is one record as it stands in the log. */
@@ -144,6 +147,19 @@ const sandbox = async (gateway: GatewayProcess): Promise<{ id: string }> => {
   return providers.find(({ name }) => name === 'sandbox')!
 }
 
+/** What a worker writes when a day is over: of one request in a log of its own, since a gateway that was just started has no day behind it. */
+const recordClosedDay = async (): Promise<void> => {
+  const database = await sharedPostgres()
+  const log = testLog()
+  await log.append(REQUESTS, 0, [sender().record('request.settled', settled('req_1', { at_ms: NOON_MS - DAY_MS }))])
+  const worker = startWorker({ log, databaseUrl: database.url, tuning: { closeMs: 20 } })
+  const topic = TOPICS.usage.name
+  await eventually('the day is closed', async () => (log.records(topic).length > 0 ? true : null))
+  keep('usage.closed', new TextDecoder().decode(log.records(topic)[0]!.value!))
+  await worker.stop()
+  await database.remove()
+}
+
 /** Every record that a topic holds now, as text. */
 const linesOf = async (dataDir: string, topic: string): Promise<string[]> => {
   const log = embeddedLog({ dataDir, nowMs: Date.now })
@@ -161,6 +177,7 @@ const linesOf = async (dataDir: string, topic: string): Promise<string[]> => {
 }
 
 mkdirSync(FOLDER, { recursive: true })
+await recordClosedDay()
 const gateway = startGateway({ settings: { security: { master_key: MASTER_KEY } } })
 try {
   await gateway.until('ready')

@@ -2,6 +2,7 @@
 import type { Transaction } from '../database.ts'
 import type { Build } from '../projection.ts'
 import { count, newTally } from '../usage/cells.ts'
+import { closedDays, noteLate } from '../usage/closed.ts'
 import { addUsage } from '../usage/project.ts'
 import { DAY_MS, daysOf, makeDay } from './days.ts'
 import { factColumns, factsOf } from './stored.ts'
@@ -27,15 +28,23 @@ const isGone = (sql: Transaction, to: Build) => sql`
 const countCarried = async (sql: Transaction, from: Build, to: Build) => {
   const tally = newTally()
   const request = sql(`${from.schemaName}.request`)
-  await sql<Parameters<typeof factsOf>[0][]>`
-    select ${factColumns(sql)} from (select * from ${request} held where ${isGone(sql, to)}) r
+  const closed = await closedDays(sql, to.schemaName, null)
+  const late: number[] = []
+  await sql<(Parameters<typeof factsOf>[0] & { log_partition: number; log_offset: number })[]>`
+    select ${factColumns(sql)}, r.log_partition, r.log_offset from (select * from ${request} held where ${isGone(sql, to)}) r
     join ${sql(`${from.schemaName}.detail`)} d using (at_ms, id)
     where not exists (select 1 from ${sql(`${to.schemaName}.request`)} n where n.at_ms = r.at_ms and n.id = r.id)`.cursor(
     ROWS_AT_ONCE,
     (rows) => {
-      for (const row of rows) count(tally, factsOf(row))
+      for (const { log_partition: partition, log_offset: offset, ...row } of rows) {
+        const facts = factsOf(row)
+        count(tally, facts)
+        if (closed.has({ atMs: row.at_ms, partition, offset })) count(tally.days, facts, -1)
+        else if (closed.isClosed(row.at_ms)) late.push(row.at_ms)
+      }
     },
   )
+  await noteLate(sql, to.schemaName, late)
   return tally
 }
 

@@ -3,7 +3,8 @@ import { TOPICS } from '../../src/log/topics.ts'
 import { copyInto, copyLine } from '../copy.ts'
 import { sqlStateOf, type Transaction } from '../database.ts'
 import type { Build, Projection } from '../projection.ts'
-import { count, newTally } from '../usage/cells.ts'
+import { count, newTally, type Tally } from '../usage/cells.ts'
+import { type ClosedDays, closedDays, noteLate, restoreDays } from '../usage/closed.ts'
 import { addUsage } from '../usage/project.ts'
 import usageSchema from '../usage/schema.sql' with { type: 'text' }
 import { carryOver } from './carry-over.ts'
@@ -18,12 +19,13 @@ export const KEPT_DAYS = 90
 /** The request log with its usage. `keepDays`: how long single requests are kept; usage of hours and days is kept for ever. */
 export const requestsModel = (keepDays: number): Projection<RequestRow> => ({
   name: 'requests',
-  version: 7,
+  version: 8,
   topic: TOPICS.requests.name,
   schema: `${schema}\n${usageSchema}`,
   async open({ partition }) {
     return { fold: (record, logAtMs) => foldRequestRecord(record, logAtMs, partition), tip: () => null }
   },
+  begin: restoreDays,
   prepare: (sql, build, rows) => makeDays(sql, build, rows, keepDays),
   forget: forgetDays,
   async write(sql, build, rows) {
@@ -31,16 +33,28 @@ export const requestsModel = (keepDays: number): Projection<RequestRow> => ({
     const keptMs = newestDay === null ? Number.NEGATIVE_INFINITY : (newestDay - keepDays) * DAY_MS
     const batch = firstOfEach(rows)
     const tally = newTally()
+    const closed = await closedDays(
+      sql,
+      build.schemaName,
+      batch.settled.map(({ atMs }) => atMs),
+    )
     const settled = batch.settled.filter((row) => {
       if (row.atMs >= keptMs) return true
-      count(tally, row.data) // too old for a row of its own: it cost what it cost
+      countFresh(tally, closed, row) // too old for a row of its own: it cost what it cost
       return false
     })
     const admitted = new Map(batch.admitted.filter(({ atMs }) => atMs >= keptMs).map((row) => [row.id, row]))
     const texts = await admissionsOf(sql, build, settled, admitted)
-    const { fresh, replaced } = await insert(sql, build, settled, texts)
-    for (const { data } of fresh) count(tally, data)
-    for (const { facts } of replaced) count(tally, facts, -1)
+    const { fresh, replaced, outdone } = await insert(sql, build, settled, texts)
+    for (const row of fresh) countFresh(tally, closed, row)
+    for (const each of replaced) takeBack(tally, closed, each)
+    for (const each of outdone) takeFromDay(tally, closed, each)
+    const changed = [...batch.settled.filter((row) => !closed.has(placeOf(row))), ...replaced.map(({ by }) => by)]
+    await noteLate(
+      sql,
+      build.schemaName,
+      [...changed, ...outdone.map(({ row }) => row)].map(({ atMs }) => atMs).filter(closed.isClosed),
+    )
     for (const { id } of fresh) admitted.delete(id)
     await keepAdmissions(sql, build, [...admitted.values()])
     await addUsage(sql, build.schemaName, tally, keptMs)
@@ -96,10 +110,41 @@ const admissionsOf = async (
   return texts
 }
 
+const placeOf = ({ atMs, place: { partition, offset } }: SettledRow) => ({ atMs, partition, offset })
+
+/** What a closed day has in it is not counted for that day again. */
+const countFresh = (tally: Tally, closed: ClosedDays, row: SettledRow): void => {
+  count(tally, row.data)
+  if (closed.has(placeOf(row))) count(tally.days, row.data, -1)
+}
+
+/** A closed day that has both in it has counted the one that holds. */
+const takeBack = (tally: Tally, closed: ClosedDays, { held, by }: Replaced): void => {
+  count(tally, held.facts, -1)
+  if (closed.has(held) && closed.has(placeOf(by))) count(tally.days, held.facts)
+}
+
+/** A closed day that has the one in it that does not hold, without the one that does, has counted it. */
+const takeFromDay = (tally: Tally, closed: ClosedDays, { row, held }: Outdone): void => {
+  if (closed.has(placeOf(row)) && !closed.has(held)) count(tally.days, row.data, -1)
+}
+
+/** What was stored and is no longer the outcome. */
+interface Replaced {
+  readonly held: StoredOutcome
+  readonly by: SettledRow
+}
+
+/** What came in and is not the outcome. */
+interface Outdone {
+  readonly row: SettledRow
+  readonly held: StoredOutcome
+}
+
 interface Inserted {
   readonly fresh: readonly SettledRow[]
-  /** What was stored and is no longer the outcome. */
-  readonly replaced: readonly StoredOutcome[]
+  readonly replaced: readonly Replaced[]
+  readonly outdone: readonly Outdone[]
 }
 
 const UNIQUE_VIOLATION = '23505'
@@ -111,28 +156,33 @@ const insert = async (
   settled: readonly SettledRow[],
   texts: Map<string, string>,
 ): Promise<Inserted> => {
-  if (settled.length === 0) return { fresh: [], replaced: [] }
+  if (settled.length === 0) return { fresh: [], replaced: [], outdone: [] }
   try {
     await sql.savepoint((inner) => copyRows(inner, build, settled, texts))
-    return { fresh: settled, replaced: [] }
+    return { fresh: settled, replaced: [], outdone: [] }
   } catch (error) {
     if (sqlStateOf(error) !== UNIQUE_VIOLATION) throw error
   }
   const stored = new Map((await storedOutcomes(sql, build.schemaName, settled)).map((each) => [each.id, each]))
-  const fresh = settled.filter((row) => {
+  const fresh: SettledRow[] = []
+  const replaced: Replaced[] = []
+  const outdone: Outdone[] = []
+  for (const row of settled) {
     const held = stored.get(row.id)
-    return held === undefined || isBefore(row.place, held)
-  })
-  const replaced = fresh.flatMap(({ id }) => stored.get(id) ?? [])
-  for (const { id, admitted } of replaced) if (admitted !== null && !texts.has(id)) texts.set(id, admitted)
+    if (held !== undefined && !isBefore(row.place, held)) outdone.push({ row, held })
+    else fresh.push(row)
+    if (held !== undefined && isBefore(row.place, held)) replaced.push({ held, by: row })
+  }
+  for (const { held } of replaced) if (held.admitted !== null && !texts.has(held.id)) texts.set(held.id, held.admitted)
   for (const table of ['request', 'detail']) {
     if (replaced.length === 0) break
+    const keys = replaced.map(({ held }) => held)
     await sql`
-      delete from ${sql(`${build.schemaName}.${table}`)} held using ${keysOf(sql, replaced)}
+      delete from ${sql(`${build.schemaName}.${table}`)} held using ${keysOf(sql, keys)}
       where held.at_ms = key.at_ms and held.id = key.id`
   }
   await copyRows(sql, build, fresh, texts)
-  return { fresh, replaced }
+  return { fresh, replaced, outdone }
 }
 
 type Placed = Pick<StoredOutcome, 'logAtMs' | 'partition' | 'offset'>

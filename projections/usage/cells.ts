@@ -150,20 +150,26 @@ const shareOf = (facts: UsageFacts, sign: 1 | -1): Share => {
   }
 }
 
-/** What is counted on its way to the tables. */
-export interface Tally {
+interface Counted {
   readonly minute: Cells
   /** Without those that come from `minute`. */
   readonly hour: Cells
 }
 
-export const newTally = (): Tally => ({ minute: new Map(), hour: new Map() })
+/** What is counted on its way to the tables. */
+export interface Tally extends Counted {
+  /** What days count besides: less, where a closed day has an outcome in it already. */
+  readonly days: Counted
+}
+
+const newCounted = (): Counted => ({ minute: new Map(), hour: new Map() })
+export const newTally = (): Tally => ({ ...newCounted(), days: newCounted() })
 
 const startOf = (ms: number, tier: Tier): number => Math.floor(ms / TIER_MS[tier]) * TIER_MS[tier]
 const nameOf = (text: string | null): string => (text === null ? '' : storableText(text))
 
 /** Adds an outcome, or with -1 takes one back. */
-export const count = (tally: Tally, facts: UsageFacts, sign: 1 | -1 = 1): void => {
+export const count = (tally: Counted, facts: UsageFacts, sign: 1 | -1 = 1): void => {
   const share = shareOf(facts, sign)
   const minute = startOf(facts.at_ms, 'minute')
   const hour = startOf(facts.at_ms, 'hour')
@@ -217,9 +223,17 @@ const attemptsElsewhere = (facts: UsageFacts, sign: 1 | -1): (Share & { provider
 /** Every tier of what was counted; minutes before `minutesFromMs` are left out. */
 export const cellsOf = (tally: Tally, minutesFromMs: number): readonly Cell[] => {
   const minutes = [...tally.minute.values()]
-  const hours = rolledUp([...minutes, ...tally.hour.values()], 'hour')
-  return [...minutes.filter(({ bucketMs }) => bucketMs >= minutesFromMs), ...hours, ...rolledUp(hours, 'day')]
+  const hours = hoursOf(tally)
+  const days = rolledUp([...hours, ...hoursOf(tally.days)], 'day')
+  // A closed day that has all of it stays as it is.
+  return [...minutes.filter(({ bucketMs }) => bucketMs >= minutesFromMs), ...hours, ...days.filter(isSomething)]
 }
+
+const hoursOf = ({ minute, hour }: Counted): readonly Cell[] => rolledUp([...minute.values(), ...hour.values()], 'hour')
+
+const isNot0 = (value: number): boolean => value !== 0
+const isSomething = ({ sums, latency, ttft }: Cell): boolean =>
+  sums.some(isNot0) || latency.some(isNot0) || ttft.some(isNot0)
 
 const rolledUp = (cells: readonly Cell[], tier: Tier): readonly Cell[] => {
   const rolled: Cells = new Map()

@@ -62,7 +62,7 @@ export interface CorrectedPiece {
   readonly output: number
 }
 
-/** Where minutes are no longer kept (`finest` is `hour`), an hour is corrected when it begins in the range of a correction. */
+/** Where minutes are no longer kept (`finest` is `hour`), an hour is corrected when it begins in the range of a correction; a day likewise. */
 export const correctedPieces = (spans: readonly PriceSpan[], finest: Tier, coarsest: Tier): readonly CorrectedPiece[] =>
   spans.flatMap(({ correction, fromMs, toMs }) => {
     const { input_cost_per_million: input, output_cost_per_million: output } = correction

@@ -1,7 +1,7 @@
 // Usage -> totals, series and breakdowns, from as few buckets as the window needs. Percentiles come from histograms that were added up.
 import type { Sql } from '../database.ts'
 import { readActive } from '../reader.ts'
-import { COUNTERS, type Counter, type Dimension, EVERYBODY, type Tier } from './cells.ts'
+import { COUNTERS, type Counter, type Dimension, EVERYBODY, TIER_MS, type Tier } from './cells.ts'
 import { correctedPieces, correctionSql, type PriceCorrection, spansOf } from './corrected.ts'
 import { addWritten, type Histogram, newSum, percentileOf } from './histogram.ts'
 import { intervalStart, type Piece, piecesOf, roundedTo, tierWithin, type UsageWindow } from './window.ts'
@@ -47,7 +47,7 @@ export interface UsagePoint extends UsageFigures {
 }
 
 export interface UsageQueries {
-  /** `window` is what was summed: the one asked for, rounded outward to minutes, or to hours where minutes are no longer kept. */
+  /** `window` is what was summed: the one asked for, rounded outward to minutes, or to hours or days where nothing finer is kept. */
   totals(filter: UsageFilter): Promise<{ readonly window: UsageWindow; readonly totals: UsageFigures }>
   /** Dearest first, then those with most requests. */
   groups(
@@ -86,7 +86,7 @@ export const usageQueries = (sql: Sql): UsageQueries => ({
     readActive(sql, 'requests', async (schemaName) => {
       const { window, finest } = await windowFor(sql, schemaName, filter, 'minute')
       const within = tierWithin(intervalMs)
-      const coarsest = finest === 'hour' && within === 'minute' ? 'hour' : within
+      const coarsest = TIER_MS[finest] > TIER_MS[within] ? finest : within
       const pieces = piecesOf(window, finest, coarsest)
       const origin = intervalStart(0, intervalMs)
       const by = `((bucket_ms - (${origin})) / ${intervalMs} * ${intervalMs} + (${origin}))::text`
@@ -130,22 +130,48 @@ const dimensionOf = ({ provider = null, model = null }: UsageFilter): { readonly
   dimension: provider === null && model === null ? 'total' : 'model',
 })
 
-/** Minutes of days that are no longer kept are gone: a window that begins there is rounded to hours. */
+/** What is kept of a length of bucket, by the total of everybody. */
+interface Kept {
+  readonly minute: number | null
+  readonly hour: number | null
+  readonly day: number | null
+  /** The day of the oldest hour has more than its hours: it was closed, and the log does not have all of it any more. */
+  readonly partial: boolean
+}
+
+/**
+ * Minutes of days that are no longer kept are gone: a window that begins there is rounded to hours. So are hours of days that the log did not have when the
+ * read model was made: a window that begins there is rounded to days.
+ */
 const windowFor = async (sql: Sql, schemaName: string, asked: UsageWindow, finest: Tier) => {
-  if (finest !== 'minute') return { finest, window: roundedTo(asked, finest) }
-  const usage = sql(`${schemaName}.usage`)
-  const oldest = (tier: Tier) => sql`
-    (select min(bucket_ms) from ${usage} where tier = ${tier} and dimension = 'total' and tenant_id = ${EVERYBODY})`
-  const [row] = await sql<{ minute: number | null; hour: number | null }[]>`
-    select ${oldest('minute')} as minute, ${oldest('hour')} as hour`
-  const { minute, hour } = row!
-  const isGone =
-    minute !== null &&
-    hour !== null &&
-    asked.fromMs < minute &&
-    roundedTo({ fromMs: minute, toMs: minute }, 'hour').fromMs > hour
-  const kept = isGone || (minute === null && hour !== null) ? 'hour' : 'minute'
-  return { finest: kept, window: roundedTo(asked, kept) } as const
+  const kept = await keptOf(sql, schemaName)
+  const tier = finestKept(kept, asked.fromMs, finest)
+  return { finest: tier, window: roundedTo(asked, tier) } as const
+}
+
+const finestKept = ({ minute, hour, day, partial }: Kept, fromMs: number, finest: Tier): Tier => {
+  if (day === null) return finest
+  const hoursFrom = hour === null ? Number.POSITIVE_INFINITY : dayOf(hour) + (partial ? TIER_MS.day : 0)
+  if (day < hoursFrom && fromMs < hoursFrom) return 'day'
+  if (finest === 'hour' || minute === null || hour === null) return 'hour'
+  return fromMs < minute && roundedTo({ fromMs: minute, toMs: minute }, 'hour').fromMs > hour ? 'hour' : 'minute'
+}
+
+const dayOf = (ms: number): number => roundedTo({ fromMs: ms, toMs: ms }, 'day').fromMs
+
+const keptOf = async (sql: Sql, schemaName: string): Promise<Kept> => {
+  const total = (tier: Tier) => sql`
+    ${sql(`${schemaName}.usage`)} where tier = ${tier} and dimension = 'total' and tenant_id = ${EVERYBODY}`
+  const [row] = await sql<Kept[]>`
+    with first as (select
+      (select min(bucket_ms) from ${total('minute')}) as minute, (select min(bucket_ms) from ${total('hour')}) as hour,
+      (select min(bucket_ms) from ${total('day')}) as day)
+    select *, coalesce(
+      (select sum(requests) from ${total('hour')} and bucket_ms / ${TIER_MS.day}::bigint = hour / ${TIER_MS.day}::bigint
+         and bucket_ms >= hour and bucket_ms < hour + ${TIER_MS.day}::bigint)
+      < (select requests from ${total('day')} and bucket_ms = hour / ${TIER_MS.day}::bigint * ${TIER_MS.day}::bigint), false) as partial
+    from first`
+  return row!
 }
 
 type Summed = Readonly<Record<Counter, number>> & {

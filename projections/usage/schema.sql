@@ -40,3 +40,24 @@ create table usage (
   ttft text not null,
   primary key (tier, dimension, tenant_id, bucket_ms, name, model)
 );
+
+-- Days that are closed: their rows stand in gateway.usage.v1 as they were with all records below `offsets` (JSON, `[[partition, offset], ...]`).
+-- `digest`: of the rows as published. `late`: changes since the first closing that are in it. Written by close.ts, and once by closed.ts.
+create table closed_day (
+  day_ms bigint primary key,
+  sequence integer not null,
+  offsets text not null,
+  digest text not null,
+  late bigint not null
+);
+
+-- How often a closed day has changed since.
+create table late_day (
+  day_ms bigint primary key,
+  changes bigint not null
+);
+
+-- One row once closed days were put into this build.
+create table restored (
+  one boolean primary key default true check (one)
+);

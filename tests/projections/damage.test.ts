@@ -127,10 +127,10 @@ describe('what is damaged', () => {
   for (const [what, empty] of [
     [
       'everything',
-      'drop schema gatelog cascade; drop schema requests_v7_b1 cascade; drop schema if exists audit_v2_b1 cascade',
+      'drop schema gatelog cascade; drop schema requests_v8_b1 cascade; drop schema if exists audit_v2_b1 cascade',
     ],
     ['the catalogue', 'drop schema gatelog cascade'],
-    ['the tables of the model', 'drop schema requests_v7_b1 cascade'],
+    ['the tables of the model', 'drop schema requests_v8_b1 cascade'],
   ] as const) {
     test(`a database that loses ${what} under the running worker is made again from the log`, async () => {
       const log = testLog()

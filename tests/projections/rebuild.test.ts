@@ -146,7 +146,7 @@ describe('a rebuild', () => {
     holder.release()
     await sql`
       insert into gatelog.build (model, build, version, topic, schema_name, state)
-      values ('requests', 7, 7, ${REQUESTS}, 'requests_v7_b7', 'building')`
+      values ('requests', 7, 8, ${REQUESTS}, 'requests_v8_b7', 'building')`
     await rebuildAll(log)
     const builds = await sql<{ build: number; state: string }[]>`
       select build, state from gatelog.build where model = 'requests'`

@@ -35,7 +35,7 @@ test('the same days are kept in batches of any size, and usage of hours and days
   const digests = new Set<string>()
   for (const maxRecords of [1, 4, 500]) {
     await sql`drop schema if exists gatelog cascade`
-    await sql`drop schema if exists requests_v7_b1 cascade`
+    await sql`drop schema if exists requests_v8_b1 cascade`
     await prepareCatalogue(sql)
     const projection = requestsModel(KEPT)
     const build = (await buildToKeep(sql, projection as unknown as AnyProjection))!

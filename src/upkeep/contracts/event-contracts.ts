@@ -5,6 +5,7 @@ import { FEEDBACK_EVENTS } from '../../domain/feedback.ts'
 import { HEALTH_EVENTS } from '../../domain/health.ts'
 import { LOGIN_EVENTS } from '../../domain/login.ts'
 import { REQUEST_EVENTS } from '../../domain/request.ts'
+import { USAGE_EVENTS } from '../../domain/usage-closed.ts'
 import type { TSchema } from '../../lib/schema.ts'
 import type { TopicName } from '../../log/topics.ts'
 import { WrappedDataKey, WrappedInstallationKey } from '../../state/wrapped-keys.ts'
@@ -29,6 +30,7 @@ type Schemas = Readonly<Record<string, TSchema>>
 const ENVELOPED: Readonly<Partial<Record<TopicName, Schemas>>> = {
   requests: { ...REQUEST_EVENTS, ...FEEDBACK_EVENTS },
   operations: { ...HEALTH_EVENTS, ...LOGIN_EVENTS },
+  usage: USAGE_EVENTS,
   audit: AUDIT_EVENTS,
   instances: { 'instance.announced': InstanceAnnounced },
   keys: { 'data-key.wrapped': WrappedDataKey, 'installation-key.wrapped': WrappedInstallationKey },

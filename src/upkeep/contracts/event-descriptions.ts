@@ -16,6 +16,8 @@ export const EVENT_DESCRIPTIONS: Readonly<Record<string, string>> = {
     'A numbered copy of the volatile inputs of plans (health, breakers, speeds, headroom): what an outcome’s `frame` names. Large frames come in parts.',
   'login.failed': 'Somebody failed to log in to the console.',
   'login.locked': 'A name or an address may not try to log in for a while.',
+  'usage.closed':
+    'A day is over: its totals, kept for ever. Of each day the complete set of parts with the highest `sequence` holds; it takes the place of those before.',
   'audit.recorded':
     'A decision that counted: who changed what, with the rows before and after, secrets masked. The control topic’s history for those who may not read that topic.',
   'instance.announced': 'An instance says how far it is and what its state is, once a second.',

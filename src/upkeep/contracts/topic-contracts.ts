@@ -37,7 +37,8 @@ export const TOPIC_CONTRACTS: Readonly<Record<TopicName, TopicContract>> = {
   usage: {
     summary: 'Totals of closed days.',
     key: 'day',
-    repeats: '`id`',
+    repeats:
+      '`id`. Of each day the complete set of parts with the highest `sequence` holds, and of two with the same one that of the farther `offsets`: it takes the place of those before',
     readers: 'anybody',
   },
   budgets: {
