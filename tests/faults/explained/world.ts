@@ -57,6 +57,7 @@ const made = async (call: Call, method: string, path: string, body: unknown): Pr
   return answer.body
 }
 
+/** Most rules of most policies are left out: else hardly a request would be served. */
 const policyOf = ({ one, some, chance, below }: Dice) => ({
   strategy: chance(0.85) ? one(STRATEGIES) : null,
   strategy_params: {
@@ -64,15 +65,15 @@ const policyOf = ({ one, some, chance, below }: Dice) => ({
     ...(chance(0.5) ? { hash_on: one(['user', 'key', 'header:X-Session']) } : {}),
     ...(chance(0.3) ? { weights: { cost: below(3), latency: 1, health: below(4), priority: 0, feedback: 0 } } : {}),
   },
-  models: chance(0.15) ? some([...MODELS, 'mini']) : [],
+  models: chance(0.06) ? some([...MODELS, 'mini']) : [],
   providers: {
-    ...(chance(0.2) ? { only: some(PROVIDERS, 0.7) } : {}),
+    ...(chance(0.08) ? { only: some(PROVIDERS, 0.8) } : {}),
     ...(chance(0.3) ? { order: some(PROVIDERS) } : {}),
     ...(chance(0.2) ? { ignore: some(PROVIDERS, 0.2) } : {}),
   },
-  max_cost_usd: chance(0.2) ? one([0.000_05, 0.001, 0.01]) : null,
-  latency_target_ms: chance(0.15) ? one([5, 20, 200]) : null,
-  regions: chance(0.15) ? some(REGIONS) : [],
+  max_cost_usd: chance(0.1) ? one([0.000_05, 0.01, 0.1]) : null,
+  latency_target_ms: chance(0.1) ? one([5, 20, 200]) : null,
+  regions: chance(0.05) ? some(REGIONS) : [],
   allow_region_override: chance(0.9),
   sensitivity: chance(0.3) ? { phi: { providers: some(PROVIDERS) } } : {},
   fallback: {
@@ -86,10 +87,10 @@ const policyOf = ({ one, some, chance, below }: Dice) => ({
 
 const modelOf = ({ one, some, chance, below }: Dice) => ({
   priority: one([10, 100, 100, 200]),
-  capabilities: chance(0.6) ? CAPABILITIES : ['chat', ...some(CAPABILITIES.slice(1))],
-  context_window: one([null, 20, 60, 8_000]),
+  capabilities: chance(0.85) ? CAPABILITIES : ['chat', ...some(CAPABILITIES.slice(1))],
+  context_window: one([null, null, 60, 8_000]),
   max_output_tokens: one([null, 50, 4_000]),
-  input_cost_per_million: one([null, 0, below(5), 30]),
+  input_cost_per_million: one([chance(0.3) ? null : 1, 0, below(5), 30]),
   output_cost_per_million: one([0, below(9), 60]),
 })
 
@@ -118,14 +119,14 @@ const overrideOf = ({ one, chance }: Dice, providers: readonly string[]) => {
     disable: one(['*', `model:${model}`, 'endpoint:chat']),
   }[kind]!
   const value = { cap: { max_cost_usd: 0.0005 }, force: { model: one(MODELS) }, disable: { features: ['fallback'] } }
-  // Of most rows the next one of the same kind and target ends it; a few end by themselves, in the middle of the run.
+  // Most end by themselves in the middle of the run, the others with the next one of the same kind and target.
   return {
     kind,
     target,
     ...(kind in value ? { value: value[kind as keyof typeof value] } : {}),
-    enabled: chance(0.4),
+    enabled: chance(0.35),
     reason: 'a test',
-    ...(chance(0.3) ? { expires_at: new Date(Date.now() + 1_500).toISOString() } : {}),
+    ...(chance(0.8) ? { expires_at: new Date(Date.now() + 1_500).toISOString() } : {}),
   }
 }
 
@@ -160,11 +161,11 @@ export const makeWorld = async (call: Call, upstream: Upstream, roll: Dice): Pro
   }
   for (const slug of SLUGS) await made(call, 'PUT', '/endpoints', scopeOf(roll, slug))
   const changes: readonly (() => Promise<unknown>)[] = [
-    async () => failing.set(roll.one(PROVIDERS), roll.one([0, 0, 0.3, 1])),
+    async () => failing.set(roll.one(PROVIDERS), roll.one([0, 0.1, 0.4, 1])),
     () => call('PUT', '/policies', { name: `policy-${roll.below(8)}`, ...policyOf(roll) }),
     () => call('PUT', '/policies', { name: 'default', tenant_id: roll.one([null, ...tenants]), ...policyOf(roll) }),
     () => call('PATCH', `/models/${roll.one(models)}`, modelOf(roll)),
-    () => call('PATCH', `/models/${roll.one(models)}`, { status: roll.one(['active', 'active', 'disabled']) }),
+    () => call('PATCH', `/models/${roll.one(models)}`, { status: roll.chance(0.85) ? 'active' : 'disabled' }),
     () => call('PATCH', `/providers/${roll.one(providers)}`, { weight: roll.below(5), region: roll.one(REGIONS) }),
     () => call('PUT', '/endpoints', scopeOf(roll, roll.one(SLUGS))),
     () => call('POST', '/overrides', overrideOf(roll, providers)),
@@ -174,8 +175,8 @@ export const makeWorld = async (call: Call, upstream: Upstream, roll: Dice): Pro
         tenant_id: roll.one(tenants),
         window: 'day',
         limit_usd: 1_000,
-        hard_cap_usd: roll.one([null, 0.0002, 0.1]),
-        enabled: roll.chance(0.6),
+        hard_cap_usd: roll.one([0.0002, 0.1, 1]),
+        enabled: roll.chance(0.3),
       }),
     () => call('POST', '/policies/reload'),
   ]

@@ -4,8 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Elysia } from 'elysia'
 import type { EventRecord } from '../../../src/domain/decision.ts'
-import { adminRoutes } from '../../../src/http/admin/admin.ts'
+import { type AdminDeps, adminRoutes } from '../../../src/http/admin/admin.ts'
 import { PAST_READER } from '../../../src/http/admin/past.ts'
+import type { AdminRoute } from '../../../src/http/admin/route.ts'
 import { errorResponse } from '../../../src/http/envelope.ts'
 import { contextOf } from '../../../src/http/request-context.ts'
 import { sha256Hex } from '../../../src/lib/digest.ts'
@@ -27,7 +28,10 @@ export interface RealGateway {
   close(): Promise<void>
 }
 
-export const startRealGateway = async (): Promise<RealGateway> => {
+/** `further`: routes of read models, which are given this chain and its history. */
+export const startRealGateway = async (
+  further: (parts: Pick<AdminDeps, 'live' | 'history'>) => readonly AdminRoute[] = () => [],
+): Promise<RealGateway> => {
   const dataDir = await mkdtemp(join(tmpdir(), 'gatelog-history-'))
   const logOptions = { adapter: 'embedded', dataDir, retentionMs: 60_000 } as const
   const log = openLog(logOptions)
@@ -40,6 +44,7 @@ export const startRealGateway = async (): Promise<RealGateway> => {
   const fake = startGateway()
   const steering = createSteering(live)
   const deps = { ...fake.deps, live, commit, history, steering, keys: openKeyIndex(live), nowMs: Date.now }
+  Object.assign(deps, { furtherRoutes: further(deps) })
   const app = new Elysia()
     .onError({ as: 'global' }, ({ error, request }) => errorResponse(error, contextOf(request)) as never)
     .use(adminRoutes(deps))
