@@ -208,6 +208,9 @@ const tests: Inverse = {
   harmless: () => true,
   standsAlone: () => true,
   invert(state, { before, after }) {
+    const revisions = (after as ProviderTestRow | null)?.results[0]?.sync?.revisions ?? []
+    if (before === null && revisions.length > 0)
+      never(`this decision is the record of a synchronisation; what created its models is ${revisions.join(', ')}`)
     if (before === null || after !== null) return []
     return decideProviderTest(state, fieldsOf(before as ProviderTestRow, ...STAMPS, 'number'))
   },

@@ -30,8 +30,25 @@ export const SyncCounts = t.Object({
   total: Count,
   capability_source: t.String({ minLength: 1, maxLength: 32 }),
   capabilities_filled: Count,
+  revisions: t.Optional(
+    t.Array(t.String({ pattern: '^[0-9a-f]{64}$' }), {
+      maxItems: 128,
+      description: 'The decisions that created the models, in their order: each can be taken back.',
+    }),
+  ),
 })
 export type SyncCounts = Static<typeof SyncCounts>
+
+/** What one question to a model came to. */
+export const RecordedVerdict = t.Object({
+  capability: t.String({ minLength: 1, maxLength: 64, description: 'What the model was asked for.' }),
+  verdict: t.String({ maxLength: 32, description: '`proven`, `disproved`, `indeterminate` or `skipped`.' }),
+  detail: t.String({
+    maxLength: DETAIL_CHARS,
+    description: 'Why, for people; cut when many models were asked at once.',
+  }),
+  latency_ms: Count,
+})
 
 /** One check. `detail` never holds a secret, a prompt or an answer. What a check has nothing to say of is left out. */
 export const CheckResult = t.Object({
@@ -57,6 +74,9 @@ export const CheckResult = t.Object({
   disproved: t.Optional(Names),
   indeterminate: t.Optional(Names),
   unasked: t.Optional(Names),
+  verdicts: t.Optional(
+    t.Array(RecordedVerdict, { maxItems: 32, description: 'Of a detection: each question, in the order of asking.' }),
+  ),
   sync: t.Optional(SyncCounts),
 })
 export type CheckResult = Static<typeof CheckResult>
@@ -71,6 +91,9 @@ export const ProviderTested = t.Object({
   /** No check failed. */
   success: t.Boolean(),
   results: t.Array(CheckResult, { minItems: 1, maxItems: MOST_RESULTS }),
+  models_left: t.Optional(
+    t.Integer({ minimum: 0, description: 'Of a detection: the models that it had no room for.' }),
+  ),
 })
 export type ProviderTested = Static<typeof ProviderTested>
 

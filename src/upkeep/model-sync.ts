@@ -18,6 +18,8 @@ export interface SyncSummary {
   /** Who said what the created models can do. */
   readonly capability_source: string
   readonly capabilities_filled: number
+  /** The decisions that created them, in their order; absent when nothing was created. */
+  readonly revisions?: string[]
 }
 
 export interface SyncDeps {
@@ -43,9 +45,14 @@ export const syncModels = async (
   let created = 0
   let filled = 0
   let source = 'kind'
+  const revisions: string[] = []
   for (let start = 0; start < commands.length; start += ROWS_PER_DECISION) {
     const chunk = commands.slice(start, start + ROWS_PER_DECISION)
-    const { changes } = await deps.commit({ actor: by.actor, decide: (state) => missingModels(state, chunk) })
+    const { changes, changed, revision } = await deps.commit({
+      actor: by.actor,
+      decide: (state) => missingModels(state, chunk),
+    })
+    if (changed) revisions.push(revision)
     for (const { after } of changes) {
       const row = after as ModelFacts | null
       if (row === null) continue
@@ -60,6 +67,7 @@ export const syncModels = async (
     total: listing.length,
     capability_source: source,
     capabilities_filled: filled,
+    ...(revisions.length === 0 ? {} : { revisions }),
   }
 }
 

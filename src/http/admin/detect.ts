@@ -41,8 +41,18 @@ const chosenOf = (provider: ProviderRow, named: readonly string[] | undefined, d
   return { chosen: wanted.slice(0, MOST_RESULTS), left: wanted.slice(MOST_RESULTS) }
 }
 
-/** The result of one model, as it is recorded. */
-const resultOf = (detection: ModelDetection): CheckResult => {
+/** Of one detection: with the rest of its results it stays below the 64 KiB of a decision. */
+const DETAIL_BYTES = 12 * 1024
+
+/** So that its JSON has no more bytes than that. */
+const cutTo = (text: string, bytes: number): string => {
+  let cut = cutDetail(text)
+  while (Buffer.byteLength(JSON.stringify(cut)) > bytes) cut = cut.slice(0, Math.floor(cut.length * 0.9))
+  return cut
+}
+
+/** The result of one model, as it is recorded. `detailBytes`: what there is for each verdict's detail. */
+const resultOf = (detection: ModelDetection, detailBytes: number): CheckResult => {
   const { entry, attempted, verdicts, latencyMs, costNanoUsd } = detection
   const proven = withVerdict(detection, 'proven')
   const lists = { proven, disproved: withVerdict(detection, 'disproved') }
@@ -59,13 +69,19 @@ const resultOf = (detection: ModelDetection): CheckResult => {
     cost_nano_usd: costNanoUsd,
     ...lists,
     ...open,
+    verdicts: verdicts.map(({ capability, verdict, detail, latencyMs: latency_ms }) => ({
+      capability,
+      verdict,
+      detail: cutTo(detail, detailBytes),
+      latency_ms,
+    })),
   }
 }
 
 const COUNTED = ['proven', 'disproved', 'indeterminate'] as const
 
 /** Capabilities by their verdicts, and models: what was recorded is what is counted. */
-const countsOf = ({ results }: Pick<ProviderTestRow, 'results'>, left = 0) => {
+const countsOf = ({ results, models_left }: Pick<ProviderTestRow, 'results' | 'models_left'>) => {
   const sum = (name: (typeof COUNTED)[number] | 'unasked') =>
     results.reduce((all, result) => all + (result[name]?.length ?? 0), 0)
   return {
@@ -74,12 +90,12 @@ const countsOf = ({ results }: Pick<ProviderTestRow, 'results'>, left = 0) => {
     indeterminate: sum('indeterminate'),
     skipped: sum('unasked'),
     disproved: sum('disproved'),
-    models_left: left,
+    models_left: models_left ?? 0,
   }
 }
 
-/** What is shown of one model: every verdict while it is known, else the lists that were recorded. */
-const modelView = (result: CheckResult, row: ModelRow | undefined, detection: ModelDetection | undefined) => ({
+/** What is shown of one model: what was recorded, so that a repeat is told the same; records of older builds have no verdicts. */
+const modelView = (result: CheckResult, row: ModelRow | undefined) => ({
   model_id: row?.id ?? null,
   model: result.model ?? null,
   status: result.status,
@@ -92,30 +108,20 @@ const modelView = (result: CheckResult, row: ModelRow | undefined, detection: Mo
   disproved: result.disproved ?? [],
   indeterminate: result.indeterminate ?? [],
   skipped: result.unasked ?? [],
-  ...(detection === undefined
-    ? {}
-    : {
-        verdicts: detection.verdicts.map(({ capability, verdict, detail, latencyMs }) => ({
-          capability,
-          verdict,
-          detail,
-          latency_ms: latencyMs,
-        })),
-      }),
+  ...(result.verdicts === undefined ? {} : { verdicts: result.verdicts }),
 })
 
-const viewOf = (tested: ProviderTestRow, found: readonly ModelDetection[], left: number, { live }: ProviderDeps) => {
+const viewOf = (tested: ProviderTestRow, { live }: ProviderDeps) => {
   const models = live.control.table('models')
   const rows = models.find('provider', tested.provider_id).map((id) => models.get(id)!)
   return {
-    ...countsOf(tested, left),
+    ...countsOf(tested),
     id: tested.id,
     provider_id: tested.provider_id,
-    models: tested.results.map((result, i) =>
+    models: tested.results.map((result) =>
       modelView(
         result,
         rows.find(({ name }) => name === result.model),
-        found[i],
       ),
     ),
     created_at: tested.created_at,
@@ -132,16 +138,19 @@ const detectCapabilities = (deps: ProviderDeps): AdminRoute =>
     bodyOptional: true,
     async handle(call) {
       const begun = await begin(call, deps)
-      if (begun.provider === null) return { body: viewOf(begun.earlier, [], 0, deps), revision: begun.revision }
+      if (begun.provider === null) return { body: viewOf(begun.earlier, deps), revision: begun.revision }
       const { provider } = begun
       const { chosen, left } = chosenOf(provider, call.body.models, deps)
       const found = await deps.providerWork.detect(chosen, call.request.signal)
+      const asked = found.reduce((all, { verdicts }) => all + verdicts.length, 0)
+      const detailBytes = Math.floor(DETAIL_BYTES / Math.max(1, asked))
       const tested: ProviderTested = {
         id: deps.newId('test'),
         provider_id: provider.id,
         kind: 'detection',
         success: found.some(({ verdicts }) => verdicts.some(({ verdict }) => verdict === 'proven')),
-        results: found.map(resultOf),
+        results: found.map((detection) => resultOf(detection, detailBytes)),
+        models_left: left.length,
       }
       const detected = found.map(
         (detection): DetectedModel => ({
@@ -156,9 +165,7 @@ const detectCapabilities = (deps: ProviderDeps): AdminRoute =>
         (state) => state.table('providers').get(provider.id),
         (state) => decideDetection(state, tested, detected),
       )
-      const row = rowAfter(result, 'tests')!
-      const own = row.id === tested.id
-      return { body: viewOf(row, own ? found : [], own ? left.length : 0, deps), revision: result.revision }
+      return { body: viewOf(rowAfter(result, 'tests')!, deps), revision: result.revision }
     },
   })
 

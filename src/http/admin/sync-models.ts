@@ -10,7 +10,7 @@ import { begin, cutDetail } from './provider-work.ts'
 import { type AdminCall, type AdminRoute, route } from './route.ts'
 import { rowAfter } from './write.ts'
 
-/** What a synchronisation came to, and where it is recorded. */
+/** What a synchronisation came to, and the decision to name: the last one that created models, else the one that records it. */
 export type Synced =
   | { readonly summary: SyncSummary; readonly error: null; readonly revision: string }
   | { readonly summary: null; readonly error: GatewayError; readonly revision: string }
@@ -57,7 +57,8 @@ export const syncProvider = async (
     )
     const detail = `it lists ${summary.total} models: ${summary.created} created, ${summary.skipped} skipped`
     const result = await record({ success: true, detail, sync: summary })
-    return { summary: rowAfter(result, 'tests')?.results[0]?.sync ?? summary, error: null, revision: result.revision }
+    const synced = rowAfter(result, 'tests')?.results[0]?.sync ?? summary
+    return { summary: synced, error: null, revision: synced.revisions?.at(-1) ?? result.revision }
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error
     if (NOT_TRIED.includes(error.code)) return { summary: null, error, revision: deps.live.status().tip }
@@ -77,7 +78,10 @@ const syncRoute = (deps: ProviderDeps): AdminRoute =>
     summary: 'Register the models that a provider lists and the registry lacks',
     async handle(call) {
       const begun = await begin(call, deps)
-      if (begun.provider === null) return { body: begun.earlier.results[0]?.sync, revision: begun.revision }
+      if (begun.provider === null) {
+        const sync = begun.earlier.results[0]?.sync
+        return { body: sync, revision: sync?.revisions?.at(-1) ?? begun.revision }
+      }
       const { provider } = begun
       if (!canList(provider, deps.kindTable)) {
         throw new GatewayError('not_implemented', `providers of the kind "${provider.kind}" cannot list their models`)

@@ -215,6 +215,16 @@ describe('a revert', () => {
     await refusedWith(revisionOf(first), /was changed since/)
   })
 
+  test('of the record of a synchronisation says which decision created the models', async () => {
+    const made = await gateway.call('POST', '/providers', { body: { name: 'listed', kind: 'openai' } })
+    const revisions = ['a'.repeat(64)]
+    const counts = { created: 1, skipped: 0, total: 1, capability_source: 'kind', capabilities_filled: 1, revisions }
+    const result = { check: 'sync', status: 'passed', latency_ms: 1, detail: 'it lists 1', sync: counts }
+    const data = { id: 'test_sync', provider_id: made.body.id, kind: 'sync', success: true, results: [result] }
+    const recorded = await gateway.decide([{ type: 'provider.tested', data }])
+    await refusedWith(recorded, new RegExp(`created its models is ${revisions[0]}`))
+  })
+
   test('is refused for what is no decision, or none that can be taken back', async () => {
     const { decisions } = await log('?limit=1000')
     const lost = decisions.find(({ verdict }) => verdict === 'lost')!

@@ -1,5 +1,7 @@
 // The routes that have a provider called: what is refused before it is called, what is recorded, what a repeat answers, and what is shown.
 import { describe, expect, test } from 'bun:test'
+import { CAPABILITIES } from '../../../src/domain/model.ts'
+import { MOST_RESULTS } from '../../../src/domain/provider-test.ts'
 import type { CatalogueEntry } from '../../../src/state/port.ts'
 import type { ModelDetection } from '../../../src/upkeep/detect.ts'
 import type { AskedTest, Checked } from '../../../src/upkeep/provider-checks.ts'
@@ -184,9 +186,13 @@ describe('POST /providers/{id}/sync-models', () => {
     gateway.listed = listing
     const headers = { 'idempotency-key': 'once' }
     const first = await gateway.call('POST', `/providers/${id}/sync-models`, { headers })
-    expect(first.body).toEqual({ created: 1, skipped: 0, total: 1, capability_source: 'kind', capabilities_filled: 1 })
+    const revision = first.headers.get('x-gateway-revision')
+    const counts = { created: 1, skipped: 0, total: 1, capability_source: 'kind', capabilities_filled: 1 }
+    expect(first.body).toEqual({ ...counts, revisions: [revision] })
+    const created = gateway.state.table('models').rows()
+    expect([...created].find(([, { name }]) => name === 'x')![1].revision).toBe(revision!)
     const second = await gateway.call('POST', `/providers/${id}/sync-models`, { headers })
-    expect([second.status, second.body]).toEqual([200, first.body])
+    expect([second.status, second.body, second.headers.get('x-gateway-revision')]).toEqual([200, first.body, revision])
     const { body } = await gateway.call('GET', `/providers/${id}/tests?kind=sync`)
     expect(body.tests).toMatchObject([{ success: true, results: [{ check: 'sync', sync: first.body }] }])
   })
@@ -248,14 +254,32 @@ describe('POST /providers/{id}/detect-capabilities', () => {
     expect([status, body.error]).toMatchObject([404, { param: 'models' }])
   })
 
-  test('a repeat asks nobody and has the same counts', async () => {
+  test('a repeat asks nobody and has the same counts and verdicts', async () => {
     const { gateway, id, detected } = await withProvider()
     const headers = { 'idempotency-key': 'once' }
     const first = await gateway.call('POST', `/providers/${id}/detect-capabilities`, { headers })
     const second = await gateway.call('POST', `/providers/${id}/detect-capabilities`, { headers })
-    const { attempted, proven, indeterminate, skipped } = first.body
-    expect(second.body).toMatchObject({ attempted, proven, indeterminate, skipped })
+    expect(second.body).toEqual(first.body)
+    expect((second.body.models as { verdicts: unknown[] }[])[0]!.verdicts).toHaveLength(5)
     expect(detected).toHaveLength(1)
+  })
+
+  test('as many models as one detection takes fit into one decision, whatever their answers were', async () => {
+    let gateway: Gateway
+    const entriesOf = (providerId: string) =>
+      [...gateway.state.table('models').rows()].map(([, { id: modelId, name }]) => entry({ providerId, modelId, name }))
+    const verdicts = CAPABILITIES.map((capability, i) => {
+      const verdict = i % 2 === 0 ? ('proven' as const) : ('indeterminate' as const)
+      return { capability, verdict, detail: '\u0001é'.repeat(400), latencyMs: 20_000 }
+    })
+    const detect = async (entries: readonly CatalogueEntry[]) =>
+      entries.map((one) => ({ entry: one, attempted: true, verdicts, latencyMs: 20_000, costNanoUsd: 2_000_000 }))
+    gateway = startGateway([], {}, { entriesOf, detect })
+    const { id } = (await gateway.call('POST', '/providers', { body: { name: 'alpha', kind: 'openai' } })).body
+    for (let i = 0; i <= MOST_RESULTS; i++)
+      await gateway.call('POST', '/models', { body: { name: `vendor/a-rather-long-name-${i}`, provider_id: id } })
+    const { status, body } = await gateway.call('POST', `/providers/${id}/detect-capabilities`)
+    expect([status, body]).toMatchObject([200, { attempted: MOST_RESULTS, models_left: 1 }])
   })
 
   test('a provider without an active model is 400 and says what to do', async () => {
