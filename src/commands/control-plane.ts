@@ -1,7 +1,7 @@
 // Puts together what decides and what is decided: the live fold, the commit queue, data keys, and the indexes that follow.
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Config } from '../config.ts'
+import { type Config, settingMs } from '../config.ts'
 import { CHAIN_ROW } from '../domain/chain.ts'
 import { PAST_READER } from '../http/admin/past.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
@@ -123,7 +123,7 @@ export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlP
     history: snapshots,
     async close() {
       closing.abort()
-      await commits.close()
+      await commits.close(settingMs(config.server.drain) ?? 0) // each command has its own 5 s at most
       await stopSweep()
       await snapshots.stop()
       stopNoting?.()

@@ -32,8 +32,8 @@ export interface CommitQueue {
   readonly commit: Commit
   /** Commands under way, and appends that another instance beat, since the start. */
   status(): { readonly waiting: number; readonly losses: number; readonly turns: number }
-  /** Answers what waits with CommitFailure and sends nothing more. */
-  close(): Promise<void>
+  /** Takes no more commands and waits so long (default: not at all) for those under way; then answers what is left with CommitFailure and sends nothing more. */
+  close(withinMs?: number): Promise<void>
 }
 
 const LIMIT_MS = 5_000
@@ -46,7 +46,7 @@ export const createCommit = (deps: CommitDeps): CommitQueue => {
   return {
     commit: (request) => queue.add(request),
     status: () => ({ waiting: queue.waiting.length, losses: queue.losses, turns: queue.turns }),
-    close: () => queue.close(),
+    close: (withinMs = 0) => queue.close(withinMs),
   }
 }
 
@@ -59,6 +59,7 @@ class Queue {
   #version = 0
   /** Commands that are sent alone, after a batch was refused as too large. */
   #alone = 0
+  #closing = false
   #closed = false
   readonly #appender: Appender
   readonly #gathering: Gathering
@@ -78,7 +79,7 @@ class Queue {
 
   add(request: CommitRequest): Promise<CommitResult> {
     const { live, limitMs = LIMIT_MS } = this.deps
-    const refusal = this.#closed ? 'the gateway is stopping' : live.refusal()
+    const refusal = this.#closing ? 'the gateway is stopping' : live.refusal()
     if (refusal !== null) return Promise.reject(new CommitFailure('refused', refusal))
     if (this.waiting.length >= MAX_WAITING) {
       return Promise.reject(new CommitFailure('unavailable', 'too many changes are waiting; try again'))
@@ -100,6 +101,7 @@ class Queue {
           this.waiting = this.waiting.filter((other) => other !== waiting)
           if (result instanceof Error) reject(result)
           else resolve(result)
+          if (this.#closing) this.#moved()
         },
       }
       this.waiting.push(waiting)
@@ -107,7 +109,9 @@ class Queue {
     })
   }
 
-  async close(): Promise<void> {
+  async close(withinMs: number): Promise<void> {
+    this.#closing = true
+    await this.deps.live.changed.until(() => this.waiting.length === 0, withinMs)
     this.#closed = true
     for (const waiting of [...this.waiting]) this.#expire(waiting)
     this.#moved()
@@ -173,10 +177,8 @@ class Queue {
     }
     if (await this.#gathering.waited(() => this.waiting.length)) return true
     const batch = this.#decide()
-    if (batch.length === 0) {
-      this.#lossesInARow = 0 // no turn either: the others would hold their appends for nothing
-      return false
-    }
+    if (batch.length === 0) this.#lossesInARow = 0 // no turn either: the others would hold their appends for nothing
+    if (batch.length === 0) return false
     if (this.#lossesInARow >= TURN_AFTER_LOSSES) return this.#askForTurn(batch)
     this.#gathering.carried(batch.length)
     await this.#send(batch)
@@ -272,10 +274,8 @@ class Queue {
   /** Certainly not in the log: as if it had never been sent. */
   #takeBack(batch: readonly Attempt[]): void {
     for (const waiting of this.waiting) {
-      this.#forget(
-        waiting,
-        waiting.attempts.filter((attempt) => batch.includes(attempt)),
-      )
+      const sent = waiting.attempts.filter((attempt) => batch.includes(attempt))
+      this.#forget(waiting, sent)
     }
   }
 
@@ -285,8 +285,8 @@ class Queue {
     if (batch.length > 1) this.#alone = batch.length
     else {
       this.#alone = Math.max(0, this.#alone - 1)
-      for (const sender of senders)
-        sender.answer(new CommitFailure('too_large', 'the log refuses a record of this size'))
+      const error = new CommitFailure('too_large', 'the log refuses a record of this size')
+      for (const sender of senders) sender.answer(error)
     }
   }
 

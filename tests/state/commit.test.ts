@@ -161,6 +161,29 @@ describe('a commit', () => {
     expect(first.live.status().counts).toMatchObject({ counted: 2, lost: 0 })
   })
 
+  test('a close within a time waits for what is under way, and takes no more', async () => {
+    const held = Promise.withResolvers<void>()
+    const sent = Promise.withResolvers<void>()
+    const { first } = await setUp([
+      {
+        beforeAppend: async () => {
+          sent.resolve()
+          await held.promise
+          return 'none' as const
+        },
+      },
+    ])
+    const creation = first.queue.commit(createTenant('a'))
+    await sent.promise
+    const closed = first.queue.close(4_000)
+    const late = await first.queue.commit(createTenant('b')).catch((error) => error)
+    expect(late).toMatchObject({ kind: 'refused', message: 'the gateway is stopping' })
+    held.resolve()
+    expect((await creation).changed).toBe(true)
+    await closed
+    expect(first.queue.status().waiting).toBe(0)
+  })
+
   test('with the log away it fails as unavailable, and nothing is sent for it afterwards', async () => {
     let down = false
     let sent = 0
