@@ -5,7 +5,9 @@ import { GatewayError } from '../wire/errors.ts'
 import type { Exchange } from './exchange.ts'
 
 /** Nothing of the request has reached the provider. */
-export const NEVER_SENT: readonly string[] = ['blocked', 'dns', 'connect', 'tls', 'timeout_connect', 'invalid_url']
+export const NEVER_SENT: readonly string[] = [
+  ...['blocked', 'dns', 'connect', 'tls', 'timeout_connect', 'invalid_url', 'invalid_header'],
+]
 
 /** What was thrown while a provider was called, as the error that it is. */
 export const failureOf = (thrown: unknown, exchange: Exchange, entry: CatalogueEntry): GatewayError => {
@@ -41,5 +43,7 @@ const dialFailure = (failure: DialFailure, { provider }: CatalogueEntry): Gatewa
   if (failure.kind === 'reset' || failure.kind === 'canceled') {
     return new GatewayError('upstream_error', `the connection to ${provider} broke`, more)
   }
+  if (failure.kind === 'invalid_header')
+    return new GatewayError('upstream_error', `nothing can be sent to ${provider}: ${failure.message}`, more)
   return new GatewayError('upstream_error', `${provider} could not be reached (${failure.kind})`, more)
 }

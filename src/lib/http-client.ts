@@ -67,7 +67,7 @@ const headText = ({ host, path, heads }: Destination, { method, headers }: DialR
   for (const name in headers) {
     const value = headers[name]!
     if (!HEADER_NAME.test(name) || !HEADER_VALUE.test(value))
-      throw new DialFailure('invalid_url', `the header ${name.replace(/[^\w-]/g, '?')} cannot be sent`)
+      throw new DialFailure('invalid_header', `the header ${name.replace(/[^\w-]/g, '?')} cannot be sent`)
     if (OURS.has(name)) continue
     if (name === 'accept-encoding') encoding = ''
     text += `${name}: ${value}\r\n`

@@ -52,6 +52,7 @@ export type DialFailureKind =
   | 'too_large'
   | 'canceled'
   | 'invalid_url'
+  | 'invalid_header'
 
 export class DialFailure extends Error {
   override readonly name = 'DialFailure'

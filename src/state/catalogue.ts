@@ -3,6 +3,7 @@ import type { ModelRow } from '../domain/model.ts'
 import type { ProviderRow } from '../domain/provider.ts'
 import type { RowChange } from '../domain/tables.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
+import { isSendable } from '../lib/readable-text.ts'
 import type { Catalogue, CatalogueEntry, DataKeys, LiveState } from './port.ts'
 
 /** What the catalogue needs of a provider kind. */
@@ -34,16 +35,22 @@ export interface OpenCatalogue extends Catalogue {
   close(): void
 }
 
-/** `api_key_env` when its variable is set, else the stored credential, else null. */
+/** `api_key_env` when its variable is set, else the stored credential, else null; null too for what no header can carry. */
 export const providerSecret = (
   { id, api_key_env, credential }: ProviderRow,
   { env, dataKeys, diagnostics }: Pick<CatalogueDeps, 'env' | 'diagnostics'> & { dataKeys: Pick<DataKeys, 'open'> },
 ): string | null => {
+  const sendable = (text: string, from: string): string | null => {
+    const secret = text.trim() // files and pipes end in a line break
+    if (isSendable(secret)) return secret
+    diagnostics.error('credential_cannot_be_sent', { provider_id: id, from })
+    return null
+  }
   const fromEnv = api_key_env === null ? undefined : env[api_key_env]
-  if (fromEnv !== undefined && fromEnv !== '') return fromEnv
+  if (fromEnv !== undefined && fromEnv !== '') return sendable(fromEnv, api_key_env!)
   if (credential === null) return null
   try {
-    return dataKeys.open(id, credential.key_id, credential.sealed)
+    return sendable(dataKeys.open(id, credential.key_id, credential.sealed), 'credential')
   } catch (error) {
     diagnostics.error('credential_cannot_be_opened', { provider_id: id, error })
     return null

@@ -6,6 +6,7 @@ import type { ManagedBy } from '../domain/fields.ts'
 import { DEFAULT_PRIORITY, decideModel, ModelName, naturalKey } from '../domain/model.ts'
 import type { ProviderRow } from '../domain/provider.ts'
 import { Rejection } from '../domain/rejection.ts'
+import { isReadable, isStorable } from '../lib/readable-text.ts'
 import { Value } from '../lib/schema.ts'
 import type { ListedModel } from '../providers/provider.ts'
 import type { Commit } from '../state/port.ts'
@@ -71,6 +72,10 @@ export const syncModels = async (
   }
 }
 
+/** Whether it is a name that a write of the API would take. */
+const canBeNamed = ({ name }: ListedModel): boolean =>
+  Value.Check(ModelName, name) && isStorable(name) && isReadable(name)
+
 type Create = Parameters<typeof decideModel>[1] & { do: 'create' }
 
 /** What would make each listed model that can be registered, in the order of the listing. */
@@ -80,7 +85,7 @@ export const commandsOf = async (
   managedBy: ManagedBy,
   deps: Pick<SyncDeps, 'newModelId' | 'factsOf'>,
 ): Promise<Create[]> => {
-  const usable = listing.slice(0, MAX_LISTED).filter(({ name }) => Value.Check(ModelName, name))
+  const usable = listing.slice(0, MAX_LISTED).filter(canBeNamed)
   return Promise.all(
     usable.map(async (listed) => ({
       do: 'create' as const,

@@ -85,6 +85,7 @@ const failed = (error: GatewayError): Finding => ({
 /** In words that name nothing but what the operator wrote down as its address. */
 const reachWords = ({ kind, message }: DialFailure): string => {
   if (kind === 'blocked') return `the egress rules do not allow this address: ${message}`
+  if (kind === 'invalid_header') return `the credential, or an option that goes in a header, is unusable: ${message}`
   if (kind === 'invalid_url') return `base_url cannot be used: ${message}`
   return `the provider cannot be reached: ${message}`
 }
@@ -103,7 +104,7 @@ const credentialFlaw = (
   const how =
     provider.api_key_env === null
       ? `PUT /admin/v1/providers/${provider.id}/credential seals one, "api_key_env" names a variable`
-      : `the variable ${provider.api_key_env} is not set, and no credential is stored`
+      : `the variable ${provider.api_key_env} holds none that can be sent, and no credential is stored`
   return new GatewayError('provider_unavailable', `the provider has no credential: ${how}`)
 }
 

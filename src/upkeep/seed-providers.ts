@@ -3,6 +3,7 @@ import type { ControlReader } from '../domain/control.ts'
 import type { EventRecord } from '../domain/decision.ts'
 import type { Status } from '../domain/fields.ts'
 import { decideProvider, type ProviderFields, type ProviderRow } from '../domain/provider.ts'
+import { isSendable } from '../lib/readable-text.ts'
 import type { ProviderKind } from '../providers/provider.ts'
 import { needsBaseUrl, providerFlaw } from './kind-table.ts'
 import type { SeedDeps, SeedInput, SeedReport, SeedStep } from './seed-step.ts'
@@ -52,6 +53,9 @@ const listedSteps = ({ bootstrap }: SeedInput, deps: SeedDeps, report: SeedRepor
       report.notes.push(`${what}: ${flaw.message}`)
       continue
     }
+    const secret = fields.api_key_env === null ? undefined : deps.env(fields.api_key_env)
+    if (secret && !isSendable(secret.trim()))
+      report.notes.push(`${what}: what ${fields.api_key_env} holds cannot be sent in a header`)
     const entry = { id: deps.newId('prov'), name, status: enabled === false ? 'disabled' : 'active' } as const
     steps.push({ what, decide: (state) => decideSeeded(state, entry, fields) })
   }

@@ -202,7 +202,7 @@ describe('the pooled client', () => {
     const all: Record<string, string>[] = [{ 'x-a': 'b\r\nX-Evil: 1' }, { 'x a': 'b' }, { authorization: 'Bearer é' }]
     for (const headers of all) {
       const kind = await kindOf(dialer().dial({ ...post(server.origin), headers }, limits()))
-      expect(kind).toBe('invalid_url')
+      expect(kind).toBe('invalid_header')
     }
     expect(server.connections.length).toBe(0)
   })

@@ -155,6 +155,17 @@ describe('the catalogue', () => {
     expect(catalogue.usableProviders(new Set(['a', 'c']))).toBe(2)
   })
 
+  test('a secret that no header can carry is none, and the line break at the end of a file is no part of one', async () => {
+    env.f_API_KEY = 'sk-of-a-file\n'
+    env.g_API_KEY = 'sk-of\ntwo lines'
+    env.h_API_KEY = ' \n'
+    env.i_API_KEY = 'sk-clé'
+    const all = ['f', 'g', 'h', 'i']
+    await does(...all.map((id) => provider(id)), ...all.map((id) => model(`m_${id}`, `model-${id}`, id)))
+    expect(all.map((id) => catalogue.resolve(`model-${id}`)[0]?.secret)).toEqual(['sk-of-a-file', null, null, null])
+    expect(all.filter((id) => catalogue.adapterReady(id))).toEqual(['f'])
+  })
+
   test('a data key that arrives after the decision that names it is used when it comes', async () => {
     const other = await openDataKeys({
       log: log.view({ beforeDeliver: () => held.promise.then(() => 256) }),

@@ -1,5 +1,6 @@
 // What a client sent, against the schema of a route.
 import { flawOf } from '../../lib/flaw.ts'
+import { isReadable, isStorable } from '../../lib/readable-text.ts'
 import { repeatedKey } from '../../lib/repeated-key.ts'
 import type { Static, TSchema } from '../../lib/schema.ts'
 import { GatewayError } from '../../wire/errors.ts'
@@ -10,9 +11,6 @@ export const checked = <Schema extends TSchema>(schema: Schema, value: unknown):
   if (flaw !== null) throw new GatewayError('invalid_request', flaw.message, { param: paramOf(flaw.param) })
   return value as Static<Schema>
 }
-
-/** Whether a log of JSON and a database keep a text unchanged: one without NUL characters and halves of surrogate pairs. */
-export const isStorable = (text: string): boolean => !text.includes('\u0000') && text.isWellFormed()
 
 /** Throws 400 naming the field that holds text which could not be stored. */
 export const requireStorable = (value: unknown, path = ''): void => {
@@ -30,7 +28,6 @@ export const requireStorable = (value: unknown, path = ''): void => {
 
 /** Names that people read in lists, terminals and reports. A prompt, a reason or a secret may have lines. */
 const NAMES: readonly string[] = ['name', 'slug', 'aliases']
-const UNREADABLE = /[\p{Cc}\p{Zl}\p{Zp}]/u
 
 /** Throws 400 naming the field: for a member that was sent twice, for text that could not be stored, and for a name that could not be read. */
 export const requireSoundBody = (body: Record<string, unknown>, raw: string): void => {
@@ -39,7 +36,7 @@ export const requireSoundBody = (body: Record<string, unknown>, raw: string): vo
   requireStorable(body)
   for (const param of NAMES) {
     for (const text of [body[param]].flat())
-      if (typeof text === 'string' && UNREADABLE.test(text))
+      if (typeof text === 'string' && !isReadable(text))
         throw new GatewayError('invalid_request', `"${param}" must not hold control characters`, { param })
   }
 }

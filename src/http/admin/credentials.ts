@@ -4,6 +4,7 @@ import { closed, Nullable } from '../../domain/fields.ts'
 import { decideProvider, type ProviderRow } from '../../domain/provider.ts'
 import { testsOf } from '../../domain/provider-test.ts'
 import { Rejection } from '../../domain/rejection.ts'
+import { SECRET_PATTERN } from '../../lib/readable-text.ts'
 import { t } from '../../lib/schema.ts'
 import type { CommitResult } from '../../state/port.ts'
 import { credentialView, type ProviderDeps, providerOf } from './provider-view.ts'
@@ -17,7 +18,12 @@ const WRITE = ['providers:admin'] as const
 
 const NewCredential = closed(
   t.Object({
-    secret: t.String({ minLength: 1, maxLength: 16_384 }),
+    secret: t.String({
+      minLength: 1,
+      maxLength: 16_384,
+      pattern: SECRET_PATTERN,
+      description: 'one line of printable ASCII characters, not only blanks: every kind sends it in a header',
+    }),
     name: t.Optional(Nullable(t.String({ minLength: 1, maxLength: 256 }))),
     sync_models: t.Optional(t.Boolean()),
   }),
