@@ -1,11 +1,12 @@
 // Budgets: what a tenant may spend in a window, as a whole or on one key, model, provider or endpoint scope. Names and fields of the events are stored
 // for ever. What was spent is not here: it is counted from the log (DESIGN section 7), by the id of the budget and the start of the window.
-import { capNanoUsdOf, usdOf } from '../lib/money.ts'
+import { usdOf } from '../lib/money.ts'
 import { type Static, t } from '../lib/schema.ts'
 import { isTimeZone } from '../lib/time-zone.ts'
 import { type Aggregate, changeAction, changesOf, eventType, type Stamps } from './aggregate.ts'
 import { BUDGET_SCOPES, budgetTarget, requireTarget } from './budget-scope.ts'
 import { isWindow, windowAt } from './budget-window.ts'
+import { capNanoUsd } from './cap.ts'
 import type { ControlReader } from './control.ts'
 import type { EventRecord } from './decision.ts'
 import { changedFields, closed, Id, ManagedBy, Nullable, opened } from './fields.ts'
@@ -151,7 +152,7 @@ export type BudgetCommand =
     } & BudgetFields)
   | { do: 'delete'; id: string }
 
-const nanoOrNull = (usd: number | null): number | null => (usd === null ? null : capNanoUsdOf(usd))
+const nanoOrNull = (usd: number | null, param: string): number | null => (usd === null ? null : capNanoUsd(usd, param))
 const usdOrNull = (nanoUsd: number | null): number | null => (nanoUsd === null ? null : usdOf(nanoUsd))
 
 const requireSound = (window: string, fields: BudgetFields): void => {
@@ -173,9 +174,9 @@ const requireSound = (window: string, fields: BudgetFields): void => {
 }
 
 const storedOf = ({ limit_usd, soft_limit_usd, hard_cap_usd, ...rest }: BudgetFields): Stored => ({
-  limit_nano_usd: nanoOrNull(limit_usd),
-  soft_limit_nano_usd: nanoOrNull(soft_limit_usd),
-  hard_cap_nano_usd: nanoOrNull(hard_cap_usd),
+  limit_nano_usd: nanoOrNull(limit_usd, 'limit_usd'),
+  soft_limit_nano_usd: nanoOrNull(soft_limit_usd, 'soft_limit_usd'),
+  hard_cap_nano_usd: nanoOrNull(hard_cap_usd, 'hard_cap_usd'),
   ...rest,
 })
 

@@ -1,8 +1,8 @@
 // Endpoint scopes: named routing that applications select by slug or alias, and that operators repoint. Names and fields of the events are stored for ever.
-import { capNanoUsdOf, usdOf } from '../lib/money.ts'
 import { type Static, t } from '../lib/schema.ts'
 import { type Aggregate, changeAction, changesOf, eventType, type Stamps } from './aggregate.ts'
 import { isModel, requireNoModelName } from './alias.ts'
+import { capUsd } from './cap.ts'
 import type { ControlReader } from './control.ts'
 import type { EventRecord } from './decision.ts'
 import { changedFields, distinct, Id, ManagedBy, Nullable, opened, requireSmall } from './fields.ts'
@@ -138,7 +138,7 @@ const soundOverrides = (given: EndpointOverrides): EndpointOverrides => ({
   preferred_models: distinct(given.preferred_models),
   preferred_providers: distinct(given.preferred_providers),
   strategy: given.strategy === null ? null : strategyOf(given.strategy, 'overrides.strategy'),
-  max_cost_usd: given.max_cost_usd === null ? null : usdOf(capNanoUsdOf(given.max_cost_usd)),
+  max_cost_usd: capUsd(given.max_cost_usd, 'overrides.max_cost_usd'),
 })
 
 /** A forced model must exist when it is set: a slip in a repointed scope would fail every caller. One that was deleted later does not stand in the way. */

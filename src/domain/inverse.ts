@@ -15,7 +15,7 @@ import { decideProvider, type ProviderRow } from './provider.ts'
 import { decideProviderTest, type ProviderTestRow } from './provider-test.ts'
 import { Rejection } from './rejection.ts'
 import type { RowChange } from './tables.ts'
-import { decideTenant, type TenantRow } from './tenant.ts'
+import { activeKeys, decideTenant, type TenantRow } from './tenant.ts'
 import { decideTool, type ToolCommand, type ToolRow } from './tool.ts'
 import { decideToolPolicy, type ToolPolicyRow } from './tool-policy.ts'
 
@@ -56,7 +56,13 @@ const STAMPS = ['created_at', 'updated_at', 'revision'] as const
 const tenants: Inverse = {
   invert(state, { id, before, after }, { nowMs }) {
     const row = before as TenantRow | null
-    if (row === null) return decideTenant(state, { do: 'delete', id, force: false, nowMs })
+    if (row === null) {
+      const [key, ...others] = activeKeys(state, id, nowMs).toSorted() // ids sort by time
+      const more = others.length === 0 ? '' : ` and ${others.length} more`
+      if (key !== undefined)
+        return never(`tenants ${id} has the active key ${key}${more}: revoke what was issued since`)
+      return decideTenant(state, { do: 'delete', id, force: false, nowMs })
+    }
     const { slug, name, plan, rate_limits } = row
     if (after !== null && row.content_erasures !== (after as TenantRow).content_erasures)
       return never(`the captured content of the tenant ${slug} was erased: nothing opens it again`)

@@ -1,7 +1,8 @@
 // What an override is about, and what it says: every accepted spelling as the one that is stored.
-import { capNanoUsdOf, usdOf } from '../lib/money.ts'
+import { usdOf } from '../lib/money.ts'
 import { Value } from '../lib/schema.ts'
 import { isModel } from './alias.ts'
+import { capNanoUsd } from './cap.ts'
 import type { ControlReader } from './control.ts'
 import { ModelName } from './model.ts'
 import { nobodyHas } from './references.ts'
@@ -108,7 +109,7 @@ const capOf = (value: unknown): OverrideValue => {
   const cap = membersOf(value, 'max_cost_usd', 'an object like {"max_cost_usd": 0.5}')
   if (typeof cap !== 'number' || !(cap >= 0 && cap <= 1_000_000))
     throw new Rejection('invalid', '"value.max_cost_usd" must be a number from 0 to 1000000', 'value.max_cost_usd')
-  return { max_cost_usd: usdOf(capNanoUsdOf(cap)) }
+  return { max_cost_usd: usdOf(capNanoUsd(cap, 'value.max_cost_usd')) }
 }
 
 const forceOf = (state: ControlReader, value: unknown): OverrideValue => {

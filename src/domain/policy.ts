@@ -1,7 +1,7 @@
 // What is allowed, under what limits, and what happens on failure. Names and fields of the events are stored for ever.
-import { capNanoUsdOf, usdOf } from '../lib/money.ts'
 import { type Static, t } from '../lib/schema.ts'
 import { type Aggregate, changesOf, eventType, type Stamps } from './aggregate.ts'
+import { capUsd } from './cap.ts'
 import type { ControlReader } from './control.ts'
 import type { EventRecord } from './decision.ts'
 import { changedFields, closed, Id, ManagedBy, Nullable, normalisedWord, opened, requireSmall } from './fields.ts'
@@ -198,8 +198,7 @@ export const decidePolicy = (state: ControlReader, command: PolicyCommand): Even
   const data = {
     ...given,
     strategy: given.strategy === null ? null : strategyOf(given.strategy),
-    // Money is whole nano-USD: what is stored and shown is what is compared with.
-    max_cost_usd: given.max_cost_usd === null ? null : usdOf(capNanoUsdOf(given.max_cost_usd)),
+    max_cost_usd: capUsd(given.max_cost_usd, 'max_cost_usd'),
   }
   if (data.tenant_id !== null && state.table('tenants').get(data.tenant_id) === undefined) {
     throw new Rejection('not_found', `no tenant has the id "${data.tenant_id}"`, 'tenant_id')

@@ -106,7 +106,8 @@ const inverted = (
     return inverse.invert(state, change, context)
   } catch (error) {
     if (!(error instanceof Rejection) || error.reason === 'conflict') throw error
-    throw new Rejection('conflict', `${change.table} ${change.id} cannot be restored: ${error.message}`)
+    const what = change.before === null ? 'removed' : 'restored'
+    throw new Rejection('conflict', `${change.table} ${change.id} cannot be ${what}: ${error.message}`)
   }
 }
 

@@ -139,12 +139,13 @@ export type TenantCommand =
   | { do: 'delete'; id: string; force: boolean; nowMs: number }
   | { do: 'erase_content'; id: string }
 
-const activeKeys = (state: ControlReader, tenantId: string, nowMs: number): number => {
+/** Its keys that work at this moment, by id. */
+export const activeKeys = (state: ControlReader, tenantId: string, nowMs: number): readonly string[] => {
   const keys = state.table('keys')
   return keys.find('tenant', tenantId).filter((id) => {
     const { status, expires_at } = keys.get(id)!
     return status === 'active' && (expires_at === null || Date.parse(expires_at) > nowMs)
-  }).length
+  })
 }
 
 export const decideTenant = (state: ControlReader, command: TenantCommand): EventRecord[] => {
@@ -170,7 +171,7 @@ export const decideTenant = (state: ControlReader, command: TenantCommand): Even
     ]
   }
   if (command.do === 'erase_content') return [{ type: 'tenant.content_erased', data: { id: row.id } }]
-  const active = command.force ? 0 : activeKeys(state, row.id, command.nowMs)
+  const active = command.force ? 0 : activeKeys(state, row.id, command.nowMs).length
   if (active > 0) {
     const keys = `${active} active key${active === 1 ? '' : 's'}`
     throw new Rejection('invalid', `the tenant holds ${keys}; revoke them or repeat with force=true`, 'force')

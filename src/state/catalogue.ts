@@ -50,7 +50,8 @@ export const providerSecret = (
   if (fromEnv !== undefined && fromEnv !== '') return sendable(fromEnv, api_key_env!)
   if (credential === null) return null
   try {
-    return sendable(dataKeys.open(id, credential.key_id, credential.sealed), 'credential')
+    const opened = dataKeys.open(id, credential.key_id, credential.sealed)
+    return opened === null ? null : sendable(opened, 'credential')
   } catch (error) {
     diagnostics.error('credential_cannot_be_opened', { provider_id: id, error })
     return null

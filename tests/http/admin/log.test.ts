@@ -186,6 +186,20 @@ describe('a revert', () => {
     await refusedWith(revisionOf(made), /policies pol_\S+ was changed since by the decision [0-9a-f]{64}/)
   })
 
+  test('of a tenant that has keys since names them, and asks for nothing that a revert does not take', async () => {
+    const made = await gateway.call('POST', '/tenants', { body: { slug: 'keyed', name: 'Keyed' } })
+    const issue = (name: string) =>
+      gateway.call('POST', '/keys', { body: { tenant_id: made.body.id, name, scopes: ['inference'] } })
+    const keys = [(await issue('one')).body.id, (await issue('two')).body.id]
+    const answer = await refusedWith(revisionOf(made), /has the active key key_\S+ and 1 more: revoke what was issued/)
+    expect(errorOf(answer).message).toContain(String(keys[0]))
+    expect(errorOf(answer).message).not.toContain('force')
+    // Revoked ones are rows of the tenant still: they came later.
+    for (const id of keys) await gateway.call('DELETE', `/keys/${id}`)
+    const after = await refusedWith(revisionOf(made), /keys key_\S+ was changed since/)
+    expect(errorOf(after).message).not.toContain('force')
+  })
+
   test('never makes a key work again', async () => {
     await gateway.decide([tenantCreated('ten_keys', 'keys'), keyIssued('key_a', 'ten_keys')])
     const rotated = await gateway.call('POST', '/keys/key_a/rotate')
