@@ -134,7 +134,12 @@ export interface RequestQueries {
   since(
     place: LogPlace,
     filter: RequestFilter,
-  ): Promise<{ readonly rows: readonly TailRow[]; readonly reached: LogPlace }>
+  ): Promise<{
+    readonly rows: readonly TailRow[]
+    readonly reached: LogPlace
+    /** There is more already. */
+    readonly isBehind: boolean
+  }>
   /** How many match, by error code (`unknown` for none), up to a million in all. */
   codes(filter: RequestFilter): Promise<Readonly<Record<string, number>>>
   /** By id, else the tenant's latest with this label (`tenantId` null: of all tenants). Null when there is none. */

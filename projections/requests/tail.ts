@@ -5,6 +5,8 @@ import { conditions, listColumns, type StoredRequest, viewOf } from './rows.ts'
 
 /** Of one partition at a time. */
 const MOST_ROWS = 200
+/** Records of one partition that a look goes through, whatever of them matches: who comes back from far away catches up in steps. */
+const MOST_RECORDS = 5_000
 
 /** Rows below it are there: it is moved in the transaction that writes them. */
 export const readPlace = async (sql: Sql): Promise<LogPlace> => {
@@ -23,9 +25,12 @@ type Placed = StoredRequest & {
 export const readSince = async (sql: Sql, schemaName: string, place: LogPlace, filter: RequestFilter) => {
   const now = await readPlace(sql)
   const stretches = [...now]
-    .map(([partition, to]) => ({ partition, first: place.get(partition) ?? 0, to }))
+    .map(([partition, next]) => {
+      const first = place.get(partition) ?? 0
+      return { partition, first, to: Math.min(next, first + MOST_RECORDS) }
+    })
     .filter(({ first, to }) => first < to)
-  if (stretches.length === 0) return { rows: [], reached: now }
+  if (stretches.length === 0) return { rows: [], reached: now, isBehind: false }
   const found = await sql<Placed[]>`
     select r.* from json_to_recordset(${JSON.stringify(stretches)}::text::json) as s (partition int, first bigint, "to" bigint)
     cross join lateral (
@@ -33,11 +38,11 @@ export const readSince = async (sql: Sql, schemaName: string, place: LogPlace, f
       where log_partition = s.partition and log_offset >= s.first and log_offset < s."to" and ${conditions(sql, filter)}
       order by log_offset limit ${MOST_ROWS}
     ) r order by r.log_at_ms, r.log_partition, r.log_offset`
-  const reached = new Map(now)
+  const reached = new Map([...now, ...stretches.map(({ partition, to }) => [partition, to] as const)])
   for (const [partition, rows] of Map.groupBy(found, (row) => row.log_partition))
     if (rows.length === MOST_ROWS) reached.set(partition, rows.at(-1)!.log_offset + 1)
   const rows = found.map(
     (row): TailRow => ({ request: viewOf(row), partition: row.log_partition, offset: row.log_offset }),
   )
-  return { rows, reached }
+  return { rows, reached, isBehind: [...now].some(([partition, next]) => reached.get(partition)! < next) }
 }

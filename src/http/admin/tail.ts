@@ -28,6 +28,8 @@ interface TailTiming {
 const TIMING: TailTiming = { pollMs: 1_000, heartbeatMs: 15_000, lifetimeMs: 3_600_000 }
 /** Of one instance: each costs Postgres a query a second. */
 export const MAX_STREAMS = 32
+/** Between two looks of who is behind. */
+const CATCH_UP_MS = 50
 const RESUME = 'Last-Event-ID'
 const PLACE = /^\d{1,5}\.\d{1,15}(-\d{1,5}\.\d{1,15}){0,1023}$/
 const HEADERS = { 'cache-control': 'no-cache', 'x-accel-buffering': 'no' }
@@ -83,7 +85,7 @@ async function* follow({ requests }: TailDeps, timing: TailTiming, tail: Tail): 
       yield text === '' ? ': nothing new\n\n' : text
     }
     place = found?.reached ?? place
-    await pause(timing.pollMs, signal)
+    await pause(found?.isBehind === true ? Math.min(CATCH_UP_MS, timing.pollMs) : timing.pollMs, signal)
   }
 }
 

@@ -82,7 +82,7 @@ const readModels = (
   const place = async () => new Map([[0, 1]])
   const since = async (reached: unknown, filter: { readonly tenantId: string | null }) => {
     asked.push(filter.tenantId)
-    return { rows: [], reached }
+    return { rows: [], reached, isBehind: false }
   }
   const requests = { list: list('requests'), one, codes, place, since, recorded }
   const ofRequests = { requests: requests as never, live, nowMs, userDigest: () => 'digest' }

@@ -32,7 +32,7 @@ const world = (timing: object = { pollMs: 1 }) => {
       asked.push({ place, filter })
       if (isAway) throw new Error('away')
       const rows = log.filter(({ partition, offset }) => offset >= (place.get(partition) ?? 0))
-      return { rows, reached: placeNow() }
+      return { rows, reached: placeNow(), isBehind: false }
     },
   }
   const live = { control: null as never }
@@ -149,7 +149,7 @@ describe('GET /requests/stream', () => {
     away(true)
     await until((text) => text.includes(': the read store cannot be read now'))
     const refused = await gateway.call('GET', '/requests/stream')
-    expect([refused.status, refused.headers.get('x-gateway-retryable')]).toEqual([500, 'true'])
+    expect([refused.status, refused.headers.get('x-gateway-retryable')]).toEqual([502, 'true'])
     settle('meanwhile')
     away(false)
     expect(idsIn(await until((text) => text.includes('meanwhile')))).toEqual(['meanwhile'])
