@@ -11,15 +11,18 @@ export const isUrgent = (change: RowChange): boolean => {
 }
 
 /**
- * A key that was deleted, revoked or rotated, a kill, an override set or lifted: its answer waits until every live instance has applied it.
+ * A key that was deleted, revoked, rotated or ends earlier, a kill, an override set or lifted: its answer waits until every live instance has applied it.
  * Kills are rows of `overrides`.
  */
 export const isAwaited = ({ table, before, after }: RowChange): boolean => {
   if (table === 'overrides') return true
   if (table !== 'keys' || before === null) return false
   if (after === null) return true
-  return (before as ApiKeyRow).digest !== (after as ApiKeyRow).digest || standing(before) !== standing(after)
+  const [was, is] = [before as ApiKeyRow, after as ApiKeyRow]
+  return was.digest !== is.digest || endMs(is) < endMs(was) || standing(was) !== standing(is)
 }
+
+const endMs = ({ expires_at }: ApiKeyRow): number => (expires_at === null ? Infinity : Date.parse(expires_at))
 
 const standing = (row: unknown): string => {
   const { status, enabled } = row as { status?: string; enabled?: boolean }

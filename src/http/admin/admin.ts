@@ -194,7 +194,9 @@ const run = async (route: AdminRoute, request: Request, rawParams: RawParams, de
   requireStorable(query)
   if (route.querySchema !== null) checked(route.querySchema, query)
   const format = route.rows === null ? 'json' : formatOf(query.format)
-  const moment = momentOf(route, query.as_of)
+  // A broker's clock may be ahead of this one: what it has logged is no time to come.
+  const latestMs = Math.max(deps.nowMs(), deps.live.status().logAtMs)
+  const moment = momentOf(route, query.as_of, latestMs)
   if (moment !== null) {
     const asked = { path: route.path, params, query, principal, format }
     const read = { ...asked, usernames: usernamesFor(route, deps), given: Object.keys(deps) }

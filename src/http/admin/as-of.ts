@@ -51,17 +51,22 @@ export const withPast = (route: AdminRoute): AdminRoute => {
   return { ...route, past: true, querySchema: t.Object({ ...known, as_of: AS_OF }) }
 }
 
-/** What `as_of` means, null without one. Throws 400 where it means nothing. */
-export const momentOf = (route: AdminRoute, text: string | undefined): Moment | null => {
+/**
+ * What `as_of` means, null without one, and for a route that takes it by itself. Throws 400 where it means nothing, or what is later than `latestMs`: what
+ * is answered for a time to come could be another answer when it has come.
+ */
+export const momentOf = (route: AdminRoute, text: string | undefined, latestMs: number): Moment | null => {
   if (text === undefined) return null
-  if (route.past !== true) {
-    // A route of its own meaning names it in its schema.
-    if (route.querySchema?.properties?.as_of !== undefined) return null
+  const takesItself = route.past !== true && route.querySchema?.properties?.as_of !== undefined
+  if (route.past !== true && !takesItself) {
     throw new GatewayError('invalid_request', '"as_of" is for reads of the configuration; this has no past', {
       param: 'as_of',
     })
   }
-  return momentNamed(text)
+  const moment = momentNamed(text)
+  if ('atMs' in moment && moment.atMs > latestMs)
+    throw new GatewayError('invalid_request', '"as_of" must not be later than now', { param: 'as_of' })
+  return takesItself ? null : moment
 }
 
 /** A time or a revision. Throws 400 for what is neither. */

@@ -72,6 +72,8 @@ describe('every configuration read', () => {
       ['', 400],
       ['f'.repeat(63), 400],
       ['f'.repeat(64), 404],
+      [new Date(gateway.nowMs + 1).toISOString(), 400],
+      ['2999-01-01', 400],
       ['2001-01-01T00:00:00Z', 404],
     ] as const) {
       const answer = await gateway.call('GET', `${pathOf(path)}&as_of=${asOf}`)

@@ -50,7 +50,7 @@ export const foldingCommit = (nowMs: () => number): FoldingCommit => {
   }
   const live = {
     control: state,
-    status: () => ({ tip, staleMs: 0, phase: 'live', serves: true }),
+    status: () => ({ tip, logAtMs: 0, staleMs: 0, phase: 'live', serves: true }),
     reached: async (revision: string) => revision === tip,
     refused: new Set(),
     subscribe(listener: (batch: FoldedBatch) => void) {

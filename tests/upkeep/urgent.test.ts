@@ -1,0 +1,26 @@
+// Which answers wait for the other instances: those of what takes something away.
+import { expect, test } from 'bun:test'
+import type { RowChange } from '../../src/domain/tables.ts'
+import { isAwaited } from '../../src/upkeep/urgent.ts'
+
+const KEY = { id: 'key_a', digest: 'd', status: 'active', name: 'a', expires_at: null as string | null }
+const change = (before: object | null, after: object | null): RowChange =>
+  ({ table: 'keys', id: 'key_a', before, after }) as RowChange
+
+test('a key that is withdrawn, whichever way, and none that is given more', () => {
+  const [soon, late] = ['2026-11-20T00:00:00.000Z', '2027-01-01T00:00:00.000Z']
+  const until = (expires_at: string | null) => ({ ...KEY, expires_at })
+  expect(isAwaited(change(KEY, null))).toBe(true)
+  expect(isAwaited(change(KEY, { ...KEY, status: 'revoked' }))).toBe(true)
+  expect(isAwaited(change(KEY, { ...KEY, digest: 'e' }))).toBe(true)
+  expect(isAwaited(change(KEY, until(soon)))).toBe(true)
+  expect(isAwaited(change(until(late), until(soon)))).toBe(true)
+  for (const [before, after] of [
+    [null, KEY],
+    [KEY, { ...KEY, name: 'b' }],
+    [until(soon), until(late)],
+    [until(soon), until(null)],
+    [until(soon), { ...until(soon), name: 'b' }],
+  ] as const)
+    expect(isAwaited(change(before, after))).toBe(false)
+})
