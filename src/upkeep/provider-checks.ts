@@ -85,7 +85,7 @@ const failed = (error: GatewayError): Finding => ({
 /** In words that name nothing but what the operator wrote down as its address. */
 const reachWords = ({ kind, message }: DialFailure): string => {
   if (kind === 'blocked') return `the egress rules do not allow this address: ${message}`
-  if (kind === 'invalid_header') return `the credential, or an option that goes in a header, is unusable: ${message}`
+  if (kind === 'invalid_header') return `the credential cannot be used: ${message}` // options are checked when they are written
   if (kind === 'invalid_url') return `base_url cannot be used: ${message}`
   return `the provider cannot be reached: ${message}`
 }

@@ -59,6 +59,15 @@ describe('a test', () => {
     expect(spool.records).toEqual([])
   })
 
+  test('a credential that no header can carry is what is to blame, not the address', async () => {
+    const results = await workOn(placeOf('openai', { secret: 'sk-of\ntwo lines' })).test()
+    expect(results.map(({ status }) => status)).toEqual(['passed', 'failed', 'failed'])
+    for (const { detail } of results.slice(1)) {
+      expect(detail).toContain('the credential cannot be used: the header authorization cannot be sent')
+      expect(detail).not.toMatch(/base_url|sk-of/)
+    }
+  })
+
   test('a server that quotes the key it was sent: the key is cut out', async () => {
     const secret = 'sk-quoted-by-a-careless-server'
     const error = { error: { message: `no such thing for ${secret}`, type: 'invalid_request_error' } }

@@ -68,6 +68,14 @@ describe('the first start', () => {
   })
 })
 
+test('a variable that holds what no header can carry is told by its name, and not what it holds', async () => {
+  const at = install()
+  at.env = { BAD_API_KEY: 'sk-of\ntwo lines', GOOD_API_KEY: 'sk-of-a-file\n' }
+  const provider = (name: string, api_key_env: string) => ({ name, kind: 'openai', api_key_env })
+  const { notes } = await at.seed({ providers: [provider('bad', 'BAD_API_KEY'), provider('good', 'GOOD_API_KEY')] })
+  expect(notes).toEqual(['bootstrap.providers "bad": what BAD_API_KEY holds cannot be sent in a header'])
+})
+
 describe('keys from the environment', () => {
   test('are taken as they are and never told; a changed value is a rotation', async () => {
     const at = install()
