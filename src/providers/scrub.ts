@@ -21,6 +21,7 @@ const PATTERNS: readonly (readonly [RegExp, string])[] = [
   // A name with a port behind it is a place: `redis:6379`. A colon of a sentence has a blank behind it.
   [/\b[a-z][\w-]*(?:\.[\w-]+)*:\d{4,5}\b/gi, '[host]'],
   [/\blocalhost\b(?::\d+)?/gi, '[host]'],
+  [/\b(port[ :=]+)\d{2,5}\b/gi, '$1[port]'],
   [/\b(x-api-key|api-key|authorization)(\s*[=:]\s*)(?!bearer\b|basic\b)[^\s,;'"]+/gi, '$1$2[redacted]'],
   [/\b(password|passwd|secret|token|api_?key)(["']?[=:]["']?)[^\s,;'"]+/gi, '$1$2[redacted]'],
   [/\b(?=\w*\d)[\w-]{40,}\b/g, '[redacted]'],

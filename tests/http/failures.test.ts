@@ -168,6 +168,10 @@ test('a provider of any name is named in the header', async () => {
 })
 
 describe('nothing that is nobody’s business', () => {
+  /** Ids are random: what is looked for may stand in one by chance. */
+  const withoutIds = (text: string) => text.replaceAll(/[\da-f]{8}-[\da-f]{4}-[\da-f-]{22}|[\da-f]{32,}/g, '')
+  const leaked = (text: string) => forbidden.filter((word) => withoutIds(text).includes(word))
+
   const leaks = [
     `connect to ${upstream.baseUrl} failed`,
     `upstream 127.0.0.1:${upstream.port} and localhost:${upstream.port} are down`,
@@ -182,16 +186,16 @@ describe('nothing that is nobody’s business', () => {
       const response = await post(ask, { 'x-gateway-debug': 'true' })
       const text = `${await response.text()}${JSON.stringify([...response.headers])}`
       said.push(text)
-      expect(forbidden.filter((word) => text.includes(word))).toEqual([])
+      expect(leaked(text)).toEqual([])
     }
     upstream.behave({ body: `data: ${JSON.stringify({ error: { message, code: 500 } })}\n\n` })
     const frames = await (await post({ ...ask, stream: true })).text()
-    expect(forbidden.filter((word) => frames.includes(word))).toEqual([])
+    expect(leaked(frames)).toEqual([])
   })
 
   test('in any answer of this file', () => {
     expect(said.length).toBeGreaterThan(80)
-    const found = said.flatMap((text) => forbidden.filter((word) => text.includes(word)).map((word) => [word, text]))
+    const found = said.flatMap((text) => leaked(text).map((word) => [word, text]))
     expect(found).toEqual([])
   })
 })
