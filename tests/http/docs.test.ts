@@ -7,6 +7,7 @@ import { feedbackRoutes } from '../../src/http/admin/feedback.ts'
 import { healthRoutes } from '../../src/http/admin/health.ts'
 import { requestRoutes } from '../../src/http/admin/requests.ts'
 import { authTable } from '../../src/http/console-auth.ts'
+import { answerExample } from '../../src/http/docs/answer-examples.ts'
 import { openApiDocument } from '../../src/http/docs/document.ts'
 import { EXAMPLES } from '../../src/http/docs/examples.ts'
 import { docsPage, PAGE_POLICY } from '../../src/http/docs/page.ts'
@@ -27,6 +28,13 @@ const auth = authTable({ ...gateway.deps, ...gateway.door.deps }, () => {})
 const options = { name: 'gatelog', version: '1', authHeader: 'authorization', metrics: true, admin: { table, auth } }
 // As clients read it: without what only TypeBox sees.
 const document = JSON.parse(JSON.stringify(openApiDocument(options))) as ReturnType<typeof openApiDocument>
+
+interface Described {
+  readonly description?: string
+  readonly properties?: Readonly<Record<string, Described>>
+  readonly anyOf?: readonly Described[]
+  readonly items?: Described
+}
 
 interface Operation {
   readonly operationId: string
@@ -184,6 +192,50 @@ describe('an operation of the administration', () => {
       expect(content['application/json']!.example).toEqual(example as object)
     }
     expect(Object.keys(EXAMPLES).toSorted()).toEqual(bodies.map(([name]) => name).toSorted())
+  })
+
+  test('each field of a body says what it is', () => {
+    const silent: string[] = []
+    const look = (schema: Described, at: string): void => {
+      for (const member of [...(schema.anyOf ?? []), ...(schema.items === undefined ? [] : [schema.items])])
+        look(member, at)
+      for (const [name, member] of Object.entries(schema.properties ?? {})) {
+        if (!member.description) silent.push(`${at}.${name}`)
+        look(member, `${at}.${name}`)
+      }
+    }
+    for (const { name, operation } of operations) {
+      if (!name.includes('/admin/v1')) continue
+      const schema = operation.requestBody?.content['application/json']?.schema
+      if (schema !== undefined) look(schema as Described, name)
+    }
+    expect(silent).toEqual([])
+  })
+
+  test('each answer of the administration has an example that its schema takes, and words of its own', () => {
+    const lacking: string[] = []
+    for (const { name, operation } of operations) {
+      if (!name.includes('/admin/v1')) continue
+      for (const [status, answer] of Object.entries(operation.responses)) {
+        const { content, description } = answer as {
+          content?: Record<string, { example?: unknown }>
+          description?: string
+        }
+        if (!status.startsWith('2') || content === undefined || content['application/json'] === undefined) continue
+        if (content['application/json'].example === undefined) lacking.push(name)
+        if (name.includes('/auth/')) continue
+        expect([name, description]).not.toEqual([name, (operation as { summary?: string }).summary])
+      }
+    }
+    expect(lacking).toEqual([])
+    for (const route of table) {
+      if (route.answer === null) continue
+      const example = answerExample(route)
+      const shown =
+        route.rows === null || route.whole ? example : (example as Record<string, unknown[]>)[route.rows]![0]
+      const errors = [...Value.Errors(route.answer, shown)].map(({ path, message }) => `${path} ${message}`)
+      expect([route.method, route.path, errors]).toEqual([route.method, route.path, []])
+    }
   })
 })
 

@@ -3,7 +3,9 @@ import type { TSchema } from '../../lib/schema.ts'
 import { PLANNED } from '../admin/planned.ts'
 import type { AdminRoute, Method } from '../admin/route.ts'
 import { parametersOf, templateOf } from './admin-parameters.ts'
+import { answerExample } from './answer-examples.ts'
 import { EXAMPLES } from './examples.ts'
+import { describedFields } from './fields.ts'
 import { failure, IDENTITY, json, type Node, open, ref, required, text } from './parts.ts'
 
 const PREFIX = '/admin/v1'
@@ -51,7 +53,7 @@ const operationIdOf = (method: string, path: string): string => {
 }
 
 /** The first word of its path: what the route is about. */
-const tagOf = (path: string): string => path.split('/')[1]!
+const subjectOf = (path: string): string => path.split('/')[1]!
 
 const scopesInWords = (scopes: readonly string[]): string => {
   if (scopes.length === 0) return 'Needs a valid key, of any scope.'
@@ -82,7 +84,8 @@ const requestBodyOf = (route: AdminRoute): Node => {
   const readOnly = ignored.map((name) => [name, { readOnly: true, description: 'Ignored.' }])
   const properties = { ...(bodySchema.properties as Record<string, TSchema>), ...Object.fromEntries(readOnly) }
   const example = EXAMPLES[`${route.method} ${route.path}`]
-  const content = { schema: { ...bodySchema, properties }, ...(example === undefined ? {} : { example }) }
+  const schema = describedFields({ ...bodySchema, properties }, subjectOf(route.path))
+  const content = { schema, ...(example === undefined ? {} : { example }) }
   return {
     requestBody: {
       required: !route.bodyOptional,
@@ -99,43 +102,58 @@ const DELETED = {
 }
 
 /** A titled schema is a component of that name. */
-const schemaOf = (schema: TSchema, components: Map<string, TSchema>): Node => {
-  if (schema.title === undefined) return schema
-  components.set(schema.title, schema)
+const schemaOf = (schema: TSchema, about: string, components: Map<string, Node>): Node => {
+  const told = describedFields(schema, about)
+  if (schema.title === undefined) return told
+  components.set(schema.title, told)
   return ref(schema.title)
 }
 
 const EVENTS =
   'Events whose `data` is a `RequestRow`. `Last-Event-ID` goes on where a stream was left, within a day; comments are heartbeats; the event `end` says why it ends.'
 
-const contentOf = (route: AdminRoute, components: Map<string, TSchema>): Node => {
-  const shape = route.answer === null ? open : schemaOf(route.answer, components)
+const contentOf = (route: AdminRoute, components: Map<string, Node>): Node => {
+  const shape = route.answer === null ? open : schemaOf(route.answer, subjectOf(route.path), components)
+  const example = answerExample(route)
   if (route.events) return { 'text/event-stream': { schema: { type: 'string', description: EVENTS } } }
-  if (route.rows === null) return json(route.method === 'DELETE' && route.answer === null ? DELETED : shape)
+  if (route.rows === null) return json(route.method === 'DELETE' && route.answer === null ? DELETED : shape, example)
   const count = { type: 'integer', minimum: 0 }
   const list = {
     type: 'object',
     properties: { [route.rows]: { type: 'array', items: shape }, total: count, limit: count, offset: count },
     required: [route.rows, 'total', 'limit', 'offset'],
   }
-  return { ...json(route.whole ? shape : list), 'text/csv': text, 'application/x-ndjson': text }
+  return { ...json(route.whole ? shape : list, example), 'text/csv': text, 'application/x-ndjson': text }
 }
 
-const responsesOf = (route: AdminRoute, components: Map<string, TSchema>): Node => {
+/** What the successful answer is, in words. */
+const answerInWords = (route: AdminRoute): string => {
+  const title = (route.answer?.title as string | undefined)?.replaceAll(/(?<=[a-z])(?=[A-Z])/g, ' ').toLowerCase()
+  const isWrite = route.method !== 'GET'
+  if (route.rows !== null && !route.whole) return `A page of ${route.rows}, and how many there are in all.`
+  if (route.method === 'DELETE')
+    return 'It is gone, with counts of what went with it; the decision is in `X-Gateway-Revision`.'
+  if (route.successStatus === 201)
+    return `Made: the ${title ?? 'new row'} as it is now. A repeat with the same \`Idempotency-Key\` gets the same.`
+  if (title !== undefined) return isWrite ? `The ${title} as it is now.` : `The ${title}.`
+  return isWrite ? 'Done: what came of it.' : 'What is known of it.'
+}
+
+const responsesOf = (route: AdminRoute, components: Map<string, Node>): Node => {
   const isWrite = route.method !== 'GET'
   const statuses = [...ALWAYS, ...(isWrite ? OF_WRITES : []), ...(FURTHER[`${route.method} ${route.path}`] ?? [])]
   const isTried = route.querySchema?.properties?.dry_run !== undefined
   const written = isTried ? WRITTEN : required(WRITTEN) // what is only tried is no decision
   const headers = { ...required(IDENTITY), ...(isWrite ? written : {}), ...(route.past === true ? AS_OF : {}) }
   return {
-    [route.successStatus]: { description: route.summary, headers, content: contentOf(route, components) },
+    [route.successStatus]: { description: answerInWords(route), headers, content: contentOf(route, components) },
     ...Object.fromEntries(statuses.toSorted((a, b) => a - b).map((status) => [status, failure(status)])),
   }
 }
 
-const operationOf = (route: AdminRoute, components: Map<string, TSchema>): Node => ({
+const operationOf = (route: AdminRoute, components: Map<string, Node>): Node => ({
   operationId: operationIdOf(route.method, route.path),
-  tags: [tagOf(route.path)],
+  tags: [subjectOf(route.path)],
   summary: route.summary,
   description: descriptionOf(route),
   'x-scopes': route.scopes,
@@ -147,7 +165,7 @@ const operationOf = (route: AdminRoute, components: Map<string, TSchema>): Node 
 
 const plannedOf = (method: Method, path: string): Node => ({
   operationId: operationIdOf(method, path),
-  tags: [tagOf(path)],
+  tags: [subjectOf(path)],
   summary: 'Planned: 501 for whoever has a key',
   security: SECURITY,
   parameters: [...path.matchAll(/:(\w+)/g)].map(([, name]) => ({
@@ -161,7 +179,7 @@ const plannedOf = (method: Method, path: string): Node => ({
 
 /** The paths, and the schemas that they refer to. What is planned stands in it as long as no route of the table answers it. */
 export const adminPaths = (table: readonly AdminRoute[]): { readonly paths: Node; readonly schemas: Node } => {
-  const components = new Map<string, TSchema>()
+  const components = new Map<string, Node>()
   const paths: Record<string, Record<string, Node>> = {}
   const add = (method: Method, path: string, operation: Node): void => {
     const template = `${PREFIX}${templateOf(path)}`

@@ -2,6 +2,7 @@
 import { t } from '../../lib/schema.ts'
 import type { AuthRoute } from '../console-auth.ts'
 import { EXAMPLES } from './examples.ts'
+import { describedFields } from './fields.ts'
 import { failure, IDENTITY, json, type Node, open, required, text } from './parts.ts'
 
 const PREFIX = '/admin/v1/auth'
@@ -18,19 +19,25 @@ const State = t.Object({
   policy: t.Unknown({ description: 'What a password must be, in words and numbers.' }),
 })
 
+const SIGNED_IN = {
+  ...{ username: 'ada', expires_at: '2026-11-21T01:00:00.000Z' },
+  operator_id: 'op_0199a0c4-7a10-7cc1-9d2e-3f5b8a6c1d20',
+}
+
 interface About {
   readonly answer?: Node
+  readonly example?: unknown
   readonly failures: readonly number[]
   readonly cookie?: true
 }
 
 /** What the table does not say: answers, failures, and whether the cookie is needed. */
 const ABOUT: Readonly<Record<string, About>> = {
-  '/state': { answer: State, failures: [503] },
-  '/setup': { answer: Session, failures: [400, 403, 409, 413, 415, 429, 503, 504] },
-  '/login': { answer: Session, failures: [400, 401, 403, 409, 413, 415, 429, 503, 504] },
+  '/state': { answer: State, example: { setup_required: true, authenticated: false, policy: {} }, failures: [503] },
+  '/setup': { answer: Session, example: SIGNED_IN, failures: [400, 403, 409, 413, 415, 429, 503, 504] },
+  '/login': { answer: Session, example: SIGNED_IN, failures: [400, 401, 403, 409, 413, 415, 429, 503, 504] },
   '/logout': { failures: [503, 504], cookie: true },
-  '/me': { answer: Session, failures: [400, 401, 503, 504], cookie: true },
+  '/me': { answer: Session, example: SIGNED_IN, failures: [400, 401, 503, 504], cookie: true },
 }
 
 const COOKIE: Node = {
@@ -43,7 +50,9 @@ const operationOf = ({ method, path, summary, bodySchema, successStatus }: AuthR
   const example = EXAMPLES[`${method} /auth${path}`]
   const headers = { ...required(IDENTITY), ...(method === 'POST' ? COOKIE : {}) }
   const body =
-    bodySchema === null ? {} : { 'application/json': { schema: bodySchema, ...(example ? { example } : {}) } }
+    bodySchema === null
+      ? {}
+      : { 'application/json': { schema: describedFields(bodySchema, 'auth'), ...(example ? { example } : {}) } }
   return {
     operationId: `console${path[1]!.toUpperCase()}${path.slice(2)}`,
     tags: ['auth'],
@@ -53,7 +62,11 @@ const operationOf = ({ method, path, summary, bodySchema, successStatus }: AuthR
     parameters: [{ $ref: '#/components/parameters/RequestId' }],
     ...(bodySchema === null ? {} : { requestBody: { required: true, content: body } }),
     responses: {
-      [successStatus]: { description: summary, headers, ...(successStatus === 204 ? {} : { content: json(answer) }) },
+      [successStatus]: {
+        description: summary,
+        headers,
+        ...(successStatus === 204 ? {} : { content: json(answer, ABOUT[path]?.example) }),
+      },
       ...Object.fromEntries(
         [...failures, 405, 500].toSorted((a, b) => a - b).map((status) => [status, failure(status)]),
       ),

@@ -36,7 +36,9 @@ const MAYBE: Node = {
   'Retry-After': { ...text, description: 'Seconds.' },
 }
 
-export const json = (schema: unknown): Node => ({ 'application/json': { schema } })
+export const json = (schema: unknown, example?: unknown): Node => ({
+  'application/json': { schema, ...(example === undefined ? {} : { example }) },
+})
 /** A schema of the components. */
 export const ref = (name: string): Node => ({ $ref: `#/components/schemas/${name}` })
 export const ok = (description: string, schema: unknown, headers: Node = IDENTITY): Node => ({

@@ -1,0 +1,199 @@
+// An example of each answer, made of its schema: the same names always have the same values, those of the example of the body where it has them.
+import { type TSchema, Value } from '../../lib/schema.ts'
+import type { AdminRoute } from '../admin/route.ts'
+import { EXAMPLES } from './examples.ts'
+
+const UUID = '0199a0c4-7a10-7cc1-9d2e-3f5b8a6c1d20'
+const AT = '2026-11-20T13:00:00.000Z'
+const REVISION = '6f0c1d9e4b7a2835'.repeat(4)
+
+/** Ids by the first word of the path. */
+const PREFIXES: Readonly<Record<string, string>> = {
+  ...{
+    tenants: 'ten',
+    keys: 'key',
+    providers: 'prov',
+    models: 'mod',
+    policies: 'pol',
+    endpoints: 'end',
+    tools: 'tool',
+  },
+  ...{ budgets: 'bud', overrides: 'ovr', guardrails: 'ovr', cache: 'rule', operators: 'op', prices: 'pcor' },
+  ...{ 'tool-policies': 'tpol', requests: 'req', errors: 'req', audit: 'dec', feedback: 'fb' },
+}
+
+const NAMED: Readonly<Record<string, unknown>> = {
+  ...{ tenant_id: `ten_${UUID}`, key_id: `key_${UUID}`, provider_id: `prov_${UUID}`, model_id: `mod_${UUID}` },
+  ...{ policy_id: `pol_${UUID}`, request_id: `req_${UUID}`, decision_id: REVISION, subject_id: `ten_${UUID}` },
+  ...{ revision: REVISION, created_at: AT, updated_at: AT, at: AT, from: AT, to: '2026-11-21T13:00:00.000Z' },
+  ...{ name: 'support', slug: 'support', plan: 'team', username: 'ada', scopes: ['inference'], status: 'active' },
+  ...{
+    model: 'gpt-4o-mini',
+    requested_model: 'gpt-4o-mini',
+    routed_model: 'gpt-4o-mini',
+    upstream_model: 'gpt-4o-mini',
+  },
+  ...{ provider: 'openai', kind: 'openai', api_key_env: 'OPENAI_API_KEY', options: {}, weight: 1, priority: 10 },
+  ...{ aliases: ['small'], capabilities: ['chat', 'streaming'], capability_source: 'catalogue', strategy: 'balanced' },
+  ...{ plaintext: `gw_live_${'x'.repeat(43)}`, warning: 'It is shown this once.', target: 'model:gpt-4o-mini' },
+  ...{ has_credential: false, killed: false, in_force: true, executable: false, usage_on_stream: false },
+  ...{ outcome: 'success', stream: false, cache_hit: false, fallback_used: false, attempts: 1, latency_ms: 812 },
+  ...{ ttft_ms: 240, prompt_tokens: 120, completion_tokens: 40, cost_usd: 0.0002, cost_basis: 'measured' },
+  ...{
+    window: 'month',
+    window_start: AT,
+    timezone: 'UTC',
+    spent_usd: 12.5,
+    actor: { type: 'operator', id: `op_${UUID}` },
+  },
+  ...{
+    models: [],
+    regions: [],
+    preferred_models: ['small'],
+    preferred_providers: [],
+    no_fallback: false,
+    task: 'chat',
+  },
+  ...{ overrides_applied: [], required_capabilities: ['chat'], trace_id: '4bf92f3577b34da6a3ce929d0e0e4736' },
+  ...{ scope: { type: 'tenant', id: `ten_${UUID}` }, action: 'update', resource: 'tenant', event: 'tenant.replaced' },
+}
+
+const RECORD = {
+  ...{ offset: 41, id: REVISION, verdict: 'counted', at: AT, log_at: AT },
+  ...{ actor: { type: 'operator', id: `op_${UUID}` }, instance: 'gateway-1', parent: '0'.repeat(64) },
+  ...{ has_cause: false, event_types: ['tenant.replaced'], reverts: null },
+}
+const SCORED = {
+  ...{ provider_id: `prov_${UUID}`, provider: 'openai', rank: 0.82 },
+  components: { cost: 1, latency: 0.7, health: 1, priority: 0.5, feedback: 0.5 },
+}
+
+/** What no schema describes yet. */
+const WRITTEN: Readonly<Record<string, unknown>> = {
+  'POST /providers/:id/sync-models': {
+    ...{
+      created: 2,
+      skipped: 1,
+      total: 3,
+      capability_source: 'provider',
+      capabilities_filled: 2,
+      revisions: [REVISION],
+    },
+  },
+  'POST /providers/:id/test': testExample('test', { check: 'connectivity', detail: 'it answers' }),
+  'GET /providers/:id/tests': testExample('test', { check: 'connectivity', detail: 'it answers' }),
+  'POST /providers/:id/detect-capabilities': {
+    ...{ attempted: 1, proven: 1, indeterminate: 0, skipped: 0, disproved: 0, models_left: 0 },
+    ...{ id: `test_${UUID}`, provider_id: `prov_${UUID}`, created_at: AT },
+    models: [
+      {
+        ...{ model_id: `mod_${UUID}`, model: 'gpt-4o-mini', status: 'passed', latency_ms: 412, detail: 'proven: chat' },
+        ...{ cost_usd: 0.000012, capabilities: ['chat'], capability_source: 'detected' },
+        ...{ proven: ['chat'], disproved: [], indeterminate: [], skipped: [] },
+        verdicts: [{ capability: 'chat', verdict: 'proven', detail: 'it answered', latency_ms: 398 }],
+      },
+    ],
+  },
+  'POST /policies/reload': { reloaded: true, revision: REVISION },
+  'GET /log': RECORD,
+  'GET /log/:id': {
+    ...RECORD,
+    events: [{ type: 'tenant.replaced', data: { id: `ten_${UUID}`, name: 'Acme Ltd', plan: 'team' } }],
+    changes: [{ table: 'tenants', id: `ten_${UUID}`, before: { name: 'Acme' }, after: { name: 'Acme Ltd' } }],
+    changes_total: 1,
+  },
+  'POST /log/:id/revert': {
+    ...{ reverted: true, dry_run: false, reverts: REVISION },
+    events: [{ type: 'tenant.replaced', data: { id: `ten_${UUID}`, name: 'Acme', plan: 'team' } }],
+    rows: [{ table: 'tenants', id: `ten_${UUID}` }],
+  },
+  'GET /feedback': {
+    ...{ id: `fb_${UUID}`, request_id: `req_${UUID}`, score: 1, comment: null, metric: 'quality', created_at: AT },
+  },
+  'GET /providers/health': {
+    ...{ provider_id: `prov_${UUID}`, provider: 'openai', enabled: true, adapter_ready: true, status: 'healthy' },
+    ...{ checked_at: AT, latency_ms: 120, in_flight: 2, breakers: { closed: 3, open: 0, half_open: 0 }, models: [] },
+  },
+  'POST /providers/:id/probe': {
+    ...{ provider_id: `prov_${UUID}`, provider: 'openai', status: 'healthy', latency_ms: 120, message: 'it answers' },
+  },
+  'GET /scores': {
+    ...{ frame: 1201, providers: [{ ...SCORED, models: 1 }] },
+    models: [{ ...SCORED, model_id: `mod_${UUID}`, model: 'gpt-4o-mini' }],
+  },
+}
+
+function testExample(kind: string, result: object) {
+  const results = [{ ...result, status: 'passed', latency_ms: 120 }]
+  return {
+    id: `test_${UUID}`,
+    provider_id: `prov_${UUID}`,
+    kind,
+    success: true,
+    results,
+    created_at: AT,
+    revision: REVISION,
+  }
+}
+
+/** The answer of a route; of a list its page of one row. */
+export const answerExample = (route: AdminRoute): unknown => {
+  const name = `${route.method} ${route.path}`
+  const subject = route.path.split('/')[1]!
+  const id = `${PREFIXES[subject] ?? 'id'}_${UUID}`
+  const sent = {
+    ...EXAMPLES[`POST /${subject}`],
+    ...EXAMPLES[`PUT ${route.path.replace('/:id', '')}`],
+    ...EXAMPLES[name],
+  }
+  const one = WRITTEN[name] ?? madeOf(route, { ...NAMED, ...(route.answer && answered(sent, route.answer)), id })
+  if (one === undefined) return undefined
+  return route.rows === null || route.whole ? one : { [route.rows]: [one], total: 1, limit: 50, offset: 0 }
+}
+
+const madeOf = ({ method, answer }: AdminRoute, values: Values): unknown => {
+  if (answer !== null) return exampleOf(answer, values)
+  return method === 'DELETE' ? { deleted: true, id: values.id } : undefined
+}
+
+/** What of a body stands in the answer as it was sent. */
+const answered = (body: Readonly<Record<string, unknown>>, answer: TSchema) => {
+  const fields = (answer.properties ?? {}) as Readonly<Record<string, TSchema>>
+  return Object.fromEntries(
+    Object.entries(body).filter(([name, value]) => fields[name] !== undefined && Value.Check(fields[name], value)),
+  )
+}
+
+type Values = Readonly<Record<string, unknown>>
+
+const exampleOf = (schema: TSchema, values: Values): unknown => {
+  if ('const' in schema) return schema.const
+  if (Array.isArray(schema.enum)) return schema.enum[0]
+  const members = schema.anyOf as TSchema[] | undefined
+  if (members !== undefined) return exampleOf(members[0]!, values)
+  if (schema.type === 'object') return objectOf(schema, values)
+  if (schema.type === 'array') return [exampleOf(schema.items as TSchema, values)]
+  if (schema.type === 'boolean') return true
+  if (schema.type === 'integer' || schema.type === 'number') return Math.max(1, Number(schema.minimum ?? 1))
+  if (schema.type === 'string') return 'text'
+  return null
+}
+
+/** What has no value of its own is left out where it may be, and null where it may be that. */
+const objectOf = (schema: TSchema, values: Values): unknown => {
+  const { id: _, ...inner } = values
+  const required = (schema.required ?? []) as readonly string[]
+  const members = Object.entries((schema.properties ?? {}) as Readonly<Record<string, TSchema>>).flatMap(
+    ([name, member]) => {
+      if (name in values && Value.Check(member, values[name])) return [[name, values[name]]]
+      return required.includes(name) ? [[name, memberOf(name, member, inner)]] : []
+    },
+  )
+  return Object.fromEntries(members)
+}
+
+const memberOf = (name: string, member: TSchema, values: Values): unknown => {
+  if (Value.Check(member, null)) return null
+  const made = name === 'id' ? UUID : exampleOf(member, values)
+  return [made, AT, [], REVISION].find((each) => Value.Check(member, each)) ?? made
+}
