@@ -226,7 +226,7 @@ export const startGateway = (
       return {
         status: response.status,
         headers: response.headers,
-        body: (isJson ? JSON.parse(answered) : { text: answered }) as Record<string, unknown>,
+        body: (isJson ? JSON.parse(answered) : answered === '' ? null : { text: answered }) as Record<string, unknown>,
       }
     },
   }

@@ -165,7 +165,8 @@ describe('credentials', () => {
     ]
     const body = { secret: SECRET, sync_models: true }
     const synced = await gateway.call('PUT', `/providers/${id}/credential`, { body })
-    const summary = { created: 1, skipped: 4, total: 5, capability_source: 'provider', capabilities_filled: 1 }
+    const counts = { created: 1, skipped: 4, total: 5, capabilities_filled: 1 }
+    const summary = { ...counts, capability_source: 'provider', revisions: [expect.any(String)] }
     expect(synced.body.sync as object).toEqual(summary)
     const { body: list } = await gateway.call('GET', '/models?provider=OA')
     expect(list.models).toMatchObject([
