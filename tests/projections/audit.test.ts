@@ -1,10 +1,7 @@
 // The audit log: every decision that counts, none that does not, and never a secret.
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import type { AuditEventView } from '../../projections/audit/query.ts'
 import { auditQueries } from '../../projections/audit/query.ts'
-import type { Sql } from '../../projections/database.ts'
-import { rebuild } from '../../projections/rebuild.ts'
-import { readModels } from '../../projections/worker.ts'
 import { AuditRecorded } from '../../src/domain/audit.ts'
 import { type EventRecord, GENESIS, writeDecision } from '../../src/domain/decision.ts'
 import { sha256Hex } from '../../src/lib/digest.ts'
@@ -14,8 +11,9 @@ import { LogReplaced, type NewRecord } from '../../src/log/port.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { writeTurn } from '../../src/state/turn.ts'
 import { keyIssued, providerCreated, tenantCreated } from '../domain/world.ts'
-import { sharedPostgres, silent, type TestDatabase } from '../services/postgres.ts'
-import { applied, eventually, MAC_KEY, NOON_MS, openSql, startWorker, tableDigest, testLog } from './support.ts'
+import { silent } from '../services/postgres.ts'
+import { testStore } from './store.ts'
+import { eventually, MAC_KEY, NOON_MS, startWorker, tableDigest, testLog } from './support.ts'
 
 const CONTROL = TOPICS.control.name
 const AUDIT = TOPICS.audit.name
@@ -39,22 +37,7 @@ const credential = (sealed: string, replaces: boolean): EventRecord => ({
   data: { provider_id: 'prov_1', key_id: 'dek_1', sealed, name: null, hint: 'WXYZ', replaces },
 })
 
-let database: TestDatabase
-let sql: Sql
-
-beforeAll(async () => {
-  database = await sharedPostgres()
-  sql = openSql(database.url)
-}, 60_000)
-afterAll(async () => {
-  await sql.end({ timeout: 1 })
-  await database.remove()
-}, 60_000)
-beforeEach(async () => {
-  const schemas = await sql<{ name: string }[]>`
-    select nspname as name from pg_namespace where nspname = 'gatelog' or nspname ~ '_v[0-9]+_b[0-9]+$'`
-  for (const { name } of schemas) await sql`drop schema ${sql(name)} cascade`
-})
+const store = testStore()
 
 const EVERYTHING = {
   tenantId: null,
@@ -68,7 +51,7 @@ const EVERYTHING = {
   offset: 0,
 }
 const events = async (): Promise<AuditEventView[]> => {
-  const { events: newestFirst } = await auditQueries(sql).list(EVERYTHING)
+  const { events: newestFirst } = await auditQueries(store.sql).list(EVERYTHING)
   return newestFirst.toReversed()
 }
 const said = (event: AuditEventView) => `${event.action} ${event.resource} ${event.subject_id}`
@@ -88,8 +71,7 @@ describe('the audit log', () => {
     const turn = { key: null, value: writeTurn({ instance: 'ins', nonce: 'n' }, MAC_KEY) }
     const records = [started, loser, turn, { key: null, value: forged }, key, key, malformed, unknown, last]
     for (const record of records) await log.append(CONTROL, 0, [record])
-    const worker = startWorker({ log, databaseUrl: database.url })
-    await applied(sql, 'audit', records.length)
+    await store.fold(log, { model: 'audit' })
     expect((await events()).map(said)).toEqual([
       'create tenant ten_1',
       'create tenant ten_2',
@@ -97,15 +79,12 @@ describe('the audit log', () => {
       'opened budget bud_1',
       'delete tenant ten_1',
     ])
-    const poison = await sql<{ reason: string }[]>`
-      select log_offset, reason from gatelog.poison where model = 'audit' order by log_offset`
-    expect(poison.map(({ reason }) => reason)).toEqual([
+    expect((await store.setAside('audit')).map(({ reason }) => reason)).toEqual([
       'forged: the MAC is not valid',
       'malformed: tenant.created does not match its schema',
     ])
-    const [position] = await sql<{ tip: string }[]>`select tip from gatelog.position where model = 'audit'`
+    const [position] = await store.sql<{ tip: string }[]>`select tip from gatelog.position where model = 'audit'`
     expect(position!.tip).toBe(tip())
-    await worker.stop()
   })
 
   test('shows before and after of each event, whose tenant it was and what fell with it, and masks what is secret', async () => {
@@ -117,8 +96,7 @@ describe('the audit log', () => {
       decide([credential('first-sealed-secret', false), credential('second-sealed-secret', true)]),
       decide([{ type: 'tenant.deleted', data: { id: 'ten_1' } }]),
     ])
-    const worker = startWorker({ log, databaseUrl: database.url })
-    await applied(sql, 'audit', 3)
+    const schema = await store.fold(log, { model: 'audit' })
     const [tenant, key, provider, first, second, deleted] = await events()
     expect(tenant).toMatchObject({
       before: null,
@@ -136,36 +114,25 @@ describe('the audit log', () => {
     })
     expect(second).toMatchObject({ action: 'rotate', before: { credential: { sealed: '[masked]' } } })
     expect(deleted).toMatchObject({ action: 'delete', before: { slug: 'ten_1' }, after: null, removed: { keys: 1 } })
-    const stored = JSON.stringify(await sql`select t::text from audit_v2_b1.audit_event t`)
+    const stored = JSON.stringify(await store.sql`select t::text from ${store.sql(`${schema}.audit_event`)} t`)
     for (const secret of [digest, 'first-sealed-secret', 'second-sealed-secret']) expect(stored).not.toContain(secret)
-    await worker.stop()
   })
 
   test('goes on after a restart with the state it had, and gives the same rows when it is made anew', async () => {
     const log = testLog()
     const { decide } = chain()
     await log.append(CONTROL, 0, [decide([tenantCreated('ten_1')])])
-    const first = startWorker({ log, databaseUrl: database.url })
-    await applied(sql, 'audit', 1)
-    await first.stop()
+    await store.fold(log, { model: 'audit' })
     const replaced = { type: 'tenant.replaced', data: { id: 'ten_1', name: 'new', plan: null } }
     await log.append(CONTROL, 0, [decide([replaced])])
-    const second = startWorker({ log, databaseUrl: database.url })
-    const schema = await applied(sql, 'audit', 2)
+    store.follow(log)
+    const schema = await store.applied('audit', 2)
     expect((await events())[1]).toMatchObject({ before: { name: 'ten_1' }, after: { name: 'new' } })
-    const before = await tableDigest(sql, schema, 'audit_event', 'log_offset, event_index')
-    await rebuild({
-      projections: readModels(MAC_KEY),
-      log,
-      databaseUrl: database.url,
-      signal: new AbortController().signal,
-      diagnostics: silent,
-      print: () => {},
-    })
-    const after = await applied(sql, 'audit', 2)
+    const before = await tableDigest(store.sql, schema, 'audit_event', 'log_offset, event_index')
+    await store.rebuild(log)
+    const after = await store.schemaOf('audit')
     expect(after).not.toBe(schema)
-    expect(await tableDigest(sql, after, 'audit_event', 'log_offset, event_index')).toBe(before)
-    await second.stop()
+    expect(await tableDigest(store.sql, after, 'audit_event', 'log_offset, event_index')).toBe(before)
   })
 
   test('starts from its checkpoint, and the rows that follow are those of a fold from the start', async () => {
@@ -177,9 +144,12 @@ describe('the audit log', () => {
       )
     await log.append(CONTROL, 0, [decide([tenantCreated('ten_1')])])
     for (let at = 0; at < 26; at++) await log.append(CONTROL, 0, rename(200))
-    const first = startWorker({ log, databaseUrl: database.url })
-    const schema = await applied(sql, 'audit', 5_201)
-    await eventually('a checkpoint', async () => (await sql`select 1 from ${sql(`${schema}.checkpoint`)}`)[0] ?? null)
+    const first = store.follow(log)
+    const schema = await store.applied('audit', 5_201)
+    await eventually(
+      'a checkpoint',
+      async () => (await store.sql`select 1 from ${store.sql(`${schema}.checkpoint`)}`)[0] ?? null,
+    )
     await first.stop()
     // With another state in the checkpoint the next row must show it: then it was read.
     await log.append(CONTROL, 0, rename(1))
@@ -191,14 +161,12 @@ describe('the audit log', () => {
         return log.read(topic, partition, from, signal)
       },
     }
-    const second = startWorker({ log: spied, databaseUrl: database.url })
-    await applied(sql, 'audit', 5_202)
+    await store.fold(spied, { model: 'audit' })
     expect(reads.every((from) => from >= 5_000)).toBe(true)
-    expect((await auditQueries(sql).list(EVERYTHING)).events[0]).toMatchObject({
+    expect((await auditQueries(store.sql).list(EVERYTHING)).events[0]).toMatchObject({
       before: { name: 'name 199' },
       after: { name: 'name 0' },
     })
-    await second.stop()
   })
 
   test('says of each event of a decision that takes another one back which one that is', async () => {
@@ -211,13 +179,11 @@ describe('the audit log', () => {
       { type: 'tenant.deleted', data: { id: 'ten_1' } },
     ]
     await log.append(CONTROL, 0, [decide(back)])
-    const worker = startWorker({ log, databaseUrl: database.url })
-    await applied(sql, 'audit', 2)
+    await store.fold(log, { model: 'audit' })
     const [made, ...taken] = await events()
     expect(made).toMatchObject({ reverts: null })
     expect(taken.map(said)).toEqual([`revert decision ${reverted}`, 'delete tenant ten_1'])
     for (const event of taken) expect(event.reverts).toBe(reverted)
-    await worker.stop()
   })
 
   test('a chain that is another one ends the worker', async () => {
@@ -227,10 +193,8 @@ describe('the audit log', () => {
       await log.append(CONTROL, 0, [decide([tenantCreated(name)])])
       return log
     }
-    const first = startWorker({ log: await write('ten_1'), databaseUrl: database.url })
-    await applied(sql, 'audit', 1)
-    await first.stop()
-    await expect(startWorker({ log: await write('ten_2'), databaseUrl: database.url }).ended).rejects.toThrow(
+    await store.fold(await write('ten_1'), { model: 'audit' })
+    await expect(startWorker({ log: await write('ten_2'), databaseUrl: store.databaseUrl }).ended).rejects.toThrow(
       LogReplaced,
     )
   })
@@ -244,10 +208,10 @@ describe('gateway.audit.v1', () => {
     const { decide, tip } = chain()
     const write = async (id: string) => log.append(CONTROL, 0, [decide([tenantCreated(id)])])
     const run = async (count: number) => {
-      const worker = startWorker({ log, databaseUrl: database.url })
+      const worker = store.follow(log)
       await eventually(`${count} published`, async () => (published(log).length >= count ? true : null))
       const [row] = await eventually('the position', async () => {
-        const rows = await sql<{ next: number }[]>`select next_offset as next from gatelog.audit_publication`
+        const rows = await store.sql<{ next: number }[]>`select next_offset as next from gatelog.audit_publication`
         return rows[0]?.next === count ? rows : null
       })
       expect(row!.next).toBe(count)
@@ -258,7 +222,7 @@ describe('gateway.audit.v1', () => {
     await run(2)
     await write('ten_3')
     await run(3)
-    await sql`drop schema gatelog cascade`
+    await store.sql`drop schema gatelog cascade`
     await write('ten_4')
     await run(4)
     const all = published(log)
@@ -277,12 +241,11 @@ describe('gateway.audit.v1', () => {
     })
     const told: unknown[] = []
     const diagnostics = { ...silent, error: (...what: unknown[]) => void told.push(what) }
-    const worker = startWorker({ log: refusing, databaseUrl: database.url, diagnostics })
+    store.follow(refusing, { diagnostics })
     await eventually('the others published', async () => (published(log).length === 2 ? true : null))
     expect(published(log).map(({ subject }) => subject)).toEqual(['ten_1', 'ten_3'])
     await eventually('it was told', async () => (told.length > 0 ? true : null))
     expect(told).toEqual([['audit_events_refused', expect.objectContaining({ count: 1 })]])
-    await worker.stop()
   })
 
   test('a decision too large with its rows is published without them', async () => {
@@ -294,9 +257,8 @@ describe('gateway.audit.v1', () => {
       decide(ids.map((id) => ({ type: 'tenant.created', data: { ...tenantCreated(id).data, name: long } }))),
       decide(ids.map((id) => ({ type: 'tenant.replaced', data: { id, name: `${long}y`, plan: null } }))),
     ])
-    const worker = startWorker({ log, databaseUrl: database.url })
+    store.follow(log)
     await eventually('both published', async () => (log.records(AUDIT).length === 2 ? true : null))
     expect(published(log).map(({ data }) => (data as AuditRecorded).truncated)).toEqual([false, true])
-    await worker.stop()
   })
 })

@@ -1,31 +1,25 @@
 // Closed days on a real broker: records of the requests topic are deleted as retention does, Postgres is dropped, and the totals are the same.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type Kafka, startKafka } from '../../infra/kafka/kafka.ts'
-import type { Sql } from '../../projections/database.ts'
 import { usageQueries } from '../../projections/usage/query.ts'
 import { kafkaLog } from '../../src/log/kafka.ts'
 import { ensureTopics } from '../../src/log/kafka-topics.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { testTopics } from '../services/kafka.ts'
-import { sharedPostgres, type TestDatabase } from '../services/postgres.ts'
-import { applied, eventually, NOON_MS, openSql, REQUESTS, sender, settled, startWorker } from './support.ts'
+import { testStore } from './store.ts'
+import { eventually, NOON_MS, REQUESTS, sender, settled } from './support.ts'
 
 const DAY_MS = 86_400_000
 const DAYS = 3
 const REQUESTS_A_DAY = 20
 const FIRST_MS = NOON_MS - 10 * DAY_MS - DAY_MS / 2
 let kafka: Kafka
-let database: TestDatabase
-let sql: Sql
+const store = testStore()
 
 beforeAll(async () => {
   kafka = await startKafka()
-  database = await sharedPostgres()
-  sql = openSql(database.url)
 }, 180_000)
 afterAll(async () => {
-  await sql?.end({ timeout: 1 })
-  await database?.remove()
   await kafka?.stop()
 }, 60_000)
 
@@ -49,16 +43,16 @@ test('a rebuild after the broker has deleted requests gives the same totals', as
     outcomes.map((outcome) => record('request.settled', outcome)),
   )
   const totals = () =>
-    usageQueries(sql).series({ tenantId: 'ten_1', fromMs: FIRST_MS, toMs: FIRST_MS + DAYS * DAY_MS }, DAY_MS)
+    usageQueries(store.sql).series({ tenantId: 'ten_1', fromMs: FIRST_MS, toMs: FIRST_MS + DAYS * DAY_MS }, DAY_MS)
   const run = async () => {
-    const worker = startWorker({ log, databaseUrl: database.url, tuning: { closeMs: 20 } })
-    const schema = await applied(sql, 'requests', all)
+    const worker = store.follow(log, { tuning: { closeMs: 20 } })
+    const schema = await store.applied('requests', all)
     await eventually('all days are closed', async () => {
-      const rows = await sql`select 1 from ${sql(`${schema}.closed_day`)}`
+      const rows = await store.sql`select 1 from ${store.sql(`${schema}.closed_day`)}`
       return rows.length === DAYS ? true : null
     })
     await worker.stop()
-    const requests = await sql`select 1 from ${sql(`${schema}.request`)}`
+    const requests = await store.sql`select 1 from ${store.sql(`${schema}.request`)}`
     return requests.length
   }
   expect(await run()).toBe(all)
@@ -66,9 +60,7 @@ test('a rebuild after the broker has deleted requests gives the same totals', as
   expect(before.series.map(({ requests }) => requests)).toEqual([REQUESTS_A_DAY, REQUESTS_A_DAY, REQUESTS_A_DAY])
   for (const start of [REQUESTS_A_DAY + 7, all - 1]) {
     await topics.trim(REQUESTS, start)
-    const schemas = await sql<{ name: string }[]>`
-      select nspname as name from pg_namespace where nspname = 'gatelog' or nspname ~ '_v[0-9]+_b[0-9]+$'`
-    for (const { name } of schemas) await sql`drop schema ${sql(name)} cascade`
+    await store.empty()
     expect(await run()).toBe(all - start)
     expect(await totals()).toEqual(before)
   }

@@ -1,6 +1,5 @@
 // Closed days: what the requests topic no longer holds is counted still, once, whatever of it is left and in whatever order it is read.
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import type { Sql } from '../../projections/database.ts'
+import { describe, expect, test } from 'bun:test'
 import { type GroupBy, usageQueries } from '../../projections/usage/query.ts'
 import type { RequestSettled } from '../../src/domain/request.ts'
 import type { UsageClosed } from '../../src/domain/usage-closed.ts'
@@ -8,18 +7,8 @@ import { readEnvelope } from '../../src/log/envelope.ts'
 import { type MemoryLog, memoryLog } from '../../src/log/memory.ts'
 import { IndefiniteAppend, type LogRecord } from '../../src/log/port.ts'
 import { TOPICS } from '../../src/log/topics.ts'
-import { sharedPostgres, type TestDatabase } from '../services/postgres.ts'
-import {
-  applied,
-  eventually,
-  NOON_MS,
-  openSql,
-  REQUESTS,
-  sender,
-  settled,
-  startWorker,
-  tableDigest,
-} from './support.ts'
+import { testStore } from './store.ts'
+import { eventually, NOON_MS, REQUESTS, sender, settled } from './support.ts'
 
 const USAGE = TOPICS.usage.name
 const HOUR_MS = 3_600_000
@@ -27,23 +16,7 @@ const DAY_MS = 24 * HOUR_MS
 /** 2026-11-10T00:00:00Z, days before the clock of any machine that runs this. */
 const FIRST_MS = NOON_MS - 10 * DAY_MS - 12 * HOUR_MS
 const DAYS = 4
-let database: TestDatabase
-let sql: Sql
-
-beforeAll(async () => {
-  database = await sharedPostgres()
-  sql = openSql(database.url)
-}, 60_000)
-afterAll(async () => {
-  await sql.end({ timeout: 1 })
-  await database.remove()
-}, 60_000)
-const empty = async () => {
-  const schemas = await sql<{ name: string }[]>`
-    select nspname as name from pg_namespace where nspname = 'gatelog' or nspname ~ '_v[0-9]+_b[0-9]+$'`
-  for (const { name } of schemas) await sql`drop schema ${sql(name)} cascade`
-}
-beforeEach(empty)
+const store = testStore()
 
 /** Two partitions whose clock is that of the outcomes. */
 const world = () => {
@@ -79,14 +52,12 @@ const closedSets = (log: MemoryLog): UsageClosed[] =>
 
 /** Runs a worker until the build has all that the log holds and `until` says so; answers the schema. */
 const run = async (log: MemoryLog, until: () => boolean = () => true, workers = 1): Promise<string> => {
-  const running = Array.from({ length: workers }, () =>
-    startWorker({ log, databaseUrl: database.url, tuning: { closeMs: 20 } }),
-  )
+  const running = Array.from({ length: workers }, () => store.follow(log, { tuning: { closeMs: 20 } }))
   let schema = ''
   for (const partition of [0, 1]) {
     const end = await log.end(REQUESTS, partition)
     const isTrimmed = log.records(REQUESTS, partition).length === 0
-    if (!isTrimmed) schema = await applied(sql, 'requests', end, partition)
+    if (!isTrimmed) schema = await store.applied('requests', end, partition)
   }
   await eventually('the days are there', async () => ((await dayRows().catch(() => [])).length > 0 ? true : null))
   await eventually('days are closed', async () => (until() ? true : null))
@@ -103,10 +74,10 @@ const rebuildFrom = async (log: MemoryLog, first: number): Promise<void> => {
       return available
     },
   })
-  const worker = startWorker({ log: view, databaseUrl: database.url, tuning: { closeMs: 60_000 } })
-  await applied(sql, 'requests', await log.end(REQUESTS, first), first)
+  const worker = store.follow(view, { tuning: { closeMs: 60_000 } })
+  await store.applied('requests', await log.end(REQUESTS, first), first)
   gate.resolve()
-  await applied(sql, 'requests', await log.end(REQUESTS, 1 - first), 1 - first)
+  await store.applied('requests', await log.end(REQUESTS, 1 - first), 1 - first)
   await worker.stop()
 }
 
@@ -118,7 +89,7 @@ const allClosed = (log: MemoryLog) => () => sequences(log).length === DAYS
 
 const BY: readonly GroupBy[] = ['provider_model', 'tenant', 'key', 'endpoint']
 const totalsOf = async () => {
-  const usage = usageQueries(sql)
+  const usage = usageQueries(store.sql)
   const filter = { tenantId: null, fromMs: FIRST_MS, toMs: FIRST_MS + DAYS * DAY_MS }
   const { window, totals } = await usage.totals(filter)
   const groups = []
@@ -127,16 +98,9 @@ const totalsOf = async () => {
   return { window, totals, groups, days, ofTenant: (await usage.totals({ ...filter, tenantId: 'ten_1' })).totals }
 }
 
-const usageDigest = (schema: string) =>
-  tableDigest(sql, schema, 'usage', 'tier, dimension, tenant_id, bucket_ms, name, model')
-const schemaNow = async (): Promise<string> => {
-  const [row] = await sql<{ name: string }[]>`
-    select schema_name as name from gatelog.build where model = 'requests' and state = 'active'`
-  return row!.name
-}
 const dayRows = async () => {
-  const schema = await schemaNow()
-  const rows = await sql.unsafe<{ row: string }[]>(
+  const schema = await store.schemaOf('requests')
+  const rows = await store.sql.unsafe<{ row: string }[]>(
     `select u::text as row from "${schema}".usage u where tier = 'day' order by 1`,
   )
   return rows.map(({ row }) => row)
@@ -150,13 +114,13 @@ describe('closed days', () => {
     expect(sequences(log)).toEqual([1, 1, 1, 1])
     const before = await totalsOf()
     expect(before.totals.requests).toBe(40)
-    const [digest, rows] = [await usageDigest(schema), await dayRows()]
-    await empty()
-    expect(await usageDigest(await run(log))).toBe(digest) // the log has all of it
+    const [digest, rows] = [await store.usageDigest(schema), await dayRows()]
+    await store.empty()
+    expect(await store.usageDigest(await run(log))).toBe(digest) // the log has all of it
     for (const kept of [15, 9, 0]) {
       log.trim(REQUESTS, 0, 20 - kept)
       log.trim(REQUESTS, 1, 20 - Math.max(0, kept - 3))
-      await empty()
+      await store.empty()
       await run(log)
       expect(await totalsOf()).toEqual(before)
       expect(await dayRows()).toEqual(rows)
@@ -170,9 +134,9 @@ describe('closed days', () => {
     await run(log, allClosed(log))
     log.trim(REQUESTS, 0, 13) // into the third day
     log.trim(REQUESTS, 1, 13)
-    await empty()
+    await store.empty()
     await run(log)
-    const usage = usageQueries(sql)
+    const usage = usageQueries(store.sql)
     const ask = (fromMs: number, toMs: number) => usage.totals({ tenantId: null, fromMs, toMs })
     const inside = await ask(FIRST_MS + 2 * DAY_MS + 20 * HOUR_MS, FIRST_MS + 4 * DAY_MS)
     expect(inside.window.fromMs).toBe(FIRST_MS + 2 * DAY_MS)
@@ -187,14 +151,14 @@ describe('closed days', () => {
     await fill(settle)
     await run(log, allClosed(log))
     await settle('late', 1, FIRST_MS + 5 * HOUR_MS, { cost_nano_usd: 77, tenant_id: 'ten_1' })
-    await empty()
+    await store.empty()
     await run(log, () => sequences(log)[0] === 2)
     const before = await totalsOf()
     expect(before.totals.requests).toBe(41)
     expect(sequences(log)).toEqual([2, 1, 1, 1])
     log.trim(REQUESTS, 0, 20)
     log.trim(REQUESTS, 1, 21)
-    await empty()
+    await store.empty()
     await run(log)
     expect(await totalsOf()).toEqual(before)
   })
@@ -217,13 +181,13 @@ describe('closed days', () => {
       await run(log, allClosed(log))
       if (!both) await other()
       await run(log)
-      const [digest, before] = [await usageDigest(await schemaNow()), await totalsOf()]
+      const [digest, before] = [await store.usageDigest(await store.schemaOf('requests')), await totalsOf()]
       expect(before.totals.requests).toBe(41)
       for (const first of [0, 1]) {
-        await empty()
+        await store.empty()
         await rebuildFrom(log, first)
         expect(await totalsOf()).toEqual(before)
-        expect(await usageDigest(await schemaNow())).toBe(digest)
+        expect(await store.usageDigest(await store.schemaOf('requests'))).toBe(digest)
       }
     },
   )
@@ -237,10 +201,10 @@ describe('closed days', () => {
         if (topic === USAGE && lost++ < 3) throw new IndefiniteAppend('the answer was lost')
       },
     })
-    const running = [0, 1].map(() => startWorker({ log: view, databaseUrl: database.url, tuning: { closeMs: 20 } }))
-    for (const partition of [0, 1]) await applied(sql, 'requests', 20, partition)
+    const running = [0, 1].map(() => store.follow(view, { tuning: { closeMs: 20 } }))
+    for (const partition of [0, 1]) await store.applied('requests', 20, partition)
     await eventually('all are closed', async () => {
-      const rows = await sql`select 1 from ${sql(`${await schemaNow()}.closed_day`)}`
+      const rows = await store.sql`select 1 from ${store.sql(`${await store.schemaOf('requests')}.closed_day`)}`
       return rows.length === DAYS ? true : null
     })
     for (const worker of running) await worker.stop()
@@ -248,7 +212,7 @@ describe('closed days', () => {
     const before = await totalsOf()
     log.trim(REQUESTS, 0, 20)
     log.trim(REQUESTS, 1, 12)
-    await empty()
+    await store.empty()
     await run(log)
     expect(await totalsOf()).toEqual(before)
   })

@@ -1,12 +1,11 @@
 // Corrected prices: whatever was asked for, it is what the requests themselves come to at the prices that hold, and nothing that is stored changes.
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { beforeAll, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import type { Sql } from '../../projections/database.ts'
 import { type PriceCorrection, spansOf } from '../../projections/usage/corrected.ts'
 import { type GroupBy, usageQueries } from '../../projections/usage/query.ts'
 import type { AttemptSummary, RequestSettled } from '../../src/domain/request.ts'
-import { sharedPostgres, type TestDatabase } from '../services/postgres.ts'
-import { applied, NOON_MS, openSql, REQUESTS, sender, settled, startWorker, tableDigest, testLog } from './support.ts'
+import { testStore } from './store.ts'
+import { NOON_MS, REQUESTS, sender, settled, testLog } from './support.ts'
 
 const MINUTE_MS = 60_000
 const HOUR_MS = 60 * MINUTE_MS
@@ -141,24 +140,15 @@ const corrections = fc.array(
 )
 
 describe('usage as corrected', () => {
-  let database: TestDatabase
-  let sql: Sql
+  const store = testStore({ kept: true })
   let schema: string
   const samples = fc.sample(sample, { numRuns: 300, seed: 5 })
   beforeAll(async () => {
-    database = await sharedPostgres()
-    sql = openSql(database.url)
     const log = testLog()
     const { record } = sender()
     for (const [index, each] of samples.entries())
       await log.append(REQUESTS, 0, [record('request.settled', outcomeOf(each, index))])
-    const worker = startWorker({ log, databaseUrl: database.url })
-    schema = await applied(sql, 'requests', samples.length)
-    await worker.stop()
-  }, 60_000)
-  afterAll(async () => {
-    await sql.end({ timeout: 1 })
-    await database.remove()
+    schema = await store.fold(log)
   }, 60_000)
 
   const costIn = (
@@ -177,7 +167,7 @@ describe('usage as corrected', () => {
   const asked = fc.record({ corrections, from: minute, width: fc.integer({ min: 1, max: 6_000 }) })
 
   test('is what every request comes to at the prices that hold: in any window, by provider, tenant and interval', async () => {
-    const usage = usageQueries(sql)
+    const usage = usageQueries(store.sql)
     await fc.assert(
       fc.asyncProperty(asked, fc.constantFrom(null, 'ten_1'), async (given, tenantId) => {
         const fromMs = NOON_MS + given.from * MINUTE_MS
@@ -216,8 +206,8 @@ describe('usage as corrected', () => {
   }, 120_000)
 
   test('leaves what is stored, and what is read as booked, as it was', async () => {
-    const usage = usageQueries(sql)
-    const digest = () => tableDigest(sql, schema, 'usage', 'tier, dimension, tenant_id, bucket_ms, name, model')
+    const usage = usageQueries(store.sql)
+    const digest = () => store.usageDigest(schema)
     const filter = { fromMs: NOON_MS - 3 * DAY_MS, toMs: NOON_MS + 3 * DAY_MS, tenantId: null }
     const before = { digest: await digest(), booked: await usage.totals(filter) }
     await usage.totals({ ...filter, corrections: [correction(-9_000, 9_000)] })

@@ -1,32 +1,13 @@
 // Records that cannot be applied, and tables that are dropped under the worker: nothing stops it.
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { type AnyProjection, buildToKeep, prepareCatalogue } from '../../projections/builds.ts'
-import type { Sql } from '../../projections/database.ts'
 import { followPartition, newProgress } from '../../projections/follow.ts'
 import { requestsProjection } from '../../projections/requests/project.ts'
-import { sharedPostgres, silent, type TestDatabase } from '../services/postgres.ts'
-import { applied, openSql, REQUESTS, sender, settled, startWorker, testLog } from './support.ts'
+import { silent } from '../services/postgres.ts'
+import { firstSchemaOf, testStore } from './store.ts'
+import { REQUESTS, sender, settled, testLog } from './support.ts'
 
-let database: TestDatabase
-let sql: Sql
-
-beforeAll(async () => {
-  database = await sharedPostgres()
-  sql = openSql(database.url)
-}, 60_000)
-afterAll(async () => {
-  await sql.end({ timeout: 1 })
-  await database.remove()
-}, 60_000)
-beforeEach(async () => {
-  const schemas = await sql<{ name: string }[]>`
-    select nspname as name from pg_namespace where nspname = 'gatelog' or nspname ~ '_v[0-9]+_b[0-9]+$'`
-  for (const { name } of schemas) await sql`drop schema ${sql(name)} cascade`
-})
-
-const rowsOf = (schema: string) =>
-  sql<{ id: string; outcome: string; latency_ms: number }[]>`
-    select id, outcome, latency_ms from ${sql(`${schema}.request`)} order by id`
+const store = testStore()
 
 describe('what is damaged', () => {
   test('what cannot be applied is set aside with its reason, and everything around it is applied', async () => {
@@ -46,19 +27,15 @@ describe('what is damaged', () => {
         settled('req_2', { requested_model: 'half \ud800 and nul \0', raw_usage: { 'a\0': '\0' } }),
       ),
     ])
-    const worker = startWorker({ log, databaseUrl: database.url })
-    const schema = await applied(sql, 'requests', 9)
-    expect((await rowsOf(schema)).map(({ id }) => id)).toEqual(['req_1', 'req_2'])
-    const poison = await sql<{ log_offset: number; reason: string }[]>`
-      select log_offset, reason from gatelog.poison where model = 'requests' order by log_offset`
-    expect(poison.map(({ log_offset, reason }) => `${log_offset} ${reason}`)).toEqual([
+    const schema = await store.fold(log)
+    expect((await store.requests(schema)).map(({ id }) => id)).toEqual(['req_1', 'req_2'])
+    expect((await store.setAside('requests')).map(({ log_offset, reason }) => `${log_offset} ${reason}`)).toEqual([
       '2 not an envelope',
       '3 not an envelope',
       '4 not a valid request.settled: /request_id',
       '5 at_ms 5 is no time',
       '6 Postgres cannot store it (22P02)',
     ])
-    await worker.stop()
   })
 
   test('an origin that Postgres cannot store, or that is no name, is set aside and stops nothing', async () => {
@@ -70,10 +47,8 @@ describe('what is damaged', () => {
       sender('ins_1', 'e'.repeat(4_000)).record('request.settled', settled('req_long')),
       ...one.both('req_2'),
     ])
-    const worker = startWorker({ log, databaseUrl: database.url })
-    const schema = await applied(sql, 'requests', 6)
-    expect((await rowsOf(schema)).map(({ id }) => id)).toEqual(['req_1', 'req_2'])
-    await worker.stop()
+    const schema = await store.fold(log)
+    expect((await store.requests(schema)).map(({ id }) => id)).toEqual(['req_1', 'req_2'])
   })
 
   test('what cannot be stored because of its origin is set aside without it', async () => {
@@ -86,11 +61,11 @@ describe('what is damaged', () => {
         tip: () => null,
       }),
     }
-    await prepareCatalogue(sql)
-    const build = (await buildToKeep(sql, projection as unknown as AnyProjection))!
+    await prepareCatalogue(store.sql)
+    const build = (await buildToKeep(store.sql, projection as unknown as AnyProjection))!
     const stopping = new AbortController()
     const following = followPartition({
-      sql,
+      sql: store.sql,
       log,
       projection,
       build,
@@ -101,48 +76,45 @@ describe('what is damaged', () => {
       takeoverMs: 200,
       progress: newProgress(),
     })
-    await applied(sql, 'requests', 2)
+    await store.applied('requests', 2)
     stopping.abort()
     await following
-    const [count] = await sql<{ rows: number }[]>`select count(*)::int as rows from gatelog.poison`
+    const [count] = await store.sql<{ rows: number }[]>`select count(*)::int as rows from gatelog.poison`
     expect(count!.rows).toBe(2)
   })
 
   test('a day whose table was dropped, or taken away from its parent, while the worker runs is made again', async () => {
     const log = testLog()
     const one = sender()
-    const worker = startWorker({ log, databaseUrl: database.url })
+    store.follow(log)
     await log.append(REQUESTS, 0, one.both('req_1'))
-    const schema = await applied(sql, 'requests', 2)
-    await sql.unsafe(`drop table "${schema}".request_20261120`)
-    await sql.unsafe(`alter table "${schema}".detail detach partition "${schema}".detail_20261120`)
+    const schema = await store.applied('requests', 2)
+    await store.sql.unsafe(`drop table "${schema}".request_20261120`)
+    await store.sql.unsafe(`alter table "${schema}".detail detach partition "${schema}".detail_20261120`)
     await log.append(REQUESTS, 0, one.both('req_2'))
-    await applied(sql, 'requests', 4)
-    expect((await rowsOf(schema)).map(({ id }) => id)).toEqual(['req_2'])
-    const [poison] = await sql<{ count: number }[]>`select count(*)::int as count from gatelog.poison`
-    expect(poison!.count).toBe(0)
-    await worker.stop()
+    await store.applied('requests', 4)
+    expect((await store.requests(schema)).map(({ id }) => id)).toEqual(['req_2'])
+    expect(await store.setAside('requests')).toEqual([])
   })
 
-  for (const [what, empty] of [
+  for (const [what, loss] of [
     [
       'everything',
-      'drop schema gatelog cascade; drop schema requests_v8_b1 cascade; drop schema if exists audit_v2_b1 cascade',
+      `drop schema gatelog cascade; drop schema ${firstSchemaOf('requests')} cascade; drop schema if exists ${firstSchemaOf('audit')} cascade`,
     ],
     ['the catalogue', 'drop schema gatelog cascade'],
-    ['the tables of the model', 'drop schema requests_v8_b1 cascade'],
+    ['the tables of the model', `drop schema ${firstSchemaOf('requests')} cascade`],
   ] as const) {
     test(`a database that loses ${what} under the running worker is made again from the log`, async () => {
       const log = testLog()
       const one = sender()
-      const worker = startWorker({ log, databaseUrl: database.url })
+      store.follow(log)
       await log.append(REQUESTS, 0, one.both('req_1'))
-      await applied(sql, 'requests', 2)
-      await sql.unsafe(empty)
+      await store.applied('requests', 2)
+      await store.sql.unsafe(loss)
       await log.append(REQUESTS, 0, one.both('req_2'))
-      const schema = await applied(sql, 'requests', 4)
-      expect((await rowsOf(schema)).map(({ id }) => id)).toEqual(['req_1', 'req_2'])
-      await worker.stop()
+      const schema = await store.applied('requests', 4)
+      expect((await store.requests(schema)).map(({ id }) => id)).toEqual(['req_1', 'req_2'])
     })
   }
 })

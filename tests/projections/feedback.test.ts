@@ -1,23 +1,12 @@
 // Feedback in Postgres: the latest of each request and metric, in whatever order it arrives.
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import type { Sql } from '../../projections/database.ts'
+import { describe, expect, test } from 'bun:test'
 import { foldFeedbackRecord } from '../../projections/feedback/project.ts'
 import { type FeedbackFilter, feedbackQueries } from '../../projections/feedback/query.ts'
 import type { FeedbackGiven } from '../../src/domain/feedback.ts'
-import { sharedPostgres, type TestDatabase } from '../services/postgres.ts'
-import { eventually, NOON_MS, openSql, REQUESTS, sender, settled, startWorker, testLog } from './support.ts'
+import { testStore } from './store.ts'
+import { NOON_MS, REQUESTS, sender, settled, testLog } from './support.ts'
 
-let database: TestDatabase
-let sql: Sql
-beforeAll(async () => {
-  database = await sharedPostgres()
-  sql = openSql(database.url)
-}, 60_000)
-afterAll(async () => {
-  await sql.end({ timeout: 1 })
-  await database.remove()
-}, 60_000)
-
+const store = testStore()
 const given = (request: string, more: Partial<FeedbackGiven> = {}): FeedbackGiven => ({
   id: `fb_${request}`,
   at_ms: NOON_MS,
@@ -62,12 +51,10 @@ describe('the feedback read model', () => {
     await log.append(REQUESTS, 1, [
       two.record('feedback.given', given('req_1', { metric: 'speed', score: 0, id: 'fb_3' })),
     ])
-    const worker = startWorker({ log, databaseUrl: database.url })
-    const queries = feedbackQueries(sql)
-    const { feedback } = await eventually('three rows', async () => {
-      const found = await queries.list(ALL).catch(() => null)
-      return found?.feedback.length === 3 && found.total === 3 ? found : null
-    })
+    await store.fold(log, { model: 'feedback' })
+    const queries = feedbackQueries(store.sql)
+    const { feedback, total } = await queries.list(ALL)
+    expect(total).toBe(3)
     expect(feedback.map(({ request, metric, score }) => [request, metric, score])).toEqual([
       ['req_1', 'quality', 0.5],
       ['req_2', 'quality', 1],
@@ -84,9 +71,7 @@ describe('the feedback read model', () => {
       { model_id: 'mod_2', sum: 1, count: 1 },
     ])
     expect(untilMs).toBe(NOON_MS + 5)
-    const [poison] = await sql`select reason from gatelog.poison where model = 'feedback'`
-    expect(poison?.reason).toContain('feedback.given')
-    await worker.stop()
+    expect((await store.setAside('feedback'))[0]?.reason).toContain('feedback.given')
   })
 
   test('takes nothing from a record that only mentions it', () => {

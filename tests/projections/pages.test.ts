@@ -1,42 +1,26 @@
 // Pages of the request log and of the audit: every row once, in the order of the list, whatever comes meanwhile.
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { beforeAll, expect, test } from 'bun:test'
 import { auditQueries } from '../../projections/audit/query.ts'
-import type { Sql } from '../../projections/database.ts'
 import { type RequestFilter, requestQueries } from '../../projections/requests/query.ts'
 import { type EventRecord, GENESIS, writeDecision } from '../../src/domain/decision.ts'
 import type { NewRecord } from '../../src/log/port.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { tenantCreated } from '../domain/world.ts'
-import { sharedPostgres, type TestDatabase } from '../services/postgres.ts'
-import {
-  ALL_REQUESTS,
-  applied,
-  MAC_KEY,
-  NOON_MS,
-  openSql,
-  REQUESTS,
-  sender,
-  settled,
-  startWorker,
-  testLog,
-} from './support.ts'
+import { testStore } from './store.ts'
+import { ALL_REQUESTS, MAC_KEY, NOON_MS, REQUESTS, sender, settled, testLog } from './support.ts'
 
 const DAY_MS = 86_400_000
 const ROWS = 2_345
 const EVENTS = 1_234
-let database: TestDatabase
-let sql: Sql
+const store = testStore({ kept: true })
 const log = testLog()
 const { record } = sender()
-let worker: ReturnType<typeof startWorker>
 
 const append = async (topic: string, records: readonly NewRecord[]) => {
   for (let from = 0; from < records.length; from += 150) await log.append(topic, 0, records.slice(from, from + 150))
 }
 
 beforeAll(async () => {
-  database = await sharedPostgres()
-  sql = openSql(database.url)
   // Over three days, many of them in the same millisecond.
   const rows = Array.from({ length: ROWS }, (_, index) =>
     settled(`req_${String(index).padStart(5, '0')}`, {
@@ -60,14 +44,9 @@ beforeAll(async () => {
     return { key: null, value: made.bytes }
   })
   await append(TOPICS.control.name, decisions)
-  worker = startWorker({ log, databaseUrl: database.url })
-  await applied(sql, 'requests', ROWS)
-  await applied(sql, 'audit', EVENTS / 2)
-}, 60_000)
-afterAll(async () => {
-  await worker.stop()
-  await sql.end({ timeout: 1 })
-  await database.remove()
+  store.follow(log)
+  await store.applied('requests', ROWS)
+  await store.applied('audit', EVENTS / 2)
 }, 60_000)
 
 const ALL: RequestFilter = { ...ALL_REQUESTS, fromMs: NOON_MS - 9 * DAY_MS, toMs: NOON_MS + DAY_MS }
@@ -82,7 +61,7 @@ const idsOf = async (pages: AsyncIterable<readonly { readonly id: string }[]>): 
 }
 
 test('pages of requests are the list, cut by limit and offset', async () => {
-  const requests = requestQueries(sql)
+  const requests = requestQueries(store.sql)
   const { requests: list, total } = await requests.list({ ...ALL, limit: 5_000 })
   const listed = list.map(({ id }) => id)
   expect([listed.length, total]).toEqual([ROWS, ROWS])
@@ -94,17 +73,17 @@ test('pages of requests are the list, cut by limit and offset', async () => {
 })
 
 test('rows that are settled while pages are read put none of the others twice or away', async () => {
-  const pages = requestQueries(sql).pages(ALL)
+  const pages = requestQueries(store.sql).pages(ALL)
   const ids = (await pages.next()).value!.map(({ id }) => id)
   const late = ['req_late_1', 'req_late_2'].map((id) => record('request.settled', settled(id, { at_ms: NOON_MS + 99 })))
   await log.append(REQUESTS, 0, late)
-  await applied(sql, 'requests', ROWS + 2)
+  await store.applied('requests', ROWS + 2)
   ids.push(...(await idsOf(pages)))
   expect([ids.length, new Set(ids).size]).toEqual([ROWS, ROWS])
 })
 
 test('pages of the audit are the list', async () => {
-  const audit = auditQueries(sql)
+  const audit = auditQueries(store.sql)
   const filter = {
     tenantId: null,
     resource: 'tenant',

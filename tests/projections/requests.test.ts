@@ -1,41 +1,11 @@
 // The request log in Postgres: exactly once, whatever is repeated or raced.
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import type { Sql } from '../../projections/database.ts'
+import { describe, expect, test } from 'bun:test'
 import { LogReplaced } from '../../src/log/port.ts'
-import { sharedPostgres, silent, type TestDatabase } from '../services/postgres.ts'
-import {
-  admitted,
-  applied,
-  eventually,
-  NOON_MS,
-  openSql,
-  REQUESTS,
-  sender,
-  settled,
-  startWorker,
-  testLog,
-} from './support.ts'
+import { silent } from '../services/postgres.ts'
+import { testStore } from './store.ts'
+import { admitted, eventually, NOON_MS, REQUESTS, sender, settled, startWorker, testLog } from './support.ts'
 
-let database: TestDatabase
-let sql: Sql
-
-beforeAll(async () => {
-  database = await sharedPostgres()
-  sql = openSql(database.url)
-}, 60_000)
-afterAll(async () => {
-  await sql.end({ timeout: 1 })
-  await database.remove()
-}, 60_000)
-beforeEach(async () => {
-  const schemas = await sql<{ name: string }[]>`
-    select nspname as name from pg_namespace where nspname = 'gatelog' or nspname ~ '_v[0-9]+_b[0-9]+$'`
-  for (const { name } of schemas) await sql`drop schema ${sql(name)} cascade`
-})
-
-const rowsOf = (schema: string) =>
-  sql<{ id: string; outcome: string; latency_ms: number }[]>`
-    select id, outcome, latency_ms from ${sql(`${schema}.request`)} order by id`
+const store = testStore()
 
 describe('the request log', () => {
   test('repeats of the same instance, epoch and sequence are dropped; another epoch is not a repeat', async () => {
@@ -45,16 +15,14 @@ describe('the request log', () => {
     await log.append(REQUESTS, 0, batch)
     await log.append(REQUESTS, 0, batch.slice(2)) // an append whose answer was lost, sent again
     await log.append(REQUESTS, 0, sender('ins_1', 'e2').both('req_4'))
-    const worker = startWorker({ log, databaseUrl: database.url })
-    const schema = await applied(sql, 'requests', 12)
-    expect((await rowsOf(schema)).map(({ id }) => id)).toEqual(['req_1', 'req_2', 'req_3', 'req_4'])
-    const sequences = await sql<{ epoch: string; sequence: number }[]>`
+    const schema = await store.fold(log)
+    expect((await store.requests(schema)).map(({ id }) => id)).toEqual(['req_1', 'req_2', 'req_3', 'req_4'])
+    const sequences = await store.sql<{ epoch: string; sequence: number }[]>`
       select epoch, sequence from gatelog.sequence where model = 'requests' order by epoch`
     expect(sequences.map(({ epoch, sequence }) => [epoch, sequence])).toEqual([
       ['e1', 5],
       ['e2', 1],
     ])
-    await worker.stop()
   })
 
   test('the first settlement of an admission in the log is the outcome', async () => {
@@ -65,10 +33,8 @@ describe('the request log', () => {
       record('request.settled', settled('req_1', { outcome: 'success' })),
       record('request.settled', settled('req_1', { outcome: 'orphaned', cost_basis: 'estimated' })),
     ])
-    const worker = startWorker({ log, databaseUrl: database.url })
-    const schema = await applied(sql, 'requests', 3)
-    expect((await rowsOf(schema)).map(({ outcome }) => outcome)).toEqual(['success'])
-    await worker.stop()
+    const schema = await store.fold(log)
+    expect((await store.requests(schema)).map(({ outcome }) => outcome)).toEqual(['success'])
   })
 
   test('between partitions the earlier settlement in log time is the outcome, whichever is folded first', async () => {
@@ -80,13 +46,9 @@ describe('the request log', () => {
       await log.append(REQUESTS, late, [
         sender('ins_2').record('request.settled', settled('req_1', { outcome: 'orphaned' })),
       ])
-      const worker = startWorker({ log, databaseUrl: database.url })
-      await applied(sql, 'requests', 1, 0)
-      const schema = await applied(sql, 'requests', 1, 1)
-      expect((await rowsOf(schema)).map(({ outcome }) => outcome)).toEqual(['success'])
-      await worker.stop()
-      await sql`drop schema gatelog cascade`
-      await sql`drop schema ${sql(schema)} cascade`
+      const schema = await store.fold(log)
+      expect((await store.requests(schema)).map(({ outcome }) => outcome)).toEqual(['success'])
+      await store.empty()
     }
   })
 
@@ -98,34 +60,31 @@ describe('the request log', () => {
       ...silent,
       info: (event: string) => void (event === 'projection_ownership_lost' && lost.push(1)),
     }
-    const workers = ['a', 'b'].map((worker) => startWorker({ log, databaseUrl: database.url, worker, diagnostics }))
+    const workers = ['a', 'b'].map((worker) => store.follow(log, { worker, diagnostics }))
     for (let at = 0; at < 150; at++) {
       for (const partition of [0, 1])
         await log.append(REQUESTS, partition, senders[partition]!.both(`req_${partition}_${at}`))
       if (at % 10 === 0) await Bun.sleep(1)
     }
-    await applied(sql, 'requests', 300, 0)
-    const schema = await applied(sql, 'requests', 300, 1)
-    expect((await rowsOf(schema)).length).toBe(300)
+    await store.applied('requests', 300, 0)
+    const schema = await store.applied('requests', 300, 1)
+    expect((await store.requests(schema)).length).toBe(300)
     expect(lost.length).toBeGreaterThan(0) // else they never met, and this shows nothing
     await workers[0]!.stop()
     for (const partition of [0, 1])
       await log.append(REQUESTS, partition, senders[partition]!.both(`req_${partition}_last`))
-    await applied(sql, 'requests', 302, 0)
-    await applied(sql, 'requests', 302, 1)
-    expect((await rowsOf(schema)).length).toBe(302)
-    await workers[1]!.stop()
+    await store.applied('requests', 302, 0)
+    await store.applied('requests', 302, 1)
+    expect((await store.requests(schema)).length).toBe(302)
   })
 
   test('a log that was truncated, or replaced by another, ends the worker with one clear line', async () => {
     const log = testLog()
     const one = sender()
     await log.append(REQUESTS, 0, [...one.both('req_1'), ...one.both('req_2')])
-    const first = startWorker({ log, databaseUrl: database.url })
-    await applied(sql, 'requests', 4)
-    await first.stop()
+    await store.fold(log)
     log.truncate(REQUESTS, 0, 2)
-    await expect(startWorker({ log, databaseUrl: database.url }).ended).rejects.toThrow(LogReplaced)
+    await expect(startWorker({ log, databaseUrl: store.databaseUrl }).ended).rejects.toThrow(LogReplaced)
     const other = testLog()
     const strangers = sender('ins_9')
     await other.append(
@@ -133,7 +92,7 @@ describe('the request log', () => {
       0,
       ['a', 'b', 'c'].flatMap((name) => strangers.both(`req_${name}`)),
     )
-    await expect(startWorker({ log: other, databaseUrl: database.url }).ended).rejects.toThrow(
+    await expect(startWorker({ log: other, databaseUrl: store.databaseUrl }).ended).rejects.toThrow(
       /gateway rebuild requests/,
     )
   })
@@ -141,17 +100,12 @@ describe('the request log', () => {
   test('segments may be trimmed only below what is durably applied', async () => {
     const log = testLog()
     const told: number[] = []
-    const worker = startWorker({
-      log,
-      databaseUrl: database.url,
-      onProjected: (topic, _, next) => void (topic === REQUESTS && told.push(next)),
-    })
+    store.follow(log, { onProjected: (topic, _, next) => void (topic === REQUESTS && told.push(next)) })
     const one = sender()
     await log.append(REQUESTS, 0, one.both('req_1'))
     await log.append(REQUESTS, 0, one.both('req_2'))
     await eventually('told of offset 4', async () => (told.at(-1) === 4 ? true : null))
     expect(told).toEqual([...told].sort((a, b) => a - b))
-    await worker.stop()
   })
 
   test('rows arriving for any day find their table', async () => {
@@ -163,9 +117,7 @@ describe('the request log', () => {
       0,
       days.map((at_ms) => record('request.settled', settled(`req_${at_ms}`, { at_ms }))),
     )
-    const worker = startWorker({ log, databaseUrl: database.url })
-    const schema = await applied(sql, 'requests', 5)
-    expect((await rowsOf(schema)).length).toBe(5)
-    await worker.stop()
+    const schema = await store.fold(log)
+    expect((await store.requests(schema)).length).toBe(5)
   })
 })

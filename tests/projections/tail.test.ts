@@ -1,22 +1,11 @@
 // Rows by their place in the log: each once, whatever partition and time of arrival it is of, however many there are at once.
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import type { Sql } from '../../projections/database.ts'
+import { expect, test } from 'bun:test'
 import { type LogPlace, type RequestFilter, requestQueries } from '../../projections/requests/query.ts'
-import { sharedPostgres, type TestDatabase } from '../services/postgres.ts'
-import { ALL_REQUESTS, applied, NOON_MS, openSql, REQUESTS, sender, settled, startWorker, testLog } from './support.ts'
+import { testStore } from './store.ts'
+import { ALL_REQUESTS, NOON_MS, REQUESTS, sender, settled, testLog } from './support.ts'
 
 const HOUR_MS = 3_600_000
-let database: TestDatabase
-let sql: Sql
-
-beforeAll(async () => {
-  database = await sharedPostgres()
-  sql = openSql(database.url)
-}, 60_000)
-afterAll(async () => {
-  await sql.end({ timeout: 1 })
-  await database.remove()
-}, 60_000)
+const store = testStore({ kept: true })
 
 test('every row that matches, once, in the order of each partition', async () => {
   const log = testLog(2)
@@ -28,9 +17,9 @@ test('every row that matches, once, in the order of each partition', async () =>
       ids.map((id) => from.record('request.settled', settled(id, more))),
     )
   await append(0, ['old'])
-  const worker = startWorker({ log, databaseUrl: database.url })
-  await applied(sql, 'requests', 1)
-  const requests = requestQueries(sql)
+  const worker = store.follow(log)
+  await store.applied('requests', 1)
+  const requests = requestQueries(store.sql)
   const filter: RequestFilter = { ...ALL_REQUESTS, fromMs: NOON_MS - 24 * HOUR_MS, toMs: NOON_MS + 24 * HOUR_MS }
   const first = await requests.place()
 
@@ -39,8 +28,9 @@ test('every row that matches, once, in the order of each partition', async () =>
   for (let at = 0; at < many.length; at += 150) await append(0, many.slice(at, at + 150), { at_ms: NOON_MS - HOUR_MS })
   await append(1, ['other_1', 'other_2'], { tenant_id: 'ten_2', outcome: 'error' })
   await append(1, ['too_old'], { at_ms: NOON_MS - 25 * HOUR_MS })
-  await applied(sql, 'requests', 451, 0)
-  await applied(sql, 'requests', 3, 1)
+  await store.applied('requests', 451, 0)
+  await store.applied('requests', 3, 1)
+  await worker.stop()
 
   const follow = async (asked: RequestFilter): Promise<{ ids: string[]; looks: number }> => {
     const ids: string[] = []
@@ -66,15 +56,14 @@ test('every row that matches, once, in the order of each partition', async () =>
       [1, 3],
     ]),
   ])
-  await worker.stop()
 }, 60_000)
 
 test('a look goes by the place in the log, not through the day', async () => {
-  const [build] = await sql<{ schema_name: string }[]>`select schema_name from gatelog.build where model = 'requests'`
-  await sql.begin(async (transaction) => {
+  const schema = await store.schemaOf('requests')
+  await store.sql.begin(async (transaction) => {
     await transaction`set local enable_seqscan = off`
     const plan = await transaction.unsafe<{ 'QUERY PLAN': string }[]>(
-      `explain select id from "${build!.schema_name}".request where log_partition = 0 and log_offset >= 440 and log_offset < 451
+      `explain select id from "${schema}".request where log_partition = 0 and log_offset >= 440 and log_offset < 451
        and at_ms >= ${NOON_MS - 24 * HOUR_MS} and at_ms < ${NOON_MS + 24 * HOUR_MS} order by log_offset limit 200`,
     )
     expect(plan.map((row) => row['QUERY PLAN']).join('\n')).toContain('log_partition_log_offset_idx')
@@ -82,9 +71,9 @@ test('a look goes by the place in the log, not through the day', async () => {
 })
 
 test('who comes back from far away is brought there in steps, whatever of it matches', async () => {
-  const requests = requestQueries(sql)
+  const requests = requestQueries(store.sql)
   const filter: RequestFilter = { ...ALL_REQUESTS, fromMs: NOON_MS - HOUR_MS, toMs: NOON_MS + HOUR_MS, outcome: 'none' }
-  await sql`update gatelog.position set next_offset = 12000 where model = 'requests' and partition = 0`
+  await store.sql`update gatelog.position set next_offset = 12000 where model = 'requests' and partition = 0`
   let place: LogPlace = new Map()
   const steps: [number, boolean][] = []
   do {

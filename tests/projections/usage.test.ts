@@ -1,31 +1,14 @@
 // Usage: every figure equals what the outcomes themselves add up to, however they were batched, and whichever of two settlements came first.
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import type { Sql } from '../../projections/database.ts'
 import { type UsageFigures, usageQueries } from '../../projections/usage/query.ts'
 import type { RequestSettled } from '../../src/domain/request.ts'
-import { sharedPostgres, type TestDatabase } from '../services/postgres.ts'
-import { applied, NOON_MS, openSql, REQUESTS, sender, settled, startWorker, tableDigest, testLog } from './support.ts'
+import { testStore } from './store.ts'
+import { NOON_MS, REQUESTS, sender, settled, testLog } from './support.ts'
 
 const MINUTE_MS = 60_000
 const HOUR_MS = 60 * MINUTE_MS
-let database: TestDatabase
-let sql: Sql
-
-beforeAll(async () => {
-  database = await sharedPostgres()
-  sql = openSql(database.url)
-}, 60_000)
-afterAll(async () => {
-  await sql.end({ timeout: 1 })
-  await database.remove()
-}, 60_000)
-const empty = async () => {
-  const schemas = await sql<{ name: string }[]>`
-    select nspname as name from pg_namespace where nspname = 'gatelog' or nspname ~ '_v[0-9]+_b[0-9]+$'`
-  for (const { name } of schemas) await sql`drop schema ${sql(name)} cascade`
-}
-beforeEach(empty)
+const store = testStore()
 
 const attempt = (n: number, provider: string, outcome: 'success' | 'error', cost?: number) => ({
   ...{
@@ -41,21 +24,14 @@ const attempt = (n: number, provider: string, outcome: 'success' | 'error', cost
   ...(cost === undefined ? {} : { cost_nano_usd: cost, cost_basis: 'measured' as const }),
 })
 
-/** Applies settlements in the order given, and waits for them. */
+/** The schema of settlements applied in the order given. */
 const fold = async (outcomes: readonly RequestSettled[], maxRecords = 500) => {
   const log = testLog()
   const { record } = sender()
   for (const outcome of outcomes) await log.append(REQUESTS, 0, [record('request.settled', outcome)])
   const limits = { maxRecords, maxBytes: 1_048_576, waitMs: 2 }
-  const tuning = { pollMs: 20, reportMs: 50, takeoverMs: 200, limits }
-  const worker = startWorker({ log, databaseUrl: database.url, tuning })
-  const schema = await applied(sql, 'requests', outcomes.length)
-  await worker.stop()
-  return schema
+  return store.fold(log, { tuning: { limits } })
 }
-
-const digest = (schema: string) =>
-  tableDigest(sql, schema, 'usage', 'tier, dimension, tenant_id, bucket_ms, name, model')
 
 describe('usage', () => {
   test('counts by outcome, and books what a failed attempt cost to the provider that failed', async () => {
@@ -73,7 +49,7 @@ describe('usage', () => {
         cost_nano_usd: 0,
       }),
     ])
-    const usage = usageQueries(sql)
+    const usage = usageQueries(store.sql)
     const filter = { tenantId: 'ten_1', fromMs: NOON_MS, toMs: NOON_MS + 1 }
     const { window, totals } = await usage.totals(filter)
     expect(window).toEqual({ fromMs: NOON_MS, toMs: NOON_MS + MINUTE_MS })
@@ -102,17 +78,14 @@ describe('usage', () => {
     const late = settled('r1', { outcome: 'orphaned', cost_nano_usd: 999, provider: 'other', tenant_id: 'ten_1' })
     const digests: string[] = []
     for (const first of [0, 1]) {
-      await empty()
+      await store.empty()
       const log = testLog(2)
       await log.append(REQUESTS, first, [sender('ins_1').record('request.settled', early)])
       await log.append(REQUESTS, 1 - first, [sender('ins_2').record('request.settled', late)])
-      const worker = startWorker({ log, databaseUrl: database.url })
-      await applied(sql, 'requests', 1, 0)
-      digests.push(await digest(await applied(sql, 'requests', 1, 1)))
-      await worker.stop()
+      digests.push(await store.usageDigest(await store.fold(log)))
     }
-    await empty()
-    digests.push(await digest(await fold([early])))
+    await store.empty()
+    digests.push(await store.usageDigest(await fold([early])))
     expect(new Set(digests).size).toBe(1)
   })
 
@@ -140,11 +113,11 @@ describe('usage', () => {
     )
     const digests = new Set<string>()
     for (const size of [7, 500]) {
-      await empty()
-      digests.add(await digest(await fold(outcomes, size)))
+      await store.empty()
+      digests.add(await store.usageDigest(await fold(outcomes, size)))
     }
     expect(digests.size).toBe(1)
-    const usage = usageQueries(sql)
+    const usage = usageQueries(store.sql)
     const windows = fc.tuple(
       fc.integer({ min: -4_000, max: 4_000 }),
       fc.integer({ min: 0, max: 8_000 }),

@@ -1,31 +1,21 @@
 // A new version of a read model is made beside the old one, and readers are switched to it when it has caught up.
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { type AnyProjection, activeBuild } from '../../projections/builds.ts'
-import type { Sql } from '../../projections/database.ts'
 import { keepModel, newView } from '../../projections/keep.ts'
 import { requestsProjection } from '../../projections/requests/project.ts'
 import { TUNING } from '../../projections/worker.ts'
-import { sharedPostgres, silent, type TestDatabase } from '../services/postgres.ts'
-import { applied, eventually, openSql, REQUESTS, sender, startWorker, testLog } from './support.ts'
+import { silent } from '../services/postgres.ts'
+import { testStore } from './store.ts'
+import { eventually, REQUESTS, sender, testLog } from './support.ts'
 
-let database: TestDatabase
-let sql: Sql
-
-beforeAll(async () => {
-  database = await sharedPostgres()
-  sql = openSql(database.url)
-}, 60_000)
-afterAll(async () => {
-  await sql.end({ timeout: 1 })
-  await database.remove()
-}, 60_000)
+const store = testStore()
 
 test('the old tables are read until the new ones have caught up; the outdated worker then leaves them alone', async () => {
   const log = testLog()
   const one = sender()
   for (let at = 0; at < 20; at++) await log.append(REQUESTS, 0, one.both(`req_${at}`))
-  const old = startWorker({ log, databaseUrl: database.url })
-  const oldSchema = await applied(sql, 'requests', 40)
+  const old = store.follow(log)
+  const oldSchema = await store.applied('requests', 40)
 
   let letGo = () => {}
   const held = new Promise<void>((resolve) => {
@@ -42,7 +32,7 @@ test('the old tables are read until the new ones have caught up; the outdated wo
   const stopping = new AbortController()
   const keeping = keepModel({
     projection: slow,
-    sql,
+    sql: store.sql,
     log,
     signal: stopping.signal,
     diagnostics: silent,
@@ -52,26 +42,26 @@ test('the old tables are read until the new ones have caught up; the outdated wo
   })
   await eventually('the new build', async () => {
     const rows =
-      await sql`select 1 from gatelog.build where model = 'requests' and version = ${slow.version} and state = 'building'`
+      await store.sql`select 1 from gatelog.build where model = 'requests' and version = ${slow.version} and state = 'building'`
     return rows[0] ?? null
   })
-  expect((await activeBuild(sql, 'requests'))!.schemaName).toBe(oldSchema)
+  expect((await activeBuild(store.sql, 'requests'))!.schemaName).toBe(oldSchema)
   await log.append(REQUESTS, 0, one.both('req_meanwhile'))
-  await applied(sql, 'requests', 42)
+  await store.applied('requests', 42)
   letGo()
   const active = await eventually('the switch', async () => {
-    const build = await activeBuild(sql, 'requests')
+    const build = await activeBuild(store.sql, 'requests')
     return build?.version === slow.version ? build : null
   })
-  const [count] = await sql<
+  const [count] = await store.sql<
     { rows: number }[]
-  >`select count(*)::int as rows from ${sql(`${active.schemaName}.request`)}`
+  >`select count(*)::int as rows from ${store.sql(`${active.schemaName}.request`)}`
   expect(count!.rows).toBe(21)
 
   await log.append(REQUESTS, 0, one.both('req_after'))
-  await applied(sql, 'requests', 44)
+  await store.applied('requests', 44)
   const status = await eventually('the outdated worker says so', async () => {
-    const rows = await sql<{ detail: string }[]>`select detail from gatelog.status where model = 'requests'`
+    const rows = await store.sql<{ detail: string }[]>`select detail from gatelog.status where model = 'requests'`
     return rows[0]?.detail.includes('outdated') ? rows[0] : null
   })
   expect(status.detail).toContain('a newer version of requests is active')
