@@ -5,8 +5,9 @@ import { join } from 'node:path'
 import { type Actor, decisionMacKey, writeDecision } from '../src/domain/decision.ts'
 import { embeddedLog } from '../src/log/embedded.ts'
 import { TOPICS } from '../src/log/topics.ts'
-import { eventually, NOON_MS, REQUESTS, sender, settled, startWorker, testLog } from './projections/support.ts'
+import { NOON_MS, REQUESTS, sender, settled, startWorker, testLog } from './projections/support.ts'
 import { MASTER_KEY } from './services/cluster.ts'
+import { eventually } from './services/eventually.ts'
 import { type GatewayProcess, startGateway } from './services/gateway.ts'
 import { sharedPostgres } from './services/postgres.ts'
 
@@ -154,7 +155,7 @@ const recordClosedDay = async (): Promise<void> => {
   await log.append(REQUESTS, 0, [sender().record('request.settled', settled('req_1', { at_ms: NOON_MS - DAY_MS }))])
   const worker = startWorker({ log, databaseUrl: database.url, tuning: { closeMs: 20 } })
   const topic = TOPICS.usage.name
-  await eventually('the day is closed', async () => (log.records(topic).length > 0 ? true : null))
+  await eventually('the day is closed', async () => log.records(topic).length > 0)
   keep('usage.closed', new TextDecoder().decode(log.records(topic)[0]!.value!))
   await worker.stop()
   await database.remove()

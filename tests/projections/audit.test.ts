@@ -11,9 +11,10 @@ import { LogReplaced, type NewRecord } from '../../src/log/port.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { writeTurn } from '../../src/state/turn.ts'
 import { keyIssued, providerCreated, tenantCreated } from '../domain/world.ts'
+import { eventually } from '../services/eventually.ts'
 import { silent } from '../services/postgres.ts'
 import { testStore } from './store.ts'
-import { eventually, MAC_KEY, NOON_MS, startWorker, tableDigest, testLog } from './support.ts'
+import { MAC_KEY, NOON_MS, startWorker, tableDigest, testLog } from './support.ts'
 
 const CONTROL = TOPICS.control.name
 const AUDIT = TOPICS.audit.name
@@ -209,7 +210,7 @@ describe('gateway.audit.v1', () => {
     const write = async (id: string) => log.append(CONTROL, 0, [decide([tenantCreated(id)])])
     const run = async (count: number) => {
       const worker = store.follow(log)
-      await eventually(`${count} published`, async () => (published(log).length >= count ? true : null))
+      await eventually(`${count} published`, async () => published(log).length >= count)
       const [row] = await eventually('the position', async () => {
         const rows = await store.sql<{ next: number }[]>`select next_offset as next from gatelog.audit_publication`
         return rows[0]?.next === count ? rows : null
@@ -242,9 +243,9 @@ describe('gateway.audit.v1', () => {
     const told: unknown[] = []
     const diagnostics = { ...silent, error: (...what: unknown[]) => void told.push(what) }
     store.follow(refusing, { diagnostics })
-    await eventually('the others published', async () => (published(log).length === 2 ? true : null))
+    await eventually('the others published', async () => published(log).length === 2)
     expect(published(log).map(({ subject }) => subject)).toEqual(['ten_1', 'ten_3'])
-    await eventually('it was told', async () => (told.length > 0 ? true : null))
+    await eventually('it was told', async () => told.length > 0)
     expect(told).toEqual([['audit_events_refused', expect.objectContaining({ count: 1 })]])
   })
 
@@ -258,7 +259,7 @@ describe('gateway.audit.v1', () => {
       decide(ids.map((id) => ({ type: 'tenant.replaced', data: { id, name: `${long}y`, plan: null } }))),
     ])
     store.follow(log)
-    await eventually('both published', async () => (log.records(AUDIT).length === 2 ? true : null))
+    await eventually('both published', async () => log.records(AUDIT).length === 2)
     expect(published(log).map(({ data }) => (data as AuditRecorded).truncated)).toEqual([false, true])
   })
 })

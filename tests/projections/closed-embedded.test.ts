@@ -6,8 +6,9 @@ import { embeddedLog } from '../../src/log/embedded.ts'
 import { listSegments } from '../../src/log/segments.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { openTestSpool, temporaryFolder } from '../log/support.ts'
+import { eventually } from '../services/eventually.ts'
 import { testStore } from './store.ts'
-import { eventually, NOON_MS, settled } from './support.ts'
+import { NOON_MS, settled } from './support.ts'
 
 const DAY_MS = 86_400_000
 const DAYS = 3
@@ -34,7 +35,7 @@ test('a rebuild after segments have expired gives the same totals', async () => 
     const schema = await store.applied('requests', ALL)
     await eventually('all days are closed', async () => {
       const rows = await store.sql`select 1 from ${store.sql(`${schema}.closed_day`)}`
-      return rows.length === DAYS ? true : null
+      return rows.length === DAYS
     })
     await worker.stop()
     return (await store.sql`select 1 from ${store.sql(`${schema}.request`)}`).length

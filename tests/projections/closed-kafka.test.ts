@@ -5,9 +5,10 @@ import { usageQueries } from '../../projections/usage/query.ts'
 import { kafkaLog } from '../../src/log/kafka.ts'
 import { ensureTopics } from '../../src/log/kafka-topics.ts'
 import { TOPICS } from '../../src/log/topics.ts'
+import { eventually } from '../services/eventually.ts'
 import { testTopics } from '../services/kafka.ts'
 import { testStore } from './store.ts'
-import { eventually, NOON_MS, REQUESTS, sender, settled } from './support.ts'
+import { NOON_MS, REQUESTS, sender, settled } from './support.ts'
 
 const DAY_MS = 86_400_000
 const DAYS = 3
@@ -49,7 +50,7 @@ test('a rebuild after the broker has deleted requests gives the same totals', as
     const schema = await store.applied('requests', all)
     await eventually('all days are closed', async () => {
       const rows = await store.sql`select 1 from ${store.sql(`${schema}.closed_day`)}`
-      return rows.length === DAYS ? true : null
+      return rows.length === DAYS
     })
     await worker.stop()
     const requests = await store.sql`select 1 from ${store.sql(`${schema}.request`)}`

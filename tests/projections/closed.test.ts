@@ -7,8 +7,9 @@ import { readEnvelope } from '../../src/log/envelope.ts'
 import { type MemoryLog, memoryLog } from '../../src/log/memory.ts'
 import { IndefiniteAppend, type LogRecord } from '../../src/log/port.ts'
 import { TOPICS } from '../../src/log/topics.ts'
+import { eventually } from '../services/eventually.ts'
 import { testStore } from './store.ts'
-import { eventually, NOON_MS, REQUESTS, sender, settled } from './support.ts'
+import { NOON_MS, REQUESTS, sender, settled } from './support.ts'
 
 const USAGE = TOPICS.usage.name
 const HOUR_MS = 3_600_000
@@ -59,8 +60,8 @@ const run = async (log: MemoryLog, until: () => boolean = () => true, workers = 
     const isTrimmed = log.records(REQUESTS, partition).length === 0
     if (!isTrimmed) schema = await store.applied('requests', end, partition)
   }
-  await eventually('the days are there', async () => ((await dayRows().catch(() => [])).length > 0 ? true : null))
-  await eventually('days are closed', async () => (until() ? true : null))
+  await eventually('the days are there', async () => (await dayRows().catch(() => [])).length > 0)
+  await eventually('days are closed', async () => until())
   for (const worker of running) await worker.stop()
   return schema
 }
@@ -205,7 +206,7 @@ describe('closed days', () => {
     for (const partition of [0, 1]) await store.applied('requests', 20, partition)
     await eventually('all are closed', async () => {
       const rows = await store.sql`select 1 from ${store.sql(`${await store.schemaOf('requests')}.closed_day`)}`
-      return rows.length === DAYS ? true : null
+      return rows.length === DAYS
     })
     for (const worker of running) await worker.stop()
     expect(closedSets(log).length).toBeGreaterThan(DAYS)

@@ -7,11 +7,11 @@ import { rebuild } from '../../projections/rebuild.ts'
 import { readModels } from '../../projections/worker.ts'
 import { embeddedLog } from '../../src/log/embedded.ts'
 import { openSpool } from '../../src/log/spool.ts'
+import { eventually } from '../services/eventually.ts'
 import { type PostgresService, silent, startPostgres } from '../services/postgres.ts'
 import {
   admitted,
   applied,
-  eventually,
   MAC_KEY,
   openSql,
   REQUESTS,
@@ -68,7 +68,7 @@ describe('exactly once', () => {
       const before = await position()
       const worker = spawn()
       // It has begun to apply; then it goes at any moment of a batch.
-      await eventually('the worker applies', async () => ((await position()) > before ? true : null))
+      await eventually('the worker applies', async () => (await position()) > before)
       await Bun.sleep((kill * 7) % 23)
       const [busy] = await sql<{ busy: number }[]>`
         select count(*)::int as busy from pg_stat_activity where application_name = 'gatelog-worker' and xact_start is not null`
@@ -129,7 +129,7 @@ describe('exactly once', () => {
       await postgres.stop()
       await writing
       await write(50)
-      await eventually('the worker says that it waits', async () => (states.includes('waiting') ? true : null))
+      await eventually('the worker says that it waits', async () => states.includes('waiting'))
       await postgres.start()
       await applied(sql, 'requests', 2 * written)
     }

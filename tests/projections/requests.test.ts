@@ -1,9 +1,10 @@
 // The request log in Postgres: exactly once, whatever is repeated or raced.
 import { describe, expect, test } from 'bun:test'
 import { LogReplaced } from '../../src/log/port.ts'
+import { eventually } from '../services/eventually.ts'
 import { silent } from '../services/postgres.ts'
 import { testStore } from './store.ts'
-import { admitted, eventually, NOON_MS, REQUESTS, sender, settled, startWorker, testLog } from './support.ts'
+import { admitted, NOON_MS, REQUESTS, sender, settled, startWorker, testLog } from './support.ts'
 
 const store = testStore()
 
@@ -104,7 +105,7 @@ describe('the request log', () => {
     const one = sender()
     await log.append(REQUESTS, 0, one.both('req_1'))
     await log.append(REQUESTS, 0, one.both('req_2'))
-    await eventually('told of offset 4', async () => (told.at(-1) === 4 ? true : null))
+    await eventually('told of offset 4', async () => told.at(-1) === 4)
     expect(told).toEqual([...told].sort((a, b) => a - b))
   })
 

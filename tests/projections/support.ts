@@ -7,6 +7,7 @@ import { writeEnvelope } from '../../src/log/envelope.ts'
 import { type MemoryLog, memoryLog } from '../../src/log/memory.ts'
 import type { NewRecord } from '../../src/log/port.ts'
 import { TOPICS } from '../../src/log/topics.ts'
+import { eventually } from '../services/eventually.ts'
 import { silent } from '../services/postgres.ts'
 
 export const REQUESTS = TOPICS.requests.name
@@ -163,21 +164,6 @@ export const startWorker = (
       stopping.abort()
       await ended
     },
-  }
-}
-
-/** Asks again and again until the answer is not null; fails after the limit with what was wanted. */
-export const eventually = async <Result>(
-  what: string,
-  ask: () => Promise<Result | null>,
-  limitMs = 15_000,
-): Promise<Result> => {
-  const deadline = performance.now() + limitMs
-  for (;;) {
-    const answer = await ask()
-    if (answer !== null) return answer
-    if (performance.now() > deadline) throw new Error(`not within ${limitMs} ms: ${what}`)
-    await Bun.sleep(10)
   }
 }
 

@@ -4,9 +4,10 @@ import { type AnyProjection, activeBuild } from '../../projections/builds.ts'
 import { keepModel, newView } from '../../projections/keep.ts'
 import { requestsProjection } from '../../projections/requests/project.ts'
 import { TUNING } from '../../projections/worker.ts'
+import { eventually } from '../services/eventually.ts'
 import { silent } from '../services/postgres.ts'
 import { testStore } from './store.ts'
-import { eventually, REQUESTS, sender, testLog } from './support.ts'
+import { REQUESTS, sender, testLog } from './support.ts'
 
 const store = testStore()
 

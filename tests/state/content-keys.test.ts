@@ -1,5 +1,5 @@
 // Captured content of a tenant: sealed under its own keys, and gone with them.
-import { afterEach, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { decideTenant } from '../../src/domain/tenant.ts'
 import { memoryLog } from '../../src/log/memory.ts'
 import type { EventLog } from '../../src/log/port.ts'
@@ -7,12 +7,10 @@ import { type ContentKeys, createContentKeys } from '../../src/state/content-key
 import type { DataKeyStore } from '../../src/state/data-key-store.ts'
 import { sweepDataKeys, UNUSED_AFTER_MS } from '../../src/state/data-key-sweep.ts'
 import { openDataKeys } from '../../src/state/data-keys.ts'
+import { closedAfterEach } from '../services/closing.ts'
 import { actor, begin, createTenant, deleteTenant, type Instance, nowMs, openInstance, quiet } from './support.ts'
 
-const closing: (() => Promise<unknown>)[] = []
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close()
-})
+const closing = closedAfterEach()
 
 interface World extends Instance {
   readonly dataKeys: DataKeyStore

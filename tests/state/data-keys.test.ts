@@ -1,6 +1,5 @@
-import { afterEach, describe, expect, test } from 'bun:test'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { describe, expect, test } from 'bun:test'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { decideOperator } from '../../src/domain/operator.ts'
 import { memoryLog } from '../../src/log/memory.ts'
@@ -9,14 +8,12 @@ import { TOPICS } from '../../src/log/topics.ts'
 import type { DataKeyDeps, DataKeyStore } from '../../src/state/data-key-store.ts'
 import { sweepDataKeys, UNUSED_AFTER_MS } from '../../src/state/data-key-sweep.ts'
 import { openDataKeys } from '../../src/state/data-keys.ts'
+import { closedAfterEach } from '../services/closing.ts'
 import { actor, begin, nowMs, openInstance, quiet } from './support.ts'
 
 const KEYS = TOPICS.keys.name
 const master = new Uint8Array(32).fill(3)
-const closing: (() => Promise<unknown>)[] = []
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close()
-})
+const closing = closedAfterEach()
 const open = async (log: EventLog, more: Partial<DataKeyDeps> = {}): Promise<DataKeyStore> => {
   const store = await openDataKeys({
     log,
@@ -99,8 +96,7 @@ describe('data keys', () => {
 
   test('with the log away the start opens what it knew; what was erased meanwhile goes when the log is back', async () => {
     const log = memoryLog({ nowMs })
-    const dataDir = await mkdtemp(join(tmpdir(), 'gatelog-keys-'))
-    closing.push(() => rm(dataDir, { recursive: true }))
+    const dataDir = closing.folder()
     const first = await openDataKeys({
       log: log.view(),
       masterKeys: () => [master],

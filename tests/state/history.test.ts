@@ -1,7 +1,6 @@
 // The thread that answers for the past: verdicts, pages, states, and that all of it happens beside the serving thread.
-import { afterEach, describe, expect, test } from 'bun:test'
-import { mkdtemp, readdir, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { describe, expect, test } from 'bun:test'
+import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { GENESIS, writeDecision } from '../../src/domain/decision.ts'
@@ -16,19 +15,11 @@ import { startSnapshots } from '../../src/state/snapshot-thread.ts'
 import { Survey } from '../../src/state/survey.ts'
 import { writeTurn } from '../../src/state/turn.ts'
 import { foldedInThreeWays } from '../faults/control/digests.ts'
+import { closedAfterEach } from '../services/closing.ts'
 import { macKey, quiet } from './support.ts'
 import { eventOf, writeChain } from './written-chain.ts'
 
-const closing: (() => unknown)[] = []
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close()
-})
-
-const folder = async () => {
-  const dataDir = await mkdtemp(join(tmpdir(), 'gatelog-past-'))
-  closing.push(() => rm(dataDir, { recursive: true, force: true }))
-  return dataDir
-}
+const closing = closedAfterEach()
 
 describe('the survey', () => {
   test('says of every record what the fold says, whatever stands in the log', () => {
@@ -105,7 +96,7 @@ describe('states of the past', () => {
   test('are those of a fold from the start, from whatever snapshot they are folded', async () => {
     const log = memoryLog({ nowMs: Date.now })
     const ids = await writeChain(log, 1_200)
-    const dataDir = await folder()
+    const dataDir = closing.folder()
     const checkpoints = new Checkpoints(dataDir, macKey, 100)
     const fold = new ChainFold(macKey)
     const expected: string[] = []
@@ -139,7 +130,7 @@ describe('states of the past', () => {
   }
 
   test('at most sixteen snapshots are kept for them, spread over the whole log', async () => {
-    const dataDir = await folder()
+    const dataDir = closing.folder()
     const checkpoints = new Checkpoints(dataDir, macKey, 10)
     for (let next = 10; next <= 1_000; next += 10) {
       await Bun.write(join(dataDir, 'control.snapshot'), String(next))
@@ -159,7 +150,7 @@ describe('states of the past', () => {
 
 describe('the thread', () => {
   const started = async (count: number, writes = true) => {
-    const dataDir = await folder()
+    const dataDir = closing.folder()
     const logOptions = { adapter: 'embedded', dataDir, retentionMs: 60_000 } as const
     const log = openLog(logOptions)
     closing.push(() => log.close())

@@ -1,5 +1,5 @@
 // Rotation of the master key: every data key is wrapped anew, whatever happens beside it, and what was erased stays erased.
-import { afterEach, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { decisionMacKey } from '../../src/domain/decision.ts'
 import { memoryLog } from '../../src/log/memory.ts'
 import type { EventLog } from '../../src/log/port.ts'
@@ -7,14 +7,12 @@ import { TOPICS } from '../../src/log/topics.ts'
 import type { DataKeyStore } from '../../src/state/data-key-store.ts'
 import { openDataKeys } from '../../src/state/data-keys.ts'
 import { derivedFrom, originalKeys } from '../../src/state/installation-keys.ts'
+import { closedAfterEach } from '../services/closing.ts'
 import { begin, macKey, nowMs, quiet } from './support.ts'
 
 const KEYS = TOPICS.keys.name
 const [older, newer] = [new Uint8Array(32).fill(7), new Uint8Array(32).fill(8)]
-const closing: (() => Promise<unknown>)[] = []
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close()
-})
+const closing = closedAfterEach()
 const open = async (log: EventLog, ...masterKeys: readonly Uint8Array[]): Promise<DataKeyStore> => {
   const store = await openDataKeys({
     log,

@@ -1,7 +1,6 @@
 // A log that lost its tail gets it back from what an instance kept: the same bytes, so the same ids, so it counts again.
-import { afterEach, describe, expect, test } from 'bun:test'
-import { appendFileSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { describe, expect, test } from 'bun:test'
+import { appendFileSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { GENESIS } from '../../src/domain/decision.ts'
 import { type MemoryFaults, type MemoryLog, memoryLog } from '../../src/log/memory.ts'
@@ -14,18 +13,11 @@ import { RECENT_RECORDS } from '../../src/state/recent.ts'
 import { appendTail, planRestore } from '../../src/state/restore.ts'
 import { writeSnapshot } from '../../src/state/snapshot.ts'
 import { writeTurn } from '../../src/state/turn.ts'
+import { closedAfterEach } from '../services/closing.ts'
 import { begin, createTenant, listening, macKey, nowMs, openInstance, quiet } from './support.ts'
 
-const closing: (() => unknown)[] = []
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close()
-})
-
-const folder = () => {
-  const path = mkdtempSync(join(tmpdir(), 'gatelog-restore-'))
-  closing.push(() => rmSync(path, { recursive: true, force: true }))
-  return path
-}
+const closing = closedAfterEach()
+const { folder } = closing
 const forEver = () => new AbortController().signal
 const withChain = async (): Promise<MemoryLog> => {
   const log = memoryLog({ nowMs })

@@ -1,20 +1,15 @@
-import { afterEach, expect, test } from 'bun:test'
-import { mkdtemp, readdir, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { expect, test } from 'bun:test'
+import { readdir } from 'node:fs/promises'
 import { LOG_MODULE, openLog } from '../../src/log/open-log.ts'
 import { loadSnapshot } from '../../src/state/snapshot.ts'
 import { startSnapshots } from '../../src/state/snapshot-thread.ts'
+import { closedAfterEach } from '../services/closing.ts'
 import { begin, createTenant, macKey, openInstance, quiet } from './support.ts'
 
-const closing: (() => Promise<unknown>)[] = []
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close()
-})
+const closing = closedAfterEach()
 
 const setUp = async () => {
-  const dataDir = await mkdtemp(join(tmpdir(), 'gatelog-snapshots-'))
-  closing.push(() => rm(dataDir, { recursive: true }))
+  const dataDir = closing.folder()
   const logOptions = { adapter: 'embedded', dataDir, retentionMs: 60_000 } as const
   const log = openLog(logOptions)
   closing.push(() => log.close())

@@ -1,15 +1,13 @@
-import { afterEach, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { CHAIN_ROW } from '../../src/domain/chain.ts'
 import { EVENT_VERSION } from '../../src/domain/control.ts'
 import { memoryLog } from '../../src/log/memory.ts'
 import { openActivation } from '../../src/upkeep/activation.ts'
 import type { InstanceAnnounced } from '../../src/upkeep/instance-announced.ts'
+import { closedAfterEach } from '../services/closing.ts'
 import { begin, nowMs, openInstance, quiet } from '../state/support.ts'
 
-const closing: (() => Promise<unknown>)[] = []
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close()
-})
+const closing = closedAfterEach()
 
 const setUp = async () => {
   const log = memoryLog({ nowMs })

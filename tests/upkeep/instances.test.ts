@@ -1,10 +1,11 @@
-import { afterEach, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import type { EventRecord } from '../../src/domain/decision.ts'
 import { writeEnvelope } from '../../src/log/envelope.ts'
 import { type MemoryFaults, type MemoryLog, memoryLog } from '../../src/log/memory.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { FailedLogins } from '../../src/state/failed-logins.ts'
 import { type Instances, type InstancesDeps, openInstances } from '../../src/upkeep/instances.ts'
+import { closedAfterEach } from '../services/closing.ts'
 import {
   actor,
   begin,
@@ -17,10 +18,7 @@ import {
   quiet,
 } from '../state/support.ts'
 
-const closing: (() => Promise<unknown>)[] = []
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close()
-})
+const closing = closedAfterEach()
 
 const open = async (
   log: MemoryLog,

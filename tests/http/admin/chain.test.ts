@@ -1,6 +1,6 @@
 // The admin surface on the real chain: two instances over one log in memory, with their own folds, commit queues, indexes and data keys.
 
-import { afterEach, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { Elysia } from 'elysia'
 import { adminRoutes } from '../../../src/http/admin/admin.ts'
 import { errorResponse } from '../../../src/http/envelope.ts'
@@ -18,16 +18,14 @@ import { lastUses } from '../../../src/state/last-uses.ts'
 import { createSteering } from '../../../src/state/live-steering.ts'
 import { modelCatalogue } from '../../../src/upkeep/model-listing.ts'
 import { openSeeder } from '../../../src/upkeep/seeder.ts'
+import { closedAfterEach } from '../../services/closing.ts'
 import { begin, openInstance, quiet } from '../../state/support.ts'
 import { testDoor } from './console.ts'
 import { type Answer, BASE, type CallOptions } from './gateway.ts'
 import { NO_WORK } from './no-work.ts'
 import { presentHistory } from './present-history.ts'
 
-const closing: (() => Promise<void>)[] = []
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close()
-})
+const closing = closedAfterEach()
 
 const open = async (name: string, log: EventLog) => {
   const { live, queue, close } = await openInstance(name, log)

@@ -1,4 +1,4 @@
-// The OpenAI wire as its vendors speak it: `RULES` says where they differ. What they answer is made of the kind's recorded answer and stream.
+// The OpenAI wire as its vendors speak it: what each of them takes of a request. `openai-rules.ts` says where they differ.
 import {
   type Asked,
   alternate,
@@ -9,96 +9,15 @@ import {
   matchResults,
   need,
   objectText,
-  pieces,
   type Received,
-  type Reply,
   type Tool,
   type Turn,
 } from './conversation.ts'
-import { recordedAnswer, recordedStream } from './fixtures.ts'
-import { blocksOf, nextNumber, type Speaker, type Spoken, spoken, type Wire } from './wire.ts'
+import { streamed, whole } from './openai-answers.ts'
+import { OPENAI_FIELDS, type Rules, rulesOf } from './openai-rules.ts'
+import type { Speaker, Wire } from './wire.ts'
 
-interface Rules {
-  /** Before `/chat/completions`. */
-  readonly base: string
-  /** All that it takes; anything else is refused. Absent: it ignores what it does not know. */
-  readonly known?: readonly string[]
-  readonly refuses?: readonly string[]
-  readonly limit?: 'max_tokens' | 'max_completion_tokens'
-  /** The names that messages may have members of, where others are refused. */
-  readonly messageFields?: readonly string[]
-  readonly callId?: RegExp
-  /** `any` instead of `required`. */
-  readonly anyTool?: boolean
-  readonly noMessageNames?: boolean
-  readonly stopIsList?: boolean
-  readonly alternates?: boolean
-  /** How it streams calls. Absent: in fragments. */
-  readonly calls?: 'whole' | 'without index'
-  /** Its streams report usage whether or not they are asked. */
-  readonly usageAlways?: boolean
-  readonly noSchema?: boolean
-  /** The schema stands in `value`. */
-  readonly valueFormat?: boolean
-}
-
-const EXTENDED = ['top_k', 'min_p', 'repetition_penalty', 'repeat_penalty']
 const GATEWAY_ONLY = ['prompt', 'system', 'tool_execution']
-// biome-ignore format: one list
-const OPENAI_FIELDS = [
-  'messages', 'model', 'audio', 'frequency_penalty', 'function_call', 'functions', 'logit_bias', 'logprobs', 'max_completion_tokens',
-  'max_tokens', 'metadata', 'modalities', 'moderation', 'n', 'parallel_tool_calls', 'prediction', 'presence_penalty', 'prompt_cache_key',
-  'prompt_cache_options', 'prompt_cache_retention', 'reasoning_effort', 'response_format', 'safety_identifier', 'seed', 'service_tier',
-  'stop', 'store', 'stream', 'stream_options', 'temperature', 'tool_choice', 'tools', 'top_logprobs', 'top_p', 'user', 'verbosity',
-  'web_search_options',
-]
-// biome-ignore format: one list
-const MISTRAL_FIELDS = [
-  'model', 'messages', 'temperature', 'top_p', 'max_tokens', 'stream', 'stop', 'random_seed', 'metadata', 'response_format', 'tools', 'tool_choice',
-  'presence_penalty', 'frequency_penalty', 'n', 'prediction', 'parallel_tool_calls', 'prompt_mode', 'reasoning_effort', 'safe_prompt',
-]
-
-const RULES: Readonly<Record<string, Rules>> = {
-  openai: { base: '/v1', known: OPENAI_FIELDS },
-  azure_openai: { base: '/openai/v1', known: OPENAI_FIELDS },
-  mistral: {
-    base: '/v1',
-    known: MISTRAL_FIELDS,
-    messageFields: ['role', 'content', 'tool_calls', 'prefix', 'tool_call_id', 'name'],
-    callId: /^[A-Za-z0-9]{9}$/,
-    anyTool: true,
-    calls: 'whole',
-    usageAlways: true,
-  },
-  openai_compatible: { base: '/v1', refuses: ['top_k'], calls: 'without index' },
-  vllm: { base: '/v1' },
-  llamacpp: { base: '/v1', refuses: ['repetition_penalty'], limit: 'max_tokens' },
-  tgi: {
-    base: '/v1',
-    refuses: [...EXTENDED, 'parallel_tool_calls', 'reasoning_effort'],
-    stopIsList: true,
-    valueFormat: true,
-  },
-  lmstudio: { base: '/v1', refuses: ['repetition_penalty'], limit: 'max_tokens' },
-  openrouter: { base: '/api/v1', usageAlways: true },
-  groq: {
-    base: '/openai/v1',
-    refuses: [...EXTENDED, 'logprobs', 'top_logprobs', 'logit_bias'],
-    noMessageNames: true,
-  },
-  together: { base: '/v1', refuses: ['parallel_tool_calls', 'max_completion_tokens'], limit: 'max_tokens' },
-  fireworks: { base: '/inference/v1' },
-  deepseek: { base: '/v1', refuses: [...EXTENDED, 'seed', 'parallel_tool_calls'], limit: 'max_tokens', noSchema: true },
-  xai: { base: '/v1', refuses: [...EXTENDED, 'parallel_tool_calls'], limit: 'max_completion_tokens' },
-  perplexity: {
-    base: '',
-    refuses: [...EXTENDED, 'seed', 'tools', 'tool_choice', 'parallel_tool_calls'],
-    limit: 'max_tokens',
-    alternates: true,
-    usageAlways: true,
-  },
-  cerebras: { base: '/v1', refuses: EXTENDED, limit: 'max_completion_tokens' },
-}
 
 const checkAddress = ({ path, query, headers, body }: Received, speaker: Speaker, rules: Rules): void => {
   const { kind, secret, options } = speaker
@@ -274,125 +193,8 @@ const asked = (received: Received, speaker: Speaker, rules: Rules): Asked => {
   }
 }
 
-/** Where none is recorded. */
-const USAGE = { prompt_tokens: 9, completion_tokens: 5, total_tokens: 14 }
-
-const ALNUM = 'ABCDEFGHJKLMNPQRSTUVWXYZ'
-const madeCalls = (reply: Extract<Reply, { calls: unknown }>, { callId }: Rules): Json[] =>
-  reply.calls.map(({ name, args }) => {
-    const number = nextNumber()
-    const id = callId === undefined ? `call_${number}` : `D${String(number).padStart(7, '0')}${ALNUM[number % 24]}`
-    return { id, type: 'function', function: { name, arguments: JSON.stringify(args) } }
-  })
-
-/** The recorded answer with another message. What stands before its JSON stays. */
-const whole = (kind: string, reply: Reply, rules: Rules): Spoken => {
-  const text = recordedAnswer(kind)
-  const answer = JSON.parse(text) as Json & { choices: [Json & { message: Json }] }
-  const [choice] = answer.choices
-  const { tool_calls: _, ...rest } = choice.message
-  const said =
-    'text' in reply
-      ? { message: { ...rest, content: reply.text } }
-      : { message: { ...rest, content: null, tool_calls: madeCalls(reply, rules) }, finish_reason: 'tool_calls' }
-  const before = text.slice(0, text.indexOf('{'))
-  const usage = isObject(answer.usage) && answer.usage.completion_tokens !== undefined ? answer.usage : USAGE
-  return spoken('application/json', before + JSON.stringify({ ...answer, usage, choices: [{ ...choice, ...said }] }))
-}
-
-const STREAMS = ['text', 'usage', 'reasoning', 'cost', 'timings', 'filter', 'bare', 'tools']
-
-interface Template {
-  /** Blocks before the first content, as they came. */
-  readonly head: readonly string[]
-  /** The first frame with content, and its delta without it. */
-  readonly frame: Json
-  readonly delta: Json
-  /** That of the frames behind it. */
-  readonly later: Json
-  /** The frame that ends the choice, without content. */
-  readonly finish: Json
-  /** Frames behind it. */
-  readonly tail: readonly Json[]
-}
-
-const firstChoice = (json: unknown): Json | null => {
-  const [choice] = isObject(json) && Array.isArray(json.choices) ? (json.choices as unknown[]) : []
-  return isObject(choice) ? choice : null
-}
-const deltaOf = (choice: Json | null): Json => (choice !== null && isObject(choice.delta) ? choice.delta : {})
-const hasContent = (choice: Json | null): boolean => {
-  const { content, tool_calls: called } = deltaOf(choice)
-  return (typeof content === 'string' && content !== '') || Array.isArray(called)
-}
-const withChoice = (frame: Json, change: Json): Json => ({ ...frame, choices: [{ ...firstChoice(frame), ...change }] })
-
-const templateOf = (kind: string): Template => {
-  const blocks = blocksOf(recordedStream(kind, STREAMS, 'sse'))
-  const first = blocks.findIndex(({ json }) => hasContent(firstChoice(json)))
-  const last = blocks.findIndex(({ json }) => typeof firstChoice(json)?.finish_reason === 'string')
-  const frame = blocks[first]?.json
-  const finish = blocks[last]?.json
-  if (!isObject(frame) || !isObject(finish)) throw new Error(`the recorded stream of ${kind} has no content or no end`)
-  const { content: _, tool_calls: _calls, ...delta } = deltaOf(firstChoice(frame))
-  // Some repeat the role with every piece; which, their next frame tells.
-  const { role, ...roleless } = delta
-  const second = deltaOf(firstChoice(blocks[first + 1]?.json))
-  const later = second.role === undefined ? roleless : { role, ...roleless }
-  return {
-    head: blocks.slice(0, first).map(({ text }) => text),
-    frame: first === last ? withChoice({ ...frame, usage: undefined }, { finish_reason: null }) : frame,
-    delta,
-    later,
-    finish,
-    tail: blocks.slice(last + 1).flatMap(({ json }) => (isObject(json) ? [json] : [])),
-  }
-}
-
-const callDeltas = (reply: Extract<Reply, { calls: unknown }>, rules: Rules): Json[] => {
-  const calls = madeCalls(reply, rules)
-  if (rules.calls === 'whole')
-    return [{ content: '', tool_calls: calls.map((call, index) => ({ ...call, index, type: undefined })) }]
-  if (rules.calls === 'without index') return calls.map((call) => ({ tool_calls: [call] }))
-  return calls.flatMap((call, index) => {
-    const { name, arguments: args } = call.function as { name: string; arguments: string }
-    const fragments = pieces(args).map((piece) => ({ tool_calls: [{ index, function: { arguments: piece } }] }))
-    return [{ tool_calls: [{ index, id: call.id, type: 'function', function: { name, arguments: '' } }] }, ...fragments]
-  })
-}
-
-const isUsageOnly = (frame: Json): boolean => Array.isArray(frame.choices) && frame.choices.length === 0
-
-/** The recorded stream with other content. Usage comes as recorded; a frame for it alone only when it is asked for. */
-const streamed = (kind: string, { usage }: Asked, reply: Reply, rules: Rules): Spoken => {
-  const { head, frame, delta, later, finish, tail } = templateOf(kind)
-  const deltas = 'text' in reply ? pieces(reply.text).map((content) => ({ content })) : callDeltas(reply, rules)
-  const reason = 'text' in reply ? firstChoice(finish)!.finish_reason : 'tool_calls'
-  let text = ''
-  /** Some repeat with every piece what was said before it. */
-  const soFar = (one: Json): Json => {
-    text += typeof one.content === 'string' ? one.content : ''
-    return isObject(firstChoice(frame)?.message) ? { message: { role: 'assistant', content: text } } : {}
-  }
-  const behind = tail.filter((one) => usage || !isUsageOnly(one))
-  const counted = [finish, ...behind].some((one) => isObject(one.usage) || isObject(one.x_groq))
-  const frames = [
-    ...deltas.map((one, i) => withChoice(frame, { delta: { ...(i === 0 ? delta : later), ...one }, ...soFar(one) })),
-    withChoice(finish, {
-      ...soFar({}),
-      delta: 'text' in reply && deltaOf(firstChoice(finish)).content !== undefined ? { content: '' } : {},
-      finish_reason: typeof reason === 'string' && reason !== 'tool_calls' ? reason : 'text' in reply ? 'stop' : reason,
-    }),
-    ...behind,
-    ...(usage && !counted ? [{ ...frame, choices: [], usage: USAGE }] : []),
-  ]
-  const blocks = [...head, ...frames.map((one) => `data: ${JSON.stringify(one)}`), 'data: [DONE]']
-  return spoken('text/event-stream', `${blocks.join('\n\n')}\n\n`)
-}
-
 export const openaiWire = (speaker: Speaker): Wire => {
-  const rules = RULES[speaker.kind] ?? (speaker.assumed ? { base: speaker.basePath } : undefined)
-  if (rules === undefined) throw new Error(`there are no rules for ${speaker.kind}`)
+  const rules = rulesOf(speaker)
   return {
     read: (received) => asked(received, speaker, rules),
     speak: (request, reply) =>

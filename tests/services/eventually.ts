@@ -1,0 +1,16 @@
+// Waiting for what nothing tells of: another process, a store, a server of somebody else.
+
+/** Asks again and again until the answer is neither null nor false, and answers it; fails after the limit with what was wanted. */
+export const eventually = async <Result>(
+  what: string,
+  ask: () => Result | Promise<Result>,
+  { limitMs = 25_000, everyMs = 10 }: { readonly limitMs?: number; readonly everyMs?: number } = {},
+): Promise<Exclude<Result, null | false>> => {
+  const deadline = performance.now() + limitMs
+  for (;;) {
+    const answer = await ask()
+    if (answer !== null && answer !== false) return answer as Exclude<Result, null | false>
+    if (performance.now() > deadline) throw new Error(`not within ${limitMs} ms: ${what}`)
+    await Bun.sleep(everyMs)
+  }
+}
