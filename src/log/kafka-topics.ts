@@ -2,7 +2,7 @@
 import { type Cluster, type ClusterOptions, kafkaCluster } from './kafka-cluster.ts'
 import type { TopicToCreate } from './kafka-connection.ts'
 import { explain, problemOf, rowOf, type TopicNeeds, wantedTopic, warningsOf } from './kafka-topic-rules.ts'
-import { CODE, type TopicMetadata } from './kafka-wire.ts'
+import { CODE, LATEST, LIST_OFFSETS, listOffsetsRequest, readListOffsets, type TopicMetadata } from './kafka-wire.ts'
 import { LogUnavailable, TopicMisconfigured } from './port.ts'
 import { TOPICS, type Topic } from './topics.ts'
 
@@ -92,7 +92,7 @@ const create = async (cluster: Cluster, topics: readonly TopicToCreate[]): Promi
     const [first] = problems
     if (first !== undefined) throw new TopicMisconfigured(`${first.topic} cannot be created: ${first.message}`)
   }
-  await untilLed(
+  await untilServed(
     cluster,
     topics.map(({ name }) => name),
   )
@@ -104,15 +104,42 @@ const refusals = (error: unknown): { topic: string; code: number; message: strin
   return error.errors.map((each: { topic: string; code: number; message: string }) => each)
 }
 
-const untilLed = async (cluster: Cluster, names: readonly string[]): Promise<void> => {
-  const deadlineMs = Date.now() + DEADLINE_MS
+/**
+ * Waits until the leader of every partition answers as such. The metadata names a leader a moment before that broker knows of its office,
+ * and an append in between may or may not have happened.
+ */
+export const untilServed = async (cluster: Cluster, names: readonly string[]): Promise<void> => {
+  const deadlineMs = performance.now() + DEADLINE_MS
+  let problem: string | null = null
   for (;;) {
-    const { topics } = await cluster.metadata(names, DEADLINE_MS)
-    const led = topics.filter(({ error, partitions }) => error === 0 && partitions.every(({ leader }) => leader >= 0))
-    if (led.length === names.length) return
-    if (Date.now() > deadlineMs) throw new LogUnavailable('the new topics have no leaders yet: try again')
+    try {
+      problem = await unserved(cluster, names)
+    } catch (error) {
+      problem = error instanceof Error ? error.message : String(error)
+    }
+    if (problem === null) return
+    if (performance.now() > deadlineMs)
+      throw new LogUnavailable(`the new topics do not take records yet, try again: ${problem}`)
+    for (const name of names) cluster.forget(name)
     await Bun.sleep(50)
   }
+}
+
+/** What is not ready yet, null when all is. */
+const unserved = async (cluster: Cluster, names: readonly string[]): Promise<string | null> => {
+  const { topics } = await cluster.metadata(names, DEADLINE_MS)
+  const unknown = topics.find(({ error }) => error !== CODE.none)
+  if (unknown !== undefined) return `${unknown.name} (error ${unknown.error})`
+  for (const topic of topics) {
+    for (const { partition } of topic.partitions) {
+      const { address, leaderEpoch } = await cluster.leader(topic.name, partition, DEADLINE_MS)
+      const connection = await cluster.shared(address, 'ask', DEADLINE_MS)
+      const body = listOffsetsRequest(topic.name, partition, leaderEpoch, LATEST)
+      const { error } = readListOffsets(await connection.request(LIST_OFFSETS, body, DEADLINE_MS))
+      if (error !== CODE.none) return `${topic.name}/${partition} (error ${error})`
+    }
+  }
+  return null
 }
 
 const check = async (

@@ -7,7 +7,7 @@ import { type EventLog, IndefiniteAppend, type LogRecord, LogUnavailable } from 
 import { type TestTopics, testTopics } from '../services/kafka.ts'
 import { startTcpProxy } from '../services/tcp-proxy.ts'
 import { fact, numberOf } from './event-log.ts'
-import { expectAppended, idle, range, readAll, startWriter } from './kafka-traffic.ts'
+import { appendSurely, expectAppended, idle, range, readAll, startWriter } from './kafka-traffic.ts'
 
 describe('on a broker that is harmed', () => {
   let proxy: Awaited<ReturnType<typeof startTcpProxy>>
@@ -105,8 +105,9 @@ describe('on a broker that is harmed', () => {
     expect(log.health().detail).toContain('no Kafka broker has answered')
     kafka.broker(0).resume()
     while (!log.health().ok) await Bun.sleep(50)
-    await log.append(topic, 0, [fact(2)])
+    // The cluster may have given up the broker while it slept: it leads nothing for a moment.
+    await appendSurely(log, topic, fact(2))
     const numbers = (await readAll(log, topic, await log.end(topic, 0))).map(numberOf)
-    expect(numbers.filter((number) => number !== 1)).toEqual([0, 2])
+    expect([...new Set(numbers.filter((number) => number !== 1))]).toEqual([0, 2])
   }, 40_000)
 })

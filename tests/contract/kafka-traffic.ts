@@ -1,30 +1,33 @@
 // Writers and readers of a topic for tests, and what every reader must have seen.
 import { expect } from 'bun:test'
-import { type EventLog, IndefiniteAppend, type LogRecord, LogUnavailable } from '../../src/log/port.ts'
+import { type EventLog, IndefiniteAppend, type LogRecord, LogUnavailable, type NewRecord } from '../../src/log/port.ts'
 
 export const encoder = new TextEncoder()
 export const decoder = new TextDecoder()
 export const range = (count: number, from = 0) => Array.from({ length: count }, (_, index) => from + index)
 export const idle = () => new AbortController().signal
 
-/** Appends 0, 1, 2, ... until stopped; an append of unknown outcome is sent again, as the callers of the log do. */
+/** Appends until the log says that it has; answers how often it could not say, as the callers of the log go on after it. */
+export const appendSurely = async (log: EventLog, topic: string, record: NewRecord): Promise<number> => {
+  for (let unknown = 0; ; ) {
+    try {
+      await log.append(topic, 0, [record])
+      return unknown
+    } catch (error) {
+      if (error instanceof IndefiniteAppend) unknown++
+      else if (!(error instanceof LogUnavailable)) throw error
+    }
+  }
+}
+
+/** Appends 0, 1, 2, ... until stopped. */
 export const startWriter = (log: EventLog, topic: string) => {
   let stopped = false
   let unknown = 0
   const appended: number[] = []
-  const appendOne = async (number: number) => {
-    for (;;) {
-      try {
-        return await log.append(topic, 0, [{ key: null, value: encoder.encode(String(number)) }])
-      } catch (error) {
-        if (error instanceof IndefiniteAppend) unknown++
-        else if (!(error instanceof LogUnavailable)) throw error
-      }
-    }
-  }
   const done = (async () => {
     for (let number = 0; !stopped; number++) {
-      await appendOne(number)
+      unknown += await appendSurely(log, topic, { key: null, value: encoder.encode(String(number)) })
       appended.push(number)
       await Bun.sleep(2)
     }

@@ -3,9 +3,10 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type Kafka, startKafka } from '../../infra/kafka/kafka.ts'
 import { kafkaLog } from '../../src/log/kafka.ts'
 import { checkTopics, ensureTopics } from '../../src/log/kafka-topics.ts'
-import { IndefiniteAppend, type LogRecord, LogUnavailable, TopicMisconfigured } from '../../src/log/port.ts'
+import { type LogRecord, TopicMisconfigured } from '../../src/log/port.ts'
 import { TOPICS, type Topic } from '../../src/log/topics.ts'
 import { fact, numberOf } from '../contract/event-log.ts'
+import { appendSurely } from '../contract/kafka-traffic.ts'
 import { testTopics } from '../services/kafka.ts'
 
 let kafka: Kafka
@@ -26,6 +27,12 @@ test('missing topics are named, made once with three copies, and found right aft
   for (const row of made.rows) expect(row).toMatchObject({ replication: 3, minInSync: 2 })
   expect(made.warnings).toEqual([])
   expect(made.partitions).toMatchObject({ [TOPICS.requests.name]: 2, [TOPICS.budgets.name]: 2 })
+  // Whoever made them may write at once.
+  const log = kafkaLog({ ...options(), clientId: 'first' })
+  for (const { name, partitions } of made.rows) {
+    for (let partition = 0; partition < partitions; partition++) await log.append(name, partition, [fact(0, 'key')])
+  }
+  await log.close()
   const again = await ensureTopics(options())
   expect(again.rows.some(({ created }) => created)).toBe(false)
   expect(await checkTopics(options())).toEqual(again)
@@ -50,17 +57,7 @@ test('the leader is killed while it is written and read: nothing acknowledged is
   const reading = (async () => {
     for await (const batch of log.read(topic, 0, 0, stop.signal)) seen.push(...batch)
   })()
-  const append = async (number: number): Promise<number> => {
-    for (let unknown = 0; ; ) {
-      try {
-        await log.append(topic, 0, [fact(number)])
-        return unknown
-      } catch (error) {
-        if (error instanceof IndefiniteAppend) unknown++
-        else if (!(error instanceof LogUnavailable)) throw error
-      }
-    }
-  }
+  const append = (number: number) => appendSurely(log, topic, fact(number))
   let unknown = 0
   for (let number = 0; number < 100; number++) unknown += await append(number)
   const { address } = await topics.cluster.leader(topic, 0, 5_000)

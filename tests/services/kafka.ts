@@ -1,8 +1,8 @@
 // One real broker for all test files of a run: the one that the runner started, or one that is started at the first use and ends with the process.
 import { startKafka } from '../../infra/kafka/kafka.ts'
-import { kafkaLog } from '../../src/log/kafka.ts'
 import { ByteWriter } from '../../src/log/kafka-bytes.ts'
 import { type Cluster, kafkaCluster } from '../../src/log/kafka-cluster.ts'
+import { untilServed } from '../../src/log/kafka-topics.ts'
 import type { Api } from '../../src/log/kafka-wire.ts'
 
 export interface SharedBroker {
@@ -51,10 +51,10 @@ export const testTopics = (bootstrap: readonly string[], replication = 1): TestT
     const { brokers } = await cluster.metadata([], DEADLINE_MS)
     return cluster.shared(brokers[0]!, 'ask', DEADLINE_MS)
   }
-  const until = async (name: string, holds: (leaders: number) => boolean) => {
+  const untilGone = async (name: string) => {
     for (;;) {
       const { topics } = await cluster.metadata([name], DEADLINE_MS)
-      if (holds(topics[0]!.partitions.filter(({ leader }) => leader >= 0).length)) return
+      if (topics[0]!.partitions.length === 0) return
       await Bun.sleep(10)
     }
   }
@@ -64,18 +64,14 @@ export const testTopics = (bootstrap: readonly string[], replication = 1): TestT
       const all = { 'message.timestamp.type': 'LogAppendTime', ...settings }
       const connection = await controller()
       await connection.createTopics([{ name, partitions, replication, settings: all }], DEADLINE_MS)
-      await until(name, (leaders) => leaders === partitions)
-      // The metadata names a leader a moment before that broker knows of its office.
-      const log = kafkaLog({ brokers: bootstrap, clientId: 'gatelog-test' })
-      for (let partition = 0; partition < partitions; partition++) await log.end(name, partition)
-      await log.close()
+      await untilServed(cluster, [name])
       return name
     },
     async remove(name) {
       const out = new ByteWriter().untagged()
       out.compactArray([name], (each) => out.compactText(each))
       await (await controller()).request(DELETE_TOPICS, out.int32(DEADLINE_MS).untagged().bytes(), DEADLINE_MS)
-      await until(name, (leaders) => leaders === 0)
+      await untilGone(name)
     },
     async trim(name, start) {
       const { address } = await cluster.leader(name, 0, DEADLINE_MS)
