@@ -1,7 +1,7 @@
 // `npm run bench [-- name ...]`: runs the benches of this folder one after another, each in a process of its own.
 import { join } from 'node:path'
 
-const BENCHES = ['proxy', 'start', 'fold', 'keys', 'history', 'profile'] as const
+const BENCHES = ['proxy', 'start', 'fold', 'keys', 'history', 'profile', 'reads'] as const
 const wanted = process.argv.slice(2)
 const unknown = wanted.filter((name) => !BENCHES.includes(name as (typeof BENCHES)[number]))
 if (unknown.length > 0) {
