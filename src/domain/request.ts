@@ -88,6 +88,12 @@ export const Decision = t.Object(
     media_parts: t.Optional(count('Image, audio and file parts.')),
     max_tokens: t.Optional(count('The ceiling of the answer that the client set.')),
     choices: t.Optional(count('`n`, when more than one.')),
+    own_words: t.Optional(
+      t.Record(t.String(), t.Integer({ minimum: 0 }), {
+        description:
+          'What was said in the own words of some upstream that adds to an answer, by its name there; 0: as much as the model gives.',
+      }),
+    ),
     policy: t.Optional(text('The policy that a routing header asked for.')),
     max_cost_usd: t.Optional(t.Number({ minimum: 0, description: 'The cap that a routing header asked for, USD.' })),
     latency_target_ms: t.Optional(count('The target that a routing header asked for.')),

@@ -109,7 +109,7 @@ const answered = (exchange: Exchange, intent: Intent, answer: Answer): { measure
   exchange.answerChars = charsOf(answer)
   finishAttempt(exchange, 'success', null)
   const measured = measure(exchange)
-  const choices = intent.choices === 1 ? [answer] : choicesOf(answer.json)
+  const choices = intent.choices === 1 && intent.ownWords === null ? [answer] : choicesOf(answer.json)
   const checked = conformance(intent, choices)
   return {
     measured,

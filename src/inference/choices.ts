@@ -79,12 +79,14 @@ export class StreamedChoices {
     return [...this.#byIndex].sort(([a], [b]) => a - b).map(([, choice]) => choice)
   }
 
-  /** Of so many choices, the indexes of those that have no finish reason. */
+  /** The indexes of those that have no finish reason: of so many choices, and of those that came besides. */
   unfinished(count: number): number[] {
-    const open: number[] = []
-    for (let index = 0; index < count; index++)
-      if ((this.#byIndex.get(index)?.finishReason ?? null) === null) open.push(index)
-    return open
+    const open = new Set<number>()
+    for (let index = 0; index < count; index++) open.add(index)
+    for (const [index, { finishReason }] of this.#byIndex)
+      if (finishReason === null) open.add(index)
+      else open.delete(index)
+    return [...open].sort((a, b) => a - b)
   }
 
   #choice(index: number): Growing {

@@ -47,9 +47,9 @@ export class ClientStream {
     private readonly whenSettled: () => void,
   ) {
     this.#first = held
-    const { choices, structured } = intent
+    const { choices, ownWords, structured } = intent
     const isFormed = structured !== null && demandsJson(structured)
-    this.#choices = choices > 1 || isFormed ? new StreamedChoices(isFormed) : null
+    this.#choices = choices > 1 || ownWords !== null || isFormed ? new StreamedChoices(isFormed) : null
     this.#frameTail = new StreamTail(exchange, intent)
     exchange.onEnd = () => {
       if (!this.#reading) this.#conclude(null)

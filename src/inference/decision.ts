@@ -77,6 +77,7 @@ export const decisionOf = (plan: Plan): Decision => {
   if (intent.mediaParts > 0) decision.media_parts = intent.mediaParts
   if (intent.maxTokens !== null) decision.max_tokens = intent.maxTokens
   if (intent.choices !== 1) decision.choices = intent.choices
+  if (intent.ownWords !== null) decision.own_words = { ...intent.ownWords }
   if (headers.policy !== null) decision.policy = headers.policy
   if (headers.maxCostUsd !== null) decision.max_cost_usd = headers.maxCostUsd
   if (headers.latencyTargetMs !== null) decision.latency_target_ms = headers.latencyTargetMs

@@ -11,7 +11,7 @@ import { admit, factsJson } from './admit.ts'
 import { attempt, finishAttempt, type Served } from './attempt.ts'
 import { charsOf, type Measured, measure } from './charge.ts'
 import type { InferenceDeps } from './deps.ts'
-import { outputCeiling, priceOf, promptTokensEstimate } from './estimate.ts'
+import { outputBound, priceOf, promptTokensEstimate } from './estimate.ts'
 import { type EndReason, Exchange, type Identity, type Purpose } from './exchange.ts'
 import { asGatewayError, failureOf } from './failed.ts'
 import { type Intent, readIntent } from './intent.ts'
@@ -173,7 +173,7 @@ const streamed = async (exchange: Exchange, { held, source }: Served & { stream:
 /** The plan that asks this candidate once, whatever speaks against it. */
 const planFor = (intent: Intent, entry: CatalogueEntry, timeoutMs: number, { catalogue }: DirectDeps): Plan => {
   const policy = { ...BUILT_IN, firstTokenMs: timeoutMs, totalMs: timeoutMs, retryAttempts: 0, maxAttempts: 1 }
-  const projected = priceOf(entry, promptTokensEstimate(intent), outputCeiling(intent, entry) * intent.choices)
+  const projected = priceOf(entry, promptTokensEstimate(intent), outputBound(intent, entry))
   return {
     input: {
       intent,

@@ -1,5 +1,6 @@
 // Tokens and money before and without the provider's word. Never a tokenizer: those can be made to take seconds.
 import { costNanoUsd, sumNanoUsd } from '../lib/money.ts'
+import { ownBound } from '../providers/own-words.ts'
 import type { CatalogueEntry, PriceTier } from '../state/port.ts'
 import type { Intent } from './intent.ts'
 
@@ -17,20 +18,37 @@ interface Rates {
   readonly cachedInputCostPerMillion: number | null
 }
 type Prices = Rates & Pick<CatalogueEntry, 'maxOutputTokens' | 'contextWindow' | 'priceTiers'>
+type Candidate = Prices & Pick<CatalogueEntry, 'kind'>
 const NO_TIERS: readonly PriceTier[] = []
-type Asked = Pick<Intent, 'textBytes' | 'messageCount' | 'promptBytes' | 'mediaParts' | 'maxTokens' | 'choices'>
+type Asked = Pick<
+  Intent,
+  'textBytes' | 'messageCount' | 'promptBytes' | 'mediaParts' | 'maxTokens' | 'choices' | 'ownWords'
+>
 
+const TOKEN_BYTES = 4
 /** About four bytes a token. */
-export const estimateTokens = (bytes: number): number => Math.ceil(bytes / 4)
+export const estimateTokens = (bytes: number): number => Math.ceil(bytes / TOKEN_BYTES)
 
 /** What the prompt is likely to count: for caps, routing, and outcomes without the provider's usage. */
 export const promptTokensEstimate = ({ textBytes, messageCount, mediaParts }: Asked): number =>
   estimateTokens(textBytes) + messageCount * MESSAGE_TOKENS + mediaParts * (MEDIA_TOKENS / 8)
 
-/** The most that one choice can produce: what the client allows, else the model's own bound. */
-export const outputCeiling = ({ maxTokens }: Asked, { maxOutputTokens, contextWindow }: Prices): number => {
-  const own = maxOutputTokens ?? contextWindow ?? UNKNOWN_CEILING
-  return maxTokens === null ? own : maxTokens
+/**
+ * The most that all choices together can produce: what the client allows, else the model's own bound; and whatever it says in words that this kind of
+ * upstream reads (docs/decisions/0026).
+ */
+export const outputBound = (
+  { maxTokens, choices, ownWords }: Pick<Asked, 'maxTokens' | 'choices' | 'ownWords'>,
+  { kind, maxOutputTokens, contextWindow }: Omit<Candidate, keyof Rates>,
+  tokenBytes = TOKEN_BYTES,
+): number => {
+  const most = maxOutputTokens ?? contextWindow ?? UNKNOWN_CEILING
+  const ceiling = maxTokens ?? most
+  if (ownWords === null) return ceiling * choices
+  const { limit, thinking, answers, textBytes } = ownBound(kind, ownWords, maxTokens !== null)
+  const allowed = limit === null ? ceiling : Math.max(ceiling, limit === 0 ? most : limit)
+  const thought = thinking === 0 ? most : (thinking ?? 0)
+  return (allowed + thought) * Math.max(choices, answers) + Math.ceil(textBytes / tokenBytes)
 }
 
 /** What so many tokens cost at the row's prices, of the tier that a prompt of that length is in. Nano-USD; null without a price. */
@@ -48,9 +66,9 @@ export const priceOf = (entry: Prices, promptTokens: number, completionTokens: n
  * The upper bound of one attempt: every byte a token, media at their ceiling, output at its ceiling, every choice, at the dearest tier that such a prompt may
  * turn out to be in. Nano-USD; null without a price.
  */
-export const reservedNanoUsd = (asked: Asked, entry: Prices): number | null => {
+export const reservedNanoUsd = (asked: Asked, entry: Candidate): number | null => {
   const promptTokens = asked.promptBytes + asked.mediaParts * MEDIA_TOKENS
-  const completionTokens = outputCeiling(asked, entry) * asked.choices
+  const completionTokens = outputBound(asked, entry, 1)
   if (entry.inputCostPerMillion === null || entry.outputCostPerMillion === null) return null
   let dearest = boundNanoUsd(entry, promptTokens, completionTokens)
   for (const tier of entry.priceTiers ?? NO_TIERS) {

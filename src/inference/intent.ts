@@ -1,5 +1,6 @@
 // Station 3: what is asked. Every rule on the body of a chat completion, and the capabilities that it needs.
 import { type Edit, editMembers, memberText } from '../lib/json-edit.ts'
+import { type OwnAmounts, readOwnWords } from '../providers/own-words.ts'
 import type { Capability } from '../providers/provider.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { isObject } from '../wire/json.ts'
@@ -28,7 +29,9 @@ export interface Intent {
   /** The output ceiling that the client asked for. */
   readonly maxTokens: number | null
   readonly choices: number
-  /** UTF-8 bytes of what is counted as prompt: the messages' text and tool calls, and the tool declarations. */
+  /** What the client says in upstreams' own words that adds to an answer, by kind of upstream. Null: nothing. */
+  readonly ownWords: OwnAmounts | null
+  /** UTF-8 bytes of what is counted as prompt: the messages' text and tool calls, the tool declarations, and fields that are not of the client's wire. */
   readonly textBytes: number
   readonly messageCount: number
   /** UTF-8 bytes of the whole body without media, never below what is counted; and the number of images and audio parts in it. */
@@ -76,6 +79,7 @@ export const readIntent = (raw: string, body: Body, headers: Headers, gatewayExe
   if (json) requirements.push(structured.type === 'json_schema' ? NEEDS.jsonSchema : NEEDS.jsonMode)
   if (isPresent(body.seed)) requirements.push(NEEDS.seed)
   const intentHeaders = readHeaderIntent(headers)
+  const own = readOwnWords(normal.body)
   return {
     model,
     stream,
@@ -85,7 +89,8 @@ export const readIntent = (raw: string, body: Body, headers: Headers, gatewayExe
     requirements,
     maxTokens: ceilingOf(body, 'max_completion_tokens') ?? ceilingOf(body, 'max_tokens'),
     choices: choicesOf(body),
-    textBytes: media.textBytes + (declaresTools ? jsonBytes(body.tools ?? body.functions) : 0),
+    ownWords: own.amounts,
+    textBytes: media.textBytes + own.textBytes + (declaresTools ? jsonBytes(body.tools ?? body.functions) : 0),
     messageCount: (normal.body.messages as unknown[]).length,
     promptBytes: Math.max(0, Buffer.byteLength(normal.raw) - media.chars),
     mediaParts: media.images + media.audio,

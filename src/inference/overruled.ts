@@ -2,7 +2,7 @@
 import type { CatalogueEntry } from '../state/port.ts'
 import type { OverridesInForce, Steering } from '../state/steering.ts'
 import type { ErrorCode } from '../wire/errors.ts'
-import { outputCeiling, priceOf, promptTokensEstimate } from './estimate.ts'
+import { outputBound, priceOf, promptTokensEstimate } from './estimate.ts'
 import type { Exchange } from './exchange.ts'
 import { isDisabled, type Plan } from './plan.ts'
 import { boundsOf, rejection, subjectsOf } from './rejections.ts'
@@ -28,7 +28,7 @@ export const stillAllowed = (
   const mayFallBack = fallsBack(plan, overrides)
   return queue.filter((entry) => {
     if (!mayFallBack && entry !== exchange.entry) return false
-    const projected = priceOf(entry, promptTokens, outputCeiling(intent, entry) * intent.choices)
+    const projected = priceOf(entry, promptTokens, outputBound(intent, entry))
     const reason = rejection(entry, projected, frame.signals(entry.modelId), bounds)
     if (reason === null) return true
     dropped.set(

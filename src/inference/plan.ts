@@ -5,7 +5,7 @@ import type { CatalogueEntry } from '../state/port.ts'
 import type { Disabled, OverridesInForce } from '../state/steering.ts'
 import type { GatewayError } from '../wire/errors.ts'
 import { type CandidateSet, type CandidateSource, candidatesFor, candidatesOf } from './candidates.ts'
-import { outputCeiling, priceOf, promptTokensEstimate } from './estimate.ts'
+import { outputBound, priceOf, promptTokensEstimate } from './estimate.ts'
 import type { EffectivePolicy } from './policies.ts'
 import { nearestOf, nobodyLeft, primarySkipped, regionForbidden, unknownModel } from './refusals.ts'
 import {
@@ -161,7 +161,7 @@ const judged = (
   let eligible: number[] = []
   for (let i = 0; i < count; i++) {
     const entry = set.entries[i]!
-    const projected = priceOf(entry, promptTokens, outputCeiling(intent, entry) * intent.choices)
+    const projected = priceOf(entry, promptTokens, outputBound(intent, entry))
     const reason = set.standing[i] ?? rejection(entry, projected, frame.signals(entry.modelId), bounds)
     projectedNanoUsd.push(projected)
     reasons.push(reason)
@@ -213,7 +213,7 @@ const forLongContext = ({ input, bounds }: Judged): readonly CatalogueEntry[] =>
   const promptTokens = promptTokensEstimate(intent)
   const eligible: CatalogueEntry[] = []
   for (const { entry, standing } of candidatesOf(policy.contextWindowModels, policy, catalogue)) {
-    const projected = priceOf(entry, promptTokens, outputCeiling(intent, entry) * intent.choices)
+    const projected = priceOf(entry, promptTokens, outputBound(intent, entry))
     if (standing === null && rejection(entry, projected, frame.signals(entry.modelId), bounds) === null)
       eligible.push(entry)
   }

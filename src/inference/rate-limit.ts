@@ -2,7 +2,7 @@
 import type { LimitRule } from '../state/limit-rules.ts'
 import { GatewayError } from '../wire/errors.ts'
 import type { InferenceDeps } from './deps.ts'
-import { outputCeiling, promptTokensEstimate } from './estimate.ts'
+import { outputBound, promptTokensEstimate } from './estimate.ts'
 import type { Exchange } from './exchange.ts'
 import type { Intent } from './intent.ts'
 import type { Ask, Counted, LimitName, Verdict } from './limits.ts'
@@ -28,9 +28,7 @@ export const takeLimits = async (
 const reservedTokens = (intent: Intent, { ordered }: Plan): number => {
   const prompt = promptTokensEstimate(intent)
   if (intent.maxTokens === null) return prompt
-  return (
-    prompt + Math.min(intent.maxTokens, outputCeiling({ ...intent, maxTokens: null }, ordered[0]!)) * intent.choices
-  )
+  return prompt + Math.min(outputBound(intent, ordered[0]!), outputBound({ ...intent, maxTokens: null }, ordered[0]!))
 }
 
 const WORDS: Readonly<Record<LimitName, string>> = {

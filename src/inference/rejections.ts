@@ -41,6 +41,7 @@ export type PlanIntent = Pick<
   | 'mediaParts'
   | 'maxTokens'
   | 'choices'
+  | 'ownWords'
   | 'headers'
 >
 

@@ -66,6 +66,7 @@ export const intentOf = ({ requested_model, stream, decision }: RecordedPlan): P
   mediaParts: decision.media_parts ?? 0,
   maxTokens: decision.max_tokens ?? null,
   choices: decision.choices ?? 1,
+  ownWords: decision.own_words ?? null,
   headers: headersOf(decision),
 })
 

@@ -145,7 +145,7 @@ export const messagesBody = (
     shaping.push(`max_tokens ${DEFAULT_MAX_TOKENS}: required, and the catalogue knows none`)
   const { system, messages } = convertMessages(body.messages)
   const out: Record<string, unknown> = {
-    ...ownFields(body, HANDLED, (text) => shaping.push(text)),
+    ...ownFields('anthropic', body, HANDLED, (text) => shaping.push(text)),
     model,
     max_tokens: limit ?? target.maxOutputTokens ?? DEFAULT_MAX_TOKENS,
     ...(system.length > 0 ? { system } : {}),

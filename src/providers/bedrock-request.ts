@@ -5,7 +5,7 @@ import { authorized, modelUrl } from './bedrock-target.ts'
 import { addFormat, addTools } from './bedrock-tools.ts'
 import { NO_SAMPLING, thinkingFor } from './claude-models.ts'
 import { CONVERTED, exactBody, OPENAI_ONLY, outputLimit, present, refuseUnsupported } from './converting.ts'
-import { type Note, ownFields, ownMembers, stopsOf } from './own-words.ts'
+import { type Note, noteReplaced, ownFields, ownMembers, stopsOf } from './own-words.ts'
 import type { ChatCall, Target, UpstreamRequest } from './provider.ts'
 import { arrayOf, type Json, objectOf, textOf } from './read-json.ts'
 
@@ -65,9 +65,12 @@ const addDropped = ({ body, shaping }: Draft): void => {
   if (arrayOf(body.messages).some((message) => present(objectOf(message).name))) shaping.push('dropped messages[].name')
 }
 
-const addSampling = ({ body, target, family, shaping, inferenceConfig, additional }: Draft): void => {
+const addSampling = ({ body, target, family, shaping, note, inferenceConfig, additional }: Draft): void => {
   const limit = outputLimit(body)
-  if (limit !== undefined) inferenceConfig.maxTokens = limit
+  if (limit !== undefined) {
+    noteReplaced(objectOf(body.inferenceConfig), 'maxTokens', 'inferenceConfig', 'max_tokens', note)
+    inferenceConfig.maxTokens = limit
+  }
   const refused = family === 'claude' && NO_SAMPLING.test(target.upstreamModel)
   for (const name of ['temperature', 'top_p', 'top_k']) {
     const value = body[name]
@@ -95,7 +98,7 @@ const addClaudeThinking = (draft: Draft, effort: string): void => {
     additional.thinking = { type: 'disabled' }
     return
   }
-  const { maxTokens } = inferenceConfig
+  const maxTokens = inferenceConfig.maxTokens ?? objectOf(draft.body.inferenceConfig).maxTokens
   const ceiling = typeof maxTokens === 'number' ? maxTokens : (target.maxOutputTokens ?? Number.POSITIVE_INFINITY)
   const thinking = thinkingFor(target.upstreamModel, effort, ceiling)
   if (thinking === null) {
@@ -147,8 +150,8 @@ export const converseBody = (body: Json, target: Target): { body: Json; shaping:
   addTools(draft)
   addFormat(draft)
   const { note, conversation } = draft
-  const out = ownFields(body, HANDLED, note)
-  const [inference, output, additional] = CONTAINERS.map((name) => ownMembers(body[name], name, note))
+  const out = ownFields('bedrock', body, HANDLED, note)
+  const [inference, output, additional] = CONTAINERS.map((name) => ownMembers('bedrock', body[name], name, note))
   const { system, messages } = conversation
   if (system.length > 0) out.system = system
   out.messages = messages

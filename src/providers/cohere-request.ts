@@ -91,7 +91,7 @@ const chatBody = (call: ChatCall, target: Target, shaping: string[]): Json => {
   refuseUnsupported(body)
   dropFields(body, NO_COUNTERPART, shaping)
   const out: Record<string, unknown> = {
-    ...ownFields(body, HANDLED, note),
+    ...ownFields('cohere', body, HANDLED, note),
     model: target.upstreamModel,
     messages: cohereMessages(body.messages),
     ...(call.stream ? { stream: true } : {}),

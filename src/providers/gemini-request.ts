@@ -5,7 +5,7 @@ import { convertMessages } from './gemini-contents.ts'
 import { familyOf, type GeminiFamily } from './gemini-models.ts'
 import { convertFormat, convertTools } from './gemini-tools.ts'
 import { joinUrl } from './openai-request.ts'
-import { type Note, ownFields, ownMembers, stopsOf } from './own-words.ts'
+import { type Note, noteReplaced, ownFields, ownMembers, stopsOf } from './own-words.ts'
 import type { ChatCall, Target, UpstreamRequest } from './provider.ts'
 import { type Json, objectOf, textOf } from './read-json.ts'
 
@@ -45,14 +45,21 @@ const TIERS: Readonly<Record<string, string>> = {
 /** Fields of its request that have two spellings, which its JSON both takes: one of them is written, so that none stands there twice. */
 // biome-ignore format: one list
 const SPELLED = new Map([
-  'audioTimestamp', 'cachedContent', 'enableEnhancedCivicAnswers', 'frequencyPenalty', 'functionCallingConfig', 'generationConfig', 'imageConfig',
-  'includeServerSideToolInvocations', 'includeThoughts', 'logprobs', 'mediaResolution', 'presencePenalty', 'responseJsonSchema', 'responseLogprobs',
+  'audioTimestamp', 'cachedContent', 'candidateCount', 'enableEnhancedCivicAnswers', 'frequencyPenalty', 'functionCallingConfig', 'generationConfig', 'imageConfig',
+  'includeServerSideToolInvocations', 'includeThoughts', 'logprobs', 'maxOutputTokens', 'mediaResolution', 'presencePenalty', 'responseJsonSchema', 'responseLogprobs',
   'responseMimeType', 'responseModalities', 'responseSchema', 'retrievalConfig', 'routingConfig', 'safetySettings', 'serviceTier', 'speechConfig',
-  'stopSequences', 'thinkingBudget', 'thinkingConfig', 'thinkingLevel', 'toolConfig', 'topK', 'topP',
+  'stopSequences', 'systemInstruction', 'thinkingBudget', 'thinkingConfig', 'thinkingLevel', 'toolConfig', 'topK', 'topP',
 ].map((name) => [name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), name]))
+/** Those of them that stand at the top. */
+const AT_TOP = new Set(['cached_content', 'safety_settings', 'service_tier', 'system_instruction'])
 /** What is not known keeps its name. */
-const spelled = (fields: Json): Record<string, unknown> =>
-  Object.fromEntries(Object.entries(fields).map(([name, value]) => [SPELLED.get(name) ?? name, value]))
+const spelled = (fields: Json, names?: ReadonlySet<string>): Record<string, unknown> =>
+  Object.fromEntries(
+    Object.entries(fields).map(([name, value]) => [
+      names?.has(name) === false ? name : (SPELLED.get(name) ?? name),
+      value,
+    ]),
+  )
 
 /** What a client says in Gemini's own words. */
 interface OwnWords {
@@ -70,7 +77,7 @@ const ownWords = (body: Json, note: Note): OwnWords => {
   const { generation_config, generationConfig, tool_config, toolConfig, thinking_config, thinkingConfig, ...more } =
     objectOf(google)
   const membersOf = (name: string, ...given: readonly unknown[]): Record<string, unknown> =>
-    Object.assign({}, ...given.map((value) => spelled(ownMembers(value, name, note))))
+    Object.assign({}, ...given.map((value) => spelled(ownMembers('gemini', value, name, note))))
   const generation = membersOf(
     'generationConfig',
     ...[body.generation_config, body.generationConfig, generation_config, generationConfig],
@@ -78,11 +85,14 @@ const ownWords = (body: Json, note: Note): OwnWords => {
   const thinking = thinkingConfig ?? thinking_config ?? generation.thinkingConfig
   if (isObject(thinking)) generation.thinkingConfig = spelled(thinking)
   return {
-    fields: spelled({
-      ...ownFields(body, HANDLED, note),
-      ...(isDoor || extra === undefined ? {} : { extra_body: extra }),
-      ...ownMembers(more, 'extra_body.google', note),
-    }),
+    fields: spelled(
+      {
+        ...ownFields('gemini', body, HANDLED, note),
+        ...(isDoor || extra === undefined ? {} : { extra_body: extra }),
+        ...ownMembers('gemini', more, 'extra_body.google', note),
+      },
+      AT_TOP,
+    ),
     generation,
     toolConfig: membersOf('toolConfig', body.tool_config, body.toolConfig, tool_config, toolConfig),
   }
@@ -123,8 +133,10 @@ const addLimits = (body: Json, out: Record<string, unknown>, shaping: Set<string
   const limit = outputLimit(body)
   const wins = present(body.max_completion_tokens)
   if (limit !== undefined) {
+    const field = wins ? 'max_completion_tokens' : 'max_tokens'
+    noteReplaced(out, 'maxOutputTokens', 'generationConfig', field, (text) => shaping.add(text))
     out.maxOutputTokens = limit
-    shaping.add(`renamed ${wins ? 'max_completion_tokens' : 'max_tokens'} to maxOutputTokens`)
+    shaping.add(`renamed ${field} to maxOutputTokens`)
   }
   if (wins && present(body.max_tokens)) shaping.add('dropped max_tokens: max_completion_tokens wins')
   const stop = stopsOf(body.stop, out.stopSequences, 'stopSequences', (text) => shaping.add(text))
@@ -145,6 +157,7 @@ const generationConfig = (
       shaping.add(`dropped ${field}: the model refuses it`)
       continue
     }
+    noteReplaced(own, to, 'generationConfig', field, (text) => shaping.add(text))
     out[to] = body[field]
     if (field !== to) shaping.add(`renamed ${field} to ${to}`)
   }
@@ -211,6 +224,8 @@ const contentBody = (
     shaping,
   })
   const generation = generationConfig(body, own.generation, family, capabilities.includes('seed'), shaping)
+  if (system.length > 0)
+    noteReplaced(own.fields, 'systemInstruction', '', 'the system message', (text) => shaping.add(text))
   const tier = textOf(body.service_tier)
   const serviceTier = tier !== null && Object.hasOwn(TIERS, tier) ? TIERS[tier] : null
   if (tier !== null) shaping.add(serviceTier === null ? 'dropped service_tier' : 'renamed service_tier to serviceTier')

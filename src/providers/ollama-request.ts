@@ -8,6 +8,7 @@ import {
   dropFields,
   exactBody,
   OPENAI_ONLY,
+  outputLimit,
   present,
   refuse,
   refuseUnsupported,
@@ -16,7 +17,7 @@ import {
 import { ollamaMessages } from './ollama-messages.ts'
 import { joinUrl } from './openai-request.ts'
 import { countOption, type Options, SWITCH, textOption } from './options.ts'
-import { type Note, ownFields, ownMembers, stopsOf } from './own-words.ts'
+import { type Note, noteReplaced, ownFields, ownMembers, stopsOf } from './own-words.ts'
 import type { ChatCall, Target, UpstreamRequest } from './provider.ts'
 import { arrayOf, type Json, objectOf, textOf } from './read-json.ts'
 
@@ -73,13 +74,14 @@ const addOptions = (
   shaping: string[],
   note: Note,
 ): void => {
-  const options = ownMembers(body.options, 'options', note)
+  const options = ownMembers('ollama', body.options, 'options', note)
   for (const name of SAMPLING) if (present(body[name])) options[name] = body[name]
   if (present(body.seed) && !call.capabilities.includes('seed')) {
     delete options.seed
     shaping.push('dropped seed')
   }
   rename(body, 'repetition_penalty', options, 'repeat_penalty', shaping)
+  if (outputLimit(body) !== undefined) noteReplaced(options, 'num_predict', 'options', 'max_tokens', note)
   addLimit(body, options, 'num_predict', shaping)
   const stop = stopsOf(body.stop, options.stop, 'options.stop', note)
   if (stop !== null) options.stop = stop
@@ -136,7 +138,7 @@ const chatBody = (call: ChatCall, target: Target, shaping: string[]): Json => {
   refuseUnsupported(body)
   dropFields(body, NO_COUNTERPART, shaping)
   const out: Record<string, unknown> = {
-    ...ownFields(body, HANDLED, note),
+    ...ownFields('ollama', body, HANDLED, note),
     model: target.upstreamModel,
     messages: ollamaMessages(body.messages),
     stream: call.stream,

@@ -3,7 +3,7 @@ import { type Edit, editMembers } from '../lib/json-edit.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { isObject } from '../wire/json.ts'
 import { RequestDraft } from './openai-draft.ts'
-import { clientNameOf } from './own-words.ts'
+import { keepsInside, keptField, textWithoutKept } from './own-words.ts'
 import type { ChatCall, Target, UpstreamRequest } from './provider.ts'
 import { arrayOf, objectOf, textOf } from './read-json.ts'
 
@@ -97,7 +97,7 @@ const askUsage = (draft: RequestDraft): void => {
   draft.set('stream_options', editMembers(options ?? '{}', INCLUDE_USAGE), 'added stream_options.include_usage')
 }
 
-const shape = (draft: RequestDraft, quirks: RequestQuirks): void => {
+const shape = (draft: RequestDraft, quirks: RequestQuirks, kind: string): void => {
   const { call, target } = draft
   for (const name of GATEWAY_ONLY) if (draft.has(name)) draft.remove(name)
   for (const name of dropped(quirks, target)) if (draft.has(name)) draft.drop(name)
@@ -114,11 +114,21 @@ const shape = (draft: RequestDraft, quirks: RequestQuirks): void => {
   if (quirks.rename !== undefined)
     for (const name in quirks.rename) if (draft.has(name)) draft.rename(name, quirks.rename[name]!)
   if (target.usageOnStream && call.stream && quirks.usageUnasked !== true) askUsage(draft)
-  for (const { key } of draft.members) {
-    if (USUAL.has(key)) continue
-    const field = clientNameOf(key)
-    if (field !== null && draft.has(key)) draft.drop(key, `: use ${field}`)
+  for (const { key } of draft.members) if (!USUAL.has(key) && draft.has(key)) keepBack(draft, kind, key)
+}
+
+/** What the gateway has decided or checked is not said another time in the upstream's own words, unless the operator lets it (`options.forward`). */
+const keepBack = (draft: RequestDraft, kind: string, name: string): void => {
+  const why = keptField(kind, name)
+  if (why !== null) {
+    if (!arrayOf(draft.target.options.forward).includes(name)) draft.drop(name, `: ${why}`)
+    return
   }
+  const value = draft.valueOf(name)
+  if (!isObject(value) || !keepsInside(kind)) return
+  const text = draft.textOf(name)!
+  const left = textWithoutKept(kind, text, value, name, (note) => draft.shaping.push(note))
+  if (left !== text) draft.set(name, left, null)
 }
 
 interface Head {
@@ -163,9 +173,9 @@ const headFor = (target: Target, stream: boolean, quirks: RequestQuirks): Head =
 }
 
 /** Throws GatewayError('invalid_request') naming the field for what this upstream cannot do. */
-export const openaiRequest = (call: ChatCall, target: Target, quirks: RequestQuirks): UpstreamRequest => {
+export const openaiRequest = (call: ChatCall, target: Target, quirks: RequestQuirks, kind: string): UpstreamRequest => {
   const draft = new RequestDraft(call, target)
-  shape(draft, quirks)
+  shape(draft, quirks, kind)
   const { url, headers } = headFor(target, call.stream, quirks)
   return { method: 'POST', url, headers, body: draft.text(), shaping: draft.shaping }
 }

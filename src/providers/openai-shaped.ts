@@ -25,7 +25,7 @@ export const openaiShaped = (row: OpenAiRow): ProviderKind => {
     usualEnv,
     ...(row.usualBaseUrlEnv === undefined ? {} : { usualBaseUrlEnv: row.usualBaseUrlEnv }),
     options: { ...row.options, forward: FIELD_NAMES, drop: FIELD_NAMES },
-    request: (call, target) => openaiRequest(call, target, quirks),
+    request: (call, target) => openaiRequest(call, target, quirks, kind),
     response: (body, reading) => openaiAnswer(body, reading, answer),
     usageIn: (body) => (answer ?? STANDARD).usageOf(objectOf(parseJson(body))),
     stream: (reading) => openaiStream(reading, answer),

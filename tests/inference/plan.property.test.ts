@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { type PolicyRow, STRATEGIES } from '../../src/domain/policy.ts'
 import { candidateList, decisionOf } from '../../src/inference/decision.ts'
-import { outputCeiling, priceOf, promptTokensEstimate } from '../../src/inference/estimate.ts'
+import { outputBound, priceOf, promptTokensEstimate } from '../../src/inference/estimate.ts'
 import { makePlan, type Plan, type PlanInput } from '../../src/inference/plan.ts'
 import { effectivePolicy, withScope } from '../../src/inference/policies.ts'
 import { REJECTED_REASONS } from '../../src/inference/rejections.ts'
@@ -21,6 +21,7 @@ const anyEntries = fc
   .uniqueArray(
     fc.record({
       provider: fc.constantFrom(...PROVIDERS),
+      kind: fc.constantFrom('plain', 'vllm', 'llamacpp', 'cohere'),
       name: fc.constantFrom(...MODELS),
       priority: fc.integer({ min: 0, max: 3 }),
       capabilities: fc.oneof(fc.constant(CAPABILITIES), fc.subarray(CAPABILITIES)),
@@ -84,6 +85,7 @@ const anyIntent = fc
     size: fc.constantFrom(1, 50, 400),
     max_tokens: fc.constantFrom(undefined, 10, 50_000),
     n: fc.constantFrom(undefined, 3),
+    own: fc.constantFrom({}, {}, { best_of: 9 }, { n_predict: -1 }, { thinking: { token_budget: 40_000 } }),
     image: fc.boolean(),
     headers: fc.record(
       {
@@ -97,10 +99,11 @@ const anyIntent = fc
       { requiredKeys: [] },
     ),
   })
-  .map(({ stream, seed, size, max_tokens, n, image, headers }) =>
+  .map(({ stream, seed, size, max_tokens, n, own, image, headers }) =>
     intentOf(
       {
         stream,
+        ...own,
         messages: [{ role: 'user', content: [{ type: 'text', text: 'x'.repeat(size) }, ...(image ? [IMAGE] : [])] }],
         ...(n === undefined ? {} : { n }),
         ...(seed ? { seed: 1 } : {}),
@@ -270,7 +273,7 @@ test('a cap of any level never admits what it forbids', () => {
       ]
       for (const capUsd of capsUsd) {
         if (capUsd === null) continue
-        const completion = outputCeiling(intent, candidate) * intent.choices
+        const completion = outputBound(intent, candidate)
         const projected = priceOf(candidate, promptTokensEstimate(intent), completion)
         expect(projected).not.toBeNull()
         expect(projected!).toBeLessThanOrEqual(Math.round(capUsd * 1e9))

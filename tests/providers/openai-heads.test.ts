@@ -16,7 +16,12 @@ const target = (more: Partial<Target> = {}): Target => ({
 const body = { model: 'm', messages: [{ role: 'user', content: 'hi' }] }
 const STANDARD = {}
 const head = (of: Target, stream = false, quirks: RequestQuirks = STANDARD) => {
-  const { url, headers } = openaiRequest({ raw: JSON.stringify(body), body, stream, capabilities: [] }, of, quirks)
+  const { url, headers } = openaiRequest(
+    { raw: JSON.stringify(body), body, stream, capabilities: [] },
+    of,
+    quirks,
+    'openai',
+  )
   return { url, headers }
 }
 

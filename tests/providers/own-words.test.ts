@@ -1,6 +1,7 @@
-// What a client says in the upstream's own words must not say otherwise than what was counted, checked and authorised in its own.
+// What a client says in the upstream's own words goes there as it was sent, but for what would name another model, other tools or other messages.
 import { describe, expect, test } from 'bun:test'
 import { KINDS, kindOf } from '../../src/providers/kinds.ts'
+import { EXACT_KINDS, OWN_ROWS } from '../../src/providers/own-words-table.ts'
 import { ALL_CAPABILITIES, type Target } from '../../src/providers/provider.ts'
 
 const TARGET: Target = {
@@ -22,82 +23,113 @@ const sent = (kind: string, own: Record<string, unknown>, more: Record<string, u
   return { text: text!, body: JSON.parse(text!), shaping }
 }
 
+const ROWS = Object.entries(OWN_ROWS).flatMap(([kind, rows]) => rows.map((row) => ({ kind, ...row })))
+/** Every name of the table, as a body would say it. */
+const NAMES = [...new Set(ROWS.flatMap(({ names }) => names))]
+const pathOf = (name: string): string[] => name.split('.').filter((part) => part !== '*')
+const nested = (path: readonly string[], value: unknown): Record<string, unknown> =>
+  Object.fromEntries([[path[0]!, path.length === 1 ? value : nested(path.slice(1), value)]])
+const CONVERTING = ['anthropic', 'bedrock', 'cohere', 'gemini', 'ollama']
 const TOOL = { name: 'smuggled', description: 'd' }
-/** Every place where some upstream would read a limit, a number of answers, a tool or a model. */
-const LIMITS = {
-  max_output_tokens: 64_000,
-  maxTokens: 64_000,
-  n_predict: 64_000,
-  num_predict: 64_000,
-  max_new_tokens: 64_000,
-}
-const ANSWERS = { candidateCount: 77, candidate_count: 77, num_results: 77, best_of: 77, N: 77 }
-const TOOLS = {
-  toolConfig: { tools: [{ toolSpec: TOOL }], toolChoice: { any: {} }, functionCallingConfig: { mode: 'smuggled' } },
-  tool_config: { function_calling_config: { mode: 'smuggled' } },
-  functionDeclarations: [TOOL],
-  mcp_servers: [{ type: 'url', url: 'http://smuggled', name: 'smuggled' }],
-  TOOLS: [{ type: 'function', function: TOOL }],
-  Tool_Choice: 'smuggled',
-}
-const MODELS = { Model: 'smuggled', models: ['smuggled'], modelId: 'smuggled', fallbacks: ['smuggled'] }
-const INSIDE = {
-  ...LIMITS,
-  ...ANSWERS,
+const VALUES: Readonly<Record<string, unknown>> = {
   max_tokens: 64_000,
   n: 77,
-  tools: [{ functionDeclarations: [TOOL] }],
-  tool_choice: { type: 'smuggled' },
+  models: ['smuggled'],
+  tools: [TOOL],
+  toolConfig: { tools: [TOOL] },
+  tool_config: { tools: [TOOL] },
 }
-const CONTAINERS = {
-  inferenceConfig: INSIDE,
-  additionalModelRequestFields: { ...INSIDE, inferenceConfig: { max_new_tokens: 64_000 } },
-  generationConfig: INSIDE,
-  generation_config: INSIDE,
-  options: INSIDE,
-  extra_body: { google: { ...INSIDE, ...TOOLS, ...MODELS, generation_config: INSIDE, contents: ['smuggled'] } },
-}
+const sampleFor = (path: readonly string[]): unknown => VALUES[path.at(-1)!] ?? 'smuggled 64000'
+/** Containers that a kind takes apart and writes anew. */
+const OWN_CONTAINERS =
+  /^(generation_?config|tool_?config|inferenceconfig|additionalmodelrequestfields|options|extra_body)$/i
 
-describe('what was counted, checked and authorised stands', () => {
+describe('a field in the words of an upstream is forwarded as it was sent, or told', () => {
+  for (const kind of KINDS.keys())
+    test(kind, () => {
+      for (const name of NAMES) {
+        const path = pathOf(name)
+        if (path.length === 1 && ['max_tokens', 'max_completion_tokens', 'n', 'tools'].includes(path[0]!)) continue
+        const own = nested(path, sampleFor(path))
+        const { text, body, shaping } = sent(kind, own)
+        // A field of OpenAI's own, which has no counterpart in other wires.
+        if (name === 'prediction' && CONVERTING.includes(kind)) continue
+        const isKept = ROWS.some((row) => row.kind === kind && row.keeps !== undefined && row.names.includes(name))
+        const told = shaping.filter((note) => /^dropped \S+: (?:use|the gateway)/.test(note))
+        expect([kind, name, shaping.filter((note) => note.startsWith('dropped'))]).toEqual([kind, name, told])
+        if (told.length > 0) {
+          expect([kind, name, text.includes('smuggled')]).toEqual([kind, name, false])
+          continue
+        }
+        expect([kind, name, isKept]).toEqual([kind, name, false])
+        if (OWN_CONTAINERS.test(path[0]!))
+          expect([kind, name, text.includes(JSON.stringify(sampleFor(path)))]).toEqual([kind, name, true])
+        else expect([kind, name, body]).toMatchObject([kind, name, own])
+      }
+    })
+
+  test('byte for byte, in every wire of the OpenAI shape', () => {
+    const raw =
+      '{ "model" : "m","messages":[{"role":"user","content":"hi"}], "best_of" : 3.0e0,"n_predict":12345678901234567890,"reasoning": {"max_tokens" : 9 } ,"max_output_tokens":"7"}'
+    for (const kind of KINDS.keys()) {
+      if (CONVERTING.includes(kind)) continue
+      const call = { raw, body: JSON.parse(raw), stream: false, capabilities: ALL_CAPABILITIES }
+      const { body, shaping } = kindOf(kind)!.request(call, TARGET)
+      expect([kind, body, shaping]).toEqual([kind, raw.replace('"m"', '"routed"'), []])
+    }
+  })
+
+  test('in a field of which a part is kept, every other byte is the client’s', () => {
+    const raw =
+      '{"model":"m","messages":[],"extra_body":{ "a" : 12345678901234567890,"models":["smuggled"],"b":{"tools":1.0}, "best_of":2 }}'
+    const call = { raw, body: JSON.parse(raw), stream: false, capabilities: ALL_CAPABILITIES }
+    const { body, shaping } = kindOf('openai_compatible')!.request(call, TARGET)
+    expect(body).toBe(raw.replace('"m"', '"routed"').replace('"models":["smuggled"],', ''))
+    expect(shaping).toEqual(['dropped extra_body.models: the gateway chooses the model'])
+  })
+
+  test('an operator may let it pass', () => {
+    const raw = '{"model":"m","messages":[],"models":["other"]}'
+    const call = { raw, body: JSON.parse(raw), stream: false, capabilities: ALL_CAPABILITIES }
+    const kind = kindOf('openrouter')!
+    expect(kind.request(call, TARGET).shaping).toEqual(['dropped models: the gateway chooses the model'])
+    const lets = { ...TARGET, options: { forward: ['models'] } }
+    expect(kind.request(call, lets)).toMatchObject({ body: raw.replace('"m"', '"routed"'), shaping: [] })
+  })
+})
+
+test('another spelling of the client’s own fields goes only where it is known not to be read', () => {
+  const own = { Model: 'smuggled', MESSAGES: ['smuggled'], toolſ: ['smuggled'], Max_Tokens: 64_000 }
   for (const kind of KINDS.keys()) {
-    test(`${kind}: at top level`, () => {
-      const { text } = sent(
-        kind,
-        { ...LIMITS, ...ANSWERS, ...TOOLS, ...MODELS, Messages: [], Max_Tokens: 64_000 },
-        { max_tokens: 5 },
-      )
-      expect(text).not.toMatch(/64000|77|smuggled|Messages/)
-    })
-  }
-  for (const kind of ['bedrock', 'gemini', 'ollama']) {
-    test(`${kind}: in its containers, with a limit and without`, () => {
-      const own = Object.fromEntries(
-        Object.entries(CONTAINERS).filter(([name]) =>
-          ({ bedrock: /^inf|^add/, gemini: /^gen|^extra/, ollama: /^opt/ })[kind]!.test(name),
-        ),
-      )
-      for (const more of [{}, { max_tokens: 5 }]) expect(sent(kind, own, more).text).not.toMatch(/64000|77|smuggled/)
-    })
+    const { text, shaping } = sent(kind, own)
+    if (EXACT_KINDS.has(kind)) expect([kind, text.match(/smuggled|64000/g)?.length]).toEqual([kind, 4])
+    else {
+      expect([kind, text.match(/smuggled|64000/g)]).toEqual([kind, null])
+      expect(shaping).toContain('dropped Model: use model')
+    }
   }
 })
 
-test('what was dropped is said, with the field to use instead', () => {
-  expect(
-    sent(
-      'bedrock',
-      { inferenceConfig: { maxTokens: 64_000, topP: 0.5 }, toolConfig: TOOLS.toolConfig },
-      { max_tokens: 1 },
-    ),
-  ).toMatchObject({
+test('the client’s own limit stands where a container has one too, and that is said', () => {
+  expect(sent('bedrock', { inferenceConfig: { maxTokens: 64_000, topP: 0.5 } }, { max_tokens: 1 })).toMatchObject({
     body: { inferenceConfig: { maxTokens: 1, topP: 0.5 } },
-    shaping: ['dropped toolConfig: use tools', 'dropped inferenceConfig.maxTokens: use max_tokens'],
+    shaping: ['dropped inferenceConfig.maxTokens: max_tokens wins'],
   })
-  expect(sent('ollama', { options: { num_predict: -1, mirostat: 1 } })).toMatchObject({
-    body: { options: { mirostat: 1 } },
-    shaping: ['dropped options.num_predict: use max_tokens'],
+  expect(sent('ollama', { options: { num_predict: 64_000, mirostat: 1 } }, { max_tokens: 1 })).toMatchObject({
+    body: { options: { num_predict: 1, mirostat: 1 } },
+    shaping: ['dropped options.num_predict: max_tokens wins', 'renamed max_tokens to num_predict'],
   })
-  expect(sent('llamacpp', { n_predict: 9 }).shaping).toEqual(['dropped n_predict: use max_tokens'])
-  expect(sent('anthropic', { mcp_servers: [] }).shaping).toContain('dropped mcp_servers: use tools')
+  const gemini = sent(
+    'gemini',
+    { generation_config: { max_output_tokens: 64_000, candidateCount: 3 } },
+    { max_tokens: 1, n: 2 },
+  )
+  expect(gemini.body.generationConfig).toEqual({ maxOutputTokens: 1, candidateCount: 2 })
+  expect(gemini.shaping).toContain('dropped generationConfig.maxOutputTokens: max_tokens wins')
+  expect(gemini.shaping).toContain('dropped generationConfig.candidateCount: n wins')
+  expect(sent('gemini', { generation_config: { max_output_tokens: 900 } }).body.generationConfig.maxOutputTokens).toBe(
+    900,
+  )
 })
 
 test('a container that is none is refused by its name', () => {

@@ -1,0 +1,155 @@
+// What an upstream would read beside the client's wire and what the gateway does about it, kind by kind: the one table (docs/decisions/0026).
+// A name stands here only for a kind whose upstream reads it. All else a client sends passes, unlooked at.
+
+/** What a number in the upstream's own words adds to the upper bound of an answer. */
+export type Counted =
+  /** The limit of one answer: the larger of it and the client's counts. */
+  | 'limit'
+  /** Tokens of thinking: counted beyond the limit. */
+  | 'thinking'
+  /** Answers that are generated, whether they are shown or not. */
+  | 'answers'
+  /** A text whose tokens are billed as output, whatever the limit. */
+  | 'text'
+
+/** What is said in the client's wire or nowhere, since it cannot be counted. */
+export type Kept = 'model' | 'tools' | 'tool_choice' | 'messages'
+
+/**
+ * Names are paths; case and underscores do not count, `*.x` is `x` at any depth. What is counted is forwarded as it was sent; what is kept is not
+ * sent on, and `gateway.shaping` says so.
+ */
+export interface OwnRow {
+  readonly names: readonly string[]
+  readonly counts?: Counted
+  readonly keeps?: Kept
+  /** The client's own field stands where both say it: then this is no more than the same thing twice. */
+  readonly yields?: true
+  readonly why: string
+}
+
+const counts = (as: Counted, why: string, ...names: string[]): OwnRow => ({ names, counts: as, why })
+const yielding = (as: Counted, why: string, ...names: string[]): OwnRow => ({
+  ...counts(as, why, ...names),
+  yields: true,
+})
+const keeps = (what: Kept, why: string, ...names: string[]): OwnRow => ({ names, keeps: what, why })
+
+const within = (container: string, names: readonly string[]): string[] => names.map((name) => `${container}.${name}`)
+
+// biome-ignore format: one list
+const LIMITS = [
+  'max_output_tokens', 'max_new_tokens', 'max_token_count', 'max_tokens_to_sample', 'max_gen_len', 'max_length', 'n_predict', 'num_predict',
+]
+const ANSWERS = ['best_of', 'candidate_count', 'n_cmpl', 'num_generations', 'num_results', 'num_return_sequences']
+// biome-ignore format: one list
+const THINKING = [
+  'thinking_budget', 'thinking_budget_tokens', 'thinking_token_budget', 'budget_tokens', 'token_budget', 'reasoning_budget', 'reasoning.max_tokens',
+]
+/** In a container the client's own names are upstreams' too. */
+const INNER_LIMITS = [...LIMITS, 'max_tokens', 'max_completion_tokens']
+const INNER_ANSWERS = [...ANSWERS, 'n']
+/** Where clients put what their libraries do not know. */
+const inExtras = (names: readonly string[]): string[] =>
+  ['extra_body', 'generation_config', 'options'].flatMap((container) => within(`${container}.*`, names))
+const DECLARES = ['tools', 'functions', 'mcp_servers', 'function_declarations', 'tool_config']
+
+const PREDICTED = counts('text', 'what it rejects of a prediction is billed as output, beyond the limit', 'prediction')
+
+/** By kind; a kind without rows has an upstream that reads nothing but the client's wire, or refuses what it does not know. */
+export const OWN_ROWS: Readonly<Record<string, readonly OwnRow[]>> = {
+  openai: [PREDICTED],
+  azure_openai: [PREDICTED],
+  mistral: [PREDICTED],
+  cerebras: [PREDICTED],
+  openai_compatible: [
+    counts(
+      'limit',
+      'what answers is not known; every name of a limit may be read',
+      ...LIMITS,
+      ...inExtras(INNER_LIMITS),
+    ),
+    counts('answers', 'likewise any number of answers', ...ANSWERS, ...inExtras(INNER_ANSWERS)),
+    counts('thinking', 'likewise any budget for thinking', ...THINKING, ...inExtras(THINKING)),
+    PREDICTED,
+    keeps(
+      'model',
+      'another gateway may answer, which would call another model than the one that was chosen, allowed and priced',
+      ...['models', 'fallbacks', ...within('extra_body', ['model', 'models', 'fallbacks'])],
+    ),
+    keeps(
+      'tools',
+      'they would be declared past the check of declarations and the switch for tools',
+      ...['mcp_servers', 'function_declarations', ...within('extra_body', DECLARES)],
+    ),
+    keeps('messages', 'they would stand in for those that were checked', 'extra_body.messages'),
+  ],
+  vllm: [counts('answers', 'older versions generate so many and show the best', 'best_of')],
+  llamacpp: [
+    counts('limit', 'it wins over max_tokens there, and -1 is none', 'n_predict'),
+    counts('answers', 'another name of n', 'n_cmpl'),
+  ],
+  openrouter: [
+    counts(
+      'thinking',
+      'a budget of tokens for reasoning, which some models take beside the limit',
+      'reasoning.max_tokens',
+    ),
+    keeps(
+      'model',
+      'each is called in turn, priced by itself, whether a policy allows it or not',
+      'models',
+      'fallbacks',
+    ),
+  ],
+  groq: [keeps('model', 'compound systems are billed by the models that they call', 'compound_custom.models')],
+  anthropic: [
+    keeps('model', 'called when the chosen one refuses, whether a policy allows it or not', 'fallbacks'),
+    keeps('tools', 'tools of servers that the client names, called from there', 'mcp_servers'),
+  ],
+  gemini: [
+    yielding('limit', 'the limit, where the client sets none in its own wire', '*.max_output_tokens'),
+    yielding('answers', 'n in its words', '*.candidate_count'),
+    counts('thinking', 'its documents count it beside the limit, its models within', '*.thinking_budget'),
+    keeps('model', 'the model stands in the address', 'extra_body.google.model'),
+    keeps('messages', 'written from the messages', 'contents', 'extra_body.google.contents'),
+    keeps(
+      'tools',
+      'declarations are checked in the client’s wire',
+      ...['function_declarations', ...within('*.google', ['tools', 'function_declarations'])],
+      ...within('*.tool_config', ['tools', 'function_declarations']),
+    ),
+    keeps('tool_choice', 'likewise', '*.function_calling_config'),
+  ],
+  bedrock: [
+    yielding('limit', 'the limit, where the client sets none in its own wire', 'inferenceConfig.max_tokens'),
+    counts(
+      'limit',
+      'handed on to the model, which may read it',
+      ...within('additionalModelRequestFields.*', INNER_LIMITS),
+    ),
+    counts('answers', 'likewise', ...within('additionalModelRequestFields.*', INNER_ANSWERS)),
+    counts('thinking', 'likewise', ...within('additionalModelRequestFields.*', THINKING)),
+    keeps(
+      'tools',
+      'declarations are checked in the client’s wire',
+      ...['toolConfig', ...within('additionalModelRequestFields', DECLARES)],
+    ),
+    keeps('tool_choice', 'likewise', 'additionalModelRequestFields.tool_choice'),
+    keeps('model', 'called when the chosen one refuses', 'additionalModelRequestFields.fallbacks'),
+    keeps('messages', 'they would stand in for those that were checked', 'additionalModelRequestFields.messages'),
+  ],
+  cohere: [counts('thinking', 'a budget of its own, beside max_tokens', 'thinking.token_budget')],
+  ollama: [
+    yielding('limit', 'the limit, where the client sets none in its own wire; -1 is none', 'options.num_predict'),
+  ],
+}
+
+/**
+ * Kinds whose upstream is known to read names as they are written. Others may be written in a language whose JSON ignores case (Go's does), to which
+ * `Model` is the model that was authorised: such a spelling is not sent on. OpenAI itself refuses it, but its kind is also set for others that speak as it does.
+ */
+export const EXACT_KINDS: ReadonlySet<string> = new Set([
+  ...['azure_openai', 'anthropic', 'gemini', 'bedrock', 'mistral', 'vllm', 'llamacpp', 'tgi', 'lmstudio'],
+  ...['deepseek', 'xai', 'sandbox'],
+])
