@@ -4,6 +4,7 @@ import { type Kafka, startKafka } from '../../infra/kafka/kafka.ts'
 import { kafkaLog } from '../../src/log/kafka.ts'
 import { FETCH, fetchRequest, readFetch } from '../../src/log/kafka-wire.ts'
 import { type EventLog, IndefiniteAppend, type LogRecord, LogUnavailable } from '../../src/log/port.ts'
+import { eventually } from '../services/eventually.ts'
 import { type TestTopics, testTopics } from '../services/kafka.ts'
 import { startTcpProxy } from '../services/tcp-proxy.ts'
 import { fact, numberOf } from './event-log.ts'
@@ -78,7 +79,7 @@ describe('on a broker that is harmed', () => {
     await writer.more(30)
     const { count, unknown } = await writer.stop()
     const end = await log.end(topic, 0)
-    while (seen.length < end) await Bun.sleep(5)
+    await eventually('all of it is read', () => seen.length >= end)
     stop.abort()
     await reading
     expect(seen.map(({ offset }) => offset)).toEqual(range(end))
@@ -101,10 +102,10 @@ describe('on a broker that is harmed', () => {
     kafka.broker(0).pause()
     const error = await log.append(topic, 0, [fact(1)]).catch((thrown: unknown) => thrown)
     expect(error).toBeInstanceOf(IndefiniteAppend)
-    while (log.health().ok) await Bun.sleep(50)
+    await eventually('the silence is noticed', () => !log.health().ok)
     expect(log.health().detail).toContain('no Kafka broker has answered')
     kafka.broker(0).resume()
-    while (!log.health().ok) await Bun.sleep(50)
+    await eventually('the broker is heard again', () => log.health().ok)
     // The cluster may have given up the broker while it slept: it leads nothing for a moment.
     await appendSurely(log, topic, fact(2))
     const numbers = (await readAll(log, topic, await log.end(topic, 0))).map(numberOf)

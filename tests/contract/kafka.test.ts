@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { kafkaLog } from '../../src/log/kafka.ts'
 import { type EventLog, LogGap, LogReplaced, LogUnavailable, RecordRefused } from '../../src/log/port.ts'
 import { TOPICS, type Topic } from '../../src/log/topics.ts'
+import { eventually } from '../services/eventually.ts'
 import { sharedBroker, type TestTopics, testTopics } from '../services/kafka.ts'
 import { eventLogContract, fact, numberOf } from './event-log.ts'
 import { decoder, idle, range, readAll, startWriter } from './kafka-traffic.ts'
@@ -146,7 +147,10 @@ describe('on a shared broker', () => {
       }
       return found
     }
-    while ((await offsets()).length > 3) await Bun.sleep(100)
+    await eventually('what is superseded is compacted', async () => (await offsets()).length <= 3, {
+      limitMs: 50_000,
+      everyMs: 100,
+    })
     expect(await offsets()).toEqual([2, 3, 4])
     const plain = log.read(topic, 0, 1, idle())[Symbol.asyncIterator]()
     expect(await plain.next().catch((error: unknown) => error)).toBeInstanceOf(LogGap)

@@ -1,6 +1,7 @@
 // Every read of requests and usage says what the upstreams themselves billed: a seeded run of answers, streams, failures, fallbacks and refusals.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { createSseParser } from '../../src/lib/sse.ts'
+import { eventually } from '../services/eventually.ts'
 import { ADMIN_KEY, type GatewayProcess, startGateway } from '../services/gateway.ts'
 import { type Behaviour, type Received, startUpstream, type Upstream } from '../services/upstream.ts'
 
@@ -148,14 +149,17 @@ beforeAll(async () => {
   gateway = startGateway({ settings: { health: { probe_interval: 'off' } } })
   await gateway.until('ready')
   await prepare()
-  while (!(await gateway.request('/admin/v1/requests')).ok) await Bun.sleep(50) // the read model is being made
+  await eventually('the read model is made', async () => (await gateway.request('/admin/v1/requests')).ok)
   tail = followTail()
   const left = Array.from({ length: REQUESTS }, (_, index) => index)
   const work = async () => {
     for (let index = left.shift(); index !== undefined; index = left.shift()) await send(index)
   }
   await Promise.all(Array.from({ length: AT_ONCE }, work))
-  while (((await admin('/requests?limit=1')).total as number) < REQUESTS) await Bun.sleep(50)
+  await eventually(
+    'all requests are in it',
+    async () => ((await admin('/requests?limit=1')).total as number) >= REQUESTS,
+  )
 }, 120_000)
 afterAll(async () => {
   await gateway.remove()

@@ -11,6 +11,7 @@ import { kafkaLog } from '../../src/log/kafka.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { initTopics, kafkaSettings } from '../services/cluster.ts'
 import { type Collector, startCollector } from '../services/collector.ts'
+import { eventually } from '../services/eventually.ts'
 import { ADMIN_KEY, type GatewayProcess, INFERENCE_KEY, startGateway } from '../services/gateway.ts'
 import { sharedPostgres, type TestDatabase } from '../services/postgres.ts'
 import { startRedis } from '../services/redis.ts'
@@ -264,13 +265,11 @@ const filesBelow = (path: string): Buffer[] =>
   })
 
 /** Waits until so many requests are in the tables. */
-const untilProjected = async (atLeast: number) => {
-  for (;;) {
+const untilProjected = (atLeast: number) =>
+  eventually(`${atLeast} requests in the tables`, async () => {
     const { body } = await admin('GET', '/requests?limit=1')
-    if (body.total >= atLeast) return
-    await Bun.sleep(50)
-  }
-}
+    return body.total >= atLeast
+  })
 
 test('no canary is found in any store, topic, metric, trace, line or answer', async () => {
   await configure()

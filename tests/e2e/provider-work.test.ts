@@ -1,5 +1,6 @@
 // Provider work on a real gateway process: over its own log, through a kill, a switch, a crash, and a client that leaves.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { eventually } from '../services/eventually.ts'
 import { type GatewayProcess, startGateway } from '../services/gateway.ts'
 import { gatewayInFrontOf, startVendors } from '../services/vendors/vendors.ts'
 
@@ -25,12 +26,11 @@ const call = async (path: string, body?: unknown, method?: string): Promise<{ st
 }
 /** Keys are seeded before providers. */
 const idOf = async (name: string): Promise<string> => {
-  for (;;) {
+  const row = await eventually(`the provider ${name}`, async () => {
     const { body } = await call('/providers')
-    const row = (body.providers as { id: string; name: string }[]).find((one) => one.name === name)
-    if (row !== undefined) return row.id
-    await Bun.sleep(20)
-  }
+    return (body.providers as { id: string; name: string }[]).find((one) => one.name === name) ?? null
+  })
+  return row.id
 }
 
 test('a provider that is killed and disabled is still tested, and its history outlives a crash', async () => {
@@ -61,6 +61,7 @@ test('what a detection finds is what routing goes by; a kind that cannot list is
 test('a client that leaves gives its place back; a stop does not wait for what hangs', async () => {
   const id = await idOf('sandbox')
   const leaving = Array.from({ length: 4 }, () => new AbortController())
+  const connectivity = () => call(`/providers/${id}/test`, { checks: ['connectivity'] })
   const body = { checks: ['sample'] }
   const gone = leaving.map(({ signal }) =>
     gateway.request(`/admin/v1/providers/${id}/test`, { body, signal }).then(
@@ -68,12 +69,12 @@ test('a client that leaves gives its place back; a stop does not wait for what h
       () => 'gone',
     ),
   )
-  while ((await call(`/providers/${id}/test`, { checks: ['connectivity'] })).status !== 429) await Bun.sleep(5)
+  await eventually('no more is taken', async () => (await connectivity()).status === 429)
   for (const client of leaving) client.abort()
   expect(await Promise.all(gone)).toEqual(['gone', 'gone', 'gone', 'gone'])
-  while ((await call(`/providers/${id}/test`, { checks: ['connectivity'] })).status === 429) await Bun.sleep(5)
+  await eventually('there is room again', async () => (await connectivity()).status !== 429)
   const hanging = leaving.map(() => call(`/providers/${id}/test`, body).then(({ status }) => status))
-  while ((await call(`/providers/${id}/test`, { checks: ['connectivity'] })).status !== 429) await Bun.sleep(5)
+  await eventually('no more is taken', async () => (await connectivity()).status === 429)
   await gateway.end()
   expect(await Promise.all(hanging)).toEqual([502, 502, 502, 502])
 }, 150_000)

@@ -4,8 +4,9 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ACCESS, nameOf } from '../http/admin/access.ts'
+import { eventually } from '../services/eventually.ts'
 import { freePort, type GatewayProcess, INFERENCE_KEY, startGateway } from '../services/gateway.ts'
-import { ask, childrenOf, defaultTenant, isAlive, printed, requestRows, run, until } from './started.ts'
+import { ask, childrenOf, defaultTenant, isAlive, printed, requestRows, run } from './started.ts'
 
 const scratch = mkdtempSync(join(tmpdir(), 'gatelog-e2e-'))
 afterAll(() => rmSync(scratch, { recursive: true, force: true }))
@@ -183,7 +184,7 @@ test('several processes share one port, one configuration and one history', asyn
     expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200))
     const siblings = childrenOf(gateway.pid)
     await gateway.end('SIGKILL')
-    await until(() => siblings.filter(isAlive).length === 0)
+    await eventually('the other processes end', () => siblings.filter(isAlive).length === 0)
   } finally {
     await gateway.remove()
   }

@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { eventually } from '../services/eventually.ts'
 import { ADMIN_KEY, type GatewayProcess } from '../services/gateway.ts'
 
 const ROOT = join(import.meta.dir, '../..')
@@ -16,14 +17,15 @@ interface RequestRow {
 
 /** Rows of the request log once there are so many: the worker follows within moments. */
 export const requestRows = async (gateway: GatewayProcess, count: number): Promise<RequestRow[]> => {
-  const deadline = performance.now() + 20_000
-  for (;;) {
-    const answer = await gateway.request('/admin/v1/requests')
-    const body = (await answer.json()) as { requests?: RequestRow[] }
-    if ((body.requests?.length ?? 0) >= count) return body.requests!
-    if (performance.now() > deadline) throw new Error(`there are not ${count} rows: ${JSON.stringify(body)}`)
-    await Bun.sleep(50)
-  }
+  let body: { requests?: RequestRow[] } = {}
+  const rows = await eventually(
+    () => `there are ${count} rows, not ${JSON.stringify(body)}`,
+    async () => {
+      body = await (await gateway.request('/admin/v1/requests')).json()
+      return (body.requests?.length ?? 0) >= count && body.requests!
+    },
+  )
+  return rows
 }
 
 /** Runs `start` to its end. */
@@ -47,26 +49,19 @@ export const run = async (env: Record<string, string>) => {
 
 /** Resolves once the worker has applied something of the control topic. */
 export const auditRows = async (gateway: GatewayProcess): Promise<void> => {
-  const deadline = performance.now() + 20_000
-  for (;;) {
-    const answer = await gateway.request('/admin/v1/audit')
-    const body = await answer.text()
-    if (answer.ok && body.includes('aud')) return
-    if (performance.now() > deadline) throw new Error(`there is no audit row: ${body}`)
-    await Bun.sleep(50)
-  }
-}
-
-export const until = async (condition: () => boolean): Promise<void> => {
-  const deadline = performance.now() + 20_000
-  while (!condition()) {
-    if (performance.now() > deadline) throw new Error('it did not come to pass within 20 s')
-    await Bun.sleep(20)
-  }
+  let body = ''
+  await eventually(
+    () => `there is an audit row, not ${body}`,
+    async () => {
+      const answer = await gateway.request('/admin/v1/audit')
+      body = await answer.text()
+      return answer.ok && body.includes('aud')
+    },
+  )
 }
 
 export const printed = (gateway: GatewayProcess, text: string, from = 0) =>
-  until(() => gateway.output().includes(text, from))
+  eventually(`it prints ${text}`, () => gateway.output().includes(text, from))
 
 export const defaultTenant = async (gateway: GatewayProcess): Promise<string> => {
   const answer = await gateway.request('/admin/v1/tenants', { key: ADMIN_KEY })

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { openDatabase, ping, type Sql } from '../../projections/database.ts'
 import { openReadStore } from '../../src/commands/read-store.ts'
 import { loadConfig } from '../../src/config.ts'
+import { eventually } from '../services/eventually.ts'
 import { type GatewayProcess, startGateway } from '../services/gateway.ts'
 import { silent } from '../services/postgres.ts'
 import { verified } from '../services/verified.ts'
@@ -53,7 +54,7 @@ const inPostgres = async (run: (sql: Sql) => Promise<unknown>): Promise<void> =>
   const { config } = loadConfig({ file: null, env: { GATEWAY_DATA_DIR: join(gateway.folder, 'data') } })
   const store = openReadStore(config, silent)
   const sql = openDatabase({ url: store.url, name: 'test', maxConnections: 1, statementTimeoutMs: null })
-  while (!(await ping(sql, 1_000))) await Bun.sleep(50)
+  await eventually('Postgres answers', () => ping(sql, 1_000))
   await run(sql)
   await sql.end()
   await store.close()

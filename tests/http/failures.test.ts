@@ -3,6 +3,7 @@ import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
 import { KINDS } from '../../src/providers/kinds.ts'
 import { ERRORS, type ErrorCode } from '../../src/wire/errors.ts'
 import { framesOf, READ_KEY, testGateway } from '../inference/gateway.ts'
+import { eventually } from '../services/eventually.ts'
 import { ask, failing, SECRET, startFailing, type Wanted } from './failing-world.ts'
 
 const { gateway, upstream, openai, said, forbidden, expectFailure, post, reset, close } = startFailing()
@@ -115,7 +116,7 @@ describe('every code of the table', () => {
     upstream.behave({ delayMs: Number.POSITIVE_INFINITY })
     const leaving = new AbortController()
     const answered = gateway.chat(ask, {}, leaving.signal)
-    while (upstream.received.length === 0) await Bun.sleep(1)
+    await eventually('the upstream is asked', () => upstream.received.length > 0)
     leaving.abort()
     await expectFailure(await answered, { code: 'request_canceled', provider: 'alpha' })
   })

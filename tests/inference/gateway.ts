@@ -144,6 +144,8 @@ export const testGateway = (
     readiness?: { name: string; run(): { text: string; ready: boolean } }[]
     prometheusEnabled?: boolean
     docsEnabled?: boolean
+    /** The clock of the book of health. */
+    monotonicMs?: () => number
     telemetry?: Telemetry
     traces?: Traces
   } = {},
@@ -203,7 +205,7 @@ export const testGateway = (
   const health = openHealth({
     catalogue,
     nowMs: Date.now,
-    monotonicMs: () => performance.now(),
+    monotonicMs: options.monotonicMs ?? (() => performance.now()),
     emit: (event) => events.push(event),
   })
   const app = createApp({

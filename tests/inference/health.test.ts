@@ -1,6 +1,7 @@
 // Requests over providers that fail: what the book of health makes of it, and what the client sees.
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
 import type { PolicyRow } from '../../src/domain/policy.ts'
+import { eventually } from '../services/eventually.ts'
 import { type Behaviour, startUpstream } from '../services/upstream.ts'
 import { entry, framesOf, policyRow, type TestGateway, testGateway } from './gateway.ts'
 
@@ -11,9 +12,16 @@ const BETA = entry({ baseUrl: second.baseUrl, provider: 'beta', priority: 2 })
 const ASK = { model: 'small', messages: [{ role: 'user', content: 'Hello' }] }
 
 let gateway: TestGateway
+/** How far the clock of the book of health is ahead. */
+let aheadMs = 0
 const start = (entries = [ALPHA, BETA], policy: Partial<PolicyRow> = {}) => {
   gateway?.close()
-  gateway = testGateway({ entries, policies: [policyRow({ strategy: 'priority', retry: { attempts: 0 }, ...policy })] })
+  aheadMs = 0
+  gateway = testGateway({
+    entries,
+    policies: [policyRow({ strategy: 'priority', retry: { attempts: 0 }, ...policy })],
+    monotonicMs: () => performance.now() + aheadMs,
+  })
 }
 beforeEach(() => {
   for (const upstream of [first, second]) {
@@ -50,11 +58,11 @@ describe('a provider that fails', () => {
   })
 
   test('is tried again after the cooldown, by one request, and is back when that goes well', async () => {
-    start([ALPHA, BETA], { breaker: { failure_threshold: 1, cooldown_ms: 60 } })
+    start([ALPHA, BETA], { breaker: { failure_threshold: 1, cooldown_ms: 60_000 } })
     first.next({ status: 500 })
     await ask()
     expect(await ask()).toMatchObject({ provider: 'beta' })
-    await Bun.sleep(70) // the cooldown itself is what is tested
+    aheadMs = 60_001
     first.behave({ delayMs: 100 })
     const answers = await Promise.all(Array.from({ length: 8 }, () => ask()))
     expect(answers.filter(({ provider }) => provider === 'alpha')).toHaveLength(1)
@@ -64,10 +72,10 @@ describe('a provider that fails', () => {
   })
 
   test('lists who was passed over', async () => {
-    start([ALPHA, BETA], { breaker: { failure_threshold: 1, cooldown_ms: 60 } })
+    start([ALPHA, BETA], { breaker: { failure_threshold: 1, cooldown_ms: 60_000 } })
     first.next({ status: 500 })
     await ask()
-    await Bun.sleep(70)
+    aheadMs = 60_001
     first.behave({ delayMs: 100 })
     await Promise.all([ask(), ask()])
     const lists = gateway.spool
@@ -156,8 +164,10 @@ describe('concurrency of a provider', () => {
       async () => {
         first.next({ delayMs: 500 })
         const leaving = new AbortController()
+        const before = first.received.length
         const response = gateway.chat(ASK, {}, leaving.signal)
-        setTimeout(() => leaving.abort(), 20)
+        await eventually('it is asked', () => first.received.length > before)
+        leaving.abort()
         return response
       },
     ]

@@ -6,6 +6,7 @@ import { durationText, limitHeaders } from '../../src/inference/rate-limit.ts'
 import { limitRule, openLimitRules } from '../../src/state/limit-rules.ts'
 import type { FoldedBatch, KeyEntry } from '../../src/state/port.ts'
 import { keyIssued, newWorld, tenantCreated } from '../domain/world.ts'
+import { eventually } from '../services/eventually.ts'
 import { startUpstream } from '../services/upstream.ts'
 import { entry, policyRow, type TestGateway, testGateway } from './gateway.ts'
 
@@ -134,7 +135,7 @@ describe('slots and reserved tokens are given back', () => {
       upstream.behave({ delayMs: Number.POSITIVE_INFINITY })
       const leaving = new AbortController()
       const answer = gateway.chat(ask, {}, leaving.signal)
-      while (gateway.spool.admitted().length === 0) await Bun.sleep(1)
+      await eventually('it is admitted', () => gateway.spool.admitted().length > 0)
       leaving.abort()
       await answer
     },

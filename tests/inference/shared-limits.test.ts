@@ -6,6 +6,7 @@ import { LIMIT_SCRIPTS } from '../../src/inference/limits-redis.ts'
 import { type SharedLimits, sharedLimits } from '../../src/inference/limits-shared.ts'
 import { openRedis, type Redis } from '../../src/lib/redis.ts'
 import type { LimitRule } from '../../src/state/limit-rules.ts'
+import { eventually } from '../services/eventually.ts'
 import { startRedis } from '../services/redis.ts'
 import { startTcpProxy, type TcpProxy } from '../services/tcp-proxy.ts'
 
@@ -60,15 +61,7 @@ const rule = (limits: Partial<LimitRule>): LimitRule => ({
 const ask = (rules: readonly LimitRule[], tokens = 0): Ask => ({ id: `req_${names++}`, rules, tokens })
 const admits = async (limits: SharedLimits, ...args: Parameters<typeof ask>): Promise<boolean> =>
   (await limits.take(ask(...args))).verdict.admitted
-
-const until = async (condition: () => boolean | Promise<boolean>): Promise<void> => {
-  const deadline = performance.now() + 10_000
-  while (!(await condition())) {
-    if (performance.now() > deadline) throw new Error('it never came true')
-    await Bun.sleep(5)
-  }
-}
-const healthy = (limits: SharedLimits) => until(() => limits.status().degraded === null)
+const healthy = (limits: SharedLimits) => eventually('all is well', () => limits.status().degraded === null)
 
 describe('instances', () => {
   test('share their limits: of many requests at once exactly as many as allowed get in', async () => {
@@ -86,21 +79,21 @@ describe('instances', () => {
     expect(await admits(other, rules, 1)).toBe(false)
     held.settle(5)
     held.settle(5)
-    await until(async () => await admits(other, rules, 95))
+    await eventually('there is room', () => admits(other, rules, 95))
     expect(await admits(one, rules, 1)).toBe(false)
   })
 
   test('that die do not hold their slots for ever; those that live do', async () => {
     const [dead, alive] = [
-      await instance({ ...PATIENT, leaseMs: 400, renewMs: 60_000 }),
-      await instance({ ...PATIENT, leaseMs: 400, renewMs: 50 }),
+      await instance({ ...PATIENT, leaseMs: 2_000, renewMs: 60_000 }),
+      await instance({ ...PATIENT, leaseMs: 2_000, renewMs: 100 }),
     ]
     const [ofDead, ofAlive] = [[rule({ maxParallel: 1 })], [rule({ maxParallel: 1 })]]
     const startedMs = performance.now()
     expect(await admits(dead, ofDead)).toBe(true)
     expect(await admits(alive, ofAlive)).toBe(true)
-    await until(() => admits(alive, ofDead))
-    expect(performance.now() - startedMs).toBeGreaterThan(350)
+    await eventually('the slot of the dead is free', () => admits(alive, ofDead))
+    expect(performance.now() - startedMs).toBeGreaterThan(1_900)
     expect(await admits(dead, ofAlive)).toBe(false)
   })
 })
@@ -117,7 +110,7 @@ describe('without Redis', () => {
     try {
       const startedMs = performance.now()
       held = await limits.take(ask([narrow]))
-      expect(performance.now() - startedMs).toBeLessThan(1_000)
+      expect(performance.now() - startedMs).toBeLessThan(10_000)
       expect(held.verdict.admitted).toBe(true)
       expect(limits.status()).toMatchObject({ degraded: expect.stringContaining('in time'), decidedAlone: 1, held: 2 })
       expect(await admits(limits, [narrow])).toBe(false) // what Redis let in before counts here too
@@ -127,7 +120,7 @@ describe('without Redis', () => {
     }
     await healthy(limits)
     held.settle(0)
-    await until(async () => (await slotsOf(narrow.subject)) === 0)
+    await eventually('no slot is held', async () => (await slotsOf(narrow.subject)) === 0)
     expect(limits.status().degraded).toBeNull()
   })
 
@@ -143,7 +136,10 @@ describe('without Redis', () => {
       process.kill(server.pid, 'SIGCONT')
     }
     await healthy(limits)
-    await until(async () => Number(await direct.send('HGET', [`{gatelog:limits}:${alone.subject}:counts`, 't'])) === 0)
+    await eventually(
+      'nothing is counted',
+      async () => Number(await direct.send('HGET', [`{gatelog:limits}:${alone.subject}:counts`, 't'])) === 0,
+    )
     first.settle(60)
   })
 
@@ -151,13 +147,16 @@ describe('without Redis', () => {
     const limits = await instance()
     const rules = [rule({ rpm: 1_000 })]
     proxy.cut()
-    await until(() => limits.status().degraded !== null)
+    await eventually('the failure is noticed', () => limits.status().degraded !== null)
     expect(await admits(limits, rules)).toBe(true)
     await healthy(limits)
     proxy.dropAnswers = true
     expect(await admits(limits, rules)).toBe(true)
     expect(limits.status().degraded).toContain('in time')
-    await until(() => limits.status().degraded?.includes('cannot be reached') ?? false) // the connection was given up
+    await eventually(
+      'the connection is given up',
+      () => limits.status().degraded?.includes('cannot be reached') ?? false,
+    )
     proxy.dropAnswers = false
     await healthy(limits)
     const alone = limits.status().decidedAlone
@@ -170,7 +169,7 @@ describe('without Redis', () => {
     const rules = [rule({ maxParallel: 1 })]
     await limits.take(ask(rules))
     await direct.send('FLUSHALL', [])
-    await until(async () => (await slotsOf(rules[0]!.subject)) === 1)
+    await eventually('the slot is held again', async () => (await slotsOf(rules[0]!.subject)) === 1)
     expect(await admits(await instance(PATIENT), rules)).toBe(false)
   })
 
@@ -193,7 +192,8 @@ describe('without Redis', () => {
     const limits = sharedLimits({ redis, nowMs: () => performance.now() })
     open.push({ limits, redis })
     expect(await admits(limits, [rule({ rpm: 1 })])).toBe(true)
-    await until(
+    await eventually(
+      'its absence is told',
       () => limits.status().degraded === 'Redis cannot be reached: rate limits are counted by each process for itself',
     )
   })

@@ -1,5 +1,6 @@
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
 import { KINDS } from '../../src/providers/kinds.ts'
+import { eventually } from '../services/eventually.ts'
 import { startUpstream } from '../services/upstream.ts'
 import { entry, framesOf, policyRow, type TestGateway, testGateway } from './gateway.ts'
 
@@ -220,7 +221,7 @@ describe('a client that leaves', () => {
       cost_basis: 'estimated',
     })
     expect(settled!.completion_tokens!).toBeGreaterThan(0)
-    while (upstream.aborted.length === 0) await Bun.sleep(5)
+    await eventually('the upstream is let go', () => upstream.aborted.length > 0)
     expect(gateway.app.inFlight()).toBe(0)
   })
 
@@ -228,11 +229,11 @@ describe('a client that leaves', () => {
     upstream.behave({ delayMs: Number.POSITIVE_INFINITY })
     const client = new AbortController()
     const response = gateway.chat({ ...ask, stream: false }, {}, client.signal)
-    while (upstream.received.length === 0) await Bun.sleep(5)
+    await eventually('the upstream is asked', () => upstream.received.length > 0)
     client.abort()
     expect((await response).status).toBe(499)
     expect(gateway.spool.settled()).toMatchObject([{ outcome: 'canceled', attempts: [{ outcome: 'canceled' }] }])
-    while (upstream.aborted.length === 0) await Bun.sleep(5)
+    await eventually('the upstream is let go', () => upstream.aborted.length > 0)
   })
 
   test('over a socket is noticed even when it does not read', async () => {

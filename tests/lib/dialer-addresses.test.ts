@@ -55,7 +55,7 @@ describe('where the dialer connects to', () => {
     const { dial } = dialer({ resolve: async () => ['127.0.0.1'] })
     const url = `https://silent.test:${silent.port}/`
     expect(await kindOf(dial(post(url), limits({ connectMs: 60 })))).toBe('timeout_connect')
-    expect(performance.now() - startedMs).toBeLessThan(1_000)
+    expect(performance.now() - startedMs).toBeLessThan(4_000)
   })
 
   test('the next address is tried when one does not answer; lookups at once are one lookup', async () => {
@@ -76,11 +76,11 @@ describe('where the dialer connects to', () => {
     const { dial } = dialer({ resolve: async () => ['127.0.0.1', '127.0.0.2', '127.0.0.3', '127.0.0.4'] })
     const taken = Promise.withResolvers<number>()
     const startedMs = performance.now()
-    kindOf(dial(post(`https://silent.test:${silent.port}/`), limits({ connectMs: 400 }))).then((kind) => {
+    kindOf(dial(post(`https://silent.test:${silent.port}/`), limits({ connectMs: 1_000 }))).then((kind) => {
       expect(['timeout_connect', 'connect']).toContain(kind)
       taken.resolve(performance.now() - startedMs)
     })
-    expect(await taken.promise).toBeLessThan(1_200)
+    expect(await taken.promise).toBeLessThan(3_500)
   })
 
   test('a name that cannot be resolved, has no address, or takes too long', async () => {

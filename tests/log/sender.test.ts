@@ -10,6 +10,7 @@ import { startSender } from '../../src/log/sender-thread.ts'
 import { adoptFreeSpools, type LocalSpool } from '../../src/log/spool.ts'
 import { readWatermark, spoolNumbers } from '../../src/log/spool-directory.ts'
 import { partitionOf } from '../../src/log/topics.ts'
+import { eventually } from '../services/eventually.ts'
 import { openTestSpool, startProcess, temporaryFolder } from './support.ts'
 
 const folder = temporaryFolder()
@@ -237,7 +238,7 @@ describe('the thread', () => {
     await burst(50)
     writeFileSync(options.downPath, '')
     const late = burst(50)
-    while (sender.status().problem === null) await Bun.sleep(5)
+    await eventually('the sender says that the log is away', () => sender.status().problem !== null)
     expect(new Set(arrived(options.path)).size).toBe(100)
     rmSync(options.downPath)
     await late
@@ -273,7 +274,7 @@ describe('the thread', () => {
     const options = files(dataDir)
     const sender = start(own, options)
     sender.drain(adopted!)
-    while (existsSync(adopted!.directory)) await Bun.sleep(5)
+    await eventually('the adopted spool is removed', () => !existsSync(adopted!.directory))
     const there = new Set(arrived(options.path))
     const acknowledged = lines.filter((line) => !line.startsWith('spool')).map((line) => line.split(' ')[0]!)
     expect(acknowledged.filter((id) => !there.has(id))).toEqual([])

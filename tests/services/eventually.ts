@@ -1,8 +1,11 @@
 // Waiting for what nothing tells of: another process, a store, a server of somebody else.
 
-/** Asks again and again until the answer is neither null nor false, and answers it; fails after the limit with what was wanted. */
+/**
+ * Asks again and again until the answer is neither null nor false, and answers it; fails after the limit with what was wanted, which may look at what was
+ * found last.
+ */
 export const eventually = async <Result>(
-  what: string,
+  what: string | (() => string),
   ask: () => Result | Promise<Result>,
   { limitMs = 25_000, everyMs = 10 }: { readonly limitMs?: number; readonly everyMs?: number } = {},
 ): Promise<Exclude<Result, null | false>> => {
@@ -10,7 +13,8 @@ export const eventually = async <Result>(
   for (;;) {
     const answer = await ask()
     if (answer !== null && answer !== false) return answer as Exclude<Result, null | false>
-    if (performance.now() > deadline) throw new Error(`not within ${limitMs} ms: ${what}`)
+    if (performance.now() > deadline)
+      throw new Error(`not within ${limitMs} ms: ${typeof what === 'string' ? what : what()}`)
     await Bun.sleep(everyMs)
   }
 }

@@ -4,6 +4,7 @@ import { LOG_MODULE, openLog } from '../../src/log/open-log.ts'
 import { loadSnapshot } from '../../src/state/snapshot.ts'
 import { startSnapshots } from '../../src/state/snapshot-thread.ts'
 import { closedAfterEach } from '../services/closing.ts'
+import { eventually } from '../services/eventually.ts'
 import { begin, createTenant, macKey, openInstance, quiet } from './support.ts'
 
 const closing = closedAfterEach()
@@ -93,7 +94,7 @@ test('a thread that cannot open its log says so and lives on', async () => {
     dataDir,
     diagnostics: quiet,
   })
-  while (snapshots.status().problem === null) await Bun.sleep(5)
+  await eventually('the problem is told', () => snapshots.status().problem !== null)
   expect(snapshots.status().problem).toContain('nothing')
   await snapshots.stop()
 })

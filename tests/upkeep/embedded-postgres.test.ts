@@ -11,6 +11,7 @@ import {
   startEmbeddedPostgres,
 } from '../../src/upkeep/embedded-postgres.ts'
 import { postmasterPid } from '../../src/upkeep/postgres-leftovers.ts'
+import { eventually } from '../services/eventually.ts'
 import { silent } from '../services/postgres.ts'
 
 const isRoot = process.getuid?.() === 0
@@ -101,9 +102,7 @@ describe('embedded Postgres', () => {
     const pid = postmasterPid(join(folder, 'postgres', 'data'))!
     child.kill('SIGKILL')
     await child.exited
-    const deadline = performance.now() + 10_000
-    while (alive(pid) && performance.now() < deadline) await Bun.sleep(20)
-    expect(alive(pid)).toBe(false)
+    await eventually('the server ends', () => !alive(pid))
   }, 20_000)
 
   test('becomes ready beside a backend that outlived its postmaster', async () => {
@@ -111,7 +110,13 @@ describe('embedded Postgres', () => {
     const sql = openDatabase({ url, name: 'gatelog-test', maxConnections: 1, statementTimeoutMs: null })
     const [backend] = await sql<{ pid: number }[]>`select pg_backend_pid() as pid`
     sql`select count(*) from generate_series(1, 3000000000)`.catch(() => {}) // never waits, so it does not notice
-    await Bun.sleep(200)
+    await eventually('the backend is at work', async () => {
+      const [row] = await query<{ state: string }>(
+        url,
+        `select state from pg_stat_activity where pid = ${backend!.pid} and query like '%generate_series%'`,
+      )
+      return row?.state === 'active'
+    })
     process.kill(postmasterPid(join(folder, 'postgres', 'data'))!, 'SIGKILL')
     process.kill(-child.pid, 'SIGKILL')
     await child.exited
@@ -136,10 +141,8 @@ describe('embedded Postgres', () => {
     const server = start()
     await server.whenReady
     process.kill(postmasterPid(join(folder, 'postgres', 'data'))!, 'SIGKILL')
-    const deadline = performance.now() + 10_000
-    while (server.status().ready && performance.now() < deadline) await Bun.sleep(5)
-    while (!server.status().ready && performance.now() < deadline) await Bun.sleep(20)
-    expect(server.status().ready).toBe(true)
+    await eventually('its death is noticed', () => !server.status().ready)
+    await eventually('it is back', () => server.status().ready)
     expect(await query(server.url, 'select 1 as one')).toMatchObject([{ one: 1 }])
   }, 20_000)
 
@@ -189,6 +192,6 @@ describe('embedded Postgres', () => {
     const pid = postmasterPid(join(dataDir, 'postgres', 'data'))
     child.kill('SIGKILL')
     await child.exited
-    while (pid !== null && alive(pid)) await Bun.sleep(20)
+    await eventually('the server ends', () => pid === null || !alive(pid))
   }, 20_000)
 })

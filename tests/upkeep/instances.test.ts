@@ -6,6 +6,7 @@ import { TOPICS } from '../../src/log/topics.ts'
 import { FailedLogins } from '../../src/state/failed-logins.ts'
 import { type Instances, type InstancesDeps, openInstances } from '../../src/upkeep/instances.ts'
 import { closedAfterEach } from '../services/closing.ts'
+import { eventually } from '../services/eventually.ts'
 import {
   actor,
   begin,
@@ -49,7 +50,7 @@ const announced = (name: string, data: string) =>
   Buffer.from(writeEnvelope({ instance: name, epoch: 'e', sequence: 0 }, 'instance.announced', name, nowMs(), data))
 
 const knowing = async (instances: Instances, count: number) => {
-  while (instances.list().length < count) await Bun.sleep(2)
+  await eventually(`${count} instances are known`, () => instances.list().length >= count)
 }
 
 describe('instances', () => {
@@ -135,13 +136,13 @@ describe('instances', () => {
       { key: 'c', value: announced('c', lie) },
       { key: 'c', value: Buffer.from('rubbish') },
     ])
-    while (one.instances.alarm() === null) await Bun.sleep(2)
+    await eventually('the alarm', () => one.instances.alarm() !== null)
     expect(one.instances.alarm()).toContain('another state of the control topic than this one has: c at offset')
     expect(one.instances.counts()).toMatchObject({ live: 3, diverged: 1 })
     expect(said.filter(({ event }) => event === 'states_differ')).toHaveLength(1)
     const mended = JSON.stringify({ ...truth, instance: 'c' })
     await log.append(TOPICS.instances.name, 0, [{ key: 'c', value: announced('c', mended) }])
-    while (one.instances.alarm() !== null) await Bun.sleep(2)
+    await eventually('the end of the alarm', () => one.instances.alarm() === null)
     expect(one.instances.counts().diverged).toBe(0)
   })
 
@@ -155,12 +156,12 @@ describe('instances', () => {
     await Promise.all([knowing(one.instances, 2), knowing(two.instances, 2)])
     held = Promise.withResolvers<void>()
     for (const slug of ['t', 'u', 'v']) await one.queue.commit(createTenant(slug))
-    while (two.instances.behind() === null) await Bun.sleep(2)
-    while (two.instances.counts().behindRecords < 3) await Bun.sleep(2)
+    await eventually('it is behind', () => two.instances.behind() !== null)
+    await eventually('by three records', () => two.instances.counts().behindRecords >= 3)
     expect(two.instances.behind()).toBe('this instance is 3 records of the control topic behind another')
     expect(one.instances.behind()).toBeNull()
     held.resolve()
-    while (two.instances.behind() !== null) await Bun.sleep(2)
+    await eventually('it has caught up', () => two.instances.behind() === null)
   })
 
   test('answers wait for what takes away from a caller, not for other writes', async () => {

@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { CONTROL_EVENTS } from '../../../src/domain/control.ts'
 import { masked } from '../../../src/domain/mask.ts'
+import { eventually } from '../../services/eventually.ts'
 import { type CallOptions, type Gateway, startGateway } from './gateway.ts'
 
 const PASSWORD = 'correct horse battery'
@@ -121,7 +122,7 @@ describe('a password', () => {
     const gate = Promise.withResolvers<void>()
     gateway.door.gate = gate.promise
     const login = signedIn(gateway, 'Ada')
-    while (gateway.door.hashed.verify === 0) await Bun.sleep(0)
+    await eventually('the password is looked at', () => gateway.door.hashed.verify > 0)
     gateway.door.gate = null
     expect((await gateway.call('PUT', `/operators/${id}/password`, { body: { password: NEXT } })).status).toBe(200)
     gate.resolve()

@@ -7,6 +7,7 @@ import { MAX_STREAMS, tailRoutes } from '../../../src/http/admin/tail.ts'
 import { errorResponse } from '../../../src/http/envelope.ts'
 import { contextOf } from '../../../src/http/request-context.ts'
 import { createSseParser } from '../../../src/lib/sse.ts'
+import { eventually } from '../../services/eventually.ts'
 import { ADMIN_KEY, BASE, startGateway } from './gateway.ts'
 
 const rowOf = (id: string, partition: number, offset: number): TailRow =>
@@ -196,7 +197,7 @@ describe('GET /requests/stream', () => {
     const again = new AbortController()
     const other = () =>
       fetch(answers[0]!.url, { headers: { authorization: `Bearer ${ADMIN_KEY}` }, signal: again.signal })
-    while ((await other()).status !== 200) await Bun.sleep(1) // until the server has noticed
+    await eventually('the server notices that they left', async () => (await other()).status === 200)
     again.abort()
     await server.stop(true)
   })
