@@ -1,5 +1,5 @@
 // C1: instances that decide against each other at once. Of those that want the same thing one gets it, every time, and all end in one state.
-// `bun tests/faults/control/races.ts [--races 1000]`: over two and over five instances on a real broker.
+// `bun tests/faults/control/races.ts [--races 1000] [--instances 5]`: over two and over five instances, or over so many, on a real broker.
 import { type ApiKeyCommand, decideApiKey } from '../../../src/domain/api-key.ts'
 import type { ControlReader } from '../../../src/domain/control.ts'
 import type { EventRecord } from '../../../src/domain/decision.ts'
@@ -167,6 +167,7 @@ export const races = async (world: World, count: number, times: number): Promise
 if (import.meta.main) {
   const times = numberArgument('races', 1_000)
   const figures: Figure[] = []
-  for (const count of [2, 5]) figures.push(...(await races(await kafkaWorld(), count, times)))
+  const given = numberArgument('instances', 0)
+  for (const count of given === 0 ? [2, 5] : [given]) figures.push(...(await races(await kafkaWorld(), count, times)))
   conclude(figures)
 }
