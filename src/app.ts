@@ -14,6 +14,7 @@ import { contextOf, elapsedMs, pathOf } from './http/request-context.ts'
 import { unknownRoute } from './http/unknown.ts'
 import { chatCompletions } from './inference/chat.ts'
 import type { InferenceDeps } from './inference/deps.ts'
+import { stopping } from './wire/errors.ts'
 
 /** Everything that the routes are given: the deps of each part, which share names where they share things. */
 export type AppDeps = Omit<InferenceDeps, 'observe'> &
@@ -29,11 +30,17 @@ export interface App {
   readonly serve: { readonly idleTimeout: 0; readonly maxRequestBodySize: number }
   /** Requests being answered. */
   inFlight(): number
+  /**
+   * The process is about to stop: `/ready` is 503, what would change something is refused with 503 and `Retry-After`, what is read is answered still, and
+   * every answer ends its connection.
+   */
+  leave(): void
   /** Lets no more in, waits for those in flight, then ends and settles the rest. */
   drain(timeoutMs: number): Promise<void>
 }
 
 export const createApp = (deps: AppDeps): App => {
+  let isLeaving = false
   const inFlight = (): number => chat.active.size
   const metrics = gatewayMetrics({
     live: deps.live,
@@ -56,24 +63,38 @@ export const createApp = (deps: AppDeps): App => {
       return errorResponse(thrown, { ...context, latencyMs: elapsedMs(context) })
     })
     .use(inferenceRoutes(complete, inference))
-    .use(operationsRoutes(deps, metrics, inFlight))
+    .use(operationsRoutes(deps, metrics, { inFlight, isLeaving: () => isLeaving }))
   if (deps.adminEnabled) routes.use(consoleAuthRoutes(deps, metrics.countAuth)).use(adminRoutes(deps))
   if (deps.docsEnabled) routes.use(docsRoutes(() => documentOptions(deps))).use(schemaRoutes())
   const unknown = unknownRoute(routes.routes)
   routes.compile()
 
+  const answer = (request: Request, peers?: Peers): Response | Promise<Response> => {
+    // The one hot route goes around the framework.
+    if (isChat(request)) return complete(request)
+    notePeer(request, peers)
+    return request.method === 'HEAD' ? head(request, routes.fetch) : routes.fetch(request)
+  }
+  /** A chat completion is refused where all are let in, so that it leaves an outcome. */
+  const lastAnswer = async (request: Request, peers?: Peers): Promise<Response> => {
+    const isRefused = !READS.has(request.method) && !isChat(request)
+    const response = isRefused ? errorResponse(stopping(), contextOf(request)) : await answer(request, peers)
+    response.headers.set('connection', 'close')
+    return response
+  }
   return {
-    fetch: (request, peers) => {
-      // The one hot route goes around the framework.
-      if (isChat(request)) return complete(request)
-      notePeer(request, peers)
-      return request.method === 'HEAD' ? head(request, routes.fetch) : routes.fetch(request)
-    },
+    fetch: (request, peers) => (isLeaving ? lastAnswer(request, peers) : answer(request, peers)),
     serve: { idleTimeout: 0, maxRequestBodySize: Number.MAX_SAFE_INTEGER },
     inFlight,
+    leave() {
+      isLeaving = true
+      chat.active.close()
+    },
     drain: (timeoutMs) => chat.active.drain(timeoutMs),
   }
 }
+
+const READS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS'])
 
 /** What the document is made of: the tables of the routes that are mounted. */
 const documentOptions = (deps: AppDeps): DocumentOptions => ({

@@ -107,6 +107,7 @@ export const startGateway = async (options: GatewayOptions): Promise<Gateway> =>
     // While the log is away nothing can be seeded: the start does not wait for it.
     if (seeded !== null && control.live.status().phase === 'live') await soon(seeded, onRefused)
     else seeded?.catch(onRefused)
+    started.push('door', () => app.leave()) // first: load balancers are told before anything ends
     listener.serve(app)
     analytics.startWorker()
     return { url: listener.url, seeded, someModel: () => someModel(control), stop: () => started.stop() }

@@ -1,7 +1,7 @@
 // The one place where a failure, whatever it is, becomes the error envelope (specification, section 7).
 import { Rejection } from '../domain/rejection.ts'
 import { CommitFailure } from '../state/port.ts'
-import { errorBody, GatewayError } from '../wire/errors.ts'
+import { errorBody, GatewayError, stopping } from '../wire/errors.ts'
 import { type GatewayFacts, gatewayJson } from '../wire/gateway-block.ts'
 
 /** What the envelope says about the request besides the failure. Everything but the ids may be left out when it is not known. */
@@ -31,6 +31,7 @@ const COMMIT_FAILURES: Record<CommitFailure['kind'], (message: string) => Gatewa
       'the log cannot be reached: nothing was changed, and a repeat with the same Idempotency-Key is safe',
     ),
   refused: (message) => new GatewayError('upstream_error', `this instance does not accept changes now: ${message}`),
+  stopping,
   too_large: (message) => new GatewayError('invalid_request', message, { status: 413 }),
 }
 

@@ -69,6 +69,12 @@ export const lookAt = (deps: LookDeps): (() => Promise<Readiness>) => {
   }
 }
 
+/** Said without a look: what would be looked at is being ended. */
+const LEAVING: Readiness = {
+  status: 'unavailable',
+  checks: new Map([['process', { text: 'unavailable: stopping', ready: false }]]),
+}
+
 const ownChecks = ({ live, catalogue, steering, spool, nowMs }: LookDeps): ReadinessCheck[] => [
   {
     name: 'control',
@@ -126,7 +132,15 @@ const page = (name: string, paths: readonly string[]): string =>
   `code{font-family:ui-monospace,monospace}</style></head><body><h1>${name}</h1><p>A model gateway. Point an OpenAI SDK at <code>/v1</code>.</p>` +
   `<ul>${paths.map((path) => `<li><code>${path}</code></li>`).join('')}</ul></body></html>`
 
-export const operationsRoutes = (deps: OperationsDeps, metrics: Metrics, inFlight: () => number) => {
+/** What the process is doing. */
+export interface Doing {
+  /** Requests being answered. */
+  inFlight(): number
+  /** It is about to stop. */
+  isLeaving(): boolean
+}
+
+export const operationsRoutes = (deps: OperationsDeps, metrics: Metrics, { inFlight, isLeaving }: Doing) => {
   const startedMs = performance.now()
   const look = lookAt(deps)
   const { build } = deps
@@ -138,7 +152,7 @@ export const operationsRoutes = (deps: OperationsDeps, metrics: Metrics, inFligh
 
   const health = ({ request }: { request: Request }) => json(request, { status: 'ok', components: deps.components })
   const ready = async ({ request }: { request: Request }) => {
-    const { status, checks } = await look()
+    const { status, checks } = isLeaving() ? LEAVING : await look()
     const failed = [...checks].filter(([, result]) => !result.ready).map(([name]) => name)
     const body = { status, checks: Object.fromEntries([...checks].map(([name, { text }]) => [name, text])) }
     if (failed.length === 0) return json(request, body)

@@ -1,6 +1,6 @@
 // The requests in flight: how many there may be, their deadlines, and the orderly end.
 import { Roster } from '../lib/roster.ts'
-import { GatewayError } from '../wire/errors.ts'
+import { GatewayError, stopping } from '../wire/errors.ts'
 import type { Exchange } from './exchange.ts'
 
 /** Deadlines are kept to this precision by one sweep over all requests, instead of by timers of each; a client that left is noticed as soon. */
@@ -20,11 +20,9 @@ export class ActiveRequests {
     return this.#all.size
   }
 
-  /** Lets a request in, or refuses it with 429 while there are too many or the process stops. */
+  /** Lets a request in, or refuses it: 429 while there are too many, 503 while the process stops. */
   enter(exchange: Exchange): void {
-    if (this.#draining) {
-      throw new GatewayError('rate_limited', 'this instance is stopping; try again', { retryAfterS: 1 })
-    }
+    if (this.#draining) throw stopping()
     if (this.#all.size >= this.limit) {
       throw new GatewayError('rate_limited', 'too many requests are in flight', { retryAfterS: 1 })
     }
@@ -42,9 +40,14 @@ export class ActiveRequests {
     if (this.#all.size === 0) this.#whenEmpty?.()
   }
 
+  /** Refuses new requests. */
+  close(): void {
+    this.#draining = true
+  }
+
   /** Refuses new requests and waits for those in flight; what is left after the time is ended and settled as interrupted. */
   async drain(timeoutMs: number): Promise<void> {
-    this.#draining = true
+    this.close()
     if (await this.#empty(timeoutMs)) return
     this.#all.each((exchange) => exchange.end('shutdown'))
     await this.#empty(SETTLE_MS)

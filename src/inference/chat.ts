@@ -3,7 +3,7 @@
 import type { Answer } from '../providers/provider.ts'
 import { openLimitRules } from '../state/limit-rules.ts'
 import type { KeyEntry } from '../state/port.ts'
-import { GatewayError } from '../wire/errors.ts'
+import { GatewayError, stopping } from '../wire/errors.ts'
 import { ActiveRequests } from './active.ts'
 import { admit, factsJson } from './admit.ts'
 import { attempt, finishAttempt, type Served } from './attempt.ts'
@@ -123,8 +123,7 @@ const bodyInTime = (request: Request, exchange: Exchange): Promise<Uint8Array> =
   const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>()
   exchange.deadlineMs = exchange.identity.startedMs + BODY_MS
   exchange.onEnd = () => {
-    if (exchange.ended === 'shutdown')
-      reject(new GatewayError('provider_unavailable', 'this instance is stopping; try again'))
+    if (exchange.ended === 'shutdown') reject(stopping())
     else
       reject(
         new GatewayError('invalid_request', `the body did not arrive within ${BODY_MS / 1_000} s`, { status: 408 }),

@@ -1,7 +1,7 @@
 // What went wrong while a provider was called, as the error that it is to the client.
 import { DialFailure } from '../lib/upstream.ts'
 import type { CatalogueEntry } from '../state/port.ts'
-import { GatewayError } from '../wire/errors.ts'
+import { GatewayError, stopping } from '../wire/errors.ts'
 import type { Exchange } from './exchange.ts'
 
 /** Nothing of the request has reached the provider. */
@@ -14,9 +14,7 @@ export const failureOf = (thrown: unknown, exchange: Exchange, entry: CatalogueE
   if (thrown instanceof DialFailure && NEVER_SENT.includes(thrown.kind)) exchange.mayBill = false
   if (exchange.ended === 'client') return new GatewayError('request_canceled', 'the client left')
   if (exchange.ended === 'total') return timedOut('the request took longer than its total limit')
-  if (exchange.ended === 'shutdown') {
-    return new GatewayError('provider_unavailable', 'this instance is stopping; try again')
-  }
+  if (exchange.ended === 'shutdown') return stopping()
   if (exchange.waitEnded === 'first_token') return timedOut(`${entry.provider} did not answer in time`)
   if (exchange.waitEnded === 'idle') return timedOut(`${entry.provider} stopped sending`)
   if (thrown instanceof GatewayError) return thrown

@@ -79,11 +79,11 @@ class Queue {
 
   add(request: CommitRequest): Promise<CommitResult> {
     const { live, limitMs = LIMIT_MS } = this.deps
-    const refusal = this.#closing ? 'the gateway is stopping' : live.refusal()
+    if (this.#closing) return Promise.reject(new CommitFailure('stopping', 'the gateway is stopping'))
+    const refusal = live.refusal()
     if (refusal !== null) return Promise.reject(new CommitFailure('refused', refusal))
-    if (this.waiting.length >= MAX_WAITING) {
+    if (this.waiting.length >= MAX_WAITING)
       return Promise.reject(new CommitFailure('unavailable', 'too many changes are waiting; try again'))
-    }
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => this.#expire(waiting), limitMs)
       const waiting: Waiting = {

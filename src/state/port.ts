@@ -7,8 +7,8 @@ import type { RowChange } from '../domain/tables.ts'
 export class CommitFailure extends Error {
   override readonly name = 'CommitFailure'
   constructor(
-    /** `unknown`: may or may not have happened. `unavailable`: certainly not. `refused`: this instance must not write (unknown events, lost tail). `too_large`: beyond 64 KiB. */
-    readonly kind: 'unknown' | 'unavailable' | 'refused' | 'too_large',
+    /** `unknown`: may or may not have happened. `unavailable`: certainly not. `refused`: this instance must not write (unknown events, lost tail). `stopping`: it takes no more. `too_large`: beyond 64 KiB. */
+    readonly kind: 'unknown' | 'unavailable' | 'refused' | 'stopping' | 'too_large',
     message: string,
   ) {
     super(message)

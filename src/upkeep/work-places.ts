@@ -1,10 +1,10 @@
 // Work that calls out for an operator: a few at once, ended when the operator leaves or the process stops.
-import { GatewayError } from '../wire/errors.ts'
+import { GatewayError, stopping } from '../wire/errors.ts'
 
 export interface WorkPlaces {
   /**
    * Runs a piece of work with a signal that is raised when the client leaves or the process stops (its reason is `client` or `shutdown`). Throws 429 while there
-   * are too many, 499 when the client left, 502 when the process stops.
+   * are too many, 499 when the client left, 503 when the process stops.
    */
   run<Result>(client: AbortSignal, work: (signal: AbortSignal) => Promise<Result>): Promise<Result>
   /** Ends what is under way, and lets nothing more in. */
@@ -51,9 +51,6 @@ export const workPlaces = (limit: number): WorkPlaces => {
     },
   }
 }
-
-const stopping = (): GatewayError =>
-  new GatewayError('provider_unavailable', 'this instance is stopping; try again', { retryAfterS: 1 })
 
 /** What the end of a piece of work is told as. */
 export const endedBy = ({ reason }: AbortSignal): GatewayError =>

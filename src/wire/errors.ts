@@ -70,6 +70,14 @@ export class GatewayError extends Error {
   }
 }
 
+/** Asked of a process on its way out: another instance, or this one in a moment, will do it. The connection ends, so that the repeat takes another. */
+export const stopping = (): GatewayError =>
+  new GatewayError('provider_unavailable', 'this instance is stopping; try again', {
+    status: 503,
+    retryAfterS: 1,
+    headers: { connection: 'close' },
+  })
+
 /** The `error` member of the envelope. */
 export const errorBody = (error: GatewayError) => ({
   message: error.message,

@@ -168,6 +168,54 @@ test('a stop ends what is in flight with the truth, in every process, and writes
   }
 }, 60_000)
 
+test('behind a load balancer: while it stops, what is in flight ends well and the rest is sent elsewhere', async () => {
+  const asked = Promise.withResolvers<void>()
+  const released = Promise.withResolvers<void>()
+  const upstream = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    idleTimeout: 0,
+    async fetch() {
+      asked.resolve()
+      await released.promise
+      return Response.json({ choices: [{ message: { role: 'assistant', content: 'late' }, finish_reason: 'stop' }] })
+    },
+  })
+  const gateway = startGateway({ settings: { worker: { enabled: false } } })
+  try {
+    await gateway.until('serving')
+    const provider = { name: 'slow', kind: 'openai_compatible', base_url: `${upstream.url}v1` }
+    const made = await gateway.request('/admin/v1/providers', { body: provider })
+    const { id } = (await made.json()) as { id: string }
+    await gateway.request('/admin/v1/models', { body: { name: 'slow', provider_id: id } })
+    const body = { model: 'slow', messages: [{ role: 'user', content: 'Hello' }] }
+    const inFlight = gateway.request('/v1/chat/completions', { body })
+    await asked.promise
+    const ended = gateway.end('SIGTERM')
+    while ((await gateway.request('/ready', { key: null })).status !== 503) await Bun.sleep(5)
+    const refused = await Promise.all([
+      gateway.request('/admin/v1/tenants', { body: { slug: 'late', name: 'Late' } }),
+      gateway.request('/admin/v1/auth/setup', { key: null, body: {} }),
+      gateway.request('/v1/chat/completions', { body }),
+    ])
+    const read = await gateway.request('/admin/v1/tenants')
+    for (const answer of refused) {
+      expect([answer.status, answer.headers.get('retry-after')]).toEqual([503, '1'])
+      expect(await answer.json()).toMatchObject({ error: { code: 'provider_unavailable', type: 'upstream_error' } })
+    }
+    expect(read.status).toBe(200)
+    for (const answer of [...refused, read]) expect(answer.headers.get('connection')).toBe('close')
+    released.resolve()
+    const answer = await inFlight
+    expect([answer.status, await answer.text()]).toEqual([200, expect.stringContaining('late')])
+    await ended
+  } finally {
+    released.resolve()
+    await gateway.remove()
+    await upstream.stop(true)
+  }
+}, 60_000)
+
 test('several processes share one port, one configuration and one history', async () => {
   const gateway = startGateway({ settings: { server: { processes: 2 }, worker: { enabled: false } } })
   try {

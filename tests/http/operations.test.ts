@@ -101,6 +101,30 @@ describe('/ready', () => {
   })
 })
 
+test('on its way out it says so, answers what is read, and takes nothing more; every answer ends its connection', async () => {
+  const gateway = gatewayWith({})
+  gateway.app.leave()
+  const ready = await gateway.send('/ready', { key: null })
+  expect(ready.status).toBe(503)
+  expect(await ready.json()).toMatchObject({
+    status: 'unavailable',
+    checks: { process: 'unavailable: stopping' },
+    error: { code: 'provider_unavailable' },
+  })
+  const reads = await Promise.all(['/health', '/v1/models'].map((path) => gateway.send(path)))
+  expect(reads.map(({ status }) => status)).toEqual([200, 200])
+  const writes = await Promise.all(
+    ['/v1/feedback', '/v1/chat/completions', '/admin/v1/tenants'].map((path) => gateway.send(path, { body: {} })),
+  )
+  for (const answer of writes) {
+    expect(answer.status).toBe(503)
+    expect(answer.headers.get('retry-after')).toBe('1')
+    expect(answer.headers.get('x-gateway-retryable')).toBe('true')
+    expect(await answer.json()).toMatchObject({ error: { code: 'provider_unavailable' }, gateway: {} })
+  }
+  for (const answer of [ready, ...reads, ...writes]) expect(answer.headers.get('connection')).toBe('close')
+})
+
 describe('/metrics', () => {
   test('counts outcomes by closed labels', async () => {
     const gateway = gatewayWith({})

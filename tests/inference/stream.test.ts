@@ -262,7 +262,7 @@ describe('stopping', () => {
     const response = await gateway.chat(ask)
     expect(gateway.app.inFlight()).toBe(1)
     const drained = gateway.app.drain(50)
-    expect((await gateway.chat(ask)).status).toBe(429)
+    expect((await gateway.chat(ask)).status).toBe(503)
     const frames = (await framesOf(response)) as Chunk[]
     await drained
     expect(frames.at(-2)).toMatchObject({ event: 'error', data: { error: { code: 'provider_unavailable' } } })
@@ -272,7 +272,7 @@ describe('stopping', () => {
         .settled()
         .map(({ outcome }) => outcome)
         .sort(),
-    ).toEqual(['denied', 'interrupted'])
+    ).toEqual(['error', 'interrupted'])
   })
 })
 

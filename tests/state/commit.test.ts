@@ -177,7 +177,7 @@ describe('a commit', () => {
     await sent.promise
     const closed = first.queue.close(4_000)
     const late = await first.queue.commit(createTenant('b')).catch((error) => error)
-    expect(late).toMatchObject({ kind: 'refused', message: 'the gateway is stopping' })
+    expect(late).toMatchObject({ kind: 'stopping', message: 'the gateway is stopping' })
     held.resolve()
     expect((await creation).changed).toBe(true)
     await closed

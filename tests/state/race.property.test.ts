@@ -87,7 +87,7 @@ const faultsOf = (script: WriterScript): MemoryFaults & { dead: boolean } => {
 
 interface Told {
   mark: string
-  outcome: 'changed' | 'unchanged' | 'refused' | 'unknown' | 'unavailable' | 'dead'
+  outcome: 'changed' | 'unchanged' | 'refused' | 'stopping' | 'unknown' | 'unavailable' | 'dead'
   revision: string | null
 }
 

@@ -103,7 +103,7 @@ const WHY: Readonly<Record<number, string>> = {
   413: 'the body is too large',
   415: 'the body is not plain `application/json`',
   429: 'too many at once; `Retry-After` says when',
-  503: 'this instance is still reading the log',
+  503: 'this instance is still reading the log, or is stopping; `Retry-After` says when',
   504: 'not within its time. Of a write the outcome is unknown: a repeat with the same `Idempotency-Key` is safe',
 }
 
