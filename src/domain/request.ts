@@ -85,7 +85,7 @@ export const Decision = t.Object(
     text_bytes: count('Bytes of text in the messages.'),
     messages: count('Number of messages.'),
     prompt_bytes: count('Bytes of everything that counts as prompt.'),
-    media_parts: t.Optional(count('Image, audio and file parts.')),
+    media_parts: t.Optional(count('Image and audio parts, and files by their pieces of 8 KiB.')),
     max_tokens: t.Optional(count('The ceiling of the answer that the client set.')),
     choices: t.Optional(count('`n`, when more than one.')),
     own_words: t.Optional(

@@ -4,7 +4,7 @@ import { ownBound } from '../providers/own-words.ts'
 import type { CatalogueEntry, PriceTier } from '../state/port.ts'
 import type { Intent } from './intent.ts'
 
-/** Upper bound for one image or audio part. */
+/** Upper bound for one image or audio part, or a piece of a file. */
 const MEDIA_TOKENS = 8_192
 /** What a message counts besides its text: its role and its ends. */
 const MESSAGE_TOKENS = 4

@@ -34,7 +34,7 @@ export interface Intent {
   /** UTF-8 bytes of what is counted as prompt: the messages' text and tool calls, the tool declarations, and fields that are not of the client's wire. */
   readonly textBytes: number
   readonly messageCount: number
-  /** UTF-8 bytes of the whole body without media, never below what is counted; and the number of images and audio parts in it. */
+  /** UTF-8 bytes of the whole body without media, never below what is counted; and the number of images and audio parts in it, and of pieces of files. */
   readonly promptBytes: number
   readonly mediaParts: number
   readonly structured: StructuredRequest | null
@@ -93,7 +93,7 @@ export const readIntent = (raw: string, body: Body, headers: Headers, gatewayExe
     textBytes: media.textBytes + own.textBytes + (declaresTools ? jsonBytes(body.tools ?? body.functions) : 0),
     messageCount: (normal.body.messages as unknown[]).length,
     promptBytes: Math.max(0, Buffer.byteLength(normal.raw) - media.chars),
-    mediaParts: media.images + media.audio,
+    mediaParts: media.images + media.audio + media.pieces,
     structured,
     toolExecution: isPresent(body.tool_execution) ? 'manual' : null,
     user: userOf(body),

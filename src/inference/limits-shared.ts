@@ -7,6 +7,8 @@ import { RedisLimitStore } from './limits-redis.ts'
 /** Slots are renewed well before their lease of 30 s ends. */
 const RENEW_MS = 10_000
 const RENEWED_AT_ONCE = 500
+/** What was let in counts no longer than this. */
+const WINDOW_MS = 61_000
 const ALONE = 'rate limits are counted by each process for itself'
 
 export interface SharedLimits extends Limits {
@@ -29,6 +31,7 @@ class Shared implements SharedLimits {
   readonly #holds = new Set<Hold>()
   readonly #renewal: ReturnType<typeof setInterval>
   #decidedAlone = 0
+  #aloneUntilMs = Number.NEGATIVE_INFINITY
   /** Redis answers, but not to this: values of others under our keys, no memory, a replica. */
   #refused = false
 
@@ -46,11 +49,17 @@ class Shared implements SharedLimits {
       this.#refused = false
       if (!verdict.admitted) return { verdict, settle: nothing }
       hold.arrived(verdict)
-      return hold.begin(verdict, this.#local.book(ask))
+      if (this.deps.nowMs() >= this.#aloneUntilMs) return hold.begin(verdict, this.#local.book(ask))
+      // What was let in while Redis was away stands in its counts nowhere: for a minute this process goes by its own as well.
+      const own = this.#local.take(ask)
+      if (own.admitted) return hold.begin(verdict, own.buckets)
+      hold.settle(0)
+      return { verdict: own, settle: nothing }
     } catch {
       // Away, or refused: `status` says so, and the next call tries again.
       this.#refused = this.deps.redis.problem === null
       this.#decidedAlone += 1
+      this.#aloneUntilMs = this.deps.nowMs() + WINDOW_MS
       const verdict = this.#local.take(ask)
       if (verdict.admitted) return hold.begin(verdict, verdict.buckets)
       hold.settle(0) // Redis may have let it in after all

@@ -8,10 +8,15 @@ const isPresent = (value: unknown): boolean => value !== undefined && value !== 
 /** UTF-8 bytes of a value as JSON text. */
 export const jsonBytes = (value: unknown): number => Buffer.byteLength(JSON.stringify(value))
 
+/** So much of a file, or of a part that is not known, counts as one image does. */
+const PIECE_BYTES = 8_192
+
 /** What one pass over the messages counts. */
 export interface Media {
   images: number
   audio: number
+  /** Files and other large parts, in pieces: no more tokens than bytes can be in one. */
+  pieces: number
   /** Characters of media sent inline. */
   chars: number
   /** UTF-8 bytes of text and of tool calls. */
@@ -20,7 +25,7 @@ export interface Media {
 
 /** Checks the messages and counts what is in them; throws 400 naming the message or part. */
 export const readMessages = (messages: unknown): Media => {
-  const media: Media = { images: 0, audio: 0, chars: 0, textBytes: 0 }
+  const media: Media = { images: 0, audio: 0, pieces: 0, chars: 0, textBytes: 0 }
   const list = messages as unknown[]
   if (list.length === 0) throw bad('`messages` must not be empty', 'messages')
   for (let i = 0; i < list.length; i++) {
@@ -47,8 +52,8 @@ export const readMessages = (messages: unknown): Media => {
 const readPart = (part: unknown, at: string, media: Media): void => {
   if (!isObject(part)) throw bad(`${at} must be an object`, at)
   if (typeof part.type !== 'string') throw bad(`${at}.type must be a string`, `${at}.type`)
-  if (typeof part.text === 'string') media.textBytes += Buffer.byteLength(part.text)
-  if (part.type === 'image_url') {
+  if (part.type === 'text' && typeof part.text === 'string') media.textBytes += Buffer.byteLength(part.text)
+  else if (part.type === 'image_url') {
     const url = isObject(part.image_url) ? part.image_url.url : part.image_url
     media.images++
     if (typeof url === 'string' && url.startsWith('data:')) media.chars += url.length
@@ -56,5 +61,16 @@ const readPart = (part: unknown, at: string, media: Media): void => {
     media.audio++
     const data = isObject(part.input_audio) ? part.input_audio.data : null
     if (typeof data === 'string') media.chars += data.length
+  } else readOther(part, media)
+}
+
+/** What a file or an unknown part comes to is known to the provider alone: a small one is counted as text, a large one by its bytes. */
+const readOther = (part: Record<string, unknown>, media: Media): void => {
+  const bytes = jsonBytes(part)
+  if (part.type !== 'file' && bytes <= PIECE_BYTES) {
+    media.textBytes += bytes
+    return
   }
+  media.pieces += Math.ceil(bytes / PIECE_BYTES)
+  media.chars += bytes
 }

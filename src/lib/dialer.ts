@@ -159,7 +159,8 @@ export const createDialer = (deps: DialerDeps): { readonly dial: Dial; close(): 
       const leftMs = limits.connectMs - (performance.now() - startedMs)
       if (i > 0 && leftMs < 1) break
       // Each has its share of what is left: a dead one must not use up the time of the next.
-      const own = count === 1 ? limits : { ...limits, connectMs: Math.max(1, leftMs / (count - i)) }
+      const whole = count === 1 && known === addresses
+      const own = whole ? limits : { ...limits, connectMs: Math.max(1, leftMs / (count - i)) }
       try {
         return await client.send(destinationOf(url, addresses[i]!), request, own)
       } catch (error) {

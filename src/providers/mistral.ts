@@ -2,10 +2,11 @@
 import { isObject } from '../wire/json.ts'
 import { mistralShape } from './mistral-request.ts'
 import { type Dialect, STANDARD } from './openai-answer.ts'
+import { flattened } from './openai-parts.ts'
 import { EXTENDED, type OpenAiRow, said } from './openai-row.ts'
 import { SWITCH } from './options.ts'
 import { ALL_CAPABILITIES } from './provider.ts'
-import { arrayOf, type Json, objectOf, textOf } from './read-json.ts'
+import { arrayOf, type Json, objectOf } from './read-json.ts'
 
 /** Fields of OpenAI without a counterpart: a field that it does not know is 422 there. */
 const UNKNOWN_THERE = [
@@ -22,24 +23,6 @@ const UNKNOWN_THERE = [
   // Its streams report usage in the last chunk, always.
   'stream_options',
 ] as const
-
-const textOfPart = (part: unknown): string => textOf(objectOf(part).text) ?? ''
-
-/** Content in parts: text and thinking become `content` and `reasoning_content`; other parts (references) have no place there. */
-const flattened = (parts: readonly unknown[]): Json => {
-  let content = ''
-  let reasoning = ''
-  for (const part of parts) {
-    const { type, thinking } = objectOf(part)
-    if (type === 'thinking')
-      reasoning += typeof thinking === 'string' ? thinking : arrayOf(thinking).map(textOfPart).join('')
-    else if (type === 'text') content += textOfPart(part)
-  }
-  return {
-    content: content === '' && reasoning !== '' ? null : content,
-    ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
-  }
-}
 
 /** A call as OpenAI has it: with its type, its arguments as text. Itself when it is so already. */
 const calledAs = (call: unknown): unknown => {

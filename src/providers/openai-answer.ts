@@ -4,6 +4,7 @@ import { type Edit, editMembers } from '../lib/json-edit.ts'
 import { isObject } from '../wire/json.ts'
 import { inBandFailure, malformed } from './failure.ts'
 import { finishReasonOf, isFailedFinish } from './finish.ts'
+import { flattened, textChoices } from './openai-parts.ts'
 import { saneUsage, wholeChoices } from './openai-whole.ts'
 import type { Answer, Reading, Usage } from './provider.ts'
 import { arrayOf, countOf, type Json, objectOf, parseJson, textOf } from './read-json.ts'
@@ -76,7 +77,8 @@ export const mappedChoices = (
         : isObject(objectOf(source).error)
           ? inBandFailure(source, reading)
           : malformed(`the generation ended with ${reason.slice(0, 40)}`)
-    const finish = finishReasonOf(reason)
+    // No reason at all: what has not ended says null.
+    const finish = reason === '' ? null : finishReasonOf(reason)
     if (finish === reason) return choice
     changed = true
     return { ...objectOf(choice), finish_reason: finish }
@@ -95,9 +97,13 @@ export const addUsage = (given: unknown, counted: Usage | null, edits: Map<strin
   if (sane !== null) edits.set('usage', { do: 'set', json: JSON.stringify(sane) })
 }
 
+/** With what its dialect calls otherwise, or says in parts, in the client's words; the same list when there is nothing of it. */
+export const spokenChoices = (given: readonly unknown[], dialect: Dialect): readonly unknown[] =>
+  dialect.choicesOf === undefined ? textChoices(given) : (dialect.choicesOf(given) ?? given)
+
 /** The choices as the client gets them; the same list when they are that already. */
 const clientChoices = (given: readonly unknown[], source: Json, dialect: Dialect, reading?: Reading) => {
-  const spoken = dialect.choicesOf?.(given) ?? given
+  const spoken = spokenChoices(given, dialect)
   return wholeChoices(mappedChoices(spoken, source, reading) ?? spoken, reading)
 }
 
@@ -134,7 +140,7 @@ export const openaiAnswer = (body: string, reading?: Reading, dialect: Dialect =
     json: edits.size === 0 ? body : editMembers(body, edits),
     usage,
     finishReason: reason === null ? null : finishReasonOf(reason),
-    content: textOf(message.content),
+    content: Array.isArray(message.content) ? textOf(flattened(message.content).content) : textOf(message.content),
     refusal: typeof message.refusal === 'string' && message.refusal !== '',
     toolNames: calledTools(message),
   }

@@ -3,7 +3,7 @@ import { hasLongNumber, parseExact } from '../lib/exact-json.ts'
 import { isObject } from '../wire/json.ts'
 import { malformed } from './failure.ts'
 import type { Reading } from './provider.ts'
-import { arrayOf, type Json, objectOf, textOf } from './read-json.ts'
+import { arrayOf, type Json, objectOf, parseJson, textOf } from './read-json.ts'
 
 const MOST_CALLS = 1_024
 
@@ -19,30 +19,52 @@ export const callId = (reading: Reading | undefined, place: string): string =>
 export const argumentsText = (given: unknown, empty: string): string =>
   typeof given === 'string' ? given : given === undefined || given === null ? empty : JSON.stringify(given)
 
+interface Known {
+  readonly id: string | null
+  readonly name: string
+  /** Some of its arguments have come. */
+  begun: boolean
+  /** All of them came at once. */
+  whole: boolean
+}
+
+/** Arguments that need no more: an object, as text or not. */
+const isWhole = (given: unknown): boolean =>
+  isObject(typeof given === 'string' && given.trimEnd().endsWith('}') ? parseJson(given) : given)
+
 /** The calls of one choice. */
 class Calls {
   readonly #byId = new Map<string, number>()
   /** The index that the upstream names -> the one that the client gets: upstreams that begin another call under the same index meant a new one. */
   readonly #byGiven = new Map<number, number>()
-  readonly #ids: (string | null)[] = []
+  readonly #known: Known[] = []
   #last = -1
 
-  /** Where the fragment belongs, and whether it begins a call. */
-  place(call: Json): { readonly index: number; readonly begins: boolean } {
+  /** Where the fragment belongs, and the name that was said of that call before; null: it begins one. */
+  place(call: Json): { readonly index: number; readonly name: string | null } {
     const id = filled(call.id) ? call.id : null
-    const named = filled(objectOf(call.function ?? call.custom).name)
+    const said = objectOf(call.function ?? call.custom)
+    const name = filled(said.name) ? said.name : ''
     const given = wholeNumber(call.index)
-    const known = given === null ? this.#byIdOrLast(id, named) : this.#atIndex(given, id, named)
-    if (known !== null) {
-      this.#last = known
-      return { index: known, begins: false }
-    }
-    if (this.#ids.length >= MOST_CALLS) throw malformed('it has too many tool calls')
-    const index = this.#ids.push(id) - 1
+    const at = given === null ? this.#byIdOrLast(id, name !== '') : this.#atIndex(given, id, name)
+    const index = at ?? this.#begin(id, name, given)
+    this.#last = index
+    this.#note(this.#known[index]!, said.arguments ?? said.input)
+    return { index, name: at === null ? null : this.#known[index]!.name }
+  }
+
+  #begin(id: string | null, name: string, given: number | null): number {
+    if (this.#known.length >= MOST_CALLS) throw malformed('it has too many tool calls')
+    const index = this.#known.push({ id, name, begun: false, whole: false }) - 1
     if (id !== null) this.#byId.set(id, index)
     if (given !== null) this.#byGiven.set(given, index)
-    this.#last = index
-    return { index, begins: true }
+    return index
+  }
+
+  #note(known: Known, given: unknown): void {
+    if (given === undefined || given === null || given === '') return
+    known.whole = !known.begun && isWhole(given)
+    known.begun = true
   }
 
   #byIdOrLast(id: string | null, named: boolean): number | null {
@@ -50,11 +72,15 @@ class Calls {
     return named || this.#last < 0 ? null : this.#last
   }
 
-  #atIndex(given: number, id: string | null, named: boolean): number | null {
+  #atIndex(given: number, id: string | null, name: string): number | null {
     const at = this.#byGiven.get(given)
     if (at === undefined) return null
+    const known = this.#known[at]!
     // A new id alone is none: some servers make one for each fragment.
-    return named && id !== null && this.#ids[at] !== id ? (this.#byId.get(id) ?? null) : at
+    if (name === '') return at
+    if (id !== null) return known.id === id ? at : (this.#byId.get(id) ?? null)
+    // Without an id: another name after arguments, or the same one after all of them, is another call.
+    return known.begun && (known.whole || known.name !== name) ? null : at
   }
 }
 
@@ -63,6 +89,11 @@ export class CallRepair {
   readonly #byChoice = new Map<number, Calls>()
 
   constructor(private readonly reading: Reading | undefined) {}
+
+  /** The choice has called something. */
+  has(choice: number): boolean {
+    return this.#byChoice.has(choice)
+  }
 
   /** The choices with calls as a client expects them; the same list when nothing had to be repaired. */
   repair(choices: readonly unknown[], data: string): readonly unknown[] {
@@ -85,16 +116,23 @@ export class CallRepair {
     if (!isObject(call)) return call
     const calls = this.#byChoice.get(choice) ?? new Calls()
     this.#byChoice.set(choice, calls)
-    const { index, begins } = calls.place(call)
+    const { index, name } = calls.place(call)
+    const begins = name === null
     const right: Record<string, unknown> = { ...call, index }
     if (begins && !filled(call.id)) right.id = callId(this.reading, choice === 0 ? `${index}` : `${choice}_${index}`)
     if (begins && isObject(call.function) && !filled(call.type)) right.type = 'function'
     // Said twice it would be added up.
     if (!begins && filled(call.id)) delete right.id
     if (isObject(call.function)) {
-      const { arguments: given } = call.function
-      if (given !== undefined && typeof given !== 'string')
-        right.function = { ...call.function, arguments: argumentsText(exact(), '') }
+      const { arguments: given, name: said, ...rest } = call.function
+      const isText = given === undefined || typeof given === 'string'
+      const isSaid = !begins && filled(said) && said === name
+      if (!isText || isSaid)
+        right.function = {
+          ...(said === undefined || isSaid ? {} : { name: said }),
+          ...(given === undefined ? {} : { arguments: isText ? given : argumentsText(exact(), '') }),
+          ...rest,
+        }
     }
     return isSame(call, right) ? call : right
   }

@@ -4,15 +4,22 @@ import { isObject } from '../wire/json.ts'
 import { ChunkTemplate } from './chunk-template.ts'
 import { inBandFailure, malformed } from './failure.ts'
 import { finishReasonOf } from './finish.ts'
+import { FinishOfChoices } from './finish-of-choices.ts'
 import { generatedChars } from './generated.ts'
-import { addUsage, calledTools, type Dialect, mappedChoices, missingFields, STANDARD } from './openai-answer.ts'
+import {
+  addUsage,
+  calledTools,
+  type Dialect,
+  mappedChoices,
+  missingFields,
+  STANDARD,
+  spokenChoices,
+} from './openai-answer.ts'
 import { CallRepair } from './openai-calls.ts'
 import { hasRole, withoutRole, withRoles } from './openai-roles.ts'
 import type { Reading, SseEvent, StreamDecoder, StreamPart, Usage } from './provider.ts'
 import { arrayOf, type Json, objectOf, parseJson, textOf } from './read-json.ts'
 import { passOver } from './unreadable.ts'
-
-const MOST_CHOICES = 1_024
 
 const FIELD = 'data: '
 /** The first chunks name the role or hold nothing; streams that never show a plain one are not looked at for ever. */
@@ -33,40 +40,6 @@ const hasContent = (delta: Json): boolean =>
   filled(delta.reasoning) ||
   filled(delta.function_call) ||
   filled(delta.audio)
-
-/** Which choices have begun, and which of them have their finish reason: with `n` above 1 they end one by one. */
-class FinishOfChoices {
-  /** Of choice 0, which is the only one of nearly every stream: null before it has begun. */
-  #first: boolean | null = null
-  #others: Map<number, boolean> | null = null
-
-  see(choices: readonly unknown[]): void {
-    for (const value of choices) {
-      const { index, finish_reason } = objectOf(value)
-      this.seeOne(typeof index === 'number' ? index : 0, (textOf(finish_reason) ?? '') !== '')
-    }
-  }
-
-  seeOne(index: number, ends: boolean): void {
-    if (index === 0) {
-      this.#first = ends || (this.#first ?? false)
-      return
-    }
-    this.#others ??= new Map()
-    if (this.#others.size >= MOST_CHOICES && !this.#others.has(index)) throw malformed('it has too many choices')
-    if (ends || !this.#others.has(index)) this.#others.set(index, ends)
-  }
-
-  has(index: number): boolean {
-    return index === 0 ? this.#first !== null : (this.#others?.has(index) ?? false)
-  }
-
-  allFinished(): boolean {
-    if (this.#others === null) return this.#first === true
-    for (const ends of this.#others.values()) if (!ends) return false
-    return this.#first !== false
-  }
-}
 
 /** True when a choice of the chunk has its finish reason. */
 const ends = (choices: readonly unknown[]): boolean =>
@@ -157,6 +130,8 @@ class OpenAiStream implements StreamDecoder {
   readonly #template = new ChunkTemplate()
   readonly #choices = new FinishOfChoices()
   #calls: CallRepair | null = null
+  /** The first chunk: what is added says who it is of. */
+  #head: Json | null = null
   #usage: Usage | null = null
   #over = false
   #looks = 0
@@ -183,7 +158,7 @@ class OpenAiStream implements StreamDecoder {
     if (skimmed !== undefined) return [runPart(data, skimmed, this.#usage)]
     if (data.trim() === '[DONE]') {
       this.#over = true
-      return NOTHING
+      return this.#ended()
     }
     // The template may have been learned ahead of an event that is still to be read: the first chunk is given its role all the same.
     const fits = event === null && this.#looked?.data !== data && this.#choices.has(0)
@@ -211,7 +186,27 @@ class OpenAiStream implements StreamDecoder {
     return NOTHING
   }
 
+  /** All has come, but some choice never said why it ended: a client is told what a whole answer would say. */
+  #ended(): readonly StreamPart[] {
+    const open = this.#choices.open()
+    const head = this.#head
+    if (open.length === 0 || head === null) return NOTHING
+    const choices = open.map((index) => ({
+      index,
+      delta: {},
+      finish_reason: this.#calls?.has(index) ? 'tool_calls' : 'stop',
+    }))
+    this.#choices.see(choices)
+    const { id, created, model } = head
+    const chunk = { id, object: 'chat.completion.chunk', created, model, choices }
+    const edits = missingFields(chunk, chunk.object, this.reading)
+    const json = JSON.stringify(chunk)
+    const finishReason = choices[0]!.index === 0 ? choices[0]!.finish_reason : null
+    return [plainPart(edits.size === 0 ? json : editMembers(json, edits), '', 0, false, finishReason, this.#usage)]
+  }
+
   #partOf(chunk: Json, data: string): StreamPart {
+    this.#head ??= chunk
     const plain = data.includes('\n') || this.#hides(chunk) ? null : plainChoice(chunk, arrayOf(chunk.choices))
     // A vendor with words of its own may have put them into the chunk that ends.
     const json = plain === null ? null : this.#withRole(plain.delta, data)
@@ -235,7 +230,7 @@ class OpenAiStream implements StreamDecoder {
     const reported = dialect.usageOf(chunk)
     this.#usage = reported ?? this.#usage
     const choices = arrayOf(chunk.choices)
-    const spoken = numbered(dialect.choicesOf?.(choices) ?? choices)
+    const spoken = numbered(spokenChoices(choices, dialect))
     const edits = missingFields(chunk, 'chat.completion.chunk', reading)
     if (chunk.gateway !== undefined) edits.set('gateway', { do: 'remove' })
     const mapped = mappedChoices(spoken, chunk, reading) ?? spoken

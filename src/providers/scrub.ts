@@ -19,7 +19,7 @@ const PATTERNS: readonly (readonly [RegExp, string])[] = [
   ],
   [/\b(?:[\w-]+\.)+(?:internal|intranet|local|localdomain|lan|corp|svc)\b(?::\d+)?/gi, '[host]'],
   // A name with a port behind it is a place: `redis:6379`. A colon of a sentence has a blank behind it.
-  [/\b[a-z][\w-]*(?:\.[\w-]+)*:\d{4,5}\b/gi, '[host]'],
+  [/\b(?!\w*tokens?:)[a-z][\w-]*(?:\.[\w-]+)*:\d{4,5}\b/gi, '[host]'],
   [/\blocalhost\b(?::\d+)?/gi, '[host]'],
   [/\b(port[ :=]+)\d{2,5}\b/gi, '$1[port]'],
   [/\b(x-api-key|api-key|authorization)(\s*[=:]\s*)(?!bearer\b|basic\b)[^\s,;'"]+/gi, '$1$2[redacted]'],
@@ -38,7 +38,8 @@ export const scrub = (text: string, reading: Pick<Reading, 'secret' | 'baseUrl'>
     if (secret.includes(':'))
       for (const part of secret.split(':')) if (part.length >= 8) out = out.replaceAll(part, '[redacted]')
   }
-  out = out.slice(0, 4 * MAX_CHARS)
+  // Not in the middle of a word: of half a key it is not seen that it is one.
+  if (out.length > 4 * MAX_CHARS) out = out.slice(0, 4 * MAX_CHARS).replace(/\S+$/, '')
   for (const [pattern, replacement] of PATTERNS) out = out.replace(pattern, replacement)
   if (reading?.baseUrl !== undefined) out = withoutHost(out, reading.baseUrl)
   out = out.trim()

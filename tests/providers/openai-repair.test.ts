@@ -64,6 +64,36 @@ describe('parallel tool calls of streams', () => {
     expect(folded(parts)).toEqual({ '0.0': call('x', 'a', '{}'), '0.1': call('y', 'a', '[]') })
   })
 
+  test('under one index without ids: a whole call is followed by another, and so are arguments by another name', () => {
+    const parts = decode([
+      calling({ index: 0, id: '', type: 'function', function: { name: 'a', arguments: '{"x":1}' } }),
+      calling({ index: 0, id: '', type: 'function', function: { name: 'a', arguments: '{"x":2}' } }),
+      calling({ index: 0, type: 'function', function: { name: 'b', arguments: '{"y"' } }),
+      calling({ index: 0, function: { arguments: ':3}' } }),
+      calling({ index: 0, type: 'function', function: { name: 'c', arguments: { z: 4 } } }),
+      END,
+    ])
+    expect(Object.values(folded(parts)).map(({ function: { name, arguments: args } }) => [name, args])).toEqual([
+      ['a', '{"x":1}'],
+      ['a', '{"x":2}'],
+      ['b', '{"y":3}'],
+      ['c', '{"z":4}'],
+    ])
+  })
+
+  test('a name that is repeated in each fragment is said once, one that comes in pieces is put together', () => {
+    const parts = decode([
+      ...['{"x"', ':1', '}'].map((args) =>
+        calling({ index: 0, id: 'x', type: 'function', function: { name: 'look', arguments: args } }),
+      ),
+      calling({ index: 1, id: 'y', type: 'function', function: { name: 'fi' } }),
+      calling({ index: 1, function: { name: 'nd', arguments: '' } }),
+      calling({ index: 1, function: { arguments: '{}' } }),
+      END,
+    ])
+    expect(folded(parts)).toEqual({ '0.0': call('x', 'look', '{"x":1}'), '0.1': call('y', 'find', '{}') })
+  })
+
   test('each choice numbers its own', () => {
     const parts = decode([
       calling({ id: 'x', function: { name: 'a', arguments: '' } }, 0),
@@ -80,6 +110,74 @@ describe('parallel tool calls of streams', () => {
     const text = calling({ index: 0, id: 'x', type: 'function', function: { name: 'a', arguments: { n: 0 } } })
     const parts = decode([text.replace('"n":0', '"n":12345678901234567890'), END])
     expect(folded(parts)['0.0']!.function.arguments).toBe('{"n":12345678901234567890}')
+  })
+})
+
+describe('finish reasons', () => {
+  const reasons = (parts: readonly StreamPart[]) =>
+    parts.map(({ json }) => JSON.parse(json!).choices.map((choice: Record<string, unknown>) => choice.finish_reason))
+
+  test('an empty one is none, in whole answers and in streams', () => {
+    const parts = decode([
+      delta({ content: 'a' }, { finish_reason: '' }),
+      delta({ content: 'b' }, { finish_reason: '' }),
+      END,
+    ])
+    expect(reasons(parts)).toEqual([[null], [null], ['stop']])
+    expect(parts.map(({ finishReason }) => finishReason)).toEqual([null, null, 'stop'])
+    const whole = kindOf('vllm')!.response(
+      '{"choices":[{"index":0,"message":{"content":"a"},"finish_reason":""}]}',
+      READING,
+    )
+    expect([whole.finishReason, JSON.parse(whole.json).choices[0].finish_reason]).toEqual(['stop', 'stop'])
+  })
+
+  test('a choice that never ends is ended by [DONE] alone; without it the stream is cut', () => {
+    const datas = [
+      delta({ content: 'a' }),
+      calling({ index: 0, id: 'x', type: 'function', function: { name: 'f', arguments: '{}' } }, 1),
+      chunk([{ index: 2, delta: { content: 'c' }, finish_reason: 'length' }]),
+    ]
+    const parts = decode([...datas, '[DONE]'])
+    const { choices, ...head } = JSON.parse(parts.at(-1)!.json!)
+    expect([head, choices]).toEqual([
+      HEAD,
+      [
+        { index: 0, delta: {}, finish_reason: 'stop' },
+        { index: 1, delta: {}, finish_reason: 'tool_calls' },
+      ],
+    ])
+    expect(parts.at(-1)!.finishReason).toBe('stop')
+    expect(decode([...datas.slice(0, 1), END, '[DONE]'])).toHaveLength(2)
+    expect(decode(['[DONE]'])).toEqual([])
+    expect(() => decode(datas)).toThrow('ended early')
+  })
+})
+
+describe('content in parts', () => {
+  const content = [
+    { type: 'thinking', thinking: [{ type: 'text', text: 'hm' }] },
+    { type: 'text', text: 'a' },
+    { type: 'output_text', text: 'b' },
+  ]
+  const said = { content: 'ab', reasoning_content: 'hm' }
+
+  test('is a text to a client, whoever answers', () => {
+    const body = JSON.stringify({ choices: [{ message: { role: 'assistant', content } }] })
+    for (const kind of ['openai', 'openai_compatible', 'vllm', 'mistral']) {
+      const answer = kindOf(kind)!.response(body, READING)
+      expect([kind, answer.content, JSON.parse(answer.json).choices[0].message]).toMatchObject([kind, 'ab', said])
+      const [first] = decode([delta({ content }), END], READING, kind)
+      expect([kind, first!.text, JSON.parse(first!.json!).choices[0].delta]).toMatchObject([kind, 'ab', said])
+    }
+  })
+
+  test('with more than text in it stays as it came', () => {
+    const mixed = [...content, { type: 'image', image: 'aGk=' }]
+    const answer = kindOf('openai')!.response(
+      JSON.stringify({ choices: [{ message: { role: 'assistant', content: mixed } }] }),
+    )
+    expect([answer.content, JSON.parse(answer.json).choices[0].message.content]).toEqual(['ab', mixed])
   })
 })
 

@@ -11,6 +11,7 @@ test('what a client named, and plain numbers, are not taken for secrets', () => 
     'at most 8000 tokens',
     'password must be a text, and so must the token: nothing else',
     'max_tokens:500 is too large',
+    'max_tokens:16384 is too large',
   ])
     expect(scrub(text, reading)).toBe(text)
 })
@@ -32,4 +33,10 @@ test('names of places inside are, and what a label says to be secret', () => {
     ['{"secret":"swordfish"}', '{"secret":"[redacted]"}'],
   ])
     expect(scrub(`with ${text} sent`, reading)).toBe(`with ${kept} sent`)
+})
+
+test('half a key at the cut of a long text is not left over', () => {
+  const keys = Array.from({ length: 44 }, (_, i) => `Ab${i}${'x'.repeat(41)}`)
+  const shown = scrub(`${keys.join(' ')} Zz9${'y'.repeat(60)}`, reading)
+  expect(shown.replaceAll('[redacted]', '').replaceAll('…', '').trim()).toBe('')
 })
