@@ -8,7 +8,12 @@ export interface GatherLimits {
   readonly waitMs: number
 }
 
-const sizeOf = (record: LogRecord): number => (record.value?.byteLength ?? 0) + 64
+/** What a record needs beside its text. */
+const RECORD_BYTES = 64
+
+/** Asking for the value would make it, where an adapter holds its parts. */
+const sizeOf = (record: LogRecord): number =>
+  (record.parts === undefined ? (record.value?.byteLength ?? 0) : record.parts.data.length) + RECORD_BYTES
 
 /** The same records in the same order. While a batch is being applied at most one read of the source is under way. */
 export async function* gather(

@@ -1,7 +1,7 @@
 // gateway.requests.v1 -> feedback. Reads the same topic as the request log and takes one type of event of it.
 import { FEEDBACK_EVENTS, type FeedbackGiven } from '../../src/domain/feedback.ts'
 import { type TypeCheck, TypeCompiler } from '../../src/lib/schema.ts'
-import { readEnvelope } from '../../src/log/envelope.ts'
+import { envelopeOf, typeFilter } from '../../src/log/envelope.ts'
 import type { LogRecord } from '../../src/log/port.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { storableJson } from '../database.ts'
@@ -14,25 +14,22 @@ export interface FeedbackRow extends FeedbackGiven {
 }
 
 const TYPE = 'feedback.given'
-/** The envelope's type stands before anything that a client wrote. Every other record is passed over unparsed. */
-const MARK = Buffer.from(`"type":"${TYPE}"`)
-const HEAD_BYTES = 1_024
+/** Every other record is passed over unparsed. */
+const mayBeFeedback = typeFilter(TYPE)
 const check: TypeCheck<(typeof FEEDBACK_EVENTS)[typeof TYPE]> = TypeCompiler.Compile(FEEDBACK_EVENTS[TYPE])
 
 const NOTHING = { origin: null, rows: [], flaw: null } as const
 
 /** What one record is to the read model. Pure: the same record gives the same rows. */
 export const foldFeedbackRecord = (record: LogRecord, partition: number): Folded<FeedbackRow> => {
-  const { value, offset } = record
-  if (value === null || !Buffer.from(value.buffer, value.byteOffset, Math.min(HEAD_BYTES, value.length)).includes(MARK))
-    return NOTHING
-  const envelope = readEnvelope(value)
+  if (!mayBeFeedback(record)) return NOTHING
+  const envelope = envelopeOf(record)
   if (envelope === null || envelope.type !== TYPE) return NOTHING // the request log sets aside what is no envelope
   const { instance, epoch, sequence, data } = envelope
   const origin = { instance, epoch, sequence }
   if (!check.Check(data))
     return { origin, rows: [], flaw: `not a valid ${TYPE}: ${check.Errors(data).First()?.path ?? ''}` }
-  return { origin, rows: [{ ...data, log_partition: partition, log_offset: offset }], flaw: null }
+  return { origin, rows: [{ ...data, log_partition: partition, log_offset: record.offset }], flaw: null }
 }
 
 const keyOf = ({ tenant_id, request, metric }: FeedbackRow): string => JSON.stringify([tenant_id, request, metric])

@@ -1,7 +1,7 @@
 // gateway.operations.v1 -> frames. A request names the frame by which it was planned; whoever explains it makes that frame again from these rows.
 import { type FrameTaken, HEALTH_EVENTS } from '../../src/domain/health.ts'
 import { type TypeCheck, TypeCompiler } from '../../src/lib/schema.ts'
-import { readEnvelope } from '../../src/log/envelope.ts'
+import { envelopeOf, typeFilter } from '../../src/log/envelope.ts'
 import type { LogRecord } from '../../src/log/port.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { storableJson } from '../database.ts'
@@ -26,19 +26,16 @@ export interface FrameRecordRow {
 }
 
 const TYPE = 'frame.taken'
-/** The envelope's type stands at its head. Every other record is passed over unparsed. */
-const MARK = Buffer.from(`"type":"${TYPE}"`)
-const HEAD_BYTES = 1_024
+/** Every other record is passed over unparsed. */
+const mayBeFrame = typeFilter(TYPE)
 const check: TypeCheck<(typeof HEALTH_EVENTS)[typeof TYPE]> = TypeCompiler.Compile(HEALTH_EVENTS[TYPE])
 
 const NOTHING = { origin: null, rows: [], flaw: null } as const
 
 /** What one record is to the read model. Pure: the same record gives the same rows. */
 export const foldFrameRecord = (record: LogRecord, logAtMs: number, partition: number): Folded<FrameRecordRow> => {
-  const { value, offset } = record
-  if (value === null || !Buffer.from(value.buffer, value.byteOffset, Math.min(HEAD_BYTES, value.length)).includes(MARK))
-    return NOTHING
-  const envelope = readEnvelope(value)
+  if (!mayBeFrame(record)) return NOTHING
+  const envelope = envelopeOf(record)
   if (envelope === null) return { ...NOTHING, flaw: 'not an envelope' }
   const { instance, epoch, sequence, type, data } = envelope
   if (type !== TYPE) return NOTHING
@@ -46,7 +43,7 @@ export const foldFrameRecord = (record: LogRecord, logAtMs: number, partition: n
   if (!check.Check(data))
     return { origin, rows: [], flaw: `not a valid ${TYPE}: ${check.Errors(data).First()?.path ?? ''}` }
   const { number, part, parts, whole, at_ms, candidates }: FrameTaken = data
-  const place = { log_partition: partition, log_offset: offset, logAtMs }
+  const place = { log_partition: partition, log_offset: record.offset, logAtMs }
   const row = { instance, epoch, number, part, parts, whole, at_ms, candidates: JSON.stringify(candidates), ...place }
   return { origin, rows: [row], flaw: null }
 }

@@ -3,7 +3,7 @@ import type { EventRecord } from '../../src/domain/decision.ts'
 import { REQUEST_EVENTS, type RequestAdmitted, type RequestSettled } from '../../src/domain/request.ts'
 import { upcast } from '../../src/domain/upcasters.ts'
 import { type TSchema, type TypeCheck, TypeCompiler } from '../../src/lib/schema.ts'
-import { readEnvelope } from '../../src/log/envelope.ts'
+import { envelopeOf } from '../../src/log/envelope.ts'
 import type { LogRecord } from '../../src/log/port.ts'
 import { copyLine } from '../copy.ts'
 import type { Folded } from '../projection.ts'
@@ -58,8 +58,8 @@ const NOTHING = { origin: null, rows: [] } as const
 
 /** What one record is to the request log. */
 export const foldRequestRecord = (record: LogRecord, logAtMs: number, partition: number): Folded<RequestRow> => {
-  if (record.value === null) return { ...NOTHING, flaw: 'a tombstone' }
-  const envelope = readEnvelope(record.value)
+  if (record.parts === undefined && record.value === null) return { ...NOTHING, flaw: 'a tombstone' }
+  const envelope = envelopeOf(record)
   if (envelope === null) return { ...NOTHING, flaw: 'not an envelope' }
   const { instance, epoch, sequence } = envelope
   const { type, data } = upcast({ type: envelope.type, data: envelope.data as EventRecord['data'] })

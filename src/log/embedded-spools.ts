@@ -7,6 +7,7 @@ import type { Files } from './files.ts'
 import type { SpoolTopic } from './frame.ts'
 import { type LogRecord, LogReplaced } from './port.ts'
 import { SegmentCursor, type SpoolRecord } from './segment-cursor.ts'
+import { segmentPath } from './segments.ts'
 
 export interface SpoolReaderOptions {
   readonly directory: string
@@ -21,12 +22,23 @@ const BATCH_RECORDS = 256
 const encoder = new TextEncoder()
 const NOTHING = new Uint8Array(0)
 
-const logRecordOf = (record: SpoolRecord): LogRecord => ({
-  offset: record.offset,
-  atMs: record.atMs,
-  key: record.subject,
-  value: encoder.encode(writeEnvelope(record, record.type, record.subject, record.atMs, record.data)),
-})
+/** A record of a spool as the log has it. Most readers want its parts; its bytes are made for those who ask for them. */
+class SpooledRecord implements LogRecord {
+  constructor(readonly parts: SpoolRecord) {}
+  get offset(): number {
+    return this.parts.offset
+  }
+  get atMs(): number {
+    return this.parts.atMs
+  }
+  get key(): string {
+    return this.parts.subject
+  }
+  get value(): Uint8Array {
+    const { parts } = this
+    return encoder.encode(writeEnvelope(parts, parts.type, parts.subject, parts.atMs, parts.data))
+  }
+}
 
 /**
  * Follows one topic of one spool. Offsets whose record was damaged, or whose writer failed, come as records with no bytes, which are no
@@ -39,6 +51,7 @@ export async function* readSpool(
 ): AsyncGenerator<readonly LogRecord[]> {
   const cursor = new SegmentCursor({
     directory: options.directory,
+    topic: options.topic,
     onDamage: ({ bytes }) => options.onDamage(bytes.length),
   })
   const durable = durably(options, cursor)
@@ -50,15 +63,14 @@ export async function* readSpool(
     }
     let next = from === 0 ? cursor.ends[options.topic] : from
     while (!signal.aborted) {
-      const records = cursor
-        .next(BATCH_RECORDS)
-        .filter((record) => record.topic === options.topic && record.offset >= next)
+      const records = cursor.next(BATCH_RECORDS).filter((record) => record.offset >= next)
       const batch = withoutGaps(records, next, cursor.ends[options.topic], cursor.begunAtMs)
       if (batch.length === 0) {
         if (cursor.atEnd && cursor.ends[options.topic] < next) {
           throw new LogReplaced(`${options.directory} ends at ${cursor.ends[options.topic]}, not ${next}`)
         }
         if (cursor.atEnd) await pause(options.pollMs, signal)
+        else await breath() // a long stretch of the other topic
         continue
       }
       await durable()
@@ -80,20 +92,26 @@ const withoutGaps = (records: readonly SpoolRecord[], next: number, end: number,
   }
   for (const record of records) {
     fillUpTo(record.offset)
-    batch.push(logRecordOf(record))
+    batch.push(new SpooledRecord(record))
     expected = record.offset + 1
   }
   fillUpTo(end)
   return batch
 }
 
-/** Makes what the cursor read durable: the file always, its directory when the file is another one. */
+/** Lets everything else that is due go first. */
+const breath = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+
+/** Makes what the cursor read durable: the file, until one of its syncs came after its end; its directory when the file is another one. */
 const durably = ({ directory, files }: SpoolReaderOptions, cursor: SegmentCursor) => {
   let synced: number | null = null
+  let whole: number | null = null
   return async (): Promise<void> => {
     const { file } = cursor
-    if (file === null) return
+    if (file === null || whole === file.ordinal) return
+    const isEnded = existsSync(segmentPath(directory, file.ordinal + 1))
     await files.sync(file.descriptor)
+    if (isEnded) whole = file.ordinal
     if (synced === file.ordinal) return
     const handle = await open(directory)
     await handle.sync().finally(() => handle.close())

@@ -1,4 +1,5 @@
 // The one place that writes CloudEvents envelopes. Everything but control decisions travels in one (structured mode, JSON).
+import type { LogRecord } from './port.ts'
 
 /** Where a record of a spool comes from: what makes its id, and what readers drop repeats by. */
 export interface Origin {
@@ -45,14 +46,45 @@ const decoder = new TextDecoder()
 const NAME = /^[A-Za-z0-9_-]{1,128}$/
 const isName = (value: unknown): value is string => typeof value === 'string' && NAME.test(value)
 
+/** What readers need of an envelope. */
+export type EnvelopeBody = Pick<Envelope, 'type' | 'instance' | 'epoch' | 'sequence' | 'data'>
+
 /** Reads an envelope, or null when the bytes are not one (the reader sets it aside and counts it). */
 export const readEnvelope = (bytes: Uint8Array): Envelope | null => {
   try {
     const value = JSON.parse(decoder.decode(bytes)) as Partial<Envelope> | null
     if (value === null || typeof value !== 'object' || value.specversion !== '1.0') return null
-    if (typeof value.type !== 'string' || !isName(value.instance) || !isName(value.epoch)) return null
-    return Number.isSafeInteger(value.sequence) ? (value as Envelope) : null
+    return isBody(value) ? (value as Envelope) : null
   } catch {
     return null
+  }
+}
+
+const isBody = ({ type, instance, epoch, sequence }: Partial<EnvelopeBody>): boolean =>
+  typeof type === 'string' && isName(instance) && isName(epoch) && Number.isSafeInteger(sequence)
+
+/** The same of a record: what its adapter holds apart is not put together and taken apart again. */
+export const envelopeOf = (record: LogRecord): EnvelopeBody | null => {
+  const { parts } = record
+  if (parts === undefined) return record.value === null ? null : readEnvelope(record.value)
+  const { type, instance, epoch, sequence } = parts
+  try {
+    return isBody(parts) ? { type, instance, epoch, sequence, data: JSON.parse(parts.data) } : null
+  } catch {
+    return null
+  }
+}
+
+/** The type stands before anything that a client wrote. */
+const HEAD_BYTES = 1_024
+
+/** Asks a record for its type without parsing it: false when it is certainly of another. */
+export const typeFilter = (type: string): ((record: LogRecord) => boolean) => {
+  const mark = Buffer.from(`"type":"${type}"`)
+  return (record) => {
+    if (record.parts !== undefined) return record.parts.type === type
+    const { value } = record
+    if (value === null) return false
+    return Buffer.from(value.buffer, value.byteOffset, Math.min(HEAD_BYTES, value.length)).includes(mark)
   }
 }

@@ -85,8 +85,16 @@ export const writeFrame = (
   return end
 }
 
-/** The frame that stands whole and undamaged at `at`; `short` when the bytes end before it does, `damaged` otherwise. */
-export const readFrame = (buffer: Buffer, at: number, limit: number): Frame | 'short' | 'damaged' => {
+/**
+ * The frame that stands whole and undamaged at `at`; `short` when the bytes end before it does, `damaged` otherwise. `wanted`: records of the other
+ * topic come without their texts.
+ */
+export const readFrame = (
+  buffer: Buffer,
+  at: number,
+  limit: number,
+  wanted?: SpoolTopic,
+): Frame | 'short' | 'damaged' => {
   if (limit - at < FRAME_HEAD_BYTES) return 'short'
   const payloadBytes = buffer.readUInt32LE(at + 8)
   const magic = buffer.readUInt32LE(at)
@@ -100,15 +108,16 @@ export const readFrame = (buffer: Buffer, at: number, limit: number): Frame | 's
   const data = subject + buffer.readUInt16LE(at + 14)
   const topic = FRAME_TOPICS[buffer[at + 12]!]
   if (topic === undefined || data > end) return 'damaged'
+  const isRead = wanted === undefined || topic === wanted || topic === 'header' || topic === 'carried'
   return {
     topic,
     record: buffer.readDoubleLE(at + 16),
     offset: buffer.readDoubleLE(at + 24),
     sequence: buffer.readDoubleLE(at + 32),
     atMs: buffer.readDoubleLE(at + 40),
-    type: buffer.toString('utf8', payload, subject),
-    subject: buffer.toString('utf8', subject, data),
-    data: buffer.toString('utf8', data, end),
+    type: isRead ? buffer.toString('utf8', payload, subject) : '',
+    subject: isRead ? buffer.toString('utf8', subject, data) : '',
+    data: isRead ? buffer.toString('utf8', data, end) : '',
     start: at,
     end,
   }

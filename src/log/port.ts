@@ -8,6 +8,18 @@ export interface LogRecord {
   readonly atMs: number
   readonly key: string | null
   readonly value: Uint8Array | null
+  /** What `value` says, from an adapter that holds it apart; its `value` is then made when it is asked for. Read through `envelopeOf`. */
+  readonly parts?: EnvelopeParts
+}
+
+/** What readers need of an envelope. */
+export interface EnvelopeParts {
+  readonly type: string
+  readonly instance: string
+  readonly epoch: string
+  readonly sequence: number
+  /** JSON text. */
+  readonly data: string
 }
 
 export interface NewRecord {

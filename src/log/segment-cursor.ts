@@ -28,6 +28,8 @@ export interface Damage {
 
 export interface CursorOptions {
   readonly directory: string
+  /** Only records of this topic are given out; of both when not given. */
+  readonly topic?: SpoolTopic
   /** Bytes that are neither frames nor the unfinished end of the newest segment. */
   onDamage?(damage: Damage): void
   onCarried?(frame: Frame, header: SegmentHeader): void
@@ -130,15 +132,17 @@ export class SegmentCursor {
       : { descriptor: this.descriptor, ordinal: this.ordinal }
   }
 
-  /** What comes next, at most `limit` records of one segment; see `atEnd`. Throws LogGap when a segment in the middle is gone. */
+  /** What comes next, at most `limit` records of one segment, fewer when others lie between; see `atEnd`. Throws LogGap when a segment in the middle is gone. */
   next(limit: number): SpoolRecord[] {
     const records: SpoolRecord[] = []
     this.atEnd = false
-    while (records.length < limit) {
+    let others = 0
+    while (records.length + others < limit) {
       const frame = this.frame(records.length === 0)
       if (frame === null) break
       const record = this.recordOf(frame)
       if (record !== null) records.push(record)
+      else if (this.isOther(frame)) others++
     }
     return records
   }
@@ -147,6 +151,10 @@ export class SegmentCursor {
     if (this.descriptor !== null) closeSync(this.descriptor)
     this.descriptor = null
     this.ordinal = null
+  }
+
+  private isOther({ topic }: Frame): boolean {
+    return this.options.topic !== undefined && topic !== this.options.topic
   }
 
   private recordOf(frame: Frame): SpoolRecord | null {
@@ -170,7 +178,7 @@ export class SegmentCursor {
     raise(this.ends, { record: frame.record + 1, requests: 0, operations: 0, [frame.topic]: frame.offset + 1 })
     if (frame.record < this.expectedRecord) return null
     this.expectedRecord = frame.record + 1
-    if (frame.record < this.dropBelow) return null
+    if (frame.record < this.dropBelow || this.isOther(frame)) return null
     const { record, topic, offset, sequence, atMs, type, subject, data } = frame
     return {
       record,
@@ -241,7 +249,7 @@ export class SegmentCursor {
   /** The next frame of this segment. `ended`: nothing will be added to it, so what is no frame is damage. */
   private frameHere(ended: boolean): Frame | null {
     for (;;) {
-      const found = readFrame(this.buffer, this.at, this.limit)
+      const found = readFrame(this.buffer, this.at, this.limit, this.options.topic)
       if (typeof found === 'object') {
         this.at = found.end
         return found
