@@ -24,6 +24,10 @@ export const copyLine = (values: readonly CopyValue[]): string => {
   return `${line}\n`
 }
 
+const CHUNK_BYTES = 256 * 1_024
+/** UTF-8 of a UTF-16 unit at most. */
+const UNIT_BYTES = 3
+
 /**
  * Copies lines into a table, all or none. Rejects with what Postgres says of them; the transaction is then spent, or the savepoint that this stands in.
  * `table` is quoted already.
@@ -40,9 +44,31 @@ export const copyInto = async (
     .unsafe(`copy ${table} (${columns.join(', ')}) from stdin`)
     .simple()
     .writable()
-  await new Promise<void>((resolve, reject) => {
-    copy.once('error', reject)
-    copy.once('finish', resolve)
-    copy.end(lines.join(''))
-  })
+  const { promise: finished, resolve, reject } = Promise.withResolvers<void>()
+  finished.catch(() => {}) // awaited below, perhaps after a refusal ended the loop
+  copy.once('error', reject)
+  copy.once('finish', resolve)
+  const written = (chunk: Uint8Array) => new Promise<void>((done) => copy.write(chunk, () => done()))
+  for (const chunk of chunksOf(lines)) {
+    if (copy.destroyed) break
+    await written(chunk)
+  }
+  copy.end()
+  await finished
+}
+
+/** The lines as UTF-8 in pieces; each holds until the next is asked for. */
+function* chunksOf(lines: readonly string[]): Generator<Uint8Array> {
+  let buffer = Buffer.allocUnsafe(CHUNK_BYTES)
+  let used = 0
+  for (const line of lines) {
+    const most = line.length * UNIT_BYTES
+    if (used + most > buffer.length) {
+      if (used > 0) yield buffer.subarray(0, used)
+      used = 0
+      if (most > buffer.length) buffer = Buffer.allocUnsafe(most)
+    }
+    used += buffer.write(line, used)
+  }
+  if (used > 0) yield buffer.subarray(0, used)
 }

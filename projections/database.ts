@@ -134,7 +134,9 @@ export const within = async <Result>(
 }
 
 /** Text as Postgres can store it: without NUL and without half a surrogate pair. */
-export const storableText = (text: string): string => text.replaceAll('\0', '\uFFFD').toWellFormed()
+export const storableText = (text: string): string =>
+  UNSTORABLE.test(text) ? text.replaceAll('\0', '\uFFFD').toWellFormed() : text
+const UNSTORABLE = /[\0\ud800-\udfff]/
 
 /** A value as JSON text that jsonb can store. */
 export const storableJson = (value: unknown): string =>

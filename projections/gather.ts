@@ -6,6 +6,8 @@ export interface GatherLimits {
   readonly maxBytes: number
   /** How long the first record of a batch waits for others. */
   readonly waitMs: number
+  /** With it, a batch that has come to this offset does not wait: nobody knows of more. */
+  readonly knownEnd?: () => number
 }
 
 /** What a record needs beside its text. */
@@ -18,7 +20,7 @@ const sizeOf = (record: LogRecord): number =>
 /** The same records in the same order. While a batch is being applied at most one read of the source is under way. */
 export async function* gather(
   source: AsyncIterable<readonly LogRecord[]>,
-  { maxRecords, maxBytes, waitMs }: GatherLimits,
+  { maxRecords, maxBytes, waitMs, knownEnd }: GatherLimits,
 ): AsyncGenerator<readonly LogRecord[]> {
   const iterator = source[Symbol.asyncIterator]()
   const read = () => {
@@ -42,6 +44,7 @@ export async function* gather(
     const timer = setTimeout(() => wait.resolve('late'), waitMs)
     try {
       while (held.length < maxRecords && bytes < maxBytes) {
+        if (knownEnd !== undefined && held.at(-1)!.offset + 1 >= knownEnd()) break
         const more = await Promise.race([pending, wait.promise])
         if (more === 'late' || more.done === true) break
         take(more.value)

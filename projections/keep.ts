@@ -84,6 +84,10 @@ export const switchTo = async ({ projection, sql, log, diagnostics }: KeepOption
   diagnostics.info('read_model_switched', { model: build.model, version: build.version, build: build.build })
 }
 
+/** Nobody waits for the newest row of what is not in use: its batches wait until they are full, or at the end. */
+const limitsOf = ({ limits, view }: KeepOptions, { state }: Build, partition: number): GatherLimits =>
+  state === 'active' ? limits : { ...limits, knownEnd: () => view.ends.get(partition)?.end ?? 0 }
+
 type Outcome = 'stopped' | 'replaced' | 'caught_up'
 
 /** Follows every partition. Once each has reached the end that it had at the poll before, does `whenCaughtUp`, while following on, and ends. */
@@ -97,8 +101,7 @@ export const followBuild = async (
   const stopping = new AbortController()
   const stop = () => stopping.abort()
   signal.addEventListener('abort', stop)
-  view.partitions.clear()
-  view.ends.clear()
+  for (const known of [view.partitions, view.ends]) known.clear()
   const running = new Map<number, Promise<void>>()
   let replaced = false
   let failure: unknown = null
@@ -113,7 +116,8 @@ export const followBuild = async (
         if (running.has(partition)) continue
         const progress = newProgress()
         view.partitions.set(partition, progress)
-        const following = followPartition({ ...options, build, partition, signal: stopping.signal, progress })
+        const own = { partition, progress, signal: stopping.signal, limits: limitsOf(options, build, partition) }
+        const following = followPartition({ ...options, build, ...own })
         const ended = following.then(
           (outcome) => {
             if (outcome === 'replaced') replaced = true

@@ -16,8 +16,17 @@ export interface RebuildOptions {
   readonly print: (line: string) => void
 }
 
-/** Larger batches than the worker's: nobody waits for the newest row here. */
-const LIMITS: GatherLimits = { maxRecords: 20_000, maxBytes: 32 * 1_024 * 1_024, waitMs: 20 }
+/** Larger batches than the worker's: sums that many outcomes share are written once for each batch. Of all partitions together. */
+const LIMITS: GatherLimits = { maxRecords: 10_000, maxBytes: 32 * 1_024 * 1_024, waitMs: 1_000 }
+/** Of each, however many they are. */
+const LEAST: GatherLimits = { maxRecords: 1_000, maxBytes: 1_024 * 1_024, waitMs: 1_000 }
+
+/** What the batch of one partition may hold, so that all together hold no more than one alone would. */
+const limitsFor = (partitions: number): GatherLimits => ({
+  maxRecords: Math.max(LEAST.maxRecords, Math.floor(LIMITS.maxRecords / partitions)),
+  maxBytes: Math.max(LEAST.maxBytes, Math.floor(LIMITS.maxBytes / partitions)),
+  waitMs: LIMITS.waitMs,
+})
 const POLL_MS = 100
 const PRINT_MS = 2_000
 const POSTGRES_WITHIN_MS = 60_000
@@ -60,7 +69,8 @@ const rebuildOne = async (options: RebuildOptions, sql: Sql, projection: AnyProj
   const timer = setInterval(() => print(progressLine(projection.name, view, startedAt)), PRINT_MS)
   try {
     const build = await beginRebuild(sql, projection)
-    const keep = { projection, sql, log, signal, diagnostics, limits: LIMITS, takeoverMs: 5_000, pollMs: POLL_MS, view }
+    const limits = limitsFor((await log.partitions(projection.topic)).length)
+    const keep = { projection, sql, log, signal, diagnostics, limits, takeoverMs: 5_000, pollMs: POLL_MS, view }
     const outcome = await followBuild(keep, build, () => switchTo(keep, build))
     signal.throwIfAborted()
     if (outcome !== 'caught_up') throw new Error(`another process has replaced the build of ${projection.name}`)

@@ -2,7 +2,7 @@
 import type { AttemptSummary, RequestSettled } from '../../src/domain/request.ts'
 import { storableText } from '../database.ts'
 import { BILLED, billed, billedOf } from './billed.ts'
-import { addAll, binOf, type Histogram, newHistogram } from './histogram.ts'
+import { addBin, addBins, type Bins, binOf } from './histogram.ts'
 
 /** The part of an outcome that usage is made of. */
 export type UsageFacts = Pick<
@@ -74,29 +74,23 @@ export interface Cell {
   readonly name: string
   readonly model: string
   readonly sums: number[]
-  readonly latency: Histogram
-  readonly ttft: Histogram
+  readonly latency: Bins
+  readonly ttft: Bins
 }
 
-export type Cells = Map<string, Cell>
+/** The cells of one tier: by bucket, by tenant, by what else names them. */
+type Cells = Map<number, Map<string, Map<string, Cell>>>
 
-const cellAt = (
-  cells: Cells,
-  tier: Tier,
-  dimension: Dimension,
-  tenantId: string,
-  bucketMs: number,
-  name: string,
-  model: string,
-): Cell => {
-  const key = `${bucketMs}\t${dimension}\t${tenantId}\t${name}\t${model}`
-  const held = cells.get(key)
+const within = <Key, Inner>(outer: Map<Key, Map<string, Inner>>, key: Key): Map<string, Inner> => {
+  const held = outer.get(key)
   if (held !== undefined) return held
-  const sums = new Array<number>(SUMS.length).fill(0)
-  const made = { tier, dimension, tenantId, bucketMs, name, model, sums, latency: newHistogram(), ttft: newHistogram() }
-  cells.set(key, made)
+  const made = new Map<string, Inner>()
+  outer.set(key, made)
   return made
 }
+
+/** What names a cell in its bucket and tenant. Names hold no NUL. */
+const keyOf = (dimension: Dimension, name: string, model: string): string => `${dimension}\0${name}\0${model}`
 
 /** What one outcome adds to each of its cells, times `sign`. */
 interface Share {
@@ -110,8 +104,26 @@ const NONE = -1
 
 const addShare = ({ sums, latency, ttft }: Cell, share: Share): void => {
   for (let at = 0; at < sums.length; at++) sums[at]! += share.sums[at]!
-  if (share.latencyBin !== NONE) latency[share.latencyBin]! += share.sign
-  if (share.ttftBin !== NONE) ttft[share.ttftBin]! += share.sign
+  if (share.latencyBin !== NONE) addBin(latency, share.latencyBin, share.sign)
+  if (share.ttftBin !== NONE) addBin(ttft, share.ttftBin, share.sign)
+}
+
+/** The cells of one bucket and tenant, made as they are needed. */
+const cellsAt = (cells: Cells, tier: Tier, bucketMs: number, tenantId: string) => {
+  const named = within(within(cells, bucketMs), tenantId)
+  return {
+    add(dimension: Dimension, name: string, model: string, share: Share): void {
+      const key = keyOf(dimension, name, model)
+      const held = named.get(key)
+      if (held !== undefined) addShare(held, share)
+      else {
+        const { latencyBin, ttftBin, sign, sums } = share
+        const latency = latencyBin === NONE ? [] : [latencyBin, sign]
+        const ttft = ttftBin === NONE ? [] : [ttftBin, sign]
+        named.set(key, { tier, dimension, tenantId, bucketMs, name, model, sums: [...sums], latency, ttft })
+      }
+    },
+  }
 }
 
 const wasCalled = ({ outcome }: AttemptSummary): boolean => outcome !== 'skipped'
@@ -171,21 +183,22 @@ const nameOf = (text: string | null): string => (text === null ? '' : storableTe
 /** Adds an outcome, or with -1 takes one back. */
 export const count = (tally: Counted, facts: UsageFacts, sign: 1 | -1 = 1): void => {
   const share = shareOf(facts, sign)
+  const tenant = nameOf(facts.tenant_id)
   const minute = startOf(facts.at_ms, 'minute')
   const hour = startOf(facts.at_ms, 'hour')
-  const tenant = nameOf(facts.tenant_id)
   const elsewhere = attemptsElsewhere(facts, sign)
-  const own = elsewhere.reduce((sums, other) => sums.map((sum, at) => sum - other.sums[at]!), share.sums)
+  const own = elsewhere.length === 0 ? share : { ...share, sums: without(share.sums, elsewhere) }
+  const provider = nameOf(facts.provider)
+  const model = nameOf(facts.routed_model)
   for (const whose of [tenant, EVERYBODY]) {
-    addShare(cellAt(tally.minute, 'minute', 'total', whose, minute, '', ''), share)
-    const provider = nameOf(facts.provider)
-    const model = nameOf(facts.routed_model)
-    addShare(cellAt(tally.minute, 'minute', 'model', whose, minute, provider, model), { ...share, sums: own })
-    for (const other of elsewhere)
-      addShare(cellAt(tally.minute, 'minute', 'model', whose, minute, other.provider, other.model), other)
+    const cells = cellsAt(tally.minute, 'minute', minute, whose)
+    cells.add('total', '', '', share)
+    cells.add('model', provider, model, own)
+    for (const other of elsewhere) cells.add('model', other.provider, other.model, other)
   }
+  const cells = cellsAt(tally.hour, 'hour', hour, tenant)
   const by = (dimension: Dimension, name: string | null) => {
-    if (name !== null) addShare(cellAt(tally.hour, 'hour', dimension, tenant, hour, nameOf(name), ''), share)
+    if (name !== null) cells.add(dimension, nameOf(name), '', share)
   }
   by('key', facts.key_id)
   by('code', facts.error_code)
@@ -195,6 +208,9 @@ export const count = (tally: Counted, facts: UsageFacts, sign: 1 | -1 = 1): void
   by('endpoint', facts.endpoint)
   by('policy', facts.policy_id)
 }
+
+const without = (sums: readonly number[], others: readonly Share[]): readonly number[] =>
+  others.reduce((left, other) => left.map((sum, at) => sum - other.sums[at]!), sums)
 
 /** Attempts at another provider or model than the one that ended it: what each of them cost is booked there. */
 const attemptsElsewhere = (facts: UsageFacts, sign: 1 | -1): (Share & { provider: string; model: string })[] => {
@@ -222,26 +238,63 @@ const attemptsElsewhere = (facts: UsageFacts, sign: 1 | -1): (Share & { provider
 
 /** Every tier of what was counted; minutes before `minutesFromMs` are left out. */
 export const cellsOf = (tally: Tally, minutesFromMs: number): readonly Cell[] => {
-  const minutes = [...tally.minute.values()]
   const hours = hoursOf(tally)
-  const days = rolledUp([...hours, ...hoursOf(tally.days)], 'day')
+  const days: Cells = new Map()
+  rollUp(hours, 'day', days)
+  rollUp(hoursOf(tally.days), 'day', days)
+  const minutes = [...cellsIn(tally.minute)].filter(({ bucketMs }) => bucketMs >= minutesFromMs)
   // A closed day that has all of it stays as it is.
-  return [...minutes.filter(({ bucketMs }) => bucketMs >= minutesFromMs), ...hours, ...days.filter(isSomething)]
+  return [...minutes, ...cellsIn(hours), ...[...cellsIn(days)].filter(isSomething)]
 }
 
-const hoursOf = ({ minute, hour }: Counted): readonly Cell[] => rolledUp([...minute.values(), ...hour.values()], 'hour')
+function* cellsIn(cells: Cells): Generator<Cell> {
+  for (const tenants of cells.values()) for (const named of tenants.values()) yield* named.values()
+}
+
+const hoursOf = ({ minute, hour }: Counted): Cells => {
+  const hours: Cells = new Map()
+  rollUp(minute, 'hour', hours)
+  rollUp(hour, 'hour', hours)
+  return hours
+}
 
 const isNot0 = (value: number): boolean => value !== 0
 const isSomething = ({ sums, latency, ttft }: Cell): boolean =>
-  sums.some(isNot0) || latency.some(isNot0) || ttft.some(isNot0)
+  sums.some(isNot0) || latency.length > 0 || ttft.length > 0
 
-const rolledUp = (cells: readonly Cell[], tier: Tier): readonly Cell[] => {
-  const rolled: Cells = new Map()
-  for (const { dimension, tenantId, bucketMs, name, model, sums, latency, ttft } of cells) {
-    const into = cellAt(rolled, tier, dimension, tenantId, startOf(bucketMs, tier), name, model)
-    for (let at = 0; at < sums.length; at++) into.sums[at]! += sums[at]!
-    addAll(into.latency, latency)
-    addAll(into.ttft, ttft)
+/** Adds cells to those of a coarser tier. */
+const rollUp = (cells: Cells, tier: Tier, into: Cells): void => {
+  for (const [finerMs, tenants] of cells) {
+    const bucketMs = startOf(finerMs, tier)
+    const bucket = within(into, bucketMs)
+    for (const [tenantId, named] of tenants) {
+      const coarser = within(bucket, tenantId)
+      for (const [key, cell] of named) {
+        const held = coarser.get(key)
+        if (held === undefined) coarser.set(key, copyOf(cell, tier, bucketMs))
+        else addCell(held, cell)
+      }
+    }
   }
-  return [...rolled.values()]
+}
+
+const copyOf = (cell: Cell, tier: Tier, bucketMs: number): Cell => {
+  const { dimension, tenantId, name, model, sums, latency, ttft } = cell
+  return {
+    tier,
+    dimension,
+    tenantId,
+    bucketMs,
+    name,
+    model,
+    sums: sums.slice(),
+    latency: latency.slice(),
+    ttft: ttft.slice(),
+  }
+}
+
+const addCell = (held: Cell, { sums, latency, ttft }: Cell): void => {
+  for (let at = 0; at < sums.length; at++) held.sums[at]! += sums[at]!
+  addBins(held.latency, latency)
+  addBins(held.ttft, ttft)
 }

@@ -7,12 +7,11 @@ const BOUNDS: readonly number[] = [
 ]
 
 /** The count of each bin. */
-export type Histogram = Int32Array | Float64Array
+export type Histogram = Float64Array
+export const newHistogram = (): Histogram => new Float64Array(BOUNDS.length)
 
-/** For one batch, or what is stored of one bucket. */
-export const newHistogram = (): Histogram => new Int32Array(BOUNDS.length)
-/** For any number of buckets. */
-export const newSum = (): Histogram => new Float64Array(BOUNDS.length)
+/** Bins that are not empty, each followed by its count, in order: most buckets have a few. */
+export type Bins = number[]
 
 /** The bin of a time. */
 export const binOf = (ms: number): number => {
@@ -26,19 +25,30 @@ export const binOf = (ms: number): number => {
   return low
 }
 
-export const addAll = (histogram: Histogram, other: Histogram): void => {
-  for (let bin = 0; bin < other.length; bin++) histogram[bin]! += other[bin]!
+/** Counts a bin; one whose count comes to 0 goes. */
+export const addBin = (bins: Bins, bin: number, count: number): void => {
+  let low = 0
+  let high = bins.length >> 1
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if (bins[2 * middle]! < bin) low = middle + 1
+    else high = middle
+  }
+  const at = 2 * low
+  if (bins[at] !== bin) bins.splice(at, 0, bin, count)
+  else if (bins[at + 1]! + count === 0) bins.splice(at, 2)
+  else bins[at + 1]! += count
 }
 
-/** As it is stored: `bin count bin count ...`, by bin, without those that are empty. */
-export const writtenHistogram = (histogram: Histogram): string => {
-  let text = ''
-  for (let bin = 0; bin < histogram.length; bin++) {
-    const count = histogram[bin]!
-    if (count !== 0) text += text === '' ? `${bin} ${count}` : ` ${bin} ${count}`
-  }
-  return text
+/** Counts what others hold too. */
+export const addBins = (bins: Bins, others: Bins): void => {
+  for (let at = 0; at < others.length; at += 2) addBin(bins, others[at]!, others[at + 1]!)
 }
+
+/** As they are stored: `bin count bin count ...`. */
+export const writtenBins = (bins: Bins): string => bins.join(' ')
+
+export const readBins = (text: string): Bins => (text === '' ? [] : text.split(' ').map(Number))
 
 const SPACE = 32
 const ZERO = 48

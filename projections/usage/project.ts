@@ -1,8 +1,8 @@
 // Outcomes -> the usage tables. Called while the request log holds its build for itself: no two transactions add to one cell at once.
 import { copyInto, copyLine } from '../copy.ts'
-import { storableJson, type Transaction } from '../database.ts'
+import type { Transaction } from '../database.ts'
 import { type Cell, cellsOf, SUMS, type Tally, type Tier } from './cells.ts'
-import { addWritten, writtenHistogram } from './histogram.ts'
+import { addBins, readBins, writtenBins } from './histogram.ts'
 
 const KEYS = ['tier', 'dimension', 'tenant_id', 'bucket_ms', 'name', 'model'] as const
 const KEY_COLUMNS = 'tier text, dimension text, tenant_id text, bucket_ms bigint, name text, model text'
@@ -52,7 +52,7 @@ const keyOf = ({ tier, dimension, tenantId, bucketMs, name, model }: Cell) => ({
 /** Those that have a row; to their histograms the stored ones are added. */
 const mergeKnown = async (sql: Transaction, table: string, cells: readonly Cell[]): Promise<ReadonlySet<Cell>> => {
   if (cells.length === 0) return new Set()
-  const keys = storableJson(cells.map((cell, place) => ({ ...keyOf(cell), place })))
+  const keys = JSON.stringify(cells.map((cell, place) => ({ ...keyOf(cell), place })))
   const rows = await sql.unsafe<{ place: number; latency: string; ttft: string }[]>(
     `select place, latency, ttft from json_to_recordset($1::text::json) as new (${KEY_COLUMNS}, place integer)
      join ${table} using (${KEYS.join(', ')})`,
@@ -62,15 +62,15 @@ const mergeKnown = async (sql: Transaction, table: string, cells: readonly Cell[
   return new Set(
     rows.map(({ place, latency, ttft }) => {
       const cell = cells[place]!
-      addWritten(cell.latency, latency)
-      addWritten(cell.ttft, ttft)
+      addBins(cell.latency, readBins(latency))
+      addBins(cell.ttft, readBins(ttft))
       return cell
     }),
   )
 }
 
 const lineOf = (cell: Cell): string =>
-  copyLine([...Object.values(keyOf(cell)), ...cell.sums, writtenHistogram(cell.latency), writtenHistogram(cell.ttft)])
+  copyLine([...Object.values(keyOf(cell)), ...cell.sums, writtenBins(cell.latency), writtenBins(cell.ttft)])
 
 const UPDATE_COLUMNS = `${KEY_COLUMNS}, ${SUMS.map((name) => `${name} bigint`).join(', ')}, latency text, ttft text`
 
@@ -78,8 +78,8 @@ const update = async (sql: Transaction, table: string, cells: readonly Cell[]): 
   const rows = cells.map((cell) => ({
     ...keyOf(cell),
     ...Object.fromEntries(SUMS.map((name, at) => [name, cell.sums[at]])),
-    latency: writtenHistogram(cell.latency),
-    ttft: writtenHistogram(cell.ttft),
+    latency: writtenBins(cell.latency),
+    ttft: writtenBins(cell.ttft),
   }))
   await sql.unsafe(
     `update ${table} as held set ${SUMS.map((name) => `${name} = held.${name} + new.${name}`).join(', ')},

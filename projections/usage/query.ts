@@ -3,7 +3,7 @@ import type { Sql } from '../database.ts'
 import { readActive } from '../reader.ts'
 import { COUNTERS, type Counter, type Dimension, EVERYBODY, TIER_MS, type Tier } from './cells.ts'
 import { correctedPieces, correctionSql, type PriceCorrection, spansOf } from './corrected.ts'
-import { addWritten, type Histogram, newSum, percentileOf } from './histogram.ts'
+import { addWritten, type Histogram, newHistogram, percentileOf } from './histogram.ts'
 import { intervalStart, type Piece, piecesOf, roundedTo, tierWithin, type UsageWindow } from './window.ts'
 
 export interface UsageFilter extends UsageWindow {
@@ -249,7 +249,7 @@ const summed = async (sql: Sql, schemaName: string, pieces: readonly Piece[], wa
 }
 
 const histogramOf = (text: string | null): Histogram => {
-  const histogram = newSum()
+  const histogram = newHistogram()
   if (text !== null) addWritten(histogram, text)
   return histogram
 }

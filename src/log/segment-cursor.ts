@@ -3,6 +3,7 @@ import { closeSync, existsSync, openSync, readSync } from 'node:fs'
 import { codeOf } from '../lib/error-code.ts'
 import { type Frame, headerOf, nextFrame, readFrame, type SegmentHeader, type SpoolTopic } from './frame.ts'
 import { LogGap, LogReplaced } from './port.ts'
+import { readSegmentHeader } from './segment-header.ts'
 import { type Counters, listSegments, segmentPath } from './segments.ts'
 
 /** A record as a spool holds it. `record` numbers all of the spool, `offset` those of its topic. */
@@ -39,25 +40,10 @@ export interface CursorOptions {
 export type CursorStart = { readonly record: number } | { readonly topic: SpoolTopic; readonly offset: number }
 
 const CHUNK_BYTES = 256 * 1024
-const HEADER_BYTES = 4 * 1024
 
 const numberIn = (header: SegmentHeader, start: CursorStart): number =>
   'record' in start ? header.record : header[start.topic]
 const numberFrom = (start: CursorStart): number => ('record' in start ? start.record : start.offset)
-
-/** The header of a segment, from whichever of its copies is whole; null when none is. */
-export const readSegmentHeader = (path: string): SegmentHeader | null => {
-  const descriptor = openSync(path, 'r')
-  try {
-    const buffer = Buffer.alloc(HEADER_BYTES)
-    const bytes = readSync(descriptor, buffer, 0, buffer.length, 0)
-    const first = readFrame(buffer, 0, bytes)
-    const frame = typeof first === 'object' ? first : nextFrame(buffer, 0, bytes)
-    return frame === null ? null : headerOf(frame)
-  } finally {
-    closeSync(descriptor)
-  }
-}
 
 /** The ordinal of the last segment that begins at or below a position; the oldest one when all begin above it; null when there is none. */
 const segmentOf = (directory: string, start: CursorStart): number | null => {
