@@ -132,6 +132,8 @@ class OpenAiStream implements StreamDecoder {
   #calls: CallRepair | null = null
   /** The first chunk: what is added says who it is of. */
   #head: Json | null = null
+  /** Something that a client could show has come. */
+  #said = false
   #usage: Usage | null = null
   #over = false
   #looks = 0
@@ -153,7 +155,13 @@ class OpenAiStream implements StreamDecoder {
     return null
   }
 
-  push({ event, data, skimmed }: SseEvent): readonly StreamPart[] {
+  push(event: SseEvent): readonly StreamPart[] {
+    const parts = this.#read(event)
+    if (!this.#said) this.#said = parts.some(({ content }) => content)
+    return parts
+  }
+
+  #read({ event, data, skimmed }: SseEvent): readonly StreamPart[] {
     if (this.#over || data === '') return NOTHING
     if (skimmed !== undefined) return [runPart(data, skimmed, this.#usage)]
     if (data.trim() === '[DONE]') {
@@ -186,11 +194,11 @@ class OpenAiStream implements StreamDecoder {
     return NOTHING
   }
 
-  /** All has come, but some choice never said why it ended: a client is told what a whole answer would say. */
+  /** All has come, but some choice never said why it ended: a client is told what a whole answer would say. Where nothing came, nothing is made of it. */
   #ended(): readonly StreamPart[] {
     const open = this.#choices.open()
     const head = this.#head
-    if (open.length === 0 || head === null) return NOTHING
+    if (open.length === 0 || head === null || !this.#said) return NOTHING
     const choices = open.map((index) => ({
       index,
       delta: {},

@@ -150,6 +150,7 @@ describe('finish reasons', () => {
     expect(parts.at(-1)!.finishReason).toBe('stop')
     expect(decode([...datas.slice(0, 1), END, '[DONE]'])).toHaveLength(2)
     expect(decode(['[DONE]'])).toEqual([])
+    expect(reasons(decode([delta({ role: 'assistant', content: '' }), '[DONE]']))).toEqual([[null]])
     expect(() => decode(datas)).toThrow('ended early')
   })
 })
