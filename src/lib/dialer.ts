@@ -14,6 +14,7 @@ export interface DialerDeps {
   readonly resolve?: (host: string) => Promise<readonly string[]>
   /** `pooled` (default): our own HTTP/1.1 client. `fetch`: Bun's, which has no connect deadline of its own and keeps 64 idle connections. */
   readonly client?: 'fetch' | 'pooled'
+  /** Monotonic. */
   readonly nowMs?: () => number
   /** How long a resolution is used. Default 30 s. */
   readonly resolutionTtlMs?: number
@@ -33,6 +34,7 @@ interface ParsedUrl {
 }
 
 const REMEMBERED = 1_000
+const monotonicMs = (): number => performance.now()
 
 const systemResolve = async (host: string) =>
   (await lookup(host, { all: true, order: 'ipv4first' })).map(({ address }) => address)
@@ -88,7 +90,7 @@ const createUrls = (allowPrivate: boolean) => {
 const createResolver = ({
   allowPrivate,
   resolve = systemResolve,
-  nowMs = Date.now,
+  nowMs = monotonicMs,
   resolutionTtlMs = 30_000,
 }: DialerDeps) => {
   const resolved = new Map<string, { readonly addresses: readonly string[]; readonly untilMs: number }>()
@@ -147,16 +149,17 @@ export const createDialer = (deps: DialerDeps): { readonly dial: Dial; close(): 
   const client: HttpClient = deps.client === 'fetch' ? fetchClient(deps.ca) : pooledClient({ ca: deps.ca })
   const parse = createUrls(deps.allowPrivate)
   const resolver = createResolver(deps)
+  const nowMs = deps.nowMs ?? monotonicMs
 
   /** One address after another, while nothing was sent. The connect limit is that of all of them together, the lookup included. */
   const dialName = async (url: ParsedUrl, request: DialRequest, limits: DialLimits): Promise<DialResponse> => {
-    const startedMs = performance.now()
+    const startedMs = nowMs()
     const known = resolver.addresses(url.name, limits)
     const addresses = known instanceof Promise ? await known : known
     let failure: unknown = null
     const count = Math.min(addresses.length, MOST_ADDRESSES)
     for (let i = 0; i < count; i++) {
-      const leftMs = limits.connectMs - (performance.now() - startedMs)
+      const leftMs = limits.connectMs - (nowMs() - startedMs)
       if (i > 0 && leftMs < 1) break
       // Each has its share of what is left: a dead one must not use up the time of the next.
       const whole = count === 1 && known === addresses

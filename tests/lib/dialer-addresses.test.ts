@@ -83,6 +83,19 @@ describe('where the dialer connects to', () => {
     expect(await taken.promise).toBeLessThan(3_500)
   })
 
+  test('the lookup is part of the connect limit, also when there is one address only', async () => {
+    const silent = serve(() => {})
+    let nowMs = 0
+    const resolve = async () => {
+      nowMs += 60_000
+      return ['127.0.0.1']
+    }
+    // Nothing is left: it does not wait for another minute.
+    const { dial } = dialer({ resolve, nowMs: () => nowMs })
+    const url = `https://silent.test:${silent.port}/`
+    expect(await kindOf(dial(post(url), limits({ connectMs: 60_000 })))).toBe('timeout_connect')
+  })
+
   test('a name that cannot be resolved, has no address, or takes too long', async () => {
     const failing = dialer({ resolve: () => Promise.reject(new Error('ENOTFOUND')) })
     expect(await kindOf(failing.dial(post('http://a.test/'), limits()))).toBe('dns')
