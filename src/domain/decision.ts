@@ -1,6 +1,8 @@
 // The counting rule (DESIGN section 3): a decision counts if and only if its parent is the tip and its MAC is valid.
 // Used alike by the live fold, the projection worker, verify and the simulation. What it depends on is frozen for ever.
+import { isUtf8 } from 'node:buffer'
 import { deriveKey, hmacHex, sha256Hex } from '../lib/digest.ts'
+import { Hmac256 } from '../lib/hmac.ts'
 
 /** Who decided. By id only: names and addresses must stay erasable. */
 export interface Actor {
@@ -81,11 +83,11 @@ export const judge = (tip: string, bytes: Uint8Array, macKey: Uint8Array): Verdi
   const body = bytes.subarray(0, bytes.length - TAIL_BYTES)
   const macAt = body.length + MAC_PREFIX.length
   if (!holds(bytes, body.length, MAC_PREFIX) || !holds(bytes, bytes.length - 2, '"}')) return unreadable('no MAC')
-  if (!holds(bytes, macAt, hmacHex(macKey, body))) return { kind: 'forged', id, reason: 'the MAC is not valid' }
+  if (!holdsHex(bytes, macAt, macsOf(macKey).of(body))) return { kind: 'forged', id, reason: 'the MAC is not valid' }
   let parsed: unknown
   let text: string
   try {
-    text = `${decoder.decode(body)}}`
+    text = closedText(bytes, body)
     parsed = JSON.parse(text)
   } catch {
     return unreadable('not JSON')
@@ -94,6 +96,27 @@ export const judge = (tip: string, bytes: Uint8Array, macKey: Uint8Array): Verdi
   if (flaw !== null) return unreadable(flaw)
   const decision = parsed as Decision
   return { kind: decision.parent === tip ? 'counts' : 'lost', id, decision }
+}
+
+/** One process has one key, so nothing of a record depends on which was met last. */
+let last: { readonly key: Uint8Array; readonly macs: Hmac256 } | null = null
+
+const macsOf = (key: Uint8Array): Hmac256 => {
+  if (last?.key !== key) last = { key, macs: new Hmac256(key, DECISION_LIMITS.bytes) }
+  return last.macs
+}
+
+const scratch = Buffer.allocUnsafeSlow(DECISION_LIMITS.bytes)
+const CLOSE = 0x7d
+/** Of every object that `JSON.stringify` writes; not the first of a byte order mark, which the decoder takes away. */
+const OPEN = 0x7b
+
+/** The body with the brace that the MAC stands before: as the decoder reads it, in a third of its time. Throws when it is not UTF-8. */
+const closedText = (bytes: Uint8Array, body: Uint8Array): string => {
+  if (bytes[0] !== OPEN || !isUtf8(body)) return `${decoder.decode(body)}}`
+  scratch.set(bytes)
+  scratch[body.length] = CLOSE
+  return scratch.toString('utf8', 0, body.length + 1)
 }
 
 const ID = /^[0-9a-f]{64}$/
@@ -125,6 +148,19 @@ const flawOf = (value: unknown, text: string): string | null => {
 const holds = (bytes: Uint8Array, at: number, text: string): boolean => {
   let difference = 0
   for (let index = 0; index < text.length; index++) difference |= bytes[at + index]! ^ text.charCodeAt(index)
+  return difference === 0
+}
+
+const HEX_CODES = Buffer.from('0123456789abcdef')
+
+/** The same of bytes as lower-case hex digits. */
+const holdsHex = (bytes: Uint8Array, at: number, expected: Uint8Array): boolean => {
+  let difference = 0
+  for (let index = 0; index < expected.length; index++) {
+    const byte = expected[index]!
+    difference |= bytes[at + 2 * index]! ^ HEX_CODES[byte >> 4]!
+    difference |= bytes[at + 2 * index + 1]! ^ HEX_CODES[byte & 15]!
+  }
   return difference === 0
 }
 

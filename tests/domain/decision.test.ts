@@ -84,6 +84,50 @@ describe('the counting rule', () => {
     )
   })
 
+  test('what is no UTF-8 is unreadable, and a byte order mark is read past, as the decoder of the platform does', () => {
+    const decoder = new TextDecoder('utf-8', { fatal: true })
+    const text = bodyOf(decision({ actor: { type: 'key', id: 'ü€𝄞' } }))
+    const byte = fc.constantFrom(
+      0x00,
+      0x7f,
+      0x80,
+      0xbf,
+      0xc0,
+      0xc3,
+      0xe2,
+      0xed,
+      0xa0,
+      0xef,
+      0xbb,
+      0xf0,
+      0xf4,
+      0x90,
+      0xff,
+    )
+    const change = fc.record({ at: fc.nat({ max: 300 }), bytes: fc.array(byte, { minLength: 1, maxLength: 4 }) })
+    fc.assert(
+      fc.property(change, fc.boolean(), ({ at, bytes }, marked) => {
+        const body = Buffer.concat([Buffer.from(marked ? '\ufeff' : ''), Buffer.from(text)])
+        body.set(bytes, Math.min(at, body.length - bytes.length))
+        const record = Buffer.concat([body, Buffer.from(`,"mac":"${hmacHex(macKey, body)}"}`)])
+        let read: unknown = null
+        try {
+          read = JSON.parse(`${decoder.decode(body)}}`)
+        } catch {
+          expect(judge(GENESIS, record, macKey)).toMatchObject({ kind: 'unreadable', reason: 'not JSON' })
+          return
+        }
+        const verdict = judge(GENESIS, record, macKey)
+        if ('decision' in verdict) expect(verdict.decision).toEqual(read as Decision)
+        else expect(verdict.reason).not.toBe('not JSON')
+      }),
+      { numRuns: 2_000 },
+    )
+    const marked = Buffer.from(`\ufeff${bodyOf(decision())}`)
+    const record = Buffer.concat([marked, Buffer.from(`,"mac":"${hmacHex(macKey, marked)}"}`)])
+    expect(judge(GENESIS, record, macKey).kind).toBe('counts')
+  })
+
   test('what it depends on is frozen: a record of the first release counts for ever', () => {
     const recorded =
       '{"parent":"0000000000000000000000000000000000000000000000000000000000000000","at":"2026-11-20T12:00:00.000Z","actor":{"type":"operator","id":"op_1"},"by":"ins_1","cause":null,"v":1,"events":[{"type":"tenant.created","data":{"id":"ten_1"}}],"mac":"MAC"}'
