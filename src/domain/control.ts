@@ -4,6 +4,7 @@ import type { Aggregate, Meta } from './aggregate.ts'
 import { type ApiKeyRow, apiKey } from './api-key.ts'
 import { type BudgetRow, budget } from './budget.ts'
 import { type CacheRuleRow, cacheRule } from './cache-rule.ts'
+import { type CauseRow, forgetCauses, rememberCause } from './cause.ts'
 import { CHAIN_ROW, type ChainRow, chain } from './chain.ts'
 import type { Decision, EventRecord } from './decision.ts'
 import { type EndpointRow, endpoint } from './endpoint.ts'
@@ -27,19 +28,6 @@ import { renewed } from './upcasters.ts'
 
 /** Raised whenever a fold of the same log would give another state: snapshots of another version are not used. */
 export const FOLD_VERSION = 2
-
-/** A repeated `Idempotency-Key` is remembered this long, in log time. */
-export const CAUSE_KEPT_MS = 86_400_000
-
-/** What an idempotent repeat is answered with. `changes` without `before`, at most 8 of them: handlers need the row they made. */
-export interface CauseRow {
-  readonly body: string
-  readonly revision: string
-  readonly logAtMs: number
-  readonly changes: readonly RowChange[]
-  /** Rows removed, by table: `keys_removed`, `models_removed`. */
-  readonly removed: Readonly<Record<string, number>>
-}
 
 export interface Rows {
   chain: ChainRow
@@ -96,26 +84,40 @@ export const CONTROL_EVENTS = Object.assign({}, ...AGGREGATES.map(({ events }) =
   ControlReader
 >['events']
 
-const owners = new Map(
-  AGGREGATES.flatMap((aggregate) => Object.keys(aggregate.events).map((type) => [type, aggregate] as const)),
+interface KnownEvent {
+  readonly owner: Aggregate<unknown, ControlReader>
+  readonly schema: TSchema
+  /** Compiled when the first one is met. */
+  check: TypeCheck<TSchema> | null
+}
+
+const known = new Map<string, KnownEvent>(
+  AGGREGATES.flatMap((owner) =>
+    Object.entries(owner.events).map(([type, { schema }]) => [type, { owner, schema, check: null }] as const),
+  ),
 )
-const checks = new Map<string, TypeCheck<TSchema>>()
+
+const fits = (event: KnownEvent, data: EventRecord['data']): boolean => {
+  event.check ??= TypeCompiler.Compile(event.schema)
+  return event.check.Check(data)
+}
 
 /** Whether the data of an event of a known type is what its schema says. Checked when written and when read. */
 export const eventIsValid = ({ type, data }: EventRecord): boolean => {
-  const schema = CONTROL_EVENTS[type]?.schema
-  if (schema === undefined) return false
-  let check = checks.get(type)
-  if (check === undefined) {
-    check = TypeCompiler.Compile(schema)
-    checks.set(type, check)
-  }
-  return check.Check(data)
+  const event = known.get(type)
+  return event !== undefined && fits(event, data)
 }
+
+/** Rows whose digest is computed in one step: a millisecond. */
+const STEP_ROWS = 256
 
 export class ControlState implements ControlReader {
   readonly #tables = new Map<string, StoredTable<unknown>>()
-  readonly #digest: RowSetDigest | null
+  /** Null: not of all rows yet. Nobody asks for it while a log is folded from its start, and most rows change on the way. */
+  #digest: RowSetDigest | null
+  #applied = 0
+  /** Log time up to which no remembered cause is over: looking for the oldest one at each decision would take longer than most decisions. */
+  causesKeptUntilMs = 0
 
   /**
    * An empty state, or an overlay: it reads through to its parent and keeps its own writes. Overlays have no digest. `digest`: the one that the
@@ -125,7 +127,7 @@ export class ControlState implements ControlReader {
     readonly parent: ControlReader | null = null,
     digest?: string,
   ) {
-    this.#digest = parent === null ? new RowSetDigest(digest) : null
+    this.#digest = digest === undefined ? null : new RowSetDigest(digest)
     const below = (name: string): TableReader<unknown> | null => parent?.table(name as TableName) ?? null
     for (const { table, indexes, packing } of AGGREGATES) {
       const packed = packing !== undefined && parent === null
@@ -150,6 +152,7 @@ export class ControlState implements ControlReader {
   }
 
   apply(changes: readonly RowChange[]): void {
+    this.#applied += 1
     for (const { table, id, before, after } of changes) {
       if (before !== null) this.#digest?.toggle(table, id, before)
       if (after !== null) this.#digest?.toggle(table, id, after)
@@ -162,10 +165,27 @@ export class ControlState implements ControlReader {
     this.#tables.get(table)!.set(id, row)
   }
 
-  /** 64 hex digits: equal states have equal digests, whatever way they came about. */
+  /** 64 hex digits: equal states have equal digests, whatever way they came about. The first one reads all rows, unless `settle` has. */
   digest(): string {
-    if (this.#digest === null) throw new Error('an overlay has no digest')
-    return this.#digest.hex()
+    if (this.#digest === null) for (const _ of this.settle());
+    return this.#digest!.hex()
+  }
+
+  /** Computes the digest of all rows step by step; from then on each change keeps it up to date. Nothing may be applied between the steps. */
+  *settle(): IterableIterator<void> {
+    if (this.parent !== null) throw new Error('an overlay has no digest')
+    if (this.#digest !== null) return
+    const [digest, applied] = [new RowSetDigest(), this.#applied]
+    let rows = 0
+    for (const table of this.#tables.values()) {
+      for (const [id, row] of table.rows()) {
+        digest.toggle(table.name, id, row)
+        if (++rows % STEP_ROWS !== 0) continue
+        yield
+        if (this.#applied !== applied) throw new Error('the state changed while its digest was computed')
+      }
+    }
+    this.#digest = digest
   }
 }
 
@@ -190,22 +210,21 @@ export interface Folded {
 
 /** What a counted decision does to the state, applied. All of its events or, when one is malformed, none. Total and deterministic. */
 export const foldDecision = (state: ControlState, counted: Decision, id: string, logAtMs: number): Folded => {
-  const decision = renewed(counted)
-  const meta: Meta = { revision: id, at: decision.at, logAtMs, actor: decision.actor }
-  const unknown: EventRecord[] = []
-  for (const event of decision.events) {
-    if (!owners.has(event.type)) unknown.push(event)
-    else if (!eventIsValid(event)) return malformed(`${event.type} does not match its schema`)
+  const { at, actor, cause, events } = renewed(counted)
+  const meta: Meta = { revision: id, at, logAtMs, actor }
+  let unknown: readonly EventRecord[] = NO_EVENTS
+  for (const event of events) {
+    const type = known.get(event.type)
+    if (type === undefined) unknown = [...unknown, event]
+    else if (!fits(type, event.data)) return malformed(`${event.type} does not match its schema`)
   }
   const changes: RowChange[] = []
-  const take = (more: RowChange[]) => {
-    state.apply(more)
-    changes.push(...more)
-  }
   try {
-    for (const event of decision.events) {
-      const owner = owners.get(event.type)
-      if (owner !== undefined) take(owner.evolve(state, event, meta))
+    for (const event of events) {
+      const more = known.get(event.type)?.owner.evolve(state, event, meta)
+      if (more === undefined) continue
+      state.apply(more)
+      for (const change of more) changes.push(change)
     }
   } catch (error) {
     // A fault in an `evolve` must not leave half a decision behind, nor end the fold of every instance.
@@ -214,17 +233,24 @@ export const foldDecision = (state: ControlState, counted: Decision, id: string,
     )
     return malformed(`could not be applied: ${error instanceof Error ? error.message : String(error)}`)
   }
-  const effect = [...changes]
-  take(expiredCauses(state, logAtMs))
-  if (decision.cause !== null) {
-    const told = [...effect, ...confirmedRows(state, decision.events)]
-    take(rememberCause(state, decision.cause, id, logAtMs, told))
+  forgetCauses(state, logAtMs)
+  if (cause !== null) {
+    const confirmed = confirmedRows(state, events)
+    const told = confirmed.length === 0 ? changes : [...changes, ...confirmed]
+    state.apply(rememberCause(state, cause, id, logAtMs, told))
   }
-  const unknownSubjects = unknown
-    .map(({ data }) => data.id ?? data.provider_id)
-    .filter((subject) => typeof subject === 'string')
-  return { changes: effect, unknownTypes: unknown.map(({ type }) => type), unknownSubjects, malformed: null }
+  return {
+    changes,
+    unknownTypes: unknown.map(({ type }) => type),
+    unknownSubjects: subjectsOf(unknown),
+    malformed: null,
+  }
 }
+
+const NO_EVENTS: readonly EventRecord[] = []
+
+const subjectsOf = (events: readonly EventRecord[]): string[] =>
+  events.map(({ data }) => data.id ?? data.provider_id).filter((subject) => typeof subject === 'string')
 
 const malformed = (reason: string): Folded => ({
   changes: [],
@@ -232,35 +258,3 @@ const malformed = (reason: string): Folded => ({
   unknownSubjects: [],
   malformed: reason,
 })
-
-const expiredCauses = (state: ControlState, logAtMs: number): RowChange[] => {
-  const expired: RowChange[] = []
-  for (const [id, row] of state.table('causes').rows()) {
-    if (row.logAtMs > logAtMs - CAUSE_KEPT_MS || expired.length === 16) break // oldest first: rows keep the order of their decisions
-    expired.push({ table: 'causes', id, before: row, after: null })
-  }
-  return expired
-}
-
-const rememberCause = (
-  state: ControlState,
-  cause: { id: string; body: string },
-  revision: string,
-  logAtMs: number,
-  changes: RowChange[],
-): RowChange[] => {
-  const removed: Record<string, number> = {}
-  for (const { table, after } of changes) if (after === null) removed[table] = (removed[table] ?? 0) + 1
-  const row: CauseRow = {
-    body: cause.body,
-    revision,
-    logAtMs,
-    changes: changes.slice(0, 8).map((change) => ({ ...change, before: null })),
-    removed,
-  }
-  const before = state.table('causes').get(cause.id) ?? null
-  return [
-    ...(before === null ? [] : [{ table: 'causes', id: cause.id, before, after: null }]), // re-inserted at the end: the order is that of log time
-    { table: 'causes', id: cause.id, before: null, after: row },
-  ]
-}

@@ -78,29 +78,31 @@ export class Table<Row> implements StoredTable<Row> {
   }
 
   set(id: string, after: Row | null): void {
-    const before = this.get(id) ?? null
-    const own = this.#rows.get(id)
-    if (own !== undefined && own !== null) this.#index(id, own, false)
-    if (after === null && this.parent?.get(id) === undefined) this.#rows.delete(id)
+    const own = this.#rows.get(id) ?? null
+    const inherited = this.parent?.get(id)
+    const wasThere = this.#rows.has(id) ? own !== null : inherited !== undefined
+    if (after === null && inherited === undefined) this.#rows.delete(id)
     else this.#rows.set(id, after)
-    if (after !== null) this.#index(id, after, true)
-    this.#size += (after === null ? 0 : 1) - (before === null ? 0 : 1)
-  }
-
-  #index(id: string, row: Row, add: boolean): void {
     for (const { keyOf, index } of this.#indexed) {
-      const key = keyOf(row)
-      if (key === null) continue
-      const ids = index.get(key)
-      if (add) {
-        if (ids === undefined) index.set(key, new Set([id]))
-        else ids.add(id)
-      } else if (ids !== undefined) {
-        ids.delete(id)
-        if (ids.size === 0) index.delete(key)
-      }
+      const [old, key] = [own && keyOf(own), after && keyOf(after)]
+      if (old === key) continue // sets whose members come and go cost more than all else
+      if (old !== null) leave(index, old, id)
+      if (key !== null) join(index, key, id)
     }
+    this.#size += (after === null ? 0 : 1) - (wasThere ? 1 : 0)
   }
+}
+
+const join = (index: Map<string, Set<string>>, key: string, id: string): void => {
+  const ids = index.get(key)
+  if (ids === undefined) index.set(key, new Set([id]))
+  else ids.add(id)
+}
+
+const leave = (index: Map<string, Set<string>>, key: string, id: string): void => {
+  const ids = index.get(key)
+  ids?.delete(id)
+  if (ids?.size === 0) index.delete(key)
 }
 
 /** JSON with sorted keys and without absent values: equal rows have equal text, however they were built. */

@@ -33,6 +33,7 @@ export const upcast = createUpcast(UPCASTERS)
 
 /** A decision with today's events; itself when all of them are. */
 export const renewed = (decision: Decision): Decision => {
+  if (!decision.events.some(({ type }) => type in UPCASTERS)) return decision
   const events = decision.events.map(upcast)
   return events.every((event, index) => event === decision.events[index]) ? decision : { ...decision, events }
 }

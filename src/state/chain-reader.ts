@@ -3,7 +3,7 @@
 import { CHAIN_ROW } from '../domain/chain.ts'
 import { pause } from '../lib/pause.ts'
 import { LogDamaged, LogGap, type LogRecord, LogReplaced, LogUnavailable } from '../log/port.ts'
-import { writeChainWitness } from './chain-witness.ts'
+import { noteChain } from './chain-witness.ts'
 import { Changed } from './changed.ts'
 import { differences } from './differences.ts'
 import { ChainFold, CONTROL, type FoldStep, foldAgain, politeness } from './fold.ts'
@@ -81,6 +81,7 @@ export class ChainReader {
       try {
         if (this.#target === null) {
           this.#target = await this.end.askFrom(endMayLag ? (this.known.position?.next ?? 0) : 0, signal)
+          this.fold.recentFrom = this.#target - RECENT_RECORDS
           if (this.#target < this.fold.next)
             throw new Suspicion(`${CONTROL} ends at ${this.#target}, before what the snapshot holds`)
         }
@@ -111,6 +112,7 @@ export class ChainReader {
     try {
       for await (const batch of this.deps.log.read(CONTROL, 0, from, this.#following.signal)) {
         this.#takeBatch(batch)
+        if (this.#startsLive()) await this.fold.settle(rest, this.#closing.signal)
         if (this.phase === 'live') this.end.folded(this.fold.next)
         this.#enterLive()
         this.changed.tell()
@@ -171,26 +173,20 @@ export class ChainReader {
     }
   }
 
-  /** So that later starts know the chain although the snapshot and the log are gone. */
-  #witness(): void {
-    const { dataDir, diagnostics } = this.deps
-    const chainId = this.fold.state.table('chain').get(CHAIN_ROW)?.chain_id
-    if (dataDir === null || chainId === undefined || chainId === this.known.chainId) return
-    try {
-      writeChainWitness(dataDir, chainId)
-    } catch (error) {
-      diagnostics.warn('chain_not_noted', { error })
-    }
+  #startsLive(): boolean {
+    return (
+      this.phase === 'starting' && !this.#remembering && this.fold.next >= (this.#target ?? Number.POSITIVE_INFINITY)
+    )
   }
 
   /** From starting to live, once the end that was seen at start has been folded and the log is the one that it should be. */
   #enterLive(): void {
-    if (this.phase !== 'starting' || this.#remembering || this.#target === null || this.fold.next < this.#target) return
+    if (!this.#startsLive()) return
     const { expectedChain = null, allowEmpty = false } = this.deps
     const expected = { chainId: expectedChain, allowEmpty, known: this.known }
     const problem = problemOf(this.fold, expected, this.snapshot.witness)
     if (problem !== null) throw new ControlLogRefused(problem)
-    this.#witness()
+    noteChain(this.deps, this.known.chainId, this.fold.state.table('chain').get(CHAIN_ROW)?.chain_id)
     if (this.#ignored > 0) this.deps.diagnostics.warn('control_records_ignored', { records: this.#ignored })
     this.phase = 'live'
     this.served = true

@@ -1,7 +1,9 @@
 // Which chain a data folder belongs to: a small file beside the snapshot, which outlives it. A log that holds another chain, or none, is then known to be
 // the wrong one.
+
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Diagnostics } from '../lib/diagnostics.ts'
 import { codeOf } from '../lib/error-code.ts'
 
 const FILE = 'chain'
@@ -33,5 +35,19 @@ export const writeChainWitness = (dataDir: string, chainId: string): void => {
     fsyncSync(folder)
   } finally {
     closeSync(folder)
+  }
+}
+
+/** So that later starts know the chain although the snapshot and the log are gone. `known`: what is noted already. */
+export const noteChain = (
+  { dataDir, diagnostics }: { readonly dataDir: string | null; readonly diagnostics: Diagnostics },
+  known: string | null,
+  chainId: string | undefined,
+): void => {
+  if (dataDir === null || chainId === undefined || chainId === known) return
+  try {
+    writeChainWitness(dataDir, chainId)
+  } catch (error) {
+    diagnostics.warn('chain_not_noted', { error })
   }
 }

@@ -4,7 +4,7 @@ import { GENESIS, judge } from '../domain/decision.ts'
 import { type EventLog, type LogRecord, LogReplaced } from '../log/port.ts'
 import { TOPICS } from '../log/topics.ts'
 import { IdSet } from './id-set.ts'
-import { RecentRecords } from './recent.ts'
+import { RECENT_RECORDS, RecentRecords } from './recent.ts'
 import { readTurn, type Turn } from './turn.ts'
 
 /** The one partition of the control topic. */
@@ -55,6 +55,8 @@ export class ChainFold {
   readonly counted = new IdSet()
   readonly lost = new IdSet()
   readonly recent = new RecentRecords()
+  /** Records before this offset are not kept among the recent ones: on a long way to the end they would not be recent there. */
+  recentFrom = 0
   readonly poison: Poison[] = []
   /** Event types that this build does not know, and what they were about. Not empty: no writes, no snapshots. */
   readonly unknownTypes = new Set<string>()
@@ -106,8 +108,16 @@ export class ChainFold {
     const step = this.#judged(record, collectOrphans)
     if (step.kind === 'orphan') return step
     this.next = record.offset + 1
-    this.recent.add(record, step.kind === 'counts' ? step.id : null)
+    if (record.offset >= this.recentFrom) this.recent.add(record, step.kind === 'counts' ? step.id : null)
     return step
+  }
+
+  /** Computes the digest of the state before somebody asks for it. `rest`: lets other work go on, which must not fold. */
+  async settle(rest: () => Promise<void>, signal: AbortSignal): Promise<void> {
+    for (const _ of this.state.settle()) {
+      await rest()
+      if (signal.aborted) return
+    }
   }
 
   /** Whether the decision was seen: true before it is asked what became of it. */
@@ -171,6 +181,7 @@ export const foldAgain = async (log: EventLog, macKey: Uint8Array, signal: Abort
   const fold = new ChainFold(macKey)
   const end = await log.end(CONTROL, 0)
   if (end === 0) return fold
+  fold.recentFrom = end - RECENT_RECORDS
   const pause = politeness()
   for await (const batch of log.read(CONTROL, 0, 0, signal)) {
     for (const record of batch) {
@@ -185,6 +196,7 @@ export const foldAgain = async (log: EventLog, macKey: Uint8Array, signal: Abort
     if (fold.next >= end) break
     await pause()
   }
+  await fold.settle(pause, signal)
   signal.throwIfAborted()
   return fold
 }

@@ -35,7 +35,14 @@ export class IdSet {
 }
 
 /** Eight hex digits from there on. */
-const wordOf = (idHex: string, from: number): number => Number.parseInt(idHex.slice(from, from + 8), 16)
+const wordOf = (idHex: string, from: number): number => {
+  let word = 0
+  for (let at = from; at < from + 8; at++) {
+    const code = idHex.charCodeAt(at)
+    word = (word << 4) | ((code & 15) + (code >> 6) * 9) // a letter's code is 6 times 16 and one for `a`
+  }
+  return word >>> 0
+}
 
 /** Where the two words stand, or the free slot where they would. The low one is never 0 in a slot that is taken. */
 const slotOf = (words: Uint32Array, high: number, low: number): number => {

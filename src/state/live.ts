@@ -87,7 +87,9 @@ class Live implements LiveChain {
       tip: fold.tip,
       logAtMs: fold.logAtMs,
       chainId: fold.state.table('chain').get(CHAIN_ROW)?.chain_id ?? null,
-      digest: fold.state.digest(),
+      get digest() {
+        return fold.state.digest()
+      },
       phase: this.#reader.phase,
       serves: this.#reader.served,
       ...this.#degraded(),

@@ -55,6 +55,7 @@ export interface LiveStatus {
   readonly tip: string
   readonly logAtMs: number
   readonly chainId: string | null
+  /** Of the state when it is read, which takes long before the first end of the log was reached. */
   readonly digest: string
   /** `starting` until the end of the log that was seen at start has been folded. */
   readonly phase: 'starting' | 'live' | 'stopped'

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { CAUSE_KEPT_MS } from '../../src/domain/cause.ts'
 import {
-  CAUSE_KEPT_MS,
   CONTROL_EVENTS,
   ControlState,
   EVENT_VERSION,
@@ -81,6 +82,57 @@ describe('folding a decision', () => {
     expect(state.table('causes').get('c1')).toBeDefined()
     foldDecision(state, decision([tenant('c')]), 'r3', 1_000 + CAUSE_KEPT_MS)
     expect(state.table('causes').get('c1')).toBeUndefined()
+  })
+
+  test('causes go after a day, the oldest first, 16 at a decision; one that comes again is young again', () => {
+    const steps = fc.array(
+      fc.tuple(fc.integer({ min: 0, max: CAUSE_KEPT_MS / 2 }), fc.integer({ min: -30, max: 30 })),
+      {
+        maxLength: 80,
+      },
+    )
+    fc.assert(
+      fc.property(steps, (taken) => {
+        const state = new ControlState()
+        let remembered: { readonly id: string; readonly atMs: number }[] = []
+        let nowMs = 1_000
+        for (const [waitMs, name] of taken) {
+          nowMs += waitMs % 5 === 0 ? waitMs : waitMs % 7
+          const cause = name < 0 ? null : { id: `c${name}`, body: 'b' }
+          foldDecision(state, decision([tenant('a')], cause), 'r', nowMs)
+          const over = remembered.filter(({ atMs }) => atMs <= nowMs - CAUSE_KEPT_MS).slice(0, 16)
+          remembered = remembered.filter((one) => !over.includes(one) && one.id !== cause?.id)
+          if (cause !== null) remembered.push({ id: cause.id, atMs: nowMs })
+          expect([...state.table('causes').rows()].map(([id]) => id)).toEqual(remembered.map(({ id }) => id))
+        }
+      }),
+    )
+  })
+
+  test('a digest that is asked for late is the one that was kept at each change', () => {
+    const [kept, late, steps] = [new ControlState(), new ControlState(), new ControlState()]
+    kept.digest()
+    for (let number = 0; number < 900; number++) {
+      const events =
+        number % 3 === 2 ? [{ type: 'tenant.deleted', data: { id: `ten_${number - 1}` } }] : [tenant(String(number))]
+      for (const state of [kept, late, steps]) foldDecision(state, decision(events), `r${number}`, number)
+    }
+    const begun = steps.settle()
+    begun.next()
+    begun.return?.() // left off: it begins anew
+    expect([...steps.settle()].length).toBe(1)
+    expect([late.digest(), steps.digest()]).toEqual([kept.digest(), kept.digest()])
+    for (const state of [kept, late]) foldDecision(state, decision([tenant('more')]), 'r', 901)
+    expect(late.digest()).toBe(kept.digest())
+  })
+
+  test('no digest is made of two states', () => {
+    const state = new ControlState()
+    for (let number = 0; number < 300; number++) foldDecision(state, decision([tenant(String(number))]), 'r', number)
+    const steps = state.settle()
+    steps.next()
+    foldDecision(state, decision([tenant('more')]), 'r', 301)
+    expect(() => steps.next()).toThrow('changed')
   })
 
   test('every event type says who and what it is about', () => {

@@ -1,0 +1,55 @@
+// What an idempotent repeat is answered with: a row for each `Idempotency-Key`, for a day of log time. Every decision forgets those that are over.
+import type { ControlState } from './control.ts'
+import type { RowChange } from './tables.ts'
+
+/** A repeated `Idempotency-Key` is remembered this long, in log time. */
+export const CAUSE_KEPT_MS = 86_400_000
+
+/** What an idempotent repeat is answered with. `changes` without `before`, at most 8 of them: handlers need the row they made. */
+export interface CauseRow {
+  readonly body: string
+  readonly revision: string
+  readonly logAtMs: number
+  readonly changes: readonly RowChange[]
+  /** Rows removed, by table: `keys_removed`, `models_removed`. */
+  readonly removed: Readonly<Record<string, number>>
+}
+
+/** Those whose time is over, at most 16 of them. */
+export const forgetCauses = (state: ControlState, logAtMs: number): void => {
+  if (logAtMs < state.causesKeptUntilMs) return
+  const expired: RowChange[] = []
+  // Whatever comes from now on comes later; without any that is here, nothing expires before that.
+  let keptUntilMs = logAtMs + CAUSE_KEPT_MS
+  for (const [id, row] of state.table('causes').rows()) {
+    keptUntilMs = row.logAtMs + CAUSE_KEPT_MS
+    if (keptUntilMs > logAtMs || expired.length === 16) break // oldest first: rows keep the order of their decisions
+    expired.push({ table: 'causes', id, before: row, after: null })
+  }
+  state.causesKeptUntilMs = keptUntilMs
+  state.apply(expired)
+}
+
+/** The rows that remember what a repeat is answered with. */
+export const rememberCause = (
+  state: ControlState,
+  cause: { id: string; body: string },
+  revision: string,
+  logAtMs: number,
+  changes: readonly RowChange[],
+): RowChange[] => {
+  const removed: Record<string, number> = {}
+  for (const { table, after } of changes) if (after === null) removed[table] = (removed[table] ?? 0) + 1
+  const row: CauseRow = {
+    body: cause.body,
+    revision,
+    logAtMs,
+    changes: changes.slice(0, 8).map((change) => ({ ...change, before: null })),
+    removed,
+  }
+  const before = state.table('causes').get(cause.id) ?? null
+  return [
+    ...(before === null ? [] : [{ table: 'causes', id: cause.id, before, after: null }]), // re-inserted at the end: the order is that of log time
+    { table: 'causes', id: cause.id, before: null, after: row },
+  ]
+}
