@@ -97,6 +97,9 @@ export const isDataError = (error: unknown): boolean =>
 export const isConnectionError = (error: unknown): boolean =>
   error instanceof postgres.PostgresError ? /^(57P0|08)/.test(error.code) : !(error instanceof StoreTimeout)
 
+/** A statement that took longer than it may. */
+export const isTooSlow = (error: unknown): boolean => sqlStateOf(error) === '57014'
+
 /** A schema or table that is not there: the build that a reader knew was replaced. */
 export const isMissingTable = (error: unknown): boolean => ['42P01', '3F000'].includes(sqlStateOf(error) ?? '')
 

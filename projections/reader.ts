@@ -1,7 +1,15 @@
 // Reads through the active build of a read model, within a deadline. What `query.ts` files are made with.
 import { pause } from '../src/lib/pause.ts'
 import { activeBuild } from './builds.ts'
-import { isConnectionError, isMissingTable, type Sql, within } from './database.ts'
+import {
+  isConnectionError,
+  isMissingTable,
+  isTooSlow,
+  type Queryable,
+  type Sql,
+  type Transaction,
+  within,
+} from './database.ts'
 
 /** The read model cannot be read now; the message says why, for people. */
 export class ReadStoreUnavailable extends Error {
@@ -14,16 +22,36 @@ const ATTEMPTS = 3
 const RETRY_MS = 50
 
 /** Runs a query on the schema of the active build. Answers or throws ReadStoreUnavailable within 2 s. */
-export const readActive = async <Result>(
+export const readActive = <Result>(
   sql: Sql,
   model: string,
   run: (schemaName: string) => Promise<Result>,
-): Promise<Result> => {
+): Promise<Result> => attempted(model, async () => run(await schemaOf(sql, model)))
+
+/** Likewise, several queries that see one moment: what is written meanwhile is in none of them. */
+export const readSnapshot = <Result>(
+  sql: Sql,
+  model: string,
+  run: (transaction: Transaction, schemaName: string) => Promise<Result>,
+): Promise<Result> =>
+  attempted(
+    model,
+    () =>
+      sql.begin('isolation level repeatable read read only', async (transaction) =>
+        run(transaction, await schemaOf(transaction, model)),
+      ) as Promise<Result>,
+  )
+
+const schemaOf = async (sql: Queryable, model: string): Promise<string> => {
+  const build = await activeBuild(sql, model)
+  if (build === null) throw new ReadStoreUnavailable(`the read model "${model}" is being built`)
+  return build.schemaName
+}
+
+const attempted = async <Result>(model: string, run: () => Promise<Result>): Promise<Result> => {
   const attempt = async (left: number): Promise<Result> => {
     try {
-      const build = await activeBuild(sql, model)
-      if (build === null) throw new ReadStoreUnavailable(`the read model "${model}" is being built`)
-      return await run(build.schemaName)
+      return await run()
     } catch (error) {
       if (error instanceof ReadStoreUnavailable || left === 0) throw error
       // A build that is replaced between the two queries, or a connection that was lost with a server that is there again.
@@ -36,7 +64,11 @@ export const readActive = async <Result>(
     return await within(attempt(ATTEMPTS - 1), READ_WITHIN_MS)
   } catch (cause) {
     if (cause instanceof ReadStoreUnavailable) throw cause
-    const why = isMissingTable(cause) ? `the read model "${model}" is being built` : 'Postgres does not answer'
-    throw new ReadStoreUnavailable(why, { cause })
+    throw new ReadStoreUnavailable(whyNot(cause, model), { cause })
   }
+}
+
+const whyNot = (cause: unknown, model: string): string => {
+  if (isMissingTable(cause)) return `the read model "${model}" is being built`
+  return isTooSlow(cause) ? 'it would take too long: ask for a shorter window' : 'Postgres does not answer'
 }

@@ -1,6 +1,6 @@
 // The audit log -> events as the API shows them.
 import type { Queryable, Sql } from '../database.ts'
-import { readActive } from '../reader.ts'
+import { readActive, readSnapshot } from '../reader.ts'
 
 export interface AuditFilter {
   /** Null: every tenant, and what belongs to none. */
@@ -41,7 +41,7 @@ export interface AuditEventView {
 }
 
 export interface AuditQueries {
-  /** Newest first, in the order of the chain. Throws ReadStoreUnavailable within 2 s. */
+  /** Newest first, in the order of the chain, and their number, of one moment. Throws ReadStoreUnavailable within 2 s. */
   list(filter: AuditFilter): Promise<{ readonly events: readonly AuditEventView[]; readonly total: number }>
   /** The same rows page by page, `limit` of them in all; what comes meanwhile is not among them. A page may throw as `list` does. */
   pages(filter: AuditFilter): AsyncGenerator<readonly AuditEventView[], void>
@@ -71,14 +71,14 @@ interface StoredEvent {
 
 export const auditQueries = (sql: Sql): AuditQueries => ({
   list: (filter) =>
-    readActive(sql, 'audit', async (schemaName) => {
-      const table = sql(`${schemaName}.audit_event`)
-      const where = conditions(sql, filter)
+    readSnapshot(sql, 'audit', async (transaction, schemaName) => {
+      const table = transaction(`${schemaName}.audit_event`)
+      const where = conditions(transaction, filter)
       const [rows, [counted]] = await Promise.all([
-        sql<StoredEvent[]>`
+        transaction<StoredEvent[]>`
           select * from ${table} where ${where}
           order by log_offset desc, event_index desc limit ${filter.limit} offset ${filter.offset}`,
-        sql<{ total: number }[]>`select count(*) as total from ${table} where ${where}`,
+        transaction<{ total: number }[]>`select count(*) as total from ${table} where ${where}`,
       ])
       return { events: rows.map(viewOf), total: counted!.total }
     }),

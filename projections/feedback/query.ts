@@ -1,6 +1,6 @@
 // Feedback -> rows as the API shows them, and the means that routing ranks by.
 import type { Sql } from '../database.ts'
-import { readActive } from '../reader.ts'
+import { readActive, readSnapshot } from '../reader.ts'
 
 export interface FeedbackFilter {
   /** Null: every tenant. */
@@ -40,7 +40,7 @@ export interface ModelFeedback {
 }
 
 export interface FeedbackQueries {
-  /** Newest first. `total` counts all that match, up to a million. Throws ReadStoreUnavailable within 2 s. */
+  /** Newest first, and their number, of one moment: all that match, up to a million. Throws ReadStoreUnavailable within 2 s. */
   list(filter: FeedbackFilter): Promise<{ readonly feedback: readonly StoredFeedback[]; readonly total: number }>
   /** Sums of each model since then, and the time of the newest feedback of all. */
   means(sinceMs: number): Promise<{ readonly models: readonly ModelFeedback[]; readonly untilMs: number }>
@@ -51,20 +51,20 @@ const MODELS_LIMIT = 10_000
 
 export const feedbackQueries = (sql: Sql): FeedbackQueries => ({
   list: (filter) =>
-    readActive(sql, 'feedback', async (schemaName) => {
-      const table = sql(`${schemaName}.feedback`)
+    readSnapshot(sql, 'feedback', async (transaction, schemaName) => {
+      const table = transaction(`${schemaName}.feedback`)
       const { tenantId, requestId, providerId, modelId, metric, fromMs, toMs, limit, offset } = filter
-      const where = sql`at_ms >= ${fromMs} and at_ms < ${toMs}
-        ${tenantId === null ? sql`` : sql`and tenant_id = ${tenantId}`}
-        ${requestId === null ? sql`` : sql`and (request = ${requestId} or request_id = ${requestId})`}
-        ${providerId === null ? sql`` : sql`and provider_id = ${providerId}`}
-        ${modelId === null ? sql`` : sql`and model_id = ${modelId}`}
-        ${metric === null ? sql`` : sql`and metric = ${metric}`}`
+      const where = transaction`at_ms >= ${fromMs} and at_ms < ${toMs}
+        ${tenantId === null ? transaction`` : transaction`and tenant_id = ${tenantId}`}
+        ${requestId === null ? transaction`` : transaction`and (request = ${requestId} or request_id = ${requestId})`}
+        ${providerId === null ? transaction`` : transaction`and provider_id = ${providerId}`}
+        ${modelId === null ? transaction`` : transaction`and model_id = ${modelId}`}
+        ${metric === null ? transaction`` : transaction`and metric = ${metric}`}`
       const [feedback, [counted]] = await Promise.all([
-        sql<StoredFeedback[]>`
+        transaction<StoredFeedback[]>`
           select id, at_ms, tenant_id, key_id, request, request_id, provider_id, model_id, score, comment, metric, tags
           from ${table} where ${where} order by at_ms desc, id desc limit ${limit} offset ${offset}`,
-        sql<{ total: number }[]>`
+        transaction<{ total: number }[]>`
           select count(*) as total from (select 1 from ${table} where ${where} limit ${COUNT_LIMIT}) matching`,
       ])
       return { feedback, total: counted!.total }

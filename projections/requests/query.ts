@@ -1,9 +1,11 @@
 // The request log -> rows as the API shows them.
 import type { shownAttempt } from '../../src/domain/request.ts'
 import type { Sql } from '../database.ts'
-import { readActive } from '../reader.ts'
+import { readActive, readSnapshot } from '../reader.ts'
 import type { SettledDetail } from './fold.ts'
-import { conditions, listColumns, type StoredRequest, viewOf } from './rows.ts'
+import { type FailureList, listFailures, listRequests, type RequestList } from './list.ts'
+import { requestPages } from './pages.ts'
+import { listColumns } from './rows.ts'
 import type { AdmittedDetail } from './stored.ts'
 import { readPlace, readSince } from './tail.ts'
 import { detailOf, recordedOf, type StoredDetail } from './view.ts'
@@ -124,8 +126,8 @@ export interface TailRow {
 }
 
 export interface RequestQueries {
-  /** Newest first. `total` counts all that match, up to a million. Throws ReadStoreUnavailable within 2 s. */
-  list(filter: RequestFilter): Promise<{ readonly requests: readonly RequestView[]; readonly total: number }>
+  /** Rows and their number, of one moment. Throws ReadStoreUnavailable within 2 s. */
+  list(filter: RequestFilter): Promise<RequestList>
   /** The same rows page by page, `limit` of them in all; what comes meanwhile is not among them twice. A page may throw as `list` does. */
   pages(filter: RequestFilter): AsyncGenerator<readonly RequestView[], void>
   /** How far the log is applied. */
@@ -140,51 +142,22 @@ export interface RequestQueries {
     /** There is more already. */
     readonly isBehind: boolean
   }>
-  /** How many match, by error code (`unknown` for none), up to a million in all. */
-  codes(filter: RequestFilter): Promise<Readonly<Record<string, number>>>
+  /** The same with how many there are of each error code. */
+  failures(filter: RequestFilter): Promise<FailureList>
   /** By id, else the tenant's latest with this label (`tenantId` null: of all tenants). Null when there is none. */
   one(idOrLabel: string, tenantId: string | null): Promise<RequestDetail | null>
   /** Likewise, as it was recorded. */
   recorded(idOrLabel: string, tenantId: string | null): Promise<RecordedRequest | null>
 }
 
-const COUNT_LIMIT = 1_000_000
-const PAGE_ROWS = 1_000
-
 export const requestQueries = (sql: Sql): RequestQueries => ({
   list: (filter) =>
-    readActive(sql, 'requests', async (schemaName) => {
-      const table = sql(`${schemaName}.request`)
-      const where = conditions(sql, filter)
-      const [rows, [counted]] = await Promise.all([
-        sql<StoredRequest[]>`
-          select ${listColumns(sql)} from ${table} r where ${where}
-          order by at_ms desc, id desc limit ${filter.limit} offset ${filter.offset}`,
-        sql<{ total: number }[]>`
-          select count(*) as total from (select 1 from ${table} r where ${where} limit ${COUNT_LIMIT}) matching`,
-      ])
-      return { requests: rows.map(viewOf), total: counted!.total }
-    }),
-  async *pages(filter) {
-    let last: StoredRequest | undefined
-    for (let left = filter.limit; left > 0; ) {
-      const rows = await readPage(sql, filter, Math.min(left, PAGE_ROWS), last)
-      if (rows.length > 0) yield rows.map(viewOf)
-      if (rows.length < Math.min(left, PAGE_ROWS)) return
-      last = rows.at(-1)
-      left -= rows.length
-    }
-  },
+    readSnapshot(sql, 'requests', (transaction, schemaName) => listRequests(transaction, schemaName, filter)),
+  failures: (filter) =>
+    readSnapshot(sql, 'requests', (transaction, schemaName) => listFailures(transaction, schemaName, filter)),
+  pages: (filter) => requestPages(sql, filter),
   place: () => readActive(sql, 'requests', () => readPlace(sql)),
   since: (place, filter) => readActive(sql, 'requests', (schemaName) => readSince(sql, schemaName, place, filter)),
-  codes: (filter) =>
-    readActive(sql, 'requests', async (schemaName) => {
-      const rows = await sql<{ code: string; count: number }[]>`
-        select coalesce(error_code, 'unknown') as code, count(*) as count
-        from (select error_code from ${sql(`${schemaName}.request`)} r where ${conditions(sql, filter)} limit ${COUNT_LIMIT}) matching
-        group by 1 order by 2 desc, 1`
-      return Object.fromEntries(rows.map(({ code, count }) => [code, count]))
-    }),
   async one(idOrLabel, tenantId) {
     const row = await storedOne(sql, idOrLabel, tenantId)
     return row === null ? null : detailOf(row)
@@ -194,16 +167,6 @@ export const requestQueries = (sql: Sql): RequestQueries => ({
     return row === null ? null : recordedOf(row)
   },
 })
-
-/** The rows after the last one of the page before. */
-const readPage = (sql: Sql, filter: RequestFilter, limit: number, last: StoredRequest | undefined) =>
-  readActive(sql, 'requests', async (schemaName) => {
-    const after =
-      last === undefined ? sql`` : sql`and at_ms <= ${last.at_ms} and (at_ms, id) < (${last.at_ms}::bigint, ${last.id})`
-    return sql<StoredRequest[]>`
-      select ${listColumns(sql)} from ${sql(`${schemaName}.request`)} r where ${conditions(sql, filter)} ${after}
-      order by at_ms desc, id desc limit ${limit} offset ${last === undefined ? filter.offset : 0}`
-  })
 
 const storedOne = (sql: Sql, idOrLabel: string, tenantId: string | null): Promise<StoredDetail | null> =>
   readActive(sql, 'requests', async (schemaName) => {

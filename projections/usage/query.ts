@@ -1,6 +1,6 @@
 // Usage -> totals, series and breakdowns, from as few buckets as the window needs. Percentiles come from histograms that were added up.
-import type { Sql } from '../database.ts'
-import { readActive } from '../reader.ts'
+import type { Sql, Transaction } from '../database.ts'
+import { readSnapshot } from '../reader.ts'
 import { COUNTERS, type Counter, type Dimension, EVERYBODY, TIER_MS, type Tier } from './cells.ts'
 import { correctedPieces, correctionSql, type PriceCorrection, spansOf } from './corrected.ts'
 import { addWritten, type Histogram, newHistogram, percentileOf } from './histogram.ts'
@@ -46,7 +46,7 @@ export interface UsagePoint extends UsageFigures {
   readonly atMs: number
 }
 
-export interface UsageQueries {
+export interface UsageReads {
   /** `window` is what was summed: the one asked for, rounded outward to minutes, or to hours or days where nothing finer is kept. */
   totals(filter: UsageFilter): Promise<{ readonly window: UsageWindow; readonly totals: UsageFigures }>
   /** Dearest first, then those with most requests. */
@@ -62,49 +62,63 @@ export interface UsageQueries {
   ): Promise<{ readonly window: UsageWindow; readonly series: readonly UsagePoint[] }>
 }
 
-export const usageQueries = (sql: Sql): UsageQueries => ({
-  totals: (filter) =>
-    readActive(sql, 'requests', async (schemaName) => {
-      const { window, finest } = await windowFor(sql, schemaName, filter, 'minute')
+/** Each by itself, or several of one moment, so that their sums agree. Throws ReadStoreUnavailable within 2 s. */
+export interface UsageQueries extends UsageReads {
+  snapshot<Result>(read: (reads: UsageReads) => Promise<Result>): Promise<Result>
+}
+
+export const usageQueries = (sql: Sql): UsageQueries => {
+  const snapshot: UsageQueries['snapshot'] = (read) =>
+    readSnapshot(sql, 'requests', (transaction, schemaName) => read(readsOf(transaction, schemaName)))
+  return {
+    snapshot,
+    totals: (filter) => snapshot((reads) => reads.totals(filter)),
+    groups: (filter, by, limit) => snapshot((reads) => reads.groups(filter, by, limit)),
+    series: (filter, intervalMs) => snapshot((reads) => reads.series(filter, intervalMs)),
+  }
+}
+
+const readsOf = (sql: Transaction, schemaName: string): UsageReads => {
+  let kept: Promise<Kept> | null = null
+  const windowFor = async (asked: UsageWindow, finest: Tier) => {
+    kept ??= keptOf(sql, schemaName)
+    const tier = finestKept(await kept, asked.fromMs, finest)
+    return { finest: tier, window: roundedTo(asked, tier) } as const
+  }
+  return {
+    async totals(filter) {
+      const { window, finest } = await windowFor(filter, 'minute')
       const pieces = piecesOf(window, finest, 'day')
       const [row] = await summed(sql, schemaName, pieces, { filter, window, finest, ...dimensionOf(filter), by: "''" })
       return { window, totals: figuresOf(row ?? null) }
-    }),
-  groups: (filter, by, limit) =>
-    readActive(sql, 'requests', async (schemaName) => {
+    },
+    async groups(filter, by, limit) {
       const group = GROUPS[by]
       const corrections = NEVER_CORRECTED.includes(by) ? null : filter.corrections
-      const { window, finest } = await windowFor(sql, schemaName, filter, group.finest)
+      const { window, finest } = await windowFor(filter, group.finest)
       const pieces = piecesOf(window, finest, 'day')
       const rows = await summed(sql, schemaName, pieces, {
         ...{ filter: { ...filter, corrections }, window, ...group, finest, limit },
       })
       const groups = rows.map((row) => ({ name: row.name || null, model: row.model || null, ...figuresOf(row) }))
       return { window, groups }
-    }),
-  series: (filter, intervalMs) =>
-    readActive(sql, 'requests', async (schemaName) => {
-      const { window, finest } = await windowFor(sql, schemaName, filter, 'minute')
+    },
+    async series(filter, intervalMs) {
+      const { window, finest } = await windowFor(filter, 'minute')
       const within = tierWithin(intervalMs)
       const coarsest = TIER_MS[finest] > TIER_MS[within] ? finest : within
       const pieces = piecesOf(window, finest, coarsest)
       const origin = intervalStart(0, intervalMs)
       const by = `((bucket_ms - (${origin})) / ${intervalMs} * ${intervalMs} + (${origin}))::text`
-      const rows = await summed(sql, schemaName, pieces, {
-        filter,
-        window,
-        finest,
-        coarsest,
-        ...dimensionOf(filter),
-        by,
-      })
-      const found = new Map(rows.map((row) => [Number(row.name), row]))
+      const wanted = { filter, window, finest, coarsest, ...dimensionOf(filter), by }
+      const found = new Map((await summed(sql, schemaName, pieces, wanted)).map((row) => [Number(row.name), row]))
       const series: UsagePoint[] = []
       for (let atMs = intervalStart(window.fromMs, intervalMs); atMs < window.toMs; atMs += intervalMs)
         series.push({ atMs, ...figuresOf(found.get(atMs) ?? null) })
       return { window, series }
-    }),
-})
+    },
+  }
+}
 
 interface Grouping {
   readonly dimension: Dimension
@@ -143,12 +157,6 @@ interface Kept {
  * Minutes of days that are no longer kept are gone: a window that begins there is rounded to hours. So are hours of days that the log did not have when the
  * read model was made: a window that begins there is rounded to days.
  */
-const windowFor = async (sql: Sql, schemaName: string, asked: UsageWindow, finest: Tier) => {
-  const kept = await keptOf(sql, schemaName)
-  const tier = finestKept(kept, asked.fromMs, finest)
-  return { finest: tier, window: roundedTo(asked, tier) } as const
-}
-
 const finestKept = ({ minute, hour, day, partial }: Kept, fromMs: number, finest: Tier): Tier => {
   if (day === null) return finest
   const hoursFrom = hour === null ? Number.POSITIVE_INFINITY : dayOf(hour) + (partial ? TIER_MS.day : 0)
@@ -159,7 +167,7 @@ const finestKept = ({ minute, hour, day, partial }: Kept, fromMs: number, finest
 
 const dayOf = (ms: number): number => roundedTo({ fromMs: ms, toMs: ms }, 'day').fromMs
 
-const keptOf = async (sql: Sql, schemaName: string): Promise<Kept> => {
+const keptOf = async (sql: Transaction, schemaName: string): Promise<Kept> => {
   const total = (tier: Tier) => sql`
     ${sql(`${schemaName}.usage`)} where tier = ${tier} and dimension = 'total' and tenant_id = ${EVERYBODY}`
   const [row] = await sql<Kept[]>`
@@ -218,7 +226,12 @@ const correctedOf = ({ filter, window, finest, coarsest = 'day' }: Wanted): stri
 }
 
 /** Sums of the pieces, by group. Histograms are joined end to end: reading them adds them up. */
-const summed = async (sql: Sql, schemaName: string, pieces: readonly Piece[], wanted: Wanted): Promise<Summed[]> => {
+const summed = async (
+  sql: Transaction,
+  schemaName: string,
+  pieces: readonly Piece[],
+  wanted: Wanted,
+): Promise<Summed[]> => {
   if (pieces.length === 0) return []
   const { filter, dimension, by, limit = null } = wanted
   const parameters: (string | number)[] = [dimension]

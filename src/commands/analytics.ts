@@ -1,6 +1,7 @@
 // Puts together what is derived: Postgres (the embedded one or a given one), the projection worker as a child, and what `/ready` says of them.
 import { join } from 'node:path'
 import { openDatabase, ping, type Sql } from '../../projections/database.ts'
+import { READ_WITHIN_MS } from '../../projections/reader.ts'
 import { readStatus } from '../../projections/status.ts'
 import type { Config } from '../config.ts'
 import type { CheckResult, ReadinessCheck } from '../http/operations.ts'
@@ -33,7 +34,6 @@ export interface AnalyticsDeps {
 
 const PING_MS = 1_500
 const CONNECTIONS = 4
-const STATEMENT_MS = 10_000
 /** A report of the worker that is older than this means that none runs. */
 const REPORT_MS = 15_000
 const LAG_MS = 60_000
@@ -55,7 +55,8 @@ export const openAnalytics = ({ config, env, diagnostics, primary, onRefused }: 
     url: store.url,
     name: 'gatelog-admin',
     maxConnections: CONNECTIONS,
-    statementTimeoutMs: STATEMENT_MS,
+    // Whoever asked has been told by then: a query that goes on holds up the others.
+    statementTimeoutMs: READ_WITHIN_MS,
   })
   let worker: ChildProcess | null = null
 

@@ -2,7 +2,7 @@
 import { exported } from './export.ts'
 import { ErrorsAnswer, REQUEST_COLUMNS } from './read-answers.ts'
 import { reading } from './read-store.ts'
-import { filterOf, RequestQuery } from './request-filter.ts'
+import { filterOf, pageView, RequestQuery } from './request-filter.ts'
 import type { RequestRouteDeps } from './requests.ts'
 import { type AdminRoute, route } from './route.ts'
 
@@ -26,11 +26,8 @@ export const errorRoutes = (deps: RequestRouteDeps): readonly AdminRoute[] => [
       const filter = { ...asked, statusMin: asked.statusMin ?? FAILED_STATUS }
       const pieces = exported(query, filter, REQUEST_COLUMNS, (wanted) => deps.requests.pages(wanted))
       if (pieces !== null) return { body: null, pieces }
-      const [{ requests: errors, total }, by_code] = await Promise.all([
-        reading(deps.requests.list(filter)),
-        reading(deps.requests.codes(filter)),
-      ])
-      return { body: { errors, by_code, total, limit: filter.limit, offset: filter.offset } }
+      const { requests: errors, byCode: by_code, total, searchedFromMs } = await reading(deps.requests.failures(filter))
+      return { body: { errors, by_code, total, ...pageView(filter, searchedFromMs) } }
     },
   }),
 ]

@@ -1,4 +1,5 @@
 // `/admin/v1/overview`: one page of everything. Usage from the read model, the health of the providers from memory.
+import type { UsageFilter, UsageReads } from '../../../projections/usage/query.ts'
 import type { ControlReader } from '../../domain/control.ts'
 import { t } from '../../lib/schema.ts'
 import type { providerHealth } from './health-view.ts'
@@ -25,6 +26,18 @@ export const providerStates = ({ live, healthOf, adapterReady }: ProviderStateDe
     ...healthOf(id),
   }))
 
+const readOverview = async (usage: UsageReads, filter: UsageFilter, widthMs: number) => {
+  const { window, totals } = await usage.totals(filter)
+  const before = { ...filter, fromMs: 2 * window.fromMs - window.toMs, toMs: window.fromMs }
+  const [previous, series, byProvider, byModel] = await Promise.all([
+    usage.totals(before),
+    usage.series(filter, widthMs),
+    breakdown(usage, filter, 'provider'),
+    breakdown(usage, filter, 'model'),
+  ])
+  return { window, totals, previous, series, byProvider, byModel }
+}
+
 /** Rows for `AdminDeps.furtherRoutes`. */
 export const overviewRoutes = (deps: UsageRouteDeps & ProviderStateDeps): readonly AdminRoute[] => [
   route({
@@ -39,14 +52,9 @@ export const overviewRoutes = (deps: UsageRouteDeps & ProviderStateDeps): readon
       const { usage } = deps
       const filter = usageFilterOf(query, principal, deps)
       const { name, widthMs } = intervalOf(query.interval, filter)
-      const { window, totals } = await reading(usage.totals(filter))
-      const before = { ...filter, fromMs: 2 * window.fromMs - window.toMs, toMs: window.fromMs }
-      const [previous, series, byProvider, byModel] = await Promise.all([
-        reading(usage.totals(before)),
-        reading(usage.series(filter, widthMs)),
-        breakdown(usage, filter, 'provider'),
-        breakdown(usage, filter, 'model'),
-      ])
+      const { window, totals, previous, series, byProvider, byModel } = await reading(
+        usage.snapshot((reads) => readOverview(reads, filter, widthMs)),
+      )
       return {
         body: {
           window: { ...shownWindow(window), interval: name },

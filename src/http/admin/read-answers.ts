@@ -111,6 +111,15 @@ export const AUDIT_COLUMNS = Object.keys(AUDIT)
 
 const page = { total: t.Integer({ minimum: 0 }), limit: t.Integer({ minimum: 1 }), offset: t.Integer({ minimum: 0 }) }
 
+/** Of lists whose window may be too wide to be searched at once. */
+const searched = {
+  searched_from: text(
+    'null: the whole window was searched. Else it was searched back to here, newest first, and `total` is what was found: ask on with this as `to`',
+  ),
+}
+
+export const RequestsAnswer = t.Object({ requests: t.Array(RequestRow), ...page, ...searched }, { title: 'Requests' })
+
 export const ErrorsAnswer = t.Object(
   {
     errors: t.Array(RequestRow),
@@ -118,6 +127,7 @@ export const ErrorsAnswer = t.Object(
       description: 'how many, by error code (`unknown`: none was recorded), the most frequent first',
     }),
     ...page,
+    ...searched,
   },
   { title: 'Errors' },
 )

@@ -81,3 +81,10 @@ export const filterOf = (query: Static<typeof RequestQuery>, principal: Principa
     ...pageOf(query),
   }
 }
+
+/** Which page an answer is, and whether the whole window was searched for it: else from when on, and `total` is what is in that part. */
+export const pageView = ({ limit, offset, fromMs }: RequestFilter, searchedFromMs: number) => ({
+  limit,
+  offset,
+  searched_from: searchedFromMs === fromMs ? null : new Date(searchedFromMs).toISOString(),
+})

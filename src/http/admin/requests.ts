@@ -3,9 +3,9 @@ import type { RequestQueries } from '../../../projections/requests/query.ts'
 import { Rejection } from '../../domain/rejection.ts'
 import { t } from '../../lib/schema.ts'
 import { exported } from './export.ts'
-import { REQUEST_COLUMNS, RequestDetailAnswer, RequestRow } from './read-answers.ts'
+import { REQUEST_COLUMNS, RequestDetailAnswer, RequestsAnswer } from './read-answers.ts'
 import { reading } from './read-store.ts'
-import { type FilterDeps, filterOf, RequestQuery, tenantFilter } from './request-filter.ts'
+import { type FilterDeps, filterOf, pageView, RequestQuery, tenantFilter } from './request-filter.ts'
 import { type AdminRoute, route } from './route.ts'
 
 export interface RequestRouteDeps extends FilterDeps {
@@ -22,14 +22,15 @@ const listRequests = (deps: RequestRouteDeps): AdminRoute =>
     scopes: SCOPES,
     summary: 'The request log, newest first',
     rows: 'requests',
+    whole: true,
     query: RequestQuery,
-    answer: RequestRow,
+    answer: RequestsAnswer,
     async handle({ query, principal }) {
       const filter = filterOf(query, principal, deps)
       const pieces = exported(query, filter, REQUEST_COLUMNS, (asked) => deps.requests.pages(asked))
       if (pieces !== null) return { body: null, pieces }
-      const { requests: rows, total } = await reading(deps.requests.list(filter))
-      return { body: { requests: rows, total, limit: filter.limit, offset: filter.offset } }
+      const { requests: rows, total, searchedFromMs } = await reading(deps.requests.list(filter))
+      return { body: { requests: rows, total, ...pageView(filter, searchedFromMs) } }
     },
   })
 

@@ -5,6 +5,7 @@ import {
   type UsageFilter,
   type UsageGroup,
   type UsageQueries,
+  type UsageReads,
 } from '../../../projections/usage/query.ts'
 import { t } from '../../lib/schema.ts'
 import { GatewayError } from '../../wire/errors.ts'
@@ -51,8 +52,8 @@ const groupView = (by: GroupBy, { name, model, ...figures }: UsageGroup) => {
 }
 
 /** One breakdown, the dearest first. */
-export const breakdown = async (usage: UsageQueries, filter: UsageFilter, by: GroupBy, limit = MAX_LIMIT) => {
-  const { window, groups } = await reading(usage.groups(filter, by, limit))
+export const breakdown = async (usage: UsageReads, filter: UsageFilter, by: GroupBy, limit = MAX_LIMIT) => {
+  const { window, groups } = await usage.groups(filter, by, limit)
   return { window, rows: groups.map((group) => groupView(by, group)) }
 }
 
@@ -87,12 +88,16 @@ const summary = ({ usage, ...deps }: UsageRouteDeps): AdminRoute =>
           `"group_by" ${by} has costs as booked only: prices are corrected by provider and model`,
           { param: 'group_by' },
         )
-      const [{ window, totals }, byProvider, byModel, groups] = await Promise.all([
-        reading(usage.totals(filter)),
-        breakdown(usage, filter, 'provider'),
-        breakdown(usage, filter, 'model'),
-        breakdown(usage, filter, by, limit),
-      ])
+      const [{ window, totals }, byProvider, byModel, groups] = await reading(
+        usage.snapshot((reads) =>
+          Promise.all([
+            reads.totals(filter),
+            breakdown(reads, filter, 'provider'),
+            breakdown(reads, filter, 'model'),
+            breakdown(reads, filter, by, limit),
+          ]),
+        ),
+      )
       const { from: groups_from, to: groups_to } = shownWindow(groups.window)
       return {
         columns: [...(by === 'provider_model' ? ['provider', 'model'] : [by]), ...FIGURE_COLUMNS],

@@ -25,6 +25,8 @@ export interface Known {
 
 const AIM_MS = 200
 const SERIES_AIM_MS = 300
+/** A filter over a month: searched for a second at most, and the answer says how far. */
+const SEARCH_AIM_MS = 2_000
 
 const always = (path: string, name = path, aimMs = AIM_MS): Measured => ({ name, path: () => path, aimMs })
 const of = <Item>(items: readonly Item[], n: number): Item => items[n % items.length]!
@@ -105,7 +107,7 @@ export const measuredRoutes = (known: Known): readonly Measured[] => {
       always(`/errors?${filter}`),
     ),
     always(`/requests?from=${wide}`),
-    always(`/errors?from=${wide}`),
-    ...filters.map((filter) => always(`/requests?from=${wide}&${filter}`)),
+    always(`/errors?from=${wide}`, undefined, SEARCH_AIM_MS),
+    ...filters.map((filter) => always(`/requests?from=${wide}&${filter}`, undefined, SEARCH_AIM_MS)),
   ]
 }

@@ -21,7 +21,7 @@ type Pages = (filter: RequestFilter) => AsyncGenerator<readonly RequestView[], v
 const serve = (pages: Pages) => {
   const live = { control: null as never }
   const nowMs = () => Date.UTC(2026, 10, 20)
-  const requests = { pages, list: async () => ({ requests: [], total: 0 }), codes: async () => ({}) } as never
+  const requests = { pages, list: async () => ({ requests: [], total: 0, searchedFromMs: 0 }) } as never
   const deps = { requests, live, nowMs, userDigest: () => '' }
   const routes = [...requestRoutes(deps), ...errorRoutes(deps), ...auditRoutes({ audit: { pages } as never, nowMs })]
   const gateway = startGateway(routes)

@@ -70,9 +70,9 @@ const readModels = (
     const isSeen = owner !== undefined && (tenantId === null || tenantId === owner)
     return isSeen ? { id, routing: { candidates: [] } } : null
   }
-  const codes = async (filter: { readonly tenantId: string | null }) => {
+  const searched = async (filter: { readonly tenantId: string | null; readonly fromMs: number }) => {
     asked.push(filter.tenantId)
-    return {}
+    return { requests: [], byCode: {}, total: 0, searchedFromMs: filter.fromMs }
   }
   const recorded = async (id: string, tenantId: string | null) => {
     const seen = await one(id, tenantId)
@@ -84,7 +84,7 @@ const readModels = (
     asked.push(filter.tenantId)
     return { rows: [], reached, isBehind: false }
   }
-  const requests = { list: list('requests'), one, codes, place, since, recorded }
+  const requests = { list: searched, failures: searched, one, place, since, recorded }
   const ofRequests = { requests: requests as never, live, nowMs, userDigest: () => 'digest' }
   const ofUsage = { usage: emptyUsage((tenantId) => void asked.push(tenantId)), live, nowMs }
   const audit = { list: list('events'), shows: async () => true }

@@ -1,5 +1,5 @@
 // Usage as the read model answers it, of nothing or of made-up figures.
-import type { UsageFigures, UsageQueries } from '../../../projections/usage/query.ts'
+import type { UsageFigures, UsageQueries, UsageReads } from '../../../projections/usage/query.ts'
 
 /** Figures of nothing, with these instead. */
 export const figures = (more: Partial<UsageFigures> = {}): UsageFigures => ({
@@ -29,17 +29,21 @@ export const figures = (more: Partial<UsageFigures> = {}): UsageFigures => ({
 })
 
 /** Nobody used anything; tells whose usage was asked for. */
-export const emptyUsage = (asked: (tenantId: string | null) => void): UsageQueries => ({
-  async totals(filter) {
-    asked(filter.tenantId)
-    return { window: filter, totals: figures() }
-  },
-  async groups(filter) {
-    asked(filter.tenantId)
-    return { window: filter, groups: [] }
-  },
-  async series(filter) {
-    asked(filter.tenantId)
-    return { window: filter, series: [] }
-  },
-})
+export const emptyUsage = (asked: (tenantId: string | null) => void): UsageQueries =>
+  inOneMoment({
+    async totals(filter) {
+      asked(filter.tenantId)
+      return { window: filter, totals: figures() }
+    },
+    async groups(filter) {
+      asked(filter.tenantId)
+      return { window: filter, groups: [] }
+    },
+    async series(filter) {
+      asked(filter.tenantId)
+      return { window: filter, series: [] }
+    },
+  })
+
+/** What stands still by itself. */
+export const inOneMoment = (reads: UsageReads): UsageQueries => ({ ...reads, snapshot: (read) => read(reads) })

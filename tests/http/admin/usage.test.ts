@@ -1,6 +1,6 @@
 // `/usage/summary`, `/usage/series`, `/overview`: what the read model is asked for, and how its figures are shown.
 import { describe, expect, test } from 'bun:test'
-import type { UsageFilter, UsageQueries } from '../../../projections/usage/query.ts'
+import type { UsageFilter } from '../../../projections/usage/query.ts'
 import { closed } from '../../../src/domain/fields.ts'
 import { providerHealth } from '../../../src/http/admin/health-view.ts'
 import { overviewRoutes } from '../../../src/http/admin/overview.ts'
@@ -9,7 +9,7 @@ import { Value } from '../../../src/lib/schema.ts'
 import { openHealth } from '../../../src/state/health.ts'
 import { modelCreated, providerCreated } from '../../domain/world.ts'
 import { startGateway } from './gateway.ts'
-import { figures } from './usage-figures.ts'
+import { figures, inOneMoment } from './usage-figures.ts'
 
 const NOW_MS = Date.UTC(2026, 10, 20, 12, 0, 30)
 const MINUTE_MS = 60_000
@@ -24,7 +24,7 @@ const world = () => {
     toMs: Math.ceil(toMs / MINUTE_MS) * MINUTE_MS,
   })
   const some = figures({ requests: 3, errors: 1, failed: 1, cost_nano_usd: 1_234_567_891, p50_ms: 7 })
-  const usage: UsageQueries = {
+  const usage = inOneMoment({
     async totals(filter) {
       asked.push({ of: 'totals', ...filter })
       return { window: rounded(filter), totals: some }
@@ -44,7 +44,7 @@ const world = () => {
       asked.push({ of: 'series', more: widthMs, ...filter })
       return { window: rounded(filter), series: [{ atMs: NOW_MS - 30_000, ...some, ttft_p50_ms: 4 }] }
     },
-  }
+  })
   const live = { control: null as never }
   const catalogue = { all: () => [], resolve: () => [] }
   const book = openHealth({ catalogue, nowMs: () => NOW_MS, monotonicMs: () => 0, emit: () => {} })
