@@ -1,6 +1,7 @@
 // The audit log -> events as the API shows them.
 import type { Queryable, Sql } from '../database.ts'
 import { readActive, readSnapshot } from '../reader.ts'
+import type { AuditRow } from './project.ts'
 
 export interface AuditFilter {
   /** Null: every tenant, and what belongs to none. */
@@ -51,23 +52,7 @@ export interface AuditQueries {
 
 const PAGE_ROWS = 1_000
 
-interface StoredEvent {
-  readonly log_offset: number
-  readonly event_index: number
-  readonly decision_id: string
-  readonly at_ms: number
-  readonly actor_type: string
-  readonly actor_id: string
-  readonly action: string
-  readonly resource: string
-  readonly subject_id: string
-  readonly tenant_id: string | null
-  readonly event_type: string
-  readonly before: unknown
-  readonly after: unknown
-  readonly removed: Readonly<Record<string, number>>
-  readonly reverts: string | null
-}
+type StoredEvent = Omit<AuditRow, 'log_at_ms'>
 
 export const auditQueries = (sql: Sql): AuditQueries => ({
   list: (filter) =>

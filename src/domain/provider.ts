@@ -25,6 +25,16 @@ const Mutable = {
 }
 export const ProviderFields = t.Object(Mutable)
 export type ProviderFields = Static<typeof ProviderFields>
+/** What a provider is where nothing is said. */
+export const PROVIDER_DEFAULTS: Omit<ProviderFields, 'kind' | 'base_url'> = {
+  api_key_env: null,
+  region: null,
+  timeout_ms: null,
+  max_concurrency: null,
+  weight: null,
+  usage_on_stream: false,
+  options: {},
+}
 const MAX_OPTIONS_BYTES = 8_192
 /** A decision may be nested 32 levels deep in all, or nobody could read it. */
 const MAX_OPTIONS_DEPTH = 16

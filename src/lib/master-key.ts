@@ -17,6 +17,7 @@ import {
 import { basename, dirname, join } from 'node:path'
 import { codeOf } from './error-code.ts'
 import { ConfigError } from './settings.ts'
+import { syncFolder } from './sync-folder.ts'
 
 const KEY_BYTES = 32
 const DRAFT = /\.[0-9a-f]{12}$/
@@ -92,13 +93,4 @@ const writeDraft = (path: string, keys: readonly Uint8Array[]): string => {
     closeSync(file)
   }
   return draft
-}
-
-const syncFolder = (path: string): void => {
-  const folder = openSync(path, 'r')
-  try {
-    fsyncSync(folder)
-  } finally {
-    closeSync(folder)
-  }
 }

@@ -1,16 +1,7 @@
 // The few file operations that the spool makes, as a port: tests inject full and failing disks here.
-import {
-  closeSync,
-  fdatasync,
-  fsyncSync,
-  ftruncateSync,
-  openSync,
-  renameSync,
-  statfsSync,
-  unlinkSync,
-  writeSync,
-} from 'node:fs'
+import { closeSync, fdatasync, ftruncateSync, openSync, renameSync, statfsSync, unlinkSync, writeSync } from 'node:fs'
 import { codeOf } from '../lib/error-code.ts'
+import { syncFolder } from '../lib/sync-folder.ts'
 
 export interface Files {
   /** Makes an empty file, open for writing; one of that name is emptied. */
@@ -35,14 +26,7 @@ export const nodeFiles: Files = {
   truncate: ftruncateSync,
   sync: (descriptor) =>
     new Promise((resolve, reject) => fdatasync(descriptor, (error) => (error === null ? resolve() : reject(error)))),
-  syncDirectory(path) {
-    const descriptor = openSync(path, 'r')
-    try {
-      fsyncSync(descriptor)
-    } finally {
-      closeSync(descriptor)
-    }
-  },
+  syncDirectory: syncFolder,
   close: closeSync,
   rename: renameSync,
   remove: unlinkSync,

@@ -1,10 +1,11 @@
 // Which chain a data folder belongs to: a small file beside the snapshot, which outlives it. A log that holds another chain, or none, is then known to be
 // the wrong one.
 
-import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import { codeOf } from '../lib/error-code.ts'
+import { syncFolder } from '../lib/sync-folder.ts'
 
 const FILE = 'chain'
 const CHAIN_ID = /^[\w-]{1,128}$/
@@ -30,12 +31,7 @@ export const writeChainWitness = (dataDir: string, chainId: string): void => {
     rmSync(draft, { force: true })
     throw error
   }
-  const folder = openSync(dataDir, 'r')
-  try {
-    fsyncSync(folder)
-  } finally {
-    closeSync(folder)
-  }
+  syncFolder(dataDir)
 }
 
 /** So that later starts know the chain although the snapshot and the log are gone. `known`: what is noted already. */

@@ -1,6 +1,6 @@
 // Snapshots of the folded control state: a shortcut for the next start, and a witness of where the log was. JSON lines: a header, rows in
 // chunks, a MAC over all of it. Written by the snapshot thread alone.
-import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs'
+import { mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { CHAIN_ROW } from '../domain/chain.ts'
@@ -8,6 +8,7 @@ import { ControlState, EVENT_VERSION, FOLD_VERSION } from '../domain/control.ts'
 import { RowSetDigest } from '../domain/tables.ts'
 import { codeOf } from '../lib/error-code.ts'
 import { type Static, t, Value } from '../lib/schema.ts'
+import { syncFolder } from '../lib/sync-folder.ts'
 import type { ChainFold, FoldStart } from './fold.ts'
 import { isWhole, linesOf, SnapshotWriter } from './snapshot-file.ts'
 
@@ -168,14 +169,5 @@ const dropStaleDrafts = (dataDir: string, nowMs: number): void => {
     const path = join(dataDir, name)
     const { mtimeMs } = statSync(path, { throwIfNoEntry: false }) ?? { mtimeMs: Number.POSITIVE_INFINITY }
     if (nowMs - mtimeMs > STALE_DRAFT_MS) rmSync(path, { force: true })
-  }
-}
-
-const syncFolder = (path: string): void => {
-  const folder = openSync(path, 'r')
-  try {
-    fsyncSync(folder)
-  } finally {
-    closeSync(folder)
   }
 }

@@ -16,6 +16,7 @@ import type { ModelRow } from '../domain/model.ts'
 import type { OverrideRow } from '../domain/override.ts'
 import { POLICY_DEFAULTS, type PolicyRow } from '../domain/policy.ts'
 import type { ProviderRow } from '../domain/provider.ts'
+import { PROVIDER_DEFAULTS } from '../domain/provider.ts'
 import { Rejection } from '../domain/rejection.ts'
 import { canonicalJson } from '../domain/tables.ts'
 import type { TenantRow } from '../domain/tenant.ts'
@@ -23,7 +24,6 @@ import { TOOL_DEFAULTS, type ToolRow } from '../domain/tool.ts'
 import { TOOL_POLICY_DEFAULTS, type ToolPolicyRow } from '../domain/tool-policy.ts'
 import { usdOf } from '../lib/money.ts'
 import { nameOfKey } from './seed-names.ts'
-import { PROVIDER_DEFAULTS } from './seed-providers.ts'
 
 export type Entry<Section extends keyof Bootstrap> = NonNullable<Bootstrap[Section]>[number]
 

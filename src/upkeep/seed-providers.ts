@@ -2,24 +2,13 @@
 import type { ControlReader } from '../domain/control.ts'
 import type { EventRecord } from '../domain/decision.ts'
 import type { Status } from '../domain/fields.ts'
-import { decideProvider, type ProviderFields, type ProviderRow } from '../domain/provider.ts'
+import { decideProvider, PROVIDER_DEFAULTS, type ProviderFields, type ProviderRow } from '../domain/provider.ts'
 import { isSendable } from '../lib/readable-text.ts'
 import type { ProviderKind } from '../providers/provider.ts'
 import { needsBaseUrl, providerFlaw } from './kind-table.ts'
 import type { SeedDeps, SeedInput, SeedReport, SeedStep } from './seed-step.ts'
 
 const SANDBOX = 'sandbox'
-
-/** What a provider is where nothing is said. */
-export const PROVIDER_DEFAULTS: Omit<ProviderFields, 'kind' | 'base_url'> = {
-  api_key_env: null,
-  region: null,
-  timeout_ms: null,
-  max_concurrency: null,
-  weight: null,
-  usage_on_stream: false,
-  options: {},
-}
 
 export const providerNamed = (state: ControlReader, name: string): ProviderRow | undefined => {
   const [id] = state.table('providers').find('name', name.toLowerCase())

@@ -1,5 +1,5 @@
 // `/admin/v1/keys`. The plaintext of a key leaves in one answer, once; nothing but its digest is kept.
-import { ApiKeyChanged, ApiKeyIssued, type ApiKeyRow, decideApiKey } from '../../domain/api-key.ts'
+import { ApiKeyChanged, type ApiKeyCommand, ApiKeyIssued, type ApiKeyRow, decideApiKey } from '../../domain/api-key.ts'
 import type { ControlReader } from '../../domain/control.ts'
 import { closed, Nullable } from '../../domain/fields.ts'
 import { Rejection } from '../../domain/rejection.ts'
@@ -63,6 +63,21 @@ const visibleKey = (state: ControlReader, principal: Principal, id: string): Api
   if (row === undefined || !seesTenant(principal, row.tenant_id))
     throw new Rejection('not_found', `no key has the id "${id}"`)
   return row
+}
+
+/** Commits a command about the key of the call, if the caller may see it; `commandOn` gets the key as it is before. */
+const writeKey = (
+  commit: Commit,
+  call: Parameters<typeof write>[1] & { readonly params: Readonly<Record<string, string>> },
+  commandOn: (before: ApiKeyRow) => ApiKeyCommand,
+): Promise<CommitResult> => {
+  const id = call.params.id!
+  return write(
+    commit,
+    call,
+    (state) => state.table('keys').get(id),
+    (state) => decideApiKey(state, commandOn(visibleKey(state, call.principal, id))),
+  )
 }
 
 /** A key without `*` means its own tenant; others have to say which. */
@@ -192,18 +207,11 @@ const changeKey = (deps: KeyDeps): AdminRoute => {
         ...fields,
         expires_at: storedTime(expires_at),
       } as const
-      const result = await write(
-        commit,
-        call,
-        (state) => state.table('keys').get(id),
-        (state) => {
-          if (tenant_id !== undefined && tenant_id !== visibleKey(state, call.principal, id).tenant_id) {
-            throw new Rejection('invalid', 'a key cannot be moved to another tenant', 'tenant_id')
-          }
-          visibleKey(state, call.principal, id)
-          return decideApiKey(state, command)
-        },
-      )
+      const result = await writeKey(commit, call, (before) => {
+        if (tenant_id !== undefined && tenant_id !== before.tenant_id)
+          throw new Rejection('invalid', 'a key cannot be moved to another tenant', 'tenant_id')
+        return command
+      })
       return {
         body: viewOf(rowAfter(result, 'keys') ?? visibleKey(live.control, call.principal, id), deps),
         revision: result.revision,
@@ -225,15 +233,7 @@ const rotateKey = (deps: KeyDeps): AdminRoute => {
       const id = call.params.id!
       const plaintext = newApiKey()
       const command = { do: 'rotate', id, digest: sha256Hex(plaintext), granter: call.principal } as const
-      const result = await write(
-        commit,
-        call,
-        (state) => state.table('keys').get(id),
-        (state) => {
-          visibleKey(state, call.principal, id)
-          return decideApiKey(state, command)
-        },
-      )
+      const result = await writeKey(commit, call, () => command)
       return issued(result, plaintext, deps)
     },
   })
@@ -248,15 +248,7 @@ const revokeKey = (deps: KeyDeps): AdminRoute => {
     summary: 'Revoke a key, for good; it stays listed',
     async handle(call) {
       const id = call.params.id!
-      const result = await write(
-        commit,
-        call,
-        (state) => state.table('keys').get(id),
-        (state) => {
-          visibleKey(state, call.principal, id)
-          return decideApiKey(state, { do: 'revoke', id })
-        },
-      )
+      const result = await writeKey(commit, call, () => ({ do: 'revoke', id }))
       const row = rowAfter(result, 'keys') ?? visibleKey(live.control, call.principal, id)
       return {
         body: { deleted: true, id, status: row.status, revoked_at: row.revoked_at },

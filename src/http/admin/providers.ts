@@ -1,6 +1,12 @@
 // `/admin/v1/providers`. Secrets come in by the credential routes and never go out again.
 import { closed } from '../../domain/fields.ts'
-import { decideProvider, ProviderFields, ProviderName, type ProviderRow } from '../../domain/provider.ts'
+import {
+  decideProvider,
+  PROVIDER_DEFAULTS,
+  ProviderFields,
+  ProviderName,
+  type ProviderRow,
+} from '../../domain/provider.ts'
 import { testsOf } from '../../domain/provider-test.ts'
 import { Rejection } from '../../domain/rejection.ts'
 import { urlRefusal } from '../../lib/egress.ts'
@@ -63,13 +69,7 @@ const wholeProvider = (body: Static<typeof ReplacedProvider>, kinds: KindTable):
   const { name: _, status: __, enabled: ___, ...given } = body
   const kind = kindOf(given.kind, kinds)
   return {
-    api_key_env: null,
-    region: null,
-    timeout_ms: null,
-    max_concurrency: null,
-    weight: null,
-    usage_on_stream: false,
-    options: {},
+    ...PROVIDER_DEFAULTS,
     ...given,
     kind: kind.kind,
     base_url: given.base_url ?? kind.defaultBaseUrl,
