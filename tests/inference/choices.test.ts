@@ -220,7 +220,9 @@ test('an upstream that is a gateway too has its block replaced, not repeated', a
 })
 
 describe('time that runs out', () => {
-  beforeEach(() => gateway.setPolicy(policyRow({ timeouts: { total_ms: 80 } })))
+  /** Enough for the first words on a busy machine. */
+  const BUDGET_MS = 1_500
+  beforeEach(() => gateway.setPolicy(policyRow({ timeouts: { total_ms: BUDGET_MS } })))
 
   test('before the first word is 504, streaming or not', async () => {
     upstream.behave({ delayMs: Number.POSITIVE_INFINITY })
@@ -244,7 +246,7 @@ describe('time that runs out', () => {
       reason: 'timeout',
       requested_tokens: 50,
       applied_tokens: 50,
-      budget_ms: 80,
+      budget_ms: BUDGET_MS,
     })
   })
 
@@ -268,7 +270,7 @@ describe('time that runs out', () => {
     const two = testGateway({
       entries: [entry({ kind: 'openai', baseUrl: `${slow.url}v1` })],
       kinds: [...KINDS.values()],
-      policies: [policyRow({ timeouts: { total_ms: 80 } })],
+      policies: [policyRow({ timeouts: { total_ms: BUDGET_MS } })],
     })
     const got = await frames(await two.chat({ ...ask, stream: true, n: 2 }))
     const ends = got.flatMap(({ choices = [] }) => choices).filter((choice) => choice.finish_reason !== null)

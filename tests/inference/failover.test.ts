@@ -86,7 +86,7 @@ describe('failing over', () => {
   }
 
   test('follows a first token that does not come in time', async () => {
-    gateway.setPolicy(policyRow({ timeouts: { first_token_ms: 50 } }))
+    gateway.setPolicy(policyRow({ timeouts: { first_token_ms: 1_000 } }))
     first.behave({ stopAfter: 0, stop: 'hang' })
     const response = await gateway.chat({ ...ask, stream: true })
     expect(response.headers.get('x-gateway-provider')).toBe('beta')
@@ -180,7 +180,7 @@ describe('X-Gateway-No-Fallback', () => {
 })
 
 describe('the time that is left is shared', () => {
-  const timeouts = { total_ms: 1_000 }
+  const timeouts = { total_ms: 3_000 }
 
   for (const stream of [false, true]) {
     test(`one that hangs leaves half of it to the next (${stream ? 'stream' : 'JSON'})`, async () => {
@@ -201,7 +201,7 @@ describe('the time that is left is shared', () => {
 
   test('the last one has all that is left of it', async () => {
     gateway.setPolicy(policyRow({ retry: { attempts: 0 }, timeouts, fallback: { enabled: false } }))
-    first.behave({ delayMs: 600 })
+    first.behave({ delayMs: 1_700 })
     expect((await gateway.chat(ask)).status).toBe(200)
   })
 })

@@ -63,7 +63,7 @@ describe('a provider that fails', () => {
     await ask()
     expect(await ask()).toMatchObject({ provider: 'beta' })
     aheadMs = 60_001
-    first.behave({ delayMs: 100 })
+    first.behave({ delayMs: 300 })
     const answers = await Promise.all(Array.from({ length: 8 }, () => ask()))
     expect(answers.filter(({ provider }) => provider === 'alpha')).toHaveLength(1)
     expect(answers.every(({ status }) => status === 200)).toBe(true)
@@ -76,7 +76,7 @@ describe('a provider that fails', () => {
     first.next({ status: 500 })
     await ask()
     aheadMs = 60_001
-    first.behave({ delayMs: 100 })
+    first.behave({ delayMs: 300 })
     await Promise.all([ask(), ask()])
     const lists = gateway.spool
       .settled()
@@ -129,7 +129,7 @@ describe('a 429', () => {
 describe('concurrency of a provider', () => {
   test('is kept, and who is full is passed over', async () => {
     start([{ ...ALPHA, maxConcurrency: 2 }, BETA])
-    first.behave({ delayMs: 60 })
+    first.behave({ delayMs: 300 })
     const answers = await Promise.all(Array.from({ length: 6 }, () => ask()))
     expect(answers.filter(({ provider }) => provider === 'alpha')).toHaveLength(2)
     expect(answers.filter(({ provider }) => provider === 'beta')).toHaveLength(4)
@@ -138,7 +138,7 @@ describe('concurrency of a provider', () => {
 
   test('with nobody else is a 429 with Retry-After', async () => {
     start([{ ...ALPHA, maxConcurrency: 1 }])
-    first.behave({ delayMs: 60 })
+    first.behave({ delayMs: 300 })
     const running = ask()
     const response = await gateway.chat(ASK)
     expect([response.status, response.headers.get('retry-after')]).toEqual([429, '1'])
@@ -146,7 +146,7 @@ describe('concurrency of a provider', () => {
   })
 
   test('is given back by every way out: answers, failures, streams that end, break, stall or are left', async () => {
-    start([{ ...ALPHA, maxConcurrency: 1 }], { timeouts: { stream_idle_ms: 80 }, breaker: { failure_threshold: 100 } })
+    start([{ ...ALPHA, maxConcurrency: 1 }], { timeouts: { stream_idle_ms: 500 }, breaker: { failure_threshold: 100 } })
     const stream = { ...ASK, stream: true }
     const ways = [
       () => ask(),

@@ -158,7 +158,7 @@ describe('a stream that breaks', () => {
         entries: [entry({ kind: 'openai', baseUrl: `${twoFold.url}v1` })],
         kinds: [...KINDS.values()],
       })
-      two.setPolicy(policyRow({ timeouts: { stream_idle_ms: 60 } }))
+      two.setPolicy(policyRow({ timeouts: { stream_idle_ms: 500 } }))
       const frames = (await framesOf(await two.chat({ ...ask, n: 2 }))) as Chunk[]
       expect(frames.at(-2)).toMatchObject({ event: 'error' })
       expect(two.spool.settled()).toMatchObject([{ outcome: 'interrupted' }])
@@ -168,7 +168,7 @@ describe('a stream that breaks', () => {
   }
 
   test('because the upstream stalls is ended by the idle limit', async () => {
-    gateway.setPolicy(policyRow({ timeouts: { stream_idle_ms: 60 } }))
+    gateway.setPolicy(policyRow({ timeouts: { stream_idle_ms: 500 } }))
     upstream.behave({ stopAfter: 2, stop: 'hang' })
     const frames = (await framesOf(await gateway.chat(ask))) as Chunk[]
     expect(frames.at(-2)).toMatchObject({ event: 'error', data: { error: { code: 'timeout' } } })
@@ -176,12 +176,12 @@ describe('a stream that breaks', () => {
   })
 
   test('because its total time is over ends as a truncated answer', async () => {
-    gateway.setPolicy(policyRow({ timeouts: { total_ms: 80 } }))
+    gateway.setPolicy(policyRow({ timeouts: { total_ms: 1_500 } }))
     upstream.behave({ stopAfter: 2, stop: 'hang' })
     const chunks = await chunksOf(await gateway.chat({ ...ask, stream_options: { include_usage: true } }))
     expect(chunks.at(-2)!.choices[0]!.finish_reason).toBe('length')
     expect(chunks.at(-1)!.gateway).toMatchObject({
-      completion: { finish_reason: 'length', reason: 'timeout', truncated: true, budget_ms: 80 },
+      completion: { finish_reason: 'length', reason: 'timeout', truncated: true, budget_ms: 1_500 },
     })
     expect(gateway.spool.settled()).toMatchObject([
       { outcome: 'interrupted', error_code: 'timeout', finish_reason: 'length' },

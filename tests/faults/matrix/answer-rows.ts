@@ -118,10 +118,10 @@ const endings: readonly Row[] = [
     'stall before the first token',
     [before('timeout'), half(nothing)],
     [before('timeout'), framesThen(nothing, ROLE)],
-    { timeoutMs: 400, short: true },
+    { timeoutMs: 2_000, short: true },
   ),
   row('stall mid-stream', [before('timeout'), half(nothing)], [after('timeout'), framesThen(nothing, ROLE, WORD)], {
-    timeoutMs: 400,
+    timeoutMs: 2_000,
     short: true,
   }),
   row('stall after the finish reason', ['ok', whole], ['ok', framesThen(nothing, ROLE, WORD, FINISH)]),
@@ -245,7 +245,7 @@ const contents: readonly Row[] = [
         return forever(request, () => request.chunk(ROLE))
       },
     ],
-    { timeoutMs: 700, short: true },
+    { timeoutMs: 3_000, short: true },
   ),
   row(
     'endless comments',
@@ -257,7 +257,7 @@ const contents: readonly Row[] = [
         return forever(request, () => request.chunk(': waiting\n\n'), 20)
       },
     ],
-    { timeoutMs: 700 },
+    { timeoutMs: 3_000 },
   ),
   row(
     'endless after the finish reason',

@@ -35,7 +35,7 @@ export const connectionRows: readonly Row[] = [
   },
   {
     name: 'header timeout',
-    timeoutMs: 400,
+    timeoutMs: 2_000,
     answer: () => {},
     json: before('timeout'),
     stream: before('timeout'),
@@ -43,7 +43,7 @@ export const connectionRows: readonly Row[] = [
   },
   {
     name: 'headers drip, a byte at a time',
-    timeoutMs: 400,
+    timeoutMs: 2_000,
     answer: async ({ connection }) => {
       connection.write('HTTP/1.1 200 OK\r\nX-Slow: ')
       while (!connection.gone) {

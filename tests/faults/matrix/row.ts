@@ -41,7 +41,7 @@ export interface Row {
   readonly kind?: string
   /** Of the provider: what bounds the wait for an answer that is no stream. */
   readonly timeoutMs?: number
-  /** Named in the request; `short`: a total deadline of 400 ms. */
+  /** Named in the request; `short`: a total deadline of 3 s. */
   readonly policy?: 'short'
   readonly answer?: FaultAnswer
   readonly json: Expected

@@ -142,7 +142,7 @@ export const statusRows: readonly Row[] = [
   status('499 Client Closed Request', 'upstream_error'),
   {
     name: '500, its body stalls',
-    timeoutMs: 400,
+    timeoutMs: 2_000,
     answer: ({ connection }) => connection.write('HTTP/1.1 500 X\r\nContent-Length: 100\r\n\r\n{"error":'),
     json: serverError,
     stream: serverError,
@@ -150,7 +150,7 @@ export const statusRows: readonly Row[] = [
   },
   {
     name: '401, its body stalls',
-    timeoutMs: 400,
+    timeoutMs: 2_000,
     answer: ({ connection }) => connection.write('HTTP/1.1 401 X\r\nContent-Length: 100\r\n\r\n{"error":'),
     json: before('authentication_error', { upstreamStatus: 401 }),
     stream: before('authentication_error', { upstreamStatus: 401 }),

@@ -56,7 +56,7 @@ export const MATRIX_POLICY = {
   retry: { attempts: 0 },
   timeouts: { connect_ms: 700, first_token_ms: 1_500, stream_idle_ms: 700, total_ms: 20_000 },
 }
-export const SHORT_POLICY = { ...MATRIX_POLICY, timeouts: { ...MATRIX_POLICY.timeouts, total_ms: 400 } }
+export const SHORT_POLICY = { ...MATRIX_POLICY, timeouts: { ...MATRIX_POLICY.timeouts, total_ms: 3_000 } }
 
 export const bodyOf = (model: string, stream: boolean) => ({
   model,
