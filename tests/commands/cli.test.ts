@@ -7,27 +7,13 @@ import { masterKeysFor } from '../../src/commands/settings.ts'
 import { loadConfig, settingsTable } from '../../src/config.ts'
 import { embeddedLog } from '../../src/log/embedded.ts'
 import { TOPICS } from '../../src/log/topics.ts'
+import { runCommand } from '../services/command.ts'
 
-const ROOT = join(import.meta.dir, '../..')
 const folder = mkdtempSync(join(tmpdir(), 'gatelog-cli-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 /** Runs the command line to its end, in an empty folder. */
-const cli = async (args: readonly string[], env: Record<string, string> = {}) => {
-  const child = Bun.spawn([process.execPath, join(ROOT, 'src/commands/cli.ts'), ...args], {
-    cwd: folder,
-    stdin: 'ignore',
-    stdout: 'pipe',
-    stderr: 'pipe',
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
-  })
-  const [out, errors, code] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ])
-  return { out, errors, code }
-}
+const cli = (args: readonly string[], env: Record<string, string> = {}) => runCommand(args, { cwd: folder, env })
 
 /** What every refusal is: exit code 1, one line on stderr, nothing on stdout, no stack. */
 const refusal = async (args: readonly string[], env: Record<string, string> = {}): Promise<string> => {

@@ -6,8 +6,8 @@ import { decisionMacKey, writeDecision } from '../../src/domain/decision.ts'
 import { openLog } from '../../src/log/open-log.ts'
 import { CONTROL, foldAgain } from '../../src/state/fold.ts'
 import { startChain } from '../../src/state/genesis.ts'
+import { runCommand } from '../services/command.ts'
 
-const ROOT = join(import.meta.dir, '../..')
 const folder = mkdtempSync(join(tmpdir(), 'gatelog-export-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
@@ -17,21 +17,7 @@ const env = {
   GATEWAY_SECURITY_MASTER_KEY: masterKey.toString('base64'),
 }
 
-const run = async (...args: string[]) => {
-  const child = Bun.spawn([process.execPath, join(ROOT, 'src/commands/cli.ts'), 'export', ...args], {
-    cwd: folder,
-    stdin: 'ignore',
-    stdout: 'pipe',
-    stderr: 'pipe',
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
-  })
-  const [out, errors, code] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ])
-  return { out, errors, code }
-}
+const run = (...args: string[]) => runCommand(['export', ...args], { cwd: folder, env })
 
 /** A chain of three decisions, written as a gateway writes them; answers their ids. */
 const written = async (): Promise<string[]> => {
@@ -76,7 +62,7 @@ test('export writes the configuration of now, of a decision and of a time, to st
   expect(Bun.YAML.parse(now.out)).toMatchObject({ bootstrap: { tenants: [{ slug: 'first' }, { slug: 'second' }] } })
 
   const file = join(folder, 'out.yaml')
-  expect(await run('--as-of', first!, `--output=${file}`)).toEqual({ out: '', errors: '', code: 0 })
+  expect(await run('--as-of', first!, `--output=${file}`)).toMatchObject({ code: 0, printed: '' })
   expect(Bun.YAML.parse(readFileSync(file, 'utf8'))).toMatchObject({ bootstrap: { tenants: [{ slug: 'first' }] } })
   expect((await run('--as-of', genesis!)).out).toContain('  tenants: []\n')
   expect((await run('--as-of', '2999-01-01T00:00:00Z')).out).toContain('slug: second')
@@ -97,5 +83,5 @@ test('export writes the configuration of now, of a decision and of a time, to st
 
   // What it writes is taken as settings.
   writeFileSync(join(folder, 'gateway.yaml'), now.out)
-  expect(await run('--output', file)).toEqual({ out: '', errors: '', code: 0 })
+  expect(await run('--output', file)).toMatchObject({ code: 0, printed: '' })
 }, 120_000)

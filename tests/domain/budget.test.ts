@@ -1,6 +1,15 @@
 import { describe, expect, test } from 'bun:test'
 import { BUDGET_DEFAULTS, type BudgetCommand, budgetView, decideBudget } from '../../src/domain/budget.ts'
-import { keyIssued, modelCreated, newWorld, providerCreated, refusal, tenantCreated, type World } from './world.ts'
+import {
+  endpointCreated,
+  keyIssued,
+  modelCreated,
+  newWorld,
+  providerCreated,
+  refusal,
+  tenantCreated,
+  type World,
+} from './world.ts'
 
 type Upsert = BudgetCommand & { do: 'upsert' }
 const upsert = (more: Partial<Upsert> = {}): Upsert => ({
@@ -12,16 +21,6 @@ const upsert = (more: Partial<Upsert> = {}): Upsert => ({
   managed_by: 'api',
   limit_usd: 100,
   ...more,
-})
-const endpointCreated = (id: string, slug: string, tenant_id: string | null) => ({
-  type: 'endpoint.created',
-  data: {
-    ...{ id, slug, tenant_id, name: slug, description: null, enabled: true, aliases: [] },
-    overrides: {
-      ...{ forced_model: null, preferred_models: [], preferred_providers: [], strategy: null },
-      ...{ max_cost_usd: null, latency_target_ms: null, no_fallback: false },
-    },
-  },
 })
 const world = () =>
   newWorld([

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { CACHE_RULE_DEFAULTS, type CacheRuleCommand, decideCacheRule, narrowness } from '../../src/domain/cache-rule.ts'
-import { keyIssued, newWorld, refusal, tenantCreated, type World } from './world.ts'
+import { endpointCreated, keyIssued, newWorld, refusal, tenantCreated, type World } from './world.ts'
 
 type Upsert = CacheRuleCommand & { do: 'upsert' }
 const upsert = (more: Partial<Upsert> = {}): Upsert => ({
@@ -13,16 +13,6 @@ const upsert = (more: Partial<Upsert> = {}): Upsert => ({
   ttl_seconds: 60,
   scopes: ['global'],
   ...more,
-})
-const endpointCreated = (id: string, slug: string, tenant_id: string | null) => ({
-  type: 'endpoint.created',
-  data: {
-    ...{ id, slug, tenant_id, name: slug, description: null, enabled: true, aliases: [] },
-    overrides: {
-      ...{ forced_model: null, preferred_models: [], preferred_providers: [], strategy: null },
-      ...{ max_cost_usd: null, latency_target_ms: null, no_fallback: false },
-    },
-  },
 })
 const world = () =>
   newWorld([

@@ -1,6 +1,7 @@
 // A control state for tests of aggregates: decisions are folded as the log would have them, one after the other, without a log.
 import { ControlState, eventIsValid, foldDecision } from '../../src/domain/control.ts'
 import type { EventRecord } from '../../src/domain/decision.ts'
+import { PROVIDER_DEFAULTS } from '../../src/domain/provider.ts'
 import { Rejection } from '../../src/domain/rejection.ts'
 import type { RowChange } from '../../src/domain/tables.ts'
 import { sha256Hex } from '../../src/lib/digest.ts'
@@ -31,7 +32,7 @@ export const tenantCreated = (id: string, slug = id): EventRecord => ({
   data: { id, slug, name: slug, plan: null, rate_limits: null, managed_by: 'api' },
 })
 
-export const providerCreated = (id: string, name = id): EventRecord => ({
+export const providerCreated = (id: string, name = id, more: Record<string, unknown> = {}): EventRecord => ({
   type: 'provider.created',
   data: {
     id,
@@ -40,13 +41,8 @@ export const providerCreated = (id: string, name = id): EventRecord => ({
     status: 'active',
     managed_by: 'api',
     base_url: 'https://api.example/v1',
-    api_key_env: null,
-    region: null,
-    timeout_ms: null,
-    max_concurrency: null,
-    weight: null,
-    usage_on_stream: false,
-    options: {},
+    ...PROVIDER_DEFAULTS,
+    ...more,
   },
 })
 
@@ -98,3 +94,14 @@ export const refusal = (decide: () => unknown): [reason: string, param: string |
   }
   throw new Error('the command was not refused')
 }
+
+export const endpointCreated = (id: string, slug: string, tenant_id: string | null): EventRecord => ({
+  type: 'endpoint.created',
+  data: {
+    ...{ id, slug, tenant_id, name: slug, description: null, enabled: true, aliases: [] },
+    overrides: {
+      ...{ forced_model: null, preferred_models: [], preferred_providers: [], strategy: null },
+      ...{ max_cost_usd: null, latency_target_ms: null, no_fallback: false },
+    },
+  },
+})

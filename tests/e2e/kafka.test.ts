@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Kafka, startKafka } from '../../infra/kafka/kafka.ts'
 import { CONTROL } from '../../src/state/fold.ts'
-import { runCommand } from '../faults/control/command.ts'
 import { settledRows } from '../faults/oracle.ts'
 import { initTopics, kafkaSettings } from '../services/cluster.ts'
+import { besideGateway, runCommand } from '../services/command.ts'
 import { type GatewayProcess, startGateway } from '../services/gateway.ts'
 import { testTopics } from '../services/kafka.ts'
 import { sharedPostgres, type TestDatabase } from '../services/postgres.ts'
@@ -128,11 +128,11 @@ test('a control topic that was deleted is found missing, and comes back from wha
   await topics.remove(CONTROL)
   topics.close()
   expect((await verified(first.folder)).code).toBe(1)
-  const restored = await runCommand(['log', 'restore'], first.folder)
+  const restored = await runCommand(['log', 'restore'], besideGateway(first.folder))
   expect([restored.code, restored.printed]).toEqual([0, expect.stringContaining(`lost ${total} records`)])
   expect((await verified(first.folder)).lines.filter((line) => !line.endsWith(': log_at_ms'))).toEqual([])
   expect(restored.printed).toContain('`gateway rebuild audit`')
-  const rebuilt = await runCommand(['rebuild', 'audit'], first.folder)
+  const rebuilt = await runCommand(['rebuild', 'audit'], besideGateway(first.folder))
   expect([rebuilt.code, rebuilt.code === 0 ? '' : rebuilt.printed]).toEqual([0, ''])
   const after = await verified(first.folder)
   expect([after.code, after.lines]).toEqual([0, []])

@@ -2,9 +2,9 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { copyFileSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { besideGateway, runCommand } from '../services/command.ts'
 import { type GatewayProcess, startGateway } from '../services/gateway.ts'
 
-const ROOT = join(import.meta.dir, '../..')
 const PERSON = { username: 'Ada Lovelace', password: 'correct horse battery' }
 let gateway: GatewayProcess
 beforeAll(async () => {
@@ -13,21 +13,7 @@ beforeAll(async () => {
 }, 60_000)
 afterAll(() => gateway?.remove())
 
-const cli = async (...args: string[]) => {
-  const child = Bun.spawn([process.execPath, join(ROOT, 'src/commands/cli.ts'), ...args], {
-    cwd: gateway.folder,
-    stdin: 'ignore',
-    stdout: 'pipe',
-    stderr: 'pipe',
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, GATEWAY_CONFIG: join(gateway.folder, 'gateway.yaml') },
-  })
-  const [out, errors, code] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ])
-  return { out, errors, code }
-}
+const cli = (...args: string[]) => runCommand(args, besideGateway(gateway.folder))
 const admin = (path: string, method: string, body?: unknown) => gateway.request(`/admin/v1${path}`, { method, body })
 const login = async () => (await gateway.request('/admin/v1/auth/login', { body: PERSON, key: null })).status
 const provider = async (name: string): Promise<void> => {

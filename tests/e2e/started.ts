@@ -1,10 +1,9 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { runCommand } from '../services/command.ts'
 import { eventually } from '../services/eventually.ts'
 import { ADMIN_KEY, type GatewayProcess } from '../services/gateway.ts'
-
-const ROOT = join(import.meta.dir, '../..')
 
 export const ask = (gateway: GatewayProcess, content: string) =>
   gateway.request('/v1/chat/completions', { body: { model: 'sandbox-echo', messages: [{ role: 'user', content }] } })
@@ -31,20 +30,9 @@ export const requestRows = async (gateway: GatewayProcess, count: number): Promi
 /** Runs `start` to its end. */
 export const run = async (env: Record<string, string>) => {
   const cwd = mkdtempSync(join(tmpdir(), 'gatelog-cwd-'))
-  const child = Bun.spawn([process.execPath, join(ROOT, 'src/commands/cli.ts'), 'start'], {
-    cwd,
-    stdin: 'ignore',
-    stdout: 'pipe',
-    stderr: 'pipe',
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, BUN_CONFIG_MAX_HTTP_REQUESTS: '256', ...env },
-  })
-  const [out, errors, code] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ])
+  const end = await runCommand(['start'], { cwd, env: { BUN_CONFIG_MAX_HTTP_REQUESTS: '256', ...env } })
   rmSync(cwd, { recursive: true, force: true })
-  return { out, errors, code }
+  return end
 }
 
 /** Resolves once the worker has applied something of the control topic. */

@@ -1,8 +1,7 @@
 // What gateways on Kafka share in tests: settings, and topics made once by the product's own command.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-
-const ROOT = join(import.meta.dir, '../..')
+import { runCommand } from './command.ts'
 
 /** 32 bytes for tests only. */
 export const MASTER_KEY = Buffer.alloc(32, 7).toString('base64')
@@ -17,16 +16,7 @@ export const kafkaSettings = (brokers: readonly string[], more: Readonly<Record<
 export const initTopics = async (settings: Readonly<Record<string, unknown>>, folder: string): Promise<string> => {
   const file = join(folder, 'topics.yaml')
   writeFileSync(file, JSON.stringify({ data: { dir: join(folder, 'topics-data') }, ...settings }))
-  const child = Bun.spawn([process.execPath, join(ROOT, 'src/commands/cli.ts'), 'topics', '--init'], {
-    stdout: 'pipe',
-    stderr: 'pipe',
-    env: { ...process.env, GATEWAY_CONFIG: file },
-  })
-  const [out, errors, code] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ])
+  const { out, errors, code } = await runCommand(['topics', '--init'], { env: { GATEWAY_CONFIG: file } })
   if (code !== 0) throw new Error(`gateway topics --init ended with ${code}:\n${out}${errors}`)
   return out
 }

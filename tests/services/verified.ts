@@ -1,7 +1,5 @@
 // `gateway verify` on the folder of a gateway, up or down.
-import { join } from 'node:path'
-
-const CLI = join(import.meta.dir, '../../src/commands/cli.ts')
+import { besideGateway, runCommand } from './command.ts'
 
 export interface Verified {
   readonly code: number
@@ -13,14 +11,7 @@ export interface Verified {
 }
 
 export const verified = async (folder: string): Promise<Verified> => {
-  const { PATH, HOME, TMPDIR } = process.env
-  const env = { PATH, HOME, TMPDIR, GATEWAY_CONFIG: join(folder, 'gateway.yaml') }
-  const child = Bun.spawn([process.execPath, CLI, 'verify'], { env, cwd: folder, stdout: 'pipe', stderr: 'pipe' })
-  const [printed, complained, code] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ])
-  const lines = complained.split('\n').filter((line) => line.startsWith('gatelog:'))
+  const { out: printed, errors, code } = await runCommand(['verify'], besideGateway(folder))
+  const lines = errors.split('\n').filter((line) => line.startsWith('gatelog:'))
   return { code, printed, lines, value: (label) => new RegExp(`^ +${label} {2,}(.*)$`, 'm').exec(printed)?.[1] }
 }

@@ -4,6 +4,7 @@ import { type MemoryLog, memoryLog } from '../../src/log/memory.ts'
 import { openCatalogue } from '../../src/state/catalogue.ts'
 import type { DataKeyStore } from '../../src/state/data-key-store.ts'
 import { openDataKeys } from '../../src/state/data-keys.ts'
+import { modelCreated, providerCreated } from '../domain/world.ts'
 import { actor, begin, type Instance, nowMs, openInstance, quiet } from './support.ts'
 
 const kinds = new Map([
@@ -17,46 +18,10 @@ let catalogue: ReturnType<typeof openCatalogue>
 const env: Record<string, string | undefined> = {}
 
 const does = (...events: EventRecord[]) => instance.queue.commit({ actor, decide: () => events })
-const provider = (id: string, more: object = {}): EventRecord => ({
-  type: 'provider.created',
-  data: {
-    id,
-    name: id,
-    status: 'active',
-    managed_by: 'api',
-    kind: 'openai',
-    base_url: null,
-    api_key_env: `${id}_API_KEY`,
-    region: null,
-    timeout_ms: null,
-    max_concurrency: null,
-    weight: null,
-    usage_on_stream: false,
-    options: {},
-    ...more,
-  },
-})
-const model = (id: string, name: string, providerId: string, more: object = {}): EventRecord => ({
-  type: 'model.created',
-  data: {
-    id,
-    name,
-    provider_id: providerId,
-    status: 'active',
-    managed_by: 'api',
-    upstream_model: name,
-    priority: 100,
-    aliases: [],
-    context_window: null,
-    max_output_tokens: null,
-    input_cost_per_million: null,
-    output_cost_per_million: null,
-    cached_input_cost_per_million: null,
-    capabilities: ['chat'],
-    capability_source: 'operator',
-    ...more,
-  },
-})
+const provider = (id: string, more: Record<string, unknown> = {}): EventRecord =>
+  providerCreated(id, id, { base_url: null, api_key_env: `${id}_API_KEY`, ...more })
+const model = (id: string, name: string, providerId: string, more: Record<string, unknown> = {}): EventRecord =>
+  modelCreated(id, providerId, { name, upstream_model: name, capability_source: 'operator', ...more })
 const ids = (name: string) => catalogue.resolve(name).map(({ modelId }) => modelId)
 
 beforeEach(async () => {

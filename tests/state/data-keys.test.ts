@@ -2,6 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { decideOperator } from '../../src/domain/operator.ts'
+import { PROVIDER_DEFAULTS } from '../../src/domain/provider.ts'
 import { memoryLog } from '../../src/log/memory.ts'
 import type { EventLog } from '../../src/log/port.ts'
 import { TOPICS } from '../../src/log/topics.ts'
@@ -214,13 +215,7 @@ describe('the sweep of unused data keys', () => {
       managed_by: 'api',
       kind: 'openai',
       base_url: null,
-      api_key_env: null,
-      region: null,
-      timeout_ms: null,
-      max_concurrency: null,
-      weight: null,
-      usage_on_stream: false,
-      options: {},
+      ...PROVIDER_DEFAULTS,
     }
     const credential = {
       provider_id: 'prov_1',

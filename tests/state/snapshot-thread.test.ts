@@ -18,27 +18,27 @@ const setUp = async () => {
   const instance = await openInstance('a', log)
   closing.push(() => instance.close())
   await instance.live.ready()
-  return { dataDir, logOptions, instance }
+  return { dataDir, instance, shared: { ...LOG_MODULE, logOptions, macKey, dataDir, diagnostics: quiet } }
 }
 
-test('the thread writes the first snapshot soon, then every so many decisions, and a last one at stop', async () => {
-  const { dataDir, logOptions, instance } = await setUp()
+/** A thread that writes by decisions only, what it has written, and `next`, which resolves with the next one. */
+const watched = (options: Parameters<typeof startSnapshots>[0]) => {
   const written: { next: number; tip: string }[] = []
   let wake = () => {}
   const snapshots = startSnapshots({
-    ...LOG_MODULE,
-    logOptions,
-    macKey,
-    dataDir,
-    diagnostics: quiet,
-    everyDecisions: 10,
     everyMs: 60_000,
+    ...options,
     onWritten: (snapshot) => {
       written.push(snapshot)
       wake()
     },
   })
-  const next = () => new Promise<void>((resolve) => (wake = resolve))
+  return { snapshots, written, next: () => new Promise<void>((resolve) => (wake = resolve)) }
+}
+
+test('the thread writes the first snapshot soon, then every so many decisions, and a last one at stop', async () => {
+  const { dataDir, instance, shared } = await setUp()
+  const { snapshots, written, next } = watched({ ...shared, everyDecisions: 10 })
   await next()
   expect(written[0]!.tip).toBe(instance.live.tip)
   const more = next()
@@ -53,24 +53,8 @@ test('the thread writes the first snapshot soon, then every so many decisions, a
 })
 
 test('a state that is too large to be held is read from its own snapshot when the next one is due', async () => {
-  const { dataDir, logOptions, instance } = await setUp()
-  const written: { next: number; tip: string }[] = []
-  let wake = () => {}
-  const snapshots = startSnapshots({
-    ...LOG_MODULE,
-    logOptions,
-    macKey,
-    dataDir,
-    diagnostics: quiet,
-    everyDecisions: 5,
-    everyMs: 60_000,
-    heldRows: 0,
-    onWritten: (snapshot) => {
-      written.push(snapshot)
-      wake()
-    },
-  })
-  const next = () => new Promise<void>((resolve) => (wake = resolve))
+  const { dataDir, instance, shared } = await setUp()
+  const { snapshots, written, next } = watched({ ...shared, everyDecisions: 5, heldRows: 0 })
   await next()
   for (let round = 1; round <= 2; round++) {
     const more = next()
@@ -85,15 +69,8 @@ test('a state that is too large to be held is read from its own snapshot when th
 })
 
 test('a thread that cannot open its log says so and lives on', async () => {
-  const { dataDir, logOptions } = await setUp()
-  const snapshots = startSnapshots({
-    logModule: LOG_MODULE.logModule,
-    logFactory: 'nothing',
-    logOptions,
-    macKey,
-    dataDir,
-    diagnostics: quiet,
-  })
+  const { shared } = await setUp()
+  const snapshots = startSnapshots({ ...shared, logFactory: 'nothing' })
   await eventually('the problem is told', () => snapshots.status().problem !== null)
   expect(snapshots.status().problem).toContain('nothing')
   await snapshots.stop()

@@ -1,6 +1,7 @@
 // Provider work over the real dialer and the real kinds, on fakes of the vendors.
 import { afterAll, afterEach, beforeAll } from 'bun:test'
 import type { ProviderRow } from '../../src/domain/provider.ts'
+import { PROVIDER_DEFAULTS } from '../../src/domain/provider.ts'
 import { newIdentity } from '../../src/http/request-context.ts'
 import { directCalls } from '../../src/inference/direct.ts'
 import { createDialer } from '../../src/lib/dialer.ts'
@@ -28,13 +29,7 @@ const ROW: ProviderRow = {
   status: 'disabled',
   managed_by: 'api',
   base_url: null,
-  api_key_env: null,
-  region: null,
-  timeout_ms: null,
-  max_concurrency: null,
-  weight: null,
-  usage_on_stream: false,
-  options: {},
+  ...PROVIDER_DEFAULTS,
   credential: null,
   created_at: '2026-01-01T00:00:00.000Z',
   updated_at: '2026-01-01T00:00:00.000Z',

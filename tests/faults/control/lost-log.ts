@@ -7,9 +7,9 @@ import { type Kafka, startKafka } from '../../../infra/kafka/kafka.ts'
 import { ensureTopics } from '../../../src/log/kafka-topics.ts'
 import { CONTROL } from '../../../src/state/fold.ts'
 import { initTopics, kafkaSettings } from '../../services/cluster.ts'
+import { besideGateway, runCommand } from '../../services/command.ts'
 import { type GatewayProcess, startGateway } from '../../services/gateway.ts'
 import { type TestTopics, testTopics } from '../../services/kafka.ts'
-import { runCommand } from './command.ts'
 import { conclude, type Figure } from './figures.ts'
 
 const PERSON = { username: 'ada', password: 'correct horse battery staple' }
@@ -122,7 +122,7 @@ const run = async ({ what, harm, restored }: Case): Promise<Outcome> => {
     const first = await started(gateway)
     if (!first.refused) console.error(`${what}: it started, or did not say why not:\n${first.said.slice(-1_000)}`)
     if (!first.refused || !restored) return { ...first, restored: null }
-    const { code, printed } = await runCommand(['log', 'restore'], gateway.folder)
+    const { code, printed } = await runCommand(['log', 'restore'], besideGateway(gateway.folder))
     if (code !== 0) console.error(`${what}: gateway log restore ended with ${code}:\n${printed}`)
     const again = await started(gateway)
     const seen = await gateway
