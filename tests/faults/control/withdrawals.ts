@@ -1,9 +1,10 @@
 // C8: what is withdrawn on one of three instances is asked for on the two others without a pause: a revoked key, the old secret of a rotated one, a
-// killed provider. `bun tests/faults/control/withdrawals.ts [--times 200]`: of each so many, on a real broker.
+// killed provider. `bun tests/faults/control/withdrawals.ts [--times 200] [--load 0]`: of each so many, on a real broker; with so many clients on each of
+// the two others that ask for chat completions of another provider without a pause, which takes all that two cores have.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { startKafka } from '../../../infra/kafka/kafka.ts'
+import { type Kafka, startKafka } from '../../../infra/kafka/kafka.ts'
 import { initTopics, kafkaSettings } from '../../services/cluster.ts'
 import { type GatewayProcess, INFERENCE_KEY, startGateway } from '../../services/gateway.ts'
 import { percentiles } from '../oracle.ts'
@@ -83,7 +84,10 @@ const kindsOf = ({ first, folded, keyOf }: ReturnType<typeof world>, providerId:
 
 interface Tally {
   readonly fromSendMs: number[]
+  /** Began after the answer and were given all the same. */
   acceptedAfter: number
+  /** Of those, how many after an answer that said that all had applied it. */
+  acceptedAfterAll: number
   appliedByAll: number
 }
 
@@ -115,41 +119,103 @@ const once = async (withdrawn: Withdrawn, others: readonly GatewayProcess[], tal
   answeredAt = performance.now()
   if (!answer.ok) throw new Error(`withdrawing was answered with ${answer.status}: ${await answer.text()}`)
   const all = others.length + 1
-  if (answer.headers.get('X-Gateway-Applied-By') === `${all}/${all}`) tally.appliedByAll++
-  for (const accepted of await Promise.all(hammers)) tally.acceptedAfter += accepted
+  const byAll = answer.headers.get('X-Gateway-Applied-By') === `${all}/${all}`
+  if (byAll) tally.appliedByAll++
+  for (const accepted of await Promise.all(hammers)) {
+    tally.acceptedAfter += accepted
+    if (byAll) tally.acceptedAfterAll += accepted
+  }
 }
 
-export const withdrawals = async (times: number): Promise<readonly Figure[]> => {
+/** Clients that ask for another model of another provider until they are stopped. */
+const startLoad = async ({ first, others }: ReturnType<typeof world>, what: string, clients: number) => {
+  const name = `load while ${what}`
+  const provider = await first.request('/admin/v1/providers', { body: { name, kind: 'sandbox' } })
+  const { id } = (await provider.json()) as { id: string }
+  const model = await first.request('/admin/v1/models', { body: { name, provider_id: id } })
+  const headers = { 'X-Gateway-Min-Revision': model.headers.get('X-Gateway-Revision')! }
+  const body = { model: name, messages: [{ role: 'user', content: 'Hello' }] }
+  let isOver = false
+  let answered = 0
+  const ask = async (gateway: GatewayProcess) => {
+    while (!isOver) {
+      const answer = await gateway.request('/v1/chat/completions', { body, headers })
+      await answer.arrayBuffer()
+      if (!answer.ok) throw new Error(`the load was answered with ${answer.status}`)
+      answered++
+    }
+  }
+  const asking = Promise.all(others.flatMap((gateway) => Array.from({ length: clients }, () => ask(gateway))))
+  return {
+    answered: () => answered,
+    async stop() {
+      isOver = true
+      await asking
+    },
+  }
+}
+
+export interface Options {
+  /** Of each kind. */
+  readonly times: number
+  /** Clients that load each of the two others. */
+  readonly load: number
+  /** So many before, which are not counted. */
+  readonly warm: number
+  /** p99 from sending it to the refusal elsewhere; null: whatever it takes, and to however many it got in time. */
+  readonly aimMs: number | null
+}
+
+/** Of one kind. */
+const figureOf = async (
+  { what, prepare }: Kind,
+  here: ReturnType<typeof world>,
+  { times, load, warm, aimMs }: Options,
+): Promise<Figure> => {
+  const tally = (): Tally => ({ fromSendMs: [], acceptedAfter: 0, acceptedAfterAll: 0, appliedByAll: 0 })
+  const counted = tally()
+  const loaded = load === 0 ? null : await startLoad(here, what, load)
+  for (let n = 0; n < warm; n++) await once(await prepare(-1 - n), here.others, tally())
+  const [before, startedAt] = [loaded?.answered() ?? 0, performance.now()]
+  for (let n = 0; n < times; n++) await once(await prepare(n), here.others, counted)
+  const perSecond = ((loaded?.answered() ?? 0) - before) / ((performance.now() - startedAt) / 1_000)
+  await loaded?.stop()
+  const { p50, p99, max } = percentiles(counted.fromSendMs)
+  const beside = load === 0 ? '' : `, beside ${perSecond.toFixed(0)} chat completions/s`
+  const aim = aimMs === null ? '' : ` (aim ${aimMs})`
+  const figure = `accepted elsewhere after the answer ${counted.acceptedAfter}; from sending it to the refusal elsewhere ms p50 ${p50.toFixed(1)}, p99 ${p99.toFixed(1)}${aim}, max ${max.toFixed(1)}; applied by 3/3 ${counted.appliedByAll} of ${times}`
+  const inTime = aimMs === null || (p99 < aimMs && counted.acceptedAfter === 0 && counted.appliedByAll === times)
+  const good = counted.acceptedAfterAll === 0 && inTime
+  return { row: 'C8', what: `${what}, asked for on two others${beside}`, figure, n: times, good }
+}
+
+/** On a broker of its own, or the one that is given. */
+export const withdrawals = async (options: Options, given: Kafka | null = null): Promise<readonly Figure[]> => {
   const folder = mkdtempSync(join(tmpdir(), 'gatelog-withdrawals-'))
-  const kafka = await startKafka({ dataDir: join(folder, 'kafka') })
+  const kafka = given ?? (await startKafka({ dataDir: join(folder, 'kafka') }))
   const settings = { ...kafkaSettings(kafka.bootstrap), worker: { enabled: false } }
-  await initTopics(settings, folder)
   const gateways: GatewayProcess[] = []
   try {
-    for (let n = 0; n < 3; n++) {
-      gateways.push(startGateway({ settings }))
-      await gateways[n]!.until('serving', 60_000)
-    }
+    await initTopics(settings, folder)
+    for (let n = 0; n < 3; n++) gateways.push(startGateway({ settings }))
+    await Promise.all(gateways.map((gateway) => gateway.until('serving', 60_000)))
     const tenant = await gateways[0]!.request('/admin/v1/tenants', { body: { slug: 'withdrawn', name: 'Withdrawn' } })
     const here = world(gateways, ((await tenant.json()) as { id: string }).id)
     const listed = await here.first.request('/admin/v1/providers')
     const { providers } = (await listed.json()) as { providers: { id: string }[] }
     const figures: Figure[] = []
-    for (const { what, prepare } of kindsOf(here, providers[0]!.id)) {
-      const tally: Tally = { fromSendMs: [], acceptedAfter: 0, appliedByAll: 0 }
-      for (let n = 0; n < WARM; n++) await once(await prepare(-1 - n), here.others, { ...tally, fromSendMs: [] })
-      for (let n = 0; n < times; n++) await once(await prepare(n), here.others, tally)
-      const { p50, p99, max } = percentiles(tally.fromSendMs)
-      const figure = `accepted elsewhere after the answer ${tally.acceptedAfter}; from sending it to the refusal elsewhere ms p50 ${p50.toFixed(1)}, p99 ${p99.toFixed(1)} (aim ${AIM_MS}), max ${max.toFixed(1)}; applied by 3/3 ${tally.appliedByAll} of ${times}`
-      const good = tally.acceptedAfter === 0 && tally.appliedByAll === times && p99 < AIM_MS
-      figures.push({ row: 'C8', what: `${what}, asked for on two others`, figure, n: times, good })
-    }
+    for (const kind of kindsOf(here, providers[0]!.id)) figures.push(await figureOf(kind, here, options))
+    const revival = { body: { kill: false, reason: 'withdrawals' } }
+    await here.first.request(`/admin/v1/providers/${providers[0]!.id}/kill`, revival) // whoever uses this broker next
     return figures
   } finally {
     for (const gateway of gateways) await gateway.remove()
-    await kafka.stop()
+    if (given === null) await kafka.stop()
     rmSync(folder, { recursive: true, force: true })
   }
 }
 
-if (import.meta.main) conclude(await withdrawals(numberArgument('times', 200)))
+if (import.meta.main) {
+  const [times, load] = [numberArgument('times', 200), numberArgument('load', 0)]
+  conclude(await withdrawals({ times, load, warm: WARM, aimMs: AIM_MS }))
+}
