@@ -2,6 +2,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { eventually } from '../services/eventually.ts'
 import type { LoadJob, LoadResult } from './load.ts'
 
 const HERE = import.meta.dir
@@ -99,17 +100,13 @@ export const startGatelog = async (upstreamPort: number, flags: readonly string[
   }
 }
 
-const untilHealthy = async (port: number) => {
-  const deadline = Date.now() + 30_000
-  for (;;) {
+const untilHealthy = (port: number) =>
+  eventually('the gateway is healthy', async () => {
     const answer = await fetch(`http://127.0.0.1:${port}/v1/models`, {
       headers: { Authorization: `Bearer ${INFERENCE_KEY}` },
     }).catch(() => null)
-    if (answer?.ok && (await answer.text()).includes('bench-model')) return
-    if (Date.now() > deadline) throw new Error('the gateway did not become healthy within 30 s')
-    await Bun.sleep(50)
-  }
-}
+    return answer?.ok === true && (await answer.text()).includes('bench-model')
+  })
 
 /** CPU time that a process has used so far, from /proc. */
 export const cpuSeconds = (pid: number): number => {

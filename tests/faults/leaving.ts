@@ -1,6 +1,8 @@
 // R22: clients that leave at a random byte of their request's body or of the answer, by FIN or RST, while the gateway reads, waits, pauses before a repeat,
 // or streams. Prints upstreams left running, outcomes, and the time from leaving to the upstream's connection closing. (A client that leaves before its
 // headers are whole has made no request.)
+
+import { eventually } from '../services/eventually.ts'
 import { type GatewayProcess, INFERENCE_KEY, startGateway } from '../services/gateway.ts'
 import { type Call, startLeavingUpstream } from './leaving-upstream.ts'
 import { percentiles, settledRows } from './oracle.ts'
@@ -132,7 +134,9 @@ const gateway: GatewayProcess = startGateway({
 })
 const since = new Date(Date.now() - 1_000)
 await gateway.until('ready', 60_000)
-while (!(await (await gateway.request('/v1/models')).text()).includes('"flaky"')) await Bun.sleep(50)
+await eventually('the model is seeded', async () =>
+  (await (await gateway.request('/v1/models')).text()).includes('"flaky"'),
+)
 
 const port = Number(new URL(gateway.url).port)
 const leavers = Array.from({ length: CLIENTS }, (_, number) => leaverOf(number))

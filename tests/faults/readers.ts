@@ -2,6 +2,7 @@
 // memory stays flat, and everything is let go when they leave. `json`: answers of 4 MB that nobody reads; each is held whole, so growth is bounded by their
 // number, and only what is let go is judged. Prints peak and held growth of RSS, what the upstream could send, and what was released.
 import { readFileSync } from 'node:fs'
+import { eventually } from '../services/eventually.ts'
 import { type GatewayProcess, INFERENCE_KEY, startGateway } from '../services/gateway.ts'
 import { startFaultServer } from './matrix/fault-server.ts'
 import { DONE, delta, FINISH, JSON_TYPE, open, ROLE } from './matrix/row.ts'
@@ -64,7 +65,9 @@ const gateway: GatewayProcess = startGateway({
 })
 const since = new Date(Date.now() - 1_000)
 await gateway.until('ready', 60_000)
-while (!(await (await gateway.request('/v1/models')).text()).includes('"long"')) await Bun.sleep(50)
+await eventually('the model is seeded', async () =>
+  (await (await gateway.request('/v1/models')).text()).includes('"long"'),
+)
 
 const body = (number: number) =>
   JSON.stringify({ model: 'long', stream: MODE !== 'json', messages: [{ role: 'user', content: `reader ${number}` }] })

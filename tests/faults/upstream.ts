@@ -1,5 +1,7 @@
 // The fault matrix: every fault of an upstream x (JSON, stream) x (fallback on, off), on a real gateway with raw upstreams. Each cell is right when status, code,
 // headers, body, outcome and the calls that were made are what the specification says (sections 4 and 7). Exits with 1 when one is not.
+
+import { eventually } from '../services/eventually.ts'
 import { type GatewayProcess, startGateway } from '../services/gateway.ts'
 import { answerRows } from './matrix/answer-rows.ts'
 import { type Cell, cellsOf, faultyName, GOOD, type RecordedOutcome, type Rig, runCell } from './matrix/cell.ts'
@@ -39,32 +41,28 @@ const bootstrapOf = (cells: readonly Cell[], upstreams: MatrixUpstreams) => ({
 })
 
 /** Seeding goes on while the gateway serves already. */
-const untilSeeded = async (gateway: GatewayProcess, cells: readonly Cell[]) => {
-  const until = performance.now() + 60_000
-  while (performance.now() < until) {
-    const answer = await gateway.request('/v1/models')
-    const { data } = (await answer.json()) as { data: { id: string }[] }
-    const names = new Set(data.map(({ id }) => id))
-    if (cells.every(({ model }) => names.has(model))) return
-    await Bun.sleep(100)
-  }
-  throw new Error(`the registry was not seeded:\n${gateway.output().slice(-2_000)}`)
-}
+const untilSeeded = (gateway: GatewayProcess, cells: readonly Cell[]) =>
+  eventually(
+    () => `the registry is seeded:\n${gateway.output().slice(-2_000)}`,
+    async () => {
+      const answer = await gateway.request('/v1/models')
+      const { data } = (await answer.json()) as { data: { id: string }[] }
+      const names = new Set(data.map(({ id }) => id))
+      return cells.every(({ model }) => names.has(model))
+    },
+    { limitMs: 60_000, everyMs: 100 },
+  )
 
 /** Shown by the administration API once the read model has it. */
 const outcomeOf = async (gateway: GatewayProcess, label: string): Promise<RecordedOutcome> => {
-  const until = performance.now() + 10_000
-  while (performance.now() < until) {
-    const answer = await gateway.request(`/admin/v1/requests/${label}`)
-    if (answer.ok) {
-      const row = (await answer.json()) as Omit<RecordedOutcome, 'attempts'> & {
-        routing: Pick<RecordedOutcome, 'attempts'>
-      }
-      return { ...row, attempts: row.routing.attempts }
-    }
-    await Bun.sleep(50)
+  const answer = await eventually('an outcome is recorded', async () => {
+    const found = await gateway.request(`/admin/v1/requests/${label}`)
+    return found.ok ? found : null
+  })
+  const row = (await answer.json()) as Omit<RecordedOutcome, 'attempts'> & {
+    routing: Pick<RecordedOutcome, 'attempts'>
   }
-  throw new Error('no outcome was recorded within 10 s')
+  return { ...row, attempts: row.routing.attempts }
 }
 
 const rigOf = (gateway: GatewayProcess, upstreams: MatrixUpstreams): Rig => ({

@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto'
 import { GENESIS } from '../../src/domain/decision.ts'
 import type { LogRecord } from '../../src/log/port.ts'
 import { CONTROL, foldAgain } from '../../src/state/fold.ts'
+import { eventually } from '../services/eventually.ts'
 import { openRaceLog, type RaceLine, type RaceLog, type RaceTask } from './race-writer.ts'
 import { begin, macKey } from './support.ts'
 
@@ -59,16 +60,22 @@ export const raceProcesses = async (options: RaceLog, { commands, atOnce }: Pick
   const children: ReturnType<typeof spawn>[] = []
   try {
     await begin(log)
+    const limit = { limitMs: 600_000, everyMs: 5 }
     const startedMs = performance.now()
     for (const name of ['a', 'b', 'victim']) children.push(spawn({ log: options, name, commands, atOnce }))
     const [a, b, victim] = children as [(typeof children)[0], (typeof children)[0], (typeof children)[0]]
     const done = (child: (typeof children)[0], count: number) => child.lines.length >= count
-    while (!done(victim, commands / 3) && victim.child.exitCode === null) await Bun.sleep(5)
+    await eventually('the victim is at work', () => done(victim, commands / 3) || victim.child.exitCode !== null, limit)
     victim.child.kill('SIGKILL')
-    while (!(done(a, commands) && done(b, commands))) {
-      if (a.child.exitCode !== null || b.child.exitCode !== null) throw new Error('a writer ended too early')
-      await Bun.sleep(5)
-    }
+    await eventually(
+      'both writers are done',
+      () => {
+        if (done(a, commands) && done(b, commands)) return true
+        if (a.child.exitCode !== null || b.child.exitCode !== null) throw new Error('a writer ended too early')
+        return false
+      },
+      limit,
+    )
     const tookMs = performance.now() - startedMs
     await victim.heard
     const end = await log.end(CONTROL, 0)

@@ -1,5 +1,6 @@
 // Sends random requests through a real gateway while its world changes, then has each explained.
 import { openDatabase, type Sql } from '../../../projections/database.ts'
+import { eventually } from '../../services/eventually.ts'
 import { type GatewayProcess, startGateway } from '../../services/gateway.ts'
 import { sharedPostgres } from '../../services/postgres.ts'
 import { startUpstream } from '../../services/upstream.ts'
@@ -76,28 +77,29 @@ interface StoredRow extends Stored {
 /** All of them, once the worker has read them and the frames, in the order of their arrival. */
 const storedRows = async (sql: Sql, count: number): Promise<readonly StoredRow[]> => {
   const [model] = await schemas(sql, 'requests')
-  for (;;) {
-    const rows = await sql.unsafe<{ id: string; admitted: string | null; settled: string }[]>(
-      `select d.id, d.admitted, d.settled from "${model}".detail d order by d.at_ms, d.id`,
-    )
-    if (rows.length >= count)
-      return rows.map(({ id, admitted, settled }) => ({
-        id,
-        admitted: admitted === null ? null : JSON.parse(admitted),
-        settled: JSON.parse(settled),
-      }))
-    await Bun.sleep(100)
-  }
+  const stored = await eventually(
+    `${count} requests in the tables`,
+    async () => {
+      const rows = await sql.unsafe<{ id: string; admitted: string | null; settled: string }[]>(
+        `select d.id, d.admitted, d.settled from "${model}".detail d order by d.at_ms, d.id`,
+      )
+      return rows.length >= count && rows
+    },
+    { limitMs: 600_000, everyMs: 100 },
+  )
+  return stored.map(({ id, admitted, settled }) => ({
+    id,
+    admitted: admitted === null ? null : JSON.parse(admitted),
+    settled: JSON.parse(settled),
+  }))
 }
 
-const schemas = async (sql: Sql, model: string): Promise<string[]> => {
-  for (;;) {
+const schemas = (sql: Sql, model: string): Promise<string[]> =>
+  eventually(`${model} has a build`, async () => {
     const rows = await sql<{ schema_name: string }[]>`
       select schema_name from gatelog.build where model = ${model} and state = 'active'`.catch(() => [])
-    if (rows.length > 0) return rows.map(({ schema_name }) => schema_name)
-    await Bun.sleep(50)
-  }
-}
+    return rows.length > 0 && rows.map(({ schema_name }) => schema_name)
+  })
 
 /** A frame reaches Postgres by another way than the request: who asks at once may be told to come again. */
 const NOT_YET = /has not been read from the log/
