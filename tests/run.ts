@@ -9,7 +9,7 @@ import { startRedis } from './services/redis.ts'
 import { provideSystemNeeds } from './services/system.ts'
 
 const ROOT = join(import.meta.dir, '..')
-const TEST_TIMEOUT_MS = 30_000
+const TEST_TIMEOUT_MS = 60_000
 
 interface Count {
   passed: number

@@ -77,7 +77,7 @@ describe('what stops a start', () => {
     const message = await refusal(['start'], { ...env, GATEWAY_BOOTSTRAP_ADMIN_KEY: 'short' })
     expect(message).toStartWith('GATEWAY_BOOTSTRAP_ADMIN_KEY: a key must have')
     expect(existsSync(join(folder, 'keys'))).toBe(false)
-  }, 30_000)
+  }, 60_000)
 
   test('a data folder that cannot be made', async () => {
     writeFileSync(join(folder, 'file'), '')

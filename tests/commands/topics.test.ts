@@ -59,4 +59,4 @@ test('without brokers, or with none that answers, it says so in one line and fai
   const away = await run(false, 7, ['127.0.0.1:1'])
   expect(away).toMatchObject({ code: 1, printed: '' })
   expect(away.complained.split('\n')).toHaveLength(1)
-}, 30_000)
+}, 60_000)

@@ -51,7 +51,7 @@ beforeAll(async () => {
   })
   await gateway.until('serving')
   client = new OpenAI({ apiKey: INFERENCE_KEY, baseURL: `${gateway.url}/v1`, maxRetries: 0 })
-}, 40_000)
+}, 60_000)
 afterAll(async () => {
   await gateway?.remove()
   await Promise.all(vendors.map(({ stop }) => stop()))

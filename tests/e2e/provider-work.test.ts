@@ -17,7 +17,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await gateway?.remove()
   await Promise.all(vendors.map(({ stop }) => stop()))
-}, 30_000)
+}, 60_000)
 
 type Body = Record<string, unknown>
 const call = async (path: string, body?: unknown, method?: string): Promise<{ status: number; body: Body }> => {

@@ -7,7 +7,7 @@ let gateway: GatewayProcess
 beforeAll(async () => {
   gateway = startGateway()
   await gateway.until('serving')
-}, 40_000)
+}, 60_000)
 afterAll(() => gateway.remove(), 40_000)
 
 interface Answer {

@@ -57,4 +57,4 @@ test('kill -9 of processes that append, again and again: every acknowledged reco
   const known = [own, ...adopted].flatMap((spool) => spool.openAtStart.map((admission) => admission.recordId))
   expect(known.sort()).toEqual(open.sort())
   for (const spool of [own, ...adopted]) await spool.close()
-}, 30_000)
+}, 60_000)

@@ -47,7 +47,7 @@ test('a topic that somebody else made wrongly is refused, with the mend', async 
   expect(error).toBeInstanceOf(TopicMisconfigured)
   expect((error as Error).message).toStartWith(`${name} has replication.factor 1, wanted is at least 3`)
   topics.close()
-}, 30_000)
+}, 60_000)
 
 test('the leader is killed while it is written and read: nothing acknowledged is lost, every offset comes once and in order', async () => {
   const topics = testTopics(kafka.bootstrap, 3)

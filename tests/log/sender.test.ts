@@ -254,7 +254,7 @@ describe('the thread', () => {
     ])
     await sender.stop()
     await spool.close()
-  }, 15_000)
+  }, 60_000)
 
   test('the spool of a killed process is shipped to its end and removed', async () => {
     const dataDir = fresh()
@@ -281,5 +281,5 @@ describe('the thread', () => {
     expect(spoolNumbers(dataDir)).toEqual([0])
     await sender.stop()
     await own.close()
-  }, 15_000)
+  }, 60_000)
 })

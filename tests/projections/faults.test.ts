@@ -45,5 +45,5 @@ describe('Postgres is away', () => {
     expect(count!.rows).toBe(written)
     await worker.stop()
     await sql.end()
-  }, 30_000)
+  }, 60_000)
 })

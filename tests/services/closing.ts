@@ -24,7 +24,7 @@ export const closedAfterEach = (): Closing => {
       }
     }
     if (failures.length > 0) throw failures[0]
-  }, 30_000)
+  }, 60_000)
   return {
     push: (close) => void closing.push(close),
     folder() {

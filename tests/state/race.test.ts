@@ -12,4 +12,4 @@ test('three processes on the embedded log, one of them killed', async () => {
   } finally {
     await rm(dataDir, { recursive: true })
   }
-}, 30_000)
+}, 60_000)

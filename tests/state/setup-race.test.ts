@@ -4,4 +4,4 @@ import { memoryWorld } from '../faults/control/world.ts'
 
 test('of set-ups that are raced on three instances one wins, each time', async () => {
   expect(await raceSetUps(60, memoryWorld)).toMatchObject({ good: true, n: 60 })
-}, 30_000)
+}, 60_000)

@@ -78,7 +78,7 @@ describe('embedded Postgres', () => {
     const password = join(folder, 'postgres', 'password')
     expect(statSync(password).mode & 0o777).toBe(0o600)
     await expect(query(second.url.replace(readFileSync(password, 'utf8'), 'guess'), 'select 1')).rejects.toThrow()
-  }, 20_000)
+  }, 60_000)
 
   test('a second process of the same folder is told that it is held', async () => {
     await start().whenReady
@@ -95,7 +95,7 @@ describe('embedded Postgres', () => {
     await again.whenReady
     expect(alive(pid)).toBe(false)
     expect(await query(again.url, 'select one from kept')).toMatchObject([{ one: 1 }])
-  }, 20_000)
+  }, 60_000)
 
   test('ends by itself also when nobody starts it again', async () => {
     const { child } = await launched()
@@ -103,7 +103,7 @@ describe('embedded Postgres', () => {
     child.kill('SIGKILL')
     await child.exited
     await eventually('the server ends', () => !alive(pid))
-  }, 20_000)
+  }, 60_000)
 
   test('becomes ready beside a backend that outlived its postmaster', async () => {
     const { child, url } = await launched()
@@ -126,7 +126,7 @@ describe('embedded Postgres', () => {
     expect(alive(backend!.pid)).toBe(false)
     expect(await query(again.url, 'select 1 as one')).toMatchObject([{ one: 1 }])
     await sql.end({ timeout: 0 })
-  }, 20_000)
+  }, 60_000)
 
   test('a pid file whose pid is now another process keeps nothing from starting', async () => {
     const first = start()
@@ -135,7 +135,7 @@ describe('embedded Postgres', () => {
     const pidFile = join(folder, 'postgres', 'data', 'postmaster.pid')
     await Bun.write(pidFile, `${process.pid}\n${join(folder, 'postgres', 'data')}\n`)
     await start().whenReady
-  }, 20_000)
+  }, 60_000)
 
   test('comes back when it dies under a living gateway', async () => {
     const server = start()
@@ -144,7 +144,7 @@ describe('embedded Postgres', () => {
     await eventually('its death is noticed', () => !server.status().ready)
     await eventually('it is back', () => server.status().ready)
     expect(await query(server.url, 'select 1 as one')).toMatchObject([{ one: 1 }])
-  }, 20_000)
+  }, 60_000)
 
   test('runs below a folder that only its owner may enter; as root under another account, in a place of its own', async () => {
     const closed = join(folder, 'closed')
@@ -168,7 +168,7 @@ describe('embedded Postgres', () => {
     const second = await run() // which removes what nobody owns any more
     expect(existsSync(join(first, 'data'))).toBe(first === second)
     rmSync(second, { recursive: true })
-  }, 20_000)
+  }, 60_000)
 
   test('a data folder of mode 0700 stays closed to others', async () => {
     const dataDir = join(folder, 'private')
@@ -177,7 +177,7 @@ describe('embedded Postgres', () => {
     await start(dataDir).whenReady
     expect(statSync(dataDir).mode & 0o007).toBe(0)
     expect(readdirSync(join(dataDir, 'postgres'))).toContain('data')
-  }, 20_000)
+  }, 60_000)
 
   test('runs for an ordinary user', async () => {
     const account = isRoot ? { uid: 65_534, gid: 65_534 } : {}
@@ -193,5 +193,5 @@ describe('embedded Postgres', () => {
     child.kill('SIGKILL')
     await child.exited
     await eventually('the server ends', () => pid === null || !alive(pid))
-  }, 20_000)
+  }, 60_000)
 })

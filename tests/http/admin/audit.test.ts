@@ -47,5 +47,5 @@ describe('GET /audit', () => {
       (await ahead.call('GET', '/audit', { headers: { 'x-gateway-min-revision': revision } })).status
     expect(await status(reads.tip)).toBe(200)
     expect(await status('f'.repeat(64))).toBe(504)
-  }, 10_000)
+  }, 60_000)
 })

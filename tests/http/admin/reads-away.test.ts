@@ -28,7 +28,7 @@ describe('while Postgres is away', () => {
     const listener = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
     await expectUnavailable(databaseAt(`postgres://u:p@127.0.0.1:${listener.port}/x`), ['/requests'])
     listener.stop(true)
-  }, 15_000)
+  }, 60_000)
 
   test('nothing was built yet: the envelope says so', async () => {
     const empty = await sharedPostgres()
