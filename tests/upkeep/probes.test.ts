@@ -2,10 +2,12 @@ import { afterEach, describe, expect, test } from 'bun:test'
 import type { HealthEvent } from '../../src/domain/health.ts'
 import type { ProviderRow } from '../../src/domain/provider.ts'
 import { healthRoutes } from '../../src/http/admin/health.ts'
+import { ProbeAnswer, ProviderHealthRow, ScoresAnswer } from '../../src/http/admin/health-answers.ts'
 import { openHealth } from '../../src/state/health.ts'
 import { type Probes, startProbes } from '../../src/upkeep/probes.ts'
 import { GatewayError } from '../../src/wire/errors.ts'
 import { KINDS, startGateway } from '../http/admin/gateway.ts'
+import { flawsOf } from '../http/admin/read-world.ts'
 import { catalogueOf, entry } from '../inference/gateway.ts'
 import { quiet } from '../state/support.ts'
 
@@ -113,7 +115,14 @@ describe('probes', () => {
     })
     await probe()
     expect(book.signals(rows[0]!.modelId).health).toBe(0.5)
+    expect(flawsOf(ProbeAnswer, body)).toEqual([])
     const shown = await admin.call('GET', '/providers/health?provider_id=prov_alpha')
+    const all = await admin.call('GET', '/providers/health')
+    const listed = [shown, all].flatMap(({ body: { providers } }) => providers as unknown[])
+    for (const row of listed) expect(flawsOf(ProviderHealthRow, row)).toEqual([])
+    const scored = await admin.call('GET', '/scores')
+    expect(scored.body.models).toHaveLength(rows.length)
+    expect(flawsOf(ScoresAnswer, scored.body)).toEqual([])
     expect(shown.body).toMatchObject({
       total: 1,
       providers: [{ status: 'unhealthy', probes: [{ ok: false }, { ok: false }] }],

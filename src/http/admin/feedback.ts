@@ -1,7 +1,10 @@
 // `/admin/v1/feedback`: what clients thought of their answers, newest first.
 import type { FeedbackQueries } from '../../../projections/feedback/query.ts'
 import type { ControlReader } from '../../domain/control.ts'
+import { FeedbackGiven } from '../../domain/feedback.ts'
+import { Nullable } from '../../domain/fields.ts'
 import { t } from '../../lib/schema.ts'
+import { Moment } from './health-answers.ts'
 import { Paging, pageOf } from './list.ts'
 import { reading } from './read-store.ts'
 import { tenantFilter } from './request-filter.ts'
@@ -17,6 +20,18 @@ export interface FeedbackRouteDeps {
 
 const Text = t.Optional(t.String({ minLength: 1, maxLength: 256 }))
 
+const { at_ms: _, ...given } = FeedbackGiven.properties
+/** One feedback of a list: the event, with the names of today. */
+export const FeedbackRow = t.Object(
+  {
+    ...given,
+    provider: Nullable(t.String({ description: 'its name; null: not known, or gone since' })),
+    model: Nullable(t.String({ description: 'its name in the registry, likewise' })),
+    created_at: Moment,
+  },
+  { title: 'Feedback' },
+)
+
 /** Rows for `AdminDeps.furtherRoutes`. */
 export const feedbackRoutes = ({ feedback, live, nowMs }: FeedbackRouteDeps): readonly AdminRoute[] => [
   route({
@@ -24,6 +39,7 @@ export const feedbackRoutes = ({ feedback, live, nowMs }: FeedbackRouteDeps): re
     path: '/feedback',
     scopes: ['usage:read'],
     summary: 'Feedback on answers, newest first',
+    answer: FeedbackRow,
     rows: 'feedback',
     query: t.Object({
       ...Paging,

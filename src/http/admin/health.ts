@@ -4,6 +4,7 @@ import type { HealthBook } from '../../state/health.ts'
 import type { Catalogue, CatalogueEntry, LiveState } from '../../state/port.ts'
 import { type Score, type ScoreComponents, scores } from '../../state/scores.ts'
 import type { Probes } from '../../upkeep/probes.ts'
+import { COMPONENTS, ProbeAnswer, ProviderHealthRow, ScoresAnswer } from './health-answers.ts'
 import { modelHealth, probeView, providerHealth } from './health-view.ts'
 import { listed, Paging } from './list.ts'
 import { providerOf } from './provider-view.ts'
@@ -30,6 +31,7 @@ const healthSnapshot = ({ live, catalogue, book, adapterReady }: HealthRouteDeps
     scopes: READ,
     summary:
       'Health of the providers and their models, as this instance sees it; of one provider, with its recent probes',
+    answer: ProviderHealthRow,
     rows: 'providers',
     query: t.Object({ ...Paging, provider_id: Text }),
     handle({ query }) {
@@ -59,6 +61,7 @@ const probeProvider = ({ live, probes }: HealthRouteDeps): AdminRoute =>
     path: '/providers/:id/probe',
     scopes: ['providers:admin'],
     summary: 'Probe a provider now; the result is recorded',
+    answer: ProbeAnswer,
     async handle({ params }) {
       const row = providerOf(live.control, params.id!)
       const result = await probes.probe(row)
@@ -75,8 +78,6 @@ const probeProvider = ({ live, probes }: HealthRouteDeps): AdminRoute =>
 const costOf = ({ inputCostPerMillion: input, outputCostPerMillion: output }: CatalogueEntry): number | null =>
   input === null || output === null ? null : (3 * input + output) / 4
 
-const COMPONENTS = ['cost', 'latency', 'health', 'priority', 'feedback'] as const
-
 const mean = (values: readonly number[]): number =>
   Math.round((values.reduce((sum, value) => sum + value, 0) / values.length) * 1e6) / 1e6
 
@@ -86,6 +87,7 @@ const showScores = ({ catalogue, book }: HealthRouteDeps): AdminRoute =>
     path: '/scores',
     scopes: ['usage:read'],
     summary: 'Scores of providers and models with blended ranks, 0 to 1',
+    answer: ScoresAnswer,
     query: t.Object({ tenant_id: Text, model: Text, provider: Text }),
     handle({ query }) {
       const frame = book.current()

@@ -6,12 +6,11 @@ import { Nullable } from '../../domain/fields.ts'
 import { AttemptSummary, CostBasis, Outcome } from '../../domain/request.ts'
 import { usdOf } from '../../lib/money.ts'
 import { type TSchema, t } from '../../lib/schema.ts'
+import { Moment, ProviderStates } from './health-answers.ts'
 
 const count = (description?: string) => t.Integer(description === undefined ? {} : { description })
 const text = (description: string) => Nullable(t.String({ description }))
 const ms = (description: string) => Nullable(t.Integer({ minimum: 0, description }))
-/** RFC 3339, UTC. */
-export const Moment = t.String({ format: 'date-time' })
 const Usd = t.Number({ description: 'USD' })
 
 const REQUEST: Readonly<Record<keyof RequestView, TSchema>> = {
@@ -235,19 +234,6 @@ export const UsageSeriesAnswer = t.Object(
   { interval: Interval, ...bounds, cost: Cost, series: t.Array(UsagePointRow) },
   { title: 'UsageSeries' },
 )
-
-const ProviderState = t.Object({
-  provider_id: t.String(),
-  provider: t.String(),
-  enabled: t.Boolean(),
-  adapter_ready: t.Boolean(),
-  status: t.String({ description: '`healthy`, `degraded`, `unhealthy` or `unknown`, as this instance sees it' }),
-  checked_at: Nullable(Moment),
-  latency_ms: ms('of the last probe or answer'),
-  in_flight: t.Integer({ minimum: 0 }),
-  breakers: t.Object({ closed: t.Integer(), open: t.Integer(), half_open: t.Integer() }),
-})
-export const ProviderStates = t.Array(ProviderState)
 
 export const OverviewAnswer = t.Object(
   {

@@ -4,8 +4,8 @@ import { t } from '../../lib/schema.ts'
 import type { LiveState } from '../../state/port.ts'
 import { type Build, type CheckResult, type Readiness, statusWordOf } from '../operations.ts'
 import type { ProjectionView } from '../telemetry.ts'
+import { Moment, ProviderStates } from './health-answers.ts'
 import { type ProviderStateDeps, providerStates } from './overview.ts'
-import { Moment, ProviderStates } from './read-answers.ts'
 import { type AdminRoute, route } from './route.ts'
 
 export interface SystemRouteDeps extends ProviderStateDeps {

@@ -63,11 +63,6 @@ const RECORD = {
   ...{ actor: { type: 'operator', id: `op_${UUID}` }, instance: 'gateway-1', parent: '0'.repeat(64) },
   ...{ has_cause: false, event_types: ['tenant.replaced'], reverts: null },
 }
-const SCORED = {
-  ...{ provider_id: `prov_${UUID}`, provider: 'openai', rank: 0.82 },
-  components: { cost: 1, latency: 0.7, health: 1, priority: 0.5, feedback: 0.5 },
-}
-
 /** What no schema describes yet. */
 const WRITTEN: Readonly<Record<string, unknown>> = {
   'POST /providers/:id/sync-models': {
@@ -106,20 +101,6 @@ const WRITTEN: Readonly<Record<string, unknown>> = {
     ...{ reverted: true, dry_run: false, reverts: REVISION },
     events: [{ type: 'tenant.replaced', data: { id: `ten_${UUID}`, name: 'Acme', plan: 'team' } }],
     rows: [{ table: 'tenants', id: `ten_${UUID}` }],
-  },
-  'GET /feedback': {
-    ...{ id: `fb_${UUID}`, request_id: `req_${UUID}`, score: 1, comment: null, metric: 'quality', created_at: AT },
-  },
-  'GET /providers/health': {
-    ...{ provider_id: `prov_${UUID}`, provider: 'openai', enabled: true, adapter_ready: true, status: 'healthy' },
-    ...{ checked_at: AT, latency_ms: 120, in_flight: 2, breakers: { closed: 3, open: 0, half_open: 0 }, models: [] },
-  },
-  'POST /providers/:id/probe': {
-    ...{ provider_id: `prov_${UUID}`, provider: 'openai', status: 'healthy', latency_ms: 120, message: 'it answers' },
-  },
-  'GET /scores': {
-    ...{ frame: 1201, providers: [{ ...SCORED, models: 1 }] },
-    models: [{ ...SCORED, model_id: `mod_${UUID}`, model: 'gpt-4o-mini' }],
   },
 }
 
