@@ -25,8 +25,10 @@ export interface SearchLimits {
   readonly statementMs: number
 }
 
-/** Together less than what a read may take. */
-const LIMITS: SearchLimits = { searchMs: 900, statementMs: 700 }
+/** What a slice should take. */
+const SLICE_MS = 60
+/** With two statements for a slice, together less than what a read may take. */
+const LIMITS: SearchLimits = { searchMs: 800, statementMs: 500 }
 
 const readRows = (sql: Transaction, schemaName: string, filter: RequestFilter): Promise<StoredRequest[]> => sql<
   StoredRequest[]
@@ -108,7 +110,7 @@ const searched = async (
     total += count
     searchedFromMs = slice.fromMs
   }
-  for (const slice of slicesOf(filter)) {
+  for (const slice of slicesOf(filter, SLICE_MS)) {
     const isFirst = slice.toMs === filter.toMs
     if (!isFirst && performance.now() - startedAt > searchMs) break
     try {

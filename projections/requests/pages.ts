@@ -6,6 +6,8 @@ import { conditions, listColumns, type StoredRequest, viewOf } from './rows.ts'
 import { slicesOf } from './slices.ts'
 
 const PAGE_ROWS = 1_000
+/** What the statements of a slice should take together. */
+const SLICE_MS = 500
 
 /** The rows of a filter, newest first, `limit` of them in all; a page may throw as a list does. */
 export async function* requestPages(sql: Sql, filter: RequestFilter): AsyncGenerator<readonly RequestView[], void> {
@@ -19,7 +21,7 @@ export async function* requestPages(sql: Sql, filter: RequestFilter): AsyncGener
   let left = filter.limit
   let skip = filter.offset
   // Whoever takes the pages may take their time.
-  for (const slice of slicesOf(filter, () => spentMs)) {
+  for (const slice of slicesOf(filter, SLICE_MS, () => spentMs)) {
     const asked = { ...filter, ...slice }
     if (skip > 0) {
       const count = await timed(() => countRows(sql, asked))

@@ -19,7 +19,7 @@ export const KEPT_DAYS = 90
 /** The request log with its usage. `keepDays`: how long single requests are kept; usage of hours and days is kept for ever. */
 export const requestsModel = (keepDays: number): Projection<RequestRow> => ({
   name: 'requests',
-  version: 8,
+  version: 9,
   topic: TOPICS.requests.name,
   schema: `${schema}\n${usageSchema}`,
   async open({ partition }) {

@@ -3,18 +3,21 @@ import { usdOf } from '../../src/lib/money.ts'
 import type { Queryable } from '../database.ts'
 import type { RequestFilter, RequestView } from './query.ts'
 
-/** What a row has to be; the window is a bound of its own. */
+/** Failures have indexes of their own. */
+const FAILED = 400
+
+/** What a row has to be; the window is a bound of its own. What follows from a parameter is said besides where a partial index needs to be told in the text. */
 export const conditions = (sql: Queryable, filter: RequestFilter) => {
   const { tenantId, fromMs, toMs, outcome, provider, model, errorCode, statusMin, search } = filter
   const { key, policies, endpoint, users } = filter
   const pattern = search === null ? '' : `%${search.replace(/[\\%_]/g, '\\$&')}%`
   return sql`at_ms >= ${fromMs} and at_ms < ${toMs}
     ${tenantId === null ? sql`` : sql`and tenant_id = ${tenantId}`}
-    ${outcome === null ? sql`` : sql`and outcome = ${outcome}`}
+    ${outcome === null ? sql`` : sql`and outcome = ${outcome} ${outcome === 'success' ? sql`` : sql`and outcome <> 'success'`}`}
     ${provider === null ? sql`` : sql`and (lower(provider) = lower(${provider}) or provider_id = ${provider})`}
     ${model === null ? sql`` : sql`and (lower(requested_model) = lower(${model}) or lower(routed_model) = lower(${model}) or model_id = ${model})`}
     ${errorCode === null ? sql`` : sql`and error_code = ${errorCode}`}
-    ${statusMin === null ? sql`` : sql`and status >= ${statusMin}`}
+    ${statusMin === null ? sql`` : sql`and status >= ${statusMin} ${statusMin < FAILED ? sql`` : sql`and status >= 400`}`}
     ${key === null ? sql`` : sql`and key_id = ${key}`}
     ${policies === null ? sql`` : sql`and policy_id = any(${policies as string[]})`}
     ${endpoint === null ? sql`` : sql`and endpoint = ${endpoint}`}

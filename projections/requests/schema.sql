@@ -39,7 +39,11 @@ create index request_id on request (id);
 create index request_label on request (request_id, at_ms) where request_id <> id;
 create index request_tenant on request (tenant_id, at_ms, id);
 create index request_place on request (log_partition, log_offset);
-create index request_failed on request (at_ms, id) where status >= 400;
+-- Failures are few, whatever is asked of them: their lists and counts by code need no row but those that are shown.
+create index request_failed on request (at_ms, id) include (error_code, status) where status >= 400;
+create index request_code on request (error_code, at_ms, id) where error_code is not null;
+create index request_ended on request (outcome, at_ms, id) where outcome <> 'success';
+create index request_user on request (end_user, at_ms) where end_user is not null;
 
 -- What only the view of one request needs, as JSON text that nobody searches: what was known when the upstream was called (null: refused before, or not
 -- read yet), and the rest of the settlement.

@@ -6,23 +6,27 @@ export interface Slice {
   readonly toMs: number
 }
 
-const FIRST_MS = 3_600_000
+/** The first slice, and the least: of the busiest gateways a minute holds a hundred thousand rows. */
 const LEAST_MS = 60_000
-/** What one slice should take: the next is as much wider or narrower as the last one took less or more. */
-const WANTED_MS = 60
-const MOST_CHANGE = 4
+const MOST_CHANGE = 8
+/** So much longer than wanted is let pass: a busy machine is no reason for ever more and smaller slices. */
+const PATIENCE = 2
 
-/** Whoever takes the next slice has done with the one before. */
+/**
+ * Whoever takes the next slice has done with the one before. Each is as much wider or narrower as the last one took less or more than `wantedMs`.
+ */
 export function* slicesOf(
   { fromMs, toMs }: Slice,
+  wantedMs: number,
   clock: () => number = () => performance.now(),
 ): Generator<Slice, void> {
-  let width = FIRST_MS
+  let width = LEAST_MS
   for (let end = toMs; end > fromMs; ) {
     const slice = { fromMs: Math.max(fromMs, end - width), toMs: end }
     const startedAt = clock()
     yield slice
-    const change = WANTED_MS / Math.max(1, clock() - startedAt)
+    const tookMs = Math.max(1, clock() - startedAt)
+    const change = tookMs > wantedMs && tookMs < PATIENCE * wantedMs ? 1 : wantedMs / tookMs
     width = Math.max(LEAST_MS, Math.round(width * Math.min(MOST_CHANGE, Math.max(1 / MOST_CHANGE, change))))
     end = slice.fromMs
   }

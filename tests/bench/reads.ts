@@ -1,4 +1,4 @@
-// Reads of a large request log: `bun tests/bench/reads.ts [outcomes, 5000000] [folder] [part of a route's name]`. A day of outcomes goes through a real log and a real worker; SQL repeats what was
+// Reads of a large request log: `bun tests/bench/reads.ts [outcomes, 5000000] [folder] [pattern of routes' names]`. A day of outcomes goes through a real log and a real worker; SQL repeats what was
 // projected on each day before, to 35 days in all. Then every read route is asked over HTTP with its defaults, and the request log by each filter. A folder that is
 // named is kept, and used again as it is when it is there. Needs no network and no broker; 20 GB of disk and some minutes for five million.
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
@@ -15,7 +15,7 @@ import { makeWorld, type World } from './reads/world.ts'
 
 const OUTCOMES = Number(process.argv[2] ?? 5_000_000)
 const KEPT = process.argv[3] ?? null
-const WANTED = process.argv[4] ?? ''
+const WANTED = new RegExp(process.argv[4] ?? '')
 const DAYS = 35
 const CALLS = 120
 /** A route that is slower gets fewer calls. */
@@ -171,7 +171,7 @@ try {
   const { requests, usage, feedback } = made.grown
   say(`${requests} requests over ${DAYS} days, ${usage} rows of usage, ${feedback} of feedback; one call at a time`)
   console.log(`${'route'.padEnd(56)}    N     p50     p95     max  ms`)
-  for (const route of measuredRoutes(known).filter(({ name }) => name.includes(WANTED)))
+  for (const route of measuredRoutes(known).filter(({ name }) => WANTED.test(name)))
     fine = (await measure(gateway, route, made.world.tenantSecret)) && fine
 } finally {
   if (KEPT === null) await gateway.remove()

@@ -10,8 +10,8 @@ import type { RequestSettled } from '../../src/domain/request.ts'
 import { testStore } from './store.ts'
 import { ALL_REQUESTS, NOON_MS, REQUESTS, sender, settled, testLog } from './support.ts'
 
-const HOUR_MS = 3_600_000
-const DAY_MS = 24 * HOUR_MS
+const MINUTE_MS = 60_000
+const DAY_MS = 1_440 * MINUTE_MS
 const ROWS = 900
 const CODES = [null, null, null, 'upstream_error', 'timeout'] as const
 const store = testStore({ kept: true })
@@ -93,16 +93,16 @@ describe('a list of requests', () => {
   test('says how far back it came when the time is up, and counts what it has seen', async () => {
     const asked = { ...ALL, provider: 'vendor', limit: 3 }
     const stopped = await readSnapshot(store.sql, 'requests', (transaction, schema) =>
-      listRequests(transaction, schema, asked, { searchMs: -1, statementMs: 700 }),
+      listRequests(transaction, schema, asked, { searchMs: -1, statementMs: 500 }),
     )
-    expect(stopped.searchedFromMs).toBe(asked.toMs - HOUR_MS)
+    expect(stopped.searchedFromMs).toBe(asked.toMs - MINUTE_MS)
     const rest = { ...asked, toMs: stopped.searchedFromMs, limit: 1_000 }
     const { requests, total } = await requestQueries(store.sql).list(rest)
     const whole = await requestQueries(store.sql).list({ ...asked, limit: 1_000 })
     expect([...stopped.requests, ...requests].map(({ id }) => id)).toEqual(whole.requests.map(({ id }) => id))
     expect(stopped.total + total).toBe(whole.total)
     const failures = await readSnapshot(store.sql, 'requests', (transaction, schema) =>
-      listFailures(transaction, schema, { ...ALL, statusMin: 400 }, { searchMs: -1, statementMs: 700 }),
+      listFailures(transaction, schema, { ...ALL, statusMin: 400 }, { searchMs: -1, statementMs: 500 }),
     )
     expect(Object.values(failures.byCode).reduce((sum, count) => sum + count, 0)).toBe(failures.total)
   })
@@ -112,7 +112,7 @@ describe('slices of a window', () => {
   const sliced = (fromMs: number, toMs: number, tookMs: number) => {
     let now = 0
     const found: (readonly [number, number])[] = []
-    for (const slice of slicesOf({ fromMs, toMs }, () => now)) {
+    for (const slice of slicesOf({ fromMs, toMs }, 60, () => now)) {
       found.push([slice.fromMs, slice.toMs])
       now += tookMs
     }
@@ -120,19 +120,13 @@ describe('slices of a window', () => {
   }
 
   test('are the whole window, newest first, each as wide as the time that the last one took allows', () => {
-    const day = sliced(0, DAY_MS, 1)
-    expect(day).toEqual([
-      [23 * HOUR_MS, 24 * HOUR_MS],
-      [19 * HOUR_MS, 23 * HOUR_MS],
-      [3 * HOUR_MS, 19 * HOUR_MS],
-      [0, 3 * HOUR_MS],
-    ])
-    const slow = sliced(0, 6 * HOUR_MS, 1_000)
-    expect(slow[1]).toEqual([4.75 * HOUR_MS, 5 * HOUR_MS])
-    expect(Math.min(...slow.slice(0, -1).map(([from, to]) => to - from))).toBe(60_000)
-    for (const [at, [, to]] of slow.entries()) expect(to).toBe(at === 0 ? 6 * HOUR_MS : slow[at - 1]![0])
+    expect(sliced(0, DAY_MS, 1).map(([from, to]) => (to - from) / MINUTE_MS)).toEqual([1, 8, 64, 512, 855])
+    expect(sliced(0, 5 * MINUTE_MS, 100).map(([from, to]) => to - from)).toEqual(Array(5).fill(MINUTE_MS))
+    expect(sliced(0, 5 * MINUTE_MS, 9_000)).toHaveLength(5) // never narrower than a minute
+    const uneven = sliced(7, 3 * DAY_MS, 47.7)
+    expect(uneven.map(([, to]) => to)).toEqual([3 * DAY_MS, ...uneven.slice(0, -1).map(([from]) => from)])
+    expect([uneven.at(-1)![0], uneven.flat().every(Number.isInteger)]).toEqual([7, true])
     expect(sliced(5, 5, 1)).toEqual([])
-    for (const [from] of sliced(0, DAY_MS, 77.7)) expect(Number.isInteger(from)).toBe(true)
   })
 })
 
