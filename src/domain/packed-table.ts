@@ -73,13 +73,14 @@ export class PackedTable<Row extends object> implements StoredTable<Row> {
   }
 
   set(id: string, after: Row | null): void {
+    const hash = hashOf(id)
     const before = this.#held(id)
     if (after === null && before === null) return
     const number = before?.number ?? this.#free.pop() ?? this.#numbers++
     this.#reindex(number, before?.row ?? null, after)
     this.#last = null
     if (after === null) {
-      this.#byId.remove(hashOf(id), number)
+      this.#byId.remove(hash, number)
       this.#pages.remove(number)
       this.#free.push(number)
       this.#size -= 1
@@ -88,7 +89,7 @@ export class PackedTable<Row extends object> implements StoredTable<Row> {
     this.#pages.put(number, this.#packer.pack(id, after))
     this.#last = { id, number, row: after }
     if (before !== null) return
-    this.#byId.add(hashOf(id), number)
+    this.#byId.add(hash, number)
     this.#size += 1
   }
 
@@ -119,7 +120,8 @@ export class PackedTable<Row extends object> implements StoredTable<Row> {
 
   #reindex(number: number, before: Row | null, after: Row | null): void {
     for (const { keyOf, held } of this.#indexes.values()) {
-      const [old, key] = [before && keyOf(before), after && keyOf(after)]
+      const old = before && keyOf(before)
+      const key = after && keyOf(after)
       if (old === key) continue
       if (held instanceof NumberLists) {
         if (old !== null) held.remove(old, number)
@@ -141,4 +143,13 @@ export class PackedTable<Row extends object> implements StoredTable<Row> {
 }
 
 /** `evolve` is total: it may look for what is no text, of which there is nothing. */
-const hashOf = (text: unknown): number => (typeof text === 'string' ? Bun.hash.xxHash32(text) : 0)
+const hashOf = (text: unknown): number => {
+  if (text === hashedText) return textHash // a decision asks for a row, then changes it
+  if (typeof text !== 'string') return 0
+  hashedText = text
+  textHash = Bun.hash.xxHash32(text)
+  return textHash
+}
+
+let hashedText = ''
+let textHash = Bun.hash.xxHash32('')

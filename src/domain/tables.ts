@@ -84,7 +84,8 @@ export class Table<Row> implements StoredTable<Row> {
     if (after === null && inherited === undefined) this.#rows.delete(id)
     else this.#rows.set(id, after)
     for (const { keyOf, index } of this.#indexed) {
-      const [old, key] = [own && keyOf(own), after && keyOf(after)]
+      const old = own && keyOf(own)
+      const key = after && keyOf(after)
       if (old === key) continue // sets whose members come and go cost more than all else
       if (old !== null) leave(index, old, id)
       if (key !== null) join(index, key, id)
@@ -180,7 +181,8 @@ export class RowSetDigest {
   /** Adds the row when it is absent, takes it out when it is present. */
   toggle(table: string, id: string, row: unknown): void {
     sha256Into(`${table}\0${id}\0${canonicalJson(row)}`, this.#hash)
-    const [words, hashWords] = [this.#words, this.#hashWords]
+    const words = this.#words
+    const hashWords = this.#hashWords
     for (let at = 0; at < words.length; at++) words[at]! ^= hashWords[at]!
   }
 

@@ -1,6 +1,11 @@
 // Rows (JSON objects) as few bytes: names of members and values that rows share are stored once, digests, ids and times take the bytes that
 // they are worth. What is read is what was written, member for member.
 
+import { readDigits } from './hex-digits.ts'
+import { isoMs, isoText } from './iso-time.ts'
+import { SharedValues } from './shared-values.ts'
+import { readUuid, UUID_BYTES, UUID_CHARACTERS, uuidText } from './uuid-bytes.ts'
+
 /** How a value is written: the first byte. From `SHARED_HERE` on: a shared value, by its number. */
 const JSON_TEXT = 0
 const TEXT = 1
@@ -16,28 +21,23 @@ const SHARED_HERE = 8
 /** Instead of the number of a set of names: the whole row follows as JSON. */
 const PLAIN_ROW = 0
 const MOST_SHAPES = 64
-const MOST_SHARED = 65_536
-const MOST_SHARED_CHARACTERS = 256
 const FIRST_BYTES = 4_096
 
 const DIGEST_BYTES = 32
 const TIME_BYTES = 6
-const UUID_BYTES = 16
-const UUID_CHARACTERS = 36
 const MOST_PREFIX = 32
-const IS_HEX = /^[0-9a-f]+$/
-const IS_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
+/** Longer texts are written by the platform. */
+const MOST_PLAIN = 64
+/** What is written of a value before its length is known to fit: a kind, a count, a digest or a short text. */
+const ROOM_BYTES = 8 + MOST_PLAIN
 const TIME_CHARACTERS = 24
 
 export class RowPacker<Row extends object> {
   readonly #shared: ReadonlySet<string>
-  readonly #sharedValues: unknown[] = [null, true, false]
-  /** By the text, or by the JSON of what is none. */
-  readonly #sharedTexts = new Map<string, number>()
-  readonly #sharedOthers = new Map<string, number>()
+  readonly #values = new SharedValues()
   /** Sets of member names, by number less one. */
   readonly #shapes: (readonly string[])[] = []
-  #out = Buffer.allocUnsafe(FIRST_BYTES)
+  #out = Buffer.allocUnsafeSlow(FIRST_BYTES)
   #in: Buffer = this.#out
   #at = 0
   #lastTime = { text: '', atMs: Number.NaN }
@@ -55,12 +55,14 @@ export class RowPacker<Row extends object> {
   pack(id: string, row: Row): Uint8Array {
     this.#at = 0
     this.#hasTime = false
+    this.#room(ROOM_BYTES)
     this.#text(id)
+    this.#room(ROOM_BYTES)
     const shape = this.#shapeOf(row)
     this.#byte(shape)
     if (shape === PLAIN_ROW) this.#bytes(JSON.stringify(row))
     else for (const name of this.#shapes[shape - 1]!) this.#value(name, row[name as keyof Row], id)
-    return this.#out.subarray(0, this.#at)
+    return new Uint8Array(this.#out.buffer, 0, this.#at)
   }
 
   /** The id of what is packed there. */
@@ -97,6 +99,7 @@ export class RowPacker<Row extends object> {
   }
 
   #value(name: string, value: unknown, id: string): void {
+    this.#room(ROOM_BYTES)
     const number = typeof value === 'string' && !this.#shared.has(name) ? null : this.#numberOf(name, value)
     if (value === id) this.#byte(ROW_ID)
     else if (number !== null) this.#sharedNumber(number)
@@ -108,31 +111,48 @@ export class RowPacker<Row extends object> {
   }
 
   #text(text: string): void {
-    if (text.length === DIGEST_BYTES * 2 && this.#hex(DIGEST, 0, text)) return
+    if (text.length === DIGEST_BYTES * 2 && this.#digest(text)) return
     if (text.length === TIME_CHARACTERS && this.#time(text)) return
     const cut = text.length - UUID_CHARACTERS
     if (cut >= 0 && cut <= MOST_PREFIX && text[cut + 8] === '-' && this.#uuid(text, cut)) return
+    if (text.length <= MOST_PLAIN && this.#plain(text)) return
     // Half of a pair has no UTF-8; JSON escapes it.
     const isWhole = text.isWellFormed()
     this.#byte(isWhole ? TEXT : JSON_TEXT)
     this.#bytes(isWhole ? text : JSON.stringify(text))
   }
 
+  /** False, and nothing written, when not all of it is ASCII. */
+  #plain(text: string): boolean {
+    const at = this.#at + 2
+    for (let index = 0; index < text.length; index++) {
+      const code = text.charCodeAt(index)
+      if (code > 127) return false
+      this.#out[at + index] = code
+    }
+    this.#out[this.#at] = TEXT
+    this.#out[this.#at + 1] = text.length
+    this.#at = at + text.length
+    return true
+  }
+
   /** False, and nothing written, for an id that would not be read as it is written. */
   #uuid(text: string, cut: number): boolean {
-    const uuid = text.slice(cut)
-    if (uuid[13] !== '-' || uuid[18] !== '-' || uuid[23] !== '-') return false
-    const digits = uuid.slice(0, 8) + uuid.slice(9, 13) + uuid.slice(14, 18) + uuid.slice(19, 23) + uuid.slice(24)
-    const prefix = this.#numberOfText(text.slice(0, cut))
-    return prefix !== null && this.#hex(UUID, prefix, digits)
+    const prefix = this.#values.numberOfPrefix(text, cut)
+    if (prefix === null) return false
+    const from = this.#at
+    this.#byte(UUID)
+    this.#count(prefix)
+    const isRead = readUuid(text, cut, this.#out, this.#at)
+    this.#at = isRead ? this.#at + UUID_BYTES : from
+    return isRead
   }
 
   /** False, and nothing written, when not all are lower-case digits. */
-  #hex(kind: typeof DIGEST | typeof UUID, prefix: number, digits: string): boolean {
-    if (!IS_HEX.test(digits)) return false
-    this.#byte(kind)
-    if (kind === UUID) this.#count(prefix)
-    this.#at += this.#room(digits.length / 2).write(digits, this.#at, 'hex')
+  #digest(digits: string): boolean {
+    if (!readDigits(digits, 0, digits.length, this.#out, this.#at + 1)) return false
+    this.#out[this.#at] = DIGEST
+    this.#at += 1 + DIGEST_BYTES
     return true
   }
 
@@ -143,8 +163,8 @@ export class RowPacker<Row extends object> {
       return true
     }
     if (this.#lastTime.text !== text) {
-      const atMs = IS_TIME.test(text) ? Date.parse(text) : Number.NaN
-      if (!(atMs >= 0) || new Date(atMs).toISOString() !== text) return false
+      const atMs = isoMs(text)
+      if (Number.isNaN(atMs)) return false
       this.#lastTime = { text, atMs }
     }
     this.#hasTime = true
@@ -155,24 +175,8 @@ export class RowPacker<Row extends object> {
 
   /** The number of a shared value, or null when it has none. */
   #numberOf(name: string, value: unknown): number | null {
-    if (value === null) return 0
-    if (typeof value === 'boolean') return value ? 1 : 2
-    if (!this.#shared.has(name)) return null
-    return typeof value === 'string' ? this.#numberOfText(value) : this.#numberOfOther(JSON.stringify(value))
-  }
-
-  #numberOfText(text: string): number | null {
-    return this.#sharedTexts.get(text) ?? this.#share(this.#sharedTexts, text, text)
-  }
-
-  #numberOfOther(json: string): number | null {
-    return this.#sharedOthers.get(json) ?? this.#share(this.#sharedOthers, json, Object.freeze(JSON.parse(json)))
-  }
-
-  #share(numbers: Map<string, number>, text: string, value: unknown): number | null {
-    if (this.#sharedValues.length === MOST_SHARED || text.length > MOST_SHARED_CHARACTERS) return null
-    numbers.set(text, this.#sharedValues.length)
-    return this.#sharedValues.push(value) - 1
+    if (value === null || typeof value === 'boolean') return this.#values.numberOfWord(value)
+    return this.#shared.has(name) ? this.#values.numberOf(value) : null
   }
 
   #sharedNumber(number: number): void {
@@ -184,7 +188,7 @@ export class RowPacker<Row extends object> {
   }
 
   #byte(byte: number): void {
-    this.#room(1)[this.#at++] = byte
+    this.#out[this.#at++] = byte
   }
 
   /** Seven bits a byte, the lowest first. */
@@ -202,7 +206,7 @@ export class RowPacker<Row extends object> {
 
   #room(bytes: number): Buffer {
     if (this.#at + bytes > this.#out.length) {
-      const larger = Buffer.allocUnsafe(Math.max(this.#out.length * 2, this.#at + bytes))
+      const larger = Buffer.allocUnsafeSlow(Math.max(this.#out.length * 2, this.#at + bytes))
       larger.set(this.#out.subarray(0, this.#at))
       this.#out = larger
     }
@@ -211,22 +215,23 @@ export class RowPacker<Row extends object> {
 
   #read(id: string): unknown {
     const kind = this.#in[this.#at++]!
-    if (kind >= SHARED_HERE) return this.#sharedValues[kind - SHARED_HERE]
+    if (kind >= SHARED_HERE) return this.#values.at(kind - SHARED_HERE)
     if (kind === ROW_ID) return id
     if (kind === DIGEST) return this.#readHex(DIGEST_BYTES)
     if (kind === TIME || kind === SAME_TIME) return this.#readTime(kind)
     if (kind === TEXT) return this.#readBytes()
-    if (kind === SHARED) return this.#sharedValues[this.#readCount()]
+    if (kind === SHARED) return this.#values.at(this.#readCount())
     if (kind === JSON_TEXT) return JSON.parse(this.#readBytes())
-    const prefix = this.#sharedValues[this.#readCount()]
-    const hex = this.#readHex(UUID_BYTES)
-    return `${prefix}${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
+    const prefix = this.#values.at(this.#readCount())
+    const from = this.#at
+    this.#at += UUID_BYTES
+    return `${prefix}${uuidText(this.#in, from)}`
   }
 
   #readTime(kind: typeof TIME | typeof SAME_TIME): string {
     if (kind === TIME) this.#passTime()
     const atMs = this.#in.readUIntLE(this.#timeAt, TIME_BYTES)
-    if (this.#lastTime.atMs !== atMs) this.#lastTime = { text: new Date(atMs).toISOString(), atMs }
+    if (this.#lastTime.atMs !== atMs) this.#lastTime = { text: isoText(atMs), atMs }
     return this.#lastTime.text
   }
 

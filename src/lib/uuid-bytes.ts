@@ -1,0 +1,32 @@
+// The 16 bytes of a UUID as it is spelled in ids: 36 characters, lower-case.
+import { readDigits, writeDigits } from './hex-digits.ts'
+
+export const UUID_BYTES = 16
+export const UUID_CHARACTERS = 36
+const HYPHEN = 0x2d
+
+const scratch = Buffer.alloc(UUID_CHARACTERS, HYPHEN)
+
+const isHyphenated = (text: string, from: number): boolean =>
+  text.charCodeAt(from + 8) === HYPHEN &&
+  text.charCodeAt(from + 13) === HYPHEN &&
+  text.charCodeAt(from + 18) === HYPHEN &&
+  text.charCodeAt(from + 23) === HYPHEN
+
+/** Writes the bytes of what stands there in the text. False when it is no UUID that would be read as it is written: what was written means nothing then. */
+export const readUuid = (text: string, from: number, into: Uint8Array, at: number): boolean =>
+  isHyphenated(text, from) &&
+  readDigits(text, from, 8, into, at) &&
+  readDigits(text, from + 9, 4, into, at + 4) &&
+  readDigits(text, from + 14, 4, into, at + 6) &&
+  readDigits(text, from + 19, 4, into, at + 8) &&
+  readDigits(text, from + 24, 12, into, at + 10)
+
+export const uuidText = (bytes: Uint8Array, at: number): string => {
+  writeDigits(bytes, at, 4, scratch, 0)
+  writeDigits(bytes, at + 4, 2, scratch, 9)
+  writeDigits(bytes, at + 6, 2, scratch, 14)
+  writeDigits(bytes, at + 8, 2, scratch, 19)
+  writeDigits(bytes, at + 10, 6, scratch, 24)
+  return scratch.toString('latin1')
+}

@@ -1,0 +1,16 @@
+import { expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { readUuid, UUID_BYTES, uuidText } from '../../src/lib/uuid-bytes.ts'
+
+test('a UUID is read as it was written; what is spelled otherwise is none', () => {
+  const bytes = new Uint8Array(UUID_BYTES + 3)
+  fc.assert(
+    fc.property(fc.uuid(), fc.nat(35), fc.constantFrom('-', '0', 'G', 'é', 'A'), (uuid, at, other) => {
+      expect(readUuid(`key_${uuid}`, 4, bytes, 3)).toBe(true)
+      expect(uuidText(bytes, 3)).toBe(uuid)
+      const changed = uuid.slice(0, at) + other + uuid.slice(at + 1)
+      if (readUuid(changed, 0, bytes, 0)) expect(uuidText(bytes, 0)).toBe(changed)
+      else expect(changed).not.toMatch(/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/)
+    }),
+  )
+})
