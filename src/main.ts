@@ -3,6 +3,7 @@
 import manifest from '../package.json' with { type: 'json' }
 import { type AppDeps, createApp } from './app.ts'
 import { type Analytics, openAnalytics } from './commands/analytics.ts'
+import { openBudgetParts } from './commands/budgets.ts'
 import { type ConsoleParts, openConsole } from './commands/console.ts'
 import { type ControlPlane, openControlPlane } from './commands/control-plane.ts'
 import { lockDataDir } from './commands/data-lock.ts'
@@ -27,6 +28,7 @@ import { createDialer } from './lib/dialer.ts'
 import { hmacHex } from './lib/digest.ts'
 import { newApiKey, newId } from './lib/ids.ts'
 import { KINDS } from './providers/kinds.ts'
+import type { Budgets } from './state/budgets.ts'
 import { providerSecret } from './state/catalogue.ts'
 import { lastUses } from './state/last-uses.ts'
 import { type Activation, openActivation } from './upkeep/activation.ts'
@@ -95,9 +97,12 @@ export const startGateway = async (options: GatewayOptions): Promise<Gateway> =>
       onRefused,
     })
     started.push('control', () => control.close())
-    outcomes.start(control.live, { adopt: primary })
+    const budgetParts = openBudgetParts(config, control, outcomes, diagnostics)
+    outcomes.start(control.live, { adopt: primary, recover: budgetParts.recover })
     started.push('sender', () => outcomes.stop())
-    const parts = openParts({ ...options, analytics, outcomes, control })
+    started.push('budgets', () => budgetParts.close())
+    const { budgets } = budgetParts
+    const parts = openParts({ ...options, analytics, outcomes, control, budgets })
     started.push('parts', () => parts.close())
     const app = createApp(appDeps(parts))
     const drainMs = settingMs(config.server.drain) ?? 0
@@ -121,6 +126,7 @@ interface Parts extends GatewayOptions {
   readonly analytics: Analytics
   readonly outcomes: Outcomes
   readonly control: ControlPlane
+  readonly budgets: Budgets
   readonly kindTable: KindTable
   readonly modelCatalogue: ModelCatalogue
   readonly dialer: ReturnType<typeof createDialer>
@@ -135,14 +141,21 @@ interface Parts extends GatewayOptions {
 }
 
 /** What is neither state nor outcome: the dialer, the kinds, announcements, the look at Redis. */
-const openParts = (opened: GatewayOptions & Pick<Parts, 'analytics' | 'outcomes' | 'control'>): Parts => {
-  const { config, env, diagnostics, control, outcomes } = opened
+const openParts = (opened: GatewayOptions & Pick<Parts, 'analytics' | 'outcomes' | 'control' | 'budgets'>): Parts => {
+  const { config, env, diagnostics, control, outcomes, budgets } = opened
   const dialer = createDialer({ allowPrivate: allowsPrivate(config) })
   const kindTable = KIND_TABLE
   const secretOf = (provider: ProviderRow) => providerSecret(provider, { env, diagnostics, dataKeys: control.dataKeys })
   const catalogueOfModels = modelCatalogue({ dial: dialer.dial, kindTable, secretOf, nowMs: Date.now })
   const health = openHealthParts({ ...opened, kindTable, modelCatalogue: catalogueOfModels, dial: dialer.dial })
-  const providerWork = openWork({ control, outcomes, kindTable, modelCatalogue: catalogueOfModels, dial: dialer.dial })
+  const providerWork = openWork({
+    control,
+    outcomes,
+    kindTable,
+    modelCatalogue: catalogueOfModels,
+    dial: dialer.dial,
+    budgets,
+  })
   const limits = openLimits(config)
   const tracing = openTracing({ config, env, diagnostics, version: VERSION })
   let instances: Instances | null = null
@@ -212,6 +225,7 @@ const appDeps = (parts: Parts): AppDeps => {
     requestLookup: parts.health.requestLookup,
     kinds: KINDS,
     limits: parts.limits,
+    budgets: parts.budgets,
     spool: outcomes.spool,
     dial: dialer.dial,
     random: Math.random,

@@ -7,6 +7,7 @@ import { type Sender, type SenderStatus, startSender } from '../log/sender-threa
 import { adoptFreeSpools, type LocalSpool, openSpool, type SpoolOptions } from '../log/spool.ts'
 import { TOPICS } from '../log/topics.ts'
 import type { LiveChain } from '../state/live-chain.ts'
+import { neededFrom, noteNeeded } from '../upkeep/lease-recovery.ts'
 import { settleOrphans } from '../upkeep/orphans.ts'
 import { isKafka, logSettings } from './settings.ts'
 
@@ -14,15 +15,25 @@ import { isKafka, logSettings } from './settings.ts'
 export const PROJECTION_CONSUMER = 'projection'
 
 const HOUR_MS = 3_600_000
+/** How often it is written down from which record on outcomes are needed. */
+const NOTE_MS = 10_000
 const MIB = 1_048_576
 
 export interface Outcomes {
   readonly spool: LocalSpool
   sender(): SenderStatus | null
   /** Starts shipping, settles what crashes left open, adopts abandoned spools when asked to. Call it once the control state is opened. */
-  start(live: LiveChain, options: { readonly adopt: boolean }): void
+  start(live: LiveChain, options: StartOptions): void
+  /** The first record of the own spool that is needed to know what was spent of budgets. */
+  needFrom(record: number): void
   /** Lets the sender finish for a moment, then ends it; what it has not shipped stays in the spool. The spool itself is closed by who opened it. */
   stop(): Promise<void>
+}
+
+export interface StartOptions {
+  readonly adopt: boolean
+  /** Gives back what dead processes held of budgets, once what they left open in a spool is settled. */
+  recover(spool: LocalSpool, signal: AbortSignal): Promise<void>
 }
 
 const LAST_SHIPMENT_MS = 2_000
@@ -44,7 +55,11 @@ export const openOutcomes = async (config: Config, diagnostics: Diagnostics): Pr
     backlogBytes: config.log.max_backlog_mb * MIB,
     onFlushed: () => sender?.wake(),
   }
-  const spool = await openSpool(options)
+  let needed = 0
+  let notedAtMs = 0
+  let recovered = false
+  const spool = await openSpool({ ...options, heldFrom: () => needed })
+  needed = neededFrom(spool)
   const closing = new AbortController()
   const closed = new Promise<void>((resolve) => closing.signal.addEventListener('abort', () => resolve()))
   let work: Promise<void> = Promise.resolve()
@@ -54,7 +69,7 @@ export const openOutcomes = async (config: Config, diagnostics: Diagnostics): Pr
     if (settled > 0) diagnostics.info('orphans_settled', { spool: one.number, settled })
     if (unreadable > 0) diagnostics.error('orphans_unreadable', { spool: one.number, unreadable })
   }
-  const run = async (live: LiveChain, adopt: boolean): Promise<void> => {
+  const run = async (live: LiveChain, { adopt, recover }: StartOptions): Promise<void> => {
     if (isKafka(config)) {
       await Promise.race([live.ready(), closed])
       if (closing.signal.aborted) return
@@ -67,19 +82,31 @@ export const openOutcomes = async (config: Config, diagnostics: Diagnostics): Pr
       })
     }
     await settle(spool)
-    if (!adopt) return
-    for (const adopted of await adoptFreeSpools(options)) {
+    const own = recover(spool, closing.signal).then(() => {
+      recovered = true
+    })
+    own.catch(() => undefined) // told below
+    for (const adopted of adopt ? await adoptFreeSpools(options) : []) {
       await settle(adopted)
+      await recover(adopted, closing.signal)
       diagnostics.info('spool_adopted', { spool: adopted.number })
       if (sender !== null) sender.drain(adopted)
       else await adopted.close()
     }
+    await own
   }
   return {
     spool,
     sender: () => sender?.status() ?? null,
-    start(live, { adopt }) {
-      work = run(live, adopt).catch((error: unknown) => {
+    needFrom(record) {
+      if (!recovered || record === needed) return
+      needed = record
+      if (performance.now() - notedAtMs < NOTE_MS) return
+      notedAtMs = performance.now()
+      noteNeeded(spool, record)
+    },
+    start(live, options) {
+      work = run(live, options).catch((error: unknown) => {
         if (!closing.signal.aborted) diagnostics.error('outcomes_not_started', { error })
       })
     },

@@ -3,6 +3,7 @@ import { newIdentity } from '../http/request-context.ts'
 import { directCalls } from '../inference/direct.ts'
 import type { Dial } from '../lib/upstream.ts'
 import { KINDS } from '../providers/kinds.ts'
+import type { Budgets } from '../state/budgets.ts'
 import type { KindTable } from '../upkeep/kind-table.ts'
 import type { ModelCatalogue } from '../upkeep/model-listing.ts'
 import { openProviderWork, type ProviderWork } from '../upkeep/provider-work.ts'
@@ -15,9 +16,10 @@ export interface WorkDeps {
   readonly kindTable: KindTable
   readonly modelCatalogue: Pick<ModelCatalogue, 'list'>
   readonly dial: Dial
+  readonly budgets: Pick<Budgets, 'of' | 'standing'>
 }
 
-export const openWork = ({ control, outcomes, kindTable, modelCatalogue, dial }: WorkDeps): ProviderWork => {
+export const openWork = ({ control, outcomes, kindTable, modelCatalogue, dial, budgets }: WorkDeps): ProviderWork => {
   const { live, catalogue } = control
   const ask = directCalls({
     live,
@@ -25,6 +27,7 @@ export const openWork = ({ control, outcomes, kindTable, modelCatalogue, dial }:
     spool: outcomes.spool,
     dial,
     kinds: KINDS,
+    budgets,
     newIdentity: () => newIdentity(new Headers()),
     nowMs: Date.now,
   })

@@ -4,6 +4,7 @@ import { usdOf } from '../lib/money.ts'
 import { type Static, t } from '../lib/schema.ts'
 import { isTimeZone } from '../lib/time-zone.ts'
 import { type Aggregate, changeAction, changesOf, eventType, type Stamps } from './aggregate.ts'
+import type { Amount } from './amount.ts'
 import { BUDGET_SCOPES, budgetTarget, requireTarget } from './budget-scope.ts'
 import { isWindow, windowAt } from './budget-window.ts'
 import { capNanoUsd } from './cap.ts'
@@ -94,6 +95,8 @@ export interface BudgetRow extends Stamps, Readonly<Stored> {
   readonly scope: { readonly type: string; readonly id: string }
   readonly window: string
   readonly managed_by: ManagedBy
+  /** Grows with every decision about it, also over a deletion that was taken back: which of two copies of its limits is the newer. */
+  readonly height: number
 }
 
 /** What a budget is where nothing is said. */
@@ -134,9 +137,12 @@ export const budget: Aggregate<BudgetRow, ControlReader> = {
     const id = data.id as string
     const before = state.table('budgets').get(id)
     if (type === 'budget.created')
-      return before === undefined ? rows.created(id, data as Static<typeof BudgetCreated>, meta) : []
+      return before === undefined
+        ? rows.created(id, { ...(data as Static<typeof BudgetCreated>), height: meta.logAtMs }, meta)
+        : []
     if (type === 'budget.deleted') return rows.removed(id, before)
-    return rows.changed(id, before, data as Static<typeof BudgetChanged>, meta)
+    const height = Math.max((before?.height ?? 0) + 1, meta.logAtMs)
+    return rows.changed(id, before, { ...(data as Static<typeof BudgetChanged>), height }, meta)
   },
 }
 
@@ -204,9 +210,36 @@ export const decideBudget = (state: ControlReader, command: BudgetCommand): Even
   return [{ type: 'budget.changed', data: { id: row.id, ...changed, ...owner } }]
 }
 
-/** A budget as the API shows it, with the bounds of the window of this moment. What was spent is null until budgets are enforced. */
-export const budgetView = (row: BudgetRow, nowMs: number) => {
-  const { limit_nano_usd, soft_limit_nano_usd, hard_cap_nano_usd, created_at, updated_at, revision, ...rest } = row
+/** What a budget is about, in words. */
+export const scopeText = ({ type, id }: BudgetRow['scope']): string =>
+  type === 'tenant' ? 'this tenant' : `the ${type === 'endpoint' ? 'endpoint scope' : type} "${id}"`
+
+/** When its present window ends; null: never. */
+export const resetsAt = (row: BudgetRow, nowMs: number): string | null => {
+  const { window, calendar_aligned: calendarAligned, timezone, created_at } = row
+  const { endMs } = windowAt({ window, calendarAligned, timezone, anchorMs: Date.parse(created_at) }, nowMs)
+  return endMs === null ? null : new Date(endMs).toISOString()
+}
+
+/** How a budget stands in its present window, nano-USD and tokens. */
+export interface Standing {
+  readonly spent: Amount
+  readonly reserved: Amount
+  readonly overrunNanoUsd: number
+  readonly closed: boolean
+}
+
+/** What is neither spent nor reserved; null: there is no limit. */
+const leftOf = (limit: number | null, spent: number, reserved: number): number | null =>
+  limit === null ? null : Math.max(0, limit - spent - reserved)
+
+/**
+ * A budget as the API shows it, with the bounds of the window of this moment. `standing` null: nothing is counted of it (it has ended), or this instance has
+ * not read it yet.
+ */
+export const budgetView = (row: BudgetRow, nowMs: number, standing: Standing | null = null) => {
+  const { limit_nano_usd, soft_limit_nano_usd, hard_cap_nano_usd, created_at, updated_at, revision, ...others } = row
+  const { height: _, ...rest } = others
   const { window, calendar_aligned: calendarAligned, timezone } = row
   const bounds = windowAt({ window, calendarAligned, timezone, anchorMs: Date.parse(created_at) }, nowMs)
   return {
@@ -214,9 +247,16 @@ export const budgetView = (row: BudgetRow, nowMs: number) => {
     limit_usd: usdOrNull(limit_nano_usd),
     soft_limit_usd: usdOrNull(soft_limit_nano_usd),
     hard_cap_usd: usdOrNull(hard_cap_nano_usd),
-    spent_usd: null,
-    reserved_usd: null,
-    remaining_usd: null,
+    spent_usd: standing === null ? null : usdOf(standing.spent.nano_usd),
+    reserved_usd: standing === null ? null : usdOf(standing.reserved.nano_usd),
+    remaining_usd:
+      standing === null ? null : usdOrNull(leftOf(limit_nano_usd, standing.spent.nano_usd, standing.reserved.nano_usd)),
+    spent_tokens: standing?.spent.tokens ?? null,
+    reserved_tokens: standing?.reserved.tokens ?? null,
+    remaining_tokens:
+      standing === null ? null : leftOf(row.limit_tokens, standing.spent.tokens, standing.reserved.tokens),
+    overrun_usd: standing === null ? null : usdOf(standing.overrunNanoUsd),
+    closed: standing?.closed ?? false,
     window_start: new Date(bounds.startMs).toISOString(),
     resets_at: bounds.endMs === null ? null : new Date(bounds.endMs).toISOString(),
     created_at,

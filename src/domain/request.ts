@@ -1,6 +1,7 @@
 // The life of a request in `gateway.requests.v1`: admitted, attempted (each further provider), settled. Stored for ever once shipped.
 import { usdOf } from '../lib/money.ts'
 import { type Static, t } from '../lib/schema.ts'
+import { BudgetCharge, BudgetPart } from './budget-events.ts'
 import { Nullable } from './fields.ts'
 
 /** Descriptions stand in the schemas: `docs/topics.md`, `docs/asyncapi.json` and `/schemas/` are made of them. */
@@ -152,6 +153,13 @@ const called = {
   reserved_nano_usd: countOrNull('The ruled upper bound for this attempt, nano-USD. Null: the model has no price.'),
 }
 
+const reserves = () =>
+  t.Array(BudgetPart, {
+    maxItems: 64,
+    description:
+      'What the request may come to with this attempt, of each account of a budget: an outcome that is never written charges this.',
+  })
+
 export const RequestAdmitted = t.Composite([
   RequestFacts,
   t.Object({
@@ -159,6 +167,7 @@ export const RequestAdmitted = t.Composite([
     ...called,
     prompt_tokens_estimate: count('Tokens of the prompt as the gateway estimates them.'),
     decision: t.Optional(Decision),
+    budget: t.Optional(reserves()),
   }),
 ])
 export type RequestAdmitted = Static<typeof RequestAdmitted>
@@ -167,6 +176,7 @@ export const RequestAttempted = t.Object({
   id: text('The request.'),
   n: t.Integer({ minimum: 2, description: '2 for the second attempt: the first is the admission’s.' }),
   ...called,
+  budget: t.Optional(reserves()),
 })
 export type RequestAttempted = Static<typeof RequestAttempted>
 
@@ -262,6 +272,9 @@ export const RequestSettled = t.Composite([
       }),
     ),
     timings: t.Optional(Timings),
+    budget: t.Optional(
+      t.Array(BudgetCharge, { maxItems: 64, description: 'What it charges to each account of a budget.' }),
+    ),
   }),
 ])
 export type RequestSettled = Static<typeof RequestSettled>

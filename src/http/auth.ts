@@ -2,6 +2,7 @@
 import type { Actor } from '../domain/decision.ts'
 import { Rejection } from '../domain/rejection.ts'
 import { type AuthenticateDeps, authenticate, requireFresh, requireState } from '../inference/authenticate.ts'
+import type { Payer } from '../inference/direct.ts'
 import type { Sessions } from '../upkeep/sessions.ts'
 import { GatewayError } from '../wire/errors.ts'
 import type { Clients } from './clients.ts'
@@ -20,6 +21,9 @@ export interface SessionDeps extends AuthenticateDeps {
   readonly sessions: Pick<Sessions, 'find' | 'used'>
   readonly clients: Clients
 }
+
+/** Whose budgets what the caller has the gateway do falls under. */
+export const payerOf = ({ actor, tenantId }: Principal): Payer => ({ tenantId, keyId: actor.id })
 
 const SUPERUSER = Object.freeze(['*'])
 

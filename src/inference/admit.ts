@@ -51,8 +51,11 @@ export const admit = async (
   plan: Plan,
   deps: Pick<InferenceDeps, 'spool'>,
 ): Promise<void> => {
-  const reserved = reservedNanoUsd(intent, plan.ordered[0]!)
-  const data = admittedJson(exchange.factsJson!, plan, promptTokensEstimate(intent), reserved)
+  const entry = plan.ordered[exchange.passedOver]!
+  const reserved = reservedNanoUsd(intent, entry)
+  const budget = exchange.budgets?.parts()
+  const data = admittedJson(exchange.factsJson!, plan, entry, promptTokensEstimate(intent), reserved, budget)
+  exchange.listedAtAdmission = exchange.attempts.length
   try {
     exchange.admission = await deps.spool.append(
       'requests',
@@ -91,6 +94,8 @@ export const admitAttempt = async (
     model_id: entry.modelId,
     reserved_nano_usd: reservedNanoUsd(intent, entry),
   }
+  const budget = exchange.budgets?.parts()
+  if (budget !== undefined) data.budget = budget
   try {
     await deps.spool.append(
       'requests',
@@ -103,6 +108,7 @@ export const admitAttempt = async (
   } catch (error) {
     throw new GatewayError('internal_error', 'the further attempt could not be recorded', { cause: error })
   }
+  exchange.budgets?.recorded()
 }
 
 /** The partition key: tenant and instance, so that the records of one request stay in order. */

@@ -5,6 +5,7 @@ import type { Answer, ChatCall, ProviderKind, Reading, StreamPart, Target } from
 import type { CatalogueEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { admitAttempt } from './admit.ts'
+import { reserveNext } from './budget.ts'
 import { chargeAttempt } from './charge.ts'
 import type { InferenceDeps } from './deps.ts'
 import type { Exchange } from './exchange.ts'
@@ -28,14 +29,17 @@ export type Served =
   | { readonly stream: false; readonly answer: Answer }
   | { readonly stream: true; readonly held: StreamPart[]; readonly source: UpstreamStream }
 
-export type AttemptDeps = Pick<InferenceDeps, 'spool' | 'dial' | 'kinds' | 'health' | 'steering'> & {
+export type AttemptDeps = Pick<
+  InferenceDeps,
+  'spool' | 'dial' | 'kinds' | 'health' | 'steering' | 'budgets' | 'nowMs'
+> & {
   readonly served: Pick<InferenceDeps['served'], 'calling'>
 }
 
 /** Calls the candidates of the plan. Throws the last failure as a GatewayError when none answered. */
 export const attempt = async (exchange: Exchange, intent: Intent, plan: Plan, deps: AttemptDeps): Promise<Served> => {
   const route: Route = {
-    queue: plan.ordered.slice(),
+    queue: plan.ordered.slice(exchange.passedOver),
     sequence: plan.ordered,
     dropped: new Map(),
     longContext: plan.forLongContext,
@@ -45,7 +49,11 @@ export const attempt = async (exchange: Exchange, intent: Intent, plan: Plan, de
   for (let made = 1; ; ) {
     const entry = route.queue[0]!
     if (route.dropped.size > 0) listDropped(route, entry, exchange)
-    const passedOver = beginCall(exchange, intent, plan, entry, route.queue.length === 1, deps)
+    const passedOver =
+      (exchange.budgets === null || exchange.reservedFor === entry
+        ? null
+        : await reserveNext(exchange, intent, entry, deps)) ??
+      beginCall(exchange, intent, plan, entry, route.queue.length === 1, deps)
     if (passedOver !== null) {
       // Whoever was to repeat and may not be called now makes way only where the failure lets another take over.
       const repeats = failed !== null && entry === exchange.entry
@@ -61,7 +69,7 @@ export const attempt = async (exchange: Exchange, intent: Intent, plan: Plan, de
     }
     // What was passed over counts as well: only the very first candidate stands in the admission.
     const n = exchange.attempts.length + 1
-    if (n > 1) await admitAttempt(exchange, intent, entry, n, deps)
+    if (n > exchange.listedAtAdmission + 1) await admitAttempt(exchange, intent, entry, n, deps)
     begin(exchange, entry, deps)
     try {
       const waitMs = shareMs(exchange.deadlineMs - performance.now(), route.queue.length, made, plan)
@@ -97,6 +105,7 @@ export const attempt = async (exchange: Exchange, intent: Intent, plan: Plan, de
 const begin = (exchange: Exchange, entry: CatalogueEntry, { served }: Pick<AttemptDeps, 'served'>): void => {
   chargeAttempt(exchange)
   exchange.entry = entry
+  exchange.reservedFor = null
   exchange.trace?.calling(entry)
   served.calling(exchange.servedAt, exchange.identity.id, entry.providerId, entry.modelId)
   exchange.attemptStartedMs = performance.now()

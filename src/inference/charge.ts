@@ -1,9 +1,11 @@
 // The one place where usage becomes money: what each attempt cost, and what a request cost with all of its attempts (docs/decisions/0014).
+import type { BudgetCharge } from '../domain/budget-events.ts'
 import type { AttemptSummary, RequestSettled } from '../domain/request.ts'
 import { sumNanoUsd } from '../lib/money.ts'
 import { answeredChars } from '../providers/generated.ts'
 import type { Answer, Usage } from '../providers/provider.ts'
 import type { CatalogueEntry } from '../state/port.ts'
+import type { Cost } from '../state/request-budgets.ts'
 import { actualNanoUsd, estimateTokens, promptTokensEstimate } from './estimate.ts'
 import type { Exchange } from './exchange.ts'
 
@@ -52,6 +54,33 @@ export const chargeAttempt = (exchange: Exchange): void => {
   if (own.basis === 'none') return
   note(finished, own)
   exchange.charged = exchange.charged === null ? own : sum(exchange.charged, own)
+}
+
+/** What the attempt under way, or the last one, has cost by now, for budgets; null: nothing was sent that may be billed. */
+export const attemptCost = (exchange: Exchange): Cost | null => {
+  const { basis, costNanoUsd, promptTokens, completionTokens } = ofAttempt(exchange)
+  if (basis === 'none') return null
+  return {
+    nanoUsd: costNanoUsd,
+    tokens: (promptTokens ?? 0) + (completionTokens ?? 0),
+    exact: basis !== 'estimated',
+  }
+}
+
+/** Charges the attempt that was reserved for, if there was one, to the budgets of the request: what it did not cost is free once the outcome is recorded. */
+export const endReserved = (exchange: Exchange): void => {
+  const { budgets, reservedFor } = exchange
+  // Reserved for and not begun: nothing of it was sent.
+  budgets?.endAttempt(reservedFor === null ? attemptCost(exchange) : null)
+  exchange.reservedFor = null
+}
+
+/** Charges the request to its budgets, once, right before its outcome is appended. Undefined: it falls under none. */
+export const chargeBudgets = (exchange: Exchange): BudgetCharge[] | undefined => {
+  if (exchange.budgets === null) return undefined
+  endReserved(exchange)
+  const charges = exchange.budgets.settle()
+  return charges.length === 0 ? undefined : charges
 }
 
 /** Of the attempt under way, or of the last one. */

@@ -9,6 +9,7 @@ import { admit, factsJson } from './admit.ts'
 import { attempt, finishAttempt, type Served } from './attempt.ts'
 import { authenticate, requireScope } from './authenticate.ts'
 import { parseJsonBody, readJsonBytes } from './body.ts'
+import { reserveFirst } from './budget.ts'
 import { charsOf, type Measured, measure } from './charge.ts'
 import { choicesOf, cutOr } from './choices.ts'
 import { ClientStream } from './client-stream.ts'
@@ -68,6 +69,8 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
       if (plan.refused !== null) throw plan.refused
       const rules = limitRules(key, plan.policy.limits)
       if (rules.length > 0) await takeLimits(exchange, rules, intent, plan, deps)
+      exchange.budgets = deps.budgets.of(key.tenantId, key.id, plan.policy.scope?.slug ?? null, exchange.identity.atMs)
+      if (exchange.budgets !== null) await reserveFirst(exchange, intent, plan, deps)
       await admit(exchange, intent, plan, deps)
       const served = await attempt(exchange, intent, plan, deps)
       if (served.stream) {

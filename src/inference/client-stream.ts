@@ -5,6 +5,7 @@ import { DONE_FRAME } from '../wire/chat.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { firstFrameGatewayJson, withGateway } from '../wire/gateway-block.ts'
 import { finishAttempt } from './attempt.ts'
+import { reserveMore } from './budget.ts'
 import { measure } from './charge.ts'
 import { type ChoiceFacts, cutOr, StreamedChoices } from './choices.ts'
 import type { InferenceDeps } from './deps.ts'
@@ -119,6 +120,13 @@ export class ClientStream {
         return null
       }
       const frames = this.#frames(parts, false)
+      if (this.exchange.budgets !== null && !this.source.done && this.exchange.finishReason === null) {
+        const cut = await reserveMore(this.exchange, this.deps)
+        if (cut !== null) {
+          this.#conclude(cut)
+          return null
+        }
+      }
       if (frames !== '') return frames
       if (this.#held.length > HELD_CHARS) {
         this.#conclude(new GatewayError('upstream_error', 'the provider does not end its stream'))

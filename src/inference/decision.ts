@@ -1,4 +1,5 @@
 // What the records of a request say about its plan: enough to show why, and to make the same plan again.
+import type { BudgetPart } from '../domain/budget-events.ts'
 import type { Candidate, Decision } from '../domain/request.ts'
 import type { Static } from '../lib/schema.ts'
 import type { RecordText } from '../log/spool-port.ts'
@@ -47,13 +48,17 @@ const candidatesJson = ({ candidates, reasons }: Plan): string => {
 export const admittedJson = (
   factsJson: string,
   plan: Plan,
+  /** Who is called first. */
+  entry: CatalogueEntry,
   promptTokens: number,
   reservedNanoUsd: number | null,
+  budget: readonly BudgetPart[] | undefined,
 ): RecordText => [
   factsJson,
   ',"decision":',
   JSON.stringify(decisionOf(plan)),
-  `,"candidates":${candidatesJson(plan)},${textsOf(plan.ordered[0]!).first},"prompt_tokens_estimate":${promptTokens},"reserved_nano_usd":${reservedNanoUsd}}`,
+  `,"candidates":${candidatesJson(plan)},${textsOf(entry).first},"prompt_tokens_estimate":${promptTokens},"reserved_nano_usd":${reservedNanoUsd}`,
+  budget === undefined ? '}' : `,"budget":${JSON.stringify(budget)}}`,
 ]
 
 /** The inputs of the plan that stand nowhere else, and what it came to. */

@@ -3,6 +3,7 @@ import type { AttemptSummary, Outcome, RequestSettled } from '../domain/request.
 import type { Dial } from '../lib/upstream.ts'
 import type { Spool } from '../log/spool-port.ts'
 import type { ProviderKind } from '../providers/provider.ts'
+import type { Budgets } from '../state/budgets.ts'
 import type { FeedbackMeans } from '../state/feedback-means.ts'
 import type { Frames } from '../state/frame.ts'
 import type { HealthBook } from '../state/health.ts'
@@ -74,6 +75,9 @@ export interface InferenceDeps {
   /** The request log of all instances, for feedback on what this one has not served. */
   readonly requestLookup: RequestLookup
   readonly kinds: ReadonlyMap<string, ProviderKind>
+  /** What tenants may spend. */
+  readonly budgets: Pick<Budgets, 'of' | 'standing'>
+  nowMs(): number
   /** Counts what keys, tenants and policies are limited to. */
   readonly limits: Limits
   readonly spool: Spool

@@ -9,6 +9,7 @@ import type { GatewayError } from '../wire/errors.ts'
 import { ActiveRequests } from './active.ts'
 import { admit, factsJson } from './admit.ts'
 import { attempt, finishAttempt, type Served } from './attempt.ts'
+import { reserveFirst, reserveMore } from './budget.ts'
 import { charsOf, type Measured, measure } from './charge.ts'
 import type { InferenceDeps } from './deps.ts'
 import { outputBound, priceOf, promptTokensEstimate } from './estimate.ts'
@@ -19,7 +20,7 @@ import type { Plan } from './plan.ts'
 import { BUILT_IN } from './policies.ts'
 import { type Ending, settle } from './settle.ts'
 
-export interface DirectDeps extends Pick<InferenceDeps, 'spool' | 'dial' | 'kinds' | 'catalogue'> {
+export interface DirectDeps extends Pick<InferenceDeps, 'spool' | 'dial' | 'kinds' | 'catalogue' | 'budgets'> {
   readonly live: Pick<InferenceDeps['live'], 'status'>
   newIdentity(): Identity
   nowMs(): number
@@ -30,9 +31,17 @@ export interface DirectQuestion {
   /** A chat completion, without its `model`. */
   readonly body: Readonly<Record<string, unknown>>
   readonly purpose: Purpose
+  /** Whose budgets it falls under. */
+  readonly payer: Payer
   readonly timeoutMs: number
   /** Ends it. Its reason is an `EndReason`; any other counts as the client's leaving. */
   readonly signal: AbortSignal
+}
+
+/** A tenant, and one of its keys; an operator of the console has none, and an id that no key has. */
+export interface Payer {
+  readonly tenantId: string
+  readonly keyId: string
 }
 
 /** What the model said. */
@@ -56,7 +65,7 @@ export interface DirectOutcome {
   readonly shaping: readonly string[]
 }
 
-/** Makes the call. Never throws for what the provider does; throws GatewayError when the call or its outcome could not be recorded. */
+/** Makes the call. Never throws for what the provider does; throws GatewayError when its budgets do not allow it, and when the call or its outcome could not be recorded. */
 export type AskDirectly = (question: DirectQuestion) => Promise<DirectOutcome>
 
 /** Calls of one process at once. */
@@ -74,7 +83,7 @@ export const directCalls = (deps: DirectDeps): AskDirectly => {
   })
   const calling = { ...deps, health, steering: UNSTEERED, served: NOBODY, observe: () => undefined }
 
-  return async ({ entry, body, purpose, timeoutMs, signal }) => {
+  return async ({ entry, body, purpose, payer, timeoutMs, signal }) => {
     const exchange = new Exchange(deps.newIdentity())
     exchange.purpose = purpose
     active.enter(exchange)
@@ -90,6 +99,8 @@ export const directCalls = (deps: DirectDeps): AskDirectly => {
       exchange.deadlineMs = exchange.identity.startedMs + timeoutMs
       exchange.factsJson = factsJson(exchange, entry.name, deps.live.status().tip, null)
       exchange.plannedMs = exchange.latencyMs()
+      exchange.budgets = deps.budgets.of(payer.tenantId, payer.keyId, null, exchange.identity.atMs)
+      if (exchange.budgets !== null) await reserveFirst(exchange, intent, plan, deps)
       await admit(exchange, intent, plan, deps)
       return await called(exchange, intent, plan, calling)
     } finally {
@@ -110,7 +121,7 @@ const called = async (exchange: Exchange, intent: Intent, plan: Plan, deps: Call
   let measured: Measured
   try {
     const served = await attempt(exchange, intent, plan, deps)
-    answer = served.stream ? await streamed(exchange, served) : whole(exchange, served)
+    answer = served.stream ? await streamed(exchange, served, deps) : whole(exchange, served)
     exchange.finishReason = answer.finishReason
     finishAttempt(exchange, 'success', null)
     measured = measure(exchange)
@@ -141,7 +152,11 @@ const whole = (exchange: Exchange, { answer }: Served & { stream: false }): Dire
 }
 
 /** Reads a stream to its end. Throws as the failure that it is when there is none. */
-const streamed = async (exchange: Exchange, { held, source }: Served & { stream: true }): Promise<DirectAnswer> => {
+const streamed = async (
+  exchange: Exchange,
+  { held, source }: Served & { stream: true },
+  deps: Calling,
+): Promise<DirectAnswer> => {
   const { entry } = exchange
   let text = ''
   let contentParts = 0
@@ -159,6 +174,8 @@ const streamed = async (exchange: Exchange, { held, source }: Served & { stream:
         toolNames.push(...part.toolNames)
       }
       exchange.usage = usage
+      const cut = exchange.budgets === null || source.done ? null : await reserveMore(exchange, deps)
+      if (cut !== null) throw cut
     }
   } catch (thrown) {
     const error = failureOf(thrown, exchange, entry!)

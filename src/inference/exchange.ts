@@ -7,6 +7,7 @@ import type { RecordId } from '../log/spool-port.ts'
 import type { Usage } from '../providers/provider.ts'
 import type { HealthCall } from '../state/health-call.ts'
 import type { CatalogueEntry, KeyEntry } from '../state/port.ts'
+import type { RequestBudgets } from '../state/request-budgets.ts'
 import type { ErrorCode } from '../wire/errors.ts'
 import type { GatewayFacts } from '../wire/gateway-block.ts'
 import type { Charge } from './charge.ts'
@@ -53,6 +54,14 @@ export class Exchange implements Listed {
   plan: Plan | null = null
   /** What it holds of rate limits; null where there are none. Given back by the settlement. */
   held: Held | null = null
+  /** What it holds of budgets; null: it falls under none. Charged and given back by the settlement. */
+  budgets: RequestBudgets | null = null
+  /** Whose attempt is reserved and not begun yet. */
+  reservedFor: CatalogueEntry | null = null
+  /** Candidates before the first one that its budgets allow. */
+  passedOver = 0
+  /** Attempts that were listed when it was admitted: the admission names the one after them. */
+  listedAtAdmission = 0
   /** `x-ratelimit-*` of the tightest limits; null where there are none. */
   limitHeaders: Readonly<Record<string, string>> | null = null
   /** The control decision that the plan was made on; null before there was one. */

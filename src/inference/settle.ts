@@ -1,10 +1,11 @@
 // Station 8: the outcome. Written on every way out and before the client holds the last byte; exactly one for each admission.
+import type { BudgetCharge } from '../domain/budget-events.ts'
 import type { Outcome, RequestFacts, RequestSettled } from '../domain/request.ts'
 import type { Static } from '../lib/schema.ts'
 import { type RecordText, SpoolClosed } from '../log/spool-port.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { subjectOf } from './admit.ts'
-import type { Measured } from './charge.ts'
+import { chargeBudgets, type Measured } from './charge.ts'
 import { candidateList, decisionOf } from './decision.ts'
 import type { InferenceDeps, Observed } from './deps.ts'
 import type { Exchange } from './exchange.ts'
@@ -36,8 +37,9 @@ export const settle = async (
   const latencyMs = exchange.latencyMs()
   let recorded = true
   try {
+    const budget = chargeBudgets(exchange)
     if (exchange.factsJson !== null) {
-      const data = settledJson(exchange, exchange.factsJson, ending, measured, latencyMs)
+      const data = settledJson(exchange, exchange.factsJson, ending, measured, latencyMs, budget)
       await deps.spool.append(
         'requests',
         'request.settled',
@@ -67,6 +69,7 @@ const settledJson = (
   ending: Ending,
   measured: Measured,
   latencyMs: number,
+  budget: BudgetCharge[] | undefined,
 ): RecordText => {
   const { entry, usage, admission } = exchange
   const rest: Omit<RequestSettled, keyof Static<typeof RequestFacts> | 'raw_usage'> = {
@@ -97,6 +100,7 @@ const settledJson = (
     rest.candidates = candidateList(plan)
     rest.decision = decisionOf(plan)
   }
+  if (budget !== undefined) rest.budget = budget
   if (shaping.length > 0) rest.shaping = shaping.slice(0, LISTED_SHAPING)
   if (plannedMs !== null)
     rest.timings = admittedMs === null ? { planned_ms: plannedMs } : { planned_ms: plannedMs, admitted_ms: admittedMs }

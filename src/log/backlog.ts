@@ -74,12 +74,12 @@ export class Backlog {
     return { records, bytes: this.bytes - oldest.bytes, oldestMs: Math.max(0, nowMs - oldest.atMs) }
   }
 
-  /** Takes out the segments that lie wholly below the watermark and ended before a time, oldest first. Never the newest. */
-  takeDeletable(endedBeforeMs: number): SegmentMark[] {
+  /** Takes out the segments that lie wholly below the watermark and a record, and ended before a time, oldest first. Never the newest. */
+  takeDeletable(endedBeforeMs: number, heldFrom = Number.POSITIVE_INFINITY): SegmentMark[] {
     let count = 0
     while (count + 1 < this.segments.length) {
       const following = this.segments[count + 1]!
-      if (!passed(following, this.watermark) || following.atMs >= endedBeforeMs) break
+      if (!passed(following, this.watermark) || following.atMs >= endedBeforeMs || following.record > heldFrom) break
       count++
     }
     return this.segments.splice(0, count)

@@ -285,7 +285,7 @@ export class FileSpool implements LocalSpool {
     const retentionMs = keeping.until === 'shipped' ? 0 : keeping.retentionMs
     if (retentionMs === null) return
     const before = keeping.until === 'shipped' ? Number.POSITIVE_INFINITY : nowMs() - retentionMs
-    for (const { path } of this.backlogMarks.takeDeletable(before)) {
+    for (const { path } of this.backlogMarks.takeDeletable(before, this.options.heldFrom?.())) {
       try {
         this.files.remove(path)
       } catch (error) {

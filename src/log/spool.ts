@@ -30,6 +30,8 @@ export interface SpoolOptions {
   /** Admission closes when this much waits for its consumers; 8 GiB when not given. */
   readonly backlogBytes?: number
   readonly files?: Files
+  /** The first record that somebody else still needs, whoever has passed it. */
+  heldFrom?(): number
   /** After each write: everything below `end` is in the file. */
   onFlushed?(end: number): void
 }

@@ -3,8 +3,12 @@ import type { BudgetRow } from '../domain/budget.ts'
 import type { HardCaps } from './steering.ts'
 
 /** Whether a budget caps requests now: one that has ended does not, and a shadow budget only counts. */
-const caps = ({ enabled, enforcement, hard_cap_nano_usd }: BudgetRow): boolean =>
-  enabled && enforcement !== 'shadow' && hard_cap_nano_usd !== null
+const caps = (row: BudgetRow): boolean =>
+  row.enabled && row.enforcement !== 'shadow' && (row.hard_cap_nano_usd !== null || needsPrice(row))
+
+/** What is left of a hard limit is asked for later, of a lease; but nothing without a price can be asked for. */
+const needsPrice = ({ enforcement, limit_nano_usd }: BudgetRow): boolean =>
+  enforcement === 'hard' && limit_nano_usd !== null
 
 /** The budgets with a cap that is in use. */
 export class CappedBudgets {
@@ -34,7 +38,7 @@ export class CappedBudgets {
     let all: number | null = null
     const of = new Map<string, number>()
     for (const { scope, hard_cap_nano_usd } of own.values()) {
-      const capNanoUsd = hard_cap_nano_usd!
+      const capNanoUsd = hard_cap_nano_usd ?? Number.POSITIVE_INFINITY
       const name = scope.type === 'model' ? scope.id.toLowerCase() : scope.id
       const subject = `${scope.type}:${name}`
       if (scope.type === 'tenant') all = Math.min(all ?? capNanoUsd, capNanoUsd)

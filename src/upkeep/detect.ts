@@ -1,5 +1,5 @@
 // Finds out what models can do by asking them: small questions, a few at once, within a bound of time and of money.
-import type { AskDirectly, DirectOutcome } from '../inference/direct.ts'
+import type { AskDirectly, DirectOutcome, Payer } from '../inference/direct.ts'
 import { NEVER_SENT } from '../inference/failed.ts'
 import { inLanes } from '../lib/lanes.ts'
 import { sumNanoUsd } from '../lib/money.ts'
@@ -42,6 +42,8 @@ const MOST_NANO_USD = 250_000_000
 
 export interface DetectDeps {
   readonly ask: AskDirectly
+  /** Whose budgets the questions fall under. */
+  readonly payer: Payer
   /** What a kind is taken to be able to do. */
   claims(kind: string): readonly Capability[]
 }
@@ -58,10 +60,10 @@ interface Run extends DetectDeps {
 /** Asks every model. Never throws for what the provider does. */
 export const detectCapabilities = (
   entries: readonly CatalogueEntry[],
-  { ask, claims }: DetectDeps,
+  { ask, payer, claims }: DetectDeps,
   signal: AbortSignal,
 ): Promise<ModelDetection[]> => {
-  const run: Run = { ask, claims, signal, untilMs: performance.now() + TOTAL_MS, spentNanoUsd: 0, ended: null }
+  const run: Run = { ask, payer, claims, signal, untilMs: performance.now() + TOTAL_MS, spentNanoUsd: 0, ended: null }
   return inLanes(entries, MODEL_LANES, (entry) => detectModel(entry, run))
 }
 
@@ -116,7 +118,14 @@ const call = async (body: Question['body'], asking: Asking): Promise<DirectOutco
   const timeoutMs = Math.max(1, Math.min(QUESTION_MS, run.untilMs - performance.now()))
   // Everything is sent, whatever the model is taken to be able to do.
   const asked = { ...entry, capabilities: ALL_CAPABILITIES }
-  const outcome = await run.ask({ entry: asked, body, purpose: 'detection', timeoutMs, signal: run.signal })
+  const outcome = await run.ask({
+    entry: asked,
+    body,
+    purpose: 'detection',
+    payer: run.payer,
+    timeoutMs,
+    signal: run.signal,
+  })
   const cost = outcome.measured.costNanoUsd
   asking.costNanoUsd = cost === null || asking.costNanoUsd === null ? null : sumNanoUsd(asking.costNanoUsd, cost)
   run.spentNanoUsd += cost ?? 0

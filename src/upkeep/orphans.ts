@@ -37,6 +37,8 @@ export const orphanOf = (open: OpenAdmission): RequestSettled | null => {
     .filter((attempted) => attemptedSchema.Check(attempted))
   const last = further.at(-1) ?? admitted
   const cost = worstCase([admitted, ...further])
+  // Each record says what the whole request may come to: the last one holds.
+  const { budget } = [admitted, ...further].findLast((each) => each.budget !== undefined) ?? {}
   return {
     ...factsOf(admitted),
     admission: open.recordId,
@@ -64,6 +66,7 @@ export const orphanOf = (open: OpenAdmission): RequestSettled | null => {
     // Nobody measured it, and the time until the restart would say nothing about the provider.
     latency_ms: 0,
     ttft_ms: null,
+    ...(budget === undefined ? {} : { budget }),
   }
 }
 

@@ -1,7 +1,7 @@
 // The checks of a provider test: whether anything answers at its address, what it lists, and one small completion of a model.
 import type { ProviderRow } from '../domain/provider.ts'
 import { type CheckResult, DETAIL_CHARS } from '../domain/provider-test.ts'
-import type { AskDirectly, DirectOutcome } from '../inference/direct.ts'
+import type { AskDirectly, DirectOutcome, Payer } from '../inference/direct.ts'
 import { type Dial, DialFailure } from '../lib/upstream.ts'
 import type { ProviderKind } from '../providers/provider.ts'
 import type { CatalogueEntry } from '../state/port.ts'
@@ -17,6 +17,8 @@ export interface CheckDeps {
   readonly kindTable: KindTable
   readonly modelCatalogue: Pick<ModelCatalogue, 'list'>
   readonly ask: AskDirectly
+  /** Whose budgets the sample falls under. */
+  readonly payer: Payer
 }
 
 export interface AskedTest {
@@ -158,7 +160,7 @@ const models: Finder = async (provider, _, { kindTable, modelCatalogue }, signal
   }
 }
 
-const sample: Finder = async (provider, { entry, prompt }, { kindTable, ask }, signal) => {
+const sample: Finder = async (provider, { entry, prompt }, { kindTable, ask, payer }, signal) => {
   if (entry === null) {
     const detail = 'it has no active model: POST /admin/v1/models registers one, sync-models all that it lists'
     return { status: 'skipped', detail }
@@ -169,7 +171,7 @@ const sample: Finder = async (provider, { entry, prompt }, { kindTable, ask }, s
     messages: [{ role: 'user', content: prompt ?? DEFAULT_PROMPT }],
     max_completion_tokens: SAMPLE_TOKENS,
   }
-  const outcome = await ask({ entry, body, purpose: 'test', timeoutMs: SAMPLE_MS, signal })
+  const outcome = await ask({ entry, body, purpose: 'test', payer, timeoutMs: SAMPLE_MS, signal })
   return sampleFinding(entry, outcome)
 }
 

@@ -1,12 +1,13 @@
 // What an operator can have done with a provider that calls out: tests, listings for a synchronisation, detection of capabilities.
 import type { ProviderRow } from '../domain/provider.ts'
+import type { Payer } from '../inference/direct.ts'
 import type { ListedModel } from '../providers/provider.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import { detectCapabilities, type ModelDetection } from './detect.ts'
 import { type AskedTest, type CheckDeps, type Checked, runChecks } from './provider-checks.ts'
 import { workPlaces } from './work-places.ts'
 
-export interface ProviderWorkDeps extends CheckDeps {
+export interface ProviderWorkDeps extends Omit<CheckDeps, 'payer'> {
   readonly catalogue: { all(): readonly CatalogueEntry[] }
 }
 
@@ -14,8 +15,8 @@ export interface ProviderWorkDeps extends CheckDeps {
 export interface ProviderWork {
   /** The models of a provider, disabled ones too, in the order of the registry. */
   entriesOf(providerId: string): readonly CatalogueEntry[]
-  test(provider: ProviderRow, asked: AskedTest, client: AbortSignal): Promise<readonly Checked[]>
-  detect(entries: readonly CatalogueEntry[], client: AbortSignal): Promise<readonly ModelDetection[]>
+  test(provider: ProviderRow, asked: AskedTest, payer: Payer, client: AbortSignal): Promise<readonly Checked[]>
+  detect(entries: readonly CatalogueEntry[], payer: Payer, client: AbortSignal): Promise<readonly ModelDetection[]>
   /** What the provider lists now. Throws 501 when its kind cannot, and what its failure means otherwise. */
   list(provider: ProviderRow, client: AbortSignal): Promise<readonly ListedModel[]>
   close(): Promise<void>
@@ -27,11 +28,13 @@ const PLACES = 4
 export const openProviderWork = (deps: ProviderWorkDeps): ProviderWork => {
   const places = workPlaces(PLACES)
   const { ask, kindTable } = deps
-  const detecting = { ask, claims: (kind: string) => kindTable.resolve(kind)?.capabilities ?? [] }
+  const claims = (kind: string) => kindTable.resolve(kind)?.capabilities ?? []
   return {
     entriesOf: (providerId) => deps.catalogue.all().filter((entry) => entry.providerId === providerId),
-    test: (provider, asked, client) => places.run(client, (signal) => runChecks(provider, asked, deps, signal)),
-    detect: (entries, client) => places.run(client, (signal) => detectCapabilities(entries, detecting, signal)),
+    test: (provider, asked, payer, client) =>
+      places.run(client, (signal) => runChecks(provider, asked, { ...deps, payer }, signal)),
+    detect: (entries, payer, client) =>
+      places.run(client, (signal) => detectCapabilities(entries, { ask, payer, claims }, signal)),
     list: (provider, client) => places.run(client, (signal) => deps.modelCatalogue.list(provider, { signal })),
     close: () => places.close(),
   }

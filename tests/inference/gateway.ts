@@ -15,6 +15,7 @@ import { createDialer } from '../../src/lib/dialer.ts'
 import { sha256Hex } from '../../src/lib/digest.ts'
 import type { Dial } from '../../src/lib/upstream.ts'
 import type { ProviderKind } from '../../src/providers/provider.ts'
+import { type Budgets, NO_BUDGETS } from '../../src/state/budgets.ts'
 import { FeedbackMeans } from '../../src/state/feedback-means.ts'
 import type { Frames } from '../../src/state/frame.ts'
 import { type HealthBook, openHealth } from '../../src/state/health.ts'
@@ -139,6 +140,7 @@ export const testGateway = (
     policies?: readonly PolicyRow[]
     inference?: Partial<InferenceSettings>
     limits?: Limits
+    budgets?: Budgets
     keys?: Readonly<Record<string, Partial<KeyEntry>>>
     providersUsable?: number
     readiness?: { name: string; run(): { text: string; ready: boolean } }[]
@@ -221,6 +223,7 @@ export const testGateway = (
     requestLookup: options.requestLookup ?? NO_LOOKUP,
     nowMs: Date.now,
     kinds,
+    budgets: options.budgets ?? NO_BUDGETS,
     limits: options.limits ?? processLimits(() => performance.now()),
     spool,
     dial: options.dial ?? dialer.dial,

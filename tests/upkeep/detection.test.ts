@@ -1,7 +1,7 @@
 // Detection of capabilities against fakes of the vendors: what is proven, disproved, and left open.
 import { describe, expect, test } from 'bun:test'
 import { withVerdict } from '../../src/upkeep/detect.ts'
-import { withVendors } from './vendor-work.ts'
+import { PAYER, withVendors } from './vendor-work.ts'
 
 const { answering, placeOf, workOn } = withVendors()
 
@@ -24,7 +24,7 @@ describe('a detection', () => {
     '%s: what its vendor takes is proven, what it refuses or is never sent is disproved',
     async (name, proven, not) => {
       const { work, models, client, spool } = workOn(placeOf(name))
-      const [found] = await work.detect(models, client.signal)
+      const [found] = await work.detect(models, PAYER, client.signal)
       expect(withVerdict(found!, 'proven')).toEqual(proven as never)
       expect(withVerdict(found!, 'disproved')).toEqual(not as never)
       const settled = spool.settled()
@@ -42,7 +42,7 @@ describe('a detection', () => {
     })
     const { work, models, client } = workOn({ kind: 'openai_compatible', baseUrl, secret: 'wrong-key-of-nobody' })
     const many = Array.from({ length: 8 }, (_, i) => ({ ...models[0]!, modelId: `mod_${i}`, name: `m-${i}` }))
-    const found = await work.detect(many, client.signal)
+    const found = await work.detect(many, PAYER, client.signal)
     expect(asked).toBeLessThanOrEqual(2)
     expect(found.flatMap((one) => withVerdict(one, 'proven'))).toEqual([])
     expect(found.flatMap((one) => withVerdict(one, 'disproved'))).toEqual([])
@@ -57,7 +57,7 @@ describe('a detection', () => {
       kind: 'openai_compatible',
       baseUrl: answering(() => Response.json(answer)),
     })
-    const [found] = await work.detect(models, client.signal)
+    const [found] = await work.detect(models, PAYER, client.signal)
     expect(withVerdict(found!, 'proven')).toEqual(['chat', 'seed'])
     expect(withVerdict(found!, 'disproved')).toEqual([])
   })
@@ -72,7 +72,7 @@ describe('a detection', () => {
         : Response.json({ error: { message: 'tools, seed, images: later' } }, { status: 429 }),
     )
     const { work, models, client } = workOn({ kind: 'openai_compatible', baseUrl })
-    const [found] = await work.detect(models, client.signal)
+    const [found] = await work.detect(models, PAYER, client.signal)
     expect(withVerdict(found!, 'indeterminate')).toHaveLength(7)
   })
 })

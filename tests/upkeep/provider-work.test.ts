@@ -1,6 +1,6 @@
 // Tests against fakes of the vendors, over the real dialer and the real kinds: what each check says, what is charged, what ends it.
 import { describe, expect, test } from 'bun:test'
-import { withVendors } from './vendor-work.ts'
+import { PAYER, withVendors } from './vendor-work.ts'
 
 const { answering, placeOf, workOn } = withVendors()
 
@@ -140,7 +140,7 @@ describe('a test', () => {
     const echo = async () => Response.json({ error: { message: 'cannot answer "my private words"' } }, { status: 400 })
     const { work, provider, models, client } = workOn({ kind: 'openai_compatible', baseUrl: answering(echo) })
     const asked = { checks: ['sample'] as const, entry: models[0]!, prompt: 'my private words' }
-    const [checked] = await work.test(provider, asked, client.signal)
+    const [checked] = await work.test(provider, asked, PAYER, client.signal)
     expect(checked!.shown.detail).toContain('my private words')
     expect(JSON.stringify(checked!.recorded)).not.toContain('my private words')
     expect(checked!.recorded).toMatchObject({ error_code: 'invalid_request', upstream_status: 400 })

@@ -6,6 +6,7 @@ import { newIdentity } from '../../src/http/request-context.ts'
 import { directCalls } from '../../src/inference/direct.ts'
 import { createDialer } from '../../src/lib/dialer.ts'
 import { KINDS } from '../../src/providers/kinds.ts'
+import { NO_BUDGETS } from '../../src/state/budgets.ts'
 import type { CatalogueEntry } from '../../src/state/port.ts'
 import { modelCatalogue } from '../../src/upkeep/model-listing.ts'
 import { CHECKS, type Check } from '../../src/upkeep/provider-checks.ts'
@@ -13,6 +14,9 @@ import { openProviderWork } from '../../src/upkeep/provider-work.ts'
 import { catalogueOf, entry, TIP } from '../inference/gateway.ts'
 import { testSpool } from '../inference/test-spool.ts'
 import { startVendors, type Vendor } from '../services/vendors/vendors.ts'
+
+/** A tenant without budgets. */
+export const PAYER = { tenantId: 'ten_1', keyId: 'key_1' }
 
 export interface Place {
   readonly kind: string
@@ -78,7 +82,7 @@ export const withVendors = () => {
     const catalogue = catalogueOf(models)
     const ask = directCalls({
       live: { status: () => ({ tip: TIP }) as never },
-      ...{ catalogue, spool, dial: dialer.dial, kinds: KINDS, nowMs: Date.now },
+      ...{ catalogue, spool, dial: dialer.dial, kinds: KINDS, nowMs: Date.now, budgets: NO_BUDGETS },
       newIdentity: () => newIdentity(new Headers()),
     })
     const listings = modelCatalogue({ dial: dialer.dial, kindTable, secretOf: () => secret, nowMs: Date.now })
@@ -89,7 +93,7 @@ export const withVendors = () => {
       checks: readonly Check[] = CHECKS,
       prompt: string | null = null,
       one: CatalogueEntry | null = models[0]!,
-    ) => (await work.test(provider, { checks, entry: one, prompt }, client.signal)).map(({ shown }) => shown)
+    ) => (await work.test(provider, { checks, entry: one, prompt }, PAYER, client.signal)).map(({ shown }) => shown)
     return { work, provider, spool, models, client, test: test_ }
   }
 

@@ -15,6 +15,7 @@ import { closed } from '../../domain/fields.ts'
 import { Rejection } from '../../domain/rejection.ts'
 import type { IdPrefix } from '../../lib/ids.ts'
 import { t } from '../../lib/schema.ts'
+import type { Budgets } from '../../state/budgets.ts'
 import type { Commit, LiveState } from '../../state/port.ts'
 import { type Principal, seesTenant, tenantMeant } from '../auth.ts'
 import { listed, Paging } from './list.ts'
@@ -28,12 +29,18 @@ export interface BudgetDeps {
   readonly commit: Commit
   newId(prefix: IdPrefix): string
   nowMs(): number
+  readonly budgets: Pick<Budgets, 'standing' | 'caughtUp'>
 }
 
 const READ = ['usage:read', 'tenants:admin'] as const
 const WRITE = ['tenants:admin'] as const
 /** What a GET adds to the row. */
-const COMPUTED = ['spent_usd', 'reserved_usd', 'remaining_usd', 'window_start', 'resets_at'] as const
+const COMPUTED = [
+  ...['spent_usd', 'reserved_usd', 'remaining_usd', 'spent_tokens', 'reserved_tokens', 'remaining_tokens'],
+  ...['overrun_usd', 'closed', 'window_start', 'resets_at'],
+] as const
+/** A budget that was made this moment: its accounts are being read. */
+const CAUGHT_UP_MS = 500
 
 const BudgetBody = closed(
   t.Composite([
@@ -56,7 +63,13 @@ const visibleBudget = (state: ControlReader, principal: Principal, id: string): 
   return row
 }
 
-const listBudgets = ({ live, nowMs }: BudgetDeps): AdminRoute =>
+/** A budget as it stands. */
+const shown = async (row: BudgetRow, { budgets, nowMs }: BudgetDeps) => {
+  if (row.enabled) await budgets.caughtUp(row.tenant_id, CAUGHT_UP_MS)
+  return budgetView(row, nowMs(), budgets.standing(row))
+}
+
+const listBudgets = ({ live, nowMs, budgets }: BudgetDeps): AdminRoute =>
   route({
     method: 'GET',
     path: '/budgets',
@@ -65,29 +78,31 @@ const listBudgets = ({ live, nowMs }: BudgetDeps): AdminRoute =>
     rows: 'budgets',
     query: t.Object({ tenant_id: t.Optional(t.String()), ...Paging }),
     answer: BudgetView,
-    handle({ principal, query }) {
+    async handle({ principal, query }) {
       const tenantId = query.tenant_id === undefined ? undefined : tenantMeant(principal, query.tenant_id)
       const rows = [...live.control.table('budgets').rows()]
         .map(([, row]) => row)
         .filter((row) => (tenantId === undefined ? seesTenant(principal, row.tenant_id) : row.tenant_id === tenantId))
       const atMs = nowMs()
-      return { body: listed('budgets', rows, query, (row) => budgetView(row, atMs)) }
+      const tenants = new Set(rows.filter(({ enabled }) => enabled).map(({ tenant_id }) => tenant_id))
+      await Promise.all([...tenants].map((id) => budgets.caughtUp(id, CAUGHT_UP_MS)))
+      return { body: listed('budgets', rows, query, (row) => budgetView(row, atMs, budgets.standing(row))) }
     },
   })
 
-const getBudget = ({ live, nowMs }: BudgetDeps): AdminRoute =>
+const getBudget = (deps: BudgetDeps): AdminRoute =>
   route({
     method: 'GET',
     path: '/budgets/:id',
     scopes: READ,
     summary: 'One budget',
     answer: BudgetView,
-    handle: ({ principal, params }) => ({
-      body: budgetView(visibleBudget(live.control, principal, params.id!), nowMs()),
-    }),
+    async handle({ principal, params }) {
+      return { body: await shown(visibleBudget(deps.live.control, principal, params.id!), deps) }
+    },
   })
 
-const upsertBudget = ({ commit, newId, nowMs }: BudgetDeps): AdminRoute =>
+const upsertBudget = (deps: BudgetDeps): AdminRoute =>
   route({
     method: 'PUT',
     path: '/budgets',
@@ -103,7 +118,7 @@ const upsertBudget = ({ commit, newId, nowMs }: BudgetDeps): AdminRoute =>
         ...BUDGET_DEFAULTS,
         ...given,
         do: 'upsert',
-        id: newId('bud'),
+        id: deps.newId('bud'),
         tenant_id: owner,
         scope,
         enabled: statusOf({ status, enabled }) !== 'disabled',
@@ -115,13 +130,13 @@ const upsertBudget = ({ commit, newId, nowMs }: BudgetDeps): AdminRoute =>
         return id === undefined ? undefined : state.table('budgets').get(id)
       }
       let found: BudgetRow | undefined
-      const result = await write(commit, call, existing, (state) => {
+      const result = await write(deps.commit, call, existing, (state) => {
         found = existing(state)
         return decideBudget(state, command)
       })
       // Where nothing had to change it is what was found.
       const row = rowAfter(result, 'budgets') ?? found!
-      return { body: budgetView(row, nowMs()), revision: result.revision }
+      return { body: await shown(row, deps), revision: result.revision }
     },
   })
 

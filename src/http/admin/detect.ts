@@ -14,6 +14,7 @@ import { usdOf } from '../../lib/money.ts'
 import { t } from '../../lib/schema.ts'
 import { type ModelDetection, withVerdict } from '../../upkeep/detect.ts'
 import { GatewayError } from '../../wire/errors.ts'
+import { payerOf } from '../auth.ts'
 import type { ProviderDeps } from './provider-view.ts'
 import { begin, cutDetail, modelOfProvider } from './provider-work.ts'
 import { type AdminRoute, route } from './route.ts'
@@ -141,7 +142,7 @@ const detectCapabilities = (deps: ProviderDeps): AdminRoute =>
       if (begun.provider === null) return { body: viewOf(begun.earlier, deps), revision: begun.revision }
       const { provider } = begun
       const { chosen, left } = chosenOf(provider, call.body.models, deps)
-      const found = await deps.providerWork.detect(chosen, call.request.signal)
+      const found = await deps.providerWork.detect(chosen, payerOf(call.principal), call.request.signal)
       const asked = found.reduce((all, { verdicts }) => all + verdicts.length, 0)
       const detailBytes = Math.floor(DETAIL_BYTES / Math.max(1, asked))
       const tested: ProviderTested = {

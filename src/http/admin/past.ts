@@ -65,6 +65,7 @@ const pastDeps = (state: ControlState, { atMs }: PastPoint, { given, usernames }
     adapterReady: () => null,
     healthOf: () => null,
     operators: { usernameOf: ({ id }: { readonly id: string }) => usernames[id] ?? null },
+    budgets: { standing: () => null, caughtUp: () => Promise.resolve(false) },
     lastUses: { lastUsedAt: () => null },
     furtherRoutes: [],
   }

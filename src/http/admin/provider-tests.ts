@@ -6,6 +6,7 @@ import { t } from '../../lib/schema.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
 import { CHECKS, type Check } from '../../upkeep/provider-checks.ts'
 import { GatewayError } from '../../wire/errors.ts'
+import { payerOf } from '../auth.ts'
 import { checked } from './check.ts'
 import { listed, Paging } from './list.ts'
 import { type ProviderDeps, providerOf } from './provider-view.ts'
@@ -66,7 +67,7 @@ const testProvider = (deps: ProviderDeps): AdminRoute =>
       const { provider } = begun
       const entry = entryOf(provider, call.body.model, deps)
       const asked = { checks, entry, prompt: call.body.prompt ?? null }
-      const results = await deps.providerWork.test(provider, asked, call.request.signal)
+      const results = await deps.providerWork.test(provider, asked, payerOf(call.principal), call.request.signal)
       const success = results.every(({ shown }) => shown.status !== 'failed')
       const tested: ProviderTested = {
         id: deps.newId('test'),

@@ -1,5 +1,6 @@
 // Every event type that stands in a topic: what `docs/topics.md`, `docs/asyncapi.json` and `/schemas/` are made of.
 import { AUDIT_EVENTS } from '../../domain/audit.ts'
+import { BUDGET_EVENTS } from '../../domain/budget-events.ts'
 import { CONTROL_EVENTS } from '../../domain/control.ts'
 import { FEEDBACK_EVENTS } from '../../domain/feedback.ts'
 import { HEALTH_EVENTS } from '../../domain/health.ts'
@@ -31,6 +32,7 @@ const ENVELOPED: Readonly<Partial<Record<TopicName, Schemas>>> = {
   requests: { ...REQUEST_EVENTS, ...FEEDBACK_EVENTS },
   operations: { ...HEALTH_EVENTS, ...LOGIN_EVENTS },
   usage: USAGE_EVENTS,
+  budgets: BUDGET_EVENTS,
   audit: AUDIT_EVENTS,
   instances: { 'instance.announced': InstanceAnnounced },
   keys: { 'data-key.wrapped': WrappedDataKey, 'installation-key.wrapped': WrappedInstallationKey },

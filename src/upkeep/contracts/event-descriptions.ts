@@ -18,6 +18,19 @@ export const EVENT_DESCRIPTIONS: Readonly<Record<string, string>> = {
   'login.locked': 'A name or an address may not try to log in for a while.',
   'usage.closed':
     'A day is over: its totals, kept for ever. Of each day the complete set of parts with the highest `sequence` holds; it takes the place of those before.',
+  'account.opened':
+    'An account was opened: a budget in one window. Its limits are copied from the decision; the first record of an account counts.',
+  'account.limited': 'The limits of an account follow those of its budget. Of each height the first copy counts.',
+  'account.stated':
+    'An account as it is, hourly: a reader may begin at a complete statement of a tenant instead of at the first record.',
+  'account.alerted':
+    'A threshold of a budget was reached. Several instances may say so: of each (account, threshold) the first holds.',
+  'lease.requested':
+    'An instance asks to spend. Whether it is granted follows from the records before it: every reader computes the same.',
+  'lease.settled': 'What an instance has spent and given back so far: sums since its start, at the latest every 10 s.',
+  'lease.closed': 'All that an instance spent which will spend no more: the rest of its leases is free.',
+  'instance.retired':
+    'An instance that was silent for a day, or that an operator gave up: what it holds and did not spend is free.',
   'audit.recorded':
     'A decision that counted: who changed what, with the rows before and after, secrets masked. The control topic’s history for those who may not read that topic.',
   'instance.announced': 'An instance says how far it is and what its state is, once a second.',

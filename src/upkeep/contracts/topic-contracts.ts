@@ -42,10 +42,11 @@ export const TOPIC_CONTRACTS: Readonly<Record<TopicName, TopicContract>> = {
     readers: 'anybody',
   },
   budgets: {
-    summary: 'Accounts and leases of hard budgets.',
-    key: 'account',
-    repeats: '`id`',
-    readers: 'gateways',
+    summary: 'Budgets: an account for each window, what is granted, spent and given back of it, and alerts.',
+    key: 'tenant: one record asks for all accounts of a request, and all of them are a tenant’s',
+    repeats:
+      'what it says: sums only grow, requests are numbered by their holder, of accounts and heights the first copy counts',
+    readers: 'anybody',
   },
   cache: {
     summary: 'Flushes of the cache, from instance to instance.',

@@ -10,6 +10,7 @@ import { type MemoryFaults, memoryLog } from '../../../src/log/memory.ts'
 import type { EventLog } from '../../../src/log/port.ts'
 import { TOPICS } from '../../../src/log/topics.ts'
 import { KINDS, kindOf } from '../../../src/providers/kinds.ts'
+import { NO_BUDGETS } from '../../../src/state/budgets.ts'
 import { openCatalogue, providerSecret } from '../../../src/state/catalogue.ts'
 import type { DataKeyStore } from '../../../src/state/data-key-store.ts'
 import { openDataKeys } from '../../../src/state/data-keys.ts'
@@ -73,6 +74,7 @@ const open = async (name: string, log: EventLog) => {
         causeKey: new Uint8Array(32),
         appliedBy: async () => ({ applied: 1, instances: 2 }),
         lastUses: lastUses(),
+        budgets: NO_BUDGETS,
         dataKeys,
         content: { erase: async () => 0 },
         history: presentHistory(live),

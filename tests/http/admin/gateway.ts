@@ -14,6 +14,7 @@ import { sha256Hex } from '../../../src/lib/digest.ts'
 import { newApiKey, newId } from '../../../src/lib/ids.ts'
 import { kindOf } from '../../../src/providers/kinds.ts'
 import type { ListedModel, ProviderKind } from '../../../src/providers/provider.ts'
+import { NO_BUDGETS } from '../../../src/state/budgets.ts'
 import { openHealth } from '../../../src/state/health.ts'
 import { lastUses } from '../../../src/state/last-uses.ts'
 import { createSteering } from '../../../src/state/live-steering.ts'
@@ -154,6 +155,7 @@ export const startGateway = (
     causeKey: new Uint8Array(32),
     appliedBy: async () => ({ applied: 1, instances: 1 }),
     lastUses: lastUses(),
+    budgets: NO_BUDGETS,
     dataKeys,
     content: { erase: async () => 0 },
     history: presentHistory(live, settings.record),

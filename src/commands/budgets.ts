@@ -1,0 +1,58 @@
+// Puts together what budgets need: a client of the log of its own, the leases, and the return of what dead processes held.
+
+import { randomBytes } from 'node:crypto'
+import type { Config } from '../config.ts'
+import { CHAIN_ROW } from '../domain/chain.ts'
+import type { Diagnostics } from '../lib/diagnostics.ts'
+import { openLog } from '../log/open-log.ts'
+import type { LocalSpool } from '../log/spool.ts'
+import { TOPICS } from '../log/topics.ts'
+import { type OpenBudgets, openBudgets } from '../state/budgets.ts'
+import { recoverLeases } from '../upkeep/lease-recovery.ts'
+import type { ControlPlane } from './control-plane.ts'
+import type { Outcomes } from './outcomes.ts'
+import { logSettings } from './settings.ts'
+
+export interface BudgetParts {
+  readonly budgets: OpenBudgets
+  /** Gives back what the dead processes of a spool held. */
+  recover(spool: LocalSpool, signal: AbortSignal): Promise<void>
+  close(): Promise<void>
+}
+
+/** What is left to say when the process stops may take so long. */
+const LAST_WORDS_MS = 2_000
+
+export const openBudgetParts = (
+  config: Config,
+  { live }: Pick<ControlPlane, 'live'>,
+  outcomes: Pick<Outcomes, 'spool' | 'needFrom'>,
+  diagnostics: Diagnostics,
+): BudgetParts => {
+  const log = openLog(logSettings(config, 'budgets'))
+  const { spool } = outcomes
+  const newEpoch = () => randomBytes(8).toString('hex')
+  const shared = { log, instance: spool.instance, nowMs: Date.now, newEpoch, diagnostics }
+  const budgets = openBudgets({
+    ...shared,
+    live,
+    epoch: spool.epoch,
+    partitions: () => live.control.table('chain').get(CHAIN_ROW)?.partitions[TOPICS.budgets.name] ?? 1,
+    monotonicMs: () => performance.now(),
+    spoolEnd: () => spool.end,
+    onNeeded: (record) => outcomes.needFrom(record),
+  })
+  const budgetRow = (id: string) => live.control.table('budgets').get(id)
+  return {
+    budgets,
+    async recover(returned, signal) {
+      const ended = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
+      await Promise.race([live.ready(), ended])
+      await recoverLeases(returned, { ...shared, budgets, budgetRow }, signal)
+    },
+    async close() {
+      await budgets.close(LAST_WORDS_MS)
+      await log.close()
+    },
+  }
+}

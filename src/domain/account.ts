@@ -1,0 +1,290 @@
+// An account: a budget in one window. What may still be granted follows from the records of its partition alone, so every reader computes the same.
+// Pure: `decideLease` says what a request comes to, `evolve` what a record changes; both total. Log time comes in as the running maximum of append times.
+import { type Amount, fits, isNothing, type Limits, minus, most, NO_AMOUNT, plus, within } from './amount.ts'
+import type { AccountOpened, AccountStated, BudgetEvent, InstanceRetired, LeaseRequested } from './budget-events.ts'
+
+/** One start of a process, as an account sees it. All amounts are sums since that start. */
+export interface Holder {
+  readonly holder: string
+  readonly instance: string
+  /** Of its last request, granted or not. */
+  readonly sequence: number
+  readonly granted: Amount
+  readonly returned: Amount
+  readonly spent: Amount
+  readonly counted: Amount
+  readonly overrun_nano_usd: number
+  readonly at_ms: number
+  readonly closed: boolean
+}
+
+export interface Account extends Readonly<AccountOpened> {
+  readonly carried: Amount
+  readonly past: Amount
+  readonly overrun_nano_usd: number
+  /** The account is closed by an overrun while its height is this one. */
+  readonly overrun_height: number
+  readonly alerted: readonly number[]
+  readonly holders: ReadonlyMap<string, Holder>
+  /** Log time at which it was opened or stated last. */
+  readonly stated_ms: number
+}
+
+/** The accounts of one tenant. */
+export interface Accounts {
+  get(id: string): Account | undefined
+  ofBudget(budgetId: string): Iterable<Account>
+  all(): Iterable<Account>
+}
+
+/** Why a lease is not granted. `spent`: the limit leaves less than is needed. */
+export type LeaseRefusal = 'spent' | 'overrun' | 'ended' | 'height' | 'unknown' | 'closed'
+export type LeaseVerdict =
+  | { readonly kind: 'granted'; readonly amounts: readonly Amount[] }
+  | { readonly kind: 'refused'; readonly reason: LeaseRefusal; readonly account: string }
+  /** Seen before: it changes nothing. */
+  | { readonly kind: 'repeat' }
+
+/** A closed holder is remembered for so long, since late copies of its records may still come. */
+const REMEMBERED_MS = 3_600_000
+const MOST_HOLDERS = 256
+const MOST_ALERTED = 32
+
+export const accountId = (budgetId: string, startMs: number, endMs: number | null): string =>
+  `${budgetId}/${startMs}-${endMs ?? ''}`
+
+/** What a holder has taken out of its account. */
+export const committedBy = ({ granted, returned, spent, counted, closed }: Holder): Amount =>
+  plus(closed ? spent : most(minus(granted, returned), spent), counted)
+
+/** What cannot be granted to anybody any more. */
+export const committed = (account: Account): Amount => {
+  let sum = plus(account.carried, account.past)
+  for (const holder of account.holders.values()) sum = plus(sum, committedBy(holder))
+  return sum
+}
+
+/** What outcomes have cost that are settled, as far as it was told. */
+export const spentOf = (account: Account): Amount => {
+  let sum = plus(account.carried, account.past)
+  for (const { spent, counted } of account.holders.values()) sum = plus(sum, plus(spent, counted))
+  return sum
+}
+
+/** Billed beyond what was reserved, as far as it was told. */
+export const overrunOf = (account: Account): number => {
+  let sum = account.overrun_nano_usd
+  for (const { overrun_nano_usd } of account.holders.values()) sum += overrun_nano_usd
+  return sum
+}
+
+/** What can be granted now; null: no limit. */
+export const roomOf = (account: Account): Limits => {
+  const taken = committed(account)
+  const room = (limit: number | null, own: number): number | null => (limit === null ? null : Math.max(0, limit - own))
+  return {
+    nano_usd: room(account.limit_nano_usd, taken.nano_usd),
+    tokens: room(account.limit_tokens, taken.tokens),
+  }
+}
+
+/** What an account says against a request before its room is looked at. */
+const bar = (account: Account, height: number, atMs: number): LeaseRefusal | null => {
+  if (account.height !== height) return 'height'
+  if (account.window_end_ms !== null && atMs >= account.window_end_ms) return 'ended'
+  return account.overrun_height === account.height ? 'overrun' : null
+}
+
+/** What a request comes to when it is the next record. */
+export const decideLease = (accounts: Accounts, request: LeaseRequested, atMs: number): LeaseVerdict => {
+  const refused = (reason: LeaseRefusal, account: string) => ({ kind: 'refused', reason, account }) as const
+  const amounts: Amount[] = []
+  let refusal: LeaseVerdict | null = null
+  for (const ask of request.accounts) {
+    const account = accounts.get(ask.account)
+    const holder = account?.holders.get(request.holder)
+    if (holder !== undefined && holder.sequence >= request.sequence) return { kind: 'repeat' }
+    if (refusal !== null) continue
+    if (account === undefined) refusal = refused('unknown', ask.account)
+    else if (holder?.closed === true) refusal = refused('closed', ask.account)
+    else {
+      const reason = bar(account, ask.height, atMs)
+      const room = roomOf(account)
+      if (reason !== null) refusal = refused(reason, ask.account)
+      else if (!fits(ask.need, room)) refusal = refused('spent', ask.account)
+      else amounts.push(within(most(ask.want, ask.need), room))
+    }
+  }
+  return refusal ?? { kind: 'granted', amounts }
+}
+
+export interface Evolved {
+  /** The accounts that are other now. */
+  readonly accounts: readonly Account[]
+  /** Of a request. */
+  readonly verdict: LeaseVerdict | null
+}
+
+const NOTHING: Evolved = { accounts: [], verdict: null }
+const only = (account: Account | null): Evolved => (account === null ? NOTHING : { accounts: [account], verdict: null })
+
+/** What a record changes. `atMs`: log time, the running maximum. */
+export const evolveAccounts = (accounts: Accounts, { type, data }: BudgetEvent, atMs: number): Evolved => {
+  switch (type) {
+    case 'account.opened':
+      return only(accounts.get(data.account) === undefined ? openedAccount(accounts, data, atMs) : null)
+    case 'account.limited': {
+      const account = accounts.get(data.account)
+      return only(account !== undefined && data.height > account.height ? { ...account, ...data } : null)
+    }
+    case 'account.stated': {
+      const account = accounts.get(data.account)
+      return only(account === undefined ? statedAccount(data, atMs) : { ...account, stated_ms: atMs })
+    }
+    case 'account.alerted': {
+      const account = accounts.get(data.account)
+      if (account === undefined || account.alerted.includes(data.threshold)) return NOTHING
+      return only({ ...account, alerted: [...account.alerted, data.threshold].slice(-MOST_ALERTED) })
+    }
+    case 'lease.requested':
+      return requested(accounts, data, atMs)
+    case 'lease.settled':
+    case 'lease.closed':
+      return {
+        accounts: data.accounts.flatMap((tally) => {
+          const account = accounts.get(tally.account)
+          return account === undefined ? [] : [told(account, data, { ...tally, closed: type === 'lease.closed' }, atMs)]
+        }),
+        verdict: null,
+      }
+    case 'instance.retired':
+      return { accounts: retired(accounts, data, atMs), verdict: null }
+  }
+}
+
+const openedAccount = (accounts: Accounts, data: AccountOpened, atMs: number): Account => ({
+  ...data,
+  carried: carriedInto(accounts, data),
+  past: NO_AMOUNT,
+  overrun_nano_usd: 0,
+  overrun_height: -1,
+  alerted: [],
+  holders: new Map(),
+  stated_ms: atMs,
+})
+
+/** A change of how windows are cut must not clear what was spent: what overlaps counts in the new window too. */
+const carriedInto = (accounts: Accounts, { budget_id, window_start_ms, window_end_ms }: AccountOpened): Amount => {
+  let sum = NO_AMOUNT
+  for (const other of accounts.ofBudget(budget_id)) {
+    const endsBefore = other.window_end_ms !== null && other.window_end_ms <= window_start_ms
+    const beginsAfter = window_end_ms !== null && other.window_start_ms >= window_end_ms
+    // What it carried itself stands in a third window, which overlaps too or is over.
+    if (!endsBefore && !beginsAfter) sum = plus(sum, minus(committed(other), other.carried))
+  }
+  return sum
+}
+
+/** An account as its statement has it. */
+export const statedAccount = ({ offset: _, of: __, holders, ...data }: AccountStated, atMs: number): Account => ({
+  ...data,
+  holders: new Map(holders.map((holder) => [holder.holder, holder])),
+  stated_ms: atMs,
+})
+
+/** An account as it is stated: the state before `offset`, one of `of`. */
+export const stateOf = (account: Account, offset: number, of: number): AccountStated => {
+  const { stated_ms: _, holders, alerted, ...rest } = account
+  return { ...rest, alerted: [...alerted], offset, of, holders: [...holders.values()] }
+}
+
+const requested = (accounts: Accounts, request: LeaseRequested, atMs: number): Evolved => {
+  const verdict = decideLease(accounts, request, atMs)
+  if (verdict.kind === 'repeat') return { accounts: [], verdict }
+  const changed = request.accounts.flatMap((ask, i) => {
+    const account = accounts.get(ask.account)
+    if (account === undefined) return []
+    const before = account.holders.get(request.holder) ?? newHolder(request, atMs)
+    const granted = verdict.kind === 'granted' ? plus(before.granted, verdict.amounts[i]!) : before.granted
+    return [withHolder(account, { ...before, sequence: request.sequence, granted, at_ms: atMs }, atMs)]
+  })
+  return { accounts: changed, verdict }
+}
+
+const newHolder = ({ holder, instance }: { holder: string; instance: string }, atMs: number): Holder => ({
+  holder,
+  instance,
+  sequence: 0,
+  granted: NO_AMOUNT,
+  returned: NO_AMOUNT,
+  spent: NO_AMOUNT,
+  counted: NO_AMOUNT,
+  overrun_nano_usd: 0,
+  at_ms: atMs,
+  closed: false,
+})
+
+interface Told {
+  readonly returned?: Amount
+  readonly spent: Amount
+  readonly counted: Amount
+  readonly overrun_nano_usd: number
+  readonly closed: boolean
+}
+
+/** Sums only grow: an older record, or a repeat, changes nothing. */
+const told = (account: Account, who: { holder: string; instance: string }, tally: Told, atMs: number): Account => {
+  const before = account.holders.get(who.holder) ?? newHolder(who, atMs)
+  const after: Holder = {
+    ...before,
+    returned: most(before.returned, tally.returned ?? NO_AMOUNT),
+    spent: most(before.spent, tally.spent),
+    counted: most(before.counted, tally.counted),
+    overrun_nano_usd: Math.max(before.overrun_nano_usd, tally.overrun_nano_usd),
+    at_ms: atMs,
+    closed: before.closed || tally.closed,
+  }
+  const overran = after.overrun_nano_usd > before.overrun_nano_usd
+  return withHolder(overran ? { ...account, overrun_height: account.height } : account, after, atMs)
+}
+
+const retired = (accounts: Accounts, { instance, before_ms, orphaned }: InstanceRetired, atMs: number): Account[] => {
+  const changed: Account[] = []
+  for (const account of accounts.all()) {
+    let after = account
+    for (const holder of account.holders.values()) {
+      if (holder.instance !== instance || holder.closed || holder.at_ms >= before_ms) continue
+      const open = orphaned.find((each) => each.account === account.account && each.holder === holder.holder)
+      const spent = open === undefined ? holder.spent : plus(holder.spent, open.spent)
+      after = withHolder(after, { ...holder, spent, closed: true }, atMs)
+    }
+    if (after !== account) changed.push(after)
+  }
+  return changed
+}
+
+/** Puts a holder in, and forgets those that were closed long ago: what they spent stays. */
+const withHolder = (account: Account, holder: Holder, atMs: number): Account => {
+  const holders = new Map(account.holders)
+  holders.delete(holder.holder)
+  holders.set(holder.holder, holder)
+  let { past, overrun_nano_usd } = account
+  for (const [name, each] of holders) {
+    const old = each.at_ms < atMs - REMEMBERED_MS || holders.size > MOST_HOLDERS
+    if (!each.closed || !old) continue
+    holders.delete(name)
+    past = plus(past, plus(each.spent, each.counted))
+    overrun_nano_usd += each.overrun_nano_usd
+  }
+  return { ...account, holders, past, overrun_nano_usd }
+}
+
+/** Holders that have said nothing for so long and hold something: of each the instance. */
+export const silentSince = (account: Account, beforeMs: number): string[] => {
+  const silent: string[] = []
+  for (const holder of account.holders.values()) {
+    const held = minus(minus(holder.granted, holder.returned), holder.spent)
+    if (!holder.closed && holder.at_ms < beforeMs && !isNothing(held)) silent.push(holder.instance)
+  }
+  return silent
+}

@@ -1,0 +1,115 @@
+// Station 5 and 6: what an attempt may cost is reserved of every budget that it falls under, before it is made. The settlement charges it (charge.ts, settle.ts).
+import { resetsAt, scopeText } from '../domain/budget.ts'
+import { usdOf } from '../lib/money.ts'
+import type { CatalogueEntry } from '../state/port.ts'
+import type { Bound, BudgetRefusal } from '../state/request-budgets.ts'
+import { GatewayError } from '../wire/errors.ts'
+import { attemptCost, endReserved } from './charge.ts'
+import type { InferenceDeps } from './deps.ts'
+import { reservedNanoUsd, reservedTokens } from './estimate.ts'
+import type { Exchange } from './exchange.ts'
+import type { Intent } from './intent.ts'
+import type { Plan } from './plan.ts'
+
+const RETRY_AFTER_S = 1
+/** A stream that goes on beyond what is reserved asks for so much more at once, as a share of its reservation. */
+const STEP_SHARE = 4
+
+const boundOf = (intent: Intent, entry: CatalogueEntry): Bound => ({
+  nanoUsd: reservedNanoUsd(intent, entry),
+  tokens: reservedTokens(intent, entry),
+})
+
+/**
+ * Reserves for the first candidate that its budgets allow, before the admission names it. Those whose own budgets (of their provider, of their model) do
+ * not allow it are passed over. Throws 402 when nobody is left, and 429 while the log cannot be asked for a lease.
+ */
+export const reserveFirst = async (
+  exchange: Exchange,
+  intent: Intent,
+  plan: Plan,
+  { budgets, nowMs }: Pick<InferenceDeps, 'budgets' | 'nowMs'>,
+): Promise<void> => {
+  const own = exchange.budgets!
+  for (let place = 0; ; place++) {
+    const entry = plan.ordered[place]!
+    const reserved = own.reserve(entry.providerId, entry.name, boundOf(intent, entry))
+    const refused = reserved instanceof Promise ? await reserved : reserved
+    if (refused === null) {
+      exchange.passedOver = place
+      exchange.reservedFor = entry
+      return
+    }
+    const error = budgetError(refused, budgets, nowMs())
+    if (!isOfCandidate(refused) || place + 1 === plan.ordered.length) throw error
+    exchange.skip(entry, error.code)
+  }
+}
+
+/** Reserves for a further attempt, once the one before it is charged. Null: it may be made; else it is listed as passed over. */
+export const reserveNext = async (
+  exchange: Exchange,
+  intent: Intent,
+  entry: CatalogueEntry,
+  { budgets, nowMs }: Pick<InferenceDeps, 'budgets' | 'nowMs'>,
+): Promise<GatewayError | null> => {
+  endReserved(exchange)
+  const refused = await exchange.budgets!.reserve(entry.providerId, entry.name, boundOf(intent, entry))
+  if (refused === null) {
+    exchange.reservedFor = entry
+    return null
+  }
+  const error = budgetError(refused, budgets, nowMs())
+  exchange.skip(entry, error.code)
+  return error
+}
+
+/** A stream goes on: null while what it has cost so far is reserved, more of it if need be; else why it is cut. */
+export const reserveMore = async (
+  exchange: Exchange,
+  { budgets, nowMs }: Pick<InferenceDeps, 'budgets' | 'nowMs'>,
+): Promise<GatewayError | null> => {
+  const own = exchange.budgets!
+  const bound = own.boundNanoUsd()
+  const costNanoUsd = attemptCost(exchange)?.nanoUsd ?? 0
+  if (bound === null || costNanoUsd <= bound) return null
+  const step = Math.max(costNanoUsd - bound, Math.ceil(bound / STEP_SHARE))
+  const refused = await own.extend({ nanoUsd: step, tokens: 0 })
+  return refused === null ? null : budgetError(refused, budgets, nowMs())
+}
+
+const isOfCandidate = ({ open, reason }: BudgetRefusal): boolean =>
+  reason !== 'unreachable' && ['provider', 'model'].includes(open.line.row.scope.type)
+
+const budgetError = (
+  { reason, open }: BudgetRefusal,
+  budgets: InferenceDeps['budgets'],
+  nowMs: number,
+): GatewayError => {
+  const { row } = open.line
+  const what = `the budget of ${scopeText(row.scope)}`
+  if (reason === 'unreachable' || reason === 'height' || reason === 'unknown' || reason === 'closed') {
+    const message = `${what} cannot be asked for more at the moment; try again in ${RETRY_AFTER_S} s`
+    return new GatewayError('rate_limited', message, { retryAfterS: RETRY_AFTER_S })
+  }
+  const standing = budgets.standing(row)
+  const usd = (nanoUsd: number | null | undefined): number | null => (nanoUsd == null ? null : usdOf(nanoUsd))
+  const details = {
+    scope: row.scope,
+    budget_id: row.id,
+    limit_usd: usd(row.limit_nano_usd),
+    limit_tokens: row.limit_tokens,
+    spent_usd: usd(standing?.spent.nano_usd),
+    reserved_usd: usd(standing?.reserved.nano_usd),
+    resets_at: resetsAt(row, nowMs),
+    ...(reason === 'no_price' ? { rejected_reason: 'no_price' } : {}),
+  }
+  return new GatewayError('quota_exceeded', messageOf(reason, what), { details })
+}
+
+const messageOf = (reason: BudgetRefusal['reason'], what: string): string => {
+  if (reason === 'no_price') return `${what} limits what may be spent, and the model has no price`
+  if (reason === 'overrun')
+    return `${what} is closed: a provider billed more than was reserved. It opens with the next window, or when its limits are set again`
+  return `${what} does not have as much left as this request may cost; a lower \`max_completion_tokens\` lowers it`
+}

@@ -1,0 +1,51 @@
+// Who waits for a lease, and in which order: requests of one set of accounts ask together.
+
+import type { LeaseRefusal } from '../domain/account.ts'
+import type { Amount } from '../domain/amount.ts'
+import type { OpenAccount } from './budget-open.ts'
+
+/** What came of a wait. `unreachable`: the log did not answer in time. */
+export type Taken =
+  | { readonly kind: 'taken' }
+  | { readonly kind: 'refused'; readonly reason: LeaseRefusal; readonly open: OpenAccount }
+  | { readonly kind: 'unreachable'; readonly open: OpenAccount }
+
+export const TAKEN: Taken = { kind: 'taken' }
+
+/** One request that waits for all of its accounts. */
+export interface Waiter {
+  readonly opens: readonly OpenAccount[]
+  readonly amounts: readonly Amount[]
+  readonly resolve: (taken: Taken) => void
+  readonly timer: ReturnType<typeof setTimeout>
+  done: boolean
+  /** It was refused, and waits for what others give back. */
+  parked: boolean
+}
+
+/** A set of accounts that is asked for in one record. */
+export class AskGroup {
+  readonly waiters: Waiter[] = []
+  /** The number of its request under way; null: none is. */
+  sequence: number | null = null
+  /** It has something to ask. */
+  due = false
+
+  constructor(
+    readonly key: string,
+    readonly opens: readonly OpenAccount[],
+  ) {}
+
+  get tenantId(): string {
+    return this.opens[0]!.tenantId
+  }
+
+  /** Drops those that were served or gave up, and answers the first that still waits. */
+  first(): Waiter | undefined {
+    while (this.waiters[0]?.done === true) this.waiters.shift()
+    return this.waiters[0]
+  }
+}
+
+export const groupKey = (opens: readonly OpenAccount[]): string =>
+  opens.length === 1 ? opens[0]!.account : opens.map(({ account }) => account).join(' ')

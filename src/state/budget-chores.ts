@@ -1,0 +1,191 @@
+// What budgets need beside requests, once a second: telling what was spent, giving back what nobody uses, the next window, alerts, statements, retirement.
+import { type Account, silentSince, spentOf, stateOf } from '../domain/account.ts'
+import type { Amount } from '../domain/amount.ts'
+import type { BudgetEvent } from '../domain/budget-events.ts'
+import type { Diagnostics } from '../lib/diagnostics.ts'
+import { type EventLog, IndefiniteAppend, LogUnavailable } from '../log/port.ts'
+import type { BudgetLeases } from './budget-leases.ts'
+import type { BudgetLines } from './budget-lines.ts'
+import { LEASE_MS, type OpenAccount } from './budget-open.ts'
+import { BudgetScribe } from './budget-scribe.ts'
+
+const EVERY_MS = 1_000
+/** What was charged is told at the latest after this. */
+const TELL_MS = 5_000
+/** A lease that nobody drew from for so long goes back. */
+const IDLE_MS = 30_000
+/** The next window is opened when so much of this one is left, or half of it. */
+const NEXT_MS = 60_000
+const STATED_MS = 3_600_000
+/** An instance that said nothing for so long and holds leases is retired. */
+const SILENCE_MS = 86_400_000
+/** Of one tenant; more are told with the next statement. */
+const MOST_STATED = 64
+
+export interface ChoresDeps {
+  readonly log: EventLog
+  readonly leases: BudgetLeases
+  readonly lines: BudgetLines
+  readonly instance: string
+  nowMs(): number
+  monotonicMs(): number
+  newEpoch(): string
+  readonly diagnostics: Diagnostics
+  spoolEnd(): number
+  onNeeded?(record: number): void
+  readonly silenceMs?: number
+}
+
+/** Returns how to stop. */
+export const startBudgetChores = (deps: ChoresDeps): (() => void) => {
+  const chores = new Chores(deps)
+  const timer = setInterval(() => chores.run(), EVERY_MS)
+  timer.unref()
+  return () => clearInterval(timer)
+}
+
+class Chores {
+  readonly #scribe: BudgetScribe
+  #writing = false
+  #round = 0
+
+  constructor(private readonly deps: ChoresDeps) {
+    this.#scribe = new BudgetScribe(deps, deps.newEpoch())
+  }
+
+  run(): void {
+    const { leases, monotonicMs, spoolEnd, onNeeded } = this.deps
+    const nowMs = monotonicMs()
+    let needed = spoolEnd()
+    for (const open of [...leases.opens.values(), ...leases.former]) {
+      this.#mind(open, nowMs)
+      needed = Math.min(needed, open.neededFrom ?? needed)
+    }
+    onNeeded?.(needed)
+    if (!this.#writing)
+      void this.#write().catch((error: unknown) => this.deps.diagnostics.warn('budget_chores', { error }))
+  }
+
+  /** One account that this process spends from. */
+  #mind(open: OpenAccount, nowMs: number): void {
+    const { leases } = this.deps
+    const { lease, endMs, tenantId, line } = open
+    const logMs = leases.ledger.nowMs(tenantId)
+    const isOver = endMs !== null && logMs >= endMs
+    const idleMs = nowMs - Math.max(lease.usedAtMs, open.grantedAtMs)
+    if (isOver || idleMs > IDLE_MS) leases.giveBack(open, nowMs)
+    const untoldMs = lease.untoldSinceMs === null ? 0 : nowMs - lease.untoldSinceMs
+    const expires = line.isHard && idleMs <= IDLE_MS && nowMs > lease.usableUntilMs - LEASE_MS / 2
+    if (untoldMs > TELL_MS || open.isContended(nowMs) || expires) leases.tell(open)
+    const { nano_usd, tokens } = lease.reserved
+    const done = lease.untoldSinceMs === null && open.neededFrom === null && nano_usd === 0 && tokens === 0
+    if (isOver && done && open.waiting === 0) this.#drop(open)
+    else if (!isOver && endMs !== null && line.isHard && idleMs < IDLE_MS) this.#openNext(open, endMs, logMs)
+  }
+
+  #drop(open: OpenAccount): void {
+    const { leases } = this.deps
+    if (open.line.account === open) open.line.account = null
+    if (leases.opens.get(open.account) === open) leases.opens.delete(open.account)
+    leases.former.delete(open)
+  }
+
+  /** Whoever draws now will draw in the next window too: its account is there before it begins. */
+  #openNext(open: OpenAccount, endMs: number, logMs: number): void {
+    const { leases } = this.deps
+    const aheadMs = Math.min(NEXT_MS, (endMs - open.startMs) / 2)
+    if (endMs - logMs > aheadMs) return
+    const next = open.line.windowOf(endMs)
+    const opened = leases.openWindow(open.tenantId, open.line, next.startMs, next.endMs)
+    if (opened.asking || opened.lastGrant.nano_usd > 0 || opened.lastGrant.tokens > 0) return
+    opened.lastDraw = open.lastDraw
+    opened.wantsMore = true
+    leases.tell(opened)
+  }
+
+  /** What is written beside the leases. What fails is due again with the next round. */
+  async #write(): Promise<void> {
+    const { leases } = this.deps
+    this.#writing = true
+    try {
+      for (const tenantId of [...leases.ledger.tenants()]) await this.#alert(tenantId)
+      if (this.#round++ % 10 !== 0) return
+      for (const tenantId of [...leases.ledger.tenants()]) await this.#retire(tenantId)
+      for (const tenantId of [...leases.ledger.statedBefore(this.deps.nowMs() - STATED_MS)]) await this.#state(tenantId)
+    } finally {
+      this.#writing = false
+    }
+  }
+
+  async #alert(tenantId: string): Promise<void> {
+    const lines = this.deps.lines.of(tenantId)
+    if (lines === null) return
+    const events: BudgetEvent[] = []
+    for (const account of this.deps.leases.ledger.accounts(tenantId)?.all() ?? []) {
+      const line = lines.all.get(account.budget_id)
+      if (line === undefined) continue
+      const { alert_thresholds, soft_limit_nano_usd } = line.row
+      const spent = spentOf(account)
+      for (const threshold of reached(account, spent, alert_thresholds, soft_limit_nano_usd)) {
+        const { account: id, budget_id, limit_nano_usd, limit_tokens } = account
+        const data = { account: id, budget_id, tenant_id: tenantId, threshold, spent, limit_nano_usd, limit_tokens }
+        events.push({ type: 'account.alerted', data })
+      }
+    }
+    await this.#append(tenantId, events.slice(0, MOST_STATED))
+  }
+
+  /** Every instance sees that it is due; the first record counts. */
+  async #retire(tenantId: string): Promise<void> {
+    const { leases, silenceMs = SILENCE_MS } = this.deps
+    const beforeMs = leases.ledger.place(tenantId).logAtMs - silenceMs
+    const silent = new Set<string>()
+    for (const account of leases.ledger.accounts(tenantId)?.all() ?? [])
+      for (const instance of silentSince(account, beforeMs)) silent.add(instance)
+    const events = [...silent].map((instance): BudgetEvent => {
+      const data = { instance, before_ms: beforeMs, reason: 'silence' as const, orphaned: [] }
+      return { type: 'instance.retired', data }
+    })
+    await this.#append(tenantId, events)
+  }
+
+  /** All accounts of a tenant as they are, in one append: a reader may begin there. */
+  async #state(tenantId: string): Promise<void> {
+    const { ledger } = this.deps.leases
+    ledger.forget(tenantId)
+    const accounts = [...(ledger.accounts(tenantId)?.all() ?? [])]
+    const { next } = ledger.place(tenantId)
+    const events = accounts.map((account): BudgetEvent => {
+      return { type: 'account.stated', data: stateOf(account, next, accounts.length) }
+    })
+    await this.#append(tenantId, events)
+  }
+
+  async #append(tenantId: string, events: readonly BudgetEvent[]): Promise<void> {
+    if (events.length === 0) return
+    try {
+      await this.#scribe.append(tenantId, events, this.deps.leases.ledger)
+    } catch (error) {
+      // Due again in a second, and harmless twice.
+      if (error instanceof LogUnavailable || error instanceof IndefiniteAppend) return
+      throw error
+    }
+  }
+}
+
+/** Thresholds that are reached and were not told; 0: the soft limit. A list that goes beyond 10 is in percent. */
+export const reached = (
+  { limit_nano_usd, limit_tokens, alerted }: Account,
+  spent: Amount,
+  thresholds: readonly number[],
+  softNanoUsd: number | null,
+): number[] => {
+  const scale = (thresholds.at(-1) ?? 0) > 10 ? 100 : 1
+  const share = Math.max(
+    limit_nano_usd === null || limit_nano_usd === 0 ? 0 : spent.nano_usd / limit_nano_usd,
+    limit_tokens === null || limit_tokens === 0 ? 0 : spent.tokens / limit_tokens,
+  )
+  const found = thresholds.map((threshold) => threshold / scale).filter((threshold) => share >= threshold)
+  if (softNanoUsd !== null && spent.nano_usd >= softNanoUsd) found.push(0)
+  return found.filter((threshold) => !alerted.includes(threshold))
+}

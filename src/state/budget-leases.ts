@@ -1,0 +1,196 @@
+// The leases of this process: reserved from in memory, granted by the log, told to it, given back when others need them. Only this writes what a holder says.
+import { accountId } from '../domain/account.ts'
+import { type Amount, isNothing } from '../domain/amount.ts'
+import type { BudgetEvent } from '../domain/budget-events.ts'
+import type { Diagnostics } from '../lib/diagnostics.ts'
+import type { EventLog } from '../log/port.ts'
+import { TAKEN, type Taken } from './budget-asks.ts'
+import { type Batch, BatchWriter } from './budget-batch.ts'
+import { BudgetLedger, type FoldedRecord } from './budget-ledger.ts'
+import type { BudgetLine } from './budget-lines.ts'
+import { LEASE_MS, OpenAccount } from './budget-open.ts'
+import { BudgetSender } from './budget-sender.ts'
+import { BudgetWaits } from './budget-waits.ts'
+
+export interface LeasesDeps {
+  readonly log: EventLog
+  readonly instance: string
+  readonly epoch: string
+  /** As the chain records it. */
+  partitions(): number
+  nowMs(): number
+  monotonicMs(): number
+  readonly diagnostics: Diagnostics
+  newEpoch(): string
+}
+
+const isOwn = ({ type, data }: BudgetEvent, holder: string): boolean =>
+  (type === 'lease.requested' || type === 'lease.settled') && data.holder === holder
+
+export class BudgetLeases {
+  readonly ledger: BudgetLedger
+  /** By account. */
+  readonly opens = new Map<string, OpenAccount>()
+  /** Of a holder that was retired while it lived: still told, never spent from. */
+  readonly former = new Set<OpenAccount>()
+  readonly #waits: BudgetWaits
+  readonly #writer: BatchWriter
+  readonly #sender: BudgetSender
+  holder: string
+
+  constructor(readonly deps: LeasesDeps) {
+    this.holder = `${deps.instance}.${deps.epoch}`
+    this.ledger = new BudgetLedger({ ...deps, onFolded: (record) => this.#folded(record) })
+    this.#writer = new BatchWriter(deps, this.ledger)
+    this.#waits = new BudgetWaits({
+      ledger: this.ledger,
+      monotonicMs: deps.monotonicMs,
+      holder: () => this.holder,
+      tryTake: (opens, amounts, nowMs) => this.#tryTake(opens, amounts, nowMs),
+      due: ({ tenantId }) => this.#sender.run(this.ledger.partitionOf(tenantId)),
+    })
+    this.#sender = new BudgetSender({
+      log: deps.log,
+      diagnostics: deps.diagnostics,
+      monotonicMs: deps.monotonicMs,
+      next: (partition) => this.#next(partition),
+      written: (batch) => {
+        for (const open of batch.told) open.toldNow()
+      },
+      failed: (batch) => {
+        for (const open of batch.named) open.sentAtMs = null
+        this.#writer.takeBack(batch)
+        for (const group of batch.asked) this.#waits.unreachable(group)
+      },
+    })
+  }
+
+  /** Since when the log does not take what is told (monotonic); null: it does. */
+  get downSinceMs(): number | null {
+    return this.#sender.downSinceMs
+  }
+
+  /** The account of a budget's window at this time, opened here when it is not yet. */
+  open(tenantId: string, line: BudgetLine, nowMs: number): OpenAccount {
+    if (!line.moveTo(nowMs) && line.account !== null) return line.account
+    line.account = this.openWindow(tenantId, line, line.startMs, line.endMs)
+    return line.account
+  }
+
+  openWindow(tenantId: string, line: BudgetLine, startMs: number, endMs: number | null): OpenAccount {
+    const id = accountId(line.row.id, startMs, endMs)
+    const known = this.opens.get(id)
+    if (known !== undefined) return known
+    const opened = new OpenAccount(tenantId, line, id, startMs, endMs, this.holder)
+    this.opens.set(id, opened)
+    void this.ledger.follow(tenantId)
+    return opened
+  }
+
+  /** Reserves all amounts or none. Waits, for a bounded time, only when a lease does not hold enough. */
+  take(opens: readonly OpenAccount[], amounts: readonly Amount[]): Taken | Promise<Taken> {
+    const nowMs = this.deps.monotonicMs()
+    for (let i = 0; i < opens.length; i++) if (opens[i]!.waiting > 0) return this.#waits.wait(opens, amounts, nowMs)
+    return this.#tryTake(opens, amounts, nowMs) ? TAKEN : this.#waits.wait(opens, amounts, nowMs)
+  }
+
+  /** The log is to be told what is new of an account. */
+  tell({ tenantId }: OpenAccount): void {
+    this.#sender.run(this.ledger.partitionOf(tenantId))
+  }
+
+  /** Something was let go of: whoever waits looks again, and what others need is given back. */
+  freed(open: OpenAccount): void {
+    if (open.waiting > 0) this.#waits.look()
+    else if (open.contendedUntilMs > 0) {
+      const nowMs = this.deps.monotonicMs()
+      if (open.isContended(nowMs)) this.giveBack(open, nowMs)
+    }
+  }
+
+  giveBack(open: OpenAccount, nowMs: number): void {
+    const free = open.lease.free()
+    if (isNothing(free) || open.waiting > 0) return
+    open.lease.giveBack(free, nowMs)
+    this.tell(open)
+  }
+
+  /** Ends what waits, tells the rest, gives back what is held; for so long at most. */
+  async close(limitMs: number): Promise<void> {
+    this.#waits.close()
+    const nowMs = this.deps.monotonicMs()
+    for (const open of this.opens.values()) this.giveBack(open, nowMs)
+    for (const open of [...this.opens.values(), ...this.former]) if (open.lease.untoldSinceMs !== null) this.tell(open)
+    await this.#sender.close(limitMs)
+    await this.ledger.close()
+  }
+
+  #tryTake(opens: readonly OpenAccount[], amounts: readonly Amount[], nowMs: number): boolean {
+    for (let i = 0; i < opens.length; i++) {
+      if (opens[i]!.lease.take(amounts[i]!, nowMs)) continue
+      for (let j = 0; j < i; j++) opens[j]!.lease.release(amounts[j]!)
+      return false
+    }
+    for (let i = 0; i < opens.length; i++) {
+      const open = opens[i]!
+      open.lastDraw = amounts[i]!
+      if (open.asking || open.wantsMore || !open.isLow() || open.isContended(nowMs)) continue
+      open.wantsMore = true
+      this.tell(open)
+    }
+    return true
+  }
+
+  #next(partition: number): Batch | null {
+    return this.#writer.next(partition, {
+      opens: this.opens.values(),
+      former: this.former,
+      groups: this.#waits.groups,
+      asked: (group) => this.#waits.asked(group),
+    })
+  }
+
+  #folded({ event, changed, verdict }: FoldedRecord): void {
+    const nowMs = this.deps.monotonicMs()
+    let closed = false
+    for (const account of changed) {
+      const open = this.opens.get(account.account)
+      const own = account.holders.get(this.holder)
+      if (open === undefined || own === undefined || open.lease.holder !== this.holder) continue
+      open.granted(own.granted, nowMs)
+      closed ||= own.closed
+      // Seen in the log, so that it cannot have been retired before: from when it was sent on it is good for its time.
+      if (open.sentAtMs === null || own.closed || !isOwn(event, this.holder)) continue
+      open.lease.usableUntilMs = open.sentAtMs + LEASE_MS
+      open.sentAtMs = null
+    }
+    if (closed) this.#renew()
+    if (event.type === 'lease.requested' && verdict !== null && verdict.kind !== 'repeat') {
+      if (event.data.holder === this.holder) this.#waits.answered(event.data.sequence, verdict)
+      else if (verdict.kind === 'refused' && verdict.reason === 'spent') this.#contended(event.data.accounts, nowMs)
+    }
+    if (changed.length > 0) this.#waits.look()
+  }
+
+  /** Somebody else is short of what this process may hold. */
+  #contended(asks: readonly { readonly account: string }[], nowMs: number): void {
+    for (const { account } of asks) {
+      const open = this.opens.get(account)
+      if (open === undefined) continue
+      open.contend(nowMs)
+      this.giveBack(open, nowMs)
+    }
+  }
+
+  /** This instance was retired while it lived (it was silent for very long): it goes on under another name; what it holds it may not spend. */
+  #renew(): void {
+    this.holder = `${this.deps.instance}.${this.deps.newEpoch()}`
+    for (const [id, open] of this.opens) {
+      open.lease.usableUntilMs = 0
+      open.line.account = null
+      this.former.add(open)
+      this.opens.set(id, new OpenAccount(open.tenantId, open.line, id, open.startMs, open.endMs, this.holder))
+    }
+    this.deps.diagnostics.warn('budget_holder_retired', { holder: this.holder })
+  }
+}

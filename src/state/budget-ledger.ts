@@ -1,0 +1,175 @@
+// The accounts of budgets, folded from the partitions of `gateway.budgets.v1` that this process needs. Read only: who writes is `budget-leases.ts`.
+import type { Account, Accounts, LeaseVerdict } from '../domain/account.ts'
+import { AccountBook } from '../domain/account-book.ts'
+import { BUDGET_EVENTS, type BudgetEvent } from '../domain/budget-events.ts'
+import type { Diagnostics } from '../lib/diagnostics.ts'
+import { pause } from '../lib/pause.ts'
+import { type TSchema, type TypeCheck, TypeCompiler } from '../lib/schema.ts'
+import { type Envelope, readEnvelope } from '../log/envelope.ts'
+import type { EventLog, LogRecord } from '../log/port.ts'
+import { partitionOf, TOPICS } from '../log/topics.ts'
+
+const BUDGETS = TOPICS.budgets.name
+const RETRY_MS = 500
+
+/** A record that was folded, and what it came to. */
+export interface FoldedRecord {
+  readonly partition: number
+  readonly tenantId: string
+  readonly envelope: Envelope
+  readonly event: BudgetEvent
+  readonly changed: readonly Account[]
+  readonly verdict: LeaseVerdict | null
+}
+
+export interface LedgerDeps {
+  readonly log: EventLog
+  /** As the chain records it. */
+  partitions(): number
+  readonly diagnostics: Diagnostics
+  nowMs(): number
+  onFolded(record: FoldedRecord): void
+}
+
+const checks = new Map<string, TypeCheck<TSchema>>(
+  Object.entries(BUDGET_EVENTS).map(([type, schema]) => [type, TypeCompiler.Compile(schema as TSchema)]),
+)
+
+class Partition {
+  readonly books = new Map<string, AccountBook>()
+  /** Running maximum of append times. */
+  logAtMs = 0
+  next = 0
+  first: number | null = null
+  /** Everything that stood there when reading began has been folded. */
+  caughtUp = false
+  readonly whenCaughtUp = Promise.withResolvers<void>()
+  unreadable = 0
+}
+
+export class BudgetLedger {
+  readonly #partitions = new Map<number, Partition>()
+  readonly #closing = new AbortController()
+  readonly #work: Promise<void>[] = []
+
+  constructor(private readonly deps: LedgerDeps) {}
+
+  partitionOf(tenantId: string): number {
+    return partitionOf(tenantId, this.deps.partitions())
+  }
+
+  /** Begins to read what a tenant's accounts need; resolves once all that stood there is folded. */
+  follow(tenantId: string): Promise<void> {
+    return this.#of(tenantId).whenCaughtUp.promise
+  }
+
+  /** Null until the tenant's records are read. */
+  accounts(tenantId: string): Accounts | null {
+    const partition = this.#of(tenantId)
+    return partition.caughtUp ? (partition.books.get(tenantId) ?? NO_ACCOUNTS) : null
+  }
+
+  account(tenantId: string, id: string): Account | undefined {
+    return this.accounts(tenantId)?.get(id)
+  }
+
+  /** The later of this clock and log time: windows end for everybody alike. */
+  nowMs(tenantId: string): number {
+    return Math.max(this.deps.nowMs(), this.#of(tenantId).logAtMs)
+  }
+
+  /** Log time of a tenant's partition, and the offset that is folded next. */
+  place(tenantId: string): { readonly logAtMs: number; readonly next: number } {
+    const { logAtMs, next } = this.#of(tenantId)
+    return { logAtMs, next }
+  }
+
+  /** Tenants with accounts whose last statement is older than this log time. */
+  *statedBefore(atMs: number): Iterable<string> {
+    for (const { books, caughtUp } of this.#partitions.values())
+      if (caughtUp) for (const [tenantId, book] of books) if (book.size > 0 && book.statedMs < atMs) yield tenantId
+  }
+
+  /** Every tenant whose accounts are read. */
+  *tenants(): Iterable<string> {
+    for (const { books, caughtUp } of this.#partitions.values()) if (caughtUp) yield* books.keys()
+  }
+
+  forget(tenantId: string): void {
+    const { books, logAtMs } = this.#of(tenantId)
+    books.get(tenantId)?.forget(logAtMs)
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort()
+    for (const { whenCaughtUp } of this.#partitions.values()) whenCaughtUp.resolve()
+    await Promise.all(this.#work)
+  }
+
+  #of(tenantId: string): Partition {
+    const number = this.partitionOf(tenantId)
+    const known = this.#partitions.get(number)
+    if (known !== undefined) return known
+    const partition = new Partition()
+    this.#partitions.set(number, partition)
+    this.#work.push(this.#read(number, partition))
+    return partition
+  }
+
+  async #read(number: number, partition: Partition): Promise<void> {
+    const { log, diagnostics } = this.deps
+    const { signal } = this.#closing
+    let end: number | null = null
+    while (!signal.aborted) {
+      try {
+        end ??= await log.end(BUDGETS, number)
+        this.#mind(partition, end)
+        for await (const batch of log.read(BUDGETS, number, partition.next, signal)) {
+          for (const record of batch) this.#fold(number, partition, record)
+          this.#mind(partition, end)
+        }
+      } catch (error) {
+        // A log that was replaced or cut shows in the control topic too, which stops the start; here it is only waited out.
+        if (!signal.aborted) diagnostics.warn('budgets_read_failed', { partition: number, error })
+      }
+      await pause(RETRY_MS, signal)
+    }
+  }
+
+  #mind(partition: Partition, end: number): void {
+    if (partition.caughtUp || partition.next < end) return
+    partition.caughtUp = true
+    // Accounts are stated more often than records expire: who was not stated in all that is kept has not been there before it.
+    for (const book of partition.books.values()) book.known = true
+    partition.whenCaughtUp.resolve()
+  }
+
+  #fold(number: number, partition: Partition, { offset, atMs, value }: LogRecord): void {
+    partition.first ??= offset
+    partition.next = offset + 1
+    partition.logAtMs = Math.max(partition.logAtMs, atMs)
+    const envelope = value === null ? null : readEnvelope(value)
+    if (envelope === null || checks.get(envelope.type)?.Check(envelope.data) !== true) {
+      // A newer build may write more; what is not understood changes nothing here, and is counted.
+      partition.unreadable++
+      this.deps.diagnostics.warn('budget_record_unreadable', { partition: number, offset, type: envelope?.type })
+      return
+    }
+    const tenantId = envelope.subject
+    let book = partition.books.get(tenantId)
+    if (book === undefined) {
+      book = new AccountBook(partition.caughtUp || partition.first === 0, partition.first)
+      partition.books.set(tenantId, book)
+    }
+    const event = { type: envelope.type, data: envelope.data } as BudgetEvent
+    const writer = `${envelope.instance}.${envelope.epoch}`
+    const { accounts, verdict } = book.take(offset, event, partition.logAtMs, writer)
+    this.deps.onFolded({ partition: number, tenantId, envelope, event, changed: accounts, verdict })
+  }
+}
+
+const NO_ACCOUNTS: Accounts = {
+  get: () => undefined,
+  ofBudget: () => [],
+  all: () => [],
+}

@@ -1,0 +1,149 @@
+// An account that this process spends from: its budget's line, its window, and the lease.
+import { type Account, type Accounts, committedBy } from '../domain/account.ts'
+import { type Amount, isNothing, minus, NO_AMOUNT } from '../domain/amount.ts'
+import type { BudgetRow } from '../domain/budget.ts'
+import type { AccountOpened } from '../domain/budget-events.ts'
+import { Lease } from '../domain/lease.ts'
+import type { BudgetLine } from './budget-lines.ts'
+
+/** How long a lease is usable after its last record: in log time, and never longer by this process's own clock. */
+export const LEASE_MS = 60_000
+/** Somebody else was refused: what is not needed is given back at once for so long. */
+const CONTENDED_MS = 10_000
+/** A refusal stands for so long without asking again, unless the account changes. */
+const REFUSED_MS = 1_000
+/** Of what is left, a holder takes at most this share ahead of need. */
+const AHEAD_SHARE = 8
+/** And as much as it draws in this time, or as so many reservations like the last. */
+const AHEAD_MS = 2_000
+const AHEAD_TIMES = 8
+
+export class OpenAccount {
+  lease: Lease
+  /** Requests that wait for it. */
+  waiting = 0
+  /** A request for more is under way, or is to be. */
+  asking = false
+  wantsMore = false
+  contendedUntilMs = 0
+  refusedAtMs = Number.NEGATIVE_INFINITY
+  /** When the first record of it was sent that was not seen in the log yet (monotonic); null: there is none. */
+  sentAtMs: number | null = null
+  /** Monotonic, and how much was granted then. */
+  grantedAtMs = 0
+  lastGrant: Amount = NO_AMOUNT
+  lastDraw: Amount = NO_AMOUNT
+  /** The record of the spool from which on outcomes are charged that the log was not told of, and was not yet seen to take. Null: none. */
+  untoldFrom: number | null = null
+  #tellingFrom: number | null = null
+
+  constructor(
+    readonly tenantId: string,
+    readonly line: BudgetLine,
+    readonly account: string,
+    readonly startMs: number,
+    readonly endMs: number | null,
+    holder: string,
+  ) {
+    this.lease = new Lease(account, holder)
+  }
+
+  /** What is untold is in a batch now. */
+  telling(): void {
+    this.#tellingFrom ??= this.untoldFrom
+    this.untoldFrom = null
+  }
+
+  /** The batch stands in the log. */
+  toldNow(): void {
+    this.#tellingFrom = null
+  }
+
+  /** It does not. */
+  takeBackMark(): void {
+    this.untoldFrom = this.#tellingFrom ?? this.untoldFrom
+    this.#tellingFrom = null
+  }
+
+  /** The first record of the spool that is needed to know what was spent, should this process die. */
+  get neededFrom(): number | null {
+    return this.#tellingFrom ?? this.untoldFrom
+  }
+
+  isContended(nowMs: number): boolean {
+    return nowMs < this.contendedUntilMs
+  }
+
+  contend(nowMs: number): void {
+    this.contendedUntilMs = nowMs + CONTENDED_MS
+  }
+
+  wasRefused(nowMs: number): boolean {
+    return nowMs - this.refusedAtMs < REFUSED_MS
+  }
+
+  /** Whether less than half of what was granted last is left. */
+  isLow(): boolean {
+    const { nano_usd, tokens } = this.lease.free()
+    return 2 * nano_usd < this.lastGrant.nano_usd || 2 * tokens < this.lastGrant.tokens
+  }
+
+  /** What to ask for beyond what is needed now. */
+  ahead(
+    nowMs: number,
+    account: Account | undefined,
+    room: { nano_usd: number | null; tokens: number | null } | null,
+  ): Amount {
+    if (account === undefined || room === null || this.isContended(nowMs)) return NO_AMOUNT
+    const elapsedMs = Math.max(250, nowMs - this.grantedAtMs)
+    const share = (limit: number | null, left: number | null, drawn: number, last: number): number =>
+      limit === null || left === null
+        ? 0
+        : Math.floor(Math.min(Math.max((drawn / elapsedMs) * AHEAD_MS, AHEAD_TIMES * last), left / AHEAD_SHARE))
+    const { lease, lastDraw } = this
+    return {
+      nano_usd: share(account.limit_nano_usd, room.nano_usd, lease.drawnNanoUsd, lastDraw.nano_usd),
+      tokens: share(account.limit_tokens, room.tokens, lease.drawnTokens, lastDraw.tokens),
+    }
+  }
+
+  /** The fold says how much is granted in all. */
+  granted(all: Amount, nowMs: number): void {
+    const more = minus(all, this.lease.granted)
+    this.lease.granted = all
+    if (isNothing(more)) return
+    this.lastGrant = more
+    this.grantedAtMs = nowMs
+    this.lease.drawnNanoUsd = 0
+    this.lease.drawnTokens = 0
+  }
+
+  opened(): AccountOpened {
+    const { account, startMs, endMs, line } = this
+    return {
+      account,
+      budget_id: line.row.id,
+      window_start_ms: startMs,
+      window_end_ms: endMs,
+      ...termsOf(line.row),
+    }
+  }
+}
+
+/** What the partition has to know of a budget, as its row says it now. */
+export const termsOf = ({ height, limit_nano_usd, limit_tokens, enforcement }: BudgetRow) => ({
+  height,
+  limit_nano_usd,
+  limit_tokens,
+  enforcement,
+})
+
+/** Whether anybody else holds of an account what is not spent. */
+export const othersHold = (accounts: Accounts | null, id: string, holder: string): boolean => {
+  for (const other of accounts?.get(id)?.holders.values() ?? []) {
+    if (other.holder === holder || other.closed) continue
+    const { nano_usd, tokens } = minus(minus(committedBy(other), other.counted), other.spent)
+    if (nano_usd > 0 || tokens > 0) return true
+  }
+  return false
+}

@@ -1,0 +1,121 @@
+// Budgets as requests and reads meet them: which ones a request falls under, and how each of them stands.
+import { accountId, committed, overrunOf, spentOf } from '../domain/account.ts'
+import { type Amount, minus, NO_AMOUNT, plus } from '../domain/amount.ts'
+import type { BudgetRow } from '../domain/budget.ts'
+import { startBudgetChores } from './budget-chores.ts'
+import { BudgetLeases, type LeasesDeps } from './budget-leases.ts'
+import { type BudgetLine, type BudgetLines, openBudgetLines } from './budget-lines.ts'
+import type { LiveState } from './port.ts'
+import { RequestBudgets } from './request-budgets.ts'
+
+/** How a budget stands in its present window. */
+export interface BudgetStanding {
+  readonly account: string
+  readonly startMs: number
+  readonly endMs: number | null
+  /** By outcomes that are settled: what the log was told, and what this instance has not told yet. */
+  readonly spent: Amount
+  /** Held by leases, of requests under way or ahead of them. */
+  readonly reserved: Amount
+  readonly overrunNanoUsd: number
+  /** Closed until its limits are changed: a provider billed beyond what was reserved. */
+  readonly closed: boolean
+}
+
+export interface Budgets {
+  /** Null: the key falls under no budget. `slug`: of the endpoint scope. */
+  of(tenantId: string, keyId: string, slug: string | null, atMs: number): RequestBudgets | null
+  /** Null until what the log says of it is read. */
+  standing(row: BudgetRow): BudgetStanding | null
+  /** Resolves once the log is read as far as it went, or after the time given. */
+  caughtUp(tenantId: string, waitMs: number): Promise<boolean>
+}
+
+/** Nobody has a budget. */
+export const NO_BUDGETS: Budgets = {
+  of: () => null,
+  standing: () => null,
+  caughtUp: () => Promise.resolve(true),
+}
+
+export interface BudgetsDeps extends Omit<LeasesDeps, 'onFolded'> {
+  readonly live: Pick<LiveState, 'control' | 'subscribe'>
+  /** The number of the spool's next record. */
+  spoolEnd(): number
+  /** Called once a second with the first record of the spool that is needed to know what was spent. */
+  onNeeded?(record: number): void
+  /** After which silence an instance that holds leases is retired. */
+  readonly silenceMs?: number
+}
+
+export interface OpenBudgets extends Budgets {
+  readonly leases: BudgetLeases
+  readonly lines: BudgetLines
+  /** Says what is left to say, for so long at most. */
+  close(limitMs: number): Promise<void>
+}
+
+/** Opens the accounts of the budgets in use, and those that come. Reads and writes nothing where there are none. */
+export const openBudgets = (deps: BudgetsDeps): OpenBudgets => {
+  const leases = new BudgetLeases(deps)
+  const changed = (tenantId: string, line: BudgetLine): void => {
+    void leases.ledger.follow(tenantId)
+    // Limits may be lower now: what is held ahead of need goes back at once.
+    const nowMs = deps.monotonicMs()
+    for (const open of leases.opens.values()) if (open.line === line) leases.giveBack(open, nowMs)
+  }
+  const lines = openBudgetLines(deps.live, changed)
+  const stopChores = startBudgetChores({ ...deps, leases, lines })
+  return {
+    leases,
+    lines,
+    of(tenantId, keyId, slug, atMs) {
+      const own = lines.of(tenantId)
+      if (own === null) return null
+      const whole = own.ofRequest(keyId, slug)
+      if (whole.length === 0 && !own.ofCandidates) return null
+      return new RequestBudgets(leases, tenantId, own, whole, atMs, deps.spoolEnd)
+    },
+    standing: (row) => standingOf(leases, lines, row),
+    async caughtUp(tenantId, waitMs) {
+      let timer: ReturnType<typeof setTimeout> | undefined
+      const late = new Promise<boolean>((resolve) => {
+        timer = setTimeout(() => resolve(false), waitMs)
+      })
+      const read = leases.ledger.follow(tenantId).then(() => leases.ledger.accounts(tenantId) !== null)
+      const answer = await Promise.race([read, late])
+      clearTimeout(timer)
+      return answer
+    },
+    async close(limitMs) {
+      stopChores()
+      await leases.close(limitMs)
+    },
+  }
+}
+
+const standingOf = (leases: BudgetLeases, lines: BudgetLines, row: BudgetRow): BudgetStanding | null => {
+  const { ledger, opens } = leases
+  const line = lines.of(row.tenant_id)?.all.get(row.id)
+  const accounts = ledger.accounts(row.tenant_id)
+  if (line === undefined || accounts === null) return null
+  const { startMs, endMs } = line.windowOf(ledger.nowMs(row.tenant_id))
+  const id = accountId(row.id, startMs, endMs)
+  const account = accounts.get(id)
+  const lease = opens.get(id)?.lease
+  const told = lease === undefined ? undefined : account?.holders.get(lease.holder)
+  const ours = lease === undefined ? NO_AMOUNT : plus(lease.spent, lease.counted)
+  const untold = minus(ours, told === undefined ? NO_AMOUNT : plus(told.spent, told.counted))
+  const settled = account === undefined ? NO_AMOUNT : spentOf(account)
+  const spent = plus(settled, untold)
+  const taken = account === undefined ? NO_AMOUNT : committed(account)
+  return {
+    account: id,
+    startMs,
+    endMs,
+    spent,
+    reserved: minus(taken, spent),
+    overrunNanoUsd: account === undefined ? 0 : overrunOf(account),
+    closed: account !== undefined && account.overrun_height === account.height,
+  }
+}

@@ -1,0 +1,253 @@
+// What one request holds of the budgets that it falls under: reserved before each attempt, charged by its settlement, once and all together.
+// A reservation is let go of only behind a record that no longer names it: what a crash leaves open never adds up to more than the leases held.
+import type { LeaseRefusal } from '../domain/account.ts'
+import { type Amount, isNothing, minus, NO_AMOUNT, plus } from '../domain/amount.ts'
+import type { BudgetCharge, BudgetPart } from '../domain/budget-events.ts'
+import type { Lease } from '../domain/lease.ts'
+import type { Taken } from './budget-asks.ts'
+import type { BudgetLeases } from './budget-leases.ts'
+import type { BudgetLine, TenantLines } from './budget-lines.ts'
+import type { OpenAccount } from './budget-open.ts'
+
+/** The most that an attempt may cost; null: no price is known. */
+export interface Bound {
+  readonly nanoUsd: number | null
+  readonly tokens: number
+}
+
+/** What an attempt cost. */
+export interface Cost {
+  readonly nanoUsd: number | null
+  readonly tokens: number
+  /** The provider said it, or counted its tokens: what is above the reservation is booked as overrun. An estimate never is. */
+  readonly exact: boolean
+}
+
+/** Why an attempt may not be made. */
+export interface BudgetRefusal {
+  readonly reason: LeaseRefusal | 'no_price' | 'unreachable'
+  readonly open: OpenAccount
+}
+
+/** One account, for all attempts of the request. */
+interface Entry {
+  readonly open: OpenAccount
+  /** Its lease when it was reserved from first: the account may get another one. */
+  readonly lease: Lease
+  readonly leasesMoney: boolean
+  readonly leasesTokens: boolean
+  /** Reserved of the lease. */
+  held: Amount
+  /** By attempts that ended, of the lease and beside it. */
+  spent: Amount
+  counted: Amount
+  overrunNanoUsd: number
+  /** Of the attempt under way; null: it does not fall under this account, or there is none. */
+  bound: Amount | null
+}
+
+interface Place {
+  readonly lines: readonly BudgetLine[]
+  readonly bound: Bound
+  readonly tries: number
+}
+
+const WINDOW_TRIES = 3
+
+export class RequestBudgets {
+  readonly #entries: Entry[] = []
+  #settled = false
+
+  constructor(
+    private readonly leases: BudgetLeases,
+    private readonly tenantId: string,
+    private readonly lines: TenantLines,
+    /** Those that hold whoever answers. */
+    private readonly whole: readonly BudgetLine[],
+    private readonly atMs: number,
+    /** The number of the spool's next record. */
+    private readonly spoolEnd: () => number,
+  ) {}
+
+  /** Reserves the bound of an attempt of every account that it falls under, or of none: null, or why not. Waits only for leases that are used up. */
+  reserve(providerId: string, model: string, bound: Bound): BudgetRefusal | null | Promise<BudgetRefusal | null> {
+    const own = this.lines.ofCandidate(providerId, model)
+    const lines = own.length === 0 ? this.whole : [...this.whole, ...own]
+    return this.#reserve({ lines, bound, tries: 1 }, this.atMs)
+  }
+
+  /** Reserves more for the attempt under way. */
+  async extend(more: Bound): Promise<BudgetRefusal | null> {
+    const active = this.#entries.filter(({ bound }) => bound !== null)
+    const bounds = active.map((entry) => plus(entry.bound!, leasedOf(entry, more)))
+    const taken = await this.#take(active, bounds)
+    return taken.kind === 'taken' ? null : refusalOf(taken)
+  }
+
+  /** Money that is reserved for the attempt under way: the least of its accounts. Null: none of them limits money. */
+  boundNanoUsd(): number | null {
+    let least: number | null = null
+    for (const { leasesMoney, bound } of this.#entries)
+      if (leasesMoney && bound !== null) least = Math.min(least ?? bound.nano_usd, bound.nano_usd)
+    return least
+  }
+
+  /** What the request may come to with the attempt under way, as its record says it. Undefined: nothing. */
+  parts(): BudgetPart[] | undefined {
+    const parts: BudgetPart[] = []
+    for (const { lease, leasesMoney, leasesTokens, spent, counted, bound } of this.#entries) {
+      const { nano_usd, tokens } = plus(plus(spent, counted), bound ?? NO_AMOUNT)
+      if (bound !== null || nano_usd > 0 || tokens > 0)
+        parts.push({
+          account: lease.account,
+          holder: lease.holder,
+          leased: leasesMoney || leasesTokens,
+          nano_usd,
+          tokens,
+        })
+    }
+    return parts.length === 0 ? undefined : parts
+  }
+
+  /** The attempt stands in the spool with its `parts`: what is held beyond them is free again. */
+  recorded(): void {
+    for (const entry of this.#entries) {
+      const { open, lease, held, spent, bound } = entry
+      const needed = bound === null ? spent : plus(spent, bound)
+      const rest = minus(held, needed)
+      if (isNothing(rest)) continue
+      entry.held = minus(held, rest)
+      lease.release(rest)
+      this.leases.freed(open)
+    }
+  }
+
+  /** The attempt under way has ended; without a cost it was not made. */
+  endAttempt(cost: Cost | null): void {
+    for (const entry of this.#entries) {
+      const { bound, leasesMoney, leasesTokens } = entry
+      if (bound === null) continue
+      entry.bound = null
+      if (cost === null) continue
+      const nanoUsd = cost.nanoUsd ?? 0
+      const spent = {
+        nano_usd: leasesMoney ? Math.min(nanoUsd, bound.nano_usd) : 0,
+        tokens: leasesTokens ? Math.min(cost.tokens, bound.tokens) : 0,
+      }
+      const overrunNanoUsd = leasesMoney && cost.exact ? nanoUsd - spent.nano_usd : 0
+      entry.spent = plus(entry.spent, spent)
+      entry.counted = plus(entry.counted, {
+        nano_usd: leasesMoney ? overrunNanoUsd : nanoUsd,
+        tokens: leasesTokens && !cost.exact ? 0 : cost.tokens - spent.tokens,
+      })
+      entry.overrunNanoUsd += overrunNanoUsd
+    }
+  }
+
+  /** Charges everything, once, and lets go of the rest. Call it right before the outcome is appended: what it answers stands in that record. */
+  settle(): BudgetCharge[] {
+    if (this.#settled) return []
+    this.#settled = true
+    const nowMs = this.leases.deps.monotonicMs()
+    const charges: BudgetCharge[] = []
+    for (const { open, lease, leasesMoney, leasesTokens, held, spent, counted, overrunNanoUsd } of this.#entries) {
+      lease.release(held)
+      const all = plus(spent, counted)
+      if (!isNothing(all)) {
+        lease.charge({ spent, counted, overrun_nano_usd: overrunNanoUsd }, nowMs)
+        open.untoldFrom ??= this.spoolEnd()
+        charges.push({
+          account: lease.account,
+          holder: lease.holder,
+          leased: leasesMoney || leasesTokens,
+          nano_usd: all.nano_usd - overrunNanoUsd,
+          tokens: all.tokens,
+          ...(overrunNanoUsd > 0 ? { overrun_nano_usd: overrunNanoUsd } : {}),
+          total: { spent: lease.spent, counted: lease.counted, overrun_nano_usd: lease.overrunNanoUsd },
+        })
+        if (overrunNanoUsd > 0) this.leases.tell(open)
+      }
+      this.leases.freed(open)
+    }
+    return charges
+  }
+
+  #reserve({ lines, bound, tries }: Place, atMs: number): BudgetRefusal | null | Promise<BudgetRefusal | null> {
+    const entries: Entry[] = []
+    for (const line of lines) {
+      const entry = this.#entryOf(this.leases.open(this.tenantId, line, atMs))
+      if (entry.leasesMoney && bound.nanoUsd === null) return { reason: 'no_price', open: entry.open }
+      entries.push(entry)
+    }
+    const taken = this.#take(
+      entries,
+      entries.map((entry) => leasedOf(entry, bound)),
+    )
+    if (taken instanceof Promise) return this.#afterWaiting(taken, { lines, bound, tries })
+    return taken.kind === 'taken' ? null : refusalOf(taken)
+  }
+
+  async #afterWaiting(waiting: Promise<Taken>, { lines, bound, tries }: Place): Promise<BudgetRefusal | null> {
+    const taken = await waiting
+    if (taken.kind === 'taken') return null
+    // Its window has ended by the log's clock, whatever ours says.
+    const ended = taken.kind === 'refused' && taken.reason === 'ended' && tries < WINDOW_TRIES
+    if (!ended) return refusalOf(taken)
+    const laterMs = Math.max(this.leases.ledger.nowMs(this.tenantId), taken.open.endMs ?? 0)
+    return this.#reserve({ lines, bound, tries: tries + 1 }, laterMs)
+  }
+
+  #entryOf(open: OpenAccount): Entry {
+    const known = this.#entries.find(({ lease }) => lease === open.lease)
+    if (known !== undefined) return known
+    const { isHard, row } = open.line
+    const entry: Entry = {
+      open,
+      lease: open.lease,
+      leasesMoney: isHard && row.limit_nano_usd !== null,
+      leasesTokens: isHard && row.limit_tokens !== null,
+      held: NO_AMOUNT,
+      spent: NO_AMOUNT,
+      counted: NO_AMOUNT,
+      overrunNanoUsd: 0,
+      bound: null,
+    }
+    this.#entries.push(entry)
+    return entry
+  }
+
+  /** Takes what these bounds need beyond what is held already. What is only counted needs no lease, and waits for none. */
+  #take(entries: readonly Entry[], bounds: readonly Amount[]): Taken | Promise<Taken> {
+    const opens: OpenAccount[] = []
+    const amounts: Amount[] = []
+    for (let i = 0; i < entries.length; i++) {
+      const { open, leasesMoney, leasesTokens, spent, held } = entries[i]!
+      if (!leasesMoney && !leasesTokens) continue
+      opens.push(open)
+      amounts.push(minus(plus(spent, bounds[i]!), held))
+    }
+    const bind = (taken: Taken): Taken => {
+      if (taken.kind !== 'taken') return taken
+      let next = 0
+      for (let i = 0; i < entries.length; i++) {
+        const entry = entries[i]!
+        entry.bound = bounds[i]!
+        if (entry.leasesMoney || entry.leasesTokens) entry.held = plus(entry.held, amounts[next++]!)
+      }
+      return taken
+    }
+    if (opens.length === 0) return bind({ kind: 'taken' })
+    const taken = this.leases.take(opens, amounts)
+    return taken instanceof Promise ? taken.then(bind) : bind(taken)
+  }
+}
+
+const leasedOf = ({ leasesMoney, leasesTokens }: Entry, bound: Bound): Amount => ({
+  nano_usd: leasesMoney ? (bound.nanoUsd ?? 0) : 0,
+  tokens: leasesTokens ? bound.tokens : 0,
+})
+
+const refusalOf = (taken: Exclude<Taken, { kind: 'taken' }>): BudgetRefusal => ({
+  reason: taken.kind === 'unreachable' ? 'unreachable' : taken.reason,
+  open: taken.open,
+})
