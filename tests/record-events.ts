@@ -5,11 +5,13 @@ import { join } from 'node:path'
 import { type Actor, decisionMacKey, writeDecision } from '../src/domain/decision.ts'
 import { embeddedLog } from '../src/log/embedded.ts'
 import { TOPICS } from '../src/log/topics.ts'
+import { BudgetScribe } from '../src/state/budget-scribe.ts'
 import { NOON_MS, REQUESTS, sender, settled, startWorker, testLog } from './projections/support.ts'
 import { MASTER_KEY } from './services/cluster.ts'
 import { eventually } from './services/eventually.ts'
 import { type GatewayProcess, startGateway } from './services/gateway.ts'
 import { sharedPostgres } from './services/postgres.ts'
+import { budgetRow, budgetWorld, TENANT } from './state/budget-world.ts'
 
 const DAY_MS = 86_400_000
 const FOLDER = join(import.meta.dir, 'fixtures/events')
@@ -161,6 +163,45 @@ const recordClosedDay = async (): Promise<void> => {
   await database.remove()
 }
 
+/** What instances say of budgets, a day of silence and an hour's statement included: of a log of its own, whose clock is ours. */
+const recordBudgets = async (): Promise<void> => {
+  const world = budgetWorld(budgetRow({ alert_thresholds: [0.1] }))
+  const seen = (type: string) =>
+    eventually(type, async () => (world.log.records(TOPICS.budgets.name).some(has(type)) ? true : null))
+  const has =
+    (type: string) =>
+    ({ value }: { value: Uint8Array | null }) =>
+      (JSON.parse(new TextDecoder().decode(value!)) as { type: string }).type === type
+  const gone = world.open('ins_gone')
+  await gone.of(TENANT, 'key_1', null, world.nowMs)!.reserve('prov_1', 'm', { nanoUsd: 300, tokens: 30 })
+  const lives = world.open('ins_lives')
+  const request = lives.of(TENANT, 'key_1', null, world.nowMs)!
+  await request.reserve('prov_1', 'm', { nanoUsd: 400, tokens: 40 })
+  request.endAttempt({ nanoUsd: 200, tokens: 20, exact: true })
+  request.settle()
+  await lives.close(1_000)
+  await seen('lease.settled')
+  const watches = world.open('ins_watches')
+  await watches.caughtUp(TENANT, 1_000)
+  await seen('account.alerted')
+  world.put(budgetRow({ limit_nano_usd: 2_000, height: 2, alert_thresholds: [0.1] }))
+  await watches.of(TENANT, 'key_1', null, world.nowMs)!.reserve('prov_1', 'm', { nanoUsd: 100, tokens: 10 })
+  world.nowMs += 2 * DAY_MS
+  const later = watches.of(TENANT, 'key_1', null, world.nowMs)!
+  await later.reserve('prov_1', 'm', { nanoUsd: 100, tokens: 10 })
+  for (const type of ['account.stated', 'instance.retired']) await seen(type)
+  const closed = [{ account: 'bud_1/1763596800000-1763683200000', spent: { nano_usd: 250, tokens: 25 } }]
+  const accounts = closed.map((each) => ({ ...each, counted: { nano_usd: 0, tokens: 0 }, overrun_nano_usd: 0 }))
+  const scribe = new BudgetScribe({ log: world.log, instance: 'ins_gone', nowMs: () => world.nowMs }, 'again')
+  const event = { type: 'lease.closed', data: { holder: 'ins_gone.0', instance: 'ins_gone', accounts } } as const
+  await scribe.append(TENANT, [event], watches.leases.ledger)
+  for (const { value } of world.log.records(TOPICS.budgets.name)) {
+    const line = new TextDecoder().decode(value!)
+    keep((JSON.parse(line) as { type: string }).type, line)
+  }
+  await world.close()
+}
+
 /** Every record that a topic holds now, as text. */
 const linesOf = async (dataDir: string, topic: string): Promise<string[]> => {
   const log = embeddedLog({ dataDir, nowMs: Date.now })
@@ -179,6 +220,7 @@ const linesOf = async (dataDir: string, topic: string): Promise<string[]> => {
 
 mkdirSync(FOLDER, { recursive: true })
 await recordClosedDay()
+await recordBudgets()
 const gateway = startGateway({ settings: { security: { master_key: MASTER_KEY } } })
 try {
   await gateway.until('ready')

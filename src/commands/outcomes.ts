@@ -7,16 +7,14 @@ import { type Sender, type SenderStatus, startSender } from '../log/sender-threa
 import { adoptFreeSpools, type LocalSpool, openSpool, type SpoolOptions } from '../log/spool.ts'
 import { TOPICS } from '../log/topics.ts'
 import type { LiveChain } from '../state/live-chain.ts'
-import { neededFrom, noteNeeded } from '../upkeep/lease-recovery.ts'
 import { settleOrphans } from '../upkeep/orphans.ts'
+import { SpoolNeeds } from '../upkeep/spool-needs.ts'
 import { isKafka, logSettings } from './settings.ts'
 
 /** Who must have read a segment of the embedded log before it may go: the projection worker, under this name. */
 export const PROJECTION_CONSUMER = 'projection'
 
 const HOUR_MS = 3_600_000
-/** How often it is written down from which record on outcomes are needed. */
-const NOTE_MS = 10_000
 const MIB = 1_048_576
 
 export interface Outcomes {
@@ -55,11 +53,9 @@ export const openOutcomes = async (config: Config, diagnostics: Diagnostics): Pr
     backlogBytes: config.log.max_backlog_mb * MIB,
     onFlushed: () => sender?.wake(),
   }
-  let needed = 0
-  let notedAtMs = 0
-  let recovered = false
-  const spool = await openSpool({ ...options, heldFrom: () => needed })
-  needed = neededFrom(spool)
+  const needs = new SpoolNeeds(() => performance.now())
+  const spool = await openSpool({ ...options, heldFrom: () => needs.record })
+  needs.of(spool)
   const closing = new AbortController()
   const closed = new Promise<void>((resolve) => closing.signal.addEventListener('abort', () => resolve()))
   let work: Promise<void> = Promise.resolve()
@@ -83,7 +79,7 @@ export const openOutcomes = async (config: Config, diagnostics: Diagnostics): Pr
     }
     await settle(spool)
     const own = recover(spool, closing.signal).then(() => {
-      recovered = true
+      if (!closing.signal.aborted) needs.recovered()
     })
     own.catch(() => undefined) // told below
     for (const adopted of adopt ? await adoptFreeSpools(options) : []) {
@@ -98,13 +94,7 @@ export const openOutcomes = async (config: Config, diagnostics: Diagnostics): Pr
   return {
     spool,
     sender: () => sender?.status() ?? null,
-    needFrom(record) {
-      if (!recovered || record === needed) return
-      needed = record
-      if (performance.now() - notedAtMs < NOTE_MS) return
-      notedAtMs = performance.now()
-      noteNeeded(spool, record)
-    },
+    needFrom: (record) => needs.from(record),
     start(live, options) {
       work = run(live, options).catch((error: unknown) => {
         if (!closing.signal.aborted) diagnostics.error('outcomes_not_started', { error })

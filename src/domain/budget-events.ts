@@ -5,6 +5,8 @@ import { Amount } from './amount.ts'
 
 const text = (description: string) => t.String({ minLength: 1, maxLength: 256, description })
 const count = (description: string) => t.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description })
+const nullable = (description: string) =>
+  t.Union([t.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }), t.Null()], { description })
 const amount = (description: string) => t.Object(Amount.properties, { description })
 /** Accounts of one record: it has to stay below 64 KiB. */
 const MOST_ACCOUNTS = 64
@@ -19,8 +21,8 @@ const terms = {
   height: count(
     'Grows with every decision about the budget. The first copy of a height counts, and a request that names another than the account’s is refused.',
   ),
-  limit_nano_usd: t.Union([count('Limit of money.'), t.Null()]),
-  limit_tokens: t.Union([count('Limit of tokens.'), t.Null()]),
+  limit_nano_usd: nullable('Limit of money; null: none.'),
+  limit_tokens: nullable('Limit of tokens; null: none.'),
   enforcement: t.Union([t.Literal('hard'), t.Literal('soft'), t.Literal('shadow')], {
     description: '`hard`: spent from leases alone. Else counted and never refused.',
   }),
@@ -30,7 +32,9 @@ export const AccountOpened = t.Object({
   account: AccountId,
   budget_id: text('The budget.'),
   window_start_ms: t.Integer({ description: 'Unix milliseconds.' }),
-  window_end_ms: t.Union([t.Integer({ description: 'Exclusive. Nothing is granted from then on.' }), t.Null()]),
+  window_end_ms: t.Union([t.Integer(), t.Null()], {
+    description: 'Exclusive: nothing is granted from then on. Null: it never ends.',
+  }),
   ...terms,
 })
 export type AccountOpened = Static<typeof AccountOpened>
@@ -123,7 +127,10 @@ export const AccountStated = t.Composite([
       description: 'While the height is this one the account is closed by an overrun.',
     }),
     alerted: t.Array(t.Number(), { maxItems: 32, description: 'Thresholds that were told.' }),
-    holders: t.Array(StatedHolder, { maxItems: 256 }),
+    holders: t.Array(StatedHolder, {
+      maxItems: 256,
+      description: 'Everybody who holds or spent something, and is not forgotten.',
+    }),
   }),
 ])
 export type AccountStated = Static<typeof AccountStated>
@@ -142,7 +149,7 @@ export type AccountAlerted = Static<typeof AccountAlerted>
 export const InstanceRetired = t.Object({
   instance: Instance,
   before_ms: t.Integer({ description: 'Its holders that were silent since this log time are closed.' }),
-  reason: t.Union([t.Literal('silence'), t.Literal('operator')]),
+  reason: t.Union([t.Literal('silence'), t.Literal('operator')], { description: 'Who gave it up.' }),
   orphaned: t.Array(
     t.Object({
       account: AccountId,
@@ -151,6 +158,7 @@ export const InstanceRetired = t.Object({
     }),
     {
       maxItems: MOST_ACCOUNTS,
+      description: 'What is known to be open.',
     },
   ),
 })

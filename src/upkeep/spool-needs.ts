@@ -1,0 +1,38 @@
+// From which record on the outcomes of the own spool are needed to know what was spent of budgets: segments after it are kept, whoever has passed them.
+import type { LocalSpool } from '../log/spool.ts'
+import { neededFrom, noteNeeded } from './lease-recovery.ts'
+
+/** How often it is written down. */
+const NOTE_MS = 10_000
+
+export class SpoolNeeds {
+  #spool: Pick<LocalSpool, 'directory'> | null = null
+  #record = 0
+  #notedAtMs = Number.NEGATIVE_INFINITY
+  #recovered = false
+
+  constructor(private readonly monotonicMs: () => number) {}
+
+  get record(): number {
+    return this.#record
+  }
+
+  /** What an earlier process has written down holds until what it held is given back. */
+  of(spool: Pick<LocalSpool, 'directory'>): void {
+    this.#spool = spool
+    this.#record = neededFrom(spool)
+  }
+
+  recovered(): void {
+    this.#recovered = true
+  }
+
+  from(record: number): void {
+    if (!this.#recovered || this.#spool === null || record === this.#record) return
+    this.#record = record
+    const nowMs = this.monotonicMs()
+    if (nowMs - this.#notedAtMs < NOTE_MS) return
+    this.#notedAtMs = nowMs
+    noteNeeded(this.#spool, record)
+  }
+}
