@@ -78,9 +78,7 @@ export const openOutcomes = async (config: Config, diagnostics: Diagnostics): Pr
       })
     }
     await settle(spool)
-    const own = recover(spool, closing.signal).then(() => {
-      if (!closing.signal.aborted) needs.recovered()
-    })
+    const own = recover(spool, closing.signal).then(() => needs.recovered(closing.signal))
     own.catch(() => undefined) // told below
     for (const adopted of adopt ? await adoptFreeSpools(options) : []) {
       await settle(adopted)

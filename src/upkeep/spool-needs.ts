@@ -23,8 +23,9 @@ export class SpoolNeeds {
     this.#record = neededFrom(spool)
   }
 
-  recovered(): void {
-    this.#recovered = true
+  /** What dead processes of the spool held is given back; not so when the process was stopped meanwhile. */
+  recovered(stopped: AbortSignal): void {
+    this.#recovered = !stopped.aborted
   }
 
   from(record: number): void {
