@@ -79,8 +79,8 @@ export const reservedNanoUsd = (asked: Asked, entry: Candidate): number | null =
 }
 
 /** The upper bound of the tokens of one attempt, likewise. */
-export const reservedTokens = (asked: Asked, entry: Prices): number =>
-  asked.promptBytes + asked.mediaParts * MEDIA_TOKENS + outputCeiling(asked, entry) * asked.choices
+export const reservedTokens = (asked: Asked, entry: Candidate): number =>
+  asked.promptBytes + asked.mediaParts * MEDIA_TOKENS + outputBound(asked, entry, 1)
 
 /** Whatever part of the prompt turns out to be cached: each part of a settlement is rounded up by itself, hence the one more. */
 const boundNanoUsd = (prices: Rates, promptTokens: number, completionTokens: number): number => {
