@@ -196,7 +196,9 @@ describe('hard caps of budgets', () => {
         ['provider:prov_1', 7],
       ]),
     })
-    expect([caps('ten_b'), caps('ten_none')]).toEqual([null, null])
+    // A hard limit caps no single request, but what has no price cannot be reserved.
+    const unpriced = { budgetIds: ['bud_7'], all: Number.POSITIVE_INFINITY, of: new Map() }
+    expect([caps('ten_b'), caps('ten_none')]).toEqual([unpriced, null])
     expect(steering.overrides('ten_a', NOW)).toBe(steering.overrides('ten_a', NOW + 1))
     does(changed('bud_2', { enabled: false }), changed('bud_7', { hard_cap_nano_usd: 1 }))
     expect([caps('ten_a')?.all, caps('ten_b')?.all]).toEqual([5, 1])
