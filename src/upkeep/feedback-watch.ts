@@ -26,14 +26,13 @@ export const watchFeedback = ({ book, nowMs, sums }: FeedbackWatchDeps): { means
   timer.unref()
   const read = async (): Promise<void> => {
     while (!signal.aborted) {
-      await pause(READ_EVERY_MS, signal)
-      if (signal.aborted) return
       try {
         const { sums: base, untilMs } = await sums(nowMs() - COUNTED_MS)
         means.rebase(base, untilMs)
       } catch {
         // Postgres is away: what is known stands, and it is asked again in a minute.
       }
+      await pause(READ_EVERY_MS, signal)
     }
   }
   void read()
