@@ -14,6 +14,7 @@ console.log(`${part}, ${seconds} s, seed ${seed}`)
 console.log(`requests made                ${result.requests} (${statuses.sort().join(', ')})`)
 console.log(`answers outside the envelope ${result.outsideEnvelope}`)
 console.log(`unexpected 5xx               ${result.unexpected5xx}`)
+console.log(`the gateway                  ${result.alive}`)
 console.log(
   `gateway verify               ${code === 0 ? 'all agrees' : lines.join('; ')}, ${value('counted')} decisions counted`,
 )

@@ -52,6 +52,8 @@ export interface Fuzzed {
 }
 
 export interface FuzzedGateway extends Fuzzed {
+  /** Whether it still answers at the end, in words. */
+  readonly alive: string
   /** What `gateway verify` said afterwards. */
   readonly verified: Verified
 }
@@ -67,7 +69,11 @@ export const fuzzGateway = async (part: FuzzedPart, seconds: number, seed: numbe
   try {
     await gateway.until('ready', 60_000)
     const fuzzed = await fuzz(gateway.url, part, seconds, seed)
-    return { ...fuzzed, verified: await verified(gateway.folder) }
+    const alive = await fetch(`${gateway.url}/health`).then(
+      ({ status }) => `answers ${status}`,
+      (error: unknown) => `is gone (${String(error)}): ${gateway.output().slice(-2_000)}`,
+    )
+    return { ...fuzzed, alive, verified: await verified(gateway.folder) }
   } finally {
     await gateway.remove()
     await database.remove()
