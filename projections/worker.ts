@@ -8,6 +8,7 @@ import { type AnyProjection, prepareCatalogue } from './builds.ts'
 import { openDatabase, type Sql, settled, sqlStateOf } from './database.ts'
 import { feedbackProjection } from './feedback/project.ts'
 import { framesModel } from './frames/project.ts'
+import { endFrozen } from './frozen.ts'
 import type { GatherLimits } from './gather.ts'
 import { keepModel, type ModelView, newView } from './keep.ts'
 import { KEPT_DAYS, requestsModel } from './requests/project.ts'
@@ -39,6 +40,8 @@ export interface WorkerTuning {
   readonly reportMs: number
   /** How often it is looked for days to close. */
   readonly closeMs: number
+  /** A worker that stands still in a transaction for so long loses it to the others. */
+  readonly frozenMs: number
 }
 
 export const TUNING: WorkerTuning = {
@@ -47,6 +50,7 @@ export const TUNING: WorkerTuning = {
   pollMs: 1_000,
   reportMs: 2_000,
   closeMs: 60_000,
+  frozenMs: 10_000,
 }
 
 /** Every read model that this build of Gatelog has. `requestDays`: how long single requests, and the frames by which they were planned, are kept. */
@@ -70,6 +74,13 @@ export const runWorker = async (options: WorkerOptions): Promise<void> => {
     maxConnections: 8,
     statementTimeoutMs: null,
   })
+  // Reports have a connection of their own: when all others wait for a worker that stands still, it is the one that ends that.
+  const reports = openDatabase({
+    url: databaseUrl,
+    name: 'gatelog-reports',
+    maxConnections: 1,
+    statementTimeoutMs: null,
+  })
   const stopping = new AbortController()
   const stop = () => stopping.abort()
   signal.addEventListener('abort', stop)
@@ -87,7 +98,7 @@ export const runWorker = async (options: WorkerOptions): Promise<void> => {
     const beside = [
       publishAudit(publishing),
       closeDays({ ...publishing, pollMs: tuning.closeMs }),
-      report(shared, sql, views),
+      report(shared, reports, views),
     ]
     // The first that fails ends all; the others end in order before it is told.
     const outcomes = await Promise.allSettled([...models, ...beside].map((task) => task.finally(stop)))
@@ -96,7 +107,7 @@ export const runWorker = async (options: WorkerOptions): Promise<void> => {
   } finally {
     stop()
     signal.removeEventListener('abort', stop)
-    await sql.end({ timeout: 1 })
+    await Promise.all([sql, reports].map((each) => each.end({ timeout: 1 })))
   }
 }
 
@@ -125,12 +136,14 @@ const report = async (
   sql: Sql,
   views: ReadonlyMap<string, ModelView>,
 ): Promise<void> => {
-  const { worker, signal, diagnostics, onProjected, onStatus, reportMs } = options
+  const { worker, signal, diagnostics, onProjected, onStatus, reportMs, frozenMs } = options
   const told = new Map<string, number>()
   while (!signal.aborted) {
     const status = [...views].map(([model, view]) => statusOf(model, worker, view, Date.now()))
     onStatus?.(status)
     try {
+      const frozen = await settled(sql, endFrozen(sql, frozenMs))
+      if (frozen > 0) diagnostics.warn('frozen_sessions_ended', { sessions: frozen })
       const durable = await settled(sql, durableOffsets(sql))
       await settled(sql, writeStatus(sql, status))
       for (const { topic, partition, next } of durable) {

@@ -46,7 +46,7 @@ export const requestId = (index: number): string => `req_${index}`
 
 /** The days follow each other; every twentieth outcome is of an earlier one, which may be closed by then. */
 const outcomeOf = (index: number, all: number): { readonly id: string; readonly more: Partial<RequestSettled> } => {
-  const day = Math.floor((index * DAYS) / all)
+  const day = Math.min(DAYS - 1, Math.floor((index * DAYS) / all))
   const dayMs = FIRST_DAY_MS + (index % 20 === 0 ? Math.floor(day / 2) : day) * DAY_MS
   return {
     id: requestId(index),
@@ -76,6 +76,9 @@ const note = (books: Books, more: Partial<RequestSettled>) => {
   add(books.requestsOfDay, Math.floor(more.at_ms! / DAY_MS) * DAY_MS, 1)
 }
 
+/** Smaller than an instance's: a worker that starts reads the one it goes on in from its beginning. */
+const SEGMENT_BYTES = 8 * 1024 * 1024
+
 type SpoolTopic = 'requests' | 'operations'
 
 /** Where records go: in the order in which they are handed over, for each subject. */
@@ -92,8 +95,8 @@ export interface Production {
   readonly done: Promise<void>
 }
 
-/** Writes outcomes as fast as `room` resolves, which is asked before each few. */
-export const produce = (world: WorldLog, all: number, room: (produced: number) => Promise<void>): Production => {
+/** Writes outcomes as fast as `room` resolves, which is asked after each few and ends it with false; no more than `all`. */
+export const produce = (world: WorldLog, all: number, room: (produced: number) => Promise<boolean>): Production => {
   const books = newBooks()
   const run = async () => {
     const sink = world.adapter === 'embedded' ? await spoolSink(world.dataDir) : await topicSink(openWorldLog(world))
@@ -109,7 +112,7 @@ export const produce = (world: WorldLog, all: number, room: (produced: number) =
       }
       if (index % AT_ONCE !== AT_ONCE - 1 && index < all - 1) continue
       await sink.flushed()
-      await room(index + 1)
+      if (!(await room(index + 1))) break
     }
     await sink.close()
   }
@@ -123,7 +126,15 @@ const spoolSink = async (dataDir: string): Promise<Sink> => {
     consumers: { requests: ['projection'], operations: ['projection'] },
     retentionMs: null,
   } as const
-  const open = () => openSpool({ dataDir, durability: 'process', keeping, nowMs: Date.now, ballastBytes: 0 })
+  const open = () =>
+    openSpool({
+      dataDir,
+      durability: 'process',
+      keeping,
+      nowMs: Date.now,
+      ballastBytes: 0,
+      segmentBytes: SEGMENT_BYTES,
+    })
   const spools: LocalSpool[] = [await open(), await open()]
   let pending: Promise<unknown>[] = []
   return {

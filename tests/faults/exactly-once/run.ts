@@ -36,6 +36,7 @@ export const TUNING: Partial<WorkerTuning> = {
   reportMs: 200,
   takeoverMs: 500,
   closeMs: 100,
+  frozenMs: 1_500,
   limits: { maxRecords: 1_000, maxBytes: 2 * 1_048_576, waitMs: 5 },
 }
 const CATCH_UP_MS = 120_000
@@ -53,7 +54,7 @@ export const appliedRecords = async (sql: Sql): Promise<number> => {
 }
 
 /** Whether every read model has applied all that its topic holds, and every day is closed as it stands now. */
-export const isComplete = async (sql: Sql, world: WorldLog): Promise<boolean> => {
+export const isComplete = async (sql: Sql, world: WorldLog, days: number): Promise<boolean> => {
   const log = openWorldLog(world)
   try {
     for (const [model, topic] of [
@@ -72,7 +73,7 @@ export const isComplete = async (sql: Sql, world: WorldLog): Promise<boolean> =>
     const [closed] = await sql<{ days: number }[]>`
       select count(*) as days from ${sql(`${name}.closed_day`)} c left join ${sql(`${name}.late_day`)} l using (day_ms)
       where coalesce(l.changes, 0) = c.late`
-    return closed!.days === DAYS
+    return closed!.days === days
   } finally {
     await log.close()
   }
@@ -104,6 +105,7 @@ export const killRun = async ({ world, databaseUrl, kills, outcomes, progress }:
     await eventually('the worker follows', async () => (await appliedRecords(sql)) >= 2 * (count - room), {
       limitMs: CATCH_UP_MS,
     })
+    return true
   })
   production.done.catch(() => {}) // awaited below
   const task = { log: world.log, databaseUrl, tuning: TUNING }
@@ -127,7 +129,10 @@ export const killRun = async ({ world, databaseUrl, kills, outcomes, progress }:
     if (kill % 10 === 9) progress?.(`${kill + 1} kills, ${produced} outcomes, ${seconds()} s`)
   }
   await production.done
-  await eventually('all is applied and closed', () => isComplete(sql, world.log), { limitMs: CATCH_UP_MS, everyMs: 50 })
+  await eventually('all is applied and closed', () => isComplete(sql, world.log, DAYS), {
+    limitMs: CATCH_UP_MS,
+    everyMs: 50,
+  })
   worker.kill('SIGTERM')
   await worker.exited
   const differences = await compareTables(sql, production.books)
