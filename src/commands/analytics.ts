@@ -37,6 +37,8 @@ const CONNECTIONS = 4
 /** A report of the worker that is older than this means that none runs. */
 const REPORT_MS = 15_000
 const LAG_MS = 60_000
+/** Inference goes first: what the worker has not read yet waits in the log. */
+const WORKER_NICENESS = 10
 /** What the worker refuses within this time refuses the start; Postgres may need most of it. */
 const START_MS = 60_000
 
@@ -83,6 +85,7 @@ export const openAnalytics = ({ config, env, diagnostics, primary, onRefused }: 
         command,
         env: childEnv,
         diagnostics,
+        niceness: WORKER_NICENESS,
         refusedCode: LOG_REFUSED_CODE,
         // Later it is a degradation: who is served already goes on being served.
         onRefused: () =>

@@ -1,4 +1,5 @@
 // A child process that belongs to this one: started again when it ends, ended when this one ends, however that happens.
+import { setPriority } from 'node:os'
 import type { Diagnostics } from '../lib/diagnostics.ts'
 
 export interface ChildOptions {
@@ -7,6 +8,8 @@ export interface ChildOptions {
   readonly command: readonly string[]
   readonly env: Readonly<Record<string, string | undefined>>
   readonly diagnostics: Diagnostics
+  /** 1 to 19: how far it stands back where others want the same core; as this process when absent. */
+  readonly niceness?: number
   /** The longest wait before it is started again; the first is 250 ms. */
   readonly maxBackoffMs?: number
   /** The exit code by which it says that starting it again is of no use; `onRefused` is then told, once. */
@@ -33,12 +36,21 @@ const MAX_BACKOFF_MS = 10_000
 const WELL_MS = 30_000
 const STOP_MS = 10_000
 
+/** At once: threads that it makes later take it over. */
+const standBack = (pid: number, niceness: number): void => {
+  try {
+    setPriority(pid, niceness)
+  } catch {
+    // It has ended already, or may not be changed here: then it runs as it is.
+  }
+}
+
 /**
  * Starts the child and keeps it running. Its standard input is a pipe that only this process holds: a child that reads it to the end knows
  * that its parent is gone, also after `kill -9` (`endWithParent`).
  */
 export const superviseChild = (options: ChildOptions): ChildProcess => {
-  const { name, command, env, diagnostics, maxBackoffMs = MAX_BACKOFF_MS, stopMs = STOP_MS } = options
+  const { name, command, env, diagnostics, niceness, maxBackoffMs = MAX_BACKOFF_MS, stopMs = STOP_MS } = options
   const stopping = Promise.withResolvers<void>()
   let stopped = false
   let child: Bun.Subprocess<'pipe', 'inherit', 'inherit'> | null = null
@@ -48,6 +60,7 @@ export const superviseChild = (options: ChildOptions): ChildProcess => {
   const runOnce = async (): Promise<{ code: number; ranMs: number }> => {
     const startedAt = performance.now()
     child = Bun.spawn([...command], { stdin: 'pipe', stdout: 'inherit', stderr: 'inherit', env: { ...env } })
+    if (niceness !== undefined) standBack(child.pid, niceness)
     detail = 'running'
     const code = await child.exited
     child = null
