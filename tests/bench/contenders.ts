@@ -39,8 +39,8 @@ const jsonLines = (stream: ReadableStream<Uint8Array>) => {
   }
 }
 
-const pinned = (core: number, command: string[], environment: Record<string, string> = {}) =>
-  Bun.spawn(cpus().length > 1 ? ['taskset', '-c', String(core), ...command] : command, {
+const pinned = (core: number | null, command: string[], environment: Record<string, string> = {}) =>
+  Bun.spawn(core !== null && cpus().length > 1 ? ['taskset', '-c', String(core), ...command] : command, {
     stdin: 'pipe',
     stdout: 'pipe',
     stderr: 'inherit',
@@ -123,9 +123,9 @@ export interface LoadProcess {
   stop(): Promise<void>
 }
 
-/** Load and upstream, on the second core. */
-export const startLoad = async (): Promise<LoadProcess> => {
-  const load = pinned(1, [process.execPath, join(HERE, 'load.ts')])
+/** Load and upstream, on the second core, or wherever there is room. */
+export const startLoad = async (core: number | null = 1): Promise<LoadProcess> => {
+  const load = pinned(core, [process.execPath, join(HERE, 'load.ts')])
   const read = jsonLines(load.stdout)
   const { upstreamPort } = (await read()) as { upstreamPort: number }
   return {

@@ -2,7 +2,7 @@
 // gateway on the other core is what is measured. Commands arrive as JSON lines on stdin, results leave as JSON lines on stdout.
 import type { Socket } from 'bun'
 
-/** One measurement: `connections` clients, each sending its next request when the last answer is complete. */
+/** One measurement: `connections` clients, each sending its next request when the last answer is complete, or at a given rate. */
 export interface LoadJob {
   readonly port: number
   readonly path: string
@@ -10,6 +10,8 @@ export interface LoadJob {
   readonly body: string
   readonly connections: number
   readonly durationMs: number
+  /** So many requests a second, whatever becomes of those before: one that finds no connection free waits for it, and its wait counts. Absent: as fast as answers come. */
+  readonly perSecond?: number
   /** Complete answers end with this text (chunked bodies) or by Content-Length. */
   readonly expect: string
 }
@@ -94,6 +96,33 @@ interface Client {
   buffer: Buffer | null
 }
 
+const TICK_MS = 1
+
+/** Hands out requests as they fall due. */
+const paced = (perSecond: number, send: (socket: Socket<Client>, sinceMs: number) => void) => {
+  const free: Socket<Client>[] = []
+  /** When those fell due that no connection was free for. */
+  const waiting: number[] = []
+  const startedAt = performance.now()
+  let due = 0
+  const timer = setInterval(() => {
+    const now = performance.now()
+    for (const wanted = ((now - startedAt) * perSecond) / 1_000; due < wanted; due++) {
+      const socket = free.pop()
+      if (socket === undefined) waiting.push(now)
+      else send(socket, now)
+    }
+  }, TICK_MS)
+  return {
+    goOn(socket: Socket<Client>) {
+      const sinceMs = waiting.shift()
+      if (sinceMs === undefined) free.push(socket)
+      else send(socket, sinceMs)
+    },
+    stop: () => clearInterval(timer),
+  }
+}
+
 const runJob = async (job: LoadJob): Promise<LoadResult> => {
   const head = Object.entries(job.headers)
     .map(([name, value]) => `${name}: ${value}\r\n`)
@@ -104,10 +133,11 @@ const runJob = async (job: LoadJob): Promise<LoadResult> => {
   const latenciesUs: number[] = []
   let failed = 0
   let running = true
-  const send = (socket: Socket<Client>) => {
-    socket.data.startedAt = performance.now()
+  const send = (socket: Socket<Client>, sinceMs = performance.now()) => {
+    socket.data.startedAt = sinceMs
     socket.write(request)
   }
+  const { goOn, stop } = job.perSecond === undefined ? { goOn: send, stop() {} } : paced(job.perSecond, send)
   const receive = (socket: Socket<Client>, bytes: Buffer) => {
     const buffer = socket.data.buffer === null ? bytes : Buffer.concat([socket.data.buffer, bytes])
     const length = messageLength(buffer)
@@ -123,7 +153,7 @@ const runJob = async (job: LoadJob): Promise<LoadResult> => {
     if (buffer.toString('latin1', 9, 12) === '200' && buffer.includes(job.expect))
       latenciesUs.push((performance.now() - socket.data.startedAt) * 1000)
     else failed++
-    if (running) send(socket)
+    if (running) goOn(socket)
     else socket.end()
   }
   const sockets = await Promise.all(
@@ -137,9 +167,10 @@ const runJob = async (job: LoadJob): Promise<LoadResult> => {
     ),
   )
   const startedAt = performance.now()
-  for (const socket of sockets) send(socket)
+  for (const socket of sockets) goOn(socket)
   await Bun.sleep(job.durationMs)
   running = false
+  stop()
   const seconds = (performance.now() - startedAt) / 1000
   const requests = latenciesUs.length
   latenciesUs.sort((a, b) => a - b)
