@@ -14,7 +14,7 @@ const TOPIC = TOPICS.usage.name
 const check = TypeCompiler.Compile(UsageClosed)
 
 /** Each closed day of the topic up to an end, in the order of the log. What is not readable is passed over: the set that it is of stays incomplete. */
-async function* closedOf(log: EventLog, end: number, signal: AbortSignal): AsyncGenerator<UsageClosed> {
+export async function* closedOf(log: EventLog, end: number, signal: AbortSignal): AsyncGenerator<UsageClosed> {
   if (end === 0) return
   const reading = new AbortController()
   const either = AbortSignal.any([signal, reading.signal])
@@ -38,7 +38,7 @@ const closedIn = ({ value }: LogRecord): UsageClosed | null => {
 }
 
 /** One set of records: the same totals of the same day. */
-const setOf = ({ day, sequence, offsets }: UsageClosed): string => JSON.stringify([day, sequence, offsets])
+export const setOf = ({ day, sequence, offsets }: UsageClosed): string => JSON.stringify([day, sequence, offsets])
 const reachOf = ({ offsets }: UsageClosed): number => offsets.reduce((sum, [, next]) => sum + next, 0)
 
 /** The set that holds for each day: of those that are complete the one with the highest sequence, then the one that is farthest. */

@@ -7,6 +7,7 @@ import { pause } from '../lib/pause.ts'
 import type { EventLog } from '../log/port.ts'
 import { openReadStore } from './read-store.ts'
 import { verifyChain } from './verify-chain.ts'
+import { verifyOutcomes } from './verify-outcomes.ts'
 
 export interface VerifyCommand {
   readonly config: Config
@@ -48,7 +49,10 @@ export const verifyCommand = async (command: VerifyCommand): Promise<number> => 
       each: async (records) => audit?.take(records),
       signal,
     })
-    const findings = [chain, reachable ? await readModels(sql, log, audit) : UNREACHABLE]
+    const derived = reachable
+      ? [await verifyOutcomes({ config, sql, log, signal }), await readModels(sql, log, audit)]
+      : [UNREACHABLE]
+    const findings = [chain, ...derived]
     for (const finding of findings) tell(finding, print, complain)
     const problems = findings.reduce((sum, finding) => sum + finding.problems.length, 0)
     print(

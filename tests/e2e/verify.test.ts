@@ -10,6 +10,8 @@ import { type GatewayProcess, startGateway } from '../services/gateway.ts'
 import { silent } from '../services/postgres.ts'
 import { verified } from '../services/verified.ts'
 
+const REQUESTS = 5
+
 let gateway: GatewayProcess
 beforeAll(async () => {
   gateway = startGateway()
@@ -37,8 +39,19 @@ test('all agrees while the gateway is up, and when it is down; the past is asked
   const tip = reverted.headers.get('x-gateway-revision')!
   expect((await ask(`/tenants/${made.body.id}`)).body).toMatchObject({ name: 'Before' })
 
+  for (let sent = 0; sent < REQUESTS; sent++) {
+    const body = { model: 'sandbox-echo', messages: [{ role: 'user', content: 'hello' }] }
+    expect((await gateway.request('/v1/chat/completions', { body })).status).toBe(200)
+  }
+  await eventually('the request log has them', async () => {
+    const { body } = await ask('/requests')
+    return (body.requests as unknown[] | undefined)?.length === REQUESTS && (await ask('/audit')).status === 200
+  })
+
   const up = await verify()
   expect([up.code, up.lines]).toEqual([0, []])
+  expect(up.value('gateway.requests.v1')).toMatch(new RegExp(`^ *${REQUESTS} `))
+  expect(up.value('request log, of those')).toBe(up.value('gateway.requests.v1')!)
   expect([up.value('tip'), up.value('lost'), up.value('forged')]).toEqual([tip, '0', '0'])
   await gateway.end('SIGTERM')
   const down = await verify()
@@ -74,6 +87,24 @@ test('an audit log that somebody has edited is told with its place', async () =>
   const { code, lines } = await verify()
   expect([code, lines]).toEqual([1, ['gatelog: the audit log differs from the chain at event 0 at offset 1: actor_id']])
   await edit(actor)
+}, 240_000)
+
+test('a request that somebody has deleted is told with its place, and so is what usage then counts too much', async () => {
+  const edit = (statement: (schema: string) => string) =>
+    inPostgres(async (sql) => {
+      const [build] = await sql<{ name: string }[]>`
+        select schema_name as name from gatelog.build where model = 'requests' and state = 'active'`
+      await sql.unsafe(statement(`"${build!.name}"`))
+    })
+  await edit((schema) => `create table public.kept as select * from ${schema}.request order by log_offset limit 1`)
+  await edit((schema) => `delete from ${schema}.request using public.kept where request.id = kept.id`)
+  const { code, lines } = await verify()
+  expect(code).toBe(1)
+  expect(lines[0]).toMatch(/^gatelog: the request log lacks req_[\w-]+ from offset \d+ of gateway\.requests\.v1\/0$/)
+  expect(lines.slice(1).every((line) => line.startsWith('gatelog: usage of the '))).toBe(true)
+  expect(lines.length).toBeGreaterThan(3)
+  await edit((schema) => `insert into ${schema}.request select * from public.kept`)
+  expect((await verify()).code).toBe(0)
 }, 240_000)
 
 test('a log that somebody has written to is told with the offset: what is added harms nothing, what is altered breaks the chain', async () => {

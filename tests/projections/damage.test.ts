@@ -3,6 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import { type AnyProjection, buildToKeep, prepareCatalogue } from '../../projections/builds.ts'
 import { followPartition, newProgress } from '../../projections/follow.ts'
 import { requestsProjection } from '../../projections/requests/project.ts'
+import { readStatus } from '../../projections/status.ts'
 import { silent } from '../services/postgres.ts'
 import { firstSchemaOf, testStore } from './store.ts'
 import { REQUESTS, sender, settled, testLog } from './support.ts'
@@ -36,6 +37,9 @@ describe('what is damaged', () => {
       '5 at_ms 5 is no time',
       '6 Postgres cannot store it (22P02)',
     ])
+    // What the metric and `/system` show.
+    const shown = await readStatus(store.sql)
+    expect(shown.find(({ model }) => model === 'requests')?.poison).toBe(5)
   })
 
   test('an origin that Postgres cannot store, or that is no name, is set aside and stops nothing', async () => {
