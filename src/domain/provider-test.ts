@@ -15,6 +15,9 @@ export const KEPT_TESTS = 50
 /** Results of one event: a detection has one for each model. */
 export const MOST_RESULTS = 24
 export const DETAIL_CHARS = 400
+/** What stands in a result: never half of a character. */
+export const cutDetail = (text: string): string =>
+  text.length <= DETAIL_CHARS ? text : `${text.slice(0, DETAIL_CHARS - 3).toWellFormed()}...`
 
 const Count = t.Integer({ minimum: 0 })
 const Names = t.Array(t.String({ minLength: 1, maxLength: 64 }), { maxItems: 32 })

@@ -1,6 +1,6 @@
 // The checks of a provider test: whether anything answers at its address, what it lists, and one small completion of a model.
 import type { ProviderRow } from '../domain/provider.ts'
-import { type CheckResult, DETAIL_CHARS } from '../domain/provider-test.ts'
+import { type CheckResult, cutDetail } from '../domain/provider-test.ts'
 import type { AskDirectly, DirectOutcome, Payer } from '../inference/direct.ts'
 import { type Dial, DialFailure } from '../lib/upstream.ts'
 import type { ProviderKind } from '../providers/provider.ts'
@@ -56,12 +56,10 @@ export const runChecks = (
       const startedMs = performance.now()
       const found = await FINDERS[check](provider, asked, deps, signal)
       const latency_ms = Math.max(0, Math.round(performance.now() - startedMs))
-      const shown: CheckResult = { check, latency_ms, ...found, detail: cut(found.detail) }
+      const shown: CheckResult = { check, latency_ms, ...found, detail: cutDetail(found.detail) }
       return { shown, recorded: withoutPrompt(shown, asked) }
     }),
   )
-
-const cut = (text: string): string => (text.length <= DETAIL_CHARS ? text : `${text.slice(0, DETAIL_CHARS - 3)}...`)
 
 /** A provider that fails may quote what it was asked, and no prompt of anybody's stands in the log. */
 const withoutPrompt = (result: CheckResult, { prompt }: AskedTest): CheckResult => {

@@ -4,6 +4,7 @@ import type { ModelRow } from '../../domain/model.ts'
 import type { ProviderRow } from '../../domain/provider.ts'
 import {
   type CheckResult,
+  cutDetail,
   type DetectedModel,
   decideDetection,
   MOST_RESULTS,
@@ -16,7 +17,7 @@ import { type ModelDetection, withVerdict } from '../../upkeep/detect.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { payerOf } from '../auth.ts'
 import type { ProviderDeps } from './provider-view.ts'
-import { begin, cutDetail, modelOfProvider } from './provider-work.ts'
+import { begin, modelOfProvider } from './provider-work.ts'
 import { type AdminRoute, route } from './route.ts'
 import { rowAfter, write } from './write.ts'
 
@@ -42,14 +43,16 @@ const chosenOf = (provider: ProviderRow, named: readonly string[] | undefined, d
   return { chosen: wanted.slice(0, MOST_RESULTS), left: wanted.slice(MOST_RESULTS) }
 }
 
-/** Of one detection: with the rest of its results it stays below the 64 KiB of a decision. */
+/** Of all verdicts of one detection: with the rest of its results they stay below the 64 KiB of a decision. */
 const DETAIL_BYTES = 12 * 1024
+/** Of one model's result as a whole. */
+const SUMMARY_BYTES = 256
 
 /** So that its JSON has no more bytes than that. */
 const cutTo = (text: string, bytes: number): string => {
   let cut = cutDetail(text)
-  while (Buffer.byteLength(JSON.stringify(cut)) > bytes) cut = cut.slice(0, Math.floor(cut.length * 0.9))
-  return cut
+  while (cut !== '' && Buffer.byteLength(JSON.stringify(cut)) > bytes) cut = cut.slice(0, Math.floor(cut.length * 0.9))
+  return cut.toWellFormed()
 }
 
 /** The result of one model, as it is recorded. `detailBytes`: what there is for each verdict's detail. */
@@ -63,8 +66,9 @@ const resultOf = (detection: ModelDetection, detailBytes: number): CheckResult =
     check: 'capabilities',
     status: !attempted ? 'skipped' : proven.length > 0 ? 'passed' : 'failed',
     latency_ms: latencyMs,
-    detail: cutDetail(
+    detail: cutTo(
       proven.length > 0 ? `proven: ${proven.join(', ')}` : (why?.detail ?? 'nothing was found out about it'),
+      SUMMARY_BYTES,
     ),
     model: entry.name,
     cost_nano_usd: costNanoUsd,

@@ -2,7 +2,7 @@
 import { type ControlReader, eventIsActive } from '../../domain/control.ts'
 import type { ModelRow } from '../../domain/model.ts'
 import type { ProviderRow } from '../../domain/provider.ts'
-import { type CheckResult, DETAIL_CHARS, type ProviderTestRow } from '../../domain/provider-test.ts'
+import type { CheckResult, ProviderTestRow } from '../../domain/provider-test.ts'
 import { Rejection } from '../../domain/rejection.ts'
 import { usdOf } from '../../lib/money.ts'
 import { CommitFailure } from '../../state/port.ts'
@@ -52,9 +52,6 @@ export const modelOfProvider = (
     throw new Rejection('not_found', `the provider "${provider.name}" has no model "${named}"`, param)
   return row
 }
-
-export const cutDetail = (text: string): string =>
-  text.length <= DETAIL_CHARS ? text : `${text.slice(0, DETAIL_CHARS - 3)}...`
 
 export const resultView = ({ cost_nano_usd: nanoUsd, ...result }: CheckResult) => ({
   ...result,

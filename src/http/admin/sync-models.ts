@@ -1,12 +1,12 @@
 // `/admin/v1/providers/{id}/sync-models`, and the synchronisation that a new credential asks for. Its counts are recorded.
 import type { Cause } from '../../domain/decision.ts'
 import type { ProviderRow } from '../../domain/provider.ts'
-import { decideProviderTest, type ProviderTestRow } from '../../domain/provider-test.ts'
+import { cutDetail, decideProviderTest, type ProviderTestRow } from '../../domain/provider-test.ts'
 import { canList } from '../../upkeep/model-listing.ts'
 import { type SyncSummary, syncModels } from '../../upkeep/model-sync.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import type { ProviderDeps } from './provider-view.ts'
-import { begin, cutDetail } from './provider-work.ts'
+import { begin } from './provider-work.ts'
 import { type AdminCall, type AdminRoute, route } from './route.ts'
 import { rowAfter } from './write.ts'
 

@@ -264,20 +264,23 @@ describe('POST /providers/{id}/detect-capabilities', () => {
     expect(detected).toHaveLength(1)
   })
 
-  test('as many models as one detection takes fit into one decision, whatever their answers were', async () => {
+  test.each([
+    ['long names, half of it proven', 'proven', 'é'],
+    ['long names, nothing proven', 'indeterminate', '\u0001'],
+  ] as const)('as many models as one detection takes fit into one decision: %s', async (_, best, character) => {
     let gateway: Gateway
     const entriesOf = (providerId: string) =>
       [...gateway.state.table('models').rows()].map(([, { id: modelId, name }]) => entry({ providerId, modelId, name }))
     const verdicts = CAPABILITIES.map((capability, i) => {
-      const verdict = i % 2 === 0 ? ('proven' as const) : ('indeterminate' as const)
-      return { capability, verdict, detail: '\u0001é'.repeat(400), latencyMs: 20_000 }
+      const verdict = i % 2 === 0 ? best : ('indeterminate' as const)
+      return { capability, verdict, detail: `\u0001${character}`.repeat(400), latencyMs: 20_000 }
     })
     const detect = async (entries: readonly CatalogueEntry[]) =>
       entries.map((one) => ({ entry: one, attempted: true, verdicts, latencyMs: 20_000, costNanoUsd: 2_000_000 }))
     gateway = startGateway([], {}, { entriesOf, detect })
     const { id } = (await gateway.call('POST', '/providers', { body: { name: 'alpha', kind: 'openai' } })).body
     for (let i = 0; i <= MOST_RESULTS; i++)
-      await gateway.call('POST', '/models', { body: { name: `vendor/a-rather-long-name-${i}`, provider_id: id } })
+      await gateway.call('POST', '/models', { body: { name: `${'模'.repeat(250)}-${i}`, provider_id: id } })
     const { status, body } = await gateway.call('POST', `/providers/${id}/detect-capabilities`)
     expect([status, body]).toMatchObject([200, { attempted: MOST_RESULTS, models_left: 1 }])
   })
