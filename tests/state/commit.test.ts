@@ -75,7 +75,7 @@ describe('a commit', () => {
     ])
     const [writer, late] = instances as [Instance, Instance]
     await writer.queue.commit(createTenant('a'))
-    await late.live.reached(writer.live.tip, 1_000)
+    await late.live.reached(writer.live.tip, 20_000)
     deliver = Promise.withResolvers<void>()
     await writer.queue.commit(deleteTenant('a'))
     // The late one has not seen the deletion: on its own state the creation would be refused, and the renaming a no-op.
@@ -123,7 +123,7 @@ describe('a commit', () => {
     expect(noop).toMatchObject({ revision: one.live.tip, changed: false, repeated: false, changes: [] })
     await two.queue.commit(renameTenant('a', 'b'))
     const later = await openInstance('later', log)
-    await later.live.reached(two.live.tip, 1_000)
+    await later.live.reached(two.live.tip, 20_000)
     for (const { queue } of [one, two, later]) {
       const repeat = await queue.commit(keyed('b1'))
       expect(repeat).toMatchObject({ revision: noop.revision, repeated: true })
@@ -142,7 +142,7 @@ describe('a commit', () => {
     expect(new Set(results.map(({ revision }) => revision)).size).toBe(1)
     expect(results.filter(({ repeated }) => repeated)).toHaveLength(1)
     await Promise.all(
-      instances.map(({ live }) => live.changed.until(() => live.next === log.records(CONTROL).length, 1_000)),
+      instances.map(({ live }) => live.changed.until(() => live.next === log.records(CONTROL).length, 20_000)),
     )
     expect(instances.map(({ live }) => live.status().counts.counted)).toEqual([2, 2])
   })
@@ -261,7 +261,7 @@ describe('a commit', () => {
     const outcomes = await Promise.allSettled(instances.map(({ queue }) => queue.commit(createTenant('same'))))
     expect(outcomes.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
     await Promise.all(
-      instances.map(({ live }) => live.changed.until(() => live.next === log.records(CONTROL).length, 1_000)),
+      instances.map(({ live }) => live.changed.until(() => live.next === log.records(CONTROL).length, 20_000)),
     )
     expect(instances[0]!.live.status().digest).toBe(instances[1]!.live.status().digest)
   })

@@ -57,7 +57,7 @@ test('an erasure takes what every instance sealed before it, and nothing that is
   await begin(log)
   const [here, there] = [await openWorld(log.view()), await openWorld(log.view())]
   const { revision } = await here.queue.commit(createTenant('a'))
-  await there.live.reached(revision, 5_000)
+  await there.live.reached(revision, 20_000)
   const mine = await here.content.seal('ten_a', 'req_1', 'mine')
   const theirs = await there.content.seal('ten_a', 'req_2', 'theirs')
   const { changes } = await eraseContent(here, 'ten_a')

@@ -48,7 +48,7 @@ describe('the fold', () => {
       tenantCreated('ok'),
       { type: 'tenant.created', data: { id: 3 } },
     ])
-    await instance.live.reached(written.id, 1_000)
+    await instance.live.reached(written.id, 20_000)
     expect(instance.live.tip).toBe(written.id)
     expect(instance.live.control.table('tenants').size).toBe(0)
     expect(instance.live.status().counts.malformed).toBe(1)
@@ -62,7 +62,7 @@ describe('the fold', () => {
     const refused: string[] = []
     instance.live.subscribe((batch) => void refused.push(...batch.refused))
     const written = await decide(log, instance.live.tip, [{ type: 'tenant.frozen', data: { id: 'ten_t0' } }])
-    await instance.live.reached(written.id, 1_000)
+    await instance.live.reached(written.id, 20_000)
     expect(instance.live.status().degraded).toContain('tenant.frozen')
     expect(refused).toEqual(['ten_t0'])
     expect(instance.live.control.table('tenants').size).toBe(2)

@@ -166,7 +166,7 @@ const race = async (scripts: readonly WriterScript[], limitMs: number) => {
     length = log.records(CONTROL).length
   const end = log.records(CONTROL).length
   const alive = instances.filter((_, index) => !faults[index]!.dead)
-  for (const { live } of alive) await live.changed.until(() => live.next === end, 1_000)
+  for (const { live } of alive) await live.changed.until(() => live.next === end, 20_000)
   const replay = await foldAgain(log, macKey, new AbortController().signal)
   const states = alive.map(({ live }) => ({
     next: live.next,

@@ -150,7 +150,7 @@ describe('a restored tail', () => {
     await made(instance, ['a', 'b', 'c'])
     const { tip, digest } = instance.live.status()
     log.truncate(CONTROL, 0, 2)
-    await instance.live.changed.until(() => instance.live.refusal()?.includes('no longer holds') === true, 2_000)
+    await instance.live.changed.until(() => instance.live.refusal()?.includes('no longer holds') === true, 20_000)
     expect(instance.live.status()).toMatchObject({ degradation: 'suspected', phase: 'stopped' })
     expect(instance.live.refusal()).toContain('gateway log restore')
     expect(keptPosition(dataDir)?.tip).toBe(tip) // what was lost is not forgotten

@@ -148,7 +148,7 @@ describe('two instances on one chain', () => {
     expect(body).toMatchObject({ total: 1, providers: [{ name: 'sandbox', adapter_ready: true }] })
     const { body: models } = await a.call(key, 'GET', '/models')
     expect(models.models).toContainEqual(expect.objectContaining({ name: 'sandbox-echo', input_cost_per_million: 0 }))
-    await b.live.reached(a.live.status().tip, 2_000)
+    await b.live.reached(a.live.status().tip, 20_000)
     expect(b.live.status().digest).toBe(a.live.status().digest)
   })
 
@@ -164,7 +164,7 @@ describe('two instances on one chain', () => {
     const plaintext = made.body.plaintext as string
     expect((await b.call(plaintext, 'GET', '/models', seen(made.headers.get('x-gateway-revision')))).status).toBe(200)
     const gone = await b.call(key, 'DELETE', `/keys/${made.body.id}`)
-    await a.live.reached(gone.headers.get('x-gateway-revision')!, 2_000)
+    await a.live.reached(gone.headers.get('x-gateway-revision')!, 20_000)
     expect((await a.call(plaintext, 'GET', '/models')).status).toBe(401)
   })
 
@@ -196,7 +196,7 @@ describe('two instances on one chain', () => {
       [b, a, false],
     ] as const) {
       const { headers } = await one.call(key, 'POST', `/providers/${id}/kill`, { body: { kill } })
-      await other.live.reached(headers.get('x-gateway-revision')!, 2_000)
+      await other.live.reached(headers.get('x-gateway-revision')!, 20_000)
       expect((await other.call(key, 'GET', `/providers/${id}`)).body.killed).toBe(kill)
     }
   })
@@ -213,7 +213,7 @@ describe('two instances on one chain', () => {
     }
     const [a, b] = await Promise.all([open('a', log.view({ beforeAppend })), open('b', log)])
     const key = await seedBoth([a, b])
-    await b.live.reached(a.live.status().tip, 2_000)
+    await b.live.reached(a.live.status().tip, 20_000)
     const release = Promise.withResolvers<void>()
     held = release.promise
     const late = a.call(key, 'POST', '/tenants', { body: { slug: 'late', name: 'late' } })
@@ -227,7 +227,7 @@ describe('two instances on one chain', () => {
   test('of two that take one name at once, one is told that it exists', async () => {
     const [a, b] = await openTwo()
     const key = await seedBoth([a, b])
-    await b.live.reached(a.live.status().tip, 2_000)
+    await b.live.reached(a.live.status().tip, 20_000)
     const names = Array.from({ length: 8 }, (_, i) => `t${i}`)
     const answers = await Promise.all(
       names.flatMap((slug) => [a, b].map((at) => at.call(key, 'POST', '/tenants', { body: { slug, name: slug } }))),
@@ -255,7 +255,7 @@ describe('two instances on one chain', () => {
     const [a, b] = await openTwo()
     const key = await seedBoth([a, b])
     const { body: tenant } = await a.call(key, 'POST', '/tenants', { body: { slug: 'acme', name: 'A' } })
-    await b.live.reached(tenant.revision as string, 2_000)
+    await b.live.reached(tenant.revision as string, 20_000)
     const put = (at: typeof a, name: string, once: string | null) =>
       at.call(key, 'PUT', `/tenants/${tenant.id}`, {
         body: { name },
@@ -298,7 +298,7 @@ describe('two instances on one chain', () => {
     const id = made.body.id as string
     await a.call(key, 'PUT', `/providers/${id}/credential`, { body: { secret: 'sk-the-secret-of-the-test' } })
     const row = a.live.control.table('providers').get(id)!
-    await b.live.reached(row.revision, 2_000)
+    await b.live.reached(row.revision, 20_000)
     expect(row.credential).not.toBeNull()
     const { key_id, sealed } = row.credential!
     expect(sealed).not.toContain('secret')
