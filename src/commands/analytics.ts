@@ -37,8 +37,8 @@ const CONNECTIONS = 4
 /** A report of the worker that is older than this means that none runs. */
 const REPORT_MS = 15_000
 const LAG_MS = 60_000
-/** Inference goes first: what the worker has not read yet waits in the log. */
-const WORKER_NICENESS = 10
+/** Inference goes first, and what the worker has not read yet waits in the log; but it must keep up: a third of a core that both want. */
+const WORKER_NICENESS = 5
 /** What the worker refuses within this time refuses the start; Postgres may need most of it. */
 const START_MS = 60_000
 

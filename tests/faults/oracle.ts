@@ -78,12 +78,21 @@ export interface RequestRow {
   readonly cost_usd: number | null
 }
 
+/** The worker may not have made the read model yet: 502 until then. */
+const STARTING_MS = 60_000
+
 /** Every row of the request log, through the administration API. Waits until there are so many and their total has not moved for two seconds; gives up on the number after a minute without a new one. */
 export const settledRows = async (gateway: GatewayProcess, since: Date, atLeast: number): Promise<RequestRow[]> => {
+  const startedAt = performance.now()
+  const ask = (offset: number, limit: number) =>
+    gateway.request(`/admin/v1/requests?from=${since.toISOString()}&limit=${limit}&offset=${offset}`)
   const page = async (offset: number, limit: number) => {
-    const answer = await gateway.request(
-      `/admin/v1/requests?from=${since.toISOString()}&limit=${limit}&offset=${offset}`,
-    )
+    let answer = await ask(offset, limit)
+    while (answer.status === 502 && performance.now() - startedAt < STARTING_MS) {
+      await answer.body?.cancel()
+      await Bun.sleep(200)
+      answer = await ask(offset, limit)
+    }
     if (!answer.ok) throw new Error(`GET /admin/v1/requests: ${answer.status} ${await answer.text()}`)
     return (await answer.json()) as { requests: RequestRow[]; total: number }
   }
