@@ -3,7 +3,7 @@
 import manifest from '../package.json' with { type: 'json' }
 import { type AppDeps, createApp } from './app.ts'
 import { type Analytics, openAnalytics } from './commands/analytics.ts'
-import { openBudgetParts } from './commands/budgets.ts'
+import { type BudgetParts, openBudgetParts } from './commands/budgets.ts'
 import { type ConsoleParts, openConsole } from './commands/console.ts'
 import { type ControlPlane, openControlPlane } from './commands/control-plane.ts'
 import { lockDataDir } from './commands/data-lock.ts'
@@ -101,8 +101,8 @@ export const startGateway = async (options: GatewayOptions): Promise<Gateway> =>
     outcomes.start(control.live, { adopt: primary, recover: budgetParts.recover })
     started.push('sender', () => outcomes.stop())
     started.push('budgets', () => budgetParts.close())
-    const { budgets } = budgetParts
-    const parts = openParts({ ...options, analytics, outcomes, control, budgets })
+    const { budgets, verify: verifyBudget } = budgetParts
+    const parts = openParts({ ...options, analytics, outcomes, control, budgets, verifyBudget })
     started.push('parts', () => parts.close())
     const app = createApp(appDeps(parts))
     const drainMs = settingMs(config.server.drain) ?? 0
@@ -127,6 +127,7 @@ interface Parts extends GatewayOptions {
   readonly outcomes: Outcomes
   readonly control: ControlPlane
   readonly budgets: Budgets
+  readonly verifyBudget: BudgetParts['verify']
   readonly kindTable: KindTable
   readonly modelCatalogue: ModelCatalogue
   readonly dialer: ReturnType<typeof createDialer>
@@ -141,7 +142,9 @@ interface Parts extends GatewayOptions {
 }
 
 /** What is neither state nor outcome: the dialer, the kinds, announcements, the look at Redis. */
-const openParts = (opened: GatewayOptions & Pick<Parts, 'analytics' | 'outcomes' | 'control' | 'budgets'>): Parts => {
+const openParts = (
+  opened: GatewayOptions & Pick<Parts, 'analytics' | 'outcomes' | 'control' | 'budgets' | 'verifyBudget'>,
+): Parts => {
   const { config, env, diagnostics, control, outcomes, budgets } = opened
   const dialer = createDialer({ allowPrivate: allowsPrivate(config) })
   const kindTable = KIND_TABLE
@@ -226,6 +229,7 @@ const appDeps = (parts: Parts): AppDeps => {
     kinds: KINDS,
     limits: parts.limits,
     budgets: parts.budgets,
+    verifyBudget: parts.verifyBudget,
     spool: outcomes.spool,
     dial: dialer.dial,
     random: Math.random,

@@ -2,12 +2,14 @@
 
 import { randomBytes } from 'node:crypto'
 import type { Config } from '../config.ts'
+import type { BudgetRow } from '../domain/budget.ts'
 import { CHAIN_ROW } from '../domain/chain.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import { openLog } from '../log/open-log.ts'
 import type { LocalSpool } from '../log/spool.ts'
 import { TOPICS } from '../log/topics.ts'
 import { type OpenBudgets, openBudgets } from '../state/budgets.ts'
+import { type BudgetVerdict, verifyBudget } from '../upkeep/budget-verification.ts'
 import { recoverLeases } from '../upkeep/lease-recovery.ts'
 import type { ControlPlane } from './control-plane.ts'
 import type { Outcomes } from './outcomes.ts'
@@ -15,6 +17,7 @@ import { logSettings } from './settings.ts'
 
 export interface BudgetParts {
   readonly budgets: OpenBudgets
+  verify(row: BudgetRow, signal: AbortSignal): Promise<BudgetVerdict | null>
   /** Gives back what the dead processes of a spool held. */
   recover(spool: LocalSpool, signal: AbortSignal): Promise<void>
   close(): Promise<void>
@@ -45,6 +48,7 @@ export const openBudgetParts = (
   const budgetRow = (id: string) => live.control.table('budgets').get(id)
   return {
     budgets,
+    verify: (row, signal) => verifyBudget(row, { log, budgets }, signal),
     async recover(returned, signal) {
       const ended = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
       await Promise.race([live.ready(), ended])

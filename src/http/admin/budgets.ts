@@ -14,22 +14,26 @@ import type { ControlReader } from '../../domain/control.ts'
 import { closed } from '../../domain/fields.ts'
 import { Rejection } from '../../domain/rejection.ts'
 import type { IdPrefix } from '../../lib/ids.ts'
+import { usdOf } from '../../lib/money.ts'
 import { t } from '../../lib/schema.ts'
 import type { Budgets } from '../../state/budgets.ts'
 import type { Commit, LiveState } from '../../state/port.ts'
+import type { BudgetVerdict } from '../../upkeep/budget-verification.ts'
+import { GatewayError } from '../../wire/errors.ts'
 import { type Principal, seesTenant, tenantMeant } from '../auth.ts'
 import { listed, Paging } from './list.ts'
-import { BudgetView } from './resources.ts'
+import { BudgetVerification, BudgetView } from './resources.ts'
 import { type AdminRoute, route } from './route.ts'
 import { Switch, statusOf } from './status.ts'
 import { rowAfter, write } from './write.ts'
 
 export interface BudgetDeps {
-  readonly live: Pick<LiveState, 'control'>
+  readonly live: Pick<LiveState, 'control' | 'status'>
   readonly commit: Commit
   newId(prefix: IdPrefix): string
   nowMs(): number
   readonly budgets: Pick<Budgets, 'standing' | 'caughtUp'>
+  readonly verifyBudget: (row: BudgetRow, signal: AbortSignal) => Promise<BudgetVerdict | null>
 }
 
 const READ = ['usage:read', 'tenants:admin'] as const
@@ -161,7 +165,44 @@ const deleteBudget = ({ commit }: BudgetDeps): AdminRoute =>
     },
   })
 
+/** Of what it compares, the account is what requests are held to, and the outcomes are what they cost. */
+const verify = (deps: BudgetDeps): AdminRoute =>
+  route({
+    method: 'POST',
+    path: '/budgets/:id/verify',
+    scopes: WRITE,
+    summary: 'Recompute what a budget has spent in this window from the log, and compare',
+    answer: BudgetVerification,
+    async handle({ principal, params, request }) {
+      const row = visibleBudget(deps.live.control, principal, params.id!)
+      const verdict = row.enabled ? await deps.verifyBudget(row, request.signal) : null
+      if (verdict === null) {
+        const why = row.enabled ? 'the log cannot be read at the moment' : 'it has ended: nothing is counted of it'
+        throw new GatewayError(row.enabled ? 'upstream_error' : 'invalid_request', why, { retryable: row.enabled })
+      }
+      const revision = deps.live.status().tip
+      const { spent, recomputed, carried, reserved, overrunNanoUsd, foldsAlike, ...rest } = verdict
+      return {
+        body: {
+          id: row.id,
+          ...rest,
+          folds_alike: foldsAlike,
+          spent_usd: usdOf(spent.nano_usd),
+          recomputed_usd: usdOf(recomputed.nano_usd),
+          difference_usd: usdOf(spent.nano_usd - recomputed.nano_usd),
+          spent_tokens: spent.tokens,
+          recomputed_tokens: recomputed.tokens,
+          carried_usd: usdOf(carried.nano_usd),
+          reserved_usd: usdOf(reserved.nano_usd),
+          overrun_usd: usdOf(overrunNanoUsd),
+        },
+        revision,
+      }
+    },
+  })
+
 export const budgetRoutes = (deps: BudgetDeps): AdminRoute[] => [
+  verify(deps),
   listBudgets(deps),
   getBudget(deps),
   upsertBudget(deps),

@@ -139,6 +139,22 @@ export const BudgetView = shown('Budget', {
   managed_by: ManagedBy,
 })
 
+export const BudgetVerification = t.Object({
+  id: Id,
+  account: t.String({ description: 'the budget in this window, as `gateway.budgets.v1` names it' }),
+  matches: t.Boolean({ description: 'the account, the outcomes and a new fold say the same' }),
+  folds_alike: t.Boolean({ description: 'the account, folded anew from the log, is the one that is served' }),
+  outcomes: t.Integer({ description: 'outcomes that were charged' }),
+  spent_usd: t.Number({ description: 'by the account' }),
+  recomputed_usd: t.Number({ description: 'by the outcomes' }),
+  difference_usd: t.Number({ description: 'of the two' }),
+  spent_tokens: t.Integer({ description: 'by the account' }),
+  recomputed_tokens: t.Integer({ description: 'by the outcomes' }),
+  carried_usd: t.Number({ description: 'taken over when the windows were cut otherwise; in neither of the two' }),
+  reserved_usd: t.Number({ description: 'held by leases' }),
+  overrun_usd: t.Number({ description: 'billed beyond what was reserved' }),
+})
+
 export const CacheRuleView = shown('CacheRule', {
   id: Id,
   tenant_id: OWNER,

@@ -90,6 +90,17 @@ const WRITTEN: Readonly<Record<string, unknown>> = {
     ],
   },
   'POST /policies/reload': { reloaded: true, revision: REVISION },
+  'POST /budgets/:id/verify': {
+    ...{
+      id: `bud_${UUID}`,
+      account: `bud_${UUID}/1795305600000-1795392000000`,
+      matches: true,
+      folds_alike: true,
+      outcomes: 18,
+    },
+    ...{ spent_usd: 0.01818, recomputed_usd: 0.01818, difference_usd: 0, spent_tokens: 1980, recomputed_tokens: 1980 },
+    ...{ carried_usd: 0, reserved_usd: 0.00182, overrun_usd: 0 },
+  },
   'GET /log': RECORD,
   'GET /log/:id': {
     ...RECORD,

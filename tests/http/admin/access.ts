@@ -22,7 +22,11 @@ const SECTIONS: readonly (readonly [own: string, belongs: Access['belongs'], rou
     'GET /tenants, POST /tenants 201, GET /tenants/:id, PUT /tenants/:id, DELETE /tenants/:id',
   ],
   ['tenants:admin', 'tenant', 'DELETE /tenants/:id/content'],
-  ['tenants:admin', 'tenant', 'GET /budgets, GET /budgets/:id, PUT /budgets, DELETE /budgets/:id'],
+  [
+    'tenants:admin',
+    'tenant',
+    'GET /budgets, GET /budgets/:id, PUT /budgets, DELETE /budgets/:id, POST /budgets/:id/verify',
+  ],
   [
     'keys:admin',
     'tenant',

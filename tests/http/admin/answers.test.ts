@@ -57,7 +57,7 @@ test('every route that says what it answers answers that', async () => {
   for (const name of ['PUT /endpoints', 'GET /endpoints', 'GET /endpoints/:id']) await ask(name, 'endpoint')
   for (const name of ['POST /overrides', 'GET /overrides', 'GET /guardrails']) await ask(name, 'override')
   await ask('PUT /budgets', 'budget', { ...EXAMPLES['PUT /budgets'], tenant_id })
-  for (const name of ['GET /budgets', 'GET /budgets/:id']) await ask(name, 'budget')
+  for (const name of ['GET /budgets', 'GET /budgets/:id', 'POST /budgets/:id/verify']) await ask(name, 'budget')
   for (const name of ['PUT /cache/policies', 'GET /cache/policies', 'GET /cache/policies/:id']) await ask(name, 'rule')
   for (const name of ['POST /tools', 'GET /tools', 'GET /tools/:id', 'PUT /tools/:id', 'POST /tools/:id/enabled'])
     await ask(name, 'tool')

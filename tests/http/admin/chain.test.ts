@@ -75,6 +75,7 @@ const open = async (name: string, log: EventLog) => {
         appliedBy: async () => ({ applied: 1, instances: 2 }),
         lastUses: lastUses(),
         budgets: NO_BUDGETS,
+        verifyBudget: async () => null,
         dataKeys,
         content: { erase: async () => 0 },
         history: presentHistory(live),

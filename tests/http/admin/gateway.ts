@@ -59,6 +59,12 @@ export const KINDS: readonly ProviderKind[] = [
   kind('silent', { defaultBaseUrl: 'https://silent.example' }),
 ]
 
+const NOTHING = { nano_usd: 0, tokens: 0 }
+const VERIFIED = {
+  ...{ account: 'bud_1/0-', spent: NOTHING, recomputed: NOTHING, carried: NOTHING, reserved: NOTHING },
+  ...{ overrunNanoUsd: 0, outcomes: 0, foldsAlike: true, matches: true },
+}
+
 export interface Answer {
   readonly status: number
   readonly headers: Headers
@@ -156,6 +162,7 @@ export const startGateway = (
     appliedBy: async () => ({ applied: 1, instances: 1 }),
     lastUses: lastUses(),
     budgets: NO_BUDGETS,
+    verifyBudget: async () => VERIFIED,
     dataKeys,
     content: { erase: async () => 0 },
     history: presentHistory(live, settings.record),

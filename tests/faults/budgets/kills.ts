@@ -1,0 +1,72 @@
+// B2: as B1 under load, with kill -9 of a random instance every two seconds. `bun tests/faults/budgets/kills.ts [--instances 3] [--kills 10]`
+import { conclude, type Figure, numberArgument } from '../control/figures.ts'
+import { COST_NANO_USD, type Rig, type Standing, startRig, tally, usdText } from './rig.ts'
+
+const EVERY_MS = 2_000
+/** Requests at once to each instance. */
+const LANES = 8
+/** What nobody draws from goes back after half a minute. */
+const IDLE_MS = 60_000
+
+export const kills = async (rig: Rig, times: number): Promise<Figure[]> => {
+  rig.upstream.share = 0.5
+  rig.upstream.delayMs = 40
+  const limitUsd = 2
+  const id = await rig.budget(limitUsd)
+  const before = rig.upstream.billed
+  const statuses: number[] = []
+  let running = true
+  const lane = async (n: number) => {
+    while (running) {
+      const status = await rig.chat(rig.gateways[n]!).catch(() => 0)
+      statuses.push(status)
+      if (status !== 200) await Bun.sleep(50)
+    }
+  }
+  const lanes = rig.gateways.flatMap((_, n) => Array.from({ length: LANES }, () => lane(n)))
+  for (let done = 0; done < times; done++) {
+    await Bun.sleep(EVERY_MS)
+    const gateway = rig.gateways[Math.floor(Math.random() * rig.gateways.length)]!
+    await gateway.end('SIGKILL')
+    gateway.start()
+    await gateway.until('serving', 60_000)
+  }
+  running = false
+  await Promise.all(lanes)
+  const billedUsd = ((rig.upstream.billed - before) * COST_NANO_USD) / 1e9
+  const untilMs = performance.now() + IDLE_MS
+  let standing: Standing = await rig.standing(id)
+  while (standing.reserved_usd > 0 && performance.now() < untilMs) {
+    await Bun.sleep(500)
+    standing = await rig.standing(id)
+  }
+  const { matches, difference_usd, outcomes } = await rig.verify(id)
+  const what = `${rig.gateways.length} instances x ${LANES} lanes, ${times} x kill -9 (${tally(statuses)}; billed ${usdText(billedUsd)} of ${usdText(limitUsd)})`
+  return [
+    {
+      row: 'B2',
+      what,
+      figure: `overshoot ${usdText(Math.max(billedUsd, standing.spent_usd) - limitUsd)}, reserved and not returned ${usdText(standing.reserved_usd)}, billed and not booked ${usdText(billedUsd - standing.spent_usd)}, log and account differ by ${usdText(Math.abs(difference_usd))}`,
+      n: outcomes,
+      good:
+        standing.spent_usd <= limitUsd &&
+        billedUsd <= standing.spent_usd + 1e-9 &&
+        standing.reserved_usd === 0 &&
+        matches &&
+        outcomes > 0,
+    },
+  ]
+}
+
+if (import.meta.main) {
+  const rig = await startRig(numberArgument('instances', 3))
+  try {
+    const figures = await kills(rig, numberArgument('kills', 10))
+    await rig.close()
+    conclude(figures)
+  } catch (error) {
+    for (const gateway of rig.gateways) console.error(gateway.output().slice(-1_500))
+    await rig.close()
+    throw error
+  }
+}

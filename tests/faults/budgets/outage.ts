@@ -1,0 +1,87 @@
+// B8: the broker is stopped in the middle of a burst. What is admitted meanwhile comes out of the leases that were out. `bun tests/faults/budgets/outage.ts [--seconds 60]`
+import { AccountBook } from '../../../src/domain/account-book.ts'
+import { minus } from '../../../src/domain/amount.ts'
+import type { BudgetEvent } from '../../../src/domain/budget-events.ts'
+import { readEnvelope } from '../../../src/log/envelope.ts'
+import { kafkaLog } from '../../../src/log/kafka.ts'
+import { TOPICS } from '../../../src/log/topics.ts'
+import { conclude, type Figure, numberArgument } from '../control/figures.ts'
+import { COST_NANO_USD, type Rig, startRig, tally, usdText } from './rig.ts'
+
+const LANES = 4
+const BURST_MS = 3_000
+
+/** What all leases of a budget could still be spent of, by the log; and what their holders had told. */
+const outstanding = async (rig: Rig, budgetId: string): Promise<number> => {
+  const log = kafkaLog({ brokers: rig.kafka.bootstrap, clientId: 'gatelog-test' })
+  let granted = 0
+  for (const partition of await log.partitions(TOPICS.budgets.name)) {
+    const end = await log.end(TOPICS.budgets.name, partition)
+    if (end === 0) continue
+    const book = new AccountBook(true, 0)
+    for await (const batch of log.read(TOPICS.budgets.name, partition, 0, new AbortController().signal)) {
+      for (const { offset, atMs, value } of batch) {
+        const { type, data } = readEnvelope(value!)!
+        book.take(offset, { type, data } as BudgetEvent, atMs, 'any')
+      }
+      if (batch.at(-1)!.offset + 1 >= end) break
+    }
+    for (const account of book.ofBudget(budgetId))
+      for (const each of account.holders.values()) granted += minus(each.granted, each.returned).nano_usd
+  }
+  await log.close()
+  return granted
+}
+
+export const outage = async (rig: Rig, seconds: number): Promise<Figure[]> => {
+  rig.upstream.share = 1
+  const limitUsd = 1_000
+  const id = await rig.budget(limitUsd)
+  const before = rig.upstream.billed
+  const statuses: number[] = []
+  let running = true
+  const lane = async (n: number) => {
+    while (running) {
+      const status = await rig.chat(rig.gateways[n]!).catch(() => 0)
+      statuses.push(status)
+      if (status !== 200) await Bun.sleep(100)
+    }
+  }
+  const lanes = rig.gateways.flatMap((_, n) => Array.from({ length: LANES }, () => lane(n)))
+  await Bun.sleep(BURST_MS)
+  const broker = rig.kafka.broker(0)
+  await broker.kill()
+  const seen = statuses.length
+  await Bun.sleep(seconds * 1_000)
+  const billed = (rig.upstream.billed - before) * COST_NANO_USD
+  const during = statuses.slice(seen)
+  await broker.restart()
+  running = false
+  await Promise.all(lanes)
+  // Whatever is told later, what was granted by then bounds all that was billed by then.
+  const granted = await outstanding(rig, id)
+  const afterwards = await rig.chat(rig.gateways[0]!)
+  const beyond = usdText((billed - granted) / 1e9)
+  return [
+    {
+      row: 'B8',
+      what: `${rig.gateways.length} instances, the broker killed for ${seconds} s in a burst (${tally(during)} meanwhile; ${afterwards} afterwards)`,
+      figure: `admitted beyond outstanding leases ${beyond}`,
+      n: statuses.length,
+      good: billed <= granted && during.includes(429) && !during.includes(500) && afterwards === 200,
+    },
+  ]
+}
+
+if (import.meta.main) {
+  const rig = await startRig(numberArgument('instances', 3))
+  try {
+    const figures = await outage(rig, numberArgument('seconds', 60))
+    await rig.close()
+    conclude(figures)
+  } catch (error) {
+    for (const gateway of rig.gateways) console.error(gateway.output().slice(-1_500))
+    await rig.close()
+    throw error
+  }
+}

@@ -1,0 +1,131 @@
+// Real gateways on one real broker, and an upstream whose bill is the truth: what it answered, it charges for.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { startKafka } from '../../../infra/kafka/kafka.ts'
+import { initTopics, kafkaSettings } from '../../services/cluster.ts'
+import { type GatewayProcess, startGateway } from '../../services/gateway.ts'
+
+/** Prompts are free and every answer has all the tokens that the client allows: what a request reserves is what it costs. */
+export const TOKENS = 100
+export const COST_NANO_USD = 1_000_000
+const USD_PER_MILLION = COST_NANO_USD / TOKENS / 1_000
+
+export interface Upstream {
+  readonly url: string
+  /** Calls that were answered, so that they are on the bill. */
+  billed: number
+  /** Of the completion tokens that a client allows, the share that is used; 1 when nothing is said. */
+  share: number
+  delayMs: number
+  stop(): void
+}
+
+export const startUpstream = (): Upstream => {
+  const upstream = { url: '', billed: 0, share: 1, delayMs: 20, stop: () => undefined as void }
+  const server = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    idleTimeout: 0,
+    async fetch(request) {
+      const body = (await request.json().catch(() => null)) as { max_tokens?: number } | null
+      if (body === null) return Response.json({ data: [] })
+      await Bun.sleep(upstream.delayMs)
+      const completion_tokens = Math.ceil((body.max_tokens ?? TOKENS) * upstream.share)
+      upstream.billed += completion_tokens / TOKENS
+      const usage = { prompt_tokens: 1, completion_tokens, total_tokens: completion_tokens + 1 }
+      const message = { role: 'assistant', content: 'hi' }
+      const choices = [{ index: 0, message, finish_reason: 'stop' }]
+      return Response.json({ id: 'x', object: 'chat.completion', created: 1, model: 'm', choices, usage })
+    },
+  })
+  upstream.url = `http://127.0.0.1:${server.port}/v1`
+  upstream.stop = () => void server.stop(true)
+  return upstream
+}
+
+export interface Rig {
+  readonly upstream: Upstream
+  readonly gateways: readonly GatewayProcess[]
+  readonly kafka: Awaited<ReturnType<typeof startKafka>>
+  /** A budget of everything that the default tenant spends. */
+  budget(limitUsd: number, more?: Record<string, unknown>): Promise<string>
+  chat(gateway: GatewayProcess, more?: Record<string, unknown>, headers?: Record<string, string>): Promise<number>
+  /** What a budget says on one gateway. */
+  standing(id: string, gateway?: GatewayProcess): Promise<Standing>
+  verify(id: string, gateway?: GatewayProcess): Promise<{ matches: boolean; difference_usd: number; outcomes: number }>
+  close(): Promise<void>
+}
+
+export interface Standing {
+  readonly spent_usd: number
+  readonly reserved_usd: number
+  readonly remaining_usd: number
+  readonly overrun_usd: number
+}
+
+export const startRig = async (count: number): Promise<Rig> => {
+  const folder = mkdtempSync(join(tmpdir(), 'gatelog-budgets-'))
+  const upstream = startUpstream()
+  const kafka = await startKafka({ brokers: 1 })
+  const settings = kafkaSettings(kafka.bootstrap, { worker: { enabled: false } })
+  await initTopics(settings, folder)
+  const bootstrap = {
+    providers: [{ name: 'up', kind: 'openai_compatible', base_url: upstream.url }],
+    models: [
+      {
+        name: 'm',
+        provider: 'up',
+        input_cost_per_million: 0,
+        output_cost_per_million: USD_PER_MILLION,
+        max_output_tokens: TOKENS,
+      },
+    ],
+  }
+  const gateways: GatewayProcess[] = []
+  for (let n = 0; n < count; n++) {
+    const gateway = startGateway({ folder: join(folder, `g${n}`), settings: { ...settings, bootstrap } })
+    gateways.push(gateway)
+    await gateway.until('serving', 60_000) // the first one seeds
+  }
+  const admin = async (gateway: GatewayProcess, method: string, path: string, body?: unknown): Promise<unknown> => {
+    const answer = await gateway.request(`/admin/v1${path}`, { method, body })
+    if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${await answer.text()}`)
+    return answer.json()
+  }
+  return {
+    upstream,
+    gateways,
+    kafka,
+    async budget(limit_usd, more = {}) {
+      const { id } = (await admin(gateways[0]!, 'PUT', '/budgets', { limit_usd, window: 'lifetime', ...more })) as {
+        id: string
+      }
+      for (const gateway of gateways) while (!(await gateway.request(`/admin/v1/budgets/${id}`)).ok) await Bun.sleep(20)
+      return id
+    },
+    async chat(gateway, more = {}, headers = {}) {
+      const messages = [{ role: 'user', content: 'hello' }]
+      const body = { model: 'm', max_tokens: TOKENS, messages, ...more }
+      const answer = await gateway.request('/v1/chat/completions', { body, headers })
+      await answer.arrayBuffer()
+      return answer.status
+    },
+    standing: async (id, gateway = gateways[0]!) => (await admin(gateway, 'GET', `/budgets/${id}`)) as Standing,
+    verify: async (id, gateway = gateways[0]!) => (await admin(gateway, 'POST', `/budgets/${id}/verify`)) as never,
+    async close() {
+      for (const gateway of gateways) await gateway.remove()
+      await kafka.stop()
+      upstream.stop()
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+export const usdText = (usd: number): string => `$${Math.max(0, usd).toFixed(9)}`
+
+/** Statuses by how often they came. */
+export const tally = (statuses: readonly number[]): string =>
+  Object.entries(Object.groupBy(statuses, String))
+    .map(([status, all]) => `${status}: ${all!.length}`)
+    .join(', ')
