@@ -7,6 +7,7 @@ import { parseSync, visitorKeys } from 'oxc-parser'
 
 const ROOT = join(import.meta.dir, '..')
 const FILE_LINES = 300
+const TEST_FILE_LINES = 350
 const FUNCTION_LINES = 70
 
 /** Part -> the parts that it may import besides itself. `root` is `src/main.ts` and `src/commands/`. */
@@ -233,6 +234,13 @@ describe('size', () => {
   test(`a file has at most ${FILE_LINES} lines`, () => {
     const lines = ({ text }: Source) => text.trimEnd().split('\n').length
     expect(complaints((source) => (lines(source) > FILE_LINES ? [`${lines(source)} lines`] : []))).toEqual([])
+  })
+
+  test(`a file of tests has at most ${TEST_FILE_LINES} lines`, () => {
+    const long = [...new Bun.Glob('tests/**/*.ts').scanSync({ cwd: ROOT })]
+      .map((path) => ({ path, lines: readFileSync(join(ROOT, path), 'utf8').trimEnd().split('\n').length }))
+      .filter(({ lines }) => lines > TEST_FILE_LINES)
+    expect(long).toEqual([])
   })
 
   test(`a function has at most ${FUNCTION_LINES} lines`, () => {

@@ -1,25 +1,15 @@
 // What is told of the metrics: documented, drawn, and served under the names that the documents and the dashboard use.
-import { afterAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { metricsTable } from '../../src/commands/metrics.ts'
 import type { Telemetry } from '../../src/http/telemetry.ts'
-import { entry, policyRow, type TestGateway, testGateway } from '../inference/gateway.ts'
-import { startUpstream } from '../services/upstream.ts'
+import { entry, policyRow, type TestGateway } from '../inference/gateway.ts'
+import { gatewaysOnUpstream } from './gateways.ts'
 
 const ROOT = join(import.meta.dir, '../..')
 const read = (path: string) => readFileSync(join(ROOT, path), 'utf8')
-const upstream = startUpstream()
-const made: TestGateway[] = []
-const gatewayWith = (options: Parameters<typeof testGateway>[0] = {}) => {
-  const gateway = testGateway({ entries: [entry({ baseUrl: upstream.baseUrl })], ...options })
-  made.push(gateway)
-  return gateway
-}
-afterAll(async () => {
-  for (const gateway of made) gateway.close()
-  await upstream.stop()
-})
+const { upstream, gatewayWith } = gatewaysOnUpstream()
 const scraped = async (gateway: TestGateway) => (await gateway.send('/metrics', { key: null })).text()
 const ask = async (gateway: TestGateway, more: object = {}) => {
   const answer = await gateway.chat({ model: 'small', messages: [{ role: 'user', content: 'x' }], ...more })

@@ -1,25 +1,15 @@
 // `/openapi.json`: it names what is served and nothing else, and says of bodies what the gateway does with them.
-import { afterAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { readIntent } from '../../src/inference/intent.ts'
 import { type TSchema, Value } from '../../src/lib/schema.ts'
 import { ChatCompletion, ErrorEnvelope } from '../../src/wire/answer-schemas.ts'
 import { ChatRequest } from '../../src/wire/chat-request.ts'
 import { ERRORS, GatewayError } from '../../src/wire/errors.ts'
 import { ModelList } from '../../src/wire/models.ts'
-import { entry, type TestGateway, testGateway } from '../inference/gateway.ts'
-import { startUpstream } from '../services/upstream.ts'
+import type { TestGateway } from '../inference/gateway.ts'
+import { gatewaysOnUpstream } from './gateways.ts'
 
-const upstream = startUpstream()
-const made: TestGateway[] = []
-const gatewayWith = (options: Parameters<typeof testGateway>[0] = {}) => {
-  const gateway = testGateway({ entries: [entry({ baseUrl: upstream.baseUrl })], ...options })
-  made.push(gateway)
-  return gateway
-}
-afterAll(async () => {
-  for (const gateway of made) gateway.close()
-  await upstream.stop()
-})
+const { upstream, gatewayWith } = gatewaysOnUpstream()
 
 interface Document {
   readonly openapi: string

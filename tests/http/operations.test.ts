@@ -1,18 +1,8 @@
-import { afterAll, describe, expect, test } from 'bun:test'
-import { entry, type TestGateway, testGateway } from '../inference/gateway.ts'
-import { startUpstream } from '../services/upstream.ts'
+import { describe, expect, test } from 'bun:test'
+import { entry, type TestGateway } from '../inference/gateway.ts'
+import { gatewaysOnUpstream } from './gateways.ts'
 
-const upstream = startUpstream()
-const made: TestGateway[] = []
-const gatewayWith = (options: Parameters<typeof testGateway>[0]) => {
-  const gateway = testGateway({ entries: [entry({ baseUrl: upstream.baseUrl })], ...options })
-  made.push(gateway)
-  return gateway
-}
-afterAll(async () => {
-  for (const gateway of made) gateway.close()
-  await upstream.stop()
-})
+const { gatewayWith } = gatewaysOnUpstream()
 const read = async (gateway: TestGateway, path: string, headers: Record<string, string> = {}) => {
   const response = await gateway.send(path, { key: null, headers })
   return { status: response.status, body: (await response.json()) as Record<string, unknown> }
