@@ -1,14 +1,24 @@
-// Byte strings by number, packed one behind the other in pages: millions of them are a few thousand buffers, which a collection never walks.
-// One that is replaced is written anew at the end; a page that is a quarter dead is emptied there too, so no step takes long.
+// Byte strings by number, packed one behind the other in pages: millions of them are a few hundred buffers, which a collection never walks.
+// One that is replaced is written anew at the end; a page that is a quarter dead is emptied there too, so no step takes longer than a page.
 
-const PAGE_BYTES = 65_536
-/** Before each record: its number, its length (of one that is larger than a page, which stands alone, the page knows it). */
+const FIRST_PAGE_BYTES = 131_072
+/** So large that the buffers of a million rows stay in the processor's cache: who looks one up then waits for its place and for itself. */
+const PAGE_BYTES = 1_048_576
+/** Before each record: its number, its length (of one that stands alone, the page knows it). */
 const HEADER_BYTES = 6
+const MOST_TOGETHER_BYTES = 65_535
 const FIRST_CAPACITY = 64
 const KEPT_SHARE = 0.75
+/** A place is a page, plus one (0: none), and where in it, in words, in the lower bits. */
+const WORD_BYTES = 4
+const WORD_BITS = 18
+const WORD_MASK = 2 ** WORD_BITS - 1
+const MOST_PAGES = 2 ** (32 - WORD_BITS) - 1
 
 interface Page {
   readonly bytes: Buffer
+  /** Holds one record that is too large to stand with others. */
+  readonly alone: boolean
   used: number
   live: number
 }
@@ -18,56 +28,57 @@ export class RowPages {
   readonly #pages: (Page | null)[] = []
   readonly #freePages: number[] = []
   #last = -1
-  /** By number: its page, plus one (0: none), and where it begins there. */
-  #pageOf = new Uint32Array(FIRST_CAPACITY)
-  #offsetOf = new Uint16Array(FIRST_CAPACITY)
+  /** By number. */
+  #places = new Uint32Array(FIRST_CAPACITY)
 
   has(number: number): boolean {
-    return number < this.#pageOf.length && this.#pageOf[number] !== 0
+    return number < this.#places.length && this.#places[number] !== 0
   }
 
   /** The buffer that holds it. */
   bytesOf(number: number): Buffer {
-    return this.#pages[this.#pageOf[number]! - 1]!.bytes
+    return this.#pages[pageOf(this.#places[number]!)]!.bytes
   }
 
   /** Where it begins in that buffer. */
   offsetOf(number: number): number {
-    return this.#offsetOf[number]! + HEADER_BYTES
+    return offsetOf(this.#places[number]!) + HEADER_BYTES
   }
 
   /** Stores a copy. */
   put(number: number, bytes: Uint8Array): void {
     this.remove(number)
-    if (number >= this.#pageOf.length) this.#grow(number)
-    const size = HEADER_BYTES + bytes.length
-    const page = this.#room(size)
+    if (number >= this.#places.length) this.#grow(number)
+    const size = sizeOf(bytes.length)
+    const page = this.#room(size, bytes.length > MOST_TOGETHER_BYTES)
     page.bytes.writeUInt32LE(number, page.used)
-    page.bytes.writeUInt16LE(bytes.length & 0xffff, page.used + 4)
+    page.bytes.writeUInt16LE(page.alone ? 0 : bytes.length, page.used + 4)
     page.bytes.set(bytes, page.used + HEADER_BYTES)
-    this.#pageOf[number] = this.#last + 1
-    this.#offsetOf[number] = page.used
+    this.#places[number] = placeOf(this.#last, page.used)
     page.used += size
     page.live += size
   }
 
   remove(number: number): void {
     if (!this.has(number)) return
-    const at = this.#pageOf[number]! - 1
+    const place = this.#places[number]!
+    const at = pageOf(place)
     const page = this.#pages[at]!
-    this.#pageOf[number] = 0
-    page.live -= sizeOf(page, this.#offsetOf[number]!)
+    this.#places[number] = 0
+    page.live -= sizeAt(page, offsetOf(place))
     if (at !== this.#last && page.live < page.used * KEPT_SHARE) this.#empty(at, page)
   }
 
   /** Room for a record at the end of the last page, or of a new one. */
-  #room(size: number): Page {
+  #room(size: number, alone: boolean): Page {
     const last = this.#pages[this.#last]
-    if (last != null && last.used + size <= last.bytes.length) return last
-    // What is larger than a page has one for itself.
-    const page = { bytes: Buffer.allocUnsafeSlow(Math.max(PAGE_BYTES, size)), used: 0, live: 0 }
-    this.#last = this.#freePages.pop() ?? this.#pages.length
-    this.#pages[this.#last] = page
+    if (last != null && !last.alone && !alone && last.used + size <= last.bytes.length) return last
+    const next = this.#freePages.pop() ?? this.#pages.length
+    if (next === MOST_PAGES) throw new RangeError(`more than ${MOST_PAGES} pages of rows`)
+    const bytes = Buffer.allocUnsafeSlow(alone ? size : this.#pages.length === 0 ? FIRST_PAGE_BYTES : PAGE_BYTES)
+    const page = { bytes, alone, used: 0, live: 0 }
+    this.#last = next
+    this.#pages[next] = page
     return page
   }
 
@@ -76,10 +87,11 @@ export class RowPages {
     const { bytes, used } = page
     for (let offset = 0; offset < used; ) {
       const number = bytes.readUInt32LE(offset)
-      const end = offset + sizeOf(page, offset)
-      if (this.#pageOf[number] === at + 1 && this.#offsetOf[number] === offset) {
-        this.#pageOf[number] = 0
-        this.put(number, bytes.subarray(offset + HEADER_BYTES, end))
+      const end = offset + sizeAt(page, offset)
+      if (this.#places[number] === placeOf(at, offset)) {
+        this.#places[number] = 0
+        const from = offset + HEADER_BYTES
+        this.put(number, bytes.subarray(from, page.alone ? end : from + bytes.readUInt16LE(offset + 4)))
       }
       offset = end
     }
@@ -88,14 +100,18 @@ export class RowPages {
   }
 
   #grow(number: number): void {
-    const capacity = Math.max(number + 1, this.#pageOf.length * 2)
-    const [pages, offsets] = [new Uint32Array(capacity), new Uint16Array(capacity)]
-    pages.set(this.#pageOf)
-    offsets.set(this.#offsetOf)
-    this.#pageOf = pages
-    this.#offsetOf = offsets
+    const larger = new Uint32Array(Math.max(number + 1, this.#places.length * 2))
+    larger.set(this.#places)
+    this.#places = larger
   }
 }
 
-const sizeOf = ({ bytes, used }: Page, offset: number): number =>
-  bytes.length > PAGE_BYTES ? used : HEADER_BYTES + bytes.readUInt16LE(offset + 4)
+const placeOf = (page: number, offset: number): number => (((page + 1) << WORD_BITS) | (offset / WORD_BYTES)) >>> 0
+const pageOf = (place: number): number => (place >>> WORD_BITS) - 1
+const offsetOf = (place: number): number => (place & WORD_MASK) * WORD_BYTES
+
+/** What a record of so many bytes takes: whole words. */
+const sizeOf = (bytes: number): number => Math.ceil((HEADER_BYTES + bytes) / WORD_BYTES) * WORD_BYTES
+
+const sizeAt = ({ bytes, alone, used }: Page, offset: number): number =>
+  alone ? used : sizeOf(bytes.readUInt16LE(offset + 4))
