@@ -54,16 +54,26 @@ export class PackedTable<Row extends object> implements StoredTable<Row> {
   }
 
   find(index: string, key: string): readonly string[] {
-    const { held } = this.#indexes.get(index)!
-    const found = held instanceof NumberLists ? held.of(key) : this.#found(held, index, key).map(({ number }) => number)
-    return found.map((number) => this.#idOf(number))
+    const { held, keyOf } = this.#indexes.get(index)!
+    if (held instanceof NumberLists) return held.of(key).map((number) => this.#idOf(number))
+    const ids: string[] = []
+    held.find(hashOf(key), (number) => {
+      if (keyOf(this.#rowOf(number)) === key) ids.push(this.#idOf(number))
+      return false // there may be others
+    })
+    return ids
   }
 
   findRows(index: string, key: string, names: ReadonlySet<string> | null = null): readonly Row[] {
-    const { held } = this.#indexes.get(index)!
-    return held instanceof NumberLists
-      ? held.of(key).map((number) => this.#rowOf(number, names))
-      : this.#found(held, index, key, names).map(({ row }) => row)
+    const { held, keyOf } = this.#indexes.get(index)!
+    if (held instanceof NumberLists) return held.of(key).map((number) => this.#rowOf(number, names))
+    const rows: Row[] = []
+    held.find(hashOf(key), (number) => {
+      const row = this.#rowOf(number, names)
+      if (keyOf(row) === key) rows.push(row)
+      return false // there may be others
+    })
+    return rows
   }
 
   *rows(): IterableIterator<[string, Row]> {
@@ -99,23 +109,6 @@ export class PackedTable<Row extends object> implements StoredTable<Row> {
     if (number === -1) return null
     this.#last = { id, number, row: this.#rowOf(number) }
     return this.#last
-  }
-
-  /** The rows under a nearly unique key: what has its hash is read to see. */
-  #found(
-    held: HashSlots,
-    index: string,
-    key: string,
-    names: ReadonlySet<string> | null = null,
-  ): { readonly number: number; readonly row: Row }[] {
-    const { keyOf } = this.#indexes.get(index)!
-    const found: { readonly number: number; readonly row: Row }[] = []
-    held.find(hashOf(key), (number) => {
-      const row = this.#rowOf(number, names)
-      if (keyOf(row) === key) found.push({ number, row })
-      return false // there may be others
-    })
-    return found
   }
 
   #reindex(number: number, before: Row | null, after: Row | null): void {

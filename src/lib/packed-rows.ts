@@ -3,6 +3,7 @@
 
 import { readDigits } from './hex-digits.ts'
 import { isoMs, isoText } from './iso-time.ts'
+import { RowPlans } from './row-plans.ts'
 import { SharedValues } from './shared-values.ts'
 import { readUuid, UUID_BYTES, UUID_CHARACTERS, uuidText } from './uuid-bytes.ts'
 
@@ -37,6 +38,7 @@ export class RowPacker<Row extends object> {
   readonly #values = new SharedValues()
   /** Sets of member names, by number less one. */
   readonly #shapes: (readonly string[])[] = []
+  readonly #plans = new RowPlans()
   #out = Buffer.allocUnsafeSlow(FIRST_BYTES)
   #in: Buffer = this.#out
   #at = 0
@@ -77,10 +79,12 @@ export class RowPacker<Row extends object> {
     const id = this.idAt(bytes, offset)
     const shape = this.#in[this.#at++]!
     if (shape === PLAIN_ROW) return JSON.parse(this.#readBytes()) as Row
-    const row: Record<string, unknown> = {}
-    for (const name of this.#shapes[shape - 1]!) {
-      if (names === null || names.has(name)) row[name] = this.#read(id)
-      else this.#skip()
+    const { members, blank } = this.#plans.of(names, shape, this.#shapes[shape - 1]!)
+    const row = { ...blank }
+    for (let at = 0; at < members.length; at++) {
+      const name = members[at]!
+      if (name === null) this.#skip()
+      else row[name] = this.#read(id)
     }
     return row as Row
   }

@@ -1,0 +1,33 @@
+// How rows of one shape are read when some of their members are asked for: worked out once, then followed for each row.
+
+/** The members in their order, null for one that is passed over; and a row that has them all, which is copied and filled: members are not added one by one. */
+export interface RowPlan {
+  readonly members: readonly (string | null)[]
+  readonly blank: Readonly<Record<string, unknown>>
+}
+/** Callers ask for few sets of members, again and again. */
+const MOST_SETS = 16
+
+export class RowPlans {
+  readonly #plans = new Map<ReadonlySet<string> | null, RowPlan[]>()
+
+  /** `wanted`: null for all. `shape`: a number for these names. */
+  of(wanted: ReadonlySet<string> | null, shape: number, names: readonly string[]): RowPlan {
+    let plans = this.#plans.get(wanted)
+    if (plans === undefined) {
+      if (this.#plans.size === MOST_SETS) this.#plans.clear()
+      plans = []
+      this.#plans.set(wanted, plans)
+    }
+    plans[shape] ??= planOf(wanted, names)
+    return plans[shape]
+  }
+}
+
+const planOf = (wanted: ReadonlySet<string> | null, names: readonly string[]): RowPlan => {
+  const members = names.map((name) => (wanted === null || wanted.has(name) ? name : null))
+  const last = members.findLastIndex((name) => name !== null)
+  const blank: Record<string, unknown> = {}
+  for (const name of members) if (name !== null) blank[name] = null
+  return { members: members.slice(0, last + 1), blank }
+}
