@@ -51,6 +51,8 @@ export interface AuditQueries {
 }
 
 const PAGE_ROWS = 1_000
+/** Rows are large: whoever takes a file gets its first ones soon. */
+const FIRST_PAGE_ROWS = 100
 
 type StoredEvent = Omit<AuditRow, 'log_at_ms'>
 
@@ -70,9 +72,10 @@ export const auditQueries = (sql: Sql): AuditQueries => ({
   async *pages(filter) {
     let last: StoredEvent | undefined
     for (let left = filter.limit; left > 0; ) {
-      const rows = await readPage(sql, filter, Math.min(left, PAGE_ROWS), last)
+      const most = Math.min(left, last === undefined ? FIRST_PAGE_ROWS : PAGE_ROWS)
+      const rows = await readPage(sql, filter, most, last)
       if (rows.length > 0) yield rows.map(viewOf)
-      if (rows.length < Math.min(left, PAGE_ROWS)) return
+      if (rows.length < most) return
       last = rows.at(-1)
       left -= rows.length
     }
