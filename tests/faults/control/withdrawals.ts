@@ -36,6 +36,7 @@ const world = (gateways: readonly GatewayProcess[], tenantId: string) => {
   const keyOf = async (name: string) => {
     const body = { tenant_id: tenantId, name, scopes: ['inference'] }
     const answer = await first.request('/admin/v1/keys', { body })
+    if (!answer.ok) throw new Error(`a key was answered with ${answer.status}: ${await answer.text()}`)
     const { id, plaintext } = (await answer.json()) as { id: string; plaintext: string }
     await folded(answer)
     const isGiven = async (gateway: GatewayProcess) => {
@@ -91,10 +92,16 @@ interface Tally {
   appliedByAll: number
 }
 
-/** Asks until it is refused. */
-const hammer = async (gateway: GatewayProcess, { isGiven }: Withdrawn, answeredAt: () => number | null) => {
+/** Asks until it is refused, or nothing is withdrawn after all. */
+const hammer = async (
+  gateway: GatewayProcess,
+  { isGiven }: Withdrawn,
+  answeredAt: () => number | null,
+  isOver: () => boolean,
+) => {
   let accepted = 0
   for (;;) {
+    if (isOver()) return accepted
     const startedAt = performance.now()
     if (!(await isGiven(gateway))) return accepted
     const since = answeredAt()
@@ -107,9 +114,15 @@ const once = async (withdrawn: Withdrawn, others: readonly GatewayProcess[], tal
     if (!(await withdrawn.isGiven(gateway))) throw new Error('what is to be withdrawn was not given before')
   }
   let answeredAt: number | null = null
+  let failed = false
   let sentAt = performance.now()
   const hammers = others.map(async (gateway) => {
-    const accepted = await hammer(gateway, withdrawn, () => answeredAt)
+    const accepted = await hammer(
+      gateway,
+      withdrawn,
+      () => answeredAt,
+      () => failed,
+    )
     tally.fromSendMs.push(performance.now() - sentAt)
     return accepted
   })
@@ -117,7 +130,11 @@ const once = async (withdrawn: Withdrawn, others: readonly GatewayProcess[], tal
   sentAt = performance.now()
   const answer = await withdrawn.withdraw()
   answeredAt = performance.now()
-  if (!answer.ok) throw new Error(`withdrawing was answered with ${answer.status}: ${await answer.text()}`)
+  failed = !answer.ok
+  if (failed) {
+    await Promise.allSettled(hammers)
+    throw new Error(`withdrawing was answered with ${answer.status}: ${await answer.text()}`)
+  }
   const all = others.length + 1
   const byAll = answer.headers.get('X-Gateway-Applied-By') === `${all}/${all}`
   if (byAll) tally.appliedByAll++
