@@ -34,7 +34,7 @@ export const verifyOutcomes = ({ config, sql, log, signal }: OutcomesToVerify): 
     const outcomes = await compareRequests(snapshot, requests, days)
     const usage = await compareUsage(snapshot, requests)
     const taken = await compareFrames(snapshot, frames, days)
-    const spools = readSpools(config, outcomes.origins)
+    const spools = readSpools(config, outcomes.origins, outcomes.trimmed)
     const whole = added(outcomes.stored, outcomes.older)
     const lines: [string, OutcomeSums][] = [
       ...spools.rows,

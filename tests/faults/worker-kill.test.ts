@@ -28,5 +28,5 @@ for (const [name, open] of worlds) {
       await database.remove()
       world.remove()
     }
-  }, 120_000)
+  }, 300_000)
 }
