@@ -241,15 +241,22 @@ export const foldDecision = (state: ControlState, counted: Decision, id: string,
   }
   return {
     changes,
-    unknownTypes: unknown.map(({ type }) => type),
+    unknownTypes: typesOf(unknown),
     unknownSubjects: subjectsOf(unknown),
     malformed: null,
   }
 }
 
 const NO_EVENTS: readonly EventRecord[] = []
+const NONE: readonly string[] = []
 
-const subjectsOf = (events: readonly EventRecord[]): string[] =>
+const typesOf = (events: readonly EventRecord[]): readonly string[] =>
+  events === NO_EVENTS ? NONE : events.map(({ type }) => type)
+
+const subjectsOf = (events: readonly EventRecord[]): readonly string[] =>
+  events === NO_EVENTS ? NONE : subjects(events)
+
+const subjects = (events: readonly EventRecord[]): string[] =>
   events.map(({ data }) => data.id ?? data.provider_id).filter((subject) => typeof subject === 'string')
 
 const malformed = (reason: string): Folded => ({

@@ -80,14 +80,15 @@ export const judge = (tip: string, bytes: Uint8Array, macKey: Uint8Array): Verdi
   const unreadable = (reason: string): Verdict => ({ kind: 'unreadable', id, reason })
   if (bytes.length > DECISION_LIMITS.bytes) return unreadable('too large')
   if (bytes.length <= TAIL_BYTES) return unreadable('too short')
-  const body = bytes.subarray(0, bytes.length - TAIL_BYTES)
-  const macAt = body.length + MAC_PREFIX.length
-  if (!holds(bytes, body.length, MAC_PREFIX) || !holds(bytes, bytes.length - 2, '"}')) return unreadable('no MAC')
-  if (!holdsHex(bytes, macAt, macsOf(macKey).of(body))) return { kind: 'forged', id, reason: 'the MAC is not valid' }
+  const end = bytes.length - TAIL_BYTES
+  const macAt = end + MAC_PREFIX.length
+  if (!holds(bytes, end, MAC_PREFIX) || !holds(bytes, bytes.length - 2, '"}')) return unreadable('no MAC')
+  if (!holdsHex(bytes, macAt, macsOf(macKey).of(bytes, end)))
+    return { kind: 'forged', id, reason: 'the MAC is not valid' }
   let parsed: unknown
   let text: string
   try {
-    text = closedText(bytes, body)
+    text = closedText(bytes, end)
     parsed = JSON.parse(text)
   } catch {
     return unreadable('not JSON')
@@ -111,12 +112,13 @@ const CLOSE = 0x7d
 /** Of every object that `JSON.stringify` writes; not the first of a byte order mark, which the decoder takes away. */
 const OPEN = 0x7b
 
-/** The body with the brace that the MAC stands before: as the decoder reads it, in a third of its time. Throws when it is not UTF-8. */
-const closedText = (bytes: Uint8Array, body: Uint8Array): string => {
-  if (bytes[0] !== OPEN || !isUtf8(body)) return `${decoder.decode(body)}}`
+/** What stands before `end`, where the MAC begins, with the brace: as the decoder reads it, in a third of its time. Throws when it is not UTF-8. */
+const closedText = (bytes: Uint8Array, end: number): string => {
+  // The MAC is ASCII: all of it is UTF-8 when what stands before it is.
+  if (bytes[0] !== OPEN || !isUtf8(bytes)) return `${decoder.decode(bytes.subarray(0, end))}}`
   scratch.set(bytes)
-  scratch[body.length] = CLOSE
-  return scratch.toString('utf8', 0, body.length + 1)
+  scratch[end] = CLOSE
+  return scratch.toString('utf8', 0, end + 1)
 }
 
 const ID = /^[0-9a-f]{64}$/

@@ -12,7 +12,7 @@ export class Hmac256 {
   readonly #outer = new Uint8Array(BLOCK_BYTES + DIGEST_BYTES)
   readonly #digest = new Uint8Array(DIGEST_BYTES)
 
-  /** `key`: at most 64 bytes. `maxBytes`: of a message. */
+  /** `key`: at most 64 bytes. `maxBytes`: of what a message begins. */
   constructor(key: Uint8Array, maxBytes: number) {
     if (key.length > BLOCK_BYTES) throw new RangeError(`the key of a MAC has at most ${BLOCK_BYTES} bytes`)
     this.#inner = new Uint8Array(BLOCK_BYTES + maxBytes)
@@ -24,10 +24,10 @@ export class Hmac256 {
     }
   }
 
-  /** The MAC of the message, in 32 bytes that the next call overwrites. */
-  of(message: Uint8Array): Uint8Array {
-    this.#inner.set(message, BLOCK_BYTES)
-    sha256Into(this.#inner.subarray(0, BLOCK_BYTES + message.length), this.#digest)
+  /** The MAC of the first `length` bytes, in 32 bytes that the next call overwrites. */
+  of(bytes: Uint8Array, length: number): Uint8Array {
+    this.#inner.set(bytes, BLOCK_BYTES)
+    sha256Into(this.#inner.subarray(0, BLOCK_BYTES + length), this.#digest)
     this.#outer.set(this.#digest, BLOCK_BYTES)
     sha256Into(this.#outer, this.#digest)
     return this.#digest
