@@ -51,8 +51,12 @@ export class BatchWriter {
     const nowMs = this.deps.monotonicMs()
     const batch: Batch & { bytes: number } = { records: [], named: new Set(), told: new Set(), asked: [], bytes: 0 }
     const here = (open: OpenAccount): boolean => this.ledger.partitionOf(open.tenantId) === partition
-    const tell = [...opens].filter((open) => here(open) && isToTell(open, nowMs))
-    this.#tell(batch, tell, true)
+    const own = [...opens].filter(here)
+    this.#tell(
+      batch,
+      own.filter((open) => isToTell(open, nowMs)),
+      true,
+    )
     this.#tell(
       batch,
       [...former].filter(here).filter(({ lease }) => lease.untoldSinceMs !== null),
@@ -64,8 +68,8 @@ export class BatchWriter {
       group.due = false
       if (group.first() !== undefined) this.#ask(batch, group, nowMs, asked)
     }
-    for (const open of opens) {
-      if (!open.wantsMore || open.asking || !here(open) || isFull(batch)) continue
+    for (const open of own) {
+      if (!open.wantsMore || open.asking || isFull(batch)) continue
       open.wantsMore = false
       this.#ask(batch, new AskGroup(`ahead ${open.account}`, [open]), nowMs, asked)
     }
