@@ -14,7 +14,7 @@ import { DAY_MS, writeDay } from './reads/sample-day.ts'
 import { makeWorld, type World } from './reads/world.ts'
 
 const OUTCOMES = Number(process.argv[2] ?? 5_000_000)
-const KEPT = process.argv[3] ?? null
+const KEPT = process.argv[3] || null
 const WANTED = new RegExp(process.argv[4] ?? '')
 const DAYS = 35
 const CALLS = 120
