@@ -76,5 +76,5 @@ test('a client that leaves gives its place back; a stop does not wait for what h
   const hanging = leaving.map(() => call(`/providers/${id}/test`, body).then(({ status }) => status))
   await eventually('no more is taken', async () => (await connectivity()).status === 429)
   await gateway.end()
-  expect(await Promise.all(hanging)).toEqual([502, 502, 502, 502])
+  expect(await Promise.all(hanging)).toEqual([503, 503, 503, 503])
 }, 150_000)
