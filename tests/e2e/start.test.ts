@@ -181,7 +181,7 @@ test('behind a load balancer: while it stops, what is in flight ends well and th
       return Response.json({ choices: [{ message: { role: 'assistant', content: 'late' }, finish_reason: 'stop' }] })
     },
   })
-  const gateway = startGateway({ settings: { worker: { enabled: false } } })
+  const gateway = startGateway({ settings: { server: { drain: '5m' }, worker: { enabled: false } } })
   try {
     await gateway.until('serving')
     const provider = { name: 'slow', kind: 'openai_compatible', base_url: `${upstream.url}v1` }
@@ -214,7 +214,7 @@ test('behind a load balancer: while it stops, what is in flight ends well and th
     await gateway.remove()
     await upstream.stop(true)
   }
-}, 60_000)
+}, 120_000)
 
 test('several processes share one port, one configuration and one history', async () => {
   const gateway = startGateway({ settings: { server: { processes: 2 }, worker: { enabled: false } } })

@@ -50,5 +50,5 @@ test('C9: a start from the log and one from a snapshot end in the same state', a
 }, 60_000)
 
 test('C10: the state is the same whatever way it was folded', async () => {
-  expectGood(await digestFigures(1_000))
+  expectGood(await digestFigures(320))
 }, 60_000)

@@ -12,6 +12,12 @@ export const kafkaSettings = (brokers: readonly string[], more: Readonly<Record<
   ...more,
 })
 
+/** Settings of a gateway that starts neither worker nor Postgres: what is tested needs none. */
+export const NO_READ_MODELS = {
+  worker: { enabled: false },
+  database: { url: 'postgres://nobody@127.0.0.1:1/nothing' },
+}
+
 /** Runs `gateway topics --init` and throws with its output when it fails. */
 export const initTopics = async (settings: Readonly<Record<string, unknown>>, folder: string): Promise<string> => {
   const file = join(folder, 'topics.yaml')

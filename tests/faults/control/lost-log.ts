@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { type Kafka, startKafka } from '../../../infra/kafka/kafka.ts'
 import { ensureTopics } from '../../../src/log/kafka-topics.ts'
 import { CONTROL } from '../../../src/state/fold.ts'
-import { initTopics, kafkaSettings } from '../../services/cluster.ts'
+import { initTopics, kafkaSettings, NO_READ_MODELS } from '../../services/cluster.ts'
 import { besideGateway, runCommand } from '../../services/command.ts'
 import { type GatewayProcess, startGateway } from '../../services/gateway.ts'
 import { type TestTopics, testTopics } from '../../services/kafka.ts'
@@ -111,7 +111,7 @@ const run = async ({ what, harm, restored }: Case, given: Kafka | null): Promise
   const dataDir = join(folder, 'kafka')
   const kafka = given ?? (await startKafka({ dataDir }))
   const topics = testTopics(kafka.bootstrap)
-  const settings = { ...kafkaSettings(kafka.bootstrap), worker: { enabled: false } }
+  const settings = { ...kafkaSettings(kafka.bootstrap), ...NO_READ_MODELS }
   await initTopics(settings, folder)
   const gateway = startGateway({ settings })
   try {

@@ -9,7 +9,7 @@ import { readEnvelope } from '../../../src/log/envelope.ts'
 import { kafkaLog } from '../../../src/log/kafka.ts'
 import { TOPICS } from '../../../src/log/topics.ts'
 import type { InstanceAnnounced } from '../../../src/upkeep/instance-announced.ts'
-import { initTopics, kafkaSettings } from '../../services/cluster.ts'
+import { initTopics, kafkaSettings, NO_READ_MODELS } from '../../services/cluster.ts'
 import { type GatewayProcess, startGateway } from '../../services/gateway.ts'
 import { conclude, type Figure, numberArgument } from './figures.ts'
 import { NEW_TYPE, NEW_TYPE_NAME, newerBuild } from './other-build.ts'
@@ -120,7 +120,7 @@ export const rolling = async (
   const newer = newerBuild()
   const folder = mkdtempSync(join(tmpdir(), 'gatelog-rolling-'))
   const kafka = given ?? (await startKafka({ dataDir: join(folder, 'kafka') }))
-  const settings = { ...kafkaSettings(kafka.bootstrap), worker: { enabled: false } }
+  const settings = { ...kafkaSettings(kafka.bootstrap), ...NO_READ_MODELS }
   await initTopics(settings, folder)
   const gateways: GatewayProcess[] = []
   const stop = new AbortController()

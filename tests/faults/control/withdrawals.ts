@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Kafka, startKafka } from '../../../infra/kafka/kafka.ts'
-import { initTopics, kafkaSettings } from '../../services/cluster.ts'
+import { initTopics, kafkaSettings, NO_READ_MODELS } from '../../services/cluster.ts'
 import { type GatewayProcess, INFERENCE_KEY, startGateway } from '../../services/gateway.ts'
 import { percentiles } from '../oracle.ts'
 import { conclude, type Figure, numberArgument } from './figures.ts'
@@ -206,11 +206,36 @@ const figureOf = async (
   return { row: 'C8', what: `${what}, asked for on two others${beside}`, figure, n: times, good }
 }
 
+/** Keys revoked while one of the others is stopped (SIGSTOP): no answer may say that it has applied what it cannot have heard of. */
+const whileOneIsStopped = async (
+  { first, others, keyOf }: ReturnType<typeof world>,
+  times: number,
+): Promise<Figure> => {
+  const deaf = others.at(-1)!
+  let claimed = 0
+  let accepted = 0
+  for (let n = 0; n < times; n++) {
+    const { id, isGiven } = await keyOf(`revoked while one is stopped ${n}`)
+    if (!(await isGiven(deaf))) throw new Error('what is to be withdrawn was not given before')
+    process.kill(deaf.pid, 'SIGSTOP')
+    const answer = await first.request(`/admin/v1/keys/${id}`, { method: 'DELETE' })
+    process.kill(deaf.pid, 'SIGCONT')
+    const all = others.length + 1
+    if (!answer.ok || answer.headers.get('X-Gateway-Applied-By') === `${all}/${all}`) claimed++
+    const headers = { 'X-Gateway-Min-Revision': answer.headers.get('X-Gateway-Revision')! }
+    while (!(await deaf.request('/v1/models', { headers })).ok) await Bun.sleep(50) // until it has folded it
+    if (await isGiven(deaf)) accepted++
+  }
+  const figure = `answers that said it of all ${claimed}; accepted by it once it went on and had folded it ${accepted}`
+  const what = 'a key revoked while one of three instances is stopped (SIGSTOP)'
+  return { row: 'C8', what, figure, n: times, good: claimed === 0 && accepted === 0 }
+}
+
 /** On a broker of its own, or the one that is given. */
 export const withdrawals = async (options: Options, given: Kafka | null = null): Promise<readonly Figure[]> => {
   const folder = mkdtempSync(join(tmpdir(), 'gatelog-withdrawals-'))
   const kafka = given ?? (await startKafka({ dataDir: join(folder, 'kafka') }))
-  const settings = { ...kafkaSettings(kafka.bootstrap), worker: { enabled: false } }
+  const settings = { ...kafkaSettings(kafka.bootstrap), ...NO_READ_MODELS }
   const gateways: GatewayProcess[] = []
   try {
     await initTopics(settings, folder)
@@ -222,6 +247,7 @@ export const withdrawals = async (options: Options, given: Kafka | null = null):
     const { providers } = (await listed.json()) as { providers: { id: string }[] }
     const figures: Figure[] = []
     for (const kind of kindsOf(here, providers[0]!.id)) figures.push(await figureOf(kind, here, options))
+    figures.push(await whileOneIsStopped(here, Math.min(options.times, 20)))
     const revival = { body: { kill: false, reason: 'withdrawals' } }
     await here.first.request(`/admin/v1/providers/${providers[0]!.id}/kill`, revival) // whoever uses this broker next
     return figures
