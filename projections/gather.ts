@@ -15,7 +15,7 @@ const RECORD_BYTES = 64
 
 /** Asking for the value would make it, where an adapter holds its parts. */
 const sizeOf = (record: LogRecord): number =>
-  (record.parts === undefined ? (record.value?.byteLength ?? 0) : record.parts.data.length) + RECORD_BYTES
+  (record.parts === undefined ? (record.value?.byteLength ?? 0) : record.parts.dataBytes) + RECORD_BYTES
 
 /** The same records in the same order. While a batch is being applied at most one read of the source is under way. */
 export async function* gather(

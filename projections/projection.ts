@@ -101,7 +101,8 @@ export const foldAll = <Row>(
   let logAtMs = startMs
   return records.map((record) => {
     logAtMs = Math.max(logAtMs, record.atMs)
-    return { ...folder.fold(record, logAtMs), record, logAtMs, tip: folder.tip() }
+    const { origin, rows, flaw } = folder.fold(record, logAtMs)
+    return { origin, rows, flaw, record, logAtMs, tip: folder.tip() }
   })
 }
 

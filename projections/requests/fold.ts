@@ -7,6 +7,7 @@ import { envelopeOf } from '../../src/log/envelope.ts'
 import type { LogRecord } from '../../src/log/port.ts'
 import { copyLine } from '../copy.ts'
 import type { Folded } from '../projection.ts'
+import type { UsageFacts } from '../usage/cells.ts'
 
 /** Where a row came from: orders two settlements of one admission, whatever partitions they stand in. */
 export interface Place {
@@ -35,7 +36,8 @@ export interface SettledRow extends Row {
   readonly line: string
   /** JSON text for `detail.settled`. */
   readonly settled: string
-  readonly data: RequestSettled
+  /** What usage counts of it. */
+  readonly facts: UsageFacts
 }
 
 export type RequestRow = AdmittedRow | SettledRow
@@ -110,7 +112,29 @@ const settledRow = (event: RequestSettled, place: Place, process: string): Settl
     user, purpose ?? null, place.logAtMs, place.partition, place.offset,
   ])
   const settled = JSON.stringify(restOf(event, process))
-  return { kind: 'settled', id, atMs: at_ms, place, wasAdmitted: event.admission !== null, line, settled, data: event }
+  return {
+    kind: 'settled',
+    id,
+    atMs: at_ms,
+    place,
+    wasAdmitted: event.admission !== null,
+    line,
+    settled,
+    facts: factsIn(event),
+  }
+}
+
+/** A batch of whole events would be half of what a rebuild holds. */
+const factsIn = (event: RequestSettled): UsageFacts => {
+  const { at_ms, tenant_id, key_id, provider, routed_model, endpoint, policy_id, error_code, outcome, purpose } = event
+  const { cache_hit, fallback_used, prompt_tokens, completion_tokens, cached_prompt_tokens, reasoning_tokens } = event
+  const { cost_nano_usd, latency_ms, ttft_ms, attempts } = event
+  // biome-ignore format: a list of names
+  return {
+    at_ms, tenant_id, key_id, provider, routed_model, endpoint, policy_id, error_code, outcome, cache_hit, fallback_used,
+    prompt_tokens, completion_tokens, cached_prompt_tokens, reasoning_tokens, cost_nano_usd, latency_ms, ttft_ms, attempts,
+    ...(purpose === undefined ? {} : { purpose }),
+  }
 }
 
 /** What the row of `request` does not say. */

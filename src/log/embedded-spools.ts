@@ -6,8 +6,9 @@ import { writeEnvelope } from './envelope.ts'
 import type { Files } from './files.ts'
 import type { SpoolTopic } from './frame.ts'
 import { type LogRecord, LogReplaced } from './port.ts'
-import { SegmentCursor, type SpoolRecord } from './segment-cursor.ts'
+import { SegmentCursor } from './segment-cursor.ts'
 import { segmentPath } from './segments.ts'
+import type { SpoolRecord } from './spool-record.ts'
 
 export interface SpoolReaderOptions {
   readonly directory: string

@@ -85,16 +85,41 @@ export const writeFrame = (
   return end
 }
 
-/**
- * The frame that stands whole and undamaged at `at`; `short` when the bytes end before it does, `damaged` otherwise. `wanted`: records of the other
- * topic come without their texts.
- */
-export const readFrame = (
-  buffer: Buffer,
-  at: number,
-  limit: number,
-  wanted?: SpoolTopic,
-): Frame | 'short' | 'damaged' => {
+/** A frame in the bytes that were scanned, which must stay as they are: its texts are read when somebody asks for them. */
+class ScannedFrame implements Frame {
+  constructor(
+    private readonly buffer: Buffer,
+    readonly topic: FrameTopic,
+    readonly start: number,
+    private readonly subjectAt: number,
+    private readonly dataAt: number,
+    readonly end: number,
+  ) {}
+  get record(): number {
+    return this.buffer.readDoubleLE(this.start + 16)
+  }
+  get offset(): number {
+    return this.buffer.readDoubleLE(this.start + 24)
+  }
+  get sequence(): number {
+    return this.buffer.readDoubleLE(this.start + 32)
+  }
+  get atMs(): number {
+    return this.buffer.readDoubleLE(this.start + 40)
+  }
+  get type(): string {
+    return this.buffer.toString('utf8', this.start + FRAME_HEAD_BYTES, this.subjectAt)
+  }
+  get subject(): string {
+    return this.buffer.toString('utf8', this.subjectAt, this.dataAt)
+  }
+  get data(): string {
+    return this.buffer.toString('utf8', this.dataAt, this.end)
+  }
+}
+
+/** The frame that stands whole and undamaged at `at`; `short` when the bytes end before it does, `damaged` otherwise. */
+export const readFrame = (buffer: Buffer, at: number, limit: number): Frame | 'short' | 'damaged' => {
   if (limit - at < FRAME_HEAD_BYTES) return 'short'
   const payloadBytes = buffer.readUInt32LE(at + 8)
   const magic = buffer.readUInt32LE(at)
@@ -108,19 +133,7 @@ export const readFrame = (
   const data = subject + buffer.readUInt16LE(at + 14)
   const topic = FRAME_TOPICS[buffer[at + 12]!]
   if (topic === undefined || data > end) return 'damaged'
-  const isRead = wanted === undefined || topic === wanted || topic === 'header' || topic === 'carried'
-  return {
-    topic,
-    record: buffer.readDoubleLE(at + 16),
-    offset: buffer.readDoubleLE(at + 24),
-    sequence: buffer.readDoubleLE(at + 32),
-    atMs: buffer.readDoubleLE(at + 40),
-    type: isRead ? buffer.toString('utf8', payload, subject) : '',
-    subject: isRead ? buffer.toString('utf8', subject, data) : '',
-    data: isRead ? buffer.toString('utf8', data, end) : '',
-    start: at,
-    end,
-  }
+  return new ScannedFrame(buffer, topic, at, subject, data, end)
 }
 
 /** The first undamaged frame that starts after `at`, or null when the bytes hold none. */

@@ -20,6 +20,8 @@ export interface EnvelopeParts {
   readonly sequence: number
   /** JSON text. */
   readonly data: string
+  /** About how long it is, without reading it. */
+  readonly dataBytes: number
 }
 
 export interface NewRecord {

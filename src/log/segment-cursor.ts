@@ -5,21 +5,7 @@ import { type Frame, headerOf, nextFrame, readFrame, type SegmentHeader, type Sp
 import { LogGap, LogReplaced } from './port.ts'
 import { readSegmentHeader } from './segment-header.ts'
 import { type Counters, listSegments, segmentPath } from './segments.ts'
-
-/** A record as a spool holds it. `record` numbers all of the spool, `offset` those of its topic. */
-export interface SpoolRecord {
-  readonly record: number
-  readonly topic: SpoolTopic
-  readonly offset: number
-  readonly instance: string
-  readonly epoch: string
-  readonly sequence: number
-  readonly atMs: number
-  readonly type: string
-  readonly subject: string
-  /** JSON text. */
-  readonly data: string
-}
+import { FrameOfSpool, type SpoolRecord } from './spool-record.ts'
 
 export interface Damage {
   readonly ordinal: number
@@ -71,7 +57,8 @@ export class SegmentCursor {
   private ordinal: number | null = null
   private descriptor: number | null = null
   private header: SegmentHeader | null = null
-  private buffer = Buffer.allocUnsafe(2 * CHUNK_BYTES)
+  /** Bytes of it are never written twice: records that were given out read their texts in it. */
+  private buffer = Buffer.allocUnsafe(0)
   /** The bytes at hand are `buffer[at, limit)`; `position` is where `buffer[limit]` stands in the file. */
   private at = 0
   private limit = 0
@@ -165,19 +152,7 @@ export class SegmentCursor {
     if (frame.record < this.expectedRecord) return null
     this.expectedRecord = frame.record + 1
     if (frame.record < this.dropBelow || this.isOther(frame)) return null
-    const { record, topic, offset, sequence, atMs, type, subject, data } = frame
-    return {
-      record,
-      topic,
-      offset,
-      instance: header.instance,
-      epoch: header.epoch,
-      sequence,
-      atMs,
-      type,
-      subject,
-      data,
-    }
+    return new FrameOfSpool(frame, header)
   }
 
   private begin(header: SegmentHeader | null): void {
@@ -235,7 +210,7 @@ export class SegmentCursor {
   /** The next frame of this segment. `ended`: nothing will be added to it, so what is no frame is damage. */
   private frameHere(ended: boolean): Frame | null {
     for (;;) {
-      const found = readFrame(this.buffer, this.at, this.limit, this.options.topic)
+      const found = readFrame(this.buffer, this.at, this.limit)
       if (typeof found === 'object') {
         this.at = found.end
         return found
@@ -262,9 +237,11 @@ export class SegmentCursor {
   /** Reads on; false at the end of the file. */
   private fill(): boolean {
     if (this.limit === this.buffer.length) {
-      if (this.at > 0) this.buffer.copyWithin(0, this.at, this.limit)
-      else this.buffer = Buffer.concat([this.buffer], this.buffer.length * 2)
-      this.limit -= this.at
+      const left = this.limit - this.at
+      const buffer = Buffer.allocUnsafe(Math.max(2 * CHUNK_BYTES, 2 * left))
+      this.buffer.copy(buffer, 0, this.at, this.limit)
+      this.buffer = buffer
+      this.limit = left
       this.at = 0
     }
     const count = readSync(
@@ -286,6 +263,7 @@ export class SegmentCursor {
     this.descriptor = descriptor
     this.ordinal = ordinal
     this.header = readSegmentHeader(path)
+    this.buffer = Buffer.allocUnsafe(2 * CHUNK_BYTES)
     this.at = 0
     this.limit = 0
     this.position = 0

@@ -5,8 +5,9 @@ import { writeEnvelope } from './envelope.ts'
 import type { SpoolTopic } from './frame.ts'
 import { type EventLog, type NewRecord, RecordRefused } from './port.ts'
 import { MAX_APPEND_BYTES, MAX_APPEND_RECORDS } from './port-limits.ts'
-import { SegmentCursor, type SpoolRecord } from './segment-cursor.ts'
+import { SegmentCursor } from './segment-cursor.ts'
 import { readWatermark, setAside, writeWatermark } from './spool-directory.ts'
+import type { SpoolRecord } from './spool-record.ts'
 import { partitionOf } from './topics.ts'
 
 export interface ShipTarget {
