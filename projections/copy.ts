@@ -24,7 +24,7 @@ export const copyLine = (values: readonly CopyValue[]): string => {
   return `${line}\n`
 }
 
-const CHUNK_BYTES = 256 * 1_024
+const CHUNK_BYTES = 64 * 1_024
 /** UTF-8 of a UTF-16 unit at most. */
 const UNIT_BYTES = 3
 

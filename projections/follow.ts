@@ -131,7 +131,7 @@ const followFrom = async <Row>(options: FollowOptions<Row>, start: Position): Pr
       if (next > 0 && first!.offset !== next)
         throw new LogGap(`${projection.topic}/${partition}: ${first!.offset} came after ${next - 1}`)
       progress.pendingAtMs ??= first!.atMs
-      const entries = foldAll(folder, records, logAtMs)
+      const entries = await foldAll(folder, records, logAtMs)
       next = records.at(-1)!.offset + 1
       logAtMs = entries.at(-1)!.logAtMs
       // Folded while Postgres had the batch before.

@@ -1,4 +1,5 @@
 // What a read model is, and how a batch of records gets into Postgres exactly once.
+import { breath } from '../src/lib/breath.ts'
 import { sha256Hex } from '../src/lib/digest.ts'
 import type { Origin } from '../src/log/envelope.ts'
 import type { EventLog, LogRecord } from '../src/log/port.ts'
@@ -92,18 +93,24 @@ const EMPTY = new Uint8Array(0)
 /** By which a record is recognised later. */
 export const witnessOf = ({ key, value }: LogRecord): string => sha256Hex(value ?? `tombstone ${key}`)
 
+/** So many are folded, or counted, before others get their turn: Postgres is fed with the batch before meanwhile. */
+export const TURN_RECORDS = 256
+
 /** Folds records one after the other. Log time is the running maximum: a clock that steps back changes no order. */
-export const foldAll = <Row>(
+export const foldAll = async <Row>(
   folder: Folder<Row>,
   records: readonly LogRecord[],
   startMs: number,
-): readonly Entry<Row>[] => {
+): Promise<readonly Entry<Row>[]> => {
   let logAtMs = startMs
-  return records.map((record) => {
+  const entries: Entry<Row>[] = []
+  for (const record of records) {
     logAtMs = Math.max(logAtMs, record.atMs)
     const { origin, rows, flaw } = folder.fold(record, logAtMs)
-    return { origin, rows, flaw, record, logAtMs, tip: folder.tip() }
-  })
+    entries.push({ origin, rows, flaw, record, logAtMs, tip: folder.tip() })
+    if (entries.length % TURN_RECORDS === 0) await breath()
+  }
+  return entries
 }
 
 export interface BatchTarget<Row> {

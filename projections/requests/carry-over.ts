@@ -13,10 +13,31 @@ const ROWS_AT_ONCE = 2_000
 export const carryOver = async (sql: Transaction, from: Build, to: Build): Promise<void> => {
   const days = await daysOf(sql, from.schemaName)
   for (const day of days) await makeDay(sql, to.schemaName, day)
+  if (await hasRead(sql, from, to)) return
   const old = await countCarried(sql, from, to)
   await carryRows(sql, from, to)
   await addUsage(sql, to.schemaName, old, Number.NEGATIVE_INFINITY)
   await carryUsage(sql, from, to, days)
+}
+
+/** The new build was made from the very first record of every partition that the one before holds anything of: nothing is to be looked for. */
+const hasRead = async (sql: Transaction, from: Build, to: Build): Promise<boolean> => {
+  const request = sql(`${from.schemaName}.request`)
+  const [row] = await sql<{ lacks: boolean }[]>`
+    with recursive stored as (
+      select min(log_partition) as partition from ${request}
+      union all
+      select (select min(log_partition) from ${request} where log_partition > stored.partition) from stored where stored.partition is not null
+    ), held as (
+      select partition from stored where partition is not null
+      union select log_partition from ${sql(`${from.schemaName}.pending`)}
+      union select partition from gatelog.position where model = ${from.model} and build = ${from.build} and first_offset is not null
+    )
+    select exists (
+      select from held where not exists (
+        select from gatelog.position p
+        where p.model = ${to.model} and p.build = ${to.build} and p.partition = held.partition and p.first_offset = 0)) as lacks`
+  return !row!.lacks
 }
 
 /** The log that the new build was made from does not have the record of `held`. */

@@ -1,8 +1,9 @@
 // gateway.requests.v1 -> the request log and usage. A batch goes in by COPY; what stands in two batches, or twice in the log, is put together here.
+import { breath } from '../../src/lib/breath.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { copyInto, copyLine } from '../copy.ts'
 import { sqlStateOf, type Transaction } from '../database.ts'
-import type { Build, Projection } from '../projection.ts'
+import { type Build, type Projection, TURN_RECORDS } from '../projection.ts'
 import { count, newTally, type Tally } from '../usage/cells.ts'
 import { type ClosedDays, closedDays, noteLate, restoreDays } from '../usage/closed.ts'
 import { addUsage } from '../usage/project.ts'
@@ -31,22 +32,22 @@ export const requestsModel = (keepDays: number): Projection<RequestRow> => ({
   async write(sql, build, rows) {
     const newestDay = await holdBuild(sql, build)
     const keptMs = newestDay === null ? Number.NEGATIVE_INFINITY : (newestDay - keepDays) * DAY_MS
+    const isKept = ({ atMs }: RequestRow) => atMs >= keptMs
     const batch = firstOfEach(rows)
-    const tally = newTally()
     const closed = await closedDays(
       sql,
       build.schemaName,
       batch.settled.map(({ atMs }) => atMs),
     )
-    const settled = batch.settled.filter((row) => {
-      if (row.atMs >= keptMs) return true
-      countFresh(tally, closed, row) // too old for a row of its own: it cost what it cost
-      return false
-    })
-    const admitted = new Map(batch.admitted.filter(({ atMs }) => atMs >= keptMs).map((row) => [row.id, row]))
+    // Too old for a row of its own: it cost what it cost.
+    const [settled, old] = [batch.settled.filter(isKept), batch.settled.filter((row) => !isKept(row))]
+    const admitted = new Map(batch.admitted.filter(isKept).map((row) => [row.id, row]))
     const texts = await admissionsOf(sql, build, settled, admitted)
+    // Counted while Postgres takes the rows: nearly always all of them are new.
+    const counting = countAll(closed, [...old, ...settled])
     const { fresh, replaced, outdone } = await insert(sql, build, settled, texts)
-    for (const row of fresh) countFresh(tally, closed, row)
+    const counted = await counting
+    const tally = fresh === settled ? counted : await countAll(closed, [...old, ...fresh])
     for (const each of replaced) takeBack(tally, closed, each)
     for (const each of outdone) takeFromDay(tally, closed, each)
     const changed = [...batch.settled.filter((row) => !closed.has(placeOf(row))), ...replaced.map(({ by }) => by)]
@@ -111,6 +112,16 @@ const admissionsOf = async (
 }
 
 const placeOf = ({ atMs, place: { partition, offset } }: SettledRow) => ({ atMs, partition, offset })
+
+/** Others get their turn now and then. */
+const countAll = async (closed: ClosedDays, rows: readonly SettledRow[]): Promise<Tally> => {
+  const tally = newTally()
+  for (const [at, row] of rows.entries()) {
+    countFresh(tally, closed, row)
+    if (at % TURN_RECORDS === TURN_RECORDS - 1) await breath()
+  }
+  return tally
+}
 
 /** What a closed day has in it is not counted for that day again. */
 const countFresh = (tally: Tally, closed: ClosedDays, row: SettledRow): void => {

@@ -1,6 +1,7 @@
 // The spools of one machine as partitions: what `requests` and `operations` are without a broker. A partition is the number of a spool directory.
 import { existsSync } from 'node:fs'
 import { open } from 'node:fs/promises'
+import { breath } from '../lib/breath.ts'
 import { pause } from '../lib/pause.ts'
 import { writeEnvelope } from './envelope.ts'
 import type { Files } from './files.ts'
@@ -99,9 +100,6 @@ const withoutGaps = (records: readonly SpoolRecord[], next: number, end: number,
   fillUpTo(end)
   return batch
 }
-
-/** Lets everything else that is due go first. */
-const breath = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
 /** Makes what the cursor read durable: the file, until one of its syncs came after its end; its directory when the file is another one. */
 const durably = ({ directory, files }: SpoolReaderOptions, cursor: SegmentCursor) => {

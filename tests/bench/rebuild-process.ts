@@ -9,6 +9,9 @@ const [what = '', dataDir = '', databaseUrl = ''] = process.argv.slice(2)
 const log = embeddedLog({ dataDir, nowMs: Date.now })
 const stopping = new AbortController()
 const shared = { log, databaseUrl, signal: stopping.signal, diagnostics: silent }
+/** What this process holds, now and then: told at the end, in even steps over the run. */
+const heldMiB: number[] = []
+const sampling = setInterval(() => heldMiB.push(Math.round(process.memoryUsage.rss() / 2 ** 20)), 250)
 if (what === 'rebuild') {
   await rebuild({ ...shared, projections: readModels(MAC_KEY), print: (line) => console.log(line) })
 } else {
@@ -24,5 +27,8 @@ if (what === 'rebuild') {
   })
   await running
 }
+clearInterval(sampling)
 await log.close()
+const steps = Array.from({ length: 9 }, (_, at) => heldMiB[Math.floor((at * (heldMiB.length - 1)) / 8)])
+console.error(`${what}, resident over the run: ${steps.join(' ')} MiB`)
 process.exit(0)

@@ -42,6 +42,22 @@ describe('what is damaged', () => {
     expect(shown.find(({ model }) => model === 'requests')?.poison).toBe(5)
   })
 
+  test('a row that Postgres refuses at the head of more than it takes at once is set aside alone', async () => {
+    const log = testLog()
+    const { record } = sender()
+    const wide = { requested_model: 'm'.repeat(2_000) } // 150 rows are some pieces of a COPY
+    await log.append(REQUESTS, 0, [record('request.settled', settled('req_huge', { ...wide, cost_nano_usd: 1e300 }))])
+    for (let at = 0; at < 150; at += 50) {
+      const rows = Array.from({ length: 50 }, (_, of) => record('request.settled', settled(`req_${at + of}`, wide)))
+      await log.append(REQUESTS, 0, rows)
+    }
+    const schema = await store.fold(log)
+    expect((await store.requests(schema)).length).toBe(150)
+    expect((await store.setAside('requests')).map(({ log_offset, reason }) => `${log_offset} ${reason}`)).toEqual([
+      '0 Postgres cannot store it (22P02)',
+    ])
+  })
+
   test('an origin that Postgres cannot store, or that is no name, is set aside and stops nothing', async () => {
     const log = testLog()
     const one = sender()
