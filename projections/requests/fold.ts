@@ -7,7 +7,6 @@ import { envelopeOf } from '../../src/log/envelope.ts'
 import type { LogRecord } from '../../src/log/port.ts'
 import { copyLine } from '../copy.ts'
 import type { Folded } from '../projection.ts'
-import type { UsageFacts } from '../usage/cells.ts'
 
 /** Where a row came from: orders two settlements of one admission, whatever partitions they stand in. */
 export interface Place {
@@ -36,8 +35,7 @@ export interface SettledRow extends Row {
   readonly line: string
   /** JSON text for `detail.settled`. */
   readonly settled: string
-  /** What usage counts of it. */
-  readonly facts: UsageFacts
+  readonly data: RequestSettled
 }
 
 export type RequestRow = AdmittedRow | SettledRow
@@ -120,20 +118,7 @@ const settledRow = (event: RequestSettled, place: Place, process: string): Settl
     wasAdmitted: event.admission !== null,
     line,
     settled,
-    facts: factsIn(event),
-  }
-}
-
-/** A batch of whole events would be half of what a rebuild holds. */
-const factsIn = (event: RequestSettled): UsageFacts => {
-  const { at_ms, tenant_id, key_id, provider, routed_model, endpoint, policy_id, error_code, outcome, purpose } = event
-  const { cache_hit, fallback_used, prompt_tokens, completion_tokens, cached_prompt_tokens, reasoning_tokens } = event
-  const { cost_nano_usd, latency_ms, ttft_ms, attempts } = event
-  // biome-ignore format: a list of names
-  return {
-    at_ms, tenant_id, key_id, provider, routed_model, endpoint, policy_id, error_code, outcome, cache_hit, fallback_used,
-    prompt_tokens, completion_tokens, cached_prompt_tokens, reasoning_tokens, cost_nano_usd, latency_ms, ttft_ms, attempts,
-    ...(purpose === undefined ? {} : { purpose }),
+    data: event,
   }
 }
 

@@ -125,8 +125,8 @@ const countAll = async (closed: ClosedDays, rows: readonly SettledRow[]): Promis
 
 /** What a closed day has in it is not counted for that day again. */
 const countFresh = (tally: Tally, closed: ClosedDays, row: SettledRow): void => {
-  count(tally, row.facts)
-  if (closed.has(placeOf(row))) count(tally.days, row.facts, -1)
+  count(tally, row.data)
+  if (closed.has(placeOf(row))) count(tally.days, row.data, -1)
 }
 
 /** A closed day that has both in it has counted the one that holds. */
@@ -137,7 +137,7 @@ const takeBack = (tally: Tally, closed: ClosedDays, { held, by }: Replaced): voi
 
 /** A closed day that has the one in it that does not hold, without the one that does, has counted it. */
 const takeFromDay = (tally: Tally, closed: ClosedDays, { row, held }: Outdone): void => {
-  if (closed.has(placeOf(row)) && !closed.has(held)) count(tally.days, row.facts, -1)
+  if (closed.has(placeOf(row)) && !closed.has(held)) count(tally.days, row.data, -1)
 }
 
 /** What was stored and is no longer the outcome. */
