@@ -87,6 +87,8 @@ export class SegmentWriter {
   private descriptor: number | null = null
   private ordinal: number
   private segmentSize = 0
+  /** The size at which it is full. */
+  private segmentLimit = 0
   /** Earlier segments that hold unsynced frames, to be synced and closed. */
   private retired: number[] = []
   private unsynced: { readonly bytes: Buffer; readonly first: Counters }[] = []
@@ -129,7 +131,7 @@ export class SegmentWriter {
   flush(): void {
     const { batch } = this
     if (batch.bytes === 0) return
-    if (this.descriptor === null || (this.written === 0 && this.segmentSize + batch.bytes > this.deps.segmentBytes))
+    if (this.descriptor === null || (this.written === 0 && this.segmentSize + batch.bytes > this.segmentLimit))
       this.open()
     while (this.written < batch.bytes) {
       const count = this.deps.files.write(this.descriptor!, batch.buffer, this.written, batch.bytes - this.written)
@@ -267,6 +269,8 @@ export class SegmentWriter {
     this.retire()
     this.descriptor = descriptor
     this.segmentSize = head.length
+    // As much again as is carried at least: where more is open than fits a segment, every batch would open one and copy all of it.
+    this.segmentLimit = Math.max(this.deps.segmentBytes, 2 * head.length)
     this.deps.onSegment?.(this.ordinal, header)
     this.ordinal++
   }

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { cpSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
+import { cpSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { type Frame, readFrame } from '../../src/log/frame.ts'
@@ -137,6 +137,21 @@ describe('several segments', () => {
     expect(epochs.size).toBe(3)
     const [last] = readAll(directory, 55).records
     expect([last!.sequence, last!.offset]).toEqual([24, 55])
+  })
+
+  test('copy what is open no oftener than it doubles, however much is open', async () => {
+    const dataDir = join(folder.path, 'open')
+    const spool = await openTestSpool(dataDir, { segmentBytes: 2_000 })
+    const admission = (index: number) => JSON.stringify({ id: `req_${index}`, text: 'x'.repeat(100) })
+    for (let index = 0; index < 1_000; index++) {
+      await spool.append('requests', 'request.admitted', 'tenant', admission(index))
+    }
+    await spool.close()
+    const segments = listSegments(spool.directory)
+    const written = segments.reduce((sum, { path }) => sum + statSync(path).size, 0)
+    const own = 1_000 * admission(999).length
+    expect([segments.length > 3, segments.length < 20, written < 8 * own]).toEqual([true, true, true])
+    expect(readAll(spool.directory).records.length).toBe(1_000)
   })
 
   test('one that is missing in the middle is a gap; a position that was deleted is LogReplaced', async () => {
