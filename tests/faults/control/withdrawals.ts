@@ -146,10 +146,11 @@ const once = async (withdrawn: Withdrawn, others: readonly GatewayProcess[], tal
 
 /** Clients that ask for another model of another provider until they are stopped. */
 const startLoad = async ({ first, others }: ReturnType<typeof world>, what: string, clients: number) => {
-  const name = `load while ${what}`
+  const name = `load-${what.replaceAll(/\W+/g, '-')}`
   const provider = await first.request('/admin/v1/providers', { body: { name, kind: 'sandbox' } })
   const { id } = (await provider.json()) as { id: string }
-  const model = await first.request('/admin/v1/models', { body: { name, provider_id: id } })
+  const row = { name, provider_id: id, upstream_model: 'sandbox-echo' }
+  const model = await first.request('/admin/v1/models', { body: row })
   const headers = { 'X-Gateway-Min-Revision': model.headers.get('X-Gateway-Revision')! }
   const body = { model: name, messages: [{ role: 'user', content: 'Hello' }] }
   let isOver = false
@@ -157,8 +158,8 @@ const startLoad = async ({ first, others }: ReturnType<typeof world>, what: stri
   const ask = async (gateway: GatewayProcess) => {
     while (!isOver) {
       const answer = await gateway.request('/v1/chat/completions', { body, headers })
-      await answer.arrayBuffer()
-      if (!answer.ok) throw new Error(`the load was answered with ${answer.status}`)
+      const said = await answer.text()
+      if (!answer.ok) throw new Error(`the load was answered with ${answer.status}: ${said}`)
       answered++
     }
   }
