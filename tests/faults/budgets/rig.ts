@@ -22,7 +22,7 @@ export interface Upstream {
 }
 
 export const startUpstream = (): Upstream => {
-  const upstream = { url: '', billed: 0, share: 1, delayMs: 20, stop: () => undefined as void }
+  const upstream = { url: '', billed: 0, share: 1, delayMs: 20, stop: (): void => {} }
   const server = Bun.serve({
     hostname: '127.0.0.1',
     port: 0,

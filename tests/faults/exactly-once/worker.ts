@@ -35,4 +35,7 @@ const main = async ({ log: options, databaseUrl, tuning }: WorkerTask): Promise<
   await log.close()
 }
 
-if (import.meta.main) await main(JSON.parse(process.argv[2]!) as WorkerTask)
+if (import.meta.main) {
+  await main(JSON.parse(process.argv[2]!) as WorkerTask)
+  process.exit(0) // as the command does: connections of a pool that was given up may still be open
+}
