@@ -1,6 +1,6 @@
 // B1: many instances, more requests at once than a hard budget admits. `bun tests/faults/budgets/admit.ts [--instances 3] [--requests 200]`
-import { conclude, type Figure, numberArgument } from '../control/figures.ts'
-import { COST_NANO_USD, type Rig, startRig, tally, usdText } from './rig.ts'
+import { type Figure, numberArgument } from '../control/figures.ts'
+import { COST_NANO_USD, type Rig, runRows, tally, usdText } from './rig.ts'
 
 const ADMITS = 37
 
@@ -27,15 +27,4 @@ export const admit = async (rig: Rig, each: number): Promise<Figure[]> => {
   ]
 }
 
-if (import.meta.main) {
-  const rig = await startRig(numberArgument('instances', 3))
-  try {
-    const figures = await admit(rig, numberArgument('requests', 200))
-    await rig.close()
-    conclude(figures)
-  } catch (error) {
-    for (const gateway of rig.gateways) console.error(gateway.output().slice(-1_500))
-    await rig.close()
-    throw error
-  }
-}
+if (import.meta.main) await runRows((rig) => admit(rig, numberArgument('requests', 200)))

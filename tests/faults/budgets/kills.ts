@@ -1,6 +1,6 @@
 // B2: as B1 under load, with kill -9 of a random instance every two seconds. `bun tests/faults/budgets/kills.ts [--instances 3] [--kills 10]`
-import { conclude, type Figure, numberArgument } from '../control/figures.ts'
-import { COST_NANO_USD, type Rig, type Standing, startRig, tally, usdText } from './rig.ts'
+import { type Figure, numberArgument } from '../control/figures.ts'
+import { COST_NANO_USD, type Rig, runRows, type Standing, startLanes, tally, usdText } from './rig.ts'
 
 const EVERY_MS = 2_000
 /** Requests at once to each instance. */
@@ -14,16 +14,8 @@ export const kills = async (rig: Rig, times: number): Promise<Figure[]> => {
   const limitUsd = 2
   const id = await rig.budget(limitUsd)
   const before = rig.upstream.billed
-  const statuses: number[] = []
-  let running = true
-  const lane = async (n: number) => {
-    while (running) {
-      const status = await rig.chat(rig.gateways[n]!).catch(() => 0)
-      statuses.push(status)
-      if (status !== 200) await Bun.sleep(50)
-    }
-  }
-  const lanes = rig.gateways.flatMap((_, n) => Array.from({ length: LANES }, () => lane(n)))
+  const load = startLanes(rig, LANES, 50)
+  const { statuses } = load
   for (let done = 0; done < times; done++) {
     await Bun.sleep(EVERY_MS)
     const gateway = rig.gateways[Math.floor(Math.random() * rig.gateways.length)]!
@@ -31,8 +23,7 @@ export const kills = async (rig: Rig, times: number): Promise<Figure[]> => {
     gateway.start()
     await gateway.until('serving', 60_000)
   }
-  running = false
-  await Promise.all(lanes)
+  await load.stop()
   const billedUsd = ((rig.upstream.billed - before) * COST_NANO_USD) / 1e9
   const untilMs = performance.now() + IDLE_MS
   let standing: Standing = await rig.standing(id)
@@ -58,15 +49,4 @@ export const kills = async (rig: Rig, times: number): Promise<Figure[]> => {
   ]
 }
 
-if (import.meta.main) {
-  const rig = await startRig(numberArgument('instances', 3))
-  try {
-    const figures = await kills(rig, numberArgument('kills', 10))
-    await rig.close()
-    conclude(figures)
-  } catch (error) {
-    for (const gateway of rig.gateways) console.error(gateway.output().slice(-1_500))
-    await rig.close()
-    throw error
-  }
-}
+if (import.meta.main) await runRows((rig) => kills(rig, numberArgument('kills', 10)))

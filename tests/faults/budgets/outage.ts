@@ -5,8 +5,8 @@ import type { BudgetEvent } from '../../../src/domain/budget-events.ts'
 import { readEnvelope } from '../../../src/log/envelope.ts'
 import { kafkaLog } from '../../../src/log/kafka.ts'
 import { TOPICS } from '../../../src/log/topics.ts'
-import { conclude, type Figure, numberArgument } from '../control/figures.ts'
-import { COST_NANO_USD, type Rig, startRig, tally, usdText } from './rig.ts'
+import { type Figure, numberArgument } from '../control/figures.ts'
+import { COST_NANO_USD, type Rig, runRows, startLanes, tally, usdText } from './rig.ts'
 
 const LANES = 4
 const BURST_MS = 3_000
@@ -38,16 +38,8 @@ export const outage = async (rig: Rig, seconds: number): Promise<Figure[]> => {
   const limitUsd = 1_000
   const id = await rig.budget(limitUsd)
   const before = rig.upstream.billed
-  const statuses: number[] = []
-  let running = true
-  const lane = async (n: number) => {
-    while (running) {
-      const status = await rig.chat(rig.gateways[n]!).catch(() => 0)
-      statuses.push(status)
-      if (status !== 200) await Bun.sleep(100)
-    }
-  }
-  const lanes = rig.gateways.flatMap((_, n) => Array.from({ length: LANES }, () => lane(n)))
+  const load = startLanes(rig, LANES, 100)
+  const { statuses } = load
   await Bun.sleep(BURST_MS)
   const broker = rig.kafka.broker(0)
   await broker.kill()
@@ -56,8 +48,7 @@ export const outage = async (rig: Rig, seconds: number): Promise<Figure[]> => {
   const billed = (rig.upstream.billed - before) * COST_NANO_USD
   const during = statuses.slice(seen)
   await broker.restart()
-  running = false
-  await Promise.all(lanes)
+  await load.stop()
   // Whatever is told later, what was granted by then bounds all that was billed by then.
   const granted = await outstanding(rig, id)
   const afterwards = await rig.chat(rig.gateways[0]!)
@@ -73,15 +64,4 @@ export const outage = async (rig: Rig, seconds: number): Promise<Figure[]> => {
   ]
 }
 
-if (import.meta.main) {
-  const rig = await startRig(numberArgument('instances', 3))
-  try {
-    const figures = await outage(rig, numberArgument('seconds', 60))
-    await rig.close()
-    conclude(figures)
-  } catch (error) {
-    for (const gateway of rig.gateways) console.error(gateway.output().slice(-1_500))
-    await rig.close()
-    throw error
-  }
-}
+if (import.meta.main) await runRows((rig) => outage(rig, numberArgument('seconds', 60)))

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { startKafka } from '../../../infra/kafka/kafka.ts'
 import { initTopics, kafkaSettings } from '../../services/cluster.ts'
 import { type GatewayProcess, startGateway } from '../../services/gateway.ts'
+import { conclude, type Figure, numberArgument } from '../control/figures.ts'
 
 /** Prompts are free and every answer has all the tokens that the client allows: what a request reserves is what it costs. */
 export const TOKENS = 100
@@ -129,3 +130,39 @@ export const tally = (statuses: readonly number[]): string =>
   Object.entries(Object.groupBy(statuses, String))
     .map(([status, all]) => `${status}: ${all!.length}`)
     .join(', ')
+
+/** So many requests at once to each instance, one after the other in each lane, until `stop`. */
+export const startLanes = (rig: Rig, perInstance: number, refusedPauseMs: number) => {
+  const statuses: number[] = []
+  let running = true
+  const lane = async (n: number) => {
+    while (running) {
+      const status = await rig.chat(rig.gateways[n]!).catch(() => 0)
+      statuses.push(status)
+      if (status !== 200) await Bun.sleep(refusedPauseMs)
+    }
+  }
+  const lanes = rig.gateways.flatMap((_, n) => Array.from({ length: perInstance }, () => lane(n)))
+  return {
+    /** Of what was answered so far; 0: no answer. */
+    statuses,
+    async stop() {
+      running = false
+      await Promise.all(lanes)
+    },
+  }
+}
+
+/** A script's whole run, on `--instances`: its figures, or what the instances said when it failed. */
+export const runRows = async (rows: (rig: Rig) => Promise<readonly Figure[]>): Promise<void> => {
+  const rig = await startRig(numberArgument('instances', 3))
+  try {
+    const figures = await rows(rig)
+    await rig.close()
+    conclude(figures)
+  } catch (error) {
+    for (const gateway of rig.gateways) console.error(gateway.output().slice(-1_500))
+    await rig.close()
+    throw error
+  }
+}
