@@ -1,6 +1,5 @@
 // A file that only takes up room: given up when the disk is full, so that what is in flight can still be recorded.
 import { randomBytes } from 'node:crypto'
-import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Files } from './files.ts'
 
@@ -16,7 +15,7 @@ export interface Ballast {
 export const makeBallast = (directory: string, bytes: number, files: Files): Ballast => {
   const path = join(directory, 'ballast')
   const release = () => {
-    if (!existsSync(path)) return false
+    if (files.size(path) === null) return false
     try {
       files.remove(path)
       return true
@@ -29,7 +28,7 @@ export const makeBallast = (directory: string, bytes: number, files: Files): Bal
     release,
     ensure() {
       if (bytes === 0) return true
-      const size = statSync(path, { throwIfNoEntry: false })?.size
+      const size = files.size(path)
       if (size === bytes) return files.freeBytes(directory) > bytes
       if (files.freeBytes(directory) < 2 * bytes) return false
       const descriptor = files.create(path)

@@ -1,5 +1,4 @@
 // The spool on disk: batches, durability, admission, deletion. Made by `spool.ts`.
-import { randomBytes } from 'node:crypto'
 import { Backlog } from './backlog.ts'
 import { makeBallast } from './ballast.ts'
 import { type Files, fileErrorCode, nodeFiles } from './files.ts'
@@ -27,11 +26,10 @@ interface Waiter extends ShipmentWaiter, NotedRecord {
 /** A claimed directory, opened for this process. */
 export class FileSpool implements LocalSpool {
   readonly instance: string
-  readonly epoch = randomBytes(8).toString('hex')
   readonly number: number
   readonly directory: string
   readonly openAtStart: readonly OpenAdmission[]
-  private readonly files: Files
+  readonly files: Files
   private readonly writer: SegmentWriter
   private readonly backlogMarks: Backlog
   private readonly ballast: ReturnType<typeof makeBallast>
@@ -51,22 +49,25 @@ export class FileSpool implements LocalSpool {
 
   constructor(
     private readonly claimed: ClaimedSpool,
+    /** Tells this start of the process from others. */
+    readonly epoch: string,
     private readonly options: SpoolOptions,
   ) {
     const { directory, instance, number } = claimed
     this.instance = instance
     this.number = number
     this.directory = directory
-    this.files = options.files ?? nodeFiles
+    const files = options.files ?? nodeFiles
+    this.files = files
     this.durability =
       options.durability === 'log' && options.keeping.until === 'projected' ? 'host' : options.durability
-    this.recovered = recoverSpool(directory)
+    this.recovered = recoverSpool(directory, files)
     this.openAtStart = this.recovered.open.list()
-    this.backlogMarks = new Backlog(segmentMarks(directory), watermarkOf(this.claimed.directory, this.options.keeping))
-    this.ballast = makeBallast(directory, options.ballastBytes ?? 8 * 1024 * 1024, this.files)
+    this.backlogMarks = new Backlog(segmentMarks(directory, files), watermarkOf(directory, options.keeping, files))
+    this.ballast = makeBallast(directory, options.ballastBytes ?? 8 * 1024 * 1024, files)
     this.writer = new SegmentWriter({
       directory,
-      files: this.files,
+      files,
       instance,
       epoch: this.epoch,
       nowMs: options.nowMs,
@@ -108,23 +109,22 @@ export class FileSpool implements LocalSpool {
     topic: SpoolTopic,
     type: string,
     subject: string,
-    dataJson: RecordText,
+    data: RecordText,
     admission = false,
     of?: RecordId | null,
   ): Promise<RecordId> {
     if (this.closed || (admission && this.problem !== null)) {
       return Promise.reject(new SpoolClosed(this.admission.reason))
     }
-    if (tooLarge(dataJson, MAX_RECORD_BYTES) || tooLarge(type, 255) || tooLarge(subject, 4096)) {
+    if (tooLarge(data, MAX_RECORD_BYTES) || tooLarge(type, 255) || tooLarge(subject, 4096)) {
       return Promise.reject(new RecordRefused(`a ${type.slice(0, 64)} is larger than a record may be`))
     }
     const { record } = this.writer.next
-    const sequence = this.writer.add(topic, type, subject, dataJson)
+    const sequence = this.writer.add(topic, type, subject, data)
     const id = `${this.instance}.${this.epoch}.${sequence}`
     const { promise, resolve, reject } = Promise.withResolvers<RecordId>()
     const atMs = this.options.nowMs()
     const observed = topic === 'requests'
-    const data = dataJson
     const attempts = NO_ATTEMPTS
     this.pending.push({ record, id, sequence, observed, of, type, subject, data, atMs, attempts, resolve, reject })
     if (this.writer.pendingBytes >= MAX_BATCH_BYTES) this.flush()
@@ -152,7 +152,7 @@ export class FileSpool implements LocalSpool {
     }
     this.counts.rejected += this.unshipped.expire(nowMs())
     if (keeping.until === 'projected') {
-      this.backlogMarks.advance(watermarkOf(this.claimed.directory, this.options.keeping))
+      this.backlogMarks.advance(watermarkOf(this.directory, keeping, this.files))
       this.deleteSegments()
     }
     const { bytes } = this.backlogMarks.report(this.writer.next, nowMs())
@@ -180,7 +180,7 @@ export class FileSpool implements LocalSpool {
     while (this.syncing !== null) await this.syncing
     this.counts.rejected += this.unshipped.close()
     this.writer.close()
-    if (remove) removeSpool(this.claimed)
+    if (remove) removeSpool(this.claimed, this.files)
     else this.claimed.lock.release()
   }
 

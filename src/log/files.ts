@@ -1,7 +1,25 @@
-// The few file operations that the spool makes, as a port: tests inject full and failing disks here.
-import { closeSync, fdatasync, ftruncateSync, openSync, renameSync, statfsSync, unlinkSync, writeSync } from 'node:fs'
+// The few file operations that the spool makes, as a port: tests inject full and failing disks here, the simulation a whole disk of its own.
+import {
+  closeSync,
+  fdatasync,
+  ftruncateSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readSync,
+  renameSync,
+  rmSync,
+  statfsSync,
+  statSync,
+  truncateSync,
+  unlinkSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
 import { codeOf } from '../lib/error-code.ts'
 import { syncFolder } from '../lib/sync-folder.ts'
+import { type HeldLock, tryLock } from './lock.ts'
 
 export interface Files {
   /** Makes an empty file, open for writing; one of that name is emptied. */
@@ -18,6 +36,23 @@ export interface Files {
   remove(path: string): void
   /** Bytes that can still be written below this directory. */
   freeBytes(directory: string): number
+  /** Names of what a directory holds. */
+  list(directory: string): string[]
+  /** Of a file, or of whatever is there; null: nothing is. */
+  size(path: string): number | null
+  /** Opens a file for reading. */
+  open(path: string): number
+  read(descriptor: number, bytes: Uint8Array, start: number, length: number, position: number): number
+  readWhole(path: string): Buffer
+  /** Cuts a file that nobody writes. */
+  cut(path: string, length: number): void
+  /** Adds to a file, or makes it; durable. */
+  append(path: string, bytes: Uint8Array | string): void
+  /** With those above it; one that is there already stays as it is. */
+  makeDirectory(path: string): void
+  removeDirectory(path: string): void
+  /** Holds a directory for the life of this process; null: somebody does already. */
+  lock(directory: string): HeldLock | null
 }
 
 export const nodeFiles: Files = {
@@ -34,6 +69,16 @@ export const nodeFiles: Files = {
     const { bavail, bsize } = statfsSync(directory)
     return bavail * bsize
   },
+  list: (directory) => readdirSync(directory),
+  size: (path) => statSync(path, { throwIfNoEntry: false })?.size ?? null,
+  open: (path) => openSync(path, 'r'),
+  read: (descriptor, bytes, start, length, position) => readSync(descriptor, bytes, start, length, position),
+  readWhole: (path) => readFileSync(path),
+  cut: truncateSync,
+  append: (path, bytes) => writeFileSync(path, bytes, { flag: 'a', mode: 0o600, flush: true }),
+  makeDirectory: (path) => mkdirSync(path, { recursive: true, mode: 0o700 }),
+  removeDirectory: (path) => rmSync(path, { recursive: true, force: true }),
+  lock: tryLock,
 }
 
 /** What a failed file operation says, short: `ENOSPC`, `EIO`, ..., else the error's text. */

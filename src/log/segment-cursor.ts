@@ -1,6 +1,6 @@
 // Reads the segments of one spool directory in order, of this process or another, while they are written.
-import { closeSync, existsSync, openSync, readSync } from 'node:fs'
 import { codeOf } from '../lib/error-code.ts'
+import { type Files, nodeFiles } from './files.ts'
 import { type Frame, headerOf, nextFrame, readFrame, type SegmentHeader, type SpoolTopic } from './frame.ts'
 import { LogGap, LogReplaced } from './port.ts'
 import { readSegmentHeader } from './segment-header.ts'
@@ -17,6 +17,7 @@ export interface CursorOptions {
   readonly directory: string
   /** Only records of this topic are given out; of both when not given. */
   readonly topic?: SpoolTopic
+  readonly files?: Files
   /** Bytes that are neither frames nor the unfinished end of the newest segment. */
   onDamage?(damage: Damage): void
   onCarried?(frame: Frame, header: SegmentHeader): void
@@ -32,14 +33,14 @@ const numberIn = (header: SegmentHeader, start: CursorStart): number =>
 const numberFrom = (start: CursorStart): number => ('record' in start ? start.record : start.offset)
 
 /** The ordinal of the last segment that begins at or below a position; the oldest one when all begin above it; null when there is none. */
-const segmentOf = (directory: string, start: CursorStart): number | null => {
-  const segments = listSegments(directory)
+const segmentOf = (directory: string, start: CursorStart, files: Files): number | null => {
+  const segments = listSegments(directory, files)
   let low = 0
   let high = segments.length - 1
   while (low < high) {
     const middle = Math.ceil((low + high) / 2)
     // A segment without a header says nothing: the one before it is safe, records below the position are dropped.
-    const header = readSegmentHeader(segments[middle]!.path)
+    const header = readSegmentHeader(segments[middle]!.path, files)
     if (header !== null && numberIn(header, start) <= numberFrom(start)) low = middle
     else high = middle - 1
   }
@@ -71,8 +72,11 @@ export class SegmentCursor {
   readonly ends: Counters = { record: 0, requests: 0, operations: 0 }
   /** Whether the last `next` reached what is written now. */
   atEnd = false
+  private readonly files: Files
 
-  constructor(private readonly options: CursorOptions) {}
+  constructor(private readonly options: CursorOptions) {
+    this.files = options.files ?? nodeFiles
+  }
 
   /** Moves to the segment that holds the position. False while the directory has no segment. Throws LogReplaced when the position was deleted. */
   seek(start: CursorStart): boolean {
@@ -121,7 +125,7 @@ export class SegmentCursor {
   }
 
   close(): void {
-    if (this.descriptor !== null) closeSync(this.descriptor)
+    if (this.descriptor !== null) this.files.close(this.descriptor)
     this.descriptor = null
     this.ordinal = null
   }
@@ -188,7 +192,7 @@ export class SegmentCursor {
   private openAt(start: CursorStart): boolean {
     for (let tries = 1; ; tries++) {
       try {
-        const ordinal = segmentOf(this.options.directory, start)
+        const ordinal = segmentOf(this.options.directory, start, this.files)
         if (ordinal === null) return false
         this.open(ordinal)
         return true
@@ -200,11 +204,13 @@ export class SegmentCursor {
   }
 
   private successor(ordinal: number): boolean {
-    if (existsSync(segmentPath(this.options.directory, ordinal + 1))) return true
-    const later = listSegments(this.options.directory).find((segment) => segment.ordinal > ordinal)
+    const { directory } = this.options
+    const follows = () => this.files.size(segmentPath(directory, ordinal + 1)) !== null
+    if (follows()) return true
+    const later = listSegments(directory, this.files).find((segment) => segment.ordinal > ordinal)
     // Listed again: the next one may have been made in between.
-    if (later === undefined || existsSync(segmentPath(this.options.directory, ordinal + 1))) return later !== undefined
-    throw new LogGap(`${this.options.directory}: segment ${ordinal + 1} is missing, ${later.ordinal} is there`)
+    if (later === undefined || follows()) return later !== undefined
+    throw new LogGap(`${directory}: segment ${ordinal + 1} is missing, ${later.ordinal} is there`)
   }
 
   /** The next frame of this segment. `ended`: nothing will be added to it, so what is no frame is damage. */
@@ -244,7 +250,7 @@ export class SegmentCursor {
       this.limit = left
       this.at = 0
     }
-    const count = readSync(
+    const count = this.files.read(
       this.descriptor!,
       this.buffer,
       this.limit,
@@ -258,11 +264,11 @@ export class SegmentCursor {
 
   private open(ordinal: number): void {
     const path = segmentPath(this.options.directory, ordinal)
-    const descriptor = openSync(path, 'r')
-    if (this.descriptor !== null) closeSync(this.descriptor)
+    const descriptor = this.files.open(path)
+    if (this.descriptor !== null) this.files.close(this.descriptor)
     this.descriptor = descriptor
     this.ordinal = ordinal
-    this.header = readSegmentHeader(path)
+    this.header = readSegmentHeader(path, this.files)
     this.buffer = Buffer.allocUnsafe(2 * CHUNK_BYTES)
     this.at = 0
     this.limit = 0

@@ -1,7 +1,6 @@
 // Append-only segment files of one process: the writer. Records are numbered for ever; a number is never used twice, not even after a failure.
-import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Files } from './files.ts'
+import { type Files, nodeFiles } from './files.ts'
 import { type FrameNumbers, frameBound, type SegmentHeader, type SpoolTopic, writeFrame } from './frame.ts'
 import type { RecordText } from './spool-port.ts'
 
@@ -30,15 +29,16 @@ export const segmentPath = (directory: string, ordinal: number): string =>
   join(directory, `${String(ordinal).padStart(10, '0')}.segment`)
 
 /** The segments of a spool directory, oldest first. */
-export const listSegments = (directory: string): SegmentFile[] =>
-  readdirSync(directory)
+export const listSegments = (directory: string, files: Files = nodeFiles): SegmentFile[] =>
+  files
+    .list(directory)
     .filter((name) => /^\d{10}\.segment$/.test(name))
     .sort()
     .flatMap((name) => {
       const path = join(directory, name)
-      const bytes = statSync(path, { throwIfNoEntry: false })?.size
+      const bytes = files.size(path)
       // Deleted since it was listed.
-      return bytes === undefined ? [] : { ordinal: Number(name.slice(0, 10)), path, bytes }
+      return bytes === null ? [] : { ordinal: Number(name.slice(0, 10)), path, bytes }
     })
 
 export interface SegmentWriterDeps {

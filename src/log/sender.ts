@@ -1,7 +1,7 @@
 // Ships a spool to the log: in order, one batch under way, at least once. Runs in a worker thread (`sender-worker.ts`); tests run it as it is.
-import { existsSync } from 'node:fs'
 import { pause } from '../lib/pause.ts'
 import { writeEnvelope } from './envelope.ts'
+import { type Files, nodeFiles } from './files.ts'
 import type { SpoolTopic } from './frame.ts'
 import { type EventLog, type NewRecord, RecordRefused } from './port.ts'
 import { MAX_APPEND_BYTES, MAX_APPEND_RECORDS } from './port-limits.ts'
@@ -44,6 +44,7 @@ export interface ShipOptions {
   onProgress(progress: ShipProgress): void
   /** Before the same batch is sent again; 100 ms to 5 s, doubled each time, when not given. */
   readonly backoffMs?: (attempt: number) => number
+  readonly files?: Files
 }
 
 const BATCH_RECORDS = 256
@@ -66,19 +67,22 @@ export const shipSpool = async (options: ShipOptions): Promise<boolean> => new S
 
 class Shipper {
   private readonly cursor: SegmentCursor
+  private readonly files: Files
   private record: number
   private counts = { shipped: 0, resent: 0, refused: 0, damagedBytes: 0, lagMs: 0 }
   private refusedInARow = 0
   private problem: string | null = null
 
   constructor(private readonly options: ShipOptions) {
-    const { directory } = options
-    this.record = readWatermark(directory, 'sender', 'spool')
+    const { directory, files = nodeFiles } = options
+    this.files = files
+    this.record = readWatermark(directory, 'sender', 'spool', files)
     this.cursor = new SegmentCursor({
       directory,
+      files,
       onDamage: ({ ordinal, position, bytes }) => {
         this.counts.damagedBytes += bytes.length
-        setAside(directory, `damaged-${ordinal}-${position}.bin`, bytes)
+        setAside(directory, `damaged-${ordinal}-${position}.bin`, bytes, files)
       },
     })
   }
@@ -87,7 +91,7 @@ class Shipper {
     const { directory, drain, signal, more } = this.options
     try {
       while (!signal.aborted) {
-        if (existsSync(directory) && this.cursor.seek({ record: this.record })) break
+        if (this.files.size(directory) !== null && this.cursor.seek({ record: this.record })) break
         if (drain) return true
         await more(signal)
       }
@@ -112,7 +116,7 @@ class Shipper {
 
   private advance(record: number): void {
     this.record = record
-    writeWatermark(this.options.directory, 'sender', 'spool', record)
+    writeWatermark(this.options.directory, 'sender', 'spool', record, this.files)
     this.report()
   }
 
@@ -193,6 +197,7 @@ class Shipper {
       this.options.directory,
       'refused.jsonl',
       `${line}\n${new TextDecoder().decode(record.value ?? new Uint8Array(0))}\n`,
+      this.files,
     )
     if (!kept) return false
     this.refusedInARow++

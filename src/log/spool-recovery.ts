@@ -1,6 +1,6 @@
 // What a start needs to know of a spool that an earlier process wrote: where to go on, and what it left open. Reads the last segments only.
-import { readFileSync, truncateSync } from 'node:fs'
 import type { Watermark } from './backlog.ts'
+import { type Files, nodeFiles } from './files.ts'
 import { type Frame, headerOf, nextFrame, readFrame, type SegmentHeader, type SpoolTopic } from './frame.ts'
 import { OpenAdmissions } from './open-admissions.ts'
 import { readSegmentHeader } from './segment-header.ts'
@@ -29,8 +29,8 @@ interface Scan {
 }
 
 /** Reads one segment whole. Its frames hold numbers and texts, its header is the last readable copy. */
-const scanSegment = (path: string): Scan => {
-  const bytes = readFileSync(path)
+const scanSegment = (path: string, files: Files): Scan => {
+  const bytes = files.readWhole(path)
   const frames: Frame[] = []
   const damages: { start: number; end: number }[] = []
   let header: SegmentHeader | null = null
@@ -50,10 +50,10 @@ const scanSegment = (path: string): Scan => {
 }
 
 /** The newest segment whose head is whole, and all after it: together they hold every open admission. */
-const lastSegments = (segments: readonly SegmentFile[]): Scan[] => {
+const lastSegments = (segments: readonly SegmentFile[], files: Files): Scan[] => {
   const scans: Scan[] = []
   for (const segment of [...segments].reverse()) {
-    const scan = scanSegment(segment.path)
+    const scan = scanSegment(segment.path, files)
     scans.unshift(scan)
     if (scan.header !== null && scan.carried >= scan.header.carried) break
   }
@@ -61,28 +61,28 @@ const lastSegments = (segments: readonly SegmentFile[]): Scan[] => {
 }
 
 /** Cuts the torn tail of the last segment, sets damage aside, and finds the next numbers and the open admissions. The spool must be held. */
-export const recoverSpool = (directory: string): Recovered => {
-  const segments = listSegments(directory)
+export const recoverSpool = (directory: string, files: Files = nodeFiles): Recovered => {
+  const segments = listSegments(directory, files)
   const last = segments.at(-1)
-  const shipped = readWatermark(directory, 'sender', 'spool')
+  const shipped = readWatermark(directory, 'sender', 'spool', files)
   const next: Counters = { record: shipped, requests: 0, operations: 0 }
   const open = new OpenAdmissions()
   if (last === undefined) return { next, nextOrdinal: 1, open, damaged: 0, tornBytes: 0 }
-  const scans = lastSegments(segments)
+  const scans = lastSegments(segments, files)
   let damaged = 0
   for (const [index, scan] of scans.entries()) {
     const { ordinal } = segments[segments.length - scans.length + index]!
     for (const { start, end } of scan.damages) {
       damaged++
-      setAside(directory, `damaged-${ordinal}-${start}.bin`, scan.bytes.subarray(start, end))
+      setAside(directory, `damaged-${ordinal}-${start}.bin`, scan.bytes.subarray(start, end), files)
     }
     applyScan(scan, next, open)
   }
   const tail = scans.at(-1)!
   const tornBytes = tail.bytes.length - tail.wholeBytes
   if (tornBytes > 0) {
-    setAside(directory, `torn-${last.ordinal}-${tail.wholeBytes}.bin`, tail.bytes.subarray(tail.wholeBytes))
-    truncateSync(last.path, tail.wholeBytes)
+    setAside(directory, `torn-${last.ordinal}-${tail.wholeBytes}.bin`, tail.bytes.subarray(tail.wholeBytes), files)
+    files.cut(last.path, tail.wholeBytes)
     // A reader may have had the last record before its bytes went bad: its numbers are not given out again.
     raise(next, { record: next.record + 1, requests: next.requests + 1, operations: next.operations + 1 })
   }
@@ -125,9 +125,9 @@ export interface SegmentMark extends Counters {
   readonly bytes: number
 }
 
-export const segmentMarks = (directory: string): SegmentMark[] =>
-  listSegments(directory).flatMap(({ ordinal, path, bytes }) => {
-    const header = readSegmentHeader(path)
+export const segmentMarks = (directory: string, files: Files = nodeFiles): SegmentMark[] =>
+  listSegments(directory, files).flatMap(({ ordinal, path, bytes }) => {
+    const header = readSegmentHeader(path, files)
     if (header === null) return []
     return {
       ordinal,
@@ -141,9 +141,9 @@ export const segmentMarks = (directory: string): SegmentMark[] =>
   })
 
 /** How far the consumers of a spool are, by what they wrote. */
-export const watermarkOf = (directory: string, keeping: SpoolKeeping): Watermark => {
-  if (keeping.until === 'shipped') return { record: readWatermark(directory, 'sender', 'spool') }
+export const watermarkOf = (directory: string, keeping: SpoolKeeping, files: Files = nodeFiles): Watermark => {
+  if (keeping.until === 'shipped') return { record: readWatermark(directory, 'sender', 'spool', files) }
   const lowest = (topic: SpoolTopic) =>
-    Math.min(...keeping.consumers[topic].map((consumer) => readWatermark(directory, consumer, topic)))
+    Math.min(...keeping.consumers[topic].map((consumer) => readWatermark(directory, consumer, topic, files)))
   return { requests: lowest('requests'), operations: lowest('operations') }
 }

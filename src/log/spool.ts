@@ -1,4 +1,5 @@
 // The spool of one process: what it appends is on disk before anybody is told. DESIGN section 5.
+import { randomBytes } from 'node:crypto'
 import { FileSpool } from './file-spool.ts'
 import type { Files } from './files.ts'
 import type { SpoolTopic } from './frame.ts'
@@ -30,6 +31,8 @@ export interface SpoolOptions {
   /** Admission closes when this much waits for its consumers; 8 GiB when not given. */
   readonly backlogBytes?: number
   readonly files?: Files
+  /** What tells this start of the process from others; random when not given. */
+  readonly newEpoch?: () => string
   /** The first record that somebody else still needs, whoever has passed it. */
   heldFrom?(): number
   /** After each write: everything below `end` is in the file. */
@@ -52,6 +55,7 @@ export interface SpoolStatus {
 export interface LocalSpool extends Spool {
   readonly number: number
   readonly directory: string
+  readonly files: Files
   /** What earlier processes admitted here and never settled: `upkeep/orphans.ts` settles it. */
   readonly openAtStart: readonly OpenAdmission[]
   /** The number that the next record gets. */
@@ -67,7 +71,7 @@ export interface LocalSpool extends Spool {
 
 /** Claims the lowest-numbered free spool under `dataDir` (or makes the next), recovers it, and opens it for this process. */
 export const openSpool = async (options: SpoolOptions): Promise<LocalSpool> =>
-  openClaimed(claimSpool(options.dataDir), options)
+  openClaimed(claimSpool(options.dataDir, options.files), options)
 
 /**
  * Takes every spool of a dead process. Each is open for settling its orphans; on Kafka the sender drains it and `close({ remove: true })` ends it, embedded
@@ -77,12 +81,12 @@ export const adoptFreeSpools = async (options: SpoolOptions): Promise<LocalSpool
   // Nothing ships an adopted spool while its orphans are being settled, so they must not wait for that.
   const durability = options.durability === 'log' ? 'host' : options.durability
   const adoption: SpoolOptions = { ...options, durability, ballastBytes: 0, onFlushed: undefined }
-  return claimFreeSpools(options.dataDir).map((claimed) => openClaimed(claimed, adoption))
+  return claimFreeSpools(options.dataDir, options.files).map((claimed) => openClaimed(claimed, adoption))
 }
 
 const openClaimed = (claimed: ClaimedSpool, options: SpoolOptions): LocalSpool => {
   try {
-    return new FileSpool(claimed, options)
+    return new FileSpool(claimed, options.newEpoch?.() ?? randomBytes(8).toString('hex'), options)
   } catch (error) {
     claimed.lock.release()
     throw error

@@ -1,5 +1,4 @@
 // A spool of a process that died has come back: what that process spent of its leases stands in the outcomes, and the rest of them is free again.
-import { existsSync } from 'node:fs'
 import type { Holder } from '../domain/account.ts'
 import { type Amount, most, NO_AMOUNT, plus } from '../domain/amount.ts'
 import type { BudgetRow } from '../domain/budget.ts'
@@ -31,22 +30,22 @@ type ByAccount = Map<string, Sums>
 export type SpentByHolder = Map<string, ByAccount>
 
 /** From which record on the outcomes of a spool are needed. */
-export const neededFrom = (spool: Pick<LocalSpool, 'directory'>): number =>
-  readWatermark(spool.directory, CONSUMER, 'spool')
+export const neededFrom = (spool: Pick<LocalSpool, 'directory' | 'files'>): number =>
+  readWatermark(spool.directory, CONSUMER, 'spool', spool.files)
 
 /** Nothing before this record is needed any more. */
-export const noteNeeded = (spool: Pick<LocalSpool, 'directory'>, record: number): void =>
-  writeWatermark(spool.directory, CONSUMER, 'spool', record)
+export const noteNeeded = (spool: Pick<LocalSpool, 'directory' | 'files'>, record: number): void =>
+  writeWatermark(spool.directory, CONSUMER, 'spool', record, spool.files)
 
 /** What the outcomes of a spool charge to leases, from the record that is still needed. Reads in pieces: the process serves meanwhile. */
 export const spentIn = async (
-  spool: Pick<LocalSpool, 'directory' | 'end'>,
+  spool: Pick<LocalSpool, 'directory' | 'files' | 'end'>,
   signal: AbortSignal,
 ): Promise<SpentByHolder> => {
   const sums: SpentByHolder = new Map()
-  const { end } = spool
-  if (!existsSync(spool.directory)) return sums
-  const cursor = new SegmentCursor({ directory: spool.directory })
+  const { directory, files, end } = spool
+  if (files.size(directory) === null) return sums
+  const cursor = new SegmentCursor({ directory, files })
   try {
     if (!seek(cursor, neededFrom(spool))) return sums
     for (;;) {

@@ -6,7 +6,7 @@ import { neededFrom, noteNeeded } from './lease-recovery.ts'
 const NOTE_MS = 10_000
 
 export class SpoolNeeds {
-  #spool: Pick<LocalSpool, 'directory'> | null = null
+  #spool: Pick<LocalSpool, 'directory' | 'files'> | null = null
   #record = 0
   #notedAtMs = Number.NEGATIVE_INFINITY
   #recovered = false
@@ -18,7 +18,7 @@ export class SpoolNeeds {
   }
 
   /** What an earlier process has written down holds until what it held is given back. */
-  of(spool: Pick<LocalSpool, 'directory'>): void {
+  of(spool: Pick<LocalSpool, 'directory' | 'files'>): void {
     this.#spool = spool
     this.#record = neededFrom(spool)
   }
