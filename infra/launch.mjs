@@ -132,6 +132,8 @@ const SCRIPTS = {
   ],
   test: (rest) => [['tests/run.ts', ...rest]],
   bench: (rest) => [['tests/bench/run.ts', ...rest]],
+  sbom: () => [['infra/sbom.ts']],
+  security: (rest) => [['tests/security/report.ts', ...rest]],
 }
 
 /** Runs Bun in the foreground: stdin, signals and the exit code pass through. */
