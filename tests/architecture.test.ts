@@ -218,7 +218,7 @@ describe('calls to the outside', () => {
     'src/log/kafka-connection.ts',
   ])
 
-  test('go through the one dialer', () => {
+  test('S4: go through the one dialer', () => {
     const breaches = complaints(({ path, text, imports }) =>
       ALLOWED.has(path)
         ? []

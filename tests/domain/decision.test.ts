@@ -34,7 +34,7 @@ describe('the counting rule', () => {
     expect(writeDecision(decision({ by: 'a' }), macKey).id).not.toBe(writeDecision(decision({ by: 'b' }), macKey).id)
   })
 
-  test('another key, or any changed byte: it never counts', () => {
+  test('S31: another key, or any changed byte: it never counts', () => {
     const { bytes } = writeDecision(decision(), macKey)
     expect(judge(GENESIS, bytes, new Uint8Array(32)).kind).toBe('forged')
     for (let at = 0; at < bytes.length; at++) {

@@ -33,11 +33,14 @@ describe('provider', () => {
   test.each(['OPENAI_API_KEY', 'HF_TOKEN', 'my_KEY', 'X_SECRET'])('%s may name a secret', (name) => {
     expect(apiKeyEnvIsAllowed(name)).toBe(true)
   })
-  test.each(['PATH', 'GATEWAY_MASTER_KEY', 'gateway_api_key', 'API_KEY_FILE', 'A B_KEY', ''])('%p may not', (name) => {
-    expect(apiKeyEnvIsAllowed(name)).toBe(false)
-    const { state } = newWorld()
-    expect(refusal(() => decideProvider(state, create({ api_key_env: name })))).toEqual(['invalid', 'api_key_env'])
-  })
+  test.each(['PATH', 'GATEWAY_MASTER_KEY', 'gateway_api_key', 'API_KEY_FILE', 'A B_KEY', ''])(
+    'S7: %p may not name a secret',
+    (name) => {
+      expect(apiKeyEnvIsAllowed(name)).toBe(false)
+      const { state } = newWorld()
+      expect(refusal(() => decideProvider(state, create({ api_key_env: name })))).toEqual(['invalid', 'api_key_env'])
+    },
+  )
 
   test.each([
     'ftp://x',

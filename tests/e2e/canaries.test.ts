@@ -271,7 +271,7 @@ const untilProjected = (atLeast: number) =>
     return body.total >= atLeast
   })
 
-test('no canary is found in any store, topic, metric, trace, line or answer', async () => {
+test('S18: no canary is found in any store, topic, metric, trace, line or answer', async () => {
   await configure()
   await everyWay()
   await untilProjected(16)

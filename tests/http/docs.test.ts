@@ -254,7 +254,7 @@ describe('the page', () => {
     expect(page).not.toContain('undefined')
   })
 
-  test('asks no other host, and runs nothing', () => {
+  test('S35: asks no other host, and runs nothing', () => {
     expect(page).not.toMatch(/https?:\/\/|<script|<link|<img|<iframe|@import|url\(|\son\w+=|javascript:/i)
     const targets = [...page.matchAll(/\b(?:href|src|action|srcset)="([^"]*)"/g)].map(([, target]) => target!)
     expect(targets.filter((target) => !target.startsWith('#'))).toEqual(['/openapi.json'])
@@ -275,7 +275,7 @@ describe('the page', () => {
     ])
   })
 
-  test('what is in the document is text, never markup', () => {
+  test('S35: what is in the document is text, never markup', () => {
     const info = { ...document.info, title: '<script>alert(1)</script>', description: `<b onclick="x">'` }
     const html = docsPage({ ...document, info })
     expect(html).not.toContain('<script>')

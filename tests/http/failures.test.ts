@@ -181,7 +181,7 @@ describe('nothing that is nobody’s business', () => {
     `Authorization: Bearer ${SECRET}`,
   ]
 
-  test.each(leaks)('of what a provider says: %s', async (message) => {
+  test.each(leaks)('S19: of what a provider says: %s', async (message) => {
     for (const status of [400, 403, 404, 429, 500, 503]) {
       upstream.behave(failing(status, { message, param: message }))
       const response = await post(ask, { 'x-gateway-debug': 'true' })

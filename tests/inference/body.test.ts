@@ -48,7 +48,7 @@ describe('a body', () => {
     }
   })
 
-  test('is not compressed', async () => {
+  test('S27: is not compressed', async () => {
     expect(await read(Bun.gzipSync('{}'), { 'content-type': 'application/json', 'content-encoding': 'gzip' })).toBe(415)
   })
 
@@ -58,20 +58,20 @@ describe('a body', () => {
     expect(await read(null)).toBe(400)
   })
 
-  test('is at most 10 MiB, announced or not', async () => {
+  test('S23: is at most 10 MiB, announced or not', async () => {
     const large = `{"a":"${'x'.repeat(BODY_LIMIT_BYTES)}"}`
     expect(await read(large)).toBe(413)
     expect(await read(chunked(new TextEncoder().encode(large)))).toBe(413)
     expect(await read(`{"a":"${'x'.repeat(BODY_LIMIT_BYTES - 8)}"}`)).toHaveProperty('a')
   })
 
-  test('may hold `__proto__`, which changes nothing', async () => {
+  test('S24: may hold `__proto__`, which changes nothing', async () => {
     const body = (await read('{"__proto__":{"model":"x"},"constructor":1}')) as Record<string, unknown>
     expect(body.model).toBeUndefined()
     expect(({} as Record<string, unknown>).model).toBeUndefined()
   })
 
-  test('is nested at most 64 levels; a deeper one is refused without being parsed', async () => {
+  test('S23: is nested at most 64 levels; a deeper one is refused without being parsed', async () => {
     const nested = (depth: number) => `{"a":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`
     expect(await read(nested(64))).toHaveProperty('a')
     expect(await read(nested(65))).toBe(400)

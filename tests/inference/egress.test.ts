@@ -19,7 +19,7 @@ const gatewayOf = (kind: string) =>
     kinds: [...KINDS.values()],
   })
 
-test('fields that name addresses and keys never route: they go to the provider as they came, or are refused', async () => {
+test('S5: fields that name addresses and keys never route: they go to the provider as they came, or are refused', async () => {
   const gateway = gatewayOf('openai_compatible')
   const fields = {
     api_base: trap.origin,
@@ -41,7 +41,7 @@ test('fields that name addresses and keys never route: they go to the provider a
   gateway.close()
 })
 
-test('URLs in messages are never fetched, whatever the kind of the provider', async () => {
+test('S6: URLs in messages are never fetched, whatever the kind of the provider', async () => {
   upstream.received.length = 0
   for (const kind of KINDS.keys()) {
     const gateway = gatewayOf(kind)

@@ -158,7 +158,7 @@ describe('feedback', () => {
   })
 })
 
-test('the memory of served requests is bounded, and a label forgets only its own', () => {
+test('S37: the memory of served requests is bounded, and a label forgets only its own', () => {
   const memory = new ServedRequests(2)
   memory.note('req_1', 'label', 'ten_1')
   memory.note('req_2', 'label', 'ten_1')

@@ -54,7 +54,7 @@ describe('headers', () => {
     ['X-Gateway-Latency-Target-Ms', '9999999999'],
     ['X-Gateway-Sensitivity', ''],
     ['X-Gateway-Sensitivity', 'pii,,phi'],
-  ])('%s: %j is refused', (param, value) => {
+  ])('S30: %s: %j is refused', (param, value) => {
     expect(() => read({ [param]: value })).toThrow(expect.objectContaining({ code: 'invalid_request', param }))
   })
 })

@@ -93,7 +93,7 @@ describe('numbers beyond 2^53 and unknown fields', () => {
     "tools":[{"type":"function","function":{"name":"look","parameters":{"type":"object","properties":{"at":{"type":"integer","maximum":${BIG}}}}}}],
     "messages":[{"role":"user","content":"hi"}]}`
 
-  test.each(kinds)('%s', async (kind) => {
+  test.each(kinds)('S25: %s keeps them', async (kind) => {
     answer = JSON.stringify(cutAnswers[kind] ?? OPENAI)
     const response = await open(kind).send('/v1/chat/completions', { raw, method: 'POST' })
     expect(response.status).toBe(200)

@@ -160,7 +160,7 @@ describe('a body that cannot be served', () => {
 
 describe('a header that cannot be met', () => {
   for (const [header, value, status, code = 'invalid_request'] of HEADERS) {
-    test(`${header}: ${value || '(empty)'} is ${status} naming it`, async () => {
+    test(`S30: ${header}: ${value || '(empty)'} is ${status} naming it`, async () => {
       const response = await gateway.chat({ model: 'small', messages }, { [header]: value })
       expect(response.status).toBe(status)
       expect(await errorOf(response)).toMatchObject({ code, param: header })

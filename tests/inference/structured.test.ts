@@ -71,7 +71,7 @@ describe('an answer', () => {
     expect(check({ type: 'json_object' }, `{"a":"${'x'.repeat(MAX_ANSWER_CHARS)}"}`)).toMatchObject({ valid: false })
   })
 
-  test('as large as may be is checked in bounded time', () => {
+  test('S26: as large as may be is checked in bounded time', () => {
     const objects = `[${'{"name":"someone","age":40,"tags":["a","b"]},'.repeat(40_000)}{}]`
     const format = schemaFormat({
       items: { properties: { name: { type: 'string', pattern: '^[a-z]+$' }, age: { type: 'integer' } } },
@@ -106,7 +106,7 @@ describe('a schema', () => {
     expect(refusalOf(() => formatSchema(tuple, AT)).message).toContain('prefixItems')
   })
 
-  test('that was seen before is not compiled again, until others have taken its place', () => {
+  test('S26: that was seen before is not compiled again, until others have taken its place', () => {
     const first = formatSchema({ title: 'first' }, AT)
     expect(formatSchema({ title: 'first' }, AT)).toBe(first)
     for (let i = 0; i < 255; i++) formatSchema({ title: `other ${i}` }, AT)

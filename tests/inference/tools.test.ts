@@ -99,7 +99,7 @@ test('every field of tools asks for the capability, and is named when it is miss
 describe('tool_execution', () => {
   const automatic = { tool_execution: { mode: 'automatic' } }
 
-  test('is clamped to manual and never sent on', () => {
+  test('S33: is clamped to manual and never sent on', () => {
     for (const on of [false, true]) {
       const intent = intentOf(automatic, on)
       expect(intent).toMatchObject({ toolExecution: 'manual', shaping: ['tool_execution clamped to manual'] })

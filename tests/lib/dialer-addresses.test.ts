@@ -5,7 +5,7 @@ import { closeAll, dialer, kindOf, limits, OK, post, serve } from './dialling.ts
 afterEach(closeAll)
 
 describe('where the dialer connects to', () => {
-  test('addresses that the rules refuse, in the URL or behind a name, are never connected to', async () => {
+  test('S1: addresses that the rules refuse, in the URL or behind a name, are never connected to', async () => {
     const server = serve((connection) => connection.write(OK))
     const strict = dialer({
       allowPrivate: false,
@@ -25,7 +25,7 @@ describe('where the dialer connects to', () => {
     expect(server.connections.length).toBe(0)
   })
 
-  test('a resolution is used for its time, then checked again; a name that turns private is refused then', async () => {
+  test('S2: a resolution is used for its time, then checked again; a name that turns private is refused then', async () => {
     const server = serve((connection) => connection.write(OK))
     let now = 0
     const answers = [['127.0.0.1'], ['169.254.169.254']]
@@ -39,7 +39,7 @@ describe('where the dialer connects to', () => {
     expect(await kindOf(dial(post(url), limits()))).toBe('blocked')
   })
 
-  test('a name keeps its connections to itself: another name at the same address gets none of them', async () => {
+  test('S2: a name keeps its connections to itself: another name at the same address gets none of them', async () => {
     const server = serve((connection) => connection.write(OK))
     const { dial } = dialer({ resolve: async () => ['127.0.0.1'] })
     for (const name of ['a.test', 'b.test', 'a.test'])

@@ -27,7 +27,7 @@ for (const client of ['pooled', 'fetch'] as const)
       expect(body).toBe('{"a":1}')
     })
 
-    test('never follows a redirect', async () => {
+    test('S3: never follows a redirect', async () => {
       const server = serve((connection) =>
         connection.write('HTTP/1.1 307 Temporary Redirect\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n'),
       )
@@ -126,7 +126,7 @@ for (const client of ['pooled', 'fetch'] as const)
       await server.closed(0)
     })
 
-    test('a compressed bomb is cut at the limit; a small one is read', async () => {
+    test('S27: a compressed bomb is cut at the limit; a small one is read', async () => {
       const answer = (size: number) => {
         const body = gzipSync('x'.repeat(size))
         return serve((connection) => {
@@ -139,7 +139,7 @@ for (const client of ['pooled', 'fetch'] as const)
       expect(await (await dial(small.origin)).text(100_000)).toBe('xxxxxxxxxx')
     })
 
-    test('TLS: the right name is served, every wrong certificate refused', async () => {
+    test('S2: TLS: the right name is served, every wrong certificate refused', async () => {
       const secure = serve((connection) => connection.write(OK), pair('upstream'))
       const expired = serve((connection) => connection.write(OK), pair('expired'))
       const plain = serve((connection) => connection.write(OK))

@@ -76,7 +76,7 @@ describe('classifyAddress', () => {
         expect([address, classifyAddress(address)]).toEqual([address, kind as ReturnType<typeof classifyAddress>])
     })
 
-  test('metadata is refused even where private addresses are allowed', () => {
+  test('S1: metadata is refused even where private addresses are allowed', () => {
     expect(addressRefusal('169.254.169.254', true)).toContain('metadata')
     expect(addressRefusal('::ffff:a9fe:a9fe', true)).toContain('metadata')
     expect(addressRefusal('127.0.0.1', true)).toBeNull()
@@ -87,7 +87,7 @@ describe('classifyAddress', () => {
 describe('urlRefusal', () => {
   const refused = (text: string, allowPrivate = false) => urlRefusal(new URL(text), allowPrivate)
 
-  test('the tricks of S1 end as what they are', () => {
+  test('S1: the tricks end as what they are', () => {
     for (const text of [
       'http://127.1/',
       'http://2130706433/',
@@ -120,7 +120,7 @@ describe('urlRefusal', () => {
     expect(refused('http://METADATA/', true)).toContain('metadata')
   })
 
-  test('user names and other schemes are refused, ordinary URLs are not', () => {
+  test('S1: user names, fragments and other schemes are refused, ordinary URLs are not', () => {
     expect(refused('https://user@api.example.com/', true)).toContain('user name')
     expect(refused('https://:secret@api.example.com/', true)).toContain('user name')
     for (const text of ['https://api.example.com/v1#', 'https://api.example.com#.vendor.com/v1'])

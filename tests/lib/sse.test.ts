@@ -42,7 +42,7 @@ describe('createSseParser', () => {
   })
 })
 
-test('sseFrame is always one data line', () => {
+test('S20: sseFrame is always one data line', () => {
   expect(sseFrame('{"a":1}')).toBe('data: {"a":1}\n\n')
   expect(all(encode(sseFrame('{\n"a":1,\r\n"b":"x"}')))).toEqual([{ event: null, data: '{ "a":1,  "b":"x"}' }])
 })

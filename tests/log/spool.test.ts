@@ -87,7 +87,7 @@ describe('what is kept', () => {
   })
 })
 
-test('a record larger than any broker takes is refused; so is everything after close', async () => {
+test('S37: a record larger than any broker takes is refused; so is everything after close', async () => {
   const spool = await openTestSpool(dataDir())
   const large = JSON.stringify('x'.repeat(70_000))
   expect(await spool.append('requests', 'request.settled', 't', large).catch((error: unknown) => error)).toBeInstanceOf(

@@ -88,7 +88,7 @@ describe('the audit log', () => {
     expect(position!.tip).toBe(tip())
   })
 
-  test('shows before and after of each event, whose tenant it was and what fell with it, and masks what is secret', async () => {
+  test('S31: shows before and after of each event, whose tenant it was and what fell with it, and masks what is secret', async () => {
     const log = testLog()
     const { decide } = chain()
     const digest = sha256Hex('key_1')
@@ -187,7 +187,7 @@ describe('the audit log', () => {
     for (const event of taken) expect(event.reverts).toBe(reverted)
   })
 
-  test('a chain that is another one ends the worker', async () => {
+  test('S31: a chain that is another one ends the worker', async () => {
     const write = async (name: string) => {
       const log = testLog()
       const { decide } = chain()

@@ -58,7 +58,7 @@ describe('data keys', () => {
     expect(text).not.toContain(Buffer.from(master).toString('base64').slice(0, 20))
   })
 
-  test('bound to its subject and key: nothing opens for another', async () => {
+  test('S32: bound to its subject and key: nothing opens for another', async () => {
     const store = await open(memoryLog({ nowMs }))
     const one = await store.seal('prov_1', 'secret')
     const two = await store.seal('prov_2', 'secret')
@@ -82,7 +82,7 @@ describe('data keys', () => {
     expect(log.records(KEYS).at(-1)).toMatchObject({ key: keyId, value: null })
   })
 
-  test('a key of a master key that is not held stops the start, and is named', async () => {
+  test('S32: a key of a master key that is not held stops the start, and is named', async () => {
     const log = memoryLog({ nowMs })
     const { keyId } = await (await open(log.view())).seal('prov_1', 'secret')
     const other = await open(log.view(), { masterKeys: () => [new Uint8Array(32).fill(4)] })

@@ -32,7 +32,7 @@ const opened = async (log: EventLog, ...masterKeys: readonly Uint8Array[]): Prom
 }
 
 describe('a rotation', () => {
-  test('wraps everything anew, once; the old key alone is refused by name, the new one alone opens all', async () => {
+  test('S32: wraps everything anew, once; the old key alone is refused by name, the new one alone opens all', async () => {
     const log = memoryLog({ nowMs })
     const before = await opened(log.view(), older)
     const secrets = await Promise.all(Array.from({ length: 70 }, (_, n) => before.seal(`prov_${n}`, `secret ${n}`)))

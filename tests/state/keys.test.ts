@@ -115,7 +115,7 @@ describe('the key index', () => {
     )
   })
 
-  test('ten thousand keys, more than are kept as objects: each is found, none after its revocation', () => {
+  test('S10: ten thousand keys, more than are kept as objects: each is found, none after its revocation', () => {
     const { put, find } = world()
     const rows = Array.from({ length: 10_000 }, (_, number) => rowOf(`key_${number}`, `s${number}`))
     for (const row of rows) put(row)
@@ -125,7 +125,7 @@ describe('the key index', () => {
       expect(find(`s${number}`)?.id).toBe(number < 5_000 ? undefined! : row.id)
   })
 
-  test('what was revoked, or is no longer understood, is gone at once', () => {
+  test('S10: what was revoked, or is no longer understood, is gone at once', () => {
     const { put, refuse, find } = world()
     const [one, two] = [rowOf('key_1', 's1'), rowOf('key_2', 's2')]
     put(one)

@@ -68,7 +68,7 @@ describe('a test', () => {
     }
   })
 
-  test('a server that quotes the key it was sent: the key is cut out', async () => {
+  test('S19: a server that quotes the key it was sent: the key is cut out', async () => {
     const secret = 'sk-quoted-by-a-careless-server'
     const error = { error: { message: `no such thing for ${secret}`, type: 'invalid_request_error' } }
     const baseUrl = answering(() => Response.json(error, { status: 400 }))
@@ -99,7 +99,7 @@ describe('a test', () => {
     expect(sample).toMatchObject({ status: 'failed', error_code: 'upstream_error' })
   })
 
-  test('a redirect is not followed, and told', async () => {
+  test('S3: a redirect is not followed, and told', async () => {
     const moved = () => new Response(null, { status: 301, headers: { location: 'http://127.0.0.1:9/' } })
     const [connectivity] = await workOn({ kind: 'openai_compatible', baseUrl: answering(moved) }).test(['connectivity'])
     expect(connectivity).toMatchObject({ status: 'passed', detail: expect.stringContaining('redirect') })

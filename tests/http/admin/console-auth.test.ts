@@ -5,7 +5,7 @@ import { startGateway } from './gateway.ts'
 import { ADA, HOUR_MS, logIn, PASSWORD, setUp, tokenOf, withCookie } from './signing-in.ts'
 
 describe('set-up', () => {
-  test('makes the first operator once, signs in, and stays closed when all operators are gone', async () => {
+  test('S17: makes the first operator once, signs in, and stays closed when all operators are gone', async () => {
     const gateway = startGateway()
     const before = await gateway.call('GET', '/auth/state', { key: null })
     expect(before.body).toMatchObject({ setup_required: true, authenticated: false })
@@ -56,7 +56,7 @@ describe('set-up', () => {
     expect([headers.get('set-cookie'), gateway.door.hashed.hash, gateway.vault.size]).toEqual([null, 0, 0])
   })
 
-  test('of two at once one wins; the other leaves no key behind', async () => {
+  test('S17: of two at once one wins; the other leaves no key behind', async () => {
     const gateway = startGateway()
     const body = { ...ADA, confirm: PASSWORD }
     const both = await Promise.all([1, 2].map(() => gateway.call('POST', '/auth/setup', { key: null, body })))
@@ -81,7 +81,7 @@ describe('set-up', () => {
 })
 
 describe('the cookie', () => {
-  test('is HttpOnly, SameSite=Lax, Path=/, of 32 random bytes; Secure over TLS or when set so', async () => {
+  test('S15: is HttpOnly, SameSite=Lax, Path=/, of 32 random bytes; Secure over TLS or when set so', async () => {
     const gateway = startGateway()
     const { headers } = await setUp(gateway)
     const plain = headers.get('set-cookie')!
@@ -127,7 +127,7 @@ describe('login', () => {
     expect(gateway.events.filter(({ type }) => type === 'session.opened')).toHaveLength(4)
   })
 
-  test('an unknown name and a wrong password get the same 401, after a hash each', async () => {
+  test('S16: an unknown name and a wrong password get the same 401, after a hash each', async () => {
     const gateway = startGateway()
     await setUp(gateway)
     const decisions = gateway.events.length
@@ -163,7 +163,7 @@ describe('login', () => {
     expect(gateway.door.hashed.verify).toBe(0)
   })
 
-  test('with the session of before ends that one: nobody can fix a session for another', async () => {
+  test('S15: with the session of before ends that one: nobody can fix a session for another', async () => {
     const gateway = startGateway()
     const { cookie } = await setUp(gateway)
     const again = await logIn(gateway, {}, { headers: { cookie } })
@@ -174,7 +174,7 @@ describe('login', () => {
     expect(tokenOf(planted.headers)).not.toBe('A'.repeat(43))
   })
 
-  test('beyond 50 sessions the oldest ends', async () => {
+  test('S15: beyond 50 sessions the oldest ends', async () => {
     const gateway = startGateway()
     const { cookie, id } = await setUp(gateway)
     for (let i = 0; i < 50; i++) await logIn(gateway)

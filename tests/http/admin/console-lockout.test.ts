@@ -6,7 +6,7 @@ import { logIn, setUp } from './signing-in.ts'
 describe('lockout', () => {
   const WRONG = { password: 'wrong horse battery' }
 
-  test('five failures lock the name out, before anything is hashed, for 15 minutes, then 30', async () => {
+  test('S16: five failures lock the name out, before anything is hashed, for 15 minutes, then 30', async () => {
     const gateway = startGateway()
     await setUp(gateway)
     const lock = async () => {
@@ -35,7 +35,7 @@ describe('lockout', () => {
     ])
   })
 
-  test('of a name that nobody has looks the same', async () => {
+  test('S16: of a name that nobody has looks the same', async () => {
     const gateway = startGateway()
     for (let i = 0; i < 5; i++) await logIn(gateway, { username: 'nobody' }, { from: `192.0.2.${i}` })
     const { status, headers } = await logIn(gateway, { username: 'Nobody' }, { from: '192.0.2.99' })
@@ -65,7 +65,7 @@ describe('lockout', () => {
     expect((await logIn(gateway, {}, via('198.51.100.77', '192.0.2.7'))).status).toBe(429)
   })
 
-  test('many at once do not get more tries than one after the other', async () => {
+  test('S16: many at once do not get more tries than one after the other', async () => {
     const gateway = startGateway()
     await setUp(gateway)
     const all = await Promise.all(Array.from({ length: 30 }, () => logIn(gateway, WRONG, { from: '192.0.2.1' })))
@@ -74,7 +74,7 @@ describe('lockout', () => {
     expect(gateway.door.hashed.verify).toBe(5)
   })
 
-  test('at most two hashes run at once; beyond 32 that wait it is 429 with Retry-After', async () => {
+  test('S16: at most two hashes run at once; beyond 32 that wait it is 429 with Retry-After', async () => {
     const gateway = startGateway()
     const gate = Promise.withResolvers<void>()
     gateway.door.gate = gate.promise

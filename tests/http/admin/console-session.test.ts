@@ -5,7 +5,7 @@ import { startGateway } from './gateway.ts'
 import { ADA, HOUR_MS, logIn, PASSWORD, setUp, tokenOf, withCookie } from './signing-in.ts'
 
 describe('a session', () => {
-  test('ends after 12 hours, and after 2 without use', async () => {
+  test('S15: ends after 12 hours, and after 2 without use', async () => {
     const gateway = startGateway()
     const { cookie } = await setUp(gateway)
     const me = async () => (await gateway.call('GET', '/auth/me', withCookie(cookie))).status
@@ -33,7 +33,7 @@ describe('a session', () => {
     expect(seen()).toBe(4)
   })
 
-  test('logout ends it at once and takes the cookie away; it is 204 whatever comes', async () => {
+  test('S15: logout ends it at once and takes the cookie away; it is 204 whatever comes', async () => {
     const gateway = startGateway()
     const { cookie } = await setUp(gateway)
     const out = await gateway.call('POST', '/auth/logout', withCookie(cookie))
@@ -107,7 +107,7 @@ describe('with a session', () => {
     }
   })
 
-  test('a write must be the own page’s doing, and JSON; a key is not asked', async () => {
+  test('S14: a write must be the own page’s doing, and JSON; a key is not asked', async () => {
     const gateway = startGateway()
     const { cookie } = await setUp(gateway)
     let number = 0
@@ -148,7 +148,7 @@ describe('with a session', () => {
     expect(gone.status).toBe(403)
   })
 
-  test('neither login nor set-up is taken from another site', async () => {
+  test('S14: neither login nor set-up is taken from another site', async () => {
     const gateway = startGateway()
     const headers = { origin: 'http://evil.example' }
     const setup = { key: null, headers, body: { ...ADA, confirm: PASSWORD } }

@@ -30,7 +30,7 @@ const between = async (maker: readonly string[], scopes: readonly string[]) => {
 
 describe.each(MAKERS.map((maker) => [maker.join(' and '), maker] as const))('a key with %s', (_, maker) => {
   test.each([...SCOPES])(
-    'and the scope %s: issued, added, or taken over with a new secret only by who has it',
+    'S9: and the scope %s: issued, added, or taken over with a new secret only by who has it',
     async (scope) => {
       const { ask, isUnchanged } = await between(maker, [scope])
       const weak = await between(maker, ['keys:admin'])
@@ -51,7 +51,7 @@ describe.each(MAKERS.map((maker) => [maker.join(' and '), maker] as const))('a k
   )
 
   test.each([...SCOPES])(
-    'and a key of the scope %s: prolonged only by who has it; shortened, weakened and revoked by all',
+    'S9: and a key of the scope %s: prolonged only by who has it; shortened, weakened and revoked by all',
     async (scope) => {
       for (const expires_at of [null, LATEST]) {
         const { ask, isUnchanged } = await between(maker, [scope])
@@ -70,7 +70,7 @@ describe.each(MAKERS.map((maker) => [maker.join(' and '), maker] as const))('a k
     },
   )
 
-  test('makes no key in another tenant, moves none there, and binds none to its policies', async () => {
+  test('S9: makes no key in another tenant, moves none there, and binds none to its policies', async () => {
     const { ask, own, other, isUnchanged, gateway } = await between(maker, ['keys:admin'])
     const key = { name: 'k', scopes: ['keys:admin'] }
     const isSuperuser = maker.includes('*')

@@ -62,7 +62,7 @@ test('the table has the routes of the specification, with its scopes, and no oth
 describe.each(routes)('%s', (_, route) => {
   const access = accessOf(route)
 
-  test('nobody is let in', async () => {
+  test('S8: nobody is let in', async () => {
     const before = ALL.fingerprint()
     for (const [who, options] of NOBODIES)
       for (const form of forms(route))
@@ -70,7 +70,7 @@ describe.each(routes)('%s', (_, route) => {
     expect(ALL.fingerprint()).toBe(before)
   })
 
-  test('a key needs one of its scopes', async () => {
+  test('S8: a key needs one of its scopes', async () => {
     for (const scope of SCOPES) {
       const isEnough = scope === '*' || access.scopes.includes(scope)
       const world = isEnough ? await worldOf(route) : ALL
@@ -87,7 +87,7 @@ describe.each(routes)('%s', (_, route) => {
     expectRefusal('every other scope', await send(ALL, route, ALL.own, OWN, { key }), FORBIDDEN)
   })
 
-  test('an operator who is signed in may do it, on the own page', async () => {
+  test('S14: an operator who is signed in may do it, on the own page', async () => {
     const world = await worldOf(route)
     const headers = { cookie: world.cookie, 'sec-fetch-site': 'same-origin', origin: 'http://gateway.test' }
     expectSuccess('signed in', await send(world, route, idsOf(world, route), OWN, withHeaders(headers)), access)
@@ -110,7 +110,7 @@ describe.each(routes)('%s', (_, route) => {
     }
   })
 
-  test('a session ends', async () => {
+  test('S15: a session ends', async () => {
     const { gateway } = ALL
     const login = await gateway.call('POST', '/auth/login', {
       key: null,
@@ -129,7 +129,7 @@ describe.each(routes.filter(([, route]) => accessOf(route).belongs === 'tenant')
   const access = accessOf(route)
   const scopes = access.scopes.filter((scope) => scope !== '*')
 
-  test('of another tenant does not exist for a key without *', async () => {
+  test('S8: of another tenant does not exist for a key without *', async () => {
     for (const scope of scopes) {
       for (const [mine, theirs] of [
         [OWN, OTHER],
@@ -164,7 +164,7 @@ describe.each(routes.filter(([, route]) => accessOf(route).belongs === 'tenant')
     }
   })
 
-  test('a list shows no row of another tenant', async () => {
+  test('S8: a list shows no row of another tenant', async () => {
     if (route.rows === null) return
     for (const scope of scopes) {
       const key = ALL.gateway.keyWith([scope], OWN)

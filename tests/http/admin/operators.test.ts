@@ -69,7 +69,7 @@ describe('operators', () => {
 })
 
 describe('a password', () => {
-  test('of one’s own is changed with the current one; the other sessions end, the old hash is erased', async () => {
+  test('S15: of one’s own is changed with the current one; the other sessions end, the old hash is erased', async () => {
     const gateway = startGateway()
     const id = await made(gateway, 'Ada')
     const here = (await signedIn(gateway, 'Ada')) as CallOptions

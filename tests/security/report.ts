@@ -1,0 +1,64 @@
+// `npm run security`: runs the tests of the security list and says which rows hold: `passed x of 37`, with the reason for each that does not.
+// `--table` prints the table of `docs/security.md` instead.
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { namedTests, SECURITY_ROWS, securityTable } from './rows.ts'
+
+const ROOT = join(import.meta.dir, '../..')
+const TEST_TIMEOUT_MS = 240_000
+
+interface Count {
+  ran: number
+  failed: number
+}
+
+/** How the tests of each row went. */
+const runAll = async (): Promise<ReadonlyMap<number, Count>> => {
+  const folder = mkdtempSync(join(tmpdir(), 'gatelog-security-'))
+  const report = join(folder, 'junit.xml')
+  const files = [...new Set(namedTests().map(({ file }) => file))]
+  const flags = [
+    '-t',
+    '(^| )S[0-9]+: ',
+    `--timeout=${TEST_TIMEOUT_MS}`,
+    '--reporter=junit',
+    `--reporter-outfile=${report}`,
+  ]
+  const run = Bun.spawn([process.execPath, 'test', ...flags, ...files], {
+    cwd: ROOT,
+    stdin: 'ignore',
+    stdout: 'ignore',
+    stderr: 'inherit',
+  })
+  await run.exited
+  const text = readFileSync(report, 'utf8')
+  rmSync(folder, { recursive: true, force: true })
+  const counts = new Map<number, Count>()
+  for (const [, name, rest] of text.matchAll(/<testcase name="([^"]*)"([^>]*?(?:\/>|>[\s\S]*?<\/testcase>))/g)) {
+    const number = Number(/^S(\d+): /.exec(name!)?.[1] ?? 0)
+    if (number === 0 || rest!.includes('<skipped')) continue
+    const count = counts.get(number) ?? { ran: 0, failed: 0 }
+    counts.set(number, { ran: count.ran + 1, failed: count.failed + (rest!.includes('<failure') ? 1 : 0) })
+  }
+  return counts
+}
+
+const main = async (): Promise<number> => {
+  const counts = await runAll()
+  let passed = 0
+  let broken = 0
+  for (const { number, attack, absent } of SECURITY_ROWS) {
+    const { ran, failed } = counts.get(number) ?? { ran: 0, failed: 0 }
+    const holds = ran > 0 && failed === 0
+    if (!holds) broken++
+    else if (absent === undefined) passed++
+    const state = !holds ? `FAILED (${failed} of ${ran} tests)` : absent === undefined ? 'holds' : `absent: ${absent}`
+    console.log(`S${number}`.padEnd(4), `${ran}`.padStart(4), 'tests ', state.padEnd(8), `(${attack})`)
+  }
+  console.log(`passed ${passed} of ${SECURITY_ROWS.length}`)
+  return broken === 0 ? 0 : 1
+}
+
+if (process.argv.includes('--table')) console.log(securityTable())
+else process.exit(await main())
