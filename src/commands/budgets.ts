@@ -46,13 +46,14 @@ export const openBudgetParts = (
     onNeeded: (record) => outcomes.needFrom(record),
   })
   const budgetRow = (id: string) => live.control.table('budgets').get(id)
+  const tenants = () => new Set([...live.control.table('budgets').rows()].map(([, { tenant_id }]) => tenant_id))
   return {
     budgets,
     verify: (row, signal) => verifyBudget(row, { log, budgets }, signal),
     async recover(returned, signal) {
       const ended = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
       await Promise.race([live.ready(), ended])
-      await recoverLeases(returned, { ...shared, budgets, budgetRow }, signal)
+      await recoverLeases(returned, { ...shared, budgets, budgetRow, tenants }, signal)
     },
     async close() {
       await budgets.close(LAST_WORDS_MS)

@@ -4,7 +4,7 @@ import type { AccountStated, BudgetEvent } from './budget-events.ts'
 
 /** Records between the offset that a statement is of and the statement itself: more than this and it is not used. */
 const MOST_RECENT = 1_024
-/** Accounts that ended so long ago are forgotten: nothing is charged to them any more. */
+/** Accounts that ended longer ago than their window lasted, and this, are forgotten: nothing is charged to them any more, and no window of their budget overlaps them. */
 const FORGOTTEN_MS = 48 * 3_600_000
 
 interface Recent {
@@ -70,8 +70,9 @@ export class AccountBook implements Accounts {
 
   /** Forgets what ended long ago. */
   forget(atMs: number): void {
-    for (const { account, budget_id, window_end_ms } of this.#accounts.values()) {
-      if (window_end_ms === null || window_end_ms > atMs - FORGOTTEN_MS) continue
+    for (const { account, budget_id, window_start_ms, window_end_ms } of this.#accounts.values()) {
+      if (window_end_ms === null) continue
+      if (window_end_ms + (window_end_ms - window_start_ms) + FORGOTTEN_MS > atMs) continue
       this.#accounts.delete(account)
       const others = this.#ofBudget.get(budget_id)
       others?.delete(account)

@@ -16,6 +16,8 @@ export interface Holder {
   readonly overrun_nano_usd: number
   readonly at_ms: number
   readonly closed: boolean
+  /** Of a retired one: what its open requests may have cost, until its spool or the process itself says what they did. */
+  readonly orphaned?: Amount
 }
 
 export interface Account extends Readonly<AccountOpened> {
@@ -37,8 +39,8 @@ export interface Accounts {
   all(): Iterable<Account>
 }
 
-/** Why a lease is not granted. `spent`: the limit leaves less than is needed. */
-export type LeaseRefusal = 'spent' | 'overrun' | 'ended' | 'height' | 'unknown' | 'closed'
+/** Why a lease is not granted. `spent`: the limit leaves less than is needed. `early`: by log time the window is far from its beginning. */
+export type LeaseRefusal = 'spent' | 'overrun' | 'ended' | 'early' | 'height' | 'unknown' | 'closed'
 export type LeaseVerdict =
   | { readonly kind: 'granted'; readonly amounts: readonly Amount[] }
   | { readonly kind: 'refused'; readonly reason: LeaseRefusal; readonly account: string }
@@ -47,15 +49,18 @@ export type LeaseVerdict =
 
 /** A closed holder is remembered for so long, since late copies of its records may still come. */
 const REMEMBERED_MS = 3_600_000
-const MOST_HOLDERS = 256
+/** Beyond it closed ones are forgotten sooner: an account with all of its holders is stated in one record of 64 KiB. */
+const MOST_HOLDERS = 128
 const MOST_ALERTED = 32
+/** Nothing is granted of a window that begins later than this: a clock that is ahead must not spend what belongs to tomorrow. */
+const EARLY_MS = 300_000
 
 export const accountId = (budgetId: string, startMs: number, endMs: number | null): string =>
   `${budgetId}/${startMs}-${endMs ?? ''}`
 
 /** What a holder has taken out of its account. */
-export const committedBy = ({ granted, returned, spent, counted, closed }: Holder): Amount =>
-  plus(closed ? spent : most(minus(granted, returned), spent), counted)
+export const committedBy = ({ granted, returned, spent, counted, closed, orphaned = NO_AMOUNT }: Holder): Amount =>
+  plus(closed ? plus(spent, orphaned) : most(minus(granted, returned), spent), counted)
 
 /** What cannot be granted to anybody any more. */
 export const committed = (account: Account): Amount => {
@@ -92,6 +97,7 @@ export const roomOf = (account: Account): Limits => {
 const bar = (account: Account, height: number, atMs: number): LeaseRefusal | null => {
   if (account.height !== height) return 'height'
   if (account.window_end_ms !== null && atMs >= account.window_end_ms) return 'ended'
+  if (account.window_start_ms > atMs + EARLY_MS) return 'early'
   return account.overrun_height === account.height ? 'overrun' : null
 }
 
@@ -234,9 +240,10 @@ interface Told {
 
 /** Sums only grow: an older record, or a repeat, changes nothing. */
 const told = (account: Account, who: { holder: string; instance: string }, tally: Told, atMs: number): Account => {
-  const before = account.holders.get(who.holder) ?? newHolder(who, atMs)
+  const { orphaned, ...before } = account.holders.get(who.holder) ?? newHolder(who, atMs)
   const after: Holder = {
     ...before,
+    ...(orphaned === undefined || tally.closed ? {} : { orphaned }),
     returned: most(before.returned, tally.returned ?? NO_AMOUNT),
     spent: most(before.spent, tally.spent),
     counted: most(before.counted, tally.counted),
@@ -255,36 +262,39 @@ const retired = (accounts: Accounts, { instance, before_ms, orphaned }: Instance
     for (const holder of account.holders.values()) {
       if (holder.instance !== instance || holder.closed || holder.at_ms >= before_ms) continue
       const open = orphaned.find((each) => each.account === account.account && each.holder === holder.holder)
-      const spent = open === undefined ? holder.spent : plus(holder.spent, open.spent)
-      after = withHolder(after, { ...holder, spent, closed: true }, atMs)
+      after = withHolder(after, { ...holder, orphaned: open?.spent ?? NO_AMOUNT, at_ms: atMs, closed: true }, atMs)
     }
     if (after !== account) changed.push(after)
   }
   return changed
 }
 
-/** Puts a holder in, and forgets those that were closed long ago: what they spent stays. */
+/** Puts a holder in, and forgets those that were closed long ago: what they spent stays. A retired one may come back with more to tell. */
 const withHolder = (account: Account, holder: Holder, atMs: number): Account => {
   const holders = new Map(account.holders)
   holders.delete(holder.holder)
   holders.set(holder.holder, holder)
   let { past, overrun_nano_usd } = account
   for (const [name, each] of holders) {
-    const old = each.at_ms < atMs - REMEMBERED_MS || holders.size > MOST_HOLDERS
+    const old = (each.orphaned === undefined && each.at_ms < atMs - REMEMBERED_MS) || holders.size > MOST_HOLDERS
     if (!each.closed || !old) continue
     holders.delete(name)
-    past = plus(past, plus(each.spent, each.counted))
+    past = plus(past, committedBy(each))
     overrun_nano_usd += each.overrun_nano_usd
   }
   return { ...account, holders, past, overrun_nano_usd }
 }
 
+/** Of so many, those are retired too that were silent and hold nothing: accounts are stated with all of their holders. */
+const MANY_HOLDERS = MOST_HOLDERS / 2
+
 /** Holders that have said nothing for so long and hold something: of each the instance. */
 export const silentSince = (account: Account, beforeMs: number): string[] => {
   const silent: string[] = []
+  const areMany = account.holders.size > MANY_HOLDERS
   for (const holder of account.holders.values()) {
     const held = minus(minus(holder.granted, holder.returned), holder.spent)
-    if (!holder.closed && holder.at_ms < beforeMs && !isNothing(held)) silent.push(holder.instance)
+    if (!holder.closed && holder.at_ms < beforeMs && (areMany || !isNothing(held))) silent.push(holder.instance)
   }
   return silent
 }

@@ -109,6 +109,9 @@ export const StatedHolder = t.Object({
   ...tallied,
   at_ms: t.Integer({ description: 'Log time of its last record.' }),
   closed: t.Boolean({ description: 'It will not spend any more.' }),
+  orphaned: t.Optional(
+    amount('Its instance was retired: what its open requests may have cost, until it is known what they did.'),
+  ),
 })
 
 export const AccountStated = t.Composite([

@@ -43,11 +43,15 @@ export class Lease {
     return nowMs < this.usableUntilMs
   }
 
-  /** Reserves so much, or nothing. */
-  take(amount: Amount, nowMs: number): boolean {
+  has(amount: Amount, nowMs: number): boolean {
     if (nowMs >= this.usableUntilMs) return false
     const { nano_usd, tokens } = this.free()
-    if (amount.nano_usd > nano_usd || amount.tokens > tokens) return false
+    return amount.nano_usd <= nano_usd && amount.tokens <= tokens
+  }
+
+  /** Reserves so much, or nothing. */
+  take(amount: Amount, nowMs: number): boolean {
+    if (!this.has(amount, nowMs)) return false
     this.reserved = plus(this.reserved, amount)
     this.usedAtMs = nowMs
     this.drawnNanoUsd += amount.nano_usd

@@ -78,6 +78,9 @@ export const reserveMore = async (
   return refused === null ? null : budgetError(refused, budgets, nowMs())
 }
 
+/** Nothing is spent that this request needs: it may be made a moment later. */
+const PASSING: ReadonlySet<BudgetRefusal['reason']> = new Set(['unreachable', 'height', 'unknown', 'closed', 'early'])
+
 const isOfCandidate = ({ open, reason }: BudgetRefusal): boolean =>
   reason !== 'unreachable' && ['provider', 'model'].includes(open.line.row.scope.type)
 
@@ -88,7 +91,7 @@ const budgetError = (
 ): GatewayError => {
   const { row } = open.line
   const what = `the budget of ${scopeText(row.scope)}`
-  if (reason === 'unreachable' || reason === 'height' || reason === 'unknown' || reason === 'closed') {
+  if (PASSING.has(reason)) {
     const message = `${what} cannot be asked for more at the moment; try again in ${RETRY_AFTER_S} s`
     return new GatewayError('rate_limited', message, { retryAfterS: RETRY_AFTER_S })
   }

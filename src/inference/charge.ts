@@ -88,10 +88,14 @@ const ofAttempt = (exchange: Exchange): Measured => {
   const { entry, intent, usage } = exchange
   if (entry === null || intent === null || (usage === null && !exchange.mayBill)) return NOTHING
   const promptTokens = usage?.promptTokens ?? promptTokensEstimate(intent)
-  const completionTokens = usage?.completionTokens ?? estimateTokens(exchange.answerChars)
+  const counted = usage?.completionTokens ?? null
+  const estimated = estimateTokens(exchange.answerChars)
+  // Some providers count as they begin: what a stream that breaks off says of itself may be of its first token.
+  const isLess = counted !== null && isUnfinished(exchange) && estimated > counted
+  const completionTokens = counted === null || isLess ? estimated : counted
   const said = reportedCost(usage)
   const costNanoUsd = said ?? priced(entry, promptTokens, completionTokens, usage)
-  const reported = usage !== null && usage.promptTokens !== null && usage.completionTokens !== null
+  const reported = usage !== null && usage.promptTokens !== null && counted !== null && !isLess
   const basis =
     said !== null ? 'provider_reported' : costNanoUsd === null ? 'unpriced' : reported ? 'measured' : 'estimated'
   return {
@@ -102,6 +106,10 @@ const ofAttempt = (exchange: Exchange): Measured => {
     priceVersion: costNanoUsd === null ? null : entry.revision,
   }
 }
+
+/** A stream whose attempt is under way, or broke off before it had a finish reason. */
+const isUnfinished = ({ intent, finishReason, finished }: Exchange): boolean =>
+  intent!.stream && finishReason === null && finished?.outcome !== 'success'
 
 /** UTF-16 units that an answer holds: looked for only where the provider does not count its tokens itself. */
 export const charsOf = ({ usage, content, json }: Answer): number =>

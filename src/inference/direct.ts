@@ -103,6 +103,12 @@ export const directCalls = (deps: DirectDeps): AskDirectly => {
       if (exchange.budgets !== null) await reserveFirst(exchange, intent, plan, deps)
       await admit(exchange, intent, plan, deps)
       return await called(exchange, intent, plan, calling)
+    } catch (thrown) {
+      // What reached the log is closed there, and what was reserved is free again.
+      if (exchange.admission !== null && !exchange.settled)
+        await settle(exchange, endingOf(asGatewayError(thrown)), measure(exchange), calling).catch(asGatewayError)
+      exchange.budgets?.settle()
+      throw thrown
     } finally {
       signal.removeEventListener('abort', leave)
       active.leave(exchange)

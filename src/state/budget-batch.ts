@@ -19,6 +19,8 @@ export interface Batch {
   /** Accounts that it says something of under this process's holder: their leases are renewed by it. */
   readonly named: Set<OpenAccount>
   readonly told: Set<OpenAccount>
+  /** Of those, the ones of which nothing more will be said. */
+  readonly closed: Set<OpenAccount>
   readonly asked: AskGroup[]
 }
 
@@ -49,18 +51,26 @@ export class BatchWriter {
   /** What there is to say to a partition now; null: nothing. */
   next(partition: number, { opens, former, groups, asked }: Sources): Batch | null {
     const nowMs = this.deps.monotonicMs()
-    const batch: Batch & { bytes: number } = { records: [], named: new Set(), told: new Set(), asked: [], bytes: 0 }
+    const batch: Batch & { bytes: number } = {
+      ...{ records: [], named: new Set(), told: new Set(), closed: new Set(), asked: [], bytes: 0 },
+    }
     const here = (open: OpenAccount): boolean => this.ledger.partitionOf(open.tenantId) === partition
     const own = [...opens].filter(here)
     this.#tell(
       batch,
       own.filter((open) => isToTell(open, nowMs)),
-      true,
+      'lease.settled',
+    )
+    const ended = [...former].filter(here).filter(({ lease }) => lease.untoldSinceMs !== null)
+    this.#tell(
+      batch,
+      ended.filter(({ isIdle }) => isIdle),
+      'lease.closed',
     )
     this.#tell(
       batch,
-      [...former].filter(here).filter(({ lease }) => lease.untoldSinceMs !== null),
-      false,
+      ended.filter(({ isIdle }) => !isIdle),
+      'lease.settled',
     )
     for (const group of groups) {
       if (!group.due || group.sequence !== null || !here(group.opens[0]!)) continue
@@ -93,7 +103,7 @@ export class BatchWriter {
     batch.bytes += record.value!.length
   }
 
-  #tell(batch: Batch & { bytes: number }, opens: readonly OpenAccount[], renews: boolean): void {
+  #tell(batch: Batch & { bytes: number }, opens: readonly OpenAccount[], type: 'lease.settled' | 'lease.closed'): void {
     const byWho = Map.groupBy(opens, ({ tenantId, lease }) => `${tenantId} ${lease.holder}`)
     for (const all of byWho.values()) {
       for (let from = 0; from < all.length && !isFull(batch); from += MOST_ACCOUNTS) {
@@ -106,10 +116,15 @@ export class BatchWriter {
           open.lease.untoldSinceMs = null
           open.telling()
           batch.told.add(open)
-          if (renews) batch.named.add(open)
+          if (type === 'lease.closed') batch.closed.add(open)
+          else batch.named.add(open)
         }
-        const data = { holder: lease.holder, instance: this.deps.instance, accounts }
-        this.#add(batch, tenantId, { type: 'lease.settled', data })
+        const who = { holder: lease.holder, instance: this.deps.instance }
+        if (type === 'lease.settled') this.#add(batch, tenantId, { type, data: { ...who, accounts } })
+        else {
+          const sums = accounts.map(({ returned: _, ...rest }) => rest)
+          this.#add(batch, tenantId, { type, data: { ...who, accounts: sums } })
+        }
       }
     }
   }

@@ -48,6 +48,8 @@ class Chores {
   readonly #scribe: BudgetScribe
   #writing = false
   #round = 0
+  /** The wall clock before the monotonic one, as of the last round. */
+  #aheadMs: number | null = null
 
   constructor(private readonly deps: ChoresDeps) {
     this.#scribe = new BudgetScribe(deps, deps.newEpoch())
@@ -56,6 +58,7 @@ class Chores {
   run(): void {
     const { leases, monotonicMs, spoolEnd, onNeeded } = this.deps
     const nowMs = monotonicMs()
+    if (this.#slept(nowMs)) for (const open of leases.opens.values()) open.lease.usableUntilMs = 0
     let needed = spoolEnd()
     for (const open of [...leases.opens.values(), ...leases.former]) {
       this.#mind(open, nowMs)
@@ -64,6 +67,14 @@ class Chores {
     onNeeded?.(needed)
     if (!this.#writing)
       void this.#write().catch((error: unknown) => this.deps.diagnostics.warn('budget_chores', { error }))
+  }
+
+  /** The machine slept, and the monotonic clock with it: nobody knows whether leases are good still. Also where somebody sets the clock: they are renewed. */
+  #slept(nowMs: number): boolean {
+    const aheadMs = this.deps.nowMs() - nowMs
+    const slept = this.#aheadMs !== null && aheadMs - this.#aheadMs > LEASE_MS / 2
+    this.#aheadMs = aheadMs
+    return slept
   }
 
   /** One account that this process spends from. */
@@ -77,8 +88,7 @@ class Chores {
     const untoldMs = lease.untoldSinceMs === null ? 0 : nowMs - lease.untoldSinceMs
     const expires = line.isHard && idleMs <= IDLE_MS && nowMs > lease.usableUntilMs - LEASE_MS / 2
     if (untoldMs > TELL_MS || open.isContended(nowMs) || expires) leases.tell(open)
-    const { nano_usd, tokens } = lease.reserved
-    const done = lease.untoldSinceMs === null && open.neededFrom === null && nano_usd === 0 && tokens === 0
+    const done = lease.untoldSinceMs === null && open.neededFrom === null && open.isIdle
     if (isOver && done && open.waiting === 0) this.#drop(open)
     else if (!isOver && endMs !== null && line.isHard && idleMs < IDLE_MS) this.#openNext(open, endMs, logMs)
   }

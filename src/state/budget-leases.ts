@@ -36,6 +36,7 @@ export class BudgetLeases {
   readonly #waits: BudgetWaits
   readonly #writer: BatchWriter
   readonly #sender: BudgetSender
+  #closing = false
   holder: string
 
   constructor(readonly deps: LeasesDeps) {
@@ -56,6 +57,7 @@ export class BudgetLeases {
       next: (partition) => this.#next(partition),
       written: (batch) => {
         for (const open of batch.told) open.toldNow()
+        for (const open of batch.closed) this.former.delete(open)
       },
       failed: (batch) => {
         for (const open of batch.named) open.sentAtMs = null
@@ -80,7 +82,10 @@ export class BudgetLeases {
   openWindow(tenantId: string, line: BudgetLine, startMs: number, endMs: number | null): OpenAccount {
     const id = accountId(line.row.id, startMs, endMs)
     const known = this.opens.get(id)
-    if (known !== undefined) return known
+    if (known !== undefined) {
+      known.line = line
+      return known
+    }
     const opened = new OpenAccount(tenantId, line, id, startMs, endMs, this.holder)
     this.opens.set(id, opened)
     void this.ledger.follow(tenantId)
@@ -101,7 +106,10 @@ export class BudgetLeases {
 
   /** Something was let go of: whoever waits looks again, and what others need is given back. */
   freed(open: OpenAccount): void {
-    if (open.waiting > 0) this.#waits.look()
+    if (this.former.has(open)) {
+      open.lease.untoldSinceMs ??= this.deps.monotonicMs()
+      if (open.isIdle) this.tell(open)
+    } else if (open.waiting > 0) this.#waits.look()
     else if (open.contendedUntilMs > 0) {
       const nowMs = this.deps.monotonicMs()
       if (open.isContended(nowMs)) this.giveBack(open, nowMs)
@@ -115,24 +123,26 @@ export class BudgetLeases {
     this.tell(open)
   }
 
-  /** Ends what waits, tells the rest, gives back what is held; for so long at most. */
+  /** Ends what waits and closes the leases, as far as nothing is under way; for so long at most. What is told too late stands in the spool. */
   async close(limitMs: number): Promise<void> {
     this.#waits.close()
+    this.#closing = true
     const nowMs = this.deps.monotonicMs()
-    for (const open of this.opens.values()) this.giveBack(open, nowMs)
-    for (const open of [...this.opens.values(), ...this.former]) if (open.lease.untoldSinceMs !== null) this.tell(open)
+    for (const open of this.opens.values()) {
+      this.former.add(open)
+      open.lease.giveBack(open.lease.free(), nowMs)
+    }
+    this.opens.clear()
+    for (const open of this.former) this.tell(open)
     await this.#sender.close(limitMs)
     await this.ledger.close()
   }
 
   #tryTake(opens: readonly OpenAccount[], amounts: readonly Amount[], nowMs: number): boolean {
-    for (let i = 0; i < opens.length; i++) {
-      if (opens[i]!.lease.take(amounts[i]!, nowMs)) continue
-      for (let j = 0; j < i; j++) opens[j]!.lease.release(amounts[j]!)
-      return false
-    }
+    for (let i = 0; i < opens.length; i++) if (!opens[i]!.lease.has(amounts[i]!, nowMs)) return false
     for (let i = 0; i < opens.length; i++) {
       const open = opens[i]!
+      open.lease.take(amounts[i]!, nowMs)
       open.lastDraw = amounts[i]!
       if (open.asking || open.wantsMore || !open.isLow() || open.isContended(nowMs)) continue
       open.wantsMore = true
@@ -164,7 +174,7 @@ export class BudgetLeases {
       open.lease.usableUntilMs = open.sentAtMs + LEASE_MS
       open.sentAtMs = null
     }
-    if (closed) this.#renew()
+    if (closed && !this.#closing) this.#renew()
     if (event.type === 'lease.requested' && verdict !== null && verdict.kind !== 'repeat') {
       if (event.data.holder === this.holder) this.#waits.answered(event.data.sequence, verdict)
       else if (verdict.kind === 'refused' && verdict.reason === 'spent') this.#contended(event.data.accounts, nowMs)
@@ -182,15 +192,20 @@ export class BudgetLeases {
     }
   }
 
-  /** This instance was retired while it lived (it was silent for very long): it goes on under another name; what it holds it may not spend. */
+  /** This instance was retired while it lived (it was silent for very long): it goes on under another name; what it holds it may not spend, and says what it spent. */
   #renew(): void {
+    const nowMs = this.deps.monotonicMs()
     this.holder = `${this.deps.instance}.${this.deps.newEpoch()}`
     for (const [id, open] of this.opens) {
       open.lease.usableUntilMs = 0
+      open.lease.untoldSinceMs ??= nowMs
       open.line.account = null
       this.former.add(open)
       this.opens.set(id, new OpenAccount(open.tenantId, open.line, id, open.startMs, open.endMs, this.holder))
     }
+    // Those who wait would ask in the old name.
+    this.#waits.clear()
+    for (const open of this.former) this.tell(open)
     this.deps.diagnostics.warn('budget_holder_retired', { holder: this.holder })
   }
 }

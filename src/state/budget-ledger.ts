@@ -1,7 +1,8 @@
 // The accounts of budgets, folded from the partitions of `gateway.budgets.v1` that this process needs. Read only: who writes is `budget-leases.ts`.
-import type { Account, Accounts, LeaseVerdict } from '../domain/account.ts'
+import type { Account, Accounts, LeaseRefusal, LeaseVerdict } from '../domain/account.ts'
 import { AccountBook } from '../domain/account-book.ts'
 import { BUDGET_EVENTS, type BudgetEvent } from '../domain/budget-events.ts'
+import type { WindowBounds } from '../domain/budget-window.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import { pause } from '../lib/pause.ts'
 import { type TSchema, type TypeCheck, TypeCompiler } from '../lib/schema.ts'
@@ -50,6 +51,8 @@ class Partition {
 export class BudgetLedger {
   readonly #partitions = new Map<number, Partition>()
   readonly #closing = new AbortController()
+  /** So far this clock is ahead of the log's, where it was seen to be. */
+  #aheadMs = 0
   readonly #work: Promise<void>[] = []
 
   constructor(private readonly deps: LedgerDeps) {}
@@ -75,7 +78,25 @@ export class BudgetLedger {
 
   /** The later of this clock and log time: windows end for everybody alike. */
   nowMs(tenantId: string): number {
-    return Math.max(this.deps.nowMs(), this.#of(tenantId).logAtMs)
+    return Math.max(this.trusted(this.deps.nowMs()), this.#of(tenantId).logAtMs)
+  }
+
+  /** A moment of this clock, less what it was seen to be ahead of the log's. */
+  trusted(atMs: number): number {
+    return atMs - this.#aheadMs
+  }
+
+  /** A lease was refused for its window: in which moment's window the request falls instead. Null: there was another reason. */
+  otherwise(tenantId: string, reason: LeaseRefusal, { startMs, endMs }: WindowBounds): number | null {
+    if (reason !== 'early' && reason !== 'ended') return null
+    const { logAtMs } = this.#of(tenantId)
+    // What refused it has just been folded: it says what time the log has.
+    if (reason === 'early' || this.#aheadMs > 0) this.#aheadMs = Math.max(0, this.deps.nowMs() - logAtMs)
+    if (reason === 'early') {
+      this.deps.diagnostics.warn('clock_ahead', { ahead_ms: this.#aheadMs })
+      return Math.min(logAtMs, startMs - 1)
+    }
+    return Math.max(this.nowMs(tenantId), endMs ?? 0)
   }
 
   /** Log time of a tenant's partition, and the offset that is folded next. */

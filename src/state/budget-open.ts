@@ -22,6 +22,8 @@ export class OpenAccount {
   lease: Lease
   /** Requests that wait for it. */
   waiting = 0
+  /** Requests that may yet charge it. */
+  users = 0
   /** A request for more is under way, or is to be. */
   asking = false
   wantsMore = false
@@ -39,7 +41,8 @@ export class OpenAccount {
 
   constructor(
     readonly tenantId: string,
-    readonly line: BudgetLine,
+    /** Another one once the budget was switched off and on again. */
+    public line: BudgetLine,
     readonly account: string,
     readonly startMs: number,
     readonly endMs: number | null,
@@ -68,6 +71,11 @@ export class OpenAccount {
   /** The first record of the spool that is needed to know what was spent, should this process die. */
   get neededFrom(): number | null {
     return this.#tellingFrom ?? this.untoldFrom
+  }
+
+  /** Nothing that is under way will charge it. */
+  get isIdle(): boolean {
+    return this.users === 0 && isNothing(this.lease.reserved)
   }
 
   isContended(nowMs: number): boolean {

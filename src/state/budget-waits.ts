@@ -12,6 +12,8 @@ const RETURNS_MS = 500
 /** What was refused for a reason that passes is asked again after this. */
 const AGAIN_MS = 25
 const MOST_WAITING = 4_096
+/** Nobody gives anything back that would help. */
+const REFUSED_AT_ONCE: ReadonlySet<LeaseRefusal> = new Set(['overrun', 'ended', 'early'])
 
 export interface WaitsDeps {
   readonly ledger: BudgetLedger
@@ -53,7 +55,7 @@ export class BudgetWaits {
     const key = groupKey(opens)
     const group = this.#groups.get(key) ?? new AskGroup(key, opens)
     this.#groups.set(key, group)
-    const timer = setTimeout(() => this.#resolve(waiter, { kind: 'unreachable', open: opens[0]! }), WAIT_MS)
+    const timer = setTimeout(() => this.#giveUp(waiter, { kind: 'unreachable', open: opens[0]! }), WAIT_MS)
     const waiter: Waiter = { opens, amounts, resolve, timer, done: false, parked: false }
     group.waiters.push(waiter)
     for (const open of opens) open.waiting++
@@ -89,7 +91,7 @@ export class BudgetWaits {
     }
     const open = group.opens.find(({ account }) => account === verdict.account)!
     if (verdict.reason === 'spent') this.#spent(group, open)
-    else if (verdict.reason === 'overrun' || verdict.reason === 'ended') this.#refuse(group, open, verdict.reason)
+    else if (REFUSED_AT_ONCE.has(verdict.reason)) this.#refuse(group, open, verdict.reason)
     else if (group.first() !== undefined) setTimeout(() => group.sequence === null && this.#ask(group), AGAIN_MS)
   }
 
@@ -102,8 +104,19 @@ export class BudgetWaits {
   /** Nobody waits any more. */
   close(): void {
     this.#closed = true
-    for (const group of this.#groups.values())
+    this.clear()
+  }
+
+  /** Whoever waits is sent away, and what was asked is not waited for. */
+  clear(): void {
+    const groups = [...this.#groups.values()]
+    this.#groups.clear()
+    this.#asked.clear()
+    for (const group of groups) {
+      group.sequence = null
+      for (const open of group.opens) open.asking = false
       for (const waiter of [...group.waiters]) this.#resolve(waiter, { kind: 'unreachable', open: waiter.opens[0]! })
+    }
   }
 
   #end(group: AskGroup): void {
@@ -127,6 +140,13 @@ export class BudgetWaits {
     waiter.resolve(taken)
   }
 
+  /** It has waited long enough; those behind it have not. */
+  #giveUp(waiter: Waiter, taken: Taken): void {
+    if (waiter.done) return
+    this.#resolve(waiter, taken)
+    this.look()
+  }
+
   #refuse(group: AskGroup, open: OpenAccount, reason: LeaseRefusal): void {
     for (const waiter of [...group.waiters]) this.#resolve(waiter, { kind: 'refused', reason, open })
   }
@@ -145,7 +165,7 @@ export class BudgetWaits {
         continue
       }
       waiter.parked = true
-      setTimeout(() => this.#resolve(waiter, { kind: 'refused', reason: 'spent', open }), RETURNS_MS)
+      setTimeout(() => this.#giveUp(waiter, { kind: 'refused', reason: 'spent', open }), RETURNS_MS)
     }
     this.look()
   }

@@ -73,7 +73,7 @@ export class RequestBudgets {
   reserve(providerId: string, model: string, bound: Bound): BudgetRefusal | null | Promise<BudgetRefusal | null> {
     const own = this.lines.ofCandidate(providerId, model)
     const lines = own.length === 0 ? this.whole : [...this.whole, ...own]
-    return this.#reserve({ lines, bound, tries: 1 }, this.atMs)
+    return this.#reserve({ lines, bound, tries: 1 }, this.leases.ledger.trusted(this.atMs))
   }
 
   /** Reserves more for the attempt under way. */
@@ -152,6 +152,7 @@ export class RequestBudgets {
     const charges: BudgetCharge[] = []
     for (const { open, lease, leasesMoney, leasesTokens, held, spent, counted, overrunNanoUsd } of this.#entries) {
       lease.release(held)
+      open.users--
       const all = plus(spent, counted)
       if (!isNothing(all)) {
         lease.charge({ spent, counted, overrun_nano_usd: overrunNanoUsd }, nowMs)
@@ -190,16 +191,17 @@ export class RequestBudgets {
   async #afterWaiting(waiting: Promise<Taken>, { lines, bound, tries }: Place): Promise<BudgetRefusal | null> {
     const taken = await waiting
     if (taken.kind === 'taken') return null
-    // Its window has ended by the log's clock, whatever ours says.
-    const ended = taken.kind === 'refused' && taken.reason === 'ended' && tries < WINDOW_TRIES
-    if (!ended) return refusalOf(taken)
-    const laterMs = Math.max(this.leases.ledger.nowMs(this.tenantId), taken.open.endMs ?? 0)
-    return this.#reserve({ lines, bound, tries: tries + 1 }, laterMs)
+    if (taken.kind !== 'refused' || tries >= WINDOW_TRIES) return refusalOf(taken)
+    // Its window has ended, or is far away, by the log's clock, whatever ours says.
+    const atMs = this.leases.ledger.otherwise(this.tenantId, taken.reason, taken.open)
+    if (atMs === null) return refusalOf(taken)
+    return this.#reserve({ lines, bound, tries: tries + 1 }, atMs)
   }
 
   #entryOf(open: OpenAccount): Entry {
     const known = this.#entries.find(({ lease }) => lease === open.lease)
     if (known !== undefined) return known
+    open.users++
     const { isHard, row } = open.line
     const entry: Entry = {
       open,

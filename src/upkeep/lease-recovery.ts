@@ -98,6 +98,8 @@ const add = (sums: SpentByHolder, data: string): void => {
 export interface RecoveryDeps extends ScribeDeps {
   readonly budgets: OpenBudgets
   budgetRow(id: string): BudgetRow | undefined
+  /** Whoever has a budget, in use or not. */
+  tenants(): Iterable<string>
   newEpoch(): string
   readonly diagnostics: Diagnostics
 }
@@ -148,14 +150,14 @@ const closeHolders = async (
       const row = budgetRow(budgetOf(account))
       if (row !== undefined) put(row.tenant_id, holder, account, each)
     }
-  const tenants = new Set([...byTenant.keys(), ...[...budgets.lines.tenants()].map(([id]) => id)])
+  const tenants = new Set([...byTenant.keys(), ...deps.tenants()])
   for (const tenantId of tenants) {
     const ended = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
     await Promise.race([ledger.follow(tenantId), ended])
     if (signal.aborted) return 0
     for (const { account, holders } of ledger.accounts(tenantId)?.all() ?? [])
       for (const each of holders.values())
-        if (!each.closed && byTenant.get(tenantId)?.get(each.holder)?.has(account) !== true)
+        if (!isExact(each) && byTenant.get(tenantId)?.get(each.holder)?.has(account) !== true)
           put(tenantId, each.holder, account, { ...each, orphaned: NO_AMOUNT })
   }
   let closed = 0
@@ -188,12 +190,15 @@ const closings = (
 
 const budgetOf = (account: string): string => account.slice(0, account.indexOf('/'))
 
-/** The larger of what it told and what its outcomes say, and what was settled for it since. */
+/** The larger of what it told and what its outcomes say, and what was settled for it since. What closed it before, unless it was a retirement, knew that too. */
 const told = (sums: Sums, before: Holder | undefined) => ({
-  spent: plus(most(sums.spent, before === undefined || before.closed ? NO_AMOUNT : before.spent), sums.orphaned),
+  spent: plus(most(sums.spent, before === undefined || isExact(before) ? NO_AMOUNT : before.spent), sums.orphaned),
   counted: most(sums.counted, before?.counted ?? NO_AMOUNT),
   overrun_nano_usd: Math.max(sums.overrun_nano_usd, before?.overrun_nano_usd ?? 0),
 })
+
+/** Closed with all that it ever spent. */
+const isExact = ({ closed, orphaned }: Holder): boolean => closed && orphaned === undefined
 
 /** It was never told of: the process died before it could be. */
 const openedAgain = (account: string, row: BudgetRow) => {

@@ -186,6 +186,78 @@ describe('retirement', () => {
   })
 })
 
+describe('an instance that comes back after its retirement', () => {
+  const retire = (spent?: number): BudgetEvent => {
+    const orphaned = spent === undefined ? [] : [{ account: A, holder: 'i.1', spent: usd(spent) }]
+    return { type: 'instance.retired', data: { instance: 'i', before_ms: 100, reason: 'operator', orphaned } }
+  }
+  const HOURS_MS = 3 * 3_600_000
+  const retired = (orphaned?: number) => {
+    const { take, book } = reader()
+    take(opened(A, 100, { window_end_ms: 10 * HOURS_MS }), 1)
+    take(asks('i.1', 1, 60), 2)
+    take(tells('i.1', { spent: 10 }), 3)
+    take(retire(orphaned), 600)
+    take(asks('j.1', 1, 1), HOURS_MS) // those that were closed long ago are forgotten now
+    return { take, sums: () => [spentOf(book.get(A)!).nano_usd, committed(book.get(A)!).nano_usd - 1] }
+  }
+
+  test('what it left open counts as taken until it is known, and then what it was', () => {
+    const { take, sums } = retired(20)
+    expect(sums()).toEqual([10, 30])
+    take(tells('i.1', { spent: 25 }, 'lease.closed'), HOURS_MS + 1)
+    expect(sums()).toEqual([25, 25])
+  })
+
+  test('what nobody knew to be open counts all the same', () => {
+    const { take, sums } = retired()
+    expect(sums()).toEqual([10, 10])
+    take(tells('i.1', { spent: 35 }, 'lease.closed'), HOURS_MS + 1)
+    expect(sums()).toEqual([35, 35])
+    take(tells('i.1', { spent: 12 }), HOURS_MS + 2) // a late copy
+    expect(sums()).toEqual([35, 35])
+  })
+})
+
+describe('windows', () => {
+  test('one that is far away by log time is not spent from, the next one is', () => {
+    const { take } = reader()
+    const later = accountId('bud_1', 1_000_000, 2_000_000)
+    take(opened(later, 100, { window_start_ms: 1_000_000, window_end_ms: 2_000_000 }), 1)
+    expect(take(asks('i.1', 1, 10, 10, [later]), 600_000)).toMatchObject({ reason: 'early' })
+    expect(take(asks('i.1', 2, 10, 10, [later]), 800_000)).toEqual(granted(10))
+  })
+
+  test('what is carried over does not hang on who has forgotten what', () => {
+    const DAY_MS = 86_400_000
+    const month = (fromDay: number) => {
+      const bounds = { window_start_ms: fromDay * DAY_MS, window_end_ms: (fromDay + 31) * DAY_MS }
+      return opened(accountId('bud_1', bounds.window_start_ms, bounds.window_end_ms), 100, bounds)
+    }
+    const sums = [false, true].map((forgets) => {
+      const { take, book } = reader()
+      take(month(0), 1)
+      const [first] = book.all()
+      take(asks('i.1', 1, 40, 40, [first!.account]), 2)
+      const nowMs = 35 * DAY_MS
+      if (forgets) book.forget(nowMs)
+      take(month(15), nowMs)
+      return committed([...book.all()].at(-1)!).nano_usd
+    })
+    expect(sums).toEqual([40, 40])
+  })
+
+  test('an account that very many have spent from is stated in one record that the log takes', () => {
+    const { take, book } = reader()
+    take(opened())
+    for (let i = 0; i < 500; i++)
+      take(tells(`ins_0190a000000070008000000000000${i}.0123456789abcdef`, { spent: i }, 'lease.closed'))
+    const all = book.get(A)!
+    expect(spentOf(all).nano_usd).toBe((499 * 500) / 2)
+    expect(JSON.stringify(stateOf(all, 9_999_999, 64)).length).toBeLessThan(60_000)
+  })
+})
+
 describe('a reader that begins in the middle', () => {
   const arbitraryEvent: fc.Arbitrary<BudgetEvent> = fc.oneof(
     fc

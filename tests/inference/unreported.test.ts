@@ -72,4 +72,21 @@ describe('without the usage of the provider, the estimate counts', () => {
     )
     expect(completion_tokens).toBe(2 * TOKENS)
   })
+
+  test('what came of a stream that breaks off, where the provider counts as it begins', async () => {
+    const begun = delta({ role: 'assistant', content: '' }).replace(
+      '"choices"',
+      '"usage":{"prompt_tokens":9,"completion_tokens":1,"total_tokens":10},"choices"',
+    )
+    const { outcome, prompt_tokens, completion_tokens, cost_basis } = await ask(
+      (request) => {
+        open(request, begun, delta({ content: LONG }), delta({ content: LONG }))
+        request.connection.end()
+      },
+      { stream: true },
+    )
+    expect({ outcome, prompt_tokens, completion_tokens, cost_basis }).toEqual({
+      ...{ outcome: 'interrupted', prompt_tokens: 9, completion_tokens: 2 * TOKENS, cost_basis: 'estimated' },
+    })
+  })
 })

@@ -1,8 +1,9 @@
 // Instances that spend from one budget: what they are granted together, what they give back, and what holds when the log is slow, away, or answers are lost.
 import { afterEach, expect, test } from 'bun:test'
-import { spentOf } from '../../src/domain/account.ts'
+import { committed, spentOf } from '../../src/domain/account.ts'
 import type { MemoryFaults } from '../../src/log/memory.ts'
 import { TOPICS } from '../../src/log/topics.ts'
+import { BudgetScribe } from '../../src/state/budget-scribe.ts'
 import type { OpenBudgets } from '../../src/state/budgets.ts'
 import type { RequestBudgets } from '../../src/state/request-budgets.ts'
 import { eventually } from '../services/eventually.ts'
@@ -212,6 +213,85 @@ test('thresholds that are reached are told once, the soft limit too', async () =
   const [account] = instances[1]!.leases.ledger.accounts(TENANT)!.all()
   expect([...account!.alerted].sort()).toEqual([0, 0.5])
 }, 20_000)
+
+test('a budget that is switched off and on again has its new limit', async () => {
+  const world = worldOf(budgetRow({ limit_nano_usd: 1_000 }))
+  const budgets = world.open('i')
+  settle((await reserve(world, budgets, 10)) as RequestBudgets, 10)
+  world.put(budgetRow({ limit_nano_usd: 1_000, height: 2, enabled: false }))
+  expect(budgets.of(TENANT, 'key_1', null, world.nowMs)).toBeNull()
+  world.put(budgetRow({ limit_nano_usd: 50, height: 3 }))
+  expect(await reserve(world, budgets, 60)).toBe('spent')
+  expect(typeof (await reserve(world, budgets, 40))).toBe('object')
+})
+
+test('whoever waits behind one that there is not enough for is served', async () => {
+  const world = worldOf(budgetRow({ limit_nano_usd: 100 }))
+  const [first, second] = [world.open('i'), world.open('j')]
+  const held = await reserve(world, first, 60)
+  expect(typeof held).toBe('object')
+  const [large, small] = await Promise.all([reserve(world, second, 90), reserve(world, second, 10)])
+  expect([large, typeof small]).toEqual(['spent', 'object'])
+})
+
+test('an instance that is retired while it lives goes on in another name, and the account says what both have spent', async () => {
+  const world = worldOf(budgetRow({ limit_nano_usd: 1_000 }))
+  const [budgets, other] = [world.open('i'), world.open('j')]
+  settle((await reserve(world, budgets, 100)) as RequestBudgets, 30)
+  const open = (await reserve(world, budgets, 100)) as RequestBudgets
+  const before = budgets.leases.holder
+  const scribe = new BudgetScribe({ log: world.log, instance: 'j', nowMs: () => world.nowMs }, 'scribe')
+  const data = { instance: 'i', before_ms: world.nowMs + 1, reason: 'operator' as const, orphaned: [] }
+  await scribe.append(TENANT, [{ type: 'instance.retired', data }], other.leases.ledger)
+  await eventually('in another name', () => budgets.leases.holder !== before)
+  settle((await reserve(world, budgets, 50)) as RequestBudgets, 20)
+  settle(open, 40)
+  for (const each of budgets.leases.opens.values()) budgets.leases.tell(each)
+  await eventually('all is told', async () => {
+    const [account] = other.leases.ledger.accounts(TENANT)?.all() ?? []
+    return account !== undefined && spentOf(account).nano_usd === 90 ? true : null
+  })
+  await eventually('nothing is held of the old name', () => budgets.leases.former.size === 0)
+})
+
+test('an instance that stops closes its leases; what is under way then is told still', async () => {
+  const world = worldOf(budgetRow({ limit_nano_usd: 1_000 }))
+  const budgets = world.open('i')
+  settle((await reserve(world, budgets, 100)) as RequestBudgets, 30)
+  await budgets.close(1_000)
+  const reader = world.open('k')
+  await reader.caughtUp(TENANT, 5_000)
+  const [account] = reader.leases.ledger.accounts(TENANT)!.all()
+  expect(committed(account!).nano_usd).toBe(30)
+  expect([...account!.holders.values()].map(({ closed }) => closed)).toEqual([true])
+})
+
+test('what is only counted is counted in its window, also when it ends after it', async () => {
+  const world = worldOf(budgetRow({ limit_nano_usd: 5, enforcement: 'soft' }))
+  let rounds = 0
+  const onNeeded = () => void rounds++
+  const budgets = world.open('i', world.log.view(), { onNeeded })
+  const request = (await reserve(world, budgets, 10)) as RequestBudgets
+  const [open] = budgets.leases.opens.values()
+  world.nowMs += DAY_MS
+  await eventually('what is over is let go of', () => rounds > 1)
+  settle(request, 10)
+  budgets.leases.tell(open!)
+  await eventually('told', () => (budgets.leases.ledger.account(TENANT, open!.account) === undefined ? null : true))
+  expect(spentOf(budgets.leases.ledger.account(TENANT, open!.account)!).nano_usd).toBe(10)
+})
+
+test('a clock that is a day ahead spends of today, and says so once', async () => {
+  const world = worldOf(budgetRow({ limit_nano_usd: 100 }))
+  const right = world.open('i')
+  settle((await reserve(world, right, 60)) as RequestBudgets, 60)
+  const ahead = world.open('j', world.log.view(), { nowMs: () => world.nowMs + DAY_MS })
+  const request = ahead.of(TENANT, 'key_1', null, world.nowMs + DAY_MS)!
+  expect(await request.reserve('prov_1', 'm', { nanoUsd: 60, tokens: 1 })).toMatchObject({ reason: 'spent' })
+  const smaller = ahead.of(TENANT, 'key_1', null, world.nowMs + DAY_MS)!
+  expect(await smaller.reserve('prov_1', 'm', { nanoUsd: 40, tokens: 1 })).toBeNull()
+  expect(smaller.parts()![0]!.account).toBe([...right.leases.opens.keys()][0]!)
+})
 
 test('where no budget applies nothing is made, read or written', () => {
   const world = worldOf()
