@@ -71,9 +71,15 @@ export const createApp = (deps: AppDeps): App => {
 
   const answer = (request: Request, peers?: Peers): Response | Promise<Response> => {
     // The one hot route goes around the framework.
-    if (isChat(request)) return complete(request)
+    if (isChat(request)) return complete(request, peers)
     notePeer(request, peers)
-    return request.method === 'HEAD' ? head(request, routes.fetch) : routes.fetch(request)
+    return letGo(request.method === 'HEAD' ? head(request, routes.fetch) : routes.fetch(request), request, peers)
+  }
+  /** From its answer on, a client that neither reads nor asks is let go. What goes on for longer is written to more often than that. */
+  const letGo = async (answered: Response | Promise<Response>, request: Request, peers?: Peers): Promise<Response> => {
+    const response = await answered
+    peers?.timeout?.(request, deps.inference.idleS)
+    return response
   }
   /** A chat completion is refused where all are let in, so that it leaves an outcome. */
   const lastAnswer = async (request: Request, peers?: Peers): Promise<Response> => {

@@ -1,6 +1,6 @@
 // The settings: one schema with a default and a description for each key. File and environment -> Config, or one line that says what to mend.
+import { checkServer, Server } from './config/server.ts'
 import { durationMs } from './lib/duration.ts'
-import { rangeFlaw } from './lib/forwarded.ts'
 import { FormatRegistry, type Static, t } from './lib/schema.ts'
 import { choice, duration, flag, optional, section, text, texts, whole } from './lib/setting.ts'
 import { ConfigError, expectation, getPath, type Leaf, leavesOf, readSettings } from './lib/settings.ts'
@@ -11,19 +11,6 @@ const MASTER_KEY_BYTES = 32
 const isMasterKey = (text: string): boolean =>
   /^[A-Za-z0-9+/_-]+={0,2}$/.test(text) && Buffer.from(text, 'base64').length === MASTER_KEY_BYTES
 FormatRegistry.Set('gateway-master-key', isMasterKey)
-
-const Server = section({
-  host: text({ default: '127.0.0.1', description: 'Address to listen on. `0.0.0.0` for all.' }),
-  port: whole(0, 65_535, { default: 8080, description: 'Port to listen on. `0` takes a free one.' }),
-  processes: whole(1, 64, { default: 1, description: 'Gateway processes that share the port (Linux).' }),
-  trusted_proxies: texts({
-    default: [],
-    description:
-      'Addresses or CIDR ranges of proxies whose `X-Forwarded-For`, `-Proto` and `-Host` count: for lockouts, and for the session cookie.',
-  }),
-  docs: flag({ default: true, description: 'Serve `/openapi.json`, `/docs` and `/schemas`, to anybody.' }),
-  drain: duration({ default: '30s', description: 'How long a stop waits for requests in flight.' }),
-})
 
 const Kafka = section({
   brokers: texts({ default: [], description: 'Kafka brokers, `host:port`. None: the embedded log in `data.dir`.' }),
@@ -231,13 +218,7 @@ const checkTogether = ({ server, log, security }: Config): void => {
       'log.durability "log" waits for the brokers and needs log.kafka.brokers: set them, or use "host"',
     )
   }
-  for (const range of server.trusted_proxies) {
-    const flaw = rangeFlaw(range)
-    if (flaw !== null) throw new ConfigError(`server.trusted_proxies: "${range}" cannot be used: ${flaw}`)
-  }
-  if (server.processes > 1 && server.port === 0) {
-    throw new ConfigError('server.port 0 cannot be shared by server.processes: set a port')
-  }
+  checkServer(server)
 }
 
 /** The bytes of `security.master_key` and of those accepted beside it; null when it is not set. */

@@ -269,12 +269,14 @@ const appDeps = (parts: Parts): AppDeps => {
   }
 }
 
-const inferenceSettings = ({ auth, tools }: Config): InferenceSettings => ({
+const inferenceSettings = ({ auth, tools, server }: Config): InferenceSettings => ({
   ...INFERENCE_DEFAULTS,
   authHeader: auth.header_name.toLowerCase(),
   minKeyLength: auth.min_key_length,
   maxStalenessMs: settingMs(auth.max_staleness),
   gatewayExecution: tools.gateway_execution,
+  bodyMs: settingMs(server.body_timeout) ?? INFERENCE_DEFAULTS.bodyMs,
+  idleS: Math.ceil((settingMs(server.idle_timeout) ?? 0) / 1_000),
 })
 
 const someModel = ({ catalogue }: ControlPlane): string | null =>

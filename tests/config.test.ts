@@ -118,6 +118,7 @@ describe('what stops the start', () => {
     expect(refused('log:\n  durability: log\n')).toContain('log.kafka.brokers')
     expect(refused('server:\n  processes: 2\n  port: 0\n')).toContain('server.port 0')
     expect(refused('log:\n  kafka:\n    sasl_mechanism: plain\n')).toContain('log.kafka.sasl_username')
+    for (const idle of ['29s', '5m']) expect(refused(`server:\n  idle_timeout: ${idle}\n`)).toContain('30s to 4m')
   })
 })
 

@@ -9,6 +9,7 @@ import { listModels, showModel } from '../inference/models.ts'
 import { NonConforming } from '../inference/shape.ts'
 import type { KeyEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
+import type { Peers } from './clients.ts'
 import { errorResponse, headerText, identityHeaders } from './envelope.ts'
 import { contextOf, newIdentity } from './request-context.ts'
 import { MIN_REVISION, reachMinRevision } from './revision.ts'
@@ -20,8 +21,10 @@ const CHAT_PATH = '/v1/chat/completions'
 /** Answers `POST /v1/chat/completions`. Never throws: every failure is the envelope already. */
 export const chatHandler =
   (chat: ChatCompletions, deps: InferenceDeps) =>
-  async (request: Request): Promise<Response> => {
+  async (request: Request, peers?: Peers): Promise<Response> => {
     const exchange = new Exchange(newIdentity(request.headers))
+    // Not before: while an answer is made, its own deadlines hold. From its last bytes on, a client that neither reads nor asks is let go.
+    if (peers?.timeout !== undefined) exchange.whenLeft = () => peers.timeout!(request, deps.inference.idleS)
     if (deps.traces) exchange.trace = deps.traces.begin(request.headers, exchange.identity)
     try {
       if (request.headers.has(MIN_REVISION)) await awaitRevision(request.headers, exchange.identity, deps)
@@ -30,6 +33,7 @@ export const chatHandler =
       if (exchange.limitHeaders !== null) Object.assign(headers, exchange.limitHeaders)
       return new Response(body, { headers })
     } catch (error) {
+      exchange.whenLeft?.()
       const { identity, limitHeaders } = exchange
       const more = error instanceof NonConforming ? error.blockJson : ''
       const response = errorResponse(error, { ...exchange.facts(), traceId: identity.traceId, more })

@@ -37,6 +37,7 @@ export class ActiveRequests {
   leave(exchange: Exchange): void {
     exchange.call?.end('abandoned')
     this.#all.delete(exchange)
+    exchange.whenLeft?.()
     if (this.#all.size === 0) this.#whenEmpty?.()
   }
 

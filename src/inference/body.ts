@@ -17,12 +17,31 @@ export interface JsonBody {
   readonly body: Record<string, unknown>
 }
 
-/** Reads a JSON body, an object. Throws 400, 413 or 415; an empty body is 400 unless it may stand for `{}`. */
+/** How long a body other than that of a chat completion may take to arrive. */
+export const BODY_MS = 20_000
+
+/** Reads a JSON body, an object. Throws 400, 408, 413 or 415; an empty body is 400 unless it may stand for `{}`. */
 export const readJsonBody = async (
   request: Request,
   limitBytes = BODY_LIMIT_BYTES,
   mayBeEmpty = false,
-): Promise<JsonBody> => parseJsonBody(await readJsonBytes(request, limitBytes), mayBeEmpty)
+  limitMs = BODY_MS,
+): Promise<JsonBody> => {
+  const { promise, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(bodyTooSlow(limitMs)), limitMs)
+  try {
+    return parseJsonBody(await Promise.race([readJsonBytes(request, limitBytes), promise]), mayBeEmpty)
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** 408, which ends the connection: what is left of the body is not waited for. */
+export const bodyTooSlow = (limitMs: number): GatewayError =>
+  new GatewayError('invalid_request', `the body did not arrive within ${limitMs / 1_000} s`, {
+    status: 408,
+    headers: { connection: 'close' },
+  })
 
 /** The bytes of a body that says it is JSON. Throws 413 and 415, or rejects with it. */
 export const readJsonBytes = (request: Request, limitBytes = BODY_LIMIT_BYTES): Promise<Uint8Array> => {

@@ -8,7 +8,7 @@ import { ActiveRequests } from './active.ts'
 import { admit, factsJson } from './admit.ts'
 import { attempt, finishAttempt, type Served } from './attempt.ts'
 import { authenticate, requireScope } from './authenticate.ts'
-import { parseJsonBody, readJsonBytes } from './body.ts'
+import { bodyTooSlow, parseJsonBody, readJsonBytes } from './body.ts'
 import { reserveFirst } from './budget.ts'
 import { charsOf, type Measured, measure } from './charge.ts'
 import { choicesOf, cutOr } from './choices.ts'
@@ -36,9 +36,6 @@ export interface ChatCompletions {
 }
 
 const SUCCESS: Ending = { outcome: 'success', status: 200, error: null }
-/** How long a client may take to send its body. */
-const BODY_MS = 60_000
-
 export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
   const active = new ActiveRequests(deps.inference.maxActive)
   const planOf = planner(deps)
@@ -54,7 +51,7 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
       active.enter(exchange)
       exchange.servedAt = deps.served.note(exchange.identity.id, exchange.identity.requestId, key.tenantId)
       exchange.watch(request)
-      const bytes = await bodyInTime(request, exchange)
+      const bytes = await bodyInTime(request, exchange, deps.inference.bodyMs)
       exchange.onEnd = null
       const { raw, body } = parseJsonBody(bytes)
       model = modelNameOf(body)
@@ -121,16 +118,13 @@ const answered = (exchange: Exchange, intent: Intent, answer: Answer): { measure
 }
 
 /** Reads the body. A client that sends it too slowly, or leaves meanwhile, does not hold the request for ever. */
-const bodyInTime = (request: Request, exchange: Exchange): Promise<Uint8Array> => {
+const bodyInTime = (request: Request, exchange: Exchange, limitMs: number): Promise<Uint8Array> => {
   const bytes = readJsonBytes(request)
   const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>()
-  exchange.deadlineMs = exchange.identity.startedMs + BODY_MS
+  exchange.deadlineMs = exchange.identity.startedMs + limitMs
   exchange.onEnd = () => {
     if (exchange.ended === 'shutdown') reject(stopping())
-    else
-      reject(
-        new GatewayError('invalid_request', `the body did not arrive within ${BODY_MS / 1_000} s`, { status: 408 }),
-      )
+    else reject(bodyTooSlow(limitMs))
   }
   bytes.then(resolve, reject)
   return promise

@@ -26,6 +26,10 @@ export interface InferenceSettings {
   readonly maxActive: number
   /** The gateway may run safe tools by itself. */
   readonly gatewayExecution: boolean
+  /** How long a client may take to send its body. */
+  readonly bodyMs: number
+  /** How long a connection may stay silent once its request is answered. Whole seconds, at most 255. */
+  readonly idleS: number
 }
 
 export const INFERENCE_DEFAULTS: InferenceSettings = {
@@ -34,6 +38,8 @@ export const INFERENCE_DEFAULTS: InferenceSettings = {
   maxStalenessMs: null,
   maxActive: 10_000,
   gatewayExecution: false,
+  bodyMs: 20_000,
+  idleS: 75,
 }
 
 /** One request as the metrics see it: labels from closed sets, numbers. */

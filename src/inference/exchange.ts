@@ -97,6 +97,9 @@ export class Exchange implements Listed {
   /** Of all attempts: what the `gateway` block shows. */
   costNanoUsd: number | null = null
 
+  /** Told when it is no longer in flight, before its last bytes go out. */
+  whenLeft: (() => void) | null = null
+
   /** Null while traces are off. */
   trace: RequestTrace | null = null
 

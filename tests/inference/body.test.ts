@@ -65,6 +65,13 @@ describe('a body', () => {
     expect(await read(`{"a":"${'x'.repeat(BODY_LIMIT_BYTES - 8)}"}`)).toHaveProperty('a')
   })
 
+  test('that does not come whole is 408 after its time, and ends the connection', async () => {
+    const stalled = new ReadableStream<Uint8Array>({ start: (controller) => controller.enqueue(Buffer.from('{"a":')) })
+    const request = new Request('http://gateway.test/', { method: 'POST', body: stalled })
+    const refused = await readJsonBody(request, BODY_LIMIT_BYTES, false, 10).catch((error: GatewayError) => error)
+    expect(refused).toMatchObject({ status: 408, code: 'invalid_request', headers: { connection: 'close' } })
+  })
+
   test('S24: may hold `__proto__`, which changes nothing', async () => {
     const body = (await read('{"__proto__":{"model":"x"},"constructor":1}')) as Record<string, unknown>
     expect(body.model).toBeUndefined()

@@ -1,0 +1,43 @@
+// The settings of the port: where it listens, whom it believes, how long it waits, how much it takes.
+import { durationMs } from '../lib/duration.ts'
+import { rangeFlaw } from '../lib/forwarded.ts'
+import type { Static } from '../lib/schema.ts'
+import { duration, flag, section, text, texts, whole } from '../lib/setting.ts'
+import { ConfigError } from '../lib/settings.ts'
+
+export const Server = section({
+  host: text({ default: '127.0.0.1', description: 'Address to listen on. `0.0.0.0` for all.' }),
+  port: whole(0, 65_535, { default: 8080, description: 'Port to listen on. `0` takes a free one.' }),
+  processes: whole(1, 64, { default: 1, description: 'Gateway processes that share the port (Linux).' }),
+  trusted_proxies: texts({
+    default: [],
+    description:
+      'Addresses or CIDR ranges of proxies whose `X-Forwarded-For`, `-Proto` and `-Host` count: for lockouts, and for the session cookie.',
+  }),
+  docs: flag({ default: true, description: 'Serve `/openapi.json`, `/docs` and `/schemas`, to anybody.' }),
+  drain: duration({ default: '30s', description: 'How long a stop waits for requests in flight.' }),
+  body_timeout: duration({
+    default: '20s',
+    description: 'How long a client may take to send the body of a chat completion; then 408.',
+  }),
+  idle_timeout: duration({
+    default: '75s',
+    description:
+      'How long a connection stays open while its client neither reads nor asks: 30s to 4m, longer than that of a load balancer in front.',
+  }),
+})
+
+/** What no single key can say. Throws ConfigError. */
+export const checkServer = (server: Static<typeof Server>): void => {
+  for (const range of server.trusted_proxies) {
+    const flaw = rangeFlaw(range)
+    if (flaw !== null) throw new ConfigError(`server.trusted_proxies: "${range}" cannot be used: ${flaw}`)
+  }
+  const idleMs = durationMs(server.idle_timeout) ?? 0
+  if (idleMs < 30_000 || idleMs > 240_000) {
+    throw new ConfigError(`server.idle_timeout ${server.idle_timeout} cannot be kept: use 30s to 4m`)
+  }
+  if (server.processes > 1 && server.port === 0) {
+    throw new ConfigError('server.port 0 cannot be shared by server.processes: set a port')
+  }
+}
