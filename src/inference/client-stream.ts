@@ -21,6 +21,9 @@ import type { UpstreamStream } from './upstream-stream.ts'
 /** What may come after the finish reason, which is held back; more is no part of an answer. */
 const HELD_CHARS = 256 * 1024
 
+/** From here on a run of frames is not joined to what comes before it. */
+const LONG_CHARS = 4 * 1024
+
 const NO_CHOICES: readonly ChoiceFacts[] = []
 
 const hasJson = ({ json }: StreamPart): boolean => json !== null
@@ -29,6 +32,8 @@ const hasJson = ({ json }: StreamPart): boolean => json !== null
 export class ClientStream {
   /** Frames that make the answer complete for a client: held until the outcome is written. */
   #held = ''
+  /** What goes out before the frames that were just made: joined to a long run of them it would be a copy of all. */
+  #ahead = ''
   /** Until when what follows the finish reason is waited for; null: none has come. */
   #restUntilMs: number | null = null
   #first: StreamPart[] | null
@@ -74,7 +79,7 @@ export class ClientStream {
   /** The whole stream as text, once all of it has come. Settles it like a stream that is read. */
   async whole(): Promise<string> {
     const frames = this.#opening()
-    return frames + (await this.#conclude(null))
+    return this.#ahead + frames + (await this.#conclude(null))
   }
 
   async #run(sink: ReadableStreamDirectController): Promise<void> {
@@ -82,6 +87,11 @@ export class ClientStream {
     for (;;) {
       const text = this.#tail === null ? await this.#nextFrames() : null
       if (text === null) break
+      if (this.#ahead !== '') {
+        const written = sink.write(this.#ahead)
+        this.#ahead = ''
+        if (typeof written !== 'number') await written
+      }
       if (this.source.done) {
         // All has come already: it goes out with what ends it, in one write.
         unsent = text
@@ -123,6 +133,7 @@ export class ClientStream {
       if (this.exchange.budgets !== null && !this.source.done && this.exchange.finishReason === null) {
         const cut = await reserveMore(this.exchange, this.deps)
         if (cut !== null) {
+          this.#ahead = ''
           this.#conclude(cut)
           return null
         }
@@ -166,8 +177,12 @@ export class ClientStream {
       const ends =
         (this.#choices !== null && part.json !== null && this.#choices.note(part.json)) || part.finishReason !== null
       if (part.frames !== undefined) {
-        out += this.#held + part.frames
+        const before = out + this.#held
         this.#held = ''
+        if (before !== '' && part.frames.length >= LONG_CHARS) {
+          this.#ahead += before
+          out = part.frames
+        } else out = before + part.frames
         continue
       }
       if (part.json === null) continue

@@ -9,7 +9,7 @@ const MOST_IN_A_TURN = 8
  * After so many large bytes the young objects are collected: what is left of the bytes is text, which cannot be given back. 1 to 2 ms, whatever else the heap
  * holds (a full collection takes 700 ms with two million objects). Left to itself the collector waits until the heap has doubled.
  */
-const COLLECT_BYTES = 16 * 1024 * 1024
+const COLLECT_BYTES = 8 * 1024 * 1024
 
 /** Something that was held back. */
 export interface TakesTurns {

@@ -109,7 +109,6 @@ export class HttpExchange implements DialResponse, Timed, BodySink, ByteReader, 
     if (chunks.length === 0) return null
     this.#queue = []
     this.#queuedBytes = 0
-    this.#flow()
     return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)
   }
 
@@ -146,7 +145,6 @@ export class HttpExchange implements DialResponse, Timed, BodySink, ByteReader, 
 
   async #readText(maxBytes: number): Promise<string> {
     while (!this.#ended && this.#failure === null && this.#queuedBytes <= maxBytes) {
-      this.#flow()
       await this.#more()
     }
     if (this.#failure !== null) throw this.#failure
@@ -269,10 +267,13 @@ export class HttpExchange implements DialResponse, Timed, BodySink, ByteReader, 
     wake?.()
   }
 
+  /** Somebody waits for more: a socket that was held back until now goes on. */
   #more(): Promise<void> {
-    return new Promise((resolve) => {
+    const more = new Promise<void>((resolve) => {
       this.#wake = resolve
     })
+    this.#flow()
+    return more
   }
 
   #flow(): void {

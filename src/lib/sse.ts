@@ -39,7 +39,7 @@ export interface EventParser {
  */
 export const createSseParser = (maxEventChars = 8 * 1024 * 1024, skim: Skim | null = null): EventParser => {
   const decode = utf8Decoder()
-  let events: SseEvent[] = []
+  let events = NO_EVENTS
   let tooLarge = false
   // Made when the first frame comes that is not of the one common form: most streams hold none.
   let parser: EventSourceParser | null = null
@@ -73,13 +73,18 @@ export const createSseParser = (maxEventChars = 8 * 1024 * 1024, skim: Skim | nu
       clean = text.endsWith('\n\n')
     }
     if (tooLarge) throw new SseTooLarge(`an event of the stream exceeds ${maxEventChars} characters`)
-    return events
+    // Not kept: they hold the text of a whole read, for as long as nobody asks for the next one.
+    const read = events
+    events = NO_EVENTS
+    return read
   }
   return {
     push: (bytes) => feed(decode(bytes)),
     end: () => feed(`${decode(null)}\n\n`),
   }
 }
+
+const NO_EVENTS: SseEvent[] = []
 
 const FIRST = new TextDecoder()
 const LATER = new TextDecoder('utf-8', { ignoreBOM: true })

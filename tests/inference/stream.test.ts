@@ -98,6 +98,17 @@ describe('a stream', () => {
     expect(rest).toEndWith('data: [DONE]\n\n')
   })
 
+  test('comes whole and in order, however much of it comes at once', async () => {
+    gateway.close()
+    const long = entry({ kind: 'openai_compatible', baseUrl: upstream.baseUrl })
+    gateway = testGateway({ entries: [long], kinds: [...KINDS.values()] })
+    const text = Array.from({ length: 20_000 }, (_, word) => `word ${word} `).join('')
+    upstream.behave({ text, chunks: 10_000 })
+    const chunks = await chunksOf(await gateway.chat(ask))
+    expect(textOf(chunks) === text).toBe(true)
+    expect(chunks.at(-1)!.choices[0]!.finish_reason).toBe('stop')
+  })
+
   test('reads no more of the upstream than its client does', async () => {
     const text = 'x'.repeat(4_000_000)
     upstream.behave({ text, chunks: 4_000 })
