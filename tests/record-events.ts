@@ -2,6 +2,7 @@
 // Run `bun tests/record-events.ts` after adding a type. Files that exist are never touched.
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { BudgetEvent } from '../src/domain/budget-events.ts'
 import { type Actor, decisionMacKey, writeDecision } from '../src/domain/decision.ts'
 import { embeddedLog } from '../src/log/embedded.ts'
 import { TOPICS } from '../src/log/topics.ts'
@@ -179,8 +180,9 @@ const recordBudgets = async (): Promise<void> => {
   await request.reserve('prov_1', 'm', { nanoUsd: 400, tokens: 40 })
   request.endAttempt({ nanoUsd: 200, tokens: 20, exact: true })
   request.settle()
-  await lives.close(1_000)
+  for (const open of lives.leases.opens.values()) lives.leases.tell(open)
   await seen('lease.settled')
+  await lives.close(1_000)
   const watches = world.open('ins_watches')
   await watches.caughtUp(TENANT, 1_000)
   await seen('account.alerted')
@@ -189,12 +191,14 @@ const recordBudgets = async (): Promise<void> => {
   world.nowMs += 2 * DAY_MS
   const later = watches.of(TENANT, 'key_1', null, world.nowMs)!
   await later.reserve('prov_1', 'm', { nanoUsd: 100, tokens: 10 })
-  for (const type of ['account.stated', 'instance.retired']) await seen(type)
+  await seen('account.stated')
   const closed = [{ account: 'bud_1/1763596800000-1763683200000', spent: { nano_usd: 250, tokens: 25 } }]
   const accounts = closed.map((each) => ({ ...each, counted: { nano_usd: 0, tokens: 0 }, overrun_nano_usd: 0 }))
   const scribe = new BudgetScribe({ log: world.log, instance: 'ins_gone', nowMs: () => world.nowMs }, 'again')
   const event = { type: 'lease.closed', data: { holder: 'ins_gone.0', instance: 'ins_gone', accounts } } as const
-  await scribe.append(TENANT, [event], watches.leases.ledger)
+  const silent = { instance: 'ins_gone', before_ms: world.nowMs - DAY_MS, reason: 'silence', orphaned: [] } as const
+  const retired: BudgetEvent = { type: 'instance.retired', data: { ...silent, orphaned: [] } }
+  await scribe.append(TENANT, [event, retired], watches.leases.ledger)
   for (const { value } of world.log.records(TOPICS.budgets.name)) {
     const line = new TextDecoder().decode(value!)
     keep((JSON.parse(line) as { type: string }).type, line)
@@ -248,4 +252,6 @@ const written = (type: string, actor: Actor, data: Record<string, unknown>): voi
 }
 written('schema.activated', { type: 'system', id: 'schema' }, { version: 2 })
 const ids = { operator: 'op_019aa1c2-0000-7000-8000-000000000001', session: 'ses_019aa1c2-0000-7000-8000-000000000002' }
+const gone = { id: 'ins_019aa1c2-0000-7000-8000-000000000003', reason: 'its disk is lost' }
+written('instance.given_up', { type: 'operator', id: ids.operator }, gone)
 written('session.seen', { type: 'operator', id: ids.operator }, { id: ids.session })

@@ -11,6 +11,7 @@ import { TOPICS } from '../log/topics.ts'
 import { type OpenBudgets, openBudgets } from '../state/budgets.ts'
 import { type BudgetVerdict, verifyBudget } from '../upkeep/budget-verification.ts'
 import { recoverLeases } from '../upkeep/lease-recovery.ts'
+import { startRetirement } from '../upkeep/retirement.ts'
 import type { ControlPlane } from './control-plane.ts'
 import type { Outcomes } from './outcomes.ts'
 import { logSettings } from './settings.ts'
@@ -47,6 +48,12 @@ export const openBudgetParts = (
   })
   const budgetRow = (id: string) => live.control.table('budgets').get(id)
   const tenants = () => new Set([...live.control.table('budgets').rows()].map(([, { tenant_id }]) => tenant_id))
+  const retirement = startRetirement({
+    ...shared,
+    ledger: budgets.leases.ledger,
+    givenUp: () => [...live.control.table('retirements').rows()].map(([, row]) => row),
+    random: Math.random,
+  })
   return {
     budgets,
     verify: (row, signal) => verifyBudget(row, { log, budgets }, signal),
@@ -56,6 +63,7 @@ export const openBudgetParts = (
       await recoverLeases(returned, { ...shared, budgets, budgetRow, tenants }, signal)
     },
     async close() {
+      await retirement.stop()
       await budgets.close(LAST_WORDS_MS)
       await log.close()
     },

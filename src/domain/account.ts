@@ -1,24 +1,8 @@
 // An account: a budget in one window. What may still be granted follows from the records of its partition alone, so every reader computes the same.
 // Pure: `decideLease` says what a request comes to, `evolve` what a record changes; both total. Log time comes in as the running maximum of append times.
-import { type Amount, fits, isNothing, type Limits, minus, most, NO_AMOUNT, plus, within } from './amount.ts'
+import { type Amount, fits, type Limits, minus, most, NO_AMOUNT, plus, within } from './amount.ts'
 import type { AccountOpened, AccountStated, BudgetEvent, InstanceRetired, LeaseRequested } from './budget-events.ts'
-
-/** One start of a process, as an account sees it. All amounts are sums since that start. */
-export interface Holder {
-  readonly holder: string
-  readonly instance: string
-  /** Of its last request, granted or not. */
-  readonly sequence: number
-  readonly granted: Amount
-  readonly returned: Amount
-  readonly spent: Amount
-  readonly counted: Amount
-  readonly overrun_nano_usd: number
-  readonly at_ms: number
-  readonly closed: boolean
-  /** Of a retired one: what its open requests may have cost, until its spool or the process itself says what they did. */
-  readonly orphaned?: Amount
-}
+import { committedBy, type Holder, MOST_HOLDERS, newHolder } from './holder.ts'
 
 export interface Account extends Readonly<AccountOpened> {
   readonly carried: Amount
@@ -49,18 +33,12 @@ export type LeaseVerdict =
 
 /** A closed holder is remembered for so long, since late copies of its records may still come. */
 const REMEMBERED_MS = 3_600_000
-/** Beyond it closed ones are forgotten sooner: an account with all of its holders is stated in one record of 64 KiB. */
-const MOST_HOLDERS = 128
 const MOST_ALERTED = 32
 /** Nothing is granted of a window that begins later than this: a clock that is ahead must not spend what belongs to tomorrow. */
 const EARLY_MS = 300_000
 
 export const accountId = (budgetId: string, startMs: number, endMs: number | null): string =>
   `${budgetId}/${startMs}-${endMs ?? ''}`
-
-/** What a holder has taken out of its account. */
-export const committedBy = ({ granted, returned, spent, counted, closed, orphaned = NO_AMOUNT }: Holder): Amount =>
-  plus(closed ? plus(spent, orphaned) : most(minus(granted, returned), spent), counted)
 
 /** What cannot be granted to anybody any more. */
 export const committed = (account: Account): Amount => {
@@ -217,19 +195,6 @@ const requested = (accounts: Accounts, request: LeaseRequested, atMs: number): E
   return { accounts: changed, verdict }
 }
 
-const newHolder = ({ holder, instance }: { holder: string; instance: string }, atMs: number): Holder => ({
-  holder,
-  instance,
-  sequence: 0,
-  granted: NO_AMOUNT,
-  returned: NO_AMOUNT,
-  spent: NO_AMOUNT,
-  counted: NO_AMOUNT,
-  overrun_nano_usd: 0,
-  at_ms: atMs,
-  closed: false,
-})
-
 interface Told {
   readonly returned?: Amount
   readonly spent: Amount
@@ -283,18 +248,4 @@ const withHolder = (account: Account, holder: Holder, atMs: number): Account => 
     overrun_nano_usd += each.overrun_nano_usd
   }
   return { ...account, holders, past, overrun_nano_usd }
-}
-
-/** Of so many, those are retired too that were silent and hold nothing: accounts are stated with all of their holders. */
-const MANY_HOLDERS = MOST_HOLDERS / 2
-
-/** Holders that have said nothing for so long and hold something: of each the instance. */
-export const silentSince = (account: Account, beforeMs: number): string[] => {
-  const silent: string[] = []
-  const areMany = account.holders.size > MANY_HOLDERS
-  for (const holder of account.holders.values()) {
-    const held = minus(minus(holder.granted, holder.returned), holder.spent)
-    if (!holder.closed && holder.at_ms < beforeMs && (areMany || !isNothing(held))) silent.push(holder.instance)
-  }
-  return silent
 }

@@ -10,6 +10,8 @@ const nullable = (description: string) =>
 const amount = (description: string) => t.Object(Amount.properties, { description })
 /** Accounts of one record: it has to stay below 64 KiB. */
 const MOST_ACCOUNTS = 64
+/** Of a retirement, likewise. */
+export const MOST_ORPHANED = 200
 
 export const AccountId = text(
   '`<budget id>/<start of the window>-<its end>`, both Unix milliseconds; no end: for ever.',
@@ -160,8 +162,8 @@ export const InstanceRetired = t.Object({
       spent: amount('What it may have spent beyond what it told: its open requests, at what was reserved.'),
     }),
     {
-      maxItems: MOST_ACCOUNTS,
-      description: 'What is known to be open.',
+      maxItems: MOST_ORPHANED,
+      description: 'What is known to be open, or to be spent and not told.',
     },
   ),
 })

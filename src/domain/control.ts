@@ -16,6 +16,7 @@ import { type PolicyRow, policy } from './policy.ts'
 import { type PriceCorrectionRow, priceCorrection } from './price-correction.ts'
 import { type ProviderRow, provider } from './provider.ts'
 import { type ProviderTestRow, providerTest } from './provider-test.ts'
+import { type RetirementRow, retirement } from './retirement.ts'
 import { reversal } from './reversal.ts'
 import { type SessionRow, session } from './session.ts'
 import { type SetupRow, setup } from './setup.ts'
@@ -44,6 +45,7 @@ export interface Rows {
   tools: ToolRow
   tool_policies: ToolPolicyRow
   price_corrections: PriceCorrectionRow
+  retirements: RetirementRow
   setup: SetupRow
   operators: OperatorRow
   sessions: SessionRow
@@ -71,6 +73,7 @@ const AGGREGATES = [
   tool,
   toolPolicy,
   priceCorrection,
+  retirement,
   setup,
   operator,
   session,

@@ -21,6 +21,7 @@ const WRITTEN_TABLES = [
   'tools',
   'tool_policies',
   'price_corrections',
+  'retirements',
   'operators',
 ] as const satisfies readonly TableName[]
 

@@ -95,6 +95,8 @@ export const embeddedLog = (options: EmbeddedLogOptions): EmbeddedLog => {
       if (topicOf(name).embedded === 'shared') return file(name).end(partition)
       return ends.end(spoolDirectory(dataDir, partition), spoolTopicOf(name))
     },
+    since: async (name, partition, atMs) =>
+      topicOf(name).embedded === 'shared' ? file(name).since(partition, atMs) : 0,
     async partitions(name) {
       const topic = topicOf(name)
       if (topic.embedded === 'segments') return spoolNumbers(dataDir)

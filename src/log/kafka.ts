@@ -60,7 +60,13 @@ export const kafkaLog = (options: KafkaLogOptions): EventLog => {
         troubles,
         AbortSignal.any([signal, closed.signal]),
       ),
-    end: (topic, partition) => end(cluster, { topic, partition }, closed.signal),
+    end: (topic, partition) => offsetAt(cluster, { topic, partition }, LATEST, closed.signal),
+    async since(topic, partition, atMs) {
+      // Asked for first: what comes in between is read.
+      const end = await offsetAt(cluster, { topic, partition }, LATEST, closed.signal)
+      const offset = await offsetAt(cluster, { topic, partition }, Math.max(0, atMs), closed.signal)
+      return offset < 0 ? end : offset
+    },
     async partitions(topic) {
       const { topics } = await cluster.metadata([topic], DEADLINE_MS)
       const found = topics.find(({ name, error }) => name === topic && error === CODE.none)
@@ -150,18 +156,24 @@ const DENIED = new Set<number>([CODE.topicAuthorizationFailed, CODE.clusterAutho
 /** Checked by the broker before it writes. */
 const NOT_WRITTEN = new Set<number>([CODE.unknownTopic, CODE.notEnoughReplicas, CODE.corruptMessage])
 
-const end = async (cluster: Cluster, { topic, partition }: Target, signal: AbortSignal): Promise<number> => {
+/** `at`: LATEST, or a log time; then -1: no record is of it or of a later one. */
+const offsetAt = async (
+  cluster: Cluster,
+  { topic, partition }: Target,
+  at: number,
+  signal: AbortSignal,
+): Promise<number> => {
   if (signal.aborted) throw new LogUnavailable('the log is closed')
   const work = (limits: Limits) =>
     retrying(cluster, topic, limits, async () => {
       const leader = await cluster.leader(topic, partition, leftMs(limits))
       const connection = await cluster.shared(leader.address, 'ask', leftMs(limits))
-      const body = listOffsetsRequest(topic, partition, leader.leaderEpoch, LATEST)
+      const body = listOffsetsRequest(topic, partition, leader.leaderEpoch, at)
       const bytes = await connection.request(LIST_OFFSETS, body, Math.max(1, leftMs(limits)))
       const { error, offset } = readListOffsets(bytes)
       cluster.answered()
       if (error !== CODE.none)
-        throw new LogUnavailable(`the end of ${topic}/${partition} is not known now (error ${error})`)
+        throw new LogUnavailable(`offsets of ${topic}/${partition} are not known now (error ${error})`)
       return offset
     })
   return withDeadline(DEADLINE_MS, signal, work, (why) => new LogUnavailable(why))

@@ -162,6 +162,11 @@ const memoryView = (
       refuseWhenDown()
       return at(topic, partition).end
     },
+    async since(topic, partition, atMs) {
+      refuseWhenDown()
+      const { records, end } = at(topic, partition)
+      return records.find((record) => record.atMs >= atMs)?.offset ?? end
+    },
     partitions: async (topic) => Array.from({ length: partitionCount(topic) }, (_, index) => index),
     health: () =>
       faults.down?.() === true ? { ok: false, detail: 'the log is down' } : { ok: true, detail: 'in memory' },

@@ -1,4 +1,4 @@
-// The log: three verbs, three adapters (kafka, embedded, memory), one contract (tests/contract/event-log.ts).
+// The log: append, read, where it ends and where a moment begins; three adapters (kafka, embedded, memory), one contract (tests/contract/event-log.ts).
 
 /** One record as it stands in the log. `value` is null for a tombstone (compacted topics only). */
 export interface LogRecord {
@@ -45,6 +45,12 @@ export interface EventLog {
   read(topic: string, partition: number, from: number, signal: AbortSignal): AsyncIterable<readonly LogRecord[]>
   /** The first offset that does not exist. Throws `LogUnavailable` when it cannot be asked. */
   end(topic: string, partition: number): Promise<number>
+  /**
+   * Where a reader begins that needs what the log took since a moment: the first kept record of that log time or later, else the end; where only
+   * whole spools are known, the first kept record (0). What came just before may be of a later time where log time steps back: ask with a margin.
+   * Throws `LogUnavailable` when it cannot be asked.
+   */
+  since(topic: string, partition: number, atMs: number): Promise<number>
   /** The partitions that exist now. Embedded `requests` and `operations` gain one for each spool; Kafka's are fixed. */
   partitions(topic: string): Promise<readonly number[]>
   /** Whether the log answered within the last seconds; `detail` says what is wrong, for `/ready`. */

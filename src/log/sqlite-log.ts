@@ -60,6 +60,19 @@ export class SqliteTopic {
     return this.patiently(() => this.bounds(partition).end)
   }
 
+  async since(partition: number, atMs: number): Promise<number> {
+    return this.patiently(() => {
+      const { end } = this.bounds(partition)
+      if (!this.hasTable(partition)) return end
+      const found = this.database
+        .query<{ offset: number }, [number]>(
+          `SELECT offset FROM p${partition} WHERE at_ms >= ? ORDER BY offset LIMIT 1`,
+        )
+        .get(atMs)
+      return found?.offset ?? end
+    })
+  }
+
   async *read(partition: number, from: number, signal: AbortSignal): AsyncGenerator<readonly LogRecord[]> {
     let next: number | null = from === 0 ? null : from
     while (!signal.aborted && !this.closed) {

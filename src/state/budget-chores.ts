@@ -1,5 +1,5 @@
-// What budgets need beside requests, once a second: telling what was spent, giving back what nobody uses, the next window, alerts, statements, retirement.
-import { type Account, silentSince, spentOf, stateOf } from '../domain/account.ts'
+// What budgets need beside requests, once a second: telling what was spent, giving back what nobody uses, the next window, alerts, statements.
+import { type Account, spentOf } from '../domain/account.ts'
 import type { Amount } from '../domain/amount.ts'
 import type { BudgetEvent } from '../domain/budget-events.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
@@ -7,7 +7,7 @@ import { type EventLog, IndefiniteAppend, LogUnavailable } from '../log/port.ts'
 import type { BudgetLeases } from './budget-leases.ts'
 import type { BudgetLines } from './budget-lines.ts'
 import { LEASE_MS, type OpenAccount } from './budget-open.ts'
-import { BudgetScribe } from './budget-scribe.ts'
+import { BudgetScribe, statementOf } from './budget-scribe.ts'
 
 const EVERY_MS = 1_000
 /** What was charged is told at the latest after this. */
@@ -17,8 +17,6 @@ const IDLE_MS = 30_000
 /** The next window is opened when so much of this one is left, or half of it. */
 const NEXT_MS = 60_000
 const STATED_MS = 3_600_000
-/** An instance that said nothing for so long and holds leases is retired. */
-const SILENCE_MS = 86_400_000
 /** Of one tenant; more are told with the next statement. */
 const MOST_STATED = 64
 
@@ -33,7 +31,6 @@ export interface ChoresDeps {
   readonly diagnostics: Diagnostics
   spoolEnd(): number
   onNeeded?(record: number): void
-  readonly silenceMs?: number
 }
 
 /** Returns how to stop. */
@@ -120,7 +117,6 @@ class Chores {
     try {
       for (const tenantId of [...leases.ledger.tenants()]) await this.#alert(tenantId)
       if (this.#round++ % 10 !== 0) return
-      for (const tenantId of [...leases.ledger.tenants()]) await this.#retire(tenantId)
       for (const tenantId of [...leases.ledger.statedBefore(this.deps.nowMs() - STATED_MS)]) await this.#state(tenantId)
     } finally {
       this.#writing = false
@@ -145,30 +141,8 @@ class Chores {
     await this.#append(tenantId, events.slice(0, MOST_STATED))
   }
 
-  /** Every instance sees that it is due; the first record counts. */
-  async #retire(tenantId: string): Promise<void> {
-    const { leases, silenceMs = SILENCE_MS } = this.deps
-    const beforeMs = leases.ledger.place(tenantId).logAtMs - silenceMs
-    const silent = new Set<string>()
-    for (const account of leases.ledger.accounts(tenantId)?.all() ?? [])
-      for (const instance of silentSince(account, beforeMs)) silent.add(instance)
-    const events = [...silent].map((instance): BudgetEvent => {
-      const data = { instance, before_ms: beforeMs, reason: 'silence' as const, orphaned: [] }
-      return { type: 'instance.retired', data }
-    })
-    await this.#append(tenantId, events)
-  }
-
-  /** All accounts of a tenant as they are, in one append: a reader may begin there. */
   async #state(tenantId: string): Promise<void> {
-    const { ledger } = this.deps.leases
-    ledger.forget(tenantId)
-    const accounts = [...(ledger.accounts(tenantId)?.all() ?? [])]
-    const { next } = ledger.place(tenantId)
-    const events = accounts.map((account): BudgetEvent => {
-      return { type: 'account.stated', data: stateOf(account, next, accounts.length) }
-    })
-    await this.#append(tenantId, events)
+    await this.#append(tenantId, statementOf(this.deps.leases.ledger, tenantId))
   }
 
   async #append(tenantId: string, events: readonly BudgetEvent[]): Promise<void> {

@@ -1,8 +1,9 @@
 // An account that this process spends from: its budget's line, its window, and the lease.
-import { type Account, type Accounts, committedBy } from '../domain/account.ts'
+import type { Account, Accounts } from '../domain/account.ts'
 import { type Amount, isNothing, minus, NO_AMOUNT } from '../domain/amount.ts'
 import type { BudgetRow } from '../domain/budget.ts'
 import type { AccountOpened } from '../domain/budget-events.ts'
+import { committedBy } from '../domain/holder.ts'
 import { Lease } from '../domain/lease.ts'
 import type { BudgetLine } from './budget-lines.ts'
 

@@ -1,4 +1,5 @@
 // Writes what concerns budgets beside the leases: alerts, statements, retirements, what dead processes spent. All of it is harmless twice.
+import { stateOf } from '../domain/account.ts'
 import type { BudgetEvent } from '../domain/budget-events.ts'
 import { writeEnvelope } from '../log/envelope.ts'
 import type { EventLog, NewRecord } from '../log/port.ts'
@@ -8,6 +9,14 @@ import type { BudgetLedger } from './budget-ledger.ts'
 const MOST_RECORDS = 200
 const MOST_BYTES = 192 * 1024
 const APPEND_MS = 2_000
+
+/** All accounts of a tenant as they are, to be written in one append: a reader may begin there. */
+export const statementOf = (ledger: BudgetLedger, tenantId: string): BudgetEvent[] => {
+  ledger.forget(tenantId)
+  const accounts = [...(ledger.accounts(tenantId)?.all() ?? [])]
+  const { next } = ledger.place(tenantId)
+  return accounts.map((account) => ({ type: 'account.stated', data: stateOf(account, next, accounts.length) }))
+}
 
 export interface ScribeDeps {
   readonly log: EventLog

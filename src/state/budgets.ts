@@ -3,6 +3,7 @@ import { accountId, committed, overrunOf, spentOf } from '../domain/account.ts'
 import { type Amount, minus, NO_AMOUNT, plus } from '../domain/amount.ts'
 import type { BudgetRow } from '../domain/budget.ts'
 import { startBudgetChores } from './budget-chores.ts'
+import { type HoldingInstance, holdingInstances } from './budget-holders.ts'
 import { BudgetLeases, type LeasesDeps } from './budget-leases.ts'
 import { type BudgetLine, type BudgetLines, openBudgetLines } from './budget-lines.ts'
 import type { LiveState } from './port.ts'
@@ -27,6 +28,8 @@ export interface Budgets {
   of(tenantId: string, keyId: string, slug: string | null, atMs: number): RequestBudgets | null
   /** Null until what the log says of it is read. */
   standing(row: BudgetRow): BudgetStanding | null
+  /** Instances that hold something of a budget. */
+  instances(): HoldingInstance[]
   /** Resolves once the log is read as far as it went, or after the time given. */
   caughtUp(tenantId: string, waitMs: number): Promise<boolean>
 }
@@ -35,6 +38,7 @@ export interface Budgets {
 export const NO_BUDGETS: Budgets = {
   of: () => null,
   standing: () => null,
+  instances: () => [],
   caughtUp: () => Promise.resolve(true),
 }
 
@@ -44,8 +48,6 @@ export interface BudgetsDeps extends Omit<LeasesDeps, 'onFolded'> {
   spoolEnd(): number
   /** Called once a second with the first record of the spool that is needed to know what was spent. */
   onNeeded?(record: number): void
-  /** After which silence an instance that holds leases is retired. */
-  readonly silenceMs?: number
 }
 
 export interface OpenBudgets extends Budgets {
@@ -77,6 +79,7 @@ export const openBudgets = (deps: BudgetsDeps): OpenBudgets => {
       return new RequestBudgets(leases, tenantId, own, whole, atMs, deps.spoolEnd)
     },
     standing: (row) => standingOf(leases, lines, row),
+    instances: () => holdingInstances(leases.ledger),
     async caughtUp(tenantId, waitMs) {
       let timer: ReturnType<typeof setTimeout> | undefined
       const late = new Promise<boolean>((resolve) => {

@@ -1,8 +1,9 @@
 // A spool of a process that died has come back: what that process spent of its leases stands in the outcomes, and the rest of them is free again.
-import type { Holder } from '../domain/account.ts'
+
 import { type Amount, most, NO_AMOUNT, plus } from '../domain/amount.ts'
 import type { BudgetRow } from '../domain/budget.ts'
 import type { BudgetCharge, BudgetEvent } from '../domain/budget-events.ts'
+import type { Holder } from '../domain/holder.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import { pause } from '../lib/pause.ts'
 import { LogReplaced } from '../log/port.ts'

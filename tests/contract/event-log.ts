@@ -110,6 +110,22 @@ export const eventLogContract = (
       expect(await log.end(topic, 0)).toBe(5)
     })
 
+    promise('what the log took since a moment is found', async () => {
+      const topic = await under.topic('plain')
+      expect(await log.since(topic, 0, 0)).toBe(0)
+      for (const number of range(3)) {
+        await log.append(topic, 0, [fact(number)])
+        const [last] = await take(log, topic, number, 1)
+        // The next one is of another millisecond.
+        while (Date.now() <= last!.atMs) await new Promise<void>((resolve) => setImmediate(resolve))
+      }
+      const all = await take(log, topic, 0, 3)
+      expect(await log.since(topic, 0, 0)).toBe(0)
+      for (const record of all.filter(({ atMs }, i) => i === 0 || atMs > all[i - 1]!.atMs))
+        expect(await log.since(topic, 0, record.atMs)).toBe(record.offset)
+      expect(await log.since(topic, 0, all[2]!.atMs + 60_000)).toBe(3)
+    })
+
     promise('bytes come back exactly', async () => {
       const topic = await under.topic('plain')
       const every = Uint8Array.from({ length: 256 }, (_, index) => index)

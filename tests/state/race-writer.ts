@@ -39,6 +39,7 @@ export const openRaceLog = (options: RaceLog): EventLog => {
     append: (topic, ...rest) => log.append(named(topic), ...rest),
     read: (topic, ...rest) => log.read(named(topic), ...rest),
     end: (topic, partition) => log.end(named(topic), partition),
+    since: (topic, ...rest) => log.since(named(topic), ...rest),
     partitions: (topic) => log.partitions(named(topic)),
     health: () => log.health(),
     close: () => log.close(),

@@ -26,6 +26,7 @@ import { type EndpointDeps, endpointRoutes } from './endpoints.ts'
 import { streamOf } from './export.ts'
 import { CONTENT_TYPES, fileHeaders, formatOf, formatted, type ListFormat } from './format.ts'
 import { refuseWhileFrozen, thawedCommit } from './freeze.ts'
+import { type InstanceDeps, instanceRoutes } from './instances.ts'
 import { type KeyDeps, keyRoutes } from './keys.ts'
 import { type LogDeps, logRoutes } from './log.ts'
 import { type ModelDeps, modelRoutes } from './models.ts'
@@ -69,6 +70,7 @@ export interface AdminDeps
     Omit<ToolDeps, 'live'>,
     Omit<ToolPolicyDeps, 'live'>,
     Omit<PriceDeps, 'live'>,
+    Omit<InstanceDeps, 'live'>,
     Omit<OperatorDeps, 'live'>,
     Omit<LogDeps, 'live' | 'dataKeys'> {
   readonly dataKeys: ProviderDeps['dataKeys'] & LogDeps['dataKeys']
@@ -95,6 +97,7 @@ export const configurationRoutes = (deps: AdminDeps): readonly AdminRoute[] => {
     ...toolRoutes(freezable),
     ...toolPolicyRoutes(freezable),
     ...priceRoutes(freezable),
+    ...instanceRoutes(deps),
   ]
   return routes.map(withPast)
 }

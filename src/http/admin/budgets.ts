@@ -32,7 +32,7 @@ export interface BudgetDeps {
   readonly commit: Commit
   newId(prefix: IdPrefix): string
   nowMs(): number
-  readonly budgets: Pick<Budgets, 'standing' | 'caughtUp'>
+  readonly budgets: Pick<Budgets, 'standing' | 'caughtUp' | 'instances'>
   readonly verifyBudget: (row: BudgetRow, signal: AbortSignal) => Promise<BudgetVerdict | null>
 }
 

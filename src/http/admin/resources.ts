@@ -155,6 +155,22 @@ export const BudgetVerification = t.Object({
   overrun_usd: t.Number({ description: 'billed beyond what was reserved' }),
 })
 
+const Moment = Nullable(Timestamp)
+
+/** An instance that holds something of a budget, or was given up. */
+export const InstanceView = t.Object(
+  {
+    id: Id,
+    holds_usd: t.Number({ description: 'of its leases, what it was not seen to spend or to give back' }),
+    holds_tokens: t.Integer({ description: 'likewise' }),
+    accounts: t.Integer({ description: 'budgets, in their windows, that it holds something of' }),
+    last_seen_at: Moment,
+    retired_at: Moment,
+    retired_for: Nullable(t.String({ description: 'what the operator gave as the reason' })),
+  },
+  { title: 'Instance' },
+)
+
 export const CacheRuleView = shown('CacheRule', {
   id: Id,
   tenant_id: OWNER,

@@ -18,7 +18,15 @@ const PREFIXES: Readonly<Record<string, string>> = {
     endpoints: 'end',
     tools: 'tool',
   },
-  ...{ budgets: 'bud', overrides: 'ovr', guardrails: 'ovr', cache: 'rule', operators: 'op', prices: 'pcor' },
+  ...{
+    budgets: 'bud',
+    overrides: 'ovr',
+    guardrails: 'ovr',
+    cache: 'rule',
+    operators: 'op',
+    prices: 'pcor',
+    instances: 'ins',
+  },
   ...{ 'tool-policies': 'tpol', requests: 'req', errors: 'req', audit: 'dec', feedback: 'fb' },
 }
 

@@ -41,6 +41,7 @@ export const EXAMPLES: Readonly<Record<string, Readonly<Record<string, unknown>>
     ...{ provider: 'openai', model: 'gpt-4o-mini', from: '2026-10-01', to: '2026-11-01T12:30:00Z' },
     ...{ input_cost_per_million: 0.12, output_cost_per_million: 0.6, reason: 'the contract of October' },
   },
+  'POST /instances/:id/retire': { reason: 'its disk is lost' },
   'POST /auth/setup': { username: 'ada', password: 'a password of many words', confirm: 'a password of many words' },
   'POST /auth/login': { username: 'ada', password: 'a password of many words' },
 }

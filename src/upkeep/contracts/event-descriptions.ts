@@ -86,6 +86,8 @@ export const EVENT_DESCRIPTIONS: Readonly<Record<string, string>> = {
   'price.corrected':
     'What the tokens of a model at a provider really cost in a range of time. Nothing is booked anew: usage can be read as booked and as corrected.',
   'price.correction_withdrawn': 'A price correction was taken back.',
+  'instance.given_up':
+    'An operator gave up an instance that is dead and whose disk will not come back: what it holds of budgets is free again, but for what it is known to have spent.',
   'setup.completed': 'The console was set up: it can be done once.',
   'operator.created': 'An operator of the console was added; the name and the password’s hash are sealed.',
   'operator.password_changed': 'An operator has a new password.',

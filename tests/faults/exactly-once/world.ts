@@ -25,6 +25,7 @@ export const openWorldLog = (options: WorldLog): EventLog => {
     append: (topic, ...rest) => log.append(prefix + topic, ...rest),
     read: (topic, ...rest) => log.read(prefix + topic, ...rest),
     end: (topic, partition) => log.end(prefix + topic, partition),
+    since: (topic, ...rest) => log.since(prefix + topic, ...rest),
     partitions: (topic) => log.partitions(prefix + topic),
     health: () => log.health(),
     close: () => log.close(),

@@ -66,6 +66,7 @@ const SECTIONS: readonly (readonly [own: string, belongs: Access['belongs'], rou
   [READ, 'shared', 'GET /scores, GET /system'],
   // They show what is everybody's, secrets of people among it: no scope but all of them.
   ['*', 'shared', 'GET /log, GET /log/:id, POST /log/:id/revert'],
+  ['*', 'shared', 'GET /instances, POST /instances/:id/retire'],
   [
     '*',
     'shared',

@@ -52,6 +52,9 @@ test('every route that says what it answers answers that', async () => {
 
   for (const name of ['POST /prices/corrections', 'GET /prices/corrections']) await ask(name, 'price_correction')
 
+  ids.set('instance', 'ins_dead')
+  for (const name of ['POST /instances/:id/retire', 'GET /instances']) await ask(name, 'instance')
+
   for (const name of ['POST /policies', 'PUT /policies', 'GET /policies', 'GET /policies/:id'])
     await ask(name, 'policy')
   for (const name of ['PUT /endpoints', 'GET /endpoints', 'GET /endpoints/:id']) await ask(name, 'endpoint')

@@ -178,6 +178,7 @@ const MEANINGLESS: Readonly<Record<string, readonly (readonly [changed: object, 
     [{ confirm: 'another one of many words' }, 400, 'invalid_request', 'confirm'],
   ],
   'PUT /operators/:id/password': [[{ password: 'short' }, 400, 'invalid_request', 'password']],
+  'POST /instances/:id/retire': [[{ reason: 'x'.repeat(1_025) }, 400, 'invalid_request', 'reason']],
   'POST /prices/corrections': [
     [{ provider: 'nobody' }, 404, 'not_found', 'provider'],
     [{ model: 'nobody' }, 404, 'not_found', 'model'],

@@ -145,6 +145,7 @@ const commons = async (gateway: Gateway): Promise<Ids> => {
     models: await made(gateway, 'POST', '/models', { name: 'resident', provider_id }),
     operators: await made(gateway, 'POST', '/operators', { username: 'alan', password: PASSWORD }),
     tenants: await made(gateway, 'POST', '/tenants', { slug: 'empty', name: 'Empty' }),
+    instances: 'ins_dead',
   }
 }
 

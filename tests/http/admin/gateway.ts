@@ -161,7 +161,11 @@ export const startGateway = (
     causeKey: new Uint8Array(32),
     appliedBy: async () => ({ applied: 1, instances: 1 }),
     lastUses: lastUses(),
-    budgets: NO_BUDGETS,
+    // One that is dead holds something of a budget.
+    budgets: {
+      ...NO_BUDGETS,
+      instances: () => [{ id: 'ins_dead', held: { nano_usd: 5_000, tokens: 3 }, accounts: 2, lastAtMs: 0 }],
+    },
     verifyBudget: async () => VERIFIED,
     dataKeys,
     content: { erase: async () => 0 },

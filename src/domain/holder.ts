@@ -1,0 +1,62 @@
+// A holder: one start of a process, as an account sees it.
+import { type Amount, isNothing, minus, most, NO_AMOUNT, plus } from './amount.ts'
+
+/** One start of a process, as an account sees it. All amounts are sums since that start. */
+export interface Holder {
+  readonly holder: string
+  readonly instance: string
+  /** Of its last request, granted or not. */
+  readonly sequence: number
+  readonly granted: Amount
+  readonly returned: Amount
+  readonly spent: Amount
+  readonly counted: Amount
+  readonly overrun_nano_usd: number
+  readonly at_ms: number
+  readonly closed: boolean
+  /** Of a retired one: what its open requests may have cost, until its spool or the process itself says what they did. */
+  readonly orphaned?: Amount
+}
+
+interface Held {
+  readonly holders: ReadonlyMap<string, Holder>
+}
+
+/** Beyond it closed ones are forgotten sooner: an account with all of its holders is stated in one record of 64 KiB. */
+export const MOST_HOLDERS = 128
+
+export const newHolder = ({ holder, instance }: { holder: string; instance: string }, atMs: number): Holder => ({
+  holder,
+  instance,
+  sequence: 0,
+  granted: NO_AMOUNT,
+  returned: NO_AMOUNT,
+  spent: NO_AMOUNT,
+  counted: NO_AMOUNT,
+  overrun_nano_usd: 0,
+  at_ms: atMs,
+  closed: false,
+})
+
+/** What a holder has taken out of its account. */
+export const committedBy = ({ granted, returned, spent, counted, closed, orphaned = NO_AMOUNT }: Holder): Amount =>
+  plus(closed ? plus(spent, orphaned) : most(minus(granted, returned), spent), counted)
+
+/** Those of an instance that are open still. */
+export const openHolders = function* ({ holders }: Held, instance: string): Iterable<Holder> {
+  for (const holder of holders.values()) if (holder.instance === instance && !holder.closed) yield holder
+}
+
+/** Of so many, those are retired too that were silent and hold nothing: accounts are stated with all of their holders. */
+const MANY_HOLDERS = MOST_HOLDERS / 2
+
+/** Holders that have said nothing for so long and hold something: of each the instance. */
+export const silentSince = ({ holders }: Held, beforeMs: number): string[] => {
+  const silent: string[] = []
+  const areMany = holders.size > MANY_HOLDERS
+  for (const holder of holders.values()) {
+    const held = minus(minus(holder.granted, holder.returned), holder.spent)
+    if (!holder.closed && holder.at_ms < beforeMs && (areMany || !isNothing(held))) silent.push(holder.instance)
+  }
+  return silent
+}

@@ -1,0 +1,124 @@
+// Instances that are gone: what they hold comes back after a day of silence or when an operator says so, and what they are known to have spent does not.
+import { afterEach, expect, test } from 'bun:test'
+import { committed, spentOf } from '../../src/domain/account.ts'
+import type { BudgetCharge } from '../../src/domain/budget-events.ts'
+import type { RetirementRow } from '../../src/domain/retirement.ts'
+import { readEnvelope, writeEnvelope } from '../../src/log/envelope.ts'
+import { TOPICS } from '../../src/log/topics.ts'
+import type { OpenBudgets } from '../../src/state/budgets.ts'
+import type { RequestBudgets } from '../../src/state/request-budgets.ts'
+import { startRetirement } from '../../src/upkeep/retirement.ts'
+import { eventually } from '../services/eventually.ts'
+import { type BudgetWorld, budgetRow, budgetWorld, TENANT } from '../state/budget-world.ts'
+import { quiet } from '../state/support.ts'
+
+const DAY_MS = 86_400_000
+const MINUTE_MS = 60_000
+const closing: (() => Promise<void>)[] = []
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close()
+})
+
+const worldOf = (limit: number) => {
+  const world = budgetWorld(budgetRow({ limit_nano_usd: limit, window: 'lifetime' }))
+  closing.push(() => world.close())
+  return world
+}
+
+const reserve = async (world: BudgetWorld, budgets: OpenBudgets, nanoUsd: number): Promise<RequestBudgets> => {
+  const request = budgets.of(TENANT, 'key_1', null, world.nowMs)!
+  expect(await request.reserve('prov_1', 'm', { nanoUsd, tokens: 1 })).toBeNull()
+  return request
+}
+
+const charge = (request: RequestBudgets, nanoUsd: number): BudgetCharge[] => {
+  request.endAttempt({ nanoUsd, tokens: 1, exact: true })
+  return request.settle()
+}
+
+/** What an instance ships of its requests. */
+const shipped = (world: BudgetWorld, instance: string) => {
+  let sequence = 0
+  return async (type: string, id: string, budget: unknown): Promise<void> => {
+    const subject = `${TENANT}/${instance}`
+    const origin = { instance, epoch: '0', sequence: sequence++ }
+    const text = writeEnvelope(origin, type, subject, world.nowMs, JSON.stringify({ id, budget }))
+    await world.log.append(TOPICS.requests.name, 0, [{ key: subject, value: new TextEncoder().encode(text) }])
+  }
+}
+
+const watching = (world: BudgetWorld, budgets: OpenBudgets, givenUp: RetirementRow[] = []) => {
+  const { ledger } = budgets.leases
+  const retirement = startRetirement({
+    ...{ log: world.log.view(), ledger, instance: 'watches', givenUp: () => givenUp, random: () => 0, everyMs: 1e9 },
+    ...{ nowMs: () => world.nowMs, newEpoch: () => 'watching', diagnostics: quiet },
+  })
+  closing.push(() => retirement.stop())
+  return { retirement, account: () => [...(ledger.accounts(TENANT)?.all() ?? [])][0]! }
+}
+
+/** A dead instance that told 100 of 1,000, shipped 50 more, and left a request of 200 open; and whoever watches. */
+const orphaned = async (givenUp: (world: BudgetWorld) => RetirementRow[]) => {
+  const world = worldOf(5_000)
+  const gone = world.open('gone')
+  const ship = shipped(world, 'gone')
+  charge(await reserve(world, gone, 1_000), 100)
+  const [lease] = gone.leases.opens.values()
+  gone.leases.tell(lease!)
+  const watches = world.open('watches')
+  await watches.caughtUp(TENANT, 5_000)
+  const rows = givenUp(world)
+  const { retirement, account } = watching(world, watches, rows)
+  await eventually('told', () => (account() !== undefined && spentOf(account()).nano_usd === 100 ? true : null))
+  const untold = await reserve(world, gone, 50)
+  await ship('request.admitted', 'req_1', untold.parts())
+  await ship('request.settled', 'req_1', charge(untold, 50))
+  const open = await reserve(world, gone, 200)
+  await ship('request.admitted', 'req_2', open.parts())
+  return { world, gone, watches, retirement, account, rows, open, ship }
+}
+
+test('after a day of silence all is free but what it told, shipped and left open', async () => {
+  const { world, retirement, watches, account } = await orphaned(() => [])
+  await retirement.look()
+  expect(committed(account()).nano_usd).toBeGreaterThanOrEqual(1_000)
+  world.nowMs += DAY_MS + MINUTE_MS
+  await reserve(world, watches, 10) // log time goes on
+  await retirement.look()
+  await eventually('retired', () => [...account().holders.values()].some(({ closed }) => closed))
+  const records = world.log.records(TOPICS.budgets.name).map(({ value }) => readEnvelope(value!)!)
+  expect(records.find(({ type }) => type === 'instance.retired')!.data).toMatchObject({
+    ...{ instance: 'gone', reason: 'silence' },
+    orphaned: [{ account: account().account, holder: expect.stringMatching(/^gone\./), spent: { nano_usd: 250 } }],
+  })
+})
+
+test('one that an operator gave up is retired within the minute, though nobody writes; when it lives, what it spends then is booked', async () => {
+  const { world, gone, retirement, account, rows, open } = await orphaned(() => [])
+  const row = { id: 'gone', reason: null, at_ms: world.nowMs + 1, created_at: '', updated_at: '', revision: '' }
+  rows.push(row)
+  await retirement.look()
+  expect([...account().holders.values()].some(({ closed }) => closed)).toBe(false) // it spoke just now
+  world.nowMs += 2 * MINUTE_MS
+  const before = gone.leases.holder
+  await eventually('retired', async () => {
+    await retirement.look()
+    return [...account().holders.values()].some(({ closed }) => closed) ? true : null
+  })
+  await eventually('it knows', () => gone.leases.holder !== before)
+  charge(open, 120)
+  await eventually('all is told', () => (spentOf(account()).nano_usd === 270 ? true : null))
+  expect(committed(account()).nano_usd).toBe(270)
+})
+
+test('what it said after it was given up counts: it is back', async () => {
+  const { world, gone, retirement, account, rows } = await orphaned(() => [])
+  rows.push({ id: 'gone', reason: null, at_ms: world.nowMs, created_at: '', updated_at: '', revision: '' })
+  world.nowMs += 2 * MINUTE_MS
+  world.skipMs += 2 * MINUTE_MS
+  charge(await reserve(world, gone, 10), 10)
+  for (const open of gone.leases.opens.values()) gone.leases.tell(open)
+  await eventually('told', () => (spentOf(account()).nano_usd === 160 ? true : null))
+  await retirement.look()
+  expect([...account().holders.values()].some(({ closed }) => closed)).toBe(false)
+})
