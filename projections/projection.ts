@@ -4,6 +4,7 @@ import { sha256Hex } from '../src/lib/digest.ts'
 import type { Origin } from '../src/log/envelope.ts'
 import type { EventLog, LogRecord } from '../src/log/port.ts'
 import type { Queryable, Sql, Transaction } from './database.ts'
+import { type AppliedSequences, isRepeat, processStart } from './repeats.ts'
 
 /** One set of tables of a read model. */
 export interface Build {
@@ -185,25 +186,21 @@ const withoutRepeats = async <Row>(
   { projection, build, partition }: BatchTarget<Row>,
   entries: readonly Entry<Row>[],
 ): Promise<readonly Entry<Row>[]> => {
-  const highest = new Map<string, { instance: string; epoch: string; sequence: number }>()
+  const starts = new Map<string, { instance: string; epoch: string }>()
   for (const { origin } of entries) {
-    if (origin !== null) highest.set(`${origin.instance} ${origin.epoch}`, { ...origin, sequence: -1 })
+    if (origin !== null) starts.set(processStart(origin), { instance: origin.instance, epoch: origin.epoch })
   }
-  if (highest.size === 0) return entries
-  const origins = JSON.stringify([...highest.values()])
+  if (starts.size === 0) return entries
+  const origins = JSON.stringify([...starts.values()])
   const known = await sql<{ instance: string; epoch: string; sequence: number }[]>`
     select s.instance, s.epoch, s.sequence from gatelog.sequence s
     join json_to_recordset(${origins}::text::json) as o (instance text, epoch text) using (instance, epoch)
     where s.model = ${build.model} and s.build = ${build.build} and s.topic = ${projection.topic} and s.partition = ${partition}`
-  for (const row of known) highest.get(`${row.instance} ${row.epoch}`)!.sequence = row.sequence
-  const fresh = entries.filter(({ origin }) => {
-    if (origin === null) return true
-    const seen = highest.get(`${origin.instance} ${origin.epoch}`)!
-    if (origin.sequence <= seen.sequence) return false
-    seen.sequence = origin.sequence
-    return true
-  })
-  const rows = [...highest.values()].sort((a, b) => (`${a.instance} ${a.epoch}` < `${b.instance} ${b.epoch}` ? -1 : 1))
+  const applied: AppliedSequences = new Map(known.map((row) => [processStart(row), row.sequence]))
+  const fresh = entries.filter(({ origin }) => origin === null || !isRepeat(applied, origin))
+  const rows = [...starts]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, start]) => ({ ...start, sequence: applied.get(name)! }))
   await sql`
     insert into gatelog.sequence (model, build, topic, partition, instance, epoch, sequence)
     select ${build.model}, ${build.build}, ${projection.topic}, ${partition}, instance, epoch, sequence

@@ -6,6 +6,7 @@ import { appliedRecords, newSums, type OutcomeSums, Problems, positionsOf, type 
 import { storableText } from '../database.ts'
 import { Origins } from '../origins.ts'
 import type { Build } from '../projection.ts'
+import { type AppliedSequences, isRepeat } from '../repeats.ts'
 import { dayOf, daysOf } from './days.ts'
 import { foldRequestRecord, type SettledRow } from './fold.ts'
 import { keysOf } from './stored.ts'
@@ -104,7 +105,7 @@ class Comparison {
   }
 
   /** `seen`: the highest sequence of each process start in this partition, as the worker drops repeats by it. */
-  async #take(records: readonly LogRecord[], partition: number, startMs: number, seen: Map<string, number>) {
+  async #take(records: readonly LogRecord[], partition: number, startMs: number, seen: AppliedSequences) {
     let logAtMs = startMs
     const expected = new Map<number, SettledRow>()
     for (const record of records) {
@@ -113,9 +114,7 @@ class Comparison {
       this.#records++
       if (origin !== null) {
         this.#origins.note(origin, partition)
-        const name = `${origin.instance} ${origin.epoch}`
-        if (origin.sequence <= (seen.get(name) ?? -1)) continue
-        seen.set(name, origin.sequence)
+        if (isRepeat(seen, origin)) continue
       }
       if (this.#aside.has(`${partition} ${record.offset}`)) continue
       for (const row of rows) if (row.kind === 'settled') expected.set(record.offset, row)
