@@ -6,6 +6,7 @@ import type { BudgetRow } from '../domain/budget.ts'
 import { CHAIN_ROW } from '../domain/chain.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import { openLog } from '../log/open-log.ts'
+import type { EventLog } from '../log/port.ts'
 import type { LocalSpool } from '../log/spool.ts'
 import { TOPICS } from '../log/topics.ts'
 import { type OpenBudgets, openBudgets } from '../state/budgets.ts'
@@ -27,15 +28,24 @@ export interface BudgetParts {
 /** What is left to say when the process stops may take so long. */
 const LAST_WORDS_MS = 2_000
 
+/** What takes the place of the log's client and of chance; left out: the real ones. */
+export interface BudgetPorts {
+  readonly log?: EventLog
+  readonly newEpoch?: () => string
+  /** After which silence an instance that holds leases is retired. */
+  readonly silenceMs?: number
+}
+
 export const openBudgetParts = (
-  config: Config,
+  config: Pick<Config, 'data' | 'log'>,
   { live }: Pick<ControlPlane, 'live'>,
   outcomes: Pick<Outcomes, 'spool' | 'needFrom'>,
   diagnostics: Diagnostics,
+  ports: BudgetPorts = {},
 ): BudgetParts => {
-  const log = openLog(logSettings(config, 'budgets'))
+  const log = ports.log ?? openLog(logSettings(config, 'budgets'))
   const { spool } = outcomes
-  const newEpoch = () => randomBytes(8).toString('hex')
+  const newEpoch = ports.newEpoch ?? (() => randomBytes(8).toString('hex'))
   const shared = { log, instance: spool.instance, nowMs: Date.now, newEpoch, diagnostics }
   const budgets = openBudgets({
     ...shared,
@@ -53,6 +63,7 @@ export const openBudgetParts = (
     ledger: budgets.leases.ledger,
     givenUp: () => [...live.control.table('retirements').rows()].map(([, row]) => row),
     random: Math.random,
+    ...(ports.silenceMs === undefined ? {} : { silenceMs: ports.silenceMs }),
   })
   return {
     budgets,

@@ -3,7 +3,7 @@ import type { Config } from '../config.ts'
 import { CHAIN_ROW } from '../domain/chain.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import { LOG_MODULE } from '../log/open-log.ts'
-import { type Sender, type SenderStatus, startSender } from '../log/sender-thread.ts'
+import { type Sender, type SenderOptions, type SenderStatus, startSender } from '../log/sender-thread.ts'
 import { adoptFreeSpools, type LocalSpool, openSpool, type SpoolOptions } from '../log/spool.ts'
 import { TOPICS } from '../log/topics.ts'
 import type { LiveChain } from '../state/live-chain.ts'
@@ -36,23 +36,20 @@ export interface StartOptions {
 
 const LAST_SHIPMENT_MS = 2_000
 
+/** What takes the place of the disk and of the sender's thread; left out: the real ones. */
+export interface OutcomePorts {
+  readonly spool?: Pick<SpoolOptions, 'files' | 'newEpoch' | 'segmentBytes' | 'ballastBytes'>
+  readonly startSender?: (options: SenderOptions) => Sender
+}
+
 /** Opens the spool of this process. Throws when the data folder cannot be written. */
-export const openOutcomes = async (config: Config, diagnostics: Diagnostics): Promise<Outcomes> => {
+export const openOutcomes = async (
+  config: Pick<Config, 'data' | 'log'>,
+  diagnostics: Diagnostics,
+  ports: OutcomePorts = {},
+): Promise<Outcomes> => {
   let sender: Sender | null = null
-  const options: SpoolOptions = {
-    dataDir: config.data.dir,
-    durability: config.log.durability,
-    keeping: isKafka(config)
-      ? { until: 'shipped' }
-      : {
-          until: 'projected',
-          consumers: { requests: [PROJECTION_CONSUMER], operations: [] },
-          retentionMs: config.log.retention_hours * HOUR_MS,
-        },
-    nowMs: Date.now,
-    backlogBytes: config.log.max_backlog_mb * MIB,
-    onFlushed: () => sender?.wake(),
-  }
+  const options: SpoolOptions = { ...spoolOptions(config), ...ports.spool, onFlushed: () => sender?.wake() }
   const needs = new SpoolNeeds(() => performance.now())
   const spool = await openSpool({ ...options, heldFrom: () => needs.record })
   needs.of(spool)
@@ -69,11 +66,12 @@ export const openOutcomes = async (config: Config, diagnostics: Diagnostics): Pr
     if (isKafka(config)) {
       await Promise.race([live.ready(), closed])
       if (closing.signal.aborted) return
-      sender = startSender({
+      sender = (ports.startSender ?? startSender)({
         spool,
         ...LOG_MODULE,
         logOptions: logSettings(config, 'sender'),
         targets: targetsOf(live),
+        afterSync: config.log.durability === 'host',
         onProblem: (problem) => diagnostics.warn('sender_problem', { problem }),
       })
     }
@@ -107,6 +105,20 @@ export const openOutcomes = async (config: Config, diagnostics: Diagnostics): Pr
     },
   }
 }
+
+const spoolOptions = (config: Pick<Config, 'data' | 'log'>): SpoolOptions => ({
+  dataDir: config.data.dir,
+  durability: config.log.durability,
+  keeping: isKafka(config)
+    ? { until: 'shipped' }
+    : {
+        until: 'projected',
+        consumers: { requests: [PROJECTION_CONSUMER], operations: [] },
+        retentionMs: config.log.retention_hours * HOUR_MS,
+      },
+  nowMs: Date.now,
+  backlogBytes: config.log.max_backlog_mb * MIB,
+})
 
 /** Where each kind of record goes; the counts are those of the chain, so that every instance chooses the same partition. */
 const targetsOf = (live: LiveChain) => {

@@ -119,7 +119,7 @@ export const requireInstallation = (config: Config): void => {
 }
 
 /** The log that the settings ask for, as plain data. `use` tells the clients of one process apart on the brokers. */
-export const logSettings = ({ log, data }: Config, use: string): LogSettings =>
+export const logSettings = ({ log, data }: Pick<Config, 'log' | 'data'>, use: string): LogSettings =>
   isKafka({ log })
     ? { adapter: 'kafka', kafka: log.kafka, use }
     : { adapter: 'embedded', dataDir: data.dir, retentionMs: log.retention_hours * HOUR_MS }

@@ -18,6 +18,7 @@ export type ToSender =
       readonly logFactory: string
       readonly logOptions: unknown
       readonly targets: Readonly<Record<SpoolTopic, ShipTarget>>
+      readonly afterSync: boolean
       readonly spools: readonly SpoolToShip[]
       /** One int32, counted up and notified after each write of a spool. */
       readonly bell: SharedArrayBuffer
@@ -68,6 +69,7 @@ const start = async (message: Extract<ToSender, { tell: 'start' }>): Promise<voi
           drain,
           log,
           targets: message.targets,
+          afterSync: message.afterSync,
           signal: stopping.signal,
           nowMs: Date.now,
           more: listen(bell),

@@ -44,6 +44,8 @@ export interface ShipOptions {
   onProgress(progress: ShipProgress): void
   /** Before the same batch is sent again; 100 ms to 5 s, doubled each time, when not given. */
   readonly backoffMs?: (attempt: number) => number
+  /** Nothing is shipped that a power cut could still take from the disk: outcomes would be told twice, and otherwise. `log.durability: host`. */
+  readonly afterSync?: boolean
   readonly files?: Files
 }
 
@@ -98,6 +100,7 @@ class Shipper {
       while (!signal.aborted) {
         const batch = this.cursor.next(BATCH_RECORDS)
         if (batch.length > 0) {
+          if (this.options.afterSync === true) await this.files.sync(this.cursor.file!.descriptor)
           await this.deliver(batch)
           if (!signal.aborted) this.advance(batch.at(-1)!.record + 1)
           continue

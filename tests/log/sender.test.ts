@@ -2,15 +2,18 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
+import { codeOf } from '../../src/lib/error-code.ts'
 import { readEnvelope } from '../../src/log/envelope.ts'
+import { nodeFiles } from '../../src/log/files.ts'
 import { type AppendFault, type MemoryLog, memoryLog } from '../../src/log/memory.ts'
 import { listSegments } from '../../src/log/segments.ts'
-import { type ShipProgress, shipSpool } from '../../src/log/sender.ts'
+import { type ShipOptions, type ShipProgress, shipSpool } from '../../src/log/sender.ts'
 import { startSender } from '../../src/log/sender-thread.ts'
 import { adoptFreeSpools, type LocalSpool } from '../../src/log/spool.ts'
 import { readWatermark, spoolNumbers } from '../../src/log/spool-directory.ts'
 import { partitionOf } from '../../src/log/topics.ts'
 import { eventually } from '../services/eventually.ts'
+import { diskError } from './small-disk.ts'
 import { openTestSpool, startProcess, temporaryFolder } from './support.ts'
 
 const folder = temporaryFolder()
@@ -38,6 +41,7 @@ const drain = (
   log: MemoryLog,
   onProgress: (progress: ShipProgress) => void = () => undefined,
   signal = new AbortController().signal,
+  more: Partial<ShipOptions> = {},
 ) =>
   shipSpool({
     directory,
@@ -49,6 +53,7 @@ const drain = (
     more: async () => undefined,
     onProgress,
     backoffMs: () => 0,
+    ...more,
   })
 
 const idsIn = (log: MemoryLog): string[] =>
@@ -103,6 +108,24 @@ describe('shipping', () => {
       }),
       { numRuns: 25 },
     )
+  })
+
+  test('what has to be durable first is not shipped before it is', async () => {
+    const spool = await openTestSpool(fresh())
+    const ids = await fill(spool, 3)
+    const log = memoryLog({ nowMs: Date.now })
+    let syncs = 0
+    const failing = async () => {
+      if (syncs++ === 0) throw diskError('EIO')
+    }
+    const files = { ...nodeFiles, sync: failing }
+    expect(await drain(spool.directory, log, undefined, undefined, { files, afterSync: true }).catch(codeOf)).toBe(
+      'EIO',
+    )
+    expect(idsIn(log)).toEqual([])
+    await drain(spool.directory, log, undefined, undefined, { files, afterSync: true })
+    expect(idsIn(log).sort()).toEqual([...ids].sort())
+    await spool.close()
   })
 
   test('more than one append holds, for one partition: the second waits for the first', async () => {
@@ -212,6 +235,7 @@ describe('the thread', () => {
       logOptions,
       logModule: new URL('./fixtures/fake-log.ts', import.meta.url).href,
       logFactory: 'openFakeLog',
+      afterSync: false,
     })
   const arrived = (path: string) =>
     readFileSync(path, 'utf8')
