@@ -44,7 +44,7 @@ const decoder = new TextDecoder()
 
 /** What an instance or an epoch may be called: readers keep both for as long as they drop repeats. */
 const NAME = /^[A-Za-z0-9_-]{1,128}$/
-const isName = (value: unknown): value is string => typeof value === 'string' && NAME.test(value)
+export const isName = (value: unknown): value is string => typeof value === 'string' && NAME.test(value)
 
 /** What readers need of an envelope. */
 export type EnvelopeBody = Pick<Envelope, 'type' | 'instance' | 'epoch' | 'sequence' | 'data'>

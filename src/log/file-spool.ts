@@ -2,13 +2,13 @@
 import { Backlog } from './backlog.ts'
 import { makeBallast } from './ballast.ts'
 import { type Files, fileErrorCode, nodeFiles } from './files.ts'
-import { charsOf, type SpoolTopic } from './frame.ts'
+import { isLonger, type SpoolTopic } from './frame.ts'
 import { NO_ATTEMPTS, type NotedRecord, type OpenAdmission } from './open-admissions.ts'
 import { RecordRefused } from './port.ts'
 import { SegmentWriter, segmentPath } from './segments.ts'
 import type { Durability, LocalSpool, SpoolOptions, SpoolStatus } from './spool.ts'
 import { type ClaimedSpool, removeSpool } from './spool-directory.ts'
-import { type RecordId, type RecordText, SpoolClosed, wholeText } from './spool-port.ts'
+import { type RecordId, type RecordText, SpoolClosed } from './spool-port.ts'
 import { recoverSpool, segmentMarks, watermarkOf } from './spool-recovery.ts'
 import { type ShipmentWaiter, Unshipped } from './unshipped.ts'
 
@@ -87,6 +87,8 @@ export class FileSpool implements LocalSpool {
           operations,
         }),
     })
+    // The numbers of what was cut are not given out again, and nobody waits for them: a head says from where on it goes.
+    if (this.recovered.tornBytes > 0) this.tries(() => this.writer.open())
     this.refresh()
     this.timer = setInterval(() => this.refresh(), REFRESH_MS)
     this.timer.unref()
@@ -116,7 +118,7 @@ export class FileSpool implements LocalSpool {
     if (this.closed || (admission && this.problem !== null)) {
       return Promise.reject(new SpoolClosed(this.admission.reason))
     }
-    if (tooLarge(data, MAX_RECORD_BYTES) || tooLarge(type, 255) || tooLarge(subject, 4096)) {
+    if (isLonger(data, MAX_RECORD_BYTES) || isLonger(type, 255) || isLonger(subject, 4096)) {
       return Promise.reject(new RecordRefused(`a ${type.slice(0, 64)} is larger than a record may be`))
     }
     const { record } = this.writer.next
@@ -206,7 +208,7 @@ export class FileSpool implements LocalSpool {
         if (!this.tryWrite()) {
           this.written(this.writer.leave())
           this.writer.drop()
-          this.reject(this.pending.splice(0), this.diskProblem ?? 'the disk of data.dir fails')
+          this.reject(this.pending.splice(0), false)
         }
       }
     }
@@ -215,8 +217,12 @@ export class FileSpool implements LocalSpool {
   }
 
   private tryWrite(): boolean {
+    return this.tries(() => this.writer.flush())
+  }
+
+  private tries(step: () => void): boolean {
     try {
-      this.writer.flush()
+      step()
       return true
     } catch (error) {
       this.counts.writeFailures++
@@ -245,7 +251,7 @@ export class FileSpool implements LocalSpool {
       const covered = this.unsynced
       this.unsynced = []
       if (await this.trySync()) for (const waiter of covered) waiter.resolve(waiter.id)
-      else this.reject([...covered, ...this.unsynced.splice(0)], this.diskProblem ?? 'the disk of data.dir fails')
+      else this.reject([...covered, ...this.unsynced.splice(0)], true)
     }
     this.syncing = null
   }
@@ -258,26 +264,18 @@ export class FileSpool implements LocalSpool {
       } catch (error) {
         this.counts.syncFailures++
         this.diskProblem = `the disk of data.dir fails (${fileErrorCode(error)})`
-        if (!again || !this.tryRewrite()) break
+        if (!again || !this.tries(() => this.writer.rewriteUnsynced())) break
       }
     }
     this.writer.forgetUnsynced()
     return false
   }
 
-  private tryRewrite(): boolean {
-    try {
-      this.writer.rewriteUnsynced()
-      return true
-    } catch {
-      this.counts.writeFailures++
-      return false
-    }
-  }
-
-  private reject(waiters: readonly Waiter[], reason: string): void {
+  /** `written`: they stand in the file, and will be in the log; not as durable as was asked. */
+  private reject(waiters: readonly Waiter[], written: boolean): void {
+    const reason = this.diskProblem ?? 'the disk of data.dir fails'
     this.counts.rejected += waiters.length
-    for (const waiter of waiters) waiter.reject(new SpoolClosed(reason))
+    for (const { id, reject } of waiters) reject(new SpoolClosed(reason, written ? id : null))
   }
 
   private deleteSegments(): void {
@@ -295,6 +293,3 @@ export class FileSpool implements LocalSpool {
     }
   }
 }
-
-const tooLarge = (text: RecordText, bytes: number): boolean =>
-  charsOf(text) * 3 > bytes && Buffer.byteLength(wholeText(text)) > bytes

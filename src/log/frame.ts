@@ -1,6 +1,6 @@
 // How a record stands in a segment file: magic, CRC-32, length, numbers, then type, subject and data as UTF-8. Pure.
 import { crc32c } from '../lib/crc32c.ts'
-import type { RecordText } from './spool-port.ts'
+import { type RecordText, wholeText } from './spool-port.ts'
 
 /** Two bytes that never occur in UTF-8, so that text is never mistaken for the head of a frame. */
 const MAGIC = 0x32_4c_fe_ff
@@ -46,6 +46,10 @@ export const charsOf = (text: RecordText): number => {
   for (let i = 0; i < text.length; i++) chars += text[i]!.length
   return chars
 }
+
+/** Whether it has more bytes. */
+export const isLonger = (text: RecordText, bytes: number): boolean =>
+  charsOf(text) * 3 > bytes && Buffer.byteLength(wholeText(text)) > bytes
 
 /** Returns where it ends. */
 const writeText = (buffer: Buffer, at: number, text: RecordText): number => {

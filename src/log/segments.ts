@@ -249,7 +249,7 @@ export class SegmentWriter {
   }
 
   /** Begins a segment. It gets its name once its head is written: a segment that can be seen has a header. */
-  private open(first: Counters = this.batch.first): void {
+  open(first: Counters = this.batch.first): void {
     const { directory, files, instance, epoch, nowMs } = this.deps
     const carried = [...this.deps.carried()]
     const header: SegmentHeader = { format: 1, instance, epoch, ...first, carried: carried.length, at_ms: nowMs() }

@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { newId } from '../lib/ids.ts'
+import { isName } from './envelope.ts'
 import { type Files, nodeFiles } from './files.ts'
 import type { SpoolTopic } from './frame.ts'
 import type { HeldLock } from './lock.ts'
@@ -72,9 +73,15 @@ const claimNumber = (dataDir: string, number: number, files: Files): ClaimedSpoo
 
 const instanceOf = (directory: string, files: Files): string => {
   const path = join(directory, 'instance')
-  if (files.size(path) !== null) return files.readWhole(path).toString('utf8').trim()
+  const known = files.size(path) === null ? '' : files.readWhole(path).toString('utf8').trim()
+  if (isName(known)) return known
+  // Durable before anything is written in its name: after a power cut, readers would take nothing of an instance whose name was lost.
   const instance = newId('ins')
-  replaceFile(path, `${instance}\n`, files)
+  const beside = `${path}.new`
+  if (files.size(beside) !== null) files.remove(beside)
+  files.append(beside, `${instance}\n`)
+  files.rename(beside, path)
+  files.syncDirectory(directory)
   return instance
 }
 

@@ -7,7 +7,7 @@ export type RecordId = string
 export class SpoolClosed extends Error {
   override readonly name = 'SpoolClosed'
 
-  /** `written`: the record is in the spool all the same, and will be in the log: `log.durability: log` asked for more than that. */
+  /** `written`: the record is in the spool all the same, and will be in the log: `log.durability` asked for more than that. */
   constructor(
     message: string,
     readonly written: RecordId | null = null,

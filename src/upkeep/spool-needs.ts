@@ -34,6 +34,10 @@ export class SpoolNeeds {
     const nowMs = this.monotonicMs()
     if (nowMs - this.#notedAtMs < NOTE_MS) return
     this.#notedAtMs = nowMs
-    noteNeeded(this.#spool, record)
+    try {
+      noteNeeded(this.#spool, record)
+    } catch {
+      // A disk that is full or fails: the spool says so. What was noted before names an earlier record, so only more is kept, until the next time.
+    }
   }
 }

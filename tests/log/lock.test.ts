@@ -1,5 +1,5 @@
 import { afterAll, expect, test } from 'bun:test'
-import { mkdirSync, readdirSync } from 'node:fs'
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { tryLock } from '../../src/log/lock.ts'
 import { claimFreeSpools, claimSpool, removeSpool, spoolNumbers } from '../../src/log/spool-directory.ts'
@@ -35,6 +35,20 @@ test('what a crash in the middle of a removal left is removed at the next start;
   expect(readdirSync(spools).sort()).toEqual(['0', '4.gone-0123456789ab'])
   lock?.release()
   data.remove()
+})
+
+test('the name of an instance that a power cut has spoiled is not taken up', () => {
+  for (const spoiled of ['', '\0'.repeat(41), 'ins_1\0\0\0']) {
+    const data = temporaryFolder()
+    const first = claimSpool(data.path)
+    first.lock.release()
+    writeFileSync(join(first.directory, 'instance'), spoiled)
+    const again = claimSpool(data.path)
+    expect(again.instance).toMatch(/^ins_[0-9a-f-]{36}$/)
+    again.lock.release()
+    expect(claimSpool(data.path).instance).toBe(again.instance)
+    data.remove()
+  }
 })
 
 test('spools: the lowest free one, else the next; the instance belongs to the directory', () => {

@@ -41,7 +41,10 @@ describe('durability', () => {
     const spool = await openTestSpool(dataDir(), { files: disk.files, durability: 'host' })
     await appendTo(spool, 'before')
     disk.syncFailures = 100
-    expect(await appendTo(spool, 'lost').catch((error: unknown) => error)).toBeInstanceOf(SpoolClosed)
+    const refused = await appendTo(spool, 'lost').catch((error: unknown) => error)
+    expect(refused).toBeInstanceOf(SpoolClosed)
+    // It stands in the file, so it will be in the log: who was told so can still settle it.
+    expect((refused as SpoolClosed).written).toBe(`${spool.instance}.${spool.epoch}.1`)
     expect(spool.admission.open).toBe(false)
     disk.syncFailures = 0
     spool.refresh()
