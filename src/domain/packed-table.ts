@@ -2,6 +2,7 @@
 // million objects that every collection has to walk. Its rows come in no particular order.
 import { HashSlots } from '../lib/hash-slots.ts'
 import { NumberLists } from '../lib/number-lists.ts'
+import type { RowReader } from '../lib/packed-row-reader.ts'
 import { RowPacker } from '../lib/packed-rows.ts'
 import { RowPages } from '../lib/row-pages.ts'
 import type { Indexes, StoredTable } from './tables.ts'
@@ -10,7 +11,7 @@ import type { Indexes, StoredTable } from './tables.ts'
 export interface Packing {
   /** Members whose values many rows have in common: stored once. */
   readonly shared: readonly string[]
-  /** Indexes under whose keys there is hardly ever more than one row. */
+  /** Indexes under whose keys there is hardly ever more than one row. Each has the name of the member whose text is its key. */
   readonly nearlyUnique: readonly string[]
 }
 
@@ -22,6 +23,7 @@ interface Index<Row> {
 export class PackedTable<Row extends object> implements StoredTable<Row> {
   readonly #pages = new RowPages()
   readonly #packer: RowPacker<Row>
+  readonly #reader: RowReader<Row>
   readonly #byId = new HashSlots()
   readonly #indexes: ReadonlyMap<string, Index<Row>>
   /** Numbers of rows that are gone, to be given again. */
@@ -37,6 +39,7 @@ export class PackedTable<Row extends object> implements StoredTable<Row> {
     { shared, nearlyUnique }: Packing,
   ) {
     this.#packer = new RowPacker(shared)
+    this.#reader = this.#packer.reader
     this.#indexes = new Map(
       Object.entries(indexes).map(([index, keyOf]) => {
         const held = nearlyUnique.includes(index) ? new HashSlots() : new NumberLists()
@@ -54,26 +57,33 @@ export class PackedTable<Row extends object> implements StoredTable<Row> {
   }
 
   find(index: string, key: string): readonly string[] {
-    const { held, keyOf } = this.#indexes.get(index)!
+    const { held } = this.#indexes.get(index)!
     if (held instanceof NumberLists) return held.of(key).map((number) => this.#idOf(number))
     const ids: string[] = []
-    held.find(hashOf(key), (number) => {
-      if (keyOf(this.#rowOf(number)) === key) ids.push(this.#idOf(number))
-      return false // there may be others
-    })
+    for (let number = held.first(hashOf(key)); number !== -1; number = held.next())
+      if (this.#isAt(number, index, key)) ids.push(this.#idOf(number))
     return ids
   }
 
-  findRows(index: string, key: string, names: ReadonlySet<string> | null = null): readonly Row[] {
-    const { held, keyOf } = this.#indexes.get(index)!
-    if (held instanceof NumberLists) return held.of(key).map((number) => this.#rowOf(number, names))
+  findRows(index: string, key: string): readonly Row[] {
+    const { held } = this.#indexes.get(index)!
+    if (held instanceof NumberLists) return held.of(key).map((number) => this.#rowOf(number))
     const rows: Row[] = []
-    held.find(hashOf(key), (number) => {
-      const row = this.#rowOf(number, names)
-      if (keyOf(row) === key) rows.push(row)
-      return false // there may be others
-    })
+    for (let number = held.first(hashOf(key)); number !== -1; number = held.next())
+      if (this.#isAt(number, index, key)) rows.push(this.#rowOf(number))
     return rows
+  }
+
+  readOne(index: string, key: string, names: ReadonlySet<string>, into: Record<string, unknown>): number {
+    const { held } = this.#indexes.get(index)!
+    if (held instanceof NumberLists) throw new RangeError(`many rows of ${this.name} have one ${index}`)
+    let count = 0
+    for (let number = held.first(hashOf(key)); number !== -1; number = held.next()) {
+      if (!this.#isAt(number, index, key)) continue
+      count += 1
+      this.#reader.readInto(this.#pages.bytesOf(number), this.#pages.offsetOf(number), names, into)
+    }
+    return count
   }
 
   *rows(): IterableIterator<[string, Row]> {
@@ -105,7 +115,8 @@ export class PackedTable<Row extends object> implements StoredTable<Row> {
 
   #held(id: string): { readonly number: number; readonly row: Row } | null {
     if (this.#last?.id === id) return this.#last
-    const number = this.#byId.find(hashOf(id), (one) => this.#idOf(one) === id)
+    let number = this.#byId.first(hashOf(id))
+    while (number !== -1 && this.#idOf(number) !== id) number = this.#byId.next()
     if (number === -1) return null
     this.#last = { id, number, row: this.#rowOf(number) }
     return this.#last
@@ -127,11 +138,15 @@ export class PackedTable<Row extends object> implements StoredTable<Row> {
   }
 
   #idOf(number: number): string {
-    return this.#packer.idAt(this.#pages.bytesOf(number), this.#pages.offsetOf(number))
+    return this.#reader.idAt(this.#pages.bytesOf(number), this.#pages.offsetOf(number))
   }
 
-  #rowOf(number: number, names: ReadonlySet<string> | null = null): Row {
-    return this.#packer.rowAt(this.#pages.bytesOf(number), this.#pages.offsetOf(number), names)
+  #isAt(number: number, name: string, text: string): boolean {
+    return this.#reader.isAt(this.#pages.bytesOf(number), this.#pages.offsetOf(number), name, text)
+  }
+
+  #rowOf(number: number): Row {
+    return this.#reader.rowAt(this.#pages.bytesOf(number), this.#pages.offsetOf(number))
   }
 }
 

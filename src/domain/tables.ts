@@ -16,8 +16,13 @@ export interface TableReader<Row> {
   get(id: string): Row | undefined
   /** The ids of the rows with this index key, in no particular order. */
   find(index: string, key: string): readonly string[]
-  /** The same rows themselves. `names`: the members that are needed, with that of the index; whether there are others is not said. */
-  findRows(index: string, key: string, names?: ReadonlySet<string>): readonly Row[]
+  /** The same rows themselves. */
+  findRows(index: string, key: string): readonly Row[]
+  /**
+   * Of an index under whose keys there is hardly ever more than one row: puts these members of one of them, null for one that it lacks, into an object
+   * that the caller uses again and again. Answers how many rows there are.
+   */
+  readOne(index: string, key: string, names: ReadonlySet<string>, into: Record<string, unknown>): number
   rows(): IterableIterator<[string, Row]>
   readonly size: number
 }
@@ -68,6 +73,13 @@ export class Table<Row> implements StoredTable<Row> {
 
   findRows(index: string, key: string): readonly Row[] {
     return this.find(index, key).map((id) => this.get(id)!)
+  }
+
+  readOne(index: string, key: string, names: ReadonlySet<string>, into: Record<string, unknown>): number {
+    const ids = this.find(index, key)
+    const row = ids.length === 0 ? undefined : (this.get(ids[0]!) as Readonly<Record<string, unknown>>)
+    if (row !== undefined) for (const name of names) into[name] = row[name] ?? null
+    return ids.length
   }
 
   *rows(): IterableIterator<[string, Row]> {

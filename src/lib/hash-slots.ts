@@ -12,16 +12,34 @@ interface Part {
   used: number
 }
 
+const NO_WORDS = new Uint32Array(2)
+
 export class HashSlots {
   readonly #parts: (Part | undefined)[] = []
+  /** Where `first` and `next` are: fields and no iterator, which would be made for each look-up. */
+  #words: Uint32Array = NO_WORDS
+  #at = 0
+  #hash = 0
 
-  /** The first number under this hash that is meant, or -1. */
-  find(hash: number, isMeant: (number: number) => boolean): number {
-    const part = this.#parts[hash >>> 24]
-    if (part === undefined) return -1
-    const { words } = part
-    for (let at = homeOf(words, hash); words[at + 1] !== 0; at = after(words, at)) {
-      if (words[at] === hash && isMeant(words[at + 1]! - 1)) return words[at + 1]! - 1
+  /** The first number under this hash, or -1; `next` answers the others, as long as nothing changes. */
+  first(hash: number): number {
+    this.#words = this.#parts[hash >>> 24]?.words ?? NO_WORDS
+    this.#at = homeOf(this.#words, hash)
+    this.#hash = hash
+    return this.#seek()
+  }
+
+  next(): number {
+    this.#at = after(this.#words, this.#at)
+    return this.#seek()
+  }
+
+  #seek(): number {
+    const words = this.#words
+    for (let at = this.#at; words[at + 1] !== 0; at = after(words, at)) {
+      if (words[at] !== this.#hash) continue
+      this.#at = at
+      return words[at + 1]! - 1
     }
     return -1
   }

@@ -26,6 +26,17 @@ export const readDigits = (text: string, from: number, digits: number, into: Uin
   return (flaws & NONE) === 0
 }
 
+/** Whether the text is these bytes, in digits. */
+export const sameDigits = (text: string, bytes: Uint8Array, from: number, count: number): boolean => {
+  if (text.length !== 2 * count) return false
+  for (let index = 0; index < count; index++) {
+    const byte = bytes[from + index]!
+    if (text.charCodeAt(2 * index) !== CODES[byte >> 4] || text.charCodeAt(2 * index + 1) !== CODES[byte & 15])
+      return false
+  }
+  return true
+}
+
 /** Writes so many bytes as digits. */
 export const writeDigits = (bytes: Uint8Array, from: number, count: number, into: Uint8Array, at: number): void => {
   for (let index = 0; index < count; index++) {

@@ -2,30 +2,28 @@
 // they are worth. What is read is what was written, member for member.
 
 import { readDigits } from './hex-digits.ts'
-import { isoMs, isoText } from './iso-time.ts'
-import { RowPlans } from './row-plans.ts'
+import { isoMs } from './iso-time.ts'
+import {
+  DIGEST,
+  DIGEST_BYTES,
+  JSON_TEXT,
+  PLAIN_ROW,
+  ROW_ID,
+  RowReader,
+  SAME_TIME,
+  SHARED,
+  SHARED_HERE,
+  TEXT,
+  TIME,
+  TIME_BYTES,
+  UUID,
+} from './packed-row-reader.ts'
 import { SharedValues } from './shared-values.ts'
-import { readUuid, UUID_BYTES, UUID_CHARACTERS, uuidText } from './uuid-bytes.ts'
+import { readUuid, UUID_BYTES, UUID_CHARACTERS } from './uuid-bytes.ts'
 
-/** How a value is written: the first byte. From `SHARED_HERE` on: a shared value, by its number. */
-const JSON_TEXT = 0
-const TEXT = 1
-const DIGEST = 2
-const TIME = 3
-const UUID = 4
-const ROW_ID = 5
-const SHARED = 6
-/** The time that was written before it in the same row: what was never changed has two that are equal. */
-const SAME_TIME = 7
-const SHARED_HERE = 8
-
-/** Instead of the number of a set of names: the whole row follows as JSON. */
-const PLAIN_ROW = 0
 const MOST_SHAPES = 64
 const FIRST_BYTES = 4_096
 
-const DIGEST_BYTES = 32
-const TIME_BYTES = 6
 const MOST_PREFIX = 32
 /** Longer texts are written by the platform. */
 const MOST_PLAIN = 64
@@ -38,15 +36,15 @@ export class RowPacker<Row extends object> {
   readonly #values = new SharedValues()
   /** Sets of member names, by number less one. */
   readonly #shapes: (readonly string[])[] = []
-  readonly #plans = new RowPlans()
+  /** Reads what was packed. */
+  readonly reader = new RowReader<Row>(this.#values, this.#shapes)
   #out = Buffer.allocUnsafeSlow(FIRST_BYTES)
-  #in: Buffer = this.#out
   #at = 0
-  #lastTime = { text: '', atMs: Number.NaN }
-  /** A time was written since this row began: `#lastTime` is its. */
+  /** The time that was written last. */
+  #timeText = ''
+  #timeMs = Number.NaN
+  /** A time was written since this row began: the last one is its. */
   #hasTime = false
-  /** Where the time that was met last stands in what is read. */
-  #timeAt = 0
 
   /** `shared`: names of members whose values many rows have in common. Those values are kept for as long as the packer is, up to a bound. */
   constructor(shared: readonly string[]) {
@@ -65,28 +63,6 @@ export class RowPacker<Row extends object> {
     if (shape === PLAIN_ROW) this.#bytes(JSON.stringify(row))
     else for (const name of this.#shapes[shape - 1]!) this.#value(name, row[name as keyof Row], id)
     return new Uint8Array(this.#out.buffer, 0, this.#at)
-  }
-
-  /** The id of what is packed there. */
-  idAt(bytes: Buffer, offset: number): string {
-    this.#in = bytes
-    this.#at = offset
-    return this.#read('') as string
-  }
-
-  /** The row that is packed there; only these members of it when they are named, which takes half the time. */
-  rowAt(bytes: Buffer, offset: number, names: ReadonlySet<string> | null = null): Row {
-    const id = this.idAt(bytes, offset)
-    const shape = this.#in[this.#at++]!
-    if (shape === PLAIN_ROW) return JSON.parse(this.#readBytes()) as Row
-    const { members, blank } = this.#plans.of(names, shape, this.#shapes[shape - 1]!)
-    const row = { ...blank }
-    for (let at = 0; at < members.length; at++) {
-      const name = members[at]!
-      if (name === null) this.#skip()
-      else row[name] = this.#read(id)
-    }
-    return row as Row
   }
 
   #shapeOf(row: Row): number {
@@ -162,18 +138,19 @@ export class RowPacker<Row extends object> {
 
   /** False, and nothing written, for a time that would not be read as it is written. */
   #time(text: string): boolean {
-    if (this.#hasTime && this.#lastTime.text === text) {
+    if (this.#hasTime && this.#timeText === text) {
       this.#byte(SAME_TIME)
       return true
     }
-    if (this.#lastTime.text !== text) {
+    if (this.#timeText !== text) {
       const atMs = isoMs(text)
       if (Number.isNaN(atMs)) return false
-      this.#lastTime = { text, atMs }
+      this.#timeText = text
+      this.#timeMs = atMs
     }
     this.#hasTime = true
     this.#byte(TIME)
-    this.#at = this.#room(TIME_BYTES).writeUIntLE(this.#lastTime.atMs, this.#at, TIME_BYTES)
+    this.#at = this.#room(TIME_BYTES).writeUIntLE(this.#timeMs, this.#at, TIME_BYTES)
     return true
   }
 
@@ -215,69 +192,6 @@ export class RowPacker<Row extends object> {
       this.#out = larger
     }
     return this.#out
-  }
-
-  #read(id: string): unknown {
-    const kind = this.#in[this.#at++]!
-    if (kind >= SHARED_HERE) return this.#values.at(kind - SHARED_HERE)
-    if (kind === ROW_ID) return id
-    if (kind === DIGEST) return this.#readHex(DIGEST_BYTES)
-    if (kind === TIME || kind === SAME_TIME) return this.#readTime(kind)
-    if (kind === TEXT) return this.#readBytes()
-    if (kind === SHARED) return this.#values.at(this.#readCount())
-    if (kind === JSON_TEXT) return JSON.parse(this.#readBytes())
-    const prefix = this.#values.at(this.#readCount())
-    const from = this.#at
-    this.#at += UUID_BYTES
-    return `${prefix}${uuidText(this.#in, from)}`
-  }
-
-  #readTime(kind: typeof TIME | typeof SAME_TIME): string {
-    if (kind === TIME) this.#passTime()
-    const atMs = this.#in.readUIntLE(this.#timeAt, TIME_BYTES)
-    if (this.#lastTime.atMs !== atMs) this.#lastTime = { text: isoText(atMs), atMs }
-    return this.#lastTime.text
-  }
-
-  #passTime(): void {
-    this.#timeAt = this.#at
-    this.#at += TIME_BYTES
-  }
-
-  #skip(): void {
-    const kind = this.#in[this.#at++]!
-    if (kind === DIGEST) this.#at += DIGEST_BYTES
-    else if (kind === TIME) this.#passTime()
-    else if (kind === TEXT || kind === JSON_TEXT) {
-      const length = this.#readCount()
-      this.#at += length
-    } else if (kind === SHARED) this.#readCount()
-    else if (kind === UUID) {
-      this.#readCount()
-      this.#at += UUID_BYTES
-    }
-  }
-
-  #readHex(bytes: number): string {
-    const from = this.#at
-    this.#at += bytes
-    return this.#in.toString('hex', from, this.#at)
-  }
-
-  #readCount(): number {
-    let count = 0
-    for (let shift = 0; ; shift += 7) {
-      const byte = this.#in[this.#at++]!
-      count |= (byte & 127) << shift
-      if (byte < 128) return count
-    }
-  }
-
-  #readBytes(): string {
-    const length = this.#readCount()
-    const from = this.#at
-    this.#at += length
-    return this.#in.toString('utf8', from, this.#at)
   }
 }
 

@@ -1,8 +1,12 @@
 // How rows of one shape are read when some of their members are asked for: worked out once, then followed for each row.
 
-/** The members in their order, null for one that is passed over; and a row that has them all, which is copied and filled: members are not added one by one. */
+/**
+ * The members in their order, null for one that is passed over; those that are asked for and not there; and a row that has them all, which is copied
+ * and filled: members are not added one by one.
+ */
 export interface RowPlan {
   readonly members: readonly (string | null)[]
+  readonly missing: readonly string[]
   readonly blank: Readonly<Record<string, unknown>>
 }
 /** Callers ask for few sets of members, again and again. */
@@ -29,5 +33,6 @@ const planOf = (wanted: ReadonlySet<string> | null, names: readonly string[]): R
   const last = members.findLastIndex((name) => name !== null)
   const blank: Record<string, unknown> = {}
   for (const name of members) if (name !== null) blank[name] = null
-  return { members: members.slice(0, last + 1), blank }
+  const missing = [...(wanted ?? [])].filter((name) => !names.includes(name))
+  return { members: members.slice(0, last + 1), missing, blank }
 }

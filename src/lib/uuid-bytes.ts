@@ -5,7 +5,12 @@ export const UUID_BYTES = 16
 export const UUID_CHARACTERS = 36
 const HYPHEN = 0x2d
 
-const scratch = Buffer.alloc(UUID_CHARACTERS, HYPHEN)
+/** Of what is put before a UUID, in characters. */
+const MOST_PREFIX = 32
+// biome-ignore lint/suspicious/noControlCharactersInRegex: all of ASCII
+const ASCII = /^[\x00-\x7f]*$/
+
+const scratch = Buffer.alloc(MOST_PREFIX + UUID_CHARACTERS, HYPHEN)
 
 const isHyphenated = (text: string, from: number): boolean =>
   text.charCodeAt(from + 8) === HYPHEN &&
@@ -22,11 +27,25 @@ export const readUuid = (text: string, from: number, into: Uint8Array, at: numbe
   readDigits(text, from + 19, 4, into, at + 8) &&
   readDigits(text, from + 24, 12, into, at + 10)
 
-export const uuidText = (bytes: Uint8Array, at: number): string => {
-  writeDigits(bytes, at, 4, scratch, 0)
-  writeDigits(bytes, at + 4, 2, scratch, 9)
-  writeDigits(bytes, at + 6, 2, scratch, 14)
-  writeDigits(bytes, at + 8, 2, scratch, 19)
-  writeDigits(bytes, at + 10, 6, scratch, 24)
-  return scratch.toString('latin1')
+/** The text of a UUID behind what an id begins with: one string, made once. */
+export const uuidText = (bytes: Uint8Array, at: number, prefix = ''): string => {
+  if (prefix !== scratchPrefix && !putPrefix(prefix)) return `${prefix}${uuidText(bytes, at)}`
+  const from = prefix.length
+  writeDigits(bytes, at, 4, scratch, from)
+  writeDigits(bytes, at + 4, 2, scratch, from + 9)
+  writeDigits(bytes, at + 6, 2, scratch, from + 14)
+  writeDigits(bytes, at + 8, 2, scratch, from + 19)
+  writeDigits(bytes, at + 10, 6, scratch, from + 24)
+  return scratch.toString('latin1', 0, from + UUID_CHARACTERS)
+}
+
+let scratchPrefix = ''
+
+/** What is read together mostly begins alike. False, and nothing put, when it has no room or is not all ASCII. */
+const putPrefix = (prefix: string): boolean => {
+  if (prefix.length > MOST_PREFIX || !ASCII.test(prefix)) return false
+  scratch.fill(HYPHEN)
+  scratch.write(prefix, 'latin1')
+  scratchPrefix = prefix
+  return true
 }

@@ -1,17 +1,18 @@
 // Key digest -> active key: reads the table of keys, which is packed, and keeps what was looked up lately.
 import type { ApiKeyRow } from '../domain/api-key.ts'
+import { isoMs } from '../lib/iso-time.ts'
+import { RecentDigests } from '../lib/recent-digests.ts'
 import type { KeyEntry, KeyIndex, LiveState } from './port.ts'
 
-const MAX_ENTRIES = 8_192
-/** What an entry is made of, and the digest by which it is found. */
-const NEEDED = ['id', 'tenant_id', 'scopes', 'status', 'digest', 'expires_at', 'routing_policy_id'] as const
+/** What an entry is made of. */
+const NEEDED = ['id', 'tenant_id', 'scopes', 'status', 'expires_at', 'routing_policy_id'] as const
 type NeededOfKey = Pick<ApiKeyRow, (typeof NEEDED)[number]>
 const NAMES: ReadonlySet<string> = new Set(NEEDED)
 
 /** An index that follows the live fold from now on. */
 export const openKeyIndex = (live: Pick<LiveState, 'control' | 'subscribe' | 'refused'>): KeyIndex => {
-  /** By digest. Only of keys that are: strangers fill nothing. */
-  const entries = new Map<string, KeyEntry>()
+  /** Only of keys that are: strangers fill nothing. */
+  const entries = new RecentDigests<KeyEntry>()
   live.subscribe(({ changes, refused }) => {
     for (const { table, before, after } of changes) {
       if (table !== 'keys') continue
@@ -20,16 +21,26 @@ export const openKeyIndex = (live: Pick<LiveState, 'control' | 'subscribe' | 're
     }
     if (refused.length > 0) entries.clear()
   })
+  const read: NeededOfKey = {
+    id: '',
+    tenant_id: '',
+    scopes: [],
+    status: 'revoked',
+    expires_at: null,
+    routing_policy_id: null,
+  }
+  const isMeant = ({ id, status }: NeededOfKey): boolean =>
+    status === 'active' && (live.refused.size === 0 || !live.refused.has(id))
   return {
     lookup(digest) {
       const known = entries.get(digest)
-      if (known !== undefined) return known
-      const found: readonly NeededOfKey[] = live.control.table('keys').findRows('digest', digest, NAMES)
-      const row = found.find(({ id, status }) => status === 'active' && !live.refused.has(id))
-      if (row === undefined) return null
+      if (known !== null) return known
+      const keys = live.control.table('keys')
+      const count = keys.readOne('digest', digest, NAMES, read as { [name: string]: unknown })
+      const row = count > 1 ? keys.findRows('digest', digest).find(isMeant) : read
+      if (count === 0 || row === undefined || !isMeant(row)) return null
       const entry = entryOf(row)
-      if (entries.size === MAX_ENTRIES) entries.clear()
-      entries.set(digest, entry)
+      entries.add(digest, entry)
       return entry
     },
   }
@@ -39,13 +50,23 @@ const entryOf = ({ id, tenant_id, scopes, expires_at, routing_policy_id }: Neede
   Object.freeze({
     id,
     tenantId: tenant_id,
-    scopes: Object.isFrozen(scopes) ? scopes : Object.freeze([...scopes]),
+    scopes: frozen(scopes),
     expiresAtMs: expires_at === null ? null : expiryOf(expires_at),
     routingPolicyId: routing_policy_id,
   })
 
+let lastScopes: readonly string[] = Object.freeze([])
+
+/** Rows share their arrays of scopes: whether one is frozen is not asked for each. */
+const frozen = (scopes: readonly string[]): readonly string[] => {
+  if (scopes === lastScopes) return scopes
+  lastScopes = Object.isFrozen(scopes) ? scopes : Object.freeze([...scopes])
+  return lastScopes
+}
+
 /** Unix milliseconds; a time that cannot be read has passed: such a key must not live for ever. */
 const expiryOf = (text: string): number => {
-  const atMs = Date.parse(text)
+  const usualMs = isoMs(text)
+  const atMs = Number.isNaN(usualMs) ? Date.parse(text) : usualMs
   return Number.isNaN(atMs) ? 0 : atMs
 }

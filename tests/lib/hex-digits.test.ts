@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { readDigits, writeDigits } from '../../src/lib/hex-digits.ts'
+import { readDigits, sameDigits, writeDigits } from '../../src/lib/hex-digits.ts'
 
 test('bytes become the digits that the platform writes, and again the bytes', () => {
   fc.assert(
@@ -12,6 +12,9 @@ test('bytes become the digits that the platform writes, and again the bytes', ()
       const again = new Uint8Array(at + bytes.length)
       expect(readDigits(`${'-'.repeat(at)}${digits}`, at, digits.length, again, at)).toBe(true)
       expect([...again.subarray(at)]).toEqual([...bytes])
+      expect(sameDigits(digits, again, at, bytes.length)).toBe(true)
+      for (const other of [`${digits}0`, digits.slice(1), digits.replace(/.$/, 'g'), digits.replace(/^./, 'A')])
+        if (other !== digits) expect(sameDigits(other, again, at, bytes.length)).toBe(false)
     }),
   )
 })

@@ -14,3 +14,15 @@ test('a UUID is read as it was written; what is spelled otherwise is none', () =
     }),
   )
 })
+
+test('what stands before a UUID is put there, whatever was before', () => {
+  const uuid = '0198a7f2-1c3d-7e4f-8a9b-0c1d2e3f4a5b'
+  const bytes = new Uint8Array(UUID_BYTES)
+  readUuid(uuid, 0, bytes, 0)
+  const prefix = fc.oneof(fc.constantFrom('', 'key_', 'a', '-'), fc.string({ maxLength: 40, unit: 'binary' }))
+  fc.assert(
+    fc.property(fc.array(prefix), (prefixes) => {
+      for (const one of prefixes) expect(uuidText(bytes, 0, one)).toBe(one + uuid)
+    }),
+  )
+})
