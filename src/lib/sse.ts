@@ -79,12 +79,27 @@ export const createSseParser = (maxEventChars = 8 * 1024 * 1024, skim: Skim | nu
     return read
   }
   return {
-    push: (bytes) => feed(decode(bytes)),
+    push: (bytes) => {
+      const end = bytes.length < LONG_BYTES ? 0 : wholeFrames(bytes)
+      if (end === 0 || end === bytes.length) return feed(decode(bytes))
+      const read = feed(decode(bytes.subarray(0, end)))
+      const rest = feed(decode(bytes.subarray(end)))
+      return rest.length === 0 ? read : [...read, ...rest]
+    },
     end: () => feed(`${decode(null)}\n\n`),
   }
 }
 
 const NO_EVENTS: SseEvent[] = []
+
+/** The frame that such a read ends within is made text by itself: as a slice it would keep the text of all until its end comes. */
+const LONG_BYTES = 4 * 1024
+
+/** How many of the bytes end with the last blank line in the common form. */
+const wholeFrames = (bytes: Uint8Array): number => {
+  for (let at = bytes.length - 1; at > 0; at--) if (bytes[at] === 10 && bytes[at - 1] === 10) return at + 1
+  return 0
+}
 
 const FIRST = new TextDecoder()
 const LATER = new TextDecoder('utf-8', { ignoreBOM: true })

@@ -9,6 +9,9 @@ const all = (bytes: Uint8Array, cuts: readonly number[] = []) => {
   return [...edges.slice(1).flatMap((end, i) => parser.push(bytes.subarray(edges[i]!, end))), ...parser.end()]
 }
 
+const cutEvery = (size: number, length: number) =>
+  Array.from({ length: Math.floor(length / size) }, (_, piece) => (piece + 1) * size)
+
 describe('createSseParser', () => {
   test('LF, CR and CRLF, comments, unknown fields, BOM, several data lines, event names', () => {
     const text =
@@ -29,6 +32,13 @@ describe('createSseParser', () => {
 
   test('a body that is no event stream gives nothing', () => {
     expect(all(encode('<html>\n\n<body>data</body>'))).toEqual([])
+  })
+
+  test('long pieces, cut within frames and characters, give the same events', () => {
+    const words = Array.from({ length: 4_000 }, (_, word) => `{"text":"wörd ${word} 世界"}`)
+    const bytes = encode(words.map((word) => `data: ${word}\n\n`).join(''))
+    for (const size of [4_096, 5_003, 16_384, 50_021])
+      expect(all(bytes, cutEvery(size, bytes.length))).toEqual(words.map((data) => ({ event: null, data })))
   })
 
   test('what never ends is refused at the limit', () => {
