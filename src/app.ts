@@ -14,6 +14,7 @@ import { contextOf, elapsedMs, pathOf } from './http/request-context.ts'
 import { unknownRoute } from './http/unknown.ts'
 import { chatCompletions } from './inference/chat.ts'
 import type { InferenceDeps } from './inference/deps.ts'
+import { LoadGate } from './lib/load-gate.ts'
 import { stopping } from './wire/errors.ts'
 
 /** Everything that the routes are given: the deps of each part, which share names where they share things. */
@@ -21,7 +22,11 @@ export type AppDeps = Omit<InferenceDeps, 'observe'> &
   AdminDeps &
   ConsoleDeps &
   OperationsDeps &
-  Pick<MetricsDeps, 'instanceCounts' | 'telemetry'> & { readonly adminEnabled: boolean }
+  Pick<MetricsDeps, 'instanceCounts' | 'telemetry'> & {
+    readonly adminEnabled: boolean
+    /** Lets chat completions in while there is room for them; without it all. */
+    readonly gate?: LoadGate
+  }
 
 export interface App {
   /** Answers any request. Never throws and never rejects. `peers`: who knows the other ends of connections; without it nobody has an address. */
@@ -42,6 +47,7 @@ export interface App {
 export const createApp = (deps: AppDeps): App => {
   let isLeaving = false
   const inFlight = (): number => chat.active.size
+  const gate = deps.gate ?? new LoadGate({ everyMs: 0, maxDelayMs: null, maxMemoryBytes: null })
   const metrics = gatewayMetrics({
     live: deps.live,
     spool: deps.spool,
@@ -51,10 +57,11 @@ export const createApp = (deps: AppDeps): App => {
     build: deps.build,
     telemetry: deps.telemetry,
     inFlight,
+    gate,
   })
   const inference: InferenceDeps = { ...deps, observe: metrics.observe }
   const chat = chatCompletions(inference)
-  const complete = chatHandler(chat, inference)
+  const complete = chatHandler(chat, inference, gate)
   // Else the path is looked for behind the eleventh character of the URL, where that of a host of three letters has begun already.
   const routes = new Elysia({ name: 'gatelog', handler: { standardHostname: false } })
     .onError({ as: 'global' }, ({ error, request }) => {

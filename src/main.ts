@@ -10,6 +10,7 @@ import { lockDataDir } from './commands/data-lock.ts'
 import { type HealthParts, openHealthParts } from './commands/health.ts'
 import { openLimits } from './commands/limits.ts'
 import { listen } from './commands/listener.ts'
+import { openLoad } from './commands/load.ts'
 import { operationsOf, systemRoutesOf } from './commands/operations.ts'
 import { type Outcomes, openOutcomes } from './commands/outcomes.ts'
 import { openWork } from './commands/provider-work.ts'
@@ -35,6 +36,7 @@ import { type Activation, openActivation } from './upkeep/activation.ts'
 import { OPEN_BREAKERS_TOLD } from './upkeep/instance-announced.ts'
 import { type Instances, openInstances } from './upkeep/instances.ts'
 import type { KindTable } from './upkeep/kind-table.ts'
+import type { LoadWatch } from './upkeep/load-watch.ts'
 import { type ModelCatalogue, modelCatalogue } from './upkeep/model-listing.ts'
 import type { ProviderWork } from './upkeep/provider-work.ts'
 import type { SeedReport } from './upkeep/seed-step.ts'
@@ -136,6 +138,7 @@ interface Parts extends GatewayOptions {
   readonly limits: Limits
   readonly console: ConsoleParts
   readonly tracing: Tracing | null
+  readonly load: LoadWatch
   /** Null until the control state can be told from that of others. */
   instances(): Instances | null
   close(): Promise<void>
@@ -161,6 +164,7 @@ const openParts = (
   })
   const limits = openLimits(config)
   const tracing = openTracing({ config, env, diagnostics, version: VERSION })
+  const load = openLoad(config)
   let instances: Instances | null = null
   const console = openConsole({ ...opened, announce: () => instances?.tellSoon() })
   let activation: Activation | null = null
@@ -194,9 +198,11 @@ const openParts = (
     limits,
     console,
     tracing,
+    load,
     instances: () => instances,
     async close() {
       closed = true
+      load.close()
       console.close()
       await activation?.close()
       await instances?.close()
@@ -265,6 +271,7 @@ const appDeps = (parts: Parts): AppDeps => {
     prometheusEnabled: config.telemetry.prometheus_enabled,
     docsEnabled: config.server.docs,
     ...telemetryOf(parts),
+    gate: parts.load.gate,
     backgroundUnits: () => analytics.children() + (isKafka(config) ? 2 : 1),
   }
 }

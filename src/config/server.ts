@@ -1,7 +1,7 @@
 // The settings of the port: where it listens, whom it believes, how long it waits, how much it takes.
 import { durationMs } from '../lib/duration.ts'
 import { rangeFlaw } from '../lib/forwarded.ts'
-import type { Static } from '../lib/schema.ts'
+import { type Static, t } from '../lib/schema.ts'
 import { duration, flag, section, text, texts, whole } from '../lib/setting.ts'
 import { ConfigError } from '../lib/settings.ts'
 
@@ -24,6 +24,17 @@ export const Server = section({
     default: '75s',
     description:
       'How long a connection stays open while its client neither reads nor asks: 30s to 4m, longer than that of a load balancer in front.',
+  }),
+  max_event_loop_delay: t.Union([t.Literal('off'), duration({ default: '200ms', description: '' })], {
+    default: '200ms',
+    description:
+      'How late the event loop may be, on the average of about a second, before new chat completions are refused with 429.',
+    expects: 'off, or a duration such as 200ms',
+  }),
+  max_memory_mb: whole(0, 1_048_576, {
+    default: 0,
+    description:
+      'Resident memory of a process in MiB above which new chat completions are refused with 429. `0`: four fifths of what the machine or container has, shared by `server.processes`.',
   }),
 })
 

@@ -7,6 +7,7 @@ import { Exchange, type Identity } from '../inference/exchange.ts'
 import { giveFeedback } from '../inference/feedback.ts'
 import { listModels, showModel } from '../inference/models.ts'
 import { NonConforming } from '../inference/shape.ts'
+import type { LoadGate } from '../lib/load-gate.ts'
 import type { KeyEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
 import type { Peers } from './clients.ts'
@@ -18,10 +19,25 @@ const PLANNED = ['completions', 'embeddings', 'responses'] as const
 const MODELS_PATH = '/v1/models/'
 const CHAT_PATH = '/v1/chat/completions'
 
+/** Refusals differ in when they ask for a repeat, or all who were refused would come again at once. Made beforehand: a refusal has to be cheap. */
+const OVERLOADED = [1, 2, 3].map(
+  (retryAfterS) =>
+    new GatewayError('rate_limited', 'the gateway has more to do than it can; try again', { retryAfterS }),
+)
+
+/** Refused before anything is read: no outcome, as nobody knows whose it would be. */
+const refusedEarly = (request: Request, gate: LoadGate): Response =>
+  errorResponse(OVERLOADED[gate.refused++ % OVERLOADED.length]!, newIdentity(request.headers))
+
 /** Answers `POST /v1/chat/completions`. Never throws: every failure is the envelope already. */
 export const chatHandler =
-  (chat: ChatCompletions, deps: InferenceDeps) =>
+  (chat: ChatCompletions, deps: InferenceDeps, gate: LoadGate) =>
   async (request: Request, peers?: Peers): Promise<Response> => {
+    if (gate.room <= 0) {
+      peers?.timeout?.(request, deps.inference.idleS)
+      return refusedEarly(request, gate)
+    }
+    gate.room--
     const exchange = new Exchange(newIdentity(request.headers))
     // Not before: while an answer is made, its own deadlines hold. From its last bytes on, a client that neither reads nor asks is let go.
     if (peers?.timeout !== undefined) exchange.whenLeft = () => peers.timeout!(request, deps.inference.idleS)

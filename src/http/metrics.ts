@@ -5,6 +5,7 @@ import { isInForce } from '../domain/override.ts'
 import { OVERRIDE_KINDS } from '../domain/override-target.ts'
 import type { Observed } from '../inference/deps.ts'
 import type { Limits } from '../inference/limits.ts'
+import type { LoadGate } from '../lib/load-gate.ts'
 import type { HealthBook } from '../state/health.ts'
 import { DEGRADATIONS, type LiveState } from '../state/port.ts'
 import type { InstanceCounts } from '../upkeep/instances.ts'
@@ -21,6 +22,7 @@ export interface MetricsDeps {
   readonly limits: Pick<Limits, 'status'>
   /** Requests in flight. */
   readonly inFlight: () => number
+  readonly gate: Pick<LoadGate, 'refused' | 'perSecond'>
   readonly health: Pick<HealthBook, 'candidates'>
   readonly instanceCounts: () => InstanceCounts
   readonly build: { readonly version: string; readonly commit: string | null }
@@ -87,7 +89,7 @@ export const gatewayMetrics = (deps: MetricsDeps): Metrics => {
 }
 
 /** Values that are asked for when somebody scrapes. */
-const gauges = (registers: Registry[], { live, spool, limits, inFlight }: MetricsDeps): void => {
+const gauges = (registers: Registry[], { live, spool, limits, inFlight, gate }: MetricsDeps): void => {
   const gauge = (name: string, help: string, value: () => number) => asked(registers, name, help, value)
   const delay = monitorEventLoopDelay({ resolution: 20 })
   delay.enable()
@@ -124,6 +126,16 @@ const gauges = (registers: Registry[], { live, spool, limits, inFlight }: Metric
     delay.reset()
     return Number.isFinite(seconds) ? seconds : 0
   })
+  gauge(
+    'gateway_overload_refused_total',
+    'Chat completions refused before anything was read, because the event loop was late or memory short.',
+    () => gate.refused,
+  )
+  gauge(
+    'gateway_overload_admitted_per_second',
+    'Chat completions a second that are let in while the event loop is late or memory short; 0: no bound.',
+    () => (Number.isFinite(gate.perSecond) ? gate.perSecond : 0),
+  )
   new Gauge({
     name: 'gateway_overrides_in_force',
     help: 'Kill switches, blocks, caps and other overrides that hold now, by kind.',

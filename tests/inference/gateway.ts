@@ -13,6 +13,7 @@ import { processLimits } from '../../src/inference/limits-local.ts'
 import type { Traces } from '../../src/inference/trace.ts'
 import { createDialer } from '../../src/lib/dialer.ts'
 import { sha256Hex } from '../../src/lib/digest.ts'
+import type { LoadGate } from '../../src/lib/load-gate.ts'
 import type { Dial } from '../../src/lib/upstream.ts'
 import type { ProviderKind } from '../../src/providers/provider.ts'
 import { type Budgets, NO_BUDGETS } from '../../src/state/budgets.ts'
@@ -150,6 +151,7 @@ export const testGateway = (
     monotonicMs?: () => number
     telemetry?: Telemetry
     traces?: Traces
+    gate?: LoadGate
   } = {},
 ): TestGateway => {
   const state = new ControlState()
@@ -234,6 +236,7 @@ export const testGateway = (
     ...NO_ADMIN,
     telemetry: options.telemetry,
     traces: options.traces ?? null,
+    ...(options.gate && { gate: options.gate }),
   })
   const send: TestGateway['send'] = async (path, init = {}) => {
     const { key = KEY, headers = {}, signal } = init

@@ -1,0 +1,87 @@
+// Admission by load: how many requests may be let in until the next look at the event loop and the memory. The look is elsewhere, on a timer;
+// a request costs one comparison and one subtraction (docs/decisions/0035-admission-by-load.md).
+
+export interface LoadGateSettings {
+  /** How often `look` is meant to be called. */
+  readonly everyMs: number
+  /** How late the event loop may be, on the average of about a second. Null: never too late. */
+  readonly maxDelayMs: number | null
+  /** Resident memory above which less is let in. Null: no bound. */
+  readonly maxMemoryBytes: number | null
+}
+
+/** No bound, as a number that can be counted down for as long as no look comes. */
+const OPEN = 2 ** 30
+/** Whatever the load: so many requests a second are tried, or nobody would notice that it is over. */
+const LEAST_PER_SECOND = 50
+/** Part of the newest look in the average delay. */
+const WEIGHT = 0.25
+/** One pause, however long, counts for no more than this many times the bound: a collection of garbage is no overload. */
+const MOST_LATE = 4
+const LESS = 0.85
+const MORE = 1.03
+/** Without a refusal for so long, the bound is lifted. */
+const CALM_MS = 5_000
+/** Memory is enough again below this part of its bound. */
+const RELIEVED = 0.95
+
+/** Lets requests in at a rate that falls while the event loop is late or memory is short, and rises slowly when it is not. */
+export class LoadGate {
+  /** Requests that may still come in. Whoever lets one in takes one. */
+  room = OPEN
+  /** Requests that were refused here. Whoever refuses one adds one. */
+  refused = 0
+  #filled = OPEN
+  #perSecond = Number.POSITIVE_INFINITY
+  #lateMs = 0
+  #isShort = false
+  #refusedThen = 0
+  #calmMs = 0
+
+  constructor(private readonly settings: LoadGateSettings) {}
+
+  /** Requests a second that are let in; infinite while there is no bound. */
+  get perSecond(): number {
+    return this.#perSecond
+  }
+
+  /** How late the event loop is, on the average of about a second. */
+  get delayMs(): number {
+    return this.#lateMs
+  }
+
+  /** Called by the timer: `elapsedMs` since the last call, and the resident memory. */
+  look(elapsedMs: number, memoryBytes: number): void {
+    const { everyMs, maxDelayMs, maxMemoryBytes } = this.settings
+    const letIn = ((this.#filled - this.room) * 1_000) / Math.max(1, elapsedMs)
+    const lateMs = Math.max(0, elapsedMs - everyMs)
+    const mostMs = maxDelayMs === null ? lateMs : MOST_LATE * maxDelayMs
+    this.#lateMs += (Math.min(lateMs, mostMs) - this.#lateMs) * WEIGHT
+    if (maxMemoryBytes !== null) this.#isShort = memoryBytes > maxMemoryBytes * (this.#isShort ? RELIEVED : 1)
+    const isLate = maxDelayMs !== null && this.#lateMs > maxDelayMs
+    if (isLate || this.#isShort) this.#lower(letIn, this.#isShort || lateMs > maxDelayMs!)
+    else if (this.#perSecond !== Number.POSITIVE_INFINITY) this.#raise(elapsedMs)
+    this.#refusedThen = this.refused
+    this.#fill(elapsedMs)
+  }
+
+  /** From what was really let in. The average trails behind: what this look did not find late is not lowered further. */
+  #lower(letIn: number, again: boolean): void {
+    this.#calmMs = 0
+    const from = Math.min(this.#perSecond, letIn)
+    if (again) this.#perSecond = Math.max(LEAST_PER_SECOND, from * LESS)
+  }
+
+  #raise(elapsedMs: number): void {
+    this.#calmMs = this.refused === this.#refusedThen ? this.#calmMs + elapsedMs : 0
+    this.#perSecond = this.#calmMs >= CALM_MS ? Number.POSITIVE_INFINITY : this.#perSecond * MORE
+  }
+
+  /** What was not used is not kept; after a late look there is room for two turns at most. */
+  #fill(elapsedMs: number): void {
+    const turnMs = Math.min(elapsedMs, 2 * this.settings.everyMs)
+    this.room =
+      this.#perSecond === Number.POSITIVE_INFINITY ? OPEN : Math.max(1, Math.round((this.#perSecond * turnMs) / 1_000))
+    this.#filled = this.room
+  }
+}

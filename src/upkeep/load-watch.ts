@@ -1,0 +1,44 @@
+// Looks at the event loop and at the memory of this process, for whoever lets requests in.
+import { readFileSync } from 'node:fs'
+import { totalmem } from 'node:os'
+import { LoadGate, type LoadGateSettings } from '../lib/load-gate.ts'
+
+export interface LoadWatch {
+  readonly gate: LoadGate
+  close(): void
+}
+
+const LOOK_MS = 50
+const MEMORY_EVERY = 20
+const LIMIT_FILES = ['/sys/fs/cgroup/memory.max', '/sys/fs/cgroup/memory/memory.limit_in_bytes']
+
+/** What this process may use: the memory of the container, else of the machine. */
+export const memoryOfMachine = (): number => {
+  const limits = LIMIT_FILES.map(limitIn).filter((bytes) => Number.isSafeInteger(bytes) && bytes > 0)
+  return Math.min(totalmem(), ...limits)
+}
+
+/** NaN where there is none (`max`, no such file). */
+const limitIn = (path: string): number => {
+  try {
+    return Number(readFileSync(path, 'utf8').trim())
+  } catch {
+    return Number.NaN // not on Linux, or another layout of its control groups
+  }
+}
+
+/** Starts the looks. */
+export const watchLoad = (bounds: Pick<LoadGateSettings, 'maxDelayMs' | 'maxMemoryBytes'>): LoadWatch => {
+  const gate = new LoadGate({ everyMs: LOOK_MS, ...bounds })
+  let lookedMs = performance.now()
+  let memoryBytes = process.memoryUsage.rss()
+  let looks = 0
+  const timer = setInterval(() => {
+    const nowMs = performance.now()
+    if (++looks % MEMORY_EVERY === 0) memoryBytes = process.memoryUsage.rss()
+    gate.look(nowMs - lookedMs, memoryBytes)
+    lookedMs = nowMs
+  }, LOOK_MS)
+  timer.unref()
+  return { gate, close: () => clearInterval(timer) }
+}
