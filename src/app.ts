@@ -10,6 +10,7 @@ import { errorResponse } from './http/envelope.ts'
 import { chatHandler, inferenceRoutes, isChat } from './http/inference.ts'
 import { gatewayMetrics, type MetricsDeps } from './http/metrics.ts'
 import { type OperationsDeps, operationsRoutes } from './http/operations.ts'
+import { whileThereIsRoom } from './http/overload.ts'
 import { contextOf, elapsedMs, pathOf } from './http/request-context.ts'
 import { unknownRoute } from './http/unknown.ts'
 import { chatCompletions } from './inference/chat.ts'
@@ -47,7 +48,7 @@ export interface App {
 export const createApp = (deps: AppDeps): App => {
   let isLeaving = false
   const inFlight = (): number => chat.active.size
-  const gate = deps.gate ?? new LoadGate({ everyMs: 0, maxDelayMs: null, maxMemoryBytes: null })
+  const gate = deps.gate ?? new LoadGate({ everyMs: 0, maxDelayMs: null, maxMemoryBytes: null, nowMs: () => 0 })
   const metrics = gatewayMetrics({
     live: deps.live,
     spool: deps.spool,
@@ -61,7 +62,7 @@ export const createApp = (deps: AppDeps): App => {
   })
   const inference: InferenceDeps = { ...deps, observe: metrics.observe }
   const chat = chatCompletions(inference)
-  const complete = chatHandler(chat, inference, gate)
+  const complete = whileThereIsRoom(chatHandler(chat, inference), gate, inference.inference.idleS)
   // Else the path is looked for behind the eleventh character of the URL, where that of a host of three letters has begun already.
   const routes = new Elysia({ name: 'gatelog', handler: { standardHostname: false } })
     .onError({ as: 'global' }, ({ error, request }) => {

@@ -7,7 +7,6 @@ import { Exchange, type Identity } from '../inference/exchange.ts'
 import { giveFeedback } from '../inference/feedback.ts'
 import { listModels, showModel } from '../inference/models.ts'
 import { NonConforming } from '../inference/shape.ts'
-import type { LoadGate } from '../lib/load-gate.ts'
 import type { KeyEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
 import type { Peers } from './clients.ts'
@@ -19,25 +18,13 @@ const PLANNED = ['completions', 'embeddings', 'responses'] as const
 const MODELS_PATH = '/v1/models/'
 const CHAT_PATH = '/v1/chat/completions'
 
-/** Refusals differ in when they ask for a repeat, or all who were refused would come again at once. Made beforehand: a refusal has to be cheap. */
-const OVERLOADED = [1, 2, 3].map(
-  (retryAfterS) =>
-    new GatewayError('rate_limited', 'the gateway has more to do than it can; try again', { retryAfterS }),
-)
-
-/** Refused before anything is read: no outcome, as nobody knows whose it would be. */
-const refusedEarly = (request: Request, gate: LoadGate): Response =>
-  errorResponse(OVERLOADED[gate.refused++ % OVERLOADED.length]!, newIdentity(request.headers))
+/** What answers a chat completion. */
+export type ChatHandler = (request: Request, peers?: Peers) => Response | Promise<Response>
 
 /** Answers `POST /v1/chat/completions`. Never throws: every failure is the envelope already. */
 export const chatHandler =
-  (chat: ChatCompletions, deps: InferenceDeps, gate: LoadGate) =>
-  async (request: Request, peers?: Peers): Promise<Response> => {
-    if (gate.room <= 0) {
-      peers?.timeout?.(request, deps.inference.idleS)
-      return refusedEarly(request, gate)
-    }
-    gate.room--
+  (chat: ChatCompletions, deps: InferenceDeps): ChatHandler =>
+  async (request, peers) => {
     const exchange = new Exchange(newIdentity(request.headers))
     // Not before: while an answer is made, its own deadlines hold. From its last bytes on, a client that neither reads nor asks is let go.
     if (peers?.timeout !== undefined) exchange.whenLeft = () => peers.timeout!(request, deps.inference.idleS)
@@ -90,7 +77,7 @@ export const isChat = ({ method, url }: Request): boolean =>
   url.endsWith(CHAT_PATH) &&
   url.indexOf('/', url.indexOf('://') + 3) === url.length - CHAT_PATH.length
 
-export const inferenceRoutes = (complete: (request: Request) => Promise<Response>, deps: InferenceDeps) => {
+export const inferenceRoutes = (complete: ChatHandler, deps: InferenceDeps) => {
   const authorised = async ({ headers }: Request, identity: Identity): Promise<KeyEntry> => {
     if (headers.has(MIN_REVISION)) await awaitRevision(headers, identity, deps)
     const key = authenticate(headers, deps, identity.atMs)

@@ -1,5 +1,8 @@
 // Admission by load: how many requests may be let in until the next look at the event loop and the memory. The look is elsewhere, on a timer;
 // a request costs one comparison and one subtraction (docs/decisions/0035-admission-by-load.md).
+//
+// Two bounds. Within a turn of the event loop requests are let in by the step, for as long as the turn is not late already: what has piled up in
+// the sockets is not taken in at once. And when turns stay late, because those that are in have much to do, a rate is kept that falls until they are not.
 
 export interface LoadGateSettings {
   /** How often `look` is meant to be called. */
@@ -8,17 +11,19 @@ export interface LoadGateSettings {
   readonly maxDelayMs: number | null
   /** Resident memory above which less is let in. Null: no bound. */
   readonly maxMemoryBytes: number | null
+  /** Monotonic. */
+  nowMs(): number
 }
 
-/** No bound, as a number that can be counted down for as long as no look comes. */
-const OPEN = 2 ** 30
+/** Let in between two glances at the clock. */
+const STEP = 32
 /** Whatever the load: so many requests a second are tried, or nobody would notice that it is over. */
 const LEAST_PER_SECOND = 50
 /** Part of the newest look in the average delay. */
 const WEIGHT = 0.25
 /** One pause, however long, counts for no more than this many times the bound: a collection of garbage is no overload. */
 const MOST_LATE = 4
-const LESS = 0.85
+const LESS = 0.9
 const MORE = 1.03
 /** Without a refusal for so long, the bound is lifted. */
 const CALM_MS = 5_000
@@ -27,18 +32,22 @@ const RELIEVED = 0.95
 
 /** Lets requests in at a rate that falls while the event loop is late or memory is short, and rises slowly when it is not. */
 export class LoadGate {
-  /** Requests that may still come in. Whoever lets one in takes one. */
-  room = OPEN
+  /** Requests that may still come in. Whoever lets one in takes one; when there is none left, `more` may find some. */
+  room = STEP
   /** Requests that were refused here. Whoever refuses one adds one. */
   refused = 0
-  #filled = OPEN
+  /** What `room` was given since the last look. */
+  #given = STEP
+  #lookedMs: number
   #perSecond = Number.POSITIVE_INFINITY
   #lateMs = 0
   #isShort = false
   #refusedThen = 0
   #calmMs = 0
 
-  constructor(private readonly settings: LoadGateSettings) {}
+  constructor(private readonly settings: LoadGateSettings) {
+    this.#lookedMs = settings.nowMs()
+  }
 
   /** Requests a second that are let in; infinite while there is no bound. */
   get perSecond(): number {
@@ -50,10 +59,23 @@ export class LoadGate {
     return this.#lateMs
   }
 
-  /** Called by the timer: `elapsedMs` since the last call, and the resident memory. */
-  look(elapsedMs: number, memoryBytes: number): void {
+  /** Called when there is no room: makes some, unless the rate is bounded or this turn of the event loop is late. */
+  more(): boolean {
+    const { maxDelayMs, everyMs, nowMs } = this.settings
+    if (this.#perSecond !== Number.POSITIVE_INFINITY) return false
+    if (maxDelayMs !== null && nowMs() - this.#lookedMs > everyMs + maxDelayMs) return false
+    this.room += STEP
+    this.#given += STEP
+    return true
+  }
+
+  /** Called by the timer, with the resident memory. */
+  look(memoryBytes: number): void {
     const { everyMs, maxDelayMs, maxMemoryBytes } = this.settings
-    const letIn = ((this.#filled - this.room) * 1_000) / Math.max(1, elapsedMs)
+    const nowMs = this.settings.nowMs()
+    const elapsedMs = nowMs - this.#lookedMs
+    this.#lookedMs = nowMs
+    const letIn = ((this.#given - this.room) * 1_000) / Math.max(1, elapsedMs)
     const lateMs = Math.max(0, elapsedMs - everyMs)
     const mostMs = maxDelayMs === null ? lateMs : MOST_LATE * maxDelayMs
     this.#lateMs += (Math.min(lateMs, mostMs) - this.#lateMs) * WEIGHT
@@ -81,7 +103,7 @@ export class LoadGate {
   #fill(elapsedMs: number): void {
     const turnMs = Math.min(elapsedMs, 2 * this.settings.everyMs)
     this.room =
-      this.#perSecond === Number.POSITIVE_INFINITY ? OPEN : Math.max(1, Math.round((this.#perSecond * turnMs) / 1_000))
-    this.#filled = this.room
+      this.#perSecond === Number.POSITIVE_INFINITY ? STEP : Math.max(1, Math.round((this.#perSecond * turnMs) / 1_000))
+    this.#given = this.room
   }
 }

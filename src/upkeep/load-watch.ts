@@ -29,15 +29,12 @@ const limitIn = (path: string): number => {
 
 /** Starts the looks. */
 export const watchLoad = (bounds: Pick<LoadGateSettings, 'maxDelayMs' | 'maxMemoryBytes'>): LoadWatch => {
-  const gate = new LoadGate({ everyMs: LOOK_MS, ...bounds })
-  let lookedMs = performance.now()
+  const gate = new LoadGate({ everyMs: LOOK_MS, nowMs: () => performance.now(), ...bounds })
   let memoryBytes = process.memoryUsage.rss()
   let looks = 0
   const timer = setInterval(() => {
-    const nowMs = performance.now()
     if (++looks % MEMORY_EVERY === 0) memoryBytes = process.memoryUsage.rss()
-    gate.look(nowMs - lookedMs, memoryBytes)
-    lookedMs = nowMs
+    gate.look(memoryBytes)
   }, LOOK_MS)
   timer.unref()
   return { gate, close: () => clearInterval(timer) }

@@ -8,12 +8,17 @@ const ASK = { model: 'small', messages: [{ role: 'user', content: 'hi' }] }
 
 /** A gateway whose event loop has been late for some seconds. */
 const overloaded = () => {
-  const gate = new LoadGate({ everyMs: 50, maxDelayMs: 100, maxMemoryBytes: null })
+  const clock = { ms: 0 }
+  const gate = new LoadGate({ everyMs: 50, maxDelayMs: 100, maxMemoryBytes: null, nowMs: () => clock.ms })
+  const look = (afterMs: number) => {
+    clock.ms += afterMs
+    gate.look(0)
+  }
   for (let i = 0; i < 100; i++) {
     gate.room--
-    gate.look(500, 0)
+    look(500)
   }
-  return { gate, gateway: gatewayWith({ gate }) }
+  return { gate, look, gateway: gatewayWith({ gate }) }
 }
 
 test('beyond its room a request is 429 with Retry-After, for a stranger too: nothing is read, called or recorded', async () => {
@@ -48,9 +53,9 @@ test('reads and operations are answered, and the metrics say what is refused', a
 })
 
 test('with the next look there is room again', async () => {
-  const { gate, gateway } = overloaded()
+  const { gate, look, gateway } = overloaded()
   gate.room = 0
   expect((await gateway.chat(ASK)).status).toBe(429)
-  gate.look(50, 0)
+  look(50)
   expect((await gateway.chat(ASK)).status).toBe(200)
 })
