@@ -180,6 +180,7 @@ const recordBudgets = async (): Promise<void> => {
   await request.reserve('prov_1', 'm', { nanoUsd: 400, tokens: 40 })
   request.endAttempt({ nanoUsd: 200, tokens: 20, exact: true })
   request.settle()
+  request.outcomeWas('recorded')
   for (const open of lives.leases.opens.values()) lives.leases.tell(open)
   await seen('lease.settled')
   await lives.close(1_000)

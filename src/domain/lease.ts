@@ -1,5 +1,5 @@
 // What one process holds of an account: granted by the log, spent in memory. Sums since the process's start; what is spent never exceeds what was granted.
-import { type Amount, minus, NO_AMOUNT, plus } from './amount.ts'
+import { type Amount, isEqual, isNothing, minus, NO_AMOUNT, plus } from './amount.ts'
 import type { LeaseTally } from './budget-events.ts'
 
 /** What an outcome charges to an account. */
@@ -11,12 +11,19 @@ export interface LeaseCharge {
   readonly overrun_nano_usd: number
 }
 
+/** Sums of what outcomes have charged. */
+export type LeaseSums = Pick<LeaseTally, 'spent' | 'counted' | 'overrun_nano_usd'>
+
+const NO_SUMS: LeaseSums = { spent: NO_AMOUNT, counted: NO_AMOUNT, overrun_nano_usd: 0 }
+
 export class Lease {
   granted: Amount = NO_AMOUNT
   returned: Amount = NO_AMOUNT
   spent: Amount = NO_AMOUNT
   counted: Amount = NO_AMOUNT
   overrunNanoUsd = 0
+  /** Of these three, what stands in outcomes that are recorded. Only that is told: what a crash keeps from being recorded is settled as orphaned, at what was reserved. */
+  recorded: LeaseSums = NO_SUMS
   /** Held by requests under way. */
   reserved: Amount = NO_AMOUNT
   /** Monotonic milliseconds: not spent from later, unless it is renewed. */
@@ -64,12 +71,36 @@ export class Lease {
     this.reserved = minus(this.reserved, amount)
   }
 
-  /** An outcome: what it cost counts. Its reservation is released beforehand, in the same turn. */
-  charge({ spent, counted, overrun_nano_usd }: LeaseCharge, nowMs: number): void {
+  /** An outcome that is about to be recorded: what it cost counts. Its reservation is released beforehand, in the same turn. Answers the sums with it. */
+  charge({ spent, counted, overrun_nano_usd }: LeaseCharge): LeaseSums {
     this.spent = plus(this.spent, spent)
     this.counted = plus(this.counted, counted)
     this.overrunNanoUsd += overrun_nano_usd
+    return { spent: this.spent, counted: this.counted, overrun_nano_usd: this.overrunNanoUsd }
+  }
+
+  /** The outcome with which the sums were these is recorded, and all before it. */
+  record(sums: LeaseSums, nowMs: number): void {
+    this.recorded = sums
     this.untoldSinceMs ??= nowMs
+  }
+
+  /** Goes on where this holder stopped: an account that was let go of is needed again. */
+  resume({ granted, returned, spent, counted, overrun_nano_usd }: LeaseTally & { readonly granted: Amount }): void {
+    this.granted = granted
+    this.returned = returned
+    this.spent = spent
+    this.counted = counted
+    this.overrunNanoUsd = overrun_nano_usd
+    this.recorded = { spent, counted, overrun_nano_usd }
+  }
+
+  /** Whether the log has been told all of it. */
+  isTold(told: Omit<LeaseTally, 'account'> | undefined): boolean {
+    const { returned, spent, counted, overrunNanoUsd } = this
+    if (told === undefined) return [returned, spent, counted].every(isNothing)
+    const areEqual = isEqual(told.returned, returned) && isEqual(told.spent, spent) && isEqual(told.counted, counted)
+    return areEqual && told.overrun_nano_usd === overrunNanoUsd
   }
 
   /** Gives back what is not needed: from now on it is not spent, and the log is told. */
@@ -80,7 +111,6 @@ export class Lease {
 
   /** What the log is told. */
   tally(): LeaseTally {
-    const { account, returned, spent, counted, overrunNanoUsd } = this
-    return { account, returned, spent, counted, overrun_nano_usd: overrunNanoUsd }
+    return { account: this.account, returned: this.returned, ...this.recorded }
   }
 }

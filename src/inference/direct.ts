@@ -108,6 +108,7 @@ export const directCalls = (deps: DirectDeps): AskDirectly => {
       if (exchange.admission !== null && !exchange.settled)
         await settle(exchange, endingOf(asGatewayError(thrown)), measure(exchange), calling).catch(asGatewayError)
       exchange.budgets?.settle()
+      exchange.budgets?.outcomeWas('never_admitted')
       throw thrown
     } finally {
       signal.removeEventListener('abort', leave)

@@ -56,6 +56,7 @@ export const settle = async (
     if (exchange.admission !== null && !isTold)
       throw new GatewayError('internal_error', 'the outcome could not be recorded', { cause: error })
   } finally {
+    exchange.budgets?.outcomeWas(recorded ? 'recorded' : exchange.admission === null ? 'never_admitted' : 'lost')
     exchange.held?.settle((measured.promptTokens ?? 0) + (measured.completionTokens ?? 0))
     exchange.trace?.end(exchange, ending, measured)
     deps.observe(observedOf(exchange, ending, measured, latencyMs, recorded))

@@ -3,7 +3,7 @@ import { pause } from '../lib/pause.ts'
 import { writeEnvelope } from './envelope.ts'
 import { type Files, nodeFiles } from './files.ts'
 import type { SpoolTopic } from './frame.ts'
-import { type EventLog, type NewRecord, RecordRefused } from './port.ts'
+import { type EventLog, LogReplaced, type NewRecord, RecordRefused } from './port.ts'
 import { MAX_APPEND_BYTES, MAX_APPEND_RECORDS } from './port-limits.ts'
 import { SegmentCursor } from './segment-cursor.ts'
 import { readWatermark, setAside, writeWatermark } from './spool-directory.ts'
@@ -93,7 +93,7 @@ class Shipper {
     const { directory, drain, signal, more } = this.options
     try {
       while (!signal.aborted) {
-        if (this.files.size(directory) !== null && this.cursor.seek({ record: this.record })) break
+        if (this.files.size(directory) !== null && this.seek()) break
         if (drain) return true
         await more(signal)
       }
@@ -114,6 +114,17 @@ class Shipper {
       return false
     } finally {
       this.cursor.close()
+    }
+  }
+
+  /** Segments go only once they are shipped: a watermark that names an earlier record than they begin with was set back by a power cut. */
+  private seek(): boolean {
+    try {
+      return this.cursor.seek({ record: this.record })
+    } catch (error) {
+      if (!(error instanceof LogReplaced)) throw error
+      this.record = 0
+      return this.cursor.seek({ record: 0 })
     }
   }
 

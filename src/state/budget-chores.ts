@@ -85,7 +85,9 @@ class Chores {
     const untoldMs = lease.untoldSinceMs === null ? 0 : nowMs - lease.untoldSinceMs
     const expires = line.isHard && idleMs <= IDLE_MS && nowMs > lease.usableUntilMs - LEASE_MS / 2
     if (untoldMs > TELL_MS || open.isContended(nowMs) || expires) leases.tell(open)
-    const done = lease.untoldSinceMs === null && open.neededFrom === null && open.isIdle
+    // Only once the fold shows all that was told: should a clock go back, the account is opened again as the fold has it.
+    const isTold = lease.isTold(leases.ledger.account(tenantId, open.account)?.holders.get(lease.holder))
+    const done = lease.untoldSinceMs === null && open.neededFrom === null && open.isIdle && !open.asking && isTold
     if (isOver && done && open.waiting === 0) this.#drop(open)
     else if (!isOver && endMs !== null && line.isHard && idleMs < IDLE_MS) this.#openNext(open, endMs, logMs)
   }

@@ -87,6 +87,8 @@ export class BudgetLeases {
       return known
     }
     const opened = new OpenAccount(tenantId, line, id, startMs, endMs, this.holder)
+    const own = this.ledger.account(tenantId, id)?.holders.get(this.holder)
+    if (own !== undefined) opened.lease.resume({ ...own, account: id })
     this.opens.set(id, opened)
     void this.ledger.follow(tenantId)
     return opened

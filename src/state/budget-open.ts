@@ -39,6 +39,8 @@ export class OpenAccount {
   /** The record of the spool from which on outcomes are charged that the log was not told of, and was not yet seen to take. Null: none. */
   untoldFrom: number | null = null
   #tellingFrom: number | null = null
+  /** Of outcomes that charge it and are not recorded yet. */
+  readonly #unrecorded: number[] = []
 
   constructor(
     readonly tenantId: string,
@@ -52,10 +54,21 @@ export class OpenAccount {
     this.lease = new Lease(account, holder)
   }
 
-  /** What is untold is in a batch now. */
+  /** An outcome charges it that will be this record of the spool, or a later one. */
+  charged(record: number): void {
+    this.untoldFrom ??= record
+    this.#unrecorded.push(record)
+  }
+
+  /** The oldest of these outcomes is recorded, or never will be. */
+  recorded(): void {
+    this.#unrecorded.shift()
+  }
+
+  /** What is recorded and untold is in a batch now. */
   telling(): void {
     this.#tellingFrom ??= this.untoldFrom
-    this.untoldFrom = null
+    this.untoldFrom = this.#unrecorded[0] ?? null
   }
 
   /** The batch stands in the log. */

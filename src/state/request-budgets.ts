@@ -3,7 +3,7 @@
 import type { LeaseRefusal } from '../domain/account.ts'
 import { type Amount, isNothing, minus, NO_AMOUNT, plus } from '../domain/amount.ts'
 import type { BudgetCharge, BudgetPart } from '../domain/budget-events.ts'
-import type { Lease } from '../domain/lease.ts'
+import type { Lease, LeaseSums } from '../domain/lease.ts'
 import type { Taken } from './budget-asks.ts'
 import type { BudgetLeases } from './budget-leases.ts'
 import type { BudgetLine, TenantLines } from './budget-lines.ts'
@@ -46,6 +46,19 @@ interface Entry {
   bound: Amount | null
 }
 
+/** `lost`: it could not be written, and its admission is open until the next start. */
+export type OutcomeFate = 'recorded' | 'never_admitted' | 'lost'
+
+interface Ending {
+  readonly open: OpenAccount
+  readonly lease: Lease
+  /** Reserved, and not spent. */
+  readonly rest: Amount
+  /** Null: it charges nothing. */
+  readonly total: LeaseSums | null
+  readonly isOverrun: boolean
+}
+
 interface Place {
   readonly lines: readonly BudgetLine[]
   readonly bound: Bound
@@ -56,6 +69,8 @@ const WINDOW_TRIES = 3
 
 export class RequestBudgets {
   readonly #entries: Entry[] = []
+  /** Of an outcome that is about to be recorded. */
+  readonly #ending: Ending[] = []
   #settled = false
 
   constructor(
@@ -144,19 +159,19 @@ export class RequestBudgets {
     }
   }
 
-  /** Charges everything, once, and lets go of the rest. Call it right before the outcome is appended: what it answers stands in that record. */
+  /** Charges everything, once. Call it right before the outcome is appended: what it answers stands in that record; then `outcomeWas`. */
   settle(): BudgetCharge[] {
     if (this.#settled) return []
     this.#settled = true
-    const nowMs = this.leases.deps.monotonicMs()
     const charges: BudgetCharge[] = []
     for (const { open, lease, leasesMoney, leasesTokens, held, spent, counted, overrunNanoUsd } of this.#entries) {
-      lease.release(held)
-      open.users--
+      lease.release(spent)
+      const rest = minus(held, spent)
       const all = plus(spent, counted)
+      let total: LeaseSums | null = null
       if (!isNothing(all)) {
-        lease.charge({ spent, counted, overrun_nano_usd: overrunNanoUsd }, nowMs)
-        open.untoldFrom ??= this.spoolEnd()
+        total = lease.charge({ spent, counted, overrun_nano_usd: overrunNanoUsd })
+        open.charged(this.spoolEnd())
         charges.push({
           account: lease.account,
           holder: lease.holder,
@@ -164,13 +179,28 @@ export class RequestBudgets {
           nano_usd: all.nano_usd - overrunNanoUsd,
           tokens: all.tokens,
           ...(overrunNanoUsd > 0 ? { overrun_nano_usd: overrunNanoUsd } : {}),
-          total: { spent: lease.spent, counted: lease.counted, overrun_nano_usd: lease.overrunNanoUsd },
+          total,
         })
-        if (overrunNanoUsd > 0) this.leases.tell(open)
       }
-      this.leases.freed(open)
+      this.#ending.push({ open, lease, rest, total, isOverrun: overrunNanoUsd > 0 })
     }
     return charges
+  }
+
+  /**
+   * What became of that outcome. Only now is the log told what it cost, and the rest of what was reserved is free: should a crash come first, all of
+   * that is settled as orphaned.
+   */
+  outcomeWas(fate: OutcomeFate): void {
+    const nowMs = this.leases.deps.monotonicMs()
+    for (const { open, lease, rest, total, isOverrun } of this.#ending.splice(0)) {
+      open.users--
+      if (total !== null) open.recorded()
+      if (fate !== 'lost') lease.release(rest)
+      if (total !== null && fate !== 'lost') lease.record(total, nowMs)
+      if (isOverrun) this.leases.tell(open)
+      this.leases.freed(open)
+    }
   }
 
   #reserve({ lines, bound, tries }: Place, atMs: number): BudgetRefusal | null | Promise<BudgetRefusal | null> {

@@ -30,7 +30,9 @@ const reserve = async (world: BudgetWorld, budgets: OpenBudgets, nanoUsd: number
 
 const settle = (request: RequestBudgets, nanoUsd: number, exact = true) => {
   request.endAttempt({ nanoUsd, tokens: 1, exact })
-  return request.settle()
+  const charges = request.settle()
+  request.outcomeWas('recorded')
+  return charges
 }
 
 test('of many at once on three instances exactly as many are admitted as the limit has room for', async () => {
@@ -70,6 +72,7 @@ test('a request is charged once, whatever attempts it makes, and lets go of the 
   request.endAttempt({ nanoUsd: 30, tokens: 5, exact: true })
   expect(request.settle()).toMatchObject([{ nano_usd: 50, total: { spent: { nano_usd: 50 } } }])
   expect(request.settle()).toEqual([])
+  request.outcomeWas('recorded')
   expect(settle((await reserve(world, budgets, 50)) as RequestBudgets, 50)).toHaveLength(1)
 })
 

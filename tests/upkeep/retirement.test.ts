@@ -33,7 +33,9 @@ const reserve = async (world: BudgetWorld, budgets: OpenBudgets, nanoUsd: number
 
 const charge = (request: RequestBudgets, nanoUsd: number): BudgetCharge[] => {
   request.endAttempt({ nanoUsd, tokens: 1, exact: true })
-  return request.settle()
+  const charges = request.settle()
+  request.outcomeWas('recorded')
+  return charges
 }
 
 /** What an instance ships of its requests. */

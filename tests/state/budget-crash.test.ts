@@ -1,0 +1,79 @@
+// What a crash may not change: what an outcome has cost is told, and what it left over is free, only once the outcome is recorded.
+import { afterEach, expect, test } from 'bun:test'
+import { committed, spentOf } from '../../src/domain/account.ts'
+import type { OpenBudgets } from '../../src/state/budgets.ts'
+import type { RequestBudgets } from '../../src/state/request-budgets.ts'
+import { eventually } from '../services/eventually.ts'
+import { type BudgetWorld, budgetRow, budgetWorld, TENANT } from './budget-world.ts'
+
+const DAY_MS = 86_400_000
+const worlds: BudgetWorld[] = []
+afterEach(async () => {
+  for (const world of worlds.splice(0)) await world.close()
+})
+
+const worldOf = (limitNanoUsd: number): BudgetWorld => {
+  const world = budgetWorld(budgetRow({ limit_nano_usd: limitNanoUsd }))
+  worlds.push(world)
+  return world
+}
+
+const reserve = async (world: BudgetWorld, budgets: OpenBudgets, nanoUsd: number): Promise<RequestBudgets | string> => {
+  const request = budgets.of(TENANT, 'key_1', null, world.nowMs)!
+  const refused = await request.reserve('prov_1', 'm', { nanoUsd, tokens: 1 })
+  return refused === null ? request : refused.reason
+}
+
+const settle = (request: RequestBudgets | string, nanoUsd: number): RequestBudgets => {
+  if (typeof request === 'string') throw new Error(`refused: ${request}`)
+  request.endAttempt({ nanoUsd, tokens: 1, exact: true })
+  request.settle()
+  return request
+}
+
+const accountOf = (budgets: OpenBudgets) => [...budgets.leases.ledger.accounts(TENANT)!.all()][0]!
+
+test('what a request has left over goes to another instance behind its outcome, not before', async () => {
+  const world = worldOf(100)
+  const [first, second] = [world.open('i'), world.open('j')]
+  const ending = settle(await reserve(world, first, 100), 30)
+  expect(await reserve(world, second, 50)).toBe('spent')
+  expect(spentOf(accountOf(second)).nano_usd).toBe(0)
+  ending.outcomeWas('recorded')
+  await eventually('it is told', () => (spentOf(accountOf(second)).nano_usd === 30 ? true : null))
+  expect(typeof (await reserve(world, second, 50))).toBe('object')
+})
+
+test('an outcome that was lost leaves reserved what its admission reserved: the next start settles it at that', async () => {
+  const world = worldOf(100)
+  const [first, second] = [world.open('i'), world.open('j')]
+  settle(await reserve(world, first, 100), 30).outcomeWas('lost')
+  expect(await reserve(world, second, 1)).toBe('spent')
+  expect(await reserve(world, first, 1)).toBe('spent')
+  await first.close(1_000)
+  expect(committed(accountOf(second)).nano_usd).toBe(100)
+})
+
+test('a request that never was admitted leaves nothing behind', async () => {
+  const world = worldOf(100)
+  const budgets = world.open('i')
+  const request = (await reserve(world, budgets, 100)) as RequestBudgets
+  request.endAttempt(null)
+  request.settle()
+  request.outcomeWas('never_admitted')
+  expect(typeof (await reserve(world, budgets, 100))).toBe('object')
+})
+
+test('a clock that was ahead and goes back finds its window as it left it', async () => {
+  const world = worldOf(100)
+  let aheadMs = 0
+  const budgets = world.open('i', world.log.view(), { nowMs: () => world.nowMs + aheadMs })
+  settle(await reserve(world, budgets, 60), 60).outcomeWas('recorded')
+  aheadMs = DAY_MS
+  await eventually('the window is over by that clock', () => (budgets.leases.opens.size === 0 ? true : null))
+  aheadMs = 0
+  expect(await reserve(world, budgets, 60)).toBe('spent')
+  settle(await reserve(world, budgets, 40), 40).outcomeWas('recorded')
+  for (const open of budgets.leases.opens.values()) budgets.leases.tell(open)
+  await eventually('all is told', () => (spentOf(accountOf(budgets)).nano_usd === 100 ? true : null))
+}, 20_000)
