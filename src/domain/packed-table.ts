@@ -15,17 +15,26 @@ export interface Packing {
   readonly nearlyUnique: readonly string[]
 }
 
-interface Index<Row> {
+interface List<Row> {
   readonly keyOf: (row: Row) => string | null
-  readonly held: NumberLists | HashSlots
+  readonly numbers: NumberLists
+}
+
+/** Of an index of few rows each: their places, so that one who looks need not ask where a number stands. */
+interface Slots<Row> {
+  readonly keyOf: (row: Row) => string | null
+  readonly places: HashSlots
+  /** The name of the index, which is that of its member. */
+  readonly member: ReadonlySet<string>
 }
 
 export class PackedTable<Row extends object> implements StoredTable<Row> {
-  readonly #pages = new RowPages()
+  readonly #pages = new RowPages((_, from, to) => this.#moved(from, to))
   readonly #packer: RowPacker<Row>
   readonly #reader: RowReader<Row>
   readonly #byId = new HashSlots()
-  readonly #indexes: ReadonlyMap<string, Index<Row>>
+  readonly #lists = new Map<string, List<Row>>()
+  readonly #slots = new Map<string, Slots<Row>>()
   /** Numbers of rows that are gone, to be given again. */
   readonly #free: number[] = []
   #numbers = 0
@@ -40,12 +49,11 @@ export class PackedTable<Row extends object> implements StoredTable<Row> {
   ) {
     this.#packer = new RowPacker(shared)
     this.#reader = this.#packer.reader
-    this.#indexes = new Map(
-      Object.entries(indexes).map(([index, keyOf]) => {
-        const held = nearlyUnique.includes(index) ? new HashSlots() : new NumberLists()
-        return [index, { keyOf, held }]
-      }),
-    )
+    for (const [index, keyOf] of Object.entries(indexes)) {
+      if (nearlyUnique.includes(index)) {
+        this.#slots.set(index, { keyOf, places: new HashSlots(), member: new Set([index]) })
+      } else this.#lists.set(index, { keyOf, numbers: new NumberLists() })
+    }
   }
 
   get size(): number {
@@ -57,38 +65,30 @@ export class PackedTable<Row extends object> implements StoredTable<Row> {
   }
 
   find(index: string, key: string): readonly string[] {
-    const { held } = this.#indexes.get(index)!
-    if (held instanceof NumberLists) return held.of(key).map((number) => this.#idOf(number))
-    const ids: string[] = []
-    for (let number = held.first(hashOf(key)); number !== -1; number = held.next())
-      if (this.#isAt(number, index, key)) ids.push(this.#idOf(number))
-    return ids
+    return this.#placesOf(index, key).map((place) => this.#idAt(place))
   }
 
   findRows(index: string, key: string): readonly Row[] {
-    const { held } = this.#indexes.get(index)!
-    if (held instanceof NumberLists) return held.of(key).map((number) => this.#rowOf(number))
-    const rows: Row[] = []
-    for (let number = held.first(hashOf(key)); number !== -1; number = held.next())
-      if (this.#isAt(number, index, key)) rows.push(this.#rowOf(number))
-    return rows
+    return this.#placesOf(index, key).map((place) => this.#rowAt(place))
   }
 
   readOne(index: string, key: string, names: ReadonlySet<string>, into: Record<string, unknown>): number {
-    const { held } = this.#indexes.get(index)!
-    if (held instanceof NumberLists) throw new RangeError(`many rows of ${this.name} have one ${index}`)
+    const { places } = this.#slots.get(index)!
     let count = 0
-    for (let number = held.first(hashOf(key)); number !== -1; number = held.next()) {
-      if (!this.#isAt(number, index, key)) continue
+    for (let place = places.first(hashOf(key)); place !== 0; place = places.next()) {
+      const bytes = this.#pages.bytesAt(place)
+      const offset = this.#pages.offsetAt(place)
+      if (!this.#reader.isAt(bytes, offset, index, key)) continue
       count += 1
-      this.#reader.readInto(this.#pages.bytesOf(number), this.#pages.offsetOf(number), names, into)
+      this.#reader.readInto(bytes, offset, names, into)
     }
     return count
   }
 
   *rows(): IterableIterator<[string, Row]> {
     for (let number = 0; number < this.#numbers; number++) {
-      if (this.#pages.has(number)) yield [this.#idOf(number), this.#rowOf(number)]
+      const place = this.#pages.placeOf(number)
+      if (place !== 0) yield [this.#idAt(place), this.#rowAt(place)]
     }
   }
 
@@ -97,56 +97,90 @@ export class PackedTable<Row extends object> implements StoredTable<Row> {
     const before = this.#held(id)
     if (after === null && before === null) return
     const number = before?.number ?? this.#free.pop() ?? this.#numbers++
-    this.#reindex(number, before?.row ?? null, after)
+    const row = before?.row ?? null
+    const from = before === null ? 0 : this.#pages.placeOf(number)
+    this.#relist(number, row, after)
     this.#last = null
     if (after === null) {
-      this.#byId.remove(hash, number)
+      this.#reslot(row, null, from, 0)
+      this.#byId.remove(hash, from)
       this.#pages.remove(number)
       this.#free.push(number)
       this.#size -= 1
       return
     }
     this.#pages.put(number, this.#packer.pack(id, after))
+    const to = this.#pages.placeOf(number)
+    this.#reslot(row, after, from, to)
     this.#last = { id, number, row: after }
-    if (before !== null) return
-    this.#byId.add(hash, number)
-    this.#size += 1
+    if (before !== null) this.#byId.replace(hash, from, to)
+    else {
+      this.#byId.add(hash, to)
+      this.#size += 1
+    }
   }
 
   #held(id: string): { readonly number: number; readonly row: Row } | null {
     if (this.#last?.id === id) return this.#last
-    let number = this.#byId.first(hashOf(id))
-    while (number !== -1 && this.#idOf(number) !== id) number = this.#byId.next()
-    if (number === -1) return null
-    this.#last = { id, number, row: this.#rowOf(number) }
+    let place = this.#byId.first(hashOf(id))
+    while (place !== 0 && this.#idAt(place) !== id) place = this.#byId.next()
+    if (place === 0) return null
+    this.#last = { id, number: this.#pages.numberAt(place), row: this.#rowAt(place) }
     return this.#last
   }
 
-  #reindex(number: number, before: Row | null, after: Row | null): void {
-    for (const { keyOf, held } of this.#indexes.values()) {
+  #placesOf(index: string, key: string): readonly number[] {
+    const list = this.#lists.get(index)
+    if (list !== undefined) return list.numbers.of(key).map((number) => this.#pages.placeOf(number))
+    const { places } = this.#slots.get(index)!
+    const found: number[] = []
+    for (let place = places.first(hashOf(key)); place !== 0; place = places.next()) {
+      if (this.#reader.isAt(this.#pages.bytesAt(place), this.#pages.offsetAt(place), index, key)) found.push(place)
+    }
+    return found
+  }
+
+  #relist(number: number, before: Row | null, after: Row | null): void {
+    for (const { keyOf, numbers } of this.#lists.values()) {
       const old = before && keyOf(before)
       const key = after && keyOf(after)
       if (old === key) continue
-      if (held instanceof NumberLists) {
-        if (old !== null) held.remove(old, number)
-        if (key !== null) held.add(key, number)
-      } else {
-        if (old !== null) held.remove(hashOf(old), number)
-        if (key !== null) held.add(hashOf(key), number)
+      if (old !== null) numbers.remove(old, number)
+      if (key !== null) numbers.add(key, number)
+    }
+  }
+
+  /** A row stands elsewhere, or its key is another one. */
+  #reslot(before: Row | null, after: Row | null, from: number, to: number): void {
+    for (const { keyOf, places } of this.#slots.values()) {
+      const old = before && keyOf(before)
+      const key = after && keyOf(after)
+      if (old !== null && old === key) places.replace(hashOf(key), from, to)
+      else {
+        if (old !== null) places.remove(hashOf(old), from)
+        if (key !== null) places.add(hashOf(key), to)
       }
     }
   }
 
-  #idOf(number: number): string {
-    return this.#reader.idAt(this.#pages.bytesOf(number), this.#pages.offsetOf(number))
+  /** The row that stood there was moved with others, so that its page could go. */
+  #moved(from: number, to: number): void {
+    this.#byId.replace(hashOf(this.#idAt(to)), from, to)
+    const bytes = this.#pages.bytesAt(to)
+    const offset = this.#pages.offsetAt(to)
+    for (const [index, { member, places }] of this.#slots) {
+      const read: Record<string, unknown> = {}
+      this.#reader.readInto(bytes, offset, member, read)
+      places.replace(hashOf(read[index]), from, to)
+    }
   }
 
-  #isAt(number: number, name: string, text: string): boolean {
-    return this.#reader.isAt(this.#pages.bytesOf(number), this.#pages.offsetOf(number), name, text)
+  #idAt(place: number): string {
+    return this.#reader.idAt(this.#pages.bytesAt(place), this.#pages.offsetAt(place))
   }
 
-  #rowOf(number: number): Row {
-    return this.#reader.rowAt(this.#pages.bytesOf(number), this.#pages.offsetOf(number))
+  #rowAt(place: number): Row {
+    return this.#reader.rowAt(this.#pages.bytesAt(place), this.#pages.offsetAt(place))
   }
 }
 

@@ -1,5 +1,5 @@
-// Numbers found by a hash: open addressing, hash and number side by side, in parts that grow each by itself so that no growth takes long.
-// Different keys can have one hash: whoever looks says which number is meant.
+// Words found by a hash: open addressing, hash and word side by side, in parts that grow each by itself so that no growth takes long.
+// Different keys can have one hash: whoever looks says which word is meant. No word is 0.
 
 const PARTS = 256
 const FIRST_SLOTS = 8
@@ -7,7 +7,7 @@ const GROWTH = 1.5
 const MOST_FULL = 0.8
 
 interface Part {
-  /** Two words a slot: the hash, and the number plus one; 0 there: free. */
+  /** Two a slot: the hash, and the word; 0 there: free. */
   words: Uint32Array
   used: number
 }
@@ -21,7 +21,7 @@ export class HashSlots {
   #at = 0
   #hash = 0
 
-  /** The first number under this hash, or -1; `next` answers the others, as long as nothing changes. */
+  /** The first word under this hash, or 0; `next` answers the others, as long as nothing changes. */
   first(hash: number): number {
     this.#words = this.#parts[hash >>> 24]?.words ?? NO_WORDS
     this.#at = homeOf(this.#words, hash)
@@ -39,27 +39,36 @@ export class HashSlots {
     for (let at = this.#at; words[at + 1] !== 0; at = after(words, at)) {
       if (words[at] !== this.#hash) continue
       this.#at = at
-      return words[at + 1]! - 1
+      return words[at + 1]!
     }
-    return -1
+    return 0
   }
 
-  /** `hash`: 32 bits, unsigned. A number stands at most once under a hash. */
-  add(hash: number, number: number): void {
+  /** `hash`, `word`: 32 bits, unsigned. A word stands at most once under a hash. */
+  add(hash: number, word: number): void {
     if (this.#parts.length === 0) this.#parts.length = PARTS
     const part = this.#parts[hash >>> 24] ?? { words: new Uint32Array(FIRST_SLOTS * 2), used: 0 }
     this.#parts[hash >>> 24] = part
     if ((part.used + 1) * 2 > part.words.length * MOST_FULL) part.words = grown(part.words)
-    put(part.words, hash, number + 1)
+    put(part.words, hash, word)
     part.used += 1
   }
 
-  remove(hash: number, number: number): void {
+  /** Puts another word in the place of one. */
+  replace(hash: number, word: number, by: number): void {
+    for (let met = this.first(hash); met !== 0; met = this.next()) {
+      if (met !== word) continue
+      this.#words[this.#at + 1] = by
+      return
+    }
+  }
+
+  remove(hash: number, word: number): void {
     const part = this.#parts[hash >>> 24]
     if (part === undefined) return
     const { words } = part
     for (let at = homeOf(words, hash); words[at + 1] !== 0; at = after(words, at)) {
-      if (words[at] !== hash || words[at + 1] !== number + 1) continue
+      if (words[at] !== hash || words[at + 1] !== word) continue
       close(words, at)
       part.used -= 1
       return

@@ -31,18 +31,31 @@ export class RowPages {
   /** By number. */
   #places = new Uint32Array(FIRST_CAPACITY)
 
+  /** Told of each record that was moved so that its page could go. It must not put or remove. */
+  constructor(readonly onMoved: (number: number, from: number, to: number) => void = () => {}) {}
+
   has(number: number): boolean {
-    return number < this.#places.length && this.#places[number] !== 0
+    return this.placeOf(number) !== 0
   }
 
-  /** The buffer that holds it. */
-  bytesOf(number: number): Buffer {
-    return this.#pages[pageOf(this.#places[number]!)]!.bytes
+  /** Where the record of this number stands, until it is put again, removed or moved; 0: nowhere. What knows its place need not look here first. */
+  placeOf(number: number): number {
+    return number < this.#places.length ? this.#places[number]! : 0
+  }
+
+  /** The buffer that holds what stands at a place. */
+  bytesAt(place: number): Buffer {
+    return this.#pages[pageOf(place)]!.bytes
   }
 
   /** Where it begins in that buffer. */
-  offsetOf(number: number): number {
-    return offsetOf(this.#places[number]!) + HEADER_BYTES
+  offsetAt(place: number): number {
+    return offsetOf(place) + HEADER_BYTES
+  }
+
+  /** Its number. */
+  numberAt(place: number): number {
+    return this.bytesAt(place).readUInt32LE(offsetOf(place))
   }
 
   /** Stores a copy. */
@@ -92,6 +105,7 @@ export class RowPages {
         this.#places[number] = 0
         const from = offset + HEADER_BYTES
         this.put(number, bytes.subarray(from, page.alone ? end : from + bytes.readUInt16LE(offset + 4)))
+        this.onMoved(number, placeOf(at, offset), this.#places[number]!)
       }
       offset = end
     }

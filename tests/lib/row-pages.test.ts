@@ -4,7 +4,10 @@ import { RowPages } from '../../src/lib/row-pages.ts'
 
 /** What is stored under a number: from where it is said to begin, for as long as it should be. */
 const stored = (pages: RowPages, number: number, length: number): Buffer =>
-  pages.bytesOf(number).subarray(pages.offsetOf(number), pages.offsetOf(number) + length)
+  storedAt(pages, pages.placeOf(number), length)
+
+const storedAt = (pages: RowPages, place: number, length: number): Buffer =>
+  pages.bytesAt(place).subarray(pages.offsetAt(place), pages.offsetAt(place) + length)
 
 const filled = (length: number, byte: number) => Buffer.alloc(length, byte % 251)
 
@@ -43,17 +46,29 @@ test('what was put under a number is there until it is replaced or removed, of w
 })
 
 test('records stay as they are when the pages around them die and are emptied', () => {
-  const pages = new RowPages()
+  /** Where whoever is told of each move believes them to be. */
+  const places = new Map<number, number>()
+  let moves = 0
+  const pages = new RowPages((number, from, to) => {
+    expect(places.get(number)).toBe(from)
+    places.set(number, to)
+    moves += 1
+  })
   const lastRound = new Map<number, number>()
   for (let round = 0; round < 40; round++) {
     for (let number = 0; number < 10_000; number++) {
       if (round > 0 && number % 3 === 0 && number % 40 !== round) continue // two thirds of a page die with each round
       pages.put(number, filled(90 + (number % 40), number + round))
+      places.set(number, pages.placeOf(number))
       lastRound.set(number, round)
     }
   }
   for (const [number, round] of lastRound) {
     const record = filled(90 + (number % 40), number + round)
-    expect(stored(pages, number, record.length).equals(record)).toBe(true)
+    const place = places.get(number)!
+    expect(pages.placeOf(number)).toBe(place)
+    expect(pages.numberAt(place)).toBe(number)
+    expect(storedAt(pages, place, record.length).equals(record)).toBe(true)
   }
+  expect(moves).toBeGreaterThan(0)
 })
