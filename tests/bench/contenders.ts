@@ -44,11 +44,17 @@ const pinned = (core: number | null, command: string[], environment: Record<stri
     stdin: 'pipe',
     stdout: 'pipe',
     stderr: 'inherit',
-    env: { ...process.env, BUN_CONFIG_MAX_HTTP_REQUESTS: '4096', ...environment },
+    env: {
+      ...process.env,
+      BUN_CONFIG_MAX_HTTP_REQUESTS: '4096',
+      NODE_EXTRA_CA_CERTS: join(HERE, '../fixtures/tls/ca.pem'),
+      ...environment,
+    },
   })
 
-export const startBare = async (upstreamPort: number): Promise<Contender> => {
-  const child = pinned(0, [process.execPath, join(HERE, 'bare.ts'), `http://127.0.0.1:${upstreamPort}`])
+/** `origin`: of the upstream, as `LoadProcess` says it. */
+export const startBare = async (origin: string): Promise<Contender> => {
+  const child = pinned(0, [process.execPath, join(HERE, 'bare.ts'), origin])
   const { port } = (await jsonLines(child.stdout)()) as { port: number }
   return {
     name: 'bare',
@@ -63,7 +69,7 @@ export const startBare = async (upstreamPort: number): Promise<Contender> => {
 }
 
 /** A gateway with one provider, no worker and no Postgres: nothing else runs on its core. */
-export const startGatelog = async (upstreamPort: number, flags: readonly string[] = []): Promise<Contender> => {
+export const startGatelog = async (origin: string, flags: readonly string[] = []): Promise<Contender> => {
   const folder = mkdtempSync(join(tmpdir(), 'gatelog-bench-'))
   const port = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
   const free = port.port
@@ -75,7 +81,7 @@ export const startGatelog = async (upstreamPort: number, flags: readonly string[
     worker: { enabled: false },
     database: { url: 'postgres://nobody@127.0.0.1:1/none' },
     bootstrap: {
-      providers: [{ name: 'bench', kind: 'openai_compatible', base_url: `http://127.0.0.1:${upstreamPort}/v1` }],
+      providers: [{ name: 'bench', kind: 'openai_compatible', base_url: `${origin}/v1` }],
       models: [{ name: 'bench-model', provider: 'bench', input_cost_per_million: 1, output_cost_per_million: 2 }],
     },
   }
@@ -119,6 +125,9 @@ export const median = (values: number[]): number => values.sort((a, b) => a - b)
 
 export interface LoadProcess {
   readonly upstreamPort: number
+  /** The upstream, plain and over TLS. */
+  readonly origin: string
+  readonly secureOrigin: string
   run(job: LoadJob): Promise<LoadResult>
   stop(): Promise<void>
 }
@@ -127,9 +136,11 @@ export interface LoadProcess {
 export const startLoad = async (core: number | null = 1): Promise<LoadProcess> => {
   const load = pinned(core, [process.execPath, join(HERE, 'load.ts')])
   const read = jsonLines(load.stdout)
-  const { upstreamPort } = (await read()) as { upstreamPort: number }
+  const ports = (await read()) as { upstreamPort: number; secureUpstreamPort: number }
   return {
-    upstreamPort,
+    upstreamPort: ports.upstreamPort,
+    origin: `http://127.0.0.1:${ports.upstreamPort}`,
+    secureOrigin: `https://127.0.0.1:${ports.secureUpstreamPort}`,
     async run(job) {
       load.stdin.write(`${JSON.stringify(job)}\n`)
       load.stdin.flush()

@@ -1,5 +1,6 @@
-// Load generator and fake upstream in one process on one core, both on raw sockets: a request costs it a few microseconds, so that the
+// Load generator and fake upstream (plain and over TLS) in one process on one core, both on raw sockets: a request costs it a few microseconds, so that the
 // gateway on the other core is what is measured. Commands arrive as JSON lines on stdin, results leave as JSON lines on stdout.
+import { readFileSync } from 'node:fs'
 import type { Socket } from 'bun'
 
 /** One measurement: `connections` clients, each sending its next request when the last answer is complete, or at a given rate. */
@@ -68,28 +69,32 @@ const messageLength = (buffer: Buffer): number => {
   return head.includes('transfer-encoding: chunked') ? Number.POSITIVE_INFINITY : headEnd + 4
 }
 
-const upstream = Bun.listen<{ buffer: Buffer | null }>({
-  hostname: '127.0.0.1',
-  port: 0,
-  socket: {
-    open(socket) {
-      socket.data = { buffer: null }
+const fixture = (name: string) => readFileSync(`${import.meta.dir}/../fixtures/tls/${name}`, 'utf8')
+
+const listen = (tls: Bun.TLSOptions | undefined) =>
+  Bun.listen<{ buffer: Buffer | null }>({
+    hostname: '127.0.0.1',
+    port: 0,
+    ...(tls === undefined ? {} : { tls }),
+    socket: {
+      open(socket) {
+        socket.data = { buffer: null }
+      },
+      data(socket, bytes) {
+        const buffer = socket.data.buffer === null ? bytes : Buffer.concat([socket.data.buffer, bytes])
+        const length = messageLength(buffer)
+        if (length < 0 || buffer.length < length) {
+          socket.data.buffer = Buffer.from(buffer)
+          return
+        }
+        socket.data.buffer = null
+        if (buffer.includes('"stream":true')) {
+          socket.write(STREAM_HEAD)
+          for (const bytes of STREAM_WRITES) socket.write(bytes)
+        } else socket.write(JSON_ANSWER)
+      },
     },
-    data(socket, bytes) {
-      const buffer = socket.data.buffer === null ? bytes : Buffer.concat([socket.data.buffer, bytes])
-      const length = messageLength(buffer)
-      if (length < 0 || buffer.length < length) {
-        socket.data.buffer = Buffer.from(buffer)
-        return
-      }
-      socket.data.buffer = null
-      if (buffer.includes('"stream":true')) {
-        socket.write(STREAM_HEAD)
-        for (const bytes of STREAM_WRITES) socket.write(bytes)
-      } else socket.write(JSON_ANSWER)
-    },
-  },
-})
+  })
 
 interface Client {
   startedAt: number
@@ -181,7 +186,10 @@ const runJob = async (job: LoadJob): Promise<LoadResult> => {
 }
 
 if (import.meta.main) {
-  console.log(JSON.stringify({ upstreamPort: upstream.port }))
+  const upstream = listen(undefined)
+  const secureUpstream = listen({ cert: fixture('upstream.pem'), key: fixture('upstream.key') })
+  console.log(JSON.stringify({ upstreamPort: upstream.port, secureUpstreamPort: secureUpstream.port }))
   for await (const line of console) console.log(JSON.stringify(await runJob(JSON.parse(line) as LoadJob)))
   upstream.stop(true)
+  secureUpstream.stop(true)
 }

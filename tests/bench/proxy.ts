@@ -1,10 +1,12 @@
 // Gatelog beside its named reference, in one run: direct, a bare `Bun.serve` + `fetch` pass-through, and Gatelog with the embedded log at
-// durability=process. One core for the gateway, the other for load and upstream (Linux `taskset`). Rounds alternate, medians are printed.
+// durability=process. One core for the gateway, the other for load and upstream (Linux `taskset`). Rounds alternate, medians are printed, and at
+// the end one line of ratios to the bare one. `--quick`: one short round of what that line needs.
 import { cpus } from 'node:os'
 import {
   benchJob,
   type Contender,
   cpuSeconds,
+  type LoadProcess,
   median,
   rssMb,
   startBare,
@@ -12,85 +14,99 @@ import {
   startLoad,
 } from './contenders.ts'
 
-const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 3)
+const IS_QUICK = process.argv.includes('--quick')
+const ROUNDS = Number(process.env.BENCH_ROUNDS ?? (IS_QUICK ? 1 : 3))
 const SECONDS = Number(process.env.BENCH_SECONDS ?? 3)
-const MODES = ['json', 'stream'] as const
-const CONNECTIONS = [1, 32, 256]
+const WARM_MS = IS_QUICK ? 1_500 : 500
+
+/** What is asked for, of which upstream. `tls`: JSON of one over TLS. */
+type Mode = 'json' | 'stream' | 'tls'
+interface Course {
+  readonly mode: Mode
+  readonly connections: number
+  /** Its name in the line of ratios. */
+  readonly ratio?: string
+}
+
+const COURSES: readonly Course[] = [
+  { mode: 'json', connections: 1 },
+  { mode: 'json', connections: 32, ratio: 'json_c32' },
+  { mode: 'json', connections: 256, ratio: 'json_c256' },
+  { mode: 'stream', connections: 1 },
+  { mode: 'stream', connections: 32, ratio: 'stream' },
+  { mode: 'stream', connections: 256 },
+  { mode: 'tls', connections: 32 },
+  { mode: 'tls', connections: 256, ratio: 'tls_c256' },
+]
+const RUN = COURSES.filter(({ ratio }) => !IS_QUICK || ratio !== undefined)
 
 interface Row {
-  contender: string
-  mode: 'json' | 'stream'
-  connections: number
-  perSecond: number
-  p50Us: number
-  p99Us: number
-  cpuUs: number | null
-  failed: number
+  readonly course: Course
+  readonly contender: string
+  readonly perSecond: number
+  readonly p50Us: number
+  readonly p99Us: number
+  readonly cpuUs: number | null
+  readonly failed: number
+}
+
+const measure = async (load: LoadProcess, contender: Contender, course: Course, durationMs: number): Promise<Row> => {
+  const { name, pid } = contender
+  const before = pid === null ? 0 : cpuSeconds(pid)
+  const job = benchJob(contender, course.mode === 'stream' ? 'stream' : 'json', course.connections, durationMs)
+  const { requests, failed, seconds, p50Us, p99Us } = await load.run(job)
+  const cpuUs = pid === null || requests === 0 ? null : ((cpuSeconds(pid) - before) * 1e6) / requests
+  return { course, contender: name, perSecond: requests / seconds, p50Us, p99Us, cpuUs, failed }
 }
 
 const main = async () => {
   const load = await startLoad()
-  const { upstreamPort } = load
-  const contenders: Contender[] = [
-    { name: 'direct', port: upstreamPort, pid: null, headers: {}, stop: async () => {} },
-    await startBare(upstreamPort),
-    await startGatelog(upstreamPort),
-  ]
+  const direct: Contender = { name: 'direct', port: load.upstreamPort, pid: null, headers: {}, stop: async () => {} }
+  const plain = [direct, await startBare(load.origin), await startGatelog(load.origin)]
+  const secure = [await startBare(load.secureOrigin), await startGatelog(load.secureOrigin)]
   const measured: Row[] = []
-  for (let round = -1; round < ROUNDS; round++) {
-    for (const mode of MODES) {
-      for (const connections of CONNECTIONS) {
-        for (const contender of contenders) {
-          const { name, pid } = contender
-          const before = pid === null ? 0 : cpuSeconds(pid)
-          const job = benchJob(contender, mode, connections, round < 0 ? 500 : SECONDS * 1_000)
-          const { requests, failed, seconds, p50Us, p99Us } = await load.run(job)
-          if (round < 0) continue // warms up
-          const cpuUs = pid === null || requests === 0 ? null : ((cpuSeconds(pid) - before) * 1e6) / requests
-          measured.push({
-            contender: name,
-            mode,
-            connections,
-            perSecond: requests / seconds,
-            p50Us,
-            p99Us,
-            cpuUs,
-            failed,
-          })
-        }
+  for (let round = -1; round < ROUNDS; round++)
+    for (const course of RUN)
+      for (const contender of course.mode === 'tls' ? secure : plain) {
+        const row = await measure(load, contender, course, round < 0 ? WARM_MS : SECONDS * 1_000)
+        if (round >= 0) measured.push(row)
       }
-    }
-  }
-  report(measured, contenders)
-  for (const contender of contenders) await contender.stop()
+  report(measured)
+  for (const { name, pid } of plain) if (pid !== null) console.log(`RSS ${name}: ${rssMb(pid)} MB`)
+  console.log(`RATIOS ${ratios(measured)}`)
+  for (const contender of [...plain, ...secure]) await contender.stop()
   await load.stop()
 }
 
-const report = (measured: readonly Row[], contenders: readonly Contender[]) => {
+const of = (measured: readonly Row[], course: Course, contender: string, pick: (row: Row) => number): number =>
+  median(measured.filter((row) => row.course === course && row.contender === contender).map(pick))
+
+const ratioOf = (measured: readonly Row[], course: Course, contender: string): string => {
+  const pick = (row: Row) => row.perSecond
+  return (of(measured, course, contender, pick) / of(measured, course, 'bare', pick)).toFixed(2)
+}
+
+const ratios = (measured: readonly Row[]): string =>
+  RUN.filter(({ ratio }) => ratio !== undefined)
+    .map((course) => `${course.ratio}=${ratioOf(measured, course, 'gatelog')}`)
+    .join(' ')
+
+const report = (measured: readonly Row[]) => {
   console.log(
     `machine: ${cpus().length} x ${cpus()[0]?.model ?? 'unknown'}, Bun ${Bun.version}, ${ROUNDS} rounds of ${SECONDS} s, medians`,
   )
   console.log('| mode | c | contender | requests/s | p50 us | p99 us | CPU us/request | ratio to bare | failed |')
   console.log('|---|---|---|---|---|---|---|---|---|')
-  for (const mode of MODES) {
-    for (const connections of CONNECTIONS) {
-      const of = (name: string, pick: (row: Row) => number) =>
-        median(
-          measured
-            .filter((row) => row.mode === mode && row.connections === connections && row.contender === name)
-            .map(pick),
-        )
-      const bare = of('bare', (row) => row.perSecond)
-      for (const { name, pid } of contenders) {
-        const perSecond = of(name, (row) => row.perSecond)
-        const cpu = pid === null ? '-' : of(name, (row) => row.cpuUs ?? 0).toFixed(1)
-        console.log(
-          `| ${mode} | ${connections} | ${name} | ${Math.round(perSecond)} | ${of(name, (row) => row.p50Us)} | ${of(name, (row) => row.p99Us)} | ${cpu} | ${(perSecond / bare).toFixed(2)} | ${of(name, (row) => row.failed)} |`,
-        )
-      }
+  for (const course of RUN) {
+    const names = new Set(measured.filter((row) => row.course === course).map(({ contender }) => contender))
+    for (const name of names) {
+      const pick = (by: (row: Row) => number) => of(measured, course, name, by)
+      const cpu = name === 'direct' ? '-' : pick((row) => row.cpuUs ?? 0).toFixed(1)
+      console.log(
+        `| ${course.mode} | ${course.connections} | ${name} | ${Math.round(pick((row) => row.perSecond))} | ${pick((row) => row.p50Us)} | ${pick((row) => row.p99Us)} | ${cpu} | ${ratioOf(measured, course, name)} | ${pick((row) => row.failed)} |`,
+      )
     }
   }
-  for (const { name, pid } of contenders) if (pid !== null) console.log(`RSS ${name}: ${rssMb(pid)} MB`)
 }
 
 await main()

@@ -1,16 +1,32 @@
-// `npm run bench [-- name ...]`: runs the benches of this folder one after another, each in a process of its own.
+// `npm run bench [-- name ...]`: runs the benches of this folder one after another, each in a process of its own. `--quick`: what takes less than 90 s and
+// ends with the line of ratios.
 import { join } from 'node:path'
 
-const BENCHES = ['proxy', 'start', 'fold', 'keys', 'history', 'profile', 'reads'] as const
-const wanted = process.argv.slice(2)
+const BENCHES = [
+  'proxy',
+  'start',
+  'fold',
+  'keys',
+  'history',
+  'profile',
+  'reads',
+  'lag',
+  'rebuild',
+  'admin-writes',
+] as const
+const FLAGS = ['--quick']
+const given = process.argv.slice(2)
+const flags = given.filter((word) => FLAGS.includes(word))
+const wanted = given.filter((word) => !FLAGS.includes(word))
 const unknown = wanted.filter((name) => !BENCHES.includes(name as (typeof BENCHES)[number]))
 if (unknown.length > 0) {
-  console.error(`no bench is called ${unknown.join(', ')}; there are: ${BENCHES.join(', ')}`)
+  console.error(`no bench is called ${unknown.join(', ')}; there are: ${BENCHES.join(', ')}, and ${FLAGS.join(', ')}`)
   process.exit(1)
 }
-for (const name of wanted.length === 0 ? BENCHES : wanted) {
+const all = flags.length > 0 ? (['proxy'] as const) : BENCHES
+for (const name of wanted.length === 0 ? all : wanted) {
   console.log(`\n## ${name}`)
-  const child = Bun.spawn([process.execPath, join(import.meta.dir, `${name}.ts`)], {
+  const child = Bun.spawn([process.execPath, join(import.meta.dir, `${name}.ts`), ...flags], {
     stdout: 'inherit',
     stderr: 'inherit',
   })
