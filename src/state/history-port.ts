@@ -6,7 +6,8 @@ import type { RowChange } from '../domain/tables.ts'
 export type Moment = { readonly id: string } | { readonly atMs: number }
 
 /** `turn`: a courtesy between writers, no decision. `malformed`: it counts, and changed nothing. */
-export type RecordVerdict = 'counted' | 'malformed' | 'lost' | 'unreadable' | 'forged' | 'turn'
+export const RECORD_VERDICTS = ['counted', 'malformed', 'lost', 'unreadable', 'forged', 'turn'] as const
+export type RecordVerdict = (typeof RECORD_VERDICTS)[number]
 
 /** One record of the control topic and what the counting rule says of it. */
 export interface LogEntry {

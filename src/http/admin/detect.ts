@@ -19,6 +19,7 @@ import { payerOf } from '../auth.ts'
 import type { ProviderDeps } from './provider-view.ts'
 import { begin, modelOfProvider } from './provider-work.ts'
 import { type AdminRoute, route } from './route.ts'
+import { DetectionView } from './work-answers.ts'
 import { rowAfter, write } from './write.ts'
 
 const Detection = closed(
@@ -141,6 +142,7 @@ const detectCapabilities = (deps: ProviderDeps): AdminRoute =>
     summary: `Ask models what they can do, and write what is proven where no operator has set the list; at most ${MOST_RESULTS} models at once`,
     body: Detection,
     bodyOptional: true,
+    answer: DetectionView,
     async handle(call) {
       const begun = await begin(call, deps)
       if (begun.provider === null) return { body: viewOf(begun.earlier, deps), revision: begun.revision }

@@ -14,6 +14,7 @@ import { asked } from './as-of.ts'
 import { thawedCommit } from './freeze.ts'
 import { Paging, pageOf, wholeOf } from './list.ts'
 import { type AdminCall, type AdminRoute, route } from './route.ts'
+import { LogAnswer, LogRecordAnswer, RevertAnswer } from './work-answers.ts'
 import { write } from './write.ts'
 
 export interface LogDeps {
@@ -62,6 +63,8 @@ const listLog = ({ history }: LogDeps): AdminRoute =>
     scopes: ALL,
     summary: 'Every record of the control log with its verdict, newest first; `before` is an offset to go on from',
     rows: 'decisions',
+    answer: LogAnswer,
+    whole: true,
     query: t.Object({ ...Paging, before: t.Optional(t.String()) }),
     async handle({ query }) {
       const { limit, offset } = pageOf(query)
@@ -88,6 +91,7 @@ const showRecord = ({ history }: LogDeps): AdminRoute =>
     path: '/log/:id',
     scopes: ALL,
     summary: 'One record, by its id or offset: its events, and the rows before and after',
+    answer: LogRecordAnswer,
     async handle({ params }) {
       const { entry, events, changes, changesTotal } = await recordOf(history, params.id!)
       return {
@@ -144,6 +148,7 @@ const revert = (deps: LogDeps): AdminRoute => {
     scopes: ALL,
     summary: 'Take a decision back, whole, by the inverse decision; with `dry_run=true` only say what that would be',
     query: t.Object({ dry_run: Flag }),
+    answer: RevertAnswer,
     async handle(call) {
       const record = await revertible(deps.history, call.params.id!)
       const { id: decisionId, changes } = record

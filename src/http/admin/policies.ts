@@ -21,6 +21,7 @@ import { PolicyView } from './resources.ts'
 import { type AdminCall, type AdminRoute, route } from './route.ts'
 import { Switch, statusOf } from './status.ts'
 import { WARNINGS, withWarnings } from './warnings.ts'
+import { ReloadedView } from './work-answers.ts'
 import { rowAfter, write } from './write.ts'
 
 export interface PolicyDeps {
@@ -157,6 +158,7 @@ const reloadPolicies = ({ live, clearBreakers }: PolicyDeps): AdminRoute =>
     scopes: WRITE,
     summary: 'Renew what is derived from policies on this instance: breakers are closed',
     whileFrozen: true,
+    answer: ReloadedView,
     handle() {
       clearBreakers()
       const revision = live.status().tip

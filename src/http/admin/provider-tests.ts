@@ -12,6 +12,7 @@ import { listed, Paging } from './list.ts'
 import { type ProviderDeps, providerOf } from './provider-view.ts'
 import { begin, modelOfProvider, resultView, testView } from './provider-work.ts'
 import { type AdminRoute, route } from './route.ts'
+import { ProviderTestView } from './work-answers.ts'
 import { rowAfter, write } from './write.ts'
 
 const NewTest = closed(
@@ -60,6 +61,7 @@ const testProvider = (deps: ProviderDeps): AdminRoute =>
       'Test a provider: whether it can be reached, what it lists, and one small completion; the result is recorded',
     body: NewTest,
     bodyOptional: true,
+    answer: ProviderTestView,
     async handle(call) {
       const checks = checksOf(call.body.checks)
       const begun = await begin(call, deps)
@@ -98,6 +100,7 @@ const listTests = (deps: ProviderDeps): AdminRoute =>
     summary:
       'The last tests of a provider, the newest first; `kind` is `test` (default), `detection`, `sync` or `all`. Older ones are in the audit log',
     rows: 'tests',
+    answer: ProviderTestView,
     query: t.Object({ ...Paging, kind: t.Optional(t.String()) }),
     handle({ params, query }) {
       const { control } = deps.live

@@ -8,6 +8,7 @@ import { GatewayError } from '../../wire/errors.ts'
 import type { ProviderDeps } from './provider-view.ts'
 import { begin } from './provider-work.ts'
 import { type AdminCall, type AdminRoute, route } from './route.ts'
+import { ModelSyncView } from './work-answers.ts'
 import { rowAfter } from './write.ts'
 
 /** What a synchronisation came to, and the decision to name: the last one that created models, else the one that records it. */
@@ -76,6 +77,7 @@ const syncRoute = (deps: ProviderDeps): AdminRoute =>
     path: '/providers/:id/sync-models',
     scopes: ['providers:admin'],
     summary: 'Register the models that a provider lists and the registry lacks',
+    answer: ModelSyncView,
     async handle(call) {
       const begun = await begin(call, deps)
       if (begun.provider === null) {

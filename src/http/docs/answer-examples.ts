@@ -67,11 +67,11 @@ const NAMED: Readonly<Record<string, unknown>> = {
 }
 
 const RECORD = {
-  ...{ offset: 41, id: REVISION, verdict: 'counted', at: AT, log_at: AT },
+  ...{ offset: 41, id: REVISION, verdict: 'counted', reason: null, at: AT, log_at: AT },
   ...{ actor: { type: 'operator', id: `op_${UUID}` }, instance: 'gateway-1', parent: '0'.repeat(64) },
   ...{ has_cause: false, event_types: ['tenant.replaced'], reverts: null },
 }
-/** What no schema describes yet. */
+/** What a schema alone would make a poor example of. */
 const WRITTEN: Readonly<Record<string, unknown>> = {
   'POST /providers/:id/sync-models': {
     ...{
@@ -109,7 +109,7 @@ const WRITTEN: Readonly<Record<string, unknown>> = {
     ...{ spent_usd: 0.01818, recomputed_usd: 0.01818, difference_usd: 0, spent_tokens: 1980, recomputed_tokens: 1980 },
     ...{ carried_usd: 0, reserved_usd: 0.00182, overrun_usd: 0 },
   },
-  'GET /log': RECORD,
+  'GET /log': { decisions: [RECORD], total: 42, limit: 50, offset: 0, next_before: null },
   'GET /log/:id': {
     ...RECORD,
     events: [{ type: 'tenant.replaced', data: { id: `ten_${UUID}`, name: 'Acme Ltd', plan: 'team' } }],

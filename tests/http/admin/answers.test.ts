@@ -1,12 +1,59 @@
 // Answers of the main resources are as their routes say, with no member that the document does not tell of.
 import { expect, test } from 'bun:test'
+import { GENESIS, writeDecision } from '../../../src/domain/decision.ts'
 import { closed } from '../../../src/domain/fields.ts'
 import { adminTable } from '../../../src/http/admin/admin.ts'
 import { EXAMPLES } from '../../../src/http/docs/examples.ts'
 import { type TSchema, Value } from '../../../src/lib/schema.ts'
+import type { Capability } from '../../../src/providers/provider.ts'
+import { CONTROL } from '../../../src/state/fold.ts'
+import { writeTurn } from '../../../src/state/turn.ts'
+import type { ProviderWork } from '../../../src/upkeep/provider-work.ts'
+import { tenantCreated } from '../../domain/world.ts'
+import { entry } from '../../inference/gateway.ts'
+import { macKey } from '../../state/support.ts'
 import { type Answer, startGateway } from './gateway.ts'
+import { type RealGateway, startRealGateway } from './real-history.ts'
 
-const gateway = startGateway()
+const LOST = {
+  parent: GENESIS,
+  actor: { type: 'key', id: 'key_old' },
+  cause: null,
+  v: 1,
+  events: [tenantCreated('ten_lost')],
+} as const
+
+const passed = { status: 'passed' as const, latency_ms: 5, detail: 'it answers' }
+const sample = {
+  ...{
+    ...passed,
+    check: 'sample',
+    model: 'gpt-4o-mini',
+    request_id: 'req_1',
+    upstream_status: 200,
+    error_code: 'none',
+  },
+  ...{ prompt_tokens: 9, completion_tokens: 1, cost_nano_usd: 12_000, cost_basis: 'measured' as const },
+}
+const listing = { ...passed, check: 'models', models: 3 }
+const VERDICTS = { chat: 'proven', tools: 'disproved', seed: 'indeterminate', vision: 'skipped' } as const
+
+/** What a provider answers when one is called. */
+const work: Partial<ProviderWork> = {
+  entriesOf: () => [entry({ modelId: ids.get('model')! })],
+  test: async () => [listing, sample].map((result) => ({ shown: result, recorded: result })),
+  detect: async (entries) =>
+    entries.map((one) => ({
+      ...{ entry: one, attempted: true, latencyMs: 9, costNanoUsd: 2_000 },
+      verdicts: Object.entries(VERDICTS).map(([name, verdict]) => ({
+        capability: name as Capability,
+        verdict,
+        detail: 'why',
+        latencyMs: 3,
+      })),
+    })),
+}
+const gateway = startGateway([], {}, work)
 const table = adminTable(gateway.deps)
 /** Path parameters by resource, as they are made. */
 const ids = new Map<string, string>()
@@ -18,18 +65,55 @@ const flawsOf = (schema: TSchema, value: unknown): string[] =>
   )
 
 /** Asks a route, with its example unless another body is given, and holds the answer against its schema. */
-const ask = async (name: string, resource: string, body: unknown = EXAMPLES[name]): Promise<Answer> => {
+const ask = async (
+  name: string,
+  resource: string,
+  body: unknown = EXAMPLES[name],
+  { call }: Pick<RealGateway, 'call'> = gateway,
+): Promise<Answer> => {
   const [method, path] = name.split(' ') as [string, string]
   const route = table.find((each) => each.method === method && each.path === path)!
-  const answer = await gateway.call(method, path.replace(':id', ids.get(resource) ?? 'none'), { body })
+  const answer = await call(method, path.replace(':id', ids.get(resource) ?? 'none'), { body })
   expect([name, answer.status, answer.body.error]).toEqual([name, route.successStatus, undefined])
-  const rows = route.rows === null ? [answer.body] : (answer.body[route.rows] as unknown[])
-  expect([name, rows.length > 0]).toEqual([name, true])
+  const listed = route.rows === null ? [answer.body] : (answer.body[route.rows] as unknown[])
+  expect([name, listed.length > 0]).toEqual([name, true])
+  const rows = route.whole ? [answer.body] : listed
   expect(route.answer).not.toBeNull()
   for (const row of rows) expect([name, flawsOf(route.answer!, row)]).toEqual([name, []])
   asked.add(name)
   if (typeof answer.body.id === 'string') ids.set(resource, answer.body.id)
   return answer
+}
+
+/** Of a chain with records of every verdict that the log keeps apart, read by the history thread. */
+const askLog = async () => {
+  const real = await startRealGateway()
+  try {
+    const made = await real.call('POST', '/tenants', { body: { slug: 'shown', name: 'Shown' } })
+    const lost = writeDecision({ ...LOST, at: new Date().toISOString() }, macKey)
+    const forged = Buffer.from(lost.bytes)
+    forged[forged.length - 3] = forged[forged.length - 3] === 0x30 ? 0x31 : 0x30
+    const others = [lost.bytes, forged, Buffer.from('no decision'), writeTurn({ instance: 'i', nonce: 'n' }, macKey)]
+    await real.log.append(
+      CONTROL,
+      0,
+      others.map((value) => ({ key: null, value })),
+    )
+    const { body } = await ask('GET /log', 'record', undefined, real)
+    const records = body.decisions as { verdict: string; offset: number }[]
+    expect(new Set(records.map(({ verdict }) => verdict))).toEqual(
+      new Set(['counted', 'lost', 'forged', 'unreadable', 'turn']),
+    )
+    for (const { offset } of records) {
+      ids.set('record', `${offset}`)
+      await ask('GET /log/:id', 'record', undefined, real)
+    }
+    ids.set('record', made.headers.get('x-gateway-revision')!)
+    await ask('POST /log/:id/revert', 'record', undefined, real)
+    await ask('GET /log', 'record', undefined, real)
+  } finally {
+    await real.close()
+  }
 }
 
 test('every route that says what it answers answers that', async () => {
@@ -50,11 +134,28 @@ test('every route that says what it answers answers that', async () => {
   for (const name of ['GET /models', 'GET /models/:id', 'PUT /models/:id', 'PATCH /models/:id'])
     await ask(name, 'model')
 
+  const asking = 'POST /providers/:id/detect-capabilities'
+  const provider = ids.get('provider')!
+  await ask('POST /providers/:id/test', 'provider')
+  ids.set('provider', provider)
+  await ask('GET /providers/:id/tests', 'provider')
+  await ask(asking, 'provider', { models: [ids.get('model')] })
+  ids.set('provider', provider)
+  gateway.listed = [{ name: 'listed', contextWindow: 8_192, maxOutputTokens: null, capabilities: ['chat'] }]
+  await ask('POST /providers/:id/sync-models', 'provider')
+  const kept = await gateway.call('GET', `/providers/${provider}/tests?kind=all`)
+  const { answer: testAnswer } = table.find(({ path }) => path === '/providers/:id/tests')!
+  const tests = kept.body.tests as { kind: string }[]
+  expect(tests.map(({ kind }) => kind)).toEqual(['sync', 'detection', 'test'])
+  for (const one of tests) expect([one.kind, flawsOf(testAnswer!, one)]).toEqual([one.kind, []])
+  await askLog()
+
   for (const name of ['POST /prices/corrections', 'GET /prices/corrections']) await ask(name, 'price_correction')
 
   ids.set('instance', 'ins_dead')
   for (const name of ['POST /instances/:id/retire', 'GET /instances']) await ask(name, 'instance')
 
+  await ask('POST /policies/reload', 'policy')
   for (const name of ['POST /policies', 'PUT /policies', 'GET /policies', 'GET /policies/:id'])
     await ask(name, 'policy')
   for (const name of ['PUT /endpoints', 'GET /endpoints', 'GET /endpoints/:id']) await ask(name, 'endpoint')
