@@ -65,13 +65,22 @@ export interface Standing {
   readonly overrun_usd: number
 }
 
-export const startRig = async (count: number): Promise<Rig> => {
+/** What a script needs otherwise. */
+export interface RigOptions {
+  /** Instead of the one provider and its model. */
+  readonly bootstrap?: Readonly<Record<string, unknown>>
+  readonly settings?: Readonly<Record<string, unknown>>
+  /** Where each instance finds the brokers: a proxy of its own, say. */
+  readonly bootstrapServers?: (broker: string, instance: number) => Promise<string>
+}
+
+export const startRig = async (count: number, options: RigOptions = {}): Promise<Rig> => {
   const folder = mkdtempSync(join(tmpdir(), 'gatelog-budgets-'))
   const upstream = startUpstream()
   const kafka = await startKafka({ brokers: 1 })
-  const settings = kafkaSettings(kafka.bootstrap, { worker: { enabled: false } })
+  const settings = kafkaSettings(kafka.bootstrap, { worker: { enabled: false }, ...options.settings })
   await initTopics(settings, folder)
-  const bootstrap = {
+  const bootstrap = options.bootstrap ?? {
     providers: [{ name: 'up', kind: 'openai_compatible', base_url: upstream.url }],
     models: [
       {
@@ -154,8 +163,11 @@ export const startLanes = (rig: Rig, perInstance: number, refusedPauseMs: number
 }
 
 /** A script's whole run, on `--instances`: its figures, or what the instances said when it failed. */
-export const runRows = async (rows: (rig: Rig) => Promise<readonly Figure[]>): Promise<void> => {
-  const rig = await startRig(numberArgument('instances', 3))
+export const runRows = async (
+  rows: (rig: Rig) => Promise<readonly Figure[]>,
+  { instances = 3, ...options }: RigOptions & { readonly instances?: number } = {},
+): Promise<void> => {
+  const rig = await startRig(numberArgument('instances', instances), options)
   try {
     const figures = await rows(rig)
     await rig.close()
