@@ -1,11 +1,7 @@
 // B8: the broker is stopped in the middle of a burst. What is admitted meanwhile comes out of the leases that were out. `bun tests/faults/budgets/outage.ts [--seconds 60]`
-import { AccountBook } from '../../../src/domain/account-book.ts'
 import { minus } from '../../../src/domain/amount.ts'
-import type { BudgetEvent } from '../../../src/domain/budget-events.ts'
-import { readEnvelope } from '../../../src/log/envelope.ts'
-import { kafkaLog } from '../../../src/log/kafka.ts'
-import { TOPICS } from '../../../src/log/topics.ts'
 import { type Figure, numberArgument } from '../control/figures.ts'
+import { readAccounts } from './accounts.ts'
 import { COST_NANO_USD, type Rig, runRows, startLanes, tally, usdText } from './rig.ts'
 
 const LANES = 4
@@ -13,23 +9,9 @@ const BURST_MS = 3_000
 
 /** What all leases of a budget could still be spent of, by the log; and what their holders had told. */
 const outstanding = async (rig: Rig, budgetId: string): Promise<number> => {
-  const log = kafkaLog({ brokers: rig.kafka.bootstrap, clientId: 'gatelog-test' })
   let granted = 0
-  for (const partition of await log.partitions(TOPICS.budgets.name)) {
-    const end = await log.end(TOPICS.budgets.name, partition)
-    if (end === 0) continue
-    const book = new AccountBook(true, 0)
-    for await (const batch of log.read(TOPICS.budgets.name, partition, 0, new AbortController().signal)) {
-      for (const { offset, atMs, value } of batch) {
-        const { type, data } = readEnvelope(value!)!
-        book.take(offset, { type, data } as BudgetEvent, atMs, 'any')
-      }
-      if (batch.at(-1)!.offset + 1 >= end) break
-    }
-    for (const account of book.ofBudget(budgetId))
-      for (const each of account.holders.values()) granted += minus(each.granted, each.returned).nano_usd
-  }
-  await log.close()
+  for (const account of (await readAccounts(rig, budgetId)).accounts)
+    for (const each of account.holders.values()) granted += minus(each.granted, each.returned).nano_usd
   return granted
 }
 

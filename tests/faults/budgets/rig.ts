@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startKafka } from '../../../infra/kafka/kafka.ts'
 import { initTopics, kafkaSettings } from '../../services/cluster.ts'
-import { type GatewayProcess, startGateway } from '../../services/gateway.ts'
+import { freePort, type GatewayProcess, startGateway } from '../../services/gateway.ts'
+import { startTcpProxy, type TcpProxy } from '../../services/tcp-proxy.ts'
 import { conclude, type Figure, numberArgument } from '../control/figures.ts'
 
 /** Prompts are free and every answer has all the tokens that the client allows: what a request reserves is what it costs. */
@@ -49,6 +50,8 @@ export interface Rig {
   readonly upstream: Upstream
   readonly gateways: readonly GatewayProcess[]
   readonly kafka: Awaited<ReturnType<typeof startKafka>>
+  /** Between the instances and the broker, where it was asked for. */
+  readonly proxy: TcpProxy | null
   /** A budget of everything that the default tenant spends. */
   budget(limitUsd: number, more?: Record<string, unknown>): Promise<string>
   chat(gateway: GatewayProcess, more?: Record<string, unknown>, headers?: Record<string, string>): Promise<number>
@@ -70,16 +73,20 @@ export interface RigOptions {
   /** Instead of the one provider and its model. */
   readonly bootstrap?: Readonly<Record<string, unknown>>
   readonly settings?: Readonly<Record<string, unknown>>
-  /** Where each instance finds the brokers: a proxy of its own, say. */
-  readonly bootstrapServers?: (broker: string, instance: number) => Promise<string>
+  /** The instances reach the broker through a proxy. */
+  readonly proxied?: true
 }
 
 export const startRig = async (count: number, options: RigOptions = {}): Promise<Rig> => {
   const folder = mkdtempSync(join(tmpdir(), 'gatelog-budgets-'))
   const upstream = startUpstream()
-  const kafka = await startKafka({ brokers: 1 })
-  const settings = kafkaSettings(kafka.bootstrap, { worker: { enabled: false }, ...options.settings })
-  await initTopics(settings, folder)
+  const proxy = options.proxied === true ? await startTcpProxy() : null
+  const second = proxy === null ? null : { port: freePort(), advertised: proxy.port }
+  if (proxy !== null) proxy.to = second!.port
+  const kafka = await startKafka({ brokers: 1, ...(second === null ? {} : { second }) })
+  const more = { worker: { enabled: false }, ...options.settings }
+  await initTopics(kafkaSettings(kafka.bootstrap, more), folder)
+  const settings = kafkaSettings(proxy === null ? kafka.bootstrap : [`127.0.0.1:${proxy.port}`], more)
   const bootstrap = options.bootstrap ?? {
     providers: [{ name: 'up', kind: 'openai_compatible', base_url: upstream.url }],
     models: [
@@ -107,6 +114,7 @@ export const startRig = async (count: number, options: RigOptions = {}): Promise
     upstream,
     gateways,
     kafka,
+    proxy,
     async budget(limit_usd, more = {}) {
       const { id } = (await admin(gateways[0]!, 'PUT', '/budgets', { limit_usd, window: 'lifetime', ...more })) as {
         id: string
@@ -126,6 +134,7 @@ export const startRig = async (count: number, options: RigOptions = {}): Promise
     async close() {
       for (const gateway of gateways) await gateway.remove()
       await kafka.stop()
+      await proxy?.stop()
       upstream.stop()
       rmSync(folder, { recursive: true, force: true })
     },

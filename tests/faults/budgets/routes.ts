@@ -1,7 +1,7 @@
 // B7: every route that reaches an upstream, with a tenant whose budget is spent. B9: one `X-Request-ID` for a thousand requests.
 // `bun tests/faults/budgets/routes.ts [--requests 1000]`
-import { conclude, type Figure, numberArgument } from '../control/figures.ts'
-import { COST_NANO_USD, type Rig, startRig, tally, usdText } from './rig.ts'
+import { type Figure, numberArgument } from '../control/figures.ts'
+import { COST_NANO_USD, type Rig, runRows, tally, usdText } from './rig.ts'
 
 export const routes = async (rig: Rig): Promise<Figure[]> => {
   const [gateway] = rig.gateways
@@ -63,15 +63,7 @@ export const labels = async (rig: Rig, count: number): Promise<Figure[]> => {
   ]
 }
 
-if (import.meta.main) {
-  const rig = await startRig(numberArgument('instances', 2))
-  try {
-    const figures = [...(await labels(rig, numberArgument('requests', 1_000))), ...(await routes(rig))]
-    await rig.close()
-    conclude(figures)
-  } catch (error) {
-    for (const gateway of rig.gateways) console.error(gateway.output().slice(-1_500))
-    await rig.close()
-    throw error
-  }
-}
+if (import.meta.main)
+  await runRows(async (rig) => [...(await labels(rig, numberArgument('requests', 1_000))), ...(await routes(rig))], {
+    instances: 2,
+  })

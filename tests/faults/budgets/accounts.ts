@@ -1,0 +1,42 @@
+// The accounts of a budget as its partition says them, folded anew from its first record, past every gateway.
+import type { Account } from '../../../src/domain/account.ts'
+import { AccountBook } from '../../../src/domain/account-book.ts'
+import type { BudgetEvent } from '../../../src/domain/budget-events.ts'
+import { readEnvelope } from '../../../src/log/envelope.ts'
+import { kafkaLog } from '../../../src/log/kafka.ts'
+import { TOPICS } from '../../../src/log/topics.ts'
+import type { Rig } from './rig.ts'
+
+export interface ReadAccounts {
+  /** Of every window. */
+  readonly accounts: readonly Account[]
+  readonly records: number
+  /** Records that stand there more than once. */
+  readonly repeated: number
+}
+
+export const readAccounts = async (rig: Rig, budgetId: string): Promise<ReadAccounts> => {
+  const log = kafkaLog({ brokers: rig.kafka.bootstrap, clientId: 'gatelog-test' })
+  const accounts: Account[] = []
+  const seen = new Set<string>()
+  let records = 0
+  for (const partition of await log.partitions(TOPICS.budgets.name)) {
+    const end = await log.end(TOPICS.budgets.name, partition)
+    if (end === 0) continue
+    const book = new AccountBook(true, 0)
+    let logAtMs = 0
+    for await (const batch of log.read(TOPICS.budgets.name, partition, 0, new AbortController().signal)) {
+      for (const { offset, atMs, value } of batch) {
+        const { id, type, data } = readEnvelope(value!)!
+        records++
+        seen.add(id)
+        logAtMs = Math.max(logAtMs, atMs)
+        book.take(offset, { type, data } as BudgetEvent, logAtMs, 'any')
+      }
+      if (batch.at(-1)!.offset + 1 >= end) break
+    }
+    accounts.push(...book.ofBudget(budgetId))
+  }
+  await log.close()
+  return { accounts, records, repeated: records - seen.size }
+}

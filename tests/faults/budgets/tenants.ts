@@ -1,0 +1,139 @@
+// B9, of two tenants: a thousand requests under one `X-Request-ID`, each charged to its own tenant; and nobody reads or rates what is another's. On one instance
+// with everything embedded, read models included. `bun tests/faults/budgets/tenants.ts [--requests 1000]`
+import { eventually } from '../../services/eventually.ts'
+import { type GatewayProcess, startGateway } from '../../services/gateway.ts'
+import { conclude, type Figure, numberArgument } from '../control/figures.ts'
+import { COST_NANO_USD, type Standing, startUpstream, TOKENS, tally, usdText } from './rig.ts'
+
+const LABEL = 'the-same-for-all'
+const AT_ONCE = 50
+const PAGE = 200
+
+interface Side {
+  readonly tenantId: string
+  readonly key: string
+  readonly budgetId: string
+}
+
+const admin = async <Answer>(
+  gateway: GatewayProcess,
+  method: string,
+  path: string,
+  body?: unknown,
+): Promise<Answer> => {
+  const answer = await gateway.request(`/admin/v1${path}`, { method, body })
+  if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${await answer.text()}`)
+  return (await answer.json()) as Answer
+}
+
+const sideOf = async (gateway: GatewayProcess, slug: string): Promise<Side> => {
+  const { id: tenant_id } = await admin<{ id: string }>(gateway, 'POST', '/tenants', { slug, name: slug })
+  const scopes = ['inference', 'usage:read']
+  const { plaintext } = await admin<{ plaintext: string }>(gateway, 'POST', '/keys', { tenant_id, name: slug, scopes })
+  const { id } = await admin<{ id: string }>(gateway, 'PUT', '/budgets', {
+    tenant_id,
+    limit_usd: 1_000,
+    window: 'lifetime',
+  })
+  return { tenantId: tenant_id, key: plaintext, budgetId: id }
+}
+
+const chat = async (gateway: GatewayProcess, key: string): Promise<number> => {
+  const body = { model: 'm', max_tokens: TOKENS, messages: [{ role: 'user', content: 'hello' }] }
+  const headers = { 'x-request-id': LABEL }
+  const answer = await gateway.request('/v1/chat/completions', { key, body, headers })
+  await answer.arrayBuffer()
+  return answer.status
+}
+
+/** The ids of a tenant's requests, as its own key lists them. */
+const idsOf = async (gateway: GatewayProcess, { key }: Side): Promise<string[]> => {
+  const ids: string[] = []
+  for (let offset = 0; ; offset += PAGE) {
+    const answer = await gateway.request(`/admin/v1/requests?limit=${PAGE}&offset=${offset}`, { key })
+    const { requests = [] } = (await answer.json()) as { requests?: { id: string }[] }
+    ids.push(...requests.map(({ id }) => id))
+    if (requests.length < PAGE) return ids
+  }
+}
+
+/** How often a key gets what is another tenant's: rows by id, ratings by id. */
+const reads = async (gateway: GatewayProcess, { key }: Side, ids: readonly string[]): Promise<number> => {
+  let got = 0
+  for (let from = 0; from < ids.length; from += AT_ONCE) {
+    const answers = await Promise.all(
+      ids
+        .slice(from, from + AT_ONCE)
+        .flatMap((id) => [
+          gateway.request(`/admin/v1/requests/${id}`, { key }),
+          gateway.request('/v1/feedback', { key, body: { request_id: id, score: 1 } }),
+        ]),
+    )
+    for (const answer of answers) {
+      if (answer.status !== 404) got++
+      await answer.arrayBuffer()
+    }
+  }
+  return got
+}
+
+export const tenants = async (gateway: GatewayProcess, count: number): Promise<Figure[]> => {
+  const sides = [await sideOf(gateway, 'first'), await sideOf(gateway, 'second')] as const
+  const statuses: number[] = []
+  for (let from = 0; from < count; from += AT_ONCE)
+    statuses.push(...(await Promise.all(Array.from({ length: AT_ONCE }, (_, i) => chat(gateway, sides[i % 2]!.key)))))
+  const ids = await eventually(
+    'the request log holds them all',
+    async () => {
+      const all = [await idsOf(gateway, sides[0]), await idsOf(gateway, sides[1])] as const
+      return all[0].length + all[1].length >= count ? all : null
+    },
+    { limitMs: 120_000, everyMs: 200 },
+  )
+  const rated = await gateway.request('/v1/feedback', { key: sides[0].key, body: { request_id: LABEL, score: 1 } })
+  await rated.arrayBuffer()
+  const strange = (await reads(gateway, sides[0], ids[1])) + (await reads(gateway, sides[1], ids[0]))
+  const path = `/feedback?tenant_id=${sides[1].tenantId}`
+  const { feedback } = await admin<{ feedback?: readonly unknown[] }>(gateway, 'GET', path)
+  let charged = 0
+  let matching = 0
+  for (const { budgetId } of sides) {
+    const { matches } = await admin<{ matches: boolean }>(gateway, 'POST', `/budgets/${budgetId}/verify`)
+    const { spent_usd } = await admin<Standing>(gateway, 'GET', `/budgets/${budgetId}`)
+    charged += Math.round((spent_usd * 1e9) / COST_NANO_USD)
+    matching += matches ? 1 : 0
+  }
+  const seen = strange + (feedback?.length ?? 0)
+  return [
+    {
+      row: 'B9',
+      what: `${count} requests of two tenants under one \`X-Request-ID\` (${tally(statuses)}); each asks for and rates all of the other's by id`,
+      figure: `charged ${charged} of ${count}, ${usdText(((count - charged) * COST_NANO_USD) / 1e9)} missing, accounts that match the log ${matching} of 2, reads or ratings of another tenant's ${seen} of ${2 * (ids[0].length + ids[1].length)}`,
+      n: count,
+      good: charged === count && matching === 2 && seen === 0 && ids[0].length + ids[1].length === count,
+    },
+  ]
+}
+
+if (import.meta.main) {
+  const upstream = startUpstream()
+  const model = { input_cost_per_million: 0, output_cost_per_million: COST_NANO_USD / TOKENS / 1_000 }
+  const gateway = startGateway({
+    settings: {
+      bootstrap: {
+        providers: [{ name: 'up', kind: 'openai_compatible', base_url: upstream.url }],
+        models: [{ name: 'm', provider: 'up', max_output_tokens: TOKENS, ...model }],
+      },
+    },
+  })
+  let figures: Figure[] = []
+  try {
+    await gateway.until('ready', 120_000)
+    figures = await tenants(gateway, numberArgument('requests', 1_000))
+  } finally {
+    if (figures.length === 0) console.error(gateway.output().slice(-1_500))
+    await gateway.remove()
+    upstream.stop()
+  }
+  conclude(figures)
+}
