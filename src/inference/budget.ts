@@ -15,6 +15,10 @@ const RETRY_AFTER_S = 1
 /** A stream that goes on beyond what is reserved asks for so much more at once, as a share of its reservation. */
 const STEP_SHARE = 4
 
+/** How much more is asked for where so much was reserved and so much is spent; 0: nothing. */
+const stepOf = (bound: number | null, spent: number): number =>
+  bound === null || spent <= bound ? 0 : Math.max(spent - bound, Math.ceil(bound / STEP_SHARE))
+
 const boundOf = (intent: Intent, entry: CatalogueEntry): Bound => ({
   nanoUsd: reservedNanoUsd(intent, entry),
   tokens: reservedTokens(intent, entry),
@@ -70,11 +74,11 @@ export const reserveMore = async (
   { budgets, nowMs }: Pick<InferenceDeps, 'budgets' | 'nowMs'>,
 ): Promise<GatewayError | null> => {
   const own = exchange.budgets!
-  const bound = own.boundNanoUsd()
-  const costNanoUsd = attemptCost(exchange)?.nanoUsd ?? 0
-  if (bound === null || costNanoUsd <= bound) return null
-  const step = Math.max(costNanoUsd - bound, Math.ceil(bound / STEP_SHARE))
-  const refused = await own.extend({ nanoUsd: step, tokens: 0 })
+  const bound = own.bound()
+  const cost = attemptCost(exchange)
+  const more = { nanoUsd: stepOf(bound.nano_usd, cost?.nanoUsd ?? 0), tokens: stepOf(bound.tokens, cost?.tokens ?? 0) }
+  if (more.nanoUsd === 0 && more.tokens === 0) return null
+  const refused = await own.extend(more)
   return refused === null ? null : budgetError(refused, budgets, nowMs())
 }
 

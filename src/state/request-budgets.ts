@@ -1,7 +1,7 @@
 // What one request holds of the budgets that it falls under: reserved before each attempt, charged by its settlement, once and all together.
 // A reservation is let go of only behind a record that no longer names it: what a crash leaves open never adds up to more than the leases held.
 import type { LeaseRefusal } from '../domain/account.ts'
-import { type Amount, isNothing, minus, NO_AMOUNT, plus } from '../domain/amount.ts'
+import { type Amount, isNothing, type Limits, minus, NO_AMOUNT, plus } from '../domain/amount.ts'
 import type { BudgetCharge, BudgetPart } from '../domain/budget-events.ts'
 import type { Lease, LeaseSums } from '../domain/lease.ts'
 import type { Taken } from './budget-asks.ts'
@@ -99,12 +99,16 @@ export class RequestBudgets {
     return taken.kind === 'taken' ? null : refusalOf(taken)
   }
 
-  /** Money that is reserved for the attempt under way: the least of its accounts. Null: none of them limits money. */
-  boundNanoUsd(): number | null {
-    let least: number | null = null
-    for (const { leasesMoney, bound } of this.#entries)
-      if (leasesMoney && bound !== null) least = Math.min(least ?? bound.nano_usd, bound.nano_usd)
-    return least
+  /** What is reserved for the attempt under way: the least of its accounts. Null: none of them limits money, or tokens. */
+  bound(): Limits {
+    let nano_usd: number | null = null
+    let tokens: number | null = null
+    for (const { leasesMoney, leasesTokens, bound } of this.#entries) {
+      if (bound === null) continue
+      if (leasesMoney) nano_usd = Math.min(nano_usd ?? bound.nano_usd, bound.nano_usd)
+      if (leasesTokens) tokens = Math.min(tokens ?? bound.tokens, bound.tokens)
+    }
+    return { nano_usd, tokens }
   }
 
   /** What the request may come to with the attempt under way, as its record says it. Undefined: nothing. */

@@ -2,9 +2,11 @@
 import { afterEach, expect, test } from 'bun:test'
 import { directCalls } from '../../src/inference/direct.ts'
 import { createDialer } from '../../src/lib/dialer.ts'
-import { KINDS } from '../../src/providers/kinds.ts'
+import { KINDS, kindOf } from '../../src/providers/kinds.ts'
+import { startFaultServer } from '../faults/matrix/fault-server.ts'
+import { delta, open, ROLE } from '../faults/matrix/row.ts'
 import { budgetRow, budgetWorld, TENANT } from '../state/budget-world.ts'
-import { catalogueOf, entry, TIP } from './gateway.ts'
+import { catalogueOf, entry, policyRow, TIP, testGateway } from './gateway.ts'
 import { testSpool } from './test-spool.ts'
 
 const closing: (() => unknown)[] = []
@@ -46,3 +48,52 @@ test('a call that the gateway makes for itself and cannot record holds nothing a
   expect((await ask(question)).error).not.toBeNull() // nobody listens there
   expect([open!.users, open!.lease.reserved.nano_usd]).toEqual([0, 0])
 })
+
+for (const [name, limits] of [
+  ['money', { limit_nano_usd: 2_000_000, limit_tokens: null }],
+  ['tokens', { limit_nano_usd: null, limit_tokens: 300 }],
+] as const)
+  test(`a stream that goes on beyond what is left of its ${name} is cut with an error frame, and is charged no more`, async () => {
+    const world = budgetWorld(budgetRow(limits))
+    world.nowMs = Date.now()
+    // 250 tokens each by our estimate, whatever the client allows, for as long as somebody listens.
+    const piece = delta({ content: 'word '.repeat(200) })
+    const server = startFaultServer((request) => {
+      open(request, ROLE, piece)
+      const timer = setInterval(() => request.chunk(piece), 5)
+      closing.push(() => clearInterval(timer))
+    })
+    const budgets = world.open('i')
+    const kind = 'openai_compatible'
+    const gateway = testGateway({
+      entries: [
+        entry({
+          kind,
+          baseUrl: `http://127.0.0.1:${server.port}/v1`,
+          inputCostPerMillion: 0,
+          outputCostPerMillion: 10,
+        }),
+      ],
+      kinds: [kindOf(kind)!],
+      policies: [policyRow({ retry: { attempts: 0 } })],
+      budgets,
+    })
+    closing.push(
+      () => world.close(),
+      () => server.stop(),
+      () => gateway.close(),
+    )
+    const body = { model: 'small', max_tokens: 100, stream: true, messages: [{ role: 'user', content: 'hi' }] }
+    const text = await (await gateway.chat(body)).text()
+    expect([text.includes('event: error'), text.includes('quota_exceeded')]).toEqual([true, true])
+    const [settled] = await gateway.spool.untilSettled()
+    expect(settled).toMatchObject({ outcome: 'interrupted', error_code: 'quota_exceeded' })
+    const [each] = budgets.leases.opens.values()
+    const { spent, reserved } = each!.lease
+    expect([spent.nano_usd <= 2_000_000, spent.tokens <= 300, reserved]).toEqual([
+      true,
+      true,
+      { nano_usd: 0, tokens: 0 },
+    ])
+    expect(spent.nano_usd + spent.tokens).toBeGreaterThan(100)
+  })
