@@ -7,6 +7,7 @@ import { openTraces, type Traces } from '../inference/trace.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import { createDialer } from '../lib/dialer.ts'
 import type { SenderStatus } from '../log/sender-thread.ts'
+import type { Budgets } from '../state/budgets.ts'
 import { openTraceExporter, type TraceExporter } from '../upkeep/trace-exporter.ts'
 import type { Environment } from './settings.ts'
 
@@ -104,11 +105,13 @@ export const telemetryOf = (parts: {
   readonly analytics: { readonly sql: Sql }
   readonly outcomes: { sender(): SenderStatus | null }
   readonly tracing: Tracing | null
+  readonly budgets: Pick<Budgets, 'figures'>
 }): { readonly telemetry: Telemetry; readonly traces: Traces | null } => ({
   telemetry: {
     projections: () => projectionViews(parts.analytics.sql),
     sending: () => sendingView(parts.outcomes.sender()),
     traces: parts.tracing?.exporter ?? null,
+    budgets: parts.budgets.figures,
   },
   traces: parts.tracing?.traces ?? null,
 })

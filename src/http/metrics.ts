@@ -9,6 +9,7 @@ import type { LoadGate } from '../lib/load-gate.ts'
 import type { HealthBook } from '../state/health.ts'
 import { DEGRADATIONS, type LiveState } from '../state/port.ts'
 import type { InstanceCounts } from '../upkeep/instances.ts'
+import { budgetMetrics } from './budget-metrics.ts'
 import { AUTH_EVENTS, type AuthEvent } from './console-auth.ts'
 import { processMetrics, projectionMetrics, sendingMetrics, traceMetrics } from './log-metrics.ts'
 import { requestMetrics } from './request-metrics.ts'
@@ -67,6 +68,7 @@ export const gatewayMetrics = (deps: MetricsDeps): Metrics => {
   sendingMetrics(registers, telemetry)
   projectionMetrics(registers, telemetry)
   traceMetrics(registers, telemetry)
+  budgetMetrics(registers, telemetry)
   processMetrics(registers, build)
   return {
     observe,

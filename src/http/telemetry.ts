@@ -1,5 +1,7 @@
 // What the app is told of the parts around it, for `/metrics`. All of it may be absent: tests, and what is switched off.
 
+import type { Budgets } from '../state/budgets.ts'
+
 /** How far one read model is, as its worker last reported. */
 export interface ProjectionView {
   readonly model: string
@@ -32,5 +34,6 @@ export interface Telemetry {
   readonly projections?: () => Promise<readonly ProjectionView[]>
   /** Null: nothing is shipped (embedded). */
   readonly sending?: () => SendingView | null
+  readonly budgets?: Budgets['figures']
   readonly traces?: { readonly counts: TraceCounts } | null
 }

@@ -72,6 +72,11 @@ export class BudgetLeases {
     return this.#sender.downSinceMs
   }
 
+  /** Requests that wait for a lease. */
+  get waiting(): number {
+    return this.#waits.waiting
+  }
+
   /** The account of a budget's window at this time, opened here when it is not yet. */
   open(tenantId: string, line: BudgetLine, nowMs: number): OpenAccount {
     if (!line.moveTo(nowMs) && line.account !== null) return line.account

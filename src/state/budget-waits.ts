@@ -38,8 +38,8 @@ export class BudgetWaits {
     return this.#groups.values()
   }
 
-  get isEmpty(): boolean {
-    return this.#waiting === 0
+  get waiting(): number {
+    return this.#waiting
   }
 
   asked(group: AskGroup): void {

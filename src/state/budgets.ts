@@ -3,6 +3,7 @@ import { accountId, committed, overrunOf, spentOf } from '../domain/account.ts'
 import { type Amount, minus, NO_AMOUNT, plus } from '../domain/amount.ts'
 import type { BudgetRow } from '../domain/budget.ts'
 import { startBudgetChores } from './budget-chores.ts'
+import { type BudgetFigures, budgetFigures } from './budget-figures.ts'
 import { type HoldingInstance, holdingInstances } from './budget-holders.ts'
 import { BudgetLeases, type LeasesDeps } from './budget-leases.ts'
 import { type BudgetLine, type BudgetLines, openBudgetLines } from './budget-lines.ts'
@@ -28,6 +29,8 @@ export interface Budgets {
   of(tenantId: string, keyId: string, slug: string | null, atMs: number): RequestBudgets | null
   /** Null until what the log says of it is read. */
   standing(row: BudgetRow): BudgetStanding | null
+  /** All together, with so many by name at the most. */
+  figures(most: number): BudgetFigures
   /** Instances that hold something of a budget. */
   instances(): HoldingInstance[]
   /** Resolves once the log is read as far as it went, or after the time given. */
@@ -38,6 +41,7 @@ export interface Budgets {
 export const NO_BUDGETS: Budgets = {
   of: () => null,
   standing: () => null,
+  figures: () => ({ nearest: [], inUse: 0, closed: 0, leases: 0, waiting: 0, downMs: 0 }),
   instances: () => [],
   caughtUp: () => Promise.resolve(true),
 }
@@ -79,6 +83,7 @@ export const openBudgets = (deps: BudgetsDeps): OpenBudgets => {
       return new RequestBudgets(leases, tenantId, own, whole, atMs, deps.spoolEnd)
     },
     standing: (row) => standingOf(leases, lines, row),
+    figures: (most) => budgetFigures(leases, lines, (row) => standingOf(leases, lines, row), most),
     instances: () => holdingInstances(leases.ledger),
     async caughtUp(tenantId, waitMs) {
       let timer: ReturnType<typeof setTimeout> | undefined

@@ -59,6 +59,28 @@ describe('/metrics', () => {
     expect(text).not.toContain('stranger')
   })
 
+  test('names the budgets that are nearest to their limits, and how leases fare', async () => {
+    const figure = { id: 'bud_1', limitNanoUsd: 2_000_000_000, spentNanoUsd: 500_000_000, reservedNanoUsd: 250_000_000 }
+    const asked: number[] = []
+    const budgets: Telemetry['budgets'] = (most) => {
+      asked.push(most)
+      const nearest = [
+        { ...figure, leftShare: 0.625 },
+        { ...figure, id: 'bud_2', limitNanoUsd: null, leftShare: null },
+      ]
+      return { nearest, inUse: 70, closed: 1, leases: 3, waiting: 2, downMs: 1_500 }
+    }
+    const text = await scraped(gatewayWith({ telemetry: { budgets } }))
+    expect(text).toContain('gateway_budget_spent_usd{budget="bud_1"} 0.5')
+    expect(text).toContain('gateway_budget_remaining_usd{budget="bud_1"} 1.25')
+    expect(text).toContain('gateway_budget_remaining_ratio{budget="bud_1"} 0.625')
+    expect(text).not.toContain('gateway_budget_limit_usd{budget="bud_2"}')
+    for (const line of ['budgets 70', 'budgets_closed 1', 'budget_leases 3', 'budget_requests_waiting 2'])
+      expect(text).toContain(`\ngateway_${line}\n`)
+    expect(text).toContain('gateway_budget_log_down_seconds 1.5')
+    expect(asked).toEqual([64])
+  })
+
   test('says of read models what their worker said, and that it is not known when Postgres does not answer', async () => {
     const view = { model: 'requests', lagMs: 2_500, behindRecords: 7, poisonRecords: 1, ageMs: 900 }
     const known = await scraped(gatewayWith({ telemetry: { projections: async () => [view] } }))
