@@ -24,6 +24,6 @@ test('those that have the least left come first, money or tokens, and no more th
   const { nearest, inUse, leases, waiting, closed } = budgets.figures(2)
   expect(nearest.map(({ id }) => id)).toEqual(['bud_near', 'bud_tokens'])
   expect(nearest[0]).toMatchObject({ limitNanoUsd: 1_000, spentNanoUsd: 900 })
-  expect(nearest[1]!.leftShare).toBeLessThanOrEqual(0.3)
+  expect(nearest[1]!.leftShare).toBeCloseTo(0.3)
   expect({ inUse, leases, waiting, closed }).toEqual({ inUse: 3, leases: 2, waiting: 0, closed: 0 })
 })
