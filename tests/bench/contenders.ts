@@ -69,7 +69,11 @@ export const startBare = async (origin: string): Promise<Contender> => {
 }
 
 /** A gateway with one provider, no worker and no Postgres: nothing else runs on its core. */
-export const startGatelog = async (origin: string, flags: readonly string[] = []): Promise<Contender> => {
+export const startGatelog = async (
+  origin: string,
+  flags: readonly string[] = [],
+  environment: Readonly<Record<string, string>> = {},
+): Promise<Contender> => {
   const folder = mkdtempSync(join(tmpdir(), 'gatelog-bench-'))
   const port = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
   const free = port.port
@@ -90,6 +94,7 @@ export const startGatelog = async (origin: string, flags: readonly string[] = []
     GATEWAY_CONFIG: join(folder, 'gateway.yaml'),
     GATEWAY_BOOTSTRAP_INFERENCE_KEY: INFERENCE_KEY,
     NODE_ENV: 'production',
+    ...environment,
   })
   void new Response(child.stdout).text()
   await untilHealthy(free)

@@ -11,6 +11,8 @@ export interface LoadJob {
   readonly body: string
   readonly connections: number
   readonly durationMs: number
+  /** Stops after so many answers instead. */
+  readonly requests?: number
   /** So many requests a second, whatever becomes of those before: one that finds no connection free waits for it, and its wait counts. Absent: as fast as answers come. */
   readonly perSecond?: number
   /** Complete answers end with this text (chunked bodies) or by Content-Length. */
@@ -138,6 +140,7 @@ const runJob = async (job: LoadJob): Promise<LoadResult> => {
   const latenciesUs: number[] = []
   let failed = 0
   let running = true
+  const enough = Promise.withResolvers<void>()
   const send = (socket: Socket<Client>, sinceMs = performance.now()) => {
     socket.data.startedAt = sinceMs
     socket.write(request)
@@ -158,7 +161,8 @@ const runJob = async (job: LoadJob): Promise<LoadResult> => {
     if (buffer.toString('latin1', 9, 12) === '200' && buffer.includes(job.expect))
       latenciesUs.push((performance.now() - socket.data.startedAt) * 1000)
     else failed++
-    if (running) goOn(socket)
+    if (latenciesUs.length + failed === job.requests) enough.resolve()
+    else if (running) goOn(socket)
     else socket.end()
   }
   const sockets = await Promise.all(
@@ -173,7 +177,7 @@ const runJob = async (job: LoadJob): Promise<LoadResult> => {
   )
   const startedAt = performance.now()
   for (const socket of sockets) goOn(socket)
-  await Bun.sleep(job.durationMs)
+  await (job.requests === undefined ? Bun.sleep(job.durationMs) : enough.promise)
   running = false
   stop()
   const seconds = (performance.now() - startedAt) / 1000

@@ -13,6 +13,7 @@ const BENCHES = [
   'lag',
   'rebuild',
   'admin-writes',
+  'allocations',
 ] as const
 const FLAGS = ['--quick']
 const given = process.argv.slice(2)

@@ -1,0 +1,68 @@
+// How many objects a request makes, by type: the gateway runs without a collector, and what there is before and after 1,000 requests, one after another, is
+// counted. What it makes meanwhile without any request is measured too and taken off. The same on every machine and under any load, unlike times.
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { eventually } from '../services/eventually.ts'
+import { benchJob, type Contender, type LoadProcess, startGatelog, startLoad } from './contenders.ts'
+
+const WARM = 500
+const COUNTED = 1_000
+const IDLE_MS = 2_000
+const LEAST = 0.5
+export const MODES = ['json', 'stream'] as const
+export type Mode = (typeof MODES)[number]
+/** Objects a request, by type, most first. Types of which it makes hardly any are left out. */
+export type Allocations = Readonly<Record<string, number>>
+
+type Counts = Readonly<Record<string, number>>
+
+const countsOf = async ({ pid }: Contender, file: string): Promise<Counts> => {
+  rmSync(file, { force: true })
+  process.kill(pid!, 'SIGUSR2')
+  await eventually('the objects are counted', async () => existsSync(file))
+  return JSON.parse(readFileSync(file, 'utf8')) as Counts
+}
+
+const send = (load: LoadProcess, gateway: Contender, mode: Mode, requests: number) =>
+  load.run({ ...benchJob(gateway, mode, 1, 0), requests })
+
+export const allocationsOf = async (load: LoadProcess, mode: Mode): Promise<Allocations> => {
+  const folder = mkdtempSync(join(tmpdir(), 'gatelog-allocations-'))
+  const file = join(folder, 'counts.json')
+  const gateway = await startGatelog(load.origin, ['--preload', join(import.meta.dir, 'count-objects.ts')], {
+    BUN_JSC_useGC: '0',
+    OBJECT_COUNTS: file,
+  })
+  try {
+    await send(load, gateway, mode, WARM)
+    const idleFrom = await countsOf(gateway, file)
+    await Bun.sleep(IDLE_MS)
+    const from = await countsOf(gateway, file)
+    const startedMs = performance.now()
+    const { requests } = await send(load, gateway, mode, COUNTED)
+    const until = await countsOf(gateway, file)
+    const idleShare = (performance.now() - startedMs) / IDLE_MS
+    const made = Object.keys(until).map((type): [string, number] => {
+      const idle = ((from[type] ?? 0) - (idleFrom[type] ?? 0)) * idleShare
+      return [type, ((until[type] ?? 0) - (from[type] ?? 0) - idle) / requests]
+    })
+    const counted = made.filter(([, count]) => count >= LEAST).sort((a, b) => b[1] - a[1])
+    return Object.fromEntries(counted.map(([type, count]) => [type, Math.round(count * 10) / 10]))
+  } finally {
+    await gateway.stop()
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+export const totalOf = (allocations: Allocations): number =>
+  Object.values(allocations).reduce((sum, count) => sum + count, 0)
+
+if (import.meta.main) {
+  const load = await startLoad()
+  const all: Record<string, Allocations> = {}
+  for (const mode of MODES) all[mode] = await allocationsOf(load, mode)
+  await load.stop()
+  console.log(JSON.stringify(all, null, 2))
+  for (const mode of MODES) console.log(`${mode}: ${totalOf(all[mode]!).toFixed(0)} objects a request`)
+}
