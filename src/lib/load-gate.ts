@@ -17,6 +17,8 @@ export interface LoadGateSettings {
 
 /** Let in between two glances at the clock. */
 const STEP = 32
+/** A turn that takes longer than this many times the bound lets in no more: a first turn is slow on a busy machine, and no overload by itself. */
+const LONG_TURN = 5
 /** Whatever the load: so many requests a second are tried, or nobody would notice that it is over. */
 const LEAST_PER_SECOND = 50
 /** Part of the newest look in the average delay. */
@@ -63,7 +65,7 @@ export class LoadGate {
   more(): boolean {
     const { maxDelayMs, everyMs, nowMs } = this.settings
     if (this.#perSecond !== Number.POSITIVE_INFINITY) return false
-    if (maxDelayMs !== null && nowMs() - this.#lookedMs > everyMs + maxDelayMs) return false
+    if (maxDelayMs !== null && nowMs() - this.#lookedMs > everyMs + LONG_TURN * maxDelayMs) return false
     this.room += STEP
     this.#given += STEP
     return true
@@ -76,7 +78,8 @@ export class LoadGate {
     const elapsedMs = nowMs - this.#lookedMs
     this.#lookedMs = nowMs
     const letIn = ((this.#given - this.room) * 1_000) / Math.max(1, elapsedMs)
-    const lateMs = Math.max(0, elapsedMs - everyMs)
+    // A start, a long fold: nobody who is refused would make it shorter.
+    const lateMs = letIn === 0 ? 0 : Math.max(0, elapsedMs - everyMs)
     const mostMs = maxDelayMs === null ? lateMs : MOST_LATE * maxDelayMs
     this.#lateMs += (Math.min(lateMs, mostMs) - this.#lateMs) * WEIGHT
     if (maxMemoryBytes !== null) this.#isShort = memoryBytes > maxMemoryBytes * (this.#isShort ? RELIEVED : 1)
