@@ -154,7 +154,8 @@ test('a stop ends what is in flight with the truth, in every process, and writes
     const whole = asked(false)
     const streams = await Promise.all(Array.from({ length: 12 }, () => asked(true)))
     const texts = streams.map((answer) => answer.text())
-    const [endings, json] = await Promise.all([Promise.all(texts), whole, gateway.end('SIGTERM')])
+    const [endings, json, code] = await Promise.all([Promise.all(texts), whole, gateway.end('SIGTERM')])
+    expect(code).toBe(0)
     for (const text of endings) expect(text).toEndWith('data: [DONE]\n\n')
     for (const text of endings) expect(text).toContain('"code":"provider_unavailable"')
     expect(await json.json()).toMatchObject({ error: { code: 'provider_unavailable' } })
@@ -167,6 +168,17 @@ test('a stop ends what is in flight with the truth, in every process, and writes
     await gateway.remove()
   }
 }, 60_000)
+
+/** A connection on which one request was answered, and no other comes. */
+const connected = async (url: string): Promise<{ readonly closed: Promise<void> }> => {
+  const answered = Promise.withResolvers<void>()
+  const closed = Promise.withResolvers<void>()
+  const socket = { data: () => answered.resolve(), close: () => closed.resolve() }
+  const connection = await Bun.connect({ hostname: '127.0.0.1', port: Number(new URL(url).port), socket })
+  connection.write('GET /health HTTP/1.1\r\nHost: gw\r\n\r\n')
+  await answered.promise
+  return { closed: closed.promise }
+}
 
 test('behind a load balancer: while it stops, what is in flight ends well and the rest is sent elsewhere', async () => {
   const asked = Promise.withResolvers<void>()
@@ -193,6 +205,7 @@ test('behind a load balancer: while it stops, what is in flight ends well and th
     const body = { model: 'slow', messages: [{ role: 'user', content: 'Hello' }] }
     const inFlight = gateway.request('/v1/chat/completions', { body })
     await asked.promise
+    const idle = await connected(gateway.url)
     const ended = gateway.end('SIGTERM')
     await eventually(
       'it says that it leaves',
@@ -213,7 +226,8 @@ test('behind a load balancer: while it stops, what is in flight ends well and th
     released.resolve()
     const answer = await inFlight
     expect([answer.status, await answer.text()]).toEqual([200, expect.stringContaining('late')])
-    await ended
+    expect(await ended).toBe(0)
+    await idle.closed
   } finally {
     released.resolve()
     await gateway.remove()

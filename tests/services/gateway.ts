@@ -30,8 +30,8 @@ export interface GatewayProcess {
   start(): void
   /** The next start runs from that source tree. */
   use(root: string): void
-  /** Sends a signal and waits for the end. `SIGKILL` leaves its children to themselves, as a crash would. */
-  end(signal?: NodeJS.Signals): Promise<void>
+  /** Sends a signal and waits for the end; answers the exit code. `SIGKILL` leaves its children to themselves, as a crash would. */
+  end(signal?: NodeJS.Signals): Promise<number>
   /** Ends it and removes its folder. */
   remove(): Promise<void>
   request(
@@ -127,7 +127,7 @@ export const startGateway = (options: GatewayOptions = {}): GatewayProcess => {
   }
   const end: GatewayProcess['end'] = async (signal = 'SIGTERM') => {
     child.kill(signal)
-    await child.exited
+    return child.exited
   }
   start()
   return {
