@@ -4,13 +4,14 @@ import { decideTenant } from '../../src/domain/tenant.ts'
 import { embeddedLog } from '../../src/log/embedded.ts'
 import { kafkaLog } from '../../src/log/kafka.ts'
 import type { EventLog } from '../../src/log/port.ts'
+import { TOPICS } from '../../src/log/topics.ts'
 import { CONTROL } from '../../src/state/fold.ts'
 import { actor, nowMs, openInstance } from './support.ts'
 
 export type RaceLog =
   | { readonly adapter: 'embedded'; readonly dataDir: string }
-  /** `topic`: what stands for the control topic, so that races do not meet. */
-  | { readonly adapter: 'kafka'; readonly brokers: readonly string[]; readonly topic: string }
+  /** `topic`: what stands for the control topic, so that races do not meet; `keys`: for that of data keys, where they are needed. */
+  | { readonly adapter: 'kafka'; readonly brokers: readonly string[]; readonly topic: string; readonly keys?: string }
 
 export interface RaceTask {
   readonly log: RaceLog
@@ -34,7 +35,8 @@ export type RaceLine =
 export const openRaceLog = (options: RaceLog): EventLog => {
   if (options.adapter === 'embedded') return embeddedLog({ dataDir: options.dataDir, nowMs })
   const log = kafkaLog({ brokers: options.brokers, clientId: 'gatelog-race' })
-  const named = (topic: string) => (topic === CONTROL ? options.topic : topic)
+  const { topic: control, keys = TOPICS.keys.name } = options
+  const named = (topic: string) => (topic === CONTROL ? control : topic === TOPICS.keys.name ? keys : topic)
   return {
     append: (topic, ...rest) => log.append(named(topic), ...rest),
     read: (topic, ...rest) => log.read(named(topic), ...rest),

@@ -1,20 +1,28 @@
-// An instance of the set-up race: sets up as the route does it, but for the hash. As a program: one of three processes, told over its channel which log to
+// An instance of the set-up race: sets up as the route does it, but for the hash; or has a door of its own, at which it is asked by HTTP. As a program: one of three processes, told over its channel which log to
 // open, when to set up, and when to say what it has in the end; several rounds at once, each on a log of its own.
 import { decideOperator } from '../../../src/domain/operator.ts'
 import { Rejection } from '../../../src/domain/rejection.ts'
 import { newId } from '../../../src/lib/ids.ts'
+import type { DataKeyStore } from '../../../src/state/data-key-store.ts'
 import { createSessions } from '../../../src/upkeep/sessions.ts'
 import { openRaceLog, type RaceLog } from '../../state/race-writer.ts'
 import { type Instance, nowMs, openInstance, quiet } from '../../state/support.ts'
+import { openDoor, openRaceKeys } from './setup-door.ts'
 
 export type SetUpOrder =
-  | { readonly round: number; readonly order: 'open'; readonly name: string; readonly log: RaceLog }
+  | {
+      readonly round: number
+      readonly order: 'open'
+      readonly name: string
+      readonly log: RaceLog
+      readonly door?: true
+    }
   | { readonly round: number; readonly order: 'set_up'; readonly username: string }
   /** Once it has folded the log up to there. */
   | { readonly round: number; readonly order: 'end'; readonly at: number }
 
 export type SetUpWord =
-  | { readonly round: number; readonly word: 'opened' }
+  | { readonly round: number; readonly word: 'opened'; readonly url: string | null }
   | { readonly round: number; readonly word: 'tried'; readonly won: boolean }
   | { readonly round: number; readonly word: 'ended'; readonly standing: Standing }
   | { readonly round: number; readonly word: 'failed'; readonly why: string }
@@ -52,18 +60,22 @@ export const standingOf = ({ live, queue }: Instance): Standing => {
 
 const serve = (): void => {
   const rounds = new Map<number, Instance>()
+  let dataKeys: Promise<DataKeyStore> | null = null
   const obey = async (order: SetUpOrder): Promise<SetUpWord> => {
     const { round } = order
     if (order.order === 'open') {
       const log = openRaceLog(order.log)
       const instance = await openInstance(order.name, log)
       await instance.live.ready()
+      if (order.door) dataKeys ??= openRaceKeys(order.log, order.name)
+      const door = dataKeys && openDoor(instance, await dataKeys)
       const close = async () => {
+        await door?.close()
         await instance.close()
         await log.close()
       }
       rounds.set(round, { ...instance, close })
-      return { round, word: 'opened' }
+      return { round, word: 'opened', url: door?.url ?? null }
     }
     const instance = rounds.get(round)!
     if (order.order === 'set_up') return { round, word: 'tried', won: await setUp(instance, order.username) }

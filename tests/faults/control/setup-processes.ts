@@ -14,6 +14,8 @@ import type { Figure } from './figures.ts'
 import { figureOf, INSTANCES, isRacing, type RoundResult } from './setup.ts'
 import type { SetUpOrder, SetUpWord, Standing } from './setup-instance.ts'
 
+const PASSWORD = 'correct horse battery staple'
+
 /** Rounds under way at once, over the same three processes. */
 const AT_ONCE = 6
 
@@ -48,44 +50,100 @@ const spawnInstance = (): RaceProcess => {
   }
 }
 
-const raceOnce = async (round: number, processes: readonly RaceProcess[], options: RaceLog): Promise<RoundResult> => {
+/** Has some of the instances set up at once; answers how many of them say that they did, and what was not as it should be. */
+type Race = (
+  round: number,
+  urls: readonly (string | null)[],
+  processes: readonly RaceProcess[],
+) => Promise<Pick<RoundResult, 'winners' | 'unknown' | 'answers'>>
+
+const raceWithin: Race = async (round, _, processes) => {
+  const racing = processes.filter((_, at) => isRacing(round, at))
+  // The names differ: the latch decides, not the name.
+  const tried = await Promise.all(
+    racing.map((each, at) => each.ask({ round, order: 'set_up', username: `name ${at}` })),
+  )
+  return { winners: tried.filter((word) => word.word === 'tried' && word.won).length }
+}
+
+const post = (body: unknown): RequestInit => ({
+  method: 'POST',
+  headers: { 'content-type': 'application/json' },
+  body: JSON.stringify(body),
+})
+
+const raceByHttp: Race = async (round, urls) => {
+  const racing = urls.filter((_, at) => isRacing(round, at))
+  const answers = await Promise.all(
+    racing.map((url, at) =>
+      fetch(`${url}/setup`, post({ username: `operator-${at}`, password: PASSWORD, confirm: PASSWORD })),
+    ),
+  )
+  const won = answers.filter(({ status }) => status === 201)
+  const cookies = answers.filter(({ headers }) => headers.has('set-cookie')).length
+  const revision = won[0]?.headers.get('x-gateway-revision') ?? ''
+  await Promise.all(answers.map((answer) => answer.arrayBuffer()))
+  const states = await Promise.all(
+    urls.map(async (url) => {
+      const state = await fetch(`${url}/state`, { headers: { 'x-gateway-min-revision': revision } })
+      return ((await state.json()) as { setup_required: boolean }).setup_required
+    }),
+  )
+  const statuses = answers.map(({ status }) => status).sort()
+  // 504: it was tried in time, and what became of it is not known. What the chain holds says it.
+  const unknown = statuses.includes(504)
+  const refused = statuses.every((status) => status === 201 || status === 403 || status === 504)
+  const isRight = refused && cookies === won.length && !states.includes(true)
+  return {
+    winners: won.length === 0 && unknown ? 1 : won.length,
+    unknown,
+    ...(isRight ? {} : { answers: `${statuses.join(' ')}, ${cookies} cookies, set-up asked for: ${states.join(' ')}` }),
+  }
+}
+
+const raceOnce = async (
+  round: number,
+  processes: readonly RaceProcess[],
+  options: RaceLog,
+  race: Race,
+): Promise<RoundResult> => {
   const log = openRaceLog(options)
+  const door = race === raceByHttp ? ({ door: true } as const) : {}
   try {
     await begin(log)
-    await Promise.all(processes.map((each, at) => each.ask({ round, order: 'open', name: `ins_${at}`, log: options })))
-    const racing = processes.filter((_, at) => isRacing(round, at))
-    // The names differ: the latch decides, not the name.
-    const tried = await Promise.all(
-      racing.map((each, at) => each.ask({ round, order: 'set_up', username: `name ${at}` })),
+    const opened = await Promise.all(
+      processes.map((each, at) => each.ask({ round, order: 'open', name: `ins_${at}`, log: options, ...door })),
     )
+    const urls = opened.map((word) => (word.word === 'opened' ? word.url : null))
+    const raced = await race(round, urls, processes)
     const at = await log.end(CONTROL, 0)
     const ended = await Promise.all(processes.map((each) => each.ask({ round, order: 'end', at })))
     const standings = ended.flatMap((word): readonly Standing[] => (word.word === 'ended' ? [word.standing] : []))
     const { state, tip } = await foldAgain(log, macKey, new AbortController().signal)
-    const winners = tried.filter((word) => word.word === 'tried' && word.won).length
-    return { winners, standings, replay: { tip, digest: state.digest() } }
+    return { ...raced, standings, replay: { tip, digest: state.digest() } }
   } finally {
     await log.close()
   }
 }
 
-/** So many rounds over three processes that stay, on a real broker. */
-export const raceProcesses = async (rounds: number): Promise<Figure> => {
+const raceRounds = async (rounds: number, race: Race): Promise<readonly RoundResult[]> => {
   const kafka = await startKafka({ brokers: 1 })
   const topics = testTopics(kafka.bootstrap)
   const processes = Array.from({ length: INSTANCES }, spawnInstance)
   try {
     const results: RoundResult[] = []
+    const keys = await topics.create(1, { 'cleanup.policy': 'compact' })
     let next = 0
     const lane = async () => {
       for (let round = next++; round < rounds; round = next++) {
         const topic = await topics.create()
-        results[round] = await raceOnce(round, processes, { adapter: 'kafka', brokers: kafka.bootstrap, topic })
+        const log = { adapter: 'kafka', brokers: kafka.bootstrap, topic, keys } as const
+        results[round] = await raceOnce(round, processes, log, race)
         await topics.remove(topic)
       }
     }
     await Promise.all(Array.from({ length: AT_ONCE }, lane))
-    return figureOf('two or three set-ups at once, three processes, a topic for each round', results)
+    return results
   } finally {
     await Promise.all(processes.map((each) => each.end()))
     topics.close()
@@ -93,12 +151,25 @@ export const raceProcesses = async (rounds: number): Promise<Figure> => {
   }
 }
 
+/** So many rounds over three processes that stay, on a real broker. */
+export const raceProcesses = async (rounds: number): Promise<Figure> =>
+  figureOf(
+    'two or three set-ups at once, three processes, a topic for each round',
+    await raceRounds(rounds, raceWithin),
+  )
+
+/** The same by HTTP: the route of a gateway with its hash, its data keys and its cookie. */
+export const raceDoors = async (rounds: number): Promise<Figure> =>
+  figureOf(
+    '`POST /admin/v1/auth/setup` at two or three of three processes at once',
+    await raceRounds(rounds, raceByHttp),
+  )
+
 /** Asks all gateways at once, by HTTP. The statuses, and how many of them say afterwards that set-up is closed. */
 const askGateways = async (gateways: readonly GatewayProcess[]) => {
-  const password = 'correct horse battery staple'
   const statuses = await Promise.all(
     gateways.map(async (gateway, at) => {
-      const body = { username: `operator-${at}`, password, confirm: password }
+      const body = { username: `operator-${at}`, password: PASSWORD, confirm: PASSWORD }
       const answer = await gateway.request('/admin/v1/auth/setup', { body, key: null })
       await answer.arrayBuffer()
       return { status: answer.status, revision: answer.headers.get('X-Gateway-Revision') }

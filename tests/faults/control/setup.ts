@@ -1,10 +1,11 @@
 // Set-up: two or three instances of three are asked at once, each time on a chain that has just begun. One of them makes the first operator, and all three know it.
-// `bun tests/faults/control/setup.ts [--rounds 1000] [--gateways 30]`: over three processes on a real broker, and with whole gateways by HTTP.
+// `bun tests/faults/control/setup.ts [--rounds 1000] [--doors 1000] [--gateways 30]`: over three processes on a real broker, without and
+// with HTTP, and with whole gateways.
 import { foldAgain } from '../../../src/state/fold.ts'
 import { macKey } from '../../state/support.ts'
 import { conclude, type Figure, numberArgument } from './figures.ts'
 import { type Standing, setUp, standingOf } from './setup-instance.ts'
-import { raceGateways, raceProcesses } from './setup-processes.ts'
+import { raceDoors, raceGateways, raceProcesses } from './setup-processes.ts'
 import { agreeing, closeAll, openInstances, type World } from './world.ts'
 
 export const INSTANCES = 3
@@ -15,12 +16,17 @@ export const isRacing = (round: number, instance: number): boolean => round % 4 
 /** What a round came to. */
 export interface RoundResult {
   readonly winners: number
+  /** By HTTP: one was told in time that it is not known what became of it. */
+  readonly unknown?: boolean
+  /** By HTTP: what was not answered as it should be. */
+  readonly answers?: string
   readonly standings: readonly Standing[]
   /** A fold of the whole log by itself. */
   readonly replay: Pick<Standing, 'tip' | 'digest'>
 }
 
-const flawOf = ({ winners, standings, replay }: RoundResult): string | null => {
+const flawOf = ({ winners, answers, standings, replay }: RoundResult): string | null => {
+  if (answers !== undefined) return answers
   const same = standings.filter(({ tip, digest }) => tip === replay.tip && digest === replay.digest).length
   const isRight = winners === 1 && same === INSTANCES && standings.every(({ rows }) => rows === '1/1/1')
   return isRight
@@ -31,11 +37,13 @@ const flawOf = ({ winners, standings, replay }: RoundResult): string | null => {
 export const figureOf = (what: string, results: readonly RoundResult[]): Figure => {
   const flaws = results.map(flawOf).filter((flaw) => flaw !== null)
   const losses = results.flatMap(({ standings }) => standings).reduce((sum, standing) => sum + standing.losses, 0)
+  const unknown = results.filter((result) => result.unknown).length
+  const told = unknown === 0 ? '' : `, told in time that it is not known in ${unknown}`
   const first = flaws.length === 0 ? '' : `; ${flaws[0]}`
   return {
     row: 'set-up',
     what,
-    figure: `one winner and three equal states in ${results.length - flaws.length}, ${losses} appends lost the race${first}`,
+    figure: `one winner and three equal states in ${results.length - flaws.length}, ${losses} appends lost the race${told}${first}`,
     n: results.length,
     good: flaws.length === 0 && losses > 0,
   }
@@ -62,7 +70,11 @@ export const raceSetUps = async (rounds: number, open: () => World | Promise<Wor
 }
 
 if (import.meta.main) {
-  const figures = [await raceProcesses(numberArgument('rounds', 1_000))]
+  const figures = []
+  const rounds = numberArgument('rounds', 1_000)
+  if (rounds > 0) figures.push(await raceProcesses(rounds))
+  const doors = numberArgument('doors', 1_000)
+  if (doors > 0) figures.push(await raceDoors(doors))
   const gateways = numberArgument('gateways', 30)
   conclude(gateways === 0 ? figures : [...figures, await raceGateways(gateways)])
 }
