@@ -24,9 +24,50 @@ export const copyLine = (values: readonly CopyValue[]): string => {
   return `${line}\n`
 }
 
-const CHUNK_BYTES = 64 * 1_024
+/** The fields of a line that `copyLine` made, without its end, as text; null is null. */
+export const readCopyLine = (line: string): (string | null)[] =>
+  line.split('\t').map((field) => (field === '\\N' ? null : field.includes('\\') ? unescaped(field) : field))
+
+const UNESCAPES: Readonly<Record<string, string>> = { t: '\t', n: '\n', r: '\r' }
+const unescaped = (field: string): string => field.replace(/\\(.)/g, (_, code: string) => UNESCAPES[code] ?? code)
+
+export const PIECE_BYTES = 64 * 1_024
 /** UTF-8 of a UTF-16 unit at most. */
 const UNIT_BYTES = 3
+
+/** Lines as UTF-8, in pieces. */
+export class CopyText {
+  readonly #full: Uint8Array<ArrayBuffer>[] = []
+  #piece: Buffer<ArrayBuffer> | null = null
+  #used = 0
+
+  /** `makePiece`: memory to write to, of `PIECE_BYTES`. */
+  constructor(readonly makePiece: () => Uint8Array<ArrayBuffer> = () => new Uint8Array(PIECE_BYTES)) {}
+
+  add(line: string): void {
+    const most = line.length * UNIT_BYTES
+    if (this.#piece === null || this.#used + most > this.#piece.length) this.#begin(most)
+    this.#used += this.#piece!.write(line, this.#used)
+  }
+
+  /** What was added since it was asked before. Each piece is the begin of a buffer of its own. */
+  take(): readonly Uint8Array<ArrayBuffer>[] {
+    this.#end()
+    return this.#full.splice(0)
+  }
+
+  #begin(bytes: number): void {
+    this.#end()
+    const memory = bytes > PIECE_BYTES ? new Uint8Array(bytes) : this.makePiece()
+    this.#piece = Buffer.from(memory.buffer)
+  }
+
+  #end(): void {
+    if (this.#piece !== null && this.#used > 0) this.#full.push(new Uint8Array(this.#piece.buffer, 0, this.#used))
+    this.#piece = null
+    this.#used = 0
+  }
+}
 
 /**
  * Copies lines into a table, all or none. Rejects with what Postgres says of them; the transaction is then spent, or the savepoint that this stands in.
@@ -38,7 +79,16 @@ export const copyInto = async (
   columns: readonly string[],
   lines: readonly string[],
 ): Promise<void> => {
-  if (lines.length === 0) return
+  if (lines.length > 0) await copyPieces(sql, table, columns, piecesOf(lines))
+}
+
+/** Likewise, of lines that are UTF-8 already. Each piece is read before the next is asked for. */
+export const copyPieces = async (
+  sql: Transaction,
+  table: string,
+  columns: readonly string[],
+  pieces: Iterable<Uint8Array>,
+): Promise<void> => {
   // The simple protocol: in the extended one the driver waits for ever after a refusal.
   const copy = await sql
     .unsafe(`copy ${table} (${columns.join(', ')}) from stdin`)
@@ -49,26 +99,26 @@ export const copyInto = async (
   copy.once('error', reject)
   copy.once('finish', resolve)
   const written = (chunk: Uint8Array) => new Promise<void>((done) => copy.write(chunk, () => done()))
-  for (const chunk of chunksOf(lines)) {
+  for (const piece of pieces) {
     if (copy.destroyed) break
-    await written(chunk)
+    await written(piece)
   }
   copy.end()
   await finished
 }
 
-/** The lines as UTF-8 in pieces; each holds until the next is asked for. */
-function* chunksOf(lines: readonly string[]): Generator<Uint8Array> {
-  let buffer = Buffer.allocUnsafe(CHUNK_BYTES)
-  let used = 0
+/** The lines in one buffer that is filled again and again. */
+function* piecesOf(lines: readonly string[]): Generator<Uint8Array> {
+  const memory = new Uint8Array(PIECE_BYTES)
+  const text = new CopyText(() => memory)
+  let chars = 0
   for (const line of lines) {
-    const most = line.length * UNIT_BYTES
-    if (used + most > buffer.length) {
-      if (used > 0) yield buffer.subarray(0, used)
-      used = 0
-      if (most > buffer.length) buffer = Buffer.allocUnsafe(most)
+    if (chars > 0 && (chars + line.length) * UNIT_BYTES > PIECE_BYTES) {
+      yield* text.take()
+      chars = 0
     }
-    used += buffer.write(line, used)
+    text.add(line)
+    chars += line.length
   }
-  if (used > 0) yield buffer.subarray(0, used)
+  yield* text.take()
 }

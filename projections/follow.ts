@@ -46,18 +46,23 @@ export interface FollowOptions<Row> extends BatchTarget<Row> {
   /** A follower takes over when the owner has not moved for this long although there is more in the log. */
   readonly takeoverMs: number
   readonly progress: Progress
+  /** Ends once everything below is applied; never when not given. */
+  readonly until?: number
 }
 
 const MAX_BACKOFF_MS = 500
 
-/** Ends with `stopped` when the signal is aborted and with `replaced` when the build or a table of it is gone. Throws LogReplaced when the log is not the one that was folded. */
-export const followPartition = async <Row>(options: FollowOptions<Row>): Promise<'stopped' | 'replaced'> => {
-  const { signal, diagnostics, progress, build, partition } = options
+/** Ends with `stopped` when the signal is aborted, with `replaced` when the build or a table of it is gone and with `reached` at `until`. Throws LogReplaced when the log is not the one that was folded. */
+export const followPartition = async <Row>(
+  options: FollowOptions<Row>,
+): Promise<'stopped' | 'replaced' | 'reached'> => {
+  const { signal, diagnostics, progress, build, partition, until = Number.POSITIVE_INFINITY } = options
   for (let failures = 0; !signal.aborted; failures++) {
     const appliedBefore = progress.applied
     try {
       const position = await ownedPosition(options)
       if (position === null) return signal.aborted ? 'stopped' : 'replaced'
+      if (position.next >= until) return 'reached'
       await followFrom(options, position)
     } catch (error) {
       if (signal.aborted) break
@@ -80,7 +85,8 @@ export const followPartition = async <Row>(options: FollowOptions<Row>): Promise
 
 const backoffMs = (failures: number): number => Math.min(MAX_BACKOFF_MS, 100 * 2 ** Math.min(failures, 10))
 
-const reasonOf = (error: unknown): string => {
+/** Without anything that a row holds. */
+export const reasonOf = (error: unknown): string => {
   const state = sqlStateOf(error)
   if (state !== null) return `Postgres: ${state}`
   return error instanceof Error ? error.message : String(error)
@@ -110,7 +116,7 @@ const ownedPosition = async <Row>(options: FollowOptions<Row>): Promise<Position
 }
 
 const followFrom = async <Row>(options: FollowOptions<Row>, start: Position): Promise<void> => {
-  const { log, projection, partition, limits, progress, signal } = options
+  const { log, projection, partition, limits, progress, signal, until = Number.POSITIVE_INFINITY } = options
   await requireSameLog(options, start)
   const folder: Folder<Row> = await projection.open({ ...options, position: start })
   // Ended with this attempt, not with the worker: a reader that is left behind would go on reading.
@@ -141,7 +147,7 @@ const followFrom = async <Row>(options: FollowOptions<Row>, start: Position): Pr
       applying.catch(stop) // told after the loop, which may be waiting for a record
       // A checkpoint is of the state as it is then: nothing may be folded beyond it.
       if (folder.committed !== undefined) await applying
-      if (signal.aborted) return
+      if (signal.aborted || next >= until) break
     }
     await applying
   } finally {
@@ -220,8 +226,14 @@ const commitApart = async <Row>(
 }
 
 /** The log must still hold what was folded from it: no shorter, and the same record before the next. */
-const requireSameLog = async <Row>(
-  { log, projection, build, partition, signal }: FollowOptions<Row>,
+export const requireSameLog = async <Row>(
+  {
+    log,
+    projection,
+    build,
+    partition,
+    signal,
+  }: Pick<FollowOptions<Row>, 'log' | 'projection' | 'build' | 'partition' | 'signal'>,
   { next, witness }: Position,
 ): Promise<void> => {
   if (next === 0) return

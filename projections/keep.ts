@@ -19,6 +19,16 @@ export interface KeepOptions {
   /** How often the log is asked for partitions and ends. */
   readonly pollMs: number
   readonly view: ModelView
+  /** Given: a build is loaded before it is followed, where the projection knows how, in batches of so much of all partitions together. */
+  readonly load?: LoadLimits
+}
+
+export type LoadLimits = Pick<GatherLimits, 'maxRecords' | 'maxBytes'>
+
+/** What a projection needs to load a build. */
+export interface LoadOptions extends KeepOptions {
+  readonly build: Build
+  readonly load: LoadLimits
 }
 
 /** What a read model is doing, for reports. */
@@ -102,9 +112,20 @@ export const followBuild = async (
   const stop = () => stopping.abort()
   signal.addEventListener('abort', stop)
   for (const known of [view.partitions, view.ends]) known.clear()
+  if (options.load !== undefined) await projection.load?.({ ...options, build, load: options.load })
+  view.ends.clear() // it has caught up when followers have: they go on while it is switched to
   const running = new Map<number, Promise<void>>()
   let replaced = false
   let failure: unknown = null
+  const ended = (outcome: 'stopped' | 'replaced' | 'reached') => {
+    if (outcome !== 'replaced') return
+    replaced = true
+    stop()
+  }
+  const failed = (error: unknown) => {
+    failure ??= error
+    stop()
+  }
   try {
     while (!signal.aborted && !stopping.signal.aborted) {
       const caughtUp = await poll(options)
@@ -114,24 +135,10 @@ export const followBuild = async (
       }
       for (const partition of view.ends.keys()) {
         if (running.has(partition)) continue
-        const progress = newProgress()
+        const progress = view.partitions.get(partition) ?? newProgress()
         view.partitions.set(partition, progress)
         const own = { partition, progress, signal: stopping.signal, limits: limitsOf(options, build, partition) }
-        const following = followPartition({ ...options, build, ...own })
-        const ended = following.then(
-          (outcome) => {
-            if (outcome === 'replaced') replaced = true
-          },
-          (error) => {
-            failure ??= error
-          },
-        )
-        running.set(
-          partition,
-          ended.then(() => {
-            if (replaced || failure !== null) stopping.abort()
-          }),
-        )
+        running.set(partition, followPartition({ ...options, build, ...own }).then(ended, failed))
       }
       await pause(options.pollMs, stopping.signal)
     }

@@ -4,6 +4,7 @@ import { sha256Hex } from '../src/lib/digest.ts'
 import type { Origin } from '../src/log/envelope.ts'
 import type { EventLog, LogRecord } from '../src/log/port.ts'
 import type { Queryable, Sql, Transaction } from './database.ts'
+import type { LoadOptions } from './keep.ts'
 import { type AppliedSequences, isRepeat, processStart } from './repeats.ts'
 
 /** One set of tables of a read model. */
@@ -72,6 +73,8 @@ export interface Projection<Row> {
   forget?(sql: Sql, build: Build): void
   /** Inserts in key order, so that workers never wait for each other in a circle. */
   write(sql: Transaction, build: Build, rows: readonly Row[]): Promise<void>
+  /** Brings a build that nobody reads near the end of the log faster than following does, and returns; followers go on from where it is. */
+  load?(options: LoadOptions): Promise<void>
   /** Copies from a build of the same version what the log no longer holds. `sql` sees both. */
   carryOver?(sql: Transaction, from: Build, to: Build): Promise<void>
 }
@@ -120,6 +123,10 @@ export interface BatchTarget<Row> {
   readonly build: Build
   readonly partition: number
 }
+/** Whose position it is. */
+export type Target = Pick<BatchTarget<never>, 'build' | 'partition'> & {
+  readonly projection: Pick<Projection<never>, 'topic'>
+}
 
 /** The position of a build in a partition, made when it is new; null when the build is gone. */
 export const positionOf = async ({
@@ -150,7 +157,7 @@ export const applyBatch = async <Row>(
   from: Position,
   entries: readonly Entry<Row>[],
 ): Promise<{ readonly position: Position; readonly repeats: number }> => {
-  const { sql, projection, build, partition } = target
+  const { sql, projection, build } = target
   const last = entries.at(-1)!
   const position: Position = {
     next: last.record.offset + 1,
@@ -164,13 +171,7 @@ export const applyBatch = async <Row>(
     entries.flatMap(({ rows }) => rows),
   )
   const repeats = await sql.begin(async (transaction) => {
-    const moved = await transaction`
-      update gatelog.position set next_offset = ${position.next}, log_at_ms = ${position.logAtMs}, tip = ${position.tip},
-        witness = ${position.witness}, first_offset = coalesce(first_offset, ${entries[0]!.record.offset})
-      where model = ${build.model} and build = ${build.build} and topic = ${projection.topic} and partition = ${partition}
-        and next_offset = ${from.next} and tip is not distinct from ${from.tip}`
-    if (moved.count !== 1)
-      throw new LostOwnership(`${build.model}: partition ${partition} is no longer at ${from.next}`)
+    await movePosition(transaction, target, { from, to: position, first: entries[0]!.record.offset })
     const fresh = await withoutRepeats(transaction, target, entries)
     await setAside(transaction, target, fresh)
     const rows = fresh.flatMap((entry) => (entry.flaw === null ? entry.rows : []))
@@ -178,6 +179,20 @@ export const applyBatch = async <Row>(
     return entries.length - fresh.length
   })
   return { position, repeats: repeats as number }
+}
+
+/** By compare-and-set, in the transaction of what was read up to `to`. `first`: where the batch begins. Throws LostOwnership. */
+export const movePosition = async (
+  sql: Transaction,
+  { projection, build, partition }: Target,
+  { from, to, first }: { readonly from: Position; readonly to: Position; readonly first: number },
+): Promise<void> => {
+  const moved = await sql`
+    update gatelog.position set next_offset = ${to.next}, log_at_ms = ${to.logAtMs}, tip = ${to.tip},
+      witness = ${to.witness}, first_offset = coalesce(first_offset, ${first})
+    where model = ${build.model} and build = ${build.build} and topic = ${projection.topic} and partition = ${partition}
+      and next_offset = ${from.next} and tip is not distinct from ${from.tip}`
+  if (moved.count !== 1) throw new LostOwnership(`${build.model}: partition ${partition} is no longer at ${from.next}`)
 }
 
 /** Drops what an earlier batch, or this one, has applied already, and remembers the rest. The position's row lock makes this the only writer. */
@@ -198,15 +213,30 @@ const withoutRepeats = async <Row>(
     where s.model = ${build.model} and s.build = ${build.build} and s.topic = ${projection.topic} and s.partition = ${partition}`
   const applied: AppliedSequences = new Map(known.map((row) => [processStart(row), row.sequence]))
   const fresh = entries.filter(({ origin }) => origin === null || !isRepeat(applied, origin))
-  const rows = [...starts]
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([name, start]) => ({ ...start, sequence: applied.get(name)! }))
+  const highest = [...starts].map(([name, start]) => ({ ...start, sequence: applied.get(name)! }))
+  await rememberSequences(sql, { projection, build, partition }, highest)
+  return fresh
+}
+
+/** The highest sequence that was applied of each process start. */
+export const sequencesOf = async (sql: Queryable, { projection, build, partition }: Target): Promise<Origin[]> =>
+  sql<Origin[]>`
+    select instance, epoch, sequence from gatelog.sequence
+    where model = ${build.model} and build = ${build.build} and topic = ${projection.topic} and partition = ${partition}`
+
+/** They are so from now on. */
+export const rememberSequences = async (
+  sql: Queryable,
+  { projection, build, partition }: Target,
+  highest: readonly Origin[],
+): Promise<void> => {
+  if (highest.length === 0) return
+  const rows = highest.toSorted((a, b) => (`${a.instance} ${a.epoch}` < `${b.instance} ${b.epoch}` ? -1 : 1))
   await sql`
     insert into gatelog.sequence (model, build, topic, partition, instance, epoch, sequence)
     select ${build.model}, ${build.build}, ${projection.topic}, ${partition}, instance, epoch, sequence
     from json_to_recordset(${JSON.stringify(rows)}::text::json) as o (instance text, epoch text, sequence bigint)
     on conflict (model, build, topic, partition, instance, epoch) do update set sequence = excluded.sequence`
-  return fresh
 }
 
 const setAside = async <Row>(

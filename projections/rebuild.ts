@@ -5,7 +5,7 @@ import type { EventLog } from '../src/log/port.ts'
 import { type AnyProjection, beginRebuild, holdRebuild, prepareCatalogue } from './builds.ts'
 import { openDatabase, type Sql, sqlStateOf } from './database.ts'
 import type { GatherLimits } from './gather.ts'
-import { followBuild, type ModelView, newView, switchTo } from './keep.ts'
+import { followBuild, type LoadLimits, type ModelView, newView, switchTo } from './keep.ts'
 
 export interface RebuildOptions {
   readonly projections: readonly AnyProjection[]
@@ -14,9 +14,13 @@ export interface RebuildOptions {
   readonly signal: AbortSignal
   readonly diagnostics: Diagnostics
   readonly print: (line: string) => void
+  /** How much is loaded at once. */
+  readonly load?: LoadLimits
 }
 
-/** Larger batches than the worker's: sums that many outcomes share are written once for each batch. Of all partitions together. */
+/** Sums that many outcomes share are written once for each batch: the larger, the less there is to do. */
+const LOAD: LoadLimits = { maxRecords: 40_000, maxBytes: 64 * 1_024 * 1_024 }
+/** Of what is followed and not loaded, larger batches than the worker's. Of all partitions together. */
 const LIMITS: GatherLimits = { maxRecords: 10_000, maxBytes: 32 * 1_024 * 1_024, waitMs: 1_000 }
 /** Of each, however many they are. */
 const LEAST: GatherLimits = { maxRecords: 1_000, maxBytes: 1_024 * 1_024, waitMs: 1_000 }
@@ -61,7 +65,7 @@ const untilReachable = async (sql: Sql, signal: AbortSignal): Promise<void> => {
 }
 
 const rebuildOne = async (options: RebuildOptions, sql: Sql, projection: AnyProjection): Promise<void> => {
-  const { log, signal, diagnostics, print } = options
+  const { log, signal, diagnostics, print, load = LOAD } = options
   const held = await holdRebuild(sql, projection.name)
   if (held === null) throw new Error(`another process is rebuilding ${projection.name}: wait for it`)
   const view = newView()
@@ -70,7 +74,18 @@ const rebuildOne = async (options: RebuildOptions, sql: Sql, projection: AnyProj
   try {
     const build = await beginRebuild(sql, projection)
     const limits = limitsFor((await log.partitions(projection.topic)).length)
-    const keep = { projection, sql, log, signal, diagnostics, limits, takeoverMs: 5_000, pollMs: POLL_MS, view }
+    const keep = {
+      projection,
+      sql,
+      log,
+      signal,
+      diagnostics,
+      limits,
+      takeoverMs: 5_000,
+      pollMs: POLL_MS,
+      view,
+      load,
+    }
     const outcome = await followBuild(keep, build, () => switchTo(keep, build))
     signal.throwIfAborted()
     if (outcome !== 'caught_up') throw new Error(`another process has replaced the build of ${projection.name}`)

@@ -8,6 +8,8 @@ const DAYS_AHEAD = 2
 const PARTITIONED = ['request', 'detail'] as const
 
 export const dayOf = (ms: number): number => Math.floor(ms / DAY_MS)
+/** The day of log time: a clock that is far off makes no tables. */
+export const logDayOf = (logAtMs: number): number => dayOf(Math.min(logAtMs, LAST_MS))
 const suffixOf = (day: number): string => new Date(day * DAY_MS).toISOString().slice(0, 10).replaceAll('-', '')
 
 interface Known {
@@ -35,19 +37,26 @@ const knownOf = (sql: Sql, schemaName: string): Known => {
 /** What is known of the days of a build is no longer so. */
 export const forgetDays = (sql: Sql, { schemaName }: Build): void => void known.get(sql)?.delete(schemaName)
 
-/** Makes the days that the rows need and the ones that come next. When log time has reached a new day, drops those that are older than `keepDays`. */
-export const makeDays = async (
-  sql: Sql,
-  build: Build,
-  rows: readonly RequestRow[],
-  keepDays: number,
-): Promise<void> => {
-  if (rows.length === 0) return
+/** What rows need of days. */
+export interface Span {
+  /** Of arrival. */
+  readonly days: ReadonlySet<number>
+  /** The newest day of log time. */
+  readonly newest: number
+}
+
+export const spanOf = (rows: readonly RequestRow[]): Span => ({
+  days: new Set(rows.map(({ atMs }) => dayOf(atMs))),
+  newest: rows.reduce((newest, { place }) => Math.max(newest, logDayOf(place.logAtMs)), Number.NEGATIVE_INFINITY),
+})
+
+/** Makes the days that are needed and the ones that come next. When log time has reached a new day, drops those that are older than `keepDays`. */
+export const makeDays = async (sql: Sql, build: Build, span: Span, keepDays: number): Promise<void> => {
+  if (span.days.size === 0) return
   const { schemaName } = build
   const state = knownOf(sql, schemaName)
-  let newest = state.newest
-  for (const { place } of rows) newest = Math.max(newest, dayOf(Math.min(place.logAtMs, LAST_MS)))
-  const wanted = new Set(rows.map(({ atMs }) => dayOf(atMs)))
+  const newest = Math.max(state.newest, span.newest)
+  const wanted = new Set(span.days)
   for (let ahead = 0; ahead <= DAYS_AHEAD; ahead++) wanted.add(newest + ahead)
   const missing = [...wanted].filter((day) => !state.days.has(day)).sort((a, b) => a - b)
   if (missing.length === 0 && newest === state.newest) return

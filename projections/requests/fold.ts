@@ -57,7 +57,11 @@ const checks = new Map<string, TypeCheck<TSchema>>(
 const NOTHING = { origin: null, rows: [] } as const
 
 /** What one record is to the request log. */
-export const foldRequestRecord = (record: LogRecord, logAtMs: number, partition: number): Folded<RequestRow> => {
+export const foldRequestRecord = (
+  record: Pick<LogRecord, 'offset' | 'value' | 'parts'>,
+  logAtMs: number,
+  partition: number,
+): Folded<RequestRow> => {
   if (record.parts === undefined && record.value === null) return { ...NOTHING, flaw: 'a tombstone' }
   const envelope = envelopeOf(record)
   if (envelope === null) return { ...NOTHING, flaw: 'not an envelope' }

@@ -4,13 +4,17 @@ import { TOPICS } from '../../src/log/topics.ts'
 import { copyInto, copyLine } from '../copy.ts'
 import { sqlStateOf, type Transaction } from '../database.ts'
 import { type Build, type Projection, TURN_RECORDS } from '../projection.ts'
-import { count, newTally, type Tally } from '../usage/cells.ts'
+import { newTally, type Tally } from '../usage/cells.ts'
 import { type ClosedDays, closedDays, noteLate, restoreDays } from '../usage/closed.ts'
 import { addUsage } from '../usage/project.ts'
 import usageSchema from '../usage/schema.sql' with { type: 'text' }
+import { keepAdmissions, takeAdmissions } from './admissions.ts'
 import { carryOver } from './carry-over.ts'
-import { DAY_MS, forgetDays, makeDays } from './days.ts'
+import { countFresh, type Outdone, placeOf, type Replaced, takeBack, takeFromDay } from './counted.ts'
+import { forgetDays, makeDays, spanOf } from './days.ts'
 import { type AdmittedRow, foldRequestRecord, REQUEST_COLUMNS, type RequestRow, type SettledRow } from './fold.ts'
+import { holdBuild } from './hold.ts'
+import { load } from './load/load.ts'
 import schema from './schema.sql' with { type: 'text' }
 import { keysOf, type StoredOutcome, storedOutcomes } from './stored.ts'
 
@@ -27,11 +31,10 @@ export const requestsModel = (keepDays: number): Projection<RequestRow> => ({
     return { fold: (record, logAtMs) => foldRequestRecord(record, logAtMs, partition), tip: () => null }
   },
   begin: restoreDays,
-  prepare: (sql, build, rows) => makeDays(sql, build, rows, keepDays),
+  prepare: (sql, build, rows) => makeDays(sql, build, spanOf(rows), keepDays),
   forget: forgetDays,
   async write(sql, build, rows) {
-    const newestDay = await holdBuild(sql, build)
-    const keptMs = newestDay === null ? Number.NEGATIVE_INFINITY : (newestDay - keepDays) * DAY_MS
+    const keptMs = await holdBuild(sql, build, keepDays)
     const isKept = ({ atMs }: RequestRow) => atMs >= keptMs
     const batch = firstOfEach(rows)
     const closed = await closedDays(
@@ -60,22 +63,11 @@ export const requestsModel = (keepDays: number): Projection<RequestRow> => ({
     await keepAdmissions(sql, build, [...admitted.values()])
     await addUsage(sql, build.schemaName, tally, keptMs)
   },
+  load: (options) => load(options, keepDays),
   carryOver,
 })
 
 export const requestsProjection: Projection<RequestRow> = requestsModel(KEPT_DAYS)
-
-/**
- * One transaction writes a build at a time, whatever partition it is of. Joins of the batch go by index: Postgres has no statistics of new tables.
- * Answers the newest day of log time.
- */
-const holdBuild = async (sql: Transaction, { schemaName }: Build): Promise<number | null> => {
-  const [row] = await sql<{ day: number | null }[]>`
-    select (select day from ${sql(`${schemaName}.newest_day`)}) as day,
-      pg_advisory_xact_lock(hashtextextended(${`gatelog rows ${schemaName}`}, 0)),
-      set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), set_config('enable_seqscan', 'off', true)`
-  return row!.day
-}
 
 /** The first record of each request and kind: what comes later in the same partition is a repeat. */
 const firstOfEach = (rows: readonly RequestRow[]) => {
@@ -89,10 +81,10 @@ const firstOfEach = (rows: readonly RequestRow[]) => {
   return { settled: [...settled.values()], admitted: [...admitted.values()] }
 }
 
-/** The admissions of settlements, of this batch or of an earlier one, whose row is then taken out of `pending`. */
+/** The admissions of settlements, of this batch or of an earlier one. */
 const admissionsOf = async (
   sql: Transaction,
-  { schemaName }: Build,
+  build: Build,
   settled: readonly SettledRow[],
   admitted: ReadonlyMap<string, AdmittedRow>,
 ): Promise<Map<string, string>> => {
@@ -103,15 +95,9 @@ const admissionsOf = async (
     if (own !== undefined) texts.set(row.id, own.admitted)
     else if (row.wasAdmitted) earlier.push(row)
   }
-  if (earlier.length === 0) return texts
-  const taken = await sql<{ id: string; admitted: string }[]>`
-    delete from ${sql(`${schemaName}.pending`)} held using ${keysOf(sql, earlier)}
-    where held.at_ms = key.at_ms and held.id = key.id returning held.id, held.admitted`
-  for (const { id, admitted: text } of taken) texts.set(id, text)
+  for (const [id, text] of await takeAdmissions(sql, build, earlier)) texts.set(id, text)
   return texts
 }
-
-const placeOf = ({ atMs, place: { partition, offset } }: SettledRow) => ({ atMs, partition, offset })
 
 /** Others get their turn now and then. */
 const countAll = async (closed: ClosedDays, rows: readonly SettledRow[]): Promise<Tally> => {
@@ -121,35 +107,6 @@ const countAll = async (closed: ClosedDays, rows: readonly SettledRow[]): Promis
     if (at % TURN_RECORDS === TURN_RECORDS - 1) await breath()
   }
   return tally
-}
-
-/** What a closed day has in it is not counted for that day again. */
-const countFresh = (tally: Tally, closed: ClosedDays, row: SettledRow): void => {
-  count(tally, row.data)
-  if (closed.has(placeOf(row))) count(tally.days, row.data, -1)
-}
-
-/** A closed day that has both in it has counted the one that holds. */
-const takeBack = (tally: Tally, closed: ClosedDays, { held, by }: Replaced): void => {
-  count(tally, held.facts, -1)
-  if (closed.has(held) && closed.has(placeOf(by))) count(tally.days, held.facts)
-}
-
-/** A closed day that has the one in it that does not hold, without the one that does, has counted it. */
-const takeFromDay = (tally: Tally, closed: ClosedDays, { row, held }: Outdone): void => {
-  if (closed.has(placeOf(row)) && !closed.has(held)) count(tally.days, row.data, -1)
-}
-
-/** What was stored and is no longer the outcome. */
-interface Replaced {
-  readonly held: StoredOutcome
-  readonly by: SettledRow
-}
-
-/** What came in and is not the outcome. */
-interface Outdone {
-  readonly row: SettledRow
-  readonly held: StoredOutcome
 }
 
 interface Inserted {
@@ -212,23 +169,4 @@ const copyRows = async (
   await copyInto(sql, `"${schemaName}".request`, REQUEST_COLUMNS, requests)
   const details = settled.map((row) => copyLine([row.atMs, row.id, texts.get(row.id) ?? null, row.settled]))
   await copyInto(sql, `"${schemaName}".detail`, ['at_ms', 'id', 'admitted', 'settled'], details)
-}
-
-/** Admissions whose settlement was not in this batch: it comes later, or came before from another partition. */
-const keepAdmissions = async (sql: Transaction, { schemaName }: Build, rows: readonly AdmittedRow[]): Promise<void> => {
-  if (rows.length === 0) return
-  const request = sql(`${schemaName}.request`)
-  const settled = await sql<{ id: string }[]>`select id from ${keysOf(sql, rows)} join ${request} using (at_ms, id)`
-  const known = new Set(settled.map(({ id }) => id))
-  const late = rows.filter(({ id }) => known.has(id))
-  for (const { id, atMs, admitted } of late) {
-    await sql`
-      update ${sql(`${schemaName}.detail`)} set admitted = ${admitted} where at_ms = ${atMs} and id = ${id} and admitted is null`
-  }
-  const open = rows.filter(({ id }) => !known.has(id))
-  const lines = open.map(({ atMs, id, admitted, place }) =>
-    copyLine([atMs, id, admitted, place.partition, place.offset]),
-  )
-  const columns = ['at_ms', 'id', 'admitted', 'log_partition', 'log_offset']
-  await copyInto(sql, `"${schemaName}".pending`, columns, lines)
 }

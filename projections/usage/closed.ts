@@ -5,7 +5,7 @@ import { readEnvelope } from '../../src/log/envelope.ts'
 import type { EventLog, LogRecord } from '../../src/log/port.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { copyInto, copyLine } from '../copy.ts'
-import type { Sql, Transaction } from '../database.ts'
+import type { Queryable, Sql, Transaction } from '../database.ts'
 import type { Build } from '../projection.ts'
 import { SUMS } from './cells.ts'
 import { USAGE_COLUMNS } from './project.ts'
@@ -124,23 +124,29 @@ export interface ClosedDays {
 const DAY_MS = 86_400_000
 const dayStart = (atMs: number): number => Math.floor(atMs / DAY_MS) * DAY_MS
 
+/** By start of the day, up to which offset of which partition a closed day has what the log holds. */
+export type Cuts = ReadonlyMap<number, ReadonlyMap<number, number>>
+
 /** What is closed of the days of these outcomes; null: of all days. */
-export const closedDays = async (
-  sql: Transaction,
-  schemaName: string,
-  atMs: readonly number[] | null,
-): Promise<ClosedDays> => {
+export const cutsOf = async (sql: Queryable, schemaName: string, atMs: readonly number[] | null): Promise<Cuts> => {
   const table = sql(`${schemaName}.closed_day`)
   const days = atMs === null ? null : JSON.stringify([...new Set(atMs.map(dayStart))])
   const rows = await sql<{ day_ms: number; offsets: string }[]>`
     select day_ms, offsets from ${table}
     where ${days}::text is null or day_ms in (select value::bigint from json_array_elements_text(${days}::text::json))`
-  const cuts = new Map(rows.map(({ day_ms, offsets }) => [day_ms, new Map(JSON.parse(offsets) as [number, number][])]))
-  return {
-    isClosed: (ms) => cuts.has(dayStart(ms)),
-    has: ({ atMs: ms, partition, offset }) => offset < (cuts.get(dayStart(ms))?.get(partition) ?? 0),
-  }
+  return new Map(rows.map(({ day_ms, offsets }) => [day_ms, new Map(JSON.parse(offsets) as [number, number][])]))
 }
+
+export const closedBy = (cuts: Cuts): ClosedDays => ({
+  isClosed: (ms) => cuts.size > 0 && cuts.has(dayStart(ms)),
+  has: ({ atMs, partition, offset }) => cuts.size > 0 && offset < (cuts.get(dayStart(atMs))?.get(partition) ?? 0),
+})
+
+export const closedDays = async (
+  sql: Queryable,
+  schemaName: string,
+  atMs: readonly number[] | null,
+): Promise<ClosedDays> => closedBy(await cutsOf(sql, schemaName, atMs))
 
 /** Remembers that closed days have changed: they are closed once more. In the order of days, so that workers never wait for each other in a circle. */
 export const noteLate = async (sql: Transaction, schemaName: string, atMs: readonly number[]): Promise<void> => {

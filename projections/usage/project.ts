@@ -1,9 +1,10 @@
 // Outcomes -> the usage tables. Called while the request log holds its build for itself: no two transactions add to one cell at once.
-import { copyInto, copyLine } from '../copy.ts'
+import { copyInto, copyLine, copyPieces, readCopyLine } from '../copy.ts'
 import type { Transaction } from '../database.ts'
-import { type Cell, cellsOf, SUMS, type Tally, type Tier } from './cells.ts'
+import { type Cell, cellsOf, SUMS, type Tally, TIER_MS, type Tier } from './cells.ts'
 import { addBins, readBins, writtenBins } from './histogram.ts'
 
+const TIERS = Object.keys(TIER_MS) as Tier[]
 const KEYS = ['tier', 'dimension', 'tenant_id', 'bucket_ms', 'name', 'model'] as const
 const KEY_COLUMNS = 'tier text, dimension text, tenant_id text, bucket_ms bigint, name text, model text'
 export const USAGE_COLUMNS: readonly string[] = [...KEYS, ...SUMS, 'latency', 'ttft']
@@ -24,20 +25,70 @@ export const addUsage = async (
   if (known.size > 0) await update(sql, table, [...known])
 }
 
+/** The cells of a bucket as lines to be copied: what another thread has counted. */
+export interface UsageText {
+  readonly tier: Tier
+  readonly bucketMs: number
+  readonly text: Uint8Array<ArrayBuffer>
+}
+
+const encoder = new TextEncoder()
+const decoder = new TextDecoder()
+
+export const usageText = (cells: Iterable<Cell>): readonly UsageText[] => {
+  const groups = new Map<number, Record<Tier, string>>()
+  for (const cell of cells) {
+    const { tier, bucketMs } = cell
+    const group = groups.get(bucketMs) ?? { minute: '', hour: '', day: '' }
+    groups.set(bucketMs, group)
+    group[tier] += lineOf(cell)
+  }
+  return [...groups].flatMap(([bucketMs, texts]) =>
+    TIERS.filter((tier) => texts[tier] !== '').map((tier) => ({ tier, bucketMs, text: encoder.encode(texts[tier]) })),
+  )
+}
+
+/** Adds what another thread has counted: most of it is of buckets that the table does not have yet, and goes in as it is. */
+export const addUsageText = async (
+  sql: Transaction,
+  schemaName: string,
+  groups: readonly UsageText[],
+): Promise<void> => {
+  if (groups.length === 0) return
+  const table = `"${schemaName}".usage`
+  const newest = await newestBuckets(sql, table)
+  const isNew = ({ tier, bucketMs }: UsageText) => bucketMs > newest.get(tier)!
+  const cells = groups.filter((group) => !isNew(group)).flatMap(cellsIn)
+  const known = await mergeKnown(sql, table, cells)
+  const fresh = cells.filter((cell) => !known.has(cell)).map(lineOf)
+  await copyPieces(sql, table, USAGE_COLUMNS, [
+    encoder.encode(fresh.join('')),
+    ...groups.filter(isNew).map(({ text }) => text),
+  ])
+  if (known.size > 0) await update(sql, table, [...known])
+}
+
+const cellsIn = ({ text }: UsageText): Cell[] => decoder.decode(text).split('\n').slice(0, -1).map(cellOf)
+
 /** So few are looked up as they are. */
 const FEW = 500
 
-/** Without those beyond the newest bucket of their tier: every outcome is in the total of everybody. */
+/** Without those beyond the newest bucket of their tier. */
 const possiblyKnown = async (sql: Transaction, table: string, cells: readonly Cell[]): Promise<readonly Cell[]> => {
   if (cells.length <= FEW) return cells
+  const newest = await newestBuckets(sql, table)
+  return cells.filter(({ tier, bucketMs }) => bucketMs <= newest.get(tier)!)
+}
+
+/** Of each tier: every outcome is in the total of everybody. */
+const newestBuckets = async (sql: Transaction, table: string): Promise<ReadonlyMap<Tier, number>> => {
   const rows = await sql.unsafe<{ tier: Tier; newest: number | null }[]>(
     `select tier, (select max(bucket_ms) from ${table} held where held.tier = each.tier and dimension = 'total' and tenant_id = '*') as newest
      from unnest(array['minute', 'hour', 'day']) as each (tier)`,
     [],
     { prepare: true },
   )
-  const newest = new Map(rows.map((row) => [row.tier, row.newest ?? Number.NEGATIVE_INFINITY]))
-  return cells.filter(({ tier, bucketMs }) => bucketMs <= newest.get(tier)!)
+  return new Map(rows.map((row) => [row.tier, row.newest ?? Number.NEGATIVE_INFINITY]))
 }
 
 const keyOf = ({ tier, dimension, tenantId, bucketMs, name, model }: Cell) => ({
@@ -74,6 +125,23 @@ const lineOf = (cell: Cell): string => {
   const { tier, dimension, tenantId, bucketMs, name, model, sums, latency, ttft } = cell
   const key = copyLine([tier, dimension, tenantId, bucketMs, name, model])
   return `${key.slice(0, -1)}\t${sums.join('\t')}\t${writtenBins(latency)}\t${writtenBins(ttft)}\n`
+}
+
+/** The cell that `lineOf` made a line of. */
+const cellOf = (line: string): Cell => {
+  const [tier, dimension, tenantId, bucketMs, name, model, ...rest] = readCopyLine(line) as string[]
+  const [latency, ttft] = rest.slice(SUMS.length)
+  return {
+    tier: tier as Cell['tier'],
+    dimension: dimension as Cell['dimension'],
+    tenantId: tenantId!,
+    bucketMs: Number(bucketMs),
+    name: name!,
+    model: model!,
+    sums: rest.slice(0, SUMS.length).map(Number),
+    latency: readBins(latency!),
+    ttft: readBins(ttft!),
+  }
 }
 
 const UPDATE_COLUMNS = `${KEY_COLUMNS}, ${SUMS.map((name) => `${name} bigint`).join(', ')}, latency text, ttft text`

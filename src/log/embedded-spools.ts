@@ -15,6 +15,8 @@ export interface SpoolReaderOptions {
   readonly directory: string
   readonly topic: SpoolTopic
   readonly pollMs: number
+  /** Records are not used once the next batch is asked for. */
+  readonly passing: boolean
   readonly files: Files
   /** Bytes that were no records. */
   onDamage(bytes: number): void
@@ -54,6 +56,7 @@ export async function* readSpool(
   const cursor = new SegmentCursor({
     directory: options.directory,
     topic: options.topic,
+    passing: options.passing,
     onDamage: ({ bytes }) => options.onDamage(bytes.length),
   })
   const durable = durably(options, cursor)

@@ -77,18 +77,15 @@ export const embeddedLog = (options: EmbeddedLogOptions): EmbeddedLog => {
       signal?.throwIfAborted()
       await file(name).append(partition, records, signal)
     },
-    read(name, partition, from, signal) {
+    read(name, partition, from, signal, how) {
       const either = AbortSignal.any([signal, closed.signal])
       if (topicOf(name).embedded === 'shared') return file(name).read(partition, from, either)
-      const reader = {
-        directory: spoolDirectory(dataDir, partition),
-        topic: spoolTopicOf(name),
-        pollMs: spoolPollMs,
-        files: options.files ?? nodeFiles,
-        onDamage: (bytes: number) => {
-          damaged += bytes
-        },
+      const [directory, topic] = [spoolDirectory(dataDir, partition), spoolTopicOf(name)]
+      const { files = nodeFiles } = options
+      const onDamage = (bytes: number) => {
+        damaged += bytes
       }
+      const reader = { directory, topic, pollMs: spoolPollMs, passing: how?.passing === true, files, onDamage }
       return readSpool(reader, from, either)
     },
     async end(name, partition) {

@@ -64,7 +64,7 @@ const isBody = ({ type, instance, epoch, sequence }: Partial<EnvelopeBody>): boo
   typeof type === 'string' && isName(instance) && isName(epoch) && Number.isSafeInteger(sequence)
 
 /** The same of a record: what its adapter holds apart is not put together and taken apart again. */
-export const envelopeOf = (record: LogRecord): EnvelopeBody | null => {
+export const envelopeOf = (record: Pick<LogRecord, 'value' | 'parts'>): EnvelopeBody | null => {
   const { parts } = record
   if (parts === undefined) return record.value === null ? null : readEnvelope(record.value)
   const { type, instance, epoch, sequence } = parts

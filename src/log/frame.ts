@@ -34,6 +34,8 @@ export interface Frame extends FrameNumbers {
   /** Where it stands in the bytes that were scanned, and where the next one starts. */
   readonly start: number
   readonly end: number
+  /** Copies the UTF-8 of `data`; answers where it ends. */
+  writeData(into: Buffer, at: number): number
 }
 
 /** Bytes that a frame of these texts needs at most. */
@@ -120,7 +122,14 @@ class ScannedFrame implements Frame {
   get data(): string {
     return this.buffer.toString('utf8', this.dataAt, this.end)
   }
+  writeData(into: Buffer, at: number): number {
+    return at + this.buffer.copy(into, at, this.dataAt, this.end)
+  }
 }
+
+/** Whether all bytes of the frame that begins at `at` are there, should one begin there. */
+export const isWhole = (buffer: Buffer, at: number, limit: number): boolean =>
+  limit - at >= FRAME_HEAD_BYTES && at + FRAME_HEAD_BYTES + buffer.readUInt32LE(at + 8) <= limit
 
 /** The frame that stands whole and undamaged at `at`; `short` when the bytes end before it does, `damaged` otherwise. */
 export const readFrame = (buffer: Buffer, at: number, limit: number): Frame | 'short' | 'damaged' => {

@@ -20,13 +20,20 @@ export interface EnvelopeParts {
   readonly sequence: number
   /** JSON text. */
   readonly data: string
-  /** About how long it is, without reading it. */
+  /** How long it is at most, in UTF-8, without reading it. */
   readonly dataBytes: number
+  /** Copies the UTF-8 of `data`, without decoding it; answers where it ends. */
+  writeData(into: Buffer, at: number): number
 }
 
 export interface NewRecord {
   readonly key: string | null
   readonly value: Uint8Array | null
+}
+
+export interface ReadOptions {
+  /** The caller is done with a batch of records when it asks for the next: their memory may be used again. */
+  readonly passing?: boolean
 }
 
 export interface EventLog {
@@ -42,7 +49,13 @@ export interface EventLog {
    * A gap ends it with `LogGap`; an offset that the partition does not have (truncated, recreated) with `LogReplaced`. While the log is
    * unreachable it waits and retries. Ends quietly when the signal is aborted.
    */
-  read(topic: string, partition: number, from: number, signal: AbortSignal): AsyncIterable<readonly LogRecord[]>
+  read(
+    topic: string,
+    partition: number,
+    from: number,
+    signal: AbortSignal,
+    how?: ReadOptions,
+  ): AsyncIterable<readonly LogRecord[]>
   /** The first offset that does not exist. Throws `LogUnavailable` when it cannot be asked. */
   end(topic: string, partition: number): Promise<number>
   /**

@@ -1,7 +1,7 @@
 // Reads the segments of one spool directory in order, of this process or another, while they are written.
 import { codeOf } from '../lib/error-code.ts'
 import { type Files, nodeFiles } from './files.ts'
-import { type Frame, headerOf, nextFrame, readFrame, type SegmentHeader, type SpoolTopic } from './frame.ts'
+import { type Frame, headerOf, isWhole, nextFrame, readFrame, type SegmentHeader, type SpoolTopic } from './frame.ts'
 import { LogGap, LogReplaced } from './port.ts'
 import { readSegmentHeader } from './segment-header.ts'
 import { type Counters, listSegments, segmentPath } from './segments.ts'
@@ -18,6 +18,8 @@ export interface CursorOptions {
   /** Only records of this topic are given out; of both when not given. */
   readonly topic?: SpoolTopic
   readonly files?: Files
+  /** Records are not used once `next` is called again: the same memory is read into all the time. */
+  readonly passing?: boolean
   /** Bytes that are neither frames nor the unfinished end of the newest segment. */
   onDamage?(damage: Damage): void
   onCarried?(frame: Frame, header: SegmentHeader): void
@@ -58,8 +60,10 @@ export class SegmentCursor {
   private ordinal: number | null = null
   private descriptor: number | null = null
   private header: SegmentHeader | null = null
-  /** Bytes of it are never written twice: records that were given out read their texts in it. */
+  /** Bytes of it are not written twice while records that were given out may read their texts in it. */
   private buffer = Buffer.allocUnsafe(0)
+  /** Nobody reads texts in it any more. */
+  private isFree = true
   /** The bytes at hand are `buffer[at, limit)`; `position` is where `buffer[limit]` stands in the file. */
   private at = 0
   private limit = 0
@@ -111,10 +115,13 @@ export class SegmentCursor {
 
   /** What comes next, at most `limit` records of one segment, fewer when others lie between; see `atEnd`. Throws LogGap when a segment in the middle is gone. */
   next(limit: number): SpoolRecord[] {
+    const { passing = false } = this.options
     const records: SpoolRecord[] = []
     this.atEnd = false
     let others = 0
     while (records.length + others < limit) {
+      this.isFree = passing && records.length === 0
+      if (passing && records.length > 0 && !isWhole(this.buffer, this.at, this.limit)) break
       const frame = this.frame(records.length === 0)
       if (frame === null) break
       const record = this.recordOf(frame)
@@ -244,7 +251,8 @@ export class SegmentCursor {
   private fill(): boolean {
     if (this.limit === this.buffer.length) {
       const left = this.limit - this.at
-      const buffer = Buffer.allocUnsafe(Math.max(2 * CHUNK_BYTES, 2 * left))
+      const isRoomy = this.isFree && 2 * left <= this.buffer.length
+      const buffer = isRoomy ? this.buffer : Buffer.allocUnsafe(Math.max(2 * CHUNK_BYTES, 2 * left))
       this.buffer.copy(buffer, 0, this.at, this.limit)
       this.buffer = buffer
       this.limit = left
@@ -269,7 +277,7 @@ export class SegmentCursor {
     this.descriptor = descriptor
     this.ordinal = ordinal
     this.header = readSegmentHeader(path, this.files)
-    this.buffer = Buffer.allocUnsafe(2 * CHUNK_BYTES)
+    if (!this.isFree || this.buffer.length === 0) this.buffer = Buffer.allocUnsafe(2 * CHUNK_BYTES)
     this.at = 0
     this.limit = 0
     this.position = 0

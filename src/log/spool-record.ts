@@ -14,8 +14,10 @@ export interface SpoolRecord {
   readonly subject: string
   /** JSON text. */
   readonly data: string
-  /** About how long it is. */
+  /** How long it is at most, in UTF-8. */
   readonly dataBytes: number
+  /** Copies the UTF-8 of `data`; answers where it ends. */
+  writeData(into: Buffer, at: number): number
 }
 
 /** Its texts are read from the bytes of the segment when somebody asks for them: readers pass over most of what is not theirs. */
@@ -56,5 +58,8 @@ export class FrameOfSpool implements SpoolRecord {
   }
   get dataBytes(): number {
     return this.frame.end - this.frame.start
+  }
+  writeData(into: Buffer, at: number): number {
+    return this.frame.writeData(into, at)
   }
 }

@@ -139,6 +139,32 @@ describe('several segments', () => {
     expect([last!.sequence, last!.offset]).toEqual([24, 55])
   })
 
+  test('are read in passing: the same texts, from one piece of memory', async () => {
+    const dataDir = join(folder.path, 'passing')
+    const spool = await openTestSpool(dataDir, { segmentBytes: 900_000 })
+    const textAt = (index: number) => JSON.stringify({ index, text: 'é'.repeat((index * 7_919) % 30_000) })
+    for (let index = 0; index < 120; index++)
+      await spool.append(index % 10 === 0 ? 'operations' : 'requests', 'feedback.given', `ten_${index}`, textAt(index))
+    await spool.close()
+    const cursor = new SegmentCursor({ directory: spool.directory, topic: 'requests', passing: true })
+    expect(cursor.seek({ topic: 'requests', offset: 0 })).toBe(true)
+    const seen: [number, string, string][] = []
+    const memory = new Set<ArrayBufferLike>()
+    do {
+      const into = Buffer.alloc(100_000)
+      for (const record of cursor.next(64)) {
+        const copied = into.toString('utf8', 3, record.writeData(into, 3))
+        seen.push([record.record, record.subject, copied])
+        expect(record.data).toBe(copied)
+      }
+      memory.add((cursor as unknown as { buffer: Buffer }).buffer.buffer)
+    } while (!cursor.atEnd)
+    cursor.close()
+    const wanted = Array.from({ length: 120 }, (_, index) => index).filter((index) => index % 10 !== 0)
+    expect(seen).toEqual(wanted.map((index) => [index, `ten_${index}`, textAt(index)]))
+    expect(memory.size).toBe(1)
+  })
+
   test('copy what is open no oftener than it doubles, however much is open', async () => {
     const dataDir = join(folder.path, 'open')
     const spool = await openTestSpool(dataDir, { segmentBytes: 2_000 })

@@ -1,0 +1,36 @@
+// How outcomes change what is counted, closed days included: what a closed day has in it is not counted for that day again.
+import { count, type Tally } from '../usage/cells.ts'
+import type { ClosedDays } from '../usage/closed.ts'
+import type { SettledRow } from './fold.ts'
+import type { StoredOutcome } from './stored.ts'
+
+export const placeOf = ({ atMs, place: { partition, offset } }: SettledRow) => ({ atMs, partition, offset })
+
+/** What a closed day has in it is not counted for that day again. */
+export const countFresh = (tally: Tally, closed: ClosedDays, row: SettledRow): void => {
+  count(tally, row.data)
+  if (closed.has(placeOf(row))) count(tally.days, row.data, -1)
+}
+
+/** A closed day that has both in it has counted the one that holds. */
+export const takeBack = (tally: Tally, closed: ClosedDays, { held, by }: Replaced): void => {
+  count(tally, held.facts, -1)
+  if (closed.has(held) && closed.has(placeOf(by))) count(tally.days, held.facts)
+}
+
+/** A closed day that has the one in it that does not hold, without the one that does, has counted it. */
+export const takeFromDay = (tally: Tally, closed: ClosedDays, { row, held }: Outdone): void => {
+  if (closed.has(placeOf(row)) && !closed.has(held)) count(tally.days, row.data, -1)
+}
+
+/** What was stored and is no longer the outcome. */
+export interface Replaced {
+  readonly held: StoredOutcome
+  readonly by: SettledRow
+}
+
+/** What came in and is not the outcome. */
+export interface Outdone {
+  readonly row: SettledRow
+  readonly held: StoredOutcome
+}
