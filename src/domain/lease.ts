@@ -79,6 +79,14 @@ export class Lease {
     return { spent: this.spent, counted: this.counted, overrun_nano_usd: this.overrunNanoUsd }
   }
 
+  /** An outcome that could not be recorded: what it cost is reserved again, until it is settled as orphaned. */
+  takeBack({ spent, counted, overrun_nano_usd }: LeaseCharge): void {
+    this.spent = minus(this.spent, spent)
+    this.counted = minus(this.counted, counted)
+    this.overrunNanoUsd -= overrun_nano_usd
+    this.reserved = plus(this.reserved, spent)
+  }
+
   /** The outcome with which the sums were these is recorded, and all before it. */
   record(sums: LeaseSums, nowMs: number): void {
     this.recorded = sums

@@ -3,7 +3,7 @@
 import type { LeaseRefusal } from '../domain/account.ts'
 import { type Amount, isNothing, type Limits, minus, NO_AMOUNT, plus } from '../domain/amount.ts'
 import type { BudgetCharge, BudgetPart } from '../domain/budget-events.ts'
-import type { Lease, LeaseSums } from '../domain/lease.ts'
+import type { Lease, LeaseCharge, LeaseSums } from '../domain/lease.ts'
 import type { Taken } from './budget-asks.ts'
 import type { BudgetLeases } from './budget-leases.ts'
 import type { BudgetLine, TenantLines } from './budget-lines.ts'
@@ -56,7 +56,7 @@ interface Ending {
   readonly rest: Amount
   /** Null: it charges nothing. */
   readonly total: LeaseSums | null
-  readonly isOverrun: boolean
+  readonly charge: LeaseCharge
 }
 
 interface Place {
@@ -172,9 +172,10 @@ export class RequestBudgets {
       lease.release(spent)
       const rest = minus(held, spent)
       const all = plus(spent, counted)
+      const charge = { spent, counted, overrun_nano_usd: overrunNanoUsd }
       let total: LeaseSums | null = null
       if (!isNothing(all)) {
-        total = lease.charge({ spent, counted, overrun_nano_usd: overrunNanoUsd })
+        total = lease.charge(charge)
         open.charged(this.spoolEnd())
         charges.push({
           account: lease.account,
@@ -186,7 +187,7 @@ export class RequestBudgets {
           total,
         })
       }
-      this.#ending.push({ open, lease, rest, total, isOverrun: overrunNanoUsd > 0 })
+      this.#ending.push({ open, lease, rest, charge, total })
     }
     return charges
   }
@@ -197,12 +198,13 @@ export class RequestBudgets {
    */
   outcomeWas(fate: OutcomeFate): void {
     const nowMs = this.leases.deps.monotonicMs()
-    for (const { open, lease, rest, total, isOverrun } of this.#ending.splice(0)) {
+    for (const { open, lease, rest, charge, total } of this.#ending.splice(0)) {
       open.users--
       if (total !== null) open.recorded()
-      if (fate !== 'lost') lease.release(rest)
+      if (fate === 'lost') lease.takeBack(charge)
+      else lease.release(rest)
       if (total !== null && fate !== 'lost') lease.record(total, nowMs)
-      if (isOverrun) this.leases.tell(open)
+      if (charge.overrun_nano_usd > 0) this.leases.tell(open)
       this.leases.freed(open)
     }
   }
