@@ -1,0 +1,45 @@
+// Bits that flip in the segments of a machine that is down, and which records they hit.
+import { type Frame, nextFrame, readFrame } from '../../src/log/frame.ts'
+import type { Machine } from './machine.ts'
+import type { Run } from './run.ts'
+
+/** Flips so many bits, each in a record of its own; a header keeps its other copy. */
+export const flipBits = (run: Run, machine: Machine, count: number): void => {
+  const { random } = run
+  const directory = `/${machine.name}/spool/0`
+  if (!machine.disk.has(directory)) return
+  for (let flipped = 0; flipped < count; flipped++) {
+    const segments = machine.disk.list(directory).filter((name) => name.endsWith('.segment'))
+    if (segments.length === 0) return
+    const name = random.pick(segments)
+    const path = `${directory}/${name}`
+    const bytes = machine.disk.readWhole(path)
+    if (bytes.length === 0) return
+    const at = random.int(0, bytes.length - 1)
+    const hit = frameAt(bytes, at)
+    if (hit === null || hit.frame.topic === 'header') continue
+    machine.disk.flip(path, at, random.int(0, 7))
+    const { frame, epoch, instance } = hit
+    run.note(machine.name, `bit ${at} of ${name} flips: ${frame.topic} ${frame.type}`)
+    const data = JSON.parse(frame.data) as { id?: string; record_id?: string; data?: { id?: string } }
+    const request = data.id ?? data.data?.id ?? ''
+    run.damaged.add(request)
+    run.damaged.add(data.record_id ?? `${instance}.${epoch}.${frame.sequence}`)
+    const parts = run.clients.asked.get(request)?.parts ?? []
+    run.tolerated += Math.max(0, ...parts.map(({ nano_usd }) => nano_usd))
+  }
+}
+
+const frameAt = (bytes: Buffer, at: number): { frame: Frame; instance: string; epoch: string } | null => {
+  let instance = ''
+  let epoch = ''
+  for (let from = 0; from < bytes.length; ) {
+    const read = readFrame(bytes, from, bytes.length)
+    const frame = typeof read === 'object' ? read : nextFrame(bytes, from, bytes.length)
+    if (frame === null || at < frame.start) return null
+    if (frame.topic === 'header') ({ instance, epoch } = JSON.parse(frame.data) as { instance: string; epoch: string })
+    if (at < frame.end) return { frame, instance, epoch }
+    from = frame.end
+  }
+  return null
+}

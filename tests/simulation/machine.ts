@@ -1,0 +1,246 @@
+// A simulated machine, and the gateway process on it: put together by the composition of production (`src/commands/outcomes.ts`, `budgets.ts`), with the
+// disk, the log and chance of the run in their places. The sender runs beside it instead of in a thread.
+import { type BudgetParts, openBudgetParts } from '../../src/commands/budgets.ts'
+import { type Outcomes, openOutcomes } from '../../src/commands/outcomes.ts'
+import { type Config, loadConfig } from '../../src/config.ts'
+import type { Diagnostics } from '../../src/lib/diagnostics.ts'
+import { pause } from '../../src/lib/pause.ts'
+import type { EventLog } from '../../src/log/port.ts'
+import { type ShipProgress, shipSpool } from '../../src/log/sender.ts'
+import type { Sender, SenderOptions } from '../../src/log/sender-thread.ts'
+import { type CommitQueue, createCommit } from '../../src/state/commit.ts'
+import { openLiveState } from '../../src/state/live.ts'
+import type { LiveChain } from '../../src/state/live-chain.ts'
+import { macKey } from '../state/support.ts'
+import type { Link } from './broker.ts'
+import { SimulatedDisk } from './disk.ts'
+import type { Run } from './run.ts'
+import type { Owner } from './scheduler.ts'
+
+export type Durability = 'process' | 'host' | 'log'
+
+const MASTER_KEY = Buffer.alloc(32, 7).toString('base64')
+const CONFIGS = new Map<string, Config>()
+
+/** As a file of settings would have it. */
+const configOf = (durability: Durability, dir: string): Config => {
+  const name = `${durability} ${dir}`
+  const known = CONFIGS.get(name)
+  if (known !== undefined) return known
+  const text = `log:\n  durability: ${durability}\n  kafka:\n    brokers: ["simulated:9092"]\ndata:\n  dir: ${dir}\nsecurity:\n  master_key: ${MASTER_KEY}\n`
+  const { config } = loadConfig({ file: { name: 'simulation', text }, env: {} })
+  CONFIGS.set(name, config)
+  return config
+}
+
+/** One start of the gateway on a machine. */
+export interface Gateway {
+  readonly process: Owner
+  readonly outcomes: Outcomes
+  readonly live: LiveChain
+  readonly commits: CommitQueue
+  readonly budgetParts: BudgetParts
+  /** Decisions that this process has counted, in its order. */
+  readonly counted: string[]
+}
+
+/** The control state as a process had it in the end. */
+export interface Final {
+  readonly next: number
+  readonly tip: string
+  readonly digest: string
+  readonly degraded: string | null
+}
+
+export class Machine {
+  readonly disk: SimulatedDisk
+  readonly link: Link = { downUntilMs: 0 }
+  /** Of its wall clock. */
+  skewMs = 0
+  /** Null while no process runs. */
+  process: Owner | null = null
+  /** Null until it serves. */
+  gateway: Gateway | null = null
+  /** How the control state stood when the last process stopped in order. */
+  final: Final | null = null
+  /** What was counted by each of its processes. */
+  readonly histories: string[][] = []
+  #starts = 0
+
+  constructor(
+    readonly name: string,
+    readonly durability: Durability,
+    private readonly run: Run,
+  ) {
+    const { scheduler, random } = run
+    this.disk = new SimulatedDisk({ scheduler, random, note: (what) => run.note(name, what) })
+  }
+
+  /** Starts a process; it serves once it has read the log. */
+  start(): void {
+    const { run, name } = this
+    const process: Owner = { name: `${name}.${++this.#starts}`, alive: true, pausedUntilMs: 0, held: [], machine: this }
+    this.process = process
+    this.final = null
+    run.note(process.name, 'starts')
+    run.scheduler.as(process, () => {
+      void this.#open(process).catch((error: unknown) => {
+        if (process.alive) run.violated(`${process.name} does not start: ${String(error)}`)
+      })
+    })
+  }
+
+  /** Ends the process at once. `power`: the machine with it. */
+  kill(power: boolean): void {
+    const { process } = this
+    if (process === null) return
+    this.run.note(process.name, power ? 'loses power' : 'is killed')
+    process.alive = false
+    this.disk.diesAfterChanges = null
+    this.disk.released(process)
+    this.process = null
+    this.gateway = null
+    this.run.clients.died(process.name)
+    if (power) this.disk.powerCut()
+  }
+
+  /** Stops in order, as SIGTERM does. */
+  async stop(): Promise<void> {
+    const { gateway } = this
+    if (gateway === null) return
+    this.run.note(gateway.process.name, 'stops')
+    this.gateway = null
+    const { outcomes, live, commits, budgetParts, process } = gateway
+    const { offset, tip, digest, degraded } = live.status()
+    this.final = { next: offset, tip, digest, degraded }
+    await budgetParts.close()
+    await outcomes.stop()
+    await commits.close()
+    await live.close()
+    await outcomes.spool.close()
+    this.run.note(process.name, 'has stopped')
+    process.alive = false
+    this.disk.released(process)
+    if (this.process === process) this.process = null
+  }
+
+  async #open(process: Owner): Promise<void> {
+    const { run, name, disk, durability } = this
+    const { random, broker } = run
+    const diagnostics = this.#diagnosticsOf(process)
+    const connect = () => broker.connect(process, this.link)
+    const newEpoch = () => random.hex(16)
+    const outcomes = await openOutcomes(configOf(durability, `/${name}`), diagnostics, {
+      spool: { files: disk.filesOf(process), newEpoch, segmentBytes: run.segmentBytes, ballastBytes: 16_384 },
+      startSender: (options) => new SenderBeside(options, connect(), disk, process),
+    })
+    const { instance } = outcomes.spool
+    const log = connect()
+    const live = await openLiveState({
+      ...{ log, macKey, dataDir: null, nowMs: Date.now, diagnostics, endMayLag: true },
+    })
+    const commits = createCommit({ log, live, macKey, nowMs: Date.now, diagnostics, instance })
+    const ports = { log: connect(), newEpoch, silenceMs: run.silenceMs }
+    const budgetParts = openBudgetParts(configOf(durability, `/${name}`), { live }, outcomes, diagnostics, ports)
+    const counted: string[] = []
+    this.histories.push(counted)
+    live.watch((step) => {
+      if (step.kind === 'counts' && process.alive) counted.push(step.id)
+    })
+    outcomes.start(live, { adopt: true, recover: budgetParts.recover })
+    await live.ready()
+    if (!process.alive) return
+    run.note(process.name, `serves at ${live.next}`)
+    this.gateway = { process, outcomes, live, commits, budgetParts, counted }
+  }
+
+  #diagnosticsOf({ name }: Owner): Diagnostics {
+    const say =
+      (level: string) =>
+      (event: string, fields: Readonly<Record<string, unknown>> = {}) => {
+        const text = Object.entries(fields).map(
+          ([key, value]) => `${key}=${value instanceof Error ? value.message : value}`,
+        )
+        this.run.note(name, `${level} ${event} ${text.join(' ')}`)
+      }
+    return { debug() {}, info: say('info'), warn: say('warn'), error: say('error') }
+  }
+}
+
+/** How often it looks by itself, and after a failure. */
+const LOOK_MS = 5_000
+const AFTER_FAILURE_MS = 1_000
+
+/** The sender of `sender-worker.ts`, without the thread. */
+class SenderBeside implements Sender {
+  readonly #stopping = new AbortController()
+  readonly #progress = new Map<string, ShipProgress>()
+  readonly #loops: Promise<void>[] = []
+  #bell: () => void = () => {}
+  #rang = false
+
+  constructor(
+    private readonly options: SenderOptions,
+    private readonly log: EventLog,
+    private readonly disk: SimulatedDisk,
+    private readonly process: Owner,
+  ) {
+    this.#loops.push(this.#run(options.spool, false))
+  }
+
+  wake(): void {
+    this.#rang = true
+    this.#bell()
+  }
+
+  drain(adopted: SenderOptions['spool']): void {
+    this.#loops.push(this.#run(adopted, true).then(() => adopted.close({ remove: true })))
+  }
+
+  status() {
+    const spools = [...this.#progress.values()]
+    return { spools, problem: spools.find(({ problem }) => problem !== null)?.problem ?? null, restarts: 0 }
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort()
+    this.wake()
+    await Promise.all(this.#loops)
+    await this.log.close()
+  }
+
+  async #run(spool: SenderOptions['spool'], drain: boolean): Promise<void> {
+    const { signal } = this.#stopping
+    while (!signal.aborted) {
+      try {
+        await shipSpool({
+          ...{ directory: spool.directory, drain, log: this.log, targets: this.options.targets, signal },
+          afterSync: this.options.afterSync,
+          files: this.disk.filesOf(this.process),
+          nowMs: Date.now,
+          more: () => this.#more(signal),
+          onProgress: (progress) => {
+            this.#progress.set(progress.directory, progress)
+            spool.shipped(progress.record)
+          },
+        })
+        return
+      } catch (error) {
+        this.options.onProblem?.(String(error))
+        await pause(AFTER_FAILURE_MS, signal)
+      }
+    }
+  }
+
+  /** Until the bell rings, or for a while. */
+  async #more(signal: AbortSignal): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#bell = resolve
+    if (!this.#rang) {
+      const timer = setTimeout(resolve, LOOK_MS)
+      await promise
+      clearTimeout(timer)
+    }
+    this.#rang = signal.aborted
+  }
+}

@@ -1,0 +1,94 @@
+// Bugs that are planted in the modules as they are loaded, to see whether the simulation finds them. Production code is not touched: the text is changed on its way in.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+export interface Mutant {
+  /** Of the repository. */
+  readonly file: string
+  /** Stands there once. */
+  readonly text: string
+  readonly planted: string
+}
+
+const ROOT = join(import.meta.dir, '..', '..')
+
+export const MUTANTS: Readonly<Record<string, Mutant>> = {
+  // The chain rule: a decision counts on whatever it was decided.
+  'chain-any-parent': {
+    file: 'src/domain/decision.ts',
+    text: "decision.parent === tip ? 'counts' : 'lost'",
+    planted: "decision.parent !== id ? 'counts' : 'lost'",
+  },
+  // A commit is answered when it was written, not when it counts.
+  'chain-written-is-counted': {
+    file: 'src/state/commit.ts',
+    text: "live.verdictOf(id) === 'counted')\n    const dead",
+    planted: 'live.verdictOf(id) !== null)\n    const dead',
+  },
+  // The dedupe of outcomes: the last of what was applied is taken once more.
+  'dedupe-repeats-the-last': {
+    file: 'projections/repeats.ts',
+    text: 'origin.sequence <= (applied.get(name) ?? -1)',
+    planted: 'origin.sequence < (applied.get(name) ?? -1)',
+  },
+  // What follows a repeat is taken for one.
+  'dedupe-drops-the-next': {
+    file: 'projections/repeats.ts',
+    text: 'applied.set(name, origin.sequence)',
+    planted: 'applied.set(name, origin.sequence + 1)',
+  },
+  // The dedupe of commands: an Idempotency-Key is forgotten at once.
+  'dedupe-forgets-causes': {
+    file: 'src/state/commit-batch.ts',
+    text: 'row.logAtMs <= logAtMs - CAUSE_KEPT_MS',
+    planted: 'row.logAtMs <= logAtMs + CAUSE_KEPT_MS',
+  },
+  // The settlement of orphans: the first of them is forgotten.
+  'orphans-forgotten': {
+    file: 'src/upkeep/orphans.ts',
+    text: 'spool.openAtStart.map(',
+    planted: 'spool.openAtStart.slice(1).map(',
+  },
+  // What was settled already is settled once more.
+  'orphans-settled-twice': {
+    file: 'src/log/open-admissions.ts',
+    text: 'if (admission !== null) this.settled(admission)',
+    planted: 'if (admission === "") this.settled(admission)',
+  },
+  // Only what the admission reserved, not what a further attempt did.
+  'orphans-at-their-first-price': {
+    file: 'src/upkeep/orphans.ts',
+    text: '].findLast((each)',
+    planted: '].find((each)',
+  },
+  // The expiry of leases: whoever was away for long spends from what was given to others meanwhile.
+  'leases-never-expire': {
+    file: 'src/domain/lease.ts',
+    text: 'if (nowMs >= this.usableUntilMs) return false',
+    planted: 'if (nowMs < 0) return false',
+  },
+  // Expiry gives something back by itself.
+  'leases-expire-too-much': {
+    file: 'src/domain/holder.ts',
+    text: 'most(minus(granted, returned), spent)',
+    planted: 'spent',
+  },
+}
+
+/** Plants a bug in whatever is imported from now on. */
+export const plant = (name: string): void => {
+  const mutant = MUTANTS[name]
+  if (mutant === undefined) throw new Error(`no bug is called "${name}": ${Object.keys(MUTANTS).join(', ')}`)
+  const path = join(ROOT, mutant.file)
+  const source = readFileSync(path, 'utf8')
+  if (source.split(mutant.text).length !== 2) throw new Error(`${mutant.file} does not hold once: ${mutant.text}`)
+  Bun.plugin({
+    name: 'mutant',
+    setup(build) {
+      build.onLoad({ filter: new RegExp(`${mutant.file.replace(/[.]/g, '\\.')}$`) }, () => ({
+        contents: source.replace(mutant.text, () => mutant.planted),
+        loader: 'ts',
+      }))
+    },
+  })
+}

@@ -1,0 +1,214 @@
+// Clients that ask, and what a gateway does for them in the order of `inference/chat.ts`: reserve, admit, call, perhaps call again, settle, answer.
+// Budgets and spool are the real ones; the upstream is a delay and a price. What clients were told is remembered, to be held against the log.
+import type { BudgetCharge, BudgetPart } from '../../src/domain/budget-events.ts'
+import type { RequestAdmitted, RequestAttempted, RequestSettled } from '../../src/domain/request.ts'
+import { type RecordId, SpoolClosed } from '../../src/log/spool-port.ts'
+import type { Bound, RequestBudgets } from '../../src/state/request-budgets.ts'
+import { KEY, TENANT } from './beginning.ts'
+import type { Gateway, Machine } from './machine.ts'
+import type { Run } from './run.ts'
+
+/** What is known of a request from outside. */
+export interface Asked {
+  readonly id: string
+  readonly process: string
+  readonly machine: string
+  /** The admission was acknowledged: from then on the upstream is called. */
+  admission: RecordId | null
+  /** The client holds the whole answer. */
+  answered: boolean
+  /** What the outcome cost that the client was told of. */
+  costNanoUsd: number | null
+  /** Ids of its records that were acknowledged. */
+  readonly acknowledged: RecordId[]
+  /** What it reserves of each account: as much as it may come to. */
+  parts: readonly BudgetPart[]
+  /** What its records say of that: those that were acknowledged, and the one after them. */
+  readonly said: string[]
+  charges: readonly BudgetCharge[]
+  /** It will do nothing more. */
+  over: boolean
+}
+
+interface CostSoFar {
+  /** Of attempts that failed. */
+  earlier: number
+  /** Of the attempt under way. */
+  bound: number
+}
+
+const facts = (id: string, atMs: number) => ({
+  ...{ id, request_id: id, trace_id: 'trace', at_ms: atMs, tenant_id: TENANT, key_id: KEY, requested_model: 'm' },
+  ...{ endpoint: null, policy_id: null, strategy: 'priority', stream: false, user: null, task: 'chat' },
+  ...{ revision: 'r', frame: 0, seed: 0 },
+})
+const called = (reserved: number) => ({
+  ...{ provider: 'p', provider_id: 'prov_1', model: 'm', model_id: 'mod_1', reserved_nano_usd: reserved },
+})
+
+export class Clients {
+  readonly asked = new Map<string, Asked>()
+  /** JSON texts that were handed to a spool, by type and request. */
+  readonly written = new Set<string>()
+  #number = 0
+
+  constructor(private readonly run: Run) {}
+
+  /** One request to a machine, if a gateway serves there. */
+  ask(machine: Machine): void {
+    const { gateway } = machine
+    if (gateway === null) return
+    const { run } = this
+    const id = `req_${String(++this.#number).padStart(6, '0')}`
+    const { name } = gateway.process
+    const asked: Asked = {
+      ...{ id, process: name, machine: machine.name, admission: null, answered: false, costNanoUsd: null },
+      ...{ acknowledged: [], parts: [], said: [], charges: [], over: false },
+    }
+    this.asked.set(id, asked)
+    run.scheduler.as(gateway.process, () => {
+      void this.#serve(asked, gateway)
+        .catch((error: unknown) => run.note(name, `${id} fails: ${error instanceof Error ? error.message : error}`))
+        .finally(() => {
+          asked.over = true
+        })
+    })
+  }
+
+  /** What a process worked on when it died. */
+  died(process: string): void {
+    for (const asked of this.asked.values())
+      if (asked.process === process && !asked.answered) this.run.truth.forgets(asked)
+  }
+
+  /** Requests that a living process still works on. */
+  underWay(isAlive: (process: string) => boolean): number {
+    let count = 0
+    for (const { over, process } of this.asked.values()) if (!over && isAlive(process)) count++
+    return count
+  }
+
+  async #serve(asked: Asked, gateway: Gateway): Promise<void> {
+    const { run } = this
+    const { random } = run
+    const { budgetParts, process } = gateway
+    const atMs = Date.now()
+    const own = budgetParts.budgets.of(TENANT, KEY, null, atMs)
+    const bound = boundOf(random.int(5_000, 60_000))
+    const refused = (await own?.reserve('prov_1', 'm', bound)) ?? null
+    if (!process.alive) return
+    if (refused !== null) {
+      run.note(process.name, `${asked.id} is refused: ${refused.reason} of ${refused.open.account}`)
+      return
+    }
+    const admitted: RequestAdmitted = {
+      ...facts(asked.id, atMs),
+      ...called(bound.nanoUsd!),
+      candidates: [['prov_1', 'mod_1', '']],
+      prompt_tokens_estimate: 1,
+      ...budgetOf(own),
+    }
+    run.note(process.name, `${asked.id} reserves ${bound.nanoUsd}`)
+    const cost: CostSoFar = { earlier: 0, bound: bound.nanoUsd! }
+    try {
+      asked.admission = await this.#append(asked, gateway, 'request.admitted', admitted, null)
+      if (!process.alive) return
+      run.truth.holds(asked, admitted.budget ?? [])
+      await this.#attempts(asked, gateway, own, cost)
+    } catch (error) {
+      // Not recorded, so not made: as the stations do it, the outcome says so if it can.
+      if (error instanceof SpoolClosed && asked.admission === null) asked.admission = error.written
+      own?.endAttempt(null)
+      await this.#settle(asked, gateway, own, atMs, cost.earlier, false)
+      throw error
+    }
+    if (!process.alive) return
+    const last = random.chance(0.3) ? cost.bound : random.int(0, cost.bound)
+    own?.endAttempt({ nanoUsd: last, tokens: 10, exact: true })
+    await this.#settle(asked, gateway, own, atMs, cost.earlier + last, true)
+    if (!process.alive) return
+    asked.answered = true
+    asked.costNanoUsd = cost.earlier + last
+    run.note(process.name, `${asked.id} is answered, ${asked.costNanoUsd} nano-USD`)
+  }
+
+  /** Calls the upstream; sometimes it fails and another one is called. */
+  async #attempts(asked: Asked, gateway: Gateway, own: RequestBudgets | null, cost: CostSoFar): Promise<void> {
+    const { run } = this
+    const { random } = run
+    const { process } = gateway
+    await run.wait(random.next() * (random.chance(0.1) ? 8_000 : 600))
+    for (let n = 2; n <= 3 && random.chance(0.25); n++) {
+      const failed = random.int(0, cost.bound)
+      own?.endAttempt({ nanoUsd: failed, tokens: 1, exact: true })
+      cost.earlier += failed
+      cost.bound = 0
+      const next = boundOf(random.int(5_000, 60_000))
+      if (own !== null && (await own.reserve('prov_1', 'm', next)) !== null) return
+      if (!process.alive) return
+      const attempted: RequestAttempted = { id: asked.id, n, ...called(next.nanoUsd!), ...budgetOf(own) }
+      await this.#append(asked, gateway, 'request.attempted', attempted, asked.admission)
+      own?.recorded()
+      if (!process.alive) return
+      run.truth.holds(asked, attempted.budget ?? [])
+      cost.bound = next.nanoUsd!
+      await run.wait(random.next() * 600)
+      if (!process.alive) return
+    }
+  }
+
+  async #settle(
+    asked: Asked,
+    gateway: Gateway,
+    own: RequestBudgets | null,
+    atMs: number,
+    cost: number,
+    succeeded: boolean,
+  ): Promise<void> {
+    asked.charges = own?.settle() ?? []
+    const settled: RequestSettled = {
+      ...facts(asked.id, atMs),
+      ...{ admission: asked.admission, outcome: succeeded ? 'success' : 'error', status: succeeded ? 200 : 500 },
+      ...{ error_code: succeeded ? null : 'internal_error', provider: 'p' },
+      ...{ provider_id: 'prov_1', routed_model: 'm', model_id: 'mod_1', fallback_used: false, cache_hit: false },
+      ...{ attempts: [], finish_reason: 'stop', prompt_tokens: 1, completion_tokens: 1, cached_prompt_tokens: null },
+      ...{ reasoning_tokens: null, raw_usage: null, cost_nano_usd: cost, cost_basis: 'measured', price_version: 'r' },
+      ...{ latency_ms: 1, ttft_ms: null },
+      ...(asked.charges.length === 0 ? {} : { budget: [...asked.charges] }),
+    }
+    this.run.truth.settles(asked)
+    let isRecorded = true
+    try {
+      await this.#append(asked, gateway, 'request.settled', settled, asked.admission, asked.admission === null)
+    } catch (error) {
+      isRecorded = error instanceof SpoolClosed && error.written !== null
+      throw error
+    } finally {
+      own?.outcomeWas(isRecorded ? 'recorded' : asked.admission === null ? 'never_admitted' : 'lost')
+    }
+  }
+
+  async #append(
+    asked: Asked,
+    { outcomes: { spool }, process }: Gateway,
+    type: string,
+    data: object,
+    of: RecordId | null,
+    refusable = type === 'request.admitted',
+  ): Promise<RecordId> {
+    const text = JSON.stringify(data)
+    if ('budget' in data && type !== 'request.settled') asked.said.push(JSON.stringify(data.budget))
+    this.written.add(`${type} ${text}`)
+    const subject = `${TENANT}/${spool.instance}`
+    const id = await spool.append('requests', type, subject, text, refusable, of)
+    if (process.alive) asked.acknowledged.push(id)
+    return id
+  }
+}
+
+const boundOf = (nanoUsd: number): Bound => ({ nanoUsd, tokens: 100 })
+
+const budgetOf = (own: RequestBudgets | null): { budget?: BudgetPart[] } => {
+  const parts = own?.parts()
+  return parts === undefined ? {} : { budget: parts }
+}

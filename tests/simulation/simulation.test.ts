@@ -1,0 +1,68 @@
+// A thousand seeds of the simulation, that a seed says the same twice, and that planted bugs are found. Each in processes of their own: they replace clock,
+// timers and chance. What is found is shown with its seed; CONTRIBUTING.md says how to run it again.
+import { afterAll, describe, expect, test } from 'bun:test'
+import { availableParallelism } from 'node:os'
+import { join } from 'node:path'
+import { MUTANTS } from './mutants.ts'
+
+const SEEDS = 1_000
+const LIMIT_MS = 240_000
+const running = new Set<Bun.Subprocess>()
+afterAll(() => {
+  for (const child of running) child.kill()
+})
+
+/** Answers what it says and how it ends. */
+const simulate = async (...parameters: string[]): Promise<{ readonly said: string; readonly code: number }> => {
+  const child = Bun.spawn([process.execPath, join(import.meta.dir, 'main.ts'), ...parameters], {
+    ...{ stdin: 'ignore', stdout: 'pipe', stderr: 'inherit' },
+  })
+  running.add(child)
+  const said = await new Response(child.stdout).text()
+  const code = await child.exited
+  running.delete(child)
+  return { said, code }
+}
+
+test(
+  `${SEEDS} seeds: nothing is lost, doubled, reordered, overspent or forgotten`,
+  async () => {
+    const parts = Math.min(2, availableParallelism())
+    const each = SEEDS / parts
+    const results = await Promise.all(
+      Array.from({ length: parts }, (_, i) => simulate('--seeds', String(each), '--from', String(1 + i * each))),
+    )
+    for (const { said } of results) console.log(said.trimEnd())
+    for (const { said, code } of results) expect([code, said.includes(' 0 with violations')]).toEqual([0, true])
+  },
+  LIMIT_MS,
+)
+
+test(
+  'a seed gives the same trace every time, another seed another one',
+  async () => {
+    const [once, again, other] = await Promise.all(
+      ['7', '7', '8'].map((from) => simulate('--seeds', '1', '--from', from, '--trace')),
+    )
+    const traceOf = ({ said }: { said: string }) => said.split('\n').filter((line) => !/ seeds from /.test(line))
+    expect(traceOf(once!).length).toBeGreaterThan(100)
+    expect(traceOf(again!)).toEqual(traceOf(once!))
+    expect(traceOf(other!)).not.toEqual(traceOf(once!))
+  },
+  LIMIT_MS,
+)
+
+describe('a planted bug is found within 1,000 seeds', () => {
+  for (const name of Object.keys(MUTANTS)) {
+    test(
+      name,
+      async () => {
+        const { said, code } = await simulate('--mutant', name, '--seeds', String(SEEDS), '--first')
+        const [first] = said.split('\n')
+        console.log(`${name}: ${first}`)
+        expect([code, /^seed \d+, trace /.test(first ?? '')]).toEqual([1, true])
+      },
+      LIMIT_MS,
+    )
+  }
+})
