@@ -1,56 +1,140 @@
-// A TCP proxy on loopback that can lose answers, delay what passes and cut connections: what a network does to a client and a broker.
-import { createConnection, createServer, type Socket } from 'node:net'
+// A TCP proxy on loopback that does what networks and dying machines do to a connection: refuse, swallow, delay, throttle, reset, close one half, lose answers.
+import { createConnection, createServer, type Server, type Socket } from 'node:net'
 
 export interface TcpProxy {
   readonly port: number
   /** While true, what the server sends never arrives; what the client sends does. */
   dropAnswers: boolean
-  /** So much later everything arrives, in both directions. Set it before the first connection: a shorter one would overtake. */
+  /** While true, connections are taken and nothing passes, in neither direction: neither before nor after is it lost, it is swallowed. */
+  blackhole: boolean
+  /** So much later everything arrives, in both directions and in order. */
   delayMs: number
+  /** At most so many bytes pass each direction of each connection in a second. */
+  bytesPerSecond: number
+  /** A share (0 to 1) of the pieces that pass resets its connection instead. */
+  resetShare: number
+  readonly connections: number
   /** Ends every connection at once. Returns how many. */
   cut(): number
+  /** Breaks every connection off (RST). Returns how many. */
+  reset(): number
+  /** Sends FIN to every client and passes on what they send all the same. Returns how many. */
+  halfClose(): number
+  /** Ends every connection and listens no more: who connects is refused. */
+  refuse(): Promise<void>
+  /** Listens again, on the same port. */
+  accept(): Promise<void>
   stop(): Promise<void>
+}
+
+interface Pair {
+  readonly client: Socket
+  readonly server: Socket
+}
+
+class FaultyProxy implements TcpProxy {
+  port = 0
+  to = 0
+  dropAnswers = false
+  blackhole = false
+  delayMs = 0
+  bytesPerSecond = Number.POSITIVE_INFINITY
+  resetShare = 0
+  readonly #pairs = new Set<Pair>()
+  #listener: Server | null = null
+
+  get connections(): number {
+    return this.#pairs.size
+  }
+
+  #connected(client: Socket): void {
+    const server = createConnection({ host: '127.0.0.1', port: this.to, allowHalfOpen: true })
+    const pair = { client, server }
+    this.#pairs.add(pair)
+    const end = () => {
+      this.#pairs.delete(pair)
+      client.destroy()
+      server.destroy()
+    }
+    const [up, down] = [this.#lane(pair, server), this.#lane(pair, client)]
+    client.on('data', (bytes: Buffer) => up(bytes))
+    server.on('data', (bytes: Buffer) => {
+      if (!this.dropAnswers) down(bytes)
+    })
+    for (const socket of [client, server]) {
+      socket.on('error', end)
+      socket.on('end', end)
+      socket.on('close', end)
+    }
+  }
+
+  /** One direction: pieces arrive in order, each no earlier than the faults of its moment allow. */
+  #lane(pair: Pair, to: Socket): (bytes: Buffer) => void {
+    let freeMs = 0
+    return (bytes) => {
+      if (this.blackhole) return
+      if (this.resetShare > 0 && Math.random() < this.resetShare) {
+        breakOff(pair)
+        return
+      }
+      const nowMs = performance.now()
+      freeMs = Math.max(freeMs, nowMs + this.delayMs) + (bytes.length * 1_000) / this.bytesPerSecond
+      if (freeMs <= nowMs) to.write(bytes)
+      else setTimeout(() => to.destroyed || to.write(bytes), freeMs - nowMs)
+    }
+  }
+
+  cut(): number {
+    return this.#each(({ client, server }) => {
+      client.destroy()
+      server.destroy()
+    })
+  }
+
+  reset(): number {
+    return this.#each(breakOff)
+  }
+
+  halfClose(): number {
+    return this.#each(({ client }) => client.end())
+  }
+
+  #each(act: (pair: Pair) => void): number {
+    const pairs = [...this.#pairs]
+    for (const pair of pairs) act(pair)
+    return pairs.length
+  }
+
+  async refuse(): Promise<void> {
+    const listener = this.#listener
+    this.#listener = null
+    this.cut()
+    if (listener !== null) await new Promise((resolve) => listener.close(resolve))
+  }
+
+  async accept(): Promise<void> {
+    const listener = createServer({ allowHalfOpen: true }, (client) => this.#connected(client))
+    this.#listener = listener
+    await new Promise<void>((resolve, reject) => {
+      listener.once('error', reject)
+      listener.listen(this.port, '127.0.0.1', resolve)
+    })
+    this.port = (listener.address() as { port: number }).port
+  }
+
+  stop(): Promise<void> {
+    return this.refuse()
+  }
+}
+
+const breakOff = ({ client, server }: Pair): void => {
+  client.resetAndDestroy()
+  server.destroy()
 }
 
 /** Listens on a free port; `to` may be set later, before the first connection. */
 export const startTcpProxy = async (): Promise<TcpProxy & { to: number }> => {
-  const pairs = new Set<{ client: Socket; server: Socket }>()
-  const proxy = { port: 0, to: 0, dropAnswers: false, delayMs: 0, cut, stop }
-  const listener = createServer((client) => {
-    const server = createConnection({ host: '127.0.0.1', port: proxy.to })
-    const pair = { client, server }
-    pairs.add(pair)
-    const end = () => {
-      pairs.delete(pair)
-      client.destroy()
-      server.destroy()
-    }
-    const pass = (bytes: Buffer, to: Socket) => {
-      if (proxy.delayMs === 0) to.write(bytes)
-      else setTimeout(() => to.write(bytes), proxy.delayMs)
-    }
-    client.on('data', (bytes: Buffer) => pass(bytes, server))
-    server.on('data', (bytes: Buffer) => {
-      if (!proxy.dropAnswers) pass(bytes, client)
-    })
-    for (const socket of [client, server]) {
-      socket.on('error', end)
-      socket.on('close', end)
-    }
-  })
-  function cut(): number {
-    const count = pairs.size
-    for (const { client, server } of [...pairs]) {
-      client.destroy()
-      server.destroy()
-    }
-    return count
-  }
-  async function stop(): Promise<void> {
-    cut()
-    await new Promise((resolve) => listener.close(resolve))
-  }
-  await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve))
-  proxy.port = (listener.address() as { port: number }).port
+  const proxy = new FaultyProxy()
+  await proxy.accept()
   return proxy
 }
