@@ -1,6 +1,7 @@
 // What a read model is, and how a batch of records gets into Postgres exactly once.
 import { breath } from '../src/lib/breath.ts'
 import { sha256Hex } from '../src/lib/digest.ts'
+import { failpoint } from '../src/lib/failpoints.ts'
 import type { Origin } from '../src/log/envelope.ts'
 import type { EventLog, LogRecord } from '../src/log/port.ts'
 import type { Queryable, Sql, Transaction } from './database.ts'
@@ -176,8 +177,10 @@ export const applyBatch = async <Row>(
     await setAside(transaction, target, fresh)
     const rows = fresh.flatMap((entry) => (entry.flaw === null ? entry.rows : []))
     if (rows.length > 0) await projection.write(transaction, build, rows)
+    failpoint('projection_written')
     return entries.length - fresh.length
   })
+  failpoint('projection_committed')
   return { position, repeats: repeats as number }
 }
 

@@ -12,6 +12,7 @@ import { MasterKeyMissing } from '../state/master-keys.ts'
 import { endWithParent } from '../upkeep/child-process.ts'
 import { BootstrapRefused } from '../upkeep/seed-keys.ts'
 import { exportCommand } from './export.ts'
+import { readFailpoint } from './failpoints.ts'
 import { macKeyBeside } from './installation.ts'
 import { keysCommand } from './keys.ts'
 import { logRestoreCommand } from './log.ts'
@@ -246,6 +247,7 @@ const main = async ([name, ...rest]: readonly string[]): Promise<number> => {
     complain(`"${odd}" is nothing that ${name} takes: ${command.usage}`)
     return 1
   }
+  readFailpoint(process.env)
   return command.run(parsed)
 }
 

@@ -1,5 +1,6 @@
 // A chat completion, station by station. This file is the contents page: read it first, then the stations in the order in which they stand here.
 
+import { failpoint } from '../lib/failpoints.ts'
 import type { Answer } from '../providers/provider.ts'
 import { openLimitRules } from '../state/limit-rules.ts'
 import type { KeyEntry } from '../state/port.ts'
@@ -69,6 +70,7 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
       exchange.budgets = deps.budgets.of(key.tenantId, key.id, plan.policy.scope?.slug ?? null, exchange.identity.atMs)
       if (exchange.budgets !== null) await reserveFirst(exchange, intent, plan, deps)
       await admit(exchange, intent, plan, deps)
+      failpoint('admitted')
       const served = await attempt(exchange, intent, plan, deps)
       if (served.stream) {
         const stream = streamed(exchange, intent, served)

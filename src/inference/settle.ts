@@ -1,6 +1,7 @@
 // Station 8: the outcome. Written on every way out and before the client holds the last byte; exactly one for each admission.
 import type { BudgetCharge } from '../domain/budget-events.ts'
 import type { Outcome, RequestFacts, RequestSettled } from '../domain/request.ts'
+import { failpoint } from '../lib/failpoints.ts'
 import type { Static } from '../lib/schema.ts'
 import { type RecordText, SpoolClosed } from '../log/spool-port.ts'
 import { GatewayError } from '../wire/errors.ts'
@@ -48,6 +49,7 @@ export const settle = async (
         exchange.admission === null,
         exchange.admission,
       )
+      failpoint('settled')
     }
   } catch (error) {
     recorded = error instanceof SpoolClosed && error.written !== null

@@ -1,5 +1,6 @@
 // An open stream of a provider, part by part. Pulled: nothing is read before somebody asks.
 import { LARGE_BYTES } from '../lib/big-reads.ts'
+import { failpoint } from '../lib/failpoints.ts'
 import { createSseParser, type EventParser, FrameDamaged, type Skim, type SseEvent, SseTooLarge } from '../lib/sse.ts'
 import type { ByteReader } from '../lib/upstream.ts'
 import type { StreamDecoder, StreamPart } from '../providers/provider.ts'
@@ -57,6 +58,7 @@ export class UpstreamStream {
   /** The next parts, never an empty list (`stirred` is told of bytes that complete none); null after the last. Throws GatewayError for an in-band error or an end that comes too early, and whatever the connection throws. */
   async next(stirred?: () => void): Promise<StreamPart[] | null> {
     if (this.#failure !== null) throw this.#failure.thrown
+    failpoint('mid_stream')
     while (!this.#done) {
       if (this.reader.arrival !== undefined) {
         await this.reader.arrival()

@@ -1,4 +1,5 @@
 // The spool on disk: batches, durability, admission, deletion. Made by `spool.ts`.
+import { failpoint } from '../lib/failpoints.ts'
 import { Backlog } from './backlog.ts'
 import { makeBallast } from './ballast.ts'
 import { type Files, fileErrorCode, nodeFiles } from './files.ts'
@@ -202,6 +203,7 @@ export class FileSpool implements LocalSpool {
     if (this.pending.length === 0) return
     const { record, requests, operations } = this.writer.first
     this.backlogMarks.writing({ record, requests, operations }, this.writer.pendingBytes, this.options.nowMs())
+    failpoint('spool_before_write')
     if (!this.tryWrite()) {
       if (!this.ballast.release() || !this.tryWrite()) {
         this.written(this.writer.leave())
@@ -212,6 +214,7 @@ export class FileSpool implements LocalSpool {
         }
       }
     }
+    failpoint('spool_written')
     this.written(this.pending.length)
     this.options.onFlushed?.(this.writer.next.record)
   }
@@ -260,6 +263,7 @@ export class FileSpool implements LocalSpool {
     for (const again of [true, false]) {
       try {
         await this.writer.sync()
+        failpoint('spool_synced')
         return true
       } catch (error) {
         this.counts.syncFailures++

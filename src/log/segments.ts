@@ -1,5 +1,6 @@
 // Append-only segment files of one process: the writer. Records are numbered for ever; a number is never used twice, not even after a failure.
 import { join } from 'node:path'
+import { failpoint } from '../lib/failpoints.ts'
 import { type Files, nodeFiles } from './files.ts'
 import { type FrameNumbers, frameBound, type SegmentHeader, type SpoolTopic, writeFrame } from './frame.ts'
 import type { RecordText } from './spool-port.ts'
@@ -138,9 +139,8 @@ export class SegmentWriter {
       this.written += count
       this.segmentSize += count
     }
-    if (this.deps.keepUnsynced) {
+    if (this.deps.keepUnsynced)
       this.unsynced.push({ bytes: Buffer.from(batch.buffer.subarray(0, batch.bytes)), first: batch.first })
-    }
     this.reset()
   }
 
@@ -169,9 +169,8 @@ export class SegmentWriter {
     }
     const first = { ...batch.first, record: batch.first.record + count }
     for (const topic of batch.topics.slice(0, count)) first[topic]++
-    if (this.deps.keepUnsynced && count > 0) {
+    if (this.deps.keepUnsynced && count > 0)
       this.unsynced.push({ bytes: Buffer.from(batch.buffer.subarray(0, whole)), first: batch.first })
-    }
     const rest = emptyBatch(first)
     if (batch.bytes > whole) {
       rest.buffer = Buffer.from(batch.buffer.subarray(whole, batch.bytes))
@@ -259,6 +258,7 @@ export class SegmentWriter {
     try {
       let at = 0
       while (at < head.length) at += files.write(descriptor, head, at, head.length - at)
+      failpoint('segment_unnamed')
       files.rename(`${path}.new`, path)
       if (this.deps.keepUnsynced) files.syncDirectory(directory)
     } catch (error) {

@@ -1,4 +1,5 @@
 // Ships a spool to the log: in order, one batch under way, at least once. Runs in a worker thread (`sender-worker.ts`); tests run it as it is.
+import { failpoint } from '../lib/failpoints.ts'
 import { pause } from '../lib/pause.ts'
 import { writeEnvelope } from './envelope.ts'
 import { type Files, nodeFiles } from './files.ts'
@@ -171,12 +172,14 @@ class Shipper {
     const { log, signal, backoffMs = defaultBackoffMs } = this.options
     for (let attempt = 0; !signal.aborted; attempt++) {
       try {
+        failpoint('sender_before_append')
         await log.append(
           shipment.topic,
           shipment.partition,
           shipment.records.map(({ record }) => record),
           signal,
         )
+        failpoint('sender_appended')
         this.counts.shipped += shipment.records.length
         this.refusedInARow = 0
         this.problem = null

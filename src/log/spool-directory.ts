@@ -1,6 +1,7 @@
 // Where spools live: `<data.dir>/spool/<number>/`, who holds one, how far its consumers are, what was set aside.
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
+import { failpoint } from '../lib/failpoints.ts'
 import { newId } from '../lib/ids.ts'
 import { isName } from './envelope.ts'
 import { type Files, nodeFiles } from './files.ts'
@@ -158,5 +159,6 @@ const replaceFile = (path: string, text: string, files: Files): void => {
   } finally {
     files.close(descriptor)
   }
+  failpoint('watermark_unnamed')
   files.rename(beside, path)
 }

@@ -1,5 +1,6 @@
 // The appends of the commit queue: one at a time, and what is known of each afterwards.
 import type { Diagnostics } from '../lib/diagnostics.ts'
+import { failpoint } from '../lib/failpoints.ts'
 import { type EventLog, IndefiniteAppend, LogUnavailable, RecordRefused } from '../log/port.ts'
 import type { Attempt } from './commit-batch.ts'
 import { CONTROL } from './fold.ts'
@@ -30,9 +31,11 @@ export class Appender {
     })
     stopped.catch(() => {}) // awaited in the race below, or never needed
     const records = batch.map(({ bytes }) => ({ key: null, value: bytes }))
+    failpoint('control_before_append')
     const appended = this.deps.log.append(CONTROL, 0, records, stop.signal)
     try {
       await Promise.race([appended, stopped])
+      failpoint('control_appended')
       return 'written'
     } catch (error) {
       appended.catch(() => {}) // when it lost the race

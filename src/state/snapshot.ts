@@ -7,6 +7,7 @@ import { CHAIN_ROW } from '../domain/chain.ts'
 import { ControlState, EVENT_VERSION, FOLD_VERSION } from '../domain/control.ts'
 import { RowSetDigest } from '../domain/tables.ts'
 import { codeOf } from '../lib/error-code.ts'
+import { failpoint } from '../lib/failpoints.ts'
 import { type Static, t, Value } from '../lib/schema.ts'
 import { syncFolder } from '../lib/sync-folder.ts'
 import type { ChainFold, FoldStart } from './fold.ts'
@@ -144,6 +145,7 @@ export const writeSnapshot = (dataDir: string, fold: ChainFold, nowMs: number): 
   } finally {
     file.close()
   }
+  failpoint('snapshot_unnamed')
   renameSync(draft, join(dataDir, FILE))
   syncFolder(dataDir)
   return true

@@ -1,10 +1,16 @@
 // The oracle client: what it saw complete must be in the log. Each request carries an X-Request-ID of its own; `complete` holds those whose whole
-// answer arrived (JSON body parsed, or `[DONE]` without an error frame before it).
+// answer arrived (JSON body parsed, or `[DONE]` without an error frame before it), once its own file of them is synced.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import type { GatewayProcess } from '../services/gateway.ts'
+import { openJournal, readJournal, type Seen } from './journal.ts'
 
 export interface Oracle {
   readonly sent: Set<string>
   readonly complete: Set<string>
+  /** Of what is complete: as it was read back from the file, once it has stopped. */
+  readonly seen: Map<string, Seen>
   /** Requests that ended otherwise, by what was seen: a status, `cut`, `error frame`, `no connection`. */
   readonly failures: Map<string, number>
   /** Stops sending and waits for what is in flight. */
@@ -13,6 +19,10 @@ export interface Oracle {
 
 /** `clients` loops, every third request streamed. A refused connection (the gateway is down) waits 5 ms. */
 export const startOracle = (gateway: () => GatewayProcess, clients: number, model: string): Oracle => {
+  const folder = mkdtempSync(join(tmpdir(), 'gatelog-oracle-'))
+  const path = join(folder, 'complete.jsonl')
+  const journal = openJournal(path)
+  const read = new Map<string, Seen>()
   const sent = new Set<string>()
   const complete = new Set<string>()
   const failures = new Map<string, number>()
@@ -30,6 +40,7 @@ export const startOracle = (gateway: () => GatewayProcess, clients: number, mode
       ...(stream ? { stream, stream_options: { include_usage: true } } : {}),
     }
     sent.add(id)
+    const sentMs = performance.now()
     let answer: Response
     try {
       answer = await gateway().request('/v1/chat/completions', {
@@ -42,6 +53,7 @@ export const startOracle = (gateway: () => GatewayProcess, clients: number, mode
       await Bun.sleep(5)
       return
     }
+    const firstByteMs = performance.now()
     try {
       const text = await answer.text()
       if (!answer.ok) seen(`status ${answer.status}`)
@@ -51,7 +63,7 @@ export const startOracle = (gateway: () => GatewayProcess, clients: number, mode
           ? text.endsWith('data: [DONE]\n\n')
           : (JSON.parse(text) as { object: string }).object === 'chat.completion'
       )
-        complete.add(id)
+        await journal.note({ id, sentMs, firstByteMs, tokens: tokensIn(text) }).then(() => complete.add(id))
       else seen('cut')
     } catch {
       seen('cut')
@@ -64,11 +76,25 @@ export const startOracle = (gateway: () => GatewayProcess, clients: number, mode
     sent,
     complete,
     failures,
+    seen: read,
     async stop() {
       running = false
       await Promise.all(loops)
+      await journal.close()
+      complete.clear()
+      for (const seen of readJournal(path)) {
+        complete.add(seen.id)
+        read.set(seen.id, seen)
+      }
+      rmSync(folder, { recursive: true, force: true })
     },
   }
+}
+
+/** Of the whole answer, JSON or stream. */
+const tokensIn = (text: string): number | null => {
+  const told = [...text.matchAll(/"total_tokens":(\d+)/g)].at(-1)?.[1]
+  return told === undefined ? null : Number(told)
 }
 
 export interface RequestRow {
@@ -76,6 +102,8 @@ export interface RequestRow {
   readonly request_id: string
   readonly outcome: string
   readonly cost_usd: number | null
+  readonly prompt_tokens: number | null
+  readonly completion_tokens: number | null
 }
 
 /** The worker may not have made the read model yet: 502 until then. */
@@ -112,7 +140,7 @@ export const settledRows = async (gateway: GatewayProcess, since: Date, atLeast:
   return rows
 }
 
-/** Lost: complete for a client, without an outcome. Doubled: one outcome in two rows. */
+/** Lost: complete for a client, without an outcome. Doubled: one outcome in two rows. Other tokens: the client was told of another number. */
 export const compare = (oracle: Oracle, rows: readonly RequestRow[]) => {
   const ids = new Set<string>()
   const byRequest = new Map<string, number>()
@@ -125,7 +153,11 @@ export const compare = (oracle: Oracle, rows: readonly RequestRow[]) => {
   for (const count of byRequest.values()) if (count > 1) doubled += count - 1
   const lost = [...oracle.complete].filter((id) => !byRequest.has(id))
   const phantom = rows.filter((row) => row.request_id.startsWith('oracle-') && !oracle.sent.has(row.request_id)).length
-  return { lost: lost.length, doubled, phantom, outcomes: Object.groupBy(rows, (row) => row.outcome) }
+  const otherTokens = rows.filter(({ request_id, prompt_tokens, completion_tokens }) => {
+    const tokens = oracle.seen.get(request_id)?.tokens ?? null
+    return tokens !== null && tokens !== (prompt_tokens ?? 0) + (completion_tokens ?? 0)
+  }).length
+  return { lost: lost.length, doubled, phantom, otherTokens, outcomes: Object.groupBy(rows, (row) => row.outcome) }
 }
 
 export const percentiles = (values: readonly number[]) => {

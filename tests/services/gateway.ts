@@ -12,6 +12,8 @@ export interface GatewayOptions {
   /** Contents of gateway.yaml, merged over host, port and data folder. */
   readonly settings?: Readonly<Record<string, unknown>>
   readonly env?: Readonly<Record<string, string>>
+  /** Modules that it loads first: clocks and disks that are not what they seem. */
+  readonly preload?: readonly string[]
   /** Kept over restarts; a temporary one when absent. */
   readonly folder?: string
   /** The source tree that it runs from: another build. */
@@ -22,6 +24,10 @@ export interface GatewayProcess {
   readonly url: string
   readonly folder: string
   readonly pid: number
+  /** Of the process that was started last, with its exit code. */
+  readonly exited: Promise<number>
+  /** The signal that ended it, or null. */
+  readonly endedBy: string | null
   /** Everything that it printed so far. */
   output(): string
   /** Resolves with the milliseconds since the last start; rejects when the process ends or after the limit. `serving`: inference answers; `ready`: /ready is 200. */
@@ -73,9 +79,10 @@ export const startGateway = (options: GatewayOptions = {}): GatewayProcess => {
   let startedAt = 0
   let root = options.root ?? ROOT
   let child: ReturnType<typeof launch>
+  const preload = (options.preload ?? []).flatMap((module) => ['--preload', module])
 
   const launch = () =>
-    Bun.spawn([process.execPath, join(root, 'src/commands/cli.ts'), 'start'], {
+    Bun.spawn([process.execPath, ...preload, join(root, 'src/commands/cli.ts'), 'start'], {
       stdin: 'ignore',
       stdout: 'pipe',
       stderr: 'pipe',
@@ -135,6 +142,12 @@ export const startGateway = (options: GatewayOptions = {}): GatewayProcess => {
     folder,
     get pid() {
       return child.pid
+    },
+    get exited() {
+      return child.exited
+    },
+    get endedBy() {
+      return child.signalCode as string | null
     },
     output: () => printed,
     until,
