@@ -1,0 +1,138 @@
+// R8, R9, R10: what can become of the connections between a gateway and its broker, or of a broker that stands still: inference must not notice, every
+// outcome is in the topic once. `bun tests/faults/broker-network.ts [--seconds 60] [part of a name]`.
+
+import { conclude, type Figure, numberArgument } from './control/figures.ts'
+import { percentiles, startOracle } from './oracle.ts'
+import { failedOf, failuresText, openBroker, watchPulse } from './rig.ts'
+import { settledInKafka } from './settled.ts'
+
+const SECONDS = numberArgument('seconds', 60)
+const ONLY = process.argv.slice(2).find((word) => /^[a-z]+$/.test(word)) ?? ''
+const CLIENTS = 6
+const ADMIN_LIMIT_MS = 6_000
+
+const broker = await openBroker()
+const { proxy, kafka } = broker
+const leader = kafka.broker(0)
+
+interface Fault {
+  readonly row: string
+  readonly name: string
+  begin(): void | Promise<void>
+  end(): void | Promise<void>
+  /** Again and again while it lasts. */
+  readonly again?: () => void
+}
+
+const FAULTS: readonly Fault[] = [
+  {
+    row: 'R8',
+    name: 'stopped (SIGSTOP): connections are taken, nothing is answered',
+    begin: () => leader.pause(),
+    end: () => leader.resume(),
+  },
+  {
+    row: 'R8',
+    name: 'swallowed: everything on the way is lost, no connection ends',
+    begin: () => void Object.assign(proxy, { blackhole: true }),
+    end() {
+      proxy.blackhole = false
+      proxy.cut()
+    },
+  },
+  { row: 'R8', name: 'refused: nobody listens', begin: () => proxy.refuse(), end: () => proxy.accept() },
+  {
+    row: 'R9',
+    name: 'slow: 500 ms each way, one piece in a hundred resets its connection',
+    begin: () => void Object.assign(proxy, { delayMs: 500, resetShare: 0.01 }),
+    end: () => void Object.assign(proxy, { delayMs: 0, resetShare: 0 }),
+  },
+  {
+    row: 'R9',
+    name: 'throttled to 20 KB a second',
+    begin: () => void Object.assign(proxy, { bytesPerSecond: 20_000 }),
+    end: () => void Object.assign(proxy, { bytesPerSecond: Number.POSITIVE_INFINITY }),
+  },
+  {
+    row: 'R9',
+    name: 'reset in the midst of batches, five times a second',
+    begin() {},
+    end() {},
+    again: () => proxy.reset(),
+  },
+  { row: 'R9', name: 'half closed, five times a second', begin() {}, end() {}, again: () => proxy.halfClose() },
+  {
+    row: 'R10',
+    name: 'dropped: what is appended is never answered, cut five times a second',
+    begin: () => void Object.assign(proxy, { dropAnswers: true }),
+    end() {
+      proxy.dropAnswers = false
+      proxy.cut()
+    },
+    again: () => proxy.cut(),
+  },
+]
+
+const gateway = broker.gateway()
+await gateway.until('serving', 60_000)
+
+/** Decisions are refused in time, never accepted silently. */
+const writeOnce = async (slug: string): Promise<number> => {
+  const startedMs = performance.now()
+  const answer = await gateway.request('/admin/v1/tenants', { body: { slug, name: 'written under faults' } })
+  await answer.text()
+  return performance.now() - startedMs
+}
+
+const runFault = async ({ row, name, begin, end, again }: Fault): Promise<Figure> => {
+  const oracle = startOracle(() => gateway, CLIENTS, 'sandbox-echo')
+  await Bun.sleep(2_000)
+  const before = oracle.sent.size
+  const pulse = watchPulse(gateway)
+  const writes: number[] = []
+  await begin()
+  const untilMs = performance.now() + SECONDS * 1_000
+  const writing = (async () => {
+    for (let number = 0; performance.now() < untilMs; number++) {
+      writes.push(await writeOnce(`fault-${row.toLowerCase()}-${Math.random().toString(36).slice(2, 8)}-${number}`))
+      await Bun.sleep(250)
+    }
+  })()
+  while (performance.now() < untilMs) {
+    again?.()
+    await Bun.sleep(200)
+  }
+  await writing
+  await end()
+  const during = oracle.sent.size - before
+  const healedMs = performance.now()
+  const longestMs = await pulse.stop()
+  await Bun.sleep(1_000)
+  await oracle.stop()
+  const { lost, doubled, outcomes, repeats, records, otherTokens } = await settledInKafka(broker.direct, oracle)
+  const caughtUpS = (performance.now() - healedMs) / 1_000
+  const failed = failedOf(oracle)
+  const admin = percentiles(writes)
+  const first = percentiles([...oracle.seen.values()].map(({ sentMs, firstByteMs }) => firstByteMs - sentMs))
+  return {
+    row,
+    what: `broker ${name}, ${SECONDS} s`,
+    figure:
+      `inference failed ${failed} of ${oracle.sent.size} (${during} sent meanwhile; ${failuresText(oracle)}), first byte p99 ${first.p99.toFixed(0)} ms; ` +
+      `lost ${lost} of ${oracle.complete.size}, doubled ${doubled} of ${outcomes}, other tokens ${otherTokens}, repeats dropped by id ${repeats} of ${records}; ` +
+      `admin writes at most ${admin.max.toFixed(0)} ms of ${writes.length}; health answered after ${longestMs.toFixed(0)} ms at most; caught up ${caughtUpS.toFixed(1)} s after`,
+    n: oracle.complete.size,
+    good: failed + lost + doubled + otherTokens === 0 && oracle.complete.size > 0 && admin.max < ADMIN_LIMIT_MS,
+  }
+}
+
+const figures: Figure[] = []
+for (const fault of FAULTS) {
+  if (!`${fault.row.toLowerCase()} ${fault.name}`.includes(ONLY)) continue
+  const figure = await runFault(fault)
+  console.error(`${figure.what}: ${figure.figure}`)
+  figures.push(figure)
+}
+await gateway.remove()
+await broker.remove()
+conclude(figures)

@@ -1,0 +1,68 @@
+// What rows of the rig share: a broker with a proxy before it, gateways on it, and lines that say whether inference went on.
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { startKafka } from '../../infra/kafka/kafka.ts'
+import { initTopics, kafkaSettings } from '../services/cluster.ts'
+import { freePort, type GatewayOptions, type GatewayProcess, startGateway } from '../services/gateway.ts'
+import { startTcpProxy } from '../services/tcp-proxy.ts'
+import type { Oracle } from './oracle.ts'
+
+/** One broker: gateways reach it through the proxy, what looks at the log directly. */
+export const openBroker = async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'gatelog-rig-'))
+  const proxy = await startTcpProxy()
+  const port = freePort()
+  proxy.to = port
+  const kafka = await startKafka({
+    brokers: 1,
+    dataDir: join(folder, 'kafka'),
+    second: { port, advertised: proxy.port },
+  })
+  await initTopics(kafkaSettings(kafka.bootstrap), folder)
+  const settings = kafkaSettings([`127.0.0.1:${proxy.port}`])
+  return {
+    kafka,
+    proxy,
+    folder,
+    direct: kafka.bootstrap,
+    /** Without a worker, unless its settings say so: the topic is what is looked at. */
+    gateway: (options: GatewayOptions = {}): GatewayProcess =>
+      startGateway({ ...options, settings: { ...settings, worker: { enabled: false }, ...options.settings } }),
+    async remove() {
+      await proxy.stop()
+      await kafka.stop()
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+export const failedOf = (oracle: Oracle): number => [...oracle.failures.values()].reduce((sum, count) => sum + count, 0)
+
+export const failuresText = (oracle: Oracle): string =>
+  [...oracle.failures].map(([what, count]) => `${what} ${count}`).join(', ') || 'none'
+
+export const rssMb = (pid: number): number =>
+  Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]) / 1_024
+
+/** Asks `/health` again and again: how long the serving thread stood still at most, as a client sees it. */
+export const watchPulse = (gateway: GatewayProcess): { stop(): Promise<number> } => {
+  let running = true
+  let longestMs = 0
+  const asking = (async () => {
+    while (running) {
+      const startedMs = performance.now()
+      const answer = await gateway.request('/health', { signal: AbortSignal.timeout(20_000) }).catch(() => null)
+      await answer?.text()
+      longestMs = Math.max(longestMs, performance.now() - startedMs)
+      await Bun.sleep(20)
+    }
+  })()
+  return {
+    async stop() {
+      running = false
+      await asking
+      return longestMs
+    },
+  }
+}

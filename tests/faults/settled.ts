@@ -1,0 +1,73 @@
+// What the log on Kafka holds of an oracle's requests: read from the topic itself, so that no read model stands between the promise and its proof.
+import { readEnvelope } from '../../src/log/envelope.ts'
+import { kafkaLog } from '../../src/log/kafka.ts'
+import { TOPICS } from '../../src/log/topics.ts'
+import { eventually } from '../services/eventually.ts'
+import type { Oracle } from './oracle.ts'
+
+export interface Settled {
+  /** Complete for a client and not in the log. */
+  readonly lost: number
+  /** Requests with more than one outcome, records that repeat an id not counted. */
+  readonly doubled: number
+  readonly outcomes: number
+  /** Records that repeat the id of an earlier one: dropped by who folds. */
+  readonly repeats: number
+  readonly records: number
+  readonly otherTokens: number
+  /** Until all was there. */
+  readonly tookMs: number
+}
+
+/** Waits until everything that the oracle holds complete is in the topic, or the time is up. Call it after `oracle.stop()`. */
+export const settledInKafka = async (
+  brokers: readonly string[],
+  oracle: Oracle,
+  limitMs = 120_000,
+): Promise<Settled> => {
+  const startedMs = performance.now()
+  const log = kafkaLog({ brokers, clientId: 'fault-reader' })
+  const byRequest = new Map<string, number>()
+  const ids = new Set<string>()
+  const found = { records: 0, repeats: 0, otherTokens: 0 }
+  const note = (value: Uint8Array | null) => {
+    const envelope = value === null ? null : readEnvelope(value)
+    if (envelope === null || envelope.type !== 'request.settled') return
+    const { request_id: id, ...data } = envelope.data as {
+      request_id: string
+      prompt_tokens: number | null
+      completion_tokens: number | null
+    }
+    found.records++
+    if (ids.has(envelope.id)) {
+      found.repeats++
+      return
+    }
+    ids.add(envelope.id)
+    if (!oracle.sent.has(id)) return
+    byRequest.set(id, (byRequest.get(id) ?? 0) + 1)
+    const tokens = oracle.seen.get(id)?.tokens ?? null
+    if (tokens !== null && tokens !== (data.prompt_tokens ?? 0) + (data.completion_tokens ?? 0)) found.otherTokens++
+  }
+  const stop = new AbortController()
+  const partitions = await log.partitions(TOPICS.requests.name)
+  const next = partitions.map(() => 0)
+  const readers = partitions.map(async (partition, i) => {
+    for await (const batch of log.read(TOPICS.requests.name, partition, 0, stop.signal)) {
+      for (const { value } of batch) note(value)
+      next[i] = (batch.at(-1)?.offset ?? -1) + 1
+    }
+  })
+  const lost = () => [...oracle.complete].filter((id) => !byRequest.has(id)).length
+  await eventually('every outcome is in the topic', () => lost() === 0, { limitMs, everyMs: 200 }).catch(() => {})
+  const tookMs = performance.now() - startedMs
+  // What is doubled may come after what was missing: everything that is there now is read.
+  const ends = await Promise.all(partitions.map((partition) => log.end(TOPICS.requests.name, partition)))
+  const isRead = () => partitions.every((_, i) => next[i]! >= ends[i]!)
+  await eventually('the rest is read', isRead, { limitMs: 30_000 })
+  stop.abort()
+  await Promise.all(readers)
+  await log.close()
+  const doubled = [...byRequest.values()].filter((count) => count > 1).length
+  return { lost: lost(), doubled, outcomes: byRequest.size, ...found, tookMs }
+}

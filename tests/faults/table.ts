@@ -1,0 +1,232 @@
+// The fault matrix (rows R1 to R31): what each row promises, the scripts that prove it, and what is not proven here and why. `run.ts` runs it.
+
+export interface Run {
+  /** From the root. A `.test.ts` file runs under `bun test`. */
+  readonly script: string
+  readonly args?: readonly string[]
+  /** Arguments of the short form; null: the short form leaves it out. */
+  readonly short: readonly string[] | null
+}
+
+export interface FaultRow {
+  readonly row: `R${number}`
+  readonly fault: string
+  readonly aim: string
+  readonly runs: readonly Run[]
+  /** What of it runs in every `npm test`. */
+  readonly inTests?: readonly string[]
+  /** What of the row no script shows, and why. */
+  readonly missing?: string
+}
+
+const script = (name: string, args: readonly string[], short: readonly string[] | null = args): Run => ({
+  script: `tests/faults/${name}.ts`,
+  args,
+  short,
+})
+/** Takes long enough in `npm test` as it is, and needs nothing that a script would add. */
+const tests = (...files: string[]): readonly Run[] =>
+  files.map((file) => ({ script: `tests/${file}.test.ts`, short: [] }))
+
+export const FAULT_ROWS: readonly FaultRow[] = [
+  {
+    row: 'R1',
+    fault: '`kill -9` of the gateway at random moments',
+    aim: 'lost 0, doubled 0, ready within 3 s',
+    runs: [script('kill', ['50'], ['3'])],
+    inTests: ['tests/log/crash.test.ts'],
+  },
+  {
+    row: 'R2',
+    fault: '`kill -9` at each failpoint',
+    aim: 'lost 0, doubled 0 at each',
+    runs: [script('failpoints', ['--kills', '20'], ['--kills', '1', 'embedded'])],
+    inTests: ['tests/faults/failpoints.test.ts'],
+  },
+  {
+    row: 'R3',
+    fault: '`kill -9` of the gateway while the broker is away',
+    aim: 'lost 0, doubled 0',
+    runs: [script('broker-kill', ['--kills', '10'], ['--kills', '2'])],
+  },
+  {
+    row: 'R4',
+    fault: 'SIGTERM with live streams that end within the drain',
+    aim: 'streams cut 0, exit 0',
+    runs: tests('e2e/start'),
+    missing: 'a script with 200 live streams is not part of this table yet',
+  },
+  {
+    row: 'R5',
+    fault: 'SIGTERM with streams longer than the drain',
+    aim: 'silent cuts 0',
+    runs: tests('inference/deadlines'),
+    missing: 'a script with many streams is not part of this table yet',
+  },
+  {
+    row: 'R6',
+    fault: 'the gateway is stopped for 30 s and goes on',
+    aim: 'lost 0, doubled 0, nothing spent from an expired lease',
+    runs: [script('pause', ['--seconds', '30', '--times', '3'], ['--seconds', '3', '--times', '1'])],
+    inTests: ['tests/state/budgets.test.ts'],
+    missing: 'the kill by a memory limit: it is `kill -9`, which R1 and R2 show',
+  },
+  {
+    row: 'R7',
+    fault: 'the broker is stopped for a minute',
+    aim: 'inference failed 0; writes 504 within 5 s and never carried out; lost 0, doubled 0',
+    runs: [script('broker', ['60'], ['10'])],
+  },
+  {
+    row: 'R8',
+    fault: 'the broker stands still, swallows everything, or refuses connections',
+    aim: 'inference failed 0, lost 0, doubled 0, writes answered within 6 s',
+    runs: [script('broker-network', ['--seconds', '60', 'r8'], ['--seconds', '5', 'r8'])],
+  },
+  {
+    row: 'R9',
+    fault: 'the way to the broker is slow, throttled, reset, half closed',
+    aim: 'inference failed 0, lost 0, doubled 0',
+    runs: [script('broker-network', ['--seconds', '30', 'r9'], ['--seconds', '5', 'r9'])],
+  },
+  {
+    row: 'R10',
+    fault: "the broker's answers are dropped after the append",
+    aim: 'lost 0, doubled 0 after repeats are dropped by id',
+    runs: [
+      script('broker-network', ['--seconds', '30', 'r10'], ['--seconds', '5', 'r10']),
+      script('control/lost-acks', ['--commands', '300'], ['--commands', '50']),
+    ],
+    inTests: ['tests/faults/control.test.ts', 'tests/log/sender.test.ts'],
+  },
+  {
+    row: 'R11',
+    fault: 'the leader of three brokers is killed; a log that lost records',
+    aim: 'lost 0, applied twice 0; a loss is detected',
+    runs: [script('control/leader', ['--commands', '20000'], ['--commands', '1000']), script('control/lost-log', [])],
+    missing: 'an unclean election is not forced: a tail that is gone, which is what it leaves, is',
+  },
+  {
+    row: 'R12',
+    fault: 'started while the broker is away',
+    aim: 'serves from a snapshot and refuses writes; does not serve without one',
+    runs: [script('broker-kill', ['--kills', '3'], ['--kills', '1'])],
+    inTests: ['tests/state/live-start.test.ts'],
+  },
+  {
+    row: 'R13',
+    fault: 'Postgres is stopped',
+    aim: 'inference failed 0; /ready 503; missing 0, doubled 0',
+    runs: [script('postgres', ['60'], ['5'])],
+    inTests: ['tests/projections/faults.test.ts'],
+  },
+  {
+    row: 'R14',
+    fault: 'the projection worker is killed in the midst of transactions; tables made anew',
+    aim: 'missing 0, doubled 0, every table equal',
+    runs: [script('worker-kill', ['20', '20000'], ['3', '2000', 'embedded']), ...tests('faults/several-workers')],
+    inTests: ['tests/faults/worker-kill.test.ts', 'tests/faults/several-workers.test.ts'],
+  },
+  {
+    row: 'R15',
+    fault: 'Redis is away, stands still, is emptied, answers garbage',
+    aim: 'failed 0, at most 50 ms more',
+    runs: tests('inference/shared-limits'),
+  },
+  {
+    row: 'R16',
+    fault: 'the disk of the spool is full',
+    aim: 'what is answered complete is recorded; serves again when there is room',
+    runs: tests('log/spool-disk'),
+  },
+  {
+    row: 'R17',
+    fault: 'fdatasync fails, writes are short',
+    aim: 'lost 0, told too early 0, the same file never synced again',
+    runs: tests('log/spool-durability', 'log/spool-disk', 'log/segments'),
+    missing: 'no shim under the process: the faults are injected at the port of files',
+  },
+  {
+    row: 'R18',
+    fault: 'bit flips and torn tails in spool, snapshot and read models',
+    aim: 'started every time; what is damaged is counted and set aside; wrong state 0',
+    runs: tests('log/segments', 'log/spool', 'state/restore', 'projections/damage'),
+  },
+  {
+    row: 'R19',
+    fault: 'a slow disk',
+    aim: 'the serving thread goes on',
+    runs: [],
+    missing: 'no script yet',
+  },
+  {
+    row: 'R20',
+    fault: 'slow-loris, silent and idle clients',
+    aim: 'closed by our own deadlines',
+    runs: tests('http/slow-clients'),
+  },
+  {
+    row: 'R21',
+    fault: '100 readers that never read a stream of 64 MB',
+    aim: 'RSS grows by less than 100 MB; every upstream held back and let go',
+    runs: [script('readers', ['100'], null)],
+  },
+  {
+    row: 'R22',
+    fault: 'clients leave at a random byte',
+    aim: 'upstreams left running 0; an outcome for each; closed within 100 ms',
+    runs: [script('leaving', ['2000'], ['200'])],
+    inTests: ['tests/inference/leaving.test.ts'],
+  },
+  ...(
+    [
+      ['R23', 'an upstream hangs while connecting, before its head, in its stream, after its last piece'],
+      ['R24', 'an upstream resets, ends early, tears characters and lines'],
+      ['R25', 'an upstream sends garbage, a line without end, a stream without end'],
+      ['R26', 'a gzip bomb of an upstream'],
+    ] as const
+  ).map(
+    ([row, fault]): FaultRow => ({
+      row,
+      fault,
+      aim: 'every cell of the matrix right: status, code, body, calls made, outcome',
+      // One matrix, run once.
+      runs: row === 'R23' ? [script('upstream', [], ['before headers'])] : [],
+      inTests: ['tests/inference/faults.test.ts'],
+      missing: row === 'R23' ? undefined : 'its faults are in the matrix that R23 runs',
+    }),
+  ),
+  {
+    row: 'R27',
+    fault: 'a storm of failures, a flapping provider, all down, strange Retry-After',
+    aim: 'failover, breaker, retry budget hold',
+    runs: tests('inference/health', 'inference/failover', 'state/health', 'state/health.property'),
+  },
+  {
+    row: 'R28',
+    fault: 'ten times of what the gateway can',
+    aim: 'goodput flat',
+    runs: [script('overload', ['15'], null)],
+    inTests: ['tests/http/overload.test.ts'],
+  },
+  {
+    row: 'R29',
+    fault: 'the wall clock jumps',
+    aim: 'digests equal, deadlines unmoved',
+    runs: [],
+    missing: 'no script yet',
+  },
+  {
+    row: 'R30',
+    fault: 'names that do not resolve, certificates that do not hold',
+    aim: '`upstream_error`, fallback, nothing in plain text',
+    runs: [script('upstream', ['TLS']), ...tests('lib/dialer', 'lib/dialer-addresses')],
+  },
+  {
+    row: 'R31',
+    fault: 'an hour at 60 % load with a random fault a minute',
+    aim: 'lost 0, doubled 0, RSS and descriptors flat',
+    runs: [],
+    missing: 'no script yet',
+  },
+]
