@@ -4,13 +4,6 @@ import { codeOf } from '../lib/error-code.ts'
 import { isBusy } from './lock.ts'
 import { IndefiniteAppend, LogDamaged, type LogRecord, LogUnavailable } from './port.ts'
 
-export interface Row {
-  readonly offset: number
-  readonly at_ms: number
-  readonly key: string | null
-  readonly value: Uint8Array | null
-}
-
 /** The failure that says which file and what to do, or null when the error is another one. */
 export const damageOf = (path: string, error: unknown): LogDamaged | null => {
   const code = codeOf(error) ?? ''
@@ -48,12 +41,12 @@ export const emptyJournal = (database: Database, path: string): boolean => {
   }
 }
 
-export const recordOf = ({ offset, at_ms, key, value }: Row): LogRecord => ({ offset, atMs: at_ms, key, value })
-
 /** The rows before the first missing offset. */
-export const upToGap = (rows: readonly Row[], next: number): readonly Row[] => {
-  const missing = rows.findIndex((row, index) => row.offset !== next + index)
-  return missing === -1 ? rows : rows.slice(0, missing)
+export const upToGap = (rows: readonly LogRecord[], next: number): readonly LogRecord[] => {
+  for (let index = 0; index < rows.length; index++) {
+    if (rows[index]!.offset !== next + index) return rows.slice(0, index)
+  }
+  return rows
 }
 
 /** Whether a file holds a record, without changing it. One that cannot be read is taken for one that does. */

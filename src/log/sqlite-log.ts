@@ -14,7 +14,7 @@ import {
   LogUnavailable,
   type NewRecord,
 } from './port.ts'
-import { damageOf, emptyJournal, openFile, type Row, recordOf, upToGap } from './sqlite-file.ts'
+import { damageOf, emptyJournal, openFile, upToGap } from './sqlite-file.ts'
 
 export interface SqliteTopicOptions {
   readonly path: string
@@ -81,7 +81,7 @@ export class SqliteTopic {
       if (rows === null) continue
       next ??= rows[0]?.offset ?? 0
       const whole = upToGap(rows, next)
-      if (whole.length > 0) yield whole.map(recordOf)
+      if (whole.length > 0) yield whole
       next += whole.length
       if (whole.length < rows.length) this.explainGap(partition, next)
       if (rows.length === 0) {
@@ -100,7 +100,7 @@ export class SqliteTopic {
   }
 
   /** Null: it could not be read now, look again. */
-  private async readRows(partition: number, next: number | null, signal: AbortSignal): Promise<Row[] | null> {
+  private async readRows(partition: number, next: number | null, signal: AbortSignal): Promise<LogRecord[] | null> {
     this.checkIdentity(LogReplaced)
     if (!this.undamaged(() => this.hasTable(partition))) {
       if (next !== null) throw new LogReplaced(`${this.options.path}/${partition} is empty, not at ${next}`)
@@ -109,8 +109,8 @@ export class SqliteTopic {
     }
     try {
       const rows = this.database
-        .query<Row, [number, number]>(
-          `SELECT offset, at_ms, key, value FROM p${partition} WHERE offset >= ? ORDER BY offset LIMIT ?`,
+        .query<LogRecord, [number, number]>(
+          `SELECT offset, at_ms AS atMs, key, value FROM p${partition} WHERE offset >= ? ORDER BY offset LIMIT ?`,
         )
         .all(next ?? 0, BATCH_RECORDS)
       this.problem = null
