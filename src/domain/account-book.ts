@@ -27,6 +27,7 @@ export class AccountBook implements Accounts {
   readonly #ofBudget = new Map<string, Set<string>>()
   #recent: Recent[] = []
   #trimmed = false
+  #wasStated = false
   #collected: Collected | null = null
   /** Log time of the last complete statement, or of the first record. */
   statedMs = 0
@@ -52,6 +53,11 @@ export class AccountBook implements Accounts {
 
   get size(): number {
     return this.#accounts.size
+  }
+
+  /** A complete statement was read. */
+  get isStated(): boolean {
+    return this.#wasStated
   }
 
   /** Takes the next record of this tenant. `writer`: whose statement it is. */
@@ -103,6 +109,7 @@ export class AccountBook implements Accounts {
     if (set.accounts.length < set.of) return NOTHING
     this.#collected = null
     this.statedMs = atMs
+    this.#wasStated = true
     if (this.known) return NOTHING
     if (stated.offset < (this.#trimmed ? this.#recent[0]!.offset : this.from)) return NOTHING
     this.known = true

@@ -24,7 +24,7 @@ export interface Accounts {
 }
 
 /** Why a lease is not granted. `spent`: the limit leaves less than is needed. `early`: by log time the window is far from its beginning. */
-export type LeaseRefusal = 'spent' | 'overrun' | 'ended' | 'early' | 'height' | 'unknown' | 'closed'
+export type LeaseRefusal = 'spent' | 'overrun' | 'forgotten' | 'ended' | 'early' | 'height' | 'unknown' | 'closed'
 export type LeaseVerdict =
   | { readonly kind: 'granted'; readonly amounts: readonly Amount[] }
   | { readonly kind: 'refused'; readonly reason: LeaseRefusal; readonly account: string }
@@ -71,12 +71,16 @@ export const roomOf = (account: Account): Limits => {
   }
 }
 
+/** Why an account is closed until its limits are set again; null: it is not. */
+export const closedFor = ({ overrun_height, height, forgotten }: Account): 'overrun' | 'forgotten' | null =>
+  overrun_height !== height ? null : forgotten === true ? 'forgotten' : 'overrun'
+
 /** What an account says against a request before its room is looked at. */
 const bar = (account: Account, height: number, atMs: number): LeaseRefusal | null => {
   if (account.height !== height) return 'height'
   if (account.window_end_ms !== null && atMs >= account.window_end_ms) return 'ended'
   if (account.window_start_ms > atMs + EARLY_MS) return 'early'
-  return account.overrun_height === account.height ? 'overrun' : null
+  return closedFor(account)
 }
 
 /** What a request comes to when it is the next record. */
@@ -151,7 +155,7 @@ const openedAccount = (accounts: Accounts, data: AccountOpened, atMs: number): A
   carried: carriedInto(accounts, data),
   past: NO_AMOUNT,
   overrun_nano_usd: 0,
-  overrun_height: -1,
+  overrun_height: data.forgotten === true ? data.height : -1,
   alerted: [],
   holders: new Map(),
   stated_ms: atMs,

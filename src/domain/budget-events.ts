@@ -38,6 +38,12 @@ export const AccountOpened = t.Object({
     description: 'Exclusive: nothing is granted from then on. Null: it never ends.',
   }),
   ...terms,
+  forgotten: t.Optional(
+    t.Boolean({
+      description:
+        'What was spent in this window before may have expired from the log: it is closed until its limits are set again.',
+    }),
+  ),
 })
 export type AccountOpened = Static<typeof AccountOpened>
 

@@ -54,6 +54,8 @@ export class BatchWriter {
     const batch: Batch & { bytes: number } = {
       ...{ records: [], named: new Set(), told: new Set(), closed: new Set(), asked: [], bytes: 0 },
     }
+    // What stands there already has to be read first: it says whether an account is new.
+    if (!this.ledger.isCaughtUp(partition)) return null
     const here = (open: OpenAccount): boolean => this.ledger.partitionOf(open.tenantId) === partition
     const own = [...opens].filter(here)
     this.#tell(
@@ -133,8 +135,11 @@ export class BatchWriter {
   #introduce(batch: Batch & { bytes: number }, open: OpenAccount): void {
     const { tenantId, account: id, line } = open
     const account = this.ledger.account(tenantId, id)
-    if (account === undefined) this.#add(batch, tenantId, { type: 'account.opened', data: open.opened() })
-    else if (account.height < line.row.height)
+    if (account === undefined) {
+      const forgotten = line.isHard && this.ledger.forgets(tenantId, line.row, open.startMs)
+      const data = { ...open.opened(), ...(forgotten ? { forgotten } : {}) }
+      this.#add(batch, tenantId, { type: 'account.opened', data })
+    } else if (account.height < line.row.height)
       this.#add(batch, tenantId, { type: 'account.limited', data: { account: id, ...termsOf(line.row) } })
   }
 

@@ -95,7 +95,7 @@ export class BudgetLeases {
     const own = this.ledger.account(tenantId, id)?.holders.get(this.holder)
     if (own !== undefined) opened.lease.resume({ ...own, account: id })
     this.opens.set(id, opened)
-    void this.ledger.follow(tenantId)
+    void this.ledger.follow(tenantId).then(() => this.tell(opened))
     return opened
   }
 

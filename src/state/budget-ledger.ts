@@ -1,6 +1,7 @@
 // The accounts of budgets, folded from the partitions of `gateway.budgets.v1` that this process needs. Read only: who writes is `budget-leases.ts`.
 import type { Account, Accounts, LeaseRefusal, LeaseVerdict } from '../domain/account.ts'
 import { AccountBook } from '../domain/account-book.ts'
+import type { BudgetRow } from '../domain/budget.ts'
 import { BUDGET_EVENTS, type BudgetEvent } from '../domain/budget-events.ts'
 import type { WindowBounds } from '../domain/budget-window.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
@@ -12,6 +13,9 @@ import { partitionOf, TOPICS } from '../log/topics.ts'
 
 const BUDGETS = TOPICS.budgets.name
 const RETRY_MS = 500
+/** Accounts are stated every hour: a reader begins so far back, and reads all that is kept where that does not do. */
+const RECENT_MS = 9_000_000
+const STATED_WITHIN_MS = 3_900_000
 
 /** A record that was folded, and what it came to. */
 export interface FoldedRecord {
@@ -40,12 +44,39 @@ class Partition {
   readonly books = new Map<string, AccountBook>()
   /** Running maximum of append times. */
   logAtMs = 0
+  /** The first offset that is kept, and where reading began. */
+  start = 0
+  from = 0
   next = 0
-  first: number | null = null
   /** Everything that stood there when reading began has been folded. */
   caughtUp = false
   readonly whenCaughtUp = Promise.withResolvers<void>()
+  /** Log time of the first record that was read. */
+  firstAtMs: number | null = null
+  /** Long enough after the first record somebody stated accounts: those that had any were all stated in between. */
+  #isStated = false
+  /** Accounts that were opened before this log time may have expired unseen. Null: none has. */
+  forgottenMs: number | null = null
   unreadable = 0
+
+  begin(offset: number): void {
+    this.books.clear()
+    this.from = offset
+    this.next = offset
+    this.logAtMs = 0
+    this.firstAtMs = null
+    this.#isStated = false
+  }
+
+  /** A record was folded. */
+  noteStatements(book: AccountBook): void {
+    if (book.isStated && book.statedMs - this.firstAtMs! >= STATED_WITHIN_MS) this.#isStated = true
+  }
+
+  /** Whether accounts that were not met are certainly new. */
+  get isWhole(): boolean {
+    return this.from === 0 || (this.#isStated && [...this.books.values()].every(({ known }) => known))
+  }
 }
 
 export class BudgetLedger {
@@ -74,6 +105,16 @@ export class BudgetLedger {
 
   account(tenantId: string, id: string): Account | undefined {
     return this.accounts(tenantId)?.get(id)
+  }
+
+  isCaughtUp(partition: number): boolean {
+    return this.#partitions.get(partition)?.caughtUp === true
+  }
+
+  /** Whether what this budget has spent in a window that began then may have expired from the log unseen. */
+  forgets(tenantId: string, { created_at }: Pick<BudgetRow, 'created_at'>, windowStartMs: number): boolean {
+    const { forgottenMs } = this.#of(tenantId)
+    return forgottenMs !== null && Math.max(Date.parse(created_at), windowStartMs) < forgottenMs
   }
 
   /** The later of this clock and log time: windows end for everybody alike. */
@@ -138,37 +179,64 @@ export class BudgetLedger {
   }
 
   async #read(number: number, partition: Partition): Promise<void> {
-    const { log, diagnostics } = this.deps
+    const { diagnostics } = this.deps
     const { signal } = this.#closing
     let end: number | null = null
     while (!signal.aborted) {
       try {
-        end ??= await log.end(BUDGETS, number)
-        this.#mind(partition, end)
-        for await (const batch of log.read(BUDGETS, number, partition.next, signal)) {
-          for (const record of batch) this.#fold(number, partition, record)
-          this.#mind(partition, end)
-        }
+        end ??= await this.#begin(number, partition)
+        await this.#follow(number, partition, end, signal)
       } catch (error) {
         // A log that was replaced or cut shows in the control topic too, which stops the start; here it is only waited out.
         if (!signal.aborted) diagnostics.warn('budgets_read_failed', { partition: number, error })
+        // What was to be read may have expired meanwhile.
+        if (!partition.caughtUp) end = null
       }
       await pause(RETRY_MS, signal)
     }
   }
 
-  #mind(partition: Partition, end: number): void {
+  /** Where reading begins; answers the present end. */
+  async #begin(number: number, partition: Partition): Promise<number> {
+    const { log, nowMs } = this.deps
+    const end = await log.end(BUDGETS, number)
+    partition.start = Math.min(end, await log.since(BUDGETS, number, 0))
+    partition.begin(Math.min(end, Math.max(partition.start, await log.since(BUDGETS, number, nowMs() - RECENT_MS))))
+    return end
+  }
+
+  async #follow(number: number, partition: Partition, end: number, signal: AbortSignal): Promise<void> {
+    for (;;) {
+      this.#mind(number, partition, end)
+      const { from } = partition
+      for await (const batch of this.deps.log.read(BUDGETS, number, partition.next, signal)) {
+        for (const record of batch) this.#fold(number, partition, record)
+        this.#mind(number, partition, end)
+        if (partition.from !== from) break // again, from further back
+      }
+      if (partition.from === from) return
+    }
+  }
+
+  #mind(number: number, partition: Partition, end: number): void {
     if (partition.caughtUp || partition.next < end) return
+    if (!partition.isWhole && partition.from > partition.start) {
+      partition.begin(partition.start)
+      if (partition.next < end) return
+    }
     partition.caughtUp = true
-    // Accounts are stated more often than records expire: who was not stated in all that is kept has not been there before it.
+    if (!partition.isWhole) {
+      partition.forgottenMs = partition.firstAtMs ?? this.deps.nowMs()
+      this.deps.diagnostics.warn('budgets_not_stated', { partition: number, start: partition.start, end })
+    }
     for (const book of partition.books.values()) book.known = true
     partition.whenCaughtUp.resolve()
   }
 
   #fold(number: number, partition: Partition, { offset, atMs, value }: LogRecord): void {
-    partition.first ??= offset
     partition.next = offset + 1
     partition.logAtMs = Math.max(partition.logAtMs, atMs)
+    partition.firstAtMs ??= partition.logAtMs
     const envelope = value === null ? null : readEnvelope(value)
     if (envelope === null || checks.get(envelope.type)?.Check(envelope.data) !== true) {
       // A newer build may write more; what is not understood changes nothing here, and is counted.
@@ -179,12 +247,13 @@ export class BudgetLedger {
     const tenantId = envelope.subject
     let book = partition.books.get(tenantId)
     if (book === undefined) {
-      book = new AccountBook(partition.caughtUp || partition.first === 0, partition.first)
+      book = new AccountBook(partition.caughtUp || partition.from === 0, partition.from)
       partition.books.set(tenantId, book)
     }
     const event = { type: envelope.type, data: envelope.data } as BudgetEvent
     const writer = `${envelope.instance}.${envelope.epoch}`
     const { accounts, verdict } = book.take(offset, event, partition.logAtMs, writer)
+    if (!partition.caughtUp) partition.noteStatements(book)
     this.deps.onFolded({ partition: number, tenantId, envelope, event, changed: accounts, verdict })
   }
 }

@@ -1,5 +1,5 @@
 // Requests whose lease is used up: they ask the log together, in their order, and wait for a bounded time.
-import { type Account, type LeaseRefusal, type LeaseVerdict, roomOf } from '../domain/account.ts'
+import { type Account, closedFor, type LeaseRefusal, type LeaseVerdict, roomOf } from '../domain/account.ts'
 import { type Amount, fits, minus } from '../domain/amount.ts'
 import { AskGroup, groupKey, TAKEN, type Taken, type Waiter } from './budget-asks.ts'
 import type { BudgetLedger } from './budget-ledger.ts'
@@ -13,7 +13,7 @@ const RETURNS_MS = 500
 const AGAIN_MS = 25
 const MOST_WAITING = 4_096
 /** Nobody gives anything back that would help. */
-const REFUSED_AT_ONCE: ReadonlySet<LeaseRefusal> = new Set(['overrun', 'ended', 'early'])
+const REFUSED_AT_ONCE: ReadonlySet<LeaseRefusal> = new Set(['overrun', 'forgotten', 'ended', 'early'])
 
 export interface WaitsDeps {
   readonly ledger: BudgetLedger
@@ -188,7 +188,8 @@ export class BudgetWaits {
       const open = opens[i]!
       const account = this.#accountOf(open)
       if (account === undefined || account.height < open.line.row.height) continue
-      if (account.overrun_height === account.height) return { kind: 'refused', reason: 'overrun', open }
+      const closed = closedFor(account)
+      if (closed !== null) return { kind: 'refused', reason: closed, open }
       if (fits(minus(amounts[i]!, open.lease.free()), roomOf(account))) continue
       const others = othersHold(this.deps.ledger.accounts(open.tenantId), open.account, this.deps.holder())
       if (!others || open.wasRefused(nowMs)) return { kind: 'refused', reason: 'spent', open }

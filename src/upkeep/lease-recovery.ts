@@ -10,6 +10,7 @@ import { LogReplaced } from '../log/port.ts'
 import { SegmentCursor } from '../log/segment-cursor.ts'
 import type { LocalSpool } from '../log/spool.ts'
 import { readWatermark, writeWatermark } from '../log/spool-directory.ts'
+import type { BudgetLedger } from '../state/budget-ledger.ts'
 import { BudgetScribe, type ScribeDeps } from '../state/budget-scribe.ts'
 import type { OpenBudgets } from '../state/budgets.ts'
 
@@ -181,7 +182,8 @@ const closings = (
   const all = [...accounts].map(([account, sums]) => {
     const known = budgets.leases.ledger.account(tenantId, account)
     const row = known === undefined ? budgetRow(budgetOf(account)) : undefined
-    if (row !== undefined) events.push({ type: 'account.opened', data: openedAgain(account, row) })
+    if (row !== undefined)
+      events.push({ type: 'account.opened', data: openedAgain(account, row, budgets.leases.ledger) })
     return { account, ...told(sums, known?.holders.get(holder)) }
   })
   for (let from = 0; from < all.length; from += MOST_ACCOUNTS)
@@ -202,7 +204,7 @@ const told = (sums: Sums, before: Holder | undefined) => ({
 const isExact = ({ closed, orphaned }: Holder): boolean => closed && orphaned === undefined
 
 /** It was never told of: the process died before it could be. */
-const openedAgain = (account: string, row: BudgetRow) => {
+const openedAgain = (account: string, row: BudgetRow, ledger: BudgetLedger) => {
   const [startMs = '', endMs = ''] = account.slice(account.indexOf('/') + 1).split('-')
   const { id: budget_id, height, limit_nano_usd, limit_tokens, enforcement } = row
   return {
@@ -214,5 +216,6 @@ const openedAgain = (account: string, row: BudgetRow) => {
     limit_nano_usd,
     limit_tokens,
     enforcement,
+    ...(ledger.forgets(row.tenant_id, row, Number(startMs)) ? { forgotten: true } : {}),
   }
 }

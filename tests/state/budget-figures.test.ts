@@ -20,6 +20,7 @@ test('those that have the least left come first, money or tokens, and no more th
     expect(await request.reserve(provider, 'm', { nanoUsd, tokens })).toBeNull()
     request.endAttempt({ nanoUsd, tokens, exact: true })
     request.settle()
+    request.outcomeWas('recorded')
   }
   const { nearest, inUse, leases, waiting, closed } = budgets.figures(2)
   expect(nearest.map(({ id }) => id)).toEqual(['bud_near', 'bud_tokens'])
