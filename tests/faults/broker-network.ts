@@ -7,7 +7,7 @@ import { failedOf, failuresText, openBroker, watchPulse } from './rig.ts'
 import { settledInKafka } from './settled.ts'
 
 const SECONDS = numberArgument('seconds', 60)
-const ONLY = process.argv.slice(2).find((word) => /^[a-z]+$/.test(word)) ?? ''
+const ONLY = process.argv.slice(2).find((word) => /^[a-z]+\d*$/.test(word)) ?? ''
 const CLIENTS = 6
 const ADMIN_LIMIT_MS = 6_000
 
@@ -21,7 +21,7 @@ interface Fault {
   begin(): void | Promise<void>
   end(): void | Promise<void>
   /** Again and again while it lasts. */
-  readonly again?: () => void
+  readonly again?: () => unknown
 }
 
 const FAULTS: readonly Fault[] = [
@@ -63,13 +63,16 @@ const FAULTS: readonly Fault[] = [
   { row: 'R9', name: 'half closed, five times a second', begin() {}, end() {}, again: () => proxy.halfClose() },
   {
     row: 'R10',
-    name: 'dropped: what is appended is never answered, cut five times a second',
-    begin: () => void Object.assign(proxy, { dropAnswers: true }),
-    end() {
+    name: 'drops the answers to what was appended, five times a second',
+    begin() {},
+    end() {},
+    // For a moment only: who connects anew needs answers before he appends again.
+    async again() {
+      proxy.dropAnswers = true
+      await Bun.sleep(20 + Math.random() * 60)
       proxy.dropAnswers = false
       proxy.cut()
     },
-    again: () => proxy.cut(),
   },
 ]
 
@@ -83,6 +86,9 @@ const writeOnce = async (slug: string): Promise<number> => {
   await answer.text()
   return performance.now() - startedMs
 }
+
+/** So many stood in the topic before this fault. */
+let repeatsBefore = 0
 
 const runFault = async ({ row, name, begin, end, again }: Fault): Promise<Figure> => {
   const oracle = startOracle(() => gateway, CLIENTS, 'sandbox-echo')
@@ -99,7 +105,7 @@ const runFault = async ({ row, name, begin, end, again }: Fault): Promise<Figure
     }
   })()
   while (performance.now() < untilMs) {
-    again?.()
+    await again?.()
     await Bun.sleep(200)
   }
   await writing
@@ -109,7 +115,9 @@ const runFault = async ({ row, name, begin, end, again }: Fault): Promise<Figure
   const longestMs = await pulse.stop()
   await Bun.sleep(1_000)
   await oracle.stop()
-  const { lost, doubled, outcomes, repeats, records, otherTokens } = await settledInKafka(broker.direct, oracle)
+  const { lost, doubled, outcomes, repeats: allRepeats, otherTokens } = await settledInKafka(broker.direct, oracle)
+  const repeats = allRepeats - repeatsBefore
+  repeatsBefore = allRepeats
   const caughtUpS = (performance.now() - healedMs) / 1_000
   const failed = failedOf(oracle)
   const admin = percentiles(writes)
@@ -119,10 +127,14 @@ const runFault = async ({ row, name, begin, end, again }: Fault): Promise<Figure
     what: `broker ${name}, ${SECONDS} s`,
     figure:
       `inference failed ${failed} of ${oracle.sent.size} (${during} sent meanwhile; ${failuresText(oracle)}), first byte p99 ${first.p99.toFixed(0)} ms; ` +
-      `lost ${lost} of ${oracle.complete.size}, doubled ${doubled} of ${outcomes}, other tokens ${otherTokens}, repeats dropped by id ${repeats} of ${records}; ` +
+      `lost ${lost} of ${oracle.complete.size}, doubled ${doubled} of ${outcomes}, other tokens ${otherTokens}, repeats dropped by id ${repeats}; ` +
       `admin writes at most ${admin.max.toFixed(0)} ms of ${writes.length}; health answered after ${longestMs.toFixed(0)} ms at most; caught up ${caughtUpS.toFixed(1)} s after`,
     n: oracle.complete.size,
-    good: failed + lost + doubled + otherTokens === 0 && oracle.complete.size > 0 && admin.max < ADMIN_LIMIT_MS,
+    good:
+      failed + lost + doubled + otherTokens === 0 &&
+      oracle.complete.size > 0 &&
+      admin.max < ADMIN_LIMIT_MS &&
+      (row !== 'R10' || repeats > 0),
   }
 }
 

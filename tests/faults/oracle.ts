@@ -17,8 +17,8 @@ export interface Oracle {
   stop(): Promise<void>
 }
 
-/** `clients` loops, every third request streamed. A refused connection (the gateway is down) waits 5 ms. */
-export const startOracle = (gateway: () => GatewayProcess, clients: number, model: string): Oracle => {
+/** `clients` loops, every third request streamed; each begins a request no sooner than `everyMs` after its last. A refused connection (the gateway is down) waits 5 ms. */
+export const startOracle = (gateway: () => GatewayProcess, clients: number, model: string, everyMs = 0): Oracle => {
   const folder = mkdtempSync(join(tmpdir(), 'gatelog-oracle-'))
   const path = join(folder, 'complete.jsonl')
   const journal = openJournal(path)
@@ -56,7 +56,7 @@ export const startOracle = (gateway: () => GatewayProcess, clients: number, mode
     const firstByteMs = performance.now()
     try {
       const text = await answer.text()
-      if (!answer.ok) seen(`status ${answer.status}`)
+      if (!answer.ok) seen(`status ${answer.status}: ${messageIn(text)}`)
       else if (stream && text.includes('event: error')) seen('error frame')
       else if (
         stream
@@ -70,7 +70,12 @@ export const startOracle = (gateway: () => GatewayProcess, clients: number, mode
     }
   }
   const loops = Array.from({ length: clients }, async () => {
-    while (running) await once()
+    while (running) {
+      const dueMs = performance.now() + everyMs
+      await once()
+      const restMs = dueMs - performance.now()
+      if (restMs > 0) await Bun.sleep(restMs)
+    }
   })
   return {
     sent,
@@ -90,6 +95,10 @@ export const startOracle = (gateway: () => GatewayProcess, clients: number, mode
     },
   }
 }
+
+/** What an error says, without what tells one request from another. */
+const messageIn = (text: string): string =>
+  (/"message":"([^"]*)"/.exec(text)?.[1] ?? text).replaceAll(/\d+/g, 'N').slice(0, 80)
 
 /** Of the whole answer, JSON or stream. */
 const tokensIn = (text: string): number | null => {

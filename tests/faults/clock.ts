@@ -1,0 +1,84 @@
+// R29: the wall clock of one of two gateways jumps an hour ahead, an hour back, and by steps, under load: `bun tests/faults/clock.ts [--seconds 10]`.
+// Time of the state is the log's: both fold alike, nothing is lost, and no deadline moves.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { eventually } from '../services/eventually.ts'
+import type { GatewayProcess } from '../services/gateway.ts'
+import { conclude, numberArgument } from './control/figures.ts'
+import { startTenantWriter } from './failpoints/writer.ts'
+import { startOracle } from './oracle.ts'
+import { failedOf, failuresText, openBroker } from './rig.ts'
+import { settledInKafka } from './settled.ts'
+
+const SECONDS = numberArgument('seconds', 10)
+const HOUR_MS = 3_600_000
+
+const folder = mkdtempSync(join(tmpdir(), 'gatelog-clock-'))
+const path = join(folder, 'offset')
+writeFileSync(path, '0')
+const broker = await openBroker()
+const steady = broker.gateway()
+await steady.until('serving', 60_000)
+const jumping = broker.gateway({
+  preload: [join(import.meta.dir, 'preloads/clock.ts')],
+  env: { FAULT_CLOCK: path },
+})
+await jumping.until('serving', 60_000)
+
+/** What it says of its control state: rows and revision. */
+const digestOf = async (gateway: GatewayProcess): Promise<string> => {
+  const parts: string[] = []
+  for (const list of [
+    'tenants?limit=1000',
+    'tenants?limit=1000&offset=1000',
+    'keys',
+    'providers',
+    'models',
+    'policies',
+  ]) {
+    const answer = await gateway.request(`/admin/v1/${list}`)
+    if (!answer.ok) throw new Error(`GET /admin/v1/${list}: ${answer.status}`)
+    parts.push(answer.headers.get('X-Gateway-Revision') ?? '', await answer.text())
+  }
+  return new Bun.CryptoHasher('sha256').update(parts.join('\n')).digest('hex')
+}
+
+const oracles = [startOracle(() => steady, 3, 'sandbox-echo'), startOracle(() => jumping, 3, 'sandbox-echo')]
+const writers = [startTenantWriter(steady, 'steady', 50), startTenantWriter(jumping, 'jumping', 50)]
+for (const offsetMs of [HOUR_MS, -HOUR_MS, 0, 5_000, -5_000, 90_000_000, 0]) {
+  writeFileSync(path, String(offsetMs))
+  await Bun.sleep(SECONDS * 1_000)
+}
+for (const oracle of oracles) await oracle.stop()
+for (const writer of writers) await writer.stop()
+const settled = []
+for (const oracle of oracles) settled.push(await settledInKafka(broker.direct, oracle))
+const tenants = [await writers[0]!.compare(), await writers[1]!.compare()]
+const sum = (values: readonly number[]) => values.reduce((all, value) => all + value, 0)
+const lost = sum(settled.map((each) => each.lost))
+const doubled = sum(settled.map((each) => each.doubled))
+const missing = sum(tenants.map((each) => each.lost + each.doubled))
+const told = sum(tenants.map((each) => each.told))
+const failed = sum(oracles.map(failedOf))
+const complete = sum(oracles.map((oracle) => oracle.complete.size))
+const equal = await eventually(
+  'both have the same digest',
+  async () => (await digestOf(steady)) === (await digestOf(jumping)),
+  { limitMs: 10_000, everyMs: 100 },
+).catch(() => false)
+await jumping.remove()
+await steady.remove()
+await broker.remove()
+rmSync(folder, { recursive: true, force: true })
+conclude([
+  {
+    row: 'R29',
+    what: `the wall clock of one of two gateways jumps +1 h, -1 h, ±5 s, +25 h, ${SECONDS} s each`,
+    figure:
+      `inference failed ${failed} of ${sum(oracles.map((oracle) => oracle.sent.size))} (${oracles.map(failuresText).join('; ')}); lost ${lost} of ${complete}, doubled ${doubled}; ` +
+      `tenants told made and missing or doubled ${missing} of ${told}; rows and revision of both equal ${equal ? 'yes' : 'no'}`,
+    n: complete,
+    good: failed + lost + doubled + missing === 0 && equal === true,
+  },
+])

@@ -1,0 +1,200 @@
+// R31: load at 60 % of what the gateway can, and one random fault a minute: `bun tests/faults/soak.ts [minutes=60]`.
+// One gateway, its worker, a broker behind a proxy, Postgres, Redis. Prints a line a minute; at the end lost, doubled, and how RSS and descriptors grew.
+import { readdirSync } from 'node:fs'
+import { startPostgres } from '../services/postgres.ts'
+import { startRedis } from '../services/redis.ts'
+import { startTcpProxy } from '../services/tcp-proxy.ts'
+import { conclude } from './control/figures.ts'
+import { startTenantWriter } from './failpoints/writer.ts'
+import { compare, settledRows, startOracle } from './oracle.ts'
+import { failedOf, failuresText, openBroker, rssMb } from './rig.ts'
+import { settledInKafka } from './settled.ts'
+
+const MINUTES = Number(process.argv[2] ?? 60)
+const MINUTE_MS = 60_000
+const CLIENTS = 8
+const LOAD_SHARE = 0.6
+/** So long a fault lasts. */
+const FAULT_MS = 15_000
+/** Before figures are compared: everything was loaded and used once. */
+const WARM_MINUTES = Math.min(5, MINUTES / 3)
+const MOST_RSS_MB_PER_HOUR = 50
+const MOST_DESCRIPTORS = 50
+
+const since = new Date(Date.now() - 1_000)
+const [broker, postgres, redis] = await Promise.all([openBroker(), startPostgres(), startRedis()])
+const redisProxy = await startTcpProxy()
+redisProxy.to = Number(new URL(redis.url).port)
+const gateway = broker.gateway({
+  settings: {
+    worker: { enabled: true },
+    database: { url: postgres.url },
+    redis: { url: `redis://127.0.0.1:${redisProxy.port}` },
+  },
+})
+await gateway.until('ready', 120_000)
+
+/** What eight clients without a pause get through. */
+const capacity = async (): Promise<number> => {
+  const oracle = startOracle(() => gateway, CLIENTS, 'sandbox-echo')
+  await Bun.sleep(5_000)
+  await oracle.stop()
+  return oracle.complete.size / 5
+}
+
+interface Fault {
+  readonly name: string
+  run(): Promise<void>
+}
+
+const lasting = (name: string, begin: () => unknown, end: () => unknown): Fault => ({
+  name,
+  async run() {
+    await begin()
+    await Bun.sleep(FAULT_MS)
+    await end()
+  },
+})
+
+const { kafka, proxy } = broker
+const FAULTS: readonly Fault[] = [
+  {
+    name: 'kill -9 of the gateway',
+    async run() {
+      await gateway.end('SIGKILL')
+      gateway.start()
+      await gateway.until('serving', 60_000)
+    },
+  },
+  {
+    name: 'SIGTERM and start',
+    async run() {
+      await gateway.end()
+      gateway.start()
+      await gateway.until('serving', 60_000)
+    },
+  },
+  lasting(
+    'the gateway stopped',
+    () => process.kill(gateway.pid, 'SIGSTOP'),
+    () => process.kill(gateway.pid, 'SIGCONT'),
+  ),
+  lasting(
+    'the broker stopped (SIGSTOP)',
+    () => kafka.broker(0).pause(),
+    () => kafka.broker(0).resume(),
+  ),
+  lasting(
+    'the broker killed',
+    () => kafka.broker(0).kill(),
+    () => kafka.broker(0).restart(),
+  ),
+  lasting(
+    'the broker refused',
+    () => proxy.refuse(),
+    () => proxy.accept(),
+  ),
+  lasting(
+    "the broker's answers dropped",
+    () => Object.assign(proxy, { dropAnswers: true }),
+    () => {
+      proxy.dropAnswers = false
+      proxy.cut()
+    },
+  ),
+  lasting(
+    'the broker 300 ms away',
+    () => Object.assign(proxy, { delayMs: 300 }),
+    () => Object.assign(proxy, { delayMs: 0 }),
+  ),
+  lasting(
+    'connections to the broker reset',
+    () => Object.assign(proxy, { resetShare: 0.05 }),
+    () => Object.assign(proxy, { resetShare: 0 }),
+  ),
+  lasting(
+    'Postgres away',
+    () => postgres.stop(),
+    () => postgres.start(),
+  ),
+  lasting(
+    'Redis away',
+    () => redisProxy.refuse(),
+    () => redisProxy.accept(),
+  ),
+  lasting(
+    'Redis stopped (SIGSTOP)',
+    () => process.kill(redis.pid, 'SIGSTOP'),
+    () => process.kill(redis.pid, 'SIGCONT'),
+  ),
+]
+
+interface Sample {
+  readonly minute: number
+  readonly rss: number
+  readonly descriptors: number
+  readonly pid: number
+}
+
+const descriptorsOf = (pid: number): number => readdirSync(`/proc/${pid}/fd`).length
+
+const perSecond = (await capacity()) * LOAD_SHARE
+const oracle = startOracle(() => gateway, CLIENTS, 'sandbox-echo', (CLIENTS * 1_000) / perSecond)
+const writer = startTenantWriter(gateway, 'soak', 5_000)
+const samples: Sample[] = []
+console.error(`${perSecond.toFixed(0)} requests a second for ${MINUTES} minutes`)
+for (let minute = 0; minute < MINUTES; minute++) {
+  const untilMs = performance.now() + MINUTE_MS
+  await Bun.sleep(Math.random() * (MINUTE_MS - 2 * FAULT_MS))
+  const fault = FAULTS[Math.floor(Math.random() * FAULTS.length)]!
+  await fault.run()
+  await Bun.sleep(Math.max(0, untilMs - performance.now()))
+  const sample = { minute, rss: rssMb(gateway.pid), descriptors: descriptorsOf(gateway.pid), pid: gateway.pid }
+  samples.push(sample)
+  console.error(
+    `minute ${minute + 1}: ${fault.name}; sent ${oracle.sent.size}, complete ${oracle.complete.size}, failed ${failedOf(oracle)}; RSS ${sample.rss.toFixed(0)} MB, descriptors ${sample.descriptors}`,
+  )
+}
+await oracle.stop()
+await writer.stop()
+await gateway.until('ready', Number.POSITIVE_INFINITY)
+const inLog = await settledInKafka(broker.direct, oracle)
+const rows = await settledRows(gateway, since, oracle.complete.size)
+const inTables = compare(oracle, rows)
+const tenants = await writer.compare()
+
+/** The steepest growth of one process over its warm life, in MB an hour; null where none lived long enough to tell. */
+const growth = (): number | null => {
+  const slopes = [
+    ...Map.groupBy(
+      samples.filter(({ minute }) => minute >= WARM_MINUTES),
+      ({ pid }) => pid,
+    ).values(),
+  ]
+    .filter((life) => life.length >= 10)
+    .map((life) => ((life.at(-1)!.rss - life[2]!.rss) * 60) / (life.length - 3))
+  return slopes.length === 0 ? null : Math.max(...slopes)
+}
+const slope = growth()
+const rss = samples.map((sample) => sample.rss)
+const descriptors = samples.map((sample) => sample.descriptors)
+const spread = Math.max(...descriptors) - Math.min(...descriptors)
+await gateway.remove()
+await redisProxy.stop()
+await redis.stop()
+await postgres.remove()
+await broker.remove()
+const wrong =
+  inLog.lost + inLog.doubled + inLog.otherTokens + inTables.lost + inTables.doubled + tenants.lost + tenants.doubled
+conclude([
+  {
+    row: 'R31',
+    what: `${MINUTES} minutes at ${perSecond.toFixed(0)} requests a second, a random fault each`,
+    figure:
+      `in the log lost ${inLog.lost}, doubled ${inLog.doubled}, other tokens ${inLog.otherTokens} of ${oracle.complete.size}; in the tables lost ${inTables.lost}, doubled ${inTables.doubled}; ` +
+      `tenants told made and missing ${tenants.lost} of ${tenants.told}; failed ${failedOf(oracle)} of ${oracle.sent.size} (${failuresText(oracle)}); ` +
+      `RSS ${rss[0]!.toFixed(0)} to ${rss.at(-1)!.toFixed(0)}, at most ${Math.max(...rss).toFixed(0)} MB, steepest ${slope === null ? 'not to be told from lives so short' : `${slope.toFixed(0)} MB an hour`}; descriptors ${Math.min(...descriptors)} to ${Math.max(...descriptors)}`,
+    n: oracle.complete.size,
+    good: wrong === 0 && oracle.complete.size > 0 && (slope ?? 0) <= MOST_RSS_MB_PER_HOUR && spread <= MOST_DESCRIPTORS,
+  },
+])
