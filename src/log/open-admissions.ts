@@ -104,7 +104,8 @@ export class OpenAdmissions {
       if (admission !== null) this.settled(admission)
     } else if (type === 'request.attempted') {
       let tracked = this.byRequest.get(textAfter(data, ID) ?? '') ?? null
-      for (; tracked !== null; tracked = tracked.other) tracked.attempts = [...tracked.attempts, data]
+      for (; tracked !== null; tracked = tracked.other)
+        if (!tracked.attempts.includes(data)) tracked.attempts = [...tracked.attempts, data]
     }
   }
 
@@ -121,11 +122,11 @@ export class OpenAdmissions {
   restore({ type, subject, data }: CarriedFrame): void {
     const carried = JSON.parse(data) as { record_id: string; at_ms: number; data: unknown }
     const json = JSON.stringify(carried.data)
-    if (type === 'request.admitted') this.admitted(carried.record_id, subject, carried.at_ms, json)
-    else {
-      const tracked = this.byRecord.get(carried.record_id)
-      if (tracked !== undefined) tracked.attempts = [...tracked.attempts, json]
-    }
+    const tracked = this.byRecord.get(carried.record_id)
+    if (type === 'request.admitted') {
+      // Known from an earlier segment, it stays with its attempts: the head that carries it may be torn before theirs.
+      if (tracked === undefined) this.admitted(carried.record_id, subject, carried.at_ms, json)
+    } else if (tracked?.attempts.includes(json) === false) tracked.attempts = [...tracked.attempts, json]
   }
 
   private admitted(recordId: RecordId, subject: string, atMs: number, data: string): void {

@@ -208,12 +208,10 @@ export class SegmentWriter {
     const again = this.unsynced
     const first = again[0]?.first
     if (first === undefined) return
-    this.open(first)
-    for (const { bytes } of again) {
-      let at = 0
-      while (at < bytes.length) at += this.deps.files.write(this.descriptor!, bytes, at, bytes.length - at)
-      this.segmentSize += bytes.length
-    }
+    this.open(
+      first,
+      again.map(({ bytes }) => bytes),
+    )
   }
 
   /** Gives up on making durable what was flushed so far. */
@@ -247,8 +245,8 @@ export class SegmentWriter {
     this.descriptor = null
   }
 
-  /** Begins a segment. It gets its name once its head is written: a segment that can be seen has a header. */
-  open(first: Counters = this.batch.first): void {
+  /** Begins a segment. It gets its name once its head is written, and what is written again with it: a segment that can be seen has a header, and takes the place of no other in part. */
+  open(first: Counters = this.batch.first, again: readonly Buffer[] = []): void {
     const { directory, files, instance, epoch, nowMs } = this.deps
     const carried = [...this.deps.carried()]
     const header: SegmentHeader = { format: 1, instance, epoch, ...first, carried: carried.length, at_ms: nowMs() }
@@ -256,8 +254,8 @@ export class SegmentWriter {
     const path = segmentPath(directory, this.ordinal)
     const descriptor = files.create(`${path}.new`)
     try {
-      let at = 0
-      while (at < head.length) at += files.write(descriptor, head, at, head.length - at)
+      for (const bytes of [head, ...again])
+        for (let at = 0; at < bytes.length; ) at += files.write(descriptor, bytes, at, bytes.length - at)
       failpoint('segment_unnamed')
       files.rename(`${path}.new`, path)
       if (this.deps.keepUnsynced) files.syncDirectory(directory)
@@ -268,7 +266,7 @@ export class SegmentWriter {
     }
     this.retire()
     this.descriptor = descriptor
-    this.segmentSize = head.length
+    this.segmentSize = again.reduce((sum, { length }) => sum + length, head.length)
     // As much again as is carried at least: where more is open than fits a segment, every batch would open one and copy all of it.
     this.segmentLimit = Math.max(this.deps.segmentBytes, 2 * head.length)
     this.deps.onSegment?.(this.ordinal, header)

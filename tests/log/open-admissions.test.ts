@@ -45,6 +45,17 @@ test('what is carried into the next segment is restored whole, and its attempts 
   expect(attemptsOf(open)).toEqual([['a.1', [2, 3]]])
 })
 
+test('a head that is torn behind an admission takes no attempts away that an earlier segment holds', () => {
+  const open = new OpenAdmissions()
+  admit(open, 'a.1', 'req_1')
+  attempt(open, 'req_1', 2)
+  const [admission, attempted] = [...open.carried()]
+  open.restore(admission!)
+  expect(attemptsOf(open)).toEqual([['a.1', [2]]])
+  open.restore(attempted!)
+  expect(attemptsOf(open)).toEqual([['a.1', [2]]])
+})
+
 test('an attempt costs the same however many requests are open', () => {
   const open = new OpenAdmissions()
   for (let at = 0; at < 20_000; at++) admit(open, `a.${at}`, `req_${at}`)

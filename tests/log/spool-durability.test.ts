@@ -3,7 +3,7 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { listSegments } from '../../src/log/segments.ts'
 import { SpoolClosed } from '../../src/log/spool-port.ts'
-import { appendTo, SmallDisk } from './small-disk.ts'
+import { appendTo, diskError, SmallDisk } from './small-disk.ts'
 import { openTestSpool, readAll, temporaryFolder } from './support.ts'
 
 const folder = temporaryFolder()
@@ -34,6 +34,26 @@ describe('durability', () => {
     const { records } = readAll(spool.directory)
     expect(records.map((record) => record.record)).toEqual([0, 1, 2, 3])
     expect(readAll(spool.directory, 1).records.map((record) => record.record)).toEqual([1, 2, 3])
+  })
+
+  test('host: wherever writing it again breaks off, a reader finds what was written before', async () => {
+    for (let left = 0; left < 1_500; left += 50) {
+      const disk = new SmallDisk()
+      let fails = false
+      const sync = async (descriptor: number) => {
+        if (!fails) return disk.files.sync(descriptor)
+        fails = false
+        disk.left = left
+        throw diskError('EIO')
+      }
+      const spool = await openTestSpool(dataDir(), { files: { ...disk.files, sync }, durability: 'host' })
+      await appendTo(spool, 'before', true)
+      fails = true
+      await appendTo(spool, 'after').catch(() => undefined)
+      expect(readAll(spool.directory, 1).records.map((record) => record.record)).toEqual([1])
+      disk.left = Number.POSITIVE_INFINITY
+      await spool.close()
+    }
   })
 
   test('host: when the disk keeps failing the caller is told, and admission closes', async () => {
