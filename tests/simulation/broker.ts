@@ -41,6 +41,7 @@ const LOOK_MS = 500
 
 export class Broker {
   readonly log: ReturnType<typeof memoryLog>
+  readonly #connections: Connection[] = []
   /** Of the broker's clock. */
   skewMs = 0
   faults: NetworkFaults = { ...QUIET_NETWORK }
@@ -55,7 +56,15 @@ export class Broker {
 
   /** A client of the log. `link`: whether the machine reaches the broker. */
   connect(process: Owner, link: Link): EventLog {
-    return new Connection(this, process, link)
+    const connection = new Connection(this, process, link)
+    this.#connections.push(connection)
+    return connection
+  }
+
+  /** Nobody reads any more, dead processes neither: what still waits keeps all of a run in memory. */
+  async close(): Promise<void> {
+    for (const connection of this.#connections) await connection.close()
+    await this.log.close()
   }
 
   delay(): number {

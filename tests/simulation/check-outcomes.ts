@@ -65,7 +65,8 @@ export const checkOutcomes = (run: Run): Read => {
 /** What was open is settled at what was reserved, and names its admission. */
 const checkOrphan = (run: Run, { id, said, parts }: Asked, data: Settled['data'], admission: string | null): void => {
   if (data.outcome !== 'orphaned') return
-  if (data.admission !== admission)
+  // An admission that nobody was told of may be lost with the power, and yet stand in the head of a segment.
+  if (data.admission !== admission && !(admission === null && run.lostPower))
     run.violated(`${id} is orphaned and names ${data.admission} instead of ${admission}`)
   // The record after the last that was acknowledged may be on the disk, or not.
   const known = said.slice(Math.max(0, said.lastIndexOf(JSON.stringify(parts))))

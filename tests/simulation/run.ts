@@ -102,6 +102,7 @@ export class Run {
     } catch (error) {
       this.violated(`the run breaks off: ${error instanceof Error ? (error.stack ?? error.message) : error}`)
     } finally {
+      this.scheduler.as(NOBODY, () => void this.broker.close())
       restore()
     }
     const { seed, violations, scheduler, clients, operators } = this
