@@ -6,7 +6,7 @@ import { startGateway } from '../services/gateway.ts'
 import { sharedPostgres } from '../services/postgres.ts'
 import { conclude, type Figure, numberArgument } from './control/figures.ts'
 import { compare, percentiles, settledRows, startOracle } from './oracle.ts'
-import { failedOf, failuresText, watchPulse } from './rig.ts'
+import { failedOf, failuresText, WITHOUT_LOAD_GATE, watchPulse } from './rig.ts'
 
 const SECONDS = numberArgument('seconds', 15)
 const folder = mkdtempSync(join(tmpdir(), 'gatelog-disk-errors-'))
@@ -16,7 +16,7 @@ const database = await sharedPostgres()
 const gateway = startGateway({
   preload: [join(import.meta.dir, 'preloads/faulty-disk.ts')],
   env: { FAULT_DISK: path },
-  settings: { log: { durability: 'host' }, database: { url: database.url } },
+  settings: { ...WITHOUT_LOAD_GATE, log: { durability: 'host' }, database: { url: database.url } },
 })
 await gateway.until('ready', 60_000)
 

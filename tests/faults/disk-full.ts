@@ -8,7 +8,7 @@ import { startGateway } from '../services/gateway.ts'
 import { sharedPostgres } from '../services/postgres.ts'
 import { conclude, type Figure, numberArgument } from './control/figures.ts'
 import { compare, settledRows, startOracle } from './oracle.ts'
-import { failuresText } from './rig.ts'
+import { failuresText, WITHOUT_LOAD_GATE } from './rig.ts'
 
 const ROUNDS = numberArgument('rounds', 3)
 const DISK_MB = 64
@@ -35,7 +35,9 @@ run('mount', '-t', 'tmpfs', '-o', `size=${DISK_MB}m`, 'tmpfs', disk)
 const measured = async (): Promise<Figure> => {
   const database = await sharedPostgres()
   const since = new Date(Date.now() - 1_000)
-  const gateway = startGateway({ settings: { data: { dir: join(disk, 'data') }, database: { url: database.url } } })
+  const gateway = startGateway({
+    settings: { ...WITHOUT_LOAD_GATE, data: { dir: join(disk, 'data') }, database: { url: database.url } },
+  })
   await gateway.until('ready', 60_000)
   const oracle = startOracle(() => gateway, 8, 'sandbox-echo')
   const filler = join(disk, 'filler')

@@ -4,13 +4,13 @@ import { startGateway } from '../services/gateway.ts'
 import { conclude, numberArgument } from './control/figures.ts'
 import { startTenantWriter } from './failpoints/writer.ts'
 import { compare, settledRows, startOracle } from './oracle.ts'
-import { failuresText } from './rig.ts'
+import { failuresText, WITHOUT_LOAD_GATE } from './rig.ts'
 
 const SECONDS = numberArgument('seconds', 30)
 const TIMES = numberArgument('times', 3)
 
 const since = new Date(Date.now() - 1_000)
-const gateway = startGateway()
+const gateway = startGateway({ settings: WITHOUT_LOAD_GATE })
 await gateway.until('ready', 60_000)
 const oracle = startOracle(() => gateway, 8, 'sandbox-echo')
 const writer = startTenantWriter(gateway, 'paused')

@@ -5,7 +5,7 @@ import { startRedis } from '../services/redis.ts'
 import { startTcpProxy } from '../services/tcp-proxy.ts'
 import { conclude, type Figure, numberArgument } from './control/figures.ts'
 import { percentiles, startOracle } from './oracle.ts'
-import { failedOf, failuresText } from './rig.ts'
+import { failedOf, failuresText, WITHOUT_LOAD_GATE } from './rig.ts'
 
 const SECONDS = numberArgument('seconds', 15)
 /** What a request waits for Redis, and what this machine may add to it. */
@@ -18,6 +18,7 @@ proxy.to = Number(new URL(redis.url).port)
 const direct = new RedisClient(redis.url)
 const gateway = startGateway({
   settings: {
+    ...WITHOUT_LOAD_GATE,
     redis: { url: `redis://127.0.0.1:${proxy.port}` },
     worker: { enabled: false },
     bootstrap: {

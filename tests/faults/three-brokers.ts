@@ -8,7 +8,7 @@ import { startGateway } from '../services/gateway.ts'
 import { conclude, numberArgument } from './control/figures.ts'
 import { startTenantWriter } from './failpoints/writer.ts'
 import { startOracle } from './oracle.ts'
-import { failedOf, failuresText } from './rig.ts'
+import { failedOf, failuresText, WITHOUT_LOAD_GATE } from './rig.ts'
 import { settledInKafka } from './settled.ts'
 
 const KILLS = numberArgument('kills', 6)
@@ -17,7 +17,7 @@ const folder = mkdtempSync(join(tmpdir(), 'gatelog-three-'))
 const kafka = await startKafka({ brokers: 3, dataDir: join(folder, 'kafka') })
 const settings = kafkaSettings(kafka.bootstrap, { worker: { enabled: false } })
 await initTopics(settings, folder)
-const gateway = startGateway({ settings })
+const gateway = startGateway({ settings: { ...settings, ...WITHOUT_LOAD_GATE } })
 await gateway.until('serving', 60_000)
 const oracle = startOracle(() => gateway, 6, 'sandbox-echo')
 const writer = startTenantWriter(gateway, 'three', 100)
