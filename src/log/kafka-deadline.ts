@@ -11,8 +11,9 @@ export interface Limits {
 /** For a step of the work that overstays: the work itself decides at the deadline. */
 const GRACE_MS = 50
 
-/** Milliseconds that are left until the deadline, negative after it. */
-export const leftMs = ({ deadlineMs }: Pick<Limits, 'deadlineMs'>): number => deadlineMs - performance.now()
+/** Milliseconds that are left until the deadline; 1 after it, since no timer can be set for the past. */
+export const leftMs = ({ deadlineMs }: Pick<Limits, 'deadlineMs'>): number =>
+  Math.max(1, deadlineMs - performance.now())
 
 /** Throws LogUnavailable unless `minMs` are left and nobody has given up: to be asked right before something is sent. */
 export const requireTime = (limits: Limits, minMs: number): void => {

@@ -169,7 +169,7 @@ const offsetAt = async (
       const leader = await cluster.leader(topic, partition, leftMs(limits))
       const connection = await cluster.shared(leader.address, 'ask', leftMs(limits))
       const body = listOffsetsRequest(topic, partition, leader.leaderEpoch, at)
-      const bytes = await connection.request(LIST_OFFSETS, body, Math.max(1, leftMs(limits)))
+      const bytes = await connection.request(LIST_OFFSETS, body, leftMs(limits))
       const { error, offset } = readListOffsets(bytes)
       cluster.answered()
       if (error !== CODE.none)
