@@ -20,6 +20,8 @@ export interface BudgetVerdict {
   readonly reserved: Amount
   readonly overrunNanoUsd: number
   readonly outcomes: number
+  /** The log still holds all outcomes since this window began. */
+  readonly complete: boolean
   /** The account, folded anew from its partition, is the one that is served. */
   readonly foldsAlike: boolean
   readonly matches: boolean
@@ -66,6 +68,7 @@ export const verifyBudget = async (
         reserved,
         overrunNanoUsd,
         outcomes: count,
+        complete: outcomes.reachBackTo(Math.max(again.startMs, Date.parse(row.created_at))),
         foldsAlike,
         matches,
       }
@@ -80,6 +83,8 @@ class Outcomes {
   /** The first settlement of an admission is the outcome. */
   readonly #settled = new Set<string>()
   #sum = NO_AMOUNT
+  /** Log time of the newest first record of a partition that has lost older ones. */
+  #keptFromMs = Number.NEGATIVE_INFINITY
 
   constructor(private readonly log: EventLog) {}
 
@@ -87,13 +92,21 @@ class Outcomes {
     const needle = Buffer.from(`"account":${JSON.stringify(account)}`)
     for (const partition of await this.log.partitions(TOPICS.requests.name)) {
       const from = this.#next.get(partition) ?? 0
-      const next = await readTo(this.log, TOPICS.requests.name, partition, from, signal, ({ value }) => {
+      const isFirst = from === 0
+      let met = false
+      const next = await readTo(this.log, TOPICS.requests.name, partition, from, signal, ({ offset, atMs, value }) => {
+        if (isFirst && !met && offset > 0) this.#keptFromMs = Math.max(this.#keptFromMs, atMs)
+        met = true
         if (value !== null && Buffer.from(value.buffer, value.byteOffset, value.length).includes(needle))
           this.#take(value, account)
       })
       this.#next.set(partition, next)
     }
     return { sum: this.#sum, count: this.#settled.size }
+  }
+
+  reachBackTo(atMs: number): boolean {
+    return this.#keptFromMs <= atMs
   }
 
   #take(value: Uint8Array, account: string): void {
@@ -150,7 +163,8 @@ const foldedAlike = async (
 ): Promise<boolean> => {
   const { ledger } = budgets.leases
   const partition = ledger.partitionOf(tenantId)
-  const book = new AccountBook(true, 0)
+  const start = await log.since(TOPICS.budgets.name, partition, 0)
+  const book = new AccountBook(start === 0, start)
   let logAtMs = 0
   await readTo(log, TOPICS.budgets.name, partition, 0, signal, ({ offset, atMs, value }) => {
     logAtMs = Math.max(logAtMs, atMs)
@@ -159,6 +173,8 @@ const foldedAlike = async (
     const { type, data, instance, epoch } = envelope
     book.take(offset, { type, data } as BudgetEvent, logAtMs, `${instance}.${epoch}`)
   })
+  // Older records have expired, and no statement stands in what is kept: there is nothing to compare with.
+  if (!book.known) return true
   const [folded, served] = [book.get(id), ledger.account(tenantId, id)]
   if (folded === undefined || served === undefined) return folded === served
   return (

@@ -145,6 +145,9 @@ export const BudgetVerification = t.Object({
   matches: t.Boolean({ description: 'the account, the outcomes and a new fold say the same' }),
   folds_alike: t.Boolean({ description: 'the account, folded anew from the log, is the one that is served' }),
   outcomes: t.Integer({ description: 'outcomes that were charged' }),
+  complete: t.Boolean({
+    description: 'the log still holds all outcomes of this window; else they come to less than was spent',
+  }),
   spent_usd: t.Number({ description: 'by the account' }),
   recomputed_usd: t.Number({ description: 'by the outcomes' }),
   difference_usd: t.Number({ description: 'of the two' }),

@@ -72,7 +72,7 @@ export interface Standing {
 export interface RigOptions {
   /** Instead of the one provider and its model. */
   readonly bootstrap?: Readonly<Record<string, unknown>>
-  readonly settings?: Readonly<Record<string, unknown>>
+  readonly settings?: Readonly<Record<string, unknown>> & { readonly server?: object }
   /** The instances reach the broker through a proxy. */
   readonly proxied?: true
 }
@@ -84,7 +84,9 @@ export const startRig = async (count: number, options: RigOptions = {}): Promise
   const second = proxy === null ? null : { port: freePort(), advertised: proxy.port }
   if (proxy !== null) proxy.to = second!.port
   const kafka = await startKafka({ brokers: 1, ...(second === null ? {} : { second }) })
-  const more = { worker: { enabled: false }, ...options.settings }
+  const { server = {}, ...others } = options.settings ?? {}
+  // What is asked at once is the row's: nothing is refused because the machine is busy.
+  const more = { worker: { enabled: false }, server: { max_event_loop_delay: 'off', ...server }, ...others }
   await initTopics(kafkaSettings(kafka.bootstrap, more), folder)
   const settings = kafkaSettings(proxy === null ? kafka.bootstrap : [`127.0.0.1:${proxy.port}`], more)
   const bootstrap = options.bootstrap ?? {
