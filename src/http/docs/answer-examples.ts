@@ -103,6 +103,7 @@ const WRITTEN: Readonly<Record<string, unknown>> = {
       id: `bud_${UUID}`,
       account: `bud_${UUID}/1795305600000-1795392000000`,
       matches: true,
+      complete: true,
       folds_alike: true,
       outcomes: 18,
     },
