@@ -61,7 +61,11 @@ const CLI = join(import.meta.dir, '../../../src/commands/cli.ts')
 const CLIENTS = 8
 const DIES_WITHIN_MS = 30_000
 
-const openGround = async (adapter: Adapter, settings: Readonly<Record<string, unknown>>): Promise<Ground> => {
+const openGround = async (
+  adapter: Adapter,
+  settings: Readonly<Record<string, unknown>>,
+  removeLog: () => Promise<void>,
+): Promise<Ground> => {
   const database = await sharedPostgres()
   const upstream = startUpstream()
   upstream.behave({ chunks: 6, chunkDelayMs: 2 })
@@ -104,12 +108,13 @@ const openGround = async (adapter: Adapter, settings: Readonly<Record<string, un
       await gateway.remove()
       await upstream.stop()
       await database.remove()
+      await removeLog()
     },
   }
   return ground
 }
 
-export const openEmbeddedGround = (): Promise<Ground> => openGround('embedded', {})
+export const openEmbeddedGround = (): Promise<Ground> => openGround('embedded', {}, async () => {})
 
 /** On the broker that is given, else on one of its own. */
 export const openKafkaGround = async (): Promise<Ground> => {
@@ -117,15 +122,10 @@ export const openKafkaGround = async (): Promise<Ground> => {
   const kafka = await startKafka({ brokers: 1, dataDir: join(folder, 'kafka') })
   const settings = kafkaSettings(kafka.bootstrap)
   await initTopics(settings, folder)
-  const ground = await openGround('kafka', settings)
-  return {
-    ...ground,
-    async remove() {
-      await ground.remove()
-      await kafka.stop()
-      rmSync(folder, { recursive: true, force: true })
-    },
-  }
+  return openGround('kafka', settings, async () => {
+    await kafka.stop()
+    rmSync(folder, { recursive: true, force: true })
+  })
 }
 
 const at = (name: Failpoint, within: number): Record<string, string> => ({
