@@ -35,7 +35,8 @@ export interface BrokerDeps {
 
 /** As the Kafka adapter has it. */
 const DEADLINE_MS = 2_000
-const LATEST_MS = 9_000
+/** The last copy of an append arrives after twice this at most. */
+export const LATEST_MS = 9_000
 /** How often a reader without a way to the broker looks whether it is to stop. */
 const LOOK_MS = 500
 

@@ -3,7 +3,7 @@ import type { Outcomes } from '../../src/commands/outcomes.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { CONTROL } from '../../src/state/fold.ts'
 import { beginning, PARTITIONS } from './beginning.ts'
-import { Broker, QUIET_NETWORK } from './broker.ts'
+import { Broker, LATEST_MS, QUIET_NETWORK } from './broker.ts'
 import { Operators } from './commands.ts'
 import { flipBits } from './flips.ts'
 import { EPOCH_MS, replaceGlobals } from './globals.ts'
@@ -94,7 +94,8 @@ export class Run {
       this.#retire()
       this.#drain()
       this.#stop()
-      // What failed while its process lived is settled at its next start; and the state is read from the log once more.
+      // What is still on its way arrives. What failed while its process lived is settled at its next start; and the state is read from the log once more.
+      this.scheduler.runUntil(this.scheduler.nowMs + 2 * LATEST_MS)
       for (const machine of this.machines) machine.start()
       this.#drain()
       this.#stop()
