@@ -64,7 +64,9 @@ export class FileSpool implements LocalSpool {
       options.durability === 'log' && options.keeping.until === 'projected' ? 'host' : options.durability
     this.recovered = recoverSpool(directory, files)
     this.openAtStart = this.recovered.open.list()
-    this.backlogMarks = new Backlog(segmentMarks(directory, files), watermarkOf(directory, options.keeping, files))
+    const { marks, headless } = segmentMarks(directory, files)
+    let unmarked = headless
+    this.backlogMarks = new Backlog(marks, watermarkOf(directory, options.keeping, files))
     this.ballast = makeBallast(directory, options.ballastBytes ?? 8 * 1024 * 1024, files)
     this.writer = new SegmentWriter({
       directory,
@@ -77,16 +79,11 @@ export class FileSpool implements LocalSpool {
       nextOrdinal: this.recovered.nextOrdinal,
       keepUnsynced: this.durability === 'host',
       carried: () => this.recovered.open.carried(),
-      onSegment: (ordinal, { record, requests, operations, at_ms }) =>
-        this.backlogMarks.began({
-          ordinal,
-          path: segmentPath(directory, ordinal),
-          bytes: 0,
-          atMs: at_ms,
-          record,
-          requests,
-          operations,
-        }),
+      onSegment: (ordinal, { record, requests, operations, at_ms: atMs }) => {
+        const path = segmentPath(directory, ordinal)
+        this.backlogMarks.began({ ordinal, path, bytes: 0, atMs, record, requests, operations, headless: unmarked })
+        unmarked = []
+      },
     })
     // The numbers of what was cut are not given out again, and nobody waits for them: a head says from where on it goes.
     if (this.recovered.tornBytes > 0) this.tries(() => this.writer.open())
@@ -287,7 +284,8 @@ export class FileSpool implements LocalSpool {
     const retentionMs = keeping.until === 'shipped' ? 0 : keeping.retentionMs
     if (retentionMs === null) return
     const before = keeping.until === 'shipped' ? Number.POSITIVE_INFINITY : nowMs() - retentionMs
-    for (const { path } of this.backlogMarks.takeDeletable(before, this.options.heldFrom?.())) {
+    const deletable = this.backlogMarks.takeDeletable(before, this.options.heldFrom?.())
+    for (const path of deletable.flatMap((mark) => [...mark.headless, mark.path])) {
       try {
         this.files.remove(path)
       } catch (error) {

@@ -117,28 +117,37 @@ const raise = (next: Counters, to: Counters): void => {
   next.operations = Math.max(next.operations, to.operations)
 }
 
-/** What the deletion and the backlog need of each segment; headers only. A segment without a header counts with what follows it. */
+/** What the deletion and the backlog need of each segment; headers only. */
 export interface SegmentMark extends Counters {
   readonly ordinal: number
   readonly path: string
   readonly atMs: number
   readonly bytes: number
+  /** Segments before it whose header cannot be read: they go with it, or a reader would find a gap behind them. */
+  readonly headless: readonly string[]
 }
 
-export const segmentMarks = (directory: string, files: Files = nodeFiles): SegmentMark[] =>
-  listSegments(directory, files).flatMap(({ ordinal, path, bytes }) => {
+export interface SegmentMarks {
+  readonly marks: readonly SegmentMark[]
+  /** At the end, with no segment behind them yet. */
+  readonly headless: readonly string[]
+}
+
+export const segmentMarks = (directory: string, files: Files = nodeFiles): SegmentMarks => {
+  const marks: SegmentMark[] = []
+  let headless: string[] = []
+  for (const { ordinal, path, bytes } of listSegments(directory, files)) {
     const header = readSegmentHeader(path, files)
-    if (header === null) return []
-    return {
-      ordinal,
-      path,
-      bytes,
-      atMs: header.at_ms,
-      record: header.record,
-      requests: header.requests,
-      operations: header.operations,
+    if (header === null) {
+      headless.push(path)
+      continue
     }
-  })
+    const { record, requests, operations, at_ms: atMs } = header
+    marks.push({ ordinal, path, bytes, atMs, record, requests, operations, headless })
+    headless = []
+  }
+  return { marks, headless }
+}
 
 /** How far the consumers of a spool are, by what they wrote. */
 export const watermarkOf = (directory: string, keeping: SpoolKeeping, files: Files = nodeFiles): Watermark => {

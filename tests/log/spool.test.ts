@@ -1,6 +1,6 @@
 // What a spool keeps and for how long, its ids, and what it knows when it is opened again.
 import { afterAll, describe, expect, test } from 'bun:test'
-import { writeFileSync } from 'node:fs'
+import { truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { RecordRefused } from '../../src/log/port.ts'
 import { listSegments } from '../../src/log/segments.ts'
@@ -38,6 +38,23 @@ describe('what is kept', () => {
     const again = await openTestSpool(join(spool.directory, '..', '..'))
     expect(again.end).toBe(40)
     await again.close()
+  })
+
+  test('a segment that lost its head goes with the one behind it: there is no gap where it stood', async () => {
+    const directory = dataDir()
+    const first = await openTestSpool(directory, { segmentBytes: 2_000 })
+    await fill(first, 1)
+    await first.close()
+    const [emptied] = listSegments(first.directory)
+    truncateSync(emptied!.path)
+    for (const shipped of [20, 40]) {
+      const spool = await openTestSpool(directory, { segmentBytes: 2_000 })
+      await fill(spool, 20)
+      spool.shipped(shipped)
+      expect(() => readAll(spool.directory)).not.toThrow()
+      await spool.close()
+    }
+    expect(listSegments(first.directory).map(({ path }) => path)).not.toContain(emptied!.path)
   })
 
   test('embedded: until every read model has it and it is old enough, whatever comes first', async () => {
