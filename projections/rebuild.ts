@@ -35,16 +35,33 @@ const POLL_MS = 100
 const PRINT_MS = 2_000
 const POSTGRES_WITHIN_MS = 60_000
 
-/** Rebuilds one after the other; returns when all are in use. Throws when Postgres or the log cannot be used, or another rebuild is under way. */
+/**
+ * Rebuilds them, those that are loaded in one row and those that are followed in another beside it: while Postgres has a batch of the one, the log is read for
+ * the other. Returns when all are in use. Throws when Postgres or the log cannot be used, or another rebuild is under way; the rest is given up then.
+ */
 export const rebuild = async (options: RebuildOptions): Promise<void> => {
   const { projections, databaseUrl, signal } = options
   const sql = openDatabase({ url: databaseUrl, name: 'gatelog-rebuild', maxConnections: 8, statementTimeoutMs: null })
   try {
     await untilReachable(sql, signal)
-    for (const projection of projections) await rebuildOne(options, sql, projection)
+    const failed = new AbortController()
+    const shared = { ...options, signal: AbortSignal.any([signal, failed.signal]) }
+    const inRow = async (row: readonly AnyProjection[]) => {
+      for (const projection of row) await rebuildOne(shared, sql, projection)
+    }
+    const rows = [projections.filter(({ load }) => load), projections.filter(({ load }) => !load)]
+    const ended = await Promise.allSettled(rows.map((row) => inRow(row).catch((cause) => giveUp(cause, failed))))
+    for (const end of ended) if (end.status === 'rejected' && end.reason === failed.signal.reason) throw end.reason
+    signal.throwIfAborted()
   } finally {
     await sql.end({ timeout: 1 })
   }
+}
+
+/** The first failure is the one that is told; what ends because of it is no failure of its own. */
+const giveUp = (cause: unknown, failed: AbortController): never => {
+  if (!failed.signal.aborted) failed.abort(cause)
+  throw failed.signal.reason
 }
 
 const untilReachable = async (sql: Sql, signal: AbortSignal): Promise<void> => {

@@ -16,6 +16,9 @@ interface Options extends LoadOptions {
   readonly keepDays: number
 }
 
+/** The first batch is so much smaller, so that Postgres has something to do soon; each next one is twice as large. */
+const FIRST_PART = 4
+
 /** Returns when it is near the end, or when something is in the way that followers wait for, or end for, as they always do. */
 export const load = async (given: LoadOptions, keepDays: number): Promise<void> => {
   const options: Options = { ...given, keepDays }
@@ -118,11 +121,13 @@ async function* batches(
 ): AsyncGenerator<Batch> {
   let ranges = new Map<number, Range>()
   let [count, bytes] = [0, 0]
+  let most = Math.ceil(limits.maxRecords / FIRST_PART)
   const taken = async (): Promise<Batch> => {
     const batch = { ranges, folded: await thread.take() }
     ranges = new Map()
     count = 0
     bytes = 0
+    most = Math.min(limits.maxRecords, 2 * most)
     return batch
   }
   for await (const { partition, records } of merged(log, projection.topic, stretches, signal)) {
@@ -136,7 +141,7 @@ async function* batches(
     })
     bytes += await thread.fold(partition, records)
     count += records.length
-    if (count >= limits.maxRecords || bytes >= limits.maxBytes) yield await taken()
+    if (count >= most || bytes >= limits.maxBytes) yield await taken()
   }
   if (count > 0 && !signal.aborted) yield await taken()
 }
