@@ -130,10 +130,12 @@ const closeDay = async (
   const sequence = isSame ? day.sequence : day.sequence + 1
   if (!isSame) await publish(options, sql, build, dayMs, { sequence, offsets })
   const table = sql(`${build.schemaName}.closed_day`)
+  // Whoever wrote of the day beside this did not see that it is closed, and noted nothing: the first time, it is looked at once more from a later moment.
+  const seen = day.digest === null ? changes - 1 : changes
   // The offsets of a set that was not written again stay those that the topic has.
   await sql`
     insert into ${table} as held (day_ms, sequence, offsets, digest, late)
-    values (${dayMs}, ${sequence}, ${JSON.stringify(offsets)}, ${digest}, ${changes})
+    values (${dayMs}, ${sequence}, ${JSON.stringify(offsets)}, ${digest}, ${seen})
     on conflict (day_ms) do update set late = excluded.late, sequence = excluded.sequence, digest = excluded.digest,
       offsets = case when ${isSame} then held.offsets else excluded.offsets end`
 }

@@ -27,7 +27,9 @@ export const madeOf = async (store: TestStore, log: EventLog) => {
   const worker = store.follow(log, { tuning: { closeMs: 20 } })
   const schema = await store.applied('requests', ALL_REQUESTS)
   await eventually('all days are closed', async () => {
-    const rows = await store.sql`select 1 from ${store.sql(`${schema}.closed_day`)}`
+    const rows = await store.sql`
+      select 1 from ${store.sql(`${schema}.closed_day`)} closed left join ${store.sql(`${schema}.late_day`)} late using (day_ms)
+      where closed.late = coalesce(late.changes, 0)`
     return rows.length === DAYS
   })
   await worker.stop()
