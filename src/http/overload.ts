@@ -1,15 +1,46 @@
 // Where chat completions are let in while there is room for them: the first thing that happens to one.
 import type { LoadGate } from '../lib/load-gate.ts'
-import { GatewayError } from '../wire/errors.ts'
-import { errorResponse } from './envelope.ts'
+import { errorBody, GatewayError } from '../wire/errors.ts'
+import { errorGatewayJson, errorHeaders } from './envelope.ts'
 import type { ChatHandler } from './inference.ts'
 import { newIdentity } from './request-context.ts'
 
-/** They differ in when they ask for a repeat, or all who were refused would come again at once. Made beforehand: a refusal has to be cheap. */
-const OVERLOADED = [1, 2, 3].map(
-  (retryAfterS) =>
-    new GatewayError('rate_limited', 'the gateway has more to do than it can; try again', { retryAfterS }),
-)
+/** They differ in when they ask for a repeat, or all who were refused would come again at once. */
+const WAITS_S = [1, 2, 3]
+/** Stands where an id will: ids have no such character. */
+const NOBODY = '?'
+
+/** An answer that is made but for who is refused: a refusal has to be cheap, or what is refused takes the time of what is served. */
+interface Refusal {
+  readonly status: number
+  /** Of the body, around the request's id. */
+  readonly before: string
+  readonly after: string
+  /** A response copies them when it is made, so that one object does for all. */
+  readonly headers: Headers
+}
+
+const refusalAfter = (retryAfterS: number): Refusal => {
+  const error = new GatewayError('rate_limited', 'the gateway has more to do than it can; try again', { retryAfterS })
+  const context = { requestId: NOBODY, traceId: NOBODY }
+  const gateway = errorGatewayJson(context)
+  const at = gateway.indexOf(NOBODY)
+  return {
+    status: error.status,
+    before: `{"error":${JSON.stringify(errorBody(error))},"gateway":${gateway.slice(0, at)}`,
+    after: `${gateway.slice(at + NOBODY.length)}}`,
+    headers: new Headers(errorHeaders(error, context)),
+  }
+}
+
+const REFUSALS = WAITS_S.map(refusalAfter)
+
+const refuse = ({ status, before, after, headers }: Refusal, request: Request): Response => {
+  const { requestId, traceId } = newIdentity(request.headers)
+  headers.set('x-request-id', requestId)
+  headers.set('x-trace-id', traceId)
+  return new Response(before + requestId + after, { status, headers })
+}
 
 /** Lets requests through to `complete` while the gate has room. A refusal comes before anything is read, and leaves no outcome: nobody knows whose it would be. */
 export const whileThereIsRoom =
@@ -17,7 +48,7 @@ export const whileThereIsRoom =
   (request, peers) => {
     if (gate.room <= 0 && !gate.more()) {
       peers?.timeout?.(request, idleS)
-      return errorResponse(OVERLOADED[gate.refused++ % OVERLOADED.length]!, newIdentity(request.headers))
+      return refuse(REFUSALS[gate.refused++ % REFUSALS.length]!, request)
     }
     gate.room--
     return complete(request, peers)

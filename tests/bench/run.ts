@@ -14,6 +14,7 @@ const BENCHES = [
   'rebuild',
   'admin-writes',
   'allocations',
+  'refusal',
 ] as const
 const FLAGS = ['--quick']
 const given = process.argv.slice(2)

@@ -43,6 +43,12 @@ await gateway.until('serving', 60_000)
 const port = Number(new URL(gateway.url).port)
 const rssMb = () => Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${gateway.pid}/status`, 'utf8'))![1]) / 1_024
 
+/** Processor time of the gateway so far, ms, in all of its threads. */
+const processorMs = () => {
+  const fields = readFileSync(`/proc/${gateway.pid}/stat`, 'utf8').split(') ')[1]!.split(' ')
+  return (Number(fields[11]) + Number(fields[12])) * 10
+}
+
 const load = openLoad(port, request, CONNECTIONS)
 /** The most that is served: a few connections that are never without a request. */
 const capacity = async (): Promise<number> => {
@@ -59,13 +65,15 @@ const rows: string[] = []
 for (const factor of [0.5, 1, 3, 10]) {
   await load.run(REST_PER_SECOND, 8_000) // back to rest
   await load.run(factor * top, SETTLE_MS)
+  const busyBefore = processorMs()
   const { served, refused, failed, unsent, servedMs, refusedMs } = await load.run(factor * top, STEP_MS)
+  const busyMs = processorMs() - busyBefore
   const latency = percentiles(servedMs)
   const goodput = (served * 1_000) / STEP_MS
   rows.push(
     `${factor}x: offered ${(factor * top).toFixed(0)}/s, goodput ${goodput.toFixed(0)}/s (${((goodput / top) * 100).toFixed(0)} % of capacity), ` +
       `refused ${refused}, failed ${failed}, not sent ${unsent}; served p50 ${latency.p50.toFixed(0)}, p99 ${latency.p99.toFixed(0)} ms; ` +
-      `refusals p99 ${percentiles(refusedMs).p99.toFixed(0)} ms; RSS ${rssMb().toFixed(0)} MB; N ${served + refused + failed + unsent}`,
+      `refusals p99 ${percentiles(refusedMs).p99.toFixed(0)} ms; RSS ${rssMb().toFixed(0)} MB, ${((busyMs * 1_000) / Math.max(1, served)).toFixed(0)} us of processor for each served; N ${served + refused + failed + unsent}`,
   )
   console.log(rows.at(-1))
 }

@@ -42,6 +42,23 @@ test('beyond its room a request is 429 with Retry-After, for a stranger too: not
   expect([upstream.received.length, gateway.spool.records.length]).toEqual([served, records])
 })
 
+test('each refusal keeps its own id and trace, however late it is read', async () => {
+  const { gate, gateway } = overloaded()
+  gate.room = 0
+  const traces = Array.from({ length: 7 }, (_, i) => `${i}`.repeat(32).replace(/^0+$/, 'a'.repeat(32)))
+  const answers = await Promise.all(
+    traces.map((trace, i) =>
+      gateway.chat(ASK, { 'X-Request-ID': `mine-"${i}`, traceparent: `00-${trace}-00f067aa0ba902b7-01` }),
+    ),
+  )
+  for (const [i, answer] of answers.entries()) {
+    expect(answer.headers.get('x-request-id')).toBe(`mine-${i}`)
+    expect(answer.headers.get('x-trace-id')).toBe(traces[i]!)
+    expect(answer.headers.get('content-type')).toBe('application/json')
+    expect(((await answer.json()) as { gateway: object }).gateway).toMatchObject({ request_id: `mine-${i}` })
+  }
+})
+
 test('reads and operations are answered, and the metrics say what is refused', async () => {
   const { gate, gateway } = overloaded()
   gate.room = 0
