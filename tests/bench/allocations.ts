@@ -30,9 +30,9 @@ const send = (load: LoadProcess, gateway: Contender, mode: Mode, requests: numbe
 export const allocationsOf = async (load: LoadProcess, mode: Mode): Promise<Allocations> => {
   const folder = mkdtempSync(join(tmpdir(), 'gatelog-allocations-'))
   const file = join(folder, 'counts.json')
-  const gateway = await startGatelog(load.origin, ['--preload', join(import.meta.dir, 'count-objects.ts')], {
-    BUN_JSC_useGC: '0',
-    OBJECT_COUNTS: file,
+  const gateway = await startGatelog(load.origin, {
+    flags: ['--preload', join(import.meta.dir, 'count-objects.ts')],
+    environment: { BUN_JSC_useGC: '0', OBJECT_COUNTS: file },
   })
   try {
     await send(load, gateway, mode, WARM)

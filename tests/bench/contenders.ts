@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { eventually } from '../services/eventually.ts'
+import type { HoldJob, HoldResult } from './held-streams.ts'
 import type { LoadJob, LoadResult } from './load.ts'
 
 const HERE = import.meta.dir
@@ -68,38 +69,73 @@ export const startBare = async (origin: string): Promise<Contender> => {
   }
 }
 
-/** A gateway with one provider, no worker and no Postgres: nothing else runs on its core. */
-export const startGatelog = async (
-  origin: string,
-  flags: readonly string[] = [],
-  environment: Readonly<Record<string, string>> = {},
-): Promise<Contender> => {
+export interface GatelogOptions {
+  /** For Bun. */
+  readonly flags?: readonly string[]
+  readonly environment?: Readonly<Record<string, string>>
+  /** Over those of the bench. */
+  readonly settings?: Readonly<Record<string, unknown>>
+  /** Kept at the end when given. */
+  readonly dataDir?: string
+  /** Null: wherever there is room. */
+  readonly core?: number | null
+  /** What it is called in tables. */
+  readonly name?: string
+}
+
+const PRICES = { input_cost_per_million: 1, output_cost_per_million: 2, max_output_tokens: 1_000 }
+
+/** One provider with one model. */
+const plainWorld = (origin: string) => ({
+  providers: [{ name: 'bench', kind: 'openai_compatible', base_url: `${origin}/v1` }],
+  models: [{ name: 'bench-model', provider: 'bench', ...PRICES }],
+})
+
+const PROVIDERS = 5
+const MOST = 1_000_000_000
+/** What the targets are for: five providers with four models each, limits at every level, a hard budget that is never used up. */
+export const fullWorld = (origin: string) => {
+  const providers = Array.from({ length: PROVIDERS }, (_, i) => `bench-${i}`)
+  return {
+    tenants: [{ slug: 'default', name: 'default', rate_limits: { rpm: MOST, tpm: MOST, max_parallel: 100_000 } }],
+    providers: providers.map((name) => ({ name, kind: 'openai_compatible', base_url: `${origin}/v1` })),
+    models: ['bench-model', 'second', 'third', 'fourth'].flatMap((name) =>
+      providers.map((provider) => ({ name, provider, ...PRICES })),
+    ),
+    policies: [{ name: 'default', rate_limits: { rpm: MOST } }],
+    budgets: [{ tenant: 'default', window: 'month', limit_usd: 1_000_000, enforcement: 'hard' }],
+  }
+}
+
+/** A gateway without worker and Postgres: nothing else runs on its core. One provider with one model, unless its settings say otherwise. */
+export const startGatelog = async (origin: string, options: GatelogOptions = {}): Promise<Contender> => {
   const folder = mkdtempSync(join(tmpdir(), 'gatelog-bench-'))
   const port = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
   const free = port.port
   port.stop(true)
-  const settings = {
-    server: { host: '127.0.0.1', port: free },
-    data: { dir: join(folder, 'data') },
+  const { server, ...settings } = { server: {}, ...options.settings }
+  const all = {
+    server: { host: '127.0.0.1', port: free, ...(server as object) },
+    data: { dir: options.dataDir ?? join(folder, 'data') },
     log: { durability: 'process' },
     worker: { enabled: false },
     database: { url: 'postgres://nobody@127.0.0.1:1/none' },
-    bootstrap: {
-      providers: [{ name: 'bench', kind: 'openai_compatible', base_url: `${origin}/v1` }],
-      models: [{ name: 'bench-model', provider: 'bench', input_cost_per_million: 1, output_cost_per_million: 2 }],
-    },
+    bootstrap: plainWorld(origin),
+    ...settings,
   }
-  writeFileSync(join(folder, 'gateway.yaml'), JSON.stringify(settings))
-  const child = pinned(0, [process.execPath, ...flags, join(ROOT, 'src/commands/cli.ts'), 'start'], {
+  writeFileSync(join(folder, 'gateway.yaml'), JSON.stringify(all))
+  const core = options.core === undefined ? 0 : options.core
+  const command = [process.execPath, ...(options.flags ?? []), join(ROOT, 'src/commands/cli.ts'), 'start']
+  const child = pinned(core, command, {
     GATEWAY_CONFIG: join(folder, 'gateway.yaml'),
     GATEWAY_BOOTSTRAP_INFERENCE_KEY: INFERENCE_KEY,
     NODE_ENV: 'production',
-    ...environment,
+    ...options.environment,
   })
   void new Response(child.stdout).text()
   await untilHealthy(free)
   return {
-    name: 'gatelog',
+    name: options.name ?? 'gatelog',
     port: free,
     pid: child.pid,
     headers: { Authorization: `Bearer ${INFERENCE_KEY}` },
@@ -134,6 +170,8 @@ export interface LoadProcess {
   readonly origin: string
   readonly secureOrigin: string
   run(job: LoadJob): Promise<LoadResult>
+  /** Streams that are held open beside the jobs; not while one runs. */
+  hold(job: HoldJob): Promise<HoldResult>
   stop(): Promise<void>
 }
 
@@ -142,15 +180,17 @@ export const startLoad = async (core: number | null = 1): Promise<LoadProcess> =
   const load = pinned(core, [process.execPath, join(HERE, 'load.ts')])
   const read = jsonLines(load.stdout)
   const ports = (await read()) as { upstreamPort: number; secureUpstreamPort: number }
+  const ask = async (job: LoadJob | HoldJob): Promise<unknown> => {
+    load.stdin.write(`${JSON.stringify(job)}\n`)
+    load.stdin.flush()
+    return await read()
+  }
   return {
     upstreamPort: ports.upstreamPort,
     origin: `http://127.0.0.1:${ports.upstreamPort}`,
     secureOrigin: `https://127.0.0.1:${ports.secureUpstreamPort}`,
-    async run(job) {
-      load.stdin.write(`${JSON.stringify(job)}\n`)
-      load.stdin.flush()
-      return (await read()) as LoadResult
-    },
+    run: (job) => ask(job) as Promise<LoadResult>,
+    hold: (job) => ask(job) as Promise<HoldResult>,
     async stop() {
       load.kill()
       await load.exited
@@ -158,12 +198,13 @@ export const startLoad = async (core: number | null = 1): Promise<LoadProcess> =
   }
 }
 
-/** The request of every bench: 640 bytes come back, or 20 chunks. */
+/** The request of every bench: 640 bytes come back, or 20 chunks. `more`: of `ASKS`, for another answer. */
 export const benchJob = (
   { port, headers }: Pick<Contender, 'port' | 'headers'>,
   mode: 'json' | 'stream',
   connections: number,
   durationMs: number,
+  more = '',
 ): LoadJob => ({
   port,
   path: '/v1/chat/completions',
@@ -171,7 +212,7 @@ export const benchJob = (
   body: JSON.stringify({
     model: 'bench-model',
     ...(mode === 'stream' ? { stream: true } : {}),
-    messages: [{ role: 'user', content: 'Say something of a few hundred bytes.' }],
+    messages: [{ role: 'user', content: `Say something of a few hundred bytes.${more}` }],
   }),
   connections,
   durationMs,

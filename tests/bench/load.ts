@@ -2,6 +2,8 @@
 // gateway on the other core is what is measured. Commands arrive as JSON lines on stdin, results leave as JSON lines on stdout.
 import { readFileSync } from 'node:fs'
 import type { Socket } from 'bun'
+import { LAST_CHUNK, messageLength, startFakeUpstream } from './fake-upstream.ts'
+import { type HoldJob, heldStreams } from './held-streams.ts'
 
 /** One measurement: `connections` clients, each sending its next request when the last answer is complete, or at a given rate. */
 export interface LoadJob {
@@ -9,6 +11,8 @@ export interface LoadJob {
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
+  /** Where body and headers hold `MARK`, each request has a number below this one, by chance. */
+  readonly spread?: number
   readonly connections: number
   readonly durationMs: number
   /** Stops after so many answers instead. */
@@ -19,6 +23,9 @@ export interface LoadJob {
   readonly expect: string
 }
 
+/** Seven characters that a number takes the place of. */
+export const MARK = '%%%%%%%'
+
 export interface LoadResult {
   readonly requests: number
   readonly failed: number
@@ -27,81 +34,27 @@ export interface LoadResult {
   readonly p99Us: number
 }
 
-const ANSWER = JSON.stringify({
-  id: 'chatcmpl-bench',
-  object: 'chat.completion',
-  created: 1_760_000_000,
-  model: 'bench-model',
-  choices: [{ index: 0, message: { role: 'assistant', content: 'x'.repeat(380) }, finish_reason: 'stop' }],
-  usage: { prompt_tokens: 20, completion_tokens: 90, total_tokens: 110, prompt_tokens_details: { cached_tokens: 0 } },
-})
-const chunkOf = (delta: unknown, finish: string | null) =>
-  `data: ${JSON.stringify({ id: 'chatcmpl-bench', object: 'chat.completion.chunk', created: 1_760_000_000, model: 'bench-model', choices: [{ index: 0, delta, finish_reason: finish }] })}\n\n`
-const framed = (text: string) => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`
-
-const JSON_ANSWER = Buffer.from(
-  `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(ANSWER)}\r\n\r\n${ANSWER}`,
-)
-const STREAM_HEAD = Buffer.from(
-  'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n',
-)
-const STREAM_CHUNKS = [
-  // As every vendor begins.
-  framed(chunkOf({ role: 'assistant', content: '' }, null)),
-  ...Array.from({ length: 18 }, (_, i) => framed(chunkOf({ content: `word ${i} ` }, null))),
-  framed(chunkOf({}, 'stop')),
-  framed('data: [DONE]\n\n'),
-]
-const LAST_CHUNK = Buffer.from('0\r\n\r\n')
-/** 20 chunks and [DONE] in four writes: one write each would make this process the bottleneck. */
-const STREAM_WRITES = [
-  STREAM_CHUNKS.slice(0, 5),
-  STREAM_CHUNKS.slice(5, 10),
-  STREAM_CHUNKS.slice(10, 15),
-  [...STREAM_CHUNKS.slice(15), LAST_CHUNK.toString()],
-].map((chunks) => Buffer.from(chunks.join('')))
-
-/** Full length of the HTTP message that starts the buffer, or -1 while it is incomplete; Infinity for a chunked body. */
-const messageLength = (buffer: Buffer): number => {
-  const headEnd = buffer.indexOf('\r\n\r\n')
-  if (headEnd < 0) return -1
-  const head = buffer.toString('latin1', 0, headEnd).toLowerCase()
-  const at = head.indexOf('content-length:')
-  if (at >= 0) return headEnd + 4 + Number.parseInt(head.slice(at + 15), 10)
-  return head.includes('transfer-encoding: chunked') ? Number.POSITIVE_INFINITY : headEnd + 4
-}
-
 const fixture = (name: string) => readFileSync(`${import.meta.dir}/../fixtures/tls/${name}`, 'utf8')
-
-const listen = (tls: Bun.TLSOptions | undefined) =>
-  Bun.listen<{ buffer: Buffer | null }>({
-    hostname: '127.0.0.1',
-    port: 0,
-    ...(tls === undefined ? {} : { tls }),
-    socket: {
-      open(socket) {
-        socket.data = { buffer: null }
-      },
-      data(socket, bytes) {
-        const buffer = socket.data.buffer === null ? bytes : Buffer.concat([socket.data.buffer, bytes])
-        const length = messageLength(buffer)
-        if (length < 0 || buffer.length < length) {
-          socket.data.buffer = Buffer.from(buffer)
-          return
-        }
-        socket.data.buffer = null
-        if (buffer.includes('"stream":true')) {
-          socket.write(STREAM_HEAD)
-          for (const bytes of STREAM_WRITES) socket.write(bytes)
-        } else socket.write(JSON_ANSWER)
-      },
-    },
-  })
 
 interface Client {
   startedAt: number
   buffer: Buffer | null
+  /** What the socket did not take yet of a large request. */
+  rest: Buffer | null
 }
+
+/** Writes numbers over the marks of a request, always the same one in a request. */
+const numbering = (request: Buffer, spread: number | undefined): (() => void) => {
+  if (spread === undefined) return () => {}
+  const places: number[] = []
+  for (let at = request.indexOf(MARK); at >= 0; at = request.indexOf(MARK, at + 1)) places.push(at)
+  return () => {
+    const digits = numbered(Math.floor(Math.random() * spread))
+    for (const at of places) request.write(digits, at, 'latin1')
+  }
+}
+/** As a request names the thing of that number. */
+export const numbered = (number: number): string => String(number).padStart(MARK.length, '0')
 
 const TICK_MS = 1
 
@@ -130,6 +83,11 @@ const paced = (perSecond: number, send: (socket: Socket<Client>, sinceMs: number
   }
 }
 
+const write = (socket: Socket<Client>, bytes: Buffer) => {
+  const written = socket.write(bytes)
+  socket.data.rest = written < bytes.length ? bytes.subarray(Math.max(0, written)) : null
+}
+
 const runJob = async (job: LoadJob): Promise<LoadResult> => {
   const head = Object.entries(job.headers)
     .map(([name, value]) => `${name}: ${value}\r\n`)
@@ -141,9 +99,11 @@ const runJob = async (job: LoadJob): Promise<LoadResult> => {
   let failed = 0
   let running = true
   const enough = Promise.withResolvers<void>()
+  const number = numbering(request, job.spread)
   const send = (socket: Socket<Client>, sinceMs = performance.now()) => {
     socket.data.startedAt = sinceMs
-    socket.write(request)
+    number()
+    write(socket, request)
   }
   const { goOn, stop } = job.perSecond === undefined ? { goOn: send, stop() {} } : paced(job.perSecond, send)
   const receive = (socket: Socket<Client>, bytes: Buffer) => {
@@ -170,8 +130,14 @@ const runJob = async (job: LoadJob): Promise<LoadResult> => {
       Bun.connect<Client>({
         hostname: '127.0.0.1',
         port: job.port,
-        data: { startedAt: 0, buffer: null },
-        socket: { data: receive, close: () => void (running && failed++) },
+        data: { startedAt: 0, buffer: null, rest: null },
+        socket: {
+          data: receive,
+          drain(socket) {
+            if (socket.data.rest !== null) write(socket, socket.data.rest)
+          },
+          close: () => void (running && failed++),
+        },
       }),
     ),
   )
@@ -190,10 +156,14 @@ const runJob = async (job: LoadJob): Promise<LoadResult> => {
 }
 
 if (import.meta.main) {
-  const upstream = listen(undefined)
-  const secureUpstream = listen({ cert: fixture('upstream.pem'), key: fixture('upstream.key') })
+  const upstream = startFakeUpstream()
+  const secureUpstream = startFakeUpstream({ cert: fixture('upstream.pem'), key: fixture('upstream.key') })
+  const held = heldStreams(upstream.tick)
   console.log(JSON.stringify({ upstreamPort: upstream.port, secureUpstreamPort: secureUpstream.port }))
-  for await (const line of console) console.log(JSON.stringify(await runJob(JSON.parse(line) as LoadJob)))
-  upstream.stop(true)
-  secureUpstream.stop(true)
+  for await (const line of console) {
+    const job = JSON.parse(line) as LoadJob | HoldJob
+    console.log(JSON.stringify('hold' in job ? await held.run(job) : await runJob(job)))
+  }
+  upstream.stop()
+  secureUpstream.stop()
 }

@@ -1,5 +1,5 @@
 // `npm run bench [-- name ...]`: runs the benches of this folder one after another, each in a process of its own. `--quick`: what takes less than 90 s and
-// ends with the line of ratios.
+// ends with the line of ratios. `--only=a,b`: some rows of a bench that has such names. Peers are installed, so they are run only when they are named.
 import { join } from 'node:path'
 
 const BENCHES = [
@@ -15,17 +15,19 @@ const BENCHES = [
   'admin-writes',
   'allocations',
   'refusal',
+  'targets',
 ] as const
-const FLAGS = ['--quick']
+const FLAGS = ['--quick', '--only=']
 const given = process.argv.slice(2)
-const flags = given.filter((word) => FLAGS.includes(word))
-const wanted = given.filter((word) => !FLAGS.includes(word))
+const isFlag = (word: string) => FLAGS.some((flag) => (flag.endsWith('=') ? word.startsWith(flag) : word === flag))
+const flags = given.filter(isFlag)
+const wanted = given.filter((word) => !isFlag(word))
 const unknown = wanted.filter((name) => !BENCHES.includes(name as (typeof BENCHES)[number]))
 if (unknown.length > 0) {
   console.error(`no bench is called ${unknown.join(', ')}; there are: ${BENCHES.join(', ')}, and ${FLAGS.join(', ')}`)
   process.exit(1)
 }
-const all = flags.length > 0 ? (['proxy'] as const) : BENCHES
+const all = flags.includes('--quick') ? (['proxy'] as const) : BENCHES
 for (const name of wanted.length === 0 ? all : wanted) {
   console.log(`\n## ${name}`)
   const child = Bun.spawn([process.execPath, join(import.meta.dir, `${name}.ts`), ...flags], {
