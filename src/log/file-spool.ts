@@ -4,6 +4,7 @@ import { Backlog } from './backlog.ts'
 import { makeBallast } from './ballast.ts'
 import { type Files, fileErrorCode, nodeFiles } from './files.ts'
 import { isLonger, type SpoolTopic } from './frame.ts'
+import { GroupSync } from './group-sync.ts'
 import { NO_ATTEMPTS, type NotedRecord, type OpenAdmission } from './open-admissions.ts'
 import { RecordRefused } from './port.ts'
 import { SegmentWriter, segmentPath } from './segments.ts'
@@ -24,6 +25,8 @@ interface Waiter extends ShipmentWaiter, NotedRecord {
   readonly observed: boolean
 }
 
+const isSettlement = ({ observed, type }: Waiter): boolean => observed && type === 'request.settled'
+
 /** A claimed directory, opened for this process. */
 export class FileSpool implements LocalSpool {
   readonly instance: string
@@ -39,9 +42,8 @@ export class FileSpool implements LocalSpool {
   private readonly timer: ReturnType<typeof setInterval>
   /** In the batch; written but not synced; written but not shipped. Each in order of records. */
   private pending: Waiter[] = []
-  private unsynced: Waiter[] = []
+  private readonly sync: GroupSync<Waiter>
   private readonly unshipped = new Unshipped()
-  private syncing: Promise<void> | null = null
   private scheduled = false
   private closed = false
   private diskProblem: string | null = null
@@ -77,6 +79,7 @@ export class FileSpool implements LocalSpool {
       segmentBytes: options.segmentBytes ?? 64 * 1024 * 1024,
       next: this.recovered.next,
       nextOrdinal: this.recovered.nextOrdinal,
+      neededFrom: this.recovered.neededFrom,
       keepUnsynced: this.durability === 'host',
       carried: () => this.recovered.open.carried(),
       onSegment: (ordinal, { record, requests, operations, at_ms: atMs }) => {
@@ -84,6 +87,13 @@ export class FileSpool implements LocalSpool {
         this.backlogMarks.began({ ordinal, path, bytes: 0, atMs, record, requests, operations, headless: unmarked })
         unmarked = []
       },
+    })
+    this.sync = new GroupSync({
+      writer: this.writer,
+      onDurable: (waiters) => {
+        for (const waiter of waiters) if (isSettlement(waiter)) this.recovered.open.note(waiter)
+      },
+      onFailure: () => this.counts.syncFailures++,
     })
     // The numbers of what was cut are not given out again, and nobody waits for them: a head says from where on it goes.
     if (this.recovered.tornBytes > 0) this.tries(() => this.writer.open())
@@ -98,7 +108,7 @@ export class FileSpool implements LocalSpool {
   }
 
   private get problem(): string | null {
-    return this.diskProblem ?? this.backlogProblem ?? this.unshipped.problem
+    return this.sync.problem ?? this.diskProblem ?? this.backlogProblem ?? this.unshipped.problem
   }
 
   get end(): number {
@@ -113,7 +123,7 @@ export class FileSpool implements LocalSpool {
     admission = false,
     of?: RecordId | null,
   ): Promise<RecordId> {
-    if (this.closed || (admission && this.problem !== null)) {
+    if (this.closed || this.sync.isFull || (admission && this.problem !== null)) {
       return Promise.reject(new SpoolClosed(this.admission.reason))
     }
     if (isLonger(data, MAX_RECORD_BYTES) || isLonger(type, 255) || isLonger(subject, 4096)) {
@@ -151,6 +161,7 @@ export class FileSpool implements LocalSpool {
       this.diskProblem = `the disk of data.dir fails (${fileErrorCode(error)})`
     }
     this.counts.rejected += this.unshipped.expire(nowMs())
+    this.sync.refresh()
     if (keeping.until === 'projected') {
       this.backlogMarks.advance(watermarkOf(this.directory, keeping, this.files))
       this.deleteSegments()
@@ -177,7 +188,7 @@ export class FileSpool implements LocalSpool {
     this.flush()
     this.closed = true
     clearInterval(this.timer)
-    while (this.syncing !== null) await this.syncing
+    await this.sync.idle()
     this.counts.rejected += this.unshipped.close()
     this.writer.close()
     if (remove) removeSpool(this.claimed, this.files)
@@ -207,7 +218,7 @@ export class FileSpool implements LocalSpool {
         if (!this.tryWrite()) {
           this.written(this.writer.leave())
           this.writer.drop()
-          this.reject(this.pending.splice(0), false)
+          this.reject(this.pending.splice(0))
         }
       }
     }
@@ -237,46 +248,19 @@ export class FileSpool implements LocalSpool {
     let done = this.pending
     if (count === done.length) this.pending = []
     else done = done.splice(0, count)
-    for (const waiter of done) if (waiter.observed) this.recovered.open.note(waiter)
+    // A settlement that a power cut may still take leaves its admission open.
+    const isSafe = this.durability !== 'host'
+    for (const waiter of done)
+      if (waiter.observed && (isSafe || !isSettlement(waiter))) this.recovered.open.note(waiter)
     if (this.durability === 'log') this.unshipped.add(done, this.options.nowMs())
-    else if (this.durability === 'host') {
-      this.unsynced.push(...done)
-      this.syncing ??= this.syncAll()
-    } else for (const waiter of done) waiter.resolve(waiter.id)
+    else if (this.durability === 'host') this.sync.add(done)
+    else for (const waiter of done) waiter.resolve(waiter.id)
   }
 
-  /** Group commit: while one fdatasync runs the next records gather, and the next one covers them all. */
-  private async syncAll(): Promise<void> {
-    while (this.unsynced.length > 0) {
-      const covered = this.unsynced
-      this.unsynced = []
-      if (await this.trySync()) for (const waiter of covered) waiter.resolve(waiter.id)
-      else this.reject([...covered, ...this.unsynced.splice(0)], true)
-    }
-    this.syncing = null
-  }
-
-  private async trySync(): Promise<boolean> {
-    for (const again of [true, false]) {
-      try {
-        await this.writer.sync()
-        failpoint('spool_synced')
-        return true
-      } catch (error) {
-        this.counts.syncFailures++
-        this.diskProblem = `the disk of data.dir fails (${fileErrorCode(error)})`
-        if (!again || !this.tries(() => this.writer.rewriteUnsynced())) break
-      }
-    }
-    this.writer.forgetUnsynced()
-    return false
-  }
-
-  /** `written`: they stand in the file, and will be in the log; not as durable as was asked. */
-  private reject(waiters: readonly Waiter[], written: boolean): void {
+  private reject(waiters: readonly Waiter[]): void {
     const reason = this.diskProblem ?? 'the disk of data.dir fails'
     this.counts.rejected += waiters.length
-    for (const { id, reject } of waiters) reject(new SpoolClosed(reason, written ? id : null))
+    for (const { reject } of waiters) reject(new SpoolClosed(reason, null))
   }
 
   private deleteSegments(): void {
@@ -284,7 +268,8 @@ export class FileSpool implements LocalSpool {
     const retentionMs = keeping.until === 'shipped' ? 0 : keeping.retentionMs
     if (retentionMs === null) return
     const before = keeping.until === 'shipped' ? Number.POSITIVE_INFINITY : nowMs() - retentionMs
-    const deletable = this.backlogMarks.takeDeletable(before, this.options.heldFrom?.())
+    const heldFrom = Math.min(this.options.heldFrom?.() ?? Number.POSITIVE_INFINITY, this.writer.keptFrom - 1)
+    const deletable = this.backlogMarks.takeDeletable(before, heldFrom)
     for (const path of deletable.flatMap((mark) => [...mark.headless, mark.path])) {
       try {
         this.files.remove(path)

@@ -171,6 +171,8 @@ export interface SegmentHeader {
   readonly operations: number
   /** How many `carried` frames follow the header. */
   readonly carried: number
+  /** The first record before it that was not durable yet: a settlement from there on may be lost, so its admission is carried. */
+  readonly unsynced?: number
   readonly at_ms: number
 }
 

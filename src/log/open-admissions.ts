@@ -73,6 +73,8 @@ export class OpenAdmissions {
   private readonly own = new NumberTable<NotedRecord>()
   /** Attempts name the request only. A request is admitted once; should it be twice, both have its attempts. */
   private readonly byRequest = new Map<string, Tracked>()
+  /** Of records before the first that is observed: what is carried of them is over. */
+  private readonly over = new Set<RecordId>()
 
   get size(): number {
     return this.byRecord.size + this.own.size
@@ -109,6 +111,12 @@ export class OpenAdmissions {
     }
   }
 
+  /** A settlement that stands before the head whose admissions are about to be restored. */
+  settledBefore(data: string): void {
+    const admission = admissionOf(data)
+    if (admission !== null) this.over.add(admission)
+  }
+
   /** What the head of the next segment repeats. */
   *carried(): Generator<CarriedFrame> {
     for (const { recordId, subject, atMs, data, attempts } of this.list()) {
@@ -121,6 +129,7 @@ export class OpenAdmissions {
   /** Takes up a frame that `carried` wrote. */
   restore({ type, subject, data }: CarriedFrame): void {
     const carried = JSON.parse(data) as { record_id: string; at_ms: number; data: unknown }
+    if (this.over.has(carried.record_id)) return
     const json = JSON.stringify(carried.data)
     const tracked = this.byRecord.get(carried.record_id)
     if (type === 'request.admitted') {

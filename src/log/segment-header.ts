@@ -1,6 +1,15 @@
 // What stands at the head of a segment file.
 import { type Files, nodeFiles } from './files.ts'
-import { headerOf, nextFrame, readFrame, type SegmentHeader } from './frame.ts'
+import {
+  type FrameNumbers,
+  frameBound,
+  headerOf,
+  nextFrame,
+  readFrame,
+  type SegmentHeader,
+  writeFrame,
+} from './frame.ts'
+import type { CarriedFrame } from './segments.ts'
 
 const HEADER_BYTES = 4 * 1024
 
@@ -16,4 +25,19 @@ export const readSegmentHeader = (path: string, files: Files = nodeFiles): Segme
   } finally {
     files.close(descriptor)
   }
+}
+
+/** Two copies of the header, then what is carried. */
+export const segmentHead = (header: SegmentHeader, carried: readonly CarriedFrame[]): Buffer => {
+  const text = JSON.stringify(header)
+  const numbers: FrameNumbers = { record: header.record, offset: 0, sequence: 0, atMs: header.at_ms }
+  const bound = carried.reduce(
+    (sum, frame) => sum + frameBound(frame.type, frame.subject, frame.data),
+    2 * frameBound('', '', text),
+  )
+  const buffer = Buffer.allocUnsafe(bound)
+  let at = writeFrame(buffer, 0, 'header', numbers, '', '', text)
+  at = writeFrame(buffer, at, 'header', numbers, '', '', text)
+  for (const { type, subject, data } of carried) at = writeFrame(buffer, at, 'carried', numbers, type, subject, data)
+  return buffer.subarray(0, at)
 }

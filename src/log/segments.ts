@@ -3,6 +3,8 @@ import { join } from 'node:path'
 import { failpoint } from '../lib/failpoints.ts'
 import { type Files, nodeFiles } from './files.ts'
 import { type FrameNumbers, frameBound, type SegmentHeader, type SpoolTopic, writeFrame } from './frame.ts'
+import { type Batch, emptyBatch, restOf } from './segment-batch.ts'
+import { segmentHead } from './segment-header.ts'
 import type { RecordText } from './spool-port.ts'
 
 /** The next number of each kind: of the spool, and in each topic. */
@@ -53,30 +55,14 @@ export interface SegmentWriterDeps {
   /** The numbers and the ordinal to go on with. */
   readonly next: Counters
   readonly nextOrdinal: number
+  /** As the newest head says, whose process is over: see `keptFrom`. */
+  readonly neededFrom?: number | null
   /** Keeps what was written until it is synced, so that it can be written again elsewhere when a sync fails. */
   readonly keepUnsynced: boolean
   /** What the head of a new segment repeats. */
   carried(): Iterable<CarriedFrame>
   onSegment?(ordinal: number, header: SegmentHeader): void
 }
-
-interface Batch {
-  buffer: Buffer<ArrayBufferLike>
-  bytes: number
-  /** Where each frame ends, and its topic. */
-  readonly ends: number[]
-  readonly topics: SpoolTopic[]
-  /** Numbers of the first frame. */
-  first: Counters
-}
-
-const emptyBatch = (first: Counters, buffer: Buffer<ArrayBufferLike> = Buffer.allocUnsafe(64 * 1024)): Batch => ({
-  buffer,
-  bytes: 0,
-  ends: [],
-  topics: [],
-  first: { ...first },
-})
 
 /** Writes frames in batches. Not safe to use after `close`. Every method but `sync` is synchronous. */
 export class SegmentWriter {
@@ -93,11 +79,24 @@ export class SegmentWriter {
   /** Earlier segments that hold unsynced frames, to be synced and closed. */
   private retired: number[] = []
   private unsynced: { readonly bytes: Buffer; readonly first: Counters }[] = []
+  unsyncedBytes = 0
+  /** A sync failed: what is not synced is written again before anything else, so that records stay in order. */
+  isAbandoned = false
+  /** The first record that the newest head did not know to be durable. A start reads from there, so it is not to be deleted. */
+  private neededFrom: number
+  /** Not durable itself yet: a power cut may leave the head before it the newest. */
+  private headUnsynced = false
 
   constructor(private readonly deps: SegmentWriterDeps) {
     this.next = { ...deps.next }
     this.ordinal = deps.nextOrdinal
+    this.neededFrom = deps.neededFrom ?? Number.POSITIVE_INFINITY
     this.batch = emptyBatch(this.next)
+  }
+
+  /** Segments that hold records from here on, or the one before it, are not to be deleted. */
+  get keptFrom(): number {
+    return this.headUnsynced ? 0 : this.neededFrom
   }
 
   get pendingBytes(): number {
@@ -132,6 +131,7 @@ export class SegmentWriter {
   flush(): void {
     const { batch } = this
     if (batch.bytes === 0) return
+    if (this.isAbandoned) this.rewriteUnsynced()
     if (this.descriptor === null || (this.written === 0 && this.segmentSize + batch.bytes > this.segmentLimit))
       this.open()
     while (this.written < batch.bytes) {
@@ -139,8 +139,7 @@ export class SegmentWriter {
       this.written += count
       this.segmentSize += count
     }
-    if (this.deps.keepUnsynced)
-      this.unsynced.push({ bytes: Buffer.from(batch.buffer.subarray(0, batch.bytes)), first: batch.first })
+    this.keep(batch.bytes)
     this.reset()
   }
 
@@ -167,18 +166,8 @@ export class SegmentWriter {
       }
       this.retire()
     }
-    const first = { ...batch.first, record: batch.first.record + count }
-    for (const topic of batch.topics.slice(0, count)) first[topic]++
-    if (this.deps.keepUnsynced && count > 0)
-      this.unsynced.push({ bytes: Buffer.from(batch.buffer.subarray(0, whole)), first: batch.first })
-    const rest = emptyBatch(first)
-    if (batch.bytes > whole) {
-      rest.buffer = Buffer.from(batch.buffer.subarray(whole, batch.bytes))
-      rest.bytes = batch.bytes - whole
-      rest.ends.push(...batch.ends.slice(count).map((end) => end - whole))
-      rest.topics.push(...batch.topics.slice(count))
-    }
-    this.batch = rest
+    if (count > 0) this.keep(whole)
+    this.batch = restOf(batch, count, whole)
     this.written = 0
     return count
   }
@@ -188,7 +177,7 @@ export class SegmentWriter {
     this.reset()
   }
 
-  /** Makes everything flushed before the call durable. Throws when the disk refuses; call `rewriteUnsynced` then, never `sync` alone. */
+  /** Makes everything flushed before the call durable. Throws when the disk refuses; call `abandon` then, never `sync` alone. */
   async sync(): Promise<void> {
     const covered = this.unsynced.length
     const current = this.descriptor
@@ -199,25 +188,27 @@ export class SegmentWriter {
     } finally {
       for (const descriptor of retired) this.deps.files.close(descriptor)
     }
-    this.unsynced.splice(0, covered)
+    for (const { bytes } of this.unsynced.splice(0, covered)) this.unsyncedBytes -= bytes.length
+    if (current === this.descriptor) this.headUnsynced = false
   }
 
-  /** Writes again, into a new segment, what no sync has covered. The frames keep their numbers, so readers drop the copies. */
+  /** What a sync failed on is never synced again: the kernel may call its lost pages clean. */
+  abandon(): void {
+    this.leave()
+    for (const descriptor of this.retired.splice(0)) this.deps.files.close(descriptor)
+    this.isAbandoned = true
+  }
+
+  /** Writes again, into a new segment, what no sync has covered; `flush` does it by itself. The frames keep their numbers, so readers drop the copies. */
   rewriteUnsynced(): void {
-    this.abandon()
     const again = this.unsynced
     const first = again[0]?.first
-    if (first === undefined) return
-    this.open(
-      first,
-      again.map(({ bytes }) => bytes),
-    )
-  }
-
-  /** Gives up on making durable what was flushed so far. */
-  forgetUnsynced(): void {
-    this.abandon()
-    this.unsynced = []
+    if (first !== undefined)
+      this.open(
+        first,
+        again.map(({ bytes }) => bytes),
+      )
+    this.isAbandoned = false
   }
 
   close(): void {
@@ -226,10 +217,11 @@ export class SegmentWriter {
     for (const descriptor of this.retired.splice(0)) this.deps.files.close(descriptor)
   }
 
-  /** What a sync failed on is never synced again: the kernel may call its lost pages clean. */
-  private abandon(): void {
-    this.leave()
-    for (const descriptor of this.retired.splice(0)) this.deps.files.close(descriptor)
+  /** The first bytes of the batch are in the file. */
+  private keep(bytes: number): void {
+    if (!this.deps.keepUnsynced) return
+    this.unsynced.push({ bytes: Buffer.from(this.batch.buffer.subarray(0, bytes)), first: this.batch.first })
+    this.unsyncedBytes += bytes
   }
 
   private reset(): void {
@@ -249,7 +241,11 @@ export class SegmentWriter {
   open(first: Counters = this.batch.first, again: readonly Buffer[] = []): void {
     const { directory, files, instance, epoch, nowMs } = this.deps
     const carried = [...this.deps.carried()]
-    const header: SegmentHeader = { format: 1, instance, epoch, ...first, carried: carried.length, at_ms: nowMs() }
+    const unsynced = this.unsynced[0]?.first.record
+    const header: SegmentHeader = {
+      ...{ format: 1, instance, epoch, ...first, carried: carried.length, at_ms: nowMs() },
+      ...(unsynced !== undefined && { unsynced }),
+    }
     const head = segmentHead(header, carried)
     const path = segmentPath(directory, this.ordinal)
     const descriptor = files.create(`${path}.new`)
@@ -266,6 +262,8 @@ export class SegmentWriter {
     }
     this.retire()
     this.descriptor = descriptor
+    this.headUnsynced = this.deps.keepUnsynced
+    this.neededFrom = unsynced ?? Number.POSITIVE_INFINITY
     this.segmentSize = again.reduce((sum, { length }) => sum + length, head.length)
     // As much again as is carried at least: where more is open than fits a segment, every batch would open one and copy all of it.
     this.segmentLimit = Math.max(this.deps.segmentBytes, 2 * head.length)
@@ -280,19 +278,4 @@ const removeQuietly = (files: Files, path: string): void => {
   } catch {
     // It is emptied when the name is used again.
   }
-}
-
-/** Two copies of the header, then what is carried. */
-const segmentHead = (header: SegmentHeader, carried: readonly CarriedFrame[]): Buffer => {
-  const text = JSON.stringify(header)
-  const numbers: FrameNumbers = { record: header.record, offset: 0, sequence: 0, atMs: header.at_ms }
-  const bound = carried.reduce(
-    (sum, frame) => sum + frameBound(frame.type, frame.subject, frame.data),
-    2 * frameBound('', '', text),
-  )
-  const buffer = Buffer.allocUnsafe(bound)
-  let at = writeFrame(buffer, 0, 'header', numbers, '', '', text)
-  at = writeFrame(buffer, at, 'header', numbers, '', '', text)
-  for (const { type, subject, data } of carried) at = writeFrame(buffer, at, 'carried', numbers, type, subject, data)
-  return buffer.subarray(0, at)
 }

@@ -16,6 +16,8 @@ export interface Recovered {
   readonly damaged: number
   /** Bytes cut from the end of the last segment. */
   readonly tornBytes: number
+  /** The first record that the head did not know to be durable which tells what is open; null: it knew all. */
+  readonly neededFrom: number | null
 }
 
 interface Scan {
@@ -60,6 +62,20 @@ const lastSegments = (segments: readonly SegmentFile[], files: Files): Scan[] =>
   return scans
 }
 
+/**
+ * Whether a head carries admissions whose settlements were not durable then: they may stand in the segments before it, or be lost.
+ * Those that are there settle them, wherever they stand.
+ */
+const settleFrom = (segments: readonly SegmentFile[], from: number, open: OpenAdmissions, files: Files): void => {
+  for (const { path } of [...segments].reverse()) {
+    const { header, frames } = scanSegment(path, files)
+    for (const { topic, type, data } of frames)
+      if (topic === 'requests' && type === 'request.settled') open.settledBefore(data)
+    // One that begins with this very record may be a copy of what stands in the one before.
+    if (header !== null && header.record < from) return
+  }
+}
+
 /** Cuts the torn tail of the last segment, sets damage aside, and finds the next numbers and the open admissions. The spool must be held. */
 export const recoverSpool = (directory: string, files: Files = nodeFiles): Recovered => {
   const segments = listSegments(directory, files)
@@ -67,8 +83,10 @@ export const recoverSpool = (directory: string, files: Files = nodeFiles): Recov
   const shipped = readWatermark(directory, 'sender', 'spool', files)
   const next: Counters = { record: shipped, requests: 0, operations: 0 }
   const open = new OpenAdmissions()
-  if (last === undefined) return { next, nextOrdinal: 1, open, damaged: 0, tornBytes: 0 }
+  if (last === undefined) return { next, nextOrdinal: 1, open, damaged: 0, tornBytes: 0, neededFrom: null }
   const scans = lastSegments(segments, files)
+  const neededFrom = scans[0]?.header?.unsynced ?? null
+  if (neededFrom !== null) settleFrom(segments.slice(0, segments.length - scans.length), neededFrom, open, files)
   let damaged = 0
   for (const [index, scan] of scans.entries()) {
     const { ordinal } = segments[segments.length - scans.length + index]!
@@ -86,7 +104,7 @@ export const recoverSpool = (directory: string, files: Files = nodeFiles): Recov
     // A reader may have had the last record before its bytes went bad: its numbers are not given out again.
     raise(next, { record: next.record + 1, requests: next.requests + 1, operations: next.operations + 1 })
   }
-  return { next, nextOrdinal: last.ordinal + 1, open, damaged, tornBytes }
+  return { next, nextOrdinal: last.ordinal + 1, open, damaged, tornBytes, neededFrom }
 }
 
 const applyScan = (scan: Scan, next: Counters, open: OpenAdmissions): void => {

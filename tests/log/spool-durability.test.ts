@@ -66,9 +66,12 @@ describe('durability', () => {
     // It stands in the file, so it will be in the log: who was told so can still settle it.
     expect((refused as SpoolClosed).written).toBe(`${spool.instance}.${spool.epoch}.1`)
     expect(spool.admission.open).toBe(false)
-    disk.syncFailures = 0
+    // That it can be written says nothing: admission opens again when what was refused is durable.
     spool.refresh()
-    await appendTo(spool, 'well again', true)
+    expect(spool.admission.open).toBe(false)
+    disk.syncFailures = 0
+    await appendTo(spool, 'well again')
+    await appendTo(spool, 'admitted', true)
     expect(disk.syncedAfterFailure).toBe(0)
     await spool.close()
   })

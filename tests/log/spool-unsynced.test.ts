@@ -1,0 +1,160 @@
+// Settlements that a power cut may still take, `log.durability: host`: whatever it takes, an admission is settled or open, never neither, never both.
+import { afterAll, describe, expect, test } from 'bun:test'
+import { cpSync, truncateSync } from 'node:fs'
+import { join } from 'node:path'
+import { listSegments } from '../../src/log/segments.ts'
+import type { LocalSpool } from '../../src/log/spool.ts'
+import { SmallDisk } from './small-disk.ts'
+import { openTestSpool, readAll, temporaryFolder } from './support.ts'
+
+const folder = temporaryFolder()
+afterAll(() => folder.remove())
+let folders = 0
+const dataDir = () => join(folder.path, String(folders++))
+
+/** A spool whose syncs can be held back; `flushed()` resolves when the next batch stands in the file. */
+const openHeld = async (directory: string) => {
+  const disk = new SmallDisk()
+  const held: (() => void)[] = []
+  const flushes: (() => void)[] = []
+  const hold = { on: false }
+  const spool = await openTestSpool(directory, {
+    durability: 'host',
+    segmentBytes: 1_000,
+    onFlushed: () => flushes.shift()?.(),
+    files: {
+      ...disk.files,
+      sync: async (descriptor) => {
+        if (hold.on) await new Promise<void>((resolve) => held.push(resolve))
+        await disk.files.sync(descriptor)
+      },
+    },
+  })
+  return {
+    ...{ disk, spool, directory, hold },
+    flushed: () => new Promise<void>((resolve) => flushes.push(resolve)),
+    release() {
+      hold.on = false
+      for (const resolve of held.splice(0)) resolve()
+    },
+  }
+}
+
+type Held = Awaited<ReturnType<typeof openHeld>>
+
+const admit = (spool: LocalSpool, id: string) =>
+  spool.append('requests', 'request.admitted', 'tenant', JSON.stringify({ id }), true, null)
+
+const settle = (spool: LocalSpool, id: string, admission: string) =>
+  spool.append('requests', 'request.settled', 'tenant', JSON.stringify({ id, admission }), false, admission)
+
+/** Larger than a segment: what is written next begins another one. */
+const fill = (spool: LocalSpool) => spool.append('operations', 'x', 'y', JSON.stringify('z'.repeat(1_500)))
+
+const sizesOf = ({ directory }: LocalSpool) =>
+  new Map(listSegments(directory).map(({ ordinal, bytes }) => [ordinal, bytes]))
+
+/** What a start finds after the process died here; `left`: the power was cut too, and of the segments so many bytes are left. */
+const afterCrash = async ({ spool: { directory } }: Held, left?: ReadonlyMap<number, number>) => {
+  const copy = dataDir()
+  cpSync(directory, join(copy, 'spool', '1'), { recursive: true })
+  const segments = listSegments(join(copy, 'spool', '1'))
+  if (left !== undefined)
+    for (const { path, ordinal, bytes } of segments) truncateSync(path, Math.min(bytes, left.get(ordinal) ?? 0))
+  const spool = await openTestSpool(copy, { durability: 'host' })
+  const settled = readAll(spool.directory).records.filter(({ type }) => type === 'request.settled')
+  const found = { open: spool.openAtStart.map(({ recordId }) => recordId), settled: settled.length }
+  await spool.close()
+  return found
+}
+
+/** An admission whose settlement stands at the end of a segment and is not synced when the next one begins. */
+const settledAtAnEnd = async () => {
+  const held = await openHeld(dataDir())
+  const { spool, hold } = held
+  const admission = await admit(spool, 'req_1')
+  const before = sizesOf(spool)
+  hold.on = true
+  const written = [held.flushed(), held.flushed()]
+  const settled = settle(spool, 'req_1', admission)
+  await written[0]
+  const filled = fill(spool)
+  await written[1]
+  return { ...held, admission, before, done: Promise.all([settled, filled]) }
+}
+
+/** `before`, and every length that the newest segment can have. */
+function* cuts(before: ReadonlyMap<number, number>, { directory }: LocalSpool) {
+  const { ordinal, bytes } = listSegments(directory).at(-1)!
+  for (let left = 0; left <= bytes; left += 40) yield new Map([...before, [ordinal, left]])
+  yield new Map([...before, [ordinal, bytes]])
+}
+
+describe('settlements that are not durable yet', () => {
+  test('wherever a power cut ends the next segment: their admissions are open', async () => {
+    const held = await settledAtAnEnd()
+    expect(listSegments(held.spool.directory).length).toBe(2)
+    for (const left of cuts(held.before, held.spool))
+      expect(await afterCrash(held, left)).toEqual({ open: [held.admission], settled: 0 })
+    held.release()
+    await held.done
+    await held.spool.close()
+  })
+
+  test('when only the process died they count', async () => {
+    const held = await settledAtAnEnd()
+    expect(await afterCrash(held)).toEqual({ open: [], settled: 1 })
+    held.release()
+    await held.done
+    await held.spool.close()
+  })
+
+  test('the segment where they stand is kept as long as the newest head does not know of them', async () => {
+    const held = await settledAtAnEnd()
+    const { spool } = held
+    held.release()
+    await held.done
+    spool.shipped(spool.end)
+    expect(await afterCrash(held)).toEqual({ open: [], settled: 1 })
+    await fill(spool)
+    spool.shipped(spool.end)
+    expect(listSegments(spool.directory).map(({ ordinal }) => ordinal)).toEqual([3])
+    await spool.close()
+  })
+
+  test('what could not be synced is written again; wherever a power cut ends that, an admission is settled or open', async () => {
+    const held = await openHeld(dataDir())
+    const { spool, disk } = held
+    const admission = await admit(spool, 'req_1')
+    const before = sizesOf(spool)
+    disk.syncFailures = 4
+    await expect(settle(spool, 'req_1', admission)).rejects.toThrow('EIO')
+    await expect(fill(spool)).rejects.toThrow('EIO')
+    expect(disk.syncFailures).toBe(0)
+    const seen = new Set<string>()
+    for (const left of cuts(before, spool)) {
+      const { open, settled } = await afterCrash(held, left)
+      expect([open, settled]).toEqual(settled === 1 ? [[], 1] : [[admission], 0])
+      seen.add(`${settled} settled`)
+    }
+    expect([...seen]).toEqual(['0 settled', '1 settled'])
+    expect(await afterCrash(held)).toEqual({ open: [], settled: 1 })
+    await spool.append('operations', 'x', 'y', '{}')
+    expect(spool.status().openAdmissions).toBe(0)
+    await spool.close()
+  })
+
+  test('nothing is admitted until what was refused is durable; looking after the disk tries it again', async () => {
+    const held = await openHeld(dataDir())
+    const { spool, disk } = held
+    disk.syncFailures = 2
+    await expect(settle(spool, 'req_1', 'nobody')).rejects.toThrow('EIO')
+    expect(spool.admission.open).toBe(false)
+    const synced = disk.syncs
+    spool.refresh()
+    // Closing waits for the sync that this began.
+    await spool.close()
+    expect([disk.syncs, disk.syncedAfterFailure]).toEqual([synced + 1, 0])
+    expect(readAll(spool.directory).records.length).toBe(1)
+  })
+})
