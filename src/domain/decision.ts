@@ -75,10 +75,29 @@ export type Verdict =
   | { readonly kind: 'counts' | 'lost'; readonly id: string; readonly decision: Decision }
   | { readonly kind: 'unreadable' | 'forged'; readonly id: string; readonly reason: string }
 
+/** A record whose MAC is valid, before anybody asks what its parent is. `text`: the JSON of the decision, without the MAC. */
+export interface ReadDecision {
+  readonly id: string
+  readonly decision: Decision
+  readonly text: string
+}
+export type Poisoned = Verdict & { readonly kind: 'unreadable' | 'forged' }
+
 /** Applies the rule to the bytes as they stand in the log. Pure and total: whatever the bytes are, there is a verdict. */
 export const judge = (tip: string, bytes: Uint8Array, macKey: Uint8Array): Verdict => {
+  const read = readDecision(bytes, macKey)
+  if (!('decision' in read)) return read
+  const { id, decision } = read
+  return { kind: standingOf(tip, decision), id, decision }
+}
+
+/** The part of the rule that asks for the tip. */
+export const standingOf = (tip: string, { parent }: Decision): 'counts' | 'lost' => (parent === tip ? 'counts' : 'lost')
+
+/** The part of the rule that asks for the bytes alone: another thread may apply it before it is known what the tip will be. */
+export const readDecision = (bytes: Uint8Array, macKey: Uint8Array): ReadDecision | Poisoned => {
   const id = sha256Hex(bytes)
-  const unreadable = (reason: string): Verdict => ({ kind: 'unreadable', id, reason })
+  const unreadable = (reason: string): Poisoned => ({ kind: 'unreadable', id, reason })
   if (bytes.length > DECISION_LIMITS.bytes) return unreadable('too large')
   if (bytes.length <= TAIL_BYTES) return unreadable('too short')
   const end = bytes.length - TAIL_BYTES
@@ -95,9 +114,7 @@ export const judge = (tip: string, bytes: Uint8Array, macKey: Uint8Array): Verdi
     return unreadable('not JSON')
   }
   const flaw = flawOf(parsed, text)
-  if (flaw !== null) return unreadable(flaw)
-  const decision = parsed as Decision
-  return { kind: decision.parent === tip ? 'counts' : 'lost', id, decision }
+  return flaw === null ? { id, decision: parsed as Decision, text } : unreadable(flaw)
 }
 
 /** One process has one key, so nothing of a record depends on which was met last. */

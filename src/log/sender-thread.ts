@@ -3,14 +3,12 @@ import type { SpoolTopic } from './frame.ts'
 import type { ShipProgress, ShipTarget } from './sender.ts'
 import type { FromSender, SpoolToShip, ToSender } from './sender-worker.ts'
 import type { LocalSpool } from './spool.ts'
+import type { ThreadLog } from './thread-log.ts'
 
-export interface SenderOptions {
+/** With what the thread opens its own log. */
+export interface SenderOptions extends ThreadLog {
   /** This process's own spool. */
   readonly spool: LocalSpool
-  /** What the thread opens its own log with: `await (await import(logModule))[logFactory](logOptions)`. `logOptions` is copied into the thread. */
-  readonly logModule: string
-  readonly logFactory: string
-  readonly logOptions: unknown
   readonly targets: Readonly<Record<SpoolTopic, ShipTarget>>
   /** As in `ShipOptions`. */
   readonly afterSync: boolean

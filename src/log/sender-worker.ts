@@ -4,6 +4,7 @@ import { pause } from '../lib/pause.ts'
 import type { SpoolTopic } from './frame.ts'
 import type { EventLog } from './port.ts'
 import { type ShipProgress, type ShipTarget, shipSpool } from './sender.ts'
+import { openThreadLog, type ThreadLog } from './thread-log.ts'
 
 export interface SpoolToShip {
   readonly directory: string
@@ -11,18 +12,14 @@ export interface SpoolToShip {
 }
 
 export type ToSender =
-  | {
+  | (ThreadLog & {
       readonly tell: 'start'
-      /** URL of a module, the name of a function in it, and what that is given: it returns an EventLog or a promise of one. */
-      readonly logModule: string
-      readonly logFactory: string
-      readonly logOptions: unknown
       readonly targets: Readonly<Record<SpoolTopic, ShipTarget>>
       readonly afterSync: boolean
       readonly spools: readonly SpoolToShip[]
       /** One int32, counted up and notified after each write of a spool. */
       readonly bell: SharedArrayBuffer
-    }
+    })
   | { readonly tell: 'ship'; readonly spool: SpoolToShip }
   | { readonly tell: 'stop' }
 
@@ -55,10 +52,7 @@ const listen = (bell: Int32Array<SharedArrayBuffer>) => {
 }
 
 const start = async (message: Extract<ToSender, { tell: 'start' }>): Promise<void> => {
-  const module: Record<string, (options: unknown) => EventLog | Promise<EventLog>> = await import(message.logModule)
-  const open = module[message.logFactory]
-  if (open === undefined) throw new Error(`${message.logModule} has no ${message.logFactory}`)
-  const log = await open(message.logOptions)
+  const log = await openThreadLog(message)
   opened = log
   const bell = new Int32Array(message.bell)
   const run = async ({ directory, drain }: SpoolToShip): Promise<void> => {

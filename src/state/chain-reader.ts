@@ -3,10 +3,11 @@
 import { CHAIN_ROW } from '../domain/chain.ts'
 import { pause } from '../lib/pause.ts'
 import { LogDamaged, LogGap, type LogRecord, LogReplaced, LogUnavailable } from '../log/port.ts'
+import { controlBatches } from './ahead.ts'
 import { noteChain } from './chain-witness.ts'
 import { Changed } from './changed.ts'
 import { differences } from './differences.ts'
-import { ChainFold, CONTROL, type FoldStep, foldAgain, politeness } from './fold.ts'
+import { ChainFold, CONTROL, type FoldStep, foldAgain, politeness, type RecordRead } from './fold.ts'
 import { ControlLogRefused, type KnownChain, lostHistory, problemOf } from './guards.ts'
 import { Listeners } from './listeners.ts'
 import type { LiveDeps } from './live-chain.ts'
@@ -107,10 +108,13 @@ export class ChainReader {
   }
 
   async #follow(from: number): Promise<void> {
+    if (this.#closing.signal.aborted) return
     this.#following = new AbortController()
     const rest = politeness()
     try {
-      for await (const batch of this.deps.log.read(CONTROL, 0, from, this.#following.signal)) {
+      // What the snapshot holds is remembered byte for byte.
+      const aheadUntil = this.#remembering ? 0 : this.fold.recentFrom
+      for await (const batch of controlBatches(this.deps, from, aheadUntil, this.#following.signal)) {
         this.#takeBatch(batch)
         if (this.#startsLive()) await this.fold.settle(rest, this.#closing.signal)
         if (this.phase === 'live') this.end.folded(this.fold.next)
@@ -124,9 +128,9 @@ export class ChainReader {
     }
   }
 
-  #takeBatch(batch: readonly LogRecord[]): void {
+  #takeBatch(batch: readonly (LogRecord | RecordRead)[]): void {
     for (const record of batch) {
-      if (this.#remembering && record.offset < this.fold.next) {
+      if (this.#remembering && 'value' in record && record.offset < this.fold.next) {
         this.fold.remember(record)
         if (record.offset + 1 === this.fold.next) this.#endRemembering()
         continue
@@ -151,7 +155,7 @@ export class ChainReader {
       )
   }
 
-  #told(step: FoldStep, record: LogRecord): void {
+  #told(step: FoldStep, record: Pick<LogRecord, 'offset' | 'atMs'>): void {
     if (step.kind === 'poison') {
       // At start only their number is told: a wrong master key makes all of them so.
       if (this.phase === 'starting') this.#ignored++

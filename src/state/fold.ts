@@ -1,6 +1,6 @@
 // The fold of the control topic: judge, then apply. One for the serving process, one in the snapshot thread, one wherever it is read again.
 import { ControlState, type Folded, foldDecision } from '../domain/control.ts'
-import { GENESIS, judge } from '../domain/decision.ts'
+import { type Decision, GENESIS, judge, readDecision, standingOf } from '../domain/decision.ts'
 import { type EventLog, type LogRecord, LogReplaced } from '../log/port.ts'
 import { TOPICS } from '../log/topics.ts'
 import { IdSet } from './id-set.ts'
@@ -17,6 +17,14 @@ export interface Poison {
   readonly reason: string
 }
 const POISON_KEPT = 20
+
+/** A record that was read before it came here: its MAC is valid, its id is that of its bytes, which were left behind. */
+export interface RecordRead {
+  readonly offset: number
+  readonly atMs: number
+  readonly id: string
+  readonly decision: Decision
+}
 
 export interface FoldCounts {
   counted: number
@@ -103,12 +111,16 @@ export class ChainFold {
   }
 
   /** Folds the record at `next`. `collectOrphans`: note a parent that was never seen and go on (it may stand further on, in a restored tail). */
-  take(record: LogRecord, collectOrphans = false): FoldStep {
+  take(record: LogRecord | RecordRead, collectOrphans = false): FoldStep {
     if (record.offset !== this.next) throw new RangeError(`offset ${record.offset} cannot be folded at ${this.next}`)
     const step = this.#judged(record, collectOrphans)
     if (step.kind === 'orphan') return step
     this.next = record.offset + 1
-    if (record.offset >= this.recentFrom) this.recent.add(record, step.kind === 'counts' ? step.id : null)
+    if (record.offset >= this.recentFrom) {
+      if ('decision' in record)
+        throw new RangeError(`offset ${record.offset} is recent, and its bytes were left behind`)
+      this.recent.add(record, step.kind === 'counts' ? step.id : null)
+    }
     return step
   }
 
@@ -125,15 +137,21 @@ export class ChainFold {
     return id === GENESIS || this.counted.has(id) || this.lost.has(id)
   }
 
-  #judged(record: LogRecord, collectOrphans: boolean): FoldStep {
+  #judged(record: LogRecord | RecordRead, collectOrphans: boolean): FoldStep {
+    if ('decision' in record) return this.#decided(record, record, collectOrphans)
     if (record.value === null) return this.#poisoned(record.offset, 'unreadable', 'no value')
-    const verdict = judge(this.tip, record.value, this.macKey)
-    if (!('decision' in verdict)) {
-      const turn = verdict.kind === 'unreadable' ? readTurn(record.value, this.macKey) : null
-      return turn === null ? this.#poisoned(record.offset, verdict.kind, verdict.reason) : { kind: 'turn', turn }
-    }
-    const { id, decision } = verdict
-    if (verdict.kind === 'lost') {
+    const read = readDecision(record.value, this.macKey)
+    if ('decision' in read) return this.#decided(record, read, collectOrphans)
+    const turn = read.kind === 'unreadable' ? readTurn(record.value, this.macKey) : null
+    return turn === null ? this.#poisoned(record.offset, read.kind, read.reason) : { kind: 'turn', turn }
+  }
+
+  #decided(
+    record: Pick<LogRecord, 'offset' | 'atMs'>,
+    { id, decision }: Pick<RecordRead, 'id' | 'decision'>,
+    collectOrphans: boolean,
+  ): FoldStep {
+    if (standingOf(this.tip, decision) === 'lost') {
       if (!this.hasSeen(decision.parent)) {
         if (!collectOrphans) return { kind: 'orphan', id, parent: decision.parent }
         this.missingParents.set(decision.parent, record.offset)

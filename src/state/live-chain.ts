@@ -2,6 +2,7 @@
 import type { ControlState } from '../domain/control.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import type { EventLog } from '../log/port.ts'
+import type { AheadOptions } from './ahead.ts'
 import type { Changed } from './changed.ts'
 import type { FoldStep, Poison } from './fold.ts'
 import type { LiveState } from './port.ts'
@@ -16,6 +17,8 @@ export interface LiveDeps {
   readonly dataDir: string | null
   readonly nowMs: () => number
   readonly diagnostics: Diagnostics
+  /** Lets a thread read a long log ahead of the fold. */
+  readonly ahead?: AheadOptions
   /** `log.kafka.chain`. */
   readonly expectedChain?: string | null
   /** Accept a topic without a chain (tests; `gateway topics --init` before it starts one). */

@@ -1,13 +1,11 @@
 // The serving thread's end of snapshots and of the past: starts the worker, hears what it wrote, asks it, starts it again when it dies.
 import type { Diagnostics } from '../lib/diagnostics.ts'
+import type { ThreadLog } from '../log/thread-log.ts'
 import { type History, HistoryUnavailable, type Question, type QuestionName, type Questions } from './history-port.ts'
 import type { FromSnapshotThread, SnapshotThreadStart, ToSnapshotThread } from './snapshot-worker.ts'
 
-export interface SnapshotOptions {
-  /** What the thread opens its own log with: `await (await import(logModule))[logFactory](logOptions)`. `logOptions` is copied into the thread. */
-  readonly logModule: string
-  readonly logFactory: string
-  readonly logOptions: unknown
+/** With what the thread opens its own log. */
+export interface SnapshotOptions extends ThreadLog {
   /** `decisionMacKey` of the master key. */
   readonly macKey: Uint8Array
   /** One thread for each data folder is enough. */

@@ -3,6 +3,7 @@
 import type { ControlState } from '../domain/control.ts'
 import { pause } from '../lib/pause.ts'
 import { type EventLog, LogUnavailable } from '../log/port.ts'
+import { openThreadLog, type ThreadLog } from '../log/thread-log.ts'
 import { Checkpoints } from './checkpoints.ts'
 import { ChainFold, CONTROL } from './fold.ts'
 import { LogHistory } from './history.ts'
@@ -10,12 +11,8 @@ import { HistoryUnavailable, type PastPoint, type Question } from './history-por
 import { loadSnapshot } from './snapshot.ts'
 import { decisionsDue, SnapshotFold, type Written } from './snapshot-fold.ts'
 
-export interface SnapshotThreadStart {
+export interface SnapshotThreadStart extends ThreadLog {
   readonly tell: 'start'
-  /** URL of a module, the name of a function in it, and what that is given: it returns an EventLog or a promise of one. */
-  readonly logModule: string
-  readonly logFactory: string
-  readonly logOptions: unknown
   readonly macKey: Uint8Array
   readonly dataDir: string
   readonly everyDecisions: number
@@ -49,13 +46,6 @@ const LOOK_MS = 1_000
 const tell = (message: FromSnapshotThread): void => self.postMessage(message)
 const stopping = new AbortController()
 
-const openLog = async ({ logModule, logFactory, logOptions }: SnapshotThreadStart): Promise<EventLog> => {
-  const module: Record<string, (options: unknown) => EventLog | Promise<EventLog>> = await import(logModule)
-  const open = module[logFactory]
-  if (open === undefined) throw new Error(`${logModule} has no ${logFactory}`)
-  return open(logOptions)
-}
-
 /** What the state took is given back now: a thread that does nothing collects nothing. Later than at once, when nothing on the stack names it. */
 const giveBack = async (): Promise<void> => {
   await pause(LOOK_MS, stopping.signal)
@@ -79,7 +69,7 @@ const fromSnapshot = async (log: EventLog, options: SnapshotThreadStart, owed: b
 }
 
 const run = async (options: SnapshotThreadStart): Promise<void> => {
-  const log = await openLog(options)
+  const log = await openThreadLog(options)
   /** Null: it was too large to be held until the next one is due. */
   let snapshots: SnapshotFold | null = await fromSnapshot(log, options, false)
   let suspected = false
@@ -164,7 +154,7 @@ class Answers {
 
   async #open(): Promise<LogHistory> {
     const { options } = this
-    this.#log ??= await openLog(options)
+    this.#log ??= await openThreadLog(options)
     let reader: Promise<Reader> | null = null
     return new LogHistory({
       log: this.#log,

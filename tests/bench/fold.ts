@@ -4,6 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { embeddedLog } from '../../src/log/embedded.ts'
+import { LOG_MODULE } from '../../src/log/open-log.ts'
 import { openKeyIndex } from '../../src/state/keys.ts'
 import { openLiveState } from '../../src/state/live.ts'
 import { macKey, quiet } from '../state/support.ts'
@@ -18,7 +19,8 @@ const fold = async (dataDir: string): Promise<void> => {
   const log = embeddedLog({ dataDir, nowMs: Date.now })
   const emptyBytes = process.memoryUsage.rss()
   const startMs = performance.now()
-  const live = await openLiveState({ log, macKey, dataDir: null, nowMs: Date.now, diagnostics: quiet })
+  const ahead = { ...LOG_MODULE, logOptions: { adapter: 'embedded', dataDir, retentionMs: null } }
+  const live = await openLiveState({ log, macKey, dataDir: null, nowMs: Date.now, diagnostics: quiet, ahead })
   await live.ready()
   openKeyIndex(live)
   const tookMs = performance.now() - startMs

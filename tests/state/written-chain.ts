@@ -39,8 +39,8 @@ const tipOf = async (log: EventLog): Promise<string> => {
   if (end === 0) return tip
   for await (const batch of log.read(CONTROL, 0, 0, new AbortController().signal)) {
     for (const { value } of batch) {
-      const verdict = judge(tip, value!, macKey)
-      if (verdict.kind === 'counts') tip = verdict.id
+      const verdict = value === null ? null : judge(tip, value, macKey)
+      if (verdict?.kind === 'counts') tip = verdict.id
     }
     if (batch.at(-1)!.offset + 1 >= end) break
   }
