@@ -130,12 +130,12 @@ const followFrom = async <Row>(options: FollowOptions<Row>, start: Position): Pr
   progress.detail = ''
   let applying: Promise<Position> = Promise.resolve(start)
   try {
-    const source = log.read(projection.topic, partition, start.next, reading.signal)
+    const where = `${projection.topic}/${partition}`
+    const how = { only: projection.only ?? null }
+    const source = unbroken(log.read(projection.topic, partition, next, reading.signal, how), where, next)
     const waitMs = Math.min(limits.waitMs, projection.gatherMs ?? limits.waitMs)
     for await (const records of gather(source, { ...limits, waitMs })) {
       const [first] = records
-      if (next > 0 && first!.offset !== next)
-        throw new LogGap(`${projection.topic}/${partition}: ${first!.offset} came after ${next - 1}`)
       progress.pendingAtMs ??= first!.atMs
       const entries = await foldAll(folder, records, logAtMs)
       next = records.at(-1)!.offset + 1
@@ -155,6 +155,21 @@ const followFrom = async <Row>(options: FollowOptions<Row>, start: Position): Pr
     signal.removeEventListener('abort', stop)
     await applying.catch(() => {}) // told above, unless something else is
     progress.pendingAtMs = null
+  }
+}
+
+/** The same, each batch beginning where the one before ended: else throws LogGap. From 0 it may begin anywhere. */
+async function* unbroken(
+  source: AsyncIterable<readonly LogRecord[]>,
+  where: string,
+  from: number,
+): AsyncGenerator<readonly LogRecord[]> {
+  let next = from
+  for await (const records of source) {
+    const { offset } = records[0]!
+    if (next > 0 && offset !== next) throw new LogGap(`${where}: ${offset} came after ${next - 1}`)
+    next = records.at(-1)!.offset + 1
+    yield records
   }
 }
 
@@ -182,7 +197,7 @@ const commit = async <Row>(
     signal.throwIfAborted()
     try {
       const { position, repeats } = await settled(options.sql, applyBatch(options, from, entries))
-      progress.applied += entries.length
+      progress.applied += position.next - entries[0]!.record.offset
       progress.repeats += repeats
       progress.poison += entries.filter(({ flaw }) => flaw !== null).length
       progress.state = 'live'

@@ -61,6 +61,8 @@ export interface Projection<Row> {
   /** Raised with every change of the tables or of what is in them: a new build is made beside the old one. */
   readonly version: number
   readonly topic: string
+  /** The only type of event that it is made of; all of them when absent. Logs may leave the others out. */
+  readonly only?: string
   /** How long the first record of a batch waits for others; the worker's own limit when absent. */
   readonly gatherMs?: number
   /** Creates the tables in the schema that is first on the search path. */

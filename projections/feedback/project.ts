@@ -54,6 +54,7 @@ export const feedbackProjection: Projection<FeedbackRow> = {
   name: 'feedback',
   version: 1,
   topic: TOPICS.requests.name,
+  only: TYPE,
   schema,
   async open({ partition }) {
     return { fold: (record) => foldFeedbackRecord(record, partition), tip: () => null }

@@ -17,6 +17,8 @@ export interface SpoolReaderOptions {
   readonly pollMs: number
   /** Records are not used once the next batch is asked for. */
   readonly passing: boolean
+  /** Others than those of this type are left out, but for the first and the last of each batch. Null: none is. */
+  readonly only: string | null
   readonly files: Files
   /** Bytes that were no records. */
   onDamage(bytes: number): void
@@ -56,7 +58,7 @@ export async function* readSpool(
   const cursor = new SegmentCursor({
     directory: options.directory,
     topic: options.topic,
-    passing: options.passing,
+    passing: options.passing || options.only !== null,
     onDamage: ({ bytes }) => options.onDamage(bytes.length),
   })
   const durable = durably(options, cursor)
@@ -81,7 +83,10 @@ export async function* readSpool(
       await durable()
       if (signal.aborted) return
       next = batch.at(-1)!.offset + 1
-      for (let at = 0; at < batch.length; at += BATCH_RECORDS) yield batch.slice(at, at + BATCH_RECORDS)
+      for (let at = 0; at < batch.length; at += BATCH_RECORDS) {
+        const part = batch.slice(at, at + BATCH_RECORDS)
+        yield options.only === null ? part : onlyOf(part, options.only)
+      }
     }
   } finally {
     cursor.close()
@@ -103,6 +108,12 @@ const withoutGaps = (records: readonly SpoolRecord[], next: number, end: number,
   fillUpTo(end)
   return batch
 }
+
+/** Those of a type, the first and the last, apart from the memory that is read into next. */
+const onlyOf = (records: readonly LogRecord[], type: string): LogRecord[] =>
+  records
+    .filter(({ parts }, at) => at === 0 || at === records.length - 1 || parts?.type === type)
+    .map(({ offset, atMs, key, value }) => ({ offset, atMs, key, value }))
 
 /** Makes what the cursor read durable: the file, until one of its syncs came after its end; its directory when the file is another one. */
 const durably = ({ directory, files }: SpoolReaderOptions, cursor: SegmentCursor) => {

@@ -85,7 +85,8 @@ export const embeddedLog = (options: EmbeddedLogOptions): EmbeddedLog => {
       const onDamage = (bytes: number) => {
         damaged += bytes
       }
-      const reader = { directory, topic, pollMs: spoolPollMs, passing: how?.passing === true, files, onDamage }
+      const asked = { passing: how?.passing === true, only: how?.only ?? null }
+      const reader = { directory, topic, pollMs: spoolPollMs, ...asked, files, onDamage }
       return readSpool(reader, from, either)
     },
     async end(name, partition) {

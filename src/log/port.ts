@@ -34,6 +34,8 @@ export interface NewRecord {
 export interface ReadOptions {
   /** The caller is done with a batch of records when it asks for the next: their memory may be used again. */
   readonly passing?: boolean
+  /** The caller wants records of this type: of the others, all but the first and the last of a batch may be left out. */
+  readonly only?: string | null
 }
 
 export interface EventLog {
@@ -44,7 +46,7 @@ export interface EventLog {
    */
   append(topic: string, partition: number, records: readonly NewRecord[], signal?: AbortSignal): Promise<void>
   /**
-   * Follows a partition from an offset, for ever: batches in order, every offset once, never an empty batch. Waits at the end.
+   * Follows a partition from an offset, for ever: batches in order, every offset once (but see `only`), never an empty batch. Waits at the end.
    * 0 means the first record that is still kept (retention). On a compacted topic, offsets that compaction removed are passed over.
    * A gap ends it with `LogGap`; an offset that the partition does not have (truncated, recreated) with `LogReplaced`. While the log is
    * unreachable it waits and retries. Ends quietly when the signal is aborted.

@@ -67,6 +67,30 @@ test('a spool is a partition: its records are envelopes, each topic has offsets 
   await log.close()
 })
 
+test('who wants one type gets it whole, and of the others the ends of each batch', async () => {
+  const { dataDir, log } = fresh()
+  const spool = await openTestSpool(dataDir)
+  const typeAt = (index: number) => (index % 100 === 70 ? 'feedback.given' : 'request.settled')
+  for (let index = 0; index < 1_000; index++) await spool.append('requests', typeAt(index), 't', `{"n":${index}}`)
+  const reading = new AbortController()
+  const batches: LogRecord[][] = []
+  for await (const batch of log.read(REQUESTS, 0, 5, reading.signal, { only: 'feedback.given' })) {
+    batches.push([...batch])
+    if (batch.at(-1)!.offset === 999) reading.abort()
+  }
+  const bounds = batches.map((batch) => [batch[0]!.offset, batch.at(-1)!.offset])
+  expect(bounds.map(([first]) => first)).toEqual([5, ...bounds.slice(0, -1).map(([, last]) => last! + 1)])
+  const all = batches.flat()
+  expect(all.length).toBeLessThan(10 + 2 * batches.length + 1)
+  // Read once everything has been read: their bytes are their own.
+  for (const { offset, value } of all) {
+    const { type, data } = readEnvelope(value!)!
+    expect([type, data]).toEqual([typeAt(offset), { n: offset }])
+  }
+  const given = all.filter(({ offset }) => typeAt(offset) === 'feedback.given').map(({ offset }) => offset)
+  expect(given).toEqual(Array.from({ length: 10 }, (_, hundred) => 100 * hundred + 70))
+})
+
 test('a reader follows another process through its segments, every offset once', async () => {
   const { dataDir, log } = fresh()
   const writer = startProcess('appender.ts', dataDir, 'process', '200')

@@ -48,6 +48,7 @@ const filled = async (): Promise<MemoryLog> => {
     const one = senders[at % 3]!
     const more = {
       at_ms: NOON_MS + Math.floor((at / 1_200) * 48) * HOUR_MS,
+      raw_usage: at % 70 === 0 ? { 'tab\t "quoted" é\ud800': 1 } : null,
       requested_model: at % 50 === 0 ? 'a\tb\\c\nd\u0000é😀' : 'sandbox-echo',
       latency_ms: at,
       tenant_id: at % 4 === 0 ? null : `ten_${at % 4}`,
@@ -129,7 +130,9 @@ describe('a parcel', () => {
   test('carries every kind of record, as many as there is room for', () => {
     const large = 'é'.repeat(400_000)
     const records: LogRecord[] = [
-      ...Array.from({ length: 300 }, (_, offset) => enveloped(offset, `{"n":"${offset} é😀"}`)),
+      ...Array.from({ length: 300 }, (_, offset) =>
+        enveloped(offset, `{"n":"${offset} ${offset < 256 ? '' : 'é😀'}"}`),
+      ),
       { offset: 300, atMs: 1, key: 'k', value: null },
       { offset: 301, atMs: 2, key: null, value: Buffer.from('{"whole":true}') },
       enveloped(302, large),

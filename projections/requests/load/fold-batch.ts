@@ -153,7 +153,7 @@ export class BatchFold {
     this.#request.add(row.line)
     const own = admitted.get(id)
     if (own === undefined && row.wasAdmitted) early.push({ id, atMs, settled: row.settled })
-    else this.#detail.add(detailLine(row, own?.admitted ?? null))
+    else this.#detail.addJson([atMs, id], [own?.admitted ?? null, row.settled])
     if (own !== undefined) admitted.delete(id)
     countFresh(tally, this.#closed, row)
     if (this.#closed.isClosed(atMs) && !this.#closed.has(placeOf(row))) lateMs.push(atMs)

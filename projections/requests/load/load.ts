@@ -16,7 +16,10 @@ interface Options extends LoadOptions {
   readonly keepDays: number
 }
 
-/** The first batch is so much smaller, so that Postgres has something to do soon; each next one is twice as large. */
+/**
+ * The first batch is so much smaller, so that Postgres has something to do soon; each next one is twice as large. Each of the last ones is half of what is
+ * left, down to that size again, so that Postgres is soon done when all is folded.
+ */
 const FIRST_PART = 4
 
 /** Returns when it is near the end, or when something is in the way that followers wait for, or end for, as they always do. */
@@ -121,13 +124,16 @@ async function* batches(
 ): AsyncGenerator<Batch> {
   let ranges = new Map<number, Range>()
   let [count, bytes] = [0, 0]
-  let most = Math.ceil(limits.maxRecords / FIRST_PART)
+  const least = Math.ceil(limits.maxRecords / FIRST_PART)
+  let most = least
+  let left = stretches.reduce((sum, { next, end }) => sum + end - next, 0)
   const taken = async (): Promise<Batch> => {
     const batch = { ranges, folded: await thread.take() }
     ranges = new Map()
+    left -= count
     count = 0
     bytes = 0
-    most = Math.min(limits.maxRecords, 2 * most)
+    most = Math.min(limits.maxRecords, 2 * most, Math.max(least, Math.ceil(left / 2)))
     return batch
   }
   for await (const { partition, records } of merged(log, projection.topic, stretches, signal)) {

@@ -78,6 +78,7 @@ const placeOf = (names: Names[], { type, instance, epoch }: Names): number => {
 export function* unpack(parcel: Parcel): Generator<ParcelRecord> {
   const { count, numbers, names } = parcel
   const bytes = Buffer.from(parcel.bytes.buffer)
+  const texts = textsIn(bytes, count === 0 ? 0 : sizeOf(parcel))
   let start = 0
   for (let record = 0; record < count; record++) {
     const at = COLUMNS * record
@@ -86,11 +87,22 @@ export function* unpack(parcel: Parcel): Generator<ParcelRecord> {
     if (place === TOMBSTONE) yield { offset, atMs, value: null }
     else if (place === WHOLE) yield { offset, atMs, value: bytes.subarray(start, end) }
     else {
-      const parts = new PackedParts(names[place]!, numbers[at + SEQUENCE]!, bytes, start, end)
+      const parts = new PackedParts(names[place]!, numbers[at + SEQUENCE]!, texts, start, end)
       yield { offset, atMs, value: null, parts }
     }
     start = end
   }
+}
+
+/** Bytes and what they say, which is decoded in one go where each byte is a character: a text is then a part of it, and no copy. */
+interface Texts {
+  readonly bytes: Buffer
+  readonly ascii: string | null
+}
+
+const textsIn = (bytes: Buffer, end: number): Texts => {
+  const text = bytes.toString('utf8', 0, end)
+  return { bytes, ascii: text.length === end ? text : null }
 }
 
 class PackedParts implements NonNullable<LogRecord['parts']> {
@@ -100,7 +112,7 @@ class PackedParts implements NonNullable<LogRecord['parts']> {
   constructor(
     { type, instance, epoch }: Names,
     readonly sequence: number,
-    private readonly bytes: Buffer,
+    private readonly texts: Texts,
     private readonly start: number,
     private readonly end: number,
   ) {
@@ -112,9 +124,10 @@ class PackedParts implements NonNullable<LogRecord['parts']> {
     return this.end - this.start
   }
   get data(): string {
-    return this.bytes.toString('utf8', this.start, this.end)
+    const { bytes, ascii } = this.texts
+    return ascii === null ? bytes.toString('utf8', this.start, this.end) : ascii.slice(this.start, this.end)
   }
   writeData(into: Buffer, at: number): number {
-    return at + this.bytes.copy(into, at, this.start, this.end)
+    return at + this.texts.bytes.copy(into, at, this.start, this.end)
   }
 }
