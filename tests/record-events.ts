@@ -7,6 +7,8 @@ import { type Actor, decisionMacKey, writeDecision } from '../src/domain/decisio
 import { embeddedLog } from '../src/log/embedded.ts'
 import { TOPICS } from '../src/log/topics.ts'
 import { BudgetScribe } from '../src/state/budget-scribe.ts'
+import { startFaultServer } from './faults/matrix/fault-server.ts'
+import { DONE, delta, FINISH, open, ROLE } from './faults/matrix/row.ts'
 import { NOON_MS, REQUESTS, sender, settled, startWorker, testLog } from './projections/support.ts'
 import { MASTER_KEY } from './services/cluster.ts'
 import { eventually } from './services/eventually.ts'
@@ -123,6 +125,24 @@ const useLimitsAndTools = async (gateway: GatewayProcess, tenantId: string): Pro
   await call(gateway, 'DELETE', `/tool-policies/${policy.id}`)
 }
 
+/** A stream of a provider that minds no limit goes on beyond what is reserved of a hard budget. */
+const useMore = async (gateway: GatewayProcess): Promise<void> => {
+  const server = startFaultServer(async (request) => {
+    open(request, ROLE, delta({ content: 'word '.repeat(200) }))
+    await Bun.sleep(500)
+    request.chunk(FINISH + DONE)
+    request.last()
+  })
+  const base_url = `http://127.0.0.1:${server.port}/v1`
+  const provider = await call(gateway, 'POST', '/providers', { name: 'endless', kind: 'openai_compatible', base_url })
+  const prices = { input_cost_per_million: 1, output_cost_per_million: 10 }
+  await call(gateway, 'POST', '/models', { name: 'endless-1', provider_id: provider.id, ...prices })
+  await call(gateway, 'PUT', '/budgets', { limit_usd: 1, scope: { type: 'model', id: 'endless-1' } })
+  const body = { model: 'endless-1', max_tokens: 100, stream: true, messages: [{ role: 'user', content: 'Hello' }] }
+  await (await gateway.request('/v1/chat/completions', { body })).text()
+  await server.stop()
+}
+
 /** Set-up, logins that fail, a password that is changed, an operator who goes. */
 const useConsole = async (gateway: GatewayProcess): Promise<void> => {
   const [username, password] = ['ada', 'correct horse battery staple']
@@ -230,6 +250,7 @@ const gateway = startGateway({ settings: { security: { master_key: MASTER_KEY } 
 try {
   await gateway.until('ready')
   await useEverything(gateway)
+  await useMore(gateway)
   await useConsole(gateway)
   await Bun.sleep(3_000) // announcements and the audit follow within moments
   const dataDir = join(gateway.folder, 'data')

@@ -72,7 +72,8 @@ export const foldRequestRecord = (
   if (check === undefined) return { origin, rows: [], flaw: null } // of another read model, or of a newer build
   if (!check.Check(data))
     return { origin, rows: [], flaw: `not a valid ${type}: ${check.Errors(data).First()?.path ?? ''}` }
-  if (type === 'request.attempted') return { origin, rows: [], flaw: null } // the settlement lists every attempt
+  // The settlement lists every attempt.
+  if (type === 'request.attempted' || type === 'request.extended') return { origin, rows: [], flaw: null }
   const event = data as unknown as RequestAdmitted | RequestSettled
   if (event.at_ms < FIRST_MS || event.at_ms >= LAST_MS)
     return { origin, rows: [], flaw: `at_ms ${event.at_ms} is no time` }

@@ -180,6 +180,17 @@ export const RequestAttempted = t.Object({
 })
 export type RequestAttempted = Static<typeof RequestAttempted>
 
+/** A stream costs more than its attempt reserved, and more was granted: written before it goes on. Of an attempt the last one holds. */
+export const RequestExtended = t.Object({
+  id: text('The request.'),
+  n: t.Integer({ minimum: 1, description: 'The attempt that goes on.' }),
+  reserved_nano_usd: countOrNull(
+    'What is reserved for this attempt now, in place of what its own record says, nano-USD. Null: the model has no price.',
+  ),
+  budget: t.Optional(reserves()),
+})
+export type RequestExtended = Static<typeof RequestExtended>
+
 /** `provider_reported`: the provider said what it charges. `measured`: the provider reported usage. `estimated`: ours (no usage, interrupted, orphaned). `unpriced`: tokens known, price not. `none`: nothing was called. */
 export const CostBasis = t.Union(
   [
@@ -282,5 +293,6 @@ export type RequestSettled = Static<typeof RequestSettled>
 export const REQUEST_EVENTS = {
   'request.admitted': RequestAdmitted,
   'request.attempted': RequestAttempted,
+  'request.extended': RequestExtended,
   'request.settled': RequestSettled,
 } as const

@@ -1,5 +1,5 @@
 // Station 5: the admission. Written before the upstream is called, so that no crash can hide a call that may be billed.
-import type { RequestAttempted, RequestFacts } from '../domain/request.ts'
+import type { RequestAttempted, RequestExtended, RequestFacts } from '../domain/request.ts'
 import type { Static } from '../lib/schema.ts'
 import { SpoolClosed } from '../log/spool-port.ts'
 import type { CatalogueEntry } from '../state/port.ts'
@@ -109,6 +109,34 @@ export const admitAttempt = async (
     throw new GatewayError('internal_error', 'the further attempt could not be recorded', { cause: error })
   }
   exchange.budgets?.recorded()
+}
+
+/** Appends `request.extended` before the stream goes on: should the process die, what was reserved last is charged, and not what was reserved first. Answers why it could not. */
+export const admitMore = async (
+  exchange: Exchange,
+  reservedNanoUsd: number | null,
+  deps: Pick<InferenceDeps, 'spool'>,
+): Promise<GatewayError | null> => {
+  const data: RequestExtended = {
+    id: exchange.identity.id,
+    n: exchange.attempts.length + 1,
+    reserved_nano_usd: reservedNanoUsd,
+  }
+  const budget = exchange.budgets?.parts()
+  if (budget !== undefined) data.budget = budget
+  try {
+    await deps.spool.append(
+      'requests',
+      'request.extended',
+      subjectOf(exchange, deps),
+      JSON.stringify(data),
+      false,
+      exchange.admission,
+    )
+    return null
+  } catch (error) {
+    return new GatewayError('internal_error', 'what else the stream may cost could not be recorded', { cause: error })
+  }
 }
 
 /** The partition key: tenant and instance, so that the records of one request stay in order. */

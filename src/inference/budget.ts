@@ -2,8 +2,9 @@
 import { resetsAt, scopeText } from '../domain/budget.ts'
 import { usdOf } from '../lib/money.ts'
 import type { CatalogueEntry } from '../state/port.ts'
-import type { Bound, BudgetRefusal } from '../state/request-budgets.ts'
+import type { Bound, BudgetRefusal, Cost } from '../state/request-budgets.ts'
 import { GatewayError } from '../wire/errors.ts'
+import { admitMore } from './admit.ts'
 import { attemptCost, endReserved } from './charge.ts'
 import type { InferenceDeps } from './deps.ts'
 import { reservedNanoUsd, reservedTokens } from './estimate.ts'
@@ -68,10 +69,14 @@ export const reserveNext = async (
   return error
 }
 
-/** A stream goes on: null while what it has cost so far is reserved, more of it if need be; else why it is cut. */
+/** What comes next may cost more than is reserved: it is asked for before what has come goes out. */
+export const goesOn = ({ budgets, finishReason }: Exchange, { done }: { readonly done: boolean }): boolean =>
+  budgets !== null && !done && finishReason === null
+
+/** A stream goes on: null while what it has cost so far is reserved and recorded, more of it if need be; else why it is cut. */
 export const reserveMore = async (
   exchange: Exchange,
-  { budgets, nowMs }: Pick<InferenceDeps, 'budgets' | 'nowMs'>,
+  { budgets, nowMs, spool }: Pick<InferenceDeps, 'budgets' | 'nowMs' | 'spool'>,
 ): Promise<GatewayError | null> => {
   const own = exchange.budgets!
   const bound = own.bound()
@@ -79,7 +84,14 @@ export const reserveMore = async (
   const more = { nanoUsd: stepOf(bound.nano_usd, cost?.nanoUsd ?? 0), tokens: stepOf(bound.tokens, cost?.tokens ?? 0) }
   if (more.nanoUsd === 0 && more.tokens === 0) return null
   const refused = await own.extend(more)
-  return refused === null ? null : budgetError(refused, budgets, nowMs())
+  if (refused !== null) return budgetError(refused, budgets, nowMs())
+  return admitMore(exchange, reservedNow(exchange, own.bound().nano_usd, cost), { spool })
+}
+
+/** What the attempt under way may cost now that more is reserved for it: never less than what it is known to have cost. */
+const reservedNow = ({ intent, entry }: Exchange, bound: number | null, cost: Cost | null): number | null => {
+  const first = intent === null || entry === null ? null : reservedNanoUsd(intent, entry)
+  return first === null && bound === null ? null : Math.max(first ?? 0, bound ?? 0, cost?.nanoUsd ?? 0)
 }
 
 /** Nothing is spent that this request needs: it may be made a moment later. */

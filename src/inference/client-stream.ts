@@ -5,7 +5,7 @@ import { DONE_FRAME } from '../wire/chat.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { firstFrameGatewayJson, withGateway } from '../wire/gateway-block.ts'
 import { finishAttempt } from './attempt.ts'
-import { reserveMore } from './budget.ts'
+import { goesOn, reserveMore } from './budget.ts'
 import { measure } from './charge.ts'
 import { type ChoiceFacts, cutOr, StreamedChoices } from './choices.ts'
 import type { InferenceDeps } from './deps.ts'
@@ -23,9 +23,7 @@ const HELD_CHARS = 256 * 1024
 
 /** From here on a run of frames is not joined to what comes before it. */
 const LONG_CHARS = 4 * 1024
-
 const NO_CHOICES: readonly ChoiceFacts[] = []
-
 const hasJson = ({ json }: StreamPart): boolean => json !== null
 
 /** The frames of one stream. Pulled by the client: while it does not read, nothing is read from the upstream. */
@@ -112,7 +110,7 @@ export class ClientStream {
     for (;;) {
       let parts: StreamPart[] | null
       const opening = this.#opening()
-      if (opening !== '') return opening
+      if (opening !== '') return goesOn(this.exchange, this.source) && !(await this.#isReserved()) ? null : opening
       this.#reading = true
       this.exchange.waitReason = 'idle'
       this.exchange.waitDeadlineMs = this.#idleUntilMs()
@@ -130,20 +128,22 @@ export class ClientStream {
         return null
       }
       const frames = this.#frames(parts, false)
-      if (this.exchange.budgets !== null && !this.source.done && this.exchange.finishReason === null) {
-        const cut = await reserveMore(this.exchange, this.deps)
-        if (cut !== null) {
-          this.#ahead = ''
-          this.#conclude(cut)
-          return null
-        }
-      }
+      if (goesOn(this.exchange, this.source) && !(await this.#isReserved())) return null
       if (frames !== '') return frames
       if (this.#held.length > HELD_CHARS) {
         this.#conclude(new GatewayError('upstream_error', 'the provider does not end its stream'))
         return null
       }
     }
+  }
+
+  /** What has come so far is reserved, and recorded as that, before it goes out; else the stream is cut here. */
+  async #isReserved(): Promise<boolean> {
+    const cut = await reserveMore(this.exchange, this.deps)
+    if (cut === null) return true
+    this.#ahead = ''
+    this.#conclude(cut)
+    return false
   }
 
   /** Bytes came that complete no part: a comment that keeps the connection alive, a piece of a long frame. The provider is not idle. */

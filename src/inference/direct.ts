@@ -9,7 +9,7 @@ import type { GatewayError } from '../wire/errors.ts'
 import { ActiveRequests } from './active.ts'
 import { admit, factsJson } from './admit.ts'
 import { attempt, finishAttempt, type Served } from './attempt.ts'
-import { reserveFirst, reserveMore } from './budget.ts'
+import { goesOn, reserveFirst, reserveMore } from './budget.ts'
 import { charsOf, type Measured, measure } from './charge.ts'
 import type { InferenceDeps } from './deps.ts'
 import { outputBound, priceOf, promptTokensEstimate } from './estimate.ts'
@@ -181,7 +181,7 @@ const streamed = async (
         toolNames.push(...part.toolNames)
       }
       exchange.usage = usage
-      const cut = exchange.budgets === null || source.done ? null : await reserveMore(exchange, deps)
+      const cut = goesOn(exchange, source) ? await reserveMore(exchange, deps) : null
       if (cut !== null) throw cut
     }
   } catch (thrown) {

@@ -10,7 +10,7 @@ export interface OpenAdmission {
   readonly atMs: number
   /** The `request.admitted` as JSON text. */
   readonly data: string
-  /** Its `request.attempted`, as JSON texts, in order. */
+  /** Its `request.attempted` and `request.extended`, as JSON texts, in order. */
   readonly attempts: readonly string[]
 }
 
@@ -56,6 +56,9 @@ const admissionOf = (json: string): string | null => {
   return typeof admission === 'string' ? admission : null
 }
 
+/** What says more of the attempts of a request than its admission does. */
+const isAttempt = (type: string): boolean => type === 'request.attempted' || type === 'request.extended'
+
 const openOf = ({ id, subject, atMs, data, attempts }: NotedRecord): OpenAdmission => ({
   recordId: id,
   subject,
@@ -93,7 +96,7 @@ export class OpenAdmissions {
     else if (type === 'request.admitted') this.own.set(sequence, record)
     else if (of === null) return
     else if (type === 'request.settled') this.own.delete(sequenceOf(of))
-    else if (type === 'request.attempted') {
+    else if (isAttempt(type)) {
       const open = this.own.get(sequenceOf(of))
       if (open !== undefined) open.attempts = [...open.attempts, data]
     }
@@ -104,7 +107,7 @@ export class OpenAdmissions {
     else if (type === 'request.settled') {
       const admission = admissionOf(data)
       if (admission !== null) this.settled(admission)
-    } else if (type === 'request.attempted') {
+    } else if (isAttempt(type)) {
       let tracked = this.byRequest.get(textAfter(data, ID) ?? '') ?? null
       for (; tracked !== null; tracked = tracked.other)
         if (!tracked.attempts.includes(data)) tracked.attempts = [...tracked.attempts, data]

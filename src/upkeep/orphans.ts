@@ -1,11 +1,18 @@
 // What a crash left open: admitted, never settled. Settled at start as `orphaned`, at the reserved worst case of every attempt that was recorded.
-import { type AttemptSummary, RequestAdmitted, RequestAttempted, type RequestSettled } from '../domain/request.ts'
+import {
+  type AttemptSummary,
+  RequestAdmitted,
+  RequestAttempted,
+  RequestExtended,
+  type RequestSettled,
+} from '../domain/request.ts'
 import { TypeCompiler } from '../lib/schema.ts'
 import type { OpenAdmission } from '../log/open-admissions.ts'
 import type { LocalSpool } from '../log/spool.ts'
 
 const admittedSchema = TypeCompiler.Compile(RequestAdmitted)
 const attemptedSchema = TypeCompiler.Compile(RequestAttempted)
+const extendedSchema = TypeCompiler.Compile(RequestExtended)
 
 export interface OrphanReport {
   readonly settled: number
@@ -32,13 +39,14 @@ export const settleOrphans = async (spool: LocalSpool): Promise<OrphanReport> =>
 export const orphanOf = (open: OpenAdmission): RequestSettled | null => {
   const admitted: unknown = JSON.parse(open.data)
   if (!admittedSchema.Check(admitted)) return null
-  const further = open.attempts
-    .map((text): unknown => JSON.parse(text))
-    .filter((attempted) => attemptedSchema.Check(attempted))
+  const later = open.attempts.map((text): unknown => JSON.parse(text))
+  const further = later.filter((each) => attemptedSchema.Check(each))
+  // A further attempt says all that an extension says, and more.
+  const said = [{ ...admitted, n: 1 }, ...later.filter((each) => extendedSchema.Check(each))]
   const last = further.at(-1) ?? admitted
-  const cost = worstCase([admitted, ...further])
+  const cost = worstCase(said)
   // Each record says what the whole request may come to: the last one holds.
-  const { budget } = [admitted, ...further].findLast((each) => each.budget !== undefined) ?? {}
+  const { budget } = said.findLast((each) => each.budget !== undefined) ?? {}
   return {
     ...factsOf(admitted),
     admission: open.recordId,
@@ -81,12 +89,13 @@ const orphanedAttempt = ({ n, provider, model }: { n: number; provider: string; 
   ttft_ms: null,
 })
 
-/** What all attempts reserved together; null as soon as one of them has no price. */
-const worstCase = (attempts: readonly { reserved_nano_usd: number | null }[]): number | null => {
+/** What all attempts reserved together, each what was said of it last; null as soon as one of them has no price. */
+const worstCase = (said: readonly { n: number; reserved_nano_usd: number | null }[]): number | null => {
+  const reserved = new Map(said.map((each) => [each.n, each.reserved_nano_usd]))
   let sum = 0
-  for (const { reserved_nano_usd } of attempts) {
-    if (reserved_nano_usd === null) return null
-    sum += reserved_nano_usd
+  for (const nanoUsd of reserved.values()) {
+    if (nanoUsd === null) return null
+    sum += nanoUsd
   }
   return sum
 }

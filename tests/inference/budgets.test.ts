@@ -3,8 +3,10 @@ import { afterEach, expect, test } from 'bun:test'
 import { directCalls } from '../../src/inference/direct.ts'
 import { createDialer } from '../../src/lib/dialer.ts'
 import { KINDS, kindOf } from '../../src/providers/kinds.ts'
-import { startFaultServer } from '../faults/matrix/fault-server.ts'
-import { delta, open, ROLE } from '../faults/matrix/row.ts'
+import type { OpenBudgets } from '../../src/state/budgets.ts'
+import { orphanOf } from '../../src/upkeep/orphans.ts'
+import { type FaultRequest, startFaultServer } from '../faults/matrix/fault-server.ts'
+import { DONE, delta, FINISH, open, ROLE } from '../faults/matrix/row.ts'
 import { budgetRow, budgetWorld, TENANT } from '../state/budget-world.ts'
 import { catalogueOf, entry, policyRow, TIP, testGateway } from './gateway.ts'
 import { testSpool } from './test-spool.ts'
@@ -49,6 +51,80 @@ test('a call that the gateway makes for itself and cannot record holds nothing a
   expect([open!.users, open!.lease.reserved.nano_usd]).toEqual([0, 0])
 })
 
+const STREAM = { model: 'small', max_tokens: 100, stream: true, messages: [{ role: 'user', content: 'hi' }] }
+
+/** A gateway before one provider, whose answers cost 10,000 nano-USD a token. */
+const gatewayOn = (port: number, budgets: OpenBudgets) => {
+  const kind = 'openai_compatible'
+  const baseUrl = `http://127.0.0.1:${port}/v1`
+  const gateway = testGateway({
+    entries: [entry({ kind, baseUrl, inputCostPerMillion: 0, outputCostPerMillion: 10 })],
+    kinds: [kindOf(kind)!],
+    policies: [policyRow({ retry: { attempts: 0 } })],
+    budgets,
+  })
+  closing.push(() => gateway.close())
+  return gateway
+}
+
+test('before a stream goes on beyond its reservation, what it may cost now is recorded: a crash then charges no less', async () => {
+  const world = budgetWorld(budgetRow({ limit_nano_usd: 1_000_000_000 }))
+  world.nowMs = Date.now()
+  const waiting = Promise.withResolvers<FaultRequest>()
+  const server = startFaultServer((request) => {
+    open(request, ROLE, delta({ content: 'word '.repeat(200) }))
+    waiting.resolve(request)
+  })
+  closing.push(
+    () => world.close(),
+    () => server.stop(),
+  )
+  const gateway = gatewayOn(server.port, world.open('i'))
+  const reader = (await gateway.chat(STREAM)).body!.pipeThrough(new TextDecoderStream()).getReader()
+  // The client gets what is beyond the reservation only behind the record.
+  for (let text = ''; !text.includes('word'); ) text += (await reader.read()).value!
+  const [admitted] = gateway.spool.admitted()
+  const [extended, ...more] = gateway.spool.extended()
+  expect([gateway.spool.settled(), more]).toEqual([[], []])
+  expect(extended).toMatchObject({ id: admitted!.id, n: 1 })
+  expect(extended!.reserved_nano_usd).toBeGreaterThanOrEqual(2_500_000) // 250 tokens have come
+  expect(extended!.reserved_nano_usd!).toBeGreaterThan(admitted!.reserved_nano_usd!)
+  const records = gateway.spool.records.filter(({ type }) => type !== 'request.settled')
+  const [first, ...later] = records.map(({ data }) => JSON.stringify(data))
+  const orphan = orphanOf({ recordId: 'a.1', subject: 's', atMs: 1, data: first!, attempts: later })!
+  expect(orphan.cost_nano_usd).toBe(extended!.reserved_nano_usd)
+  expect(orphan.budget![0]!.nano_usd).toBe(extended!.reserved_nano_usd!)
+  const request = await waiting.promise
+  request.chunk(FINISH + DONE)
+  request.last()
+  while (!(await reader.read()).done);
+  expect(await gateway.spool.untilSettled()).toMatchObject([{ outcome: 'success' }])
+})
+
+test('a stream whose further reservation cannot be recorded is cut, and its client is told', async () => {
+  const world = budgetWorld(budgetRow({ limit_nano_usd: 1_000_000_000 }))
+  world.nowMs = Date.now()
+  const server = startFaultServer((request) => open(request, ROLE, delta({ content: 'word '.repeat(200) })))
+  closing.push(
+    () => world.close(),
+    () => server.stop(),
+  )
+  const budgets = world.open('i')
+  const gateway = gatewayOn(server.port, budgets)
+  gateway.spool.before = (type) => {
+    if (type === 'request.extended') throw new Error('the disk is gone')
+  }
+  const text = await (await gateway.chat(STREAM)).text()
+  expect([text.includes('event: error'), text.includes('internal_error'), text.includes('word')]).toEqual([
+    true,
+    true,
+    false,
+  ])
+  await gateway.spool.untilSettled()
+  const [each] = budgets.leases.opens.values()
+  expect(each!.lease.reserved.nano_usd).toBe(0)
+})
+
 for (const [name, limits] of [
   ['money', { limit_nano_usd: 2_000_000, limit_tokens: null }],
   ['tokens', { limit_nano_usd: null, limit_tokens: 300 }],
@@ -64,27 +140,12 @@ for (const [name, limits] of [
       closing.push(() => clearInterval(timer))
     })
     const budgets = world.open('i')
-    const kind = 'openai_compatible'
-    const gateway = testGateway({
-      entries: [
-        entry({
-          kind,
-          baseUrl: `http://127.0.0.1:${server.port}/v1`,
-          inputCostPerMillion: 0,
-          outputCostPerMillion: 10,
-        }),
-      ],
-      kinds: [kindOf(kind)!],
-      policies: [policyRow({ retry: { attempts: 0 } })],
-      budgets,
-    })
+    const gateway = gatewayOn(server.port, budgets)
     closing.push(
       () => world.close(),
       () => server.stop(),
-      () => gateway.close(),
     )
-    const body = { model: 'small', max_tokens: 100, stream: true, messages: [{ role: 'user', content: 'hi' }] }
-    const text = await (await gateway.chat(body)).text()
+    const text = await (await gateway.chat(STREAM)).text()
     expect([text.includes('event: error'), text.includes('quota_exceeded')]).toEqual([true, true])
     const [settled] = await gateway.spool.untilSettled()
     expect(settled).toMatchObject({ outcome: 'interrupted', error_code: 'quota_exceeded' })

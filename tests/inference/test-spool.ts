@@ -3,6 +3,7 @@ import {
   REQUEST_EVENTS,
   type RequestAdmitted,
   type RequestAttempted,
+  type RequestExtended,
   type RequestSettled,
 } from '../../src/domain/request.ts'
 import { Value } from '../../src/lib/schema.ts'
@@ -20,6 +21,7 @@ export interface TestSpool extends Spool {
   readonly records: Recorded[]
   admitted(): RequestAdmitted[]
   attempted(): RequestAttempted[]
+  extended(): RequestExtended[]
   settled(): RequestSettled[]
   /** The next settlement that arrives, or the one after `count` of them. */
   untilSettled(count?: number): Promise<RequestSettled[]>
@@ -57,6 +59,7 @@ export const testSpool = (): TestSpool => {
     backlog: () => ({ records: records.length, bytes: 0, oldestMs: null }),
     admitted: () => of('request.admitted'),
     attempted: () => of('request.attempted'),
+    extended: () => of('request.extended'),
     settled: () => of('request.settled'),
     async untilSettled(count = 1) {
       while (spool.settled().length < count) {

@@ -45,6 +45,15 @@ test('what is carried into the next segment is restored whole, and its attempts 
   expect(attemptsOf(open)).toEqual([['a.1', [2, 3]]])
 })
 
+test('what a stream reserved further stays with its admission, also where a head carries it on', () => {
+  const before = new OpenAdmissions()
+  admit(before, 'a.1', 'req_1')
+  before.observe('request.extended', 'r.1', 'ten_1', 1, JSON.stringify({ id: 'req_1', n: 1, reserved_nano_usd: 7 }))
+  const after = new OpenAdmissions()
+  for (const frame of before.carried()) after.restore(frame)
+  expect(after.list().map(({ attempts }) => attempts.map((json) => JSON.parse(json).reserved_nano_usd))).toEqual([[7]])
+})
+
 test('a head that is torn behind an admission takes no attempts away that an earlier segment holds', () => {
   const open = new OpenAdmissions()
   admit(open, 'a.1', 'req_1')

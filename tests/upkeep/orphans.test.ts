@@ -1,6 +1,11 @@
 import { afterAll, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { type RequestAdmitted, type RequestAttempted, RequestSettled } from '../../src/domain/request.ts'
+import {
+  type RequestAdmitted,
+  type RequestAttempted,
+  type RequestExtended,
+  RequestSettled,
+} from '../../src/domain/request.ts'
 import { Value } from '../../src/lib/schema.ts'
 import { adoptFreeSpools } from '../../src/log/spool.ts'
 import { orphanOf, settleOrphans } from '../../src/upkeep/orphans.ts'
@@ -71,6 +76,21 @@ test('an orphan costs the worst case of every attempt that was recorded', () => 
     [2, 'second', 'orphaned'],
     [3, 'second', 'orphaned'],
   ])
+})
+
+test('of a stream that went on beyond its reservation what was reserved last is charged, and not what was reserved first', () => {
+  const part = (nano_usd: number) => [{ account: 'bud_1/0-', holder: 'ins_1.e', leased: true, nano_usd, tokens: 0 }]
+  const extended = (n: number, reserved: number): RequestExtended => ({
+    ...{ id: 'req_1', n, reserved_nano_usd: reserved, budget: part(reserved) },
+  })
+  const first = { ...admitted('req_1'), budget: part(500) }
+  const once = orphanOf(open(first, [extended(1, 625), extended(1, 800)]))!
+  expect(Value.Check(RequestSettled, once)).toBe(true)
+  expect(once).toMatchObject({ cost_nano_usd: 800, provider: 'first', fallback_used: false, budget: part(800) })
+  expect(once.attempts.map(({ n }) => n)).toEqual([1])
+  const second = orphanOf(open(first, [{ ...attempted('req_1', 2), budget: part(800) }, extended(2, 400)]))!
+  expect(second).toMatchObject({ cost_nano_usd: 900, provider: 'second', budget: part(400) })
+  expect(second.attempts.map(({ n }) => n)).toEqual([1, 2])
 })
 
 test('without a price it is unpriced; what is no admission is left alone', () => {

@@ -62,7 +62,9 @@ const watching = (world: BudgetWorld, budgets: OpenBudgets, givenUp: RetirementR
 /** A dead instance that told 100 of 1,000, shipped 50 more, and left a request of 200 open; and whoever watches. */
 const orphaned = async (givenUp: (world: BudgetWorld) => RetirementRow[]) => {
   const world = worldOf(5_000)
-  const gone = world.open('gone')
+  // From when it is silent it says nothing, whatever its own clocks make it want to say.
+  const silence = { isOn: false }
+  const gone = world.open('gone', world.log.view({ beforeAppend: () => (silence.isOn ? 'unavailable' : 'none') }))
   const ship = shipped(world, 'gone')
   charge(await reserve(world, gone, 1_000), 100)
   const [lease] = gone.leases.opens.values()
@@ -77,7 +79,8 @@ const orphaned = async (givenUp: (world: BudgetWorld) => RetirementRow[]) => {
   await ship('request.settled', 'req_1', charge(untold, 50))
   const open = await reserve(world, gone, 200)
   await ship('request.admitted', 'req_2', open.parts())
-  return { world, gone, watches, retirement, account, rows, open, ship }
+  silence.isOn = true
+  return { world, gone, watches, retirement, account, rows, open, ship, silence }
 }
 
 test('after a day of silence all is free but what it told, shipped and left open', async () => {
@@ -96,7 +99,7 @@ test('after a day of silence all is free but what it told, shipped and left open
 })
 
 test('one that an operator gave up is retired within the minute, though nobody writes; when it lives, what it spends then is booked', async () => {
-  const { world, gone, retirement, account, rows, open } = await orphaned(() => [])
+  const { world, gone, retirement, account, rows, open, silence } = await orphaned(() => [])
   const row = { id: 'gone', reason: null, at_ms: world.nowMs + 1, created_at: '', updated_at: '', revision: '' }
   rows.push(row)
   await retirement.look()
@@ -107,6 +110,7 @@ test('one that an operator gave up is retired within the minute, though nobody w
     await retirement.look()
     return [...account().holders.values()].some(({ closed }) => closed) ? true : null
   })
+  silence.isOn = false
   await eventually('it knows', () => gone.leases.holder !== before)
   charge(open, 120)
   await eventually('all is told', () => (spentOf(account()).nano_usd === 270 ? true : null))
@@ -114,7 +118,8 @@ test('one that an operator gave up is retired within the minute, though nobody w
 })
 
 test('what it said after it was given up counts: it is back', async () => {
-  const { world, gone, retirement, account, rows } = await orphaned(() => [])
+  const { world, gone, retirement, account, rows, silence } = await orphaned(() => [])
+  silence.isOn = false
   rows.push({ id: 'gone', reason: null, at_ms: world.nowMs, created_at: '', updated_at: '', revision: '' })
   world.nowMs += 2 * MINUTE_MS
   world.skipMs += 2 * MINUTE_MS

@@ -4,6 +4,8 @@ export const EVENT_DESCRIPTIONS: Readonly<Record<string, string>> = {
   'request.admitted':
     'A request was let in, and its first attempt is about to be made. Written before the provider is called; says what was planned and what is reserved.',
   'request.attempted': 'A further attempt is about to be made, after one that failed before its first byte.',
+  'request.extended':
+    'A stream costs more than its attempt reserved of a hard budget, and more of it was granted. Written before the stream goes on.',
   'request.settled':
     'The outcome of a request: how it ended, who answered, tokens, cost and times. One for each request, also for those that were refused.',
   'feedback.given':

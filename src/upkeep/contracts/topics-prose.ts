@@ -14,7 +14,7 @@ export const READING = `## Reading right
 
 ### The outcome of a request
 
-\`request.admitted\`, then perhaps \`request.attempted\`, then \`request.settled\`, which repeats the facts of the admission: to count requests, tokens and cost, read \`request.settled\` alone.
+\`request.admitted\`, then perhaps \`request.attempted\` and \`request.extended\`, then \`request.settled\`, which repeats the facts of the admission: to count requests, tokens and cost, read \`request.settled\` alone.
 
 - One request (\`data.id\`) has one outcome: its **first** settlement in the partition. A second one (a crash between, and another process that closed it as \`orphaned\`) does not count. So: keep the first by \`data.id\`, ignore later ones.
 - \`request_id\` is the client's own label and repeats: never join or drop by it.

@@ -1,5 +1,6 @@
 // B2: as B1 under load, with kill -9 of a random instance every two seconds. `bun tests/faults/budgets/kills.ts [--instances 3] [--kills 10]`
 import { type Figure, numberArgument } from '../control/figures.ts'
+import { uncharged } from './charged.ts'
 import { COST_NANO_USD, type Rig, runRows, type Standing, startLanes, tally, usdText } from './rig.ts'
 
 const EVERY_MS = 2_000
@@ -32,18 +33,21 @@ export const kills = async (rig: Rig, times: number): Promise<Figure[]> => {
     standing = await rig.standing(id)
   }
   const { matches, difference_usd, outcomes } = await rig.verify(id)
+  const missing = await uncharged(rig)
+  for (const each of missing.slice(0, 3)) console.error(JSON.stringify(each))
   const what = `${rig.gateways.length} instances x ${LANES} lanes, ${times} x kill -9 (${tally(statuses)}; billed ${usdText(billedUsd)} of ${usdText(limitUsd)})`
   return [
     {
       row: 'B2',
       what,
-      figure: `overshoot ${usdText(Math.max(billedUsd, standing.spent_usd) - limitUsd)}, reserved and not returned ${usdText(standing.reserved_usd)}, billed and not booked ${usdText(billedUsd - standing.spent_usd)}, log and account differ by ${usdText(Math.abs(difference_usd))}`,
+      figure: `overshoot ${usdText(Math.max(billedUsd, standing.spent_usd) - limitUsd)}, reserved and not returned ${usdText(standing.reserved_usd)}, billed and not booked ${usdText(billedUsd - standing.spent_usd)}, billed and not charged ${missing.length} requests, log and account differ by ${usdText(Math.abs(difference_usd))}`,
       n: outcomes,
       good:
         standing.spent_usd <= limitUsd &&
         billedUsd <= standing.spent_usd + 1e-9 &&
         standing.reserved_usd === 0 &&
         matches &&
+        missing.length === 0 &&
         outcomes > 0,
     },
   ]
