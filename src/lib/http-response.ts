@@ -1,47 +1,12 @@
 // An incremental parser of one HTTP/1.1 response, strict where leniency is how answers get mixed up: both lengths, bad
 // lengths, folded or malformed headers and early ends are errors.
-
-/** The head of an answer. Its headers are read when somebody asks: nearly all answers are used without. */
-export class ResponseHead {
-  #headers: readonly (readonly [string, string])[] | null = null
-
-  constructor(
-    readonly status: number,
-    /** The first `Content-Encoding`, lower case; '' when absent. */
-    readonly contentEncoding: string,
-    /** Well-formed header lines, each after its CRLF. */
-    private readonly lines: string,
-  ) {}
-
-  /** Names in lower case, in order. */
-  get headers(): readonly (readonly [string, string])[] {
-    this.#headers ??= this.lines
-      .split('\r\n')
-      .slice(1)
-      .map((line) => {
-        const colon = line.indexOf(':')
-        return [line.slice(0, colon).toLowerCase(), line.slice(colon + 1).trim()] as const
-      })
-    return this.#headers
-  }
-}
-
-/** The bytes are no HTTP response that we accept, or ended early. */
-export class MalformedResponse extends Error {
-  override readonly name = 'MalformedResponse'
-}
+import { MalformedResponse, ResponseHead } from './http-head.ts'
 
 const MAX_HEAD_BYTES = 64 * 1024
-const MAX_HEADERS = 256
 const MAX_LINE_BYTES = 4 * 1024
 const MAX_INTERIM = 10
 
-const STATUS_LINE = /^HTTP\/1\.[01] [1-9]\d\d(?: .*)?$/
-/** Every header line of a head at once: a token, a colon, no control characters. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
-const HEADER_LINES = /^(?:\r\n[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[^\0-\x08\x0a-\x1f\x7f]*)*$/
 const CHUNK_SIZE = /^([0-9A-Fa-f]{1,12})[ \t]*(?:;.*)?$/
-const LENGTH = /^\d{1,15}$/
 const EMPTY = Buffer.alloc(0)
 
 /** The value of an ASCII hexadecimal digit, -1 for anything else. */
@@ -52,8 +17,11 @@ const hexDigit = (code: number | undefined): number => {
   return lower >= 97 && lower <= 102 ? lower - 87 : -1
 }
 
+/** Of the chunks that are being looked at: used by one read at a time. */
+const edges: number[] = []
+
 /** The stretches of `bytes` between pairs of edges, moved together in place: what stands between them is of no more use. */
-const joined = (bytes: Buffer, edges: readonly number[]): Buffer => {
+const joined = (bytes: Buffer): Buffer => {
   const start = edges[0]!
   let at = edges[1]!
   for (let i = 2; i < edges.length; i += 2) {
@@ -61,13 +29,6 @@ const joined = (bytes: Buffer, edges: readonly number[]): Buffer => {
     at += edges[i + 1]! - edges[i]!
   }
   return bytes.subarray(start, at)
-}
-
-interface Framing {
-  length: string | null
-  coding: string | null
-  connection: string
-  encoding: string
 }
 
 enum State {
@@ -91,19 +52,21 @@ export class ResponseParser {
   head: ResponseHead | null = null
   /** The connection may serve another request once this one is done. */
   keepAlive = false
-  /** Seconds that the server promised to keep an idle connection; null: it said nothing. */
-  keepAliveS: number | null = null
   #state: State = State.Head
   #held: Buffer = EMPTY // an unfinished head or line, as a copy: the bytes are the sink's
   #left = 0 // of the body or the chunk
   #interim = 0
   #trailerBytes = 0
-  readonly #edges: number[] = []
 
   constructor(
     readonly method: string,
     private readonly body: BodySink,
   ) {}
+
+  /** Seconds that the server promised to keep an idle connection; null: it said nothing. */
+  get keepAliveS(): number | null {
+    return this.head?.keepAliveS ?? null
+  }
 
   get done(): boolean {
     return this.#state === State.Done
@@ -135,7 +98,7 @@ export class ResponseParser {
         this.body.take(take === bytes.length ? bytes : bytes.subarray(0, take))
         this.#left -= take
         if (this.#left === 0) this.#state = this.#state === State.Length ? State.Done : State.ChunkEnd
-        return bytes.subarray(take)
+        return take === bytes.length ? EMPTY : bytes.subarray(take)
       }
       case State.UntilClose:
         this.body.take(bytes)
@@ -154,7 +117,6 @@ export class ResponseParser {
    * The rest goes line by line.
    */
   #wholeChunks(bytes: Buffer): number {
-    const edges = this.#edges
     edges.length = 0
     let taken = 0
     for (;;) {
@@ -170,7 +132,7 @@ export class ResponseParser {
       taken = end + 2
     }
     if (edges.length === 2) this.body.take(bytes.subarray(edges[0], edges[1]))
-    else if (edges.length > 2) this.body.take(joined(bytes, edges))
+    else if (edges.length > 2) this.body.take(joined(bytes))
     return taken
   }
 
@@ -188,74 +150,25 @@ export class ResponseParser {
       return EMPTY
     }
     this.#held = EMPTY
-    this.#parseHead(all.toString('latin1', 0, end))
-    return all.subarray(end + 4)
+    this.#headRead(new ResponseHead(all, end))
+    return end + 4 === all.length ? EMPTY : all.subarray(end + 4)
   }
 
-  #parseHead(text: string): void {
-    const first = text.indexOf('\r\n')
-    const statusLine = first === -1 ? text : text.slice(0, first)
-    if (!STATUS_LINE.test(statusLine)) throw new MalformedResponse('malformed status line')
-    const lines = first === -1 ? '' : text.slice(first)
-    if (!HEADER_LINES.test(lines)) throw new MalformedResponse('malformed response header')
-    const isOne = statusLine.charCodeAt(7) === 49
-    const status = Number(statusLine.slice(9, 12))
-    const framing = this.#readFraming(lines)
+  #headRead(head: ResponseHead): void {
+    const { status, length, coding } = head
     if (status < 200) {
       if (status === 101 || ++this.#interim > MAX_INTERIM) throw new MalformedResponse(`unexpected status ${status}`)
       return
     }
-    const { connection } = framing
-    this.keepAlive = isOne
-      ? connection === '' || !/\bclose\b/.test(connection)
-      : connection !== '' && /\bkeep-alive\b/.test(connection)
-    this.head = new ResponseHead(status, framing.encoding, lines)
-    this.#frame(status, framing.length, framing.coding, isOne)
-  }
-
-  /** What the head says about the body and the connection. Lines of other headers are passed over by the length of their names. */
-  #readFraming(lines: string): Framing {
-    const framing: Framing = { length: null, coding: null, connection: '', encoding: '' }
-    let count = 0
-    for (let at = 0; at < lines.length; ) {
-      if (++count >= MAX_HEADERS) throw new MalformedResponse(`more than ${MAX_HEADERS} response headers`)
-      const colon = lines.indexOf(':', at)
-      let end = lines.indexOf('\r\n', colon)
-      if (end === -1) end = lines.length
-      const length = colon - at - 2
-      if (length === 10 || length === 14 || length === 16 || length === 17)
-        this.#readHeader(lines.slice(at + 2, colon).toLowerCase(), lines.slice(colon + 1, end).trim(), framing)
-      at = end
-    }
-    return framing
-  }
-
-  #readHeader(name: string, value: string, framing: Framing): void {
-    if (name === 'content-length') {
-      if (!LENGTH.test(value) || (framing.length !== null && framing.length !== value))
-        throw new MalformedResponse('bad content-length')
-      framing.length = value
-    } else if (name === 'transfer-encoding') {
-      const coding = value.toLowerCase()
-      framing.coding = framing.coding === null ? coding : `${framing.coding},${coding}`
-    } else if (name === 'connection') framing.connection += `,${value.toLowerCase()}`
-    else if (name === 'keep-alive') this.#readKeepAlive(value)
-    else if (name === 'content-encoding' && framing.encoding === '') framing.encoding = value.toLowerCase()
-  }
-
-  #readKeepAlive(value: string): void {
-    const timeout = /\btimeout=(\d{1,6})\b/i.exec(value)?.[1]
-    if (timeout !== undefined) this.keepAliveS = Number(timeout)
-  }
-
-  #frame(status: number, length: string | null, coding: string | null, chunkedAllowed: boolean): void {
-    if (coding !== null && (coding !== 'chunked' || length !== null || !chunkedAllowed))
+    if (coding === 'unknown' || (coding === 'chunked' && (length !== null || !head.isOne)))
       throw new MalformedResponse('unusable transfer-encoding')
-    if (this.method === 'HEAD' || status === 204 || status === 304 || length === '0') this.#state = State.Done
-    else if (coding !== null) this.#state = State.ChunkSize
+    this.head = head
+    this.keepAlive = head.keepsAlive
+    if (this.method === 'HEAD' || status === 204 || status === 304 || length === 0) this.#state = State.Done
+    else if (coding === 'chunked') this.#state = State.ChunkSize
     else if (length !== null) {
-      this.#left = Number(length)
-      this.#state = this.#left === 0 ? State.Done : State.Length
+      this.#left = length
+      this.#state = State.Length
     } else {
       this.keepAlive = false
       this.#state = State.UntilClose

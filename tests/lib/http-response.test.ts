@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { MalformedResponse, ResponseParser } from '../../src/lib/http-response.ts'
+import { MalformedResponse } from '../../src/lib/http-head.ts'
+import { ResponseParser } from '../../src/lib/http-response.ts'
 
 const read = (text: string, cuts: readonly number[] = [], method = 'POST') => {
   const bytes = Buffer.from(text, 'latin1')
