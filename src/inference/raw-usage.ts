@@ -11,8 +11,19 @@ const MOST_KNOWN = 256
 /** Numbers, booleans and nulls under short plain names, at most 3 levels, as JSON text; `null` when that is no object or more than 4 KiB. */
 export const rawUsageJson = (raw: unknown): string => {
   if (!isObject(raw)) return 'null'
-  const json = numbersJson(raw, 1)
+  const json = isAllPlain(raw, 1) ? JSON.stringify(raw) : numbersJson(raw, 1)
   return json.length > MAX_CHARS ? 'null' : json
+}
+
+/** Nothing has to be left out: the runtime writes it in one go. */
+const isAllPlain = (raw: Record<string, unknown>, depth: number): boolean => {
+  for (const name in raw) {
+    const value = raw[name]
+    if (!isPlain(name)) return false
+    if (typeof value === 'number' || typeof value === 'boolean' || value === null) continue
+    if (depth === MAX_DEPTH || !isObject(value) || !isAllPlain(value, depth + 1)) return false
+  }
+  return true
 }
 
 const numbersJson = (raw: Record<string, unknown>, depth: number): string => {

@@ -154,25 +154,44 @@ export const editMembers = (
   return out + text.slice(close)
 }
 
-/** Above this many members they are not compared with each other. */
-const FEW_MEMBERS = 32
+/** What the last look over an object found: how many members it has, and the value of the last one of the name, or -1. */
+const seen = { members: 0, valueStart: -1, valueEnd: -1 }
 
-/** What `editMembers` does for one `set`, without a copy when the member says so already. */
-export const setMember = (
-  text: string,
-  key: string,
-  json: string,
-  members: readonly Member[] = topLevel(text),
-): string => {
-  let found: Member | null = null
-  let plain = members.length <= FEW_MEMBERS
-  for (let i = 0; plain && i < members.length; i++) {
-    const member = members[i]!
-    if (member.key === key) found = member
-    for (let j = 0; j < i; j++) if (members[j]!.key === member.key) plain = false
+/** `topLevel` without making anything of the members. A key that is written with escapes is no match. */
+const look = (text: string, key: string): void => {
+  seen.members = 0
+  seen.valueStart = -1
+  const open = skipSpace(text, 0)
+  if (text.charCodeAt(open) !== 123) throw broken(open)
+  let start = open + 1
+  if (text.charCodeAt(skipSpace(text, start)) === 125) return
+  for (;;) {
+    const keyStart = skipSpace(text, start)
+    if (text.charCodeAt(keyStart) !== QUOTE) throw broken(keyStart)
+    const keyEnd = skipString(text, keyStart)
+    const colon = skipSpace(text, keyEnd)
+    if (text.charCodeAt(colon) !== 58) throw broken(colon)
+    const valueStart = skipSpace(text, colon + 1)
+    const valueEnd = skipValue(text, valueStart)
+    seen.members++
+    if (keyEnd - keyStart === key.length + 2 && text.startsWith(key, keyStart + 1)) {
+      seen.valueStart = valueStart
+      seen.valueEnd = valueEnd
+    }
+    const end = skipSpace(text, valueEnd)
+    const code = text.charCodeAt(end)
+    if (code === 125) return
+    if (code !== 44) throw broken(end)
+    start = end + 1
   }
-  if (!plain || found === null) return editMembers(text, new Map([[key, { do: 'set', json }]]), members)
-  const { valueStart, valueEnd } = found
+}
+
+/** What `editMembers` does for one `set`, without a copy when the member says so already. `keys`: how many different ones the text has, so that repeated ones are told. */
+export const setMember = (text: string, key: string, json: string, keys: number): string => {
+  look(text, key)
+  const { members, valueStart, valueEnd } = seen
+  if (members !== keys || valueStart === -1 || key.includes('\\'))
+    return editMembers(text, new Map([[key, { do: 'set', json }]]))
   if (valueEnd - valueStart === json.length && text.startsWith(json, valueStart)) return text
   return text.slice(0, valueStart) + json + text.slice(valueEnd)
 }

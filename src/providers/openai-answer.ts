@@ -5,7 +5,7 @@ import { isObject } from '../wire/json.ts'
 import { inBandFailure, malformed } from './failure.ts'
 import { finishReasonOf, isFailedFinish } from './finish.ts'
 import { flattened, textChoices } from './openai-parts.ts'
-import { saneUsage, wholeChoices } from './openai-whole.ts'
+import { isUsual, saneUsage, wholeChoices } from './openai-whole.ts'
 import type { Answer, Reading, Usage } from './provider.ts'
 import { arrayOf, countOf, type Json, objectOf, parseJson, textOf } from './read-json.ts'
 
@@ -43,6 +43,9 @@ export const calledTools = (message: Json): readonly string[] => {
 
 const isWhole = ({ id, object, created }: Json): boolean =>
   typeof id === 'string' && id !== '' && object === 'chat.completion' && typeof created === 'number'
+
+const edited = (edits: Map<string, Edit> | null, name: string, edit: Edit): Map<string, Edit> =>
+  (edits ?? new Map<string, Edit>()).set(name, edit)
 
 /** Edits for what every answer must have and this one lacks. */
 export const missingFields = (answer: Json, object: string, reading: Reading | undefined): Map<string, Edit> => {
@@ -86,15 +89,12 @@ export const mappedChoices = (
   return changed ? mapped : null
 }
 
-/** Replaces the usage that says other numbers than those that are recorded, or none. */
-export const addUsage = (given: unknown, counted: Usage | null, edits: Map<string, Edit>): void => {
-  if (given === undefined || given === null) return
-  if (!isObject(given)) {
-    edits.set('usage', { do: 'remove' })
-    return
-  }
+/** Replaces the usage that says other numbers than those that are recorded, or none. Null: it stays. */
+export const usageEdit = (given: unknown, counted: Usage | null): Edit | null => {
+  if (given === undefined || given === null) return null
+  if (!isObject(given)) return { do: 'remove' }
   const sane = counted === null ? null : saneUsage(given, counted)
-  if (sane !== null) edits.set('usage', { do: 'set', json: JSON.stringify(sane) })
+  return sane === null ? null : { do: 'set', json: JSON.stringify(sane) }
 }
 
 /** With what its dialect calls otherwise, or says in parts, in the client's words; the same list when there is nothing of it. */
@@ -103,6 +103,7 @@ export const spokenChoices = (given: readonly unknown[], dialect: Dialect): read
 
 /** The choices as the client gets them; the same list when they are that already. */
 const clientChoices = (given: readonly unknown[], source: Json, dialect: Dialect, reading?: Reading) => {
+  if (given.length === 1 && dialect.choicesOf === undefined && isUsual(given[0])) return given
   const spoken = spokenChoices(given, dialect)
   return wholeChoices(mappedChoices(spoken, source, reading) ?? spoken, reading)
 }
@@ -124,20 +125,21 @@ export const openaiAnswer = (body: string, reading?: Reading, dialect: Dialect =
 
   const choices = clientChoices(given, parsed, dialect, reading)
   const usage = dialect.usageOf(parsed)
-  const edits = isWhole(parsed) ? new Map<string, Edit>() : missingFields(parsed, 'chat.completion', reading)
+  let edits = isWhole(parsed) ? null : missingFields(parsed, 'chat.completion', reading)
   if (choices !== given) {
     // What was read is enough to tell; what is written keeps its long numbers.
     const exact = hasLongNumber(body) ? arrayOf(objectOf(parseExact(body)).choices) : null
     const shown = exact === null ? choices : clientChoices(exact, parsed, dialect, reading)
-    edits.set('choices', { do: 'set', json: JSON.stringify(shown) })
+    edits = edited(edits, 'choices', { do: 'set', json: JSON.stringify(shown) })
   }
-  if (parsed.gateway !== undefined) edits.set('gateway', { do: 'remove' })
-  addUsage(parsed.usage, usage, edits)
+  if (parsed.gateway !== undefined) edits = edited(edits, 'gateway', { do: 'remove' })
+  const said = usageEdit(parsed.usage, usage)
+  if (said !== null) edits = edited(edits, 'usage', said)
   const first = firstOf(choices)
   const message = objectOf(first.message)
   const reason = textOf(first.finish_reason)
   return {
-    json: edits.size === 0 ? body : editMembers(body, edits),
+    json: edits === null || edits.size === 0 ? body : editMembers(body, edits),
     usage,
     finishReason: reason === null ? null : finishReasonOf(reason),
     content: Array.isArray(message.content) ? textOf(flattened(message.content).content) : textOf(message.content),

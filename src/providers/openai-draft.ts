@@ -6,16 +6,15 @@ const REMOVE: Edit = { do: 'remove' }
 
 export class RequestDraft {
   readonly shaping: string[] = []
-  readonly members: readonly Member[]
+  /** Made when somebody asks: most requests are sent as they came. */
+  #members: readonly Member[] | null = null
   /** Made when there is one. */
   #edits: Map<string, Edit> | null = null
 
   constructor(
     readonly call: ChatCall,
     readonly target: Target,
-  ) {
-    this.members = topLevel(call.raw)
-  }
+  ) {}
 
   /** The client sent it, and nothing has touched it yet. */
   has(name: string): boolean {
@@ -29,7 +28,8 @@ export class RequestDraft {
 
   /** The same in the client's own bytes; null when it did not. */
   textOf(name: string): string | null {
-    const { members } = this
+    this.#members ??= topLevel(this.call.raw)
+    const members = this.#members
     for (let i = members.length - 1; i >= 0; i--)
       if (members[i]!.key === name) return this.call.raw.slice(members[i]!.valueStart, members[i]!.valueEnd)
     return null
@@ -63,10 +63,27 @@ export class RequestDraft {
 
   /** The body to send. */
   text(): string {
-    const { call, members } = this
-    const model = JSON.stringify(this.target.upstreamModel)
-    if (this.#edits === null) return setMember(call.raw, 'model', model, members)
+    const { raw, body } = this.call
+    const model = jsonOf(this.target.upstreamModel)
+    if (this.#edits === null) return setMember(raw, 'model', model, keysOf(body))
     this.#edits.set('model', { do: 'set', json: model })
-    return editMembers(call.raw, this.#edits, members)
+    return editMembers(raw, this.#edits, this.#members ?? undefined)
   }
+}
+
+const keysOf = (body: ChatCall['body']): number => {
+  let count = 0
+  for (const _ in body) count++
+  return count
+}
+
+let lastModel = ''
+let lastJson = '""'
+/** A model's name as JSON text, of the last one from memory. */
+const jsonOf = (model: string): string => {
+  if (model !== lastModel) {
+    lastModel = model
+    lastJson = JSON.stringify(model)
+  }
+  return lastJson
 }

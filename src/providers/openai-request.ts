@@ -114,7 +114,7 @@ const shape = (draft: RequestDraft, quirks: RequestQuirks, kind: string): void =
   if (quirks.rename !== undefined)
     for (const name in quirks.rename) if (draft.has(name)) draft.rename(name, quirks.rename[name]!)
   if (target.usageOnStream && call.stream && quirks.usageUnasked !== true) askUsage(draft)
-  for (const { key } of draft.members) if (!USUAL.has(key) && draft.has(key)) keepBack(draft, kind, key)
+  for (const key in call.body) if (!USUAL.has(key) && draft.has(key)) keepBack(draft, kind, key)
 }
 
 /** What the gateway has decided or checked is not said another time in the upstream's own words, unless the operator lets it (`options.forward`). */

@@ -1,5 +1,5 @@
 // Streams of the OpenAI shape: each chunk is read for what the gateway must know and handed on as it came.
-import { editMembers } from '../lib/json-edit.ts'
+import { type Edit, editMembers } from '../lib/json-edit.ts'
 import { isObject } from '../wire/json.ts'
 import { ChunkTemplate } from './chunk-template.ts'
 import { inBandFailure, malformed } from './failure.ts'
@@ -7,13 +7,13 @@ import { finishReasonOf } from './finish.ts'
 import { FinishOfChoices } from './finish-of-choices.ts'
 import { generatedChars } from './generated.ts'
 import {
-  addUsage,
   calledTools,
   type Dialect,
   mappedChoices,
   missingFields,
   STANDARD,
   spokenChoices,
+  usageEdit,
 } from './openai-answer.ts'
 import { CallRepair } from './openai-calls.ts'
 import { hasRole, withoutRole, withRoles } from './openai-roles.ts'
@@ -253,8 +253,8 @@ class OpenAiStream implements StreamDecoder {
     // OpenRouter's last chunk repeats an empty choice beside the usage.
     const usageOnly = isObject(chunk.usage) && (choices.length === 0 || (finished && !read.content && !ends(repaired)))
     if (usageOnly && choices.length > 0) edits.set('choices', { do: 'set', json: '[]' })
-    if (!usageOnly && this.#hides(chunk)) edits.set('usage', { do: 'remove' })
-    else addUsage(chunk.usage, reported, edits)
+    const usage: Edit | null = !usageOnly && this.#hides(chunk) ? { do: 'remove' } : usageEdit(chunk.usage, reported)
+    if (usage !== null) edits.set('usage', usage)
     const oneLine = data.includes('\n') ? data.replaceAll('\n', ' ') : data
     const edited = edits.size === 0 ? oneLine : editMembers(oneLine, edits)
     const isPlain = begun && choices.length === 1 && chunk.usage === null && plainChoice(chunk, choices) !== null

@@ -29,6 +29,19 @@ const finishOf = ({ tool_calls: calls, function_call }: Json): string => {
   return isObject(function_call) ? 'function_call' : 'stop'
 }
 
+/** Nothing is missing, and nothing in it is of another wire: what nearly every answer is. */
+export const isUsual = (choice: unknown): boolean => {
+  if (!isObject(choice) || !isObject(choice.message)) return false
+  const { message, finish_reason: reason } = choice
+  return (
+    (reason === 'stop' || reason === 'length') &&
+    Number.isInteger(choice.index) &&
+    filled(message.role) &&
+    typeof message.content === 'string' &&
+    (message.tool_calls === undefined || message.tool_calls === null)
+  )
+}
+
 /** The same list when nothing is missing. */
 export const wholeChoices = (choices: readonly unknown[], reading: Reading | undefined): readonly unknown[] => {
   let changed = false
@@ -51,13 +64,16 @@ export const wholeChoices = (choices: readonly unknown[], reading: Reading | und
 
 const DETAILS = ['prompt_tokens_details', 'completion_tokens_details']
 
-const saneDetails = (details: unknown): unknown => {
-  if (!isObject(details)) return details
-  const sane = Object.entries(details).filter(
-    ([, value]) => value === null || isObject(value) || countOf(value) !== null,
-  )
-  return sane.length === Object.keys(details).length ? details : Object.fromEntries(sane)
+const isSane = (value: unknown): boolean => value === null || isObject(value) || countOf(value) !== null
+
+const areSane = (details: unknown): boolean => {
+  if (!isObject(details)) return true
+  for (const name in details) if (!isSane(details[name])) return false
+  return true
 }
+
+const saneDetails = (details: Json): Json =>
+  Object.fromEntries(Object.entries(details).filter(([, value]) => isSane(value)))
 
 /**
  * The usage of an answer with the tokens that are recorded and charged, without numbers that are none; null when it says them already. A total that is
@@ -70,11 +86,14 @@ export const saneUsage = (
   const { promptTokens, completionTokens } = counts
   const agrees =
     (given.prompt_tokens ?? null) === promptTokens && (given.completion_tokens ?? null) === completionTokens
-  const isDetailed = DETAILS.every((name) => saneDetails(given[name]) === given[name])
+  const isDetailed = areSane(given.prompt_tokens_details) && areSane(given.completion_tokens_details)
   if (agrees && isDetailed && countOf(given.total_tokens) !== null) return null
   const { prompt_tokens: _, completion_tokens: __, total_tokens: total, ...others } = given
   const rest: Record<string, unknown> = others
-  for (const name of DETAILS) if (isObject(rest[name])) rest[name] = saneDetails(rest[name])
+  for (const name of DETAILS) {
+    const details = rest[name]
+    if (isObject(details) && !areSane(details)) rest[name] = saneDetails(details)
+  }
   const known = promptTokens !== null && completionTokens !== null
   return {
     ...(promptTokens === null ? {} : { prompt_tokens: promptTokens }),

@@ -4,8 +4,10 @@ import { isObject } from '../wire/json.ts'
 
 export type Json = Readonly<Record<string, unknown>>
 
-export const objectOf = (value: unknown): Json => (isObject(value) ? value : {})
-export const arrayOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
+const NO_MEMBERS: Json = Object.freeze({})
+const NO_ITEMS: readonly unknown[] = []
+export const objectOf = (value: unknown): Json => (isObject(value) ? value : NO_MEMBERS)
+export const arrayOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : NO_ITEMS)
 export const textOf = (value: unknown): string | null => (typeof value === 'string' ? value : null)
 /** No answer counts so many tokens: a larger number is a mistake, and its price would be one too. */
 const MAX_COUNT = 10_000_000_000
