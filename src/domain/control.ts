@@ -181,8 +181,8 @@ export class ControlState implements ControlReader {
     const [digest, applied] = [new RowSetDigest(), this.#applied]
     let rows = 0
     for (const table of this.#tables.values()) {
-      for (const [id, row] of table.rows()) {
-        digest.toggle(table.name, id, row)
+      for (const text of table.texts()) {
+        digest.toggleText(text)
         if (++rows % STEP_ROWS !== 0) continue
         yield
         if (this.#applied !== applied) throw new Error('the state changed while its digest was computed')

@@ -5,7 +5,7 @@ import { NumberLists } from '../lib/number-lists.ts'
 import type { RowReader } from '../lib/packed-row-reader.ts'
 import { RowPacker } from '../lib/packed-rows.ts'
 import { RowPages } from '../lib/row-pages.ts'
-import type { Indexes, StoredTable } from './tables.ts'
+import { canonicalJson, headOf, type Indexes, rowText, type StoredTable } from './tables.ts'
 
 /** How the rows of a table are packed. */
 export interface Packing {
@@ -89,6 +89,17 @@ export class PackedTable<Row extends object> implements StoredTable<Row> {
     for (let number = 0; number < this.#numbers; number++) {
       const place = this.#pages.placeOf(number)
       if (place !== 0) yield [this.#idAt(place), this.#rowAt(place)]
+    }
+  }
+
+  *texts(): IterableIterator<string | Uint8Array> {
+    const head = Buffer.from(headOf(this.name))
+    const json = this.#packer.json(canonicalJson)
+    for (let number = 0; number < this.#numbers; number++) {
+      const place = this.#pages.placeOf(number)
+      if (place === 0) continue
+      const text = json.write(head, this.#pages.bytesAt(place), this.#pages.offsetAt(place))
+      yield text ?? rowText(this.name, this.#idAt(place), this.#rowAt(place))
     }
   }
 

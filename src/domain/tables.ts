@@ -30,6 +30,8 @@ export interface TableReader<Row> {
 /** A table that is written: by `ControlState` alone. Rows are never changed in place. */
 export interface StoredTable<Row> extends TableReader<Row> {
   readonly name: string
+  /** Of each row what its digest is made of (`rowText`), in no particular order; bytes are overwritten by the next one. */
+  texts(): IterableIterator<string | Uint8Array>
   /** Null: the row goes. */
   set(id: string, after: Row | null): void
 }
@@ -87,6 +89,10 @@ export class Table<Row> implements StoredTable<Row> {
       for (const entry of this.parent.rows()) if (!this.#rows.has(entry[0])) yield entry
     }
     for (const [id, row] of this.#rows) if (row !== null) yield [id, row]
+  }
+
+  *texts(): IterableIterator<string | Uint8Array> {
+    for (const [id, row] of this.rows()) yield rowText(this.name, id, row)
   }
 
   set(id: string, after: Row | null): void {
@@ -177,6 +183,13 @@ const memberByMember = (value: unknown): string => {
   return `{${members.join(',')}}`
 }
 
+/** What the digest of a row is made of. Frozen: instances compare digests. */
+export const rowText = (table: string, id: string, row: unknown): string =>
+  `${headOf(table)}${id}\0${canonicalJson(row)}`
+
+/** With what the texts of a table's rows begin. */
+export const headOf = (table: string): string => `${table}\0`
+
 const DIGEST_BYTES = 32
 
 /** A digest of a set of rows that can be kept up to date row by row: the XOR of the rows' SHA-256. Finds divergence, not forgery. */
@@ -192,7 +205,12 @@ export class RowSetDigest {
 
   /** Adds the row when it is absent, takes it out when it is present. */
   toggle(table: string, id: string, row: unknown): void {
-    sha256Into(`${table}\0${id}\0${canonicalJson(row)}`, this.#hash)
+    this.toggleText(rowText(table, id, row))
+  }
+
+  /** The same of its text. */
+  toggleText(text: string | Uint8Array): void {
+    sha256Into(text, this.#hash)
     const words = this.#words
     const hashWords = this.#hashWords
     for (let at = 0; at < words.length; at++) words[at]! ^= hashWords[at]!

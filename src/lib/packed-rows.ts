@@ -3,6 +3,7 @@
 
 import { readDigits } from './hex-digits.ts'
 import { isoMs } from './iso-time.ts'
+import { PackedRowJson } from './packed-row-json.ts'
 import {
   DIGEST,
   DIGEST_BYTES,
@@ -49,6 +50,11 @@ export class RowPacker<Row extends object> {
   /** `shared`: names of members whose values many rows have in common. Those values are kept for as long as the packer is, up to a bound. */
   constructor(shared: readonly string[]) {
     this.#shared = new Set(shared)
+  }
+
+  /** Writes what was packed as JSON, for as long as it is used. `jsonOf`: that of any value, the members of each object sorted by name. */
+  json(jsonOf: (value: unknown) => string): PackedRowJson {
+    return new PackedRowJson(this.#values, this.#shapes, jsonOf)
   }
 
   /** The bytes of a row and its id. They are overwritten by the next call. */

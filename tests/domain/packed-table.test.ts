@@ -44,6 +44,10 @@ const steps = fc.array(fc.record({ id, row: fc.option(row, { nil: null, freq: 3 
 
 const sorted = (values: Iterable<unknown>) => [...values].map(canonicalJson).sort()
 
+/** In bytes, as they are hashed. */
+const texts = (table: { texts(): Iterable<string | Uint8Array> }) =>
+  Array.from(table.texts(), (text) => Buffer.from(text).toString('hex')).sort()
+
 const READ = new Set(['more', 'word', 'none'])
 
 /** Of rows that have one key it is not said which is read. */
@@ -62,6 +66,7 @@ const expectOneAlike = (packed: PackedTable<Row>, plain: Table<Row>, word: strin
 const expectAlike = (packed: PackedTable<Row>, plain: Table<Row>) => {
   expect(packed.size).toBe(plain.size)
   expect(sorted(packed.rows())).toEqual(sorted(plain.rows()))
+  expect(texts(packed)).toEqual(texts(plain))
   const keys = { group: new Set<string>(['none']), word: new Set<string>(['none']) }
   for (const [key, value] of plain.rows()) {
     expect(canonicalJson(packed.get(key))).toBe(canonicalJson(value))
