@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { eventually } from '../services/eventually.ts'
+import { freePort } from '../services/gateway.ts'
 import type { HoldJob, HoldResult } from './held-streams.ts'
 import type { LoadJob, LoadResult } from './load.ts'
 
@@ -40,7 +41,8 @@ const jsonLines = (stream: ReadableStream<Uint8Array>) => {
   }
 }
 
-const pinned = (core: number | null, command: string[], environment: Record<string, string> = {}) =>
+/** Starts a program on one core, where the machine has several; null: wherever there is room. */
+export const pinned = (core: number | null, command: string[], environment: Record<string, string> = {}) =>
   Bun.spawn(core !== null && cpus().length > 1 ? ['taskset', '-c', String(core), ...command] : command, {
     stdin: 'pipe',
     stdout: 'pipe',
@@ -110,9 +112,7 @@ export const fullWorld = (origin: string) => {
 /** A gateway without worker and Postgres: nothing else runs on its core. One provider with one model, unless its settings say otherwise. */
 export const startGatelog = async (origin: string, options: GatelogOptions = {}): Promise<Contender> => {
   const folder = mkdtempSync(join(tmpdir(), 'gatelog-bench-'))
-  const port = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
-  const free = port.port
-  port.stop(true)
+  const free = freePort()
   const { server, ...settings } = { server: {}, ...options.settings }
   const all = {
     server: { host: '127.0.0.1', port: free, ...(server as object) },

@@ -7,7 +7,7 @@ export const ASKS = {
   long: 'many chunks please',
   /** Each chunk by itself, a millisecond after the one before; with `long` 220 of them. */
   apart: 'one after another please',
-  /** The first chunk, then nothing until `tick` or the end of the connection. */
+  /** The first two chunks, then nothing until `tick` or the end of the connection. */
   held: 'hold on please',
 } as const
 
@@ -55,8 +55,9 @@ const WRITES = {
   usualApart: writesOf(CHUNKS.usual, 1),
   longApart: writesOf(CHUNKS.long, 1),
 }
-const HELD_FIRST = Buffer.concat([STREAM_HEAD, Buffer.from(FIRST_CHUNK)])
 const HELD_CHUNK = Buffer.from(framed(chunkOf({ content: 'word ' }, null)))
+/** With a word: before it comes, a gateway may wait whether another provider is to be asked. */
+const HELD_FIRST = Buffer.concat([STREAM_HEAD, Buffer.from(FIRST_CHUNK), HELD_CHUNK])
 
 /** Full length of the HTTP message that starts the buffer, or -1 while it is incomplete; Infinity for a chunked body. */
 export const messageLength = (buffer: Buffer): number => {

@@ -16,15 +16,21 @@ const BENCHES = [
   'allocations',
   'refusal',
   'targets',
+  'scale',
+  'processes',
 ] as const
-const FLAGS = ['--quick', '--only=']
+/** Not of what is run without a name: they are installed first. */
+const PEERS = 'peers'
+const FLAGS = ['--quick', '--record', '--only=']
 const given = process.argv.slice(2)
 const isFlag = (word: string) => FLAGS.some((flag) => (flag.endsWith('=') ? word.startsWith(flag) : word === flag))
 const flags = given.filter(isFlag)
 const wanted = given.filter((word) => !isFlag(word))
-const unknown = wanted.filter((name) => !BENCHES.includes(name as (typeof BENCHES)[number]))
+const unknown = wanted.filter((name) => name !== PEERS && !BENCHES.includes(name as (typeof BENCHES)[number]))
 if (unknown.length > 0) {
-  console.error(`no bench is called ${unknown.join(', ')}; there are: ${BENCHES.join(', ')}, and ${FLAGS.join(', ')}`)
+  console.error(
+    `no bench is called ${unknown.join(', ')}; there are: ${BENCHES.join(', ')}, ${PEERS}, and ${FLAGS.join(', ')}`,
+  )
   process.exit(1)
 }
 const all = flags.includes('--quick') ? (['proxy'] as const) : BENCHES

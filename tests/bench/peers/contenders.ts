@@ -1,0 +1,135 @@
+// The peers, each started alone on the gateway's core, with what its documentation says for speed: no logs, no database, one process.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { eventually } from '../../services/eventually.ts'
+import { freePort } from '../../services/gateway.ts'
+import { benchJob, type Contender, pinned } from '../contenders.ts'
+import { installed, NotInstalled } from './installed.ts'
+
+export const VERSIONS = { portkey: '1.15.2', litellm: '1.106.0' } as const
+
+interface Started {
+  readonly name: string
+  readonly command: readonly string[]
+  readonly environment?: Readonly<Record<string, string>>
+  readonly headers?: Readonly<Record<string, string>>
+  readonly port: number
+  readonly cleanUp?: () => void
+}
+
+const START_MS = 90_000
+
+/** Starts it and waits for its first right answer. */
+const started = async (peer: Started): Promise<Contender> => {
+  const child = pinned(0, [...peer.command], peer.environment)
+  void new Response(child.stdout).text()
+  const stop = async () => {
+    child.kill('SIGKILL')
+    await child.exited
+    peer.cleanUp?.()
+  }
+  const contender = { name: peer.name, port: peer.port, pid: child.pid, headers: peer.headers ?? {}, stop }
+  const { path, body, headers } = benchJob(contender, 'json', 1, 0)
+  const ask = () =>
+    fetch(`http://127.0.0.1:${peer.port}${path}`, {
+      method: 'POST',
+      headers: { ...headers, 'Content-Type': 'application/json' },
+      body,
+    })
+      .then(async (answer) => answer.ok && (await answer.text()).includes('chatcmpl-bench'))
+      .catch(() => false)
+  try {
+    await eventually(`${peer.name} answers`, ask, { limitMs: START_MS, everyMs: 100 })
+  } catch (error) {
+    await stop()
+    throw error
+  }
+  return contender
+}
+
+export const startPortkey = async (origin: string): Promise<Contender> => {
+  const flags = ['--no-audit', '--no-fund', '--ignore-scripts', '--loglevel', 'error']
+  const folder = await installed(`portkey-${VERSIONS.portkey}`, [
+    ['npm', 'install', '--prefix', '.', ...flags, `@portkey-ai/gateway@${VERSIONS.portkey}`],
+  ])
+  const port = freePort()
+  return await started({
+    name: `Portkey ${VERSIONS.portkey}`,
+    port,
+    command: [
+      'node',
+      join(folder, 'node_modules/@portkey-ai/gateway/build/start-server.js'),
+      '--headless',
+      `--port=${port}`,
+    ],
+    environment: { NODE_ENV: 'production' },
+    headers: { Authorization: 'Bearer bench', 'x-portkey-provider': 'openai', 'x-portkey-custom-host': `${origin}/v1` },
+  })
+}
+
+export const startLiteLlm = async (origin: string): Promise<Contender> => {
+  const folder = await installed(`litellm-${VERSIONS.litellm}`, [
+    ['python3', '-m', 'venv', 'venv'],
+    [
+      './venv/bin/python',
+      '-m',
+      'pip',
+      'install',
+      '-q',
+      '--disable-pip-version-check',
+      `litellm[proxy]==${VERSIONS.litellm}`,
+    ],
+  ])
+  const port = freePort()
+  const settings = mkdtempSync(join(tmpdir(), 'gatelog-bench-litellm-'))
+  const model = { model: 'openai/bench-model', api_base: `${origin}/v1`, api_key: 'bench' }
+  const config = {
+    model_list: [{ model_name: 'bench-model', litellm_params: model }],
+    litellm_settings: { telemetry: false },
+  }
+  writeFileSync(join(settings, 'config.yaml'), JSON.stringify(config))
+  return await started({
+    name: `LiteLLM ${VERSIONS.litellm}`,
+    port,
+    command: [
+      join(folder, 'venv/bin/litellm'),
+      ...[
+        '--config',
+        join(settings, 'config.yaml'),
+        '--host',
+        '127.0.0.1',
+        '--port',
+        String(port),
+        '--num_workers',
+        '1',
+      ],
+    ],
+    environment: { LITELLM_LOCAL_MODEL_COST_MAP: 'True', LITELLM_LOG: 'ERROR' },
+    cleanUp: () => rmSync(settings, { recursive: true, force: true }),
+  })
+}
+
+export const startNginx = async (origin: string): Promise<Contender> => {
+  if (Bun.which('nginx') === null) throw new NotInstalled('nginx is not on this machine')
+  const port = freePort()
+  const folder = mkdtempSync(join(tmpdir(), 'gatelog-bench-nginx-'))
+  const lines = [
+    'daemon off; master_process off; worker_processes 1; error_log stderr crit;',
+    `pid ${folder}/nginx.pid;`,
+    'events { worker_connections 4096; }',
+    'http { access_log off; client_body_buffer_size 64k;',
+    `upstream up { server ${new URL(origin).host}; keepalive 512; }`,
+    `server { listen 127.0.0.1:${port}; location / { proxy_pass http://up; proxy_http_version 1.1;`,
+    `proxy_set_header Connection ""; proxy_buffering off; } }`,
+    ...['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((name) => `${name}_temp_path ${folder}/${name};`),
+    '}',
+  ]
+  writeFileSync(join(folder, 'nginx.conf'), lines.join('\n'))
+  return await started({
+    name: 'nginx',
+    port,
+    command: ['nginx', '-p', folder, '-c', join(folder, 'nginx.conf')],
+    cleanUp: () => rmSync(folder, { recursive: true, force: true }),
+  })
+}

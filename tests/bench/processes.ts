@@ -1,0 +1,172 @@
+// What a second process is worth, and what a Kafka-backed instance costs beside an embedded one.
+//
+// Load and upstream need a core for themselves, so with two cores a pair of processes cannot be seen at its limit. What is measured instead is what a request
+// costs the pair (they share a folder with its locks, a port, a chain) and one process alone, in CPU time: twice that relation is what two cores can do.
+// `one core`: both processes on the gateway's core, as fast as answers come. `own cores`: one on each, at a rate that leaves room for the load, which
+// is wherever there is room; a process alone gets half of that rate. It cannot show what needs two cores at their limit at once: the memory bus, the disk.
+// `--only=pair,kafka`. BENCH_ROUNDS, BENCH_SECONDS.
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { cpus, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { startKafka } from '../../infra/kafka/kafka.ts'
+import { initTopics, kafkaSettings, MASTER_KEY } from '../services/cluster.ts'
+import { eventually } from '../services/eventually.ts'
+import {
+  benchJob,
+  type Contender,
+  cpuSeconds,
+  type LoadProcess,
+  median,
+  startGatelog,
+  startLoad,
+} from './contenders.ts'
+import { onlyOf } from './only.ts'
+import { untilStill } from './scale/measure.ts'
+
+const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 3)
+const SECONDS = Number(process.env.BENCH_SECONDS ?? 3)
+const WARM_MS = 4_000
+const CONNECTIONS = 64
+const AIM = { pair: 1.8, kafka: 0.9 }
+const PACED = { one: 2_000, kafka: 3_000 }
+
+interface Side {
+  readonly name: string
+  readonly contender: Contender
+  /** All processes of the gateway. */
+  readonly pids: readonly number[]
+  readonly perSecond?: number
+}
+interface Sample {
+  readonly perSecond: number
+  readonly p50Us: number
+  readonly p99Us: number
+  readonly cpuUs: number
+  readonly requests: number
+  readonly failed: number
+}
+
+const cpuOf = (pids: readonly number[]) => pids.reduce((sum, pid) => sum + cpuSeconds(pid), 0)
+
+const sample = async (load: LoadProcess, { contender, pids, perSecond }: Side): Promise<Sample> => {
+  const before = cpuOf(pids)
+  const job = benchJob(contender, 'json', CONNECTIONS, SECONDS * 1_000)
+  const result = await load.run(perSecond === undefined ? job : { ...job, perSecond })
+  for (const pid of pids) await untilStill({ pid }) // what is sent or written later belongs to it
+  const cpuUs = ((cpuOf(pids) - before) * 1e6) / Math.max(1, result.requests)
+  return { ...result, perSecond: result.requests / result.seconds, cpuUs }
+}
+
+/** Medians of alternating rounds, printed. */
+const compared = async (load: LoadProcess, how: string, sides: readonly Side[]): Promise<readonly Sample[]> => {
+  for (const { contender } of sides) await load.run(benchJob(contender, 'json', CONNECTIONS, WARM_MS))
+  const samples: Sample[][] = sides.map(() => [])
+  for (let round = 0; round < ROUNDS; round++)
+    for (const [i, side] of sides.entries()) samples[i]!.push(await sample(load, side))
+  return samples.map((all, i) => {
+    const of = (pick: (sample: Sample) => number) => median(all.map(pick))
+    const sum = (pick: (sample: Sample) => number) => all.reduce((total, each) => total + pick(each), 0)
+    const row = {
+      perSecond: of((each) => each.perSecond),
+      p50Us: of((each) => each.p50Us),
+      p99Us: of((each) => each.p99Us),
+      cpuUs: of((each) => each.cpuUs),
+      requests: sum((each) => each.requests),
+      failed: sum((each) => each.failed),
+    }
+    console.log(
+      `| ${how} | ${sides[i]!.name} | ${row.perSecond.toFixed(0)} | ${row.p50Us} | ${row.p99Us} | ${row.cpuUs.toFixed(1)} | ${row.requests} | ${row.failed} |`,
+    )
+    return row
+  })
+}
+
+const childrenOf = (pid: number): readonly number[] =>
+  readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean).map(Number)
+
+const pin = (pid: number, core: number) => Bun.spawnSync(['taskset', '-a', '-p', '-c', String(core), String(pid)])
+
+/** A gateway of two processes, and both their ids. */
+const startPair = async (origin: string): Promise<Side> => {
+  const contender = await startGatelog(origin, { settings: { server: { processes: 2 } } })
+  const [sibling] = await eventually('the second process', () => {
+    const children = childrenOf(contender.pid!)
+    return children.length > 0 && children
+  })
+  await untilStill({ pid: sibling! })
+  return { name: 'two processes', contender, pids: [contender.pid!, sibling!] }
+}
+
+const verdict = (what: string, value: number, aim: number) =>
+  console.log(`${what}: ${value.toFixed(2)}, aim at least ${aim}: ${value >= aim ? 'met' : '**missed**'}`)
+
+const pair = async () => {
+  const load = await startLoad()
+  const one = await startGatelog(load.origin)
+  const alone: Side = { name: 'one process', contender: one, pids: [one.pid!] }
+  const two = await startPair(load.origin)
+  const [ofOne, ofTwo] = await compared(load, 'one core', [alone, two])
+  await one.stop()
+  await two.contender.stop()
+  await load.stop()
+  verdict('two cores to one, by CPU on one core', (2 * ofOne!.cpuUs) / ofTwo!.cpuUs, AIM.pair)
+  await ownCores()
+}
+
+const ownCores = async () => {
+  const load = await startLoad(null)
+  const one = await startGatelog(load.origin)
+  const two = await startPair(load.origin)
+  for (const [core, pid] of two.pids.entries()) pin(pid, core)
+  const [ofOne, ofTwo] = await compared(load, 'own cores', [
+    { name: 'one process', contender: one, pids: [one.pid!], perSecond: PACED.one },
+    { ...two, perSecond: PACED.one * 2 },
+  ])
+  await one.stop()
+  await two.contender.stop()
+  await load.stop()
+  verdict('two cores to one, by CPU on a core each', (2 * ofOne!.cpuUs) / ofTwo!.cpuUs, AIM.pair)
+}
+
+const kafka = async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'gatelog-bench-kafka-'))
+  const cluster = await startKafka()
+  pin(cluster.broker(0).pid, 1)
+  const load = await startLoad()
+  try {
+    const { log, ...onKafka } = kafkaSettings(cluster.bootstrap)
+    const settings = { ...onKafka, log: { ...log, durability: 'process' } }
+    await initTopics(settings, folder)
+    const shipped = await startGatelog(load.origin, { settings })
+    const embedded = await startGatelog(load.origin, { settings: { security: { master_key: MASTER_KEY } } })
+    const sides: Side[] = [
+      { name: 'embedded', contender: embedded, pids: [embedded.pid!] },
+      { name: 'on Kafka', contender: shipped, pids: [shipped.pid!] },
+    ]
+    const fast = await compared(load, 'as fast as answers come', sides)
+    const paced = sides.map((side) => ({ ...side, perSecond: PACED.kafka }))
+    const [ofEmbedded, ofKafka] = await compared(load, `${PACED.kafka}/s`, paced)
+    const brokerBefore = cpuSeconds(cluster.broker(0).pid)
+    const { requests } = await load.run(benchJob(shipped, 'json', CONNECTIONS, SECONDS * 1_000))
+    const brokerUs = ((cpuSeconds(cluster.broker(0).pid) - brokerBefore) * 1e6) / requests
+    console.log(`the broker took ${brokerUs.toFixed(0)} us of CPU for each request, on the core of load and upstream`)
+    verdict('on Kafka to embedded, requests/s', fast[1]!.perSecond / fast[0]!.perSecond, AIM.kafka)
+    verdict('on Kafka to embedded, by CPU, as fast as answers come', fast[0]!.cpuUs / fast[1]!.cpuUs, AIM.kafka)
+    verdict(`on Kafka to embedded, by CPU, ${PACED.kafka}/s`, ofEmbedded!.cpuUs / ofKafka!.cpuUs, AIM.kafka)
+    await shipped.stop()
+    await embedded.stop()
+  } finally {
+    await load.stop()
+    await cluster.stop()
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+console.log(
+  `machine: ${cpus().length} x ${cpus()[0]?.model ?? 'unknown'}, Bun ${Bun.version}, ${ROUNDS} rounds of ${SECONDS} s, medians`,
+)
+console.log(
+  '| how | gateway | requests/s | p50 us | p99 us | CPU us/request | N | failed |\n|---|---|---|---|---|---|---|---|',
+)
+const parts = { pair, kafka }
+for (const name of onlyOf(Object.keys(parts) as (keyof typeof parts)[])) await parts[name]()

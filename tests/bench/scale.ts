@@ -1,0 +1,169 @@
+// What a request costs against the size of what there is: models, keys, policies, streams that are held open, the prompt. Each row is a gateway of its own
+// beside the bare proxy; each request names another of the many, by chance, so caches help as little as they can.
+// `--only=models,keys,policies,streams,prompt`: some of them. `--record`: puts the rows and the plot into docs/performance.md.
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { cpus, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import {
+  benchJob,
+  type Contender,
+  cpuSeconds,
+  type LoadProcess,
+  rssMb,
+  startBare,
+  startGatelog,
+  startLoad,
+} from './contenders.ts'
+import { onlyOf } from './only.ts'
+import { measureRow, type Row, untilStill } from './scale/measure.ts'
+import { recordRows, tableOf } from './scale/record.ts'
+import { fillWorld, NAMES, type WorldSize, worldSettings } from './scale/world.ts'
+
+const SMALL: WorldSize = { models: 10, keys: 10, policies: 1 }
+const SIZES = {
+  models: [10, 100, 1_000, 10_000],
+  keys: [10, 1_000, 10_000, 100_000, 1_000_000],
+  policies: [1, 10, 100, 1_000],
+  streams: [100, 1_000, 10_000],
+  prompt: [1_000, 10_000, 100_000, 1_000_000, 5_000_000],
+} as const
+type By = keyof typeof SIZES
+const BY = Object.keys(SIZES) as By[]
+
+interface Bench {
+  readonly load: LoadProcess
+  readonly bare: Contender
+}
+
+/** Runs something on a gateway with a registry of that size. */
+const withWorld = async <Result>(
+  { load }: Bench,
+  size: WorldSize,
+  work: (gatelog: Contender) => Promise<Result>,
+): Promise<Result> => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'gatelog-scale-'))
+  try {
+    await fillWorld(dataDir, size, load.origin)
+    const gatelog = await startGatelog(load.origin, { dataDir, settings: worldSettings })
+    try {
+      await untilStill(gatelog)
+      return await work(gatelog)
+    } finally {
+      await gatelog.stop()
+    }
+  } finally {
+    rmSync(dataDir, { recursive: true, force: true })
+  }
+}
+
+/** A row of the registry: requests name one of `count`, by the header or the model that holds the mark. */
+const registryRow = (bench: Bench, by: 'models' | 'keys' | 'policies', count: number): Promise<Row> =>
+  withWorld(bench, { ...SMALL, [by]: count }, async (gatelog) => {
+    const startMb = rssMb(gatelog.pid!)
+    const row = await measureRow(bench.load, { ...bench, gatelog }, (contender) => {
+      const { body, headers, ...job } = benchJob(contender, 'json', 0, 0)
+      return {
+        ...job,
+        spread: count,
+        body: by === 'models' ? body.replace('bench-model', NAMES.model) : body,
+        headers: {
+          ...headers,
+          ...(by === 'keys' ? { Authorization: `Bearer ${NAMES.key}` } : {}),
+          ...(by === 'policies' ? { 'X-Gateway-Policy': NAMES.policy } : {}),
+        },
+      }
+    })
+    return { ...row, by, at: count, more: `RSS ${startMb} MB before the first request` }
+  })
+
+const promptRow = (bench: Bench, bytes: number): Promise<Row> =>
+  withWorld(bench, SMALL, async (gatelog) => {
+    const words = 'What has to be said takes many words. '
+    const text = words.repeat(Math.ceil(bytes / words.length)).slice(0, bytes)
+    const row = await measureRow(
+      bench.load,
+      { ...bench, gatelog },
+      (contender) => benchJob(contender, 'json', 0, 0, text),
+      AT_ONCE_LARGE,
+    )
+    const perKb = ((row.cpuUs - row.bareCpuUs) / (bytes / 1_000)).toFixed(2)
+    return { ...row, by: 'prompt', at: bytes, more: `${perKb} us of CPU more than the bare proxy for each KB` }
+  })
+/** 5 MB each: 40 MB under way in the gateway. */
+const AT_ONCE_LARGE = 8
+
+/** Descriptors that a process has for other things than streams. */
+const OTHER_DESCRIPTORS = 200
+const IDLE_MS = 3_000
+/** With fewer, what a collection gives back is more than what they take. */
+const FEW = 1_000
+const TICK = { perSecond: 2_000, durationMs: 4_000 }
+
+/** A stream takes two descriptors of the gateway, and two of the load process. */
+const mostStreams = (): number => {
+  const limit = Number(/Max open files\s+(\d+)/.exec(readFileSync('/proc/self/limits', 'utf8'))![1])
+  return Math.floor((limit - OTHER_DESCRIPTORS) / 2)
+}
+
+const streamsRow = (bench: Bench, wanted: number): Promise<Row> =>
+  withWorld(bench, SMALL, async (gatelog) => {
+    const { load } = bench
+    const count = Math.min(wanted, mostStreams())
+    await load.run(benchJob(gatelog, 'json', 32, 3_000)) // its code and its heap as in use, before memory is compared
+    await Bun.sleep(IDLE_MS)
+    const emptyMb = rssMb(gatelog.pid!)
+    const { headers, port } = gatelog
+    const opened = await load.hold({ hold: 'open', port, path: '/v1/chat/completions', headers, count })
+    await Bun.sleep(IDLE_MS)
+    const heldMb = rssMb(gatelog.pid!)
+    const cpuOver = async (work: () => Promise<unknown>) => {
+      const before = cpuSeconds(gatelog.pid!)
+      await work()
+      return cpuSeconds(gatelog.pid!) - before
+    }
+    const idle = (await cpuOver(() => Bun.sleep(IDLE_MS))) / (IDLE_MS / 1_000)
+    let received = 0
+    const ticking = await cpuOver(async () => {
+      received = (await load.hold({ hold: 'tick', ...TICK })).received
+    })
+    const perChunkUs = ((ticking - (idle * TICK.durationMs) / 1_000) * 1e6) / received
+    const row = await measureRow(load, { ...bench, gatelog }, (contender) => benchJob(contender, 'json', 0, 0))
+    const after = await load.hold({ hold: 'end' })
+    const kb = ((heldMb - emptyMb) * 1_024) / count
+    if (opened.open < count) throw new Error(`only ${opened.open} of ${count} streams could be opened`)
+    const told = [
+      `${count === wanted ? '' : `${count} held, as the limit of descriptors allows; `}${count < FEW ? '' : `${kb.toFixed(1)} KB for each idle stream`}`,
+      `${(idle * 100).toFixed(1)} % of a core while all are idle`,
+      `${perChunkUs.toFixed(1)} us for each further chunk (${TICK.perSecond}/s, ${received} passed)`,
+    ]
+    return {
+      ...row,
+      by: 'streams',
+      at: wanted,
+      failed: row.failed + opened.failed + after.failed,
+      more: told.filter((part) => part !== '').join('; '),
+    }
+  })
+
+const rowOf = (bench: Bench, by: By, at: number): Promise<Row> =>
+  by === 'prompt' ? promptRow(bench, at) : by === 'streams' ? streamsRow(bench, at) : registryRow(bench, by, at)
+
+const load = await startLoad()
+const bench: Bench = { load, bare: await startBare(load.origin) }
+console.log(`machine: ${cpus().length} x ${cpus()[0]?.model ?? 'unknown'}, Bun ${Bun.version}`)
+const rows: Row[] = []
+for (const by of onlyOf(BY))
+  for (const at of SIZES[by]) {
+    const row = await rowOf(bench, by, at)
+    rows.push(row)
+    console.log(tableOf([row], rows.length === 1))
+  }
+const keys = rows.filter(({ by }) => by === 'keys')
+const [fewest, most] = [keys[0], keys.at(-1)]
+if (fewest !== undefined && most !== undefined && most.at > fewest.at)
+  console.log(
+    `RSS for each key: ${(((most.rssMb - fewest.rssMb) * 1_048_576) / (most.at - fewest.at)).toFixed(0)} bytes`,
+  )
+if (process.argv.includes('--record')) recordRows(rows)
+await bench.bare.stop()
+await load.stop()
