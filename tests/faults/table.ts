@@ -168,7 +168,8 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     fault: 'a slow disk',
     aim: 'lost 0, doubled 0, everybody answered',
     runs: [],
-    missing: 'run by R17, the same way',
+    missing:
+      'run by R17, the same way. Writes of the spool are made on the serving thread, so a disk that takes 200 ms for each holds everybody up for that long: only a sync is made beside it',
   },
   {
     row: 'R20',

@@ -88,6 +88,22 @@ for (const [name, kept] of [
     expect(await refused(world, other, 2)).toBe('spent')
   })
 
+test('a budget that nobody ever drew from is open while others of its partition are stated, however much has expired', async () => {
+  const world = await spent()
+  const unused = row({ id: 'bud_2', scope: { type: 'model', id: 'other' } })
+  const { budgets: writer } = await opened(world)
+  for (let hours = 1; hours <= 4; hours++) {
+    world.nowMs += 70 * MINUTE_MS
+    await state(world, writer)
+    await writer.leases.ledger.follow(TENANT)
+  }
+  world.log.trim(BUDGETS, 0, world.log.records(BUDGETS).length - 3)
+  world.put(unused)
+  const { budgets } = await opened(world)
+  const request = budgets.of(TENANT, 'key_1', null, world.nowMs)!
+  expect(await request.reserve('prov_1', 'other', { nanoUsd: 10, tokens: 1 })).toBeNull()
+})
+
 test('a budget that was made since, and a window that began since, are open', async () => {
   const world = await spent()
   world.nowMs += 8 * 24 * 60 * MINUTE_MS

@@ -5,6 +5,7 @@ import type { BudgetCharge } from '../../src/domain/budget-events.ts'
 import type { RetirementRow } from '../../src/domain/retirement.ts'
 import { readEnvelope, writeEnvelope } from '../../src/log/envelope.ts'
 import { TOPICS } from '../../src/log/topics.ts'
+import { BudgetScribe } from '../../src/state/budget-scribe.ts'
 import type { OpenBudgets } from '../../src/state/budgets.ts'
 import type { RequestBudgets } from '../../src/state/request-budgets.ts'
 import { startRetirement } from '../../src/upkeep/retirement.ts'
@@ -14,6 +15,7 @@ import { quiet } from '../state/support.ts'
 
 const DAY_MS = 86_400_000
 const MINUTE_MS = 60_000
+const BOUND = { nanoUsd: 1, tokens: 1 }
 const closing: (() => Promise<void>)[] = []
 afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close()
@@ -60,8 +62,8 @@ const watching = (world: BudgetWorld, budgets: OpenBudgets, givenUp: RetirementR
 }
 
 /** A dead instance that told 100 of 1,000, shipped 50 more, and left a request of 200 open; and whoever watches. */
-const orphaned = async (givenUp: (world: BudgetWorld) => RetirementRow[]) => {
-  const world = worldOf(5_000)
+const orphaned = async (givenUp: (world: BudgetWorld) => RetirementRow[], limit = 5_000) => {
+  const world = worldOf(limit)
   // From when it is silent it says nothing, whatever its own clocks make it want to say.
   const silence = { isOn: false }
   const gone = world.open('gone', world.log.view({ beforeAppend: () => (silence.isOn ? 'unavailable' : 'none') }))
@@ -128,4 +130,29 @@ test('what it said after it was given up counts: it is back', async () => {
   await eventually('told', () => (spentOf(account()).nano_usd === 160 ? true : null))
   await retirement.look()
   expect([...account().holders.values()].some(({ closed }) => closed)).toBe(false)
+})
+
+test('what one that was given up had spent and neither told nor shipped is booked above the limit when its spool comes back, and shows', async () => {
+  const row = budgetRow({ limit_nano_usd: 1_000, window: 'lifetime' })
+  const { world, watches, retirement, account, rows } = await orphaned(() => [], 1_000)
+  rows.push({ id: 'gone', reason: null, at_ms: world.nowMs + 1, created_at: '', updated_at: '', revision: '' })
+  world.nowMs += 2 * MINUTE_MS
+  await eventually('retired', async () => {
+    await retirement.look()
+    return [...account().holders.values()].some(({ closed }) => closed) ? true : null
+  })
+  // 100 told, 250 known from what was shipped: that is all that the others cannot spend.
+  charge(await reserve(world, watches, 650), 650)
+  const { leases } = watches
+  expect((await watches.of(TENANT, 'key_1', null, world.nowMs)!.reserve('prov_1', 'm', BOUND))?.reason).toBe('spent')
+  // Its spool says 500 instead of those 350.
+  const [holder] = [...account().holders.values()].filter(({ instance }) => instance === 'gone')
+  const sums = { spent: { nano_usd: 500, tokens: 1 }, counted: { nano_usd: 0, tokens: 0 }, overrun_nano_usd: 0 }
+  const accounts = [{ account: account().account, ...sums }]
+  const event = { type: 'lease.closed', data: { holder: holder!.holder, instance: 'gone', accounts } } as const
+  const scribe = new BudgetScribe({ log: world.log, instance: 'gone', nowMs: () => world.nowMs }, 'again')
+  await scribe.append(TENANT, [event], leases.ledger)
+  await eventually('booked', () => (watches.standing(row)?.spent.nano_usd === 1_150 ? true : null))
+  expect(watches.standing(row)).toMatchObject({ spent: { nano_usd: 1_150 }, reserved: { nano_usd: 0 } })
+  expect((await watches.of(TENANT, 'key_1', null, world.nowMs)!.reserve('prov_1', 'm', BOUND))?.reason).toBe('spent')
 })

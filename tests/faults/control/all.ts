@@ -1,8 +1,5 @@
 // The control figures of guides/reliability.md section 4, one after the other, as a table: `bun tests/faults/control/all.ts [--short]`.
-// Each script is a process of its own and prints its lines; what it prints beside them goes to stderr.
-import { existsSync } from 'node:fs'
-import { join } from 'node:path'
-import { TABLE_HEAD } from './figures.ts'
+import { runScripts } from './scripts.ts'
 
 interface Script {
   readonly file: string
@@ -28,18 +25,7 @@ const SCRIPTS: readonly Script[] = [
   { file: 'keys-kafka', short: ['--kills', '2'] },
 ]
 
-const short = process.argv.includes('--short')
-let missed = 0
-console.log(TABLE_HEAD)
-for (const { file, short: fewer } of SCRIPTS) {
-  const path = join(import.meta.dir, `${file}.ts`)
-  if (!existsSync(path)) continue
-  const child = Bun.spawn([process.execPath, path, ...(short ? fewer : [])], { stdout: 'pipe', stderr: 'inherit' })
-  const lines = (await new Response(child.stdout).text()).trimEnd().split('\n')
-  for (const line of lines) (line.startsWith('|') ? console.log : console.error)(line)
-  if ((await child.exited) === 0) continue
-  missed++
-  if (!lines.some((line) => line.startsWith('|')))
-    console.log(`| ? | ${file} | ended without a figure | 0 | **missed** |`)
-}
+const isShort = process.argv.includes('--short')
+const scripts = SCRIPTS.map(({ file, short }) => ({ file, args: isShort ? short : [] }))
+const missed = await runScripts(import.meta.dir, scripts)
 process.exit(missed === 0 ? 0 : 1)
