@@ -1,4 +1,5 @@
-// How long a start on a long chain takes: `bun tests/bench/start.ts [decisions]`. Prints both ways and whether they end in the same state.
+// How long a start on a long chain takes: `bun tests/bench/start.ts [decisions]`. Writes the log, then starts on it as a gateway does, from the log and
+// from a snapshot, each in a process of its own. Prints both ways and whether they end in the same state.
 import { mkdtemp, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -7,13 +8,15 @@ import { type Decision, decisionMacKey, GENESIS, writeDecision } from '../../src
 import type { Diagnostics } from '../../src/lib/diagnostics.ts'
 import { sha256Hex } from '../../src/lib/digest.ts'
 import { embeddedLog } from '../../src/log/embedded.ts'
+import { LOG_MODULE } from '../../src/log/open-log.ts'
 import { CONTROL, foldAgain } from '../../src/state/fold.ts'
 import { openKeyIndex } from '../../src/state/keys.ts'
 import { openLiveState } from '../../src/state/live.ts'
 import { writeSnapshot } from '../../src/state/snapshot.ts'
 
 const AIM_MS = { log: 5_000, snapshot: 1_000 }
-const count = Number(process.argv[2] ?? 100_000)
+const [given = '100000', folder, way] = process.argv.slice(2)
+const count = Number(given)
 const macKey = decisionMacKey(new Uint8Array(32).fill(5))
 const quiet: Diagnostics = { debug() {}, info() {}, warn() {}, error() {} }
 const nowMs = () => Date.now()
@@ -71,12 +74,22 @@ const fill = async (dataDir: string) => {
   await log.close()
 }
 
-const start = async (dataDir: string, snapshotDir: string | null) => {
-  Bun.gc(true)
+interface Start {
+  readonly stateMs: number
+  readonly allMs: number
+  readonly cpuMs: number
+  readonly rssBytes: number
+  readonly digest: string
+  readonly tip: string
+  readonly keys: number
+}
+
+const start = async (dataDir: string, snapshotDir: string | null): Promise<Start> => {
   const log = embeddedLog({ dataDir, nowMs })
+  const ahead = { ...LOG_MODULE, logOptions: { adapter: 'embedded', dataDir, retentionMs: null } }
   const startMs = performance.now()
   const cpu = process.cpuUsage()
-  const live = await openLiveState({ log, macKey, dataDir: snapshotDir, nowMs, diagnostics: quiet })
+  const live = await openLiveState({ log, macKey, dataDir: snapshotDir, nowMs, diagnostics: quiet, ahead })
   await live.ready()
   const stateMs = performance.now() - startMs
   openKeyIndex(live)
@@ -86,6 +99,7 @@ const start = async (dataDir: string, snapshotDir: string | null) => {
     stateMs,
     allMs,
     cpuMs: (user + system) / 1_000,
+    rssBytes: process.resourceUsage().maxRSS * 1024,
     digest: live.status().digest,
     tip: live.tip,
     keys: live.control.table('keys').size,
@@ -95,20 +109,32 @@ const start = async (dataDir: string, snapshotDir: string | null) => {
   return result
 }
 
-const dataDir = await mkdtemp(join(tmpdir(), 'gatelog-bench-start-'))
-try {
-  await fill(dataDir)
-  const whole = await start(dataDir, null)
+const startApart = async (dataDir: string, way: 'log' | 'snapshot'): Promise<Start> => {
+  const command = [process.execPath, import.meta.path, given, dataDir, way]
+  const child = Bun.spawn(command, { stdout: 'pipe', stderr: 'inherit' })
+  const text = await new Response(child.stdout).text()
+  const code = await child.exited
+  if (code !== 0) throw new Error(`the start from the ${way} ended with ${child.signalCode ?? code}`)
+  return JSON.parse(text)
+}
+
+const writeSnapshotOf = async (dataDir: string): Promise<number> => {
   const log = embeddedLog({ dataDir, nowMs })
   const fold = await foldAgain(log, macKey, new AbortController().signal)
   await log.close()
-  const writeStartMs = performance.now()
+  const startMs = performance.now()
   writeSnapshot(dataDir, fold, nowMs())
-  const writeMs = performance.now() - writeStartMs
+  return performance.now() - startMs
+}
+
+const measure = async (dataDir: string): Promise<void> => {
+  await fill(dataDir)
+  const whole = await startApart(dataDir, 'log')
+  const writeMs = await writeSnapshotOf(dataDir)
   const { size } = await stat(join(dataDir, 'control.snapshot'))
-  const short = await start(dataDir, dataDir)
-  const line = (name: string, { stateMs, allMs, cpuMs }: typeof whole, aimMs: number) =>
-    `${name}: ${stateMs.toFixed(0)} ms, with the key index ${allMs.toFixed(0)} ms, CPU ${cpuMs.toFixed(0)} ms (aim: under ${aimMs} ms)`
+  const short = await startApart(dataDir, 'snapshot')
+  const line = (name: string, { stateMs, allMs, cpuMs, rssBytes }: Start, aimMs: number) =>
+    `${name}: ${stateMs.toFixed(0)} ms, with the key index ${allMs.toFixed(0)} ms, CPU ${cpuMs.toFixed(0)} ms (aim: under ${aimMs} ms), ${(rssBytes / 1e6).toFixed(0)} MB at most`
   console.log(`${count} decisions, embedded log, Bun ${Bun.version}`)
   console.log(line('from the log     ', whole, AIM_MS.log))
   console.log(line('from the snapshot', short, AIM_MS.snapshot))
@@ -116,6 +142,14 @@ try {
   const same = whole.digest === short.digest && whole.tip === short.tip
   console.log(`state: ${same ? 'equal' : 'DIFFERENT'} (digest ${whole.digest.slice(0, 16)}, ${whole.keys} keys)`)
   if (!same || whole.allMs > AIM_MS.log || short.allMs > AIM_MS.snapshot) process.exitCode = 1
-} finally {
-  await rm(dataDir, { recursive: true })
+}
+
+if (folder !== undefined) console.log(JSON.stringify(await start(folder, way === 'snapshot' ? folder : null)))
+else {
+  const dataDir = await mkdtemp(join(tmpdir(), 'gatelog-bench-start-'))
+  try {
+    await measure(dataDir)
+  } finally {
+    await rm(dataDir, { recursive: true })
+  }
 }
