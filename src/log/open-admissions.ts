@@ -76,7 +76,7 @@ export class OpenAdmissions {
   private readonly own = new NumberTable<NotedRecord>()
   /** Attempts name the request only. A request is admitted once; should it be twice, both have its attempts. */
   private readonly byRequest = new Map<string, Tracked>()
-  /** Of records before the first that is observed: what is carried of them is over. */
+  /** Until `recovered`: settled by what was read so far. A head after it may carry them all the same, from before that was durable. */
   private readonly over = new Set<RecordId>()
 
   get size(): number {
@@ -114,10 +114,17 @@ export class OpenAdmissions {
     }
   }
 
-  /** A settlement that stands before the head whose admissions are about to be restored. */
+  /** A settlement that was read at start: whatever carries its admission from here on is older. */
   settledBefore(data: string): void {
     const admission = admissionOf(data)
-    if (admission !== null) this.over.add(admission)
+    if (admission === null) return
+    this.over.add(admission)
+    this.settled(admission)
+  }
+
+  /** Everything that was there at start is read. */
+  recovered(): void {
+    this.over.clear()
   }
 
   /** What the head of the next segment repeats. */
@@ -132,7 +139,6 @@ export class OpenAdmissions {
   /** Takes up a frame that `carried` wrote. */
   restore({ type, subject, data }: CarriedFrame): void {
     const carried = JSON.parse(data) as { record_id: string; at_ms: number; data: unknown }
-    if (this.over.has(carried.record_id)) return
     const json = JSON.stringify(carried.data)
     const tracked = this.byRecord.get(carried.record_id)
     if (type === 'request.admitted') {
@@ -143,6 +149,7 @@ export class OpenAdmissions {
 
   private admitted(recordId: RecordId, subject: string, atMs: number, data: string): void {
     this.settled(recordId) // a copy takes the place of the one before
+    if (this.over.has(recordId)) return
     const requestId = textAfter(data, ID) ?? recordId
     const other = this.byRequest.get(requestId) ?? null
     const tracked: Tracked = { recordId, subject, atMs, data, requestId, attempts: NO_ATTEMPTS, other }

@@ -63,14 +63,23 @@ const lastSegments = (segments: readonly SegmentFile[], files: Files): Scan[] =>
 }
 
 /**
- * Whether a head carries admissions whose settlements were not durable then: they may stand in the segments before it, or be lost.
- * Those that are there settle them, wherever they stand.
+ * What stands before a head that did not know all of it to be durable: settlements that did survive, whose admissions it carries, and numbers that it gives to
+ * copies of records.
  */
-const settleFrom = (segments: readonly SegmentFile[], from: number, open: OpenAdmissions, files: Files): void => {
+const readBefore = (
+  segments: readonly SegmentFile[],
+  from: number,
+  next: Counters,
+  open: OpenAdmissions,
+  files: Files,
+) => {
   for (const { path } of [...segments].reverse()) {
     const { header, frames } = scanSegment(path, files)
-    for (const { topic, type, data } of frames)
-      if (topic === 'requests' && type === 'request.settled') open.settledBefore(data)
+    for (const frame of frames) {
+      if (frame.topic === 'carried' || frame.topic === 'header') continue
+      passed(next, frame.topic, frame)
+      if (frame.topic === 'requests' && frame.type === 'request.settled') open.settledBefore(frame.data)
+    }
     // One that begins with this very record may be a copy of what stands in the one before.
     if (header !== null && header.record < from) return
   }
@@ -86,7 +95,7 @@ export const recoverSpool = (directory: string, files: Files = nodeFiles): Recov
   if (last === undefined) return { next, nextOrdinal: 1, open, damaged: 0, tornBytes: 0, neededFrom: null }
   const scans = lastSegments(segments, files)
   const neededFrom = scans[0]?.header?.unsynced ?? null
-  if (neededFrom !== null) settleFrom(segments.slice(0, segments.length - scans.length), neededFrom, open, files)
+  if (neededFrom !== null) readBefore(segments.slice(0, segments.length - scans.length), neededFrom, next, open, files)
   let damaged = 0
   for (const [index, scan] of scans.entries()) {
     const { ordinal } = segments[segments.length - scans.length + index]!
@@ -96,6 +105,7 @@ export const recoverSpool = (directory: string, files: Files = nodeFiles): Recov
     }
     applyScan(scan, next, open)
   }
+  open.recovered()
   const tail = scans.at(-1)!
   const tornBytes = tail.bytes.length - tail.wholeBytes
   if (tornBytes > 0) {
@@ -116,9 +126,12 @@ const applyScan = (scan: Scan, next: Counters, open: OpenAdmissions): void => {
       continue
     }
     if (frame.topic === 'header') continue
-    next.record = Math.max(next.record, frame.record + 1)
-    next[frame.topic] = Math.max(next[frame.topic], frame.offset + 1)
+    passed(next, frame.topic, frame)
     if (frame.topic !== 'requests' || header === null) continue
+    if (frame.type === 'request.settled') {
+      open.settledBefore(frame.data)
+      continue
+    }
     open.observe(
       frame.type,
       `${header.instance}.${header.epoch}.${frame.sequence}`,
@@ -127,6 +140,12 @@ const applyScan = (scan: Scan, next: Counters, open: OpenAdmissions): void => {
       frame.data,
     )
   }
+}
+
+/** The numbers of a record are taken. */
+const passed = (next: Counters, topic: SpoolTopic, { record, offset }: Frame): void => {
+  next.record = Math.max(next.record, record + 1)
+  next[topic] = Math.max(next[topic], offset + 1)
 }
 
 const raise = (next: Counters, to: Counters): void => {

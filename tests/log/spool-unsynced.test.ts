@@ -101,9 +101,11 @@ describe('settlements that are not durable yet', () => {
     await held.spool.close()
   })
 
-  test('when only the process died they count', async () => {
+  test('where they are still there they count, wherever the next segment ends', async () => {
     const held = await settledAtAnEnd()
     expect(await afterCrash(held)).toEqual({ open: [], settled: 1 })
+    for (const left of cuts(sizesOf(held.spool), held.spool))
+      expect(await afterCrash(held, left)).toEqual({ open: [], settled: 1 })
     held.release()
     await held.done
     await held.spool.close()
@@ -138,6 +140,8 @@ describe('settlements that are not durable yet', () => {
       seen.add(`${settled} settled`)
     }
     expect([...seen]).toEqual(['0 settled', '1 settled'])
+    for (const left of cuts(sizesOf(spool), spool))
+      expect(await afterCrash(held, left)).toEqual({ open: [], settled: 1 })
     expect(await afterCrash(held)).toEqual({ open: [], settled: 1 })
     await spool.append('operations', 'x', 'y', '{}')
     expect(spool.status().openAdmissions).toBe(0)
