@@ -1,7 +1,7 @@
 // The inference surface. Thin: the stations are in `inference/`, the routes only turn what comes back into responses.
 import { Elysia } from 'elysia'
 import { authenticate, requireScope } from '../inference/authenticate.ts'
-import type { ChatCompletions } from '../inference/chat.ts'
+import type { ChatCompletions, Replies } from '../inference/chat.ts'
 import type { InferenceDeps } from '../inference/deps.ts'
 import { Exchange, type Identity } from '../inference/exchange.ts'
 import { giveFeedback } from '../inference/feedback.ts'
@@ -24,26 +24,41 @@ export type ChatHandler = (request: Request, peers?: Peers) => Response | Promis
 /** Answers `POST /v1/chat/completions`. Never throws: every failure is the envelope already. */
 export const chatHandler =
   (chat: ChatCompletions, deps: InferenceDeps): ChatHandler =>
-  async (request, peers) => {
-    const exchange = new Exchange(newIdentity(request.headers))
+  (request, peers) => {
+    const { headers } = request
+    const exchange = new Exchange(newIdentity(headers))
     // Not before: while an answer is made, its own deadlines hold. From its last bytes on, a client that neither reads nor asks is let go.
     if (peers?.timeout !== undefined) exchange.whenLeft = () => peers.timeout!(request, deps.inference.idleS)
-    if (deps.traces) exchange.trace = deps.traces.begin(request.headers, exchange.identity)
-    try {
-      if (request.headers.has(MIN_REVISION)) await awaitRevision(request.headers, exchange.identity, deps)
-      const { stream, body } = await chat.handle(request, exchange)
-      const headers = stream ? streamHeaders(exchange) : jsonHeaders(exchange)
-      if (exchange.limitHeaders !== null) Object.assign(headers, exchange.limitHeaders)
-      return new Response(body, { headers })
-    } catch (error) {
-      exchange.whenLeft?.()
-      const { identity, limitHeaders } = exchange
-      const more = error instanceof NonConforming ? error.blockJson : ''
-      const response = errorResponse(error, { ...exchange.facts(), traceId: identity.traceId, more })
-      for (const name in limitHeaders) response.headers.set(name, limitHeaders[name]!)
-      return response
-    }
+    if (deps.traces) exchange.trace = deps.traces.begin(headers, exchange.identity)
+    return headers.has(MIN_REVISION)
+      ? onceReached(request, exchange, chat, deps)
+      : chat.handle(request, exchange, REPLIES)
   }
+
+const onceReached = async (request: Request, exchange: Exchange, chat: ChatCompletions, deps: InferenceDeps) => {
+  try {
+    await awaitRevision(request.headers, exchange.identity, deps)
+  } catch (error) {
+    return REPLIES.failed(exchange, error)
+  }
+  return chat.handle(request, exchange, REPLIES)
+}
+
+const REPLIES: Replies<Response> = {
+  answered(exchange, stream, body) {
+    const headers = stream ? streamHeaders(exchange) : jsonHeaders(exchange)
+    if (exchange.limitHeaders !== null) Object.assign(headers, exchange.limitHeaders)
+    return new Response(body, { headers })
+  },
+  failed(exchange, error) {
+    exchange.whenLeft?.()
+    const { identity, limitHeaders } = exchange
+    const more = error instanceof NonConforming ? error.blockJson : ''
+    const response = errorResponse(error, { ...exchange.facts(), traceId: identity.traceId, more })
+    for (const name in limitHeaders) response.headers.set(name, limitHeaders[name]!)
+    return response
+  },
+}
 
 const jsonHeaders = ({ identity, entry }: Exchange): Record<string, string> => ({
   'content-type': 'application/json',

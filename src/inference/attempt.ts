@@ -73,7 +73,13 @@ export const attempt = async (exchange: Exchange, intent: Intent, plan: Plan, de
     begin(exchange, entry, deps)
     try {
       const waitMs = shareMs(exchange.deadlineMs - performance.now(), route.queue.length, made, plan)
-      return await call(exchange, intent, entry, plan, waitMs, deps)
+      const kind = kindOf(entry, deps)
+      const response = await open(exchange, intent, entry, plan, waitMs, kind, deps)
+      exchange.call!.headers(response)
+      const reading = readingOf(exchange, intent, entry)
+      if (response.status < 200 || response.status > 299) throw await refusal(exchange, response, kind, reading)
+      if (intent.stream) return await firstContent(exchange, streamOf(intent, response, kind, reading))
+      return whole(exchange, kind, await response.text(ANSWER_LIMIT_BYTES), reading)
     } catch (thrown) {
       // The dialer may notice before the sweep does; nobody is asked in time that there is no more.
       if (performance.now() >= exchange.deadlineMs) exchange.end('total')
@@ -135,50 +141,45 @@ export const finishAttempt = (
   attempts.push(exchange.finished)
 }
 
-const call = async (
-  exchange: Exchange,
-  intent: Intent,
-  entry: CatalogueEntry,
-  plan: Plan,
-  shareMs: number,
-  deps: AttemptDeps,
-): Promise<Served> => {
-  const kind = deps.kinds.get(entry.kind)
-  if (kind === undefined) throw new GatewayError('provider_unavailable', `the kind "${entry.kind}" is not known`)
-  const response = await open(exchange, intent, entry, plan, shareMs, kind, deps)
-  exchange.call!.headers(response)
-  const { id, atMs } = exchange.identity
-  const reading: Reading = {
-    id: `chatcmpl-${id.slice(4)}`,
-    createdS: Math.floor(atMs / 1_000),
-    model: entry.upstreamModel,
-    secret: entry.secret,
-    baseUrl: entry.baseUrl,
-    hidesUsage: intent.stream && !intent.includeUsage,
-  }
-  if (response.status < 200 || response.status > 299) {
-    const body = await response.text(FAILURE_LIMIT_BYTES).catch(() => '')
-    exchange.mayBill = false
-    exchange.waitEnded = null // it has answered, though what it says did not come whole
-    throw kind.failure(response.status, body, response.headers, reading)
-  }
-  if (!intent.stream) {
-    const body = await response.text(ANSWER_LIMIT_BYTES)
-    const answer = answerOf(exchange, kind, body, reading)
-    exchange.waitDeadlineMs = Number.POSITIVE_INFINITY
-    return { stream: false, answer }
-  }
-  // Asking for the body would make a stream around it.
-  const reader = response.reader?.() ?? readerOf(response.body)
-  return firstContent(
-    exchange,
-    new UpstreamStream(reader, kind.stream(reading), kind.framing, intent.structured === null),
-  )
+const kindOf = ({ kind }: CatalogueEntry, { kinds }: Pick<AttemptDeps, 'kinds'>): ProviderKind => {
+  const known = kinds.get(kind)
+  if (known === undefined) throw new GatewayError('provider_unavailable', `the kind "${kind}" is not known`)
+  return known
 }
 
-const answerOf = (exchange: Exchange, kind: ProviderKind, body: string, reading: Reading): Answer => {
+const readingOf = ({ identity: { id, atMs } }: Exchange, intent: Intent, entry: CatalogueEntry): Reading => ({
+  id: `chatcmpl-${id.slice(4)}`,
+  createdS: Math.floor(atMs / 1_000),
+  model: entry.upstreamModel,
+  secret: entry.secret,
+  baseUrl: entry.baseUrl,
+  hidesUsage: intent.stream && !intent.includeUsage,
+})
+
+/** What a provider says instead of an answer. */
+const refusal = async (
+  exchange: Exchange,
+  response: DialResponse,
+  kind: ProviderKind,
+  reading: Reading,
+): Promise<GatewayError> => {
+  const body = await response.text(FAILURE_LIMIT_BYTES).catch(() => '')
+  exchange.mayBill = false
+  exchange.waitEnded = null // it has answered, though what it says did not come whole
+  return kind.failure(response.status, body, response.headers, reading)
+}
+
+const streamOf = ({ structured }: Intent, response: DialResponse, kind: ProviderKind, reading: Reading) => {
+  // Asking for the body would make a stream around it.
+  const reader = response.reader?.() ?? readerOf(response.body)
+  return new UpstreamStream(reader, kind.stream(reading), kind.framing, structured === null)
+}
+
+const whole = (exchange: Exchange, kind: ProviderKind, body: string, reading: Reading): Served => {
   try {
-    return kind.response(body, reading)
+    const answer = kind.response(body, reading)
+    exchange.waitDeadlineMs = Number.POSITIVE_INFINITY
+    return { stream: false, answer }
   } catch (thrown) {
     exchange.usage = kind.usageIn?.(body) ?? null
     throw thrown

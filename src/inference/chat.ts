@@ -24,15 +24,17 @@ import { planner } from './route.ts'
 import { type Ending, settle } from './settle.ts'
 import { answerJson, conformance } from './shape.ts'
 
-/** What goes back to the client: the body, and whether it is a stream. Headers are `http/`'s. */
-export interface Reply {
-  readonly stream: boolean
-  readonly body: string | ReadableStream<Uint8Array>
+/** Makes of what came of a request what goes back to the client: `http/`'s. Called by the one async function of a request, instead of another around it. */
+export interface Replies<Out> {
+  /** The body of the answer, or its stream. */
+  answered(exchange: Exchange, stream: boolean, body: string | ReadableStream<Uint8Array>): Out
+  /** Once its outcome is settled. */
+  failed(exchange: Exchange, error: unknown): Out
 }
 
 export interface ChatCompletions {
-  /** Answers a request, or throws a GatewayError once its outcome is settled. Never throws anything else. */
-  handle(request: Request, exchange: Exchange): Promise<Reply>
+  /** Answers a request. Never throws: what went wrong goes to `replies.failed`. */
+  handle<Out>(request: Request, exchange: Exchange, replies: Replies<Out>): Promise<Out>
   readonly active: ActiveRequests
 }
 
@@ -43,7 +45,7 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
   const limitRules = openLimitRules(deps.live)
   const revision = tipOf(deps)
 
-  const handle = async (request: Request, exchange: Exchange): Promise<Reply> => {
+  const handle: ChatCompletions['handle'] = async (request, exchange, replies) => {
     let model: string | null = null
     try {
       const key = authenticate(request.headers, deps, exchange.identity.atMs)
@@ -62,7 +64,7 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
       const plan = planOf(intent, key, request.headers, exchange.identity.atMs)
       exchange.plan = plan
       exchange.deadlineMs = exchange.identity.startedMs + plan.policy.totalMs
-      exchange.factsJson = factsJson(exchange, model, revision(), endUser(key, intent))
+      exchange.factsJson = factsJson(exchange, model, revision(), endUser(key, intent, deps))
       exchange.plannedMs = exchange.latencyMs()
       if (plan.refused !== null) throw plan.refused
       const rules = limitRules(key, plan.policy.limits)
@@ -74,35 +76,42 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
       const served = await attempt(exchange, intent, plan, deps)
       if (served.stream) {
         const stream = streamed(exchange, intent, served)
-        return { stream: true, body: served.source.done ? await stream.whole() : stream.body() }
+        return replies.answered(exchange, true, served.source.done ? await stream.whole() : stream.body())
       }
       const { measured, json } = answered(exchange, intent, served.answer)
       await settle(exchange, SUCCESS, measured, deps)
       active.leave(exchange)
-      return { stream: false, body: json }
+      return replies.answered(exchange, false, json)
     } catch (thrown) {
-      exchange.wantsDebug = wantsDebug(request.headers)
-      const error = request.signal.aborted
-        ? new GatewayError('request_canceled', 'the client left')
-        : asGatewayError(thrown)
-      if (exchange.key !== null) exchange.factsJson ??= factsJson(exchange, model, revision(), null)
-      try {
-        await settle(exchange, endingOf(exchange, error), measure(exchange), deps)
-      } finally {
-        active.leave(exchange)
-      }
-      throw error
+      return replies.failed(exchange, await failed(request, exchange, model, thrown))
     }
   }
 
-  const endUser = (key: KeyEntry, { user }: Intent): string | null =>
-    user === null ? null : deps.userDigest(key.tenantId, user)
+  /** Settles what failed; what the client is told of it. */
+  const failed = async (request: Request, exchange: Exchange, model: string | null, thrown: unknown) => {
+    exchange.wantsDebug = wantsDebug(request.headers)
+    const error = request.signal.aborted
+      ? new GatewayError('request_canceled', 'the client left')
+      : asGatewayError(thrown)
+    if (exchange.key !== null) exchange.factsJson ??= factsJson(exchange, model, revision(), null)
+    try {
+      await settle(exchange, endingOf(exchange, error), measure(exchange), deps)
+      return error
+    } catch (unsettled) {
+      return unsettled
+    } finally {
+      active.leave(exchange)
+    }
+  }
 
   const streamed = (exchange: Exchange, intent: Intent, served: Served & { stream: true }): ClientStream =>
     new ClientStream(exchange, intent, served.held, served.source, deps, () => active.leave(exchange))
 
   return { handle, active }
 }
+
+const endUser = (key: KeyEntry, { user }: Intent, deps: Pick<InferenceDeps, 'userDigest'>): string | null =>
+  user === null ? null : deps.userDigest(key.tenantId, user)
 
 /** The whole answer as the client gets it, once it is settled. Throws NonConforming. */
 const answered = (exchange: Exchange, intent: Intent, answer: Answer): { measured: Measured; json: string } => {
