@@ -88,7 +88,7 @@ export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlP
   const installation = await Promise.race([finding, topics.then(() => finding)])
   const macKey = installation.decisionMac
   if (!isKafka(config)) await startEmbeddedChain(log, macKey, dataDir)
-  const ahead = isKafka(config) ? undefined : { ...LOG_MODULE, logOptions: logSettings(config, 'ahead') }
+  const ahead = { ...LOG_MODULE, logOptions: logSettings(config, 'ahead') }
   const live = await openLiveState({ ...shared, macKey, expectedChain: config.log.kafka.chain, ahead })
   await soon(Promise.all([topics, live.ready(), dataKeys.ready()]), deps.onRefused)
   if (isKafka(config)) void checkAgainstChain(deps, live, closing.signal)

@@ -5,6 +5,8 @@ import type { AheadSpan, FromAhead, ToAhead } from './ahead-worker.ts'
 /** Parcels that are read and not folded: a megabyte or so each at most. */
 const PARCELS = 4
 const STOP_LIMIT_MS = 2_000
+/** One that gives nothing for so long waits for a log that is away, or hangs: who reads in its place says what is wrong. */
+const SILENCE_MS = 10_000
 
 export class AheadThread {
   readonly #worker: Worker
@@ -12,7 +14,11 @@ export class AheadThread {
   #ended: { readonly problem: string | null } | null = null
   #onNews: (() => void) | null = null
 
-  constructor(log: ThreadLog, span: AheadSpan) {
+  constructor(
+    log: ThreadLog,
+    span: AheadSpan,
+    readonly silenceMs = SILENCE_MS,
+  ) {
     this.#worker = new Worker(new URL('./ahead-worker.ts', import.meta.url).href)
     this.#worker.addEventListener('message', ({ data }: MessageEvent<FromAhead>) => this.#heard(data))
     this.#worker.addEventListener('error', ({ message }) => this.#end(message))
@@ -21,13 +27,22 @@ export class AheadThread {
     this.#post({ tell: 'start', log: { logModule, logFactory, logOptions }, span, parcels: PARCELS })
   }
 
-  /** The next parcel; null: there is none, because all were taken or the signal was aborted. Throws when the thread failed. */
+  /** The next parcel; null: there is none, because all were taken or the signal was aborted. Throws when the thread failed or is silent. */
   async next(signal: AbortSignal): Promise<string | null> {
     const wake = () => this.#onNews?.()
+    let isSilent = false
+    const limit = setTimeout(() => {
+      isSilent = true
+      wake()
+    }, this.silenceMs)
     signal.addEventListener('abort', wake)
     try {
-      while (this.#parcels.length === 0 && this.#ended === null && !signal.aborted) await this.#news()
+      while (this.#parcels.length === 0 && this.#ended === null && !signal.aborted) {
+        if (isSilent) throw new Error(`the thread that reads ahead gave nothing for ${this.silenceMs} ms`)
+        await this.#news()
+      }
     } finally {
+      clearTimeout(limit)
       signal.removeEventListener('abort', wake)
     }
     if (signal.aborted) return null

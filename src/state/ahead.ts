@@ -10,6 +10,8 @@ import { CONTROL, type RecordRead } from './fold.ts'
 export interface AheadOptions extends ThreadLog {
   /** Fewer records are not worth a thread. */
   readonly fromRecords?: number
+  /** A thread that gives nothing for so long is not waited for. */
+  readonly silenceMs?: number
 }
 
 export interface AheadDeps {
@@ -35,7 +37,7 @@ export async function* controlBatches(
   const { ahead, log, macKey, diagnostics } = deps
   let next = from
   if (ahead !== undefined && until - from >= (ahead.fromRecords ?? WORTH_RECORDS)) {
-    const thread = new AheadThread(ahead, { from, until, macKey })
+    const thread = new AheadThread(ahead, { from, until, macKey }, ahead.silenceMs)
     try {
       for (let parcel = await nextOf(thread, signal, diagnostics); parcel !== null; ) {
         const records = unpack(parcel)

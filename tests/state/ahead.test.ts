@@ -140,11 +140,11 @@ describe('a log that is read ahead', () => {
     expect(said.filter((line) => line.includes('ahead'))).toEqual([])
   })
 
-  test.each(['opening', 'reading'] as const)(
+  test.each(['opening', 'reading', 'silent'] as const)(
     'a thread that fails when %s is told, and the log is read without it',
     async (fails) => {
       const plain = await started(chain)
-      const { said, ...rest } = await started(chain, aheadOf({ dataDir: chain, fails }))
+      const { said, ...rest } = await started(chain, { ...aheadOf({ dataDir: chain, fails }), silenceMs: 200 })
       const [failure, ...others] = said.toSorted((a, b) => Number(b.includes('ahead')) - Number(a.includes('ahead')))
       expect(failure).toContain('control_read_ahead_failed')
       expect({ ...rest, said: others }).toEqual(plain)
