@@ -1,5 +1,5 @@
 // Who writes into a build: one transaction at a time.
-import type { Transaction } from '../database.ts'
+import type { Sql, Transaction } from '../database.ts'
 import type { Build } from '../projection.ts'
 import { DAY_MS } from './days.ts'
 
@@ -13,4 +13,9 @@ export const holdBuild = async (sql: Transaction, { schemaName }: Build, keepDay
       pg_advisory_xact_lock(hashtextextended(${`gatelog rows ${schemaName}`}, 0)),
       set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), set_config('enable_seqscan', 'off', true)`
   return row!.day === null ? Number.NEGATIVE_INFINITY : (row!.day - keepDays) * DAY_MS
+}
+
+/** Waits for who writes into the build at this moment: what was committed before this is seen by whoever comes after. */
+export const untilWritten = async (sql: Sql, { schemaName }: Build): Promise<void> => {
+  await sql`select pg_advisory_xact_lock(hashtextextended(${`gatelog rows ${schemaName}`}, 0))`
 }

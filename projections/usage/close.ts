@@ -12,6 +12,7 @@ import { TOPICS } from '../../src/log/topics.ts'
 import { activeBuild } from '../builds.ts'
 import { isMissingTable, type Sql, sqlStateOf, type Transaction } from '../database.ts'
 import type { Build } from '../projection.ts'
+import { untilWritten } from '../requests/hold.ts'
 import { dayDigest } from './closed.ts'
 
 export interface CloseOptions {
@@ -58,10 +59,16 @@ interface Cut {
   readonly completeMs: number
 }
 
-/** One snapshot of the build: offsets, sums and what was closed before are of the same moment. Answers how many days were looked at. */
+/**
+ * One snapshot of the build: offsets, sums and what was closed before are of the same moment. Answers how many days were looked at. Whoever writes beside the
+ * closing of a day does not see that it is closed and notes nothing: such a day is looked at once more, from a moment when that writer has committed.
+ */
 const closeSome = async (options: CloseOptions): Promise<number> => {
   const { sql, log, nowMs = Date.now } = options
   const topic = TOPICS.requests.name
+  const known = await activeBuild(sql, 'requests')
+  if (known === null) return 0
+  await untilWritten(sql, known)
   const ends = new Map<number, number>()
   for (const partition of await log.partitions(topic)) ends.set(partition, await log.end(topic, partition))
   return sql.begin(async (transaction) => {
@@ -69,7 +76,7 @@ const closeSome = async (options: CloseOptions): Promise<number> => {
     const [own] = await transaction<{ held: boolean }[]>`
       select pg_try_advisory_xact_lock(hashtextextended('gatelog usage closing', 0)) as held`
     const build = await activeBuild(transaction, 'requests')
-    if (own?.held !== true || build === null) return 0
+    if (own?.held !== true || build?.build !== known.build) return 0
     const { offsets, completeMs } = await cutOf(transaction, build, ends, nowMs())
     const days = await daysToClose(transaction, build, completeMs)
     for (const day of days) await closeDay(options, transaction, build, day, offsets)
@@ -130,7 +137,7 @@ const closeDay = async (
   const sequence = isSame ? day.sequence : day.sequence + 1
   if (!isSame) await publish(options, sql, build, dayMs, { sequence, offsets })
   const table = sql(`${build.schemaName}.closed_day`)
-  // Whoever wrote of the day beside this did not see that it is closed, and noted nothing: the first time, it is looked at once more from a later moment.
+  // Closed for the first time, it is to be looked at once more.
   const seen = day.digest === null ? changes - 1 : changes
   // The offsets of a set that was not written again stay those that the topic has.
   await sql`
