@@ -121,9 +121,14 @@ export const FAULT_ROWS: readonly FaultRow[] = [
   },
   {
     row: 'R14',
-    fault: 'the projection worker is killed in the midst of transactions; tables made anew',
-    aim: 'missing 0, doubled 0, every table equal',
-    runs: [script('worker-kill', ['20', '20000'], ['3', '2000', 'embedded']), ...tests('faults/several-workers')],
+    fault:
+      'Postgres is far away or locked; the projection worker is killed in the midst of transactions; tables made anew',
+    aim: 'inference failed 0, missing 0, doubled 0, every table equal',
+    runs: [
+      script('postgres-slow', ['--seconds', '20'], ['--seconds', '5']),
+      script('worker-kill', ['20', '20000'], ['3', '2000', 'embedded']),
+      ...tests('faults/several-workers'),
+    ],
     inTests: ['tests/faults/worker-kill.test.ts', 'tests/faults/several-workers.test.ts'],
   },
   {
@@ -212,7 +217,10 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     row: 'R27',
     fault: 'a storm of failures, a flapping provider, all down, strange Retry-After',
     aim: 'failover, breaker, retry budget hold',
-    runs: tests('inference/health', 'inference/failover', 'state/health', 'state/health.property'),
+    runs: [
+      script('storm', ['--seconds', '10'], ['--seconds', '3']),
+      ...tests('inference/health', 'inference/failover', 'state/health', 'state/health.property'),
+    ],
   },
   {
     row: 'R28',
