@@ -132,6 +132,17 @@ export const readWatermark = (
   return Number.isSafeInteger(offset) && offset > 0 ? offset : 0
 }
 
+/** The furthest that any consumer of this spool has written. */
+export const furthestWatermark = (directory: string, topic: WatermarkTopic, files: Files = nodeFiles): number => {
+  const folder = join(directory, 'watermarks')
+  if (files.size(folder) === null) return 0
+  const ending = `.${topic}`
+  return files
+    .list(folder)
+    .filter((name) => name.endsWith(ending))
+    .reduce((most, name) => Math.max(most, readWatermark(directory, name.slice(0, -ending.length), topic, files)), 0)
+}
+
 /** The most that is kept of what was set aside, per spool. */
 const SET_ASIDE_BYTES = 256 * 1024 * 1024
 

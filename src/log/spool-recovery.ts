@@ -6,7 +6,7 @@ import { OpenAdmissions } from './open-admissions.ts'
 import { readSegmentHeader } from './segment-header.ts'
 import { type Counters, listSegments, type SegmentFile } from './segments.ts'
 import type { SpoolKeeping } from './spool.ts'
-import { readWatermark, setAside } from './spool-directory.ts'
+import { furthestWatermark, readWatermark, setAside } from './spool-directory.ts'
 
 export interface Recovered {
   readonly next: Counters
@@ -89,8 +89,12 @@ const readBefore = (
 export const recoverSpool = (directory: string, files: Files = nodeFiles): Recovered => {
   const segments = listSegments(directory, files)
   const last = segments.at(-1)
-  const shipped = readWatermark(directory, 'sender', 'spool', files)
-  const next: Counters = { record: shipped, requests: 0, operations: 0 }
+  // Whoever has passed a number does not look at it again, also where its record never came to be, or was lost with the power.
+  const next: Counters = {
+    record: furthestWatermark(directory, 'spool', files),
+    requests: furthestWatermark(directory, 'requests', files),
+    operations: furthestWatermark(directory, 'operations', files),
+  }
   const open = new OpenAdmissions()
   if (last === undefined) return { next, nextOrdinal: 1, open, damaged: 0, tornBytes: 0, neededFrom: null }
   const scans = lastSegments(segments, files)

@@ -56,12 +56,8 @@ class Chores {
     const { leases, monotonicMs, spoolEnd, onNeeded } = this.deps
     const nowMs = monotonicMs()
     if (this.#slept(nowMs)) for (const open of leases.opens.values()) open.lease.usableUntilMs = 0
-    let needed = spoolEnd()
-    for (const open of [...leases.opens.values(), ...leases.former]) {
-      this.#mind(open, nowMs)
-      needed = Math.min(needed, open.neededFrom ?? needed)
-    }
-    onNeeded?.(needed)
+    for (const open of [...leases.opens.values(), ...leases.former]) this.#mind(open, nowMs)
+    onNeeded?.(Math.min(spoolEnd(), leases.neededFrom()))
     if (!this.#writing)
       void this.#write().catch((error: unknown) => this.deps.diagnostics.warn('budget_chores', { error }))
   }

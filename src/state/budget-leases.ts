@@ -158,6 +158,14 @@ export class BudgetLeases {
     return true
   }
 
+  /** The first record of the spool that is needed to know what was spent, should this process die; Infinity: all of it is told. */
+  neededFrom(): number {
+    let needed = Number.POSITIVE_INFINITY
+    for (const open of this.opens.values()) needed = Math.min(needed, open.neededFrom ?? needed)
+    for (const open of this.former) needed = Math.min(needed, open.neededFrom ?? needed)
+    return needed
+  }
+
   #next(partition: number): Batch | null {
     return this.#writer.next(partition, {
       opens: this.opens.values(),

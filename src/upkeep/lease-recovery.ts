@@ -118,7 +118,10 @@ export const recoverLeases = async (spool: LocalSpool, deps: RecoveryDeps, signa
     try {
       const closed = await closeHolders(spool, sums, scribe, deps, signal)
       if (signal.aborted) return
-      noteNeeded(spool, end)
+      // This process has spent too meanwhile, and may die before it has told of it.
+      const { leases } = deps.budgets
+      const isOwn = leases.holder.startsWith(`${spool.instance}.`)
+      noteNeeded(spool, isOwn ? Math.min(end, leases.neededFrom()) : end)
       if (closed > 0) deps.diagnostics.info('leases_recovered', { spool: spool.number, closed })
       return
     } catch (error) {

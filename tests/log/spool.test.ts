@@ -164,3 +164,21 @@ test('open admissions are known from the last segments alone, with their attempt
   expect(again.end).toBe(204)
   await again.close()
 })
+
+test('a number that a consumer has passed is not given out again, also where its record never came to be', async () => {
+  const directory = dataDir()
+  const spool = await openTestSpool(directory)
+  await appendTo(spool, 'written')
+  // Noted while further records were pending; then the process died.
+  writeWatermark(spool.directory, 'budgets', 'spool', 3)
+  writeWatermark(spool.directory, 'projection', 'requests', 2)
+  await spool.close()
+  const again = await openTestSpool(directory)
+  expect(again.end).toBe(3)
+  await appendTo(again, 'after')
+  expect(readAll(again.directory).records.map(({ record, offset }) => [record, offset])).toEqual([
+    [0, 0],
+    [3, 2],
+  ])
+  await again.close()
+})
