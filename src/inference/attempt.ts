@@ -234,7 +234,15 @@ const isAnswer = ({ content, finishReason }: StreamPart): boolean => content || 
 const firstContent = async (exchange: Exchange, source: UpstreamStream): Promise<Served> => {
   const held: StreamPart[] = []
   try {
-    await readContent(held, source)
+    for (;;) {
+      const parts = source.ready() ?? (await source.next())
+      if (parts === null) break
+      held.push(...parts)
+      if (parts.some(isContent)) break
+      if (held.length > HELD_PARTS)
+        throw new GatewayError('upstream_error', 'the provider sends a stream without content')
+    }
+    if (!held.some(isAnswer)) throw new GatewayError('upstream_error', 'the provider sent an empty stream')
     // What has come may still be read after the call was canceled: nobody would read the stream, nor end it.
     if (exchange.ended === 'client') throw new GatewayError('request_canceled', 'the client left')
   } catch (thrown) {
@@ -247,18 +255,6 @@ const firstContent = async (exchange: Exchange, source: UpstreamStream): Promise
   exchange.call!.answered()
   source.shown = true
   return { stream: true, held, source }
-}
-
-const readContent = async (held: StreamPart[], source: UpstreamStream): Promise<void> => {
-  for (;;) {
-    const parts = source.ready() ?? (await source.next())
-    if (parts === null) break
-    held.push(...parts)
-    if (parts.some(isContent)) break
-    if (held.length > HELD_PARTS)
-      throw new GatewayError('upstream_error', 'the provider sends a stream without content')
-  }
-  if (!held.some(isAnswer)) throw new GatewayError('upstream_error', 'the provider sent an empty stream')
 }
 
 /** What a stream that nobody gets has used: it may be billed all the same. */

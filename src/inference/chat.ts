@@ -1,5 +1,6 @@
 // A chat completion, station by station. This file is the contents page: read it first, then the stations in the order in which they stand here.
 
+import { deferred, lastReject, lastResolve } from '../lib/deferred.ts'
 import { failpoint } from '../lib/failpoints.ts'
 import type { Answer } from '../providers/provider.ts'
 import { openLimitRules } from '../state/limit-rules.ts'
@@ -21,7 +22,7 @@ import { wantsDebug } from './headers.ts'
 import { type Intent, modelNameOf, readIntent } from './intent.ts'
 import { takeLimits } from './rate-limit.ts'
 import { planner } from './route.ts'
-import { type Ending, settle } from './settle.ts'
+import { type Ending, SUCCESS, settle } from './settle.ts'
 import { answerJson, conformance } from './shape.ts'
 
 /** Makes of what came of a request what goes back to the client: `http/`'s. Called by the one async function of a request, instead of another around it. */
@@ -38,7 +39,6 @@ export interface ChatCompletions {
   readonly active: ActiveRequests
 }
 
-const SUCCESS: Ending = { outcome: 'success', status: 200, error: null }
 export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
   const active = new ActiveRequests(deps.inference.maxActive)
   const planOf = planner(deps)
@@ -131,7 +131,9 @@ const answered = (exchange: Exchange, intent: Intent, answer: Answer): { measure
 /** Reads the body. A client that sends it too slowly, or leaves meanwhile, does not hold the request for ever. */
 const bodyInTime = (request: Request, exchange: Exchange, limitMs: number): Promise<Uint8Array> => {
   const bytes = readJsonBytes(request)
-  const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>()
+  const promise = deferred<Uint8Array>()
+  const resolve = lastResolve<Uint8Array>()
+  const reject = lastReject()
   exchange.deadlineMs = exchange.identity.startedMs + limitMs
   exchange.onEnd = () => {
     if (exchange.ended === 'shutdown') reject(stopping())

@@ -12,9 +12,9 @@ import type { InferenceDeps } from './deps.ts'
 import type { Exchange } from './exchange.ts'
 import { asGatewayError, failureOf } from './failed.ts'
 import type { Intent } from './intent.ts'
-import { settle } from './settle.ts'
+import { type Ending, SUCCESS, settle } from './settle.ts'
 import { conformance, extraMembers, NonConforming, structuredMember } from './shape.ts'
-import { StreamTail } from './stream-tail.ts'
+import { type StreamEnd, StreamTail } from './stream-tail.ts'
 import { demandsJson } from './structured.ts'
 import type { UpstreamStream } from './upstream-stream.ts'
 
@@ -232,7 +232,9 @@ export class ClientStream {
     const broken = failed && !whole
     if (broken || whole) source.cancel()
     try {
-      return await (broken ? this.#broken(failureOf(thrown, exchange, exchange.entry!)) : this.#completed())
+      const ends = broken ? this.#broken(failureOf(thrown, exchange, exchange.entry!)) : this.#completed()
+      await settle(exchange, ends.ending, ends.measured, this.deps)
+      return ends.frames
     } catch (failure) {
       return await this.#unsettled(failure)
     } finally {
@@ -251,8 +253,8 @@ export class ClientStream {
   }
 
   /** The provider said all that it had to say. */
-  async #completed(): Promise<string> {
-    const { exchange, intent, deps } = this
+  #completed(): StreamEnd {
+    const { exchange, intent } = this
     finishAttempt(exchange, 'success', null)
     const measured = measure(exchange)
     const choices = this.#choices?.facts() ?? NO_CHOICES
@@ -261,8 +263,8 @@ export class ClientStream {
       checked = conformance(intent, choices)
     } catch (thrown) {
       if (!(thrown instanceof NonConforming)) throw thrown
-      await settle(exchange, { outcome: 'error', status: 200, error: thrown }, measured, deps)
-      return this.#held + this.#frameTail.error(thrown, thrown.blockJson) + DONE_FRAME
+      const frames = this.#held + this.#frameTail.error(thrown, thrown.blockJson) + DONE_FRAME
+      return { ending: { outcome: 'error', status: 200, error: thrown }, measured, frames }
     }
     const more = extraMembers(exchange, intent, measured, {
       finishReason: cutOr(exchange.finishReason, choices),
@@ -270,31 +272,28 @@ export class ClientStream {
       toolNames: this.#toolNames,
       checked,
     })
-    await settle(exchange, { outcome: 'success', status: 200, error: null }, measured, deps)
-    return this.#frameTail.ending(this.#held, measured, more, structuredMember(intent, checked)) + DONE_FRAME
+    const frames = this.#frameTail.ending(this.#held, measured, more, structuredMember(intent, checked)) + DONE_FRAME
+    return { ending: SUCCESS, measured, frames }
   }
 
   /** It broke after the first byte, or the client left. */
-  async #broken(error: GatewayError): Promise<string> {
-    const { exchange, intent, deps } = this
+  #broken(error: GatewayError): StreamEnd {
+    const { exchange, intent } = this
     const left = exchange.ended === 'client'
     finishAttempt(exchange, left ? 'canceled' : 'interrupted', error)
     const measured = measure(exchange)
     const outOfTime = exchange.ended === 'total'
     if (outOfTime) exchange.finishReason = 'length'
-    const outcome = left ? 'canceled' : 'interrupted'
-    await settle(exchange, { outcome, status: left ? error.status : 200, error }, measured, deps)
-    if (!outOfTime) return this.#frameTail.error(error) + DONE_FRAME
+    const ending: Ending = { outcome: left ? 'canceled' : 'interrupted', status: left ? error.status : 200, error }
+    if (!outOfTime) return { ending, measured, frames: this.#frameTail.error(error) + DONE_FRAME }
     const more = extraMembers(exchange, intent, measured, {
       finishReason: 'length',
       reason: 'timeout',
       toolNames: this.#toolNames,
       checked: null,
     })
-    return (
-      this.#held +
-      this.#frameTail.cutShort(this.#choices?.unfinished(intent.choices) ?? [0], measured, more) +
-      DONE_FRAME
-    )
+    const unfinished = this.#choices?.unfinished(intent.choices) ?? [0]
+    const frames = this.#held + this.#frameTail.cutShort(unfinished, measured, more) + DONE_FRAME
+    return { ending, measured, frames }
   }
 }

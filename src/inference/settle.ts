@@ -20,6 +20,8 @@ export interface Ending {
   readonly error: GatewayError | null
 }
 
+export const SUCCESS: Ending = { outcome: 'success', status: 200, error: null }
+
 /** A record lists no more of what was shaped. */
 const LISTED_SHAPING = 64
 

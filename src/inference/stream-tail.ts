@@ -7,10 +7,18 @@ import { isObject } from '../wire/json.ts'
 import type { Measured } from './charge.ts'
 import type { Exchange } from './exchange.ts'
 import type { Intent } from './intent.ts'
+import type { Ending } from './settle.ts'
 import { withUsage } from './shown-usage.ts'
 
 const FIELD = 'data: '
 const FRAME_END = '\n\n'
+
+/** How a stream ends: what is recorded of it, and the frames that go out once it is. */
+export interface StreamEnd {
+  readonly ending: Ending
+  readonly measured: Measured
+  readonly frames: string
+}
 
 export class StreamTail {
   /** A chunk of the upstream: what all chunks share is taken from it. */

@@ -3,6 +3,7 @@ import { freeIfLarge, inTurn, type TakesTurns } from './big-reads.ts'
 import type { CancelSignal } from './cancellation.ts'
 import { decompressed, formatOf } from './content-coding.ts'
 import type { Deadlines, Timed } from './deadlines.ts'
+import { deferred, lastReject, lastResolve } from './deferred.ts'
 import { MalformedResponse, type ResponseHead } from './http-head.ts'
 import { type BodySink, ResponseParser } from './http-response.ts'
 import { inPieces, readerOf, readText, streamOf } from './stream-text.ts'
@@ -41,8 +42,8 @@ export class HttpExchange implements DialResponse, Timed, BodySink, ByteReader, 
   place = -1
   /** By when the headers must be there. */
   readonly deadlineMs: number
-  #resolve!: (response: DialResponse) => void
-  #reject!: (failure: DialFailure) => void
+  readonly #resolve: (response: DialResponse) => void
+  readonly #reject: (failure: DialFailure) => void
   #headers: Headers | null = null
   #body: ReadableStream<Uint8Array> | null = null
   #queue: Uint8Array[] = []
@@ -56,10 +57,9 @@ export class HttpExchange implements DialResponse, Timed, BodySink, ByteReader, 
     this.#carrier = carrier
     this.#signal = limits.signal
     this.#parser = new ResponseParser(method, this)
-    this.answered = new Promise((resolve, reject) => {
-      this.#resolve = resolve
-      this.#reject = reject
-    })
+    this.answered = deferred()
+    this.#resolve = lastResolve()
+    this.#reject = lastReject()
     this.#deadlines = deadlines
     this.#headersMs = limits.headersMs
     this.deadlineMs = performance.now() + limits.headersMs
@@ -270,9 +270,8 @@ export class HttpExchange implements DialResponse, Timed, BodySink, ByteReader, 
 
   /** Somebody waits for more: a socket that was held back until now goes on. */
   #more(): Promise<void> {
-    const more = new Promise<void>((resolve) => {
-      this.#wake = resolve
-    })
+    const more = deferred<void>()
+    this.#wake = lastResolve<void>()
     this.#flow()
     return more
   }

@@ -1,4 +1,5 @@
 // The spool on disk: batches, durability, admission, deletion. Made by `spool.ts`.
+import { deferred, lastReject, lastResolve } from '../lib/deferred.ts'
 import { failpoint } from '../lib/failpoints.ts'
 import { Backlog } from './backlog.ts'
 import { makeBallast } from './ballast.ts'
@@ -132,7 +133,9 @@ export class FileSpool implements LocalSpool {
     const { record } = this.writer.next
     const sequence = this.writer.add(topic, type, subject, data)
     const id = `${this.instance}.${this.epoch}.${sequence}`
-    const { promise, resolve, reject } = Promise.withResolvers<RecordId>()
+    const promise = deferred<RecordId>()
+    const resolve = lastResolve<RecordId>()
+    const reject = lastReject()
     const atMs = this.options.nowMs()
     const observed = topic === 'requests'
     const attempts = NO_ATTEMPTS

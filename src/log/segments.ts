@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { failpoint } from '../lib/failpoints.ts'
 import { type Files, nodeFiles } from './files.ts'
-import { type FrameNumbers, frameBound, type SegmentHeader, type SpoolTopic, writeFrame } from './frame.ts'
+import { frameBound, type SegmentHeader, type SpoolTopic, writeFrame } from './frame.ts'
 import { type Batch, emptyBatch, restOf } from './segment-batch.ts'
 import { segmentHead } from './segment-header.ts'
 import type { RecordText } from './spool-port.ts'
@@ -68,6 +68,8 @@ export interface SegmentWriterDeps {
 export class SegmentWriter {
   readonly next: Counters
   private readonly sequences: Record<SpoolTopic, number> = { requests: 0, operations: 0 }
+  /** Of the record that is being added. */
+  private readonly numbers = { record: 0, offset: 0, sequence: 0, atMs: 0 }
   private batch: Batch
   /** Bytes of the batch that are in the file already (after a short or failed write). */
   private written = 0
@@ -118,7 +120,11 @@ export class SegmentWriter {
       batch.buffer = larger
     }
     const sequence = this.sequences[topic]++
-    const numbers: FrameNumbers = { record: next.record, offset: next[topic], sequence, atMs: this.deps.nowMs() }
+    const { numbers } = this
+    numbers.record = next.record
+    numbers.offset = next[topic]
+    numbers.sequence = sequence
+    numbers.atMs = this.deps.nowMs()
     batch.bytes = writeFrame(batch.buffer, batch.bytes, topic, numbers, type, subject, data)
     batch.ends.push(batch.bytes)
     batch.topics.push(topic)
