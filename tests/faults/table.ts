@@ -102,7 +102,11 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     row: 'R11',
     fault: 'the leader of three brokers is killed; a log that lost records',
     aim: 'lost 0, applied twice 0; a loss is detected',
-    runs: [script('control/leader', ['--commands', '20000'], ['--commands', '1000']), script('control/lost-log', [])],
+    runs: [
+      script('three-brokers', ['--kills', '6'], ['--kills', '1']),
+      script('control/leader', ['--commands', '20000'], ['--commands', '1000']),
+      script('control/lost-log', []),
+    ],
     missing: 'an unclean election is not forced: a tail that is gone, which is what it leaves, is',
   },
   {
