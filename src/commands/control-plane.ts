@@ -1,5 +1,6 @@
 // Puts together what decides and what is decided: the live fold, the commit queue, data keys, and the indexes that follow.
 import { existsSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { type Config, settingMs } from '../config.ts'
 import { CHAIN_ROW } from '../domain/chain.ts'
@@ -88,7 +89,8 @@ export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlP
   const installation = await Promise.race([finding, topics.then(() => finding)])
   const macKey = installation.decisionMac
   if (!isKafka(config)) await startEmbeddedChain(log, macKey, dataDir)
-  const ahead = { ...LOG_MODULE, logOptions: logSettings(config, 'ahead') }
+  // On one processor a thread more takes longer.
+  const ahead = availableParallelism() > 1 ? { ...LOG_MODULE, logOptions: logSettings(config, 'ahead') } : undefined
   const live = await openLiveState({ ...shared, macKey, expectedChain: config.log.kafka.chain, ahead })
   await soon(Promise.all([topics, live.ready(), dataKeys.ready()]), deps.onRefused)
   if (isKafka(config)) void checkAgainstChain(deps, live, closing.signal)
