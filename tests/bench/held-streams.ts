@@ -57,7 +57,10 @@ export const heldStreams = (tick: (from: number, count: number) => number) => {
             },
             data(socket, bytes) {
               received++
-              if (socket.data.answered || !bytes.includes('data: ')) return
+              if (socket.data.answered) return
+              if (bytes.toString('latin1', 0, 5) === 'HTTP/' && !bytes.toString('latin1', 9, 12).startsWith('2'))
+                socket.terminate()
+              if (!bytes.includes('data: ')) return
               socket.data.answered = true
               opened.resolve()
             },

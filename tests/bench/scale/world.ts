@@ -39,8 +39,9 @@ function* events(size: WorldSize, origin: string): Generator<EventRecord> {
   for (let i = 0; i < PROVIDERS; i++)
     yield providerCreated(`prov_${i}`, `bench-${i}`, { kind: 'openai_compatible', base_url: `${origin}/v1` })
   const prices = { upstream_model: 'bench-model', input_cost_per_million: 1, output_cost_per_million: 2 }
+  const able = { max_output_tokens: 1_000, capabilities: ['chat', 'streaming'] }
   const model = (name: string, i: number) =>
-    modelCreated(newId('mod'), `prov_${i % PROVIDERS}`, { name, ...prices, max_output_tokens: 1_000 })
+    modelCreated(newId('mod'), `prov_${i % PROVIDERS}`, { name, ...prices, ...able })
   yield model('bench-model', 0)
   for (let i = 0; i < size.models; i++) yield model(named(NAMES.model, i), i)
   for (let i = 0; i < size.policies; i++)
