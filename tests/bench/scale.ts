@@ -1,6 +1,6 @@
 // What a request costs against the size of what there is: models, keys, policies, streams that are held open, the prompt. Each row is a gateway of its own
 // beside the bare proxy; each request names another of the many, by chance, so caches help as little as they can.
-// `--only=models,keys,policies,streams,prompt`: some of them. `--record`: puts the rows and the plot into docs/performance.md.
+// `--only=models,registry,keys,policies,streams,prompt`: some of them. `--record`: puts the rows and the plot into docs/performance.md.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -22,6 +22,8 @@ import { fillWorld, NAMES, type WorldSize, worldSettings } from './scale/world.t
 const SMALL: WorldSize = { models: 10, keys: 10, policies: 1 }
 const SIZES = {
   models: [10, 100, 1_000, 10_000],
+  /** As many models, of which ten are asked for. */
+  registry: [10, 100, 1_000, 10_000],
   keys: [10, 1_000, 10_000, 100_000, 1_000_000],
   policies: [1, 10, 100, 1_000],
   streams: [100, 1_000, 10_000],
@@ -56,16 +58,18 @@ const withWorld = async <Result>(
   }
 }
 
+const ASKED_FOR = 10
+
 /** A row of the registry: requests name one of `count`, by the header or the model that holds the mark. */
-const registryRow = (bench: Bench, by: 'models' | 'keys' | 'policies', count: number): Promise<Row> =>
-  withWorld(bench, { ...SMALL, [by]: count }, async (gatelog) => {
+const registryRow = (bench: Bench, by: 'models' | 'registry' | 'keys' | 'policies', count: number): Promise<Row> =>
+  withWorld(bench, { ...SMALL, [by === 'registry' ? 'models' : by]: count }, async (gatelog) => {
     const startMb = rssMb(gatelog.pid!)
     const row = await measureRow(bench.load, { ...bench, gatelog }, (contender) => {
       const { body, headers, ...job } = benchJob(contender, 'json', 0, 0)
       return {
         ...job,
-        spread: count,
-        body: by === 'models' ? body.replace('bench-model', NAMES.model) : body,
+        spread: by === 'registry' ? ASKED_FOR : count,
+        body: by === 'models' || by === 'registry' ? body.replace('bench-model', NAMES.model) : body,
         headers: {
           ...headers,
           ...(by === 'keys' ? { Authorization: `Bearer ${NAMES.key}` } : {}),

@@ -5,7 +5,8 @@ const PANEL = { width: 300, height: 220, left: 52, right: 14, top: 34, bottom: 4
 const COLUMNS = 3
 const COLOURS = { gatelog: '#1668b8', bare: '#8a8f98', grid: '#d9dde3', text: '#3a3f47' }
 const TITLES: Readonly<Record<string, string>> = {
-  models: 'models in the registry',
+  models: 'models, all asked for',
+  registry: 'models, ten asked for',
   keys: 'API keys',
   policies: 'policies',
   streams: 'streams held open',
