@@ -133,7 +133,12 @@ export const startGatelog = async (origin: string, options: GatelogOptions = {})
     ...options.environment,
   })
   void new Response(child.stdout).text()
-  await untilHealthy(free)
+  try {
+    await untilHealthy(free)
+  } catch (error) {
+    child.kill('SIGKILL')
+    throw error
+  }
   return {
     name: options.name ?? 'gatelog',
     port: free,
@@ -147,13 +152,20 @@ export const startGatelog = async (origin: string, options: GatelogOptions = {})
   }
 }
 
+/** A million keys take half a minute to read. */
+const START_MS = 120_000
+
 const untilHealthy = (port: number) =>
-  eventually('the gateway is healthy', async () => {
-    const answer = await fetch(`http://127.0.0.1:${port}/v1/models`, {
-      headers: { Authorization: `Bearer ${INFERENCE_KEY}` },
-    }).catch(() => null)
-    return answer?.ok === true && (await answer.text()).includes('bench-model')
-  })
+  eventually(
+    'the gateway is healthy',
+    async () => {
+      const answer = await fetch(`http://127.0.0.1:${port}/v1/models`, {
+        headers: { Authorization: `Bearer ${INFERENCE_KEY}` },
+      }).catch(() => null)
+      return answer?.ok === true && (await answer.text()).includes('bench-model')
+    },
+    { limitMs: START_MS },
+  )
 
 /** CPU time that a process has used so far, from /proc. */
 export const cpuSeconds = (pid: number): number => {

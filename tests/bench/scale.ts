@@ -161,6 +161,7 @@ for (const by of onlyOf(BY))
     const row = await rowOf(bench, by, at)
     rows.push(row)
     console.log(tableOf([row], rows.length === 1))
+    if (process.argv.includes('--record')) recordRows([row])
   }
 const keys = rows.filter(({ by }) => by === 'keys')
 const [fewest, most] = [keys[0], keys.at(-1)]
@@ -168,6 +169,5 @@ if (fewest !== undefined && most !== undefined && most.at > fewest.at)
   console.log(
     `RSS for each key: ${(((most.rssMb - fewest.rssMb) * 1_048_576) / (most.at - fewest.at)).toFixed(0)} bytes`,
   )
-if (process.argv.includes('--record')) recordRows(rows)
 await bench.bare.stop()
 await load.stop()

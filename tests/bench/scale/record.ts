@@ -25,8 +25,9 @@ export const tableOf = (rows: readonly Row[], hasHead: boolean): string =>
     )
     .join('\n')
 
+/** The last commit that changed what is measured. */
 const commit = (): string => {
-  const { stdout } = Bun.spawnSync(['git', 'rev-parse', '--short', 'HEAD'], { cwd: DOCS })
+  const { stdout } = Bun.spawnSync(['git', 'log', '-1', '--format=%h', '--', 'src'], { cwd: DOCS })
   return stdout.toString().trim()
 }
 
