@@ -1,7 +1,7 @@
 // Rows of the request log as they are stored, read back.
 import type { RequestAdmitted, RequestSettled } from '../../src/domain/request.ts'
 import type { Queryable, Transaction } from '../database.ts'
-import type { UsageFacts } from '../usage/cells.ts'
+import type { UsageFacts } from '../usage/share.ts'
 import type { SettledDetail } from './fold.ts'
 
 /** `detail.admitted`. */

@@ -5,10 +5,11 @@ import { type OutcomeSums, Problems, type Snapshot } from '../agreement.ts'
 import type { Build } from '../projection.ts'
 import { daysOf } from '../requests/days.ts'
 import { factColumns, factsOf } from '../requests/stored.ts'
-import { type Cell, cellsOf, count, newTally, SUMS, TIER_MS, type Tier } from './cells.ts'
+import { type Cell, cellsOf, count, newTally, TIER_MS, type Tier } from './cells.ts'
 import { closedOf, setOf } from './closed.ts'
 import { addCell, type Cells, cellName, compareCells, nameOf, type StoredCell } from './compared-cells.ts'
 import { readBins } from './histogram.ts'
+import { SUMS } from './share.ts'
 
 const TOPIC = TOPICS.usage.name
 const HOUR_MS = TIER_MS.hour

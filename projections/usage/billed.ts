@@ -28,13 +28,17 @@ export const billedOf = (facts: BilledFacts, attempt: AttemptSummary): Sums => {
   return [prompt, cached, completion, nanoUsd ?? 0]
 }
 
+const wasCalled = ({ outcome }: AttemptSummary): boolean => outcome !== 'skipped'
+
 /** Of all attempts of an outcome. */
 export const billed = (facts: BilledFacts): Sums => {
   const { attempts, prompt_tokens: prompt, completion_tokens: completion } = facts
-  const called = attempts.filter(({ outcome }) => outcome !== 'skipped')
-  if (called.some((attempt) => attempt.prompt_tokens !== undefined))
-    return called.map((attempt) => billedOf(facts, attempt)).reduce(added, NOTHING)
-  if (facts.cache_hit || called.length === 0 || prompt === null || completion === null) return NOTHING
+  if (attempts.some((attempt) => wasCalled(attempt) && attempt.prompt_tokens !== undefined))
+    return attempts
+      .filter(wasCalled)
+      .map((attempt) => billedOf(facts, attempt))
+      .reduce(added, NOTHING)
+  if (facts.cache_hit || prompt === null || completion === null || !attempts.some(wasCalled)) return NOTHING
   return [prompt, Math.min(facts.cached_prompt_tokens ?? 0, prompt), completion, facts.cost_nano_usd ?? 0]
 }
 

@@ -7,8 +7,8 @@ import { TOPICS } from '../../src/log/topics.ts'
 import { copyInto, copyLine } from '../copy.ts'
 import type { Queryable, Sql, Transaction } from '../database.ts'
 import type { Build } from '../projection.ts'
-import { SUMS } from './cells.ts'
 import { USAGE_COLUMNS } from './project.ts'
+import { SUMS } from './share.ts'
 
 const TOPIC = TOPICS.usage.name
 const check = TypeCompiler.Compile(UsageClosed)

@@ -1,8 +1,9 @@
 // Cells of usage as they are and as they should be, one bucket at a time.
 import { TOPICS } from '../../src/log/topics.ts'
 import type { Problems } from '../agreement.ts'
-import { type Cell, SUMS, type Tier } from './cells.ts'
+import type { Cell, Tier } from './cells.ts'
 import { addBins, writtenBins } from './histogram.ts'
+import { SUMS } from './share.ts'
 
 /** What a bucket holds, by what names it. */
 export type Cells = Map<string, { readonly sums: number[]; readonly latency: number[]; readonly ttft: number[] }>

@@ -1,8 +1,9 @@
 // Outcomes -> the usage tables. Called while the request log holds its build for itself: no two transactions add to one cell at once.
 import { copyInto, copyLine, copyPieces, readCopyLine } from '../copy.ts'
 import type { Transaction } from '../database.ts'
-import { type Cell, cellsOf, SUMS, type Tally, TIER_MS, type Tier } from './cells.ts'
+import { type Cell, cellsOf, type Tally, TIER_MS, type Tier } from './cells.ts'
 import { addBins, readBins, writtenBins } from './histogram.ts'
+import { SUMS } from './share.ts'
 
 const TIERS = Object.keys(TIER_MS) as Tier[]
 const KEYS = ['tier', 'dimension', 'tenant_id', 'bucket_ms', 'name', 'model'] as const

@@ -1,9 +1,10 @@
 // Usage -> totals, series and breakdowns, from as few buckets as the window needs. Percentiles come from histograms that were added up.
 import type { Sql, Transaction } from '../database.ts'
 import { readSnapshot } from '../reader.ts'
-import { COUNTERS, type Counter, type Dimension, EVERYBODY, TIER_MS, type Tier } from './cells.ts'
+import { type Dimension, EVERYBODY, TIER_MS, type Tier } from './cells.ts'
 import { correctedPieces, correctionSql, type PriceCorrection, spansOf } from './corrected.ts'
 import { addWritten, type Histogram, newHistogram, percentileOf } from './histogram.ts'
+import { COUNTERS, type Counter } from './share.ts'
 import { intervalStart, type Piece, piecesOf, roundedTo, tierWithin, type UsageWindow } from './window.ts'
 
 export interface UsageFilter extends UsageWindow {
