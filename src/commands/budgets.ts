@@ -21,7 +21,7 @@ export interface BudgetParts {
   readonly budgets: OpenBudgets
   verify(row: BudgetRow, signal: AbortSignal): Promise<BudgetVerdict | null>
   /** Gives back what the dead processes of a spool held. */
-  recover(spool: LocalSpool, signal: AbortSignal): Promise<void>
+  recover(spool: LocalSpool, signal: AbortSignal): Promise<boolean>
   close(): Promise<void>
 }
 
@@ -71,7 +71,7 @@ export const openBudgetParts = (
     async recover(returned, signal) {
       const ended = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
       await Promise.race([live.ready(), ended])
-      await recoverLeases(returned, { ...shared, budgets, budgetRow, tenants }, signal)
+      return recoverLeases(returned, { ...shared, budgets, budgetRow, tenants }, signal)
     },
     async close() {
       await retirement.stop()

@@ -30,8 +30,8 @@ export interface Outcomes {
 
 export interface StartOptions {
   readonly adopt: boolean
-  /** Gives back what dead processes held of budgets, once what they left open in a spool is settled. */
-  recover(spool: LocalSpool, signal: AbortSignal): Promise<void>
+  /** Gives back what dead processes held of budgets, once what they left open in a spool is settled. False: stopped before it could. */
+  recover(spool: LocalSpool, signal: AbortSignal): Promise<boolean>
 }
 
 const LAST_SHIPMENT_MS = 2_000
@@ -76,11 +76,15 @@ export const openOutcomes = async (
       })
     }
     await settle(spool)
-    const own = recover(spool, closing.signal).then(() => needs.recovered(closing.signal))
+    const own = recover(spool, closing.signal).then((isDone) => needs.recovered(isDone))
     own.catch(() => undefined) // told below
     for (const adopted of adopt ? await adoptFreeSpools(options) : []) {
       await settle(adopted)
-      await recover(adopted, closing.signal)
+      if (!(await recover(adopted, closing.signal))) {
+        // The next one that adopts it needs what is in it.
+        await adopted.close()
+        continue
+      }
       diagnostics.info('spool_adopted', { spool: adopted.number })
       if (sender !== null) sender.drain(adopted)
       else await adopted.close()

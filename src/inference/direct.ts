@@ -107,8 +107,10 @@ export const directCalls = (deps: DirectDeps): AskDirectly => {
       // What reached the log is closed there, and what was reserved is free again.
       if (exchange.admission !== null && !exchange.settled)
         await settle(exchange, endingOf(asGatewayError(thrown)), measure(exchange), calling).catch(asGatewayError)
-      exchange.budgets?.settle()
-      exchange.budgets?.outcomeWas('never_admitted')
+      if (exchange.admission === null) {
+        exchange.budgets?.settle()
+        exchange.budgets?.outcomeWas('never_admitted')
+      }
       throw thrown
     } finally {
       signal.removeEventListener('abort', leave)

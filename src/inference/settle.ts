@@ -39,6 +39,7 @@ export const settle = async (
   exchange.settled = true
   const latencyMs = exchange.latencyMs()
   let recorded = true
+  let durable: Promise<void> | null = null
   try {
     const budget = chargeBudgets(exchange)
     if (exchange.factsJson !== null) {
@@ -55,12 +56,16 @@ export const settle = async (
     }
   } catch (error) {
     recorded = error instanceof SpoolClosed && error.written !== null
+    if (error instanceof SpoolClosed) durable = error.durable
     // Written, though not shipped in time: a client that gets a failure anyway gets the one that it is.
     const isTold = recorded && ending.status >= 400
     if (exchange.admission !== null && !isTold)
       throw new GatewayError('internal_error', 'the outcome could not be recorded', { cause: error })
   } finally {
-    exchange.budgets?.outcomeWas(recorded ? 'recorded' : exchange.admission === null ? 'never_admitted' : 'lost')
+    const fate = recorded ? 'recorded' : exchange.admission === null ? 'never_admitted' : 'lost'
+    if (durable === null) exchange.budgets?.outcomeWas(fate)
+    // A power cut would leave it to be settled as orphaned: what it cost would count twice, were it told before.
+    else void durable.then(() => exchange.budgets?.outcomeWas(fate))
     exchange.held?.settle((measured.promptTokens ?? 0) + (measured.completionTokens ?? 0))
     exchange.trace?.end(exchange, ending, measured)
     deps.observe(observedOf(exchange, ending, measured, latencyMs, recorded))

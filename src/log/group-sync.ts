@@ -30,7 +30,7 @@ export class GroupSync<Waiter extends SyncWaiter> {
   /** Written, not synced. */
   #waiting: Waiter[] = []
   /** Refused since then; still to be made durable. */
-  #late: Waiter[] = []
+  #late: { readonly waiter: Waiter; readonly durable: PromiseWithResolvers<void> }[] = []
   #running: Promise<void> | null = null
   #problem: string | null = null
   #refreshes = 0
@@ -95,16 +95,22 @@ export class GroupSync<Waiter extends SyncWaiter> {
   }
 
   #durable(covered: readonly Waiter[]): void {
-    this.deps.onDurable([...this.#late.splice(0), ...covered])
+    const late = this.#late.splice(0)
+    this.deps.onDurable([...late.map(({ waiter }) => waiter), ...covered])
     this.#problem = null
     this.#nextTry = 0
+    // In the order of their records.
+    for (const { durable } of late) durable.resolve()
     for (const waiter of covered) waiter.resolve(waiter.id)
   }
 
   #refuse(waiters: readonly Waiter[]): void {
     const reason = this.#problem ?? 'the disk of data.dir fails'
     this.#nextTry = Math.max(1, this.#nextTry)
-    this.#late.push(...waiters)
-    for (const { id, reject } of waiters) reject(new SpoolClosed(reason, id))
+    for (const waiter of waiters) {
+      const durable = Promise.withResolvers<void>()
+      this.#late.push({ waiter, durable })
+      waiter.reject(new SpoolClosed(reason, waiter.id, durable.promise))
+    }
   }
 }

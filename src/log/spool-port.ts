@@ -7,10 +7,14 @@ export type RecordId = string
 export class SpoolClosed extends Error {
   override readonly name = 'SpoolClosed'
 
-  /** `written`: the record is in the spool all the same, and will be in the log: `log.durability` asked for more than that. */
+  /**
+   * `written`: the record is in the spool all the same, and will be in the log: `log.durability` asked for more than that. `durable`: resolves should it be made
+   * durable later; until then a power cut may take it (durability `host`).
+   */
   constructor(
     message: string,
     readonly written: RecordId | null = null,
+    readonly durable: Promise<void> | null = null,
   ) {
     super(message)
   }

@@ -107,38 +107,40 @@ export interface RecoveryDeps extends ScribeDeps {
 }
 
 /**
- * Closes the leases of every dead process of this spool. Call it once what they left open is settled. Waits while the log is away; until it resolves,
- * the spool must keep what `neededFrom` says.
+ * Closes the leases of every dead process of this spool. Call it once what they left open is settled. Waits while the log is away; until it resolves to
+ * true, the spool must keep what `neededFrom` says. False: this process stops before it could.
  */
-export const recoverLeases = async (spool: LocalSpool, deps: RecoveryDeps, signal: AbortSignal): Promise<void> => {
+export const recoverLeases = async (spool: LocalSpool, deps: RecoveryDeps, signal: AbortSignal): Promise<boolean> => {
   const { end } = spool
   const sums = await spentIn(spool, signal)
   const scribe = new BudgetScribe(deps, deps.newEpoch())
   while (!signal.aborted) {
     try {
       const closed = await closeHolders(spool, sums, scribe, deps, signal)
-      if (signal.aborted) return
+      if (closed === null || signal.aborted) return false
       // This process has spent too meanwhile, and may die before it has told of it.
       const { leases } = deps.budgets
       const isOwn = leases.holder.startsWith(`${spool.instance}.`)
       noteNeeded(spool, isOwn ? Math.min(end, leases.neededFrom()) : end)
       if (closed > 0) deps.diagnostics.info('leases_recovered', { spool: spool.number, closed })
-      return
+      return true
     } catch (error) {
       // Brokers that are away, most often; what it says twice changes nothing.
       deps.diagnostics.warn('leases_not_recovered', { spool: spool.number, error })
       await pause(RETRY_MS, signal)
     }
   }
+  return false
 }
 
+/** Null: stopped before all accounts were known. */
 const closeHolders = async (
   spool: LocalSpool,
   sums: SpentByHolder,
   scribe: BudgetScribe,
   deps: RecoveryDeps,
   signal: AbortSignal,
-): Promise<number> => {
+): Promise<number | null> => {
   const { budgets, budgetRow } = deps
   const { ledger, holder: own } = budgets.leases
   const byTenant = new Map<string, Map<string, ByAccount>>()
@@ -159,8 +161,10 @@ const closeHolders = async (
   for (const tenantId of tenants) {
     const ended = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
     await Promise.race([ledger.follow(tenantId), ended])
-    if (signal.aborted) return 0
-    for (const { account, holders } of ledger.accounts(tenantId)?.all() ?? [])
+    const known = ledger.accounts(tenantId)
+    // A ledger that is closed meanwhile knows nothing, and what was told before must not be closed with less.
+    if (signal.aborted || known === null) return null
+    for (const { account, holders } of known.all())
       for (const each of holders.values())
         if (!isExact(each) && byTenant.get(tenantId)?.get(each.holder)?.has(account) !== true)
           put(tenantId, each.holder, account, { ...each, orphaned: NO_AMOUNT })

@@ -24,8 +24,8 @@ export class SpoolNeeds {
   }
 
   /** What dead processes of the spool held is given back; not so when the process was stopped meanwhile. */
-  recovered(stopped: AbortSignal): void {
-    this.#recovered = !stopped.aborted
+  recovered(isDone: boolean): void {
+    this.#recovered = isDone
   }
 
   from(record: number): void {

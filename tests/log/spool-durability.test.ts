@@ -70,7 +70,11 @@ describe('durability', () => {
     spool.refresh()
     expect(spool.admission.open).toBe(false)
     disk.syncFailures = 0
+    const { durable } = refused as SpoolClosed
+    const isDurable = durable!.then(() => true)
+    expect(await Promise.race([isDurable, Promise.resolve(false)])).toBe(false)
     await appendTo(spool, 'well again')
+    expect(await isDurable).toBe(true)
     await appendTo(spool, 'admitted', true)
     expect(disk.syncedAfterFailure).toBe(0)
     await spool.close()

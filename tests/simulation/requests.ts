@@ -178,13 +178,17 @@ export class Clients {
     }
     this.run.truth.settles(asked)
     let isRecorded = true
+    let durable: Promise<void> | null = null
     try {
       await this.#append(asked, gateway, 'request.settled', settled, asked.admission, asked.admission === null)
     } catch (error) {
       isRecorded = error instanceof SpoolClosed && error.written !== null
+      if (error instanceof SpoolClosed) durable = error.durable
       throw error
     } finally {
-      own?.outcomeWas(isRecorded ? 'recorded' : asked.admission === null ? 'never_admitted' : 'lost')
+      const fate = isRecorded ? 'recorded' : asked.admission === null ? 'never_admitted' : 'lost'
+      if (durable === null) own?.outcomeWas(fate)
+      else void durable.then(() => own?.outcomeWas(fate))
     }
   }
 

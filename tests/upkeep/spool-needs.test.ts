@@ -16,7 +16,7 @@ test('a disk that takes nothing does not end the process, and what is needed is 
   const spool = { directory: folder.path, files: { ...nodeFiles, create } }
   const needs = new SpoolNeeds(() => nowMs)
   needs.of(spool)
-  needs.recovered(new AbortController().signal)
+  needs.recovered(true)
   needs.from(7)
   expect([needs.record, neededFrom(spool)]).toEqual([7, 0])
   isFull = false
