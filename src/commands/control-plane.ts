@@ -36,7 +36,7 @@ import type { Steering } from '../state/steering.ts'
 import { installationKeysAtStart, keepInstallationKeys } from './installation.ts'
 import type { Environment } from './settings.ts'
 import { isKafka, logSettings } from './settings.ts'
-import { soon } from './soon.ts'
+import { soon, unlessAway } from './soon.ts'
 
 export interface ControlPlane {
   readonly log: EventLog
@@ -81,7 +81,8 @@ export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlP
   const closing = new AbortController()
   const shared = { log, dataDir, nowMs: Date.now, diagnostics, graceMs: GRACE_MS, endMayLag: isKafka(config) }
   // Topics first, so that a missing one is called that, and not a log that does not answer.
-  const topics = isKafka(config) ? untilTopicsAreRight(deps, {}, closing.signal) : Promise.resolve()
+  const away = Promise.withResolvers<void>()
+  const topics = isKafka(config) ? untilTopicsAreRight(deps, {}, closing.signal, away.resolve) : Promise.resolve()
   const closesAfterMs = isKafka(config) ? SEGMENT_CLOSES_MS : undefined
   const dataKeys = await openDataKeys({ ...shared, masterKeys, instance, closesAfterMs })
   const { signal } = closing
@@ -92,7 +93,8 @@ export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlP
   // On one processor a thread more takes longer.
   const ahead = availableParallelism() > 1 ? { ...LOG_MODULE, logOptions: logSettings(config, 'ahead') } : undefined
   const live = await openLiveState({ ...shared, macKey, expectedChain: config.log.kafka.chain, ahead })
-  await soon(Promise.all([topics, live.ready(), dataKeys.ready()]), deps.onRefused)
+  const ready = Promise.all([topics, live.ready(), dataKeys.ready()])
+  if (!(await soon(ready, deps.onRefused)) && isKafka(config)) await unlessAway(ready, away.promise)
   if (isKafka(config)) void checkAgainstChain(deps, live, closing.signal)
 
   void live.ready().then(
@@ -152,6 +154,7 @@ const untilTopicsAreRight = async (
   { config, diagnostics }: ControlPlaneDeps,
   recorded: Readonly<Record<string, number>>,
   signal: AbortSignal,
+  onAway: () => void = () => {},
 ): Promise<readonly string[]> => {
   const { kafka, retention_hours: retentionHours } = config.log
   const options = { ...kafkaAccess(kafka, 'check'), partitions: kafka.partitions, retentionHours, recorded }
@@ -161,6 +164,7 @@ const untilTopicsAreRight = async (
     } catch (error) {
       if (!(error instanceof LogUnavailable)) throw error
       diagnostics.warn('kafka_not_answering', { error })
+      onAway()
       await Bun.sleep(RETRY_MS)
     }
   }
