@@ -68,6 +68,9 @@ export const startPortkey = async (origin: string): Promise<Contender> => {
   })
 }
 
+/** Without one it does not start. */
+const LITELLM_KEY = 'sk-benchbenchbenchbenchbenchbenchbenchbench'
+
 export const startLiteLlm = async (origin: string): Promise<Contender> => {
   const folder = await installed(`litellm-${VERSIONS.litellm}`, [
     ['python3', '-m', 'venv', 'venv'],
@@ -87,6 +90,7 @@ export const startLiteLlm = async (origin: string): Promise<Contender> => {
   const config = {
     model_list: [{ model_name: 'bench-model', litellm_params: model }],
     litellm_settings: { telemetry: false },
+    general_settings: { master_key: LITELLM_KEY },
   }
   writeFileSync(join(settings, 'config.yaml'), JSON.stringify(config))
   return await started({
@@ -105,6 +109,7 @@ export const startLiteLlm = async (origin: string): Promise<Contender> => {
         '1',
       ],
     ],
+    headers: { Authorization: `Bearer ${LITELLM_KEY}` },
     environment: { LITELLM_LOCAL_MODEL_COST_MAP: 'True', LITELLM_LOG: 'ERROR' },
     cleanUp: () => rmSync(settings, { recursive: true, force: true }),
   })
