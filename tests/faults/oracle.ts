@@ -121,30 +121,52 @@ const STARTING_MS = 60_000
 /** Every row of the request log, through the administration API. Waits until there are so many and their total has not moved for two seconds; gives up on the number after a minute without a new one. */
 export const settledRows = async (gateway: GatewayProcess, since: Date, atLeast: number): Promise<RequestRow[]> => {
   const startedAt = performance.now()
-  const ask = (offset: number, limit: number) =>
-    gateway.request(`/admin/v1/requests?from=${since.toISOString()}&limit=${limit}&offset=${offset}`)
-  const page = async (offset: number, limit: number) => {
-    let answer = await ask(offset, limit)
+  const ask = () => gateway.request(`/admin/v1/requests?from=${since.toISOString()}&limit=1`)
+  const totalNow = async () => {
+    let answer = await ask()
     while (answer.status === 502 && performance.now() - startedAt < STARTING_MS) {
       await answer.body?.cancel()
       await Bun.sleep(200)
-      answer = await ask(offset, limit)
+      answer = await ask()
     }
     if (!answer.ok) throw new Error(`GET /admin/v1/requests: ${answer.status} ${await answer.text()}`)
-    return (await answer.json()) as { requests: RequestRow[]; total: number }
+    return ((await answer.json()) as { total: number }).total
   }
   let total = -1
   for (let quiet = 0; quiet < (total < atLeast ? 120 : 4); ) {
-    const now = (await page(0, 1)).total
+    const now = await totalNow()
     quiet = now === total ? quiet + 1 : 0
     total = now
     await Bun.sleep(500)
   }
+  return exported(gateway, since, new Date())
+}
+
+/** One export holds at most a million rows. */
+const SLICE_MS = 5 * 60_000
+/** The last slice holds what a clock that was set forward has written. */
+const AHEAD_MS = 3 * 86_400_000
+
+/** Slice by slice as NDJSON: pages by number take longer and longer. Of a row only what is compared is kept. */
+const exported = async (gateway: GatewayProcess, since: Date, until: Date): Promise<RequestRow[]> => {
   const rows: RequestRow[] = []
-  while (rows.length < total) {
-    const { requests } = await page(rows.length, 1_000)
-    if (requests.length === 0) break
-    rows.push(...requests)
+  for (let fromMs = since.getTime(); fromMs < until.getTime(); fromMs += SLICE_MS) {
+    const nextMs = fromMs + SLICE_MS
+    const toMs = nextMs < until.getTime() ? nextMs : nextMs + AHEAD_MS
+    const bounds = `from=${new Date(fromMs).toISOString()}&to=${new Date(toMs).toISOString()}`
+    const answer = await gateway.request(`/admin/v1/requests?format=ndjson&${bounds}`)
+    if (!answer.ok) throw new Error(`GET /admin/v1/requests: ${answer.status} ${await answer.text()}`)
+    let rest = ''
+    const decoder = new TextDecoder()
+    for await (const piece of answer.body!) {
+      const lines = (rest + decoder.decode(piece, { stream: true })).split('\n')
+      rest = lines.pop()!
+      for (const line of lines) {
+        const { id, request_id, outcome, cost_usd, prompt_tokens, completion_tokens } = JSON.parse(line) as RequestRow
+        rows.push({ id, request_id, outcome, cost_usd, prompt_tokens, completion_tokens })
+      }
+    }
+    if (rest !== '') throw new Error('an export broke off')
   }
   return rows
 }

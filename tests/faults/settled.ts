@@ -19,17 +19,20 @@ export interface Settled {
   readonly tookMs: number
 }
 
+/** Of what is in the topic, beside other work: far less than a reader gets through. */
+const MOST_READ_PER_MS = 2
+
 /** Waits until everything that the oracle holds complete is in the topic, or the time is up. Call it after `oracle.stop()`. */
 export const settledInKafka = async (
   brokers: readonly string[],
   oracle: Oracle,
-  limitMs = 120_000,
+  limitMs = 120_000 + oracle.sent.size / MOST_READ_PER_MS,
 ): Promise<Settled> => {
   const startedMs = performance.now()
   const log = kafkaLog({ brokers, clientId: 'fault-reader' })
   const byRequest = new Map<string, number>()
   const ids = new Set<string>()
-  const found = { records: 0, repeats: 0, otherTokens: 0 }
+  const found = { records: 0, repeats: 0, otherTokens: 0, complete: 0 }
   const note = (value: Uint8Array | null) => {
     const envelope = value === null ? null : readEnvelope(value)
     if (envelope === null || envelope.type !== 'request.settled') return
@@ -45,7 +48,9 @@ export const settledInKafka = async (
     }
     ids.add(envelope.id)
     if (!oracle.sent.has(id)) return
-    byRequest.set(id, (byRequest.get(id) ?? 0) + 1)
+    const before = byRequest.get(id) ?? 0
+    if (before === 0 && oracle.complete.has(id)) found.complete++
+    byRequest.set(id, before + 1)
     const tokens = oracle.seen.get(id)?.tokens ?? null
     if (tokens !== null && tokens !== (data.prompt_tokens ?? 0) + (data.completion_tokens ?? 0)) found.otherTokens++
   }
@@ -58,13 +63,13 @@ export const settledInKafka = async (
       next[i] = (batch.at(-1)?.offset ?? -1) + 1
     }
   })
-  const lost = () => [...oracle.complete].filter((id) => !byRequest.has(id)).length
+  const lost = () => oracle.complete.size - found.complete
   await eventually('every outcome is in the topic', () => lost() === 0, { limitMs, everyMs: 200 }).catch(() => {})
   const tookMs = performance.now() - startedMs
   // What is doubled may come after what was missing: everything that is there now is read.
   const ends = await Promise.all(partitions.map((partition) => log.end(TOPICS.requests.name, partition)))
   const isRead = () => partitions.every((_, i) => next[i]! >= ends[i]!)
-  await eventually('the rest is read', isRead, { limitMs: 30_000 })
+  await eventually('the rest is read', isRead, { limitMs })
   stop.abort()
   await Promise.all(readers)
   await log.close()
