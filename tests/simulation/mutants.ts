@@ -16,8 +16,8 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   // The chain rule: a decision counts on whatever it was decided.
   'chain-any-parent': {
     file: 'src/domain/decision.ts',
-    text: "decision.parent === tip ? 'counts' : 'lost'",
-    planted: "decision.parent !== id ? 'counts' : 'lost'",
+    text: "parent === tip ? 'counts' : 'lost'",
+    planted: "parent !== '' ? 'counts' : 'lost'",
   },
   // A commit is answered when it was written, not when it counts.
   'chain-written-is-counted': {
@@ -58,8 +58,8 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   // Only what the admission reserved, not what a further attempt did.
   'orphans-at-their-first-price': {
     file: 'src/upkeep/orphans.ts',
-    text: '].findLast((each)',
-    planted: '].find((each)',
+    text: 'said.findLast((each)',
+    planted: 'said.find((each)',
   },
   // The expiry of leases: whoever was away for long spends from what was given to others meanwhile.
   'leases-never-expire': {
