@@ -12,7 +12,7 @@ export interface SyncWaiter {
 
 export interface GroupSyncDeps<Waiter extends SyncWaiter> {
   readonly writer: SegmentWriter
-  /** These are durable, also those of them that were refused when a sync failed. Called before they are told. */
+  /** These, all that stood in the file when the sync began, are durable, also those of them that were refused when one failed. Called before they are told. */
   onDurable(waiters: readonly Waiter[]): void
   onFailure(): void
 }
@@ -69,19 +69,20 @@ export class GroupSync<Waiter extends SyncWaiter> {
     do {
       const covered = this.#waiting
       this.#waiting = []
-      if (await this.#sync()) this.#durable(covered)
+      if (await this.#sync(covered)) this.#durable(covered)
       else this.#refuse([...covered, ...this.#waiting.splice(0)])
     } while (this.#waiting.length > 0)
     this.#running = null
   }
 
-  /** What a sync failed on is written into another segment, never synced again. */
-  async #sync(): Promise<boolean> {
+  /** What a sync failed on is written into another segment, never synced again, and with it what came meanwhile: `covered` then holds that too. */
+  async #sync(covered: Waiter[]): Promise<boolean> {
     const { writer } = this.deps
     for (const again of [true, false]) {
       try {
         if (writer.isAbandoned) writer.rewriteUnsynced()
-        await writer.sync()
+        covered.push(...this.#waiting.splice(0))
+        await writer.sync(() => this.deps.onDurable([...this.#late.map(({ waiter }) => waiter), ...covered]))
         failpoint('spool_synced')
         return true
       } catch (error) {
@@ -96,7 +97,6 @@ export class GroupSync<Waiter extends SyncWaiter> {
 
   #durable(covered: readonly Waiter[]): void {
     const late = this.#late.splice(0)
-    this.deps.onDurable([...late.map(({ waiter }) => waiter), ...covered])
     this.#problem = null
     this.#nextTry = 0
     // In the order of their records.

@@ -183,8 +183,11 @@ export class SegmentWriter {
     this.reset()
   }
 
-  /** Makes everything flushed before the call durable. Throws when the disk refuses; call `abandon` then, never `sync` alone. */
-  async sync(): Promise<void> {
+  /**
+   * Makes everything flushed before the call durable. `onDurable` is called with it, before anything else is written: the next head must know of it.
+   * Throws when the disk refuses; call `abandon` then, never `sync` alone.
+   */
+  async sync(onDurable: () => void): Promise<void> {
     const covered = this.unsynced.length
     const current = this.descriptor
     const retired = this.retired.splice(0)
@@ -196,6 +199,7 @@ export class SegmentWriter {
     }
     for (const { bytes } of this.unsynced.splice(0, covered)) this.unsyncedBytes -= bytes.length
     if (current === this.descriptor) this.headUnsynced = false
+    onDurable()
   }
 
   /** What a sync failed on is never synced again: the kernel may call its lost pages clean. */

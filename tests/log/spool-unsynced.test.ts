@@ -17,7 +17,7 @@ const openHeld = async (directory: string) => {
   const disk = new SmallDisk()
   const held: (() => void)[] = []
   const flushes: (() => void)[] = []
-  const hold = { on: false }
+  const hold = { on: false, onHeld: () => {} }
   const spool = await openTestSpool(directory, {
     durability: 'host',
     segmentBytes: 1_000,
@@ -25,7 +25,12 @@ const openHeld = async (directory: string) => {
     files: {
       ...disk.files,
       sync: async (descriptor) => {
-        if (hold.on) await new Promise<void>((resolve) => held.push(resolve))
+        if (hold.on) {
+          await new Promise<void>((resolve) => {
+            held.push(resolve)
+            hold.onHeld()
+          })
+        }
         await disk.files.sync(descriptor)
       },
     },
@@ -33,6 +38,15 @@ const openHeld = async (directory: string) => {
   return {
     ...{ disk, spool, directory, hold },
     flushed: () => new Promise<void>((resolve) => flushes.push(resolve)),
+    /** Resolves when a sync is held back. */
+    holds: () =>
+      held.length > 0
+        ? Promise.resolve()
+        : new Promise<void>((resolve) => {
+            hold.onHeld = resolve
+          }),
+    /** The others stay. */
+    letOne: () => held.shift()?.(),
     release() {
       hold.on = false
       for (const resolve of held.splice(0)) resolve()
@@ -109,6 +123,30 @@ describe('settlements that are not durable yet', () => {
     held.release()
     await held.done
     await held.spool.close()
+  })
+
+  test('one that came while a sync failed is durable with the next sync, and the next head knows it', async () => {
+    const held = await openHeld(dataDir())
+    const { spool, disk, hold } = held
+    const admission = await admit(spool, 'req_1')
+    hold.on = true
+    const written = [held.flushed(), held.flushed(), held.flushed()]
+    const other = admit(spool, 'req_2')
+    await written[0]
+    const settled = settle(spool, 'req_1', admission)
+    await written[1]
+    disk.syncFailures = 1
+    held.letOne()
+    await held.holds()
+    held.letOne() // the same into another segment
+    const open = await other
+    const filled = fill(spool)
+    await written[2]
+    held.release()
+    await Promise.all([settled, filled])
+    spool.shipped(spool.end)
+    expect(await afterCrash(held)).toEqual({ open: [open], settled: 0 })
+    await spool.close()
   })
 
   test('the segment where they stand is kept as long as the newest head does not know of them', async () => {
