@@ -55,6 +55,7 @@ export class FileSpool implements LocalSpool {
     private readonly claimed: ClaimedSpool,
     /** Tells this start of the process from others. */
     readonly epoch: string,
+    /** `durability: 'log'` only where there is a sender. */
     private readonly options: SpoolOptions,
   ) {
     const { directory, instance, number } = claimed
@@ -63,8 +64,7 @@ export class FileSpool implements LocalSpool {
     this.directory = directory
     const files = options.files ?? nodeFiles
     this.files = files
-    this.durability =
-      options.durability === 'log' && options.keeping.until === 'projected' ? 'host' : options.durability
+    this.durability = options.durability
     this.recovered = recoverSpool(directory, files)
     this.openAtStart = this.recovered.open.list()
     const { marks, headless } = segmentMarks(directory, files)

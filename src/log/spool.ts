@@ -1,8 +1,9 @@
 // The spool of one process: what it appends is on disk before anybody is told. DESIGN section 5.
 import { randomBytes } from 'node:crypto'
 import { FileSpool } from './file-spool.ts'
-import type { Files } from './files.ts'
+import { type Files, nodeFiles } from './files.ts'
 import type { SpoolTopic } from './frame.ts'
+import { syncSegments } from './left-unsynced.ts'
 import type { OpenAdmission } from './open-admissions.ts'
 import { type ClaimedSpool, claimFreeSpools, claimSpool } from './spool-directory.ts'
 import type { Spool } from './spool-port.ts'
@@ -81,12 +82,24 @@ export const adoptFreeSpools = async (options: SpoolOptions): Promise<LocalSpool
   // Nothing ships an adopted spool while its orphans are being settled, so they must not wait for that.
   const durability = options.durability === 'log' ? 'host' : options.durability
   const adoption: SpoolOptions = { ...options, durability, ballastBytes: 0, onFlushed: undefined }
-  return claimFreeSpools(options.dataDir, options.files).map((claimed) => openClaimed(claimed, adoption))
+  const claimed = claimFreeSpools(options.dataDir, options.files)
+  const opened = await Promise.allSettled(claimed.map((one) => openClaimed(one, adoption)))
+  const spools = opened.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
+  const failed = opened.find((one) => one.status === 'rejected')
+  if (failed === undefined) return spools
+  await Promise.all(spools.map((spool) => spool.close()))
+  throw failed.reason
 }
 
-const openClaimed = (claimed: ClaimedSpool, options: SpoolOptions): LocalSpool => {
+/** Recovers a claimed spool; one that cannot be opened is given up. */
+const openClaimed = async (claimed: ClaimedSpool, options: SpoolOptions): Promise<LocalSpool> => {
+  const { durability, keeping, files = nodeFiles, newEpoch } = options
+  // Embedded, the segments are the log.
+  const isHost = durability === 'host' || (durability === 'log' && keeping.until === 'projected')
   try {
-    return new FileSpool(claimed, options.newEpoch?.() ?? randomBytes(8).toString('hex'), options)
+    if (isHost) await syncSegments(claimed.directory, files)
+    const epoch = newEpoch?.() ?? randomBytes(8).toString('hex')
+    return new FileSpool(claimed, epoch, isHost ? { ...options, durability: 'host' } : options)
   } catch (error) {
     claimed.lock.release()
     throw error

@@ -275,6 +275,7 @@ export class SimulatedDisk {
   }
 
   #lock(directory: string, process: Owner): HeldLock | null {
+    if (!process.alive) throw diskError('EIO')
     if (this.#locks.has(directory)) return null
     this.#locks.set(directory, process)
     return {

@@ -1,0 +1,64 @@
+// What a dead process wrote and may not have synced: it stands in the files as long as the machine runs. A start reads it and goes on from it, hence makes it
+// durable first; otherwise a power cut would take a settlement whose admission no later head carries any more.
+import { pause } from '../lib/pause.ts'
+import type { Files } from './files.ts'
+import { readSegmentHeader } from './segment-header.ts'
+import { listSegments, type SegmentFile } from './segments.ts'
+
+/** What a disk does not take within so many tries, it does not take. */
+const TRIES = 6
+const APART_MS = 500
+
+/** Resolves when everything that stands in the segments of a spool is durable. The spool must be held. Throws what the disk says. */
+export const syncSegments = async (directory: string, files: Files): Promise<void> => {
+  for (const { path } of doubtful(listSegments(directory, files), files)) {
+    if (await synced(path, files)) continue
+    for (let left = TRIES - 1; !(await rewritten(path, directory, files, left)); left--) await pause(APART_MS)
+  }
+}
+
+/** The newest segments, back to where a head says that all before it is durable. Oldest first. */
+const doubtful = (segments: readonly SegmentFile[], files: Files): SegmentFile[] => {
+  const found: SegmentFile[] = []
+  let from: number | null = null
+  for (const segment of segments.toReversed()) {
+    found.unshift(segment)
+    const header = readSegmentHeader(segment.path, files)
+    if (header === null) continue
+    from ??= header.unsynced ?? header.record
+    // One that begins with this very record may be a copy of what stands in the one before.
+    if (header.unsynced === undefined || header.record < from) break
+  }
+  return found
+}
+
+/** False: the disk refused, and the same file must not be synced again: the kernel may call its lost pages clean. */
+const synced = async (path: string, files: Files): Promise<boolean> => {
+  const descriptor = files.open(path)
+  try {
+    await files.sync(descriptor)
+    return true
+  } catch {
+    return false
+  } finally {
+    files.close(descriptor)
+  }
+}
+
+/** Writes a segment anew, in its own place. False: the disk refused, and may be asked again so many times; throws when that is over. */
+const rewritten = async (path: string, directory: string, files: Files, left: number): Promise<boolean> => {
+  const bytes = files.readWhole(path)
+  const descriptor = files.create(`${path}.new`)
+  try {
+    for (let at = 0; at < bytes.length; ) at += files.write(descriptor, bytes, at, bytes.length - at)
+    await files.sync(descriptor)
+    files.rename(`${path}.new`, path)
+    files.syncDirectory(directory)
+    return true
+  } catch (error) {
+    if (left === 0) throw error
+    return false
+  } finally {
+    files.close(descriptor)
+  }
+}

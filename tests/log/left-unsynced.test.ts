@@ -1,0 +1,87 @@
+// A start makes durable what the process before it wrote and did not sync (`log.durability: host`).
+import { afterAll, describe, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { nodeFiles } from '../../src/log/files.ts'
+import { syncSegments } from '../../src/log/left-unsynced.ts'
+import { listSegments } from '../../src/log/segments.ts'
+import { SmallDisk } from './small-disk.ts'
+import { openTestSpool, temporaryFolder } from './support.ts'
+
+const folder = temporaryFolder()
+afterAll(() => folder.remove())
+let folders = 0
+const dataDir = () => join(folder.path, String(folders++))
+
+/** A spool of three segments whose process is gone. `durability`: how it wrote them. */
+const left = async () => {
+  const spool = await openTestSpool(dataDir(), { durability: 'process', segmentBytes: 500 })
+  for (const text of ['a', 'b', 'c']) await spool.append('operations', 'x', 'y', JSON.stringify(text.repeat(600)))
+  await spool.close()
+  return spool.directory
+}
+
+/** Which segments were synced, and how often one of them was synced although that had failed. */
+const watched = (failures: number) => {
+  const disk = new SmallDisk()
+  disk.syncFailures = failures
+  const synced: string[] = []
+  const paths = new Map<number, string>()
+  const files = {
+    ...disk.files,
+    open: (path: string) => {
+      const descriptor = nodeFiles.open(path)
+      paths.set(descriptor, path)
+      return descriptor
+    },
+    create: (path: string) => {
+      const descriptor = disk.files.create(path)
+      paths.set(descriptor, path)
+      return descriptor
+    },
+    sync: async (descriptor: number) => {
+      const name = paths.get(descriptor)!.replace(/.*\/0*/, '')
+      await disk.files.sync(descriptor).catch((error) => {
+        synced.push(`${name} refused`)
+        throw error
+      })
+      synced.push(name)
+    },
+  }
+  return { disk, files, synced }
+}
+
+describe('what a dead process left', () => {
+  test('the newest segment is synced; its head says that those before it are durable', async () => {
+    const directory = await left()
+    expect(listSegments(directory).length).toBe(3)
+    const { files, synced } = watched(0)
+    await syncSegments(directory, files)
+    expect(synced).toEqual(['3.segment'])
+  })
+
+  test('one that cannot be synced is written anew, and never synced again', async () => {
+    const directory = await left()
+    const path = listSegments(directory).at(-1)!.path
+    const before = readFileSync(path)
+    const { files, synced } = watched(2)
+    await syncSegments(directory, files)
+    expect(synced).toEqual(['3.segment refused', '3.segment.new refused', '3.segment.new'])
+    expect(readFileSync(path)).toEqual(before)
+    expect(listSegments(directory).length).toBe(3)
+  })
+
+  test('a disk that goes on refusing is told', async () => {
+    const directory = await left()
+    const { files } = watched(Number.POSITIVE_INFINITY)
+    expect(syncSegments(directory, files)).rejects.toThrow('EIO')
+  })
+
+  test.each(['host', 'process'] as const)('an opening of durability %s', async (durability) => {
+    const directory = await left()
+    const { files, synced } = watched(0)
+    const spool = await openTestSpool(join(directory, '../..'), { durability, files })
+    expect(synced).toEqual(durability === 'host' ? ['3.segment'] : [])
+    await spool.close()
+  })
+})
