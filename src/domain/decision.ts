@@ -75,10 +75,15 @@ export type Verdict =
   | { readonly kind: 'counts' | 'lost'; readonly id: string; readonly decision: Decision }
   | { readonly kind: 'unreadable' | 'forged'; readonly id: string; readonly reason: string }
 
-/** A record whose MAC is valid, before anybody asks what its parent is. `text`: the JSON of the decision, without the MAC. */
+/** A record whose MAC is valid, before anybody asks what its parent is. */
 export interface ReadDecision {
   readonly id: string
   readonly decision: Decision
+}
+
+/** A record whose MAC is valid, before anybody reads it. `text`: what is to be the JSON of a decision, without the MAC. */
+export interface AuthenticText {
+  readonly id: string
   readonly text: string
 }
 export type Poisoned = Verdict & { readonly kind: 'unreadable' | 'forged' }
@@ -94,8 +99,23 @@ export const judge = (tip: string, bytes: Uint8Array, macKey: Uint8Array): Verdi
 /** The part of the rule that asks for the tip. */
 export const standingOf = (tip: string, { parent }: Decision): 'counts' | 'lost' => (parent === tip ? 'counts' : 'lost')
 
-/** The part of the rule that asks for the bytes alone: another thread may apply it before it is known what the tip will be. */
+/** The part of the rule that asks for the bytes alone. */
 export const readDecision = (bytes: Uint8Array, macKey: Uint8Array): ReadDecision | Poisoned => {
+  const read = readText(bytes, macKey)
+  if (!('text' in read)) return read
+  const { id, text } = read
+  let parsed: unknown
+  try {
+    parsed = JSON.parse(text)
+  } catch {
+    return { kind: 'unreadable', id, reason: 'not JSON' }
+  }
+  const flaw = flawOf(parsed, text)
+  return flaw === null ? { id, decision: parsed as Decision } : { kind: 'unreadable', id, reason: flaw }
+}
+
+/** The part of that which does not ask what the text says: another thread may do it before it is read. */
+export const readText = (bytes: Uint8Array, macKey: Uint8Array): AuthenticText | Poisoned => {
   const id = sha256Hex(bytes)
   const unreadable = (reason: string): Poisoned => ({ kind: 'unreadable', id, reason })
   if (bytes.length > DECISION_LIMITS.bytes) return unreadable('too large')
@@ -105,16 +125,11 @@ export const readDecision = (bytes: Uint8Array, macKey: Uint8Array): ReadDecisio
   if (!holds(bytes, end, MAC_PREFIX) || !holds(bytes, bytes.length - 2, '"}')) return unreadable('no MAC')
   if (!holdsHex(bytes, macAt, macsOf(macKey).of(bytes, end)))
     return { kind: 'forged', id, reason: 'the MAC is not valid' }
-  let parsed: unknown
-  let text: string
   try {
-    text = closedText(bytes, end)
-    parsed = JSON.parse(text)
+    return { id, text: closedText(bytes, end) }
   } catch {
     return unreadable('not JSON')
   }
-  const flaw = flawOf(parsed, text)
-  return flaw === null ? { id, decision: parsed as Decision, text } : unreadable(flaw)
 }
 
 /** One process has one key, so nothing of a record depends on which was met last. */
@@ -143,15 +158,20 @@ const ID = /^[0-9a-f]{64}$/
 /** Only this spelling: what `Date.parse` takes beyond it differs between engines, and the rule must not. */
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
-/** Whether the platform reads it. What is spelled as every writer spells it is read here, in a tenth of the time; the platform is asked of the rest. */
-const isTime = (text: string): boolean => !Number.isNaN(isoMs(text)) || !Number.isNaN(Date.parse(text))
+/** Whether it is spelled so and the platform reads it. Nearly all are read here, in a tenth of the time; the platform is asked of the rest. */
+const isTime = (text: string): boolean =>
+  !Number.isNaN(isoMs(text)) || (TIME.test(text) && !Number.isNaN(Date.parse(text)))
 
 /** `text`: the JSON of the value. */
-const flawOf = (value: unknown, text: string): string | null => {
+const flawOf = (value: unknown, text: string): string | null =>
+  formFlawOf(value) ?? (mayBeDeep(text) && depthOf(value, 0) > DECISION_LIMITS.depth ? 'too deep' : null)
+
+/** What the rule has against the form of a value, apart from its depth; null: it is a decision. */
+export const formFlawOf = (value: unknown): string | null => {
   if (!isRecord(value)) return 'not an object'
   if (value.v !== 1) return 'unknown version'
   if (typeof value.parent !== 'string' || !ID.test(value.parent)) return 'no parent'
-  if (typeof value.at !== 'string' || !TIME.test(value.at) || !isTime(value.at)) return 'no time'
+  if (typeof value.at !== 'string' || !isTime(value.at)) return 'no time'
   if (!isRecord(value.actor) || typeof value.actor.type !== 'string' || typeof value.actor.id !== 'string')
     return 'no actor'
   if (value.by !== undefined && typeof value.by !== 'string') return 'bad writer'
@@ -164,7 +184,7 @@ const flawOf = (value: unknown, text: string): string | null => {
     return 'no events or too many'
   for (const event of value.events)
     if (!isRecord(event) || typeof event.type !== 'string' || !isRecord(event.data)) return 'bad event'
-  return mayBeDeep(text) && depthOf(value, 0) > DECISION_LIMITS.depth ? 'too deep' : null
+  return null
 }
 
 /** Whether this ASCII text stands there; in time that does not tell where it differs. */
@@ -191,7 +211,7 @@ const isRecord = (value: unknown): value is Record<string, unknown> =>
   value !== null && typeof value === 'object' && !Array.isArray(value)
 
 /** No value is nested deeper than it has brackets: almost none has so many that it must be walked. */
-const mayBeDeep = (text: string): boolean => {
+export const mayBeDeep = (text: string): boolean => {
   let brackets = 0
   for (const bracket of ['{', '[']) {
     for (let at = text.indexOf(bracket); at !== -1; at = text.indexOf(bracket, at + 1)) {

@@ -7,9 +7,11 @@ import { cp, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Decision, writeDecision } from '../../src/domain/decision.ts'
+import { hmacHex } from '../../src/lib/digest.ts'
 import { embeddedLog } from '../../src/log/embedded.ts'
 import type { LogRecord } from '../../src/log/port.ts'
 import { type AheadOptions, controlBatches } from '../../src/state/ahead.ts'
+import { AheadPacker, countOf, unpack } from '../../src/state/ahead-parcel.ts'
 import type { Poison } from '../../src/state/fold.ts'
 import { CONTROL, type RecordRead } from '../../src/state/fold.ts'
 import { openLiveState } from '../../src/state/live.ts'
@@ -38,6 +40,11 @@ beforeAll(async () => {
 }, 60_000)
 afterAll(() => rm(chain, { recursive: true, force: true }))
 
+/** A MAC that holds, of what is no decision; the second and the third together are JSON. */
+const authentic = (body: string) => Buffer.from(`${body},"mac":"${hmacHex(macKey, body)}"}`)
+
+const bodyOf = (bytes: Uint8Array) => Buffer.from(bytes).toString().slice(0, -74)
+
 /** One of each kind that is not simply the next decision; the last one is. */
 const oddRecords = (ids: readonly string[]): (Uint8Array | null)[] => {
   const tip = ids.at(-1)!
@@ -56,6 +63,8 @@ const oddRecords = (ids: readonly string[]): (Uint8Array | null)[] => {
     decided(tip, [tenantCreated('forged')]).map((byte, index) => (index === 80 ? byte ^ 1 : byte)),
     decided(ids[3]!, [tenantCreated('late')]),
     writeTurn({ instance: 'ins_a', nonce: 'n' }, macKey),
+    ...['{"v":2', '{"a":[{', '{}]', '{"x":'].map(authentic),
+    authentic(`\uFEFF${bodyOf(decided(ids[4]!, [tenantCreated('marked')]))}`),
     malformed,
     decided(id, [{ type: 'tenant.created', data: { ...tenantCreated('uml').data, name: 'Größe 漢字 \u2028 "x" \\' } }]),
   ]
@@ -114,10 +123,33 @@ describe('a log that is read ahead', () => {
   test('gives the same state, verdicts and words as one that is not', async () => {
     const plain = await started(chain)
     expect(plain).toMatchObject({ refusal: null, name: 'Größe 漢字 \u2028 "x" \\' })
-    expect(plain.status).toMatchObject({ counts: { lost: 1, unreadable: 4, forged: 1, malformed: 1 } })
+    expect(plain.status).toMatchObject({ counts: { lost: 2, unreadable: 8, forged: 1, malformed: 1 } })
     const marks = closing.folder()
     expect(await started(chain, aheadOf({ dataDir: chain, marks }))).toEqual(plain)
     expect(existsSync(join(marks, 'closed'))).toBe(true) // the thread is done before anything is served
+  })
+
+  test('no text of a record runs into the next one unseen', () => {
+    const at = new Date(nowMs()).toISOString()
+    const decision = bodyOf(
+      writeDecision({ parent: ids[0]!, at, actor, cause: null, v: 1, events: [tenantCreated('a')] }, macKey).bytes,
+    )
+    const unpacked = (...bodies: string[]) => {
+      const packer = new AheadPacker(macKey)
+      for (const [offset, body] of bodies.entries()) packer.add({ offset, atMs: 1, key: null, value: authentic(body) })
+      const parcel = packer.take()!
+      expect(countOf(parcel)).toBe(bodies.length)
+      return unpack(parcel)
+    }
+    expect(unpacked(decision, decision)?.map(({ offset }) => offset)).toEqual([0, 1])
+    const around = `1,2,3,"${ids[0]}"`
+    for (const pair of [
+      [`${decision}},{"a":[{`, '{}]'],
+      [`${decision}},${around},${decision}`],
+      [`${decision}},${around},${decision},"a":[{`, '{}]'],
+      [decision, `${decision}}],[{`],
+    ])
+      expect(unpacked(...pair)).toBeNull()
   })
 
   test('comes without bytes up to where records are recent, and with them from there', async () => {
@@ -131,7 +163,10 @@ describe('a log that is read ahead', () => {
       if (records.length >= end) break
     }
     expect(records.map(({ offset }) => offset)).toEqual(Array.from({ length: end }, (_, offset) => offset))
-    expect(records.slice(0, 1_500).every((record) => 'decision' in record)).toBe(true)
+    // The first third is read while the thread starts.
+    const own = Math.floor(until / 3)
+    expect(records.slice(0, own).every((record) => 'value' in record)).toBe(true)
+    expect(records.slice(own, 1_024).every((record) => 'decision' in record)).toBe(true)
     expect(records.slice(until).every((record) => 'value' in record && record.value !== null)).toBe(true)
   })
 
@@ -158,7 +193,7 @@ describe('a log that is read ahead', () => {
     const live = await openLiveState({ log, macKey, dataDir: null, nowMs, diagnostics: quiet, ahead })
     if (begun) await eventually('the thread reads', () => existsSync(join(marks, 'reading')))
     await live.close()
-    expect(live.status()).toMatchObject({ phase: 'stopped', offset: 0 })
+    expect(live.status()).toMatchObject({ phase: 'stopped', serves: false })
     expect(existsSync(join(marks, 'closed'))).toBe(begun)
   })
 
