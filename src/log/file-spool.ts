@@ -96,8 +96,8 @@ export class FileSpool implements LocalSpool {
       },
       onFailure: () => this.counts.syncFailures++,
     })
-    // The numbers of what was cut are not given out again, and nobody waits for them: a head says from where on it goes.
-    if (this.recovered.tornBytes > 0) this.tries(() => this.writer.open())
+    // Numbers that are passed over are not given out, and nobody waits for them: a head says from where on it goes.
+    if (this.recovered.leavesGap) this.tries(() => this.writer.open())
     this.refresh()
     this.timer = setInterval(() => this.refresh(), REFRESH_MS)
     this.timer.unref()

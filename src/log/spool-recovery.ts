@@ -16,6 +16,8 @@ export interface Recovered {
   readonly damaged: number
   /** Bytes cut from the end of the last segment. */
   readonly tornBytes: number
+  /** The next numbers are not those that follow the last record: only a head says so. */
+  readonly leavesGap: boolean
   /** The first record that the head did not know to be durable which tells what is open; null: it knew all. */
   readonly neededFrom: number | null
 }
@@ -90,13 +92,17 @@ export const recoverSpool = (directory: string, files: Files = nodeFiles): Recov
   const segments = listSegments(directory, files)
   const last = segments.at(-1)
   // Whoever has passed a number does not look at it again, also where its record never came to be, or was lost with the power.
-  const next: Counters = {
+  const furthest: Counters = {
     record: furthestWatermark(directory, 'spool', files),
     requests: furthestWatermark(directory, 'requests', files),
     operations: furthestWatermark(directory, 'operations', files),
   }
+  const next: Counters = { record: 0, requests: 0, operations: 0 }
   const open = new OpenAdmissions()
-  if (last === undefined) return { next, nextOrdinal: 1, open, damaged: 0, tornBytes: 0, neededFrom: null }
+  if (last === undefined) {
+    const leavesGap = raise(next, furthest)
+    return { next, nextOrdinal: 1, open, damaged: 0, tornBytes: 0, leavesGap, neededFrom: null }
+  }
   const scans = lastSegments(segments, files)
   const neededFrom = scans[0]?.header?.unsynced ?? null
   if (neededFrom !== null) readBefore(segments.slice(0, segments.length - scans.length), neededFrom, next, open, files)
@@ -118,7 +124,8 @@ export const recoverSpool = (directory: string, files: Files = nodeFiles): Recov
     // A reader may have had the last record before its bytes went bad: its numbers are not given out again.
     raise(next, { record: next.record + 1, requests: next.requests + 1, operations: next.operations + 1 })
   }
-  return { next, nextOrdinal: last.ordinal + 1, open, damaged, tornBytes, neededFrom }
+  const leavesGap = raise(next, furthest) || tornBytes > 0
+  return { next, nextOrdinal: last.ordinal + 1, open, damaged, tornBytes, leavesGap, neededFrom }
 }
 
 const applyScan = (scan: Scan, next: Counters, open: OpenAdmissions): void => {
@@ -152,10 +159,13 @@ const passed = (next: Counters, topic: SpoolTopic, { record, offset }: Frame): v
   next[topic] = Math.max(next[topic], offset + 1)
 }
 
-const raise = (next: Counters, to: Counters): void => {
+/** Whether that is further than it was. */
+const raise = (next: Counters, to: Counters): boolean => {
+  const isFurther = to.record > next.record || to.requests > next.requests || to.operations > next.operations
   next.record = Math.max(next.record, to.record)
   next.requests = Math.max(next.requests, to.requests)
   next.operations = Math.max(next.operations, to.operations)
+  return isFurther
 }
 
 /** What the deletion and the backlog need of each segment; headers only. */

@@ -3,6 +3,7 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { RecordRefused } from '../../src/log/port.ts'
+import { SegmentCursor } from '../../src/log/segment-cursor.ts'
 import { listSegments } from '../../src/log/segments.ts'
 import type { LocalSpool } from '../../src/log/spool.ts'
 import { writeWatermark } from '../../src/log/spool-directory.ts'
@@ -175,6 +176,12 @@ test('a number that a consumer has passed is not given out again, also where its
   await spool.close()
   const again = await openTestSpool(directory)
   expect(again.end).toBe(3)
+  // Nor does anybody wait for it, although nothing follows yet.
+  const cursor = new SegmentCursor({ directory: again.directory })
+  cursor.seek({ record: 1 })
+  while (!cursor.atEnd) expect(cursor.next(64)).toEqual([])
+  expect(cursor.ends.record).toBe(3)
+  cursor.close()
   await appendTo(again, 'after')
   expect(readAll(again.directory).records.map(({ record, offset }) => [record, offset])).toEqual([
     [0, 0],
