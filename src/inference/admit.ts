@@ -1,7 +1,7 @@
 // Station 5: the admission. Written before the upstream is called, so that no crash can hide a call that may be billed.
 import type { RequestAttempted, RequestExtended, RequestFacts } from '../domain/request.ts'
 import type { Static } from '../lib/schema.ts'
-import { SpoolClosed } from '../log/spool-port.ts'
+import { type RecordId, SpoolClosed } from '../log/spool-port.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { admittedJson } from './decision.ts'
@@ -51,30 +51,41 @@ export const admit = async (
   plan: Plan,
   deps: Pick<InferenceDeps, 'spool'>,
 ): Promise<void> => {
+  const appended = appendAdmission(exchange, intent, plan, deps)
+  try {
+    admitted(exchange, await appended)
+  } catch (error) {
+    throw notAdmitted(exchange, error)
+  }
+}
+
+/** What `admit` does, for the one async function of a request: the record on its way; then `admitted`, or what `notAdmitted` says of why not. */
+export const appendAdmission = (
+  exchange: Exchange,
+  intent: Intent,
+  plan: Plan,
+  deps: Pick<InferenceDeps, 'spool'>,
+): Promise<RecordId> => {
   const entry = plan.ordered[exchange.passedOver]!
   const reserved = reservedNanoUsd(intent, entry)
   const budget = exchange.budgets?.parts()
   const data = admittedJson(exchange.factsJson!, plan, entry, promptTokensEstimate(intent), reserved, budget)
   exchange.listedAtAdmission = exchange.attempts.length
-  try {
-    exchange.admission = await deps.spool.append(
-      'requests',
-      'request.admitted',
-      subjectOf(exchange, deps),
-      data,
-      true,
-      null,
-    )
-    exchange.admittedMs = exchange.latencyMs()
-  } catch (error) {
-    if (error instanceof SpoolClosed) {
-      exchange.admission = error.written // it is admitted to the log, though not by us: its outcome is to follow it
-      throw new GatewayError('rate_limited', `no request is admitted now: ${error.message}`, {
-        retryAfterS: RETRY_AFTER_S,
-      })
-    }
-    throw new GatewayError('internal_error', 'the request could not be recorded', { cause: error })
-  }
+  return deps.spool.append('requests', 'request.admitted', subjectOf(exchange, deps), data, true, null)
+}
+
+export const admitted = (exchange: Exchange, admission: RecordId): void => {
+  exchange.admission = admission
+  exchange.admittedMs = exchange.latencyMs()
+}
+
+export const notAdmitted = (exchange: Exchange, error: unknown): GatewayError => {
+  if (!(error instanceof SpoolClosed))
+    return new GatewayError('internal_error', 'the request could not be recorded', { cause: error })
+  exchange.admission = error.written // it is admitted to the log, though not by us: its outcome is to follow it
+  return new GatewayError('rate_limited', `no request is admitted now: ${error.message}`, {
+    retryAfterS: RETRY_AFTER_S,
+  })
 }
 
 /** Appends `request.attempted` for a further attempt, before it is made. */

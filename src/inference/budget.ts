@@ -27,28 +27,61 @@ const boundOf = (intent: Intent, entry: CatalogueEntry): Bound => ({
 
 /**
  * Reserves for the first candidate that its budgets allow, before the admission names it. Those whose own budgets (of their provider, of their model) do
- * not allow it are passed over. Throws 402 when nobody is left, and 429 while the log cannot be asked for a lease.
+ * not allow it are passed over. Null: it is done; a promise only where a lease does not hold enough. Throws 402 when nobody is left, and 429 while the log
+ * cannot be asked for a lease.
  */
-export const reserveFirst = async (
+export const reserveFirst = (
   exchange: Exchange,
   intent: Intent,
   plan: Plan,
-  { budgets, nowMs }: Pick<InferenceDeps, 'budgets' | 'nowMs'>,
-): Promise<void> => {
-  const own = exchange.budgets!
+  deps: Pick<InferenceDeps, 'budgets' | 'nowMs'>,
+): Promise<void> | null => {
   for (let place = 0; ; place++) {
-    const entry = plan.ordered[place]!
-    const reserved = own.reserve(entry.providerId, entry.name, boundOf(intent, entry))
-    const refused = reserved instanceof Promise ? await reserved : reserved
-    if (refused === null) {
-      exchange.passedOver = place
-      exchange.reservedFor = entry
-      return
-    }
-    const error = budgetError(refused, budgets, nowMs())
-    if (!isOfCandidate(refused) || place + 1 === plan.ordered.length) throw error
-    exchange.skip(entry, error.code)
+    const reserved = reserveAt(place, exchange, intent, plan)
+    if (reserved instanceof Promise) return reserveFrom(place, reserved, exchange, intent, plan, deps)
+    if (!passedOver(reserved, place, exchange, plan, deps)) return null
   }
+}
+
+const reserveAt = (place: number, { budgets }: Exchange, intent: Intent, plan: Plan) => {
+  const entry = plan.ordered[place]!
+  return budgets!.reserve(entry.providerId, entry.name, boundOf(intent, entry))
+}
+
+/** The same from a candidate on whose lease has to be waited for. */
+const reserveFrom = async (
+  from: number,
+  waiting: Promise<BudgetRefusal | null>,
+  exchange: Exchange,
+  intent: Intent,
+  plan: Plan,
+  deps: Pick<InferenceDeps, 'budgets' | 'nowMs'>,
+): Promise<void> => {
+  let reserved = await waiting
+  for (let place = from; passedOver(reserved, place, exchange, plan, deps); ) {
+    const next = reserveAt(++place, exchange, intent, plan)
+    reserved = next instanceof Promise ? await next : next
+  }
+}
+
+/** Whether the next candidate is to be asked instead. False: it is reserved. Throws when nobody is left. */
+const passedOver = (
+  refused: BudgetRefusal | null,
+  place: number,
+  exchange: Exchange,
+  { ordered }: Plan,
+  { budgets, nowMs }: Pick<InferenceDeps, 'budgets' | 'nowMs'>,
+): boolean => {
+  const entry = ordered[place]!
+  if (refused === null) {
+    exchange.passedOver = place
+    exchange.reservedFor = entry
+    return false
+  }
+  const error = budgetError(refused, budgets, nowMs())
+  if (!isOfCandidate(refused) || place + 1 === ordered.length) throw error
+  exchange.skip(entry, error.code)
+  return true
 }
 
 /** Reserves for a further attempt, once the one before it is charged. Null: it may be made; else it is listed as passed over. */

@@ -13,6 +13,7 @@ export interface CandidateSet {
   readonly entries: readonly CatalogueEntry[]
   /** The first so many are those of the model itself; after them come the models that the policy falls back to. */
   readonly ownCount: number
+  readonly ownEntries: readonly CatalogueEntry[]
   /** What does not depend on the request. Null: nothing against it. */
   readonly standing: readonly (RejectedReason | null)[]
   /** No strategy puts a candidate before one of a lower tier: preferred models and providers, then the rest, then fallbacks. */
@@ -85,10 +86,12 @@ const gather = (name: string, reach: Reach, policy: EffectivePolicy, catalogue: 
   if (reach === 'long') for (const model of policy.contextWindowModels) add(model)
   const kept = gathered.slice(0, MAX_CANDIDATES)
   const standingOf = standingRule(policy, catalogue)
+  const entries = kept.map(({ entry }) => entry)
   return {
     isKnown: rowsOf(name, catalogue).length > 0,
-    entries: kept.map(({ entry }) => entry),
+    entries,
     ownCount,
+    ownEntries: entries.slice(0, ownCount),
     standing: kept.map(({ entry }) => standingOf(entry)),
     tiers: kept.map(({ tier: own }) => own),
     ownTiered: kept.slice(0, ownCount).some(({ tier: own }) => own !== kept[0]!.tier),

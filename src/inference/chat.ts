@@ -7,8 +7,8 @@ import { openLimitRules } from '../state/limit-rules.ts'
 import type { KeyEntry } from '../state/port.ts'
 import { GatewayError, stopping } from '../wire/errors.ts'
 import { ActiveRequests } from './active.ts'
-import { admit, factsJson } from './admit.ts'
-import { attempt, finishAttempt, type Served } from './attempt.ts'
+import { admitted, appendAdmission, factsJson, notAdmitted } from './admit.ts'
+import { attempt, finishAttempt } from './attempt.ts'
 import { authenticate, requireScope } from './authenticate.ts'
 import { bodyTooSlow, parseJsonBody, readJsonBytes } from './body.ts'
 import { reserveFirst } from './budget.ts'
@@ -20,9 +20,10 @@ import type { Exchange } from './exchange.ts'
 import { asGatewayError } from './failed.ts'
 import { wantsDebug } from './headers.ts'
 import { type Intent, modelNameOf, readIntent } from './intent.ts'
+import type { Plan } from './plan.ts'
 import { takeLimits } from './rate-limit.ts'
 import { planner } from './route.ts'
-import { type Ending, SUCCESS, settle } from './settle.ts'
+import { appendOutcome, type Ending, notSettled, SUCCESS, settle, settled } from './settle.ts'
 import { answerJson, conformance } from './shape.ts'
 
 /** Makes of what came of a request what goes back to the client: `http/`'s. Called by the one async function of a request, instead of another around it. */
@@ -45,8 +46,23 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
   const limitRules = openLimitRules(deps.live)
   const revision = tipOf(deps)
 
+  /** What is asked, and who may answer it. Throws when nobody may. */
+  const planned = (request: Request, exchange: Exchange, key: KeyEntry, bytes: Uint8Array): Plan => {
+    const { raw, body } = parseJsonBody(bytes)
+    const model = modelNameOf(body)
+    exchange.requestedModel = model
+    const intent = readIntent(raw, body, request.headers, deps.inference.gatewayExecution)
+    exchange.intent = intent
+    const plan = planOf(intent, key, request.headers, exchange.identity.atMs)
+    exchange.plan = plan
+    exchange.deadlineMs = exchange.identity.startedMs + plan.policy.totalMs
+    exchange.factsJson = factsJson(exchange, model, revision(), endUser(key, intent, deps))
+    exchange.plannedMs = exchange.latencyMs()
+    if (plan.refused !== null) throw plan.refused
+    return plan
+  }
+
   const handle: ChatCompletions['handle'] = async (request, exchange, replies) => {
-    let model: string | null = null
     try {
       const key = authenticate(request.headers, deps, exchange.identity.atMs)
       exchange.key = key
@@ -56,58 +72,67 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
       exchange.watch(request)
       const bytes = await bodyInTime(request, exchange, deps.inference.bodyMs)
       exchange.onEnd = null
-      const { raw, body } = parseJsonBody(bytes)
-      model = modelNameOf(body)
-      exchange.requestedModel = model
-      const intent = readIntent(raw, body, request.headers, deps.inference.gatewayExecution)
-      exchange.intent = intent
-      const plan = planOf(intent, key, request.headers, exchange.identity.atMs)
-      exchange.plan = plan
-      exchange.deadlineMs = exchange.identity.startedMs + plan.policy.totalMs
-      exchange.factsJson = factsJson(exchange, model, revision(), endUser(key, intent, deps))
-      exchange.plannedMs = exchange.latencyMs()
-      if (plan.refused !== null) throw plan.refused
+      const plan = planned(request, exchange, key, bytes)
+      const intent = exchange.intent!
       const rules = limitRules(key, plan.policy.limits)
-      if (rules.length > 0) await takeLimits(exchange, rules, intent, plan, deps)
+      // Most answers are at hand: whoever has to wait for one gives a promise.
+      const limited = rules.length === 0 ? null : takeLimits(exchange, rules, intent, plan, deps)
+      if (limited !== null) await limited
       exchange.budgets = deps.budgets.of(key.tenantId, key.id, plan.policy.scope?.slug ?? null, exchange.identity.atMs)
-      if (exchange.budgets !== null) await reserveFirst(exchange, intent, plan, deps)
-      await admit(exchange, intent, plan, deps)
+      const reserved = exchange.budgets === null ? null : reserveFirst(exchange, intent, plan, deps)
+      if (reserved !== null) await reserved
+      try {
+        admitted(exchange, await appendAdmission(exchange, intent, plan, deps))
+      } catch (error) {
+        throw notAdmitted(exchange, error)
+      }
       failpoint('admitted')
       const served = await attempt(exchange, intent, plan, deps)
       if (served.stream) {
-        const stream = streamed(exchange, intent, served)
+        const leave = () => active.leave(exchange)
+        const stream = new ClientStream(exchange, intent, served.held, served.source, deps, leave)
         return replies.answered(exchange, true, served.source.done ? await stream.whole() : stream.body())
       }
       const { measured, json } = answered(exchange, intent, served.answer)
-      await settle(exchange, SUCCESS, measured, deps)
+      const latencyMs = exchange.latencyMs()
+      try {
+        await appendOutcome(exchange, SUCCESS, measured, latencyMs, deps)
+      } catch (error) {
+        throw notSettled(exchange, SUCCESS, measured, latencyMs, error, deps) ?? error
+      }
+      settled(exchange, SUCCESS, measured, latencyMs, deps)
       active.leave(exchange)
       return replies.answered(exchange, false, json)
     } catch (thrown) {
-      return replies.failed(exchange, await failed(request, exchange, model, thrown))
+      return replies.failed(exchange, await failed(request, exchange, thrown, deps, revision, active))
     }
   }
-
-  /** Settles what failed; what the client is told of it. */
-  const failed = async (request: Request, exchange: Exchange, model: string | null, thrown: unknown) => {
-    exchange.wantsDebug = wantsDebug(request.headers)
-    const error = request.signal.aborted
-      ? new GatewayError('request_canceled', 'the client left')
-      : asGatewayError(thrown)
-    if (exchange.key !== null) exchange.factsJson ??= factsJson(exchange, model, revision(), null)
-    try {
-      await settle(exchange, endingOf(exchange, error), measure(exchange), deps)
-      return error
-    } catch (unsettled) {
-      return unsettled
-    } finally {
-      active.leave(exchange)
-    }
-  }
-
-  const streamed = (exchange: Exchange, intent: Intent, served: Served & { stream: true }): ClientStream =>
-    new ClientStream(exchange, intent, served.held, served.source, deps, () => active.leave(exchange))
 
   return { handle, active }
+}
+
+/** Settles what failed; what the client is told of it. */
+const failed = async (
+  request: Request,
+  exchange: Exchange,
+  thrown: unknown,
+  deps: InferenceDeps,
+  revision: () => string,
+  active: ActiveRequests,
+): Promise<unknown> => {
+  exchange.wantsDebug = wantsDebug(request.headers)
+  const error = request.signal.aborted
+    ? new GatewayError('request_canceled', 'the client left')
+    : asGatewayError(thrown)
+  if (exchange.key !== null) exchange.factsJson ??= factsJson(exchange, exchange.requestedModel, revision(), null)
+  try {
+    await settle(exchange, endingOf(exchange, error), measure(exchange), deps)
+    return error
+  } catch (unsettled) {
+    return unsettled
+  } finally {
+    active.leave(exchange)
+  }
 }
 
 const endUser = (key: KeyEntry, { user }: Intent, deps: Pick<InferenceDeps, 'userDigest'>): string | null =>

@@ -36,8 +36,21 @@ const textsOf = (entry: CatalogueEntry): EntryTexts => {
   return made
 }
 
+/** Lists are those of the catalogue: where nothing speaks against any candidate their text stays the same. */
+const listTexts = new WeakMap<readonly CatalogueEntry[], string>()
+
 /** `candidateList` as JSON text. */
 const candidatesJson = ({ candidates, reasons }: Plan): string => {
+  for (let i = 0; i < reasons.length; i++) if (reasons[i] !== null) return listJson(candidates, reasons)
+  let json = listTexts.get(candidates)
+  if (json === undefined) {
+    json = listJson(candidates, reasons)
+    listTexts.set(candidates, json)
+  }
+  return json
+}
+
+const listJson = (candidates: Plan['candidates'], reasons: Plan['reasons']): string => {
   let json = '['
   for (let i = 0; i < candidates.length; i++)
     json += `${i === 0 ? '' : ','}${textsOf(candidates[i]!).candidate}"${reasons[i] ?? ''}"]`

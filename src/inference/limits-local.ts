@@ -78,7 +78,9 @@ export class LocalLimitStore implements LimitStore {
       if (rules[i]!.maxParallel !== null) subject.parallel += 1
       subject.newest = bucket
     }
-    return subjects.map(() => bucket)
+    const buckets: number[] = []
+    for (let i = 0; i < subjects.length; i++) buckets.push(bucket)
+    return buckets
   }
 
   /** The counts of each rule, as of now; null when there is no room for more. */
@@ -120,56 +122,69 @@ type Refusal = Pick<Verdict & { admitted: false }, 'rule' | 'limit' | 'retryAfte
 /** What makes the request wait longest; null: it fits everywhere. */
 const refusalOf = ({ rules, tokens: asked }: Ask, subjects: readonly Subject[], nowMs: number): Refusal | null => {
   let longest: Refusal | null = null
-  const later = (refusal: Refusal): Refusal =>
-    longest === null || waitOf(refusal) > waitOf(longest) ? refusal : longest
   for (let rule = 0; rule < subjects.length; rule++) {
     const { rpm, tpm, maxParallel } = rules[rule]!
     const { requests, tokens, parallel } = subjects[rule]!
     if (rpm !== null && requests!.total + 1 > rpm) {
-      longest = later({ rule, limit: 'rpm', retryAfterMs: requests!.waitMs(1, rpm, nowMs) })
+      longest = later(longest, { rule, limit: 'rpm', retryAfterMs: requests!.waitMs(1, rpm, nowMs) })
     }
     if (tpm !== null && tokens!.total + asked > tpm) {
-      longest = later({ rule, limit: 'tpm', retryAfterMs: tokens!.waitMs(asked, tpm, nowMs) })
+      longest = later(longest, { rule, limit: 'tpm', retryAfterMs: tokens!.waitMs(asked, tpm, nowMs) })
     }
     if (maxParallel !== null && parallel + 1 > maxParallel) {
-      longest = later({ rule, limit: 'max_parallel', retryAfterMs: SLOT_RETRY_MS })
+      longest = later(longest, { rule, limit: 'max_parallel', retryAfterMs: SLOT_RETRY_MS })
     }
   }
   return longest
 }
 
+const later = (longest: Refusal | null, refusal: Refusal): Refusal =>
+  longest === null || waitOf(refusal) > waitOf(longest) ? refusal : longest
+
 const waitOf = ({ retryAfterMs }: Refusal): number => retryAfterMs ?? Number.POSITIVE_INFINITY
 
-const countedOf = (subjects: readonly Subject[], rules: readonly LimitRule[], nowMs: number): Counted[] =>
-  subjects.map(({ requests, tokens, newest }, i) => {
-    const counted = {
-      requests: rules[i]!.rpm === null ? 0 : requests!.total,
-      tokens: rules[i]!.tpm === null ? 0 : tokens!.total,
-    }
-    return { ...counted, resetMs: counted.requests + counted.tokens === 0 ? 0 : leavesInMs(newest, nowMs) }
-  })
+const countedOf = (subjects: readonly Subject[], rules: readonly LimitRule[], nowMs: number): Counted[] => {
+  const all: Counted[] = []
+  for (let i = 0; i < subjects.length; i++) {
+    const { rpm, tpm } = rules[i]!
+    const subject = subjects[i]!
+    const requests = rpm === null ? 0 : subject.requests!.total
+    const tokens = tpm === null ? 0 : subject.tokens!.total
+    all.push({ requests, tokens, resetMs: requests + tokens === 0 ? 0 : leavesInMs(subject.newest, nowMs) })
+  }
+  return all
+}
 
 /** The limits of a gateway without Redis: each process by itself. */
 export const processLimits = (nowMs: () => number): Limits => {
   const store = new LocalLimitStore(nowMs)
-  let held = 0
+  const counts = { held: 0 }
   return {
     take(ask): Held {
       const verdict = store.take(ask)
-      if (!verdict.admitted) return { verdict, settle: nothing }
-      held += 1
-      let settled = false
-      return {
-        verdict,
-        settle(tokensUsed) {
-          if (settled) return
-          settled = true
-          held -= 1
-          store.settle(ask, verdict.buckets, tokensUsed)
-        },
-      }
+      return verdict.admitted ? new LocalHeld(store, counts, ask, verdict) : { verdict, settle: nothing }
     },
-    status: (): LimitsStatus => ({ degraded: null, decidedAlone: 0, held }),
+    status: (): LimitsStatus => ({ degraded: null, decidedAlone: 0, held: counts.held }),
+  }
+}
+
+class LocalHeld implements Held {
+  #settled = false
+
+  constructor(
+    private readonly store: LocalLimitStore,
+    private readonly counts: { held: number },
+    private readonly ask: Ask,
+    readonly verdict: Verdict & { readonly admitted: true },
+  ) {
+    counts.held += 1
+  }
+
+  settle(tokensUsed: number): void {
+    if (this.#settled) return
+    this.#settled = true
+    this.counts.held -= 1
+    this.store.settle(this.ask, this.verdict.buckets, tokensUsed)
   }
 }
 

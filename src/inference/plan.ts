@@ -174,7 +174,7 @@ const judged = (
     input,
     strategy,
     bounds,
-    candidates: all ? set.entries : set.entries.slice(0, count),
+    candidates: all ? set.entries : set.ownEntries,
     tiers: (all ? set.tiered : set.ownTiered) ? set.tiers : null,
     reasons,
     projectedNanoUsd,

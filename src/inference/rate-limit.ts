@@ -5,21 +5,30 @@ import type { InferenceDeps } from './deps.ts'
 import { outputBound, promptTokensEstimate } from './estimate.ts'
 import type { Exchange } from './exchange.ts'
 import type { Intent } from './intent.ts'
-import type { Ask, Counted, LimitName, Verdict } from './limits.ts'
+import type { Ask, Counted, Held, LimitName, Verdict } from './limits.ts'
 import type { Plan } from './plan.ts'
 
-/** Takes the limits, or throws 429 `rate_limited`. What is held is given back by the settlement, on every way out. */
-export const takeLimits = async (
+/**
+ * Takes the limits, or throws 429 `rate_limited`. What is held is given back by the settlement, on every way out. Null: it is done; a promise only where
+ * somebody else had to be asked.
+ */
+export const takeLimits = (
   exchange: Exchange,
   rules: readonly LimitRule[],
   intent: Intent,
   plan: Plan,
   { limits }: Pick<InferenceDeps, 'limits'>,
-): Promise<void> => {
+): Promise<void> | null => {
   const ask: Ask = { id: exchange.identity.id, rules, tokens: reservedTokens(intent, plan) }
-  const held = await limits.take(ask)
+  const held = limits.take(ask)
+  if (held instanceof Promise) return held.then((later) => taken(exchange, ask, later))
+  taken(exchange, ask, held)
+  return null
+}
+
+const taken = (exchange: Exchange, ask: Ask, held: Held): void => {
   const { verdict } = held
-  exchange.limitHeaders = limitHeaders(rules, verdict.counted)
+  exchange.limitHeaders = limitHeaders(ask.rules, verdict.counted)
   if (!verdict.admitted) throw refusal(ask, verdict)
   exchange.held = held
 }
@@ -65,29 +74,43 @@ export const limitHeaders = (
   counted: readonly Counted[],
 ): Readonly<Record<string, string>> => {
   const headers: Record<string, string> = {}
-  tightest(headers, 'requests', counted, rules, ({ rpm }) => rpm)
-  tightest(headers, 'tokens', counted, rules, ({ tpm }) => tpm)
+  const requests = tightest('requests', 'rpm', counted, rules)
+  if (requests >= 0) {
+    const limit = rules[requests]!.rpm!
+    const { requests: used, resetMs } = counted[requests]!
+    headers['x-ratelimit-limit-requests'] = String(limit)
+    headers['x-ratelimit-remaining-requests'] = String(Math.max(0, limit - used))
+    headers['x-ratelimit-reset-requests'] = durationText(used === 0 ? 0 : resetMs)
+  }
+  const tokens = tightest('tokens', 'tpm', counted, rules)
+  if (tokens >= 0) {
+    const limit = rules[tokens]!.tpm!
+    const { tokens: used, resetMs } = counted[tokens]!
+    headers['x-ratelimit-limit-tokens'] = String(limit)
+    headers['x-ratelimit-remaining-tokens'] = String(Math.max(0, limit - used))
+    headers['x-ratelimit-reset-tokens'] = durationText(used === 0 ? 0 : resetMs)
+  }
   return headers
 }
 
+/** The rule that leaves least room; -1: none has such a limit. */
 const tightest = (
-  headers: Record<string, string>,
   what: 'requests' | 'tokens',
+  limitName: 'rpm' | 'tpm',
   counted: readonly Counted[],
   rules: readonly LimitRule[],
-  limitOf: (rule: LimitRule) => number | null,
-): void => {
+): number => {
+  let found = -1
   let least = Number.POSITIVE_INFINITY
   for (let i = 0; i < rules.length; i++) {
-    const limit = limitOf(rules[i]!)
+    const limit = rules[i]![limitName]
     if (limit === null) continue
-    const used = counted[i]![what]
-    if (limit - used >= least) continue
-    least = limit - used
-    headers[`x-ratelimit-limit-${what}`] = String(limit)
-    headers[`x-ratelimit-remaining-${what}`] = String(Math.max(0, least))
-    headers[`x-ratelimit-reset-${what}`] = durationText(used === 0 ? 0 : counted[i]!.resetMs)
+    const room = limit - counted[i]![what]
+    if (room >= least) continue
+    least = room
+    found = i
   }
+  return found
 }
 
 /** As OpenAI writes durations: `820ms`, `1.25s`, `1m1s`. */

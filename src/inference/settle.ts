@@ -3,7 +3,7 @@ import type { BudgetCharge } from '../domain/budget-events.ts'
 import type { Outcome, RequestFacts, RequestSettled } from '../domain/request.ts'
 import { failpoint } from '../lib/failpoints.ts'
 import type { Static } from '../lib/schema.ts'
-import { type RecordText, SpoolClosed } from '../log/spool-port.ts'
+import { type RecordId, type RecordText, SpoolClosed } from '../log/spool-port.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { subjectOf } from './admit.ts'
 import { chargeBudgets, type Measured } from './charge.ts'
@@ -25,6 +25,8 @@ export const SUCCESS: Ending = { outcome: 'success', status: 200, error: null }
 /** A record lists no more of what was shaped. */
 const LISTED_SHAPING = 64
 
+type SettleDeps = Pick<InferenceDeps, 'spool' | 'observe'>
+
 /**
  * Appends `request.settled`, once; a second call does nothing. Throws GatewayError('internal_error') when the outcome could not be written:
  * the client must then get a failure. Refusals that never were admitted are recorded while the spool has room, and are refusals all the same without it.
@@ -33,43 +35,90 @@ export const settle = async (
   exchange: Exchange,
   ending: Ending,
   measured: Measured,
-  deps: Pick<InferenceDeps, 'spool' | 'observe'>,
+  deps: SettleDeps,
 ): Promise<void> => {
   if (exchange.settled) return
-  exchange.settled = true
   const latencyMs = exchange.latencyMs()
-  let recorded = true
-  let durable: Promise<void> | null = null
   try {
-    const budget = chargeBudgets(exchange)
-    if (exchange.factsJson !== null) {
-      const data = settledJson(exchange, exchange.factsJson, ending, measured, latencyMs, budget)
-      await deps.spool.append(
-        'requests',
-        'request.settled',
-        subjectOf(exchange, deps),
-        data,
-        exchange.admission === null,
-        exchange.admission,
-      )
-      failpoint('settled')
-    }
+    await appendOutcome(exchange, ending, measured, latencyMs, deps)
   } catch (error) {
-    recorded = error instanceof SpoolClosed && error.written !== null
-    if (error instanceof SpoolClosed) durable = error.durable
-    // Written, though not shipped in time: a client that gets a failure anyway gets the one that it is.
-    const isTold = recorded && ending.status >= 400
-    if (exchange.admission !== null && !isTold)
-      throw new GatewayError('internal_error', 'the outcome could not be recorded', { cause: error })
-  } finally {
-    const fate = recorded ? 'recorded' : exchange.admission === null ? 'never_admitted' : 'lost'
-    if (durable === null) exchange.budgets?.outcomeWas(fate)
-    // A power cut would leave it to be settled as orphaned: what it cost would count twice, were it told before.
-    else void durable.then(() => exchange.budgets?.outcomeWas(fate))
-    exchange.held?.settle((measured.promptTokens ?? 0) + (measured.completionTokens ?? 0))
-    exchange.trace?.end(exchange, ending, measured)
-    deps.observe(observedOf(exchange, ending, measured, latencyMs, recorded))
+    const failure = notSettled(exchange, ending, measured, latencyMs, error, deps)
+    if (failure !== null) throw failure
+    return
   }
+  settled(exchange, ending, measured, latencyMs, deps)
+}
+
+/** What `settle` does, for the one async function of a request: the record on its way (null: there is none); then `settled`, or `notSettled`. */
+export const appendOutcome = (
+  exchange: Exchange,
+  ending: Ending,
+  measured: Measured,
+  latencyMs: number,
+  deps: SettleDeps,
+): Promise<RecordId> | null => {
+  exchange.settled = true
+  const budget = chargeBudgets(exchange)
+  if (exchange.factsJson === null) return null
+  const data = settledJson(exchange, exchange.factsJson, ending, measured, latencyMs, budget)
+  const { admission } = exchange
+  return deps.spool.append(
+    'requests',
+    'request.settled',
+    subjectOf(exchange, deps),
+    data,
+    admission === null,
+    admission,
+  )
+}
+
+/** The outcome is as durable as the spool makes it. */
+export const settled = (
+  exchange: Exchange,
+  ending: Ending,
+  measured: Measured,
+  latencyMs: number,
+  deps: SettleDeps,
+): void => {
+  if (exchange.factsJson !== null) failpoint('settled')
+  exchange.budgets?.outcomeWas('recorded')
+  told(exchange, ending, measured, latencyMs, true, deps)
+}
+
+/** It is not, or not in time: what the client is told instead of its answer; null: what it would have been told anyway. */
+export const notSettled = (
+  exchange: Exchange,
+  ending: Ending,
+  measured: Measured,
+  latencyMs: number,
+  error: unknown,
+  deps: SettleDeps,
+): GatewayError | null => {
+  const recorded = error instanceof SpoolClosed && error.written !== null
+  const fate = recorded ? 'recorded' : exchange.admission === null ? 'never_admitted' : 'lost'
+  const durable = error instanceof SpoolClosed ? error.durable : null
+  if (durable === null) exchange.budgets?.outcomeWas(fate)
+  // A power cut would leave it to be settled as orphaned: what it cost would count twice, were it told before.
+  else void durable.then(() => exchange.budgets?.outcomeWas(fate))
+  told(exchange, ending, measured, latencyMs, recorded, deps)
+  // Written, though not shipped in time: a client that gets a failure anyway gets the one that it is.
+  const isTold = recorded && ending.status >= 400
+  return exchange.admission === null || isTold
+    ? null
+    : new GatewayError('internal_error', 'the outcome could not be recorded', { cause: error })
+}
+
+const told = (
+  exchange: Exchange,
+  ending: Ending,
+  measured: Measured,
+  latencyMs: number,
+  recorded: boolean,
+  deps: SettleDeps,
+): void => {
+  exchange.held?.settle((measured.promptTokens ?? 0) + (measured.completionTokens ?? 0))
+  exchange.trace?.end(exchange, ending, measured)
+  deps.observe(observedOf(exchange, ending, measured, latencyMs, recorded))
 }
 
 /** A settlement: the facts without their closing brace, and what it says beyond them. */

@@ -2,7 +2,7 @@
 import type { Strategy } from '../domain/policy.ts'
 import type { Frame, Signals } from '../state/frame.ts'
 import type { CatalogueEntry } from '../state/port.ts'
-import { type LatencyMetric, type Scored, type ScoreWeights, scores } from '../state/scores.ts'
+import { type LatencyMetric, ranks, type Scored, type ScoreWeights } from '../state/scores.ts'
 
 /** What strategies look at. Lists are parallel to the candidates. */
 export interface RankInput {
@@ -77,7 +77,9 @@ const KEYS: Readonly<Record<Strategy, Keys>> = {
       const { modelId, priority } = entries[place]!
       compared.push({ cost: projectedNanoUsd[place]!, priority, signals: frame.signals(modelId) })
     }
-    return scores(compared, weights, metric).map((score) => -score.rank)
+    const keys = ranks(compared, weights, metric)
+    for (let i = 0; i < keys.length; i++) keys[i] = -keys[i]!
+    return keys
   },
   // Rendezvous hashing: a candidate that comes or goes moves only those that it serves.
   sticky: (places, { entries, sticky }) =>

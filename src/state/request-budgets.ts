@@ -4,7 +4,7 @@ import type { LeaseRefusal } from '../domain/account.ts'
 import { type Amount, isNothing, type Limits, minus, NO_AMOUNT, plus } from '../domain/amount.ts'
 import type { BudgetCharge, BudgetPart } from '../domain/budget-events.ts'
 import type { Lease, LeaseCharge, LeaseSums } from '../domain/lease.ts'
-import type { Taken } from './budget-asks.ts'
+import { TAKEN, type Taken } from './budget-asks.ts'
 import type { BudgetLeases } from './budget-leases.ts'
 import type { BudgetLine, TenantLines } from './budget-lines.ts'
 import type { OpenAccount } from './budget-open.ts'
@@ -59,18 +59,12 @@ interface Ending {
   readonly charge: LeaseCharge
 }
 
-interface Place {
-  readonly lines: readonly BudgetLine[]
-  readonly bound: Bound
-  readonly tries: number
-}
-
 const WINDOW_TRIES = 3
 
 export class RequestBudgets {
   readonly #entries: Entry[] = []
   /** Of an outcome that is about to be recorded. */
-  readonly #ending: Ending[] = []
+  #ending: Ending[] = []
   #settled = false
 
   constructor(
@@ -88,7 +82,7 @@ export class RequestBudgets {
   reserve(providerId: string, model: string, bound: Bound): BudgetRefusal | null | Promise<BudgetRefusal | null> {
     const own = this.lines.ofCandidate(providerId, model)
     const lines = own.length === 0 ? this.whole : [...this.whole, ...own]
-    return this.#reserve({ lines, bound, tries: 1 }, this.leases.ledger.trusted(this.atMs))
+    return this.#reserve(lines, bound, 1, this.leases.ledger.trusted(this.atMs))
   }
 
   /** Reserves more for the attempt under way. */
@@ -177,15 +171,15 @@ export class RequestBudgets {
       if (!isNothing(all)) {
         total = lease.charge(charge)
         open.charged(this.spoolEnd())
-        charges.push({
+        const told: BudgetCharge = {
           account: lease.account,
           holder: lease.holder,
           leased: leasesMoney || leasesTokens,
           nano_usd: all.nano_usd - overrunNanoUsd,
           tokens: all.tokens,
-          ...(overrunNanoUsd > 0 ? { overrun_nano_usd: overrunNanoUsd } : {}),
           total,
-        })
+        }
+        charges.push(overrunNanoUsd > 0 ? { ...told, overrun_nano_usd: overrunNanoUsd } : told)
       }
       this.#ending.push({ open, lease, rest, charge, total })
     }
@@ -198,7 +192,9 @@ export class RequestBudgets {
    */
   outcomeWas(fate: OutcomeFate): void {
     const nowMs = this.leases.deps.monotonicMs()
-    for (const { open, lease, rest, charge, total } of this.#ending.splice(0)) {
+    const ending = this.#ending
+    this.#ending = []
+    for (const { open, lease, rest, charge, total } of ending) {
       open.users--
       if (total !== null) open.recorded()
       if (fate === 'lost') lease.takeBack(charge)
@@ -209,34 +205,42 @@ export class RequestBudgets {
     }
   }
 
-  #reserve({ lines, bound, tries }: Place, atMs: number): BudgetRefusal | null | Promise<BudgetRefusal | null> {
+  #reserve(
+    lines: readonly BudgetLine[],
+    bound: Bound,
+    tries: number,
+    atMs: number,
+  ): BudgetRefusal | null | Promise<BudgetRefusal | null> {
     const entries: Entry[] = []
+    const bounds: Amount[] = []
     for (const line of lines) {
       const entry = this.#entryOf(this.leases.open(this.tenantId, line, atMs))
       if (entry.leasesMoney && bound.nanoUsd === null) return { reason: 'no_price', open: entry.open }
       entries.push(entry)
+      bounds.push(leasedOf(entry, bound))
     }
-    const taken = this.#take(
-      entries,
-      entries.map((entry) => leasedOf(entry, bound)),
-    )
-    if (taken instanceof Promise) return this.#afterWaiting(taken, { lines, bound, tries })
+    const taken = this.#take(entries, bounds)
+    if (taken instanceof Promise) return this.#afterWaiting(taken, lines, bound, tries)
     return taken.kind === 'taken' ? null : refusalOf(taken)
   }
 
-  async #afterWaiting(waiting: Promise<Taken>, { lines, bound, tries }: Place): Promise<BudgetRefusal | null> {
+  async #afterWaiting(
+    waiting: Promise<Taken>,
+    lines: readonly BudgetLine[],
+    bound: Bound,
+    tries: number,
+  ): Promise<BudgetRefusal | null> {
     const taken = await waiting
     if (taken.kind === 'taken') return null
     if (taken.kind !== 'refused' || tries >= WINDOW_TRIES) return refusalOf(taken)
     // Its window has ended, or is far away, by the log's clock, whatever ours says.
     const atMs = this.leases.ledger.otherwise(this.tenantId, taken.reason, taken.open)
     if (atMs === null) return refusalOf(taken)
-    return this.#reserve({ lines, bound, tries: tries + 1 }, atMs)
+    return this.#reserve(lines, bound, tries + 1, atMs)
   }
 
   #entryOf(open: OpenAccount): Entry {
-    const known = this.#entries.find(({ lease }) => lease === open.lease)
-    if (known !== undefined) return known
+    for (const entry of this.#entries) if (entry.lease === open.lease) return entry
     open.users++
     const { isHard, row } = open.line
     const entry: Entry = {
@@ -264,20 +268,23 @@ export class RequestBudgets {
       opens.push(open)
       amounts.push(minus(plus(spent, bounds[i]!), held))
     }
-    const bind = (taken: Taken): Taken => {
-      if (taken.kind !== 'taken') return taken
-      let next = 0
-      for (let i = 0; i < entries.length; i++) {
-        const entry = entries[i]!
-        entry.bound = bounds[i]!
-        if (entry.leasesMoney || entry.leasesTokens) entry.held = plus(entry.held, amounts[next++]!)
-      }
-      return taken
-    }
-    if (opens.length === 0) return bind({ kind: 'taken' })
-    const taken = this.leases.take(opens, amounts)
-    return taken instanceof Promise ? taken.then(bind) : bind(taken)
+    const taken = opens.length === 0 ? TAKEN : this.leases.take(opens, amounts)
+    return taken instanceof Promise
+      ? taken.then((later) => bound(later, entries, bounds, amounts))
+      : bound(taken, entries, bounds, amounts)
   }
+}
+
+/** What was taken is what the attempt under way may cost. `amounts`: of those that take from leases, in their order. */
+const bound = (taken: Taken, entries: readonly Entry[], bounds: readonly Amount[], amounts: readonly Amount[]) => {
+  if (taken.kind !== 'taken') return taken
+  let next = 0
+  for (let i = 0; i < entries.length; i++) {
+    const entry = entries[i]!
+    entry.bound = bounds[i]!
+    if (entry.leasesMoney || entry.leasesTokens) entry.held = plus(entry.held, amounts[next++]!)
+  }
+  return taken
 }
 
 const leasedOf = ({ leasesMoney, leasesTokens }: Entry, bound: Bound): Amount => ({

@@ -50,6 +50,48 @@ export const scores = (
   weights: ScoreWeights = DEFAULT_WEIGHTS,
   metric: LatencyMetric = 'ttft',
 ): Score[] => {
+  const best = bestOf(candidates, metric)
+  return candidates.map((candidate) => {
+    const components = {
+      cost: costScore(candidate, best),
+      latency: latencyScore(candidate, best, metric),
+      health: healthScore(candidate),
+      priority: priorityScore(candidate, best),
+      feedback: feedbackScore(candidate),
+    }
+    const { cost, latency, health, priority, feedback } = components
+    return { components, rank: blended(cost, latency, health, priority, feedback, weights) }
+  })
+}
+
+/** The ranks alone, as `scores` says them: for every request, without an object for each. */
+export const ranks = (candidates: readonly Scored[], weights: ScoreWeights, metric: LatencyMetric): number[] => {
+  const best = bestOf(candidates, metric)
+  const found: number[] = []
+  for (let i = 0; i < candidates.length; i++) {
+    const candidate = candidates[i]!
+    found.push(
+      blended(
+        costScore(candidate, best),
+        latencyScore(candidate, best, metric),
+        healthScore(candidate),
+        priorityScore(candidate, best),
+        feedbackScore(candidate),
+        weights,
+      ),
+    )
+  }
+  return found
+}
+
+/** Of those compared. */
+interface Best {
+  readonly cost: number
+  readonly latencyMs: number
+  readonly priority: number
+}
+
+const bestOf = (candidates: readonly Scored[], metric: LatencyMetric): Best => {
   let cheapest = Number.POSITIVE_INFINITY
   let fastest = Number.POSITIVE_INFINITY
   let first = Number.POSITIVE_INFINITY
@@ -58,19 +100,23 @@ export const scores = (
     fastest = Math.min(fastest, latencyMs(signals, metric) ?? Number.POSITIVE_INFINITY)
     first = Math.min(first, priority)
   }
-  return candidates.map(({ cost, priority, signals }) => {
-    const ms = latencyMs(signals, metric)
-    const components = {
-      cost: cost === null ? 0 : share(cheapest, cost, COST_GRAIN),
-      latency: ms === null ? UNKNOWN : share(fastest, ms, LATENCY_GRAIN_MS),
-      health: signals.breaker === 'open' ? 0 : rounded(signals.health),
-      // By distance, not by ratio: priorities may be zero or negative.
-      priority: rounded(100 / (100 + (priority - first))),
-      feedback: signals.feedback === null ? UNKNOWN : rounded((signals.feedback + 1) / 2),
-    }
-    return { components, rank: blended(components, weights) }
-  })
+  return { cost: cheapest, latencyMs: fastest, priority: first }
 }
+
+const costScore = ({ cost }: Scored, best: Best): number => (cost === null ? 0 : share(best.cost, cost, COST_GRAIN))
+
+const latencyScore = ({ signals }: Scored, best: Best, metric: LatencyMetric): number => {
+  const ms = latencyMs(signals, metric)
+  return ms === null ? UNKNOWN : share(best.latencyMs, ms, LATENCY_GRAIN_MS)
+}
+
+const healthScore = ({ signals }: Scored): number => (signals.breaker === 'open' ? 0 : rounded(signals.health))
+
+/** By distance, not by ratio: priorities may be zero or negative. */
+const priorityScore = ({ priority }: Scored, best: Best): number => rounded(100 / (100 + (priority - best.priority)))
+
+const feedbackScore = ({ signals }: Scored): number =>
+  signals.feedback === null ? UNKNOWN : rounded((signals.feedback + 1) / 2)
 
 const latencyMs = ({ ttftMs, e2eMs }: Signals, metric: LatencyMetric): number | null =>
   metric === 'ttft' ? (ttftMs ?? e2eMs) : e2eMs
@@ -78,16 +124,22 @@ const latencyMs = ({ ttftMs, e2eMs }: Signals, metric: LatencyMetric): number | 
 /** 1 for the best, half for twice as much. */
 const share = (best: number, value: number, grain: number): number => rounded((best + grain) / (value + grain))
 
-const blended = (components: ScoreComponents, weights: ScoreWeights): number => {
-  const { cost, latency, health, priority, feedback } = weights
-  const all = cost + latency + health + priority + feedback
-  if (!(all > 0)) return blended(components, EQUAL)
+const blended = (
+  cost: number,
+  latency: number,
+  health: number,
+  priority: number,
+  feedback: number,
+  weights: ScoreWeights,
+): number => {
+  const all = weights.cost + weights.latency + weights.health + weights.priority + weights.feedback
+  if (!(all > 0)) return blended(cost, latency, health, priority, feedback, EQUAL)
   const sum =
-    components.cost * cost +
-    components.latency * latency +
-    components.health * health +
-    components.priority * priority +
-    components.feedback * feedback
+    cost * weights.cost +
+    latency * weights.latency +
+    health * weights.health +
+    priority * weights.priority +
+    feedback * weights.feedback
   return rounded(sum / all)
 }
 

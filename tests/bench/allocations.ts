@@ -27,12 +27,18 @@ const countsOf = async ({ pid }: Contender, file: string): Promise<Counts> => {
 const send = (load: LoadProcess, gateway: Contender, mode: Mode, requests: number) =>
   load.run({ ...benchJob(gateway, mode, 1, 0), requests })
 
-export const allocationsOf = async (load: LoadProcess, mode: Mode): Promise<Allocations> => {
+/** `settings`: of the gateway, beside those of every bench. */
+export const allocationsOf = async (
+  load: LoadProcess,
+  mode: Mode,
+  settings: Readonly<Record<string, unknown>> = {},
+): Promise<Allocations> => {
   const folder = mkdtempSync(join(tmpdir(), 'gatelog-allocations-'))
   const file = join(folder, 'counts.json')
   const gateway = await startGatelog(load.origin, {
     flags: ['--preload', join(import.meta.dir, 'count-objects.ts')],
     environment: { BUN_JSC_useGC: '0', OBJECT_COUNTS: file },
+    settings,
   })
   try {
     await send(load, gateway, mode, WARM)

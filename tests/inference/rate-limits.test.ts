@@ -23,12 +23,12 @@ const limitedTo = (rate_limits: { rpm?: number; tpm?: number; max_parallel?: num
   given = []
   limits = {
     async take(ask) {
-      const { verdict, settle } = await own.take(ask)
+      const held = await own.take(ask)
       return {
-        verdict,
+        verdict: held.verdict,
         settle(tokens) {
           given.push(tokens)
-          settle(tokens)
+          held.settle(tokens)
         },
       }
     },
