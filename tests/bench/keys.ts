@@ -3,19 +3,16 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type EventRecord, GENESIS, writeDecision } from '../../src/domain/decision.ts'
+import type { EventRecord } from '../../src/domain/decision.ts'
 import { sha256Hex } from '../../src/lib/digest.ts'
 import { newId } from '../../src/lib/ids.ts'
-import { openLog } from '../../src/log/open-log.ts'
-import { CONTROL } from '../../src/state/fold.ts'
 import { tenantCreated } from '../domain/world.ts'
 import { macKey } from '../state/support.ts'
+import { writeDecisions } from './written-decisions.ts'
 
 const TENANTS = 1_000
 /** Events in a decision: what fits into 64 KiB. */
 const TOGETHER = 150
-const APPEND_BYTES = 250_000
-const APPEND_RECORDS = 256
 
 const keyIssued = (number: number): EventRecord => ({
   type: 'api_key.issued',
@@ -53,30 +50,6 @@ function* decisions(keys: number): Generator<readonly EventRecord[]> {
   for (let number = 0; number < RENAMED; number++) yield [keyRenamed(ids[number % ids.length]!, number)]
 }
 
-const fill = async (dataDir: string, keys: number): Promise<number> => {
-  const log = openLog({ adapter: 'embedded', dataDir, retentionMs: 60_000 })
-  const actor = { type: 'system', id: 'bench' } as const
-  let [tip, count, bytes] = [GENESIS, 0, 0]
-  let records: { key: null; value: Uint8Array }[] = []
-  const flush = async () => {
-    await log.append(CONTROL, 0, records)
-    records = []
-    bytes = 0
-  }
-  for (const together of decisions(keys)) {
-    const at = new Date(1_790_000_000_000 + count).toISOString()
-    const written = writeDecision({ parent: tip, at, actor, cause: null, v: 1, events: together }, macKey)
-    tip = written.id
-    count += 1
-    if (bytes + written.bytes.length > APPEND_BYTES || records.length === APPEND_RECORDS) await flush()
-    records.push({ key: null, value: written.bytes })
-    bytes += written.bytes.length
-  }
-  await flush()
-  await log.close()
-  return count
-}
-
 const HARDLY_ANY = 1_000
 const count = Number(process.argv[2] ?? 1_000_000)
 const dataDir = await mkdtemp(join(tmpdir(), 'gatelog-bench-keys-'))
@@ -88,8 +61,8 @@ const command = (folder: string, keys: number, ...more: string[]) => [
   ...more,
 ]
 try {
-  await fill(join(dataDir, 'few'), HARDLY_ANY)
-  const decided = await fill(join(dataDir, 'many'), count)
+  await writeDecisions(join(dataDir, 'few'), decisions(HARDLY_ANY), macKey)
+  const decided = await writeDecisions(join(dataDir, 'many'), decisions(count), macKey)
   console.log(
     `${count} keys of ${TENANTS} tenants, issued and some renamed in ${decided} decisions; Bun ${Bun.version}`,
   )

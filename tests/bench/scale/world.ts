@@ -2,16 +2,15 @@
 
 import { decideChain } from '../../../src/domain/chain.ts'
 import { ControlState, EVENT_VERSION } from '../../../src/domain/control.ts'
-import { decisionMacKey, type EventRecord, GENESIS, writeDecision } from '../../../src/domain/decision.ts'
+import { decisionMacKey, type EventRecord } from '../../../src/domain/decision.ts'
 import { POLICY_DEFAULTS } from '../../../src/domain/policy.ts'
 import { sha256Hex } from '../../../src/lib/digest.ts'
 import { newId } from '../../../src/lib/ids.ts'
-import { openLog } from '../../../src/log/open-log.ts'
 import { TOPICS } from '../../../src/log/topics.ts'
-import { CONTROL } from '../../../src/state/fold.ts'
 import { keyIssued, modelCreated, providerCreated, tenantCreated } from '../../domain/world.ts'
 import { MASTER_KEY } from '../../services/cluster.ts'
 import { MARK, numbered } from '../load.ts'
+import { writeDecisions } from '../written-decisions.ts'
 
 export interface WorldSize {
   readonly models: number
@@ -31,8 +30,6 @@ const PROVIDERS = 5
 const TENANT = 'ten_scale'
 /** Events in a decision: what fits into 64 KiB. */
 const TOGETHER = 80
-const APPEND_RECORDS = 256
-const APPEND_BYTES = 250_000
 
 function* events(size: WorldSize, origin: string): Generator<EventRecord> {
   yield tenantCreated(TENANT, 'scale')
@@ -76,23 +73,5 @@ export const worldSettings = { security: { master_key: MASTER_KEY }, bootstrap: 
 
 export const fillWorld = async (dataDir: string, size: WorldSize, origin: string): Promise<void> => {
   const macKey = decisionMacKey(new Uint8Array(Buffer.from(MASTER_KEY, 'base64')))
-  const log = openLog({ adapter: 'embedded', dataDir, retentionMs: 60_000 })
-  const actor = { type: 'system', id: 'bench' } as const
-  let [tip, count, bytes] = [GENESIS, 0, 0]
-  let records: { key: null; value: Uint8Array }[] = []
-  const flush = async () => {
-    await log.append(CONTROL, 0, records)
-    records = []
-    bytes = 0
-  }
-  for (const together of decisions(size, origin)) {
-    const at = new Date(1_790_000_000_000 + count++).toISOString()
-    const written = writeDecision({ parent: tip, at, actor, cause: null, v: 1, events: together }, macKey)
-    tip = written.id
-    if (bytes + written.bytes.length > APPEND_BYTES || records.length === APPEND_RECORDS) await flush()
-    records.push({ key: null, value: written.bytes })
-    bytes += written.bytes.length
-  }
-  await flush()
-  await log.close()
+  await writeDecisions(dataDir, decisions(size, origin), macKey)
 }
