@@ -222,6 +222,8 @@ export const authTable = (deps: ConsoleDeps, count: Counted): readonly AuthRoute
 
 const run = async (route: AuthRoute, request: Request, deps: ConsoleDeps): Promise<Response> => {
   const client = deps.clients(request)
+  // `/me` waits by itself: whoever is not signed in learns nothing of revisions there.
+  if (route.path !== '/me' && deps.live.status().serves) await reachMinRevision(request.headers, deps.live)
   route.refuse?.({ request, client, body: null })
   let body: unknown = null
   if (route.bodySchema !== null) {

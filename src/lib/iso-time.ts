@@ -30,6 +30,12 @@ const isPunctuated = (text: string): boolean =>
 
 const isLeap = (year: number): boolean => year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0)
 
+/** Whether a calendar has this day (`YYYY-MM-DD`): the platform takes 2026-02-30 for the second of March. */
+export const isDay = (date: string): boolean => {
+  const ms = Date.parse(`${date}T00:00:00Z`)
+  return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(date)
+}
+
 /** Milliseconds of a time that is spelled exactly so, and is one; NaN for any other text. */
 export const isoMs = (text: string): number => {
   if (text.length !== CHARACTERS || !isPunctuated(text)) return Number.NaN

@@ -9,6 +9,8 @@ export const PARCEL_RECORDS = 512
 /** So that few long records are a parcel too. */
 const PARCEL_CHARACTERS = 1_048_576
 const RECORD_ELEMENTS = 5
+/** As every decision is written. What else has a valid MAC, a turn above all, comes as it stands: it would send its whole parcel the slow way. */
+const DECISION_BEGINS = '{"parent":"'
 
 /** A number that no text in the log can have known: where it stands between the elements, a text ended, so none runs into the next one. */
 const newMark = (): number => crypto.getRandomValues(new Uint32Array(1))[0]!
@@ -20,12 +22,12 @@ export class AheadPacker {
 
   constructor(readonly macKey: Uint8Array) {}
 
-  /** Adds a record. Only of one whose MAC is valid the bytes stay behind: whatever else it is, the thread that folds says so. */
+  /** Adds a record. Only of one that has a valid MAC and begins as a decision the bytes stay behind: whatever else it is, the thread that folds says so. */
   add(record: LogRecord): void {
     const { offset, atMs, key, value } = record
     const read = value === null ? null : readText(value, this.macKey)
     const text =
-      read !== null && 'text' in read && !mayBeDeep(read.text)
+      read !== null && 'text' in read && read.text.startsWith(DECISION_BEGINS) && !mayBeDeep(read.text)
         ? `${this.#mark},${offset},${atMs},"${read.id}",${read.text}`
         : `${this.#mark},${offset},${atMs},null,${JSON.stringify({ key, value: value === null ? null : Buffer.from(value).toString('base64') })}`
     this.#texts.push(text)

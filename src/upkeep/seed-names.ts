@@ -1,6 +1,7 @@
 // What `bootstrap:` calls things: slugs and names where the API has ids.
 import type { ControlReader } from '../domain/control.ts'
 import { Rejection } from '../domain/rejection.ts'
+import { isDay } from '../lib/iso-time.ts'
 
 /** The id of a tenant by its slug; null where none is named. */
 export const tenantOf = (state: ControlReader, slug: string | undefined): string | null =>
@@ -49,6 +50,7 @@ export const nameOfKey = (state: ControlReader, tenantId: string | null, id: str
 /** An RFC 3339 time as rows have it. Throws Rejection for a day that does not exist. */
 export const momentOf = (text: string): string => {
   const ms = Date.parse(text)
-  if (Number.isNaN(ms)) throw new Rejection('invalid', `"${text}" is not a time`, 'expires_at')
+  if (Number.isNaN(ms) || !isDay(text.slice(0, 10)))
+    throw new Rejection('invalid', `"${text}" is not a time`, 'expires_at')
   return new Date(ms).toISOString()
 }

@@ -152,6 +152,20 @@ describe('a log that is read ahead', () => {
       expect(unpacked(...pair)).toBeNull()
   })
 
+  test('a turn, or another text with a valid MAC that is no decision, does not send its parcel the slow way', () => {
+    const packer = new AheadPacker(macKey)
+    const values = [writeTurn({ instance: 'ins_a', nonce: 'n' }, macKey), authentic('{"v":2'), null]
+    for (const [offset, value] of values.entries()) packer.add({ offset, atMs: 1, key: null, value })
+    expect(unpack(packer.take()!)).toEqual(
+      values.map((value, offset) => ({
+        offset,
+        atMs: 1,
+        key: null,
+        value: value === null ? null : Buffer.from(value),
+      })),
+    )
+  })
+
   test('comes without bytes up to where records are recent, and with them from there', async () => {
     const log = embedded(chain)
     const end = await log.end(CONTROL, 0)

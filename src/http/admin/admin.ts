@@ -179,6 +179,18 @@ const bodyOf = async (route: AdminRoute, request: Request): Promise<{ body: unkn
   return { body: checked(route.bodySchema, withoutDropped(body, route)), raw }
 }
 
+/** Throws 400 for a parameter that stands twice, since only one of them can be meant, and on writes for one that is not known: a misspelt `dry_run` would write. */
+const queryOf = (search: URLSearchParams, { method, querySchema }: AdminRoute): Record<string, string> => {
+  const query = Object.fromEntries(search)
+  const refuse = (param: string, why: string) => new GatewayError('invalid_request', `"${param}" ${why}`, { param })
+  for (const name of Object.keys(query)) {
+    if (search.getAll(name).length > 1) throw refuse(name, 'stands twice in the query')
+    if (method !== 'GET' && !Object.hasOwn(querySchema?.properties ?? {}, name))
+      throw refuse(name, 'is not known in the query of this route')
+  }
+  return query
+}
+
 const usernamesFor = ({ path }: AdminRoute, { live, operators }: AdminDeps): Record<string, string | null> =>
   path.startsWith('/operators')
     ? Object.fromEntries(
@@ -193,7 +205,7 @@ const run = async (route: AdminRoute, request: Request, rawParams: RawParams, de
   refuseWhileFrozen(route, principal, deps)
   const url = new URL(request.url)
   const params = decodedParams(rawParams)
-  const query = Object.fromEntries(url.searchParams)
+  const query = queryOf(url.searchParams, route)
   requireStorable(query)
   if (route.querySchema !== null) checked(route.querySchema, query)
   const format = route.rows === null ? 'json' : formatOf(query.format)

@@ -14,7 +14,7 @@ import type { Clients } from '../clients.ts'
 import { listed, Paging } from './list.ts'
 import { deletion, OperatorView } from './resources.ts'
 import { type AdminCall, type AdminRoute, route } from './route.ts'
-import { rowAfter, write } from './write.ts'
+import { precheck, rowAfter, write } from './write.ts'
 
 export interface OperatorDeps {
   readonly live: Pick<LiveState, 'control'>
@@ -131,7 +131,21 @@ const changePassword = (deps: OperatorDeps): AdminRoute =>
     answer: OperatorView,
     async handle(call) {
       const id = call.params.id!
-      const row = operatorOf(deps.live.control, id)
+      const asked = withoutPasswords(call, deps.causeKey)
+      // First: of a repeat the current password is another one by now, and the log's end says who there is.
+      const known: { row: OperatorRow | null } = { row: null }
+      const before = await precheck(
+        deps.commit,
+        asked,
+        (state) => state.table('operators').get(id),
+        (state) => {
+          known.row = operatorOf(state, id)
+        },
+      )
+      const row = before.repeated ? rowAfter(before, 'operators') : known.row
+      if (row === undefined || row === null)
+        throw new Rejection('conflict', 'this Idempotency-Key was used before', 'Idempotency-Key')
+      if (before.repeated) return { body: viewOf(row, deps), revision: before.revision }
       const username = deps.operators.usernameOf(row)
       if (username === null) throw new Rejection('not_found', `the operator "${id}" was erased`)
       const { password, confirm, current_password } = call.body
@@ -142,7 +156,7 @@ const changePassword = (deps: OperatorDeps): AdminRoute =>
       const result = await deps.operators.sealed(id, username, password, (secrets) =>
         write(
           deps.commit,
-          withoutPasswords(call, deps.causeKey),
+          asked,
           (state) => state.table('operators').get(id),
           (state) => decideOperator(state, { ...changed, ...secrets }),
         ),

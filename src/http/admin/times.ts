@@ -1,4 +1,5 @@
 // Times that clients send in bodies.
+import { isDay } from '../../lib/iso-time.ts'
 import { t } from '../../lib/schema.ts'
 import { GatewayError } from '../../wire/errors.ts'
 
@@ -12,6 +13,7 @@ export const Rfc3339 = t.String({
 export const storedTime = (text: string | null | undefined, param = 'expires_at'): string | null | undefined => {
   if (text === null || text === undefined) return text
   const atMs = Date.parse(text)
-  if (Number.isNaN(atMs)) throw new GatewayError('invalid_request', `"${param}" is not a time`, { param })
+  if (Number.isNaN(atMs) || !isDay(text.slice(0, 10)))
+    throw new GatewayError('invalid_request', `"${param}" is not a time`, { param })
   return new Date(atMs).toISOString()
 }

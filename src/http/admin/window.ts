@@ -1,5 +1,6 @@
 // `from` and `to` of windowed reads: RFC 3339, `YYYY-MM-DD` (UTC), or a duration back from now. `to` is exclusive.
 import { durationMs } from '../../lib/duration.ts'
+import { isDay } from '../../lib/iso-time.ts'
 import { t } from '../../lib/schema.ts'
 import { GatewayError } from '../../wire/errors.ts'
 
@@ -11,11 +12,6 @@ export const DAY_MS = 86_400_000
 const FIRST_MS = Date.parse('0001-01-01T00:00:00Z')
 const RFC_3339 = /^(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(\.\d{1,9})?([Zz]|[+ -]\d\d:\d\d)$/
 const DATE = /^\d{4}-\d\d-\d\d$/
-
-const isDay = (date: string): boolean => {
-  const ms = Date.parse(`${date}T00:00:00Z`)
-  return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(date) // 2026-02-30 is no day
-}
 
 /** Unix milliseconds of an RFC 3339 time or of a date (UTC); null for what is neither. */
 export const timestampMs = (text: string): number | null => {

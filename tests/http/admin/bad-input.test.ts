@@ -61,6 +61,19 @@ describe.each(writes)('%s', (name, route) => {
     expect(ALL.fingerprint()).toBe(before)
   })
 
+  test('a query of a write that cannot be meant', async () => {
+    const before = ALL.fingerprint()
+    for (const [param, query] of [
+      ['dryrun', 'dryrun=true'],
+      ['force', 'force=false&force=true'],
+      ['__proto__', '__proto__=1'],
+    ] as const) {
+      const answer = await gateway.call(route.method, `${path}?${query}`, { raw: JSON.stringify(good) })
+      expectRefusal(query, answer, [400, 'invalid_request', param])
+    }
+    expect(ALL.fingerprint()).toBe(before)
+  })
+
   test('headers of a write that cannot be meant', async () => {
     const before = ALL.fingerprint()
     for (const [param, value] of [

@@ -5,6 +5,23 @@ import { startGateway } from './gateway.ts'
 import { ADA, HOUR_MS, logIn, PASSWORD, setUp, tokenOf, withCookie } from './signing-in.ts'
 
 describe('set-up', () => {
+  test.each([
+    ['GET', '/auth/state', undefined],
+    ['POST', '/auth/login', { username: 'ada', password: PASSWORD }],
+    ['POST', '/auth/setup', { username: 'ada', password: PASSWORD, confirm: PASSWORD }],
+    ['POST', '/auth/logout', undefined],
+  ])(
+    '%s %s waits for X-Gateway-Min-Revision: what another instance has written is known',
+    async (method, path, body) => {
+      const gateway = startGateway()
+      const ask = (revision: string) =>
+        gateway.call(method, path, { key: null, body, headers: { 'x-gateway-min-revision': revision } })
+      expect((await ask('nonsense')).status).toBe(400)
+      expect((await ask('f'.repeat(64))).status).toBe(504)
+      expect(gateway.state.table('operators').size).toBe(0)
+    },
+  )
+
   test('S17: makes the first operator once, signs in, and stays closed when all operators are gone', async () => {
     const gateway = startGateway()
     const before = await gateway.call('GET', '/auth/state', { key: null })

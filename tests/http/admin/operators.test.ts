@@ -90,6 +90,24 @@ describe('a password', () => {
     expect(await signedIn(gateway, 'Ada', NEXT)).toMatchObject({ key: null })
   })
 
+  test('of one’s own, asked for again with the same Idempotency-Key, is answered as the first time', async () => {
+    const gateway = startGateway()
+    const id = await made(gateway, 'Ada')
+    const here = (await signedIn(gateway, 'Ada')) as CallOptions
+    const headers = { ...here.headers, 'idempotency-key': 'k' }
+    const body = { password: NEXT, current_password: PASSWORD }
+    const put = () => gateway.call('PUT', `/operators/${id}/password`, { ...here, headers, body })
+    const first = await put()
+    for (let i = 0; i < 6; i++) {
+      const again = await put()
+      expect([again.status, again.body.id, again.headers.get('x-gateway-revision')]).toEqual([
+        200,
+        id,
+        first.headers.get('x-gateway-revision'),
+      ])
+    }
+  })
+
   test('of one’s own cannot be guessed with a session that was left open', async () => {
     const gateway = startGateway()
     const id = await made(gateway, 'Ada')
