@@ -71,6 +71,25 @@ describe('the counting rule', () => {
     expect(judge(GENESIS, large, macKey)).toMatchObject({ kind: 'unreadable', reason: 'too large' })
   })
 
+  test('which times count is arithmetic, and the same as the engine of the first releases said', () => {
+    const two = (value: number) => String(value).padStart(2, '0')
+    const counts = (at: string) => judge(GENESIS, sealed(bodyOf(decision({ at }))), macKey).kind === 'counts'
+    for (const year of ['0000', '1969', '1970', '2026', '2028', '9999'])
+      for (let month = 0; month <= 13; month++)
+        for (const day of [0, 1, 28, 29, 30, 31, 32])
+          for (const clock of [
+            '00:00:00.000',
+            '23:59:59.999',
+            '24:00:00.000',
+            '24:00:00.001',
+            '25:00:00.000',
+            '12:60:00.000',
+          ]) {
+            const at = `${year}-${two(month)}-${two(day)}T${clock}Z`
+            if (counts(at) !== !Number.isNaN(Date.parse(at))) throw new Error(at)
+          }
+  })
+
   test('it is total: any bytes have a verdict', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 400 }), (bytes) => {
