@@ -8,7 +8,8 @@ import { percentiles } from './oracle.ts'
 const STEP_MS = Number(process.argv[2] ?? 15) * 1_000
 const WORDS = Number(process.argv[3] ?? 200)
 const IS_OFF = process.argv[4] === 'off'
-const CONNECTIONS = 2_000
+/** More than pile up: a load whose connections are all taken waits, which is no overload. */
+const CONNECTIONS = 8_000
 /** Before figures are taken: the gate needs about two seconds to see a load. */
 const SETTLE_MS = 5_000
 const REST_PER_SECOND = 20
