@@ -1,4 +1,4 @@
-// R1: `kill -9` of the gateway at random moments under load. Prints lost, doubled, and the time from start to ready.
+// R1: `kill -9` of the gateway at random moments under load. Prints lost, doubled, never sent, other tokens, and the time from start to ready.
 import { startGateway } from '../services/gateway.ts'
 import { compare, percentiles, settledRows, startOracle } from './oracle.ts'
 
@@ -21,13 +21,15 @@ for (let kill = 0; kill < KILLS; kill++) {
 await Bun.sleep(1_000)
 await oracle.stop()
 const rows = await settledRows(gateway, since, oracle.complete.size)
-const { lost, doubled, phantom, outcomes } = compare(oracle, rows)
+const { lost, doubled, phantom, otherTokens, outcomes } = compare(oracle, rows)
 const ready = percentiles(readyMs)
 const serving = percentiles(servingMs)
 console.log(
   `kill -9: ${KILLS} kills, ${oracle.sent.size} requests sent, ${oracle.complete.size} answers held complete, ${rows.length} outcomes`,
 )
-console.log(`lost ${lost} of ${oracle.complete.size}; doubled ${doubled} of ${rows.length}; never sent ${phantom}`)
+console.log(
+  `lost ${lost} of ${oracle.complete.size}; doubled ${doubled} of ${rows.length}; never sent ${phantom}; other tokens ${otherTokens}`,
+)
 console.log(
   `outcomes: ${Object.entries(outcomes)
     .map(([name, of]) => `${name} ${of?.length}`)
@@ -37,4 +39,5 @@ console.log(
   `start to serving ms: p50 ${serving.p50.toFixed(0)}, max ${serving.max.toFixed(0)}; to ready ms: p50 ${ready.p50.toFixed(0)}, p99 ${ready.p99.toFixed(0)}, max ${ready.max.toFixed(0)} (N ${KILLS})`,
 )
 await gateway.remove()
-if (lost > 0 || doubled > 0 || ready.max > 3_000) process.exit(1)
+const isExact = oracle.complete.size > 0 && lost + doubled + phantom + otherTokens === 0
+if (!isExact || ready.max > 3_000) process.exit(1)

@@ -1,7 +1,8 @@
 // R28: what a gateway serves at 1x, 3x and 10x of what it can, by an open-loop load on loopback. Prints goodput, refusals, latencies and memory.
-// `bun tests/faults/overload.ts [seconds of each step] [words of an answer] [off]`; `off`: without admission by load.
+// Right when nothing fails and goodput stays flat. `bun tests/faults/overload.ts [seconds of each step] [words of an answer] [off]`; `off`: without admission by load.
 import { readFileSync } from 'node:fs'
 import { INFERENCE_KEY, startGateway } from '../services/gateway.ts'
+import { conclude, type Figure } from './control/figures.ts'
 import { openLoad } from './open-load.ts'
 import { percentiles } from './oracle.ts'
 
@@ -15,6 +16,8 @@ const SETTLE_MS = 5_000
 const REST_PER_SECOND = 20
 const FEW = 16
 const MORE_THAN_ANY = 20_000
+/** Of the goodput at 1x, what is left of it at 10x. */
+const FLAT_SHARE = 0.9
 
 const body = JSON.stringify({
   model: 'sandbox-echo',
@@ -62,7 +65,8 @@ const capacity = async (): Promise<number> => {
 
 const top = await capacity()
 console.log(`capacity ${top.toFixed(0)} streams of ${WORDS} words a second; admission by load ${IS_OFF ? 'off' : 'on'}`)
-const rows: string[] = []
+const figures: Figure[] = []
+let goodputAtOne = 0
 for (const factor of [0.5, 1, 3, 10]) {
   await load.run(REST_PER_SECOND, 8_000) // back to rest
   await load.run(factor * top, SETTLE_MS)
@@ -71,12 +75,19 @@ for (const factor of [0.5, 1, 3, 10]) {
   const busyMs = processorMs() - busyBefore
   const latency = percentiles(servedMs)
   const goodput = (served * 1_000) / STEP_MS
-  rows.push(
-    `${factor}x: offered ${(factor * top).toFixed(0)}/s, goodput ${goodput.toFixed(0)}/s (${((goodput / top) * 100).toFixed(0)} % of capacity), ` +
+  if (factor === 1) goodputAtOne = goodput
+  const isFlat = goodput > 0 && (factor < 10 || goodput >= FLAT_SHARE * goodputAtOne)
+  figures.push({
+    row: 'R28',
+    what: `${factor}x of capacity for ${STEP_MS / 1_000} s, answers of ${WORDS} words`,
+    figure:
+      `offered ${(factor * top).toFixed(0)}/s, goodput ${goodput.toFixed(0)}/s (${((goodput / top) * 100).toFixed(0)} % of capacity), ` +
       `refused ${refused}, failed ${failed}, not sent ${unsent}; served p50 ${latency.p50.toFixed(0)}, p99 ${latency.p99.toFixed(0)} ms; ` +
-      `refusals p99 ${percentiles(refusedMs).p99.toFixed(0)} ms; RSS ${rssMb().toFixed(0)} MB, ${((busyMs * 1_000) / Math.max(1, served)).toFixed(0)} us of processor for each served; N ${served + refused + failed + unsent}`,
-  )
-  console.log(rows.at(-1))
+      `refusals p99 ${percentiles(refusedMs).p99.toFixed(0)} ms; RSS ${rssMb().toFixed(0)} MB, ${((busyMs * 1_000) / Math.max(1, served)).toFixed(0)} us of processor for each served`,
+    n: served + refused + failed + unsent,
+    good: failed === 0 && isFlat,
+  })
 }
 load.close()
 await gateway.remove()
+conclude(figures)

@@ -46,4 +46,6 @@ console.log(`tables afterwards: missing ${lost} of ${oracle.complete.size}, doub
 await gateway.remove()
 await postgres.remove()
 const isRetryable = [...seen.reads.keys()].every((what) => what === '502 upstream_error')
-process.exit(failed === 0 && lost === 0 && doubled === 0 && isRetryable ? 0 : 1)
+const isNotReady = [...seen.ready.keys()].join() === '503'
+const isComplete = oracle.complete.size > 0 && lost === 0 && doubled === 0
+process.exit(failed === 0 && isComplete && isRetryable && isNotReady ? 0 : 1)

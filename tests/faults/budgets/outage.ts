@@ -27,11 +27,11 @@ export const outage = async (rig: Rig, seconds: number): Promise<Figure[]> => {
   await broker.kill()
   const seen = statuses.length
   await Bun.sleep(seconds * 1_000)
+  // Nothing is asked any more when the broker is back: what is granted then was granted for what is billed here.
+  await load.stop()
   const billed = (rig.upstream.billed - before) * COST_NANO_USD
   const during = statuses.slice(seen)
   await broker.restart()
-  await load.stop()
-  // Whatever is told later, what was granted by then bounds all that was billed by then.
   const granted = await outstanding(rig, id)
   const afterwards = await rig.chat(rig.gateways[0]!)
   const beyond = usdText((billed - granted) / 1e9)
