@@ -59,7 +59,7 @@ const checkAccount = (run: Run, account: Account, chargedNanoUsd: number): void 
   }
   const told = minus(spentOf(account), carried).nano_usd
   if (run.damaged.size > 0) return
-  if (told < chargedNanoUsd || (told > chargedNanoUsd && !run.lostPower))
+  if (told < chargedNanoUsd || told > chargedNanoUsd)
     run.violated(`${id} was told of ${told} nano-USD, its outcomes cost ${chargedNanoUsd}`)
   if (!isEqual(taken, plus(spentOf(account), NO_AMOUNT)) && limit !== null)
     run.violated(

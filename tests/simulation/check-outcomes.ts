@@ -56,7 +56,7 @@ export const checkOutcomes = (run: Run): Read => {
     if (answered && first?.data.outcome !== 'success') run.violated(`${id} was answered and is ${first?.data.outcome}`)
     const wasAdmitted = read.admitted.has(id) || (admission !== null && acknowledged.includes(admission))
     if (wasAdmitted && first === undefined) run.violated(`${id} was admitted and is never settled`)
-    if (settled.length > 1 && !run.lostPower) run.violated(`${id} is settled ${settled.length} times`)
+    if (settled.length > 1) run.violated(`${id} is settled ${settled.length} times`)
     for (const { data } of settled) checkOrphan(run, asked, data, read.admitted.get(id) ?? null)
   }
   return read

@@ -49,7 +49,7 @@ export class Run {
   readonly silenceMs: number | undefined
   /** What damage may add to what is spent, nano-USD. */
   tolerated = 0
-  /** Somebody lost power: what was shipped before it was synced may have an outcome from before and one from after. */
+  /** Somebody lost power. */
   lostPower = false
   readonly #trace: Trace
 
