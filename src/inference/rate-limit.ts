@@ -68,29 +68,38 @@ const refusal = (
   })
 }
 
+/** Whole names: one that is put together for each request costs more than all the rest of it. */
+const NAMES = {
+  requests: ['x-ratelimit-limit-requests', 'x-ratelimit-remaining-requests', 'x-ratelimit-reset-requests'],
+  tokens: ['x-ratelimit-limit-tokens', 'x-ratelimit-remaining-tokens', 'x-ratelimit-reset-tokens'],
+} as const
+
 /** Of the limits that leave least room: one for requests, one for tokens. */
 export const limitHeaders = (
   rules: readonly LimitRule[],
   counted: readonly Counted[],
 ): Readonly<Record<string, string>> => {
   const headers: Record<string, string> = {}
-  const requests = tightest('requests', 'rpm', counted, rules)
-  if (requests >= 0) {
-    const limit = rules[requests]!.rpm!
-    const { requests: used, resetMs } = counted[requests]!
-    headers['x-ratelimit-limit-requests'] = String(limit)
-    headers['x-ratelimit-remaining-requests'] = String(Math.max(0, limit - used))
-    headers['x-ratelimit-reset-requests'] = durationText(used === 0 ? 0 : resetMs)
-  }
-  const tokens = tightest('tokens', 'tpm', counted, rules)
-  if (tokens >= 0) {
-    const limit = rules[tokens]!.tpm!
-    const { tokens: used, resetMs } = counted[tokens]!
-    headers['x-ratelimit-limit-tokens'] = String(limit)
-    headers['x-ratelimit-remaining-tokens'] = String(Math.max(0, limit - used))
-    headers['x-ratelimit-reset-tokens'] = durationText(used === 0 ? 0 : resetMs)
-  }
+  tell(headers, 'requests', 'rpm', counted, rules)
+  tell(headers, 'tokens', 'tpm', counted, rules)
   return headers
+}
+
+const tell = (
+  headers: Record<string, string>,
+  what: 'requests' | 'tokens',
+  limitName: 'rpm' | 'tpm',
+  counted: readonly Counted[],
+  rules: readonly LimitRule[],
+): void => {
+  const place = tightest(what, limitName, counted, rules)
+  if (place < 0) return
+  const limit = rules[place]![limitName]!
+  const used = counted[place]![what]
+  const [limitHeader, remainingHeader, resetHeader] = NAMES[what]
+  headers[limitHeader] = String(limit)
+  headers[remainingHeader] = String(Math.max(0, limit - used))
+  headers[resetHeader] = durationText(used === 0 ? 0 : counted[place]!.resetMs)
 }
 
 /** The rule that leaves least room; -1: none has such a limit. */
