@@ -15,6 +15,7 @@ import { startSnapshots } from '../../src/state/snapshot-thread.ts'
 import { Survey } from '../../src/state/survey.ts'
 import { writeTurn } from '../../src/state/turn.ts'
 import { foldedInThreeWays } from '../faults/control/digests.ts'
+import { memoryWorld } from '../faults/control/world.ts'
 import { closedAfterEach } from '../services/closing.ts'
 import { macKey, quiet } from './support.ts'
 import { eventOf, writeChain } from './written-chain.ts'
@@ -212,7 +213,7 @@ describe('the thread', () => {
 })
 
 test('a state is the same whatever way it was folded', async () => {
-  const { fullReplay, incremental, snapshotAndTail, decisions } = await foldedInThreeWays(400)
+  const { fullReplay, incremental, snapshotAndTail, decisions } = await foldedInThreeWays(memoryWorld(), 400)
   expect(decisions).toBeGreaterThan(390)
   expect([incremental, snapshotAndTail]).toEqual([fullReplay, fullReplay])
 }, 60_000)

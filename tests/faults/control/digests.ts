@@ -1,14 +1,15 @@
-// C10: the state is the same whatever way it was folded. `bun tests/faults/control/digests.ts [--decisions 20000]`
+// C10: the state is the same whatever way it was folded. `bun tests/faults/control/digests.ts [--decisions 20000]`: on a real broker.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { EventRecord } from '../../../src/domain/decision.ts'
-import { openLog } from '../../../src/log/open-log.ts'
+import type { EventLog } from '../../../src/log/port.ts'
 import { CONTROL, foldAgain } from '../../../src/state/fold.ts'
 import { writeSnapshot } from '../../../src/state/snapshot.ts'
 import { keyIssued, modelCreated, providerCreated, tenantCreated } from '../../domain/world.ts'
 import { actor, begin, macKey, openInstance } from '../../state/support.ts'
 import { conclude, type Figure, numberArgument } from './figures.ts'
+import { kafkaWorld, type World } from './world.ts'
 
 export interface Digests {
   readonly decisions: number
@@ -37,13 +38,14 @@ const eventsOf = (n: number): EventRecord[] => {
   return [...(steps[n % 12] ?? steps[2]!), ...gone]
 }
 
-/** Writes so many decisions with losers and garbage among them, and folds them in three ways. */
-export const foldedInThreeWays = async (decisions: number): Promise<Digests> => {
+/** Writes so many decisions with losers and garbage among them, and folds them in three ways. Closes the world. */
+export const foldedInThreeWays = async (world: World, decisions: number): Promise<Digests> => {
   const dataDir = await mkdtemp(join(tmpdir(), 'gatelog-digests-'))
-  const log = openLog({ adapter: 'embedded', dataDir, retentionMs: 60_000 })
+  const views = Array.from({ length: 4 }, () => world.view())
+  const [log, forOne, forOther, forRestarted] = views as [EventLog, EventLog, EventLog, EventLog]
   try {
     await begin(log)
-    const [one, other] = [await openInstance('a', log), await openInstance('b', log)]
+    const [one, other] = [await openInstance('a', forOne), await openInstance('b', forOther)]
     await Promise.all([one.live.ready(), other.live.ready()])
     for (let from = 0; from < decisions; from += AT_ONCE) {
       const numbers = Array.from({ length: Math.min(AT_ONCE, decisions - from) }, (_, at) => from + at)
@@ -61,7 +63,7 @@ export const foldedInThreeWays = async (decisions: number): Promise<Digests> => 
     await one.live.changed.until(() => one.live.next >= end, 60_000)
     const { counts, digest: incremental } = one.live.status()
     const replayed = await foldAgain(log, macKey, new AbortController().signal)
-    const restarted = await openInstance('c', log, { dataDir })
+    const restarted = await openInstance('c', forRestarted, { dataDir })
     await restarted.live.ready()
     const digests = {
       decisions: counts.counted,
@@ -74,17 +76,22 @@ export const foldedInThreeWays = async (decisions: number): Promise<Digests> => 
     for (const each of [one, other, restarted]) await each.close()
     return digests
   } finally {
-    await log.close()
+    for (const view of views) await view.close()
+    await world.close()
     await rm(dataDir, { recursive: true, force: true })
   }
 }
 
-export const digestFigures = async (count: number): Promise<Figure[]> => {
-  const { fullReplay, incremental, snapshotAndTail, decisions, lost, unreadable } = await foldedInThreeWays(count)
+export const digestFigures = async (world: World, count: number): Promise<Figure[]> => {
+  const { kind } = world
+  const { fullReplay, incremental, snapshotAndTail, decisions, lost, unreadable } = await foldedInThreeWays(
+    world,
+    count,
+  )
   const equal = [fullReplay, incremental, snapshotAndTail].filter((digest) => digest === fullReplay).length
-  const what = 'digest from full replay, incremental, and snapshot with tail'
+  const what = `digest from full replay, incremental, and snapshot with tail, ${kind === 'kafka' ? 'on a real broker' : 'in memory'}`
   const figure = `equal ${equal} of 3 (${lost} lost and ${unreadable} unreadable records among the decisions)`
   return [{ row: 'C10', what, figure, n: decisions, good: equal === 3 }]
 }
 
-if (import.meta.main) conclude(await digestFigures(numberArgument('decisions', 20_000)))
+if (import.meta.main) conclude(await digestFigures(await kafkaWorld(), numberArgument('decisions', 20_000)))
