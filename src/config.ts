@@ -166,7 +166,7 @@ export const ConfigSchema = section({
       default: {},
       additionalProperties: true,
       description:
-        'Tenants, keys, providers, models, policies, endpoint scopes, overrides, budgets, cache rules and tools to seed at start.',
+        'Tenants, keys, providers, models, policies, endpoint scopes, overrides, budgets, cache rules, tools and price corrections to seed at start.',
       expects: 'a section of the file',
     },
   ),

@@ -12,7 +12,7 @@ import type { LogSettings } from '../log/open-log.ts'
 import { KINDS, kindOf } from '../providers/kinds.ts'
 import { readChainWitness } from '../state/chain-witness.ts'
 import type { KindTable } from '../upkeep/kind-table.ts'
-import { kindFlaw } from '../upkeep/seed-check.ts'
+import { bootstrapFlaw } from '../upkeep/seed-check.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
@@ -26,7 +26,7 @@ export const KIND_TABLE: KindTable = { resolve: kindOf, names: [...KINDS.keys()]
 export const loadSettings = (env: Environment): LoadedConfig => {
   const loaded = readSettings(env)
   const bootstrap = checkBootstrap(loaded.config.bootstrap)
-  const flaw = bootstrap.ok ? kindFlaw(bootstrap.value, KIND_TABLE) : bootstrap.error
+  const flaw = bootstrap.ok ? bootstrapFlaw(bootstrap.value, KIND_TABLE) : bootstrap.error
   if (flaw !== null) throw new ConfigError(`${loaded.origins.get('bootstrap')}: ${flaw}`)
   return loaded
 }

@@ -10,6 +10,7 @@ import { CAPABILITIES, ModelFields, ModelName } from './model.ts'
 import { OverrideReason } from './override.ts'
 import { OVERRIDE_KINDS } from './override-target.ts'
 import { PolicyFields, PolicyName } from './policy.ts'
+import { CorrectionPrices, CorrectionReason, MAX_CORRECTIONS } from './price-correction.ts'
 import { ProviderFields, ProviderName } from './provider.ts'
 import { RateLimits, TenantFields, TenantSlug } from './tenant.ts'
 import { ToolFields, ToolKind, ToolName, ToolOwner } from './tool.ts'
@@ -112,6 +113,30 @@ const LIMITS = {
   ),
 }
 
+const CorrectionMoment = t.String({
+  maxLength: 32,
+  pattern: '^\\d{4}-\\d\\d-\\d\\d(?:T\\d\\d:\\d\\d:\\d\\d(?:\\.\\d{1,9})?(?:Z|[+-]\\d\\d:\\d\\d))?$',
+  description: 'an RFC 3339 time such as 2026-01-31T12:00:00Z or a date (UTC), a whole minute',
+})
+/** In the order in which they count: where two overlap, the later one holds. Names of provider and model. */
+const CORRECTIONS = {
+  price_corrections: t.Optional(
+    t.Array(
+      t.Object({
+        provider: ProviderName,
+        model: ModelName,
+        from: CorrectionMoment,
+        /** Exclusive. */
+        to: CorrectionMoment,
+        ...CorrectionPrices.properties,
+        cached_input_cost_per_million: t.Optional(CorrectionPrices.properties.cached_input_cost_per_million),
+        reason: t.Optional(Nullable(CorrectionReason)),
+      }),
+      { maxItems: MAX_CORRECTIONS },
+    ),
+  ),
+}
+
 export const Bootstrap = closed(
   t.Object({
     tenants: t.Optional(t.Array(t.Composite([t.Object({ slug: TenantSlug }), TenantFields]), MOST)),
@@ -161,12 +186,14 @@ export const Bootstrap = closed(
     ),
     ...STEERING,
     ...LIMITS,
+    ...CORRECTIONS,
   }),
 )
 export type Bootstrap = Static<typeof Bootstrap>
 export type BootstrapKey = NonNullable<Bootstrap['keys']>[number]
 export type BootstrapEndpoint = NonNullable<Bootstrap['endpoints']>[number]
 export type BootstrapOverride = NonNullable<Bootstrap['overrides']>[number]
+export type BootstrapCorrection = NonNullable<Bootstrap['price_corrections']>[number]
 export type BootstrapModel = NonNullable<Bootstrap['models']>[number]
 
 /** The section, typed, or the first flaw as one line that names the key (`bootstrap.providers[0].kind: ...`). */

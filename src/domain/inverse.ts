@@ -203,7 +203,7 @@ const priceCorrections: Inverse = {
   invert(state, { id, before }) {
     const was = before as PriceCorrectionRow | null
     if (was === null) return decidePriceCorrection(state, { do: 'withdraw', id })
-    return decidePriceCorrection(state, { do: 'restore', ...fieldsOf(was, ...STAMPS, 'number') })
+    return decidePriceCorrection(state, { do: 'restore', ...fieldsOf(was, ...STAMPS, 'number', 'managed_by') })
   },
   restored: ({ before }, now) =>
     before === null ? null : { ...(before as PriceCorrectionRow), number: (now as PriceCorrectionRow | null)?.number },

@@ -4,7 +4,7 @@ import { type Static, t } from '../lib/schema.ts'
 import { type Aggregate, changesOf, eventType, type Stamps } from './aggregate.ts'
 import type { ControlReader } from './control.ts'
 import type { EventRecord } from './decision.ts'
-import { Id, Nullable, Timestamp } from './fields.ts'
+import { described, Id, ManagedBy, Nullable, Timestamp } from './fields.ts'
 import { ModelName, naturalKey } from './model.ts'
 import { Rejection } from './rejection.ts'
 
@@ -35,6 +35,9 @@ export const PriceCorrected = t.Composite([
     /** Exclusive. */
     to: Timestamp,
     reason: Nullable(CorrectionReason),
+    managed_by: t.Optional(
+      described(ManagedBy, '`bootstrap`: the settings asked for it; absent: it came through the API.'),
+    ),
   }),
   CorrectionPrices,
 ])
@@ -52,6 +55,10 @@ const MINUTE_MS = 60_000
 
 const rows = changesOf<PriceCorrectionRow>('price_corrections')
 
+/** Index key of what a correction is about: usage knows nothing but these names. */
+export const correctedKey = (provider: string, model: string): string =>
+  `${provider.toLowerCase()}\0${model.toLowerCase()}`
+
 /** All of them, in the order in which they were decided. */
 export const correctionsOf = (state: ControlReader): PriceCorrectionRow[] =>
   [...state.table('price_corrections').rows()].map(([, row]) => row).sort((a, b) => a.number - b.number)
@@ -66,7 +73,7 @@ const shared = { since: 5, resource: 'price_correction', subject: ({ id }: { id:
 
 export const priceCorrection: Aggregate<PriceCorrectionRow, ControlReader> = {
   table: 'price_corrections',
-  indexes: {},
+  indexes: { about: (row) => correctedKey(row.provider, row.model) },
   events: {
     'price.corrected': eventType({ schema: PriceCorrected, action: 'create', ...shared }),
     'price.correction_withdrawn': eventType({ schema: PriceCorrectionWithdrawn, action: 'delete', ...shared }),
@@ -91,6 +98,8 @@ export type PriceCorrectionCommand =
       fromMs: number
       toMs: number
       reason: string | null
+      /** Absent: the API. */
+      managed_by?: 'bootstrap'
     } & CorrectionPrices)
   /** Writes once more what was withdrawn. It counts as decided now. */
   | ({ do: 'restore' } & PriceCorrected)
@@ -118,6 +127,15 @@ const requireRange = (fromMs: number, toMs: number): void => {
     if (ms % MINUTE_MS !== 0)
       throw new Rejection('invalid', `"${name}" must be a whole minute: usage is kept by the minute`, name)
   if (fromMs >= toMs) throw new Rejection('invalid', '"from" must be earlier than "to"', 'from')
+}
+
+/** Throws 400 for what could not be corrected of any model: a range that is none, prices that could not be reckoned with. */
+export const requireCorrectable = (
+  range: { readonly fromMs: number; readonly toMs: number },
+  prices: CorrectionPrices,
+): void => {
+  requireRange(range.fromMs, range.toMs)
+  requireExact(prices)
 }
 
 const modelMeant = (state: ControlReader, asked: { readonly provider: string; readonly model: string }) => {
@@ -149,12 +167,12 @@ export const decidePriceCorrection = (state: ControlReader, command: PriceCorrec
     const { do: _, ...data } = command
     return [{ type: 'price.corrected', data }]
   }
-  const { id, fromMs, toMs, reason, input_cost_per_million, output_cost_per_million, cached_input_cost_per_million } =
-    command
+  const { id, fromMs, toMs, reason, managed_by } = command
+  const { input_cost_per_million, output_cost_per_million, cached_input_cost_per_million } = command
   const prices = { input_cost_per_million, output_cost_per_million, cached_input_cost_per_million }
   const meant = modelMeant(state, command)
-  requireRange(fromMs, toMs)
-  requireExact(prices)
+  requireCorrectable({ fromMs, toMs }, prices)
   const range = { from: new Date(fromMs).toISOString(), to: new Date(toMs).toISOString() }
-  return [{ type: 'price.corrected', data: { id, ...meant, ...range, ...prices, reason } }]
+  const owner = managed_by === undefined ? {} : { managed_by }
+  return [{ type: 'price.corrected', data: { id, ...meant, ...range, ...prices, reason, ...owner } }]
 }

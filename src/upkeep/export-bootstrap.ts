@@ -6,6 +6,7 @@ import { canonicalJson } from '../domain/tables.ts'
 import {
   budgetEntry,
   cacheRuleEntry,
+  correctionEntry,
   type Exported,
   endpointEntry,
   keyEntry,
@@ -27,6 +28,17 @@ interface Section {
 }
 
 type SectionTable = keyof Bootstrap & keyof Rows
+
+/** The tables of the control state that are no section, and why. A table that is neither does not compile. */
+export const NOT_EXPORTED: Readonly<Record<Exclude<keyof Rows, SectionTable>, string>> = {
+  chain: 'the identity of the installation: its name, its partitions, the versions of events that its instances know',
+  setup: 'whether the console of this installation was set up; another one has its own latch',
+  operators: 'people: their names and password hashes are sealed under data keys of this installation',
+  sessions: 'logins of people, over within hours',
+  tests: 'findings about providers as they were, not configuration; another installation tests for itself',
+  retirements: 'instances of this installation that were given up; another one has other instances',
+  causes: 'idempotency keys of the last day, with what was answered',
+}
 
 const FOR_KEYS =
   'Only names: a key without key_env (the name of a variable that holds its text) gets a new text, which the first start prints once.'
@@ -93,6 +105,11 @@ export const exportedSections = (state: ControlReader, atMs: number): readonly S
     section('cache_rules', named, (row) => cacheRuleEntry(state, row)),
     section('tools', named, plain(toolEntry)),
     section('tool_policies', named, plain(toolPolicyEntry)),
+    section(
+      'price_corrections',
+      ({ number }) => [String(number).padStart(16, '0')], // the later one of two holds
+      (row) => correctionEntry(state, row),
+    ),
   ]
 }
 

@@ -13,8 +13,10 @@ import { CACHE_RULE_DEFAULTS, type CacheRuleRow } from '../domain/cache-rule.ts'
 import type { ControlReader } from '../domain/control.ts'
 import { type EndpointRow, endpointKey, NOTHING_OVERRIDDEN } from '../domain/endpoint.ts'
 import type { ModelRow } from '../domain/model.ts'
+import { naturalKey } from '../domain/model.ts'
 import type { OverrideRow } from '../domain/override.ts'
 import { POLICY_DEFAULTS, type PolicyRow } from '../domain/policy.ts'
+import type { PriceCorrectionRow } from '../domain/price-correction.ts'
 import type { ProviderRow } from '../domain/provider.ts'
 import { PROVIDER_DEFAULTS } from '../domain/provider.ts'
 import { Rejection } from '../domain/rejection.ts'
@@ -252,4 +254,27 @@ export const toolEntry = (state: ControlReader, row: ToolRow): Entry<'tools'> =>
 export const toolPolicyEntry = (state: ControlReader, row: ToolPolicyRow): Entry<'tool_policies'> => {
   const { name, ...said } = saying(row, { ...TOOL_POLICY_DEFAULTS, enabled: true })
   return { name: row.name, ...ownerOf(state, row.tenant_id), ...said }
+}
+
+/** By names, as usage knows them: what was deleted cannot be named elsewhere. */
+export const correctionEntry = (
+  state: ControlReader,
+  row: PriceCorrectionRow,
+): Exported<Entry<'price_corrections'>> => {
+  const { provider, model, from, to, reason, cached_input_cost_per_million: cached, ...prices } = row
+  const [providerId] = state.table('providers').find('name', provider.toLowerCase())
+  const isThere =
+    providerId !== undefined && state.table('models').find('natural', naturalKey(providerId, model)).length > 0
+  if (!isThere) {
+    const what = `the price correction of ${JSON.stringify(model)} of ${JSON.stringify(provider)} from ${from} to ${to}`
+    return { entry: null, note: `${what} is left out: there is no such model any more` }
+  }
+  const { input_cost_per_million, output_cost_per_million } = prices
+  return {
+    entry: {
+      ...{ provider, model, from, to, input_cost_per_million, output_cost_per_million },
+      ...(cached === null ? {} : { cached_input_cost_per_million: cached }),
+      ...(reason === null ? {} : { reason }),
+    },
+  }
 }

@@ -3,10 +3,14 @@ import type { Bootstrap } from '../domain/bootstrap.ts'
 import type { ControlReader } from '../domain/control.ts'
 import { type KindTable, needsBaseUrl } from './kind-table.ts'
 import { BootstrapRefused, DEFAULT_TENANT } from './seed-keys.ts'
+import { correctionFlaw, rowsAbout } from './seed-prices.ts'
 import type { SeedDeps } from './seed-step.ts'
 
 /** What can be told from the settings alone: the first flaw, or null. */
-export const kindFlaw = ({ providers = [] }: Bootstrap, kinds: KindTable): string | null => {
+export const bootstrapFlaw = (bootstrap: Bootstrap, kinds: KindTable): string | null =>
+  kindFlaw(bootstrap, kinds) ?? correctionFlaw(bootstrap)
+
+const kindFlaw = ({ providers = [] }: Bootstrap, kinds: KindTable): string | null => {
   for (const [i, { kind: name, base_url }] of providers.entries()) {
     const kind = kinds.resolve(name)
     const path = `bootstrap.providers[${i}]`
@@ -27,6 +31,7 @@ export const requireReferences = (bootstrap: Bootstrap, { live, kindTable, env }
 const referenceFlaw = (bootstrap: Bootstrap, state: ControlReader, usual: readonly string[]): string | null => {
   const { tenants = [], keys = [], policies = [], providers = [], models = [] } = bootstrap
   const { endpoints = [], overrides = [], budgets = [], cache_rules = [], tools = [], tool_policies = [] } = bootstrap
+  const { price_corrections = [] } = bootstrap
   const slugs = new Set([DEFAULT_TENANT, ...tenants.map(({ slug }) => slug)])
   const isTenant = (slug: string) => slugs.has(slug) || state.table('tenants').find('slug', slug).length > 0
   for (const [section, entries] of Object.entries({
@@ -51,10 +56,14 @@ const referenceFlaw = (bootstrap: Bootstrap, state: ControlReader, usual: readon
     return `bootstrap.keys[${i}].routing_policy: there is no policy "${name}": add it to bootstrap.policies or correct the name`
   }
   const providerNames = new Set([...providers.map(({ name }) => name), ...usual].map((name) => name.toLowerCase()))
-  for (const [i, { provider: name }] of models.entries()) {
-    const isKnown = providerNames.has(name.toLowerCase())
-    if (isKnown || state.table('providers').find('name', name.toLowerCase()).length > 0) continue
-    return `bootstrap.models[${i}].provider: there is no provider "${name}": add it to bootstrap.providers or correct the name`
+  const isProvider = (name: string) =>
+    providerNames.has(name.toLowerCase()) || state.table('providers').find('name', name.toLowerCase()).length > 0
+  const noProvider = (path: string, name: string) =>
+    `bootstrap.${path}.provider: there is no provider "${name}": add it to bootstrap.providers or correct the name`
+  for (const [i, { provider: name }] of models.entries()) if (!isProvider(name)) return noProvider(`models[${i}]`, name)
+  for (const [i, entry] of price_corrections.entries()) {
+    if (isProvider(entry.provider) || rowsAbout(state, entry).length > 0) continue
+    return noProvider(`price_corrections[${i}]`, entry.provider)
   }
   return null
 }

@@ -10,6 +10,7 @@ import { DEFAULT_TENANT, keySteps, mintedKeys, prepareKeys } from './seed-keys.t
 import { forgottenLimits, limitSteps } from './seed-limits.ts'
 import { modelSteps } from './seed-models.ts'
 import { tenantOf } from './seed-names.ts'
+import { forgottenCorrections, priceSteps } from './seed-prices.ts'
 import { providerSteps } from './seed-providers.ts'
 import { steeringNotes, steeringSteps } from './seed-steering.ts'
 import { commitSteps, type SeedDeps, type SeedInput, type SeedReport, type SeedStep } from './seed-step.ts'
@@ -57,7 +58,7 @@ const dangling = ({ bootstrap }: SeedInput, { live: { control } }: SeedDeps): st
 
 /**
  * Prepares the seeding of one process. Each run asks providers what has to be known of new models, then decides everything at once, in an order in which
- * everything finds what it names: tenants, policies, keys, providers, models, and what steers and limits them. That is one decision, several only when they do
+ * everything finds what it names: tenants, policies, keys, providers, models, what steers and limits them, and corrected prices. That is one decision, several only when they do
  * not fit into one; a further run goes on where the last failed and tells every key that counted. Throws BootstrapRefused for a key that no client could
  * send, and a run before it writes anything when the settings name what nothing has; a run throws CommitFailure when the log does not answer.
  */
@@ -70,11 +71,12 @@ export const openSeeder = (input: SeedInput, deps: SeedDeps): (() => Promise<See
     const steps = [...tenantSteps(input, deps), ...policySteps(input, deps), ...keySteps(keys)]
     steps.push(...providerSteps(input, deps, report))
     steps.push(...(await modelSteps(input, steps, deps, report)))
-    steps.push(...steeringSteps(input, deps), ...limitSteps(input, deps))
+    steps.push(...steeringSteps(input, deps), ...limitSteps(input, deps), ...priceSteps(input, deps))
     await commitSteps(steps, deps, report)
     report.minted.push(...mintedKeys(keys, control))
     report.notes.push(...dangling(input, deps), ...forgotten(input, deps), ...forgottenLimits(input, deps))
     report.notes.push(...steeringNotes(input.bootstrap, control, deps.nowMs()))
+    report.notes.push(...forgottenCorrections(input.bootstrap, control))
     return report
   }
 }

@@ -1,11 +1,14 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { type Bootstrap, checkBootstrap } from '../../src/domain/bootstrap.ts'
+import { Bootstrap, checkBootstrap } from '../../src/domain/bootstrap.ts'
+import { ControlState } from '../../src/domain/control.ts'
 import { CAPABILITIES } from '../../src/domain/model.ts'
 import { FEATURES } from '../../src/domain/override-target.ts'
 import { STRATEGIES } from '../../src/domain/policy.ts'
+import { correctionsOf } from '../../src/domain/price-correction.ts'
+import { canonicalJson } from '../../src/domain/tables.ts'
 import { sha256Hex } from '../../src/lib/digest.ts'
-import { exportedText } from '../../src/upkeep/export-bootstrap.ts'
+import { exportedSections, exportedText, NOT_EXPORTED } from '../../src/upkeep/export-bootstrap.ts'
 import type { SeedReport } from '../../src/upkeep/seed-step.ts'
 import { type FoldingCommit, foldingCommit } from '../http/admin/folding-commit.ts'
 import { NOW_MS, seedInto } from './seeding.ts'
@@ -33,6 +36,10 @@ const roundTrip = async (log: FoldingCommit): Promise<{ text: string; other: Fol
   return { text, other, report }
 }
 
+const CORRECTION = {
+  ...{ provider: 'local', model: 'm', from: '2026-10-01', to: '2026-11-01' },
+  ...{ input_cost_per_million: 0.1, output_cost_per_million: 0.6 },
+}
 const settings: Bootstrap = {
   tenants: [{ slug: 'acme', name: 'Acme: "the" #1', plan: 'pro', rate_limits: { rpm: 5 } }],
   policies: [
@@ -79,6 +86,34 @@ const settings: Bootstrap = {
     { name: 'weather', parameters: { type: 'object', properties: { yes: { type: 'string', enum: ['null', '1'] } } } },
   ],
   tool_policies: [{ name: 'runs', tenant: 'acme', mode: 'automatic', max_steps: 9 }],
+  // The first one again at the end: it holds over the second.
+  price_corrections: [
+    { ...CORRECTION, reason: 'contract' },
+    { ...CORRECTION, from: '2026-10-05', to: '2026-10-06T00:01:00Z', cached_input_cost_per_million: 0.05 },
+    { ...CORRECTION, provider: 'off', output_cost_per_million: 0 },
+    { ...CORRECTION, to: '2026-11-01T00:00:00.000+00:00', reason: 'contract' },
+  ],
+}
+const TABLES = Object.keys(settings) as (keyof typeof settings)[]
+
+const UNLIKE: ReadonlySet<string> = new Set(['created_at', 'updated_at', 'revision', 'digest', 'seeded_digest'])
+
+/** The rows of every table that is exported, without what differs between installations: ids are names, keys have secrets of their own. Null and absent are one. */
+const likeness = ({ state }: FoldingCommit): readonly unknown[] => {
+  const names = new Map<string, string>()
+  for (const name of ['tenants', 'keys', 'providers', 'models', 'policies'] as const)
+    for (const [id, row] of state.table(name).rows()) {
+      const of = row as { readonly tenant_id?: string; readonly provider_id?: string }
+      names.set(id, [name, names.get(of.tenant_id ?? of.provider_id ?? ''), 'slug' in row ? row.slug : row.name].join())
+    }
+  const like = (value: unknown): unknown => {
+    if (typeof value === 'string') return value.replaceAll(/\b[a-z]+_[0-9a-f-]{36}\b/g, (id) => names.get(id) ?? 'id')
+    if (Array.isArray(value)) return value.map(like)
+    if (value === null || typeof value !== 'object') return value
+    const members = Object.entries(value).filter(([name, member]) => member !== null && !UNLIKE.has(name))
+    return Object.fromEntries(members.map(([name, member]) => [name, like(member)]))
+  }
+  return TABLES.map((name) => [name, [...state.table(name).rows()].map(([, row]) => canonicalJson(like(row))).sort()])
 }
 
 describe('export', () => {
@@ -88,19 +123,22 @@ describe('export', () => {
     const { other, report } = await roundTrip(log)
     expect(report.notes).toEqual([])
     expect(report.minted.map(({ name }) => name).sort()).toEqual(['app', 'app', 'root'])
-    for (const name of [
-      'tenants',
-      'policies',
-      'keys',
-      'providers',
-      'models',
-      'endpoints',
-      'overrides',
-      'budgets',
-    ] as const)
-      expect([name, other.state.table(name).size]).toEqual([name, log.state.table(name).size])
-    for (const name of ['cache_rules', 'tools', 'tool_policies'] as const)
-      expect([name, other.state.table(name).size]).toEqual([name, log.state.table(name).size])
+    expect(likeness(other)).toEqual(likeness(log))
+    expect(correctionsOf(other.state).map(({ from, reason }) => [from.slice(0, 10), reason])).toEqual([
+      ['2026-10-01', 'contract'],
+      ['2026-10-05', null],
+      ['2026-10-01', null],
+      ['2026-10-01', 'contract'],
+    ])
+  })
+
+  test('has a section for every table of the state, but for those that say why not; settings have the same sections', () => {
+    const sections = exportedSections(new ControlState(), NOW_MS).map(({ name }) => name)
+    const sayOnly = ['reversals', 'unchanged_writes'] // of events that change no row: there is nothing in them
+    const tables = [...new ControlState().tables()].map(({ name }) => name)
+    expect([...sections, ...Object.keys(NOT_EXPORTED), ...sayOnly].sort()).toEqual(tables.sort())
+    expect(Object.keys(Bootstrap.properties).sort()).toEqual(sections.toSorted())
+    expect(Object.keys(settings).sort()).toEqual(sections.toSorted())
   })
 
   test('of the first start of another installation seeds nothing beside it', async () => {

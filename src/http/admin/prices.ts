@@ -39,7 +39,7 @@ const CorrectionBody = closed(
   }),
 )
 
-const viewOf = ({ number: _, ...row }: PriceCorrectionRow) => row
+const viewOf = ({ number: _, managed_by = 'api', ...row }: PriceCorrectionRow) => ({ ...row, managed_by })
 
 const momentMs = (text: string, param: 'from' | 'to'): number => {
   const ms = timestampMs(text)

@@ -203,7 +203,7 @@ export const ToolPolicyView = shown('ToolPolicy', {
   managed_by: ManagedBy,
 })
 
-export const PriceCorrectionView = shown('PriceCorrection', PriceCorrected.properties)
+export const PriceCorrectionView = shown('PriceCorrection', { ...PriceCorrected.properties, managed_by: ManagedBy })
 
 export const OperatorView = shown('Operator', {
   id: Id,
