@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { boot } from './control/boot.ts'
+import { bootEmbedded } from './control/boot-embedded.ts'
 import { digestFigures } from './control/digests.ts'
 import type { Figure } from './control/figures.ts'
 import { golden } from './control/golden.ts'
@@ -46,7 +46,7 @@ test('C5: what earlier builds wrote folds to what they had', async () => {
 }, 60_000)
 
 test('C9: a start from the log and one from a snapshot end in the same state', async () => {
-  expectGood(await boot(1_000, Number.POSITIVE_INFINITY))
+  expectGood([await bootEmbedded(1_000, Number.POSITIVE_INFINITY)])
 }, 60_000)
 
 test('C10: the state is the same whatever way it was folded', async () => {

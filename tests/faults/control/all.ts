@@ -18,7 +18,7 @@ const SCRIPTS: readonly Script[] = [
   { file: 'rolling', short: ['--seconds', '2'] },
   { file: 'lost-log', short: [] },
   { file: 'withdrawals', short: ['--times', '20'] },
-  { file: 'boot', short: ['--most', '100000'] },
+  { file: 'boot', short: ['--most', '10000', '--starts', '1'] },
   { file: 'digests', short: ['--decisions', '2000'] },
   { file: 'turns', short: ['--commands', '20'] },
   { file: 'keys', short: ['--kills', '3'] },
