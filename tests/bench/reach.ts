@@ -1,0 +1,85 @@
+// How long a record of the control topic is on its way to the other instances, while they all write.
+import { readDecision } from '../../src/domain/decision.ts'
+import type { EventLog } from '../../src/log/port.ts'
+import { Changed } from '../../src/state/changed.ts'
+import { CONTROL } from '../../src/state/fold.ts'
+import type { GatewayProcess } from '../services/gateway.ts'
+
+/** Tells the records that are measured from the rest, before any of it is parsed. */
+const MARK = '"reach-'
+const EVERY_MS = 50
+const READ_WITHIN_MS = 10_000
+
+export interface Reach {
+  /** For each write, until the slowest of the others had it; infinite for one that an instance did not get within its 2 s. */
+  readonly times: readonly number[]
+}
+
+interface ReachDeps {
+  /** The broker's log, by a connection of its own. */
+  readonly log: EventLog
+  readonly macKey: Uint8Array
+  readonly gateways: readonly GatewayProcess[]
+  /** Creates a tenant of this slug; null when it was refused. */
+  write(gateway: GatewayProcess, slug: string): Promise<string | null>
+  warm(): boolean
+  running(): boolean
+}
+
+const has = async (gateway: GatewayProcess, revision: string): Promise<boolean> => {
+  const answer = await gateway.request('/v1/models/none', { headers: { 'X-Gateway-Min-Revision': revision } })
+  await answer.arrayBuffer()
+  return answer.status === 404 // no such model; 504 when the revision did not come
+}
+
+/**
+ * From the time that the broker stamped on the record when it appended it, which is when it could first be read, to the answer of the slowest of the other
+ * instances to a request that needs it. Not from the answer to the writer: that comes when the writer has folded its own record, by when the
+ * others mostly have too. Asked for as soon as the record is read here or its writer has answered. So the figure holds this client's own wait, the
+ * question and its answer besides: the record was there earlier. Both clocks are this machine's, in whole milliseconds.
+ */
+export const reaches = async ({ log, macKey, gateways, write, warm, running }: ReachDeps): Promise<Reach> => {
+  const [first, ...others] = gateways
+  const appendedAtMs = new Map<string, number>()
+  const arrivals = new Map<string, Promise<number>>()
+  const changed = new Changed()
+  const stop = new AbortController()
+  const from = await log.end(CONTROL, 0)
+  const asked = async (revision: string): Promise<number> => {
+    const there = await Promise.all(others.map((gateway) => has(gateway, revision)))
+    return there.every(Boolean) ? Date.now() : Number.POSITIVE_INFINITY
+  }
+  const arrival = (revision: string): Promise<number> => {
+    const found = arrivals.get(revision) ?? asked(revision)
+    arrivals.set(revision, found)
+    return found
+  }
+  const reading = (async () => {
+    for await (const batch of log.read(CONTROL, 0, from, stop.signal)) {
+      for (const { value, atMs } of batch) {
+        if (value === null || !Buffer.from(value.buffer, value.byteOffset, value.length).includes(MARK)) continue
+        const read = readDecision(value, macKey)
+        if (!('id' in read) || appendedAtMs.has(read.id)) continue
+        appendedAtMs.set(read.id, atMs)
+        void arrival(read.id)
+      }
+      changed.tell()
+    }
+  })()
+  const times: number[] = []
+  for (let n = 0; running(); n++) {
+    const sentAt = performance.now()
+    // A record that lost the race is in the log too, and nobody folds it: the answer says which one counted.
+    const revision = await write(first!, `reach-${n}`)
+    if (revision !== null) {
+      const arrivedAtMs = await arrival(revision)
+      await changed.until(() => appendedAtMs.has(revision), READ_WITHIN_MS)
+      if (warm()) times.push(arrivedAtMs - (appendedAtMs.get(revision) ?? Number.NEGATIVE_INFINITY))
+    }
+    await Bun.sleep(Math.max(0, EVERY_MS - (performance.now() - sentAt)))
+  }
+  stop.abort()
+  await reading
+  await Promise.all(arrivals.values())
+  return { times }
+}
