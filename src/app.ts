@@ -16,7 +16,7 @@ import { unknownRoute } from './http/unknown.ts'
 import { chatCompletions } from './inference/chat.ts'
 import type { InferenceDeps } from './inference/deps.ts'
 import { LoadGate } from './lib/load-gate.ts'
-import { stopping } from './wire/errors.ts'
+import { GatewayError, stopping } from './wire/errors.ts'
 
 /** Everything that the routes are given: the deps of each part, which share names where they share things. */
 export type AppDeps = Omit<InferenceDeps, 'observe'> &
@@ -78,6 +78,7 @@ export const createApp = (deps: AppDeps): App => {
   routes.compile()
 
   const answer = (request: Request, peers?: Peers): Response | Promise<Response> => {
+    if (namesTwoHosts(request)) return errorResponse(twoHosts(), contextOf(request))
     // The one hot route goes around the framework.
     if (isChat(request)) return complete(request, peers)
     notePeer(request, peers)
@@ -107,6 +108,10 @@ export const createApp = (deps: AppDeps): App => {
     drain: (timeoutMs) => chat.active.drain(timeoutMs),
   }
 }
+
+/** Two lines arrive joined by a comma, which no host has. Whoever stands before us may have meant the other one (RFC 9112, 3.2: 400). */
+const namesTwoHosts = ({ headers }: Request): boolean => headers.get('host')?.includes(',') ?? false
+const twoHosts = () => new GatewayError('invalid_request', 'send one Host header', { param: 'host' })
 
 const READS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS'])
 

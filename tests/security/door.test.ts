@@ -52,6 +52,14 @@ test('S11: of two credentials, or one that can be read in two ways, none is take
   expect(upstream.received).toHaveLength(2)
 })
 
+test('S11: a request that names two hosts is refused wherever it goes', async () => {
+  const twice = [AUTHORISED, JSON_TYPE, lengthOf(), 'Host: gw', 'Host: other']
+  expect(await statusOf(chat(twice))).toEqual([400])
+  expect(await statusOf(chat(['Host: gw, other', AUTHORISED, JSON_TYPE, lengthOf()]))).toEqual([400])
+  expect(await statusOf('GET /health HTTP/1.1\r\nHost: gw\r\nHost: gw\r\nConnection: close\r\n\r\n')).toEqual([400])
+  expect(await exchange(server.port!, chat(twice))).toContain('"param":"host"')
+})
+
 test('S12: a path is authorised and served as one and the same: no spelling of it opens another door', async () => {
   const same = [
     '/v1/chat/completions',

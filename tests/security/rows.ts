@@ -45,7 +45,7 @@ export const SECURITY_ROWS: readonly SecurityRow[] = [
     'Keys alike, revoked, expired, or in a flood',
     'Looked up by the whole SHA-256 at each request; no memory of refusals',
   ),
-  row(11, 'Two credentials, or an ambiguous one', '401'),
+  row(11, 'Two credentials, an ambiguous one, or two hosts', '401; for two hosts 400'),
   row(12, 'Another spelling of a path', 'Authorised and served as one and the same path'),
   row(13, 'SQL, labels and keys in any filter, name or header', 'Parameters only; labels from closed sets'),
   row(
