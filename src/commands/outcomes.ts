@@ -53,6 +53,7 @@ export const openOutcomes = async (
   const needs = new SpoolNeeds(() => performance.now())
   const spool = await openSpool({ ...options, heldFrom: () => needs.record })
   needs.of(spool)
+  tellFound(spool, diagnostics)
   const closing = new AbortController()
   const closed = new Promise<void>((resolve) => closing.signal.addEventListener('abort', () => resolve()))
   let work: Promise<void> = Promise.resolve()
@@ -79,6 +80,7 @@ export const openOutcomes = async (
     const own = recover(spool, closing.signal).then((isDone) => needs.recovered(isDone))
     own.catch(() => undefined) // told below
     for (const adopted of adopt ? await adoptFreeSpools(options) : []) {
+      tellFound(adopted, diagnostics)
       await settle(adopted)
       if (!(await recover(adopted, closing.signal))) {
         // The next one that adopts it needs what is in it.
@@ -107,6 +109,14 @@ export const openOutcomes = async (
       while (sender !== null && spool.backlog().records > 0 && performance.now() < deadline) await Bun.sleep(20)
       await sender?.stop()
     },
+  }
+}
+
+/** What an operator should know of the spool that a start found: a record that was cut short, bytes that cannot be read, a disk that fails. */
+const tellFound = (spool: LocalSpool, diagnostics: Diagnostics): void => {
+  const { number, damaged, tornBytes, syncFailures } = spool.status()
+  if (damaged + tornBytes + syncFailures > 0) {
+    diagnostics.warn('spool_damaged', { spool: number, damaged, tornBytes, refusedSyncs: syncFailures })
   }
 }
 

@@ -7,6 +7,7 @@ import { openTraces, type Traces } from '../inference/trace.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import { createDialer } from '../lib/dialer.ts'
 import type { SenderStatus } from '../log/sender-thread.ts'
+import type { LocalSpool } from '../log/spool.ts'
 import type { Budgets } from '../state/budgets.ts'
 import { openTraceExporter, type TraceExporter } from '../upkeep/trace-exporter.ts'
 import type { Environment } from './settings.ts'
@@ -103,13 +104,14 @@ const decoded = (value: string): string => {
 /** What the app is given of all this. */
 export const telemetryOf = (parts: {
   readonly analytics: { readonly sql: Sql }
-  readonly outcomes: { sender(): SenderStatus | null }
+  readonly outcomes: { readonly spool: Pick<LocalSpool, 'status'>; sender(): SenderStatus | null }
   readonly tracing: Tracing | null
   readonly budgets: Pick<Budgets, 'figures'>
 }): { readonly telemetry: Telemetry; readonly traces: Traces | null } => ({
   telemetry: {
     projections: () => projectionViews(parts.analytics.sql),
     sending: () => sendingView(parts.outcomes.sender()),
+    disk: () => parts.outcomes.spool.status(),
     traces: parts.tracing?.exporter ?? null,
     budgets: parts.budgets.figures,
   },

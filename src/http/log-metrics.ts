@@ -1,7 +1,7 @@
 // What `/metrics` says of the way of outcomes: out of the spool, into the log, into the tables. And of the process itself.
 import { Gauge, type Registry } from '@prometheus-io/client'
 import { asked } from './tally.ts'
-import type { ProjectionView, SendingView, Telemetry, TraceCounts } from './telemetry.ts'
+import type { DiskView, ProjectionView, SendingView, Telemetry, TraceCounts } from './telemetry.ts'
 
 /** A scrape waits no longer for Postgres. */
 const ASK_MS = 1_000
@@ -76,6 +76,19 @@ export const sendingMetrics = (registers: Registry[], { sending }: Telemetry): v
     (view) => view.damagedBytes,
   )
   gauge('gateway_sender_lag_seconds', 'Age of the newest record when the log took it.', ({ lagMs }) => lagMs / 1_000)
+}
+
+/** What the disk did to the spool. */
+export const diskMetrics = (registers: Registry[], { disk }: Telemetry): void => {
+  const counter = (name: string, help: string, value: (view: DiskView) => number) =>
+    asked(registers, name, help, () => (disk === undefined ? 0 : value(disk())))
+  counter(
+    'gateway_spool_write_failures_total',
+    'Writes of outcomes that the disk refused.',
+    (view) => view.writeFailures,
+  )
+  const help = 'Syncs of outcomes that the disk refused; what they were to make durable is written again.'
+  counter('gateway_spool_sync_failures_total', help, (view) => view.syncFailures)
 }
 
 /** Spans on their way to the collector; zeros while traces are off. */

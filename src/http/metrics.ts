@@ -11,7 +11,7 @@ import { DEGRADATIONS, type LiveState } from '../state/port.ts'
 import type { InstanceCounts } from '../upkeep/instances.ts'
 import { budgetMetrics } from './budget-metrics.ts'
 import { AUTH_EVENTS, type AuthEvent } from './console-auth.ts'
-import { processMetrics, projectionMetrics, sendingMetrics, traceMetrics } from './log-metrics.ts'
+import { diskMetrics, processMetrics, projectionMetrics, sendingMetrics, traceMetrics } from './log-metrics.ts'
 import { requestMetrics } from './request-metrics.ts'
 import { asked, tally } from './tally.ts'
 import type { Telemetry } from './telemetry.ts'
@@ -65,6 +65,7 @@ export const gatewayMetrics = (deps: MetricsDeps): Metrics => {
   healthGauges(registers, deps)
   instanceGauges(registers, deps)
   const { telemetry = {}, build } = deps
+  diskMetrics(registers, telemetry)
   sendingMetrics(registers, telemetry)
   projectionMetrics(registers, telemetry)
   traceMetrics(registers, telemetry)

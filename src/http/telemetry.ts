@@ -23,6 +23,12 @@ export interface SendingView {
   readonly lagMs: number
 }
 
+/** What the disk refused of the spool since this process started. */
+export interface DiskView {
+  readonly writeFailures: number
+  readonly syncFailures: number
+}
+
 export interface TraceCounts {
   readonly queued: number
   readonly exported: number
@@ -34,6 +40,7 @@ export interface Telemetry {
   readonly projections?: () => Promise<readonly ProjectionView[]>
   /** Null: nothing is shipped (embedded). */
   readonly sending?: () => SendingView | null
+  readonly disk?: () => DiskView
   readonly budgets?: Budgets['figures']
   readonly traces?: { readonly counts: TraceCounts } | null
 }

@@ -49,7 +49,7 @@ export class FileSpool implements LocalSpool {
   private closed = false
   private diskProblem: string | null = null
   private backlogProblem: string | null = null
-  private readonly counts = { writeFailures: 0, syncFailures: 0, rejected: 0 }
+  private readonly counts: { writeFailures: number; syncFailures: number; rejected: number }
 
   constructor(
     private readonly claimed: ClaimedSpool,
@@ -57,7 +57,10 @@ export class FileSpool implements LocalSpool {
     readonly epoch: string,
     /** `durability: 'log'` only where there is a sender. */
     private readonly options: SpoolOptions,
+    /** While what was found in the directory was made durable. */
+    refusedSyncs = 0,
   ) {
+    this.counts = { writeFailures: 0, syncFailures: refusedSyncs, rejected: 0 }
     const { directory, instance, number } = claimed
     this.instance = instance
     this.number = number

@@ -1,6 +1,6 @@
 // What a dead process wrote and may not have synced: it stands in the files as long as the machine runs. A start reads it and goes on from it, hence makes it
 // durable first; otherwise a power cut would take a settlement whose admission no later head carries any more.
-import { pause } from '../lib/pause.ts'
+import { pause as sleep } from '../lib/pause.ts'
 import type { Files } from './files.ts'
 import { readSegmentHeader } from './segment-header.ts'
 import { listSegments, type SegmentFile } from './segments.ts'
@@ -9,12 +9,18 @@ import { listSegments, type SegmentFile } from './segments.ts'
 const TRIES = 6
 const APART_MS = 500
 
-/** Resolves when everything that stands in the segments of a spool is durable. The spool must be held. Throws what the disk says. */
-export const syncSegments = async (directory: string, files: Files): Promise<void> => {
+/** Resolves when everything that stands in the segments of a spool is durable, with how often the disk refused. The spool must be held. Throws what the disk says. */
+export const syncSegments = async (directory: string, files: Files, pause = sleep): Promise<number> => {
+  let refusals = 0
   for (const { path } of doubtful(listSegments(directory, files), files)) {
     if (await synced(path, files)) continue
-    for (let left = TRIES - 1; !(await rewritten(path, directory, files, left)); left--) await pause(APART_MS)
+    refusals++
+    for (let left = TRIES - 1; !(await rewritten(path, directory, files, left)); left--) {
+      refusals++
+      await pause(APART_MS)
+    }
   }
+  return refusals
 }
 
 /** The newest segments, back to where a head says that all before it is durable. Oldest first. */

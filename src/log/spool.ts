@@ -44,6 +44,7 @@ export interface SpoolStatus {
   readonly number: number
   readonly records: number
   readonly writeFailures: number
+  /** Since this start, and by it. */
   readonly syncFailures: number
   /** Records whose callers were told that they could not be recorded. */
   readonly rejected: number
@@ -97,9 +98,9 @@ const openClaimed = async (claimed: ClaimedSpool, options: SpoolOptions): Promis
   // Embedded, the segments are the log.
   const isHost = durability === 'host' || (durability === 'log' && keeping.until === 'projected')
   try {
-    if (isHost) await syncSegments(claimed.directory, files)
+    const refusedSyncs = isHost ? await syncSegments(claimed.directory, files) : 0
     const epoch = newEpoch?.() ?? randomBytes(8).toString('hex')
-    return new FileSpool(claimed, epoch, isHost ? { ...options, durability: 'host' } : options)
+    return new FileSpool(claimed, epoch, isHost ? { ...options, durability: 'host' } : options, refusedSyncs)
   } catch (error) {
     claimed.lock.release()
     throw error

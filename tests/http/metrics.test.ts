@@ -28,7 +28,10 @@ describe('the documents', () => {
 
   test('the dashboard and the alerts name metrics that are served, and the dashboard shows each', async () => {
     const served = new Set([...(await scraped(gatewayWith())).matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name!))
-    const { panels } = JSON.parse(read('infra/grafana/gatelog.json')) as { panels: { targets?: { expr: string }[] }[] }
+    const { panels } = JSON.parse(read('infra/grafana/gatelog.json')) as {
+      panels: { id: number; targets?: { expr: string }[] }[]
+    }
+    expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length)
     const shown = namesIn(panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr)).join('\n'))
     const alerted = namesIn(read('infra/prometheus/gatelog-rules.yml'))
     expect([...shown, ...alerted].filter((name) => !served.has(name))).toEqual([])
@@ -107,6 +110,12 @@ describe('/metrics', () => {
     expect(text).toContain('# TYPE gateway_sender_shipped_total counter')
     for (const line of ['stuck 1', 'shipped_total 12', 'resent_total 3', 'refused_total 1', 'lag_seconds 1.5'])
       expect(text).toContain(`gateway_sender_${line}`)
+  })
+
+  test('says what the disk refused of the spool', async () => {
+    const text = await scraped(gatewayWith({ telemetry: { disk: () => ({ writeFailures: 2, syncFailures: 3 }) } }))
+    expect(text).toContain('gateway_spool_write_failures_total 2')
+    expect(text).toContain('gateway_spool_sync_failures_total 3')
   })
 
   test('counts refusals by the limit that was reached', async () => {

@@ -51,12 +51,14 @@ const watched = (failures: number) => {
   return { disk, files, synced }
 }
 
+const atOnce = async () => {}
+
 describe('what a dead process left', () => {
   test('the newest segment is synced; its head says that those before it are durable', async () => {
     const directory = await left()
     expect(listSegments(directory).length).toBe(3)
     const { files, synced } = watched(0)
-    await syncSegments(directory, files)
+    expect(await syncSegments(directory, files)).toBe(0)
     expect(synced).toEqual(['3.segment'])
   })
 
@@ -65,7 +67,7 @@ describe('what a dead process left', () => {
     const path = listSegments(directory).at(-1)!.path
     const before = readFileSync(path)
     const { files, synced } = watched(2)
-    await syncSegments(directory, files)
+    expect(await syncSegments(directory, files, atOnce)).toBe(2)
     expect(synced).toEqual(['3.segment refused', '3.segment.new refused', '3.segment.new'])
     expect(readFileSync(path)).toEqual(before)
     expect(listSegments(directory).length).toBe(3)
@@ -74,7 +76,7 @@ describe('what a dead process left', () => {
   test('a disk that goes on refusing is told', async () => {
     const directory = await left()
     const { files } = watched(Number.POSITIVE_INFINITY)
-    expect(syncSegments(directory, files)).rejects.toThrow('EIO')
+    await expect(syncSegments(directory, files, atOnce)).rejects.toThrow('EIO')
   })
 
   test.each(['host', 'process'] as const)('an opening of durability %s', async (durability) => {
@@ -82,6 +84,13 @@ describe('what a dead process left', () => {
     const { files, synced } = watched(0)
     const spool = await openTestSpool(join(directory, '../..'), { durability, files })
     expect(synced).toEqual(durability === 'host' ? ['3.segment'] : [])
+    await spool.close()
+  })
+
+  test('an opening counts what the disk refused', async () => {
+    const { files } = watched(1)
+    const spool = await openTestSpool(join(await left(), '../..'), { durability: 'host', files })
+    expect(spool.status().syncFailures).toBe(1)
     await spool.close()
   })
 })
