@@ -14,7 +14,7 @@ export const requestLookup = (sql: Sql): RequestLookup => {
   return {
     async find(idOrLabel, tenantId) {
       const row = await requests.one(idOrLabel, tenantId)
-      if (row === null) return null
+      if (row === null) return (await requests.one(idOrLabel, null))?.id === idOrLabel ? 'foreign' : null
       const { chosen } = row.routing
       return {
         id: row.id,

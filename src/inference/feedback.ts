@@ -23,8 +23,8 @@ export interface FoundRequest {
 
 /** The request log of all instances. Both throw when it cannot be read now. */
 export interface RequestLookup {
-  /** By id, else the tenant's latest with that label. */
-  find(idOrLabel: string, tenantId: string): Promise<FoundRequest | null>
+  /** By id, else the tenant's latest with that label. `foreign`: the id is another tenant's. Null: not there. */
+  find(idOrLabel: string, tenantId: string): Promise<FoundRequest | 'foreign' | null>
   /** Whether it has caught up with the log, so that what it does not know does not exist. */
   isCurrent(): Promise<boolean>
 }
@@ -157,6 +157,7 @@ const requestOf = async (
   try {
     for (;;) {
       const found = await requestLookup.find(idOrLabel, tenantId)
+      if (found === 'foreign') throw unknown(idOrLabel)
       if (found !== null) return found
       // An id of ours says how old it is; a label may be of a request that was answered a moment ago.
       if (bornMs !== null && atMs - bornMs > YOUNG_MS) break

@@ -13,7 +13,8 @@ let isCurrent = true
 const requestLookup: RequestLookup = {
   async find(id, tenantId) {
     if (isAway) throw new Error('Postgres does not answer')
-    return stored.get(`${tenantId}/${id}`) ?? null
+    const isForeign = [...stored.keys()].some((key) => key.endsWith(`/${id}`))
+    return stored.get(`${tenantId}/${id}`) ?? (isForeign ? 'foreign' : null)
   },
   isCurrent: async () => isCurrent,
 }
@@ -110,6 +111,13 @@ describe('feedback', () => {
     stored.set(`ten_1/${id}`, { id, requestId: id, providerId: 'prov_9', modelId: 'mod_9' })
     expect((await give({ request_id: id, score: 1 })).status).toBe(201)
     expect(given()).toMatchObject([{ model_id: 'mod_9' }])
+  })
+
+  test('on what another instance served another tenant a moment ago is 404 once the request log shows it', async () => {
+    const id = idOfAge(1_000)
+    stored.set(`ten_1/${id}`, { id, requestId: id, providerId: null, modelId: null })
+    expect((await give({ request_id: id, score: 1 }, OTHER_KEY)).status).toBe(404)
+    expect((await give({ request_id: id, score: 1 })).status).toBe(201)
   })
 
   test.each([
