@@ -26,7 +26,14 @@ const WEIGHT = 0.25
 /** One pause, however long, counts for no more than this many times the bound: a collection of garbage is no overload. */
 const MOST_LATE = 4
 const LESS = 0.9
+/** What a lower rate does is seen so much later: until then it is not lowered again. */
+const LOWERED_FOR_MS = 500
+/** At each look, up to near the rate at which it was last too much, and from there. */
 const MORE = 1.03
+const LITTLE_MORE = 1.005
+const NEAR = 0.9
+/** A thread that rests for more than this part of the time that it could run is not what makes its loop late. */
+const MOST_IDLE = 0.15
 /** Without a refusal for so long, the bound is lifted. */
 const CALM_MS = 5_000
 /** Memory is enough again below this part of its bound. */
@@ -44,6 +51,11 @@ export class LoadGate {
   #perSecond = Number.POSITIVE_INFINITY
   #lateMs = 0
   #isShort = false
+  /** The rate at which it was last too much. */
+  #tooMuch = Number.POSITIVE_INFINITY
+  #loweredMs = Number.NEGATIVE_INFINITY
+  /** Of its time, the part that the thread did not use though it could run; on the average of about a second. */
+  #idle = 0
   #refusedThen = 0
   #calmMs = 0
 
@@ -71,8 +83,8 @@ export class LoadGate {
     return true
   }
 
-  /** Called by the timer, with the resident memory. */
-  look(memoryBytes: number): void {
+  /** Called by the timer, with the resident memory and the part of the time since the last look in which the thread could have run and had nothing to do. */
+  look(memoryBytes: number, idle = 0): void {
     const { everyMs, maxDelayMs, maxMemoryBytes } = this.settings
     const nowMs = this.settings.nowMs()
     const elapsedMs = nowMs - this.#lookedMs
@@ -82,29 +94,37 @@ export class LoadGate {
     const lateMs = letIn === 0 ? 0 : Math.max(0, elapsedMs - everyMs)
     const mostMs = maxDelayMs === null ? lateMs : MOST_LATE * maxDelayMs
     this.#lateMs += (Math.min(lateMs, mostMs) - this.#lateMs) * WEIGHT
+    this.#idle += (idle - this.#idle) * WEIGHT
     if (maxMemoryBytes !== null) this.#isShort = memoryBytes > maxMemoryBytes * (this.#isShort ? RELIEVED : 1)
-    const isLate = maxDelayMs !== null && this.#lateMs > maxDelayMs
-    if (isLate || this.#isShort) this.#lower(letIn, this.#isShort || lateMs > maxDelayMs!)
+    const isLate = maxDelayMs !== null && this.#lateMs > maxDelayMs && this.#idle < MOST_IDLE
+    if (this.#isShort) this.#lower(letIn, nowMs)
+    // The averages trail behind: what this look did not find late, or what was just lowered, is not lowered further.
+    else if (isLate && lateMs > maxDelayMs && nowMs - this.#loweredMs >= LOWERED_FOR_MS) this.#lower(letIn, nowMs)
+    else if (isLate) this.#calmMs = 0
     else if (this.#perSecond !== Number.POSITIVE_INFINITY) this.#raise(elapsedMs)
     this.#refusedThen = this.refused
     this.#fill(elapsedMs)
   }
 
-  /** From what was really let in. The average trails behind: what this look did not find late is not lowered further. */
-  #lower(letIn: number, again: boolean): void {
+  /** The first time from what was really let in. */
+  #lower(letIn: number, nowMs: number): void {
     this.#calmMs = 0
-    const from = Math.min(this.#perSecond, letIn)
-    if (again) this.#perSecond = Math.max(LEAST_PER_SECOND, from * LESS)
+    this.#loweredMs = nowMs
+    this.#tooMuch = this.#perSecond === Number.POSITIVE_INFINITY ? letIn : this.#perSecond
+    this.#perSecond = Math.max(LEAST_PER_SECOND, this.#tooMuch * LESS)
   }
 
   #raise(elapsedMs: number): void {
     this.#calmMs = this.refused === this.#refusedThen ? this.#calmMs + elapsedMs : 0
-    this.#perSecond = this.#calmMs >= CALM_MS ? Number.POSITIVE_INFINITY : this.#perSecond * MORE
+    const isNear = this.#perSecond > this.#tooMuch * NEAR && this.#perSecond < this.#tooMuch / NEAR
+    this.#perSecond =
+      this.#calmMs >= CALM_MS ? Number.POSITIVE_INFINITY : this.#perSecond * (isNear ? LITTLE_MORE : MORE)
   }
 
-  /** What was not used is not kept; after a late look there is room for two turns at most. */
+  /** What was not used is not kept; after a late look there is room for a turn that is late by as much as it may. */
   #fill(elapsedMs: number): void {
-    const turnMs = Math.min(elapsedMs, 2 * this.settings.everyMs)
+    const { everyMs, maxDelayMs } = this.settings
+    const turnMs = Math.min(elapsedMs, everyMs + (maxDelayMs ?? everyMs))
     this.room =
       this.#perSecond === Number.POSITIVE_INFINITY ? STEP : Math.max(1, Math.round((this.#perSecond * turnMs) / 1_000))
     this.#given = this.room

@@ -27,14 +27,39 @@ const limitIn = (path: string): number => {
   }
 }
 
+/** Linux: what the main thread got of a processor and how long it waited for one, nanoseconds, since it started. */
+const SCHEDULE = '/proc/self/schedstat'
+
+/** Answers, each time, the part of the time since then in which the thread could have run and had nothing to do; 0 where that cannot be known. */
+export const idleWatch = (nowMs: () => number, schedule = SCHEDULE): (() => number) => {
+  const read = () => {
+    try {
+      const [ranNs, waitedNs] = readFileSync(schedule, 'utf8').split(' ').map(Number)
+      return { atMs: nowMs(), ranMs: ranNs! / 1e6, waitedMs: waitedNs! / 1e6 }
+    } catch {
+      return null // not on Linux, or a kernel that does not count this
+    }
+  }
+  let before = read()
+  return () => {
+    const now = before === null ? null : read()
+    if (before === null || now === null) return 0
+    const couldMs = now.atMs - before.atMs - (now.waitedMs - before.waitedMs)
+    const restedMs = couldMs - (now.ranMs - before.ranMs)
+    before = now
+    return couldMs > 0 && restedMs > 0 ? restedMs / couldMs : 0
+  }
+}
+
 /** Starts the looks. */
 export const watchLoad = (bounds: Pick<LoadGateSettings, 'maxDelayMs' | 'maxMemoryBytes'>): LoadWatch => {
   const gate = new LoadGate({ everyMs: LOOK_MS, nowMs: () => performance.now(), ...bounds })
+  const idle = idleWatch(() => performance.now())
   let memoryBytes = process.memoryUsage.rss()
   let looks = 0
   const timer = setInterval(() => {
     if (++looks % MEMORY_EVERY === 0) memoryBytes = process.memoryUsage.rss()
-    gate.look(memoryBytes)
+    gate.look(memoryBytes, idle())
   }, LOOK_MS)
   timer.unref()
   return { gate, close: () => clearInterval(timer) }

@@ -24,11 +24,11 @@ const ask = (gate: Gate): boolean => {
 }
 
 /** A turn that takes so long, at whose end so many ask, and then a look. How many were let in. */
-const turn = (gate: Gate, asking: number, elapsedMs: number, memoryBytes = 0): number => {
+const turn = (gate: Gate, asking: number, elapsedMs: number, memoryBytes = 0, idle = 0): number => {
   let letIn = 0
   for (let i = 0; i < asking; i++) if (ask(gate)) letIn++
   gate.clock.ms += elapsedMs
-  gate.look(memoryBytes)
+  gate.look(memoryBytes, idle)
   return letIn
 }
 
@@ -49,6 +49,12 @@ test('a loop that is late without a request is no overload: a start, a long fold
   const gate = gateWith()
   for (let i = 0; i < 100; i++) turn(gate, 0, 1_000)
   expect(turn(gate, 1_000, EVERY_MS)).toBe(1_000)
+  expect([gate.refused, gate.perSecond]).toEqual([0, Number.POSITIVE_INFINITY])
+})
+
+test('a loop that is late while its thread rests is no overload: another program has the processor', () => {
+  const gate = gateWith()
+  for (let i = 0; i < 100; i++) expect(turn(gate, 100, 600, 0, 0.5)).toBe(100)
   expect([gate.refused, gate.perSecond]).toEqual([0, Number.POSITIVE_INFINITY])
 })
 
@@ -97,8 +103,11 @@ test('what has piled up is let in for as long as the turn is not late, and the r
   expect(turn(gate, 10, EVERY_MS)).toBe(10)
 })
 
-/** A server on which a request costs 2 ms and a refusal 0.03, asked ten times as often as it can: what it serves a second. `later`: part of the work that comes after the turn. */
-const goodputOf = (later: number): number => {
+/**
+ * A server on which a request costs 2 ms and a refusal 0.03, asked ten times as often as it can: what it serves a second. `later`: part of the work that comes
+ * after the turn. `stolenMs`: what other programs take of its processor in every fifth turn.
+ */
+const goodputOf = (later: number, stolenMs = 0): number => {
   const gate = gateWith()
   const [costMs, refusalMs, perSecond] = [2, 0.03, 5_000]
   let waiting = 0
@@ -109,6 +118,7 @@ const goodputOf = (later: number): number => {
     const startedMs = gate.clock.ms
     gate.clock.ms += owedMs
     owedMs = 0
+    if (i % 5 === 0) gate.clock.ms += stolenMs
     for (let asking = Math.round(waiting); asking > 0; asking--) {
       if (ask(gate)) {
         served++
@@ -132,6 +142,10 @@ test.each([0, 0.5, 0.9])(
     expect(goodput).toBeLessThan(500)
   },
 )
+
+test('a server whose processor others take now and then goes on serving what is left of it', () => {
+  expect(goodputOf(0.5, 400)).toBeGreaterThan(200)
+})
 
 test('memory above its bound lets in less, until it is well below it again', () => {
   const gate = gateWith({ maxMemoryBytes: 100 * MB })
