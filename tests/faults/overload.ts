@@ -1,4 +1,5 @@
-// R28: what a gateway serves at 1x, 3x and 10x of what it can, by an open-loop load on loopback. Prints goodput, refusals, latencies and memory.
+// R28: what a gateway serves at 1x, 3x and 10x of what it can, by an open-loop load on loopback, beside 5,000 connections that do nothing. Prints goodput, refusals,
+// latencies and memory.
 // Right when nothing fails and goodput stays flat. `bun tests/faults/overload.ts [seconds of each step] [words of an answer] [off]`; `off`: without admission by load.
 import { readFileSync } from 'node:fs'
 import { INFERENCE_KEY, startGateway } from '../services/gateway.ts'
@@ -16,6 +17,9 @@ const SETTLE_MS = 5_000
 const REST_PER_SECOND = 20
 const FEW = 16
 const MORE_THAN_ANY = 20_000
+/** Each has asked once and could ask again; those that the gateway let go (75 s) are made anew before each step. */
+const IDLE_CONNECTIONS = 5_000
+const OPENED_AT_ONCE = 100
 /** Of the goodput at 1x, what is left of it at 10x. */
 const FLAT_SHARE = 0.9
 
@@ -53,6 +57,30 @@ const processorMs = () => {
   return (Number(fields[11]) + Number(fields[12])) * 10
 }
 
+const idle = new Set<Bun.Socket>()
+const connectIdle = async (): Promise<void> => {
+  const answered = Promise.withResolvers<void>()
+  await Bun.connect({
+    hostname: '127.0.0.1',
+    port,
+    socket: {
+      open(opened) {
+        idle.add(opened)
+        opened.write('GET /health HTTP/1.1\r\nHost: gateway.test\r\n\r\n')
+      },
+      data: () => answered.resolve(),
+      close(closed) {
+        idle.delete(closed)
+        answered.resolve()
+      },
+    },
+  })
+  await answered.promise
+}
+const openIdle = async (): Promise<void> => {
+  while (idle.size < IDLE_CONNECTIONS) await Promise.all(Array.from({ length: OPENED_AT_ONCE }, connectIdle))
+}
+
 const load = openLoad(port, request, CONNECTIONS)
 /** The most that is served: a few connections that are never without a request. */
 const capacity = async (): Promise<number> => {
@@ -69,6 +97,7 @@ const figures: Figure[] = []
 let goodputAtOne = 0
 for (const factor of [0.5, 1, 3, 10]) {
   await load.run(REST_PER_SECOND, 8_000) // back to rest
+  await openIdle()
   await load.run(factor * top, SETTLE_MS)
   const busyBefore = processorMs()
   const { served, refused, failed, unsent, servedMs, refusedMs } = await load.run(factor * top, STEP_MS)
@@ -79,7 +108,7 @@ for (const factor of [0.5, 1, 3, 10]) {
   const isFlat = goodput > 0 && (factor < 10 || goodput >= FLAT_SHARE * goodputAtOne)
   figures.push({
     row: 'R28',
-    what: `${factor}x of capacity for ${STEP_MS / 1_000} s, answers of ${WORDS} words`,
+    what: `${factor}x of capacity for ${STEP_MS / 1_000} s, answers of ${WORDS} words, beside ${idle.size} idle connections`,
     figure:
       `offered ${(factor * top).toFixed(0)}/s, goodput ${goodput.toFixed(0)}/s (${((goodput / top) * 100).toFixed(0)} % of capacity), ` +
       `refused ${refused}, failed ${failed}, not sent ${unsent}; served p50 ${latency.p50.toFixed(0)}, p99 ${latency.p99.toFixed(0)} ms; ` +
@@ -89,5 +118,6 @@ for (const factor of [0.5, 1, 3, 10]) {
   })
 }
 load.close()
+for (const socket of idle) socket.end()
 await gateway.remove()
 conclude(figures)

@@ -20,12 +20,12 @@ const atAllSizes = (file: string, short: readonly string[] | null): Script[] =>
 const SCRIPTS: readonly Script[] = [
   ...atAllSizes('admit', ['--requests', '60']),
   ...atAllSizes('kills', ['--kills', '2']),
-  { file: 'exits', full: [], short: ['--times', '100'] },
+  ...atAllSizes('exits', ['--times', '100']),
   ...atAllSizes('windows', null),
   ...atAllSizes('stopped', null),
   ...atAllSizes('lost-tells', ['--seconds', '10']),
-  { file: 'routes', full: [], short: ['--requests', '100'] },
-  { file: 'tenants', full: [], short: ['--requests', '100'] },
+  ...atAllSizes('routes', ['--requests', '100']),
+  ...atAllSizes('tenants', ['--requests', '100']),
   ...atAllSizes('outage', ['--seconds', '10']),
 ]
 

@@ -1,11 +1,12 @@
 // B3: every path on which a request can end, a thousand times each, each under a hard budget of its own: nothing stays reserved, and what was spent is what the
-// outcomes say. `bun tests/faults/budgets/exits.ts [--times 1000]`
+// outcomes say. They are asked of all instances in turn. `bun tests/faults/budgets/exits.ts [--times 1000] [--instances 1]`
+import type { GatewayProcess } from '../../services/gateway.ts'
 import { type Figure, numberArgument } from '../control/figures.ts'
 import { type ExitsUpstream, startExitsUpstream } from './exits-upstream.ts'
 import { COST_NANO_USD, type Rig, runRows, type Standing, TOKENS, tally, usdText } from './rig.ts'
 
 /** How one request of this path is asked, and what its client does then. Answers what the client saw. */
-type Ask = (rig: Rig, upstream: ExitsUpstream, prompt: string) => Promise<number>
+type Ask = (gateway: GatewayProcess, upstream: ExitsUpstream, prompt: string) => Promise<number>
 
 interface Path {
   readonly model: string
@@ -22,8 +23,8 @@ const body = (model: string, prompt: string, more: object = {}) => ({
 
 const asking =
   (model: string, more: object = {}): Ask =>
-  async ({ gateways }, _, prompt) => {
-    const answer = await gateways[0]!.request('/v1/chat/completions', { body: body(model, prompt, more) })
+  async (gateway, _, prompt) => {
+    const answer = await gateway.request('/v1/chat/completions', { body: body(model, prompt, more) })
     const text = await answer.text()
     // An error frame after the first byte counts as what it is.
     return text.includes('event: error') ? 599 : answer.status
@@ -32,11 +33,11 @@ const asking =
 /** Leaves once the upstream has the request, or once the first bytes have come. */
 const leaving =
   (model: string, late: boolean): Ask =>
-  async ({ gateways }, upstream, prompt) => {
+  async (gateway, upstream, prompt) => {
     const left = new AbortController()
     const arrived = upstream.arrived(prompt)
     const init = { body: body(model, prompt, { stream: late }), signal: left.signal }
-    const answer = gateways[0]!.request('/v1/chat/completions', init)
+    const answer = gateway.request('/v1/chat/completions', init)
     answer.catch(() => undefined)
     await arrived
     if (late) await (await answer).body!.getReader().read()
@@ -76,45 +77,51 @@ const budgetOf = (rig: Rig, model: string, limitUsd = ROOM_USD): Promise<string>
   rig.budget(limitUsd, { scope: { type: 'model', id: model } })
 
 /** `times` requests of a path, so many at once. */
-const walk = async (rig: Rig, upstream: ExitsUpstream, { model, ask }: Path, times: number): Promise<number[]> => {
+const walk = async (
+  gateways: readonly GatewayProcess[],
+  upstream: ExitsUpstream,
+  { model, ask }: Path,
+  times: number,
+): Promise<number[]> => {
   const statuses: number[] = []
   for (let from = 0; from < times; from += AT_ONCE) {
     const some = Array.from({ length: Math.min(AT_ONCE, times - from) }, (_, i) =>
-      ask(rig, upstream, `${model} ${from + i}`).catch(() => 0),
+      ask(gateways[i % gateways.length]!, upstream, `${model} ${from + i}`).catch(() => 0),
     )
     statuses.push(...(await Promise.all(some)))
   }
   return statuses
 }
 
-/** Streams that go on beyond what is left: all of them hold their reservation before the first one asks for more. */
+/** Streams that go on beyond what is left: all of them hold their reservation before the first one asks for more, hence all on one instance, each time another. */
 const cutStreams = async (rig: Rig, upstream: ExitsUpstream, times: number): Promise<{ id: string; all: number[] }> => {
   const path: Path = { model: 'stream-cut', what: '', ask: asking('stream-cut', { stream: true }), costs: null }
   const all: number[] = []
   let id = ''
   for (let done = 0; done < times; done += AT_ONCE) {
     id = await budgetOf(rig, path.model, ((done + AT_ONCE) * COST_NANO_USD) / 1e9)
-    all.push(...(await walk(rig, upstream, path, AT_ONCE)))
+    const gateway = rig.gateways[(done / AT_ONCE) % rig.gateways.length]!
+    all.push(...(await walk([gateway], upstream, path, AT_ONCE)))
   }
   return { id, all }
 }
 
-/** Requests that are under way when the gateway is stopped, beyond the time that it waits for them. */
+/** Requests that are under way when their gateway is stopped, beyond the time that it waits for them. */
 const stopped = async (rig: Rig, upstream: ExitsUpstream, times: number): Promise<number[]> => {
-  const [gateway] = rig.gateways
   const all: number[] = []
   for (let done = 0; done < times; done += AT_ONCE) {
+    const gateway = rig.gateways[(done / AT_ONCE) % rig.gateways.length]!
     const arrived: Promise<void>[] = []
     const asked = Array.from({ length: AT_ONCE }, (_, i) => {
       const prompt = `shutdown ${done + i}`
       arrived.push(upstream.arrived(prompt))
-      return asking('shutdown')(rig, upstream, prompt).catch(() => 0)
+      return asking('shutdown')(gateway, upstream, prompt).catch(() => 0)
     })
     await Promise.all(arrived)
-    await gateway!.end('SIGTERM')
+    await gateway.end('SIGTERM')
     all.push(...(await Promise.all(asked)))
-    gateway!.start()
-    await gateway!.until('serving', 60_000)
+    gateway.start()
+    await gateway.until('serving', 60_000)
   }
   return all
 }
@@ -132,12 +139,17 @@ const exits = async (rig: Rig, upstream: ExitsUpstream, times: number): Promise<
   const walked: { what: string; id: string; statuses: number[]; costs: number | null }[] = []
   for (const path of PATHS) {
     const id = await budgetOf(rig, path.model)
-    walked.push({ ...path, id, statuses: await walk(rig, upstream, path, times) })
+    walked.push({ ...path, id, statuses: await walk(rig.gateways, upstream, path, times) })
     console.error(path.what, tally(walked.at(-1)!.statuses))
   }
   const refused = await budgetOf(rig, 'json-refused', 0)
   const none: Path = { model: 'json-refused', what: '', ask: asking('json-refused'), costs: 0 }
-  walked.push({ what: 'budget refused', id: refused, statuses: await walk(rig, upstream, none, times), costs: 0 })
+  walked.push({
+    what: 'budget refused',
+    id: refused,
+    statuses: await walk(rig.gateways, upstream, none, times),
+    costs: 0,
+  })
   const { id, all } = await cutStreams(rig, upstream, times)
   walked.push({ what: 'stream cut by its budget', id, statuses: all, costs: COST_NANO_USD })
   const last = await budgetOf(rig, 'shutdown')

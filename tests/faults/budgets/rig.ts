@@ -91,6 +91,8 @@ export interface RigOptions {
   readonly settings?: Readonly<Record<string, unknown>> & { readonly server?: object }
   /** The instances reach the broker through a proxy. */
   readonly proxied?: true
+  /** Ends what the script started beside them. */
+  readonly stop?: () => Promise<unknown>
 }
 
 export const startRig = async (count: number, options: RigOptions = {}): Promise<Rig> => {
@@ -160,6 +162,7 @@ export const startRig = async (count: number, options: RigOptions = {}): Promise
       for (const gateway of gateways) await gateway.remove()
       await kafka.stop()
       await proxy?.stop()
+      await options.stop?.()
       upstream.stop()
       rmSync(folder, { recursive: true, force: true })
     },

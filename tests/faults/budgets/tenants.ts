@@ -1,9 +1,10 @@
-// B9, of two tenants: a thousand requests under one `X-Request-ID`, each charged to its own tenant; and nobody reads or rates what is another's. On one instance
-// with everything embedded, read models included. `bun tests/faults/budgets/tenants.ts [--requests 1000]`
+// B9, of two tenants: a thousand requests under one `X-Request-ID`, each charged to its own tenant; and nobody reads or rates what is another's. Asked of
+// all instances in turn; each has a worker. `bun tests/faults/budgets/tenants.ts [--requests 1000] [--instances 2]`
 import { eventually } from '../../services/eventually.ts'
-import { type GatewayProcess, startGateway } from '../../services/gateway.ts'
-import { conclude, type Figure, numberArgument } from '../control/figures.ts'
-import { COST_NANO_USD, type Standing, startUpstream, TOKENS, tally, usdText } from './rig.ts'
+import type { GatewayProcess } from '../../services/gateway.ts'
+import { startPostgres } from '../../services/postgres.ts'
+import { type Figure, numberArgument } from '../control/figures.ts'
+import { COST_NANO_USD, type Rig, runRows, type Standing, TOKENS, tally, usdText } from './rig.ts'
 
 const LABEL = 'the-same-for-all'
 const AT_ONCE = 50
@@ -13,7 +14,14 @@ interface Side {
   readonly tenantId: string
   readonly key: string
   readonly budgetId: string
+  /** Of the decision that made the last of them. */
+  readonly revision: string
 }
+
+type Gateways = readonly GatewayProcess[]
+
+/** In turn. */
+const of = (gateways: Gateways, i: number): GatewayProcess => gateways[i % gateways.length]!
 
 const admin = async <Answer>(
   gateway: GatewayProcess,
@@ -30,17 +38,15 @@ const sideOf = async (gateway: GatewayProcess, slug: string): Promise<Side> => {
   const { id: tenant_id } = await admin<{ id: string }>(gateway, 'POST', '/tenants', { slug, name: slug })
   const scopes = ['inference', 'usage:read']
   const { plaintext } = await admin<{ plaintext: string }>(gateway, 'POST', '/keys', { tenant_id, name: slug, scopes })
-  const { id } = await admin<{ id: string }>(gateway, 'PUT', '/budgets', {
-    tenant_id,
-    limit_usd: 1_000,
-    window: 'lifetime',
-  })
-  return { tenantId: tenant_id, key: plaintext, budgetId: id }
+  const body = { tenant_id, limit_usd: 1_000, window: 'lifetime' }
+  const made = await gateway.request('/admin/v1/budgets', { method: 'PUT', body })
+  const { id } = (await made.json()) as { id: string }
+  return { tenantId: tenant_id, key: plaintext, budgetId: id, revision: made.headers.get('x-gateway-revision') ?? '' }
 }
 
-const chat = async (gateway: GatewayProcess, key: string): Promise<number> => {
+const chat = async (gateway: GatewayProcess, key: string, revision: string): Promise<number> => {
   const body = { model: 'm', max_tokens: TOKENS, messages: [{ role: 'user', content: 'hello' }] }
-  const headers = { 'x-request-id': LABEL }
+  const headers = { 'x-request-id': LABEL, 'x-gateway-min-revision': revision }
   const answer = await gateway.request('/v1/chat/completions', { key, body, headers })
   await answer.arrayBuffer()
   return answer.status
@@ -58,15 +64,15 @@ const idsOf = async (gateway: GatewayProcess, { key }: Side): Promise<string[]> 
 }
 
 /** How often a key gets what is another tenant's: rows by id, ratings by id. */
-const reads = async (gateway: GatewayProcess, { key }: Side, ids: readonly string[]): Promise<number> => {
+const reads = async (gateways: Gateways, { key }: Side, ids: readonly string[]): Promise<number> => {
   let got = 0
   for (let from = 0; from < ids.length; from += AT_ONCE) {
     const answers = await Promise.all(
       ids
         .slice(from, from + AT_ONCE)
-        .flatMap((id) => [
-          gateway.request(`/admin/v1/requests/${id}`, { key }),
-          gateway.request('/v1/feedback', { key, body: { request_id: id, score: 1 } }),
+        .flatMap((id, i) => [
+          of(gateways, i).request(`/admin/v1/requests/${id}`, { key }),
+          of(gateways, i).request('/v1/feedback', { key, body: { request_id: id, score: 1 } }),
         ]),
     )
     for (const answer of answers) {
@@ -77,11 +83,17 @@ const reads = async (gateway: GatewayProcess, { key }: Side, ids: readonly strin
   return got
 }
 
-export const tenants = async (gateway: GatewayProcess, count: number): Promise<Figure[]> => {
+export const tenants = async ({ gateways }: Rig, count: number): Promise<Figure[]> => {
+  const [gateway] = gateways as readonly [GatewayProcess]
   const sides = [await sideOf(gateway, 'first'), await sideOf(gateway, 'second')] as const
   const statuses: number[] = []
-  for (let from = 0; from < count; from += AT_ONCE)
-    statuses.push(...(await Promise.all(Array.from({ length: AT_ONCE }, (_, i) => chat(gateway, sides[i % 2]!.key)))))
+  for (let from = 0; from < count; from += AT_ONCE) {
+    // Each pair goes to one instance.
+    const some = Array.from({ length: AT_ONCE }, (_, i) =>
+      chat(of(gateways, from / AT_ONCE + (i >> 1)), sides[i % 2]!.key, sides[1].revision),
+    )
+    statuses.push(...(await Promise.all(some)))
+  }
   const ids = await eventually(
     'the request log holds them all',
     async () => {
@@ -92,7 +104,7 @@ export const tenants = async (gateway: GatewayProcess, count: number): Promise<F
   )
   const rated = await gateway.request('/v1/feedback', { key: sides[0].key, body: { request_id: LABEL, score: 1 } })
   await rated.arrayBuffer()
-  const strange = (await reads(gateway, sides[0], ids[1])) + (await reads(gateway, sides[1], ids[0]))
+  const strange = (await reads(gateways, sides[0], ids[1])) + (await reads(gateways, sides[1], ids[0]))
   const path = `/feedback?tenant_id=${sides[1].tenantId}`
   const { feedback } = await admin<{ feedback?: readonly unknown[] }>(gateway, 'GET', path)
   let charged = 0
@@ -107,7 +119,7 @@ export const tenants = async (gateway: GatewayProcess, count: number): Promise<F
   return [
     {
       row: 'B9',
-      what: `${count} requests of two tenants under one \`X-Request-ID\` (${tally(statuses)}); each asks for and rates all of the other's by id`,
+      what: `${count} requests of two tenants under one \`X-Request-ID\` (${tally(statuses)}) over ${gateways.length} instances; each asks for and rates all of the other's by id`,
       figure: `charged ${charged} of ${count}, ${usdText(((count - charged) * COST_NANO_USD) / 1e9)} missing, accounts that match the log ${matching} of 2, reads or ratings of another tenant's ${seen} of ${2 * (ids[0].length + ids[1].length)}`,
       n: count,
       good: charged === count && matching === 2 && seen === 0 && ids[0].length + ids[1].length === count,
@@ -115,25 +127,7 @@ export const tenants = async (gateway: GatewayProcess, count: number): Promise<F
   ]
 }
 
-if (import.meta.main) {
-  const upstream = startUpstream()
-  const model = { input_cost_per_million: 0, output_cost_per_million: COST_NANO_USD / TOKENS / 1_000 }
-  const gateway = startGateway({
-    settings: {
-      bootstrap: {
-        providers: [{ name: 'up', kind: 'openai_compatible', base_url: upstream.url }],
-        models: [{ name: 'm', provider: 'up', max_output_tokens: TOKENS, ...model }],
-      },
-    },
-  })
-  let figures: Figure[] = []
-  try {
-    await gateway.until('ready', 120_000)
-    figures = await tenants(gateway, numberArgument('requests', 1_000))
-  } finally {
-    if (figures.length === 0) console.error(gateway.output().slice(-1_500))
-    await gateway.remove()
-    upstream.stop()
-  }
-  conclude(figures)
-}
+const postgres = await startPostgres()
+const settings = { worker: { enabled: true }, database: { url: postgres.url } }
+const stop = () => postgres.remove()
+await runRows((rig) => tenants(rig, numberArgument('requests', 1_000)), { instances: 2, settings, stop })
