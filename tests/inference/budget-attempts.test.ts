@@ -195,3 +195,28 @@ describe('an answer that cost something and whose outcome the spool does not tak
       })
     })
 })
+
+test.each([
+  ['the disk fails', new Error('the disk is gone'), 500],
+  ['the disk is full', new SpoolClosed('the disk is full'), 429],
+] as const)(
+  'neither an admission nor an outcome can be written (%s): nobody is called, and nothing stays reserved',
+  async (_, failure, status) => {
+    const row = budgetRow({ limit_nano_usd: 1_000_000_000 })
+    const alpha = { inputCostPerMillion: 0, outputCostPerMillion: 10 }
+    const { gateway, budgets, first } = setUp({ rows: [row], alpha })
+    for (const stream of [false, true]) {
+      expect((await gateway.chat(ASK)).status).toBe(200) // there is a lease
+      gateway.spool.before = () => {
+        throw failure
+      }
+      const response = await gateway.chat({ ...ASK, stream })
+      await response.text()
+      gateway.spool.before = null
+      const [open] = budgets.leases.opens.values()
+      expect([response.status, open!.lease.reserved, open!.users]).toEqual([status, NOTHING, 0])
+    }
+    expect(first.received).toHaveLength(2)
+    expect(budgets.standing(row)!.spent.nano_usd).toBe(2 * 70_000)
+  },
+)

@@ -15,7 +15,12 @@ export interface ReadAccounts {
   readonly repeated: number
 }
 
-export const readAccounts = async (rig: Rig, budgetId: string): Promise<ReadAccounts> => {
+/** `untilMs`: as they stood when the log had taken what it took until then. */
+export const readAccounts = async (
+  rig: Rig,
+  budgetId: string,
+  untilMs = Number.POSITIVE_INFINITY,
+): Promise<ReadAccounts> => {
   const log = kafkaLog({ brokers: rig.kafka.bootstrap, clientId: 'gatelog-test' })
   const accounts: Account[] = []
   const seen = new Set<string>()
@@ -27,6 +32,7 @@ export const readAccounts = async (rig: Rig, budgetId: string): Promise<ReadAcco
     let logAtMs = 0
     for await (const batch of log.read(TOPICS.budgets.name, partition, 0, new AbortController().signal)) {
       for (const { offset, atMs, value } of batch) {
+        if (atMs > untilMs) continue
         const { id, type, data } = readEnvelope(value!)!
         records++
         seen.add(id)

@@ -7,10 +7,10 @@ import { COST_NANO_USD, type Rig, runRows, startLanes, tally, usdText } from './
 const LANES = 4
 const BURST_MS = 3_000
 
-/** What all leases of a budget could still be spent of, by the log; and what their holders had told. */
-const outstanding = async (rig: Rig, budgetId: string): Promise<number> => {
+/** What all leases of a budget could be spent of, by what the log had taken until then. */
+const outstanding = async (rig: Rig, budgetId: string, untilMs: number): Promise<number> => {
   let granted = 0
-  for (const account of (await readAccounts(rig, budgetId)).accounts)
+  for (const account of (await readAccounts(rig, budgetId, untilMs)).accounts)
     for (const each of account.holders.values()) granted += minus(each.granted, each.returned).nano_usd
   return granted
 }
@@ -25,14 +25,14 @@ export const outage = async (rig: Rig, seconds: number): Promise<Figure[]> => {
   await Bun.sleep(BURST_MS)
   const broker = rig.kafka.broker(0)
   await broker.kill()
+  const killedMs = Date.now()
   const seen = statuses.length
   await Bun.sleep(seconds * 1_000)
-  // Nothing is asked any more when the broker is back: what is granted then was granted for what is billed here.
   await load.stop()
   const billed = (rig.upstream.billed - before) * COST_NANO_USD
   const during = statuses.slice(seen)
   await broker.restart()
-  const granted = await outstanding(rig, id)
+  const granted = await outstanding(rig, id, killedMs)
   const afterwards = await rig.chat(rig.gateways[0]!)
   const beyond = usdText((billed - granted) / 1e9)
   return [
