@@ -154,6 +154,7 @@ const endpoints: Inverse = {
 
 const usd = (nanoUsd: number | null): number | null => (nanoUsd === null ? null : usdOf(nanoUsd))
 
+/** What is written again is the newest copy of its limits: it is higher than it was. */
 const budgets: Inverse = {
   invert(state, { id, before }) {
     const was = before as BudgetRow | null
@@ -164,10 +165,12 @@ const budgets: Inverse = {
       soft_limit_usd: usd(soft_limit_nano_usd),
       hard_cap_usd: usd(hard_cap_nano_usd),
     }
-    const rest = fieldsOf(was, ...STAMPS, 'limit_nano_usd', 'soft_limit_nano_usd', 'hard_cap_nano_usd')
+    const rest = fieldsOf(was, ...STAMPS, 'limit_nano_usd', 'soft_limit_nano_usd', 'hard_cap_nano_usd', 'height')
     const scope = was.scope as (BudgetCommand & { do: 'upsert' })['scope']
     return decideBudget(state, { do: 'upsert', ...rest, scope, ...money, ...API })
   },
+  restored: ({ before }, now) =>
+    before === null ? null : { ...(before as BudgetRow), height: (now as BudgetRow | null)?.height },
 }
 
 const cacheRules: Inverse = {

@@ -132,11 +132,12 @@ export class LogHistory {
     return { entry, events: decision.events, changes: told, changesTotal: changes.length }
   }
 
-  async #changesOf({ offset, value }: LogRecord, decision: Decision): Promise<readonly RowChange[]> {
-    const before = await this.#past.at(offset, this.#survey)
-    const overlay = new ControlState(before)
+  /** As every instance folded it: rows may hold the time of the log. */
+  async #changesOf({ offset, atMs, value }: LogRecord, decision: Decision): Promise<readonly RowChange[]> {
+    const { state, logAtMs } = await this.#past.at(offset, this.#survey)
+    const overlay = new ControlState(state)
     const id = sha256Hex(value!)
-    return foldDecision(overlay, { ...decision, cause: null }, id, this.#survey.momentAt(offset)).changes
+    return foldDecision(overlay, { ...decision, cause: null }, id, Math.max(logAtMs, atMs)).changes
   }
 
   async #later({ after, rows }: Question & { name: 'later' }): Promise<readonly LaterChange[]> {
@@ -157,7 +158,7 @@ export class LogHistory {
     if (record === null) return null
     const atMs = 'id' in moment ? this.#survey.momentAt(record.offset) : moment.atMs
     const point = { revision: sha256Hex(record.value!), atMs }
-    const state = await this.#past.at(record.offset + 1, this.#survey)
+    const { state } = await this.#past.at(record.offset + 1, this.#survey)
     return { point, answer: await this.deps.readPast(state, point, read) }
   }
 

@@ -10,9 +10,16 @@ const KEPT_STATES = 4
 /** More rows than this in all of them are not kept, except those of the last one asked for. */
 const KEPT_ROWS = 500_000
 
+export interface PastState {
+  /** Not to be changed by whoever gets it. */
+  readonly state: ControlState
+  /** Log time that far: what the fold of what comes next goes by. */
+  readonly logAtMs: number
+}
+
 export class PastStates {
   /** Newest use last. */
-  readonly #kept = new Map<number, ControlState>()
+  readonly #kept = new Map<number, PastState>()
 
   constructor(
     readonly log: EventLog,
@@ -21,17 +28,18 @@ export class PastStates {
     readonly signal: AbortSignal,
   ) {}
 
-  /** The state when everything below `next` was folded, which the survey has seen. Not to be changed by whoever gets it. */
-  async at(next: number, survey: Survey): Promise<ControlState> {
+  /** The state when everything below `next` was folded, which the survey has seen. */
+  async at(next: number, survey: Survey): Promise<PastState> {
     const known = this.#kept.get(next)
     if (known !== undefined) {
       this.#kept.delete(next)
       this.#kept.set(next, known)
       return known
     }
-    const fold = await this.#foldTo(next, survey)
-    this.#keep(next, fold.state)
-    return fold.state
+    const { state, logAtMs } = await this.#foldTo(next, survey)
+    const past = { state, logAtMs }
+    this.#keep(next, past)
+    return past
   }
 
   /** Folds on from the state below `from`, and tells what each decision did; ends when it is told false. */
@@ -54,11 +62,11 @@ export class PastStates {
     return fold
   }
 
-  #keep(next: number, state: ControlState): void {
-    this.#kept.set(next, state)
+  #keep(next: number, past: PastState): void {
+    this.#kept.set(next, past)
     let rows = 0
     for (const [age, [offset, each]] of [...this.#kept].toReversed().entries()) {
-      for (const table of each.tables()) rows += table.size
+      for (const table of each.state.tables()) rows += table.size
       if (age > 0 && (rows > KEPT_ROWS || age >= KEPT_STATES)) this.#kept.delete(offset)
     }
   }

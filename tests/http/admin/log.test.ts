@@ -169,6 +169,22 @@ describe('a revert', () => {
     expect((await gateway.call('GET', '/models/mod_a')).status).toBe(404)
   })
 
+  test.each<[string, object, object]>([
+    ['/policies', { name: 'r', max_cost_usd: 1 }, { name: 'r', strategy: 'weighted' }],
+    ['/endpoints', { slug: 'r', aliases: ['r-alias'] }, { slug: 'r', description: 'other' }],
+    ['/budgets', { limit_usd: 10, hard_cap_usd: 1 }, { limit_usd: 20, timezone: 'Europe/Berlin' }],
+    ['/cache/policies', { name: 'r', ttl_seconds: 60 }, { name: 'r', ttl_seconds: 90, mode: 'prefix' }],
+    ['/tool-policies', { name: 'r', max_steps: 3 }, { name: 'r', mode: 'automatic', enabled: false }],
+  ])('of a change and of a deletion restores what %s said', async (path, body, other) => {
+    const { created_at: _, updated_at: __, revision: ___, ...was } = (await gateway.call('PUT', path, { body })).body
+    const changed = await gateway.call('PUT', path, { body: other })
+    expect((await revert(revisionOf(changed))).status).toBe(200)
+    expect((await gateway.call('GET', `${path}/${was.id}`)).body).toMatchObject(was)
+    const deleted = await gateway.call('DELETE', `${path}/${was.id}`)
+    expect((await revert(revisionOf(deleted))).status).toBe(200)
+    expect((await gateway.call('GET', `${path}/${was.id}`)).body).toMatchObject(was)
+  })
+
   test('names the later decisions that stand in the way, also when the row is gone', async () => {
     const made = await gateway.call('POST', '/tenants', { body: { slug: 'later', name: 'One' } })
     const path = `/tenants/${made.body.id}`
