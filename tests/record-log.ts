@@ -1,7 +1,8 @@
 // Records a golden log: what a build wrote into its control topic in a short life, and the digest that its own fold comes to.
 // `bun tests/record-log.ts <name> [source tree]` makes tests/fixtures/logs/<name>.ndjson; `--restate <name>` adds the digest of this build's fold
 // version to one that is there (after FOLD_VERSION was raised). One is recorded for each release; they are kept for ever.
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { CONTROL } from '../src/state/fold.ts'
 import {
@@ -12,85 +13,97 @@ import {
   LOGS,
   readGolden,
 } from './fixtures/golden-log.ts'
+import { type Call, live, takeOver } from './golden-life.ts'
+import { firstSettings, secondSettings, UPSTREAM_MODELS } from './golden-settings.ts'
 import { MASTER_KEY } from './services/cluster.ts'
 import { type GatewayProcess, startGateway } from './services/gateway.ts'
 
-type Call = (method: string, path: string, body?: unknown, headers?: Record<string, string>) => Promise<{ id: string }>
+const ROOT = resolve(import.meta.dir, '..')
 
-/** Routes that a build does not have are left out: older builds know less. */
+/** Routes that a build does not have are left out: older builds know less. Of this build every call has to succeed. */
 const caller =
-  (gateway: GatewayProcess): Call =>
-  async (method, path, body, headers) => {
-    const answer = await gateway.request(`/admin/v1${path}`, { method, body, headers })
+  (gateway: GatewayProcess, isOwn: boolean, used: Set<string>): Call =>
+  async (method, path, body, headers = {}) => {
+    const init = { method, body, headers, ...(headers.cookie === undefined ? {} : { key: null }) }
+    const answer = await gateway.request(`/admin/v1${path}`, init)
     const text = await answer.text()
-    if (answer.ok) return JSON.parse(text) as { id: string }
+    const cookie = answer.headers.get('set-cookie')?.split(';')[0] ?? ''
+    const revision = answer.headers.get('x-gateway-revision') ?? ''
+    if (answer.ok) {
+      used.add(`${method} ${templateOf(path)}`)
+      return { id: 'none', ...(text === '' ? {} : (JSON.parse(text) as object)), revision, cookie }
+    }
+    if (isOwn) throw new Error(`${method} ${path}: ${answer.status} ${text}`)
     console.error(`left out: ${method} ${path}: ${answer.status}`)
-    return { id: 'none' }
+    return { id: 'none', revision, cookie }
   }
 
-const PASSWORD = 'a password of many words'
+/** `/keys/key_0199.../rotate` -> `/keys/{id}/rotate` */
+const templateOf = (path: string): string =>
+  path.split('?')[0]!.replace(/\/(?:[a-z]+_[0-9a-f-]{36}|[0-9a-f]{64})(?=\/|$)/, '/{id}')
 
-/** The first operator, a second one that is deleted, and a login. */
-const people = async (call: Call): Promise<void> => {
-  const ada = { username: 'ada', password: PASSWORD }
-  await call('POST', '/auth/setup', { ...ada, confirm: PASSWORD })
-  await call('POST', '/auth/login', ada)
-  const { id } = await call('POST', '/operators', { username: 'bob', password: PASSWORD, confirm: PASSWORD })
-  await call('DELETE', `/operators/${id}`)
+/** Writes of the document that have a success, and were not asked for. */
+const unused = async (gateway: GatewayProcess, used: ReadonlySet<string>): Promise<string[]> => {
+  const { paths } = (await (await gateway.request('/openapi.json')).json()) as {
+    paths: Record<string, Record<string, { responses: object }>>
+  }
+  return Object.entries(paths)
+    .filter(([path]) => path.startsWith('/admin/v1/'))
+    .flatMap(([path, methods]) =>
+      Object.entries(methods)
+        .filter(([method, { responses }]) => method !== 'get' && Object.keys(responses).some((status) => status < '3'))
+        .map(([method]) => `${method.toUpperCase()} ${path.slice('/admin/v1'.length)}`),
+    )
+    .filter((name) => !used.has(name))
 }
 
-const live = async (call: Call): Promise<void> => {
-  await people(call)
-  for (let n = 0; n < 4; n++) {
-    const tenant = await call('POST', '/tenants', { slug: `tenant-${n}`, name: `Tenant ${n}` })
-    await call('PUT', `/tenants/${tenant.id}`, { name: `Renamed ${n}`, plan: n % 2 === 0 ? 'gold' : null })
-    const policy = await call('POST', '/policies', { name: `policy-${n}`, tenant_id: tenant.id, max_cost_usd: 0.5 + n })
-    for (let m = 0; m < 3; m++) {
-      const key = await call(
-        'POST',
-        '/keys',
-        { tenant_id: tenant.id, name: `key ${m}`, scopes: m === 0 ? ['inference', 'usage:read'] : ['inference'] },
-        m === 1 ? { 'Idempotency-Key': `golden-${n}` } : {},
-      )
-      if (m === 0) await call('PATCH', `/keys/${key.id}`, { routing_policy_id: policy.id })
-      if (m === 1) await call('POST', `/keys/${key.id}/rotate`)
-      if (m === 2) await call('DELETE', `/keys/${key.id}`)
-    }
-    const upstream = { name: `upstream-${n}`, kind: 'openai_compatible', base_url: 'http://127.0.0.1:9/v1' }
-    const provider = await call('POST', '/providers', upstream)
-    await call('PUT', `/providers/${provider.id}/credential`, { secret: 'not a secret', name: 'first' })
-    const model = await call('POST', '/models', { name: `model-${n}`, provider_id: provider.id, priority: n })
-    await call('PATCH', `/models/${model.id}`, { aliases: [`fast-${n}`], input_cost_per_million: 1.5 })
-    await call('PUT', '/endpoints', {
-      slug: `scope-${n}`,
-      name: `Scope ${n}`,
-      overrides: { forced_model: `model-${n}` },
-    })
-    await call('POST', '/overrides', { kind: 'block', target: `model:model-${n}`, reason: 'golden' })
-    await call('POST', `/providers/${provider.id}/kill`, { kill: n % 2 === 0, reason: 'golden' })
-    await call('PUT', '/budgets', {
-      tenant_id: tenant.id,
-      window: 'day',
-      limit_usd: 10 + n,
-      alert_thresholds: [0.5, 1],
-    })
-    await call('PUT', '/budgets', { tenant_id: tenant.id, window: 'month', limit_usd: 100 })
-    await call('PUT', '/cache/policies', { name: `rule-${n}`, ttl_seconds: 60, enabled: true })
-    const parameters = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] }
-    const tool = await call('POST', '/tools', {
-      name: `tool-${n}`,
-      description: 'It is one',
-      safety: 'safe',
-      parameters,
-    })
-    await call('POST', `/tools/${tool.id}/enabled`, { enabled: false })
-    await call('PUT', '/tool-policies', { name: `tools-${n}`, mode: 'automatic', max_steps: 3 + n })
-    if (n === 3) {
-      await call('DELETE', `/models/${model.id}`)
-      await call('DELETE', `/providers/${provider.id}`)
-      await call('DELETE', `/tenants/${tenant.id}?force=true`)
-    }
-  }
+/** A provider that lists models and answers every question. */
+const startUpstream = () =>
+  Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    fetch: ({ url }) => {
+      if (url.endsWith('/models'))
+        return Response.json({ data: UPSTREAM_MODELS.map((id) => ({ id, object: 'model' })) })
+      const message = { role: 'assistant', content: 'Yes.' }
+      const usage = { prompt_tokens: 5, completion_tokens: 2, total_tokens: 7 }
+      const choices = [{ index: 0, finish_reason: 'stop', message }]
+      return Response.json({ id: 'c', object: 'chat.completion', created: 1, model: 'm', choices, usage })
+    },
+  })
+
+interface Recording {
+  readonly gateway: GatewayProcess
+  /** Its variables, as its next start finds them. */
+  readonly env: Record<string, string>
+}
+
+const FURTHER_MS = 20 * 60_000
+
+/**
+ * A start with other settings, twenty minutes later and with a spool of another name: a session is used again, and an operator gives up the
+ * instance that wrote the first part, which holds something of a budget.
+ */
+const laterLife = async ({ gateway, env }: Recording, call: Call, cookie: string, baseUrl: string): Promise<void> => {
+  const { id } = await call('PUT', '/budgets', { scope: { type: 'model', id: 'seeded' }, limit_usd: 1 })
+  const body = { model: 'seeded', max_tokens: 10, messages: [{ role: 'user', content: 'Hello' }] }
+  const answer = await gateway.request('/v1/chat/completions', { body })
+  if (!answer.ok) throw new Error(`a completion: ${answer.status} ${await answer.text()}`)
+  await answer.text()
+  const { instances } = (await call('GET', '/instances')) as unknown as { instances: { id: string }[] }
+  await gateway.end('SIGKILL')
+  rmSync(join(gateway.folder, 'data/spool'), { recursive: true })
+  writeFileSync(join(gateway.folder, 'clock'), String(FURTHER_MS))
+  const path = join(gateway.folder, 'gateway.yaml')
+  const settings = JSON.parse(readFileSync(path, 'utf8')) as object
+  writeFileSync(path, JSON.stringify({ ...settings, bootstrap: secondSettings(baseUrl) }))
+  env.GOLDEN_KEY = 'another-key-of-the-settings'
+  gateway.start()
+  await gateway.until('ready')
+  await call('GET', '/auth/me', undefined, { cookie })
+  await call('POST', `/instances/${instances[0]!.id}/retire`, { reason: 'its disk is lost' })
+  await call('DELETE', `/budgets/${id}`)
+  await takeOver(call)
 }
 
 /** What another build exports, under the names that this one has for it. */
@@ -99,10 +112,26 @@ const moduleOf = async <Module>(root: string, path: string): Promise<Module> =>
 
 const record = async (name: string, root: string): Promise<void> => {
   if (existsSync(goldenPath(name))) throw new Error(`${name} is recorded already: golden logs are never changed`)
-  const gateway = startGateway({ root, settings: { worker: { enabled: false }, security: { master_key: MASTER_KEY } } })
+  const isOwn = root === ROOT
+  const upstream = startUpstream()
+  const baseUrl = `http://127.0.0.1:${upstream.port}/v1`
+  const folder = mkdtempSync(join(tmpdir(), 'gatelog-golden-'))
+  writeFileSync(join(folder, 'clock'), '0')
+  const bootstrap = isOwn ? { bootstrap: firstSettings(baseUrl) } : {}
+  const env = { FAULT_CLOCK: join(folder, 'clock'), GOLDEN_KEY: 'a-key-of-the-settings-itself' }
+  const gateway = startGateway({
+    ...{ root, folder, preload: [join(import.meta.dir, 'faults/preloads/clock.ts')] },
+    env,
+    settings: { worker: { enabled: false }, security: { master_key: MASTER_KEY }, ...bootstrap },
+  })
   try {
-    await gateway.until('serving')
-    await live(caller(gateway))
+    await gateway.until(isOwn ? 'ready' : 'serving')
+    const used = new Set<string>()
+    const call = caller(gateway, isOwn, used)
+    const cookie = await live(call, baseUrl)
+    if (isOwn) await laterLife({ gateway, env }, call, cookie, baseUrl)
+    const left = isOwn ? await unused(gateway, used) : []
+    if (left.length > 0) throw new Error(`no call uses ${left.join(', ')}: add it to golden-life.ts`)
     await gateway.end()
     const { embeddedLog } = await moduleOf<typeof import('../src/log/embedded.ts')>(root, 'src/log/embedded.ts')
     const { foldAgain } = await moduleOf<typeof import('../src/state/fold.ts')>(root, 'src/state/fold.ts')
@@ -126,6 +155,7 @@ const record = async (name: string, root: string): Promise<void> => {
     console.log(`recorded ${name}: ${records.length} records, fold version ${FOLD_VERSION}`)
   } finally {
     await gateway.remove()
+    await upstream.stop(true)
   }
 }
 
@@ -141,6 +171,6 @@ const restate = (name: string): void => {
 
 const [first, second] = process.argv.slice(2)
 if (first === '--restate' && second !== undefined) restate(second)
-else if (first !== undefined) await record(first, resolve(second ?? join(import.meta.dir, '..')))
+else if (first !== undefined) await record(first, resolve(second ?? ROOT))
 else console.error('say its name: bun tests/record-log.ts <name> [source tree]')
 process.exit(first === undefined ? 1 : 0)
