@@ -108,9 +108,14 @@ export interface Granter {
 }
 
 type Issued = Static<typeof ApiKeyIssued>
+/** Given for what somebody asks for now: an end that is past is refused. What settings say or what is taken back may have ended meanwhile. */
+interface AskedAt {
+  nowMs?: number
+}
 export type ApiKeyCommand =
-  | ({ do: 'issue'; granter: Granter } & Issued)
-  | ({ do: 'change'; granter: Granter; managed_by: ManagedBy } & Omit<Static<typeof ApiKeyChanged>, 'managed_by'>)
+  | ({ do: 'issue'; granter: Granter } & AskedAt & Issued)
+  | ({ do: 'change'; granter: Granter; managed_by: ManagedBy } & AskedAt &
+      Omit<Static<typeof ApiKeyChanged>, 'managed_by'>)
   | ({ do: 'rotate'; granter: Granter } & Static<typeof ApiKeyRotated>)
   | { do: 'revoke'; id: string }
 
@@ -134,6 +139,11 @@ const requireGrantable = (granter: Granter, scopes: readonly string[], param = '
   }
 }
 
+const requireToCome = (expiresAt: string | null | undefined, nowMs: number | undefined, instead: string): void => {
+  if (expiresAt == null || nowMs === undefined || Date.parse(expiresAt) > nowMs) return
+  throw new Rejection('invalid', `"expires_at" is past: ${instead}`, 'expires_at')
+}
+
 /** `after` undefined: it stays as it is. Null is for ever. */
 const isProlonged = (before: string | null, after: string | null | undefined): boolean =>
   before !== null && after !== undefined && (after === null || Date.parse(after) > Date.parse(before))
@@ -149,13 +159,16 @@ const requireUnusedDigest = (state: ControlReader, digest: string, id: string): 
   }
 }
 
-const issue = (state: ControlReader, { granter, ...data }: { granter: Granter } & Issued): EventRecord[] => {
+type Issue = { granter: Granter } & AskedAt & Issued
+
+const issue = (state: ControlReader, { granter, nowMs, ...data }: Issue): EventRecord[] => {
   if (state.table('tenants').get(data.tenant_id) === undefined) {
     throw new Rejection('not_found', `no tenant has the id "${data.tenant_id}"`, 'tenant_id')
   }
   if (state.table('keys').get(data.id) !== undefined)
     throw new Rejection('conflict', `a key with the id "${data.id}" exists already`)
   requireGrantable(granter, data.scopes)
+  requireToCome(data.expires_at, nowMs, 'such a key would never work')
   requirePolicy(state, data.routing_policy_id, data.tenant_id)
   requireUnusedDigest(state, data.digest, data.id)
   return [{ type: 'api_key.issued', data: { ...data, scopes: distinct(data.scopes) } }]
@@ -179,7 +192,7 @@ export const decideApiKey = (state: ControlReader, command: ApiKeyCommand): Even
     const { do: _, granter: __, ...data } = command
     return [{ type: 'api_key.rotated', data }]
   }
-  const { do: _, id, granter, managed_by, ...wanted } = command
+  const { do: _, id, granter, managed_by, nowMs, ...wanted } = command
   const changed = changedFields<ApiKeyRow>(
     row,
     wanted.scopes === undefined ? wanted : { ...wanted, scopes: distinct(wanted.scopes) },
@@ -190,6 +203,7 @@ export const decideApiKey = (state: ControlReader, command: ApiKeyCommand): Even
     granter,
     (changed.scopes ?? []).filter((scope) => !row.scopes.includes(scope)),
   )
+  requireToCome(changed.expires_at, nowMs, 'a key that is to end now is deleted')
   // More time is a grant of all that the key may do: an expired one may be in hands that should not have it.
   if (isProlonged(row.expires_at, changed.expires_at)) {
     requireGrantable(granter, changed.scopes ?? row.scopes, 'expires_at')

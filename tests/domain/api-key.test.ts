@@ -87,4 +87,18 @@ describe('API key', () => {
     world.apply(decideApiKey(world.state, { ...change, expires_at: null }))
     expect(world.state.table('keys').get('key_1')?.expires_at).toBeNull()
   })
+
+  test('nobody asks for an end that is past; one that stands, or that settings say, may be', () => {
+    const past = '2026-01-01T00:00:00.000Z'
+    const nowMs = Date.parse(past)
+    const world = newWorld([tenantCreated('ten_a'), keyIssued('key_1', 'ten_a')])
+    const change = { do: 'change', id: 'key_1', managed_by: 'api', granter: root } as const
+    const late: [string, string] = ['invalid', 'expires_at']
+    expect(refusal(() => decideApiKey(world.state, issue({ id: 'key_2', expires_at: past, nowMs })))).toEqual(late)
+    expect(refusal(() => decideApiKey(world.state, { ...change, expires_at: past, nowMs }))).toEqual(late)
+    expect(decideApiKey(world.state, { ...change, expires_at: past, nowMs: nowMs - 1 })).toHaveLength(1)
+    world.apply(decideApiKey(world.state, { ...change, expires_at: past }))
+    expect(decideApiKey(world.state, { ...change, name: 'named anew', expires_at: past, nowMs })).toHaveLength(1)
+    expect(decideApiKey(world.state, { ...change, expires_at: null, nowMs })).toHaveLength(1)
+  })
 })

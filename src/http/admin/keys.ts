@@ -174,12 +174,12 @@ const issueKey = (deps: KeyDeps): AdminRoute => {
         rate_limits,
         managed_by: 'api',
       } as const
-      const granter = call.principal
+      const command = { do: 'issue', granter: call.principal, nowMs: nowMs(), ...data } as const
       const result = await write(
         commit,
         call,
         () => undefined,
-        (state) => decideApiKey(state, { do: 'issue', granter, ...data }),
+        (state) => decideApiKey(state, command),
       )
       return issued(result, plaintext, deps)
     },
@@ -187,7 +187,7 @@ const issueKey = (deps: KeyDeps): AdminRoute => {
 }
 
 const changeKey = (deps: KeyDeps): AdminRoute => {
-  const { live, commit } = deps
+  const { live, commit, nowMs } = deps
   return route({
     method: 'PATCH',
     path: '/keys/:id',
@@ -204,6 +204,7 @@ const changeKey = (deps: KeyDeps): AdminRoute => {
         id,
         granter: call.principal,
         managed_by: 'api',
+        nowMs: nowMs(),
         ...fields,
         expires_at: storedTime(expires_at),
       } as const
