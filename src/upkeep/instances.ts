@@ -48,7 +48,7 @@ export interface InstancesDeps {
 export interface Instances {
   /** This one first, then the others that were heard of within the last seconds. */
   list(): readonly InstanceAnnounced[]
-  /** Whether the answer to that decision waits until all have applied it: it revokes, rotates, kills or overrides. */
+  /** Whether the answer to that decision waits until all have applied it: it revokes, rotates or narrows a key, kills or overrides. */
   awaited(revision: string): boolean
   /** How many of the live instances have folded that decision; waits until all have, or for the time given. */
   appliedBy(revision: string, waitMs: number): Promise<{ readonly applied: number; readonly instances: number }>

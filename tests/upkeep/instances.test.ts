@@ -177,7 +177,7 @@ describe('instances', () => {
           id: 'key_1',
           tenant_id: 'ten_t',
           name: 'k',
-          scopes: ['inference'],
+          scopes: ['inference', 'usage:read'],
           digest: 'a'.repeat(64),
           expires_at: null,
           routing_policy_id: null,
@@ -187,9 +187,11 @@ describe('instances', () => {
       },
     ])
     const renamed = await commit([{ type: 'api_key.changed', data: { id: 'key_1', name: 'other' } }])
+    const narrowed = await commit([{ type: 'api_key.changed', data: { id: 'key_1', scopes: ['inference'] } }])
     const rotated = await commit([{ type: 'api_key.rotated', data: { id: 'key_1', digest: 'b'.repeat(64) } }])
     const revoked = await commit([{ type: 'api_key.revoked', data: { id: 'key_1' } }])
-    const awaited = [made, issued, renamed, rotated, revoked].map(({ revision }) => one.instances.awaited(revision))
-    expect(awaited).toEqual([false, false, false, true, true])
+    const written = [made, issued, renamed, narrowed, rotated, revoked]
+    const awaited = written.map(({ revision }) => one.instances.awaited(revision))
+    expect(awaited).toEqual([false, false, false, true, true, true])
   })
 })
