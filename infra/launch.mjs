@@ -138,6 +138,10 @@ const SCRIPTS = {
   security: (rest) => [['tests/security/report.ts', ...rest]],
 }
 
+/** npm forwards a signal to its shell alone, which dies of it: who stops `npm start` would leave a gateway that serves on. */
+const shell = process.env.npm_lifecycle_event === undefined ? null : process.ppid
+const LOOK_MS = 500
+
 /** Runs Bun in the foreground: stdin, signals and the exit code pass through. */
 const run = (bun, args) =>
   new Promise((resolve) => {
@@ -156,11 +160,18 @@ const run = (bun, args) =>
     for (const signal of signals) process.on(signal, forward)
     child = spawn(bun, args, { cwd: root, stdio: 'inherit', env })
     if (early !== null) child.kill(early)
+    const orphaned = setInterval(() => {
+      if (shell === null || process.ppid === shell) return
+      clearInterval(orphaned)
+      forward('SIGTERM')
+    }, LOOK_MS)
     child.on('error', (error) => {
       process.stderr.write(`gatelog: Bun could not be started: ${error.message}\n`)
+      clearInterval(orphaned)
       resolve(1)
     })
     child.on('exit', (code, signal) => {
+      clearInterval(orphaned)
       for (const each of signals) process.off(each, forward)
       resolve(code ?? 128 + constants.signals[signal])
     })

@@ -95,6 +95,24 @@ describe('the launcher', () => {
     expect(await child.exited).toBe(0)
   })
 
+  test('under npm ends what it runs when the shell of npm is gone', async () => {
+    const folder = checkout(`
+      process.on('SIGTERM', () => { console.log('stopped well'); process.exit(0) })
+      console.log('up')
+      setInterval(() => {}, 1_000)`)
+    const node = Bun.which('node') ?? process.execPath
+    const shell = Bun.spawn(['sh', '-c', `'${node}' '${join(folder, 'infra/launch.mjs')}' start; true`], {
+      ...{ cwd: scratch, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' },
+      env: { PATH: `${join(process.execPath, '..')}:${process.env.PATH}`, HOME: scratch, npm_lifecycle_event: 'start' },
+    })
+    let printed = ''
+    for await (const text of shell.stdout.pipeThrough(new TextDecoderStream())) {
+      if (!printed.includes('up') && (printed + text).includes('up')) shell.kill('SIGKILL')
+      printed += text
+    }
+    expect(printed).toContain('stopped well')
+  })
+
   test('an unknown script is one line', async () => {
     const child = launch(checkout(''), ['strat'])
     expect(await new Response(child.stderr).text()).toBe(
