@@ -1,5 +1,5 @@
 // C8: what is withdrawn on one of three instances is asked for on the two others without a pause: a revoked key, the old secret of a rotated one, a
-// killed provider. `bun tests/faults/control/withdrawals.ts [--times 200] [--load 0]`: of each so many, on a real broker; with so many clients on each of
+// scope that was taken from one, a killed provider. `bun tests/faults/control/withdrawals.ts [--times 200] [--load 0]`: of each so many, on a real broker; with so many clients on each of
 // the two others that ask for chat completions of another provider without a pause, which takes all that two cores have.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -33,15 +33,15 @@ const world = (gateways: readonly GatewayProcess[], tenantId: string) => {
     const headers = { 'X-Gateway-Min-Revision': answer.headers.get('X-Gateway-Revision')! }
     for (const gateway of others) await (await gateway.request('/v1/models', { headers })).arrayBuffer()
   }
-  const keyOf = async (name: string) => {
-    const body = { tenant_id: tenantId, name, scopes: ['inference'] }
+  const keyOf = async (name: string, more: readonly string[] = []) => {
+    const body = { tenant_id: tenantId, name, scopes: ['inference', ...more] }
     const answer = await first.request('/admin/v1/keys', { body })
     if (!answer.ok) throw new Error(`a key was answered with ${answer.status}: ${await answer.text()}`)
     const { id, plaintext } = (await answer.json()) as { id: string; plaintext: string }
     await folded(answer)
     const isGiven = async (gateway: GatewayProcess) => {
       const { status } = await gateway.request('/v1/models', { key: plaintext })
-      return status !== 401
+      return status !== 401 && status !== 403
     }
     return { id, isGiven }
   }
@@ -64,6 +64,14 @@ const kindsOf = ({ first, folded, keyOf }: ReturnType<typeof world>, providerId:
       async prepare(n) {
         const { id, isGiven } = await keyOf(`rotated ${n}`)
         return { isGiven, withdraw: () => first.request(`/admin/v1/keys/${id}/rotate`, { method: 'POST' }) }
+      },
+    },
+    {
+      what: 'a scope taken from a key',
+      async prepare(n) {
+        const { id, isGiven } = await keyOf(`narrowed ${n}`, ['usage:read'])
+        const change = { method: 'PATCH', body: { scopes: ['usage:read'] } }
+        return { isGiven, withdraw: () => first.request(`/admin/v1/keys/${id}`, change) }
       },
     },
     {
