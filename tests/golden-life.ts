@@ -266,7 +266,10 @@ export const live = async (call: Call, baseUrl: string): Promise<string> => {
     await call('PUT', `/tenants/${tenant.id}`, { name: `Last ${n}` }, again)
     if (n === 2) await call('POST', `/log/${same.revision}/revert`)
     await call('DELETE', `/tenants/${tenant.id}/content`)
-    if (n < 3) continue
+    if (n !== 2) continue
+    // All of it falls with its tenant and its provider.
+    await call('POST', `/providers/${routed.provider}/test`, { checks: ['connectivity'] })
+    await call('PUT', '/budgets', { scope: { type: 'provider', id: routed.provider }, limit_usd: 3 })
     await call('DELETE', `/models/${routed.model}`)
     await call('DELETE', `/providers/${routed.provider}`)
     await call('DELETE', `/tenants/${tenant.id}?force=true`)
@@ -294,6 +297,8 @@ export const takeOver = async (call: Call): Promise<void> => {
   await call('PATCH', `/keys/${await idOf(`/keys?tenant_id=${tenantId}`, 'keys')}`, { name: 'taken over' })
   await call('PATCH', `/providers/${await idOf('/providers', 'providers')}`, { region: 'eu', status: 'disabled' })
   await call('PATCH', `/providers/${await idOf('/providers', 'providers', 'off')}`, { status: 'active' })
+  const sealed = await idOf('/providers', 'providers', 'sealed')
+  await call('PUT', `/providers/${sealed}/credential`, { secret: 'not a secret of the settings' })
   await call('PATCH', `/models/${await idOf('/models', 'models')}`, { priority: 1, enabled: false })
   await call('PATCH', `/models/${await idOf('/models', 'models', 'off')}`, { enabled: true })
   await call('PUT', '/policies', { ...owner, strategy: 'weighted' })
