@@ -207,11 +207,11 @@ class Queue {
     return batch.attempts
   }
 
-  /** Answers a refusal or a no-op, unless the log may hold something newer than what it was decided on. */
+  /** Answers a refusal or a no-op, unless the log may hold something newer than what it was decided on, or what was sent for it may count yet: on top of a decision whose own time was over it may have been none. */
   #final(waiting: Waiting, result: CommitResult | Rejection): void {
-    const { live } = this.deps
+    if (waiting.attempts.some((attempt) => this.#mayCount(attempt))) return
     const repeated = !(result instanceof Rejection) && result.repeated
-    if (repeated || (waiting.barrier !== null && live.next >= waiting.barrier)) waiting.answer(result)
+    if (repeated || (waiting.barrier !== null && this.deps.live.next >= waiting.barrier)) waiting.answer(result)
     else if (waiting.barrier === null && !waiting.asking) void this.#askBarrier(waiting)
   }
 

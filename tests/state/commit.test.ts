@@ -11,12 +11,12 @@ afterEach(async () => {
   for (const one of open.splice(0).reverse()) await one.close()
 })
 
-const setUp = async (faults: MemoryFaults[] = [{}], limitMs?: number) => {
+const setUp = async (faults: MemoryFaults[] = [{}], limitMs?: number, lookMs?: number) => {
   const log = memoryLog({ nowMs })
   await begin(log)
   const instances: Instance[] = []
   for (const [index, fault] of faults.entries()) {
-    const instance = await openInstance(`i${index}`, log.view(fault), { limitMs })
+    const instance = await openInstance(`i${index}`, log.view(fault), { limitMs, lookMs })
     await instance.live.ready()
     open.push(instance)
     instances.push(instance)
@@ -159,6 +159,30 @@ describe('a commit', () => {
     const { first } = await setUp([{ beforeAppend: () => (++tries === 1 ? 'lost_request' : 'none') }])
     expect((await first.queue.commit(createTenant('a'))).changed).toBe(true)
     expect(first.live.status().counts).toMatchObject({ counted: 2, lost: 0 })
+  })
+
+  describe('sent on top of a creation whose time is over, a renaming', () => {
+    /** Nothing of what the first instance sends is known to have arrived. */
+    const sent = async (limitMs: number) => {
+      const { instances } = await setUp([{ beforeAppend: () => 'lost_request' }, {}], limitMs, 10)
+      const [first, second] = instances as [Instance, Instance]
+      const creation = first.queue.commit(createTenant('a')).catch((failure) => failure)
+      await Bun.sleep(limitMs / 2) // the renaming has the other half when the creation has none
+      const renaming = first.queue.commit(renameTenant('a', 'b')).catch((failure) => failure)
+      expect(await creation).toMatchObject({ name: 'CommitFailure', kind: 'unknown' })
+      return { second, renaming }
+    }
+
+    test('is not refused for want of it while both may count yet', async () => {
+      const { renaming } = await sent(400)
+      expect(await renaming).toMatchObject({ name: 'CommitFailure', kind: 'unknown' })
+    })
+
+    test('is refused once another decision counts in their place', async () => {
+      const { second, renaming } = await sent(2_000)
+      await second.queue.commit(createTenant('c'))
+      expect(await renaming).toBeInstanceOf(Rejection)
+    })
   })
 
   test('a close within a time waits for what is under way, and takes no more', async () => {
