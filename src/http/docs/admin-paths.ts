@@ -115,7 +115,8 @@ const EVENTS =
 const contentOf = (route: AdminRoute, components: Map<string, Node>): Node => {
   const shape = route.answer === null ? open : schemaOf(route.answer, subjectOf(route.path), components)
   const example = answerExample(route)
-  if (route.events) return { 'text/event-stream': { schema: { type: 'string', description: EVENTS } } }
+  if (route.events)
+    return { 'text/event-stream': { schema: { type: 'string', description: EVENTS, 'x-event-data': shape } } }
   if (route.rows === null) return json(route.method === 'DELETE' && route.answer === null ? DELETED : shape, example)
   const count = { type: 'integer', minimum: 0 }
   const list = {
