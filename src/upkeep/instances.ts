@@ -10,6 +10,7 @@ import { TOPICS } from '../log/topics.ts'
 import { Changed } from '../state/changed.ts'
 import type { ToldFailures } from '../state/failed-logins.ts'
 import type { LiveChain } from '../state/live-chain.ts'
+import { HeardInstances } from './heard-instances.ts'
 import { InstanceAnnounced } from './instance-announced.ts'
 import { StateHistory } from './state-history.ts'
 import { isAwaited, isUrgent } from './urgent.ts'
@@ -18,9 +19,6 @@ const INSTANCES = TOPICS.instances.name
 const EVERY_MS = 1_000
 /** A decision that is not urgent is announced with others of this time. */
 const SOON_MS = 50
-/** Not heard of for so long: no longer counted as live. */
-const LIVE_MS = 5_000
-const MAX_INSTANCES = 1_024
 /** Decisions of which it is remembered that their answers wait. */
 const MAX_AWAITED = 1_024
 /** What another instance had folded so long ago and this one has not: this one is behind. */
@@ -36,6 +34,7 @@ export interface InstancesDeps {
   readonly diagnostics: Diagnostics
   readonly everyMs?: number
   readonly behindMs?: number
+  readonly liveMs?: number
   /** Models whose breakers are open here, at most `OPEN_BREAKERS_TOLD`. */
   readonly openBreakers?: () => readonly string[]
   /** Called with those of another instance, each time it says them. */
@@ -46,7 +45,7 @@ export interface InstancesDeps {
 }
 
 export interface Instances {
-  /** This one first, then the others that were heard of within the last seconds. */
+  /** This one first, then the others that were heard of within the last seconds in which it could hear. */
   list(): readonly InstanceAnnounced[]
   /** Whether the answer to that decision waits until all have applied it: it revokes, rotates or narrows a key, kills or overrides. */
   awaited(revision: string): boolean
@@ -77,7 +76,7 @@ export const openInstances = (deps: InstancesDeps): Instances => new Announcemen
 
 class Announcements implements Instances {
   readonly #epoch = crypto.randomUUID()
-  readonly #others = new Map<string, { said: InstanceAnnounced; heardAtMs: number }>()
+  readonly #others: HeardInstances
   readonly #history: StateHistory
   readonly #changed = new Changed()
   readonly #closing = new AbortController()
@@ -94,6 +93,7 @@ class Announcements implements Instances {
   #announcedAtMs = Number.NEGATIVE_INFINITY
 
   constructor(readonly deps: InstancesDeps) {
+    this.#others = new HeardInstances((name) => this.#diverged.delete(name), deps.liveMs)
     this.#history = new StateHistory(deps.live)
     this.#stops = [
       deps.live.watch((step) => {
@@ -107,8 +107,7 @@ class Announcements implements Instances {
   }
 
   list(): readonly InstanceAnnounced[] {
-    this.#forgetSilent()
-    return [this.#self(), ...[...this.#others.values()].map(({ said }) => said)]
+    return [this.#self(), ...this.#others.live()]
   }
 
   awaited(revision: string): boolean {
@@ -126,7 +125,7 @@ class Announcements implements Instances {
   }
 
   alarm(): string | null {
-    this.#forgetSilent()
+    this.#others.live() // who is gone is no alarm
     if (this.#diverged.size === 0) return null
     const told = [...this.#diverged].slice(0, ALARMS_TOLD).map(([name, offset]) => `${name} at offset ${offset}`)
     const more = this.#diverged.size > ALARMS_TOLD ? ` and ${this.#diverged.size - ALARMS_TOLD} more` : ''
@@ -139,17 +138,13 @@ class Announcements implements Instances {
   }
 
   counts(): InstanceCounts {
-    this.#forgetSilent()
+    const others = this.#others.live()
     const { next } = this.deps.live
     if (this.#ahead !== null && this.#ahead.offset <= next) this.#ahead = null
     const late = this.#ahead !== null && performance.now() - this.#ahead.heardAtMs > (this.deps.behindMs ?? BEHIND_MS)
-    const farthest = Math.max(
-      next,
-      this.#ahead?.offset ?? 0,
-      ...[...this.#others.values()].map(({ said }) => said.offset),
-    )
+    const farthest = Math.max(next, this.#ahead?.offset ?? 0, ...others.map(({ offset }) => offset))
     return {
-      live: this.#others.size + 1,
+      live: others.length + 1,
       diverged: this.#diverged.size,
       behindRecords: late ? farthest - next : 0,
     }
@@ -186,7 +181,7 @@ class Announcements implements Instances {
   }
 
   #due(inMs: number): void {
-    if (this.#others.size === 0) return // nobody waits for it
+    if (this.#others.live().length === 0) return // nobody waits for it
     const atMs = performance.now() + inMs
     if (this.#dueAtMs !== null && this.#dueAtMs <= atMs) return
     this.#dueAtMs = atMs
@@ -242,14 +237,13 @@ class Announcements implements Instances {
 
   #heard(value: Uint8Array | null): void {
     const said = value === null ? null : readEnvelope(value)?.data
-    if (!Value.Check(InstanceAnnounced, said) || said.instance === this.deps.instance) return
-    this.#forgetSilent()
-    if (!this.#others.has(said.instance) && this.#others.size === MAX_INSTANCES) return
-    const isNew = !this.#others.has(said.instance)
-    this.#others.set(said.instance, { said, heardAtMs: performance.now() })
+    if (!Value.Check(InstanceAnnounced, said)) return
+    if (said.instance === this.deps.instance) return void this.#others.heardSelf()
+    const standing = this.#others.heard(said)
+    if (standing === 'too many') return
     if (said.open_breakers !== undefined) this.deps.heardOpenBreakers?.(said.open_breakers)
     if (said.failed_logins !== undefined) this.deps.heardFailedLogins?.(said.instance, said.failed_logins)
-    if (isNew) this.#due(0) // it does not know of us yet
+    if (standing === 'new') this.#due(0) // it does not know of us yet
     this.#measure(said)
     this.#compare(said)
   }
@@ -279,15 +273,6 @@ class Announcements implements Instances {
     for (const oldest of this.#awaited) {
       this.#awaited.delete(oldest)
       break
-    }
-  }
-
-  #forgetSilent(): void {
-    const before = performance.now() - LIVE_MS
-    for (const [name, { heardAtMs }] of this.#others) {
-      if (heardAtMs >= before) continue
-      this.#others.delete(name)
-      this.#diverged.delete(name)
     }
   }
 }

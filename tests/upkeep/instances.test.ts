@@ -27,7 +27,7 @@ const open = async (
   faults: MemoryFaults = {},
   diagnostics = quiet,
   everyMs = 20,
-  told: Pick<InstancesDeps, 'openBreakers' | 'heardOpenBreakers' | 'failedLogins' | 'heardFailedLogins'> = {},
+  told: Partial<InstancesDeps> = {},
 ) => {
   const instance: Instance = await openInstance(name, log.view(faults))
   closing.push(() => instance.close())
@@ -162,6 +162,25 @@ describe('instances', () => {
     expect(one.instances.behind()).toBeNull()
     held.resolve()
     await eventually('it has caught up', () => two.instances.behind() === null)
+  })
+
+  test('one that could not hear forgets nobody for it; one that is gone is forgotten', async () => {
+    const log = memoryLog({ nowMs })
+    await begin(log)
+    let held = Promise.withResolvers<void>()
+    held.resolve()
+    const late = log.view({ beforeDeliver: ({ available }) => held.promise.then(() => available) })
+    const [liveMs, everyMs] = [400, 20]
+    const one = await open(log, 'a', {}, quiet, everyMs, { liveMs, log: late })
+    const two = await open(log, 'b', {}, quiet, everyMs, { liveMs })
+    await knowing(one.instances, 2)
+    held = Promise.withResolvers<void>()
+    const heldAt = performance.now()
+    await eventually('it has heard nothing for long', () => performance.now() - heldAt > 2 * liveMs)
+    expect(one.instances.list()).toHaveLength(2)
+    held.resolve()
+    await two.instances.close()
+    await eventually('it is forgotten', () => one.instances.list().length === 1)
   })
 
   test('answers wait for what takes away from a caller, not for other writes', async () => {
