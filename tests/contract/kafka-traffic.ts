@@ -53,8 +53,9 @@ export const readAll = async (
   topic: string,
   end: number,
   seen: LogRecord[] = [],
+  partition = 0,
 ): Promise<LogRecord[]> => {
-  for await (const batch of log.read(topic, 0, seen.length, idle())) {
+  for await (const batch of log.read(topic, partition, seen.length, idle())) {
     seen.push(...batch)
     if (seen.length >= end) break
   }

@@ -186,6 +186,26 @@ describe('on a shared broker', () => {
     expect(await log.end(topic, 0)).toBe(0)
   }, 60_000)
 
+  test('appends side by side share no memory: each stands in its partition as it was given', async () => {
+    const topic = await topics.create(6)
+    const batchOf = (partition: number, append: number) =>
+      Array.from({ length: 1 + ((append * 37) % 256) }, (_, index) => ({
+        key: `${partition}-${append}-é`,
+        value: index % 9 === 8 ? null : new Uint8Array((append * 131 + index) % 1_000).fill(partition * 40 + append),
+      }))
+    const appends = range(8).map((append) => range(6).map((partition) => ({ partition, append })))
+    for (const together of appends) {
+      await Promise.all(
+        together.map(({ partition, append }) => log.append(topic, partition, batchOf(partition, append))),
+      )
+    }
+    for (const partition of range(6)) {
+      const given = range(8).flatMap((append) => batchOf(partition, append))
+      const found = await readAll(log, topic, given.length, [], partition)
+      expect(found.map(({ key, value }) => ({ key, value }))).toEqual(given)
+    }
+  }, 60_000)
+
   test('a process that has closed its log ends by itself', async () => {
     const topic = await topics.create()
     const script = `
