@@ -12,6 +12,8 @@ export interface SenderOptions extends ThreadLog {
   readonly targets: Readonly<Record<SpoolTopic, ShipTarget>>
   /** As in `ShipOptions`. */
   readonly afterSync: boolean
+  /** As in `ShipOptions`. */
+  readonly gatherMs: number
   /** Something that people should see; the sender goes on by itself. */
   onProblem?(problem: string): void
 }
@@ -95,10 +97,20 @@ class SenderThread implements Sender {
     worker.addEventListener('message', ({ data }: MessageEvent<FromSender>) => this.heard(data))
     worker.addEventListener('error', ({ message }) => this.died(worker, message))
     worker.addEventListener('close', () => this.died(worker, 'the thread ended'))
-    const { logModule, logFactory, logOptions, targets, afterSync } = this.options
+    const { logModule, logFactory, logOptions, targets, afterSync, gatherMs } = this.options
     const spools: SpoolToShip[] = [...this.spools].map(([directory, { drain }]) => ({ directory, drain }))
     const bell = this.bell.buffer
-    const start = { tell: 'start', logModule, logFactory, logOptions, targets, afterSync, spools, bell } as const
+    const start = {
+      tell: 'start',
+      logModule,
+      logFactory,
+      logOptions,
+      targets,
+      afterSync,
+      gatherMs,
+      spools,
+      bell,
+    } as const
     worker.postMessage(start satisfies ToSender)
     return worker
   }

@@ -16,6 +16,7 @@ export type ToSender =
       readonly tell: 'start'
       readonly targets: Readonly<Record<SpoolTopic, ShipTarget>>
       readonly afterSync: boolean
+      readonly gatherMs: number
       readonly spools: readonly SpoolToShip[]
       /** One int32, counted up and notified after each write of a spool. */
       readonly bell: SharedArrayBuffer
@@ -64,6 +65,7 @@ const start = async (message: Extract<ToSender, { tell: 'start' }>): Promise<voi
           log,
           targets: message.targets,
           afterSync: message.afterSync,
+          gatherMs: message.gatherMs,
           signal: stopping.signal,
           nowMs: Date.now,
           more: listen(bell),

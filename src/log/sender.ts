@@ -1,7 +1,7 @@
 // Ships a spool to the log: in order, one batch under way, at least once. Runs in a worker thread (`sender-worker.ts`); tests run it as it is.
 import { failpoint } from '../lib/failpoints.ts'
 import { pause } from '../lib/pause.ts'
-import { writeEnvelope } from './envelope.ts'
+import { EnvelopeSplicer } from './envelope.ts'
 import { type Files, nodeFiles } from './files.ts'
 import type { SpoolTopic } from './frame.ts'
 import { type EventLog, LogReplaced, type NewRecord, RecordRefused } from './port.ts'
@@ -47,12 +47,45 @@ export interface ShipOptions {
   readonly backoffMs?: (attempt: number) => number
   /** Nothing is shipped that a power cut could still take from the disk: outcomes would be told twice, and otherwise. `log.durability: host`. */
   readonly afterSync?: boolean
+  /** How long a batch waits for company after one that left nothing behind; 0 when not given. An append costs as much as shipping dozens of records. */
+  readonly gatherMs?: number
   readonly files?: Files
 }
 
 const BATCH_RECORDS = 256
 /** So many refusals without one success are the log's fault, not the records': nothing more is set aside. */
 const MAX_REFUSALS_IN_A_ROW = 16
+
+/** What goes to one partition, in order. */
+interface Lane {
+  readonly topic: string
+  readonly partition: number
+  readonly shipments: Shipment[]
+}
+
+/** Finds the lane of a record; a subject is digested once for each batch. */
+class Lanes {
+  private readonly bySubject = { requests: new Map<string, Lane>(), operations: new Map<string, Lane>() }
+  private readonly byPartition = new Map<string, Lane>()
+
+  constructor(private readonly targets: ShipOptions['targets']) {}
+
+  of({ topic: kind, subject }: SpoolRecord): Lane {
+    const known = this.bySubject[kind].get(subject)
+    if (known !== undefined) return known
+    const { topic, partitions } = this.targets[kind]
+    const partition = partitionOf(subject, partitions)
+    const name = `${topic}/${partition}`
+    const lane = this.byPartition.get(name) ?? { topic, partition, shipments: [] }
+    this.byPartition.set(name, lane)
+    this.bySubject[kind].set(subject, lane)
+    return lane
+  }
+
+  all(): Lane[] {
+    return [...this.byPartition.values()]
+  }
+}
 
 const defaultBackoffMs = (attempt: number): number => Math.min(5_000, 100 * 2 ** Math.min(attempt, 6))
 
@@ -63,13 +96,12 @@ interface Shipment {
   bytes: number
 }
 
-const encoder = new TextEncoder()
-
 /** Ships from the persisted watermark on. Resolves true when drained, false when aborted; never throws for what the log does. */
 export const shipSpool = async (options: ShipOptions): Promise<boolean> => new Shipper(options).run()
 
 class Shipper {
   private readonly cursor: SegmentCursor
+  private readonly splicer = new EnvelopeSplicer()
   private readonly files: Files
   private record: number
   private counts = { shipped: 0, resent: 0, refused: 0, damagedBytes: 0, lagMs: 0 }
@@ -91,7 +123,7 @@ class Shipper {
   }
 
   async run(): Promise<boolean> {
-    const { directory, drain, signal, more } = this.options
+    const { directory, drain, signal, more, gatherMs = 0 } = this.options
     try {
       while (!signal.aborted) {
         if (this.files.size(directory) !== null && this.seek()) break
@@ -104,6 +136,7 @@ class Shipper {
           if (this.options.afterSync === true) await this.files.sync(this.cursor.file!.descriptor)
           await this.deliver(batch)
           if (!signal.aborted) this.advance(batch.at(-1)!.record + 1)
+          if (gatherMs > 0 && !drain && this.cursor.atEnd) await pause(gatherMs, signal)
           continue
         }
         if (!this.cursor.atEnd) continue
@@ -142,28 +175,25 @@ class Shipper {
 
   /** One batch: its partitions side by side, each in order. Returns when the log has all of it, or when aborted. */
   private async deliver(batch: readonly SpoolRecord[]): Promise<void> {
-    const lanes = new Map<string, Shipment[]>()
-    for (const source of batch) this.load(lanes, source)
+    const lanes = new Lanes(this.options.targets)
+    for (const source of batch) this.load(lanes.of(source), source)
     await Promise.all(
-      [...lanes.values()].map(async (lane) => {
-        for (const shipment of lane) await this.insist(shipment)
+      lanes.all().map(async (lane) => {
+        for (const shipment of lane.shipments) await this.insist(shipment)
       }),
     )
     this.counts.lagMs = Math.max(0, this.options.nowMs() - batch.at(-1)!.atMs)
   }
 
-  private load(lanes: Map<string, Shipment[]>, source: SpoolRecord): void {
-    const { topic, partitions } = this.options.targets[source.topic]
-    const partition = partitionOf(source.subject, partitions)
-    const value = encoder.encode(writeEnvelope(source, source.type, source.subject, source.atMs, source.data))
-    const lane = lanes.get(`${topic}/${partition}`) ?? []
-    lanes.set(`${topic}/${partition}`, lane)
-    const last = lane.at(-1)
+  private load({ topic, partition, shipments }: Lane, source: SpoolRecord): void {
+    const { type, subject, atMs } = source
+    const value = this.splicer.splice(source, type, subject, atMs)
+    const last = shipments.at(-1)
     const fits =
       last !== undefined && last.records.length < MAX_APPEND_RECORDS && last.bytes + value.length <= MAX_APPEND_BYTES
     const shipment: Shipment = fits ? last : { topic, partition, records: [], bytes: 0 }
-    if (!fits) lane.push(shipment)
-    shipment.records.push({ source, record: { key: source.subject, value } })
+    if (!fits) shipments.push(shipment)
+    shipment.records.push({ source, record: { key: subject, value } })
     shipment.bytes += value.length
   }
 

@@ -236,6 +236,7 @@ describe('the thread', () => {
       logModule: new URL('./fixtures/fake-log.ts', import.meta.url).href,
       logFactory: 'openFakeLog',
       afterSync: false,
+      gatherMs: 0,
     })
   const arrived = (path: string) =>
     readFileSync(path, 'utf8')

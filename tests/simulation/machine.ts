@@ -216,6 +216,7 @@ class SenderBeside implements Sender {
         await shipSpool({
           ...{ directory: spool.directory, drain, log: this.log, targets: this.options.targets, signal },
           afterSync: this.options.afterSync,
+          gatherMs: this.options.gatherMs,
           files: this.disk.filesOf(this.process),
           nowMs: Date.now,
           more: () => this.#more(signal),

@@ -1,0 +1,107 @@
+// What the sender makes of a spool's bytes, and how many records it sends at once.
+import { afterAll, expect, test } from 'bun:test'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { EnvelopeSplicer, readEnvelope, writeEnvelope } from '../../src/log/envelope.ts'
+import { memoryLog } from '../../src/log/memory.ts'
+import { type ShipOptions, shipSpool } from '../../src/log/sender.ts'
+import type { LocalSpool } from '../../src/log/spool.ts'
+import { readWatermark } from '../../src/log/spool-directory.ts'
+import { eventually } from '../services/eventually.ts'
+import { openTestSpool, readAll, temporaryFolder } from './support.ts'
+
+const folder = temporaryFolder()
+afterAll(() => folder.remove())
+let folders = 0
+const fresh = () => join(folder.path, String(folders++))
+
+/** Longer than any test: who waits for it waits for ever. */
+const FOR_EVER_MS = 3_600_000
+
+const targets = {
+  requests: { topic: 'requests', partitions: 1 },
+  operations: { topic: 'operations', partitions: 1 },
+} as const
+
+test('an envelope spliced from bytes is the one that is written from text, whatever subject and data say', async () => {
+  const spool = await openTestSpool(fresh())
+  const text = fc.string({ unit: 'grapheme', maxLength: 40 })
+  const given = fc.sample(fc.tuple(text, fc.json()), 200)
+  given.push(['large', JSON.stringify('é'.repeat(30_000))], ['none', 'null'])
+  for (const [subject, data] of given) await spool.append('requests', 'request.settled', subject, data)
+  const splicer = new EnvelopeSplicer()
+  const decoder = new TextDecoder()
+  const { records } = readAll(spool.directory)
+  // All of them first: a later one must not write over an earlier one.
+  const spliced = records.map((record) => splicer.splice(record, record.type, record.subject, record.atMs))
+  records.forEach((record, index) => {
+    const [, data] = given[index]!
+    expect(decoder.decode(spliced[index]!)).toBe(writeEnvelope(record, record.type, record.subject, record.atMs, data))
+    expect(readEnvelope(spliced[index]!)!.subject).toBe(record.subject)
+  })
+  expect(records.length).toBe(given.length)
+  await spool.close()
+})
+
+/** A sender that runs until it is stopped, and the sizes of its appends. */
+const running = (spool: LocalSpool, more: Partial<ShipOptions>) => {
+  const sizes: number[] = []
+  const stopping = new AbortController()
+  const log = memoryLog({
+    nowMs: Date.now,
+    faults: {
+      beforeAppend: ({ records }) => {
+        sizes.push(records.length)
+        return 'none'
+      },
+    },
+  })
+  const options: ShipOptions = {
+    ...{ directory: spool.directory, log, targets, drain: false, signal: stopping.signal, nowMs: Date.now },
+    more: () => new Promise((resolve) => setImmediate(resolve)),
+    onProgress: () => undefined,
+    ...more,
+  }
+  const shipping = shipSpool(options)
+  return {
+    sizes,
+    stop: async () => {
+      stopping.abort()
+      await shipping
+    },
+  }
+}
+
+const fill = async (spool: LocalSpool, count: number) => {
+  for (let n = 0; n < count; n++) await spool.append('requests', 'request.settled', 'one', `{"n":${n}}`)
+}
+
+test('what comes alone is sent at once; what follows gathers, and is sent by whoever goes on', async () => {
+  const spool = await openTestSpool(fresh())
+  const sender = running(spool, { gatherMs: FOR_EVER_MS })
+  await fill(spool, 1)
+  await eventually('the first is shipped', () => readWatermark(spool.directory, 'sender', 'spool') === 1)
+  await fill(spool, 30)
+  // Stopped while it gathers: at once, and nothing more is sent.
+  await sender.stop()
+  expect(sender.sizes).toEqual([1])
+  const next = running(spool, { gatherMs: FOR_EVER_MS })
+  await eventually('the rest is shipped', () => readWatermark(spool.directory, 'sender', 'spool') === 31)
+  await next.stop()
+  expect(next.sizes).toEqual([30])
+  await spool.close()
+})
+
+test('nothing gathers while more stands in the spool than one batch takes, nor where the spool is only emptied', async () => {
+  const spool = await openTestSpool(fresh())
+  await fill(spool, 1_000)
+  const sender = running(spool, { gatherMs: FOR_EVER_MS })
+  await eventually('all are shipped', () => readWatermark(spool.directory, 'sender', 'spool') === 1_000)
+  await sender.stop()
+  expect(sender.sizes.length).toBeGreaterThan(3)
+  await fill(spool, 10)
+  const drained = running(spool, { gatherMs: FOR_EVER_MS, drain: true })
+  await eventually('the rest is shipped', () => readWatermark(spool.directory, 'sender', 'spool') === 1_010)
+  await drained.stop()
+  await spool.close()
+})
