@@ -1,34 +1,11 @@
 // `/openapi.json` of the whole surface: every route that exists and every one of the specification is in it, and it holds together.
 import { describe, expect, test } from 'bun:test'
-import { adminRoutes } from '../../src/http/admin/admin.ts'
-import { authTable, consoleAuthRoutes } from '../../src/http/console-auth.ts'
 import { answerExample } from '../../src/http/docs/answer-examples.ts'
 import { openApiDocument } from '../../src/http/docs/document.ts'
 import { EXAMPLES } from '../../src/http/docs/examples.ts'
 import { docsPage, PAGE_POLICY } from '../../src/http/docs/page.ts'
-import { docsRoutes } from '../../src/http/docs/routes.ts'
-import { schemaRoutes } from '../../src/http/docs/schema-routes.ts'
-import { inferenceRoutes } from '../../src/http/inference.ts'
-import { operationsRoutes } from '../../src/http/operations.ts'
 import { Value } from '../../src/lib/schema.ts'
-import { furnish } from './admin/furnished.ts'
-
-const nothing = {} as never
-const { gateway, table } = await furnish()
-const consoleDeps = { ...gateway.deps, ...gateway.door.deps }
-const auth = authTable(consoleDeps, () => {})
-/** As `app.ts` mounts them. */
-const mounted = [
-  adminRoutes(gateway.deps),
-  consoleAuthRoutes(consoleDeps, () => {}),
-  operationsRoutes({ prometheusEnabled: true, readiness: [] } as never, nothing, nothing),
-  inferenceRoutes(nothing, nothing),
-  docsRoutes(nothing),
-  schemaRoutes(),
-].flatMap(({ routes }) => routes as readonly { readonly method: string; readonly path: string }[])
-const options = { name: 'gatelog', version: '1', authHeader: 'authorization', metrics: true, admin: { table, auth } }
-// As clients read it: without what only TypeBox sees.
-const document = JSON.parse(JSON.stringify(openApiDocument(options))) as ReturnType<typeof openApiDocument>
+import { auth, document, mounted, names, operationOf, operations, options, table, template } from './documented.ts'
 
 interface Described {
   readonly description?: string
@@ -36,26 +13,6 @@ interface Described {
   readonly anyOf?: readonly Described[]
   readonly items?: Described
 }
-
-interface Operation {
-  readonly operationId: string
-  readonly description?: string
-  readonly security?: readonly object[]
-  readonly parameters?: readonly { readonly $ref?: string; readonly in?: string; readonly name?: string }[]
-  readonly requestBody?: { readonly content: Record<string, { readonly example?: unknown; readonly schema: object }> }
-  readonly responses: Readonly<Record<string, unknown>>
-  readonly 'x-scopes'?: readonly string[]
-}
-const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
-  Object.entries(methods).map(([method, operation]) => ({
-    name: `${method.toUpperCase()} ${path}`,
-    path,
-    operation: operation as unknown as Operation,
-  })),
-)
-const names = operations.map(({ name }) => name)
-const operationOf = (name: string): Operation => operations.find((each) => each.name === name)!.operation
-const template = (path: string) => path.replaceAll(/:(\w+)/g, '{$1}')
 
 /** Sections 4.1 and 4.4 of the specification, and 4.5. */
 const PUBLIC = [

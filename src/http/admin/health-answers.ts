@@ -12,14 +12,8 @@ const count = (description: string) => t.Integer({ minimum: 0, description })
 const ms = (description: string) => Nullable(t.Number({ minimum: 0, description }))
 const share = (description: string) => t.Number({ minimum: 0, maximum: 1, description })
 
-/** A provider as this instance sees it. */
-const PROVIDER_STATE = {
-  provider_id: t.String(),
-  provider: t.String({ description: 'its name' }),
-  enabled: t.Boolean(),
-  adapter_ready: t.Boolean({
-    description: 'whether it could be called: its kind is known, and a credential is there where one is needed',
-  }),
+/** Of each provider, wherever it is shown. */
+const HEALTH = {
   status: t.Union(
     STATUSES.map((name) => t.Literal(name)),
     { description: 'as this instance sees it' },
@@ -28,6 +22,18 @@ const PROVIDER_STATE = {
   latency_ms: ms('of the last probe or answer'),
   in_flight: count('calls of it that are under way'),
   breakers: t.Object({ closed: count('models'), open: count('models'), half_open: count('models') }),
+}
+export const ShownHealth = t.Object(HEALTH)
+
+/** A provider as this instance sees it. */
+const PROVIDER_STATE = {
+  provider_id: t.String(),
+  provider: t.String({ description: 'its name' }),
+  enabled: t.Boolean(),
+  adapter_ready: t.Boolean({
+    description: 'whether it could be called: its kind is known, and a credential is there where one is needed',
+  }),
+  ...HEALTH,
 }
 export const ProviderStates = t.Array(t.Object(PROVIDER_STATE))
 

@@ -9,10 +9,12 @@ import { OverrideWritten } from '../../domain/override.ts'
 import { PolicyFields, PolicyName } from '../../domain/policy.ts'
 import { PriceCorrected } from '../../domain/price-correction.ts'
 import { ProviderFields, ProviderName } from '../../domain/provider.ts'
+import { CheckResult, ProviderTested } from '../../domain/provider-test.ts'
 import { RateLimits, TenantSlug } from '../../domain/tenant.ts'
 import { ToolFields, ToolKind, ToolName } from '../../domain/tool.ts'
 import { ToolPolicyFields, ToolPolicyName } from '../../domain/tool-policy.ts'
 import { type TSchema, t } from '../../lib/schema.ts'
+import { ShownHealth } from './health-answers.ts'
 
 const STAMPS = {
   created_at: Timestamp,
@@ -74,6 +76,14 @@ const CREDENTIAL = {
 }
 export const CredentialView = t.Object({ provider_id: Id, ...CREDENTIAL }, { title: 'Credential' })
 
+const { check, status, latency_ms } = CheckResult.properties
+const LastTest = t.Object({
+  id: Id,
+  success: ProviderTested.properties.success,
+  created_at: Timestamp,
+  results: t.Array(t.Object({ check, status, latency_ms }), { description: 'one for each check' }),
+})
+
 export const ProviderView = shown('Provider', {
   id: Id,
   name: ProviderName,
@@ -82,8 +92,8 @@ export const ProviderView = shown('Provider', {
   ...CREDENTIAL,
   adapter_ready: Nullable(t.Boolean({ description: 'whether requests can be sent to it now; null with as_of' })),
   killed: t.Boolean(),
-  health: t.Unknown({ description: 'as this instance sees it; null with as_of' }),
-  last_test: t.Unknown({ description: 'what the last test came to, or null' }),
+  health: Nullable(ShownHealth, 'as this instance sees it; null with as_of'),
+  last_test: Nullable(LastTest, 'what the last test came to; null: there was none'),
   managed_by: ManagedBy,
 })
 

@@ -80,6 +80,12 @@ const ABOUT: Readonly<Record<string, string>> = {
   kind: 'Those of this kind.',
   before: 'Records before this offset; `next_before` of the last page.',
   resource: 'Kind of what was changed: `provider`, `api_key` ...',
+  action: 'What was done: `create`, `update`, `delete`, `rotate` ...',
+  subject_id: 'Id of what was changed.',
+  actor_id: 'Id of the key or operator who did it.',
+  request_id: 'Id of a request.',
+  model_id: 'Id of a model.',
+  metric: 'Name of what was judged.',
 }
 
 const parameter = (name: string): Node => ({ $ref: `#/components/parameters/${name}` })
@@ -104,17 +110,20 @@ const queryParameters = (route: AdminRoute): Node[] => {
   })
 }
 
+/** What an id in a path is of: the word of the path before it, in the singular. */
+export const idOf = (path: string, name: string): Node => {
+  const [, before = ''] = new RegExp(`/([\\w-]+)/:${name}`).exec(path) ?? []
+  const noun = before.replace(/ies$/, 'y').replace(/s$/, '').replaceAll('-', ' ')
+  const of = path.startsWith('/log/') ? 'The decision, by its id; a record by its offset, too.' : `Id of the ${noun}.`
+  return { name, in: 'path', required: true, description: of, schema: { type: 'string', minLength: 1 } }
+}
+
 /** `/keys/:id` as the document writes it: `/keys/{id}`. */
 export const templateOf = (path: string): string => path.replaceAll(/:(\w+)/g, '{$1}')
 
 /** Of the path, of the query, and the headers that a read or a write takes. */
 export const parametersOf = (route: AdminRoute): readonly Node[] => {
-  const inPath = [...route.path.matchAll(/:(\w+)/g)].map(([, name]) => ({
-    name,
-    in: 'path',
-    required: true,
-    schema: { type: 'string', minLength: 1 },
-  }))
+  const inPath = [...route.path.matchAll(/:(\w+)/g)].map(([, name]) => idOf(route.path, name!))
   const writing = route.method === 'GET' ? [] : ['IdempotencyKey', 'IfMatch']
   return [...inPath, ...queryParameters(route), ...['MinRevision', ...writing, 'RequestId'].map(parameter)]
 }

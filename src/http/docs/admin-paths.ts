@@ -2,7 +2,7 @@
 import type { TSchema } from '../../lib/schema.ts'
 import { PLANNED } from '../admin/planned.ts'
 import type { AdminRoute, Method } from '../admin/route.ts'
-import { parametersOf, templateOf } from './admin-parameters.ts'
+import { idOf, parametersOf, templateOf } from './admin-parameters.ts'
 import { answerExample } from './answer-examples.ts'
 import { EXAMPLES } from './examples.ts'
 import { describedFields } from './fields.ts'
@@ -168,13 +168,9 @@ const plannedOf = (method: Method, path: string): Node => ({
   operationId: operationIdOf(method, path),
   tags: [subjectOf(path)],
   summary: 'Planned: 501 for whoever has a key',
+  description: 'Needs a valid key, of any scope. This version does not serve it yet.',
   security: SECURITY,
-  parameters: [...path.matchAll(/:(\w+)/g)].map(([, name]) => ({
-    name,
-    in: 'path',
-    required: true,
-    schema: { type: 'string', minLength: 1 },
-  })),
+  parameters: [...path.matchAll(/:(\w+)/g)].map(([, name]) => idOf(path, name!)),
   responses: Object.fromEntries([401, 405, 500, 501, 503].map((status) => [status, failure(status)])),
 })
 

@@ -1,4 +1,5 @@
 // `/admin/v1/auth` in the document, made of the table of the console's routes.
+import { PASSWORD_POLICY } from '../../domain/password-policy.ts'
 import { t } from '../../lib/schema.ts'
 import type { AuthRoute } from '../console-auth.ts'
 import { EXAMPLES } from './examples.ts'
@@ -16,7 +17,15 @@ const State = t.Object({
   setup_required: t.Boolean(),
   authenticated: t.Boolean(),
   username: t.Optional(t.String()),
-  policy: t.Unknown({ description: 'What a password must be, in words and numbers.' }),
+  policy: t.Object(
+    {
+      description: t.String({ description: 'all of it in words' }),
+      min_length: t.Integer({ minimum: 1, description: 'characters, at least' }),
+      max_length: t.Integer({ minimum: 1, description: 'characters, at most' }),
+      not_username: t.Boolean({ description: 'whether it must be another text than the name' }),
+    },
+    { description: 'what a password must be' },
+  ),
 })
 
 const SIGNED_IN = {
@@ -33,7 +42,11 @@ interface About {
 
 /** What the table does not say: answers, failures, and whether the cookie is needed. */
 const ABOUT: Readonly<Record<string, About>> = {
-  '/state': { answer: State, example: { setup_required: true, authenticated: false, policy: {} }, failures: [503] },
+  '/state': {
+    answer: State,
+    example: { setup_required: true, authenticated: false, policy: PASSWORD_POLICY },
+    failures: [503],
+  },
   '/setup': { answer: Session, example: SIGNED_IN, failures: [400, 403, 409, 413, 415, 429, 503, 504] },
   '/login': { answer: Session, example: SIGNED_IN, failures: [400, 401, 403, 409, 413, 415, 429, 503, 504] },
   '/logout': { failures: [503, 504], cookie: true },

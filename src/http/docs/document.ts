@@ -9,6 +9,7 @@ import { SHARED_PARAMETERS } from './admin-parameters.ts'
 import { adminPaths } from './admin-paths.ts'
 import { consolePaths } from './console-paths.ts'
 import { inferencePaths } from './inference-paths.ts'
+import { OPERATIONS_ANSWERS } from './operations-answers.ts'
 import { operationsPaths } from './operations-paths.ts'
 import { FAILURES, type Node } from './parts.ts'
 
@@ -76,6 +77,7 @@ export const openApiDocument = (options: DocumentOptions): OpenApiDocument => {
       securitySchemes: { key, ...admin.schemes },
       schemas: {
         ...{ ChatRequest, ChatCompletion, ErrorEnvelope, ModelList, ModelObject, FeedbackBody, FeedbackView },
+        ...OPERATIONS_ANSWERS,
         ...(admin.schemas as Record<string, Node>),
       },
       parameters: admin.shared ? SHARED_PARAMETERS : {},

@@ -37,10 +37,20 @@ const CALLER = [
 ] as const
 const BODY = [405, 413, 415]
 
+/** Who may ask, in the document's words. */
+const BY_KEY: Node = { 'x-scopes': ['inference'], security: [{ key: [] }] }
+const needing = (more: string): Node => ({
+  description: `Needs the scope \`inference\` (\`*\` covers it). ${more}`,
+  ...BY_KEY,
+})
+
 const chat: Node = {
   operationId: 'createChatCompletion',
   tags: ['inference'],
   summary: 'Answer a chat completion',
+  ...needing(
+    'The wire of OpenAI. Which provider answers is decided by policy, endpoint scope and the headers below; the block `gateway` of the answer says what was done.',
+  ),
   parameters: [...INTENT.map(([name, schema, description]) => header(name, schema, description)), REQUEST_ID],
   requestBody: { required: true, content: json(ref('ChatRequest')) },
   responses: {
@@ -49,7 +59,9 @@ const chat: Node = {
       headers: required(ANSWERED),
       content: {
         ...json(ref('ChatCompletion')),
-        'text/event-stream': { schema: {} },
+        'text/event-stream': {
+          schema: { type: 'string', description: 'Events whose `data` is a chunk of a chat completion.' },
+        },
       },
     },
     ...failures(
@@ -72,6 +84,7 @@ const feedback: Node = {
   operationId: 'giveFeedback',
   tags: ['inference'],
   summary: 'Say what you think of an answer',
+  ...needing('Of a request of the own tenant; it counts for the strategy that goes by feedback.'),
   parameters: [REQUEST_ID],
   requestBody: { required: true, content: json(ref('FeedbackBody')) },
   responses: {
@@ -84,6 +97,7 @@ const models: Node = {
   operationId: 'listModels',
   tags: ['inference'],
   summary: 'List the models that can be routed',
+  ...needing('Every name and alias that the tenant can call now.'),
   parameters: [REQUEST_ID],
   responses: { 200: ok('One entry for each name and alias.', ref('ModelList')), ...failures(CALLER, [405]) },
 }
@@ -92,8 +106,12 @@ const model: Node = {
   operationId: 'showModel',
   tags: ['inference'],
   summary: 'Show one model, by name or alias',
+  ...needing('A name may hold slashes.'),
   parameters: [
-    { name: 'model', in: 'path', required: true, schema: { type: 'string', minLength: 1 }, example: 'sandbox-echo' },
+    {
+      ...{ name: 'model', in: 'path', required: true, description: 'Its name, or an alias of it.' },
+      ...{ schema: { type: 'string', minLength: 1 }, example: 'sandbox-echo' },
+    },
     REQUEST_ID,
   ],
   responses: {
@@ -106,6 +124,8 @@ const planned = (name: string): Node => ({
   operationId: `planned_${name}`,
   tags: ['inference'],
   summary: 'Not implemented: always 501',
+  description: 'Needs a valid key, of any scope. Use `/v1/chat/completions`.',
+  security: [{ key: [] }],
   responses: failures(['not_implemented', 'authentication_error', 'internal_error'], [405]),
 })
 

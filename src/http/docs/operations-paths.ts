@@ -1,24 +1,43 @@
 // The operations surface in the document.
-import { failures, IDENTITY, json, type Node, open, required, text } from './parts.ts'
+import { failures, IDENTITY, json, type Node, open, ref, required, text } from './parts.ts'
 
-const operation = (operationId: string, summary: string, more: Node = {}, content: Node = json(open)): Node => ({
+interface About {
+  readonly id: string
+  readonly summary: string
+  /** What the summary does not say. */
+  readonly more: string
+  readonly content: Node
+  readonly failing?: Node
+}
+
+const operation = ({ id, summary, more, content, failing = {} }: About): Node => ({
   get: {
-    operationId,
+    operationId: id,
     tags: ['operations'],
     summary,
+    description: `Needs no credential. ${more}`,
     security: [],
     responses: {
       200: { description: summary, headers: required(IDENTITY), content },
-      ...more,
+      ...failing,
       ...failures(['internal_error'], [405]),
     },
   },
 })
 
-const ready = (operationId: string): Node =>
-  operation(operationId, 'Whether requests can be served', {
-    503: { description: 'Not ready: the same body, with `error` and `gateway` besides.', content: json(open) },
-  })
+const NOT_READY: Node = {
+  503: {
+    description: 'Not ready: the same body, with `error` and `gateway` besides.',
+    headers: required(IDENTITY),
+    content: json({ allOf: [ref('Readiness'), ref('ErrorEnvelope')] }),
+  },
+}
+const LIVENESS = 'It looks at nothing that this process depends on.'
+const READINESS = 'Looks at the control log, the spool, the providers, Postgres and Redis, for 2 s at most.'
+const liveness = (id: string, summary: string): Node =>
+  operation({ id, summary, more: LIVENESS, content: json(ref('Liveness')) })
+const readiness = (id: string, summary: string): Node =>
+  operation({ id, summary, more: READINESS, content: json(ref('Readiness')), failing: NOT_READY })
 
 const SCHEMA_NAME: Node = {
   name: 'name',
@@ -30,32 +49,50 @@ const SCHEMA_NAME: Node = {
 
 /** The JSON Schemas of the topics: for consumers, who may keep them for a day. */
 const schemas: Node = {
-  '/schemas': operation('schemas', 'The events of the topics, and where their JSON Schemas stand'),
+  '/schemas': operation({
+    ...{ id: 'schemas', summary: 'The events of the topics, and where their JSON Schemas stand' },
+    ...{ more: 'May be kept for a day.', content: json(ref('EventSchemas')) },
+  }),
   '/schemas/{name}': {
     get: {
-      ...(operation(
-        'schema',
-        'The JSON Schema of an event, as `dataschema` of its envelope names it',
-        failures(['not_found']),
-        {
-          'application/schema+json': { schema: open },
-        },
-      ).get as Node),
+      ...(operation({
+        ...{ id: 'schema', summary: 'The JSON Schema of an event, as `dataschema` of its envelope names it' },
+        more: 'A schema only ever gains optional fields, so an old copy stays right.',
+        content: { 'application/schema+json': { schema: open } },
+        failing: failures(['not_found']),
+      }).get as Node),
       parameters: [SCHEMA_NAME],
     },
   },
 }
 
+const METRICS = operation({
+  ...{ id: 'metrics', summary: 'Metrics for Prometheus', more: 'In the text format of its exposition.' },
+  content: { 'text/plain': text },
+})
+
 /** Without `/metrics` where metrics are off. */
 export const operationsPaths = (metrics: boolean): Node => ({
-  '/': operation('root', 'What this is', {}, { ...json(open), 'text/html': { schema: { type: 'string' } } }),
-  '/health': operation('health', 'Whether the process is alive'),
-  '/healthz': operation('healthz', 'The same as /health'),
-  '/ready': ready('ready'),
-  '/readiness': ready('readiness'),
-  '/version': operation('version', 'Build, uptime, units of work'),
-  '/openapi.json': operation('openapi', 'This document'),
-  '/docs': operation('docs', 'This document as a page', {}, { 'text/html': text }),
+  '/': operation({
+    ...{ id: 'root', summary: 'What this is', more: 'A page for browsers, JSON for everybody else.' },
+    content: { ...json(ref('Service')), 'text/html': text },
+  }),
+  '/health': liveness('health', 'Whether the process is alive'),
+  '/healthz': liveness('healthz', 'The same as /health'),
+  '/ready': readiness('ready', 'Whether requests can be served'),
+  '/readiness': readiness('readiness', 'The same as /ready'),
+  '/version': operation({
+    ...{ id: 'version', summary: 'Build, uptime, units of work', more: 'Nothing about what it is connected to.' },
+    content: json(ref('Version')),
+  }),
+  '/openapi.json': operation({
+    ...{ id: 'openapi', summary: 'This document', more: 'OpenAPI 3.1, made of the schemas that the code itself has.' },
+    content: json(open),
+  }),
+  '/docs': operation({
+    ...{ id: 'docs', summary: 'This document as a page', more: 'It makes no request to another host.' },
+    content: { 'text/html': text },
+  }),
   ...schemas,
-  ...(metrics ? { '/metrics': operation('metrics', 'Metrics for Prometheus', {}, { 'text/plain': text }) } : {}),
+  ...(metrics ? { '/metrics': METRICS } : {}),
 })
