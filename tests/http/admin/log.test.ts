@@ -185,6 +185,34 @@ describe('a revert', () => {
     expect((await gateway.call('GET', `${path}/${was.id}`)).body).toMatchObject(was)
   })
 
+  test('of a deleted tenant brings back all that fell with it', async () => {
+    const { body: tenant } = await gateway.call('POST', '/tenants', { body: { slug: 'whole', name: 'Whole' } })
+    const owned = { tenant_id: tenant.id }
+    const belongings: readonly (readonly [method: string, path: string, body: object])[] = [
+      ['PUT', '/budgets', { limit_usd: 5 }],
+      ['PUT', '/policies', { name: 'w' }],
+      ['PUT', '/endpoints', { slug: 'w' }],
+      ['PUT', '/cache/policies', { name: 'w', ttl_seconds: 4 }],
+      ['PUT', '/tool-policies', { name: 'w' }],
+      ['POST', '/tools', { name: 'w' }],
+      ['POST', '/overrides', { kind: 'block', target: 'model:w' }],
+    ]
+    for (const [method, path, body] of belongings) await gateway.call(method, path, { body: { ...body, ...owned } })
+    const totals = () =>
+      Promise.all(
+        belongings.map(async ([, path]) => {
+          const { status, body } = await gateway.call('GET', `${path}?tenant_id=${tenant.id}`)
+          return [path, status, body.total]
+        }),
+      )
+    const before = await totals()
+    expect(before.every(([, , total]) => total !== 0)).toBe(true)
+    const deleted = await gateway.call('DELETE', `/tenants/${tenant.id}`)
+    expect(await totals()).not.toEqual(before)
+    expect((await revert(revisionOf(deleted))).status).toBe(200)
+    expect(await totals()).toEqual(before)
+  })
+
   test('names the later decisions that stand in the way, also when the row is gone', async () => {
     const made = await gateway.call('POST', '/tenants', { body: { slug: 'later', name: 'One' } })
     const path = `/tenants/${made.body.id}`
