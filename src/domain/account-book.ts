@@ -6,6 +6,9 @@ import type { AccountStated, BudgetEvent } from './budget-events.ts'
 const MOST_RECENT = 1_024
 /** Accounts that ended longer ago than their window lasted, and this, are forgotten: nothing is charged to them any more, and no window of their budget overlaps them. */
 const FORGOTTEN_MS = 48 * 3_600_000
+/** Statements that are being read at the same time, and how long the next record of one is waited for (log time): its writer may have stopped. */
+const MOST_COLLECTED = 64
+const COLLECTED_MS = 600_000
 
 interface Recent {
   readonly offset: number
@@ -13,11 +16,12 @@ interface Recent {
   readonly atMs: number
 }
 
+/** The records of one statement so far. */
 interface Collected {
-  readonly writer: string
   readonly offset: number
-  readonly of: number
-  readonly accounts: AccountStated[]
+  /** By account, so that a copy does not count; null where all is known already and only their number matters. */
+  readonly accounts: Map<string, AccountStated | null>
+  atMs: number
 }
 
 const NOTHING: Evolved = { accounts: [], verdict: null }
@@ -28,7 +32,8 @@ export class AccountBook implements Accounts {
   #recent: Recent[] = []
   #trimmed = false
   #wasStated = false
-  #collected: Collected | null = null
+  /** By writer: several state at the same time, and their records stand mixed. */
+  readonly #collected = new Map<string, Collected>()
   /** Log time of the last complete statement, or of the first record. */
   statedMs = 0
 
@@ -101,13 +106,10 @@ export class AccountBook implements Accounts {
 
   /** A statement of all accounts, in several records: what is known already knows better. */
   #stated(stated: AccountStated, atMs: number, writer: string): Evolved {
-    const before = this.#collected
-    const goes = before !== null && before.writer === writer && before.offset === stated.offset
-    const set = goes ? before : { writer, offset: stated.offset, of: stated.of, accounts: [] }
-    this.#collected = set
-    set.accounts.push(stated)
-    if (set.accounts.length < set.of) return NOTHING
-    this.#collected = null
+    const { accounts } = this.#collect(stated, atMs, writer)
+    if (accounts.size < stated.of) return NOTHING
+    // It makes those superfluous that are of an earlier state.
+    for (const [each, { offset }] of this.#collected) if (offset <= stated.offset) this.#collected.delete(each)
     this.statedMs = atMs
     this.#wasStated = true
     if (this.known) return NOTHING
@@ -115,10 +117,27 @@ export class AccountBook implements Accounts {
     this.known = true
     this.#accounts = new Map()
     this.#ofBudget.clear()
-    for (const each of set.accounts) this.#put(statedAccount(each, atMs))
+    for (const each of accounts.values()) this.#put(statedAccount(each!, atMs))
     const recent = this.#recent
     this.#recent = []
     for (const { offset, event, atMs: at } of recent) if (offset >= stated.offset) this.#evolve(event, at)
     return { accounts: [...this.#accounts.values()], verdict: null }
+  }
+
+  /** What its writer has stated of this state, this record with it. */
+  #collect(stated: AccountStated, atMs: number, writer: string): Collected {
+    const before = this.#collected.get(writer)
+    const goesOn = before !== undefined && before.offset === stated.offset
+    const set: Collected = goesOn ? before : { offset: stated.offset, accounts: new Map(), atMs }
+    set.accounts.set(stated.account, this.known ? null : stated)
+    set.atMs = atMs
+    // The one that was silent longest stands first.
+    this.#collected.delete(writer)
+    this.#collected.set(writer, set)
+    for (const [each, { atMs: last }] of this.#collected) {
+      if (last >= atMs - COLLECTED_MS && this.#collected.size <= MOST_COLLECTED) break
+      this.#collected.delete(each)
+    }
+    return set
   }
 }
