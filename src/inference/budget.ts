@@ -1,8 +1,8 @@
 // Station 5 and 6: what an attempt may cost is reserved of every budget that it falls under, before it is made. The settlement charges it (charge.ts, settle.ts).
 import { resetsAt, scopeText } from '../domain/budget.ts'
 import { usdOf } from '../lib/money.ts'
+import type { Bound, BudgetRefusal, Cost } from '../state/attempt-bounds.ts'
 import type { CatalogueEntry } from '../state/port.ts'
-import type { Bound, BudgetRefusal, Cost } from '../state/request-budgets.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { admitMore } from './admit.ts'
 import { attemptCost, endReserved } from './charge.ts'
@@ -117,6 +117,8 @@ export const reserveMore = async (
   const more = { nanoUsd: stepOf(bound.nano_usd, cost?.nanoUsd ?? 0), tokens: stepOf(bound.tokens, cost?.tokens ?? 0) }
   if (more.nanoUsd === 0 && more.tokens === 0) return null
   const refused = await own.extend(more)
+  // Its client may have left, or its time have run out, while it waited: nothing is recorded behind an outcome.
+  if (exchange.settled) return null
   if (refused !== null) return budgetError(refused, budgets, nowMs())
   return admitMore(exchange, reservedNow(exchange, own.bound().nano_usd, cost), { spool })
 }

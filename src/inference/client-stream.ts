@@ -140,6 +140,7 @@ export class ClientStream {
   /** What has come so far is reserved, and recorded as that, before it goes out; else the stream is cut here. */
   async #isReserved(): Promise<boolean> {
     const cut = await reserveMore(this.exchange, this.deps)
+    if (this.#tail !== null) return false // it has ended meanwhile
     if (cut === null) return true
     this.#ahead = ''
     this.#conclude(cut)

@@ -1,33 +1,13 @@
 // What one request holds of the budgets that it falls under: reserved before each attempt, charged by its settlement, once and all together.
 // A reservation is let go of only behind a record that no longer names it: what a crash leaves open never adds up to more than the leases held.
-import type { LeaseRefusal } from '../domain/account.ts'
 import { type Amount, isNothing, type Limits, minus, NO_AMOUNT, plus } from '../domain/amount.ts'
 import type { BudgetCharge, BudgetPart } from '../domain/budget-events.ts'
 import type { Lease, LeaseCharge, LeaseSums } from '../domain/lease.ts'
+import { type Bound, type BudgetRefusal, type Cost, leasedOf, refusalOf } from './attempt-bounds.ts'
 import { TAKEN, type Taken } from './budget-asks.ts'
 import type { BudgetLeases } from './budget-leases.ts'
 import type { BudgetLine, TenantLines } from './budget-lines.ts'
 import type { OpenAccount } from './budget-open.ts'
-
-/** The most that an attempt may cost; null: no price is known. */
-export interface Bound {
-  readonly nanoUsd: number | null
-  readonly tokens: number
-}
-
-/** What an attempt cost. */
-export interface Cost {
-  readonly nanoUsd: number | null
-  readonly tokens: number
-  /** The provider said it, or counted its tokens: what is above the reservation is booked as overrun. An estimate never is. */
-  readonly exact: boolean
-}
-
-/** Why an attempt may not be made. */
-export interface BudgetRefusal {
-  readonly reason: LeaseRefusal | 'no_price' | 'unreachable'
-  readonly open: OpenAccount
-}
 
 /** One account, for all attempts of the request. */
 interface Entry {
@@ -85,7 +65,7 @@ export class RequestBudgets {
     return this.#reserve(lines, bound, 1, this.leases.ledger.trusted(this.atMs))
   }
 
-  /** Reserves more for the attempt under way. */
+  /** Reserves more for the attempt under way. What is granted once the request is settled goes straight back. */
   async extend(more: Bound): Promise<BudgetRefusal | null> {
     const active = this.#entries.filter(({ bound }) => bound !== null)
     const bounds = active.map((entry) => plus(entry.bound!, leasedOf(entry, more)))
@@ -269,9 +249,20 @@ export class RequestBudgets {
       amounts.push(minus(plus(spent, bounds[i]!), held))
     }
     const taken = opens.length === 0 ? TAKEN : this.leases.take(opens, amounts)
-    return taken instanceof Promise
-      ? taken.then((later) => bound(later, entries, bounds, amounts))
-      : bound(taken, entries, bounds, amounts)
+    if (!(taken instanceof Promise)) return bound(taken, entries, bounds, amounts)
+    return taken.then((later) => {
+      if (!this.#settled) return bound(later, entries, bounds, amounts)
+      if (later.kind === 'taken') this.#giveBack(opens, amounts)
+      return later
+    })
+  }
+
+  /** Granted to a request that had ended meanwhile: nobody would ever let go of it. */
+  #giveBack(opens: readonly OpenAccount[], amounts: readonly Amount[]): void {
+    for (let i = 0; i < opens.length; i++) {
+      opens[i]!.lease.release(amounts[i]!)
+      this.leases.freed(opens[i]!)
+    }
   }
 }
 
@@ -286,13 +277,3 @@ const bound = (taken: Taken, entries: readonly Entry[], bounds: readonly Amount[
   }
   return taken
 }
-
-const leasedOf = ({ leasesMoney, leasesTokens }: Entry, bound: Bound): Amount => ({
-  nano_usd: leasesMoney ? (bound.nanoUsd ?? 0) : 0,
-  tokens: leasesTokens ? bound.tokens : 0,
-})
-
-const refusalOf = (taken: Exclude<Taken, { kind: 'taken' }>): BudgetRefusal => ({
-  reason: taken.kind === 'unreachable' ? 'unreachable' : taken.reason,
-  open: taken.open,
-})

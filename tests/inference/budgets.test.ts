@@ -2,11 +2,13 @@
 import { afterEach, expect, test } from 'bun:test'
 import { directCalls } from '../../src/inference/direct.ts'
 import { createDialer } from '../../src/lib/dialer.ts'
+import type { AppendFault } from '../../src/log/memory.ts'
 import { KINDS, kindOf } from '../../src/providers/kinds.ts'
 import type { OpenBudgets } from '../../src/state/budgets.ts'
 import { orphanOf } from '../../src/upkeep/orphans.ts'
 import { type FaultRequest, startFaultServer } from '../faults/matrix/fault-server.ts'
 import { DONE, delta, FINISH, open, ROLE } from '../faults/matrix/row.ts'
+import { eventually } from '../services/eventually.ts'
 import { budgetRow, budgetWorld, TENANT } from '../state/budget-world.ts'
 import { catalogueOf, entry, policyRow, TIP, testGateway } from './gateway.ts'
 import { testSpool } from './test-spool.ts'
@@ -158,3 +160,47 @@ for (const [name, limits] of [
     ])
     expect(spent.nano_usd + spent.tokens).toBeGreaterThan(100)
   })
+
+test('a client that leaves while its stream waits for a further reservation: nothing is held, and nothing is recorded behind the outcome', async () => {
+  const world = budgetWorld(budgetRow({ limit_nano_usd: 1_000_000_000 }))
+  world.nowMs = Date.now()
+  const [asked, answered, upstream] = [
+    Promise.withResolvers<void>(),
+    Promise.withResolvers<void>(),
+    Promise.withResolvers<FaultRequest>(),
+  ]
+  const server = startFaultServer((request) => {
+    open(request, ROLE, delta({ content: 'word ' }))
+    upstream.resolve(request)
+  })
+  closing.push(
+    () => world.close(),
+    () => server.stop(),
+  )
+  let holds = false
+  const view = world.log.view({
+    beforeAppend: async (): Promise<AppendFault> => {
+      if (!holds) return 'none'
+      asked.resolve()
+      await answered.promise
+      return 'none'
+    },
+  })
+  const budgets = world.open('i', view)
+  const gateway = gatewayOn(server.port, budgets)
+  const left = new AbortController()
+  const reader = (await gateway.chat(STREAM, {}, left.signal)).body!.getReader()
+  await reader.read()
+  const [each] = budgets.leases.opens.values()
+  holds = true
+  ;(await upstream.promise).chunk(delta({ content: 'word '.repeat(20_000) }))
+  reader.read().catch(() => undefined)
+  await asked.promise
+  left.abort()
+  reader.cancel().catch(() => undefined)
+  expect(await gateway.spool.untilSettled()).toMatchObject([{ outcome: 'canceled' }])
+  answered.resolve()
+  await eventually('nobody waits', () => (budgets.leases.waiting === 0 ? true : null))
+  expect([each!.lease.reserved, each!.users]).toEqual([{ nano_usd: 0, tokens: 0 }, 0])
+  expect(gateway.spool.records.at(-1)!.type).toBe('request.settled')
+})

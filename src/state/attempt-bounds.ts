@@ -1,0 +1,43 @@
+// What an attempt may cost and what it did, as budgets are told of it.
+import type { LeaseRefusal } from '../domain/account.ts'
+import type { Amount } from '../domain/amount.ts'
+import type { Taken } from './budget-asks.ts'
+import type { OpenAccount } from './budget-open.ts'
+
+/** The most that an attempt may cost; null: no price is known. */
+export interface Bound {
+  readonly nanoUsd: number | null
+  readonly tokens: number
+}
+
+/** What an attempt cost. */
+export interface Cost {
+  readonly nanoUsd: number | null
+  readonly tokens: number
+  /** The provider said it, or counted its tokens: what is above the reservation is booked as overrun. An estimate never is. */
+  readonly exact: boolean
+}
+
+/** Why an attempt may not be made. */
+export interface BudgetRefusal {
+  readonly reason: LeaseRefusal | 'no_price' | 'unreachable'
+  readonly open: OpenAccount
+}
+
+/** Which of its amounts an account limits, so that they are taken of its lease. */
+export interface Leases {
+  readonly leasesMoney: boolean
+  readonly leasesTokens: boolean
+}
+
+/** What of a bound is taken of a lease. */
+export const leasedOf = ({ leasesMoney, leasesTokens }: Leases, bound: Bound): Amount => ({
+  nano_usd: leasesMoney ? (bound.nanoUsd ?? 0) : 0,
+  tokens: leasesTokens ? bound.tokens : 0,
+})
+
+/** Why nothing was taken. */
+export const refusalOf = (taken: Exclude<Taken, { kind: 'taken' }>): BudgetRefusal => ({
+  reason: taken.kind === 'unreachable' ? 'unreachable' : taken.reason,
+  open: taken.open,
+})
