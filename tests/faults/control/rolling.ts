@@ -119,11 +119,20 @@ const untilActive = async (gateway: GatewayProcess): Promise<number> => {
   return performance.now() - startedAt
 }
 
-/** `stopping`: by an instance that is on its way out, or what it had under way then. */
-const refusalsIn = ({ refused }: Tally): { stopping: number; other: number } => {
-  const counts = { stopping: 0, other: 0 }
-  for (const [said, times] of refused)
-    counts[/is stopping|outcome is unknown/.test(said) ? 'stopping' : 'other'] += times
+interface Refusals {
+  /** By an instance that is on its way out, or what it had under way then. */
+  stopping: number
+  /** 504: the broker did not answer in time, and nothing was changed; a machine that is short of time does so with any build. */
+  late: number
+  other: number
+}
+
+const refusalsIn = ({ refused }: Tally): Refusals => {
+  const counts = { stopping: 0, late: 0, other: 0 }
+  for (const [said, times] of refused) {
+    const isStopping = /is stopping|outcome is unknown/.test(said)
+    counts[isStopping ? 'stopping' : said.startsWith('504 ') ? 'late' : 'other'] += times
+  }
   return counts
 }
 
@@ -164,7 +173,7 @@ export const rolling = async (
     const dormant = upRefused.other === 0 && early.every((status) => status >= 500)
     // Who is silent for longer counts as gone; that a machine starves it so long is no fault of the builds. It names the type and refuses writes then.
     const starved = silentMs > GONE_AFTER_MS
-    const figure = `divergent digests ${different} of ${offsets} offsets compared; inference 5xx ${tally.served5xx} of ${tally.served}, sent elsewhere by an instance that was stopping ${tally.sentElsewhere}; admin writes carried out ${tally.written}, on the way up refused by an instance that was stopping ${upRefused.stopping}, otherwise ${upRefused.other}; refused by older instances after the way back ${downRefused}; the new type before all knew it ${early.join(', ')} (longest silence of an instance ${(silentMs / 1_000).toFixed(1)} s), active ${(activeMs / 1_000).toFixed(1)} s after the last roll; older instances that name it in /ready ${told} of ${instances}, their writes ${back.join(', ')}; afterwards ${again.join(', ')}`
+    const figure = `divergent digests ${different} of ${offsets} offsets compared; inference 5xx ${tally.served5xx} of ${tally.served}, sent elsewhere by an instance that was stopping ${tally.sentElsewhere}; admin writes carried out ${tally.written}, on the way up refused by an instance that was stopping ${upRefused.stopping}, out of time ${upRefused.late}, otherwise ${upRefused.other}; refused by older instances after the way back ${downRefused}; the new type before all knew it ${early.join(', ')} (longest silence of an instance ${(silentMs / 1_000).toFixed(1)} s), active ${(activeMs / 1_000).toFixed(1)} s after the last roll; older instances that name it in /ready ${told} of ${instances}, their writes ${back.join(', ')}; afterwards ${again.join(', ')}`
     const good = different === 0 && tally.served5xx === 0 && (dormant || starved) && told === instances
     return [{ row: 'C6', what, figure, n: tally.written, good: good && again.every((status) => status === 200) }]
   } finally {
