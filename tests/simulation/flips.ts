@@ -1,4 +1,5 @@
 // Bits that flip in the segments of a machine that is down, and which records they hit.
+import type { BudgetPart } from '../../src/domain/budget-events.ts'
 import { type Frame, nextFrame, readFrame } from '../../src/log/frame.ts'
 import type { Machine } from './machine.ts'
 import type { Run } from './run.ts'
@@ -25,7 +26,9 @@ export const flipBits = (run: Run, machine: Machine, count: number): void => {
     const request = data.id ?? data.data?.id ?? ''
     run.damaged.add(request)
     run.damaged.add(data.record_id ?? `${instance}.${epoch}.${frame.sequence}`)
-    const parts = run.clients.asked.get(request)?.parts ?? []
+    // Also what was written and never acknowledged: it may be settled as orphaned for want of the settlement.
+    const said = run.clients.asked.get(request)?.said ?? []
+    const parts = said.flatMap((text) => JSON.parse(text) as BudgetPart[])
     run.tolerated += Math.max(0, ...parts.map(({ nano_usd }) => nano_usd))
   }
 }
