@@ -1,6 +1,6 @@
 // An account: a budget in one window. What may still be granted follows from the records of its partition alone, so every reader computes the same.
 // Pure: `decideLease` says what a request comes to, `evolve` what a record changes; both total. Log time comes in as the running maximum of append times.
-import { type Amount, fits, type Limits, minus, most, NO_AMOUNT, plus, within } from './amount.ts'
+import { type Amount, fits, isEqual, type Limits, minus, most, NO_AMOUNT, plus, within } from './amount.ts'
 import type { AccountOpened, AccountStated, BudgetEvent, InstanceRetired, LeaseRequested } from './budget-events.ts'
 import { committedBy, type Holder, MOST_HOLDERS, newHolder } from './holder.ts'
 
@@ -117,7 +117,12 @@ const NOTHING: Evolved = { accounts: [], verdict: null }
 const only = (account: Account | null): Evolved => (account === null ? NOTHING : { accounts: [account], verdict: null })
 
 /** What a record changes. `atMs`: log time, the running maximum. */
-export const evolveAccounts = (accounts: Accounts, { type, data }: BudgetEvent, atMs: number): Evolved => {
+export const evolveAccounts = (accounts: Accounts, event: BudgetEvent, atMs: number): Evolved => {
+  const evolved = evolveOwn(accounts, event, atMs)
+  return evolved.accounts.length === 0 ? evolved : { ...evolved, accounts: withOverlapping(accounts, evolved.accounts) }
+}
+
+const evolveOwn = (accounts: Accounts, { type, data }: BudgetEvent, atMs: number): Evolved => {
   switch (type) {
     case 'account.opened':
       return only(accounts.get(data.account) === undefined ? openedAccount(accounts, data, atMs) : null)
@@ -161,16 +166,40 @@ const openedAccount = (accounts: Accounts, data: AccountOpened, atMs: number): A
   stated_ms: atMs,
 })
 
-/** A change of how windows are cut must not clear what was spent: what overlaps counts in the new window too. */
-const carriedInto = (accounts: Accounts, { budget_id, window_start_ms, window_end_ms }: AccountOpened): Amount => {
+const NONE: ReadonlyMap<string, Account> = new Map()
+type Window = Pick<AccountOpened, 'account' | 'budget_id' | 'window_start_ms' | 'window_end_ms'>
+
+/** Windows of one budget overlap only when the way they are cut was changed. */
+const overlaps = (one: Window, other: Window): boolean =>
+  one.account !== other.account &&
+  (one.window_end_ms === null || other.window_start_ms < one.window_end_ms) &&
+  (other.window_end_ms === null || one.window_start_ms < other.window_end_ms)
+
+/** A change of how windows are cut must not clear what was spent: what overlaps counts in this window too. `changed`: as they are now. */
+const carriedInto = (accounts: Accounts, window: Window, changed: ReadonlyMap<string, Account> = NONE): Amount => {
   let sum = NO_AMOUNT
-  for (const other of accounts.ofBudget(budget_id)) {
-    const endsBefore = other.window_end_ms !== null && other.window_end_ms <= window_start_ms
-    const beginsAfter = window_end_ms !== null && other.window_start_ms >= window_end_ms
+  for (const known of accounts.ofBudget(window.budget_id)) {
+    const other = changed.get(known.account) ?? known
     // What it carried itself stands in a third window, which overlaps too or is over.
-    if (!endsBefore && !beginsAfter) sum = plus(sum, minus(committed(other), other.carried))
+    if (overlaps(window, other)) sum = plus(sum, minus(committed(other), other.carried))
   }
   return sum
+}
+
+/** With the windows that overlap those that changed: the cut may go back to one of them, and who has not heard of a change still spends in the former one. */
+const withOverlapping = (accounts: Accounts, evolved: readonly Account[]): readonly Account[] => {
+  const changed = new Map(evolved.map((account) => [account.account, account]))
+  for (const account of evolved) {
+    for (const known of accounts.ofBudget(account.budget_id)) {
+      if (!overlaps(account, known)) continue
+      const other = changed.get(known.account) ?? known
+      const carried = carriedInto(accounts, other, changed)
+      if (!isEqual(carried, other.carried)) changed.set(other.account, { ...other, carried })
+    }
+  }
+  return changed.size === evolved.length && evolved.every((account) => changed.get(account.account) === account)
+    ? evolved
+    : [...changed.values()]
 }
 
 /** An account as its statement has it. */
