@@ -3,6 +3,7 @@
 import { type Amount, fits, isEqual, type Limits, minus, most, NO_AMOUNT, plus, within } from './amount.ts'
 import type { AccountOpened, AccountStated, BudgetEvent, InstanceRetired, LeaseRequested } from './budget-events.ts'
 import { committedBy, type Holder, MOST_HOLDERS, newHolder } from './holder.ts'
+import { overrunIn, overrunSums } from './lease.ts'
 
 export interface Account extends Readonly<AccountOpened> {
   readonly carried: Amount
@@ -233,23 +234,25 @@ interface Told {
   readonly spent: Amount
   readonly counted: Amount
   readonly overrun_nano_usd: number
+  readonly overrun_tokens?: number
   readonly closed: boolean
 }
 
 /** Sums only grow: an older record, or a repeat, changes nothing. */
 const told = (account: Account, who: { holder: string; instance: string }, tally: Told, atMs: number): Account => {
   const { orphaned, ...before } = account.holders.get(who.holder) ?? newHolder(who, atMs)
+  const overrun = most(overrunIn(before), overrunIn(tally))
   const after: Holder = {
     ...before,
     ...(orphaned === undefined || tally.closed ? {} : { orphaned }),
     returned: most(before.returned, tally.returned ?? NO_AMOUNT),
     spent: most(before.spent, tally.spent),
     counted: most(before.counted, tally.counted),
-    overrun_nano_usd: Math.max(before.overrun_nano_usd, tally.overrun_nano_usd),
+    ...overrunSums(overrun),
     at_ms: atMs,
     closed: before.closed || tally.closed,
   }
-  const overran = after.overrun_nano_usd > before.overrun_nano_usd
+  const overran = !isEqual(overrun, overrunIn(before))
   return withHolder(overran ? { ...account, overrun_height: account.height } : account, after, atMs)
 }
 

@@ -77,6 +77,9 @@ const tallied = {
   spent: amount('Of the leases, for outcomes that are settled.'),
   counted: amount('Without a lease: budgets that are not hard, and overruns.'),
   overrun_nano_usd: count('Of `counted`: what providers billed beyond what was reserved. It closes the account.'),
+  overrun_tokens: t.Optional(
+    count('Of `counted`: tokens beyond what was reserved, of a budget that limits tokens. They close the account too.'),
+  ),
 }
 
 export const LeaseTally = t.Object({

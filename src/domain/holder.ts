@@ -12,6 +12,8 @@ export interface Holder {
   readonly spent: Amount
   readonly counted: Amount
   readonly overrun_nano_usd: number
+  /** None: 0. */
+  readonly overrun_tokens?: number
   readonly at_ms: number
   readonly closed: boolean
   /** Of a retired one: what its open requests may have cost, until its spool or the process itself says what they did. */

@@ -8,11 +8,21 @@ export interface LeaseCharge {
   readonly spent: Amount
   /** Without a lease. */
   readonly counted: Amount
-  readonly overrun_nano_usd: number
+  /** Of that, what is beyond what was reserved. */
+  readonly overrun: Amount
 }
 
 /** Sums of what outcomes have charged. */
-export type LeaseSums = Pick<LeaseTally, 'spent' | 'counted' | 'overrun_nano_usd'>
+export type LeaseSums = Pick<LeaseTally, 'spent' | 'counted' | 'overrun_nano_usd' | 'overrun_tokens'>
+
+/** An overrun as records say it. */
+export const overrunIn = ({ overrun_nano_usd, overrun_tokens = 0 }: Omit<LeaseSums, 'spent' | 'counted'>): Amount => ({
+  nano_usd: overrun_nano_usd,
+  tokens: overrun_tokens,
+})
+
+export const overrunSums = ({ nano_usd, tokens }: Amount): Omit<LeaseSums, 'spent' | 'counted'> =>
+  tokens > 0 ? { overrun_nano_usd: nano_usd, overrun_tokens: tokens } : { overrun_nano_usd: nano_usd }
 
 const NO_SUMS: LeaseSums = { spent: NO_AMOUNT, counted: NO_AMOUNT, overrun_nano_usd: 0 }
 
@@ -21,7 +31,7 @@ export class Lease {
   returned: Amount = NO_AMOUNT
   spent: Amount = NO_AMOUNT
   counted: Amount = NO_AMOUNT
-  overrunNanoUsd = 0
+  overrun: Amount = NO_AMOUNT
   /** Of these three, what stands in outcomes that are recorded. Only that is told: what a crash keeps from being recorded is settled as orphaned, at what was reserved. */
   recorded: LeaseSums = NO_SUMS
   /** Held by requests under way. */
@@ -72,18 +82,18 @@ export class Lease {
   }
 
   /** An outcome that is about to be recorded: what it cost counts. Its reservation is released beforehand, in the same turn. Answers the sums with it. */
-  charge({ spent, counted, overrun_nano_usd }: LeaseCharge): LeaseSums {
+  charge({ spent, counted, overrun }: LeaseCharge): LeaseSums {
     this.spent = plus(this.spent, spent)
     this.counted = plus(this.counted, counted)
-    this.overrunNanoUsd += overrun_nano_usd
-    return { spent: this.spent, counted: this.counted, overrun_nano_usd: this.overrunNanoUsd }
+    this.overrun = plus(this.overrun, overrun)
+    return this.#sums()
   }
 
   /** An outcome that could not be recorded: what it cost is reserved again, until it is settled as orphaned. */
-  takeBack({ spent, counted, overrun_nano_usd }: LeaseCharge): void {
+  takeBack({ spent, counted, overrun }: LeaseCharge): void {
     this.spent = minus(this.spent, spent)
     this.counted = minus(this.counted, counted)
-    this.overrunNanoUsd -= overrun_nano_usd
+    this.overrun = minus(this.overrun, overrun)
     this.reserved = plus(this.reserved, spent)
   }
 
@@ -94,21 +104,27 @@ export class Lease {
   }
 
   /** Goes on where this holder stopped: an account that was let go of is needed again. */
-  resume({ granted, returned, spent, counted, overrun_nano_usd }: LeaseTally & { readonly granted: Amount }): void {
+  resume(told: LeaseTally & { readonly granted: Amount }): void {
+    const { granted, returned, spent, counted } = told
     this.granted = granted
     this.returned = returned
     this.spent = spent
     this.counted = counted
-    this.overrunNanoUsd = overrun_nano_usd
-    this.recorded = { spent, counted, overrun_nano_usd }
+    this.overrun = overrunIn(told)
+    this.recorded = this.#sums()
   }
 
   /** Whether the log has been told all of it. */
   isTold(told: Omit<LeaseTally, 'account'> | undefined): boolean {
-    const { returned, spent, counted, overrunNanoUsd } = this
+    const { returned, spent, counted, overrun } = this
     if (told === undefined) return [returned, spent, counted].every(isNothing)
     const areEqual = isEqual(told.returned, returned) && isEqual(told.spent, spent) && isEqual(told.counted, counted)
-    return areEqual && told.overrun_nano_usd === overrunNanoUsd
+    return areEqual && isEqual(overrunIn(told), overrun)
+  }
+
+  #sums(): LeaseSums {
+    const { spent, counted, overrun } = this
+    return { spent, counted, ...overrunSums(overrun) }
   }
 
   /** Gives back what is not needed: from now on it is not spent, and the log is told. */

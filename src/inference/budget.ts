@@ -164,7 +164,7 @@ const budgetError = (
 const messageOf = (reason: BudgetRefusal['reason'], what: string): string => {
   if (reason === 'no_price') return `${what} limits what may be spent, and the model has no price`
   if (reason === 'overrun')
-    return `${what} is closed: a provider billed more than was reserved. It opens with the next window, or when its limits are set again`
+    return `${what} is closed: a provider billed or counted more than was reserved. It opens with the next window, or when its limits are set again`
   if (reason === 'forgotten')
     return `${what} is closed: what it has spent in this window is no longer in the log. It opens with the next window, or when its limits are set again`
   return `${what} does not have as much left as this request may cost; a lower \`max_completion_tokens\` lowers it`

@@ -31,9 +31,13 @@ export interface Leases {
 }
 
 /** What of a bound is taken of a lease. */
-export const leasedOf = ({ leasesMoney, leasesTokens }: Leases, bound: Bound): Amount => ({
-  nano_usd: leasesMoney ? (bound.nanoUsd ?? 0) : 0,
-  tokens: leasesTokens ? bound.tokens : 0,
+export const leasedOf = (leases: Leases, { nanoUsd, tokens }: Bound): Amount =>
+  ofLeased(leases, { nano_usd: nanoUsd ?? 0, tokens })
+
+/** Of an amount, what a lease is for. */
+export const ofLeased = ({ leasesMoney, leasesTokens }: Leases, { nano_usd, tokens }: Amount): Amount => ({
+  nano_usd: leasesMoney ? nano_usd : 0,
+  tokens: leasesTokens ? tokens : 0,
 })
 
 /** Why nothing was taken. */

@@ -1,9 +1,9 @@
 // What one request holds of the budgets that it falls under: reserved before each attempt, charged by its settlement, once and all together.
 // A reservation is let go of only behind a record that no longer names it: what a crash leaves open never adds up to more than the leases held.
-import { type Amount, isNothing, type Limits, minus, NO_AMOUNT, plus } from '../domain/amount.ts'
+import { type Amount, isNothing, type Limits, minus, NO_AMOUNT, plus, within } from '../domain/amount.ts'
 import type { BudgetCharge, BudgetPart } from '../domain/budget-events.ts'
 import type { Lease, LeaseCharge, LeaseSums } from '../domain/lease.ts'
-import { type Bound, type BudgetRefusal, type Cost, leasedOf, refusalOf } from './attempt-bounds.ts'
+import { type Bound, type BudgetRefusal, type Cost, leasedOf, ofLeased, refusalOf } from './attempt-bounds.ts'
 import { TAKEN, type Taken } from './budget-asks.ts'
 import type { BudgetLeases } from './budget-leases.ts'
 import type { BudgetLine, TenantLines } from './budget-lines.ts'
@@ -21,7 +21,8 @@ interface Entry {
   /** By attempts that ended, of the lease and beside it. */
   spent: Amount
   counted: Amount
-  overrunNanoUsd: number
+  /** Of what is counted, what is beyond its reservation. */
+  overrun: Amount
   /** Of the attempt under way; null: it does not fall under this account, or there is none. */
   bound: Amount | null
 }
@@ -118,22 +119,17 @@ export class RequestBudgets {
   /** The attempt under way has ended; without a cost it was not made. */
   endAttempt(cost: Cost | null): void {
     for (const entry of this.#entries) {
-      const { bound, leasesMoney, leasesTokens } = entry
+      const { bound } = entry
       if (bound === null) continue
       entry.bound = null
       if (cost === null) continue
-      const nanoUsd = cost.nanoUsd ?? 0
-      const spent = {
-        nano_usd: leasesMoney ? Math.min(nanoUsd, bound.nano_usd) : 0,
-        tokens: leasesTokens ? Math.min(cost.tokens, bound.tokens) : 0,
-      }
-      const overrunNanoUsd = leasesMoney && cost.exact ? nanoUsd - spent.nano_usd : 0
+      const all = { nano_usd: cost.nanoUsd ?? 0, tokens: cost.tokens }
+      const leased = ofLeased(entry, all)
+      const spent = within(leased, bound)
+      const overrun = cost.exact ? minus(leased, spent) : NO_AMOUNT
       entry.spent = plus(entry.spent, spent)
-      entry.counted = plus(entry.counted, {
-        nano_usd: leasesMoney ? overrunNanoUsd : nanoUsd,
-        tokens: leasesTokens && !cost.exact ? 0 : cost.tokens - spent.tokens,
-      })
-      entry.overrunNanoUsd += overrunNanoUsd
+      entry.counted = plus(entry.counted, plus(minus(all, leased), overrun))
+      entry.overrun = plus(entry.overrun, overrun)
     }
   }
 
@@ -142,11 +138,11 @@ export class RequestBudgets {
     if (this.#settled) return []
     this.#settled = true
     const charges: BudgetCharge[] = []
-    for (const { open, lease, leasesMoney, leasesTokens, held, spent, counted, overrunNanoUsd } of this.#entries) {
+    for (const { open, lease, leasesMoney, leasesTokens, held, spent, counted, overrun } of this.#entries) {
       lease.release(spent)
       const rest = minus(held, spent)
       const all = plus(spent, counted)
-      const charge = { spent, counted, overrun_nano_usd: overrunNanoUsd }
+      const charge = { spent, counted, overrun }
       let total: LeaseSums | null = null
       if (!isNothing(all)) {
         total = lease.charge(charge)
@@ -155,11 +151,11 @@ export class RequestBudgets {
           account: lease.account,
           holder: lease.holder,
           leased: leasesMoney || leasesTokens,
-          nano_usd: all.nano_usd - overrunNanoUsd,
+          nano_usd: all.nano_usd - overrun.nano_usd,
           tokens: all.tokens,
           total,
         }
-        charges.push(overrunNanoUsd > 0 ? { ...told, overrun_nano_usd: overrunNanoUsd } : told)
+        charges.push(overrun.nano_usd > 0 ? { ...told, overrun_nano_usd: overrun.nano_usd } : told)
       }
       this.#ending.push({ open, lease, rest, charge, total })
     }
@@ -180,7 +176,7 @@ export class RequestBudgets {
       if (fate === 'lost') lease.takeBack(charge)
       else lease.release(rest)
       if (total !== null && fate !== 'lost') lease.record(total, nowMs)
-      if (charge.overrun_nano_usd > 0) this.leases.tell(open)
+      if (!isNothing(charge.overrun)) this.leases.tell(open)
       this.leases.freed(open)
     }
   }
@@ -231,7 +227,7 @@ export class RequestBudgets {
       held: NO_AMOUNT,
       spent: NO_AMOUNT,
       counted: NO_AMOUNT,
-      overrunNanoUsd: 0,
+      overrun: NO_AMOUNT,
       bound: null,
     }
     this.#entries.push(entry)

@@ -4,6 +4,7 @@ import { type Amount, most, NO_AMOUNT, plus } from '../domain/amount.ts'
 import type { BudgetRow } from '../domain/budget.ts'
 import type { BudgetCharge, BudgetEvent } from '../domain/budget-events.ts'
 import type { Holder } from '../domain/holder.ts'
+import { overrunIn, overrunSums } from '../domain/lease.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import { pause } from '../lib/pause.ts'
 import { LogReplaced } from '../log/port.ts'
@@ -24,7 +25,7 @@ const MOST_ACCOUNTS = 32
 interface Sums {
   spent: Amount
   counted: Amount
-  overrun_nano_usd: number
+  overrun: Amount
   /** Settled for it after its death. */
   orphaned: Amount
 }
@@ -83,7 +84,7 @@ const add = (sums: SpentByHolder, data: string): void => {
     const before = accounts.get(charge.account) ?? {
       spent: NO_AMOUNT,
       counted: NO_AMOUNT,
-      overrun_nano_usd: 0,
+      overrun: NO_AMOUNT,
       orphaned: NO_AMOUNT,
     }
     const { total } = charge
@@ -91,7 +92,7 @@ const add = (sums: SpentByHolder, data: string): void => {
     else {
       before.spent = most(before.spent, total.spent)
       before.counted = most(before.counted, total.counted)
-      before.overrun_nano_usd = Math.max(before.overrun_nano_usd, total.overrun_nano_usd)
+      before.overrun = most(before.overrun, overrunIn(total))
     }
     accounts.set(charge.account, before)
   }
@@ -167,7 +168,7 @@ const closeHolders = async (
     for (const { account, holders } of known.all())
       for (const each of holders.values())
         if (!isExact(each) && byTenant.get(tenantId)?.get(each.holder)?.has(account) !== true)
-          put(tenantId, each.holder, account, { ...each, orphaned: NO_AMOUNT })
+          put(tenantId, each.holder, account, { ...each, overrun: overrunIn(each), orphaned: NO_AMOUNT })
   }
   let closed = 0
   for (const [tenantId, holders] of byTenant)
@@ -204,7 +205,7 @@ const budgetOf = (account: string): string => account.slice(0, account.indexOf('
 const told = (sums: Sums, before: Holder | undefined) => ({
   spent: plus(most(sums.spent, before === undefined || isExact(before) ? NO_AMOUNT : before.spent), sums.orphaned),
   counted: most(sums.counted, before?.counted ?? NO_AMOUNT),
-  overrun_nano_usd: Math.max(sums.overrun_nano_usd, before?.overrun_nano_usd ?? 0),
+  ...overrunSums(most(sums.overrun, before === undefined ? NO_AMOUNT : overrunIn(before))),
 })
 
 /** Closed with all that it ever spent. */

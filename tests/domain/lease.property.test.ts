@@ -123,7 +123,7 @@ class World {
       if (reserved === undefined) return
       const cost = Math.min(reserved, n)
       lease.release(usd(reserved))
-      lease.record(lease.charge({ spent: usd(cost), counted: usd(0), overrun_nano_usd: 0 }), this.nowMs)
+      lease.record(lease.charge({ spent: usd(cost), counted: usd(0), overrun: usd(0) }), this.nowMs)
       this.spent += cost
     } else if (act === 'give') lease.giveBack(lease.free(), this.nowMs)
     else if (act === 'tell') this.underWay.push({ type: 'lease.settled', data: { ...who, accounts: [lease.tally()] } })
