@@ -30,6 +30,8 @@ export class AskGroup {
   sequence: number | null = null
   /** It has something to ask. */
   due = false
+  /** It asks later, once others have told what they counted. */
+  held = false
 
   constructor(
     readonly key: string,

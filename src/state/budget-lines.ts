@@ -10,11 +10,29 @@ export class BudgetLine {
   endMs: number | null = Number.NEGATIVE_INFINITY
   /** The account of that window, once it was asked for. */
   account: OpenAccount | null = null
+  /** No lease is asked for before this (monotonic): others have yet to tell what they counted. */
+  asksFromMs = 0
 
   constructor(public row: BudgetRow) {}
 
   get isHard(): boolean {
     return this.row.enforcement === 'hard'
+  }
+
+  get leasesMoney(): boolean {
+    return this.isHard && this.row.limit_nano_usd !== null
+  }
+
+  get leasesTokens(): boolean {
+    return this.isHard && this.row.limit_tokens !== null
+  }
+
+  /** Whether money or tokens are spent from leases now that were only counted, or not even that, by the row before. */
+  leasesMoreThan(before: BudgetRow): boolean {
+    const wasHard = before.enabled && before.enforcement === 'hard'
+    const money = wasHard && before.limit_nano_usd !== null
+    const tokens = wasHard && before.limit_tokens !== null
+    return (this.leasesMoney && !money) || (this.leasesTokens && !tokens)
   }
 
   /** Looks for the window of this moment. True when it is another one than before. */
@@ -109,31 +127,31 @@ export interface BudgetLines {
   tenants(): Iterable<[string, TenantLines]>
 }
 
-/** Follows the fold. `changed` is called for each budget that is in use, at first and whenever it changes. */
+/** Follows the fold. `changed` is called for each budget that is in use, at first and whenever it changes; `before` is null at first, and of one that was made. */
 export const openBudgetLines = (
   live: Pick<LiveState, 'control' | 'subscribe'>,
-  changed: (tenantId: string, line: BudgetLine) => void,
+  changed: (tenantId: string, line: BudgetLine, before: BudgetRow | null) => void,
 ): BudgetLines => {
   const tenants = new Map<string, TenantLines>()
-  const put = (row: BudgetRow): void => {
+  const put = (row: BudgetRow, before: BudgetRow | null): void => {
     if (!row.enabled) {
       drop(row)
       return
     }
     const lines = tenants.get(row.tenant_id) ?? new TenantLines()
     tenants.set(row.tenant_id, lines)
-    changed(row.tenant_id, lines.put(row))
+    changed(row.tenant_id, lines.put(row), before)
   }
   const drop = ({ tenant_id, id }: BudgetRow): void => {
     const lines = tenants.get(tenant_id)
     lines?.drop(id)
     if (lines?.all.size === 0) tenants.delete(tenant_id)
   }
-  for (const [, row] of live.control.table('budgets').rows()) put(row)
+  for (const [, row] of live.control.table('budgets').rows()) put(row, null)
   live.subscribe(({ changes }) => {
     for (const { table, before, after } of changes) {
       if (table !== 'budgets') continue
-      if (after !== null) put(after as BudgetRow)
+      if (after !== null) put(after as BudgetRow, before as BudgetRow | null)
       else if (before !== null) drop(before as BudgetRow)
     }
   })

@@ -126,7 +126,17 @@ export class BudgetWaits {
   }
 
   #ask(group: AskGroup): void {
-    if (group.first() === undefined) return
+    if (group.first() === undefined || group.held) return
+    const fromMs = Math.max(...group.opens.map(({ line }) => line.asksFromMs))
+    const nowMs = this.deps.monotonicMs()
+    if (nowMs < fromMs) {
+      group.held = true
+      setTimeout(() => {
+        group.held = false
+        if (group.sequence === null) this.#ask(group)
+      }, fromMs - nowMs)
+      return
+    }
     group.due = true
     this.deps.due(group)
   }

@@ -24,6 +24,9 @@ export interface BudgetStanding {
   readonly closed: boolean
 }
 
+/** Where limits begin to hold for what was only counted, all instances tell at once what they have counted; the first leases are asked for after this. */
+const TOLD_WITHIN_MS = 500
+
 export interface Budgets {
   /** Null: the key falls under no budget. `slug`: of the endpoint scope. */
   of(tenantId: string, keyId: string, slug: string | null, atMs: number): RequestBudgets | null
@@ -64,11 +67,17 @@ export interface OpenBudgets extends Budgets {
 /** Opens the accounts of the budgets in use, and those that come. Reads and writes nothing where there are none. */
 export const openBudgets = (deps: BudgetsDeps): OpenBudgets => {
   const leases = new BudgetLeases(deps)
-  const changed = (tenantId: string, line: BudgetLine): void => {
+  const changed = (tenantId: string, line: BudgetLine, before: BudgetRow | null): void => {
     void leases.ledger.follow(tenantId)
-    // Limits may be lower now: what is held ahead of need goes back at once.
     const nowMs = deps.monotonicMs()
-    for (const open of leases.opens.values()) if (open.line === line) leases.giveBack(open, nowMs)
+    if (before !== null && line.leasesMoreThan(before)) line.asksFromMs = nowMs + TOLD_WITHIN_MS
+    // Limits may be lower now, or hold for what was only counted: what is held ahead of need goes back, and what was counted is told, at once.
+    for (const open of [...leases.opens.values(), ...leases.former]) {
+      if (open.line.row.id !== line.row.id) continue
+      open.line = line
+      if (!leases.former.has(open)) leases.giveBack(open, nowMs)
+      if (open.lease.untoldSinceMs !== null) leases.tell(open)
+    }
   }
   const lines = openBudgetLines(deps.live, changed)
   const stopChores = startBudgetChores({ ...deps, leases, lines })

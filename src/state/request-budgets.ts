@@ -33,6 +33,8 @@ export type OutcomeFate = 'recorded' | 'never_admitted' | 'lost'
 interface Ending {
   readonly open: OpenAccount
   readonly lease: Lease
+  readonly leasesMoney: boolean
+  readonly leasesTokens: boolean
   /** Reserved, and not spent. */
   readonly rest: Amount
   /** Null: it charges nothing. */
@@ -157,7 +159,7 @@ export class RequestBudgets {
         }
         charges.push(overrun.nano_usd > 0 ? { ...told, overrun_nano_usd: overrun.nano_usd } : told)
       }
-      this.#ending.push({ open, lease, rest, charge, total })
+      this.#ending.push({ open, lease, leasesMoney, leasesTokens, rest, charge, total })
     }
     return charges
   }
@@ -170,13 +172,16 @@ export class RequestBudgets {
     const nowMs = this.leases.deps.monotonicMs()
     const ending = this.#ending
     this.#ending = []
-    for (const { open, lease, rest, charge, total } of ending) {
+    for (const { open, lease, leasesMoney, leasesTokens, rest, charge, total } of ending) {
       open.users--
       if (total !== null) open.recorded()
       if (fate === 'lost') lease.takeBack(charge)
       else lease.release(rest)
       if (total !== null && fate !== 'lost') lease.record(total, nowMs)
-      if (!isNothing(charge.overrun)) this.leases.tell(open)
+      // What was only counted when it was begun takes room now that others may be granted.
+      const { line } = open
+      const isLate = (line.leasesMoney && !leasesMoney) || (line.leasesTokens && !leasesTokens)
+      if (!isNothing(charge.overrun) || isLate) this.leases.tell(open)
       this.leases.freed(open)
     }
   }
@@ -218,12 +223,12 @@ export class RequestBudgets {
   #entryOf(open: OpenAccount): Entry {
     for (const entry of this.#entries) if (entry.lease === open.lease) return entry
     open.users++
-    const { isHard, row } = open.line
+    const { leasesMoney, leasesTokens } = open.line
     const entry: Entry = {
       open,
       lease: open.lease,
-      leasesMoney: isHard && row.limit_nano_usd !== null,
-      leasesTokens: isHard && row.limit_tokens !== null,
+      leasesMoney,
+      leasesTokens,
       held: NO_AMOUNT,
       spent: NO_AMOUNT,
       counted: NO_AMOUNT,
