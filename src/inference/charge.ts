@@ -1,12 +1,21 @@
 // The one place where usage becomes money: what each attempt cost, and what a request cost with all of its attempts (docs/decisions/0014).
+import type { Limits } from '../domain/amount.ts'
 import type { BudgetCharge } from '../domain/budget-events.ts'
 import type { AttemptSummary, RequestSettled } from '../domain/request.ts'
 import { sumNanoUsd } from '../lib/money.ts'
 import { answeredChars } from '../providers/generated.ts'
 import type { Answer, Usage } from '../providers/provider.ts'
+import { reasonsUnseen } from '../providers/unseen-reasoning.ts'
 import type { Cost } from '../state/attempt-bounds.ts'
 import type { CatalogueEntry } from '../state/port.ts'
-import { actualNanoUsd, estimateTokens, promptTokensEstimate } from './estimate.ts'
+import {
+  actualNanoUsd,
+  dearestNanoUsd,
+  estimateTokens,
+  mostTokens,
+  promptBound,
+  promptTokensEstimate,
+} from './estimate.ts'
 import type { Exchange } from './exchange.ts'
 
 type Basis = RequestSettled['cost_basis']
@@ -63,15 +72,38 @@ export const attemptCost = (exchange: Exchange): Cost | null => {
   return {
     nanoUsd: costNanoUsd,
     tokens: (promptTokens ?? 0) + (completionTokens ?? 0),
-    exact: basis !== 'estimated',
+    exact: basis === 'unpriced' ? hasCounts(exchange.usage) : basis !== 'estimated',
   }
+}
+
+/**
+ * The most that the attempt that ended may have been billed. Nothing of its answer was seen, or a part of it never is: all that was reserved. Else the prompt
+ * at its bound, and every byte of the answer that was seen as a token.
+ */
+const mostBilled = ({ entry, intent, usage, answerChars }: Exchange): Limits => {
+  if (answerChars === 0 || reasonsUnseen(intent!.body, entry!.upstreamModel)) return { nano_usd: null, tokens: null }
+  const promptTokens = Math.max(promptBound(intent!), usage?.promptTokens ?? 0)
+  const completionTokens = Math.max(mostTokens(answerChars), usage?.completionTokens ?? 0)
+  return {
+    nano_usd: dearestNanoUsd(entry!, promptTokens, completionTokens),
+    tokens: promptTokens + completionTokens,
+  }
+}
+
+/** What the attempt that ended is charged to budgets, with its bound where the provider has not said all of it. */
+const endedCost = (exchange: Exchange): Cost | null => {
+  const cost = attemptCost(exchange)
+  if (cost === null || isCounted(exchange)) return cost
+  const atMost = mostBilled(exchange)
+  const isSaid = isWhole(exchange) && reportedCost(exchange.usage) !== null
+  return { ...cost, atMost: isSaid ? { ...atMost, nano_usd: cost.nanoUsd } : atMost }
 }
 
 /** Charges the attempt that was reserved for, if there was one, to the budgets of the request: what it did not cost is free once the outcome is recorded. */
 export const endReserved = (exchange: Exchange): void => {
   const { budgets, reservedFor } = exchange
   // Reserved for and not begun: nothing of it was sent.
-  budgets?.endAttempt(reservedFor === null ? attemptCost(exchange) : null)
+  budgets?.endAttempt(reservedFor === null ? endedCost(exchange) : null)
   exchange.reservedFor = null
 }
 
@@ -110,6 +142,16 @@ const ofAttempt = (exchange: Exchange): Measured => {
 /** A stream whose attempt is under way, or broke off before it had a finish reason. */
 const isUnfinished = ({ intent, finishReason, finished }: Exchange): boolean =>
   intent!.stream && finishReason === null && finished?.outcome !== 'success'
+
+/** Nothing more of it was to come: a count of it is no interim one. */
+const isWhole = ({ intent, finishReason, finished }: Exchange): boolean =>
+  !intent!.stream || finished?.outcome === 'success' || (finishReason !== null && intent!.choices === 1)
+
+/** The provider has said how many tokens all of it was. */
+const isCounted = (exchange: Exchange): boolean => hasCounts(exchange.usage) && isWhole(exchange)
+
+const hasCounts = (usage: Usage | null): boolean =>
+  typeof usage?.promptTokens === 'number' && typeof usage.completionTokens === 'number'
 
 /** UTF-16 units that an answer holds: looked for only where the provider does not count its tokens itself. */
 export const charsOf = ({ usage, content, json }: Answer): number =>

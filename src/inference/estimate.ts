@@ -26,8 +26,13 @@ type Asked = Pick<
 >
 
 const TOKEN_BYTES = 4
+/** UTF-8 bytes of a UTF-16 unit. */
+const MOST_UNIT_BYTES = 3
 /** About four bytes a token. */
 export const estimateTokens = (bytes: number): number => Math.ceil(bytes / TOKEN_BYTES)
+
+/** The most tokens that so much text (UTF-16 units) may be: a byte is a token at most. */
+export const mostTokens = (units: number): number => units * MOST_UNIT_BYTES
 
 /** What the prompt is likely to count: for caps, routing, and outcomes without the provider's usage. */
 export const promptTokensEstimate = ({ textBytes, messageCount, mediaParts }: Asked): number =>
@@ -62,13 +67,19 @@ export const priceOf = (entry: Prices, promptTokens: number, completionTokens: n
       )
 }
 
-/**
- * The upper bound of one attempt: every byte a token, media at their ceiling, output at its ceiling, every choice, at the dearest tier that such a prompt may
- * turn out to be in. Nano-USD; null without a price.
- */
-export const reservedNanoUsd = (asked: Asked, entry: Candidate): number | null => {
-  const promptTokens = asked.promptBytes + asked.mediaParts * MEDIA_TOKENS
-  const completionTokens = outputBound(asked, entry, 1)
+/** The most that a prompt may count: every byte a token, media at their ceiling. */
+export const promptBound = ({ promptBytes, mediaParts }: Asked): number => promptBytes + mediaParts * MEDIA_TOKENS
+
+/** The upper bound of one attempt: the prompt at its bound, output at its ceiling, every choice. Nano-USD; null without a price. */
+export const reservedNanoUsd = (asked: Asked, entry: Candidate): number | null =>
+  dearestNanoUsd(entry, promptBound(asked), outputBound(asked, entry, 1))
+
+/** The upper bound of the tokens of one attempt, likewise. */
+export const reservedTokens = (asked: Asked, entry: Candidate): number =>
+  promptBound(asked) + outputBound(asked, entry, 1)
+
+/** What at most so many tokens may cost, at the dearest tier that such a prompt may turn out to be in. Nano-USD; null without a price. */
+export const dearestNanoUsd = (entry: Prices, promptTokens: number, completionTokens: number): number | null => {
   if (entry.inputCostPerMillion === null || entry.outputCostPerMillion === null) return null
   let dearest = boundNanoUsd(entry, promptTokens, completionTokens)
   for (const tier of entry.priceTiers ?? NO_TIERS) {
@@ -77,10 +88,6 @@ export const reservedNanoUsd = (asked: Asked, entry: Candidate): number | null =
   }
   return dearest
 }
-
-/** The upper bound of the tokens of one attempt, likewise. */
-export const reservedTokens = (asked: Asked, entry: Candidate): number =>
-  asked.promptBytes + asked.mediaParts * MEDIA_TOKENS + outputBound(asked, entry, 1)
 
 /** Whatever part of the prompt turns out to be cached: each part of a settlement is rounded up by itself, hence the one more. */
 const boundNanoUsd = (prices: Rates, promptTokens: number, completionTokens: number): number => {

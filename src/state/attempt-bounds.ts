@@ -1,6 +1,6 @@
 // What an attempt may cost and what it did, as budgets are told of it.
 import type { LeaseRefusal } from '../domain/account.ts'
-import type { Amount } from '../domain/amount.ts'
+import { type Amount, type Limits, most } from '../domain/amount.ts'
 import type { Taken } from './budget-asks.ts'
 import type { OpenAccount } from './budget-open.ts'
 
@@ -16,6 +16,11 @@ export interface Cost {
   readonly tokens: number
   /** The provider said it, or counted its tokens: what is above the reservation is booked as overrun. An estimate never is. */
   readonly exact: boolean
+  /**
+   * The most that may have been billed where nobody has said what was: what a lease is charged instead, up to its reservation. Null: all that was reserved.
+   * Absent: it was said.
+   */
+  readonly atMost?: Limits
 }
 
 /** Why an attempt may not be made. */
@@ -39,6 +44,13 @@ export const ofLeased = ({ leasesMoney, leasesTokens }: Leases, { nano_usd, toke
   nano_usd: leasesMoney ? nano_usd : 0,
   tokens: leasesTokens ? tokens : 0,
 })
+
+/** The most that an attempt with such a bound may have cost of a lease, where `said` is what is known or estimated of it. */
+export const mostOf = (leases: Leases, said: Amount, bound: Amount, { atMost }: Cost): Amount => {
+  if (atMost === undefined) return said
+  const { nano_usd, tokens } = atMost
+  return most(said, ofLeased(leases, { nano_usd: nano_usd ?? bound.nano_usd, tokens: tokens ?? bound.tokens }))
+}
 
 /** Why nothing was taken. */
 export const refusalOf = (taken: Exclude<Taken, { kind: 'taken' }>): BudgetRefusal => ({

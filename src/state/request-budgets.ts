@@ -3,7 +3,7 @@
 import { type Amount, isNothing, type Limits, minus, NO_AMOUNT, plus, within } from '../domain/amount.ts'
 import type { BudgetCharge, BudgetPart } from '../domain/budget-events.ts'
 import type { Lease, LeaseCharge, LeaseSums } from '../domain/lease.ts'
-import { type Bound, type BudgetRefusal, type Cost, leasedOf, ofLeased, refusalOf } from './attempt-bounds.ts'
+import { type Bound, type BudgetRefusal, type Cost, leasedOf, mostOf, ofLeased, refusalOf } from './attempt-bounds.ts'
 import { TAKEN, type Taken } from './budget-asks.ts'
 import type { BudgetLeases } from './budget-leases.ts'
 import type { BudgetLine, TenantLines } from './budget-lines.ts'
@@ -127,8 +127,8 @@ export class RequestBudgets {
       if (cost === null) continue
       const all = { nano_usd: cost.nanoUsd ?? 0, tokens: cost.tokens }
       const leased = ofLeased(entry, all)
-      const spent = within(leased, bound)
-      const overrun = cost.exact ? minus(leased, spent) : NO_AMOUNT
+      const spent = within(mostOf(entry, leased, bound, cost), bound)
+      const overrun = cost.exact ? minus(leased, bound) : NO_AMOUNT
       entry.spent = plus(entry.spent, spent)
       entry.counted = plus(entry.counted, plus(minus(all, leased), overrun))
       entry.overrun = plus(entry.overrun, overrun)

@@ -53,7 +53,7 @@ const setUp = ({ rows, alpha, beta, policy, behaviour = {} }: Setup) => {
 describe('a further attempt is made only when the budget has room for it beside what was billed', () => {
   /** The most that an attempt at beta may cost: without a price for the prompt, 100 tokens at 20,000 nano-USD. */
   const BETA_NANO = 2_000_000
-  /** What an attempt at alpha that may have been billed counts: a prompt of 5 tokens at 10,000 nano-USD. */
+  /** What an attempt at alpha that may have been billed is estimated at: a prompt of 5 tokens at 10,000 nano-USD. The budget is charged all that was reserved. */
   const BILLED_NANO = 50_000
   const row = budgetRow({ limit_nano_usd: BETA_NANO })
   const setup = {
@@ -79,7 +79,7 @@ describe('a further attempt is made only when the budget has room for it beside 
       ],
     })
     expect([response.status, error.code]).toEqual([502, 'upstream_error'])
-    expect(budgets.standing(row)!.spent.nano_usd).toBe(BILLED_NANO)
+    expect(budgets.standing(row)!.spent.nano_usd).toBe(gateway.spool.admitted()[0]!.reserved_nano_usd!)
     const [open] = budgets.leases.opens.values()
     expect([open!.lease.reserved, open!.users]).toEqual([NOTHING, 0])
   })

@@ -1,0 +1,173 @@
+// What a hard budget is charged for an attempt whose usage nobody said: never less than what may have been billed. Reports, and budgets that only count, keep the estimate.
+import { afterEach, describe, expect, test } from 'bun:test'
+import { estimateTokens } from '../../src/inference/estimate.ts'
+import { kindOf } from '../../src/providers/kinds.ts'
+import { type FaultAnswer, startFaultServer } from '../faults/matrix/fault-server.ts'
+import { DONE, delta, FINISH, open, ROLE, sse } from '../faults/matrix/row.ts'
+import { budgetRow, budgetWorld } from '../state/budget-world.ts'
+import { entry, policyRow, testGateway } from './gateway.ts'
+
+const closing: (() => unknown)[] = []
+afterEach(async () => {
+  for (const close of closing.splice(0)) await close()
+})
+
+const KIND = 'openai_compatible'
+const [INPUT_NANO, OUTPUT_NANO] = [1_000, 10_000]
+const ASK = { model: 'small', max_tokens: 100, messages: [{ role: 'user', content: 'hi' }] }
+const HARD = budgetRow({ limit_nano_usd: 1_000_000_000, limit_tokens: 1_000_000 })
+const SOFT = budgetRow({ ...HARD, id: 'bud_2', window: 'hour', enforcement: 'soft' })
+
+const setUp = (answer: FaultAnswer, { rows = [HARD, SOFT], upstreamModel = 'm' } = {}) => {
+  const world = budgetWorld(...rows)
+  world.nowMs = Date.now()
+  const server = startFaultServer(answer)
+  const budgets = world.open('i')
+  const gateway = testGateway({
+    entries: [
+      entry({
+        ...{ kind: KIND, upstreamModel, baseUrl: `http://127.0.0.1:${server.port}/v1` },
+        ...{ inputCostPerMillion: INPUT_NANO / 1_000, outputCostPerMillion: OUTPUT_NANO / 1_000 },
+      }),
+    ],
+    kinds: [kindOf(KIND)!],
+    policies: [policyRow({ retry: { attempts: 0 } })],
+    budgets,
+  })
+  closing.push(
+    () => gateway.close(),
+    () => world.close(),
+    () => server.stop(),
+  )
+  return { gateway, budgets, server }
+}
+
+/** Asks, and leaves when the upstream has the request, or once the first bytes of a stream have come. */
+const leaving = async (answer: FaultAnswer, stream: boolean, upstreamModel?: string) => {
+  const arrived = Promise.withResolvers<void>()
+  const setup = setUp(
+    async (request) => {
+      await answer(request)
+      arrived.resolve()
+    },
+    upstreamModel === undefined ? {} : { upstreamModel },
+  )
+  const left = new AbortController()
+  const response = setup.gateway.chat({ ...ASK, stream }, {}, left.signal)
+  response.catch(() => undefined)
+  await arrived.promise
+  if (stream) {
+    const reader = (await response).body!.getReader()
+    await reader.read()
+    left.abort()
+    await reader.cancel().catch(() => undefined)
+  } else left.abort()
+  await setup.gateway.spool.untilSettled()
+  return setup
+}
+
+const asking = async (answer: FaultAnswer, stream: boolean, upstreamModel = 'm') => {
+  const setup = setUp(answer, { upstreamModel })
+  await (await setup.gateway.chat({ ...ASK, stream })).text()
+  await setup.gateway.spool.untilSettled()
+  return setup
+}
+
+const WORDS = 'word '.repeat(4)
+const nothing: FaultAnswer = () => undefined
+const begins: FaultAnswer = (request) => open(request, ROLE, delta({ content: WORDS }))
+const breaks: FaultAnswer = (request) => {
+  begins(request)
+  request.last()
+}
+const empty: FaultAnswer = (request) => {
+  open(request, ROLE)
+  request.last()
+}
+const ends =
+  (usage = ''): FaultAnswer =>
+  (request) => {
+    open(request, ROLE, delta({ content: WORDS }), FINISH, usage + DONE)
+    request.last()
+  }
+const json =
+  (body: string, status?: string): FaultAnswer =>
+  (request) => {
+    request.head200('content-type: application/json\r\n', status)
+    request.chunk(body)
+    request.last()
+  }
+const message = { role: 'assistant', content: WORDS }
+const whole = JSON.stringify({ choices: [{ index: 0, message, finish_reason: 'stop' }] })
+const USAGE = sse({ choices: [], usage: { prompt_tokens: 3, completion_tokens: 9, total_tokens: 12 } })
+
+/** All that was reserved; what was seen, every byte of it a token; what the provider counted; nothing. */
+type Charged = 'all' | 'seen' | 'counted' | 'nothing'
+
+const WAYS: readonly [string, Charged, () => ReturnType<typeof asking>][] = [
+  ['a client that leaves before an answer', 'all', () => leaving(nothing, false)],
+  ['an answer that cannot be read', 'all', () => asking(json('<html>'), false)],
+  ['a connection that breaks before an answer', 'all', () => asking(({ connection }) => connection.reset(), false)],
+  ['a stream that ends before its content', 'all', () => asking(empty, true)],
+  ['a client that leaves a stream', 'seen', () => leaving(begins, true)],
+  ['a stream that breaks', 'seen', () => asking(breaks, true)],
+  ['a whole stream without usage', 'seen', () => asking(ends(), true)],
+  ['a whole answer without usage', 'seen', () => asking(json(whole), false)],
+  ['a client that leaves the stream of a model that reasons', 'all', () => leaving(begins, true, 'o3-mini')],
+  ['a whole stream of a model that reasons, without usage', 'all', () => asking(ends(), true, 'google/gemini-2.5-pro')],
+  ['a whole stream of a model that reasons, with usage', 'counted', () => asking(ends(USAGE), true, 'o3-mini')],
+  ['a whole stream with usage', 'counted', () => asking(ends(USAGE), true)],
+  ['a refusal', 'nothing', () => asking(json('{}', '500 No'), false)],
+]
+
+describe('charged to a hard budget', () => {
+  test.each(WAYS)('%s: %s', async (_, charged, make) => {
+    const { gateway, budgets } = await make()
+    const [admitted] = gateway.spool.admitted()
+    const [settled] = gateway.spool.settled()
+    const promptBytes = admitted!.decision!.prompt_bytes
+    const seen = [promptBytes, WORDS.length * 3] as const
+    const nano = (prompt: number, completion: number) => prompt * INPUT_NANO + completion * OUTPUT_NANO
+    const expected = {
+      all: { nano_usd: admitted!.reserved_nano_usd!, tokens: promptBytes + 100 },
+      seen: { nano_usd: nano(...seen), tokens: seen[0] + seen[1] },
+      counted: { nano_usd: nano(3, 9), tokens: 12 },
+      nothing: { nano_usd: 0, tokens: 0 },
+    }[charged]
+    expect(budgets.standing(HARD)!.spent).toEqual(expected)
+    const tokens = (settled!.prompt_tokens ?? 0) + (settled!.completion_tokens ?? 0)
+    expect(budgets.standing(SOFT)!.spent).toEqual({ nano_usd: settled!.cost_nano_usd!, tokens })
+    if (charged === 'seen') expect(settled!.completion_tokens).toBe(estimateTokens(WORDS.length))
+    for (const { lease, users } of budgets.leases.opens.values())
+      expect([lease.reserved, users]).toEqual([{ nano_usd: 0, tokens: 0 }, 0])
+  })
+})
+
+test('clients that leave, one after the other, never cost an upstream more than the limit', async () => {
+  let billed = 0
+  let arrived = Promise.withResolvers<void>()
+  const limit_nano_usd = 5_500_000
+  const row = budgetRow({ limit_nano_usd })
+  const answer: FaultAnswer = ({ body }) => {
+    billed += Buffer.byteLength(body) * INPUT_NANO + ASK.max_tokens * OUTPUT_NANO
+    arrived.resolve()
+  }
+  const { gateway, budgets, server } = setUp(answer, { rows: [row] })
+  const statuses: number[] = []
+  for (let n = 1; n <= 10; n++) {
+    arrived = Promise.withResolvers()
+    const left = new AbortController()
+    const response = gateway.chat(ASK, {}, left.signal).then(
+      ({ status }) => statuses.push(status),
+      () => statuses.push(499),
+    )
+    await Promise.race([arrived.promise, response])
+    left.abort()
+    await response
+    await gateway.spool.untilSettled(n)
+  }
+  expect(statuses.slice(-5)).toEqual([402, 402, 402, 402, 402])
+  expect(server.requests).toHaveLength(5)
+  expect(billed).toBeLessThanOrEqual(limit_nano_usd)
+  expect(budgets.standing(row)!.spent.nano_usd).toBeGreaterThanOrEqual(billed)
+})
