@@ -25,15 +25,16 @@ const LEAST_PER_SECOND = 50
 const WEIGHT = 0.25
 /** One pause, however long, counts for no more than this many times the bound: a collection of garbage is no overload. */
 const MOST_LATE = 4
-const LESS = 0.9
-/** What a lower rate does is seen so much later: until then it is not lowered again. */
-const LOWERED_FOR_MS = 500
-/** At each look, up to near the rate at which it was last too much, and from there. */
-const MORE = 1.03
+const LESS = 0.7
+/** At each look that is in time: while the thread rests now and then, and while it does not. */
+const MORE = 1.1
 const LITTLE_MORE = 1.005
-const NEAR = 0.9
-/** A thread that rests for more than this part of the time that it could run is not what makes its loop late. */
-const MOST_IDLE = 0.15
+/** A thread that rests for less than this part of the time that it could run has as much as it can do. */
+const RESTS = 0.05
+/** Of the delay that begins a bound, what ends its fall. */
+const RELIEVED_DELAY = 0.4
+/** Part of the newest look in what is usually let in, whatever it is late: over some seconds as much as can be served. */
+const USUAL_WEIGHT_MS = 4_000
 /** Without a refusal for so long, the bound is lifted. */
 const CALM_MS = 5_000
 /** Memory is enough again below this part of its bound. */
@@ -51,11 +52,10 @@ export class LoadGate {
   #perSecond = Number.POSITIVE_INFINITY
   #lateMs = 0
   #isShort = false
-  /** The rate at which it was last too much. */
-  #tooMuch = Number.POSITIVE_INFINITY
-  #loweredMs = Number.NEGATIVE_INFINITY
-  /** Of its time, the part that the thread did not use though it could run; on the average of about a second. */
-  #idle = 0
+  /** Let in a second, on the average of some seconds. */
+  #usual = 0
+  /** The part of the time in which the thread could have run and had nothing to do, on the average of about a second. Null: not known. */
+  #rest: number | null = null
   #refusedThen = 0
   #calmMs = 0
 
@@ -66,6 +66,10 @@ export class LoadGate {
   /** Requests a second that are let in; infinite while there is no bound. */
   get perSecond(): number {
     return this.#perSecond
+  }
+
+  get isBounded(): boolean {
+    return this.#perSecond !== Number.POSITIVE_INFINITY
   }
 
   /** How late the event loop is, on the average of about a second. */
@@ -83,42 +87,49 @@ export class LoadGate {
     return true
   }
 
-  /** Called by the timer, with the resident memory and the part of the time since the last look in which the thread could have run and had nothing to do. */
-  look(memoryBytes: number, idle = 0): void {
+  /**
+   * Called by the timer, with the resident memory and, where they are known, for how long the thread ran since the last look and for how long it could have run
+   * and had nothing to do.
+   */
+  look(memoryBytes: number, times?: { readonly ranMs: number; readonly restedMs: number }): void {
     const { everyMs, maxDelayMs, maxMemoryBytes } = this.settings
     const nowMs = this.settings.nowMs()
     const elapsedMs = nowMs - this.#lookedMs
     this.#lookedMs = nowMs
     const letIn = ((this.#given - this.room) * 1_000) / Math.max(1, elapsedMs)
     // A start, a long fold: nobody who is refused would make it shorter.
-    const lateMs = letIn === 0 ? 0 : Math.max(0, elapsedMs - everyMs)
+    const lateMs = letIn === 0 ? 0 : Math.max(0, Math.min(elapsedMs, times?.ranMs ?? elapsedMs) - everyMs)
     const mostMs = maxDelayMs === null ? lateMs : MOST_LATE * maxDelayMs
     this.#lateMs += (Math.min(lateMs, mostMs) - this.#lateMs) * WEIGHT
-    this.#idle += (idle - this.#idle) * WEIGHT
+    if (times !== undefined) {
+      const before = this.#rest ?? 0
+      this.#rest = before + (times.restedMs / Math.max(1, elapsedMs) - before) * WEIGHT
+    }
     if (maxMemoryBytes !== null) this.#isShort = memoryBytes > maxMemoryBytes * (this.#isShort ? RELIEVED : 1)
-    const isLate = maxDelayMs !== null && this.#lateMs > maxDelayMs && this.#idle < MOST_IDLE
-    if (this.#isShort) this.#lower(letIn, nowMs)
-    // The averages trail behind: what this look did not find late, or what was just lowered, is not lowered further.
-    else if (isLate && lateMs > maxDelayMs && nowMs - this.#loweredMs >= LOWERED_FOR_MS) this.#lower(letIn, nowMs)
+    // Once there is a bound, it is to bring the delay well below what began it: else what piled up would stay.
+    const mostLateMs = maxDelayMs === null || !this.isBounded ? maxDelayMs : maxDelayMs * RELIEVED_DELAY
+    const isLate = mostLateMs !== null && this.#lateMs > mostLateMs
+    this.#usual += (letIn - this.#usual) * Math.min(1, elapsedMs / USUAL_WEIGHT_MS)
+    if (this.#isShort) this.#lower(letIn)
+    else if (isLate && lateMs > mostLateMs) this.#lower(letIn)
     else if (isLate) this.#calmMs = 0
-    else if (this.#perSecond !== Number.POSITIVE_INFINITY) this.#raise(elapsedMs)
+    else if (this.isBounded) this.#raise(elapsedMs)
     this.#refusedThen = this.refused
     this.#fill(elapsedMs)
   }
 
-  /** The first time from what was really let in. */
-  #lower(letIn: number, nowMs: number): void {
+  #lower(letIn: number): void {
     this.#calmMs = 0
-    this.#loweredMs = nowMs
-    this.#tooMuch = this.#perSecond === Number.POSITIVE_INFINITY ? letIn : this.#perSecond
-    this.#perSecond = Math.max(LEAST_PER_SECOND, this.#tooMuch * LESS)
+    this.#perSecond = Math.max(LEAST_PER_SECOND, Math.min(this.#perSecond, letIn) * LESS)
   }
 
   #raise(elapsedMs: number): void {
     this.#calmMs = this.refused === this.#refusedThen ? this.#calmMs + elapsedMs : 0
-    const isNear = this.#perSecond > this.#tooMuch * NEAR && this.#perSecond < this.#tooMuch / NEAR
-    this.#perSecond =
-      this.#calmMs >= CALM_MS ? Number.POSITIVE_INFINITY : this.#perSecond * (isNear ? LITTLE_MORE : MORE)
+    const rests = this.#rest !== null && this.#rest > RESTS
+    const more = this.#perSecond * (rests ? MORE : LITTLE_MORE)
+    if (this.#calmMs >= CALM_MS) this.#perSecond = Number.POSITIVE_INFINITY
+    // Where nobody knows whether it rests, what is usual is what it can.
+    else this.#perSecond = rests || this.#rest === null ? Math.max(more, this.#usual) : more
   }
 
   /** What was not used is not kept; after a late look there is room for a turn that is late by as much as it may. */

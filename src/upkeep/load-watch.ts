@@ -30,8 +30,14 @@ const limitIn = (path: string): number => {
 /** Linux: what the main thread got of a processor and how long it waited for one, nanoseconds, since it started. */
 const SCHEDULE = '/proc/self/schedstat'
 
-/** Answers, each time, the part of the time since then in which the thread could have run and had nothing to do; 0 where that cannot be known. */
-export const idleWatch = (nowMs: () => number, schedule = SCHEDULE): (() => number) => {
+export interface ThreadTime {
+  readonly ranMs: number
+  /** It could have run, and had nothing to do. */
+  readonly restedMs: number
+}
+
+/** Answers, each time, what the main thread did since then; undefined where the kernel does not count it. */
+export const threadTimes = (nowMs: () => number, schedule = SCHEDULE): (() => ThreadTime | undefined) => {
   const read = () => {
     try {
       const [ranNs, waitedNs] = readFileSync(schedule, 'utf8').split(' ').map(Number)
@@ -43,23 +49,23 @@ export const idleWatch = (nowMs: () => number, schedule = SCHEDULE): (() => numb
   let before = read()
   return () => {
     const now = before === null ? null : read()
-    if (before === null || now === null) return 0
-    const couldMs = now.atMs - before.atMs - (now.waitedMs - before.waitedMs)
-    const restedMs = couldMs - (now.ranMs - before.ranMs)
+    if (before === null || now === null) return undefined
+    const ranMs = now.ranMs - before.ranMs
+    const restedMs = Math.max(0, now.atMs - before.atMs - (now.waitedMs - before.waitedMs) - ranMs)
     before = now
-    return couldMs > 0 && restedMs > 0 ? restedMs / couldMs : 0
+    return { ranMs, restedMs }
   }
 }
 
 /** Starts the looks. */
 export const watchLoad = (bounds: Pick<LoadGateSettings, 'maxDelayMs' | 'maxMemoryBytes'>): LoadWatch => {
   const gate = new LoadGate({ everyMs: LOOK_MS, nowMs: () => performance.now(), ...bounds })
-  const idle = idleWatch(() => performance.now())
+  const times = threadTimes(() => performance.now())
   let memoryBytes = process.memoryUsage.rss()
   let looks = 0
   const timer = setInterval(() => {
     if (++looks % MEMORY_EVERY === 0) memoryBytes = process.memoryUsage.rss()
-    gate.look(memoryBytes, idle())
+    gate.look(memoryBytes, times())
   }, LOOK_MS)
   timer.unref()
   return { gate, close: () => clearInterval(timer) }
