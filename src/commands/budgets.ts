@@ -2,7 +2,6 @@
 
 import { randomBytes } from 'node:crypto'
 import type { Config } from '../config.ts'
-import type { BudgetRow } from '../domain/budget.ts'
 import { CHAIN_ROW } from '../domain/chain.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import { openLog } from '../log/open-log.ts'
@@ -10,7 +9,7 @@ import type { EventLog } from '../log/port.ts'
 import type { LocalSpool } from '../log/spool.ts'
 import { TOPICS } from '../log/topics.ts'
 import { type OpenBudgets, openBudgets } from '../state/budgets.ts'
-import { type BudgetVerdict, verifyBudget } from '../upkeep/budget-verification.ts'
+import { budgetVerifier, type VerifyBudget } from '../upkeep/budget-verification.ts'
 import { recoverLeases } from '../upkeep/lease-recovery.ts'
 import { startRetirement } from '../upkeep/retirement.ts'
 import type { ControlPlane } from './control-plane.ts'
@@ -19,7 +18,7 @@ import { logSettings } from './settings.ts'
 
 export interface BudgetParts {
   readonly budgets: OpenBudgets
-  verify(row: BudgetRow, signal: AbortSignal): Promise<BudgetVerdict | null>
+  readonly verify: VerifyBudget
   /** Gives back what the dead processes of a spool held. */
   recover(spool: LocalSpool, signal: AbortSignal): Promise<boolean>
   close(): Promise<void>
@@ -67,7 +66,7 @@ export const openBudgetParts = (
   })
   return {
     budgets,
-    verify: (row, signal) => verifyBudget(row, { log, budgets }, signal),
+    verify: budgetVerifier({ log, budgets }),
     async recover(returned, signal) {
       const ended = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
       await Promise.race([live.ready(), ended])

@@ -1,14 +1,10 @@
 // Recomputes what a budget's present window has cost: from the outcomes in the requests topic, and the account once more from its partition. Compares.
-import { committed, overrunOf, spentOf } from '../domain/account.ts'
-import { AccountBook } from '../domain/account-book.ts'
-import { type Amount, isEqual, minus, NO_AMOUNT, plus } from '../domain/amount.ts'
+import { type Amount, isEqual, minus, NO_AMOUNT } from '../domain/amount.ts'
 import type { BudgetRow } from '../domain/budget.ts'
-import type { BudgetCharge, BudgetEvent } from '../domain/budget-events.ts'
 import { pause } from '../lib/pause.ts'
-import { readEnvelope } from '../log/envelope.ts'
-import type { EventLog, LogRecord } from '../log/port.ts'
-import { TOPICS } from '../log/topics.ts'
-import type { OpenBudgets } from '../state/budgets.ts'
+import { type EventLog, LogGap, LogUnavailable } from '../log/port.ts'
+import type { BudgetStanding, OpenBudgets } from '../state/budgets.ts'
+import { Outcomes, Refold } from './budget-recount.ts'
 
 export interface BudgetVerdict {
   readonly account: string
@@ -20,166 +16,117 @@ export interface BudgetVerdict {
   readonly reserved: Amount
   readonly overrunNanoUsd: number
   readonly outcomes: number
-  /** The log still holds all outcomes since this window began. */
+  /** Records that were left to read when the time was over: who asks again goes on there. */
+  readonly unread: number
+  /** All outcomes since this window began were read: the log still holds them, and nothing is left to read. */
   readonly complete: boolean
-  /** The account, folded anew from its partition, is the one that is served. */
-  readonly foldsAlike: boolean
-  readonly matches: boolean
+  /** The account, folded anew from its partition, is the one that is served. Null: not all of it was read. */
+  readonly foldsAlike: boolean | null
+  /** Null: it cannot be said, since not all could be read, or since it is being spent from. */
+  readonly matches: boolean | null
 }
 
 export interface VerificationDeps {
   readonly log: EventLog
   readonly budgets: OpenBudgets
+  /** For so long one call reads and looks at the most. */
+  readonly limitMs?: number
+  /** What does not match is told when nothing has moved for so long. */
+  readonly stillMs?: number
 }
 
-/** Other instances tell what they spent within seconds: so long it is looked again. */
+/** Below what proxies wait for. */
+const LIMIT_MS = 45_000
+/** Other instances tell what they spent within seconds: so long it is looked again, less where nothing has moved for as long as that takes. */
 const SETTLES_MS = 12_000
+const STILL_MS = 8_000
 const LOOK_MS = 500
+/** Of accounts that were not read to the end. */
+const MOST_UNFINISHED = 2
 
-/** Null: nothing is counted of it, or the log cannot be read now. */
-export const verifyBudget = async (
+interface Recount {
+  readonly account: string
+  readonly outcomes: Outcomes
+  readonly refold: Refold
+}
+
+/** Answers null where nothing is counted of a budget, or the log cannot be read now. */
+export type VerifyBudget = (row: BudgetRow, signal: AbortSignal) => Promise<BudgetVerdict | null>
+
+/** What is not read to the end in the time of one call is gone on with by the next. */
+export const budgetVerifier = (deps: VerificationDeps): VerifyBudget => {
+  const unfinished = new Map<string, Recount>()
+  const recountOf = (row: BudgetRow, { account, startMs }: BudgetStanding): Recount => {
+    const begun = unfinished.get(account)
+    // Whoever reads has it for himself.
+    unfinished.delete(account)
+    if (begun !== undefined) return begun
+    const { log, budgets } = deps
+    return {
+      account,
+      outcomes: new Outcomes(log, account, Math.max(startMs, Date.parse(row.created_at))),
+      refold: new Refold(log, budgets.leases.ledger, row.tenant_id, account),
+    }
+  }
+  return async (row, signal) => {
+    if (!(await deps.budgets.caughtUp(row.tenant_id, SETTLES_MS))) return null
+    const until = AbortSignal.any([signal, AbortSignal.timeout(deps.limitMs ?? LIMIT_MS)])
+    try {
+      for (;;) {
+        const standing = deps.budgets.standing(row)
+        if (standing === null) return null
+        const recount = recountOf(row, standing)
+        const verdict = await verdictOn(row, recount, deps, until)
+        if (verdict === 'ended') continue // its window: the next one is looked at
+        if (verdict !== null && verdict.matches === null) {
+          unfinished.set(recount.account, recount)
+          for (const oldest of unfinished.keys()) if (unfinished.size > MOST_UNFINISHED) unfinished.delete(oldest)
+        }
+        return verdict
+      }
+    } catch (error) {
+      // What was to be read expired meanwhile, or the log is away.
+      if (error instanceof LogUnavailable || error instanceof LogGap) return null
+      throw error
+    }
+  }
+}
+
+/** Looks again and again, until it matches or will not, or the time is over. */
+const verdictOn = async (
   row: BudgetRow,
-  { log, budgets }: VerificationDeps,
-  signal: AbortSignal,
-): Promise<BudgetVerdict | null> => {
-  if (!(await budgets.caughtUp(row.tenant_id, SETTLES_MS))) return null
-  const outcomes = new Outcomes(log)
-  const untilMs = performance.now() + SETTLES_MS
+  { account, outcomes, refold }: Recount,
+  { budgets, stillMs = STILL_MS }: VerificationDeps,
+  until: AbortSignal,
+): Promise<BudgetVerdict | null | 'ended'> => {
+  let settlingSinceMs: number | null = null
+  let foldsAlike: boolean | null = null
+  let still = { spent: NO_AMOUNT, recomputed: NO_AMOUNT, sinceMs: performance.now() }
   for (;;) {
+    const open = budgets.leases.opens.get(account)
+    if (open !== undefined) budgets.leases.tell(open)
+    const unread = await outcomes.read(until)
+    const recomputed = outcomes.sum
     const standing = budgets.standing(row)
     if (standing === null) return null
-    const open = budgets.leases.opens.get(standing.account)
-    if (open !== undefined) budgets.leases.tell(open)
-    const { sum, count } = await outcomes.of(standing.account, signal)
-    const again = budgets.standing(row) ?? standing
-    const account = budgets.leases.ledger.account(row.tenant_id, standing.account)
-    const carried = account?.carried ?? NO_AMOUNT
-    const spent = minus(again.spent, carried)
-    const foldsAlike = await foldedAlike(row.tenant_id, standing.account, { log, budgets }, signal)
-    const matches = isEqual(spent, sum) && foldsAlike
-    if (matches || signal.aborted || performance.now() >= untilMs) {
-      const { reserved, overrunNanoUsd } = again
-      const { account: name } = standing
-      return {
-        account: name,
-        spent,
-        recomputed: sum,
-        carried,
-        reserved,
-        overrunNanoUsd,
-        outcomes: count,
-        complete: outcomes.reachBackTo(Math.max(again.startMs, Date.parse(row.created_at))),
-        foldsAlike,
-        matches,
-      }
+    if (standing.account !== account) return 'ended'
+    const carried = budgets.leases.ledger.account(row.tenant_id, account)?.carried ?? NO_AMOUNT
+    const spent = minus(standing.spent, carried)
+    const { reserved, overrunNanoUsd } = standing
+    foldsAlike = (await refold.isAlike(until)) ?? foldsAlike
+    const complete = unread === 0 && outcomes.areKept
+    const found = { account, spent, recomputed, carried, reserved, overrunNanoUsd, outcomes: outcomes.count }
+    const verdict = (matches: boolean | null) => ({ ...found, unread, complete, foldsAlike, matches })
+    if (unread === 0 && foldsAlike === true && isEqual(spent, recomputed)) return verdict(true)
+    const nowMs = performance.now()
+    settlingSinceMs ??= nowMs
+    const areSame = isEqual(still.spent, spent) && isEqual(still.recomputed, recomputed)
+    if (!areSame) still = { spent, recomputed, sinceMs: nowMs }
+    const isStill = nowMs - still.sinceMs >= stillMs
+    if (isStill || unread > 0 || until.aborted || nowMs - settlingSinceMs >= SETTLES_MS) {
+      if (foldsAlike === false) return verdict(false)
+      return verdict(isStill && complete && !isEqual(spent, recomputed) ? false : null)
     }
-    await pause(LOOK_MS, signal)
+    await pause(LOOK_MS, until)
   }
-}
-
-/** Reads on where it stopped: what stands in the log stays there. */
-class Outcomes {
-  readonly #next = new Map<number, number>()
-  /** The first settlement of an admission is the outcome. */
-  readonly #settled = new Set<string>()
-  #sum = NO_AMOUNT
-  /** Log time of the newest first record of a partition that has lost older ones. */
-  #keptFromMs = Number.NEGATIVE_INFINITY
-
-  constructor(private readonly log: EventLog) {}
-
-  async of(account: string, signal: AbortSignal): Promise<{ sum: Amount; count: number }> {
-    const needle = Buffer.from(`"account":${JSON.stringify(account)}`)
-    for (const partition of await this.log.partitions(TOPICS.requests.name)) {
-      const from = this.#next.get(partition) ?? 0
-      const isFirst = from === 0
-      let met = false
-      const next = await readTo(this.log, TOPICS.requests.name, partition, from, signal, ({ offset, atMs, value }) => {
-        if (isFirst && !met && offset > 0) this.#keptFromMs = Math.max(this.#keptFromMs, atMs)
-        met = true
-        if (value !== null && Buffer.from(value.buffer, value.byteOffset, value.length).includes(needle))
-          this.#take(value, account)
-      })
-      this.#next.set(partition, next)
-    }
-    return { sum: this.#sum, count: this.#settled.size }
-  }
-
-  reachBackTo(atMs: number): boolean {
-    return this.#keptFromMs <= atMs
-  }
-
-  #take(value: Uint8Array, account: string): void {
-    const envelope = readEnvelope(value)
-    if (envelope?.type !== 'request.settled') return
-    const {
-      id,
-      admission,
-      budget = [],
-    } = envelope.data as {
-      id: string
-      admission: string | null
-      budget?: readonly BudgetCharge[]
-    }
-    const charges = budget.filter((each) => each.account === account)
-    const name = admission ?? id
-    if (charges.length === 0 || this.#settled.has(name)) return
-    this.#settled.add(name)
-    for (const { nano_usd, tokens, overrun_nano_usd = 0 } of charges)
-      this.#sum = plus(this.#sum, { nano_usd: nano_usd + overrun_nano_usd, tokens })
-  }
-}
-
-/** Calls `take` for every record up to the present end; answers where to go on. */
-const readTo = async (
-  log: EventLog,
-  topic: string,
-  partition: number,
-  from: number,
-  signal: AbortSignal,
-  take: (record: LogRecord) => void,
-): Promise<number> => {
-  const end = await log.end(topic, partition)
-  let next = from
-  if (end <= from) return next
-  const reading = new AbortController()
-  // Where all has expired nothing comes: it is not waited for.
-  const late = AbortSignal.any([signal, reading.signal, AbortSignal.timeout(SETTLES_MS)])
-  for await (const batch of log.read(topic, partition, from, late)) {
-    for (const record of batch) if (record.offset < end) take(record)
-    next = batch.at(-1)!.offset + 1
-    if (next >= end) break
-    await new Promise<void>((resolve) => setImmediate(resolve))
-  }
-  reading.abort()
-  return next
-}
-
-const foldedAlike = async (
-  tenantId: string,
-  id: string,
-  { log, budgets }: VerificationDeps,
-  signal: AbortSignal,
-): Promise<boolean> => {
-  const { ledger } = budgets.leases
-  const partition = ledger.partitionOf(tenantId)
-  const start = await log.since(TOPICS.budgets.name, partition, 0)
-  const book = new AccountBook(start === 0, start)
-  let logAtMs = 0
-  await readTo(log, TOPICS.budgets.name, partition, 0, signal, ({ offset, atMs, value }) => {
-    logAtMs = Math.max(logAtMs, atMs)
-    const envelope = value === null ? null : readEnvelope(value)
-    if (envelope === null || envelope.subject !== tenantId) return
-    const { type, data, instance, epoch } = envelope
-    book.take(offset, { type, data } as BudgetEvent, logAtMs, `${instance}.${epoch}`)
-  })
-  // Older records have expired, and no statement stands in what is kept: there is nothing to compare with.
-  if (!book.known) return true
-  const [folded, served] = [book.get(id), ledger.account(tenantId, id)]
-  if (folded === undefined || served === undefined) return folded === served
-  return (
-    isEqual(committed(folded), committed(served)) &&
-    isEqual(spentOf(folded), spentOf(served)) &&
-    overrunOf(folded) === overrunOf(served)
-  )
 }

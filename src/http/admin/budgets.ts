@@ -18,7 +18,7 @@ import { usdOf } from '../../lib/money.ts'
 import { t } from '../../lib/schema.ts'
 import type { Budgets } from '../../state/budgets.ts'
 import type { Commit, LiveState } from '../../state/port.ts'
-import type { BudgetVerdict } from '../../upkeep/budget-verification.ts'
+import type { VerifyBudget } from '../../upkeep/budget-verification.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { type Principal, seesTenant, tenantMeant } from '../auth.ts'
 import { listed, Paging } from './list.ts'
@@ -33,7 +33,7 @@ export interface BudgetDeps {
   newId(prefix: IdPrefix): string
   nowMs(): number
   readonly budgets: Pick<Budgets, 'standing' | 'caughtUp' | 'instances'>
-  readonly verifyBudget: (row: BudgetRow, signal: AbortSignal) => Promise<BudgetVerdict | null>
+  readonly verifyBudget: VerifyBudget
 }
 
 const READ = ['usage:read', 'tenants:admin'] as const
@@ -181,12 +181,13 @@ const verify = (deps: BudgetDeps): AdminRoute =>
         throw new GatewayError(row.enabled ? 'upstream_error' : 'invalid_request', why, { retryable: row.enabled })
       }
       const revision = deps.live.status().tip
-      const { spent, recomputed, carried, reserved, overrunNanoUsd, foldsAlike, ...rest } = verdict
+      const { spent, recomputed, carried, reserved, overrunNanoUsd, foldsAlike, unread, ...rest } = verdict
       return {
         body: {
           id: row.id,
           ...rest,
           folds_alike: foldsAlike,
+          unread_records: unread,
           spent_usd: usdOf(spent.nano_usd),
           recomputed_usd: usdOf(recomputed.nano_usd),
           difference_usd: usdOf(spent.nano_usd - recomputed.nano_usd),

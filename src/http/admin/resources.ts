@@ -152,11 +152,24 @@ export const BudgetView = shown('Budget', {
 export const BudgetVerification = t.Object({
   id: Id,
   account: t.String({ description: 'the budget in this window, as `gateway.budgets.v1` names it' }),
-  matches: t.Boolean({ description: 'the account, the outcomes and a new fold say the same' }),
-  folds_alike: t.Boolean({ description: 'the account, folded anew from the log, is the one that is served' }),
+  matches: Nullable(
+    t.Boolean({
+      description:
+        'the account, the outcomes and a new fold say the same; null: it cannot be said, since not all could be read, or since it is being spent from at this moment',
+    }),
+  ),
+  folds_alike: Nullable(
+    t.Boolean({
+      description: 'the account, folded anew from the log, is the one that is served; null: not all of it was read',
+    }),
+  ),
   outcomes: t.Integer({ description: 'outcomes that were charged' }),
   complete: t.Boolean({
-    description: 'the log still holds all outcomes of this window; else they come to less than was spent',
+    description:
+      'the log still holds all outcomes of this window, and all were read; else they come to less than was spent',
+  }),
+  unread_records: t.Integer({
+    description: 'records that were left to read when the time was over (45 s): ask again, it goes on there',
   }),
   spent_usd: t.Number({ description: 'by the account' }),
   recomputed_usd: t.Number({ description: 'by the outcomes' }),

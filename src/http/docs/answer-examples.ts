@@ -105,6 +105,7 @@ const WRITTEN: Readonly<Record<string, unknown>> = {
       matches: true,
       complete: true,
       folds_alike: true,
+      unread_records: 0,
       outcomes: 18,
     },
     ...{ spent_usd: 0.01818, recomputed_usd: 0.01818, difference_usd: 0, spent_tokens: 1980, recomputed_tokens: 1980 },

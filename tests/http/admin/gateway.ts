@@ -62,7 +62,7 @@ export const KINDS: readonly ProviderKind[] = [
 const NOTHING = { nano_usd: 0, tokens: 0 }
 const VERIFIED = {
   ...{ account: 'bud_1/0-', spent: NOTHING, recomputed: NOTHING, carried: NOTHING, reserved: NOTHING },
-  ...{ overrunNanoUsd: 0, outcomes: 0, complete: true, foldsAlike: true, matches: true },
+  ...{ overrunNanoUsd: 0, outcomes: 0, unread: 0, complete: true, foldsAlike: true, matches: true },
 }
 
 export interface Answer {
