@@ -49,6 +49,8 @@ export class FileSpool implements LocalSpool {
   private closed = false
   private diskProblem: string | null = null
   private backlogProblem: string | null = null
+  /** Numbers were passed over, and nothing that is written says so. */
+  private leavesGap = false
   private readonly counts: { writeFailures: number; syncFailures: number; rejected: number }
 
   constructor(
@@ -99,8 +101,8 @@ export class FileSpool implements LocalSpool {
       },
       onFailure: () => this.counts.syncFailures++,
     })
-    // Numbers that are passed over are not given out, and nobody waits for them: a head says from where on it goes.
-    if (this.recovered.leavesGap) this.tries(() => this.writer.open())
+    this.leavesGap = this.recovered.leavesGap
+    this.tellGap()
     this.refresh()
     this.timer = setInterval(() => this.refresh(), REFRESH_MS)
     this.timer.unref()
@@ -172,6 +174,7 @@ export class FileSpool implements LocalSpool {
       this.backlogMarks.advance(watermarkOf(this.directory, keeping, this.files))
       this.deleteSegments()
     }
+    if (this.diskProblem === null) this.tellGap()
     const { bytes } = this.backlogMarks.report(this.writer.next, nowMs())
     this.backlogProblem =
       bytes > backlogBytes ? `${bytes} bytes wait to be ${keeping.until}, ${backlogBytes} is the bound` : null
@@ -224,6 +227,7 @@ export class FileSpool implements LocalSpool {
         if (!this.tryWrite()) {
           this.written(this.writer.leave())
           this.writer.drop()
+          this.leavesGap = true
           this.reject(this.pending.splice(0))
         }
       }
@@ -234,7 +238,14 @@ export class FileSpool implements LocalSpool {
   }
 
   private tryWrite(): boolean {
-    return this.tries(() => this.writer.flush())
+    const isWritten = this.tries(() => this.writer.flush())
+    if (isWritten) this.leavesGap = false
+    return isWritten
+  }
+
+  /** Numbers that are passed over are not given out, and nobody waits for them: a head says from where on it goes. */
+  private tellGap(): void {
+    if (this.leavesGap && this.pending.length === 0) this.leavesGap = !this.tries(() => this.writer.open())
   }
 
   private tries(step: () => void): boolean {

@@ -1,8 +1,9 @@
 // A spool whose disk is full, or fails.
 import { afterAll, describe, expect, test } from 'bun:test'
-import { existsSync } from 'node:fs'
+import { appendFileSync, existsSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Files } from '../../src/log/files.ts'
+import { type Files, nodeFiles } from '../../src/log/files.ts'
+import { SegmentCursor } from '../../src/log/segment-cursor.ts'
 import { listSegments } from '../../src/log/segments.ts'
 import { SpoolClosed } from '../../src/log/spool-port.ts'
 import { appendTo, diskError, SmallDisk } from './small-disk.ts'
@@ -12,6 +13,14 @@ const folder = temporaryFolder()
 afterAll(() => folder.remove())
 let folders = 0
 const dataDir = () => join(folder.path, String(folders++))
+/** The number of the next record, as whoever reads the segments knows it. */
+const endOf = (directory: string): number => {
+  const cursor = new SegmentCursor({ directory, files: nodeFiles, onDamage() {} })
+  cursor.seek({ record: 0 })
+  while (!cursor.atEnd || cursor.next(10).length > 0) cursor.next(10)
+  cursor.close()
+  return cursor.ends.record
+}
 
 describe('the disk is full', () => {
   test('admission closes, what is in flight is recorded from the ballast, and admission reopens when there is room', async () => {
@@ -60,6 +69,37 @@ describe('the disk is full', () => {
     const { records, damage } = readAll(spool.directory)
     expect(damage).toEqual([])
     expect(records.map((record) => `${record.instance}.${record.epoch}.${record.sequence}`)).toEqual(acknowledged)
+  })
+
+  test('what reads on learns of numbers that no record got as soon as there is room, without another record', async () => {
+    const disk = new SmallDisk()
+    const directory = dataDir()
+    const spool = await openTestSpool(directory, { files: disk.files, ballastBytes: 0 })
+    await appendTo(spool, 'first')
+    disk.left = 0
+    await expect(appendTo(spool, 'lost')).rejects.toBeInstanceOf(SpoolClosed)
+    spool.refresh()
+    expect(endOf(spool.directory)).toBe(1)
+    disk.left = Number.POSITIVE_INFINITY
+    spool.refresh()
+    expect(endOf(spool.directory)).toBe(2)
+    await spool.close()
+  })
+
+  test('so it does of those that a start on a full disk passed over', async () => {
+    const directory = dataDir()
+    const before = await openTestSpool(directory)
+    await appendTo(before, 'first')
+    await before.close()
+    appendFileSync(listSegments(before.directory).at(-1)!.path, 'half a fra')
+    const disk = new SmallDisk()
+    disk.left = 0
+    const spool = await openTestSpool(directory, { files: disk.files, ballastBytes: 0 })
+    expect(endOf(spool.directory)).toBe(1)
+    disk.left = Number.POSITIVE_INFINITY
+    spool.refresh()
+    expect(endOf(spool.directory)).toBe(2)
+    await spool.close()
   })
 
   test('a disk that fails for one segment gets another one', async () => {
