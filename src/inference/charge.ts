@@ -82,7 +82,7 @@ export const attemptCost = (exchange: Exchange): Cost | null => {
  */
 const mostBilled = ({ entry, intent, usage, answerChars }: Exchange): Limits => {
   if (answerChars === 0 || reasonsUnseen(intent!.body, entry!.upstreamModel)) return { nano_usd: null, tokens: null }
-  const promptTokens = Math.max(promptBound(intent!), usage?.promptTokens ?? 0)
+  const promptTokens = Math.max(promptBound(intent!, entry!), usage?.promptTokens ?? 0)
   const completionTokens = Math.max(mostTokens(answerChars), usage?.completionTokens ?? 0)
   return {
     nano_usd: dearestNanoUsd(entry!, promptTokens, completionTokens),

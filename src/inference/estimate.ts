@@ -3,9 +3,10 @@ import { costNanoUsd, sumNanoUsd } from '../lib/money.ts'
 import { ownBound } from '../providers/own-words.ts'
 import type { CatalogueEntry, PriceTier } from '../state/port.ts'
 import type { Intent } from './intent.ts'
+import { LARGEST_WINDOW } from './media-bounds.ts'
 
-/** Upper bound for one image or audio part, or a piece of a file. */
-const MEDIA_TOKENS = 8_192
+/** What an image or audio part, or a piece of a file, is likely to count. */
+const MEDIA_TOKENS = 1_024
 /** What a message counts besides its text: its role and its ends. */
 const MESSAGE_TOKENS = 4
 /** Output ceiling where neither the client nor the catalogue names one. */
@@ -20,10 +21,8 @@ interface Rates {
 type Prices = Rates & Pick<CatalogueEntry, 'maxOutputTokens' | 'contextWindow' | 'priceTiers'>
 type Candidate = Prices & Pick<CatalogueEntry, 'kind'>
 const NO_TIERS: readonly PriceTier[] = []
-type Asked = Pick<
-  Intent,
-  'textBytes' | 'messageCount' | 'promptBytes' | 'mediaParts' | 'maxTokens' | 'choices' | 'ownWords'
->
+type Asked = Pick<Intent, 'textBytes' | 'messageCount' | 'mediaParts' | 'maxTokens' | 'choices' | 'ownWords'>
+type Reserving = Pick<Intent, 'promptBytes' | 'unseenTokens' | 'maxTokens' | 'choices' | 'ownWords'>
 
 const TOKEN_BYTES = 4
 /** UTF-8 bytes of a UTF-16 unit. */
@@ -36,7 +35,7 @@ export const mostTokens = (units: number): number => units * MOST_UNIT_BYTES
 
 /** What the prompt is likely to count: for caps, routing, and outcomes without the provider's usage. */
 export const promptTokensEstimate = ({ textBytes, messageCount, mediaParts }: Asked): number =>
-  estimateTokens(textBytes) + messageCount * MESSAGE_TOKENS + mediaParts * (MEDIA_TOKENS / 8)
+  estimateTokens(textBytes) + messageCount * MESSAGE_TOKENS + mediaParts * MEDIA_TOKENS
 
 /**
  * The most that all choices together can produce: what the client allows, else the model's own bound; and whatever it says in words that this kind of
@@ -67,16 +66,23 @@ export const priceOf = (entry: Prices, promptTokens: number, completionTokens: n
       )
 }
 
-/** The most that a prompt may count: every byte a token, media at their ceiling. */
-export const promptBound = ({ promptBytes, mediaParts }: Asked): number => promptBytes + mediaParts * MEDIA_TOKENS
+/** The most that a prompt may count: every byte a token, media by their table. A longer one than the model takes is refused. */
+export const promptBound = (
+  { promptBytes, unseenTokens }: Pick<Intent, 'promptBytes' | 'unseenTokens'>,
+  { contextWindow }: Pick<CatalogueEntry, 'contextWindow'>,
+): number => {
+  const tokens = promptBytes + unseenTokens
+  if (contextWindow !== null) return Math.min(tokens, contextWindow)
+  return Number.isFinite(tokens) ? tokens : promptBytes + LARGEST_WINDOW
+}
 
 /** The upper bound of one attempt: the prompt at its bound, output at its ceiling, every choice. Nano-USD; null without a price. */
-export const reservedNanoUsd = (asked: Asked, entry: Candidate): number | null =>
-  dearestNanoUsd(entry, promptBound(asked), outputBound(asked, entry, 1))
+export const reservedNanoUsd = (asked: Reserving, entry: Candidate): number | null =>
+  dearestNanoUsd(entry, promptBound(asked, entry), outputBound(asked, entry, 1))
 
 /** The upper bound of the tokens of one attempt, likewise. */
-export const reservedTokens = (asked: Asked, entry: Candidate): number =>
-  promptBound(asked) + outputBound(asked, entry, 1)
+export const reservedTokens = (asked: Reserving, entry: Candidate): number =>
+  promptBound(asked, entry) + outputBound(asked, entry, 1)
 
 /** What at most so many tokens may cost, at the dearest tier that such a prompt may turn out to be in. Nano-USD; null without a price. */
 export const dearestNanoUsd = (entry: Prices, promptTokens: number, completionTokens: number): number | null => {

@@ -5,6 +5,7 @@ import type { Capability } from '../providers/provider.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { isObject } from '../wire/json.ts'
 import { type HeaderIntent, readHeaderIntent } from './headers.ts'
+import { TOOLS_TOKENS } from './media-bounds.ts'
 import { jsonBytes, readMessages } from './messages.ts'
 import { demandsJson, type StructuredRequest, structuredRequestOf } from './structured.ts'
 import { type AsksForTools, checkTools } from './tools.ts'
@@ -37,6 +38,8 @@ export interface Intent {
   /** UTF-8 bytes of the whole body without media, never below what is counted; and the number of images and audio parts in it, and of pieces of files. */
   readonly promptBytes: number
   readonly mediaParts: number
+  /** The most tokens of the prompt beside those bytes: media, and what a vendor adds for tools. Infinity: as many as the model takes. */
+  readonly unseenTokens: number
   readonly structured: StructuredRequest | null
   /** `tool_execution` was sent; the mode is always clamped to `manual`, since the gateway runs no tools by itself. */
   readonly toolExecution: 'manual' | null
@@ -94,6 +97,7 @@ export const readIntent = (raw: string, body: Body, headers: Headers, gatewayExe
     messageCount: (normal.body.messages as unknown[]).length,
     promptBytes: Math.max(0, Buffer.byteLength(normal.raw) - media.chars),
     mediaParts: media.images + media.audio + media.pieces,
+    unseenTokens: media.tokensBound + (declaresTools ? TOOLS_TOKENS : 0),
     structured,
     toolExecution: isPresent(body.tool_execution) ? 'manual' : null,
     user: userOf(body),

@@ -1,6 +1,7 @@
 // The messages of a request: their form, and what a plan and a budget must know of their size.
 import { GatewayError } from '../wire/errors.ts'
 import { isObject } from '../wire/json.ts'
+import { audioBound, imageBound, otherBound } from './media-bounds.ts'
 
 const bad = (message: string, param: string): GatewayError => new GatewayError('invalid_request', message, { param })
 const isPresent = (value: unknown): boolean => value !== undefined && value !== null
@@ -19,13 +20,15 @@ export interface Media {
   pieces: number
   /** Characters of media sent inline. */
   chars: number
+  /** The most tokens of all that, and of what only refers to something. */
+  tokensBound: number
   /** UTF-8 bytes of text and of tool calls. */
   textBytes: number
 }
 
 /** Checks the messages and counts what is in them; throws 400 naming the message or part. */
 export const readMessages = (messages: unknown): Media => {
-  const media: Media = { images: 0, audio: 0, pieces: 0, chars: 0, textBytes: 0 }
+  const media: Media = { images: 0, audio: 0, pieces: 0, chars: 0, tokensBound: 0, textBytes: 0 }
   const list = messages as unknown[]
   if (list.length === 0) throw bad('`messages` must not be empty', 'messages')
   for (let i = 0; i < list.length; i++) {
@@ -56,9 +59,11 @@ const readPart = (part: unknown, at: string, media: Media): void => {
   else if (part.type === 'image_url') {
     const url = isObject(part.image_url) ? part.image_url.url : part.image_url
     media.images++
+    media.tokensBound += imageBound(part.image_url)
     if (typeof url === 'string' && url.startsWith('data:')) media.chars += url.length
   } else if (part.type === 'input_audio') {
     media.audio++
+    media.tokensBound += audioBound(part.input_audio)
     const data = isObject(part.input_audio) ? part.input_audio.data : null
     if (typeof data === 'string') media.chars += data.length
   } else readOther(part, media)
@@ -66,11 +71,15 @@ const readPart = (part: unknown, at: string, media: Media): void => {
 
 /** What a file or an unknown part comes to is known to the provider alone: a small one is counted as text, a large one by its bytes. */
 const readOther = (part: Record<string, unknown>, media: Media): void => {
-  const bytes = jsonBytes(part)
+  const json = JSON.stringify(part)
+  const bytes = Buffer.byteLength(json)
+  const bound = otherBound(part, json, bytes)
   if (part.type !== 'file' && bytes <= PIECE_BYTES) {
     media.textBytes += bytes
+    media.tokensBound += bound - bytes // it stays among the bytes of the prompt
     return
   }
+  media.tokensBound += bound
   media.pieces += Math.ceil(bytes / PIECE_BYTES)
   media.chars += bytes
 }

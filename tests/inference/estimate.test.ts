@@ -52,15 +52,16 @@ test('a file is counted by its bytes, and is no prompt that is too long', () => 
     file: { filename: 'a.pdf', file_data: `data:application/pdf;base64,${'A'.repeat(size)}` },
   })
   const of = (...parts: unknown[]) => asked({ model: 'm', max_tokens: 1, messages: [{ role: 'user', content: parts }] })
+  const row = entry({ contextWindow: null })
   const large = of(file(4_000_000))
   expect(large.promptBytes).toBeLessThan(200)
-  expect(reservedNanoUsd(large, entry())!).toBeGreaterThan(4_000_000 * 1_000)
+  expect(reservedNanoUsd(large, row)!).toBeGreaterThan(4_000_000 * 1_000)
   expect(promptTokensEstimate(large)).toBeGreaterThan(400_000)
   expect(promptTokensEstimate(of(file(10)))).toBeGreaterThan(promptTokensEstimate(of({ type: 'text', text: 'A' })))
   // Whatever a part is called, what it holds counts.
   const odd = { type: 'documentary', body: 'x'.repeat(4_000) }
   expect(promptTokensEstimate(of(odd))).toBeGreaterThan(1_000)
-  expect(reservedNanoUsd(of({ ...odd, body: 'x'.repeat(100_000) }), entry())!).toBeGreaterThan(100_000 * 1_000)
+  expect(reservedNanoUsd(of({ ...odd, body: 'x'.repeat(100_000) }), row)!).toBeGreaterThan(100_000 * 1_000)
 })
 
 test('the reservation is an upper bound: every byte of the body a token', () => {
