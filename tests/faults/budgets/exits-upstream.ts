@@ -1,10 +1,15 @@
-// An upstream that does with a request what its model is called, once for each path on which a request can end. It tells when a request has arrived.
-import { TOKENS } from './rig.ts'
+// An upstream that does with a request what its model is called, once for each path on which a request can end. It tells when a request has arrived, and keeps
+// the bill: where nobody gets to know what it generated it charges for all that the client allowed, and else for each byte that it sent.
+import { COST_NANO_USD, TOKENS } from './rig.ts'
+
+export const PROMPT_NANO_USD = 1_000
 
 export interface ExitsUpstream {
   readonly port: number
   /** Resolves when the request with this prompt has arrived. */
   arrived(prompt: string): Promise<void>
+  /** What it has billed for a model, nano-USD. */
+  billedFor(model: string): number
   /** Requests that are held now. */
   readonly held: number
   stop(): void
@@ -17,17 +22,23 @@ const chunk = (delta: object, finish_reason: string | null = null): Uint8Array =
   return encoder.encode(`data: ${JSON.stringify({ ...shared, object: 'chat.completion.chunk', choices })}\n\n`)
 }
 const BEGIN = chunk({ role: 'assistant', content: 'hi' })
-const END = encoder.encode(
-  `data: ${JSON.stringify({ ...shared, object: 'chat.completion.chunk', choices: [], usage: usageOf(TOKENS) })}\n\ndata: [DONE]\n\n`,
-)
+const usageOf = (prompt_tokens: number) => ({
+  ...{ prompt_tokens, completion_tokens: TOKENS, total_tokens: prompt_tokens + TOKENS },
+})
+const endOf = (promptTokens: number): Uint8Array =>
+  encoder.encode(
+    `data: ${JSON.stringify({ ...shared, object: 'chat.completion.chunk', choices: [], usage: usageOf(promptTokens) })}\n\ndata: [DONE]\n\n`,
+  )
 
-function usageOf(completion_tokens: number) {
-  return { prompt_tokens: 1, completion_tokens, total_tokens: completion_tokens + 1 }
+interface Held {
+  /** Resolves when its client has left. */
+  readonly gone: Promise<void>
+  readonly promptTokens: number
 }
 
-const answer = (): Response => {
+const answer = ({ promptTokens }: Held): Response => {
   const choices = [{ index: 0, message: { role: 'assistant', content: 'hi' }, finish_reason: 'stop' }]
-  return Response.json({ ...shared, object: 'chat.completion', choices, usage: usageOf(TOKENS) })
+  return Response.json({ ...shared, object: 'chat.completion', choices, usage: usageOf(promptTokens) })
 }
 
 const failure = (status: number): Response =>
@@ -48,53 +59,68 @@ const begun = (rest: (controller: ReadableStreamDefaultController<Uint8Array>) =
   )
 
 const LONG = chunk({ content: 'word '.repeat(400) })
+/** More than a lease holds ahead of need. */
+const LONGEST = chunk({ content: 'word '.repeat(20_000) })
+
+/** Generates for as long as somebody waits. */
+const silent = async ({ gone }: Held): Promise<Response> => {
+  await gone
+  return failure(500)
+}
+
+interface Does {
+  readonly answers: (held: Held) => Response | Promise<Response>
+  /** Tokens of its answer that are billed; null: nothing is. */
+  readonly bills: number | null
+}
+
+const SAID = 'hi'.length
 
 /** What each model does, by its name. */
-const DOES: Readonly<Record<string, (gone: Promise<void>) => Response | Promise<Response>>> = {
-  'json-ok': answer,
-  'upstream-400': () => failure(400),
-  'upstream-500': () => failure(500),
-  'not-conforming': answer,
-  'stream-ok': () =>
-    begun((controller) => {
-      controller.enqueue(chunk({}, 'stop'))
-      controller.enqueue(END)
-      controller.close()
-    }),
-  'stream-breaks': () => begun((controller) => controller.close()),
-  'stream-silent': () => begun(() => undefined),
-  'stream-cut': () =>
-    events(
-      new ReadableStream<Uint8Array>({
-        async pull(controller) {
-          await Bun.sleep(2)
-          controller.enqueue(LONG)
-        },
+const DOES: Readonly<Record<string, Does>> = {
+  'json-ok': { answers: answer, bills: TOKENS },
+  'upstream-400': { answers: () => failure(400), bills: null },
+  'upstream-500': { answers: () => failure(500), bills: null },
+  'not-conforming': { answers: answer, bills: TOKENS },
+  'stream-ok': {
+    answers: ({ promptTokens }) =>
+      begun((controller) => {
+        controller.enqueue(chunk({}, 'stop'))
+        controller.enqueue(endOf(promptTokens))
+        controller.close()
       }),
-    ),
-  'left-early': async (gone) => {
-    await gone
-    return failure(500)
+    bills: TOKENS,
   },
-  'left-late': () => begun(() => undefined),
-  hangs: async (gone) => {
-    await gone
-    return failure(500)
+  'stream-breaks': { answers: () => begun((controller) => controller.close()), bills: SAID },
+  'stream-silent': { answers: () => begun(() => undefined), bills: SAID },
+  'stream-cut': {
+    answers: () =>
+      events(
+        new ReadableStream<Uint8Array>({
+          async pull(controller) {
+            await Bun.sleep(2)
+            controller.enqueue(LONG)
+          },
+        }),
+      ),
+    bills: TOKENS,
   },
-  'hangs-stream': async (gone) => {
-    await gone
-    return failure(500)
-  },
-  shutdown: async (gone) => {
-    await gone
-    return failure(500)
-  },
+  'left-early': { answers: silent, bills: TOKENS },
+  'left-late': { answers: () => begun(() => undefined), bills: SAID },
+  'left-asking': { answers: () => begun((controller) => controller.enqueue(LONGEST)), bills: SAID },
+  hangs: { answers: silent, bills: TOKENS },
+  'hangs-stream': { answers: silent, bills: TOKENS },
+  shutdown: { answers: silent, bills: TOKENS },
 }
 
 export const startExitsUpstream = (): ExitsUpstream => {
   const waiting = new Map<string, () => void>()
-  const upstream = { port: 0, held: 0, arrived: (_: string) => Promise.resolve(), stop: (): void => {} }
-  upstream.arrived = (prompt) => new Promise<void>((resolve) => waiting.set(prompt, resolve))
+  const billed = new Map<string, number>()
+  const upstream = {
+    ...{ port: 0, held: 0, stop: (): void => {} },
+    arrived: (prompt: string) => new Promise<void>((resolve) => waiting.set(prompt, resolve)),
+    billedFor: (model: string) => billed.get(model) ?? 0,
+  }
   const server = Bun.serve({
     hostname: '127.0.0.1',
     port: 0,
@@ -102,17 +128,29 @@ export const startExitsUpstream = (): ExitsUpstream => {
     async fetch(request) {
       if (request.method === 'GET') return Response.json({ data: [] })
       const { model, messages } = (await request.json()) as { model: string; messages: { content: string }[] }
-      // The first provider of this one fails, the second answers.
-      if (model === 'failover') return new URL(request.url).pathname.startsWith('/second/') ? answer() : failure(500)
+      const prompt = messages[0]!.content
       const gone = new Promise<void>((resolve) => request.signal.addEventListener('abort', () => resolve()))
       upstream.held++
       void gone.then(() => upstream.held--)
-      waiting.get(messages[0]!.content)?.()
-      waiting.delete(messages[0]!.content)
-      return (DOES[model] ?? (() => failure(404)))(gone)
+      waiting.get(prompt)?.()
+      waiting.delete(prompt)
+      const { answers, bills } = doesOf(model, request.url)
+      const promptTokens = Buffer.byteLength(prompt)
+      if (bills !== null) {
+        const nanoUsd = promptTokens * PROMPT_NANO_USD + (bills / TOKENS) * COST_NANO_USD
+        billed.set(model, upstream.billedFor(model) + nanoUsd)
+      }
+      return answers({ gone, promptTokens })
     },
   })
   upstream.port = server.port!
   upstream.stop = () => void server.stop(true)
   return upstream
 }
+
+/** The first provider of `failover` fails, the second answers. */
+const doesOf = (model: string, url: string): Does =>
+  DOES[model === 'failover' ? (new URL(url).pathname.startsWith('/second/') ? 'json-ok' : 'upstream-500') : model] ?? {
+    answers: () => failure(404),
+    bills: null,
+  }

@@ -1,8 +1,8 @@
-// B3: every path on which a request can end, a thousand times each, each under a hard budget of its own: nothing stays reserved, and what was spent is what the
-// outcomes say. They are asked of all instances in turn. `bun tests/faults/budgets/exits.ts [--times 1000] [--instances 1]`
+// B3: every path on which a request can end, a thousand times each, each under a hard budget of its own: nothing stays reserved, what was spent is what the
+// outcomes say, and no less than what the upstream has billed. They are asked of all instances in turn. `bun tests/faults/budgets/exits.ts [--times 1000] [--instances 1]`
 import type { GatewayProcess } from '../../services/gateway.ts'
 import { type Figure, numberArgument } from '../control/figures.ts'
-import { type ExitsUpstream, startExitsUpstream } from './exits-upstream.ts'
+import { type ExitsUpstream, PROMPT_NANO_USD, startExitsUpstream } from './exits-upstream.ts'
 import { COST_NANO_USD, type Rig, runRows, type Standing, TOKENS, tally, usdText } from './rig.ts'
 
 /** How one request of this path is asked, and what its client does then. Answers what the client saw. */
@@ -12,8 +12,8 @@ interface Path {
   readonly model: string
   readonly what: string
   readonly ask: Ask
-  /** What one of them costs for certain, nano-USD, where it ends as it should; null: as the log says. */
-  readonly costs: number | null
+  /** The upstream says what it bills: exactly that is spent. Else no less than that. */
+  readonly isSaid: boolean
 }
 
 const body = (model: string, prompt: string, more: object = {}) => ({
@@ -46,13 +46,13 @@ const leaving =
   }
 
 const PATHS: readonly Path[] = [
-  { model: 'json-ok', what: 'success, JSON', ask: asking('json-ok'), costs: COST_NANO_USD },
-  { model: 'stream-ok', what: 'success, stream', ask: asking('stream-ok', { stream: true }), costs: COST_NANO_USD },
-  { model: 'upstream-400', what: 'upstream 400', ask: asking('upstream-400'), costs: 0 },
-  { model: 'upstream-500', what: 'upstream 500', ask: asking('upstream-500'), costs: 0 },
-  { model: 'failover', what: 'failover', ask: asking('failover'), costs: null },
+  { model: 'json-ok', what: 'success, JSON', ask: asking('json-ok'), isSaid: true },
+  { model: 'stream-ok', what: 'success, stream', ask: asking('stream-ok', { stream: true }), isSaid: true },
+  { model: 'upstream-400', what: 'upstream 400', ask: asking('upstream-400'), isSaid: true },
+  { model: 'upstream-500', what: 'upstream 500', ask: asking('upstream-500'), isSaid: true },
+  { model: 'failover', what: 'failover', ask: asking('failover'), isSaid: true },
   {
-    ...{ model: 'not-conforming', what: 'answer refused after it came', costs: COST_NANO_USD },
+    ...{ model: 'not-conforming', what: 'answer refused after it came', isSaid: true },
     ask: asking('not-conforming', {
       response_format: {
         type: 'json_schema',
@@ -60,12 +60,31 @@ const PATHS: readonly Path[] = [
       },
     }),
   },
-  { model: 'stream-breaks', what: 'stream breaks', ask: asking('stream-breaks', { stream: true }), costs: null },
-  { model: 'stream-silent', what: 'stream falls silent', ask: asking('stream-silent', { stream: true }), costs: null },
-  { model: 'hangs', what: 'upstream hangs', ask: asking('hangs'), costs: null },
-  { model: 'hangs-stream', what: 'upstream hangs, stream', ask: asking('hangs-stream', { stream: true }), costs: null },
-  { model: 'left-early', what: 'client leaves before the first byte', ask: leaving('left-early', false), costs: null },
-  { model: 'left-late', what: 'client leaves after it', ask: leaving('left-late', true), costs: null },
+  { model: 'stream-breaks', what: 'stream breaks', ask: asking('stream-breaks', { stream: true }), isSaid: false },
+  {
+    model: 'stream-silent',
+    what: 'stream falls silent',
+    ask: asking('stream-silent', { stream: true }),
+    isSaid: false,
+  },
+  { model: 'hangs', what: 'upstream hangs', ask: asking('hangs'), isSaid: false },
+  {
+    model: 'hangs-stream',
+    what: 'upstream hangs, stream',
+    ask: asking('hangs-stream', { stream: true }),
+    isSaid: false,
+  },
+  {
+    model: 'left-early',
+    what: 'client leaves before the first byte',
+    ask: leaving('left-early', false),
+    isSaid: false,
+  },
+  { model: 'left-late', what: 'client leaves after it', ask: leaving('left-late', true), isSaid: false },
+  {
+    ...{ model: 'left-asking', what: 'client leaves while its stream asks for more', isSaid: false },
+    ask: leaving('left-asking', true),
+  },
 ]
 
 const AT_ONCE = 100
@@ -75,6 +94,13 @@ const ROOM_USD = 1_000
 
 const budgetOf = (rig: Rig, model: string, limitUsd = ROOM_USD): Promise<string> =>
   rig.budget(limitUsd, { scope: { type: 'model', id: model } })
+
+const STREAM = { stream: true }
+const promptOf = (model: string, n: number): string => `${model} ${n}`
+
+/** What a stream reserves: every byte of its body as a token of the prompt, and all that it may answer. */
+const reservedFor = (model: string, prompt: string): number =>
+  Buffer.byteLength(JSON.stringify(body(model, prompt, STREAM))) * PROMPT_NANO_USD + COST_NANO_USD
 
 /** `times` requests of a path, so many at once. */
 const walk = async (
@@ -86,7 +112,7 @@ const walk = async (
   const statuses: number[] = []
   for (let from = 0; from < times; from += AT_ONCE) {
     const some = Array.from({ length: Math.min(AT_ONCE, times - from) }, (_, i) =>
-      ask(gateways[i % gateways.length]!, upstream, `${model} ${from + i}`).catch(() => 0),
+      ask(gateways[i % gateways.length]!, upstream, promptOf(model, from + i)).catch(() => 0),
     )
     statuses.push(...(await Promise.all(some)))
   }
@@ -95,11 +121,13 @@ const walk = async (
 
 /** Streams that go on beyond what is left: all of them hold their reservation before the first one asks for more, hence all on one instance, each time another. */
 const cutStreams = async (rig: Rig, upstream: ExitsUpstream, times: number): Promise<{ id: string; all: number[] }> => {
-  const path: Path = { model: 'stream-cut', what: '', ask: asking('stream-cut', { stream: true }), costs: null }
+  const path: Path = { model: 'stream-cut', what: '', ask: asking('stream-cut', STREAM), isSaid: false }
   const all: number[] = []
   let id = ''
+  let limitNanoUsd = 0
   for (let done = 0; done < times; done += AT_ONCE) {
-    id = await budgetOf(rig, path.model, ((done + AT_ONCE) * COST_NANO_USD) / 1e9)
+    for (let n = 0; n < AT_ONCE; n++) limitNanoUsd += reservedFor(path.model, promptOf(path.model, n))
+    id = await budgetOf(rig, path.model, limitNanoUsd / 1e9)
     const gateway = rig.gateways[(done / AT_ONCE) % rig.gateways.length]!
     all.push(...(await walk([gateway], upstream, path, AT_ONCE)))
   }
@@ -136,48 +164,50 @@ const untilIdle = async (rig: Rig, ids: readonly string[]): Promise<Map<string, 
 }
 
 const exits = async (rig: Rig, upstream: ExitsUpstream, times: number): Promise<Figure[]> => {
-  const walked: { what: string; id: string; statuses: number[]; costs: number | null }[] = []
+  const walked: { what: string; model: string; id: string; statuses: number[]; isSaid: boolean }[] = []
   for (const path of PATHS) {
     const id = await budgetOf(rig, path.model)
     walked.push({ ...path, id, statuses: await walk(rig.gateways, upstream, path, times) })
     console.error(path.what, tally(walked.at(-1)!.statuses))
   }
   const refused = await budgetOf(rig, 'json-refused', 0)
-  const none: Path = { model: 'json-refused', what: '', ask: asking('json-refused'), costs: 0 }
-  walked.push({
-    what: 'budget refused',
-    id: refused,
-    statuses: await walk(rig.gateways, upstream, none, times),
-    costs: 0,
-  })
+  const none: Path = { model: 'json-refused', what: 'budget refused', ask: asking('json-refused'), isSaid: true }
+  walked.push({ ...none, id: refused, statuses: await walk(rig.gateways, upstream, none, times) })
   const { id, all } = await cutStreams(rig, upstream, times)
-  walked.push({ what: 'stream cut by its budget', id, statuses: all, costs: COST_NANO_USD })
+  walked.push({ what: 'stream cut by its budget', model: 'stream-cut', id, statuses: all, isSaid: false })
   const last = await budgetOf(rig, 'shutdown')
-  walked.push({ what: 'instance stopped', id: last, statuses: await stopped(rig, upstream, times), costs: null })
+  const ended = await stopped(rig, upstream, times)
+  walked.push({ what: 'instance stopped', model: 'shutdown', id: last, statuses: ended, isSaid: false })
   const standings = await untilIdle(
     rig,
     walked.map((each) => each.id),
   )
   const figures: Figure[] = []
-  for (const { what, id, statuses, costs } of walked) {
+  for (const { what, model, id, statuses, isSaid } of walked) {
     const { reserved_usd, spent_usd, overrun_usd } = standings.get(id)!
     const { matches, difference_usd, outcomes } = await rig.verify(id)
     const leaked = (reserved_usd * 1e9) / COST_NANO_USD
-    const expected = costs === null ? null : (costs * statuses.length) / 1e9
-    const isExact = expected === null || Math.abs(spent_usd - expected) < 1e-9
+    const billedUsd = upstream.billedFor(model) / 1e9
+    const overspentUsd = billedUsd - spent_usd
+    const isExact = !isSaid || Math.abs(overspentUsd) < 1e-9
     figures.push({
       row: 'B3',
       what: `${what} (${tally(statuses)})`,
-      figure: `leaked ${leaked} of ${statuses.length}, spent ${usdText(spent_usd)}${expected === null ? '' : ` of ${usdText(expected)}`} by ${outcomes} outcomes, log and account differ by ${usdText(Math.abs(difference_usd))}`,
+      figure: `leaked ${leaked} of ${statuses.length}, spent ${usdText(spent_usd)} by ${outcomes} outcomes, billed ${usdText(billedUsd)}, overspent ${usdText(overspentUsd)}, log and account differ by ${usdText(Math.abs(difference_usd))}`,
       n: statuses.length,
-      good: reserved_usd === 0 && matches && isExact && overrun_usd === 0 && !statuses.includes(0),
+      good: [reserved_usd === 0, matches, isExact, overspentUsd < 1e-9, overrun_usd === 0, !statuses.includes(0)].every(
+        Boolean,
+      ),
     })
   }
   return figures
 }
 
 const upstream = startExitsUpstream()
-const priced = { input_cost_per_million: 0, output_cost_per_million: COST_NANO_USD / TOKENS / 1_000 }
+const priced = {
+  input_cost_per_million: PROMPT_NANO_USD / 1_000,
+  output_cost_per_million: COST_NANO_USD / TOKENS / 1_000,
+}
 /** A provider for each path, so that none is shut out by what another does. */
 const provider = (name: string, path = '/v1', more: object = {}) => ({
   ...{ name, kind: 'openai_compatible', base_url: `http://127.0.0.1:${upstream.port}${path}` },
