@@ -8,7 +8,7 @@ import { Rejection } from '../../domain/rejection.ts'
 import type { IdPrefix } from '../../lib/ids.ts'
 import { t } from '../../lib/schema.ts'
 import type { Commit, LiveState } from '../../state/port.ts'
-import { ownerMeant, type Principal, seesTenant, tenantMeant } from '../auth.ts'
+import { isSuperuser, ownerMeant, type Principal, seesTenant, tenantMeant } from '../auth.ts'
 import { listed, Paging } from './list.ts'
 import { KillView, OverrideView } from './resources.ts'
 import { type AdminRoute, route } from './route.ts'
@@ -50,6 +50,25 @@ const Filter = t.Object({
 
 const viewOf = ({ superseded: _, ...row }: OverrideRow, inForce: boolean) => ({ ...row, in_force: inForce })
 
+/**
+ * Which targets the caller may be shown: another tenant's key does not exist for it, nor does a slug or the name of a tool that only other tenants have. An
+ * override that names one is not listed, also when it is everybody's.
+ */
+const visibleTargets = (state: ControlReader, principal: Principal): ((target: string) => boolean) => {
+  if (isSuperuser(principal)) return () => true
+  const [own, foreign] = [new Set<string>(), new Set<string>()]
+  const note = (target: string, tenantId: string | null) =>
+    (seesTenant(principal, tenantId) ? own : foreign).add(target.toLowerCase())
+  for (const [, { slug, tenant_id }] of state.table('endpoints').rows()) note(`endpoint:${slug}`, tenant_id)
+  for (const [, { name, tenant_id }] of state.table('tools').rows()) note(`tool:${name}`, tenant_id)
+  return (target) => {
+    const name = target.toLowerCase()
+    if (target.startsWith('key:'))
+      return state.table('keys').get(target.slice('key:'.length))?.tenant_id === principal.tenantId
+    return own.has(name) || !foreign.has(name)
+  }
+}
+
 const list = (path: '/overrides' | '/guardrails', summary: string, { live, nowMs }: OverrideDeps): AdminRoute =>
   route({
     method: 'GET',
@@ -64,10 +83,11 @@ const list = (path: '/overrides' | '/guardrails', summary: string, { live, nowMs
       const kind = query.kind === undefined ? undefined : overrideKindOf(query.kind)
       const wanted = query.in_force === undefined ? undefined : query.in_force === 'true'
       const atMs = nowMs()
+      const isVisible = visibleTargets(live.control, principal)
       const rows: OverrideRow[] = []
       for (const [, row] of live.control.table('overrides').rows()) {
         if (tenantId === undefined ? !seesTenant(principal, row.tenant_id) : row.tenant_id !== tenantId) continue
-        if (kind !== undefined && row.kind !== kind) continue
+        if ((kind !== undefined && row.kind !== kind) || !isVisible(row.target)) continue
         if (wanted === undefined || wanted === isInForce(row, atMs)) rows.push(row)
       }
       return { body: listed('overrides', rows.reverse(), query, (row) => viewOf(row, isInForce(row, atMs)), RECENT) }

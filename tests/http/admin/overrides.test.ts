@@ -103,6 +103,26 @@ describe('POST /overrides', () => {
     expect((await gateway.call('GET', '/overrides?tenant_id=ten_other')).body).toMatchObject({ total: 1 })
   })
 
+  test('a key without * is not shown an override about what only another tenant has, also when it holds for everybody', async () => {
+    const gateway = startGateway()
+    const key = gateway.keyWith(['usage:read'], 'ten_other')
+    for (const tenant_id of ['ten_default', 'ten_other'])
+      expect((await gateway.call('PUT', '/endpoints', { body: { slug: 'shared', tenant_id } })).status).toBe(200)
+    await gateway.call('PUT', '/endpoints', { body: { slug: 'secret', tenant_id: 'ten_default' } })
+    const [own] = [...gateway.state.table('keys').rows()].filter(([, row]) => row.tenant_id === 'ten_other')
+    const targets = ['key:key_admin', 'endpoint:secret', `key:${own![0]}`, 'endpoint:shared', 'endpoint:not-yet']
+    for (const target of targets)
+      expect((await impose(gateway, { kind: 'block', target, reason: `of ${target}` })).status).toBe(201)
+    await impose(gateway, { kind: 'block', target: 'key:key_admin', tenant_id: 'ten_other' })
+    for (const path of ['/overrides', '/guardrails', '/overrides?tenant_id=ten_other']) {
+      const { body } = await gateway.call('GET', path, { key })
+      const shown = (body.overrides as { target: string }[]).map(({ target }) => target)
+      const visible = path.includes('?') ? [] : ['endpoint:not-yet', 'endpoint:shared', `key:${own![0]}`]
+      expect([body.total, shown]).toEqual([visible.length, visible])
+    }
+    expect((await gateway.call('GET', '/overrides')).body.total).toBe(6)
+  })
+
   test('a tenant whose overrides another would take with it is not that other’s to delete', async () => {
     const gateway = startGateway()
     await impose(gateway, { kind: 'cap', value: { max_cost_usd: 1 }, tenant_id: 'ten_other' })
