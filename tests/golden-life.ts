@@ -28,7 +28,7 @@ const people = async (call: Call): Promise<string> => {
   await call('POST', '/auth/logout', {}, { cookie: further.cookie })
   await call('POST', '/auth/login', ada)
   const password = { current_password: PASSWORD, password: OTHER_PASSWORD, confirm: OTHER_PASSWORD }
-  await call('PUT', `/operators/${operator_id}/password`, password, { cookie })
+  await call('PUT', `/operators/${operator_id}/password`, password, { cookie, 'sec-fetch-site': 'same-origin' })
   const bob = { username: 'bob', password: PASSWORD }
   const { id } = await call('POST', '/operators', { ...bob, confirm: PASSWORD })
   await call('PUT', `/operators/${id}/password`, { password: OTHER_PASSWORD, confirm: OTHER_PASSWORD })

@@ -156,7 +156,7 @@ const useConsole = async (gateway: GatewayProcess): Promise<void> => {
     method: 'PUT',
     key: null,
     body: { current_password: password, password: 'battery staple correct horse' },
-    headers: { cookie: cookie! },
+    headers: { cookie: cookie!, 'sec-fetch-site': 'same-origin' },
   })
   if (!changed.ok) throw new Error(`password: ${changed.status} ${await changed.text()}`)
   await post('/auth/logout', {}, cookie)

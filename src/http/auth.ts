@@ -6,7 +6,7 @@ import type { Payer } from '../inference/direct.ts'
 import type { Sessions } from '../upkeep/sessions.ts'
 import { GatewayError } from '../wire/errors.ts'
 import type { Clients } from './clients.ts'
-import { requireOwnPage, sessionToken } from './session-cookie.ts'
+import { requireSaidOwn, sessionToken } from './session-cookie.ts'
 
 /** An authenticated caller. */
 export interface Principal {
@@ -69,9 +69,9 @@ export const isStillAllowed = (
   }
 }
 
-/** Throws 403 for a write with the powers of a cookie that another site may have caused. */
+/** Throws 403 for a write with the powers of a cookie that does not show to be the own page's doing. */
 export const requireOwnDoing = (principal: Principal, request: Request, { clients }: SessionDeps): void => {
-  if (principal.sessionId !== undefined) requireOwnPage(request, clients(request))
+  if (principal.sessionId !== undefined) requireSaidOwn(request, clients(request))
 }
 
 export const isSuperuser = (principal: Principal): boolean => principal.scopes.includes('*')

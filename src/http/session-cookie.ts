@@ -25,7 +25,7 @@ export const sessionCookie = (token: string | null, secure: boolean): string => 
 
 /**
  * Whether a request is the doing of our own page, or of no page at all. Browsers say so in `Sec-Fetch-Site`, older ones and those on plain HTTP in `Origin`,
- * which they send with every write to another origin; what says neither is no browser.
+ * which they send with every write; what says neither is no browser.
  */
 export const isSameOrigin = ({ headers }: Request, { hosts }: Client): boolean => {
   const site = headers.get('sec-fetch-site')
@@ -34,13 +34,28 @@ export const isSameOrigin = ({ headers }: Request, { hosts }: Client): boolean =
   return origin === null || (URL.canParse(origin) && hosts.includes(new URL(origin).host))
 }
 
+const isRead = ({ method }: Request): boolean => method === 'GET' || method === 'HEAD'
+
 const hasBody = ({ headers, body }: Request): boolean => body !== null && headers.get('content-length') !== '0'
 
 const isJson = (type: string | null): boolean => /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i.test(type?.trim() ?? '')
 
+const saysWhere = ({ headers }: Request): boolean => headers.has('sec-fetch-site') || headers.has('origin')
+
+/** Throws 403 for a write with the powers of a session that does not say that our own page caused it: browsers always do. */
+export const requireSaidOwn = (request: Request, client: Client): void => {
+  if (isRead(request)) return
+  if (!saysWhere(request)) {
+    throw new GatewayError('permission_error', 'with a session a write must say in `Origin` where it comes from', {
+      param: 'Origin',
+    })
+  }
+  requireOwnPage(request, client)
+}
+
 /** Throws 403 for a request with the powers of a cookie that another site may have caused. A read changes nothing and shows nothing to others. */
 export const requireOwnPage = (request: Request, client: Client): void => {
-  if (request.method === 'GET' || request.method === 'HEAD') return
+  if (isRead(request)) return
   if (!isSameOrigin(request, client)) {
     throw new GatewayError('permission_error', 'a session of the console changes nothing from another site', {
       param: request.headers.has('sec-fetch-site') ? 'Sec-Fetch-Site' : 'Origin',

@@ -113,25 +113,26 @@ describe('with a session', () => {
     let number = 0
     const post = (headers: Record<string, string>) =>
       gateway.call('POST', '/tenants', {
-        ...withCookie(cookie, headers),
+        key: null,
+        headers: { cookie, ...headers },
         raw: JSON.stringify({ slug: `t${number++}`, name: 'T' }),
       })
     const taken: Record<string, string>[] = [
-      {},
       { origin: 'http://gateway.test' },
       { 'sec-fetch-site': 'same-origin' },
       { 'sec-fetch-site': 'none' },
-      { 'content-type': 'application/json; charset=utf-8' },
+      { origin: 'http://gateway.test', 'content-type': 'application/json; charset=utf-8' },
     ]
     for (const headers of taken) expect((await post(headers)).status).toBe(201)
     for (const [headers, param] of [
+      [{}, 'Origin'],
       [{ origin: 'http://evil.example' }, 'Origin'],
       [{ origin: 'null' }, 'Origin'],
       [{ origin: 'http://gateway.test:81' }, 'Origin'],
       [{ 'sec-fetch-site': 'cross-site' }, 'Sec-Fetch-Site'],
       [{ 'sec-fetch-site': 'same-site', origin: 'http://gateway.test' }, 'Sec-Fetch-Site'],
-      [{ 'content-type': 'text/plain' }, 'Content-Type'],
-      [{ 'content-type': 'multipart/form-data; boundary=x' }, 'Content-Type'],
+      [{ origin: 'http://gateway.test', 'content-type': 'text/plain' }, 'Content-Type'],
+      [{ origin: 'http://gateway.test', 'content-type': 'multipart/form-data; boundary=x' }, 'Content-Type'],
     ] as const) {
       const { status, body } = await post(headers)
       expect([status, body.error]).toMatchObject([403, { code: 'permission_error', param }])

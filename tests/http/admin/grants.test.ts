@@ -104,7 +104,7 @@ describe.each(MAKERS.map((maker) => [maker.join(' and '), maker] as const))('a k
 test('an operator hands on everything', async () => {
   const { gateway, cookie } = await between(['keys:admin'], ['*'])
   const answer = await gateway.call('POST', '/keys', {
-    ...withHeaders({ cookie }),
+    ...withHeaders({ cookie, origin: 'http://gateway.test' }),
     body: { tenant_id: OTHER, name: 'k', scopes: [...SCOPES] },
   })
   expect(answer.status).toBe(201)

@@ -96,7 +96,8 @@ describe.each(routes)('%s', (_, route) => {
       ['Sec-Fetch-Site', { 'sec-fetch-site': 'same-site' }],
       ['Origin', { origin: 'https://elsewhere.test' }],
       ['Origin', { origin: 'null' }],
-      ['Content-Type', { 'content-type': 'text/plain' }],
+      ['Origin', {}],
+      ['Content-Type', { origin: 'http://gateway.test', 'content-type': 'text/plain' }],
     ] as const
     for (const [param, more] of elsewhere) {
       if (param === 'Content-Type' && route.bodySchema === null) continue

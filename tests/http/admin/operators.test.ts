@@ -6,6 +6,7 @@ import { eventually } from '../../services/eventually.ts'
 import { type CallOptions, type Gateway, startGateway } from './gateway.ts'
 
 const PASSWORD = 'correct horse battery'
+const ORIGIN = 'http://gateway.test'
 const NEXT = 'battery staple horse'
 
 const made = async (gateway: Gateway, username: string, password = PASSWORD): Promise<string> => {
@@ -16,7 +17,7 @@ const made = async (gateway: Gateway, username: string, password = PASSWORD): Pr
 const signedIn = async (gateway: Gateway, username: string, password = PASSWORD): Promise<CallOptions | number> => {
   const { status, headers } = await gateway.call('POST', '/auth/login', { key: null, body: { username, password } })
   if (status !== 200) return status
-  return { key: null, headers: { cookie: headers.get('set-cookie')!.split(';')[0]! } }
+  return { key: null, headers: { cookie: headers.get('set-cookie')!.split(';')[0]!, origin: ORIGIN } }
 }
 
 describe('operators', () => {
@@ -182,7 +183,7 @@ test('neither a password nor a cookie nor a name is in an event, a row, an error
   const setup = { username: canaries.name, password: canaries.first, confirm: canaries.first }
   const made = await call('POST', '/auth/setup', { key: null, body: setup })
   const token = made.headers.get('set-cookie')!.split(/[=;]/)[1]!
-  const session = { key: null, headers: { cookie: `gateway_session=${token}`, 'idempotency-key': 'x' } }
+  const session = { key: null, headers: { cookie: `gateway_session=${token}`, origin: ORIGIN, 'idempotency-key': 'x' } }
   const id = made.body.operator_id as string
   await call('POST', '/auth/setup', { key: null, body: setup })
   await call('POST', '/auth/login', { key: null, body: { ...setup, password: canaries.guess } })

@@ -16,7 +16,8 @@ export const setUp = async (gateway: Gateway) => {
 }
 export const logIn = (gateway: Gateway, fields: Record<string, unknown> = {}, options: CallOptions = {}) =>
   gateway.call('POST', '/auth/login', { key: null, body: { ...ADA, ...fields }, ...options })
+/** As the page of the console sends it. */
 export const withCookie = (cookie: string, headers: Record<string, string> = {}): CallOptions => ({
   key: null,
-  headers: { cookie, ...headers },
+  headers: { cookie, origin: 'http://gateway.test', ...headers },
 })
