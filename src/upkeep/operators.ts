@@ -35,6 +35,8 @@ export interface Operators {
   usernameOf(row: OperatorRow): string | null
   /** Takes the same time whoever is asked for. Throws 429: locked out, or too many at once. */
   check(username: string, password: string, address: string): Promise<PasswordCheck>
+  /** Whether this password was sealed in this row; false when nobody can tell any more, since that was erased. Throws 429: too many hashes at once. */
+  isPasswordOf(row: OperatorRow, password: string): Promise<boolean>
   /**
    * Hashes and seals, then decides. What the decision refuses, or answers from memory (a repeat), leaves no data key behind; what may yet count keeps it,
    * and the sweep of unused data keys finds it otherwise. Throws 429: too many hashes at once.
@@ -81,6 +83,13 @@ export const createOperators = ({ live, dataKeys, passwords, guard, nameKeys }: 
       if (begun) guard.abandoned(attempt)
       throw busy(error)
     }
+  },
+  isPasswordOf(row, password) {
+    const hashOf = async () => (await openOperatorSoon(dataKeys, row))?.password_hash ?? null
+    const asked = passwords.verify(password, hashOf, () => {})
+    return asked.catch((error: unknown) => {
+      throw busy(error)
+    })
   },
   async sealed(id, username, password, decide) {
     const password_hash = await passwords.hash(password).catch((error: unknown) => {

@@ -59,6 +59,27 @@ const withoutPasswords = <Body extends { password: string; confirm?: string; cur
   return { ...call, intent: { ...call.intent, cause: { id: cause.id, body } } }
 }
 
+/**
+ * The row that a repeat is answered with; throws 409 when the first request set another password. The digest of the body says nothing of passwords, but the hash
+ * that the first request left behind does. Where that is erased (changed again, or the operator deleted) nobody can tell any more, and a success would say that
+ * this password is set: 409 too. Of `current_password` nothing is left to compare with.
+ */
+const repeatedRow = async (
+  result: CommitResult,
+  { password, confirm = password }: { password: string; confirm?: string },
+  { operators }: OperatorDeps,
+): Promise<OperatorRow> => {
+  const row = rowAfter(result, 'operators')
+  const isSame = row !== undefined && confirm === password && (await operators.isPasswordOf(row, password))
+  if (isSame) return row
+  const message = 'this Idempotency-Key was used with another password, or the password was changed or erased since'
+  throw new Rejection('conflict', message, 'Idempotency-Key')
+}
+
+/** What a write answers with that may be a repeat. */
+const rowOfWrite = async (result: CommitResult, body: { password: string; confirm?: string }, deps: OperatorDeps) =>
+  result.repeated ? await repeatedRow(result, body, deps) : rowAfter(result, 'operators')!
+
 const listOperators = (deps: OperatorDeps): AdminRoute =>
   route({
     method: 'GET',
@@ -106,7 +127,7 @@ const createOperator = (deps: OperatorDeps): AdminRoute =>
           (state) => decideOperator(state, { do: 'create', id, ...secrets }),
         ),
       )
-      return { body: viewOf(rowAfter(result, 'operators')!, deps), revision: result.revision }
+      return { body: viewOf(await rowOfWrite(result, call.body, deps), deps), revision: result.revision }
     },
   })
 
@@ -142,9 +163,7 @@ const changePassword = (deps: OperatorDeps): AdminRoute =>
           known.row = operatorOf(state, id)
         },
       )
-      const row = before.repeated ? rowAfter(before, 'operators') : known.row
-      if (row === undefined || row === null)
-        throw new Rejection('conflict', 'this Idempotency-Key was used before', 'Idempotency-Key')
+      const row = before.repeated ? await repeatedRow(before, call.body, deps) : known.row!
       if (before.repeated) return { body: viewOf(row, deps), revision: before.revision }
       const username = deps.operators.usernameOf(row)
       if (username === null) throw new Rejection('not_found', `the operator "${id}" was erased`)
@@ -162,7 +181,7 @@ const changePassword = (deps: OperatorDeps): AdminRoute =>
         ),
       )
       await eraseBefore(result, deps)
-      return { body: viewOf(rowAfter(result, 'operators')!, deps), revision: result.revision }
+      return { body: viewOf(await rowOfWrite(result, call.body, deps), deps), revision: result.revision }
     },
   })
 

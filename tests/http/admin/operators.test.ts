@@ -62,9 +62,18 @@ describe('operators', () => {
     const headers = { 'idempotency-key': 'k' }
     const post = (body: unknown) => gateway.call('POST', '/operators', { headers, body })
     const first = await post({ username: 'Ada', password: PASSWORD })
-    const again = await post({ username: 'Ada', password: 'another password' })
+    const again = await post({ username: 'Ada', password: PASSWORD })
     expect([again.status, again.body.id]).toEqual([201, first.body.id])
+    const digests = [...gateway.state.table('causes').rows()].map(([, { body }]) => body)
+    const other = await post({ username: 'Ada', password: 'another password' })
+    expect([other.status, other.body.error]).toMatchObject([
+      409,
+      { type: 'conflict_error', param: 'Idempotency-Key', message: expect.stringContaining('another password') },
+    ])
     expect([gateway.state.table('operators').size, gateway.vault.size]).toEqual([1, 1])
+    const elsewhere = startGateway()
+    await elsewhere.call('POST', '/operators', { headers, body: { username: 'Ada', password: NEXT } })
+    expect([...elsewhere.state.table('causes').rows()].map(([, { body }]) => body)).toEqual(digests)
     expect((await post({ username: 'Bob', password: PASSWORD })).status).toBe(409)
   })
 })
@@ -107,6 +116,28 @@ describe('a password', () => {
         first.headers.get('x-gateway-revision'),
       ])
     }
+  })
+
+  test('with the same Idempotency-Key must be the same one, and not have been changed since', async () => {
+    const gateway = startGateway()
+    const id = await made(gateway, 'Ada')
+    const put = (password: string, key: string, more = {}) =>
+      gateway.call('PUT', `/operators/${id}/password`, {
+        headers: { 'idempotency-key': key },
+        body: { password, ...more },
+      })
+    const refused = async (answer: ReturnType<typeof put>) => {
+      const { status, body } = await answer
+      expect([status, body.error]).toMatchObject([409, { type: 'conflict_error', param: 'Idempotency-Key' }])
+    }
+    expect((await put(NEXT, 'k')).status).toBe(200)
+    await refused(put('another password', 'k'))
+    await refused(put(NEXT, 'k', { confirm: 'another password' }))
+    expect((await put(NEXT, 'k')).status).toBe(200)
+    expect(await signedIn(gateway, 'Ada', NEXT)).toMatchObject({ key: null })
+    expect((await put(PASSWORD, 'l')).status).toBe(200)
+    await refused(put(NEXT, 'k')) // a 200 would say that it is the password
+    expect(gateway.vault.size).toBe(1)
   })
 
   test('of one’s own cannot be guessed with a session that was left open', async () => {
