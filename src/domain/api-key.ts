@@ -36,6 +36,8 @@ export const ApiKeyIssued = t.Object({
   managed_by: ManagedBy,
   /** Set when the secret came from the settings: what an operator put there last, whatever the key's secret became since. */
   seeded_digest: t.Optional(Digest),
+  /** The name under which the settings made it, whatever it is called since. */
+  seeded_name: t.Optional(Name),
 })
 /** Only the fields that changed. */
 export const ApiKeyChanged = t.Object({
@@ -59,6 +61,8 @@ export interface ApiKeyRow extends Stamps {
   readonly digest: string
   /** The secret that the settings gave it last; absent for keys that never got one from there. */
   readonly seeded_digest?: string
+  /** The name that the settings made it under; absent for keys of the API, and for those that an earlier version seeded. */
+  readonly seeded_name?: string
   /** RFC 3339, null for never. Compared at use: an expired key keeps its status. */
   readonly expires_at: string | null
   readonly routing_policy_id: string | null

@@ -1,9 +1,10 @@
 // Keys of the first start and of `bootstrap.keys`. A plaintext comes from the environment, or is minted and told once, by whoever's decision counted.
-import { decideApiKey, type Scope } from '../domain/api-key.ts'
+import { type ApiKeyRow, decideApiKey, type Scope } from '../domain/api-key.ts'
 import type { BootstrapKey } from '../domain/bootstrap.ts'
 import type { ControlReader } from '../domain/control.ts'
 import type { EventRecord } from '../domain/decision.ts'
 import { policyKey } from '../domain/policy.ts'
+import { Rejection } from '../domain/rejection.ts'
 import { sha256Hex } from '../lib/digest.ts'
 import { momentOf } from './seed-names.ts'
 import type { SeedDeps, SeedInput, SeedReport, SeedStep } from './seed-step.ts'
@@ -15,6 +16,12 @@ export const INFERENCE_KEY_NAME = 'bootstrap-inference'
 /** What the settings ask for cannot be: a key that no client could send, a name that nothing has. The message is one line and holds no part of a key. */
 export class BootstrapRefused extends Error {
   override readonly name = 'BootstrapRefused'
+}
+
+/** The keys that the environment gives their texts, all of the tenant `default`, with the scopes that they have and no others. */
+export const USUAL_KEYS: Readonly<Record<string, { readonly scopes: readonly Scope[]; readonly variable: string }>> = {
+  [ADMIN_KEY_NAME]: { scopes: ['*'], variable: 'GATEWAY_BOOTSTRAP_ADMIN_KEY' },
+  [INFERENCE_KEY_NAME]: { scopes: ['inference'], variable: 'GATEWAY_BOOTSTRAP_INFERENCE_KEY' },
 }
 
 const MAX_KEY_LENGTH = 512
@@ -67,19 +74,22 @@ export const wantedKeys = (
   if (adminKey !== null) requireUsable(adminKey, 'GATEWAY_BOOTSTRAP_ADMIN_KEY', deps.minKeyLength)
   if (inferenceKey !== null) requireUsable(inferenceKey, 'GATEWAY_BOOTSTRAP_INFERENCE_KEY', deps.minKeyLength)
   const usual: Wanted[] = [
-    { ...own, name: ADMIN_KEY_NAME, scopes: ['*'], given: adminKey },
-    { ...own, name: INFERENCE_KEY_NAME, scopes: ['inference'], given: inferenceKey },
+    { ...own, name: ADMIN_KEY_NAME, scopes: USUAL_KEYS[ADMIN_KEY_NAME]!.scopes, given: adminKey },
+    { ...own, name: INFERENCE_KEY_NAME, scopes: USUAL_KEYS[INFERENCE_KEY_NAME]!.scopes, given: inferenceKey },
   ]
   return withUsual(usual, entries)
 }
 
-/** An entry with the name of one of the usual keys is that key. Settings that list a key with every scope bring their own: nothing else is minted then. */
+/**
+ * An entry with the name of one of the usual keys is that key: it has the usual scopes, and the text that the environment gives. Settings that list a
+ * key with every scope bring their own: nothing else is minted then.
+ */
 const withUsual = (usual: readonly Wanted[], entries: readonly Wanted[]): Wanted[] => {
   const isSame = (a: Wanted, b: Wanted) => a.name === b.name && a.tenantSlug === b.tenantSlug
   const bringsItsOwn = entries.some(({ scopes }) => scopes.includes('*'))
   const listed = entries.map((entry) => {
-    const key = usual.find((one) => one.given !== null && isSame(one, entry))
-    return key === undefined || entry.given !== null ? entry : { ...entry, given: key.given }
+    const key = usual.find((one) => isSame(one, entry))
+    return key === undefined ? entry : { ...entry, given: key.given, scopes: key.scopes }
   })
   const rest = usual.filter(
     (one) => !entries.some((entry) => isSame(one, entry)) && (one.given !== null || !bringsItsOwn),
@@ -107,35 +117,55 @@ const hasOthers = (state: ControlReader, mine: ReadonlySet<string>): boolean => 
   return false
 }
 
-/** Pure: what one wanted key needs. `mine`: ids of the keys that this start makes, which are no reason against one another. A secret that was rotated away or revoked never comes back by an unchanged setting; a changed one is a rotation, or a new key. */
+/** Whether settings made it under this name. Keys that an earlier version made do not say so: for them it is the name that they have. */
+const isSeededAs = (row: ApiKeyRow, name: string): boolean => {
+  if (row.seeded_name !== undefined) return row.seeded_name === name
+  return row.name === name && (row.seeded_digest !== undefined || row.managed_by === 'bootstrap')
+}
+
+/** The secret of the newest is rotated, whatever else the API has set; no other keeps a secret that settings gave it before. */
+const rotated = (state: ControlReader, active: readonly ApiKeyRow[], digest: string): EventRecord[] => {
+  const [newest, ...older] = active.toReversed()
+  const stale = older.filter((row) => row.digest === row.seeded_digest)
+  const granter = { scopes: ['*', ...newest!.scopes] }
+  return [
+    ...stale.flatMap(({ id }) => decideApiKey(state, { do: 'revoke', id })),
+    ...decideApiKey(state, { do: 'rotate', id: newest!.id, digest, seeded_digest: digest, granter }),
+  ]
+}
+
+/**
+ * Pure: what one wanted key needs. `mine`: ids of the keys that this start makes, which are no reason against one another. A secret that was rotated away
+ * or revoked never comes back by an unchanged setting; a changed one is a rotation, or a new key. One that is minted is minted once: what the API
+ * changed, renamed or revoked, or made under its name, stands in its place.
+ */
 const decideKey = (
   state: ControlReader,
   wanted: Wanted,
-  fresh: { id: string; digest: string; nowMs: number },
+  fresh: PreparedKey['fresh'],
   mine: ReadonlySet<string>,
 ): EventRecord[] => {
   const [tenantId] = state.table('tenants').find('slug', wanted.tenantSlug)
   if (tenantId === undefined) return []
   const keys = state.table('keys')
   if (keys.get(fresh.id) !== undefined) return []
-  const fromSettings = wanted.given === null ? {} : { seeded_digest: fresh.digest }
-  if (wanted.given !== null && keys.find('digest', fresh.digest).length > 0) return []
-  const ofTenant = keys.find('tenant', tenantId).map((id) => keys.get(id)!)
-  // The settings say what they said before: what became of the key since, a rotation or the end of it, stands.
-  if (wanted.given !== null && ofTenant.some((row) => row.seeded_digest === fresh.digest)) return []
-  const same = ofTenant.filter((row) => row.name === wanted.name && row.managed_by === 'bootstrap' && !mine.has(row.id))
-  const active = same.find((row) => row.status === 'active')
-  if (active !== undefined) {
-    if (wanted.given === null) return []
-    return decideApiKey(state, {
-      do: 'rotate',
-      id: active.id,
-      digest: fresh.digest,
-      ...fromSettings,
-      granter: { scopes: ['*', ...active.scopes] },
-    })
+  const rows = keys
+    .find('tenant', tenantId)
+    .toSorted()
+    .map((id) => keys.get(id)!) // ids sort by time
+  const seeded = rows.filter((row) => isSeededAs(row, wanted.name))
+  if (wanted.given !== null) {
+    if (keys.find('digest', fresh.digest).length > 0) return []
+    // The settings say what they said before: what became of the key since, a rotation or the end of it, stands.
+    if (rows.some((row) => row.seeded_digest === fresh.digest)) return []
+    const active = seeded.filter(({ status }) => status === 'active')
+    if (active.length > 0) return rotated(state, active, fresh.digest)
+  } else {
+    if (seeded.length > 0 || (wanted.firstStartOnly && hasOthers(state, mine))) return []
+    const named = rows.filter(({ name }) => name === wanted.name)
+    if (named.some(({ status }) => status === 'active')) return []
+    if (named.length > 0) throw new Rejection('conflict', 'it is not made: a key of this name was revoked by the API')
   }
-  if (wanted.given === null && (same.length > 0 || (wanted.firstStartOnly && hasOthers(state, mine)))) return []
   const { entry } = wanted
   return decideApiKey(state, {
     do: 'issue',
@@ -144,7 +174,8 @@ const decideKey = (
     name: wanted.name,
     scopes: [...wanted.scopes],
     digest: fresh.digest,
-    ...fromSettings,
+    ...(wanted.given === null ? {} : { seeded_digest: fresh.digest }),
+    seeded_name: wanted.name,
     expires_at: expiryOf(entry, fresh.nowMs),
     routing_policy_id: policyOf(state, tenantId, entry),
     rate_limits: entry?.rate_limits ?? null,

@@ -88,8 +88,11 @@ const tenantOf = (principal: Principal, tenantId: string | undefined): string =>
   return tenantMeant(principal, tenantId)
 }
 
-/** A key as the API shows it: never its digests. An expired one says so. */
-const viewOf = ({ digest: _, seeded_digest: __, ...row }: ApiKeyRow, { nowMs, lastUses }: KeyDeps) => {
+/** A key as the API shows it: never its digests, nor what only a start asks. An expired one says so. */
+const viewOf = (
+  { digest: _, seeded_digest: __, seeded_name: ___, ...row }: ApiKeyRow,
+  { nowMs, lastUses }: KeyDeps,
+) => {
   const expired = row.status === 'active' && row.expires_at !== null && Date.parse(row.expires_at) <= nowMs()
   return { ...row, status: expired ? 'expired' : row.status, last_used_at: lastUses.lastUsedAt(row.id) }
 }

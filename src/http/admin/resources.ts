@@ -39,7 +39,7 @@ export const TenantView = shown('Tenant', {
   content_erasures: t.Optional(t.Integer({ minimum: 1, description: 'how often its captured content was erased' })),
 })
 
-const { digest: _, seeded_digest: __, ...shownOfKey } = ApiKeyIssued.properties
+const { digest: _, seeded_digest: __, seeded_name: ___, ...shownOfKey } = ApiKeyIssued.properties
 const KEY = {
   ...shownOfKey,
   status: t.Union([t.Literal('active'), t.Literal('expired'), t.Literal('revoked')]),

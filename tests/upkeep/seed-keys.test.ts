@@ -1,0 +1,101 @@
+// What becomes of seeded keys that the API has edited, renamed or revoked since: they are the API's, and only a changed secret of the settings reaches them.
+import { describe, expect, test } from 'bun:test'
+import type { Bootstrap } from '../../src/domain/bootstrap.ts'
+import { sha256Hex } from '../../src/lib/digest.ts'
+import { ADMIN, type Installation, install, rowsOf } from './installation.ts'
+
+const INFERENCE = 'an-inference-key-of-my-own-choice'
+const settings: Bootstrap = {
+  keys: [
+    { name: 'ci', scopes: ['inference', 'usage:read', 'providers:admin'] },
+    { name: 'ci2', scopes: ['inference'] },
+  ],
+}
+const named = (at: Installation, name: string) => rowsOf(at, 'keys').filter((row) => row.name === name)
+const edit = (at: Installation, id: string, fields: object) =>
+  at.log.apply([{ type: 'api_key.changed', data: { id, ...fields, managed_by: 'api' } }])
+const issuedByApi = (at: Installation, id: string, name: string) => {
+  const [tenant_id] = at.log.state.table('tenants').find('slug', 'default')
+  const nothing = { expires_at: null, routing_policy_id: null, rate_limits: null }
+  const data = { id, tenant_id, name, scopes: ['inference'], digest: sha256Hex(id), managed_by: 'api', ...nothing }
+  at.log.apply([{ type: 'api_key.issued', data }])
+}
+
+describe('a key of bootstrap.keys', () => {
+  test('that the API edited, edited and revoked, or renamed is not issued again', async () => {
+    const at = install()
+    await at.seed({ keys: [...settings.keys!, { name: 'ci3', scopes: ['inference'] }] })
+    const [ci, ci2, ci3] = ['ci', 'ci2', 'ci3'].map((name) => named(at, name)[0]!.id)
+    edit(at, ci!, { scopes: ['inference'] })
+    edit(at, ci2!, { rate_limits: { rpm: 1 } })
+    at.log.apply([{ type: 'api_key.revoked', data: { id: ci2! } }])
+    edit(at, ci3!, { rate_limits: { rpm: 1 } })
+    edit(at, ci3!, { name: 'renamed' })
+    const decided = at.log.events.length
+    const again = await at.seed({ keys: [...settings.keys!, { name: 'ci3', scopes: ['inference'] }] })
+    expect(again).toEqual({ minted: [], notes: [] })
+    expect(at.log.events.length).toBe(decided)
+    expect(named(at, 'ci')).toMatchObject([{ scopes: ['inference'], managed_by: 'api' }])
+  })
+
+  test('is not issued beside one that the API made under its name; of a revoked one the start tells', async () => {
+    const at = install()
+    await at.seed()
+    issuedByApi(at, 'key_1', 'ci')
+    expect(await at.seed({ keys: [settings.keys![0]!] })).toEqual({ minted: [], notes: [] })
+    at.log.apply([{ type: 'api_key.revoked', data: { id: 'key_1' } }])
+    expect(await at.seed({ keys: [settings.keys![0]!] })).toEqual({
+      minted: [],
+      notes: ['bootstrap.keys "ci": it is not made: a key of this name was revoked by the API'],
+    })
+  })
+
+  test('of a log of before keys told what they were seeded as is found by its name', async () => {
+    const at = install()
+    await at.seed()
+    issuedByApi(at, 'key_1', 'ci')
+    issuedByApi(at, 'key_2', 'ci2')
+    for (const id of ['key_1', 'key_2']) edit(at, id, { rate_limits: { rpm: 1 } })
+    expect((await at.seed(settings)).minted).toEqual([])
+  })
+})
+
+describe('a changed value of the environment', () => {
+  test.each([['admin'], ['inference']] as const)(
+    'retires the old %s key, whatever the API has set of it since',
+    async (which) => {
+      const at = install()
+      const values = { admin: ADMIN, inference: INFERENCE }
+      await at.seed({}, values)
+      const { id } = rowsOf(at, 'keys').find(({ digest }) => digest === sha256Hex(values[which]))!
+      edit(at, id, { rate_limits: { rpm: 7 } })
+      edit(at, id, { name: 'mine', scopes: ['keys:admin'] })
+      await at.seed({}, { ...values, [which]: `${values[which]}-next` })
+      const digests = rowsOf(at, 'keys').map(({ digest }) => digest)
+      expect(digests).not.toContain(sha256Hex(values[which]))
+      expect(digests).toHaveLength(2)
+      expect(at.log.state.table('keys').get(id)).toMatchObject({
+        ...{
+          digest: sha256Hex(`${values[which]}-next`),
+          rate_limits: { rpm: 7 },
+          name: 'mine',
+          scopes: ['keys:admin'],
+        },
+        managed_by: 'api',
+      })
+    },
+  )
+
+  test('retires every secret that the environment gave before, where an earlier version made a second key', async () => {
+    const at = install()
+    await at.seed({}, { admin: ADMIN, inference: INFERENCE })
+    const first = rowsOf(at, 'keys').find(({ digest }) => digest === sha256Hex(ADMIN))!
+    edit(at, first.id, { rate_limits: { rpm: 7 } })
+    const { id: _, status, revoked_at, created_at, updated_at, revision, ...row } = first
+    const digest = sha256Hex(`${ADMIN}-second`)
+    at.log.apply([{ type: 'api_key.issued', data: { ...row, id: 'key_z', digest, seeded_digest: digest } }])
+    await at.seed({}, { admin: `${ADMIN}-third`, inference: INFERENCE })
+    const active = rowsOf(at, 'keys').filter((key) => key.status === 'active' && key.scopes.includes('*'))
+    expect(active.map((key) => key.digest)).toEqual([sha256Hex(`${ADMIN}-third`)])
+  })
+})
