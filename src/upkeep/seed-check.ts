@@ -2,13 +2,14 @@
 import type { Bootstrap } from '../domain/bootstrap.ts'
 import type { ControlReader } from '../domain/control.ts'
 import { type KindTable, needsBaseUrl } from './kind-table.ts'
-import { BootstrapRefused, DEFAULT_TENANT } from './seed-keys.ts'
+import { BootstrapRefused, DEFAULT_TENANT, hasScopes, usualKey } from './seed-keys.ts'
 import { correctionFlaw, rowsAbout } from './seed-prices.ts'
 import type { SeedDeps } from './seed-step.ts'
+import { repetitionFlaw } from './seed-twice.ts'
 
 /** What can be told from the settings alone: the first flaw, or null. */
 export const bootstrapFlaw = (bootstrap: Bootstrap, kinds: KindTable): string | null =>
-  kindFlaw(bootstrap, kinds) ?? correctionFlaw(bootstrap)
+  kindFlaw(bootstrap, kinds) ?? usualKeyFlaw(bootstrap) ?? repetitionFlaw(bootstrap) ?? correctionFlaw(bootstrap)
 
 const kindFlaw = ({ providers = [] }: Bootstrap, kinds: KindTable): string | null => {
   for (const [i, { kind: name, base_url }] of providers.entries()) {
@@ -18,6 +19,20 @@ const kindFlaw = ({ providers = [] }: Bootstrap, kinds: KindTable): string | nul
     if ((base_url ?? kind.defaultBaseUrl) === null && needsBaseUrl(kind)) {
       return `${path}.base_url is required for the kind "${kind.kind}"`
     }
+  }
+  return null
+}
+
+/** An entry may say of one of the usual keys what limits it, never what it opens: that is the environment's. */
+const usualKeyFlaw = ({ keys = [] }: Bootstrap): string | null => {
+  for (const [i, { name, tenant = DEFAULT_TENANT, scopes, key_env }] of keys.entries()) {
+    const usual = usualKey(tenant, name)
+    if (usual === undefined) continue
+    const what = `"${name}" is the key of ${usual.variable}`
+    if (key_env !== undefined)
+      return `bootstrap.keys[${i}].key_env: ${what}, which holds its text: take key_env out or choose another name`
+    if (!hasScopes(usual, scopes))
+      return `bootstrap.keys[${i}].scopes: ${what} and has the scopes [${usual.scopes}]: say these or choose another name`
   }
   return null
 }

@@ -18,11 +18,23 @@ export class BootstrapRefused extends Error {
   override readonly name = 'BootstrapRefused'
 }
 
-/** The keys that the environment gives their texts, all of the tenant `default`, with the scopes that they have and no others. */
-export const USUAL_KEYS: Readonly<Record<string, { readonly scopes: readonly Scope[]; readonly variable: string }>> = {
+interface UsualKey {
+  readonly scopes: readonly Scope[]
+  /** Of the environment: its text, when it is set. */
+  readonly variable: string
+}
+const USUAL = {
   [ADMIN_KEY_NAME]: { scopes: ['*'], variable: 'GATEWAY_BOOTSTRAP_ADMIN_KEY' },
   [INFERENCE_KEY_NAME]: { scopes: ['inference'], variable: 'GATEWAY_BOOTSTRAP_INFERENCE_KEY' },
-}
+} as const satisfies Readonly<Record<string, UsualKey>>
+
+/** The key that the environment makes under this name; undefined for every other. `tenant`: a slug. */
+export const usualKey = (tenant: string | undefined, name: string): UsualKey | undefined =>
+  tenant === DEFAULT_TENANT && Object.hasOwn(USUAL, name) ? USUAL[name as keyof typeof USUAL] : undefined
+
+/** Whether these are its scopes, in any order. */
+export const hasScopes = (key: UsualKey, scopes: readonly string[]): boolean =>
+  [...new Set(scopes)].sort().join() === [...key.scopes].sort().join()
 
 const MAX_KEY_LENGTH = 512
 const HOUR_MS = 3_600_000
@@ -71,11 +83,11 @@ export const wantedKeys = (
       entry,
     }
   })
-  if (adminKey !== null) requireUsable(adminKey, 'GATEWAY_BOOTSTRAP_ADMIN_KEY', deps.minKeyLength)
-  if (inferenceKey !== null) requireUsable(inferenceKey, 'GATEWAY_BOOTSTRAP_INFERENCE_KEY', deps.minKeyLength)
+  if (adminKey !== null) requireUsable(adminKey, USUAL[ADMIN_KEY_NAME].variable, deps.minKeyLength)
+  if (inferenceKey !== null) requireUsable(inferenceKey, USUAL[INFERENCE_KEY_NAME].variable, deps.minKeyLength)
   const usual: Wanted[] = [
-    { ...own, name: ADMIN_KEY_NAME, scopes: USUAL_KEYS[ADMIN_KEY_NAME]!.scopes, given: adminKey },
-    { ...own, name: INFERENCE_KEY_NAME, scopes: USUAL_KEYS[INFERENCE_KEY_NAME]!.scopes, given: inferenceKey },
+    { ...own, name: ADMIN_KEY_NAME, scopes: USUAL[ADMIN_KEY_NAME].scopes, given: adminKey },
+    { ...own, name: INFERENCE_KEY_NAME, scopes: USUAL[INFERENCE_KEY_NAME].scopes, given: inferenceKey },
   ]
   return withUsual(usual, entries)
 }
