@@ -8,6 +8,7 @@ import { Id, Nullable, Timestamp } from './fields.ts'
 import { ModelName } from './model.ts'
 import { type OverrideValue, overrideKindOf, overrideValueOf, targetOf } from './override-target.ts'
 import { Rejection } from './rejection.ts'
+import { isSeeder } from './seeder.ts'
 import type { RowChange } from './tables.ts'
 
 export const OverrideReason = t.String({ maxLength: 1_024 })
@@ -43,10 +44,14 @@ export interface OverrideRow extends Stamps {
   readonly actor: Actor
   /** A later row of the same kind, target and tenant decides. Kept by the fold, not shown. */
   readonly superseded: boolean
+  /** Of what `bootstrap:` imposed once, and somebody else wrote since: the settings do not bring theirs back. Kept by the fold, not shown. */
+  readonly taken_over?: true
 }
 
 /** Rows that decide nothing any more are kept for the list of recent ones only up to here; the log and the audit keep all of them. */
 export const HISTORY_KEPT = 1_000
+/** Of what `bootstrap:` imposed and somebody took back the row that decides is kept beside these, up to here. */
+export const TAKEN_BACK_KEPT = 1_000
 /** From so many standing rows on, those that expired a day ago (in log time) are dropped. */
 const SWEPT_FROM = 1_000
 const SWEPT_AFTER_MS = 86_400_000
@@ -61,25 +66,41 @@ export const overrideKey = (kind: string, target: string, tenantId: string | nul
 export const isInForce = ({ enabled, expires_at, superseded }: OverrideRow, nowMs: number): boolean =>
   enabled && !superseded && (expires_at === null || Date.parse(expires_at) > nowMs)
 
-const isHistory = ({ enabled, superseded }: OverrideRow): boolean => superseded || !enabled
+/** Imposes nothing, but without it the next start would impose what `bootstrap:` says. */
+const isTakenBack = ({ enabled, superseded, taken_over }: OverrideRow): boolean =>
+  taken_over === true && !superseded && !enabled
+
+const isHistory = (row: OverrideRow): boolean => (row.superseded || !row.enabled) && !isTakenBack(row)
 
 const rows = changesOf<OverrideRow>('overrides')
 
-/** What leaves the state when one more row is written, oldest first. Never the row that is superseded now: it changes in the same step. */
-const forgotten = (state: ControlReader, added: number, except: string | undefined, logAtMs: number): RowChange[] => {
+const standingOf = (state: ControlReader): number => {
   const overrides = state.table('overrides')
-  const history = overrides.find('history', '').length
-  let surplus = history + added - HISTORY_KEPT
-  const sweeps = overrides.size - history >= SWEPT_FROM
-  if (surplus <= 0 && !sweeps) return []
+  return overrides.size - overrides.find('history', '').length - overrides.find('taken_back', '').length
+}
+
+/** What leaves the state when one more row is written, oldest first. Never the row that is superseded now (`before`): it changes in the same step. */
+const forgotten = (
+  state: ControlReader,
+  before: OverrideRow | undefined,
+  written: OverrideRow,
+  logAtMs: number,
+): RowChange[] => {
+  const overrides = state.table('overrides')
+  const after = before === undefined ? [written] : [written, { ...before, superseded: true }]
+  const surplusOf = (index: 'history' | 'taken_back', is: (row: OverrideRow) => boolean, kept: number): number =>
+    overrides.find(index, '').length + after.filter(is).length - (before !== undefined && is(before) ? 1 : 0) - kept
+  let history = surplusOf('history', isHistory, HISTORY_KEPT)
+  let takenBack = surplusOf('taken_back', isTakenBack, TAKEN_BACK_KEPT)
+  const sweeps = standingOf(state) >= SWEPT_FROM
+  const isOver = ({ expires_at, taken_over }: OverrideRow): boolean =>
+    taken_over !== true && expires_at !== null && Date.parse(expires_at) <= logAtMs - SWEPT_AFTER_MS
+  if (history <= 0 && takenBack <= 0 && !sweeps) return []
   const gone: RowChange[] = []
   for (const [id, row] of overrides.rows()) {
-    if (id === except) continue
-    const expired = sweeps && row.expires_at !== null && Date.parse(row.expires_at) <= logAtMs - SWEPT_AFTER_MS
-    if (isHistory(row) ? surplus > 0 : expired) {
-      gone.push(...rows.removed(id, row))
-      if (isHistory(row)) surplus -= 1
-    }
+    if (id === before?.id) continue
+    const goes = isHistory(row) ? history-- > 0 : isTakenBack(row) ? takenBack-- > 0 : sweeps && isOver(row)
+    if (goes) gone.push(...rows.removed(id, row))
   }
   return gone
 }
@@ -90,6 +111,7 @@ export const override: Aggregate<OverrideRow, ControlReader> = {
     tenant: (row) => row.tenant_id ?? '',
     deciding: (row) => (row.superseded ? null : overrideKey(row.kind, row.target, row.tenant_id)),
     history: (row) => (isHistory(row) ? '' : null),
+    taken_back: (row) => (isTakenBack(row) ? '' : null),
   },
   events: {
     'override.written': eventType({
@@ -106,13 +128,15 @@ export const override: Aggregate<OverrideRow, ControlReader> = {
     if (overrides.get(written.id) !== undefined) return []
     const [decided] = overrides.find('deciding', overrideKey(written.kind, written.target, written.tenant_id))
     const before = decided === undefined ? undefined : overrides.get(decided)
-    const added = (before !== undefined && !isHistory(before) ? 1 : 0) + (written.enabled ? 0 : 1)
+    const wasSeeded = before !== undefined && (before.taken_over === true || isSeeder(before.actor))
+    const takenOver = wasSeeded && !isSeeder(meta.actor) ? { taken_over: true as const } : {}
+    const made = rows.created(written.id, { ...written, actor: meta.actor, superseded: false, ...takenOver }, meta)
     return [
-      ...forgotten(state, added, decided, meta.logAtMs),
+      ...forgotten(state, before, made[0]!.after as OverrideRow, meta.logAtMs),
       ...(before === undefined
         ? []
         : [{ table: 'overrides', id: before.id, before, after: { ...before, superseded: true } }]),
-      ...rows.created(written.id, { ...written, actor: meta.actor, superseded: false }, meta),
+      ...made,
     ]
   },
 }
@@ -155,10 +179,8 @@ const writeOverride = (state: ControlReader, command: OverrideCommand & { do: 'w
   }
   const target = targetOf(state, kind, given.target, enabled)
   const value = overrideValueOf(state, kind, given.value, enabled)
-  const overrides = state.table('overrides')
-  const standing = overrides.size - overrides.find('history', '').length
   // What stops requests and what stops changes must always be possible.
-  if (enabled && standing >= MAX_STANDING && kind !== 'kill' && kind !== 'freeze') {
+  if (enabled && standingOf(state) >= MAX_STANDING && kind !== 'kill' && kind !== 'freeze') {
     throw new Rejection('conflict', `at most ${MAX_STANDING} overrides may stand; take some back first`)
   }
   return [{ type: 'override.written', data: { ...given, kind, target, value } }]

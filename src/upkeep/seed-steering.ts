@@ -7,10 +7,11 @@ import { decideOverride, isInForce, type OverrideRow, overrideKey } from '../dom
 import { overrideKindOf, overrideValueOf, targetOf } from '../domain/override-target.ts'
 import { endpointWarnings } from '../domain/references.ts'
 import { Rejection } from '../domain/rejection.ts'
+import { isSeeder } from '../domain/seeder.ts'
 import { canonicalJson } from '../domain/tables.ts'
 import { forgottenLine } from './seed-forgotten.ts'
 import { keyOf, momentOf, tenantOf } from './seed-names.ts'
-import { SEEDER_ACTOR, type SeedDeps, type SeedInput, type SeedStep } from './seed-step.ts'
+import type { SeedDeps, SeedInput, SeedStep } from './seed-step.ts'
 
 /** They come after models and keys, which they name, and before budgets and cache rules, which name endpoint scopes. */
 export const steeringSteps = ({ bootstrap }: SeedInput, deps: Pick<SeedDeps, 'newId' | 'nowMs'>): SeedStep[] => {
@@ -45,7 +46,7 @@ const aboutOf = (state: ControlReader, entry: BootstrapOverride) => {
   return { kind, target: targetOf(state, kind, given, true), tenant_id }
 }
 
-const isSeeded = ({ actor }: OverrideRow): boolean => actor.type === SEEDER_ACTOR.type && actor.id === SEEDER_ACTOR.id
+const isSeeded = ({ actor }: OverrideRow): boolean => isSeeder(actor)
 
 /** Of what it is about only the last row counts; one that somebody else wrote is theirs. One that has expired was there in its time. */
 const seedOverride = (state: ControlReader, id: string, entry: BootstrapOverride, nowMs: number): EventRecord[] => {

@@ -1,8 +1,9 @@
 // What the steps of seeding share: what they are given, what they report, and how all of them become one decision.
 import type { Bootstrap } from '../domain/bootstrap.ts'
 import { type ControlReader, ControlState, foldDecision } from '../domain/control.ts'
-import { type Actor, DECISION_LIMITS, type Decision, type EventRecord, GENESIS } from '../domain/decision.ts'
+import { DECISION_LIMITS, type Decision, type EventRecord, GENESIS } from '../domain/decision.ts'
 import { Rejection } from '../domain/rejection.ts'
+import { SEEDER_ACTOR } from '../domain/seeder.ts'
 import type { IdPrefix } from '../lib/ids.ts'
 import type { Commit, LiveState } from '../state/port.ts'
 import type { KindTable } from './kind-table.ts'
@@ -34,9 +35,6 @@ export interface SeedReport {
   /** One line each, for people: what could not be seeded, what the settings no longer name. */
   readonly notes: string[]
 }
-
-/** In whose name it is decided. */
-export const SEEDER_ACTOR: Actor = { type: 'system', id: 'bootstrap' }
 
 /** What one entry of the settings needs, on the state that it is shown: [] when it is there already. Pure. A Rejection becomes a note and stops no other. */
 export interface SeedStep {

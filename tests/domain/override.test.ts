@@ -2,7 +2,15 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { CONTROL_EVENTS, foldDecision } from '../../src/domain/control.ts'
 import { requireThawed, requireWriteThawed } from '../../src/domain/freeze.ts'
-import { decideOverride, HISTORY_KEPT, inForce, isInForce, type OverrideCommand } from '../../src/domain/override.ts'
+import {
+  decideOverride,
+  HISTORY_KEPT,
+  inForce,
+  isInForce,
+  type OverrideCommand,
+  overrideKey,
+  TAKEN_BACK_KEPT,
+} from '../../src/domain/override.ts'
 import { canonicalJson, RowSetDigest } from '../../src/domain/tables.ts'
 import { keyIssued, modelCreated, newWorld, providerCreated, refusal, tenantCreated, type World } from './world.ts'
 
@@ -211,6 +219,37 @@ describe('what is kept of overrides', () => {
     expect(w.state.digest()).toBe(digestOf(w))
     does(w, write({ kind: 'block', target: 'model:x' }))
     expect(inForce(w.state, 'block', 'model:x', null, NOW)).not.toBeNull()
+    expect(w.state.digest()).toBe(digestOf(w))
+  })
+
+  test('what bootstrap imposed and somebody took back stays taken back, however many rows come; those rows are bounded', () => {
+    const w = world()
+    let height = 10_000
+    const by = (id: string, command: OverrideCommand) => {
+      const events = decideOverride(w.state, command)
+      const actor = { type: 'system', id } as const
+      foldDecision(w.state, { parent: '', at: at(NOW), actor, cause: null, v: 1, events }, `r${++height}`, NOW)
+    }
+    const deciding = (target: string) => w.state.table('overrides').find('deciding', overrideKey('block', target, null))
+    const block = { kind: 'block', target: 'model:seeded' }
+    by('bootstrap', write(block))
+    by('bootstrap', write({ ...block, reason: 'as the settings say now' }))
+    by('ada', write({ ...block, enabled: false }))
+    by('ada', write({ kind: 'block', target: 'model:own' }))
+    by('ada', write({ kind: 'block', target: 'model:own', enabled: false }))
+    for (let i = 0; i < HISTORY_KEPT + 20; i++) by('ada', kill(i % 2 === 0))
+    expect([deciding('model:seeded').length, deciding('model:own').length]).toEqual([1, 0])
+    by('ada', write({ ...block, reason: 'again' }))
+    by('ada', write({ ...block, enabled: false }))
+    for (let i = 0; i < HISTORY_KEPT + 20; i++) by('ada', kill(i % 2 === 0))
+    expect(deciding('model:seeded')).toHaveLength(1)
+    expect(w.state.digest()).toBe(digestOf(w))
+    for (let i = 0; i < TAKEN_BACK_KEPT; i++) {
+      by('bootstrap', write({ kind: 'block', target: `model:m${i}` }))
+      by('ada', write({ kind: 'block', target: `model:m${i}`, enabled: false }))
+    }
+    expect([deciding('model:seeded').length, deciding('model:m0').length]).toEqual([0, 1])
+    expect(w.state.table('overrides').size).toBe(HISTORY_KEPT + TAKEN_BACK_KEPT)
     expect(w.state.digest()).toBe(digestOf(w))
   })
 

@@ -1,6 +1,7 @@
 // What stands no longer in the settings stays, and every start says so.
 import { expect, test } from 'bun:test'
 import type { Bootstrap } from '../../src/domain/bootstrap.ts'
+import { decideOverride, HISTORY_KEPT, inForce } from '../../src/domain/override.ts'
 import { foldingCommit } from '../http/admin/folding-commit.ts'
 import { NOW_MS, seedInto } from './seeding.ts'
 
@@ -71,4 +72,25 @@ test('not of what is over, nor of what belongs to the API since', async () => {
   expect(said(notes)).toEqual([
     'the override ovr (block key:key) is no longer in bootstrap.overrides; it stays until it is taken back',
   ])
+})
+
+test('an override that somebody took back stays so over starts, however many others were written since', async () => {
+  const log = foldingCommit(() => NOW_MS)
+  const settings: Bootstrap = { overrides: [{ kind: 'block', target: 'model:m' }] }
+  await seedInto(log, settings)
+  const actor = { type: 'key', id: 'key_1' } as const
+  const write = (target: string, enabled: boolean, id: string) =>
+    log.commit({
+      actor,
+      decide: (state) =>
+        decideOverride(state, {
+          ...{ do: 'write', id, kind: 'block', target, tenant_id: null, value: null, enabled },
+          ...{ reason: null, expires_at: null, nowMs: NOW_MS },
+        }),
+    })
+  await write('model:m', false, 'ovr_lifted')
+  for (let i = 0; i <= HISTORY_KEPT; i++) await write('model:other', i % 2 === 0, `ovr_${i}`)
+  expect((await seedInto(log, settings)).notes).toEqual([])
+  expect(inForce(log.state, 'block', 'model:m', null, NOW_MS)).toBeNull()
+  expect(inForce(log.state, 'block', 'model:other', null, NOW_MS)).not.toBeNull()
 })

@@ -48,7 +48,10 @@ const Filter = t.Object({
   ...Paging,
 })
 
-const viewOf = ({ superseded: _, ...row }: OverrideRow, inForce: boolean) => ({ ...row, in_force: inForce })
+const viewOf = ({ superseded: _, taken_over: __, ...row }: OverrideRow, inForce: boolean) => ({
+  ...row,
+  in_force: inForce,
+})
 
 /**
  * Which targets the caller may be shown: another tenant's key does not exist for it, nor does a slug or the name of a tool that only other tenants have. An
