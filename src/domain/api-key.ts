@@ -120,7 +120,7 @@ export type ApiKeyCommand =
   | ({ do: 'issue'; granter: Granter } & AskedAt & Issued)
   | ({ do: 'change'; granter: Granter; managed_by: ManagedBy } & AskedAt &
       Omit<Static<typeof ApiKeyChanged>, 'managed_by'>)
-  | ({ do: 'rotate'; granter: Granter } & Static<typeof ApiKeyRotated>)
+  | ({ do: 'rotate'; granter: Granter } & AskedAt & Static<typeof ApiKeyRotated>)
   | { do: 'revoke'; id: string }
 
 /** Whether a policy may be bound by a key of this tenant: a global one, or the tenant's own. */
@@ -144,9 +144,12 @@ const requireGrantable = (granter: Granter, scopes: readonly string[], param = '
 }
 
 const requireToCome = (expiresAt: string | null | undefined, nowMs: number | undefined, instead: string): void => {
-  if (expiresAt == null || nowMs === undefined || Date.parse(expiresAt) > nowMs) return
+  if (expiresAt == null || nowMs === undefined || !hasExpired({ expires_at: expiresAt }, nowMs)) return
   throw new Rejection('invalid', `"expires_at" is past: ${instead}`, 'expires_at')
 }
+
+export const hasExpired = ({ expires_at }: Pick<ApiKeyRow, 'expires_at'>, nowMs: number): boolean =>
+  expires_at !== null && Date.parse(expires_at) <= nowMs
 
 /** `after` undefined: it stays as it is. Null is for ever. */
 const isProlonged = (before: string | null, after: string | null | undefined): boolean =>
@@ -191,9 +194,13 @@ export const decideApiKey = (state: ControlReader, command: ApiKeyCommand): Even
   if (command.do === 'rotate') {
     if (row.status === 'revoked') throw new Rejection('conflict', 'a revoked key cannot be rotated')
     if (row.digest === command.digest) return []
+    if (command.nowMs !== undefined && hasExpired(row, command.nowMs)) {
+      const message = `"expires_at" is past (${row.expires_at}): the new secret would not work either; set it anew first`
+      throw new Rejection('conflict', message, 'expires_at')
+    }
     requireGrantable(command.granter, row.scopes) // whoever rotates holds the new secret and all that it may do
     requireUnusedDigest(state, command.digest, row.id)
-    const { do: _, granter: __, ...data } = command
+    const { do: _, granter: __, nowMs: ___, ...data } = command
     return [{ type: 'api_key.rotated', data }]
   }
   const { do: _, id, granter, managed_by, nowMs, ...wanted } = command

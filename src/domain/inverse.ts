@@ -1,7 +1,7 @@
 // How the change of one row is taken back, by table: a command to the aggregate that owns it, so that its rules hold. A table that is not here is never
 // taken back. What stopped working for safety (a key, a secret) never works again by this way.
 import { usdOf } from '../lib/money.ts'
-import { type ApiKeyRow, decideApiKey, type Granter } from './api-key.ts'
+import { type ApiKeyRow, decideApiKey, type Granter, hasExpired } from './api-key.ts'
 import { type BudgetCommand, type BudgetRow, decideBudget } from './budget.ts'
 import { type CacheRuleRow, decideCacheRule } from './cache-rule.ts'
 import type { ControlReader } from './control.ts'
@@ -72,7 +72,7 @@ const tenants: Inverse = {
 }
 
 const keys: Inverse = {
-  invert(state, { id, before, after }, { granter }) {
+  invert(state, { id, before, after }, { granter, nowMs }) {
     const [was, is] = [before as ApiKeyRow | null, after as ApiKeyRow | null]
     if (was === null) return decideApiKey(state, { do: 'revoke', id })
     if (is === null)
@@ -81,6 +81,8 @@ const keys: Inverse = {
       return never(`the key ${id} was revoked: a revoked key never works again; issue another`)
     if (was.digest !== is.digest)
       return never(`the key ${id} was rotated: its former secret never works again; rotate it once more`)
+    if (hasExpired(is, nowMs) && !hasExpired(was, nowMs))
+      return never(`the key ${id} has expired: a key that stopped working does not work again so; set its "expires_at"`)
     const { name, scopes, expires_at, routing_policy_id, rate_limits } = was
     const wanted = { name, scopes: [...scopes], expires_at, routing_policy_id, rate_limits }
     return decideApiKey(state, { do: 'change', id, granter, ...wanted, ...API })

@@ -225,7 +225,7 @@ const changeKey = (deps: KeyDeps): AdminRoute => {
 }
 
 const rotateKey = (deps: KeyDeps): AdminRoute => {
-  const { commit, newApiKey } = deps
+  const { commit, newApiKey, nowMs } = deps
   return route({
     method: 'POST',
     path: '/keys/:id/rotate',
@@ -236,7 +236,8 @@ const rotateKey = (deps: KeyDeps): AdminRoute => {
     async handle(call) {
       const id = call.params.id!
       const plaintext = newApiKey()
-      const command = { do: 'rotate', id, digest: sha256Hex(plaintext), granter: call.principal } as const
+      const asked = { granter: call.principal, nowMs: nowMs() }
+      const command = { do: 'rotate', id, digest: sha256Hex(plaintext), ...asked } as const
       const result = await writeKey(commit, call, () => command)
       return issued(result, plaintext, deps)
     },

@@ -128,6 +128,8 @@ describe('keys', () => {
     const { body: key } = await gateway.call('POST', '/keys', { body })
     expect((await gateway.call('GET', '/tenants', { key: key.plaintext as string })).status).toBe(200)
     gateway.nowMs += 3_600_000
+    const rotated = await gateway.call('POST', `/keys/${key.id}/rotate`)
+    expect([rotated.status, rotated.body.error]).toMatchObject([409, { param: 'expires_at' }])
     expect((await gateway.call('GET', '/tenants', { key: key.plaintext as string })).status).toBe(401)
     const { body: list } = await gateway.call('GET', '/keys?tenant_id=ten_default')
     expect(list.keys).toContainEqual(expect.objectContaining({ id: key.id, status: 'expired' }))
