@@ -1,6 +1,6 @@
 // What a client sent, against the schema of a route.
 import { flawOf } from '../../lib/flaw.ts'
-import { isReadable, isStorable } from '../../lib/readable-text.ts'
+import { isBlank, isReadable, isStorable } from '../../lib/readable-text.ts'
 import { repeatedKey } from '../../lib/repeated-key.ts'
 import type { Static, TSchema } from '../../lib/schema.ts'
 import { GatewayError } from '../../wire/errors.ts'
@@ -35,9 +35,12 @@ export const requireSoundBody = (body: Record<string, unknown>, raw: string): vo
   if (repeated !== null) throw new GatewayError('invalid_request', `"${repeated}" was sent twice`, { param: repeated })
   requireStorable(body)
   for (const param of NAMES) {
-    for (const text of [body[param]].flat())
-      if (typeof text === 'string' && !isReadable(text))
-        throw new GatewayError('invalid_request', `"${param}" must not hold control characters`, { param })
+    for (const text of [body[param]].flat()) {
+      if (typeof text !== 'string') continue
+      const refused = (rule: string) => new GatewayError('invalid_request', `"${param}" must not ${rule}`, { param })
+      if (isBlank(text)) throw refused('consist of blanks')
+      if (!isReadable(text)) throw refused('hold control characters, nor such as turn the direction of text')
+    }
   }
 }
 

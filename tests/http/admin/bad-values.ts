@@ -103,7 +103,7 @@ export const badBodies = (schema: TSchema, good: object): readonly BadBody[] => 
   })
   const unreadable = ['name', 'slug']
     .filter((name) => known.includes(name))
-    .flatMap((name) => ['\n', '\u001b[31m', '\u007f', '\u2028'].map((text) => ({ name, text: `a${text}b` })))
+    .flatMap((name) => UNREADABLE.map((text) => ({ name, text })))
     .map(
       ({ name, text }): BadBody => ({
         what: `${name} is ${shown(text)}`,
@@ -113,6 +113,12 @@ export const badBodies = (schema: TSchema, good: object): readonly BadBody[] => 
     )
   return [...values, ...missing, ...foreign, ...twice, ...unreadable]
 }
+
+/** Control characters, line ends, turns of direction (U+202A to U+202E, U+2066 to U+2069), and nothing that anybody sees. */
+const UNREADABLE = [
+  ...['\n', '\u001b[31m', '\u007f', '\u2028', '\u202a', '\u202e', '\u2066', '\u2069'].map((text) => `a${text}b`),
+  ...[' ', '  \t ', '\u00a0\u3000', '\u200b'],
+]
 
 const nested = (depth: number): string => `${'['.repeat(depth)}${']'.repeat(depth)}`
 

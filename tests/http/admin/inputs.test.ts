@@ -55,6 +55,22 @@ describe('text that cannot be stored', () => {
   )
 })
 
+test('a name that can be given no more stays what it is in an older log', async () => {
+  const gateway = startGateway()
+  const rename = (name: string) => gateway.call('PUT', '/tenants/ten_old', { body: { name } })
+  for (const name of ['  ', 'pay\u202etxt']) {
+    const data = { id: 'ten_old', slug: 'old', name, plan: null, rate_limits: null, managed_by: 'api' }
+    gateway.apply([
+      { type: 'tenant.created', data },
+      { type: 'tenant.replaced', data: { id: 'ten_old', name, plan: null } },
+    ])
+    expect((await gateway.call('GET', '/tenants/ten_old')).body.name as string).toBe(name)
+    const { status, body } = await rename(name)
+    expect([status, body.error]).toMatchObject([400, { param: 'name' }])
+  }
+  expect((await rename('Old')).body.name as string).toBe('Old')
+})
+
 describe('format', () => {
   test('csv: a header, quotes where needed, nested values as JSON, no text that a spreadsheet would run', async () => {
     const { status, type, text } = await textOf(startGateway([readModel().list]), '/things?format=csv')
