@@ -3,6 +3,7 @@ import type { Bootstrap } from '../domain/bootstrap.ts'
 import type { ControlReader, Rows } from '../domain/control.ts'
 import { isInForce } from '../domain/override.ts'
 import { canonicalJson } from '../domain/tables.ts'
+import { keyNames, keyNotes } from './export-keys.ts'
 import {
   budgetEntry,
   cacheRuleEntry,
@@ -40,15 +41,10 @@ export const NOT_EXPORTED: Readonly<Record<Exclude<keyof Rows, SectionTable>, st
   causes: 'idempotency keys of the last day, with what was answered',
 }
 
-const FOR_KEYS =
-  'Only names: a key without key_env (the name of a variable that holds its text) gets a new text, which the first start prints once.'
-
-/**
- * Every section, in the order in which it is seeded. `atMs` (Unix milliseconds): what has expired by then is left out. Seeding the entries into an empty
- * chain gives a state that is exported the same.
- */
-export const exportedSections = (state: ControlReader, atMs: number): readonly Section[] => {
-  const section = <Name extends SectionTable>(
+/** How a table becomes a section. */
+const sectionsFrom =
+  (state: ControlReader) =>
+  <Name extends SectionTable>(
     name: Name,
     order: (row: Rows[Name]) => readonly (string | null)[],
     exported: (row: Rows[Name]) => Exported<object>,
@@ -66,6 +62,13 @@ export const exportedSections = (state: ControlReader, atMs: number): readonly S
     found.sort((a, b) => (a.rank < b.rank ? -1 : a.rank > b.rank ? 1 : 0))
     return { name, notes: notes.sort(), entries: found.map(({ entry }) => entry) }
   }
+
+/**
+ * Every section, in the order in which it is seeded. `atMs` (Unix milliseconds): what has expired by then is left out. Seeding the entries into an empty
+ * chain gives a state that is exported the same.
+ */
+export const exportedSections = (state: ControlReader, atMs: number): readonly Section[] => {
+  const section = sectionsFrom(state)
   const owner = (tenantId: string | null) =>
     tenantId === null ? '' : (state.table('tenants').get(tenantId)?.slug ?? '')
   const plain =
@@ -75,7 +78,13 @@ export const exportedSections = (state: ControlReader, atMs: number): readonly S
     owner(row.tenant_id),
     row.name.toLowerCase(),
   ]
-  const keys = section('keys', named, plain(keyEntry), ({ status }) => status === 'active')
+  const names = keyNames(state)
+  const keys = section(
+    'keys',
+    ({ id, tenant_id }) => [owner(tenant_id), names.get(id)!.toLowerCase()],
+    (row) => keyEntry(state, names, row),
+    ({ id }) => names.has(id),
+  )
   return [
     section(
       'tenants',
@@ -83,7 +92,7 @@ export const exportedSections = (state: ControlReader, atMs: number): readonly S
       (row) => ({ entry: tenantEntry(row) }),
     ),
     section('policies', named, plain(policyEntry)),
-    { ...keys, notes: keys.entries.length === 0 ? [] : [FOR_KEYS] },
+    { ...keys, notes: [...keyNotes(keys.entries), ...keys.notes] },
     section('providers', ({ name }) => [name.toLowerCase()], providerEntry),
     section(
       'models',
@@ -94,15 +103,15 @@ export const exportedSections = (state: ControlReader, atMs: number): readonly S
     section(
       'overrides',
       ({ tenant_id, kind }) => [owner(tenant_id), kind],
-      (row) => overrideEntry(state, row),
+      (row) => overrideEntry(state, names, row),
       (row) => isInForce(row, atMs),
     ),
     section(
       'budgets',
       ({ tenant_id, window }) => [owner(tenant_id), window],
-      (row) => budgetEntry(state, row),
+      (row) => budgetEntry(state, names, row),
     ),
-    section('cache_rules', named, (row) => cacheRuleEntry(state, row)),
+    section('cache_rules', named, (row) => cacheRuleEntry(state, names, row)),
     section('tools', named, plain(toolEntry)),
     section('tool_policies', named, plain(toolPolicyEntry)),
     section(

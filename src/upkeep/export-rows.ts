@@ -1,4 +1,5 @@
 // Rows of the control state as entries of `bootstrap:`: names for ids, nothing that holds anyway where nothing is said.
+import { isModel } from '../domain/alias.ts'
 import type { ApiKeyRow } from '../domain/api-key.ts'
 import type {
   Bootstrap,
@@ -25,7 +26,8 @@ import type { TenantRow } from '../domain/tenant.ts'
 import { TOOL_DEFAULTS, type ToolRow } from '../domain/tool.ts'
 import { TOOL_POLICY_DEFAULTS, type ToolPolicyRow } from '../domain/tool-policy.ts'
 import { usdOf } from '../lib/money.ts'
-import { nameOfKey } from './seed-names.ts'
+import { type KeyNames, nameOfKey } from './export-keys.ts'
+import { hasScopes, usualKey } from './seed-keys.ts'
 
 export type Entry<Section extends keyof Bootstrap> = NonNullable<Bootstrap[Section]>[number]
 
@@ -66,21 +68,28 @@ export const tenantEntry = ({ slug, name, plan, rate_limits }: TenantRow): Entry
   ...(rate_limits === null ? {} : { rate_limits }),
 })
 
-export const keyEntry = (state: ControlReader, row: ApiKeyRow): BootstrapKey => {
+export const keyEntry = (state: ControlReader, names: KeyNames, row: ApiKeyRow): Exported<BootstrapKey> => {
   const policy = row.routing_policy_id === null ? undefined : state.table('policies').get(row.routing_policy_id)
-  return {
-    name: row.name,
-    ...ownerOf(state, row.tenant_id),
+  const name = names.get(row.id)!
+  const owner = ownerOf(state, row.tenant_id)
+  const entry: BootstrapKey = {
+    name,
+    ...owner,
     scopes: row.scopes as BootstrapKey['scopes'],
     ...(row.expires_at === null ? {} : { expires_at: row.expires_at }),
     ...(policy === undefined
       ? {}
-      : {
-          routing_policy: policy.name,
-          routing_policy_owner: policy.tenant_id === null ? ('global' as const) : ('tenant' as const),
-        }),
+      : { routing_policy: policy.name, routing_policy_owner: policy.tenant_id === null ? 'global' : 'tenant' }),
     ...(row.rate_limits === null ? {} : { rate_limits: row.rate_limits }),
   }
+  if (name === row.name) return { entry }
+  const usual = usualKey(owner.tenant, row.name)
+  const why =
+    usual === undefined || hasScopes(usual, row.scopes)
+      ? 'another key has this name'
+      : `the key of ${usual.variable} has this name, and other scopes`
+  const what = `the key ${JSON.stringify(row.name)} of ${owner.tenant} (${row.id})`
+  return { entry, note: `${what} is named ${JSON.stringify(name)} here: ${why}` }
 }
 
 export const providerEntry = (row: ProviderRow): Exported<Entry<'providers'>> => {
@@ -157,7 +166,7 @@ export const endpointEntry = (state: ControlReader, row: EndpointRow): Bootstrap
   }
 }
 
-export const overrideEntry = (state: ControlReader, row: OverrideRow): Exported<BootstrapOverride> => {
+export const overrideEntry = (state: ControlReader, keys: KeyNames, row: OverrideRow): Exported<BootstrapOverride> => {
   const { kind, target, tenant_id, value, reason, expires_at } = row
   const what = `the override ${kind} of ${JSON.stringify(target)}`
   let named = target
@@ -166,10 +175,12 @@ export const overrideEntry = (state: ControlReader, row: OverrideRow): Exported<
     if (provider === undefined) return { entry: null, note: `${what} is left out: there is no such provider any more` }
     named = `provider:${provider.name}`
   } else if (target.startsWith('key:')) {
-    const name = nameOfKey(state, tenant_id, target.slice('key:'.length))
-    if (name === null) return { entry: null, note: `${what} is left out: no name means this key and no other` }
+    const name = nameOfKey(state, keys, tenant_id, target.slice('key:'.length))
+    if (name === null) return { entry: null, note: `${what} is left out: there is no such key any more` }
     named = `key:${name}`
   }
+  if (value?.model !== undefined && !isModel(state, value.model))
+    return { entry: null, note: `${what} is left out: there is no model ${JSON.stringify(value.model)} any more` }
   const said = value === null ? null : value.model === undefined ? value : { model: modelName(state, value.model) }
   return {
     entry: {
@@ -185,13 +196,13 @@ export const overrideEntry = (state: ControlReader, row: OverrideRow): Exported<
 
 const usd = (nanoUsd: number | null): number | null => (nanoUsd === null ? null : usdOf(nanoUsd))
 
-export const budgetEntry = (state: ControlReader, row: BudgetRow): Exported<Entry<'budgets'>> => {
+export const budgetEntry = (state: ControlReader, keys: KeyNames, row: BudgetRow): Exported<Entry<'budgets'>> => {
   const { scope, tenant_id, limit_nano_usd, soft_limit_nano_usd, hard_cap_nano_usd, height: _, ...rest } = row
   const owner = ownerOf(state, tenant_id)
   const what = `the budget of ${owner.tenant ?? tenant_id} for ${scope.type} ${JSON.stringify(scope.id)}`
   const { type } = scope as { type: NonNullable<Entry<'budgets'>['scope']>['type'] }
-  const id = type === 'key' ? nameOfKey(state, tenant_id, scope.id) : providerNamed(state, type, scope.id)
-  if (id === null) return { entry: null, note: `${what} is left out: no name means this key and no other` }
+  const id = type === 'key' ? nameOfKey(state, keys, tenant_id, scope.id) : providerNamed(state, type, scope.id)
+  if (id === null) return { entry: null, note: `${what} is left out: there is no such key any more` }
   try {
     requireTarget(state, tenant_id, { type, id: scope.id })
   } catch (error) {
@@ -210,8 +221,12 @@ export const budgetEntry = (state: ControlReader, row: BudgetRow): Exported<Entr
 const providerNamed = (state: ControlReader, type: string, id: string): string =>
   type === 'provider' ? providerName(state, id) : id
 
-export const cacheRuleEntry = (state: ControlReader, row: CacheRuleRow): Exported<Entry<'cache_rules'>> => {
-  const scopes = row.scopes.map((scope) => scopeName(state, row.tenant_id, scope))
+export const cacheRuleEntry = (
+  state: ControlReader,
+  keys: KeyNames,
+  row: CacheRuleRow,
+): Exported<Entry<'cache_rules'>> => {
+  const scopes = row.scopes.map((scope) => scopeName(state, keys, row.tenant_id, scope))
   const usable = scopes.filter((scope) => scope !== null)
   const lost = scopes.length - usable.length
   const what = `the cache rule ${JSON.stringify(row.name)}`
@@ -230,14 +245,14 @@ export const cacheRuleEntry = (state: ControlReader, row: CacheRuleRow): Exporte
 }
 
 /** A scope of a rule in names, or null for what no name means any more. */
-const scopeName = (state: ControlReader, tenantId: string | null, scope: string): string | null => {
+const scopeName = (state: ControlReader, keys: KeyNames, tenantId: string | null, scope: string): string | null => {
   const rest = scope.slice(scope.indexOf(':') + 1)
   if (scope.startsWith('tenant:')) {
     const slug = state.table('tenants').get(rest)?.slug
     return slug === undefined ? null : `tenant:${slug}`
   }
   if (scope.startsWith('key:')) {
-    const name = nameOfKey(state, tenantId, rest)
+    const name = nameOfKey(state, keys, tenantId, rest)
     return name === null ? null : `key:${name}`
   }
   if (!scope.startsWith('endpoint:')) return scope

@@ -37,16 +37,6 @@ const theOnly = (ids: readonly string[], text: string): string => {
   throw new Rejection('invalid', `${ids.length} active keys are named "${text}": name the one that is meant by its id`)
 }
 
-/** What stands for a key in an entry of this tenant (null: of none), or null where no name means it and nothing else. */
-export const nameOfKey = (state: ControlReader, tenantId: string | null, id: string): string | null => {
-  const row = state.table('keys').get(id)
-  if (row === undefined || row.status !== 'active' || (tenantId !== null && row.tenant_id !== tenantId)) return null
-  if (activeKeys(state, row.tenant_id, row.name).length > 1) return null
-  if (tenantId !== null) return row.name
-  const slug = state.table('tenants').get(row.tenant_id)?.slug
-  return slug === undefined ? null : `${slug}/${row.name}`
-}
-
 /** An RFC 3339 time as rows have it. Throws Rejection for a day that does not exist. */
 export const momentOf = (text: string): string => {
   const ms = Date.parse(text)
