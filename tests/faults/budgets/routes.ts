@@ -51,14 +51,16 @@ export const labels = async (rig: Rig, count: number): Promise<Figure[]> => {
     statuses.push(...(await Promise.all(some)))
   }
   const { matches, outcomes } = await rig.verify(id)
+  // On a machine without time some wait too long for a lease, and are told so.
+  const served = statuses.filter((status) => status === 200).length
   const charged = Math.round((((await rig.standing(id)).spent_usd - before) * 1e9) / COST_NANO_USD)
   return [
     {
       row: 'B9',
       what: `${count} requests under one \`X-Request-ID\` (${tally(statuses)})`,
-      figure: `outcomes charged ${charged} of ${count}, found in the log ${outcomes}, ${usdText((count - charged) * COST_NANO_USD)} missing`,
+      figure: `outcomes charged ${charged} of ${served}, found in the log ${outcomes}, ${usdText(((served - charged) * COST_NANO_USD) / 1e9)} missing`,
       n: count,
-      good: charged === count && outcomes >= count && matches,
+      good: charged === served && served > 0 && outcomes >= served && matches,
     },
   ]
 }

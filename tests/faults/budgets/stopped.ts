@@ -9,13 +9,17 @@ const STOPPED_MS = 95_000
 const AFTERWARDS = 200
 const TOLD_MS = 30_000
 
-/** Asks until the budget is spent, or so many times in a row were not answered well. */
-const drain = async (rig: Rig, n: number): Promise<number[]> => {
+/** What the retired one held is free when that is folded everywhere; until then the others are refused it. */
+const SPENT_WITHIN_MS = 60_000
+
+/** The others ask in turn until the budget is spent. */
+const drain = async (rig: Rig, isSpent: () => boolean): Promise<number[]> => {
   const statuses: number[] = []
-  for (let refused = 0; refused < 20; ) {
-    const status = await rig.chat(rig.gateways[n]!).catch(() => 0)
+  const giveUpMs = performance.now() + SPENT_WITHIN_MS
+  for (let i = 0; !isSpent() && performance.now() < giveUpMs; i++) {
+    const gateway = rig.gateways[1 + (i % (rig.gateways.length - 1))]!
+    const status = await rig.chat(gateway).catch(() => 0)
     statuses.push(status)
-    refused = status === 200 ? 0 : refused + 1
     if (status !== 200) await Bun.sleep(200)
   }
   return statuses
@@ -48,9 +52,7 @@ export const stopped = async (rig: Rig): Promise<Figure[]> => {
   rig.upstream.delayMs = 20
   await Bun.sleep(STOPPED_MS)
   await retire(rig, holding.id)
-  // Until it is folded everywhere the others are refused what it holds.
-  const others: number[] = []
-  for (let n = 1; n < rig.gateways.length; n++) others.push(...(await drain(rig, n)))
+  const others = await drain(rig, () => rig.upstream.billed - billedBefore >= ADMITS)
   const billedWhile = rig.upstream.billed
   process.kill(first!.pid, 'SIGCONT')
   const late = await Promise.all(Array.from({ length: AFTERWARDS }, () => rig.chat(first!).catch(() => 0)))
