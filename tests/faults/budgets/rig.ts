@@ -91,6 +91,8 @@ export interface RigOptions {
   readonly settings?: Readonly<Record<string, unknown>> & { readonly server?: object }
   /** The instances reach the broker through a proxy. */
   readonly proxied?: true
+  /** So many of them project, too; none when not given. A Postgres of tests has connections for a few. */
+  readonly workers?: number
   /** Ends what the script started beside them. */
   readonly stop?: () => Promise<unknown>
 }
@@ -104,7 +106,7 @@ export const startRig = async (count: number, options: RigOptions = {}): Promise
   const kafka = await startKafka({ brokers: 1, ...(second === null ? {} : { second }) })
   const { server = {}, ...others } = options.settings ?? {}
   // What is asked at once is the row's: nothing is refused because the machine is busy.
-  const more = { worker: { enabled: false }, server: { max_event_loop_delay: 'off', ...server }, ...others }
+  const more = { server: { max_event_loop_delay: 'off', ...server }, ...others }
   await initTopics(kafkaSettings(kafka.bootstrap, more), folder)
   const settings = kafkaSettings(proxy === null ? kafka.bootstrap : [`127.0.0.1:${proxy.port}`], more)
   const bootstrap = options.bootstrap ?? {
@@ -121,7 +123,8 @@ export const startRig = async (count: number, options: RigOptions = {}): Promise
   }
   const gateways: GatewayProcess[] = []
   for (let n = 0; n < count; n++) {
-    const gateway = startGateway({ folder: join(folder, `g${n}`), settings: { ...settings, bootstrap } })
+    const worker = { enabled: n < (options.workers ?? 0) }
+    const gateway = startGateway({ folder: join(folder, `g${n}`), settings: { ...settings, worker, bootstrap } })
     gateways.push(gateway)
     await gateway.until('serving', 60_000) // the first one seeds
   }

@@ -1,5 +1,5 @@
 // B9, of two tenants: a thousand requests under one `X-Request-ID`, each charged to its own tenant; and nobody reads or rates what is another's. Asked of
-// all instances in turn; each has a worker. `bun tests/faults/budgets/tenants.ts [--requests 1000] [--instances 2]`
+// all instances in turn; two have workers. `bun tests/faults/budgets/tenants.ts [--requests 1000] [--instances 2]`
 import { eventually } from '../../services/eventually.ts'
 import type { GatewayProcess } from '../../services/gateway.ts'
 import { startPostgres } from '../../services/postgres.ts'
@@ -128,6 +128,6 @@ export const tenants = async ({ gateways }: Rig, count: number): Promise<Figure[
 }
 
 const postgres = await startPostgres()
-const settings = { worker: { enabled: true }, database: { url: postgres.url } }
+const settings = { database: { url: postgres.url } }
 const stop = () => postgres.remove()
-await runRows((rig) => tenants(rig, numberArgument('requests', 1_000)), { instances: 2, settings, stop })
+await runRows((rig) => tenants(rig, numberArgument('requests', 1_000)), { instances: 2, settings, workers: 2, stop })
