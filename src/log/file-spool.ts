@@ -49,8 +49,8 @@ export class FileSpool implements LocalSpool {
   private closed = false
   private diskProblem: string | null = null
   private backlogProblem: string | null = null
-  /** Numbers were passed over, and nothing that is written says so. */
-  private leavesGap = false
+  /** Numbers were passed over, or the newest head is damaged, and nothing that is written says what is so. */
+  private needsHead = false
   private readonly counts: { writeFailures: number; syncFailures: number; rejected: number }
 
   constructor(
@@ -101,8 +101,8 @@ export class FileSpool implements LocalSpool {
       },
       onFailure: () => this.counts.syncFailures++,
     })
-    this.leavesGap = this.recovered.leavesGap
-    this.tellGap()
+    this.needsHead = this.recovered.needsHead
+    this.writeHead()
     this.refresh()
     this.timer = setInterval(() => this.refresh(), REFRESH_MS)
     this.timer.unref()
@@ -174,7 +174,7 @@ export class FileSpool implements LocalSpool {
       this.backlogMarks.advance(watermarkOf(this.directory, keeping, this.files))
       this.deleteSegments()
     }
-    if (this.diskProblem === null) this.tellGap()
+    if (this.diskProblem === null) this.writeHead()
     const { bytes } = this.backlogMarks.report(this.writer.next, nowMs())
     this.backlogProblem =
       bytes > backlogBytes ? `${bytes} bytes wait to be ${keeping.until}, ${backlogBytes} is the bound` : null
@@ -227,7 +227,7 @@ export class FileSpool implements LocalSpool {
         if (!this.tryWrite()) {
           this.written(this.writer.leave())
           this.writer.drop()
-          this.leavesGap = true
+          this.needsHead = true
           this.reject(this.pending.splice(0))
         }
       }
@@ -239,13 +239,13 @@ export class FileSpool implements LocalSpool {
 
   private tryWrite(): boolean {
     const isWritten = this.tries(() => this.writer.flush())
-    if (isWritten) this.leavesGap = false
+    if (isWritten) this.needsHead = false
     return isWritten
   }
 
-  /** Numbers that are passed over are not given out, and nobody waits for them: a head says from where on it goes. */
-  private tellGap(): void {
-    if (this.leavesGap && this.pending.length === 0) this.leavesGap = !this.tries(() => this.writer.open())
+  /** Numbers that are passed over are not given out, and nobody waits for them: a head says from where on it goes. What a damaged one carried, it carries. */
+  private writeHead(): void {
+    if (this.needsHead && this.pending.length === 0) this.needsHead = !this.tries(() => this.writer.open())
   }
 
   private tries(step: () => void): boolean {

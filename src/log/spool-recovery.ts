@@ -16,9 +16,9 @@ export interface Recovered {
   readonly damaged: number
   /** Bytes cut from the end of the last segment. */
   readonly tornBytes: number
-  /** The next numbers are not those that follow the last record: only a head says so. */
-  readonly leavesGap: boolean
-  /** The first record that the head did not know to be durable which tells what is open; null: it knew all. */
+  /** The next numbers are not those that follow the last record, or the newest head is damaged: only another head says what is so. */
+  readonly needsHead: boolean
+  /** The first record that one of the heads which tell what is open did not know to be durable; null: they knew all. */
   readonly neededFrom: number | null
 }
 
@@ -100,11 +100,12 @@ export const recoverSpool = (directory: string, files: Files = nodeFiles): Recov
   const next: Counters = { record: 0, requests: 0, operations: 0 }
   const open = new OpenAdmissions()
   if (last === undefined) {
-    const leavesGap = raise(next, furthest)
-    return { next, nextOrdinal: 1, open, damaged: 0, tornBytes: 0, leavesGap, neededFrom: null }
+    const needsHead = raise(next, furthest)
+    return { next, nextOrdinal: 1, open, damaged: 0, tornBytes: 0, needsHead, neededFrom: null }
   }
   const scans = lastSegments(segments, files)
-  const neededFrom = scans[0]?.header?.unsynced ?? null
+  const doubts = scans.flatMap(({ header }) => header?.unsynced ?? [])
+  const neededFrom = doubts.length === 0 ? null : Math.min(...doubts)
   if (neededFrom !== null) readBefore(segments.slice(0, segments.length - scans.length), neededFrom, next, open, files)
   let damaged = 0
   for (const [index, scan] of scans.entries()) {
@@ -124,8 +125,9 @@ export const recoverSpool = (directory: string, files: Files = nodeFiles): Recov
     // A reader may have had the last record before its bytes went bad: its numbers are not given out again.
     raise(next, { record: next.record + 1, requests: next.requests + 1, operations: next.operations + 1 })
   }
-  const leavesGap = raise(next, furthest) || tornBytes > 0
-  return { next, nextOrdinal: last.ordinal + 1, open, damaged, tornBytes, leavesGap, neededFrom }
+  const isHeadWhole = scans.length === 1 && tornBytes === 0
+  const needsHead = raise(next, furthest) || !isHeadWhole
+  return { next, nextOrdinal: last.ordinal + 1, open, damaged, tornBytes, needsHead, neededFrom }
 }
 
 const applyScan = (scan: Scan, next: Counters, open: OpenAdmissions): void => {

@@ -1,6 +1,6 @@
 // Settlements that a power cut may still take, `log.durability: host`: whatever it takes, an admission is settled or open, never neither, never both.
 import { afterAll, describe, expect, test } from 'bun:test'
-import { cpSync, truncateSync } from 'node:fs'
+import { cpSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { listSegments } from '../../src/log/segments.ts'
 import type { LocalSpool } from '../../src/log/spool.ts'
@@ -160,6 +160,33 @@ describe('settlements that are not durable yet', () => {
     spool.shipped(spool.end)
     expect(listSegments(spool.directory).map(({ ordinal }) => ordinal)).toEqual([3])
     await spool.close()
+  })
+
+  test('a start that finds the newest head damaged leaves another one, before the segments that it read go', async () => {
+    const held = await openHeld(dataDir())
+    const { spool, hold } = held
+    const admissions = [await admit(spool, 'req_1'), await admit(spool, 'req_2')]
+    hold.on = true
+    const written = [held.flushed(), held.flushed()]
+    const settled = settle(spool, 'req_1', admissions[0]!)
+    await written[0]
+    const filled = fill(spool)
+    await written[1]
+    const directory = dataDir()
+    cpSync(spool.directory, join(directory, 'spool', '1'), { recursive: true })
+    held.release()
+    await Promise.all([settled, filled])
+    await spool.close()
+    const { path } = listSegments(join(directory, 'spool', '1')).at(-1)!
+    const bytes = readFileSync(path)
+    bytes[bytes.indexOf('req_2')]! ^= 1
+    writeFileSync(path, bytes)
+    for (let start = 1; start <= 3; start++) {
+      const again = await openTestSpool(directory, { durability: 'host' })
+      expect([start, again.openAtStart.map(({ recordId }) => recordId)]).toEqual([start, [admissions[1]!]])
+      again.shipped(again.end)
+      await again.close()
+    }
   })
 
   test('what could not be synced is written again; wherever a power cut ends that, an admission is settled or open', async () => {
