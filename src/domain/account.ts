@@ -242,11 +242,13 @@ interface Told {
 const told = (account: Account, who: { holder: string; instance: string }, tally: Told, atMs: number): Account => {
   const { orphaned, ...before } = account.holders.get(who.holder) ?? newHolder(who, atMs)
   const overrun = most(overrunIn(before), overrunIn(tally))
+  const spent = most(before.spent, tally.spent)
   const after: Holder = {
     ...before,
-    ...(orphaned === undefined || tally.closed ? {} : { orphaned }),
+    // What a retired one tells after all is of what it was taken to have left open.
+    ...(orphaned === undefined || tally.closed ? {} : { orphaned: minus(orphaned, minus(spent, before.spent)) }),
     returned: most(before.returned, tally.returned ?? NO_AMOUNT),
-    spent: most(before.spent, tally.spent),
+    spent,
     counted: most(before.counted, tally.counted),
     ...overrunSums(overrun),
     at_ms: atMs,

@@ -209,6 +209,14 @@ describe('an instance that comes back after its retirement', () => {
     expect(sums()).toEqual([25, 25])
   })
 
+  test('what it tells late is of what it left open, and counts once', () => {
+    const { take, sums } = retired(20)
+    take(tells('i.1', { spent: 25 }), HOURS_MS + 1)
+    expect(sums()).toEqual([25, 30])
+    take(tells('i.1', { spent: 40 }), HOURS_MS + 2)
+    expect(sums()).toEqual([40, 40])
+  })
+
   test('what nobody knew to be open counts all the same', () => {
     const { take, sums } = retired()
     expect(sums()).toEqual([10, 10])
