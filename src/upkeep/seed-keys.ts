@@ -166,12 +166,16 @@ const decideKey = (
     .toSorted()
     .map((id) => keys.get(id)!) // ids sort by time
   const seeded = rows.filter((row) => isSeededAs(row, wanted.name))
+  const ended: string[] = []
   if (wanted.given !== null) {
     if (keys.find('digest', fresh.digest).length > 0) return []
     // The settings say what they said before: what became of the key since, a rotation or the end of it, stands.
     if (rows.some((row) => row.seeded_digest === fresh.digest)) return []
     const active = seeded.filter(({ status }) => status === 'active')
-    if (active.length > 0) return rotated(state, active, fresh.digest)
+    const working = active.filter((row) => row.expires_at === null || Date.parse(row.expires_at) > fresh.nowMs)
+    if (working.length > 0) return rotated(state, working, fresh.digest)
+    // What has expired has ended: a changed secret is that of a new key, or nobody could come in by it.
+    for (const row of active) if (row.digest === row.seeded_digest) ended.push(row.id)
   } else {
     if (seeded.length > 0 || (wanted.firstStartOnly && hasOthers(state, mine))) return []
     const named = rows.filter(({ name }) => name === wanted.name)
@@ -179,7 +183,7 @@ const decideKey = (
     if (named.length > 0) throw new Rejection('conflict', 'it is not made: a key of this name was revoked by the API')
   }
   const { entry } = wanted
-  return decideApiKey(state, {
+  const issued = decideApiKey(state, {
     do: 'issue',
     id: fresh.id,
     tenant_id: tenantId,
@@ -194,6 +198,7 @@ const decideKey = (
     managed_by: 'bootstrap',
     granter: SEEDER,
   })
+  return [...ended.flatMap((id) => decideApiKey(state, { do: 'revoke', id })), ...issued]
 }
 
 /** A key that is wanted, with what it will be if it has to be made. */

@@ -86,6 +86,21 @@ describe('a changed value of the environment', () => {
     },
   )
 
+  test('is a key of its own where the one before has expired, and that one never works again', async () => {
+    const at = install()
+    await at.seed({}, { admin: ADMIN, inference: INFERENCE })
+    const { id } = rowsOf(at, 'keys').find(({ digest }) => digest === sha256Hex(ADMIN))!
+    edit(at, id, { expires_at: '2026-11-19T00:00:00.000Z' })
+    const values = { admin: `${ADMIN}-next`, inference: INFERENCE }
+    await at.seed({}, values)
+    expect(at.log.state.table('keys').get(id)).toMatchObject({ status: 'revoked' })
+    const made = rowsOf(at, 'keys').filter(({ digest }) => digest === sha256Hex(values.admin))
+    expect(made).toMatchObject([{ status: 'active', scopes: ['*'], expires_at: null }])
+    const decided = at.log.events.length
+    await at.seed({}, values)
+    expect(at.log.events.length).toBe(decided)
+  })
+
   test('retires every secret that the environment gave before, where an earlier version made a second key', async () => {
     const at = install()
     await at.seed({}, { admin: ADMIN, inference: INFERENCE })
