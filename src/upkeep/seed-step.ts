@@ -2,8 +2,10 @@
 import type { Bootstrap } from '../domain/bootstrap.ts'
 import { type ControlReader, ControlState, foldDecision } from '../domain/control.ts'
 import { DECISION_LIMITS, type Decision, type EventRecord, GENESIS } from '../domain/decision.ts'
+import { type OverrideRow, overrideKey } from '../domain/override.ts'
 import { Rejection } from '../domain/rejection.ts'
 import { SEEDER_ACTOR } from '../domain/seeder.ts'
+import type { RowChange } from '../domain/tables.ts'
 import type { IdPrefix } from '../lib/ids.ts'
 import type { Commit, LiveState } from '../state/port.ts'
 import type { KindTable } from './kind-table.ts'
@@ -55,6 +57,18 @@ interface Decided {
   readonly next: number
   /** The state with these events. */
   readonly state: ControlReader
+  /** Which rows a step has written, and which steps were refused. */
+  readonly written: ReadonlyMap<number, readonly string[]>
+  readonly refused: ReadonlySet<number>
+}
+
+const OVERRIDES = 'overrides '
+
+/** What a change is about: a row, but of overrides, each of which is a row of its own, what they override. */
+const aboutOf = ({ table, id, after }: RowChange): string => {
+  if (table !== 'overrides' || after === null) return `${table} ${id}`
+  const { kind, target, tenant_id } = after as OverrideRow
+  return `${OVERRIDES}${overrideKey(kind, target, tenant_id)}`
 }
 
 /** Decides steps one on top of the other, from one of them on: as many as one decision has room for, or, without a bound, all. */
@@ -66,6 +80,8 @@ export const decideSteps = (
   const state = new ControlState(base)
   const events: EventRecord[] = []
   const notes: string[] = []
+  const written = new Map<number, readonly string[]>()
+  const refused = new Set<number>()
   const at = new Date(nowMs).toISOString()
   let bytes = 0
   let next = from
@@ -81,19 +97,59 @@ export const decideSteps = (
       bytes += size
       events.push(...more)
       const decision: Decision = { parent: GENESIS, at, actor: SEEDER_ACTOR, cause: null, v: 1, events: more }
-      foldDecision(state, decision, GENESIS, nowMs)
+      const { changes } = foldDecision(state, decision, GENESIS, nowMs)
+      written.set(next, changes.map(aboutOf))
     } catch (error) {
       if (!(error instanceof Rejection)) throw error
       notes.push(`${what}: ${error.message}`)
+      refused.add(next)
     }
   }
-  return { events, notes, next, state }
+  return { events, notes, next, state, written, refused }
+}
+
+/**
+ * Steps that undo what an earlier one does, which only the state shows: entries that name one thing in two ways. Each would win at every second start;
+ * the first one does.
+ */
+const withoutQuarrels = (
+  base: ControlReader,
+  steps: readonly SeedStep[],
+  nowMs: number,
+): { readonly steps: readonly SeedStep[]; readonly notes: readonly string[] } => {
+  const notes: string[] = []
+  let left = steps
+  for (;;) {
+    const first = decideSteps(base, left, { bounded: false, nowMs })
+    if (first.events.length === 0) return { steps: left, notes }
+    const undone = new Map<number, string>()
+    const lastWriter = new Map<string, number>()
+    for (const [step, rows] of first.written) {
+      for (const row of rows) {
+        const before = lastWriter.get(row)
+        // Each step writes one override, and nobody else's.
+        if (row.startsWith(OVERRIDES) && before !== undefined && before !== step) undone.set(step, left[before]!.what)
+        lastWriter.set(row, step)
+      }
+    }
+    for (const [step, rows] of decideSteps(first.state, left, { bounded: false, nowMs }).written) {
+      if (first.refused.has(step)) continue // an entry below it made room for it
+      for (const row of rows) {
+        const writer = lastWriter.get(row)
+        if (writer !== undefined && writer > step) undone.set(writer, left[step]!.what)
+      }
+    }
+    if (undone.size === 0) return { steps: left, notes }
+    for (const [step, other] of undone) notes.push(`${left[step]!.what}: left out, ${other} is about the same`)
+    left = left.filter((_, step) => !undone.has(step))
+  }
 }
 
 /** All steps in one decision, in several only when they do not fit into one. Throws CommitFailure when the log does not answer. */
-export const commitSteps = async (steps: readonly SeedStep[], deps: SeedDeps, report: SeedReport): Promise<void> => {
+export const commitSteps = async (all: readonly SeedStep[], deps: SeedDeps, report: SeedReport): Promise<void> => {
   const { live, commit, nowMs } = deps
-  const notes = new Set<string>()
+  const { steps, notes: quarrels } = withoutQuarrels(live.control, all, nowMs())
+  const notes = new Set<string>(quarrels)
   for (let pass = 0; pass < MAX_PASSES; pass++) {
     for (let from = 0; from < steps.length; ) {
       // Decided anew whenever another writer came first.

@@ -31,6 +31,37 @@ const settings: Bootstrap = {
 }
 
 describe('a start', () => {
+  test('takes the first of two entries that name one thing in two ways, says so, and is none the next time', async () => {
+    const { log, decisions } = counting()
+    const two: Bootstrap = {
+      providers: [{ name: 'r', kind: 'openai', models: [{ name: 'm' }] }],
+      keys: [{ name: 'app', scopes: ['inference'] }],
+    }
+    await seedInto(log, two)
+    const [provider] = log.state.table('providers').find('name', 'r')
+    const [key] = [...log.state.table('keys').rows()].find(([, row]) => row.name === 'app')!
+    const quarrelling: Bootstrap = {
+      ...two,
+      overrides: [
+        { kind: 'block', target: 'key:app', reason: 'one' },
+        { kind: 'block', target: `key:${key}`, reason: 'other' },
+      ],
+      budgets: [
+        { scope: { type: 'provider', id: 'r' }, limit_usd: 1 },
+        { scope: { type: 'provider', id: provider! }, limit_usd: 2 },
+      ],
+    }
+    const before = decisions.length
+    const { notes } = await seedInto(log, quarrelling)
+    expect(notes.filter((note) => note.includes('is about the same'))).toHaveLength(2)
+    expect(decisions).toHaveLength(before + 1)
+    for (let start = 0; start < 2; start++) {
+      expect((await seedInto(log, quarrelling)).notes.length).toBeGreaterThan(0)
+      expect(decisions).toHaveLength(before + 1)
+    }
+    expect([...log.state.table('budgets').rows()].map(([, row]) => row.limit_nano_usd)).toEqual([1_000_000_000])
+  })
+
   test('is one decision, whatever names what, and the next one is none', async () => {
     const { log, decisions } = counting()
     expect((await seedInto(log, settings)).notes).toEqual([])
