@@ -61,7 +61,7 @@ export interface ApiKeyRow extends Stamps {
   readonly digest: string
   /** The secret that the settings gave it last; absent for keys that never got one from there. */
   readonly seeded_digest?: string
-  /** The name that the settings made it under; absent for keys of the API, and for those that an earlier version seeded. */
+  /** The name that the settings know it by, whatever it is called since; absent for keys that they have nothing to do with. */
   readonly seeded_name?: string
   /** RFC 3339, null for never. Compared at use: an expired key keeps its status. */
   readonly expires_at: string | null
@@ -91,20 +91,26 @@ export const apiKey: Aggregate<ApiKeyRow, ControlReader> = {
     const before = state.table('keys').get(data.id as string)
     if (type === 'api_key.issued') {
       const issued = data as Static<typeof ApiKeyIssued>
-      return before === undefined
-        ? rows.created(issued.id, { ...issued, status: 'active', revoked_at: null }, meta)
-        : []
+      if (before !== undefined) return []
+      const seededName = issued.managed_by === 'bootstrap' ? seededNameOf(issued) : {}
+      return rows.created(issued.id, { ...issued, ...seededName, status: 'active', revoked_at: null }, meta)
     }
     if (before === undefined || before.status === 'revoked') return []
     if (type === 'api_key.revoked')
       return rows.changed(before.id, before, { status: 'revoked', revoked_at: meta.at }, meta)
     if (type === 'api_key.rotated') {
       const { id: _, ...rotated } = data as Static<typeof ApiKeyRotated>
-      return rows.changed(before.id, before, rotated, meta)
+      const seededName = rotated.seeded_digest === undefined ? {} : seededNameOf(before)
+      return rows.changed(before.id, before, { ...rotated, ...seededName }, meta)
     }
     return rows.changed(before.id, before, data as Static<typeof ApiKeyChanged>, meta)
   },
 }
+
+/** The name that settings know it by. Events of builds before that did not say it: settings made the key, or gave it its secret, under the name that it had then. */
+const seededNameOf = ({ name, seeded_name }: Pick<ApiKeyRow, 'name' | 'seeded_name'>) => ({
+  seeded_name: seeded_name ?? name,
+})
 
 /** Who grants scopes: nobody may grant, or get the secret of, what is beyond them. */
 export interface Granter {

@@ -129,12 +129,6 @@ const hasOthers = (state: ControlReader, mine: ReadonlySet<string>): boolean => 
   return false
 }
 
-/** Whether settings made it under this name. Keys that an earlier version made do not say so: for them it is the name that they have. */
-const isSeededAs = (row: ApiKeyRow, name: string): boolean => {
-  if (row.seeded_name !== undefined) return row.seeded_name === name
-  return row.name === name && (row.seeded_digest !== undefined || row.managed_by === 'bootstrap')
-}
-
 /** The secret of the newest is rotated, whatever else the API has set; no other keeps a secret that settings gave it before. */
 const rotated = (state: ControlReader, active: readonly ApiKeyRow[], digest: string): EventRecord[] => {
   const [newest, ...older] = active.toReversed()
@@ -165,7 +159,7 @@ const decideKey = (
     .find('tenant', tenantId)
     .toSorted()
     .map((id) => keys.get(id)!) // ids sort by time
-  const seeded = rows.filter((row) => isSeededAs(row, wanted.name))
+  const seeded = rows.filter((row) => row.seeded_name === wanted.name)
   const ended: string[] = []
   if (wanted.given !== null) {
     if (keys.find('digest', fresh.digest).length > 0) return []

@@ -60,6 +60,51 @@ describe('a key of bootstrap.keys', () => {
   })
 })
 
+describe('a key that an earlier build seeded, whose events do not say its name in the settings, and that the API renamed', () => {
+  const before = (at: Installation, id: string, fields: object) => {
+    const [tenant_id] = at.log.state.table('tenants').find('slug', 'default')
+    const nothing = { expires_at: null, routing_policy_id: null, rate_limits: null }
+    const data = { id, tenant_id, name: 'ci', scopes: ['inference'], managed_by: 'bootstrap', ...nothing, ...fields }
+    at.log.apply([{ type: 'api_key.issued', data }])
+  }
+  const listed: Bootstrap = { keys: [{ name: 'ci', scopes: ['inference'], key_env: 'CI_KEY' }] }
+  const [old, next] = ['a-key-of-the-settings-of-before', 'a-key-of-the-settings-of-today'].map(sha256Hex)
+
+  test('is rotated by a changed value, and no key of its new name is', async () => {
+    const at = install()
+    await at.seed({})
+    before(at, 'key_0', { digest: old, seeded_digest: old })
+    edit(at, 'key_0', { name: 'mine' })
+    issuedByApi(at, 'key_1', 'ci')
+    at.env = { CI_KEY: 'a-key-of-the-settings-of-today' }
+    await at.seed(listed)
+    expect(at.log.state.table('keys').get('key_0')).toMatchObject({ name: 'mine', digest: next, status: 'active' })
+    expect(at.log.state.table('keys').get('key_1')).toMatchObject({ digest: sha256Hex('key_1') })
+    expect(rowsOf(at, 'keys').map(({ digest }) => digest)).not.toContain(old)
+    expect(named(at, 'ci')).toHaveLength(1)
+  })
+
+  test('is not minted again', async () => {
+    const at = install()
+    await at.seed({})
+    before(at, 'key_0', { digest: old })
+    edit(at, 'key_0', { name: 'mine', managed_by: 'api' })
+    expect((await at.seed({ keys: [{ name: 'ci', scopes: ['inference'] }] })).minted).toEqual([])
+  })
+
+  test('is known by the name under which settings gave it its secret, when the API had made it', async () => {
+    const at = install()
+    await at.seed({})
+    issuedByApi(at, 'key_1', 'ci')
+    at.log.apply([{ type: 'api_key.rotated', data: { id: 'key_1', digest: old, seeded_digest: old } }])
+    edit(at, 'key_1', { name: 'mine' })
+    at.env = { CI_KEY: 'a-key-of-the-settings-of-today' }
+    await at.seed(listed)
+    expect(at.log.state.table('keys').get('key_1')).toMatchObject({ digest: next })
+    expect(named(at, 'ci')).toEqual([])
+  })
+})
+
 describe('a changed value of the environment', () => {
   test.each([['admin'], ['inference']] as const)(
     'retires the old %s key, whatever the API has set of it since',
