@@ -16,6 +16,7 @@ import { type PolicyRow, policy } from './policy.ts'
 import { type PriceCorrectionRow, priceCorrection } from './price-correction.ts'
 import { type ProviderRow, provider } from './provider.ts'
 import { type ProviderTestRow, providerTest } from './provider-test.ts'
+import { RETIRED_TEXTS, type RetiredTextRow, rememberRetired } from './retired-text.ts'
 import { type RetirementRow, retirement } from './retirement.ts'
 import { reversal } from './reversal.ts'
 import { type SessionRow, session } from './session.ts'
@@ -28,7 +29,7 @@ import { confirmedRows, unchanged } from './unchanged.ts'
 import { renewed } from './upcasters.ts'
 
 /** Raised whenever a fold of the same log would give another state: snapshots of another version are not used. */
-export const FOLD_VERSION = 5
+export const FOLD_VERSION = 6
 
 export interface Rows {
   chain: ChainRow
@@ -50,6 +51,8 @@ export interface Rows {
   operators: OperatorRow
   sessions: SessionRow
   causes: CauseRow
+  retired_seeded_texts: RetiredTextRow
+  retired_texts: RetiredTextRow
 }
 export type TableName = keyof Rows
 
@@ -139,7 +142,7 @@ export class ControlState implements ControlReader {
         packed ? new PackedTable<object>(table, indexes, packing) : new Table(table, indexes, below(table)),
       )
     }
-    this.#tables.set('causes', new Table<unknown>('causes', {}, below('causes')))
+    for (const name of ['causes', ...RETIRED_TEXTS]) this.#tables.set(name, new Table<unknown>(name, {}, below(name)))
   }
 
   table<Name extends TableName>(name: Name): TableReader<Rows[Name]> {
@@ -236,6 +239,7 @@ export const foldDecision = (state: ControlState, counted: Decision, id: string,
     )
     return malformed(`could not be applied: ${error instanceof Error ? error.message : String(error)}`)
   }
+  state.apply(rememberRetired(state, changes, logAtMs))
   forgetCauses(state, logAtMs)
   if (cause !== null) {
     const confirmed = confirmedRows(state, events)

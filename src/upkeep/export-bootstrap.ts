@@ -39,6 +39,8 @@ export const NOT_EXPORTED: Readonly<Record<Exclude<keyof Rows, SectionTable>, st
   tests: 'findings about providers as they were, not configuration; another installation tests for itself',
   retirements: 'instances of this installation that were given up; another one has other instances',
   causes: 'idempotency keys of the last day, with what was answered',
+  retired_seeded_texts: 'digests of texts of keys that work no more here; another installation never knew them',
+  retired_texts: 'the same of keys that the settings have nothing to do with',
 }
 
 /** How a table becomes a section. */

@@ -1,10 +1,11 @@
 // Keys of the first start and of `bootstrap.keys`. A plaintext comes from the environment, or is minted and told once, by whoever's decision counted.
-import { type ApiKeyRow, decideApiKey, type Scope } from '../domain/api-key.ts'
+import { type ApiKeyRow, decideApiKey, hasExpired, type Scope } from '../domain/api-key.ts'
 import type { BootstrapKey } from '../domain/bootstrap.ts'
 import type { ControlReader } from '../domain/control.ts'
 import type { EventRecord } from '../domain/decision.ts'
 import { policyKey } from '../domain/policy.ts'
 import { Rejection } from '../domain/rejection.ts'
+import { retiredAtMs } from '../domain/retired-text.ts'
 import { sha256Hex } from '../lib/digest.ts'
 import { momentOf } from './seed-names.ts'
 import type { SeedDeps, SeedInput, SeedReport, SeedStep } from './seed-step.ts'
@@ -140,17 +141,56 @@ const rotated = (state: ControlReader, active: readonly ApiKeyRow[], digest: str
   ]
 }
 
+/** How a key that is wanted is called in notes. */
+const called = ({ name, tenantSlug }: Pick<Wanted, 'name' | 'tenantSlug'>): string => {
+  const usual = usualKey(tenantSlug, name)
+  return `the key "${name}" of ${tenantSlug}${usual === undefined ? '' : ` (${usual.variable})`}`
+}
+
+/** Throws Rejection for a text that another key has, or that worked once and must not work again. */
+const requireUnusedText = (state: ControlReader, digest: string): void => {
+  const [other] = state.table('keys').findRows('digest', digest)
+  if (other?.status === 'revoked')
+    throw new Rejection('conflict', noMore(`is that of the key "${other.name}", which was revoked`))
+  if (other !== undefined) {
+    const tenantSlug = state.table('tenants').get(other.tenant_id)!.slug
+    throw new Rejection('conflict', leftOut({ name: other.name, tenantSlug }))
+  }
+  const atMs = retiredAtMs(state, digest)
+  if (atMs === null) return
+  const at = new Date(atMs).toISOString()
+  throw new Rejection('conflict', noMore(`was rotated away, or removed with its tenant, at ${at}`))
+}
+
+const leftOut = (other: Pick<Wanted, 'name' | 'tenantSlug'>): string =>
+  `left out: it has the same text as ${called(other)}; give each key a text of its own`
+
+const noMore = (what: string): string =>
+  `left out: its text ${what}: such a text never works again; give it another one`
+
 /**
- * Pure: what one wanted key needs. `mine`: ids of the keys that this start makes, which are no reason against one another. A secret that was rotated away
- * or revoked never comes back by an unchanged setting; a changed one is a rotation, or a new key. One that is minted is minted once: what the API
- * changed, renamed or revoked, or made under its name, stands in its place.
+ * What a text that the environment gives needs: nothing where the settings say what they said before, since what became of the key meanwhile, a rotation
+ * or the end of it, stands; a rotation where the key works; null for a new key. Throws Rejection for a text that is not to be used.
  */
-const decideKey = (
+const decideGiven = (
   state: ControlReader,
-  wanted: Wanted,
-  fresh: PreparedKey['fresh'],
-  mine: ReadonlySet<string>,
-): EventRecord[] => {
+  rows: readonly ApiKeyRow[],
+  { name, fresh: { digest, nowMs } }: PreparedKey,
+): EventRecord[] | null => {
+  const seeded = rows.filter((row) => row.seeded_name === name)
+  if (seeded.some((row) => row.digest === digest || row.seeded_digest === digest)) return []
+  if (rows.some((row) => row.name === name && row.digest === digest)) return []
+  requireUnusedText(state, digest)
+  const working = seeded.filter((row) => row.status === 'active' && !hasExpired(row, nowMs))
+  return working.length === 0 ? null : rotated(state, working, digest)
+}
+
+/**
+ * Pure: what one wanted key needs. `mine`: ids of the keys that this start makes, which are no reason against one another. One that is minted is minted
+ * once: what the API changed, renamed or revoked, or made under its name, stands in its place.
+ */
+const decideKey = (state: ControlReader, wanted: PreparedKey, mine: ReadonlySet<string>): EventRecord[] => {
+  const { fresh, entry } = wanted
   const [tenantId] = state.table('tenants').find('slug', wanted.tenantSlug)
   if (tenantId === undefined) return []
   const keys = state.table('keys')
@@ -160,23 +200,15 @@ const decideKey = (
     .toSorted()
     .map((id) => keys.get(id)!) // ids sort by time
   const seeded = rows.filter((row) => row.seeded_name === wanted.name)
-  const ended: string[] = []
   if (wanted.given !== null) {
-    if (keys.find('digest', fresh.digest).length > 0) return []
-    // The settings say what they said before: what became of the key since, a rotation or the end of it, stands.
-    if (rows.some((row) => row.seeded_digest === fresh.digest)) return []
-    const active = seeded.filter(({ status }) => status === 'active')
-    const working = active.filter((row) => row.expires_at === null || Date.parse(row.expires_at) > fresh.nowMs)
-    if (working.length > 0) return rotated(state, working, fresh.digest)
-    // What has expired has ended: a changed secret is that of a new key, or nobody could come in by it.
-    for (const row of active) if (row.digest === row.seeded_digest) ended.push(row.id)
+    const decided = decideGiven(state, rows, wanted)
+    if (decided !== null) return decided
   } else {
     if (seeded.length > 0 || (wanted.firstStartOnly && hasOthers(state, mine))) return []
     const named = rows.filter(({ name }) => name === wanted.name)
     if (named.some(({ status }) => status === 'active')) return []
     if (named.length > 0) throw new Rejection('conflict', 'it is not made: a key of this name was revoked by the API')
   }
-  const { entry } = wanted
   const issued = decideApiKey(state, {
     do: 'issue',
     id: fresh.id,
@@ -192,7 +224,9 @@ const decideKey = (
     managed_by: 'bootstrap',
     granter: SEEDER,
   })
-  return [...ended.flatMap((id) => decideApiKey(state, { do: 'revoke', id })), ...issued]
+  // What has expired has ended: a changed secret is that of a new key, or nobody could come in by it.
+  const ended = seeded.filter((row) => wanted.given !== null && row.digest === row.seeded_digest)
+  return [...ended.flatMap(({ id }) => decideApiKey(state, { do: 'revoke', id })), ...issued]
 }
 
 /** A key that is wanted, with what it will be if it has to be made. */
@@ -211,12 +245,19 @@ export const prepareKeys = (input: SeedInput, deps: SeedDeps): readonly Prepared
     return { ...one, plaintext, fresh: { id: deps.newId('key'), digest: sha256Hex(plaintext), nowMs: deps.nowMs() } }
   })
 
+/** A text that two of them have is that of the first. */
 export const keySteps = (prepared: readonly PreparedKey[]): SeedStep[] => {
   const mine = new Set(prepared.map(({ fresh }) => fresh.id))
-  return prepared.map((one) => ({
-    what: `bootstrap.keys "${one.name}"`,
-    decide: (state) => decideKey(state, one, one.fresh, mine),
-  }))
+  const firstOf = new Map<string, PreparedKey>()
+  return prepared.map((one) => {
+    const first = firstOf.get(one.fresh.digest)
+    if (first === undefined) firstOf.set(one.fresh.digest, one)
+    const decide = (state: ControlReader): EventRecord[] => {
+      if (first !== undefined) throw new Rejection('conflict', leftOut(first))
+      return decideKey(state, one, mine)
+    }
+    return { what: one.entry === null ? called(one) : `bootstrap.keys "${one.name}"`, decide }
+  })
 }
 
 /** The minted ones that count, whichever attempt it was that made them. */
