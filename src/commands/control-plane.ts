@@ -112,6 +112,7 @@ export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlP
     dataDir,
     diagnostics,
     writes: deps.snapshots,
+    after: live.ready(),
   })
   const stopNoting = deps.snapshots ? notePositions(live, dataDir, diagnostics) : null
   const stopKeeping = deps.snapshots ? keepRecords({ live, dataDir, diagnostics }) : null

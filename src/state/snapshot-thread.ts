@@ -18,6 +18,11 @@ export interface SnapshotOptions extends ThreadLog {
   readonly onWritten?: (snapshot: { next: number; tip: string; tookMs: number }) => void
   /** False: nothing is written, the thread only answers for the past, and is started by the first question. */
   readonly writes?: boolean
+  /**
+   * The thread starts after it, or with the first question: until the serving state is folded, a second fold of the same log beside it would only make the
+   * start longer. One that rejects starts nothing: there is nothing to write then.
+   */
+  readonly after?: Promise<unknown>
   /** Module and function that read states of the past, for `past` questions. */
   readonly readerModule?: string
   readonly readerFunction?: string
@@ -56,7 +61,12 @@ class SnapshotThread implements Snapshots {
   #stopped: (() => void) | null = null
 
   constructor(readonly options: SnapshotOptions) {
-    this.#worker = options.writes === false ? null : this.#spawn()
+    const { after, writes = true } = options
+    this.#worker = writes && after === undefined ? this.#spawn() : null
+    const begin = () => {
+      if (this.#stopped === null) this.#spawnOnce()
+    }
+    if (writes) after?.then(begin, () => {}) // who serves the state tells why there is none
   }
 
   ask<Name extends QuestionName>(name: Name, ask: Questions[Name]['ask']): Promise<Questions[Name]['answer']> {
@@ -71,8 +81,11 @@ class SnapshotThread implements Snapshots {
       reject(new HistoryUnavailable(`it was not read within ${ANSWER_MS / 1_000} s`))
     }, ANSWER_MS)
     this.#open.set(number, { resolve: resolve as Open['resolve'], reject })
-    this.#worker ??= this.#spawn()
-    this.#worker.postMessage({ tell: 'ask', number, question: { name, ...ask } as Question } satisfies ToSnapshotThread)
+    this.#spawnOnce().postMessage({
+      tell: 'ask',
+      number,
+      question: { name, ...ask } as Question,
+    } satisfies ToSnapshotThread)
     return promise.finally(() => clearTimeout(limit))
   }
 
@@ -94,6 +107,11 @@ class SnapshotThread implements Snapshots {
     await promise
     clearTimeout(limit)
     worker.terminate()
+  }
+
+  #spawnOnce(): Worker {
+    this.#worker ??= this.#spawn()
+    return this.#worker
   }
 
   #spawn(): Worker {

@@ -75,3 +75,24 @@ test('a thread that cannot open its log says so and lives on', async () => {
   expect(snapshots.status().problem).toContain('nothing')
   await snapshots.stop()
 })
+
+test('a thread begins after what it is to wait for, and not at all when that fails or the gateway stops before', async () => {
+  const { instance, shared } = await setUp()
+  const folded = Promise.withResolvers<void>()
+  const refused = Promise.withResolvers<void>()
+  const waiting = watched({ ...shared, after: folded.promise })
+  const without = watched({ ...shared, dataDir: closing.folder(), after: refused.promise })
+  const stopped = watched({ ...shared, dataDir: closing.folder(), after: folded.promise })
+  await stopped.snapshots.stop()
+  refused.reject(new Error('the log is refused'))
+  // One that waits for nothing begins later than they would have.
+  const other = watched({ ...shared, dataDir: closing.folder() })
+  await other.next()
+  expect(waiting.written).toEqual([])
+  const first = waiting.next()
+  folded.resolve()
+  await first
+  expect(waiting.written[0]!.tip).toBe(instance.live.tip)
+  expect([...without.written, ...stopped.written]).toEqual([])
+  for (const { snapshots } of [waiting, without, other]) await snapshots.stop()
+})
