@@ -7,12 +7,14 @@ import { isDay } from '../lib/iso-time.ts'
 export const tenantOf = (state: ControlReader, slug: string | undefined): string | null =>
   slug === undefined ? null : (state.table('tenants').find('slug', slug)[0] ?? slug)
 
+/** The active keys that settings know by this name, whatever they are called since; without any of those, the ones that have it. */
 const activeKeys = (state: ControlReader, tenantId: string, name: string): string[] => {
-  const keys = state.table('keys')
-  return keys.find('tenant', tenantId).filter((id) => {
-    const row = keys.get(id)!
-    return row.name === name && row.status === 'active'
-  })
+  const active = state
+    .table('keys')
+    .findRows('tenant', tenantId)
+    .filter(({ status }) => status === 'active')
+  const seeded = active.filter((row) => row.seeded_name === name)
+  return (seeded.length > 0 ? seeded : active.filter((row) => row.name === name)).map(({ id }) => id)
 }
 
 /**
