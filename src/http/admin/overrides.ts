@@ -54,21 +54,23 @@ const viewOf = ({ superseded: _, taken_over: __, ...row }: OverrideRow, inForce:
 })
 
 /**
- * Which targets the caller may be shown: another tenant's key does not exist for it, nor does a slug or the name of a tool that only other tenants have. An
- * override that names one is not listed, also when it is everybody's.
+ * Which rows the caller may be shown: another tenant's key does not exist for it, nor does a slug or the name of a tool that only other tenants have, or had:
+ * of a name that nobody has any more nothing tells whose it was. So one that is everybody's is listed where it names what the caller has itself, or was
+ * written with a key of its tenant.
  */
-const visibleTargets = (state: ControlReader, principal: Principal): ((target: string) => boolean) => {
+const visibleRows = (state: ControlReader, principal: Principal): ((row: OverrideRow) => boolean) => {
   if (isSuperuser(principal)) return () => true
   const [own, foreign] = [new Set<string>(), new Set<string>()]
   const note = (target: string, tenantId: string | null) =>
-    (seesTenant(principal, tenantId) ? own : foreign).add(target.toLowerCase())
+    (seesTenant(principal, tenantId) ? own : foreign).add(target)
   for (const [, { slug, tenant_id }] of state.table('endpoints').rows()) note(`endpoint:${slug}`, tenant_id)
+  // Requests are compared with the name as it is written.
   for (const [, { name, tenant_id }] of state.table('tools').rows()) note(`tool:${name}`, tenant_id)
-  return (target) => {
-    const name = target.toLowerCase()
-    if (target.startsWith('key:'))
-      return state.table('keys').get(target.slice('key:'.length))?.tenant_id === principal.tenantId
-    return own.has(name) || !foreign.has(name)
+  const isOwnKey = (id: string) => state.table('keys').get(id)?.tenant_id === principal.tenantId
+  return ({ target, tenant_id, actor }) => {
+    if (target.startsWith('key:')) return isOwnKey(target.slice('key:'.length))
+    if (!/^(?:endpoint|tool):/.test(target) || own.has(target)) return true
+    return isOwnKey(actor.id) || (tenant_id !== null && !foreign.has(target))
   }
 }
 
@@ -86,11 +88,11 @@ const list = (path: '/overrides' | '/guardrails', summary: string, { live, nowMs
       const kind = query.kind === undefined ? undefined : overrideKindOf(query.kind)
       const wanted = query.in_force === undefined ? undefined : query.in_force === 'true'
       const atMs = nowMs()
-      const isVisible = visibleTargets(live.control, principal)
+      const isVisible = visibleRows(live.control, principal)
       const rows: OverrideRow[] = []
       for (const [, row] of live.control.table('overrides').rows()) {
         if (tenantId === undefined ? !seesTenant(principal, row.tenant_id) : row.tenant_id !== tenantId) continue
-        if ((kind !== undefined && row.kind !== kind) || !isVisible(row.target)) continue
+        if ((kind !== undefined && row.kind !== kind) || !isVisible(row)) continue
         if (wanted === undefined || wanted === isInForce(row, atMs)) rows.push(row)
       }
       return { body: listed('overrides', rows.reverse(), query, (row) => viewOf(row, isInForce(row, atMs)), RECENT) }

@@ -110,17 +110,49 @@ describe('POST /overrides', () => {
       expect((await gateway.call('PUT', '/endpoints', { body: { slug: 'shared', tenant_id } })).status).toBe(200)
     await gateway.call('PUT', '/endpoints', { body: { slug: 'secret', tenant_id: 'ten_default' } })
     const [own] = [...gateway.state.table('keys').rows()].filter(([, row]) => row.tenant_id === 'ten_other')
-    const targets = ['key:key_admin', 'endpoint:secret', `key:${own![0]}`, 'endpoint:shared', 'endpoint:not-yet']
+    const targets = ['key:key_admin', 'endpoint:secret', `key:${own![0]}`, 'endpoint:shared']
     for (const target of targets)
       expect((await impose(gateway, { kind: 'block', target, reason: `of ${target}` })).status).toBe(201)
     await impose(gateway, { kind: 'block', target: 'key:key_admin', tenant_id: 'ten_other' })
     for (const path of ['/overrides', '/guardrails', '/overrides?tenant_id=ten_other']) {
       const { body } = await gateway.call('GET', path, { key })
       const shown = (body.overrides as { target: string }[]).map(({ target }) => target)
-      const visible = path.includes('?') ? [] : ['endpoint:not-yet', 'endpoint:shared', `key:${own![0]}`]
+      const visible = path.includes('?') ? [] : ['endpoint:shared', `key:${own![0]}`]
       expect([body.total, shown]).toEqual([visible.length, visible])
     }
-    expect((await gateway.call('GET', '/overrides')).body.total).toBe(6)
+    expect((await gateway.call('GET', '/overrides')).body.total).toBe(5)
+  })
+
+  test('nor one about what only another tenant had and has deleted, of which nothing tells whose it was; what it wrote itself it is', async () => {
+    const gateway = startGateway()
+    const key = gateway.keyWith(['providers:admin'], 'ten_other')
+    const shown = async () => {
+      const { body } = await gateway.call('GET', '/overrides', { key })
+      return (body.overrides as { target: string }[]).map(({ target }) => target)
+    }
+    const { body: scope } = await gateway.call('PUT', '/endpoints', {
+      body: { slug: 'secret', tenant_id: 'ten_default' },
+    })
+    const tool = await gateway.call('POST', '/tools', { body: { name: 'secret', tenant_id: 'ten_default' } })
+    expect(tool.status).toBe(201)
+    for (const target of ['endpoint:secret', 'tool:secret']) await impose(gateway, { kind: 'block', target })
+    expect(await shown()).toEqual([])
+    expect((await gateway.call('DELETE', `/endpoints/${scope.id}`)).status).toBe(200)
+    expect((await gateway.call('DELETE', `/tools/${tool.body.id}`)).status).toBe(200)
+    expect(await shown()).toEqual([])
+    await impose(gateway, { kind: 'block', target: 'tool:mine', tenant_id: null }, key)
+    await impose(gateway, { kind: 'block', target: 'tool:for-them', tenant_id: 'ten_other' })
+    expect(await shown()).toEqual(['tool:for-them', 'tool:mine'])
+  })
+
+  test('nor one about another tenant’s tool whose name is its own but for the case', async () => {
+    const gateway = startGateway()
+    const key = gateway.keyWith(['providers:admin'], 'ten_other')
+    await gateway.call('POST', '/tools', { body: { name: 'lookup', tenant_id: 'ten_default' } })
+    await gateway.call('POST', '/tools', { body: { name: 'LookUp', tenant_id: 'ten_other' } })
+    for (const target of ['tool:lookup', 'tool:LookUp']) await impose(gateway, { kind: 'block', target })
+    const { body } = await gateway.call('GET', '/overrides', { key })
+    expect((body.overrides as { target: string }[]).map(({ target }) => target)).toEqual(['tool:LookUp'])
   })
 
   test('a tenant whose overrides another would take with it is not that other’s to delete', async () => {
