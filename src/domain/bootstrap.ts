@@ -7,6 +7,7 @@ import { CacheRuleFields, CacheRuleName } from './cache-rule.ts'
 import { EndpointFields, EndpointOverrides, EndpointSlug } from './endpoint.ts'
 import { closed, Nullable } from './fields.ts'
 import { CAPABILITIES, ModelFields, ModelName } from './model.ts'
+import { unsoundName } from './names.ts'
 import { OverrideReason } from './override.ts'
 import { OVERRIDE_KINDS } from './override-target.ts'
 import { PolicyFields, PolicyName } from './policy.ts'
@@ -199,9 +200,15 @@ export type BootstrapModel = NonNullable<Bootstrap['models']>[number]
 /** The section, typed, or the first flaw as one line that names the key (`bootstrap.providers[0].kind: ...`). */
 export const checkBootstrap = (value: unknown): { ok: true; value: Bootstrap } | { ok: false; error: string } => {
   const flaw = flawOf(Bootstrap, value)
-  if (flaw === null) return { ok: true, value: value as Bootstrap }
-  const indexed = (path: string) => path.replaceAll(/\.(\d+)(?=\.|$)/g, '[$1]')
-  const key = flaw.param === '' ? 'bootstrap' : `bootstrap.${indexed(flaw.param)}`
-  const message = flaw.message.replaceAll(`"${flaw.param}"`, `"${indexed(flaw.param)}"`)
-  return { ok: false, error: `${key}: ${message}` }
+  if (flaw !== null) {
+    const message = flaw.message.replaceAll(`"${flaw.param}"`, `"${indexed(flaw.param)}"`)
+    return { ok: false, error: `${keyOf(flaw.param)}: ${message}` }
+  }
+  const unsound = unsoundName(value)
+  if (unsound !== null) return { ok: false, error: `${keyOf(unsound.path.join('.'))}: it ${unsound.rule}` }
+  return { ok: true, value: value as Bootstrap }
 }
+
+const indexed = (path: string): string => path.replaceAll(/\.(\d+)(?=\.|$)/g, '[$1]')
+
+const keyOf = (path: string): string => (path === '' ? 'bootstrap' : `bootstrap.${indexed(path)}`)

@@ -3,15 +3,27 @@
 /** Whether a log of JSON and a database keep a text unchanged: one without NUL characters and halves of surrogate pairs. */
 export const isStorable = (text: string): boolean => !text.includes('\u0000') && text.isWellFormed()
 
-/** Control characters, line ends, and what turns the direction of the text that follows: a name could show as another one. */
-const UNREADABLE = /[\p{Cc}\p{Zl}\p{Zp}\u202A-\u202E\u2066-\u2069]/u
+/**
+ * What a name may not hold, since it could show as another one: control characters, line ends, marks that turn the direction of text, and characters that
+ * show nothing (Unicode's Default_Ignorable_Code_Point, among them fillers, joiners, selectors and tags; the blank of Braille, the null note, anchors).
+ */
+const UNREADABLE = /[\p{Cc}\p{Zl}\p{Zp}\p{DI}\u2800\uFFF9-\uFFFB\u{1D159}]/u
+/** Within an emoji that Unicode recommends (RGI) selectors, joiners and tags have their use: 👩‍💻, ❤️. */
+const EMOJI = /\p{RGI_Emoji}/gv
 const NOTHING_TO_SEE = /^[\s\p{Cf}]+$/u
 
 /** Whether a text has characters, but none that anybody sees: blanks, and marks without a width. */
-export const isBlank = (text: string): boolean => NOTHING_TO_SEE.test(text)
+const isBlank = (text: string): boolean => NOTHING_TO_SEE.test(text)
 
-/** Whether a name is one that people can read in lists, terminals and reports: without control characters, line ends and turns of direction. */
-export const isReadable = (name: string): boolean => !UNREADABLE.test(name)
+/** Whether a name is one that people can read in lists, terminals and reports, and tell from others. */
+const isReadable = (name: string): boolean => !UNREADABLE.test(name) || !UNREADABLE.test(name.replace(EMOJI, ''))
+
+/** What a name must not do, or null. */
+export const nameFlaw = (name: string): string | null => {
+  if (isBlank(name)) return 'must not consist of blanks'
+  if (isReadable(name)) return null
+  return 'must not hold control characters, nor such as show nothing or turn the direction of text'
+}
 
 /** What a secret must be that goes in a header, as a JSON Schema pattern: printable ASCII, not only blanks. */
 export const SECRET_PATTERN = '^ *[!-~][ -~]*$'

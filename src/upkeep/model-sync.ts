@@ -6,7 +6,7 @@ import type { ManagedBy } from '../domain/fields.ts'
 import { DEFAULT_PRIORITY, decideModel, ModelName, naturalKey } from '../domain/model.ts'
 import type { ProviderRow } from '../domain/provider.ts'
 import { Rejection } from '../domain/rejection.ts'
-import { isReadable, isStorable } from '../lib/readable-text.ts'
+import { isStorable, nameFlaw } from '../lib/readable-text.ts'
 import { Value } from '../lib/schema.ts'
 import type { ListedModel } from '../providers/provider.ts'
 import type { Commit } from '../state/port.ts'
@@ -74,7 +74,7 @@ export const syncModels = async (
 
 /** Whether it is a name that a write of the API would take. */
 const canBeNamed = ({ name }: ListedModel): boolean =>
-  Value.Check(ModelName, name) && isStorable(name) && isReadable(name)
+  Value.Check(ModelName, name) && isStorable(name) && nameFlaw(name) === null
 
 type Create = Parameters<typeof decideModel>[1] & { do: 'create' }
 

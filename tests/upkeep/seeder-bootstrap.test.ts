@@ -221,3 +221,34 @@ describe('bootstrap', () => {
     expect(checked.ok ? '' : checked.error).toContain(words)
   })
 })
+
+test.each<[string, object]>([
+  ['bootstrap.tenants[0].name', { tenants: [{ slug: 's', name: '\u3164' }] }],
+  [
+    'bootstrap.tenants[1].plan',
+    {
+      tenants: [
+        { slug: 's', name: 'S' },
+        { slug: 't', name: 'T', plan: 'x\u202e' },
+      ],
+    },
+  ],
+  ['bootstrap.keys[0].name', { keys: [{ name: 'ci\u2800', scopes: ['inference'] }] }],
+  ['bootstrap.keys[0].name', { keys: [{ name: ' ', scopes: ['inference'] }] }],
+  [
+    'bootstrap.providers[0].models[0].aliases[0]',
+    { providers: [{ name: 'p', kind: 'openai', models: [{ name: 'm', aliases: ['a\u{e0061}b'] }] }] },
+  ],
+  ['bootstrap.models[0].upstream_model', { models: [{ provider: 'p', name: 'm', upstream_model: 'a\ufe0fb' }] }],
+  ['bootstrap.policies[0].models[1]', { policies: [{ name: 'p', models: ['m', 'm\u200f'] }] }],
+  ['bootstrap.overrides[0].target', { overrides: [{ kind: 'block', target: 'tool:a\u115f' }] }],
+])('%s is refused as the API refuses it', (path, bootstrap) => {
+  const checked = checkBootstrap(bootstrap)
+  const [key, rule] = (checked.ok ? '' : checked.error).split(': ')
+  expect(key).toBe(path)
+  expect(rule).toMatch(/^it must not (?:consist of blanks|hold control characters)/)
+})
+
+test('an emoji in a name of bootstrap is taken', () => {
+  expect(checkBootstrap({ tenants: [{ slug: 's', name: 'Team 👩‍💻 ❤️' }] })).toMatchObject({ ok: true })
+})

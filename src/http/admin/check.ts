@@ -1,6 +1,7 @@
 // What a client sent, against the schema of a route.
+import { unsoundName } from '../../domain/names.ts'
 import { flawOf } from '../../lib/flaw.ts'
-import { isBlank, isReadable, isStorable } from '../../lib/readable-text.ts'
+import { isStorable } from '../../lib/readable-text.ts'
 import { repeatedKey } from '../../lib/repeated-key.ts'
 import type { Static, TSchema } from '../../lib/schema.ts'
 import { GatewayError } from '../../wire/errors.ts'
@@ -26,22 +27,17 @@ export const requireStorable = (value: unknown, path = ''): void => {
   }
 }
 
-/** Names that people read in lists, terminals and reports. A prompt, a reason or a secret may have lines. */
-const NAMES: readonly string[] = ['name', 'slug', 'aliases']
-
 /** Throws 400 naming the field: for a member that was sent twice, for text that could not be stored, and for a name that could not be read. */
 export const requireSoundBody = (body: Record<string, unknown>, raw: string): void => {
   const repeated = repeatedKey(raw)
   if (repeated !== null) throw new GatewayError('invalid_request', `"${repeated}" was sent twice`, { param: repeated })
   requireStorable(body)
-  for (const param of NAMES) {
-    for (const text of [body[param]].flat()) {
-      if (typeof text !== 'string') continue
-      const refused = (rule: string) => new GatewayError('invalid_request', `"${param}" must not ${rule}`, { param })
-      if (isBlank(text)) throw refused('consist of blanks')
-      if (!isReadable(text)) throw refused('hold control characters, nor such as turn the direction of text')
-    }
-  }
+  // Whoever takes an override back may name what can be given no more.
+  const { target, ...rest } = body
+  const flaw = unsoundName(body.enabled === false ? rest : { target, ...rest })
+  if (flaw === null) return
+  const param = paramOf(flaw.path.join('.'))
+  throw new GatewayError('invalid_request', `"${param}" ${flaw.rule}`, { param })
 }
 
 /** `capabilities.0` -> `capabilities`: the field that was sent, not the place within its list. */

@@ -101,7 +101,7 @@ export const badBodies = (schema: TSchema, good: object): readonly BadBody[] => 
     const value = JSON.stringify((good as Record<string, unknown>)[name])
     return { what: `${name} twice`, raw: withMember(good, name, value), field: name }
   })
-  const unreadable = ['name', 'slug']
+  const unreadable = ['name', 'slug', 'plan', 'upstream_model', 'target', 'model', 'provider']
     .filter((name) => known.includes(name))
     .flatMap((name) => UNREADABLE.map((text) => ({ name, text })))
     .map(
@@ -114,11 +114,13 @@ export const badBodies = (schema: TSchema, good: object): readonly BadBody[] => 
   return [...values, ...missing, ...foreign, ...twice, ...unreadable]
 }
 
-/** Control characters, line ends, turns of direction (U+202A to U+202E, U+2066 to U+2069), and nothing that anybody sees. */
+/** Control characters, line ends, turns of direction, fillers, joiners, selectors and tags, and nothing that anybody sees. */
 const UNREADABLE = [
-  ...['\n', '\u001b[31m', '\u007f', '\u2028', '\u202a', '\u202e', '\u2066', '\u2069'].map((text) => `a${text}b`),
-  ...[' ', '  \t ', '\u00a0\u3000', '\u200b'],
+  ...['\n', '\u001b[31m', '\u007f', '\u2028', '\u202a', '\u202e', '\u2066', '\u2069', '\u200e', '\u200f'],
+  ...['\u3164', '\u2800', '\u115f', '\u1160', '\uffa0', '\ufe0f', '\u200b', '\u200d', '\u{e0001}', '\u{e007f}'],
 ]
+  .map((text) => `a${text}b`)
+  .concat(' ', '  \t ', '\u00a0\u3000', '\u200b', '\u3164', '\u2800')
 
 const nested = (depth: number): string => `${'['.repeat(depth)}${']'.repeat(depth)}`
 

@@ -71,6 +71,47 @@ test('a name that can be given no more stays what it is in an older log', async 
   expect((await rename('Old')).body.name as string).toBe('Old')
 })
 
+describe('a name that shows nothing, or as another one, is 400 with its field wherever it stands', () => {
+  const hidden = 'large\u200b'
+  test.each<[string, string, string, object]>([
+    ['models', 'PUT', '/policies', { name: 'p', models: ['small', hidden] }],
+    ['providers.only', 'PUT', '/policies', { name: 'p', providers: { only: [hidden] } }],
+    ['sensitivity.pii.providers', 'PUT', '/policies', { name: 'p', sensitivity: { pii: { providers: [hidden] } } }],
+    ['fallback.models', 'PUT', '/policies', { name: 'p', fallback: { models: [hidden] } }],
+    ['aliases', 'PUT', '/endpoints', { slug: 's', aliases: [hidden] }],
+    ['overrides.forced_model', 'PUT', '/endpoints', { slug: 's', overrides: { forced_model: hidden } }],
+    ['value.model', 'POST', '/overrides', { kind: 'force', value: { model: hidden } }],
+    ['target', 'POST', '/overrides', { kind: 'block', target: `model:${hidden}` }],
+    ['scope.id', 'PUT', '/budgets', { scope: { type: 'model', id: hidden }, limit_usd: 1 }],
+    ['scopes', 'PUT', '/cache/policies', { name: 'r', ttl_seconds: 1, scopes: [`model:${hidden}`] }],
+    ['plan', 'POST', '/tenants', { slug: 's', name: 'S', plan: hidden }],
+  ])('%s', async (param, method, path, body) => {
+    const gateway = startGateway()
+    const decided = gateway.events.length
+    const answer = await gateway.call(method, path, { body })
+    expect([answer.status, answer.body.error]).toMatchObject([400, { code: 'invalid_request', param }])
+    expect(gateway.events.length).toBe(decided)
+  })
+
+  test('an override about such a name can be taken back', async () => {
+    const body = { kind: 'block', target: `model:${hidden}`, enabled: false }
+    expect((await startGateway().call('POST', '/overrides', { body })).status).toBe(201)
+  })
+
+  test.each(['Team 👩‍💻', 'We ❤️ tests', '1️⃣ first', '🏳️‍🌈', '🇩🇪 Köln', 'العربية', 'naïve'])(
+    'but not %s: within an emoji such characters have their use',
+    async (name) => {
+      const answer = await startGateway().call('POST', '/tenants', { body: { slug: 's', name } })
+      expect([answer.status, answer.body.name as unknown]).toEqual([201, name])
+    },
+  )
+
+  test('what is the client’s own, as the parameters of a tool, is not judged', async () => {
+    const parameters = { type: 'object', properties: { name: { type: 'string', enum: [hidden] } } }
+    expect((await startGateway().call('POST', '/tools', { body: { name: 't', parameters } })).status).toBe(201)
+  })
+})
+
 describe('format', () => {
   test('csv: a header, quotes where needed, nested values as JSON, no text that a spreadsheet would run', async () => {
     const { status, type, text } = await textOf(startGateway([readModel().list]), '/things?format=csv')
