@@ -8,6 +8,7 @@ import { STRATEGIES } from '../../src/domain/policy.ts'
 import { correctionsOf } from '../../src/domain/price-correction.ts'
 import { canonicalJson } from '../../src/domain/tables.ts'
 import { sha256Hex } from '../../src/lib/digest.ts'
+import { nameFlaw } from '../../src/lib/readable-text.ts'
 import { exportedSections, exportedText, NOT_EXPORTED } from '../../src/upkeep/export-bootstrap.ts'
 import type { SeedReport } from '../../src/upkeep/seed-step.ts'
 import { type FoldingCommit, foldingCommit } from '../http/admin/folding-commit.ts'
@@ -220,6 +221,8 @@ const listOf = <Entry extends object>(entry: fc.Arbitrary<Entry>, key: (entry: E
   fc.uniqueArray(entry.map(without), { maxLength: 4, selector: key })
 const slug = fc.constantFrom('acme', 'b-2', 'default')
 const owner = maybe(fc.constantFrom('acme', 'b-2'))
+/** A text that a name may be. */
+const label = text.filter((one) => nameFlaw(one) === null)
 const name = fc.constantFrom('null', '1', 'Yes', 'a b', 'x:y', '#z')
 
 const configuration = fc.record({
@@ -229,7 +232,7 @@ const configuration = fc.record({
       tenant: owner,
       strategy: maybe(fc.constantFrom(...STRATEGIES)),
       max_cost_usd: maybe(usd.filter((value) => value <= 1_000_000)),
-      regions: maybe(fc.array(text, { maxLength: 2 })),
+      regions: maybe(fc.array(label, { maxLength: 2 })),
       rate_limits: maybe(limits),
       enabled: maybe(fc.boolean()),
     }),
@@ -237,7 +240,7 @@ const configuration = fc.record({
   ),
   keys: listOf(
     fc.record({
-      name: text,
+      name: label,
       tenant: maybe(slug),
       scopes: fc.constant('*' as const).map((scope) => [scope]),
       rate_limits: maybe(limits),
@@ -257,7 +260,7 @@ const configuration = fc.record({
     (entry) => entry.name.toLowerCase(),
   ),
   endpoints: listOf(
-    fc.record({ slug: fc.constantFrom('a', '1', 'null'), tenant: owner, name: maybe(text), description: maybe(text) }),
+    fc.record({ slug: fc.constantFrom('a', '1', 'null'), tenant: owner, name: maybe(label), description: maybe(text) }),
     (entry) => `${entry.tenant}/${entry.slug}`,
   ),
   overrides: listOf(
