@@ -8,17 +8,14 @@ import { startGateway } from '../services/gateway.ts'
 import { sharedPostgres } from '../services/postgres.ts'
 import { conclude, type Figure, numberArgument } from './control/figures.ts'
 import { compare, settledRows, startOracle } from './oracle.ts'
+import { run, withOwnMounts } from './own-disk.ts'
 import { failuresText, WITHOUT_LOAD_GATE } from './rig.ts'
 
+await withOwnMounts()
 const ROUNDS = numberArgument('rounds', 3)
 const DISK_MB = 64
 const FULL_MS = 6_000
 const HEALS_WITHIN_MS = 15_000
-
-const run = (...command: string[]): void => {
-  const { exitCode, stderr } = Bun.spawnSync(command)
-  if (exitCode !== 0) throw new Error(`${command.join(' ')} ended with ${exitCode}: ${stderr.toString()}`)
-}
 
 /** Takes what is left, or as much of it as nobody else takes meanwhile. */
 const fill = (folder: string, path: string): void => {
