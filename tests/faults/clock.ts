@@ -1,10 +1,12 @@
 // R29: the wall clock of one of two gateways jumps an hour ahead, an hour back, and by steps, under load: `bun tests/faults/clock.ts [--seconds 10]`.
-// Time of the state is the log's: both fold alike, nothing is lost, and no deadline moves.
+// Time of the state is the log's: both fold alike, nothing is lost, no deadline and no window of a budget moves. How early or late keys end is printed.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { eventually } from '../services/eventually.ts'
 import type { GatewayProcess } from '../services/gateway.ts'
+import { startUpstream } from '../services/upstream.ts'
+import { type Ended, HUNG, HUNG_MS, PRICED, watchExpiries } from './clock-expiries.ts'
 import { conclude, numberArgument } from './control/figures.ts'
 import { startTenantWriter } from './failpoints/writer.ts'
 import { startOracle } from './oracle.ts'
@@ -18,13 +20,34 @@ const folder = mkdtempSync(join(tmpdir(), 'gatelog-clock-'))
 const path = join(folder, 'offset')
 writeFileSync(path, '0')
 const broker = await openBroker()
-const steady = broker.gateway()
+const hung = startUpstream({ behaviour: { delayMs: Number.POSITIVE_INFINITY } })
+const good = startUpstream()
+const settings = {
+  health: { probe_interval: 'off' },
+  bootstrap: {
+    providers: [
+      {
+        ...{ name: HUNG, kind: 'openai_compatible', base_url: hung.baseUrl, timeout_ms: HUNG_MS },
+        models: [{ name: HUNG }],
+      },
+      { name: PRICED, kind: 'openai_compatible', base_url: good.baseUrl },
+      { name: 'sandbox', kind: 'sandbox', models: [{ name: 'sandbox-echo' }] },
+    ],
+    models: [{ ...{ name: PRICED, provider: PRICED }, input_cost_per_million: 1, output_cost_per_million: 10 }],
+    policies: [
+      { name: 'default', retry: { attempts: 0 }, breaker: { failure_threshold: 1_000, minimum_requests: 1_000 } },
+    ],
+  },
+}
+const steady = broker.gateway({ settings })
 await steady.until('serving', 60_000)
 const jumping = broker.gateway({
+  settings,
   preload: [join(import.meta.dir, 'preloads/clock.ts')],
   env: { FAULT_CLOCK: path },
 })
 await jumping.until('serving', 60_000)
+const expiries = await watchExpiries([steady, jumping])
 
 /** What it says of its control state: rows and revision. */
 const stateOf = async (gateway: GatewayProcess): Promise<string> => {
@@ -40,8 +63,9 @@ const stateOf = async (gateway: GatewayProcess): Promise<string> => {
 const oracles = [startOracle(() => steady, 3, 'sandbox-echo'), startOracle(() => jumping, 3, 'sandbox-echo')]
 const writers = [startTenantWriter(steady, 'steady', 50), startTenantWriter(jumping, 'jumping', 50)]
 for (const offsetMs of [HOUR_MS, -HOUR_MS, 0, 5_000, -5_000, 90_000_000, 0]) {
-  writeFileSync(path, String(offsetMs))
-  await Bun.sleep(SECONDS * 1_000)
+  const untilMs = performance.now() + SECONDS * 1_000
+  await expiries.during(() => writeFileSync(path, String(offsetMs)))
+  await Bun.sleep(Math.max(0, untilMs - performance.now()))
 }
 for (const oracle of oracles) await oracle.stop()
 for (const writer of writers) await writer.stop()
@@ -67,6 +91,11 @@ if (!equal) {
 await jumping.remove()
 await steady.remove()
 await broker.remove()
+await hung.stop()
+await good.stop()
+const { deadlines, keys, windows } = expiries
+const ended = ({ early, late, n, mostMs }: Ended) =>
+  `early ${early}, late ${late} of ${n} (most ${mostMs.toFixed(0)} ms)`
 rmSync(folder, { recursive: true, force: true })
 conclude([
   {
@@ -74,8 +103,14 @@ conclude([
     what: `the wall clock of one of two gateways jumps +1 h, -1 h, ±5 s, +25 h, ${SECONDS} s each`,
     figure:
       `inference failed ${failed} of ${sum(oracles.map((oracle) => oracle.sent.size))} (${oracles.map(failuresText).join('; ')}); lost ${lost} of ${complete}, doubled ${doubled}; ` +
-      `tenants told made and missing or doubled ${missing} of ${told}; rows and revision of both equal ${equal ? 'yes' : 'no'}`,
+      `tenants told made and missing or doubled ${missing} of ${told}; rows and revision of both equal ${equal ? 'yes' : 'no'}; ` +
+      `deadlines of the one that jumps ${ended(deadlines)}; a spent budget of a day let through ${windows.opened} of ${windows.asked}; ` +
+      `keys ended, on the one that does not jump ${ended(keys[0]!)}, on the one that does ${ended(keys[1]!)}`,
     n: complete,
-    good: failed + lost + doubled + missing === 0 && equal === true,
+    // A key ends at a date, which only a clock can tell: how far off it is on a machine whose clock is wrong is a figure, not an aim.
+    good:
+      failed + lost + doubled + missing + windows.opened === 0 &&
+      deadlines.early + deadlines.late + keys[0]!.early + keys[0]!.late === 0 &&
+      equal === true,
   },
 ])

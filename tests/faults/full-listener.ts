@@ -1,7 +1,12 @@
 // A port that takes no connection: its listener stands still and its queue is full, so that the kernel answers nobody any more.
 import { createConnection, type Socket } from 'node:net'
 
-const LISTENER = `const { port } = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } }); console.log(port); process.stdin.resume()`
+const LISTENER = `const { port } = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } }); console.log(process.pid, port)`
+// Who stands still cannot see that we are gone: a shell does, however we end.
+const WATCHED = `exec 3<&0
+"$@" 3<&- </dev/null & child=$!
+cat <&3 >/dev/null
+kill -9 $child`
 /** The kernel's bound of a queue (`somaxconn`) is 4,096. */
 const MOST = 5_000
 const TAKEN_WITHIN_MS = 300
@@ -20,15 +25,18 @@ const connects = (socket: Socket): Promise<boolean> => {
 }
 
 export const startFullListener = async (): Promise<FullListener> => {
-  const child = Bun.spawn([process.execPath, '-e', LISTENER], { stdin: 'pipe', stdout: 'pipe' })
-  const { value } = await child.stdout.getReader().read()
-  const port = Number(new TextDecoder().decode(value))
-  child.kill('SIGSTOP')
+  const shell = Bun.spawn(['sh', '-c', WATCHED, 'sh', process.execPath, '-e', LISTENER], {
+    stdin: 'pipe',
+    stdout: 'pipe',
+  })
+  const { value } = await shell.stdout.getReader().read()
+  const [pid, port] = new TextDecoder().decode(value).split(' ').map(Number) as [number, number]
+  process.kill(pid, 'SIGSTOP')
   const held: Socket[] = []
   const stop = async () => {
     for (const socket of held) socket.destroy()
-    child.kill('SIGKILL')
-    await child.exited
+    await shell.stdin.end()
+    await shell.exited
   }
   for (let isFull = false; !isFull; ) {
     const more = Array.from({ length: 64 }, () => createConnection({ host: '127.0.0.1', port }).on('error', () => {}))
