@@ -33,6 +33,16 @@ class Reading {
   readonly sums = new Map<string, Unsettled>()
   /** Requests that were admitted and not settled yet, with what they may come to. */
   readonly #open = new Map<string, readonly BudgetPart[]>()
+  /** By partition and start of the process, the highest sequence that was read: the sender ships each start in order, so what is not above it is a repeat. */
+  readonly #read = new Map<string, number>()
+
+  /** Late copies say what has changed since: of a request that was settled meanwhile, that it is open. */
+  isRepeat(partition: number, epoch: string, sequence: number): boolean {
+    const start = `${partition} ${epoch}`
+    if (sequence <= (this.#read.get(start) ?? -1)) return true
+    this.#read.set(start, sequence)
+    return false
+  }
 
   take(type: string, { id, budget }: Spending): void {
     if (type === 'request.settled') {
@@ -77,7 +87,7 @@ export const unsettledOf = async (
     const [from, end] = [await log.since(REQUESTS, partition, sinceMs), await log.end(REQUESTS, partition)]
     if (from >= end) continue
     for await (const batch of log.read(REQUESTS, partition, from, signal)) {
-      for (const record of batch) take(reading, record, subject, instance)
+      for (const record of batch) take(reading, partition, record, subject, instance)
       if (batch.at(-1)!.offset + 1 >= end) break
       await new Promise<void>((resolve) => setImmediate(resolve))
     }
@@ -86,9 +96,9 @@ export const unsettledOf = async (
   return reading.end()
 }
 
-const take = (reading: Reading, record: LogRecord, subject: string, instance: string): void => {
+const take = (reading: Reading, partition: number, record: LogRecord, subject: string, instance: string): void => {
   if (record.key !== subject) return
   const envelope = envelopeOf(record)
-  if (envelope?.instance === instance && envelope.type.startsWith('request.'))
-    reading.take(envelope.type, envelope.data as Spending)
+  if (envelope?.instance !== instance || reading.isRepeat(partition, envelope.epoch, envelope.sequence)) return
+  if (envelope.type.startsWith('request.')) reading.take(envelope.type, envelope.data as Spending)
 }

@@ -100,6 +100,19 @@ test('after a day of silence all is free but what it told, shipped and left open
   })
 })
 
+test('a late copy of what it shipped does not open again what was settled behind it', async () => {
+  const { world, retirement, watches, account } = await orphaned(() => [])
+  const [admitted] = world.log.records(TOPICS.requests.name)
+  await world.log.append(TOPICS.requests.name, 0, [{ key: admitted!.key, value: admitted!.value }])
+  world.nowMs += DAY_MS + MINUTE_MS
+  await reserve(world, watches, 10) // log time goes on
+  await retirement.look()
+  await eventually('retired', () => [...account().holders.values()].some(({ closed }) => closed))
+  const records = world.log.records(TOPICS.budgets.name).map(({ value }) => readEnvelope(value!)!)
+  const { data } = records.find(({ type }) => type === 'instance.retired')!
+  expect(data).toMatchObject({ orphaned: [{ spent: { nano_usd: 250 } }] })
+})
+
 test('one that an operator gave up is retired within the minute, though nobody writes; when it lives, what it spends then is booked', async () => {
   const { world, gone, retirement, account, rows, open, silence } = await orphaned(() => [])
   const row = { id: 'gone', reason: null, at_ms: world.nowMs + 1, created_at: '', updated_at: '', revision: '' }
