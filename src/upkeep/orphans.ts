@@ -9,6 +9,7 @@ import {
 import { TypeCompiler } from '../lib/schema.ts'
 import type { OpenAdmission } from '../log/open-admissions.ts'
 import type { LocalSpool } from '../log/spool.ts'
+import { type RecordId, SpoolClosed } from '../log/spool-port.ts'
 
 const admittedSchema = TypeCompiler.Compile(RequestAdmitted)
 const attemptedSchema = TypeCompiler.Compile(RequestAttempted)
@@ -22,17 +23,24 @@ export interface OrphanReport {
 
 /**
  * Settles everything that earlier processes left open in a spool, in that spool and under the subject of the admission, so that the settlement follows it in
- * the same partition. Resolves when all of it is as durable as the spool makes it. With `log.durability: log` the own spool's sender must run already.
+ * the same partition. Resolves when all of it is as durable as the spool makes it, or stands there and waits for the log. With `log.durability: log` the own
+ * spool's sender must run already.
  */
 export const settleOrphans = async (spool: LocalSpool): Promise<OrphanReport> => {
   const settlements = spool.openAtStart.map((open) => ({ open, settled: orphanOf(open) }))
   const readable = settlements.filter(({ settled }) => settled !== null)
   await Promise.all(
     readable.map(({ open, settled }) =>
-      spool.append('requests', 'request.settled', open.subject, JSON.stringify(settled)),
+      spool.append('requests', 'request.settled', open.subject, JSON.stringify(settled)).catch(standsInSpool),
     ),
   )
   return { settled: readable.length, unreadable: settlements.length - readable.length }
+}
+
+/** Where the log is asked for more than the spool (`log.durability: log`) and is away: it is settled all the same, and the log will have it. */
+const standsInSpool = (error: unknown): RecordId => {
+  if (error instanceof SpoolClosed && error.written !== null && error.durable === null) return error.written
+  throw error
 }
 
 /** The settlement of an admission that nobody will settle any more. Null when the admission is not readable. Pure. */

@@ -7,7 +7,8 @@ import {
   RequestSettled,
 } from '../../src/domain/request.ts'
 import { Value } from '../../src/lib/schema.ts'
-import { adoptFreeSpools } from '../../src/log/spool.ts'
+import { adoptFreeSpools, type LocalSpool } from '../../src/log/spool.ts'
+import { SpoolClosed } from '../../src/log/spool-port.ts'
 import { orphanOf, settleOrphans } from '../../src/upkeep/orphans.ts'
 import { openTestSpool, readAll, temporaryFolder } from '../log/support.ts'
 
@@ -158,4 +159,16 @@ test('at a restart what was open is settled once, behind its admission, under it
     expect(settled.admission).toBe(`${spool.instance}.${spool.epoch}.0`)
     expect(orphans[0]!.epoch).not.toBe(spool.epoch)
   }
+})
+
+test('where the log is away what stands in the spool is settled, so that the start goes on; what was not written is not', async () => {
+  const spoolThat = (error: SpoolClosed) => {
+    const append = () => Promise.reject(error)
+    return { openAtStart: [open(admitted('req_1'))], append } as unknown as LocalSpool
+  }
+  const late = new SpoolClosed('the log has not taken what was written 5 s ago', 'ins_1.f.0')
+  expect(await settleOrphans(spoolThat(late))).toEqual({ settled: 1, unreadable: 0 })
+  const unsynced = new SpoolClosed('the disk fails', 'ins_1.f.0', Promise.resolve())
+  for (const error of [unsynced, new SpoolClosed('full')])
+    await expect(settleOrphans(spoolThat(error))).rejects.toBe(error)
 })
