@@ -7,6 +7,7 @@ import { TOPICS } from '../../src/log/topics.ts'
 import { keyIssued, tenantCreated } from '../domain/world.ts'
 import { macKey } from '../state/support.ts'
 import { EPOCH_MS } from './globals.ts'
+import { CHANGING, changingBudget, countedBudget, type Kind, termsOf } from './widening.ts'
 
 export const TENANT = 'ten_1'
 export const KEY = 'key_1'
@@ -39,11 +40,12 @@ const WHOLE = { type: 'tenant', id: TENANT } as const
 /** What sets the limit of a budget of this beginning. */
 export const tenantBudget = (limitNanoUsd: number) => budget('bud_tenant', WHOLE, 'lifetime', limitNanoUsd)
 
-let written: readonly Uint8Array[] | null = null
+const written = new Map<Kind | null, readonly Uint8Array[]>()
 
-/** The decisions, as they stand in the log. */
-export const beginning = (): readonly Uint8Array[] => {
-  if (written !== null) return written
+/** The decisions, as they stand in the log. `kind`: of a run in which a further budget changes. */
+export const beginning = (kind: Kind | null): readonly Uint8Array[] => {
+  const known = written.get(kind)
+  if (known !== undefined) return known
   const state = new ControlState()
   const records: Uint8Array[] = []
   let parent = GENESIS
@@ -64,6 +66,12 @@ export const beginning = (): readonly Uint8Array[] => {
   decide(decideBudget(state, tenantBudget(LIMITS.tenant)))
   decide(decideBudget(state, budget('bud_key', { type: 'key', id: KEY }, 'hour', LIMITS.key)))
   decide(decideBudget(state, budget('bud_soft', WHOLE, 'day', 300_000, { enforcement: 'soft' })))
-  written = records
+  if (kind !== null) {
+    decide([tenantCreated(CHANGING.tenant, 'changing')])
+    decide([keyIssued(CHANGING.key, CHANGING.tenant)])
+    decide(decideBudget(state, countedBudget()))
+    decide(decideBudget(state, changingBudget(CHANGING.budget, termsOf(kind))))
+  }
+  written.set(kind, records)
   return records
 }

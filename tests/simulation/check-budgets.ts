@@ -1,49 +1,71 @@
 // Budgets: no hard limit is overspent, no account forgets what was spent, and once all is told nothing is held any more.
 import { type Account, committed, spentOf } from '../../src/domain/account.ts'
 import { AccountBook } from '../../src/domain/account-book.ts'
-import { isEqual, minus, NO_AMOUNT, plus } from '../../src/domain/amount.ts'
+import { type Amount, isEqual, minus, NO_AMOUNT, plus } from '../../src/domain/amount.ts'
 import type { BudgetEvent } from '../../src/domain/budget-events.ts'
 import { readEnvelope } from '../../src/log/envelope.ts'
-import { partitionOf, TOPICS } from '../../src/log/topics.ts'
-import { PARTITIONS, TENANT } from './beginning.ts'
+import { TOPICS } from '../../src/log/topics.ts'
+import { PARTITIONS } from './beginning.ts'
 import type { Read } from './check-outcomes.ts'
 import type { Run } from './run.ts'
+import { checkStandings } from './standings.ts'
 
-/** The accounts, folded from the first record of their partition. */
-const foldAccounts = (run: Run): AccountBook => {
-  const book = new AccountBook(true, 0)
-  let logAtMs = 0
-  const partition = partitionOf(TENANT, PARTITIONS[TOPICS.budgets.name]!)
-  for (const { offset, atMs, value } of run.broker.log.records(TOPICS.budgets.name, partition)) {
-    logAtMs = Math.max(logAtMs, atMs)
-    const { type, data, instance, epoch } = readEnvelope(value!)!
-    book.take(offset, { type, data } as BudgetEvent, logAtMs, `${instance}.${epoch}`)
+/** The accounts of all tenants, folded from the first records of their partitions. */
+const foldAccounts = (run: Run): AccountBook[] => {
+  const books = new Map<string, AccountBook>()
+  const { name } = TOPICS.budgets
+  for (let partition = 0; partition < PARTITIONS[name]!; partition++) {
+    let logAtMs = 0
+    for (const { offset, atMs, value } of run.broker.log.records(name, partition)) {
+      logAtMs = Math.max(logAtMs, atMs)
+      const { type, data, subject, instance, epoch } = readEnvelope(value!)!
+      const book = books.get(subject) ?? new AccountBook(true, 0)
+      books.set(subject, book)
+      const { accounts } = book.take(offset, { type, data } as BudgetEvent, logAtMs, `${instance}.${epoch}`)
+      for (const { budget_id } of accounts) checkTaken(run, book, budget_id, offset)
+    }
   }
-  return book
+  return [...books.values()]
+}
+
+/** What is taken of a budget that was always hard is within its limit behind every record, over all of its windows that overlap. */
+const checkTaken = (run: Run, book: AccountBook, budget: string, offset: number): void => {
+  const { spending } = run
+  if (spending === null || !spending.wasAlwaysHard || !budget.startsWith('bud_c')) return
+  let sum = 0
+  for (const account of book.ofBudget(budget)) {
+    sum += spending.limited(minus(committed(account), account.carried))
+    for (const { overrun_nano_usd, overrun_tokens = 0 } of account.holders.values())
+      sum -= spending.limited({ nano_usd: overrun_nano_usd, tokens: overrun_tokens })
+  }
+  if (sum > spending.mostAllowed + run.tolerated)
+    run.violated(`${budget} has ${sum} of ${spending.mostAllowed} taken behind record ${offset}`)
 }
 
 /** What outcomes charge to each account: the first of each admission. */
-const chargedOf = ({ settled }: Read): Map<string, number> => {
-  const sums = new Map<string, number>()
+const chargedOf = ({ settled }: Read): Map<string, Amount> => {
+  const sums = new Map<string, Amount>()
   for (const [first] of settled.values())
-    for (const { account, nano_usd, overrun_nano_usd = 0 } of first!.data.budget ?? [])
-      sums.set(account, (sums.get(account) ?? 0) + nano_usd + overrun_nano_usd)
+    for (const { account, nano_usd, tokens, overrun_nano_usd = 0 } of first!.data.budget ?? [])
+      sums.set(account, plus(sums.get(account) ?? NO_AMOUNT, { nano_usd: nano_usd + overrun_nano_usd, tokens }))
   return sums
 }
 
 export const checkBudgets = (run: Run, read: Read): void => {
   const charged = chargedOf(read)
-  const book = foldAccounts(run)
-  for (const [account, nanoUsd] of charged) {
+  const accounts = foldAccounts(run).flatMap((book) => [...book.all()])
+  const known = new Set(accounts.map(({ account }) => account))
+  for (const [account, { nano_usd }] of charged) {
     const limit = run.truth.limitOf(account)
-    if (limit !== null && nanoUsd > limit + run.tolerated)
-      run.violated(`${account} is overspent by its outcomes: ${nanoUsd} of ${limit} nano-USD`)
-    if (book.get(account) === undefined) run.violated(`${account} was charged and is not known`)
+    if (limit !== null && nano_usd > limit + run.tolerated)
+      run.violated(`${account} is overspent by its outcomes: ${nano_usd} of ${limit} nano-USD`)
+    if (!known.has(account)) run.violated(`${account} was charged and is not known`)
   }
-  for (const account of book.all()) checkAccount(run, account, charged.get(account.account) ?? 0)
+  for (const account of accounts) checkAccount(run, account, charged.get(account.account) ?? NO_AMOUNT)
+  checkStandings(run, charged)
 }
 
-const checkAccount = (run: Run, account: Account, chargedNanoUsd: number): void => {
+const checkAccount = (run: Run, account: Account, cost: Amount): void => {
   const { account: id, carried, holders } = account
   const taken = committed(account)
   const limit = run.truth.limitOf(id)
@@ -57,10 +79,12 @@ const checkAccount = (run: Run, account: Account, chargedNanoUsd: number): void 
     if (limit !== null && spent.nano_usd > granted.nano_usd + run.tolerated)
       run.violated(`${holder} spent ${spent.nano_usd} of ${granted.nano_usd} that ${id} granted it`)
   }
-  const told = minus(spentOf(account), carried).nano_usd
-  if (run.damaged.size > 0) return
-  if (told < chargedNanoUsd || told > chargedNanoUsd)
-    run.violated(`${id} was told of ${told} nano-USD, its outcomes cost ${chargedNanoUsd}`)
+  const told = minus(spentOf(account), carried)
+  if (run.damaged.size > 0 || run.changes?.deleted.has(account.budget_id) === true) return
+  if (!isEqual(told, cost))
+    run.violated(
+      `${id} was told of ${told.nano_usd} nano-USD and ${told.tokens} tokens, its outcomes cost ${cost.nano_usd} and ${cost.tokens}`,
+    )
   if (!isEqual(taken, plus(spentOf(account), NO_AMOUNT)) && limit !== null)
     run.violated(
       `${id} has ${taken.nano_usd} nano-USD taken and ${spentOf(account).nano_usd} spent, and nobody works any more`,

@@ -5,7 +5,7 @@ import { Rejection } from '../../src/domain/rejection.ts'
 import { decideTenant } from '../../src/domain/tenant.ts'
 import { CommitFailure, type CommitRequest } from '../../src/state/port.ts'
 import { tenantBudget } from './beginning.ts'
-import type { Machine } from './machine.ts'
+import type { Gateway, Machine } from './machine.ts'
 import type { Run } from './run.ts'
 
 export interface Commanded {
@@ -33,10 +33,28 @@ export class Operators {
   command(machine: Machine): void {
     const { gateway } = machine
     if (gateway === null) return
-    const { run } = this
-    const mark = `c${String(++this.#number).padStart(4, '0')}`
+    const mark = this.#mark()
     const cause = this.#cause(mark)
-    const decide = this.#decision(mark)
+    this.#commit(gateway, mark, cause, this.#decision(mark), () => {})
+  }
+
+  /** A certain decision. `answered`: whatever the answer is. */
+  issue({ gateway }: Machine, decide: CommitRequest['decide'], answered: () => void): void {
+    if (gateway !== null) this.#commit(gateway, this.#mark(), null, decide, answered)
+  }
+
+  #mark(): string {
+    return `c${String(++this.#number).padStart(4, '0')}`
+  }
+
+  #commit(
+    gateway: Gateway,
+    mark: string,
+    cause: Cause | null,
+    decide: CommitRequest['decide'],
+    answered: () => void,
+  ): void {
+    const { run } = this
     const request: CommitRequest = { actor: { type: 'system', id: mark }, cause, decide }
     const commanded: Commanded = {
       ...{ mark, process: gateway.process.name, cause: cause?.id ?? null, askedAt: run.controlEnd },
@@ -46,6 +64,7 @@ export class Operators {
     run.scheduler.as(gateway.process, () => {
       gateway.commits.commit(request).then(
         ({ changed, repeated, revision }) => {
+          answered()
           if (!gateway.process.alive) return
           commanded.outcome = repeated ? 'repeated' : changed ? 'changed' : 'unchanged'
           commanded.revision = revision
@@ -53,6 +72,7 @@ export class Operators {
           run.note(commanded.process, `${mark} is answered: ${commanded.outcome} ${revision.slice(0, 8)}`)
         },
         (error: unknown) => {
+          answered()
           if (!gateway.process.alive) return
           commanded.outcome =
             error instanceof Rejection ? 'refused' : error instanceof CommitFailure ? error.kind : 'failed'

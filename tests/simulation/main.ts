@@ -2,6 +2,7 @@
 // process, so it is a process of its own.
 //   --trace           prints everything that happens in the runs
 //   --mutant NAME     plants one of the bugs of `mutants.ts`
+//   --plain           no budgets that change: what seeds were before there were any
 //   --first           stops at the first seed that finds something
 //   --progress FILE   writes there how far it is, and goes on from there
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
@@ -13,6 +14,7 @@ const { values: options } = parseArgs({
     seeds: { type: 'string', default: '1000' },
     from: { type: 'string', default: '1' },
     trace: { type: 'boolean', default: false },
+    plain: { type: 'boolean', default: false },
     first: { type: 'boolean', default: false },
     mutant: { type: 'string' },
     progress: { type: 'string' },
@@ -64,7 +66,7 @@ const main = async (): Promise<number> => {
   const startedMs = performance.now()
   while (progress.next < end) {
     const seed = progress.next++
-    const { violations, digest, lines, events, answered, decided } = runSeed(seed, options.trace)
+    const { violations, digest, lines, events, answered, decided } = runSeed(seed, options.trace, options.plain)
     // Rejections that nobody listens to are told now, and would end a gateway.
     await new Promise((resolve) => setImmediate(resolve))
     const found = [...violations, ...unhandled.splice(0).map((error) => `unhandled: ${error}`)]

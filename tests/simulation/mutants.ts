@@ -73,6 +73,54 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     text: 'most(minus(granted, returned), spent)',
     planted: 'spent',
   },
+  // A window carries what overlaps it once, when it is opened: a time zone that is changed back and forth clears what was spent.
+  'windows-carry-once': {
+    file: 'src/domain/account.ts',
+    text: '{ ...evolved, accounts: withOverlapping(accounts, evolved.accounts) }',
+    planted: 'evolved',
+  },
+  // What begins to hold is granted at once, before others have told what they counted.
+  'holds-before-told': {
+    file: 'src/state/budgets.ts',
+    text: 'line.asksFromMs = nowMs + TOLD_WITHIN_MS',
+    planted: 'line.asksFromMs = 0',
+  },
+  // What was only counted is told when its time has come, not when it begins to matter.
+  'counted-is-told-late': {
+    file: 'src/state/budgets.ts',
+    text: 'if (open.lease.untoldSinceMs !== null) leases.tell(open)',
+    planted: 'if (open.lease.untoldSinceMs === -1) leases.tell(open)',
+  },
+  // What is granted to a request that has ended meanwhile is held for ever.
+  'late-grants-leak': {
+    file: 'src/state/request-budgets.ts',
+    text: 'if (!this.#settled) return bound(later, entries, bounds, amounts)',
+    planted: 'if (entries.length > -1) return bound(later, entries, bounds, amounts)',
+  },
+  // What a retired instance tells late counts beside what it was taken to have left open.
+  'retired-counts-twice': {
+    file: 'src/domain/account.ts',
+    text: '{ orphaned: minus(orphaned, minus(spent, before.spent)) }',
+    planted: '{ orphaned }',
+  },
+  // A late copy of what was shipped opens again what was settled behind it.
+  'retired-reads-repeats': {
+    file: 'src/upkeep/unsettled-spending.ts',
+    text: 'if (sequence <= (this.#read.get(start) ?? -1)) return true',
+    planted: 'if (sequence < -1) return true',
+  },
+  // Tokens beyond a reservation leave the account open.
+  'tokens-overrun-unnoticed': {
+    file: 'src/domain/account.ts',
+    text: 'const overran = !isEqual(overrun, overrunIn(before))',
+    planted: 'const overran = overrun.nano_usd > before.overrun_nano_usd',
+  },
+  // An attempt of which nobody said what it cost is charged what it is believed to have cost.
+  'unsaid-at-its-estimate': {
+    file: 'src/state/attempt-bounds.ts',
+    text: 'if (atMost === undefined) return said',
+    planted: 'if (atMost !== null) return said',
+  },
 }
 
 /** Plants a bug in whatever is imported from now on. */

@@ -1,19 +1,26 @@
 // Clients that ask, and what a gateway does for them in the order of `inference/chat.ts`: reserve, admit, call, perhaps call again, settle, answer.
 // Budgets and spool are the real ones; the upstream is a delay and a price. What clients were told is remembered, to be held against the log.
+import { type Amount, NO_AMOUNT, plus } from '../../src/domain/amount.ts'
 import type { BudgetCharge, BudgetPart } from '../../src/domain/budget-events.ts'
 import type { RequestAdmitted, RequestAttempted, RequestSettled } from '../../src/domain/request.ts'
 import { type RecordId, SpoolClosed } from '../../src/log/spool-port.ts'
-import type { Bound } from '../../src/state/attempt-bounds.ts'
+import type { Bound, Cost } from '../../src/state/attempt-bounds.ts'
 import type { RequestBudgets } from '../../src/state/request-budgets.ts'
 import { KEY, TENANT } from './beginning.ts'
 import type { Gateway, Machine } from './machine.ts'
 import type { Run } from './run.ts'
+import { streamed } from './streams.ts'
+import { CHANGING } from './widening.ts'
 
 /** What is known of a request from outside. */
 export interface Asked {
   readonly id: string
   readonly process: string
   readonly machine: string
+  readonly tenant: string
+  readonly key: string
+  /** When its first reservation was asked for. */
+  readonly begunMs: number
   /** The admission was acknowledged: from then on the upstream is called. */
   admission: RecordId | null
   /** The client holds the whole answer. */
@@ -27,22 +34,38 @@ export interface Asked {
   /** What its records say of that: those that were acknowledged, and the one after them. */
   readonly said: string[]
   charges: readonly BudgetCharge[]
+  /** What providers bill for it. */
+  billed: Amount
   /** It will do nothing more. */
   over: boolean
 }
 
-interface CostSoFar {
+export interface CostSoFar {
   /** Of attempts that failed. */
   earlier: number
-  /** Of the attempt under way. */
+  /** Of the attempt under way, nano-USD and tokens. */
   bound: number
+  tokens: number
+  /** Its number. */
+  n: number
 }
 
-const facts = (id: string, atMs: number) => ({
-  ...{ id, request_id: id, trace_id: 'trace', at_ms: atMs, tenant_id: TENANT, key_id: KEY, requested_model: 'm' },
+/** How the last attempt ended. */
+export interface Ended {
+  readonly cost: Cost
+  /** What the provider bills for it. */
+  readonly billed: Amount
+  readonly succeeded: boolean
+}
+
+const facts = ({ id, tenant, key }: Asked, atMs: number) => ({
+  ...{ id, request_id: id, trace_id: 'trace', at_ms: atMs, tenant_id: tenant, key_id: key, requested_model: 'm' },
   ...{ endpoint: null, policy_id: null, strategy: 'priority', stream: false, user: null, task: 'chat' },
   ...{ revision: 'r', frame: 0, seed: 0 },
 })
+/** Of all requests, where budgets change. */
+const CHANGING_SHARE = 0.65
+
 const called = (reserved: number) => ({
   ...{ provider: 'p', provider_id: 'prov_1', model: 'm', model_id: 'mod_1', reserved_nano_usd: reserved },
 })
@@ -51,20 +74,25 @@ export class Clients {
   readonly asked = new Map<string, Asked>()
   /** JSON texts that were handed to a spool, by type and request. */
   readonly written = new Set<string>()
+  /** Some outcome could not be written. */
+  lostOutcomes = false
   #number = 0
 
   constructor(private readonly run: Run) {}
 
   /** One request to a machine, if a gateway serves there. */
-  ask(machine: Machine): void {
+  ask(machine: Machine, share = CHANGING_SHARE): void {
     const { gateway } = machine
     if (gateway === null) return
     const { run } = this
+    const isChanging = run.widening !== null && run.random.chance(share)
     const id = `req_${String(++this.#number).padStart(6, '0')}`
     const { name } = gateway.process
     const asked: Asked = {
       ...{ id, process: name, machine: machine.name, admission: null, answered: false, costNanoUsd: null },
-      ...{ acknowledged: [], parts: [], said: [], charges: [], over: false },
+      ...{ acknowledged: [], parts: [], said: [], charges: [], billed: NO_AMOUNT, over: false },
+      ...(isChanging ? { tenant: CHANGING.tenant, key: CHANGING.key } : { tenant: TENANT, key: KEY }),
+      begunMs: run.scheduler.nowMs,
     }
     this.asked.set(id, asked)
     run.scheduler.as(gateway.process, () => {
@@ -79,7 +107,10 @@ export class Clients {
   /** What a process worked on when it died. */
   died(process: string): void {
     for (const asked of this.asked.values())
-      if (asked.process === process && !asked.answered) this.run.truth.forgets(asked)
+      if (asked.process === process && !asked.answered) {
+        this.run.truth.forgets(asked)
+        this.run.spending?.forgets(asked)
+      }
   }
 
   /** Requests that a living process still works on. */
@@ -94,28 +125,34 @@ export class Clients {
     const { random } = run
     const { budgetParts, process } = gateway
     const atMs = Date.now()
-    const own = budgetParts.budgets.of(TENANT, KEY, null, atMs)
-    const bound = boundOf(random.int(5_000, 60_000))
+    const own = budgetParts.budgets.of(asked.tenant, asked.key, null, atMs)
+    const bound = this.#bound(asked)
     const refused = (await own?.reserve('prov_1', 'm', bound)) ?? null
     if (!process.alive) return
     if (refused !== null) {
+      own!.settle()
+      own!.outcomeWas('never_admitted')
       run.note(process.name, `${asked.id} is refused: ${refused.reason} of ${refused.open.account}`)
       return
     }
     const admitted: RequestAdmitted = {
-      ...facts(asked.id, atMs),
+      ...facts(asked, atMs),
       ...called(bound.nanoUsd!),
       candidates: [['prov_1', 'mod_1', '']],
       prompt_tokens_estimate: 1,
       ...budgetOf(own),
     }
     run.note(process.name, `${asked.id} reserves ${bound.nanoUsd}`)
-    const cost: CostSoFar = { earlier: 0, bound: bound.nanoUsd! }
+    const cost: CostSoFar = { earlier: 0, bound: bound.nanoUsd!, tokens: bound.tokens, n: 1 }
+    let ended: Ended | null = null
     try {
-      asked.admission = await this.#append(asked, gateway, 'request.admitted', admitted, null)
+      asked.admission = await this.append(asked, gateway, 'request.admitted', admitted, null)
       if (!process.alive) return
-      run.truth.holds(asked, admitted.budget ?? [])
+      this.holds(asked, admitted.budget ?? [], asked.begunMs)
       await this.#attempts(asked, gateway, own, cost)
+      if (!process.alive) return
+      if (asked.tenant === CHANGING.tenant && own !== null && random.chance(0.6))
+        ended = await streamed(run, this, asked, gateway, own, cost)
     } catch (error) {
       // Not recorded, so not made: as the stations do it, the outcome says so if it can.
       if (error instanceof SpoolClosed && asked.admission === null) asked.admission = error.written
@@ -124,13 +161,42 @@ export class Clients {
       throw error
     }
     if (!process.alive) return
-    const last = random.chance(0.3) ? cost.bound : random.int(0, cost.bound)
-    own?.endAttempt({ nanoUsd: last, tokens: 10, exact: true })
-    await this.#settle(asked, gateway, own, atMs, cost.earlier + last, true)
-    if (!process.alive) return
+    ended ??= this.#answer(asked, cost)
+    const last = ended.cost.nanoUsd!
+    own?.endAttempt(ended.cost)
+    asked.billed = plus(asked.billed, ended.billed)
+    await this.#settle(asked, gateway, own, atMs, cost.earlier + last, ended.succeeded)
+    if (!process.alive || !ended.succeeded) return
     asked.answered = true
     asked.costNanoUsd = cost.earlier + last
     run.note(process.name, `${asked.id} is answered, ${asked.costNanoUsd} nano-USD`)
+  }
+
+  /** A whole answer, as the provider counts it: of a changing budget of tokens sometimes more than was reserved. */
+  #answer({ tenant }: Asked, { bound, tokens }: CostSoFar): Ended {
+    const { random, widening } = this.run
+    const nanoUsd = random.chance(0.3) ? bound : random.int(0, bound)
+    if (tenant !== CHANGING.tenant)
+      return { cost: { nanoUsd, tokens: 10, exact: true }, billed: NO_AMOUNT, succeeded: true }
+    const isMore = widening?.kind === 'tokens' && tokens > 0 && random.chance(0.2)
+    const counted = isMore ? tokens + random.int(1, 400) : random.int(0, tokens)
+    return {
+      cost: { nanoUsd, tokens: counted, exact: true },
+      billed: { nano_usd: nanoUsd, tokens: counted },
+      succeeded: true,
+    }
+  }
+
+  #bound({ tenant }: Asked): Bound {
+    const { random } = this.run
+    const nanoUsd = random.int(5_000, 60_000)
+    return { nanoUsd, tokens: tenant === CHANGING.tenant ? random.int(50, 400) : 100 }
+  }
+
+  /** Its record is acknowledged. `sinceMs`: when what it says was asked for. */
+  holds(asked: Asked, parts: readonly BudgetPart[], sinceMs: number): void {
+    this.run.truth.holds(asked, parts)
+    this.run.spending?.holds(asked, parts, sinceMs)
   }
 
   /** Calls the upstream; sometimes it fails and another one is called. */
@@ -142,17 +208,22 @@ export class Clients {
     for (let n = 2; n <= 3 && random.chance(0.25); n++) {
       const failed = random.int(0, cost.bound)
       own?.endAttempt({ nanoUsd: failed, tokens: 1, exact: true })
+      if (asked.tenant === CHANGING.tenant) asked.billed = plus(asked.billed, { nano_usd: failed, tokens: 1 })
       cost.earlier += failed
       cost.bound = 0
-      const next = boundOf(random.int(5_000, 60_000))
+      cost.tokens = 0
+      const sinceMs = run.scheduler.nowMs
+      const next = this.#bound(asked)
       if (own !== null && (await own.reserve('prov_1', 'm', next)) !== null) return
       if (!process.alive) return
       const attempted: RequestAttempted = { id: asked.id, n, ...called(next.nanoUsd!), ...budgetOf(own) }
-      await this.#append(asked, gateway, 'request.attempted', attempted, asked.admission)
+      await this.append(asked, gateway, 'request.attempted', attempted, asked.admission)
       own?.recorded()
       if (!process.alive) return
-      run.truth.holds(asked, attempted.budget ?? [])
+      this.holds(asked, attempted.budget ?? [], sinceMs)
       cost.bound = next.nanoUsd!
+      cost.tokens = next.tokens
+      cost.n = n
       await run.wait(random.next() * 600)
       if (!process.alive) return
     }
@@ -168,7 +239,7 @@ export class Clients {
   ): Promise<void> {
     asked.charges = own?.settle() ?? []
     const settled: RequestSettled = {
-      ...facts(asked.id, atMs),
+      ...facts(asked, atMs),
       ...{ admission: asked.admission, outcome: succeeded ? 'success' : 'error', status: succeeded ? 200 : 500 },
       ...{ error_code: succeeded ? null : 'internal_error', provider: 'p' },
       ...{ provider_id: 'prov_1', routed_model: 'm', model_id: 'mod_1', fallback_used: false, cache_hit: false },
@@ -178,22 +249,24 @@ export class Clients {
       ...(asked.charges.length === 0 ? {} : { budget: [...asked.charges] }),
     }
     this.run.truth.settles(asked)
+    this.run.spending?.settles(asked)
     let isRecorded = true
     let durable: Promise<void> | null = null
     try {
-      await this.#append(asked, gateway, 'request.settled', settled, asked.admission, asked.admission === null)
+      await this.append(asked, gateway, 'request.settled', settled, asked.admission, asked.admission === null)
     } catch (error) {
       isRecorded = error instanceof SpoolClosed && error.written !== null
       if (error instanceof SpoolClosed) durable = error.durable
       throw error
     } finally {
+      if (!isRecorded && asked.admission !== null) this.lostOutcomes = true
       const fate = isRecorded ? 'recorded' : asked.admission === null ? 'never_admitted' : 'lost'
       if (durable === null) own?.outcomeWas(fate)
       else void durable.then(() => own?.outcomeWas(fate))
     }
   }
 
-  async #append(
+  async append(
     asked: Asked,
     { outcomes: { spool }, process }: Gateway,
     type: string,
@@ -204,16 +277,14 @@ export class Clients {
     const text = JSON.stringify(data)
     if ('budget' in data && type !== 'request.settled') asked.said.push(JSON.stringify(data.budget))
     this.written.add(`${type} ${text}`)
-    const subject = `${TENANT}/${spool.instance}`
+    const subject = `${asked.tenant}/${spool.instance}`
     const id = await spool.append('requests', type, subject, text, refusable, of)
     if (process.alive) asked.acknowledged.push(id)
     return id
   }
 }
 
-const boundOf = (nanoUsd: number): Bound => ({ nanoUsd, tokens: 100 })
-
-const budgetOf = (own: RequestBudgets | null): { budget?: BudgetPart[] } => {
+export const budgetOf = (own: RequestBudgets | null): { budget?: BudgetPart[] } => {
   const parts = own?.parts()
   return parts === undefined ? {} : { budget: parts }
 }

@@ -4,8 +4,10 @@ import { TOPICS } from '../../src/log/topics.ts'
 import { CONTROL } from '../../src/state/fold.ts'
 import { beginning, PARTITIONS } from './beginning.ts'
 import { Broker, LATEST_MS, QUIET_NETWORK } from './broker.ts'
+import { Changes } from './changes.ts'
 import { Operators } from './commands.ts'
 import { flipBits } from './flips.ts'
+import { giveUp } from './give-up.ts'
 import { EPOCH_MS, replaceGlobals } from './globals.ts'
 import { checkRun } from './invariants.ts'
 import { Machine } from './machine.ts'
@@ -13,8 +15,11 @@ import { Random } from './random.ts'
 import { Clients } from './requests.ts'
 import { type Fault, type Scenario, SILENCE_MS, scenarioOf } from './scenario.ts'
 import { NOBODY, Scheduler } from './scheduler.ts'
+import { Spending } from './spending.ts'
+import { checkIdle, type Said, standingsOf } from './standings.ts'
 import { Trace } from './trace.ts'
 import { Truth } from './truth.ts'
+import { type Widening, widened, wideningOf } from './widening.ts'
 
 export interface RunResult {
   readonly seed: number
@@ -31,6 +36,9 @@ const DRAIN_LIMIT_MS = 180_000
 /** So long nothing is left to do: what is told later is told at the latest when everybody stops. */
 const QUIET_MS = 2_500
 const STOP_LIMIT_MS = 30_000
+/** Leases that nobody draws from have gone back by then; and what starts closed of them was read by everybody. */
+const IDLE_MS = 45_000
+const READ_MS = 8_000
 const MOST_VIOLATIONS = 20
 
 export class Run {
@@ -42,6 +50,12 @@ export class Run {
   readonly clients = new Clients(this)
   readonly operators = new Operators(this)
   readonly truth = new Truth(this)
+  /** Null: budgets do not change in this run. */
+  readonly widening: Widening | null
+  readonly changes: Changes | null
+  readonly spending: Spending | null
+  /** What gateways say of budgets in the end. */
+  said: readonly Said[] = []
   readonly violations: string[] = []
   /** Ids of records whose bytes were flipped, and of their requests. */
   readonly damaged = new Set<string>()
@@ -56,10 +70,15 @@ export class Run {
   constructor(
     readonly seed: number,
     keepsTrace: boolean,
+    isPlain: boolean,
   ) {
     const { scheduler } = this
     this.random = new Random(seed)
-    this.scenario = scenarioOf(this.random)
+    const scenario = scenarioOf(this.random)
+    this.widening = isPlain ? null : wideningOf(seed, scenario)
+    this.scenario = this.widening === null ? scenario : widened(scenario, this.widening)
+    this.changes = this.widening === null ? null : new Changes(this, this.widening.kind, this.widening.calm)
+    this.spending = this.widening === null ? null : new Spending(this, this.widening)
     this.segmentBytes = this.scenario.segmentBytes
     this.silenceMs = this.scenario.retires === null ? undefined : SILENCE_MS
     this.#trace = new Trace(() => scheduler.nowMs, keepsTrace)
@@ -93,11 +112,13 @@ export class Run {
       this.#heal()
       this.#retire()
       this.#drain()
+      this.#idle()
       this.#stop()
       // What is still on its way arrives. What failed while its process lived is settled at its next start; and the state is read from the log once more.
       this.scheduler.runUntil(this.scheduler.nowMs + 2 * LATEST_MS)
       for (const machine of this.machines) machine.start()
       this.#drain()
+      this.#ask()
       this.#stop()
       checkRun(this)
     } catch (error) {
@@ -116,7 +137,8 @@ export class Run {
   #begin(): void {
     const { scheduler, broker, machines, scenario } = this
     this.note('-', `seed ${this.seed}: ${JSON.stringify({ ...scenario, faults: scenario.faults.length })}`)
-    for (const value of beginning())
+    if (this.widening !== null) this.note('-', JSON.stringify(this.widening))
+    for (const value of beginning(this.widening?.kind ?? null))
       scheduler.as(NOBODY, () => void broker.log.append(CONTROL, 0, [{ key: null, value }]))
     Object.assign(broker.faults, scenario.network)
     for (const machine of machines) {
@@ -126,6 +148,8 @@ export class Run {
     for (const fault of scenario.faults) scheduler.after(fault.atMs, NOBODY, () => this.#strike(fault))
     this.#repeat(scenario.requestEveryMs, () => this.clients.ask(this.random.pick(machines)))
     this.#repeat(scenario.commandEveryMs, () => this.operators.command(this.random.pick(machines)))
+    const { changes, widening } = this
+    if (widening !== null) this.#repeat(widening.changeEveryMs, () => changes!.change(this.random.pick(machines)))
   }
 
   /** Again and again while the run is active, at random distances. */
@@ -149,6 +173,7 @@ export class Run {
   /** Somebody holds leases, is quiet, and stands still until the others have retired it and spent what it held; then it goes on as if nothing had been. */
   #retire(): void {
     const { scheduler, machines, clients, random, scenario } = this
+    if (this.widening !== null && this.widening.retires !== null) giveUp(this, this.widening.retires)
     if (scenario.retires === null) return
     const quiet = machines[scenario.retires.machine]!
     const others = machines.filter((machine) => machine !== quiet)
@@ -242,6 +267,20 @@ export class Run {
     }
   }
 
+  /** Nobody asks: what was held ahead of need goes back. */
+  #idle(): void {
+    if (this.widening === null) return
+    this.scheduler.runUntil(this.scheduler.nowMs + IDLE_MS)
+    checkIdle(this)
+  }
+
+  /** How all budgets stand, once each gateway has read what the others closed. */
+  #ask(): void {
+    if (this.widening === null) return
+    this.scheduler.runUntil(this.scheduler.nowMs + READ_MS)
+    this.said = standingsOf(this)
+  }
+
   #isQuiet(): boolean {
     const alive = new Set(this.machines.map(({ process }) => process?.name))
     if (this.clients.underWay((process) => alive.has(process)) > 0) return false
@@ -271,7 +310,8 @@ export class Run {
 }
 
 /** Everything that happens in a run follows from its seed. */
-export const runSeed = (seed: number, keepsTrace = false): RunResult => new Run(seed, keepsTrace).whole()
+export const runSeed = (seed: number, keepsTrace = false, isPlain = false): RunResult =>
+  new Run(seed, keepsTrace, isPlain).whole()
 
 export const requestPartitions = (): number => PARTITIONS[TOPICS.requests.name]!
 export const startedAtMs = EPOCH_MS
