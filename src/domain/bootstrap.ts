@@ -5,7 +5,7 @@ import { SCOPES } from './api-key.ts'
 import { BudgetFields, BudgetScope, BudgetWindow } from './budget.ts'
 import { CacheRuleFields, CacheRuleName } from './cache-rule.ts'
 import { EndpointFields, EndpointOverrides, EndpointSlug } from './endpoint.ts'
-import { closed, Nullable } from './fields.ts'
+import { closed, Id, Nullable } from './fields.ts'
 import { CAPABILITIES, ModelFields, ModelName } from './model.ts'
 import { unsoundName } from './names.ts'
 import { OverrideReason } from './override.ts'
@@ -145,6 +145,8 @@ export const Bootstrap = closed(
       t.Array(
         t.Object({
           name: t.String({ minLength: 1, maxLength: 256 }),
+          /** Of an export, where the name does not tell which key it is: that key where there is one with this id, elsewhere one of this name. */
+          id: t.Optional(Id),
           /** Slug; `default` when absent. */
           tenant: t.Optional(TenantSlug),
           scopes: t.Array(t.Union(SCOPES.map((scope) => t.Literal(scope))), { minItems: 1, maxItems: SCOPES.length }),

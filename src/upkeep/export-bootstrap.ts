@@ -67,7 +67,7 @@ const sectionsFrom =
 
 /**
  * Every section, in the order in which it is seeded. `atMs` (Unix milliseconds): what has expired by then is left out. Seeding the entries into an empty
- * chain gives a state that is exported the same.
+ * chain gives a state that is exported the same, but for ids of keys that their names do not tell here; seeding them here changes nothing.
  */
 export const exportedSections = (state: ControlReader, atMs: number): readonly Section[] => {
   const section = sectionsFrom(state)
@@ -83,7 +83,7 @@ export const exportedSections = (state: ControlReader, atMs: number): readonly S
   const names = keyNames(state)
   const keys = section(
     'keys',
-    ({ id, tenant_id }) => [owner(tenant_id), names.get(id)!.toLowerCase()],
+    ({ id, tenant_id }) => [owner(tenant_id), names.get(id)!.name.toLowerCase()],
     (row) => keyEntry(state, names, row),
     ({ id }) => names.has(id),
   )

@@ -2,28 +2,43 @@
 import type { ApiKeyRow } from '../domain/api-key.ts'
 import type { BootstrapKey } from '../domain/bootstrap.ts'
 import type { ControlReader } from '../domain/control.ts'
-import { DEFAULT_TENANT, hasScopes, usualKey } from './seed-keys.ts'
+import { hasScopes, usualKey } from './seed-keys.ts'
+import { DEFAULT_TENANT } from './seed-names.ts'
 
-/** Active keys by id: the name that each has in the file. */
-export type KeyNames = ReadonlyMap<string, string>
+/** Active keys by id: the name that each has in the file, and whether settings of this installation mean another key by it, or none. */
+export type KeyNames = ReadonlyMap<string, { readonly name: string; readonly isUnclear: boolean }>
 
 const MAX_NAME_LENGTH = 256
 
 /** A key whose name no other has keeps it; of several the seeded one does, else the oldest. What is named as a key of the environment and has other scopes gets another name. */
 export const keyNames = (state: ControlReader): KeyNames => {
   const active = [...state.table('keys').rows()].map(([, row]) => row).filter(({ status }) => status === 'active')
-  const names = new Map<string, string>()
+  const names = new Map<string, { name: string; isUnclear: boolean }>()
   for (const ofTenant of Map.groupBy(active, ({ tenant_id }) => tenant_id).values()) {
+    const isMeant = meantBy(ofTenant)
     const taken = new Set(ofTenant.map(({ name }) => name))
     for (const [name, rows] of Map.groupBy(ofTenant, (row) => row.name)) {
       const usual = usualKey(slugOf(state, rows[0]!.tenant_id), name)
       const free = freeNames(name, taken)
       const ranked = rows.toSorted(bySeniority)
       const kept = ranked.find(({ scopes }) => usual === undefined || hasScopes(usual, scopes))
-      for (const row of ranked) names.set(row.id, row === kept ? name : free.next().value)
+      for (const row of ranked) {
+        const inFile = row === kept ? name : free.next().value
+        names.set(row.id, { name: inFile, isUnclear: !isMeant(row, inFile) })
+      }
     }
   }
   return names
+}
+
+/** Whether the seeder means this key of a tenant by a name: as `keyOf` of `seed-names.ts` finds it. */
+const meantBy = (ofTenant: readonly ApiKeyRow[]): ((row: ApiKeyRow, name: string) => boolean) => {
+  const seeded = Map.groupBy(ofTenant, ({ seeded_name }) => seeded_name)
+  const named = Map.groupBy(ofTenant, ({ name }) => name)
+  return (row, name) => {
+    const meant = seeded.get(name) ?? named.get(name) ?? []
+    return meant.length === 1 && meant[0] === row
+  }
 }
 
 const slugOf = (state: ControlReader, tenantId: string): string | undefined =>
@@ -54,7 +69,7 @@ export const nameOfKey = (
   id: string,
 ): string | null => {
   const row = state.table('keys').get(id)
-  const name = names.get(id)
+  const name = names.get(id)?.name
   if (row === undefined || name === undefined || (tenantId !== null && row.tenant_id !== tenantId)) return null
   return tenantId === null ? `${slugOf(state, row.tenant_id)}/${name}` : name
 }
@@ -65,6 +80,9 @@ export const keyNotes = (entries: readonly object[]): readonly string[] => {
   const usual = (entries as readonly BootstrapKey[]).filter(({ tenant, name }) => usualKey(tenant, name) !== undefined)
   return [
     'Only names: a key without key_env (the name of a variable that holds its text) gets a new text, which the first start prints once.',
+    ...((entries as readonly BootstrapKey[]).some(({ id }) => id !== undefined)
+      ? ['A key with an id is that one in the installation that has it; elsewhere one is made under the name.']
+      : []),
     ...usual.map(
       ({ name }) =>
         `${name} is the key of ${usualKey(DEFAULT_TENANT, name)!.variable}: where that is set, it is its text.`,

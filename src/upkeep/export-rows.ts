@@ -70,10 +70,11 @@ export const tenantEntry = ({ slug, name, plan, rate_limits }: TenantRow): Entry
 
 export const keyEntry = (state: ControlReader, names: KeyNames, row: ApiKeyRow): Exported<BootstrapKey> => {
   const policy = row.routing_policy_id === null ? undefined : state.table('policies').get(row.routing_policy_id)
-  const name = names.get(row.id)!
+  const { name, isUnclear } = names.get(row.id)!
   const owner = ownerOf(state, row.tenant_id)
   const entry: BootstrapKey = {
     name,
+    ...(isUnclear ? { id: row.id } : {}),
     ...owner,
     scopes: row.scopes as BootstrapKey['scopes'],
     ...(row.expires_at === null ? {} : { expires_at: row.expires_at }),

@@ -7,10 +7,9 @@ import { policyKey } from '../domain/policy.ts'
 import { Rejection } from '../domain/rejection.ts'
 import { retiredAtMs } from '../domain/retired-text.ts'
 import { sha256Hex } from '../lib/digest.ts'
-import { momentOf } from './seed-names.ts'
+import { DEFAULT_TENANT, momentOf } from './seed-names.ts'
 import type { SeedDeps, SeedInput, SeedReport, SeedStep } from './seed-step.ts'
 
-export const DEFAULT_TENANT = 'default'
 export const ADMIN_KEY_NAME = 'bootstrap-admin'
 export const INFERENCE_KEY_NAME = 'bootstrap-inference'
 
@@ -174,10 +173,9 @@ const noMore = (what: string): string =>
  */
 const decideGiven = (
   state: ControlReader,
-  rows: readonly ApiKeyRow[],
+  { rows, seeded }: { readonly rows: readonly ApiKeyRow[]; readonly seeded: readonly ApiKeyRow[] },
   { name, fresh: { digest, nowMs } }: PreparedKey,
 ): EventRecord[] | null => {
-  const seeded = rows.filter((row) => row.seeded_name === name)
   if (seeded.some((row) => row.digest === digest || row.seeded_digest === digest)) return []
   if (rows.some((row) => row.name === name && row.digest === digest)) return []
   requireUnusedText(state, digest)
@@ -199,9 +197,10 @@ const decideKey = (state: ControlReader, wanted: PreparedKey, mine: ReadonlySet<
     .find('tenant', tenantId)
     .toSorted()
     .map((id) => keys.get(id)!) // ids sort by time
-  const seeded = rows.filter((row) => row.seeded_name === wanted.name)
+  const identified = rows.filter(({ id }) => id === entry?.id)
+  const seeded = identified.length > 0 ? identified : rows.filter((row) => row.seeded_name === wanted.name)
   if (wanted.given !== null) {
-    const decided = decideGiven(state, rows, wanted)
+    const decided = decideGiven(state, { rows, seeded }, wanted)
     if (decided !== null) return decided
   } else {
     if (seeded.length > 0 || (wanted.firstStartOnly && hasOthers(state, mine))) return []

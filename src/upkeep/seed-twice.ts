@@ -1,7 +1,7 @@
 // An entry of `bootstrap:` that stands twice: each of the two would undo the other at every start. Told from the settings alone.
 import type { Bootstrap, BootstrapOverride } from '../domain/bootstrap.ts'
 import { BUDGET_DEFAULTS } from '../domain/budget.ts'
-import { DEFAULT_TENANT } from './seed-keys.ts'
+import { DEFAULT_TENANT } from './seed-names.ts'
 
 /** One entry: where it stands, and what makes it the one that it is. */
 interface Told {
@@ -42,6 +42,7 @@ const sectionsOf = (bootstrap: Bootstrap): readonly (readonly Told[])[] => {
     tenants.map(({ slug }, i) => ({ path: `tenants[${i}].slug`, identity: [slug] })),
     // Names of keys are told apart by case too.
     keys.map(({ tenant = DEFAULT_TENANT, name }, i) => ({ path: `keys[${i}].name`, identity: [tenant, name] })),
+    keys.flatMap(({ id }, i) => (id === undefined ? [] : [{ path: `keys[${i}].id`, identity: [id] }])),
     providers.map(({ name }, i) => ({ path: `providers[${i}].name`, identity: [name.toLowerCase()] })),
     [...nested, ...listed].map(({ path, provider, name }) => ({
       path,

@@ -18,6 +18,12 @@ const entriesOf = (text: string): Bootstrap => {
   return checked.value
 }
 
+/** Ids are those of one installation. */
+const withoutIds = (entries: Bootstrap): Bootstrap => ({
+  ...entries,
+  keys: (entries.keys ?? []).map(({ id: _, ...entry }) => entry),
+})
+
 const issue = (at: Installation, id: string, name: string, fields: object = {}) => {
   const [tenant_id] = at.log.state.table('tenants').find('slug', 'default')
   const nothing = { expires_at: null, routing_policy_id: null, rate_limits: null }
@@ -54,7 +60,7 @@ test('keys of one name come back as two, the later under another name that the f
   expect((await other.seed(entriesOf(text), values)).notes).toEqual([])
   const renamed = keysOf(at).map(([name, scopes, rpm]) => [rpm === 2 ? 'app-3' : name, scopes, rpm] as const)
   expect(keysOf(other)).toEqual(renamed.sort())
-  expect(entriesOf(exported(other.log))).toEqual(entriesOf(text))
+  expect(entriesOf(exported(other.log))).toEqual(withoutIds(entriesOf(text)))
   const decided = other.log.events.length
   await other.seed(entriesOf(text), values)
   expect(other.log.events.length).toBe(decided)
@@ -119,4 +125,35 @@ test('an override that forces a model that is gone is left out with a note, so t
   expect((await other.seed(entriesOf(text))).notes).toEqual([])
   expect(entriesOf(exported(other.log))).toEqual(entriesOf(text))
   expect(entriesOf(text).overrides).toHaveLength(1)
+})
+
+test('seeded into the installation that it is of, a file changes nothing, whatever keys are called', async () => {
+  const at = await twins()
+  // Known to the settings by another name than it has, which another key has by now.
+  const seeded = { managed_by: 'bootstrap', seeded_name: 'mine' }
+  issue(at, 'key_4', 'mine', seeded)
+  at.log.apply([{ type: 'api_key.changed', data: { id: 'key_4', name: 'renamed', managed_by: 'api' } }])
+  issue(at, 'key_5', 'mine')
+  issue(at, 'key_6', 'bootstrap-inference', { scopes: ['usage:read'] })
+  const said = { tenant_id: null, value: null, reason: null, expires_at: null, enabled: true, kind: 'block' }
+  for (const id of ['key_1', 'key_5', 'key_6'])
+    at.log.apply([{ type: 'override.written', data: { id: `ovr_${id}`, target: `key:${id}`, ...said } }])
+  const budgets = ['key_1', 'key_2', 'key_5'].map((id) => ({ scope: { type: 'key' as const, id }, limit_usd: 1 }))
+  await at.seed({ budgets }, values)
+  const text = exported(at.log)
+  const decided = at.log.events.length
+  const { minted, notes } = await at.seed(entriesOf(text), values)
+  expect({ minted, notes }).toEqual({ minted: [], notes: [] })
+  expect(at.log.events.slice(decided)).toEqual([])
+  expect(exported(at.log)).toBe(text)
+})
+
+test('elsewhere an entry with an id is a key of its name, with what is about it', async () => {
+  const text = exported((await twins()).log)
+  expect(entriesOf(text).keys?.find(({ name }) => name === 'app-3')?.id).toBe('key_2')
+  expect(text).toContain('# A key with an id is that one in the installation that has it')
+  const other = install()
+  await other.seed(entriesOf(text), values)
+  const [about] = [...other.log.state.table('overrides').rows()].map(([, { target }]) => target)
+  expect(other.log.state.table('keys').get(about!.slice('key:'.length))).toMatchObject({ name: 'app-3' })
 })
