@@ -9,8 +9,9 @@ import { listModels, showModel } from '../inference/models.ts'
 import { NonConforming } from '../inference/shape.ts'
 import type { KeyEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
+import { answerHeaders } from './answer-headers.ts'
 import type { Peers } from './clients.ts'
-import { errorResponse, headerText, identityHeaders } from './envelope.ts'
+import { errorResponse, identityHeaders } from './envelope.ts'
 import { contextOf, newIdentity } from './request-context.ts'
 import { MIN_REVISION, reachMinRevision } from './revision.ts'
 
@@ -46,9 +47,7 @@ const onceReached = async (request: Request, exchange: Exchange, chat: ChatCompl
 
 const REPLIES: Replies<Response> = {
   answered(exchange, stream, body) {
-    const headers = stream ? streamHeaders(exchange) : jsonHeaders(exchange)
-    if (exchange.limitHeaders !== null) Object.assign(headers, exchange.limitHeaders)
-    return new Response(body, { headers })
+    return new Response(body, { headers: answerHeaders(exchange, stream) })
   },
   failed(exchange, error) {
     exchange.whenLeft?.()
@@ -59,22 +58,6 @@ const REPLIES: Replies<Response> = {
     return response
   },
 }
-
-const jsonHeaders = ({ identity, entry }: Exchange): Record<string, string> => ({
-  'content-type': 'application/json',
-  'x-request-id': identity.requestId,
-  'x-trace-id': identity.traceId,
-  'x-gateway-provider': headerText(entry!.provider),
-})
-
-const streamHeaders = ({ identity, entry }: Exchange): Record<string, string> => ({
-  'content-type': 'text/event-stream; charset=utf-8',
-  'cache-control': 'no-cache, no-transform',
-  'x-accel-buffering': 'no',
-  'x-request-id': identity.requestId,
-  'x-trace-id': identity.traceId,
-  'x-gateway-provider': headerText(entry!.provider),
-})
 
 /** Waits for `X-Gateway-Min-Revision`, which may be what makes the key known; a stranger gets 401 and learns nothing of revisions. */
 const awaitRevision = async (headers: Headers, { atMs }: Identity, deps: InferenceDeps): Promise<void> => {
