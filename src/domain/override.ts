@@ -55,6 +55,9 @@ export const TAKEN_BACK_KEPT = 1_000
 /** From so many standing rows on, those that expired a day ago (in log time) are dropped. */
 const SWEPT_FROM = 1_000
 const SWEPT_AFTER_MS = 86_400_000
+/** Of each of these sorts there may be more until so many rows more were written. */
+export const LOOKED_EVERY = 256
+const AT_ONCE = LOOKED_EVERY / 2
 /** Standing rows: a bound of what every instance holds in memory. */
 const MAX_STANDING = 10_000
 
@@ -74,35 +77,47 @@ const isHistory = (row: OverrideRow): boolean => (row.superseded || !row.enabled
 
 const rows = changesOf<OverrideRow>('overrides')
 
-const standingOf = (state: ControlReader): number => {
+/** Whether it expired so long ago that it may go. */
+const isOver = ({ expires_at, taken_over }: OverrideRow, nowMs: number): boolean =>
+  taken_over !== true && expires_at !== null && Date.parse(expires_at) <= nowMs - SWEPT_AFTER_MS
+
+const isStanding = (row: OverrideRow): boolean => !isHistory(row) && !isTakenBack(row)
+
+/** Whether as many rows stand as may, without those that go by themselves. Counted only where it may be so. */
+const isFull = (state: ControlReader, nowMs: number): boolean => {
   const overrides = state.table('overrides')
-  return overrides.size - overrides.find('history', '').length - overrides.find('taken_back', '').length
+  if (overrides.size < MAX_STANDING) return false
+  let standing = 0
+  for (const [, row] of overrides.rows()) if (isStanding(row) && !isOver(row, nowMs)) standing += 1
+  return standing >= MAX_STANDING
 }
 
-/** What leaves the state when one more row is written, oldest first. Never the row that is superseded now (`before`): it changes in the same step. */
-const forgotten = (
-  state: ControlReader,
-  before: OverrideRow | undefined,
-  written: OverrideRow,
-  logAtMs: number,
-): RowChange[] => {
+/**
+ * What leaves the state when one more row is written, oldest first. Never the row that is superseded now (`before`): it changes in the same step. Looked for
+ * whenever the rows have become a further `LOOKED_EVERY`, and taken away by `AT_ONCE` or more, so that no number of decisions walks all rows at each.
+ */
+const forgotten = (state: ControlReader, before: OverrideRow | undefined, logAtMs: number): RowChange[] => {
   const overrides = state.table('overrides')
-  const after = before === undefined ? [written] : [written, { ...before, superseded: true }]
-  const surplusOf = (index: 'history' | 'taken_back', is: (row: OverrideRow) => boolean, kept: number): number =>
-    overrides.find(index, '').length + after.filter(is).length - (before !== undefined && is(before) ? 1 : 0) - kept
-  let history = surplusOf('history', isHistory, HISTORY_KEPT)
-  let takenBack = surplusOf('taken_back', isTakenBack, TAKEN_BACK_KEPT)
-  const sweeps = standingOf(state) >= SWEPT_FROM
-  const isOver = ({ expires_at, taken_over }: OverrideRow): boolean =>
-    taken_over !== true && expires_at !== null && Date.parse(expires_at) <= logAtMs - SWEPT_AFTER_MS
-  if (history <= 0 && takenBack <= 0 && !sweeps) return []
-  const gone: RowChange[] = []
-  for (const [id, row] of overrides.rows()) {
-    if (id === before?.id) continue
-    const goes = isHistory(row) ? history-- > 0 : isTakenBack(row) ? takenBack-- > 0 : sweeps && isOver(row)
-    if (goes) gone.push(...rows.removed(id, row))
+  if ((overrides.size + 1) % LOOKED_EVERY !== 0) return []
+  const [history, takenBack, over]: [OverrideRow[], OverrideRow[], OverrideRow[]] = [[], [], []]
+  let standing = 0
+  for (const [, row] of overrides.rows()) {
+    if (row.id === before?.id) continue
+    if (isHistory(row)) history.push(row)
+    else if (isTakenBack(row)) takenBack.push(row)
+    else {
+      standing += 1
+      if (isOver(row, logAtMs)) over.push(row)
+    }
   }
-  return gone
+  const surplus = [
+    history.slice(0, Math.max(0, history.length - HISTORY_KEPT)),
+    takenBack.slice(0, Math.max(0, takenBack.length - TAKEN_BACK_KEPT)),
+    standing < SWEPT_FROM ? [] : over,
+  ]
+  return surplus
+    .filter(({ length }) => length >= AT_ONCE)
+    .flatMap((gone) => gone.flatMap((row) => rows.removed(row.id, row)))
 }
 
 export const override: Aggregate<OverrideRow, ControlReader> = {
@@ -110,8 +125,6 @@ export const override: Aggregate<OverrideRow, ControlReader> = {
   indexes: {
     tenant: (row) => row.tenant_id ?? '',
     deciding: (row) => (row.superseded ? null : overrideKey(row.kind, row.target, row.tenant_id)),
-    history: (row) => (isHistory(row) ? '' : null),
-    taken_back: (row) => (isTakenBack(row) ? '' : null),
   },
   events: {
     'override.written': eventType({
@@ -130,13 +143,12 @@ export const override: Aggregate<OverrideRow, ControlReader> = {
     const before = decided === undefined ? undefined : overrides.get(decided)
     const wasSeeded = before !== undefined && (before.taken_over === true || isSeeder(before.actor))
     const takenOver = wasSeeded && !isSeeder(meta.actor) ? { taken_over: true as const } : {}
-    const made = rows.created(written.id, { ...written, actor: meta.actor, superseded: false, ...takenOver }, meta)
     return [
-      ...forgotten(state, before, made[0]!.after as OverrideRow, meta.logAtMs),
+      ...forgotten(state, before, meta.logAtMs),
       ...(before === undefined
         ? []
         : [{ table: 'overrides', id: before.id, before, after: { ...before, superseded: true } }]),
-      ...made,
+      ...rows.created(written.id, { ...written, actor: meta.actor, superseded: false, ...takenOver }, meta),
     ]
   },
 }
@@ -180,7 +192,7 @@ const writeOverride = (state: ControlReader, command: OverrideCommand & { do: 'w
   const target = targetOf(state, kind, given.target, enabled)
   const value = overrideValueOf(state, kind, given.value, enabled)
   // What stops requests and what stops changes must always be possible.
-  if (enabled && standingOf(state) >= MAX_STANDING && kind !== 'kill' && kind !== 'freeze') {
+  if (enabled && isFull(state, nowMs) && kind !== 'kill' && kind !== 'freeze') {
     throw new Rejection('conflict', `at most ${MAX_STANDING} overrides may stand; take some back first`)
   }
   return [{ type: 'override.written', data: { ...given, kind, target, value } }]

@@ -7,6 +7,7 @@ import {
   HISTORY_KEPT,
   inForce,
   isInForce,
+  LOOKED_EVERY,
   type OverrideCommand,
   overrideKey,
   TAKEN_BACK_KEPT,
@@ -202,9 +203,16 @@ describe('what is kept of overrides', () => {
   test('of the rows that decide nothing the newest, whatever is in force stays, and the digest stays true', () => {
     const w = world()
     does(w, write({ kind: 'block', target: 'model:guarded' }))
-    for (let i = 0; i < HISTORY_KEPT + 20; i++) does(w, kill(i % 2 === 0))
-    const rows = [...w.state.table('overrides').rows()].map(([, row]) => row)
-    expect(rows.filter((row) => row.superseded || !row.enabled)).toHaveLength(HISTORY_KEPT)
+    const history = () =>
+      [...w.state.table('overrides').rows()].map(([, row]) => row).filter((row) => row.superseded || !row.enabled)
+    const lengths: number[] = []
+    for (let i = 0; i < HISTORY_KEPT + 4 * LOOKED_EVERY; i++) {
+      does(w, kill(i % 2 === 0))
+      lengths.push(history().length)
+    }
+    expect(Math.max(...lengths)).toBeLessThan(HISTORY_KEPT + 2 * LOOKED_EVERY)
+    expect(Math.min(...lengths.slice(HISTORY_KEPT + 1))).toBeGreaterThanOrEqual(HISTORY_KEPT)
+    expect(history().at(-1)?.revision).toBe([...w.state.table('overrides').rows()].at(-1)![1].revision)
     expect(inForce(w.state, 'block', 'model:guarded', null, NOW)).not.toBeNull()
     expect(inForce(w.state, 'kill', 'provider:prov_1', null, NOW)).toBeNull()
     expect(w.state.digest()).toBe(digestOf(w))
@@ -213,8 +221,10 @@ describe('what is kept of overrides', () => {
   test('the oldest of them, when it is the row that decides, is not lost track of while it is written anew', () => {
     const w = world()
     does(w, write({ kind: 'block', target: 'model:x', enabled: false }))
-    for (let i = 1; i < HISTORY_KEPT; i++) does(w, write({ target: 'prov_1', enabled: false }))
-    expect(w.state.table('overrides').size).toBe(HISTORY_KEPT)
+    // The next row is one at which they are looked through, and there are enough of them.
+    const rows = 5 * LOOKED_EVERY - 1
+    for (let i = 1; i < rows; i++) does(w, write({ target: 'prov_1', enabled: false }))
+    expect(w.state.table('overrides').size).toBe(rows)
     does(w, write({ kind: 'block', target: 'model:x', enabled: false }))
     expect(w.state.digest()).toBe(digestOf(w))
     does(w, write({ kind: 'block', target: 'model:x' }))
@@ -237,26 +247,28 @@ describe('what is kept of overrides', () => {
     by('ada', write({ ...block, enabled: false }))
     by('ada', write({ kind: 'block', target: 'model:own' }))
     by('ada', write({ kind: 'block', target: 'model:own', enabled: false }))
-    for (let i = 0; i < HISTORY_KEPT + 20; i++) by('ada', kill(i % 2 === 0))
+    for (let i = 0; i < HISTORY_KEPT + 2 * LOOKED_EVERY; i++) by('ada', kill(i % 2 === 0))
     expect([deciding('model:seeded').length, deciding('model:own').length]).toEqual([1, 0])
     by('ada', write({ ...block, reason: 'again' }))
     by('ada', write({ ...block, enabled: false }))
-    for (let i = 0; i < HISTORY_KEPT + 20; i++) by('ada', kill(i % 2 === 0))
+    for (let i = 0; i < HISTORY_KEPT + 2 * LOOKED_EVERY; i++) by('ada', kill(i % 2 === 0))
     expect(deciding('model:seeded')).toHaveLength(1)
     expect(w.state.digest()).toBe(digestOf(w))
-    for (let i = 0; i < TAKEN_BACK_KEPT; i++) {
+    const times = TAKEN_BACK_KEPT + 2 * LOOKED_EVERY
+    for (let i = 0; i < times; i++) {
       by('bootstrap', write({ kind: 'block', target: `model:m${i}` }))
       by('ada', write({ kind: 'block', target: `model:m${i}`, enabled: false }))
     }
-    expect([deciding('model:seeded').length, deciding('model:m0').length]).toEqual([0, 1])
-    expect(w.state.table('overrides').size).toBe(HISTORY_KEPT + TAKEN_BACK_KEPT)
+    expect([deciding('model:seeded').length, deciding(`model:m${times - 1}`).length]).toEqual([0, 1])
+    expect(w.state.table('overrides').size).toBeLessThan(HISTORY_KEPT + TAKEN_BACK_KEPT + 4 * LOOKED_EVERY)
     expect(w.state.digest()).toBe(digestOf(w))
   })
 
   test('rows that expired a day ago in log time make room once many stand', () => {
     const w = world()
-    for (let i = 0; i < 1_000; i++) does(w, write({ kind: 'block', target: `model:m${i}`, expires_at: at(NOW + 1) }))
-    expect(w.state.table('overrides').size).toBe(1_000)
+    const many = 4 * LOOKED_EVERY - 1
+    for (let i = 0; i < many; i++) does(w, write({ kind: 'block', target: `model:m${i}`, expires_at: at(NOW + 1) }))
+    expect(w.state.table('overrides').size).toBe(many)
     const events = decideOverride(w.state, write({ kind: 'block', target: 'model:last' }))
     const decision = { parent: '', at: at(NOW), actor: { type: 'system', id: 't' }, cause: null, v: 1, events } as const
     foldDecision(w.state, decision, 'r', NOW + 86_400_001)
