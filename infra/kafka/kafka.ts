@@ -16,6 +16,8 @@ export interface KafkaOptions {
   readonly log?: 'file' | 'inherit'
   /** With one broker: a second port on which it listens, and the port that it tells clients of that one, a proxy's. */
   readonly second?: { readonly port: number; readonly advertised: number }
+  /** A controller in a process of its own, so that brokers may end without the quorum. Otherwise every broker is one. */
+  readonly controllerApart?: true
   /** Broker settings beyond or over the defaults. */
   readonly properties?: Readonly<Record<string, string>>
 }
@@ -55,21 +57,27 @@ export const startKafka = async (options: KafkaOptions = {}): Promise<Kafka> => 
   await mkdir(data, { recursive: true })
   const free = await freePorts(count * 2)
   const ports = Array.from({ length: count }, (_, index) => options.ports?.[index] ?? free[index]!)
-  const voters = ports.map((_, index) => `${index + 1}@127.0.0.1:${free[count + index]}`)
+  const isApart = options.controllerApart === true
+  const voters = isApart
+    ? [`${APART}@127.0.0.1:${free[count]}`]
+    : ports.map((_, index) => `${index + 1}@127.0.0.1:${free[count + index]}`)
   const brokers = ports.map((port, index) => {
-    const settings = properties({ node: index + 1, count, port, controllerPort: free[count + index]!, voters, data })
+    const controllerPort = isApart ? null : free[count + index]!
+    const settings = properties({ node: index + 1, count, port, controllerPort, voters, data })
     const further = secondListener(settings, options.second)
     const all = { ...settings, ...further, ...options.properties }
     return javaBroker({ jars, data, node: index + 1, port, settings: all, options })
   })
+  const controller = isApart ? apartController({ jars, data, port: free[count]!, voters, options }) : null
   const bootstrap = ports.map((port) => `127.0.0.1:${port}`)
   const stop = async () => {
     // Nothing of a temporary cluster is kept, so nothing needs flushing. Together: a quorum that shrinks waits for itself.
     await Promise.all(brokers.map((broker) => (options.dataDir === undefined ? broker.kill() : broker.stop())))
+    await controller?.kill()
     if (options.dataDir === undefined) await rm(data, { recursive: true, force: true })
   }
   try {
-    await Promise.all(brokers.map((broker) => broker.start()))
+    await Promise.all([...brokers, ...(controller === null ? [] : [controller])].map((each) => each.start()))
     await answers(bootstrap, count)
   } catch (error) {
     await stop()
@@ -128,17 +136,18 @@ interface NodeSettings {
   readonly node: number
   readonly count: number
   readonly port: number
-  readonly controllerPort: number
+  /** Null: it is none. */
+  readonly controllerPort: number | null
   readonly voters: readonly string[]
   readonly data: string
 }
 
 const properties = ({ node, count, port, controllerPort, voters, data }: NodeSettings): Record<string, string> => ({
-  'process.roles': 'broker,controller',
+  'process.roles': controllerPort === null ? 'broker' : 'broker,controller',
   'node.id': String(node),
   'controller.quorum.voters': voters.join(','),
   'controller.listener.names': 'CONTROLLER',
-  listeners: `PLAINTEXT://127.0.0.1:${port},CONTROLLER://127.0.0.1:${controllerPort}`,
+  listeners: `PLAINTEXT://127.0.0.1:${port}${controllerPort === null ? '' : `,CONTROLLER://127.0.0.1:${controllerPort}`}`,
   'advertised.listeners': `PLAINTEXT://127.0.0.1:${port}`,
   'listener.security.protocol.map': 'CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT',
   'log.dirs': join(data, `node-${node}`),
@@ -158,6 +167,28 @@ const properties = ({ node, count, port, controllerPort, voters, data }: NodeSet
   'broker.heartbeat.interval.ms': '500',
   'controlled.shutdown.max.retries': '1',
 })
+
+/** The node that is a controller and no broker. */
+const APART = 9
+
+const apartController = (deps: {
+  jars: string
+  data: string
+  port: number
+  voters: readonly string[]
+  options: KafkaOptions
+}): JavaBroker => {
+  const settings = {
+    'process.roles': 'controller',
+    'node.id': String(APART),
+    'controller.quorum.voters': deps.voters.join(','),
+    'controller.listener.names': 'CONTROLLER',
+    listeners: `CONTROLLER://127.0.0.1:${deps.port}`,
+    'log.dirs': join(deps.data, `node-${APART}`),
+    'broker.session.timeout.ms': '4000',
+  }
+  return javaBroker({ ...deps, node: APART, settings })
+}
 
 const secondListener = (settings: Record<string, string>, second: KafkaOptions['second']): Record<string, string> =>
   second === undefined

@@ -3,13 +3,20 @@
 
 import { conclude, type Figure, numberArgument } from './control/figures.ts'
 import { percentiles, startOracle } from './oracle.ts'
-import { failedOf, failuresText, openBroker, watchPulse } from './rig.ts'
+import { failedOf, failuresText, openBroker, waitsBetween } from './rig.ts'
 import { settledInKafka } from './settled.ts'
+import { strainText, watchStrain } from './watch.ts'
 
 const SECONDS = numberArgument('seconds', 60)
 const ONLY = process.argv.slice(2).find((word) => /^[a-z]+\d*$/.test(word)) ?? ''
 const CLIENTS = 6
 const ADMIN_LIMIT_MS = 6_000
+/** Between requests of one client, so that what is compared is the fault and not a machine without a rest. */
+const EVERY_MS = 20
+/** The gateway's thread never stands still for the broker: what a busy machine adds. */
+const MOST_STILL_MS = 1_000
+const MOST_ADDED_MS = 50
+const WELL_MS = 5_000
 
 const broker = await openBroker()
 const { proxy, kafka } = broker
@@ -78,6 +85,9 @@ const FAULTS: readonly Fault[] = [
 
 const gateway = broker.gateway()
 await gateway.until('serving', 60_000)
+const warming = startOracle(() => gateway, CLIENTS, 'sandbox-echo', EVERY_MS)
+await Bun.sleep(WELL_MS)
+await warming.stop()
 
 /** Decisions are refused in time, never accepted silently. */
 const writeOnce = async (slug: string): Promise<number> => {
@@ -91,10 +101,12 @@ const writeOnce = async (slug: string): Promise<number> => {
 let repeatsBefore = 0
 
 const runFault = async ({ row, name, begin, end, again }: Fault): Promise<Figure> => {
-  const oracle = startOracle(() => gateway, CLIENTS, 'sandbox-echo')
-  await Bun.sleep(2_000)
+  const oracle = startOracle(() => gateway, CLIENTS, 'sandbox-echo', EVERY_MS)
+  const begunMs = performance.now()
+  await Bun.sleep(WELL_MS)
   const before = oracle.sent.size
-  const pulse = watchPulse(gateway)
+  const strain = watchStrain(gateway)
+  const faultMs = performance.now()
   const writes: number[] = []
   await begin()
   const untilMs = performance.now() + SECONDS * 1_000
@@ -112,7 +124,7 @@ const runFault = async ({ row, name, begin, end, again }: Fault): Promise<Figure
   await end()
   const during = oracle.sent.size - before
   const healedMs = performance.now()
-  const longestMs = await pulse.stop()
+  const seen = await strain.stop()
   await Bun.sleep(1_000)
   await oracle.stop()
   const { lost, doubled, outcomes, repeats: allRepeats, otherTokens } = await settledInKafka(broker.direct, oracle)
@@ -121,19 +133,22 @@ const runFault = async ({ row, name, begin, end, again }: Fault): Promise<Figure
   const caughtUpS = (performance.now() - healedMs) / 1_000
   const failed = failedOf(oracle)
   const admin = percentiles(writes)
-  const first = percentiles([...oracle.seen.values()].map(({ sentMs, firstByteMs }) => firstByteMs - sentMs))
+  const [well, ill] = [waitsBetween(oracle, begunMs, faultMs), waitsBetween(oracle, faultMs, healedMs)]
+  const addedMs = ill.p99 - well.p99
   return {
     row,
     what: `broker ${name}, ${SECONDS} s`,
     figure:
-      `inference failed ${failed} of ${oracle.sent.size} (${during} sent meanwhile; ${failuresText(oracle)}), first byte p99 ${first.p99.toFixed(0)} ms; ` +
+      `inference failed ${failed} of ${oracle.sent.size} (${during} sent meanwhile; ${failuresText(oracle)}), first byte p99 ${well.p99.toFixed(1)} ms before, ${ill.p99.toFixed(1)} meanwhile, delta ${addedMs.toFixed(1)}; ` +
       `lost ${lost} of ${oracle.complete.size}, doubled ${doubled} of ${outcomes}, other tokens ${otherTokens}, repeats dropped by id ${repeats}; ` +
-      `admin writes at most ${admin.max.toFixed(0)} ms of ${writes.length}; health answered after ${longestMs.toFixed(0)} ms at most; caught up ${caughtUpS.toFixed(1)} s after`,
+      `admin writes at most ${admin.max.toFixed(0)} ms of ${writes.length}; spool at most ${seen.spoolPeakMb.toFixed(1)} MB; ${strainText(seen)}; caught up ${caughtUpS.toFixed(1)} s after`,
     n: oracle.complete.size,
     good:
       failed + lost + doubled + otherTokens === 0 &&
       oracle.complete.size > 0 &&
       admin.max < ADMIN_LIMIT_MS &&
+      seen.pulseMs < MOST_STILL_MS &&
+      addedMs < MOST_ADDED_MS &&
       (row !== 'R10' || repeats > 0),
   }
 }

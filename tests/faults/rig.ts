@@ -6,7 +6,7 @@ import { startKafka } from '../../infra/kafka/kafka.ts'
 import { initTopics, kafkaSettings } from '../services/cluster.ts'
 import { freePort, type GatewayOptions, type GatewayProcess, startGateway } from '../services/gateway.ts'
 import { startTcpProxy } from '../services/tcp-proxy.ts'
-import type { Oracle } from './oracle.ts'
+import { type Oracle, percentiles } from './oracle.ts'
 
 /** Settings of a gateway that refuses nobody because the machine is busy: what a gateway does under too much load is row R28's. */
 export const WITHOUT_LOAD_GATE = { server: { max_event_loop_delay: 'off' } }
@@ -47,6 +47,24 @@ export const failedOf = (oracle: Oracle): number => [...oracle.failures.values()
 
 export const failuresText = (oracle: Oracle): string =>
   [...oracle.failures].map(([what, count]) => `${what} ${count}`).join(', ') || 'none'
+
+/** How long the requests sent in between waited for their first byte. The oracle has stopped. */
+export const waitsBetween = (oracle: Oracle, fromMs: number, toMs: number) => {
+  const sent = [...oracle.seen.values()].filter(({ sentMs }) => sentMs >= fromMs && sentMs < toMs)
+  return { ...percentiles(sent.map(({ sentMs, firstByteMs }) => firstByteMs - sentMs)), n: sent.length }
+}
+
+/** Milliseconds until the tables hold so many requests; Infinity when they do not within the limit. */
+export const untilRows = async (gateway: GatewayProcess, since: Date, n: number, limitMs: number): Promise<number> => {
+  const startedMs = performance.now()
+  for (let tookMs = 0; tookMs < limitMs; tookMs = performance.now() - startedMs) {
+    const answer = await gateway.request(`/admin/v1/requests?from=${since.toISOString()}&limit=1`)
+    const { total } = (await answer.json()) as { total?: number }
+    if (answer.ok && total !== undefined && total >= n) return performance.now() - startedMs
+    await Bun.sleep(100)
+  }
+  return Number.POSITIVE_INFINITY
+}
 
 export const rssMb = (pid: number): number =>
   Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]) / 1_024
