@@ -37,7 +37,8 @@ const healedMs = performance.now()
 await gateway.until('ready', Number.POSITIVE_INFINITY)
 const readyS = (performance.now() - healedMs) / 1_000
 await oracle.stop()
-const caughtUpS = (await untilRows(gateway, since, oracle.complete.size, 120_000)) / 1_000 + readyS
+const tookMs = await untilRows(gateway, since, oracle.complete.size, 120_000)
+const caughtUpS = Number.isFinite(tookMs) ? (performance.now() - healedMs) / 1_000 : tookMs
 const rows = await settledRows(gateway, since, oracle.complete.size)
 const { lost, doubled, otherTokens } = compare(oracle, rows)
 const failed = failedOf(oracle)
