@@ -1,5 +1,5 @@
 // The leases of this process: reserved from in memory, granted by the log, told to it, given back when others need them. Only this writes what a holder says.
-import { accountId } from '../domain/account.ts'
+import { type Account, accountId } from '../domain/account.ts'
 import { type Amount, isNothing } from '../domain/amount.ts'
 import type { BudgetEvent } from '../domain/budget-events.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
@@ -195,6 +195,15 @@ export class BudgetLeases {
       else if (verdict.kind === 'refused' && verdict.reason === 'spent') this.#contended(event.data.accounts, nowMs)
     }
     if (changed.length > 0) this.#waits.look()
+    if (verdict?.kind === 'granted') this.#outdated(changed, nowMs)
+  }
+
+  /** Granted by terms that were changed meanwhile, and there may be less now: what nobody waits for goes back. */
+  #outdated(changed: readonly Account[], nowMs: number): void {
+    for (const { account, height } of changed) {
+      const open = this.opens.get(account)
+      if (open !== undefined && height < open.line.row.height) this.giveBack(open, nowMs)
+    }
   }
 
   /** Somebody else is short of what this process may hold. */

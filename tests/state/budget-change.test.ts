@@ -118,3 +118,28 @@ test('a budget that was switched off and on again waits for what was counted bef
   world.put({ ...HARD, height: 3 })
   expect(await spend(world, i, 90)).toBe('spent')
 })
+
+test('what was asked for ahead of need under a higher limit, and is granted behind a lower one, goes back', async () => {
+  const high = budgetRow({ limit_nano_usd: 100_000 })
+  const world = worldOf(high)
+  const [asked, written] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  let holds = false
+  const beforeAppend = async () => {
+    if (holds) asked.resolve()
+    if (holds) await written.promise
+    return 'none' as const
+  }
+  const i = world.open('i', world.log.view({ beforeAppend }), STANDING)
+  expect(await spend(world, i, 1)).toBe('spent it')
+  holds = true
+  const waiting = begin(world, i, 10_000)
+  await asked.promise
+  world.put({ ...high, limit_nano_usd: 5_000, height: 2 })
+  written.resolve()
+  const request = (await waiting) as RequestBudgets
+  const [open] = i.leases.opens.values()
+  expect(open!.lease.granted.nano_usd).toBeGreaterThan(10_001)
+  await eventually('it goes back', () => (open!.lease.free().nano_usd === 0 ? true : null))
+  end(request, 10_000)
+  expect(await spend(world, i, 1)).toBe('spent')
+})
