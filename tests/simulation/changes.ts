@@ -63,7 +63,7 @@ export class Changes {
     this.#terms = terms
     this.#id ??= `bud_c${++this.#made}`
     const command = changingBudget(this.#id, terms)
-    this.run.spending!.decides(terms)
+    this.run.spending!.decides(this.#id, terms)
     this.run.operators.issue(machine, (state) => decideBudget(state, command), answered)
   }
 

@@ -3,7 +3,9 @@
 import type { BudgetPart } from '../../src/domain/budget-events.ts'
 import type { Asked } from './requests.ts'
 import type { Run } from './run.ts'
-import { holds, type Kind, type Terms, termsOf, type Widening } from './widening.ts'
+import { NOBODY } from './scheduler.ts'
+import { checkClosed } from './standings.ts'
+import { CHANGING, holds, type Kind, type Terms, termsOf, type Widening } from './widening.ts'
 
 /** Of one request. */
 interface Held {
@@ -16,6 +18,7 @@ interface Held {
 
 interface Decided {
   readonly atMs: number
+  readonly budget: string
   readonly terms: Terms
 }
 
@@ -24,6 +27,7 @@ const isChanging = (budget: string): boolean => budget.startsWith('bud_c')
 
 /** A decision is known everywhere after this, where nothing befalls the run, and leases that were asked for before have come. */
 const KNOWN_MS = 3_000
+const CLOSED_MS = 1_000
 
 export class Spending {
   readonly kind: Kind
@@ -31,10 +35,10 @@ export class Spending {
   readonly #decided: Decided[]
   /** Budget -> request -> what it holds. All windows of one budget overlap here. */
   readonly #held = new Map<string, Map<string, Held>>()
+  /** The most that was leased soon behind the last decision. */
+  #mostSince = 0
   /** The most that it ever allowed. */
   mostAllowed: number
-  /** Budgets of which a provider counted more than was reserved, with nothing decided since. */
-  readonly overran = new Set<string>()
 
   constructor(
     private readonly run: Run,
@@ -43,7 +47,7 @@ export class Spending {
     this.kind = kind
     this.#calm = calm
     const terms = termsOf(kind)
-    this.#decided = [{ atMs: 0, terms }]
+    this.#decided = [{ atMs: 0, budget: CHANGING.budget, terms }]
     this.mostAllowed = this.#limitOf(terms)
   }
 
@@ -69,18 +73,20 @@ export class Spending {
     return sum
   }
 
-  decides(terms: Terms): void {
-    this.#decided.push({ atMs: this.run.scheduler.nowMs, terms })
+  decides(budget: string, terms: Terms): void {
+    this.#decided.push({ atMs: this.run.scheduler.nowMs, budget, terms })
     this.mostAllowed = Math.max(this.mostAllowed, this.#limitOf(terms))
-    this.overran.clear()
+    this.#mostSince = this.totalOf(budget)
   }
 
   /** Its record is acknowledged: from now on it may come to so much. `sinceMs`: when that was asked for. */
   holds({ id }: Asked, parts: readonly BudgetPart[], sinceMs: number): void {
     for (const [budget, leased] of this.#sums(parts.filter((part) => part.leased))) {
+      const before = this.#held.get(budget)?.get(id)?.leased ?? 0
       this.#put(budget, id, { leased, counted: 0, sinceMs })
       this.#check(budget, id)
-      if (this.#calm) this.#checkNow(budget, id, sinceMs)
+      // What an attempt before it has left over it may use, whatever was decided meanwhile.
+      if (this.#calm && leased > before) this.#checkNow(budget, id, sinceMs)
     }
   }
 
@@ -97,8 +103,17 @@ export class Spending {
       if (charges.length > 0) this.#check(budget, id)
       if (reserved.has(budget) && all < this.limited(billed) && this.#isAlwaysMet)
         this.run.violated(`${id} is charged ${all} of ${budget}, and was billed ${this.limited(billed)}`)
-      if (all > own && begunMs > this.#decided.at(-1)!.atMs + KNOWN_MS) this.overran.add(budget)
+      if (this.#calm && all > own && begunMs > this.#decided.at(-1)!.atMs + KNOWN_MS) this.#overran(budget)
     }
+  }
+
+  /** A provider counted more than was reserved: soon everybody says that it is closed, unless its terms are set again. */
+  #overran(budget: string): void {
+    const { run } = this
+    const decided = this.#decided.length
+    run.scheduler.after(CLOSED_MS, NOBODY, () => {
+      if (this.#decided.length === decided) checkClosed(run, budget)
+    })
   }
 
   /** Its process died: the log will say. */
@@ -116,16 +131,20 @@ export class Spending {
 
   /** Nor more than it allows now, beside what was counted before it began to hold. */
   #checkNow(budget: string, id: string, sinceMs: number): void {
-    const { terms, limit, heldFromMs } = this.#now(sinceMs)
-    if (!holds(terms)) return
+    const { terms, limit, heldFromMs, budget: decidedOf } = this.#now(sinceMs)
+    if (!holds(terms) || budget !== decidedOf) return
     let sum = 0
     for (const { leased, counted, sinceMs: countedMs } of this.#held.get(budget)!.values())
       sum += leased + (countedMs < heldFromMs ? counted : 0)
-    if (sum > limit) this.run.violated(`${budget} allows ${limit}, and ${id} makes it ${sum}`)
+    // A limit that was lowered takes back no lease: what requests leave over of theirs may be spent by others of their instance.
+    const isLowered = heldFromMs < this.#decided.at(-1)!.atMs
+    if (isLowered && sinceMs < this.#decided.at(-1)!.atMs + KNOWN_MS) this.#mostSince = Math.max(this.#mostSince, sum)
+    if (sum > limit && !(isLowered && sum <= this.#mostSince))
+      this.run.violated(`${budget} allows ${limit}, and ${id} makes it ${sum}`)
   }
 
   /** The most that may still be believed to be allowed, and since when it holds. */
-  #now(sinceMs: number): { readonly terms: Terms; readonly limit: number; readonly heldFromMs: number } {
+  #now(sinceMs: number): Decided & { readonly limit: number; readonly heldFromMs: number } {
     let limit = 0
     let heldFromMs = 0
     for (const [i, { atMs, terms }] of this.#decided.entries()) {
@@ -134,7 +153,7 @@ export class Spending {
       const before = this.#decided[i - 1]
       if (before !== undefined && holds(terms) && !holds(before.terms) && atMs <= sinceMs) heldFromMs = atMs
     }
-    return { terms: this.#decided.at(-1)!.terms, limit, heldFromMs }
+    return { ...this.#decided.at(-1)!, limit, heldFromMs }
   }
 
   #limitOf({ limitNanoUsd, limitTokens }: Terms): number {

@@ -51,6 +51,13 @@ export const checkIdle = (run: Run): void => {
   }
 }
 
+/** More was counted of it than was reserved. */
+export const checkClosed = (run: Run, budget: string): void => {
+  for (const { process, budget: id, standing } of standingsOf(run))
+    if (id === budget && standing?.closed === false)
+      run.violated(`${process} says that ${budget} is open, and more was counted of it than was reserved`)
+}
+
 /** `charged`: by account, what its outcomes cost. */
 export const checkStandings = (run: Run, charged: ReadonlyMap<string, Amount>): void => {
   if (run.damaged.size > 0) return
@@ -59,7 +66,7 @@ export const checkStandings = (run: Run, charged: ReadonlyMap<string, Amount>): 
       run.violated(`${process} does not know how ${budget} stands`)
       continue
     }
-    const { account, spent, reserved, closed } = standing
+    const { account, spent, reserved } = standing
     if (reserved.nano_usd > 0 || reserved.tokens > 0)
       run.violated(
         `${process} says that ${reserved.nano_usd} nano-USD and ${reserved.tokens} tokens of ${account} are reserved in the end`,
@@ -72,7 +79,5 @@ export const checkStandings = (run: Run, charged: ReadonlyMap<string, Amount>): 
       run.violated(
         `${process} says that ${spent.nano_usd} nano-USD and ${spent.tokens} tokens of ${account} are spent, outcomes cost ${sum.nano_usd} and ${sum.tokens}`,
       )
-    if (!closed && run.spending?.overran.has(budget) === true && run.widening?.calm === true)
-      run.violated(`${process} says that ${account} is open, and more was billed of it than was reserved`)
   }
 }

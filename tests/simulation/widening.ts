@@ -88,7 +88,7 @@ export const wideningOf = (seed: number, { activeMs }: Scenario): Widening | nul
     comesBack: random.pick(['goes_on', 'goes_on', 'starts_again'] as const),
   }
   return {
-    ...{ kind, calm: random.chance(0.4), changeEveryMs: activeMs / random.int(2, 8) },
+    ...{ kind, calm: random.chance(0.4), changeEveryMs: activeMs / (kind === 'tokens' ? 2 : random.int(2, 8)) },
     retires: kind === 'retired' ? retires : null,
   }
 }
