@@ -85,7 +85,7 @@ export const attempt = async (exchange: Exchange, intent: Intent, plan: Plan, de
       if (performance.now() >= exchange.deadlineMs) exchange.end('total')
       const error = failureOf(thrown, exchange, entry)
       // Refused inside an answer that had begun as a success.
-      if (error.upstreamStatus !== undefined && exchange.answerChars === 0) exchange.mayBill = false
+      if (error.upstreamStatus !== undefined && exchange.answerBytes === 0) exchange.mayBill = false
       finishAttempt(exchange, error.code === 'request_canceled' ? 'canceled' : 'error', error)
       exchange.releaseUpstream()
       if (exchange.ended !== null || made++ >= plan.maxAttempts) throw error
@@ -108,16 +108,17 @@ export const attempt = async (exchange: Exchange, intent: Intent, plan: Plan, de
   }
 }
 
-const begin = (exchange: Exchange, entry: CatalogueEntry, { served }: Pick<AttemptDeps, 'served'>): void => {
+const begin = (exchange: Exchange, entry: CatalogueEntry, { served, kinds }: Pick<AttemptDeps, 'served' | 'kinds'>) => {
   chargeAttempt(exchange)
   exchange.entry = entry
+  exchange.kind = kinds.get(entry.kind) ?? null
   exchange.reservedFor = null
   exchange.trace?.calling(entry)
   served.calling(exchange.servedAt, exchange.identity.id, entry.providerId, entry.modelId)
   exchange.attemptStartedMs = performance.now()
   exchange.mayBill = false
   exchange.usage = null
-  exchange.answerChars = 0
+  exchange.answerBytes = 0
 }
 
 /** Writes down how the attempt under way went. */
@@ -207,7 +208,7 @@ const open = (
     upstreamModel: entry.upstreamModel,
     options: entry.options,
     maxOutputTokens: entry.maxOutputTokens,
-    usageOnStream: entry.usageOnStream,
+    usageOnStream: entry.usageOnStream || isUnderHardBudget(exchange),
     region: entry.region,
     // A later attempt is made later: a signature is good for five minutes.
     atMs: exchange.identity.atMs + exchange.latencyMs(),
@@ -224,6 +225,12 @@ const open = (
   if (kind.script !== undefined) return playScript(kind.script(request), signal)
   const sent = exchange.trace === null ? request : exchange.trace.carriedBy(request)
   return deps.dial(sent, { signal, connectMs: policy.connectMs, headersMs: waitMs })
+}
+
+/** What an answer counts is then what is charged, and not what it may count at most. */
+const isUnderHardBudget = ({ budgets }: Exchange): boolean => {
+  const bound = budgets?.bound()
+  return bound !== undefined && (bound.nano_usd !== null || bound.tokens !== null)
 }
 
 const isContent = ({ content }: StreamPart): boolean => content
@@ -259,8 +266,8 @@ const firstContent = async (exchange: Exchange, source: UpstreamStream): Promise
 
 /** What a stream that nobody gets has used: it may be billed all the same. */
 const noteUsed = (exchange: Exchange, parts: readonly StreamPart[]): void => {
-  for (const { usage, chars } of parts) {
-    exchange.answerChars += chars
+  for (const { usage, bytes } of parts) {
+    exchange.answerBytes += bytes
     if (usage !== null) exchange.usage = usage
   }
 }

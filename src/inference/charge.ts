@@ -3,19 +3,12 @@ import type { Limits } from '../domain/amount.ts'
 import type { BudgetCharge } from '../domain/budget-events.ts'
 import type { AttemptSummary, RequestSettled } from '../domain/request.ts'
 import { sumNanoUsd } from '../lib/money.ts'
-import { answeredChars } from '../providers/generated.ts'
+import { answeredBytes } from '../providers/generated.ts'
 import type { Answer, Usage } from '../providers/provider.ts'
 import { reasonsUnseen } from '../providers/unseen-reasoning.ts'
 import type { Cost } from '../state/attempt-bounds.ts'
 import type { CatalogueEntry } from '../state/port.ts'
-import {
-  actualNanoUsd,
-  dearestNanoUsd,
-  estimateTokens,
-  mostTokens,
-  promptBound,
-  promptTokensEstimate,
-} from './estimate.ts'
+import { actualNanoUsd, dearestNanoUsd, estimateTokens, promptBound, promptTokensEstimate } from './estimate.ts'
 import type { Exchange } from './exchange.ts'
 
 type Basis = RequestSettled['cost_basis']
@@ -77,17 +70,26 @@ export const attemptCost = (exchange: Exchange): Cost | null => {
 }
 
 /**
- * The most that the attempt that ended may have been billed. Nothing of its answer was seen, or a part of it never is: all that was reserved. Else the prompt
- * at its bound, and every byte of the answer that was seen as a token.
+ * The most that the attempt that ended may have been billed. Nothing of its answer was seen, a part of it never is, or it goes on at a provider that bills what
+ * nobody reads: all that was reserved. Else the prompt at its bound, and every byte of the answer that was seen as a token.
  */
-const mostBilled = ({ entry, intent, usage, answerChars }: Exchange): Limits => {
-  if (answerChars === 0 || reasonsUnseen(intent!.body, entry!.upstreamModel)) return { nano_usd: null, tokens: null }
+const mostBilled = (exchange: Exchange): Limits => {
+  const { entry, intent, usage, answerBytes } = exchange
+  const goesOn = !isWhole(exchange) && !stopsBilling(exchange)
+  if (answerBytes === 0 || goesOn || reasonsUnseen(intent!.body, entry!.upstreamModel, entry!.kind)) return ALL_RESERVED
   const promptTokens = Math.max(promptBound(intent!, entry!), usage?.promptTokens ?? 0)
-  const completionTokens = Math.max(mostTokens(answerChars), usage?.completionTokens ?? 0)
+  const completionTokens = Math.max(answerBytes, usage?.completionTokens ?? 0)
   return {
     nano_usd: dearestNanoUsd(entry!, promptTokens, completionTokens),
     tokens: promptTokens + completionTokens,
   }
+}
+
+const ALL_RESERVED: Limits = { nano_usd: null, tokens: null }
+
+const stopsBilling = ({ kind, entry }: Exchange): boolean => {
+  const stops = kind?.stopsBillingWhenLeft
+  return typeof stops === 'function' ? stops(entry!.options) : stops === true
 }
 
 /** What the attempt that ended is charged to budgets, with its bound where the provider has not said all of it. */
@@ -121,7 +123,7 @@ const ofAttempt = (exchange: Exchange): Measured => {
   if (entry === null || intent === null || (usage === null && !exchange.mayBill)) return NOTHING
   const promptTokens = usage?.promptTokens ?? promptTokensEstimate(intent)
   const counted = usage?.completionTokens ?? null
-  const estimated = estimateTokens(exchange.answerChars)
+  const estimated = estimateTokens(exchange.answerBytes)
   // Some providers count as they begin: what a stream that breaks off says of itself may be of its first token.
   const isLess = counted !== null && isUnfinished(exchange) && estimated > counted
   const completionTokens = counted === null || isLess ? estimated : counted
@@ -153,9 +155,9 @@ const isCounted = (exchange: Exchange): boolean => hasCounts(exchange.usage) && 
 const hasCounts = (usage: Usage | null): boolean =>
   typeof usage?.promptTokens === 'number' && typeof usage.completionTokens === 'number'
 
-/** UTF-16 units that an answer holds: looked for only where the provider does not count its tokens itself. */
-export const charsOf = ({ usage, content, json }: Answer): number =>
-  typeof usage?.completionTokens === 'number' ? (content?.length ?? 0) : answeredChars(json)
+/** UTF-8 bytes that an answer holds: looked for only where the provider does not count its tokens itself. */
+export const bytesOf = ({ usage, content, json }: Answer): number =>
+  typeof usage?.completionTokens === 'number' ? Buffer.byteLength(content ?? '') : answeredBytes(json)
 
 /** What the provider says that it charges, as whole nano-USD; null when it says nothing, or nothing that can be. */
 const reportedCost = (usage: Usage | null): number | null => {

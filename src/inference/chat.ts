@@ -12,7 +12,7 @@ import { attempt, finishAttempt } from './attempt.ts'
 import { authenticate, requireScope } from './authenticate.ts'
 import { bodyTooSlow, parseJsonBody, readJsonBytes } from './body.ts'
 import { reserveFirst } from './budget.ts'
-import { charsOf, type Measured, measure } from './charge.ts'
+import { bytesOf, type Measured, measure } from './charge.ts'
 import { choicesOf, cutOr } from './choices.ts'
 import { ClientStream } from './client-stream.ts'
 import type { InferenceDeps } from './deps.ts'
@@ -142,7 +142,7 @@ const endUser = (key: KeyEntry, { user }: Intent, deps: Pick<InferenceDeps, 'use
 const answered = (exchange: Exchange, intent: Intent, answer: Answer): { measured: Measured; json: string } => {
   exchange.usage = answer.usage
   exchange.finishReason = answer.finishReason
-  exchange.answerChars = charsOf(answer)
+  exchange.answerBytes = bytesOf(answer)
   finishAttempt(exchange, 'success', null)
   const measured = measure(exchange)
   const choices = intent.choices === 1 && intent.ownWords === null ? [answer] : choicesOf(answer.json)

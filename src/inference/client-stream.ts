@@ -205,7 +205,7 @@ export class ClientStream {
 
   #note(part: StreamPart): void {
     const { exchange } = this
-    exchange.answerChars += part.chars
+    exchange.answerBytes += part.bytes
     if (part.usage !== null) exchange.usage = part.usage
     if (part.finishReason !== null) exchange.finishReason = part.finishReason
     for (const name of part.toolNames) this.#toolNames.push(name)

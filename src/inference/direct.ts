@@ -10,7 +10,7 @@ import { ActiveRequests } from './active.ts'
 import { admit, factsJson } from './admit.ts'
 import { attempt, finishAttempt, type Served } from './attempt.ts'
 import { goesOn, reserveFirst, reserveMore } from './budget.ts'
-import { charsOf, type Measured, measure } from './charge.ts'
+import { bytesOf, type Measured, measure } from './charge.ts'
 import type { InferenceDeps } from './deps.ts'
 import { outputBound, priceOf, promptTokensEstimate } from './estimate.ts'
 import { type EndReason, Exchange, type Identity, type Purpose } from './exchange.ts'
@@ -155,7 +155,7 @@ const endingOf = (error: GatewayError): Ending => ({
 
 const whole = (exchange: Exchange, { answer }: Served & { stream: false }): DirectAnswer => {
   exchange.usage = answer.usage
-  exchange.answerChars = charsOf(answer)
+  exchange.answerBytes = bytesOf(answer)
   const { content, toolNames, finishReason } = answer
   return { text: content ?? '', toolNames, finishReason, contentParts: 0 }
 }
@@ -176,7 +176,7 @@ const streamed = async (
     for (let parts: StreamPart[] | null = held; parts !== null; parts = await source.next()) {
       for (const part of parts) {
         text += part.text
-        exchange.answerChars += part.chars
+        exchange.answerBytes += part.bytes
         if (part.content) contentParts += 1
         finishReason = part.finishReason ?? finishReason
         usage = part.usage ?? usage

@@ -25,13 +25,8 @@ type Asked = Pick<Intent, 'textBytes' | 'messageCount' | 'mediaParts' | 'maxToke
 type Reserving = Pick<Intent, 'promptBytes' | 'unseenTokens' | 'maxTokens' | 'choices' | 'ownWords'>
 
 const TOKEN_BYTES = 4
-/** UTF-8 bytes of a UTF-16 unit. */
-const MOST_UNIT_BYTES = 3
 /** About four bytes a token. */
 export const estimateTokens = (bytes: number): number => Math.ceil(bytes / TOKEN_BYTES)
-
-/** The most tokens that so much text (UTF-16 units) may be: a byte is a token at most. */
-export const mostTokens = (units: number): number => units * MOST_UNIT_BYTES
 
 /** What the prompt is likely to count: for caps, routing, and outcomes without the provider's usage. */
 export const promptTokensEstimate = ({ textBytes, messageCount, mediaParts }: Asked): number =>

@@ -4,7 +4,7 @@ import { type AttemptSummary, shownAttempt } from '../domain/request.ts'
 import { Cancellation, type CancelSignal } from '../lib/cancellation.ts'
 import type { Listed } from '../lib/roster.ts'
 import type { RecordId } from '../log/spool-port.ts'
-import type { Usage } from '../providers/provider.ts'
+import type { ProviderKind, Usage } from '../providers/provider.ts'
 import type { HealthCall } from '../state/health-call.ts'
 import type { CatalogueEntry, KeyEntry } from '../state/port.ts'
 import type { RequestBudgets } from '../state/request-budgets.ts'
@@ -79,6 +79,8 @@ export class Exchange implements Listed {
   #skips = 0
   /** Who was called last: who served or failed the request. */
   entry: CatalogueEntry | null = null
+  /** Of the provider that was called last. */
+  kind: ProviderKind | null = null
   attemptStartedMs = 0
   /** The call under way, or the last one: it holds a place of its provider until it is ended. */
   call: HealthCall | null = null
@@ -88,8 +90,8 @@ export class Exchange implements Listed {
   shaping: readonly string[] = []
 
   usage: Usage | null = null
-  /** UTF-16 units of answer text seen, for estimates when the provider reports no usage. */
-  answerChars = 0
+  /** UTF-8 bytes of answer text seen, for estimates when the provider reports no usage. */
+  answerBytes = 0
   finishReason: string | null = null
   /** The attempt that ended last, until another begins, and what those before it were charged together. */
   finished: AttemptSummary | null = null

@@ -47,9 +47,9 @@ const REFUSALS: Record<Refusal, (entry: CatalogueEntry) => GatewayError> = {
 
 /** Ends the call under way by how the attempt went. Harmless when it has ended already. */
 export const endCall = (exchange: Exchange, error: GatewayError | null): void => {
-  const { call, usage, answerChars } = exchange
+  const { call, usage, answerBytes } = exchange
   if (call === null) return
-  if (error === null) call.end('success', usage?.completionTokens ?? estimateTokens(answerChars))
+  if (error === null) call.end('success', usage?.completionTokens ?? estimateTokens(answerBytes))
   else if (saysNothing(exchange, error)) call.end('abandoned')
   else if (error.code === 'rate_limited') {
     call.end('throttled', null, error.retryAfterS === undefined ? null : error.retryAfterS * 1_000)

@@ -45,6 +45,7 @@ export const anthropic: ProviderKind = {
   kind: 'anthropic',
   needsCredential: true,
   capabilities: CAPABILITIES,
+  stopsBillingWhenLeft: true,
   defaultBaseUrl: 'https://api.anthropic.com/v1',
   usualEnv: 'ANTHROPIC_API_KEY',
   options: {

@@ -32,6 +32,14 @@ export const azureUrl = (target: Target): string => {
   return withVersion(joinUrl(bare, `${root}/deployments/${encodeURIComponent(target.upstreamModel)}${chat}`), target)
 }
 
+/** Versions before this one do not know `stream_options`, and answers on an index of one's own (`data_sources`) never take it. */
+const FIRST_WITH_USAGE = '2024-09'
+const usageRefused = ({ baseUrl, options }: Target, body: Readonly<Record<string, unknown>>): boolean => {
+  if (body.data_sources !== undefined) return true
+  const version = /[?&]api-version=(\d{4}-\d\d)/.exec(baseUrl)?.[1] ?? textOf(options.api_version) ?? ''
+  return /^\d{4}-\d\d/.test(version) && version < FIRST_WITH_USAGE
+}
+
 /** `api-key`; an Entra ID token, or any secret when `options.auth` is `bearer`, goes as `Authorization`. */
 const authorization = ({ secret, options }: Target): Readonly<Record<string, string>> => {
   if (secret === null) return {}
@@ -45,6 +53,7 @@ export const azureRow: OpenAiRow = {
   aliases: ['azure', 'azureopenai', 'azure_ai', 'azure_openai_service'],
   needsCredential: true,
   capabilities: ALL_CAPABILITIES,
+  stopsBillingWhenLeft: true,
   // Each resource has its own.
   defaultBaseUrl: null,
   usualEnv: 'AZURE_OPENAI_API_KEY',
@@ -53,7 +62,7 @@ export const azureRow: OpenAiRow = {
     api_version: textOption(VERSION, 'an API version such as "2024-10-21"'),
     auth: oneOf('api_key', 'bearer'),
   },
-  request: { drop: EXTENDED, never: EXTENDED, reasoningFamilies: true, url: azureUrl, authorization },
+  request: { drop: EXTENDED, never: EXTENDED, reasoningFamilies: true, usageRefused, url: azureUrl, authorization },
   // It lists the base models of the resource; the deployments, which are what can be called, are behind another API and another credential.
   listing: null,
 }

@@ -16,6 +16,8 @@ export class ChunkTemplate {
   /** The same, as frames of server-sent events begin and end. */
   #opening = ''
   #closing = ''
+  /** What both together have more of UTF-8 bytes than of UTF-16 units. */
+  #frameMore = 0
   /** What is shown in place of the surroundings; null: they are shown as they are. */
   #shown: readonly [before: string, after: string] | null = null
 
@@ -32,6 +34,8 @@ export class ChunkTemplate {
     this.#shown = shown === data ? null : [shown.slice(0, shownStart), shown.slice(shownStart + text.length)]
     this.#opening = shown === data ? `data: ${this.#before}` : ''
     this.#closing = `${this.#after}\n\n`
+    const frame = this.#opening + this.#closing
+    this.#frameMore = Buffer.byteLength(frame) - frame.length
   }
 
   /** A chunk that fits, with its text, as the client gets it. */
@@ -52,21 +56,26 @@ export class ChunkTemplate {
     return this.#opening !== ''
   }
 
-  /** Passes over the frames from `from` on that fit and hold some text: where the last of them ends, and the UTF-16 units of their texts. Null when the first does not fit. */
+  /** Passes over the frames from `from` on that fit and hold some text: where the last of them ends, and the UTF-8 bytes of their texts. Null when the first does not fit. */
   skim(text: string, from: number): { readonly end: number; readonly count: number } | null {
     const opening = this.#opening
     const closing = this.#closing
     if (opening === '' || !text.startsWith(opening, from)) return null
     let end = from
     let count = 0
+    let frames = 0
     do {
       const start = end + opening.length
       const quote = endOfPlain(text, start)
       if (quote <= start || !text.startsWith(closing, quote)) break
       count += quote - start
+      frames++
       end = quote + closing.length
     } while (text.startsWith(opening, end))
-    return end === from ? null : { end, count }
+    if (end === from) return null
+    // All of the run at once: where it has more bytes than units, they are its texts', but for what surrounds each.
+    const run = text.slice(from, end)
+    return { end, count: count + Buffer.byteLength(run) - run.length - frames * this.#frameMore }
   }
 }
 

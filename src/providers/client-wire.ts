@@ -1,5 +1,5 @@
 // Answers and chunks in the client's wire, for kinds whose own is another.
-import { generatedChars } from './generated.ts'
+import { generatedBytes } from './generated.ts'
 import type { Reading, StreamPart, Usage } from './provider.ts'
 import type { Json } from './read-json.ts'
 
@@ -62,7 +62,7 @@ export class ChunkWriter {
       json: this.#chunk({ choices: [{ index, delta, logprobs, finish_reason: finishReason }] }),
       content: false,
       text: '',
-      chars: generatedChars(delta),
+      bytes: generatedBytes(delta),
       finishReason,
       usage: this.usage,
       usageOnly: false,
@@ -93,7 +93,7 @@ export class ChunkWriter {
     const json = this.#chunk({ choices: [], usage: clientUsage(this.usage, cacheWriteTokens) })
     const { usage } = this
     return [
-      { json, content: false, text: '', chars: 0, finishReason: null, usage, usageOnly: true, toolNames: NO_TOOLS },
+      { json, content: false, text: '', bytes: 0, finishReason: null, usage, usageOnly: true, toolNames: NO_TOOLS },
     ]
   }
 

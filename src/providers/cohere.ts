@@ -47,6 +47,7 @@ export const cohere: ProviderKind = {
   kind: 'cohere',
   needsCredential: true,
   capabilities: ALL_CAPABILITIES,
+  stopsBillingWhenLeft: true,
   defaultBaseUrl: 'https://api.cohere.com/v2',
   usualEnv: 'COHERE_API_KEY',
   request: cohereRequest,

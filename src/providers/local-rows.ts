@@ -1,8 +1,10 @@
-// Rows of the table of OpenAI-shaped upstreams: what people run themselves, and whatever else calls itself compatible.
+// Rows of the table of OpenAI-shaped upstreams: what people run themselves, and whatever else calls itself compatible. Runtimes of one's own stop generating when
+// their client leaves, and send no bill for what they did not generate.
 import { tgiShape } from './openai-edits.ts'
 import { lists } from './openai-listing.ts'
 import { allBut, beside, EXTENDED, type OpenAiRow, said, vision } from './openai-row.ts'
 import { llamacppUsage } from './openai-usage.ts'
+import { SWITCH } from './options.ts'
 import { ALL_CAPABILITIES } from './provider.ts'
 import { objectOf } from './read-json.ts'
 
@@ -12,8 +14,11 @@ export const LOCAL_ROWS: readonly OpenAiRow[] = [
     aliases: ['openai_like', 'openai_compat', 'custom_openai', 'sglang'],
     needsCredential: false,
     capabilities: ALL_CAPABILITIES,
+    // Anything may stand behind it, a vendor that bills what nobody reads too: the operator who knows it says so.
+    stopsBillingWhenLeft: ({ stops_billing_when_left: stops }) => stops === true,
     defaultBaseUrl: null,
     usualEnv: null,
+    options: { stops_billing_when_left: SWITCH },
     // By the specification compatible servers get min_p and repetition_penalty; a provider's `options.forward: ["top_k"]` adds this one.
     request: { drop: ['top_k'] },
   },
@@ -22,6 +27,7 @@ export const LOCAL_ROWS: readonly OpenAiRow[] = [
     aliases: ['hosted_vllm'],
     needsCredential: false,
     capabilities: ALL_CAPABILITIES,
+    stopsBillingWhenLeft: true,
     defaultBaseUrl: 'http://127.0.0.1:8000/v1',
     usualEnv: null,
   },
@@ -30,6 +36,7 @@ export const LOCAL_ROWS: readonly OpenAiRow[] = [
     aliases: ['llama_cpp', 'llama.cpp', 'llama_server'],
     needsCredential: false,
     capabilities: ALL_CAPABILITIES,
+    stopsBillingWhenLeft: true,
     // Its usual port, 8080, is the gateway's own.
     defaultBaseUrl: null,
     usualEnv: null,
@@ -47,6 +54,7 @@ export const LOCAL_ROWS: readonly OpenAiRow[] = [
     aliases: ['huggingface_tgi', 'text_generation_inference'],
     needsCredential: false,
     capabilities: allBut('parallel_tool'),
+    stopsBillingWhenLeft: true,
     defaultBaseUrl: null,
     usualEnv: null,
     request: {
@@ -62,6 +70,7 @@ export const LOCAL_ROWS: readonly OpenAiRow[] = [
     aliases: ['lm_studio'],
     needsCredential: false,
     capabilities: ALL_CAPABILITIES,
+    stopsBillingWhenLeft: true,
     defaultBaseUrl: 'http://127.0.0.1:1234/v1',
     usualEnv: null,
     request: { rename: { repetition_penalty: 'repeat_penalty' }, limit: 'max_tokens' },

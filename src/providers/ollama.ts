@@ -45,6 +45,7 @@ export const ollama: ProviderKind = {
   kind: 'ollama',
   needsCredential: false,
   capabilities: [...PLAIN, 'tools', 'vision'],
+  stopsBillingWhenLeft: true,
   defaultBaseUrl: 'http://127.0.0.1:11434',
   // OLLAMA_API_KEY is for Ollama's cloud, not for the server on this machine that the address above means.
   usualEnv: null,

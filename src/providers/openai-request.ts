@@ -25,6 +25,8 @@ export interface RequestQuirks {
   readonly oneChoice?: boolean
   /** Its streams report usage without being asked, so it is never asked. */
   readonly usageUnasked?: boolean
+  /** It refuses a request that asks for usage, so it is never asked by the gateway. */
+  readonly usageRefused?: (target: Target, body: ChatCall['body']) => boolean
   /** Whatever no rule above says. */
   readonly edit?: (draft: RequestDraft) => void
   readonly headers?: (target: Target) => Readonly<Record<string, string>>
@@ -89,8 +91,11 @@ const limitTokens = (draft: RequestDraft, quirks: RequestQuirks): void => {
 
 const INCLUDE_USAGE: ReadonlyMap<string, Edit> = new Map([['include_usage', { do: 'set', json: 'true' }]])
 
-/** The provider is set to be asked for usage on streams, and the client did not ask. */
-const askUsage = (draft: RequestDraft): void => {
+/** The provider is set to be asked for usage on streams, or a budget has to know it, and the client did not ask. An operator whose server refuses that drops the field. */
+const askUsage = (draft: RequestDraft, { usageUnasked, usageRefused }: RequestQuirks): void => {
+  const { call, target } = draft
+  if (usageUnasked === true || usageRefused?.(target, call.body) === true) return
+  if (arrayOf(target.options.drop).includes('stream_options')) return
   const given = draft.valueOf('stream_options')
   if (objectOf(given).include_usage === true) return
   const options = isObject(given) ? draft.textOf('stream_options') : null
@@ -113,7 +118,7 @@ const shape = (draft: RequestDraft, quirks: RequestQuirks, kind: string): void =
   quirks.edit?.(draft)
   if (quirks.rename !== undefined)
     for (const name in quirks.rename) if (draft.has(name)) draft.rename(name, quirks.rename[name]!)
-  if (target.usageOnStream && call.stream && quirks.usageUnasked !== true) askUsage(draft)
+  if (target.usageOnStream && call.stream) askUsage(draft, quirks)
   for (const key in call.body) if (!USUAL.has(key) && draft.has(key)) keepBack(draft, kind, key)
 }
 

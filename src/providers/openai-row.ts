@@ -3,7 +3,7 @@ import type { Dialect } from './openai-answer.ts'
 import { type ListingQuirks, lists } from './openai-listing.ts'
 import { joinUrl, type RequestQuirks } from './openai-request.ts'
 import { HEADER_NAME, HEADER_TEXT, type Options } from './options.ts'
-import { ALL_CAPABILITIES, type Capability, type Target } from './provider.ts'
+import { ALL_CAPABILITIES, type Capability, type ProviderKind, type Target } from './provider.ts'
 import type { Json } from './read-json.ts'
 
 /** A row of the table. What it leaves out is as OpenAI has it. */
@@ -13,6 +13,8 @@ export interface OpenAiRow {
   readonly aliases?: readonly string[]
   readonly needsCredential: boolean
   readonly capabilities: readonly Capability[]
+  /** As in `ProviderKind`: by the vendor's own words alone. */
+  readonly stopsBillingWhenLeft?: ProviderKind['stopsBillingWhenLeft']
   readonly defaultBaseUrl: string | null
   readonly usualEnv: string | null
   readonly usualBaseUrlEnv?: string

@@ -16,13 +16,14 @@ const errorOf = (body: string): Json => {
 
 export const openaiShaped = (row: OpenAiRow): ProviderKind => {
   const { kind, needsCredential, capabilities, defaultBaseUrl, usualEnv, readAs } = row
-  const { request: quirks = {}, answer, listing = {} } = row
+  const { request: quirks = {}, answer, listing = {}, stopsBillingWhenLeft } = row
   const shaped: ProviderKind = {
     kind,
     needsCredential,
     capabilities,
     defaultBaseUrl,
     usualEnv,
+    ...(stopsBillingWhenLeft === undefined ? {} : { stopsBillingWhenLeft }),
     ...(row.usualBaseUrlEnv === undefined ? {} : { usualBaseUrlEnv: row.usualBaseUrlEnv }),
     options: { ...row.options, forward: FIELD_NAMES, drop: FIELD_NAMES },
     request: (call, target) => openaiRequest(call, target, quirks, kind),

@@ -5,7 +5,7 @@ import { ChunkTemplate } from './chunk-template.ts'
 import { inBandFailure, malformed } from './failure.ts'
 import { finishReasonOf } from './finish.ts'
 import { FinishOfChoices } from './finish-of-choices.ts'
-import { generatedChars } from './generated.ts'
+import { generatedBytes } from './generated.ts'
 import {
   calledTools,
   type Dialect,
@@ -49,7 +49,7 @@ const ends = (choices: readonly unknown[]): boolean =>
 const readChoices = (choices: readonly unknown[]) => {
   let content = false
   let text = ''
-  let chars = 0
+  let bytes = 0
   let finishReason: string | null = null
   let toolNames = NO_TOOLS
   for (const value of choices) {
@@ -57,14 +57,14 @@ const readChoices = (choices: readonly unknown[]) => {
     const delta = objectOf(choice.delta)
     const reason = textOf(choice.finish_reason) ?? ''
     if (hasContent(delta)) content = true
-    chars += generatedChars(delta)
+    bytes += generatedBytes(delta)
     if (delta.tool_calls !== undefined || delta.function_call !== undefined)
       toolNames = [...toolNames, ...calledTools(delta)]
     if (choice.index !== undefined && choice.index !== 0) continue
     if (typeof delta.content === 'string') text += delta.content
     if (reason !== '') finishReason = finishReasonOf(reason)
   }
-  return { content, text, chars, finishReason, toolNames }
+  return { content, text, bytes, finishReason, toolNames }
 }
 
 /** Finish reasons that are the client's already. */
@@ -97,7 +97,7 @@ const plainChoice = (chunk: Json, choices: readonly unknown[]): { delta: Json; f
 const plainPart = (
   json: string,
   text: string,
-  chars: number,
+  bytes: number,
   content: boolean,
   finishReason: string | null,
   usage: Usage | null,
@@ -105,18 +105,18 @@ const plainPart = (
   json,
   content,
   text,
-  chars,
+  bytes,
   finishReason,
   usage,
   usageOnly: false,
   toolNames: NO_TOOLS,
 })
 
-const runPart = (frames: string, chars: number, usage: Usage | null): StreamPart => ({
+const runPart = (frames: string, bytes: number, usage: Usage | null): StreamPart => ({
   json: null,
   content: true,
   text: '',
-  chars,
+  bytes,
   finishReason: null,
   usage,
   usageOnly: false,
@@ -172,7 +172,7 @@ class OpenAiStream implements StreamDecoder {
     const fits = event === null && this.#looked?.data !== data && this.#choices.has(0)
     const text = fits ? this.#template.textIn(data) : null
     if (text !== null && text !== '')
-      return [plainPart(this.#template.shown(data, text), text, text.length, true, null, this.#usage)]
+      return [plainPart(this.#template.shown(data, text), text, Buffer.byteLength(text), true, null, this.#usage)]
     const chunk = this.#looked?.data === data ? this.#looked.chunk : parseJson(data)
     if (event === 'error') throw inBandFailure(chunk ?? { message: data }, this.reading)
     if (!isObject(chunk)) {
@@ -223,7 +223,7 @@ class OpenAiStream implements StreamDecoder {
       this.#choices.seeOne(0, finishReason !== null)
       const text = typeof delta.content === 'string' ? delta.content : ''
       if (text !== '' && finishReason === null && json === data && !hasRole(delta)) this.#template.learn(data, text)
-      return plainPart(json, text, generatedChars(delta), hasContent(delta), finishReason, this.#usage)
+      return plainPart(json, text, generatedBytes(delta), hasContent(delta), finishReason, this.#usage)
     }
     return this.#editedPart(chunk, data)
   }

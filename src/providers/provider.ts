@@ -38,7 +38,7 @@ export interface Target {
   readonly options: Readonly<Record<string, unknown>>
   /** Output ceiling of the catalogue; only Anthropic's required `max_tokens` uses it. */
   readonly maxOutputTokens: number | null
-  /** Ask for usage on streams although the client did not; the extra chunk is then hidden. */
+  /** Ask for usage on streams although the client did not (a setting of the provider, or a hard budget); the extra chunk is then hidden. */
   readonly usageOnStream: boolean
   /** Where the provider says that it is, for kinds whose address depends on it. */
   readonly region?: string | null
@@ -104,8 +104,8 @@ export interface StreamPart {
   readonly content: boolean
   /** Text that it adds to the first choice, for structured-output checks. */
   readonly text: string
-  /** UTF-16 units of all that it adds to any choice, reasoning and calls included, for estimates. */
-  readonly chars: number
+  /** UTF-8 bytes of all that it adds to any choice, reasoning and calls included, for estimates and bounds. */
+  readonly bytes: number
   readonly finishReason: string | null
   /** The latest known usage (cumulative). */
   readonly usage: Usage | null
@@ -158,6 +158,11 @@ export interface ProviderKind {
   readonly needsCredential: boolean
   /** What the kind's models are taken to be able to do when nobody says otherwise. */
   readonly capabilities: readonly Capability[]
+  /**
+   * Its vendor says that a stream which is left stops: no more is generated, and no more billed than what was sent. Absent: it goes on to its end and is billed
+   * whole, whoever reads it. A function where the provider's `options` say so.
+   */
+  readonly stopsBillingWhenLeft?: true | ((options: Target['options']) => boolean)
   readonly defaultBaseUrl: string | null
   /** Conventional environment variable of its secret, for the seeder. */
   readonly usualEnv: string | null

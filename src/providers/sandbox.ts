@@ -209,6 +209,7 @@ export const sandbox: ProviderKind = {
     kind: 'sandbox',
     needsCredential: false,
     capabilities: ALL_CAPABILITIES,
+    stopsBillingWhenLeft: true,
     defaultBaseUrl: null,
     usualEnv: null,
   }),

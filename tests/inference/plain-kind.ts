@@ -54,7 +54,7 @@ const partOf = (json: string): StreamPart => {
     json,
     content: text !== '' || choice?.delta?.tool_calls !== undefined || choice?.delta?.refusal !== undefined,
     text,
-    chars: text.length,
+    bytes: Buffer.byteLength(text),
     finishReason: choice?.finish_reason ?? null,
     usage: usageOf(chunk.usage),
     usageOnly: chunk.choices?.length === 0,

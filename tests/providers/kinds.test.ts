@@ -76,6 +76,7 @@ test('a kind says which options it has: it reads no other', () => {
       '{"model":"m","messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_schema","json_schema":{"name":"s","schema":{"type":"object"}}}}'
     kind.request({ raw, body: JSON.parse(raw), stream: false, capabilities: ['json_schema'] }, target)
     kind.listing?.request(target)
+    if (typeof kind.stopsBillingWhenLeft === 'function') kind.stopsBillingWhenLeft(options)
     expect([kind.kind, [...read].filter((name) => !Object.hasOwn(kind.options ?? {}, name))]).toEqual([kind.kind, []])
     expect([kind.kind, Object.keys(kind.options ?? {}).filter((name) => !read.has(name))]).toEqual([kind.kind, []])
   }

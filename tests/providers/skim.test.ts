@@ -15,12 +15,12 @@ const relay = (bytes: Uint8Array, cuts: readonly number[], skims: boolean) => {
   const decoder = openaiStream(READING)
   const parser = createSseParser(undefined, skims ? (text, from) => decoder.skim!(text, from) : null)
   let client = ''
-  let chars = 0
+  let counted = 0
   let runs = 0
   const take = (parts: readonly StreamPart[]) => {
-    for (const { json, frames, chars: added } of parts) {
+    for (const { json, frames, bytes: added } of parts) {
       client += frames ?? (json === null ? '' : sseFrame(json))
-      chars += added
+      counted += added
       if (frames !== undefined) runs++
     }
   }
@@ -32,9 +32,9 @@ const relay = (bytes: Uint8Array, cuts: readonly number[], skims: boolean) => {
     take(decoder.end())
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error
-    return { client, chars, ending: error.code, runs }
+    return { client, counted, ending: error.code, runs }
   }
-  return { client, chars, ending: decoder.complete ? 'whole' : 'cut', runs }
+  return { client, counted, ending: decoder.complete ? 'whole' : 'cut', runs }
 }
 
 const same = (bytes: Uint8Array, cuts: readonly number[]) => {
@@ -84,7 +84,15 @@ test('a first frame that came in two pieces has its role, although the one after
 
 test('plain frames do pass as runs', () => {
   const bytes = Buffer.from(['one', 'two', 'three', 'a"b', 'four', 'five'].map(chunk).join(''))
-  expect(relay(bytes, [], true)).toMatchObject({ runs: 2, chars: 22 })
+  expect(relay(bytes, [], true)).toMatchObject({ runs: 2, counted: 22 })
+})
+
+test('bytes are counted, not characters: of a run that is skimmed like of chunks that are read', () => {
+  const texts = ['one', 'zwölf', '日本語', '😀', 'four']
+  const bytes = Buffer.from(texts.map(chunk).join('').replaceAll('"model":"m"', '"model":"modèle"'))
+  const counted = Buffer.byteLength(texts.join(''))
+  expect(relay(bytes, [], true)).toMatchObject({ runs: 1, counted })
+  expect(relay(bytes, [], false)).toMatchObject({ runs: 0, counted })
 })
 
 test('a frame with a control character in its text is no JSON and is read', () => {

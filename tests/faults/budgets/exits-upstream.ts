@@ -1,5 +1,5 @@
 // An upstream that does with a request what its model is called, once for each path on which a request can end. It tells when a request has arrived, and keeps
-// the bill: where nobody gets to know what it generated it charges for all that the client allowed, and else for each byte that it sent.
+// the bill: a stream that is left, or breaks, is generated to its end and billed whole.
 import { COST_NANO_USD, TOKENS } from './rig.ts'
 
 export const PROMPT_NANO_USD = 1_000
@@ -74,8 +74,6 @@ interface Does {
   readonly bills: number | null
 }
 
-const SAID = 'hi'.length
-
 /** What each model does, by its name. */
 const DOES: Readonly<Record<string, Does>> = {
   'json-ok': { answers: answer, bills: TOKENS },
@@ -91,8 +89,8 @@ const DOES: Readonly<Record<string, Does>> = {
       }),
     bills: TOKENS,
   },
-  'stream-breaks': { answers: () => begun((controller) => controller.close()), bills: SAID },
-  'stream-silent': { answers: () => begun(() => undefined), bills: SAID },
+  'stream-breaks': { answers: () => begun((controller) => controller.close()), bills: TOKENS },
+  'stream-silent': { answers: () => begun(() => undefined), bills: TOKENS },
   'stream-cut': {
     answers: () =>
       events(
@@ -106,8 +104,8 @@ const DOES: Readonly<Record<string, Does>> = {
     bills: TOKENS,
   },
   'left-early': { answers: silent, bills: TOKENS },
-  'left-late': { answers: () => begun(() => undefined), bills: SAID },
-  'left-asking': { answers: () => begun((controller) => controller.enqueue(LONGEST)), bills: SAID },
+  'left-late': { answers: () => begun(() => undefined), bills: TOKENS },
+  'left-asking': { answers: () => begun((controller) => controller.enqueue(LONGEST)), bills: TOKENS },
   hangs: { answers: silent, bills: TOKENS },
   'hangs-stream': { answers: silent, bills: TOKENS },
   shutdown: { answers: silent, bills: TOKENS },
