@@ -21,14 +21,14 @@ for (let kill = 0; kill < KILLS; kill++) {
 await Bun.sleep(1_000)
 await oracle.stop()
 const rows = await settledRows(gateway, since, oracle.complete.size)
-const { lost, doubled, phantom, otherTokens, outcomes } = compare(oracle, rows)
+const { lost, doubled, phantom, otherTokens, recorded, outcomes } = compare(oracle, rows)
 const ready = percentiles(readyMs)
 const serving = percentiles(servingMs)
 console.log(
   `kill -9: ${KILLS} kills, ${oracle.sent.size} requests sent, ${oracle.complete.size} answers held complete, ${rows.length} outcomes`,
 )
 console.log(
-  `lost ${lost} of ${oracle.complete.size}; doubled ${doubled} of ${rows.length}; never sent ${phantom}; other tokens ${otherTokens}`,
+  `lost ${lost} of ${oracle.complete.size}; doubled ${doubled} of ${rows.length}; never sent ${phantom}; other tokens ${otherTokens}; begun, broken off and recorded ${recorded} of ${oracle.broken.size}`,
 )
 console.log(
   `outcomes: ${Object.entries(outcomes)
@@ -39,5 +39,6 @@ console.log(
   `start to serving ms: p50 ${serving.p50.toFixed(0)}, max ${serving.max.toFixed(0)}; to ready ms: p50 ${ready.p50.toFixed(0)}, p99 ${ready.p99.toFixed(0)}, max ${ready.max.toFixed(0)} (N ${KILLS})`,
 )
 await gateway.remove()
-const isExact = oracle.complete.size > 0 && lost + doubled + phantom + otherTokens === 0
+const isExact =
+  oracle.complete.size > 0 && lost + doubled + phantom + otherTokens === 0 && recorded === oracle.broken.size
 if (!isExact || ready.max > 3_000) process.exit(1)

@@ -11,6 +11,10 @@ export interface Oracle {
   readonly complete: Set<string>
   /** Of what is complete: as it was read back from the file, once it has stopped. */
   readonly seen: Map<string, Seen>
+  /** Answered with 200 and ended before their end, or with an error frame: their provider was called, so they must be in the log, however they ended. */
+  readonly broken: ReadonlySet<string>
+  /** Whole answers of `sandbox-echo` that were not to what was asked. */
+  readonly strange: ReadonlySet<string>
   /** Requests that ended otherwise, by what was seen: a status, `cut`, `error frame`, `no connection`. */
   readonly failures: Map<string, number>
   /** Stops sending and waits for what is in flight. */
@@ -25,6 +29,8 @@ export const startOracle = (gateway: () => GatewayProcess, clients: number, mode
   const read = new Map<string, Seen>()
   const sent = new Set<string>()
   const complete = new Set<string>()
+  const broken = new Set<string>()
+  const strange = new Set<string>()
   const failures = new Map<string, number>()
   const seen = (what: string) => void failures.set(what, (failures.get(what) ?? 0) + 1)
   let running = true
@@ -54,6 +60,7 @@ export const startOracle = (gateway: () => GatewayProcess, clients: number, mode
       return
     }
     const firstByteMs = performance.now()
+    if (answer.ok) broken.add(id)
     try {
       const text = await answer.text()
       if (!answer.ok) seen(`status ${answer.status}: ${messageIn(text)}`)
@@ -63,7 +70,11 @@ export const startOracle = (gateway: () => GatewayProcess, clients: number, mode
           ? text.endsWith('data: [DONE]\n\n')
           : (JSON.parse(text) as { object: string }).object === 'chat.completion'
       )
-        await journal.note({ id, sentMs, firstByteMs, tokens: tokensIn(text) }).then(() => complete.add(id))
+        await journal.note({ id, sentMs, firstByteMs, tokens: tokensIn(text) }).then(() => {
+          complete.add(id)
+          broken.delete(id)
+          if (model === ECHO && textIn(text) !== `count ${id}`) strange.add(id)
+        })
       else seen('cut')
     } catch {
       seen('cut')
@@ -80,6 +91,8 @@ export const startOracle = (gateway: () => GatewayProcess, clients: number, mode
   return {
     sent,
     complete,
+    broken,
+    strange,
     failures,
     seen: read,
     async stop() {
@@ -99,6 +112,12 @@ export const startOracle = (gateway: () => GatewayProcess, clients: number, mode
 /** What an error says, without what tells one request from another. */
 const messageIn = (text: string): string =>
   (/"message":"([^"]*)"/.exec(text)?.[1] ?? text).replaceAll(/\d+/g, 'N').slice(0, 80)
+
+const ECHO = 'sandbox-echo'
+
+/** What an answer says, JSON or stream. */
+const textIn = (text: string): string =>
+  [...text.matchAll(/"content":("(?:[^"\\]|\\.)*")/g)].map(([, content]) => JSON.parse(content!) as string).join('')
 
 /** Of the whole answer, JSON or stream. */
 const tokensIn = (text: string): number | null => {
@@ -188,7 +207,16 @@ export const compare = (oracle: Oracle, rows: readonly RequestRow[]) => {
     const tokens = oracle.seen.get(request_id)?.tokens ?? null
     return tokens !== null && tokens !== (prompt_tokens ?? 0) + (completion_tokens ?? 0)
   }).length
-  return { lost: lost.length, doubled, phantom, otherTokens, outcomes: Object.groupBy(rows, (row) => row.outcome) }
+  /** Of those that broke off. */
+  const recorded = [...oracle.broken].filter((id) => byRequest.has(id)).length
+  return {
+    lost: lost.length,
+    doubled,
+    phantom,
+    otherTokens,
+    recorded,
+    outcomes: Object.groupBy(rows, (row) => row.outcome),
+  }
 }
 
 export const percentiles = (values: readonly number[]) => {

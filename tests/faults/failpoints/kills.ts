@@ -182,16 +182,17 @@ export const killAt = async (ground: Ground, name: Failpoint, kills: number): Pr
   await oracle.stop()
   await writer.stop()
   const rows = await settledRows(gateway, since, oracle.complete.size)
-  const { lost, doubled, phantom, otherTokens, outcomes } = compare(oracle, rows)
+  const { lost, doubled, phantom, otherTokens, recorded, outcomes } = compare(oracle, rows)
   const tenants = await writer.compare()
   const orphaned = outcomes.orphaned?.length ?? 0
-  const wrong = lost + doubled + phantom + otherTokens + tenants.lost + tenants.doubled
+  const unrecorded = oracle.broken.size - recorded
+  const wrong = unrecorded + lost + doubled + phantom + otherTokens + tenants.lost + tenants.doubled
   return {
     row: 'R2',
     what: `\`kill -9\` at \`${name}\`, ${adapter}`,
     figure:
       `died there ${deaths} of ${kills}; lost ${lost} of ${oracle.complete.size}, doubled ${doubled}, never sent ${phantom}, other tokens ${otherTokens}, ` +
-      `broken off and recorded ${orphaned}; tenants told made and missing ${tenants.lost} of ${tenants.told}, doubled ${tenants.doubled}`,
+      `begun for a client, broken off and recorded ${recorded} of ${oracle.broken.size}, orphaned in all ${orphaned}; tenants told made and missing ${tenants.lost} of ${tenants.told}, doubled ${tenants.doubled}`,
     n: oracle.complete.size,
     good: wrong === 0 && deaths === kills && oracle.complete.size > 0,
   }
