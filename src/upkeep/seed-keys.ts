@@ -7,7 +7,7 @@ import { policyKey } from '../domain/policy.ts'
 import { Rejection } from '../domain/rejection.ts'
 import { retiredAtMs } from '../domain/retired-text.ts'
 import { sha256Hex } from '../lib/digest.ts'
-import { DEFAULT_TENANT, momentOf } from './seed-names.ts'
+import { DEFAULT_TENANT, KeyFinder, momentOf } from './seed-names.ts'
 import type { SeedDeps, SeedInput, SeedReport, SeedStep } from './seed-step.ts'
 
 export const ADMIN_KEY_NAME = 'bootstrap-admin'
@@ -173,11 +173,11 @@ const noMore = (what: string): string =>
  */
 const decideGiven = (
   state: ControlReader,
-  { rows, seeded }: { readonly rows: readonly ApiKeyRow[]; readonly seeded: readonly ApiKeyRow[] },
-  { name, fresh: { digest, nowMs } }: PreparedKey,
+  { named, seeded }: { readonly named: readonly ApiKeyRow[]; readonly seeded: readonly ApiKeyRow[] },
+  { fresh: { digest, nowMs } }: PreparedKey,
 ): EventRecord[] | null => {
   if (seeded.some((row) => row.digest === digest || row.seeded_digest === digest)) return []
-  if (rows.some((row) => row.name === name && row.digest === digest)) return []
+  if (named.some((row) => row.digest === digest)) return []
   requireUnusedText(state, digest)
   const working = seeded.filter((row) => row.status === 'active' && !hasExpired(row, nowMs))
   return working.length === 0 ? null : rotated(state, working, digest)
@@ -187,24 +187,24 @@ const decideGiven = (
  * Pure: what one wanted key needs. `mine`: ids of the keys that this start makes, which are no reason against one another. One that is minted is minted
  * once: what the API changed, renamed or revoked, or made under its name, stands in its place.
  */
-const decideKey = (state: ControlReader, wanted: PreparedKey, mine: ReadonlySet<string>): EventRecord[] => {
+const decideKey = (
+  state: ControlReader,
+  wanted: PreparedKey,
+  { mine, finder }: { readonly mine: ReadonlySet<string>; readonly finder: KeyFinder },
+): EventRecord[] => {
   const { fresh, entry } = wanted
   const [tenantId] = state.table('tenants').find('slug', wanted.tenantSlug)
   if (tenantId === undefined) return []
   const keys = state.table('keys')
   if (keys.get(fresh.id) !== undefined) return []
-  const rows = keys
-    .find('tenant', tenantId)
-    .toSorted()
-    .map((id) => keys.get(id)!) // ids sort by time
-  const identified = rows.filter(({ id }) => id === entry?.id)
-  const seeded = identified.length > 0 ? identified : rows.filter((row) => row.seeded_name === wanted.name)
+  const { seeded: known, named } = finder.find(state, tenantId, wanted.name)
+  const identified = entry?.id === undefined ? undefined : keys.get(entry.id)
+  const seeded = identified?.tenant_id === tenantId ? [identified] : known
   if (wanted.given !== null) {
-    const decided = decideGiven(state, { rows, seeded }, wanted)
+    const decided = decideGiven(state, { named, seeded }, wanted)
     if (decided !== null) return decided
   } else {
     if (seeded.length > 0 || (wanted.firstStartOnly && hasOthers(state, mine))) return []
-    const named = rows.filter(({ name }) => name === wanted.name)
     if (named.some(({ status }) => status === 'active')) return []
     if (named.length > 0) throw new Rejection('conflict', 'it is not made: a key of this name was revoked by the API')
   }
@@ -246,14 +246,17 @@ export const prepareKeys = (input: SeedInput, deps: SeedDeps): readonly Prepared
 
 /** A text that two of them have is that of the first. */
 export const keySteps = (prepared: readonly PreparedKey[]): SeedStep[] => {
-  const mine = new Set(prepared.map(({ fresh }) => fresh.id))
+  const shared = {
+    mine: new Set(prepared.map(({ fresh }) => fresh.id)),
+    finder: new KeyFinder(new Set(prepared.map(({ name }) => name))),
+  }
   const firstOf = new Map<string, PreparedKey>()
   return prepared.map((one) => {
     const first = firstOf.get(one.fresh.digest)
     if (first === undefined) firstOf.set(one.fresh.digest, one)
     const decide = (state: ControlReader): EventRecord[] => {
       if (first !== undefined) throw new Rejection('conflict', leftOut(first))
-      return decideKey(state, one, mine)
+      return decideKey(state, one, shared)
     }
     return { what: one.entry === null ? called(one) : `bootstrap.keys "${one.name}"`, decide }
   })

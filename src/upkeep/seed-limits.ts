@@ -10,14 +10,14 @@ import { Rejection } from '../domain/rejection.ts'
 import { decideTool, TOOL_DEFAULTS, toolKey } from '../domain/tool.ts'
 import { decideToolPolicy, TOOL_POLICY_DEFAULTS, toolPolicyKey } from '../domain/tool-policy.ts'
 import { forgottenLine } from './seed-forgotten.ts'
-import { DEFAULT_TENANT, type KeyIds, keyIdsOf, keyOf, tenantOf } from './seed-names.ts'
+import { DEFAULT_TENANT, type KeyNaming, keyNamingOf, keyOf, tenantOf } from './seed-names.ts'
 import type { SeedDeps, SeedInput, SeedStep } from './seed-step.ts'
 
 type Entry<Section extends keyof Bootstrap> = NonNullable<Bootstrap[Section]>[number]
 
 /** All four sections. They come last: they name tenants, keys, providers and models. */
 export const limitSteps = ({ bootstrap }: SeedInput, { newId }: Pick<SeedDeps, 'newId'>): SeedStep[] => {
-  const keyIds = keyIdsOf(bootstrap)
+  const naming = keyNamingOf(bootstrap)
   const { budgets = [], cache_rules = [], tools = [], tool_policies = [] } = bootstrap
   const step = (what: string, id: string, decide: (state: ControlReader, id: string) => EventRecord[]): SeedStep => ({
     what: `bootstrap.${what}`,
@@ -25,10 +25,10 @@ export const limitSteps = ({ bootstrap }: SeedInput, { newId }: Pick<SeedDeps, '
   })
   return [
     ...budgets.map((entry, i) =>
-      step(`budgets[${i}]`, newId('bud'), (state, id) => seedBudget(state, keyIds, id, entry)),
+      step(`budgets[${i}]`, newId('bud'), (state, id) => seedBudget(state, naming, id, entry)),
     ),
     ...cache_rules.map((entry) =>
-      step(`cache_rules "${entry.name}"`, newId('rule'), (state, id) => seedRule(state, keyIds, id, entry)),
+      step(`cache_rules "${entry.name}"`, newId('rule'), (state, id) => seedRule(state, naming, id, entry)),
     ),
     ...tools.map((entry) => step(`tools "${entry.name}"`, newId('tool'), (state, id) => seedTool(state, id, entry))),
     ...tool_policies.map((entry) =>
@@ -39,7 +39,7 @@ export const limitSteps = ({ bootstrap }: SeedInput, { newId }: Pick<SeedDeps, '
 
 const isEdited = (row: { readonly managed_by: ManagedBy } | undefined): boolean => row?.managed_by === 'api'
 
-const seedBudget = (state: ControlReader, keyIds: KeyIds, id: string, entry: Entry<'budgets'>): EventRecord[] => {
+const seedBudget = (state: ControlReader, naming: KeyNaming, id: string, entry: Entry<'budgets'>): EventRecord[] => {
   const {
     tenant = DEFAULT_TENANT,
     scope: given = { type: 'tenant' },
@@ -47,7 +47,7 @@ const seedBudget = (state: ControlReader, keyIds: KeyIds, id: string, entry: Ent
     ...fields
   } = entry
   const tenant_id = tenantOf(state, tenant)!
-  const named = given.id === undefined || given.type !== 'key' ? given.id : keyOf(state, keyIds, tenant_id, given.id)
+  const named = given.id === undefined || given.type !== 'key' ? given.id : keyOf(state, naming, tenant_id, given.id)
   // Of the tenant itself nothing but the tenant can be meant.
   const scope = { type: given.type, id: given.type === 'tenant' ? tenant_id : named }
   const budgets = state.table('budgets')
@@ -57,12 +57,12 @@ const seedBudget = (state: ControlReader, keyIds: KeyIds, id: string, entry: Ent
   return decideBudget(state, { do: 'upsert', id, ...settings })
 }
 
-const seedRule = (state: ControlReader, keyIds: KeyIds, id: string, entry: Entry<'cache_rules'>): EventRecord[] => {
+const seedRule = (state: ControlReader, naming: KeyNaming, id: string, entry: Entry<'cache_rules'>): EventRecord[] => {
   const { tenant, scopes: given, ...fields } = entry
   const tenant_id = tenantOf(state, tenant)
   const scopes = (given ?? [tenant === undefined ? 'global' : `tenant:${tenant}`]).map((scope) => {
     const text = scope.trim()
-    if (text.startsWith('key:')) return `key:${keyOf(state, keyIds, tenant_id, text.slice('key:'.length))}`
+    if (text.startsWith('key:')) return `key:${keyOf(state, naming, tenant_id, text.slice('key:'.length))}`
     return text.startsWith('tenant:') ? `tenant:${tenantOf(state, text.slice('tenant:'.length))}` : text
   })
   const rules = state.table('cache_rules')
@@ -99,9 +99,10 @@ export const forgottenLimits = ({ bootstrap }: SeedInput, { live }: Pick<SeedDep
   const { control } = live
   const left: string[] = []
   const remember = (what: string, section: string) => left.push(forgottenLine(what, section))
-  const budgets = (bootstrap.budgets ?? []).map((entry) => namedBudget(control, keyIdsOf(bootstrap), entry))
+  const naming = keyNamingOf(bootstrap)
+  const budgets = new Set((bootstrap.budgets ?? []).map((entry) => namedBudget(control, naming, entry)))
   for (const [, row] of control.table('budgets').rows())
-    if (row.managed_by === 'bootstrap' && !budgets.includes(budgetKey(row.tenant_id, row.scope, row.window)))
+    if (row.managed_by === 'bootstrap' && !budgets.has(budgetKey(row.tenant_id, row.scope, row.window)))
       remember(`the budget ${row.id} (${row.scope.type} ${row.scope.id}, ${row.window})`, 'budgets')
   for (const [section, what, keyOfName] of [
     ['cache_rules', 'the cache rule', cacheRuleKey],
@@ -119,7 +120,7 @@ export const forgottenLimits = ({ bootstrap }: SeedInput, { live }: Pick<SeedDep
 }
 
 /** Index key of the budget that an entry is about; '' while what it names does not exist. */
-const namedBudget = (state: ControlReader, keyIds: KeyIds, entry: Entry<'budgets'>): string => {
+const namedBudget = (state: ControlReader, naming: KeyNaming, entry: Entry<'budgets'>): string => {
   const { tenant = DEFAULT_TENANT, scope = { type: 'tenant' }, window = BUDGET_DEFAULTS.window } = entry
   const tenantId = tenantOf(state, tenant)!
   try {
@@ -127,7 +128,7 @@ const namedBudget = (state: ControlReader, keyIds: KeyIds, entry: Entry<'budgets
       scope.type === 'tenant'
         ? tenantId
         : scope.type === 'key'
-          ? keyOf(state, keyIds, tenantId, scope.id ?? '')
+          ? keyOf(state, naming, tenantId, scope.id ?? '')
           : scope.id
     return budgetKey(tenantId, budgetTarget(state, tenantId, { type: scope.type, id }), window)
   } catch (error) {

@@ -10,7 +10,7 @@ import { Rejection } from '../domain/rejection.ts'
 import { isSeeder } from '../domain/seeder.ts'
 import { canonicalJson } from '../domain/tables.ts'
 import { forgottenLine } from './seed-forgotten.ts'
-import { type KeyIds, keyIdsOf, keyOf, momentOf, tenantOf } from './seed-names.ts'
+import { type KeyNaming, keyNamingOf, keyOf, momentOf, tenantOf } from './seed-names.ts'
 import type { SeedDeps, SeedInput, SeedStep } from './seed-step.ts'
 
 /** They come after models and keys, which they name, and before budgets and cache rules, which name endpoint scopes. */
@@ -19,10 +19,10 @@ export const steeringSteps = ({ bootstrap }: SeedInput, deps: Pick<SeedDeps, 'ne
     const id = deps.newId('end')
     return { what: `bootstrap.endpoints "${entry.slug}"`, decide: (state) => seedEndpoint(state, id, entry) }
   })
-  const keyIds = keyIdsOf(bootstrap)
+  const naming = keyNamingOf(bootstrap)
   const overrides = (bootstrap.overrides ?? []).map((entry, i): SeedStep => {
     const id = deps.newId('ovr')
-    const decide = (state: ControlReader) => seedOverride(state, keyIds, id, entry, deps.nowMs())
+    const decide = (state: ControlReader) => seedOverride(state, naming, id, entry, deps.nowMs())
     return { what: `bootstrap.overrides[${i}]`, decide }
   })
   return [...endpoints, ...overrides]
@@ -39,10 +39,10 @@ const seedEndpoint = (state: ControlReader, id: string, entry: BootstrapEndpoint
 }
 
 /** What an entry is about: the last row of these three decides. Throws Rejection for what nothing has. */
-const aboutOf = (state: ControlReader, keyIds: KeyIds, entry: BootstrapOverride) => {
+const aboutOf = (state: ControlReader, naming: KeyNaming, entry: BootstrapOverride) => {
   const tenant_id = tenantOf(state, entry.tenant)
   const [, word, rest] = /^(key:)(.*)$/s.exec(entry.target ?? '') ?? []
-  const given = word === undefined ? (entry.target ?? null) : `${word}${keyOf(state, keyIds, tenant_id, rest!)}`
+  const given = word === undefined ? (entry.target ?? null) : `${word}${keyOf(state, naming, tenant_id, rest!)}`
   const kind = overrideKindOf(entry.kind)
   return { kind, target: targetOf(state, kind, given, true), tenant_id }
 }
@@ -52,14 +52,14 @@ const isSeeded = ({ actor }: OverrideRow): boolean => isSeeder(actor)
 /** Of what it is about only the last row counts; one that somebody else wrote is theirs. One that has expired was there in its time. */
 const seedOverride = (
   state: ControlReader,
-  keyIds: KeyIds,
+  naming: KeyNaming,
   id: string,
   entry: BootstrapOverride,
   nowMs: number,
 ): EventRecord[] => {
   const expires_at = entry.expires_at === undefined ? null : momentOf(entry.expires_at)
   if (expires_at !== null && Date.parse(expires_at) <= nowMs) return []
-  const { kind, target, tenant_id } = aboutOf(state, keyIds, entry)
+  const { kind, target, tenant_id } = aboutOf(state, naming, entry)
   const reason = entry.reason ?? null
   const overrides = state.table('overrides')
   const [deciding] = overrides.find('deciding', overrideKey(kind, target, tenant_id))
@@ -103,11 +103,11 @@ export const steeringNotes = (bootstrap: Bootstrap, state: ControlReader, nowMs:
 /** Only those that are in force. */
 const forgottenOverrides = (bootstrap: Bootstrap, state: ControlReader, nowMs: number): string[] => {
   const { overrides = [] } = bootstrap
-  const keyIds = keyIdsOf(bootstrap)
+  const naming = keyNamingOf(bootstrap)
   const named = new Set(
     overrides.map((entry) => {
       try {
-        const { kind, target, tenant_id } = aboutOf(state, keyIds, entry)
+        const { kind, target, tenant_id } = aboutOf(state, naming, entry)
         return overrideKey(kind, target, tenant_id)
       } catch (error) {
         if (error instanceof Rejection) return '' // said when it was seeded
