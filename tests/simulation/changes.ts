@@ -51,11 +51,13 @@ export class Changes {
     const burst = (machine: Machine, times: number, withinMs: number) => {
       for (let i = 0; i < times; i++) scheduler.after(random.next() * withinMs, NOBODY, () => clients.ask(machine, 1))
     }
-    burst(random.pick(machines), 6, 300)
+    const counts = random.pick(machines)
+    burst(counts, 10, 400)
     scheduler.after(1_200, NOBODY, () => {
-      const limitNanoUsd = spending!.totalOf(CHANGING.budget) + random.int(20_000, 250_000)
+      const limitNanoUsd = spending!.totalOf(CHANGING.budget) + random.int(40_000, 150_000)
       this.#decide(random.pick(machines), { ...next, limitNanoUsd }, answered)
-      for (const machine of machines) burst(machine, 3, 60)
+      // Whoever asks tells as well.
+      for (const machine of machines) if (machine !== counts) burst(machine, 8, 30)
     })
   }
 

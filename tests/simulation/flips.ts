@@ -29,7 +29,7 @@ export const flipBits = (run: Run, machine: Machine, count: number): void => {
     // Also what was written and never acknowledged: it may be settled as orphaned for want of the settlement.
     const said = run.clients.asked.get(request)?.said ?? []
     const parts = said.flatMap((text) => JSON.parse(text) as BudgetPart[])
-    run.tolerated += Math.max(0, ...parts.map(({ nano_usd }) => nano_usd))
+    run.tolerated += Math.max(0, ...parts.map(({ nano_usd, tokens }) => Math.max(nano_usd, tokens)))
   }
 }
 

@@ -8,6 +8,8 @@ export interface Mutant {
   /** Stands there once. */
   readonly text: string
   readonly planted: string
+  /** Looked for from this seed on, where few runs can find it. */
+  readonly from?: number
 }
 
 const ROOT = join(import.meta.dir, '..', '..')
@@ -84,12 +86,14 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     file: 'src/state/budgets.ts',
     text: 'line.asksFromMs = nowMs + TOLD_WITHIN_MS',
     planted: 'line.asksFromMs = 0',
+    from: 250,
   },
   // What was only counted is told when its time has come, not when it begins to matter.
   'counted-is-told-late': {
     file: 'src/state/budgets.ts',
     text: 'if (open.lease.untoldSinceMs !== null) leases.tell(open)',
     planted: 'if (open.lease.untoldSinceMs === -1) leases.tell(open)',
+    from: 550,
   },
   // What is granted to a request that has ended meanwhile is held for ever.
   'late-grants-leak': {

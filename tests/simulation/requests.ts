@@ -76,6 +76,8 @@ export class Clients {
   readonly written = new Set<string>()
   /** Some outcome could not be written. */
   lostOutcomes = false
+  /** Some process died, so that a late copy may ask for a lease in its name. */
+  someDied = false
   #number = 0
 
   constructor(private readonly run: Run) {}
@@ -106,6 +108,7 @@ export class Clients {
 
   /** What a process worked on when it died. */
   died(process: string): void {
+    this.someDied = true
     for (const asked of this.asked.values())
       if (asked.process === process && !asked.answered) {
         this.run.truth.forgets(asked)

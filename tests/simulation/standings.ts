@@ -42,6 +42,9 @@ const overlap = (one: Window, other: Window): boolean =>
 export const checkIdle = (run: Run): void => {
   // An outcome that could not be written holds its reservation until the next start settles it.
   if (run.damaged.size > 0 || run.clients.lostOutcomes) return
+  // What a late copy asks for in the name of a process that was closed is free at the next start.
+  const { late, twice } = run.scenario.network
+  if (run.clients.someDied && late + twice > 0) return
   for (const { process, budget, standing } of standingsOf(run)) {
     const { nano_usd, tokens } = standing?.reserved ?? NO_AMOUNT
     if (nano_usd > 0 || tokens > 0)
