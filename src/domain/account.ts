@@ -1,5 +1,6 @@
 // An account: a budget in one window. What may still be granted follows from the records of its partition alone, so every reader computes the same.
 // Pure: `decideLease` says what a request comes to, `evolve` what a record changes; both total. Log time comes in as the running maximum of append times.
+import { closedFor, withTerms } from './account-closing.ts'
 import { type Amount, fits, isEqual, type Limits, minus, most, NO_AMOUNT, plus, within } from './amount.ts'
 import type { AccountOpened, AccountStated, BudgetEvent, InstanceRetired, LeaseRequested } from './budget-events.ts'
 import { committedBy, type Holder, MOST_HOLDERS, newHolder } from './holder.ts'
@@ -72,9 +73,9 @@ export const roomOf = (account: Account): Limits => {
   }
 }
 
-/** Why an account is closed until its limits are set again; null: it is not. */
-export const closedFor = ({ overrun_height, height, forgotten }: Account): 'overrun' | 'forgotten' | null =>
-  overrun_height !== height ? null : forgotten === true ? 'forgotten' : 'overrun'
+/** More is taken of it than its limits say: of what leases still hold nothing may be spent. */
+export const isOverdrawn = (account: Account): boolean =>
+  !fits(committed(account), { nano_usd: account.limit_nano_usd, tokens: account.limit_tokens })
 
 /** What an account says against a request before its room is looked at. */
 const bar = (account: Account, height: number, atMs: number): LeaseRefusal | null => {
@@ -129,7 +130,7 @@ const evolveOwn = (accounts: Accounts, { type, data }: BudgetEvent, atMs: number
       return only(accounts.get(data.account) === undefined ? openedAccount(accounts, data, atMs) : null)
     case 'account.limited': {
       const account = accounts.get(data.account)
-      return only(account !== undefined && data.height > account.height ? { ...account, ...data } : null)
+      return only(account !== undefined && data.height > account.height ? withTerms(account, data) : null)
     }
     case 'account.stated': {
       const account = accounts.get(data.account)

@@ -23,6 +23,11 @@ const terms = {
   height: count(
     'Grows with every decision about the budget. The first copy of a height counts, and a request that names another than the account’s is refused.',
   ),
+  limits_height: t.Optional(
+    count(
+      'Of the last decision that set its limits or how they hold: those that were made since it was closed open it. Left out: `height`.',
+    ),
+  ),
   limit_nano_usd: nullable('Limit of money; null: none.'),
   limit_tokens: nullable('Limit of tokens; null: none.'),
   enforcement: t.Union([t.Literal('hard'), t.Literal('soft'), t.Literal('shadow')], {

@@ -3,6 +3,7 @@
 import { usdOf } from '../lib/money.ts'
 import { type Static, t } from '../lib/schema.ts'
 import { isTimeZone } from '../lib/time-zone.ts'
+import { limitsHeightOf } from './account-closing.ts'
 import { type Aggregate, changeAction, changesOf, eventType, type Stamps } from './aggregate.ts'
 import type { Amount } from './amount.ts'
 import { BUDGET_SCOPES, budgetTarget, requireTarget } from './budget-scope.ts'
@@ -82,7 +83,7 @@ export const BudgetCreated = opened(
     ...Mutable,
   }),
 )
-/** Only the fields that changed. */
+/** Only the fields that changed, and limits that were set again to what they were. */
 export const BudgetChanged = opened(
   t.Composite([t.Object({ id: Id, managed_by: t.Optional(ManagedBy) }), t.Partial(Stored)]),
 )
@@ -97,6 +98,8 @@ export interface BudgetRow extends Stamps, Readonly<Stored> {
   readonly managed_by: ManagedBy
   /** Grows with every decision about it, also over a deletion that was taken back: which of two copies of its limits is the newer. */
   readonly height: number
+  /** That of the last decision that set a limit, also to what it was, or how limits hold: only such a one opens what an overrun has closed. Absent: `height`. */
+  readonly limits_height?: number
 }
 
 /** What a budget is where nothing is said. */
@@ -117,6 +120,9 @@ export const BUDGET_DEFAULTS: BudgetFields & { window: string } = {
 export const budgetKey = (tenantId: string, scope: { type: string; id: string }, window: string): string =>
   `${tenantId}\0${scope.type}\0${scope.id.toLowerCase()}\0${window}`
 
+/** What a decision names of a budget when it sets its limits. */
+const LIMITING = ['limit_nano_usd', 'limit_tokens', 'enforcement'] as const
+
 const rows = changesOf<BudgetRow>('budgets')
 const subject = (data: { id: string }): string => data.id
 const shared = { since: 3, resource: 'budget', subject } as const
@@ -136,13 +142,17 @@ export const budget: Aggregate<BudgetRow, ControlReader> = {
   evolve(state, { type, data }, meta) {
     const id = data.id as string
     const before = state.table('budgets').get(id)
-    if (type === 'budget.created')
+    if (type === 'budget.created') {
+      const heights = { height: meta.logAtMs, limits_height: meta.logAtMs }
       return before === undefined
-        ? rows.created(id, { ...(data as Static<typeof BudgetCreated>), height: meta.logAtMs }, meta)
+        ? rows.created(id, { ...(data as Static<typeof BudgetCreated>), ...heights }, meta)
         : []
+    }
     if (type === 'budget.deleted') return rows.removed(id, before)
     const height = Math.max((before?.height ?? 0) + 1, meta.logAtMs)
-    return rows.changed(id, before, { ...(data as Static<typeof BudgetChanged>), height }, meta)
+    const limits_height =
+      LIMITING.some((name) => name in data) || before === undefined ? height : limitsHeightOf(before)
+    return rows.changed(id, before, { ...(data as Static<typeof BudgetChanged>), height, limits_height }, meta)
   },
 }
 
@@ -155,6 +165,8 @@ export type BudgetCommand =
       scope: Static<typeof BudgetScope>
       window: string
       managed_by: ManagedBy
+      /** It is closed: where nothing else changes its limits are set again, to what they are. */
+      reopen?: boolean
     } & BudgetFields)
   | { do: 'delete'; id: string }
 
@@ -192,7 +204,7 @@ export const decideBudget = (state: ControlReader, command: BudgetCommand): Even
     if (budgets.get(command.id) === undefined) throw new Rejection('not_found', `no budget has the id "${command.id}"`)
     return [{ type: 'budget.deleted', data: { id: command.id } }]
   }
-  const { do: _, id, tenant_id, scope: given, window, managed_by, ...fields } = command
+  const { do: _, id, tenant_id, scope: given, window, managed_by, reopen = false, ...fields } = command
   if (state.table('tenants').get(tenant_id) === undefined)
     throw new Rejection('not_found', `no tenant has the id "${tenant_id}"`, 'tenant_id')
   requireSound(window, fields)
@@ -205,7 +217,10 @@ export const decideBudget = (state: ControlReader, command: BudgetCommand): Even
   }
   const row = budgets.get(existing)!
   const changed = changedFields<BudgetRow>(row, stored)
-  if (Object.keys(changed).length === 0) return []
+  if (Object.keys(changed).length === 0) {
+    const { limit_nano_usd, limit_tokens } = stored
+    return reopen ? [{ type: 'budget.changed', data: { id: row.id, limit_nano_usd, limit_tokens } }] : []
+  }
   const owner = row.managed_by === managed_by ? {} : { managed_by }
   return [{ type: 'budget.changed', data: { id: row.id, ...changed, ...owner } }]
 }
@@ -239,7 +254,7 @@ const leftOf = (limit: number | null, spent: number, reserved: number): number |
  */
 export const budgetView = (row: BudgetRow, nowMs: number, standing: Standing | null = null) => {
   const { limit_nano_usd, soft_limit_nano_usd, hard_cap_nano_usd, created_at, updated_at, revision, ...others } = row
-  const { height: _, ...rest } = others
+  const { height: _, limits_height: __, ...rest } = others
   const { window, calendar_aligned: calendarAligned, timezone } = row
   const bounds = windowAt({ window, calendarAligned, timezone, anchorMs: Date.parse(created_at) }, nowMs)
   return {

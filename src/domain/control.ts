@@ -29,7 +29,7 @@ import { confirmedRows, unchanged } from './unchanged.ts'
 import { renewed } from './upcasters.ts'
 
 /** Raised whenever a fold of the same log would give another state: snapshots of another version are not used. */
-export const FOLD_VERSION = 7
+export const FOLD_VERSION = 8
 
 export interface Rows {
   chain: ChainRow

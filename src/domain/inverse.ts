@@ -167,12 +167,15 @@ const budgets: Inverse = {
       soft_limit_usd: usd(soft_limit_nano_usd),
       hard_cap_usd: usd(hard_cap_nano_usd),
     }
-    const rest = fieldsOf(was, ...STAMPS, 'limit_nano_usd', 'soft_limit_nano_usd', 'hard_cap_nano_usd', 'height')
+    const heights = ['height', 'limits_height'] as const
+    const rest = fieldsOf(was, ...STAMPS, 'limit_nano_usd', 'soft_limit_nano_usd', 'hard_cap_nano_usd', ...heights)
     const scope = was.scope as (BudgetCommand & { do: 'upsert' })['scope']
     return decideBudget(state, { do: 'upsert', ...rest, scope, ...money, ...API })
   },
-  restored: ({ before }, now) =>
-    before === null ? null : { ...(before as BudgetRow), height: (now as BudgetRow | null)?.height },
+  restored({ before }, now) {
+    const { height, limits_height } = (now ?? {}) as Partial<BudgetRow>
+    return before === null ? null : { ...(before as BudgetRow), height, limits_height }
+  },
 }
 
 const cacheRules: Inverse = {

@@ -2,6 +2,7 @@
 import { type Account, accountId } from '../domain/account.ts'
 import { type Amount, isNothing } from '../domain/amount.ts'
 import type { BudgetEvent } from '../domain/budget-events.ts'
+import type { Holder } from '../domain/holder.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import type { EventLog } from '../log/port.ts'
 import { TAKEN, type Taken } from './budget-asks.ts'
@@ -92,7 +93,9 @@ export class BudgetLeases {
       return known
     }
     const opened = new OpenAccount(tenantId, line, id, startMs, endMs, this.holder)
-    const own = this.ledger.account(tenantId, id)?.holders.get(this.holder)
+    const account = this.ledger.account(tenantId, id)
+    opened.seen(account)
+    const own = account?.holders.get(this.holder)
     if (own !== undefined) opened.lease.resume({ ...own, account: id })
     this.opens.set(id, opened)
     void this.ledger.follow(tenantId).then(() => this.tell(opened))
@@ -116,11 +119,30 @@ export class BudgetLeases {
     if (this.former.has(open)) {
       open.lease.untoldSinceMs ??= this.deps.monotonicMs()
       if (open.isIdle) this.tell(open)
-    } else if (open.waiting > 0) this.#waits.look()
+    } else if (open.isStopped) this.#void(open)
+    else if (open.waiting > 0) this.#waits.look()
     else if (open.contendedUntilMs > 0) {
       const nowMs = this.deps.monotonicMs()
       if (open.isContended(nowMs)) this.giveBack(open, nowMs)
     }
+  }
+
+  /** An attempt has cost more than it had reserved. From now on nothing is taken of the account here; the others hear of it by the log. */
+  overran(open: OpenAccount): void {
+    const account = this.ledger.account(open.tenantId, open.account)
+    for (const each of new Set([open, this.opens.get(open.account) ?? open])) {
+      each.overran(account)
+      this.#void(each)
+    }
+    this.#waits.look()
+  }
+
+  /** Nothing of it may be spent any more but what is reserved: the rest goes back whoever waits for it. */
+  #void(open: OpenAccount): void {
+    const free = open.lease.free()
+    if (isNothing(free)) return
+    open.lease.giveBack(free, this.deps.monotonicMs())
+    this.tell(open)
   }
 
   giveBack(open: OpenAccount, nowMs: number): void {
@@ -146,7 +168,8 @@ export class BudgetLeases {
   }
 
   #tryTake(opens: readonly OpenAccount[], amounts: readonly Amount[], nowMs: number): boolean {
-    for (let i = 0; i < opens.length; i++) if (!opens[i]!.lease.has(amounts[i]!, nowMs)) return false
+    for (let i = 0; i < opens.length; i++)
+      if (opens[i]!.bar !== null || !opens[i]!.lease.has(amounts[i]!, nowMs)) return false
     for (let i = 0; i < opens.length; i++) {
       const open = opens[i]!
       open.lease.take(amounts[i]!, nowMs)
@@ -180,14 +203,14 @@ export class BudgetLeases {
     let closed = false
     for (const account of changed) {
       const open = this.opens.get(account.account)
+      if (open === undefined) continue
+      open.seen(account)
       const own = account.holders.get(this.holder)
-      if (open === undefined || own === undefined || open.lease.holder !== this.holder) continue
-      open.granted(own.granted, nowMs)
-      closed ||= own.closed
-      // Seen in the log, so that it cannot have been retired before: from when it was sent on it is good for its time.
-      if (open.sentAtMs === null || own.closed || !isOwn(event, this.holder)) continue
-      open.lease.usableUntilMs = open.sentAtMs + LEASE_MS
-      open.sentAtMs = null
+      if (own !== undefined && open.lease.holder === this.holder) {
+        closed ||= own.closed
+        this.#granted(open, own, isOwn(event, this.holder), nowMs)
+      }
+      if (open.isStopped) this.#void(open)
     }
     if (closed && !this.#closing) this.#renew()
     if (event.type === 'lease.requested' && verdict !== null && verdict.kind !== 'repeat') {
@@ -204,6 +227,14 @@ export class BudgetLeases {
       const open = this.opens.get(account)
       if (open !== undefined && height < open.line.row.height) this.giveBack(open, nowMs)
     }
+  }
+
+  /** `isNews`: its own record. Seen in the log, so that it cannot have been retired before: from when it was sent on it is good for its time. */
+  #granted(open: OpenAccount, { granted, closed }: Holder, isNews: boolean, nowMs: number): void {
+    open.granted(granted, nowMs)
+    if (open.sentAtMs === null || closed || !isNews) return
+    open.lease.usableUntilMs = open.sentAtMs + LEASE_MS
+    open.sentAtMs = null
   }
 
   /** Somebody else is short of what this process may hold. */
@@ -225,7 +256,9 @@ export class BudgetLeases {
       open.lease.untoldSinceMs ??= nowMs
       open.line.account = null
       this.former.add(open)
-      this.opens.set(id, new OpenAccount(open.tenantId, open.line, id, open.startMs, open.endMs, this.holder))
+      const next = new OpenAccount(open.tenantId, open.line, id, open.startMs, open.endMs, this.holder)
+      next.goesOnFrom(open, this.ledger.account(open.tenantId, id))
+      this.opens.set(id, next)
     }
     // Those who wait would ask in the old name.
     this.#waits.clear()

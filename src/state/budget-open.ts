@@ -1,5 +1,6 @@
 // An account that this process spends from: its budget's line, its window, and the lease.
-import type { Account, Accounts } from '../domain/account.ts'
+import { type Account, type Accounts, isOverdrawn } from '../domain/account.ts'
+import { type Closing, closedFor, closedUpTo, limitsHeightOf } from '../domain/account-closing.ts'
 import { type Amount, isNothing, minus, NO_AMOUNT } from '../domain/amount.ts'
 import type { BudgetRow } from '../domain/budget.ts'
 import type { AccountOpened } from '../domain/budget-events.ts'
@@ -36,6 +37,13 @@ export class OpenAccount {
   grantedAtMs = 0
   lastGrant: Amount = NO_AMOUNT
   lastDraw: Amount = NO_AMOUNT
+  /** Why nothing may be taken of the lease whatever is left of it; null: nothing is against it. */
+  bar: Closing | null = null
+  /** More is taken of the account than its limits say. */
+  #isOverdrawn = false
+  /** It is closed up to this height, by the fold; and by overruns of this process, which the log may not have been told yet. */
+  #closedUpTo = -1
+  #overranUpTo = -1
   /** The record of the spool from which on outcomes are charged that the log was not told of, and was not yet seen to take. Null: none. */
   untoldFrom: number | null = null
   #tellingFrom: number | null = null
@@ -52,6 +60,36 @@ export class OpenAccount {
     holder: string,
   ) {
     this.lease = new Lease(account, holder)
+  }
+
+  /** The account as the fold has it now. */
+  seen(account: Account | undefined): void {
+    if (account === undefined) return
+    this.#closedUpTo = closedUpTo(account)
+    this.bar = closedFor(account) ?? (limitsHeightOf(account) <= this.#overranUpTo ? 'overrun' : null)
+    this.#isOverdrawn = isOverdrawn(account)
+  }
+
+  /** An attempt was billed more than it had reserved: the account is closed here before the log is told. */
+  overran(account: Account | undefined): void {
+    this.#overranUpTo = Math.max(this.line.row.height, account?.height ?? 0)
+    this.bar ??= 'overrun'
+  }
+
+  /** Under another name of its process. */
+  goesOnFrom(former: OpenAccount, account: Account | undefined): void {
+    this.#overranUpTo = former.#overranUpTo
+    this.seen(account)
+  }
+
+  /** Nothing that is free of the lease may be spent. */
+  get isStopped(): boolean {
+    return this.bar !== null || this.#isOverdrawn
+  }
+
+  /** It is closed, and nobody has set its limits since: there is nothing to ask for. */
+  get isClosed(): boolean {
+    return this.bar !== null && limitsHeightOf(this.line.row) <= Math.max(this.#closedUpTo, this.#overranUpTo)
   }
 
   /** An outcome charges it that will be this record of the spool, or a later one. */
@@ -153,12 +191,10 @@ export class OpenAccount {
 }
 
 /** What the partition has to know of a budget, as its row says it now. */
-export const termsOf = ({ height, limit_nano_usd, limit_tokens, enforcement }: BudgetRow) => ({
-  height,
-  limit_nano_usd,
-  limit_tokens,
-  enforcement,
-})
+export const termsOf = (row: BudgetRow) => {
+  const { height, limit_nano_usd, limit_tokens, enforcement } = row
+  return { height, limits_height: limitsHeightOf(row), limit_nano_usd, limit_tokens, enforcement }
+}
 
 /** Whether anybody else holds of an account what is not spent. */
 export const othersHold = (accounts: Accounts | null, id: string, holder: string): boolean => {

@@ -1,5 +1,5 @@
 // Requests whose lease is used up: they ask the log together, in their order, and wait for a bounded time.
-import { type Account, closedFor, type LeaseRefusal, type LeaseVerdict, roomOf } from '../domain/account.ts'
+import { type Account, type LeaseRefusal, type LeaseVerdict, roomOf } from '../domain/account.ts'
 import { type Amount, fits, minus } from '../domain/amount.ts'
 import { AskGroup, groupKey, TAKEN, type Taken, type Waiter } from './budget-asks.ts'
 import type { BudgetLedger } from './budget-ledger.ts'
@@ -69,6 +69,8 @@ export class BudgetWaits {
     if (this.#waiting === 0) return
     const nowMs = this.deps.monotonicMs()
     for (const group of [...this.#groups.values()]) {
+      const closed = closedOf(group.opens)
+      if (closed !== null) for (const waiter of [...group.waiters]) this.#resolve(waiter, closed)
       let waiter = group.first()
       while (waiter !== undefined && this.deps.tryTake(waiter.opens, waiter.amounts, nowMs)) {
         this.#resolve(waiter, TAKEN)
@@ -194,16 +196,22 @@ export class BudgetWaits {
 
   /** What the fold says already: nobody would be granted this. */
   #hopeless(opens: readonly OpenAccount[], amounts: readonly Amount[], nowMs: number): Taken | null {
+    const closed = closedOf(opens)
+    if (closed !== null) return closed
     for (let i = 0; i < opens.length; i++) {
       const open = opens[i]!
       const account = this.#accountOf(open)
       if (account === undefined || account.height < open.line.row.height) continue
-      const closed = closedFor(account)
-      if (closed !== null) return { kind: 'refused', reason: closed, open }
       if (fits(minus(amounts[i]!, open.lease.free()), roomOf(account))) continue
       const others = othersHold(this.deps.ledger.accounts(open.tenantId), open.account, this.deps.holder())
       if (!others || open.wasRefused(nowMs)) return { kind: 'refused', reason: 'spent', open }
     }
     return null
   }
+}
+
+/** An account among them is closed: whoever waits need not. */
+const closedOf = (opens: readonly OpenAccount[]): Taken | null => {
+  for (const open of opens) if (open.isClosed) return { kind: 'refused', reason: open.bar!, open }
+  return null
 }

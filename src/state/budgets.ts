@@ -1,5 +1,6 @@
 // Budgets as requests and reads meet them: which ones a request falls under, and how each of them stands.
 import { accountId, committed, overrunOf, spentOf } from '../domain/account.ts'
+import { closedUpTo, limitsHeightOf } from '../domain/account-closing.ts'
 import { type Amount, minus, NO_AMOUNT, plus } from '../domain/amount.ts'
 import type { BudgetRow } from '../domain/budget.ts'
 import { startBudgetChores } from './budget-chores.ts'
@@ -133,6 +134,7 @@ const standingOf = (leases: BudgetLeases, lines: BudgetLines, row: BudgetRow): B
     spent,
     reserved: minus(taken, spent),
     overrunNanoUsd: account === undefined ? 0 : overrunOf(account),
-    closed: account !== undefined && account.overrun_height === account.height,
+    // By the log: what this process alone knows yet would close it once more after its limits were set again.
+    closed: account !== undefined && limitsHeightOf(row) <= closedUpTo(account),
   }
 }

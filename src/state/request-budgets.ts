@@ -132,6 +132,7 @@ export class RequestBudgets {
       entry.spent = plus(entry.spent, spent)
       entry.counted = plus(entry.counted, plus(minus(all, leased), overrun))
       entry.overrun = plus(entry.overrun, overrun)
+      if (!isNothing(overrun)) this.leases.overran(entry.open)
     }
   }
 

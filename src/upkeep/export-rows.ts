@@ -198,7 +198,8 @@ export const overrideEntry = (state: ControlReader, keys: KeyNames, row: Overrid
 const usd = (nanoUsd: number | null): number | null => (nanoUsd === null ? null : usdOf(nanoUsd))
 
 export const budgetEntry = (state: ControlReader, keys: KeyNames, row: BudgetRow): Exported<Entry<'budgets'>> => {
-  const { scope, tenant_id, limit_nano_usd, soft_limit_nano_usd, hard_cap_nano_usd, height: _, ...rest } = row
+  const { scope, tenant_id, limit_nano_usd, soft_limit_nano_usd, hard_cap_nano_usd, ...others } = row
+  const { height: _, limits_height: __, ...rest } = others
   const owner = ownerOf(state, tenant_id)
   const what = `the budget of ${owner.tenant ?? tenant_id} for ${scope.type} ${JSON.stringify(scope.id)}`
   const { type } = scope as { type: NonNullable<Entry<'budgets'>['scope']>['type'] }

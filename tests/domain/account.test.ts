@@ -149,6 +149,27 @@ describe('what is told', () => {
     expect(take(asks('j.1', 2, 87, 87, [A], 2))).toEqual(granted(87))
   })
 
+  test('edits that set no limits leave it closed, whichever copies of its terms stand in the log', () => {
+    const { take } = reader()
+    const limited = (height: number, limits_height?: number): BudgetEvent => {
+      const terms = { height, limit_nano_usd: 100, limit_tokens: null, enforcement: 'hard' as const }
+      return { type: 'account.limited', data: { account: A, ...terms, ...(limits_height && { limits_height }) } }
+    }
+    const asked = (sequence: number, height: number) => take(asks('j.1', sequence, 1, 1, [A], height))
+    take(opened())
+    take(tells('i.1', { counted: 3, overrun: 3 }))
+    take(limited(2, 1))
+    expect(asked(1, 2)).toMatchObject({ reason: 'overrun' })
+    take(limited(4, 1))
+    expect(asked(2, 4)).toMatchObject({ reason: 'overrun' })
+    take(limited(6, 5)) // limits were set in between; nobody copied that
+    expect(asked(3, 6)).toEqual(granted(1))
+    take(tells('i.1', { counted: 5, overrun: 5 }))
+    expect(asked(4, 6)).toMatchObject({ reason: 'overrun' })
+    take(limited(7)) // as an earlier build wrote it
+    expect(asked(5, 7)).toEqual(granted(1))
+  })
+
   test('what was only counted takes room, and no lease covers it', () => {
     const { take, room } = reader()
     take(opened())

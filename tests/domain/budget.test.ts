@@ -61,6 +61,29 @@ describe('a budget', () => {
     expect(budgetsOf(w)).toHaveLength(4)
   })
 
+  test('limits are set by a change of them or of how they hold; by the same again only where it is closed; by no other edit', () => {
+    const w = world()
+    const heights = () => budgetsOf(w).map(({ height, limits_height }) => [height, limits_height])[0]!
+    does(w, upsert())
+    const made = heights()[0]!
+    expect(heights()).toEqual([made, made])
+    does(w, upsert({ alert_thresholds: [0.5], timezone: 'Europe/Berlin' }))
+    expect(heights()).toEqual([made + 1, made])
+    const now = upsert({ alert_thresholds: [0.5], timezone: 'Europe/Berlin' })
+    expect(decideBudget(w.state, now)).toEqual([])
+    const again = { id: 'bud_1', limit_nano_usd: 100e9, limit_tokens: null }
+    expect(decideBudget(w.state, { ...now, reopen: true })).toEqual([{ type: 'budget.changed', data: again }])
+    does(w, { ...now, reopen: true })
+    expect(heights()).toEqual([made + 2, made + 2])
+    does(w, { ...now, alert_thresholds: [], reopen: true })
+    expect(heights()).toEqual([made + 3, made + 2])
+    does(w, { ...now, alert_thresholds: [], enforcement: 'soft' })
+    expect(heights()).toEqual([made + 4, made + 4])
+    does(w, { ...now, alert_thresholds: [], enforcement: 'soft', limit_tokens: 5 })
+    expect(heights()).toEqual([made + 5, made + 5])
+    expect(budgetView(budgetsOf(w)[0]!, 0)).not.toContainKeys(['height', 'limits_height'])
+  })
+
   test('is ended and revived by `enabled`, and stays', () => {
     const w = world()
     does(w, upsert())

@@ -12,7 +12,11 @@ interface Standing {
 
 /** Answers with all the tokens that a client allows; streams as many chunks as it is told, whatever the client allows. */
 const upstreamOf = () => {
-  const upstream = { url: '', arrived: 0, stop: () => {}, hold: null as Promise<void> | null }
+  const upstream = {
+    ...{ url: '', arrived: 0, stop: () => {}, hold: null as Promise<void> | null },
+    /** What it counts, whatever a client allows. */
+    tokens: null as number | null,
+  }
   const server = Bun.serve({
     hostname: '127.0.0.1',
     port: 0,
@@ -22,7 +26,8 @@ const upstreamOf = () => {
       if (stream === true) return new Response(endless(), { headers: { 'content-type': 'text/event-stream' } })
       upstream.arrived += 1
       await upstream.hold
-      const usage = { prompt_tokens: 0, completion_tokens: tokens, total_tokens: tokens }
+      const counted = upstream.tokens ?? tokens
+      const usage = { prompt_tokens: 0, completion_tokens: counted, total_tokens: counted }
       const choices = [{ index: 0, message: { role: 'assistant', content: 'hi' }, finish_reason: 'stop' }]
       return Response.json({ id: 'x', object: 'chat.completion', created: 1, model: 'm', choices, usage })
     },
@@ -120,6 +125,52 @@ test('a hard budget is kept, through a kill and a restart', async () => {
     upstream.stop()
   }
 }, 90_000)
+
+test('an overrun closes a hard budget for the very next request, until its limits are set again', async () => {
+  const upstream = upstreamOf()
+  const model = { input_cost_per_million: 0, output_cost_per_million: 10, max_output_tokens: 1_000 }
+  const gateway = startGateway({
+    settings: {
+      worker: { enabled: false },
+      bootstrap: {
+        providers: [{ name: 'up', kind: 'openai_compatible', base_url: upstream.url }],
+        models: [{ name: 'm', provider: 'up', ...model }],
+      },
+    },
+  })
+  const body = { model: 'm', max_tokens: 100, messages: [{ role: 'user', content: 'hello' }] }
+  const chat = async () => {
+    const answer = await asked(() => gateway.request('/v1/chat/completions', { body }))
+    await answer.arrayBuffer()
+    return answer.status
+  }
+  try {
+    await gateway.until('serving')
+    const put = async (more = {}) => {
+      const budget = { limit_usd: 5, window: 'lifetime', ...more }
+      const answer = await gateway.request('/admin/v1/budgets', { method: 'PUT', body: budget })
+      return (await answer.json()) as Standing & { readonly closed: boolean }
+    }
+    const { id } = await put()
+    const closed = async () =>
+      ((await (await gateway.request(`/admin/v1/budgets/${id}`)).json()) as { closed: boolean }).closed
+    expect(await chat()).toBe(200)
+    upstream.tokens = 1_000
+    const statuses: number[] = []
+    for (let i = 0; i < 5; i++) statuses.push(await chat())
+    expect(statuses).toEqual([200, 402, 402, 402, 402])
+    expect(upstream.arrived).toBe(2)
+    await eventually('the log says it', closed)
+    upstream.tokens = null
+    expect(await put({ alert_thresholds: [0.5] })).toMatchObject({ closed: true, alert_thresholds: [0.5] })
+    expect([await chat(), await closed()]).toEqual([402, true])
+    expect(await put({ alert_thresholds: [0.5] })).toMatchObject({ closed: false, limit_usd: 5 })
+    expect([await chat(), await closed()]).toEqual([200, false])
+  } finally {
+    await gateway.remove()
+    upstream.stop()
+  }
+}, 60_000)
 
 test('two processes of one machine together admit what a hard budget allows, and nothing beyond it', async () => {
   const upstream = upstreamOf()

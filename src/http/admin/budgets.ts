@@ -111,7 +111,8 @@ const upsertBudget = (deps: BudgetDeps): AdminRoute =>
     method: 'PUT',
     path: '/budgets',
     scopes: WRITE,
-    summary: 'Replace the budget of this tenant, scope and window, or create it; what was spent stays',
+    summary:
+      'Replace the budget of this tenant, scope and window, or create it; what was spent stays. One that an overrun has closed opens where its limits or its enforcement change, or where nothing does',
     body: BudgetBody,
     dropped: COMPUTED,
     answer: BudgetView,
@@ -133,10 +134,14 @@ const upsertBudget = (deps: BudgetDeps): AdminRoute =>
         const [id] = state.table('budgets').find('identity', key)
         return id === undefined ? undefined : state.table('budgets').get(id)
       }
+      // Whether it is closed stands in the log.
+      if (deps.live.control.table('budgets').find('tenant', owner).length > 0)
+        await deps.budgets.caughtUp(owner, CAUGHT_UP_MS)
       let found: BudgetRow | undefined
       const result = await write(deps.commit, call, existing, (state) => {
         found = existing(state)
-        return decideBudget(state, command)
+        const reopen = found !== undefined && deps.budgets.standing(found)?.closed === true
+        return decideBudget(state, { ...command, reopen })
       })
       // Where nothing had to change it is what was found.
       const row = rowAfter(result, 'budgets') ?? found!

@@ -1,0 +1,35 @@
+// When nothing more may be taken of an account whatever its leases still hold, and when it opens again. Pure.
+import type { Account } from './account.ts'
+
+/** Why an account is closed until its limits are set again. */
+export type Closing = 'overrun' | 'forgotten'
+
+/** Which copy of a budget's terms this is. */
+export interface Heights {
+  readonly height: number
+  readonly limits_height?: number
+}
+
+/** The height of the decision that set the limits last; what an earlier build wrote takes every decision for one that did. */
+export const limitsHeightOf = ({ height, limits_height }: Heights): number => limits_height ?? height
+
+/** Why an account is closed until its limits are set again; null: it is not. */
+export const closedFor = ({
+  overrun_height,
+  height,
+  forgotten,
+}: Pick<Account, 'overrun_height' | 'height' | 'forgotten'>): Closing | null =>
+  overrun_height !== height ? null : forgotten === true ? 'forgotten' : 'overrun'
+
+/** The height up to which an account is closed; -1: it is not. Limits that are set above it open it. */
+export const closedUpTo = (account: Account): number => (closedFor(account) === null ? -1 : account.height)
+
+/** With a newer copy of its budget's terms. One that is closed stays so where no limits were set since. */
+export const withTerms = (
+  account: Account,
+  terms: Heights & Pick<Account, 'limit_nano_usd' | 'limit_tokens'>,
+): Account => {
+  const limits_height = limitsHeightOf(terms)
+  const stays = limits_height <= closedUpTo(account)
+  return { ...account, ...terms, limits_height, overrun_height: stays ? terms.height : account.overrun_height }
+}
