@@ -6,6 +6,7 @@ import type { CatalogueEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { admitMore } from './admit.ts'
 import { attemptCost, endReserved } from './charge.ts'
+import { dearerField } from './dearer-service.ts'
 import type { InferenceDeps } from './deps.ts'
 import { reservedNanoUsd, reservedTokens } from './estimate.ts'
 import type { Exchange } from './exchange.ts'
@@ -20,10 +21,14 @@ const STEP_SHARE = 4
 const stepOf = (bound: number | null, spent: number): number =>
   bound === null || spent <= bound ? 0 : Math.max(spent - bound, Math.ceil(bound / STEP_SHARE))
 
+/** At a dearer service than the row has a price for, the request has none. */
 const boundOf = (intent: Intent, entry: CatalogueEntry): Bound => ({
-  nanoUsd: reservedNanoUsd(intent, entry),
+  nanoUsd: dearerOf(intent, entry) === null ? reservedNanoUsd(intent, entry) : null,
   tokens: reservedTokens(intent, entry),
 })
+
+const dearerOf = ({ body }: Intent, { kind, options }: CatalogueEntry): string | null =>
+  dearerField(body, kind, options.drop)
 
 /**
  * Reserves for the first candidate that its budgets allow, before the admission names it. Those whose own budgets (of their provider, of their model) do
@@ -78,7 +83,7 @@ const passedOver = (
     exchange.reservedFor = entry
     return false
   }
-  const error = budgetError(refused, budgets, nowMs())
+  const error = budgetError(refused, budgets, nowMs(), dearerOf(exchange.intent!, entry))
   if (!isOfCandidate(refused) || place + 1 === ordered.length) throw error
   exchange.skip(entry, error.code)
   return true
@@ -97,7 +102,7 @@ export const reserveNext = async (
     exchange.reservedFor = entry
     return null
   }
-  const error = budgetError(refused, budgets, nowMs())
+  const error = budgetError(refused, budgets, nowMs(), dearerOf(intent, entry))
   exchange.skip(entry, error.code)
   return error
 }
@@ -139,6 +144,7 @@ const budgetError = (
   { reason, open }: BudgetRefusal,
   budgets: InferenceDeps['budgets'],
   nowMs: number,
+  dearer: string | null = null,
 ): GatewayError => {
   const { row } = open.line
   const what = `the budget of ${scopeText(row.scope)}`
@@ -157,6 +163,10 @@ const budgetError = (
     reserved_usd: usd(standing?.reserved.nano_usd),
     resets_at: resetsAt(row, nowMs),
     ...(reason === 'no_price' ? { rejected_reason: 'no_price' } : {}),
+  }
+  if (reason === 'no_price' && dearer !== null) {
+    const message = `${what} limits what may be spent, and what \`${dearer}\` costs is not known; leave it out`
+    return new GatewayError('quota_exceeded', message, { param: dearer, details })
   }
   return new GatewayError('quota_exceeded', messageOf(reason, what), { details })
 }

@@ -3,6 +3,7 @@ import type { Limits } from '../domain/amount.ts'
 import type { BudgetCharge } from '../domain/budget-events.ts'
 import type { AttemptSummary, RequestSettled } from '../domain/request.ts'
 import { sumNanoUsd } from '../lib/money.ts'
+import { writtenAt } from '../providers/cache-writes.ts'
 import { answeredBytes } from '../providers/generated.ts'
 import type { Answer, Usage } from '../providers/provider.ts'
 import { reasonsUnseen } from '../providers/unseen-reasoning.ts'
@@ -80,7 +81,7 @@ const mostBilled = (exchange: Exchange): Limits => {
   const promptTokens = Math.max(promptBound(intent!, entry!), usage?.promptTokens ?? 0)
   const completionTokens = Math.max(answerBytes, usage?.completionTokens ?? 0)
   return {
-    nano_usd: dearestNanoUsd(entry!, promptTokens, completionTokens),
+    nano_usd: dearestNanoUsd(entry!, promptTokens, completionTokens, intent!.raw),
     tokens: promptTokens + completionTokens,
   }
 }
@@ -128,7 +129,7 @@ const ofAttempt = (exchange: Exchange): Measured => {
   const isLess = counted !== null && isUnfinished(exchange) && estimated > counted
   const completionTokens = counted === null || isLess ? estimated : counted
   const said = reportedCost(usage)
-  const costNanoUsd = said ?? priced(entry, promptTokens, completionTokens, usage)
+  const costNanoUsd = said ?? priced(entry, promptTokens, completionTokens, usage, intent.raw)
   const reported = usage !== null && usage.promptTokens !== null && counted !== null && !isLess
   const basis =
     said !== null ? 'provider_reported' : costNanoUsd === null ? 'unpriced' : reported ? 'measured' : 'estimated'
@@ -171,10 +172,12 @@ const priced = (
   promptTokens: number,
   completionTokens: number,
   usage: Usage | null,
+  raw: string,
 ): number | null => {
   const billed = usage?.billed ?? null
+  const written = writtenAt(usage, raw, entry.kind, entry.upstreamModel)
   return billed === null
-    ? actualNanoUsd(entry, promptTokens, completionTokens, usage?.cachedPromptTokens ?? 0)
+    ? actualNanoUsd(entry, promptTokens, completionTokens, usage?.cachedPromptTokens ?? 0, written)
     : actualNanoUsd(entry, billed.promptTokens ?? promptTokens, billed.completionTokens ?? completionTokens, 0)
 }
 

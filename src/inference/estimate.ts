@@ -1,9 +1,11 @@
 // Tokens and money before and without the provider's word. Never a tokenizer: those can be made to take seconds.
 import { costNanoUsd, sumNanoUsd } from '../lib/money.ts'
+import { dearestFactor } from '../providers/cache-writes.ts'
 import { ownBound } from '../providers/own-words.ts'
 import type { CatalogueEntry, PriceTier } from '../state/port.ts'
 import type { Intent } from './intent.ts'
 import { LARGEST_WINDOW } from './media-bounds.ts'
+import { isUnsizedAt } from './outside-bounds.ts'
 
 /** What an image or audio part, or a piece of a file, is likely to count. */
 const MEDIA_TOKENS = 1_024
@@ -19,10 +21,11 @@ interface Rates {
   readonly cachedInputCostPerMillion: number | null
 }
 type Prices = Rates & Pick<CatalogueEntry, 'maxOutputTokens' | 'contextWindow' | 'priceTiers'>
-type Candidate = Prices & Pick<CatalogueEntry, 'kind'>
+type Candidate = Prices & Pick<CatalogueEntry, 'kind' | 'upstreamModel'>
 const NO_TIERS: readonly PriceTier[] = []
 type Asked = Pick<Intent, 'textBytes' | 'messageCount' | 'mediaParts' | 'maxTokens' | 'choices' | 'ownWords'>
-type Reserving = Pick<Intent, 'promptBytes' | 'unseenTokens' | 'maxTokens' | 'choices' | 'ownWords'>
+type Prompt = Pick<Intent, 'promptBytes' | 'unseenTokens' | 'outside'>
+type Reserving = Prompt & Pick<Intent, 'maxTokens' | 'choices' | 'ownWords' | 'raw'>
 
 const TOKEN_BYTES = 4
 /** About four bytes a token. */
@@ -38,7 +41,7 @@ export const promptTokensEstimate = ({ textBytes, messageCount, mediaParts }: As
  */
 export const outputBound = (
   { maxTokens, choices, ownWords }: Pick<Asked, 'maxTokens' | 'choices' | 'ownWords'>,
-  { kind, maxOutputTokens, contextWindow }: Omit<Candidate, keyof Rates>,
+  { kind, maxOutputTokens, contextWindow }: Pick<Candidate, 'kind' | 'maxOutputTokens' | 'contextWindow'>,
   tokenBytes = TOKEN_BYTES,
 ): number => {
   const most = maxOutputTokens ?? contextWindow ?? UNKNOWN_CEILING
@@ -61,59 +64,80 @@ export const priceOf = (entry: Prices, promptTokens: number, completionTokens: n
       )
 }
 
-/** The most that a prompt may count: every byte a token, media by their table. A longer one than the model takes is refused. */
+/** The most that a prompt may count: every byte a token, media by their table, what stands elsewhere as much as the model takes. A longer one than that is refused. */
 export const promptBound = (
-  { promptBytes, unseenTokens }: Pick<Intent, 'promptBytes' | 'unseenTokens'>,
-  { contextWindow }: Pick<CatalogueEntry, 'contextWindow'>,
+  { promptBytes, unseenTokens, outside }: Prompt,
+  { kind, upstreamModel, contextWindow }: Pick<CatalogueEntry, 'kind' | 'upstreamModel' | 'contextWindow'>,
 ): number => {
-  const tokens = promptBytes + unseenTokens
+  const tokens = isUnsizedAt(outside, kind, upstreamModel) ? Number.POSITIVE_INFINITY : promptBytes + unseenTokens
   if (contextWindow !== null) return Math.min(tokens, contextWindow)
   return Number.isFinite(tokens) ? tokens : promptBytes + LARGEST_WINDOW
 }
 
 /** The upper bound of one attempt: the prompt at its bound, output at its ceiling, every choice. Nano-USD; null without a price. */
 export const reservedNanoUsd = (asked: Reserving, entry: Candidate): number | null =>
-  dearestNanoUsd(entry, promptBound(asked, entry), outputBound(asked, entry, 1))
+  dearestNanoUsd(entry, promptBound(asked, entry), outputBound(asked, entry, 1), asked.raw)
 
 /** The upper bound of the tokens of one attempt, likewise. */
 export const reservedTokens = (asked: Reserving, entry: Candidate): number =>
   promptBound(asked, entry) + outputBound(asked, entry, 1)
 
-/** What at most so many tokens may cost, at the dearest tier that such a prompt may turn out to be in. Nano-USD; null without a price. */
-export const dearestNanoUsd = (entry: Prices, promptTokens: number, completionTokens: number): number | null => {
+/**
+ * What at most so many tokens may cost, at the dearest tier that such a prompt may turn out to be in, and all of it written to the vendor's cache where the body
+ * (`raw`) asks for that. Nano-USD; null without a price.
+ */
+export const dearestNanoUsd = (
+  entry: Candidate,
+  promptTokens: number,
+  completionTokens: number,
+  raw: string,
+): number | null => {
   if (entry.inputCostPerMillion === null || entry.outputCostPerMillion === null) return null
-  let dearest = boundNanoUsd(entry, promptTokens, completionTokens)
+  const factor = dearestFactor(raw, entry.kind, entry.upstreamModel)
+  let dearest = boundNanoUsd(entry, promptTokens, completionTokens, factor)
   for (const tier of entry.priceTiers ?? NO_TIERS) {
     if (promptTokens > tier.abovePromptTokens)
-      dearest = Math.max(dearest, boundNanoUsd(tier, promptTokens, completionTokens))
+      dearest = Math.max(dearest, boundNanoUsd(tier, promptTokens, completionTokens, factor))
   }
   return dearest
 }
 
-/** Whatever part of the prompt turns out to be cached: each part of a settlement is rounded up by itself, hence the one more. */
-const boundNanoUsd = (prices: Rates, promptTokens: number, completionTokens: number): number => {
+/** Parts of a prompt that is written to a cache, by how long it is kept there. */
+const WRITTEN_PARTS = 3
+
+/** Whatever part of the prompt turns out to be cached, or written to a cache: each part of a settlement is rounded up by itself, hence one more for each. */
+const boundNanoUsd = (prices: Rates, promptTokens: number, completionTokens: number, factor: number): number => {
   const cachedPrice = prices.cachedInputCostPerMillion ?? null
-  const input = Math.max(prices.inputCostPerMillion!, cachedPrice ?? 0)
+  const input = Math.max(prices.inputCostPerMillion! * factor, cachedPrice ?? 0)
   const output = costNanoUsd(completionTokens, prices.outputCostPerMillion!)
-  return sumNanoUsd(costNanoUsd(promptTokens, input), output, cachedPrice === null ? 0 : 1)
+  const parts = (cachedPrice === null ? 0 : 1) + (factor > 1 ? WRITTEN_PARTS : 0)
+  return sumNanoUsd(costNanoUsd(promptTokens, input), output, parts)
 }
 
 /**
  * What the tokens cost at the row's prices: those of the tier that the whole prompt is in, cached tokens included, for all of the request. Cached prompt tokens
- * at their own price where it is known. Nano-USD; null without a price.
+ * at their own price where it is known, those written to a cache (`written`) at so many times the price. Nano-USD; null without a price.
  */
 export const actualNanoUsd = (
   entry: Prices,
   promptTokens: number,
   completionTokens: number,
   cachedPromptTokens: number,
+  written: readonly (readonly [tokens: number, factor: number])[] | null = null,
 ): number | null => {
   const prices = tierFor(entry, promptTokens)
   if (prices.inputCostPerMillion === null || prices.outputCostPerMillion === null) return null
   const cachedPrice = prices.cachedInputCostPerMillion ?? null
   const cached = cachedPrice === null ? 0 : Math.min(cachedPromptTokens, promptTokens)
+  let plain = promptTokens - cached
+  let writing = 0
+  for (const [tokens, factor] of written ?? []) {
+    const counted = Math.min(tokens, plain)
+    plain -= counted
+    writing = sumNanoUsd(writing, costNanoUsd(counted, prices.inputCostPerMillion * factor))
+  }
   return sumNanoUsd(
-    costNanoUsd(promptTokens - cached, prices.inputCostPerMillion),
+    sumNanoUsd(costNanoUsd(plain, prices.inputCostPerMillion), writing),
     cached === 0 ? 0 : costNanoUsd(cached, cachedPrice!),
     costNanoUsd(completionTokens, prices.outputCostPerMillion),
   )

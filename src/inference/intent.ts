@@ -7,6 +7,7 @@ import { isObject } from '../wire/json.ts'
 import { type HeaderIntent, readHeaderIntent } from './headers.ts'
 import { TOOLS_TOKENS } from './media-bounds.ts'
 import { jsonBytes, readMessages } from './messages.ts'
+import { refersOutside } from './outside-bounds.ts'
 import { demandsJson, type StructuredRequest, structuredRequestOf } from './structured.ts'
 import { type AsksForTools, checkTools } from './tools.ts'
 
@@ -40,6 +41,8 @@ export interface Intent {
   readonly mediaParts: number
   /** The most tokens of the prompt beside those bytes: media, and what a vendor adds for tools. Infinity: as many as the model takes. */
   readonly unseenTokens: number
+  /** Kinds of upstream to which a field of it refers to content outside of the body (`outside-bounds.ts`). Null: none. */
+  readonly outside: ReadonlySet<string> | null
   readonly structured: StructuredRequest | null
   /** `tool_execution` was sent; the mode is always clamped to `manual`, since the gateway runs no tools by itself. */
   readonly toolExecution: 'manual' | null
@@ -98,6 +101,7 @@ export const readIntent = (raw: string, body: Body, headers: Headers, gatewayExe
     promptBytes: Math.max(0, Buffer.byteLength(normal.raw) - media.chars),
     mediaParts: media.images + media.audio + media.pieces,
     unseenTokens: media.tokensBound + (declaresTools ? TOOLS_TOKENS : 0),
+    outside: refersOutside(normal.body),
     structured,
     toolExecution: isPresent(body.tool_execution) ? 'manual' : null,
     user: userOf(body),

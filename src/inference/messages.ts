@@ -38,6 +38,7 @@ export const readMessages = (messages: unknown): Media => {
       throw bad(`messages[${i}].role must be a string`, `messages[${i}].role`)
     }
     const { content } = message
+    if (isObject(message.audio)) media.tokensBound += audioBound(message.audio)
     if (isPresent(message.tool_calls)) media.textBytes += jsonBytes(message.tool_calls)
     if (typeof content === 'string') {
       media.textBytes += Buffer.byteLength(content)

@@ -1,5 +1,6 @@
 // Anthropic's whole answers and its usage -> the client's wire.
 import { isObject } from '../wire/json.ts'
+import { cacheWritesOf } from './cache-writes.ts'
 import { clientUsage, completionJson } from './client-wire.ts'
 import { JSON_TOOL } from './converting.ts'
 import { inBandFailure, malformed } from './failure.ts'
@@ -31,11 +32,17 @@ const sum = (...counts: readonly (number | null)[]): number | null =>
 /** `input_tokens` leaves out what was read from or written to the cache; the client's prompt_tokens counts it. */
 export const anthropicUsage = (raw: Json): Usage => {
   const cached = countOf(raw.cache_read_input_tokens)
+  const byTime = objectOf(raw.cache_creation)
   return {
     promptTokens: sum(countOf(raw.input_tokens), countOf(raw.cache_creation_input_tokens), cached),
     completionTokens: countOf(raw.output_tokens),
     cachedPromptTokens: cached,
     reasoningTokens: countOf(objectOf(raw.output_tokens_details).thinking_tokens),
+    ...cacheWritesOf(
+      countOf(raw.cache_creation_input_tokens),
+      countOf(byTime.ephemeral_5m_input_tokens),
+      countOf(byTime.ephemeral_1h_input_tokens),
+    ),
     raw,
   }
 }

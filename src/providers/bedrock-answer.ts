@@ -2,6 +2,7 @@
 import { appendMembers } from '../lib/json-edit.ts'
 import type { GatewayError } from '../wire/errors.ts'
 import { isObject } from '../wire/json.ts'
+import { cacheWritesOf } from './cache-writes.ts'
 import { clientUsage, completionJson } from './client-wire.ts'
 import { JSON_TOOL } from './converting.ts'
 import { inBandFailure, malformed } from './failure.ts'
@@ -54,9 +55,17 @@ export const bedrockUsage = (raw: Json): Usage => {
     completionTokens: countOf(raw.outputTokens),
     cachedPromptTokens: cached,
     reasoningTokens: null,
+    ...cacheWritesOf(cacheWrites(raw), writtenFor('5m', raw), writtenFor('1h', raw)),
     raw,
   }
 }
+
+const writtenFor = (ttl: string, raw: Json): number | null =>
+  sum(
+    ...arrayOf(raw.cacheDetails).map((each) =>
+      objectOf(each).ttl === ttl ? countOf(objectOf(each).inputTokens) : null,
+    ),
+  )
 
 /** Tokens that were written to the cache; null when nothing is said of them. */
 export const cacheWrites = (raw: unknown): number | null => countOf(objectOf(raw).cacheWriteInputTokens)

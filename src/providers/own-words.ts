@@ -14,7 +14,7 @@ const MOST = 1_000_000_000
 
 /** The client's own fields, under these names. */
 // biome-ignore format: one list
-const CLIENT_FIELDS: ReadonlySet<string> = new Set([
+export const CLIENT_FIELDS: ReadonlySet<string> = new Set([
   'model', 'messages', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens', 'temperature', 'top_p', 'n', 'stop', 'seed', 'tools',
   'tool_choice', 'functions', 'function_call', 'parallel_tool_calls', 'response_format', 'user', 'metadata', 'reasoning_effort', 'frequency_penalty',
   'presence_penalty', 'prompt', 'system', 'tool_execution',
@@ -35,7 +35,14 @@ const TOLD: Readonly<Record<Kept, string>> = {
 
 /** As a reader sees it who ignores case: Go's JSON also takes `ſ` for `s`. */
 const folded = (name: string): string => name.toUpperCase().toLowerCase()
-const plainName = (name: string): string => folded(name).replaceAll('_', '')
+/** As it is looked up: case and underscores do not count. */
+export const plainName = (name: string): string => folded(name).replaceAll('_', '')
+
+/** Where clients put what their libraries do not know; `google` stands in the first. */
+const CONTAINERS: ReadonlySet<string> = new Set(
+  ['extra_body', 'additionalModelRequestFields', 'google', 'options'].map(plainName),
+)
+export const isContainer = (name: string): boolean => CONTAINERS.has(plainName(name))
 
 interface Pattern {
   readonly row: OwnRow

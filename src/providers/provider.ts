@@ -78,6 +78,8 @@ export interface Usage {
   readonly reportedNanoUsd?: number | null
   /** Where the provider charges for other tokens than those it counts: the ones that its prices are for. Null or absent: those above. */
   readonly billed?: { readonly promptTokens: number | null; readonly completionTokens: number | null } | null
+  /** Tokens of the prompt that were written to the vendor's cache, and for how long as far as it says. Absent: none. */
+  readonly cacheWrites?: { readonly total: number; readonly fiveMinutes: number; readonly oneHour: number }
   /** As the upstream sent it. */
   readonly raw: unknown
 }

@@ -1,0 +1,61 @@
+// What a vendor charges for a part of the prompt that it writes to its cache, beyond what any token of a prompt costs. No price of the catalogue says it: these
+// are the multiples of the price of a prompt that the vendors document.
+import type { Usage } from './provider.ts'
+
+/** Multiples of the price of a prompt token, by how long the vendor keeps what is written. */
+export interface CacheWriteFactors {
+  readonly fiveMinutes: number
+  readonly oneHour: number
+}
+
+/** Anthropic, on every platform. */
+const CLAUDE: CacheWriteFactors = { fiveMinutes: 1.25, oneHour: 2 }
+/** Amazon's own models write at the price of a prompt; what else stands behind Converse may be Claude. */
+const AMAZON = /(?:^|[./])(?:amazon\.)?(?:nova|titan)/i
+
+/** Null: what is written to the cache costs what the rest does. */
+export const cacheWriteFactors = (kind: string, upstreamModel: string): CacheWriteFactors | null => {
+  if (kind === 'anthropic' || kind === 'openrouter') return CLAUDE
+  return kind === 'bedrock' && !AMAZON.test(upstreamModel) ? CLAUDE : null
+}
+
+/** Nothing is written that nobody marks. A letter of the mark may be written as an escape. */
+const MARKS = /cache|\\u00[2-7]/i
+const FOR_AN_HOUR = /1h|\\u00[2-7]/i
+
+/** The most that a token of this body's prompt may cost, as a multiple of its price: 1 where nothing is written to a cache. */
+export const dearestFactor = (raw: string, kind: string, upstreamModel: string): number => {
+  const factors = cacheWriteFactors(kind, upstreamModel)
+  if (factors === null || !MARKS.test(raw)) return 1
+  return FOR_AN_HOUR.test(raw) ? factors.oneHour : factors.fiveMinutes
+}
+
+/** What was written costs as much more as so many tokens of the prompt: null where nothing was. Of what was said without its time, the dearest that was asked for counts. */
+export const writtenAt = (
+  usage: Usage | null,
+  raw: string,
+  kind: string,
+  upstreamModel: string,
+): readonly (readonly [tokens: number, factor: number])[] | null => {
+  const writes = usage?.cacheWrites
+  const factors = writes === undefined ? null : cacheWriteFactors(kind, upstreamModel)
+  if (writes === undefined || factors === null) return null
+  const { fiveMinutes, oneHour, total } = writes
+  const unsaid = Math.max(0, total - fiveMinutes - oneHour)
+  return [
+    [fiveMinutes, factors.fiveMinutes],
+    [oneHour, factors.oneHour],
+    [unsaid, FOR_AN_HOUR.test(raw) ? factors.oneHour : factors.fiveMinutes],
+  ]
+}
+
+/** For `Usage`: nothing when nothing was written. */
+export const cacheWritesOf = (
+  total: number | null,
+  fiveMinutes: number | null,
+  oneHour: number | null,
+): Pick<Usage, 'cacheWrites'> => {
+  const said = (fiveMinutes ?? 0) + (oneHour ?? 0)
+  const all = Math.max(total ?? 0, said)
+  return all === 0 ? {} : { cacheWrites: { total: all, fiveMinutes: fiveMinutes ?? 0, oneHour: oneHour ?? 0 } }
+}

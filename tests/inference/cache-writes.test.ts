@@ -1,0 +1,153 @@
+// What is written to a vendor's cache costs more than the rest of a prompt: it is reserved at the dearest, and charged by what the usage says.
+import { afterEach, describe, expect, test } from 'bun:test'
+import { reservedNanoUsd } from '../../src/inference/estimate.ts'
+import { readIntent } from '../../src/inference/intent.ts'
+import { kindOf } from '../../src/providers/kinds.ts'
+import type { CatalogueEntry } from '../../src/state/port.ts'
+import { startUpstream } from '../services/upstream.ts'
+import { budgetRow, budgetWorld } from '../state/budget-world.ts'
+import { entry, testGateway } from './gateway.ts'
+
+const closing: (() => unknown)[] = []
+afterEach(async () => {
+  for (const close of closing.splice(0)) await close()
+})
+
+const PRICES = { inputCostPerMillion: 1, outputCostPerMillion: 1, contextWindow: null }
+const HARD = budgetRow({ limit_nano_usd: 1_000_000_000 })
+
+const setUp = (row: Partial<CatalogueEntry>, body: object) => {
+  const world = budgetWorld(HARD)
+  world.nowMs = Date.now()
+  const upstream = startUpstream()
+  upstream.behave({ body: JSON.stringify(body) })
+  const budgets = world.open('i')
+  const gateway = testGateway({
+    entries: [
+      entry({ ...PRICES, secret: 'AKID:secretsecret', region: 'us-east-1', baseUrl: upstream.baseUrl, ...row }),
+    ],
+    kinds: [kindOf(row.kind!)!],
+    budgets,
+  })
+  closing.push(
+    () => gateway.close(),
+    () => upstream.stop(),
+    () => world.close(),
+  )
+  return { gateway, budgets, upstream }
+}
+
+const written = (cache_control: object | null) => ({
+  model: 'small',
+  max_tokens: 10,
+  messages: [
+    { role: 'user', content: [{ type: 'text', text: 'x'.repeat(1_000), ...(cache_control && { cache_control }) }] },
+  ],
+})
+const HOUR = { type: 'ephemeral', ttl: '1h' }
+const claude = (usage: object) => ({
+  ...{ id: 'msg_1', type: 'message', role: 'assistant', model: 'a', stop_reason: 'end_turn' },
+  ...{ content: [{ type: 'text', text: 'hi' }], usage: { input_tokens: 10, output_tokens: 0, ...usage } },
+})
+const converse = (usage: object) => ({
+  output: { message: { role: 'assistant', content: [{ text: 'hi' }] } },
+  stopReason: 'end_turn',
+  usage: { inputTokens: 10, outputTokens: 0, ...usage },
+})
+
+const split = { ephemeral_5m_input_tokens: 100, ephemeral_1h_input_tokens: 200 }
+const CHARGED: readonly (readonly [string, Partial<CatalogueEntry>, object, object | null, number])[] = [
+  [
+    'split by time',
+    { kind: 'anthropic' },
+    claude({ cache_creation_input_tokens: 300, cache_creation: split }),
+    HOUR,
+    10 + 125 + 400,
+  ],
+  [
+    'five minutes where nothing else was asked for',
+    { kind: 'anthropic' },
+    claude({ cache_creation_input_tokens: 100 }),
+    { type: 'ephemeral' },
+    10 + 125,
+  ],
+  [
+    'an hour where it was asked for, and the usage does not say',
+    { kind: 'anthropic' },
+    claude({ cache_creation_input_tokens: 100 }),
+    HOUR,
+    10 + 200,
+  ],
+  [
+    'beside what is read',
+    { kind: 'anthropic' },
+    claude({ cache_creation_input_tokens: 100, cache_read_input_tokens: 50 }),
+    { type: 'ephemeral' },
+    10 + 125 + 50,
+  ],
+  [
+    'Claude on Bedrock',
+    { kind: 'bedrock', upstreamModel: 'anthropic.claude-x' },
+    converse({ cacheWriteInputTokens: 100, cacheDetails: [{ ttl: '1h', inputTokens: 100 }] }),
+    HOUR,
+    10 + 200,
+  ],
+  [
+    'Nova on Bedrock, which takes no more for it',
+    { kind: 'bedrock', upstreamModel: 'amazon.nova-lite-v1:0' },
+    converse({ cacheWriteInputTokens: 100 }),
+    HOUR,
+    110,
+  ],
+  ['nothing written', { kind: 'anthropic' }, claude({}), HOUR, 10],
+]
+
+describe('charged for what was written to a cache', () => {
+  test.each(CHARGED)('%s', async (_, row, body, control, tokens) => {
+    const { gateway, budgets } = setUp(row, body)
+    const response = await gateway.chat(written(control))
+    expect([response.status, await response.text()]).toEqual([200, expect.any(String)])
+    await gateway.spool.untilSettled()
+    const [settled] = gateway.spool.settled()
+    expect(settled!.cost_nano_usd).toBe(tokens * 1_000)
+    expect(settled!.cost_basis).toBe('measured')
+    expect(budgets.standing(HARD)!.spent.nano_usd).toBe(tokens * 1_000)
+    expect(gateway.spool.admitted()[0]!.reserved_nano_usd!).toBeGreaterThanOrEqual(tokens * 1_000)
+  })
+})
+
+describe('reserved for what may be written to a cache', () => {
+  const factorOf = (kind: string, body: object, raw = JSON.stringify(body)) => {
+    const intent = readIntent(raw, JSON.parse(raw), new Headers())
+    const row = entry({ ...PRICES, kind, outputCostPerMillion: 0 })
+    return Math.floor(reservedNanoUsd(intent, row)! / 10 / intent.promptBytes) / 100
+  }
+
+  test('the dearest time that the body asks for, at the vendors that charge for it', () => {
+    expect(factorOf('anthropic', written(null))).toBe(1)
+    expect(factorOf('anthropic', written({ type: 'ephemeral' }))).toBe(1.25)
+    for (const kind of ['anthropic', 'bedrock', 'openrouter']) expect(factorOf(kind, written(HOUR))).toBe(2)
+    expect(factorOf('anthropic', { ...written(null), cache_control: HOUR })).toBe(2)
+    expect(factorOf('openai', written(HOUR))).toBe(1)
+  })
+
+  test('however it is spelled in JSON', () => {
+    const body = written(HOUR)
+    const raw = JSON.stringify(body).replace('cache_control', '\\u0063ache_control').replace('"1h"', '"\\u0031h"')
+    expect(factorOf('anthropic', body, raw)).toBe(2)
+  })
+})
+
+test('a dearer service has no price where money is limited: refused by the name of the field', async () => {
+  const answer = { choices: [{ index: 0, message: { role: 'assistant', content: 'hi' }, finish_reason: 'stop' }] }
+  const ask = { model: 'small', max_tokens: 10, messages: [{ role: 'user', content: 'hi' }] }
+  const { gateway, upstream } = setUp({ kind: 'openai' }, answer)
+  const refused = await gateway.chat({ ...ask, service_tier: 'priority' })
+  expect(refused.status).toBe(402)
+  expect(await refused.json()).toMatchObject({
+    error: { code: 'quota_exceeded', param: 'service_tier', details: { rejected_reason: 'no_price' } },
+  })
+  expect(upstream.received).toHaveLength(0)
+  expect((await gateway.chat({ ...ask, service_tier: 'flex' })).status).toBe(200)
+  expect(upstream.received[0]).toMatchObject({ body: { service_tier: 'flex' } })
+})
