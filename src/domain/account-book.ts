@@ -1,6 +1,7 @@
 // All accounts of one tenant, as far as a reader has come. A reader that begins in the middle of the partition knows them from a statement of all of them on.
-import { type Account, type Accounts, type Evolved, evolveAccounts, statedAccount } from './account.ts'
+import { type Account, type Accounts, type Evolved, evolveAccounts, statedAccount, stateOf } from './account.ts'
 import type { AccountStated, BudgetEvent } from './budget-events.ts'
+import { MOST_HOLDERS } from './holder.ts'
 
 /** Records between the offset that a statement is of and the statement itself: more than this and it is not used. */
 const MOST_RECENT = 1_024
@@ -19,8 +20,8 @@ interface Recent {
 /** The records of one statement so far. */
 interface Collected {
   readonly offset: number
-  /** By account, so that a copy does not count; null where all is known already and only their number matters. */
-  readonly accounts: Map<string, AccountStated | null>
+  /** By account and part, so that a copy does not count; null where all is known already and only their number matters. */
+  readonly records: Map<string, AccountStated | null>
   atMs: number
 }
 
@@ -104,10 +105,16 @@ export class AccountBook implements Accounts {
     else others.add(account.account)
   }
 
+  /** What is stated of an account in one record, with what others say of it. */
+  #putPart(part: Account): void {
+    const { holders } = this.#accounts.get(part.account) ?? part
+    this.#put(holders === part.holders ? part : { ...part, holders: new Map([...holders, ...part.holders]) })
+  }
+
   /** A statement of all accounts, in several records: what is known already knows better. */
   #stated(stated: AccountStated, atMs: number, writer: string): Evolved {
-    const { accounts } = this.#collect(stated, atMs, writer)
-    if (accounts.size < stated.of) return NOTHING
+    const { records } = this.#collect(stated, atMs, writer)
+    if (records.size < stated.of) return NOTHING
     // It makes those superfluous that are of an earlier state.
     for (const [each, { offset }] of this.#collected) if (offset <= stated.offset) this.#collected.delete(each)
     this.statedMs = atMs
@@ -117,7 +124,7 @@ export class AccountBook implements Accounts {
     this.known = true
     this.#accounts = new Map()
     this.#ofBudget.clear()
-    for (const each of accounts.values()) this.#put(statedAccount(each!, atMs))
+    for (const each of records.values()) this.#putPart(statedAccount(each!, atMs))
     const recent = this.#recent
     this.#recent = []
     for (const { offset, event, atMs: at } of recent) if (offset >= stated.offset) this.#evolve(event, at)
@@ -128,8 +135,8 @@ export class AccountBook implements Accounts {
   #collect(stated: AccountStated, atMs: number, writer: string): Collected {
     const before = this.#collected.get(writer)
     const goesOn = before !== undefined && before.offset === stated.offset
-    const set: Collected = goesOn ? before : { offset: stated.offset, accounts: new Map(), atMs }
-    set.accounts.set(stated.account, this.known ? null : stated)
+    const set: Collected = goesOn ? before : { offset: stated.offset, records: new Map(), atMs }
+    set.records.set(`${stated.account} ${stated.part ?? 0}`, this.known ? null : stated)
     set.atMs = atMs
     // The one that was silent longest stands first.
     this.#collected.delete(writer)
@@ -140,4 +147,19 @@ export class AccountBook implements Accounts {
     }
     return set
   }
+}
+
+/** A statement of all accounts of a tenant, as they are before this offset: a record each, or as many as its holders need. */
+export const statedIn = (accounts: readonly Account[], offset: number): AccountStated[] => {
+  const records = accounts.flatMap((account) => partsOf(stateOf(account, offset, 1)))
+  return records.map((record) => ({ ...record, of: records.length }))
+}
+
+const partsOf = (stated: AccountStated): readonly AccountStated[] => {
+  const { holders } = stated
+  if (holders.length <= MOST_HOLDERS) return [stated]
+  return Array.from({ length: Math.ceil(holders.length / MOST_HOLDERS) }, (_, part) => {
+    const from = part * MOST_HOLDERS
+    return { ...stated, part, holders: holders.slice(from, from + MOST_HOLDERS) }
+  })
 }

@@ -1,5 +1,8 @@
 // When nothing more may be taken of an account whatever its leases still hold, and when it opens again. Pure.
 import type { Account } from './account.ts'
+import type { Amount } from './amount.ts'
+import { stillAlerted } from './budget-alerts.ts'
+import type { AccountLimited } from './budget-events.ts'
 
 /** Why an account is closed until its limits are set again. */
 export type Closing = 'overrun' | 'forgotten'
@@ -25,11 +28,10 @@ export const closedFor = ({
 export const closedUpTo = (account: Account): number => (closedFor(account) === null ? -1 : account.height)
 
 /** With a newer copy of its budget's terms. One that is closed stays so where no limits were set since. */
-export const withTerms = (
-  account: Account,
-  terms: Heights & Pick<Account, 'limit_nano_usd' | 'limit_tokens'>,
-): Account => {
+export const withTerms = (account: Account, terms: AccountLimited, spent: Amount): Account => {
   const limits_height = limitsHeightOf(terms)
   const stays = limits_height <= closedUpTo(account)
-  return { ...account, ...terms, limits_height, overrun_height: stays ? terms.height : account.overrun_height }
+  const overrun_height = stays ? terms.height : account.overrun_height
+  const alerted = stillAlerted(terms, spent, account.alerted)
+  return { ...account, ...terms, limits_height, overrun_height, alerted }
 }

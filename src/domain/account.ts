@@ -2,6 +2,7 @@
 // Pure: `decideLease` says what a request comes to, `evolve` what a record changes; both total. Log time comes in as the running maximum of append times.
 import { closedFor, withTerms } from './account-closing.ts'
 import { type Amount, fits, isEqual, type Limits, minus, most, NO_AMOUNT, plus, within } from './amount.ts'
+import { isNews } from './budget-alerts.ts'
 import type { AccountOpened, AccountStated, BudgetEvent, InstanceRetired, LeaseRequested } from './budget-events.ts'
 import { committedBy, type Holder, MOST_HOLDERS, newHolder } from './holder.ts'
 import { overrunIn, overrunSums } from './lease.ts'
@@ -73,10 +74,6 @@ export const roomOf = (account: Account): Limits => {
   }
 }
 
-/** More is taken of it than its limits say: of what leases still hold nothing may be spent. */
-export const isOverdrawn = (account: Account): boolean =>
-  !fits(committed(account), { nano_usd: account.limit_nano_usd, tokens: account.limit_tokens })
-
 /** What an account says against a request before its room is looked at. */
 const bar = (account: Account, height: number, atMs: number): LeaseRefusal | null => {
   if (account.height !== height) return 'height'
@@ -130,7 +127,9 @@ const evolveOwn = (accounts: Accounts, { type, data }: BudgetEvent, atMs: number
       return only(accounts.get(data.account) === undefined ? openedAccount(accounts, data, atMs) : null)
     case 'account.limited': {
       const account = accounts.get(data.account)
-      return only(account !== undefined && data.height > account.height ? withTerms(account, data) : null)
+      return only(
+        account !== undefined && data.height > account.height ? withTerms(account, data, spentOf(account)) : null,
+      )
     }
     case 'account.stated': {
       const account = accounts.get(data.account)
@@ -138,7 +137,7 @@ const evolveOwn = (accounts: Accounts, { type, data }: BudgetEvent, atMs: number
     }
     case 'account.alerted': {
       const account = accounts.get(data.account)
-      if (account === undefined || account.alerted.includes(data.threshold)) return NOTHING
+      if (account === undefined || !isNews(account, data)) return NOTHING
       return only({ ...account, alerted: [...account.alerted, data.threshold].slice(-MOST_ALERTED) })
     }
     case 'lease.requested':
@@ -205,7 +204,10 @@ const withOverlapping = (accounts: Accounts, evolved: readonly Account[]): reado
 }
 
 /** An account as its statement has it. */
-export const statedAccount = ({ offset: _, of: __, holders, ...data }: AccountStated, atMs: number): Account => ({
+export const statedAccount = (
+  { offset: _, of: __, part: ___, holders, ...data }: AccountStated,
+  atMs: number,
+): Account => ({
   ...data,
   holders: new Map(holders.map((holder) => [holder.holder, holder])),
   stated_ms: atMs,

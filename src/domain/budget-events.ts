@@ -8,8 +8,8 @@ const count = (description: string) => t.Integer({ minimum: 0, maximum: Number.M
 const nullable = (description: string) =>
   t.Union([t.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }), t.Null()], { description })
 const amount = (description: string) => t.Object(Amount.properties, { description })
-/** Accounts of one record: it has to stay below 64 KiB. */
-const MOST_ACCOUNTS = 64
+/** Accounts of one record, which has to stay below 64 KiB: no request falls under more budgets. */
+export const MOST_ACCOUNTS = 64
 /** Of a retirement, likewise. */
 export const MOST_ORPHANED = 200
 
@@ -30,6 +30,9 @@ const terms = {
   ),
   limit_nano_usd: nullable('Limit of money; null: none.'),
   limit_tokens: nullable('Limit of tokens; null: none.'),
+  soft_limit_nano_usd: t.Optional(
+    nullable('Somebody is told when so much is spent; null: nobody. Left out: not known, an earlier build wrote it.'),
+  ),
   enforcement: t.Union([t.Literal('hard'), t.Literal('soft'), t.Literal('shadow')], {
     description: '`hard`: spent from leases alone. Else counted and never refused.',
   }),
@@ -53,6 +56,7 @@ export const AccountOpened = t.Object({
 export type AccountOpened = Static<typeof AccountOpened>
 
 export const AccountLimited = t.Object({ account: AccountId, ...terms })
+export type AccountLimited = Static<typeof AccountLimited>
 
 export const LeaseAsk = t.Object({
   account: AccountId,
@@ -136,8 +140,13 @@ export const AccountStated = t.Composite([
     offset: count('The state is that before this offset of the partition.'),
     of: t.Integer({
       minimum: 1,
-      description: 'So many accounts of the tenant are stated at this offset: together they are all there is.',
+      description: 'So many records state the accounts of the tenant at this offset: together they are all there is.',
     }),
+    part: t.Optional(
+      count(
+        'An account of very many holders is stated in several records: which of them this is, from 0. They differ in `holders` alone.',
+      ),
+    ),
     carried: amount('Spent in an overlapping window of the same budget, before its window was changed.'),
     past: amount('Spent by holders that are forgotten.'),
     overrun_nano_usd: count('Theirs.'),

@@ -6,6 +6,7 @@ import { isTimeZone } from '../lib/time-zone.ts'
 import { limitsHeightOf } from './account-closing.ts'
 import { type Aggregate, changeAction, changesOf, eventType, type Stamps } from './aggregate.ts'
 import type { Amount } from './amount.ts'
+import { requireFewBudgets, targetKey } from './budget-count.ts'
 import { BUDGET_SCOPES, budgetTarget, requireTarget } from './budget-scope.ts'
 import { isWindow, windowAt } from './budget-window.ts'
 import { capNanoUsd } from './cap.ts'
@@ -133,6 +134,7 @@ export const budget: Aggregate<BudgetRow, ControlReader> = {
     tenant: (row) => row.tenant_id,
     identity: (row) => budgetKey(row.tenant_id, row.scope, row.window),
     provider: (row) => (row.scope.type === 'provider' ? row.scope.id : null),
+    target: (row) => targetKey(row.tenant_id, row.scope),
   },
   events: {
     'budget.created': eventType({ schema: BudgetCreated, action: 'create', ...shared }),
@@ -213,6 +215,7 @@ export const decideBudget = (state: ControlReader, command: BudgetCommand): Even
   const stored = storedOf(fields)
   if (existing === undefined) {
     requireTarget(state, tenant_id, scope)
+    if (fields.enabled) requireFewBudgets(state, tenant_id, scope)
     return [{ type: 'budget.created', data: { id, tenant_id, scope, window, managed_by, ...stored } }]
   }
   const row = budgets.get(existing)!
@@ -221,6 +224,7 @@ export const decideBudget = (state: ControlReader, command: BudgetCommand): Even
     const { limit_nano_usd, limit_tokens } = stored
     return reopen ? [{ type: 'budget.changed', data: { id: row.id, limit_nano_usd, limit_tokens } }] : []
   }
+  if (changed.enabled === true) requireFewBudgets(state, tenant_id, scope)
   const owner = row.managed_by === managed_by ? {} : { managed_by }
   return [{ type: 'budget.changed', data: { id: row.id, ...changed, ...owner } }]
 }

@@ -24,7 +24,7 @@ interface Held {
   readonly holders: ReadonlyMap<string, Holder>
 }
 
-/** Beyond it closed ones are forgotten sooner: an account with all of its holders is stated in one record of 64 KiB. */
+/** Beyond it closed ones are forgotten sooner, and the rest is stated in more than one record: so many fit into 64 KiB. */
 export const MOST_HOLDERS = 128
 
 export const newHolder = ({ holder, instance }: { holder: string; instance: string }, atMs: number): Holder => ({

@@ -1,7 +1,7 @@
 // The life of a request in `gateway.requests.v1`: admitted, attempted (each further provider), settled. Stored for ever once shipped.
 import { usdOf } from '../lib/money.ts'
 import { type Static, t } from '../lib/schema.ts'
-import { BudgetCharge, BudgetPart } from './budget-events.ts'
+import { BudgetCharge, BudgetPart, MOST_ACCOUNTS } from './budget-events.ts'
 import { Nullable } from './fields.ts'
 
 /** Descriptions stand in the schemas: `docs/topics.md`, `docs/asyncapi.json` and `/schemas/` are made of them. */
@@ -155,7 +155,7 @@ const called = {
 
 const reserves = () =>
   t.Array(BudgetPart, {
-    maxItems: 64,
+    maxItems: MOST_ACCOUNTS,
     description:
       'What the request may come to with this attempt, of each account of a budget: an outcome that is never written charges this.',
   })
@@ -284,7 +284,7 @@ export const RequestSettled = t.Composite([
     ),
     timings: t.Optional(Timings),
     budget: t.Optional(
-      t.Array(BudgetCharge, { maxItems: 64, description: 'What it charges to each account of a budget.' }),
+      t.Array(BudgetCharge, { maxItems: MOST_ACCOUNTS, description: 'What it charges to each account of a budget.' }),
     ),
   }),
 ])

@@ -1,5 +1,6 @@
 // Station 5 and 6: what an attempt may cost is reserved of every budget that it falls under, before it is made. The settlement charges it (charge.ts, settle.ts).
 import { resetsAt, scopeText } from '../domain/budget.ts'
+import { MOST_ACCOUNTS } from '../domain/budget-events.ts'
 import { usdOf } from '../lib/money.ts'
 import type { Bound, BudgetRefusal, Cost } from '../state/attempt-bounds.ts'
 import type { CatalogueEntry } from '../state/port.ts'
@@ -173,6 +174,8 @@ const budgetError = (
 
 const messageOf = (reason: BudgetRefusal['reason'], what: string): string => {
   if (reason === 'no_price') return `${what} limits what may be spent, and the model has no price`
+  if (reason === 'too_many')
+    return `more than ${MOST_ACCOUNTS} budgets hold for this request, ${what} among them: end some of them`
   if (reason === 'overrun')
     return `${what} is closed: a provider billed or counted more than was reserved. It opens with the next window, or when its limits are set again`
   if (reason === 'forgotten')

@@ -23,9 +23,9 @@ export interface Cost {
   readonly atMost?: Limits
 }
 
-/** Why an attempt may not be made. */
+/** Why an attempt may not be made. `too_many`: more budgets hold for it than its records may name. */
 export interface BudgetRefusal {
-  readonly reason: LeaseRefusal | 'no_price' | 'unreachable'
+  readonly reason: LeaseRefusal | 'no_price' | 'too_many' | 'unreachable'
   readonly open: OpenAccount
 }
 

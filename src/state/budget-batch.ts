@@ -1,7 +1,7 @@
 // What one append to `gateway.budgets.v1` says: accounts that are new or have other limits, what was spent and given back, requests for more. In that order.
 import { roomOf } from '../domain/account.ts'
 import { type Amount, isNothing, minus, NO_AMOUNT, plus } from '../domain/amount.ts'
-import type { BudgetEvent, LeaseAsk, LeaseTally } from '../domain/budget-events.ts'
+import { type BudgetEvent, type LeaseAsk, type LeaseTally, MOST_ACCOUNTS } from '../domain/budget-events.ts'
 import type { NewRecord } from '../log/port.ts'
 import { AskGroup } from './budget-asks.ts'
 import type { BudgetLedger } from './budget-ledger.ts'
@@ -11,8 +11,6 @@ import { BudgetScribe, type ScribeDeps } from './budget-scribe.ts'
 /** Below what the log takes at once (256 records, 256 KiB). */
 const MOST_RECORDS = 200
 const MOST_BYTES = 192 * 1024
-/** Of one record. */
-const MOST_ACCOUNTS = 64
 
 export interface Batch {
   readonly records: NewRecord[]

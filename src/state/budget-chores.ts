@@ -1,6 +1,6 @@
 // What budgets need beside requests, once a second: telling what was spent, giving back what nobody uses, the next window, alerts, statements.
-import { type Account, spentOf } from '../domain/account.ts'
-import type { Amount } from '../domain/amount.ts'
+import { spentOf } from '../domain/account.ts'
+import { reached } from '../domain/budget-alerts.ts'
 import type { BudgetEvent } from '../domain/budget-events.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import { type EventLog, IndefiniteAppend, LogUnavailable } from '../log/port.ts'
@@ -153,21 +153,4 @@ class Chores {
       throw error
     }
   }
-}
-
-/** Thresholds that are reached and were not told; 0: the soft limit. A list that goes beyond 10 is in percent. */
-export const reached = (
-  { limit_nano_usd, limit_tokens, alerted }: Account,
-  spent: Amount,
-  thresholds: readonly number[],
-  softNanoUsd: number | null,
-): number[] => {
-  const scale = (thresholds.at(-1) ?? 0) > 10 ? 100 : 1
-  const share = Math.max(
-    limit_nano_usd === null || limit_nano_usd === 0 ? 0 : spent.nano_usd / limit_nano_usd,
-    limit_tokens === null || limit_tokens === 0 ? 0 : spent.tokens / limit_tokens,
-  )
-  const found = thresholds.map((threshold) => threshold / scale).filter((threshold) => share >= threshold)
-  if (softNanoUsd !== null && spent.nano_usd >= softNanoUsd) found.push(0)
-  return found.filter((threshold) => !alerted.includes(threshold))
 }

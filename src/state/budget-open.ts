@@ -1,7 +1,7 @@
 // An account that this process spends from: its budget's line, its window, and the lease.
-import { type Account, type Accounts, isOverdrawn } from '../domain/account.ts'
+import { type Account, type Accounts, committed } from '../domain/account.ts'
 import { type Closing, closedFor, closedUpTo, limitsHeightOf } from '../domain/account-closing.ts'
-import { type Amount, isNothing, minus, NO_AMOUNT } from '../domain/amount.ts'
+import { type Amount, fits, isNothing, minus, NO_AMOUNT } from '../domain/amount.ts'
 import type { BudgetRow } from '../domain/budget.ts'
 import type { AccountOpened } from '../domain/budget-events.ts'
 import { committedBy } from '../domain/holder.ts'
@@ -67,7 +67,8 @@ export class OpenAccount {
     if (account === undefined) return
     this.#closedUpTo = closedUpTo(account)
     this.bar = closedFor(account) ?? (limitsHeightOf(account) <= this.#overranUpTo ? 'overrun' : null)
-    this.#isOverdrawn = isOverdrawn(account)
+    const { limit_nano_usd: nano_usd, limit_tokens: tokens } = account
+    this.#isOverdrawn = !fits(committed(account), { nano_usd, tokens })
   }
 
   /** An attempt was billed more than it had reserved: the account is closed here before the log is told. */
@@ -192,8 +193,9 @@ export class OpenAccount {
 
 /** What the partition has to know of a budget, as its row says it now. */
 export const termsOf = (row: BudgetRow) => {
-  const { height, limit_nano_usd, limit_tokens, enforcement } = row
-  return { height, limits_height: limitsHeightOf(row), limit_nano_usd, limit_tokens, enforcement }
+  const { height, limit_nano_usd, limit_tokens, soft_limit_nano_usd, enforcement } = row
+  const limits = { limit_nano_usd, limit_tokens, soft_limit_nano_usd }
+  return { height, limits_height: limitsHeightOf(row), ...limits, enforcement }
 }
 
 /** Whether anybody else holds of an account what is not spent. */

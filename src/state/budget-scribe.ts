@@ -1,5 +1,5 @@
 // Writes what concerns budgets beside the leases: alerts, statements, retirements, what dead processes spent. All of it is harmless twice.
-import { stateOf } from '../domain/account.ts'
+import { statedIn } from '../domain/account-book.ts'
 import type { BudgetEvent } from '../domain/budget-events.ts'
 import { writeEnvelope } from '../log/envelope.ts'
 import type { EventLog, NewRecord } from '../log/port.ts'
@@ -15,7 +15,7 @@ export const statementOf = (ledger: BudgetLedger, tenantId: string): BudgetEvent
   ledger.forget(tenantId)
   const accounts = [...(ledger.accounts(tenantId)?.all() ?? [])]
   const { next } = ledger.place(tenantId)
-  return accounts.map((account) => ({ type: 'account.stated', data: stateOf(account, next, accounts.length) }))
+  return statedIn(accounts, next).map((data) => ({ type: 'account.stated', data }))
 }
 
 export interface ScribeDeps {

@@ -1,7 +1,7 @@
 // What one request holds of the budgets that it falls under: reserved before each attempt, charged by its settlement, once and all together.
 // A reservation is let go of only behind a record that no longer names it: what a crash leaves open never adds up to more than the leases held.
 import { type Amount, isNothing, type Limits, minus, NO_AMOUNT, plus, within } from '../domain/amount.ts'
-import type { BudgetCharge, BudgetPart } from '../domain/budget-events.ts'
+import { type BudgetCharge, type BudgetPart, MOST_ACCOUNTS } from '../domain/budget-events.ts'
 import type { Lease, LeaseCharge, LeaseSums } from '../domain/lease.ts'
 import { type Bound, type BudgetRefusal, type Cost, leasedOf, mostOf, ofLeased, refusalOf } from './attempt-bounds.ts'
 import { TAKEN, type Taken } from './budget-asks.ts'
@@ -195,6 +195,9 @@ export class RequestBudgets {
   ): BudgetRefusal | null | Promise<BudgetRefusal | null> {
     const entries: Entry[] = []
     const bounds: Amount[] = []
+    const last = lines.at(-1)
+    if (last !== undefined && this.#areTooMany(lines))
+      return { reason: 'too_many', open: this.leases.open(this.tenantId, last, atMs) }
     for (const line of lines) {
       const entry = this.#entryOf(this.leases.open(this.tenantId, line, atMs))
       if (entry.leasesMoney && bound.nanoUsd === null) return { reason: 'no_price', open: entry.open }
@@ -219,6 +222,13 @@ export class RequestBudgets {
     const atMs = this.leases.ledger.otherwise(this.tenantId, taken.reason, taken.open)
     if (atMs === null) return refusalOf(taken)
     return this.#reserve(lines, bound, tries + 1, atMs)
+  }
+
+  /** Whether records of this request would have to name more accounts than they may, with those of the attempts before. */
+  #areTooMany(lines: readonly BudgetLine[]): boolean {
+    if (this.#entries.length + lines.length <= MOST_ACCOUNTS) return false
+    const named = new Set([...this.#entries.map(({ open }) => open.line.row.id), ...lines.map(({ row }) => row.id)])
+    return named.size > MOST_ACCOUNTS
   }
 
   #entryOf(open: OpenAccount): Entry {

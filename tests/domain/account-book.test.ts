@@ -1,8 +1,9 @@
 // Statements of a tenant's accounts that are longer than one append: several instances write them at the same time, and a reader that begins late needs one of them.
 import { expect, test } from 'bun:test'
 import { accountId, stateOf } from '../../src/domain/account.ts'
-import { AccountBook } from '../../src/domain/account-book.ts'
-import type { BudgetEvent } from '../../src/domain/budget-events.ts'
+import { AccountBook, statedIn } from '../../src/domain/account-book.ts'
+import { AccountStated, type BudgetEvent } from '../../src/domain/budget-events.ts'
+import { Value } from '../../src/lib/schema.ts'
 
 const ACCOUNTS = 600
 const AT_ONCE = 200
@@ -50,6 +51,38 @@ test('two instances state 600 accounts at the same time, and both statements cou
   expect(known.statedMs).toBe(5_002)
   expect([late.known, late.size]).toEqual([true, ACCOUNTS])
   for (const account of known.all()) expect(late.get(account.account)).toEqual({ ...account, stated_ms: 5_002 })
+})
+
+test('an account of more holders than one record says is stated in several, each of which its schema and the log take', () => {
+  const known = whole()
+  const HOLDERS = 300
+  const holderOf = (n: number) => `ins_01a2051b-cb0c-7310-80b6-${String(n).padStart(12, '0')}`
+  for (let n = 0; n < HOLDERS; n++) {
+    const [instance, holder] = [holderOf(n), `${holderOf(n)}.8ce75ec5c836e400`]
+    const none = { nano_usd: 0, tokens: 0 }
+    const told = {
+      account: idOf(7),
+      returned: none,
+      spent: { nano_usd: n, tokens: n },
+      counted: none,
+      overrun_nano_usd: 0,
+    }
+    known.take(ACCOUNTS + n, { type: 'lease.settled', data: { holder, instance, accounts: [told] } }, 2_000, 'i.1')
+  }
+  const stated = statedIn([...known.all()], FROM)
+  expect(stated).toHaveLength(ACCOUNTS + 2)
+  for (const record of stated) {
+    expect(Value.Check(AccountStated, record)).toBe(true)
+    expect(JSON.stringify(record).length).toBeLessThan(60_000)
+  }
+  const late = new AccountBook(false, FROM)
+  const events = stated.map((data): BudgetEvent => ({ type: 'account.stated', data }))
+  const take = reader(late, FROM)
+  take('i.1', events.slice(0, -1), 5_000)
+  expect(late.known).toBe(false)
+  take('i.1', events.slice(-1), 5_000)
+  expect([late.known, late.get(idOf(7))!.holders.size]).toEqual([true, HOLDERS])
+  for (const account of known.all()) expect(late.get(account.account)).toEqual({ ...account, stated_ms: 5_000 })
 })
 
 test('a copy of a piece does not stand for one that is missing', () => {

@@ -1,5 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import { BUDGET_DEFAULTS, type BudgetCommand, budgetView, decideBudget } from '../../src/domain/budget.ts'
+import { MOST_OF_TARGET } from '../../src/domain/budget-count.ts'
+import { MOST_ACCOUNTS } from '../../src/domain/budget-events.ts'
+import { BUDGET_SCOPES } from '../../src/domain/budget-scope.ts'
 import {
   endpointCreated,
   keyIssued,
@@ -82,6 +85,20 @@ describe('a budget', () => {
     does(w, { ...now, alert_thresholds: [], enforcement: 'soft', limit_tokens: 5 })
     expect(heights()).toEqual([made + 5, made + 5])
     expect(budgetView(budgetsOf(w)[0]!, 0)).not.toContainKeys(['height', 'limits_height'])
+  })
+
+  test('of one thing so many may be in use that no request falls under more than its records may name', () => {
+    const w = world()
+    const hours = (n: number, more: Partial<Upsert> = {}) => upsert({ id: `bud_${n}`, window: `${n}h`, ...more })
+    for (let n = 1; n <= 12; n++) does(w, hours(n))
+    expect(refusal(() => decideBudget(w.state, hours(13)))).toEqual(['invalid', 'scope'])
+    does(w, hours(13, { enabled: false }))
+    expect(refusal(() => decideBudget(w.state, hours(13)))).toEqual(['invalid', 'scope'])
+    does(w, hours(14, { scope: { type: 'key', id: 'key_a' } }))
+    does(w, hours(12, { limit_usd: 7 }))
+    does(w, hours(12, { limit_usd: 7, enabled: false }))
+    does(w, hours(13))
+    expect(MOST_OF_TARGET * BUDGET_SCOPES.length).toBeLessThanOrEqual(MOST_ACCOUNTS)
   })
 
   test('is ended and revived by `enabled`, and stays', () => {
