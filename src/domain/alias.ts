@@ -1,16 +1,17 @@
 // One space of names for clients: what stands as `model` in a request is a model's name, a model's alias or an endpoint scope's alias, never two of them.
 import type { ControlReader } from './control.ts'
 import { Rejection } from './rejection.ts'
+import type { IndexKeys } from './tables.ts'
 
 /** Throws a conflict when one of the words is an alias of an endpoint scope: requests for that alias would change their meaning. */
 export const requireNoScopeAlias = (state: ControlReader, words: readonly string[], param: string): void => {
   if (words.length === 0) return
-  const wanted = new Set(words.map((word) => word.toLowerCase()))
-  for (const [, { slug, aliases }] of state.table('endpoints').rows()) {
-    const taken = aliases.find((alias) => wanted.has(alias.toLowerCase()))
-    if (taken !== undefined) {
-      throw new Rejection('conflict', `"${taken}" is an alias of the endpoint scope "${slug}"`, param)
-    }
+  const endpoints = state.table('endpoints')
+  for (const word of words) {
+    const [other] = endpoints.findRows('alias', word.toLowerCase())
+    if (other === undefined) continue
+    const taken = other.aliases.find((alias) => alias.toLowerCase() === word.toLowerCase())
+    throw new Rejection('conflict', `"${taken}" is an alias of the endpoint scope "${other.slug}"`, param)
   }
 }
 
@@ -18,16 +19,15 @@ export const requireNoScopeAlias = (state: ControlReader, words: readonly string
 export const requireNoModelName = (state: ControlReader, words: readonly string[], param: string): void => {
   if (words.length === 0) return
   const models = state.table('models')
-  const wanted = new Set<string>()
   for (const word of words) {
-    if (models.find('name', word.toLowerCase()).length > 0) {
+    if (models.find('name', word.toLowerCase()).length > 0)
       throw new Rejection('conflict', `"${word}" is the name of a model`, param)
-    }
-    wanted.add(word.toLowerCase())
   }
-  for (const [, { name, aliases }] of models.rows()) {
-    const taken = aliases.find((alias) => wanted.has(alias.toLowerCase()))
-    if (taken !== undefined) throw new Rejection('conflict', `"${taken}" is an alias of the model "${name}"`, param)
+  for (const word of words) {
+    const [other] = models.findRows('alias', word.toLowerCase())
+    if (other === undefined) continue
+    const taken = other.aliases.find((alias) => alias.toLowerCase() === word.toLowerCase())
+    throw new Rejection('conflict', `"${taken}" is an alias of the model "${other.name}"`, param)
   }
 }
 
@@ -35,7 +35,9 @@ export const requireNoModelName = (state: ControlReader, words: readonly string[
 export const isModel = (state: ControlReader, text: string): boolean => {
   const models = state.table('models')
   const word = text.toLowerCase()
-  if (models.get(text) !== undefined || models.find('name', word).length > 0) return true
-  for (const [, { aliases }] of models.rows()) if (aliases.some((alias) => alias.toLowerCase() === word)) return true
-  return false
+  return models.get(text) !== undefined || models.find('name', word).length > 0 || models.find('alias', word).length > 0
 }
+
+/** As an index of rows by their aliases, without case. */
+export const aliasKeys = ({ aliases }: { readonly aliases: readonly string[] }): IndexKeys =>
+  aliases.length === 0 ? null : aliases.map((alias) => alias.toLowerCase())

@@ -1,7 +1,7 @@
 // Endpoint scopes: named routing that applications select by slug or alias, and that operators repoint. Names and fields of the events are stored for ever.
 import { type Static, t } from '../lib/schema.ts'
 import { type Aggregate, changeAction, changesOf, eventType, type Stamps } from './aggregate.ts'
-import { isModel, requireNoModelName } from './alias.ts'
+import { aliasKeys, isModel, requireNoModelName } from './alias.ts'
 import { capUsd } from './cap.ts'
 import type { ControlReader } from './control.ts'
 import type { EventRecord } from './decision.ts'
@@ -81,7 +81,11 @@ const SINCE = 2
 
 export const endpoint: Aggregate<EndpointRow, ControlReader> = {
   table: 'endpoints',
-  indexes: { tenant: (row) => row.tenant_id ?? '', slug: (row) => endpointKey(row.tenant_id, row.slug) },
+  indexes: {
+    tenant: (row) => row.tenant_id ?? '',
+    slug: (row) => endpointKey(row.tenant_id, row.slug),
+    alias: aliasKeys,
+  },
   events: {
     'endpoint.created': eventType({
       schema: EndpointCreated,

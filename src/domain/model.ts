@@ -1,7 +1,7 @@
 // The registry of models: a row is one model at one provider. Names and fields of the events are stored for ever.
 import { type Static, t } from '../lib/schema.ts'
 import { type Aggregate, changesOf, eventType, type Stamps } from './aggregate.ts'
-import { requireNoScopeAlias } from './alias.ts'
+import { aliasKeys, requireNoScopeAlias } from './alias.ts'
 import type { ControlReader } from './control.ts'
 import type { EventRecord } from './decision.ts'
 import { changedFields, distinct, Id, ManagedBy, Nullable, Status } from './fields.ts'
@@ -95,6 +95,7 @@ export const model: Aggregate<ModelRow, ControlReader> = {
     name: (row) => row.name.toLowerCase(),
     provider: (row) => row.provider_id,
     natural: (row) => naturalKey(row.provider_id, row.name),
+    alias: aliasKeys,
   },
   events: {
     'model.created': eventType({ schema: ModelCreated, action: 'create', resource: 'model', subject }),
@@ -141,11 +142,9 @@ const requireDistinct = (state: ControlReader, name: string, aliases: readonly s
   }
   if (!newName || models.find('name', own).length > 0) return // a name that is in use was checked when it came
   requireNoScopeAlias(state, [name], 'name')
-  for (const [, row] of models.rows()) {
-    if (row.aliases.some((alias) => alias.toLowerCase() === own)) {
-      throw new Rejection('conflict', `the name "${name}" is an alias of the model "${row.name}"`, 'name')
-    }
-  }
+  const [other] = models.findRows('alias', own)
+  if (other !== undefined)
+    throw new Rejection('conflict', `the name "${name}" is an alias of the model "${other.name}"`, 'name')
 }
 
 /** Without repeats and without the model's own name, which always finds it. */

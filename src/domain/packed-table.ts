@@ -5,7 +5,7 @@ import { NumberLists } from '../lib/number-lists.ts'
 import type { RowReader } from '../lib/packed-row-reader.ts'
 import { RowPacker } from '../lib/packed-rows.ts'
 import { RowPages } from '../lib/row-pages.ts'
-import { canonicalJson, headOf, type Indexes, rowText, type StoredTable } from './tables.ts'
+import { canonicalJson, headOf, type Indexes, type IndexKeys, rowText, type StoredTable } from './tables.ts'
 
 /** How the rows of a table are packed. */
 export interface Packing {
@@ -49,7 +49,8 @@ export class PackedTable<Row extends object> implements StoredTable<Row> {
   ) {
     this.#packer = new RowPacker(shared)
     this.#reader = this.#packer.reader
-    for (const [index, keyOf] of Object.entries(indexes)) {
+    for (const [index, keysOf] of Object.entries(indexes)) {
+      const keyOf = (row: Row) => onlyKey(keysOf(row))
       if (nearlyUnique.includes(index)) {
         this.#slots.set(index, { keyOf, places: new HashSlots(), member: new Set([index]) })
       } else this.#lists.set(index, { keyOf, numbers: new NumberLists() })
@@ -206,3 +207,9 @@ const hashOf = (text: unknown): number => {
 
 let hashedText = ''
 let textHash = Bun.hash.xxHash32('')
+
+/** A packed row stands under one key of an index at most. */
+const onlyKey = (keys: IndexKeys): string | null => {
+  if (keys !== null && typeof keys !== 'string') throw new Error('a packed table has no index of several keys')
+  return keys
+}

@@ -9,8 +9,10 @@ export interface RowChange<Row = unknown> {
   readonly after: Row | null
 }
 
-/** Index name -> the key under which a row is found (null: not indexed). */
-export type Indexes<Row> = Readonly<Record<string, (row: Row) => string | null>>
+/** The key under which a row is found, several keys, or null: under none. */
+export type IndexKeys = string | readonly string[] | null
+/** Index name -> the keys of a row. */
+export type Indexes<Row> = Readonly<Record<string, (row: Row) => IndexKeys>>
 
 export interface TableReader<Row> {
   get(id: string): Row | undefined
@@ -40,7 +42,7 @@ export interface StoredTable<Row> extends TableReader<Row> {
 export class Table<Row> implements StoredTable<Row> {
   readonly #rows = new Map<string, Row | null>()
   readonly #indexes = new Map<string, Map<string, Set<string>>>()
-  readonly #indexed: readonly { keyOf: (row: Row) => string | null; index: Map<string, Set<string>> }[]
+  readonly #indexed: readonly { keysOf: (row: Row) => IndexKeys; index: Map<string, Set<string>> }[]
   #size: number
 
   constructor(
@@ -49,10 +51,10 @@ export class Table<Row> implements StoredTable<Row> {
     readonly parent: TableReader<Row> | null = null,
   ) {
     this.#size = parent?.size ?? 0
-    this.#indexed = Object.entries(indexes).map(([name, keyOf]) => {
+    this.#indexed = Object.entries(indexes).map(([name, keysOf]) => {
       const index = new Map<string, Set<string>>()
       this.#indexes.set(name, index)
-      return { keyOf, index }
+      return { keysOf, index }
     })
   }
 
@@ -101,12 +103,14 @@ export class Table<Row> implements StoredTable<Row> {
     const wasThere = this.#rows.has(id) ? own !== null : inherited !== undefined
     if (after === null && inherited === undefined) this.#rows.delete(id)
     else this.#rows.set(id, after)
-    for (const { keyOf, index } of this.#indexed) {
-      const old = own && keyOf(own)
-      const key = after && keyOf(after)
-      if (old === key) continue // sets whose members come and go cost more than all else
-      if (old !== null) leave(index, old, id)
-      if (key !== null) join(index, key, id)
+    for (const { keysOf, index } of this.#indexed) {
+      const old = own && keysOf(own)
+      const keys = after && keysOf(after)
+      if (old === keys) continue // sets whose members come and go cost more than all else
+      if (typeof old === 'string') leave(index, old, id)
+      else if (old !== null) for (const key of old) leave(index, key, id)
+      if (typeof keys === 'string') join(index, keys, id)
+      else if (keys !== null) for (const key of keys) join(index, key, id)
     }
     this.#size += (after === null ? 0 : 1) - (wasThere ? 1 : 0)
   }

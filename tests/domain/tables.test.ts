@@ -5,12 +5,18 @@ import { canonicalJson, RowSetDigest, Table } from '../../src/domain/tables.ts'
 interface Row {
   readonly name: string
   readonly group: string | null
+  readonly words: readonly string[]
 }
-const indexes = { name: (row: Row) => row.name, group: (row: Row) => row.group }
+const indexes = {
+  name: (row: Row) => row.name,
+  group: (row: Row) => row.group,
+  word: (row: Row) => (row.words.length === 0 ? null : row.words),
+}
 const id = fc.constantFrom('a', 'b', 'c', 'd')
 const row: fc.Arbitrary<Row> = fc.record({
   name: fc.constantFrom('x', 'y', 'z'),
   group: fc.constantFrom('g', 'h', null),
+  words: fc.array(fc.constantFrom('u', 'v', 'w'), { maxLength: 3 }),
 })
 const steps = fc.array(fc.record({ id, row: fc.option(row, { nil: null }) }), { maxLength: 20 })
 
@@ -22,9 +28,12 @@ const check = (table: Table<Row>, model: ReadonlyMap<string, Row>) => {
   for (const [index, keys] of [
     ['name', ['x', 'y', 'z']],
     ['group', ['g', 'h']],
+    ['word', ['u', 'v', 'w']],
   ] as const) {
     for (const key of keys) {
-      const expected = [...model].filter(([, value]) => indexes[index](value) === key).map(([found]) => found)
+      const expected = [...model]
+        .filter(([, value]) => [indexes[index](value)].flat().includes(key))
+        .map(([found]) => found)
       expect([...table.find(index, key)].sort()).toEqual(expected.sort())
     }
   }
