@@ -2,6 +2,7 @@
 
 import { randomBytes } from 'node:crypto'
 import type { Config } from '../config.ts'
+import { RETIRED_IN_PARTS_SINCE } from '../domain/budget-events.ts'
 import { CHAIN_ROW } from '../domain/chain.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import { openLog } from '../log/open-log.ts'
@@ -9,6 +10,7 @@ import type { EventLog } from '../log/port.ts'
 import type { LocalSpool } from '../log/spool.ts'
 import { TOPICS } from '../log/topics.ts'
 import { type OpenBudgets, openBudgets } from '../state/budgets.ts'
+import type { LiveChain } from '../state/live-chain.ts'
 import { budgetVerifier, type VerifyBudget } from '../upkeep/budget-verification.ts'
 import { recoverLeases } from '../upkeep/lease-recovery.ts'
 import { startRetirement } from '../upkeep/retirement.ts'
@@ -19,13 +21,15 @@ import { logSettings } from './settings.ts'
 export interface BudgetParts {
   readonly budgets: OpenBudgets
   readonly verify: VerifyBudget
-  /** Gives back what the dead processes of a spool held. */
-  recover(spool: LocalSpool, signal: AbortSignal): Promise<boolean>
+  /** Gives back what the dead processes of a spool held, once the control state is that of the log. `isSettled`: what they left open is. */
+  recover(spool: LocalSpool, signal: AbortSignal, isSettled: boolean): Promise<boolean>
   close(): Promise<void>
 }
 
 /** What is left to say when the process stops may take so long. */
 const LAST_WORDS_MS = 2_000
+/** Whether the log is read is told, and looked at so often besides. */
+const LOOK_MS = 60_000
 
 /** What takes the place of the log's client and of chance; left out: the real ones. */
 export interface BudgetPorts {
@@ -61,16 +65,16 @@ export const openBudgetParts = (
     ...shared,
     ledger: budgets.leases.ledger,
     givenUp: () => [...live.control.table('retirements').rows()].map(([, row]) => row),
+    inParts: () => (live.control.table('chain').get(CHAIN_ROW)?.schema_version ?? 1) >= RETIRED_IN_PARTS_SINCE,
     random: Math.random,
     ...(ports.silenceMs === undefined ? {} : { silenceMs: ports.silenceMs }),
   })
   return {
     budgets,
     verify: budgetVerifier({ log, budgets }),
-    async recover(returned, signal) {
-      const ended = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
-      await Promise.race([live.ready(), ended])
-      return recoverLeases(returned, { ...shared, budgets, budgetRow, tenants }, signal)
+    async recover(returned, signal, isSettled) {
+      if (!(await untilLive(live, signal))) return false
+      return recoverLeases(returned, { ...shared, budgets, budgetRow, tenants }, signal, isSettled)
     },
     async close() {
       await retirement.stop()
@@ -78,4 +82,13 @@ export const openBudgetParts = (
       await log.close()
     },
   }
+}
+
+/** A snapshot that is served from while the log is away is older than what the dead process knew. False: stopped before. */
+const untilLive = async (live: Pick<LiveChain, 'ready' | 'status' | 'changed'>, signal: AbortSignal) => {
+  const ended = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
+  await Promise.race([live.ready(), ended])
+  const isLive = () => live.status().phase === 'live'
+  while (!signal.aborted && !isLive()) await Promise.race([live.changed.until(isLive, LOOK_MS), ended])
+  return !signal.aborted
 }

@@ -24,14 +24,17 @@ export interface Outcomes {
   start(live: LiveChain, options: StartOptions): void
   /** The first record of the own spool that is needed to know what was spent of budgets. */
   needFrom(record: number): void
-  /** Lets the sender finish for a moment, then ends it; what it has not shipped stays in the spool. The spool itself is closed by who opened it. */
+  /** Call it once budgets are closed. Lets the sender finish for a moment, then ends it; what it has not shipped stays in the spool. The spool itself is closed by who opened it. */
   stop(): Promise<void>
 }
 
 export interface StartOptions {
   readonly adopt: boolean
-  /** Gives back what dead processes held of budgets, once what they left open in a spool is settled. False: stopped before it could. */
-  recover(spool: LocalSpool, signal: AbortSignal): Promise<boolean>
+  /**
+   * Gives back what dead processes held of budgets, once what they left open in a spool is settled. `isSettled` false: some of that could not be read.
+   * Answers false when it was stopped before it could.
+   */
+  recover(spool: LocalSpool, signal: AbortSignal, isSettled: boolean): Promise<boolean>
 }
 
 const LAST_SHIPMENT_MS = 2_000
@@ -60,11 +63,6 @@ export const openOutcomes = async (
   const closed = new Promise<void>((resolve) => closing.signal.addEventListener('abort', () => resolve()))
   let work: Promise<void> = Promise.resolve()
 
-  const settle = async (one: LocalSpool): Promise<void> => {
-    const { settled, unreadable } = await settleOrphans(one)
-    if (settled > 0) diagnostics.info('orphans_settled', { spool: one.number, settled })
-    if (unreadable > 0) diagnostics.error('orphans_unreadable', { spool: one.number, unreadable })
-  }
   const run = async (live: LiveChain, { adopt, recover }: StartOptions): Promise<void> => {
     if (isKafka(config)) {
       await Promise.race([live.ready(), closed])
@@ -80,13 +78,13 @@ export const openOutcomes = async (
         onProblem: (problem) => diagnostics.warn('sender_problem', { problem }),
       })
     }
-    await settle(spool)
-    const own = recover(spool, closing.signal).then((isDone) => needs.recovered(isDone))
+    const own = recover(spool, closing.signal, await settle(spool, diagnostics)).then((isDone) =>
+      needs.recovered(isDone),
+    )
     own.catch(() => undefined) // told below
     for (const adopted of adopt ? await adoptFreeSpools(options) : []) {
       tellFound(adopted, diagnostics)
-      await settle(adopted)
-      if (!(await recover(adopted, closing.signal))) {
+      if (!(await recover(adopted, closing.signal, await settle(adopted, diagnostics)))) {
         // The next one that adopts it needs what is in it.
         await adopted.close()
         continue
@@ -109,11 +107,20 @@ export const openOutcomes = async (
     async stop() {
       closing.abort()
       await work
+      needs.note() // budgets have said their last words
       const deadline = performance.now() + LAST_SHIPMENT_MS
       while (sender !== null && spool.backlog().records > 0 && performance.now() < deadline) await Bun.sleep(20)
       await sender?.stop()
     },
   }
+}
+
+/** Settles what crashes left open in a spool. False: some of it cannot be read. */
+const settle = async (spool: LocalSpool, diagnostics: Diagnostics): Promise<boolean> => {
+  const { settled, unreadable } = await settleOrphans(spool)
+  if (settled > 0) diagnostics.info('orphans_settled', { spool: spool.number, settled })
+  if (unreadable > 0) diagnostics.error('orphans_unreadable', { spool: spool.number, unreadable })
+  return unreadable === 0
 }
 
 /** What an operator should know of the spool that a start found: a record that was cut short, bytes that cannot be read, a disk that fails. */

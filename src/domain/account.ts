@@ -261,9 +261,11 @@ const told = (account: Account, who: { holder: string; instance: string }, tally
   return withHolder(overran ? { ...account, overrun_height: account.height } : account, after, atMs)
 }
 
-const retired = (accounts: Accounts, { instance, before_ms, orphaned }: InstanceRetired, atMs: number): Account[] => {
+const retired = (accounts: Accounts, event: InstanceRetired, atMs: number): Account[] => {
+  const { instance, before_ms, orphaned, accounts: named } = event
   const changed: Account[] = []
   for (const account of accounts.all()) {
+    if (named !== undefined && !named.includes(account.account)) continue
     let after = account
     for (const holder of account.holders.values()) {
       if (holder.instance !== instance || holder.closed || holder.at_ms >= before_ms) continue

@@ -12,6 +12,10 @@ const amount = (description: string) => t.Object(Amount.properties, { descriptio
 export const MOST_ACCOUNTS = 64
 /** Of a retirement, likewise. */
 export const MOST_ORPHANED = 200
+/** Of a retirement in several records, of each. */
+export const MOST_RETIRED_ACCOUNTS = 128
+/** The event version from which on a retirement may stand in several records: builds before it would free what the others of them name. */
+export const RETIRED_IN_PARTS_SINCE = 8
 
 export const AccountId = text(
   '`<budget id>/<start of the window>-<its end>`, both Unix milliseconds; no end: for ever.',
@@ -188,6 +192,13 @@ export const InstanceRetired = t.Object({
       maxItems: MOST_ORPHANED,
       description: 'What is known to be open, or to be spent and not told.',
     },
+  ),
+  accounts: t.Optional(
+    t.Array(AccountId, {
+      maxItems: MOST_RETIRED_ACCOUNTS,
+      description:
+        'Its holders in these accounts alone: one of several records, of which the last names none. Left out: in all accounts.',
+    }),
   ),
 })
 export type InstanceRetired = Static<typeof InstanceRetired>

@@ -54,7 +54,7 @@ export interface BudgetsDeps extends Omit<LeasesDeps, 'onFolded'> {
   readonly live: Pick<LiveState, 'control' | 'subscribe'>
   /** The number of the spool's next record. */
   spoolEnd(): number
-  /** Called once a second with the first record of the spool that is needed to know what was spent. */
+  /** Called once a second, and when all is said, with the first record of the spool that is needed to know what was spent. */
   onNeeded?(record: number): void
 }
 
@@ -108,6 +108,7 @@ export const openBudgets = (deps: BudgetsDeps): OpenBudgets => {
     async close(limitMs) {
       stopChores()
       await leases.close(limitMs)
+      deps.onNeeded?.(Math.min(deps.spoolEnd(), leases.neededFrom()))
     },
   }
 }

@@ -2,7 +2,7 @@
 // first record counts, and says what the requests topic knows that was spent and not told.
 
 import { isNothing } from '../domain/amount.ts'
-import { type InstanceRetired, MOST_ORPHANED } from '../domain/budget-events.ts'
+import { type InstanceRetired, MOST_ORPHANED, MOST_RETIRED_ACCOUNTS } from '../domain/budget-events.ts'
 import { type Holder, openHolders, silentSince } from '../domain/holder.ts'
 import type { RetirementRow } from '../domain/retirement.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
@@ -21,6 +21,8 @@ export const SPEAKS_MS = LEASE_MS + 30_000
 const OLDEST_REQUEST_MS = 7_200_000
 /** Not all instances read the requests topic for the same retirement. */
 const SPREAD_MS = 10_000
+/** What could not be done is looked at again after this: each look reads outcomes of hours. */
+const AGAIN_MS = 60_000
 
 export interface RetirementDeps {
   readonly log: EventLog
@@ -28,6 +30,8 @@ export interface RetirementDeps {
   readonly instance: string
   /** Those that operators gave up. */
   givenUp(): Iterable<RetirementRow>
+  /** Whether all instances understand a retirement in several records. */
+  inParts(): boolean
   nowMs(): number
   newEpoch(): string
   readonly random: () => number
@@ -60,6 +64,25 @@ interface Due {
   readonly instance: string
   readonly beforeMs: number
   readonly reason: InstanceRetired['reason']
+}
+
+type Orphaned = InstanceRetired['orphaned']
+
+/** What the records of one retirement say: each closes the accounts that it names, the last all that are left. Null: of one account there is too much for a record. */
+const partsOf = (orphaned: Orphaned): Pick<InstanceRetired, 'orphaned' | 'accounts'>[] | null => {
+  if (orphaned.length <= MOST_ORPHANED) return [{ orphaned }]
+  const parts: { orphaned: Orphaned; accounts: string[] }[] = []
+  for (const [account, own] of Map.groupBy(orphaned, (each) => each.account)) {
+    if (own.length > MOST_ORPHANED) return null
+    const part = parts.at(-1)
+    if (part === undefined || part.orphaned.length + own.length > MOST_RETIRED_ACCOUNTS)
+      parts.push({ orphaned: own, accounts: [account] })
+    else {
+      part.orphaned.push(...own)
+      part.accounts.push(account)
+    }
+  }
+  return [...parts, { orphaned: [] }]
 }
 
 class Retiring {
@@ -150,12 +173,17 @@ class Retiring {
       const spent = known === undefined ? null : beyondTold(known, holder)
       return spent === null || isNothing(spent) ? [] : [{ account, holder: holder.holder, spent }]
     })
-    if (orphaned.length > MOST_ORPHANED) {
+    const parts = partsOf(orphaned)
+    if (parts === null || (parts.length > 1 && !this.deps.inParts())) {
       diagnostics.error('instance_not_retired', { instance, tenant_id: tenantId, open: orphaned.length })
+      this.#whenMs.set(`${tenantId} ${instance}`, this.deps.nowMs() + AGAIN_MS)
       return
     }
-    const data = { instance, before_ms: beforeMs, reason, orphaned }
-    await this.#scribe.append(tenantId, [{ type: 'instance.retired', data }], ledger)
+    const events = parts.map((part) => {
+      const data = { instance, before_ms: beforeMs, reason, ...part }
+      return { type: 'instance.retired', data } as const
+    })
+    await this.#scribe.append(tenantId, events, ledger)
     diagnostics.warn('instance_retired', { instance, tenant_id: tenantId, reason, open: orphaned.length })
   }
 }

@@ -1,6 +1,6 @@
 // From which record on the outcomes of the own spool are needed to know what was spent of budgets: segments after it are kept, whoever has passed them.
 import type { LocalSpool } from '../log/spool.ts'
-import { neededFrom, noteNeeded } from './lease-recovery.ts'
+import { neededFrom, noteNeeded } from './spool-spending.ts'
 
 /** How often it is written down. */
 const NOTE_MS = 10_000
@@ -8,6 +8,8 @@ const NOTE_MS = 10_000
 export class SpoolNeeds {
   #spool: Pick<LocalSpool, 'directory' | 'files'> | null = null
   #record = 0
+  /** What was written down last. */
+  #noted = -1
   #notedAtMs = Number.NEGATIVE_INFINITY
   #recovered = false
 
@@ -29,13 +31,18 @@ export class SpoolNeeds {
   }
 
   from(record: number): void {
-    if (!this.#recovered || this.#spool === null || record === this.#record) return
+    if (!this.#recovered) return
     this.#record = record
-    const nowMs = this.monotonicMs()
-    if (nowMs - this.#notedAtMs < NOTE_MS) return
-    this.#notedAtMs = nowMs
+    if (this.monotonicMs() - this.#notedAtMs >= NOTE_MS) this.note()
+  }
+
+  /** Writes it down now: what was told is not read again by the next start. Call it at the end of the process too. */
+  note(): void {
+    if (!this.#recovered || this.#spool === null || this.#record === this.#noted) return
+    this.#notedAtMs = this.monotonicMs()
     try {
-      noteNeeded(this.#spool, record)
+      noteNeeded(this.#spool, this.#record)
+      this.#noted = this.#record
     } catch {
       // A disk that is full or fails: the spool says so. What was noted before names an earlier record, so only more is kept, until the next time.
     }

@@ -51,11 +51,12 @@ const shipped = (world: BudgetWorld, instance: string) => {
   }
 }
 
-const watching = (world: BudgetWorld, budgets: OpenBudgets, givenUp: RetirementRow[] = []) => {
+const watching = (world: BudgetWorld, budgets: OpenBudgets, givenUp: RetirementRow[] = [], inParts = true) => {
   const { ledger } = budgets.leases
   const retirement = startRetirement({
     ...{ log: world.log.view(), ledger, instance: 'watches', givenUp: () => givenUp, random: () => 0, everyMs: 1e9 },
     ...{ nowMs: () => world.nowMs, newEpoch: () => 'watching', diagnostics: quiet },
+    inParts: () => inParts,
   })
   closing.push(() => retirement.stop())
   return { retirement, account: () => [...(ledger.accounts(TENANT)?.all() ?? [])][0]! }
@@ -168,4 +169,51 @@ test('what one that was given up had spent and neither told nor shipped is booke
   await eventually('booked', () => (watches.standing(row)?.spent.nano_usd === 1_150 ? true : null))
   expect(watches.standing(row)).toMatchObject({ spent: { nano_usd: 1_150 }, reserved: { nano_usd: 0 } })
   expect((await watches.of(TENANT, 'key_1', null, world.nowMs)!.reserve('prov_1', 'm', BOUND))?.reason).toBe('spent')
+})
+
+/** A dead instance that left a request of 900 of 1,000 open on each of many budgets, and whoever watches a day later. */
+const leftOpen = async (count: number, inParts: boolean) => {
+  const scopeOf = (i: number) => ({ type: 'key', id: `key_${i}` })
+  const rows = Array.from({ length: count }, (_, i) =>
+    budgetRow({ id: `bud_${i}`, window: 'lifetime', scope: scopeOf(i) }),
+  )
+  const world = budgetWorld(...rows)
+  closing.push(() => world.close())
+  const silence = { isOn: false }
+  const gone = world.open('gone', world.log.view({ beforeAppend: () => (silence.isOn ? 'unavailable' : 'none') }))
+  await gone.caughtUp(TENANT, 5_000)
+  const ship = shipped(world, 'gone')
+  for (let i = 0; i < count; i++) {
+    const request = gone.of(TENANT, `key_${i}`, null, world.nowMs)!
+    expect(await request.reserve('prov_1', 'm', { nanoUsd: 900, tokens: 1 })).toBeNull()
+    await ship('request.admitted', `req_${i}`, request.parts())
+  }
+  silence.isOn = true
+  const watches = world.open('watches')
+  await watches.caughtUp(TENANT, 5_000)
+  const { retirement } = watching(world, watches, [], inParts)
+  world.nowMs += DAY_MS + MINUTE_MS
+  const other = watches.of(TENANT, 'key_0', null, world.nowMs)!
+  expect(await other.reserve('prov_1', 'm', { nanoUsd: 10, tokens: 1 })).toBeNull() // log time goes on
+  await retirement.look()
+  const accounts = () => [...watches.leases.ledger.accounts(TENANT)!.all()]
+  const holders = () =>
+    accounts().flatMap((account) => [...account.holders.values()].filter((one) => one.instance === 'gone'))
+  const records = () => world.log.records(TOPICS.budgets.name).map(({ value }) => readEnvelope(value!)!)
+  return { watches, accounts, holders, retirements: () => records().filter(({ type }) => type === 'instance.retired') }
+}
+
+test('one that left more open than a record can say is retired in several, and all of it counts as taken', async () => {
+  const { accounts, holders, retirements } = await leftOpen(201, true)
+  await eventually('retired', () => holders().every(({ closed }) => closed))
+  expect(retirements().length).toBeGreaterThan(1)
+  expect(holders().map(({ orphaned }) => orphaned?.nano_usd)).toEqual(Array(201).fill(900))
+  expect(Math.min(...accounts().map((account) => committed(account).nano_usd))).toBeGreaterThanOrEqual(900)
+})
+
+test('while an instance serves that would misread that, nothing is retired', async () => {
+  const { watches, holders, retirements } = await leftOpen(201, false)
+  await watches.caughtUp(TENANT, 5_000)
+  expect(retirements()).toEqual([])
+  expect(holders().every(({ closed }) => !closed)).toBe(true)
 })

@@ -1,0 +1,93 @@
+// What the outcomes of a spool charge to budgets, and from which record on it has to be read again.
+import { type Amount, isNothing, most, NO_AMOUNT, plus } from '../domain/amount.ts'
+import type { BudgetCharge } from '../domain/budget-events.ts'
+import { overrunIn } from '../domain/lease.ts'
+import { LogReplaced } from '../log/port.ts'
+import { SegmentCursor } from '../log/segment-cursor.ts'
+import type { LocalSpool } from '../log/spool.ts'
+import { readWatermark, writeWatermark } from '../log/spool-directory.ts'
+
+/** Under this name a spool keeps from which record on its outcomes are needed. */
+const CONSUMER = 'budgets'
+const BATCH_RECORDS = 512
+
+/** Of one holder in one account. */
+export interface Sums {
+  /** Whose requests these were. */
+  readonly tenantId: string | undefined
+  spent: Amount
+  counted: Amount
+  overrun: Amount
+  /** Settled for it after its death. */
+  orphaned: Amount
+  /** Some of it was taken from a lease: the log has seen this holder. */
+  leased: boolean
+}
+export type ByAccount = Map<string, Sums>
+export type SpentByHolder = Map<string, ByAccount>
+
+/** From which record on the outcomes of a spool are needed. */
+export const neededFrom = (spool: Pick<LocalSpool, 'directory' | 'files'>): number =>
+  readWatermark(spool.directory, CONSUMER, 'spool', spool.files)
+
+/** Nothing before this record is needed any more. */
+export const noteNeeded = (spool: Pick<LocalSpool, 'directory' | 'files'>, record: number): void =>
+  writeWatermark(spool.directory, CONSUMER, 'spool', record, spool.files)
+
+/** What the outcomes of a spool charge to leases, from the record that is still needed. Reads in pieces: the process serves meanwhile. */
+export const spentIn = async (
+  spool: Pick<LocalSpool, 'directory' | 'files' | 'end'>,
+  signal: AbortSignal,
+): Promise<SpentByHolder> => {
+  const sums: SpentByHolder = new Map()
+  const { directory, files, end } = spool
+  if (files.size(directory) === null) return sums
+  const cursor = new SegmentCursor({ directory, files })
+  try {
+    if (!seek(cursor, neededFrom(spool))) return sums
+    for (;;) {
+      const records = cursor.next(BATCH_RECORDS)
+      for (const { type, data } of records)
+        if (type === 'request.settled' && data.includes('"budget":[')) add(sums, data)
+      const last = records.at(-1)
+      if (signal.aborted || (last !== undefined && last.record + 1 >= end) || (records.length === 0 && cursor.atEnd))
+        break
+      await new Promise<void>((resolve) => setImmediate(resolve))
+    }
+    return sums
+  } finally {
+    cursor.close()
+  }
+}
+
+/** What was needed may be gone where an earlier build has deleted it: then all that is there. */
+const seek = (cursor: SegmentCursor, record: number): boolean => {
+  try {
+    return cursor.seek({ record })
+  } catch (error) {
+    if (error instanceof LogReplaced) return cursor.seek({ record: 0 })
+    throw error
+  }
+}
+
+const add = (sums: SpentByHolder, data: string): void => {
+  const { tenant_id, budget } = JSON.parse(data) as { tenant_id?: string; budget?: readonly BudgetCharge[] }
+  for (const charge of budget ?? []) {
+    const accounts = sums.get(charge.holder) ?? new Map<string, Sums>()
+    sums.set(charge.holder, accounts)
+    const before = accounts.get(charge.account) ?? { ...NO_SUMS, tenantId: tenant_id }
+    const { total } = charge
+    if (total === undefined) {
+      before.orphaned = plus(before.orphaned, charge)
+      before.leased ||= charge.leased && !isNothing(charge)
+    } else {
+      before.spent = most(before.spent, total.spent)
+      before.counted = most(before.counted, total.counted)
+      before.overrun = most(before.overrun, overrunIn(total))
+      before.leased ||= !isNothing(total.spent)
+    }
+    accounts.set(charge.account, before)
+  }
+}
+
+export const NO_SUMS = { spent: NO_AMOUNT, counted: NO_AMOUNT, overrun: NO_AMOUNT, orphaned: NO_AMOUNT, leased: false }

@@ -1,0 +1,202 @@
+// A spool whose process died: what it spent is told once, whatever the budget has become meanwhile, and what it held is free.
+import { afterEach, expect, test } from 'bun:test'
+import { committed, spentOf } from '../../src/domain/account.ts'
+import type { BudgetRow } from '../../src/domain/budget.ts'
+import type { LocalSpool } from '../../src/log/spool.ts'
+import { TOPICS } from '../../src/log/topics.ts'
+import type { OpenBudgets } from '../../src/state/budgets.ts'
+import { recoverLeases } from '../../src/upkeep/lease-recovery.ts'
+import { neededFrom, noteNeeded, spentIn } from '../../src/upkeep/spool-spending.ts'
+import { openTestSpool, temporaryFolder } from '../log/support.ts'
+import { eventually } from '../services/eventually.ts'
+import { type BudgetWorld, budgetRow, budgetWorld, TENANT } from '../state/budget-world.ts'
+import { quiet } from '../state/support.ts'
+
+const HOURS_MS = 2 * 3_600_000
+const closing: (() => unknown)[] = []
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close()
+})
+const never = new AbortController().signal
+
+/** One instance with a spool, which dies and starts again, and another one beside it. */
+const worldOf = async (...rows: BudgetRow[]) => {
+  const world = budgetWorld(...rows)
+  const folder = temporaryFolder()
+  closing.push(
+    () => folder.remove(),
+    () => world.close(),
+  )
+  const other = world.open('other')
+  await other.caughtUp(TENANT, 5_000)
+  return { world, path: folder.path, other }
+}
+
+const start = async (world: BudgetWorld, path: string) => {
+  const spool = await openTestSpool(path, { nowMs: () => world.nowMs })
+  closing.push(() => spool.close())
+  const silence = { isOn: false }
+  const log = world.log.view({ beforeAppend: () => (silence.isOn ? 'unavailable' : 'none') })
+  const budgets = world.open(spool.instance, log, { epoch: spool.epoch, spoolEnd: () => spool.end })
+  await budgets.caughtUp(TENANT, 5_000)
+  return { spool, budgets, silence }
+}
+
+let epochs = 0
+const recover = (
+  world: BudgetWorld,
+  started: { spool: LocalSpool; budgets: OpenBudgets },
+  rows: BudgetRow[],
+  isSettled = true,
+) => {
+  const { spool, budgets } = started
+  const tenants = () => new Set(rows.map((row) => row.tenant_id))
+  const budgetRowOf = (id: string) => rows.find((row) => row.id === id)
+  const deps = {
+    log: world.log,
+    instance: spool.instance,
+    nowMs: () => world.nowMs,
+    diagnostics: quiet,
+    tenants,
+    budgets,
+  }
+  return recoverLeases(
+    spool,
+    { ...deps, newEpoch: () => `recovery-${epochs++}`, budgetRow: budgetRowOf },
+    never,
+    isSettled,
+  )
+}
+
+const spend = async (world: BudgetWorld, budgets: OpenBudgets, spool: LocalSpool, nanoUsd: number): Promise<void> => {
+  const request = budgets.of(TENANT, 'key_1', null, world.nowMs)!
+  expect(await request.reserve('prov_1', 'm', { nanoUsd, tokens: 1 })).toBeNull()
+  request.endAttempt({ nanoUsd, tokens: 1, exact: true })
+  const outcome = { id: 'req', tenant_id: TENANT, budget: request.settle() }
+  await spool.append('requests', 'request.settled', `${TENANT}/${spool.instance}`, JSON.stringify(outcome))
+  request.outcomeWas('recorded')
+}
+
+const accountOf = (budgets: OpenBudgets, budgetId = 'bud_1') =>
+  [...budgets.leases.ledger.accounts(TENANT)!.all()].find(({ budget_id }) => budget_id === budgetId)
+const figures = (budgets: OpenBudgets, budgetId?: string) => {
+  const account = accountOf(budgets, budgetId)!
+  return { spent: spentOf(account).nano_usd, committed: committed(account).nano_usd }
+}
+/** Once the other instance has read all that stands there. */
+const settledFigures = async (world: BudgetWorld, other: OpenBudgets, budgetId?: string) => {
+  const end = world.log.records(TOPICS.budgets.name).length
+  await eventually('read', () => other.leases.ledger.place(TENANT).next >= end)
+  return figures(other, budgetId)
+}
+
+test('what it spent and never told is told, though nobody knows the budget any more, and what it held beyond is free', async () => {
+  const row = budgetRow({ window: 'lifetime' })
+  const { world, path, other } = await worldOf(row)
+  const first = await start(world, path)
+  const request = first.budgets.of(TENANT, 'key_1', null, world.nowMs)!
+  expect(await request.reserve('prov_1', 'm', { nanoUsd: 900, tokens: 1 })).toBeNull()
+  first.silence.isOn = true
+  request.endAttempt({ nanoUsd: 800, tokens: 1, exact: true })
+  const outcome = { id: 'req', tenant_id: TENANT, budget: request.settle() }
+  await first.spool.append('requests', 'request.settled', `${TENANT}/x`, JSON.stringify(outcome))
+  request.outcomeWas('recorded')
+  await first.spool.close()
+  const second = await start(world, path)
+  expect(await recover(world, second, [])).toBe(true)
+  expect(await settledFigures(world, other)).toEqual({ spent: 800, committed: 800 })
+  expect(neededFrom(second.spool)).toBe(second.spool.end)
+})
+
+test('of a budget that is gone and of which the log never heard, what was counted waits for it to come back', async () => {
+  const row = budgetRow({ window: 'lifetime', enforcement: 'soft', height: 7 })
+  const { world, path, other } = await worldOf(row)
+  const first = await start(world, path)
+  first.silence.isOn = true
+  await spend(world, first.budgets, first.spool, 300)
+  await first.spool.close()
+  const second = await start(world, path)
+  expect(await recover(world, second, [])).toBe(true)
+  expect(await settledFigures(world, other)).toEqual({ spent: 300, committed: 300 })
+  expect(accountOf(other)).toMatchObject({ height: 0, limit_nano_usd: null })
+  // It comes back, and is hard.
+  world.put(budgetRow({ window: 'lifetime', height: 8 }))
+  const refused = () =>
+    other.of(TENANT, 'key_1', null, world.nowMs)!.reserve('prov_1', 'm', { nanoUsd: 701, tokens: 1 })
+  expect((await refused())?.reason).toBe('spent')
+  const fits = other.of(TENANT, 'key_1', null, world.nowMs)!
+  expect(await fits.reserve('prov_1', 'm', { nanoUsd: 700, tokens: 1 })).toBeNull()
+})
+
+test('what was closed so long ago that it is forgotten is not told again', async () => {
+  const row = budgetRow({ window: 'lifetime' })
+  const { world, path, other } = await worldOf(row)
+  const first = await start(world, path)
+  await spend(world, first.budgets, first.spool, 300)
+  await first.budgets.close(2_000)
+  await first.spool.close()
+  world.nowMs += HOURS_MS
+  const beside = await openTestSpool(`${path}/beside`)
+  closing.push(() => beside.close())
+  await spend(world, other, beside, 10)
+  for (const open of other.leases.opens.values()) other.leases.tell(open)
+  await eventually('told', () => figures(other).spent === 310)
+  expect([...accountOf(other)!.holders.keys()].some((name) => name.startsWith(first.spool.instance))).toBe(false)
+  const second = await start(world, path)
+  expect((await spentIn(second.spool, never)).size).toBe(1) // nobody has noted that it is not needed
+  expect(await recover(world, second, [row])).toBe(true)
+  expect((await settledFigures(world, other)).spent).toBe(310)
+})
+
+test('nothing is said of what is closed with all that it spent', async () => {
+  const row = budgetRow({ window: 'lifetime' })
+  const { world, path, other } = await worldOf(row)
+  const first = await start(world, path)
+  await spend(world, first.budgets, first.spool, 300)
+  await first.budgets.close(2_000)
+  await first.spool.close()
+  const second = await start(world, path)
+  const before = world.log.records(TOPICS.budgets.name).length
+  expect(await recover(world, second, [row])).toBe(true)
+  noteNeeded(second.spool, 0)
+  expect(await recover(world, second, [row])).toBe(true)
+  expect(world.log.records(TOPICS.budgets.name).length).toBe(before)
+  expect(await settledFigures(world, other)).toEqual({ spent: 300, committed: 300 })
+})
+
+test('where something that was left open cannot be read, what is known is told, the lease is held, and is free once it can', async () => {
+  const row = budgetRow({ window: 'lifetime' })
+  const { world, path, other } = await worldOf(row)
+  const first = await start(world, path)
+  const request = first.budgets.of(TENANT, 'key_1', null, world.nowMs)!
+  expect(await request.reserve('prov_1', 'm', { nanoUsd: 600, tokens: 1 })).toBeNull()
+  const open = request.parts()!
+  await spend(world, first.budgets, first.spool, 300)
+  first.silence.isOn = true
+  await first.spool.close()
+  const second = await start(world, path)
+  expect(await recover(world, second, [row], false)).toBe(true)
+  const held = await settledFigures(world, other)
+  expect([held.spent, held.committed >= 900]).toEqual([300, true])
+  // A build that can read it settles it.
+  const outcome = { id: 'req_2', tenant_id: TENANT, budget: open }
+  await second.spool.append('requests', 'request.settled', `${TENANT}/x`, JSON.stringify(outcome))
+  await second.budgets.close(1_000)
+  await second.spool.close()
+  const third = await start(world, path)
+  expect(await recover(world, third, [row])).toBe(true)
+  expect(await settledFigures(world, other)).toEqual({ spent: 900, committed: 900 })
+})
+
+test('whoever closes in order says behind his last words that none of his outcomes is needed', async () => {
+  const { world, path } = await worldOf(budgetRow({ window: 'lifetime' }))
+  const spool = await openTestSpool(path, { nowMs: () => world.nowMs })
+  closing.push(() => spool.close())
+  const needed: number[] = []
+  const more = { epoch: spool.epoch, spoolEnd: () => spool.end, onNeeded: (record: number) => needed.push(record) }
+  const budgets = world.open(spool.instance, world.log.view(), more)
+  await spend(world, budgets, spool, 300)
+  expect(budgets.leases.neededFrom()).toBe(0)
+  await budgets.close(2_000)
+  expect([needed.at(-1), spool.end]).toEqual([1, 1])
+})
