@@ -24,6 +24,8 @@ const MAX_AWAITED = 1_024
 /** What another instance had folded so long ago and this one has not: this one is behind. */
 const BEHIND_MS = 2_000
 const ALARMS_TOLD = 4
+/** Heard so often, another process of this name is one that lives. */
+const NAMESAKE_TIMES = 5
 
 export interface InstancesDeps {
   readonly log: EventLog
@@ -84,6 +86,8 @@ class Announcements implements Instances {
   readonly #work: Promise<unknown>
   #sequence = 0
   readonly #awaited = new Set<string>()
+  /** Another process that speaks in this one's name, and how often it was heard. */
+  #namesake = { epoch: '', times: 0 }
   /** Instance -> the offset at which its state was another one. */
   readonly #diverged = new Map<string, number>()
   /** The first offset that another one had reached before this one, and when that was heard. */
@@ -236,9 +240,13 @@ class Announcements implements Instances {
   }
 
   #heard(value: Uint8Array | null): void {
-    const said = value === null ? null : readEnvelope(value)?.data
-    if (!Value.Check(InstanceAnnounced, said)) return
-    if (said.instance === this.deps.instance) return void this.#others.heardSelf()
+    const envelope = value === null ? null : readEnvelope(value)
+    const said = envelope?.data
+    if (envelope === null || !Value.Check(InstanceAnnounced, said)) return
+    if (said.instance === this.deps.instance) {
+      if (envelope.epoch !== this.#epoch) this.#heardNamesake(envelope.epoch)
+      return void this.#others.heardSelf()
+    }
     const standing = this.#others.heard(said)
     if (standing === 'too many') return
     if (said.open_breakers !== undefined) this.deps.heardOpenBreakers?.(said.open_breakers)
@@ -246,6 +254,14 @@ class Announcements implements Instances {
     if (standing === 'new') this.#due(0) // it does not know of us yet
     this.#measure(said)
     this.#compare(said)
+  }
+
+  /** A folder of data that was copied: both spend, and each start closes the leases of the other. What the process before this one said last may come late. */
+  #heardNamesake(epoch: string): void {
+    if (this.#namesake.epoch !== epoch) this.#namesake = { epoch, times: 0 }
+    if (++this.#namesake.times !== NAMESAKE_TIMES) return
+    const { diagnostics, instance } = this.deps
+    diagnostics.error('instance_name_shared', { instance, advice: 'start a copy of a data folder only alone' })
   }
 
   /** How far it is ahead of this one. */

@@ -62,6 +62,29 @@ describe('instances', () => {
     expect(await one.instances.appliedBy(revision, 0)).toEqual({ applied: 1, instances: 1 })
   })
 
+  test('one that hears another process speak in its name says so once: a data folder was copied', async () => {
+    const log = memoryLog({ nowMs })
+    await begin(log)
+    const { said, diagnostics } = listening()
+    const told = () => said.filter(({ event }) => event === 'instance_name_shared').length
+    const one = await open(log, 'a', {}, diagnostics)
+    const beside = () =>
+      openInstances({
+        ...{ log: log.view(), live: one.live, instance: 'a', build: 'b1', nowMs },
+        diagnostics: quiet,
+        everyMs: 20,
+      })
+    const copy = beside()
+    closing.push(() => copy.close())
+    await eventually('it is said', () => told() === 1)
+    await copy.close()
+    // A start says a word or two late: that is no copy.
+    await log.append(TOPICS.instances.name, 0, [{ key: 'a', value: announced('a', JSON.stringify(copy.list()[0])) }])
+    const { instances } = await open(log, 'b')
+    await knowing(instances, 2)
+    expect(told()).toBe(1)
+  })
+
   test('hear which breakers the others have open, not of their own', async () => {
     const log = memoryLog({ nowMs })
     await begin(log)
