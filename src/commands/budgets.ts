@@ -12,7 +12,7 @@ import { TOPICS } from '../log/topics.ts'
 import { type OpenBudgets, openBudgets } from '../state/budgets.ts'
 import type { LiveChain } from '../state/live-chain.ts'
 import { budgetVerifier, type VerifyBudget } from '../upkeep/budget-verification.ts'
-import { recoverLeases } from '../upkeep/lease-recovery.ts'
+import { closeLate, recoverLeases } from '../upkeep/lease-recovery.ts'
 import { startRetirement } from '../upkeep/retirement.ts'
 import type { ControlPlane } from './control-plane.ts'
 import type { Outcomes } from './outcomes.ts'
@@ -74,7 +74,10 @@ export const openBudgetParts = (
     verify: budgetVerifier({ log, budgets }),
     async recover(returned, signal, isSettled) {
       if (!(await untilLive(live, signal))) return false
-      return recoverLeases(returned, { ...shared, budgets, budgetRow, tenants }, signal, isSettled)
+      const deps = { ...shared, budgets, budgetRow, tenants }
+      const isDone = await recoverLeases(returned, deps, signal, isSettled)
+      if (isDone && isSettled) void closeLate(returned, deps, signal)
+      return isDone
     },
     async close() {
       await retirement.stop()

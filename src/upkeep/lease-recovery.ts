@@ -17,6 +17,8 @@ import { type ByAccount, NO_SUMS, noteNeeded, type SpentByHolder, type Sums, spe
 
 const RETRY_MS = 1_000
 const MOST_ACCOUNTS = 32
+/** Longer than brokers take for what a process sent before it died. */
+const LATE_MS = 15_000
 
 export interface RecoveryDeps extends ScribeDeps {
   readonly budgets: OpenBudgets
@@ -61,9 +63,33 @@ export const recoverLeases = async (
   return false
 }
 
+/**
+ * What a dead process had under way to the log may come once its leases are closed: one of an account that did not know it yet. Looks once more, later, and
+ * closes that too. Call it after `recoverLeases`, where what was left open is settled.
+ */
+export const closeLate = async (
+  spool: Pick<LocalSpool, 'instance' | 'number'>,
+  deps: RecoveryDeps,
+  signal: AbortSignal,
+  lateMs = LATE_MS,
+): Promise<void> => {
+  const scribe = new BudgetScribe(deps, deps.newEpoch())
+  await pause(lateMs, signal)
+  while (!signal.aborted) {
+    try {
+      await tellHolders(spool, new Map(), scribe, deps, signal, true)
+      return
+    } catch (error) {
+      if (signal.aborted) return
+      deps.diagnostics.warn('leases_not_recovered', { spool: spool.number, error })
+      await pause(RETRY_MS, signal)
+    }
+  }
+}
+
 /** Answers of how many holders the log was told. Null: stopped before all accounts were known. */
 const tellHolders = async (
-  spool: LocalSpool,
+  spool: Pick<LocalSpool, 'instance'>,
   sums: SpentByHolder,
   scribe: BudgetScribe,
   deps: RecoveryDeps,
@@ -90,14 +116,16 @@ const tellHolders = async (
  * charge is in it, whatever has become of the budget. Null: stopped before all accounts were known.
  */
 const holdersOf = async (
-  spool: LocalSpool,
+  spool: Pick<LocalSpool, 'instance'>,
   sums: SpentByHolder,
   { budgets, budgetRow, tenants }: RecoveryDeps,
   signal: AbortSignal,
 ): Promise<Map<string, SpentByHolder> | null> => {
-  const { ledger, holder: own } = budgets.leases
+  const { ledger, holder: own, former } = budgets.leases
+  // Retired while it lived, this process still says itself what it ends under its former name.
+  const living = new Set([own, ...[...former].map(({ lease }) => lease.holder)])
   const byTenant = new Map<string, SpentByHolder>()
-  const isDead = (holder: string) => holder !== own && holder.startsWith(`${spool.instance}.`)
+  const isDead = (holder: string) => !living.has(holder) && holder.startsWith(`${spool.instance}.`)
   const put = (tenantId: string, holder: string, account: string, more: Sums) => {
     const holders = byTenant.get(tenantId) ?? new Map<string, ByAccount>()
     byTenant.set(tenantId, holders)

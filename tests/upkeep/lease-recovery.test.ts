@@ -5,7 +5,7 @@ import type { BudgetRow } from '../../src/domain/budget.ts'
 import type { LocalSpool } from '../../src/log/spool.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import type { OpenBudgets } from '../../src/state/budgets.ts'
-import { recoverLeases } from '../../src/upkeep/lease-recovery.ts'
+import { closeLate, recoverLeases } from '../../src/upkeep/lease-recovery.ts'
 import { neededFrom, noteNeeded, spentIn } from '../../src/upkeep/spool-spending.ts'
 import { openTestSpool, temporaryFolder } from '../log/support.ts'
 import { eventually } from '../services/eventually.ts'
@@ -43,30 +43,17 @@ const start = async (world: BudgetWorld, path: string) => {
 }
 
 let epochs = 0
-const recover = (
-  world: BudgetWorld,
-  started: { spool: LocalSpool; budgets: OpenBudgets },
-  rows: BudgetRow[],
-  isSettled = true,
-) => {
-  const { spool, budgets } = started
-  const tenants = () => new Set(rows.map((row) => row.tenant_id))
-  const budgetRowOf = (id: string) => rows.find((row) => row.id === id)
-  const deps = {
-    log: world.log,
-    instance: spool.instance,
-    nowMs: () => world.nowMs,
-    diagnostics: quiet,
-    tenants,
-    budgets,
-  }
-  return recoverLeases(
-    spool,
-    { ...deps, newEpoch: () => `recovery-${epochs++}`, budgetRow: budgetRowOf },
-    never,
-    isSettled,
-  )
-}
+type Started = { readonly spool: LocalSpool; readonly budgets: OpenBudgets }
+
+const depsOf = (world: BudgetWorld, { spool, budgets }: Started, rows: BudgetRow[]) => ({
+  ...{ log: world.log, instance: spool.instance, nowMs: () => world.nowMs, diagnostics: quiet, budgets },
+  tenants: () => new Set(rows.map((row) => row.tenant_id)),
+  budgetRow: (id: string) => rows.find((row) => row.id === id),
+  newEpoch: () => `recovery-${epochs++}`,
+})
+
+const recover = (world: BudgetWorld, started: Started, rows: BudgetRow[], isSettled = true) =>
+  recoverLeases(started.spool, depsOf(world, started, rows), never, isSettled)
 
 const spend = async (world: BudgetWorld, budgets: OpenBudgets, spool: LocalSpool, nanoUsd: number): Promise<void> => {
   const request = budgets.of(TENANT, 'key_1', null, world.nowMs)!
@@ -199,4 +186,22 @@ test('whoever closes in order says behind his last words that none of his outcom
   expect(budgets.leases.neededFrom()).toBe(0)
   await budgets.close(2_000)
   expect([needed.at(-1), spool.end]).toEqual([1, 1])
+})
+
+test('a lease that a dead process had asked for, and that comes once it was closed, is closed too', async () => {
+  const row = budgetRow({ window: 'lifetime' })
+  const { world, path, other } = await worldOf(row)
+  const first = await start(world, path)
+  await first.spool.close()
+  const second = await start(world, path)
+  expect(await recover(world, second, [row])).toBe(true)
+  // Of the former process: it was under way.
+  const late = first.budgets.of(TENANT, 'key_1', null, world.nowMs)!
+  expect(await late.reserve('prov_1', 'm', { nanoUsd: 900, tokens: 1 })).toBeNull()
+  const own = second.budgets.of(TENANT, 'key_1', null, world.nowMs)!
+  expect(await own.reserve('prov_1', 'm', { nanoUsd: 50, tokens: 1 })).toBeNull()
+  first.silence.isOn = true
+  await closeLate(second.spool, depsOf(world, second, [row]), never, 0)
+  const { committed: taken } = await settledFigures(world, other)
+  expect([taken >= 50, taken < 900]).toEqual([true, true])
 })
