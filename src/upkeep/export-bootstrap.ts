@@ -9,16 +9,15 @@ import {
   cacheRuleEntry,
   correctionEntry,
   type Exported,
-  endpointEntry,
   keyEntry,
   modelEntry,
-  overrideEntry,
   policyEntry,
   providerEntry,
   tenantEntry,
   toolEntry,
   toolPolicyEntry,
 } from './export-rows.ts'
+import { endpointEntry, overrideEntry } from './export-steering.ts'
 
 interface Section {
   readonly name: keyof Bootstrap
@@ -66,7 +65,7 @@ const sectionsFrom =
   }
 
 /**
- * Every section, in the order in which it is seeded. `atMs` (Unix milliseconds): what has expired by then is left out. Seeding the entries into an empty
+ * Every section. `atMs` (Unix milliseconds): what has expired by then is left out. Seeding the entries into an empty
  * chain gives a state that is exported the same, but for ids of keys that their names do not tell here; seeding them here changes nothing.
  */
 export const exportedSections = (state: ControlReader, atMs: number): readonly Section[] => {
@@ -93,7 +92,7 @@ export const exportedSections = (state: ControlReader, atMs: number): readonly S
       ({ slug }) => [slug],
       (row) => ({ entry: tenantEntry(row) }),
     ),
-    section('policies', named, plain(policyEntry)),
+    section('policies', named, (row) => policyEntry(state, row)),
     { ...keys, notes: [...keyNotes(keys.entries), ...keys.notes] },
     section('providers', ({ name }) => [name.toLowerCase()], providerEntry),
     section(
@@ -101,7 +100,11 @@ export const exportedSections = (state: ControlReader, atMs: number): readonly S
       ({ provider_id, name }) => [state.table('providers').get(provider_id)!.name.toLowerCase(), name.toLowerCase()],
       plain(modelEntry),
     ),
-    section('endpoints', ({ tenant_id, slug }) => [owner(tenant_id), slug], plain(endpointEntry)),
+    section(
+      'endpoints',
+      ({ tenant_id, slug }) => [owner(tenant_id), slug],
+      (row) => endpointEntry(state, row),
+    ),
     section(
       'overrides',
       ({ tenant_id, kind }) => [owner(tenant_id), kind],

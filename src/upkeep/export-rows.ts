@@ -1,21 +1,13 @@
 // Rows of the control state as entries of `bootstrap:`: names for ids, nothing that holds anyway where nothing is said.
-import { isModel } from '../domain/alias.ts'
 import type { ApiKeyRow } from '../domain/api-key.ts'
-import type {
-  Bootstrap,
-  BootstrapEndpoint,
-  BootstrapKey,
-  BootstrapModel,
-  BootstrapOverride,
-} from '../domain/bootstrap.ts'
+import type { Bootstrap, BootstrapKey, BootstrapModel } from '../domain/bootstrap.ts'
 import { BUDGET_DEFAULTS, type BudgetRow } from '../domain/budget.ts'
 import { requireTarget } from '../domain/budget-scope.ts'
 import { CACHE_RULE_DEFAULTS, type CacheRuleRow } from '../domain/cache-rule.ts'
 import type { ControlReader } from '../domain/control.ts'
-import { type EndpointRow, endpointKey, NOTHING_OVERRIDDEN } from '../domain/endpoint.ts'
+import { endpointKey } from '../domain/endpoint.ts'
 import type { ModelRow } from '../domain/model.ts'
 import { naturalKey } from '../domain/model.ts'
-import type { OverrideRow } from '../domain/override.ts'
 import { POLICY_DEFAULTS, type PolicyRow } from '../domain/policy.ts'
 import type { PriceCorrectionRow } from '../domain/price-correction.ts'
 import type { ProviderRow } from '../domain/provider.ts'
@@ -28,6 +20,7 @@ import { TOOL_POLICY_DEFAULTS, type ToolPolicyRow } from '../domain/tool-policy.
 import { usdOf } from '../lib/money.ts'
 import { type KeyNames, nameOfKey } from './export-keys.ts'
 import { hasScopes, usualKey } from './seed-keys.ts'
+import { ModelTexts } from './seed-model-names.ts'
 
 export type Entry<Section extends keyof Bootstrap> = NonNullable<Bootstrap[Section]>[number]
 
@@ -39,7 +32,7 @@ export type Exported<Shape> =
 const IDENTITY = ['id', 'tenant_id', 'managed_by', 'created_at', 'updated_at', 'revision'] as const
 
 /** The members of a row that differ from what holds where nothing is said. */
-const saying = <Row extends object>(row: Row, defaults: object): Partial<Row> => {
+export const saying = <Row extends object>(row: Row, defaults: object): Partial<Row> => {
   const said: Record<string, unknown> = {}
   const absent = defaults as Readonly<Record<string, unknown>>
   // A row has its members in the order of its history.
@@ -58,8 +51,8 @@ export const ownerOf = (state: ControlReader, tenantId: string | null): { tenant
   return slug === undefined ? {} : { tenant: slug }
 }
 
-const providerName = (state: ControlReader, text: string): string => state.table('providers').get(text)?.name ?? text
-const modelName = (state: ControlReader, text: string): string => state.table('models').get(text)?.name ?? text
+export const providerName = (state: ControlReader, text: string): string =>
+  state.table('providers').get(text)?.name ?? text
 
 export const tenantEntry = ({ slug, name, plan, rate_limits }: TenantRow): Entry<'tenants'> => ({
   slug,
@@ -114,9 +107,10 @@ export const modelEntry = (state: ControlReader, row: ModelRow): BootstrapModel 
   }
 }
 
-export const policyEntry = (state: ControlReader, row: PolicyRow): Entry<'policies'> => {
+export const policyEntry = (state: ControlReader, row: PolicyRow): Exported<Entry<'policies'>> => {
+  const texts = new ModelTexts(state)
   const providers = (names: readonly string[]) => names.map((name) => providerName(state, name))
-  const models = (names: readonly string[]) => names.map((name) => modelName(state, name))
+  const models = (names: readonly string[]) => names.map((name) => texts.of(name))
   const { fallback, sensitivity } = row
   const named: PolicyRow = {
     ...row,
@@ -134,7 +128,8 @@ export const policyEntry = (state: ControlReader, row: PolicyRow): Entry<'polici
     ),
   }
   const { name, ...said } = saying(named, POLICY_DEFAULTS)
-  return { name: row.name, ...ownerOf(state, row.tenant_id), ...said }
+  const entry = { name: row.name, ...ownerOf(state, row.tenant_id), ...said }
+  return { entry, ...texts.noteOn(`the policy ${JSON.stringify(row.name)}`) }
 }
 
 /** The members that are there, each as `change` makes it. */
@@ -146,55 +141,6 @@ const mapped = <Shape extends object>(
     Object.entries(shape).map(([name, value]) => [name, value === undefined ? undefined : change(value)]),
   ) as unknown as Shape
 
-export const endpointEntry = (state: ControlReader, row: EndpointRow): BootstrapEndpoint => {
-  const { slug, name, description, enabled, aliases, overrides } = row
-  const forced_model = overrides.forced_model === null ? null : modelName(state, overrides.forced_model)
-  const named = {
-    ...overrides,
-    forced_model,
-    preferred_models: overrides.preferred_models.map((model) => modelName(state, model)),
-    preferred_providers: overrides.preferred_providers.map((provider) => providerName(state, provider)),
-  }
-  const said = saying(named, NOTHING_OVERRIDDEN)
-  return {
-    slug,
-    ...ownerOf(state, row.tenant_id),
-    ...(name === slug ? {} : { name }),
-    ...(description === null ? {} : { description }),
-    ...(aliases.length === 0 ? {} : { aliases }),
-    ...(Object.keys(said).length === 0 ? {} : { overrides: said }),
-    ...(enabled ? {} : { enabled }),
-  }
-}
-
-export const overrideEntry = (state: ControlReader, keys: KeyNames, row: OverrideRow): Exported<BootstrapOverride> => {
-  const { kind, target, tenant_id, value, reason, expires_at } = row
-  const what = `the override ${kind} of ${JSON.stringify(target)}`
-  let named = target
-  if (target.startsWith('provider:')) {
-    const provider = state.table('providers').get(target.slice('provider:'.length))
-    if (provider === undefined) return { entry: null, note: `${what} is left out: there is no such provider any more` }
-    named = `provider:${provider.name}`
-  } else if (target.startsWith('key:')) {
-    const name = nameOfKey(state, keys, tenant_id, target.slice('key:'.length))
-    if (name === null) return { entry: null, note: `${what} is left out: there is no such key any more` }
-    named = `key:${name}`
-  }
-  if (value?.model !== undefined && !isModel(state, value.model))
-    return { entry: null, note: `${what} is left out: there is no model ${JSON.stringify(value.model)} any more` }
-  const said = value === null ? null : value.model === undefined ? value : { model: modelName(state, value.model) }
-  return {
-    entry: {
-      kind: kind as BootstrapOverride['kind'],
-      target: named,
-      ...ownerOf(state, tenant_id),
-      ...(said === null ? {} : { value: said as NonNullable<BootstrapOverride['value']> }),
-      ...(reason === null ? {} : { reason }),
-      ...(expires_at === null ? {} : { expires_at }),
-    },
-  }
-}
-
 const usd = (nanoUsd: number | null): number | null => (nanoUsd === null ? null : usdOf(nanoUsd))
 
 export const budgetEntry = (state: ControlReader, keys: KeyNames, row: BudgetRow): Exported<Entry<'budgets'>> => {
@@ -203,7 +149,12 @@ export const budgetEntry = (state: ControlReader, keys: KeyNames, row: BudgetRow
   const owner = ownerOf(state, tenant_id)
   const what = `the budget of ${owner.tenant ?? tenant_id} for ${scope.type} ${JSON.stringify(scope.id)}`
   const { type } = scope as { type: NonNullable<Entry<'budgets'>['scope']>['type'] }
-  const id = type === 'key' ? nameOfKey(state, keys, tenant_id, scope.id) : providerNamed(state, type, scope.id)
+  const id =
+    type === 'key'
+      ? nameOfKey(state, keys, tenant_id, scope.id)
+      : type === 'provider'
+        ? providerName(state, scope.id)
+        : scope.id
   if (id === null) return { entry: null, note: `${what} is left out: there is no such key any more` }
   try {
     requireTarget(state, tenant_id, { type, id: scope.id })
@@ -219,9 +170,6 @@ export const budgetEntry = (state: ControlReader, keys: KeyNames, row: BudgetRow
   const said = saying({ ...rest, ...money }, { ...BUDGET_DEFAULTS, window: '' })
   return { entry: { ...owner, ...(type === 'tenant' ? {} : { scope: { type, id } }), ...said } }
 }
-
-const providerNamed = (state: ControlReader, type: string, id: string): string =>
-  type === 'provider' ? providerName(state, id) : id
 
 export const cacheRuleEntry = (
   state: ControlReader,

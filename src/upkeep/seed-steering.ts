@@ -2,7 +2,7 @@
 import type { Bootstrap, BootstrapEndpoint, BootstrapOverride } from '../domain/bootstrap.ts'
 import type { ControlReader } from '../domain/control.ts'
 import type { EventRecord } from '../domain/decision.ts'
-import { decideEndpoint, endpointKey, NOTHING_OVERRIDDEN } from '../domain/endpoint.ts'
+import { decideEndpoint, type EndpointOverrides, endpointKey, NOTHING_OVERRIDDEN } from '../domain/endpoint.ts'
 import { decideOverride, isInForce, type OverrideRow, overrideKey } from '../domain/override.ts'
 import { overrideKindOf, overrideValueOf, targetOf } from '../domain/override-target.ts'
 import { endpointWarnings } from '../domain/references.ts'
@@ -10,6 +10,7 @@ import { Rejection } from '../domain/rejection.ts'
 import { isSeeder } from '../domain/seeder.ts'
 import { canonicalJson } from '../domain/tables.ts'
 import { forgottenLine } from './seed-forgotten.ts'
+import { modelOf } from './seed-model-names.ts'
 import { type KeyNaming, keyNamingOf, keyOf, momentOf, tenantOf } from './seed-names.ts'
 import type { SeedDeps, SeedInput, SeedStep } from './seed-step.ts'
 
@@ -34,8 +35,19 @@ const seedEndpoint = (state: ControlReader, id: string, entry: BootstrapEndpoint
   const endpoints = state.table('endpoints')
   const [existing] = endpoints.find('slug', endpointKey(tenant_id, slug))
   if (existing !== undefined && endpoints.get(existing)!.managed_by !== 'bootstrap') return []
-  const fields = { name, description, enabled, aliases, overrides: { ...NOTHING_OVERRIDDEN, ...overrides } }
+  const fields = { name, description, enabled, aliases, overrides: overridesOf(state, overrides) }
   return decideEndpoint(state, { do: 'upsert', id, slug, tenant_id, managed_by: 'bootstrap', ...fields })
+}
+
+/** What an endpoint scope overrides, models as rows have them. */
+const overridesOf = (state: ControlReader, given: BootstrapEndpoint['overrides']): EndpointOverrides => {
+  const said = { ...NOTHING_OVERRIDDEN, ...given }
+  const { forced_model: forced, preferred_models: preferred } = said
+  return {
+    ...said,
+    forced_model: forced === null ? null : modelOf(state, forced),
+    preferred_models: preferred.map((model) => modelOf(state, model)),
+  }
 }
 
 /** What an entry is about: the last row of these three decides. Throws Rejection for what nothing has. */
@@ -61,23 +73,24 @@ const seedOverride = (
   if (expires_at !== null && Date.parse(expires_at) <= nowMs) return []
   const { kind, target, tenant_id } = aboutOf(state, naming, entry)
   const reason = entry.reason ?? null
+  const { value: given } = entry
+  const wanted = given?.model === undefined ? (given ?? null) : { ...given, model: modelOf(state, given.model) }
   const overrides = state.table('overrides')
   const [deciding] = overrides.find('deciding', overrideKey(kind, target, tenant_id))
   const row = deciding === undefined ? undefined : overrides.get(deciding)!
   if (row !== undefined) {
     if (!isSeeded(row)) return []
     const said = { value: row.value, reason: row.reason, expires_at: row.expires_at, enabled: row.enabled }
-    const value = overrideValueOf(state, kind, entry.value ?? null, true)
+    const value = overrideValueOf(state, kind, wanted, true)
     if (canonicalJson(said) === canonicalJson({ value, reason, expires_at, enabled: true })) return []
   }
-  const value = entry.value ?? null
   return decideOverride(state, {
     do: 'write',
     id,
     kind,
     target,
     tenant_id,
-    value,
+    value: wanted,
     enabled: true,
     reason,
     expires_at,
@@ -89,7 +102,7 @@ const seedOverride = (
 export const steeringNotes = (bootstrap: Bootstrap, state: ControlReader, nowMs: number): string[] => {
   const { endpoints = [] } = bootstrap
   const notes = endpoints.flatMap(({ slug, overrides }) =>
-    endpointWarnings(state, { ...NOTHING_OVERRIDDEN, ...overrides }).map(
+    endpointWarnings(state, overridesOf(state, overrides)).map(
       (warning) => `bootstrap.endpoints "${slug}": ${warning}`,
     ),
   )

@@ -1,13 +1,14 @@
 // The first start, and every later one: what `bootstrap:` and the usual environment variables ask for becomes decisions, once.
 // Several instances may seed at once: all of it goes through the chain, and only what counted is told.
 import type { ControlReader } from '../domain/control.ts'
-import { decidePolicy, POLICY_DEFAULTS, policyKey } from '../domain/policy.ts'
+import { decidePolicy, POLICY_DEFAULTS, type PolicyFields, policyKey } from '../domain/policy.ts'
 import { policyWarnings } from '../domain/references.ts'
 import { decideTenant } from '../domain/tenant.ts'
 import { requireReferences } from './seed-check.ts'
 import { forgotten } from './seed-forgotten.ts'
 import { keySteps, mintedKeys, prepareKeys } from './seed-keys.ts'
 import { forgottenLimits, limitSteps } from './seed-limits.ts'
+import { modelOf } from './seed-model-names.ts'
 import { modelSteps } from './seed-models.ts'
 import { DEFAULT_TENANT, tenantOf } from './seed-names.ts'
 import { forgottenCorrections, priceSteps } from './seed-prices.ts'
@@ -35,6 +36,22 @@ const tenantSteps = ({ bootstrap }: SeedInput, deps: SeedDeps): SeedStep[] => {
   })
 }
 
+/** What an entry says of a policy, models as rows have them. */
+const policyOf = (state: ControlReader, given: Partial<PolicyFields>): PolicyFields => {
+  const said = { ...POLICY_DEFAULTS, ...given }
+  const models = (names: readonly string[]) => names.map((name) => modelOf(state, name))
+  const { models: own, context_window_models: long } = said.fallback
+  return {
+    ...said,
+    models: models(said.models),
+    fallback: {
+      ...said.fallback,
+      ...(own === undefined ? {} : { models: models(own) }),
+      ...(long === undefined ? {} : { context_window_models: models(long) }),
+    },
+  }
+}
+
 const policySteps = ({ bootstrap }: SeedInput, deps: SeedDeps): SeedStep[] =>
   (bootstrap.policies ?? []).map(({ name, tenant, ...fields }) => {
     const id = deps.newId('pol')
@@ -42,7 +59,7 @@ const policySteps = ({ bootstrap }: SeedInput, deps: SeedDeps): SeedStep[] =>
       const tenant_id = tenantOf(state, tenant)
       const [existing] = state.table('policies').find('name', policyKey(tenant_id, name))
       if (existing !== undefined && state.table('policies').get(existing)!.managed_by !== 'bootstrap') return []
-      const settings = { ...POLICY_DEFAULTS, ...fields, managed_by: 'bootstrap' } as const
+      const settings = { ...policyOf(state, fields), managed_by: 'bootstrap' } as const
       return decidePolicy(state, { do: 'upsert', id, tenant_id, name, ...settings })
     }
     return { what: `bootstrap.policies "${name}"`, decide }
@@ -51,14 +68,12 @@ const policySteps = ({ bootstrap }: SeedInput, deps: SeedDeps): SeedStep[] =>
 /** What its policies name that nobody has, once everything is seeded. */
 const dangling = ({ bootstrap }: SeedInput, { live: { control } }: SeedDeps): string[] =>
   (bootstrap.policies ?? []).flatMap(({ name, tenant: _, ...fields }) =>
-    policyWarnings(control, { ...POLICY_DEFAULTS, ...fields }).map(
-      (warning) => `bootstrap.policies "${name}": ${warning}`,
-    ),
+    policyWarnings(control, policyOf(control, fields)).map((warning) => `bootstrap.policies "${name}": ${warning}`),
   )
 
 /**
  * Prepares the seeding of one process. Each run asks providers what has to be known of new models, then decides everything at once, in an order in which
- * everything finds what it names: tenants, policies, keys, providers, models, what steers and limits them, and corrected prices. That is one decision, several only when they do
+ * everything finds what it names: tenants, providers, models, policies, keys, what steers and limits them, and corrected prices. That is one decision, several only when they do
  * not fit into one; a further run goes on where the last failed and tells every key that counted. Throws BootstrapRefused for a key that no client could
  * send, and a run before it writes anything when the settings name what nothing has; a run throws CommitFailure when the log does not answer.
  */
@@ -68,9 +83,9 @@ export const openSeeder = (input: SeedInput, deps: SeedDeps): (() => Promise<See
     requireReferences(input.bootstrap, deps)
     const { control } = deps.live
     const report: SeedReport = { minted: [], notes: [] }
-    const steps = [...tenantSteps(input, deps), ...policySteps(input, deps), ...keySteps(keys)]
-    steps.push(...providerSteps(input, deps, report))
+    const steps = [...tenantSteps(input, deps), ...providerSteps(input, deps, report)]
     steps.push(...(await modelSteps(input, steps, deps, report)))
+    steps.push(...policySteps(input, deps), ...keySteps(keys))
     steps.push(...steeringSteps(input, deps), ...limitSteps(input, deps), ...priceSteps(input, deps))
     await commitSteps(steps, deps, report)
     report.minted.push(...mintedKeys(keys, control))

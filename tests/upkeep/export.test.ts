@@ -172,7 +172,7 @@ describe('export', () => {
     for (const id of [local, model, key]) expect(withoutComments(text)).not.toContain(id)
     expect(text).toContain(`# the budget of acme for key "${key}" is left out`)
     expect(text).toContain('# the credential of the provider "local" is not here: it must be given again')
-    expect(parsed(text).policies![0]).toMatchObject({ models: ['m'], providers: { only: ['local'] } })
+    expect(parsed(text).policies![0]).toMatchObject({ models: ['provider:local/m'], providers: { only: ['local'] } })
   })
 
   test('leaves out overrides that were taken back or have expired', async () => {
