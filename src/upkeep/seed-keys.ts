@@ -33,12 +33,12 @@ export const usualKey = (tenant: string | undefined, name: string): UsualKey | u
   tenant === DEFAULT_TENANT && Object.hasOwn(USUAL, name) ? USUAL[name as keyof typeof USUAL] : undefined
 
 /** Whether these are its scopes, in any order. */
-export const hasScopes = (key: UsualKey, scopes: readonly string[]): boolean =>
+export const hasScopes = (key: Pick<UsualKey, 'scopes'>, scopes: readonly string[]): boolean =>
   [...new Set(scopes)].sort().join() === [...key.scopes].sort().join()
 
 const MAX_KEY_LENGTH = 512
 const HOUR_MS = 3_600_000
-const SEEDER = { scopes: ['*'] } as const
+export const SEEDER = { scopes: ['*'] } as const
 
 const requireUsable = (key: string, variable: string, minLength: number): void => {
   if (key.length < minLength || key.length > MAX_KEY_LENGTH) {
@@ -114,14 +114,15 @@ const expiryOf = (entry: BootstrapKey | null, nowMs: number): string | null => {
   return entry?.expires_in_hours === undefined ? null : new Date(nowMs + entry.expires_in_hours * HOUR_MS).toISOString()
 }
 
-/** The id of the policy that an entry names, null for none. */
-const policyOf = (state: ControlReader, tenantId: string, entry: BootstrapKey | null): string | null => {
+/** The id of the policy that an entry names, null where it names none. Throws Rejection for a name that its tenant cannot use: a key has that policy, or is left as it is. */
+export const policyOf = (state: ControlReader, tenantId: string, entry: BootstrapKey | null): string | null => {
   const name = entry?.routing_policy
   if (name === undefined) return null
   const said = entry?.routing_policy_owner
   const owners = said === undefined ? [tenantId, null] : [said === 'tenant' ? tenantId : null]
   const [id] = owners.flatMap((owner) => state.table('policies').find('name', policyKey(owner, name)))
-  return id ?? null
+  if (id === undefined) throw new Rejection('invalid', `no policy that its tenant can use is named "${name}"`)
+  return id
 }
 
 const hasOthers = (state: ControlReader, mine: ReadonlySet<string>): boolean => {
@@ -183,6 +184,14 @@ const decideGiven = (
   return working.length === 0 ? null : rotated(state, working, digest)
 }
 
+/** The keys that an entry is about: the one that it tells by an id, else those that settings know by its name. */
+export const seededRows = (state: ControlReader, wanted: Wanted, finder: KeyFinder): readonly ApiKeyRow[] => {
+  const [tenantId] = state.table('tenants').find('slug', wanted.tenantSlug)
+  if (tenantId === undefined) return []
+  const identified = wanted.entry?.id === undefined ? undefined : state.table('keys').get(wanted.entry.id)
+  return identified?.tenant_id === tenantId ? [identified] : finder.find(state, tenantId, wanted.name).seeded
+}
+
 /**
  * Pure: what one wanted key needs. `mine`: ids of the keys that this start makes, which are no reason against one another. One that is minted is minted
  * once: what the API changed, renamed or revoked, or made under its name, stands in its place.
@@ -197,9 +206,8 @@ const decideKey = (
   if (tenantId === undefined) return []
   const keys = state.table('keys')
   if (keys.get(fresh.id) !== undefined) return []
-  const { seeded: known, named } = finder.find(state, tenantId, wanted.name)
-  const identified = entry?.id === undefined ? undefined : keys.get(entry.id)
-  const seeded = identified?.tenant_id === tenantId ? [identified] : known
+  const { named } = finder.find(state, tenantId, wanted.name)
+  const seeded = seededRows(state, wanted, finder)
   if (wanted.given !== null) {
     const decided = decideGiven(state, { named, seeded }, wanted)
     if (decided !== null) return decided
@@ -244,6 +252,16 @@ export const prepareKeys = (input: SeedInput, deps: SeedDeps): readonly Prepared
     return { ...one, plaintext, fresh: { id: deps.newId('key'), digest: sha256Hex(plaintext), nowMs: deps.nowMs() } }
   })
 
+/** Whether a text that the environment gave before is in use. */
+const hasWorkingText = (state: ControlReader, one: PreparedKey, finder: KeyFinder): boolean =>
+  one.given !== null &&
+  seededRows(state, one, finder).some(
+    (row) => row.status === 'active' && !hasExpired(row, one.fresh.nowMs) && row.digest !== one.fresh.digest,
+  )
+
+const goesOnWorking = ({ reason, message }: Rejection): Rejection =>
+  new Rejection(reason, `${message}; the text that it has goes on working`)
+
 /** A text that two of them have is that of the first. */
 export const keySteps = (prepared: readonly PreparedKey[]): SeedStep[] => {
   const shared = {
@@ -255,8 +273,12 @@ export const keySteps = (prepared: readonly PreparedKey[]): SeedStep[] => {
     const first = firstOf.get(one.fresh.digest)
     if (first === undefined) firstOf.set(one.fresh.digest, one)
     const decide = (state: ControlReader): EventRecord[] => {
-      if (first !== undefined) throw new Rejection('conflict', leftOut(first))
-      return decideKey(state, one, shared)
+      try {
+        if (first !== undefined) throw new Rejection('conflict', leftOut(first))
+        return decideKey(state, one, shared)
+      } catch (error) {
+        throw error instanceof Rejection && hasWorkingText(state, one, shared.finder) ? goesOnWorking(error) : error
+      }
     }
     return { what: one.entry === null ? called(one) : `bootstrap.keys "${one.name}"`, decide }
   })

@@ -6,6 +6,7 @@ import { policyWarnings } from '../domain/references.ts'
 import { decideTenant } from '../domain/tenant.ts'
 import { requireReferences } from './seed-check.ts'
 import { forgotten } from './seed-forgotten.ts'
+import { keySettingNotes, keySettingSteps } from './seed-key-settings.ts'
 import { keySteps, mintedKeys, prepareKeys } from './seed-keys.ts'
 import { forgottenLimits, limitSteps } from './seed-limits.ts'
 import { modelOf } from './seed-model-names.ts'
@@ -85,10 +86,11 @@ export const openSeeder = (input: SeedInput, deps: SeedDeps): (() => Promise<See
     const report: SeedReport = { minted: [], notes: [] }
     const steps = [...tenantSteps(input, deps), ...providerSteps(input, deps, report)]
     steps.push(...(await modelSteps(input, steps, deps, report)))
-    steps.push(...policySteps(input, deps), ...keySteps(keys))
+    steps.push(...policySteps(input, deps), ...keySteps(keys), ...keySettingSteps(keys))
     steps.push(...steeringSteps(input, deps), ...limitSteps(input, deps), ...priceSteps(input, deps))
     await commitSteps(steps, deps, report)
     report.minted.push(...mintedKeys(keys, control))
+    report.notes.push(...keySettingNotes(keys, control))
     report.notes.push(...dangling(input, deps), ...forgotten(input, deps), ...forgottenLimits(input, deps))
     report.notes.push(...steeringNotes(input.bootstrap, control, deps.nowMs()))
     report.notes.push(...forgottenCorrections(input.bootstrap, control))

@@ -137,8 +137,8 @@ describe('a text that another key has is left where it is, a note names both, an
     at.env = { ONE: SECOND, TWO: FIRST }
     const { notes } = await at.seed(keys)
     expect(notes).toEqual([
-      'bootstrap.keys "one": left out: it has the same text as the key "two" of default; give each key a text of its own',
-      'bootstrap.keys "two": left out: it has the same text as the key "one" of default; give each key a text of its own',
+      'bootstrap.keys "one": left out: it has the same text as the key "two" of default; give each key a text of its own; the text that it has goes on working',
+      'bootstrap.keys "two": left out: it has the same text as the key "one" of default; give each key a text of its own; the text that it has goes on working',
     ])
     requireSecret(notes, [FIRST, SECOND])
     expect(named(at, 'one')!.digest).toBe(sha256Hex(FIRST))

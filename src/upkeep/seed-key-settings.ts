@@ -1,0 +1,99 @@
+// What `bootstrap.keys` says of keys that are there: their scopes, end, limits and policy, as long as the API has not edited them.
+import { type ApiKeyRow, decideApiKey, hasExpired } from '../domain/api-key.ts'
+import type { ControlReader } from '../domain/control.ts'
+import type { EventRecord } from '../domain/decision.ts'
+import { Rejection } from '../domain/rejection.ts'
+import { canonicalJson } from '../domain/tables.ts'
+import { hasScopes, type PreparedKey, policyOf, SEEDER, seededRows, usualKey } from './seed-keys.ts'
+import { KeyFinder, momentOf } from './seed-names.ts'
+import type { SeedStep } from './seed-step.ts'
+
+type Settings = Pick<ApiKeyRow, 'scopes' | 'expires_at' | 'rate_limits' | 'routing_policy_id'>
+type Listed = PreparedKey & { readonly entry: NonNullable<PreparedKey['entry']> }
+
+const listedOf = (prepared: readonly PreparedKey[]): readonly Listed[] =>
+  prepared.filter((one): one is Listed => one.entry !== null)
+
+const finderOf = (listed: readonly Listed[]): KeyFinder => new KeyFinder(new Set(listed.map(({ name }) => name)))
+
+/** The end that an entry asks for; undefined where it has none to say, since its hours count from when the key was made. */
+const endOf = ({ entry }: Listed): string | null | undefined => {
+  if (entry.expires_at !== undefined) return momentOf(entry.expires_at)
+  return entry.expires_in_hours === undefined ? null : undefined
+}
+
+const isSameMoment = (a: string | null, b: string | null): boolean =>
+  a === null || b === null ? a === b : Date.parse(a) === Date.parse(b)
+
+/** What of a row is not as its entry says: these members, as the entry says them. Throws Rejection for what an entry cannot mean. */
+const differenceOf = (state: ControlReader, row: ApiKeyRow, one: Listed): Partial<Settings> => {
+  const { entry, scopes, tenantSlug, name } = one
+  const policyId = policyOf(state, row.tenant_id, entry)
+  const isGone = row.routing_policy_id !== null && state.table('policies').get(row.routing_policy_id) === undefined
+  const limits = entry.rate_limits ?? null
+  const end = endOf(one)
+  return {
+    // What the keys of the environment open is not for an entry to say.
+    ...(usualKey(tenantSlug, name) !== undefined || hasScopes({ scopes }, row.scopes) ? {} : { scopes }),
+    ...(end === undefined || isSameMoment(end, row.expires_at) ? {} : { expires_at: end }),
+    ...(canonicalJson(limits) === canonicalJson(row.rate_limits) ? {} : { rate_limits: limits }),
+    // A policy that is gone has no name that an entry could say.
+    ...(policyId === row.routing_policy_id || (policyId === null && isGone) ? {} : { routing_policy_id: policyId }),
+  }
+}
+
+/** They come behind the steps that make keys: of one that this start makes there is nothing left to say. */
+export const keySettingSteps = (prepared: readonly PreparedKey[]): SeedStep[] => {
+  const listed = listedOf(prepared)
+  const finder = finderOf(listed)
+  return listed.map((one) => ({
+    what: `bootstrap.keys "${one.name}"`,
+    decide: (state) =>
+      seededRows(state, one, finder)
+        .filter(({ status, managed_by }) => status === 'active' && managed_by === 'bootstrap')
+        .flatMap((row) => changed(state, row, one)),
+  }))
+}
+
+const changed = (state: ControlReader, row: ApiKeyRow, one: Listed): EventRecord[] => {
+  const { scopes, ...others } = differenceOf(state, row, one)
+  const wanted = { ...others, ...(scopes === undefined ? {} : { scopes: [...scopes] }) }
+  return decideApiKey(state, { do: 'change', id: row.id, ...wanted, managed_by: 'bootstrap', granter: SEEDER })
+}
+
+/** The members of an entry, by those of a row. */
+const CALLED: Readonly<Record<keyof Settings, string>> = {
+  scopes: 'scopes',
+  expires_at: 'expires_at',
+  rate_limits: 'rate_limits',
+  routing_policy_id: 'routing_policy',
+}
+
+/** What an entry says in vain, once everything is seeded. */
+export const keySettingNotes = (prepared: readonly PreparedKey[], state: ControlReader): string[] => {
+  const listed = listedOf(prepared)
+  const finder = finderOf(listed)
+  return listed.flatMap((one) => {
+    const { entry, fresh } = one
+    const rows = seededRows(state, one, finder).filter(({ status }) => status === 'active')
+    const notes = rows.flatMap((row) => (row.managed_by === 'bootstrap' ? [] : edited(state, row, one)))
+    if (entry.expires_at !== undefined && hasExpired({ expires_at: entry.expires_at }, fresh.nowMs))
+      notes.push('its expires_at is past: the key does not work')
+    const isEndless = entry.expires_at === undefined && entry.expires_in_hours !== undefined
+    if (isEndless && rows.some((row) => row.managed_by === 'bootstrap' && row.expires_at === null))
+      notes.push('it was made without an end, and expires_in_hours counts from then: say expires_at')
+    return notes.map((note) => `bootstrap.keys "${one.name}": ${note}`)
+  })
+}
+
+const edited = (state: ControlReader, row: ApiKeyRow, one: Listed): string[] => {
+  try {
+    const members = Object.keys(differenceOf(state, row, one)).map((member) => CALLED[member as keyof Settings])
+    return members.map(
+      (member) => `${member}: what is said here is not applied, the API has edited the key (${row.id}) since`,
+    )
+  } catch (error) {
+    if (!(error instanceof Rejection)) throw error
+    return [error.message]
+  }
+}
