@@ -174,7 +174,8 @@ export class RequestBudgets {
     const ending = this.#ending
     this.#ending = []
     for (const { open, lease, leasesMoney, leasesTokens, rest, charge, total } of ending) {
-      open.users--
+      // A lost one is charged by the next start: until then nobody may close the holder as one that has told all.
+      if (fate !== 'lost') open.users--
       if (total !== null) open.recorded()
       if (fate === 'lost') lease.takeBack(charge)
       else lease.release(rest)

@@ -1,6 +1,7 @@
 // What a crash may not change: what an outcome has cost is told, and what it left over is free, only once the outcome is recorded.
 import { afterEach, expect, test } from 'bun:test'
 import { committed, spentOf } from '../../src/domain/account.ts'
+import { TOPICS } from '../../src/log/topics.ts'
 import type { OpenBudgets } from '../../src/state/budgets.ts'
 import type { RequestBudgets } from '../../src/state/request-budgets.ts'
 import { eventually } from '../services/eventually.ts'
@@ -55,6 +56,20 @@ test('an outcome that was lost leaves reserved what its admission reserved: the 
   await first.close(1_000)
   const account = accountOf(second)
   expect([spentOf(account).nano_usd, committed(account).nano_usd]).toEqual([40, 100])
+})
+
+test('whoever has lost an outcome does not say that he has told all, though nothing was reserved for it', async () => {
+  const world = budgetWorld(budgetRow({ enforcement: 'soft' }))
+  worlds.push(world)
+  const [first, second] = [world.open('i'), world.open('j')]
+  const [lost, other] = [await reserve(world, first, 60), await reserve(world, first, 40)]
+  settle(other, 40).outcomeWas('recorded')
+  settle(lost, 30).outcomeWas('lost')
+  await first.close(1_000)
+  const end = world.log.records(TOPICS.budgets.name).length
+  await eventually('read', () => second.leases.ledger.place(TENANT).next >= end)
+  const [holder] = [...accountOf(second).holders.values()]
+  expect(holder).toMatchObject({ counted: { nano_usd: 40 }, closed: false })
 })
 
 test('a request that never was admitted leaves nothing behind', async () => {
