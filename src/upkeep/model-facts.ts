@@ -95,7 +95,7 @@ const pricesOf = (listed: ListedModel | null, price: CataloguePrice) => {
 /** What is known of a model, less what belongs to a price that is not used since another is given: its tiers, and what cached tokens cost. */
 export const factsBeside = (
   given: Partial<Record<'input_cost_per_million' | 'output_cost_per_million', unknown>>,
-  facts: ModelFacts | null,
+  facts: Partial<ModelFacts> | null,
 ): Partial<ModelFacts> => {
   if (facts === null) return {}
   const isPriced = given.input_cost_per_million !== undefined || given.output_cost_per_million !== undefined

@@ -1,7 +1,7 @@
 // Models of `bootstrap:`, and those that seeded providers come with. What has to be known of new ones is asked for before anything is decided.
 import type { BootstrapModel } from '../domain/bootstrap.ts'
 import type { ControlReader } from '../domain/control.ts'
-import { DEFAULT_PRIORITY, decideModel, naturalKey } from '../domain/model.ts'
+import { DEFAULT_PRIORITY, decideModel, type ModelRow, naturalKey } from '../domain/model.ts'
 import type { ProviderRow } from '../domain/provider.ts'
 import type { ListedModel } from '../providers/provider.ts'
 import { GatewayError } from '../wire/errors.ts'
@@ -86,11 +86,44 @@ const modelStep = async (
     report.notes.push(`${what}: there is no such provider`)
     return null
   }
-  const isNew = expected.table('models').find('natural', naturalKey(provider.id, entry.name)).length === 0
-  const facts = isNew ? await deps.modelCatalogue.factsOf(provider, entry.upstream_model ?? entry.name) : null
+  const upstreamModel = entry.upstream_model ?? entry.name
+  const [existing] = expected.table('models').find('natural', naturalKey(provider.id, entry.name))
+  const row = existing === undefined ? undefined : expected.table('models').get(existing)
+  const facts = row === undefined ? await deps.modelCatalogue.factsOf(provider, upstreamModel) : null
+  if (row?.managed_by === 'bootstrap') {
+    // Nobody is asked: a start does not wait for providers of whom it needs nothing.
+    const known = await deps.modelCatalogue.factsOfListed(provider, unknown(upstreamModel))
+    const stays = unsaid(entry, row, known, canList(provider, deps.kindTable))
+    if (stays.length > 0) report.notes.push(`${what}: ${stays.join(', ')}: ${UNSAID}`)
+  }
   const id = deps.newId('mod')
   return { what, decide: (state) => decideEntry(state, id, entry, facts) }
 }
+
+const UNSAID =
+  'what the model has stays, though nothing says it here and a new model would have another: say it, or null'
+
+/** Members that nothing says any more, but that catalogues may have filled: which of them a new row would not have like this. A listing may know what no catalogue does. */
+const unsaid = (entry: BootstrapModel, row: ModelRow, known: ModelFacts, canBeListed: boolean): string[] => {
+  const isPriced = entry.input_cost_per_million !== undefined || entry.output_cost_per_million !== undefined
+  const prices = ['input_cost_per_million', 'output_cost_per_million', ...(isPriced ? [] : CACHED)] as const
+  const stays = [...prices, 'context_window', 'max_output_tokens'] as const
+  const kept: string[] = stays.filter((member) => {
+    if (entry[member] !== undefined || row[member] === known[member]) return false
+    return !canBeListed || known[member] !== null
+  })
+  const isOperators = entry.capabilities === undefined && row.capability_source === 'operator'
+  return isOperators ? [...kept, 'capabilities'] : kept
+}
+const CACHED = ['cached_input_cost_per_million'] as const
+
+/** What a model is of which an entry says no more, where no catalogue knows better. Prices of its own have neither tiers nor a price of cached tokens, unless it says them. */
+const unfilled = (entry: BootstrapModel) => ({
+  upstream_model: entry.name,
+  priority: DEFAULT_PRIORITY,
+  aliases: [],
+  ...factsBeside(entry, {}),
+})
 
 /** `facts`: null when the row was there before. */
 const decideEntry = (state: ControlReader, id: string, entry: BootstrapModel, facts: ModelFacts | null) => {
@@ -104,18 +137,11 @@ const decideEntry = (state: ControlReader, id: string, entry: BootstrapModel, fa
   const row = existing === undefined ? undefined : state.table('models').get(existing)
   if (row !== undefined) {
     if (row.managed_by !== 'bootstrap') return []
-    return decideModel(state, { do: 'change', id: row.id, status, managed_by: 'bootstrap', ...given, ...source })
+    const fields = { ...unfilled(entry), ...given, ...source }
+    return decideModel(state, { do: 'change', id: row.id, status, managed_by: 'bootstrap', ...fields })
   }
   if (facts === null) return [] // deleted meanwhile too
-  const defaults = { priority: DEFAULT_PRIORITY, aliases: [] }
-  const fields = {
-    ...defaults,
-    ...facts,
-    ...factsBeside(given, facts),
-    ...given,
-    ...source,
-    upstream_model: given.upstream_model ?? name,
-  }
+  const fields = { ...facts, ...factsBeside(given, facts), ...unfilled(entry), ...given, ...source }
   const made = { id, name, provider_id: provider.id, status, managed_by: 'bootstrap' } as const
   return decideModel(state, { do: 'create', ...made, ...fields })
 }

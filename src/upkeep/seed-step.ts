@@ -149,8 +149,9 @@ const withoutQuarrels = (
 export const commitSteps = async (all: readonly SeedStep[], deps: SeedDeps, report: SeedReport): Promise<void> => {
   const { live, commit, nowMs } = deps
   const { steps, notes: quarrels } = withoutQuarrels(live.control, all, nowMs())
-  const notes = new Set<string>(quarrels)
+  let notes = new Set<string>()
   for (let pass = 0; pass < MAX_PASSES; pass++) {
+    notes = new Set() // what an entry further down made room for is no longer refused
     for (let from = 0; from < steps.length; ) {
       // Decided anew whenever another writer came first.
       let decided = null as Decided | null
@@ -163,7 +164,10 @@ export const commitSteps = async (all: readonly SeedStep[], deps: SeedDeps, repo
       for (const note of more) notes.add(note)
       from = next
     }
-    if (decideSteps(live.control, steps, { nowMs: nowMs() }).events.length === 0) break
+    const left = decideSteps(live.control, steps, { nowMs: nowMs() })
+    if (left.events.length > 0) continue
+    notes = new Set(left.notes)
+    break
   }
-  report.notes.push(...notes)
+  report.notes.push(...quarrels, ...notes)
 }
