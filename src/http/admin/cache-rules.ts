@@ -11,6 +11,7 @@ import {
 } from '../../domain/cache-rule.ts'
 import { tenantOfScope } from '../../domain/cache-scope.ts'
 import type { ControlReader } from '../../domain/control.ts'
+import { endpointKey } from '../../domain/endpoint.ts'
 import { closed, Nullable } from '../../domain/fields.ts'
 import { Rejection } from '../../domain/rejection.ts'
 import type { IdPrefix } from '../../lib/ids.ts'
@@ -29,6 +30,7 @@ export interface CacheRuleDeps {
   newId(prefix: IdPrefix): string
 }
 
+const ENDPOINT = 'endpoint:'
 const READ = ['usage:read', 'policies:admin'] as const
 const WRITE = ['policies:admin'] as const
 
@@ -50,12 +52,28 @@ const concerns = (state: ControlReader, row: CacheRuleRow, tenantId: string): bo
   (row.tenant_id === null || row.tenant_id === tenantId) &&
   row.scopes.some((scope) => [null, tenantId].includes(tenantOfScope(state, scope)))
 
+/** Whether a slug is that of other tenants alone. One that nobody has any more tells nothing. */
+const isForeign = (state: ControlReader, principal: Principal, slug: string): boolean => {
+  const isOf = (tenantId: string | null) =>
+    state.table('endpoints').find('slug', endpointKey(tenantId, slug)).length > 0
+  if (isOf(null) || isOf(principal.tenantId)) return false
+  return [...state.table('tenants').rows()].some(([id]) => isOf(id))
+}
+
+/** Whether a scope of a rule is about what the caller sees. */
+const seesScope = (state: ControlReader, principal: Principal, { tenant_id }: CacheRuleRow, scope: string): boolean => {
+  if (!seesTenant(principal, tenantOfScope(state, scope))) return false
+  if (isSuperuser(principal) || tenant_id !== null || !scope.startsWith(ENDPOINT)) return true
+  return !isForeign(state, principal, scope.slice(ENDPOINT.length))
+}
+
 /** The rule as this caller sees it: without the scopes that are about other tenants. Null: not at all. */
 const seenRule = (state: ControlReader, principal: Principal, row: CacheRuleRow | undefined): CacheRuleRow | null => {
   if (row === undefined) return null
   if (isSuperuser(principal)) return row
   if (!concerns(state, row, principal.tenantId)) return null
-  return { ...row, scopes: row.scopes.filter((scope) => seesTenant(principal, tenantOfScope(state, scope))) }
+  const scopes = row.scopes.filter((scope) => seesScope(state, principal, row, scope))
+  return scopes.length === 0 ? null : { ...row, scopes }
 }
 
 /** The rule of this id as the caller sees it; throws 404 for what it does not see. */
@@ -67,7 +85,7 @@ const visibleRule = (state: ControlReader, principal: Principal, id: string): Ca
 
 /** Throws 403 when a rule, as it is, names another tenant than the caller's. */
 const requireOwn = (state: ControlReader, principal: Principal, row: CacheRuleRow | undefined): void => {
-  if (row?.scopes.every((scope) => seesTenant(principal, tenantOfScope(state, scope))) ?? true) return
+  if (row?.scopes.every((scope) => seesScope(state, principal, row, scope)) ?? true) return
   throw new Rejection('forbidden', 'a key without the scope "*" cannot change a rule that names another tenant')
 }
 
@@ -134,7 +152,8 @@ const upsertRule = ({ commit, newId }: CacheRuleDeps): AdminRoute =>
       let found: CacheRuleRow | undefined
       const result = await write(commit, call, existing, (state) => {
         found = existing(state)
-        for (const scope of command.scopes) requireSeen(state, principal, scope)
+        for (const scope of command.scopes)
+          if (!found?.scopes.includes(scope)) requireSeen(state, principal, owner, scope)
         requireOwn(state, principal, found)
         return decideCacheRule(state, command)
       })
@@ -142,11 +161,18 @@ const upsertRule = ({ commit, newId }: CacheRuleDeps): AdminRoute =>
     },
   })
 
-/** Another tenant, and its keys, do not exist for a caller without `*`. */
-const requireSeen = (state: ControlReader, principal: Principal, scope: string): void => {
-  if (seesTenant(principal, tenantOfScope(state, scope.trim()))) return
-  const [word, id] = scope.trim().split(':')
-  throw new Rejection('invalid', `no ${word} has the id "${id}"`, 'scopes')
+/**
+ * Another tenant, and its keys, do not exist for a caller without `*`; nor, in a rule of everybody, do slugs that nobody has for everybody: it would be about
+ * the requests of each tenant that has one.
+ */
+const requireSeen = (state: ControlReader, principal: Principal, owner: string | null, given: string): void => {
+  const scope = given.trim()
+  const [word, id = ''] = scope.split(':')
+  if (!seesTenant(principal, tenantOfScope(state, scope)))
+    throw new Rejection('invalid', `no ${word} has the id "${id}"`, 'scopes')
+  if (isSuperuser(principal) || owner !== null || !scope.startsWith(ENDPOINT)) return
+  if (state.table('endpoints').find('slug', endpointKey(null, id)).length === 0)
+    throw new Rejection('invalid', `no endpoint scope of everybody has the slug "${id}"`, 'scopes')
 }
 
 const deleteRule = ({ commit }: CacheRuleDeps): AdminRoute =>

@@ -1,10 +1,11 @@
 // `/admin/v1/overrides`, `/guardrails` and the kill switch of a provider. Rows are only added: what is to end is written again with `enabled` false.
 import type { ControlReader } from '../../domain/control.ts'
-import type { EventRecord } from '../../domain/decision.ts'
+import { endpointKey } from '../../domain/endpoint.ts'
 import { closed, Nullable } from '../../domain/fields.ts'
-import { decideOverride, isInForce, OverrideReason, type OverrideRow } from '../../domain/override.ts'
-import { OVERRIDE_KINDS, overrideKindOf } from '../../domain/override-target.ts'
+import { decideOverride, isInForce, OverrideReason, type OverrideRow, overrideKey } from '../../domain/override.ts'
+import { OVERRIDE_KINDS, type OverrideKind, overrideKindOf, targetOf } from '../../domain/override-target.ts'
 import { Rejection } from '../../domain/rejection.ts'
+import { toolKey } from '../../domain/tool.ts'
 import type { IdPrefix } from '../../lib/ids.ts'
 import { t } from '../../lib/schema.ts'
 import type { Commit, LiveState } from '../../state/port.ts'
@@ -99,15 +100,45 @@ const list = (path: '/overrides' | '/guardrails', summary: string, { live, nowMs
     },
   })
 
-/** Another tenant's key does not exist for a caller without `*`: it cannot be blocked either. */
-const requireVisibleKey = (state: ControlReader, principal: Principal, events: readonly EventRecord[]): void => {
-  for (const { data } of events) {
-    const id = String(data.target).startsWith('key:') ? String(data.target).slice(4) : null
-    const owner = id === null ? undefined : state.table('keys').get(id)?.tenant_id
-    if (owner !== undefined && !seesTenant(principal, owner))
-      throw new Rejection('not_found', `no key has the id "${id}"`, 'target')
-  }
+interface Meant {
+  readonly kind: OverrideKind
+  readonly target: string
+  readonly tenantId: string | null
+  readonly enabled: boolean
 }
+
+/**
+ * Another tenant's key does not exist for a caller without `*`: it cannot be blocked either. Nor do slugs and names of tools that nobody has for everybody: an
+ * override for everybody would reach the tenants that have them. What a key of its tenant wrote, it takes back.
+ */
+const requireVisible = (state: ControlReader, principal: Principal, meant: Meant): void => {
+  const { kind, target, tenantId, enabled } = meant
+  const [, word, name] = /^(key|endpoint|tool):(.*)$/s.exec(target) ?? []
+  if (isSuperuser(principal) || word === undefined || name === undefined) return
+  const ownerOf = (id: string) => state.table('keys').get(id)?.tenant_id
+  if (word === 'key') {
+    const owner = ownerOf(name)
+    if (owner === undefined || seesTenant(principal, owner)) return
+    throw new Rejection('not_found', `no key has the id "${name}"`, 'target')
+  }
+  if (tenantId !== null || (word === 'tool' ? isEverybodysTool : isEverybodysEndpoint)(state, name)) return
+  const overrides = state.table('overrides')
+  const [deciding] = overrides.find('deciding', overrideKey(kind, target, tenantId))
+  const author = deciding === undefined ? undefined : overrides.get(deciding)?.actor.id
+  if (!enabled && author !== undefined && ownerOf(author) === principal.tenantId) return
+  const what = word === 'tool' ? 'tool of everybody has the name' : 'endpoint scope of everybody has the slug'
+  throw new Rejection('not_found', `no ${what} "${name}"`, 'target')
+}
+
+const isEverybodysEndpoint = (state: ControlReader, slug: string): boolean =>
+  state.table('endpoints').find('slug', endpointKey(null, slug)).length > 0
+
+/** Requests are compared with the name as it is written. */
+const isEverybodysTool = (state: ControlReader, name: string): boolean =>
+  state
+    .table('tools')
+    .findRows('name', toolKey(null, name))
+    .some((row) => row.name === name)
 
 const writeOverride = ({ commit, newId, nowMs }: OverrideDeps): AdminRoute =>
   route({
@@ -140,9 +171,9 @@ const writeOverride = ({ commit, newId, nowMs }: OverrideDeps): AdminRoute =>
         call,
         () => undefined,
         (state) => {
-          const events = decideOverride(state, command)
-          requireVisibleKey(state, call.principal, events)
-          return events
+          const about = { kind: overrideKindOf(kind), tenantId: command.tenant_id, enabled }
+          requireVisible(state, call.principal, { ...about, target: targetOf(state, about.kind, target, enabled) })
+          return decideOverride(state, command)
         },
       )
       const row = rowAfter(result, 'overrides')!

@@ -140,10 +140,48 @@ describe('POST /overrides', () => {
     expect((await gateway.call('DELETE', `/endpoints/${scope.id}`)).status).toBe(200)
     expect((await gateway.call('DELETE', `/tools/${tool.body.id}`)).status).toBe(200)
     expect(await shown()).toEqual([])
-    await impose(gateway, { kind: 'block', target: 'tool:mine', tenant_id: null }, key)
+    const { body: mine } = await gateway.call('POST', '/tools', { body: { name: 'mine' } })
+    expect((await impose(gateway, { kind: 'block', target: 'tool:mine', tenant_id: null }, key)).status).toBe(201)
+    expect((await gateway.call('DELETE', `/tools/${mine.id}`)).status).toBe(200)
     await impose(gateway, { kind: 'block', target: 'tool:for-them', tenant_id: 'ten_other' })
     expect(await shown()).toEqual(['tool:for-them', 'tool:mine'])
   })
+
+  test.each([
+    ['endpoint', '/endpoints', (name: string) => ({ slug: name })],
+    ['tool', '/tools', (name: string) => ({ name })],
+  ])(
+    'nor does it impose one on everybody about an %s that is not everybody’s: it answers as if there were none',
+    async (word, path, fields) => {
+      const gateway = startGateway()
+      const key = gateway.keyWith(['providers:admin'], 'ten_other')
+      const make = async (name: string, tenant_id: string | null) => {
+        const body = { ...fields(name), tenant_id }
+        expect((await gateway.call(word === 'tool' ? 'POST' : 'PUT', path, { body })).status).toBeLessThan(300)
+      }
+      await make('theirs', 'ten_default')
+      await make('mine', 'ten_other')
+      await make('shared', null)
+      await impose(gateway, { kind: 'block', target: `${word}:theirs` })
+      const answers = async (tenant_id: string | null, enabled = true) => {
+        const names = ['theirs', 'nobodys', 'mine', 'shared']
+        const target = (name: string) => ({ kind: 'block', target: `${word}:${name}`, tenant_id, enabled })
+        const sent = await Promise.all(names.map((name) => impose(gateway, target(name), key)))
+        return sent.map(({ status, body }, i) => [
+          status,
+          status === 201 ? null : JSON.stringify(body.error).replaceAll(names[i]!, 'it'),
+        ])
+      }
+      for (const enabled of [true, false]) {
+        const [theirs, nobodys, mine, shared] = await answers(null, enabled)
+        expect([theirs![0], theirs, mine]).toEqual([404, nobodys, nobodys])
+        expect(shared).toEqual([201, null])
+      }
+      expect((await answers('ten_other')).map(([status]) => status)).toEqual([201, 201, 201, 201])
+      const { body } = await gateway.call('GET', '/overrides?in_force=true&tenant_id=ten_default')
+      expect(body.total).toBe(0)
+    },
+  )
 
   test('nor one about another tenant’s tool whose name is its own but for the case', async () => {
     const gateway = startGateway()
