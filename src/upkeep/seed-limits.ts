@@ -57,12 +57,18 @@ const seedBudget = (state: ControlReader, naming: KeyNaming, id: string, entry: 
   return decideBudget(state, { do: 'upsert', id, ...settings })
 }
 
+/** A key by its name as it is written, blanks at its ends included, which names of keys may have; else without them. */
+const keyNamed = (state: ControlReader, naming: KeyNaming, tenantId: string | null, text: string): string => {
+  const id = keyOf(state, naming, tenantId, text)
+  return id === text ? keyOf(state, naming, tenantId, text.trim()) : id
+}
+
 const seedRule = (state: ControlReader, naming: KeyNaming, id: string, entry: Entry<'cache_rules'>): EventRecord[] => {
   const { tenant, scopes: given, ...fields } = entry
   const tenant_id = tenantOf(state, tenant)
   const scopes = (given ?? [tenant === undefined ? 'global' : `tenant:${tenant}`]).map((scope) => {
     const text = scope.trim()
-    if (text.startsWith('key:')) return `key:${keyOf(state, naming, tenant_id, text.slice('key:'.length))}`
+    if (text.startsWith('key:')) return `key:${keyNamed(state, naming, tenant_id, scope.slice(scope.indexOf(':') + 1))}`
     return text.startsWith('tenant:') ? `tenant:${tenantOf(state, text.slice('tenant:'.length))}` : text
   })
   const rules = state.table('cache_rules')

@@ -78,6 +78,9 @@ const keyNames = (keys: NonNullable<Bootstrap['keys']>): ReadonlyMap<string, str
 /** The target in one of its spellings; without a word in front it is a provider. */
 const targetOf = ({ tenant, target }: BootstrapOverride, keyNamed: ReadonlyMap<string, string>): string => {
   const text = target?.trim() || '*'
+  // Names of keys may end in blanks.
+  const key = /^key:(.*)$/s.exec(target ?? '')?.[1]
+  if (key !== undefined) return `key:${tenant === undefined ? (keyNamed.get(key) ?? key) : key}`
   const [, word = '', rest = ''] = /^(provider|model|key|tool|endpoint):\s*(.*)$/is.exec(text) ?? []
   const what = word.toLowerCase()
   if (what === 'key') return `key:${tenant === undefined ? (keyNamed.get(rest) ?? rest) : rest}`

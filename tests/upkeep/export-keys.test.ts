@@ -157,3 +157,31 @@ test('elsewhere an entry with an id is a key of its name, with what is about it'
   const [about] = [...other.log.state.table('overrides').rows()].map(([, { target }]) => target)
   expect(other.log.state.table('keys').get(about!.slice('key:'.length))).toMatchObject({ name: 'app-3' })
 })
+
+test('what is about a key whose name ends in a blank is about it elsewhere too, not about one without', async () => {
+  const at = install()
+  await at.seed({}, values)
+  issue(at, 'key_1', 'app')
+  issue(at, 'key_2', 'app ')
+  const [tenant_id] = at.log.state.table('tenants').find('slug', 'default')
+  const of = (id: string) => ({ id: `rule_${id}`, tenant_id, name: id, scopes: [`key:${id}`], managed_by: 'api' })
+  const rule = { ttl_seconds: 1, enabled: true, mode: 'exact', similarity_threshold: null }
+  const block = { kind: 'block', tenant_id, value: null, reason: null, expires_at: null, enabled: true }
+  for (const id of ['key_1', 'key_2'])
+    at.log.apply([
+      { type: 'cache_rule.created', data: { ...of(id), ...rule } },
+      { type: 'override.written', data: { id: `ovr_${id}`, target: `key:${id}`, ...block } },
+    ])
+  const other = install()
+  expect((await other.seed(entriesOf(exported(at.log)), values)).notes).toEqual([])
+  const called = (scope: string) => other.log.state.table('keys').get(scope.slice('key:'.length))?.name
+  expect(
+    Object.fromEntries(rowsOf(other, 'cache_rules').map(({ name, scopes }) => [name, scopes.map(called)])),
+  ).toEqual({
+    key_1: ['app'],
+    key_2: ['app '],
+  })
+  const blocked = [...other.log.state.table('overrides').rows()].map(([, { target }]) => called(target))
+  expect(blocked.sort()).toEqual(['app', 'app '])
+  expect(exported(other.log).replaceAll(/#.*\n/g, '')).toBe(exported(at.log).replaceAll(/#.*\n/g, ''))
+})
