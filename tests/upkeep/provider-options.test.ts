@@ -26,6 +26,7 @@ const OF: Readonly<Record<string, Readonly<Record<string, Values>>>> = {
     auth: AUTH,
   },
   mistral: { safe_prompt: SWITCH },
+  openai_compatible: { stops_billing_when_left: SWITCH },
   openrouter: { referer: SENTENCE, title: SENTENCE },
   gemini: { api_version: { good: ['v1', 'v1beta', 'v1alpha.x'], bad: ['', '1', 'v1/x', 1] }, auth: AUTH },
   anthropic: { anthropic_version: VERSION, anthropic_beta: VERSION },
