@@ -1,4 +1,5 @@
-// The `bootstrap:` section of the settings: what a first start finds in the registry. Names instead of ids, otherwise the fields of the API.
+// The `bootstrap:` section of the settings: what a first start finds in the registry. Names instead of ids, otherwise the fields of the API. Where a policy, an
+// endpoint scope or an override names a model, `provider:<provider>/<model>` is that row alone; a bare name is the rows of all providers that serve it.
 import { flawOf } from '../lib/flaw.ts'
 import { type Static, t } from '../lib/schema.ts'
 import { SCOPES } from './api-key.ts'
