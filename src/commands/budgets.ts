@@ -12,7 +12,7 @@ import { TOPICS } from '../log/topics.ts'
 import { type OpenBudgets, openBudgets } from '../state/budgets.ts'
 import type { LiveChain } from '../state/live-chain.ts'
 import { budgetVerifier, type VerifyBudget } from '../upkeep/budget-verification.ts'
-import { closeLate, recoverLeases } from '../upkeep/lease-recovery.ts'
+import { closeLate, deadOf, recoverLeases, writersOf } from '../upkeep/lease-recovery.ts'
 import { startRetirement } from '../upkeep/retirement.ts'
 import type { ControlPlane } from './control-plane.ts'
 import type { Outcomes } from './outcomes.ts'
@@ -73,10 +73,12 @@ export const openBudgetParts = (
     budgets,
     verify: budgetVerifier({ log, budgets }),
     async recover(returned, signal, isSettled) {
+      const writers = writersOf(returned)
       if (!(await untilLive(live, signal))) return false
       const deps = { ...shared, budgets, budgetRow, tenants }
       const isDone = await recoverLeases(returned, deps, signal, isSettled)
-      if (isDone && isSettled) void closeLate(returned, deps, signal)
+      // An adopted spool is given up behind this, and a process beside this one may live in it by then.
+      if (isDone && isSettled) void closeLate(returned, deadOf(returned, writers, deps), deps, signal)
       return isDone
     },
     async close() {

@@ -8,6 +8,8 @@ import type { Holder } from '../domain/holder.ts'
 import { overrunIn, overrunSums } from '../domain/lease.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import { pause } from '../lib/pause.ts'
+import { readSegmentHeader } from '../log/segment-header.ts'
+import { listSegments } from '../log/segments.ts'
 import type { LocalSpool } from '../log/spool.ts'
 import type { BudgetLedger } from '../state/budget-ledger.ts'
 import { termsOf } from '../state/budget-open.ts'
@@ -46,7 +48,8 @@ export const recoverLeases = async (
   const scribe = new BudgetScribe(deps, deps.newEpoch())
   while (!signal.aborted) {
     try {
-      const told = await tellHolders(spool, sums, scribe, deps, signal, isSettled)
+      const isDead = () => othersOf(spool, deps.budgets)
+      const told = await tellHolders(spool, sums, scribe, deps, signal, isSettled, isDead)
       if (told === null || signal.aborted) return false
       // This process has spent too meanwhile, and may die before it has told of it.
       const { leases } = deps.budgets
@@ -63,12 +66,48 @@ export const recoverLeases = async (
   return false
 }
 
+/** How many of the newest segments say who wrote them. */
+const WRITTEN_SEGMENTS = 64
+
+/** The names that processes have written this spool in, as far as its newest segments say. Call it while the spool is held, before this process writes much. */
+export const writersOf = ({ instance, directory, files }: LocalSpool): ReadonlySet<string> => {
+  const names = new Set<string>()
+  for (const { path } of listSegments(directory, files).slice(-WRITTEN_SEGMENTS)) {
+    const header = readSegmentHeader(path, files)
+    if (header !== null) names.add(`${instance}.${header.epoch}`)
+  }
+  return names
+}
+
+/** Every process of this spool that is dead for certain. Call it while the spool is held: whoever takes it next speaks in the name of the same instance. */
+export const deadOf = (
+  spool: Pick<LocalSpool, 'instance'>,
+  writers: ReadonlySet<string>,
+  { budgets, tenants }: Pick<RecoveryDeps, 'budgets' | 'tenants'>,
+): ReadonlySet<string> => {
+  const isDead = othersOf(spool, budgets)
+  const dead = new Set([...writers].filter(isDead))
+  for (const tenantId of tenants())
+    for (const { holders } of budgets.leases.ledger.accounts(tenantId)?.all() ?? [])
+      for (const holder of holders.keys()) if (isDead(holder)) dead.add(holder)
+  return dead
+}
+
+/** Of a spool that is held, everybody but this process is dead. Holds only for the moment: this process may go on under another name. */
+const othersOf = ({ instance }: Pick<LocalSpool, 'instance'>, { leases }: OpenBudgets): ((name: string) => boolean) => {
+  // Retired while it lived, this process still says itself what it ends under its former name.
+  const living = new Set([leases.holder, ...[...leases.former].map(({ lease }) => lease.holder)])
+  return (name) => !living.has(name) && name.startsWith(`${instance}.`)
+}
+
 /**
  * What a dead process had under way to the log may come once its leases are closed: one of an account that did not know it yet. Looks once more, later, and
- * closes that too. Call it after `recoverLeases`, where what was left open is settled.
+ * closes that too. Only of `dead`, who are known by name: the spool may be another process's by now. Call it after `recoverLeases`, where what was left open
+ * is settled.
  */
 export const closeLate = async (
   spool: Pick<LocalSpool, 'instance' | 'number'>,
+  dead: ReadonlySet<string>,
   deps: RecoveryDeps,
   signal: AbortSignal,
   lateMs = LATE_MS,
@@ -77,7 +116,7 @@ export const closeLate = async (
   await pause(lateMs, signal)
   while (!signal.aborted) {
     try {
-      await tellHolders(spool, new Map(), scribe, deps, signal, true)
+      await tellHolders(spool, new Map(), scribe, deps, signal, true, () => (name) => dead.has(name))
       return
     } catch (error) {
       if (signal.aborted) return
@@ -87,6 +126,9 @@ export const closeLate = async (
   }
 }
 
+/** Asked once nothing is waited for any more. */
+type WhoIsDead = () => (holder: string) => boolean
+
 /** Answers of how many holders the log was told. Null: stopped before all accounts were known. */
 const tellHolders = async (
   spool: Pick<LocalSpool, 'instance'>,
@@ -95,9 +137,10 @@ const tellHolders = async (
   deps: RecoveryDeps,
   signal: AbortSignal,
   isSettled: boolean,
+  whoIsDead: WhoIsDead,
 ): Promise<number | null> => {
   const { ledger } = deps.budgets.leases
-  const byTenant = await holdersOf(spool, sums, deps, signal)
+  const byTenant = await holdersOf(sums, deps, signal, whoIsDead)
   if (byTenant === null) return null
   let told = 0
   for (const [tenantId, holders] of byTenant)
@@ -116,16 +159,26 @@ const tellHolders = async (
  * charge is in it, whatever has become of the budget. Null: stopped before all accounts were known.
  */
 const holdersOf = async (
-  spool: Pick<LocalSpool, 'instance'>,
   sums: SpentByHolder,
   { budgets, budgetRow, tenants }: RecoveryDeps,
   signal: AbortSignal,
+  whoIsDead: WhoIsDead,
 ): Promise<Map<string, SpentByHolder> | null> => {
-  const { ledger, holder: own, former } = budgets.leases
-  // Retired while it lived, this process still says itself what it ends under its former name.
-  const living = new Set([own, ...[...former].map(({ lease }) => lease.holder)])
+  const { ledger } = budgets.leases
+  const tenantOf = (account: string, { tenantId }: Sums) => tenantId ?? budgetRow(budgetOf(account))?.tenant_id
+  const charged = [...sums.values()].flatMap((accounts) =>
+    [...accounts].map(([account, each]) => tenantOf(account, each)),
+  )
+  const followed = new Set([...charged.filter((id) => id !== undefined), ...tenants()])
+  for (const tenantId of followed) {
+    const ended = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
+    await Promise.race([ledger.follow(tenantId), ended])
+    // A ledger that is closed meanwhile knows nothing, and what was told before must not be closed with less.
+    if (signal.aborted || ledger.accounts(tenantId) === null) return null
+  }
+  // Nothing is waited for from here on: this process may be retired while it lives, and go on under another name.
+  const isDead = whoIsDead()
   const byTenant = new Map<string, SpentByHolder>()
-  const isDead = (holder: string) => !living.has(holder) && holder.startsWith(`${spool.instance}.`)
   const put = (tenantId: string, holder: string, account: string, more: Sums) => {
     const holders = byTenant.get(tenantId) ?? new Map<string, ByAccount>()
     byTenant.set(tenantId, holders)
@@ -137,24 +190,18 @@ const holdersOf = async (
   for (const [holder, accounts] of sums)
     for (const [account, each] of accounts) {
       if (!isDead(holder)) continue
-      const tenantId = each.tenantId ?? budgetRow(budgetOf(account))?.tenant_id
+      const tenantId = tenantOf(account, each)
       if (tenantId === undefined) unplaced.add(each)
       else put(tenantId, holder, account, each)
     }
-  for (const tenantId of new Set([...byTenant.keys(), ...tenants()])) {
-    const ended = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
-    await Promise.race([ledger.follow(tenantId), ended])
-    const known = ledger.accounts(tenantId)
-    // A ledger that is closed meanwhile knows nothing, and what was told before must not be closed with less.
-    if (signal.aborted || known === null) return null
-    for (const { account, holders } of known.all())
+  for (const tenantId of followed)
+    for (const { account, holders } of ledger.accounts(tenantId)?.all() ?? [])
       for (const each of holders.values()) {
         if (!isDead(each.holder) || isExact(each)) continue
-        const charged = sums.get(each.holder)?.get(account)
-        put(tenantId, each.holder, account, charged ?? { ...NO_SUMS, ...each, ...KNOWN, overrun: overrunIn(each) })
-        if (charged !== undefined) unplaced.delete(charged)
+        const own = sums.get(each.holder)?.get(account)
+        put(tenantId, each.holder, account, own ?? { ...NO_SUMS, ...each, ...KNOWN, overrun: overrunIn(each) })
+        if (own !== undefined) unplaced.delete(own)
       }
-  }
   // What is passed over now would never be told: the mark has to stay before it.
   if (unplaced.size > 0) throw new Error(`nothing says whose ${unplaced.size} charges of the spool are`)
   return byTenant

@@ -4,8 +4,9 @@ import { committed, spentOf } from '../../src/domain/account.ts'
 import type { BudgetRow } from '../../src/domain/budget.ts'
 import type { LocalSpool } from '../../src/log/spool.ts'
 import { TOPICS } from '../../src/log/topics.ts'
+import { BudgetScribe } from '../../src/state/budget-scribe.ts'
 import type { OpenBudgets } from '../../src/state/budgets.ts'
-import { closeLate, recoverLeases } from '../../src/upkeep/lease-recovery.ts'
+import { closeLate, deadOf, recoverLeases, writersOf } from '../../src/upkeep/lease-recovery.ts'
 import { neededFrom, noteNeeded, spentIn } from '../../src/upkeep/spool-spending.ts'
 import { openTestSpool, temporaryFolder } from '../log/support.ts'
 import { eventually } from '../services/eventually.ts'
@@ -54,6 +55,13 @@ const depsOf = (world: BudgetWorld, { spool, budgets }: Started, rows: BudgetRow
 
 const recover = (world: BudgetWorld, started: Started, rows: BudgetRow[], isSettled = true) =>
   recoverLeases(started.spool, depsOf(world, started, rows), never, isSettled)
+
+/** Gives back what the dead of a spool held, in the process that has it now: their names. */
+const recoverFor = async (world: BudgetWorld, { budgets }: Started, spool: LocalSpool, rows: BudgetRow[]) => {
+  const writers = writersOf(spool)
+  expect(await recover(world, { spool, budgets }, rows)).toBe(true)
+  return deadOf(spool, writers, depsOf(world, { spool, budgets }, rows))
+}
 
 const spend = async (world: BudgetWorld, budgets: OpenBudgets, spool: LocalSpool, nanoUsd: number): Promise<void> => {
   const request = budgets.of(TENANT, 'key_1', null, world.nowMs)!
@@ -192,16 +200,57 @@ test('a lease that a dead process had asked for, and that comes once it was clos
   const row = budgetRow({ window: 'lifetime' })
   const { world, path, other } = await worldOf(row)
   const first = await start(world, path)
+  await first.spool.append('requests', 'request.settled', `${TENANT}/x`, '{"id":"req"}')
   await first.spool.close()
   const second = await start(world, path)
-  expect(await recover(world, second, [row])).toBe(true)
+  const dead = await recoverFor(world, second, second.spool, [row])
   // Of the former process: it was under way.
   const late = first.budgets.of(TENANT, 'key_1', null, world.nowMs)!
   expect(await late.reserve('prov_1', 'm', { nanoUsd: 900, tokens: 1 })).toBeNull()
   const own = second.budgets.of(TENANT, 'key_1', null, world.nowMs)!
   expect(await own.reserve('prov_1', 'm', { nanoUsd: 50, tokens: 1 })).toBeNull()
   first.silence.isOn = true
-  await closeLate(second.spool, depsOf(world, second, [row]), never, 0)
+  await closeLate(second.spool, dead, depsOf(world, second, [row]), never, 0)
   const { committed: taken } = await settledFigures(world, other)
   expect([taken >= 50, taken < 900]).toEqual([true, true])
+})
+
+test('a process that claims an adopted spool, and so speaks in the name of its dead, keeps its leases', async () => {
+  const row = budgetRow({ window: 'lifetime' })
+  const { world, path, other } = await worldOf(row)
+  const dead = await start(world, path)
+  await spend(world, dead.budgets, dead.spool, 100)
+  dead.silence.isOn = true
+  await dead.spool.close()
+  const main = await start(world, `${path}/main`)
+  const adopted = await openTestSpool(path, { nowMs: () => world.nowMs })
+  const names = await recoverFor(world, main, adopted, [row])
+  await adopted.close()
+  const sibling = await start(world, path)
+  expect(sibling.spool.instance).toBe(dead.spool.instance)
+  const request = sibling.budgets.of(TENANT, 'key_1', null, world.nowMs)!
+  expect(await request.reserve('prov_1', 'm', { nanoUsd: 850, tokens: 1 })).toBeNull()
+  const { holder } = sibling.budgets.leases
+  await closeLate(adopted, names, depsOf(world, main, [row]), never, 0)
+  const { spent, committed: taken } = await settledFigures(world, other)
+  expect([spent, taken >= 950]).toEqual([100, true])
+  expect([sibling.budgets.leases.holder, accountOf(other)!.holders.get(holder)?.closed]).toEqual([holder, false])
+})
+
+test('of its own spool a process takes neither itself nor what it was retired under for dead', async () => {
+  const row = budgetRow({ window: 'lifetime' })
+  const { world, path } = await worldOf(row)
+  const { spool, budgets } = await start(world, path)
+  await spend(world, budgets, spool, 100)
+  const request = budgets.of(TENANT, 'key_1', null, world.nowMs)!
+  expect(await request.reserve('prov_1', 'm', { nanoUsd: 50, tokens: 1 })).toBeNull()
+  const { holder } = budgets.leases
+  const deps = depsOf(world, { spool, budgets }, [row])
+  const writers = writersOf(spool)
+  expect([[...writers], [...deadOf(spool, writers, deps)]]).toEqual([[holder], []])
+  const retired = { instance: spool.instance, before_ms: world.nowMs + 1, reason: 'operator' as const, orphaned: [] }
+  const scribe = new BudgetScribe(deps, 'retiring')
+  await scribe.append(TENANT, [{ type: 'instance.retired', data: retired }], budgets.leases.ledger)
+  await eventually('under another name', () => budgets.leases.holder !== holder)
+  expect([...deadOf(spool, writers, deps)]).toEqual([])
 })
