@@ -16,6 +16,10 @@ export interface Heights {
 /** The height of the decision that set the limits last; what an earlier build wrote takes every decision for one that did. */
 export const limitsHeightOf = ({ height, limits_height }: Heights): number => limits_height ?? height
 
+/** The height that opens what was closed below it. `isSaid`: copies of the terms say `limits_height`; while they do not, every decision opens. */
+export const opensAt = (heights: Heights, isSaid: boolean): number =>
+  isSaid ? limitsHeightOf(heights) : heights.height
+
 /** Why an account is closed until its limits are set again; null: it is not. */
 export const closedFor = ({
   overrun_height,

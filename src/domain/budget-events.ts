@@ -16,6 +16,8 @@ export const MOST_ORPHANED = 200
 export const MOST_RETIRED_ACCOUNTS = 128
 /** The event version from which on a retirement may stand in several records: builds before it would free what the others of them name. */
 export const RETIRED_IN_PARTS_SINCE = 8
+/** From which on copies of terms say `limits_height`: builds before it open a closed account with every newer copy, and would grant what others refuse. */
+export const LIMITS_HEIGHT_SINCE = 8
 
 export const AccountId = text(
   '`<budget id>/<start of the window>-<its end>`, both Unix milliseconds; no end: for ever.',

@@ -3,7 +3,7 @@ import { type TSchema, type TypeCheck, TypeCompiler } from '../lib/schema.ts'
 import type { Aggregate, Meta } from './aggregate.ts'
 import { type ApiKeyRow, apiKey } from './api-key.ts'
 import { type BudgetRow, budget } from './budget.ts'
-import { RETIRED_IN_PARTS_SINCE } from './budget-events.ts'
+import { LIMITS_HEIGHT_SINCE, RETIRED_IN_PARTS_SINCE } from './budget-events.ts'
 import { type CacheRuleRow, cacheRule } from './cache-rule.ts'
 import { type CauseRow, forgetCauses, rememberCause } from './cause.ts'
 import { CHAIN_ROW, type ChainRow, chain } from './chain.ts'
@@ -205,6 +205,7 @@ export const eventIsActive = (state: ControlReader, type: string): boolean => {
 /** The newest event version that this build knows, of this topic and of what others hold that older builds would misread. */
 export const EVENT_VERSION = Math.max(
   RETIRED_IN_PARTS_SINCE,
+  LIMITS_HEIGHT_SINCE,
   ...Object.values(CONTROL_EVENTS).map(({ since = 1 }) => since),
 )
 

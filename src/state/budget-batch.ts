@@ -137,8 +137,10 @@ export class BatchWriter {
       const forgotten = line.isHard && this.ledger.forgets(tenantId, line.row, open.startMs)
       const data = { ...open.opened(), ...(forgotten ? { forgotten } : {}) }
       this.#add(batch, tenantId, { type: 'account.opened', data })
-    } else if (account.height < line.row.height)
-      this.#add(batch, tenantId, { type: 'account.limited', data: { account: id, ...termsOf(line.row) } })
+    } else if (account.height < line.row.height) {
+      const data = { account: id, ...termsOf(line.row, line.saysLimitsHeight()) }
+      this.#add(batch, tenantId, { type: 'account.limited', data })
+    }
   }
 
   #ask(batch: Batch & { bytes: number }, group: AskGroup, nowMs: number, asked: (group: AskGroup) => void): void {

@@ -1,6 +1,9 @@
 // Which budgets a request falls under: of its tenant, its key and its endpoint scope whoever answers, of a candidate's provider and model besides.
+import { opensAt } from '../domain/account-closing.ts'
 import type { BudgetRow } from '../domain/budget.ts'
+import { LIMITS_HEIGHT_SINCE } from '../domain/budget-events.ts'
 import { windowAt } from '../domain/budget-window.ts'
+import { CHAIN_ROW } from '../domain/chain.ts'
 import type { OpenAccount } from './budget-open.ts'
 import type { LiveState } from './port.ts'
 
@@ -13,7 +16,16 @@ export class BudgetLine {
   /** No lease is asked for before this (monotonic): others have yet to tell what they counted. */
   asksFromMs = 0
 
-  constructor(public row: BudgetRow) {}
+  constructor(
+    public row: BudgetRow,
+    /** Whether copies of its terms may say at which height its limits were set: all instances understand it. */
+    readonly saysLimitsHeight: () => boolean,
+  ) {}
+
+  /** An account of it that was closed up to a lower height is open, or will be with the next copy of its terms. */
+  get opensAt(): number {
+    return opensAt(this.row, this.saysLimitsHeight())
+  }
 
   get isHard(): boolean {
     return this.row.enforcement === 'hard'
@@ -67,9 +79,11 @@ export class TenantLines {
   ofCandidates = false
   whole: readonly BudgetLine[] = NO_LINES
 
+  constructor(private readonly saysLimitsHeight: () => boolean) {}
+
   put(row: BudgetRow): BudgetLine {
     const known = this.all.get(row.id)
-    const line = known ?? new BudgetLine(row)
+    const line = known ?? new BudgetLine(row, this.saysLimitsHeight)
     if (known === undefined) this.all.set(row.id, line)
     else line.replace(row)
     this.#index()
@@ -125,6 +139,8 @@ export interface BudgetLines {
   /** Null: the tenant has no budget in use. */
   of(tenantId: string): TenantLines | null
   tenants(): Iterable<[string, TenantLines]>
+  /** Whether copies of terms may say at which height limits were set. */
+  saysLimitsHeight(): boolean
 }
 
 /** Follows the fold. `changed` is called for each budget that is in use, at first and whenever it changes; `before` is null at first, and of one that was made. */
@@ -133,12 +149,14 @@ export const openBudgetLines = (
   changed: (tenantId: string, line: BudgetLine, before: BudgetRow | null) => void,
 ): BudgetLines => {
   const tenants = new Map<string, TenantLines>()
+  const saysLimitsHeight = () =>
+    (live.control.table('chain').get(CHAIN_ROW)?.schema_version ?? 1) >= LIMITS_HEIGHT_SINCE
   const put = (row: BudgetRow, before: BudgetRow | null): void => {
     if (!row.enabled) {
       drop(row)
       return
     }
-    const lines = tenants.get(row.tenant_id) ?? new TenantLines()
+    const lines = tenants.get(row.tenant_id) ?? new TenantLines(saysLimitsHeight)
     tenants.set(row.tenant_id, lines)
     changed(row.tenant_id, lines.put(row), before)
   }
@@ -155,5 +173,5 @@ export const openBudgetLines = (
       else if (before !== null) drop(before as BudgetRow)
     }
   })
-  return { of: (tenantId) => tenants.get(tenantId) ?? null, tenants: () => tenants }
+  return { of: (tenantId) => tenants.get(tenantId) ?? null, tenants: () => tenants, saysLimitsHeight }
 }

@@ -90,7 +90,7 @@ export class OpenAccount {
 
   /** It is closed, and nobody has set its limits since: there is nothing to ask for. */
   get isClosed(): boolean {
-    return this.bar !== null && limitsHeightOf(this.line.row) <= Math.max(this.#closedUpTo, this.#overranUpTo)
+    return this.bar !== null && this.line.opensAt <= Math.max(this.#closedUpTo, this.#overranUpTo)
   }
 
   /** An outcome charges it that will be this record of the spool, or a later one. */
@@ -186,16 +186,16 @@ export class OpenAccount {
       budget_id: line.row.id,
       window_start_ms: startMs,
       window_end_ms: endMs,
-      ...termsOf(line.row),
+      ...termsOf(line.row, line.saysLimitsHeight()),
     }
   }
 }
 
-/** What the partition has to know of a budget, as its row says it now. */
-export const termsOf = (row: BudgetRow) => {
+/** What the partition has to know of a budget, as its row says it now. `saysLimitsHeight`: all instances understand when its limits were set. */
+export const termsOf = (row: BudgetRow, saysLimitsHeight: boolean) => {
   const { height, limit_nano_usd, limit_tokens, soft_limit_nano_usd, enforcement } = row
   const limits = { limit_nano_usd, limit_tokens, soft_limit_nano_usd }
-  return { height, limits_height: limitsHeightOf(row), ...limits, enforcement }
+  return { height, ...(saysLimitsHeight ? { limits_height: limitsHeightOf(row) } : {}), ...limits, enforcement }
 }
 
 /** Whether anybody else holds of an account what is not spent. */

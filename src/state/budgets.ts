@@ -1,6 +1,6 @@
 // Budgets as requests and reads meet them: which ones a request falls under, and how each of them stands.
 import { accountId, committed, overrunOf, spentOf } from '../domain/account.ts'
-import { closedUpTo, limitsHeightOf } from '../domain/account-closing.ts'
+import { closedUpTo, opensAt } from '../domain/account-closing.ts'
 import { type Amount, minus, NO_AMOUNT, plus } from '../domain/amount.ts'
 import type { BudgetRow } from '../domain/budget.ts'
 import { startBudgetChores } from './budget-chores.ts'
@@ -136,6 +136,6 @@ const standingOf = (leases: BudgetLeases, lines: BudgetLines, row: BudgetRow): B
     reserved: minus(taken, spent),
     overrunNanoUsd: account === undefined ? 0 : overrunOf(account),
     // By the log: what this process alone knows yet would close it once more after its limits were set again.
-    closed: account !== undefined && limitsHeightOf(row) <= closedUpTo(account),
+    closed: account !== undefined && opensAt(row, lines.saysLimitsHeight()) <= closedUpTo(account),
   }
 }

@@ -11,7 +11,6 @@ import { pause } from '../lib/pause.ts'
 import { readSegmentHeader } from '../log/segment-header.ts'
 import { listSegments } from '../log/segments.ts'
 import type { LocalSpool } from '../log/spool.ts'
-import type { BudgetLedger } from '../state/budget-ledger.ts'
 import { termsOf } from '../state/budget-open.ts'
 import { BudgetScribe, type ScribeDeps } from '../state/budget-scribe.ts'
 import type { OpenBudgets } from '../state/budgets.ts'
@@ -229,7 +228,7 @@ const tellings = (
     const tally = told(account, sums, before)
     if (before === undefined ? isForgotten(known, sums) : !isNews(tally, before, isSettled)) continue
     if (known === undefined) {
-      const data = openedAgain(tenantId, account, budgetRow(budgetOf(account)), ledger)
+      const data = openedAgain(tenantId, account, budgetRow(budgetOf(account)), budgets)
       events.push({ type: 'account.opened', data })
     }
     all.push(tally)
@@ -277,7 +276,7 @@ const openedAgain = (
   tenantId: string,
   account: string,
   row: BudgetRow | undefined,
-  ledger: BudgetLedger,
+  { leases: { ledger }, lines }: OpenBudgets,
 ): AccountOpened => {
   const budget_id = budgetOf(account)
   const [startMs = '', endMs = ''] = account.slice(budget_id.length + 1).split('-')
@@ -287,7 +286,7 @@ const openedAgain = (
     budget_id,
     window_start_ms: Number(startMs),
     window_end_ms: endMs === '' ? null : Number(endMs),
-    ...(row === undefined ? NO_TERMS : termsOf(row)),
+    ...(row === undefined ? NO_TERMS : termsOf(row, lines.saysLimitsHeight())),
     ...(isLost ? { forgotten: true } : {}),
   }
 }

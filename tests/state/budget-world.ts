@@ -1,6 +1,7 @@
 // Instances that share a log in memory and spend from one tenant's budgets: real leases, an injected clock for log time and windows.
 import { BUDGET_DEFAULTS, type BudgetRow } from '../../src/domain/budget.ts'
-import { type ControlReader, ControlState } from '../../src/domain/control.ts'
+import { CHAIN_ROW } from '../../src/domain/chain.ts'
+import { type ControlReader, ControlState, EVENT_VERSION } from '../../src/domain/control.ts'
 import { memoryLog } from '../../src/log/memory.ts'
 import type { EventLog } from '../../src/log/port.ts'
 import { type BudgetsDeps, type OpenBudgets, openBudgets } from '../../src/state/budgets.ts'
@@ -29,6 +30,8 @@ export interface BudgetWorld {
   skipMs: number
   /** A decision about a budget, seen by all instances at once. */
   put(row: BudgetRow): void
+  /** Which events all instances understand, by the chain; the newest at first. */
+  understand(schemaVersion: number): void
   open(instance: string, view?: EventLog, more?: Partial<BudgetsDeps>): OpenBudgets
   close(): Promise<void>
 }
@@ -43,6 +46,12 @@ export const budgetWorld = (...rows: BudgetRow[]): BudgetWorld => {
     state.apply(changes)
     for (const listener of listeners) listener({ changes, refused: [] })
   }
+  const understand = (schemaVersion: number) => {
+    const before = state.table('chain').get(CHAIN_ROW) ?? null
+    const after = { chain_id: 'chain', partitions: {}, schema_version: schemaVersion }
+    state.apply([{ table: 'chain', id: CHAIN_ROW, before, after }])
+  }
+  understand(EVENT_VERSION)
   for (const row of rows) put(row)
   const live = {
     control: state as ControlReader,
@@ -57,6 +66,7 @@ export const budgetWorld = (...rows: BudgetRow[]): BudgetWorld => {
     nowMs: NOON_MS,
     skipMs: 0,
     put,
+    understand,
     open(instance, view = world.log.view(), more = {}) {
       const budgets = openBudgets({
         ...{ log: view, instance, epoch: String(epochs++), partitions: () => 1, live },
