@@ -89,12 +89,18 @@ export class Lease {
     return this.#sums()
   }
 
-  /** An outcome that could not be recorded: what it cost is reserved again, until it is settled as orphaned. */
-  takeBack({ spent, counted, overrun }: LeaseCharge): void {
+  /**
+   * An outcome that could not be recorded: what it cost is reserved again, until it is settled as orphaned. That it went beyond what was reserved no record
+   * would ever say: that alone is told.
+   */
+  takeBack({ spent, counted, overrun }: LeaseCharge, nowMs: number): void {
     this.spent = minus(this.spent, spent)
     this.counted = minus(this.counted, counted)
-    this.overrun = minus(this.overrun, overrun)
     this.reserved = plus(this.reserved, spent)
+    if (isNothing(overrun)) return
+    const all = plus(overrunIn(this.recorded), overrun)
+    this.recorded = { ...this.recorded, ...overrunSums(all) }
+    this.untoldSinceMs ??= nowMs
   }
 
   /** The outcome with which the sums were these is recorded, and all before it. */

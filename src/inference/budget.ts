@@ -175,7 +175,7 @@ const budgetError = (
 const messageOf = (reason: BudgetRefusal['reason'], what: string): string => {
   if (reason === 'no_price') return `${what} limits what may be spent, and the model has no price`
   if (reason === 'too_many')
-    return `more than ${MOST_ACCOUNTS} budgets hold for this request, ${what} among them: end some of them`
+    return `more than ${MOST_ACCOUNTS} budgets hold for this request, ${what} among them, those of windows that ended meanwhile counted: end some of them`
   if (reason === 'overrun')
     return `${what} is closed: a provider billed or counted more than was reserved. It opens with the next window, or when its limits are set again`
   if (reason === 'forgotten')

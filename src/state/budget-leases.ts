@@ -25,6 +25,9 @@ export interface LeasesDeps {
   newEpoch(): string
 }
 
+/** So many are said to be left out of records, for the life of the process. */
+const MOST_LEFT_OUT = 256
+
 const isOwn = ({ type, data }: BudgetEvent, holder: string): boolean =>
   (type === 'lease.requested' || type === 'lease.settled') && data.holder === holder
 
@@ -37,6 +40,8 @@ export class BudgetLeases {
   readonly #waits: BudgetWaits
   readonly #writer: BatchWriter
   readonly #sender: BudgetSender
+  /** Budgets that were said to be left out. */
+  readonly #leftOut = new Set<string>()
   #closing = false
   holder: string
 
@@ -125,6 +130,13 @@ export class BudgetLeases {
       const nowMs = this.deps.monotonicMs()
       if (open.isContended(nowMs)) this.giveBack(open, nowMs)
     }
+  }
+
+  /** A request's records had no room for it: it only counts, and does not count this. Said once of each budget. */
+  leftOut({ line: { row }, account }: OpenAccount): void {
+    if (this.#leftOut.has(row.id) || this.#leftOut.size >= MOST_LEFT_OUT) return
+    this.#leftOut.add(row.id)
+    this.deps.diagnostics.warn('budget_left_out', { budget: row.id, account })
   }
 
   /** An attempt has cost more than it had reserved. From now on nothing is taken of the account here; the others hear of it by the log. */

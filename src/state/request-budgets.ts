@@ -1,13 +1,14 @@
 // What one request holds of the budgets that it falls under: reserved before each attempt, charged by its settlement, once and all together.
 // A reservation is let go of only behind a record that no longer names it: what a crash leaves open never adds up to more than the leases held.
 import { type Amount, isNothing, type Limits, minus, NO_AMOUNT, plus, within } from '../domain/amount.ts'
-import { type BudgetCharge, type BudgetPart, MOST_ACCOUNTS } from '../domain/budget-events.ts'
+import type { BudgetCharge, BudgetPart } from '../domain/budget-events.ts'
 import type { Lease, LeaseCharge, LeaseSums } from '../domain/lease.ts'
 import { type Bound, type BudgetRefusal, type Cost, leasedOf, mostOf, ofLeased, refusalOf } from './attempt-bounds.ts'
 import { TAKEN, type Taken } from './budget-asks.ts'
 import type { BudgetLeases } from './budget-leases.ts'
 import type { BudgetLine, TenantLines } from './budget-lines.ts'
 import type { OpenAccount } from './budget-open.ts'
+import { isLeased, namedWith } from './request-accounts.ts'
 
 /** One account, for all attempts of the request. */
 interface Entry {
@@ -177,7 +178,7 @@ export class RequestBudgets {
       // A lost one is charged by the next start: until then nobody may close the holder as one that has told all.
       if (fate !== 'lost') open.users--
       if (total !== null) open.recorded()
-      if (fate === 'lost') lease.takeBack(charge)
+      if (fate === 'lost') lease.takeBack(charge, nowMs)
       else lease.release(rest)
       if (total !== null && fate !== 'lost') lease.record(total, nowMs)
       // What was only counted when it was begun takes room now that others may be granted.
@@ -196,11 +197,14 @@ export class RequestBudgets {
   ): BudgetRefusal | null | Promise<BudgetRefusal | null> {
     const entries: Entry[] = []
     const bounds: Amount[] = []
-    const last = lines.at(-1)
-    if (last !== undefined && this.#areTooMany(lines))
-      return { reason: 'too_many', open: this.leases.open(this.tenantId, last, atMs) }
-    for (const line of lines) {
-      const entry = this.#entryOf(this.leases.open(this.tenantId, line, atMs))
+    const opens = lines.map((line) => this.leases.open(this.tenantId, line, atMs))
+    const named = namedWith(this.#entries, opens)
+    if (named === null)
+      return { reason: 'too_many', open: opens.findLast(({ line }) => isLeased(line)) ?? opens.at(-1)! }
+    for (const entry of named.dropped) this.#drop(entry)
+    for (const open of opens) if (!named.opens.includes(open)) this.leases.leftOut(open)
+    for (const open of named.opens) {
+      const entry = this.#entryOf(open)
       if (entry.leasesMoney && bound.nanoUsd === null) return { reason: 'no_price', open: entry.open }
       entries.push(entry)
       bounds.push(leasedOf(entry, bound))
@@ -225,11 +229,11 @@ export class RequestBudgets {
     return this.#reserve(lines, bound, tries + 1, atMs)
   }
 
-  /** Whether records of this request would have to name more accounts than they may, with those of the attempts before. */
-  #areTooMany(lines: readonly BudgetLine[]): boolean {
-    if (this.#entries.length + lines.length <= MOST_ACCOUNTS) return false
-    const named = new Set([...this.#entries.map(({ open }) => open.line.row.id), ...lines.map(({ row }) => row.id)])
-    return named.size > MOST_ACCOUNTS
+  /** Its records have no room for what attempts before have counted of it. */
+  #drop(entry: Entry): void {
+    this.#entries.splice(this.#entries.indexOf(entry), 1)
+    entry.open.users--
+    this.leases.leftOut(entry.open)
   }
 
   #entryOf(open: OpenAccount): Entry {

@@ -111,6 +111,27 @@ test('limits that are set again open it, other edits do not', async () => {
   expect(i.standing(again)!.closed).toBe(false)
 })
 
+test('one whose outcome could not be written closes the account for everybody, until limits are set again', async () => {
+  const row = budgetRow({ limit_nano_usd: 1_000, limits_height: 1 })
+  const world = worldOf(row)
+  const [i, j] = [world.open('i'), world.open('j')]
+  const request = (await begin(world, i, 50)) as RequestBudgets
+  request.endAttempt({ nanoUsd: 60, tokens: 1, exact: true })
+  request.settle()
+  request.outcomeWas('lost')
+  for (const each of [i, j]) {
+    await each.caughtUp(TENANT, 2_000)
+    await eventually('read', () => (closedFor(accountOf(each)!) === 'overrun' ? true : null))
+    // What it cost is charged by the next start: until then it is held.
+    expect(each.standing(row)).toMatchObject({ closed: true, spent: { nano_usd: 0 }, overrunNanoUsd: 10 })
+    expect(await begin(world, each, 1)).toBe('overrun')
+  }
+  await eventually('what is free went back', () => (i.standing(row)!.reserved.nano_usd === 50 ? true : null))
+  const again = { ...row, height: 2, limits_height: 2 }
+  world.put(again)
+  for (const each of [i, j]) expect(await spend(world, each, 1, 10)).toBe('spent it')
+})
+
 test('of a limit that is lowered below what was spent nothing is let in on a lease that is out', async () => {
   const row = budgetRow({ limit_nano_usd: 1_000 })
   const world = worldOf(row)

@@ -217,25 +217,6 @@ test('thresholds that are reached are told once, the soft limit too', async () =
   expect([...account!.alerted].sort()).toEqual([0, 0.5])
 }, 20_000)
 
-test('a request under more budgets than its records may name is refused at once, over all of its attempts', async () => {
-  const hours = (count: number, more = {}) =>
-    Array.from({ length: count }, (_, n) => budgetRow({ id: `bud_${n}`, window: `${n + 1}h`, ...more }))
-  const ofModel = (id: string) => budgetRow({ id: `bud_${id}`, scope: { type: 'model', id } })
-  const world = worldOf(...hours(63), ofModel('one'), ofModel('two'))
-  const bound = { nanoUsd: 1, tokens: 1 }
-  const request = world.open('i').of(TENANT, 'key_1', null, world.nowMs)!
-  expect(await request.reserve('prov_1', 'one', bound)).toBeNull()
-  request.endAttempt({ nanoUsd: 1, tokens: 1, exact: true })
-  expect(request.reserve('prov_1', 'two', bound)).toMatchObject({
-    reason: 'too_many',
-    open: { line: { row: ofModel('two') } },
-  })
-  expect(await request.reserve('prov_2', 'one', bound)).toBeNull()
-  const more = worldOf(...hours(65))
-  const tooMany = more.open('i').of(TENANT, 'key_1', null, more.nowMs)!
-  expect(tooMany.reserve('prov_1', 'm', bound)).toMatchObject({ reason: 'too_many' })
-})
-
 test('a budget that is switched off and on again has its new limit', async () => {
   const world = worldOf(budgetRow({ limit_nano_usd: 1_000 }))
   const budgets = world.open('i')
