@@ -35,7 +35,7 @@ export type LeaseVerdict =
   | { readonly kind: 'repeat' }
 
 /** A closed holder is remembered for so long, since late copies of its records may still come. */
-const REMEMBERED_MS = 3_600_000
+export const REMEMBERED_MS = 3_600_000
 const MOST_ALERTED = 32
 /** Nothing is granted of a window that begins later than this: a clock that is ahead must not spend what belongs to tomorrow. */
 const EARLY_MS = 300_000

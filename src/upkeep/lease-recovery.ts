@@ -1,15 +1,13 @@
 // A spool of a process that died has come back: what that process spent of its leases stands in the outcomes, and the rest of them is free again.
 
-import type { Account } from '../domain/account.ts'
+import { type Account, REMEMBERED_MS } from '../domain/account.ts'
 import { isNothing, minus, most, NO_AMOUNT, plus } from '../domain/amount.ts'
 import type { BudgetRow } from '../domain/budget.ts'
 import type { AccountOpened, BudgetEvent, LeaseClosed, LeaseTally } from '../domain/budget-events.ts'
-import type { Holder } from '../domain/holder.ts'
+import { type Holder, MOST_HOLDERS } from '../domain/holder.ts'
 import { overrunIn, overrunSums } from '../domain/lease.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import { pause } from '../lib/pause.ts'
-import { readSegmentHeader } from '../log/segment-header.ts'
-import { listSegments } from '../log/segments.ts'
 import type { LocalSpool } from '../log/spool.ts'
 import { termsOf } from '../state/budget-open.ts'
 import { BudgetScribe, type ScribeDeps } from '../state/budget-scribe.ts'
@@ -20,6 +18,10 @@ const RETRY_MS = 1_000
 const MOST_ACCOUNTS = 32
 /** Longer than brokers take for what a process sent before it died. */
 const LATE_MS = 15_000
+/** Nobody is forgotten sooner: half of what accounts remember closed holders for, since clocks differ. */
+const FORGOTTEN_MS = REMEMBERED_MS / 2
+/** Unless there are many of them. */
+const MANY_HOLDERS = MOST_HOLDERS / 2
 
 export interface RecoveryDeps extends ScribeDeps {
   readonly budgets: OpenBudgets
@@ -63,19 +65,6 @@ export const recoverLeases = async (
     }
   }
   return false
-}
-
-/** How many of the newest segments say who wrote them. */
-const WRITTEN_SEGMENTS = 64
-
-/** The names that processes have written this spool in, as far as its newest segments say. Call it while the spool is held, before this process writes much. */
-export const writersOf = ({ instance, directory, files }: LocalSpool): ReadonlySet<string> => {
-  const names = new Set<string>()
-  for (const { path } of listSegments(directory, files).slice(-WRITTEN_SEGMENTS)) {
-    const header = readSegmentHeader(path, files)
-    if (header !== null) names.add(`${instance}.${header.epoch}`)
-  }
-  return names
 }
 
 /** Every process of this spool that is dead for certain. Call it while the spool is held: whoever takes it next speaks in the name of the same instance. */
@@ -226,7 +215,12 @@ const tellings = (
     const known = ledger.account(tenantId, account)
     const before = known?.holders.get(who.holder)
     const tally = told(account, sums, before)
-    if (before === undefined ? isForgotten(known, sums) : !isNews(tally, before, isSettled)) continue
+    if (
+      before === undefined
+        ? isForgotten(known, sums, ledger.place(tenantId).logAtMs)
+        : !isNews(tally, before, isSettled)
+    )
+      continue
     if (known === undefined) {
       const data = openedAgain(tenantId, account, budgetRow(budgetOf(account)), budgets)
       events.push({ type: 'account.opened', data })
@@ -266,10 +260,14 @@ const isNews = (tally: LeaseTally, before: Holder, closes: boolean): boolean =>
 
 /**
  * Whoever spent from a lease was granted it in this account. That the account does not know him says that he was closed, with all that he spent, so long ago
- * that his name is forgotten: told again it would count twice. Not so where the account's own past may have expired from the log.
+ * that his name is forgotten: told again it would count twice. Not so where the account's own past may have expired from the log, nor where he has spent too
+ * lately for that: then the log has lost what it once held.
  */
-const isForgotten = (account: Account | undefined, { leased }: Sums): boolean =>
-  account !== undefined && account.forgotten !== true && leased
+const isForgotten = (account: Account | undefined, { leased, newestMs }: Sums, logAtMs: number): boolean =>
+  account !== undefined &&
+  account.forgotten !== true &&
+  leased &&
+  (newestMs <= logAtMs - FORGOTTEN_MS || account.holders.size > MANY_HOLDERS)
 
 /** The log does not know it: the process died before it could tell. Of a budget that is gone nobody can say the terms; should it come back, it brings them. */
 const openedAgain = (

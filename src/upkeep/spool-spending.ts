@@ -4,6 +4,8 @@ import type { BudgetCharge } from '../domain/budget-events.ts'
 import { overrunIn } from '../domain/lease.ts'
 import { LogReplaced } from '../log/port.ts'
 import { SegmentCursor } from '../log/segment-cursor.ts'
+import { readSegmentHeader } from '../log/segment-header.ts'
+import { listSegments } from '../log/segments.ts'
 import type { LocalSpool } from '../log/spool.ts'
 import { readWatermark, writeWatermark } from '../log/spool-directory.ts'
 
@@ -22,6 +24,8 @@ export interface Sums {
   orphaned: Amount
   /** Some of it was taken from a lease: the log has seen this holder. */
   leased: boolean
+  /** When the newest of its outcomes was written. */
+  newestMs: number
 }
 export type ByAccount = Map<string, Sums>
 export type SpentByHolder = Map<string, ByAccount>
@@ -47,8 +51,8 @@ export const spentIn = async (
     if (!seek(cursor, neededFrom(spool))) return sums
     for (;;) {
       const records = cursor.next(BATCH_RECORDS)
-      for (const { type, data } of records)
-        if (type === 'request.settled' && data.includes('"budget":[')) add(sums, data)
+      for (const { type, data, atMs } of records)
+        if (type === 'request.settled' && data.includes('"budget":[')) add(sums, data, atMs)
       const last = records.at(-1)
       if (signal.aborted || (last !== undefined && last.record + 1 >= end) || (records.length === 0 && cursor.atEnd))
         break
@@ -70,7 +74,7 @@ const seek = (cursor: SegmentCursor, record: number): boolean => {
   }
 }
 
-const add = (sums: SpentByHolder, data: string): void => {
+const add = (sums: SpentByHolder, data: string, atMs: number): void => {
   const { tenant_id, budget } = JSON.parse(data) as { tenant_id?: string; budget?: readonly BudgetCharge[] }
   for (const charge of budget ?? []) {
     const accounts = sums.get(charge.holder) ?? new Map<string, Sums>()
@@ -86,8 +90,25 @@ const add = (sums: SpentByHolder, data: string): void => {
       before.overrun = most(before.overrun, overrunIn(total))
       before.leased ||= !isNothing(total.spent)
     }
+    before.newestMs = Math.max(before.newestMs, atMs)
     accounts.set(charge.account, before)
   }
 }
 
-export const NO_SUMS = { spent: NO_AMOUNT, counted: NO_AMOUNT, overrun: NO_AMOUNT, orphaned: NO_AMOUNT, leased: false }
+export const NO_SUMS = {
+  ...{ spent: NO_AMOUNT, counted: NO_AMOUNT, overrun: NO_AMOUNT, orphaned: NO_AMOUNT },
+  ...{ leased: false, newestMs: 0 },
+}
+
+/** How many of the newest segments say who wrote them. */
+const WRITTEN_SEGMENTS = 64
+
+/** The names that processes have written this spool in, as far as its newest segments say. Call it while the spool is held, before this process writes much. */
+export const writersOf = ({ instance, directory, files }: LocalSpool): ReadonlySet<string> => {
+  const names = new Set<string>()
+  for (const { path } of listSegments(directory, files).slice(-WRITTEN_SEGMENTS)) {
+    const header = readSegmentHeader(path, files)
+    if (header !== null) names.add(`${instance}.${header.epoch}`)
+  }
+  return names
+}

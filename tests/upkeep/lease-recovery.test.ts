@@ -6,8 +6,8 @@ import type { LocalSpool } from '../../src/log/spool.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { BudgetScribe } from '../../src/state/budget-scribe.ts'
 import type { OpenBudgets } from '../../src/state/budgets.ts'
-import { closeLate, deadOf, recoverLeases, writersOf } from '../../src/upkeep/lease-recovery.ts'
-import { neededFrom, noteNeeded, spentIn } from '../../src/upkeep/spool-spending.ts'
+import { closeLate, deadOf, recoverLeases } from '../../src/upkeep/lease-recovery.ts'
+import { neededFrom, noteNeeded, spentIn, writersOf } from '../../src/upkeep/spool-spending.ts'
 import { openTestSpool, temporaryFolder } from '../log/support.ts'
 import { eventually } from '../services/eventually.ts'
 import { type BudgetWorld, budgetRow, budgetWorld, TENANT } from '../state/budget-world.ts'
@@ -141,6 +141,28 @@ test('what was closed so long ago that it is forgotten is not told again', async
   expect((await spentIn(second.spool, never)).size).toBe(1) // nobody has noted that it is not needed
   expect(await recover(world, second, [row])).toBe(true)
   expect((await settledFigures(world, other)).spent).toBe(310)
+})
+
+test('where the log has lost its newest records, what was spent from a lease that it does not know any more is told', async () => {
+  const row = budgetRow({ window: 'lifetime' })
+  const before = await worldOf(row)
+  const first = await start(before.world, before.path)
+  await spend(before.world, first.budgets, first.spool, 800)
+  await first.budgets.close(2_000)
+  await first.spool.close()
+  // Of that log there is the account, and no word of this holder.
+  const { world, other } = await worldOf(row)
+  world.nowMs = before.world.nowMs
+  const beside = await openTestSpool(`${before.path}/beside`)
+  closing.push(() => beside.close())
+  await spend(world, other, beside, 10)
+  const second = await start(world, before.path)
+  expect(await recover(world, second, [row])).toBe(true)
+  await eventually('told', () => figures(other).spent >= 800)
+  noteNeeded(second.spool, 0)
+  expect(await recover(world, second, [row])).toBe(true)
+  for (const open of other.leases.opens.values()) other.leases.tell(open)
+  await eventually('told', () => figures(other).spent === 810)
 })
 
 test('nothing is said of what is closed with all that it spent', async () => {
