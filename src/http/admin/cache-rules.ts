@@ -1,5 +1,5 @@
 // `/admin/v1/cache/policies`: cache rules, of a tenant or of nobody (`tenant_id` null). One that names tenants or their keys is theirs to see, and `*` alone
-// changes what names another tenant.
+// changes what names another tenant, or an endpoint scope for everybody.
 import {
   CACHE_RULE_DEFAULTS,
   CacheRuleFields,
@@ -52,19 +52,18 @@ const concerns = (state: ControlReader, row: CacheRuleRow, tenantId: string): bo
   (row.tenant_id === null || row.tenant_id === tenantId) &&
   row.scopes.some((scope) => [null, tenantId].includes(tenantOfScope(state, scope)))
 
-/** Whether a slug is that of other tenants alone. One that nobody has any more tells nothing. */
-const isForeign = (state: ControlReader, principal: Principal, slug: string): boolean => {
-  const isOf = (tenantId: string | null) =>
-    state.table('endpoints').find('slug', endpointKey(tenantId, slug)).length > 0
-  if (isOf(null) || isOf(principal.tenantId)) return false
-  return [...state.table('tenants').rows()].some(([id]) => isOf(id))
-}
+/** Whether a scope of a rule is about each tenant that has an endpoint scope of the slug. */
+const isOfMany = (owner: string | null, scope: string): boolean => owner === null && scope.startsWith(ENDPOINT)
 
-/** Whether a scope of a rule is about what the caller sees. */
+/**
+ * Whether a scope of a rule is about what the caller sees: of slugs in everybody's rules those that it has itself and those that are everybody's. What other
+ * tenants have is not asked: else a rule that comes or goes would tell.
+ */
 const seesScope = (state: ControlReader, principal: Principal, { tenant_id }: CacheRuleRow, scope: string): boolean => {
-  if (!seesTenant(principal, tenantOfScope(state, scope))) return false
-  if (isSuperuser(principal) || tenant_id !== null || !scope.startsWith(ENDPOINT)) return true
-  return !isForeign(state, principal, scope.slice(ENDPOINT.length))
+  if (!isOfMany(tenant_id, scope)) return seesTenant(principal, tenantOfScope(state, scope))
+  const slug = scope.slice(ENDPOINT.length)
+  const owners = [null, principal.tenantId]
+  return owners.some((owner) => state.table('endpoints').find('slug', endpointKey(owner, slug)).length > 0)
 }
 
 /** The rule as this caller sees it: without the scopes that are about other tenants. Null: not at all. */
@@ -83,11 +82,20 @@ const visibleRule = (state: ControlReader, principal: Principal, id: string): Ca
   return row
 }
 
-/** Throws 403 when a rule, as it is, names another tenant than the caller's. */
+/** Throws 403 when a rule, as it is, names another tenant than the caller's, or, for everybody, an endpoint scope. */
 const requireOwn = (state: ControlReader, principal: Principal, row: CacheRuleRow | undefined): void => {
-  if (row?.scopes.every((scope) => seesScope(state, principal, row, scope)) ?? true) return
+  if (row === undefined || isSuperuser(principal)) return
+  if (row.scopes.some((scope) => isOfMany(row.tenant_id, scope))) throw needsAll()
+  if (row.scopes.every((scope) => seesTenant(principal, tenantOfScope(state, scope)))) return
   throw new Rejection('forbidden', 'a key without the scope "*" cannot change a rule that names another tenant')
 }
+
+const needsAll = (): Rejection =>
+  new Rejection(
+    'forbidden',
+    'a cache rule for everybody about an endpoint scope needs a key with the scope "*"',
+    'scopes',
+  )
 
 const listRules = ({ live }: CacheRuleDeps): AdminRoute =>
   route({
@@ -125,7 +133,7 @@ const upsertRule = ({ commit, newId }: CacheRuleDeps): AdminRoute =>
     method: 'PUT',
     path: '/cache/policies',
     scopes: WRITE,
-    summary: 'Replace the cache rule of this name, or create it',
+    summary: 'Replace the cache rule of this name, or create it; for everybody about an endpoint scope with `*` alone',
     body: CacheRuleBody,
     answer: CacheRuleView,
     async handle(call) {
@@ -152,9 +160,8 @@ const upsertRule = ({ commit, newId }: CacheRuleDeps): AdminRoute =>
       let found: CacheRuleRow | undefined
       const result = await write(commit, call, existing, (state) => {
         found = existing(state)
-        for (const scope of command.scopes)
-          if (!found?.scopes.includes(scope)) requireSeen(state, principal, owner, scope)
         requireOwn(state, principal, found)
+        for (const scope of command.scopes) requireSeen(state, principal, owner, scope)
         return decideCacheRule(state, command)
       })
       return { body: rowAfter(result, 'cache_rules') ?? found, revision: result.revision }
@@ -162,17 +169,16 @@ const upsertRule = ({ commit, newId }: CacheRuleDeps): AdminRoute =>
   })
 
 /**
- * Another tenant, and its keys, do not exist for a caller without `*`; nor, in a rule of everybody, do slugs that nobody has for everybody: it would be about
- * the requests of each tenant that has one.
+ * Another tenant, and its keys, do not exist for a caller without `*`. Nor does it name endpoint scopes for everybody: the rule would be about the requests
+ * of each tenant that has one of the slug. Whether anybody has it is not asked: the answer would tell, and a slug is soon taken.
  */
 const requireSeen = (state: ControlReader, principal: Principal, owner: string | null, given: string): void => {
+  if (isSuperuser(principal)) return
   const scope = given.trim()
+  if (isOfMany(owner, scope)) throw needsAll()
+  if (seesTenant(principal, tenantOfScope(state, scope))) return
   const [word, id = ''] = scope.split(':')
-  if (!seesTenant(principal, tenantOfScope(state, scope)))
-    throw new Rejection('invalid', `no ${word} has the id "${id}"`, 'scopes')
-  if (isSuperuser(principal) || owner !== null || !scope.startsWith(ENDPOINT)) return
-  if (state.table('endpoints').find('slug', endpointKey(null, id)).length === 0)
-    throw new Rejection('invalid', `no endpoint scope of everybody has the slug "${id}"`, 'scopes')
+  throw new Rejection('invalid', `no ${word} has the id "${id}"`, 'scopes')
 }
 
 const deleteRule = ({ commit }: CacheRuleDeps): AdminRoute =>
@@ -180,7 +186,7 @@ const deleteRule = ({ commit }: CacheRuleDeps): AdminRoute =>
     method: 'DELETE',
     path: '/cache/policies/:id',
     scopes: WRITE,
-    summary: 'Delete a cache rule',
+    summary: 'Delete a cache rule; for everybody about an endpoint scope with `*` alone',
     async handle(call) {
       const id = call.params.id!
       const result = await write(

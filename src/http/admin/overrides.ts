@@ -1,11 +1,9 @@
 // `/admin/v1/overrides`, `/guardrails` and the kill switch of a provider. Rows are only added: what is to end is written again with `enabled` false.
 import type { ControlReader } from '../../domain/control.ts'
-import { endpointKey } from '../../domain/endpoint.ts'
 import { closed, Nullable } from '../../domain/fields.ts'
-import { decideOverride, isInForce, OverrideReason, type OverrideRow, overrideKey } from '../../domain/override.ts'
-import { OVERRIDE_KINDS, type OverrideKind, overrideKindOf, targetOf } from '../../domain/override-target.ts'
+import { decideOverride, isInForce, OverrideReason, type OverrideRow } from '../../domain/override.ts'
+import { OVERRIDE_KINDS, overrideKindOf, targetOf } from '../../domain/override-target.ts'
 import { Rejection } from '../../domain/rejection.ts'
-import { toolKey } from '../../domain/tool.ts'
 import type { IdPrefix } from '../../lib/ids.ts'
 import { t } from '../../lib/schema.ts'
 import type { Commit, LiveState } from '../../state/port.ts'
@@ -54,24 +52,26 @@ const viewOf = ({ superseded: _, taken_over: __, ...row }: OverrideRow, inForce:
   in_force: inForce,
 })
 
+/** What names a thing that each tenant may have of its own, by a name that several may have. */
+const NAMED_BY_MANY = /^(?:endpoint|tool):/
+
 /**
- * Which rows the caller may be shown: another tenant's key does not exist for it, nor does a slug or the name of a tool that only other tenants have, or had:
- * of a name that nobody has any more nothing tells whose it was. So one that is everybody's is listed where it names what the caller has itself, or was
- * written with a key of its tenant.
+ * Which rows the caller may be shown: another tenant's key does not exist for it, nor does a slug or the name of a tool that it has not. So one that is
+ * everybody's is listed where it names what the caller has itself or what is everybody's, or was written with a key of its tenant. What other tenants have
+ * is not asked: else a row that comes or goes would tell.
  */
 const visibleRows = (state: ControlReader, principal: Principal): ((row: OverrideRow) => boolean) => {
   if (isSuperuser(principal)) return () => true
-  const [own, foreign] = [new Set<string>(), new Set<string>()]
-  const note = (target: string, tenantId: string | null) =>
-    (seesTenant(principal, tenantId) ? own : foreign).add(target)
-  for (const [, { slug, tenant_id }] of state.table('endpoints').rows()) note(`endpoint:${slug}`, tenant_id)
+  const seen = new Set<string>()
+  for (const [, { slug, tenant_id }] of state.table('endpoints').rows())
+    if (seesTenant(principal, tenant_id)) seen.add(`endpoint:${slug}`)
   // Requests are compared with the name as it is written.
-  for (const [, { name, tenant_id }] of state.table('tools').rows()) note(`tool:${name}`, tenant_id)
+  for (const [, { name, tenant_id }] of state.table('tools').rows())
+    if (seesTenant(principal, tenant_id)) seen.add(`tool:${name}`)
   const isOwnKey = (id: string) => state.table('keys').get(id)?.tenant_id === principal.tenantId
   return ({ target, tenant_id, actor }) => {
     if (target.startsWith('key:')) return isOwnKey(target.slice('key:'.length))
-    if (!/^(?:endpoint|tool):/.test(target) || own.has(target)) return true
-    return isOwnKey(actor.id) || (tenant_id !== null && !foreign.has(target))
+    return !NAMED_BY_MANY.test(target) || tenant_id !== null || seen.has(target) || isOwnKey(actor.id)
   }
 }
 
@@ -100,52 +100,30 @@ const list = (path: '/overrides' | '/guardrails', summary: string, { live, nowMs
     },
   })
 
-interface Meant {
-  readonly kind: OverrideKind
-  readonly target: string
-  readonly tenantId: string | null
-  readonly enabled: boolean
-}
-
 /**
- * Another tenant's key does not exist for a caller without `*`: it cannot be blocked either. Nor do slugs and names of tools that nobody has for everybody: an
- * override for everybody would reach the tenants that have them. What a key of its tenant wrote, it takes back.
+ * What a caller without `*` may not write an override about: another tenant's key, which does not exist for it, and for everybody any endpoint scope or tool,
+ * since it would reach each tenant that has one of the name. Whether anybody has it is not asked: the answer would tell, and a name is soon taken.
  */
-const requireVisible = (state: ControlReader, principal: Principal, meant: Meant): void => {
-  const { kind, target, tenantId, enabled } = meant
-  const [, word, name] = /^(key|endpoint|tool):(.*)$/s.exec(target) ?? []
-  if (isSuperuser(principal) || word === undefined || name === undefined) return
-  const ownerOf = (id: string) => state.table('keys').get(id)?.tenant_id
-  if (word === 'key') {
-    const owner = ownerOf(name)
-    if (owner === undefined || seesTenant(principal, owner)) return
-    throw new Rejection('not_found', `no key has the id "${name}"`, 'target')
+const requireOwnTarget = (state: ControlReader, principal: Principal, target: string, owner: string | null): void => {
+  if (isSuperuser(principal)) return
+  if (target.startsWith('key:')) {
+    const id = target.slice('key:'.length)
+    const tenantId = state.table('keys').get(id)?.tenant_id
+    if (tenantId === undefined || seesTenant(principal, tenantId)) return
+    throw new Rejection('not_found', `no key has the id "${id}"`, 'target')
   }
-  if (tenantId !== null || (word === 'tool' ? isEverybodysTool : isEverybodysEndpoint)(state, name)) return
-  const overrides = state.table('overrides')
-  const [deciding] = overrides.find('deciding', overrideKey(kind, target, tenantId))
-  const author = deciding === undefined ? undefined : overrides.get(deciding)?.actor.id
-  if (!enabled && author !== undefined && ownerOf(author) === principal.tenantId) return
-  const what = word === 'tool' ? 'tool of everybody has the name' : 'endpoint scope of everybody has the slug'
-  throw new Rejection('not_found', `no ${what} "${name}"`, 'target')
+  if (owner !== null || !NAMED_BY_MANY.test(target)) return
+  const message = 'an override for everybody about an endpoint scope or a tool needs a key with the scope "*"'
+  throw new Rejection('forbidden', message, 'tenant_id')
 }
-
-const isEverybodysEndpoint = (state: ControlReader, slug: string): boolean =>
-  state.table('endpoints').find('slug', endpointKey(null, slug)).length > 0
-
-/** Requests are compared with the name as it is written. */
-const isEverybodysTool = (state: ControlReader, name: string): boolean =>
-  state
-    .table('tools')
-    .findRows('name', toolKey(null, name))
-    .some((row) => row.name === name)
 
 const writeOverride = ({ commit, newId, nowMs }: OverrideDeps): AdminRoute =>
   route({
     method: 'POST',
     path: '/overrides',
     scopes: WRITE,
-    summary: 'Impose an override, or take one back (`enabled` false)',
+    summary:
+      'Impose an override, or take one back (`enabled` false); for everybody about an endpoint scope or a tool with `*` alone',
     body: OverrideBody,
     dropped: ['in_force', 'actor'],
     status: 201,
@@ -171,8 +149,8 @@ const writeOverride = ({ commit, newId, nowMs }: OverrideDeps): AdminRoute =>
         call,
         () => undefined,
         (state) => {
-          const about = { kind: overrideKindOf(kind), tenantId: command.tenant_id, enabled }
-          requireVisible(state, call.principal, { ...about, target: targetOf(state, about.kind, target, enabled) })
+          const meant = targetOf(state, overrideKindOf(kind), target, enabled)
+          requireOwnTarget(state, call.principal, meant, command.tenant_id)
           return decideOverride(state, command)
         },
       )

@@ -177,21 +177,6 @@ describe('cache rules', () => {
     expect((await put(gateway, '/cache/policies', taken, { key })).status).toBe(403)
     const naming = { name: 'x', ttl_seconds: 1, scopes: ['tenant:ten_other'] }
     expect((await put(gateway, '/cache/policies', naming, { key })).status).toBe(400)
-    await put(gateway, '/endpoints', { slug: 'secret', tenant_id: 'ten_other' })
-    await put(gateway, '/endpoints', { slug: 'shared' })
-    const about = (slug: string) => ({ name: slug, ttl_seconds: 1, tenant_id: null, scopes: [`endpoint:${slug}`] })
-    for (const slug of ['secret', 'nobodys']) {
-      const refused = await put(gateway, '/cache/policies', about(slug), { key })
-      const message = `no endpoint scope of everybody has the slug "${slug}"`
-      expect([refused.status, refused.body.error]).toMatchObject([400, { param: 'scopes', message }])
-    }
-    expect((await put(gateway, '/cache/policies', about('shared'), { key })).status).toBe(200)
-    const { body: secret } = await put(gateway, '/cache/policies', about('secret'))
-    expect((await gateway.call('GET', `/cache/policies/${secret.id}`, { key })).status).toBe(404)
-    expect(JSON.stringify((await gateway.call('GET', '/cache/policies', { key })).body)).not.toContain('secret')
-    expect((await put(gateway, '/cache/policies', { ...about('secret'), scopes: ['global'] }, { key })).status).toBe(
-      403,
-    )
     const theirs = { name: 'x', ttl_seconds: 1, tenant_id: 'ten_other' }
     expect((await put(gateway, '/cache/policies', theirs, { key })).status).toBe(404)
     expect((await gateway.call('DELETE', `/cache/policies/${global.id}`, { key })).status).toBe(200)

@@ -6,6 +6,13 @@ import { type Gateway, startGateway } from './gateway.ts'
 const provider = async (gateway: Gateway, name = 'oa'): Promise<string> =>
   (await gateway.call('POST', '/providers', { body: { name, kind: 'openai' } })).body.id as string
 const impose = (gateway: Gateway, body: object, key?: string) => gateway.call('POST', '/overrides', { body, key })
+const make = async (gateway: Gateway, word: string, name: string, tenant_id: string | null, key?: string) => {
+  const made =
+    word === 'tool'
+      ? await gateway.call('POST', '/tools', { body: { name, tenant_id }, key })
+      : await gateway.call('PUT', '/endpoints', { body: { slug: name, tenant_id }, key })
+  expect(made.status).toBe(word === 'tool' ? 201 : 200)
+}
 const freeze = { kind: 'freeze', reason: 'audit' }
 
 describe('POST /overrides', () => {
@@ -140,46 +147,58 @@ describe('POST /overrides', () => {
     expect((await gateway.call('DELETE', `/endpoints/${scope.id}`)).status).toBe(200)
     expect((await gateway.call('DELETE', `/tools/${tool.body.id}`)).status).toBe(200)
     expect(await shown()).toEqual([])
-    const { body: mine } = await gateway.call('POST', '/tools', { body: { name: 'mine' } })
-    expect((await impose(gateway, { kind: 'block', target: 'tool:mine', tenant_id: null }, key)).status).toBe(201)
-    expect((await gateway.call('DELETE', `/tools/${mine.id}`)).status).toBe(200)
+    const all = gateway.keyWith(['*'], 'ten_other')
+    expect((await impose(gateway, { kind: 'block', target: 'tool:mine', tenant_id: null }, all)).status).toBe(201)
     await impose(gateway, { kind: 'block', target: 'tool:for-them', tenant_id: 'ten_other' })
     expect(await shown()).toEqual(['tool:for-them', 'tool:mine'])
   })
 
-  test.each([
-    ['endpoint', '/endpoints', (name: string) => ({ slug: name })],
-    ['tool', '/tools', (name: string) => ({ name })],
-  ])(
-    'nor does it impose one on everybody about an %s that is not everybody’s: it answers as if there were none',
-    async (word, path, fields) => {
+  test.each(['endpoint', 'tool'])(
+    'what other tenants have of an %s changes nothing in what it is shown',
+    async (word) => {
       const gateway = startGateway()
-      const key = gateway.keyWith(['providers:admin'], 'ten_other')
-      const make = async (name: string, tenant_id: string | null) => {
-        const body = { ...fields(name), tenant_id }
-        expect((await gateway.call(word === 'tool' ? 'POST' : 'PUT', path, { body })).status).toBeLessThan(300)
+      const key = gateway.keyWith(['providers:admin', 'policies:admin'], 'ten_other')
+      const targets = async () => {
+        const { body } = await gateway.call('GET', '/overrides', { key })
+        return (body.overrides as { target: string; tenant_id: string }[]).map(({ tenant_id }) => tenant_id)
       }
-      await make('theirs', 'ten_default')
-      await make('mine', 'ten_other')
-      await make('shared', null)
-      await impose(gateway, { kind: 'block', target: `${word}:theirs` })
-      const answers = async (tenant_id: string | null, enabled = true) => {
-        const names = ['theirs', 'nobodys', 'mine', 'shared']
-        const target = (name: string) => ({ kind: 'block', target: `${word}:${name}`, tenant_id, enabled })
-        const sent = await Promise.all(names.map((name) => impose(gateway, target(name), key)))
-        return sent.map(({ status, body }, i) => [
-          status,
-          status === 201 ? null : JSON.stringify(body.error).replaceAll(names[i]!, 'it'),
-        ])
+      for (const tenant_id of [null, 'ten_other'])
+        await impose(gateway, { kind: 'block', target: `${word}:ghost`, tenant_id })
+      const shown = await targets()
+      expect(shown).toEqual(['ten_other'])
+      await make(gateway, word, 'ghost', 'ten_default')
+      expect(await targets()).toEqual(shown)
+      await make(gateway, word, 'ghost', 'ten_other', key)
+      expect(await targets()).toEqual(['ten_other', null] as string[])
+    },
+  )
+
+  test.each(['endpoint', 'tool'])(
+    'nor does it impose one on everybody about an %s, or take it back: who has one of the name, itself included, changes nothing',
+    async (word) => {
+      const gateway = startGateway()
+      const key = gateway.keyWith(['providers:admin', 'policies:admin'], 'ten_other')
+      const names = ['theirs', 'nobodys', 'mine', 'shared']
+      await make(gateway, word, 'theirs', 'ten_default')
+      await make(gateway, word, 'mine', 'ten_other', key)
+      await make(gateway, word, 'shared', null, key)
+      const send = (name: string, more: object, as?: string) =>
+        impose(gateway, { kind: 'block', target: `${word}:${name}`, ...more }, as)
+      const expectRefused = async (name: string, enabled: boolean) => {
+        const { status, body } = await send(name, { tenant_id: null, enabled }, key)
+        const message = 'an override for everybody about an endpoint scope or a tool needs a key with the scope "*"'
+        expect([name, status, body.error]).toMatchObject([name, 403, { param: 'tenant_id', message }])
       }
-      for (const enabled of [true, false]) {
-        const [theirs, nobodys, mine, shared] = await answers(null, enabled)
-        expect([theirs![0], theirs, mine]).toEqual([404, nobodys, nobodys])
-        expect(shared).toEqual([201, null])
-      }
-      expect((await answers('ten_other')).map(([status]) => status)).toEqual([201, 201, 201, 201])
-      const { body } = await gateway.call('GET', '/overrides?in_force=true&tenant_id=ten_default')
-      expect(body.total).toBe(0)
+      for (const name of names) await expectRefused(name, true)
+      for (const name of names) await send(name, { tenant_id: null })
+      for (const name of names) await expectRefused(name, false)
+      // What it makes under the name, for itself or for everybody, opens nothing.
+      await make(gateway, word, 'theirs', 'ten_other', key)
+      await make(gateway, word, 'nobodys', null, key)
+      for (const enabled of [true, false]) for (const name of names) await expectRefused(name, enabled)
+      for (const name of names) expect((await send(name, {}, key)).body.tenant_id as string).toBe('ten_other')
+      const { body } = await gateway.call('GET', '/overrides?in_force=true')
+      expect(body.total).toBe(2 * names.length)
     },
   )
 
