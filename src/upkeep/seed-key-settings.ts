@@ -42,22 +42,42 @@ const differenceOf = (state: ControlReader, row: ApiKeyRow, one: Listed): Partia
   }
 }
 
+/**
+ * Whether an entry may give a key more time than it has. Only the newest of its keys, and one that has ended only while it stands for the text that the
+ * environment gives: where a new text took its place, or was refused, what has ended must not work again.
+ */
+const mayProlong = ({ given, fresh }: Listed, row: ApiKeyRow, rows: readonly ApiKeyRow[]): boolean => {
+  if (row.id !== rows.at(-1)!.id) return false
+  if (given === null || !hasExpired(row, fresh.nowMs)) return true
+  return row.digest === fresh.digest || row.seeded_digest === fresh.digest
+}
+
+const isLater = (end: string | null, than: string | null): boolean =>
+  than !== null && (end === null || Date.parse(end) > Date.parse(than))
+
 /** They come behind the steps that make keys: of one that this start makes there is nothing left to say. */
 export const keySettingSteps = (prepared: readonly PreparedKey[]): SeedStep[] => {
   const listed = listedOf(prepared)
   const finder = finderOf(listed)
   return listed.map((one) => ({
     what: `bootstrap.keys "${one.name}"`,
-    decide: (state) =>
-      seededRows(state, one, finder)
+    decide: (state) => {
+      const rows = seededRows(state, one, finder)
+      return rows
         .filter(({ status, managed_by }) => status === 'active' && managed_by === 'bootstrap')
-        .flatMap((row) => changed(state, row, one)),
+        .flatMap((row) => changed(state, row, one, mayProlong(one, row, rows)))
+    },
   }))
 }
 
-const changed = (state: ControlReader, row: ApiKeyRow, one: Listed): EventRecord[] => {
-  const { scopes, ...others } = differenceOf(state, row, one)
-  const wanted = { ...others, ...(scopes === undefined ? {} : { scopes: [...scopes] }) }
+const changed = (state: ControlReader, row: ApiKeyRow, one: Listed, mayLast: boolean): EventRecord[] => {
+  const { scopes, expires_at, ...others } = differenceOf(state, row, one)
+  const isKept = expires_at === undefined || (!mayLast && isLater(expires_at, row.expires_at))
+  const wanted = {
+    ...others,
+    ...(isKept ? {} : { expires_at }),
+    ...(scopes === undefined ? {} : { scopes: [...scopes] }),
+  }
   return decideApiKey(state, { do: 'change', id: row.id, ...wanted, managed_by: 'bootstrap', granter: SEEDER })
 }
 
@@ -77,7 +97,9 @@ export const keySettingNotes = (prepared: readonly PreparedKey[], state: Control
     const { entry, fresh } = one
     const rows = seededRows(state, one, finder).filter(({ status }) => status === 'active')
     const notes = rows.flatMap((row) => (row.managed_by === 'bootstrap' ? [] : edited(state, row, one)))
-    if (entry.expires_at !== undefined && hasExpired({ expires_at: entry.expires_at }, fresh.nowMs))
+    const isPast = entry.expires_at !== undefined && hasExpired({ expires_at: entry.expires_at }, fresh.nowMs)
+    // One that the API has prolonged works.
+    if (isPast && !rows.some((row) => !hasExpired(row, fresh.nowMs)))
       notes.push('its expires_at is past: the key does not work')
     const isEndless = entry.expires_at === undefined && entry.expires_in_hours !== undefined
     if (isEndless && rows.some((row) => row.managed_by === 'bootstrap' && row.expires_at === null))

@@ -157,3 +157,56 @@ describe('a start says of a key', () => {
     expect(notes).toEqual(['bootstrap.keys "app": no policy that its tenant can use is named "own"'])
   })
 })
+
+describe('a key that has ended does not work again', () => {
+  const SECOND = 'a-second-text-of-the-settings'
+  const ROTATED = sha256Hex('a secret of the API')
+  const keysOf = (at: Installation) => rowsOf(at, 'keys').filter(({ seeded_name }) => seeded_name === 'app')
+  const ended = async (): Promise<Installation> => {
+    const at = await seeded({ expires_at: '2026-11-01T00:00:00Z' })
+    at.log.apply([{ type: 'api_key.rotated', data: { id: app(at).id, digest: ROTATED } }])
+    return at
+  }
+
+  test.each<[string, Partial<BootstrapKey>]>([
+    ['no end', {}],
+    ['a later end', { expires_at: '2027-01-01T00:00:00Z' }],
+  ])('by %s that comes with a new text: the new key has it', async (_, key) => {
+    const at = await ended()
+    at.env = { APP_KEY: SECOND }
+    for (let start = 0; start < 2; start++) {
+      await at.seed(settings(key))
+      const end = key.expires_at === undefined ? null : '2027-01-01T00:00:00.000Z'
+      expect(keysOf(at)).toMatchObject([
+        { digest: ROTATED, expires_at: '2026-11-01T00:00:00.000Z' },
+        { digest: sha256Hex(SECOND), expires_at: end },
+      ])
+    }
+  })
+
+  test('by an entry that tells it by its id', async () => {
+    const at = await ended()
+    at.env = { APP_KEY: SECOND }
+    await at.seed(settings({ id: app(at).id }))
+    expect(keysOf(at).find(({ digest }) => digest === ROTATED)).toMatchObject({
+      expires_at: '2026-11-01T00:00:00.000Z',
+    })
+  })
+
+  test('by a text that is refused', async () => {
+    const at = await ended()
+    at.env = { APP_KEY: SECOND }
+    const other = { name: 'other', tenant: 'acme', scopes: ['inference' as const], key_env: 'APP_KEY' }
+    const { notes } = await next(at, { ...settings({}), keys: [other, ...settings({}).keys!] })
+    expect(notes).toEqual([expect.stringContaining('it has the same text as the key "other"')])
+    expect(keysOf(at)).toMatchObject([{ digest: ROTATED, expires_at: '2026-11-01T00:00:00.000Z' }])
+  })
+})
+
+test('of a key that the API prolonged nobody says that it does not work', async () => {
+  const past = { expires_at: '2026-11-19T00:00:00Z' }
+  const at = await seeded(past)
+  edit(at, { expires_at: '2027-11-01T00:00:00.000Z' })
+  const { notes } = await next(at, settings(past))
+  expect(notes).toEqual([expect.stringContaining('expires_at: what is said here is not applied')])
+})
