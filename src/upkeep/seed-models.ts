@@ -3,6 +3,7 @@ import type { BootstrapModel } from '../domain/bootstrap.ts'
 import type { ControlReader } from '../domain/control.ts'
 import { DEFAULT_PRIORITY, decideModel, type ModelRow, naturalKey } from '../domain/model.ts'
 import type { ProviderRow } from '../domain/provider.ts'
+import { canonicalJson } from '../domain/tables.ts'
 import type { ListedModel } from '../providers/provider.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { factsBeside, type ModelFacts } from './model-facts.ts'
@@ -112,6 +113,10 @@ const unsaid = (entry: BootstrapModel, row: ModelRow, known: ModelFacts, canBeLi
     if (entry[member] !== undefined || row[member] === known[member]) return false
     return !canBeListed || known[member] !== null
   })
+  const tiers = isPriced || entry.price_tiers !== undefined ? null : (row.price_tiers ?? null)
+  const areKnown = canonicalJson(tiers) === canonicalJson(known.price_tiers ?? null)
+  // No listing has tiers.
+  if (tiers !== null && !areKnown) kept.push('price_tiers')
   const isOperators = entry.capabilities === undefined && row.capability_source === 'operator'
   return isOperators ? [...kept, 'capabilities'] : kept
 }

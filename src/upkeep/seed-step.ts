@@ -49,6 +49,8 @@ const FRAME_BYTES = 2_048
 const MAX_BYTES = DECISION_LIMITS.bytes - FRAME_BYTES
 /** The state may move while it is decided; whoever does not come to an end then goes on at the next start. */
 const MAX_PASSES = 4
+/** How often steps that were refused are tried again within one decision: each time the one that stood in the way of another may have made room. */
+const MAX_RETRIES = 32
 
 interface Decided {
   readonly events: readonly EventRecord[]
@@ -59,7 +61,7 @@ interface Decided {
   readonly state: ControlReader
   /** Which rows a step has written, and which steps were refused. */
   readonly written: ReadonlyMap<number, readonly string[]>
-  readonly refused: ReadonlySet<number>
+  readonly refused: ReadonlyMap<number, string>
 }
 
 const OVERRIDES = 'overrides '
@@ -71,7 +73,10 @@ const aboutOf = ({ table, id, after }: RowChange): string => {
   return `${OVERRIDES}${overrideKey(kind, target, tenant_id)}`
 }
 
-/** Decides steps one on top of the other, from one of them on: as many as one decision has room for, or, without a bound, all. */
+/**
+ * Decides steps one on top of the other, from one of them on: as many as one decision has room for, or, without a bound, all. What is refused is tried
+ * again behind the others, as long as that gets further: an entry further down may have let go of its word.
+ */
 export const decideSteps = (
   base: ControlReader,
   steps: readonly SeedStep[],
@@ -79,32 +84,40 @@ export const decideSteps = (
 ): Decided => {
   const state = new ControlState(base)
   const events: EventRecord[] = []
-  const notes: string[] = []
   const written = new Map<number, readonly string[]>()
-  const refused = new Set<number>()
+  const refused = new Map<number, string>()
   const at = new Date(nowMs).toISOString()
   let bytes = 0
-  let next = from
-  for (; next < steps.length; next++) {
-    const { what, decide } = steps[next]!
+  /** False: there is no room for it. */
+  const take = (step: number): boolean => {
+    const { what, decide } = steps[step]!
     try {
       const more = decide(state)
-      if (more.length === 0) continue
       const size = more.reduce((sum, event) => sum + Buffer.byteLength(JSON.stringify(event)) + 1, 0)
       if (size > MAX_BYTES) throw new Rejection('invalid', `it is too large: at most ${MAX_BYTES} bytes of JSON`)
       const isFull = bytes + size > MAX_BYTES || events.length + more.length > DECISION_LIMITS.events
-      if (bounded && isFull) break
+      if (more.length > 0 && bounded && isFull) return false
+      refused.delete(step)
+      if (more.length === 0) return true
       bytes += size
       events.push(...more)
       const decision: Decision = { parent: GENESIS, at, actor: SEEDER_ACTOR, cause: null, v: 1, events: more }
       const { changes } = foldDecision(state, decision, GENESIS, nowMs)
-      written.set(next, changes.map(aboutOf))
+      written.set(step, changes.map(aboutOf))
     } catch (error) {
       if (!(error instanceof Rejection)) throw error
-      notes.push(`${what}: ${error.message}`)
-      refused.add(next)
+      refused.set(step, `${what}: ${error.message}`)
     }
+    return true
   }
+  let next = from
+  while (next < steps.length && take(next)) next++
+  for (let retry = 0; next === steps.length && refused.size > 0 && retry < MAX_RETRIES; retry++) {
+    const before = refused.size
+    for (const step of [...refused.keys()]) if (!take(step)) break
+    if (refused.size === before) break
+  }
+  const notes = [...refused].sort(([a], [b]) => a - b).map(([, note]) => note)
   return { events, notes, next, state, written, refused }
 }
 

@@ -77,6 +77,31 @@ describe('a start', () => {
     expect(decisions[1]).toBe(4)
   })
 
+  test('is one decision too where entries wait for the words of others, and the next one is none', async () => {
+    const { log, decisions } = counting()
+    const scopes = (shift: number): Bootstrap => ({
+      providers: [{ name: 'r', kind: 'sandbox', models: [{ name: 'm' }] }],
+      endpoints: [1, 2, 3, 4, 5, 6, 7].map((i) => ({ slug: `s${i}`, aliases: [`w${i + shift}`] })),
+    })
+    await seedInto(log, scopes(0))
+    for (let start = 0; start < 2; start++) {
+      expect((await seedInto(log, scopes(1))).notes).toEqual([])
+      expect(decisions).toHaveLength(2)
+    }
+    const rows = [...log.state.table('endpoints').rows()].map(([, { slug, aliases }]) => [slug, ...aliases])
+    expect(rows).toEqual([1, 2, 3, 4, 5, 6, 7].map((i) => [`s${i}`, `w${i + 1}`]))
+  })
+
+  test('tells of tiers that nothing says any more', async () => {
+    const { log } = counting()
+    const tier = { above_prompt_tokens: 9, input_cost_per_million: 5, output_cost_per_million: 5 }
+    const model = (more: object): Bootstrap => ({
+      providers: [{ name: 'r', kind: 'sandbox', models: [{ name: 'm', ...more }] }],
+    })
+    await seedInto(log, model({ price_tiers: [{ ...tier, cached_input_cost_per_million: null }] }))
+    expect((await seedInto(log, model({}))).notes).toEqual([expect.stringContaining('"m" of "r": price_tiers: what')])
+  })
+
   test('of the first installation is one decision too, sandbox and keys and all', async () => {
     const { log, decisions } = counting()
     expect((await seedInto(log, {})).minted).toHaveLength(2)
