@@ -208,7 +208,8 @@ const open = (
     upstreamModel: entry.upstreamModel,
     options: entry.options,
     maxOutputTokens: entry.maxOutputTokens,
-    usageOnStream: entry.usageOnStream || isUnderHardBudget(exchange),
+    usageOnStream: entry.usageOnStream,
+    usageForBudget: isUnderHardBudget(exchange),
     region: entry.region,
     // A later attempt is made later: a signature is good for five minutes.
     atMs: exchange.identity.atMs + exchange.latencyMs(),

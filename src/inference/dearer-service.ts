@@ -6,10 +6,12 @@ import { isObject } from '../wire/json.ts'
 type Body = Readonly<Record<string, unknown>>
 
 interface DearerRow {
-  /** A path. */
+  /** A path of at most two names. */
   readonly field: string
   /** Values that cost what the row says, or less. */
   readonly plain: readonly string[]
+  /** A number is no service: how fast speech is. */
+  readonly numbersArePlain?: true
   /** Whose upstream reads the field, so that it gets it. */
   readonly kinds: readonly string[]
 }
@@ -26,6 +28,7 @@ const ROWS: readonly DearerRow[] = [
   {
     field: 'speed',
     plain: ['standard', 'normal', ''],
+    numbersArePlain: true,
     kinds: ['anthropic', 'bedrock', 'openrouter', 'openai_compatible'],
   },
   {
@@ -34,14 +37,26 @@ const ROWS: readonly DearerRow[] = [
     kinds: ['anthropic', 'bedrock', 'openrouter', 'openai_compatible'],
   },
   { field: 'performanceConfig', plain: ['standard', ''], kinds: ['bedrock'] },
+  // Who chooses the hosts of a model, or what they are put in order by, may choose a dearer one than the listing has the price of.
+  { field: 'provider.sort', plain: ['price', 'none', 'model', ''], kinds: ['openrouter'] },
+  ...['order', 'only', 'ignore', 'quantizations', 'preferred_min_throughput', 'preferred_max_latency'].map(
+    (choice) => ({ field: `provider.${choice}`, plain: [''], kinds: ['openrouter'] }),
+  ),
 ]
-const BY_NAME: ReadonlyMap<string, DearerRow> = new Map(ROWS.map((row) => [plainName(row.field), row]))
+const plainPath = (field: string): string => field.split('.').map(plainName).join('.')
+const BY_PATH: ReadonlyMap<string, DearerRow> = new Map(ROWS.map((row) => [plainPath(row.field), row]))
+/** Fields inside of which rows look. */
+const PARENTS: ReadonlySet<string> = new Set(
+  [...BY_PATH.keys()].flatMap((path) => (path.includes('.') ? [path.slice(0, path.indexOf('.'))] : [])),
+)
 
-/** `"priority"`, `{"type": "priority"}` or `{"latency": "optimized"}`; what is none of these says nothing known. */
-const isPlain = ({ plain }: DearerRow, value: unknown): boolean => {
+/** `"priority"`, `{"type": "priority"}`, `{"latency": "optimized"}` or a list; what is none of these says nothing known. */
+const isPlain = ({ plain, numbersArePlain }: DearerRow, value: unknown): boolean => {
   if (value === undefined || value === null) return true
-  const said = isObject(value) ? Object.values(value) : [value]
-  return said.every((word) => typeof word === 'string' && plain.includes(word.toLowerCase()))
+  const said = Array.isArray(value) ? value : isObject(value) ? Object.values(value) : [value]
+  return said.every((word) =>
+    typeof word === 'number' ? numbersArePlain : typeof word === 'string' && plain.includes(word.toLowerCase()),
+  )
 }
 
 /** The field of this body that makes an upstream of this kind dearer than its row says; null: none. `dropped`: fields that the provider's `options.drop` takes away. */
@@ -49,10 +64,19 @@ export const dearerField = (body: Body, kind: string, dropped: unknown): string 
   for (const name in body) {
     if (CLIENT_FIELDS.has(name) || (Array.isArray(dropped) && dropped.includes(name))) continue
     const value = body[name]
-    const row = BY_NAME.get(plainName(name))
-    if (row?.kinds.includes(kind) && !isPlain(row, value)) return name
-    const inner = isContainer(name) && isObject(value) ? dearerField(value, kind, []) : null
+    const field = plainName(name)
+    if (isDearer(field, kind, value)) return name
+    if (!isObject(value)) continue
+    const member = PARENTS.has(field)
+      ? Object.keys(value).find((at) => isDearer(`${field}.${plainName(at)}`, kind, value[at]))
+      : undefined
+    const inner = member ?? (isContainer(name) ? dearerField(value, kind, []) : null)
     if (inner !== null) return `${name}.${inner}`
   }
   return null
+}
+
+const isDearer = (path: string, kind: string, value: unknown): boolean => {
+  const row = BY_PATH.get(path)
+  return row?.kinds.includes(kind) === true && !isPlain(row, value)
 }

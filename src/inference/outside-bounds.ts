@@ -10,6 +10,8 @@ interface OutsideRow {
   readonly names: readonly string[]
   readonly kinds: readonly string[]
   readonly brings: string
+  /** What an object under the name says. Absent: an empty one refers to nothing. */
+  readonly isOn?: (value: Body) => boolean
 }
 
 const COMPATIBLE = 'openai_compatible'
@@ -21,8 +23,15 @@ const ROWS: readonly OutsideRow[] = [
     names: ['web_search_options'],
     kinds: ['openai', 'azure_openai', 'openrouter', 'perplexity', 'groq', 'xai'],
     brings: 'pages that a search finds',
+    // Its presence turns the search on.
+    isOn: () => true,
   },
-  { names: ['search_parameters', 'search_settings'], kinds: ['xai', 'groq'], brings: 'the same' },
+  {
+    names: ['search_parameters', 'search_settings'],
+    kinds: ['xai', 'groq'],
+    brings: 'the same',
+    isOn: ({ mode }) => mode !== 'off',
+  },
   { names: ['compound_custom'], kinds: ['groq'], brings: 'what the tools of the vendor find' },
   { names: ['plugins', 'preset'], kinds: ['openrouter'], brings: 'pages, files, and a prompt of the account' },
   { names: ['container'], kinds: ['anthropic', 'bedrock'], brings: 'files and skills' },
@@ -35,15 +44,21 @@ const ROWS: readonly OutsideRow[] = [
   {
     names: [
       ...['previous_response_id', 'conversation', 'thread_id', 'prompt_id', 'vector_store_ids', 'file_ids', 'files'],
-      ...['attachments', 'knowledge', 'enable_search', 'web_search', 'retrieval'],
+      ...['attachments', 'knowledge', 'retrieval'],
     ],
     kinds: [],
     brings: 'words that other gateways have for it',
   },
+  {
+    names: ['enable_search', 'web_search'],
+    kinds: [],
+    brings: 'likewise for a search',
+    isOn: ({ enable }) => enable !== false,
+  },
 ]
 
-const KINDS_OF: ReadonlyMap<string, readonly string[]> = new Map(
-  ROWS.flatMap(({ names, kinds }) => names.map((name) => [plainName(name), [COMPATIBLE, ...kinds]] as const)),
+const BY_NAME: ReadonlyMap<string, OutsideRow> = new Map(
+  ROWS.flatMap((row) => row.names.map((name) => [plainName(name), row] as const)),
 )
 /** Kinds that forward tools of the vendor's own (`{"type": "web_search"}`): all others take functions only, and refuse. */
 const NOT_FUNCTIONS: ReadonlySet<unknown> = new Set(['function', 'custom'])
@@ -52,13 +67,21 @@ const EVERY = '*'
 /** Models that search by themselves, by their names on every platform. */
 const SEARCHES = /(?:^|[/:.])compound|deep-research|search-preview|:online$/i
 
-const isSent = (value: unknown): boolean => value !== undefined && value !== null && value !== false
+const hasMembers = (value: Body): boolean => Object.keys(value).length > 0
+
+/** Libraries send what was not set as an empty text or list. */
+const isSent = (value: unknown, { isOn = hasMembers }: OutsideRow): boolean => {
+  if (isObject(value)) return isOn(value)
+  if (Array.isArray(value)) return value.length > 0
+  return value !== undefined && value !== null && value !== false && value !== ''
+}
 
 const collect = (body: Body, into: Set<string>): void => {
   for (const name in body) {
+    if (CLIENT_FIELDS.has(name)) continue
     const value = body[name]
-    if (CLIENT_FIELDS.has(name) || !isSent(value)) continue
-    for (const kind of KINDS_OF.get(plainName(name)) ?? []) into.add(kind)
+    const row = BY_NAME.get(plainName(name))
+    if (row !== undefined && isSent(value, row)) for (const kind of [COMPATIBLE, ...row.kinds]) into.add(kind)
     if (isContainer(name) && isObject(value)) collect(value, into)
   }
 }

@@ -19,9 +19,16 @@ export const cacheWriteFactors = (kind: string, upstreamModel: string): CacheWri
   return kind === 'bedrock' && !AMAZON.test(upstreamModel) ? CLAUDE : null
 }
 
-/** Nothing is written that nobody marks. A letter of the mark may be written as an escape. */
-const MARKS = /cache|\\u00[2-7]/i
-const FOR_AN_HOUR = /1h|\\u00[2-7]/i
+/** A whole text of JSON, which words of a prompt are only where they are all of it. A letter may be written as an escape. */
+const quoted = (...texts: readonly string[]): RegExp => {
+  const letter = (character: string) =>
+    `(?:${character}|\\\\u00${character.charCodeAt(0).toString(16).padStart(2, '0')})`
+  return new RegExp(`"(?:${texts.map((text) => [...text].map(letter).join('')).join('|')})"`, 'i')
+}
+
+/** Nothing is written that nobody marks. */
+const MARKS = quoted('cache_control', 'cacheControl', 'cachePoint', 'cache_point')
+const FOR_AN_HOUR = quoted('1h')
 
 /** The most that a token of this body's prompt may cost, as a multiple of its price: 1 where nothing is written to a cache. */
 export const dearestFactor = (raw: string, kind: string, upstreamModel: string): number => {

@@ -25,6 +25,8 @@ export interface RequestQuirks {
   readonly oneChoice?: boolean
   /** Its streams report usage without being asked, so it is never asked. */
   readonly usageUnasked?: boolean
+  /** Some that speak it refuse to be asked for usage: asked only where the operator has set the provider so, or the client asks. */
+  readonly usageUnknown?: boolean
   /** It refuses a request that asks for usage, so it is never asked by the gateway. */
   readonly usageRefused?: (target: Target, body: ChatCall['body']) => boolean
   /** Whatever no rule above says. */
@@ -92,8 +94,9 @@ const limitTokens = (draft: RequestDraft, quirks: RequestQuirks): void => {
 const INCLUDE_USAGE: ReadonlyMap<string, Edit> = new Map([['include_usage', { do: 'set', json: 'true' }]])
 
 /** The provider is set to be asked for usage on streams, or a budget has to know it, and the client did not ask. An operator whose server refuses that drops the field. */
-const askUsage = (draft: RequestDraft, { usageUnasked, usageRefused }: RequestQuirks): void => {
+const askUsage = (draft: RequestDraft, { usageUnasked, usageUnknown, usageRefused }: RequestQuirks): void => {
   const { call, target } = draft
+  if (!target.usageOnStream && (target.usageForBudget !== true || usageUnknown === true)) return
   if (usageUnasked === true || usageRefused?.(target, call.body) === true) return
   if (arrayOf(target.options.drop).includes('stream_options')) return
   const given = draft.valueOf('stream_options')
@@ -118,7 +121,7 @@ const shape = (draft: RequestDraft, quirks: RequestQuirks, kind: string): void =
   quirks.edit?.(draft)
   if (quirks.rename !== undefined)
     for (const name in quirks.rename) if (draft.has(name)) draft.rename(name, quirks.rename[name]!)
-  if (target.usageOnStream && call.stream) askUsage(draft, quirks)
+  if (call.stream) askUsage(draft, quirks)
   for (const key in call.body) if (!USUAL.has(key) && draft.has(key)) keepBack(draft, kind, key)
 }
 

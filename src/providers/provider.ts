@@ -38,8 +38,10 @@ export interface Target {
   readonly options: Readonly<Record<string, unknown>>
   /** Output ceiling of the catalogue; only Anthropic's required `max_tokens` uses it. */
   readonly maxOutputTokens: number | null
-  /** Ask for usage on streams although the client did not (a setting of the provider, or a hard budget); the extra chunk is then hidden. */
+  /** Ask for usage on streams although the client did not: a setting of the provider. The extra chunk is then hidden. */
   readonly usageOnStream: boolean
+  /** Likewise for a hard budget, which nobody set for this provider: only where a server of its kind is known to take the question. */
+  readonly usageForBudget?: boolean
   /** Where the provider says that it is, for kinds whose address depends on it. */
   readonly region?: string | null
   /** Unix milliseconds, for kinds that sign their requests. Passed in, so that kinds stay pure. */

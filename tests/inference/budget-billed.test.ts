@@ -264,23 +264,25 @@ describe('usage on streams', () => {
   }
 
   test('is asked for where a hard budget has to know it, and hidden from a client that did not ask', async () => {
-    for (const kind of [...STOPS, 'openai_compatible', 'groq', 'cerebras']) {
-      const { asked, text } = await asks({ kind }, [HARD])
-      expect([kind, asked]).toEqual([kind, true])
+    const set = { kind: 'openai_compatible', usageOnStream: true }
+    for (const row of [...[...STOPS, 'groq', 'cerebras'].map((kind) => ({ kind })), set]) {
+      const { asked, text } = await asks(row, [HARD])
+      expect([row, asked]).toEqual([row, true])
       expect(text).not.toContain('prompt_tokens')
       expect(text).toContain('[DONE]')
     }
     expect((await asks({}, [HARD], { stream_options: { include_usage: true } })).text).toContain('"prompt_tokens":3')
   })
 
-  test('is not asked for without one, of those that say it unasked, and of those that refuse it', async () => {
+  test('is not asked for without one, of those that say it unasked, and of those that refuse it or may', async () => {
     const old = { kind: 'azure_openai', options: { api_version: '2024-06-01' } }
     const rows: readonly (readonly [Row, BudgetRow, object?])[] = [
-      [{}, SOFT],
+      [{ kind: 'openai' }, SOFT],
+      [{ kind: 'openai_compatible' }, HARD],
       ...['mistral', 'openrouter', 'perplexity'].map((kind) => [{ kind }, HARD] as const),
       [old, HARD],
       [{ kind: 'azure_openai' }, HARD, { data_sources: [] }],
-      [{ options: { drop: ['stream_options'] } }, HARD],
+      [{ kind: 'vllm', options: { drop: ['stream_options'] } }, HARD],
     ]
     for (const [row, budget, more = {}] of rows) {
       const { asked } = await asks(row, [budget], { ...more })

@@ -131,6 +131,11 @@ describe('reserved for what may be written to a cache', () => {
     expect(factorOf('openai', written(HOUR))).toBe(1)
   })
 
+  test('not by the words of a prompt', () => {
+    const said = { role: 'user', content: 'my "cache" lives for "1h"; see cache_control, cachePoint' }
+    expect(factorOf('anthropic', { ...written(null), messages: [said] })).toBe(1)
+  })
+
   test('however it is spelled in JSON', () => {
     const body = written(HOUR)
     const raw = JSON.stringify(body).replace('cache_control', '\\u0063ache_control').replace('"1h"', '"\\u0031h"')

@@ -82,6 +82,13 @@ describe('the bound of a prompt that refers to what is elsewhere', () => {
       ['openai', { search_parameters: null }],
       ['xai', { search_parameters: null }],
       ['openai', { metadata: { files: 'x' } }],
+      // What libraries send where nothing was set.
+      ...[{ plugins: [] }, { files: [] }, { attachments: [] }, { previous_response_id: '' }, { conversation: '' }].map(
+        (more) => ['openai_compatible', more] as const,
+      ),
+      ['openrouter', { preset: '' }],
+      ['openai_compatible', { web_search: { enable: false } }],
+      ['xai', { search_parameters: { mode: 'off' } }],
       [
         'openai',
         { response_format: { type: 'json_schema', json_schema: { name: 'a', schema: { properties: { files: {} } } } } },
@@ -105,6 +112,12 @@ test('fields that ask for a dearer service, by the kinds that get them', () => {
     ['anthropic', { service_tier: 'priority' }, null],
     ['mistral', { service_tier: 'priority' }, null],
     ['openai', { speed: 'fast' }, null],
+    ['openai_compatible', { speed: 1 }, null],
+    ['openrouter', { provider: { sort: 'throughput' } }, 'provider.sort'],
+    ['openrouter', { provider: { order: ['dear'] } }, 'provider.order'],
+    ['openrouter', { provider: { sort: 'price', order: [] } }, null],
+    ['openrouter', { provider: { allow_fallbacks: false } }, null],
+    ['openai', { provider: { sort: 'throughput' } }, null],
     ['openai_compatible', { guided_json: { properties: { speed: { type: 'number' } } } }, null],
     ...['auto', 'default', 'flex', null].map((tier) => ['openai', { service_tier: tier }, null] as const),
   ]
