@@ -11,6 +11,13 @@ import { ModelTexts } from './seed-model-names.ts'
 export const endpointEntry = (state: ControlReader, row: EndpointRow): Exported<BootstrapEndpoint> => {
   const texts = new ModelTexts(state)
   const { slug, name, description, enabled, aliases, overrides } = row
+  const what = `the endpoint scope ${JSON.stringify(slug)}`
+  // Refused elsewhere, and here it answers nobody.
+  if (overrides.forced_model !== null && !isModel(state, overrides.forced_model))
+    return {
+      entry: null,
+      note: `${what} is left out: its forced_model ${JSON.stringify(overrides.forced_model)} is gone`,
+    }
   const forced_model = overrides.forced_model === null ? null : texts.of(overrides.forced_model)
   const named = {
     ...overrides,
@@ -28,7 +35,7 @@ export const endpointEntry = (state: ControlReader, row: EndpointRow): Exported<
     ...(Object.keys(said).length === 0 ? {} : { overrides: said }),
     ...(enabled ? {} : { enabled }),
   }
-  return { entry, ...texts.noteOn(`the endpoint scope ${JSON.stringify(slug)}`) }
+  return { entry, ...texts.noteOn(what) }
 }
 
 export const overrideEntry = (state: ControlReader, keys: KeyNames, row: OverrideRow): Exported<BootstrapOverride> => {

@@ -25,11 +25,9 @@ const endOf = ({ entry }: Listed): string | null | undefined => {
 const isSameMoment = (a: string | null, b: string | null): boolean =>
   a === null || b === null ? a === b : Date.parse(a) === Date.parse(b)
 
-/** What of a row is not as its entry says: these members, as the entry says them. Throws Rejection for what an entry cannot mean. */
-const differenceOf = (state: ControlReader, row: ApiKeyRow, one: Listed): Partial<Settings> => {
+/** What of a row is not as its entry says, but for its policy: these members, as the entry says them. */
+const differenceOf = (row: ApiKeyRow, one: Listed): Omit<Partial<Settings>, 'routing_policy_id'> => {
   const { entry, scopes, tenantSlug, name } = one
-  const policyId = policyOf(state, row.tenant_id, entry)
-  const isGone = row.routing_policy_id !== null && state.table('policies').get(row.routing_policy_id) === undefined
   const limits = entry.rate_limits ?? null
   const end = endOf(one)
   return {
@@ -37,9 +35,19 @@ const differenceOf = (state: ControlReader, row: ApiKeyRow, one: Listed): Partia
     ...(usualKey(tenantSlug, name) !== undefined || hasScopes({ scopes }, row.scopes) ? {} : { scopes }),
     ...(end === undefined || isSameMoment(end, row.expires_at) ? {} : { expires_at: end }),
     ...(canonicalJson(limits) === canonicalJson(row.rate_limits) ? {} : { rate_limits: limits }),
-    // A policy that is gone has no name that an entry could say.
-    ...(policyId === row.routing_policy_id || (policyId === null && isGone) ? {} : { routing_policy_id: policyId }),
   }
+}
+
+/** The same of its policy. Throws Rejection for one that its tenant cannot use. */
+const policyDifferenceOf = (
+  state: ControlReader,
+  row: ApiKeyRow,
+  { entry }: Listed,
+): Pick<Partial<Settings>, 'routing_policy_id'> => {
+  const policyId = policyOf(state, row.tenant_id, entry)
+  // A policy that is gone has no name that an entry could say.
+  const isGone = row.routing_policy_id !== null && state.table('policies').get(row.routing_policy_id) === undefined
+  return policyId === row.routing_policy_id || (policyId === null && isGone) ? {} : { routing_policy_id: policyId }
 }
 
 /**
@@ -55,7 +63,10 @@ const mayProlong = ({ given, fresh }: Listed, row: ApiKeyRow, rows: readonly Api
 const isLater = (end: string | null, than: string | null): boolean =>
   than !== null && (end === null || Date.parse(end) > Date.parse(than))
 
-/** They come behind the steps that make keys: of one that this start makes there is nothing left to say. */
+/**
+ * They come behind the steps that make keys: of one that this start makes there is nothing left to say. Where its policy cannot be used, the rest is as the
+ * entry says all the same, and `keySettingNotes` tells why.
+ */
 export const keySettingSteps = (prepared: readonly PreparedKey[]): SeedStep[] => {
   const listed = listedOf(prepared)
   const finder = finderOf(listed)
@@ -65,19 +76,34 @@ export const keySettingSteps = (prepared: readonly PreparedKey[]): SeedStep[] =>
       const rows = seededRows(state, one, finder)
       return rows
         .filter(({ status, managed_by }) => status === 'active' && managed_by === 'bootstrap')
-        .flatMap((row) => changed(state, row, one, mayProlong(one, row, rows)))
+        .flatMap((row) => {
+          const wanted = lastingNoLonger(row, one, mayProlong(one, row, rows))
+          const policy = unlessRefused(() => policyDifferenceOf(state, row, one))
+          return changed(state, row, typeof policy === 'string' ? wanted : { ...wanted, ...policy })
+        })
     },
   }))
 }
 
-const changed = (state: ControlReader, row: ApiKeyRow, one: Listed, mayLast: boolean): EventRecord[] => {
-  const { scopes, expires_at, ...others } = differenceOf(state, row, one)
-  const isKept = expires_at === undefined || (!mayLast && isLater(expires_at, row.expires_at))
-  const wanted = {
-    ...others,
-    ...(isKept ? {} : { expires_at }),
-    ...(scopes === undefined ? {} : { scopes: [...scopes] }),
+/** What it answers, or why it was refused. */
+const unlessRefused = <Value>(decide: () => Value): Value | string => {
+  try {
+    return decide()
+  } catch (error) {
+    if (!(error instanceof Rejection)) throw error
+    return error.message
   }
+}
+
+/** The difference, without a later end where the key may not have one. */
+const lastingNoLonger = (row: ApiKeyRow, one: Listed, mayLast: boolean): Partial<Settings> => {
+  const { expires_at, ...others } = differenceOf(row, one)
+  const isKept = expires_at === undefined || (!mayLast && isLater(expires_at, row.expires_at))
+  return isKept ? others : { ...others, expires_at }
+}
+
+const changed = (state: ControlReader, row: ApiKeyRow, { scopes, ...others }: Partial<Settings>): EventRecord[] => {
+  const wanted = { ...others, ...(scopes === undefined ? {} : { scopes: [...scopes] }) }
   return decideApiKey(state, { do: 'change', id: row.id, ...wanted, managed_by: 'bootstrap', granter: SEEDER })
 }
 
@@ -96,7 +122,7 @@ export const keySettingNotes = (prepared: readonly PreparedKey[], state: Control
   return listed.flatMap((one) => {
     const { entry, fresh } = one
     const rows = seededRows(state, one, finder).filter(({ status }) => status === 'active')
-    const notes = rows.flatMap((row) => (row.managed_by === 'bootstrap' ? [] : edited(state, row, one)))
+    const notes = [...new Set(rows.flatMap((row) => inVain(state, row, one)))]
     const isPast = entry.expires_at !== undefined && hasExpired({ expires_at: entry.expires_at }, fresh.nowMs)
     // One that the API has prolonged works.
     if (isPast && !rows.some((row) => !hasExpired(row, fresh.nowMs)))
@@ -108,14 +134,16 @@ export const keySettingNotes = (prepared: readonly PreparedKey[], state: Control
   })
 }
 
-const edited = (state: ControlReader, row: ApiKeyRow, one: Listed): string[] => {
-  try {
-    const members = Object.keys(differenceOf(state, row, one)).map((member) => CALLED[member as keyof Settings])
-    return members.map(
+const inVain = (state: ControlReader, row: ApiKeyRow, one: Listed): string[] => {
+  const policy = unlessRefused(() => policyDifferenceOf(state, row, one))
+  const refused = typeof policy === 'string' ? [policy] : []
+  if (row.managed_by === 'bootstrap') return refused
+  const members = Object.keys({ ...differenceOf(row, one), ...(typeof policy === 'string' ? {} : policy) })
+  const edited = members.map((member) => CALLED[member as keyof Settings])
+  return [
+    ...edited.map(
       (member) => `${member}: what is said here is not applied, the API has edited the key (${row.id}) since`,
-    )
-  } catch (error) {
-    if (!(error instanceof Rejection)) throw error
-    return [error.message]
-  }
+    ),
+    ...refused,
+  ]
 }

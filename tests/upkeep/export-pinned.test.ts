@@ -99,3 +99,26 @@ test('a row that is not there yet is nothing, not the rows of its name, and each
   expect((await seedInto(log, { providers: [...providers('m'), third], policies })).notes).toEqual([])
   expect([...log.state.table('policies').rows()][0]![1].models).toEqual([rowOf(log, 'three', 'm')])
 })
+
+test.each(['id', 'name'])(
+  'an endpoint scope whose forced model is gone, named by %s, is left out with a note',
+  async (by) => {
+    const log = foldingCommit(() => NOW_MS)
+    await seedInto(log, { providers: providers('m').slice(0, 1) })
+    const id = rowOf(log, 'one', 'm')
+    const forced_model = by === 'id' ? id : 'm'
+    await seedInto(log, { endpoints: [{ slug: 'forced', overrides: { forced_model } }, { slug: 'free' }] })
+    log.apply([{ type: 'model.deleted', data: { id } }])
+    const { text, bootstrap } = fileOf(log)
+    expect(bootstrap.endpoints!.map(({ slug }) => slug)).toEqual(['free'])
+    expect(text).toContain(`# the endpoint scope "forced" is left out: its forced_model "${forced_model}" is gone`)
+    expect(
+      (
+        await seedInto(
+          foldingCommit(() => NOW_MS + 1),
+          bootstrap,
+        )
+      ).notes,
+    ).toEqual([])
+  },
+)

@@ -156,6 +156,15 @@ describe('a start says of a key', () => {
     expect(app(at)).toEqual(before)
     expect(notes).toEqual(['bootstrap.keys "app": no policy that its tenant can use is named "own"'])
   })
+
+  test('that its policy is not one of its tenant, and applies the rest', async () => {
+    const at = await seeded(MANY)
+    const [listed] = settings(MANY).keys!
+    const unusable = { tenant: 'acme', routing_policy: 'own', routing_policy_owner: 'global' as const }
+    const { notes } = await next(at, { ...settings(MANY), keys: [{ ...listed!, ...unusable, scopes: ['usage:read'] }] })
+    expect(app(at).scopes).toEqual(['usage:read'])
+    expect(notes).toEqual(['bootstrap.keys "app": no policy that its tenant can use is named "own"'])
+  })
 })
 
 describe('a key that has ended does not work again', () => {
