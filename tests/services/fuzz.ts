@@ -8,6 +8,7 @@ import { pythonWith } from './python.ts'
 import { type Verified, verified } from './verified.ts'
 
 const VERSION = '4.32.5'
+const REQUEST_S = 60
 const CHECKS = [
   'status_code_conformance',
   'content_type_conformance',
@@ -89,6 +90,8 @@ const fuzz = async (url: string, part: FuzzedPart, seconds: number, seed: number
   try {
     const command = ['python3', '-m', 'schemathesis.cli', 'run', `${url}/openapi.json`]
     const options = ['--checks', CHECKS.join(','), '--max-time', String(seconds), '--seed', String(seed)]
+    // What asks a provider may take longer than the ten seconds that it waits by itself.
+    options.push('--request-timeout', String(REQUEST_S))
     const more = [
       '--header',
       `Authorization: Bearer ${key}`,

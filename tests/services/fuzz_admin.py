@@ -13,6 +13,7 @@ from fuzz_hooks import chance, expect, header_of
 
 LISTENS_TO_NOBODY = "http://127.0.0.1:9/v1"
 KINDS = ["sandbox", "openai_compatible", "openai"]
+CALLING_KINDS = [kind for kind in KINDS if kind != "sandbox"]
 MOST_IDS = 100
 ids = collections.defaultdict(list)
 """Noun of a path (`/admin/v1/cache/policies`) -> ids of what was made there, the latest ones."""
@@ -65,6 +66,8 @@ def tamed(body):
             body[field] = chance.choice(ids[noun])
     if isinstance(body.get("base_url"), str) and re.match("https?:", body["base_url"], re.I):
         body["base_url"] = LISTENS_TO_NOBODY
+    if body.get("kind") in CALLING_KINDS:
+        body["base_url"] = LISTENS_TO_NOBODY  # else its vendor is called, or the name of one is waited for
     for field in ("name", "slug", "username"):
         if isinstance(body.get(field), str) and chance.random() < 0.4:
             body[field] = f"made-{chance.randrange(10**9)}"
