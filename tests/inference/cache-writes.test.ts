@@ -131,9 +131,21 @@ describe('reserved for what may be written to a cache', () => {
     expect(factorOf('openai', written(HOUR))).toBe(1)
   })
 
-  test('not by the words of a prompt', () => {
-    const said = { role: 'user', content: 'my "cache" lives for "1h"; see cache_control, cachePoint' }
-    expect(factorOf('anthropic', { ...written(null), messages: [said] })).toBe(1)
+  test('not for words of a prompt', () => {
+    for (const content of [
+      'how long is 1h in the cache?',
+      '{"cache_control": {"ttl": "1h"}}',
+      'a \\u003c b, \\u0063ache_control',
+      'the cachePoint of "1h"',
+    ]) {
+      const body = { ...written(null), messages: [{ role: 'user', content }] }
+      expect([content, factorOf('anthropic', body)]).toEqual([content, 1])
+      const marked = { ...body, cache_control: { type: 'ephemeral' } }
+      expect([content, factorOf('anthropic', marked)]).toEqual([content, 1.25])
+    }
+    // Some libraries write these signs as escapes.
+    const raw = JSON.stringify({ ...written(null), user: '<' }).replace('<', '\\u003c')
+    expect(factorOf('anthropic', {}, raw)).toBe(1)
   })
 
   test('however it is spelled in JSON', () => {

@@ -75,6 +75,24 @@ describe('the bound of a prompt that refers to what is elsewhere', () => {
       expect([name, bound('openrouter', {}, name)]).toEqual([name, WINDOW])
   })
 
+  test('is that of its body where a field says nothing, or that it is off', () => {
+    for (const more of [
+      { plugins: [] },
+      { files: [] },
+      { attachments: [] },
+      { previous_response_id: '' },
+      { conversation: '' },
+      { preset: '' },
+      { retrieval: {} },
+      { extra_body: { knowledge: '' } },
+      { web_search: { enable: false } },
+      { search_parameters: { mode: 'off' } },
+    ])
+      expect([more, bound('openai_compatible', more) < 1_000]).toEqual([more, true])
+    for (const more of [{ web_search_options: {} }, { web_search: {} }, { search_parameters: {} }, { plugins: [{}] }])
+      expect([more, bound('openai_compatible', more)]).toEqual([more, WINDOW])
+  })
+
   test('is that of its body where the upstream does not get the field, or nothing is sent under it', () => {
     for (const [kind, more] of [
       ['anthropic', { web_search_options: {} }],
@@ -82,13 +100,6 @@ describe('the bound of a prompt that refers to what is elsewhere', () => {
       ['openai', { search_parameters: null }],
       ['xai', { search_parameters: null }],
       ['openai', { metadata: { files: 'x' } }],
-      // What libraries send where nothing was set.
-      ...[{ plugins: [] }, { files: [] }, { attachments: [] }, { previous_response_id: '' }, { conversation: '' }].map(
-        (more) => ['openai_compatible', more] as const,
-      ),
-      ['openrouter', { preset: '' }],
-      ['openai_compatible', { web_search: { enable: false } }],
-      ['xai', { search_parameters: { mode: 'off' } }],
       [
         'openai',
         { response_format: { type: 'json_schema', json_schema: { name: 'a', schema: { properties: { files: {} } } } } },
@@ -113,10 +124,20 @@ test('fields that ask for a dearer service, by the kinds that get them', () => {
     ['mistral', { service_tier: 'priority' }, null],
     ['openai', { speed: 'fast' }, null],
     ['openai_compatible', { speed: 1 }, null],
-    ['openrouter', { provider: { sort: 'throughput' } }, 'provider.sort'],
-    ['openrouter', { provider: { order: ['dear'] } }, 'provider.order'],
-    ['openrouter', { provider: { sort: 'price', order: [] } }, null],
-    ['openrouter', { provider: { allow_fallbacks: false } }, null],
+    ['openai_compatible', { speed: 'fast' }, 'speed'],
+    ['gemini', { service_tier: 2 }, 'service_tier'],
+    ...[
+      { sort: 'throughput' },
+      { sort: { by: 'latency', partition: 'none' } },
+      { order: ['dear'] },
+      { only: ['dear'] },
+      { ignore: ['cheap'] },
+      { quantizations: ['bf16'] },
+      { preferred_min_throughput: 90 },
+    ].map((provider) => ['openrouter', { provider }, `provider.${Object.keys(provider)[0]}`] as const),
+    ['openrouter', { extra_body: { provider: { sort: 'latency' } } }, 'extra_body.provider.sort'],
+    ['openrouter', { provider: { sort: 'price', order: [], allow_fallbacks: true, data_collection: 'deny' } }, null],
+    ['openrouter', { provider: { sort: { by: 'price', partition: 'none' } } }, null],
     ['openai', { provider: { sort: 'throughput' } }, null],
     ['openai_compatible', { guided_json: { properties: { speed: { type: 'number' } } } }, null],
     ...['auto', 'default', 'flex', null].map((tier) => ['openai', { service_tier: tier }, null] as const),
@@ -124,4 +145,5 @@ test('fields that ask for a dearer service, by the kinds that get them', () => {
   for (const [kind, body, field] of cases)
     expect([kind, body, dearerField({ ...body }, kind, undefined)]).toEqual([kind, body, field])
   expect(dearerField({ service_tier: 'priority' }, 'openai', ['service_tier'])).toBeNull()
+  expect(dearerField({ provider: { sort: 'latency' } }, 'openrouter', ['provider'])).toBeNull()
 })

@@ -66,8 +66,6 @@ def tamed(body):
             body[field] = chance.choice(ids[noun])
     if isinstance(body.get("base_url"), str) and re.match("https?:", body["base_url"], re.I):
         body["base_url"] = LISTENS_TO_NOBODY
-    if body.get("kind") in CALLING_KINDS:
-        body["base_url"] = LISTENS_TO_NOBODY  # else its vendor is called, or the name of one is waited for
     for field in ("name", "slug", "username"):
         if isinstance(body.get(field), str) and chance.random() < 0.4:
             body[field] = f"made-{chance.randrange(10**9)}"
@@ -89,6 +87,8 @@ def before_call(context, case, kwargs):
         tamed(case.body)
         if case.path == "/admin/v1/providers" and isinstance(case.body.get("kind"), str) and chance.random() < 0.8:
             case.body["kind"] = chance.choice(KINDS)
+        if case.path == "/admin/v1/providers" and case.body.get("kind") in CALLING_KINDS:
+            case.body["base_url"] = LISTENS_TO_NOBODY  # else its vendor is called, or the name of one is waited for
 
 
 @schemathesis.hook
