@@ -27,7 +27,7 @@ export const limitRule = (scope: LimitRule['scope'], id: string, limits: RateLim
 /** The rules of a request: of its key, of its tenant, then those handed in. The list handed in itself when there are no others. */
 export type RulesOf = (key: KeyEntry, ofPolicies: readonly LimitRule[]) => readonly LimitRule[]
 
-/** Follows the fold. Only rows that have limits are kept: where nobody has any, a look costs nothing. */
+/** Follows the fold. Only rows that have limits are kept: where there are none, a look costs nothing. */
 export const openLimitRules = (live: Pick<LiveState, 'control' | 'subscribe'>): RulesOf => {
   const keys = new Map<string, LimitRule>()
   const tenants = new Map<string, LimitRule>()

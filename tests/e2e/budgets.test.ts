@@ -58,18 +58,17 @@ const endless = (): ReadableStream<Uint8Array> => {
   })
 }
 
+/** One model whose answers alone cost something. */
+const gatewayBefore = (upstreamUrl: string) => {
+  const model = { input_cost_per_million: 0, output_cost_per_million: 10, max_output_tokens: 1_000 }
+  const providers = [{ name: 'up', kind: 'openai_compatible', base_url: upstreamUrl }]
+  const models = [{ name: 'm', provider: 'up', ...model }]
+  return startGateway({ settings: { worker: { enabled: false }, bootstrap: { providers, models } } })
+}
+
 test('a hard budget is kept, through a kill and a restart', async () => {
   const upstream = upstreamOf()
-  const model = { input_cost_per_million: 0, output_cost_per_million: 10, max_output_tokens: 1_000 }
-  const gateway = startGateway({
-    settings: {
-      worker: { enabled: false },
-      bootstrap: {
-        providers: [{ name: 'up', kind: 'openai_compatible', base_url: upstream.url }],
-        models: [{ name: 'm', provider: 'up', ...model }],
-      },
-    },
-  })
+  const gateway = gatewayBefore(upstream.url)
   try {
     await gateway.until('serving')
     const messages = [{ role: 'user', content: 'hello' }]
@@ -128,16 +127,7 @@ test('a hard budget is kept, through a kill and a restart', async () => {
 
 test('an overrun closes a hard budget for the very next request, until its limits are set again', async () => {
   const upstream = upstreamOf()
-  const model = { input_cost_per_million: 0, output_cost_per_million: 10, max_output_tokens: 1_000 }
-  const gateway = startGateway({
-    settings: {
-      worker: { enabled: false },
-      bootstrap: {
-        providers: [{ name: 'up', kind: 'openai_compatible', base_url: upstream.url }],
-        models: [{ name: 'm', provider: 'up', ...model }],
-      },
-    },
-  })
+  const gateway = gatewayBefore(upstream.url)
   const body = { model: 'm', max_tokens: 100, messages: [{ role: 'user', content: 'hello' }] }
   const chat = async () => {
     const answer = await asked(() => gateway.request('/v1/chat/completions', { body }))

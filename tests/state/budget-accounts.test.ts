@@ -1,17 +1,9 @@
 // The records of one request name so many accounts at most: what is spent from leases is refused beyond that, what only counts stands back.
-import { afterEach, expect, test } from 'bun:test'
-import { type BudgetWorld, budgetRow, budgetWorld, TENANT } from './budget-world.ts'
+import { expect, test } from 'bun:test'
+import { budgetRow, TENANT } from './budget-world.ts'
+import { worldsClosedAfterEach } from './budget-worlds.ts'
 
-const worlds: BudgetWorld[] = []
-afterEach(async () => {
-  for (const world of worlds.splice(0)) await world.close()
-})
-
-const worldOf = (...rows: Parameters<typeof budgetWorld>): BudgetWorld => {
-  const world = budgetWorld(...rows)
-  worlds.push(world)
-  return world
-}
+const worldOf = worldsClosedAfterEach()
 
 test('a request under more budgets than its records may name is refused at once, over all of its attempts', async () => {
   const hours = (count: number, more = {}) =>

@@ -1,22 +1,14 @@
 // After an overrun nobody is let in any more: not on what the instance that saw it holds still, nor anywhere that has read of it, until limits are set again.
-import { afterEach, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { closedFor, closedUpTo, limitsHeightOf } from '../../src/domain/account-closing.ts'
 import type { OpenBudgets } from '../../src/state/budgets.ts'
 import type { RequestBudgets } from '../../src/state/request-budgets.ts'
 import { eventually } from '../services/eventually.ts'
 import { type BudgetWorld, budgetRow, budgetWorld, TENANT } from './budget-world.ts'
+import { worldsClosedAfterEach } from './budget-worlds.ts'
 
-const worlds: BudgetWorld[] = []
-afterEach(async () => {
-  for (const world of worlds.splice(0)) await world.close()
-})
-
-const worldOf = (...rows: Parameters<typeof budgetWorld>): BudgetWorld => {
-  const world = budgetWorld(...rows)
-  worlds.push(world)
-  return world
-}
+const worldOf = worldsClosedAfterEach()
 
 const requestOf = (world: BudgetWorld, budgets: OpenBudgets): RequestBudgets =>
   budgets.of(TENANT, 'key_1', null, world.nowMs)!

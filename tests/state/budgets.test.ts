@@ -1,5 +1,5 @@
 // Instances that spend from one budget: what they are granted together, what they give back, and what holds when the log is slow, away, or answers are lost.
-import { afterEach, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { committed, spentOf } from '../../src/domain/account.ts'
 import type { MemoryFaults } from '../../src/log/memory.ts'
 import { TOPICS } from '../../src/log/topics.ts'
@@ -7,19 +7,11 @@ import { BudgetScribe } from '../../src/state/budget-scribe.ts'
 import type { OpenBudgets } from '../../src/state/budgets.ts'
 import type { RequestBudgets } from '../../src/state/request-budgets.ts'
 import { eventually } from '../services/eventually.ts'
-import { type BudgetWorld, budgetRow, budgetWorld, NOON_MS, TENANT } from './budget-world.ts'
+import { type BudgetWorld, budgetRow, NOON_MS, TENANT } from './budget-world.ts'
+import { worldsClosedAfterEach } from './budget-worlds.ts'
 
 const DAY_MS = 86_400_000
-const worlds: BudgetWorld[] = []
-afterEach(async () => {
-  for (const world of worlds.splice(0)) await world.close()
-})
-
-const worldOf = (...rows: Parameters<typeof budgetWorld>): BudgetWorld => {
-  const world = budgetWorld(...rows)
-  worlds.push(world)
-  return world
-}
+const worldOf = worldsClosedAfterEach()
 
 /** One request of so much; what it was refused for, or the request. */
 const reserve = async (world: BudgetWorld, budgets: OpenBudgets, nanoUsd: number) => {
