@@ -15,7 +15,8 @@ import type { OpenBudgets } from '../state/budgets.ts'
 import { type ByAccount, NO_SUMS, noteNeeded, type SpentByHolder, type Sums, spentIn } from './spool-spending.ts'
 
 const RETRY_MS = 1_000
-const MOST_ACCOUNTS = 32
+/** Accounts that one record names here: well below the most that one may. */
+const ACCOUNTS_A_RECORD = 32
 /** Longer than brokers take for what a process sent before it died. */
 const LATE_MS = 15_000
 /** Nobody is forgotten sooner: half of what accounts remember closed holders for, since clocks differ. */
@@ -227,8 +228,8 @@ const tellings = (
     }
     all.push(tally)
   }
-  for (let from = 0; from < all.length; from += MOST_ACCOUNTS) {
-    const some = all.slice(from, from + MOST_ACCOUNTS)
+  for (let from = 0; from < all.length; from += ACCOUNTS_A_RECORD) {
+    const some = all.slice(from, from + ACCOUNTS_A_RECORD)
     if (isSettled) {
       const sums = some.map(({ returned: _, ...rest }) => rest)
       events.push({ type: 'lease.closed', data: { ...who, accounts: sums } })
