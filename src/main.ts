@@ -116,6 +116,7 @@ export const startGateway = async (options: GatewayOptions): Promise<Gateway> =>
     else seeded?.catch(onRefused)
     started.push('door', () => app.leave()) // first: load balancers are told before anything ends
     listener.serve(app)
+    diagnostics.debug('serving', { spool: outcomes.spool.number })
     analytics.startWorker()
     return { url: listener.url, seeded, someModel: () => someModel(control), stop: () => started.stop() }
   } catch (error) {

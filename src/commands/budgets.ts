@@ -12,18 +12,18 @@ import { TOPICS } from '../log/topics.ts'
 import { type OpenBudgets, openBudgets } from '../state/budgets.ts'
 import type { LiveChain } from '../state/live-chain.ts'
 import { budgetVerifier, type VerifyBudget } from '../upkeep/budget-verification.ts'
-import { closeLate, deadOf, recoverLeases } from '../upkeep/lease-recovery.ts'
+import { closeLate, deadOf, othersOf, recoverLeases, type WhoIsDead } from '../upkeep/lease-recovery.ts'
 import { startRetirement } from '../upkeep/retirement.ts'
 import { writersOf } from '../upkeep/spool-spending.ts'
 import type { ControlPlane } from './control-plane.ts'
-import type { Outcomes } from './outcomes.ts'
-import { logSettings } from './settings.ts'
+import type { Outcomes, Recovery } from './outcomes.ts'
+import { isKafka, logSettings } from './settings.ts'
 
 export interface BudgetParts {
   readonly budgets: OpenBudgets
   readonly verify: VerifyBudget
   /** Gives back what the dead processes of a spool held, once the control state is that of the log. `isSettled`: what they left open is. */
-  recover(spool: LocalSpool, signal: AbortSignal, isSettled: boolean): Promise<boolean>
+  recover(spool: LocalSpool, signal: AbortSignal, isSettled: boolean): Promise<Recovery>
   close(): Promise<void>
 }
 
@@ -61,7 +61,6 @@ export const openBudgetParts = (
     onNeeded: (record) => outcomes.needFrom(record),
   })
   const budgetRow = (id: string) => live.control.table('budgets').get(id)
-  const tenants = () => new Set([...live.control.table('budgets').rows()].map(([, { tenant_id }]) => tenant_id))
   const retirement = startRetirement({
     ...shared,
     ledger: budgets.leases.ledger,
@@ -70,17 +69,25 @@ export const openBudgetParts = (
     random: Math.random,
     ...(ports.silenceMs === undefined ? {} : { silenceMs: ports.silenceMs }),
   })
+  const whoIsDead = (returned: LocalSpool, writers: ReadonlySet<string>): WhoIsDead => {
+    // Held for the life of this process, or, where a sender ships it, until it is removed.
+    if (returned === spool || isKafka(config)) return () => othersOf(returned, budgets)
+    // It is given up behind this, and a process beside this one may live in it by then.
+    const dead = deadOf(returned, writers, { budgets })
+    return () => (name) => dead.has(name)
+  }
   return {
     budgets,
     verify: budgetVerifier({ log, budgets }),
     async recover(returned, signal, isSettled) {
       const writers = writersOf(returned)
-      if (!(await untilLive(live, signal))) return false
-      const deps = { ...shared, budgets, budgetRow, tenants }
+      if (!(await untilLive(live, signal))) return { isDone: false, late: Promise.resolve(false) }
+      const deps = { ...shared, budgets, budgetRow }
       const isDone = await recoverLeases(returned, deps, signal, isSettled)
-      // An adopted spool is given up behind this, and a process beside this one may live in it by then.
-      if (isDone && isSettled) void closeLate(returned, deadOf(returned, writers, deps), deps, signal)
-      return isDone
+      // What cannot be read holds its lease and waits for a build that can: the spool has to stay.
+      const isOver = isDone && isSettled
+      const late = isOver ? closeLate(returned, whoIsDead(returned, writers), deps, signal) : Promise.resolve(false)
+      return { isDone, late }
     },
     async close() {
       await retirement.stop()

@@ -2,11 +2,13 @@
 import { feedbackQueries } from '../../projections/feedback/query.ts'
 import { type Config, settingMs } from '../config.ts'
 import { feedbackRoutes } from '../http/admin/feedback.ts'
+import { thawedCommit } from '../http/admin/freeze.ts'
 import { healthRoutes } from '../http/admin/health.ts'
 import { providerHealth } from '../http/admin/health-view.ts'
 import type { AdminRoute } from '../http/admin/route.ts'
 import type { RequestLookup } from '../inference/feedback.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
+import { newId } from '../lib/ids.ts'
 import type { Dial } from '../lib/upstream.ts'
 import type { FeedbackMeans } from '../state/feedback-means.ts'
 import type { HealthBook } from '../state/health.ts'
@@ -53,6 +55,7 @@ export const openHealthParts = (deps: HealthPartsDeps): HealthParts => {
   const everyMs = settingMs(config.health.probe_interval)
   const probing = { live, kindTable, modelCatalogue, dial, book, diagnostics, adapterReady, nowMs, everyMs }
   const probes = startProbes({ ...probing, random: Math.random })
+  const commit = thawedCommit(control.commits.commit, nowMs)
   const stored = feedbackQueries(analytics.sql)
   const feedback = watchFeedback({
     book,
@@ -68,7 +71,7 @@ export const openHealthParts = (deps: HealthPartsDeps): HealthParts => {
     feedback: feedback.means,
     requestLookup: requestLookup(analytics.sql),
     routes: [
-      ...healthRoutes({ live, catalogue, book, probes, adapterReady: ({ id }) => adapterReady(id) }),
+      ...healthRoutes({ live, commit, newId, catalogue, book, probes, adapterReady: ({ id }) => adapterReady(id) }),
       ...feedbackRoutes({ feedback: stored, live, nowMs }),
     ],
     healthOf(id) {

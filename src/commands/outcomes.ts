@@ -32,9 +32,15 @@ export interface StartOptions {
   readonly adopt: boolean
   /**
    * Gives back what dead processes held of budgets, once what they left open in a spool is settled. `isSettled` false: some of that could not be read.
-   * Answers false when it was stopped before it could.
    */
-  recover(spool: LocalSpool, signal: AbortSignal, isSettled: boolean): Promise<boolean>
+  recover(spool: LocalSpool, signal: AbortSignal, isSettled: boolean): Promise<Recovery>
+}
+
+export interface Recovery {
+  /** False: it was stopped before it could. */
+  readonly isDone: boolean
+  /** Resolves when also what came to the log late is given back, which nobody does once the spool is gone; to false when it was stopped before, or when something that is left open cannot be read. */
+  readonly late: Promise<boolean>
 }
 
 const LAST_SHIPMENT_MS = 2_000
@@ -78,19 +84,21 @@ export const openOutcomes = async (
         onProblem: (problem) => diagnostics.warn('sender_problem', { problem }),
       })
     }
-    const own = recover(spool, closing.signal, await settle(spool, diagnostics)).then((isDone) =>
+    const own = recover(spool, closing.signal, await settle(spool, diagnostics, closing.signal)).then(({ isDone }) =>
       needs.recovered(isDone),
     )
     own.catch(() => undefined) // told below
     for (const adopted of adopt ? await adoptFreeSpools(options) : []) {
       tellFound(adopted, diagnostics)
-      if (!(await recover(adopted, closing.signal, await settle(adopted, diagnostics)))) {
+      const isSettled = await settle(adopted, diagnostics, closing.signal)
+      const { isDone, late } = await recover(adopted, closing.signal, isSettled)
+      if (!isDone) {
         // The next one that adopts it needs what is in it.
         await adopted.close()
         continue
       }
       diagnostics.info('spool_adopted', { spool: adopted.number })
-      if (sender !== null) sender.drain(adopted)
+      if (sender !== null) sender.drain(adopted, late)
       else await adopted.close()
     }
     await own
@@ -116,8 +124,8 @@ export const openOutcomes = async (
 }
 
 /** Settles what crashes left open in a spool. False: some of it cannot be read. */
-const settle = async (spool: LocalSpool, diagnostics: Diagnostics): Promise<boolean> => {
-  const { settled, unreadable } = await settleOrphans(spool)
+const settle = async (spool: LocalSpool, diagnostics: Diagnostics, signal: AbortSignal): Promise<boolean> => {
+  const { settled, unreadable } = await settleOrphans(spool, signal)
   if (settled > 0) diagnostics.info('orphans_settled', { spool: spool.number, settled })
   if (unreadable > 0) diagnostics.error('orphans_unreadable', { spool: spool.number, unreadable })
   return unreadable === 0

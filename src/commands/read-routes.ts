@@ -39,7 +39,7 @@ export const readRoutes = ({ analytics, control, health, userDigest }: ReadRoute
       history: control.history,
       adapterReady: (id) => catalogue.adapterReady(id),
     }),
-    ...auditRoutes({ audit: auditQueries(sql), nowMs }),
+    ...auditRoutes({ audit: auditQueries(sql), live, nowMs }),
     ...usageRoutes(ofUsage),
     ...overviewRoutes({
       ...ofUsage,

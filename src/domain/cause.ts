@@ -5,7 +5,7 @@ import type { RowChange } from './tables.ts'
 /** A repeated `Idempotency-Key` is remembered this long, in log time. */
 export const CAUSE_KEPT_MS = 86_400_000
 
-/** What an idempotent repeat is answered with. `changes` without `before`, at most 8 of them: handlers need the row they made. */
+/** What an idempotent repeat is answered with. `changes` without `before`, at most 8 of them, those that left a row first: handlers need the row they made. */
 export interface CauseRow {
   readonly body: string
   readonly revision: string
@@ -40,11 +40,12 @@ export const rememberCause = (
 ): RowChange[] => {
   const removed: Record<string, number> = {}
   for (const { table, after } of changes) if (after === null) removed[table] = (removed[table] ?? 0) + 1
+  const [left, gone] = [changes.filter(({ after }) => after !== null), changes.filter(({ after }) => after === null)]
   const row: CauseRow = {
     body: cause.body,
     revision,
     logAtMs,
-    changes: changes.slice(0, 8).map((change) => ({ ...change, before: null })),
+    changes: [...left, ...gone].slice(0, 8).map((change) => ({ ...change, before: null })),
     removed,
   }
   const before = state.table('causes').get(cause.id) ?? null

@@ -11,7 +11,8 @@ import type { Decision, EventRecord } from './decision.ts'
 import { type EndpointRow, endpoint } from './endpoint.ts'
 import { type ModelRow, model } from './model.ts'
 import { type OperatorRow, operator } from './operator.ts'
-import { type OverrideRow, override } from './override.ts'
+import { override } from './override.ts'
+import type { OverrideRow } from './override-row.ts'
 import { PackedTable } from './packed-table.ts'
 import { type PolicyRow, policy } from './policy.ts'
 import { type PriceCorrectionRow, priceCorrection } from './price-correction.ts'
@@ -30,7 +31,7 @@ import { confirmedRows, unchanged } from './unchanged.ts'
 import { renewed } from './upcasters.ts'
 
 /** Raised whenever a fold of the same log would give another state: snapshots of another version are not used. */
-export const FOLD_VERSION = 8
+export const FOLD_VERSION = 9
 
 export interface Rows {
   chain: ChainRow

@@ -77,11 +77,15 @@ const rewritten = <Schema extends TSchema>(schema: Schema, close: boolean): Sche
 /** What one event may weigh: a decision of several, with its frame, stays below the 64 KiB that one record may have. */
 const MAX_EVENT_BYTES = 49_152
 
-export const requireSmall = (what: string, data: unknown): void => {
-  if (Buffer.byteLength(JSON.stringify(data)) > MAX_EVENT_BYTES) {
-    throw new Rejection('invalid', `${what} is too large: at most ${MAX_EVENT_BYTES} bytes of JSON`)
-  }
+/** `given`: the fields that a command says, of which the largest is named. */
+export const requireSmall = (what: string, data: object, given: object = data): void => {
+  if (bytesOf(data) <= MAX_EVENT_BYTES) return
+  const [largest] = Object.entries(given).toSorted(([, a], [, b]) => bytesOf(b) - bytesOf(a))
+  const message = `${what} is too large: at most ${MAX_EVENT_BYTES} bytes of JSON`
+  throw new Rejection('invalid', message, largest?.[0] ?? null)
 }
+
+const bytesOf = (value: unknown): number => Buffer.byteLength(JSON.stringify(value ?? null))
 
 /** How deep a value is nested: 0 for a text or a number. Stops counting at the limit. */
 export const depthOf = (value: unknown, limit: number): number => {

@@ -1,7 +1,7 @@
 // The override `freeze`: no change of configuration until it is taken back or expires. Of a tenant: none by its keys and none of what belongs to it.
 import type { ControlReader } from './control.ts'
 import type { Actor, EventRecord } from './decision.ts'
-import { inForce, type OverrideRow } from './override.ts'
+import { inForce, type OverrideRow } from './override-row.ts'
 import { Rejection } from './rejection.ts'
 
 const refused = ({ tenant_id, reason, expires_at }: OverrideRow): Rejection => {

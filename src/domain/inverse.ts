@@ -8,7 +8,8 @@ import type { ControlReader } from './control.ts'
 import type { EventRecord } from './decision.ts'
 import { decideEndpoint, type EndpointRow } from './endpoint.ts'
 import { decideModel, type ModelRow } from './model.ts'
-import { decideOverride, isInForce, type OverrideRow } from './override.ts'
+import { decideOverride } from './override.ts'
+import { isInForce, type OverrideRow } from './override-row.ts'
 import { decidePolicy, type PolicyRow } from './policy.ts'
 import { decidePriceCorrection, type PriceCorrectionRow } from './price-correction.ts'
 import { decideProvider, type ProviderRow } from './provider.ts'
@@ -239,7 +240,7 @@ const overrides: Inverse = {
     const was = before as OverrideRow | null
     const write = ({ kind, target, tenant_id, value, reason, expires_at }: OverrideRow, enabled: boolean) => {
       const row = { id: newId, kind, target, tenant_id, value, reason, expires_at, enabled }
-      return decideOverride(state, { do: 'write', ...row, nowMs })
+      return decideOverride(state, { do: 'write', ...row, writer_tenant_id: null, nowMs }) // who takes decisions back has `*`
     }
     // It fell with its tenant.
     if (was !== null) return after === null && isInForce(was, nowMs) ? write(was, true) : []

@@ -5,6 +5,7 @@ import { isModel } from './alias.ts'
 import { capNanoUsd } from './cap.ts'
 import type { ControlReader } from './control.ts'
 import { ModelName } from './model.ts'
+import { modelOf } from './model-row.ts'
 import { nobodyHas } from './references.ts'
 import { Rejection } from './rejection.ts'
 
@@ -85,6 +86,18 @@ export const targetOf = (state: ControlReader, kind: OverrideKind, given: string
   return word === 'tool' ? `tool:${rest}` : `${word}:${rest.toLowerCase()}`
 }
 
+/** Refuses what one tenant's override would say of another's key: it would stop nobody, and show that tenant an id that is none of its business. */
+export const requireOwnKey = (state: ControlReader, target: string, tenantId: string | null): void => {
+  if (tenantId === null || !target.startsWith('key:')) return
+  const owner = state.table('keys').get(target.slice('key:'.length))?.tenant_id
+  if (owner === undefined || owner === tenantId) return
+  throw new Rejection(
+    'invalid',
+    'the key is one of another tenant: "tenant_id" must be its tenant, or null',
+    'tenant_id',
+  )
+}
+
 /** What an override says. At most one of them is there, by its kind. */
 export interface OverrideValue {
   readonly max_cost_usd?: number
@@ -116,8 +129,9 @@ const forceOf = (state: ControlReader, value: unknown): OverrideValue => {
   const model = membersOf(value, 'model', 'an object like {"model": "<name>"}')
   if (!Value.Check(ModelName, model))
     throw new Rejection('invalid', '"value.model" must be the name of a model', 'value.model')
-  if (!isModel(state, model)) throw new Rejection('invalid', nobodyHas(state, 'model', model), 'value.model')
-  return { model }
+  const meant = modelOf(state, model)
+  if (!isModel(state, meant)) throw new Rejection('invalid', nobodyHas(state, 'model', model), 'value.model')
+  return { model: meant }
 }
 
 /** A word, a list of words, `{feature}` or `{features}`. */

@@ -1,15 +1,15 @@
 // Overrides: what operators impose on requests at once, above every policy. Rows are only ever added; the last one of (kind, target, tenant) decides,
 // and is in force while enabled and not expired. Names and fields of the events are stored for ever.
 import { type Static, t } from '../lib/schema.ts'
-import { type Aggregate, changesOf, eventType, type Stamps } from './aggregate.ts'
+import { type Aggregate, changesOf, eventType } from './aggregate.ts'
 import type { ControlReader } from './control.ts'
 import type { Actor, EventRecord } from './decision.ts'
 import { Id, Nullable, Timestamp } from './fields.ts'
 import { ModelName } from './model.ts'
-import { type OverrideValue, overrideKindOf, overrideValueOf, targetOf } from './override-target.ts'
+import { forgotten, inForce, isOver, isStanding, type OverrideRow, overrideKey } from './override-row.ts'
+import { overrideKindOf, overrideValueOf, requireOwnKey, targetOf } from './override-target.ts'
 import { Rejection } from './rejection.ts'
 import { isSeeder } from './seeder.ts'
-import type { RowChange } from './tables.ts'
 
 export const OverrideReason = t.String({ maxLength: 1_024 })
 
@@ -31,93 +31,17 @@ export const OverrideWritten = t.Object({
   expires_at: Nullable(Timestamp),
 })
 
-export interface OverrideRow extends Stamps {
-  readonly id: string
-  readonly kind: string
-  readonly target: string
-  readonly tenant_id: string | null
-  readonly value: OverrideValue | null
-  readonly enabled: boolean
-  readonly reason: string | null
-  /** RFC 3339, null: until it is taken back. Compared at use. */
-  readonly expires_at: string | null
-  readonly actor: Actor
-  /** A later row of the same kind, target and tenant decides. Kept by the fold, not shown. */
-  readonly superseded: boolean
-  /** Of what `bootstrap:` imposed once, and somebody else wrote since: the settings do not bring theirs back. Kept by the fold, not shown. */
-  readonly taken_over?: true
-}
-
-/** Rows that decide nothing any more are kept for the list of recent ones only up to here; the log and the audit keep all of them. */
-export const HISTORY_KEPT = 1_000
-/** Of what `bootstrap:` imposed and somebody took back the row that decides is kept beside these, up to here. */
-export const TAKEN_BACK_KEPT = 1_000
-/** From so many standing rows on, those that expired a day ago (in log time) are dropped. */
-const SWEPT_FROM = 1_000
-const SWEPT_AFTER_MS = 86_400_000
-/** Of each of these sorts there may be more until so many rows more were written. */
-export const LOOKED_EVERY = 256
-const AT_ONCE = LOOKED_EVERY / 2
-/** Standing rows: a bound of what every instance holds in memory. */
-const MAX_STANDING = 10_000
-
-/** Index key: of the rows with one key the one that is not superseded decides. */
-export const overrideKey = (kind: string, target: string, tenantId: string | null): string =>
-  `${kind}\0${target}\0${tenantId ?? ''}`
-
-/** Whether a row that is not superseded is in force at this moment (Unix milliseconds). */
-export const isInForce = ({ enabled, expires_at, superseded }: OverrideRow, nowMs: number): boolean =>
-  enabled && !superseded && (expires_at === null || Date.parse(expires_at) > nowMs)
-
-/** Imposes nothing, but without it the next start would impose what `bootstrap:` says. */
-const isTakenBack = ({ enabled, superseded, taken_over }: OverrideRow): boolean =>
-  taken_over === true && !superseded && !enabled
-
-const isHistory = (row: OverrideRow): boolean => (row.superseded || !row.enabled) && !isTakenBack(row)
-
 const rows = changesOf<OverrideRow>('overrides')
 
-/** Whether it expired so long ago that it may go. */
-const isOver = ({ expires_at, taken_over }: OverrideRow, nowMs: number): boolean =>
-  taken_over !== true && expires_at !== null && Date.parse(expires_at) <= nowMs - SWEPT_AFTER_MS
+/** Standing rows are bounded, since every instance holds them in memory: those that keys of one tenant write without `*`, those of all tenants, and all others. */
+const MAX_OF_TENANT = 1_000
+const MAX_OF_TENANTS = 10_000
+const MAX_WITH_EVERY_SCOPE = 10_000
 
-const isStanding = (row: OverrideRow): boolean => !isHistory(row) && !isTakenBack(row)
-
-/** Whether as many rows stand as may, without those that go by themselves. Counted only where it may be so. */
-const isFull = (state: ControlReader, nowMs: number): boolean => {
-  const overrides = state.table('overrides')
-  if (overrides.size < MAX_STANDING) return false
-  let standing = 0
-  for (const [, row] of overrides.rows()) if (isStanding(row) && !isOver(row, nowMs)) standing += 1
-  return standing >= MAX_STANDING
-}
-
-/**
- * What leaves the state when one more row is written, oldest first. Never the row that is superseded now (`before`): it changes in the same step. Looked for
- * whenever the rows have become a further `LOOKED_EVERY`, and taken away by `AT_ONCE` or more, so that no number of decisions walks all rows at each.
- */
-const forgotten = (state: ControlReader, before: OverrideRow | undefined, logAtMs: number): RowChange[] => {
-  const overrides = state.table('overrides')
-  if ((overrides.size + 1) % LOOKED_EVERY !== 0) return []
-  const [history, takenBack, over]: [OverrideRow[], OverrideRow[], OverrideRow[]] = [[], [], []]
-  let standing = 0
-  for (const [, row] of overrides.rows()) {
-    if (row.id === before?.id) continue
-    if (isHistory(row)) history.push(row)
-    else if (isTakenBack(row)) takenBack.push(row)
-    else {
-      standing += 1
-      if (isOver(row, logAtMs)) over.push(row)
-    }
-  }
-  const surplus = [
-    history.slice(0, Math.max(0, history.length - HISTORY_KEPT)),
-    takenBack.slice(0, Math.max(0, takenBack.length - TAKEN_BACK_KEPT)),
-    standing < SWEPT_FROM ? [] : over,
-  ]
-  return surplus
-    .filter(({ length }) => length >= AT_ONCE)
-    .flatMap((gone) => gone.flatMap((row) => rows.removed(row.id, row)))
+/** The tenant of the key that decided without `*`, else null. */
+const writerTenantOf = (state: ControlReader, { type, id }: Actor): string | null => {
+  const key = type === 'key' ? state.table('keys').get(id) : undefined
+  return key === undefined || key.scopes.includes('*') ? null : key.tenant_id
 }
 
 export const override: Aggregate<OverrideRow, ControlReader> = {
@@ -125,6 +49,7 @@ export const override: Aggregate<OverrideRow, ControlReader> = {
   indexes: {
     tenant: (row) => row.tenant_id ?? '',
     deciding: (row) => (row.superseded ? null : overrideKey(row.kind, row.target, row.tenant_id)),
+    standing: (row) => (isStanding(row) ? (row.writer_tenant_id ?? '') : null),
   },
   events: {
     'override.written': eventType({
@@ -143,12 +68,13 @@ export const override: Aggregate<OverrideRow, ControlReader> = {
     const before = decided === undefined ? undefined : overrides.get(decided)
     const wasSeeded = before !== undefined && (before.taken_over === true || isSeeder(before.actor))
     const takenOver = wasSeeded && !isSeeder(meta.actor) ? { taken_over: true as const } : {}
+    const by = { actor: meta.actor, writer_tenant_id: writerTenantOf(state, meta.actor) }
     return [
       ...forgotten(state, before, meta.logAtMs),
       ...(before === undefined
         ? []
         : [{ table: 'overrides', id: before.id, before, after: { ...before, superseded: true } }]),
-      ...rows.created(written.id, { ...written, actor: meta.actor, superseded: false, ...takenOver }, meta),
+      ...rows.created(written.id, { ...written, ...by, superseded: false, ...takenOver }, meta),
     ]
   },
 }
@@ -166,6 +92,7 @@ export type OverrideCommand =
       reason: string | null
       /** RFC 3339 with milliseconds, UTC. */
       expires_at: string | null
+      writer_tenant_id: Writer
       nowMs: number
     }
   /** Kills a provider for everybody, or revives it: for everybody, and for the caller's tenant where it has a kill of its own. `ids`: one for each of the two. */
@@ -176,11 +103,69 @@ export type OverrideCommand =
       kill: boolean
       reason: string | null
       tenant_id: string
+      writer_tenant_id: Writer
       nowMs: number
     }
 
+/** As in a row: the tenant of a key without `*`, null for everybody else. */
+type Writer = string | null
+
+/** What somebody with `*` imposed is theirs to change: not even the same may be written over it, since whoever wrote last could take it back. */
+const requireOwnToChange = (
+  state: ControlReader,
+  writer: Writer,
+  about: Pick<OverrideRow, 'kind' | 'target' | 'tenant_id' | 'enabled'>,
+  nowMs: number,
+  param: string,
+): void => {
+  if (writer === null) return
+  const { kind, target, tenant_id, enabled } = about
+  const standing = inForce(state, kind, target, tenant_id, nowMs)
+  // A log of former builds may hold one that a tenant's key wrote: what is one's own is taken back.
+  const isOwn = standing !== null && standing.writer_tenant_id === writer
+  if (kind === 'freeze' && tenant_id === null && (enabled || !isOwn)) {
+    const message =
+      'a freeze of everybody is written and taken back with the scope "*"; with "tenant_id" it is of one tenant'
+    throw new Rejection('forbidden', message, 'tenant_id')
+  }
+  if (standing === null || standing.writer_tenant_id !== null) return
+  const message = `the override ${standing.id} was imposed with the scope "*", and is changed or taken back with that scope alone`
+  throw new Rejection('forbidden', message, param)
+}
+
+/** Refuses one more row where as many stand as may, without those that go by themselves. Counted only where it may be so. */
+const requireRoom = (
+  state: ControlReader,
+  writer: Writer,
+  { kind, target, tenant_id }: Pick<OverrideRow, 'kind' | 'target' | 'tenant_id'>,
+  nowMs: number,
+): void => {
+  // What stops requests and what stops changes must always be possible.
+  if (kind === 'kill' || kind === 'freeze' || (kind === 'block' && writer === null)) return
+  const overrides = state.table('overrides')
+  if (overrides.size < MAX_OF_TENANT) return
+  const [replaced] = overrides.findRows('deciding', overrideKey(kind, target, tenant_id))
+  if (replaced !== undefined && isStanding(replaced) && replaced.writer_tenant_id === writer) return
+  const staying = (rows: readonly OverrideRow[]) => rows.filter((row) => !isOver(row, nowMs)).length
+  const requireBelow = (most: number, whose: string, rows: readonly OverrideRow[]) => {
+    if (rows.length < most || staying(rows) < most) return
+    throw new Rejection('conflict', `at most ${most} overrides ${whose} may stand; take some back first`)
+  }
+  const own = overrides.findRows('standing', writer ?? '')
+  if (writer === null) {
+    requireBelow(MAX_WITH_EVERY_SCOPE, 'that were written with the scope "*"', own)
+    return
+  }
+  requireBelow(MAX_OF_TENANT, 'that were written by keys of one tenant', own)
+  if (overrides.size < MAX_OF_TENANTS) return
+  const ofTenants = [...overrides.rows()]
+    .map(([, row]) => row)
+    .filter((row) => isStanding(row) && row.writer_tenant_id !== null)
+  requireBelow(MAX_OF_TENANTS, 'that were written without the scope "*"', ofTenants)
+}
+
 const writeOverride = (state: ControlReader, command: OverrideCommand & { do: 'write' }): EventRecord[] => {
-  const { do: _, nowMs, ...given } = command
+  const { do: _, nowMs, writer_tenant_id: writer, ...given } = command
   const kind = overrideKindOf(given.kind)
   const { tenant_id, enabled, expires_at } = given
   if (tenant_id !== null && state.table('tenants').get(tenant_id) === undefined) {
@@ -190,39 +175,29 @@ const writeOverride = (state: ControlReader, command: OverrideCommand & { do: 'w
     throw new Rejection('invalid', '"expires_at" is past: such an override would never be in force', 'expires_at')
   }
   const target = targetOf(state, kind, given.target, enabled)
+  if (enabled) requireOwnKey(state, target, tenant_id)
   const value = overrideValueOf(state, kind, given.value, enabled)
-  // What stops requests and what stops changes must always be possible.
-  if (enabled && isFull(state, nowMs) && kind !== 'kill' && kind !== 'freeze') {
-    throw new Rejection('conflict', `at most ${MAX_STANDING} overrides may stand; take some back first`)
-  }
+  const about = { kind, target, tenant_id, enabled }
+  requireOwnToChange(state, writer, about, nowMs, 'target')
+  if (enabled) requireRoom(state, writer, about, nowMs)
   return [{ type: 'override.written', data: { ...given, kind, target, value } }]
 }
 
 /** Each command adds a row, also one that changes nothing: an order of the operator is on record even when it was so already. */
 export const decideOverride = (state: ControlReader, command: OverrideCommand): EventRecord[] => {
   if (command.do === 'write') return writeOverride(state, command)
-  const { ids, provider_id, kill, reason, tenant_id, nowMs } = command
+  const { ids, provider_id, kill, reason, tenant_id, writer_tenant_id: writer, nowMs } = command
   if (state.table('providers').get(provider_id) === undefined)
     throw new Rejection('not_found', `no provider has the id "${provider_id}"`)
   const target = `provider:${provider_id}`
   const row = (id: string, tenantId: string | null): EventRecord => {
-    const what = { id, kind: 'kill', target, tenant_id: tenantId, value: null, enabled: kill, reason, expires_at: null }
-    return { type: 'override.written', data: what }
+    const about = { kind: 'kill', target, tenant_id: tenantId, enabled: kill }
+    requireOwnToChange(state, writer, about, nowMs, 'kill')
+    return { type: 'override.written', data: { id, ...about, value: null, reason, expires_at: null } }
   }
   const own = inForce(state, 'kill', target, tenant_id, nowMs)
-  return !kill && own !== null ? [row(ids[1], tenant_id), row(ids[0], null)] : [row(ids[0], null)]
-}
-
-/** The row of exactly this kind, target and tenant that is in force, or null. */
-export const inForce = (
-  state: ControlReader,
-  kind: string,
-  target: string,
-  tenantId: string | null,
-  nowMs: number,
-): OverrideRow | null => {
-  const overrides = state.table('overrides')
-  const [id] = overrides.find('deciding', overrideKey(kind, target, tenantId))
-  const row = id === undefined ? undefined : overrides.get(id)
-  return row !== undefined && isInForce(row, nowMs) ? row : null
+  // What was imposed on the tenant stays, and is no reason to leave killed what one has killed for everybody.
+  const isImposed = writer !== null && own?.writer_tenant_id === null
+  const endsOwn = !kill && own !== null && !(isImposed && inForce(state, 'kill', target, null, nowMs) !== null)
+  return endsOwn ? [row(ids[1], tenant_id), row(ids[0], null)] : [row(ids[0], null)]
 }

@@ -1,4 +1,5 @@
 // What a name and a password of an operator may be.
+import { nameFlaw } from '../lib/readable-text.ts'
 import { t } from '../lib/schema.ts'
 import { Rejection } from './rejection.ts'
 
@@ -15,13 +16,14 @@ const MAX_NAME = 128
 export const Username = t.String({ minLength: 1, maxLength: 256 })
 export const Password = t.String({ minLength: 1, maxLength: 2_048 })
 
-/** The name as it is kept. Throws when nobody could be called so. */
+/** The name as it is kept, without blanks at its ends. Throws when nobody could be called so: the rule of all names. */
 export const nameOf = (username: string): string => {
   const name = username.normalize('NFC').trim()
   const flaw = (rule: string) => new Rejection('invalid', `"username" ${rule}`, 'username')
   if (name === '') throw flaw('must not be empty')
   if ([...name].length > MAX_NAME) throw flaw(`must have at most ${MAX_NAME} characters`)
-  if (/[\p{C}\p{Zl}\p{Zp}]/u.test(name)) throw flaw('must not hold control or invisible characters')
+  const rule = nameFlaw(name)
+  if (rule !== null) throw flaw(rule)
   return name
 }
 

@@ -12,6 +12,8 @@ import type { RowChange } from './tables.ts'
 
 /** Of one provider, of all kinds together; an older one makes way. */
 export const KEPT_TESTS = 50
+/** Of these, probes: they are asked for by programs, again and again, and would push out what people had tested. */
+export const KEPT_PROBES = 10
 /** Results of one event: a detection has one for each model. */
 export const MOST_RESULTS = 24
 export const DETAIL_CHARS = 400
@@ -26,6 +28,17 @@ const Names = t.Array(t.String({ minLength: 1, maxLength: 64 }), { maxItems: 32 
 export const CheckStatus = t.Union([t.Literal('passed'), t.Literal('failed'), t.Literal('skipped')])
 export type CheckStatus = Static<typeof CheckStatus>
 
+/** At most so many names of a listing are told by name. */
+export const MOST_LEFT_OUT = 32
+export const LeftOut = t.Object({
+  name: Nullable(
+    t.String({ maxLength: 256 }),
+    'As the provider lists it; null: several, of which `reason` says how many.',
+  ),
+  reason: t.String({ maxLength: DETAIL_CHARS }),
+})
+export type LeftOut = Static<typeof LeftOut>
+
 /** What a synchronisation came to: listed names that are new, and that were there already or cannot be registered. */
 export const SyncCounts = t.Object({
   created: Count,
@@ -33,6 +46,12 @@ export const SyncCounts = t.Object({
   total: Count,
   capability_source: t.String({ minLength: 1, maxLength: 32 }),
   capabilities_filled: Count,
+  left_out: t.Optional(
+    t.Array(LeftOut, {
+      maxItems: MOST_LEFT_OUT + 1,
+      description: 'Listed names that are not there and cannot be registered; they are among those skipped.',
+    }),
+  ),
   revisions: t.Optional(
     t.Array(t.String({ pattern: '^[0-9a-f]{64}$' }), {
       maxItems: 128,
@@ -55,7 +74,7 @@ export const RecordedVerdict = t.Object({
 
 /** One check. `detail` never holds a secret, a prompt or an answer. What a check has nothing to say of is left out. */
 export const CheckResult = t.Object({
-  /** `connectivity`, `models`, `sample`; `capabilities` of a detection (one for each model), `sync` of a synchronisation. */
+  /** `connectivity`, `models`, `sample`; `probe` of a probe; `capabilities` of a detection (one for each model), `sync` of a synchronisation. */
   check: t.String({ minLength: 1, maxLength: 32 }),
   status: CheckStatus,
   latency_ms: Count,
@@ -100,6 +119,13 @@ export const ProviderTested = t.Object({
 })
 export type ProviderTested = Static<typeof ProviderTested>
 
+/** The check of a probe. A probe that was asked for with an `Idempotency-Key` is recorded as a test that has this check alone. */
+export const PROBE = 'probe'
+
+/** What was done, as it is shown. */
+export const shownKind = ({ kind, results }: Pick<ProviderTested, 'kind' | 'results'>): TestKind | typeof PROBE =>
+  kind === 'test' && results[0]?.check === PROBE ? PROBE : kind
+
 export interface ProviderTestRow extends Stamps, Readonly<ProviderTested> {
   /** From 1, within its provider: the order of the chain. */
   readonly number: number
@@ -139,9 +165,18 @@ export const providerTest: Aggregate<ProviderTestRow, ControlReader> = {
     if (state.table('providers').get(tested.provider_id) === undefined) return []
     const earlier = testsOf(state, tested.provider_id)
     const number = (earlier[0]?.number ?? 0) + 1
-    const outdated = earlier.slice(KEPT_TESTS - 1).flatMap((row) => rows.removed(row.id, row))
+    const outdated = outdatedBy(tested, earlier).flatMap((row) => rows.removed(row.id, row))
     return [...outdated, ...rows.created(tested.id, { ...tested, number }, meta)]
   },
+}
+
+const isProbe = (tested: ProviderTested): boolean => shownKind(tested) === PROBE
+
+/** What makes way for a new one; `earlier` has the newest first. */
+const outdatedBy = (tested: ProviderTested, earlier: readonly ProviderTestRow[]): readonly ProviderTestRow[] => {
+  const probes = isProbe(tested) ? earlier.filter(isProbe).slice(KEPT_PROBES - 1) : []
+  const others = earlier.filter((row) => !probes.includes(row))
+  return [...probes, ...others.slice(KEPT_TESTS - 1)]
 }
 
 /** Records what was found; refuses when the provider is gone meanwhile. */

@@ -163,14 +163,16 @@ export type ProviderCommand =
 const ALLOWED_ENV = /^[A-Za-z_][A-Za-z0-9_]*(?:_API_KEY|_TOKEN|_KEY|_SECRET)$/
 
 /** What a variable may be called: never one of the gateway's own, and always one that says that it is a secret. */
-export const apiKeyEnvIsAllowed = (name: string): boolean => ALLOWED_ENV.test(name) && !/^GATEWAY_/i.test(name)
+/** Never ours, nor what is called like ours; `LITELLM_MASTER_KEY` is what that gateway takes as a credential. */
+const FORBIDDEN_ENV = /^(?:GATEWAY_.*|MASTER_KEY)$/i
+export const apiKeyEnvIsAllowed = (name: string): boolean => ALLOWED_ENV.test(name) && !FORBIDDEN_ENV.test(name)
 
 const requireSound = (fields: Partial<ProviderFields>): void => {
   const { api_key_env, base_url, options } = fields
   if (api_key_env !== null && api_key_env !== undefined && !apiKeyEnvIsAllowed(api_key_env)) {
     throw new Rejection(
       'invalid',
-      'api_key_env must be named *_API_KEY, *_TOKEN, *_KEY or *_SECRET, and not GATEWAY_*',
+      'api_key_env must be named *_API_KEY, *_TOKEN, *_KEY or *_SECRET, and not GATEWAY_* or MASTER_KEY',
       'api_key_env',
     )
   }

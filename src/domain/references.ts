@@ -1,5 +1,6 @@
 // Names of models and providers in policies and endpoint scopes. They may be said before they exist (docs/decisions/0015): whoever writes one that nobody has is told so.
 import { nearest } from '../lib/nearest.ts'
+import { wordsOfModels } from './alias.ts'
 import type { ControlReader } from './control.ts'
 import type { EndpointOverrides } from './endpoint.ts'
 import type { PolicyFields } from './policy.ts'
@@ -28,6 +29,13 @@ export const policyWarnings = (state: ControlReader, policy: PolicyFields): stri
     { field: 'sensitivity.public.providers', to: 'provider', names: sensitivity.public?.providers },
   ])
 }
+
+/** Of the aliases of an endpoint scope those that a model has taken since: requests for them no longer come to the scope. */
+export const shadowedAliases = (state: ControlReader, aliases: readonly string[]): string[] =>
+  wordsOfModels(state, aliases).map(
+    (alias) =>
+      `aliases: "${alias}" is the name or an alias of a model now, which is found first: it does not select this scope`,
+  )
 
 /** The same of an endpoint scope. A forced model that was deleted since is one of them. */
 export const endpointWarnings = (state: ControlReader, overrides: EndpointOverrides): string[] => {

@@ -5,6 +5,7 @@ import { type EventRecord, GENESIS } from './decision.ts'
 import { INVERSES, type InverseContext } from './inverse.ts'
 import { Rejection } from './rejection.ts'
 import { canonicalJson, type RowChange } from './tables.ts'
+import { requireWayIn } from './way-in.ts'
 
 export interface RevertCommand {
   /** Id of the decision to take back. */
@@ -92,6 +93,7 @@ export const decideRevert = (state: ControlReader, command: RevertCommand): Even
   }
   if (events.length === 0) throw new Rejection('conflict', 'nothing that it changed can be taken back')
   requireRestored(overlay, changes, effect, decisionId)
+  requireWayIn(state, events, nowMs)
   return [{ type: 'decision.reverted', data: { decision_id: decisionId } }, ...events]
 }
 

@@ -179,7 +179,7 @@ const change = (row: ToolRow, command: ToolCommand & { do: 'change' }): EventRec
   }
   const changed = changedFields<ToolRow>(row, wanted)
   if (changed.parameters !== undefined) requireUsable(changed.parameters)
-  requireSmall('the tool', { ...row, ...changed })
+  requireSmall('the tool', { ...row, ...changed }, changed)
   const owner = row.managed_by === managed_by ? {} : { managed_by }
   const events: EventRecord[] = []
   if (Object.keys(changed).length > 0) events.push({ type: 'tool.changed', data: { id, ...changed, ...owner } })

@@ -1,7 +1,9 @@
 // `/admin/v1/auth`: set-up, login, logout. Outside the admin surface: a stranger may ask, and is told as little as possible.
 import { Elysia } from 'elysia'
+import type { ControlReader } from '../domain/control.ts'
 import { closed } from '../domain/fields.ts'
 import { decideOperator, setupClosed } from '../domain/operator.ts'
+import { inForce } from '../domain/override-row.ts'
 import { nameOf, PASSWORD_POLICY, Password, requirePassword, Username } from '../domain/password-policy.ts'
 import { Rejection } from '../domain/rejection.ts'
 import { setupIsOpen } from '../domain/setup.ts'
@@ -102,41 +104,50 @@ const state = (deps: ConsoleDeps): AuthRoute => ({
   },
 })
 
-const setUp = (deps: ConsoleDeps, count: Counted): AuthRoute => ({
-  method: 'POST',
-  path: '/setup',
-  summary: 'Make the first operator, once for all time, and sign in',
-  bodySchema: SetupBody,
-  successStatus: 201,
-  refuse({ request, client }) {
-    requireState(deps.live)
-    if (!setupIsOpen(deps.live.control)) {
-      count('setup_refused')
-      throw setupClosed()
-    }
-    requireOwnPage(request, client)
-  },
-  async handle({ body }) {
-    const { username, password, confirm } = body as Static<typeof SetupBody>
-    const name = nameOf(username)
-    requirePassword(password, name, confirm)
-    const id = deps.newId('op')
-    try {
-      const session = await deps.operators.sealed(id, name, password, async (secrets) => {
-        const made = await deps.sessions.open(id, null, null, (control) =>
-          decideOperator(control, { do: 'set_up', id, ...secrets }),
-        )
-        return { ...made, repeated: false }
-      })
-      count('setup')
-      deps.diagnostics.warn('console_set_up', { operator_id: id })
-      return opened(name, id, session)
-    } catch (error) {
-      if (error instanceof Rejection) count('setup_refused')
-      throw error
-    }
-  },
-})
+const setUp = (deps: ConsoleDeps, count: Counted): AuthRoute => {
+  /** Whoever sets up may do everything, so a freeze refuses it; a stranger is not told what it is for. */
+  const requireNotFrozen = (control: ControlReader): void => {
+    if (inForce(control, 'freeze', '*', null, deps.nowMs()) === null) return
+    throw new Rejection('forbidden', 'the console cannot be set up now')
+  }
+  return {
+    method: 'POST',
+    path: '/setup',
+    summary: 'Make the first operator, once for all time, and sign in',
+    bodySchema: SetupBody,
+    successStatus: 201,
+    refuse({ request, client }) {
+      requireState(deps.live)
+      if (!setupIsOpen(deps.live.control)) {
+        count('setup_refused')
+        throw setupClosed()
+      }
+      requireNotFrozen(deps.live.control)
+      requireOwnPage(request, client)
+    },
+    async handle({ body }) {
+      const { username, password, confirm } = body as Static<typeof SetupBody>
+      const name = nameOf(username)
+      requirePassword(password, name, confirm)
+      const id = deps.newId('op')
+      try {
+        const session = await deps.operators.sealed(id, name, password, async (secrets) => {
+          const made = await deps.sessions.open(id, null, null, (control) => {
+            requireNotFrozen(control)
+            return decideOperator(control, { do: 'set_up', id, ...secrets })
+          })
+          return { ...made, repeated: false }
+        })
+        count('setup')
+        deps.diagnostics.warn('console_set_up', { operator_id: id })
+        return opened(name, id, session)
+      } catch (error) {
+        if (error instanceof Rejection) count('setup_refused')
+        throw error
+      }
+    },
+  }
+}
 
 /** The same for whoever does not get in. */
 const notKnown = (): GatewayError =>

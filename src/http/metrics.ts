@@ -1,7 +1,7 @@
 // `/metrics`: a registry of our own. Labels come from closed sets, so that no caller can make the series grow.
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { Gauge, Registry } from '@prometheus-io/client'
-import { isInForce } from '../domain/override.ts'
+import { isInForce } from '../domain/override-row.ts'
 import { OVERRIDE_KINDS } from '../domain/override-target.ts'
 import type { Observed } from '../inference/deps.ts'
 import type { Limits } from '../inference/limits.ts'

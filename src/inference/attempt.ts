@@ -1,11 +1,12 @@
 // Station 6: one provider after another, until one answers. Nothing reaches the client before that, so failing over is invisible.
 import { readerOf } from '../lib/stream-text.ts'
 import type { DialResponse } from '../lib/upstream.ts'
-import type { Answer, ChatCall, ProviderKind, Reading, StreamPart, Target } from '../providers/provider.ts'
+import type { Answer, ProviderKind, Reading, StreamPart } from '../providers/provider.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { admitAttempt } from './admit.ts'
 import { reserveNext } from './budget.ts'
+import { called } from './call.ts'
 import { chargeAttempt } from './charge.ts'
 import type { InferenceDeps } from './deps.ts'
 import type { Exchange } from './exchange.ts'
@@ -14,13 +15,11 @@ import { beginCall, endCall } from './health.ts'
 import type { Intent } from './intent.ts'
 import { stillAllowed } from './overruled.ts'
 import type { Plan } from './plan.ts'
-import { playScript } from './script.ts'
 import { backoffMs, listDropped, nextCandidate, type Route, shareMs, worthRepeating } from './turns.ts'
 import { UpstreamStream } from './upstream-stream.ts'
 
 /** A longer answer is an error of the provider. */
 const ANSWER_LIMIT_BYTES = 64 * 1024 * 1024
-const FAILURE_LIMIT_BYTES = 64 * 1024
 /** Parts of a stream that are held while nothing for the client has come. */
 const HELD_PARTS = 1_024
 
@@ -72,12 +71,10 @@ export const attempt = async (exchange: Exchange, intent: Intent, plan: Plan, de
     if (n > exchange.listedAtAdmission + 1) await admitAttempt(exchange, intent, entry, n, deps)
     begin(exchange, entry, deps)
     try {
-      const waitMs = shareMs(exchange.deadlineMs - performance.now(), route.queue.length, made, plan)
+      const waitMs = () => shareMs(exchange.deadlineMs - performance.now(), route.queue.length, made, plan)
       const kind = kindOf(entry, deps)
-      const response = await open(exchange, intent, entry, plan, waitMs, kind, deps)
-      exchange.call!.headers(response)
       const reading = readingOf(exchange, intent, entry)
-      if (response.status < 200 || response.status > 299) throw await refusal(exchange, response, kind, reading)
+      const response = await called(exchange, intent, entry, plan, waitMs, kind, reading, deps)
       if (intent.stream) return await firstContent(exchange, streamOf(intent, response, kind, reading))
       return whole(exchange, kind, await response.text(ANSWER_LIMIT_BYTES), reading)
     } catch (thrown) {
@@ -157,19 +154,6 @@ const readingOf = ({ identity: { id, atMs } }: Exchange, intent: Intent, entry: 
   hidesUsage: intent.stream && !intent.includeUsage,
 })
 
-/** What a provider says instead of an answer. */
-const refusal = async (
-  exchange: Exchange,
-  response: DialResponse,
-  kind: ProviderKind,
-  reading: Reading,
-): Promise<GatewayError> => {
-  const body = await response.text(FAILURE_LIMIT_BYTES).catch(() => '')
-  exchange.mayBill = false
-  exchange.waitEnded = null // it has answered, though what it says did not come whole
-  return kind.failure(response.status, body, response.headers, reading)
-}
-
 const streamOf = ({ structured }: Intent, response: DialResponse, kind: ProviderKind, reading: Reading) => {
   // Asking for the body would make a stream around it.
   const reader = response.reader?.() ?? readerOf(response.body)
@@ -185,53 +169,6 @@ const whole = (exchange: Exchange, kind: ProviderKind, body: string, reading: Re
     exchange.usage = kind.usageIn?.(body) ?? null
     throw thrown
   }
-}
-
-const open = (
-  exchange: Exchange,
-  intent: Intent,
-  entry: CatalogueEntry,
-  { policy }: Plan,
-  shareMs: number,
-  kind: ProviderKind,
-  deps: AttemptDeps,
-): Promise<DialResponse> => {
-  const chat: ChatCall = {
-    raw: intent.raw,
-    body: intent.body,
-    stream: intent.stream,
-    capabilities: entry.capabilities,
-  }
-  const target: Target = {
-    baseUrl: entry.baseUrl,
-    secret: entry.secret,
-    upstreamModel: entry.upstreamModel,
-    options: entry.options,
-    maxOutputTokens: entry.maxOutputTokens,
-    usageOnStream: entry.usageOnStream,
-    usageForBudget: isUnderHardBudget(exchange),
-    region: entry.region,
-    // A later attempt is made later: a signature is good for five minutes.
-    atMs: exchange.identity.atMs + exchange.latencyMs(),
-  }
-  const request = kind.request(chat, target)
-  exchange.shaping = intent.shaping.length === 0 ? request.shaping : [...intent.shaping, ...request.shaping]
-  const nowMs = performance.now()
-  const bounds = intent.stream ? Math.min(policy.firstTokenMs, shareMs) : shareMs
-  const waitMs = entry.timeoutMs === null ? bounds : Math.min(bounds, entry.timeoutMs)
-  exchange.waitReason = 'first_token'
-  exchange.waitDeadlineMs = nowMs + waitMs
-  const signal = exchange.newSignal()
-  exchange.mayBill = !signal.aborted
-  if (kind.script !== undefined) return playScript(kind.script(request), signal)
-  const sent = exchange.trace === null ? request : exchange.trace.carriedBy(request)
-  return deps.dial(sent, { signal, connectMs: policy.connectMs, headersMs: waitMs })
-}
-
-/** What an answer counts is then what is charged, and not what it may count at most. */
-const isUnderHardBudget = ({ budgets }: Exchange): boolean => {
-  const bound = budgets?.bound()
-  return bound !== undefined && (bound.nano_usd !== null || bound.tokens !== null)
 }
 
 const isContent = ({ content }: StreamPart): boolean => content

@@ -3,11 +3,13 @@ import { GatewayError } from '../wire/errors.ts'
 
 export const BODY_LIMIT_BYTES = 10 * 1024 * 1024
 export const JSON_DEPTH_LIMIT = 64
+/** Members and items of a whole body: more of them, in 10 MiB, take a second to read. */
+export const JSON_VALUES_LIMIT = 200_000
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false })
 
 const refused = (message: string, status?: number, param: string | null = null): GatewayError =>
-  new GatewayError('invalid_request', message, status === undefined ? {} : { status, param })
+  new GatewayError('invalid_request', message, status === undefined ? { param } : { status, param })
 
 const tooLarge = (limit: number): GatewayError => refused(`the body is larger than ${limit} bytes`, 413)
 
@@ -64,9 +66,16 @@ export const parseJsonBody = (bytes: Uint8Array, mayBeEmpty = false): JsonBody =
   try {
     raw = decoder.decode(bytes)
   } catch {
-    throw refused('the body is not valid UTF-8')
+    const text = new TextDecoder().decode(bytes)
+    throw refused('the body is not valid UTF-8', undefined, memberAt(text, text.indexOf('\ufffd')))
   }
-  if (depthExceeds(raw, JSON_DEPTH_LIMIT)) throw refused(`the body is nested deeper than ${JSON_DEPTH_LIMIT} levels`)
+  const tooDeep = tooDeepAt(raw, JSON_DEPTH_LIMIT)
+  if (tooDeep !== null)
+    throw refused(`the body is nested deeper than ${JSON_DEPTH_LIMIT} levels`, undefined, memberAt(raw, tooDeep))
+  // Each takes two characters at least.
+  const tooMany = raw.length > 2 * JSON_VALUES_LIMIT ? tooManyAt(raw, JSON_VALUES_LIMIT) : null
+  if (tooMany !== null)
+    throw refused(`the body holds more than ${JSON_VALUES_LIMIT} values`, undefined, memberAt(raw, tooMany))
   let body: unknown
   try {
     body = JSON.parse(raw)
@@ -107,19 +116,51 @@ const readUnannounced = async (request: Request, limit: number): Promise<Uint8Ar
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
+const COMMA = 0x2c
 
-/** Whether JSON text is nested deeper than the limit. Looks at brackets outside strings only; strings are jumped over, not walked. */
-export const depthExceeds = (text: string, limit: number): boolean => {
+/** Where JSON text begins to be nested deeper than the limit, or null. Looks at brackets outside strings only; strings are jumped over, not walked. */
+export const tooDeepAt = (text: string, limit: number): number | null => {
   let depth = 0
   for (let i = 0; i < text.length; i++) {
     const code = text.charCodeAt(i)
     if (code === QUOTE) {
       i = endOfString(text, i)
     } else if (code === 0x7b || code === 0x5b) {
-      if (++depth > limit) return true
+      if (++depth > limit) return i
     } else if (code === 0x7d || code === 0x5d) depth--
   }
-  return false
+  return null
+}
+
+const LONGEST_MEMBER = 256
+
+/** The member of the object that the text is in whose value the index stands; null for none, and for text that is no object. */
+export const memberAt = (text: string, index: number): string | null => {
+  if (!/^\s*\{/.test(text)) return null
+  let depth = 0
+  let member: string | null = null
+  for (let i = 0; i < index; i++) {
+    const code = text.charCodeAt(i)
+    if (code === QUOTE) {
+      const end = endOfString(text, i)
+      if (depth === 1 && member === null && end < index) member = text.slice(i + 1, end)
+      i = end
+    } else if (code === 0x7b || code === 0x5b) depth++
+    else if (code === 0x7d || code === 0x5d) depth--
+    else if (code === 0x2c && depth === 1) member = null
+  }
+  return member !== null && member.length <= LONGEST_MEMBER && !member.includes('\\') ? member : null
+}
+
+/** Where JSON text begins to have more commas outside strings than the limit, so many members and items, or null. */
+const tooManyAt = (text: string, limit: number): number | null => {
+  let values = 0
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i)
+    if (code === QUOTE) i = endOfString(text, i)
+    else if (code === COMMA && ++values > limit) return i
+  }
+  return null
 }
 
 /** Index of the quote that ends the string starting at `start`; the end of the text when there is none. */

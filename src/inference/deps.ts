@@ -74,7 +74,7 @@ export interface InferenceDeps {
   /** What is known of the providers' health, speed and load. */
   readonly frames: Frames
   /** Where calls to providers begin and end. */
-  readonly health: Pick<HealthBook, 'begin' | 'mayRepeat' | 'mayFallBack' | 'candidates'>
+  readonly health: Pick<HealthBook, 'begin' | 'mayRepeat' | 'mayFallBack' | 'candidates' | 'usageAnswers'>
   /** What this process has served of late, and what people thought of it. */
   readonly served: ServedRequests
   readonly feedback: FeedbackMeans

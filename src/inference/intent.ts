@@ -100,7 +100,8 @@ export const readIntent = (raw: string, body: Body, headers: Headers, gatewayExe
     messageCount: (normal.body.messages as unknown[]).length,
     promptBytes: Math.max(0, Buffer.byteLength(normal.raw) - media.chars),
     mediaParts: media.images + media.audio + media.pieces,
-    unseenTokens: media.tokensBound + (declaresTools ? TOOLS_TOKENS : 0),
+    // A form of the answer is asked of some models by a tool, or by a prompt that the vendor writes.
+    unseenTokens: media.tokensBound + (declaresTools || json ? TOOLS_TOKENS : 0),
     outside: refersOutside(normal.body),
     structured,
     toolExecution: isPresent(body.tool_execution) ? 'manual' : null,

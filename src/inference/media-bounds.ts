@@ -20,7 +20,7 @@ const LEAST_AUDIO_TOKENS = 8_192
 const AUDIO_FORMATS: ReadonlySet<unknown> = new Set(['wav', 'mp3', 'aac', 'm4a', 'ogg', 'opus', 'webm', 'pcm16'])
 /** A byte is a token at most; but a page of a document is billed as an image too (Anthropic: up to 3,000), in few bytes. */
 const LEAST_FILE_TOKENS = 65_536
-/** Anthropic writes a system prompt of its own for tools: up to 530 tokens, and 499 more where one is a computer. */
+/** Anthropic writes a system prompt of its own for tools, also for the one that we make of a form of the answer: up to 530 tokens, and 499 more where one is a computer. */
 export const TOOLS_TOKENS = 1_280
 
 const INLINE_IMAGE = /^data:(?:image\/|[;,])/i

@@ -73,7 +73,7 @@ export const makePlan = (input: PlanInput): Plan => {
   const strategy = strategyFor(policy, intent)
   if (intent.headers.region !== null && !policy.regionOverrideAllowed)
     return refusing(input, strategy, regionForbidden())
-  const forced = overrides.forcedModels.size === 0 ? null : forcedModel(input)
+  const forced = forcedModel(input, overrides.forcedModels) ?? forcedModel(input, overrides.forcedByTenants)
   const name = forced ?? policy.forcedModel ?? intent.model
   const reach = forced === null ? 'usual' : 'alone'
   const set = candidatesFor(name, reach, policy, catalogue, input.isScopeAlias)
@@ -104,7 +104,11 @@ export const isDisabled = (
   disabled.has(what) || (disabledOf.size > 0 && subjects.some((subject) => disabledOf.get(subject)?.has(what)))
 
 /** The model that an operator forces: for the named model before the key's, the scope's and everybody's. */
-const forcedModel = ({ intent, policy, catalogue, keyId, overrides: { forcedModels } }: PlanInput): string | null => {
+const forcedModel = (
+  { intent, policy, catalogue, keyId }: PlanInput,
+  forcedModels: ReadonlyMap<string, string>,
+): string | null => {
+  if (forcedModels.size === 0) return null
   const registryName = catalogue.resolve(intent.model)[0]?.name ?? intent.model
   const [, ...others] = subjectsOf(intent, policy, keyId)
   const subjects = [intent.model.toLowerCase(), registryName.toLowerCase(), ...others, '*']

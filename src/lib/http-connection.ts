@@ -2,6 +2,7 @@
 import type { Socket, SocketHandler } from 'bun'
 import type { Deadlines } from './deadlines.ts'
 import { type Carrier, HttpExchange } from './http-exchange.ts'
+import type { Opening } from './openings.ts'
 import { hasUnread } from './unread-bytes.ts'
 import { DialFailure, type DialLimits, type DialResponse } from './upstream.ts'
 
@@ -27,6 +28,7 @@ export class HttpConnection implements Carrier {
   #exchange: HttpExchange | null = null
   #unsent: Buffer | null = null
   #settleOpening: ((failure: DialFailure | null) => void) | null = null
+  #opening: Opening | null = null
   #dead = false
 
   constructor(
@@ -35,8 +37,9 @@ export class HttpConnection implements Carrier {
     readonly pool: Pool,
   ) {}
 
-  /** Connects, with TLS up to the checked certificate. Rejects with DialFailure. */
-  open({ hostname, port, tls }: ConnectOptions, limits: DialLimits): Promise<this> {
+  /** Connects, with TLS up to the checked certificate. Rejects with DialFailure. `opening` is told what becomes of the connection itself. */
+  open({ hostname, port, tls }: ConnectOptions, limits: DialLimits, opening: Opening): Promise<this> {
+    this.#opening = opening
     return new Promise((resolve, reject) => {
       const onAbort = () => this.#opened(new DialFailure('canceled', 'the request was canceled'))
       const timer = setTimeout(
@@ -48,12 +51,13 @@ export class HttpConnection implements Carrier {
         clearTimeout(timer)
         limits.signal.removeEventListener('abort', onAbort)
         if (failure === null) return resolve(this)
+        this.#opening?.givenUp()
         this.destroy()
         reject(failure)
       }
       const options = { hostname, port, data: this, socket: HANDLERS }
       Bun.connect<HttpConnection>(tls === null ? options : { ...options, tls }).catch((error) =>
-        this.#opened(connectFailure(error)),
+        this.onConnectError(error),
       )
     })
   }
@@ -106,6 +110,7 @@ export class HttpConnection implements Carrier {
 
   onOpen(socket: Socket<HttpConnection>): void {
     this.#socket = socket
+    this.#reached()
     if (this.#dead) socket.terminate()
     else if (!this.secure) this.#opened(null)
   }
@@ -132,6 +137,7 @@ export class HttpConnection implements Carrier {
   onClose(broken: boolean): void {
     const exchange = this.#exchange
     this.#exchange = null
+    this.#reached()
     this.#opened(
       new DialFailure(
         this.secure && this.#socket !== null ? 'tls' : 'connect',
@@ -143,7 +149,15 @@ export class HttpConnection implements Carrier {
   }
 
   onConnectError(error: unknown): void {
+    this.#reached()
     this.#opened(connectFailure(error))
+  }
+
+  /** The kernel has no more to do with opening it. */
+  #reached(): void {
+    const opening = this.#opening
+    this.#opening = null
+    opening?.over()
   }
 
   #opened(failure: DialFailure | null): void {

@@ -169,8 +169,10 @@ export interface SegmentHeader {
   readonly record: number
   readonly requests: number
   readonly operations: number
-  /** How many `carried` frames follow the header. */
+  /** How many `carried` frames follow the header, copies not counted. */
   readonly carried: number
+  /** They stand there so often, each with its number as its sequence; once, and without numbers, when not given. */
+  readonly copies?: 2
   /** The first record before it that was not durable yet: a settlement from there on may be lost, so its admission is carried. */
   readonly unsynced?: number
   readonly at_ms: number

@@ -2,8 +2,9 @@
 import { connect as connectPlain, isIP, type Socket } from 'node:net'
 import { type ConnectionOptions, connect as connectTls } from 'node:tls'
 import type { SASLOptions } from 'kafkajs'
-import Broker from 'kafkajs/src/broker/index.js'
-import ConnectionPool, { type Connection } from 'kafkajs/src/network/connectionPool.js'
+import type Broker from 'kafkajs/src/broker/index.js'
+import type ConnectionPool from 'kafkajs/src/network/connectionPool.js'
+import type { Connection } from 'kafkajs/src/network/connectionPool.js'
 import { PRODUCE, ProduceBuffers, produceBound, readProduce, writeProduce } from './kafka-produce.ts'
 import { type Api, FETCH, LIST_OFFSETS, METADATA } from './kafka-wire.ts'
 import type { NewRecord } from './port.ts'
@@ -45,12 +46,20 @@ const ANSWER_MARGIN_MS = 300
 const TOPIC_RESOURCE = 2
 const buffers = new ProduceBuffers()
 
+/** Loaded with the first connection: more than 300 modules, for each thread anew, that an embedded log does not need. */
+const loadClasses = async () => {
+  const broker = import('kafkajs/src/broker/index.js')
+  const pool = import('kafkajs/src/network/connectionPool.js')
+  return { Broker: (await broker).default, ConnectionPool: (await pool).default }
+}
+
 /** Connects, agrees on versions and authenticates, all within `timeoutMs`. */
 export const openConnection = async (
   address: Address,
   access: KafkaAccess,
   timeoutMs: number,
 ): Promise<BrokerConnection> => {
+  const { Broker, ConnectionPool } = await loadClasses()
   const sockets = new Set<Socket>()
   let closed: Error | null = null
   const close = (reason: string) => {

@@ -4,7 +4,7 @@ import { type Files, nodeFiles } from './files.ts'
 import { type Frame, headerOf, isWhole, nextFrame, readFrame, type SegmentHeader, type SpoolTopic } from './frame.ts'
 import { LogGap, LogReplaced } from './port.ts'
 import { readSegmentHeader } from './segment-header.ts'
-import { type Counters, listSegments, segmentPath } from './segments.ts'
+import { type Counters, listSegments, type SegmentFile, segmentPath } from './segments.ts'
 import { FrameOfSpool, type SpoolRecord } from './spool-record.ts'
 
 export interface Damage {
@@ -46,7 +46,19 @@ const segmentOf = (directory: string, start: CursorStart, files: Files): number 
     if (header !== null && numberIn(header, start) <= numberFrom(start)) low = middle
     else high = middle - 1
   }
-  return segments[low]?.ordinal ?? null
+  return segments[beforeCopies(segments, low, files)]?.ordinal ?? null
+}
+
+/** A segment that begins with copies of what the disk would not sync may be torn, while the records themselves did survive in those before it. */
+const beforeCopies = (segments: readonly SegmentFile[], at: number, files: Files): number => {
+  let first = at
+  let from = segments[at] === undefined ? undefined : readSegmentHeader(segments[at].path, files)?.unsynced
+  while (from !== undefined && first > 0) {
+    const header = readSegmentHeader(segments[--first]!.path, files)
+    if (header !== null && header.record < from) break
+    from = Math.min(from, header?.unsynced ?? from)
+  }
+  return first
 }
 
 const raise = (ends: Counters, to: Counters): void => {

@@ -27,17 +27,23 @@ export const readSegmentHeader = (path: string, files: Files = nodeFiles): Segme
   }
 }
 
-/** Two copies of the header, then what is carried. */
+/**
+ * Two copies of the header, then two of what is carried: a head that is damaged in one place still says all. Older heads would not do in its place, since what
+ * settled the admissions that they carry may be in segments that are gone.
+ */
 export const segmentHead = (header: SegmentHeader, carried: readonly CarriedFrame[]): Buffer => {
   const text = JSON.stringify(header)
   const numbers: FrameNumbers = { record: header.record, offset: 0, sequence: 0, atMs: header.at_ms }
   const bound = carried.reduce(
     (sum, frame) => sum + frameBound(frame.type, frame.subject, frame.data),
-    2 * frameBound('', '', text),
+    frameBound('', '', text),
   )
-  const buffer = Buffer.allocUnsafe(bound)
+  const buffer = Buffer.allocUnsafe(2 * bound)
   let at = writeFrame(buffer, 0, 'header', numbers, '', '', text)
   at = writeFrame(buffer, at, 'header', numbers, '', '', text)
-  for (const { type, subject, data } of carried) at = writeFrame(buffer, at, 'carried', numbers, type, subject, data)
+  const from = at
+  for (const [sequence, { type, subject, data }] of carried.entries())
+    at = writeFrame(buffer, at, 'carried', { ...numbers, sequence }, type, subject, data)
+  at += buffer.copy(buffer, at, from, at)
   return buffer.subarray(0, at)
 }

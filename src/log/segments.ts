@@ -253,7 +253,7 @@ export class SegmentWriter {
     const carried = [...this.deps.carried()]
     const unsynced = this.unsynced[0]?.first.record
     const header: SegmentHeader = {
-      ...{ format: 1, instance, epoch, ...first, carried: carried.length, at_ms: nowMs() },
+      ...{ format: 1, instance, epoch, ...first, carried: carried.length, copies: 2, at_ms: nowMs() },
       ...(unsynced !== undefined && { unsynced }),
     }
     const head = segmentHead(header, carried)

@@ -29,8 +29,8 @@ export interface SenderStatus {
 export interface Sender {
   /** Give it to `openSpool` as `onFlushed`: the thread looks at once. A few microseconds. */
   wake(): void
-  /** Ships the spool of a dead process to its end, then deletes it. Settle its orphans first. */
-  drain(adopted: LocalSpool): void
+  /** Ships the spool of a dead process to its end, then deletes it, once nothing else of it is needed: `isOver` false says that it is. Settle its orphans first. */
+  drain(adopted: LocalSpool, isOver?: Promise<boolean>): void
   status(): SenderStatus
   /** Ends the thread. What is not shipped stays in the spool. */
   stop(): Promise<void>
@@ -41,9 +41,18 @@ const STOP_LIMIT_MS = 3_000
 
 export const startSender = (options: SenderOptions): Sender => new SenderThread(options)
 
+interface SpoolOfThread {
+  readonly spool: LocalSpool
+  readonly drain: boolean
+  /** Of one to be drained. */
+  readonly isOver: Promise<boolean>
+}
+
+const AT_ONCE = Promise.resolve(true)
+
 class SenderThread implements Sender {
   private readonly bell = new Int32Array(new SharedArrayBuffer(4))
-  private readonly spools = new Map<string, { readonly spool: LocalSpool; readonly drain: boolean }>()
+  private readonly spools = new Map<string, SpoolOfThread>()
   private readonly progress = new Map<string, ShipProgress>()
   private readonly failures = new Map<string, string>()
   private worker: Worker
@@ -53,7 +62,7 @@ class SenderThread implements Sender {
   private stopping = false
 
   constructor(private readonly options: SenderOptions) {
-    this.spools.set(options.spool.directory, { spool: options.spool, drain: false })
+    this.spools.set(options.spool.directory, { spool: options.spool, drain: false, isOver: AT_ONCE })
     this.worker = this.spawn()
   }
 
@@ -62,8 +71,8 @@ class SenderThread implements Sender {
     Atomics.notify(this.bell, 0)
   }
 
-  drain(adopted: LocalSpool): void {
-    this.spools.set(adopted.directory, { spool: adopted, drain: true })
+  drain(adopted: LocalSpool, isOver = AT_ONCE): void {
+    this.spools.set(adopted.directory, { spool: adopted, drain: true, isOver })
     this.post({ tell: 'ship', spool: { directory: adopted.directory, drain: true } })
   }
 
@@ -133,9 +142,11 @@ class SenderThread implements Sender {
     this.spools.delete(directory)
     this.progress.delete(directory)
     this.failures.delete(directory)
-    entry?.spool.close({ remove: true }).catch((error: unknown) => {
-      this.options.onProblem?.(`${directory} is shipped and could not be removed: ${String(error)}`)
-    })
+    entry?.isOver
+      .then((isOver) => entry.spool.close({ remove: isOver }))
+      .catch((error: unknown) => {
+        this.options.onProblem?.(`${directory} is shipped and could not be removed: ${String(error)}`)
+      })
   }
 
   private died(worker: Worker, reason: string): void {

@@ -78,12 +78,18 @@ const instanceOf = (directory: string, files: Files): string => {
   if (isName(known)) return known
   // Durable before anything is written in its name: after a power cut, readers would take nothing of an instance whose name was lost.
   const instance = newId('ins')
+  replaceDurably(directory, 'instance', `${instance}\n`, files)
+  return instance
+}
+
+/** Puts a file of this text into a spool's directory, or in the place of one. Atomic, and durable when it returns. */
+export const replaceDurably = (directory: string, name: string, text: string, files: Files = nodeFiles): void => {
+  const path = join(directory, name)
   const beside = `${path}.new`
   if (files.size(beside) !== null) files.remove(beside)
-  files.append(beside, `${instance}\n`)
+  files.append(beside, text)
   files.rename(beside, path)
   files.syncDirectory(directory)
-  return instance
 }
 
 /** Deletes a claimed spool for good. The name is free at once; the lock is released last, so nobody adopts what is going. */

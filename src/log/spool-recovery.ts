@@ -25,32 +25,37 @@ export interface Recovered {
 interface Scan {
   readonly header: SegmentHeader | null
   readonly frames: readonly Frame[]
-  readonly carried: number
+  /** Of what its head carries, nothing is lost. */
+  readonly isHeadWhole: boolean
   readonly damages: readonly { readonly start: number; readonly end: number }[]
   /** Where the last whole frame ends. */
   readonly wholeBytes: number
   readonly bytes: Buffer
 }
 
-/** Reads one segment whole. Its frames hold numbers and texts, its header is the last readable copy. */
+/** Reads one segment whole. Its frames hold numbers and texts, what it carries first; its header is the last readable copy. */
 const scanSegment = (path: string, files: Files): Scan => {
   const bytes = files.readWhole(path)
-  const frames: Frame[] = []
+  const records: Frame[] = []
   const damages: { start: number; end: number }[] = []
+  /** By their numbers: of each whichever copy is whole. */
+  const carried = new Map<number, Frame>()
   let header: SegmentHeader | null = null
-  let carried = 0
   let at = 0
   while (at < bytes.length) {
     const read = readFrame(bytes, at, bytes.length)
     const frame = typeof read === 'object' ? read : nextFrame(bytes, at, bytes.length)
     if (frame === null) break
     if (frame.start > at) damages.push({ start: at, end: frame.start })
-    if (frame.topic === 'header') header = headerOf(frame) ?? header
-    else frames.push(frame)
-    if (frame.topic === 'carried') carried++
     at = frame.end
+    if (frame.topic === 'header') header = headerOf(frame) ?? header
+    else if (frame.topic === 'carried') carried.set(header?.copies === 2 ? frame.sequence : carried.size, frame)
+    else records.push(frame)
   }
-  return { header, frames, carried, damages, wholeBytes: at, bytes }
+  const inOrder = [...carried].sort(([a], [b]) => a - b).map(([, frame]) => frame)
+  const frames = [...inOrder, ...records]
+  const isHeadWhole = header !== null && carried.size >= header.carried
+  return { header, frames, isHeadWhole, damages, wholeBytes: at, bytes }
 }
 
 /** The newest segment whose head is whole, and all after it: together they hold every open admission. */
@@ -59,7 +64,7 @@ const lastSegments = (segments: readonly SegmentFile[], files: Files): Scan[] =>
   for (const segment of [...segments].reverse()) {
     const scan = scanSegment(segment.path, files)
     scans.unshift(scan)
-    if (scan.header !== null && scan.carried >= scan.header.carried) break
+    if (scan.isHeadWhole) break
   }
   return scans
 }
@@ -125,8 +130,8 @@ export const recoverSpool = (directory: string, files: Files = nodeFiles): Recov
     // A reader may have had the last record before its bytes went bad: its numbers are not given out again.
     raise(next, { record: next.record + 1, requests: next.requests + 1, operations: next.operations + 1 })
   }
-  const isHeadWhole = scans.length === 1 && tornBytes === 0
-  const needsHead = raise(next, furthest) || !isHeadWhole
+  const isNewestWhole = scans.length === 1 && tornBytes === 0
+  const needsHead = raise(next, furthest) || !isNewestWhole
   return { next, nextOrdinal: last.ordinal + 1, open, damaged, tornBytes, needsHead, neededFrom }
 }
 

@@ -20,7 +20,7 @@ export const LOCAL_ROWS: readonly OpenAiRow[] = [
     usualEnv: null,
     options: { stops_billing_when_left: SWITCH },
     // By the specification compatible servers get min_p and repetition_penalty; a provider's `options.forward: ["top_k"]` adds this one.
-    request: { drop: ['top_k'], usageUnknown: true },
+    request: { drop: ['top_k'] },
   },
   {
     kind: 'vllm',

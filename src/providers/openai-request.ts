@@ -1,5 +1,6 @@
 // The request of the OpenAI shape: the client's own bytes, of which only what must differ is edited.
 import { type Edit, editMembers } from '../lib/json-edit.ts'
+import { withoutRepeats } from '../lib/json-repeats.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { isObject } from '../wire/json.ts'
 import { RequestDraft } from './openai-draft.ts'
@@ -25,8 +26,6 @@ export interface RequestQuirks {
   readonly oneChoice?: boolean
   /** Its streams report usage without being asked, so it is never asked. */
   readonly usageUnasked?: boolean
-  /** Some that speak it refuse to be asked for usage: asked only where the operator has set the provider so, or the client asks. */
-  readonly usageUnknown?: boolean
   /** It refuses a request that asks for usage, so it is never asked by the gateway. */
   readonly usageRefused?: (target: Target, body: ChatCall['body']) => boolean
   /** Whatever no rule above says. */
@@ -94,18 +93,20 @@ const limitTokens = (draft: RequestDraft, quirks: RequestQuirks): void => {
 const INCLUDE_USAGE: ReadonlyMap<string, Edit> = new Map([['include_usage', { do: 'set', json: 'true' }]])
 
 /** The provider is set to be asked for usage on streams, or a budget has to know it, and the client did not ask. An operator whose server refuses that drops the field. */
-const askUsage = (draft: RequestDraft, { usageUnasked, usageUnknown, usageRefused }: RequestQuirks): void => {
+const askUsage = (draft: RequestDraft, { usageUnasked, usageRefused }: RequestQuirks): boolean => {
   const { call, target } = draft
-  if (!target.usageOnStream && (target.usageForBudget !== true || usageUnknown === true)) return
-  if (usageUnasked === true || usageRefused?.(target, call.body) === true) return
-  if (arrayOf(target.options.drop).includes('stream_options')) return
+  if (!target.usageOnStream && target.usageForBudget !== true) return false
+  if (usageUnasked === true || usageRefused?.(target, call.body) === true) return false
+  if (arrayOf(target.options.drop).includes('stream_options')) return false
   const given = draft.valueOf('stream_options')
-  if (objectOf(given).include_usage === true) return
+  if (objectOf(given).include_usage === true) return false
   const options = isObject(given) ? draft.textOf('stream_options') : null
   draft.set('stream_options', editMembers(options ?? '{}', INCLUDE_USAGE), 'added stream_options.include_usage')
+  return !target.usageOnStream
 }
 
-const shape = (draft: RequestDraft, quirks: RequestQuirks, kind: string): void => {
+/** True: it asks for usage for a budget alone. */
+const shape = (draft: RequestDraft, quirks: RequestQuirks, kind: string): boolean => {
   const { call, target } = draft
   for (const name of GATEWAY_ONLY) if (draft.has(name)) draft.remove(name)
   for (const name of dropped(quirks, target)) if (draft.has(name)) draft.drop(name)
@@ -121,8 +122,9 @@ const shape = (draft: RequestDraft, quirks: RequestQuirks, kind: string): void =
   quirks.edit?.(draft)
   if (quirks.rename !== undefined)
     for (const name in quirks.rename) if (draft.has(name)) draft.rename(name, quirks.rename[name]!)
-  if (call.stream) askUsage(draft, quirks)
+  const asksForBudget = call.stream && askUsage(draft, quirks)
   for (const key in call.body) if (!USUAL.has(key) && draft.has(key)) keepBack(draft, kind, key)
+  return asksForBudget
 }
 
 /** What the gateway has decided or checked is not said another time in the upstream's own words, unless the operator lets it (`options.forward`). */
@@ -133,10 +135,14 @@ const keepBack = (draft: RequestDraft, kind: string, name: string): void => {
     return
   }
   const value = draft.valueOf(name)
-  if (!isObject(value) || !keepsInside(kind)) return
+  if (value === null || typeof value !== 'object') return
   const text = draft.textOf(name)!
-  const left = textWithoutKept(kind, text, value, name, (note) => draft.shaping.push(note))
-  if (left !== text) draft.set(name, left, null)
+  const isLeftOf = isObject(value) && keepsInside(kind)
+  const left = isLeftOf ? textWithoutKept(kind, text, value, name, (note) => draft.shaping.push(note)) : text
+  // What was read of it, and counted, is what the upstream reads.
+  const once = withoutRepeats(left)
+  if (once !== left) draft.shaping.push(`made repeated keys of ${name.slice(0, 40)} one`)
+  if (once !== text) draft.set(name, once, null)
 }
 
 interface Head {
@@ -183,7 +189,7 @@ const headFor = (target: Target, stream: boolean, quirks: RequestQuirks): Head =
 /** Throws GatewayError('invalid_request') naming the field for what this upstream cannot do. */
 export const openaiRequest = (call: ChatCall, target: Target, quirks: RequestQuirks, kind: string): UpstreamRequest => {
   const draft = new RequestDraft(call, target)
-  shape(draft, quirks, kind)
+  const asksForBudget = shape(draft, quirks, kind)
   const { url, headers } = headFor(target, call.stream, quirks)
-  return { method: 'POST', url, headers, body: draft.text(), shaping: draft.shaping }
+  return { method: 'POST', url, headers, body: draft.text(), shaping: draft.shaping, asksForBudget }
 }

@@ -49,6 +49,7 @@ export const openaiShaped = (row: OpenAiRow): ProviderKind => {
         shaping: [],
       }),
       read: (body) => readListing(body, listing),
+      ...(listing.prices === undefined ? {} : { namesPrices: true as const }),
     },
   }
 }

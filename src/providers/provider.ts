@@ -40,7 +40,7 @@ export interface Target {
   readonly maxOutputTokens: number | null
   /** Ask for usage on streams although the client did not: a setting of the provider. The extra chunk is then hidden. */
   readonly usageOnStream: boolean
-  /** Likewise for a hard budget, which nobody set for this provider: only where a server of its kind is known to take the question. */
+  /** Likewise for a hard budget, which nobody set for this provider: where it may refuse that, the caller has to call once more without. */
   readonly usageForBudget?: boolean
   /** Where the provider says that it is, for kinds whose address depends on it. */
   readonly region?: string | null
@@ -69,6 +69,8 @@ export interface UpstreamRequest {
   readonly body: string | null
   /** What was dropped, renamed or clamped, for `gateway.shaping`. */
   readonly shaping: readonly string[]
+  /** It asks for usage for a budget alone: neither the client nor a setting of the provider does. */
+  readonly asksForBudget?: boolean
 }
 
 export interface Usage {
@@ -195,5 +197,7 @@ export interface ProviderKind {
     /** Lists that are asked for besides, and read alike; at most a few. */
     further?(target: Target): readonly UpstreamRequest[]
     read(body: string): readonly ListedModel[]
+    /** Its lists may say what models cost. */
+    readonly namesPrices?: true
   }
 }

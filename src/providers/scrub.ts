@@ -1,6 +1,7 @@
 // What an upstream says, made fit to be quoted to a client: no secrets, no addresses, one line, short.
 
 import type { Reading } from './provider.ts'
+import { withoutSecret } from './secret-forms.ts'
 
 const MAX_CHARS = 500
 
@@ -29,14 +30,13 @@ const PATTERNS: readonly (readonly [RegExp, string])[] = [
   [/[\0-\x1f\x7f]+/g, ' '],
 ]
 
-/** The target's credential, whatever it looks like, is cut out, and so is each part of one that is put together with colons; then host and port of its address. */
+/** The target's credential, whatever it looks like and in whichever form it is said back, is cut out, and so is each part of one that is put together with colons; then host and port of its address. */
 export const scrub = (text: string, reading: Pick<Reading, 'secret' | 'baseUrl'> | undefined): string => {
   let out = text
   const secret = reading?.secret ?? ''
   if (secret.length >= 4) {
-    out = out.replaceAll(secret, '[redacted]')
-    if (secret.includes(':'))
-      for (const part of secret.split(':')) if (part.length >= 8) out = out.replaceAll(part, '[redacted]')
+    out = withoutSecret(out, secret)
+    if (secret.includes(':')) for (const part of secret.split(':')) if (part.length >= 8) out = withoutSecret(out, part)
   }
   // Not in the middle of a word: of half a key it is not seen that it is one.
   if (out.length > 4 * MAX_CHARS) out = out.slice(0, 4 * MAX_CHARS).replace(/\S+$/, '')

@@ -12,15 +12,21 @@ export type Taken =
 
 export const TAKEN: Taken = { kind: 'taken' }
 
+/** The account that has not enough, and until when others may give back to it (monotonic). */
+export interface Parked {
+  readonly open: OpenAccount
+  readonly untilMs: number
+}
+
 /** One request that waits for all of its accounts. */
 export interface Waiter {
   readonly opens: readonly OpenAccount[]
   readonly amounts: readonly Amount[]
   readonly resolve: (taken: Taken) => void
-  readonly timer: ReturnType<typeof setTimeout>
+  timer: ReturnType<typeof setTimeout>
   done: boolean
-  /** It was refused, and waits for what others give back. */
-  parked: boolean
+  /** It was refused, and waits for what others give back. Null: it was not. */
+  parked: Parked | null
 }
 
 /** A set of accounts that is asked for in one record. */
@@ -28,6 +34,8 @@ export class AskGroup {
   readonly waiters: Waiter[] = []
   /** The number of its request under way; null: none is. */
   sequence: number | null = null
+  /** When that was asked (monotonic). */
+  askedAtMs = 0
   /** It has something to ask. */
   due = false
   /** It asks later, once others have told what they counted. */
@@ -37,6 +45,11 @@ export class AskGroup {
     readonly key: string,
     readonly opens: readonly OpenAccount[],
   ) {}
+
+  /** The log is asked, or is about to be. */
+  get isAsking(): boolean {
+    return this.sequence !== null || this.due
+  }
 
   get tenantId(): string {
     return this.opens[0]!.tenantId

@@ -55,6 +55,8 @@ export class BudgetLeases {
       holder: () => this.holder,
       tryTake: (opens, amounts, nowMs) => this.#tryTake(opens, amounts, nowMs),
       due: ({ tenantId }) => this.#sender.run(this.ledger.partitionOf(tenantId)),
+      isLogDown: () => this.#sender.downSinceMs !== null,
+      unneeded: (open, nowMs) => this.#giveBackContended(open, nowMs),
     })
     this.#sender = new BudgetSender({
       log: deps.log,
@@ -63,7 +65,8 @@ export class BudgetLeases {
       next: (partition) => this.#next(partition),
       written: (batch) => {
         for (const open of batch.told) open.toldNow()
-        for (const open of batch.closed) this.former.delete(open)
+        // A request may have begun to take of it meanwhile: what it charges is told once it is done.
+        for (const open of batch.closed) if (open.isIdle && open.neededFrom === null) this.former.delete(open)
       },
       failed: (batch) => {
         for (const open of batch.named) open.sentAtMs = null
@@ -92,7 +95,7 @@ export class BudgetLeases {
 
   openWindow(tenantId: string, line: BudgetLine, startMs: number, endMs: number | null): OpenAccount {
     const id = accountId(line.row.id, startMs, endMs)
-    const known = this.opens.get(id)
+    const known = this.opens.get(id) ?? this.#closedOf(id)
     if (known !== undefined) {
       known.line = line
       return known
@@ -105,6 +108,13 @@ export class BudgetLeases {
     this.opens.set(id, opened)
     void this.ledger.follow(tenantId).then(() => this.tell(opened))
     return opened
+  }
+
+  /** Of what is closed because the process stops: requests under way go on with its sums, or those would be told twice, and otherwise. */
+  #closedOf(id: string): OpenAccount | undefined {
+    if (!this.#closing) return undefined
+    for (const open of this.former) if (open.account === id && open.lease.holder === this.holder) return open
+    return undefined
   }
 
   /** Reserves all amounts or none. Waits, for a bounded time, only when a lease does not hold enough. */
@@ -125,11 +135,15 @@ export class BudgetLeases {
       open.lease.untoldSinceMs ??= this.deps.monotonicMs()
       if (open.isIdle) this.tell(open)
     } else if (open.isStopped) this.#void(open)
-    else if (open.waiting > 0) this.#waits.look()
-    else if (open.contendedUntilMs > 0) {
-      const nowMs = this.deps.monotonicMs()
-      if (open.isContended(nowMs)) this.giveBack(open, nowMs)
+    else {
+      if (open.waiting > 0) this.#waits.look()
+      if (open.contendedUntilMs > 0) this.#giveBackContended(open, this.deps.monotonicMs())
     }
+  }
+
+  /** Nobody here needs what is free of it, and others may. */
+  #giveBackContended(open: OpenAccount, nowMs: number): void {
+    if (!this.former.has(open) && open.isContended(nowMs)) this.giveBack(open, nowMs)
   }
 
   /** A request's records had no room for it: it only counts, and does not count this. Said once of each budget. */
@@ -159,7 +173,7 @@ export class BudgetLeases {
 
   giveBack(open: OpenAccount, nowMs: number): void {
     const free = open.lease.free()
-    if (isNothing(free) || open.waiting > 0) return
+    if (isNothing(free) || open.isNeeded) return
     open.lease.giveBack(free, nowMs)
     this.tell(open)
   }
@@ -230,14 +244,15 @@ export class BudgetLeases {
       else if (verdict.kind === 'refused' && verdict.reason === 'spent') this.#contended(event.data.accounts, nowMs)
     }
     if (changed.length > 0) this.#waits.look()
-    if (verdict?.kind === 'granted') this.#outdated(changed, nowMs)
+    if (verdict?.kind === 'granted') this.#unneeded(changed, nowMs)
   }
 
-  /** Granted by terms that were changed meanwhile, and there may be less now: what nobody waits for goes back. */
-  #outdated(changed: readonly Account[], nowMs: number): void {
+  /** What nobody waits for any more goes back, where others are short of it, or where it was granted by terms that were changed meanwhile: there may be less now. */
+  #unneeded(changed: readonly Account[], nowMs: number): void {
     for (const { account, height } of changed) {
       const open = this.opens.get(account)
-      if (open !== undefined && height < open.line.row.height) this.giveBack(open, nowMs)
+      if (open === undefined) continue
+      if (height < open.line.row.height || open.isContended(nowMs)) this.giveBack(open, nowMs)
     }
   }
 

@@ -97,6 +97,17 @@ export class BudgetLedger {
     return this.#of(tenantId).whenCaughtUp.promise
   }
 
+  /** Begins to read all that is kept of any tenant, whoever has a budget; resolves once all that stood there is folded. Throws what the log throws. */
+  async followAll(): Promise<void> {
+    const numbers = Array.from({ length: this.deps.partitions() }, (_, number) => number)
+    await Promise.all(
+      numbers.map(async (number) => {
+        if (this.#partitions.has(number) || (await this.#holdsRecords(number)))
+          await this.#ofPartition(number).whenCaughtUp.promise
+      }),
+    )
+  }
+
   /** Null until the tenant's records are read. */
   accounts(tenantId: string): Accounts | null {
     const partition = this.#of(tenantId)
@@ -162,6 +173,10 @@ export class BudgetLedger {
     books.get(tenantId)?.forget(logAtMs)
   }
 
+  get isClosed(): boolean {
+    return this.#closing.signal.aborted
+  }
+
   async close(): Promise<void> {
     this.#closing.abort()
     for (const { whenCaughtUp } of this.#partitions.values()) whenCaughtUp.resolve()
@@ -169,7 +184,16 @@ export class BudgetLedger {
   }
 
   #of(tenantId: string): Partition {
-    const number = this.partitionOf(tenantId)
+    return this.#ofPartition(this.partitionOf(tenantId))
+  }
+
+  async #holdsRecords(number: number): Promise<boolean> {
+    const { log } = this.deps
+    const end = await log.end(BUDGETS, number)
+    return end > 0 && (await log.since(BUDGETS, number, 0)) < end
+  }
+
+  #ofPartition(number: number): Partition {
     const known = this.#partitions.get(number)
     if (known !== undefined) return known
     const partition = new Partition()

@@ -22,15 +22,17 @@ const AHEAD_TIMES = 8
 
 export class OpenAccount {
   lease: Lease
-  /** Requests that wait for it. */
+  /** Requests that wait for it, and those of them that were refused and wait for what others give back. */
   waiting = 0
+  parked = 0
   /** Requests that may yet charge it. */
   users = 0
   /** A request for more is under way, or is to be. */
   asking = false
   wantsMore = false
   contendedUntilMs = 0
-  refusedAtMs = Number.NEGATIVE_INFINITY
+  /** After a refusal others may give back what they do not need until then (monotonic). */
+  returnsUntilMs = Number.NEGATIVE_INFINITY
   /** When the first record of it was sent that was not seen in the log yet (monotonic); null: there is none. */
   sentAtMs: number | null = null
   /** Monotonic, and how much was granted then. */
@@ -139,8 +141,14 @@ export class OpenAccount {
     this.contendedUntilMs = nowMs + CONTENDED_MS
   }
 
+  /** The log has refused it, and what others did not need has come back since. */
   wasRefused(nowMs: number): boolean {
-    return nowMs - this.refusedAtMs < REFUSED_MS
+    return nowMs >= this.returnsUntilMs && nowMs - this.returnsUntilMs < REFUSED_MS
+  }
+
+  /** Somebody waits who may yet be served of what is free here. */
+  get isNeeded(): boolean {
+    return this.waiting > this.parked || (this.waiting > 0 && this.asking)
   }
 
   /** Whether less than half of what was granted last is left. */

@@ -270,12 +270,14 @@ export class ChainReader {
     for (let shorter = 0; !signal.aborted; await pause(confirmEveryMs, signal)) {
       if (this.phase !== 'live') continue
       try {
+        // What is folded while the answer is on its way may lie beyond it.
+        const folded = this.fold.next
         const end = await this.end.ask()
         if (this.phase === 'live') this.end.folded(this.fold.next)
-        shorter = end < this.fold.next ? shorter + 1 : 0 // a new leader may lag for a moment
+        shorter = end < folded ? shorter + 1 : 0 // a new leader may lag for a moment
         if (shorter < SHORTER_TIMES) continue
         shorter = 0
-        this.#suspect(`${CONTROL} ends at ${end}, but this instance has folded ${this.fold.next} records`)
+        this.#suspect(`${CONTROL} ends at ${end}, but this instance has folded ${folded} records`)
         this.#following.abort()
       } catch (error) {
         if (!(error instanceof LogUnavailable) && !signal.aborted) diagnostics.warn('control_end_failed', { error })

@@ -9,6 +9,7 @@ import { breakerEvent, probeEvent } from './health-events.ts'
 import { frameEvents, frameOf } from './health-frames.ts'
 import type { Catalogue, CatalogueEntry } from './port.ts'
 import { FALLBACKS, RetryBudget } from './retry-budget.ts'
+import { UsageAnswers } from './usage-answers.ts'
 
 export interface HealthDeps {
   readonly catalogue: Pick<Catalogue, 'resolve' | 'all'>
@@ -45,7 +46,12 @@ export class HealthBook implements Frames, CallWatch {
   #moved = false
   #restates = false
 
-  constructor(readonly deps: HealthDeps) {}
+  /** What providers answered to the question for usage on streams. */
+  readonly usageAnswers: UsageAnswers
+
+  constructor(readonly deps: HealthDeps) {
+    this.usageAnswers = new UsageAnswers(deps.monotonicMs)
+  }
 
   /**
    * A call to this candidate, or why it must not be made. `force`: through an open breaker or a cooldown, since there is nobody else; never beyond the

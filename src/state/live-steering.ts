@@ -1,7 +1,7 @@
 // Endpoint scopes and overrides as requests read them: follows the fold, and answers the same frozen objects until something changes or expires.
 import type { BudgetRow } from '../domain/budget.ts'
 import type { EndpointRow } from '../domain/endpoint.ts'
-import type { OverrideRow } from '../domain/override.ts'
+import type { OverrideRow } from '../domain/override-row.ts'
 import type { RowChange } from '../domain/tables.ts'
 import { CappedBudgets } from './hard-caps.ts'
 import type { FoldedBatch, LiveState } from './port.ts'
@@ -166,11 +166,12 @@ class Merged implements Omit<OverridesInForce, 'ids' | 'hardCaps'> {
   maxCostUsd: number | null = null
   readonly maxCostUsdOf = new Map<string, number>()
   readonly forcedModels = new Map<string, string>()
+  readonly forcedByTenants = new Map<string, string>()
   readonly disabled = new Set<Disabled>()
   readonly disabledOf = new Map<string, Set<Disabled>>()
   killsAll = false
 
-  add({ kind, target, value }: OverrideRow): void {
+  add({ kind, target, value, writer_tenant_id: writer }: OverrideRow): void {
     const name = target.slice(target.indexOf(':') + 1)
     if (kind === 'kill') {
       if (target === '*') this.killsAll = true
@@ -178,7 +179,10 @@ class Merged implements Omit<OverridesInForce, 'ids' | 'hardCaps'> {
     } else if (kind === 'block') this.#block(target, name)
     else if (kind === 'cap' && value?.max_cost_usd !== undefined) this.#cap(target, value.max_cost_usd)
     else if (kind === 'force' && value?.model !== undefined)
-      this.forcedModels.set(target.startsWith('model:') ? name : target, value.model)
+      (writer === null ? this.forcedModels : this.forcedByTenants).set(
+        target.startsWith('model:') ? name : target,
+        value.model,
+      )
     else if (kind === 'disable') this.#disable(target, (value?.features ?? []) as readonly Disabled[])
   }
 

@@ -14,7 +14,7 @@ import type { LiveChain, LiveDeps } from './live-chain.ts'
 import type { Degradation, FoldedBatch, LiveStatus } from './port.ts'
 import { type ChainPosition, readPosition } from './position-witness.ts'
 import type { RecentRecord } from './recent.ts'
-import { loadSnapshot } from './snapshot.ts'
+import { type LoadedSnapshot, loadSnapshot } from './snapshot.ts'
 import type { Turns } from './turn.ts'
 
 const STALE_MS = 10_000
@@ -34,6 +34,11 @@ export const openLiveState = async (deps: LiveDeps): Promise<LiveChain> => {
           chainId: readChainWitness(deps.dataDir),
           position: farther(readPosition(deps.dataDir), keptPosition(deps.dataDir)),
         }
+  return liveFrom(deps, snapshot, known)
+}
+
+/** The same, of a snapshot that is at hand. */
+export const liveFrom = (deps: LiveDeps, snapshot: LoadedSnapshot, known: KnownChain): LiveChain => {
   const reader = new ChainReader(deps, snapshot, known)
   reader.start()
   return new Live(reader)

@@ -34,6 +34,8 @@ export interface OverridesInForce {
   readonly maxCostUsdOf: ReadonlyMap<string, number>
   /** Requested model, `key:<id>`, `endpoint:<slug>` or `*` -> the model that is used instead. */
   readonly forcedModels: ReadonlyMap<string, string>
+  /** The same of what keys of tenants wrote without `*`: it holds where nobody with `*` forces another. */
+  readonly forcedByTenants: ReadonlyMap<string, string>
   readonly disabled: ReadonlySet<Disabled>
   /** Of single subjects (`model:<name>`, `key:<id>`, `endpoint:<slug>`). */
   readonly disabledOf: ReadonlyMap<string, ReadonlySet<Disabled>>
@@ -61,6 +63,7 @@ export const NO_OVERRIDES: OverridesInForce = {
   maxCostUsd: null,
   maxCostUsdOf: new Map(),
   forcedModels: new Map(),
+  forcedByTenants: new Map(),
   disabled: new Set(),
   disabledOf: new Map(),
   hardCaps: null,

@@ -108,7 +108,7 @@ export const modelEntry = (state: ControlReader, row: ModelRow): BootstrapModel 
 }
 
 export const policyEntry = (state: ControlReader, row: PolicyRow): Exported<Entry<'policies'>> => {
-  const texts = new ModelTexts(state)
+  const texts = new ModelTexts(state, row.managed_by)
   const providers = (names: readonly string[]) => names.map((name) => providerName(state, name))
   const models = (names: readonly string[]) => names.map((name) => texts.of(name))
   const { fallback, sensitivity } = row

@@ -3,13 +3,13 @@ import { isModel } from '../domain/alias.ts'
 import type { BootstrapEndpoint, BootstrapOverride } from '../domain/bootstrap.ts'
 import type { ControlReader } from '../domain/control.ts'
 import { type EndpointRow, NOTHING_OVERRIDDEN } from '../domain/endpoint.ts'
-import type { OverrideRow } from '../domain/override.ts'
+import type { OverrideRow } from '../domain/override-row.ts'
 import { type KeyNames, nameOfKey } from './export-keys.ts'
 import { type Exported, ownerOf, providerName, saying } from './export-rows.ts'
 import { ModelTexts } from './seed-model-names.ts'
 
 export const endpointEntry = (state: ControlReader, row: EndpointRow): Exported<BootstrapEndpoint> => {
-  const texts = new ModelTexts(state)
+  const texts = new ModelTexts(state, row.managed_by ?? 'api')
   const { slug, name, description, enabled, aliases, overrides } = row
   const what = `the endpoint scope ${JSON.stringify(slug)}`
   // Refused elsewhere, and here it answers nobody.
@@ -53,7 +53,7 @@ export const overrideEntry = (state: ControlReader, keys: KeyNames, row: Overrid
   }
   if (value?.model !== undefined && !isModel(state, value.model))
     return { entry: null, note: `${what} is left out: there is no model ${JSON.stringify(value.model)} any more` }
-  const texts = new ModelTexts(state)
+  const texts = new ModelTexts(state, 'api')
   const said = value === null ? null : value.model === undefined ? value : { model: texts.of(value.model) }
   return {
     entry: {

@@ -1,34 +1,21 @@
 // A spool of a process that died has come back: what that process spent of its leases stands in the outcomes, and the rest of them is free again.
 
-import { type Account, REMEMBERED_MS } from '../domain/account.ts'
-import { isNothing, minus, most, NO_AMOUNT, plus } from '../domain/amount.ts'
-import type { BudgetRow } from '../domain/budget.ts'
-import type { AccountOpened, BudgetEvent, LeaseClosed, LeaseTally } from '../domain/budget-events.ts'
-import { type Holder, MOST_HOLDERS } from '../domain/holder.ts'
-import { overrunIn, overrunSums } from '../domain/lease.ts'
+import { type Amount, NO_AMOUNT } from '../domain/amount.ts'
+import { overrunIn } from '../domain/lease.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import { pause } from '../lib/pause.ts'
 import type { LocalSpool } from '../log/spool.ts'
-import { termsOf } from '../state/budget-open.ts'
 import { BudgetScribe, type ScribeDeps } from '../state/budget-scribe.ts'
 import type { OpenBudgets } from '../state/budgets.ts'
+import { budgetOf, isExact, type TellingDeps, tellings, told } from './lease-tellings.ts'
+import { NOTHING_SAID, type OrphansSaid, writeOrphansSaid } from './orphans-said.ts'
 import { type ByAccount, NO_SUMS, noteNeeded, type SpentByHolder, type Sums, spentIn } from './spool-spending.ts'
 
 const RETRY_MS = 1_000
-/** Accounts that one record names here: well below the most that one may. */
-const ACCOUNTS_A_RECORD = 32
 /** Longer than brokers take for what a process sent before it died. */
 const LATE_MS = 15_000
-/** Nobody is forgotten sooner: half of what accounts remember closed holders for, since clocks differ. */
-const FORGOTTEN_MS = REMEMBERED_MS / 2
-/** Unless there are many of them. */
-const MANY_HOLDERS = MOST_HOLDERS / 2
 
-export interface RecoveryDeps extends ScribeDeps {
-  readonly budgets: OpenBudgets
-  budgetRow(id: string): BudgetRow | undefined
-  /** Whoever has a budget, in use or not. */
-  tenants(): Iterable<string>
+export interface RecoveryDeps extends ScribeDeps, TellingDeps {
   newEpoch(): string
   readonly diagnostics: Diagnostics
 }
@@ -48,11 +35,15 @@ export const recoverLeases = async (
   const { end } = spool
   const sums = await spentIn(spool, signal)
   const scribe = new BudgetScribe(deps, deps.newEpoch())
+  const isDead = () => othersOf(spool, deps.budgets)
   while (!signal.aborted) {
     try {
-      const isDead = () => othersOf(spool, deps.budgets)
-      const told = await tellHolders(spool, sums, scribe, deps, signal, isSettled, isDead)
-      if (told === null || signal.aborted) return false
+      const holders = await holdersOf(sums, deps, signal, isDead)
+      if (holders === null) return false
+      const spent = isSettled ? NOTHING_SAID.spent : withOrphans(holders, deps)
+      if (spent.size > 0) writeOrphansSaid(spool, { upTo: end, spent })
+      const told = await tellHolders(spool, holders, scribe, deps, isSettled)
+      if (signal.aborted) return false
       // This process has spent too meanwhile, and may die before it has told of it.
       const { leases } = deps.budgets
       const isOwn = leases.holder.startsWith(`${spool.instance}.`)
@@ -72,72 +63,96 @@ export const recoverLeases = async (
 export const deadOf = (
   spool: Pick<LocalSpool, 'instance'>,
   writers: ReadonlySet<string>,
-  { budgets, tenants }: Pick<RecoveryDeps, 'budgets' | 'tenants'>,
+  { budgets }: Pick<RecoveryDeps, 'budgets'>,
 ): ReadonlySet<string> => {
   const isDead = othersOf(spool, budgets)
   const dead = new Set([...writers].filter(isDead))
-  for (const tenantId of tenants())
-    for (const { holders } of budgets.leases.ledger.accounts(tenantId)?.all() ?? [])
+  const { ledger } = budgets.leases
+  for (const tenantId of ledger.tenants())
+    for (const { holders } of ledger.accounts(tenantId)?.all() ?? [])
       for (const holder of holders.keys()) if (isDead(holder)) dead.add(holder)
   return dead
 }
 
+/** Who is dead, asked once nothing is waited for any more. */
+export type WhoIsDead = () => (holder: string) => boolean
+
 /** Of a spool that is held, everybody but this process is dead. Holds only for the moment: this process may go on under another name. */
-const othersOf = ({ instance }: Pick<LocalSpool, 'instance'>, { leases }: OpenBudgets): ((name: string) => boolean) => {
+export const othersOf = (
+  { instance }: Pick<LocalSpool, 'instance'>,
+  { leases }: OpenBudgets,
+): ((holder: string) => boolean) => {
   // Retired while it lived, this process still says itself what it ends under its former name.
   const living = new Set([leases.holder, ...[...leases.former].map(({ lease }) => lease.holder)])
   return (name) => !living.has(name) && name.startsWith(`${instance}.`)
 }
 
 /**
- * What a dead process had under way to the log may come once its leases are closed: one of an account that did not know it yet. Looks once more, later, and
- * closes that too. Only of `dead`, who are known by name: the spool may be another process's by now. Call it after `recoverLeases`, where what was left open
- * is settled.
+ * What a dead process had under way to the log may come once its leases are closed: one of an account that did not know it yet, or of a process that nobody
+ * had heard of. Looks once more, later, and closes that too. `whoIsDead`: of a spool that is still held `othersOf` it; of one that may be another process's by
+ * then those who were dead when it was given up, by name. Call it after `recoverLeases`, where what was left open is settled. False: this process stops before
+ * it could.
  */
 export const closeLate = async (
   spool: Pick<LocalSpool, 'instance' | 'number'>,
-  dead: ReadonlySet<string>,
+  whoIsDead: WhoIsDead,
   deps: RecoveryDeps,
   signal: AbortSignal,
   lateMs = LATE_MS,
-): Promise<void> => {
+): Promise<boolean> => {
   const scribe = new BudgetScribe(deps, deps.newEpoch())
   await pause(lateMs, signal)
   while (!signal.aborted) {
     try {
-      await tellHolders(spool, new Map(), scribe, deps, signal, true, () => (name) => dead.has(name))
-      return
+      const holders = await holdersOf(new Map(), deps, signal, whoIsDead)
+      if (holders === null) return false
+      const closed = await tellHolders(spool, holders, scribe, deps, true)
+      deps.diagnostics[closed > 0 ? 'info' : 'debug']('late_leases_closed', { spool: spool.number, closed })
+      return true
     } catch (error) {
-      if (signal.aborted) return
+      if (signal.aborted) return false
       deps.diagnostics.warn('leases_not_recovered', { spool: spool.number, error })
       await pause(RETRY_MS, signal)
     }
   }
+  return false
 }
 
-/** Asked once nothing is waited for any more. */
-type WhoIsDead = () => (holder: string) => boolean
+/** By tenant. */
+type Holders = ReadonlyMap<string, SpentByHolder>
 
-/** Answers of how many holders the log was told. Null: stopped before all accounts were known. */
+/**
+ * What is said of holders for whom something was settled and who stay open: a recovery that is ended in the middle is made again, and must not add that once
+ * more to what the log has of them by then. From here on it is part of what they have spent.
+ */
+const withOrphans = (byTenant: Holders, { budgets }: RecoveryDeps): OrphansSaid['spent'] => {
+  const spent = new Map<string, Map<string, Amount>>()
+  for (const [tenantId, holders] of byTenant)
+    for (const [holder, accounts] of holders)
+      for (const [account, sums] of accounts) {
+        if (!sums.hasOrphans) continue
+        const before = budgets.leases.ledger.account(tenantId, account)?.holders.get(holder)
+        sums.spent = told(account, sums, before).spent
+        sums.orphaned = NO_AMOUNT
+        spent.set(holder, (spent.get(holder) ?? new Map<string, Amount>()).set(account, sums.spent))
+      }
+  return spent
+}
+
+/** Answers of how many holders the log was told. */
 const tellHolders = async (
-  spool: Pick<LocalSpool, 'instance'>,
-  sums: SpentByHolder,
+  { instance }: Pick<LocalSpool, 'instance'>,
+  byTenant: Holders,
   scribe: BudgetScribe,
   deps: RecoveryDeps,
-  signal: AbortSignal,
   isSettled: boolean,
-  whoIsDead: WhoIsDead,
-): Promise<number | null> => {
-  const { ledger } = deps.budgets.leases
-  const byTenant = await holdersOf(sums, deps, signal, whoIsDead)
-  if (byTenant === null) return null
+): Promise<number> => {
   let told = 0
   for (const [tenantId, holders] of byTenant)
     for (const [holder, accounts] of holders) {
-      const who = { holder, instance: spool.instance }
-      const events = tellings(tenantId, who, accounts, deps, isSettled)
+      const events = tellings(tenantId, { holder, instance }, accounts, deps, isSettled)
       if (events.length === 0) continue
-      await scribe.append(tenantId, events, ledger)
+      await scribe.append(tenantId, events, deps.budgets.leases.ledger)
       told++
     }
   return told
@@ -149,22 +164,22 @@ const tellHolders = async (
  */
 const holdersOf = async (
   sums: SpentByHolder,
-  { budgets, budgetRow, tenants }: RecoveryDeps,
+  { budgets, budgetRow }: RecoveryDeps,
   signal: AbortSignal,
   whoIsDead: WhoIsDead,
-): Promise<Map<string, SpentByHolder> | null> => {
+): Promise<Holders | null> => {
   const { ledger } = budgets.leases
   const tenantOf = (account: string, { tenantId }: Sums) => tenantId ?? budgetRow(budgetOf(account))?.tenant_id
   const charged = [...sums.values()].flatMap((accounts) =>
     [...accounts].map(([account, each]) => tenantOf(account, each)),
   )
-  const followed = new Set([...charged.filter((id) => id !== undefined), ...tenants()])
-  for (const tenantId of followed) {
-    const ended = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
-    await Promise.race([ledger.follow(tenantId), ended])
-    // A ledger that is closed meanwhile knows nothing, and what was told before must not be closed with less.
-    if (signal.aborted || ledger.accounts(tenantId) === null) return null
-  }
+  const followed = new Set(charged.filter((id) => id !== undefined))
+  const ended = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
+  // Also what is left of tenants who have no budget any more.
+  const all = [ledger.followAll(), ...[...followed].map((tenantId) => ledger.follow(tenantId))]
+  await Promise.race([Promise.all(all), ended])
+  // A ledger that is closed meanwhile knows nothing, and what was told before must not be closed with less.
+  if (signal.aborted || ledger.isClosed) return null
   // Nothing is waited for from here on: this process may be retired while it lives, and go on under another name.
   const isDead = whoIsDead()
   const byTenant = new Map<string, SpentByHolder>()
@@ -183,7 +198,7 @@ const holdersOf = async (
       if (tenantId === undefined) unplaced.add(each)
       else put(tenantId, holder, account, each)
     }
-  for (const tenantId of followed)
+  for (const tenantId of ledger.tenants())
     for (const { account, holders } of ledger.accounts(tenantId)?.all() ?? [])
       for (const each of holders.values()) {
         if (!isDead(each.holder) || isExact(each)) continue
@@ -198,97 +213,3 @@ const holdersOf = async (
 
 /** Of a holder as the log has it. */
 const KNOWN = { tenantId: undefined, orphaned: NO_AMOUNT, leased: true } as const
-
-type Who = Pick<LeaseClosed, 'holder' | 'instance'>
-
-/** What the log does not know of a holder yet; none: nothing. */
-const tellings = (
-  tenantId: string,
-  who: Who,
-  accounts: ByAccount,
-  { budgets, budgetRow }: RecoveryDeps,
-  isSettled: boolean,
-): BudgetEvent[] => {
-  const { ledger } = budgets.leases
-  const events: BudgetEvent[] = []
-  const all: LeaseTally[] = []
-  for (const [account, sums] of accounts) {
-    const known = ledger.account(tenantId, account)
-    const before = known?.holders.get(who.holder)
-    const tally = told(account, sums, before)
-    if (
-      before === undefined
-        ? isForgotten(known, sums, ledger.place(tenantId).logAtMs)
-        : !isNews(tally, before, isSettled)
-    )
-      continue
-    if (known === undefined) {
-      const data = openedAgain(tenantId, account, budgetRow(budgetOf(account)), budgets)
-      events.push({ type: 'account.opened', data })
-    }
-    all.push(tally)
-  }
-  for (let from = 0; from < all.length; from += ACCOUNTS_A_RECORD) {
-    const some = all.slice(from, from + ACCOUNTS_A_RECORD)
-    if (isSettled) {
-      const sums = some.map(({ returned: _, ...rest }) => rest)
-      events.push({ type: 'lease.closed', data: { ...who, accounts: sums } })
-    } else events.push({ type: 'lease.settled', data: { ...who, accounts: some } })
-  }
-  return events
-}
-
-const budgetOf = (account: string): string => account.slice(0, account.indexOf('/'))
-
-/** The larger of what it told and what its outcomes say, and what was settled for it since. What closed it before, unless it was a retirement, knew that too. */
-const told = (account: string, sums: Sums, before: Holder | undefined): LeaseTally => ({
-  account,
-  returned: before?.returned ?? NO_AMOUNT,
-  spent: plus(most(sums.spent, before === undefined || isExact(before) ? NO_AMOUNT : before.spent), sums.orphaned),
-  counted: most(sums.counted, before?.counted ?? NO_AMOUNT),
-  ...overrunSums(most(sums.overrun, before === undefined ? NO_AMOUNT : overrunIn(before))),
-})
-
-/** Closed with all that it ever spent. */
-const isExact = ({ closed, orphaned }: Holder): boolean => closed && orphaned === undefined
-
-/** Whether it changes what the log knows of a holder. */
-const isNews = (tally: LeaseTally, before: Holder, closes: boolean): boolean =>
-  (closes && !isExact(before)) ||
-  !isNothing(minus(tally.spent, before.spent)) ||
-  !isNothing(minus(tally.counted, before.counted)) ||
-  !isNothing(minus(overrunIn(tally), overrunIn(before)))
-
-/**
- * Whoever spent from a lease was granted it in this account. That the account does not know him says that he was closed, with all that he spent, so long ago
- * that his name is forgotten: told again it would count twice. Not so where the account's own past may have expired from the log, nor where he has spent too
- * lately for that: then the log has lost what it once held.
- */
-const isForgotten = (account: Account | undefined, { leased, newestMs }: Sums, logAtMs: number): boolean =>
-  account !== undefined &&
-  account.forgotten !== true &&
-  leased &&
-  (newestMs <= logAtMs - FORGOTTEN_MS || account.holders.size > MANY_HOLDERS)
-
-/** The log does not know it: the process died before it could tell. Of a budget that is gone nobody can say the terms; should it come back, it brings them. */
-const openedAgain = (
-  tenantId: string,
-  account: string,
-  row: BudgetRow | undefined,
-  { leases: { ledger }, lines }: OpenBudgets,
-): AccountOpened => {
-  const budget_id = budgetOf(account)
-  const [startMs = '', endMs = ''] = account.slice(budget_id.length + 1).split('-')
-  const isLost = row !== undefined && ledger.forgets(tenantId, row, Number(startMs))
-  return {
-    account,
-    budget_id,
-    window_start_ms: Number(startMs),
-    window_end_ms: endMs === '' ? null : Number(endMs),
-    ...(row === undefined ? NO_TERMS : termsOf(row, lines.saysLimitsHeight())),
-    ...(isLost ? { forgotten: true } : {}),
-  }
-}
-
-/** Below the height of every decision. */
-const NO_TERMS = { height: 0, limit_nano_usd: null, limit_tokens: null, enforcement: 'soft' } as const

@@ -5,6 +5,7 @@ import type { Actor, EventRecord } from '../domain/decision.ts'
 import type { ManagedBy } from '../domain/fields.ts'
 import { DEFAULT_PRIORITY, decideModel, ModelName, naturalKey } from '../domain/model.ts'
 import type { ProviderRow } from '../domain/provider.ts'
+import { cutDetail, type LeftOut, MOST_LEFT_OUT } from '../domain/provider-test.ts'
 import { Rejection } from '../domain/rejection.ts'
 import { isStorable, nameFlaw } from '../lib/readable-text.ts'
 import { Value } from '../lib/schema.ts'
@@ -19,6 +20,8 @@ export interface SyncSummary {
   /** Who said what the created models can do. */
   readonly capability_source: string
   readonly capabilities_filled: number
+  /** Which listed names could not be registered, and why; absent when all could. */
+  readonly left_out?: LeftOut[]
   /** The decisions that created them, in their order; absent when nothing was created. */
   readonly revisions?: string[]
 }
@@ -46,13 +49,20 @@ export const syncModels = async (
   let created = 0
   let filled = 0
   let source = 'kind'
+  const leftOut: LeftOut[] = []
   const revisions: string[] = []
   for (let start = 0; start < commands.length; start += ROWS_PER_DECISION) {
     const chunk = commands.slice(start, start + ROWS_PER_DECISION)
+    let refused: LeftOut[] = []
     const { changes, changed, revision } = await deps.commit({
       actor: by.actor,
-      decide: (state) => missingModels(state, chunk),
+      decide(state) {
+        const missing = missingModels(state, chunk)
+        refused = missing.refused
+        return missing.events
+      },
     })
+    leftOut.push(...refused)
     if (changed) revisions.push(revision)
     for (const { after } of changes) {
       const row = after as ModelFacts | null
@@ -68,8 +78,23 @@ export const syncModels = async (
     total: listing.length,
     capability_source: source,
     capabilities_filled: filled,
+    ...leftOutOf(leftOut, listing),
     ...(revisions.length === 0 ? {} : { revisions }),
   }
+}
+
+/** What is told of names that were left out: those with a reason of their own, then what has none to be told by name. */
+const leftOutOf = (refused: readonly LeftOut[], listing: readonly ListedModel[]): { left_out?: LeftOut[] } => {
+  const unusable = listing.slice(0, MAX_LISTED).filter((listed) => !canBeNamed(listed)).length
+  const counted = [
+    [refused.length - MOST_LEFT_OUT, 'further names are taken likewise'],
+    [unusable, 'are no names that a model may have'],
+    [listing.length - MAX_LISTED, `were listed behind the first ${MAX_LISTED}`],
+  ] as const
+  const rest = counted.filter(([count]) => count > 0).map(([count, what]) => `${count} ${what}`)
+  const told = refused.slice(0, MOST_LEFT_OUT)
+  if (rest.length > 0) told.push({ name: null, reason: rest.join('; ') })
+  return told.length === 0 ? {} : { left_out: told }
 }
 
 /** Whether it is a name that a write of the API would take. */
@@ -102,19 +127,25 @@ export const commandsOf = async (
   )
 }
 
-/** The rows that are not there yet. A name that is an alias of another model is left out: routing would change under its callers. */
-export const missingModels = (state: ControlReader, commands: readonly Create[]): EventRecord[] => {
+/** The rows that are not there yet. A name that is an alias of another model, or of everybody's endpoint scope, is left out: routing would change under its callers. */
+const missingModels = (
+  state: ControlReader,
+  commands: readonly Create[],
+): { readonly events: EventRecord[]; readonly refused: LeftOut[] } => {
   const models = state.table('models')
   const seen = new Set<string>()
-  return commands.flatMap((command) => {
+  const refused: LeftOut[] = []
+  const events = commands.flatMap((command) => {
     const key = naturalKey(command.provider_id, command.name)
     if (seen.has(key) || models.find('natural', key).length > 0) return []
     seen.add(key)
     try {
       return decideModel(state, command)
     } catch (error) {
-      if (error instanceof Rejection && error.reason === 'conflict') return []
-      throw error
+      if (!(error instanceof Rejection) || error.reason !== 'conflict') throw error
+      refused.push({ name: command.name, reason: cutDetail(error.message) })
+      return []
     }
   })
+  return { events, refused }
 }

@@ -23,24 +23,32 @@ export interface OrphanReport {
 
 /**
  * Settles everything that earlier processes left open in a spool, in that spool and under the subject of the admission, so that the settlement follows it in
- * the same partition. Resolves when all of it is as durable as the spool makes it, or stands there and waits for the log. With `log.durability: log` the own
+ * the same partition. Resolves when all of it is as durable as the spool makes it, or stands there and waits for the log; a disk that refuses to sync is waited
+ * for, as long as this process goes on (`signal`). With `log.durability: log` the own
  * spool's sender must run already.
  */
-export const settleOrphans = async (spool: LocalSpool): Promise<OrphanReport> => {
+export const settleOrphans = async (spool: LocalSpool, signal?: AbortSignal): Promise<OrphanReport> => {
   const settlements = spool.openAtStart.map((open) => ({ open, settled: orphanOf(open) }))
   const readable = settlements.filter(({ settled }) => settled !== null)
   await Promise.all(
     readable.map(({ open, settled }) =>
-      spool.append('requests', 'request.settled', open.subject, JSON.stringify(settled)).catch(standsInSpool),
+      spool
+        .append('requests', 'request.settled', open.subject, JSON.stringify(settled))
+        .catch((error: unknown) => standsInSpool(error, signal)),
     ),
   )
   return { settled: readable.length, unreadable: settlements.length - readable.length }
 }
 
-/** Where the log is asked for more than the spool (`log.durability: log`) and is away: it is settled all the same, and the log will have it. */
-const standsInSpool = (error: unknown): RecordId => {
-  if (error instanceof SpoolClosed && error.written !== null && error.durable === null) return error.written
-  throw error
+/** Where the log is asked for more than the spool (`log.durability: log`) and is away, or a sync was refused (`host`): it is settled all the same, and will be in the log. */
+const standsInSpool = async (error: unknown, signal?: AbortSignal): Promise<RecordId> => {
+  if (!(error instanceof SpoolClosed) || error.written === null) throw error
+  if (error.durable === null) return error.written
+  if (signal?.aborted) throw error
+  const stopped = new Promise<void>((resolve) => signal?.addEventListener('abort', () => resolve(), { once: true }))
+  await Promise.race([error.durable, stopped])
+  if (signal?.aborted) throw error
+  return error.written
 }
 
 /** The settlement of an admission that nobody will settle any more. Null when the admission is not readable. Pure. */

@@ -2,7 +2,7 @@
 // first record counts, and says what the requests topic knows that was spent and not told.
 
 import { isNothing } from '../domain/amount.ts'
-import { type InstanceRetired, MOST_ORPHANED, MOST_RETIRED_ACCOUNTS } from '../domain/budget-events.ts'
+import type { InstanceRetired } from '../domain/budget-events.ts'
 import { type Holder, openHolders, silentSince } from '../domain/holder.ts'
 import type { RetirementRow } from '../domain/retirement.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
@@ -10,6 +10,7 @@ import { type EventLog, IndefiniteAppend, LogUnavailable } from '../log/port.ts'
 import type { BudgetLedger } from '../state/budget-ledger.ts'
 import { LEASE_MS } from '../state/budget-open.ts'
 import { BudgetScribe, statementOf } from '../state/budget-scribe.ts'
+import { partsOf } from './retirement-parts.ts'
 import { beyondTold, sumKey, unsettledOf } from './unsettled-spending.ts'
 
 const EVERY_MS = 5_000
@@ -64,25 +65,6 @@ interface Due {
   readonly instance: string
   readonly beforeMs: number
   readonly reason: InstanceRetired['reason']
-}
-
-type Orphaned = InstanceRetired['orphaned']
-
-/** What the records of one retirement say: each closes the accounts that it names, the last all that are left. Null: of one account there is too much for a record. */
-const partsOf = (orphaned: Orphaned): Pick<InstanceRetired, 'orphaned' | 'accounts'>[] | null => {
-  if (orphaned.length <= MOST_ORPHANED) return [{ orphaned }]
-  const parts: { orphaned: Orphaned; accounts: string[] }[] = []
-  for (const [account, own] of Map.groupBy(orphaned, (each) => each.account)) {
-    if (own.length > MOST_ORPHANED) return null
-    const part = parts.at(-1)
-    if (part === undefined || part.orphaned.length + own.length > MOST_RETIRED_ACCOUNTS)
-      parts.push({ orphaned: own, accounts: [account] })
-    else {
-      part.orphaned.push(...own)
-      part.accounts.push(account)
-    }
-  }
-  return [...parts, { orphaned: [] }]
 }
 
 class Retiring {
@@ -171,16 +153,16 @@ class Retiring {
     const orphaned = holders.flatMap(({ account, holder }) => {
       const known = sums.get(sumKey(account, holder.holder))
       const spent = known === undefined ? null : beyondTold(known, holder)
-      return spent === null || isNothing(spent) ? [] : [{ account, holder: holder.holder, spent }]
+      return spent === null || isNothing(spent) ? [] : [{ account, holder: holder.holder, spent, lastMs: holder.at_ms }]
     })
-    const parts = partsOf(orphaned)
+    const parts = partsOf(orphaned, beforeMs)
     if (parts === null || (parts.length > 1 && !this.deps.inParts())) {
       diagnostics.error('instance_not_retired', { instance, tenant_id: tenantId, open: orphaned.length })
       this.#whenMs.set(`${tenantId} ${instance}`, this.deps.nowMs() + AGAIN_MS)
       return
     }
     const events = parts.map((part) => {
-      const data = { instance, before_ms: beforeMs, reason, ...part }
+      const data = { instance, reason, ...part }
       return { type: 'instance.retired', data } as const
     })
     await this.#scribe.append(tenantId, events, ledger)

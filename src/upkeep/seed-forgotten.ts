@@ -4,7 +4,7 @@ import type { ControlReader } from '../domain/control.ts'
 import { naturalKey } from '../domain/model.ts'
 import { policyKey } from '../domain/policy.ts'
 import { ADMIN_KEY_NAME, INFERENCE_KEY_NAME } from './seed-keys.ts'
-import { DEFAULT_TENANT, tenantOf } from './seed-names.ts'
+import { DEFAULT_TENANT, modelEntries, tenantOf } from './seed-names.ts'
 import { providerNamed } from './seed-providers.ts'
 import type { SeedDeps, SeedInput } from './seed-step.ts'
 
@@ -70,13 +70,10 @@ const forgottenProviders = (
  * Not those of a provider that is forgotten itself, which go with it; nor those of one that a usual variable brings: they came with it, and nothing tells
  * them from entries of the settings.
  */
-const forgottenModels = ({ providers = [], models = [] }: Bootstrap, state: ControlReader): string[] => {
-  const listed = new Set(providers.map(({ name }) => name.toLowerCase()))
-  const nested = providers.flatMap(({ name: provider, models: own = [] }) =>
-    own.map(({ name }) => ({ provider, name })),
-  )
+const forgottenModels = (bootstrap: Bootstrap, state: ControlReader): string[] => {
+  const listed = new Set((bootstrap.providers ?? []).map(({ name }) => name.toLowerCase()))
   const named = new Set(
-    [...nested, ...models].map(({ provider, name }) => naturalKey(providerNamed(state, provider)?.id ?? '', name)),
+    modelEntries(bootstrap).map(({ provider, name }) => naturalKey(providerNamed(state, provider)?.id ?? '', name)),
   )
   return [...state.table('models').rows()].flatMap(([, row]) => {
     const provider = state.table('providers').get(row.provider_id)

@@ -51,14 +51,14 @@ const policyDifferenceOf = (
 }
 
 /**
- * Whether an entry may give a key more time than it has. Only the newest of its keys, and one that has ended only while it stands for the text that the
- * environment gives: where a new text took its place, or was refused, what has ended must not work again.
+ * Whether an entry may give a key more time than it has. Only the newest of its keys, and one that has ended only while its text is the one that the
+ * environment gives: a text that the API gave it, or that nobody here knows, and that has ended must not work again by a start.
  */
-const mayProlong = ({ given, fresh }: Listed, row: ApiKeyRow, rows: readonly ApiKeyRow[]): boolean => {
-  if (row.id !== rows.at(-1)!.id) return false
-  if (given === null || !hasExpired(row, fresh.nowMs)) return true
-  return row.digest === fresh.digest || row.seeded_digest === fresh.digest
-}
+const mayProlong = (one: Listed, row: ApiKeyRow, rows: readonly ApiKeyRow[]): boolean =>
+  row.id === rows.at(-1)!.id && (!hasExpired(row, one.nowMs()) || hasGivenText(one, row))
+
+const hasGivenText = ({ given, fresh }: Listed, row: ApiKeyRow): boolean =>
+  given !== null && row.digest === fresh.digest
 
 const isLater = (end: string | null, than: string | null): boolean =>
   than !== null && (end === null || Date.parse(end) > Date.parse(than))
@@ -120,18 +120,36 @@ export const keySettingNotes = (prepared: readonly PreparedKey[], state: Control
   const listed = listedOf(prepared)
   const finder = finderOf(listed)
   return listed.flatMap((one) => {
-    const { entry, fresh } = one
-    const rows = seededRows(state, one, finder).filter(({ status }) => status === 'active')
+    const { entry } = one
+    const nowMs = one.nowMs()
+    const all = seededRows(state, one, finder)
+    const rows = all.filter(({ status }) => status === 'active')
     const notes = [...new Set(rows.flatMap((row) => inVain(state, row, one)))]
-    const isPast = entry.expires_at !== undefined && hasExpired({ expires_at: entry.expires_at }, fresh.nowMs)
+    if (rows.length > 0 && rows.at(-1) === all.at(-1)) notes.push(...staysEnded(rows.at(-1)!, one))
+    const isPast = entry.expires_at !== undefined && hasExpired({ expires_at: entry.expires_at }, nowMs)
     // One that the API has prolonged works.
-    if (isPast && !rows.some((row) => !hasExpired(row, fresh.nowMs)))
+    if (isPast && !rows.some((row) => !hasExpired(row, nowMs)))
       notes.push('its expires_at is past: the key does not work')
     const isEndless = entry.expires_at === undefined && entry.expires_in_hours !== undefined
     if (isEndless && rows.some((row) => row.managed_by === 'bootstrap' && row.expires_at === null))
       notes.push('it was made without an end, and expires_in_hours counts from then: say expires_at')
     return notes.map((note) => `bootstrap.keys "${one.name}": ${note}`)
   })
+}
+
+/** That an entry says a later end of the newest key in vain. Where a new text was refused that has been said. */
+const staysEnded = (row: ApiKeyRow, one: Listed): string[] => {
+  const end = endOf(one)
+  const isKept = row.managed_by === 'bootstrap' && end !== undefined && isLater(end, row.expires_at)
+  if (!isKept || !hasExpired(row, one.nowMs()) || hasGivenText(one, row)) return []
+  const since = `its end (${row.expires_at}) is past, and`
+  if (one.given === null)
+    return [
+      `${since} its text is not one that the settings give: it stays ended; prolong it by the API, or give the entry another name`,
+    ]
+  if (row.seeded_digest !== one.fresh.digest) return []
+  const variable = one.entry.key_env ?? usualKey(one.tenantSlug, one.name)?.variable
+  return [`${since} the text that ${variable} gives is no longer its own: it stays ended; give it a new text`]
 }
 
 const inVain = (state: ControlReader, row: ApiKeyRow, one: Listed): string[] => {

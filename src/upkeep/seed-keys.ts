@@ -175,12 +175,12 @@ const noMore = (what: string): string =>
 const decideGiven = (
   state: ControlReader,
   { named, seeded }: { readonly named: readonly ApiKeyRow[]; readonly seeded: readonly ApiKeyRow[] },
-  { fresh: { digest, nowMs } }: PreparedKey,
+  { fresh: { digest }, nowMs }: PreparedKey,
 ): EventRecord[] | null => {
   if (seeded.some((row) => row.digest === digest || row.seeded_digest === digest)) return []
   if (named.some((row) => row.digest === digest)) return []
   requireUnusedText(state, digest)
-  const working = seeded.filter((row) => row.status === 'active' && !hasExpired(row, nowMs))
+  const working = seeded.filter((row) => row.status === 'active' && !hasExpired(row, nowMs()))
   return working.length === 0 ? null : rotated(state, working, digest)
 }
 
@@ -240,6 +240,8 @@ const decideKey = (
 export interface PreparedKey extends Wanted {
   readonly plaintext: string
   readonly fresh: { readonly id: string; readonly digest: string; readonly nowMs: number }
+  /** A start may wait for the log for hours, in which keys end. */
+  nowMs(): number
 }
 
 /**
@@ -249,14 +251,15 @@ export interface PreparedKey extends Wanted {
 export const prepareKeys = (input: SeedInput, deps: SeedDeps): readonly PreparedKey[] =>
   wantedKeys(input, deps).map((one) => {
     const plaintext = one.given ?? deps.newApiKey()
-    return { ...one, plaintext, fresh: { id: deps.newId('key'), digest: sha256Hex(plaintext), nowMs: deps.nowMs() } }
+    const fresh = { id: deps.newId('key'), digest: sha256Hex(plaintext), nowMs: deps.nowMs() }
+    return { ...one, plaintext, fresh, nowMs: deps.nowMs }
   })
 
 /** Whether a text that the environment gave before is in use. */
 const hasWorkingText = (state: ControlReader, one: PreparedKey, finder: KeyFinder): boolean =>
   one.given !== null &&
   seededRows(state, one, finder).some(
-    (row) => row.status === 'active' && !hasExpired(row, one.fresh.nowMs) && row.digest !== one.fresh.digest,
+    (row) => row.status === 'active' && !hasExpired(row, one.nowMs()) && row.digest !== one.fresh.digest,
   )
 
 const goesOnWorking = ({ reason, message }: Rejection): Rejection =>

@@ -1,16 +1,18 @@
 // Models of `bootstrap:`, and those that seeded providers come with. What has to be known of new ones is asked for before anything is decided.
 import type { BootstrapModel } from '../domain/bootstrap.ts'
 import type { ControlReader } from '../domain/control.ts'
-import { DEFAULT_PRIORITY, decideModel, type ModelRow, naturalKey } from '../domain/model.ts'
+import { DEFAULT_PRIORITY, decideModel, naturalKey } from '../domain/model.ts'
 import type { ProviderRow } from '../domain/provider.ts'
-import { canonicalJson } from '../domain/tables.ts'
 import type { ListedModel } from '../providers/provider.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { factsBeside, type ModelFacts } from './model-facts.ts'
 import { canList } from './model-listing.ts'
-import { commandsOf, missingModels } from './model-sync.ts'
+import { commandsOf } from './model-sync.ts'
+import { modelEntries } from './seed-names.ts'
 import { providerNamed } from './seed-providers.ts'
 import { decideSteps, type SeedDeps, type SeedInput, type SeedReport, type SeedStep } from './seed-step.ts'
+import type { KnownFacts } from './seed-unsaid.ts'
+import { decideWithWords } from './seed-words.ts'
 
 /** What a kind's usual variable brings when the provider cannot be asked: few, current, and in the price catalogue. */
 const WELL_KNOWN: Readonly<Record<string, readonly string[]>> = {
@@ -41,18 +43,17 @@ const unknown = (name: string): ListedModel => ({
   capabilities: null,
 })
 
-/** `before`: the steps that come first, which make the providers. */
+/** `before`: the steps that come first, which make the providers. `known`: takes what catalogues know of models that were there before. */
 export const modelSteps = async (
   input: SeedInput,
   before: readonly SeedStep[],
+  known: KnownFacts,
   deps: SeedDeps,
   report: SeedReport,
 ): Promise<SeedStep[]> => {
-  const { providers = [], models = [] } = input.bootstrap
   const all = { bounded: false, nowMs: deps.nowMs() }
   const { state } = decideSteps(deps.live.control, before, all)
-  const nested = providers.flatMap(({ name, models: own = [] }) => own.map((model) => ({ provider: name, ...model })))
-  const steps = await entrySteps([...nested, ...models], state, deps, report)
+  const steps = await entrySteps(modelEntries(input.bootstrap), state, known, deps, report)
   const usual = await usualModelSteps(input, decideSteps(state, steps, all).state, deps, report)
   return [...steps, ...usual]
 }
@@ -61,6 +62,7 @@ export const modelSteps = async (
 const entrySteps = async (
   entries: readonly BootstrapModel[],
   expected: ControlReader,
+  known: KnownFacts,
   deps: SeedDeps,
   report: SeedReport,
 ): Promise<SeedStep[]> => {
@@ -68,7 +70,7 @@ const entrySteps = async (
   const places = [...Map.groupBy(entries.keys(), (at) => entries[at]!.provider.toLowerCase()).values()]
   for (let from = 0; from < places.length; from += AT_ONCE) {
     const asked = places.slice(from, from + AT_ONCE).map(async (ofProvider) => {
-      for (const at of ofProvider) steps[at] = await modelStep(entries[at]!, expected, deps, report)
+      for (const at of ofProvider) steps[at] = await modelStep(entries[at]!, expected, known, deps, report)
     })
     await Promise.all(asked)
   }
@@ -78,6 +80,7 @@ const entrySteps = async (
 const modelStep = async (
   entry: BootstrapModel,
   expected: ControlReader,
+  known: KnownFacts,
   deps: SeedDeps,
   report: SeedReport,
 ): Promise<SeedStep | null> => {
@@ -91,36 +94,13 @@ const modelStep = async (
   const [existing] = expected.table('models').find('natural', naturalKey(provider.id, entry.name))
   const row = existing === undefined ? undefined : expected.table('models').get(existing)
   const facts = row === undefined ? await deps.modelCatalogue.factsOf(provider, upstreamModel) : null
-  if (row?.managed_by === 'bootstrap') {
-    // Nobody is asked: a start does not wait for providers of whom it needs nothing.
-    const known = await deps.modelCatalogue.factsOfListed(provider, unknown(upstreamModel))
-    const stays = unsaid(entry, row, known, canList(provider, deps.kindTable))
-    if (stays.length > 0) report.notes.push(`${what}: ${stays.join(', ')}: ${UNSAID}`)
-  }
+  // Nobody is asked: a start does not wait for providers of whom it needs nothing.
+  if (row?.managed_by === 'bootstrap')
+    known.set(entry, await deps.modelCatalogue.factsOfListed(provider, unknown(upstreamModel)))
   const id = deps.newId('mod')
-  return { what, decide: (state) => decideEntry(state, id, entry, facts) }
+  const isPatient = entry.aliases !== undefined && entry.aliases.length > 0
+  return { what, isPatient, decide: (state) => decideEntry(state, id, entry, facts) }
 }
-
-const UNSAID =
-  'what the model has stays, though nothing says it here and a new model would have another: say it, or null'
-
-/** Members that nothing says any more, but that catalogues may have filled: which of them a new row would not have like this. A listing may know what no catalogue does. */
-const unsaid = (entry: BootstrapModel, row: ModelRow, known: ModelFacts, canBeListed: boolean): string[] => {
-  const isPriced = entry.input_cost_per_million !== undefined || entry.output_cost_per_million !== undefined
-  const prices = ['input_cost_per_million', 'output_cost_per_million', ...(isPriced ? [] : CACHED)] as const
-  const stays = [...prices, 'context_window', 'max_output_tokens'] as const
-  const kept: string[] = stays.filter((member) => {
-    if (entry[member] !== undefined || row[member] === known[member]) return false
-    return !canBeListed || known[member] !== null
-  })
-  const tiers = isPriced || entry.price_tiers !== undefined ? null : (row.price_tiers ?? null)
-  const areKnown = canonicalJson(tiers) === canonicalJson(known.price_tiers ?? null)
-  // No listing has tiers.
-  if (tiers !== null && !areKnown) kept.push('price_tiers')
-  const isOperators = entry.capabilities === undefined && row.capability_source === 'operator'
-  return isOperators ? [...kept, 'capabilities'] : kept
-}
-const CACHED = ['cached_input_cost_per_million'] as const
 
 /** What a model is of which an entry says no more, where no catalogue knows better. Prices of its own have neither tiers nor a price of cached tokens, unless it says them. */
 const unfilled = (entry: BootstrapModel) => ({
@@ -143,12 +123,13 @@ const decideEntry = (state: ControlReader, id: string, entry: BootstrapModel, fa
   if (row !== undefined) {
     if (row.managed_by !== 'bootstrap') return []
     const fields = { ...unfilled(entry), ...given, ...source }
-    return decideModel(state, { do: 'change', id: row.id, status, managed_by: 'bootstrap', ...fields })
+    const changed = { do: 'change', id: row.id, status, managed_by: 'bootstrap', ...fields } as const
+    return decideWithWords(fields.aliases, row.aliases, (aliases) => decideModel(state, { ...changed, aliases }))
   }
   if (facts === null) return [] // deleted meanwhile too
   const fields = { ...facts, ...factsBeside(given, facts), ...unfilled(entry), ...given, ...source }
-  const made = { id, name, provider_id: provider.id, status, managed_by: 'bootstrap' } as const
-  return decideModel(state, { do: 'create', ...made, ...fields })
+  const made = { do: 'create', id, name, provider_id: provider.id, status, managed_by: 'bootstrap', ...fields } as const
+  return decideWithWords(fields.aliases, [], (aliases) => decideModel(state, { ...made, aliases }))
 }
 
 /** Models of seeded providers that have none: what the provider lists, else the well-known ones. */
@@ -172,7 +153,8 @@ const usualModelSteps = async (
       return commands.map((command): SeedStep => {
         const decide = (state: ControlReader) => {
           const provider_id = providerNamed(state, provider.name)?.id
-          return provider_id === undefined ? [] : missingModels(state, [{ ...command, provider_id }])
+          const isThere = state.table('models').find('natural', naturalKey(provider_id ?? '', command.name)).length > 0
+          return provider_id === undefined || isThere ? [] : decideModel(state, { ...command, provider_id })
         }
         return { what: `the model "${command.name}" of "${provider.name}"`, decide }
       })

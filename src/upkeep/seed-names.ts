@@ -1,6 +1,6 @@
 // What `bootstrap:` calls things: slugs and names where the API has ids.
 import type { ApiKeyRow } from '../domain/api-key.ts'
-import type { Bootstrap } from '../domain/bootstrap.ts'
+import type { Bootstrap, BootstrapModel } from '../domain/bootstrap.ts'
 import type { ControlReader } from '../domain/control.ts'
 import { Rejection } from '../domain/rejection.ts'
 import { isDay } from '../lib/iso-time.ts'
@@ -10,6 +10,12 @@ export const DEFAULT_TENANT = 'default'
 /** The id of a tenant by its slug; null where none is named. */
 export const tenantOf = (state: ControlReader, slug: string | undefined): string | null =>
   slug === undefined ? null : (state.table('tenants').find('slug', slug)[0] ?? slug)
+
+/** Every entry about a model, those below a provider first. */
+export const modelEntries = ({ providers = [], models = [] }: Bootstrap): readonly BootstrapModel[] => [
+  ...providers.flatMap(({ name, models: own = [] }) => own.map((model) => ({ provider: name, ...model }))),
+  ...models,
+]
 
 interface Called {
   readonly seeded: Map<string, string[]>

@@ -3,22 +3,25 @@ import type { Bootstrap, BootstrapEndpoint, BootstrapOverride } from '../domain/
 import type { ControlReader } from '../domain/control.ts'
 import type { EventRecord } from '../domain/decision.ts'
 import { decideEndpoint, type EndpointOverrides, endpointKey, NOTHING_OVERRIDDEN } from '../domain/endpoint.ts'
-import { decideOverride, isInForce, type OverrideRow, overrideKey } from '../domain/override.ts'
+import { modelOf } from '../domain/model-row.ts'
+import { decideOverride } from '../domain/override.ts'
+import { isInForce, type OverrideRow, overrideKey } from '../domain/override-row.ts'
 import { overrideKindOf, overrideValueOf, targetOf } from '../domain/override-target.ts'
 import { endpointWarnings } from '../domain/references.ts'
 import { Rejection } from '../domain/rejection.ts'
 import { isSeeder } from '../domain/seeder.ts'
 import { canonicalJson } from '../domain/tables.ts'
 import { forgottenLine } from './seed-forgotten.ts'
-import { modelOf } from './seed-model-names.ts'
 import { type KeyNaming, keyNamingOf, keyOf, momentOf, tenantOf } from './seed-names.ts'
 import type { SeedDeps, SeedInput, SeedStep } from './seed-step.ts'
+import { decideWithWords } from './seed-words.ts'
 
 /** They come after models and keys, which they name, and before budgets and cache rules, which name endpoint scopes. */
 export const steeringSteps = ({ bootstrap }: SeedInput, deps: Pick<SeedDeps, 'newId' | 'nowMs'>): SeedStep[] => {
   const endpoints = (bootstrap.endpoints ?? []).map((entry): SeedStep => {
     const id = deps.newId('end')
-    return { what: `bootstrap.endpoints "${entry.slug}"`, decide: (state) => seedEndpoint(state, id, entry) }
+    const isPatient = entry.aliases !== undefined && entry.aliases.length > 0
+    return { what: `bootstrap.endpoints "${entry.slug}"`, isPatient, decide: (state) => seedEndpoint(state, id, entry) }
   })
   const naming = keyNamingOf(bootstrap)
   const overrides = (bootstrap.overrides ?? []).map((entry, i): SeedStep => {
@@ -33,10 +36,11 @@ const seedEndpoint = (state: ControlReader, id: string, entry: BootstrapEndpoint
   const { tenant, slug, name = slug, description = null, enabled = true, aliases = [], overrides } = entry
   const tenant_id = tenantOf(state, tenant)
   const endpoints = state.table('endpoints')
-  const [existing] = endpoints.find('slug', endpointKey(tenant_id, slug))
-  if (existing !== undefined && endpoints.get(existing)!.managed_by !== 'bootstrap') return []
-  const fields = { name, description, enabled, aliases, overrides: overridesOf(state, overrides) }
-  return decideEndpoint(state, { do: 'upsert', id, slug, tenant_id, managed_by: 'bootstrap', ...fields })
+  const [row] = endpoints.findRows('slug', endpointKey(tenant_id, slug))
+  if (row !== undefined && row.managed_by !== 'bootstrap') return []
+  const fields = { name, description, enabled, overrides: overridesOf(state, overrides) }
+  const wanted = { do: 'upsert', id, slug, tenant_id, managed_by: 'bootstrap', ...fields } as const
+  return decideWithWords(aliases, row?.aliases ?? [], (words) => decideEndpoint(state, { ...wanted, aliases: words }))
 }
 
 /** What an endpoint scope overrides, models as rows have them. */
@@ -94,6 +98,7 @@ const seedOverride = (
     enabled: true,
     reason,
     expires_at,
+    writer_tenant_id: null,
     nowMs,
   })
 }

@@ -2,7 +2,7 @@
 import type { Bootstrap } from '../domain/bootstrap.ts'
 import { type ControlReader, ControlState, foldDecision } from '../domain/control.ts'
 import { DECISION_LIMITS, type Decision, type EventRecord, GENESIS } from '../domain/decision.ts'
-import { type OverrideRow, overrideKey } from '../domain/override.ts'
+import { type OverrideRow, overrideKey } from '../domain/override-row.ts'
 import { Rejection } from '../domain/rejection.ts'
 import { SEEDER_ACTOR } from '../domain/seeder.ts'
 import type { RowChange } from '../domain/tables.ts'
@@ -41,6 +41,8 @@ export interface SeedReport {
 /** What one entry of the settings needs, on the state that it is shown: [] when it is there already. Pure. A Rejection becomes a note and stops no other. */
 export interface SeedStep {
   readonly what: string
+  /** It goes without what somebody else has, and is asked again behind the others, which may have let go of it. */
+  readonly isPatient?: boolean
   decide(state: ControlReader): readonly EventRecord[]
 }
 
@@ -75,7 +77,7 @@ const aboutOf = ({ table, id, after }: RowChange): string => {
 
 /**
  * Decides steps one on top of the other, from one of them on: as many as one decision has room for, or, without a bound, all. What is refused is tried
- * again behind the others, as long as that gets further: an entry further down may have let go of its word.
+ * again behind the others, with those that went without something, as long as that gets further: an entry further down may have let go of its word.
  */
 export const decideSteps = (
   base: ControlReader,
@@ -103,7 +105,7 @@ export const decideSteps = (
       events.push(...more)
       const decision: Decision = { parent: GENESIS, at, actor: SEEDER_ACTOR, cause: null, v: 1, events: more }
       const { changes } = foldDecision(state, decision, GENESIS, nowMs)
-      written.set(step, changes.map(aboutOf))
+      written.set(step, [...new Set([...(written.get(step) ?? []), ...changes.map(aboutOf)])])
     } catch (error) {
       if (!(error instanceof Rejection)) throw error
       refused.set(step, `${what}: ${error.message}`)
@@ -112,10 +114,11 @@ export const decideSteps = (
   }
   let next = from
   while (next < steps.length && take(next)) next++
-  for (let retry = 0; next === steps.length && refused.size > 0 && retry < MAX_RETRIES; retry++) {
-    const before = refused.size
-    for (const step of [...refused.keys()]) if (!take(step)) break
-    if (refused.size === before) break
+  const patient = steps.flatMap(({ isPatient }, step) => (isPatient === true && step >= from ? [step] : []))
+  for (let retry = 0; next === steps.length && retry < MAX_RETRIES; retry++) {
+    const before = { refused: refused.size, events: events.length }
+    for (const step of new Set([...patient, ...refused.keys()])) if (!take(step)) break
+    if (refused.size === before.refused && events.length === before.events) break
   }
   const notes = [...refused].sort(([a], [b]) => a - b).map(([, note]) => note)
   return { events, notes, next, state, written, refused }

@@ -1,6 +1,7 @@
 // The first start, and every later one: what `bootstrap:` and the usual environment variables ask for becomes decisions, once.
 // Several instances may seed at once: all of it goes through the chain, and only what counted is told.
 import type { ControlReader } from '../domain/control.ts'
+import { modelOf } from '../domain/model-row.ts'
 import { decidePolicy, POLICY_DEFAULTS, type PolicyFields, policyKey } from '../domain/policy.ts'
 import { policyWarnings } from '../domain/references.ts'
 import { decideTenant } from '../domain/tenant.ts'
@@ -9,13 +10,14 @@ import { forgotten } from './seed-forgotten.ts'
 import { keySettingNotes, keySettingSteps } from './seed-key-settings.ts'
 import { keySteps, mintedKeys, prepareKeys } from './seed-keys.ts'
 import { forgottenLimits, limitSteps } from './seed-limits.ts'
-import { modelOf } from './seed-model-names.ts'
 import { modelSteps } from './seed-models.ts'
 import { DEFAULT_TENANT, tenantOf } from './seed-names.ts'
 import { forgottenCorrections, priceSteps } from './seed-prices.ts'
 import { providerSteps } from './seed-providers.ts'
 import { steeringNotes, steeringSteps } from './seed-steering.ts'
 import { commitSteps, type SeedDeps, type SeedInput, type SeedReport, type SeedStep } from './seed-step.ts'
+import { type KnownFacts, unsaidNotes } from './seed-unsaid.ts'
+import { wordNotes } from './seed-words.ts'
 
 const tenantSteps = ({ bootstrap }: SeedInput, deps: SeedDeps): SeedStep[] => {
   const entries = bootstrap.tenants ?? []
@@ -85,12 +87,14 @@ export const openSeeder = (input: SeedInput, deps: SeedDeps): (() => Promise<See
     const { control } = deps.live
     const report: SeedReport = { minted: [], notes: [] }
     const steps = [...tenantSteps(input, deps), ...providerSteps(input, deps, report)]
-    steps.push(...(await modelSteps(input, steps, deps, report)))
+    const known: KnownFacts = new Map()
+    steps.push(...(await modelSteps(input, steps, known, deps, report)))
     steps.push(...policySteps(input, deps), ...keySteps(keys), ...keySettingSteps(keys))
     steps.push(...steeringSteps(input, deps), ...limitSteps(input, deps), ...priceSteps(input, deps))
     await commitSteps(steps, deps, report)
     report.minted.push(...mintedKeys(keys, control))
-    report.notes.push(...keySettingNotes(keys, control))
+    report.notes.push(...unsaidNotes(known, control, deps.kindTable))
+    report.notes.push(...wordNotes(input.bootstrap, control), ...keySettingNotes(keys, control))
     report.notes.push(...dangling(input, deps), ...forgotten(input, deps), ...forgottenLimits(input, deps))
     report.notes.push(...steeringNotes(input.bootstrap, control, deps.nowMs()))
     report.notes.push(...forgottenCorrections(input.bootstrap, control))

@@ -8,6 +8,8 @@ import { readSegmentHeader } from '../log/segment-header.ts'
 import { listSegments } from '../log/segments.ts'
 import type { LocalSpool } from '../log/spool.ts'
 import { readWatermark, writeWatermark } from '../log/spool-directory.ts'
+import type { SpoolRecord } from '../log/spool-record.ts'
+import { NOTHING_SAID, type OrphansSaid, orphansSaid } from './orphans-said.ts'
 
 /** Under this name a spool keeps from which record on its outcomes are needed. */
 const CONSUMER = 'budgets'
@@ -17,11 +19,14 @@ const BATCH_RECORDS = 512
 export interface Sums {
   /** Whose requests these were. */
   readonly tenantId: string | undefined
+  /** With what was settled for it and was said before. */
   spent: Amount
   counted: Amount
   overrun: Amount
-  /** Settled for it after its death. */
+  /** Settled for it after its death, beyond that. */
   orphaned: Amount
+  /** Anything was settled for it after its death. */
+  hasOrphans: boolean
   /** Some of it was taken from a lease: the log has seen this holder. */
   leased: boolean
   /** When the newest of its outcomes was written. */
@@ -47,12 +52,16 @@ export const spentIn = async (
   const { directory, files, end } = spool
   if (files.size(directory) === null) return sums
   const cursor = new SegmentCursor({ directory, files })
+  const from = neededFrom(spool)
+  const before = orphansSaid(spool)
+  // What was said once is known to the log before the mark goes on.
+  const said = before.upTo > from ? before : NOTHING_SAID
   try {
-    if (!seek(cursor, neededFrom(spool))) return sums
+    if (!seek(cursor, from)) return sums
     for (;;) {
       const records = cursor.next(BATCH_RECORDS)
-      for (const { type, data, atMs } of records)
-        if (type === 'request.settled' && data.includes('"budget":[')) add(sums, data, atMs)
+      for (const each of records)
+        if (each.type === 'request.settled' && each.data.includes('"budget":[')) add(sums, each, said)
       const last = records.at(-1)
       if (signal.aborted || (last !== undefined && last.record + 1 >= end) || (records.length === 0 && cursor.atEnd))
         break
@@ -74,15 +83,19 @@ const seek = (cursor: SegmentCursor, record: number): boolean => {
   }
 }
 
-const add = (sums: SpentByHolder, data: string, atMs: number): void => {
+type Outcome = Pick<SpoolRecord, 'record' | 'data' | 'atMs'>
+
+const add = (sums: SpentByHolder, { record, data, atMs }: Outcome, said: OrphansSaid): void => {
   const { tenant_id, budget } = JSON.parse(data) as { tenant_id?: string; budget?: readonly BudgetCharge[] }
   for (const charge of budget ?? []) {
     const accounts = sums.get(charge.holder) ?? new Map<string, Sums>()
     sums.set(charge.holder, accounts)
-    const before = accounts.get(charge.account) ?? { ...NO_SUMS, tenantId: tenant_id }
+    const spent = said.spent.get(charge.holder)?.get(charge.account)
+    const before = accounts.get(charge.account) ?? { ...NO_SUMS, tenantId: tenant_id, spent: spent ?? NO_AMOUNT }
     const { total } = charge
     if (total === undefined) {
-      before.orphaned = plus(before.orphaned, charge)
+      if (spent === undefined || record >= said.upTo) before.orphaned = plus(before.orphaned, charge)
+      before.hasOrphans = true
       before.leased ||= charge.leased && !isNothing(charge)
     } else {
       before.spent = most(before.spent, total.spent)
@@ -97,7 +110,7 @@ const add = (sums: SpentByHolder, data: string, atMs: number): void => {
 
 export const NO_SUMS = {
   ...{ spent: NO_AMOUNT, counted: NO_AMOUNT, overrun: NO_AMOUNT, orphaned: NO_AMOUNT },
-  ...{ leased: false, newestMs: 0 },
+  ...{ hasOrphans: false, leased: false, newestMs: 0 },
 }
 
 /** How many of the newest segments say who wrote them. */

@@ -1,30 +1,23 @@
 // How a start gives back what the process before it held of budgets: when, on what, and what an orderly stop leaves to be read.
-import { afterEach, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { openBudgetParts } from '../../src/commands/budgets.ts'
 import type { ControlPlane } from '../../src/commands/control-plane.ts'
 import { openOutcomes, type StartOptions } from '../../src/commands/outcomes.ts'
 import { loadConfig } from '../../src/config.ts'
 import { ControlState } from '../../src/domain/control.ts'
 import { memoryLog } from '../../src/log/memory.ts'
+import type { Sender } from '../../src/log/sender-thread.ts'
 import { Changed } from '../../src/state/changed.ts'
 import { neededFrom } from '../../src/upkeep/spool-spending.ts'
-import { temporaryFolder } from '../log/support.ts'
+import { closedAfterEach } from '../services/closing.ts'
+import { MASTER_KEY } from '../services/cluster.ts'
 import { eventually } from '../services/eventually.ts'
-import { budgetRow, TENANT } from '../state/budget-world.ts'
+import { TENANT } from '../state/budget-world.ts'
 import { quiet } from '../state/support.ts'
 
-const closing: (() => unknown)[] = []
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close()
-})
+const closing = closedAfterEach()
 
 const configOf = (dir: string) => loadConfig({ file: { name: 'test', text: `data:\n  dir: ${dir}\n` }, env: {} }).config
-
-const folder = (): string => {
-  const { path, remove } = temporaryFolder()
-  closing.push(remove)
-  return path
-}
 
 /** A control state that is served from a snapshot until it is said to be live. */
 const fromSnapshot = () => {
@@ -38,31 +31,27 @@ const fromSnapshot = () => {
     phase = 'live'
     changed.tell()
   }
-  return { control, live, becomesLive }
+  return { live, becomesLive }
 }
 
 test('while the control state is that of a snapshot nothing is given back: it may not know the budget that was spent from', async () => {
-  const config = configOf(folder())
-  const log = memoryLog({ nowMs: Date.now })
+  const config = configOf(closing.folder())
+  let hasAsked = false
+  const beforeEnd = () => {
+    hasAsked = true
+  }
+  const log = memoryLog({ nowMs: Date.now, faults: { beforeEnd } })
   const outcomes = await openOutcomes(config, quiet)
-  const { control, live, becomesLive } = fromSnapshot()
+  const { live, becomesLive } = fromSnapshot()
   const parts = openBudgetParts(config, { live }, outcomes, quiet, { log })
-  closing.push(
-    () => outcomes.spool.close(),
-    () => parts.close(),
-  )
+  closing.push(() => outcomes.spool.close())
+  closing.push(() => parts.close())
   const stopping = new AbortController()
   closing.push(() => stopping.abort())
   let isDone: boolean | null = null
   const recovery = parts.recover(outcomes.spool, stopping.signal, true).then((answer) => {
-    isDone = answer
+    isDone = answer.isDone
   })
-  const table = control.table('budgets')
-  let hasAsked = false
-  table.rows = () => {
-    hasAsked = true
-    return new Map([['bud_1', budgetRow({ tenant_id: TENANT })]]).entries()
-  }
   await new Promise<void>((resolve) => setImmediate(resolve))
   expect([isDone, hasAsked]).toEqual([null, false])
   becomesLive()
@@ -76,7 +65,7 @@ const started = async (dir: string) => {
   const asked: boolean[] = []
   const recover: StartOptions['recover'] = (_spool, _signal, isSettled) => {
     asked.push(isSettled)
-    return Promise.resolve(true)
+    return Promise.resolve({ isDone: true, late: Promise.resolve(true) })
   }
   outcomes.start(fromSnapshot().live, { adopt: false, recover })
   await eventually('recovered', () => asked.length > 0)
@@ -84,7 +73,7 @@ const started = async (dir: string) => {
 }
 
 test('an orderly stop notes that what was told needs not be read again, however short ago the last note was', async () => {
-  const dir = folder()
+  const dir = closing.folder()
   const { outcomes } = await started(dir)
   const { spool } = outcomes
   outcomes.needFrom(3)
@@ -97,7 +86,7 @@ test('an orderly stop notes that what was told needs not be read again, however 
 })
 
 test('what was left open and cannot be read is said to whoever gives back leases', async () => {
-  const dir = folder()
+  const dir = closing.folder()
   const first = await started(dir)
   expect(first.asked).toEqual([true])
   const { spool } = first.outcomes
@@ -108,4 +97,28 @@ test('what was left open and cannot be read is said to whoever gives back leases
   expect(second.asked).toEqual([false])
   await second.outcomes.stop()
   await second.outcomes.spool.close()
+})
+
+test('a spool that holds what cannot be read is not removed when it was adopted and shipped: a build that can read it may come', async () => {
+  const dir = closing.folder()
+  const text = `data:\n  dir: ${dir}\nlog:\n  kafka:\n    brokers: [127.0.0.1:9]\n`
+  const env = { GATEWAY_SECURITY_MASTER_KEY: MASTER_KEY }
+  const { config } = loadConfig({ file: { name: 'test', text }, env })
+  const drained: { readonly number: number; readonly isOver: Promise<boolean> | undefined }[] = []
+  const drain: Sender['drain'] = ({ number }, isOver) => void drained.push({ number, isOver })
+  const status = () => ({ spools: [], problem: null, restarts: 0 })
+  const startSender = () => ({ wake: () => {}, drain, status, stop: () => Promise.resolve() })
+  const outcomes = await openOutcomes(config, quiet, { startSender })
+  closing.push(() => outcomes.spool.close())
+  const { spool: left } = await openOutcomes(config, quiet)
+  await left.append('requests', 'request.admitted', `${TENANT}/x`, '{"id":"of another build"}', true, null)
+  await left.close()
+  const { live, becomesLive } = fromSnapshot()
+  becomesLive()
+  const parts = openBudgetParts(config, { live }, outcomes, quiet, { log: memoryLog({ nowMs: Date.now }) })
+  closing.push(() => parts.close())
+  outcomes.start(live, { adopt: true, recover: parts.recover })
+  closing.push(() => outcomes.stop())
+  await eventually('it is shipped', () => drained.length === 1)
+  expect([drained[0]!.number, await drained[0]!.isOver]).toEqual([left.number, false])
 })

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { decideEndpoint, type EndpointCommand, NOTHING_OVERRIDDEN } from '../../src/domain/endpoint.ts'
+import { decideEndpoint, type EndpointCommand, endpointKey, NOTHING_OVERRIDDEN } from '../../src/domain/endpoint.ts'
 import { decideModel, type ModelCommand } from '../../src/domain/model.ts'
 import { modelCreated, newWorld, providerCreated, refusal, tenantCreated, type World } from './world.ts'
 
@@ -83,9 +83,21 @@ describe('an endpoint scope', () => {
     const aliased: ModelCommand = { do: 'change', id: 'mod_1', managed_by: 'api', aliases: ['desk'] }
     expect(refusal(() => decideModel(w.state, aliased))).toEqual(['conflict', 'aliases'])
     does(w, { do: 'delete', id: 'end_support_' })
-    expect(refusal(() => decideModel(w.state, newModel('desk')))).toEqual(['conflict', 'name']) // a tenant's own still has it
-    w.apply([{ type: 'tenant.deleted', data: { id: 'ten_a' } }])
-    expect(w.state.table('endpoints').size).toBe(0)
     expect(decideModel(w.state, newModel('desk'))).toHaveLength(1)
+  })
+
+  test("a tenant's alias holds up no model, whose name is found first; the scope keeps it, and may be changed, but nobody takes it anew", () => {
+    const w = world()
+    const own = (more: Parameters<typeof upsert>[0] = {}) => upsert({ tenant_id: 'ten_a', aliases: ['Desk'], ...more })
+    does(w, own())
+    expect(decideModel(w.state, newModel('new', ['desk']))).toHaveLength(1)
+    w.apply(decideModel(w.state, newModel('desk')))
+    does(w, own({ name: 'Changed' }))
+    const [scope] = w.state.table('endpoints').findRows('slug', endpointKey('ten_a', own().slug))
+    expect(scope).toMatchObject({ name: 'Changed', aliases: ['Desk'] })
+    const other = own({ id: 'end_other', slug: 'other', aliases: ['DESK'], tenant_id: null })
+    expect(refusal(() => decideEndpoint(w.state, other))).toEqual(['conflict', 'aliases'])
+    does(w, own({ aliases: [] }))
+    expect(refusal(() => decideEndpoint(w.state, own()))).toEqual(['conflict', 'aliases'])
   })
 })

@@ -1,7 +1,8 @@
 // What the fold of one override costs: it may not be all rows at each.
 import { expect, test } from 'bun:test'
 import type { ControlReader } from '../../src/domain/control.ts'
-import { decideOverride, HISTORY_KEPT, LOOKED_EVERY, override } from '../../src/domain/override.ts'
+import { decideOverride, override } from '../../src/domain/override.ts'
+import { HISTORY_KEPT, LOOKED_EVERY } from '../../src/domain/override-row.ts'
 import { newWorld } from './world.ts'
 
 const NOW = Date.UTC(2026, 5, 1)
@@ -42,7 +43,8 @@ test('all rows are walked at few decisions only, however many stand or were supe
 
 test('what expired a day ago is not counted among the 10,000 that may stand', () => {
   const { state } = newWorld([])
-  const nothing = { kind: 'block', tenant_id: null, value: null, enabled: true, reason: null }
+  const value = { max_cost_usd: 1 }
+  const nothing = { kind: 'cap', tenant_id: null, value, enabled: true, reason: null, writer_tenant_id: null }
   const meta = {
     revision: 'r',
     at: new Date(NOW).toISOString(),
@@ -56,6 +58,6 @@ test('what expired a day ago is not counted among the 10,000 that may stand', ()
   }
   const decide = (nowMs: number) =>
     decideOverride(state, { do: 'write', ...nothing, id: 'ovr_last', target: 'model:last', expires_at: null, nowMs })
-  expect(() => decide(NOW)).toThrow('at most 10000 overrides may stand')
+  expect(() => decide(NOW)).toThrow('at most 10000 overrides that were written with the scope "*" may stand')
   expect(decide(NOW + 86_400_001)).toHaveLength(1)
 })

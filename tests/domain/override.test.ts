@@ -2,16 +2,15 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { CONTROL_EVENTS, foldDecision } from '../../src/domain/control.ts'
 import { requireThawed, requireWriteThawed } from '../../src/domain/freeze.ts'
+import { decideOverride, type OverrideCommand } from '../../src/domain/override.ts'
 import {
-  decideOverride,
   HISTORY_KEPT,
   inForce,
   isInForce,
   LOOKED_EVERY,
-  type OverrideCommand,
   overrideKey,
   TAKEN_BACK_KEPT,
-} from '../../src/domain/override.ts'
+} from '../../src/domain/override-row.ts'
 import { canonicalJson, RowSetDigest } from '../../src/domain/tables.ts'
 import { keyIssued, modelCreated, newWorld, providerCreated, refusal, tenantCreated, type World } from './world.ts'
 
@@ -29,16 +28,18 @@ const write = (more: Partial<OverrideCommand & { do: 'write' }>): OverrideComman
   enabled: true,
   reason: null,
   expires_at: null,
+  writer_tenant_id: null,
   nowMs: NOW,
   ...more,
 })
-const kill = (on: boolean): OverrideCommand => ({
+const kill = (on: boolean, writer_tenant_id: string | null = null): OverrideCommand => ({
   do: 'kill',
   ids: [`ovr_${made++}`, `ovr_${made++}`],
   provider_id: 'prov_1',
   kill: on,
   reason: 'it lies',
   tenant_id: 'ten_a',
+  writer_tenant_id,
   nowMs: NOW,
 })
 const world = () =>
@@ -68,6 +69,8 @@ describe('the target and the value of an override', () => {
     [{ kind: 'block', target: 'model:GPT-Next' }, { target: 'model:gpt-next' }],
     [{ kind: 'block', target: 'model:mod_1' }, { target: 'model:gpt' }],
     [{ kind: 'block', target: 'key:key_1' }, { target: 'key:key_1' }],
+    [{ kind: 'block', target: 'key:key_1', tenant_id: 'ten_a' }, { target: 'key:key_1' }],
+    [{ kind: 'block', target: 'key:key_1', tenant_id: 'ten_b', enabled: false }, { tenant_id: 'ten_b' }],
     [{ kind: 'block', target: 'endpoint:Support' }, { target: 'endpoint:support' }],
     [{ kind: 'block', target: 'tool:Search' }, { target: 'tool:Search' }],
     [
@@ -98,6 +101,7 @@ describe('the target and the value of an override', () => {
     [{ kind: 'block', target: 'gpt' }, 'invalid', 'target'],
     [{ kind: 'block', target: 'model:' }, 'invalid', 'target'],
     [{ kind: 'block', target: 'key:none' }, 'not_found', 'target'],
+    [{ kind: 'block', target: 'key:key_1', tenant_id: 'ten_b' }, 'invalid', 'tenant_id'],
     [{ kind: 'freeze', target: 'prov_1' }, 'invalid', 'target'],
     [{ kind: 'cap' }, 'invalid', 'value'],
     [{ kind: 'cap', value: { max_cost_usd: -1 } }, 'invalid', 'value.max_cost_usd'],

@@ -4,7 +4,9 @@ import { CONTROL_EVENTS, eventIsValid } from '../../src/domain/control.ts'
 import {
   decideDetection,
   decideProviderTest,
+  KEPT_PROBES,
   KEPT_TESTS,
+  PROBE,
   type ProviderTested,
   testsOf,
 } from '../../src/domain/provider-test.ts'
@@ -38,6 +40,17 @@ describe('a provider test', () => {
     for (const id of ids) world.apply(decideProviderTest(world.state, tested(id)))
     expect(testsOf(world.state, 'prov_a').map(({ id }) => id)).toEqual(ids.slice(7).toReversed())
     expect(testsOf(world.state, 'prov_b')).toHaveLength(1)
+  })
+
+  test('probes, which programs ask for, do not push out what people had tested', () => {
+    const world = newWorld([providerCreated('prov_a')])
+    const probe = (id: string) =>
+      tested(id, { results: [{ check: PROBE, status: 'passed', latency_ms: 3, detail: 'it answers' }] })
+    for (let i = 0; i < KEPT_TESTS - KEPT_PROBES; i++) world.apply(decideProviderTest(world.state, tested(`test_${i}`)))
+    for (let i = 0; i < 3 * KEPT_TESTS; i++) world.apply(decideProviderTest(world.state, probe(`probe_${i}`)))
+    const kept = testsOf(world.state, 'prov_a').map(({ id }) => id)
+    expect(kept.slice(0, KEPT_PROBES)).toEqual(Array.from({ length: KEPT_PROBES }, (_, i) => `probe_${149 - i}`))
+    expect(kept.slice(KEPT_PROBES)).toEqual(Array.from({ length: 40 }, (_, i) => `test_${39 - i}`))
   })
 
   test('goes with its provider, and is of a provider that is there', () => {

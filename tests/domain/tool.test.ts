@@ -80,7 +80,7 @@ describe('a tool', () => {
     [{ properties: { a: 5 } }, 'parameters.properties.a'],
     [{ allOf: [{ $ref: '#' }] }, 'parameters'],
     [deep(20), 'parameters'],
-    [{ description: 'x'.repeat(60_000) }, null],
+    [{ description: 'x'.repeat(60_000) }, 'parameters'],
   ] as [Record<string, unknown>, string | null][])('with the parameters %j is refused for %p', (parameters, param) => {
     const w = world()
     expect(refusal(() => decideTool(w.state, register({ parameters })))).toEqual(['invalid', param])

@@ -1,26 +1,28 @@
 // A control state for tests of aggregates: decisions are folded as the log would have them, one after the other, without a log.
 import { ControlState, eventIsValid, foldDecision } from '../../src/domain/control.ts'
-import type { EventRecord } from '../../src/domain/decision.ts'
+import type { Actor, EventRecord } from '../../src/domain/decision.ts'
 import { PROVIDER_DEFAULTS } from '../../src/domain/provider.ts'
 import { Rejection } from '../../src/domain/rejection.ts'
 import type { RowChange } from '../../src/domain/tables.ts'
 import { sha256Hex } from '../../src/lib/digest.ts'
 
+const TEST: Actor = { type: 'system', id: 'test' }
+
 export interface World {
   readonly state: ControlState
   /** Folds the events as one decision; throws when one is not what its schema says. */
-  apply(events: readonly EventRecord[]): readonly RowChange[]
+  apply(events: readonly EventRecord[], actor?: Actor): readonly RowChange[]
 }
 
 export const newWorld = (events: readonly EventRecord[] = []): World => {
   const state = new ControlState()
   let height = 0
-  const apply = (more: readonly EventRecord[]): readonly RowChange[] => {
+  const apply = (more: readonly EventRecord[], actor: Actor = TEST): readonly RowChange[] => {
     if (more.length === 0) return []
     for (const event of more) if (!eventIsValid(event)) throw new Error(`${event.type} does not match its schema`)
     height++
     const at = new Date(Date.UTC(2026, 0, 1) + height).toISOString()
-    const decision = { parent: '', at, actor: { type: 'system', id: 'test' }, cause: null, v: 1, events: more } as const
+    const decision = { parent: '', at, actor, cause: null, v: 1, events: more } as const
     return foldDecision(state, decision, sha256Hex(`decision ${height}`), height).changes
   }
   apply(events)

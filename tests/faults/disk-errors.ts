@@ -6,7 +6,8 @@ import { startGateway } from '../services/gateway.ts'
 import { sharedPostgres } from '../services/postgres.ts'
 import { conclude, type Figure, numberArgument } from './control/figures.ts'
 import { compare, percentiles, settledRows, startOracle } from './oracle.ts'
-import { failedOf, failuresText, WITHOUT_LOAD_GATE, watchPulse } from './rig.ts'
+import { failedOf, failuresText, WITHOUT_LOAD_GATE } from './rig.ts'
+import { strainText, watchStrain } from './watch.ts'
 
 const SECONDS = numberArgument('seconds', 15)
 const folder = mkdtempSync(join(tmpdir(), 'gatelog-disk-errors-'))
@@ -31,10 +32,10 @@ const underFault = async (row: string, fault: string, what: string, killsAtEnd: 
   const since = new Date(Date.now() - 1_000)
   const oracle = startOracle(() => gateway, 8, 'sandbox-echo')
   await Bun.sleep(1_000)
-  const pulse = watchPulse(gateway)
+  const strain = watchStrain(gateway)
   writeFileSync(path, fault)
   await Bun.sleep(SECONDS * 1_000)
-  const longestMs = await pulse.stop()
+  const seen = await strain.stop()
   // What was not synced would be lost with the machine; what was not written is lost with the process.
   if (killsAtEnd) await gateway.end('SIGKILL')
   writeFileSync(path, '')
@@ -51,9 +52,13 @@ const underFault = async (row: string, fault: string, what: string, killsAtEnd: 
     what: `${what}, ${SECONDS} s${killsAtEnd ? ', then `kill -9`' : ''}`,
     figure:
       `lost ${lost} of ${oracle.complete.size}, doubled ${doubled}, never sent ${phantom}, other tokens ${otherTokens}; faults ${didOf(fault)}, files synced again after one ${again}; ` +
-      `failed ${failedOf(oracle)} (${failuresText(oracle)}); first byte p99 ${first.p99.toFixed(0)} ms; health answered after ${longestMs.toFixed(0)} ms at most`,
+      `failed ${failedOf(oracle)} (${failuresText(oracle)}); first byte p50 ${first.p50.toFixed(0)}, p99 ${first.p99.toFixed(0)} ms; ${strainText(seen)}`,
     n: oracle.complete.size,
-    good: lost + doubled + phantom + otherTokens + again === 0 && oracle.complete.size > 0,
+    good:
+      lost + doubled + phantom + otherTokens + again === 0 &&
+      oracle.complete.size > 0 &&
+      didOf(fault) > 0 &&
+      seen.loopDelayMs > 0,
   }
 }
 

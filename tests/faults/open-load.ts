@@ -17,6 +17,8 @@ export interface LoadResult {
 interface Connection {
   socket: Bun.Socket<Connection> | null
   dueMs: number
+  /** Where its request is counted. */
+  of: LoadResult
   status: number
   /** The newest bytes: enough to see how an answer ends. */
   tail: string
@@ -30,8 +32,8 @@ const TAIL = 512
 const HEAD_END = '\r\n\r\n'
 
 export interface OpenLoad {
-  /** Sends at that rate for so long, then waits for what is under way (bounded). */
-  run(perSecond: number, forMs: number): Promise<LoadResult>
+  /** Sends at that rate for so long, then waits for what is under way (bounded). What was due in the first `onsetMs` is counted by itself. */
+  run(perSecond: number, forMs: number, onsetMs?: number): Promise<LoadResult & { readonly onset: LoadResult }>
   close(): void
 }
 
@@ -39,12 +41,12 @@ export interface OpenLoad {
 export const openLoad = (port: number, request: Uint8Array, connections: number): OpenLoad => {
   const idle: Connection[] = []
   let open = 0
-  let result: LoadResult = emptyResult()
   let underWay = 0
 
   const ended = (connection: Connection, isWhole: boolean) => {
     underWay--
     const tookMs = performance.now() - connection.dueMs
+    const result = connection.of
     connection.dueMs = 0
     if (!isWhole) result.failed++
     else if (connection.status === 429) {
@@ -78,9 +80,18 @@ export const openLoad = (port: number, request: Uint8Array, connections: number)
     ended(connection, true)
     idle.push(connection)
   }
-  const connect = async (dueMs: number): Promise<void> => {
+  const connect = async (dueMs: number, of: LoadResult): Promise<void> => {
     open++
-    const connection: Connection = { socket: null, dueMs, status: 0, tail: '', left: 0, isHead: true, hasDone: false }
+    const connection: Connection = {
+      socket: null,
+      dueMs,
+      of,
+      status: 0,
+      tail: '',
+      left: 0,
+      isHead: true,
+      hasDone: false,
+    }
     try {
       await Bun.connect<Connection>({
         hostname: '127.0.0.1',
@@ -89,7 +100,7 @@ export const openLoad = (port: number, request: Uint8Array, connections: number)
         socket: {
           open(socket) {
             connection.socket = socket
-            send(connection, dueMs)
+            send(connection, dueMs, of)
           },
           data: (_, bytes) => read(connection, bytes),
           close() {
@@ -103,16 +114,16 @@ export const openLoad = (port: number, request: Uint8Array, connections: number)
     } catch {
       open-- // refused: the accept queue is full
       underWay--
-      result.failed++
+      of.failed++
     }
   }
-  const send = (connection: Connection, dueMs: number) => {
-    Object.assign(connection, { dueMs, status: 0, tail: '', left: 0, isHead: true, hasDone: false })
+  const send = (connection: Connection, dueMs: number, of: LoadResult) => {
+    Object.assign(connection, { dueMs, of, status: 0, tail: '', left: 0, isHead: true, hasDone: false })
     connection.socket!.write(request)
   }
   return {
-    async run(perSecond, forMs) {
-      result = emptyResult()
+    async run(perSecond, forMs, onsetMs = 0) {
+      const [onset, later] = [emptyResult(), emptyResult()]
       const startedMs = performance.now()
       let due = 0
       for (;;) {
@@ -120,20 +131,21 @@ export const openLoad = (port: number, request: Uint8Array, connections: number)
         const untilNow = Math.floor((Math.min(nowMs - startedMs, forMs) * perSecond) / 1_000)
         for (; due < untilNow; due++) {
           const dueMs = startedMs + (due * 1_000) / perSecond
+          const result = dueMs - startedMs < onsetMs ? onset : later
           const connection = idle.pop()
           if (connection === undefined && open >= connections) {
             result.unsent++
             continue
           }
           underWay++
-          if (connection === undefined) void connect(dueMs)
-          else send(connection, dueMs)
+          if (connection === undefined) void connect(dueMs, result)
+          else send(connection, dueMs, result)
         }
         if (nowMs - startedMs >= forMs) break
         await Bun.sleep(2)
       }
       for (let i = 0; i < 500 && underWay > 0; i++) await Bun.sleep(10)
-      return result
+      return { ...later, onset }
     },
     close() {
       for (const { socket } of idle.splice(0)) socket?.end()

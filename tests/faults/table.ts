@@ -64,15 +64,15 @@ export const FAULT_ROWS: readonly FaultRow[] = [
   },
   {
     row: 'R6',
-    fault: 'the gateway is stopped for 30 s and goes on',
-    aim: 'lost 0, doubled 0, nothing spent from an expired lease',
+    fault: 'the gateway is stopped for 30 s and goes on; it is ended by the OOM killer',
+    aim: 'lost 0, doubled 0, nothing spent from an expired lease; after the OOM killer as R1',
     runs: [
       script('pause', ['--seconds', '30', '--times', '3'], ['--seconds', '3', '--times', '1']),
       // Longer than a lease is good: what it held is given to others, and spent by them.
       script('budgets/stopped', [], null),
+      script('oom', ['--times', '20'], ['--times', '2']),
     ],
     inTests: ['tests/state/budgets.test.ts'],
-    missing: 'the kill by a memory limit: it is `kill -9`, which R1 and R2 show',
   },
   {
     row: 'R7',
@@ -116,8 +116,8 @@ export const FAULT_ROWS: readonly FaultRow[] = [
   {
     row: 'R12',
     fault: 'started while the broker is away',
-    aim: 'serves from a snapshot and refuses writes; does not serve without one',
-    runs: [script('broker-kill', ['--kills', '3'], ['--kills', '1'])],
+    aim: 'serves from a snapshot what was last known and refuses writes of every kind; does not serve without one',
+    runs: [script('start-without-broker', ['--starts', '5'], ['--starts', '1'])],
     inTests: ['tests/state/live-start.test.ts'],
   },
   {
@@ -131,8 +131,8 @@ export const FAULT_ROWS: readonly FaultRow[] = [
   {
     row: 'R14',
     fault:
-      'Postgres is far away or locked; the projection worker is killed in the midst of transactions; tables made anew',
-    aim: 'inference failed 0, missing 0, doubled 0, every table equal',
+      'Postgres is far away or locked; the projection worker is killed in the midst of transactions; tables made anew, and the database wiped',
+    aim: 'inference failed 0, missing 0, doubled 0, every table equal, after a wipe too; how long it takes to make them anew',
     runs: [
       script('postgres-slow', ['--seconds', '20'], ['--seconds', '5']),
       script('worker-kill', ['20', '20000'], ['3', '2000', 'embedded']),
@@ -169,8 +169,12 @@ export const FAULT_ROWS: readonly FaultRow[] = [
   {
     row: 'R18',
     fault: 'bit flips and torn tails in spool, snapshot and read models',
-    aim: 'started every time; what is damaged is counted and set aside; wrong state 0',
-    runs: [script('damage', ['--rounds', '100'], ['--rounds', '8']), ...tests('projections/damage')],
+    aim: 'started every time; what is damaged is counted and set aside, all else salvaged; wrong state 0',
+    runs: [
+      script('damage', ['--rounds', '100'], ['--rounds', '8']),
+      script('damage-spool', ['--rounds', '30'], ['--rounds', '3']),
+      ...tests('projections/damage'),
+    ],
     inTests: [
       'tests/log/segments.test.ts',
       'tests/log/spool.test.ts',
@@ -185,7 +189,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     aim: 'lost 0, doubled 0, everybody answered',
     runs: [],
     missing:
-      'run by R17, the same way. Writes of the spool are made on the serving thread, so a disk that takes 200 ms for each holds everybody up for that long: only a sync is made beside it',
+      'run by R17, the same way. Writes of the spool are made on the serving thread, so a disk that takes 200 ms for each holds everybody up for that long, and a thread that stands still is not taken for overload: only a sync is made beside it',
   },
   {
     row: 'R20',
@@ -210,10 +214,14 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     row: 'R23',
     fault: 'an upstream hangs while connecting, before its head, in its stream, after its last piece',
     aim: 'told within 500 ms after the deadline, never before it; sockets leaked 0; every cell of the matrix right: status, code, body, calls made, outcome',
-    runs: [script('hangs', ['40'], ['4']), script('upstream', [], ['before headers'])],
+    runs: [
+      script('hangs', ['40'], ['4']),
+      script('swallowed', ['--requests', '1000'], ['--requests', '300']),
+      script('upstream', [], ['before headers']),
+    ],
     inTests: ['tests/inference/faults.test.ts', 'tests/inference/deadlines.test.ts'],
     missing:
-      'a connection that the kernel is still opening has no handle by which it could be closed: it goes when the kernel gives up (127 s) or somebody answers',
+      'a connection that the kernel is still opening has no handle by which it could be closed: it goes when the kernel gives up (127 s) or somebody answers. There is a bound on how many',
   },
   {
     row: 'R24',
@@ -263,7 +271,11 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     row: 'R30',
     fault: 'names that do not resolve, certificates that do not hold',
     aim: '`upstream_error`, fallback, nothing in plain text',
-    runs: [script('upstream', ['TLS']), ...tests('lib/dialer', 'lib/dialer-addresses')],
+    runs: [
+      script('plain-text', ['--rounds', '5'], ['--rounds', '1']),
+      script('upstream', ['TLS']),
+      ...tests('lib/dialer', 'lib/dialer-addresses'),
+    ],
   },
   {
     row: 'R31',

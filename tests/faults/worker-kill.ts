@@ -1,5 +1,6 @@
 // The projection worker killed (`kill -9`) at random while outcomes stream in, over a real broker and over the embedded log:
-// `bun tests/faults/worker-kill.ts [kills] [outcomes] [kafka | embedded]`. Prints missing, doubled, and whether every sum is the producers'.
+// `bun tests/faults/worker-kill.ts [kills] [outcomes] [kafka | embedded]`. Prints missing, doubled, whether every sum is the producers', and how long it takes to make
+// the tables anew: in one go, and by a worker whose database was wiped.
 import { startKafka } from '../../infra/kafka/kafka.ts'
 import { startPostgres } from '../services/postgres.ts'
 import { killRun } from './exactly-once/run.ts'
@@ -18,9 +19,12 @@ const report = async (name: string, world: World) => {
       databaseUrl: postgres.url,
       kills,
       outcomes,
+      wipes: true,
       progress: (line) => console.error(`${name}: ${line}`),
     })
-    const { missing, doubled, problems, books, closings, insideTransactions, seconds } = found
+    const { missing, doubled, problems, books, closings, insideTransactions, seconds, rebuiltS, wipedS } = found
+    const perMillion = (took: number) =>
+      `${took.toFixed(1)} s, ${((took * 1e6) / books.outcomes).toFixed(0)} s for a million`
     console.log(
       `${name}: ${kills} kills of the worker, ${insideTransactions} seen inside a transaction, ${seconds} s; missing ${missing} of ${books.outcomes} outcomes, doubled ${doubled}`,
     )
@@ -29,6 +33,9 @@ const report = async (name: string, world: World) => {
     )
     console.log(
       `${name}: usage.closed: ${closings.records} records, ${closings.sets} sets, ${closings.writtenAgain} written again and alike; ${closings.problems.length === 0 ? 'none with other contents, every day closed as it stands' : closings.problems.join('; ')}`,
+    )
+    console.log(
+      `${name}: tables of ${books.outcomes} outcomes made anew in one go in ${perMillion(rebuiltS)}; by a worker that found an empty database in ${perMillion(wipedS!)}`,
     )
     if (missing + doubled + problems.length + closings.problems.length > 0) failed = true
   } finally {

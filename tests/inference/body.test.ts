@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { BODY_LIMIT_BYTES, depthExceeds, readJsonBody } from '../../src/inference/body.ts'
+import { BODY_LIMIT_BYTES, JSON_VALUES_LIMIT, readJsonBody, tooDeepAt } from '../../src/inference/body.ts'
 import { GatewayError } from '../../src/wire/errors.ts'
 
 const read = async (
@@ -49,13 +49,40 @@ describe('a body', () => {
   })
 
   test('S27: is not compressed', async () => {
-    expect(await read(Bun.gzipSync('{}'), { 'content-type': 'application/json', 'content-encoding': 'gzip' })).toBe(415)
+    for (const coding of ['gzip', 'GZIP', 'deflate', 'br', 'zstd', 'gzip, gzip', 'identity, gzip', 'x-gzip', '']) {
+      const headers = { 'content-type': 'application/json', 'content-encoding': coding }
+      expect([coding, await read(Bun.gzipSync('{}'), headers)]).toEqual([coding, 415])
+      expect([coding, await read('{}', headers)]).toEqual([coding, 415])
+    }
+    const plain = { 'content-type': 'application/json', 'content-encoding': 'identity' }
+    expect(await read('{}', plain)).toEqual({})
+    // Nobody unpacks what does not say what it is.
+    expect(await read(Bun.gzipSync('{}'))).toBe(400)
   })
 
   test('is an object of valid JSON in valid UTF-8', async () => {
     for (const body of ['', 'null', '[]', '"x"', '{', '{"a":1}}', "{'a':1}"]) expect(await read(body)).toBe(400)
     expect(await read(new Uint8Array([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]))).toBe(400)
     expect(await read(null)).toBe(400)
+  })
+
+  test('that is nested too deeply, or is no UTF-8, is refused with the name of the member', async () => {
+    const deep = `${'['.repeat(70)}${']'.repeat(70)}`
+    const bad = new Uint8Array([0xc3, 0x28])
+    for (const [body, param] of [
+      [`{"a":{"b":"]}"},"tools":${deep}}`, 'tools'],
+      [` {"a":[1,{"x":2}],"the name":{"x":${deep}},"b":1}`, 'the name'],
+      [deep, null],
+      [Buffer.concat([Buffer.from('{"a":{"c":1},"b":["x","'), bad, Buffer.from('"]}')]), 'b'],
+      [Buffer.concat([Buffer.from('{"a":1,"'), bad, Buffer.from('":2}')]), null],
+    ] as const) {
+      const sent = readJsonBody(new Request('http://gateway.test/', { method: 'POST', body }))
+      const error = await sent.then(
+        () => null,
+        (failure: GatewayError) => failure,
+      )
+      expect([String(body), error?.status, error?.param ?? null]).toEqual([String(body), 400, param])
+    }
   })
 
   test('S23: is at most 10 MiB, announced or not', async () => {
@@ -84,6 +111,16 @@ describe('a body', () => {
     expect(await read(nested(65))).toBe(400)
     expect(await read(`{"a":${'['.repeat(5_000_000)}`)).toBe(400)
   })
+
+  test('S23: holds at most 200,000 values, wherever they stand; what stands in texts is none', async () => {
+    const items = (count: number, item: string) => `{"a":[${`${item},`.repeat(count)}${item}]}`
+    expect(await read(items(JSON_VALUES_LIMIT, '{}'))).toHaveProperty('a')
+    for (const item of ['{}', '1', '[]', '"text, with a comma"'])
+      expect(await read(items(JSON_VALUES_LIMIT + 1, item))).toBe(400)
+    const members = Array.from({ length: JSON_VALUES_LIMIT + 2 }, (_, i) => `"k${i}":1`)
+    expect(await read(`{${members.join(',')}}`)).toBe(400)
+    expect(await read(`{"a":"${',\\",'.repeat(JSON_VALUES_LIMIT)}"}`)).toHaveProperty('a')
+  })
 })
 
 test('depth is that of the parsed value, whatever the strings hold', () => {
@@ -91,12 +128,12 @@ test('depth is that of the parsed value, whatever the strings hold', () => {
     value === null || typeof value !== 'object' ? 0 : 1 + Math.max(0, ...Object.values(value).map(depthOf))
   fc.assert(
     fc.property(fc.jsonValue({ maxDepth: 6 }), fc.nat(8), (value, limit) => {
-      expect(depthExceeds(JSON.stringify(value), limit)).toBe(depthOf(value) > limit)
+      expect(tooDeepAt(JSON.stringify(value), limit) !== null).toBe(depthOf(value) > limit)
     }),
   )
   fc.assert(
     fc.property(fc.string({ unit: fc.constantFrom('{', '[', '"', '\\', ']', '}') }), (text) => {
-      expect(depthExceeds(JSON.stringify({ text }), 1)).toBe(false)
+      expect(tooDeepAt(JSON.stringify({ text }), 1)).toBeNull()
     }),
   )
 })

@@ -264,8 +264,8 @@ describe('usage on streams', () => {
   }
 
   test('is asked for where a hard budget has to know it, and hidden from a client that did not ask', async () => {
-    const set = { kind: 'openai_compatible', usageOnStream: true }
-    for (const row of [...[...STOPS, 'groq', 'cerebras'].map((kind) => ({ kind })), set]) {
+    for (const kind of [...STOPS, 'groq', 'cerebras', 'openai_compatible']) {
+      const row = { kind }
       const { asked, text } = await asks(row, [HARD])
       expect([row, asked]).toEqual([row, true])
       expect(text).not.toContain('prompt_tokens')
@@ -274,11 +274,10 @@ describe('usage on streams', () => {
     expect((await asks({}, [HARD], { stream_options: { include_usage: true } })).text).toContain('"prompt_tokens":3')
   })
 
-  test('is not asked for without one, of those that say it unasked, and of those that refuse it or may', async () => {
+  test('is not asked for without one, of those that say it unasked, and of those that are known to refuse it', async () => {
     const old = { kind: 'azure_openai', options: { api_version: '2024-06-01' } }
     const rows: readonly (readonly [Row, BudgetRow, object?])[] = [
       [{ kind: 'openai' }, SOFT],
-      [{ kind: 'openai_compatible' }, HARD],
       ...['mistral', 'openrouter', 'perplexity'].map((kind) => [{ kind }, HARD] as const),
       [old, HARD],
       [{ kind: 'azure_openai' }, HARD, { data_sources: [] }],
@@ -289,5 +288,54 @@ describe('usage on streams', () => {
       expect([row, asked]).toEqual([row, false])
     }
     expect((await asks({ kind: 'azure_openai', options: { api_version: '2024-10-21' } }, [HARD])).asked).toBe(true)
+  })
+
+  /** Two streams, one after the other; what the upstream was sent, and what came of them. */
+  const twice = async (answer: FaultAnswer, row: Row, more: Record<string, unknown> = {}) => {
+    const { gateway, budgets, server } = setUp(answer, { row })
+    const statuses: number[] = []
+    for (let n = 1; n <= 2; n++) {
+      const response = await gateway.chat({ ...ASK, ...more, stream: true })
+      await response.text()
+      statuses.push(response.status)
+      await gateway.spool.untilSettled(n)
+    }
+    const asked = server.requests.map((sent) => sent.includes('include_usage'))
+    const { attempts } = gateway.spool.settled()[0]!
+    return { statuses, asked, attempts, spent: budgets.standing(HARD)!.spent }
+  }
+  const refusing =
+    (message: string, status: string): FaultAnswer =>
+    (request) =>
+      request.body.includes('stream_options')
+        ? json(JSON.stringify({ error: { message } }), status)(request)
+        : ends()(request)
+  const NAMES = "Extra inputs are not permitted, field: 'stream_options'"
+
+  test.each([
+    ['fireworks', NAMES, '400 No'],
+    ['vllm', NAMES, '400 No'],
+    ['openai_compatible', NAMES, '422 No'],
+    ['openai_compatible', 'bad request', '400 No'],
+  ])('of a server of %s that refuses the question (%s, %s) is not asked again', async (kind, message, status) => {
+    const { statuses, asked, attempts, spent } = await twice(refusing(message, status), { kind })
+    expect([statuses, asked, attempts.length]).toEqual([[200, 200], [true, false, false], 1])
+    const promptBytes = (spent.nano_usd - 2 * Buffer.byteLength(WORDS) * OUTPUT_NANO) / INPUT_NANO
+    expect(spent.tokens).toBe(promptBytes + 2 * Buffer.byteLength(WORDS)) // the refusal cost nothing
+  })
+
+  test('is answered as it is where the client asks, and where the question cannot be why', async () => {
+    const own = await twice(refusing(NAMES, '400 No'), {}, { stream_options: { include_usage: true } })
+    expect([own.statuses, own.asked]).toEqual([
+      [400, 400],
+      [true, true],
+    ])
+    let calls = 0
+    const later: FaultAnswer = (request) => (++calls === 1 ? ends(USAGE) : json('{}', '400 No'))(request)
+    const known = await twice(later, {})
+    expect([known.statuses, known.asked]).toEqual([
+      [200, 400],
+      [true, true],
+    ])
   })
 })

@@ -41,6 +41,27 @@ test('S5: fields that name addresses and keys never route: they go to the provid
   gateway.close()
 })
 
+test('S3: a provider that sends us elsewhere is an upstream error; neither key nor prompt goes there', async () => {
+  upstream.received.length = 0
+  let asked = 0
+  for (const kind of ['openai_compatible', 'anthropic', 'gemini']) {
+    const gateway = gatewayOf(kind)
+    for (const status of [301, 302, 303, 307, 308])
+      for (const stream of [false, true]) {
+        upstream.behave({ status, headers: { location: `${trap.origin}/v1/elsewhere` } })
+        const response = await gateway.chat({ model: 'small', stream, messages: [{ role: 'user', content: 'hi' }] })
+        const { error } = (await response.json()) as { error: { code: string } }
+        expect([kind, status, response.status, error.code]).toEqual([kind, status, 502, 'upstream_error'])
+        asked++
+      }
+    gateway.close()
+  }
+  upstream.behave({})
+  expect(asked).toBe(30)
+  expect(upstream.received.length).toBeGreaterThanOrEqual(asked)
+  expect(trap.connections).toHaveLength(0)
+})
+
 test('S6: URLs in messages are never fetched, whatever the kind of the provider', async () => {
   upstream.received.length = 0
   for (const kind of KINDS.keys()) {

@@ -166,6 +166,23 @@ describe('feedback', () => {
   })
 })
 
+test('S37: the largest feedback that is taken is a small record, and one that is larger is none', async () => {
+  const answer = await gateway.chat({ model: 'small', messages: [{ role: 'user', content: 'hi' }] })
+  const request_id = answer.headers.get('x-request-id')!
+  await answer.text()
+  const tags = Object.fromEntries(
+    Array.from({ length: 16 }, (_, i) => [`${i}`.padStart(64, '\u0001'), '\u0001'.repeat(256)]),
+  )
+  const largest = { request_id, score: 1, comment: '\u0001'.repeat(4_096), metric: 'm'.repeat(64), tags }
+  expect((await give(largest)).status).toBe(201)
+  const records = () => gateway.spool.records.filter(({ type }) => type === 'feedback.given')
+  expect(records()).toHaveLength(1)
+  expect(JSON.stringify(records()[0]!.data).length).toBeLessThan(65_536)
+  for (const more of [{ tags: { ...tags, more: 'x' } }, { comment: 'x'.repeat(4_097) }, { metric: 'm'.repeat(65) }])
+    expect((await give({ ...largest, ...more })).status).toBe(400)
+  expect(records()).toHaveLength(1)
+})
+
 test('S37: the memory of served requests is bounded, and a label forgets only its own', () => {
   const memory = new ServedRequests(2)
   memory.note('req_1', 'label', 'ten_1')

@@ -48,6 +48,14 @@ describe('headers', () => {
     ['X-Gateway-Endpoint', ' '],
     ['X-Gateway-Region', ''],
     ['X-Gateway-Max-Cost-USD', '1e999'],
+    ['X-Gateway-Max-Cost-USD', '1e309'],
+    ['X-Gateway-Max-Cost-USD', '-1'],
+    ['X-Gateway-Max-Cost-USD', '-0.0001'],
+    ['X-Gateway-Max-Cost-USD', 'NaN'],
+    ['X-Gateway-Max-Cost-USD', 'Infinity'],
+    ['X-Gateway-Latency-Target-Ms', '-1'],
+    ['X-Gateway-Latency-Target-Ms', 'NaN'],
+    ['X-Gateway-Latency-Target-Ms', '1e309'],
     ['X-Gateway-Max-Cost-USD', '0x10'],
     ['X-Gateway-Max-Cost-USD', '1,2'],
     ['X-Gateway-Latency-Target-Ms', '0'],
@@ -56,5 +64,12 @@ describe('headers', () => {
     ['X-Gateway-Sensitivity', 'pii,,phi'],
   ])('S30: %s: %j is refused', (param, value) => {
     expect(() => read({ [param]: value })).toThrow(expect.objectContaining({ code: 'invalid_request', param }))
+  })
+
+  test('S30: ten thousand labels are refused', () => {
+    const value = Array.from({ length: 10_000 }, (_, i) => `l${i}`).join()
+    expect(() => read({ 'X-Gateway-Sensitivity': value })).toThrow(
+      expect.objectContaining({ code: 'invalid_request', param: 'X-Gateway-Sensitivity' }),
+    )
   })
 })

@@ -52,6 +52,19 @@ describe('what is reserved for a part', () => {
     expect(reserved).toBeGreaterThanOrEqual(actualNanoUsd(row(null), Math.ceil(billed), 1, 0)!)
   })
 
+  test('what the vendor writes for tools is reserved also where a form of the answer becomes one', () => {
+    const VENDOR_PROMPT_TOKENS = 530
+    const plain = promptBound(asked('hi'), row(WINDOW))
+    const schema = { type: 'json_schema', json_schema: { name: 'a', schema: { type: 'object' } } }
+    for (const format of [schema, { type: 'json_object' }])
+      expect(promptBound(asked('hi', { response_format: format }), row(WINDOW)) - plain).toBeGreaterThan(
+        VENDOR_PROMPT_TOKENS,
+      )
+    expect(promptBound(asked('hi', { response_format: { type: 'text' } }), row(WINDOW)) - plain).toBeLessThan(
+      VENDOR_PROMPT_TOKENS,
+    )
+  })
+
   test('parts add up, and never to more than the model takes', () => {
     const parts = Array.from({ length: 5 }, () => image(URL))
     expect(promptBound(asked(parts), row(WINDOW))).toBeGreaterThan(5 * 48_000)

@@ -134,6 +134,14 @@ describe('overrides in force', () => {
     expect((await ask('broken')).gateway.routed_model).toBe('large')
   })
 
+  test('a model that a tenant forces for itself replaces none that is imposed on it, however near it is', async () => {
+    const forcedByTenants = new Map([['small', 'broken']])
+    steering.inForce = overridesOf({ forcedModels: new Map([['*', 'large']]), forcedByTenants })
+    expect((await ask('small')).gateway.routed_model).toBe('large')
+    steering.inForce = overridesOf({ forcedByTenants: new Map([['tiny', 'large']]) })
+    expect((await ask('tiny')).gateway.routed_model).toBe('large')
+  })
+
   test('fallback can be switched off for everything and for single subjects', async () => {
     const policy = { 'x-gateway-policy': 'pol_default' }
     expect((await ask('broken', policy)).gateway).toMatchObject({ provider: 'beta', fallback_used: true })

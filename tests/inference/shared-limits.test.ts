@@ -49,6 +49,17 @@ const instance = async (
   return limits
 }
 
+test('S13: whatever a caller sends stands in no key of Redis: subjects are those of the registry, and a request is a value', async () => {
+  const limits = await instance(PATIENT)
+  const evil = 'x\r\nFLUSHALL\r\n} * :counts'
+  const subject = 'key:key_1'
+  const asked: Ask = { id: evil, tokens: 1, rules: [{ scope: 'key', subject, rpm: 5, tpm: 5, maxParallel: 5 }] }
+  await limits.take(asked)
+  const keys = (await direct.send('KEYS', ['*'])) as string[]
+  expect(keys.filter((key) => key.includes(subject)).length).toBeGreaterThan(0)
+  for (const key of keys) expect(key).toMatch(/^\{gatelog:limits\}:[\w:.-]+:(counts|slots)$/)
+})
+
 let names = 0
 const rule = (limits: Partial<LimitRule>): LimitRule => ({
   scope: 'key',

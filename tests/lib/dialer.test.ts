@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import { gzipSync } from 'node:zlib'
 import type { DialerDeps } from '../../src/lib/dialer.ts'
-import type { DialLimits } from '../../src/lib/upstream.ts'
+import { DialFailure, type DialLimits } from '../../src/lib/upstream.ts'
 import type { RawConnection, RawServer } from '../services/raw-server.ts'
 import { ca, closeAll, dialer, kindOf, limits, OK, pair, post, serve } from './dialling.ts'
 
@@ -27,12 +27,17 @@ for (const client of ['pooled', 'fetch'] as const)
       expect(body).toBe('{"a":1}')
     })
 
-    test('S3: never follows a redirect', async () => {
-      const server = serve((connection) =>
-        connection.write('HTTP/1.1 307 Temporary Redirect\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n'),
-      )
-      expect((await dial(server.origin)).status).toBe(307)
-      expect(server.connections.map(({ received }) => received.includes('elsewhere'))).toEqual([false])
+    test('S3: never follows a redirect, of whatever kind, here or elsewhere', async () => {
+      const trap = serve((connection) => connection.write(OK))
+      for (const status of [300, 301, 302, 303, 305, 307, 308])
+        for (const location of ['/elsewhere', `${trap.origin}/elsewhere`, `//127.0.0.1:${trap.port}/elsewhere`]) {
+          const server = serve((connection) =>
+            connection.write(`HTTP/1.1 ${status} Moved\r\nLocation: ${location}\r\nContent-Length: 0\r\n\r\n`),
+          )
+          expect((await dial(server.origin)).status).toBe(status)
+          expect(server.connections.map(({ received }) => received.includes('elsewhere'))).toEqual([false])
+        }
+      expect(trap.connections).toHaveLength(0)
     })
 
     test('faults of the connection have their kinds', async () => {
@@ -134,6 +139,18 @@ for (const client of ['pooled', 'fetch'] as const)
           connection.write(body)
         })
       }
+      const twice = gzipSync(gzipSync('x'.repeat(32 * 1024 * 1024)))
+      const nested = serve((connection) => {
+        connection.write(`HTTP/1.1 200 OK\r\nContent-Encoding: gzip, gzip\r\nContent-Length: ${twice.length}\r\n\r\n`)
+        connection.write(twice)
+      })
+      // Unpacked to the limit or not at all, never beyond it.
+      const read = await dial(nested.origin)
+        .then((response) => response.text(100_000))
+        .catch((error: unknown) => error)
+      expect(typeof read === 'string' ? read.length <= 100_000 && !read.includes('xxx') : read).toEqual(
+        typeof read === 'string' ? true : expect.any(DialFailure),
+      )
       const [bomb, small] = [answer(32 * 1024 * 1024), answer(10)]
       expect(await kindOf(dial(bomb.origin).then((response) => response.text(100_000)))).toBe('too_large')
       expect(await (await dial(small.origin)).text(100_000)).toBe('xxxxxxxxxx')

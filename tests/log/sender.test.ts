@@ -307,4 +307,29 @@ describe('the thread', () => {
     await sender.stop()
     await own.close()
   }, 60_000)
+
+  test('a spool that is shipped stays as long as something else of it is needed', async () => {
+    const dataDir = fresh()
+    const own = await openTestSpool(dataDir)
+    const dead = await openTestSpool(dataDir)
+    await dead.append('requests', 'request.admitted', 'tenant', '{"id":"req_1"}', true, null)
+    await dead.close()
+    const options = files(dataDir)
+    const sender = start(own, options)
+    const adopt = async (isOver: Promise<boolean>) => {
+      const adopting = { dataDir, durability: 'log', keeping: { until: 'shipped' }, nowMs: Date.now } as const
+      const [adopted] = await adoptFreeSpools(adopting)
+      if (adopted !== undefined) sender.drain(adopted, isOver)
+      return adopted
+    }
+    const over = Promise.withResolvers<boolean>()
+    const first = (await adopt(over.promise))!
+    await eventually('all of it is shipped', () => first.backlog().records === 0 && arrived(options.path).length === 1)
+    expect(spoolNumbers(dataDir)).toEqual([0, 1])
+    over.resolve(false)
+    await eventually('it can be adopted again', async () => (await adopt(Promise.resolve(true)))?.number === 1)
+    await eventually('it is removed', () => !existsSync(first.directory))
+    await sender.stop()
+    await own.close()
+  }, 60_000)
 })

@@ -1,7 +1,8 @@
 // Settlements that a power cut may still take, `log.durability: host`: whatever it takes, an admission is settled or open, never neither, never both.
 import { afterAll, describe, expect, test } from 'bun:test'
 import { cpSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
+import { SegmentCursor } from '../../src/log/segment-cursor.ts'
 import { listSegments } from '../../src/log/segments.ts'
 import type { LocalSpool } from '../../src/log/spool.ts'
 import { SmallDisk } from './small-disk.ts'
@@ -69,8 +70,7 @@ const sizesOf = ({ directory }: LocalSpool) =>
   new Map(listSegments(directory).map(({ ordinal, bytes }) => [ordinal, bytes]))
 
 /** What a start finds after the process died here; `left`: the power was cut too, and of the segments so many bytes are left. */
-const afterCrash = async ({ spool: { directory } }: Held, left?: ReadonlyMap<number, number>) => {
-  const copy = dataDir()
+const afterCrash = async ({ spool: { directory } }: Held, left?: ReadonlyMap<number, number>, copy = dataDir()) => {
   cpSync(directory, join(copy, 'spool', '1'), { recursive: true })
   const segments = listSegments(join(copy, 'spool', '1'))
   if (left !== undefined)
@@ -149,6 +149,34 @@ describe('settlements that are not durable yet', () => {
     await spool.close()
   })
 
+  test('one whose copy is torn is read where it stands, by a reader that has come to it', async () => {
+    const held = await openHeld(dataDir())
+    const { spool, disk, hold } = held
+    const admission = await admit(spool, 'req_1')
+    const place = { record: spool.end }
+    hold.on = true
+    const written = held.flushed()
+    const settled = settle(spool, 'req_1', admission)
+    await written
+    disk.syncFailures = 1
+    await held.holds()
+    const before = sizesOf(spool)
+    held.letOne() // the same into another segment
+    await held.holds()
+    expect(listSegments(spool.directory).length).toBe(2)
+    for (const left of cuts(before, spool)) {
+      const directory = dataDir()
+      expect(await afterCrash(held, left, directory)).toEqual({ open: [], settled: 1 })
+      const cursor = new SegmentCursor({ directory: join(directory, 'spool', '1') })
+      expect(cursor.seek(place)).toBe(true)
+      expect(cursor.next(10).map(({ record, type }) => [record, type])).toEqual([[place.record, 'request.settled']])
+      cursor.close()
+    }
+    held.release()
+    await settled
+    await spool.close()
+  })
+
   test('the segment where they stand is kept as long as the newest head does not know of them', async () => {
     const held = await settledAtAnEnd()
     const { spool } = held
@@ -179,7 +207,9 @@ describe('settlements that are not durable yet', () => {
     await spool.close()
     const { path } = listSegments(join(directory, 'spool', '1')).at(-1)!
     const bytes = readFileSync(path)
-    bytes[bytes.indexOf('req_2')]! ^= 1
+    const copy = bytes.indexOf('req_2')
+    bytes[copy]! ^= 1
+    bytes[bytes.indexOf('req_2', copy)]! ^= 1
     writeFileSync(path, bytes)
     for (let start = 1; start <= 3; start++) {
       const again = await openTestSpool(directory, { durability: 'host' })
@@ -187,6 +217,42 @@ describe('settlements that are not durable yet', () => {
       again.shipped(again.end)
       await again.close()
     }
+  })
+
+  test('one damaged place in the newest head loses nothing of it: an older one would not know what was settled in segments that are gone', async () => {
+    const held = await openHeld(dataDir())
+    const { spool, hold } = held
+    const admissions = [await admit(spool, 'req_1'), await admit(spool, 'req_2')]
+    const attempt = (n: number) => JSON.stringify({ id: 'req_2', n })
+    for (const n of [2, 3])
+      await spool.append('requests', 'request.attempted', 'tenant', attempt(n), false, admissions[1]!)
+    hold.on = true
+    const written = [held.flushed(), held.flushed()]
+    const settled = settle(spool, 'req_1', admissions[0]!)
+    await written[0]
+    const shipped = spool.end
+    const filled = fill(spool)
+    await written[1]
+    held.release()
+    await Promise.all([settled, filled])
+    await fill(spool)
+    spool.shipped(shipped)
+    const segments = listSegments(spool.directory)
+    expect(segments.map(({ ordinal }) => ordinal)).toEqual([2, 3])
+    const bytes = readFileSync(segments[1]!.path)
+    const end = bytes.indexOf('zz')
+    for (let at = 0; at < end; at += 11) {
+      const copy = dataDir()
+      cpSync(spool.directory, join(copy, 'spool', '1'), { recursive: true })
+      const damaged = Buffer.from(bytes)
+      damaged[at]! ^= 4
+      writeFileSync(join(copy, 'spool', '1', basename(segments[1]!.path)), damaged)
+      const again = await openTestSpool(copy, { durability: 'host' })
+      const open = again.openAtStart.map(({ recordId, attempts }) => [recordId, ...attempts])
+      expect([at, open]).toEqual([at, [[admissions[1]!, attempt(2), attempt(3)]]])
+      await again.close()
+    }
+    await spool.close()
   })
 
   test('what could not be synced is written again; wherever a power cut ends that, an admission is settled or open', async () => {

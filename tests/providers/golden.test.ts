@@ -210,6 +210,9 @@ for (const kindName of readdirSync(ROOT)) {
       )
       for (const { body, models } of [first, ...further])
         expect(kind.listing!.read(JSON.stringify(body))).toEqual(models as never)
+      const all = [first, ...further].flatMap(({ body }) => kind.listing!.read(JSON.stringify(body)))
+      const hasPrice = all.some(({ inputCostPerMillion }) => inputCostPerMillion != null)
+      expect(kind.listing!.namesPrices === true).toBe(hasPrice)
       expect(failure(() => kind.listing!.read('<html>')).code).toBe('upstream_error')
     })
 

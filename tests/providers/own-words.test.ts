@@ -88,6 +88,15 @@ describe('a field in the words of an upstream is forwarded as it was sent, or to
     expect(shaping).toEqual(['dropped extra_body.models: the gateway chooses the model'])
   })
 
+  test('a key that stands twice inside a field is sent as it was read', () => {
+    const raw =
+      '{"model":"m","messages":[],"provider":{"sort":"throughput", "sort":"price"},"plugins":[ {"id":"web","id":"none"} ]}'
+    const call = { raw, body: JSON.parse(raw), stream: false, capabilities: ALL_CAPABILITIES }
+    const { body, shaping } = kindOf('openrouter')!.request(call, TARGET)
+    expect(body).toBe('{"model":"routed","messages":[],"provider":{ "sort":"price"},"plugins":[ {"id":"none"} ]}')
+    expect(shaping).toEqual(['made repeated keys of provider one', 'made repeated keys of plugins one'])
+  })
+
   test('an operator may let it pass', () => {
     const raw = '{"model":"m","messages":[],"models":["other"]}'
     const call = { raw, body: JSON.parse(raw), stream: false, capabilities: ALL_CAPABILITIES }

@@ -40,3 +40,49 @@ test('half a key at the cut of a long text is not left over', () => {
   const shown = scrub(`${keys.join(' ')} Zz9${'y'.repeat(60)}`, reading)
   expect(shown.replaceAll('[redacted]', '').replaceAll('…', '').trim()).toBe('')
 })
+
+test("the target's own secret is cut in every form in which a provider may say it back", () => {
+  for (const secret of ['Zq9-odd-secret', 'Kö"n/ig+12?=&\\x', 'CANARYcred0123456789abcd', 'AKID9:Wx/yz+secretpart']) {
+    const bytes = Buffer.from(secret)
+    const forms = [
+      secret,
+      secret.toLowerCase(),
+      secret.toUpperCase(),
+      bytes.toString('base64'),
+      bytes.toString('base64url'),
+      Buffer.from(`Bearer ${secret}`).toString('base64'),
+      Buffer.from(`a:${secret}\n`).toString('base64url'),
+      Buffer.from(`ab${secret}zz`).toString('base64').toLowerCase(),
+      bytes.toString('hex'),
+      bytes.toString('hex').toUpperCase(),
+      encodeURIComponent(secret),
+      encodeURIComponent(encodeURIComponent(secret)),
+      [...bytes].map((byte) => `%${byte.toString(16)}`).join(''),
+      JSON.stringify(JSON.stringify(secret)),
+      [...secret].map((char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`).join(''),
+    ]
+    for (const form of forms) {
+      const shown = scrub(`you sent ${form} to us`, { ...reading, secret })
+      expect(shown).toContain('[redacted]')
+      // Of what stands around an encoded secret ("Bearer ") something may be left.
+      const left = shown.replaceAll('[redacted]', '').replace(/^you sent|to us$/g, '')
+      expect({ form, left, isGone: left.replaceAll(/[^\w+/-]/g, '').length <= 9 }).toEqual({ form, left, isGone: true })
+    }
+  }
+})
+
+test('a word that stands for no key is cut as it is written only', () => {
+  const shown = scrub('EMPTY is no key, and messages must not be empty', { ...reading, secret: 'EMPTY' })
+  expect(shown).toBe('[redacted] is no key, and messages must not be empty')
+})
+
+test('a long run of what may begin an escape is walked once', () => {
+  // From each backslash all others: 256 Ki took ten seconds, in which nobody else was served.
+  for (const run of ['\\', '%25', '\\u', '%'])
+    expect(scrub(`said ${run.repeat(1_000_000)}`, { ...reading, secret: '"odd"-secret' })).toStartWith('said')
+})
+
+test('a text that only looks alike stays as it is', () => {
+  for (const text of ['100% of the quota is used', 'a path like C:\\models\\x', 'odd secret', 'Zq9'])
+    expect(scrub(text, reading)).toBe(text)
+})

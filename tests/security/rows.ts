@@ -73,7 +73,7 @@ export const SECURITY_ROWS: readonly SecurityRow[] = [
   row(20, 'Frames within what a provider says', 'One event, one line; the frames are those that were meant'),
   row(21, 'Header lines within what a client says', '`[A-Za-z0-9._-]`, at most 128; no line break passes'),
   row(22, 'A second request hidden in the first', 'Refused and the connection closed'),
-  row(23, 'JSON without end', 'Depth 64 and 10 MiB, before it is parsed'),
+  row(23, 'JSON without end', 'Depth 64, 10 MiB and 200,000 values, before it is parsed'),
   row(24, '`__proto__`, and names that stand twice', 'No prototype changes; what is authorised is what is sent'),
   row(25, 'Numbers beyond 2^53', 'Forwarded with their own bytes'),
   row(26, 'Patterns and schemas that never end', 'RE2, bounded work, bounded compile cache'),

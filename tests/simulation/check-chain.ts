@@ -37,10 +37,9 @@ export const checkChain = (run: Run): void => {
 const checkInstances = (run: Run, counted: readonly Counted[], fold: ChainFold): void => {
   const digest = fold.state.digest()
   for (const { name, histories, final } of run.machines) {
-    for (const history of histories) {
-      const from = counted.findIndex(({ id }) => id === history[0])
-      const differs = history.findIndex((id, i) => counted[from + i]?.id !== id)
-      if (history.length > 0 && (from !== 0 || differs !== -1))
+    for (const { after, counted: own } of histories) {
+      const differs = own.findIndex((id, i) => counted[after + i]?.id !== id)
+      if (differs !== -1)
         run.violated(`a process of ${name} counted something else, or in another order, from place ${differs} on`)
     }
     if (final === null) continue

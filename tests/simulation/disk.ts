@@ -24,8 +24,8 @@ class Inode {
   }
 }
 
-/** A change of names, in the order of the journal. */
-type NameChange = { readonly path: string; readonly inode: Inode | null }
+/** Names that change together, in the order of the journal. */
+type NameChange = readonly { readonly path: string; readonly inode: Inode | null }[]
 
 interface Opened {
   readonly inode: Inode
@@ -57,14 +57,14 @@ export class SimulatedDisk {
   readonly faults: DiskFaults = { shortWrites: 0, fullUntilMs: 0, failingSyncs: 0, syncMs: 2 }
   /** After so many more changes the process dies, in the middle of the last one; null: it does not. */
   diesAfterChanges: number | null = null
-  onDeath: () => void = () => {}
+  onDeath: (process: Owner) => void = () => {}
   #names = new Map<string, Inode>()
   readonly #directories = new Set<string>()
   /** Names as the platter has them, and the changes since then. */
   #durable = new Map<string, Inode>()
   #journal: NameChange[] = []
   readonly #open = new Map<number, Opened>()
-  readonly #locks = new Map<string, Owner>()
+  readonly #locks = new Set<{ directory: string; readonly process: Owner }>()
   #descriptors = 0
   /** Bytes that were removed while it was full. */
   #freed = 0
@@ -93,8 +93,8 @@ export class SimulatedDisk {
       close: (descriptor) => void this.#open.delete(descriptor),
       rename: (from, to) => {
         this.#change(process, null)
-        const inode = this.#names.get(from)
-        if (inode === undefined) throw diskError('ENOENT')
+        if (this.#directories.has(from)) return this.#renameDirectory(from, to)
+        const inode = this.#inode(from)
         this.#name(from, null)
         this.#name(to, inode)
       },
@@ -125,12 +125,12 @@ export class SimulatedDisk {
         inode.synced = inode.length
         if (!this.#names.has(path)) this.#name(path, inode)
       },
-      makeDirectory: (path) => {
-        for (let at = path.length; at > 0; at = path.lastIndexOf('/', at - 1)) this.#directories.add(path.slice(0, at))
-      },
+      makeDirectory: (path) => this.#makeDirectory(path),
       removeDirectory: (path) => {
+        this.#change(process, null)
         for (const name of [...this.#names.keys()]) if (name.startsWith(`${path}/`)) this.#name(name, null)
-        this.#directories.delete(path)
+        for (const name of [...this.#directories])
+          if (name === path || name.startsWith(`${path}/`)) this.#directories.delete(name)
       },
       lock: (directory) => this.#lock(directory, process),
     }
@@ -142,6 +142,12 @@ export class SimulatedDisk {
 
   has(directory: string): boolean {
     return this.#directories.has(directory)
+  }
+
+  /** Some process lives in it. */
+  isHeld(directory: string): boolean {
+    for (const lock of this.#locks) if (lock.directory === directory) return true
+    return false
   }
 
   list(directory: string): string[] {
@@ -169,7 +175,7 @@ export class SimulatedDisk {
 
   /** The process has died: its descriptors are closed, its locks free. The page cache stays. */
   released(process: Owner): void {
-    for (const [directory, holder] of this.#locks) if (holder === process) this.#locks.delete(directory)
+    for (const lock of this.#locks) if (lock.process === process) this.#locks.delete(lock)
     for (const [descriptor, opened] of this.#open) if (opened.process === process) this.#open.delete(descriptor)
   }
 
@@ -179,6 +185,7 @@ export class SimulatedDisk {
     this.#settleNames(random.int(0, this.#journal.length))
     this.#journal = []
     this.#names = new Map(this.#durable)
+    for (const path of this.#names.keys()) this.#makeDirectory(path.slice(0, path.lastIndexOf('/')))
     for (const [path, inode] of this.#names) {
       const unsynced = inode.length - inode.synced
       if (unsynced === 0) continue
@@ -219,11 +226,37 @@ export class SimulatedDisk {
   #name(path: string, inode: Inode | null): void {
     if (inode === null) this.#names.delete(path)
     else this.#names.set(path, inode)
-    this.#journal.push({ path, inode })
+    this.#journal.push([{ path, inode }])
+  }
+
+  #makeDirectory(path: string): void {
+    for (let at = path.length; at > 0; at = path.lastIndexOf('/', at - 1)) this.#directories.add(path.slice(0, at))
+  }
+
+  /** With all that is in it, and with who holds it. */
+  #renameDirectory(from: string, to: string): void {
+    const moved = (path: string) => `${to}${path.slice(from.length)}`
+    const isIn = (path: string) => path === from || path.startsWith(`${from}/`)
+    const files = [...this.#names].filter(([path]) => isIn(path))
+    for (const [path, inode] of files) {
+      this.#names.delete(path)
+      this.#names.set(moved(path), inode)
+    }
+    this.#journal.push(
+      files.flatMap(([path, inode]) => [
+        { path, inode: null },
+        { path: moved(path), inode },
+      ]),
+    )
+    for (const path of [...this.#directories].filter(isIn)) {
+      this.#directories.delete(path)
+      this.#directories.add(moved(path))
+    }
+    for (const lock of this.#locks) if (isIn(lock.directory)) lock.directory = moved(lock.directory)
   }
 
   #settleNames(count: number): void {
-    for (const { path, inode } of this.#journal.splice(0, count)) {
+    for (const { path, inode } of this.#journal.splice(0, count).flat()) {
       if (inode === null) this.#durable.delete(path)
       else this.#durable.set(path, inode)
     }
@@ -235,7 +268,7 @@ export class SimulatedDisk {
     if (this.diesAfterChanges === null || this.diesAfterChanges-- > 0) return
     this.diesAfterChanges = null
     half?.()
-    this.onDeath()
+    this.onDeath(process)
     throw diskError('EIO')
   }
 
@@ -276,13 +309,9 @@ export class SimulatedDisk {
 
   #lock(directory: string, process: Owner): HeldLock | null {
     if (!process.alive) throw diskError('EIO')
-    if (this.#locks.has(directory)) return null
-    this.#locks.set(directory, process)
-    return {
-      directory,
-      release: () => {
-        if (this.#locks.get(directory) === process) this.#locks.delete(directory)
-      },
-    }
+    if (!this.#directories.has(directory) || this.isHeld(directory)) return null
+    const lock = { directory, process }
+    this.#locks.add(lock)
+    return { directory, release: () => void this.#locks.delete(lock) }
   }
 }

@@ -1,14 +1,18 @@
-// Bits that flip in the segments of a machine that is down, and which records they hit.
+// Bits that flip in the segments of a process that is down, and which records they hit.
 import type { BudgetPart } from '../../src/domain/budget-events.ts'
 import { type Frame, nextFrame, readFrame } from '../../src/log/frame.ts'
 import type { Machine } from './machine.ts'
 import type { Run } from './run.ts'
 
-/** Flips so many bits, each in a record of its own; a header keeps its other copy. */
+/**
+ * Flips so many bits. What the head of a segment says stands there twice: one copy of it stays whole, and nothing is lost. A record stands there once: what
+ * its request had written is excused.
+ */
 export const flipBits = (run: Run, machine: Machine, count: number): void => {
   const { random } = run
-  const directory = `/${machine.name}/spool/0`
-  if (!machine.disk.has(directory)) return
+  const free = machine.spools().filter((directory) => !machine.disk.isHeld(directory))
+  if (free.length === 0) return
+  const directory = free.length === 1 ? free[0]! : random.pick(free)
   for (let flipped = 0; flipped < count; flipped++) {
     const segments = machine.disk.list(directory).filter((name) => name.endsWith('.segment'))
     if (segments.length === 0) return
@@ -18,14 +22,20 @@ export const flipBits = (run: Run, machine: Machine, count: number): void => {
     if (bytes.length === 0) return
     const at = random.int(0, bytes.length - 1)
     const hit = frameAt(bytes, at)
-    if (hit === null || hit.frame.topic === 'header') continue
-    machine.disk.flip(path, at, random.int(0, 7))
+    if (hit === null) continue
     const { frame, epoch, instance } = hit
+    const isHead = frame.topic === 'header' || frame.topic === 'carried'
+    const copied = `${path} ${frame.topic} ${frame.sequence}`
+    if (isHead && run.damagedCopies.has(copied)) continue
+    machine.disk.flip(path, at, random.int(0, 7))
     run.note(machine.name, `bit ${at} of ${name} flips: ${frame.topic} ${frame.type}`)
-    const data = JSON.parse(frame.data) as { id?: string; record_id?: string; data?: { id?: string } }
-    const request = data.id ?? data.data?.id ?? ''
+    if (isHead) {
+      run.damagedCopies.add(copied)
+      continue
+    }
+    const request = (JSON.parse(frame.data) as { id?: string }).id ?? ''
     run.damaged.add(request)
-    run.damaged.add(data.record_id ?? `${instance}.${epoch}.${frame.sequence}`)
+    run.damaged.add(`${instance}.${epoch}.${frame.sequence}`)
     // Also what was written and never acknowledged: it may be settled as orphaned for want of the settlement.
     const said = run.clients.asked.get(request)?.said ?? []
     const parts = said.flatMap((text) => JSON.parse(text) as BudgetPart[])
@@ -33,6 +43,7 @@ export const flipBits = (run: Run, machine: Machine, count: number): void => {
   }
 }
 
+/** The whole frame that holds a byte. */
 const frameAt = (bytes: Buffer, at: number): { frame: Frame; instance: string; epoch: string } | null => {
   let instance = ''
   let epoch = ''

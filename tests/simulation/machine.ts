@@ -9,13 +9,14 @@ import type { EventLog } from '../../src/log/port.ts'
 import { type ShipProgress, shipSpool } from '../../src/log/sender.ts'
 import type { Sender, SenderOptions } from '../../src/log/sender-thread.ts'
 import { type CommitQueue, createCommit } from '../../src/state/commit.ts'
-import { openLiveState } from '../../src/state/live.ts'
+import { liveFrom } from '../../src/state/live.ts'
 import type { LiveChain } from '../../src/state/live-chain.ts'
 import { macKey } from '../state/support.ts'
 import type { Link } from './broker.ts'
 import { SimulatedDisk } from './disk.ts'
 import type { Run } from './run.ts'
 import type { Owner } from './scheduler.ts'
+import { loaded, type Snapshot, snapshotOf } from './snapshots.ts'
 
 export type Durability = 'process' | 'host' | 'log'
 
@@ -54,32 +55,58 @@ export interface Final {
 
 export class Machine {
   readonly disk: SimulatedDisk
-  readonly link: Link = { downUntilMs: 0 }
-  /** Of its wall clock. */
-  skewMs = 0
+  readonly link: Link
+  readonly clock: { skewMs: number }
+  /** Of the first process of its data folder. */
+  readonly dataDir: string
   /** Null while no process runs. */
   process: Owner | null = null
   /** Null until it serves. */
   gateway: Gateway | null = null
   /** How the control state stood when the last process stopped in order. */
   final: Final | null = null
-  /** What was counted by each of its processes. */
-  readonly histories: string[][] = []
+  /** What was counted by each of its processes, behind how many decisions of its snapshot. */
+  readonly histories: { readonly after: number; readonly counted: readonly string[] }[] = []
+  /** Of its data folder. */
+  readonly snapshots: { newest: Snapshot | null }
   #starts = 0
 
   constructor(
     readonly name: string,
     readonly durability: Durability,
     private readonly run: Run,
+    /** It is a further process on this one, in the same data folder. */
+    readonly beside: Machine | null,
   ) {
     const { scheduler, random } = run
-    this.disk = new SimulatedDisk({ scheduler, random, note: (what) => run.note(name, what) })
+    this.disk = beside?.disk ?? new SimulatedDisk({ scheduler, random, note: (what) => run.note(name, what) })
+    this.link = beside?.link ?? { downUntilMs: 0 }
+    this.clock = beside?.clock ?? { skewMs: 0 }
+    this.snapshots = beside?.snapshots ?? { newest: null }
+    this.dataDir = beside?.dataDir ?? `/${name}`
   }
 
-  /** Starts a process; it serves once it has read the log. */
+  /** Of its data folder. */
+  spools(): string[] {
+    const { disk, dataDir } = this
+    if (!disk.has(`${dataDir}/spool`)) return []
+    return disk
+      .list(`${dataDir}/spool`)
+      .filter((name) => /^\d+$/.test(name))
+      .map((name) => `${dataDir}/spool/${name}`)
+  }
+
+  /** Starts a process, where none runs (somebody else may have started it meanwhile); it serves once it has read the log. */
   start(): void {
     const { run, name } = this
-    const process: Owner = { name: `${name}.${++this.#starts}`, alive: true, pausedUntilMs: 0, held: [], machine: this }
+    if (this.process !== null) return
+    const process: Owner = {
+      name: `${name}.${++this.#starts}`,
+      alive: true,
+      pausedUntilMs: 0,
+      held: [],
+      machine: this.clock,
+    }
     this.process = process
     this.final = null
     run.note(process.name, 'starts')
@@ -90,7 +117,7 @@ export class Machine {
     })
   }
 
-  /** Ends the process at once. `power`: the machine with it. */
+  /** Ends the process at once. `power`: the machine with it; then whoever else is on it has been ended before. */
   kill(power: boolean): void {
     const { process } = this
     if (process === null) return
@@ -104,11 +131,26 @@ export class Machine {
     if (power) this.disk.powerCut()
   }
 
+  /** What the snapshot thread of its data folder does now and then, and when it stops. */
+  writeSnapshot(): void {
+    const { gateway, snapshots, beside, run } = this
+    if (gateway === null || beside !== null || !run.scenario.snapshots) return
+    if (gateway.live.status().phase !== 'live') return
+    snapshots.newest = snapshotOf(gateway.live)
+    run.note(gateway.process.name, `writes a snapshot of ${gateway.live.next} records`)
+  }
+
+  /** Whoever is on the same machine, and runs. */
+  together(): Machine[] {
+    return this.run.machines.filter(({ disk, process }) => disk === this.disk && process !== null)
+  }
+
   /** Stops in order, as SIGTERM does. */
   async stop(): Promise<void> {
     const { gateway } = this
     if (gateway === null) return
     this.run.note(gateway.process.name, 'stops')
+    this.writeSnapshot()
     this.gateway = null
     const { outcomes, live, commits, budgetParts, process } = gateway
     const { offset, tip, digest, degraded } = live.status()
@@ -125,29 +167,33 @@ export class Machine {
   }
 
   async #open(process: Owner): Promise<void> {
-    const { run, name, disk, durability } = this
+    const { run, dataDir, disk, durability } = this
     const { random, broker } = run
     const diagnostics = this.#diagnosticsOf(process)
     const connect = () => broker.connect(process, this.link)
     const newEpoch = () => random.hex(16)
-    const outcomes = await openOutcomes(configOf(durability, `/${name}`), diagnostics, {
+    const outcomes = await openOutcomes(configOf(durability, dataDir), diagnostics, {
       spool: { files: disk.filesOf(process), newEpoch, segmentBytes: run.segmentBytes, ballastBytes: 16_384 },
       startSender: (options) => new SenderBeside(options, connect(), disk, process),
     })
     const { instance } = outcomes.spool
     const log = connect()
-    const live = await openLiveState({
-      ...{ log, macKey, dataDir: null, nowMs: Date.now, diagnostics, endMayLag: true },
-    })
+    const { newest } = this.snapshots
+    const live = liveFrom(
+      { ...{ log, macKey, dataDir: null, nowMs: Date.now, diagnostics, endMayLag: true } },
+      loaded(newest),
+      { chainId: null, position: null },
+    )
+    if (newest !== null) run.note(process.name, `has a snapshot of ${newest.next} records`)
     const commits = createCommit({ log, live, macKey, nowMs: Date.now, diagnostics, instance })
     const ports = { log: connect(), newEpoch, silenceMs: run.silenceMs }
-    const budgetParts = openBudgetParts(configOf(durability, `/${name}`), { live }, outcomes, diagnostics, ports)
+    const budgetParts = openBudgetParts(configOf(durability, dataDir), { live }, outcomes, diagnostics, ports)
     const counted: string[] = []
-    this.histories.push(counted)
+    this.histories.push({ after: newest?.counts.counted ?? 0, counted })
     live.watch((step) => {
       if (step.kind === 'counts' && process.alive) counted.push(step.id)
     })
-    outcomes.start(live, { adopt: true, recover: budgetParts.recover })
+    outcomes.start(live, { adopt: this.beside === null, recover: budgetParts.recover })
     await live.ready()
     if (!process.alive) return
     run.note(process.name, `serves at ${live.next}`)
@@ -175,7 +221,7 @@ const AFTER_FAILURE_MS = 1_000
 class SenderBeside implements Sender {
   readonly #stopping = new AbortController()
   readonly #progress = new Map<string, ShipProgress>()
-  readonly #loops: Promise<void>[] = []
+  readonly #loops: Promise<unknown>[] = []
   #bell: () => void = () => {}
   #rang = false
 
@@ -193,8 +239,13 @@ class SenderBeside implements Sender {
     this.#bell()
   }
 
-  drain(adopted: SenderOptions['spool']): void {
-    this.#loops.push(this.#run(adopted, true).then(() => adopted.close({ remove: true })))
+  drain(adopted: SenderOptions['spool'], isOver = Promise.resolve(true)): void {
+    const drained = async () => {
+      if (!(await this.#run(adopted, true))) return
+      this.#progress.delete(adopted.directory)
+      await adopted.close({ remove: await isOver })
+    }
+    this.#loops.push(drained().catch((error: unknown) => this.options.onProblem?.(String(error))))
   }
 
   status() {
@@ -209,11 +260,12 @@ class SenderBeside implements Sender {
     await this.log.close()
   }
 
-  async #run(spool: SenderOptions['spool'], drain: boolean): Promise<void> {
+  /** False: stopped before all was shipped. */
+  async #run(spool: SenderOptions['spool'], drain: boolean): Promise<boolean> {
     const { signal } = this.#stopping
     while (!signal.aborted) {
       try {
-        await shipSpool({
+        return await shipSpool({
           ...{ directory: spool.directory, drain, log: this.log, targets: this.options.targets, signal },
           afterSync: this.options.afterSync,
           gatherMs: this.options.gatherMs,
@@ -225,12 +277,12 @@ class SenderBeside implements Sender {
             spool.shipped(progress.record)
           },
         })
-        return
       } catch (error) {
         this.options.onProblem?.(String(error))
         await pause(AFTER_FAILURE_MS, signal)
       }
     }
+    return false
   }
 
   /** Until the bell rings, or for a while. */

@@ -57,11 +57,42 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     text: 'if (admission !== null) this.settled(admission)',
     planted: 'if (admission === "") this.settled(admission)',
   },
+  // What a head carries stands there once: one damaged place takes it.
+  'heads-said-once': {
+    file: 'src/log/segment-header.ts',
+    text: 'at += buffer.copy(buffer, at, from, at)',
+    planted: 'at += from - from',
+    from: 900,
+  },
   // Only what the admission reserved, not what a further attempt did.
   'orphans-at-their-first-price': {
     file: 'src/upkeep/orphans.ts',
     text: 'said.findLast((each)',
     planted: 'said.find((each)',
+  },
+  // What a process left open whose spool another one adopts is forgotten.
+  'adopted-not-settled': {
+    file: 'src/commands/outcomes.ts',
+    text: 'await settle(adopted, diagnostics, closing.signal)',
+    planted: 'adopted.number >= 0',
+  },
+  // An adopted spool goes before it is shipped.
+  'adopted-not-shipped': {
+    file: 'src/commands/outcomes.ts',
+    text: 'if (sender !== null) sender.drain(adopted, late)',
+    planted: 'if (sender !== null) await adopted.close({ remove: true })',
+  },
+  // What a dead process left in an adopted spool is not told of.
+  'adopted-not-recovered': {
+    file: 'src/commands/outcomes.ts',
+    text: 'await recover(adopted, closing.signal, isSettled)',
+    planted: '{ isDone: isSettled, late: Promise.resolve(true) }',
+  },
+  // A start from a snapshot forgets what stands in one of its tables.
+  'snapshot-forgets-causes': {
+    file: 'src/domain/control.ts',
+    text: 'this.#tables.get(table)!.set(id, row)',
+    planted: "if (table !== 'causes') this.#tables.get(table)!.set(id, row)",
   },
   // The expiry of leases: whoever was away for long spends from what was given to others meanwhile.
   'leases-never-expire': {

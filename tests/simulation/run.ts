@@ -9,6 +9,7 @@ import { Operators } from './commands.ts'
 import { flipBits } from './flips.ts'
 import { giveUp } from './give-up.ts'
 import { EPOCH_MS, replaceGlobals } from './globals.ts'
+import { harder, relapse } from './harder.ts'
 import { checkRun } from './invariants.ts'
 import { Machine } from './machine.ts'
 import { Random } from './random.ts'
@@ -40,6 +41,8 @@ const STOP_LIMIT_MS = 30_000
 const IDLE_MS = 45_000
 const READ_MS = 8_000
 const MOST_VIOLATIONS = 20
+/** Of all machines in a run. */
+const SNAPSHOTS = 5
 
 export class Run {
   readonly scheduler = new Scheduler()
@@ -59,6 +62,8 @@ export class Run {
   readonly violations: string[] = []
   /** Ids of records whose bytes were flipped, and of their requests. */
   readonly damaged = new Set<string>()
+  /** Of what heads of segments say twice, what has lost one copy. */
+  readonly damagedCopies = new Set<string>()
   readonly segmentBytes: number
   readonly silenceMs: number | undefined
   /** What damage may add to what is spent, nano-USD. */
@@ -74,7 +79,8 @@ export class Run {
   ) {
     const { scheduler } = this
     this.random = new Random(seed)
-    const scenario = scenarioOf(this.random)
+    const drawn = scenarioOf(this.random)
+    const scenario = isPlain ? drawn : harder(seed, drawn)
     this.widening = isPlain ? null : wideningOf(seed, scenario)
     this.scenario = this.widening === null ? scenario : widened(scenario, this.widening)
     this.changes = this.widening === null ? null : new Changes(this, this.widening.kind, this.widening.calm)
@@ -84,7 +90,16 @@ export class Run {
     this.#trace = new Trace(() => scheduler.nowMs, keepsTrace)
     const partitions = (topic: string) => PARTITIONS[topic] ?? 1
     this.broker = new Broker({ scheduler, random: this.random, partitions, note: (who, what) => this.note(who, what) })
-    this.machines = this.scenario.durabilities.map((durability, i) => new Machine(`m${i}`, durability, this))
+    const machines: Machine[] = []
+    const { durabilities, beside } = this.scenario
+    for (const [i, durability] of durabilities.entries())
+      machines.push(new Machine(`m${i}`, durability, this, beside[i] === undefined ? null : machines[beside[i]]!))
+    this.machines = machines
+  }
+
+  /** Some data folder has more spools than processes: nobody has adopted what a dead one left. */
+  get hasLeftSpools(): boolean {
+    return this.machines.some((machine) => machine.spools().length > machine.together().length)
   }
 
   get controlEnd(): number {
@@ -117,7 +132,7 @@ export class Run {
       // What is still on its way arrives. What failed while its process lived is settled at its next start; and the state is read from the log once more.
       this.scheduler.runUntil(this.scheduler.nowMs + 2 * LATEST_MS)
       for (const machine of this.machines) machine.start()
-      this.#drain()
+      this.#drain(true)
       this.#ask()
       this.#stop()
       checkRun(this)
@@ -148,6 +163,8 @@ export class Run {
     for (const fault of scenario.faults) scheduler.after(fault.atMs, NOBODY, () => this.#strike(fault))
     this.#repeat(scenario.requestEveryMs, () => this.clients.ask(this.random.pick(machines)))
     this.#repeat(scenario.commandEveryMs, () => this.operators.command(this.random.pick(machines)))
+    if (scenario.snapshots)
+      this.#repeat(scenario.activeMs / SNAPSHOTS, () => this.random.pick(machines).writeSnapshot())
     const { changes, widening } = this
     if (widening !== null) this.#repeat(widening.changeEveryMs, () => changes!.change(this.random.pick(machines)))
   }
@@ -201,9 +218,8 @@ export class Run {
     this.note('-', `fault ${JSON.stringify(fault)}`)
     if (fault.kind === 'isolate' || fault.kind === 'clock') {
       const hit = fault.machine === null ? machines : [machines[fault.machine]!]
-      for (const machine of hit)
-        if (fault.kind === 'isolate') machine.link.downUntilMs = scheduler.nowMs + fault.forMs
-        else machine.skewMs += fault.byMs
+      if (fault.kind === 'isolate') for (const { link } of hit) link.downUntilMs = scheduler.nowMs + fault.forMs
+      else for (const clock of new Set(hit.map((machine) => machine.clock))) clock.skewMs += fault.byMs
       if (fault.kind === 'clock' && fault.machine === null) this.broker.skewMs += fault.byMs
       return
     }
@@ -218,7 +234,7 @@ export class Run {
       if (fault.flips > 0) flipBits(this, machine, fault.flips)
     } else if (fault.kind === 'die') {
       disk.diesAfterChanges = fault.changes
-      disk.onDeath = () => this.#kill(machine, fault)
+      disk.onDeath = (dead) => this.#kill(machines.find(({ process: each }) => each === dead) ?? machine, fault)
     } else {
       scheduler.as(process, () => void machine.stop())
       this.#startAgain(machine, fault.forMs)
@@ -227,16 +243,25 @@ export class Run {
 
   #kill(machine: Machine, { power, forMs }: { power: boolean; forMs: number }): void {
     if (power) this.lostPower = true
+    const others = power ? machine.together().filter((each) => each !== machine) : []
+    for (const other of others) other.kill(false)
     machine.kill(power)
-    this.#startAgain(machine, forMs)
+    for (const each of [machine, ...others]) this.#startAgain(each, forMs)
   }
 
   #startAgain(machine: Machine, afterMs: number): void {
     const start = () => {
-      if (machine.process === null) machine.start()
+      if (machine.process === null) this.#begunAgain(machine)
       else this.scheduler.after(500, NOBODY, start)
     }
     this.scheduler.after(afterMs, NOBODY, start)
+  }
+
+  #begunAgain(machine: Machine): void {
+    const { scheduler, random, scenario, machines } = this
+    machine.start()
+    if (scenario.relapses === 0 || scheduler.nowMs >= scenario.activeMs || !random.chance(scenario.relapses)) return
+    for (const fault of relapse(random, machines.indexOf(machine), machine.durability)) this.#strike(fault)
   }
 
   #heal(): void {
@@ -251,13 +276,14 @@ export class Run {
     }
   }
 
-  #drain(): void {
+  /** `isLast`: nobody starts any more, so every spool is its process's own, or shipped and gone. */
+  #drain(isLast = false): void {
     const { scheduler, machines } = this
     const untilMs = scheduler.nowMs + DRAIN_LIMIT_MS
     let quietSinceMs = scheduler.nowMs
     while (scheduler.nowMs < untilMs && scheduler.nowMs - quietSinceMs < QUIET_MS) {
       scheduler.runUntil(scheduler.nowMs + 500)
-      const isQuiet = this.#isQuiet()
+      const isQuiet = this.#isQuiet() && (!isLast || !this.hasLeftSpools)
       if (!isQuiet) quietSinceMs = scheduler.nowMs
     }
     if (scheduler.nowMs < untilMs) return

@@ -29,6 +29,12 @@ export type Fault =
 
 export interface Scenario {
   readonly durabilities: readonly Durability[]
+  /** Who is a further process in the data folder of another one: index -> index of a lower one. */
+  readonly beside: Readonly<Record<number, number>>
+  /** What has died dies again while it starts, or its disk or network fails then: how often, as a share. */
+  readonly relapses: number
+  /** Starts begin from snapshots, older than the log. */
+  readonly snapshots: boolean
   readonly activeMs: number
   readonly requestEveryMs: number
   readonly commandEveryMs: number
@@ -68,7 +74,7 @@ export const scenarioOf = (random: Random): Scenario => {
     atMs: Math.floor(random.next() * activeMs),
   }))
   return {
-    ...{ durabilities, activeMs, network, faults, retires },
+    ...{ durabilities, beside: {}, relapses: 0, snapshots: false, activeMs, network, faults, retires },
     requestEveryMs: activeMs / requests,
     commandEveryMs: activeMs / commands,
     segmentBytes: random.pick([2_000, 6_000, 20_000, 1_000_000]),

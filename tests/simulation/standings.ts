@@ -45,6 +45,8 @@ export const checkIdle = (run: Run): void => {
   // What a late copy asks for in the name of a process that was closed is free at the next start.
   const { late, twice } = run.scenario.network
   if (run.clients.someDied && late + twice > 0) return
+  // What a dead process held comes back with its spool.
+  if (run.hasLeftSpools) return
   for (const { process, budget, standing } of standingsOf(run)) {
     const { nano_usd, tokens } = standing?.reserved ?? NO_AMOUNT
     if (nano_usd > 0 || tokens > 0)

@@ -1,22 +1,13 @@
 // A budget that was only counted becomes hard, or gets a further limit: what instances have counted and not told is told before anything is granted.
-import { afterEach, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { spentOf } from '../../src/domain/account.ts'
-import type { BudgetRow } from '../../src/domain/budget.ts'
 import type { OpenBudgets } from '../../src/state/budgets.ts'
 import type { RequestBudgets } from '../../src/state/request-budgets.ts'
 import { eventually } from '../services/eventually.ts'
-import { type BudgetWorld, budgetRow, budgetWorld, TENANT } from './budget-world.ts'
+import { type BudgetWorld, budgetRow, TENANT } from './budget-world.ts'
+import { worldsClosedAfterEach } from './budget-worlds.ts'
 
-const worlds: BudgetWorld[] = []
-afterEach(async () => {
-  for (const world of worlds.splice(0)) await world.close()
-})
-
-const worldOf = (row: BudgetRow): BudgetWorld => {
-  const world = budgetWorld(row)
-  worlds.push(world)
-  return world
-}
+const worldOf = worldsClosedAfterEach()
 
 const COST = { nanoUsd: 0, tokens: 1, exact: true }
 /** A clock that stands: what is told is told for a reason of its own, never because it has waited long. */

@@ -1,18 +1,20 @@
 // Where a reader of budgets begins: at the last hours, since accounts are stated; and what it says where the log no longer holds what was spent.
-import { afterEach, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { spentOf } from '../../src/domain/account.ts'
+import { memoryLog } from '../../src/log/memory.ts'
+import type { EventLog } from '../../src/log/port.ts'
 import { TOPICS } from '../../src/log/topics.ts'
+import { BudgetLedger } from '../../src/state/budget-ledger.ts'
 import { BudgetScribe, statementOf } from '../../src/state/budget-scribe.ts'
 import type { OpenBudgets } from '../../src/state/budgets.ts'
-import { type BudgetWorld, budgetRow, budgetWorld, TENANT } from './budget-world.ts'
+import { type BudgetWorld, budgetRow, NOON_MS, TENANT } from './budget-world.ts'
+import { worldsClosedAfterEach } from './budget-worlds.ts'
+import { quiet } from './support.ts'
 
 const BUDGETS = TOPICS.budgets.name
 const MINUTE_MS = 60_000
 const row = (fields: Parameters<typeof budgetRow>[0] = {}) => budgetRow({ window: 'lifetime', ...fields })
-const worlds: BudgetWorld[] = []
-afterEach(async () => {
-  for (const world of worlds.splice(0)) await world.close()
-})
+const worldOf = worldsClosedAfterEach()
 
 const refused = async (world: BudgetWorld, budgets: OpenBudgets, nanoUsd: number): Promise<string | null> => {
   const request = budgets.of(TENANT, 'key_1', null, world.nowMs)!
@@ -27,8 +29,7 @@ const refused = async (world: BudgetWorld, budgets: OpenBudgets, nanoUsd: number
 
 /** 600 of 1,000 are spent, by an instance that has stopped. */
 const spent = async () => {
-  const world = budgetWorld(row())
-  worlds.push(world)
+  const world = worldOf(row())
   const first = world.open('i')
   expect(await refused(world, first, 600)).toBeNull()
   await first.close(1_000)
@@ -113,4 +114,31 @@ test('a budget that was made since, and a window that began since, are open', as
   world.put(row({ id: 'bud_1', enabled: false, height: 2 }))
   world.put(row({ id: 'bud_2', created_at: new Date(world.nowMs).toISOString() }))
   expect(await refused(world, budgets, 10)).toBeNull()
+})
+
+test('who needs all that is kept reads each partition that holds something, and none of the others', async () => {
+  const log = memoryLog({ nowMs: () => NOON_MS, partitionCount: () => 8 })
+  const reads: number[] = []
+  const watched: EventLog = {
+    ...log,
+    read(topic, partition, ...rest) {
+      reads.push(partition)
+      return log.read(topic, partition, ...rest)
+    },
+  }
+  const partitions = () => 8
+  const ledger = new BudgetLedger({
+    ...{ log: watched, partitions, diagnostics: quiet, nowMs: () => NOON_MS, onFolded: () => {} },
+  })
+  const scribe = new BudgetScribe({ log, instance: 'gone', nowMs: () => NOON_MS }, 'once')
+  const window = { budget_id: 'bud_1', window_start_ms: 0, window_end_ms: null }
+  const terms = { height: 1, limit_nano_usd: 1_000, limit_tokens: null, enforcement: 'hard' } as const
+  const data = { account: 'bud_1/0-', ...window, ...terms }
+  const tenants = ['ten_1', 'ten_2', 'ten_3']
+  for (const tenantId of tenants) await scribe.append(tenantId, [{ type: 'account.opened', data }], ledger)
+  await ledger.followAll()
+  expect([...ledger.tenants()].sort()).toEqual(tenants)
+  expect([...reads].sort()).toEqual([...new Set(tenants.map((tenantId) => ledger.partitionOf(tenantId)))].sort())
+  await ledger.close()
+  await log.close()
 })

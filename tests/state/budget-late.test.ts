@@ -1,15 +1,12 @@
 // What the log grants to a request that has ended meanwhile: it goes straight back.
-import { afterEach, expect, test } from 'bun:test'
-import { type BudgetWorld, budgetRow, budgetWorld, TENANT } from './budget-world.ts'
+import { expect, test } from 'bun:test'
+import { budgetRow, TENANT } from './budget-world.ts'
+import { worldsClosedAfterEach } from './budget-worlds.ts'
 
-const worlds: BudgetWorld[] = []
-afterEach(async () => {
-  for (const world of worlds.splice(0)) await world.close()
-})
+const worldOf = worldsClosedAfterEach()
 
 test.each([100, 1_000_000])('an extension of %d that is granted behind the settlement is not held', async (more) => {
-  const world = budgetWorld(budgetRow({ limit_nano_usd: 2_000_000 }))
-  worlds.push(world)
+  const world = worldOf(budgetRow({ limit_nano_usd: 2_000_000 }))
   const answered = Promise.withResolvers<void>()
   let holds = false
   const view = world.log.view({

@@ -1,5 +1,5 @@
 // Builds that serve side by side come to the same grants: what an earlier one would take otherwise is written only once there is none any more.
-import { afterEach, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { type Account, type Accounts, decideLease, evolveAccounts } from '../../src/domain/account.ts'
 import { type BudgetEvent, LIMITS_HEIGHT_SINCE } from '../../src/domain/budget-events.ts'
@@ -7,12 +7,10 @@ import { termsOf } from '../../src/state/budget-open.ts'
 import type { OpenBudgets } from '../../src/state/budgets.ts'
 import type { RequestBudgets } from '../../src/state/request-budgets.ts'
 import { eventually } from '../services/eventually.ts'
-import { type BudgetWorld, budgetRow, budgetWorld, TENANT } from './budget-world.ts'
+import { type BudgetWorld, budgetRow, TENANT } from './budget-world.ts'
+import { worldsClosedAfterEach } from './budget-worlds.ts'
 
-const worlds: BudgetWorld[] = []
-afterEach(async () => {
-  for (const world of worlds.splice(0)) await world.close()
-})
+const worldOf = worldsClosedAfterEach()
 
 const ID = 'bud_1/0-'
 const of = (nano_usd: number) => ({ nano_usd, tokens: 0 })
@@ -107,8 +105,7 @@ const accountOf = (budgets: OpenBudgets) => [...(budgets.leases.ledger.accounts(
 
 test('until the chain says that all understand it any edit opens a closed budget, from then on those of its limits alone', async () => {
   let row = budgetRow({ limits_height: 1 })
-  const world = budgetWorld(row)
-  worlds.push(world)
+  const world = worldOf(row)
   world.understand(LIMITS_HEIGHT_SINCE - 1)
   const [i, j] = [world.open('i'), world.open('j')]
   const edit = () => {

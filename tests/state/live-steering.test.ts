@@ -5,7 +5,7 @@ import { NOTHING_OVERRIDDEN } from '../../src/domain/endpoint.ts'
 import { createSteering } from '../../src/state/live-steering.ts'
 import type { FoldedBatch } from '../../src/state/port.ts'
 import { NO_OVERRIDES, type OverridesInForce } from '../../src/state/steering.ts'
-import { newWorld, providerCreated, tenantCreated } from '../domain/world.ts'
+import { keyIssued, newWorld, providerCreated, tenantCreated } from '../domain/world.ts'
 
 const NOW = Date.UTC(2026, 5, 1)
 const at = (ms: number) => new Date(ms).toISOString()
@@ -28,6 +28,11 @@ const setUp = (events: readonly EventRecord[] = []) => {
     live,
     does(...more: EventRecord[]) {
       const changes = world.apply(more)
+      for (const listener of listeners) listener({ changes, refused: [] })
+    },
+    /** As a key decides it. */
+    by(keyId: string, event: EventRecord) {
+      const changes = world.apply([event], { type: 'key', id: keyId })
       for (const listener of listeners) listener({ changes, refused: [] })
     },
     refuse(id: string) {
@@ -103,6 +108,7 @@ describe('overrides in force', () => {
         ['gpt', 'other'],
         ['key:key_1', 'keyed'],
       ]),
+      forcedByTenants: new Map(),
       disabled: new Set(['cache', 'tools']),
       disabledOf: new Map([['endpoint:support', new Set(['fallback'])]]),
     })
@@ -110,6 +116,18 @@ describe('overrides in force', () => {
     expect(ids).toEqual(ids.toSorted((a, b) => Number(a.slice(4)) - Number(b.slice(4))))
     const shared = steering.overrides('ten_b', NOW)
     expect([shared.maxCostUsd, shared.forcedModels.get('*'), shared.blockedKeyIds.size]).toEqual([2, 'all', 0])
+  })
+
+  test('tell models that keys of tenants force without * from those that are imposed with it', () => {
+    const { steering, by } = setUp([
+      keyIssued('key_a', 'ten_a', { scopes: ['providers:admin'] }),
+      keyIssued('key_all', 'ten_a', { scopes: ['*'] }),
+    ])
+    by('key_all', override('force', '*', { value: { model: 'imposed' } }))
+    by('key_a', override('force', 'model:gpt', { value: { model: 'chosen' }, tenant_id: 'ten_a' }))
+    const { forcedModels, forcedByTenants } = steering.overrides('ten_a', NOW)
+    expect([[...forcedModels], [...forcedByTenants]]).toEqual([[['*', 'imposed']], [['gpt', 'chosen']]])
+    expect(steering.overrides('ten_b', NOW).forcedByTenants.size).toBe(0)
   })
 
   test('are one frozen object until something changes or expires, forward and backward in time', () => {

@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { EVENT_VERSION } from '../../src/domain/control.ts'
 import { GENESIS, writeDecision } from '../../src/domain/decision.ts'
+import type { EventLog } from '../../src/log/port.ts'
 import { ChainFold, CONTROL } from '../../src/state/fold.ts'
 import { writeSnapshot } from '../../src/state/snapshot.ts'
 import { eventually } from '../services/eventually.ts'
@@ -152,6 +153,28 @@ describe('a log that loses its tail while it is followed', () => {
     await instance.live.changed.until(() => instance.live.refusal()?.includes('no longer holds') === true, 20_000)
     expect(instance.live.control.table('tenants').size).toBe(3)
     expect(instance.live.status().phase).toBe('stopped')
+  })
+
+  test('an end that was asked for before more was folded does not make the log shorter', async () => {
+    const log = await logOf(3)
+    const view = log.view()
+    let asked = 0
+    let folds: ((end: number) => Promise<unknown>) | null = null
+    const end: EventLog['end'] = async (topic, partition) => {
+      const answer = await view.end(topic, partition)
+      await folds?.(answer)
+      return answer
+    }
+    const { live } = await opened('a', { ...view, end }, { confirmEveryMs: 1 })
+    await live.ready()
+    const enough = Promise.withResolvers<void>()
+    folds = async (answer) => {
+      await log.append(CONTROL, 0, [{ key: null, value: Buffer.from('no decision') }])
+      await live.changed.until(() => live.next > answer, 20_000)
+      if (++asked === 6) enough.resolve()
+    }
+    await enough.promise
+    expect([live.refusal(), live.status().phase]).toEqual([null, 'live'])
   })
 
   test('keeps the raw records, so that a lost tail can be appended again', async () => {

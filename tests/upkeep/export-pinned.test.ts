@@ -1,6 +1,8 @@
 // What names a model by its id means one row. A file says it so that it goes on meaning that row: here, where it changes nothing, and elsewhere.
 import { expect, test } from 'bun:test'
 import { type Bootstrap, checkBootstrap } from '../../src/domain/bootstrap.ts'
+import { decideEndpoint, NOTHING_OVERRIDDEN } from '../../src/domain/endpoint.ts'
+import { decidePolicy, POLICY_DEFAULTS } from '../../src/domain/policy.ts'
 import { exportedText } from '../../src/upkeep/export-bootstrap.ts'
 import { type FoldingCommit, foldingCommit } from '../http/admin/folding-commit.ts'
 import { NOW_MS, seedInto } from './seeding.ts'
@@ -122,3 +124,50 @@ test.each(['id', 'name'])(
     ).toEqual([])
   },
 )
+
+test.each([
+  ['which has no such row', providers('m').slice(1)],
+  ['which has the row', providers('m')],
+])('what the API called so, %s, is no row elsewhere: it is marked, and the file says so', async (_, here) => {
+  const log = foldingCommit(() => NOW_MS)
+  await seedInto(log, { providers: here })
+  const [text, long] = ['provider:one/m', `provider:one/${'m'.repeat(240)}`]
+  const policy = {
+    ...POLICY_DEFAULTS,
+    models: [text],
+    fallback: { models: ['m', text], context_window_models: [long] },
+  }
+  const overrides = { ...NOTHING_OVERRIDDEN, preferred_models: ['m', text] }
+  log.apply([
+    ...decidePolicy(log.state, { do: 'upsert', id: 'pol_1', tenant_id: null, name: 'p', managed_by: 'api', ...policy }),
+    ...decideEndpoint(log.state, {
+      ...{ do: 'upsert', id: 'end_1', slug: 's', tenant_id: null, name: 's', description: null, enabled: true },
+      ...{ aliases: [], overrides },
+    }),
+  ])
+  const { text: file, bootstrap } = fileOf(log)
+  const gone = 'gone:provider:one/m'
+  expect(bootstrap.policies![0]).toMatchObject({
+    models: [gone],
+    fallback: { models: ['m', gone], context_window_models: [`gone:${long}`.slice(0, 256)] },
+  })
+  expect(bootstrap.endpoints![0]!.overrides!.preferred_models).toEqual(['m', gone])
+  expect(file).toContain(
+    '# the endpoint scope "s" names models that are not there, "gone:" in front so that no start takes them for others: "provider:one/m"',
+  )
+  const decided = log.events.length
+  await seedInto(log, bootstrap)
+  expect(log.events.slice(decided)).toEqual([])
+
+  // Elsewhere that provider has such a model: the list goes on letting in nobody.
+  const other = foldingCommit(() => NOW_MS + 1)
+  await seedInto(other, { ...bootstrap, providers: providers('m'), models: [] })
+  expect([...other.state.table('policies').rows()][0]![1].models).toEqual([gone])
+})
+
+test('what the settings say of a row to come is exported as they say it', async () => {
+  const log = foldingCommit(() => NOW_MS)
+  const policies = [{ name: 'pinned', models: ['provider:three/m'] }]
+  await seedInto(log, { providers: providers('m'), policies })
+  expect(fileOf(log).bootstrap.policies).toEqual(policies)
+})

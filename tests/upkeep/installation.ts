@@ -30,7 +30,8 @@ export interface Installation {
   readonly log: FoldingCommit
   listed: readonly ListedModel[] | GatewayError
   env: Record<string, string>
-  open(): () => Promise<SeedReport>
+  nowMs: number
+  open(bootstrap?: Bootstrap): () => Promise<SeedReport>
   seed(bootstrap?: Bootstrap, keys?: { admin?: string; inference?: string }): Promise<SeedReport>
 }
 
@@ -39,7 +40,8 @@ export const install = (log = foldingCommit(() => Date.UTC(2026, 10, 20))): Inst
     log,
     listed: [],
     env: {},
-    open: () => openSeeder({ bootstrap: {}, adminKey: null, inferenceKey: null }, deps),
+    nowMs: Date.UTC(2026, 10, 20),
+    open: (bootstrap = {}) => openSeeder({ bootstrap, adminKey: null, inferenceKey: null }, deps),
     seed: async (bootstrap = {}, { admin, inference } = {}) =>
       openSeeder({ bootstrap, adminKey: admin ?? null, inferenceKey: inference ?? null }, deps)(),
   }
@@ -55,14 +57,14 @@ export const install = (log = foldingCommit(() => Date.UTC(2026, 10, 20))): Inst
         if (installation.listed instanceof GatewayError) throw installation.listed
         return installation.listed
       },
-      factsOfListed: async (_, listed) => modelFacts(listed, NO_PRICE, ['chat']),
+      factsOfListed: async (_, listed) => modelFacts(listed, { ...NO_PRICE, input: 3 }, ['chat']),
       factsOf: async () => modelFacts(null, { ...NO_PRICE, input: 3 }, ['chat']),
     },
     env: (name) => installation.env[name],
     minKeyLength: 20,
     newId,
     newApiKey,
-    nowMs: () => Date.UTC(2026, 10, 20),
+    nowMs: () => installation.nowMs,
   }
   return installation
 }

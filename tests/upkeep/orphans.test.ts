@@ -168,7 +168,21 @@ test('where the log is away what stands in the spool is settled, so that the sta
   }
   const late = new SpoolClosed('the log has not taken what was written 5 s ago', 'ins_1.f.0')
   expect(await settleOrphans(spoolThat(late))).toEqual({ settled: 1, unreadable: 0 })
-  const unsynced = new SpoolClosed('the disk fails', 'ins_1.f.0', Promise.resolve())
-  for (const error of [unsynced, new SpoolClosed('full')])
-    await expect(settleOrphans(spoolThat(error))).rejects.toBe(error)
+  const full = new SpoolClosed('full')
+  await expect(settleOrphans(spoolThat(full))).rejects.toBe(full)
+  // A disk that refuses to sync is waited for, as long as the process goes on.
+  const disk = Promise.withResolvers<void>()
+  const unsynced = spoolThat(new SpoolClosed('the disk fails', 'ins_1.f.0', disk.promise))
+  let isSettled = false
+  const settling = settleOrphans(unsynced).then((report) => {
+    isSettled = true
+    return report
+  })
+  const stopping = new AbortController()
+  const stopped = settleOrphans(unsynced, stopping.signal)
+  stopping.abort()
+  await expect(stopped).rejects.toThrow('the disk fails')
+  expect(isSettled).toBe(false)
+  disk.resolve()
+  expect(await settling).toEqual({ settled: 1, unreadable: 0 })
 })

@@ -66,9 +66,7 @@ const open = (list: () => Promise<[]>, everyMs: number | null = null) => {
     random: () => 0.5,
     everyMs,
   })
-  const admin = startGateway(
-    healthRoutes({ live: gateway.deps.live, catalogue, book, probes, adapterReady: () => true }),
-  )
+  const admin = startGateway(healthRoutes({ ...gateway.deps, catalogue, book, probes, adapterReady: () => true }))
   return { gateway, book, events, asked, admin, rows }
 }
 
@@ -131,6 +129,59 @@ describe('probes', () => {
     failure = null
     expect((await probe()).body).toMatchObject({ ok: true, models: 0, message: null })
     expect(book.signals(rows[0]!.modelId).health).toBe(1)
+  })
+
+  test('with an Idempotency-Key are decisions: a repeat asks nobody and answers what the first found', async () => {
+    let fails = true
+    const { gateway, admin, asked } = open(async () => {
+      if (fails) throw new GatewayError('upstream_error', 'the provider failed', { upstreamStatus: 503 })
+      return []
+    })
+    const probe = (headers: Record<string, string>) => admin.call('POST', '/providers/prov_alpha/probe', { headers })
+    const first = await probe({ 'idempotency-key': 'once' })
+    expect(flawsOf(ProbeAnswer, first.body)).toEqual([])
+    expect(first.body).toMatchObject({
+      ok: false,
+      trigger: 'manual',
+      upstream_status: 503,
+      message: expect.any(String),
+    })
+    fails = false
+    const again = await probe({ 'idempotency-key': 'once' })
+    expect([again.status, again.body]).toEqual([200, first.body])
+    expect(again.headers.get('x-gateway-revision')).toBe(first.headers.get('x-gateway-revision'))
+    expect(asked).toEqual(['alpha'])
+    expect((await probe({ 'idempotency-key': 'twice' })).body).toMatchObject({ ok: true, models: 0, message: null })
+    expect(asked).toHaveLength(2)
+    expect(gateway.events.filter(({ type }) => type === 'provider.tested')).toHaveLength(2)
+    const shown = async (query: string) => (await gateway.call('GET', `/providers/prov_alpha${query}`)).body
+    expect(await shown('/tests?kind=probe')).toMatchObject({ total: 2, tests: [{ kind: 'probe' }, { kind: 'probe' }] })
+    expect(await shown('/tests')).toMatchObject({ total: 0 })
+    expect((await shown('')).last_test).toBeNull()
+  })
+
+  test('and scores of a provider that is not there are 404 and name the parameter', async () => {
+    const { admin } = open(async () => [])
+    for (const [path, param] of [
+      ['/providers/health?provider_id=nope', 'provider_id'],
+      ['/scores?provider=nope', 'provider'],
+    ] as const) {
+      const { status, body } = await admin.call('GET', path)
+      expect([path, status, body.error]).toMatchObject([path, 404, { param }])
+    }
+    expect((await admin.call('GET', '/scores?provider=ALPHA')).body).toMatchObject({
+      providers: [{ provider: 'alpha' }],
+    })
+  })
+
+  test('with a stale If-Match ask nobody', async () => {
+    const { admin, asked } = open(async () => [])
+    const probe = (match: string) =>
+      admin.call('POST', '/providers/prov_alpha/probe', { headers: { 'if-match': match } })
+    expect((await probe('stale')).status).toBe(409)
+    expect(asked).toEqual([])
+    expect((await probe('*')).status).toBe(200)
+    expect(asked).toEqual(['alpha'])
   })
 
   test('of a kind that cannot list look whether anything answers', async () => {

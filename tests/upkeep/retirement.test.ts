@@ -1,7 +1,7 @@
 // Instances that are gone: what they hold comes back after a day of silence or when an operator says so, and what they are known to have spent does not.
-import { afterEach, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { committed, spentOf } from '../../src/domain/account.ts'
-import type { BudgetCharge } from '../../src/domain/budget-events.ts'
+import type { BudgetCharge, BudgetPart, InstanceRetired } from '../../src/domain/budget-events.ts'
 import type { RetirementRow } from '../../src/domain/retirement.ts'
 import { readEnvelope, writeEnvelope } from '../../src/log/envelope.ts'
 import { TOPICS } from '../../src/log/topics.ts'
@@ -9,6 +9,7 @@ import { BudgetScribe } from '../../src/state/budget-scribe.ts'
 import type { OpenBudgets } from '../../src/state/budgets.ts'
 import type { RequestBudgets } from '../../src/state/request-budgets.ts'
 import { startRetirement } from '../../src/upkeep/retirement.ts'
+import { closedAfterEach } from '../services/closing.ts'
 import { eventually } from '../services/eventually.ts'
 import { type BudgetWorld, budgetRow, budgetWorld, TENANT } from '../state/budget-world.ts'
 import { quiet } from '../state/support.ts'
@@ -16,10 +17,7 @@ import { quiet } from '../state/support.ts'
 const DAY_MS = 86_400_000
 const MINUTE_MS = 60_000
 const BOUND = { nanoUsd: 1, tokens: 1 }
-const closing: (() => Promise<void>)[] = []
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close()
-})
+const closing = closedAfterEach()
 
 const worldOf = (limit: number) => {
   const world = budgetWorld(budgetRow({ limit_nano_usd: limit, window: 'lifetime' }))
@@ -216,4 +214,49 @@ test('while an instance serves that would misread that, nothing is retired', asy
   await watches.caughtUp(TENANT, 5_000)
   expect(retirements()).toEqual([])
   expect(holders().every(({ closed }) => !closed)).toBe(true)
+})
+
+/** An instance that crashed so often, each time with a request of 1,000 open on the same account, and whoever watches a day later. */
+const diedOften = async (starts: number, apartMs: number) => {
+  const world = worldOf(10_000_000)
+  const first = world.open('gone')
+  const request = await reserve(world, first, 1_000)
+  const [{ account }] = request.parts()! as [BudgetPart]
+  await first.close(1_000)
+  const ship = shipped(world, 'gone')
+  const { ledger } = first.leases
+  const scribe = new BudgetScribe({ log: world.log, instance: 'gone', nowMs: () => world.nowMs }, 'starts')
+  const amount = { nano_usd: 1_000, tokens: 1 }
+  for (let n = 0; n < starts; n++) {
+    world.nowMs += apartMs
+    const who = { holder: `gone.start-${n}`, instance: 'gone' }
+    const data = { ...who, sequence: 1, accounts: [{ account, height: 1, need: amount, want: amount }] }
+    await scribe.append(TENANT, [{ type: 'lease.requested', data }], ledger)
+    await ship('request.admitted', `req_${n}`, [{ account, holder: who.holder, leased: true, ...amount }])
+  }
+  const watches = world.open('watches')
+  await watches.caughtUp(TENANT, 5_000)
+  const { retirement, account: now } = watching(world, watches)
+  world.nowMs += DAY_MS + MINUTE_MS
+  await reserve(world, watches, 10) // log time goes on
+  const openStarts = () =>
+    [...now().holders.values()].filter(({ holder, closed }) => holder.includes('start-') && !closed)
+  expect(openStarts()).toHaveLength(starts)
+  await retirement.look()
+  const records = world.log.records(TOPICS.budgets.name).map(({ value }) => readEnvelope(value!)!)
+  const retirements = records.filter(({ type }) => type === 'instance.retired')
+  return { openStarts, retirements, committed: () => committed(now()).nano_usd }
+}
+
+test('one that left more holders of one account than a record can name is retired by how long they were silent, and all of it counts as taken', async () => {
+  const { openStarts, retirements, committed } = await diedOften(450, 1)
+  await eventually('retired', () => openStarts().length === 0)
+  expect(retirements.map(({ data }) => (data as InstanceRetired).orphaned.length)).toEqual([200, 200, 50, 0])
+  // All but what its first start held, of which nobody knows that it spent any.
+  expect([committed() >= 450_000, committed() < 451_000]).toEqual([true, true])
+})
+
+test('of more that were silent since the same moment nothing is said', async () => {
+  const { openStarts, retirements } = await diedOften(201, 0)
+  expect([openStarts().length, retirements]).toEqual([201, []])
 })

@@ -1,7 +1,8 @@
 // What stands no longer in the settings stays, and every start says so.
 import { expect, test } from 'bun:test'
 import type { Bootstrap } from '../../src/domain/bootstrap.ts'
-import { decideOverride, HISTORY_KEPT, inForce, LOOKED_EVERY } from '../../src/domain/override.ts'
+import { decideOverride } from '../../src/domain/override.ts'
+import { HISTORY_KEPT, inForce, LOOKED_EVERY } from '../../src/domain/override-row.ts'
 import { foldingCommit } from '../http/admin/folding-commit.ts'
 import { NOW_MS, seedInto } from './seeding.ts'
 
@@ -85,7 +86,7 @@ test('an override that somebody took back stays so over starts, however many oth
       decide: (state) =>
         decideOverride(state, {
           ...{ do: 'write', id, kind: 'block', target, tenant_id: null, value: null, enabled },
-          ...{ reason: null, expires_at: null, nowMs: NOW_MS },
+          ...{ reason: null, expires_at: null, writer_tenant_id: null, nowMs: NOW_MS },
         }),
     })
   await write('model:m', false, 'ovr_lifted')

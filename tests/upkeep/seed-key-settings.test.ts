@@ -202,6 +202,48 @@ describe('a key that has ended does not work again', () => {
     })
   })
 
+  test.each<[string, Partial<BootstrapKey>]>([
+    ['no end', {}],
+    ['a later end', { expires_at: '2027-01-01T00:00:00Z' }],
+  ])('by %s, where its text is not the one that the environment gives: the API has rotated it', async (_, key) => {
+    const at = await ended()
+    for (let start = 0; start < 2; start++) {
+      const { events, notes } = await next(at, settings(key))
+      expect(events).toEqual([])
+      expect(notes).toEqual([
+        'bootstrap.keys "app": its end (2026-11-01T00:00:00.000Z) is past, and the text that APP_KEY gives is no longer its own: it stays ended; give it a new text',
+      ])
+      expect(keysOf(at)).toMatchObject([{ digest: ROTATED, expires_at: '2026-11-01T00:00:00.000Z' }])
+    }
+  })
+
+  test.each<Partial<BootstrapKey>>([{}, { expires_at: '2027-01-01T00:00:00Z' }])(
+    'by %j, where it was minted: the settings do not know its text',
+    async (key) => {
+      const minted = (more: Partial<BootstrapKey>): Bootstrap => ({
+        keys: [{ name: 'app', scopes: ['inference'], ...more }],
+      })
+      const at = install()
+      await at.seed(minted({ expires_at: '2026-11-01T00:00:00Z' }))
+      at.log.apply([{ type: 'api_key.rotated', data: { id: app(at).id, digest: ROTATED } }])
+      const { events, notes } = await next(at, minted(key))
+      expect(events).toEqual([])
+      expect(notes).toEqual([
+        'bootstrap.keys "app": its end (2026-11-01T00:00:00.000Z) is past, and its text is not one that the settings give: it stays ended; prolong it by the API, or give the entry another name',
+      ])
+    },
+  )
+
+  test('after a wait for the log in which its end came', async () => {
+    const at = install()
+    const minted = (end: string): Bootstrap => ({ keys: [{ name: 'app', scopes: ['inference'], expires_at: end }] })
+    await at.seed(minted('2026-11-20T01:00:00Z'))
+    const seed = at.open(minted('2027-01-01T00:00:00Z'))
+    at.nowMs += 2 * 3_600_000
+    await seed()
+    expect(app(at).expires_at).toBe('2026-11-20T01:00:00.000Z')
+  })
+
   test('by a text that is refused', async () => {
     const at = await ended()
     at.env = { APP_KEY: SECOND }

@@ -1,6 +1,7 @@
 // What an entry about a model no longer says ends, as in every other section; what catalogues may have filled stays, and is told.
 import { describe, expect, test } from 'bun:test'
 import type { Bootstrap, BootstrapModel } from '../../src/domain/bootstrap.ts'
+import type { ListedModel } from '../../src/providers/provider.ts'
 import { type FoldingCommit, foldingCommit } from '../http/admin/folding-commit.ts'
 import { NOW_MS, seedInto } from './seeding.ts'
 
@@ -46,11 +47,20 @@ describe('what an entry no longer says', () => {
     const log = await seeded({ name: 'm', ...said })
     const before = rows(log)[0]!
     expect(await settled(log, settings({ name: 'm' }))).toEqual([
-      'bootstrap.models "m" of "one": input_cost_per_million, capabilities: what the model has stays, though nothing says it here and a new model would have another: say it, or null',
+      'bootstrap.models "m" of "one": capability_source: what the model has stays, though nothing says it here and a new model would have another: say capabilities',
+      'bootstrap.models "m" of "one": input_cost_per_million: what the model has stays, though nothing says it here and a new model would have another: say it, or null',
     ])
     expect(rows(log)[0]).toEqual(before)
     expect(await settled(log, settings({ name: 'm', ...said, input_cost_per_million: null }))).toEqual([])
     expect(rows(log)[0]).toMatchObject({ input_cost_per_million: null })
+  })
+
+  test('is not told where what the entry says ended it', async () => {
+    const price = { input_cost_per_million: 2, output_cost_per_million: 4 }
+    const tiers = [{ above_prompt_tokens: 9, ...price, cached_input_cost_per_million: null }]
+    const log = await seeded({ name: 'm', price_tiers: tiers })
+    expect(await settled(log, settings({ name: 'm', cached_input_cost_per_million: 1 }))).toEqual([])
+    expect(rows(log)[0]).toMatchObject({ cached_input_cost_per_million: 1, price_tiers: null })
   })
 
   test('is told where the provider has no listing that could have said it', async () => {
@@ -61,6 +71,49 @@ describe('what an entry no longer says', () => {
     await seedInto(log, of({ context_window: 5 }))
     expect(await settled(log, of({}))).toEqual([expect.stringContaining('"one": context_window: what the model has')])
     expect(await settled(log, of({ context_window: 5 }))).toEqual([])
+  })
+
+  describe('and a note says so only where it is known that a new model would have another', () => {
+    const of = (kind: string, said: Partial<Entry> = {}): Bootstrap => ({
+      providers: [{ name: 'one', kind, models: [{ name: 'm', ...said }] }],
+    })
+    /** The members that notes name, of a start with nothing said after one with `said`. */
+    const told = async (kind: string, said: Partial<Entry>, listed: Partial<ListedModel> | null): Promise<string[]> => {
+      const log = foldingCommit(() => NOW_MS)
+      expect((await seedInto(log, of(kind, said), listed)).notes).toEqual([])
+      return (await settled(log, of(kind))).map((note) => note.split(': ')[1]!)
+    }
+    const [price, size] = [{ input_cost_per_million: 9, output_cost_per_million: 9 }, { context_window: 5 }]
+    const BOTH = 'input_cost_per_million, output_cost_per_million'
+
+    test.each<[string, string, Partial<Entry>, Partial<ListedModel> | null, string[]]>([
+      ['a listing that names prices', 'openrouter', {}, { inputCostPerMillion: 2, outputCostPerMillion: 3 }, []],
+      ['the file, where a listing may have', 'openrouter', price, null, []],
+      [
+        'nobody, where a catalogue knows by now',
+        'openrouter',
+        { input_cost_per_million: null },
+        null,
+        ['input_cost_per_million'],
+      ],
+      ['the file, where no listing names prices', 'openai', price, null, [BOTH]],
+      ['the file, where there is no listing', 'perplexity', { ...price, ...size }, null, [`${BOTH}, context_window`]],
+      ['a listing of sizes', 'openai', {}, { contextWindow: 7, maxOutputTokens: 8 }, []],
+      ['a listing of capabilities', 'openai', {}, { capabilities: ['vision'] }, []],
+    ])('said by %s', async (_, kind, said, listed, members) => {
+      expect(await told(kind, said, listed)).toEqual(members)
+    })
+
+    test.each<[string, string, string[]]>([
+      ['openai', 'operator', ['capabilities']],
+      ['openai', 'catalogue', ['capabilities']],
+      ['openai', 'kind', ['capabilities']],
+      ['openai', 'detected', ['capabilities']],
+      ['perplexity', 'provider', ['capabilities']],
+      ['openai', 'provider', []],
+    ])('capabilities, at %s, that the file said with the source %s', async (kind, capability_source, members) => {
+      expect(await told(kind, { capabilities: ['vision'], capability_source }, null)).toEqual(members)
+    })
   })
 
   test('stays, without a word, where the API owns the row', async () => {

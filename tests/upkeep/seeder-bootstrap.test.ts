@@ -177,7 +177,7 @@ describe('bootstrap', () => {
       ],
     })
     expect(rowsOf(at, 'providers').map(({ name }) => name)).toEqual(['r'])
-    expect(rowsOf(at, 'models').map(({ name }) => name)).toEqual(['m'])
+    expect(rowsOf(at, 'models').map(({ name, aliases }) => [name, ...aliases])).toEqual([['m'], ['n']])
     for (const word of ['api_key_env', 'alias "m"']) {
       expect(notes.some((note) => note.includes(word))).toBe(true)
     }

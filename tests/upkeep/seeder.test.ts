@@ -150,6 +150,21 @@ describe('providers from the usual variables', () => {
     expect(JSON.stringify(at.log.events)).not.toContain('sk-1')
   })
 
+  test('come without the models whose names are taken, and say so', async () => {
+    const at = install()
+    await at.seed({ endpoints: [{ slug: 'chat', aliases: ['gpt-x'] }] })
+    at.env = { OPENAI_API_KEY: 'sk-1' }
+    at.listed = ['gpt-x', 'gpt-y'].map((name) => ({
+      name,
+      contextWindow: 9,
+      maxOutputTokens: null,
+      capabilities: null,
+    }))
+    const { notes } = await at.seed({ endpoints: [{ slug: 'chat', aliases: ['gpt-x'] }] })
+    expect(notes).toEqual(['the model "gpt-x" of "openai": "gpt-x" is an alias of the endpoint scope "chat"'])
+    expect(rowsOf(at, 'models').map(({ name }) => name)).toEqual(['sandbox-echo', 'gpt-y'])
+  })
+
   test('come with well-known models when they cannot be asked, and say so', async () => {
     const at = install()
     at.env = { OPENAI_API_KEY: 'sk-1' }

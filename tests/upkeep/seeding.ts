@@ -2,16 +2,22 @@
 import type { Bootstrap } from '../../src/domain/bootstrap.ts'
 import { newApiKey, newId } from '../../src/lib/ids.ts'
 import { KINDS, kindOf } from '../../src/providers/kinds.ts'
+import type { ListedModel } from '../../src/providers/provider.ts'
 import { modelFacts } from '../../src/upkeep/model-facts.ts'
 import type { SeedReport } from '../../src/upkeep/seed-step.ts'
 import { openSeeder } from '../../src/upkeep/seeder.ts'
 import type { FoldingCommit } from '../http/admin/folding-commit.ts'
 
 export const NOW_MS = Date.UTC(2026, 10, 20)
+const UNLISTED = { contextWindow: null, maxOutputTokens: null, capabilities: null }
 const NO_PRICE = { contextWindow: null, input: 7, output: null, cachedInput: null }
 
-/** One start with these settings. */
-export const seedInto = (log: FoldingCommit, bootstrap: Bootstrap): Promise<SeedReport> =>
+/** One start with these settings. `listed`: what a provider that is asked says of each model. */
+export const seedInto = (
+  log: FoldingCommit,
+  bootstrap: Bootstrap,
+  listed: Partial<ListedModel> | null = null,
+): Promise<SeedReport> =>
   openSeeder(
     { bootstrap, adminKey: null, inferenceKey: null },
     {
@@ -22,7 +28,8 @@ export const seedInto = (log: FoldingCommit, bootstrap: Bootstrap): Promise<Seed
       modelCatalogue: {
         list: async () => [],
         factsOfListed: async (_, listed) => modelFacts(listed, NO_PRICE, ['chat']),
-        factsOf: async () => modelFacts(null, NO_PRICE, ['chat']),
+        factsOf: async (_, name) =>
+          modelFacts(listed === null ? null : { ...UNLISTED, ...listed, name }, NO_PRICE, ['chat']),
       },
       env: () => undefined,
       minKeyLength: 20,

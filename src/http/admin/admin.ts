@@ -41,6 +41,7 @@ import type { AdminAnswer, AdminRoute } from './route.ts'
 import { type TenantDeps, tenantRoutes } from './tenants.ts'
 import { type ToolPolicyDeps, toolPolicyRoutes } from './tool-policies.ts'
 import { type ToolDeps, toolRoutes } from './tools.ts'
+import { lastingCommit } from './way-in.ts'
 import { writeIntent } from './write.ts'
 
 const PREFIX = '/admin/v1'
@@ -82,7 +83,8 @@ export interface AdminDeps
 
 /** The routes of the configuration. Their reads take `as_of`, and are then answered with the same code from a state of the past (`past.ts`). */
 export const configurationRoutes = (deps: AdminDeps): readonly AdminRoute[] => {
-  const freezable = { ...deps, commit: thawedCommit(deps.commit, () => deps.nowMs()) }
+  const nowMs = () => deps.nowMs()
+  const freezable = { ...deps, commit: lastingCommit(thawedCommit(deps.commit, nowMs), nowMs) }
   const routes = [
     ...tenantRoutes(freezable),
     ...keyRoutes(freezable),

@@ -1,8 +1,11 @@
 // `/admin/v1/audit`: the decisions that counted, newest first.
-import type { AuditQueries } from '../../../projections/audit/query.ts'
+import type { AuditEventView, AuditQueries } from '../../../projections/audit/query.ts'
+import type { ControlReader } from '../../domain/control.ts'
 import { pause } from '../../lib/pause.ts'
 import { t } from '../../lib/schema.ts'
+import type { LiveState } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
+import { isSuperuser, type Principal } from '../auth.ts'
 import { MIN_REVISION } from '../revision.ts'
 import { ExportPaging, exported } from './export.ts'
 import { pageOf } from './list.ts'
@@ -14,6 +17,7 @@ import { openWindowOf, Window } from './window.ts'
 
 export interface AuditRouteDeps {
   readonly audit: AuditQueries
+  readonly live: Pick<LiveState, 'control'>
   nowMs(): number
 }
 
@@ -46,6 +50,31 @@ const reachShown = async (headers: Headers, { audit }: AuditRouteDeps): Promise<
   }
 }
 
+const HIDDEN = '[hidden]'
+
+/** A value of a row without the keys and tenants of others that it names (`key:<id>`, `tenant:<id>`). Keys of the own tenant are never forgotten. */
+const ownOnly = (value: unknown, state: ControlReader, tenantId: string): unknown => {
+  if (typeof value === 'string') {
+    const [, what, id = ''] = /^(key|tenant):(.+)$/s.exec(value) ?? []
+    const owner = what === 'key' ? state.table('keys').get(id)?.tenant_id : id
+    return what === undefined || owner === tenantId ? value : `${what}:${HIDDEN}`
+  }
+  if (value === null || typeof value !== 'object') return value
+  if (Array.isArray(value)) return value.map((member) => ownOnly(member, state, tenantId))
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, ownOnly(member, state, tenantId)]))
+}
+
+/** Events as the caller may see them: with `*` whole, else without what they name of other tenants, as lists of overrides and cache rules leave it out. */
+const seen = (
+  events: readonly AuditEventView[],
+  principal: Principal,
+  { live }: AuditRouteDeps,
+): readonly AuditEventView[] => {
+  if (isSuperuser(principal)) return events
+  const own = (row: unknown) => ownOnly(row, live.control, principal.tenantId)
+  return events.map((event) => ({ ...event, before: own(event.before), after: own(event.after) }))
+}
+
 const listEvents = (deps: AuditRouteDeps): AdminRoute =>
   route({
     method: 'GET',
@@ -68,10 +97,12 @@ const listEvents = (deps: AuditRouteDeps): AdminRoute =>
         offset,
       }
       await reachShown(request.headers, deps)
-      const pieces = exported(query, filter, AUDIT_COLUMNS, (asked) => deps.audit.pages(asked))
+      const pieces = exported(query, filter, AUDIT_COLUMNS, async function* (asked) {
+        for await (const events of deps.audit.pages(asked)) yield seen(events, principal, deps)
+      })
       if (pieces !== null) return { body: null, pieces }
       const { events, total } = await reading(deps.audit.list(filter))
-      return { body: { events, total, limit, offset } }
+      return { body: { events: seen(events, principal, deps), total, limit, offset } }
     },
   })
 

@@ -21,7 +21,7 @@ import type { Commit, LiveState } from '../../state/port.ts'
 import type { VerifyBudget } from '../../upkeep/budget-verification.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { type Principal, seesTenant, tenantMeant } from '../auth.ts'
-import { listed, Paging } from './list.ts'
+import { listed, Paging, tenantAsked } from './list.ts'
 import { BudgetVerification, BudgetView } from './resources.ts'
 import { type AdminRoute, route } from './route.ts'
 import { Switch, statusOf } from './status.ts'
@@ -83,7 +83,7 @@ const listBudgets = ({ live, nowMs, budgets }: BudgetDeps): AdminRoute =>
     query: t.Object({ tenant_id: t.Optional(t.String()), ...Paging }),
     answer: BudgetView,
     async handle({ principal, query }) {
-      const tenantId = query.tenant_id === undefined ? undefined : tenantMeant(principal, query.tenant_id)
+      const tenantId = tenantAsked(live.control, principal, query.tenant_id)
       const rows = [...live.control.table('budgets').rows()]
         .map(([, row]) => row)
         .filter((row) => (tenantId === undefined ? seesTenant(principal, row.tenant_id) : row.tenant_id === tenantId))

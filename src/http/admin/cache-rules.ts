@@ -17,8 +17,8 @@ import { Rejection } from '../../domain/rejection.ts'
 import type { IdPrefix } from '../../lib/ids.ts'
 import { t } from '../../lib/schema.ts'
 import type { Commit, LiveState } from '../../state/port.ts'
-import { isSuperuser, ownerMeant, type Principal, seesTenant, tenantMeant } from '../auth.ts'
-import { listed, Paging } from './list.ts'
+import { isSuperuser, ownerMeant, type Principal, seesTenant } from '../auth.ts'
+import { listed, Paging, tenantAsked } from './list.ts'
 import { CacheRuleView } from './resources.ts'
 import { type AdminRoute, route } from './route.ts'
 import { Switch, statusOf } from './status.ts'
@@ -108,7 +108,7 @@ const listRules = ({ live }: CacheRuleDeps): AdminRoute =>
     answer: CacheRuleView,
     handle({ principal, query }) {
       const { control } = live
-      const tenantId = query.tenant_id === undefined ? undefined : tenantMeant(principal, query.tenant_id)
+      const tenantId = tenantAsked(control, principal, query.tenant_id)
       const rows = [...control.table('cache_rules').rows()]
         .map(([, row]) => seenRule(control, principal, row))
         .filter((row) => row !== null)

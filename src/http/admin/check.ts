@@ -1,6 +1,7 @@
 // What a client sent, against the schema of a route.
 import { unsoundName } from '../../domain/names.ts'
 import { flawOf } from '../../lib/flaw.ts'
+import { inexactNumber } from '../../lib/inexact-number.ts'
 import { isStorable } from '../../lib/readable-text.ts'
 import { repeatedKey } from '../../lib/repeated-key.ts'
 import type { Static, TSchema } from '../../lib/schema.ts'
@@ -27,10 +28,15 @@ export const requireStorable = (value: unknown, path = ''): void => {
   }
 }
 
-/** Throws 400 naming the field: for a member that was sent twice, for text that could not be stored, and for a name that could not be read. */
+/** Throws 400 naming the field: for a member that was sent twice, for a number that would be rounded, for text that could not be stored, and for a name that could not be read. */
 export const requireSoundBody = (body: Record<string, unknown>, raw: string): void => {
   const repeated = repeatedKey(raw)
   if (repeated !== null) throw new GatewayError('invalid_request', `"${repeated}" was sent twice`, { param: repeated })
+  const inexact = inexactNumber(raw)
+  if (inexact !== null) {
+    const message = `"${inexact}" holds a number that would not be kept as it was sent; send it as a string`
+    throw new GatewayError('invalid_request', message, { param: inexact })
+  }
   requireStorable(body)
   // Whoever takes an override back may name what can be given no more.
   const { target, ...rest } = body

@@ -11,15 +11,16 @@ import {
   NOTHING_OVERRIDDEN,
 } from '../../domain/endpoint.ts'
 import { closed, Nullable } from '../../domain/fields.ts'
-import { endpointWarnings } from '../../domain/references.ts'
+import { modelOf, modelsMeant } from '../../domain/model-row.ts'
+import { endpointWarnings, shadowedAliases } from '../../domain/references.ts'
 import { Rejection } from '../../domain/rejection.ts'
 import { canonicalJson } from '../../domain/tables.ts'
 import type { IdPrefix } from '../../lib/ids.ts'
 import { type Static, t } from '../../lib/schema.ts'
 import type { Commit, LiveState } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
-import { ownerMeant, type Principal, seesTenant, tenantMeant } from '../auth.ts'
-import { listed, Paging } from './list.ts'
+import { ownerMeant, type Principal, seesTenant } from '../auth.ts'
+import { listed, Paging, tenantAsked } from './list.ts'
 import { EndpointView } from './resources.ts'
 import { type AdminRoute, route } from './route.ts'
 import { Switch, statusOf } from './status.ts'
@@ -60,6 +61,10 @@ const visibleEndpoint = (state: ControlReader, principal: Principal, id: string)
   return row
 }
 
+/** A scope as reads show it: with the aliases that are its own no more, which nobody but its owner is told of. */
+const shown = (state: ControlReader, row: EndpointRow): EndpointRow =>
+  withWarnings(row, shadowedAliases(state, row.aliases))
+
 /** What the body overrides: below `overrides`, or at top level. Throws 400 for a field that is said twice and differently. */
 const overridesOf = (body: Static<typeof EndpointBody>): EndpointOverridesShape => {
   const overrides: Record<string, unknown> = { ...NOTHING_OVERRIDDEN, ...body.overrides }
@@ -75,6 +80,20 @@ const overridesOf = (body: Static<typeof EndpointBody>): EndpointOverridesShape 
     overrides[field] = flat
   }
   return overrides as EndpointOverridesShape
+}
+
+/** What is overridden, models as rows have them. `before`: of the scope that is replaced. */
+const withModels = (
+  state: ControlReader,
+  overrides: EndpointOverridesShape,
+  { forced_model: hadForced, preferred_models: hadPreferred }: EndpointOverridesShape = NOTHING_OVERRIDDEN,
+): EndpointOverridesShape => {
+  const { forced_model: forced, preferred_models: preferred } = overrides
+  return {
+    ...overrides,
+    forced_model: forced === null || forced === hadForced ? forced : modelOf(state, forced),
+    preferred_models: modelsMeant(state, preferred, hadPreferred, 'overrides.preferred_models'),
+  }
 }
 
 /** `overrides.<field>`, as the body has it: below `overrides`, or at top level. */
@@ -103,11 +122,11 @@ const listEndpoints = ({ live }: EndpointDeps): AdminRoute =>
     query: t.Object({ tenant_id: t.Optional(t.String()), ...Paging }),
     answer: EndpointView,
     handle({ principal, query }) {
-      const tenantId = query.tenant_id === undefined ? undefined : tenantMeant(principal, query.tenant_id)
+      const tenantId = tenantAsked(live.control, principal, query.tenant_id)
       const rows = [...live.control.table('endpoints').rows()]
         .map(([, row]) => row)
         .filter((row) => (tenantId === undefined ? seesTenant(principal, row.tenant_id) : row.tenant_id === tenantId))
-      return { body: listed('endpoints', rows, query, (row) => row) }
+      return { body: listed('endpoints', rows, query, (row) => shown(live.control, row)) }
     },
   })
 
@@ -118,7 +137,9 @@ const getEndpoint = ({ live }: EndpointDeps): AdminRoute =>
     scopes: READ,
     summary: 'One endpoint scope',
     answer: EndpointView,
-    handle: ({ principal, params }) => ({ body: visibleEndpoint(live.control, principal, params.id!) }),
+    handle: ({ principal, params }) => ({
+      body: shown(live.control, visibleEndpoint(live.control, principal, params.id!)),
+    }),
   })
 
 const upsertEndpoint = ({ live, commit, newId }: EndpointDeps): AdminRoute =>
@@ -143,13 +164,18 @@ const upsertEndpoint = ({ live, commit, newId }: EndpointDeps): AdminRoute =>
       let found: EndpointRow | undefined
       const result = await write(commit, call, existing, (state) => {
         found = existing(state)
-        return asSent(call.body, () => decideEndpoint(state, { do: 'upsert', ...fields }))
+        return asSent(call.body, () =>
+          decideEndpoint(state, { do: 'upsert', ...fields, overrides: withModels(state, overrides, found?.overrides) }),
+        )
       })
       // Where nothing had to change it is what was found: by now it may have been deleted.
       const row = rowAfter(result, 'endpoints') ?? found!
       const sent = (text: string) => inSentWords(call.body, text)
       return {
-        body: withWarnings(row, endpointWarnings(live.control, row.overrides).map(sent)),
+        body: withWarnings(row, [
+          ...shadowedAliases(live.control, row.aliases),
+          ...endpointWarnings(live.control, row.overrides).map(sent),
+        ]),
         revision: result.revision,
       }
     },

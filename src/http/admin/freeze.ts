@@ -12,7 +12,8 @@ export interface FreezeDeps {
 /** Throws 403 while the caller may not write: before a secret is sealed or a provider asked for a change that would then be refused. */
 export const refuseWhileFrozen = (route: AdminRoute, principal: Principal, { live, nowMs }: FreezeDeps): void => {
   if (route.method === 'GET' || route.whileFrozen) return
-  requireThawed(live.control, [principal.tenantId], nowMs())
+  // An operator belongs to no tenant, though one is meant where none is named.
+  requireThawed(live.control, principal.actor.type === 'key' ? [principal.tenantId] : [], nowMs())
 }
 
 /** A commit whose decisions are refused while frozen, on the very state on which they are made: no write slips past a freeze that counted before it. */

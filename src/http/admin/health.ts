@@ -1,20 +1,18 @@
 // `/admin/v1/providers/health`, `/providers/{id}/probe` and `/scores`: what this instance knows of the providers, from memory.
 import { t } from '../../lib/schema.ts'
 import type { HealthBook } from '../../state/health.ts'
-import type { Catalogue, CatalogueEntry, LiveState } from '../../state/port.ts'
+import type { Catalogue, CatalogueEntry } from '../../state/port.ts'
 import { type Score, type ScoreComponents, scores } from '../../state/scores.ts'
-import type { Probes } from '../../upkeep/probes.ts'
-import { COMPONENTS, ProbeAnswer, ProviderHealthRow, ScoresAnswer } from './health-answers.ts'
+import { COMPONENTS, ProviderHealthRow, ScoresAnswer } from './health-answers.ts'
 import { modelHealth, probeView, providerHealth } from './health-view.ts'
-import { listed, Paging } from './list.ts'
+import { listed, Paging, providerAsked } from './list.ts'
+import { type ProbeRouteDeps, probeRoute } from './probe.ts'
 import { providerOf } from './provider-view.ts'
 import { type AdminRoute, route } from './route.ts'
 
-export interface HealthRouteDeps {
-  readonly live: Pick<LiveState, 'control' | 'status'>
+export interface HealthRouteDeps extends ProbeRouteDeps {
   readonly catalogue: Pick<Catalogue, 'all'>
   readonly book: HealthBook
-  readonly probes: Pick<Probes, 'probe'>
   adapterReady(provider: { readonly id: string }): boolean
 }
 
@@ -38,7 +36,8 @@ const healthSnapshot = ({ live, catalogue, book, adapterReady }: HealthRouteDeps
       const entries = byProvider(catalogue)
       const providers = live.control.table('providers')
       const one = query.provider_id
-      const rows = one === undefined ? [...providers.rows()].map(([, row]) => row) : [providerOf(live.control, one)]
+      const rows =
+        one === undefined ? [...providers.rows()].map(([, row]) => row) : [providerOf(live.control, one, 'provider_id')]
       const body = listed('providers', rows, query, ({ id, name, status }) => {
         const models = entries.get(id) ?? []
         return {
@@ -55,25 +54,6 @@ const healthSnapshot = ({ live, catalogue, book, adapterReady }: HealthRouteDeps
     },
   })
 
-const probeProvider = ({ live, probes }: HealthRouteDeps): AdminRoute =>
-  route({
-    method: 'POST',
-    path: '/providers/:id/probe',
-    scopes: ['providers:admin'],
-    summary: 'Probe a provider now; the result is recorded',
-    answer: ProbeAnswer,
-    async handle({ params }) {
-      const row = providerOf(live.control, params.id!)
-      const result = await probes.probe(row)
-      const { message } = result
-      const status = result.ok ? 'healthy' : 'unhealthy'
-      return {
-        body: { provider_id: row.id, provider: row.name, status, ...probeView(result), message },
-        revision: live.status().tip,
-      }
-    },
-  })
-
 /** A typical request reads three times what it writes. */
 const costOf = ({ inputCostPerMillion: input, outputCostPerMillion: output }: CatalogueEntry): number | null =>
   input === null || output === null ? null : (3 * input + output) / 4
@@ -81,7 +61,7 @@ const costOf = ({ inputCostPerMillion: input, outputCostPerMillion: output }: Ca
 const mean = (values: readonly number[]): number =>
   Math.round((values.reduce((sum, value) => sum + value, 0) / values.length) * 1e6) / 1e6
 
-const showScores = ({ catalogue, book }: HealthRouteDeps): AdminRoute =>
+const showScores = ({ live, catalogue, book }: HealthRouteDeps): AdminRoute =>
   route({
     method: 'GET',
     path: '/scores',
@@ -90,6 +70,7 @@ const showScores = ({ catalogue, book }: HealthRouteDeps): AdminRoute =>
     answer: ScoresAnswer,
     query: t.Object({ tenant_id: Text, model: Text, provider: Text }),
     handle({ query }) {
+      const providerId = providerAsked(live.control, query.provider)
       const frame = book.current()
       const scored: { readonly entry: CatalogueEntry; readonly score: Score }[] = []
       // Rows that serve the same name are what a plan compares.
@@ -101,11 +82,11 @@ const showScores = ({ catalogue, book }: HealthRouteDeps): AdminRoute =>
         }))
         for (const [index, score] of scores(compared).entries()) scored.push({ entry: group[index]!, score })
       }
-      const named = (asked: string | undefined, name: string, id: string): boolean =>
-        asked === undefined || asked === id || asked.toLowerCase() === name.toLowerCase()
+      const { model } = query
       const shown = scored.filter(
         ({ entry }) =>
-          named(query.model, entry.name, entry.modelId) && named(query.provider, entry.provider, entry.providerId),
+          (model === undefined || model === entry.modelId || model.toLowerCase() === entry.name.toLowerCase()) &&
+          (providerId === undefined || providerId === entry.providerId),
       )
       const models = shown.map(({ entry, score }) => ({
         model_id: entry.modelId,
@@ -131,6 +112,6 @@ const showScores = ({ catalogue, book }: HealthRouteDeps): AdminRoute =>
 /** Rows for `AdminDeps.furtherRoutes`. */
 export const healthRoutes = (deps: HealthRouteDeps): readonly AdminRoute[] => [
   healthSnapshot(deps),
-  probeProvider(deps),
+  probeRoute(deps),
   showScores(deps),
 ]

@@ -10,7 +10,7 @@ import type { LastUses } from '../../state/last-uses.ts'
 import type { Commit, CommitResult, LiveState } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { isSuperuser, type Principal, seesTenant, tenantMeant } from '../auth.ts'
-import { listed, Paging } from './list.ts'
+import { listed, Paging, tenantAsked } from './list.ts'
 import { IssuedKey, KeyView } from './resources.ts'
 import { type AdminAnswer, type AdminRoute, route } from './route.ts'
 import { Rfc3339, storedTime } from './times.ts'
@@ -118,9 +118,7 @@ const listKeys = (deps: KeyDeps): AdminRoute => {
     handle({ principal, query }) {
       const tenantId = tenantOf(principal, query.tenant_id)
       const keys = live.control.table('keys')
-      if (live.control.table('tenants').get(tenantId) === undefined) {
-        throw new Rejection('not_found', `no tenant has the id "${tenantId}"`, 'tenant_id')
-      }
+      tenantAsked(live.control, principal, tenantId)
       const rows = keys.find('tenant', tenantId).toSorted() // ids sort by time
       return { body: listed('keys', rows, query, (id) => viewOf(keys.get(id)!, deps)) }
     },

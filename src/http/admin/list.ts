@@ -1,6 +1,9 @@
-// Lists: `{<plural>: [...], total, limit, offset}`, and the query that pages them.
+// Lists: `{<plural>: [...], total, limit, offset}`, and the query that pages and narrows them.
+import type { ControlReader } from '../../domain/control.ts'
+import { Rejection } from '../../domain/rejection.ts'
 import { t } from '../../lib/schema.ts'
 import { GatewayError } from '../../wire/errors.ts'
+import { type Principal, tenantMeant } from '../auth.ts'
 
 export const DEFAULT_LIMIT = 50
 export const MAX_LIMIT = 1_000
@@ -28,6 +31,29 @@ export const pageOf = (
   limit: Math.min(wholeOf(query.limit, 'limit', 1, defaultLimit), MAX_LIMIT),
   offset: wholeOf(query.offset, 'offset', 0, 0),
 })
+
+/** The tenant whose configuration is listed, or undefined: all that the caller sees. One that is not there, and another's, is 404. */
+export const tenantAsked = (
+  state: ControlReader,
+  principal: Principal,
+  tenantId: string | undefined,
+): string | undefined => {
+  if (tenantId === undefined) return undefined
+  const meant = tenantMeant(principal, tenantId)
+  if (state.table('tenants').get(meant) === undefined)
+    throw new Rejection('not_found', `no tenant has the id "${meant}"`, 'tenant_id')
+  return meant
+}
+
+/** The provider that a list of the registry is narrowed to, by its name or id, as an id. One that is not there is 404. */
+export const providerAsked = (state: ControlReader, named: string | undefined): string | undefined => {
+  if (named === undefined) return undefined
+  const providers = state.table('providers')
+  const [id = named] = providers.find('name', named.toLowerCase())
+  if (providers.get(id) === undefined)
+    throw new Rejection('not_found', `no provider has the name or id "${named}"`, 'provider')
+  return id
+}
 
 /** One page of rows that are in memory, oldest first unless sorted before. */
 export const listed = <Row>(

@@ -16,7 +16,7 @@ import { type Static, t } from '../../lib/schema.ts'
 import type { Commit, LiveState } from '../../state/port.ts'
 import { factsBeside } from '../../upkeep/model-facts.ts'
 import type { ModelCatalogue } from '../../upkeep/model-listing.ts'
-import { listed, Paging } from './list.ts'
+import { listed, Paging, providerAsked } from './list.ts'
 import { ModelView } from './resources.ts'
 import { type AdminCall, type AdminRoute, route } from './route.ts'
 import { Switch, statusOf } from './status.ts'
@@ -79,9 +79,7 @@ const listModels = ({ live }: ModelDeps): AdminRoute =>
     answer: ModelView,
     handle({ query }) {
       const { control } = live
-      const [named] =
-        query.provider === undefined ? [] : control.table('providers').find('name', query.provider.toLowerCase())
-      const wanted = named ?? query.provider
+      const wanted = providerAsked(control, query.provider)
       const rows = [...control.table('models').rows()].map(([, row]) => row)
       const kept = wanted === undefined ? rows : rows.filter((row) => row.provider_id === wanted)
       return { body: listed('models', kept, query, (row) => viewOf(control, row)) }

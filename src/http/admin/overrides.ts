@@ -1,14 +1,16 @@
 // `/admin/v1/overrides`, `/guardrails` and the kill switch of a provider. Rows are only added: what is to end is written again with `enabled` false.
+import { isModel } from '../../domain/alias.ts'
 import type { ControlReader } from '../../domain/control.ts'
 import { closed, Nullable } from '../../domain/fields.ts'
-import { decideOverride, isInForce, OverrideReason, type OverrideRow } from '../../domain/override.ts'
+import { decideOverride, OverrideReason } from '../../domain/override.ts'
+import { isInForce, type OverrideRow, overrideKey } from '../../domain/override-row.ts'
 import { OVERRIDE_KINDS, overrideKindOf, targetOf } from '../../domain/override-target.ts'
 import { Rejection } from '../../domain/rejection.ts'
 import type { IdPrefix } from '../../lib/ids.ts'
 import { t } from '../../lib/schema.ts'
 import type { Commit, LiveState } from '../../state/port.ts'
-import { isSuperuser, ownerMeant, type Principal, seesTenant, tenantMeant } from '../auth.ts'
-import { listed, Paging } from './list.ts'
+import { isSuperuser, ownerMeant, type Principal, seesTenant } from '../auth.ts'
+import { listed, Paging, tenantAsked } from './list.ts'
 import { KillView, OverrideView } from './resources.ts'
 import { type AdminRoute, route } from './route.ts'
 import { Rfc3339, storedTime } from './times.ts'
@@ -47,13 +49,21 @@ const Filter = t.Object({
   ...Paging,
 })
 
-const viewOf = ({ superseded: _, taken_over: __, ...row }: OverrideRow, inForce: boolean) => ({
+const viewOf = ({ superseded: _, taken_over: __, writer_tenant_id: ___, ...row }: OverrideRow, inForce: boolean) => ({
   ...row,
   in_force: inForce,
 })
 
+/** As a row has it: what is imposed with `*` is taken back with `*` alone. */
+const writerOf = (principal: Principal): string | null => (isSuperuser(principal) ? null : principal.tenantId)
+
 /** What names a thing that each tenant may have of its own, by a name that several may have. */
 const NAMED_BY_MANY = /^(?:endpoint|tool):/
+const MODEL = 'model:'
+
+/** Whether a target is a word as a model that no model of the registry has: an alias of an endpoint scope, of whichever tenants, or a name to come. */
+const isNoModel = (state: ControlReader, target: string): boolean =>
+  target.startsWith(MODEL) && !isModel(state, target.slice(MODEL.length))
 
 /**
  * Which rows the caller may be shown: another tenant's key does not exist for it, nor does a slug or the name of a tool that it has not. So one that is
@@ -63,15 +73,19 @@ const NAMED_BY_MANY = /^(?:endpoint|tool):/
 const visibleRows = (state: ControlReader, principal: Principal): ((row: OverrideRow) => boolean) => {
   if (isSuperuser(principal)) return () => true
   const seen = new Set<string>()
-  for (const [, { slug, tenant_id }] of state.table('endpoints').rows())
-    if (seesTenant(principal, tenant_id)) seen.add(`endpoint:${slug}`)
+  for (const [, { slug, aliases, tenant_id }] of state.table('endpoints').rows()) {
+    if (!seesTenant(principal, tenant_id)) continue
+    seen.add(`endpoint:${slug}`)
+    for (const alias of aliases) seen.add(`${MODEL}${alias.toLowerCase()}`)
+  }
   // Requests are compared with the name as it is written.
   for (const [, { name, tenant_id }] of state.table('tools').rows())
     if (seesTenant(principal, tenant_id)) seen.add(`tool:${name}`)
   const isOwnKey = (id: string) => state.table('keys').get(id)?.tenant_id === principal.tenantId
   return ({ target, tenant_id, actor }) => {
     if (target.startsWith('key:')) return isOwnKey(target.slice('key:'.length))
-    return !NAMED_BY_MANY.test(target) || tenant_id !== null || seen.has(target) || isOwnKey(actor.id)
+    if (tenant_id !== null || seen.has(target) || isOwnKey(actor.id)) return true
+    return !NAMED_BY_MANY.test(target) && !isNoModel(state, target)
   }
 }
 
@@ -85,7 +99,7 @@ const list = (path: '/overrides' | '/guardrails', summary: string, { live, nowMs
     query: Filter,
     answer: OverrideView,
     handle({ principal, query }) {
-      const tenantId = query.tenant_id === undefined ? undefined : tenantMeant(principal, query.tenant_id)
+      const tenantId = tenantAsked(live.control, principal, query.tenant_id)
       const kind = query.kind === undefined ? undefined : overrideKindOf(query.kind)
       const wanted = query.in_force === undefined ? undefined : query.in_force === 'true'
       const atMs = nowMs()
@@ -100,11 +114,23 @@ const list = (path: '/overrides' | '/guardrails', summary: string, { live, nowMs
     },
   })
 
+interface Meant {
+  readonly kind: string
+  readonly target: string
+  readonly owner: string | null
+  readonly enabled: boolean
+}
+
 /**
  * What a caller without `*` may not write an override about: another tenant's key, which does not exist for it, and for everybody any endpoint scope or tool,
- * since it would reach each tenant that has one of the name. Whether anybody has it is not asked: the answer would tell, and a name is soon taken.
+ * and any word that no model has (it may be an alias of a scope), since it would reach each tenant that has one of the name. Whether anybody has it is not
+ * asked: the answer would tell, and a name is soon taken. Of a model that is gone it may take back what its own tenant imposed.
  */
-const requireOwnTarget = (state: ControlReader, principal: Principal, target: string, owner: string | null): void => {
+const requireOwnTarget = (
+  state: ControlReader,
+  principal: Principal,
+  { kind, target, owner, enabled }: Meant,
+): void => {
   if (isSuperuser(principal)) return
   if (target.startsWith('key:')) {
     const id = target.slice('key:'.length)
@@ -112,7 +138,16 @@ const requireOwnTarget = (state: ControlReader, principal: Principal, target: st
     if (tenantId === undefined || seesTenant(principal, tenantId)) return
     throw new Rejection('not_found', `no key has the id "${id}"`, 'target')
   }
-  if (owner !== null || !NAMED_BY_MANY.test(target)) return
+  if (owner !== null) return
+  if (isNoModel(state, target)) {
+    const [standing] = state.table('overrides').findRows('deciding', overrideKey(kind, target, null))
+    const isOwn = standing !== undefined && state.table('keys').get(standing.actor.id)?.tenant_id === principal.tenantId
+    if (isOwn && !enabled) return
+    const name = target.slice(MODEL.length)
+    const message = `no model has the name "${name}": an override for everybody about it needs a key with the scope "*"`
+    throw new Rejection('forbidden', message, 'tenant_id')
+  }
+  if (!NAMED_BY_MANY.test(target)) return
   const message = 'an override for everybody about an endpoint scope or a tool needs a key with the scope "*"'
   throw new Rejection('forbidden', message, 'tenant_id')
 }
@@ -123,7 +158,7 @@ const writeOverride = ({ commit, newId, nowMs }: OverrideDeps): AdminRoute =>
     path: '/overrides',
     scopes: WRITE,
     summary:
-      'Impose an override, or take one back (`enabled` false); for everybody about an endpoint scope or a tool with `*` alone',
+      'Impose an override, or take one back (`enabled` false); for everybody about an endpoint scope, a tool or a name that no model has, a freeze of everybody, and over what was imposed with `*`: with `*` alone',
     body: OverrideBody,
     dropped: ['in_force', 'actor'],
     status: 201,
@@ -142,6 +177,7 @@ const writeOverride = ({ commit, newId, nowMs }: OverrideDeps): AdminRoute =>
         enabled,
         reason,
         expires_at: storedTime(expires_at) ?? null,
+        writer_tenant_id: writerOf(call.principal),
         nowMs: atMs,
       } as const
       const result = await write(
@@ -150,7 +186,7 @@ const writeOverride = ({ commit, newId, nowMs }: OverrideDeps): AdminRoute =>
         () => undefined,
         (state) => {
           const meant = targetOf(state, overrideKindOf(kind), target, enabled)
-          requireOwnTarget(state, call.principal, meant, command.tenant_id)
+          requireOwnTarget(state, call.principal, { kind, target: meant, owner: command.tenant_id, enabled })
           return decideOverride(state, command)
         },
       )
@@ -164,7 +200,7 @@ const killProvider = ({ commit, newId, nowMs }: OverrideDeps): AdminRoute =>
     method: 'POST',
     path: '/providers/:id/kill',
     scopes: WRITE,
-    summary: 'Kill or revive a provider, for everybody',
+    summary: 'Kill or revive a provider, for everybody; what was killed with `*` with `*` alone',
     body: KillBody,
     whileFrozen: true,
     answer: KillView,
@@ -174,11 +210,13 @@ const killProvider = ({ commit, newId, nowMs }: OverrideDeps): AdminRoute =>
       const atMs = nowMs()
       const ids = [newId('ovr'), newId('ovr')] as const
       const { tenantId: tenant_id } = call.principal
+      const command = { do: 'kill', ids, provider_id, kill, reason, tenant_id, nowMs: atMs } as const
+      const asked = { ...command, writer_tenant_id: writerOf(call.principal) }
       const result = await write(
         commit,
         call,
         (state) => state.table('providers').get(provider_id),
-        (state) => decideOverride(state, { do: 'kill', ids, provider_id, kill, reason, tenant_id, nowMs: atMs }),
+        (state) => decideOverride(state, asked),
       )
       const row = rowAfter(result, 'overrides')!
       return {

@@ -1,6 +1,7 @@
 // `/admin/v1/policies`: of a tenant, or global (`tenant_id` null).
 import type { ControlReader } from '../../domain/control.ts'
 import { closed, Nullable } from '../../domain/fields.ts'
+import { modelsMeant } from '../../domain/model-row.ts'
 import {
   decidePolicy,
   POLICY_DEFAULTS,
@@ -15,14 +16,14 @@ import { Rejection } from '../../domain/rejection.ts'
 import type { IdPrefix } from '../../lib/ids.ts'
 import { type Static, t } from '../../lib/schema.ts'
 import type { Commit, LiveState } from '../../state/port.ts'
-import { ownerMeant, type Principal, seesTenant, tenantMeant } from '../auth.ts'
-import { listed, Paging } from './list.ts'
+import { ownerMeant, type Principal, seesTenant } from '../auth.ts'
+import { listed, Paging, tenantAsked } from './list.ts'
 import { PolicyView } from './resources.ts'
 import { type AdminCall, type AdminRoute, route } from './route.ts'
 import { Switch, statusOf } from './status.ts'
 import { WARNINGS, withWarnings } from './warnings.ts'
 import { ReloadedView } from './work-answers.ts'
-import { rowAfter, write } from './write.ts'
+import { requireMatch, rowAfter, write } from './write.ts'
 
 export interface PolicyDeps {
   readonly live: Pick<LiveState, 'control' | 'status'>
@@ -64,7 +65,7 @@ const listPolicies = ({ live }: PolicyDeps): AdminRoute =>
     query: t.Object({ tenant_id: t.Optional(t.String()), ...Paging }),
     answer: PolicyView,
     handle({ principal, query }) {
-      const tenantId = query.tenant_id === undefined ? undefined : tenantMeant(principal, query.tenant_id)
+      const tenantId = tenantAsked(live.control, principal, query.tenant_id)
       const rows = [...live.control.table('policies').rows()]
         .map(([, row]) => row)
         .filter((row) => (tenantId === undefined ? seesTenant(principal, row.tenant_id) : row.tenant_id === tenantId))
@@ -82,6 +83,23 @@ const getPolicy = ({ live }: PolicyDeps): AdminRoute =>
     handle: ({ principal, params }) => ({ body: visiblePolicy(live.control, principal, params.id!) }),
   })
 
+/** The models that a body names, as rows have them. `before`: the policy that is replaced. */
+const modelsOf = (
+  state: ControlReader,
+  { models, fallback }: PolicyFields,
+  before: PolicyRow | undefined,
+): Pick<PolicyFields, 'models' | 'fallback'> => {
+  const meant = (member: 'models' | 'context_window_models') => {
+    const names = fallback[member]
+    if (names === undefined) return {}
+    return { [member]: modelsMeant(state, names, before?.fallback[member] ?? [], `fallback.${member}`) }
+  }
+  return {
+    models: modelsMeant(state, models, before?.models ?? [], 'models'),
+    fallback: { ...fallback, ...meant('models'), ...meant('context_window_models') },
+  }
+}
+
 const save = async (
   verb: 'create' | 'upsert',
   call: AdminCall<Static<typeof PolicyBody>>,
@@ -98,7 +116,7 @@ const save = async (
   let found: PolicyRow | undefined
   const result = await write(commit, call, verb === 'create' ? () => undefined : existing, (state) => {
     found = existing(state)
-    return decidePolicy(state, command)
+    return decidePolicy(state, { ...command, ...modelsOf(state, fields, verb === 'create' ? undefined : found) })
   })
   // Where nothing had to change it is what was found: by now it may have been deleted.
   const row = rowAfter(result, 'policies') ?? found!
@@ -159,7 +177,9 @@ const reloadPolicies = ({ live, clearBreakers }: PolicyDeps): AdminRoute =>
     summary: 'Renew what is derived from policies on this instance: breakers are closed',
     whileFrozen: true,
     answer: ReloadedView,
-    handle() {
+    handle({ intent }) {
+      // There is no row of its own: its revision is that of everything, as this instance has it.
+      requireMatch(intent.ifMatch, { revision: live.status().tip })
       clearBreakers()
       const revision = live.status().tip
       return { body: { reloaded: true, revision }, revision }

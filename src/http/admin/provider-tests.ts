@@ -1,7 +1,7 @@
 // `/admin/v1/providers/{id}/test` and its history. A test is a decision: who asked, and what every check came to.
 import { closed, distinct } from '../../domain/fields.ts'
 import type { ProviderRow } from '../../domain/provider.ts'
-import { decideProviderTest, type ProviderTested, testsOf } from '../../domain/provider-test.ts'
+import { decideProviderTest, PROBE, type ProviderTested, shownKind, testsOf } from '../../domain/provider-test.ts'
 import { t } from '../../lib/schema.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
 import { CHECKS, type Check } from '../../upkeep/provider-checks.ts'
@@ -90,7 +90,7 @@ const testProvider = (deps: ProviderDeps): AdminRoute =>
     },
   })
 
-const Kind = t.Union([t.Literal('test'), t.Literal('detection'), t.Literal('sync'), t.Literal('all')])
+const Kind = t.Union([t.Literal('test'), t.Literal('detection'), t.Literal('sync'), t.Literal(PROBE), t.Literal('all')])
 
 const listTests = (deps: ProviderDeps): AdminRoute =>
   route({
@@ -98,7 +98,7 @@ const listTests = (deps: ProviderDeps): AdminRoute =>
     path: '/providers/:id/tests',
     scopes: ['usage:read', 'providers:admin'],
     summary:
-      'The last tests of a provider, the newest first; `kind` is `test` (default), `detection`, `sync` or `all`. Older ones are in the audit log',
+      'The last tests of a provider, the newest first; `kind` is `test` (default), `detection`, `sync`, `probe` (those with an `Idempotency-Key`) or `all`. Older ones are in the audit log',
     rows: 'tests',
     answer: ProviderTestView,
     query: t.Object({ ...Paging, kind: t.Optional(t.String()) }),
@@ -106,7 +106,7 @@ const listTests = (deps: ProviderDeps): AdminRoute =>
       const { control } = deps.live
       const provider = providerOf(control, params.id!)
       const { kind } = checked(t.Object({ kind: Kind }), { kind: query.kind ?? 'test' })
-      const rows = testsOf(control, provider.id).filter((row) => kind === 'all' || row.kind === kind)
+      const rows = testsOf(control, provider.id).filter((row) => kind === 'all' || shownKind(row) === kind)
       return { body: listed('tests', rows, query, testView) }
     },
   })

@@ -28,10 +28,10 @@ export interface ProviderDeps {
   adapterReady(provider: ProviderRow): boolean
 }
 
-/** The provider of this id; throws 404. */
-export const providerOf = (state: ControlReader, id: string): ProviderRow => {
+/** The provider of this id; throws 404, naming the parameter when the id was one. */
+export const providerOf = (state: ControlReader, id: string, param: string | null = null): ProviderRow => {
   const row = state.table('providers').get(id)
-  if (row === undefined) throw new Rejection('not_found', `no provider has the id "${id}"`)
+  if (row === undefined) throw new Rejection('not_found', `no provider has the id "${id}"`, param)
   return row
 }
 

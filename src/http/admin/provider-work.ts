@@ -2,7 +2,7 @@
 import { type ControlReader, eventIsActive } from '../../domain/control.ts'
 import type { ModelRow } from '../../domain/model.ts'
 import type { ProviderRow } from '../../domain/provider.ts'
-import type { CheckResult, ProviderTestRow } from '../../domain/provider-test.ts'
+import { type CheckResult, type ProviderTestRow, shownKind } from '../../domain/provider-test.ts'
 import { Rejection } from '../../domain/rejection.ts'
 import { usdOf } from '../../lib/money.ts'
 import { CommitFailure } from '../../state/port.ts'
@@ -60,5 +60,6 @@ export const resultView = ({ cost_nano_usd: nanoUsd, ...result }: CheckResult) =
 
 export const testView = ({ number: _, updated_at: __, ...row }: ProviderTestRow) => ({
   ...row,
+  kind: shownKind(row),
   results: row.results.map(resultView),
 })

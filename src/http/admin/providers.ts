@@ -7,7 +7,7 @@ import {
   ProviderName,
   type ProviderRow,
 } from '../../domain/provider.ts'
-import { testsOf } from '../../domain/provider-test.ts'
+import { shownKind, testsOf } from '../../domain/provider-test.ts'
 import { Rejection } from '../../domain/rejection.ts'
 import { urlRefusal } from '../../lib/egress.ts'
 import { type Static, t } from '../../lib/schema.ts'
@@ -48,7 +48,7 @@ const viewOf = (provider: ProviderRow, { tenantId }: Principal, deps: ProviderDe
 
 /** What the last test of it came to; null when there was none. */
 const lastTest = ({ id }: ProviderRow, { live }: ProviderDeps) => {
-  const row = testsOf(live.control, id).find(({ kind }) => kind === 'test')
+  const row = testsOf(live.control, id).find((tested) => shownKind(tested) === 'test')
   if (row === undefined) return null
   const { success, created_at, results } = row
   const checks = results.map(({ check, status, latency_ms }) => ({ check, status, latency_ms }))

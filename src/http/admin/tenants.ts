@@ -1,8 +1,8 @@
 // `/admin/v1/tenants`. The registry of tenants follows its scope alone; who has `usage:read` sees its own tenant, and what another owns only `*` deletes.
 import type { ControlReader } from '../../domain/control.ts'
-import { closed } from '../../domain/fields.ts'
+import { changedFields, closed } from '../../domain/fields.ts'
 import { Rejection } from '../../domain/rejection.ts'
-import { decideTenant, TenantFields, type TenantRow, TenantSlug } from '../../domain/tenant.ts'
+import { decideTenant, type RateLimits, TenantFields, type TenantRow, TenantSlug } from '../../domain/tenant.ts'
 import type { IdPrefix } from '../../lib/ids.ts'
 import { t } from '../../lib/schema.ts'
 import type { ContentKeys } from '../../state/content-keys.ts'
@@ -48,6 +48,13 @@ const tenantOf = (state: ControlReader, id: string): TenantRow => {
   const row = state.table('tenants').get(id)
   if (row === undefined) throw new Rejection('not_found', `no tenant has the id "${id}"`)
   return row
+}
+
+/** Throws 403 when a key without `*` would limit another tenant, or no longer: that is felt by each of its requests, and no part of keeping the registry. */
+const requireSameLimits = (row: TenantRow, rate_limits: RateLimits | null, principal: Principal): void => {
+  if (seesTenant(principal, row.id) || Object.keys(changedFields<TenantRow>(row, { rate_limits })).length === 0) return
+  const message = 'a key without the scope "*" cannot change the limits of another tenant; send them as they are'
+  throw new Rejection('forbidden', message, 'rate_limits')
 }
 
 const listTenants = ({ live }: TenantDeps): AdminRoute =>
@@ -110,7 +117,7 @@ const replaceTenant = ({ live, commit }: TenantDeps): AdminRoute =>
     method: 'PUT',
     path: '/tenants/:id',
     scopes: WRITE,
-    summary: 'Replace a tenant, all but its slug',
+    summary: 'Replace a tenant, all but its slug; the limits of another tenant with `*` alone',
     body: EditedTenant,
     answer: TenantView,
     async handle(call) {
@@ -119,7 +126,11 @@ const replaceTenant = ({ live, commit }: TenantDeps): AdminRoute =>
         commit,
         call,
         (state) => state.table('tenants').get(id),
-        (state) => decideTenant(state, { do: 'replace', id, managed_by: 'api', ...call.body }),
+        (state) => {
+          const events = decideTenant(state, { do: 'replace', id, managed_by: 'api', ...call.body })
+          requireSameLimits(tenantOf(state, id), call.body.rate_limits ?? null, call.principal)
+          return events
+        },
       )
       return { body: rowAfter(result, 'tenants') ?? tenantOf(live.control, id), revision: result.revision }
     },

@@ -13,8 +13,8 @@ import {
 import type { IdPrefix } from '../../lib/ids.ts'
 import { t } from '../../lib/schema.ts'
 import type { Commit, LiveState } from '../../state/port.ts'
-import { ownerMeant, type Principal, seesTenant, tenantMeant } from '../auth.ts'
-import { listed, Paging } from './list.ts'
+import { ownerMeant, type Principal, seesTenant } from '../auth.ts'
+import { listed, Paging, tenantAsked } from './list.ts'
 import { ToolPolicyView } from './resources.ts'
 import { type AdminRoute, route } from './route.ts'
 import { Switch, statusOf } from './status.ts'
@@ -58,7 +58,7 @@ const listPolicies = ({ live }: ToolPolicyDeps): AdminRoute =>
     query: t.Object({ tenant_id: t.Optional(t.String()), ...Paging }),
     answer: ToolPolicyView,
     handle({ principal, query }) {
-      const tenantId = query.tenant_id === undefined ? undefined : tenantMeant(principal, query.tenant_id)
+      const tenantId = tenantAsked(live.control, principal, query.tenant_id)
       const rows = [...live.control.table('tool_policies').rows()]
         .map(([, row]) => row)
         .filter((row) => (tenantId === undefined ? seesTenant(principal, row.tenant_id) : row.tenant_id === tenantId))

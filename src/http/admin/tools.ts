@@ -18,7 +18,7 @@ import { type Static, t } from '../../lib/schema.ts'
 import type { Commit, LiveState } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { isSuperuser, type Principal, seesTenant, tenantMeant } from '../auth.ts'
-import { listed, Paging } from './list.ts'
+import { listed, Paging, tenantAsked } from './list.ts'
 import { ToolView } from './resources.ts'
 import { type AdminCall, type AdminRoute, route } from './route.ts'
 import { Switch, statusOf } from './status.ts'
@@ -90,7 +90,7 @@ const listTools = ({ live }: ToolDeps): AdminRoute =>
     query: t.Object({ tenant_id: t.Optional(t.String()), ...Paging }),
     answer: ToolView,
     handle({ principal, query }) {
-      const tenantId = query.tenant_id === undefined ? undefined : tenantMeant(principal, query.tenant_id)
+      const tenantId = tenantAsked(live.control, principal, query.tenant_id)
       const rows = [...live.control.table('tools').rows()]
         .map(([, row]) => row)
         .filter((row) => (tenantId === undefined ? seesTenant(principal, row.tenant_id) : row.tenant_id === tenantId))

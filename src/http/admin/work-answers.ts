@@ -1,6 +1,14 @@
 // What the routes answer that have a provider called, and those of the log. Open: a later version may add fields. The document names each by its title.
 import { Id, Nullable, Timestamp } from '../../domain/fields.ts'
-import { CheckResult, CheckStatus, ProviderTested, RecordedVerdict, SyncCounts } from '../../domain/provider-test.ts'
+import {
+  CheckResult,
+  CheckStatus,
+  PROBE,
+  ProviderTested,
+  RecordedVerdict,
+  SyncCounts,
+  TestKind,
+} from '../../domain/provider-test.ts'
 import { type TSchema, t } from '../../lib/schema.ts'
 import { RECORD_VERDICTS } from '../../state/history-port.ts'
 
@@ -15,6 +23,7 @@ const { results: __, ...ofTest } = ProviderTested.properties
 export const ProviderTestView = t.Object(
   {
     ...ofTest,
+    kind: t.Union([...TestKind.anyOf, t.Literal(PROBE)]),
     results: t.Array(t.Object({ ...ofCheck, cost_usd: t.Optional(Usd) }), {
       description: 'one for each check; what a check has nothing to say of is left out',
     }),

@@ -10,8 +10,8 @@ import type { Principal } from '../auth.ts'
 /** What the headers of a write say. */
 export interface WriteIntent {
   readonly cause: Cause | null
-  /** Revision that the caller has seen; null: it does not care. */
-  readonly ifMatch: string | null
+  /** The revisions that the caller goes by; null: it does not care. */
+  readonly ifMatch: readonly string[] | null
 }
 
 const MAX_IDEMPOTENCY_KEY = 255
@@ -42,12 +42,21 @@ export const writeIntent = (
           body: hmacHex(causeKey, JSON.stringify([url.search, body])),
         }
   const match = request.headers.get('if-match')
-  return { cause, ifMatch: match === null ? null : match.trim().replace(/^(?:W\/)?"(.*)"$/, '$1') }
+  return { cause, ifMatch: match === null ? null : revisionsOf(match) }
 }
 
-/** Refuses when the row is not what the caller has seen. `*` is any row. */
-export const requireMatch = (ifMatch: string | null, row: { readonly revision: string } | undefined): void => {
-  if (ifMatch === null || (row !== undefined && (ifMatch === '*' || row.revision === ifMatch))) return
+/** What `If-Match` names: a list (RFC 9110, 13.1.1), each with or without quotes, or `*`. Weak ones are taken as what they name: a revision is the row, byte for byte. */
+const revisionsOf = (text: string): string[] =>
+  [...text.matchAll(/\s*(?:(?:W\/)?"([^"]*)"|([^,]*))\s*(?:,|$)/gy)]
+    .map(([, quoted, bare = '']) => quoted ?? bare.trim())
+    .filter((revision) => revision !== '')
+
+/** Refuses when the row is none of those that the caller has seen. `*` is any row. */
+export const requireMatch = (
+  ifMatch: readonly string[] | null,
+  row: { readonly revision: string } | undefined,
+): void => {
+  if (ifMatch === null || (row !== undefined && (ifMatch.includes('*') || ifMatch.includes(row.revision)))) return
   const what =
     row === undefined
       ? 'there is nothing yet that could match'

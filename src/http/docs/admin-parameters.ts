@@ -29,7 +29,7 @@ export const SHARED_PARAMETERS: Readonly<Record<string, Node>> = {
   IfMatch: header(
     'If-Match',
     t.String({ minLength: 1 }),
-    'The `revision` that you have seen; 409 when it was changed since.',
+    'The `revision` that you have seen, or several (`"a", "b"`); `*` is any. 409 when it is none of them now.',
   ),
   Limit: query(
     'limit',

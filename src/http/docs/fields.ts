@@ -59,7 +59,7 @@ export const FIELDS: Readonly<Record<string, string>> = {
   checks: '`connectivity`, `models`, `sample`; all when omitted.',
   prompt: 'What the sample asks; it is not stored.',
   model: 'Name of a model.',
-  models: 'Names of models; only these. Empty or null: all.',
+  models: 'Names of models; only these (`provider:<provider>/<model>`: that row alone). Empty or null: all.',
   'fallback.models': 'Models that are tried after all candidates have failed, in this order.',
   'detect-capabilities.models': 'The models to ask, by name, id or alias; all active ones when omitted.',
   provider_id: 'Id of its provider.',

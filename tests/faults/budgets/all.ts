@@ -27,6 +27,7 @@ const SCRIPTS: readonly Script[] = [
   ...atAllSizes('routes', ['--requests', '100']),
   ...atAllSizes('tenants', ['--requests', '100']),
   ...atAllSizes('outage', ['--seconds', '10']),
+  { file: 'builds', full: ['--instances', '3'], short: null },
 ]
 
 const isShort = process.argv.includes('--short')

@@ -91,6 +91,8 @@ export interface RigOptions {
   readonly settings?: Readonly<Record<string, unknown>> & { readonly server?: object }
   /** The instances reach the broker through a proxy. */
   readonly proxied?: true
+  /** The source tree that instances run from at first: another build. */
+  readonly root?: string
   /** So many of them project, too; none when not given. A Postgres of tests has connections for a few. */
   readonly workers?: number
   /** Ends what the script started beside them. */
@@ -124,7 +126,8 @@ export const startRig = async (count: number, options: RigOptions = {}): Promise
   const gateways: GatewayProcess[] = []
   for (let n = 0; n < count; n++) {
     const worker = { enabled: n < (options.workers ?? 0) }
-    const gateway = startGateway({ folder: join(folder, `g${n}`), settings: { ...settings, worker, bootstrap } })
+    const { root } = options
+    const gateway = startGateway({ root, folder: join(folder, `g${n}`), settings: { ...settings, worker, bootstrap } })
     gateways.push(gateway)
     await gateway.until('serving', 60_000) // the first one seeds
   }

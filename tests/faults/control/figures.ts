@@ -23,6 +23,12 @@ export const conclude = (figures: readonly Figure[]): never => {
   process.exit(figures.every(({ good }) => good) ? 0 : 1)
 }
 
+/** `--name value` of the command line. */
+export const textArgument = (name: string, otherwise: string): string => {
+  const at = process.argv.indexOf(`--${name}`)
+  return at < 0 ? otherwise : (process.argv[at + 1] ?? otherwise)
+}
+
 /** `--name value` of the command line, as a number. */
 export const numberArgument = (name: string, otherwise: number): number => {
   const at = process.argv.indexOf(`--${name}`)

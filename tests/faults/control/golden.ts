@@ -1,12 +1,16 @@
 // C5: the control topics that earlier builds wrote fold to the state that those builds had. `bun tests/faults/control/golden.ts`: each is written into a
-// topic of its own on a real broker, and read from there by an instance that follows it and by a fold of the whole log.
+// topic of its own on a real broker, and read from there by an instance that follows it and by a fold of the whole log. What they wrote of budgets comes to the
+// same grants and accounts.
 import { startKafka } from '../../../infra/kafka/kafka.ts'
 import { FOLD_VERSION } from '../../../src/domain/control.ts'
+import { readEnvelope } from '../../../src/log/envelope.ts'
 import type { EventLog, NewRecord } from '../../../src/log/port.ts'
 import { MAX_APPEND_BYTES, MAX_APPEND_RECORDS } from '../../../src/log/port-limits.ts'
+import { BudgetLedger } from '../../../src/state/budget-ledger.ts'
 import { CONTROL, foldAgain } from '../../../src/state/fold.ts'
+import { accountsText, budgetLogNames, readBudgetLog, verdictText } from '../../fixtures/golden-budgets.ts'
 import { type GoldenRecord, goldenNames, readGolden } from '../../fixtures/golden-log.ts'
-import { macKey, openInstance } from '../../state/support.ts'
+import { macKey, openInstance, quiet } from '../../state/support.ts'
 import { conclude, type Figure } from './figures.ts'
 import { kafkaWorld, type World } from './world.ts'
 
@@ -62,6 +66,52 @@ const mismatch = async (world: World, name: string): Promise<string | null> => {
   }
 }
 
+/** What is wrong with the accounts of one log as a ledger reads them, or null. Closes the world. */
+const budgetMismatch = async (world: World, name: string): Promise<string | null> => {
+  const { header, records } = readBudgetLog(name)
+  const plain = world.view()
+  const timed = atItsTime(plain, records)
+  // The topic of the world stands for that of budgets.
+  const log: EventLog = {
+    ...timed,
+    read: (_topic, ...rest) => timed.read(CONTROL, ...rest),
+    end: (_topic, partition) => timed.end(CONTROL, partition),
+    since: (_topic, ...rest) => timed.since(CONTROL, ...rest),
+  }
+  const verdicts: string[] = []
+  const ledger = new BudgetLedger({
+    ...{ log, partitions: () => 1, nowMs: () => 0, diagnostics: quiet },
+    onFolded: ({ verdict }) => void (verdict === null || verdicts.push(verdictText(verdict))),
+  })
+  try {
+    await written(plain, records)
+    const { subject } = readEnvelope(Buffer.from(records[0]!.value, 'base64'))!
+    await ledger.follow(subject)
+    const wanted = header.verdicts.map((verdict) => verdict.slice(verdict.indexOf(' ') + 1))
+    if (verdicts.join() !== wanted.join()) return `${name}: other grants`
+    const { standings, digest } = accountsText(ledger.accounts(subject)?.all() ?? [])
+    return standings.join() === header.standings.join() && digest === header.digest ? null : `${name}: other accounts`
+  } finally {
+    await ledger.close()
+    await plain.close()
+    await world.close()
+  }
+}
+
+const goldenBudgets = async (open: () => World | Promise<World>): Promise<Figure> => {
+  const names = budgetLogNames()
+  const mismatches: string[] = []
+  for (const name of names) {
+    const flaw = await budgetMismatch(await open(), name)
+    if (flaw !== null) mismatches.push(flaw)
+  }
+  const verdicts = names.reduce((sum, name) => sum + readBudgetLog(name).header.verdicts.length, 0)
+  const told = mismatches.length === 0 ? '' : ` (${mismatches.join(', ')})`
+  const figure = `mismatches ${mismatches.length} of ${names.length} logs${told}, ${verdicts} requests for leases`
+  const what = `golden logs of budgets of ${names.join(', ')} written and read by this build’s ledger`
+  return { row: 'C5', what, figure, n: names.length, good: names.length > 0 && mismatches.length === 0 }
+}
+
 /** `open`: a world for each of them. */
 export const golden = async (open: () => World | Promise<World>): Promise<readonly Figure[]> => {
   const names = goldenNames()
@@ -77,7 +127,8 @@ export const golden = async (open: () => World | Promise<World>): Promise<readon
   const told = mismatches.length === 0 ? '' : ` (${mismatches.join(', ')})`
   const figure = `digest mismatches ${mismatches.length} of ${names.length} logs${told}, ${records} records, each by a whole fold and by an instance`
   const what = `golden logs of ${names.join(', ')} written to ${kind === 'kafka' ? 'a real broker' : 'a log in memory'} and folded by this build`
-  return [{ row: 'C5', what, figure, n: names.length, good: names.length > 0 && mismatches.length === 0 }]
+  const good = names.length > 0 && mismatches.length === 0
+  return [{ row: 'C5', what, figure, n: names.length, good }, await goldenBudgets(open)]
 }
 
 if (import.meta.main) {

@@ -1,10 +1,11 @@
-// Another build of the gateway: this source tree with one event type more, in a folder of its own.
+// Another build of the gateway, in a folder of its own: this source tree with one event type more, or that of an earlier commit.
 import { cpSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { EVENT_VERSION } from '../../../src/domain/control.ts'
 
 const ROOT = join(import.meta.dir, '../../..')
+const PARTS = ['src', 'projections', 'package.json', 'tsconfig.json']
 /** What a tenant is renamed to, to have the newer build write its new event type. */
 export const NEW_TYPE_NAME = 'written with the new type'
 export const NEW_TYPE = 'tenant.planned'
@@ -37,8 +38,7 @@ const EDITS: readonly (readonly [string, string])[] = [
 /** The folder of a build whose newest event version is one higher. Who makes it removes it. */
 export const newerBuild = (): string => {
   const root = mkdtempSync(join(tmpdir(), 'gatelog-newer-build-'))
-  for (const part of ['src', 'projections', 'package.json', 'tsconfig.json'])
-    cpSync(join(ROOT, part), join(root, part), { recursive: true })
+  for (const part of PARTS) cpSync(join(ROOT, part), join(root, part), { recursive: true })
   symlinkSync(join(ROOT, 'node_modules'), join(root, 'node_modules'))
   const path = join(root, 'src/domain/tenant.ts')
   let text = readFileSync(path, 'utf8')
@@ -47,5 +47,16 @@ export const newerBuild = (): string => {
     text = text.replace(from, () => to)
   }
   writeFileSync(path, text)
+  return root
+}
+
+/** The folder of the build that an earlier commit makes, with the packages of this one. Who makes it removes it. */
+export const earlierBuild = (commit: string): string => {
+  const root = mkdtempSync(join(tmpdir(), 'gatelog-earlier-build-'))
+  const archive = Bun.spawnSync(['git', '-C', ROOT, 'archive', commit, ...PARTS])
+  if (!archive.success) throw new Error(`${commit} is not in the history that is here: ${archive.stderr.toString()}`)
+  const unpacked = Bun.spawnSync(['tar', '-x', '-C', root], { stdin: archive.stdout })
+  if (!unpacked.success) throw new Error(`its files cannot be unpacked: ${unpacked.stderr.toString()}`)
+  symlinkSync(join(ROOT, 'node_modules'), join(root, 'node_modules'))
   return root
 }

@@ -40,7 +40,7 @@ const outcomes = await Promise.all(
         actor,
         decide(state) {
           const events = decideTenant(state, { do: 'replace', id, name: 'stale', plan: null, managed_by: 'api' })
-          requireMatch(revision, state.table('tenants').get(id))
+          requireMatch([revision], state.table('tenants').get(id))
           return events
         },
       })

@@ -57,7 +57,7 @@ const unchanged = (before: ControlReader, table: 'tenants' | 'keys', id: string,
   const seen = before.table(table).get(id)!.revision
   return (state) => {
     const events = decide(state)
-    requireMatch(seen, state.table(table).get(id))
+    requireMatch([seen], state.table(table).get(id))
     return events
   }
 }

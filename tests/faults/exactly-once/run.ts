@@ -19,6 +19,8 @@ export interface KillRun {
   readonly databaseUrl: string
   readonly kills: number
   readonly outcomes: number
+  /** Afterwards everything in Postgres is dropped under a worker that makes it anew. */
+  readonly wipes?: boolean
   /** Told now and then. */
   readonly progress?: (line: string) => void
 }
@@ -29,6 +31,9 @@ export interface KillReport extends Differences {
   /** Kills that met a transaction of the worker. */
   readonly insideTransactions: number
   readonly seconds: number
+  /** To make all anew in one go, and by a worker that found an empty database; null: that was not asked for. */
+  readonly rebuiltS: number
+  readonly wipedS: number | null
 }
 
 export const TUNING: Partial<WorkerTuning> = {
@@ -79,21 +84,54 @@ export const isComplete = async (sql: Sql, world: WorldLog, days: number): Promi
   }
 }
 
+const tablesNow = async (sql: Sql): Promise<string[]> =>
+  (await buildFigures(sql))
+    .flatMap(({ model, tables }) => tables.map(({ name, digest }) => `${model} ${name} ${digest}`))
+    .filter((line) => /^(requests (request|detail|usage)|frames frame) /.test(line))
+
+const secondsSince = (startedMs: number): number => (performance.now() - startedMs) / 1_000
+
 /** What the kills have left, made anew from the log in one go: one line for each table that is then another. */
-const rebuiltAlike = async (sql: Sql, log: EventLog, databaseUrl: string): Promise<readonly string[]> => {
-  const tables = async () =>
-    (await buildFigures(sql))
-      .flatMap(({ model, tables: each }) => each.map(({ name, digest }) => `${model} ${name} ${digest}`))
-      .filter((line) => /^(requests (request|detail|usage)|frames frame) /.test(line))
-  const before = await tables()
+const rebuiltAlike = async (sql: Sql, log: EventLog, databaseUrl: string) => {
+  const before = await tablesNow(sql)
+  const startedMs = performance.now()
   const signal = new AbortController().signal
   const projections = readModels(MAC_KEY).filter(({ name }) => name === 'requests' || name === 'frames')
   await rebuild({ projections, log, databaseUrl, signal, diagnostics: silent, print: () => {} })
-  const after = new Set(await tables())
-  return before.filter((line) => !after.has(line)).map((line) => `made anew from the log is another: ${line}`)
+  const rebuiltS = secondsSince(startedMs)
+  const after = new Set(await tablesNow(sql))
+  const problems = before.filter((line) => !after.has(line)).map((line) => `made anew from the log is another: ${line}`)
+  return { before, problems, rebuiltS }
 }
 
-export const killRun = async ({ world, databaseUrl, kills, outcomes, progress }: KillRun): Promise<KillReport> => {
+/** Everything is dropped while no worker runs; the next one finds an empty database, as after the loss of its disk. */
+const wipedAlike = async (sql: Sql, task: WorkerTask, before: readonly string[]) => {
+  const schemas = await sql<{ name: string }[]>`
+    select nspname as name from pg_namespace where starts_with(nspname, 'gatelog')`
+  for (const { name } of schemas) await sql`drop schema ${sql(name)} cascade`
+  const startedMs = performance.now()
+  const worker = spawnWorker(task)
+  try {
+    const isThere = () => isComplete(sql, task.log, DAYS).catch(() => false) // its tables are not there yet
+    await eventually('all is there again', isThere, { limitMs: 5 * CATCH_UP_MS, everyMs: 50 })
+  } finally {
+    worker.kill('SIGTERM')
+    await worker.exited
+  }
+  const wipedS = secondsSince(startedMs)
+  const after = new Set(await tablesNow(sql))
+  const problems = before.filter((line) => !after.has(line)).map((line) => `after a wipe is another: ${line}`)
+  return { problems: schemas.length === 0 || before.length === 0 ? ['nothing was there to drop'] : problems, wipedS }
+}
+
+export const killRun = async ({
+  world,
+  databaseUrl,
+  kills,
+  outcomes,
+  wipes,
+  progress,
+}: KillRun): Promise<KillReport> => {
   const startedAt = performance.now()
   const sql = openSql(databaseUrl)
   const log = openWorldLog(world.log)
@@ -137,12 +175,15 @@ export const killRun = async ({ world, databaseUrl, kills, outcomes, progress }:
   await worker.exited
   const differences = await compareTables(sql, production.books)
   const closings = await compareClosings(sql, log, production.books)
-  const rebuilt = await rebuiltAlike(sql, log, databaseUrl)
+  const { before, rebuiltS, ...rebuilt } = await rebuiltAlike(sql, log, databaseUrl)
+  const wiped = wipes === true ? await wipedAlike(sql, task, before) : { problems: [], wipedS: null }
   await log.close()
   await sql.end({ timeout: 1 })
   return {
     ...differences,
-    problems: [...differences.problems, ...rebuilt],
+    problems: [...differences.problems, ...rebuilt.problems, ...wiped.problems],
+    rebuiltS,
+    wipedS: wiped.wipedS,
     books: production.books,
     closings,
     insideTransactions,

@@ -28,7 +28,10 @@ Object.assign(nodeFiles, {
   },
   write(descriptor: number, bytes: Uint8Array, start: number, length: number) {
     const what = fault()
-    if (what === 'slow') Bun.sleepSync(200)
+    if (what === 'slow') {
+      did('slow')
+      Bun.sleepSync(200)
+    }
     if (what === 'short' && length > 3) {
       did('short')
       return write(descriptor, bytes, start, Math.ceil(length / 3))

@@ -2,7 +2,7 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { authTable } from '../../../src/http/console-auth.ts'
 import { nameOf } from './access.ts'
-import { type BadBody, badBodies, EMPTY, NO_BODIES, NOTHING } from './bad-values.ts'
+import { type BadBody, badBodies, EMPTY, isUnreadable, NO_BODIES, NOTHING } from './bad-values.ts'
 import { bodyOf, furnish, OWN, PASSWORD, pathOf } from './furnished.ts'
 import { type Answer, type CallOptions, startGateway } from './gateway.ts'
 import { counting, expectRefusal } from './refusal.ts'
@@ -103,8 +103,10 @@ describe.each(['setup', 'login'])('POST /auth/%s', (door) => {
     ])
 
   test('takes none of the bad bodies, hashes nothing for them, and makes nobody', async () => {
-    // Any text may be tried as a password.
-    const bodies = badBodies(route.bodySchema!, good).filter(({ what }) => !what.startsWith('password is "a'))
+    // Any text may be tried as a password, and as the name of whom an earlier build let be called so.
+    const isTried = (bad: BadBody) =>
+      bad.what.startsWith('password is "a') || (door === 'login' && isUnreadable(bad, 'username'))
+    const bodies = badBodies(route.bodySchema!, good).filter((bad) => !isTried(bad))
     for (const { what, raw, field } of [...NO_BODIES, EMPTY, ...bodies]) {
       const answer = await send(raw)
       const param = paramOf(answer)

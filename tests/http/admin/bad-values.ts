@@ -101,12 +101,12 @@ export const badBodies = (schema: TSchema, good: object): readonly BadBody[] => 
     const value = JSON.stringify((good as Record<string, unknown>)[name])
     return { what: `${name} twice`, raw: withMember(good, name, value), field: name }
   })
-  const unreadable = ['name', 'slug', 'plan', 'upstream_model', 'target', 'model', 'provider']
+  const unreadable = ['name', 'slug', 'plan', 'upstream_model', 'target', 'model', 'provider', 'username']
     .filter((name) => known.includes(name))
     .flatMap((name) => UNREADABLE.map((text) => ({ name, text })))
     .map(
       ({ name, text }): BadBody => ({
-        what: `${name} is ${shown(text)}`,
+        what: unreadableWhat(name, text),
         raw: rawOf({ ...good, [name]: text }),
         field: name,
       }),
@@ -122,6 +122,11 @@ const UNREADABLE = [
   .map((text) => `a${text}b`)
   .concat(' ', '  \t ', '\u00a0\u3000', '\u200b', '\u3164', '\u2800')
 
+const unreadableWhat = (name: string, text: string): string => `${name} is the unreadable ${shown(text)}`
+
+/** Whether a bad body is one for a name that nobody could read. */
+export const isUnreadable = ({ what }: BadBody, name: string): boolean => what.startsWith(`${name} is the unreadable `)
+
 const nested = (depth: number): string => `${'['.repeat(depth)}${']'.repeat(depth)}`
 
 /** Texts that are no body at all, for any route. */
@@ -129,7 +134,8 @@ export const NO_BODIES: readonly BadBody[] = [
   ...['{', '{"a"', '{"a":}', '{} {}', "{'a':1}", '{"a":1,}', 'undefined', 'NaN', '\u0000', '{"a":"\u0001"}', '<a/>'],
   ...['null', 'true', '1', '"x"', '[]', '[{}]'],
   ...[nested(100), `{"a":${nested(64)}}`, `{"a":${nested(100_000)}}`, '['.repeat(100_000), '{"a":'.repeat(100_000)],
-].map((raw): BadBody => ({ what: raw.slice(0, 20), raw, field: null }))
+  // What is nested too deeply has a name where it stands in a member.
+].map((raw): BadBody => ({ what: raw.slice(0, 20), raw, field: /^\{"a":(?:\[\[|\{"a")/.test(raw) ? 'a' : null }))
 
 /** A body that says nothing, for routes in which it must say something. */
 export const EMPTY: BadBody = { what: 'an empty body', raw: '', field: null }

@@ -47,6 +47,21 @@ describe('set-up', () => {
     expect(gateway.counted).toEqual(['setup', 'setup_refused', 'setup_refused'])
   })
 
+  test('is refused while everything is frozen, without the reason; not by the freeze of one tenant', async () => {
+    const gateway = startGateway()
+    const freeze = (more: object) =>
+      gateway.call('POST', '/overrides', { body: { kind: 'freeze', reason: 'an incident', ...more } })
+    const send = () => gateway.call('POST', '/auth/setup', { key: null, body: { ...ADA, confirm: PASSWORD } })
+    expect((await freeze({})).status).toBe(201)
+    const refused = await send()
+    expect([refused.status, refused.body.error]).toMatchObject([403, { code: 'permission_error' }])
+    expect(JSON.stringify(refused.body)).not.toContain('incident')
+    expect([gateway.state.table('operators').size, gateway.door.hashed.hash]).toEqual([0, 0])
+    await freeze({ enabled: false })
+    await freeze({ tenant_id: 'ten_other' })
+    expect((await send()).status).toBe(201)
+  })
+
   test('an operator made with a key closes it too', async () => {
     const gateway = startGateway()
     expect((await gateway.call('POST', '/operators', { body: ADA })).status).toBe(201)
@@ -64,6 +79,8 @@ describe('set-up', () => {
     [{ username: '  ' }, 'username'],
     [{ username: 'a\u0000b' }, 'username'],
     [{ username: 'a\u200bb' }, 'username'],
+    [{ username: 'a\u3164b' }, 'username'],
+    [{ username: 'Ada\u00a0Lovelace' }, 'username'],
     [{ role: 'root' }, 'role'],
   ])('%j is 400 and names the field; nothing is made', async (fields, param) => {
     const gateway = startGateway()

@@ -149,6 +149,35 @@ describe('with a session', () => {
     expect(gone.status).toBe(403)
   })
 
+  test('S14: no header and no parameter makes another method of a request', async () => {
+    const gateway = startGateway()
+    const { cookie } = await setUp(gateway)
+    const before = gateway.events.length
+    for (const name of ['X-HTTP-Method-Override', 'X-HTTP-Method', 'X-Method-Override', '_method'])
+      for (const [method, path] of [
+        ['GET', '/tenants/ten_other'],
+        ['GET', '/tenants/ten_other?_method=DELETE'],
+        ['POST', '/tenants/ten_other'],
+        ['POST', '/tenants/ten_other?_method=DELETE'],
+      ] as const)
+        for (const origin of ['http://gateway.test', 'http://evil.example']) {
+          const { status } = await gateway.call(method, path, {
+            key: null,
+            headers: { cookie, origin, [name]: 'DELETE' },
+            ...(method === 'POST' ? { raw: '{}' } : {}),
+          })
+          expect([name, method, path, status]).toEqual([
+            name,
+            method,
+            path,
+            method === 'GET' ? 200 : expect.any(Number),
+          ])
+          expect(status < 300).toBe(method === 'GET')
+        }
+    expect(gateway.events.slice(before).filter(({ type }) => type.startsWith('tenant.'))).toEqual([])
+    expect(gateway.state.table('tenants').get('ten_other')).toBeDefined()
+  })
+
   test('S14: neither login nor set-up is taken from another site', async () => {
     const gateway = startGateway()
     const headers = { origin: 'http://evil.example' }

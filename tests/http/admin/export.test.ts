@@ -23,7 +23,11 @@ const serve = (pages: Pages) => {
   const nowMs = () => Date.UTC(2026, 10, 20)
   const requests = { pages, list: async () => ({ requests: [], total: 0, searchedFromMs: 0 }) } as never
   const deps = { requests, live, nowMs, userDigest: () => '' }
-  const routes = [...requestRoutes(deps), ...errorRoutes(deps), ...auditRoutes({ audit: { pages } as never, nowMs })]
+  const routes = [
+    ...requestRoutes(deps),
+    ...errorRoutes(deps),
+    ...auditRoutes({ audit: { pages } as never, live, nowMs }),
+  ]
   const gateway = startGateway(routes)
   Object.assign(live, { control: gateway.state })
   const app = new Elysia()

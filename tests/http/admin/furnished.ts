@@ -96,7 +96,7 @@ const readModels = (
     ...usageRoutes(ofUsage),
     ...overviewRoutes({ ...ofUsage, healthOf: () => providerHealth(book, '', []), adapterReady: () => true }),
     ...explainRoutes({ requests, live } as never),
-    ...auditRoutes({ audit: audit as never, nowMs }),
+    ...auditRoutes({ audit: audit as never, live, nowMs }),
     ...feedbackRoutes({ feedback: feedback as never, live, nowMs }),
   ]
 }
@@ -170,6 +170,8 @@ export const furnish = async (): Promise<Furnished> => {
     live,
     catalogue,
     book,
+    commit: (request) => gateway.deps.commit(request),
+    newId: (prefix) => gateway.deps.newId(prefix),
     probes: { probe: async () => ({ ...probed, models: null, message: null }) as never },
     adapterReady: () => true,
   })
@@ -221,6 +223,7 @@ export const pathOf = (path: string, ids: Ids): string => path.replace(':id', id
 
 /** Bodies that name what there is, where the example of the document cannot. */
 const bodies = (ids: Ids, tenant_id: string): Readonly<Record<string, object>> => ({
+  'PUT /tenants/:id': { name: 'another', plan: 'team' },
   'POST /keys': { tenant_id, name: 'another', scopes: ['keys:admin'] },
   'POST /policies': { tenant_id, name: 'another' },
   'PUT /policies': { tenant_id, name: 'another' },

@@ -101,6 +101,22 @@ describe.each(MAKERS.map((maker) => [maker.join(' and '), maker] as const))('a k
   })
 })
 
+test('S9: a key gives itself nothing, and no more time; what it has it may give up', async () => {
+  const { gateway, fingerprint } = await furnish()
+  const digest = sha256Hex('gw_live_of_one_that_would_like_to_be_more')
+  gateway.apply([keyIssued('key_self', OWN, { scopes: ['keys:admin', 'usage:read'], expires_at: LATER, digest })])
+  const ask = (body: object) =>
+    gateway.call('PATCH', '/keys/key_self', { key: 'gw_live_of_one_that_would_like_to_be_more', body })
+  const before = fingerprint()
+  const lacking = SCOPES.filter((scope) => scope !== 'keys:admin' && scope !== 'usage:read')
+  for (const scope of lacking) expectRefusal(scope, await ask({ scopes: ['keys:admin', 'usage:read', scope] }), BEYOND)
+  expectRefusal('other tenant', await ask({ tenant_id: OTHER }), [400, 'invalid_request', 'tenant_id'])
+  expect(fingerprint()).toBe(before)
+  expect((await ask({ scopes: ['keys:admin'] })).status).toBe(200)
+  // What it gave up it does not get back.
+  expectRefusal('again', await ask({ scopes: ['keys:admin', 'usage:read'] }), BEYOND)
+})
+
 test('an operator hands on everything', async () => {
   const { gateway, cookie } = await between(['keys:admin'], ['*'])
   const answer = await gateway.call('POST', '/keys', {

@@ -195,6 +195,13 @@ describe('the registry of tenants', () => {
     expect((await listed('tenants:admin')).map(({ id }) => id)).toEqual([OWN, OTHER, ALL.own.tenants!])
   })
 
+  test('limits another tenant only by *', async () => {
+    const body = { name: 'B', rate_limits: { rpm: 1 } }
+    const refused = [403, 'permission_error', 'rate_limits'] as const
+    expectRefusal('keeper', await ask(ALL, 'tenants:admin', 'PUT', `/tenants/${OTHER}`, body), refused)
+    expect(ALL.gateway.state.table('tenants').get(OTHER)?.rate_limits).toBeNull()
+  })
+
   test('loses a tenant with what it owns only by *', async () => {
     for (const query of ['', '?force=true'])
       expectRefusal(

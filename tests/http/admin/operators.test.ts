@@ -49,12 +49,23 @@ describe('operators', () => {
     [{ password: 'Ada Lovelace ', username: 'ada lovelace' }, 'password'],
     [{ confirm: 'another' }, 'confirm'],
     [{ username: '' }, 'username'],
+    [{ username: '\u3164' }, 'username'],
+    [{ username: 'Ada\u2800' }, 'username'],
+    [{ username: 'A\ufe0fda' }, 'username'],
+    [{ username: 'Ada\u00a0Lovelace' }, 'username'],
     [{ admin: true }, 'admin'],
   ])('%j is 400 and names the field', async (fields, param) => {
     const gateway = startGateway()
     const body = { username: 'Ada', password: PASSWORD, ...fields }
     const answer = await gateway.call('POST', '/operators', { body })
     expect([answer.status, answer.body.error]).toMatchObject([400, { param }])
+  })
+
+  test.each(['Ada 👩‍💻', 'می‌خواهم', 'ශ්‍රී'])('may be called what others may be called: %s', async (username) => {
+    const gateway = startGateway()
+    const id = await made(gateway, username)
+    expect((await gateway.call('GET', `/operators/${id}`)).body.username).toBe(username)
+    expect(typeof (await signedIn(gateway, username))).toBe('object')
   })
 
   test('a repeat with the same Idempotency-Key makes nobody twice, and the digest of its body has no password in it', async () => {

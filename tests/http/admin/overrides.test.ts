@@ -120,7 +120,12 @@ describe('POST /overrides', () => {
     const targets = ['key:key_admin', 'endpoint:secret', `key:${own![0]}`, 'endpoint:shared']
     for (const target of targets)
       expect((await impose(gateway, { kind: 'block', target, reason: `of ${target}` })).status).toBe(201)
-    await impose(gateway, { kind: 'block', target: 'key:key_admin', tenant_id: 'ten_other' })
+    const foreign = { kind: 'block', target: 'key:key_admin', tenant_id: 'ten_other' }
+    const { status, body: refused } = await impose(gateway, foreign)
+    expect([status, refused.error]).toMatchObject([400, { param: 'tenant_id' }])
+    // As an earlier build took it.
+    const written = { id: 'ovr_foreign', ...foreign, value: null, enabled: true, reason: null, expires_at: null }
+    gateway.apply([{ type: 'override.written', data: written }])
     for (const path of ['/overrides', '/guardrails', '/overrides?tenant_id=ten_other']) {
       const { body } = await gateway.call('GET', path, { key })
       const shown = (body.overrides as { target: string }[]).map(({ target }) => target)

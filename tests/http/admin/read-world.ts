@@ -31,7 +31,7 @@ export const gatewayOn = (connection: Sql): Gateway => {
     ...requestRoutes(ofRequests),
     ...errorRoutes(ofRequests),
     ...usageRoutes({ usage: usageQueries(connection), live, nowMs }),
-    ...auditRoutes({ audit: auditQueries(connection), nowMs }),
+    ...auditRoutes({ audit: auditQueries(connection), live, nowMs }),
   ]
   const made: Gateway = startGateway(routes)
   Object.assign(live, { control: made.state })

@@ -101,3 +101,93 @@ describe('an endpoint scope', () => {
     ])
   })
 })
+
+describe('`provider:<provider>/<model>` is one row of the registry', () => {
+  const idOf = async (gateway: Gateway): Promise<string> =>
+    ((await gateway.call('GET', '/models')).body.models as [{ id: string }])[0].id
+
+  test('where it is there: kept as its id, wherever models are named', async () => {
+    const gateway = await withModel()
+    const id = await idOf(gateway)
+    const text = 'provider:Vendor/GPT-large'
+    const policy = { name: 'p', models: ['clever', text], fallback: { models: [text], context_window_models: [text] } }
+    const made = await gateway.call('PUT', '/policies', { body: policy })
+    expect(made.body).toMatchObject({
+      models: ['clever', id],
+      fallback: { models: [id], context_window_models: [id] },
+    })
+    expect(made.body).not.toHaveProperty('warnings')
+    const again = await gateway.call('PUT', '/policies', { body: policy })
+    expect(again.body).toEqual(made.body)
+    const scope = await gateway.call('PUT', '/endpoints', {
+      body: { slug: 'a', forced_model: text, preferred_models: [text] },
+    })
+    expect(scope.body.overrides).toMatchObject({ forced_model: id, preferred_models: [id] })
+    const force = await gateway.call('POST', '/overrides', { body: { kind: 'force', value: { model: text } } })
+    expect([force.status, force.body.value]).toEqual([201, { model: id }])
+  })
+
+  test.each([
+    ['PUT', '/policies', { name: 'p', models: ['clever', 'provider:vendor/other'] }, 'models'],
+    ['POST', '/policies', { name: 'p', fallback: { models: ['provider:vendro/gpt-large'] } }, 'fallback.models'],
+    [
+      'PUT',
+      '/policies',
+      { name: 'p', fallback: { context_window_models: ['provider:vendor/x/y'] } },
+      'fallback.context_window_models',
+    ],
+    ['PUT', '/endpoints', { slug: 'a', preferred_models: ['provider:vendor/other'] }, 'preferred_models'],
+    [
+      'PUT',
+      '/endpoints',
+      { slug: 'a', overrides: { preferred_models: ['provider:vendor/other'] } },
+      'overrides.preferred_models',
+    ],
+    ['PUT', '/endpoints', { slug: 'a', forced_model: 'provider:vendor/other' }, 'forced_model'],
+    ['POST', '/overrides', { kind: 'force', value: { model: 'provider:vendor/other' } }, 'value.model'],
+  ])('where it is not: 400 for %s %s %j, and nothing changes', async (method, path, body, param) => {
+    const gateway = await withModel()
+    const events = gateway.events.length
+    const { status, body: answer } = await gateway.call(method, path, { body })
+    expect([status, answer.error]).toMatchObject([400, { param }])
+    expect(gateway.events).toHaveLength(events)
+  })
+
+  test('says what is lacking: the provider, or the model', async () => {
+    const gateway = await withModel()
+    const refusal = async (text: string) =>
+      messageOf((await gateway.call('POST', '/policies', { body: { name: 'p', models: [text] } })).body)
+    expect(await refusal('provider:vendro/m')).toBe(
+      '"provider:vendro/m" names one model of one provider, and there is no provider "vendro"',
+    )
+    expect(await refusal('provider:vendor/m')).toBe(
+      '"provider:vendor/m" names one model of one provider, and the provider "vendor" has no model "m"',
+    )
+  })
+
+  test('in a policy of before it stays the name that nobody has, also when it is written again', async () => {
+    const gateway = await withModel()
+    const { body } = await gateway.call('POST', '/policies', { body: { name: 'p' } })
+    const text = 'provider:vendor/later'
+    const fallback = { models: [text] }
+    gateway.apply([{ type: 'policy.changed', data: { id: body.id, models: [text], fallback } }])
+    const { body: providers } = await gateway.call('GET', '/providers')
+    const [{ id: provider_id }] = providers.providers as [{ id: string }]
+    await gateway.call('POST', '/models', { body: { name: 'later', provider_id } })
+    const again = await gateway.call('PUT', '/policies', {
+      body: { name: 'p', models: [text], fallback, regions: ['eu'] },
+    })
+    expect([again.status, again.body]).toMatchObject([200, { models: [text], fallback, regions: ['eu'] }])
+  })
+
+  test('a model that is called so is meant by its name', async () => {
+    const gateway = await withModel()
+    const { body: providers } = await gateway.call('GET', '/providers')
+    const [{ id: provider_id }] = providers.providers as [{ id: string }]
+    const name = 'provider:vendor/gpt-large'
+    await gateway.call('POST', '/models', { body: { name, provider_id } })
+    expect((await gateway.call('POST', '/policies', { body: { name: 'p', models: [name] } })).body.models).toEqual([
+      name,
+    ])
+  })
+})

@@ -166,7 +166,11 @@ describe('credentials', () => {
     const body = { secret: SECRET, sync_models: true }
     const synced = await gateway.call('PUT', `/providers/${id}/credential`, { body })
     const counts = { created: 1, skipped: 4, total: 5, capabilities_filled: 1 }
-    const summary = { ...counts, capability_source: 'provider', revisions: [expect.any(String)] }
+    const leftOut = [
+      { name: 'c', reason: expect.stringContaining('"c" is an alias of the model "a"') },
+      { name: null, reason: '1 are no names that a model may have' },
+    ]
+    const summary = { ...counts, left_out: leftOut, capability_source: 'provider', revisions: [expect.any(String)] }
     expect(synced.body.sync as object).toEqual(summary)
     const { body: list } = await gateway.call('GET', '/models?provider=OA')
     expect(list.models).toMatchObject([

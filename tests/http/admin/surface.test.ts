@@ -114,9 +114,26 @@ describe('writes', () => {
       409,
       { type: 'conflict_error', code: 'invalid_request', param: 'If-Match' },
     ])
-    expect((await put('C', '*')).status).toBe(200)
+    const { body: current, status } = await put('C', '*')
+    expect(status).toBe(200)
+    expect((await put('D', `"${tenant.revision}", "${second.body.revision}"`)).status).toBe(409)
+    expect((await put('D', `"x,${current.revision}"`)).status).toBe(409)
+    const listed = await put('D', `"${tenant.revision}" , W/"${current.revision}","x"`)
+    expect([listed.status, listed.body.name]).toEqual([200, 'D'])
+    expect((await put('E', `x, ${listed.body.revision}`)).status).toBe(200)
+    expect((await put('F', '')).status).toBe(409)
     const creation = { body: { slug: 'b', name: 'B' }, headers: { 'if-match': '*' } }
     expect((await gateway.call('POST', '/tenants', creation)).status).toBe(409)
+  })
+
+  test('of the reload of policies If-Match is about everything, as of now', async () => {
+    const gateway = startGateway()
+    const reload = (match: string) => gateway.call('POST', '/policies/reload', { headers: { 'if-match': match } })
+    const { body, status } = await reload('*')
+    expect(status).toBe(200)
+    expect((await reload(`"${body.revision}"`)).status).toBe(200)
+    const stale = await reload('"stale"')
+    expect([stale.status, stale.body.error]).toMatchObject([409, { param: 'If-Match' }])
   })
 
   test('a repeat with the same Idempotency-Key answers the first result; another body is 409, another path another write', async () => {
