@@ -11,6 +11,8 @@ const MAGIC_BYTES = Buffer.from([0xff, 0xfe, 0x4c])
 export const FRAME_HEAD_BYTES = 48
 /** Longer ones are damage. A record is at most 64 KiB; the rest is room for type, subject and carried copies. */
 const MAX_PAYLOAD_BYTES = 256 * 1024
+/** No frame is longer. */
+export const MAX_FRAME_BYTES = FRAME_HEAD_BYTES + MAX_PAYLOAD_BYTES
 
 /** What one process writes to its segments. `header` opens a segment, `carried` repeats an open admission at its head. */
 export const FRAME_TOPICS = ['requests', 'operations', 'carried', 'header'] as const

@@ -3,8 +3,10 @@ import { codeOf } from '../lib/error-code.ts'
 import { type Files, nodeFiles } from './files.ts'
 import { type Frame, headerOf, isWhole, nextFrame, readFrame, type SegmentHeader, type SpoolTopic } from './frame.ts'
 import { LogGap, LogReplaced } from './port.ts'
+import { copiesOf } from './segment-copies.ts'
 import { readSegmentHeader } from './segment-header.ts'
-import { type Counters, listSegments, type SegmentFile, segmentPath } from './segments.ts'
+import { type CursorStart, numberFrom, numberIn, segmentOf } from './segment-seek.ts'
+import { type Counters, listSegments, segmentPath } from './segments.ts'
 import { FrameOfSpool, type SpoolRecord } from './spool-record.ts'
 
 export interface Damage {
@@ -25,41 +27,7 @@ export interface CursorOptions {
   onCarried?(frame: Frame, header: SegmentHeader): void
 }
 
-/** Where to begin: at a record of the spool, or at an offset of a topic. */
-export type CursorStart = { readonly record: number } | { readonly topic: SpoolTopic; readonly offset: number }
-
 const CHUNK_BYTES = 256 * 1024
-
-const numberIn = (header: SegmentHeader, start: CursorStart): number =>
-  'record' in start ? header.record : header[start.topic]
-const numberFrom = (start: CursorStart): number => ('record' in start ? start.record : start.offset)
-
-/** The ordinal of the last segment that begins at or below a position; the oldest one when all begin above it; null when there is none. */
-const segmentOf = (directory: string, start: CursorStart, files: Files): number | null => {
-  const segments = listSegments(directory, files)
-  let low = 0
-  let high = segments.length - 1
-  while (low < high) {
-    const middle = Math.ceil((low + high) / 2)
-    // A segment without a header says nothing: the one before it is safe, records below the position are dropped.
-    const header = readSegmentHeader(segments[middle]!.path, files)
-    if (header !== null && numberIn(header, start) <= numberFrom(start)) low = middle
-    else high = middle - 1
-  }
-  return segments[beforeCopies(segments, low, files)]?.ordinal ?? null
-}
-
-/** A segment that begins with copies of what the disk would not sync may be torn, while the records themselves did survive in those before it. */
-const beforeCopies = (segments: readonly SegmentFile[], at: number, files: Files): number => {
-  let first = at
-  let from = segments[at] === undefined ? undefined : readSegmentHeader(segments[at].path, files)?.unsynced
-  while (from !== undefined && first > 0) {
-    const header = readSegmentHeader(segments[--first]!.path, files)
-    if (header !== null && header.record < from) break
-    from = Math.min(from, header?.unsynced ?? from)
-  }
-  return first
-}
 
 const raise = (ends: Counters, to: Counters): void => {
   ends.record = Math.max(ends.record, to.record)
@@ -83,6 +51,10 @@ export class SegmentCursor {
   /** Numbers below it were delivered already; those below `dropBelow` were not asked for. */
   private expectedRecord = 0
   private dropBelow = 0
+  /** Copies, from a later segment, of records that are lost where the reader stands; they come before what is read next. */
+  private ahead: SpoolRecord[] = []
+  /** The record in front of which copies were looked for. */
+  private soughtBefore = 0
   private epoch: string | null = null
   /** The numbers that come after everything read so far. */
   readonly ends: Counters = { record: 0, requests: 0, operations: 0 }
@@ -100,9 +72,12 @@ export class SegmentCursor {
     if (!this.openAt(start)) return false
     this.expectedRecord = 0
     this.dropBelow = 'record' in start ? start.record : 0
+    this.ahead = []
+    this.soughtBefore = 0
     this.epoch = null
     const { header } = this
     if (header !== null) {
+      this.expectedRecord = header.record
       raise(this.ends, header)
       if (numberFrom(start) !== 0 && numberIn(header, start) > numberFrom(start)) {
         throw new LogReplaced(
@@ -132,6 +107,11 @@ export class SegmentCursor {
     this.atEnd = false
     let others = 0
     while (records.length + others < limit) {
+      const copy = this.ahead.shift()
+      if (copy !== undefined) {
+        records.push(copy)
+        continue
+      }
       this.isFree = passing && records.length === 0
       if (passing && records.length > 0 && !isWhole(this.buffer, this.at, this.limit)) break
       const frame = this.frame(records.length === 0)
@@ -172,10 +152,27 @@ export class SegmentCursor {
       return null
     }
     raise(this.ends, { record: frame.record + 1, requests: 0, operations: 0, [frame.topic]: frame.offset + 1 })
-    if (frame.record < this.expectedRecord) return null
+    if (frame.record < this.expectedRecord || this.isBehindCopies(frame, header)) return null
     this.expectedRecord = frame.record + 1
     if (frame.record < this.dropBelow || this.isOther(frame)) return null
     return new FrameOfSpool(frame, header)
+  }
+
+  /**
+   * Records that the disk would not sync are written once more at the head of a later segment, which a power cut may leave whole while it takes them here: they
+   * are read there first, or they would be dropped behind what follows. True: the frame comes again after them.
+   */
+  private isBehindCopies(frame: Frame, header: SegmentHeader): boolean {
+    const from = Math.max(this.expectedRecord, this.dropBelow)
+    if (frame.record <= from || frame.record === this.soughtBefore) return false
+    this.soughtBefore = frame.record
+    const { directory, topic } = this.options
+    const copies = copiesOf({ directory, behind: this.ordinal!, header, from, to: frame.record }, this.files)
+    if (copies.length === 0) return false
+    this.expectedRecord = copies.at(-1)!.record + 1
+    this.ahead = topic === undefined ? copies : copies.filter((copy) => copy.topic === topic)
+    this.at = frame.start
+    return true
   }
 
   private begin(header: SegmentHeader | null): void {
