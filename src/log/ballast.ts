@@ -12,18 +12,24 @@ export interface Ballast {
   release(): boolean
 }
 
-export const makeBallast = (directory: string, bytes: number, files: Files): Ballast => {
-  const path = join(directory, 'ballast')
-  const release = () => {
-    if (files.size(path) === null) return false
-    try {
-      files.remove(path)
-      return true
-    } catch {
-      // A disk that cannot even delete has no room to give.
-      return false
-    }
+const pathIn = (directory: string) => join(directory, 'ballast')
+
+/** Gives the room of a directory's ballast back; false when there was none to give. */
+export const releaseBallast = (directory: string, files: Files): boolean => {
+  const path = pathIn(directory)
+  if (files.size(path) === null) return false
+  try {
+    files.remove(path)
+    return true
+  } catch {
+    // A disk that cannot even delete has no room to give.
+    return false
   }
+}
+
+export const makeBallast = (directory: string, bytes: number, files: Files): Ballast => {
+  const path = pathIn(directory)
+  const release = () => releaseBallast(directory, files)
   return {
     release,
     ensure() {

@@ -83,3 +83,12 @@ export const nodeFiles: Files = {
 
 /** What a failed file operation says, short: `ENOSPC`, `EIO`, ..., else the error's text. */
 export const fileErrorCode = (error: unknown): string => codeOf(error) ?? String(error)
+
+/** Of a file that is begun anew under the same name. */
+export const removeQuietly = (files: Files, path: string): void => {
+  try {
+    files.remove(path)
+  } catch {
+    // It is emptied when the name is used again.
+  }
+}

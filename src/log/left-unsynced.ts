@@ -1,7 +1,9 @@
 // What a dead process wrote and may not have synced: it stands in the files as long as the machine runs. A start reads it and goes on from it, hence makes it
 // durable first; otherwise a power cut would take a settlement whose admission no later head carries any more.
+import { codeOf } from '../lib/error-code.ts'
 import { pause as sleep } from '../lib/pause.ts'
-import type { Files } from './files.ts'
+import { releaseBallast } from './ballast.ts'
+import { type Files, removeQuietly } from './files.ts'
 import { readSegmentHeader } from './segment-header.ts'
 import { listSegments, type SegmentFile } from './segments.ts'
 
@@ -51,20 +53,23 @@ const synced = async (path: string, files: Files): Promise<boolean> => {
   }
 }
 
-/** Writes a segment anew, in its own place. False: the disk refused, and may be asked again so many times; throws when that is over. */
+/** Writes a segment anew, in its own place; on a full disk in the room of the ballast. False: the disk refused, and may be asked again so many times; throws when that is over. */
 const rewritten = async (path: string, directory: string, files: Files, left: number): Promise<boolean> => {
   const bytes = files.readWhole(path)
-  const descriptor = files.create(`${path}.new`)
+  let descriptor: number | null = null
   try {
+    descriptor = files.create(`${path}.new`)
     for (let at = 0; at < bytes.length; ) at += files.write(descriptor, bytes, at, bytes.length - at)
     await files.sync(descriptor)
     files.rename(`${path}.new`, path)
     files.syncDirectory(directory)
     return true
   } catch (error) {
+    removeQuietly(files, `${path}.new`)
+    if (codeOf(error) === 'ENOSPC') releaseBallast(directory, files)
     if (left === 0) throw error
     return false
   } finally {
-    files.close(descriptor)
+    if (descriptor !== null) files.close(descriptor)
   }
 }

@@ -1,7 +1,7 @@
 // Append-only segment files of one process: the writer. Records are numbered for ever; a number is never used twice, not even after a failure.
 import { join } from 'node:path'
 import { failpoint } from '../lib/failpoints.ts'
-import { type Files, nodeFiles } from './files.ts'
+import { type Files, nodeFiles, removeQuietly } from './files.ts'
 import { frameBound, type SegmentHeader, type SpoolTopic, writeFrame } from './frame.ts'
 import { type Batch, emptyBatch, restOf } from './segment-batch.ts'
 import { segmentHead } from './segment-header.ts'
@@ -279,13 +279,5 @@ export class SegmentWriter {
     this.segmentLimit = Math.max(this.deps.segmentBytes, 2 * head.length)
     this.deps.onSegment?.(this.ordinal, header)
     this.ordinal++
-  }
-}
-
-const removeQuietly = (files: Files, path: string): void => {
-  try {
-    files.remove(path)
-  } catch {
-    // It is emptied when the name is used again.
   }
 }

@@ -1,7 +1,8 @@
 // A start makes durable what the process before it wrote and did not sync (`log.durability: host`).
 import { afterAll, describe, expect, test } from 'bun:test'
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { makeBallast } from '../../src/log/ballast.ts'
 import { nodeFiles } from '../../src/log/files.ts'
 import { syncSegments } from '../../src/log/left-unsynced.ts'
 import { listSegments } from '../../src/log/segments.ts'
@@ -71,6 +72,28 @@ describe('what a dead process left', () => {
     expect(synced).toEqual(['3.segment refused', '3.segment.new refused', '3.segment.new'])
     expect(readFileSync(path)).toEqual(before)
     expect(listSegments(directory).length).toBe(3)
+  })
+
+  test('on a full disk it is written anew in the room of the ballast', async () => {
+    const directory = await left()
+    const path = listSegments(directory).at(-1)!.path
+    const before = readFileSync(path)
+    const { disk, files, synced } = watched(1)
+    const ballast = makeBallast(directory, 64 * 1024, { ...files, freeBytes: () => Number.MAX_SAFE_INTEGER })
+    expect(ballast.ensure()).toBe(true)
+    disk.left = 10
+    expect(await syncSegments(directory, files, atOnce)).toBe(2)
+    expect(synced).toEqual(['3.segment refused', '3.segment.new'])
+    expect(readFileSync(path)).toEqual(before)
+    expect(readdirSync(directory)).not.toContain('ballast')
+  })
+
+  test('a disk that stays full is told, and nothing is left half written', async () => {
+    const directory = await left()
+    const { disk, files } = watched(1)
+    disk.left = 10
+    await expect(syncSegments(directory, files, atOnce)).rejects.toThrow('ENOSPC')
+    expect(readdirSync(directory).filter((name) => name.endsWith('.new'))).toEqual([])
   })
 
   test('a disk that goes on refusing is told', async () => {
