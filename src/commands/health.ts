@@ -1,8 +1,8 @@
 // Puts together what knows how well providers do: the book of health, its probes, and feedback.
 import { feedbackQueries } from '../../projections/feedback/query.ts'
 import { type Config, settingMs } from '../config.ts'
+import { checkedCommit, thawed } from '../http/admin/checked-commit.ts'
 import { feedbackRoutes } from '../http/admin/feedback.ts'
-import { thawedCommit } from '../http/admin/freeze.ts'
 import { healthRoutes } from '../http/admin/health.ts'
 import { providerHealth } from '../http/admin/health-view.ts'
 import type { AdminRoute } from '../http/admin/route.ts'
@@ -55,7 +55,7 @@ export const openHealthParts = (deps: HealthPartsDeps): HealthParts => {
   const everyMs = settingMs(config.health.probe_interval)
   const probing = { live, kindTable, modelCatalogue, dial, book, diagnostics, adapterReady, nowMs, everyMs }
   const probes = startProbes({ ...probing, random: Math.random })
-  const commit = thawedCommit(control.commits.commit, nowMs)
+  const commit = checkedCommit(control.commits.commit, nowMs, thawed)
   const stored = feedbackQueries(analytics.sql)
   const feedback = watchFeedback({
     book,

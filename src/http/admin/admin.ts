@@ -22,10 +22,11 @@ import { answerOfPast, momentOf, withPast } from './as-of.ts'
 import { type BudgetDeps, budgetRoutes } from './budgets.ts'
 import { type CacheRuleDeps, cacheRuleRoutes } from './cache-rules.ts'
 import { checked, requireSoundBody, requireStorable } from './check.ts'
+import { checkedCommit, lasting, thawed } from './checked-commit.ts'
 import { type EndpointDeps, endpointRoutes } from './endpoints.ts'
 import { streamOf } from './export.ts'
 import { CONTENT_TYPES, fileHeaders, formatOf, formatted, type ListFormat } from './format.ts'
-import { refuseWhileFrozen, thawedCommit } from './freeze.ts'
+import { refuseWhileFrozen } from './freeze.ts'
 import { type InstanceDeps, instanceRoutes } from './instances.ts'
 import { type KeyDeps, keyRoutes } from './keys.ts'
 import { type LogDeps, logRoutes } from './log.ts'
@@ -41,7 +42,6 @@ import type { AdminAnswer, AdminRoute } from './route.ts'
 import { type TenantDeps, tenantRoutes } from './tenants.ts'
 import { type ToolPolicyDeps, toolPolicyRoutes } from './tool-policies.ts'
 import { type ToolDeps, toolRoutes } from './tools.ts'
-import { lastingCommit } from './way-in.ts'
 import { writeIntent } from './write.ts'
 
 const PREFIX = '/admin/v1'
@@ -84,7 +84,7 @@ export interface AdminDeps
 /** The routes of the configuration. Their reads take `as_of`, and are then answered with the same code from a state of the past (`past.ts`). */
 export const configurationRoutes = (deps: AdminDeps): readonly AdminRoute[] => {
   const nowMs = () => deps.nowMs()
-  const freezable = { ...deps, commit: lastingCommit(thawedCommit(deps.commit, nowMs), nowMs) }
+  const freezable = { ...deps, commit: checkedCommit(deps.commit, nowMs, thawed, lasting) }
   const routes = [
     ...tenantRoutes(freezable),
     ...keyRoutes(freezable),

@@ -1,6 +1,6 @@
-// The override `freeze` on the admin surface: writes are refused before anything is done for them, and once more where they are decided.
-import { requireThawed, requireWriteThawed } from '../../domain/freeze.ts'
-import type { Commit, LiveState } from '../../state/port.ts'
+// The override `freeze` on the admin surface: writes are refused before anything is done for them, and once more where they are decided (`checked-commit.ts`).
+import { requireThawed } from '../../domain/freeze.ts'
+import type { LiveState } from '../../state/port.ts'
 import type { Principal } from '../auth.ts'
 import type { AdminRoute } from './route.ts'
 
@@ -15,16 +15,3 @@ export const refuseWhileFrozen = (route: AdminRoute, principal: Principal, { liv
   // An operator belongs to no tenant, though one is meant where none is named.
   requireThawed(live.control, principal.actor.type === 'key' ? [principal.tenantId] : [], nowMs())
 }
-
-/** A commit whose decisions are refused while frozen, on the very state on which they are made: no write slips past a freeze that counted before it. */
-export const thawedCommit =
-  (commit: Commit, nowMs: () => number): Commit =>
-  (request) =>
-    commit({
-      ...request,
-      decide(state) {
-        const events = request.decide(state)
-        requireWriteThawed(state, request.actor, events, nowMs())
-        return events
-      },
-    })

@@ -11,7 +11,7 @@ import type { History, LaterChange, LogDetail, LogEntry } from '../../state/hist
 import type { Commit, CommitResult, DataKeys, LiveState } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { asked } from './as-of.ts'
-import { thawedCommit } from './freeze.ts'
+import { checkedCommit, thawed } from './checked-commit.ts'
 import { Paging, pageOf, wholeOf } from './list.ts'
 import { type AdminCall, type AdminRoute, route } from './route.ts'
 import { LogAnswer, LogRecordAnswer, RevertAnswer } from './work-answers.ts'
@@ -141,7 +141,7 @@ const laterView = ({ revision, at, rows }: LaterChange) => ({ revision, at, rows
 const Flag = t.Optional(t.Union([t.Literal('true'), t.Literal('false')]))
 
 const revert = (deps: LogDeps): AdminRoute => {
-  const commit = thawedCommit(deps.commit, () => deps.nowMs())
+  const commit = checkedCommit(deps.commit, () => deps.nowMs(), thawed)
   return route({
     method: 'POST',
     path: '/log/:id/revert',
