@@ -4,6 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startKafka } from '../infra/kafka/kafka.ts'
+import { Failures } from './failures.ts'
 import { startPostgres } from './services/postgres.ts'
 import { startRedis } from './services/redis.ts'
 import { provideSystemNeeds } from './services/system.ts'
@@ -19,6 +20,7 @@ interface Count {
 const count: Count = { passed: 0, failed: 0 }
 const scratch = mkdtempSync(join(tmpdir(), 'gatelog-test-'))
 const stops: (() => Promise<void>)[] = []
+const failures = new Failures()
 let running: ReturnType<typeof Bun.spawn> | null = null
 let interrupted = false
 
@@ -40,6 +42,42 @@ const run = async (args: readonly string[], env: Readonly<Record<string, string>
   const code = await running.exited
   running = null
   return code
+}
+
+/** The same for the test runner, whose words are passed on and looked through for what failed. */
+const runTests = async (args: readonly string[], env: Readonly<Record<string, string>>): Promise<number> => {
+  const options = {
+    cwd: ROOT,
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'pipe',
+    env: { ...process.env, ...env },
+  } as const
+  const child = Bun.spawn([process.execPath, ...args], options)
+  running = child
+  const passOn = async (from: ReadableStream<Uint8Array>, to: NodeJS.WriteStream) => {
+    const decoder = new TextDecoder()
+    for await (const bytes of from) {
+      const text = decoder.decode(bytes, { stream: true })
+      failures.add(text)
+      to.write(text)
+    }
+  }
+  const [code] = await Promise.all([
+    child.exited,
+    passOn(child.stdout, process.stdout),
+    passOn(child.stderr, process.stderr),
+  ])
+  running = null
+  return code
+}
+
+/** What failed is said once more where a reader looks first: thousands of lines may stand between. */
+const tellFailures = () => {
+  if (failures.told.length === 0) return
+  console.log(`\nwhat failed, once more (${failures.told.length}):`)
+  for (const lines of failures.told) console.log(`\n${lines.join('\n')}`)
+  console.log('')
 }
 
 const check = async (name: string, args: readonly string[]) => {
@@ -119,7 +157,7 @@ const main = async (filters: readonly string[]): Promise<void> => {
   if (interrupted) return
   const report = join(scratch, 'junit.xml')
   const flags = [`--timeout=${TEST_TIMEOUT_MS}`, '--reporter=junit', `--reporter-outfile=${report}`]
-  addReport(report, await run(['test', ...flags, ...(filters.length === 0 ? ['tests/'] : filters)], services))
+  addReport(report, await runTests(['test', ...flags, ...(filters.length === 0 ? ['tests/'] : filters)], services))
 }
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
@@ -138,6 +176,7 @@ try {
 } finally {
   await stopAll()
 }
+tellFailures()
 if (interrupted) count.failed++
 console.log(`${((performance.now() - startedAt) / 1_000).toFixed(0)} s`)
 console.log(`${count.passed} passed, ${count.failed} failed`)
