@@ -182,10 +182,10 @@ export class BudgetWaits {
     for (const open of waiter.opens) this.deps.unneeded(open, nowMs)
   }
 
-  /** The log has not answered in the usual time: whoever was heard by it waits on. */
+  /** The log has not answered in the usual time: whoever was heard by it, or stands behind what it takes now, waits on. */
   #late(waiter: Waiter, group: AskGroup): void {
     const giveUp = (): void => this.#giveUp(waiter, { kind: 'unreachable', open: waiter.opens[0]! })
-    const isHeard = (group.sequence !== null || waiter.parked !== null) && !this.deps.isLogDown()
+    const isHeard = (group.isAsking || waiter.parked !== null) && !this.deps.isLogDown()
     if (isHeard && !waiter.done) waiter.timer = setTimeout(giveUp, LATE_MS - WAIT_MS)
     else giveUp()
   }

@@ -74,6 +74,20 @@ test('what is granted when nobody waits for it any more goes back where others a
   expect(typeof (await reserve(world, second, 900))).toBe('object')
 }, 30_000)
 
+test('who stands behind what the log takes slowly waits on, as who was heard by it does', async () => {
+  const scope = { type: 'key', id: 'key_1' } as const
+  const world = worldOf(budgetRow({ limit_nano_usd: 1_000 }), budgetRow({ id: 'bud_2', scope, limit_nano_usd: 1_000 }))
+  const slow: MemoryFaults = { beforeAppend: () => pause(2_600, new AbortController().signal).then(() => 'none') }
+  const budgets = world.open('i', world.log.view(slow))
+  const ask = async (key: string) => {
+    const request = budgets.of(TENANT, key, null, world.nowMs)!
+    return await request.reserve('prov_1', 'm', { nanoUsd: 10, tokens: 1 })
+  }
+  const first = ask('key_1')
+  await eventually('the first is under way', () => ([...budgets.leases.opens.values()][0]?.asking ? true : null))
+  expect(await Promise.all([first, ask('key_2')])).toEqual([null, null])
+}, 20_000)
+
 test('what is on its way back is no reason to refuse', async () => {
   const world = worldOf(budgetRow({ limit_nano_usd: 1_000 }))
   const budgets = world.open('i', world.log.view(SLOW))
