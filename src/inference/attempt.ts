@@ -74,7 +74,7 @@ export const attempt = async (exchange: Exchange, intent: Intent, plan: Plan, de
       const waitMs = () => shareMs(exchange.deadlineMs - performance.now(), route.queue.length, made, plan)
       const kind = kindOf(entry, deps)
       const reading = readingOf(exchange, intent, entry)
-      const response = await called(exchange, intent, entry, plan, waitMs, kind, reading, deps)
+      const response = await called({ exchange, intent, entry, plan, kind, reading, waitMs }, deps)
       if (intent.stream) return await firstContent(exchange, streamOf(intent, response, kind, reading))
       return whole(exchange, kind, await response.text(ANSWER_LIMIT_BYTES), reading)
     } catch (thrown) {

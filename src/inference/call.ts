@@ -1,6 +1,6 @@
 // One call to a provider: sent as its kind has it, answered with a success, or refused.
 import type { DialResponse } from '../lib/upstream.ts'
-import type { ChatCall, ProviderKind, Reading, Target } from '../providers/provider.ts'
+import type { ChatCall, ProviderKind, Reading, Target, UpstreamRequest } from '../providers/provider.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import type { GatewayError } from '../wire/errors.ts'
 import type { InferenceDeps } from './deps.ts'
@@ -13,6 +13,18 @@ const FAILURE_LIMIT_BYTES = 64 * 1024
 
 type CallDeps = Pick<InferenceDeps, 'dial' | 'health'>
 
+/** Who is called, with what, and for how long. */
+export interface ProviderCall {
+  readonly exchange: Exchange
+  readonly intent: Intent
+  readonly entry: CatalogueEntry
+  readonly plan: Plan
+  readonly kind: ProviderKind
+  readonly reading: Reading
+  /** How long it may take from now on. */
+  readonly waitMs: () => number
+}
+
 /** Of what is not as the provider wants it; a 422 is how many servers say it. */
 const FIELD_STATUSES: readonly (number | undefined)[] = [400, 422]
 const USAGE_FIELD = /stream_options|include_usage/
@@ -21,28 +33,22 @@ const USAGE_FIELD = /stream_options|include_usage/
  * What the provider answers with a success. Throws what it refuses; but where that may be the question for usage, which a budget asks and no client, it is
  * called once more without, within the same attempt: what was refused is not billed.
  */
-export const called = async (
-  exchange: Exchange,
-  intent: Intent,
-  entry: CatalogueEntry,
-  plan: Plan,
-  waitMs: () => number,
-  kind: ProviderKind,
-  reading: Reading,
-  deps: CallDeps,
-): Promise<DialResponse> => {
-  const { usageAnswers } = deps.health
+export const called = async (call: ProviderCall, { dial, health }: CallDeps): Promise<DialResponse> => {
+  const { exchange, intent, entry } = call
+  const { usageAnswers } = health
   const isWanted = intent.stream && isUnderHardBudget(exchange)
   const known = isWanted ? usageAnswers.takes(entry) : null
   let asks = isWanted && known !== false
   for (let isAgain = false; ; isAgain = true) {
-    const [response, asked] = await open(exchange, intent, entry, plan, waitMs(), kind, asks, deps)
+    const request = requestOf(call, asks)
+    const asked = request.asksForBudget === true
+    const response = await answerTo(request, call, dial)
     exchange.call!.headers(response)
     if (response.status >= 200 && response.status <= 299) {
       if (asked || isAgain) usageAnswers.answered(entry, asked)
       return response
     }
-    const error = await refusal(exchange, response, kind, reading)
+    const error = await refusal(response, call)
     const names = USAGE_FIELD.test(`${error.param} ${error.message}`)
     const mayBeIt = asked && FIELD_STATUSES.includes(response.status) && (names || known === null)
     if (!mayBeIt || exchange.ended !== null) throw error
@@ -51,17 +57,8 @@ export const called = async (
   }
 }
 
-/** The answer, and whether usage was asked for a budget alone. */
-const open = async (
-  exchange: Exchange,
-  intent: Intent,
-  entry: CatalogueEntry,
-  { policy }: Plan,
-  shareMs: number,
-  kind: ProviderKind,
-  usageForBudget: boolean,
-  deps: CallDeps,
-): Promise<readonly [DialResponse, boolean]> => {
+/** What is sent, as its kind has it. */
+const requestOf = ({ exchange, intent, entry, kind }: ProviderCall, usageForBudget: boolean): UpstreamRequest => {
   const chat: ChatCall = {
     raw: intent.raw,
     body: intent.body,
@@ -82,17 +79,26 @@ const open = async (
   }
   const request = kind.request(chat, target)
   exchange.shaping = intent.shaping.length === 0 ? request.shaping : [...intent.shaping, ...request.shaping]
+  return request
+}
+
+/** Sends it, and waits for the head of an answer as long as the policy, its share of the time and its model allow. */
+const answerTo = (
+  request: UpstreamRequest,
+  { exchange, intent, entry, plan: { policy }, kind, waitMs }: ProviderCall,
+  dial: CallDeps['dial'],
+): Promise<DialResponse> => {
+  const shareMs = waitMs()
   const nowMs = performance.now()
   const bounds = intent.stream ? Math.min(policy.firstTokenMs, shareMs) : shareMs
-  const waitMs = entry.timeoutMs === null ? bounds : Math.min(bounds, entry.timeoutMs)
+  const headersMs = entry.timeoutMs === null ? bounds : Math.min(bounds, entry.timeoutMs)
   exchange.waitReason = 'first_token'
-  exchange.waitDeadlineMs = nowMs + waitMs
+  exchange.waitDeadlineMs = nowMs + headersMs
   const signal = exchange.newSignal()
   exchange.mayBill = !signal.aborted
-  if (kind.script !== undefined) return [await playScript(kind.script(request), signal), false]
+  if (kind.script !== undefined) return playScript(kind.script(request), signal)
   const sent = exchange.trace === null ? request : exchange.trace.carriedBy(request)
-  const response = await deps.dial(sent, { signal, connectMs: policy.connectMs, headersMs: waitMs })
-  return [response, request.asksForBudget === true]
+  return dial(sent, { signal, connectMs: policy.connectMs, headersMs })
 }
 
 /** What an answer counts is then what is charged, and not what it may count at most. */
@@ -102,12 +108,7 @@ const isUnderHardBudget = ({ budgets }: Exchange): boolean => {
 }
 
 /** What a provider says instead of an answer. */
-const refusal = async (
-  exchange: Exchange,
-  response: DialResponse,
-  kind: ProviderKind,
-  reading: Reading,
-): Promise<GatewayError> => {
+const refusal = async (response: DialResponse, { exchange, kind, reading }: ProviderCall): Promise<GatewayError> => {
   const body = await response.text(FAILURE_LIMIT_BYTES).catch(() => '')
   exchange.mayBill = false
   exchange.waitEnded = null // it has answered, though what it says did not come whole
