@@ -2,6 +2,7 @@
 import type { Config } from '../config.ts'
 import { CHAIN_ROW } from '../domain/chain.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
+import { pause } from '../lib/pause.ts'
 import { LOG_MODULE } from '../log/open-log.ts'
 import { type Sender, type SenderOptions, type SenderStatus, startSender } from '../log/sender-thread.ts'
 import { adoptFreeSpools, type LocalSpool, openSpool, type SpoolOptions } from '../log/spool.ts'
@@ -46,6 +47,8 @@ export interface Recovery {
 const LAST_SHIPMENT_MS = 2_000
 /** A batch every so often is as good as one every 2 ms to whoever reads the topics, and an append costs a fifth of a millisecond whatever is in it. */
 const GATHER_MS = 20
+const ADOPT_AGAIN_MS = 1_000
+const ADOPT_AT_LEAST_EVERY_MS = 30_000
 
 /** What takes the place of the disk and of the sender's thread; left out: the real ones. */
 export interface OutcomePorts {
@@ -88,7 +91,7 @@ export const openOutcomes = async (
       needs.recovered(isDone),
     )
     own.catch(() => undefined) // told below
-    for (const adopted of adopt ? await adoptFreeSpools(options) : []) {
+    for (const adopted of adopt ? await adoptedSpools(options, diagnostics, closing.signal) : []) {
       tellFound(adopted, diagnostics)
       const isSettled = await settle(adopted, diagnostics, closing.signal)
       const { isDone, late } = await recover(adopted, closing.signal, isSettled)
@@ -129,6 +132,23 @@ const settle = async (spool: LocalSpool, diagnostics: Diagnostics, signal: Abort
   if (settled > 0) diagnostics.info('orphans_settled', { spool: spool.number, settled })
   if (unreadable > 0) diagnostics.error('orphans_unreadable', { spool: spool.number, unreadable })
   return unreadable === 0
+}
+
+/** The spools of dead processes. A disk that is full or fails is waited for: nobody else ships what they left, or gives it back. */
+const adoptedSpools = async (
+  options: SpoolOptions,
+  diagnostics: Diagnostics,
+  signal: AbortSignal,
+): Promise<LocalSpool[]> => {
+  for (let waitMs = ADOPT_AGAIN_MS; ; waitMs = Math.min(2 * waitMs, ADOPT_AT_LEAST_EVERY_MS)) {
+    try {
+      return await adoptFreeSpools(options)
+    } catch (error) {
+      if (waitMs === ADOPT_AGAIN_MS) diagnostics.error('spools_not_adopted', { error })
+      await pause(waitMs, signal)
+      if (signal.aborted) throw error
+    }
+  }
 }
 
 /** What an operator should know of the spool that a start found: a record that was cut short, bytes that cannot be read, a disk that fails. */

@@ -6,10 +6,14 @@ import {
   RequestExtended,
   type RequestSettled,
 } from '../domain/request.ts'
+import { pause } from '../lib/pause.ts'
 import { TypeCompiler } from '../lib/schema.ts'
 import type { OpenAdmission } from '../log/open-admissions.ts'
 import type { LocalSpool } from '../log/spool.ts'
 import { type RecordId, SpoolClosed } from '../log/spool-port.ts'
+
+/** The spool looks after its disk once a second. */
+const AGAIN_MS = 1_000
 
 const admittedSchema = TypeCompiler.Compile(RequestAdmitted)
 const attemptedSchema = TypeCompiler.Compile(RequestAttempted)
@@ -23,21 +27,38 @@ export interface OrphanReport {
 
 /**
  * Settles everything that earlier processes left open in a spool, in that spool and under the subject of the admission, so that the settlement follows it in
- * the same partition. Resolves when all of it is as durable as the spool makes it, or stands there and waits for the log; a disk that refuses to sync is waited
- * for, as long as this process goes on (`signal`). With `log.durability: log` the own
+ * the same partition. Resolves when all of it is as durable as the spool makes it, or stands there and waits for the log; a disk that is full or refuses to sync is
+ * waited for, as long as this process goes on (`signal`). With `log.durability: log` the own
  * spool's sender must run already.
  */
 export const settleOrphans = async (spool: LocalSpool, signal?: AbortSignal): Promise<OrphanReport> => {
   const settlements = spool.openAtStart.map((open) => ({ open, settled: orphanOf(open) }))
   const readable = settlements.filter(({ settled }) => settled !== null)
   await Promise.all(
-    readable.map(({ open, settled }) =>
-      spool
-        .append('requests', 'request.settled', open.subject, JSON.stringify(settled))
-        .catch((error: unknown) => standsInSpool(error, signal)),
-    ),
+    readable.map(({ open, settled }) => settleInSpool(spool, open.subject, JSON.stringify(settled), signal)),
   )
   return { settled: readable.length, unreadable: settlements.length - readable.length }
+}
+
+/** A full disk takes it once there is room: what a dead process held of budgets is given back only behind it. */
+const settleInSpool = async (
+  spool: LocalSpool,
+  subject: string,
+  data: string,
+  signal?: AbortSignal,
+): Promise<RecordId> => {
+  for (;;) {
+    try {
+      return await spool
+        .append('requests', 'request.settled', subject, data)
+        .catch((error: unknown) => standsInSpool(error, signal))
+    } catch (error) {
+      const isFull = error instanceof SpoolClosed && error.written === null
+      if (!isFull || signal === undefined) throw error
+      await pause(AGAIN_MS, signal)
+      if (signal.aborted) throw error
+    }
+  }
 }
 
 /** Where the log is asked for more than the spool (`log.durability: log`) and is away, or a sync was refused (`host`): it is settled all the same, and will be in the log. */

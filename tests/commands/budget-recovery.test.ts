@@ -5,10 +5,12 @@ import type { ControlPlane } from '../../src/commands/control-plane.ts'
 import { openOutcomes, type StartOptions } from '../../src/commands/outcomes.ts'
 import { loadConfig } from '../../src/config.ts'
 import { ControlState } from '../../src/domain/control.ts'
+import { nodeFiles } from '../../src/log/files.ts'
 import { memoryLog } from '../../src/log/memory.ts'
 import type { Sender } from '../../src/log/sender-thread.ts'
 import { Changed } from '../../src/state/changed.ts'
 import { neededFrom } from '../../src/upkeep/spool-spending.ts'
+import { diskError } from '../log/small-disk.ts'
 import { closedAfterEach } from '../services/closing.ts'
 import { MASTER_KEY } from '../services/cluster.ts'
 import { eventually } from '../services/eventually.ts'
@@ -60,15 +62,15 @@ test('while the control state is that of a snapshot nothing is given back: it ma
 })
 
 /** A process with its spool, whose dead predecessors are said to be recovered. */
-const started = async (dir: string) => {
-  const outcomes = await openOutcomes(configOf(dir), quiet)
+const started = async (dir: string, adopt = false, files = nodeFiles) => {
+  const outcomes = await openOutcomes(configOf(dir), quiet, { spool: { files } })
   const asked: boolean[] = []
   const recover: StartOptions['recover'] = (_spool, _signal, isSettled) => {
     asked.push(isSettled)
     return Promise.resolve({ isDone: true, late: Promise.resolve(true) })
   }
-  outcomes.start(fromSnapshot().live, { adopt: false, recover })
-  await eventually('recovered', () => asked.length > 0)
+  outcomes.start(fromSnapshot().live, { adopt, recover })
+  await eventually('recovered', () => asked.length > (adopt ? 1 : 0))
   return { outcomes, asked }
 }
 
@@ -97,6 +99,21 @@ test('what was left open and cannot be read is said to whoever gives back leases
   expect(second.asked).toEqual([false])
   await second.outcomes.stop()
   await second.outcomes.spool.close()
+})
+
+test('a disk that fails while spools of dead processes are adopted is asked again', async () => {
+  const dir = closing.folder()
+  const dead = [await openOutcomes(configOf(dir), quiet), await openOutcomes(configOf(dir), quiet)]
+  for (const { spool } of dead) await spool.close()
+  let failures = 1
+  const list = (path: string) => {
+    if (path === dead[1]!.spool.directory && failures-- > 0) throw diskError('EIO')
+    return nodeFiles.list(path)
+  }
+  const { outcomes, asked } = await started(dir, true, { ...nodeFiles, list })
+  expect([asked, failures < 0]).toEqual([[true, true], true])
+  await outcomes.stop()
+  await outcomes.spool.close()
 })
 
 test('a spool that holds what cannot be read is not removed when it was adopted and shipped: a build that can read it may come', async () => {

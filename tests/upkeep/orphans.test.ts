@@ -170,6 +170,15 @@ test('where the log is away what stands in the spool is settled, so that the sta
   expect(await settleOrphans(spoolThat(late))).toEqual({ settled: 1, unreadable: 0 })
   const full = new SpoolClosed('full')
   await expect(settleOrphans(spoolThat(full))).rejects.toBe(full)
+  // A disk that has no room is asked again, as long as the process goes on.
+  let tries = 0
+  const append = () => (++tries < 2 ? Promise.reject(full) : Promise.resolve('ins_1.f.0'))
+  const filling = { openAtStart: [open(admitted('req_1'))], append } as unknown as LocalSpool
+  const going = new AbortController()
+  expect(await settleOrphans(filling, going.signal)).toEqual({ settled: 1, unreadable: 0 })
+  const ended = settleOrphans(spoolThat(full), going.signal)
+  going.abort()
+  await expect(ended).rejects.toBe(full)
   // A disk that refuses to sync is waited for, as long as the process goes on.
   const disk = Promise.withResolvers<void>()
   const unsynced = spoolThat(new SpoolClosed('the disk fails', 'ins_1.f.0', disk.promise))
