@@ -1,6 +1,6 @@
 // R4 and R5: SIGTERM with streams under way, over Kafka: those that fit into the drain end well, the others with an error frame and `[DONE]`; idle
 // connections are closed, outcomes are shipped or, with the broker away, kept and shipped by the next start; the exit code is 0 within the deadline.
-// `bun tests/faults/shutdown.ts [streams] [rounds]`
+// `bun tests/faults/shutdown.ts [streams] [rounds] [drain, seconds]`
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -15,10 +15,11 @@ import { type GatewayProcess, startGateway } from '../services/gateway.ts'
 const STREAMS = Number(process.argv[2] ?? 200)
 const ROUNDS = Number(process.argv[3] ?? 5)
 const IDLE = 100
-const DRAIN_S = 5
+const DRAIN_S = Number(process.argv[4] ?? 5)
 /** Beyond the drain: what is left is ended and settled (2 s), the last shipment (2 s), everything is closed. */
 const BEYOND_S = 10
-const SLOW = 'sandbox-slow-50'
+/** Half of the drain for what is short, twice the drain for what is long. */
+const SLOW = `sandbox-slow-${10 * DRAIN_S}`
 const SHORT_WORDS = 50
 const LONG_WORDS = 199
 
@@ -28,6 +29,9 @@ const settings = {
   ...kafkaSettings(kafka.bootstrap),
   ...NO_READ_MODELS,
   server: { drain: `${DRAIN_S}s` },
+  bootstrap: {
+    providers: [{ name: 'sandbox', kind: 'sandbox', models: [{ name: 'sandbox-echo' }, { name: SLOW }] }],
+  },
 }
 await initTopics(settings, folder)
 const gateway = startGateway({ settings })

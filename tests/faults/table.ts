@@ -53,7 +53,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     row: 'R4',
     fault: 'SIGTERM with live streams that end within the drain',
     aim: 'streams cut 0, exit 0',
-    runs: [script('shutdown', ['200', '30'], ['20', '1'])],
+    runs: [script('shutdown', ['200', '2', '30'], ['20', '1'])],
   },
   {
     row: 'R5',
