@@ -35,6 +35,11 @@ const raise = (ends: Counters, to: Counters): void => {
   ends.operations = Math.max(ends.operations, to.operations)
 }
 
+const pass = (ends: Counters, topic: SpoolTopic, { record, offset }: { record: number; offset: number }): void => {
+  ends.record = Math.max(ends.record, record + 1)
+  ends[topic] = Math.max(ends[topic], offset + 1)
+}
+
 /** One reader of one spool directory. Synchronous: reads at most 256 KiB more from the disk at each step. */
 export class SegmentCursor {
   private ordinal: number | null = null
@@ -56,7 +61,7 @@ export class SegmentCursor {
   /** The record in front of which copies were looked for. */
   private soughtBefore = 0
   private epoch: string | null = null
-  /** The numbers that come after everything read so far. */
+  /** The numbers that come after everything given so far: whoever fills what is missing below them fills no copy that is still to come. */
   readonly ends: Counters = { record: 0, requests: 0, operations: 0 }
   /** Whether the last `next` reached what is written now. */
   atEnd = false
@@ -109,6 +114,7 @@ export class SegmentCursor {
     while (records.length + others < limit) {
       const copy = this.ahead.shift()
       if (copy !== undefined) {
+        pass(this.ends, copy.topic, copy)
         records.push(copy)
         continue
       }
@@ -135,7 +141,8 @@ export class SegmentCursor {
 
   private recordOf(frame: Frame): SpoolRecord | null {
     if (frame.topic === 'header') {
-      this.begin(headerOf(frame))
+      const header = headerOf(frame)
+      if (header !== null && !this.isBehindCopies(frame, header, header.record)) this.begin(header)
       return null
     }
     const { header } = this
@@ -151,23 +158,23 @@ export class SegmentCursor {
       this.options.onCarried?.(frame, header)
       return null
     }
-    raise(this.ends, { record: frame.record + 1, requests: 0, operations: 0, [frame.topic]: frame.offset + 1 })
-    if (frame.record < this.expectedRecord || this.isBehindCopies(frame, header)) return null
+    if (this.isBehindCopies(frame, header, frame.record)) return null
+    pass(this.ends, frame.topic, frame)
+    if (frame.record < this.expectedRecord) return null
     this.expectedRecord = frame.record + 1
-    if (frame.record < this.dropBelow || this.isOther(frame)) return null
-    return new FrameOfSpool(frame, header)
+    return frame.record < this.dropBelow || this.isOther(frame) ? null : new FrameOfSpool(frame, header)
   }
 
   /**
    * Records that the disk would not sync are written once more at the head of a later segment, which a power cut may leave whole while it takes them here: they
-   * are read there first, or they would be dropped behind what follows. True: the frame comes again after them.
+   * are read there first, or they would be dropped behind what follows. True: the frame, a record or a header whose numbers begin at `to`, comes again after them.
    */
-  private isBehindCopies(frame: Frame, header: SegmentHeader): boolean {
+  private isBehindCopies(frame: Frame, header: SegmentHeader, to: number): boolean {
     const from = Math.max(this.expectedRecord, this.dropBelow)
-    if (frame.record <= from || frame.record === this.soughtBefore) return false
-    this.soughtBefore = frame.record
+    if (to <= from || to === this.soughtBefore) return false
+    this.soughtBefore = to
     const { directory, topic } = this.options
-    const copies = copiesOf({ directory, behind: this.ordinal!, header, from, to: frame.record }, this.files)
+    const copies = copiesOf({ directory, behind: this.ordinal!, header, from, to }, this.files)
     if (copies.length === 0) return false
     this.expectedRecord = copies.at(-1)!.record + 1
     this.ahead = topic === undefined ? copies : copies.filter((copy) => copy.topic === topic)
@@ -175,14 +182,13 @@ export class SegmentCursor {
     return true
   }
 
-  private begin(header: SegmentHeader | null): void {
+  private begin(header: SegmentHeader): void {
     // Within one epoch a rewritten segment repeats records. A new process never goes back.
-    if (header !== null && this.epoch !== null && header.epoch !== this.epoch && header.record < this.expectedRecord) {
+    if (this.epoch !== null && header.epoch !== this.epoch && header.record < this.expectedRecord) {
       throw new LogReplaced(
         `${this.options.directory} goes on at ${header.record}, ${this.expectedRecord} was expected`,
       )
     }
-    if (header === null) return
     this.header = header
     this.epoch = header.epoch
     raise(this.ends, header)
