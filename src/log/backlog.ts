@@ -77,10 +77,12 @@ export class Backlog {
   /** Takes out the segments that lie wholly below the watermark and a record, and ended before a time, oldest first. Never the newest. */
   takeDeletable(endedBeforeMs: number, heldFrom = Number.POSITIVE_INFINITY): SegmentMark[] {
     let count = 0
-    while (count + 1 < this.segments.length) {
-      const following = this.segments[count + 1]!
+    for (let at = 1; at < this.segments.length; at++) {
+      const following = this.segments[at]!
+      // A power cut may have taken copies while what they repeat did survive: that ends where the next segment begins that repeats nothing.
+      if (following.repeats) continue
       if (!passed(following, this.watermark) || following.atMs >= endedBeforeMs || following.record > heldFrom) break
-      count++
+      count = at
     }
     return this.segments.splice(0, count)
   }

@@ -12,7 +12,7 @@ import { SegmentWriter, segmentPath } from './segments.ts'
 import type { Durability, LocalSpool, SpoolOptions, SpoolStatus } from './spool.ts'
 import { type ClaimedSpool, removeSpool } from './spool-directory.ts'
 import { type RecordId, type RecordText, SpoolClosed } from './spool-port.ts'
-import { recoverSpool, segmentMarks, watermarkOf } from './spool-recovery.ts'
+import { markOf, recoverSpool, segmentMarks, watermarkOf } from './spool-recovery.ts'
 import { type ShipmentWaiter, Unshipped } from './unshipped.ts'
 
 /** A record is at most this long: no broker takes more. */
@@ -88,9 +88,8 @@ export class FileSpool implements LocalSpool {
       neededFrom: this.recovered.neededFrom,
       keepUnsynced: this.durability === 'host',
       carried: () => this.recovered.open.carried(),
-      onSegment: (ordinal, { record, requests, operations, at_ms: atMs }) => {
-        const path = segmentPath(directory, ordinal)
-        this.backlogMarks.began({ ordinal, path, bytes: 0, atMs, record, requests, operations, headless: unmarked })
+      onSegment: (ordinal, header) => {
+        this.backlogMarks.began(markOf({ ordinal, path: segmentPath(directory, ordinal), bytes: 0 }, header, unmarked))
         unmarked = []
       },
     })

@@ -181,6 +181,8 @@ export interface SegmentMark extends Counters {
   readonly path: string
   readonly atMs: number
   readonly bytes: number
+  /** It begins with what stands in those before it. */
+  readonly repeats: boolean
   /** Segments before it whose header cannot be read: they go with it, or a reader would find a gap behind them. */
   readonly headless: readonly string[]
 }
@@ -189,6 +191,13 @@ export interface SegmentMarks {
   readonly marks: readonly SegmentMark[]
   /** At the end, with no segment behind them yet. */
   readonly headless: readonly string[]
+}
+
+/** `headless`: of those before it. */
+export const markOf = (segment: SegmentFile, header: SegmentHeader, headless: readonly string[]): SegmentMark => {
+  const { record, requests, operations, at_ms: atMs, unsynced } = header
+  // Where a sync is only under way, a segment begins behind what that is to cover.
+  return { ...segment, atMs, record, requests, operations, repeats: unsynced === record, headless }
 }
 
 export const segmentMarks = (directory: string, files: Files = nodeFiles): SegmentMarks => {
@@ -200,8 +209,7 @@ export const segmentMarks = (directory: string, files: Files = nodeFiles): Segme
       headless.push(path)
       continue
     }
-    const { record, requests, operations, at_ms: atMs } = header
-    marks.push({ ordinal, path, bytes, atMs, record, requests, operations, headless })
+    marks.push(markOf({ ordinal, path, bytes }, header, headless))
     headless = []
   }
   return { marks, headless }

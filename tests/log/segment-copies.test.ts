@@ -7,10 +7,10 @@ import { embeddedLog } from '../../src/log/embedded.ts'
 import { readFrame, type SegmentHeader, writeFrame } from '../../src/log/frame.ts'
 import { SegmentCursor } from '../../src/log/segment-cursor.ts'
 import { segmentHead } from '../../src/log/segment-header.ts'
-import { segmentPath } from '../../src/log/segments.ts'
+import { listSegments, segmentPath } from '../../src/log/segments.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { take } from '../contract/event-log.ts'
-import { temporaryFolder } from './support.ts'
+import { openTestSpool, temporaryFolder } from './support.ts'
 
 const folder = temporaryFolder()
 afterAll(() => folder.remove())
@@ -187,4 +187,22 @@ test.each([
     expect(await log.end(TOPICS[topic].name, 0)).toBe(next[topic])
   }
   await log.close()
+})
+
+test.each([
+  ['one', [range(0, 5)], 3],
+  ['two', [range(0, 5), range(5, 8)], 5],
+])('what stands only before copies that are torn is kept until it is shipped: %s', async (_, doubted, shipped) => {
+  const all = doubted.flat()
+  const directory = write([
+    ...doubted.map((records, at) => ({ records, ...(at > 0 && { unsynced: 3 }) })),
+    { records: [3], unsynced: 3 },
+  ])
+  const spool = await openTestSpool(join(directory, '../..'), { durability: 'host' })
+  await spool.append('requests', 'request.settled', 's', '{}')
+  spool.shipped(shipped)
+  expect(readFrom(directory, shipped)).toEqual(range(shipped, all.length + 1))
+  spool.shipped(all.length + 1)
+  expect(listSegments(directory).map(({ ordinal }) => ordinal)).toEqual([doubted.length + 2])
+  await spool.close()
 })
