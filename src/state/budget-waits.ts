@@ -185,7 +185,9 @@ export class BudgetWaits {
   /** The log has not answered in the usual time: whoever was heard by it, or stands behind what it takes now, waits on. */
   #late(waiter: Waiter, group: AskGroup): void {
     const giveUp = (): void => this.#giveUp(waiter, { kind: 'unreachable', open: waiter.opens[0]! })
-    const isHeard = (group.isAsking || waiter.parked !== null) && !this.deps.isLogDown()
+    // Nothing is said to a partition that is not read yet, so it takes nothing.
+    const isNext = group.due && this.deps.ledger.accounts(group.tenantId) !== null
+    const isHeard = (group.sequence !== null || isNext || waiter.parked !== null) && !this.deps.isLogDown()
     if (isHeard && !waiter.done) waiter.timer = setTimeout(giveUp, LATE_MS - WAIT_MS)
     else giveUp()
   }

@@ -88,6 +88,14 @@ test('who stands behind what the log takes slowly waits on, as who was heard by 
   expect(await Promise.all([first, ask('key_2')])).toEqual([null, null])
 }, 20_000)
 
+test('who asks before the log could be read is told so in the usual time: nothing is taken there', async () => {
+  const world = worldOf(budgetRow({ limit_nano_usd: 1_000 }))
+  const budgets = world.open('i', world.log.view({ down: () => true }))
+  const startedAt = performance.now()
+  expect(await reserve(world, budgets, 10)).toBe('unreachable')
+  expect(performance.now() - startedAt).toBeLessThan(4_500)
+}, 20_000)
+
 test('what is on its way back is no reason to refuse', async () => {
   const world = worldOf(budgetRow({ limit_nano_usd: 1_000 }))
   const budgets = world.open('i', world.log.view(SLOW))
