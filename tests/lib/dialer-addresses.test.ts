@@ -102,8 +102,15 @@ describe('where the dialer connects to', () => {
     expect(await kindOf(dialer({ resolve: async () => [] }).dial(post('http://a.test/'), limits()))).toBe('dns')
     const slow = dialer({ resolve: () => new Promise(() => {}) })
     expect(await kindOf(slow.dial(post('http://a.test/'), limits({ connectMs: 20 })))).toBe('timeout_connect')
+    const asked = Promise.withResolvers<void>()
+    const resolve = () => {
+      asked.resolve()
+      return new Promise<never>(() => {})
+    }
     const abort = new AbortController()
-    setTimeout(() => abort.abort(), 20)
-    expect(await kindOf(slow.dial(post('http://a.test/'), limits({ signal: abort.signal })))).toBe('canceled')
+    const left = kindOf(dialer({ resolve }).dial(post('http://a.test/'), limits({ signal: abort.signal })))
+    await asked.promise
+    abort.abort()
+    expect(await left).toBe('canceled')
   })
 })

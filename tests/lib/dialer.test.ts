@@ -12,6 +12,12 @@ for (const client of ['pooled', 'fetch'] as const)
   describe(`a dialled request (${client})`, () => {
     const dial = (url: string, more: Partial<DialLimits> = {}, deps: Partial<DialerDeps> = {}) =>
       dialer({ client, ...deps }).dial(post(url), limits(more))
+    /** An answer whose connection ends once its head is here. */
+    const endedAfterHead = async ({ origin, connections }: RawServer, how: 'end' | 'reset') => {
+      const response = await dial(origin)
+      connections.at(-1)![how]()
+      return response
+    }
 
     test('carries method, path, headers, host and body, and gives status, headers and text', async () => {
       const server = serve((connection) =>
@@ -70,12 +76,9 @@ for (const client of ['pooled', 'fetch'] as const)
       ]
       for (const head of heads)
         for (const how of ['end', 'reset'] as const) {
-          const server = serve((connection) => {
-            connection.write(head)
-            setTimeout(() => connection[how](), 20) // so that the head arrives before the end does
-          })
-          expect(await kindOf(dial(server.origin).then((response) => response.text(100)))).toBe('reset')
-          const streamed = dial(server.origin).then(async (response) => {
+          const server = serve((connection) => connection.write(head))
+          expect(await kindOf(endedAfterHead(server, how).then((response) => response.text(100)))).toBe('reset')
+          const streamed = endedAfterHead(server, how).then(async (response) => {
             for await (const chunk of response.body!) expect(Buffer.from(chunk).toString()).toBe('half')
           })
           expect(await kindOf(streamed)).toBe('reset')
@@ -84,11 +87,8 @@ for (const client of ['pooled', 'fetch'] as const)
 
     test('a body without a length ends with the connection, if that ends politely', async () => {
       const failures = async (how: 'end' | 'reset') => {
-        const server = serve((connection) => {
-          connection.write('HTTP/1.1 200 OK\r\n\r\nhalf')
-          setTimeout(() => connection[how](), 20)
-        })
-        return kindOf(dial(server.origin).then((response) => response.text(100)))
+        const server = serve((connection) => connection.write('HTTP/1.1 200 OK\r\n\r\nhalf'))
+        return kindOf(endedAfterHead(server, how).then((response) => response.text(100)))
       }
       expect(await failures('end')).toBe('no failure')
       // Bun's fetch takes a reset for an end here: readers of streams look for their own ending.
@@ -103,17 +103,16 @@ for (const client of ['pooled', 'fetch'] as const)
 
     test('aborting ends it before, while waiting and while reading, and closes the connection', async () => {
       expect(await kindOf(dial('http://127.0.0.1:1/', { signal: AbortSignal.abort() }))).toBe('canceled')
-      for (const head of ['', 'HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf']) {
-        const abort = new AbortController()
-        const server = serve((connection) => {
-          connection.write(head)
-          setTimeout(() => abort.abort(), 20)
-        })
-        expect(await kindOf(dial(server.origin, { signal: abort.signal }).then((response) => response.text(100)))).toBe(
-          'canceled',
-        )
-        await server.closed(0)
-      }
+      const waiting = new AbortController()
+      const silent = serve(() => waiting.abort())
+      expect(await kindOf(dial(silent.origin, { signal: waiting.signal }))).toBe('canceled')
+      await silent.closed(0)
+      const reading = new AbortController()
+      const server = serve((connection) => connection.write('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf'))
+      const text = (await dial(server.origin, { signal: reading.signal })).text(100)
+      reading.abort()
+      expect(await kindOf(text)).toBe('canceled')
+      await server.closed(0)
     })
 
     test('canceling the body closes the connection', async () => {
