@@ -69,22 +69,25 @@ describe('a commit', () => {
   test('a refusal is answered only after what the log held when the command came in is folded', async () => {
     let deliver = Promise.withResolvers<void>()
     deliver.resolve()
+    let asked = Promise.withResolvers<void>()
     const { instances } = await setUp([
       {},
-      { beforeDeliver: async ({ available }) => deliver.promise.then(() => available) },
+      {
+        beforeDeliver: async ({ available }) => deliver.promise.then(() => available),
+        beforeEnd: () => asked.resolve(),
+      },
     ])
     const [writer, late] = instances as [Instance, Instance]
     await writer.queue.commit(createTenant('a'))
     await late.live.reached(writer.live.tip, 20_000)
     deliver = Promise.withResolvers<void>()
     await writer.queue.commit(deleteTenant('a'))
+    asked = Promise.withResolvers<void>()
     // The late one has not seen the deletion: on its own state the creation would be refused, and the renaming a no-op.
-    let answered = false
-    const again = late.queue.commit(createTenant('a')).finally(() => {
-      answered = true
-    })
-    await Bun.sleep(20)
-    expect(answered).toBe(false)
+    const again = late.queue.commit(createTenant('a'))
+    await asked.promise
+    await new Promise((resolve) => setImmediate(resolve)) // where the log ends is heard by then
+    expect(Bun.peek.status(again)).toBe('pending')
     deliver.resolve()
     expect((await again).changed).toBe(true)
   })
