@@ -1,6 +1,7 @@
 // A client that leaves, in every phase of its request: the upstream is let go within 100 ms and one outcome says `canceled`. (Many at once, on a real
 // gateway: `tests/faults/leaving.ts`.)
-import { afterEach, describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, mock, spyOn, test } from 'bun:test'
+import { Exchange } from '../../src/inference/exchange.ts'
 import type { Limits } from '../../src/inference/limits.ts'
 import { processLimits } from '../../src/inference/limits-local.ts'
 import { kindOf } from '../../src/providers/kinds.ts'
@@ -16,6 +17,7 @@ const SLACK_MS = 4_000
 let server: FaultServer
 let gateway: TestGateway
 afterEach(() => {
+  mock.restore()
   gateway.close()
   server.stop()
 })
@@ -28,12 +30,22 @@ const start = (answer: FaultAnswer, more: { limits?: Limits } = {}) => {
     kinds: [kindOf(kind)!],
     policies: [
       policyRow({
-        retry: { attempts: 3, backoff_initial_ms: 5_000, backoff_max_ms: 5_000 },
+        retry: { attempts: 3, backoff_initial_ms: 20_000, backoff_max_ms: 20_000 },
         rate_limits: { max_parallel: 1 },
       }),
     ],
     ...more,
   })
+}
+/** Resolves when a request is next listened to by the sweep, or pauses. */
+const whenNext = (step: 'listenToClient' | 'pause'): Promise<void> => {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const taken = Exchange.prototype[step] as (this: Exchange, ms: number) => Promise<void>
+  spyOn(Exchange.prototype, step).mockImplementation(function (this: Exchange, ms: number) {
+    resolve()
+    return taken.call(this, ms)
+  })
+  return promise
 }
 const ask = (stream: boolean) => ({ model: 'small', stream, messages: [{ role: 'user', content: 'hi' }] })
 
@@ -52,17 +64,15 @@ describe('a client that leaves', () => {
   test('while its body is read: nobody was called, nothing is charged', async () => {
     start(() => {})
     const client = new AbortController()
-    const sent = Promise.withResolvers<void>()
     const raw = new ReadableStream({
       start: (controller) => {
         controller.enqueue(new TextEncoder().encode('{"model": "sm'))
-        sent.resolve()
         client.signal.addEventListener('abort', () => controller.error(new Error('gone')))
       },
     })
+    const listened = whenNext('listenToClient')
     const answer = gateway.send('/v1/chat/completions', { raw, method: 'POST', key: KEY, signal: client.signal })
-    await sent.promise
-    await Bun.sleep(60) // until the sweep listens
+    await listened
     const settled = await leave(client)
     expect((await answer).status).toBe(499)
     expect(settled).toMatchObject({ cost_basis: 'none', attempts: [] })
@@ -83,9 +93,9 @@ describe('a client that leaves', () => {
     }
     start(() => {}, { limits })
     const client = new AbortController()
+    const listened = whenNext('listenToClient')
     const answer = gateway.chat(ask(false), {}, client.signal)
-    await taking.promise
-    await Bun.sleep(60)
+    await Promise.all([taking.promise, listened])
     client.abort()
     taken.resolve()
     expect((await answer).status).toBe(499)
@@ -109,15 +119,11 @@ describe('a client that leaves', () => {
   }
 
   test('in the pause before a repeat: it is not repeated', async () => {
-    const failed = Promise.withResolvers<void>()
-    start((request) => {
-      send(request, '{}', '500 X')
-      failed.resolve()
-    })
+    start((request) => send(request, '{}', '500 X'))
     const client = new AbortController()
+    const paused = whenNext('pause')
     const answer = gateway.chat(ask(false), {}, client.signal)
-    await failed.promise
-    await Bun.sleep(60)
+    await paused
     await leave(client)
     expect((await answer).status).toBe(499)
     expect(server.requests).toHaveLength(1)

@@ -76,16 +76,22 @@ describe('a stream', () => {
 
   test('is settled before the frames that make it complete', async () => {
     upstream.behave({ chunkDelayMs: 2 })
+    const asked = Promise.withResolvers<void>()
     const { promise, resolve } = Promise.withResolvers<void>()
-    gateway.spool.before = (type) => (type === 'request.settled' ? promise : undefined)
+    gateway.spool.before = (type) => {
+      if (type !== 'request.settled') return
+      asked.resolve()
+      return promise
+    }
     const response = await gateway.chat(ask)
     const reader = response.body!.getReader()
     const decoder = new TextDecoder()
     let seen = ''
     while (!seen.includes('opback.')) seen += decoder.decode((await reader.read()).value)
     const last = reader.read()
-    await Bun.sleep(20)
-    expect(gateway.spool.settled()).toHaveLength(0)
+    await asked.promise
+    await new Promise((turned) => setImmediate(turned)) // whatever was written with it has come by then
+    expect(Bun.peek.status(last)).toBe('pending')
     expect(seen).not.toContain('"finish_reason":"stop"')
     resolve()
     let rest = decoder.decode((await last).value)
