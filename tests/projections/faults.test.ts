@@ -27,13 +27,13 @@ describe('Postgres is away', () => {
       databaseUrl: postgres.url,
       onStatus: (status) => states.push(...status.map(({ state }) => state)),
     })
-    await Bun.sleep(100)
-    await postgres.start()
+    await postgres.start() // the worker has asked before it was there
     const sql = openSql(postgres.url)
     await applied(sql, 'requests', 100)
     for (let outage = 0; outage < 2; outage++) {
       const writing = write(200)
       await postgres.stop()
+      states.length = 0
       await writing
       await write(50)
       await eventually('the worker says that it waits', async () => states.includes('waiting'))

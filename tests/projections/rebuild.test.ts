@@ -66,12 +66,6 @@ describe('a rebuild', () => {
     const schema = await store.applied('requests', 1_000)
     const done = { it: false }
     const counts: number[] = []
-    const writing = (async () => {
-      while (!done.it) {
-        await write(5)
-        await Bun.sleep(2)
-      }
-    })()
     const watching = (async () => {
       while (!done.it) {
         const active = await store.schemaOf('requests')
@@ -79,11 +73,12 @@ describe('a rebuild', () => {
           { count: number }[]
         >`select count(*) as count from ${store.sql(`${active}.request`)}`.catch(() => [])
         if (rows.length > 0) counts.push(rows[0]!.count)
+        await write(5)
       }
     })()
     await store.rebuild(log)
     done.it = true
-    await Promise.all([writing, watching])
+    await watching
     expect(counts).toEqual([...counts].sort((a, b) => a - b))
     const after = await store.applied('requests', 2 * written)
     expect(after).not.toBe(schema)

@@ -1,6 +1,7 @@
 // `?as_of=`: which routes take it, what is refused, and that the past is told in the words of the present.
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { adminTable } from '../../../src/http/admin/admin.ts'
+import { eventually } from '../../services/eventually.ts'
 import { startGateway } from './gateway.ts'
 import { type RealGateway, startRealGateway } from './real-history.ts'
 
@@ -94,6 +95,12 @@ test('what has no past says so, and a write is not made while somebody thinks of
   expect(gateway.state.table('tenants').size).toBe(2)
 })
 
+/** When the clock of the log shows a later time than now, that time. */
+const nextMillisecond = () => {
+  const nowMs = Date.now()
+  return eventually('a later millisecond', () => Date.now() > nowMs && Date.now(), { everyMs: 1 })
+}
+
 describe('a real chain', () => {
   let gateway: RealGateway
   beforeAll(async () => {
@@ -105,9 +112,8 @@ describe('a real chain', () => {
     const made = await gateway.call('POST', '/tenants', { body: { slug: 'then', name: 'First' } })
     const id = String(made.body.id)
     const first = made.headers.get('x-gateway-revision')!
-    await Bun.sleep(20)
-    const between = new Date().toISOString()
-    await Bun.sleep(20)
+    const between = new Date(await nextMillisecond()).toISOString()
+    await nextMillisecond()
     await gateway.call('PUT', `/tenants/${id}`, { body: { name: 'Second' } })
     await gateway.call('DELETE', `/tenants/${id}`)
     expect((await gateway.call('GET', `/tenants/${id}`)).status).toBe(404)
