@@ -27,8 +27,8 @@ export const copiesOf = (lost: Lost, files: Files): SpoolRecord[] => {
     if (header === null) continue
     if (header.epoch !== lost.header.epoch) break
     if (header.record < lost.to) readCopies(path, lost, found, files)
-    // All before it was durable when it was begun: nothing of that is written once more behind it.
-    if (header.unsynced === undefined || found.size === lost.to - lost.from) break
+    // What was durable when it was begun is not written once more behind it, however many segments there are.
+    if ((header.unsynced ?? lost.to) >= lost.to || found.size === lost.to - lost.from) break
   }
   return [...found.values()].sort((a, b) => a.record - b.record)
 }

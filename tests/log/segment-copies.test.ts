@@ -4,6 +4,7 @@ import { mkdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { embeddedLog } from '../../src/log/embedded.ts'
+import { nodeFiles } from '../../src/log/files.ts'
 import { readFrame, type SegmentHeader, writeFrame } from '../../src/log/frame.ts'
 import { SegmentCursor } from '../../src/log/segment-cursor.ts'
 import { segmentHead } from '../../src/log/segment-header.ts'
@@ -94,6 +95,24 @@ test('what a power cut took at the end of one segment is read from its copy behi
 test('numbers that no record has are passed over, and what another process wrote is no copy', () => {
   const directory = write([{ records: [0, 1] }, { records: [5, 6] }, { records: [7], epoch: 'b' }])
   expect(readFrom(directory, 0)).toEqual([0, 1, 5, 6, 7])
+})
+
+test('copies are looked for only as far as a head that knows what is lost to have been durable', () => {
+  // Syncs are under way whenever a segment is full, so each head doubts what came last.
+  const segments = range(1, 100).map((at) => ({ records: [10 * at, 10 * at + 1], unsynced: 10 * at - 9 }))
+  const directory = write([{ records: range(0, 2) }, ...segments])
+  let opened = 0
+  const open = (path: string) => {
+    opened++
+    return nodeFiles.open(path)
+  }
+  const cursor = new SegmentCursor({ directory, files: { ...nodeFiles, open } })
+  expect(cursor.seek({ record: 0 })).toBe(true)
+  do cursor.next(100)
+  while (!cursor.atEnd)
+  cursor.close()
+  // Each is opened for its header and to be read, and a few more for each of 99 gaps and the start.
+  expect(opened).toBeLessThan(2 * 100 + 2 * 99 + 20)
 })
 
 const share = fc.oneof(fc.constant(0), fc.constant(1), fc.double({ min: 0, max: 1, noNaN: true }))
