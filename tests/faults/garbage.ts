@@ -9,7 +9,7 @@ import { startGateway } from '../services/gateway.ts'
 import { conclude, type Figure } from './control/figures.ts'
 import { type FaultAnswer, type FaultRequest, startFaultServer } from './matrix/fault-server.ts'
 import { ANSWER, JSON_TYPE, MB, open, ROLE, SSE_TYPE, send, WORD } from './matrix/row.ts'
-import { WITHOUT_LOAD_GATE } from './rig.ts'
+import { UNDISTURBED } from './rig.ts'
 import { strainText, watchStrain } from './watch.ts'
 
 const TIMES = Number(process.argv[2] ?? 20)
@@ -143,9 +143,7 @@ const gateway = startGateway({
   preload: [join(import.meta.dir, 'preloads/decoded-bytes.ts')],
   env: { FAULT_DECODED: decodedPath },
   settings: {
-    ...WITHOUT_LOAD_GATE,
-    worker: { enabled: false },
-    health: { probe_interval: 'off' },
+    ...UNDISTURBED,
     bootstrap: {
       providers: KINDS.map((_, i) => ({
         name: `garbage-${i}`,

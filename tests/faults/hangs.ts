@@ -8,7 +8,7 @@ import { startFullListener } from './full-listener.ts'
 import { type FaultAnswer, startFaultServer } from './matrix/fault-server.ts'
 import { ANSWER, FINISH, JSON_TYPE, open, ROLE, WORD } from './matrix/row.ts'
 import { percentiles } from './oracle.ts'
-import { WITHOUT_LOAD_GATE } from './rig.ts'
+import { UNDISTURBED } from './rig.ts'
 import { ownDescriptors, socketsTo } from './watch.ts'
 
 const TIMES = Number(process.argv[2] ?? 40)
@@ -103,9 +103,7 @@ const modelsOf = (stage: number, deadline: Deadline): string[] =>
 
 const gateway: GatewayProcess = startGateway({
   settings: {
-    ...WITHOUT_LOAD_GATE,
-    worker: { enabled: false },
-    health: { probe_interval: 'off' },
+    ...UNDISTURBED,
     bootstrap: {
       providers: [
         ...STAGES.flatMap(({ scheme, json, stream }, i) =>

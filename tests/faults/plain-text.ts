@@ -7,7 +7,7 @@ import { type GatewayProcess, startGateway } from '../services/gateway.ts'
 import { type RawConnection, startRawServer } from '../services/raw-server.ts'
 import { conclude, type Figure, numberArgument } from './control/figures.ts'
 import { type RecordedWay, startRecordedWay } from './recorded-way.ts'
-import { WITHOUT_LOAD_GATE } from './rig.ts'
+import { UNDISTURBED } from './rig.ts'
 
 const ROUNDS = numberArgument('rounds', 5)
 const KEY = 'sk-canary-5f2a9c71d04b'
@@ -116,9 +116,7 @@ const ask = (gateway: GatewayProcess, model: string, stream: boolean, mayFallBac
 
 const gateway = startGateway({
   settings: {
-    ...WITHOUT_LOAD_GATE,
-    worker: { enabled: false },
-    health: { probe_interval: 'off' },
+    ...UNDISTURBED,
     bootstrap: {
       providers: [
         ...places.flatMap(({ url }, place) =>

@@ -11,6 +11,9 @@ import { type Oracle, percentiles } from './oracle.ts'
 /** Settings of a gateway that refuses nobody because the machine is busy: what a gateway does under too much load is row R28's. */
 export const WITHOUT_LOAD_GATE = { server: { max_event_loop_delay: 'off' } }
 
+/** Settings of a gateway that does nothing by itself: every request to a provider is one of the rig's. */
+export const UNDISTURBED = { ...WITHOUT_LOAD_GATE, worker: { enabled: false }, health: { probe_interval: 'off' } }
+
 /** One broker: gateways reach it through the proxy, what looks at the log directly. */
 export const openBroker = async () => {
   const folder = mkdtempSync(join(tmpdir(), 'gatelog-rig-'))

@@ -5,7 +5,7 @@ import { startUpstream } from '../services/upstream.ts'
 import { conclude, numberArgument } from './control/figures.ts'
 import { startFullListener } from './full-listener.ts'
 import { percentiles } from './oracle.ts'
-import { WITHOUT_LOAD_GATE } from './rig.ts'
+import { UNDISTURBED } from './rig.ts'
 import { ownDescriptors, socketsTo } from './watch.ts'
 
 const REQUESTS = numberArgument('requests', 1_000)
@@ -19,9 +19,7 @@ const listener = await startFullListener()
 const ports = new Set([listener.port])
 const gateway = startGateway({
   settings: {
-    ...WITHOUT_LOAD_GATE,
-    worker: { enabled: false },
-    health: { probe_interval: 'off' },
+    ...UNDISTURBED,
     bootstrap: {
       providers: [
         {

@@ -5,7 +5,7 @@ import { startGateway } from '../services/gateway.ts'
 import { conclude, type Figure } from './control/figures.ts'
 import { type FaultRequest, startFaultServer } from './matrix/fault-server.ts'
 import { DONE, delta, FINISH, ROLE, SSE_TYPE, send, soon, TEXT, WORD } from './matrix/row.ts'
-import { WITHOUT_LOAD_GATE } from './rig.ts'
+import { UNDISTURBED } from './rig.ts'
 
 const EVERY = Number(process.argv[2] ?? 1)
 const AT_ONCE = 16
@@ -37,9 +37,7 @@ const answer = async (request: FaultRequest): Promise<void> => {
 const server = startFaultServer(answer)
 const gateway = startGateway({
   settings: {
-    ...WITHOUT_LOAD_GATE,
-    worker: { enabled: false },
-    health: { probe_interval: 'off' },
+    ...UNDISTURBED,
     bootstrap: {
       providers: [
         {
