@@ -25,11 +25,13 @@ export const startWriter = (log: EventLog, topic: string) => {
   let stopped = false
   let unknown = 0
   const appended: number[] = []
+  const reached = new Map<number, PromiseWithResolvers<void>>()
   const done = (async () => {
     for (let number = 0; !stopped; number++) {
       unknown += await appendSurely(log, topic, { key: null, value: encoder.encode(String(number)) })
       appended.push(number)
-      await Bun.sleep(2)
+      reached.get(appended.length)?.resolve()
+      await Bun.sleep(2) // a load that lasts, not one that is large
     }
   })()
   return {
@@ -39,10 +41,12 @@ export const startWriter = (log: EventLog, topic: string) => {
       await done
       return { count: appended.length, unknown }
     },
-    /** Resolves when so many more have been appended. */
+    /** Resolves when so many more have been appended; rejects when no more can be. */
     async more(count: number) {
       const wanted = appended.length + count
-      while (appended.length < wanted) await Bun.sleep(5)
+      const whenReached = reached.get(wanted) ?? Promise.withResolvers<void>()
+      reached.set(wanted, whenReached)
+      await Promise.race([whenReached.promise, done])
     },
   }
 }

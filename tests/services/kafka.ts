@@ -4,6 +4,7 @@ import { ByteWriter } from '../../src/log/kafka-bytes.ts'
 import { type Cluster, kafkaCluster } from '../../src/log/kafka-cluster.ts'
 import { untilServed } from '../../src/log/kafka-topics.ts'
 import type { Api } from '../../src/log/kafka-wire.ts'
+import { eventually } from './eventually.ts'
 
 export interface SharedBroker {
   readonly bootstrap: readonly string[]
@@ -51,13 +52,11 @@ export const testTopics = (bootstrap: readonly string[], replication = 1): TestT
     const { brokers } = await cluster.metadata([], DEADLINE_MS)
     return cluster.shared(brokers[0]!, 'ask', DEADLINE_MS)
   }
-  const untilGone = async (name: string) => {
-    for (;;) {
+  const untilGone = (name: string) =>
+    eventually(`${name} is gone`, async () => {
       const { topics } = await cluster.metadata([name], DEADLINE_MS)
-      if (topics[0]!.partitions.length === 0) return
-      await Bun.sleep(10)
-    }
-  }
+      return topics[0]!.partitions.length === 0
+    })
   return {
     cluster,
     async create(partitions = 1, settings = {}, name = `test.${Bun.randomUUIDv7()}`) {
