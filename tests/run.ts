@@ -20,7 +20,8 @@ interface Count {
 const count: Count = { passed: 0, failed: 0 }
 const scratch = mkdtempSync(join(tmpdir(), 'gatelog-test-'))
 const stops: (() => Promise<void>)[] = []
-const failures = new Failures()
+/** Of each stream of the test runner. */
+const streams: Failures[] = []
 let running: ReturnType<typeof Bun.spawn> | null = null
 let interrupted = false
 
@@ -57,6 +58,8 @@ const runTests = async (args: readonly string[], env: Readonly<Record<string, st
   running = child
   const passOn = async (from: ReadableStream<Uint8Array>, to: NodeJS.WriteStream) => {
     const decoder = new TextDecoder()
+    const failures = new Failures()
+    streams.push(failures)
     for await (const bytes of from) {
       const text = decoder.decode(bytes, { stream: true })
       failures.add(text)
@@ -74,9 +77,10 @@ const runTests = async (args: readonly string[], env: Readonly<Record<string, st
 
 /** What failed is said once more where a reader looks first: thousands of lines may stand between. */
 const tellFailures = () => {
-  if (failures.told.length === 0) return
-  console.log(`\nwhat failed, once more (${failures.told.length}):`)
-  for (const lines of failures.told) console.log(`\n${lines.join('\n')}`)
+  const told = streams.flatMap((failures) => failures.told)
+  if (told.length === 0) return
+  console.log(`\nwhat failed, once more (${told.length}):`)
+  for (const lines of told) console.log(`\n${lines.join('\n')}`)
   console.log('')
 }
 
