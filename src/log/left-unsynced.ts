@@ -6,6 +6,7 @@ import { releaseBallast } from './ballast.ts'
 import { type Files, removeQuietly } from './files.ts'
 import { readSegmentHeader } from './segment-header.ts'
 import { listSegments, type SegmentFile } from './segments.ts'
+import { forgetRefusal, noteRefusal, wasRefused } from './sync-refusal.ts'
 
 /** What a disk does not take within so many tries, it does not take. */
 const TRIES = 6
@@ -13,15 +14,20 @@ const APART_MS = 500
 
 /** Resolves when everything that stands in the segments of a spool is durable, with how often the disk refused. The spool must be held. Throws what the disk says. */
 export const syncSegments = async (directory: string, files: Files, pause = sleep): Promise<number> => {
+  const isRefused = wasRefused(directory, files)
   let refusals = 0
   for (const { path } of doubtful(listSegments(directory, files), files)) {
-    if (await synced(path, files)) continue
-    refusals++
+    if (!isRefused && (await synced(path, files))) continue
+    if (!isRefused) {
+      refusals++
+      noteRefusal(directory, files)
+    }
     for (let left = TRIES - 1; !(await rewritten(path, directory, files, left)); left--) {
       refusals++
       await pause(APART_MS)
     }
   }
+  forgetRefusal(directory, files)
   return refusals
 }
 

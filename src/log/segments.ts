@@ -6,6 +6,7 @@ import { frameBound, type SegmentHeader, type SpoolTopic, writeFrame } from './f
 import { type Batch, emptyBatch, restOf } from './segment-batch.ts'
 import { segmentHead } from './segment-header.ts'
 import type { RecordText } from './spool-port.ts'
+import { noteRefusal } from './sync-refusal.ts'
 
 /** The next number of each kind: of the spool, and in each topic. */
 export interface Counters {
@@ -202,8 +203,9 @@ export class SegmentWriter {
     onDurable()
   }
 
-  /** What a sync failed on is never synced again: the kernel may call its lost pages clean. */
+  /** What a sync failed on is never synced again, by the next start neither: the kernel may call its lost pages clean. */
   abandon(): void {
+    noteRefusal(this.deps.directory, this.deps.files)
     this.leave()
     for (const descriptor of this.retired.splice(0)) this.deps.files.close(descriptor)
     this.isAbandoned = true

@@ -1,11 +1,12 @@
 // A start makes durable what the process before it wrote and did not sync (`log.durability: host`).
 import { afterAll, describe, expect, test } from 'bun:test'
-import { readdirSync, readFileSync } from 'node:fs'
+import { cpSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { makeBallast } from '../../src/log/ballast.ts'
 import { nodeFiles } from '../../src/log/files.ts'
 import { syncSegments } from '../../src/log/left-unsynced.ts'
 import { listSegments } from '../../src/log/segments.ts'
+import { noteRefusal } from '../../src/log/sync-refusal.ts'
 import { SmallDisk } from './small-disk.ts'
 import { openTestSpool, temporaryFolder } from './support.ts'
 
@@ -72,6 +73,36 @@ describe('what a dead process left', () => {
     expect(synced).toEqual(['3.segment refused', '3.segment.new refused', '3.segment.new'])
     expect(readFileSync(path)).toEqual(before)
     expect(listSegments(directory).length).toBe(3)
+  })
+
+  test('where the process before was refused a sync nothing is asked of its files: all that is in doubt is written anew', async () => {
+    const directory = await left()
+    const path = listSegments(directory).at(-1)!.path
+    const before = readFileSync(path)
+    const { files, synced } = watched(0)
+    noteRefusal(directory, files)
+    expect(await syncSegments(directory, files, atOnce)).toBe(0)
+    expect(synced).toEqual(['3.segment.new'])
+    expect(readFileSync(path)).toEqual(before)
+    // Once.
+    expect(await syncSegments(directory, files, atOnce)).toBe(0)
+    expect(synced).toEqual(['3.segment.new', '3.segment'])
+  })
+
+  test('a process that is refused a sync leaves word of it', async () => {
+    const { disk, files, synced } = watched(0)
+    const directory = await left()
+    const spool = await openTestSpool(join(directory, '../..'), { durability: 'host', files })
+    disk.syncFailures = 1
+    await spool.append('operations', 'x', 'y', '"z"')
+    const copy = dataDir()
+    cpSync(join(directory, '../..'), copy, { recursive: true })
+    await spool.close()
+    synced.length = 0
+    const next = await openTestSpool(copy, { durability: 'host', files })
+    expect(synced.length).toBeGreaterThan(0)
+    expect(synced.every((name) => name.endsWith('.segment.new'))).toBe(true)
+    await next.close()
   })
 
   test('on a full disk it is written anew in the room of the ballast', async () => {

@@ -12,6 +12,8 @@ class Inode {
   length = 0
   /** So many bytes are on the platter. */
   synced = 0
+  /** Ranges whose sync failed: the kernel calls them clean, so that no later sync writes them. */
+  lost: { readonly from: number; readonly to: number }[] = []
 
   write(at: number, from: Uint8Array): void {
     if (at + from.length > this.bytes.length) {
@@ -187,6 +189,7 @@ export class SimulatedDisk {
     this.#names = new Map(this.#durable)
     for (const path of this.#names.keys()) this.#makeDirectory(path.slice(0, path.lastIndexOf('/')))
     for (const [path, inode] of this.#names) {
+      for (const { from, to } of inode.lost.splice(0)) inode.bytes.fill(0, from, Math.min(to, inode.length))
       const unsynced = inode.length - inode.synced
       if (unsynced === 0) continue
       // A sector is written whole, or not at all.
@@ -298,6 +301,9 @@ export class SimulatedDisk {
         // The kernel calls pages clean that it could not write: a sync that follows on the same descriptor would lie.
         if (isFailing || opened.failed) {
           opened.failed = true
+          // The next descriptor of the same file is told nothing, and what it syncs is what came later.
+          const to = Math.min(covered, inode.length)
+          if (to > inode.synced) inode.lost.push({ from: inode.synced, to })
           note('sync fails')
           return reject(diskError('EIO'))
         }
