@@ -108,6 +108,8 @@ const changed = (
     const at = places[place % Math.max(1, places.length)]
     if (at === undefined) continue
     if (how === 'remove') delete at.holder[at.name]
+    else if (how === 'add' && Array.isArray(at.holder))
+      at.holder.push(value) // a member `length` of a list cannot be
     else if (how === 'add')
       Object.defineProperty(at.holder, name, { value, enumerable: true, configurable: true, writable: true })
     else at.holder[at.name] = value
