@@ -46,7 +46,8 @@ const untilSeeded = (gateway: GatewayProcess, cells: readonly Cell[]) =>
     () => `the registry is seeded:\n${gateway.output().slice(-2_000)}`,
     async () => {
       const answer = await gateway.request('/v1/models')
-      const { data } = (await answer.json()) as { data: { id: string }[] }
+      // 503 until the log is read.
+      const { data = [] } = (await answer.json()) as { data?: { id: string }[] }
       const names = new Set(data.map(({ id }) => id))
       return cells.every(({ model }) => names.has(model))
     },
