@@ -41,6 +41,17 @@ describe('what is kept', () => {
     await again.close()
   })
 
+  test('a turn with many records does not wait for its end: they are written by the batch', async () => {
+    const batches: number[] = []
+    const spool = await openTestSpool(dataDir(), { onFlushed: (end) => batches.push(end) })
+    const appended = Promise.all(Array.from({ length: 70 }, (_, index) => appendTo(spool, `r${index}`)))
+    expect(batches).toEqual([32, 64])
+    const ids = await appended
+    expect([batches, new Set(ids).size]).toEqual([[32, 64, 70], 70])
+    await spool.close()
+    expect(readAll(spool.directory).records.length).toBe(70)
+  })
+
   test('a segment that lost its head goes with the one behind it: there is no gap where it stood', async () => {
     const directory = dataDir()
     const first = await openTestSpool(directory, { segmentBytes: 2_000 })
