@@ -32,6 +32,8 @@ export type AppDeps = Omit<InferenceDeps, 'observe'> &
 export interface App {
   /** Answers any request. Never throws and never rejects. `peers`: who knows the other ends of connections; without it nobody has an address. */
   readonly fetch: (request: Request, peers?: Peers) => Response | Promise<Response>
+  /** Answers a request of which it is known already that it is a chat completion. */
+  readonly chat: (request: Request, peers?: Peers) => Response | Promise<Response>
   /** Settings for `Bun.serve`: our own deadlines and limits stand, so the runtime's are out of the way. */
   readonly serve: { readonly idleTimeout: 0; readonly maxRequestBodySize: number }
   /** Requests being answered. */
@@ -81,6 +83,9 @@ export const createApp = (deps: AppDeps): App => {
     if (namesTwoHosts(request)) return errorResponse(twoHosts(), contextOf(request))
     // The one hot route goes around the framework.
     if (isChat(request)) return complete(request, peers)
+    return answerOther(request, peers)
+  }
+  const answerOther = (request: Request, peers?: Peers): Promise<Response> => {
     notePeer(request, peers)
     return letGo(request.method === 'HEAD' ? head(request, routes.fetch) : routes.fetch(request), request, peers)
   }
@@ -100,6 +105,10 @@ export const createApp = (deps: AppDeps): App => {
   return {
     fetch: (request, peers) => (isLeaving ? lastAnswer(request, peers) : answer(request, peers)),
     serve: { idleTimeout: 0, maxRequestBodySize: Number.MAX_SAFE_INTEGER },
+    chat: (request, peers) => {
+      if (isLeaving) return lastAnswer(request, peers)
+      return namesTwoHosts(request) ? errorResponse(twoHosts(), contextOf(request)) : complete(request, peers)
+    },
     inFlight,
     leave() {
       isLeaving = true

@@ -17,7 +17,7 @@ import { MIN_REVISION, reachMinRevision } from './revision.ts'
 
 const PLANNED = ['completions', 'embeddings', 'responses'] as const
 const MODELS_PATH = '/v1/models/'
-const CHAT_PATH = '/v1/chat/completions'
+export const CHAT_PATH = '/v1/chat/completions'
 
 /** What answers a chat completion. */
 export type ChatHandler = (request: Request, peers?: Peers) => Response | Promise<Response>
