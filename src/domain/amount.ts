@@ -20,16 +20,23 @@ export interface Limits {
 
 export const NO_AMOUNT: Amount = Object.freeze({ nano_usd: 0, tokens: 0 })
 
-export const plus = (one: Amount, other: Amount): Amount => ({
-  nano_usd: Math.min(MOST, one.nano_usd + other.nano_usd),
-  tokens: Math.min(MOST, one.tokens + other.tokens),
-})
+/** What is added to nothing, or taken from it, stays the object that it is: most sums of a request are of that kind. */
+export const plus = (one: Amount, other: Amount): Amount => {
+  if (other === NO_AMOUNT) return one
+  if (one === NO_AMOUNT) return other
+  return {
+    nano_usd: Math.min(MOST, one.nano_usd + other.nano_usd),
+    tokens: Math.min(MOST, one.tokens + other.tokens),
+  }
+}
 
 /** What is left of one after the other, none where the other is larger. */
-export const minus = (one: Amount, other: Amount): Amount => ({
-  nano_usd: Math.max(0, one.nano_usd - other.nano_usd),
-  tokens: Math.max(0, one.tokens - other.tokens),
-})
+export const minus = (one: Amount, other: Amount): Amount => {
+  if (other === NO_AMOUNT || one === NO_AMOUNT) return one
+  const nano_usd = Math.max(0, one.nano_usd - other.nano_usd)
+  const tokens = Math.max(0, one.tokens - other.tokens)
+  return nano_usd === 0 && tokens === 0 ? NO_AMOUNT : { nano_usd, tokens }
+}
 
 /** The larger of each. */
 export const most = (one: Amount, other: Amount): Amount => ({

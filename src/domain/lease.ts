@@ -53,7 +53,15 @@ export class Lease {
 
   /** What can be reserved. */
   free(): Amount {
-    return minus(minus(this.granted, this.returned), plus(this.spent, this.reserved))
+    return { nano_usd: this.freeNanoUsd, tokens: this.freeTokens }
+  }
+
+  get freeNanoUsd(): number {
+    return Math.max(0, this.granted.nano_usd - this.returned.nano_usd - this.spent.nano_usd - this.reserved.nano_usd)
+  }
+
+  get freeTokens(): number {
+    return Math.max(0, this.granted.tokens - this.returned.tokens - this.spent.tokens - this.reserved.tokens)
   }
 
   isUsable(nowMs: number): boolean {
@@ -62,8 +70,7 @@ export class Lease {
 
   has(amount: Amount, nowMs: number): boolean {
     if (nowMs >= this.usableUntilMs) return false
-    const { nano_usd, tokens } = this.free()
-    return amount.nano_usd <= nano_usd && amount.tokens <= tokens
+    return amount.nano_usd <= this.freeNanoUsd && amount.tokens <= this.freeTokens
   }
 
   /** Reserves so much, or nothing. */
@@ -130,7 +137,10 @@ export class Lease {
 
   #sums(): LeaseSums {
     const { spent, counted, overrun } = this
-    return { spent, counted, ...overrunSums(overrun) }
+    // Once for each outcome: a spread costs more than all the rest of it.
+    return overrun.tokens > 0
+      ? { spent, counted, overrun_nano_usd: overrun.nano_usd, overrun_tokens: overrun.tokens }
+      : { spent, counted, overrun_nano_usd: overrun.nano_usd }
   }
 
   /** Gives back what is not needed: from now on it is not spent, and the log is told. */

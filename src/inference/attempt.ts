@@ -9,7 +9,7 @@ import { reserveNext } from './budget.ts'
 import { called } from './call.ts'
 import { chargeAttempt } from './charge.ts'
 import type { InferenceDeps } from './deps.ts'
-import type { Exchange } from './exchange.ts'
+import type { Exchange, Identity } from './exchange.ts'
 import { failureOf } from './failed.ts'
 import { beginCall, endCall } from './health.ts'
 import type { Intent } from './intent.ts'
@@ -40,14 +40,14 @@ export const attempt = async (exchange: Exchange, intent: Intent, plan: Plan, de
   const route: Route = {
     queue: plan.ordered.slice(exchange.passedOver),
     sequence: plan.ordered,
-    dropped: new Map(),
+    dropped: null,
     longContext: plan.forLongContext,
   }
   let retries = 0
   let failed: GatewayError | null = null
   for (let made = 1; ; ) {
     const entry = route.queue[0]!
-    if (route.dropped.size > 0) listDropped(route, entry, exchange)
+    if (route.dropped !== null) listDropped(route, entry, exchange)
     const passedOver =
       (exchange.budgets === null || exchange.reservedFor === entry
         ? null
@@ -73,7 +73,7 @@ export const attempt = async (exchange: Exchange, intent: Intent, plan: Plan, de
     try {
       const waitMs = () => shareMs(exchange.deadlineMs - performance.now(), route.queue.length, made, plan)
       const kind = kindOf(entry, deps)
-      const reading = readingOf(exchange, intent, entry)
+      const reading = new AttemptReading(exchange.identity, intent, entry)
       const response = await called({ exchange, intent, entry, plan, kind, reading, waitMs }, deps)
       if (intent.stream) return await firstContent(exchange, streamOf(intent, response, kind, reading))
       return whole(exchange, kind, await response.text(ANSWER_LIMIT_BYTES), reading)
@@ -96,6 +96,7 @@ export const attempt = async (exchange: Exchange, intent: Intent, plan: Plan, de
       else if (nextCandidate(route, error, plan, exchange) && deps.health.mayFallBack()) retries = 0
       else throw error
       if (exchange.ended !== null) throw failureOf(error, exchange, entry)
+      route.dropped ??= new Map()
       route.queue = stillAllowed(route.queue, exchange, plan, deps.steering, route.dropped)
       // Whoever is to repeat and may not be called any more makes way only where the failure lets another take over.
       const [next] = route.queue
@@ -145,14 +146,30 @@ const kindOf = ({ kind }: CatalogueEntry, { kinds }: Pick<AttemptDeps, 'kinds'>)
   return known
 }
 
-const readingOf = ({ identity: { id, atMs } }: Exchange, intent: Intent, entry: CatalogueEntry): Reading => ({
-  id: `chatcmpl-${id.slice(4)}`,
-  createdS: Math.floor(atMs / 1_000),
-  model: entry.upstreamModel,
-  secret: entry.secret,
-  baseUrl: entry.baseUrl,
-  hidesUsage: intent.stream && !intent.includeUsage,
-})
+/** What an answer is read with. Its id is made when one lacks its own. */
+class AttemptReading implements Reading {
+  readonly createdS: number
+  readonly model: string
+  readonly secret: string | null
+  readonly baseUrl: string
+  readonly hidesUsage: boolean
+
+  constructor(
+    private readonly identity: Identity,
+    intent: Intent,
+    entry: CatalogueEntry,
+  ) {
+    this.createdS = Math.floor(identity.atMs / 1_000)
+    this.model = entry.upstreamModel
+    this.secret = entry.secret
+    this.baseUrl = entry.baseUrl
+    this.hidesUsage = intent.stream && !intent.includeUsage
+  }
+
+  get id(): string {
+    return `chatcmpl-${this.identity.id.slice(4)}`
+  }
+}
 
 const streamOf = ({ structured }: Intent, response: DialResponse, kind: ProviderKind, reading: Reading) => {
   // Asking for the body would make a stream around it.

@@ -20,7 +20,7 @@ export const candidateList = ({ candidates, reasons }: Plan): Static<typeof Cand
 interface EntryTexts {
   /** Ids as the beginning of a candidate. */
   readonly candidate: string
-  /** Members of an admission. */
+  /** Members of an admission, up to the estimate of its prompt. */
   readonly first: string
 }
 const texts = new WeakMap<CatalogueEntry, EntryTexts>()
@@ -31,7 +31,8 @@ const textsOf = (entry: CatalogueEntry): EntryTexts => {
   if (known !== undefined) return known
   const { provider, providerId, name, modelId } = entry
   const first = JSON.stringify({ provider, provider_id: providerId, model: name, model_id: modelId }).slice(1, -1)
-  const made = { candidate: `[${JSON.stringify(providerId)},${JSON.stringify(modelId)},`, first }
+  const candidate = `[${JSON.stringify(providerId)},${JSON.stringify(modelId)},`
+  const made = { candidate, first: `,${first},"prompt_tokens_estimate":` }
   texts.set(entry, made)
   return made
 }
@@ -57,7 +58,7 @@ const listJson = (candidates: Plan['candidates'], reasons: Plan['reasons']): str
   return `${json}]`
 }
 
-/** An admission, `RequestAdmitted`: the facts without their closing brace, and what it says beyond them. */
+/** An admission, `RequestAdmitted`: the facts without their closing brace, and what it says beyond them. Its long parts stand by themselves: put together they would be copied once more. */
 export const admittedJson = (
   factsJson: string,
   plan: Plan,
@@ -70,8 +71,13 @@ export const admittedJson = (
   factsJson,
   ',"decision":',
   JSON.stringify(decisionOf(plan)),
-  `,"candidates":${candidatesJson(plan)},${textsOf(entry).first},"prompt_tokens_estimate":${promptTokens},"reserved_nano_usd":${reservedNanoUsd}`,
-  budget === undefined ? '}' : `,"budget":${JSON.stringify(budget)}}`,
+  ',"candidates":',
+  candidatesJson(plan),
+  textsOf(entry).first,
+  `${promptTokens},"reserved_nano_usd":${reservedNanoUsd}`,
+  budget === undefined ? '' : ',"budget":',
+  budget === undefined ? '' : JSON.stringify(budget),
+  '}',
 ]
 
 /** The inputs of the plan that stand nowhere else, and what it came to. */
@@ -86,8 +92,8 @@ export const decisionOf = (plan: Plan): Decision => {
     prompt_bytes: intent.promptBytes,
     projected: plan.projectedNanoUsd as (number | null)[],
   }
-  if (overrides.ids.length > 0) decision.overrides = overrides.ids.slice(0, LISTED_OVERRIDES)
-  if (overrides.hardCaps !== null) decision.budgets = overrides.hardCaps.budgetIds.slice(0, LISTED_OVERRIDES)
+  if (overrides.ids.length > 0) decision.overrides = listed(overrides.ids)
+  if (overrides.hardCaps !== null) decision.budgets = listed(overrides.hardCaps.budgetIds)
   if (input.turn !== 0) decision.turn = input.turn
   if (input.sticky !== 0) decision.sticky = input.sticky
   if (input.isScopeAlias) decision.scope_alias = true
@@ -107,6 +113,9 @@ export const decisionOf = (plan: Plan): Decision => {
   if (!isAscending(plan.order)) decision.order = plan.order as number[]
   return decision
 }
+
+const listed = (ids: readonly string[]): string[] =>
+  ids.length <= LISTED_OVERRIDES ? (ids as string[]) : ids.slice(0, LISTED_OVERRIDES)
 
 const isAscending = (places: readonly number[]): boolean => {
   for (let i = 1; i < places.length; i++) if (places[i]! < places[i - 1]!) return false

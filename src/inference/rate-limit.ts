@@ -97,9 +97,9 @@ const tell = (
   const limit = rules[place]![limitName]!
   const used = counted[place]![what]
   const [limitHeader, remainingHeader, resetHeader] = NAMES[what]
-  headers[limitHeader] = String(limit)
+  headers[limitHeader] = LIMIT_TEXTS[what].of(limit)
   headers[remainingHeader] = String(Math.max(0, limit - used))
-  headers[resetHeader] = durationText(used === 0 ? 0 : counted[place]!.resetMs)
+  headers[resetHeader] = RESET_TEXT.of(used === 0 ? 0 : counted[place]!.resetMs)
 }
 
 /** The rule that leaves least room; -1: none has such a limit. */
@@ -129,3 +129,22 @@ export const durationText = (ms: number): string => {
   const seconds = `${(ms - minutes * 60_000) / 1_000}s`
   return minutes === 0 ? seconds : `${minutes}m${seconds}`
 }
+
+/** The text of the number that was asked for last: requests come in runs of the same tenant, and several within a millisecond. */
+class LastText {
+  #value = Number.NaN
+  #text = ''
+
+  constructor(private readonly textOf: (value: number) => string) {}
+
+  of(value: number): string {
+    if (value !== this.#value) {
+      this.#text = this.textOf(value)
+      this.#value = value
+    }
+    return this.#text
+  }
+}
+
+const LIMIT_TEXTS = { requests: new LastText(String), tokens: new LastText(String) }
+const RESET_TEXT = new LastText(durationText)

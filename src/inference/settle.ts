@@ -163,7 +163,7 @@ const settledJson = (
   if (shaping.length > 0) rest.shaping = shaping.slice(0, LISTED_SHAPING)
   if (plannedMs !== null)
     rest.timings = admittedMs === null ? { planned_ms: plannedMs } : { planned_ms: plannedMs, admitted_ms: admittedMs }
-  return [factsJson, `,"raw_usage":${rawUsageJson(usage?.raw)},`, JSON.stringify(rest).slice(1)]
+  return [factsJson, ',"raw_usage":', rawUsageJson(usage?.raw), ',', JSON.stringify(rest).slice(1)]
 }
 
 const observedOf = (

@@ -1,8 +1,8 @@
 // Station 4, third step: the order in which those that may be called are called. Every random choice comes from the seed.
 import type { Strategy } from '../domain/policy.ts'
-import type { Frame, Signals } from '../state/frame.ts'
+import { type Frame, type Signals, UNSEEN } from '../state/frame.ts'
 import type { CatalogueEntry } from '../state/port.ts'
-import { type LatencyMetric, ranks, type Scored, type ScoreWeights } from '../state/scores.ts'
+import { type LatencyMetric, ranks, type ScoreWeights } from '../state/scores.ts'
 
 /** What strategies look at. Lists are parallel to the candidates. */
 export interface RankInput {
@@ -34,6 +34,9 @@ export const rank = (places: readonly number[], input: RankInput): Ranking => {
   const spreads = input.strategy === 'least_busy' || input.strategy === 'usage_based'
   return { order: sorted(places, keys, spreads ? drawnTies(places, input) : null, input.tiers), keys }
 }
+
+/** What is compared, used again for each request: `MAX_CANDIDATES` at most. */
+const COMPARED: { cost: number | null; priority: number; signals: Signals }[] = []
 
 type Keys = (places: readonly number[], input: RankInput) => number[] | null
 
@@ -72,12 +75,15 @@ const KEYS: Readonly<Record<Strategy, Keys>> = {
   // Who reports no limit has none that is known to be near.
   usage_based: bySignal(({ headroom }) => -(headroom ?? 1)),
   balanced: (places, { entries, projectedNanoUsd, frame, weights, metric }) => {
-    const compared: Scored[] = []
-    for (const place of places) {
-      const { modelId, priority } = entries[place]!
-      compared.push({ cost: projectedNanoUsd[place]!, priority, signals: frame.signals(modelId) })
+    for (let i = 0; i < places.length; i++) {
+      const { modelId, priority } = entries[places[i]!]!
+      if (i === COMPARED.length) COMPARED.push({ cost: null, priority: 0, signals: UNSEEN })
+      const compared = COMPARED[i]!
+      compared.cost = projectedNanoUsd[places[i]!]!
+      compared.priority = priority
+      compared.signals = frame.signals(modelId)
     }
-    const keys = ranks(compared, weights, metric)
+    const keys = ranks(COMPARED, places.length, weights, metric)
     for (let i = 0; i < keys.length; i++) keys[i] = -keys[i]!
     return keys
   },

@@ -11,15 +11,16 @@ const PATIENCE_S = 1
 export interface Route {
   /** The candidate under way, then those after it. */
   queue: CatalogueEntry[]
-  /** All that the queue was made of, and who of them an operator has switched off since and is not listed yet. */
+  /** All that the queue was made of, and who of them an operator has switched off since and is not listed yet. Null: nobody was. */
   sequence: readonly CatalogueEntry[]
-  readonly dropped: Map<CatalogueEntry, ErrorCode>
+  dropped: Map<CatalogueEntry, ErrorCode> | null
   /** Taken instead, once, when the prompt turns out too long. */
   longContext: readonly CatalogueEntry[]
 }
 
 /** Lists those that were dropped and whose turn comes before this candidate's; null: nobody's turn comes any more. */
 export const listDropped = ({ sequence, dropped }: Route, before: CatalogueEntry | null, exchange: Exchange): void => {
+  if (dropped === null) return
   for (const entry of sequence) {
     if (entry === before) return
     const code = dropped.get(entry)
@@ -35,7 +36,7 @@ export const nextCandidate = (route: Route, error: GatewayError, plan: Plan, exc
     const [failed] = route.queue
     route.queue = route.longContext.filter((entry) => entry !== failed)
     route.sequence = route.longContext
-    route.dropped.clear()
+    route.dropped = null
     route.longContext = []
     return true
   }

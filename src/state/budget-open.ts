@@ -153,8 +153,8 @@ export class OpenAccount {
 
   /** Whether less than half of what was granted last is left. */
   isLow(): boolean {
-    const { nano_usd, tokens } = this.lease.free()
-    return 2 * nano_usd < this.lastGrant.nano_usd || 2 * tokens < this.lastGrant.tokens
+    const { freeNanoUsd, freeTokens } = this.lease
+    return 2 * freeNanoUsd < this.lastGrant.nano_usd || 2 * freeTokens < this.lastGrant.tokens
   }
 
   /** What to ask for beyond what is needed now. */

@@ -20,6 +20,8 @@ export interface Named<Entry> {
   readonly dropped: readonly Entry[]
 }
 
+const NOTHING: readonly never[] = []
+
 /** Of a lease something is spent: without it the request may not go on. */
 export const isLeased = ({ leasesMoney, leasesTokens }: Leases): boolean => leasesMoney || leasesTokens
 
@@ -31,7 +33,7 @@ export const namedWith = <Entry extends Charged>(
   entries: readonly Entry[],
   opens: readonly OpenAccount[],
 ): Named<Entry> | null => {
-  if (entries.length + opens.length <= MOST_ACCOUNTS) return { opens, dropped: [] }
+  if (entries.length + opens.length <= MOST_ACCOUNTS) return { opens, dropped: NOTHING }
   const charged = entries.filter(({ spent, counted }) => !isNothing(spent) || !isNothing(counted))
   const named = new Set<Lease>()
   for (const entry of charged) if (isLeased(entry)) named.add(entry.lease)

@@ -197,12 +197,13 @@ export class RequestBudgets {
   ): BudgetRefusal | null | Promise<BudgetRefusal | null> {
     const entries: Entry[] = []
     const bounds: Amount[] = []
-    const opens = lines.map((line) => this.leases.open(this.tenantId, line, atMs))
+    const opens: OpenAccount[] = []
+    for (let i = 0; i < lines.length; i++) opens.push(this.leases.open(this.tenantId, lines[i]!, atMs))
     const named = namedWith(this.#entries, opens)
     if (named === null)
       return { reason: 'too_many', open: opens.findLast(({ line }) => isLeased(line)) ?? opens.at(-1)! }
     for (const entry of named.dropped) this.#drop(entry)
-    for (const open of opens) if (!named.opens.includes(open)) this.leases.leftOut(open)
+    if (named.opens !== opens) for (const open of opens) if (!named.opens.includes(open)) this.leases.leftOut(open)
     for (const open of named.opens) {
       const entry = this.#entryOf(open)
       if (entry.leasesMoney && bound.nanoUsd === null) return { reason: 'no_price', open: entry.open }

@@ -50,7 +50,7 @@ export const scores = (
   weights: ScoreWeights = DEFAULT_WEIGHTS,
   metric: LatencyMetric = 'ttft',
 ): Score[] => {
-  const best = bestOf(candidates, metric)
+  const best = bestOf(candidates, candidates.length, metric)
   return candidates.map((candidate) => {
     const components = {
       cost: costScore(candidate, best),
@@ -64,11 +64,16 @@ export const scores = (
   })
 }
 
-/** The ranks alone, as `scores` says them: for every request, without an object for each. */
-export const ranks = (candidates: readonly Scored[], weights: ScoreWeights, metric: LatencyMetric): number[] => {
-  const best = bestOf(candidates, metric)
+/** The ranks of the first `count` alone, as `scores` says them: for every request, without an object for each. */
+export const ranks = (
+  candidates: readonly Scored[],
+  count: number,
+  weights: ScoreWeights,
+  metric: LatencyMetric,
+): number[] => {
+  const best = bestOf(candidates, count, metric)
   const found: number[] = []
-  for (let i = 0; i < candidates.length; i++) {
+  for (let i = 0; i < count; i++) {
     const candidate = candidates[i]!
     found.push(
       blended(
@@ -91,11 +96,12 @@ interface Best {
   readonly priority: number
 }
 
-const bestOf = (candidates: readonly Scored[], metric: LatencyMetric): Best => {
+const bestOf = (candidates: readonly Scored[], count: number, metric: LatencyMetric): Best => {
   let cheapest = Number.POSITIVE_INFINITY
   let fastest = Number.POSITIVE_INFINITY
   let first = Number.POSITIVE_INFINITY
-  for (const { cost, priority, signals } of candidates) {
+  for (let i = 0; i < count; i++) {
+    const { cost, priority, signals } = candidates[i]!
     if (cost !== null) cheapest = Math.min(cheapest, cost)
     fastest = Math.min(fastest, latencyMs(signals, metric) ?? Number.POSITIVE_INFINITY)
     first = Math.min(first, priority)
