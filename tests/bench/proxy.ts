@@ -1,23 +1,25 @@
-// Gatelog beside its named reference, in one run: direct, a bare `Bun.serve` + `fetch` pass-through, and Gatelog with the embedded log at
-// durability=process. One core for the gateway, the other for load and upstream (Linux `taskset`). Rounds alternate, medians are printed, and at
-// the end one line of ratios to the bare one. `--quick`: one short round of what that line needs.
+// Gatelog beside its named reference, in one run: direct, a bare `Bun.serve` + `fetch` pass-through, and Gatelog with everything on (`fullWorld`), the embedded
+// log at durability=process. One core for the gateway, the other for load and upstream (Linux `taskset`). Both are warm first; rounds alternate, medians are
+// printed, and at the end one line of ratios to the bare one, each the median of the ratios within a round. `--quick`: short rounds of what that line needs.
 import { cpus } from 'node:os'
 import {
   benchJob,
   type Contender,
   cpuSeconds,
+  fullWorld,
   type LoadProcess,
   median,
   rssMb,
   startBare,
   startGatelog,
   startLoad,
+  warm,
 } from './contenders.ts'
 
 const IS_QUICK = process.argv.includes('--quick')
-const ROUNDS = Number(process.env.BENCH_ROUNDS ?? (IS_QUICK ? 1 : 3))
-const SECONDS = Number(process.env.BENCH_SECONDS ?? 3)
-const WARM_MS = IS_QUICK ? 1_500 : 500
+const ROUNDS = Number(process.env.BENCH_ROUNDS ?? (IS_QUICK ? 3 : 7))
+const SECONDS = Number(process.env.BENCH_SECONDS ?? 1)
+const WARM_ROW_MS = 300
 
 /** What is asked for, of which upstream. `tls`: JSON of one over TLS. */
 type Mode = 'json' | 'stream' | 'tls'
@@ -59,16 +61,20 @@ const measure = async (load: LoadProcess, contender: Contender, course: Course, 
   return { course, contender: name, perSecond: requests / seconds, p50Us, p99Us, cpuUs, failed }
 }
 
+const startFull = (origin: string) => startGatelog(origin, { settings: { bootstrap: fullWorld(origin) } })
+
 const main = async () => {
   const load = await startLoad()
   const direct: Contender = { name: 'direct', port: load.upstreamPort, pid: null, headers: {}, stop: async () => {} }
-  const plain = [direct, await startBare(load.origin), await startGatelog(load.origin)]
-  const secure = [await startBare(load.secureOrigin), await startGatelog(load.secureOrigin)]
+  const plain = [direct, await startBare(load.origin), await startFull(load.origin)]
+  const secure = [await startBare(load.secureOrigin), await startFull(load.secureOrigin)]
+  for (const contender of plain.slice(1)) await warm(load, contender, ['json', 'stream'])
+  for (const contender of secure) await warm(load, contender, ['json'])
   const measured: Row[] = []
   for (let round = -1; round < ROUNDS; round++)
     for (const course of RUN)
       for (const contender of course.mode === 'tls' ? secure : plain) {
-        const row = await measure(load, contender, course, round < 0 ? WARM_MS : SECONDS * 1_000)
+        const row = await measure(load, contender, course, round < 0 ? WARM_ROW_MS : SECONDS * 1_000)
         if (round >= 0) measured.push(row)
       }
   report(measured)
@@ -81,9 +87,12 @@ const main = async () => {
 const of = (measured: readonly Row[], course: Course, contender: string, pick: (row: Row) => number): number =>
   median(measured.filter((row) => row.course === course && row.contender === contender).map(pick))
 
+/** The median of what it is in each round: both of a round see the same pace of the machine. */
 const ratioOf = (measured: readonly Row[], course: Course, contender: string): string => {
-  const pick = (row: Row) => row.perSecond
-  return (of(measured, course, contender, pick) / of(measured, course, 'bare', pick)).toFixed(2)
+  const rates = (name: string) =>
+    measured.filter((row) => row.course === course && row.contender === name).map(({ perSecond }) => perSecond)
+  const bare = rates('bare')
+  return median(rates(contender).map((perSecond, round) => perSecond / bare[round]!)).toFixed(2)
 }
 
 const ratios = (measured: readonly Row[]): string =>

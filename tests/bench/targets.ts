@@ -13,13 +13,15 @@ import {
   startBare,
   startGatelog,
   startLoad,
+  warm,
 } from './contenders.ts'
 import { ASKS, CHUNKS } from './fake-upstream.ts'
 import { onlyOf } from './only.ts'
 
-const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 3)
-const SECONDS = Number(process.env.BENCH_SECONDS ?? 2)
-const WARM_MS = 1_500
+// Short rounds, and many: where machines are shared their pace changes within seconds, and both sides are to see the same of it.
+const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 9)
+const SECONDS = Number(process.env.BENCH_SECONDS ?? 1)
+const WARM_ROW_MS = 1_000
 const RSS_AFTER_MS = 60_000
 
 interface Target {
@@ -77,10 +79,10 @@ const sample = async (
   }
 }
 
-/** The medians of both sides over alternating rounds. */
+/** The medians of both sides over alternating rounds, and of the ratio within each. */
 const beside = async ({ load, bare, gatelog }: Sides, mode: Ask, connections: number, more = '') => {
   const samples: { bare: Sample[]; gatelog: Sample[] } = { bare: [], gatelog: [] }
-  for (const side of [bare, gatelog]) await load.run(benchJob(side, mode, connections, WARM_MS, more))
+  for (const side of [bare, gatelog]) await load.run(benchJob(side, mode, connections, WARM_ROW_MS, more))
   for (let round = 0; round < ROUNDS; round++) {
     samples.bare.push(await sample(load, bare, mode, connections, more))
     samples.gatelog.push(await sample(load, gatelog, mode, connections, more))
@@ -92,7 +94,9 @@ const beside = async ({ load, bare, gatelog }: Sides, mode: Ask, connections: nu
     cpuUs: median(samples[side].map((each) => each.cpuUs)),
     failed: samples[side].reduce((sum, each) => sum + each.failed, 0),
   })
-  return { bare: of('bare'), gatelog: of('gatelog') }
+  const ratio = (pick: (sample: Sample) => number) =>
+    median(samples.gatelog.map((each, round) => pick(each) / pick(samples.bare[round]!)))
+  return { bare: of('bare'), gatelog: of('gatelog'), ratio }
 }
 type Beside = Awaited<ReturnType<typeof beside>>
 
@@ -106,7 +110,7 @@ const say = (name: string, value: number, detail: string) => {
     `| ${name} | ${what} | ${isLeast ? 'at least' : 'at most'} ${aim}${unit} | ${value.toFixed(2)}${unit} | ${met ? 'met' : '**missed**'} | ${detail} |`,
   )
 }
-const throughput = ({ bare, gatelog }: Beside) => gatelog.perSecond / bare.perSecond
+const throughput = ({ ratio }: Beside) => ratio(({ perSecond }) => perSecond)
 const told = (result: Beside) =>
   `${both(result, ({ perSecond }) => perSecond)} requests/s, CPU ${both(result, ({ cpuUs }) => cpuUs, 1)} us, failed ${result.gatelog.failed}`
 
@@ -114,7 +118,12 @@ const rates = async (sides: Sides) => {
   if (wants('json_c32', 'p99_c32')) {
     const json = await beside(sides, 'json', 32)
     if (wants('json_c32')) say('json_c32', throughput(json), told(json))
-    if (wants('p99_c32')) say('p99_c32', json.gatelog.p99Us / json.bare.p99Us, `${both(json, ({ p99Us }) => p99Us)} us`)
+    if (wants('p99_c32'))
+      say(
+        'p99_c32',
+        json.ratio(({ p99Us }) => p99Us),
+        `${both(json, ({ p99Us }) => p99Us)} us`,
+      )
   }
   if (wants('json_c256')) {
     const json = await beside(sides, 'json', 256)
@@ -147,6 +156,7 @@ const secure = async (load: LoadProcess) => {
   const bare = await startBare(load.secureOrigin)
   const gatelog = await startFull(load.secureOrigin)
   try {
+    for (const side of [bare, gatelog]) await warm(load, side, ['json'])
     const result = await beside({ load, bare, gatelog }, 'json', 256)
     say('tls_c256', throughput(result), told(result))
   } finally {
@@ -170,12 +180,13 @@ const startFull = (origin: string) => startGatelog(origin, { settings: { bootstr
 
 const load = await startLoad()
 console.log(
-  `machine: ${cpus().length} x ${cpus()[0]?.model ?? 'unknown'}, Bun ${Bun.version}, ${ROUNDS} rounds of ${SECONDS} s, medians; Gatelog to the bare proxy`,
+  `machine: ${cpus().length} x ${cpus()[0]?.model ?? 'unknown'}, Bun ${Bun.version}, ${ROUNDS} rounds of ${SECONDS} s after both are warm, medians; Gatelog to the bare proxy`,
 )
 console.log('| target | what | aim | measured | | of what |\n|---|---|---|---|---|---|')
 if (wants('json_c32', 'json_c256', 'stream', 'p50_added', 'p99_c32', 'chunk')) {
   const bare = await startBare(load.origin)
   const gatelog = await startFull(load.origin)
+  for (const side of [bare, gatelog]) await warm(load, side, ['json', 'stream'])
   await rates({ load, bare, gatelog })
   if (wants('chunk')) await chunks({ load, bare, gatelog })
   await bare.stop()
