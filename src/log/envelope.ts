@@ -35,13 +35,70 @@ export const writeEnvelope = (
   atMs: number,
   dataJson: string,
   id = `${origin.instance}.${origin.epoch}.${origin.sequence}`,
-): string => `${headOf(origin, type, subject, atMs, id)}${dataJson}}`
+): string => {
+  const { toSubject, toTime, toSequence, toData } = textsOf(origin, type)
+  const time = new Date(atMs).toISOString()
+  return `${TO_ID}${id}${toSubject}${JSON.stringify(subject)}${toTime}${time}${toSequence}${origin.sequence}${toData}${dataJson}}`
+}
 
-/** Everything that stands before the data. */
-const headOf = (origin: Origin, type: string, subject: string, atMs: number, id: string): string =>
-  `{"specversion":"1.0","id":"${id}","source":"/gatelog/${origin.instance}",` +
-  `"type":"${type}","subject":${JSON.stringify(subject)},"time":"${new Date(atMs).toISOString()}","datacontenttype":"application/json",` +
-  `"dataschema":"/schemas/${type}.json","instance":"${origin.instance}","epoch":"${origin.epoch}","sequence":${origin.sequence},"data":`
+const TO_ID = '{"specversion":"1.0","id":"'
+
+/** What stands between id, subject, time, sequence and data: the same for all events of a type. */
+const textsOf = ({ instance, epoch }: Omit<Origin, 'sequence'>, type: string) => ({
+  toSubject: `","source":"/gatelog/${instance}","type":"${type}","subject":`,
+  toTime: ',"time":"',
+  toSequence:
+    `","datacontenttype":"application/json","dataschema":"/schemas/${type}.json",` +
+    `"instance":"${instance}","epoch":"${epoch}","sequence":`,
+  toData: ',"data":',
+})
+
+/** The same as bytes, the id up to its number. */
+class HeadBytes {
+  private readonly toNumber: Buffer
+  private readonly toSubject: Buffer
+  private readonly toTime: Buffer
+  private readonly toSequence: Buffer
+  private readonly toData: Buffer
+  /** What a head needs at most, without its subject. */
+  readonly most: number
+
+  constructor(
+    private readonly instance: string,
+    private readonly epoch: string,
+    private readonly type: string,
+  ) {
+    const { toSubject, toTime, toSequence, toData } = textsOf({ instance, epoch }, type)
+    this.toNumber = Buffer.from(`${TO_ID}${instance}.${epoch}.`)
+    this.toSubject = Buffer.from(toSubject)
+    this.toTime = Buffer.from(toTime)
+    this.toSequence = Buffer.from(toSequence)
+    this.toData = Buffer.from(toData)
+    const parts = [this.toNumber, this.toSubject, this.toTime, this.toSequence, this.toData]
+    this.most = parts.reduce((sum, part) => sum + part.length, VARYING_BYTES)
+  }
+
+  isOf({ instance, epoch }: Origin, type: string): boolean {
+    return this.type === type && this.epoch === epoch && this.instance === instance
+  }
+
+  write(into: Buffer, at: number, sequence: string, subjectJson: string, time: string): number {
+    let end = at + this.toNumber.copy(into, at)
+    end += into.write(sequence, end, 'latin1')
+    end += this.toSubject.copy(into, end)
+    end += into.write(subjectJson, end)
+    end += this.toTime.copy(into, end)
+    end += into.write(time, end, 'latin1')
+    end += this.toSequence.copy(into, end)
+    end += into.write(sequence, end, 'latin1')
+    return end + this.toData.copy(into, end)
+  }
+}
+
+/** Two numbers, and a time. */
+const VARYING_BYTES = 2 * 20 + 30
+/** A process writes events of a handful of types. */
+const MOST_HEADS = 16
 
 const SLAB_BYTES = 64 * 1024
 const CLOSING_BRACE = 0x7d
@@ -50,6 +107,12 @@ const CLOSING_BRACE = 0x7d
 export class EnvelopeSplicer {
   private slab = Buffer.alloc(0)
   private at = 0
+  private readonly heads: HeadBytes[] = []
+  private next = 0
+  private timeMs = Number.NaN
+  private time = ''
+  private subject: string | null = null
+  private subjectJson = ''
 
   /** What `writeEnvelope` says, with the bytes of the data copied as they stand: most of a record is neither decoded nor encoded again. */
   splice(
@@ -58,17 +121,45 @@ export class EnvelopeSplicer {
     subject: string,
     atMs: number,
   ): Uint8Array {
-    const head = headOf(source, type, subject, atMs, `${source.instance}.${source.epoch}.${source.sequence}`)
-    const most = 3 * head.length + source.dataBytes + 1
+    const head = this.headOf(source, type)
+    const subjectJson = this.jsonOf(subject)
+    const most = head.most + 3 * subjectJson.length + source.dataBytes + 1
     if (this.at + most > this.slab.length) {
       this.slab = Buffer.allocUnsafeSlow(Math.max(SLAB_BYTES, most))
       this.at = 0
     }
     const { slab, at } = this
-    const end = source.writeData(slab, at + slab.write(head, at))
+    const dataAt = head.write(slab, at, String(source.sequence), subjectJson, this.timeOf(atMs))
+    const end = source.writeData(slab, dataAt)
     slab[end] = CLOSING_BRACE
     this.at = end + 1
     return slab.subarray(at, end + 1)
+  }
+
+  private headOf(origin: Origin, type: string): HeadBytes {
+    for (const head of this.heads) if (head.isOf(origin, type)) return head
+    const made = new HeadBytes(origin.instance, origin.epoch, type)
+    this.heads[this.next] = made
+    this.next = (this.next + 1) % MOST_HEADS
+    return made
+  }
+
+  /** Records come in runs of a subject. */
+  private jsonOf(subject: string): string {
+    if (subject !== this.subject) {
+      this.subjectJson = JSON.stringify(subject)
+      this.subject = subject
+    }
+    return this.subjectJson
+  }
+
+  /** Several records of a millisecond. */
+  private timeOf(atMs: number): string {
+    if (atMs !== this.timeMs) {
+      this.time = new Date(atMs).toISOString()
+      this.timeMs = atMs
+    }
+    return this.time
   }
 }
 
