@@ -4,14 +4,13 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { eventually } from '../services/eventually.ts'
-import { benchJob, type Contender, type LoadProcess, startGatelog, startLoad } from './contenders.ts'
+import { benchJob, type Contender, fullWorld, type LoadProcess, startGatelog, startLoad } from './contenders.ts'
 
 const WARM = 500
 const COUNTED = 1_000
 const IDLE_MS = 2_000
 const LEAST = 0.5
-export const MODES = ['json', 'stream'] as const
-export type Mode = (typeof MODES)[number]
+type Mode = 'json' | 'stream'
 /** Objects a request, by type, most first. Types of which it makes hardly any are left out. */
 export type Allocations = Readonly<Record<string, number>>
 
@@ -64,11 +63,26 @@ export const allocationsOf = async (
 export const totalOf = (allocations: Allocations): number =>
   Object.values(allocations).reduce((sum, count) => sum + count, 0)
 
+/** What is counted: with one model and nothing else, and with everything on, as the targets have it. */
+export const COUNTS = {
+  json: { mode: 'json', isFull: false },
+  stream: { mode: 'stream', isFull: false },
+  json_full: { mode: 'json', isFull: true },
+  stream_full: { mode: 'stream', isFull: true },
+} as const
+export type Count = keyof typeof COUNTS
+
+export const counted = (load: LoadProcess, count: Count): Promise<Allocations> => {
+  const { mode, isFull } = COUNTS[count]
+  return allocationsOf(load, mode, isFull ? { bootstrap: fullWorld(load.origin) } : {})
+}
+
 if (import.meta.main) {
   const load = await startLoad()
   const all: Record<string, Allocations> = {}
-  for (const mode of MODES) all[mode] = await allocationsOf(load, mode)
+  for (const count of Object.keys(COUNTS) as Count[]) all[count] = await counted(load, count)
   await load.stop()
   console.log(JSON.stringify(all, null, 2))
-  for (const mode of MODES) console.log(`${mode}: ${totalOf(all[mode]!).toFixed(0)} objects a request`)
+  for (const [count, allocations] of Object.entries(all))
+    console.log(`${count}: ${totalOf(allocations).toFixed(0)} objects a request`)
 }

@@ -25,7 +25,7 @@ import { untilStill } from './scale/measure.ts'
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 3)
 const SECONDS = Number(process.env.BENCH_SECONDS ?? 3)
-const WARM_MS = 4_000
+const WARM_MS = 8_000
 const CONNECTIONS = 64
 const AIM = { pair: 1.8, kafka: 0.9 }
 const PACED = { one: 2_000, kafka: 3_000 }

@@ -1,25 +1,26 @@
 import { afterAll, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Allocations, allocationsOf, MODES, type Mode, totalOf } from '../bench/allocations.ts'
+import { type Allocations, COUNTS, type Count, counted, totalOf } from '../bench/allocations.ts'
 import { startLoad } from '../bench/contenders.ts'
 
 /** Counts differ by one or two in a hundred from run to run, whatever the machine does. */
 const MOST_MORE = 1.2
 
 const recorded = JSON.parse(readFileSync(join(import.meta.dir, '../fixtures/allocations.json'), 'utf8')) as Record<
-  Mode,
+  Count,
   Allocations
 >
 const load = await startLoad(null)
 afterAll(() => load.stop())
 
-for (const mode of MODES)
-  test(`${mode === 'json' ? 'an answer' : 'a stream'} makes no more objects than were counted when that was last looked at, and a fifth`, async () => {
-    const now = await allocationsOf(load, mode)
-    const grown = Object.entries(now).filter(([type, count]) => count > (recorded[mode][type] ?? 0) + 1)
-    const told = grown.map(([type, count]) => `${type} ${recorded[mode][type] ?? 0} -> ${count}`).join(', ')
-    const most = totalOf(recorded[mode]) * MOST_MORE
+for (const name of Object.keys(COUNTS) as Count[])
+  test(`${name}: no more objects than were counted when that was last looked at, and a fifth`, async () => {
+    const now = await counted(load, name)
+    const before = recorded[name]
+    const grown = Object.entries(now).filter(([type, count]) => count > (before[type] ?? 0) + 1)
+    const told = grown.map(([type, count]) => `${type} ${before[type] ?? 0} -> ${count}`).join(', ')
+    const most = totalOf(before) * MOST_MORE
     if (totalOf(now) > most)
       throw new Error(
         `more is made for each request: ${told}; if that is meant, record it (npm run bench -- allocations)`,

@@ -27,7 +27,7 @@ export const tableOf = (rows: readonly Row[], hasHead: boolean): string =>
 
 /** The last commit that changed what is measured. */
 const commit = (): string => {
-  const { stdout } = Bun.spawnSync(['git', 'log', '-1', '--format=%h', '--', 'src'], { cwd: DOCS })
+  const { stdout } = Bun.spawnSync(['git', 'log', '-1', '--format=%h', '--', '../src'], { cwd: DOCS })
   return stdout.toString().trim()
 }
 
