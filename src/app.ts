@@ -79,13 +79,12 @@ export const createApp = (deps: AppDeps): App => {
   const unknown = unknownRoute(routes.routes)
   routes.compile()
 
+  /** The one hot route goes around the framework. */
+  const answerChat = (request: Request, peers?: Peers): Response | Promise<Response> =>
+    namesTwoHosts(request) ? errorResponse(twoHosts(), contextOf(request)) : complete(request, peers)
   const answer = (request: Request, peers?: Peers): Response | Promise<Response> => {
+    if (isChat(request)) return answerChat(request, peers)
     if (namesTwoHosts(request)) return errorResponse(twoHosts(), contextOf(request))
-    // The one hot route goes around the framework.
-    if (isChat(request)) return complete(request, peers)
-    return answerOther(request, peers)
-  }
-  const answerOther = (request: Request, peers?: Peers): Promise<Response> => {
     notePeer(request, peers)
     return letGo(request.method === 'HEAD' ? head(request, routes.fetch) : routes.fetch(request), request, peers)
   }
@@ -104,11 +103,8 @@ export const createApp = (deps: AppDeps): App => {
   }
   return {
     fetch: (request, peers) => (isLeaving ? lastAnswer(request, peers) : answer(request, peers)),
+    chat: (request, peers) => (isLeaving ? lastAnswer(request, peers) : answerChat(request, peers)),
     serve: { idleTimeout: 0, maxRequestBodySize: Number.MAX_SAFE_INTEGER },
-    chat: (request, peers) => {
-      if (isLeaving) return lastAnswer(request, peers)
-      return namesTwoHosts(request) ? errorResponse(twoHosts(), contextOf(request)) : complete(request, peers)
-    },
     inFlight,
     leave() {
       isLeaving = true

@@ -114,12 +114,12 @@ export class FileSpool implements LocalSpool {
     return reason === null ? { open: true, reason: '' } : { open: false, reason }
   }
 
-  get end(): number {
-    return this.writer.next.record
-  }
-
   private get problem(): string | null {
     return this.sync.problem ?? this.diskProblem ?? this.backlogProblem ?? this.unshipped.problem
+  }
+
+  get end(): number {
+    return this.writer.next.record
   }
 
   append(
