@@ -1,5 +1,8 @@
 // The head of an HTTP/1.1 response, read from its bytes in one pass: strings are made of what is asked for only (docs/profile.md). Strict where leniency
 // is how answers get mixed up.
+import { COLON, CR, isDigit, isLineEnd, isNamed, isText, LF, lengthIn, SPACE, TOKEN } from './http-syntax.ts'
+
+const ZERO = 48
 
 /** The bytes are no HTTP response that we accept, or ended early. */
 export class MalformedResponse extends Error {
@@ -13,37 +16,13 @@ const MAX_HEADERS = 256
 /** Larger reads are not kept for the sake of their heads: the lines are copied out of them. */
 const KEPT_BYTES = 4 * 1024
 
-const HTAB = 9
-const LF = 10
-const CR = 13
-const SPACE = 32
-const COLON = 58
-const DEL = 127
-const ZERO = 48
-const MOST_DIGITS = 15
-
-const TOKEN = new Uint8Array(256)
-for (const byte of Buffer.from("!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"))
-  TOKEN[byte] = 1
-
-const isDigit = (byte: number): boolean => byte >= ZERO && byte <= ZERO + 9
-/** What a header's value, or a reason phrase, may hold: no control characters but the tab. */
-const isText = (byte: number): boolean => (byte >= SPACE && byte !== DEL) || byte === HTAB
-
-/** Whether the token at `at` is this name, in lower case. */
-const isNamed = (bytes: Buffer, at: number, name: string): boolean => {
-  for (let i = 0; i < name.length; i++) if ((bytes[at + i]! | 32) !== name.charCodeAt(i)) return false
-  return true
-}
-
 /** The head of an answer. Its headers are read when somebody asks: nearly all answers are used without. */
 export class ResponseHead {
   status = 0
   /** Of HTTP/1.1; else of HTTP/1.0. */
   isOne = false
-  /** `Content-Length`, and how many digits it has; null when absent. */
+  /** `Content-Length`; null when absent. */
   length: number | null = null
-  #digits = 0
   coding: Coding = 'none'
   /** The first `Content-Encoding`, lower case; '' when absent. */
   contentEncoding = ''
@@ -148,22 +127,12 @@ export class ResponseHead {
   }
 
   #readLength(bytes: Buffer, from: number, to: number): void {
-    let at = from
-    let end = to
-    while (at < end && isSpace(bytes[at]!)) at++
-    while (at < end && isSpace(bytes[end - 1]!)) end--
-    const digits = end - at
-    let length = 0
-    for (; at < end && isDigit(bytes[at]!); at++) length = length * 10 + bytes[at]! - ZERO
-    const isOther = this.length !== null && (this.length !== length || this.#digits !== digits)
-    if (at < end || digits === 0 || digits > MOST_DIGITS || isOther) throw new MalformedResponse('bad content-length')
+    const length = lengthIn(bytes, from, to)
+    if (length === null || (this.length !== null && this.length !== length))
+      throw new MalformedResponse('bad content-length')
     this.length = length
-    this.#digits = digits
   }
 }
-
-const isSpace = (byte: number): boolean => byte === SPACE || byte === HTAB
-const isLineEnd = (bytes: Buffer, at: number): boolean => bytes[at] === CR && bytes[at + 1] === LF
 
 const VERSION = Buffer.from('HTTP/1.')
 const isVersion = (bytes: Buffer): boolean => {

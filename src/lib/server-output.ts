@@ -1,0 +1,258 @@
+// What goes out on a connection: whole answers in one write, chunks of live ones, and what the client has not read yet.
+
+import type { Socket } from 'bun'
+import { deferred, lastResolve } from './deferred.ts'
+
+/** Heads stand before their bodies in here, each handed to its socket before the next one is made. */
+const HEAD_ROOM = 8 * 1024
+const SCRATCH = Buffer.allocUnsafe(256 * 1024)
+/** A character is three bytes at most. */
+const MOST_CHARS = Math.floor((SCRATCH.length - HEAD_ROOM - 16) / 3)
+const CONTINUE = 'HTTP/1.1 100 Continue\r\n\r\n'
+const LAST_CHUNK = '0\r\n\r\n'
+const CRLF = 0x0a0d
+
+/** Reason phrases, for people who read along. */
+const REASONS: Readonly<Record<number, string>> = {
+  200: 'OK',
+  201: 'Created',
+  202: 'Accepted',
+  204: 'No Content',
+  301: 'Moved Permanently',
+  302: 'Found',
+  303: 'See Other',
+  304: 'Not Modified',
+  307: 'Temporary Redirect',
+  308: 'Permanent Redirect',
+  400: 'Bad Request',
+  401: 'Unauthorized',
+  402: 'Payment Required',
+  403: 'Forbidden',
+  404: 'Not Found',
+  405: 'Method Not Allowed',
+  408: 'Request Timeout',
+  409: 'Conflict',
+  410: 'Gone',
+  412: 'Precondition Failed',
+  413: 'Content Too Large',
+  415: 'Unsupported Media Type',
+  417: 'Expectation Failed',
+  422: 'Unprocessable Content',
+  425: 'Too Early',
+  428: 'Precondition Required',
+  429: 'Too Many Requests',
+  431: 'Request Header Fields Too Large',
+  499: 'Client Closed Request',
+  500: 'Internal Server Error',
+  501: 'Not Implemented',
+  502: 'Bad Gateway',
+  503: 'Service Unavailable',
+  504: 'Gateway Timeout',
+  505: 'HTTP Version Not Supported',
+}
+const statusLine = (status: number): string => `HTTP/1.1 ${status} ${REASONS[status] ?? 'Status'}\r\n`
+const OK = statusLine(200)
+
+let dateSecond = 0
+let dateLine = ''
+/** `Date`, made once a second. */
+const date = (): string => {
+  const second = Math.floor(Date.now() / 1_000)
+  if (second !== dateSecond) {
+    dateSecond = second
+    dateLine = `date: ${new Date(second * 1_000).toUTCString()}\r\n`
+  }
+  return dateLine
+}
+
+/** The beginning of an answer, without its end. */
+export const headText = (status: number, lines: string, closes: boolean): string => {
+  const line = status === 200 ? OK : statusLine(status)
+  return closes ? `${line}${lines}${date()}connection: close\r\n` : line + lines + date()
+}
+
+/** How an answer has to be sent. */
+export interface ReplyForm {
+  readonly closes: boolean
+  /** Nothing but its head is sent. */
+  readonly isHead: boolean
+  /** The client speaks HTTP/1.1 and knows chunks; else the end of the connection ends a body without a length. */
+  readonly isOne: boolean
+}
+
+/** Where the output of a connection tells how it goes on. */
+export interface OutputWatch {
+  /** The client reads no more for now, or has read some of it. */
+  blocked(): void
+  /** All of it is with the kernel. */
+  drained(): void
+}
+
+export class ServerOutput {
+  #socket: Socket<unknown> | null = null
+  #unsent: Buffer[] = []
+  #whenDrained: (() => void) | null = null
+  /** The socket is gone: what is written is dropped. */
+  dead = false
+  /** Something of the answer that is being given has gone out. */
+  hasBegun = false
+  #continued = false
+  /** Told when it is. */
+  whenDead: (() => void) | null = null
+
+  constructor(private readonly watch: OutputWatch) {}
+
+  opened(socket: Socket<unknown>): void {
+    this.#socket = socket
+  }
+
+  /** An answer is going to be given. */
+  begin(): void {
+    this.hasBegun = false
+    this.#continued = false
+  }
+
+  /** Tells a client that waits for it to send its body; once, and not in the middle of an answer. */
+  continueOnce(): void {
+    if (this.#continued || this.hasBegun) return
+    this.#continued = true
+    this.text(CONTINUE)
+    this.hasBegun = false
+  }
+
+  get isBlocked(): boolean {
+    return this.#unsent.length > 0
+  }
+
+  /** An answer whose body is known; `head` lacks its length and its end. */
+  whole(head: string, body: string): void {
+    if (body.length > MOST_CHARS) {
+      this.#large(head, Buffer.from(body))
+      return
+    }
+    const size = SCRATCH.write(body, HEAD_ROOM)
+    this.#withHead(`${head}content-length: ${size}\r\n\r\n`, size)
+  }
+
+  /** The same without a body, or with one that is bytes already. */
+  bytes(head: string, body: Uint8Array): void {
+    this.#large(head, body)
+  }
+
+  /** A head, or any other short text of one byte for each character. */
+  text(text: string): void {
+    this.#withHead(text, 0)
+  }
+
+  /** A piece of a body; as a chunk, unless the client knows none. `before`: what goes out first, a head. `last`: and the end of the body. */
+  piece(before: string, first: string, others: readonly string[] | null, chunked: boolean, last: boolean): void {
+    let { length } = first
+    if (others !== null) for (const part of others) length += part.length
+    if (length > MOST_CHARS) {
+      this.pieceOfBytes(before, Buffer.from(first + (others ?? []).join('')), chunked, last)
+      return
+    }
+    let end = HEAD_ROOM + SCRATCH.write(first, HEAD_ROOM)
+    if (others !== null) for (const part of others) end += SCRATCH.write(part, end)
+    const size = end - HEAD_ROOM
+    const isChunk = chunked && size > 0
+    if (isChunk) end = SCRATCH.writeUInt16LE(CRLF, end)
+    if (chunked && last) end += SCRATCH.write(LAST_CHUNK, end)
+    this.#withHead(isChunk ? `${before}${size.toString(16)}\r\n` : before, end - HEAD_ROOM)
+  }
+
+  pieceOfBytes(before: string, data: Uint8Array, chunked: boolean, last: boolean): void {
+    const isChunk = chunked && data.length > 0
+    const end = `${isChunk ? '\r\n' : ''}${chunked && last ? LAST_CHUNK : ''}`
+    this.#send(
+      Buffer.concat([
+        Buffer.from(isChunk ? `${before}${data.length.toString(16)}\r\n` : before, 'latin1'),
+        data,
+        Buffer.from(end),
+      ]),
+    )
+  }
+
+  /** 0 when all that was written is with the kernel, else a promise of that; it also settles when the client leaves. */
+  flushed(): number | Promise<number> {
+    if (!this.isBlocked) return 0
+    const promise = deferred<number>()
+    const resolve = lastResolve<number>()
+    const earlier = this.#whenDrained
+    this.#whenDrained = () => {
+      earlier?.()
+      resolve(0)
+    }
+    return promise
+  }
+
+  /** The socket takes more. */
+  drain(): void {
+    if (!this.isBlocked) return
+    const socket = this.#socket!
+    while (this.#unsent.length > 0 && !this.dead) {
+      const first = this.#unsent[0]!
+      const written = socket.write(first)
+      if (written < 0) return
+      if (written < first.length) {
+        this.#unsent[0] = first.subarray(written)
+        this.watch.blocked()
+        return
+      }
+      this.#unsent.shift()
+    }
+    this.#settle()
+    this.watch.drained()
+  }
+
+  /** The socket is closed. */
+  close(): void {
+    this.dead = true
+    this.#unsent = []
+    this.#settle()
+    this.whenDead?.()
+  }
+
+  #settle(): void {
+    const settle = this.#whenDrained
+    this.#whenDrained = null
+    settle?.()
+  }
+
+  #large(head: string, body: Uint8Array): void {
+    this.#send(Buffer.concat([Buffer.from(`${head}content-length: ${body.length}\r\n\r\n`, 'latin1'), body]))
+  }
+
+  /** `head` goes before the bytes that stand in the scratch already. */
+  #withHead(head: string, size: number): void {
+    if (head.length > HEAD_ROOM) {
+      const body = SCRATCH.subarray(HEAD_ROOM, HEAD_ROOM + size)
+      this.#send(Buffer.concat([Buffer.from(head, 'latin1'), body]))
+      return
+    }
+    const start = HEAD_ROOM - head.length
+    SCRATCH.write(head, start, 'latin1')
+    this.#sendScratch(start, head.length + size)
+  }
+
+  #sendScratch(start: number, length: number): void {
+    this.hasBegun = true
+    if (this.dead) return
+    const written = this.isBlocked ? 0 : this.#socket!.write(SCRATCH, start, length)
+    if (written < 0 || written === length) return
+    this.#keep(Buffer.from(SCRATCH.subarray(start + written, start + length)))
+  }
+
+  #send(bytes: Buffer): void {
+    this.hasBegun = true
+    if (this.dead) return
+    const written = this.isBlocked ? 0 : this.#socket!.write(bytes)
+    if (written < 0 || written === bytes.length) return
+    this.#keep(written === 0 ? bytes : bytes.subarray(written))
+  }
+
+  #keep(rest: Buffer): void {
+    this.#unsent.push(rest)
+    if (this.#unsent.length === 1) this.watch.blocked()
+  }
+}

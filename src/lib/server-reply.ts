@@ -1,0 +1,38 @@
+// What goes back for a request: an answer that is there, one that is made while it goes out, or a `Response`.
+import type { Answer, LiveBody } from './answer.ts'
+import { LiveSink } from './live-sink.ts'
+import { headText, type ReplyForm, type ServerOutput } from './server-output.ts'
+import { ignored, sendResponse } from './server-response.ts'
+
+export type Reply = Answer | Response
+
+/** Whether the connection ends with it, whatever else speaks for that. */
+export const closesAfter = (reply: Reply): boolean =>
+  reply instanceof Response ? reply.headers.get('connection') === 'close' : reply.closes
+
+/** What is told when its client leaves, or null. */
+export const liveBodyOf = (reply: Reply): LiveBody | null =>
+  reply instanceof Response || typeof reply.body === 'string' ? null : reply.body
+
+/** Its client has left before it was there. */
+export const dropReply = (reply: Reply): void => {
+  if (reply instanceof Response) reply.body?.cancel().catch(ignored)
+  else liveBodyOf(reply)?.left()
+}
+
+/** True: all of it is handed over. A promise: of that, or of false where its client has left. Rejects where it cannot be made, or broke off. */
+export const sendReply = (reply: Reply, output: ServerOutput, form: ReplyForm): true | Promise<boolean> => {
+  if (reply instanceof Response) return sendResponse(reply, output, form)
+  const { body } = reply
+  const head = headText(reply.status, reply.head, form.closes)
+  if (form.isHead) output.text(`${head}\r\n`)
+  else if (typeof body === 'string') output.whole(head, body)
+  else return sendLive(body, new LiveSink(output, head, form.isOne))
+  return true
+}
+
+const sendLive = async (body: LiveBody, sink: LiveSink): Promise<boolean> => {
+  await body.run(sink)
+  if (sink.isOpen) throw new Error('a live body has no end')
+  return true
+}

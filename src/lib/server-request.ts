@@ -1,0 +1,153 @@
+// A request as it comes in on a connection of ours: its head, its body as it arrives, and whether its client is still there.
+import { deferred, lastReject, lastResolve } from './deferred.ts'
+import type { Inbound, InboundSignal } from './inbound.ts'
+import { RequestChunks } from './request-chunks.ts'
+import type { RequestHead } from './request-head.ts'
+
+/** What a request asks of its connection. */
+export interface Uplink {
+  /** The body is wanted: the client is told to send it, if it waits for that, and read. */
+  wantBody(request: ServerRequest): void
+  /** Enough has come that nobody reads. */
+  pauseBody(): void
+  letGo(request: ServerRequest): void
+}
+
+/** Of a body that nobody reads, so much is taken. */
+const UNREAD_BYTES = 64 * 1024
+const NOTHING = new Uint8Array(0)
+
+export class ServerRequest implements Inbound, InboundSignal {
+  aborted = false
+  onabort: (() => unknown) | null = null
+  /** All of the body has come. */
+  ended: boolean
+  /** Of the body, what has come and was not given to anybody; nearly all bodies come in one piece. */
+  #first: Buffer | null = null
+  #others: Buffer[] | null = null
+  #size = 0
+  /** Of an announced length. */
+  #left: number
+  readonly #chunks: RequestChunks | null
+  #failure: unknown = null
+  #stream: ReadableStream<Uint8Array> | null = null
+  #wantsAll = false
+  /** Settles who waits for all of the body, or for more of it. */
+  #arrived: (() => void) | null = null
+  #failed: ((error: unknown) => void) | null = null
+
+  constructor(
+    readonly headers: RequestHead,
+    private readonly uplink: Uplink,
+  ) {
+    this.#left = headers.length ?? 0
+    this.#chunks = headers.isChunked ? new RequestChunks() : null
+    this.ended = this.#chunks === null && this.#left === 0
+  }
+
+  get signal(): InboundSignal {
+    return this
+  }
+
+  get hasBody(): boolean {
+    return this.#chunks !== null || (this.headers.length ?? 0) > 0
+  }
+
+  /** Takes what belongs to the body; answers how much that was. Throws MalformedRequest. */
+  receive(bytes: Buffer): number {
+    let taken: number
+    if (this.#chunks !== null) {
+      taken = this.#chunks.push(bytes)
+      // A view keeps all of the read: little data among much else is copied out of it.
+      const { dataLength } = this.#chunks
+      if (2 * dataLength < bytes.length) this.#take(Buffer.from(bytes.subarray(0, dataLength)), 0, dataLength)
+      else this.#take(bytes, 0, dataLength)
+      this.ended = this.#chunks.done
+    } else {
+      taken = Math.min(this.#left, bytes.length)
+      this.#left -= taken
+      this.#take(bytes, 0, taken)
+      this.ended = this.#left === 0
+    }
+    if (!this.#wantsAll && !this.ended && this.#size > UNREAD_BYTES) this.uplink.pauseBody()
+    if (this.ended || !this.#wantsAll) this.#arrived?.()
+    return taken
+  }
+
+  bytesNow(): Uint8Array | null {
+    return this.ended ? this.#all() : null
+  }
+
+  bytes(): Promise<Uint8Array> {
+    if (this.#failure !== null) return Promise.reject(this.#failure)
+    if (this.ended) return Promise.resolve(this.#all())
+    this.#wantsAll = true
+    const promise = deferred<Uint8Array>()
+    const resolve = lastResolve<Uint8Array>()
+    this.#failed = lastReject()
+    this.#arrived = () => resolve(this.#all())
+    this.uplink.wantBody(this)
+    return promise
+  }
+
+  get body(): ReadableStream<Uint8Array> | null {
+    if (this.#stream === null && this.hasBody)
+      this.#stream = new ReadableStream<Uint8Array>(
+        { pull: (controller) => this.#pull(controller) },
+        { highWaterMark: 0 },
+      )
+    return this.#stream
+  }
+
+  letGo(): void {
+    this.uplink.letGo(this)
+  }
+
+  /** Nothing more will come of it: what was sent is no request, or its client has left. */
+  fail(failure: unknown): void {
+    if (this.ended || this.#failure !== null) return
+    this.#failure = failure
+    this.#failed?.(failure)
+  }
+
+  abort(): void {
+    this.aborted = true
+    this.fail(new Error('the client left'))
+    this.onabort?.()
+  }
+
+  #take(bytes: Buffer, from: number, to: number): void {
+    if (from === to) return
+    const data = from === 0 && to === bytes.length ? bytes : bytes.subarray(from, to)
+    this.#size += to - from
+    if (this.#first === null) this.#first = data
+    else {
+      this.#others ??= []
+      this.#others.push(data)
+    }
+  }
+
+  #all(): Uint8Array {
+    const first = this.#first
+    const others = this.#others
+    this.#first = null
+    this.#others = null
+    this.#size = 0
+    if (first === null) return NOTHING
+    return others === null ? first : Buffer.concat([first, ...others])
+  }
+
+  async #pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
+    while (this.#size === 0 && !this.ended) {
+      if (this.#failure !== null) throw this.#failure
+      const promise = deferred<void>()
+      const resolve = lastResolve<void>()
+      this.#failed = lastReject()
+      this.#arrived = () => resolve()
+      this.uplink.wantBody(this)
+      await promise
+    }
+    if (this.#size > 0) controller.enqueue(this.#all())
+    else controller.close()
+  }
+}
