@@ -1,20 +1,24 @@
 // The application: mounts `http/*` on one set of dependencies. No I/O of its own; what `main.ts` serves and what tests call.
 import { Elysia } from 'elysia'
 import { type AdminDeps, adminRoutes, adminTable } from './http/admin/admin.ts'
-import { notePeer, type Peers } from './http/clients.ts'
+import { notePeer } from './http/clients.ts'
 import { authTable, type ConsoleDeps, consoleAuthRoutes } from './http/console-auth.ts'
 import type { DocumentOptions } from './http/docs/document.ts'
 import { docsRoutes } from './http/docs/routes.ts'
 import { schemaRoutes } from './http/docs/schema-routes.ts'
 import { errorResponse } from './http/envelope.ts'
-import { chatHandler, inferenceRoutes, isChat } from './http/inference.ts'
+import { CHAT_PATH, chatHandler, inferenceRoutes, isChat } from './http/inference.ts'
 import { gatewayMetrics, type MetricsDeps } from './http/metrics.ts'
+import { noRequest } from './http/no-request.ts'
 import { type OperationsDeps, operationsRoutes } from './http/operations.ts'
 import { whileThereIsRoom } from './http/overload.ts'
 import { contextOf, elapsedMs, pathOf } from './http/request-context.ts'
 import { unknownRoute } from './http/unknown.ts'
 import { chatCompletions } from './inference/chat.ts'
 import type { InferenceDeps } from './inference/deps.ts'
+import { type Answer, responseOf } from './lib/answer.ts'
+import type { Peers, ServerHandlers } from './lib/http-server.ts'
+import type { Inbound } from './lib/inbound.ts'
 import { LoadGate } from './lib/load-gate.ts'
 import { GatewayError, stopping } from './wire/errors.ts'
 
@@ -32,10 +36,10 @@ export type AppDeps = Omit<InferenceDeps, 'observe'> &
 export interface App {
   /** Answers any request. Never throws and never rejects. `peers`: who knows the other ends of connections; without it nobody has an address. */
   readonly fetch: (request: Request, peers?: Peers) => Response | Promise<Response>
-  /** Answers a request of which it is known already that it is a chat completion. */
-  readonly chat: (request: Request, peers?: Peers) => Response | Promise<Response>
-  /** Settings for `Bun.serve`: our own deadlines and limits stand, so the runtime's are out of the way. */
-  readonly serve: { readonly idleTimeout: 0; readonly maxRequestBodySize: number }
+  /** What a server of ours is given: it answers the same, chat completions without the runtime's `Request`. */
+  readonly handlers: ServerHandlers
+  /** How long a connection may stay silent once its request is answered. */
+  readonly idleMs: number
   /** Requests being answered. */
   inFlight(): number
   /**
@@ -64,7 +68,7 @@ export const createApp = (deps: AppDeps): App => {
   })
   const inference: InferenceDeps = { ...deps, observe: metrics.observe }
   const chat = chatCompletions(inference)
-  const complete = whileThereIsRoom(chatHandler(chat, inference), gate, inference.inference.idleS)
+  const complete = whileThereIsRoom(chatHandler(chat, inference), gate)
   // Else the path is looked for behind the eleventh character of the URL, where that of a host of three letters has begun already.
   const routes = new Elysia({ name: 'gatelog', handler: { standardHostname: false } })
     .onError({ as: 'global' }, ({ error, request }) => {
@@ -80,20 +84,14 @@ export const createApp = (deps: AppDeps): App => {
   routes.compile()
 
   /** The one hot route goes around the framework. */
-  const answerChat = (request: Request, peers?: Peers): Response | Promise<Response> =>
-    namesTwoHosts(request) ? errorResponse(twoHosts(), contextOf(request)) : complete(request, peers)
   const answer = (request: Request, peers?: Peers): Response | Promise<Response> => {
-    if (isChat(request)) return answerChat(request, peers)
+    if (isChat(request)) return chatResponse(request)
     if (namesTwoHosts(request)) return errorResponse(twoHosts(), contextOf(request))
     notePeer(request, peers)
-    return letGo(request.method === 'HEAD' ? head(request, routes.fetch) : routes.fetch(request), request, peers)
+    return request.method === 'HEAD' ? head(request, routes.fetch) : routes.fetch(request)
   }
-  /** From its answer on, a client that neither reads nor asks is let go. What goes on for longer is written to more often than that. */
-  const letGo = async (answered: Response | Promise<Response>, request: Request, peers?: Peers): Promise<Response> => {
-    const response = await answered
-    peers?.timeout?.(request, deps.inference.idleS)
-    return response
-  }
+  const chatResponse = async (request: Request): Promise<Response> =>
+    namesTwoHosts(request) ? errorResponse(twoHosts(), contextOf(request)) : responseOf(await complete(request))
   /** A chat completion is refused where all are let in, so that it leaves an outcome. */
   const lastAnswer = async (request: Request, peers?: Peers): Promise<Response> => {
     const isRefused = !READS.has(request.method) && !isChat(request)
@@ -101,10 +99,16 @@ export const createApp = (deps: AppDeps): App => {
     response.headers.set('connection', 'close')
     return response
   }
+  const lastChat = async (request: Inbound): Promise<Answer> => ({ ...(await complete(request)), closes: true })
   return {
     fetch: (request, peers) => (isLeaving ? lastAnswer(request, peers) : answer(request, peers)),
-    chat: (request, peers) => (isLeaving ? lastAnswer(request, peers) : answerChat(request, peers)),
-    serve: { idleTimeout: 0, maxRequestBodySize: Number.MAX_SAFE_INTEGER },
+    handlers: {
+      fetch: (request, peers) => (isLeaving ? lastAnswer(request, peers) : answer(request, peers)),
+      hotLine: `POST ${CHAT_PATH}`,
+      hot: (request) => (isLeaving ? lastChat(request) : complete(request)),
+      ...noRequest(deps),
+    },
+    idleMs: deps.inference.idleS * 1_000,
     inFlight,
     leave() {
       isLeaving = true

@@ -75,7 +75,7 @@ export const startGateway = async (options: GatewayOptions): Promise<Gateway> =>
   const started = new Stack(diagnostics)
   try {
     if (primary) checkKeys(config, env)
-    const listener = listen(config.server, !primary)
+    const listener = listen(config.server, !primary, diagnostics)
     started.push('listener', () => listener.stop())
     prepareDataDir(config)
     if (primary) {

@@ -1,8 +1,10 @@
 // The port: taken first, so that a busy one stops the start before anything else is touched. Requests that come early wait for the app.
 import type { App } from '../app.ts'
 import type { Config } from '../config.ts'
-import { CHAT_PATH } from '../http/inference.ts'
+import { noRequest } from '../http/no-request.ts'
+import type { Diagnostics } from '../lib/diagnostics.ts'
 import { codeOf } from '../lib/error-code.ts'
+import { type HttpServer, type ServerHandlers, serveHttp } from '../lib/http-server.ts'
 import { ConfigError } from '../lib/settings.ts'
 
 export interface Listener {
@@ -20,41 +22,49 @@ const MENDS: Readonly<Record<string, string>> = {
 }
 
 /** Throws ConfigError when the port or the address cannot be had. */
-export const listen = ({ host, port, processes }: Config['server'], shared: boolean): Listener => {
+export const listen = (
+  { host, port, processes }: Config['server'],
+  shared: boolean,
+  diagnostics: Pick<Diagnostics, 'error'>,
+): Listener => {
   const app = Promise.withResolvers<App>()
   // A port that may be shared is given to strangers too: only a bind that shares nothing tells that it is free.
-  if (processes > 1 && !shared) void bind(host, port, false, app.promise).stop(true)
-  const server = bind(host, port, processes > 1, app.promise)
+  if (processes > 1 && !shared) bind(host, port, false, early(app.promise, diagnostics)).stop()
+  const server = bind(host, port, processes > 1, early(app.promise, diagnostics))
   return {
     url: `http://${shownHost(host)}:${server.port}`,
     serve(ready) {
-      // The server finds the path by itself: 2 us less than asking a request for its method and URL, which are made for whoever asks.
-      const routes = { [CHAT_PATH]: { POST: ready.chat } }
-      server.reload({ ...ready.serve, routes, fetch: ready.fetch })
+      server.reload(ready)
       app.resolve(ready)
     },
     async stop() {
       // The last bytes of what was ended a moment ago are on their way.
       const deadline = performance.now() + LAST_BYTES_MS
       while (server.pendingRequests > 0 && performance.now() < deadline) await Bun.sleep(5)
-      await server.stop(true)
+      server.stop()
     },
   }
 }
 
-const bind = (hostname: string, port: number, reusePort: boolean, app: Promise<App>) => {
+/** How long a head may take. */
+const HEAD_MS = 10_000
+const EARLY_IDLE_MS = 75_000
+
+/** Requests that come early wait for the app. */
+const early = (app: Promise<App>, diagnostics: Pick<Diagnostics, 'error'>): ServerHandlers => ({
+  fetch: async (request, peers) => (await app).fetch(request, peers),
+  hotLine: '',
+  hot: async (request) => (await app).handlers.hot(request),
+  ...noRequest({ diagnostics }),
+})
+
+const bind = (hostname: string, port: number, reusePort: boolean, handlers: ServerHandlers): HttpServer => {
   try {
-    return Bun.serve({
-      hostname,
-      port,
-      reusePort,
-      idleTimeout: 0,
-      maxRequestBodySize: Number.MAX_SAFE_INTEGER,
-      fetch: async (request, server) => (await app).fetch(request, server),
-    })
+    return serveHttp({ hostname, port, reusePort, handlers, idleMs: EARLY_IDLE_MS, headMs: HEAD_MS })
   } catch (error) {
     const code = codeOf(error) ?? ''
-    if (code === 'EADDRNOTAVAIL')
+    // A name that nobody knows has no code.
+    if (code === 'EADDRNOTAVAIL' || code === '')
       throw new ConfigError(`${hostname} is not an address of this machine: correct server.host (GATEWAY_SERVER_HOST)`)
     throw new ConfigError(`port ${port} on ${hostname} ${MENDS[code] ?? `cannot be opened (${code})`}`)
   }

@@ -1,12 +1,6 @@
 // Where a request comes from: the other end of its connection, or what a trusted proxy says of it.
 import { type Forwarded, forwardedBy } from '../lib/forwarded.ts'
-
-/** What the server knows of connections, and does with them. */
-export interface Peers {
-  requestIP(request: Request): { readonly address: string } | null
-  /** Closes the connection of a request when nothing is written to it for so many seconds; 0: never. Until the next request on it, which has no limit again. */
-  timeout?(request: Request, seconds: number): void
-}
+import type { Peers } from '../lib/http-server.ts'
 
 const peers = new WeakMap<Request, string>()
 

@@ -1,7 +1,9 @@
 // The one place where a failure, whatever it is, becomes the error envelope (specification, section 7).
 import { Rejection } from '../domain/rejection.ts'
+import { type Answer, headLines } from '../lib/answer.ts'
+import { MalformedRequest } from '../lib/request-head.ts'
 import { CommitFailure } from '../state/port.ts'
-import { errorBody, GatewayError, stopping } from '../wire/errors.ts'
+import { errorBody, GatewayError, malformed, stopping } from '../wire/errors.ts'
 import { type GatewayFacts, gatewayJson } from '../wire/gateway-block.ts'
 
 /** What the envelope says about the request besides the failure. Everything but the ids may be left out when it is not known. */
@@ -42,6 +44,7 @@ export const gatewayErrorOf = (error: unknown): GatewayError => {
     const { code, ...more } = REJECTIONS[error.reason]
     return new GatewayError(code, error.message, { ...more, param: error.param, cause: error })
   }
+  if (error instanceof MalformedRequest) return malformed(error)
   if (error instanceof CommitFailure) return COMMIT_FAILURES[error.kind](error.message)
   return (
     frameworkError(error) ?? new GatewayError('internal_error', 'the gateway failed unexpectedly', { cause: error })
@@ -118,9 +121,19 @@ export const errorGatewayJson = (context: ErrorContext): string =>
     context.more,
   )
 
+const envelopeJson = (shown: GatewayError, context: ErrorContext): string =>
+  `{"error":${JSON.stringify(errorBody(shown))},"gateway":${errorGatewayJson(context)}}`
+
 /** The answer to any failure. Never shows a stack, an unexpected error's message, a secret or a body. */
 export const errorResponse = (error: unknown, context: ErrorContext): Response => {
   const shown = gatewayErrorOf(error)
-  const body = `{"error":${JSON.stringify(errorBody(shown))},"gateway":${errorGatewayJson(context)}}`
-  return new Response(body, { status: shown.status, headers: errorHeaders(shown, context) })
+  return new Response(envelopeJson(shown, context), { status: shown.status, headers: errorHeaders(shown, context) })
+}
+
+/** The same for the server's hot route. `more`: lines of the head besides the envelope's. */
+export const errorAnswer = (error: unknown, context: ErrorContext, more = ''): Answer => {
+  const shown = gatewayErrorOf(error)
+  const { connection, ...headers } = errorHeaders(shown, context)
+  const body = envelopeJson(shown, context)
+  return { status: shown.status, head: headLines(headers) + more, body, closes: connection === 'close' }
 }

@@ -7,11 +7,12 @@ import { Exchange, type Identity } from '../inference/exchange.ts'
 import { giveFeedback } from '../inference/feedback.ts'
 import { listModels, showModel } from '../inference/models.ts'
 import { NonConforming } from '../inference/shape.ts'
+import { type Answer, responseOf } from '../lib/answer.ts'
+import type { HeaderReader, Inbound } from '../lib/inbound.ts'
 import type { KeyEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
-import { answerHeaders } from './answer-headers.ts'
-import type { Peers } from './clients.ts'
-import { errorResponse, identityHeaders } from './envelope.ts'
+import { answerHead } from './answer-head.ts'
+import { errorAnswer, identityHeaders } from './envelope.ts'
 import { contextOf, newIdentity } from './request-context.ts'
 import { MIN_REVISION, reachMinRevision } from './revision.ts'
 
@@ -20,23 +21,23 @@ const MODELS_PATH = '/v1/models/'
 export const CHAT_PATH = '/v1/chat/completions'
 
 /** What answers a chat completion. */
-export type ChatHandler = (request: Request, peers?: Peers) => Response | Promise<Response>
+export type ChatHandler = (request: Inbound) => Answer | Promise<Answer>
 
 /** Answers `POST /v1/chat/completions`. Never throws: every failure is the envelope already. */
 export const chatHandler =
   (chat: ChatCompletions, deps: InferenceDeps): ChatHandler =>
-  (request, peers) => {
+  (request) => {
     const { headers } = request
     const exchange = new Exchange(newIdentity(headers))
     // Not before: while an answer is made, its own deadlines hold. From its last bytes on, a client that neither reads nor asks is let go.
-    if (peers?.timeout !== undefined) exchange.whenLeft = () => peers.timeout!(request, deps.inference.idleS)
+    exchange.client = request
     if (deps.traces) exchange.trace = deps.traces.begin(headers, exchange.identity)
     return headers.has(MIN_REVISION)
       ? onceReached(request, exchange, chat, deps)
       : chat.handle(request, exchange, REPLIES)
   }
 
-const onceReached = async (request: Request, exchange: Exchange, chat: ChatCompletions, deps: InferenceDeps) => {
+const onceReached = async (request: Inbound, exchange: Exchange, chat: ChatCompletions, deps: InferenceDeps) => {
   try {
     await awaitRevision(request.headers, exchange.identity, deps)
   } catch (error) {
@@ -45,22 +46,20 @@ const onceReached = async (request: Request, exchange: Exchange, chat: ChatCompl
   return chat.handle(request, exchange, REPLIES)
 }
 
-const REPLIES: Replies<Response> = {
+const REPLIES: Replies<Answer> = {
   answered(exchange, stream, body) {
-    return new Response(body, { headers: answerHeaders(exchange, stream) })
+    return { status: 200, head: answerHead(exchange, stream), body, closes: false }
   },
   failed(exchange, error) {
-    exchange.whenLeft?.()
-    const { identity, limitHeaders } = exchange
+    exchange.client?.letGo?.()
+    const { identity, limitLines } = exchange
     const more = error instanceof NonConforming ? error.blockJson : ''
-    const response = errorResponse(error, { ...exchange.facts(), traceId: identity.traceId, more })
-    for (const name in limitHeaders) response.headers.set(name, limitHeaders[name]!)
-    return response
+    return errorAnswer(error, { ...exchange.facts(), traceId: identity.traceId, more }, limitLines)
   },
 }
 
 /** Waits for `X-Gateway-Min-Revision`, which may be what makes the key known; a stranger gets 401 and learns nothing of revisions. */
-const awaitRevision = async (headers: Headers, { atMs }: Identity, deps: InferenceDeps): Promise<void> => {
+const awaitRevision = async (headers: HeaderReader, { atMs }: Identity, deps: InferenceDeps): Promise<void> => {
   try {
     await reachMinRevision(headers, deps.live)
   } catch (error) {
@@ -83,7 +82,7 @@ export const inferenceRoutes = (complete: ChatHandler, deps: InferenceDeps) => {
     return key
   }
   const app = new Elysia({ name: 'inference' })
-    .post(CHAT_PATH, ({ request }) => complete(request), {
+    .post(CHAT_PATH, async ({ request }) => responseOf(await complete(request)), {
       parse: 'none',
       detail: { tags: ['inference'], summary: 'Answer a chat completion' },
     })

@@ -1,4 +1,6 @@
 // Where chat completions are let in while there is room for them: the first thing that happens to one.
+import { type Answer, headLines } from '../lib/answer.ts'
+import type { Inbound } from '../lib/inbound.ts'
 import type { LoadGate } from '../lib/load-gate.ts'
 import { errorBody, GatewayError } from '../wire/errors.ts'
 import { errorGatewayJson, errorHeaders } from './envelope.ts'
@@ -16,8 +18,8 @@ interface Refusal {
   /** Of the body, around the request's id. */
   readonly before: string
   readonly after: string
-  /** A response copies them when it is made, so that one object does for all. */
-  readonly headers: Headers
+  /** Header lines. */
+  readonly head: string
 }
 
 const refusalAfter = (retryAfterS: number): Refusal => {
@@ -29,27 +31,28 @@ const refusalAfter = (retryAfterS: number): Refusal => {
     status: error.status,
     before: `{"error":${JSON.stringify(errorBody(error))},"gateway":${gateway.slice(0, at)}`,
     after: `${gateway.slice(at + NOBODY.length)}}`,
-    headers: new Headers(errorHeaders(error, context)),
+    head: headLines(without(errorHeaders(error, context))),
   }
 }
 
+/** The headers of a refusal but those that say who is refused. */
+const without = ({ 'x-request-id': _, 'x-trace-id': __, ...headers }: Record<string, string>) => headers
+
 const REFUSALS = WAITS_S.map(refusalAfter)
 
-const refuse = ({ status, before, after, headers }: Refusal, request: Request): Response => {
+const refuse = ({ status, before, after, head }: Refusal, request: Inbound): Answer => {
   const { requestId, traceId } = newIdentity(request.headers)
-  headers.set('x-request-id', requestId)
-  headers.set('x-trace-id', traceId)
-  return new Response(before + requestId + after, { status, headers })
+  const lines = `${head}x-request-id: ${requestId}\r\nx-trace-id: ${traceId}\r\n`
+  return { status, head: lines, body: before + requestId + after, closes: false }
 }
 
 /** Lets requests through to `complete` while the gate has room. A refusal comes before anything is read, and leaves no outcome: nobody knows whose it would be. */
 export const whileThereIsRoom =
-  (complete: ChatHandler, gate: LoadGate, idleS: number): ChatHandler =>
-  (request, peers) => {
+  (complete: ChatHandler, gate: LoadGate): ChatHandler =>
+  (request) => {
     if (gate.room <= 0 && !gate.more()) {
-      peers?.timeout?.(request, idleS)
       return refuse(REFUSALS[gate.refused++ % REFUSALS.length]!, request)
     }
     gate.room--
-    return complete(request, peers)
+    return complete(request)
   }

@@ -1,12 +1,13 @@
 // Who a request is: its own id, the label that the client sees, its trace. Made once for each request.
 import type { Identity } from '../inference/exchange.ts'
+import type { HeaderReader } from '../lib/inbound.ts'
 import { readTraceParent } from '../lib/trace-context.ts'
 
 const LABEL_LIMIT = 128
 const BAD_LABEL = /[^A-Za-z0-9._-]/g
 
 /** Reads the identifying headers; bad characters of the label are dropped, an empty rest counts as not sent. */
-export const newIdentity = (headers: Headers): Identity => {
+export const newIdentity = (headers: HeaderReader): Identity => {
   const uuid = Bun.randomUUIDv7()
   const id = `req_${uuid}`
   const sent = headers.get('x-request-id')

@@ -37,7 +37,7 @@ export class ActiveRequests {
   leave(exchange: Exchange): void {
     exchange.call?.end('abandoned')
     this.#all.delete(exchange)
-    exchange.whenLeft?.()
+    exchange.client?.letGo?.()
     if (this.#all.size === 0) this.#whenEmpty?.()
   }
 

@@ -1,5 +1,7 @@
 // Station 1: who calls. Memory only: one digest, one look-up in the folded state.
+
 import { sha256Hex } from '../lib/digest.ts'
+import type { HeaderReader } from '../lib/inbound.ts'
 import type { LastUses } from '../state/last-uses.ts'
 import type { KeyEntry, KeyIndex, LiveState } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
@@ -19,7 +21,7 @@ const MAX_KEY_LENGTH = 512
  * The caller's key, or 401. Nothing is cached: the index follows the log, so a revocation acts with its record.
  * All refusals read alike; a stranger learns nothing from them.
  */
-export const authenticate = (headers: Headers, deps: AuthenticateDeps, atMs: number): KeyEntry => {
+export const authenticate = (headers: HeaderReader, deps: AuthenticateDeps, atMs: number): KeyEntry => {
   const { authHeader, minKeyLength, maxStalenessMs } = deps.inference
   const plain = keyOf(headers.get(authHeader), authHeader)
   if (plain === null) {

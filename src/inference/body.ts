@@ -1,4 +1,5 @@
 // Station 2: the body as text, within our limits. Read by hand: the envelope must hold for what a framework would answer by itself.
+import type { Inbound } from '../lib/inbound.ts'
 import { GatewayError } from '../wire/errors.ts'
 
 export const BODY_LIMIT_BYTES = 10 * 1024 * 1024
@@ -24,7 +25,7 @@ export const BODY_MS = 20_000
 
 /** Reads a JSON body, an object. Throws 400, 408, 413 or 415; an empty body is 400 unless it may stand for `{}`. */
 export const readJsonBody = async (
-  request: Request,
+  request: Inbound,
   limitBytes = BODY_LIMIT_BYTES,
   mayBeEmpty = false,
   limitMs = BODY_MS,
@@ -45,8 +46,8 @@ export const bodyTooSlow = (limitMs: number): GatewayError =>
     headers: { connection: 'close' },
   })
 
-/** The bytes of a body that says it is JSON. Throws 413 and 415, or rejects with it. */
-export const readJsonBytes = (request: Request, limitBytes = BODY_LIMIT_BYTES): Promise<Uint8Array> => {
+/** The bytes of a body that says it is JSON: at once where all of them are there. Throws 413 and 415, or rejects with it. */
+export const readJsonBytes = (request: Inbound, limitBytes = BODY_LIMIT_BYTES): Uint8Array | Promise<Uint8Array> => {
   const { headers } = request
   const type = headers.get('content-type')
   if (type !== null && !isJson(type)) throw refused('the body must be `application/json`', 415, 'Content-Type')
@@ -95,14 +96,19 @@ const isJson = (type: string): boolean => {
   return charset === undefined || /^utf-?8$/i.test(charset)
 }
 
-const readBytes = (request: Request, limit: number): Promise<Uint8Array> => {
+const readBytes = (request: Inbound, limit: number): Uint8Array | Promise<Uint8Array> => {
+  const now = request.bytesNow?.() ?? null
+  if (now !== null) {
+    if (now.length > limit) throw tooLarge(limit)
+    return now
+  }
   const announced = request.headers.get('content-length')
   if (announced === null) return readUnannounced(request, limit)
   if (Number(announced) > limit) throw tooLarge(limit)
   return request.bytes()
 }
 
-const readUnannounced = async (request: Request, limit: number): Promise<Uint8Array> => {
+const readUnannounced = async (request: Inbound, limit: number): Promise<Uint8Array> => {
   if (request.body === null) return new Uint8Array(0)
   const pieces: Uint8Array[] = []
   let size = 0

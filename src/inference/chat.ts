@@ -1,7 +1,9 @@
 // A chat completion, station by station. This file is the contents page: read it first, then the stations in the order in which they stand here.
 
+import type { LiveBody } from '../lib/answer.ts'
 import { deferred, lastReject, lastResolve } from '../lib/deferred.ts'
 import { failpoint } from '../lib/failpoints.ts'
+import type { Inbound } from '../lib/inbound.ts'
 import type { Answer } from '../providers/provider.ts'
 import { openLimitRules } from '../state/limit-rules.ts'
 import type { KeyEntry } from '../state/port.ts'
@@ -29,14 +31,14 @@ import { answerJson, conformance } from './shape.ts'
 /** Makes of what came of a request what goes back to the client: `http/`'s. Called by the one async function of a request, instead of another around it. */
 export interface Replies<Out> {
   /** The body of the answer, or its stream. */
-  answered(exchange: Exchange, stream: boolean, body: string | ReadableStream<Uint8Array>): Out
+  answered(exchange: Exchange, stream: boolean, body: string | LiveBody): Out
   /** Once its outcome is settled. */
   failed(exchange: Exchange, error: unknown): Out
 }
 
 export interface ChatCompletions {
   /** Answers a request. Never throws: what went wrong goes to `replies.failed`. */
-  handle<Out>(request: Request, exchange: Exchange, replies: Replies<Out>): Promise<Out>
+  handle<Out>(request: Inbound, exchange: Exchange, replies: Replies<Out>): Promise<Out>
   readonly active: ActiveRequests
 }
 
@@ -47,7 +49,7 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
   const revision = tipOf(deps)
 
   /** What is asked, and who may answer it. Throws when nobody may. */
-  const planned = (request: Request, exchange: Exchange, key: KeyEntry, bytes: Uint8Array): Plan => {
+  const planned = (request: Inbound, exchange: Exchange, key: KeyEntry, bytes: Uint8Array): Plan => {
     const { raw, body } = parseJsonBody(bytes)
     const model = modelNameOf(body)
     exchange.requestedModel = model
@@ -70,8 +72,8 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
       active.enter(exchange)
       exchange.servedAt = deps.served.note(exchange.identity.id, exchange.identity.requestId, key.tenantId)
       exchange.watch(request)
-      const bytes = await bodyInTime(request, exchange, deps.inference.bodyMs)
-      exchange.onEnd = null
+      const read = readJsonBytes(request)
+      const bytes = read instanceof Uint8Array ? read : await bodyInTime(read, exchange, deps.inference.bodyMs)
       const plan = planned(request, exchange, key, bytes)
       const intent = exchange.intent!
       const rules = limitRules(key, plan.policy.limits)
@@ -91,7 +93,7 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
       if (served.stream) {
         const leave = () => active.leave(exchange)
         const stream = new ClientStream(exchange, intent, served.held, served.source, deps, leave)
-        return replies.answered(exchange, true, served.source.done ? await stream.whole() : stream.body())
+        return replies.answered(exchange, true, served.source.done ? await stream.whole() : stream)
       }
       const { measured, json } = answered(exchange, intent, served.answer)
       const latencyMs = exchange.latencyMs()
@@ -113,7 +115,7 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
 
 /** Settles what failed; what the client is told of it. */
 const failed = async (
-  request: Request,
+  request: Inbound,
   exchange: Exchange,
   thrown: unknown,
   deps: InferenceDeps,
@@ -154,8 +156,7 @@ const answered = (exchange: Exchange, intent: Intent, answer: Answer): { measure
 }
 
 /** Reads the body. A client that sends it too slowly, or leaves meanwhile, does not hold the request for ever. */
-const bodyInTime = (request: Request, exchange: Exchange, limitMs: number): Promise<Uint8Array> => {
-  const bytes = readJsonBytes(request)
+const bodyInTime = (bytes: Promise<Uint8Array>, exchange: Exchange, limitMs: number): Promise<Uint8Array> => {
   const promise = deferred<Uint8Array>()
   const resolve = lastResolve<Uint8Array>()
   const reject = lastReject()
@@ -165,7 +166,9 @@ const bodyInTime = (request: Request, exchange: Exchange, limitMs: number): Prom
     else reject(bodyTooSlow(limitMs))
   }
   bytes.then(resolve, reject)
-  return promise
+  return promise.finally(() => {
+    exchange.onEnd = null
+  })
 }
 
 /** Refused by the gateway before any provider was asked: `denied`. Everything else that failed is an `error`, unless the client left. */

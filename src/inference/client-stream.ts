@@ -1,4 +1,5 @@
 // Stations 7 and 8 of a stream: upstream parts become the client's frames, and the outcome is written before the last of them.
+import type { AnswerSink, LiveBody } from '../lib/answer.ts'
 import { sseFrame } from '../lib/sse.ts'
 import type { StreamPart } from '../providers/provider.ts'
 import { DONE_FRAME } from '../wire/chat.ts'
@@ -27,7 +28,7 @@ const NO_CHOICES: readonly ChoiceFacts[] = []
 const hasJson = ({ json }: StreamPart): boolean => json !== null
 
 /** The frames of one stream. Pulled by the client: while it does not read, nothing is read from the upstream. */
-export class ClientStream {
+export class ClientStream implements LiveBody {
   /** Frames that make the answer complete for a client: held until the outcome is written. */
   #held = ''
   /** What goes out before the frames that were just made: joined to a long run of them it would be a copy of all. */
@@ -60,18 +61,10 @@ export class ClientStream {
     }
   }
 
-  /** The body of the response. */
-  body(): ReadableStream<Uint8Array> {
-    // A direct stream: text goes to the socket without a queue in between, and `flush` waits while the client does not read.
-    const source: Bun.DirectUnderlyingSource<Uint8Array> = {
-      type: 'direct',
-      pull: (sink) => this.#run(sink),
-      cancel: async () => {
-        this.exchange.end('client')
-        await this.#conclude(null)
-      },
-    }
-    return new ReadableStream<Uint8Array>(source as unknown as UnderlyingDefaultSource<Uint8Array>)
+  /** The client has left: what is on its way is ended and settled. */
+  left(): void {
+    this.exchange.end('client')
+    void this.#conclude(null)
   }
 
   /** The whole stream as text, once all of it has come. Settles it like a stream that is read. */
@@ -80,23 +73,22 @@ export class ClientStream {
     return this.#ahead + frames + (await this.#conclude(null))
   }
 
-  async #run(sink: ReadableStreamDirectController): Promise<void> {
+  /** Writes all of it. `flush` waits while the client does not read. */
+  async run(sink: AnswerSink): Promise<void> {
     let unsent = ''
     for (;;) {
       const text = this.#tail === null ? await this.#nextFrames() : null
       if (text === null) break
       if (this.#ahead !== '') {
-        const written = sink.write(this.#ahead)
+        sink.write(this.#ahead)
         this.#ahead = ''
-        if (typeof written !== 'number') await written
       }
       if (this.source.done) {
         // All has come already: it goes out with what ends it, in one write.
         unsent = text
         continue
       }
-      const written = sink.write(text)
-      if (typeof written !== 'number') await written
+      sink.write(text)
       const flushed = sink.flush()
       if (typeof flushed !== 'number') await flushed
     }

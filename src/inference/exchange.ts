@@ -2,6 +2,7 @@
 
 import { type AttemptSummary, shownAttempt } from '../domain/request.ts'
 import { Cancellation, type CancelSignal } from '../lib/cancellation.ts'
+import type { Inbound } from '../lib/inbound.ts'
 import type { Listed } from '../lib/roster.ts'
 import type { RecordId } from '../log/spool-port.ts'
 import type { ProviderKind, Usage } from '../providers/provider.ts'
@@ -62,8 +63,8 @@ export class Exchange implements Listed {
   passedOver = 0
   /** Attempts that were listed when it was admitted: the admission names the one after them. */
   listedAtAdmission = 0
-  /** `x-ratelimit-*` of the tightest limits; null where there are none. */
-  limitHeaders: Readonly<Record<string, string>> | null = null
+  /** `x-ratelimit-*` of the tightest limits, as lines of a head; '' where there are none. */
+  limitLines = ''
   /** The control decision that the plan was made on; null before there was one. */
   revision: string | null = null
   /** Milliseconds since arrival at which it was planned, and admitted. Null: not yet. */
@@ -99,8 +100,8 @@ export class Exchange implements Listed {
   /** Of all attempts: what the `gateway` block shows. */
   costNanoUsd: number | null = null
 
-  /** Told when it is no longer in flight, before its last bytes go out. */
-  whenLeft: (() => void) | null = null
+  /** Its connection; told when it is no longer in flight, before its last bytes go out. */
+  client: Pick<Inbound, 'letGo'> | null = null
 
   /** Null while traces are off. */
   trace: RequestTrace | null = null
@@ -120,12 +121,12 @@ export class Exchange implements Listed {
   #wake: (() => void) | null = null
 
   /** The client's request until its signal is listened to. */
-  #unwatched: Request | null = null
+  #unwatched: Pick<Inbound, 'signal'> | null = null
 
   constructor(readonly identity: Identity) {}
 
-  /** Ends the request when its client leaves. The signal is a DOM object, dear for the many requests that end within milliseconds: the sweep asks for it. */
-  watch(request: Request): void {
+  /** Ends the request when its client leaves. The signal of a `Request` is a DOM object, dear for the many that end within milliseconds: the sweep asks for it. */
+  watch(request: Pick<Inbound, 'signal'>): void {
     this.#unwatched = request
   }
 

@@ -1,7 +1,8 @@
 // What went wrong while a provider was called, as the error that it is to the client.
+import { MalformedRequest } from '../lib/request-head.ts'
 import { DialFailure } from '../lib/upstream.ts'
 import type { CatalogueEntry } from '../state/port.ts'
-import { GatewayError, stopping } from '../wire/errors.ts'
+import { GatewayError, malformed, stopping } from '../wire/errors.ts'
 import type { Exchange } from './exchange.ts'
 
 /** Nothing of the request has reached the provider. */
@@ -27,7 +28,9 @@ export const failureOf = (thrown: unknown, exchange: Exchange, entry: CatalogueE
 export const asGatewayError = (thrown: unknown): GatewayError =>
   thrown instanceof GatewayError
     ? thrown
-    : new GatewayError('internal_error', 'the gateway failed unexpectedly', { cause: thrown })
+    : thrown instanceof MalformedRequest
+      ? malformed(thrown)
+      : new GatewayError('internal_error', 'the gateway failed unexpectedly', { cause: thrown })
 
 const timedOut = (message: string): GatewayError => new GatewayError('timeout', message)
 

@@ -1,4 +1,5 @@
 // The routing-intent headers (specification 4.2): each parsed once, a bad value is 400 naming the header.
+import type { HeaderReader } from '../lib/inbound.ts'
 import { GatewayError } from '../wire/errors.ts'
 
 export interface HeaderIntent {
@@ -37,7 +38,7 @@ const bad = (header: string, expected: string): GatewayError =>
   new GatewayError('invalid_request', `the header ${header} must be ${expected}`, { param: header })
 
 /** Reads the headers; those that were not sent are null, false or empty. */
-export const readHeaderIntent = (headers: Headers): HeaderIntent => {
+export const readHeaderIntent = (headers: HeaderReader): HeaderIntent => {
   const policy = name(headers, 'X-Gateway-Policy')
   const maxCostUsd = amount(headers, 'X-Gateway-Max-Cost-USD')
   const latencyTargetMs = milliseconds(headers, 'X-Gateway-Latency-Target-Ms')
@@ -62,9 +63,9 @@ export const readHeaderIntent = (headers: Headers): HeaderIntent => {
 }
 
 /** Whether routing internals are asked for, in a request that may be refused for any other reason. */
-export const wantsDebug = (headers: Headers): boolean => headers.get('X-Gateway-Debug')?.trim() === 'true'
+export const wantsDebug = (headers: HeaderReader): boolean => headers.get('X-Gateway-Debug')?.trim() === 'true'
 
-const flag = (headers: Headers, header: string): boolean => {
+const flag = (headers: HeaderReader, header: string): boolean => {
   const value = headers.get(header)
   if (value === null) return false
   const word = value.trim()
@@ -72,7 +73,7 @@ const flag = (headers: Headers, header: string): boolean => {
   return word === 'true'
 }
 
-const name = (headers: Headers, header: string): string | null => {
+const name = (headers: HeaderReader, header: string): string | null => {
   const value = headers.get(header)
   if (value === null) return null
   const text = value.trim()
@@ -80,7 +81,7 @@ const name = (headers: Headers, header: string): string | null => {
   return text
 }
 
-const amount = (headers: Headers, header: string): number | null => {
+const amount = (headers: HeaderReader, header: string): number | null => {
   const value = headers.get(header)
   if (value === null) return null
   const usd = /^\s*\d+(\.\d+)?([eE][+-]?\d+)?\s*$/.test(value) ? Number(value) : Number.NaN
@@ -88,7 +89,7 @@ const amount = (headers: Headers, header: string): number | null => {
   return usd
 }
 
-const milliseconds = (headers: Headers, header: string): number | null => {
+const milliseconds = (headers: HeaderReader, header: string): number | null => {
   const value = headers.get(header)
   if (value === null) return null
   const ms = /^\s*\d{1,9}\s*$/.test(value) ? Number(value) : 0
@@ -96,7 +97,7 @@ const milliseconds = (headers: Headers, header: string): number | null => {
   return ms
 }
 
-const labels = (headers: Headers, header: string): readonly string[] => {
+const labels = (headers: HeaderReader, header: string): readonly string[] => {
   const value = headers.get(header)
   if (value === null) return PLAIN.sensitivity
   const found = new Set<string>()

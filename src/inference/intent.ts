@@ -1,4 +1,5 @@
 // Station 3: what is asked. Every rule on the body of a chat completion, and the capabilities that it needs.
+import type { HeaderReader } from '../lib/inbound.ts'
 import { type Edit, editMembers, memberText } from '../lib/json-edit.ts'
 import { type OwnAmounts, readOwnWords } from '../providers/own-words.ts'
 import type { Capability } from '../providers/provider.ts'
@@ -66,7 +67,7 @@ export const modelNameOf = (body: Body): string | null =>
   typeof body.model === 'string' && body.model !== '' ? body.model.slice(0, MAX_NAME_LENGTH) : null
 
 /** Reads a body and the headers; throws 400 naming the field or header. `gatewayExecution`: the setting that lets the gateway run tools. */
-export const readIntent = (raw: string, body: Body, headers: Headers, gatewayExecution = false): Intent => {
+export const readIntent = (raw: string, body: Body, headers: HeaderReader, gatewayExecution = false): Intent => {
   const model = modelOf(body)
   const normal = normalised(raw, body)
   const stream = booleanOf(body, 'stream') === true

@@ -28,7 +28,7 @@ export const takeLimits = (
 
 const taken = (exchange: Exchange, ask: Ask, held: Held): void => {
   const { verdict } = held
-  exchange.limitHeaders = limitHeaders(ask.rules, verdict.counted)
+  exchange.limitLines = limitLines(ask.rules, verdict.counted)
   if (!verdict.admitted) throw refusal(ask, verdict)
   exchange.held = held
 }
@@ -68,38 +68,27 @@ const refusal = (
   })
 }
 
-/** Whole names: one that is put together for each request costs more than all the rest of it. */
-const NAMES = {
-  requests: ['x-ratelimit-limit-requests', 'x-ratelimit-remaining-requests', 'x-ratelimit-reset-requests'],
-  tokens: ['x-ratelimit-limit-tokens', 'x-ratelimit-remaining-tokens', 'x-ratelimit-reset-tokens'],
-} as const
+/** Of the limits that leave least room: one for requests, one for tokens. As lines of a head; '' for none. */
+export const limitLines = (rules: readonly LimitRule[], counted: readonly Counted[]): string =>
+  linesOf('requests', 'rpm', counted, rules) + linesOf('tokens', 'tpm', counted, rules)
 
-/** Of the limits that leave least room: one for requests, one for tokens. */
-export const limitHeaders = (
-  rules: readonly LimitRule[],
-  counted: readonly Counted[],
-): Readonly<Record<string, string>> => {
-  const headers: Record<string, string> = {}
-  tell(headers, 'requests', 'rpm', counted, rules)
-  tell(headers, 'tokens', 'tpm', counted, rules)
-  return headers
-}
-
-const tell = (
-  headers: Record<string, string>,
+const linesOf = (
   what: 'requests' | 'tokens',
   limitName: 'rpm' | 'tpm',
   counted: readonly Counted[],
   rules: readonly LimitRule[],
-): void => {
+): string => {
   const place = tightest(what, limitName, counted, rules)
-  if (place < 0) return
+  if (place < 0) return ''
   const limit = rules[place]![limitName]!
   const used = counted[place]![what]
-  const [limitHeader, remainingHeader, resetHeader] = NAMES[what]
-  headers[limitHeader] = LIMIT_TEXTS[what].of(limit)
-  headers[remainingHeader] = String(Math.max(0, limit - used))
-  headers[resetHeader] = RESET_TEXT.of(used === 0 ? 0 : counted[place]!.resetMs)
+  const most = LIMIT_TEXTS[what].of(limit)
+  const left = Math.max(0, limit - used)
+  const reset = RESET_TEXT.of(used === 0 ? 0 : counted[place]!.resetMs)
+  // Whole texts: names that are put together for each request cost more than all the rest of it.
+  return what === 'requests'
+    ? `x-ratelimit-limit-requests: ${most}\r\nx-ratelimit-remaining-requests: ${left}\r\nx-ratelimit-reset-requests: ${reset}\r\n`
+    : `x-ratelimit-limit-tokens: ${most}\r\nx-ratelimit-remaining-tokens: ${left}\r\nx-ratelimit-reset-tokens: ${reset}\r\n`
 }
 
 /** The rule that leaves least room; -1: none has such a limit. */

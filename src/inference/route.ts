@@ -1,4 +1,5 @@
 // Station 4 as the request path calls it: gathers what a plan depends on (scope, overrides, policy, frame, seed), and makes the plan.
+import type { HeaderReader } from '../lib/inbound.ts'
 import type { KeyEntry } from '../state/port.ts'
 import type { EndpointScope, OverridesInForce, Steering } from '../state/steering.ts'
 import { GatewayError } from '../wire/errors.ts'
@@ -12,7 +13,7 @@ import { type PlanIntent, subjectsOf } from './rejections.ts'
 type RouteDeps = Pick<InferenceDeps, 'live' | 'catalogue' | 'steering' | 'frames' | 'random' | 'userDigest'>
 
 /** Plans a request of a key. Throws when what it names is unknown or closed to it; that nobody may answer is said by the plan (`refused`). */
-export type Route = (intent: Intent, key: KeyEntry, headers: Headers, atMs: number) => Plan
+export type Route = (intent: Intent, key: KeyEntry, headers: HeaderReader, atMs: number) => Plan
 
 const SEEDS = 2 ** 31
 const MAX_TURNS = 10_000
@@ -124,7 +125,7 @@ const stickiness = (
   hashOn: string,
   { user }: Intent,
   key: KeyEntry,
-  headers: Headers,
+  headers: HeaderReader,
   { userDigest }: RouteDeps,
 ): number => {
   const named = hashOn.startsWith('header:') ? headers.get(hashOn.slice('header:'.length)) : null

@@ -1,6 +1,8 @@
 // Traces of requests: one SERVER span, and a CLIENT span for each call to a provider, named by the GenAI semantic conventions of OpenTelemetry. Never a
 // prompt, an answer or a key. While traces are off there is none of this: an exchange's `trace` is null.
+
 import type { AttemptSummary } from '../domain/request.ts'
+import type { HeaderReader } from '../lib/inbound.ts'
 import type { Attributes, Span } from '../lib/otlp.ts'
 import { readTraceParent, readTraceState, writeTraceParent } from '../lib/trace-context.ts'
 import type { DialRequest } from '../lib/upstream.ts'
@@ -20,7 +22,7 @@ export interface TracesDeps {
 
 export interface Traces {
   /** The trace of a request that has just come in. */
-  begin(headers: Headers, identity: Identity): RequestTrace
+  begin(headers: HeaderReader, identity: Identity): RequestTrace
 }
 
 interface Call {

@@ -1,5 +1,7 @@
 // The one error table (specification, section 7) and the one error that carries it. What a code means to a client is decided here and nowhere else.
 
+import type { MalformedRequest } from '../lib/request-head.ts'
+
 /** A code of the specification's table: HTTP status, whether a client may retry, whether another provider may be tried. */
 export const ERRORS = {
   invalid_request: { status: 400, type: 'invalid_request_error', retryable: false, fallback: false },
@@ -75,6 +77,14 @@ export const stopping = (): GatewayError =>
   new GatewayError('provider_unavailable', 'this instance is stopping; try again', {
     status: 503,
     retryAfterS: 1,
+    headers: { connection: 'close' },
+  })
+
+/** What came is no request. The connection ends: where the next one would begin is not known. */
+export const malformed = ({ message, status, param }: MalformedRequest): GatewayError =>
+  new GatewayError(status === 501 ? 'not_implemented' : 'invalid_request', message, {
+    status,
+    param,
     headers: { connection: 'close' },
   })
 

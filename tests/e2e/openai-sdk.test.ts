@@ -10,6 +10,7 @@ import OpenAI, {
 } from 'openai'
 import { KINDS } from '../../src/providers/kinds.ts'
 import { entry, KEY, testGateway } from '../inference/gateway.ts'
+import { serveApp } from '../services/serve-app.ts'
 
 const MODELS = [
   'sandbox-echo',
@@ -29,11 +30,11 @@ const gateway = testGateway({
   ),
   aliases: { 'gpt-4o': 'sandbox-echo' },
 })
-const server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: gateway.app.fetch, ...gateway.app.serve })
-const client = new OpenAI({ apiKey: KEY, baseURL: `${server.url}v1`, maxRetries: 0 })
+const server = serveApp(gateway.app)
+const client = new OpenAI({ apiKey: KEY, baseURL: `http://127.0.0.1:${server.port}/v1`, maxRetries: 0 })
 afterAll(async () => {
   gateway.close()
-  await server.stop(true)
+  server.stop()
 })
 
 const messages = [{ role: 'user' as const, content: 'say something nice' }]

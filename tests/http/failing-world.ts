@@ -3,6 +3,7 @@ import { expect } from 'bun:test'
 import { KINDS } from '../../src/providers/kinds.ts'
 import { ERRORS, type ErrorCode } from '../../src/wire/errors.ts'
 import { entry, KEY, policyRow, testGateway } from '../inference/gateway.ts'
+import { serveApp } from '../services/serve-app.ts'
 import { type Behaviour, startUpstream } from '../services/upstream.ts'
 
 export const SECRET = 'topsecretcredential-0123'
@@ -50,7 +51,7 @@ export const startFailing = () => {
       policyRow({ id: 'pol_hasty', name: 'hasty', retry: { attempts: 0 }, timeouts: { total_ms: 80 } }),
     ],
   })
-  const server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: gateway.app.fetch, ...gateway.app.serve })
+  const server = serveApp(gateway.app)
 
   /** All that answers have said, for the scan at the end. */
   const said: string[] = []
@@ -91,7 +92,7 @@ export const startFailing = () => {
   }
 
   const post = (body: unknown, headers: Record<string, string> = {}, path = '/v1/chat/completions') =>
-    fetch(new URL(path, server.url), {
+    fetch(new URL(path, `http://127.0.0.1:${server.port}`), {
       method: 'POST',
       body: typeof body === 'string' ? body : JSON.stringify(body),
       headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/json', ...headers },
@@ -126,7 +127,7 @@ export const startFailing = () => {
     },
     async close() {
       gateway.close()
-      await server.stop(true)
+      server.stop()
       await upstream.stop()
     },
   }

@@ -9,7 +9,7 @@ afterAll(close)
 
 describe('what a framework or the wire would answer by itself', () => {
   const send = (method: string, path: string, init: RequestInit = {}) =>
-    fetch(new URL(path, server.url), {
+    fetch(`http://127.0.0.1:${server.port}${path}`, {
       ...init,
       method,
       headers: { authorization: `Bearer ${KEY}`, ...(init.headers as Record<string, string> | undefined) },
@@ -56,7 +56,9 @@ describe('what a framework or the wire would answer by itself', () => {
     '/v1/chat/completions/',
     '/nope#fragment',
   ])('%s is 404', async (path) => {
-    const response = await fetch(`${server.url.origin}${path}`, { headers: { authorization: `Bearer ${KEY}` } })
+    const response = await fetch(`http://127.0.0.1:${server.port}${path}`, {
+      headers: { authorization: `Bearer ${KEY}` },
+    })
     const status = path === '/v1/chat/completions/' ? 405 : 404
     await expectFailure(response, status === 405 ? { code: 'invalid_request', status } : { code: 'not_found' })
   })

@@ -1,5 +1,6 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { entry, KEY, policyRow, READ_KEY, TIP, testGateway } from '../inference/gateway.ts'
+import { serveApp } from '../services/serve-app.ts'
 import { startUpstream } from '../services/upstream.ts'
 
 const upstream = startUpstream()
@@ -13,10 +14,10 @@ const gateway = testGateway({
   policies: [policyRow({ strategy: 'priority' })],
   aliases: { 'Best/Model': 'org/large-2', gone: 'off', cheap: 'small' },
 })
-const server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: gateway.app.fetch, ...gateway.app.serve })
+const server = serveApp(gateway.app)
 afterAll(async () => {
   gateway.close()
-  await server.stop(true)
+  server.stop()
   await upstream.stop()
 })
 
@@ -113,7 +114,7 @@ const statusLine = async (lines: readonly string[]): Promise<string> => {
   const answered = Promise.withResolvers<string>()
   const socket = await Bun.connect({
     hostname: '127.0.0.1',
-    port: server.port!,
+    port: server.port,
     socket: {
       data: (_, bytes) => answered.resolve(new TextDecoder().decode(bytes).split('\r\n')[0]!),
       close: () => answered.resolve('closed'),
@@ -134,7 +135,7 @@ describe('over a socket', () => {
   })
 
   const post = (body: BodyInit, headers: Record<string, string> = {}) =>
-    fetch(new URL('/v1/chat/completions', server.url), {
+    fetch(new URL('/v1/chat/completions', `http://127.0.0.1:${server.port}`), {
       method: 'POST',
       body,
       headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/json', ...headers },

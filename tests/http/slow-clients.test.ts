@@ -1,6 +1,7 @@
 // Clients that hold connections: those that say nothing, say it slowly, or never read are let go by deadlines, and those that only wait are not.
 import { afterAll, expect, test } from 'bun:test'
 import { entry, KEY, testGateway } from '../inference/gateway.ts'
+import { serveApp } from '../services/serve-app.ts'
 import { startUpstream } from '../services/upstream.ts'
 
 /** The least that the runtime keeps: it looks at connections every four seconds. */
@@ -12,10 +13,10 @@ const gateway = testGateway({
   entries: [entry({ baseUrl: upstream.baseUrl })],
   inference: { idleS: IDLE_S, bodyMs: BODY_MS },
 })
-const server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: gateway.app.fetch, ...gateway.app.serve })
+const server = serveApp(gateway.app)
 afterAll(async () => {
   gateway.close()
-  await server.stop(true)
+  server.stop()
   await upstream.stop()
 })
 
@@ -31,7 +32,7 @@ const connect = async (drip?: string): Promise<Client> => {
   const closed = Promise.withResolvers<string>()
   const socket = await Bun.connect({
     hostname: '127.0.0.1',
-    port: server.port!,
+    port: server.port,
     socket: {
       data(_, bytes) {
         received += bytes.toString('latin1')

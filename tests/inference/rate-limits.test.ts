@@ -2,7 +2,7 @@
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import type { Limits } from '../../src/inference/limits.ts'
 import { processLimits } from '../../src/inference/limits-local.ts'
-import { durationText, limitHeaders } from '../../src/inference/rate-limit.ts'
+import { durationText, limitLines } from '../../src/inference/rate-limit.ts'
 import { limitRule, openLimitRules } from '../../src/state/limit-rules.ts'
 import type { FoldedBatch, KeyEntry } from '../../src/state/port.ts'
 import { keyIssued, newWorld, tenantCreated } from '../domain/world.ts'
@@ -233,14 +233,16 @@ describe('the rules of a request', () => {
       { requests: 2, tokens: 600, resetMs: 1_500 },
       { requests: 19, tokens: 0, resetMs: 500 },
     ]
-    expect(limitHeaders(rules, counted)).toEqual({
-      'x-ratelimit-limit-requests': '20',
-      'x-ratelimit-remaining-requests': '1',
-      'x-ratelimit-reset-requests': '500ms',
-      'x-ratelimit-limit-tokens': '500',
-      'x-ratelimit-remaining-tokens': '0',
-      'x-ratelimit-reset-tokens': '1.5s',
-    })
+    expect(limitLines(rules, counted).split('\r\n')).toEqual([
+      'x-ratelimit-limit-requests: 20',
+      'x-ratelimit-remaining-requests: 1',
+      'x-ratelimit-reset-requests: 500ms',
+      'x-ratelimit-limit-tokens: 500',
+      'x-ratelimit-remaining-tokens: 0',
+      'x-ratelimit-reset-tokens: 1.5s',
+      '',
+    ])
+    expect(limitLines([limitRule('key', 'a', { max_parallel: 1 })!], [counted[0]!])).toBe('')
     expect([0, 820, 1_000, 60_000, 61_250].map(durationText)).toEqual(['0s', '820ms', '1s', '1m0s', '1m1.25s'])
   })
 })

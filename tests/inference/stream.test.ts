@@ -1,6 +1,7 @@
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
 import { KINDS } from '../../src/providers/kinds.ts'
 import { eventually } from '../services/eventually.ts'
+import { serveApp } from '../services/serve-app.ts'
 import { startUpstream } from '../services/upstream.ts'
 import { entry, framesOf, policyRow, type TestGateway, testGateway } from './gateway.ts'
 
@@ -254,10 +255,10 @@ describe('a client that leaves', () => {
   })
 
   test('over a socket is noticed even when it does not read', async () => {
-    const server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: gateway.app.fetch, ...gateway.app.serve })
+    const server = serveApp(gateway.app)
     upstream.behave({ stopAfter: 1, stop: 'hang' })
     const client = new AbortController()
-    const response = await fetch(new URL('/v1/chat/completions', server.url), {
+    const response = await fetch(new URL('/v1/chat/completions', `http://127.0.0.1:${server.port}`), {
       method: 'POST',
       signal: client.signal,
       headers: {
@@ -269,7 +270,7 @@ describe('a client that leaves', () => {
     expect(response.status).toBe(200)
     client.abort()
     expect((await gateway.spool.untilSettled())[0]!.outcome).toBe('canceled')
-    await server.stop(true)
+    server.stop()
   })
 })
 
@@ -293,7 +294,7 @@ describe('stopping', () => {
   })
 })
 
-test('a client that does not read stops the upstream, over sockets too', async () => {
+test.each(['', '?x=1'])('a client that does not read stops the upstream, over sockets too (%p)', async (query) => {
   const piece = `data: ${JSON.stringify({ id: 'x', choices: [{ index: 0, delta: { content: 'z'.repeat(65_536) } }] })}\n\n`
   let pulled = 0
   const endless = Bun.serve({
@@ -313,15 +314,15 @@ test('a client that does not read stops the upstream, over sockets too', async (
       ),
   })
   const slow = testGateway({ entries: [entry({ baseUrl: `${endless.url}v1` })] })
-  const server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: slow.app.fetch, ...slow.app.serve })
+  const server = serveApp(slow.app)
   const body = JSON.stringify(ask)
   const socket = await Bun.connect({
     hostname: '127.0.0.1',
-    port: server.port!,
+    port: server.port,
     socket: {
       open(opened) {
         opened.write(
-          `POST /v1/chat/completions HTTP/1.1\r\nHost: gateway.test\r\nAuthorization: Bearer gw_live_inferenceinferenceinferenceinference\r\n` +
+          `POST /v1/chat/completions${query} HTTP/1.1\r\nHost: gateway.test\r\nAuthorization: Bearer gw_live_inferenceinferenceinferenceinference\r\n` +
             `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
         )
         opened.pause()
@@ -340,6 +341,6 @@ test('a client that does not read stops the upstream, over sockets too', async (
   socket.terminate()
   expect(await slow.spool.untilSettled()).toMatchObject([{ outcome: 'canceled' }])
   slow.close()
-  await server.stop(true)
+  server.stop()
   await endless.stop(true)
 })

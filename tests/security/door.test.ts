@@ -1,6 +1,7 @@
 // What comes in as bytes that no HTTP client would send: whatever it is, nobody is let in by it, and nothing of it is taken for a second request.
 import { afterAll, beforeEach, expect, test } from 'bun:test'
 import { entry, KEY, testGateway } from '../inference/gateway.ts'
+import { serveApp } from '../services/serve-app.ts'
 import { startUpstream } from '../services/upstream.ts'
 import { exchange, statusesIn } from './raw-client.ts'
 
@@ -10,10 +11,10 @@ const gateway = testGateway({
   entries: [entry({ baseUrl: upstream.baseUrl })],
   keys: { [OTHER_KEY]: { id: 'key_other', tenantId: 'ten_2' } },
 })
-const server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: gateway.app.fetch, ...gateway.app.serve })
+const server = serveApp(gateway.app)
 afterAll(async () => {
   gateway.close()
-  await server.stop(true)
+  server.stop()
   await upstream.stop()
 })
 beforeEach(() => {
@@ -27,7 +28,7 @@ const JSON_TYPE = 'Content-Type: application/json'
 const chat = (lines: readonly string[], body = ASK, path = '/v1/chat/completions') =>
   [`POST ${path} HTTP/1.1`, 'Connection: close', ...lines, '', body].join('\r\n')
 const lengthOf = (body = ASK) => `Content-Length: ${body.length}`
-const statusOf = async (request: string) => statusesIn(await exchange(server.port!, request))
+const statusOf = async (request: string) => statusesIn(await exchange(server.port, request))
 
 test('S11: of two credentials, or one that can be read in two ways, none is taken', async () => {
   const known = ['Host: gw', JSON_TYPE, lengthOf()]
@@ -57,7 +58,7 @@ test('S11: a request that names two hosts is refused wherever it goes', async ()
   expect(await statusOf(chat(twice))).toEqual([400])
   expect(await statusOf(chat(['Host: gw, other', AUTHORISED, JSON_TYPE, lengthOf()]))).toEqual([400])
   expect(await statusOf('GET /health HTTP/1.1\r\nHost: gw\r\nHost: gw\r\nConnection: close\r\n\r\n')).toEqual([400])
-  expect(await exchange(server.port!, chat(twice))).toContain('"param":"host"')
+  expect(await exchange(server.port, chat(twice))).toContain('"param":"host"')
 })
 
 test('S12: a path is authorised and served as one and the same: no spelling of it opens another door', async () => {
@@ -120,12 +121,12 @@ test('S21: what a client names itself is cut to plain characters before it is sh
     ['"><', /^req_/],
   ]
   for (const [label, shown] of labels) {
-    const answer = await exchange(server.port!, chat([...known, `X-Request-ID: ${label}`]))
+    const answer = await exchange(server.port, chat([...known, `X-Request-ID: ${label}`]))
     expect(answer).not.toMatch(/^x-evil:/im)
     expect(/^x-request-id: (.*)$/im.exec(answer)?.[1]?.trim()).toMatch(shown)
   }
   const unknown = JSON.stringify({ model: 'a\r\nX-Evil: 1\r\n\r\n<b>', messages: [{ role: 'user', content: 'hi' }] })
-  const answer = await exchange(server.port!, chat(['Host: gw', JSON_TYPE, lengthOf(unknown), AUTHORISED], unknown))
+  const answer = await exchange(server.port, chat(['Host: gw', JSON_TYPE, lengthOf(unknown), AUTHORISED], unknown))
   expect(statusesIn(answer)).toEqual([404])
   expect(answer.split('\r\n\r\n')[0]).not.toMatch(/evil/i)
 })
@@ -162,7 +163,7 @@ const SMUGGLED: Readonly<Record<string, string>> = {
 }
 
 test.each(Object.entries(SMUGGLED))('S22: %s hides no second request', async (_, request) => {
-  const received = await exchange(server.port!, request)
+  const received = await exchange(server.port, request)
   expect(received).toMatch(/^HTTP\/1\.1 (400|501|505) /)
   expect(statusesIn(received)).toHaveLength(1)
   expect(upstream.received).toHaveLength(0)

@@ -1,0 +1,20 @@
+// What is answered to bytes that are no request, and where an answer could not be made at all.
+import type { Diagnostics } from '../lib/diagnostics.ts'
+import type { ServerHandlers } from '../lib/http-server.ts'
+import type { HeaderReader } from '../lib/inbound.ts'
+import { errorAnswer } from './envelope.ts'
+import { newIdentity } from './request-context.ts'
+
+interface NoRequestDeps {
+  readonly diagnostics: Pick<Diagnostics, 'error'>
+}
+
+const NO_HEADERS: HeaderReader = { get: () => null, has: () => false }
+
+export const noRequest = ({ diagnostics }: NoRequestDeps): Pick<ServerHandlers, 'malformed' | 'failed'> => ({
+  malformed: (flaw) => errorAnswer(flaw, newIdentity(NO_HEADERS)),
+  failed(error) {
+    diagnostics.error('answer_failed', { error })
+    return errorAnswer(error, newIdentity(NO_HEADERS))
+  },
+})
