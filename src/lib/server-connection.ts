@@ -84,7 +84,9 @@ export class ServerConnection implements Listed, Uplink, OutputWatch {
   overdue(): void {
     if (this.request !== null || this.#output.isBlocked || this.#isEnding) this.destroy()
     else {
+      // A request that comes at this moment is not begun: nobody would get its answer.
       this.#isEnding = true
+      this.#discards = true
       this.#renew()
       this.socket.end()
     }
