@@ -20,7 +20,7 @@ import { type Answer, responseOf } from './lib/answer.ts'
 import type { Peers, ServerHandlers } from './lib/http-server.ts'
 import type { Inbound } from './lib/inbound.ts'
 import { LoadGate } from './lib/load-gate.ts'
-import { GatewayError, stopping } from './wire/errors.ts'
+import { stopping } from './wire/errors.ts'
 
 /** Everything that the routes are given: the deps of each part, which share names where they share things. */
 export type AppDeps = Omit<InferenceDeps, 'observe'> &
@@ -86,12 +86,10 @@ export const createApp = (deps: AppDeps): App => {
   /** The one hot route goes around the framework. */
   const answer = (request: Request, peers?: Peers): Response | Promise<Response> => {
     if (isChat(request)) return chatResponse(request)
-    if (namesTwoHosts(request)) return errorResponse(twoHosts(), contextOf(request))
     notePeer(request, peers)
     return request.method === 'HEAD' ? head(request, routes.fetch) : routes.fetch(request)
   }
-  const chatResponse = async (request: Request): Promise<Response> =>
-    namesTwoHosts(request) ? errorResponse(twoHosts(), contextOf(request)) : responseOf(await complete(request))
+  const chatResponse = async (request: Request): Promise<Response> => responseOf(await complete(request))
   /** A chat completion is refused where all are let in, so that it leaves an outcome. */
   const lastAnswer = async (request: Request, peers?: Peers): Promise<Response> => {
     const isRefused = !READS.has(request.method) && !isChat(request)
@@ -117,10 +115,6 @@ export const createApp = (deps: AppDeps): App => {
     drain: (timeoutMs) => chat.active.drain(timeoutMs),
   }
 }
-
-/** Two lines arrive joined by a comma, which no host has. Whoever stands before us may have meant the other one (RFC 9112, 3.2: 400). */
-const namesTwoHosts = ({ headers }: Request): boolean => headers.get('host')?.includes(',') ?? false
-const twoHosts = () => new GatewayError('invalid_request', 'send one Host header', { param: 'host' })
 
 const READS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS'])
 
