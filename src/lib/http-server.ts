@@ -72,6 +72,7 @@ export const serveHttp = (options: ServerOptions): HttpServer => {
     },
     reload: (next) => server.reload(next),
     stop() {
+      server.cut()
       listener.stop(true)
       server.stop()
     },
@@ -140,6 +141,13 @@ class Server implements ConnectionOwner, Peers {
       if (request !== null) count++
     })
     return count
+  }
+
+  /** Resets connections whose end would be that of an answer that is not whole: nobody takes a part for it. All others are closed, and what is with the kernel still goes out. */
+  cut(): void {
+    this.#connections.each((connection) => {
+      if (connection.request?.headers.isOne === false) connection.destroy()
+    })
   }
 
   stop(): void {
