@@ -187,7 +187,11 @@ class Server implements ConnectionOwner, Peers {
   #endOverdue(): void {
     const nowMs = performance.now()
     this.#connections.each((connection) => {
-      if (connection.socket.isLeft) connection.destroy()
+      const { socket, output } = connection
+      // The kernel says that there is room again when a third of its megabytes is free: who reads slowly has no such time.
+      if (output.isBlocked && socket.hasTaken())
+        connection.deadlineMs = Math.max(connection.deadlineMs, nowMs + this.idleMs)
+      if (socket.isLeft) connection.destroy()
       else if (nowMs >= connection.deadlineMs) connection.overdue()
     })
   }

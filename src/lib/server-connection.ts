@@ -21,7 +21,7 @@ export class ServerConnection implements Listed, Uplink, OutputWatch {
   /** Monotonic milliseconds after which it is closed. */
   deadlineMs: number
   request: ServerRequest | null = null
-  readonly #output = new ServerOutput(this)
+  readonly output = new ServerOutput(this)
   readonly socket = new ServerSocket()
   readonly #ahead = new RequestQueue()
   #live: LiveBody | null = null
@@ -45,7 +45,7 @@ export class ServerConnection implements Listed, Uplink, OutputWatch {
 
   opened(socket: Socket<ServerConnection>): void {
     this.socket.opened(socket)
-    this.#output.opened(socket)
+    this.output.opened(socket)
   }
 
   data(bytes: Buffer): void {
@@ -59,12 +59,12 @@ export class ServerConnection implements Listed, Uplink, OutputWatch {
   }
 
   drain(): void {
-    this.#output.drain()
+    this.output.drain()
   }
 
   closed(): void {
-    if (this.#output.dead) return
-    this.#output.close()
+    if (this.output.dead) return
+    this.output.close()
     this.#ahead.clear()
     this.owner.closed(this)
     const { request } = this
@@ -82,7 +82,7 @@ export class ServerConnection implements Listed, Uplink, OutputWatch {
 
   /** Its time is over. What is with the kernel only waits for the network: it is not taken back. */
   overdue(): void {
-    if (this.request !== null || this.#output.isBlocked || this.#isEnding) this.destroy()
+    if (this.request !== null || this.output.isBlocked || this.#isEnding) this.destroy()
     else {
       // A request that comes at this moment is not begun: nobody would get its answer.
       this.#isEnding = true
@@ -100,7 +100,7 @@ export class ServerConnection implements Listed, Uplink, OutputWatch {
 
   wantBody(request: ServerRequest): void {
     if (request !== this.request) return
-    if (request.headers.expectsContinue) this.#output.continueOnce()
+    if (request.headers.expectsContinue) this.output.continueOnce()
     if (!this.#patient) this.#renew()
     this.socket.resume()
   }
@@ -112,10 +112,11 @@ export class ServerConnection implements Listed, Uplink, OutputWatch {
   letGo(request: ServerRequest): void {
     if (request !== this.request) return
     this.#patient = false
-    if (this.#output.isBlocked) this.#renew()
+    if (this.output.isBlocked) this.#renew()
   }
 
   blocked(): void {
+    this.socket.sent()
     if (!this.#patient) this.#renew()
   }
 
@@ -131,7 +132,7 @@ export class ServerConnection implements Listed, Uplink, OutputWatch {
 
   /** Whoever asks for a body without end waits no longer for its next piece. */
   #bodyCame(request: ServerRequest): void {
-    if (this.deadlineMs === Number.POSITIVE_INFINITY || this.#answered || this.#output.isBlocked) return
+    if (this.deadlineMs === Number.POSITIVE_INFINITY || this.#answered || this.output.isBlocked) return
     if (request.ended) this.deadlineMs = Number.POSITIVE_INFINITY
     else this.#renew()
   }
@@ -149,7 +150,7 @@ export class ServerConnection implements Listed, Uplink, OutputWatch {
   /** Reads on while there is room for what comes ahead. */
   #readOn(): void {
     // Of a body, its request says how much is read.
-    if (this.#discards || this.#output.dead || this.request?.ended === false) return
+    if (this.#discards || this.output.dead || this.request?.ended === false) return
     if (this.#turns.rests || this.#ahead.length > AHEAD_BYTES) this.socket.pause()
     else this.socket.resume()
   }
@@ -178,7 +179,7 @@ export class ServerConnection implements Listed, Uplink, OutputWatch {
   #next(): void {
     if (this.#reading) return
     this.#reading = true
-    while (this.request === null && !this.#output.dead && !this.#discards && !this.#turns.rests) {
+    while (this.request === null && !this.output.dead && !this.#discards && !this.#turns.rests) {
       const { hasBegun } = this.#ahead
       let head: RequestHead | null
       try {
@@ -200,7 +201,7 @@ export class ServerConnection implements Listed, Uplink, OutputWatch {
 
   /** What came is no request: nothing that follows is read. */
   #refuse(error: unknown): void {
-    this.#output.begin()
+    this.output.begin()
     this.#discards = true
     this.#closes = true
     this.#respond(error instanceof MalformedRequest ? this.owner.malformed(error) : this.owner.failed(error))
@@ -209,7 +210,7 @@ export class ServerConnection implements Listed, Uplink, OutputWatch {
   #begin(head: RequestHead): void {
     const request = new ServerRequest(head, this)
     this.request = request
-    this.#output.begin()
+    this.output.begin()
     this.#served = true
     this.#lost = false
     this.#answered = false
@@ -242,7 +243,7 @@ export class ServerConnection implements Listed, Uplink, OutputWatch {
   }
 
   #reply(reply: Reply): void {
-    if (this.#output.dead) {
+    if (this.output.dead) {
       dropReply(reply)
       return
     }
@@ -251,7 +252,7 @@ export class ServerConnection implements Listed, Uplink, OutputWatch {
     if (closesAfter(reply) || request === null || !request.ended) this.#closes = true
     const { isHead = false, isOne = true } = request?.headers ?? {}
     this.#live = liveBodyOf(reply)
-    const sent = sendReply(reply, this.#output, { closes: this.#closes, isHead, isOne })
+    const sent = sendReply(reply, this.output, { closes: this.#closes, isHead, isOne })
     if (sent === true) this.#end()
     else sent.then(this.#sent, this.#faulted)
   }
@@ -264,7 +265,7 @@ export class ServerConnection implements Listed, Uplink, OutputWatch {
   /** What must not happen. Where the head is out already, the client sees an answer without its end. */
   readonly #faulted = (error: unknown): void => {
     const answer = this.owner.failed(error)
-    if (this.#output.hasBegun || this.#output.dead) this.destroy()
+    if (this.output.hasBegun || this.output.dead) this.destroy()
     else this.#reply(answer)
   }
 
@@ -273,13 +274,13 @@ export class ServerConnection implements Listed, Uplink, OutputWatch {
     this.#live = null
     this.#patient = false
     this.#answered = true
-    if (this.#output.isBlocked) this.#renew()
+    if (this.output.isBlocked) this.#renew()
     else this.#finish()
   }
 
   /** All of the answer is with the kernel. */
   #finish(): void {
-    if (this.#output.dead) return
+    if (this.output.dead) return
     this.request = null
     this.#answered = false
     this.#renew()

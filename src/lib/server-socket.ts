@@ -1,10 +1,11 @@
 // The socket under a connection of the server: what is read of it, and its ends.
 import type { Socket } from 'bun'
-import { hasLeft } from './unread-bytes.ts'
+import { hasLeft, takenFrom } from './unread-bytes.ts'
 
 export class ServerSocket {
   #socket: Socket<unknown> | null = null
   #paused = false
+  #taken: number | null = null
 
   opened(socket: Socket<unknown>): void {
     this.#socket = socket
@@ -22,6 +23,18 @@ export class ServerSocket {
   /** Whether its client has left while nothing was read of it. */
   get isLeft(): boolean {
     return this.#paused && this.#socket !== null && hasLeft(this.#socket)
+  }
+
+  /** Some of what was just sent is on its way: what its client takes counts from the next look on. */
+  sent(): void {
+    this.#taken = null
+  }
+
+  /** Whether its client has taken some of what was sent since this was asked last. */
+  hasTaken(): boolean {
+    const before = this.#taken
+    this.#taken = this.#socket === null ? 0 : takenFrom(this.#socket)
+    return before !== null && this.#taken !== before
   }
 
   pause(): void {

@@ -83,6 +83,27 @@ test.concurrent('who reads nothing of what is left is let go', async () => {
   }
 })
 
+test.concurrent('who reads slowly, but goes on reading, is not let go', async () => {
+  const body = 'x'.repeat(20_000_000)
+  const { port } = serving({ fetch: () => new Response(body), hot: () => answerOf(200, body) }, options)
+  const read = async (bytes: string) => {
+    const client = await connect(port)
+    client.pause()
+    client.write(bytes)
+    for (let i = 0; i < 8; i++) {
+      await Bun.sleep(IDLE_MS / 2)
+      const { length } = client.received()
+      client.resume()
+      await Promise.race([client.until((received) => received.length > length), client.closed])
+      client.pause()
+    }
+    client.resume()
+    expect(answersIn(await client.closed)[0]!.body.length).toBe(body.length)
+  }
+  const closes = 'Connection: close\r\n'
+  await Promise.all([read(get('/', closes)), read(post('/hot', '', closes))])
+})
+
 test.concurrent('who waits for an answer is not hurried', async () => {
   const slow = async () => {
     await Bun.sleep(IDLE_MS + HEAD_MS)
