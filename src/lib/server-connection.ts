@@ -83,8 +83,9 @@ export class ServerConnection implements Listed, Uplink, OutputWatch {
   /** Its time is over. What is with the kernel only waits for the network: it is not taken back. */
   overdue(): void {
     if (this.request !== null || this.output.isBlocked || this.#isEnding) this.destroy()
-    else {
-      // A request that comes at this moment is not begun: nobody would get its answer.
+    // What has come in time and was not read yet is a request: the process was busy, not its client silent.
+    else if (this.#discards || this.#ahead.hasBegun || !this.socket.hasUnread) {
+      // One that comes at this moment is not begun: nobody would get its answer.
       this.#isEnding = true
       this.#discards = true
       this.#renew()

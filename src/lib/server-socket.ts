@@ -1,6 +1,6 @@
 // The socket under a connection of the server: what is read of it, and its ends.
 import type { Socket } from 'bun'
-import { hasLeft, takenFrom } from './unread-bytes.ts'
+import { hasLeft, hasUnread, takenFrom } from './unread-bytes.ts'
 
 export class ServerSocket {
   #socket: Socket<unknown> | null = null
@@ -23,6 +23,11 @@ export class ServerSocket {
   /** Whether its client has left while nothing was read of it. */
   get isLeft(): boolean {
     return this.#paused && this.#socket !== null && hasLeft(this.#socket)
+  }
+
+  /** Whether something has come that the event loop has not seen. */
+  get hasUnread(): boolean {
+    return this.#socket !== null && hasUnread(this.#socket)
   }
 
   /** Some of what was just sent is on its way: what its client takes counts from the next look on. */

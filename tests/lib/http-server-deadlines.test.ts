@@ -202,6 +202,26 @@ test.concurrent('who goes on sending a body that nobody reads has two seconds', 
   between(performance.now() - begunMs, 2_000)
 })
 
+test('a request that came in time is answered, also where the process was too busy to read it', async () => {
+  const busy = async (client: RawClient) => {
+    client.write(get('/', 'Connection: close\r\n'))
+    await client.written()
+    Bun.sleepSync(HEAD_MS + SWEEP_MS)
+    return new Response('busy')
+  }
+  for (const first of ['', get()]) {
+    let client: RawClient
+    const { port } = serving(
+      { fetch: ({ url }) => (url.endsWith('/busy') ? busy(client) : new Response('x')) },
+      options,
+    )
+    client = await connect(port, first)
+    if (first !== '') await client.until(isWhole())
+    await connect(port, get('/busy'))
+    expect(answersIn(await client.closed).at(-1)?.headers).toContainEqual(['connection', 'close'])
+  }
+})
+
 test('a port is had by one server, or by those that share it', () => {
   const options = { hostname: '127.0.0.1', idleMs: 1_000, headMs: 1_000 }
   const handlers = {
