@@ -24,19 +24,20 @@ export const NO_AMOUNT: Amount = Object.freeze({ nano_usd: 0, tokens: 0 })
 export const plus = (one: Amount, other: Amount): Amount => {
   if (other === NO_AMOUNT) return one
   if (one === NO_AMOUNT) return other
-  return {
-    nano_usd: Math.min(MOST, one.nano_usd + other.nano_usd),
-    tokens: Math.min(MOST, one.tokens + other.tokens),
-  }
+  return { nano_usd: sum(one.nano_usd, other.nano_usd), tokens: sum(one.tokens, other.tokens) }
 }
 
 /** What is left of one after the other, none where the other is larger. */
 export const minus = (one: Amount, other: Amount): Amount => {
   if (other === NO_AMOUNT || one === NO_AMOUNT) return one
-  const nano_usd = Math.max(0, one.nano_usd - other.nano_usd)
-  const tokens = Math.max(0, one.tokens - other.tokens)
+  const nano_usd = rest(one.nano_usd, other.nano_usd)
+  const tokens = rest(one.tokens, other.tokens)
   return nano_usd === 0 && tokens === 0 ? NO_AMOUNT : { nano_usd, tokens }
 }
+
+/** The same of one kind of them. */
+export const sum = (one: number, other: number): number => Math.min(MOST, one + other)
+export const rest = (one: number, other: number): number => Math.max(0, one - other)
 
 /** The larger of each. */
 export const most = (one: Amount, other: Amount): Amount => ({

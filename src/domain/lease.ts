@@ -1,15 +1,19 @@
 // What one process holds of an account: granted by the log, spent in memory. Sums since the process's start; what is spent never exceeds what was granted.
-import { type Amount, isEqual, isNothing, minus, NO_AMOUNT, plus } from './amount.ts'
+// What every request changes are plain numbers: an object for each sum costs more than all else that is done here (docs/profile.md).
+import { type Amount, isEqual, isNothing, NO_AMOUNT, plus, rest, sum } from './amount.ts'
 import type { LeaseTally } from './budget-events.ts'
 
 /** What an outcome charges to an account. */
 export interface LeaseCharge {
   /** Of what was reserved. */
-  readonly spent: Amount
+  readonly spentNanoUsd: number
+  readonly spentTokens: number
   /** Without a lease. */
-  readonly counted: Amount
+  readonly countedNanoUsd: number
+  readonly countedTokens: number
   /** Of that, what is beyond what was reserved. */
-  readonly overrun: Amount
+  readonly overrunNanoUsd: number
+  readonly overrunTokens: number
 }
 
 /** Sums of what outcomes have charged. */
@@ -29,13 +33,16 @@ const NO_SUMS: LeaseSums = { spent: NO_AMOUNT, counted: NO_AMOUNT, overrun_nano_
 export class Lease {
   granted: Amount = NO_AMOUNT
   returned: Amount = NO_AMOUNT
-  spent: Amount = NO_AMOUNT
-  counted: Amount = NO_AMOUNT
-  overrun: Amount = NO_AMOUNT
-  /** Of these three, what stands in outcomes that are recorded. Only that is told: what a crash keeps from being recorded is settled as orphaned, at what was reserved. */
+  #spentNanoUsd = 0
+  #spentTokens = 0
+  #countedNanoUsd = 0
+  #countedTokens = 0
+  #overrunNanoUsd = 0
+  #overrunTokens = 0
+  #reservedNanoUsd = 0
+  #reservedTokens = 0
+  /** Of what was spent, counted and overrun, what stands in outcomes that are recorded. Only that is told: what a crash keeps from being recorded is settled as orphaned, at what was reserved. */
   recorded: LeaseSums = NO_SUMS
-  /** Held by requests under way. */
-  reserved: Amount = NO_AMOUNT
   /** Monotonic milliseconds: not spent from later, unless it is renewed. */
   usableUntilMs = 0
   /** Something was charged that was not told yet, and since when (monotonic); null: nothing. */
@@ -51,48 +58,73 @@ export class Lease {
     readonly holder: string,
   ) {}
 
+  get spent(): Amount {
+    return { nano_usd: this.#spentNanoUsd, tokens: this.#spentTokens }
+  }
+
+  get counted(): Amount {
+    return { nano_usd: this.#countedNanoUsd, tokens: this.#countedTokens }
+  }
+
+  get overrun(): Amount {
+    return { nano_usd: this.#overrunNanoUsd, tokens: this.#overrunTokens }
+  }
+
+  /** Held by requests under way. */
+  get reserved(): Amount {
+    return { nano_usd: this.#reservedNanoUsd, tokens: this.#reservedTokens }
+  }
+
+  /** Nothing is. */
+  get isIdle(): boolean {
+    return this.#reservedNanoUsd === 0 && this.#reservedTokens === 0
+  }
+
   /** What can be reserved. */
   free(): Amount {
     return { nano_usd: this.freeNanoUsd, tokens: this.freeTokens }
   }
 
   get freeNanoUsd(): number {
-    return Math.max(0, this.granted.nano_usd - this.returned.nano_usd - this.spent.nano_usd - this.reserved.nano_usd)
+    return Math.max(0, this.granted.nano_usd - this.returned.nano_usd - this.#spentNanoUsd - this.#reservedNanoUsd)
   }
 
   get freeTokens(): number {
-    return Math.max(0, this.granted.tokens - this.returned.tokens - this.spent.tokens - this.reserved.tokens)
+    return Math.max(0, this.granted.tokens - this.returned.tokens - this.#spentTokens - this.#reservedTokens)
   }
 
   isUsable(nowMs: number): boolean {
     return nowMs < this.usableUntilMs
   }
 
-  has(amount: Amount, nowMs: number): boolean {
-    if (nowMs >= this.usableUntilMs) return false
-    return amount.nano_usd <= this.freeNanoUsd && amount.tokens <= this.freeTokens
+  has(nanoUsd: number, tokens: number, nowMs: number): boolean {
+    return nowMs < this.usableUntilMs && nanoUsd <= this.freeNanoUsd && tokens <= this.freeTokens
   }
 
   /** Reserves so much, or nothing. */
-  take(amount: Amount, nowMs: number): boolean {
-    if (!this.has(amount, nowMs)) return false
-    this.reserved = plus(this.reserved, amount)
+  take(nanoUsd: number, tokens: number, nowMs: number): boolean {
+    if (!this.has(nanoUsd, tokens, nowMs)) return false
+    this.#reserve(nanoUsd, tokens)
     this.usedAtMs = nowMs
-    this.drawnNanoUsd += amount.nano_usd
-    this.drawnTokens += amount.tokens
+    this.drawnNanoUsd += nanoUsd
+    this.drawnTokens += tokens
     return true
   }
 
   /** Lets go of a reservation, or of a part of one. */
-  release(amount: Amount): void {
-    this.reserved = minus(this.reserved, amount)
+  release(nanoUsd: number, tokens: number): void {
+    this.#reservedNanoUsd = rest(this.#reservedNanoUsd, nanoUsd)
+    this.#reservedTokens = rest(this.#reservedTokens, tokens)
   }
 
   /** An outcome that is about to be recorded: what it cost counts. Its reservation is released beforehand, in the same turn. Answers the sums with it. */
-  charge({ spent, counted, overrun }: LeaseCharge): LeaseSums {
-    this.spent = plus(this.spent, spent)
-    this.counted = plus(this.counted, counted)
-    this.overrun = plus(this.overrun, overrun)
+  charge(charge: LeaseCharge): LeaseSums {
+    this.#spentNanoUsd = sum(this.#spentNanoUsd, charge.spentNanoUsd)
+    this.#spentTokens = sum(this.#spentTokens, charge.spentTokens)
+    this.#countedNanoUsd = sum(this.#countedNanoUsd, charge.countedNanoUsd)
+    this.#countedTokens = sum(this.#countedTokens, charge.countedTokens)
+    this.#overrunNanoUsd = sum(this.#overrunNanoUsd, charge.overrunNanoUsd)
+    this.#overrunTokens = sum(this.#overrunTokens, charge.overrunTokens)
     return this.#sums()
   }
 
@@ -100,13 +132,15 @@ export class Lease {
    * An outcome that could not be recorded: what it cost is reserved again, until it is settled as orphaned. That it went beyond what was reserved no record
    * would ever say: that alone is told.
    */
-  takeBack({ spent, counted, overrun }: LeaseCharge, nowMs: number): void {
-    this.spent = minus(this.spent, spent)
-    this.counted = minus(this.counted, counted)
-    this.reserved = plus(this.reserved, spent)
+  takeBack(charge: LeaseCharge, nowMs: number): void {
+    this.#spentNanoUsd = rest(this.#spentNanoUsd, charge.spentNanoUsd)
+    this.#spentTokens = rest(this.#spentTokens, charge.spentTokens)
+    this.#countedNanoUsd = rest(this.#countedNanoUsd, charge.countedNanoUsd)
+    this.#countedTokens = rest(this.#countedTokens, charge.countedTokens)
+    this.#reserve(charge.spentNanoUsd, charge.spentTokens)
+    const overrun = { nano_usd: charge.overrunNanoUsd, tokens: charge.overrunTokens }
     if (isNothing(overrun)) return
-    const all = plus(overrunIn(this.recorded), overrun)
-    this.recorded = { ...this.recorded, ...overrunSums(all) }
+    this.recorded = { ...this.recorded, ...overrunSums(plus(overrunIn(this.recorded), overrun)) }
     this.untoldSinceMs ??= nowMs
   }
 
@@ -119,11 +153,15 @@ export class Lease {
   /** Goes on where this holder stopped: an account that was let go of is needed again. */
   resume(told: LeaseTally & { readonly granted: Amount }): void {
     const { granted, returned, spent, counted } = told
+    const overrun = overrunIn(told)
     this.granted = granted
     this.returned = returned
-    this.spent = spent
-    this.counted = counted
-    this.overrun = overrunIn(told)
+    this.#spentNanoUsd = spent.nano_usd
+    this.#spentTokens = spent.tokens
+    this.#countedNanoUsd = counted.nano_usd
+    this.#countedTokens = counted.tokens
+    this.#overrunNanoUsd = overrun.nano_usd
+    this.#overrunTokens = overrun.tokens
     this.recorded = this.#sums()
   }
 
@@ -135,12 +173,17 @@ export class Lease {
     return areEqual && isEqual(overrunIn(told), overrun)
   }
 
+  #reserve(nanoUsd: number, tokens: number): void {
+    this.#reservedNanoUsd = sum(this.#reservedNanoUsd, nanoUsd)
+    this.#reservedTokens = sum(this.#reservedTokens, tokens)
+  }
+
   #sums(): LeaseSums {
-    const { spent, counted, overrun } = this
+    const { spent, counted } = this
     // Once for each outcome: a spread costs more than all the rest of it.
-    return overrun.tokens > 0
-      ? { spent, counted, overrun_nano_usd: overrun.nano_usd, overrun_tokens: overrun.tokens }
-      : { spent, counted, overrun_nano_usd: overrun.nano_usd }
+    return this.#overrunTokens > 0
+      ? { spent, counted, overrun_nano_usd: this.#overrunNanoUsd, overrun_tokens: this.#overrunTokens }
+      : { spent, counted, overrun_nano_usd: this.#overrunNanoUsd }
   }
 
   /** Gives back what is not needed: from now on it is not spent, and the log is told. */

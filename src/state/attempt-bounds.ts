@@ -1,6 +1,6 @@
 // What an attempt may cost and what it did, as budgets are told of it.
 import type { LeaseRefusal } from '../domain/account.ts'
-import { type Amount, type Limits, most } from '../domain/amount.ts'
+import type { Limits } from '../domain/amount.ts'
 import type { Taken } from './budget-asks.ts'
 import type { OpenAccount } from './budget-open.ts'
 
@@ -33,23 +33,6 @@ export interface BudgetRefusal {
 export interface Leases {
   readonly leasesMoney: boolean
   readonly leasesTokens: boolean
-}
-
-/** What of a bound is taken of a lease. */
-export const leasedOf = (leases: Leases, { nanoUsd, tokens }: Bound): Amount =>
-  ofLeased(leases, { nano_usd: nanoUsd ?? 0, tokens })
-
-/** Of an amount, what a lease is for. */
-export const ofLeased = ({ leasesMoney, leasesTokens }: Leases, { nano_usd, tokens }: Amount): Amount => ({
-  nano_usd: leasesMoney ? nano_usd : 0,
-  tokens: leasesTokens ? tokens : 0,
-})
-
-/** The most that an attempt with such a bound may have cost of a lease, where `said` is what is known or estimated of it. */
-export const mostOf = (leases: Leases, said: Amount, bound: Amount, { atMost }: Cost): Amount => {
-  if (atMost === undefined) return said
-  const { nano_usd, tokens } = atMost
-  return most(said, ofLeased(leases, { nano_usd: nano_usd ?? bound.nano_usd, tokens: tokens ?? bound.tokens }))
 }
 
 /** Why nothing was taken. */

@@ -18,6 +18,33 @@ export interface Parked {
   readonly untilMs: number
 }
 
+/** What a request takes of one account. */
+export interface Draw {
+  readonly open: OpenAccount
+  /** It takes of its lease. */
+  readonly isDrawing: boolean
+  readonly drawNanoUsd: number
+  readonly drawTokens: number
+}
+
+/** Whether all of it can be taken now, and nobody waits for it. */
+export const canDraw = (draws: readonly Draw[], nowMs: number): boolean => {
+  for (let i = 0; i < draws.length; i++) {
+    const { open, isDrawing, drawNanoUsd, drawTokens } = draws[i]!
+    if (isDrawing && (open.waiting > 0 || !open.has(drawNanoUsd, drawTokens, nowMs))) return false
+  }
+  return true
+}
+
+/** What is drawn, and of which accounts. */
+export const drawn = (draws: readonly Draw[]): [OpenAccount[], Amount[]] => {
+  const drawing = draws.filter(({ isDrawing }) => isDrawing)
+  return [
+    drawing.map(({ open }) => open),
+    drawing.map(({ drawNanoUsd, drawTokens }) => ({ nano_usd: drawNanoUsd, tokens: drawTokens })),
+  ]
+}
+
 /** One request that waits for all of its accounts. */
 export interface Waiter {
   readonly opens: readonly OpenAccount[]

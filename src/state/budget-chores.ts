@@ -103,7 +103,8 @@ class Chores {
     const next = open.line.windowOf(endMs)
     const opened = leases.openWindow(open.tenantId, open.line, next.startMs, next.endMs)
     if (opened.asking || opened.lastGrant.nano_usd > 0 || opened.lastGrant.tokens > 0) return
-    opened.lastDraw = open.lastDraw
+    opened.lastDrawNanoUsd = open.lastDrawNanoUsd
+    opened.lastDrawTokens = open.lastDrawTokens
     opened.wantsMore = true
     leases.tell(opened)
   }

@@ -5,7 +5,7 @@ import type { BudgetEvent } from '../domain/budget-events.ts'
 import type { Holder } from '../domain/holder.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import type { EventLog } from '../log/port.ts'
-import { TAKEN, type Taken } from './budget-asks.ts'
+import { canDraw, type Draw, drawn, TAKEN, type Taken } from './budget-asks.ts'
 import { type Batch, BatchWriter } from './budget-batch.ts'
 import { BudgetLedger, type FoldedRecord } from './budget-ledger.ts'
 import type { BudgetLine } from './budget-lines.ts'
@@ -117,11 +117,15 @@ export class BudgetLeases {
     return undefined
   }
 
-  /** Reserves all amounts or none. Waits, for a bounded time, only when a lease does not hold enough. */
-  take(opens: readonly OpenAccount[], amounts: readonly Amount[]): Taken | Promise<Taken> {
+  /** Reserves all that is drawn or nothing. Waits, for a bounded time, only when a lease does not hold enough, or others wait for it. */
+  take(draws: readonly Draw[]): Taken | Promise<Taken> {
     const nowMs = this.deps.monotonicMs()
-    for (let i = 0; i < opens.length; i++) if (opens[i]!.waiting > 0) return this.#waits.wait(opens, amounts, nowMs)
-    return this.#tryTake(opens, amounts, nowMs) ? TAKEN : this.#waits.wait(opens, amounts, nowMs)
+    if (!canDraw(draws, nowMs)) return this.#waits.wait(...drawn(draws), nowMs)
+    for (let i = 0; i < draws.length; i++) {
+      const { open, isDrawing, drawNanoUsd, drawTokens } = draws[i]!
+      if (isDrawing) this.#draw(open, drawNanoUsd, drawTokens, nowMs)
+    }
+    return TAKEN
   }
 
   /** The log is to be told what is new of an account. */
@@ -193,18 +197,19 @@ export class BudgetLeases {
     await this.ledger.close()
   }
 
+  /** The same for whoever has waited. */
   #tryTake(opens: readonly OpenAccount[], amounts: readonly Amount[], nowMs: number): boolean {
     for (let i = 0; i < opens.length; i++)
-      if (opens[i]!.bar !== null || !opens[i]!.lease.has(amounts[i]!, nowMs)) return false
-    for (let i = 0; i < opens.length; i++) {
-      const open = opens[i]!
-      open.lease.take(amounts[i]!, nowMs)
-      open.lastDraw = amounts[i]!
-      if (open.asking || open.wantsMore || !open.isLow() || open.isContended(nowMs)) continue
-      open.wantsMore = true
-      this.tell(open)
-    }
+      if (!opens[i]!.has(amounts[i]!.nano_usd, amounts[i]!.tokens, nowMs)) return false
+    for (let i = 0; i < opens.length; i++) this.#draw(opens[i]!, amounts[i]!.nano_usd, amounts[i]!.tokens, nowMs)
     return true
+  }
+
+  #draw(open: OpenAccount, nanoUsd: number, tokens: number, nowMs: number): void {
+    open.draw(nanoUsd, tokens, nowMs)
+    if (open.asking || open.wantsMore || !open.isLow() || open.isContended(nowMs)) return
+    open.wantsMore = true
+    this.tell(open)
   }
 
   /** The first record of the spool that is needed to know what was spent, should this process die; Infinity: all of it is told. */

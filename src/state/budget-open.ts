@@ -38,7 +38,8 @@ export class OpenAccount {
   /** Monotonic, and how much was granted then. */
   grantedAtMs = 0
   lastGrant: Amount = NO_AMOUNT
-  lastDraw: Amount = NO_AMOUNT
+  lastDrawNanoUsd = 0
+  lastDrawTokens = 0
   /** Why nothing may be taken of the lease whatever is left of it; null: nothing is against it. */
   bar: Closing | null = null
   /** More is taken of the account than its limits say. */
@@ -130,7 +131,18 @@ export class OpenAccount {
 
   /** Nothing that is under way will charge it. */
   get isIdle(): boolean {
-    return this.users === 0 && isNothing(this.lease.reserved)
+    return this.users === 0 && this.lease.isIdle
+  }
+
+  /** Whether so much can be taken of the lease now. */
+  has(nanoUsd: number, tokens: number, nowMs: number): boolean {
+    return this.bar === null && this.lease.has(nanoUsd, tokens, nowMs)
+  }
+
+  draw(nanoUsd: number, tokens: number, nowMs: number): void {
+    this.lease.take(nanoUsd, tokens, nowMs)
+    this.lastDrawNanoUsd = nanoUsd
+    this.lastDrawTokens = tokens
   }
 
   isContended(nowMs: number): boolean {
@@ -169,10 +181,10 @@ export class OpenAccount {
       limit === null || left === null
         ? 0
         : Math.floor(Math.min(Math.max((drawn / elapsedMs) * AHEAD_MS, AHEAD_TIMES * last), left / AHEAD_SHARE))
-    const { lease, lastDraw } = this
+    const { lease, lastDrawNanoUsd, lastDrawTokens } = this
     return {
-      nano_usd: share(account.limit_nano_usd, room.nano_usd, lease.drawnNanoUsd, lastDraw.nano_usd),
-      tokens: share(account.limit_tokens, room.tokens, lease.drawnTokens, lastDraw.tokens),
+      nano_usd: share(account.limit_nano_usd, room.nano_usd, lease.drawnNanoUsd, lastDrawNanoUsd),
+      tokens: share(account.limit_tokens, room.tokens, lease.drawnTokens, lastDrawTokens),
     }
   }
 

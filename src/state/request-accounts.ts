@@ -1,5 +1,4 @@
 // Which accounts the records of a request name: of all of its attempts, so that they stay below what a record may hold.
-import { type Amount, isNothing } from '../domain/amount.ts'
 import { MOST_ACCOUNTS } from '../domain/budget-events.ts'
 import type { Lease } from '../domain/lease.ts'
 import type { Leases } from './attempt-bounds.ts'
@@ -9,21 +8,22 @@ import type { OpenAccount } from './budget-open.ts'
 export interface Charged extends Leases {
   readonly open: OpenAccount
   readonly lease: Lease
-  readonly spent: Amount
-  readonly counted: Amount
+  /** Something is charged to it already. */
+  readonly isCharged: boolean
 }
 
 export interface Named<Entry> {
   /** Of the accounts that the attempt falls under, those that it is held to. */
-  readonly opens: readonly OpenAccount[]
+  readonly opens: OpenAccount[]
   /** What is no longer counted, to make room for them. */
   readonly dropped: readonly Entry[]
 }
 
-const NOTHING: readonly never[] = []
-
 /** Of a lease something is spent: without it the request may not go on. */
 export const isLeased = ({ leasesMoney, leasesTokens }: Leases): boolean => leasesMoney || leasesTokens
+
+/** Whether the records have room for so many besides, whatever they are. */
+export const hasRoomFor = (entries: readonly unknown[], more: number): boolean => entries.length + more <= MOST_ACCOUNTS
 
 /**
  * The accounts that the records name once the next attempt is begun: those of it, and those that attempts before have charged; windows may have ended
@@ -33,8 +33,7 @@ export const namedWith = <Entry extends Charged>(
   entries: readonly Entry[],
   opens: readonly OpenAccount[],
 ): Named<Entry> | null => {
-  if (entries.length + opens.length <= MOST_ACCOUNTS) return { opens, dropped: NOTHING }
-  const charged = entries.filter(({ spent, counted }) => !isNothing(spent) || !isNothing(counted))
+  const charged = entries.filter(({ isCharged }) => isCharged)
   const named = new Set<Lease>()
   for (const entry of charged) if (isLeased(entry)) named.add(entry.lease)
   for (const { line, lease } of opens) if (isLeased(line)) named.add(lease)

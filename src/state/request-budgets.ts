@@ -1,55 +1,25 @@
 // What one request holds of the budgets that it falls under: reserved before each attempt, charged by its settlement, once and all together.
 // A reservation is let go of only behind a record that no longer names it: what a crash leaves open never adds up to more than the leases held.
-import { type Amount, isNothing, type Limits, minus, NO_AMOUNT, plus, within } from '../domain/amount.ts'
+import type { Limits } from '../domain/amount.ts'
 import type { BudgetCharge, BudgetPart } from '../domain/budget-events.ts'
-import type { Lease, LeaseCharge, LeaseSums } from '../domain/lease.ts'
-import { type Bound, type BudgetRefusal, type Cost, leasedOf, mostOf, ofLeased, refusalOf } from './attempt-bounds.ts'
+import { type Bound, type BudgetRefusal, type Cost, refusalOf } from './attempt-bounds.ts'
 import { TAKEN, type Taken } from './budget-asks.ts'
 import type { BudgetLeases } from './budget-leases.ts'
 import type { BudgetLine, TenantLines } from './budget-lines.ts'
 import type { OpenAccount } from './budget-open.ts'
-import { isLeased, namedWith } from './request-accounts.ts'
-
-/** One account, for all attempts of the request. */
-interface Entry {
-  readonly open: OpenAccount
-  /** Its lease when it was reserved from first: the account may get another one. */
-  readonly lease: Lease
-  readonly leasesMoney: boolean
-  readonly leasesTokens: boolean
-  /** Reserved of the lease. */
-  held: Amount
-  /** By attempts that ended, of the lease and beside it. */
-  spent: Amount
-  counted: Amount
-  /** Of what is counted, what is beyond its reservation. */
-  overrun: Amount
-  /** Of the attempt under way; null: it does not fall under this account, or there is none. */
-  bound: Amount | null
-}
+import { RequestAccount } from './request-account.ts'
+import { hasRoomFor, isLeased, namedWith } from './request-accounts.ts'
 
 /** `lost`: it could not be written, and its admission is open until the next start. */
 export type OutcomeFate = 'recorded' | 'never_admitted' | 'lost'
 
-interface Ending {
-  readonly open: OpenAccount
-  readonly lease: Lease
-  readonly leasesMoney: boolean
-  readonly leasesTokens: boolean
-  /** Reserved, and not spent. */
-  readonly rest: Amount
-  /** Null: it charges nothing. */
-  readonly total: LeaseSums | null
-  readonly charge: LeaseCharge
-}
-
 const WINDOW_TRIES = 3
 
 export class RequestBudgets {
-  readonly #entries: Entry[] = []
-  /** Of an outcome that is about to be recorded. */
-  #ending: Ending[] = []
+  readonly #entries: RequestAccount[] = []
   #settled = false
+  /** An outcome is about to be recorded. */
+  #isEnding = false
 
   constructor(
     private readonly leases: BudgetLeases,
@@ -71,9 +41,11 @@ export class RequestBudgets {
 
   /** Reserves more for the attempt under way. What is granted once the request is settled goes straight back. */
   async extend(more: Bound): Promise<BudgetRefusal | null> {
-    const active = this.#entries.filter(({ bound }) => bound !== null)
-    const bounds = active.map((entry) => plus(entry.bound!, leasedOf(entry, more)))
-    const taken = await this.#take(active, bounds)
+    for (const entry of this.#entries) {
+      entry.isAsked = false
+      if (entry.isBound) entry.ask(more, true)
+    }
+    const taken = await this.#take()
     return taken.kind === 'taken' ? null : refusalOf(taken)
   }
 
@@ -81,10 +53,10 @@ export class RequestBudgets {
   bound(): Limits {
     let nano_usd: number | null = null
     let tokens: number | null = null
-    for (const { leasesMoney, leasesTokens, bound } of this.#entries) {
-      if (bound === null) continue
-      if (leasesMoney) nano_usd = Math.min(nano_usd ?? bound.nano_usd, bound.nano_usd)
-      if (leasesTokens) tokens = Math.min(tokens ?? bound.tokens, bound.tokens)
+    for (const { isBound, leasesMoney, leasesTokens, boundNanoUsd, boundTokens } of this.#entries) {
+      if (!isBound) continue
+      if (leasesMoney) nano_usd = Math.min(nano_usd ?? boundNanoUsd, boundNanoUsd)
+      if (leasesTokens) tokens = Math.min(tokens ?? boundTokens, boundTokens)
     }
     return { nano_usd, tokens }
   }
@@ -92,76 +64,34 @@ export class RequestBudgets {
   /** What the request may come to with the attempt under way, as its record says it. Undefined: nothing. */
   parts(): BudgetPart[] | undefined {
     const parts: BudgetPart[] = []
-    for (const { lease, leasesMoney, leasesTokens, spent, counted, bound } of this.#entries) {
-      const { nano_usd, tokens } = plus(plus(spent, counted), bound ?? NO_AMOUNT)
-      if (bound !== null || nano_usd > 0 || tokens > 0)
-        parts.push({
-          account: lease.account,
-          holder: lease.holder,
-          leased: leasesMoney || leasesTokens,
-          nano_usd,
-          tokens,
-        })
+    for (const entry of this.#entries) {
+      const part = entry.part()
+      if (part !== null) parts.push(part)
     }
     return parts.length === 0 ? undefined : parts
   }
 
   /** The attempt stands in the spool with its `parts`: what is held beyond them is free again. */
   recorded(): void {
-    for (const entry of this.#entries) {
-      const { open, lease, held, spent, bound } = entry
-      const needed = bound === null ? spent : plus(spent, bound)
-      const rest = minus(held, needed)
-      if (isNothing(rest)) continue
-      entry.held = minus(held, rest)
-      lease.release(rest)
-      this.leases.freed(open)
-    }
+    for (const entry of this.#entries) if (entry.trim()) this.leases.freed(entry.open)
   }
 
   /** The attempt under way has ended; without a cost it was not made. */
   endAttempt(cost: Cost | null): void {
-    for (const entry of this.#entries) {
-      const { bound } = entry
-      if (bound === null) continue
-      entry.bound = null
-      if (cost === null) continue
-      const all = { nano_usd: cost.nanoUsd ?? 0, tokens: cost.tokens }
-      const leased = ofLeased(entry, all)
-      const spent = within(mostOf(entry, leased, bound, cost), bound)
-      const overrun = cost.exact ? minus(leased, bound) : NO_AMOUNT
-      entry.spent = plus(entry.spent, spent)
-      entry.counted = plus(entry.counted, plus(minus(all, leased), overrun))
-      entry.overrun = plus(entry.overrun, overrun)
-      if (!isNothing(overrun)) this.leases.overran(entry.open)
-    }
+    for (const entry of this.#entries) if (entry.end(cost)) this.leases.overran(entry.open)
   }
 
   /** Charges everything, once. Call it right before the outcome is appended: what it answers stands in that record; then `outcomeWas`. */
   settle(): BudgetCharge[] {
-    if (this.#settled) return []
-    this.#settled = true
     const charges: BudgetCharge[] = []
-    for (const { open, lease, leasesMoney, leasesTokens, held, spent, counted, overrun } of this.#entries) {
-      lease.release(spent)
-      const rest = minus(held, spent)
-      const all = plus(spent, counted)
-      const charge = { spent, counted, overrun }
-      let total: LeaseSums | null = null
-      if (!isNothing(all)) {
-        total = lease.charge(charge)
-        open.charged(this.spoolEnd())
-        const told: BudgetCharge = {
-          account: lease.account,
-          holder: lease.holder,
-          leased: leasesMoney || leasesTokens,
-          nano_usd: all.nano_usd - overrun.nano_usd,
-          tokens: all.tokens,
-          total,
-        }
-        charges.push(overrun.nano_usd > 0 ? { ...told, overrun_nano_usd: overrun.nano_usd } : told)
-      }
-      this.#ending.push({ open, lease, leasesMoney, leasesTokens, rest, charge, total })
+    if (this.#settled) return charges
+    this.#settled = true
+    this.#isEnding = true
+    for (const entry of this.#entries) {
+      const charge = entry.charge()
+      if (charge === null) continue
+      entry.open.charged(this.spoolEnd())
+      charges.push(charge)
     }
     return charges
   }
@@ -171,20 +101,19 @@ export class RequestBudgets {
    * that is settled as orphaned.
    */
   outcomeWas(fate: OutcomeFate): void {
+    if (!this.#isEnding) return
+    this.#isEnding = false
     const nowMs = this.leases.deps.monotonicMs()
-    const ending = this.#ending
-    this.#ending = []
-    for (const { open, lease, leasesMoney, leasesTokens, rest, charge, total } of ending) {
+    for (const entry of this.#entries) {
+      const { open, lease, total } = entry
       // A lost one is charged by the next start: until then nobody may close the holder as one that has told all.
       if (fate !== 'lost') open.users--
       if (total !== null) open.recorded()
-      if (fate === 'lost') lease.takeBack(charge, nowMs)
-      else lease.release(rest)
+      if (fate === 'lost') lease.takeBack(entry, nowMs)
+      else lease.release(entry.restNanoUsd, entry.restTokens)
       if (total !== null && fate !== 'lost') lease.record(total, nowMs)
       // What was only counted when it was begun takes room now that others may be granted.
-      const { line } = open
-      const isLate = (line.leasesMoney && !leasesMoney) || (line.leasesTokens && !leasesTokens)
-      if (!isNothing(charge.overrun) || isLate) this.leases.tell(open)
+      if (entry.overrunNanoUsd > 0 || entry.overrunTokens > 0 || entry.isLate) this.leases.tell(open)
       this.leases.freed(open)
     }
   }
@@ -195,24 +124,30 @@ export class RequestBudgets {
     tries: number,
     atMs: number,
   ): BudgetRefusal | null | Promise<BudgetRefusal | null> {
-    const entries: Entry[] = []
-    const bounds: Amount[] = []
-    const opens: OpenAccount[] = []
-    for (let i = 0; i < lines.length; i++) opens.push(this.leases.open(this.tenantId, lines[i]!, atMs))
+    const opens = hasRoomFor(this.#entries, lines.length) ? null : this.#named(lines, atMs)
+    if (opens !== null && !Array.isArray(opens)) return opens
+    for (const entry of this.#entries) entry.isAsked = false
+    const count = opens?.length ?? lines.length
+    for (let i = 0; i < count; i++) {
+      const open = opens?.[i] ?? this.leases.open(this.tenantId, lines[i]!, atMs)
+      const entry = this.#entryOf(open)
+      if (entry.leasesMoney && bound.nanoUsd === null) return { reason: 'no_price', open }
+      entry.ask(bound, false)
+    }
+    const taken = this.#take()
+    if (taken instanceof Promise) return this.#afterWaiting(taken, lines, bound, tries)
+    return taken.kind === 'taken' ? null : refusalOf(taken)
+  }
+
+  /** Which accounts the attempt is held to where its records have no room for all of them; or why it may not be made. */
+  #named(lines: readonly BudgetLine[], atMs: number): OpenAccount[] | BudgetRefusal {
+    const opens = lines.map((line) => this.leases.open(this.tenantId, line, atMs))
     const named = namedWith(this.#entries, opens)
     if (named === null)
       return { reason: 'too_many', open: opens.findLast(({ line }) => isLeased(line)) ?? opens.at(-1)! }
     for (const entry of named.dropped) this.#drop(entry)
-    if (named.opens !== opens) for (const open of opens) if (!named.opens.includes(open)) this.leases.leftOut(open)
-    for (const open of named.opens) {
-      const entry = this.#entryOf(open)
-      if (entry.leasesMoney && bound.nanoUsd === null) return { reason: 'no_price', open: entry.open }
-      entries.push(entry)
-      bounds.push(leasedOf(entry, bound))
-    }
-    const taken = this.#take(entries, bounds)
-    if (taken instanceof Promise) return this.#afterWaiting(taken, lines, bound, tries)
-    return taken.kind === 'taken' ? null : refusalOf(taken)
+    for (const open of opens) if (!named.opens.includes(open)) this.leases.leftOut(open)
+    return named.opens
   }
 
   async #afterWaiting(
@@ -231,67 +166,44 @@ export class RequestBudgets {
   }
 
   /** Its records have no room for what attempts before have counted of it. */
-  #drop(entry: Entry): void {
+  #drop(entry: RequestAccount): void {
     this.#entries.splice(this.#entries.indexOf(entry), 1)
     entry.open.users--
     this.leases.leftOut(entry.open)
   }
 
-  #entryOf(open: OpenAccount): Entry {
+  #entryOf(open: OpenAccount): RequestAccount {
     for (const entry of this.#entries) if (entry.lease === open.lease) return entry
     open.users++
-    const { leasesMoney, leasesTokens } = open.line
-    const entry: Entry = {
-      open,
-      lease: open.lease,
-      leasesMoney,
-      leasesTokens,
-      held: NO_AMOUNT,
-      spent: NO_AMOUNT,
-      counted: NO_AMOUNT,
-      overrun: NO_AMOUNT,
-      bound: null,
-    }
+    const entry = new RequestAccount(open)
     this.#entries.push(entry)
     return entry
   }
 
-  /** Takes what these bounds need beyond what is held already. What is only counted needs no lease, and waits for none. */
-  #take(entries: readonly Entry[], bounds: readonly Amount[]): Taken | Promise<Taken> {
-    const opens: OpenAccount[] = []
-    const amounts: Amount[] = []
-    for (let i = 0; i < entries.length; i++) {
-      const { open, leasesMoney, leasesTokens, spent, held } = entries[i]!
-      if (!leasesMoney && !leasesTokens) continue
-      opens.push(open)
-      amounts.push(minus(plus(spent, bounds[i]!), held))
-    }
-    const taken = opens.length === 0 ? TAKEN : this.leases.take(opens, amounts)
-    if (!(taken instanceof Promise)) return bound(taken, entries, bounds, amounts)
-    return taken.then((later) => {
-      if (!this.#settled) return bound(later, entries, bounds, amounts)
-      if (later.kind === 'taken') this.#giveBack(opens, amounts)
-      return later
-    })
+  /** Takes what is asked for beyond what is held already. What is only counted needs no lease, and waits for none. */
+  #take(): Taken | Promise<Taken> {
+    const entries = this.#entries
+    const taken = entries.some(isDrawing) ? this.leases.take(entries) : TAKEN
+    if (taken instanceof Promise) return this.#taken(taken)
+    if (taken.kind === 'taken') for (const entry of entries) if (entry.isAsked) entry.granted()
+    return taken
   }
 
-  /** Granted to a request that had ended meanwhile: nobody would ever let go of it. */
-  #giveBack(opens: readonly OpenAccount[], amounts: readonly Amount[]): void {
-    for (let i = 0; i < opens.length; i++) {
-      opens[i]!.lease.release(amounts[i]!)
-      this.leases.freed(opens[i]!)
+  async #taken(waiting: Promise<Taken>): Promise<Taken> {
+    const taken = await waiting
+    if (taken.kind !== 'taken') return taken
+    for (const entry of this.#entries) {
+      if (!entry.isAsked) continue
+      if (!this.#settled) entry.granted()
+      else if (entry.isLeased) {
+        // The request had ended meanwhile: nobody would ever let go of it.
+        entry.isAsked = false
+        entry.open.lease.release(entry.drawNanoUsd, entry.drawTokens)
+        this.leases.freed(entry.open)
+      }
     }
+    return taken
   }
 }
 
-/** What was taken is what the attempt under way may cost. `amounts`: of those that take from leases, in their order. */
-const bound = (taken: Taken, entries: readonly Entry[], bounds: readonly Amount[], amounts: readonly Amount[]) => {
-  if (taken.kind !== 'taken') return taken
-  let next = 0
-  for (let i = 0; i < entries.length; i++) {
-    const entry = entries[i]!
-    entry.bound = bounds[i]!
-    if (entry.leasesMoney || entry.leasesTokens) entry.held = plus(entry.held, amounts[next++]!)
-  }
-  return taken
-}
+const isDrawing = (entry: RequestAccount): boolean => entry.isDrawing

@@ -12,6 +12,9 @@ const LIMIT = 1_000
 const LEASE_MS = 60
 const ACCOUNT = accountId('bud_1', 0, null)
 const INSTANCES = 3
+const NOTHING = {
+  ...{ spentNanoUsd: 0, spentTokens: 0, countedNanoUsd: 0, countedTokens: 0, overrunNanoUsd: 0, overrunTokens: 0 },
+}
 const usd = (nano_usd: number): Amount => ({ nano_usd, tokens: 0 })
 
 interface Step {
@@ -117,13 +120,13 @@ class World {
       this.underWay.push({ type: 'lease.requested', data: { ...who, sequence: ++process.sequence, accounts: [ask] } })
       process.sentAtMs[process.sequence] = this.nowMs
     } else if (act === 'take') {
-      if (lease.take(usd(n), this.nowMs)) open.push(n)
+      if (lease.take(n, 0, this.nowMs)) open.push(n)
     } else if (act === 'settle') {
       const reserved = open.shift()
       if (reserved === undefined) return
       const cost = Math.min(reserved, n)
-      lease.release(usd(reserved))
-      lease.record(lease.charge({ spent: usd(cost), counted: usd(0), overrun: usd(0) }), this.nowMs)
+      lease.release(reserved, 0)
+      lease.record(lease.charge({ ...NOTHING, spentNanoUsd: cost }), this.nowMs)
       this.spent += cost
     } else if (act === 'give') lease.giveBack(lease.free(), this.nowMs)
     else if (act === 'tell') this.underWay.push({ type: 'lease.settled', data: { ...who, accounts: [lease.tally()] } })
