@@ -1,6 +1,5 @@
 // Station 5: the admission. Written before the upstream is called, so that no crash can hide a call that may be billed.
-import type { RequestAttempted, RequestExtended, RequestFacts } from '../domain/request.ts'
-import type { Static } from '../lib/schema.ts'
+import type { RequestAttempted, RequestExtended } from '../domain/request.ts'
 import { type RecordId, SpoolClosed } from '../log/spool-port.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
@@ -10,6 +9,7 @@ import { promptTokensEstimate, reservedNanoUsd } from './estimate.ts'
 import type { Exchange } from './exchange.ts'
 import type { Intent } from './intent.ts'
 import type { Plan } from './plan.ts'
+import { type CommonFacts, requestFactsJson } from './record-text.ts'
 
 const RETRY_AFTER_S = 1
 
@@ -22,11 +22,7 @@ export const factsJson = (
 ): string => {
   const { identity, key, intent, plan } = exchange
   exchange.revision = revision
-  const facts: Static<typeof RequestFacts> = {
-    id: identity.id,
-    request_id: identity.requestId,
-    trace_id: identity.traceId,
-    at_ms: identity.atMs,
+  const common: CommonFacts = {
     tenant_id: key?.tenantId ?? null,
     key_id: key?.id ?? null,
     requested_model: requestedModel,
@@ -38,10 +34,9 @@ export const factsJson = (
     task: intent?.task ?? 'chat',
     revision,
     frame: plan?.input.frame.number ?? 0,
-    seed: plan?.input.seed ?? 0,
   }
-  if (exchange.purpose !== null) facts.purpose = exchange.purpose
-  return JSON.stringify(facts).slice(0, -1)
+  if (exchange.purpose !== null) common.purpose = exchange.purpose
+  return requestFactsJson(identity, plan?.input.seed ?? 0, common)
 }
 
 /** Appends `request.admitted`; throws 429 while the spool is closed, and 500 when the record could not be written. */

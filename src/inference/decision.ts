@@ -5,6 +5,7 @@ import type { Static } from '../lib/schema.ts'
 import type { RecordText } from '../log/spool-port.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import type { Plan } from './plan.ts'
+import { entryTexts, partsJson } from './record-text.ts'
 
 /** Ids of overrides and budgets beyond these are not listed: they follow from the state and the time. */
 const LISTED_OVERRIDES = 32
@@ -15,26 +16,6 @@ export const candidateList = ({ candidates, reasons }: Plan): Static<typeof Cand
   for (let i = 0; i < candidates.length; i++)
     list.push([candidates[i]!.providerId, candidates[i]!.modelId, reasons[i] ?? ''])
   return list
-}
-
-interface EntryTexts {
-  /** Ids as the beginning of a candidate. */
-  readonly candidate: string
-  /** Members of an admission, up to the estimate of its prompt. */
-  readonly first: string
-}
-const texts = new WeakMap<CatalogueEntry, EntryTexts>()
-
-/** What the records say of a catalogue entry, as JSON text: made once for each. */
-const textsOf = (entry: CatalogueEntry): EntryTexts => {
-  const known = texts.get(entry)
-  if (known !== undefined) return known
-  const { provider, providerId, name, modelId } = entry
-  const first = JSON.stringify({ provider, provider_id: providerId, model: name, model_id: modelId }).slice(1, -1)
-  const candidate = `[${JSON.stringify(providerId)},${JSON.stringify(modelId)},`
-  const made = { candidate, first: `,${first},"prompt_tokens_estimate":` }
-  texts.set(entry, made)
-  return made
 }
 
 /** Lists are those of the catalogue: where nothing speaks against any candidate their text stays the same. */
@@ -54,7 +35,7 @@ const candidatesJson = ({ candidates, reasons }: Plan): string => {
 const listJson = (candidates: Plan['candidates'], reasons: Plan['reasons']): string => {
   let json = '['
   for (let i = 0; i < candidates.length; i++)
-    json += `${i === 0 ? '' : ','}${textsOf(candidates[i]!).candidate}"${reasons[i] ?? ''}"]`
+    json += `${i === 0 ? '' : ','}${entryTexts(candidates[i]!).candidate}"${reasons[i] ?? ''}"]`
   return `${json}]`
 }
 
@@ -73,11 +54,10 @@ export const admittedJson = (
   JSON.stringify(decisionOf(plan)),
   ',"candidates":',
   candidatesJson(plan),
-  textsOf(entry).first,
-  `${promptTokens},"reserved_nano_usd":${reservedNanoUsd}`,
-  budget === undefined ? '' : ',"budget":',
-  budget === undefined ? '' : JSON.stringify(budget),
-  '}',
+  entryTexts(entry).first,
+  budget === undefined
+    ? `${promptTokens},"reserved_nano_usd":${reservedNanoUsd}}`
+    : `${promptTokens},"reserved_nano_usd":${reservedNanoUsd},"budget":${partsJson(budget)}}`,
 ]
 
 /** The inputs of the plan that stand nowhere else, and what it came to. */
