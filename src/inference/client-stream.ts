@@ -67,10 +67,10 @@ export class ClientStream implements LiveBody {
     void this.#conclude(null)
   }
 
-  /** The whole stream as text, once all of it has come. Settles it like a stream that is read. */
-  async whole(): Promise<string> {
+  /** The whole stream as text in pieces, once all of it has come. Settles it like a stream that is read. */
+  async whole(): Promise<readonly string[]> {
     const frames = this.#opening()
-    return this.#ahead + frames + (await this.#conclude(null))
+    return [this.#ahead, frames, await this.#conclude(null)]
   }
 
   /** Writes all of it. `flush` waits while the client does not read. */

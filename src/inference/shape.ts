@@ -4,7 +4,7 @@ import { editMembers, memberText } from '../lib/json-edit.ts'
 import type { Answer } from '../providers/provider.ts'
 import { type CompletionFacts, completionJson, toolRunJson } from '../wire/chat.ts'
 import { GatewayError } from '../wire/errors.ts'
-import { gatewayJson, withGateway } from '../wire/gateway-block.ts'
+import { gatewayJson, withGatewayPieces } from '../wire/gateway-block.ts'
 import { isObject } from '../wire/json.ts'
 import type { Measured } from './charge.ts'
 import type { ChoiceFacts } from './choices.ts'
@@ -91,7 +91,7 @@ export const conformance = ({ structured }: Intent, choices: readonly ChoiceFact
   return checked === 0 ? null : { repaired: repaired ?? NOTHING_REPAIRED }
 }
 
-/** The whole answer as JSON text. */
+/** The whole answer as JSON text, in pieces. */
 export const answerJson = (
   exchange: Exchange,
   intent: Intent,
@@ -100,7 +100,7 @@ export const answerJson = (
   finishReason: string | null,
   checked: Checked | null,
   measured: Measured,
-): string => {
+): readonly string[] => {
   const plain = finishReason !== 'length' && answer.toolNames.length === 0 && intent.toolExecution === null
   const more =
     plain && intent.structured === null
@@ -113,7 +113,7 @@ export const answerJson = (
         })
   const text =
     checked === null || checked.repaired.size === 0 ? answer.json : withContents(answer.json, checked.repaired)
-  return withGateway(withUsage(text, answer.usage, measured), gatewayJson(exchange.facts(), more))
+  return withGatewayPieces(withUsage(text, answer.usage, measured), gatewayJson(exchange.facts(), more))
 }
 
 /** Replaces the content of choices, by their places; every member outside `choices` keeps its bytes. */

@@ -16,11 +16,17 @@ export interface LiveBody {
   left(): void
 }
 
+/** Text, whole or in pieces that belong one after another: putting a body together as one text first costs a copy of it. */
+export type AnswerText = string | readonly string[]
+
+export const isText = (body: AnswerText | LiveBody): body is AnswerText =>
+  typeof body === 'string' || Array.isArray(body)
+
 export interface Answer {
   readonly status: number
   /** Header lines, each `name: value` and CRLF. Whoever makes them answers for their characters. None about length, coding or connection: those are the server's. */
   readonly head: string
-  readonly body: string | LiveBody
+  readonly body: AnswerText | LiveBody
   /** The connection ends with it. */
   readonly closes: boolean
 }
@@ -98,5 +104,6 @@ export const responseOf = ({ status, head, body, closes }: Answer): Response => 
     if (colon > 0) headers.append(line.slice(0, colon), line.slice(colon + 1).trim())
   }
   if (closes) headers.set('connection', 'close')
-  return new Response(typeof body === 'string' ? body : liveStream(body), { status, headers })
+  const whole = typeof body === 'string' ? body : isText(body) ? body.join('') : liveStream(body)
+  return new Response(whole, { status, headers })
 }

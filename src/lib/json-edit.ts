@@ -198,6 +198,12 @@ export const setMember = (text: string, key: string, json: string, keys: number)
 
 /** Adds members after the last one. `members` is JSON text such as `"gateway":{}`; its keys must not be there yet. */
 export const appendMembers = (text: string, members: string): string => {
+  const [before, comma, more, end] = appendedPieces(text, members)
+  return `${before}${comma}${more}${end}`
+}
+
+/** The same in pieces that belong one after another: what is going to be bytes need not be one text before. */
+export const appendedPieces = (text: string, members: string): readonly [string, string, string, string] => {
   const close = text.lastIndexOf('}')
   if (close === -1) throw broken(text.length)
   let before = close - 1
@@ -205,5 +211,5 @@ export const appendMembers = (text: string, members: string): string => {
     const code = text.charCodeAt(before)
     if (code !== 32 && code !== 10 && code !== 13 && code !== 9) break
   }
-  return `${text.slice(0, close)}${text.charCodeAt(before) === 123 ? '' : ','}${members}${text.slice(close)}`
+  return [text.slice(0, close), text.charCodeAt(before) === 123 ? '' : ',', members, text.slice(close)]
 }

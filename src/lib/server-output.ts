@@ -1,6 +1,7 @@
 // What goes out on a connection: whole answers in one write, chunks of live ones, and what the client has not read yet.
 
 import type { Socket } from 'bun'
+import type { AnswerText } from './answer.ts'
 import { deferred, lastResolve } from './deferred.ts'
 
 /** Heads stand before their bodies in here, each handed to its socket before the next one is made. */
@@ -65,6 +66,21 @@ const date = (): string => {
   return dateLine
 }
 
+const charsOf = (text: AnswerText): number => {
+  if (typeof text === 'string') return text.length
+  let chars = 0
+  for (let i = 0; i < text.length; i++) chars += text[i]!.length
+  return chars
+}
+
+/** Writes it into the scratch; answers where it ends. */
+const written = (text: AnswerText, at: number): number => {
+  if (typeof text === 'string') return at + SCRATCH.write(text, at)
+  let end = at
+  for (let i = 0; i < text.length; i++) end += SCRATCH.write(text[i]!, end)
+  return end
+}
+
 /** The beginning of an answer, without its end. */
 export const headText = (status: number, lines: string, closes: boolean): string => {
   const line = status === 200 ? OK : statusLine(status)
@@ -125,12 +141,12 @@ export class ServerOutput {
   }
 
   /** An answer whose body is known; `head` lacks its length and its end. */
-  whole(head: string, body: string): void {
-    if (body.length > MOST_CHARS) {
-      this.#large(head, Buffer.from(body))
+  whole(head: string, body: AnswerText): void {
+    if (charsOf(body) > MOST_CHARS) {
+      this.#large(head, Buffer.from(typeof body === 'string' ? body : body.join('')))
       return
     }
-    const size = SCRATCH.write(body, HEAD_ROOM)
+    const size = written(body, HEAD_ROOM) - HEAD_ROOM
     this.#withHead(`${head}content-length: ${size}\r\n\r\n`, size)
   }
 
@@ -146,14 +162,13 @@ export class ServerOutput {
 
   /** A piece of a body; as a chunk, unless the client knows none. `before`: what goes out first, a head. `last`: and the end of the body. */
   piece(before: string, first: string, others: readonly string[] | null, chunked: boolean, last: boolean): void {
-    let { length } = first
-    if (others !== null) for (const part of others) length += part.length
+    const length = first.length + (others === null ? 0 : charsOf(others))
     if (length > MOST_CHARS) {
       this.pieceOfBytes(before, Buffer.from(first + (others ?? []).join('')), chunked, last)
       return
     }
-    let end = HEAD_ROOM + SCRATCH.write(first, HEAD_ROOM)
-    if (others !== null) for (const part of others) end += SCRATCH.write(part, end)
+    let end = written(first, HEAD_ROOM)
+    if (others !== null) end = written(others, end)
     const size = end - HEAD_ROOM
     const isChunk = chunked && size > 0
     if (isChunk) end = SCRATCH.writeUInt16LE(CRLF, end)

@@ -1,5 +1,5 @@
 // What goes back for a request: an answer that is there, one that is made while it goes out, or a `Response`.
-import type { Answer, LiveBody } from './answer.ts'
+import { type Answer, isText, type LiveBody } from './answer.ts'
 import { LiveSink } from './live-sink.ts'
 import { headText, type ReplyForm, type ServerOutput } from './server-output.ts'
 import { ignored, sendResponse } from './server-response.ts'
@@ -12,7 +12,7 @@ export const closesAfter = (reply: Reply): boolean =>
 
 /** What is told when its client leaves, or null. */
 export const liveBodyOf = (reply: Reply): LiveBody | null =>
-  reply instanceof Response || typeof reply.body === 'string' ? null : reply.body
+  reply instanceof Response || isText(reply.body) ? null : reply.body
 
 /** Its client has left before it was there. */
 export const dropReply = (reply: Reply): void => {
@@ -26,7 +26,7 @@ export const sendReply = (reply: Reply, output: ServerOutput, form: ReplyForm): 
   const { body } = reply
   const head = headText(reply.status, reply.head, form.closes)
   if (form.isHead) output.text(`${head}\r\n`)
-  else if (typeof body === 'string') output.whole(head, body)
+  else if (isText(body)) output.whole(head, body)
   else return sendLive(body, new LiveSink(output, head, form.isOne))
   return true
 }

@@ -1,5 +1,5 @@
 // The `gateway` block (specification 2.13) as JSON text: it is spliced into answers, never merged into parsed ones.
-import { appendMembers, editMembers } from '../lib/json-edit.ts'
+import { appendedPieces, appendMembers, editMembers } from '../lib/json-edit.ts'
 import { jsonText } from '../lib/json-text.ts'
 import { usdOf } from '../lib/money.ts'
 
@@ -70,3 +70,7 @@ export const withGateway = (json: string, blockJson: string): string =>
   json.includes('"gateway"')
     ? editMembers(json, new Map([['gateway', { do: 'set', json: blockJson }]]))
     : appendMembers(json, `"gateway":${blockJson}`)
+
+/** The same in pieces that belong one after another. */
+export const withGatewayPieces = (json: string, blockJson: string): readonly string[] =>
+  json.includes('"gateway"') ? [withGateway(json, blockJson)] : appendedPieces(json, `"gateway":${blockJson}`)
