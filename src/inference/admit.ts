@@ -36,7 +36,8 @@ export const factsJson = (
     frame: plan?.input.frame.number ?? 0,
   }
   if (exchange.purpose !== null) common.purpose = exchange.purpose
-  return requestFactsJson(identity, plan?.input.seed ?? 0, common)
+  const { id, requestId: request_id, traceId: trace_id, atMs: at_ms } = identity
+  return requestFactsJson({ id, request_id, trace_id, at_ms, seed: plan?.input.seed ?? 0 }, common)
 }
 
 /** Appends `request.admitted`; throws 429 while the spool is closed, and 500 when the record could not be written. */

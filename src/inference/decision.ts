@@ -4,9 +4,8 @@ import type { Candidate, Decision } from '../domain/request.ts'
 import type { Static } from '../lib/schema.ts'
 import type { RecordText } from '../log/spool-port.ts'
 import type { CatalogueEntry } from '../state/port.ts'
-import { PLAIN } from './headers.ts'
 import type { Plan } from './plan.ts'
-import { entryTexts, partsJson } from './record-text.ts'
+import { entryTexts } from './record-text.ts'
 
 /** Ids of overrides and budgets beyond these are not listed: they follow from the state and the time. */
 const LISTED_OVERRIDES = 32
@@ -52,17 +51,22 @@ export const admittedJson = (
 ): RecordText => [
   factsJson,
   ',"decision":',
-  decisionJson(plan),
-  ',"candidates":',
+  JSON.stringify(decisionWith(plan, null)).slice(0, -1),
+  plan.scores === null ? '' : ',"scores":',
+  plan.scores === null ? '' : scoresJson(plan.candidates, plan.scores),
+  '},"candidates":',
   candidatesJson(plan),
   entryTexts(entry).first,
-  budget === undefined
-    ? `${promptTokens},"reserved_nano_usd":${reservedNanoUsd}}`
-    : `${promptTokens},"reserved_nano_usd":${reservedNanoUsd},"budget":${partsJson(budget)}}`,
+  `${promptTokens},"reserved_nano_usd":${reservedNanoUsd}`,
+  budget === undefined ? '' : ',"budget":',
+  budget === undefined ? '' : JSON.stringify(budget),
+  '}',
 ]
 
 /** The inputs of the plan that stand nowhere else, and what it came to. */
-export const decisionOf = (plan: Plan): Decision => {
+export const decisionOf = (plan: Plan): Decision => decisionWith(plan, plan.scores)
+
+const decisionWith = (plan: Plan, scores: Plan['scores']): Decision => {
   const { input, policy } = plan
   const { intent, overrides } = input
   const { headers } = intent
@@ -90,7 +94,7 @@ export const decisionOf = (plan: Plan): Decision => {
   if (headers.sensitivity.length > 0) decision.sensitivity = [...headers.sensitivity]
   if (headers.batch) decision.batch = true
   if (headers.noFallback) decision.no_fallback = true
-  if (plan.scores !== null) decision.scores = plan.scores as (number | null)[]
+  if (scores !== null) decision.scores = scores as (number | null)[]
   if (!isAscending(plan.order)) decision.order = plan.order as number[]
   return decision
 }
@@ -114,26 +118,6 @@ const areSame = (one: readonly unknown[], other: readonly unknown[]): boolean =>
   if (one.length !== other.length) return false
   for (let i = 0; i < one.length; i++) if (one[i] !== other[i]) return false
   return true
-}
-
-/** `decisionOf` as JSON text; by hand where it says what most of them say. */
-export const decisionJson = (plan: Plan): string => {
-  const { input, policy, scores, candidates } = plan
-  const { intent, overrides } = input
-  const { headers } = intent
-  const isUsual =
-    headers === PLAIN && input.turn === 0 && input.sticky === 0 && intent.ownWords === null && intent.mediaParts === 0
-  if (!isUsual || overrides.ids.length > 0 || input.isScopeAlias) return JSON.stringify(decisionOf(plan))
-  const { hardCaps } = overrides
-  let more = ''
-  if (hardCaps !== null) more += `,"budgets":${JSON.stringify(listed(hardCaps.budgetIds))}`
-  if (intent.requirements.length > 0)
-    more += `,"needs":${JSON.stringify(intent.requirements.map(({ capability }) => capability))}`
-  if (intent.maxTokens !== null) more += `,"max_tokens":${intent.maxTokens}`
-  if (intent.choices !== 1) more += `,"choices":${intent.choices}`
-  if (scores !== null) more += `,"scores":${scoresJson(candidates, scores)}`
-  if (!isAscending(plan.order)) more += `,"order":${JSON.stringify(plan.order)}`
-  return `{"source":"${policy.source}","text_bytes":${intent.textBytes},"messages":${intent.messageCount},"prompt_bytes":${intent.promptBytes},"projected":${JSON.stringify(plan.projectedNanoUsd)}${more}}`
 }
 
 const listed = (ids: readonly string[]): string[] =>

@@ -1,8 +1,8 @@
 // Station 8: the outcome. Written on every way out and before the client holds the last byte; exactly one for each admission.
 import type { BudgetCharge } from '../domain/budget-events.ts'
-import type { Outcome } from '../domain/request.ts'
+import type { Outcome, RequestFacts, RequestSettled } from '../domain/request.ts'
 import { failpoint } from '../lib/failpoints.ts'
-import { jsonText } from '../lib/json-text.ts'
+import type { Static } from '../lib/schema.ts'
 import { type RecordId, type RecordText, SpoolClosed } from '../log/spool-port.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { subjectOf } from './admit.ts'
@@ -11,7 +11,6 @@ import { candidateList, decisionOf } from './decision.ts'
 import type { InferenceDeps, Observed } from './deps.ts'
 import type { Exchange } from './exchange.ts'
 import { rawUsageJson } from './raw-usage.ts'
-import { attemptsJson, chargesJson, countJson, entryTexts } from './record-text.ts'
 
 /** How a request ended. */
 export interface Ending {
@@ -131,33 +130,40 @@ const settledJson = (
   latencyMs: number,
   budget: BudgetCharge[] | undefined,
 ): RecordText => {
-  const { entry, usage, admission, attempts } = exchange
-  const code = ending.error === null ? 'null' : `"${ending.error.code}"`
-  const rest =
-    `,"admission":${admission === null ? 'null' : `"${admission}"`},"outcome":"${ending.outcome}","status":${ending.status},"error_code":${code}` +
-    `,${entry === null ? NOBODY : entryTexts(entry).routed},"fallback_used":${exchange.fallbackUsed()},"cache_hit":false` +
-    `,"attempts":${attemptsJson(attempts, entry)},"finish_reason":${jsonText(exchange.finishReason)}` +
-    `,"prompt_tokens":${countJson(measured.promptTokens)},"completion_tokens":${countJson(measured.completionTokens)}` +
-    `,"cached_prompt_tokens":${countJson(usage?.cachedPromptTokens ?? null)},"reasoning_tokens":${countJson(usage?.reasoningTokens ?? null)}` +
-    `,"cost_nano_usd":${countJson(measured.costNanoUsd)},"cost_basis":"${measured.basis}","price_version":${jsonText(measured.priceVersion)}` +
-    `,"latency_ms":${latencyMs},"ttft_ms":${exchange.firstTokenMs}${furtherMembers(exchange, budget)}}`
-  return [factsJson, ',"raw_usage":', rawUsageJson(usage?.raw), rest]
-}
-
-const NOBODY = '"provider":null,"provider_id":null,"routed_model":null,"model_id":null'
-
-/** Those that not every settlement has. */
-const furtherMembers = (exchange: Exchange, budget: readonly BudgetCharge[] | undefined): string => {
+  const { entry, usage, admission } = exchange
+  const rest: Omit<RequestSettled, keyof Static<typeof RequestFacts> | 'raw_usage'> = {
+    admission,
+    outcome: ending.outcome,
+    status: ending.status,
+    error_code: ending.error?.code ?? null,
+    provider: entry?.provider ?? null,
+    provider_id: entry?.providerId ?? null,
+    routed_model: entry?.name ?? null,
+    model_id: entry?.modelId ?? null,
+    fallback_used: exchange.fallbackUsed(),
+    cache_hit: false,
+    attempts: exchange.attempts,
+    finish_reason: exchange.finishReason,
+    prompt_tokens: measured.promptTokens,
+    completion_tokens: measured.completionTokens,
+    cached_prompt_tokens: usage?.cachedPromptTokens ?? null,
+    reasoning_tokens: usage?.reasoningTokens ?? null,
+    cost_nano_usd: measured.costNanoUsd,
+    cost_basis: measured.basis,
+    price_version: measured.priceVersion,
+    latency_ms: latencyMs,
+    ttft_ms: exchange.firstTokenMs,
+  }
   const { plan, plannedMs, admittedMs, shaping } = exchange
-  let more = ''
-  // Else its admission has them.
-  if (plan !== null && exchange.admission === null)
-    more += `,"candidates":${JSON.stringify(candidateList(plan))},"decision":${JSON.stringify(decisionOf(plan))}`
-  if (budget !== undefined) more += `,"budget":${chargesJson(budget)}`
-  if (shaping.length > 0) more += `,"shaping":${JSON.stringify(shaping.slice(0, LISTED_SHAPING))}`
-  if (plannedMs === null) return more
-  const admitted = admittedMs === null ? '' : `,"admitted_ms":${admittedMs}`
-  return `${more},"timings":{"planned_ms":${plannedMs}${admitted}}`
+  if (plan !== null && admission === null) {
+    rest.candidates = candidateList(plan)
+    rest.decision = decisionOf(plan)
+  }
+  if (budget !== undefined) rest.budget = budget
+  if (shaping.length > 0) rest.shaping = shaping.slice(0, LISTED_SHAPING)
+  if (plannedMs !== null)
+    rest.timings = admittedMs === null ? { planned_ms: plannedMs } : { planned_ms: plannedMs, admitted_ms: admittedMs }
+  return [factsJson, ',"raw_usage":', rawUsageJson(usage?.raw), ',', JSON.stringify(rest).slice(1)]
 }
 
 const observedOf = (

@@ -1,6 +1,5 @@
 // The `gateway` block (specification 2.13) as JSON text: it is spliced into answers, never merged into parsed ones.
 import { appendedPieces, appendMembers, editMembers } from '../lib/json-edit.ts'
-import { jsonText } from '../lib/json-text.ts'
 import { usdOf } from '../lib/money.ts'
 
 /** What was done with one candidate, as `attempts` of the debug block shows it. */
@@ -42,18 +41,25 @@ export interface GatewayFacts {
   readonly debug: DebugFacts | null
 }
 
+/** Ids and most names: nothing in them needs to be escaped. */
+const PLAIN = /^[\w.:/@ +-]*$/
+const text = (value: string | null): string => {
+  if (value === null) return 'null'
+  return PLAIN.test(value) ? `"${value}"` : JSON.stringify(value)
+}
+
 const debugJson = (debug: DebugFacts): string =>
-  `,"policy_id":${jsonText(debug.policyId)},"policy_name":${jsonText(debug.policyName)},"strategy":${jsonText(debug.strategy)}` +
-  `,"attempts":${JSON.stringify(debug.attempts)},"task":${jsonText(debug.task)},"shaping":${JSON.stringify(debug.shaping)}` +
-  `,"route_reason":${jsonText(debug.routeReason)},"trace_id":${jsonText(debug.traceId)}${debug.explainedJson}`
+  `,"policy_id":${text(debug.policyId)},"policy_name":${text(debug.policyName)},"strategy":${text(debug.strategy)}` +
+  `,"attempts":${JSON.stringify(debug.attempts)},"task":${text(debug.task)},"shaping":${JSON.stringify(debug.shaping)}` +
+  `,"route_reason":${text(debug.routeReason)},"trace_id":${text(debug.traceId)}${debug.explainedJson}`
 
 /**
  * The block as JSON text. `more` is appended inside it as it stands: `,"completion":{...}`, `,"structured":{...}`, `,"tool_run":{...}` or nothing.
  * `estimated_cost_usd` is null while no price is known.
  */
 export const gatewayJson = (facts: GatewayFacts, more = ''): string =>
-  `{"request_id":${jsonText(facts.requestId)},"provider":${jsonText(facts.provider)},"requested_model":${jsonText(facts.requestedModel)}` +
-  `,"routed_model":${jsonText(facts.routedModel)},"fallback_used":${facts.fallbackUsed},"cache_hit":${facts.cacheHit},"latency_ms":${facts.latencyMs}` +
+  `{"request_id":${text(facts.requestId)},"provider":${text(facts.provider)},"requested_model":${text(facts.requestedModel)}` +
+  `,"routed_model":${text(facts.routedModel)},"fallback_used":${facts.fallbackUsed},"cache_hit":${facts.cacheHit},"latency_ms":${facts.latencyMs}` +
   `,"estimated_cost_usd":${facts.costNanoUsd === null ? 'null' : usdOf(facts.costNanoUsd)}${facts.debug === null ? '' : debugJson(facts.debug)}${more}}`
 
 /** The block of a stream's first frame: who answers is not known for sure before the end, so it is not said. `more` as for `gatewayJson`. */
@@ -63,7 +69,7 @@ export const firstFrameGatewayJson = (
   routedModel: string,
   more = '',
 ): string =>
-  `{"request_id":${jsonText(requestId)},"requested_model":${jsonText(requestedModel)},"routed_model":${jsonText(routedModel)}${more}}`
+  `{"request_id":${text(requestId)},"requested_model":${text(requestedModel)},"routed_model":${text(routedModel)}${more}}`
 
 /** An answer or chunk with the block as a member. Where the upstream is a gateway too, ours takes the place of its own. */
 export const withGateway = (json: string, blockJson: string): string =>

@@ -1,12 +1,11 @@
 // Promises of every plan, whatever it is made from.
 import { expect, test } from 'bun:test'
-import { candidateList, decisionJson, decisionOf } from '../../src/inference/decision.ts'
+import { admittedJson, candidateList, decisionOf } from '../../src/inference/decision.ts'
 import { outputBound, priceOf, promptTokensEstimate } from '../../src/inference/estimate.ts'
-import { PLAIN } from '../../src/inference/headers.ts'
 import { makePlan, type Plan } from '../../src/inference/plan.ts'
 import { REJECTED_REASONS } from '../../src/inference/rejections.ts'
 import { type RecordedPlan, recordedInput } from '../../src/inference/replay.ts'
-import { NO_OVERRIDES } from '../../src/state/steering.ts'
+import { wholeText } from '../../src/log/spool-port.ts'
 import { holds } from './any-plan.ts'
 import { catalogueOf, entry } from './gateway.ts'
 import { planInput } from './plans.ts'
@@ -39,13 +38,14 @@ test('what the records say makes the same plan again', () => {
   })
 })
 
-test('a decision written by hand says what the runtime would have written of it', () => {
+test('an admission says the decision and the candidates, whatever was said before', () => {
+  const caller = entry()
   holds(({ plan }) => {
-    const { hardCaps } = plan.input.overrides
-    const intent = { ...plan.input.intent, headers: PLAIN, ownWords: null, mediaParts: 0 }
-    const usual = { intent, overrides: { ...NO_OVERRIDES, hardCaps }, turn: 0, sticky: 0, isScopeAlias: false }
-    for (const each of [plan, { ...plan, input: { ...plan.input, ...usual } }])
-      expect(JSON.parse(decisionJson(each))).toEqual(JSON.parse(JSON.stringify(decisionOf(each))))
+    const text = wholeText(admittedJson('{"id":"req_1"', plan, caller, 7, null, undefined))
+    const { decision, candidates, ...rest } = JSON.parse(text)
+    expect(decision).toEqual(JSON.parse(JSON.stringify(decisionOf(plan))))
+    expect(candidates).toEqual(candidateList(plan))
+    expect(rest).toMatchObject({ id: 'req_1', provider: 'alpha', prompt_tokens_estimate: 7, reserved_nano_usd: null })
   })
 })
 
