@@ -101,11 +101,16 @@ const VARYING_BYTES = 2 * 20 + 30
 const MOST_HEADS = 16
 
 const SLAB_BYTES = 64 * 1024
+/** Memory for a batch, as they usually are. */
+const KEPT_SLABS = 16
 const CLOSING_BRACE = 0x7d
 
-/** Writes envelopes side by side into larger pieces of memory, which are never written to again: one of its own for each record cost more than filling it. */
+/** Writes envelopes side by side into larger pieces of memory: one of its own for each record cost more than filling it. */
 export class EnvelopeSplicer {
-  private slab = Buffer.alloc(0)
+  /** To be written into again; of them, so many are in use. */
+  private readonly kept: Buffer[] = []
+  private used = 0
+  private slab: Buffer = Buffer.alloc(0)
   private at = 0
   private readonly heads: HeadBytes[] = []
   private next = 0
@@ -124,16 +129,27 @@ export class EnvelopeSplicer {
     const head = this.headOf(source, type)
     const subjectJson = this.jsonOf(subject)
     const most = head.most + 3 * subjectJson.length + source.dataBytes + 1
-    if (this.at + most > this.slab.length) {
-      this.slab = Buffer.allocUnsafeSlow(Math.max(SLAB_BYTES, most))
-      this.at = 0
-    }
+    if (this.at + most > this.slab.length) this.slab = this.nextSlab(most)
     const { slab, at } = this
     const dataAt = head.write(slab, at, String(source.sequence), subjectJson, this.timeOf(atMs))
     const end = source.writeData(slab, dataAt)
     slab[end] = CLOSING_BRACE
     this.at = end + 1
     return slab.subarray(at, end + 1)
+  }
+
+  /** Nobody reads what was spliced any more: its memory, which is warm, is written into again. */
+  reuse(): void {
+    this.used = 0
+    this.slab = this.nextSlab(0)
+  }
+
+  private nextSlab(most: number): Buffer {
+    this.at = 0
+    if (most > SLAB_BYTES) return Buffer.allocUnsafeSlow(most)
+    const slab = this.kept[this.used] ?? Buffer.allocUnsafeSlow(SLAB_BYTES)
+    if (this.used < KEPT_SLABS) this.kept[this.used++] = slab
+    return slab
   }
 
   private headOf(origin: Origin, type: string): HeadBytes {

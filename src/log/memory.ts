@@ -178,8 +178,8 @@ const memoryView = (
 
 const write = (partition: Partition, records: readonly NewRecord[], atMs: number): void => {
   for (const { key, value } of records) {
-    // A copy: what the caller does to its buffer afterwards must not change the log.
-    partition.records.push({ offset: partition.end, atMs, key, value: value === null ? null : value.slice() })
+    // A copy (`slice` of a Buffer is none): what the caller does to its memory afterwards must not change the log.
+    partition.records.push({ offset: partition.end, atMs, key, value: value === null ? null : new Uint8Array(value) })
   }
   partition.wake()
 }

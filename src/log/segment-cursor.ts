@@ -1,11 +1,12 @@
 // Reads the segments of one spool directory in order, of this process or another, while they are written.
 import { codeOf } from '../lib/error-code.ts'
+import { CHUNK_BUFFER_BYTES, ChunkBuffers } from './chunk-buffers.ts'
 import { type Files, nodeFiles } from './files.ts'
 import { type Frame, headerOf, isWhole, nextFrame, readFrame, type SegmentHeader, type SpoolTopic } from './frame.ts'
 import { LogGap, LogReplaced } from './port.ts'
 import { copiesOf } from './segment-copies.ts'
 import { readSegmentHeader } from './segment-header.ts'
-import { type CursorStart, numberFrom, numberIn, segmentOf } from './segment-seek.ts'
+import { type CursorStart, numberFrom, numberIn, pass, raise, segmentOf } from './segment-seek.ts'
 import { type Counters, listSegments, segmentPath } from './segments.ts'
 import { FrameOfSpool, type SpoolRecord } from './spool-record.ts'
 
@@ -22,23 +23,14 @@ export interface CursorOptions {
   readonly files?: Files
   /** Records are not used once `next` is called again: the same memory is read into all the time. */
   readonly passing?: boolean
+  /** Nor are they here, but as many are given out as there are: where they do not fit one piece of memory, several are in use. */
+  readonly recycling?: boolean
   /** Bytes that are neither frames nor the unfinished end of the newest segment. */
   onDamage?(damage: Damage): void
   onCarried?(frame: Frame, header: SegmentHeader): void
 }
 
-const CHUNK_BYTES = 256 * 1024
-
-const raise = (ends: Counters, to: Counters): void => {
-  ends.record = Math.max(ends.record, to.record)
-  ends.requests = Math.max(ends.requests, to.requests)
-  ends.operations = Math.max(ends.operations, to.operations)
-}
-
-const pass = (ends: Counters, topic: SpoolTopic, { record, offset }: { record: number; offset: number }): void => {
-  ends.record = Math.max(ends.record, record + 1)
-  ends[topic] = Math.max(ends[topic], offset + 1)
-}
+const CHUNK_BYTES = CHUNK_BUFFER_BYTES / 2
 
 /** One reader of one spool directory. Synchronous: reads at most 256 KiB more from the disk at each step. */
 export class SegmentCursor {
@@ -46,7 +38,8 @@ export class SegmentCursor {
   private descriptor: number | null = null
   private header: SegmentHeader | null = null
   /** Bytes of it are not written twice while records that were given out may read their texts in it. */
-  private buffer = Buffer.allocUnsafe(0)
+  private buffer: Buffer = Buffer.allocUnsafe(0)
+  private readonly buffers: ChunkBuffers
   /** Nobody reads texts in it any more. */
   private isFree = true
   /** The bytes at hand are `buffer[at, limit)`; `position` is where `buffer[limit]` stands in the file. */
@@ -69,6 +62,7 @@ export class SegmentCursor {
 
   constructor(private readonly options: CursorOptions) {
     this.files = options.files ?? nodeFiles
+    this.buffers = new ChunkBuffers(options.recycling === true)
   }
 
   /** Moves to the segment that holds the position. False while the directory has no segment. Throws LogReplaced when the position was deleted. */
@@ -107,7 +101,8 @@ export class SegmentCursor {
 
   /** What comes next, at most `limit` records of one segment, fewer when others lie between; see `atEnd`. Throws LogGap when a segment in the middle is gone. */
   next(limit: number): SpoolRecord[] {
-    const { passing = false } = this.options
+    const { passing = false, recycling = false } = this.options
+    this.buffers.recycle()
     const records: SpoolRecord[] = []
     this.atEnd = false
     let others = 0
@@ -118,7 +113,7 @@ export class SegmentCursor {
         records.push(copy)
         continue
       }
-      this.isFree = passing && records.length === 0
+      this.isFree = (passing || recycling) && records.length === 0
       if (passing && records.length > 0 && !isWhole(this.buffer, this.at, this.limit)) break
       const frame = this.frame(records.length === 0)
       if (frame === null) break
@@ -267,7 +262,7 @@ export class SegmentCursor {
     if (this.limit === this.buffer.length) {
       const left = this.limit - this.at
       const isRoomy = this.isFree && 2 * left <= this.buffer.length
-      const buffer = isRoomy ? this.buffer : Buffer.allocUnsafe(Math.max(2 * CHUNK_BYTES, 2 * left))
+      const buffer = isRoomy ? this.buffer : this.buffers.another(2 * left, this.buffer)
       this.buffer.copy(buffer, 0, this.at, this.limit)
       this.buffer = buffer
       this.limit = left
@@ -292,7 +287,7 @@ export class SegmentCursor {
     this.descriptor = descriptor
     this.ordinal = ordinal
     this.header = readSegmentHeader(path, this.files)
-    if (!this.isFree || this.buffer.length === 0) this.buffer = Buffer.allocUnsafe(2 * CHUNK_BYTES)
+    if (!this.isFree || this.buffer.length === 0) this.buffer = this.buffers.another(0, this.buffer)
     this.at = 0
     this.limit = 0
     this.position = 0

@@ -1,8 +1,8 @@
-// Where a reader of a spool begins.
+// Where a reader of a spool begins, and what it has passed.
 import type { Files } from './files.ts'
 import type { SegmentHeader, SpoolTopic } from './frame.ts'
 import { readSegmentHeader } from './segment-header.ts'
-import { listSegments, type SegmentFile } from './segments.ts'
+import { type Counters, listSegments, type SegmentFile } from './segments.ts'
 
 /** Where to begin: at a record of the spool, or at an offset of a topic. */
 export type CursorStart = { readonly record: number } | { readonly topic: SpoolTopic; readonly offset: number }
@@ -37,4 +37,21 @@ const beforeCopies = (segments: readonly SegmentFile[], at: number, files: Files
     from = Math.min(from, header?.unsynced ?? from)
   }
   return first
+}
+
+/** Numbers only grow. */
+export const raise = (ends: Counters, to: Counters): void => {
+  ends.record = Math.max(ends.record, to.record)
+  ends.requests = Math.max(ends.requests, to.requests)
+  ends.operations = Math.max(ends.operations, to.operations)
+}
+
+/** A record was met: what comes after it. */
+export const pass = (
+  ends: Counters,
+  topic: SpoolTopic,
+  { record, offset }: { record: number; offset: number },
+): void => {
+  ends.record = Math.max(ends.record, record + 1)
+  ends[topic] = Math.max(ends[topic], offset + 1)
 }

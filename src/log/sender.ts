@@ -53,6 +53,8 @@ export interface ShipOptions {
 }
 
 const BATCH_RECORDS = 256
+/** While batches follow each other the watermark is written so often: a file takes the place of another, which costs as much as shipping dozens of records. What is sent again after a crash, readers drop. */
+const WATERMARK_MS = 100
 /** So many refusals without one success are the log's fault, not the records': nothing more is set aside. */
 const MAX_REFUSALS_IN_A_ROW = 16
 
@@ -104,6 +106,9 @@ class Shipper {
   private readonly splicer = new EnvelopeSplicer()
   private readonly files: Files
   private record: number
+  /** What the watermark says, and when that was written. */
+  private written: number
+  private writtenMs = 0
   private counts = { shipped: 0, resent: 0, refused: 0, damagedBytes: 0, lagMs: 0 }
   private refusedInARow = 0
   private problem: string | null = null
@@ -112,9 +117,12 @@ class Shipper {
     const { directory, files = nodeFiles } = options
     this.files = files
     this.record = readWatermark(directory, 'sender', 'spool', files)
+    this.written = this.record
     this.cursor = new SegmentCursor({
       directory,
       files,
+      // A batch is delivered before the next one is read.
+      recycling: true,
       onDamage: ({ ordinal, position, bytes }) => {
         this.counts.damagedBytes += bytes.length
         setAside(directory, `damaged-${ordinal}-${position}.bin`, bytes, files)
@@ -135,18 +143,24 @@ class Shipper {
         if (batch.length > 0) {
           if (this.options.afterSync === true) await this.files.sync(this.cursor.file!.descriptor)
           await this.deliver(batch)
+          this.splicer.reuse()
           if (!signal.aborted) this.advance(batch.at(-1)!.record + 1)
-          if (gatherMs > 0 && !drain && this.cursor.atEnd) await pause(gatherMs, signal)
+          if (gatherMs > 0 && !drain && this.cursor.atEnd) {
+            if (gatherMs >= WATERMARK_MS) this.save()
+            await pause(gatherMs, signal)
+          }
           continue
         }
         if (!this.cursor.atEnd) continue
         // Numbers that no record got, after a failure of the disk.
         if (this.cursor.ends.record > this.record) this.advance(this.cursor.ends.record)
+        this.save()
         if (drain) return true
         await more(signal)
       }
       return false
     } finally {
+      this.save()
       this.cursor.close()
     }
   }
@@ -164,8 +178,15 @@ class Shipper {
 
   private advance(record: number): void {
     this.record = record
-    writeWatermark(this.options.directory, 'sender', 'spool', record, this.files)
+    if (Math.abs(this.options.nowMs() - this.writtenMs) >= WATERMARK_MS) this.save()
     this.report()
+  }
+
+  private save(): void {
+    if (this.written === this.record) return
+    writeWatermark(this.options.directory, 'sender', 'spool', this.record, this.files)
+    this.written = this.record
+    this.writtenMs = this.options.nowMs()
   }
 
   private report(): void {

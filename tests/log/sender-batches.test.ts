@@ -106,3 +106,47 @@ test('nothing gathers while more stands in the spool than one batch takes, nor w
   await drained.stop()
   await spool.close()
 })
+
+test('memory is used again, and every record arrives as it was written: of all sizes, over many batches and buffers', async () => {
+  const spool = await openTestSpool(fresh(), { segmentBytes: 3 * 1024 * 1024 })
+  const written: string[] = []
+  for (let n = 0; n < 4_000; n++) {
+    // Most are small; some are as large as a record may be.
+    const size = n % 97 === 0 ? 60_000 : (n * 7_919) % 2_500
+    const data = JSON.stringify({ n, text: String.fromCharCode(97 + (n % 26)).repeat(size) })
+    written.push(data)
+    await spool.append('requests', 'request.settled', `subject-${n % 3}`, data)
+  }
+  const log = memoryLog({ nowMs: Date.now })
+  const more = () => Promise.resolve()
+  const { signal } = new AbortController()
+  const options = { directory: spool.directory, log, targets, drain: true, signal, nowMs: Date.now }
+  expect(await shipSpool({ ...options, more, onProgress: () => undefined })).toBe(true)
+  const arrived = log.records('requests', 0).map(({ value }) => JSON.stringify(readEnvelope(value!)!.data))
+  expect(arrived.length).toBe(written.length)
+  for (const [index, data] of written.entries()) expect(arrived[index]).toBe(data)
+  await spool.close()
+})
+
+test('the watermark is written now and then while batches follow each other, and before anybody waits', async () => {
+  const spool = await openTestSpool(fresh())
+  let clockMs = 1_000
+  const said: number[] = []
+  const sender = running(spool, {
+    nowMs: () => clockMs,
+    onProgress: ({ record }) => said.push(record),
+    // Nobody waits before all is shipped, and then for ever.
+    more: (signal) => new Promise((resolve) => signal.addEventListener('abort', () => resolve())),
+    gatherMs: 1,
+  })
+  await fill(spool, 1)
+  await sender.stop()
+  expect(readWatermark(spool.directory, 'sender', 'spool')).toBe(said.at(-1) ?? 0)
+  await fill(spool, 2_000)
+  clockMs += 1
+  const next = running(spool, { nowMs: () => clockMs, onProgress: ({ record }) => said.push(record), drain: true })
+  await eventually('all are shipped', () => said.at(-1) === 2_001)
+  await next.stop()
+  expect(readWatermark(spool.directory, 'sender', 'spool')).toBe(2_001)
+  await spool.close()
+})
