@@ -53,50 +53,65 @@ const textsOf = ({ instance, epoch }: Omit<Origin, 'sequence'>, type: string) =>
   toData: ',"data":',
 })
 
-/** The same as bytes, the id up to its number. */
+/** The same as bytes: up to the number in the id, from there to the second number, and from there to the data. */
 class HeadBytes {
   private readonly toNumber: Buffer
-  private readonly toSubject: Buffer
-  private readonly toTime: Buffer
-  private readonly toSequence: Buffer
   private readonly toData: Buffer
-  /** What a head needs at most, without its subject. */
-  readonly most: number
+  /** For a subject and a time: records come in runs of a subject, and several within a millisecond. */
+  private between: Buffer = Buffer.alloc(0)
+  private subject: string | null = null
+  private atMs = Number.NaN
 
   constructor(
-    private readonly instance: string,
-    private readonly epoch: string,
-    private readonly type: string,
+    readonly instance: string,
+    readonly epoch: string,
+    readonly type: string,
   ) {
-    const { toSubject, toTime, toSequence, toData } = textsOf({ instance, epoch }, type)
     this.toNumber = Buffer.from(`${TO_ID}${instance}.${epoch}.`)
-    this.toSubject = Buffer.from(toSubject)
-    this.toTime = Buffer.from(toTime)
-    this.toSequence = Buffer.from(toSequence)
-    this.toData = Buffer.from(toData)
-    const parts = [this.toNumber, this.toSubject, this.toTime, this.toSequence, this.toData]
-    this.most = parts.reduce((sum, part) => sum + part.length, VARYING_BYTES)
+    this.toData = Buffer.from(textsOf({ instance, epoch }, type).toData)
   }
 
   isOf({ instance, epoch }: Origin, type: string): boolean {
     return this.type === type && this.epoch === epoch && this.instance === instance
   }
 
-  write(into: Buffer, at: number, sequence: string, subjectJson: string, time: string): number {
-    let end = at + this.toNumber.copy(into, at)
-    end += into.write(sequence, end, 'latin1')
-    end += this.toSubject.copy(into, end)
-    end += into.write(subjectJson, end)
-    end += this.toTime.copy(into, end)
-    end += into.write(time, end, 'latin1')
-    end += this.toSequence.copy(into, end)
-    end += into.write(sequence, end, 'latin1')
+  /** What the next head needs at most. */
+  mostFor(subject: string, atMs: number): number {
+    if (subject !== this.subject || atMs !== this.atMs) {
+      const { toSubject, toTime, toSequence } = textsOf(this, this.type)
+      const time = new Date(atMs).toISOString()
+      this.between = Buffer.from(`${toSubject}${JSON.stringify(subject)}${toTime}${time}${toSequence}`)
+      this.subject = subject
+      this.atMs = atMs
+    }
+    return this.toNumber.length + this.between.length + this.toData.length + 2 * MOST_DIGITS
+  }
+
+  /** Of the record that `mostFor` was asked for. */
+  write(into: Buffer, at: number, sequence: number): number {
+    let end = writeDigits(into, at + this.toNumber.copy(into, at), sequence)
+    end = writeDigits(into, end + this.between.copy(into, end), sequence)
     return end + this.toData.copy(into, end)
   }
 }
 
-/** Two numbers, and a time. */
-const VARYING_BYTES = 2 * 20 + 30
+/** Of a number that is counted. */
+const MOST_DIGITS = 16
+
+/** Writes a whole number from 0 to 2^53 - 1; answers where it ends. */
+const writeDigits = (into: Buffer, at: number, value: number): number => {
+  let digits = 1
+  for (let rest = Math.floor(value / 10); rest > 0; rest = Math.floor(rest / 10)) digits++
+  let rest = value
+  for (let place = at + digits - 1; place >= at; place--) {
+    const tenth = Math.floor(rest / 10)
+    into[place] = ZERO + rest - 10 * tenth
+    rest = tenth
+  }
+  return at + digits
+}
+const ZERO = 0x30
+
 /** A process writes events of a handful of types. */
 const MOST_HEADS = 16
 
@@ -114,10 +129,6 @@ export class EnvelopeSplicer {
   private at = 0
   private readonly heads: HeadBytes[] = []
   private next = 0
-  private timeMs = Number.NaN
-  private time = ''
-  private subject: string | null = null
-  private subjectJson = ''
 
   /** What `writeEnvelope` says, with the bytes of the data copied as they stand: most of a record is neither decoded nor encoded again. */
   splice(
@@ -127,11 +138,10 @@ export class EnvelopeSplicer {
     atMs: number,
   ): Uint8Array {
     const head = this.headOf(source, type)
-    const subjectJson = this.jsonOf(subject)
-    const most = head.most + 3 * subjectJson.length + source.dataBytes + 1
+    const most = head.mostFor(subject, atMs) + source.dataBytes + 1
     if (this.at + most > this.slab.length) this.slab = this.nextSlab(most)
     const { slab, at } = this
-    const dataAt = head.write(slab, at, String(source.sequence), subjectJson, this.timeOf(atMs))
+    const dataAt = head.write(slab, at, source.sequence)
     const end = source.writeData(slab, dataAt)
     slab[end] = CLOSING_BRACE
     this.at = end + 1
@@ -158,24 +168,6 @@ export class EnvelopeSplicer {
     this.heads[this.next] = made
     this.next = (this.next + 1) % MOST_HEADS
     return made
-  }
-
-  /** Records come in runs of a subject. */
-  private jsonOf(subject: string): string {
-    if (subject !== this.subject) {
-      this.subjectJson = JSON.stringify(subject)
-      this.subject = subject
-    }
-    return this.subjectJson
-  }
-
-  /** Several records of a millisecond. */
-  private timeOf(atMs: number): string {
-    if (atMs !== this.timeMs) {
-      this.time = new Date(atMs).toISOString()
-      this.timeMs = atMs
-    }
-    return this.time
   }
 }
 
