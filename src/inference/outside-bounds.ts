@@ -76,23 +76,28 @@ const isSent = (value: unknown, { isOn = hasMembers }: OutsideRow): boolean => {
   return value !== undefined && value !== null && value !== false && value !== ''
 }
 
-const collect = (body: Body, into: Set<string>): void => {
+/** Null: none. Nearly no body does, and a set is dear. */
+const collect = (body: Body, into: Set<string> | null): Set<string> | null => {
+  let kinds = into
   for (const name in body) {
     if (CLIENT_FIELDS.has(name)) continue
     const value = body[name]
     const row = BY_NAME.get(plainName(name))
-    if (row !== undefined && isSent(value, row)) for (const kind of [COMPATIBLE, ...row.kinds]) into.add(kind)
-    if (isContainer(name) && isObject(value)) collect(value, into)
+    if (row !== undefined && isSent(value, row)) {
+      kinds ??= new Set()
+      for (const kind of [COMPATIBLE, ...row.kinds]) kinds.add(kind)
+    }
+    if (isContainer(name) && isObject(value)) kinds = collect(value, kinds)
   }
+  return kinds
 }
 
 /** The kinds of upstream to which this body refers to content outside of it; null: to none. */
 export const refersOutside = (body: Body): ReadonlySet<string> | null => {
-  const kinds = new Set<string>()
-  collect(body, kinds)
+  const kinds = collect(body, null)
   const { tools } = body
-  if (Array.isArray(tools) && tools.some((tool) => isObject(tool) && !NOT_FUNCTIONS.has(tool.type))) kinds.add(EVERY)
-  return kinds.size === 0 ? null : kinds
+  const isAny = Array.isArray(tools) && tools.some((tool) => isObject(tool) && !NOT_FUNCTIONS.has(tool.type))
+  return isAny ? (kinds ?? new Set<string>()).add(EVERY) : kinds
 }
 
 /** Whether the prompt may hold more than the body, at a model of this kind. */
