@@ -160,8 +160,12 @@ class Shipper {
       }
       return false
     } finally {
-      this.save()
-      this.cursor.close()
+      try {
+        this.save()
+      } finally {
+        // Also where the disk does not take the watermark: whoever comes again opens the segment anew.
+        this.cursor.close()
+      }
     }
   }
 

@@ -2,12 +2,15 @@
 import { afterAll, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import fc from 'fast-check'
+import { codeOf } from '../../src/lib/error-code.ts'
 import { EnvelopeSplicer, readEnvelope, writeEnvelope } from '../../src/log/envelope.ts'
+import { type Files, nodeFiles } from '../../src/log/files.ts'
 import { memoryLog } from '../../src/log/memory.ts'
 import { type ShipOptions, shipSpool } from '../../src/log/sender.ts'
 import type { LocalSpool } from '../../src/log/spool.ts'
 import { readWatermark } from '../../src/log/spool-directory.ts'
 import { eventually } from '../services/eventually.ts'
+import { diskError } from './small-disk.ts'
 import { openTestSpool, readAll, temporaryFolder } from './support.ts'
 
 const folder = temporaryFolder()
@@ -148,5 +151,33 @@ test('the watermark is written now and then while batches follow each other, and
   await eventually('all are shipped', () => said.at(-1) === 2_001)
   await next.stop()
   expect(readWatermark(spool.directory, 'sender', 'spool')).toBe(2_001)
+  await spool.close()
+})
+
+test('a disk that does not take the watermark is told, and costs no descriptor', async () => {
+  const spool = await openTestSpool(fresh())
+  await fill(spool, 3)
+  const opened = new Set<number>()
+  const files: Files = {
+    ...nodeFiles,
+    open: (path) => {
+      const descriptor = nodeFiles.open(path)
+      opened.add(descriptor)
+      return descriptor
+    },
+    close: (descriptor) => {
+      nodeFiles.close(descriptor)
+      opened.delete(descriptor)
+    },
+    makeDirectory: () => {
+      throw diskError('ENOSPC')
+    },
+  }
+  const { signal } = new AbortController()
+  const options = { directory: spool.directory, log: memoryLog({ nowMs: Date.now }), targets, drain: true, signal }
+  const more = () => Promise.resolve()
+  const shipping = shipSpool({ ...options, files, more, nowMs: Date.now, onProgress: () => undefined })
+  expect(await shipping.catch(codeOf)).toBe('ENOSPC')
+  expect([...opened]).toEqual([])
   await spool.close()
 })
