@@ -14,6 +14,8 @@ interface KnownFacts {
 }
 
 const MOST_KNOWN = 1_024
+/** Nobody's model has a longer name, and one that was cut short keeps all of the text that it was cut from: as much as a body may hold, for each key. */
+const MOST_NAME_CHARS = 128
 /** By key, of the last ones. */
 let known = new Map<string, KnownFacts>()
 
@@ -31,8 +33,8 @@ const isSame = (one: CommonFacts, other: CommonFacts): boolean =>
   one.purpose === other.purpose
 
 const commonJson = (facts: CommonFacts): string => {
-  const { key_id: key } = facts
-  if (key === null) return JSON.stringify(facts).slice(1, -1)
+  const { key_id: key, requested_model: model } = facts
+  if (key === null || (model !== null && model.length > MOST_NAME_CHARS)) return JSON.stringify(facts).slice(1, -1)
   const last = known.get(key)
   if (last !== undefined && isSame(last.facts, facts)) return last.json
   const json = JSON.stringify(facts).slice(1, -1)

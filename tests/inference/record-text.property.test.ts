@@ -1,4 +1,5 @@
 // What records say again and again, as text that is made once, is what the runtime would have written.
+import { heapStats } from 'bun:jsc'
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { RequestFacts } from '../../src/domain/request.ts'
@@ -59,6 +60,22 @@ test('the facts of a request, whatever the last request of its key was', () => {
     ),
     { numRuns: 500 },
   )
+})
+
+test('a name that was cut short does not keep the text that it was cut from', () => {
+  const CHARS = 4_000_000
+  const facts = { id: 'req_1', request_id: 'r', trace_id: 'a'.repeat(32), at_ms: 1, seed: 1 }
+  const same = { tenant_id: 'ten_1', endpoint: null, policy_id: null, strategy: null, stream: false, user: null }
+  const tell = (n: number): void => {
+    const name = (JSON.parse(`"${String(n).repeat(CHARS / String(n).length)}"`) as string).slice(0, 256)
+    const own = { key_id: `key_cut_${n}`, requested_model: name, task: 'chat', revision: 'r1', frame: 0 } as const
+    requestFactsJson(facts, { ...same, ...own })
+  }
+  Bun.gc(true)
+  const before = heapStats().extraMemorySize
+  for (let n = 0; n < 50; n++) tell(n)
+  Bun.gc(true)
+  expect(heapStats().extraMemorySize - before).toBeLessThan(10 * CHARS)
 })
 
 const entry = fc
