@@ -17,6 +17,8 @@ const WINDOW_TRIES = 3
 
 export class RequestBudgets {
   readonly #entries: RequestAccount[] = []
+  /** Those that are asked of, in the order of the budgets: whoever asks for the same accounts waits in one line, and hears of the same one why not. */
+  #asked: readonly RequestAccount[] = this.#entries
   #settled = false
   /** An outcome is about to be recorded. */
   #isEnding = false
@@ -41,6 +43,7 @@ export class RequestBudgets {
 
   /** Reserves more for the attempt under way. What is granted once the request is settled goes straight back. */
   async extend(more: Bound): Promise<BudgetRefusal | null> {
+    this.#asked = this.#entries
     for (const entry of this.#entries) {
       entry.isAsked = false
       if (entry.isBound) entry.ask(more, true)
@@ -128,11 +131,15 @@ export class RequestBudgets {
     if (opens !== null && !Array.isArray(opens)) return opens
     for (const entry of this.#entries) entry.isAsked = false
     const count = opens?.length ?? lines.length
+    // Accounts of the first attempt come in that order by themselves.
+    const asked = this.#entries.length === 0 ? this.#entries : []
+    this.#asked = asked
     for (let i = 0; i < count; i++) {
       const open = opens?.[i] ?? this.leases.open(this.tenantId, lines[i]!, atMs)
       const entry = this.#entryOf(open)
       if (entry.leasesMoney && bound.nanoUsd === null) return { reason: 'no_price', open }
       entry.ask(bound, false)
+      if (asked !== this.#entries) asked.push(entry)
     }
     const taken = this.#take()
     if (taken instanceof Promise) return this.#afterWaiting(taken, lines, bound, tries)
@@ -158,7 +165,7 @@ export class RequestBudgets {
   ): Promise<BudgetRefusal | null> {
     const taken = await waiting
     if (taken.kind === 'taken') return null
-    if (taken.kind !== 'refused' || tries >= WINDOW_TRIES) return refusalOf(taken)
+    if (taken.kind !== 'refused' || this.#settled || tries >= WINDOW_TRIES) return refusalOf(taken)
     // Its window has ended, or is far away, by the log's clock, whatever ours says.
     const atMs = this.leases.ledger.otherwise(this.tenantId, taken.reason, taken.open)
     if (atMs === null) return refusalOf(taken)
@@ -182,7 +189,7 @@ export class RequestBudgets {
 
   /** Takes what is asked for beyond what is held already. What is only counted needs no lease, and waits for none. */
   #take(): Taken | Promise<Taken> {
-    const entries = this.#entries
+    const entries = this.#asked
     const taken = entries.some(isDrawing) ? this.leases.take(entries) : TAKEN
     if (taken instanceof Promise) return this.#taken(taken)
     if (taken.kind === 'taken') for (const entry of entries) if (entry.isAsked) entry.granted()
@@ -192,7 +199,7 @@ export class RequestBudgets {
   async #taken(waiting: Promise<Taken>): Promise<Taken> {
     const taken = await waiting
     if (taken.kind !== 'taken') return taken
-    for (const entry of this.#entries) {
+    for (const entry of this.#asked) {
       if (!entry.isAsked) continue
       if (!this.#settled) entry.granted()
       else if (entry.isLeased) {

@@ -68,3 +68,32 @@ test('budgets that only count refuse nothing where records have no room for all:
   expect(charges).toHaveLength(64)
   expect(charges.filter(({ leased }) => leased)).toHaveLength(2)
 })
+
+test('a further attempt asks its accounts in the order in which a first one does, and hears of the same one why not', async () => {
+  const hard = (type: 'provider' | 'model', id: string) =>
+    budgetRow({ id: `bud_${id}`, scope: { type, id }, limit_nano_usd: 100 })
+  const world = worldOf(hard('provider', 'prov_2'), hard('model', 'one'))
+  const budgets = world.open('i')
+  const request = () => budgets.of(TENANT, 'key_1', null, world.nowMs)!
+  const [again, first] = [request(), request()]
+  // The log knows both accounts, so that it need not be asked.
+  expect(await request().reserve('prov_2', 'two', { nanoUsd: 1, tokens: 1 })).toBeNull()
+  expect(await again.reserve('prov_1', 'one', { nanoUsd: 60, tokens: 1 })).toBeNull()
+  again.endAttempt({ nanoUsd: 60, tokens: 1, exact: true })
+  const dear = { nanoUsd: 200, tokens: 1 }
+  const refused = [await again.reserve('prov_2', 'one', dear), await first.reserve('prov_2', 'one', dear)]
+  expect(refused.map((each) => each?.open.line.row.id)).toEqual(['bud_prov_2', 'bud_prov_2'])
+})
+
+test('a request that ended while it waited is not made again in the window that the log is in', async () => {
+  const world = worldOf(budgetRow({ window: 'hour' }))
+  const HOUR_MS = 3_600_000
+  const budgets = world.open('i', undefined, { nowMs: () => world.nowMs - HOUR_MS })
+  const request = budgets.of(TENANT, 'key_1', null, world.nowMs - HOUR_MS)!
+  const waiting = request.reserve('prov_1', 'one', { nanoUsd: 1, tokens: 1 })
+  expect(waiting).toBeInstanceOf(Promise)
+  expect(request.settle()).toEqual([])
+  request.outcomeWas('recorded')
+  expect(await waiting).toMatchObject({ reason: 'ended' })
+  expect([...budgets.leases.opens.values()].map(({ isIdle }) => isIdle)).toEqual([true])
+})
