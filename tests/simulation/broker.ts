@@ -117,9 +117,11 @@ class Connection implements EventLog {
         timer.canceled = true
         settle()
       })
+    // On its way it is a copy: the sender writes into the same memory again once it was answered, or is sure.
+    const sent = records.map(({ key, value }) => ({ key, value: value === null ? null : new Uint8Array(value) }))
     const arrive = (isAnswered: boolean, copy: string) => {
       note(this.process.name, `append ${what}: written${isAnswered ? '' : ', nobody is told'}${copy}`)
-      const written = this.broker.log.append(topic, partition, records)
+      const written = this.broker.log.append(topic, partition, sent)
       if (isAnswered)
         written.then(
           () => settled(resolve),
