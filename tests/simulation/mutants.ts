@@ -97,8 +97,8 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   // The expiry of leases: whoever was away for long spends from what was given to others meanwhile.
   'leases-never-expire': {
     file: 'src/domain/lease.ts',
-    text: 'if (nowMs >= this.usableUntilMs) return false',
-    planted: 'if (nowMs < 0) return false',
+    text: 'return nowMs < this.usableUntilMs && nanoUsd',
+    planted: 'return nowMs >= 0 && nanoUsd',
   },
   // Expiry gives something back by itself.
   'leases-expire-too-much': {
@@ -129,8 +129,8 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   // What is granted to a request that has ended meanwhile is held for ever.
   'late-grants-leak': {
     file: 'src/state/request-budgets.ts',
-    text: 'if (!this.#settled) return bound(later, entries, bounds, amounts)',
-    planted: 'if (entries.length > -1) return bound(later, entries, bounds, amounts)',
+    text: 'if (!this.#settled) entry.granted()',
+    planted: 'if (this.#asked.length > -1) entry.granted()',
   },
   // What a retired instance tells late counts beside what it was taken to have left open.
   'retired-counts-twice': {
@@ -152,9 +152,9 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   },
   // An attempt of which nobody said what it cost is charged what it is believed to have cost.
   'unsaid-at-its-estimate': {
-    file: 'src/state/attempt-bounds.ts',
-    text: 'if (atMost === undefined) return said',
-    planted: 'if (atMost !== null) return said',
+    file: 'src/state/request-account.ts',
+    text: 'if (atMost !== undefined) {',
+    planted: 'if (atMost === null) {',
   },
 }
 
