@@ -1,9 +1,10 @@
 // A chat completion, station by station. This file is the contents page: read it first, then the stations in the order in which they stand here.
 
-import type { AnswerText, LiveBody } from '../lib/answer.ts'
+import type { LiveBody } from '../lib/answer.ts'
 import { deferred, lastReject, lastResolve } from '../lib/deferred.ts'
 import { failpoint } from '../lib/failpoints.ts'
 import type { Inbound } from '../lib/inbound.ts'
+import type { TextPieces } from '../lib/text-pieces.ts'
 import type { Answer } from '../providers/provider.ts'
 import { openLimitRules } from '../state/limit-rules.ts'
 import type { KeyEntry } from '../state/port.ts'
@@ -31,7 +32,7 @@ import { answerJson, conformance } from './shape.ts'
 /** Makes of what came of a request what goes back to the client: `http/`'s. Called by the one async function of a request, instead of another around it. */
 export interface Replies<Out> {
   /** The body of the answer, or its stream. */
-  answered(exchange: Exchange, stream: boolean, body: AnswerText | LiveBody): Out
+  answered(exchange: Exchange, stream: boolean, body: TextPieces | LiveBody): Out
   /** Once its outcome is settled. */
   failed(exchange: Exchange, error: unknown): Out
 }
@@ -141,7 +142,7 @@ const endUser = (key: KeyEntry, { user }: Intent, deps: Pick<InferenceDeps, 'use
   user === null ? null : deps.userDigest(key.tenantId, user)
 
 /** The whole answer as the client gets it, once it is settled. Throws NonConforming. */
-const answered = (exchange: Exchange, intent: Intent, answer: Answer): { measured: Measured; json: AnswerText } => {
+const answered = (exchange: Exchange, intent: Intent, answer: Answer): { measured: Measured; json: TextPieces } => {
   exchange.usage = answer.usage
   exchange.finishReason = answer.finishReason
   exchange.answerBytes = bytesOf(answer)

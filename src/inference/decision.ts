@@ -1,8 +1,9 @@
 // What the records of a request say about its plan: enough to show why, and to make the same plan again.
+
 import type { BudgetPart } from '../domain/budget-events.ts'
 import type { Candidate, Decision } from '../domain/request.ts'
 import type { Static } from '../lib/schema.ts'
-import type { RecordText } from '../log/spool-port.ts'
+import type { TextPieces } from '../lib/text-pieces.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import type { Plan } from './plan.ts'
 import { entryTexts } from './record-text.ts'
@@ -48,7 +49,7 @@ export const admittedJson = (
   promptTokens: number,
   reservedNanoUsd: number | null,
   budget: readonly BudgetPart[] | undefined,
-): RecordText => [
+): TextPieces => [
   factsJson,
   ',"decision":',
   JSON.stringify(decisionWith(plan, null)).slice(0, -1),

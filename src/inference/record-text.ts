@@ -54,6 +54,7 @@ interface EntryTexts {
   readonly first: string
 }
 const texts = new WeakMap<CatalogueEntry, EntryTexts>()
+
 /** What the records say of a catalogue entry: made once for each. */
 export const entryTexts = (entry: CatalogueEntry): EntryTexts => {
   const made = texts.get(entry)

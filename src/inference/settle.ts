@@ -1,9 +1,11 @@
 // Station 8: the outcome. Written on every way out and before the client holds the last byte; exactly one for each admission.
+
 import type { BudgetCharge } from '../domain/budget-events.ts'
 import type { Outcome, RequestFacts, RequestSettled } from '../domain/request.ts'
 import { failpoint } from '../lib/failpoints.ts'
 import type { Static } from '../lib/schema.ts'
-import { type RecordId, type RecordText, SpoolClosed } from '../log/spool-port.ts'
+import type { TextPieces } from '../lib/text-pieces.ts'
+import { type RecordId, SpoolClosed } from '../log/spool-port.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { subjectOf } from './admit.ts'
 import { chargeBudgets, type Measured } from './charge.ts'
@@ -129,7 +131,7 @@ const settledJson = (
   measured: Measured,
   latencyMs: number,
   budget: BudgetCharge[] | undefined,
-): RecordText => {
+): TextPieces => {
   const { entry, usage, admission } = exchange
   const rest: Omit<RequestSettled, keyof Static<typeof RequestFacts> | 'raw_usage'> = {
     admission,

@@ -1,5 +1,7 @@
 // What a handler of the hot route answers with: less than the runtime's `Response`, which costs several microseconds where memory is cold (docs/profile.md).
 
+import { type TextPieces, wholeText } from './text-pieces.ts'
+
 /** Takes the body of an answer that goes on. */
 export interface AnswerSink {
   write(text: string): unknown
@@ -16,17 +18,14 @@ export interface LiveBody {
   left(): void
 }
 
-/** Text, whole or in pieces that belong one after another: putting a body together as one text first costs a copy of it. */
-export type AnswerText = string | readonly string[]
-
-export const isText = (body: AnswerText | LiveBody): body is AnswerText =>
+export const isText = (body: TextPieces | LiveBody): body is TextPieces =>
   typeof body === 'string' || Array.isArray(body)
 
 export interface Answer {
   readonly status: number
   /** Header lines, each `name: value` and CRLF. Whoever makes them answers for their characters. None about length, coding or connection: those are the server's. */
   readonly head: string
-  readonly body: AnswerText | LiveBody
+  readonly body: TextPieces | LiveBody
   /** The connection ends with it. */
   readonly closes: boolean
 }
@@ -104,6 +103,6 @@ export const responseOf = ({ status, head, body, closes }: Answer): Response => 
     if (colon > 0) headers.append(line.slice(0, colon), line.slice(colon + 1).trim())
   }
   if (closes) headers.set('connection', 'close')
-  const whole = typeof body === 'string' ? body : isText(body) ? body.join('') : liveStream(body)
+  const whole = isText(body) ? wholeText(body) : liveStream(body)
   return new Response(whole, { status, headers })
 }

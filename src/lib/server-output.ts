@@ -1,8 +1,8 @@
 // What goes out on a connection: whole answers in one write, chunks of live ones, and what the client has not read yet.
 
 import type { Socket } from 'bun'
-import type { AnswerText } from './answer.ts'
 import { deferred, lastResolve } from './deferred.ts'
+import { charsOf, type TextPieces, wholeText, writeText } from './text-pieces.ts'
 
 /** Heads stand before their bodies in here, each handed to its socket before the next one is made. */
 const HEAD_ROOM = 8 * 1024
@@ -66,21 +66,6 @@ const date = (): string => {
   return dateLine
 }
 
-const charsOf = (text: AnswerText): number => {
-  if (typeof text === 'string') return text.length
-  let chars = 0
-  for (let i = 0; i < text.length; i++) chars += text[i]!.length
-  return chars
-}
-
-/** Writes it into the scratch; answers where it ends. */
-const written = (text: AnswerText, at: number): number => {
-  if (typeof text === 'string') return at + SCRATCH.write(text, at)
-  let end = at
-  for (let i = 0; i < text.length; i++) end += SCRATCH.write(text[i]!, end)
-  return end
-}
-
 /** The beginning of an answer, without its end. */
 export const headText = (status: number, lines: string, closes: boolean): string => {
   const line = status === 200 ? OK : statusLine(status)
@@ -141,12 +126,12 @@ export class ServerOutput {
   }
 
   /** An answer whose body is known; `head` lacks its length and its end. */
-  whole(head: string, body: AnswerText): void {
+  whole(head: string, body: TextPieces): void {
     if (charsOf(body) > MOST_CHARS) {
-      this.#large(head, Buffer.from(typeof body === 'string' ? body : body.join('')))
+      this.#large(head, Buffer.from(wholeText(body)))
       return
     }
-    const size = written(body, HEAD_ROOM) - HEAD_ROOM
+    const size = writeText(SCRATCH, HEAD_ROOM, body) - HEAD_ROOM
     this.#withHead(`${head}content-length: ${size}\r\n\r\n`, size)
   }
 
@@ -167,8 +152,8 @@ export class ServerOutput {
       this.pieceOfBytes(before, Buffer.from(first + (others ?? []).join('')), chunked, last)
       return
     }
-    let end = written(first, HEAD_ROOM)
-    if (others !== null) end = written(others, end)
+    let end = writeText(SCRATCH, HEAD_ROOM, first)
+    if (others !== null) end = writeText(SCRATCH, end, others)
     const size = end - HEAD_ROOM
     const isChunk = chunked && size > 0
     if (isChunk) end = SCRATCH.writeUInt16LE(CRLF, end)

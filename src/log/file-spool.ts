@@ -1,6 +1,8 @@
 // The spool on disk: batches, durability, admission, deletion. Made by `spool.ts`.
+
 import { deferred, lastReject, lastResolve } from '../lib/deferred.ts'
 import { failpoint } from '../lib/failpoints.ts'
+import type { TextPieces } from '../lib/text-pieces.ts'
 import { Backlog } from './backlog.ts'
 import { makeBallast } from './ballast.ts'
 import { type Files, fileErrorCode, nodeFiles } from './files.ts'
@@ -11,7 +13,7 @@ import { RecordRefused } from './port.ts'
 import { SegmentWriter, segmentPath } from './segments.ts'
 import type { Durability, LocalSpool, SpoolOptions, SpoolStatus } from './spool.ts'
 import { type ClaimedSpool, removeSpool } from './spool-directory.ts'
-import { type RecordId, type RecordText, SpoolClosed } from './spool-port.ts'
+import { type RecordId, SpoolClosed } from './spool-port.ts'
 import { markOf, recoverSpool, segmentMarks, watermarkOf } from './spool-recovery.ts'
 import { type ShipmentWaiter, Unshipped } from './unshipped.ts'
 
@@ -126,7 +128,7 @@ export class FileSpool implements LocalSpool {
     topic: SpoolTopic,
     type: string,
     subject: string,
-    data: RecordText,
+    data: TextPieces,
     admission = false,
     of?: RecordId | null,
   ): Promise<RecordId> {

@@ -1,7 +1,9 @@
 // Which requests were admitted and not yet settled: what a rotation carries on, and what a restart settles as orphaned.
+
 import { NumberTable } from '../lib/number-table.ts'
+import { type TextPieces, wholeText } from '../lib/text-pieces.ts'
 import type { CarriedFrame } from './segments.ts'
-import { type RecordId, type RecordText, wholeText } from './spool-port.ts'
+import type { RecordId } from './spool-port.ts'
 
 export interface OpenAdmission {
   readonly recordId: RecordId
@@ -23,9 +25,9 @@ export interface NotedRecord {
   readonly type: string
   readonly subject: string
   readonly atMs: number
-  readonly data: RecordText
+  readonly data: TextPieces
   /** Of an admission that is open: its attempts so far. */
-  attempts: readonly RecordText[]
+  attempts: readonly TextPieces[]
 }
 
 interface Tracked extends OpenAdmission {

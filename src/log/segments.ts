@@ -1,11 +1,12 @@
 // Append-only segment files of one process: the writer. Records are numbered for ever; a number is never used twice, not even after a failure.
+
 import { join } from 'node:path'
 import { failpoint } from '../lib/failpoints.ts'
+import type { TextPieces } from '../lib/text-pieces.ts'
 import { type Files, nodeFiles, removeQuietly } from './files.ts'
 import { frameBound, type SegmentHeader, type SpoolTopic, writeFrame } from './frame.ts'
 import { type Batch, emptyBatch, restOf } from './segment-batch.ts'
 import { segmentHead } from './segment-header.ts'
-import type { RecordText } from './spool-port.ts'
 import { noteRefusal } from './sync-refusal.ts'
 
 /** The next number of each kind: of the spool, and in each topic. */
@@ -112,7 +113,7 @@ export class SegmentWriter {
   }
 
   /** Adds a record to the batch; returns its sequence. It is not in the file before `flush`. */
-  add(topic: SpoolTopic, type: string, subject: string, data: RecordText): number {
+  add(topic: SpoolTopic, type: string, subject: string, data: TextPieces): number {
     const { batch, next } = this
     const bound = frameBound(type, subject, data)
     if (batch.buffer.length - batch.bytes < bound) {

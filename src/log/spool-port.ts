@@ -1,4 +1,5 @@
 // What the data plane sees of the spool (DESIGN section 5). Implemented by `log/spool.ts` on `log/segments.ts`.
+import type { TextPieces } from '../lib/text-pieces.ts'
 
 /** `<instance>.<epoch>.<sequence>`: the id that the record's envelope will have. */
 export type RecordId = string
@@ -20,11 +21,6 @@ export class SpoolClosed extends Error {
   }
 }
 
-/** JSON text, whole or in pieces that belong one after another: putting a record together as one string first costs a copy of it in cold memory. */
-export type RecordText = string | readonly string[]
-
-export const wholeText = (text: RecordText): string => (typeof text === 'string' ? text : text.join(''))
-
 export interface Spool {
   readonly instance: string
   readonly epoch: string
@@ -40,7 +36,7 @@ export interface Spool {
     topic: 'requests' | 'operations',
     type: string,
     subject: string,
-    dataJson: RecordText,
+    dataJson: TextPieces,
     admission?: boolean,
     of?: RecordId | null,
   ): Promise<RecordId>

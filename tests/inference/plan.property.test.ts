@@ -1,11 +1,12 @@
 // Promises of every plan, whatever it is made from.
+
 import { expect, test } from 'bun:test'
 import { admittedJson, candidateList, decisionOf } from '../../src/inference/decision.ts'
 import { outputBound, priceOf, promptTokensEstimate } from '../../src/inference/estimate.ts'
 import { makePlan, type Plan } from '../../src/inference/plan.ts'
 import { REJECTED_REASONS } from '../../src/inference/rejections.ts'
 import { type RecordedPlan, recordedInput } from '../../src/inference/replay.ts'
-import { wholeText } from '../../src/log/spool-port.ts'
+import { wholeText } from '../../src/lib/text-pieces.ts'
 import { holds } from './any-plan.ts'
 import { catalogueOf, entry } from './gateway.ts'
 import { planInput } from './plans.ts'

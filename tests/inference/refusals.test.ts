@@ -1,5 +1,6 @@
 import { afterAll, describe, expect, test } from 'bun:test'
-import { SpoolClosed, wholeText } from '../../src/log/spool-port.ts'
+import { wholeText } from '../../src/lib/text-pieces.ts'
+import { SpoolClosed } from '../../src/log/spool-port.ts'
 import { startUpstream } from '../services/upstream.ts'
 import { entry, policyRow, READ_KEY, testGateway } from './gateway.ts'
 

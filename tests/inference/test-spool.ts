@@ -7,7 +7,8 @@ import {
   type RequestSettled,
 } from '../../src/domain/request.ts'
 import { Value } from '../../src/lib/schema.ts'
-import { type Spool, SpoolClosed, wholeText } from '../../src/log/spool-port.ts'
+import { wholeText } from '../../src/lib/text-pieces.ts'
+import { type Spool, SpoolClosed } from '../../src/log/spool-port.ts'
 
 const EVENTS = { ...REQUEST_EVENTS, ...FEEDBACK_EVENTS }
 

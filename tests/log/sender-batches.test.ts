@@ -147,9 +147,19 @@ test('the watermark is written now and then while batches follow each other, and
   expect(readWatermark(spool.directory, 'sender', 'spool')).toBe(said.at(-1) ?? 0)
   await fill(spool, 2_000)
   clockMs += 1
-  const next = running(spool, { nowMs: () => clockMs, onProgress: ({ record }) => said.push(record), drain: true })
+  const watermarks = new Set<number>()
+  const next = running(spool, {
+    nowMs: () => clockMs,
+    onProgress: ({ record }) => {
+      said.push(record)
+      watermarks.add(readWatermark(spool.directory, 'sender', 'spool'))
+    },
+    drain: true,
+  })
   await eventually('all are shipped', () => said.at(-1) === 2_001)
   await next.stop()
+  // Eight batches within no time, the first of which is the first after a long while.
+  expect(watermarks.size).toBe(1)
   expect(readWatermark(spool.directory, 'sender', 'spool')).toBe(2_001)
   await spool.close()
 })
