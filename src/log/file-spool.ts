@@ -1,5 +1,4 @@
 // The spool on disk: batches, durability, admission, deletion. Made by `spool.ts`.
-
 import { deferred, lastReject, lastResolve } from '../lib/deferred.ts'
 import { failpoint } from '../lib/failpoints.ts'
 import type { TextPieces } from '../lib/text-pieces.ts'
@@ -222,8 +221,7 @@ export class FileSpool implements LocalSpool {
   /** Writes the batch of this turn and tells who waits. When the disk refuses: the ballast, then a new segment, then the truth. */
   private flush(): void {
     if (this.pending.length === 0) return
-    const { record, requests, operations } = this.writer.first
-    this.backlogMarks.writing({ record, requests, operations }, this.writer.pendingBytes, this.options.nowMs())
+    this.backlogMarks.writing({ ...this.writer.first }, this.writer.pendingBytes, this.options.nowMs())
     failpoint('spool_before_write')
     if (!this.tryWrite()) {
       if (!this.ballast.release() || !this.tryWrite()) {

@@ -2,6 +2,7 @@
 import { afterAll, expect, test } from 'bun:test'
 import { connect as netConnect } from 'node:net'
 import { serveHttp } from '../../src/lib/http-server.ts'
+import { eventually } from '../services/eventually.ts'
 import {
   answerOf,
   answersIn,
@@ -75,7 +76,7 @@ test.concurrent('who reads nothing of what is left is let go', async () => {
     const client = await connect(server.port)
     client.pause()
     client.write(bytes)
-    while (server.pendingRequests === 0) await Bun.sleep(1)
+    await eventually('a request is under way', () => server.pendingRequests > 0)
     const begunMs = performance.now()
     while (server.pendingRequests > 0 && performance.now() - begunMs < 4_000) await Bun.sleep(10)
     between(performance.now() - begunMs, IDLE_MS)

@@ -3,6 +3,7 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { Buffer } from 'node:buffer'
 import type { AnswerSink, LiveBody } from '../../src/lib/answer.ts'
+import { eventually } from '../services/eventually.ts'
 import {
   answerOf,
   answersIn,
@@ -293,7 +294,7 @@ describe('a live body', () => {
     const stopped = live(() => new Promise(() => {}))
     const server = serving({ hot: () => answerOf(200, stopped.body) })
     const client = await connect(server.port, post('/hot', '') + get())
-    while (server.pendingRequests === 0) await Bun.sleep(1)
+    await eventually('a request is under way', () => server.pendingRequests > 0)
     server.stop()
     await Promise.all([stopped.left, client.closed])
     expect(stopped.times()).toBe(1)
