@@ -46,30 +46,27 @@ export const bodyTooSlow = (limitMs: number): GatewayError =>
     headers: { connection: 'close' },
   })
 
-/** The bytes of a body that says it is JSON: at once where all of them are there. Throws 413 and 415, or rejects with it. */
-export const readJsonBytes = (request: Inbound, limitBytes = BODY_LIMIT_BYTES): Uint8Array | Promise<Uint8Array> => {
+/** A body that says it is JSON, as text or bytes: at once where all of it is there. Throws 413 and 415, or rejects with it. */
+export const readJsonBytes = (
+  request: Inbound,
+  limitBytes = BODY_LIMIT_BYTES,
+): string | Uint8Array | Promise<Uint8Array> => {
   const { headers } = request
   const type = headers.get('content-type')
   if (type !== null && !isJson(type)) throw refused('the body must be `application/json`', 415, 'Content-Type')
   const encoding = headers.get('content-encoding')
   if (encoding !== null && encoding !== 'identity')
     throw refused('compressed bodies are not accepted', 415, 'Content-Encoding')
-  return readBytes(request, limitBytes)
+  return request.textNow?.(limitBytes) ?? readBytes(request, limitBytes)
 }
 
 /** Throws 400. */
-export const parseJsonBody = (bytes: Uint8Array, mayBeEmpty = false): JsonBody => {
-  if (bytes.length === 0) {
+export const parseJsonBody = (read: string | Uint8Array, mayBeEmpty = false): JsonBody => {
+  if (read.length === 0) {
     if (mayBeEmpty) return { raw: '', body: {} }
     throw refused('the request has no body')
   }
-  let raw: string
-  try {
-    raw = decoder.decode(bytes)
-  } catch {
-    const text = new TextDecoder().decode(bytes)
-    throw refused('the body is not valid UTF-8', undefined, memberAt(text, text.indexOf('\ufffd')))
-  }
+  const raw = typeof read === 'string' ? read : decoded(read)
   const tooDeep = tooDeepAt(raw, JSON_DEPTH_LIMIT)
   if (tooDeep !== null)
     throw refused(`the body is nested deeper than ${JSON_DEPTH_LIMIT} levels`, undefined, memberAt(raw, tooDeep))
@@ -85,6 +82,15 @@ export const parseJsonBody = (bytes: Uint8Array, mayBeEmpty = false): JsonBody =
   }
   if (body === null || typeof body !== 'object' || Array.isArray(body)) throw refused('the body must be a JSON object')
   return { raw, body: body as Record<string, unknown> }
+}
+
+const decoded = (bytes: Uint8Array): string => {
+  try {
+    return decoder.decode(bytes)
+  } catch {
+    const text = new TextDecoder().decode(bytes)
+    throw refused('the body is not valid UTF-8', undefined, memberAt(text, text.indexOf('\ufffd')))
+  }
 }
 
 const isJson = (type: string): boolean => {

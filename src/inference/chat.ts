@@ -50,8 +50,8 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
   const revision = tipOf(deps)
 
   /** What is asked, and who may answer it. Throws when nobody may. */
-  const planned = (request: Inbound, exchange: Exchange, key: KeyEntry, bytes: Uint8Array): Plan => {
-    const { raw, body } = parseJsonBody(bytes)
+  const planned = (request: Inbound, exchange: Exchange, key: KeyEntry, read: string | Uint8Array): Plan => {
+    const { raw, body } = parseJsonBody(read)
     const model = modelNameOf(body)
     exchange.requestedModel = model
     const intent = readIntent(raw, body, request.headers, deps.inference.gatewayExecution)
@@ -74,8 +74,8 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
       exchange.servedAt = deps.served.note(exchange.identity.id, exchange.identity.requestId, key.tenantId)
       exchange.watch(request)
       const read = readJsonBytes(request)
-      const bytes = read instanceof Uint8Array ? read : await bodyInTime(read, exchange, deps.inference.bodyMs)
-      const plan = planned(request, exchange, key, bytes)
+      const sent = read instanceof Promise ? await bodyInTime(read, exchange, deps.inference.bodyMs) : read
+      const plan = planned(request, exchange, key, sent)
       const intent = exchange.intent!
       const rules = limitRules(key, plan.policy.limits)
       // Most answers are at hand: whoever has to wait for one gives a promise.

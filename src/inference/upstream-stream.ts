@@ -1,7 +1,15 @@
 // An open stream of a provider, part by part. Pulled: nothing is read before somebody asks.
 import { LARGE_BYTES } from '../lib/big-reads.ts'
 import { failpoint } from '../lib/failpoints.ts'
-import { createSseParser, type EventParser, FrameDamaged, type Skim, type SseEvent, SseTooLarge } from '../lib/sse.ts'
+import {
+  createSseParser,
+  type EventParser,
+  FrameDamaged,
+  LONG_BYTES,
+  type Skim,
+  type SseEvent,
+  SseTooLarge,
+} from '../lib/sse.ts'
 import type { ByteReader } from '../lib/upstream.ts'
 import type { StreamDecoder, StreamPart } from '../providers/provider.ts'
 import { GatewayError } from '../wire/errors.ts'
@@ -47,9 +55,9 @@ export class UpstreamStream {
   ready(): StreamPart[] | null {
     if (this.#failure !== null) throw this.#failure.thrown
     while (!this.#done) {
-      const bytes = this.reader.readNow?.() ?? null
-      if (bytes === null && this.reader.ended !== true) return null
-      const parts = this.#partsOf(bytes)
+      const read = this.#readNow()
+      if (read === null && this.reader.ended !== true) return null
+      const parts = this.#partsOf(read)
       if (parts.length > 0) return parts
     }
     return null
@@ -81,12 +89,18 @@ export class UpstreamStream {
     this.reader.cancel().catch(ignoreClosed)
   }
 
-  /** What these bytes complete; null: the body has ended. */
-  #partsOf(bytes: Uint8Array | null): StreamPart[] {
+  /** What has come, as text where that costs less. */
+  #readNow(): string | Uint8Array | null {
+    const text = this.#parser.takesText === true ? (this.reader.textNow?.(LONG_BYTES - 1) ?? null) : null
+    return text ?? this.reader.readNow?.() ?? null
+  }
+
+  /** What this completes; null: the body has ended. */
+  #partsOf(read: string | Uint8Array | null): StreamPart[] {
     const parts: StreamPart[] = []
     try {
-      this.#take(bytes === null ? this.#parser.end() : this.#push(bytes), parts)
-      if (bytes === null && !this.#done) this.#end(parts)
+      this.#take(read === null ? this.#parser.end() : this.#push(read), parts)
+      if (read === null && !this.#done) this.#end(parts)
     } catch (thrown) {
       if (!this.shown || parts.length === 0) {
         this.unread = parts
@@ -97,8 +111,9 @@ export class UpstreamStream {
     return parts
   }
 
-  #push(bytes: Uint8Array): SseEvent[] {
+  #push(bytes: string | Uint8Array): SseEvent[] {
     try {
+      if (typeof bytes === 'string') return this.#parser.pushText!(bytes)
       const events = this.#parser.push(bytes)
       if (bytes.length >= LARGE_BYTES) this.reader.release?.(bytes)
       return events

@@ -5,8 +5,9 @@ import { decompressed, formatOf } from './content-coding.ts'
 import type { Deadlines, Timed } from './deadlines.ts'
 import { deferred, lastReject, lastResolve } from './deferred.ts'
 import { MalformedResponse, type ResponseHead } from './http-head.ts'
-import { type BodySink, ResponseParser } from './http-response.ts'
-import { inPieces, readerOf, readText, streamOf } from './stream-text.ts'
+import { ResponseParser } from './http-response.ts'
+import { ReceivedBytes } from './received-bytes.ts'
+import { readerOf, readText, streamOf } from './stream-text.ts'
 import { type ByteReader, DialFailure, type DialLimits, type DialResponse } from './upstream.ts'
 
 /** What an exchange asks of the connection under it. */
@@ -20,10 +21,6 @@ export interface Carrier {
 
 // Beyond this much unread body the socket is paused until it is read.
 const PAUSE_BYTES = 64 * 1024
-// One read gives no more: several copies are made of it for each stream whose client is slow, and what of them a collection of the young meets lives long.
-const READ_BYTES = 16 * 1024
-
-const decoder = new TextDecoder()
 
 const NO_MORE = { done: true, value: undefined } as const
 const CANCELED = Promise.resolve()
@@ -31,7 +28,7 @@ const ARRIVED = Promise.resolve()
 
 const canceled = () => new DialFailure('canceled', 'the request was canceled')
 
-export class HttpExchange implements DialResponse, Timed, BodySink, ByteReader, TakesTurns {
+export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, ByteReader, TakesTurns {
   /** Settles with this exchange once the headers are there, or with a DialFailure. */
   readonly answered: Promise<DialResponse>
   readonly #parser: ResponseParser
@@ -46,14 +43,13 @@ export class HttpExchange implements DialResponse, Timed, BodySink, ByteReader, 
   readonly #reject: (failure: DialFailure) => void
   #headers: Headers | null = null
   #body: ReadableStream<Uint8Array> | null = null
-  #queue: Uint8Array[] = []
-  #queuedBytes = 0
   #paused = false
   #ended = false
   #failure: DialFailure | null = null
   #wake: (() => void) | null = null
 
   constructor(method: string, carrier: Carrier, limits: DialLimits, deadlines: Deadlines) {
+    super()
     this.#carrier = carrier
     this.#signal = limits.signal
     this.#parser = new ResponseParser(method, this)
@@ -94,35 +90,23 @@ export class HttpExchange implements DialResponse, Timed, BodySink, ByteReader, 
 
   /** What has come of the body since the last read, at once: providers send an event a chunk, and each further read costs more than the copy. */
   async read(): Promise<{ readonly done: boolean; readonly value: Uint8Array | undefined }> {
-    while (this.#queue.length === 0 && !this.#ended && this.#failure === null) await this.#more()
+    while (this.waitingBytes === 0 && !this.#ended && this.#failure === null) await this.#more()
     const value = this.readNow()
     return value === null ? NO_MORE : { done: false, value }
   }
 
   arrival(): Promise<void> {
-    return this.#queue.length > 0 || this.#ended || this.#failure !== null ? ARRIVED : this.#more()
+    return this.waitingBytes > 0 || this.#ended || this.#failure !== null ? ARRIVED : this.#more()
   }
 
   readNow(): Uint8Array | null {
     if (this.#failure !== null) throw this.#failure
-    if (this.#queuedBytes > READ_BYTES) return this.#someOfMuch()
-    const chunks = this.#queue
-    if (chunks.length === 0) return null
-    this.#queue = []
-    this.#queuedBytes = 0
-    return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)
+    return this.takeSome()
   }
 
-  /** The beginning of the queue; the socket waits until the rest is read too. That may lie here for long: as copies, since the socket's buffers are many times larger. */
-  #someOfMuch(): Uint8Array {
-    const queue = this.#queue
-    if (queue[0]!.buffer.byteLength > READ_BYTES) {
-      this.#queue = inPieces(queue, this.#queuedBytes, READ_BYTES)
-      for (const chunk of queue) freeIfLarge(chunk)
-    }
-    const value = this.#queue.shift()!
-    this.#queuedBytes -= value.length
-    return value
+  textNow(mostBytes: number): string | null {
+    if (this.#failure !== null) throw this.#failure
+    return this.waitingBytes > mostBytes ? null : this.takeFirstText()
   }
 
   release(bytes: Uint8Array): void {
@@ -141,30 +125,20 @@ export class HttpExchange implements DialResponse, Timed, BodySink, ByteReader, 
   text(maxBytes: number): Promise<string> {
     if (this.#body !== null || this.#coding() !== null) return readText(this.body, maxBytes)
     // Small answers have come whole with their headers.
-    return this.#ended && this.#queuedBytes <= maxBytes ? Promise.resolve(this.#text()) : this.#readText(maxBytes)
+    return this.#ended && this.waitingBytes <= maxBytes ? Promise.resolve(this.takeText()) : this.#readText(maxBytes)
   }
 
   async #readText(maxBytes: number): Promise<string> {
-    while (!this.#ended && this.#failure === null && this.#queuedBytes <= maxBytes) {
+    while (!this.#ended && this.#failure === null && this.waitingBytes <= maxBytes) {
       await this.#more()
     }
     if (this.#failure !== null) throw this.#failure
-    if (this.#queuedBytes > maxBytes) {
+    if (this.waitingBytes > maxBytes) {
       const failure = new DialFailure('too_large', `the answer exceeds ${maxBytes} bytes`)
       this.fail(failure)
       throw failure
     }
-    return this.#text()
-  }
-
-  #text(): string {
-    const chunks = this.#queue
-    this.#queue = []
-    const bytes = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)
-    const text = decoder.decode(bytes)
-    freeIfLarge(bytes)
-    for (const chunk of chunks) freeIfLarge(chunk)
-    return text
+    return this.takeText()
   }
 
   /** Bytes from the socket. */
@@ -180,7 +154,7 @@ export class HttpExchange implements DialResponse, Timed, BodySink, ByteReader, 
     }
     if (this.#failure !== null) return
     if (this.#parser.done) this.#finish(this.#parser.keepAlive && !leftover)
-    else if (this.#queuedBytes > PAUSE_BYTES && !this.#paused) {
+    else if (this.waitingBytes > PAUSE_BYTES && !this.#paused) {
       this.#paused = true
       this.#carrier.pause()
     }
@@ -207,7 +181,7 @@ export class HttpExchange implements DialResponse, Timed, BodySink, ByteReader, 
   fail(failure: DialFailure): void {
     if (this.#ended || this.#failure !== null) return
     this.#failure = failure
-    this.#queue = []
+    this.drop()
     this.#release()
     this.#reject(failure) // no effect once the headers were there
     this.#notify()
@@ -221,12 +195,6 @@ export class HttpExchange implements DialResponse, Timed, BodySink, ByteReader, 
   /** The signal was raised. */
   handleEvent(): void {
     this.fail(canceled())
-  }
-
-  /** A piece of the body. */
-  take(chunk: Uint8Array): void {
-    this.#queue.push(chunk)
-    this.#queuedBytes += chunk.length
   }
 
   #onHead(): void {

@@ -42,7 +42,8 @@ export class ResponseHead {
   ) {
     this.#bytes = bytes
     this.#readLines(bytes, this.#readStatus(bytes))
-    if (bytes.buffer.byteLength > KEPT_BYTES) this.#text()
+    // Asking for the buffer under them would make one: 1 % of a request. A view may be of a larger read.
+    if (bytes.length > KEPT_BYTES || bytes.byteOffset > 0) this.#text()
   }
 
   /** The connection may serve another request, as far as the head says. */

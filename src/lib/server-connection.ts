@@ -52,7 +52,7 @@ export class ServerConnection implements Listed, Uplink, OutputWatch {
     if (this.#discards) return
     const { request } = this
     const isBody = request !== null && !request.ended
-    const rest = isBody ? this.#receive(request, bytes) : bytes
+    const rest = isBody ? this.#receive(request, bytes, 0) : bytes
     if (isBody && !this.#patient) this.#bodyCame(request)
     if (rest !== null) this.#keep(rest)
     if (this.request === null) this.#goOn()
@@ -163,11 +163,11 @@ export class ServerConnection implements Listed, Uplink, OutputWatch {
   }
 
   /** Answers what does not belong to the request's body, or null. */
-  #receive(request: ServerRequest, bytes: Buffer): Buffer | null {
+  #receive(request: ServerRequest, bytes: Buffer, from: number): Buffer | null {
     if (this.#lost) return null
     try {
-      const taken = request.receive(bytes)
-      return taken === bytes.length ? null : bytes.subarray(taken)
+      const to = request.receive(bytes, from)
+      return to === bytes.length ? null : bytes.subarray(to)
     } catch (error) {
       this.#lost = true
       this.#closes = true
@@ -219,9 +219,9 @@ export class ServerConnection implements Listed, Uplink, OutputWatch {
     this.#closes = !head.keepsAlive
     this.deadlineMs = Number.POSITIVE_INFINITY
     if (!request.ended) {
+      const { from } = this.#ahead
       const bytes = this.#ahead.take()
-      const rest = bytes === null ? null : this.#receive(request, bytes)
-      if (rest !== null) this.#ahead.keep(rest)
+      if (bytes !== null) this.#ahead.keep(this.#receive(request, bytes, from))
     }
     let reply: Reply | Promise<Reply>
     try {

@@ -1,6 +1,7 @@
 // A request as it comes in on a connection of ours: its head, its body as it arrives, and whether its client is still there.
 import { deferred, lastReject, lastResolve } from './deferred.ts'
 import type { Inbound, InboundSignal } from './inbound.ts'
+import { plainText, viewOf } from './plain-text.ts'
 import { RequestChunks } from './request-chunks.ts'
 import type { RequestHead } from './request-head.ts'
 
@@ -24,6 +25,9 @@ export class ServerRequest implements Inbound, InboundSignal {
   ended: boolean
   /** Of the body, what has come and was not given to anybody; nearly all bodies come in one piece. */
   #first: Buffer | null = null
+  /** What of it belongs to the body: a view is made when somebody asks for bytes. */
+  #from = 0
+  #to = 0
   #others: Buffer[] | null = null
   #size = 0
   /** Of an announced length. */
@@ -53,29 +57,43 @@ export class ServerRequest implements Inbound, InboundSignal {
     return this.#chunks !== null || (this.headers.length ?? 0) > 0
   }
 
-  /** Takes what belongs to the body; answers how much that was. Throws MalformedRequest. */
-  receive(bytes: Buffer): number {
-    let taken: number
-    if (this.#chunks !== null) {
-      taken = this.#chunks.push(bytes)
-      // A view keeps all of the read: little data among much else is copied out of it.
-      const { dataLength } = this.#chunks
-      if (2 * dataLength < bytes.length) this.#take(Buffer.from(bytes.subarray(0, dataLength)), 0, dataLength)
-      else this.#take(bytes, 0, dataLength)
-      this.ended = this.#chunks.done
-    } else {
-      taken = Math.min(this.#left, bytes.length)
-      this.#left -= taken
-      this.#take(bytes, 0, taken)
+  /** Takes what belongs to the body of what stands from there on; answers where the rest begins. Throws MalformedRequest. */
+  receive(bytes: Buffer, from: number): number {
+    let to: number
+    if (this.#chunks !== null) to = from + this.#receiveChunks(this.#chunks, from === 0 ? bytes : bytes.subarray(from))
+    else {
+      to = Math.min(from + this.#left, bytes.length)
+      this.#left -= to - from
+      this.#take(bytes, from, to)
       this.ended = this.#left === 0
     }
     if (!this.#wantsAll && !this.ended && this.#size > UNREAD_BYTES) this.uplink.pauseBody()
     if (this.ended || !this.#wantsAll) this.#arrived?.()
+    return to
+  }
+
+  #receiveChunks(chunks: RequestChunks, bytes: Buffer): number {
+    const taken = chunks.push(bytes)
+    // A view keeps all of the read: little data among much else is copied out of it.
+    const { dataLength } = chunks
+    if (2 * dataLength < bytes.length) this.#take(Buffer.from(bytes.subarray(0, dataLength)), 0, dataLength)
+    else this.#take(bytes, 0, dataLength)
+    this.ended = chunks.done
     return taken
   }
 
   bytesNow(): Uint8Array | null {
     return this.ended ? this.#all() : null
+  }
+
+  textNow(mostBytes: number): string | null {
+    const first = this.#first
+    if (!this.ended || first === null || this.#others !== null || this.#size > mostBytes) return null
+    const text = plainText(first, this.#from, this.#to)
+    if (text === null) return null
+    this.#first = null
+    this.#size = 0
+    return text
   }
 
   bytes(): Promise<Uint8Array> {
@@ -118,12 +136,14 @@ export class ServerRequest implements Inbound, InboundSignal {
 
   #take(bytes: Buffer, from: number, to: number): void {
     if (from === to) return
-    const data = from === 0 && to === bytes.length ? bytes : bytes.subarray(from, to)
     this.#size += to - from
-    if (this.#first === null) this.#first = data
-    else {
+    if (this.#first === null) {
+      this.#first = bytes
+      this.#from = from
+      this.#to = to
+    } else {
       this.#others ??= []
-      this.#others.push(data)
+      this.#others.push(viewOf(bytes, from, to))
     }
   }
 
@@ -134,7 +154,8 @@ export class ServerRequest implements Inbound, InboundSignal {
     this.#others = null
     this.#size = 0
     if (first === null) return NOTHING
-    return others === null ? first : Buffer.concat([first, ...others])
+    const view = viewOf(first, this.#from, this.#to)
+    return others === null ? view : Buffer.concat([view, ...others])
   }
 
   async #pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {

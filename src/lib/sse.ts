@@ -29,6 +29,9 @@ export class FrameDamaged extends Error {
 export interface EventParser {
   /** The events that these bytes complete, in order; keeps no view of the bytes. Throws SseTooLarge or FrameDamaged; the parser is of no use after that. */
   push(bytes: Uint8Array): SseEvent[]
+  /** Whether the next bytes may come as text, to `pushText`: what came before did not end within a character. */
+  readonly takesText?: boolean
+  pushText?(text: string): SseEvent[]
   /** What the end of the body completes: an event whose blank line is missing (the standard drops it, but some servers end so after `[DONE]`). */
   end(): SseEvent[]
 }
@@ -38,7 +41,7 @@ export interface EventParser {
  * `maxEventChars` bounds what is held of an event that has not ended.
  */
 export const createSseParser = (maxEventChars = 8 * 1024 * 1024, skim: Skim | null = null): EventParser => {
-  const decode = utf8Decoder()
+  const utf8 = new Utf8Pieces()
   let events = NO_EVENTS
   let tooLarge = false
   // Made when the first frame comes that is not of the one common form: most streams hold none.
@@ -81,19 +84,26 @@ export const createSseParser = (maxEventChars = 8 * 1024 * 1024, skim: Skim | nu
   return {
     push: (bytes) => {
       const end = bytes.length < LONG_BYTES ? 0 : wholeFrames(bytes)
-      if (end === 0 || end === bytes.length) return feed(decode(bytes))
-      const read = feed(decode(bytes.subarray(0, end)))
-      const rest = feed(decode(bytes.subarray(end)))
+      if (end === 0 || end === bytes.length) return feed(utf8.decode(bytes))
+      const read = feed(utf8.decode(bytes.subarray(0, end)))
+      const rest = feed(utf8.decode(bytes.subarray(end)))
       return rest.length === 0 ? read : [...read, ...rest]
     },
-    end: () => feed(`${decode(null)}\n\n`),
+    get takesText() {
+      return utf8.isWhole
+    },
+    pushText: (text) => {
+      utf8.isStarted = true
+      return feed(text)
+    },
+    end: () => feed(`${utf8.end()}\n\n`),
   }
 }
 
 const NO_EVENTS: SseEvent[] = []
 
-/** The frame that such a read ends within is made text by itself: as a slice it would keep the text of all until its end comes. */
-const LONG_BYTES = 4 * 1024
+/** The frame that such a read ends within is made text by itself: as a slice it would keep the text of all until its end comes. Shorter ones may come as text. */
+export const LONG_BYTES = 4 * 1024
 
 /** How many of the bytes end with the last blank line in the common form. */
 const wholeFrames = (bytes: Uint8Array): number => {
@@ -104,17 +114,30 @@ const wholeFrames = (bytes: Uint8Array): number => {
 const FIRST = new TextDecoder()
 const LATER = new TextDecoder('utf-8', { ignoreBOM: true })
 
-/** Bytes to text, cut anywhere; null at the end. While every piece ends with a whole character the shared decoders do: one of its own costs a stream microseconds. */
-const utf8Decoder = (): ((bytes: Uint8Array | null) => string) => {
-  let started = false
-  let own: TextDecoder | null = null // holds back half a character
-  return (bytes) => {
-    if (bytes === null) return own?.decode() ?? ''
+/** Bytes to text, cut anywhere. While every piece ends with a whole character the shared decoders do: one of its own costs a stream microseconds. */
+class Utf8Pieces {
+  /** A byte order mark is no more than a character from now on. */
+  isStarted = false
+  /** Holds back half a character. */
+  #own: TextDecoder | null = null
+
+  decode(bytes: Uint8Array): string {
     if (bytes.length === 0) return ''
-    if (own === null && bytes[bytes.length - 1]! >= 0x80) own = new TextDecoder('utf-8', { ignoreBOM: started })
-    const text = own === null ? (started ? LATER : FIRST).decode(bytes) : own.decode(bytes, { stream: true })
-    started = true
+    if (this.#own === null && bytes[bytes.length - 1]! >= 0x80)
+      this.#own = new TextDecoder('utf-8', { ignoreBOM: this.isStarted })
+    const text =
+      this.#own === null ? (this.isStarted ? LATER : FIRST).decode(bytes) : this.#own.decode(bytes, { stream: true })
+    this.isStarted = true
     return text
+  }
+
+  /** Nothing is held back. */
+  get isWhole(): boolean {
+    return this.#own === null
+  }
+
+  end(): string {
+    return this.#own?.decode() ?? ''
   }
 }
 

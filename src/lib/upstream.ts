@@ -22,6 +22,8 @@ export interface ByteReader {
   cancel(): Promise<void>
   /** What has come already, without waiting; null when that is nothing. Throws like `read`. */
   readNow?(): Uint8Array | null
+  /** The same as text, where it is at most so many bytes and whole characters beyond doubt; else null, and `readNow` has it. */
+  textNow?(mostBytes: number): string | null
   /** Resolves, never rejects, when `readNow` has something, or `ended` or a failure has come. There where `readNow` and `ended` are: it spares a `read` for each wait. */
   arrival?(): Promise<void>
   /** Gives back what was read, when nobody looks at it any more; its bytes are gone then. */

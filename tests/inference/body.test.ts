@@ -1,6 +1,9 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { BODY_LIMIT_BYTES, JSON_VALUES_LIMIT, readJsonBody, tooDeepAt } from '../../src/inference/body.ts'
+import type { Inbound } from '../../src/lib/inbound.ts'
+import { headEnd, RequestHead } from '../../src/lib/request-head.ts'
+import { ServerRequest } from '../../src/lib/server-request.ts'
 import { GatewayError } from '../../src/wire/errors.ts'
 
 const read = async (
@@ -136,4 +139,30 @@ test('depth is that of the parsed value, whatever the strings hold', () => {
       expect(tooDeepAt(JSON.stringify({ text }), 1)).toBeNull()
     }),
   )
+})
+
+describe('a body that is there already as text', () => {
+  const inbound = (text: string): Inbound => {
+    const bytes = Buffer.from(`POST / HTTP/1.1\r\nHost: a\r\nContent-Length: ${Buffer.byteLength(text)}\r\n\r\n`)
+    const request = new ServerRequest(new RequestHead(bytes, headEnd(bytes, 0)), {
+      wantBody() {},
+      pauseBody() {},
+      letGo() {},
+    })
+    const sent = Buffer.from(`before${text}`)
+    expect(request.receive(sent, 6)).toBe(sent.length)
+    return request
+  }
+
+  test('is read as it was sent', async () => {
+    expect(await readJsonBody(inbound('{"a":"é"}'))).toEqual({ raw: '{"a":"é"}', body: { a: 'é' } })
+    expect((await readJsonBody(inbound('{"a":"\ufffd"}'))).body).toEqual({ a: '\ufffd' })
+    expect((await readJsonBody(inbound('\ufeff{"a":1}'))).body).toEqual({ a: 1 })
+  })
+
+  test('is refused beyond the limit, by its bytes', async () => {
+    const error = await readJsonBody(inbound('{"a":"éé"}'), 11).catch((thrown: GatewayError) => thrown)
+    expect(error).toMatchObject({ status: 413 })
+    expect((await readJsonBody(inbound('{"a":"éé"}'), 12)).body).toEqual({ a: 'éé' })
+  })
 })

@@ -6,7 +6,9 @@ import { ResponseParser } from '../../src/lib/http-response.ts'
 const read = (text: string, cuts: readonly number[] = [], method = 'POST') => {
   const bytes = Buffer.from(text, 'latin1')
   const body: Buffer[] = []
-  const parser = new ResponseParser(method, { take: (chunk) => void body.push(Buffer.from(chunk)) })
+  const parser = new ResponseParser(method, {
+    take: (bytes, from, to) => void body.push(Buffer.from(bytes.subarray(from, to))),
+  })
   let leftover = false
   const edges = [0, ...[...cuts].sort((a, b) => a - b), bytes.length]
   for (let i = 1; i < edges.length; i++) leftover = parser.push(bytes.subarray(edges[i - 1]!, edges[i]!)) || leftover

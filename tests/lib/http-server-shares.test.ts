@@ -107,7 +107,7 @@ test('little data among much that announces it keeps little', async () => {
   const uplink = { wantBody() {}, pauseBody() {}, letGo() {} }
   const request = new ServerRequest(new RequestHead(bytes, headEnd(bytes, 0)), uplink)
   const chunk = `1;${'a'.repeat(250)}\r\nx\r\n`
-  request.receive(Buffer.from(`${chunk.repeat(1_000)}0\r\n\r\n`))
+  request.receive(Buffer.from(`${chunk.repeat(1_000)}0\r\n\r\n`), 0)
   const body = await request.bytes()
   expect(body.length).toBe(1_000)
   expect(body.buffer.byteLength).toBeLessThan(chunk.length * 500)

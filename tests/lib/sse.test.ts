@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { createSseParser, SseTooLarge, sseFrame } from '../../src/lib/sse.ts'
+import { plainText } from '../../src/lib/plain-text.ts'
+import { createSseParser, type SseEvent, SseTooLarge, sseFrame } from '../../src/lib/sse.ts'
 
 const encode = (text: string) => new TextEncoder().encode(text)
 const all = (bytes: Uint8Array, cuts: readonly number[] = []) => {
@@ -11,6 +12,46 @@ const all = (bytes: Uint8Array, cuts: readonly number[] = []) => {
 
 const cutEvery = (size: number, length: number) =>
   Array.from({ length: Math.floor(length / size) }, (_, piece) => (piece + 1) * size)
+
+/** As an exchange hands it over: as text where that is beyond doubt. */
+const readAsItComes = (bytes: Buffer, cuts: readonly number[]): { events: SseEvent[]; texts: number } => {
+  const parser = createSseParser()
+  const events: SseEvent[] = []
+  let texts = 0
+  let from = 0
+  for (const to of [...cuts.map((cut) => cut % (bytes.length + 1)).sort((a, b) => a - b), bytes.length]) {
+    const text = parser.takesText === true ? plainText(bytes, from, to) : null
+    if (text !== null) texts++
+    events.push(...(text === null ? parser.push(bytes.subarray(from, to)) : parser.pushText!(text)))
+    from = to
+  }
+  return { events: [...events, ...parser.end()], texts }
+}
+
+describe('pieces that come as text', () => {
+  test('are read as bytes are, wherever they are cut', () => {
+    let texts = 0
+    const word = fc.constantFrom('a', 'é', '\u{1f600}', '\ufeff', '\ufffd', '\n', 'x'.repeat(30))
+    const frame = fc.array(word, { maxLength: 6 }).map((words) => `data: ${words.join('')}\n\n`)
+    fc.assert(
+      fc.property(
+        fc.array(frame, { maxLength: 6 }),
+        fc.boolean(),
+        fc.array(fc.nat(), { maxLength: 6 }),
+        (frames, marked, cuts) => {
+          const bytes = Buffer.from(`${marked ? '\ufeff' : ''}${frames.join('')}`)
+          const whole = createSseParser()
+          const wanted = [...whole.push(bytes), ...whole.end()]
+          const { events, texts: count } = readAsItComes(bytes, cuts)
+          expect(events).toEqual(wanted)
+          texts += count
+        },
+      ),
+      { numRuns: 3_000 },
+    )
+    expect(texts).toBeGreaterThan(3_000)
+  })
+})
 
 describe('createSseParser', () => {
   test('LF, CR and CRLF, comments, unknown fields, BOM, several data lines, event names', () => {
