@@ -71,7 +71,7 @@ export const attempt = async (exchange: Exchange, intent: Intent, plan: Plan, de
     if (n > exchange.listedAtAdmission + 1) await admitAttempt(exchange, intent, entry, n, deps)
     begin(exchange, entry, deps)
     try {
-      const waitMs = () => shareMs(exchange.deadlineMs - performance.now(), route.queue.length, made, plan)
+      const waitMs = (nowMs: number) => shareMs(exchange.deadlineMs - nowMs, route.queue.length, made, plan)
       const kind = kindOf(entry, deps)
       const reading = new AttemptReading(exchange.identity, intent, entry)
       const response = await called({ exchange, intent, entry, plan, kind, reading, waitMs }, deps)

@@ -21,8 +21,8 @@ export interface ProviderCall {
   readonly plan: Plan
   readonly kind: ProviderKind
   readonly reading: Reading
-  /** How long it may take from now on. */
-  readonly waitMs: () => number
+  /** How long it may take from then on, by the monotonic clock. */
+  readonly waitMs: (nowMs: number) => number
 }
 
 /** Of what is not as the provider wants it; a 422 is how many servers say it. */
@@ -88,8 +88,8 @@ const answerTo = (
   { exchange, intent, entry, plan: { policy }, kind, waitMs }: ProviderCall,
   dial: CallDeps['dial'],
 ): Promise<DialResponse> => {
-  const shareMs = waitMs()
   const nowMs = performance.now()
+  const shareMs = waitMs(nowMs)
   const bounds = intent.stream ? Math.min(policy.firstTokenMs, shareMs) : shareMs
   const headersMs = entry.timeoutMs === null ? bounds : Math.min(bounds, entry.timeoutMs)
   exchange.waitReason = 'first_token'

@@ -6,6 +6,7 @@ import { failpoint } from '../lib/failpoints.ts'
 import type { Static } from '../lib/schema.ts'
 import type { TextPieces } from '../lib/text-pieces.ts'
 import { type RecordId, SpoolClosed } from '../log/spool-port.ts'
+import type { CatalogueEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { subjectOf } from './admit.ts'
 import { chargeBudgets, type Measured } from './charge.ts'
@@ -133,17 +134,7 @@ const settledJson = (
   budget: BudgetCharge[] | undefined,
 ): TextPieces => {
   const { entry, usage, admission } = exchange
-  const rest: Omit<RequestSettled, keyof Static<typeof RequestFacts> | 'raw_usage'> = {
-    admission,
-    outcome: ending.outcome,
-    status: ending.status,
-    error_code: ending.error?.code ?? null,
-    provider: entry?.provider ?? null,
-    provider_id: entry?.providerId ?? null,
-    routed_model: entry?.name ?? null,
-    model_id: entry?.modelId ?? null,
-    fallback_used: exchange.fallbackUsed(),
-    cache_hit: false,
+  const rest: Omit<RequestSettled, keyof Static<typeof RequestFacts> | keyof HowEnded | 'raw_usage' | 'admission'> = {
     attempts: exchange.attempts,
     finish_reason: exchange.finishReason,
     prompt_tokens: measured.promptTokens,
@@ -165,8 +156,58 @@ const settledJson = (
   if (shaping.length > 0) rest.shaping = shaping.slice(0, LISTED_SHAPING)
   if (plannedMs !== null)
     rest.timings = admittedMs === null ? { planned_ms: plannedMs } : { planned_ms: plannedMs, admitted_ms: admittedMs }
-  return [factsJson, ',"raw_usage":', rawUsageJson(usage?.raw), ',', JSON.stringify(rest).slice(1)]
+  return [
+    factsJson,
+    ',"raw_usage":',
+    rawUsageJson(usage?.raw),
+    ',"admission":',
+    admission === null ? 'null' : `"${admission}"`,
+    endingJson(ending, entry, exchange.fallbackUsed()),
+    JSON.stringify(rest).slice(1),
+  ]
 }
+
+/** How it ended, as members with a comma on both sides. Nearly all requests end well, by the same few models: that text is made once. */
+const endingJson = (ending: Ending, entry: CatalogueEntry | null, fallbackUsed: boolean): string =>
+  ending === SUCCESS && entry !== null && !fallbackUsed
+    ? successJson(entry)
+    : `,${JSON.stringify(howEnded(ending, entry, fallbackUsed)).slice(1, -1)},`
+
+const successTexts = new WeakMap<CatalogueEntry, string>()
+
+const successJson = (entry: CatalogueEntry): string => {
+  let json = successTexts.get(entry)
+  if (json === undefined) {
+    json = `,${JSON.stringify(howEnded(SUCCESS, entry, false)).slice(1, -1)},`
+    successTexts.set(entry, json)
+  }
+  return json
+}
+
+type HowEnded = Pick<
+  RequestSettled,
+  | 'outcome'
+  | 'status'
+  | 'error_code'
+  | 'provider'
+  | 'provider_id'
+  | 'routed_model'
+  | 'model_id'
+  | 'fallback_used'
+  | 'cache_hit'
+>
+
+const howEnded = (ending: Ending, entry: CatalogueEntry | null, fallbackUsed: boolean): HowEnded => ({
+  outcome: ending.outcome,
+  status: ending.status,
+  error_code: ending.error?.code ?? null,
+  provider: entry?.provider ?? null,
+  provider_id: entry?.providerId ?? null,
+  routed_model: entry?.name ?? null,
+  model_id: entry?.modelId ?? null,
+  fallback_used: fallbackUsed,
+  cache_hit: false,
+})
 
 const observedOf = (
   exchange: Exchange,

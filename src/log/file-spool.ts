@@ -10,7 +10,7 @@ import { GroupSync } from './group-sync.ts'
 import { NO_ATTEMPTS, type NotedRecord, type OpenAdmission } from './open-admissions.ts'
 import { RecordRefused } from './port.ts'
 import { SegmentWriter, segmentPath } from './segments.ts'
-import type { Durability, LocalSpool, SpoolOptions, SpoolStatus } from './spool.ts'
+import type { LocalSpool, SpoolOptions, SpoolStatus } from './spool.ts'
 import { type ClaimedSpool, removeSpool } from './spool-directory.ts'
 import { type RecordId, SpoolClosed } from './spool-port.ts'
 import { markOf, recoverSpool, segmentMarks, watermarkOf } from './spool-recovery.ts'
@@ -39,10 +39,10 @@ export class FileSpool implements LocalSpool {
   readonly openAtStart: readonly OpenAdmission[]
   readonly files: Files
   private readonly writer: SegmentWriter
+  private readonly idPrefix: string
   private readonly backlogMarks: Backlog
   private readonly ballast: ReturnType<typeof makeBallast>
   private readonly recovered: ReturnType<typeof recoverSpool>
-  private readonly durability: Durability
   private readonly timer: ReturnType<typeof setInterval>
   /** In the batch; written but not synced; written but not shipped. Each in order of records. */
   private pending: Waiter[] = []
@@ -70,9 +70,9 @@ export class FileSpool implements LocalSpool {
     this.instance = instance
     this.number = number
     this.directory = directory
-    const { files = nodeFiles, durability } = options
+    const { files = nodeFiles } = options
     this.files = files
-    this.durability = durability
+    this.idPrefix = `${instance}.${this.epoch}.`
     this.recovered = recoverSpool(directory, files)
     this.openAtStart = this.recovered.open.list()
     const { marks, headless } = segmentMarks(directory, files)
@@ -89,7 +89,7 @@ export class FileSpool implements LocalSpool {
       next: this.recovered.next,
       nextOrdinal: this.recovered.nextOrdinal,
       neededFrom: this.recovered.neededFrom,
-      keepUnsynced: this.durability === 'host',
+      keepUnsynced: this.options.durability === 'host',
       carried: () => this.recovered.open.carried(),
       onSegment: (ordinal, header) => {
         this.backlogMarks.began(markOf({ ordinal, path: segmentPath(directory, ordinal), bytes: 0 }, header, unmarked))
@@ -138,16 +138,16 @@ export class FileSpool implements LocalSpool {
       return Promise.reject(new RecordRefused(`a ${type.slice(0, 64)} is larger than a record may be`))
     }
     const { record } = this.writer.next
-    const sequence = this.writer.add(topic, type, subject, data)
-    const id = `${this.instance}.${this.epoch}.${sequence}`
+    const atMs = this.options.nowMs()
+    const sequence = this.writer.add(topic, type, subject, data, atMs)
+    const id = `${this.idPrefix}${sequence}`
     const promise = deferred<RecordId>()
     const resolve = lastResolve<RecordId>()
     const reject = lastReject()
-    const atMs = this.options.nowMs()
     const observed = topic === 'requests'
     const attempts = NO_ATTEMPTS
     this.pending.push({ record, id, sequence, observed, of, type, subject, data, atMs, attempts, resolve, reject })
-    const isFull = this.pending.length >= MAX_BATCH_RECORDS && this.durability !== 'host'
+    const isFull = this.pending.length >= MAX_BATCH_RECORDS && this.options.durability !== 'host'
     if (isFull || this.writer.pendingBytes >= MAX_BATCH_BYTES) this.flush()
     else this.schedule()
     return promise
@@ -267,11 +267,11 @@ export class FileSpool implements LocalSpool {
     const done = count === this.pending.length ? this.pending : this.pending.splice(0, count)
     if (done === this.pending) this.pending = []
     // A settlement that a power cut may still take leaves its admission open.
-    const isSafe = this.durability !== 'host'
+    const isSafe = this.options.durability !== 'host'
     for (const waiter of done)
       if (waiter.observed && (isSafe || !isSettlement(waiter))) this.recovered.open.note(waiter)
-    if (this.durability === 'log') this.unshipped.add(done, this.options.nowMs())
-    else if (this.durability === 'host') this.sync.add(done)
+    if (this.options.durability === 'log') this.unshipped.add(done, this.options.nowMs())
+    else if (this.options.durability === 'host') this.sync.add(done)
     else for (const waiter of done) waiter.resolve(waiter.id)
   }
 

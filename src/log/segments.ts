@@ -112,8 +112,8 @@ export class SegmentWriter {
     return this.batch.first
   }
 
-  /** Adds a record to the batch; returns its sequence. It is not in the file before `flush`. */
-  add(topic: SpoolTopic, type: string, subject: string, data: TextPieces): number {
+  /** Adds a record of that time to the batch; returns its sequence. It is not in the file before `flush`. */
+  add(topic: SpoolTopic, type: string, subject: string, data: TextPieces, atMs: number): number {
     const { batch, next } = this
     const bound = frameBound(type, subject, data)
     if (batch.buffer.length - batch.bytes < bound) {
@@ -126,7 +126,7 @@ export class SegmentWriter {
     numbers.record = next.record
     numbers.offset = next[topic]
     numbers.sequence = sequence
-    numbers.atMs = this.deps.nowMs()
+    numbers.atMs = atMs
     batch.bytes = writeFrame(batch.buffer, batch.bytes, topic, numbers, type, subject, data)
     batch.ends.push(batch.bytes)
     batch.topics.push(topic)

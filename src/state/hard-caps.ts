@@ -45,6 +45,7 @@ export class CappedBudgets {
       else of.set(subject, Math.min(of.get(subject) ?? capNanoUsd, capNanoUsd))
     }
     // Budgets are put in the order of the log, and ids sort by time: a change must not reorder them.
-    return Object.freeze({ budgetIds: Object.freeze([...own.keys()].sort()), all, of })
+    // The list is not frozen: each record of a request writes it, which takes the runtime four times as long then.
+    return Object.freeze({ budgetIds: [...own.keys()].sort(), all, of })
   }
 }

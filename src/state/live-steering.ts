@@ -1,4 +1,4 @@
-// Endpoint scopes and overrides as requests read them: follows the fold, and answers the same frozen objects until something changes or expires.
+// Endpoint scopes and overrides as requests read them: follows the fold, and answers the same objects until something changes or expires.
 import type { BudgetRow } from '../domain/budget.ts'
 import type { EndpointRow } from '../domain/endpoint.ts'
 import type { OverrideRow } from '../domain/override-row.ts'
@@ -152,7 +152,7 @@ class LiveSteering implements Steering {
       for (const [id] of this.live.control.table('providers').rows()) merged.killedProviderIds.add(id)
     const ids = inForce.toSorted((a, b) => a.order - b.order).map(({ row }) => row.id)
     const { killsAll: _, ...value } = merged
-    return Object.freeze({ ...value, ids: Object.freeze(ids), hardCaps })
+    return Object.freeze({ ...value, ids, hardCaps }) // `ids` is not frozen: it is looked at five times for each request
   }
 }
 

@@ -76,7 +76,7 @@ export interface Steering {
   endpointOfAlias(tenantId: string, name: string): EndpointScope | null
   /** Every alias that the tenant may send as a model, as it was written, with its scope: its own before global ones of that name. */
   aliases(tenantId: string): ReadonlyMap<string, EndpointScope>
-  /** One frozen object until something changes or expires: cheap to call for each request, and comparable. */
+  /** One object until something changes or expires: cheap to call for each request, and comparable. */
   overrides(tenantId: string, nowMs: number): OverridesInForce
 }
 
