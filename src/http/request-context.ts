@@ -1,6 +1,7 @@
 // Who a request is: its own id, the label that the client sees, its trace. Made once for each request.
 import type { Identity } from '../inference/exchange.ts'
 import type { HeaderReader } from '../lib/inbound.ts'
+import { lastTraceId, newRequestId } from '../lib/request-ids.ts'
 import { readTraceParent } from '../lib/trace-context.ts'
 
 const LABEL_LIMIT = 128
@@ -8,8 +9,9 @@ const BAD_LABEL = /[^A-Za-z0-9._-]/g
 
 /** Reads the identifying headers; bad characters of the label are dropped, an empty rest counts as not sent. */
 export const newIdentity = (headers: HeaderReader): Identity => {
-  const uuid = Bun.randomUUIDv7()
-  const id = `req_${uuid}`
+  const atMs = Date.now()
+  const id = newRequestId(atMs)
+  const traceId = lastTraceId()
   const sent = headers.get('x-request-id')
   const label =
     sent === null
@@ -22,8 +24,8 @@ export const newIdentity = (headers: HeaderReader): Identity => {
   return {
     id,
     requestId: label === '' ? id : label,
-    traceId: (parent === null ? null : readTraceParent(parent)?.traceId) ?? uuid.replaceAll('-', ''),
-    atMs: Date.now(),
+    traceId: (parent === null ? null : readTraceParent(parent)?.traceId) ?? traceId,
+    atMs,
     startedMs: performance.now(),
   }
 }

@@ -18,23 +18,24 @@ export interface AuthenticateDeps {
 const MAX_KEY_LENGTH = 512
 
 /**
- * The caller's key, or 401. Nothing is cached: the index follows the log, so a revocation acts with its record.
+ * The caller's key, or 401. Nothing but digests is remembered: the index follows the log, so a revocation acts with its record.
  * All refusals read alike; a stranger learns nothing from them.
  */
 export const authenticate = (headers: HeaderReader, deps: AuthenticateDeps, atMs: number): KeyEntry => {
   const { authHeader, minKeyLength, maxStalenessMs } = deps.inference
-  const plain = keyOf(headers.get(authHeader), authHeader)
-  if (plain === null) {
+  const value = headers.get(authHeader)
+  const sent = value === null ? null : sentKey(value, authHeader, minKeyLength)
+  if (sent === null) {
     throw unauthenticated(
       `send your API key as \`${authHeader === 'authorization' ? 'Authorization: Bearer' : `${authHeader}:`} <key>\``,
     )
   }
-  if (plain.length < minKeyLength || plain.length > MAX_KEY_LENGTH) throw unauthenticated('the API key is not valid')
+  if (sent.length < minKeyLength) throw notValid()
   if (maxStalenessMs !== null) requireFresh(deps.live, maxStalenessMs)
-  const entry = deps.keys.lookup(digestOf(plain))
+  const entry = deps.keys.lookup(sent.digest)
   if (entry === null) requireState(deps.live)
   if (entry === null || (entry.expiresAtMs !== null && entry.expiresAtMs <= atMs)) {
-    throw unauthenticated('the API key is not valid')
+    throw notValid()
   }
   deps.lastUses.used(entry.id, atMs)
   return entry
@@ -68,11 +69,12 @@ export const requireScope = (key: KeyEntry, scope: string): void => {
 const unauthenticated = (message: string): GatewayError =>
   new GatewayError('authentication_error', message, { headers: { 'www-authenticate': 'Bearer' } })
 
+const notValid = (): GatewayError => unauthenticated('the API key is not valid')
+
 /** The one key in a header value; null when there is none or more than one could be meant. */
-const keyOf = (value: string | null, headerName: string): string | null => {
-  if (value === null) return null
+const keyOf = (value: string, headerName: string): string | null => {
   let plain = value
-  if (value.startsWith('Bearer ') && value.charCodeAt(7) !== SPACE) plain = value.slice(7)
+  if (value.startsWith(BEARER) && value.charCodeAt(BEARER.length) !== SPACE) plain = value.slice(BEARER.length)
   else {
     const bearer = /^bearer +/i.exec(value)
     if (bearer === null && headerName.toLowerCase() === 'authorization') return null
@@ -82,18 +84,36 @@ const keyOf = (value: string | null, headerName: string): string | null => {
   return KEY.test(plain) ? plain : null
 }
 
-const MOST_DIGESTS = 1_024
-let digests = new Map<string, string>()
-
-/** The digest of a key, of the last ones from memory. Only the digest: whether the key is good is asked of the folded state each time. */
-const digestOf = (plain: string): string => {
-  const known = digests.get(plain)
-  if (known !== undefined) return known
-  const digest = sha256Hex(plain)
-  if (digests.size >= MOST_DIGESTS) digests = new Map()
-  digests.set(plain, digest)
-  return digest
+/** What is looked at of a key, and what is looked up. */
+interface SentKey {
+  readonly length: number
+  readonly digest: string
 }
 
+const MOST_KNOWN = 1_024
+/** Of the last ones: by what a header said after which there is a key in any of them, and by the keys that came otherwise. */
+const known = { said: new Map<string, SentKey>(), plain: new Map<string, SentKey>() }
+
+/** The key in a header value, of the last ones from memory. Only its digest: whether it is good is asked of the folded state each time. Null: there is none. Throws 401 for one that cannot be ours. */
+const sentKey = (value: string, headerName: string, minKeyLength: number): SentKey | null => {
+  const last = known.said.get(value)
+  if (last !== undefined) return last
+  const plain = keyOf(value, headerName)
+  if (plain === null) return null
+  if (plain.length < minKeyLength || plain.length > MAX_KEY_LENGTH) throw notValid()
+  // Without the usual beginning it is a key in one header and none in another.
+  return value.startsWith(BEARER) ? remembered('said', value, plain) : remembered('plain', plain, plain)
+}
+
+const remembered = (place: keyof typeof known, text: string, plain: string): SentKey => {
+  let sent = known[place].get(text)
+  if (sent !== undefined) return sent
+  sent = { length: plain.length, digest: sha256Hex(plain) }
+  if (known[place].size >= MOST_KNOWN) known[place] = new Map()
+  known[place].set(text, sent)
+  return sent
+}
+
+const BEARER = 'Bearer '
 const SPACE = 0x20
 const KEY = /^[\x21-\x2b\x2d-\x7e]+$/

@@ -2,6 +2,7 @@
 // refused: that difference is how requests are smuggled (RFC 9112, 11.2).
 import { COLON, CR, isDigit, isLineEnd, isNamed, isSpace, isText, LF, lengthIn, SPACE, TOKEN } from './http-syntax.ts'
 import type { HeaderReader } from './inbound.ts'
+import { headerValue } from './last-header-values.ts'
 
 /** Largest head; most headers of one. */
 export const HEAD_BYTES = 16 * 1024
@@ -123,7 +124,7 @@ export class RequestHead implements HeaderReader {
     let found: string | null = null
     for (let i = 0; i < used; i += 4)
       if (this.#isField(i, name)) {
-        const value = this.#value(i)
+        const value = headerValue(this.bytes, this.#fields[i + 2]!, this.#fields[i + 3]!, name)
         found = found === null ? value : `${found}, ${value}`
       }
     return found

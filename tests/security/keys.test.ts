@@ -46,7 +46,7 @@ const world = () => {
       throw error
     }
   }
-  return { known, asked, issue, who }
+  return { known, asked, issue, who, deps }
 }
 
 const PREFIX = 'gw_live_the_same_beginning_of_two_keys_'
@@ -90,5 +90,31 @@ test('S18: a key that is refused, or refuses to be one, stands in no answer and 
     const answer = await gateway.send('/v1/models', { key: null, headers: { authorization } })
     expect(answer.status).toBe(401)
     expect(JSON.stringify([...answer.headers]) + (await answer.text())).not.toContain(secret.slice(8))
+  }
+})
+
+test('what a header said under one name says nothing under another, nor under another least length', () => {
+  const { issue, deps } = world()
+  const plain = `gw_live_${'k'.repeat(30)}`
+  issue(plain)
+  const ask = (name: string, value: string, minKeyLength = 20): string | number => {
+    try {
+      const inference = { ...deps.inference, authHeader: name, minKeyLength }
+      return authenticate(new Headers({ [name]: value }), { ...deps, inference }, 0).id
+    } catch (error) {
+      if (error instanceof GatewayError) return error.status
+      throw error
+    }
+  }
+  for (let round = 0; round < 2; round++) {
+    expect(ask('x-api-key', plain)).toBe(plain)
+    expect(ask('authorization', plain)).toBe(401)
+    expect(ask('authorization', `bearer ${plain}`)).toBe(plain)
+    expect(ask('authorization', `Bearer ${plain}`)).toBe(plain)
+    expect(ask('authorization', `Bearer  ${plain}`)).toBe(plain)
+    expect(ask('x-api-key', `Bearer ${plain}`)).toBe(plain)
+    expect(ask('authorization', `Bearer ${plain}`, 100)).toBe(401)
+    expect(ask('x-api-key', plain, 100)).toBe(401)
+    expect(ask('authorization', `Bearer ${'k'.repeat(600)}`)).toBe(401)
   }
 })
