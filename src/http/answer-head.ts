@@ -1,18 +1,38 @@
 // The head of an answered chat completion, as text: its names are the program's, and its values have no character that could end their line.
 import type { Exchange } from '../inference/exchange.ts'
+import type { TextPieces } from '../lib/text-pieces.ts'
+import type { CatalogueEntry } from '../state/port.ts'
 import { headerText } from './envelope.ts'
 
-const JSON_LINES = 'content-type: application/json\r\n'
+const JSON_LINES = 'content-type: application/json\r\nx-request-id: '
 const STREAM_LINES =
-  'content-type: text/event-stream; charset=utf-8\r\ncache-control: no-cache, no-transform\r\nx-accel-buffering: no\r\n'
+  'content-type: text/event-stream; charset=utf-8\r\ncache-control: no-cache, no-transform\r\nx-accel-buffering: no\r\nx-request-id: '
+
+const providerTexts = new WeakMap<CatalogueEntry, string>()
+
+/** Made once for each entry. */
+const providerLine = (entry: CatalogueEntry): string => {
+  let line = providerTexts.get(entry)
+  if (line === undefined) {
+    line = `\r\nx-gateway-provider: ${headerText(entry.provider)}\r\n`
+    providerTexts.set(entry, line)
+  }
+  return line
+}
 
 /** Ids are sanitised at arrival, limits are numbers and words of ours. */
 export const answerHead = (
   { identity, entry, limitLines }: Pick<Exchange, 'identity' | 'entry' | 'limitLines'>,
   stream: boolean,
-): string => {
-  const { requestId, traceId } = identity
-  const lines = stream ? STREAM_LINES : JSON_LINES
-  const provider = headerText(entry!.provider)
-  return `${lines}x-request-id: ${requestId}\r\nx-trace-id: ${traceId}\r\nx-gateway-provider: ${provider}\r\n${limitLines}`
+): TextPieces => {
+  const lines: (string | number)[] = [
+    stream ? STREAM_LINES : JSON_LINES,
+    identity.requestId,
+    '\r\nx-trace-id: ',
+    identity.traceId,
+    providerLine(entry!),
+  ]
+  if (typeof limitLines === 'string') lines.push(limitLines)
+  else for (let i = 0; i < limitLines.length; i++) lines.push(limitLines[i]!)
+  return lines
 }

@@ -9,6 +9,7 @@ import { listModels, showModel } from '../inference/models.ts'
 import { NonConforming } from '../inference/shape.ts'
 import { type Answer, responseOf } from '../lib/answer.ts'
 import type { HeaderReader, Inbound } from '../lib/inbound.ts'
+import { wholeText } from '../lib/text-pieces.ts'
 import type { KeyEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { answerHead } from './answer-head.ts'
@@ -54,7 +55,7 @@ const REPLIES: Replies<Answer> = {
     exchange.client?.letGo?.()
     const { identity, limitLines } = exchange
     const more = error instanceof NonConforming ? error.blockJson : ''
-    return errorAnswer(error, { ...exchange.facts(), traceId: identity.traceId, more }, limitLines)
+    return errorAnswer(error, { ...exchange.facts(), traceId: identity.traceId, more }, wholeText(limitLines))
   },
 }
 

@@ -4,6 +4,7 @@ import { type AttemptSummary, shownAttempt } from '../domain/request.ts'
 import { Cancellation, type CancelSignal } from '../lib/cancellation.ts'
 import type { Inbound } from '../lib/inbound.ts'
 import type { Listed } from '../lib/roster.ts'
+import type { TextPieces } from '../lib/text-pieces.ts'
 import type { RecordId } from '../log/spool-port.ts'
 import type { ProviderKind, Usage } from '../providers/provider.ts'
 import type { HealthCall } from '../state/health-call.ts'
@@ -64,7 +65,7 @@ export class Exchange implements Listed {
   /** Attempts that were listed when it was admitted: the admission names the one after them. */
   listedAtAdmission = 0
   /** `x-ratelimit-*` of the tightest limits, as lines of a head; '' where there are none. */
-  limitLines = ''
+  limitLines: TextPieces = ''
   /** The control decision that the plan was made on; null before there was one. */
   revision: string | null = null
   /** Milliseconds since arrival at which it was planned, and admitted. Null: not yet. */

@@ -1,4 +1,5 @@
 // Station 5, before the admission: the limits of the request's key, tenant and policies, all taken at once or none.
+import type { TextPieces } from '../lib/text-pieces.ts'
 import type { LimitRule } from '../state/limit-rules.ts'
 import { GatewayError } from '../wire/errors.ts'
 import type { InferenceDeps } from './deps.ts'
@@ -69,26 +70,30 @@ const refusal = (
 }
 
 /** Of the limits that leave least room: one for requests, one for tokens. As lines of a head; '' for none. */
-export const limitLines = (rules: readonly LimitRule[], counted: readonly Counted[]): string =>
-  linesOf('requests', 'rpm', counted, rules) + linesOf('tokens', 'tpm', counted, rules)
+export const limitLines = (rules: readonly LimitRule[], counted: readonly Counted[]): TextPieces => {
+  const lines: (string | number)[] = []
+  addLines(lines, 'requests', 'rpm', counted, rules)
+  addLines(lines, 'tokens', 'tpm', counted, rules)
+  return lines
+}
 
-const linesOf = (
+const addLines = (
+  lines: (string | number)[],
   what: 'requests' | 'tokens',
   limitName: 'rpm' | 'tpm',
   counted: readonly Counted[],
   rules: readonly LimitRule[],
-): string => {
+): void => {
   const place = tightest(what, limitName, counted, rules)
-  if (place < 0) return ''
+  if (place < 0) return
   const limit = rules[place]![limitName]!
   const used = counted[place]![what]
-  const most = LIMIT_TEXTS[what].of(limit)
-  const left = Math.max(0, limit - used)
-  const reset = RESET_TEXT.of(used === 0 ? 0 : counted[place]!.resetMs)
-  // Whole texts: names that are put together for each request cost more than all the rest of it.
-  return what === 'requests'
-    ? `x-ratelimit-limit-requests: ${most}\r\nx-ratelimit-remaining-requests: ${left}\r\nx-ratelimit-reset-requests: ${reset}\r\n`
-    : `x-ratelimit-limit-tokens: ${most}\r\nx-ratelimit-remaining-tokens: ${left}\r\nx-ratelimit-reset-tokens: ${reset}\r\n`
+  const texts = TEXTS[what]
+  lines.push(
+    texts.beforeLeft.of(limit),
+    Math.max(0, limit - used),
+    texts.afterLeft.of(used === 0 ? 0 : counted[place]!.resetMs),
+  )
 }
 
 /** The rule that leaves least room; -1: none has such a limit. */
@@ -135,5 +140,8 @@ class LastText {
   }
 }
 
-const LIMIT_TEXTS = { requests: new LastText(String), tokens: new LastText(String) }
-const RESET_TEXT = new LastText(durationText)
+const textsOf = (what: 'requests' | 'tokens') => ({
+  beforeLeft: new LastText((limit) => `x-ratelimit-limit-${what}: ${limit}\r\nx-ratelimit-remaining-${what}: `),
+  afterLeft: new LastText((resetMs) => `\r\nx-ratelimit-reset-${what}: ${durationText(resetMs)}\r\n`),
+})
+const TEXTS = { requests: textsOf('requests'), tokens: textsOf('tokens') }

@@ -160,8 +160,9 @@ const settledJson = (
     factsJson,
     ',"raw_usage":',
     rawUsageJson(usage?.raw),
-    ',"admission":',
-    admission === null ? 'null' : `"${admission}"`,
+    admission === null ? ',"admission":null' : ',"admission":"',
+    admission === null ? '' : admission,
+    admission === null ? '' : '"',
     endingJson(ending, entry, exchange.fallbackUsed()),
     JSON.stringify(rest).slice(1),
   ]

@@ -24,7 +24,7 @@ export const isText = (body: TextPieces | LiveBody): body is TextPieces =>
 export interface Answer {
   readonly status: number
   /** Header lines, each `name: value` and CRLF. Whoever makes them answers for their characters. None about length, coding or connection: those are the server's. */
-  readonly head: string
+  readonly head: TextPieces
   readonly body: TextPieces | LiveBody
   /** The connection ends with it. */
   readonly closes: boolean
@@ -98,7 +98,7 @@ const liveStream = (body: LiveBody): ReadableStream<Uint8Array> => {
 /** The same for whoever has to have a `Response`. */
 export const responseOf = ({ status, head, body, closes }: Answer): Response => {
   const headers = new Headers()
-  for (const line of head.split('\r\n')) {
+  for (const line of wholeText(head).split('\r\n')) {
     const colon = line.indexOf(':')
     if (colon > 0) headers.append(line.slice(0, colon), line.slice(colon + 1).trim())
   }

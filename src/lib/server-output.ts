@@ -2,13 +2,15 @@
 
 import type { Socket } from 'bun'
 import { deferred, lastResolve } from './deferred.ts'
-import { charsOf, type TextPieces, wholeText, writeText } from './text-pieces.ts'
+import { charsOf, latin1Length, type TextPieces, wholeText, writeLatin1, writeText } from './text-pieces.ts'
 
 /** Heads stand before their bodies in here, each handed to its socket before the next one is made. */
 const HEAD_ROOM = 8 * 1024
 const SCRATCH = Buffer.allocUnsafe(256 * 1024)
 /** A character is three bytes at most. */
 const MOST_CHARS = Math.floor((SCRATCH.length - HEAD_ROOM - 16) / 3)
+/** Besides which there is room for the first line, the date and the length. */
+const MOST_LINES_CHARS = HEAD_ROOM - 256
 const CONTINUE = 'HTTP/1.1 100 Continue\r\n\r\n'
 const LAST_CHUNK = '0\r\n\r\n'
 const CRLF = 0x0a0d
@@ -66,11 +68,14 @@ const date = (): string => {
   return dateLine
 }
 
+const firstLine = (status: number): string => (status === 200 ? OK : statusLine(status))
+const lastLines = (closes: boolean): string => (closes ? `${date()}connection: close\r\n` : date())
+/** The length is put in for each answer. */
+const LENGTH_LINES: [string, number, string] = ['content-length: ', 0, '\r\n\r\n']
+
 /** The beginning of an answer, without its end. */
-export const headText = (status: number, lines: string, closes: boolean): string => {
-  const line = status === 200 ? OK : statusLine(status)
-  return closes ? `${line}${lines}${date()}connection: close\r\n` : line + lines + date()
-}
+export const headText = (status: number, lines: string, closes: boolean): string =>
+  firstLine(status) + lines + lastLines(closes)
 
 /** How an answer has to be sent. */
 export interface ReplyForm {
@@ -125,14 +130,22 @@ export class ServerOutput {
     return this.#unsent.length > 0
   }
 
-  /** An answer whose body is known; `head` lacks its length and its end. */
-  whole(head: string, body: TextPieces): void {
-    if (charsOf(body) > MOST_CHARS) {
-      this.#large(head, Buffer.from(wholeText(body)))
+  /** An answer whose body is known. `lines` are those of its head, but for what the server says itself. */
+  whole(status: number, lines: TextPieces, closes: boolean, body: TextPieces): void {
+    if (charsOf(body) > MOST_CHARS || charsOf(lines) > MOST_LINES_CHARS) {
+      this.#large(headText(status, wholeText(lines), closes), Buffer.from(wholeText(body)))
       return
     }
     const size = writeText(SCRATCH, HEAD_ROOM, body) - HEAD_ROOM
-    this.#withHead(`${head}content-length: ${size}\r\n\r\n`, size)
+    LENGTH_LINES[1] = size
+    const first = firstLine(status)
+    const last = lastLines(closes)
+    const length = first.length + latin1Length(lines) + last.length + latin1Length(LENGTH_LINES)
+    let at = writeLatin1(SCRATCH, HEAD_ROOM - length, first)
+    at = writeLatin1(SCRATCH, at, lines)
+    at = writeLatin1(SCRATCH, at, last)
+    writeLatin1(SCRATCH, at, LENGTH_LINES)
+    this.#sendScratch(HEAD_ROOM - length, length + size)
   }
 
   /** The same without a body, or with one that is bytes already. */

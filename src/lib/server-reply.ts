@@ -3,6 +3,7 @@ import { type Answer, isText, type LiveBody } from './answer.ts'
 import { LiveSink } from './live-sink.ts'
 import { headText, type ReplyForm, type ServerOutput } from './server-output.ts'
 import { ignored, sendResponse } from './server-response.ts'
+import { wholeText } from './text-pieces.ts'
 
 export type Reply = Answer | Response
 
@@ -24,10 +25,13 @@ export const dropReply = (reply: Reply): void => {
 export const sendReply = (reply: Reply, output: ServerOutput, form: ReplyForm): true | Promise<boolean> => {
   if (reply instanceof Response) return sendResponse(reply, output, form)
   const { body } = reply
-  const head = headText(reply.status, reply.head, form.closes)
+  if (isText(body) && !form.isHead) {
+    output.whole(reply.status, reply.head, form.closes, body)
+    return true
+  }
+  const head = headText(reply.status, wholeText(reply.head), form.closes)
   if (form.isHead) output.text(`${head}\r\n`)
-  else if (isText(body)) output.whole(head, body)
-  else return sendLive(body, new LiveSink(output, head, form.isOne))
+  else if (!isText(body)) return sendLive(body, new LiveSink(output, head, form.isOne))
   return true
 }
 

@@ -27,7 +27,7 @@ export const sendResponse = async (
   const isBodiless = isHead || status === 204 || status === 304
   if (body === null || isBodiless) {
     if (isBodiless) output.text(`${head}\r\n`)
-    else output.whole(head, '')
+    else output.whole(status, lines, closes, '')
     body?.cancel().catch(ignored)
     return true
   }

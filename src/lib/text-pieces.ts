@@ -1,14 +1,25 @@
 // Text that is going to be bytes, whole or in pieces that belong one after another: putting it together as one text first costs a copy of it in cold memory.
 
-export type TextPieces = string | readonly string[]
+/** Numbers stand for their digits: a text of one is dearer than the digits. */
+export type TextPieces = string | readonly (string | number)[]
+
+/** Calls of the runtime cost as much as some dozens of characters, more where memory is cold. */
+const SHORT_CHARS = 40
+/** Larger numbers, fractions and negative ones are left to the runtime. */
+const MOST_DIGITS_OF = 0x7fff_ffff
+/** No number has more characters. */
+const NUMBER_CHARS = 24
 
 export const wholeText = (text: TextPieces): string => (typeof text === 'string' ? text : text.join(''))
 
-/** UTF-16 units: a third of the bytes at least. */
+/** UTF-16 units, or a few more: a third of the bytes at least. */
 export const charsOf = (text: TextPieces): number => {
   if (typeof text === 'string') return text.length
   let chars = 0
-  for (let i = 0; i < text.length; i++) chars += text[i]!.length
+  for (let i = 0; i < text.length; i++) {
+    const piece = text[i]!
+    chars += typeof piece === 'string' ? piece.length : NUMBER_CHARS
+  }
   return chars
 }
 
@@ -16,6 +27,70 @@ export const charsOf = (text: TextPieces): number => {
 export const writeText = (buffer: Buffer, at: number, text: TextPieces): number => {
   if (typeof text === 'string') return at + buffer.write(text, at)
   let end = at
-  for (let i = 0; i < text.length; i++) end += buffer.write(text[i]!, end)
+  for (let i = 0; i < text.length; i++) {
+    const piece = text[i]!
+    if (typeof piece === 'number') end = writeNumber(buffer, end, piece)
+    else end = piece.length <= SHORT_CHARS ? writeShort(buffer, end, piece) : end + buffer.write(piece, end)
+  }
+  return end
+}
+
+/** Bytes of text whose characters are one each. */
+export const latin1Length = (text: TextPieces): number => {
+  if (typeof text === 'string') return text.length
+  let bytes = 0
+  for (let i = 0; i < text.length; i++) {
+    const piece = text[i]!
+    bytes += typeof piece === 'string' ? piece.length : digitsOf(piece)
+  }
+  return bytes
+}
+
+/** Writes text whose characters are one byte each; answers where it ends. */
+export const writeLatin1 = (buffer: Buffer, at: number, text: TextPieces): number => {
+  if (typeof text === 'string') return writeBytes(buffer, at, text)
+  let end = at
+  for (let i = 0; i < text.length; i++) {
+    const piece = text[i]!
+    end = typeof piece === 'number' ? writeNumber(buffer, end, piece) : writeBytes(buffer, end, piece)
+  }
+  return end
+}
+
+const writeBytes = (buffer: Buffer, at: number, text: string): number => {
+  const { length } = text
+  if (length > SHORT_CHARS) return at + buffer.write(text, at, 'latin1')
+  for (let i = 0; i < length; i++) buffer[at + i] = text.charCodeAt(i)
+  return at + length
+}
+
+const writeShort = (buffer: Buffer, at: number, text: string): number => {
+  const { length } = text
+  for (let i = 0; i < length; i++) {
+    const code = text.charCodeAt(i)
+    if (code > 0x7f) return at + buffer.write(text, at)
+    buffer[at + i] = code
+  }
+  return at + length
+}
+
+const hasOwnDigits = (value: number): boolean => value >= 0 && value <= MOST_DIGITS_OF && Number.isInteger(value)
+
+const digitsOf = (value: number): number => {
+  if (!hasOwnDigits(value)) return String(value).length
+  let digits = 1
+  for (let power = 10; value >= power; power *= 10) digits++
+  return digits
+}
+
+const writeNumber = (buffer: Buffer, at: number, value: number): number => {
+  if (!hasOwnDigits(value)) return writeShort(buffer, at, String(value))
+  const end = at + digitsOf(value)
+  let rest = value | 0
+  for (let place = end - 1; place >= at; place--) {
+    const tenth = (rest / 10) | 0
+    buffer[place] = 48 + rest - 10 * tenth
+    rest = tenth
+  }
   return end
 }
