@@ -234,7 +234,11 @@ export const policyResolver = (live: Pick<LiveState, 'control' | 'subscribe' | '
   return (key: PolicyKey, asked: string | null, scope: EndpointScope | null): EffectivePolicy => {
     // Names are found whatever their case: each spelling that clients send must not be remembered apart.
     const word = asked === null ? '' : asked.toLowerCase()
-    const cacheKey = `${key.tenantId}\0${key.routingPolicyId ?? ''}\0${word}\0${scope?.id ?? ''}`
+    // Mostly it is the tenant that decides: a text that is there already, whose hash is known.
+    const cacheKey =
+      asked === null && scope === null && key.routingPolicyId === null
+        ? key.tenantId
+        : `${key.tenantId}\0${key.routingPolicyId ?? ''}\0${word}\0${scope?.id ?? ''}`
     const known = cache.get(cacheKey)
     if (known !== undefined && known.scope === scope) return known
     const levels = levelsOf(live, key, asked)

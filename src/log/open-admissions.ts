@@ -69,7 +69,18 @@ const openOf = ({ id, subject, atMs, data, attempts }: NotedRecord): OpenAdmissi
   attempts: attempts.map(wholeText),
 })
 
-const sequenceOf = (id: RecordId): number => Number(id.slice(id.lastIndexOf('.') + 1))
+/** The digits that an id of this process ends with. */
+const sequenceOf = (id: RecordId): number => {
+  let sequence = 0
+  let unit = 1
+  for (let i = id.length - 1; i >= 0; i--) {
+    const digit = id.charCodeAt(i) - 48
+    if (digit < 0 || digit > 9) break
+    sequence += digit * unit
+    unit *= 10
+  }
+  return sequence
+}
 
 /** Fed with every record of the requests topic once it stands in the file. */
 export class OpenAdmissions {
