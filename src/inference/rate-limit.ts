@@ -69,7 +69,7 @@ const refusal = (
   })
 }
 
-/** Of the limits that leave least room: one for requests, one for tokens. As lines of a head; '' for none. */
+/** Of the limits that leave least room: one for requests, one for tokens. As lines of a head; empty for none. */
 export const limitLines = (rules: readonly LimitRule[], counted: readonly Counted[]): TextPieces => {
   const lines: (string | number)[] = []
   addLines(lines, 'requests', 'rpm', counted, rules)

@@ -181,7 +181,7 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
   fail(failure: DialFailure): void {
     if (this.#ended || this.#failure !== null) return
     this.#failure = failure
-    this.drop()
+    this.giveBack()
     this.#release()
     this.#reject(failure) // no effect once the headers were there
     this.#notify()

@@ -55,7 +55,12 @@ export class ReceivedBytes implements BodySink {
     return decoded
   }
 
-  protected drop(): void {
+  /** Nobody will read it: what is large is given back at once. Pieces of one read are handed out together, so nobody holds another part of it. */
+  protected giveBack(): void {
+    for (const chunk of this.#takeAll()) freeIfLarge(chunk)
+  }
+
+  #drop(): void {
     this.#first = null
     this.#queue = null
     this.#waiting = 0
@@ -67,7 +72,7 @@ export class ReceivedBytes implements BodySink {
     if (first === null || this.#queue !== null) return null
     const text = plainText(first, this.#from, this.#to)
     if (text === null) return null
-    this.drop()
+    this.#drop()
     // Asking how large the read under a view is makes a buffer of it.
     if (first.length >= LARGE_BYTES || first.byteOffset > 0) freeIfLarge(first)
     return text
@@ -76,7 +81,7 @@ export class ReceivedBytes implements BodySink {
   #takeAll(): Uint8Array[] {
     const chunks = this.#queue ?? []
     if (this.#first !== null) chunks.unshift(viewOf(this.#first, this.#from, this.#to))
-    this.drop()
+    this.#drop()
     return chunks
   }
 

@@ -9,6 +9,7 @@ class Received extends ReceivedBytes {
   firstText = () => this.takeFirstText()
   some = () => this.takeSome()
   waiting = () => this.waitingBytes
+  leave = () => this.giveBack()
 }
 
 const isGivenBack = (bytes: Buffer): boolean => bytes.buffer.byteLength === 0
@@ -40,6 +41,15 @@ test('what is not text beyond doubt is read as before, and given back too', () =
   expect(received.waiting()).toBe(LARGE_BYTES)
   expect(received.text()).toBe(`aaaaa\ufffd${'a'.repeat(LARGE_BYTES - 6)}`)
   expect(isGivenBack(read)).toBe(true)
+})
+
+test('what nobody will read is given back at once', () => {
+  const received = new Received()
+  const reads = Array.from({ length: 3 }, () => Buffer.from(new ArrayBuffer(LARGE_BYTES)).fill('a'))
+  for (const read of reads) received.take(read, 0, read.length)
+  received.leave()
+  expect(reads.map(isGivenBack)).toEqual([true, true, true])
+  expect(received.waiting()).toBe(0)
 })
 
 test('pieces stay in order, however they are read', () => {
