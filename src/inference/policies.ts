@@ -238,7 +238,7 @@ export const policyResolver = (live: Pick<LiveState, 'control' | 'subscribe' | '
     const cacheKey =
       asked === null && scope === null && key.routingPolicyId === null
         ? key.tenantId
-        : `${key.tenantId}\0${key.routingPolicyId ?? ''}\0${word}\0${scope?.id ?? ''}`
+        : `\0${key.tenantId}\0${key.routingPolicyId ?? ''}\0${word}\0${scope?.id ?? ''}`
     const known = cache.get(cacheKey)
     if (known !== undefined && known.scope === scope) return known
     const levels = levelsOf(live, key, asked)

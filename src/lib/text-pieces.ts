@@ -8,7 +8,7 @@ const SHORT_CHARS = 40
 /** Larger numbers, fractions and negative ones are left to the runtime. */
 const MOST_DIGITS_OF = 0x7fff_ffff
 /** No number has more characters. */
-const NUMBER_CHARS = 24
+const NUMBER_CHARS = 25
 
 export const wholeText = (text: TextPieces): string => (typeof text === 'string' ? text : text.join(''))
 

@@ -69,7 +69,7 @@ const openOf = ({ id, subject, atMs, data, attempts }: NotedRecord): OpenAdmissi
   attempts: attempts.map(wholeText),
 })
 
-/** The digits that an id of this process ends with. */
+/** The digits that an id of this process ends with; -1: none, which is no admission's. */
 const sequenceOf = (id: RecordId): number => {
   let sequence = 0
   let unit = 1
@@ -79,7 +79,7 @@ const sequenceOf = (id: RecordId): number => {
     sequence += digit * unit
     unit *= 10
   }
-  return sequence
+  return unit === 1 ? -1 : sequence
 }
 
 /** Fed with every record of the requests topic once it stands in the file. */
