@@ -33,7 +33,7 @@ export const readJsonBody = async (
   const { promise, reject } = Promise.withResolvers<never>()
   const timer = setTimeout(() => reject(bodyTooSlow(limitMs)), limitMs)
   try {
-    return parseJsonBody(await Promise.race([readJsonBytes(request, limitBytes), promise]), mayBeEmpty)
+    return parseJsonBody(await Promise.race([readJson(request, limitBytes), promise]), mayBeEmpty)
   } finally {
     clearTimeout(timer)
   }
@@ -47,7 +47,7 @@ export const bodyTooSlow = (limitMs: number): GatewayError =>
   })
 
 /** A body that says it is JSON, as text or bytes: at once where all of it is there. Throws 413 and 415, or rejects with it. */
-export const readJsonBytes = (
+export const readJson = (
   request: Inbound,
   limitBytes = BODY_LIMIT_BYTES,
 ): string | Uint8Array | Promise<Uint8Array> => {

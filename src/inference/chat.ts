@@ -13,7 +13,7 @@ import { ActiveRequests } from './active.ts'
 import { admitted, appendAdmission, factsJson, notAdmitted } from './admit.ts'
 import { attempt, finishAttempt } from './attempt.ts'
 import { authenticate, requireScope } from './authenticate.ts'
-import { bodyTooSlow, parseJsonBody, readJsonBytes } from './body.ts'
+import { bodyTooSlow, parseJsonBody, readJson } from './body.ts'
 import { reserveFirst } from './budget.ts'
 import { bytesOf, type Measured, measure } from './charge.ts'
 import { choicesOf, cutOr } from './choices.ts'
@@ -73,7 +73,7 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
       active.enter(exchange)
       exchange.servedAt = deps.served.note(exchange.identity.id, exchange.identity.requestId, key.tenantId)
       exchange.watch(request)
-      const read = readJsonBytes(request)
+      const read = readJson(request)
       const sent = read instanceof Promise ? await bodyInTime(read, exchange, deps.inference.bodyMs) : read
       const plan = planned(request, exchange, key, sent)
       const intent = exchange.intent!

@@ -160,9 +160,7 @@ const settledJson = (
     factsJson,
     ',"raw_usage":',
     rawUsageJson(usage?.raw),
-    admission === null ? ',"admission":null' : ',"admission":"',
-    admission === null ? '' : admission,
-    admission === null ? '' : '"',
+    admission === null ? ',"admission":null' : `,"admission":"${admission}"`,
     endingJson(ending, entry, exchange.fallbackUsed()),
     JSON.stringify(rest).slice(1),
   ]

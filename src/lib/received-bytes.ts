@@ -66,7 +66,7 @@ export class ReceivedBytes implements BodySink {
     this.#waiting = 0
   }
 
-  /** The same, where it has come in one piece and is whole characters beyond doubt; else null. */
+  /** All of it as text, where it has come in one piece and is whole characters beyond doubt; else null. */
   protected takeFirstText(): string | null {
     const first = this.#first
     if (first === null || this.#queue !== null) return null
