@@ -2,7 +2,7 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { bunPackages, isAtLeast } from '../infra/launch.mjs'
+import { bunPackages, isAtLeast, knownOf, MEMORY } from '../infra/launch.mjs'
 
 const ROOT = join(import.meta.dir, '..')
 const scratch = mkdtempSync(join(tmpdir(), 'gatelog-launch-'))
@@ -64,6 +64,25 @@ describe('the launcher', () => {
     const out = JSON.parse(await new Response(child.stdout).text())
     expect(out).toEqual({ args: ['rebuild', '--x'], stdin: 'from stdin', limit: '65336', cwd: folder })
     expect(await child.exited).toBe(7)
+  })
+
+  test('says how a process that serves keeps memory, unless the environment does; others are as they were', async () => {
+    const folder = checkout(`
+      const { MIMALLOC_PURGE_HOLES: holes, BUN_JSC_heapGrowthMaxIncrease: growth } = process.env
+      console.log(JSON.stringify({ holes, growth }))`)
+    const said = async (script: string, env = {}) =>
+      JSON.parse(await new Response(launch(folder, [script], env).stdout).text())
+    const { MIMALLOC_PURGE_HOLES: holes, BUN_JSC_heapGrowthMaxIncrease: growth } = MEMORY
+    expect(await said('start')).toEqual({ holes, growth })
+    expect(await said('start', { MIMALLOC_PURGE_HOLES: '1' })).toEqual({ holes: '1', growth })
+    expect(await said('gateway')).toEqual({})
+    const image = readFileSync(join(ROOT, 'infra/Dockerfile'), 'utf8')
+    for (const [name, value] of Object.entries(MEMORY)) expect(image).toContain(`${name}=${value}`)
+  })
+
+  test('a Bun that does not know a setting of its engine is started without', () => {
+    expect(knownOf(process.execPath, MEMORY)).toEqual(MEMORY)
+    expect(knownOf(process.execPath, { ...MEMORY, BUN_JSC_noSuchSetting: '1' })).toEqual({})
   })
 
   test('installs dependencies once for each lock file', async () => {

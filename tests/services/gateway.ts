@@ -2,6 +2,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { MEMORY } from '../../infra/launch.mjs'
 
 const ROOT = join(import.meta.dir, '../..')
 
@@ -92,6 +93,7 @@ export const startGateway = (options: GatewayOptions = {}): GatewayProcess => {
         HOME: process.env.HOME,
         TMPDIR: process.env.TMPDIR,
         BUN_CONFIG_MAX_HTTP_REQUESTS: '4096',
+        ...MEMORY,
         GATEWAY_CONFIG: join(folder, 'gateway.yaml'),
         GATEWAY_BOOTSTRAP_ADMIN_KEY: ADMIN_KEY,
         GATEWAY_BOOTSTRAP_INFERENCE_KEY: INFERENCE_KEY,
