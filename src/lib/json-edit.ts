@@ -149,7 +149,7 @@ export const editMembers = (
     if (edit.do !== 'set' || last.has(key)) continue
     if (empty) empty = false
     else out += ','
-    out += `${JSON.stringify(key)}:${edit.json}`
+    out += `${quoted(key)}:${edit.json}`
   }
   return out + text.slice(close)
 }
@@ -185,6 +185,10 @@ const look = (text: string, key: string): void => {
     start = end + 1
   }
 }
+
+const PLAIN_KEY = /^\w+$/
+/** A key as JSON text: most are words, which hold nothing to escape. */
+export const quoted = (key: string): string => (PLAIN_KEY.test(key) ? `"${key}"` : JSON.stringify(key))
 
 /** What `editMembers` does for one `set`, without a copy when the member says so already. `keys`: how many different ones the text has, so that repeated ones are told. */
 export const setMember = (text: string, key: string, json: string, keys: number): string => {

@@ -34,8 +34,8 @@ export class ChunkTemplate {
     this.#shown = shown === data ? null : [shown.slice(0, shownStart), shown.slice(shownStart + text.length)]
     this.#opening = shown === data ? `data: ${this.#before}` : ''
     this.#closing = `${this.#after}\n\n`
-    const frame = this.#opening + this.#closing
-    this.#frameMore = Buffer.byteLength(frame) - frame.length
+    // Of texts that are whole already: measuring what was just put together would first copy it.
+    this.#frameMore = moreBytes(shown) - moreBytes(text)
   }
 
   /** A chunk that fits, with its text, as the client gets it. */
@@ -79,13 +79,17 @@ export class ChunkTemplate {
   }
 }
 
+/** What a text has more of UTF-8 bytes than of UTF-16 units. */
+const moreBytes = (text: string): number => Buffer.byteLength(text) - text.length
+
 /** Where the text of a chunk's only delta stands in it; -1 when that cannot be told without parsing. */
 const textStart = (data: string, text: string): number => {
   const at = data.indexOf(CONTENT)
   // Twice: which of them is the delta's cannot be told.
   if (at < 0 || data.indexOf(CONTENT, at + CONTENT.length) >= 0) return -1
   const start = at + CONTENT.length
-  return PLAIN.test(text) && data.slice(start, start + text.length + 1) === `${text}"` ? start : -1
+  const stands = data.startsWith(text, start) && data.charCodeAt(start + text.length) === QUOTE
+  return stands && PLAIN.test(text) ? start : -1
 }
 
 /** Where the JSON string text from `start` on ends with its quote; -1 when an escape, a control character or the end comes before it. */

@@ -1,5 +1,5 @@
 // A request of the OpenAI shape while it is edited: the client's own bytes, the edits to them, and what is said about them.
-import { type Edit, editMembers, type Member, setMember, topLevel } from '../lib/json-edit.ts'
+import { appendMembers, type Edit, editMembers, type Member, quoted, setMember, topLevel } from '../lib/json-edit.ts'
 import type { ChatCall, Target } from './provider.ts'
 
 const REMOVE: Edit = { do: 'remove' }
@@ -10,6 +10,8 @@ export class RequestDraft {
   #members: readonly Member[] | null = null
   /** Made when there is one. */
   #edits: Map<string, Edit> | null = null
+  /** None of them touches what the client sent: they come behind it. */
+  #onlyAdds = true
 
   constructor(
     readonly call: ChatCall,
@@ -59,16 +61,27 @@ export class RequestDraft {
   #edit(name: string, edit: Edit): void {
     this.#edits ??= new Map()
     this.#edits.set(name, edit)
+    if (edit.do !== 'set' || this.call.body[name] !== undefined) this.#onlyAdds = false
   }
 
   /** The body to send. */
   text(): string {
     const { raw, body } = this.call
     const model = jsonOf(this.target.upstreamModel)
-    if (this.#edits === null) return setMember(raw, 'model', model, keysOf(body))
-    this.#edits.set('model', { do: 'set', json: model })
-    return editMembers(raw, this.#edits, this.#members ?? undefined)
+    const edits = this.#edits
+    if (edits === null) return setMember(raw, 'model', model, keysOf(body))
+    if (this.#onlyAdds) return appendMembers(setMember(raw, 'model', model, keysOf(body)), membersOf(edits))
+    edits.set('model', { do: 'set', json: model })
+    return editMembers(raw, edits, this.#members ?? undefined)
   }
+}
+
+/** What `set` edits add, as the JSON text of members. */
+const membersOf = (edits: ReadonlyMap<string, Edit>): string => {
+  let text = ''
+  for (const [name, edit] of edits)
+    if (edit.do === 'set') text += `${text === '' ? '' : ','}${quoted(name)}:${edit.json}`
+  return text
 }
 
 const keysOf = (body: ChatCall['body']): number => {

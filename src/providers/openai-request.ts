@@ -91,6 +91,7 @@ const limitTokens = (draft: RequestDraft, quirks: RequestQuirks): void => {
 }
 
 const INCLUDE_USAGE: ReadonlyMap<string, Edit> = new Map([['include_usage', { do: 'set', json: 'true' }]])
+const ASKING_USAGE = editMembers('{}', INCLUDE_USAGE)
 
 /** The provider is set to be asked for usage on streams, or a budget has to know it, and the client did not ask. An operator whose server refuses that drops the field. */
 const askUsage = (draft: RequestDraft, { usageUnasked, usageRefused }: RequestQuirks): boolean => {
@@ -101,7 +102,8 @@ const askUsage = (draft: RequestDraft, { usageUnasked, usageRefused }: RequestQu
   const given = draft.valueOf('stream_options')
   if (objectOf(given).include_usage === true) return false
   const options = isObject(given) ? draft.textOf('stream_options') : null
-  draft.set('stream_options', editMembers(options ?? '{}', INCLUDE_USAGE), 'added stream_options.include_usage')
+  const asking = options === null ? ASKING_USAGE : editMembers(options, INCLUDE_USAGE)
+  draft.set('stream_options', asking, 'added stream_options.include_usage')
   return !target.usageOnStream
 }
 
