@@ -135,9 +135,6 @@ export const knownOf = (bun, settings) => {
   return status === 0 ? settings : {}
 }
 
-/** What a process of the gateway is given besides its own environment. */
-const memoryOf = (bun, version) => (versionOf(bun) === version ? MEMORY : knownOf(bun, MEMORY))
-
 /** Scripts whose process serves. Tests and benches say themselves what they start. */
 const SERVING = new Set(['start', 'dev'])
 
@@ -203,7 +200,7 @@ const main = async ([script, ...rest]) => {
   const packages = bunPackages(thisMachine())
   const bun = findBun(wanted, packages) ?? installBun(wanted, packages)
   installDependencies(bun)
-  const given = SERVING.has(script) ? memoryOf(bun, wanted) : {}
+  const given = SERVING.has(script) ? knownOf(bun, MEMORY) : {}
   let worst = 0
   for (const args of steps) worst = Math.max(worst, await run(bun, args, given))
   return worst

@@ -69,10 +69,12 @@ export class RequestDraft {
     const { raw, body } = this.call
     const model = jsonOf(this.target.upstreamModel)
     const edits = this.#edits
-    if (edits === null) return setMember(raw, 'model', model, keysOf(body))
-    if (this.#onlyAdds) return appendMembers(setMember(raw, 'model', model, keysOf(body)), membersOf(edits))
-    edits.set('model', { do: 'set', json: model })
-    return editMembers(raw, edits, this.#members ?? undefined)
+    if (edits !== null && !this.#onlyAdds) {
+      edits.set('model', { do: 'set', json: model })
+      return editMembers(raw, edits, this.#members ?? undefined)
+    }
+    const text = setMember(raw, 'model', model, keysOf(body))
+    return edits === null ? text : appendMembers(text, membersOf(edits))
   }
 }
 
