@@ -3,7 +3,7 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
-import { constants } from 'node:os'
+import { availableParallelism, constants } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -18,6 +18,12 @@ const MAX_HTTP_REQUESTS = '65336'
  * `BUN_JSC_heapGrowthMaxIncrease`: the heap grows to twice what lives before all of it is collected, instead of three times.
  */
 export const MEMORY = { MIMALLOC_PURGE_HOLES: '0', BUN_JSC_heapGrowthMaxIncrease: '1' }
+
+/**
+ * The same for so many cores: on a single one the collector's threads only take turns with what they are to run beside (docs/decisions/0043).
+ * @param {number} cores
+ */
+export const memoryOn = (cores) => (cores === 1 ? { ...MEMORY, BUN_JSC_useConcurrentGC: '0' } : MEMORY)
 
 /** A failure that the reader can mend: printed as one line. */
 class LaunchError extends Error {}
@@ -200,7 +206,7 @@ const main = async ([script, ...rest]) => {
   const packages = bunPackages(thisMachine())
   const bun = findBun(wanted, packages) ?? installBun(wanted, packages)
   installDependencies(bun)
-  const given = SERVING.has(script) ? knownOf(bun, MEMORY) : {}
+  const given = SERVING.has(script) ? knownOf(bun, memoryOn(availableParallelism())) : {}
   let worst = 0
   for (const args of steps) worst = Math.max(worst, await run(bun, args, given))
   return worst

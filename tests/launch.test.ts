@@ -2,7 +2,7 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { bunPackages, isAtLeast, knownOf, MEMORY } from '../infra/launch.mjs'
+import { bunPackages, isAtLeast, knownOf, MEMORY, memoryOn } from '../infra/launch.mjs'
 
 const ROOT = join(import.meta.dir, '..')
 const scratch = mkdtempSync(join(tmpdir(), 'gatelog-launch-'))
@@ -81,7 +81,8 @@ describe('the launcher', () => {
   })
 
   test('a Bun that does not know a setting of its engine is started without', () => {
-    expect(knownOf(process.execPath, MEMORY)).toEqual(MEMORY)
+    expect(knownOf(process.execPath, memoryOn(1))).toEqual({ ...MEMORY, BUN_JSC_useConcurrentGC: '0' })
+    expect(memoryOn(2)).toEqual(MEMORY)
     expect(knownOf(process.execPath, { ...MEMORY, BUN_JSC_noSuchSetting: '1' })).toEqual({})
   })
 

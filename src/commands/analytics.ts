@@ -1,11 +1,11 @@
 // Puts together what is derived: Postgres (the embedded one or a given one), the projection worker as a child, and what `/ready` says of them.
-import { join } from 'node:path'
 import { openDatabase, ping, type Sql } from '../../projections/database.ts'
 import { READ_WITHIN_MS } from '../../projections/reader.ts'
 import { readStatus } from '../../projections/status.ts'
 import type { Config } from '../config.ts'
 import type { CheckResult, ReadinessCheck } from '../http/operations.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
+import { ownModule } from '../lib/own-files.ts'
 import { type ChildProcess, superviseChild } from '../upkeep/child-process.ts'
 import { openReadStore } from './read-store.ts'
 import type { Environment } from './settings.ts'
@@ -76,7 +76,7 @@ export const openAnalytics = ({ config, env, diagnostics, primary, onRefused }: 
     children: () => (worker?.status().running ? 1 : 0) + (embedded === null ? 0 : 1),
     startWorker() {
       if (!primary || !config.worker.enabled) return
-      const command = [process.execPath, join(import.meta.dir, 'cli.ts'), 'worker', '--child']
+      const command = [process.execPath, ownModule('src/commands/cli'), 'worker', '--child']
       // Told where Postgres is: a worker that comes up while its gateway dies must not start the embedded one itself.
       const childEnv = { ...env, GATEWAY_DATABASE_URL: store.url }
       const startedAt = performance.now()

@@ -113,6 +113,7 @@ export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlP
     diagnostics,
     writes: deps.snapshots,
     after: live.ready(),
+    rest: { position: () => live.next },
   })
   const stopNoting = deps.snapshots ? notePositions(live, dataDir, diagnostics) : null
   const stopKeeping = deps.snapshots ? keepRecords({ live, dataDir, diagnostics }) : null

@@ -1,7 +1,7 @@
 // `gateway start`: one gateway process, its siblings on the same port, signals, and what the terminal says.
-import { join } from 'node:path'
 import { type LoadedConfig, settingMs } from '../config.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
+import { ownModule } from '../lib/own-files.ts'
 import { type Gateway, startGateway } from '../main.ts'
 import { type ChildProcess, endWithParent, superviseChild } from '../upkeep/child-process.ts'
 import { ADMIN_KEY_NAME, INFERENCE_KEY_NAME } from '../upkeep/seed-keys.ts'
@@ -55,7 +55,7 @@ export const startCommand = async (command: StartCommand): Promise<number> => {
 }
 
 const startSiblings = (count: number, { loaded, env, diagnostics }: StartCommand): ChildProcess[] => {
-  const command = [process.execPath, join(import.meta.dir, 'cli.ts'), 'start', '--sibling']
+  const command = [process.execPath, ownModule('src/commands/cli'), 'start', '--sibling']
   const stopMs = (settingMs(loaded.config.server.drain) ?? 0) + SIBLING_STOP_MS
   return Array.from({ length: count }, () => superviseChild({ name: 'sibling', command, env, diagnostics, stopMs }))
 }

@@ -1,4 +1,5 @@
 // Opens the log from plain data, which can be sent to a thread: the serving thread, the sender and the snapshots each open their own.
+import { ownModuleUrl } from '../lib/own-files.ts'
 import { embeddedLog } from './embedded.ts'
 import { kafkaLog } from './kafka.ts'
 import { type KafkaSettings, kafkaAccess } from './kafka-access.ts'
@@ -16,4 +17,4 @@ export const openLog = (settings: LogSettings): EventLog =>
     : embeddedLog({ dataDir: settings.dataDir, retentionMs: settings.retentionMs, nowMs: Date.now })
 
 /** What a thread imports to open a log of its own. */
-export const LOG_MODULE = { logModule: import.meta.url, logFactory: 'openLog' } as const
+export const LOG_MODULE = { logModule: ownModuleUrl('src/log/open-log'), logFactory: 'openLog' } as const

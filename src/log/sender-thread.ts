@@ -1,4 +1,5 @@
 // The serving thread's end of the sender: starts the worker, hears how far it is, starts it again when it dies.
+import { ownModuleUrl } from '../lib/own-files.ts'
 import type { SpoolTopic } from './frame.ts'
 import type { ShipProgress, ShipTarget } from './sender.ts'
 import type { FromSender, SpoolToShip, ToSender } from './sender-worker.ts'
@@ -102,7 +103,7 @@ class SenderThread implements Sender {
   }
 
   private spawn(): Worker {
-    const worker = new Worker(new URL('./sender-worker.ts', import.meta.url).href)
+    const worker = new Worker(ownModuleUrl('src/log/sender-worker'))
     worker.addEventListener('message', ({ data }: MessageEvent<FromSender>) => this.heard(data))
     worker.addEventListener('error', ({ message }) => this.died(worker, message))
     worker.addEventListener('close', () => this.died(worker, 'the thread ended'))

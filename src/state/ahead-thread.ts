@@ -1,4 +1,5 @@
 // The folding thread's end of the one that reads ahead: starts it, gives it room for a few parcels, ends it.
+import { ownModuleUrl } from '../lib/own-files.ts'
 import type { ThreadLog } from '../log/thread-log.ts'
 import type { AheadSpan, FromAhead, ToAhead } from './ahead-worker.ts'
 
@@ -19,7 +20,7 @@ export class AheadThread {
     span: AheadSpan,
     readonly silenceMs = SILENCE_MS,
   ) {
-    this.#worker = new Worker(new URL('./ahead-worker.ts', import.meta.url).href)
+    this.#worker = new Worker(ownModuleUrl('src/state/ahead-worker'))
     this.#worker.addEventListener('message', ({ data }: MessageEvent<FromAhead>) => this.#heard(data))
     this.#worker.addEventListener('error', ({ message }) => this.#end(message))
     this.#worker.addEventListener('close', () => this.#end('the thread ended'))

@@ -55,15 +55,20 @@ export class SnapshotFold {
     this.#checkpoints = new Checkpoints(deps.options.dataDir, deps.options.macKey)
   }
 
-  /** Folds and writes. Returns at the end of the log when the state is too large to be held there. */
+  /** Folds and writes. Returns at the end of the log when the state is too large to be held there, or after `restMs` in which nothing came. */
   async follow(): Promise<void> {
-    const { log, options, signal } = this.deps
+    const { log, options } = this.deps
     this.#target ??= await log.end(CONTROL, 0)
     const timer = setInterval(() => this.write(false), options.everyMs)
+    const resting = new AbortController()
+    const signal = AbortSignal.any([this.deps.signal, resting.signal])
+    const rest = () => (this.#isOnItsWay() || this.owed ? quiet?.refresh() : resting.abort())
+    const quiet = options.restMs === null ? null : setTimeout(rest, options.restMs)
     const from = this.remembering ? Math.max(0, this.fold.next - RECENT_RECORDS) : this.fold.next
     try {
       for await (const batch of log.read(CONTROL, 0, from, signal)) {
         for (const record of batch) this.#take(record)
+        quiet?.refresh()
         const reached = !this.remembering && this.fold.next >= this.#target
         // The first one soon: it is also the witness of what the log held.
         const due =
@@ -71,12 +76,22 @@ export class SnapshotFold {
           (this.owed && reached) ||
           this.fold.counts.counted - this.#writtenCount >= decisionsDue(options, this.#rows())
         if (due && !this.write(this.owed)) continue
-        if (reached && this.#rows() > options.heldRows) return
+        if (reached && this.isTooLarge()) return
         if (reached && batch.length < MANY_RECORDS) await pause(FOLLOW_EVERY_MS, signal)
       }
     } finally {
       clearInterval(timer)
+      if (quiet !== null) clearTimeout(quiet)
     }
+  }
+
+  #isOnItsWay(): boolean {
+    return this.#target === null || this.fold.next < this.#target || this.remembering
+  }
+
+  /** A state of so many rows is not held between two snapshots. */
+  isTooLarge(): boolean {
+    return this.#rows() > this.deps.options.heldRows
   }
 
   /** At stop: what came since the last gulp, if the log gives it soon. */
@@ -113,7 +128,7 @@ export class SnapshotFold {
   /** Writes when something was folded since the last time, and the fold is not still on its way to the end. False when that failed. */
   write(forced: boolean): boolean {
     const { options, tell } = this.deps
-    if (this.#target === null || this.fold.next < this.#target || this.remembering) return true
+    if (this.#isOnItsWay()) return true
     if (this.fold.next === this.#writtenNext) return true
     if (
       !forced &&

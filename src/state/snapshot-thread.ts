@@ -1,5 +1,6 @@
 // The serving thread's end of snapshots and of the past: starts the worker, hears what it wrote, asks it, starts it again when it dies.
 import type { Diagnostics } from '../lib/diagnostics.ts'
+import { ownModuleUrl } from '../lib/own-files.ts'
 import type { ThreadLog } from '../log/thread-log.ts'
 import { type History, HistoryUnavailable, type Question, type QuestionName, type Questions } from './history-port.ts'
 import type { FromSnapshotThread, SnapshotThreadStart, ToSnapshotThread } from './snapshot-worker.ts'
@@ -23,6 +24,11 @@ export interface SnapshotOptions extends ThreadLog {
    * start longer. One that rejects starts nothing: there is nothing to write then.
    */
   readonly after?: Promise<unknown>
+  /**
+   * Lets the thread end while nothing is due and nobody asks: it takes 14 MB, and looks for news all the time (docs/decisions/0043). Not given: it stays.
+   * `position`: the offset after the last control record that this process knows; by it the thread is started again.
+   */
+  readonly rest?: { position(): number; readonly afterMs?: number }
   /** Module and function that read states of the past, for `past` questions. */
   readonly readerModule?: string
   readonly readerFunction?: string
@@ -38,7 +44,12 @@ const EVERY_DECISIONS = 5_000
 const EVERY_MS = 300_000
 const HELD_ROWS = 100_000
 const RESTART_MS = 5_000
+const REST_AFTER_MS = 5_000
+/** While the thread rests: how often it is looked whether a snapshot is due. */
+const LOOK_MS = 1_000
 const STOP_LIMIT_MS = 5_000
+/** How long a stop waits for a thread that was started for the last snapshot. */
+const LAST_LIMIT_MS = 2_000
 /** Questions that the thread has not answered yet. */
 const MAX_OPEN = 32
 const ANSWER_MS = 10_000
@@ -46,6 +57,12 @@ const ANSWER_MS = 10_000
 interface Open {
   resolve(answer: unknown): void
   reject(error: Error): void
+}
+
+/** What the thread said when it was let go. */
+interface Resting {
+  readonly next: number
+  readonly due: number
 }
 
 export const startSnapshots = (options: SnapshotOptions): Snapshots => new SnapshotThread(options)
@@ -56,8 +73,14 @@ class SnapshotThread implements Snapshots {
   readonly #open = new Map<number, Open | null>()
   #asked = 0
   #next: number | null = null
+  #writtenAtMs = performance.now()
   #problem: string | null = null
   #restarting: ReturnType<typeof setTimeout> | null = null
+  #resting: Resting | null = null
+  #look: ReturnType<typeof setInterval> | null = null
+  #askedAtMs = Number.NEGATIVE_INFINITY
+  /** Of the stop that waits for the last snapshot. */
+  #onLast: (() => void) | null = null
   #stopped: (() => void) | null = null
 
   constructor(readonly options: SnapshotOptions) {
@@ -81,6 +104,7 @@ class SnapshotThread implements Snapshots {
       reject(new HistoryUnavailable(`it was not read within ${ANSWER_MS / 1_000} s`))
     }, ANSWER_MS)
     this.#open.set(number, { resolve: resolve as Open['resolve'], reject })
+    this.#askedAtMs = performance.now()
     this.#spawnOnce().postMessage({
       tell: 'ask',
       number,
@@ -98,7 +122,9 @@ class SnapshotThread implements Snapshots {
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#stopped = resolve
     if (this.#restarting !== null) clearTimeout(this.#restarting)
+    if (this.#look !== null) clearInterval(this.#look)
     this.#rejectOpen('the gateway is stopping')
+    if (this.#behind() > 0) await this.#writeLast()
     if (this.#worker === null) return
     // A thread that hangs is ended: the last snapshot then only lies further back.
     const limit = setTimeout(resolve, STOP_LIMIT_MS)
@@ -109,19 +135,66 @@ class SnapshotThread implements Snapshots {
     worker.terminate()
   }
 
+  /** Records that the last snapshot lacks, as this process knows it; 0 while the thread runs. */
+  #behind(): number {
+    return this.#resting === null ? 0 : (this.options.rest?.position() ?? 0) - this.#resting.next
+  }
+
+  /** Starts the thread for the snapshot that is owed; resolves when that is written, has failed, or takes too long. */
+  async #writeLast(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#onLast = resolve
+    const limit = setTimeout(resolve, LAST_LIMIT_MS)
+    this.#startOwed()
+    await promise
+    clearTimeout(limit)
+  }
+
+  /** The thread has nothing to do, and nobody has asked it for a while. */
+  #rest({ next, due }: FromSnapshotThread & { tell: 'rests' }, worker: Worker): void {
+    const { rest, everyMs = EVERY_MS } = this.options
+    const { afterMs = REST_AFTER_MS } = rest!
+    if (this.#stopped !== null || this.#open.size > 0 || performance.now() - this.#askedAtMs < afterMs) return
+    this.#worker = null
+    this.#resting = { next, due }
+    const limit = setTimeout(() => worker.terminate(), STOP_LIMIT_MS)
+    worker.addEventListener('message', ({ data }: MessageEvent<FromSnapshotThread>) => {
+      if (data.tell !== 'stopped') return
+      clearTimeout(limit)
+      worker.terminate()
+    })
+    worker.postMessage({ tell: 'rest' } satisfies ToSnapshotThread)
+    this.options.diagnostics.debug('snapshot_thread_rests', { next })
+    this.#look = setInterval(
+      () => {
+        const behind = this.#behind()
+        const isLate = behind > 0 && performance.now() - this.#writtenAtMs >= everyMs
+        if (behind >= due || isLate) this.#startOwed()
+      },
+      Math.min(LOOK_MS, afterMs),
+    )
+    this.#look.unref()
+  }
+
+  #startOwed(): void {
+    this.#worker ??= this.#spawn(true)
+  }
+
   #spawnOnce(): Worker {
     this.#worker ??= this.#spawn()
     return this.#worker
   }
 
-  #spawn(): Worker {
-    const worker = new Worker(new URL('./snapshot-worker.ts', import.meta.url).href)
-    worker.addEventListener('message', ({ data }: MessageEvent<FromSnapshotThread>) => this.#heard(data))
+  #spawn(owed = false): Worker {
+    this.#resting = null
+    if (this.#look !== null) clearInterval(this.#look)
+    const worker = new Worker(ownModuleUrl('src/state/snapshot-worker'))
+    worker.addEventListener('message', ({ data }: MessageEvent<FromSnapshotThread>) => this.#heard(data, worker))
     worker.addEventListener('error', ({ message }) => this.#died(worker, message))
     worker.addEventListener('close', () => this.#died(worker, 'the thread ended'))
     const { logModule, logFactory, logOptions, macKey, dataDir } = this.options
     const { everyDecisions = EVERY_DECISIONS, everyMs = EVERY_MS, heldRows = HELD_ROWS, writes = true } = this.options
-    const { readerModule = null, readerFunction = '' } = this.options
+    const { readerModule = null, readerFunction = '', rest } = this.options
     const start = {
       tell: 'start',
       logModule,
@@ -133,6 +206,8 @@ class SnapshotThread implements Snapshots {
       everyMs,
       heldRows,
       writes,
+      owed,
+      restMs: rest === undefined ? null : (rest.afterMs ?? REST_AFTER_MS),
       readerModule,
       readerFunction,
     } as const
@@ -140,17 +215,22 @@ class SnapshotThread implements Snapshots {
     return worker
   }
 
-  #heard(message: FromSnapshotThread): void {
+  #heard(message: FromSnapshotThread, worker: Worker): void {
+    if (worker !== this.#worker) return // it was let go
     if (message.tell === 'stopped') this.#stopped?.()
+    else if (message.tell === 'rests') this.#rest(message, worker)
     else if (message.tell === 'answer' || message.tell === 'no_answer') this.#answered(message)
     else if (message.tell === 'failed') {
       this.#problem = message.problem
       this.options.diagnostics.warn('snapshot_failed', { reason: message.problem })
+      this.#onLast?.()
     } else {
       this.#next = message.next
+      this.#writtenAtMs = performance.now()
       this.#problem = null
       this.options.diagnostics.debug('snapshot_written', { next: message.next, took_ms: message.tookMs })
       this.options.onWritten?.(message)
+      this.#onLast?.()
     }
   }
 

@@ -21,6 +21,10 @@ export interface SnapshotThreadStart extends ThreadLog {
   readonly heldRows: number
   /** False in a process whose data folder another one keeps: it answers for the past, and writes nothing. */
   readonly writes: boolean
+  /** A snapshot is due at once: the thread was started for it. */
+  readonly owed: boolean
+  /** After so long with nothing to fold the thread says that it may end. Null: it stays. */
+  readonly restMs: number | null
   /** Module and function that read a state of the past: `(state, point, read) => answer`, all of it copyable. */
   readonly readerModule: string | null
   readonly readerFunction: string
@@ -29,12 +33,16 @@ export type ToSnapshotThread =
   | SnapshotThreadStart
   | { readonly tell: 'ask'; readonly number: number; readonly question: Question }
   | { readonly tell: 'stop' }
+  /** As `stop`, and nothing more is written. */
+  | { readonly tell: 'rest' }
 export type FromSnapshotThread =
   | { readonly tell: 'written'; readonly next: number; readonly tip: string; readonly tookMs: number }
   | { readonly tell: 'failed'; readonly problem: string }
   | { readonly tell: 'answer'; readonly number: number; readonly answer: unknown }
   /** `soon`: a repeat may find it. */
   | { readonly tell: 'no_answer'; readonly number: number; readonly problem: string; readonly soon: boolean }
+  /** Nothing came for a while. The last snapshot holds the log up to `next`; after `due` more decisions another is due. Told again while nothing comes. */
+  | { readonly tell: 'rests'; readonly next: number; readonly due: number }
   | { readonly tell: 'stopped' }
 
 declare const self: Worker
@@ -45,6 +53,7 @@ const LOOK_MS = 1_000
 
 const tell = (message: FromSnapshotThread): void => self.postMessage(message)
 const stopping = new AbortController()
+let isResting = false
 
 /** What the state took is given back now: a thread that does nothing collects nothing. Later than at once, when nothing on the stack names it. */
 const giveBack = async (): Promise<void> => {
@@ -52,12 +61,16 @@ const giveBack = async (): Promise<void> => {
   Bun.gc(true)
 }
 
+const rests = (options: SnapshotThreadStart, { next, rows }: Written): void =>
+  tell({ tell: 'rests', next, due: decisionsDue(options, rows) })
+
 /** Resolves when the log holds enough that is not in the last snapshot, or holds more and time has passed. */
 const snapshotDue = async (log: EventLog, options: SnapshotThreadStart, written: Written): Promise<void> => {
   while (!stopping.signal.aborted) {
     const behind = (await log.end(CONTROL, 0)) - written.next
     if (behind >= decisionsDue(options, written.rows)) return
     if (behind > 0 && performance.now() - written.atMs >= options.everyMs) return
+    if (options.restMs !== null) rests(options, written)
     await pause(LOOK_MS, stopping.signal)
   }
 }
@@ -71,7 +84,7 @@ const fromSnapshot = async (log: EventLog, options: SnapshotThreadStart, owed: b
 const run = async (options: SnapshotThreadStart): Promise<void> => {
   const log = await openThreadLog(options)
   /** Null: it was too large to be held until the next one is due. */
-  let snapshots: SnapshotFold | null = await fromSnapshot(log, options, false)
+  let snapshots: SnapshotFold | null = await fromSnapshot(log, options, options.owed)
   let suspected = false
   while (!stopping.signal.aborted) {
     try {
@@ -84,6 +97,8 @@ const run = async (options: SnapshotThreadStart): Promise<void> => {
       await snapshots.follow()
       if (stopping.signal.aborted) break
       const written: Written = snapshots.written()
+      if (options.restMs !== null) rests(options, written)
+      if (!snapshots.isTooLarge()) continue
       snapshots = null
       await giveBack()
       await snapshotDue(log, options, written)
@@ -94,7 +109,7 @@ const run = async (options: SnapshotThreadStart): Promise<void> => {
       await pause(AFTER_FAILURE_MS, stopping.signal)
     }
   }
-  if (!suspected && snapshots !== null) {
+  if (!suspected && !isResting && snapshots !== null) {
     // Without its last records a snapshot is as good: the next start folds them.
     await snapshots.finish().catch((error) => tell({ tell: 'failed', problem: `the last records: ${String(error)}` }))
     snapshots.write(true)
@@ -182,6 +197,7 @@ self.onmessage = ({ data }: MessageEvent<ToSnapshotThread>) => {
     answers?.ask(data.number, data.question)
     return
   }
+  isResting = data.tell === 'rest'
   stopping.abort()
   void Promise.all([running, answers?.close()]).finally(() => tell({ tell: 'stopped' }))
 }

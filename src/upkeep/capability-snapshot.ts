@@ -1,6 +1,6 @@
 // The catalogue of what models can do: a dated, trimmed copy of LiteLLM's table (MIT, licence beside it), so that no later version of it moves a model.
 // `infra/capabilities.ts` writes it again. Decision 10 says how a name is matched and what silence means.
-import { join } from 'node:path'
+import { ownFile } from '../lib/own-files.ts'
 import type { Capability } from '../providers/provider.ts'
 
 /** What a row says yes or no to, in the order of its letters. */
@@ -86,7 +86,7 @@ export const capabilityCatalogue = (): Promise<CapabilityCatalogue> => {
   const known = held?.deref()
   if (known !== undefined) return known
   const loading = (
-    Bun.file(join(import.meta.dir, 'capabilities/snapshot.json')).json() as Promise<CapabilitySnapshot>
+    Bun.file(ownFile('src/upkeep/capabilities/snapshot.json')).json() as Promise<CapabilitySnapshot>
   ).then(indexed)
   held = new WeakRef(loading)
   return loading

@@ -1,6 +1,6 @@
 // The price catalogue: a dated copy of `@pydantic/genai-prices` (MIT, licence beside it), so that no dependency's next version moves a price.
 // `infra/prices.ts` writes it again.
-import { join } from 'node:path'
+import { ownFile } from '../lib/own-files.ts'
 
 export type Match =
   | { readonly equals: string }
@@ -54,7 +54,7 @@ let loaded: Promise<PriceSnapshot> | null = null
 
 /** Half a megabyte: read when somebody asks first. */
 export const priceSnapshot = (): Promise<PriceSnapshot> => {
-  loaded ??= Bun.file(join(import.meta.dir, 'prices/snapshot.json')).json() as Promise<PriceSnapshot>
+  loaded ??= Bun.file(ownFile('src/upkeep/prices/snapshot.json')).json() as Promise<PriceSnapshot>
   return loaded
 }
 

@@ -2,7 +2,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { MEMORY } from '../../infra/launch.mjs'
+import { memoryOn } from '../../infra/launch.mjs'
 import { eventually } from '../services/eventually.ts'
 import { freePort } from '../services/gateway.ts'
 import type { HoldJob, HoldResult } from './held-streams.ts'
@@ -131,7 +131,7 @@ export const startGatelog = async (origin: string, options: GatelogOptions = {})
     GATEWAY_CONFIG: join(folder, 'gateway.yaml'),
     GATEWAY_BOOTSTRAP_INFERENCE_KEY: INFERENCE_KEY,
     NODE_ENV: 'production',
-    ...MEMORY,
+    ...memoryOn(core === null ? cpus().length : 1),
     ...options.environment,
   })
   void new Response(child.stdout).text()

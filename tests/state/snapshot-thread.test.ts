@@ -68,6 +68,55 @@ test('a state that is too large to be held is read from its own snapshot when th
   expect(snapshots.status().problem).toBeNull()
 })
 
+test('a thread that has nothing to do ends, and is started for the next snapshot, for a question, and for the last snapshot at stop', async () => {
+  const { dataDir, instance, shared } = await setUp()
+  const rested: number[] = []
+  let wake = () => {}
+  const diagnostics = {
+    ...quiet,
+    debug(event: string, fields?: Record<string, unknown>) {
+      if (event !== 'snapshot_thread_rests') return
+      rested.push(fields!.next as number)
+      wake()
+    },
+  }
+  const rest = { position: () => instance.live.next, afterMs: 50 }
+  const { snapshots, written, next } = watched({ ...shared, diagnostics, everyDecisions: 10, rest })
+  const nextRest = () => new Promise<void>((resolve) => (wake = resolve))
+  await Promise.all([next(), nextRest()])
+  expect(rested).toEqual([written[0]!.next])
+
+  const [more, again] = [next(), nextRest()]
+  for (let index = 0; index < 10; index++) await instance.queue.commit(createTenant(`t${index}`))
+  await Promise.all([more, again])
+  expect(written[1]!.next).toBe(instance.live.next)
+
+  await instance.queue.commit(createTenant('unwritten'))
+  const asked = nextRest()
+  const { total } = await snapshots.ask('page', { before: null, skip: 0, limit: 1 })
+  await asked
+  expect([total, written.length, rested.length]).toEqual([instance.live.next, 2, 3])
+
+  await snapshots.stop()
+  const { start } = await loadSnapshot(dataDir, macKey)
+  expect(start!.next).toBe(instance.live.next)
+  expect(start!.state.digest()).toBe(instance.live.status().digest)
+})
+
+test('a state that is too large to be held rests too', async () => {
+  const { dataDir, instance, shared } = await setUp()
+  const rest = { position: () => instance.live.next, afterMs: 20 }
+  const { snapshots, written, next } = watched({ ...shared, everyDecisions: 5, heldRows: 0, rest })
+  await next()
+  for (let round = 1; round <= 2; round++) {
+    const more = next()
+    for (let index = 0; index < 5; index++) await instance.queue.commit(createTenant(`t${round}${index}`))
+    await more
+  }
+  await snapshots.stop()
+  expect((await loadSnapshot(dataDir, macKey)).start!.next).toBe(written.at(-1)!.next)
+})
+
 test('a thread that cannot open its log says so and lives on', async () => {
   const { shared } = await setUp()
   const snapshots = startSnapshots({ ...shared, logFactory: 'nothing' })

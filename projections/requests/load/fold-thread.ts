@@ -1,4 +1,5 @@
 // This end of the thread that folds: feeds it, no faster than it folds, and gets its batches.
+import { ownModuleUrl } from '../../../src/lib/own-files.ts'
 import type { LogRecord } from '../../../src/log/port.ts'
 import type { Cuts } from '../../usage/closed.ts'
 import type { FoldedBatch, PartitionState } from './fold-batch.ts'
@@ -17,7 +18,7 @@ export class FoldThread {
   #onFailure: ((error: Error) => void) | null = null
 
   constructor() {
-    this.#worker = new Worker(new URL('./fold-worker.ts', import.meta.url).href)
+    this.#worker = new Worker(ownModuleUrl('projections/requests/load/fold-worker'))
     this.#worker.addEventListener('message', ({ data }: MessageEvent<FromFolder>) => this.#heard(data))
     this.#worker.addEventListener('error', ({ message }) => this.#failed(message))
     this.#worker.addEventListener('close', () => this.#failed('it ended'))

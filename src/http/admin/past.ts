@@ -1,5 +1,6 @@
 // Runs in the history thread: answers a configuration read with the routes of the present, on a state of the past.
 import type { ControlState } from '../../domain/control.ts'
+import { ownModuleUrl } from '../../lib/own-files.ts'
 import type { PastPoint } from '../../state/history-port.ts'
 import { createSteering } from '../../state/live-steering.ts'
 import type { LiveState } from '../../state/port.ts'
@@ -11,7 +12,7 @@ import { formatted } from './format.ts'
 import { type PlanAnswer, type PlanRead, planOfPast } from './past-plan.ts'
 
 /** What the thread imports to read the past. */
-export const PAST_READER = { readerModule: import.meta.url, readerFunction: 'readPast' } as const
+export const PAST_READER = { readerModule: ownModuleUrl('src/http/admin/past'), readerFunction: 'readPast' } as const
 
 /** Answers the read, or says why not; never throws. */
 export const readPast = async (
