@@ -62,7 +62,12 @@ export class SnapshotFold {
     const timer = setInterval(() => this.write(false), options.everyMs)
     const resting = new AbortController()
     const signal = AbortSignal.any([this.deps.signal, resting.signal])
-    const rest = () => (this.#isOnItsWay() || this.owed ? quiet?.refresh() : resting.abort())
+    const rest = () => {
+      // Who may not rest comes back here, and never to the end of the timer above.
+      if (performance.now() - this.#writtenAtMs >= options.everyMs) this.write(false)
+      if (this.#isOnItsWay() || this.owed) quiet?.refresh()
+      else resting.abort()
+    }
     const quiet = options.restMs === null ? null : setTimeout(rest, options.restMs)
     const from = this.remembering ? Math.max(0, this.fold.next - RECENT_RECORDS) : this.fold.next
     try {
@@ -129,7 +134,10 @@ export class SnapshotFold {
   write(forced: boolean): boolean {
     const { options, tell } = this.deps
     if (this.#isOnItsWay()) return true
-    if (this.fold.next === this.#writtenNext) return true
+    if (this.fold.next === this.#writtenNext) {
+      this.owed = false
+      return true
+    }
     if (
       !forced &&
       this.fold.counts.counted === this.#writtenCount &&

@@ -62,6 +62,7 @@ interface Open {
 /** What the thread said when it was let go. */
 interface Resting {
   readonly next: number
+  readonly rows: number
   readonly due: number
 }
 
@@ -124,7 +125,8 @@ class SnapshotThread implements Snapshots {
     if (this.#restarting !== null) clearTimeout(this.#restarting)
     if (this.#look !== null) clearInterval(this.#look)
     this.#rejectOpen('the gateway is stopping')
-    if (this.#behind() > 0) await this.#writeLast()
+    const { heldRows = HELD_ROWS } = this.options
+    if (this.#behind() > 0 && this.#resting!.rows <= heldRows) await this.#writeLast()
     if (this.#worker === null) return
     // A thread that hangs is ended: the last snapshot then only lies further back.
     const limit = setTimeout(resolve, STOP_LIMIT_MS)
@@ -140,23 +142,27 @@ class SnapshotThread implements Snapshots {
     return this.#resting === null ? 0 : (this.options.rest?.position() ?? 0) - this.#resting.next
   }
 
-  /** Starts the thread for the snapshot that is owed; resolves when that is written, has failed, or takes too long. */
+  /** Starts the thread for the snapshot that is owed; resolves when that is written or has failed. One that takes too long is ended: it writes beside, then renames. */
   async #writeLast(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#onLast = resolve
-    const limit = setTimeout(resolve, LAST_LIMIT_MS)
+    const limit = setTimeout(() => {
+      this.#worker?.terminate()
+      this.#worker = null
+      resolve()
+    }, LAST_LIMIT_MS)
     this.#startOwed()
     await promise
     clearTimeout(limit)
   }
 
   /** The thread has nothing to do, and nobody has asked it for a while. */
-  #rest({ next, due }: FromSnapshotThread & { tell: 'rests' }, worker: Worker): void {
+  #rest({ next, rows, due }: FromSnapshotThread & { tell: 'rests' }, worker: Worker): void {
     const { rest, everyMs = EVERY_MS } = this.options
     const { afterMs = REST_AFTER_MS } = rest!
     if (this.#stopped !== null || this.#open.size > 0 || performance.now() - this.#askedAtMs < afterMs) return
     this.#worker = null
-    this.#resting = { next, due }
+    this.#resting = { next, rows, due }
     const limit = setTimeout(() => worker.terminate(), STOP_LIMIT_MS)
     worker.addEventListener('message', ({ data }: MessageEvent<FromSnapshotThread>) => {
       if (data.tell !== 'stopped') return
@@ -186,6 +192,7 @@ class SnapshotThread implements Snapshots {
   }
 
   #spawn(owed = false): Worker {
+    const resting = this.#resting
     this.#resting = null
     if (this.#look !== null) clearInterval(this.#look)
     const worker = new Worker(ownModuleUrl('src/state/snapshot-worker'))
@@ -208,6 +215,10 @@ class SnapshotThread implements Snapshots {
       writes,
       owed,
       restMs: rest === undefined ? null : (rest.afterMs ?? REST_AFTER_MS),
+      rested:
+        owed || resting === null
+          ? null
+          : { next: resting.next, rows: resting.rows, ageMs: performance.now() - this.#writtenAtMs },
       readerModule,
       readerFunction,
     } as const
@@ -216,7 +227,11 @@ class SnapshotThread implements Snapshots {
   }
 
   #heard(message: FromSnapshotThread, worker: Worker): void {
-    if (worker !== this.#worker) return // it was let go
+    if (worker !== this.#worker) {
+      // It was let go; what it wrote before it heard of that counts.
+      if (message.tell === 'written' && this.#resting !== null) this.#resting = { ...this.#resting, next: message.next }
+      return
+    }
     if (message.tell === 'stopped') this.#stopped?.()
     else if (message.tell === 'rests') this.#rest(message, worker)
     else if (message.tell === 'answer' || message.tell === 'no_answer') this.#answered(message)
@@ -253,6 +268,7 @@ class SnapshotThread implements Snapshots {
     if (worker !== this.#worker || this.#restarting !== null) return
     if (this.#stopped !== null) {
       this.#stopped()
+      this.#onLast?.()
       return
     }
     this.#rejectOpen('the thread that reads it has failed and is restarted')

@@ -25,6 +25,8 @@ export interface SnapshotThreadStart extends ThreadLog {
   readonly owed: boolean
   /** After so long with nothing to fold the thread says that it may end. Null: it stays. */
   readonly restMs: number | null
+  /** What the last snapshot was when a thread before this one was let go, and how old: nothing is folded for a question. Null: not known, or `owed`. */
+  readonly rested: { readonly next: number; readonly rows: number; readonly ageMs: number } | null
   /** Module and function that read a state of the past: `(state, point, read) => answer`, all of it copyable. */
   readonly readerModule: string | null
   readonly readerFunction: string
@@ -42,7 +44,7 @@ export type FromSnapshotThread =
   /** `soon`: a repeat may find it. */
   | { readonly tell: 'no_answer'; readonly number: number; readonly problem: string; readonly soon: boolean }
   /** Nothing came for a while. The last snapshot holds the log up to `next`; after `due` more decisions another is due. Told again while nothing comes. */
-  | { readonly tell: 'rests'; readonly next: number; readonly due: number }
+  | { readonly tell: 'rests'; readonly next: number; readonly rows: number; readonly due: number }
   | { readonly tell: 'stopped' }
 
 declare const self: Worker
@@ -62,7 +64,7 @@ const giveBack = async (): Promise<void> => {
 }
 
 const rests = (options: SnapshotThreadStart, { next, rows }: Written): void =>
-  tell({ tell: 'rests', next, due: decisionsDue(options, rows) })
+  tell({ tell: 'rests', next, rows, due: decisionsDue(options, rows) })
 
 /** Resolves when the log holds enough that is not in the last snapshot, or holds more and time has passed. */
 const snapshotDue = async (log: EventLog, options: SnapshotThreadStart, written: Written): Promise<void> => {
@@ -84,10 +86,16 @@ const fromSnapshot = async (log: EventLog, options: SnapshotThreadStart, owed: b
 const run = async (options: SnapshotThreadStart): Promise<void> => {
   const log = await openThreadLog(options)
   /** Null: it was too large to be held until the next one is due. */
-  let snapshots: SnapshotFold | null = await fromSnapshot(log, options, options.owed)
+  let { rested } = options
+  let snapshots: SnapshotFold | null = rested === null ? await fromSnapshot(log, options, options.owed) : null
   let suspected = false
   while (!stopping.signal.aborted) {
     try {
+      if (rested !== null) {
+        await snapshotDue(log, options, { ...rested, atMs: performance.now() - rested.ageMs })
+        rested = null
+        continue
+      }
       snapshots ??= await fromSnapshot(log, options, true)
       if (suspected && !(await snapshots.again())) {
         await pause(AFTER_LOSS_MS, stopping.signal)

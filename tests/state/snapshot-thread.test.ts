@@ -103,6 +103,20 @@ test('a thread that has nothing to do ends, and is started for the next snapshot
   expect(start!.state.digest()).toBe(instance.live.status().digest)
 })
 
+test('who may not rest, because somebody asks all the time, writes after a while too', async () => {
+  const { instance, shared } = await setUp()
+  const rest = { position: () => instance.live.next, afterMs: 50 }
+  const { snapshots, written, next } = watched({ ...shared, everyMs: 300, rest })
+  await next()
+  const more = next()
+  await instance.queue.commit(createTenant('late'))
+  let isWritten = false
+  void more.then(() => (isWritten = true))
+  while (!isWritten) await snapshots.ask('page', { before: null, skip: 0, limit: 1 })
+  expect(written.at(-1)!.next).toBe(instance.live.next)
+  await snapshots.stop()
+})
+
 test('a state that is too large to be held rests too', async () => {
   const { dataDir, instance, shared } = await setUp()
   const rest = { position: () => instance.live.next, afterMs: 20 }
