@@ -4,6 +4,7 @@ export const isAtLeast: (version: string, wanted: string) => boolean
 export const bunPackages: (machine: { platform: string; arch: string; musl: boolean; avx2: boolean }) => string[]
 /** What a gateway is started with, where the environment does not say otherwise: how the runtime keeps memory. */
 export const MEMORY: Readonly<Record<string, string>>
+/** The same for a process that has so many cores. */
 export const memoryOn: (cores: number) => Readonly<Record<string, string>>
 /** The settings, if that Bun starts with them; none otherwise. */
 export const knownOf: (bun: string, settings: Readonly<Record<string, string>>) => Readonly<Record<string, string>>

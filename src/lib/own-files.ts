@@ -1,4 +1,4 @@
-// Where our own files lie: in the project, or in the bundle of it that `infra/bundle.ts` makes, whose entries and data lie as they do in the project.
+// Where our own files lie, by their path from the project's root: what is started or read by name does not depend on which module asks for it.
 import { extname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 
@@ -8,7 +8,7 @@ const ENDING = extname(import.meta.path)
 /** The path of a file that is not code. `path`: from the project's root. */
 export const ownFile = (path: string): string => join(ROOT, path)
 
-/** The path of a module that is started or imported by name: a thread, a child process. `path`: from the project's root, without its ending. Each has to be an entry of the bundle. */
+/** The path of a module that is started or imported by name: a thread, a child process. `path`: from the project's root, without its ending. */
 export const ownModule = (path: string): string => join(ROOT, `${path}${ENDING}`)
 
 /** The same as a URL, for threads and dynamic imports. */

@@ -63,6 +63,7 @@ const giveBack = async (): Promise<void> => {
   Bun.gc(true)
 }
 
+/** Says that this thread may be let go; whether it is, the serving thread decides. */
 const rests = (options: SnapshotThreadStart, { next, rows }: Written): void =>
   tell({ tell: 'rests', next, rows, due: decisionsDue(options, rows) })
 
@@ -85,8 +86,8 @@ const fromSnapshot = async (log: EventLog, options: SnapshotThreadStart, owed: b
 
 const run = async (options: SnapshotThreadStart): Promise<void> => {
   const log = await openThreadLog(options)
-  /** Null: it was too large to be held until the next one is due. */
   let { rested } = options
+  /** Null: it is too large to be held until the next one is due, or nothing is due yet. */
   let snapshots: SnapshotFold | null = rested === null ? await fromSnapshot(log, options, options.owed) : null
   let suspected = false
   while (!stopping.signal.aborted) {
