@@ -6,6 +6,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, realpathSync, writeFi
 import { availableParallelism, constants } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { commandsOf } from './bundle.mjs'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 
@@ -68,11 +69,13 @@ const versionOf = (bun) => {
 
 const localBun = (name) => join(root, '.bun', 'node_modules', name, 'bin', 'bun')
 
+/** Path and version, or null. */
 const findBun = (wanted, packages) => {
-  if (process.versions.bun !== undefined && isAtLeast(process.versions.bun, wanted)) return process.execPath
+  const own = process.versions.bun
+  if (own !== undefined && isAtLeast(own, wanted)) return { bun: process.execPath, version: own }
   for (const bun of [...packages.map(localBun).filter(existsSync), 'bun']) {
     const version = versionOf(bun)
-    if (version !== null && isAtLeast(version, wanted)) return bun
+    if (version !== null && isAtLeast(version, wanted)) return { bun, version }
   }
   return null
 }
@@ -100,7 +103,8 @@ const installBun = (wanted, packages) => {
       stdio: ['ignore', 2, 2],
     })
     if (error !== undefined) throw new LaunchError(`npm could not be started (${error.code}): ${byHand}`)
-    if (status === 0 && versionOf(localBun(name)) !== null) return localBun(name)
+    const version = status === 0 ? versionOf(localBun(name)) : null
+    if (version !== null) return { bun: localBun(name), version }
   }
   throw new LaunchError(`Bun ${wanted} could not be installed from npm (see above): check the network, or ${byHand}`)
 }
@@ -144,9 +148,12 @@ export const knownOf = (bun, settings) => {
 /** Scripts whose process serves. Tests and benches say themselves what they start. */
 const SERVING = new Set(['start', 'dev'])
 
-/** What each npm script runs: one or more argument lists for Bun, all of them run, the worst exit code counts. */
+/**
+ * What each npm script runs: one or more argument lists for Bun, all of them run, the worst exit code counts.
+ * `commands()`: the path of what runs commands, as a bundle.
+ */
 const SCRIPTS = {
-  start: (rest) => [['src/commands/cli.ts', 'start', ...rest]],
+  start: (rest, commands) => [[commands(), 'start', ...rest]],
   dev: (rest) => [['--watch', 'src/commands/cli.ts', 'start', ...rest]],
   gateway: (rest) => [['src/commands/cli.ts', ...rest]],
   check: () => [
@@ -198,14 +205,14 @@ const run = (bun, args, given) =>
   })
 
 const main = async ([script, ...rest]) => {
-  const steps = Object.hasOwn(SCRIPTS, script ?? '') ? SCRIPTS[script](rest) : null
-  if (steps === null)
+  if (!Object.hasOwn(SCRIPTS, script ?? ''))
     throw new LaunchError(`unknown script "${script ?? ''}": use one of ${Object.keys(SCRIPTS).join(', ')}`)
   const { engines } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
   const wanted = engines.bun.replace(/^[^0-9]*/, '')
   const packages = bunPackages(thisMachine())
-  const bun = findBun(wanted, packages) ?? installBun(wanted, packages)
+  const { bun, version } = findBun(wanted, packages) ?? installBun(wanted, packages)
   installDependencies(bun)
+  const steps = SCRIPTS[script](rest, () => commandsOf(root, bun, version))
   const given = SERVING.has(script) ? knownOf(bun, memoryOn(availableParallelism())) : {}
   let worst = 0
   for (const args of steps) worst = Math.max(worst, await run(bun, args, given))

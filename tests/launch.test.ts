@@ -29,11 +29,11 @@ describe('which Bun', () => {
   })
 })
 
-/** A checkout with nothing but the launcher, one local dependency, and a program in the place of the command line. */
+/** A checkout with nothing but the launcher and what makes bundles, one local dependency, and a program in the place of the command line. */
 const checkout = (program: string): string => {
   const folder = mkdtempSync(join(scratch, 'checkout-'))
   mkdirSync(join(folder, 'src/commands'), { recursive: true })
-  cpSync(join(ROOT, 'infra/launch.mjs'), join(folder, 'infra/launch.mjs'))
+  for (const name of ['launch.mjs', 'bundle.mjs']) cpSync(join(ROOT, 'infra', name), join(folder, 'infra', name))
   const local = { name: 'local', version: '1.0.0' }
   const own = { name: 'small', engines: { bun: '>=1.0.0' }, dependencies: { local: 'file:./local' } }
   mkdirSync(join(folder, 'local'))

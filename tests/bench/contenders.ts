@@ -2,6 +2,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { commandsOf } from '../../infra/bundle.mjs'
 import { memoryOn } from '../../infra/launch.mjs'
 import { eventually } from '../services/eventually.ts'
 import { freePort } from '../services/gateway.ts'
@@ -84,6 +85,8 @@ export interface GatelogOptions {
   readonly core?: number | null
   /** What it is called in tables. */
   readonly name?: string
+  /** What it runs: `cli.js` of a bundle or `cli.ts` of sources; what `npm start` runs when absent. */
+  readonly program?: string
 }
 
 const PRICES = { input_cost_per_million: 1, output_cost_per_million: 2, max_output_tokens: 1_000 }
@@ -126,7 +129,8 @@ export const startGatelog = async (origin: string, options: GatelogOptions = {})
   }
   writeFileSync(join(folder, 'gateway.yaml'), JSON.stringify(all))
   const core = options.core === undefined ? 0 : options.core
-  const command = [process.execPath, ...(options.flags ?? []), join(ROOT, 'src/commands/cli.ts'), 'start']
+  const program = options.program ?? commandsOf(ROOT, process.execPath, Bun.version)
+  const command = [process.execPath, ...(options.flags ?? []), program, 'start']
   const child = pinned(core, command, {
     GATEWAY_CONFIG: join(folder, 'gateway.yaml'),
     GATEWAY_BOOTSTRAP_INFERENCE_KEY: INFERENCE_KEY,

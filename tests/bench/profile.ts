@@ -41,7 +41,9 @@ console.log(
 const load = await startLoad()
 for (const mode of ['json', 'stream'] as const) {
   const folder = mkdtempSync(join(tmpdir(), 'gatelog-profile-'))
-  const gateway = await startGatelog(load.origin, { flags: ['--cpu-prof', `--cpu-prof-dir=${folder}`] })
+  // From the sources: a bundle does not know which file a function was in.
+  const program = join(import.meta.dir, '../../src/commands/cli.ts')
+  const gateway = await startGatelog(load.origin, { program, flags: ['--cpu-prof', `--cpu-prof-dir=${folder}`] })
   await load.run(benchJob(gateway, mode, 32, SECONDS * 1_000))
   await gateway.stop()
   const [file] = readdirSync(folder)

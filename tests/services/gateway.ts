@@ -2,6 +2,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { commandsOf } from '../../infra/bundle.mjs'
 import { MEMORY } from '../../infra/launch.mjs'
 
 const ROOT = join(import.meta.dir, '../..')
@@ -17,7 +18,7 @@ export interface GatewayOptions {
   readonly preload?: readonly string[]
   /** Kept over restarts; a temporary one when absent. */
   readonly folder?: string
-  /** The source tree that it runs from: another build. */
+  /** The source tree that it runs from: another build. What `npm start` runs here when absent. */
   readonly root?: string
 }
 
@@ -56,6 +57,13 @@ export interface GatewayProcess {
 /** Under `bun test` cores are busy with other tests: a gateway that refuses because its event loop is late would answer 429 for no reason of the test's. The rigs keep the default. */
 const PATIENT = process.env.NODE_ENV === 'test' ? { max_event_loop_delay: 'off' } : {}
 
+let made: string | null = null
+/** What `npm start` runs. */
+const shipped = (): string => {
+  made ??= commandsOf(ROOT, process.execPath, Bun.version)
+  return made
+}
+
 /** A port that nobody listens on now. */
 export const freePort = (): number => {
   const listener = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
@@ -78,12 +86,13 @@ export const startGateway = (options: GatewayOptions = {}): GatewayProcess => {
   writeFileSync(join(folder, 'gateway.yaml'), JSON.stringify(settings, null, 2))
   let printed = ''
   let startedAt = 0
-  let root = options.root ?? ROOT
+  let root = options.root ?? null
   let child: ReturnType<typeof launch>
   const preload = (options.preload ?? []).flatMap((module) => ['--preload', module])
 
-  const launch = () =>
-    Bun.spawn([process.execPath, ...preload, join(root, 'src/commands/cli.ts'), 'start'], {
+  const launch = () => {
+    const program = root === null ? shipped() : join(root, 'src/commands/cli.ts')
+    return Bun.spawn([process.execPath, ...preload, program, 'start'], {
       stdin: 'ignore',
       stdout: 'pipe',
       stderr: 'pipe',
@@ -100,6 +109,7 @@ export const startGateway = (options: GatewayOptions = {}): GatewayProcess => {
         ...options.env,
       },
     })
+  }
   const collect = async (stream: ReadableStream<Uint8Array>) => {
     const decoder = new TextDecoder()
     for await (const bytes of stream) printed = (printed + decoder.decode(bytes, { stream: true })).slice(-200_000)
