@@ -111,8 +111,20 @@ export const makeBundle = async (root, folder) => {
 const prune = (dist) => {
   const madeAt = (name) => statSync(join(dist, name), { throwIfNoEntry: false })?.mtimeMs ?? 0
   const bundles = readdirSync(dist).map((name) => ({ name, at: madeAt(name) }))
-  for (const { name } of bundles.sort((a, b) => b.at - a.at).slice(KEPT))
-    rmSync(join(dist, name), { recursive: true, force: true })
+  for (const { name } of bundles.sort((a, b) => b.at - a.at).slice(KEPT)) {
+    // Away from its name first: a removal that is broken off must not leave half a bundle there.
+    const away = join(dist, `${randomUUID()}.partial`)
+    renameSync(join(dist, name), away)
+    rmSync(away, { recursive: true, force: true })
+  }
+}
+
+const pruneOrSay = (dist) => {
+  try {
+    prune(dist)
+  } catch (error) {
+    process.stderr.write(`gatelog: older bundles were not removed: ${error.message}\n`)
+  }
 }
 
 /**
@@ -129,7 +141,7 @@ export const commandsOf = (root, bun, version) => {
     const { status, stdout, stderr, error } = spawnSync(bun, [SELF, root, folder], { cwd: root, encoding: 'utf8' })
     if (error !== undefined) throw error
     if (status !== 0) throw new Error(`${stdout}${stderr}`.trim())
-    prune(dist)
+    pruneOrSay(dist)
     return program
   } catch (error) {
     process.stderr.write(`gatelog: starting from the sources, the bundle could not be made: ${error.message}\n`)
