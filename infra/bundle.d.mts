@@ -1,4 +1,2 @@
-/** Makes the bundle of the sources at `root` in `folder`, which must not be there yet; Bun only. It appears whole or not at all. */
-export const makeBundle: (root: string, folder: string) => Promise<void>
 /** The program to start for the sources at `root`: `cli.js` of their bundle, made first where it is missing; `cli.ts`, said on stderr, where none can be made. */
 export const commandsOf: (root: string, bun: string, version: string) => string

@@ -30,8 +30,9 @@ const KEPT = 8
 
 /** Paths of all files in a folder, or of the file itself, below `root`, in the order of their names. */
 const filesOf = (root, path) => {
-  if (!existsSync(join(root, path))) return []
-  if (!statSync(join(root, path)).isDirectory()) return [path]
+  const found = statSync(join(root, path), { throwIfNoEntry: false })
+  if (found === undefined) return []
+  if (!found.isDirectory()) return [path]
   return readdirSync(join(root, path))
     .sort()
     .flatMap((name) => filesOf(root, `${path}/${name}`))
@@ -77,7 +78,7 @@ const flushAll = (folder) => {
  * Makes the bundle of the sources at `root` in `folder`, which must not be there yet; Bun only. It appears whole or not at all, whoever else makes the same.
  * Names stay as they are: an error's stack says where it comes from.
  */
-export const makeBundle = async (root, folder) => {
+const makeBundle = async (root, folder) => {
   const { modules, data } = ownOf(root)
   const partial = `${folder}.${randomUUID()}.partial`
   try {
@@ -119,6 +120,7 @@ const prune = (dist) => {
   }
 }
 
+/** A bundle that is made is started, whatever becomes of the others. */
 const pruneOrSay = (dist) => {
   try {
     prune(dist)

@@ -88,7 +88,7 @@ export class RequestAccount implements LeaseCharge, Draw, Charged {
     return { account: lease.account, holder: lease.holder, leased, nano_usd, tokens }
   }
 
-  /** Lets go of what is held beyond what stands in the record; answers whether there was any. */
+  /** Lets go of what is held beyond what stands in the record; answers whether there was something. */
   trim(): boolean {
     const nanoUsd = rest(this.heldNanoUsd, sum(this.spentNanoUsd, this.isBound ? this.boundNanoUsd : 0))
     const tokens = rest(this.heldTokens, sum(this.spentTokens, this.isBound ? this.boundTokens : 0))
