@@ -1,6 +1,6 @@
 // What only the kernel knows of a socket: bytes that came between the event loop's last look and now, the end behind bytes that nobody reads, and how much of
 // what was sent the other end has taken.
-import { dlopen } from 'bun:ffi'
+import { systemFunctions } from './system-library.ts'
 
 const MSG_PEEK = 2
 const DARWIN = process.platform === 'darwin'
@@ -26,23 +26,11 @@ interface System {
   readonly getsockopt: Option
 }
 
-const load = (): System | null => {
-  for (const library of DARWIN ? ['libSystem.B.dylib'] : ['libc.so.6', `libc.musl-${process.arch}.so.1`, 'libc.so']) {
-    try {
-      const { symbols } = dlopen(library, {
-        recv: { args: ['i32', 'ptr', 'usize', 'i32'], returns: 'i32' },
-        poll: { args: ['ptr', 'usize', 'i32'], returns: 'i32' },
-        getsockopt: { args: ['i32', 'i32', 'i32', 'ptr', 'ptr'], returns: 'i32' },
-      })
-      return symbols as unknown as System
-    } catch {
-      // Not by this name, or the runtime was started without it.
-    }
-  }
-  return null
-}
-
-const system = load()
+const system = systemFunctions<System>({
+  recv: { args: ['i32', 'ptr', 'usize', 'i32'], returns: 'i32' },
+  poll: { args: ['ptr', 'usize', 'i32'], returns: 'i32' },
+  getsockopt: { args: ['i32', 'i32', 'i32', 'ptr', 'ptr'], returns: 'i32' },
+})
 const into = new Uint8Array(1)
 const polled = new Int32Array(2)
 const info = new BigUint64Array(ACKED_AT + 1)

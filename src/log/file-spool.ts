@@ -4,6 +4,7 @@ import { failpoint } from '../lib/failpoints.ts'
 import type { TextPieces } from '../lib/text-pieces.ts'
 import { Backlog } from './backlog.ts'
 import { makeBallast } from './ballast.ts'
+import { cachedPagesOf } from './cached-pages.ts'
 import { type Files, fileErrorCode, nodeFiles } from './files.ts'
 import { isLonger, type SpoolTopic } from './frame.ts'
 import { GroupSync } from './group-sync.ts'
@@ -90,6 +91,7 @@ export class FileSpool implements LocalSpool {
       nextOrdinal: this.recovered.nextOrdinal,
       neededFrom: this.recovered.neededFrom,
       keepUnsynced: this.options.durability === 'host',
+      cached: cachedPagesOf(options.keeping, files),
       carried: () => this.recovered.open.carried(),
       onSegment: (ordinal, header) => {
         this.backlogMarks.began(markOf({ ordinal, path: segmentPath(directory, ordinal), bytes: 0 }, header, unmarked))
@@ -223,15 +225,13 @@ export class FileSpool implements LocalSpool {
     if (this.pending.length === 0) return
     this.backlogMarks.writing({ ...this.writer.first }, this.writer.pendingBytes, this.options.nowMs())
     failpoint('spool_before_write')
-    if (!this.tryWrite()) {
-      if (!this.ballast.release() || !this.tryWrite()) {
+    if (!this.tryWrite() && !(this.ballast.release() && this.tryWrite())) {
+      this.written(this.writer.leave())
+      if (!this.tryWrite()) {
         this.written(this.writer.leave())
-        if (!this.tryWrite()) {
-          this.written(this.writer.leave())
-          this.writer.drop()
-          this.needsHead = true
-          this.reject(this.pending.splice(0))
-        }
+        this.writer.drop()
+        this.needsHead = true
+        this.reject(this.pending.splice(0))
       }
     }
     failpoint('spool_written')

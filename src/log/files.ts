@@ -18,6 +18,7 @@ import {
   writeSync,
 } from 'node:fs'
 import { codeOf } from '../lib/error-code.ts'
+import { forgetCached, startWriting } from '../lib/page-cache.ts'
 import { syncFolder } from '../lib/sync-folder.ts'
 import { type HeldLock, tryLock } from './lock.ts'
 
@@ -27,6 +28,10 @@ export interface Files {
   /** Bytes written, which may be fewer than asked for. */
   write(descriptor: number, bytes: Uint8Array, start: number, length: number): number
   truncate(descriptor: number, length: number): void
+  /** Sends these bytes of a file to the disk without waiting for it; they are no more durable than before. A hint: what cannot be done is not done. */
+  startWriting(path: string, start: number, length: number): void
+  /** The system need not keep these bytes of a file in its memory; what is not on disk yet stays there. A hint as well. */
+  forgetCached(path: string, start: number, length: number): void
   /** fdatasync on the thread pool. After it failed once, the descriptor must never be synced again. */
   sync(descriptor: number): Promise<void>
   /** Makes the directory's entries durable. */
@@ -59,6 +64,8 @@ export const nodeFiles: Files = {
   create: (path) => openSync(path, 'w', 0o600),
   write: (descriptor, bytes, start, length) => writeSync(descriptor, bytes, start, length),
   truncate: ftruncateSync,
+  startWriting,
+  forgetCached,
   sync: (descriptor) =>
     new Promise((resolve, reject) => fdatasync(descriptor, (error) => (error === null ? resolve() : reject(error)))),
   syncDirectory: syncFolder,

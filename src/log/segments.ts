@@ -3,6 +3,7 @@
 import { join } from 'node:path'
 import { failpoint } from '../lib/failpoints.ts'
 import type { TextPieces } from '../lib/text-pieces.ts'
+import type { CachedPages } from './cached-pages.ts'
 import { type Files, nodeFiles, removeQuietly } from './files.ts'
 import { frameBound, type SegmentHeader, type SpoolTopic, writeFrame } from './frame.ts'
 import { type Batch, emptyBatch, restOf } from './segment-batch.ts'
@@ -61,6 +62,8 @@ export interface SegmentWriterDeps {
   readonly neededFrom?: number | null
   /** Keeps what was written until it is synced, so that it can be written again elsewhere when a sync fails. */
   readonly keepUnsynced: boolean
+  /** Told of what was written; null: nobody is. */
+  readonly cached?: CachedPages | null
   /** What the head of a new segment repeats. */
   carried(): Iterable<CarriedFrame>
   onSegment?(ordinal: number, header: SegmentHeader): void
@@ -76,6 +79,7 @@ export class SegmentWriter {
   /** Bytes of the batch that are in the file already (after a short or failed write). */
   private written = 0
   private descriptor: number | null = null
+  private path = ''
   private ordinal: number
   private segmentSize = 0
   /** The size at which it is full. */
@@ -147,6 +151,7 @@ export class SegmentWriter {
       this.written += count
       this.segmentSize += count
     }
+    this.deps.cached?.wrote(this.path, this.segmentSize)
     this.keep(batch.bytes)
     this.reset()
   }
@@ -275,6 +280,7 @@ export class SegmentWriter {
     }
     this.retire()
     this.descriptor = descriptor
+    this.path = path
     this.headUnsynced = this.deps.keepUnsynced
     this.neededFrom = unsynced ?? Number.POSITIVE_INFINITY
     this.segmentSize = again.reduce((sum, { length }) => sum + length, head.length)

@@ -87,6 +87,9 @@ export class SimulatedDisk {
         this.#change(process, null)
         this.#cut(this.#of(descriptor).inode, length)
       },
+      // Hints: neither makes anything durable.
+      startWriting: () => {},
+      forgetCached: () => {},
       sync: (descriptor) => this.#sync(process, descriptor),
       syncDirectory: () => {
         this.#change(process, null)
