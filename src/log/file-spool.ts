@@ -1,16 +1,17 @@
 // The spool on disk: batches, durability, admission, deletion. Made by `spool.ts`.
 import { deferred, lastReject, lastResolve } from '../lib/deferred.ts'
 import { failpoint } from '../lib/failpoints.ts'
-import type { TextPieces } from '../lib/text-pieces.ts'
+import type { RecordText } from '../lib/shared-text.ts'
 import { Backlog } from './backlog.ts'
 import { makeBallast } from './ballast.ts'
 import { cachedPagesOf } from './cached-pages.ts'
 import { type Files, fileErrorCode, nodeFiles } from './files.ts'
-import { isLonger, type SpoolTopic } from './frame.ts'
+import type { SpoolTopic } from './frame.ts'
 import { GroupSync } from './group-sync.ts'
 import { NO_ATTEMPTS, type NotedRecord, type OpenAdmission } from './open-admissions.ts'
 import { RecordRefused } from './port.ts'
 import { SegmentWriter, segmentPath } from './segments.ts'
+import { isLonger } from './shared-data.ts'
 import type { LocalSpool, SpoolOptions, SpoolStatus } from './spool.ts'
 import { type ClaimedSpool, removeSpool } from './spool-directory.ts'
 import { type RecordId, SpoolClosed } from './spool-port.ts'
@@ -129,7 +130,7 @@ export class FileSpool implements LocalSpool {
     topic: SpoolTopic,
     type: string,
     subject: string,
-    data: TextPieces,
+    data: RecordText,
     admission = false,
     of?: RecordId | null,
   ): Promise<RecordId> {
