@@ -38,6 +38,7 @@ import { type Instances, openInstances } from './upkeep/instances.ts'
 import type { KindTable } from './upkeep/kind-table.ts'
 import type { LoadWatch } from './upkeep/load-watch.ts'
 import { type ModelCatalogue, modelCatalogue } from './upkeep/model-listing.ts'
+import { letGoWhenWarm } from './upkeep/program-pages.ts'
 import type { ProviderWork } from './upkeep/provider-work.ts'
 import type { SeedReport } from './upkeep/seed-step.ts'
 
@@ -114,6 +115,8 @@ export const startGateway = async (options: GatewayOptions): Promise<Gateway> =>
     // While the log is away nothing can be seeded: the start does not wait for it.
     if (seeded !== null && control.live.status().phase === 'live') await soon(seeded, onRefused)
     else seeded?.catch(onRefused)
+    const programPages = letGoWhenWarm(diagnostics)
+    started.push('program pages', () => programPages.close())
     started.push('door', () => app.leave()) // first: load balancers are told before anything ends
     listener.serve(app)
     diagnostics.debug('serving', { spool: outcomes.spool.number })

@@ -7,6 +7,7 @@ import type { Diagnostics } from '../lib/diagnostics.ts'
 import { type EventLog, LogReplaced } from '../log/port.ts'
 import { spoolDirectory, writeWatermark } from '../log/spool-directory.ts'
 import { TOPICS } from '../log/topics.ts'
+import { letGoWhenWarm } from '../upkeep/program-pages.ts'
 import { PROJECTION_CONSUMER } from './outcomes.ts'
 import { openReadStore, requestDaysOf } from './read-store.ts'
 
@@ -33,6 +34,7 @@ export interface WorkerCommand {
 export const workerCommand = async (command: WorkerCommand): Promise<number> => {
   const { config, macKey, log, diagnostics, worker, signal, isChild, complain, onStatus } = command
   const store = openReadStore(config, diagnostics)
+  const programPages = letGoWhenWarm(diagnostics)
   try {
     await runWorker({
       log,
@@ -51,6 +53,7 @@ export const workerCommand = async (command: WorkerCommand): Promise<number> => 
     complain(error.message)
     return isChild ? LOG_REFUSED_CODE : 1
   } finally {
+    programPages.close()
     await store.close()
   }
 }

@@ -1,0 +1,24 @@
+// When a process lets go of the pages of its own program (decision 46): its start and the compilers touch most of them, serving needs half.
+import type { Diagnostics } from '../lib/diagnostics.ts'
+import { letGoOfProgram } from '../lib/program-pages.ts'
+
+/** `firstMs` from the start: the compilers are through with a process that is busy at once. `everyMs`: what comes rarely, a thread that starts, touches as much again. */
+const TIMES = { firstMs: 30_000, everyMs: 600_000 }
+
+/** Begins to wait. `close` ends that; letting go takes milliseconds once it has begun, and is not waited for. */
+export const letGoWhenWarm = (
+  diagnostics: Pick<Diagnostics, 'debug'>,
+  { firstMs, everyMs }: typeof TIMES = TIMES,
+): { close(): void } => {
+  const letGo = async () => diagnostics.debug('program_pages_let_go', { bytes: await letGoOfProgram() })
+  const after = (ms: number) => {
+    const timer = setTimeout(() => {
+      void letGo()
+      waiting = after(everyMs)
+    }, ms)
+    timer.unref()
+    return timer
+  }
+  let waiting = after(firstMs)
+  return { close: () => clearTimeout(waiting) }
+}
