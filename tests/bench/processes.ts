@@ -4,6 +4,7 @@
 // costs the pair (they share a folder with its locks, a port, a chain) and one process alone, in CPU time: twice that relation is what two cores can do.
 // `one core`: both processes on the gateway's core, as fast as answers come. `own cores`: one on each, at a rate that leaves room for the load, which
 // is wherever there is room; a process alone gets half of that rate. It cannot show what needs two cores at their limit at once: the memory bus, the disk.
+// Every gateway has everything on (`fullWorld`): authentication, a plan over 20 models of 5 providers, limits of tenant and policy, a hard budget, records, metrics.
 // `--only=pair,kafka`. BENCH_ROUNDS, BENCH_SECONDS.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
@@ -15,6 +16,7 @@ import {
   benchJob,
   type Contender,
   cpuSeconds,
+  fullWorld,
   type LoadProcess,
   median,
   startGatelog,
@@ -57,9 +59,11 @@ const sample = async (load: LoadProcess, { contender, pids, perSecond }: Side): 
   return { ...result, perSecond: result.requests / result.seconds, cpuUs }
 }
 
-/** Medians of alternating rounds, printed. */
+/** Medians of alternating rounds, printed; what failed while it became warm counts as failed too. */
 const compared = async (load: LoadProcess, how: string, sides: readonly Side[]): Promise<readonly Sample[]> => {
-  for (const { contender } of sides) await load.run(benchJob(contender, 'json', CONNECTIONS, WARM_MS))
+  const failedWarming: number[] = []
+  for (const { contender } of sides)
+    failedWarming.push((await load.run(benchJob(contender, 'json', CONNECTIONS, WARM_MS))).failed)
   const samples: Sample[][] = sides.map(() => [])
   for (let round = 0; round < ROUNDS; round++)
     for (const [i, side] of sides.entries()) samples[i]!.push(await sample(load, side))
@@ -72,7 +76,7 @@ const compared = async (load: LoadProcess, how: string, sides: readonly Side[]):
       p99Us: of((each) => each.p99Us),
       cpuUs: of((each) => each.cpuUs),
       requests: sum((each) => each.requests),
-      failed: sum((each) => each.failed),
+      failed: failedWarming[i]! + sum((each) => each.failed),
     }
     console.log(
       `| ${how} | ${sides[i]!.name} | ${row.perSecond.toFixed(0)} | ${row.p50Us} | ${row.p99Us} | ${row.cpuUs.toFixed(1)} | ${row.requests} | ${row.failed} |`,
@@ -86,9 +90,13 @@ const childrenOf = (pid: number): readonly number[] =>
 
 const pin = (pid: number, core: number) => Bun.spawnSync(['taskset', '-a', '-p', '-c', String(core), String(pid)])
 
+/** With everything on. */
+const startFull = (origin: string, settings: Readonly<Record<string, unknown>> = {}) =>
+  startGatelog(origin, { settings: { ...settings, bootstrap: fullWorld(origin) } })
+
 /** A gateway of two processes, and both their ids. */
 const startPair = async (origin: string): Promise<Side> => {
-  const contender = await startGatelog(origin, { settings: { server: { processes: 2 } } })
+  const contender = await startFull(origin, { server: { processes: 2 } })
   const [sibling] = await eventually('the second process', () => {
     const children = childrenOf(contender.pid!)
     return children.length > 0 && children
@@ -102,7 +110,7 @@ const verdict = (what: string, value: number, aim: number) =>
 
 const pair = async () => {
   const load = await startLoad()
-  const one = await startGatelog(load.origin)
+  const one = await startFull(load.origin)
   const alone: Side = { name: 'one process', contender: one, pids: [one.pid!] }
   const two = await startPair(load.origin)
   const [ofOne, ofTwo] = await compared(load, 'one core', [alone, two])
@@ -115,7 +123,7 @@ const pair = async () => {
 
 const ownCores = async () => {
   const load = await startLoad(null)
-  const one = await startGatelog(load.origin)
+  const one = await startFull(load.origin)
   const two = await startPair(load.origin)
   for (const [core, pid] of two.pids.entries()) pin(pid, core)
   const [ofOne, ofTwo] = await compared(load, 'own cores', [
@@ -137,8 +145,8 @@ const kafka = async () => {
     const { log, ...onKafka } = kafkaSettings(cluster.bootstrap)
     const settings = { ...onKafka, log: { ...log, durability: 'process' } }
     await initTopics(settings, folder)
-    const shipped = await startGatelog(load.origin, { settings })
-    const embedded = await startGatelog(load.origin, { settings: { security: { master_key: MASTER_KEY } } })
+    const shipped = await startFull(load.origin, settings)
+    const embedded = await startFull(load.origin, { security: { master_key: MASTER_KEY } })
     const sides: Side[] = [
       { name: 'embedded', contender: embedded, pids: [embedded.pid!] },
       { name: 'on Kafka', contender: shipped, pids: [shipped.pid!] },
@@ -163,7 +171,7 @@ const kafka = async () => {
 }
 
 console.log(
-  `machine: ${cpus().length} x ${cpus()[0]?.model ?? 'unknown'}, Bun ${Bun.version}, ${ROUNDS} rounds of ${SECONDS} s, medians`,
+  `machine: ${cpus().length} x ${cpus()[0]?.model ?? 'unknown'}, Bun ${Bun.version}, ${ROUNDS} rounds of ${SECONDS} s, medians; everything on: authentication, 20 models of 5 providers, limits, a hard budget, records, metrics`,
 )
 console.log(
   '| how | gateway | requests/s | p50 us | p99 us | CPU us/request | N | failed |\n|---|---|---|---|---|---|---|---|',
