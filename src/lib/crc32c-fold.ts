@@ -1,0 +1,104 @@
+// Makes a long message a short one with the same CRC-32C, without looking anything up: 7 GB/s, where sixteen tables make 1.9.
+//
+// The generator divides x^(8 * 5275) + x^(8 * 4508) + x^(8 * 2751) + 1. So a byte may be struck out when it is added to those that come 767, 2,524 and 5,275
+// behind it (the idea is that of Chorba, Russell and others 2024). Eight bytes at a time that is three reads further back for each, in a loop of WebAssembly.
+
+/** Found by search; `tests/lib/crc32c.test.ts` divides it. */
+export const LAGS = [767, 2_524, 5_275] as const
+const LONGEST = 5_275
+/** What the loop goes through at once. */
+const STEP = 32
+const WORD = 8
+
+/** Where things stand in the memory of the module: what was struck out last, the bytes at hand behind it, and what is left of the message. */
+const BYTES_AT = 5_312
+const CHUNK = 16 * 1024
+const LEFT_AT = 24 * 1024
+
+/** LEB128, of what is not negative and not a sign. */
+const number = (value: number): number[] =>
+  value < 0x80 ? [value] : [(value & 0x7f) | 0x80, ...number(Math.floor(value / 128))]
+const bytesOf = (content: readonly number[]): number[] => [...number(content.length), ...content]
+const section = (id: number, content: readonly number[]): number[] => [id, ...bytesOf(content)]
+const text = (name: string): number[] => bytesOf([...new TextEncoder().encode(name)])
+
+const [AT, END, BEHIND] = [0, 1, 2]
+const get = (local: number): number[] => [0x20, local]
+const set = (local: number): number[] => [0x21, local]
+const load = (base: number, offset: number): number[] => [...get(base), 0x29, 0, ...number(offset)]
+const XOR = 0x85
+const STORE = (offset: number): number[] => [0x37, 0, ...number(offset)]
+const forward = (local: number): number[] => [...get(local), 0x41, STEP, 0x6a, ...set(local)]
+
+/**
+ * strike(at, end, behind): for each eight bytes at `at`, until it is `end` or beyond, adds to them the three words that lie as far behind `behind` + LONGEST
+ * as the lags say; both move on.
+ */
+const strike = (): number[] => {
+  const words = Array.from({ length: STEP / WORD }, (_, index) => WORD * index)
+  const one = (offset: number): number[] => [
+    ...get(AT),
+    ...load(AT, offset),
+    ...LAGS.flatMap((lag) => [...load(BEHIND, LONGEST - lag + offset), XOR]),
+    ...STORE(offset),
+  ]
+  const again = [...get(AT), ...get(END), 0x49, 0x0d, 0]
+  const loop = [0x03, 0x40, ...words.flatMap(one), ...forward(BEHIND), ...forward(AT), ...again, 0x0b]
+  return bytesOf([0, ...loop, 0x0b])
+}
+
+const MODULE = (): Uint8Array<ArrayBuffer> =>
+  Uint8Array.from([
+    ...[0, 0x61, 0x73, 0x6d, 1, 0, 0, 0],
+    ...section(1, [1, 0x60, 3, 0x7f, 0x7f, 0x7f, 0]),
+    ...section(3, [1, 0]),
+    ...section(5, [1, 1, 1, 1]), // one page, and never more
+    ...section(7, [2, ...text('memory'), 2, 0, ...text('strike'), 0, 0]),
+    ...section(10, [1, ...strike()]),
+  ])
+
+interface Exports {
+  readonly memory: WebAssembly.Memory
+  strike(at: number, end: number, behind: number): void
+}
+
+interface Folder extends Pick<Exports, 'strike'> {
+  readonly memory: Uint8Array
+}
+let folder: Folder | null = null
+
+/** Made when a thread first needs it. */
+const made = (): Folder => {
+  const { memory, strike } = new WebAssembly.Instance(new WebAssembly.Module(MODULE())).exports as unknown as Exports
+  return { memory: new Uint8Array(memory.buffer), strike }
+}
+
+/** CRC-32C begins with all ones: added to the first four bytes, it begins with nothing, as what is added up must. */
+const turnFirst = (memory: Uint8Array, at: number): void => {
+  for (let index = at; index < at + 4; index++) memory[index] = memory[index]! ^ 0xff
+}
+
+/** The least that is worth it; shorter messages are not to be given. */
+export const FOLDED_FROM_BYTES = 16 * 1024
+
+/** A message of some 5,300 bytes with the CRC-32C of `bytes[start, end)`; good until the next call. */
+export const folded = (bytes: Uint8Array, start: number, end: number): Uint8Array => {
+  folder ??= made()
+  const { memory } = folder
+  memory.fill(0, 0, BYTES_AT)
+  const until = start + Math.floor((end - start - LONGEST) / STEP) * STEP
+  for (let at = start; at < until; ) {
+    const count = Math.min(CHUNK, until - at)
+    memory.set(bytes.subarray(at, at + count), BYTES_AT)
+    if (at === start) turnFirst(memory, BYTES_AT)
+    folder.strike(BYTES_AT, BYTES_AT + count, BYTES_AT - LONGEST)
+    memory.copyWithin(0, count, count + BYTES_AT)
+    at += count
+  }
+  // Nothing of what is left is struck out: behind the last that was, nothing more is added.
+  memory.fill(0, BYTES_AT, 2 * BYTES_AT + STEP)
+  memory.set(bytes.subarray(until, end), LEFT_AT)
+  folder.strike(LEFT_AT, LEFT_AT + LONGEST, BYTES_AT - LONGEST)
+  turnFirst(memory, LEFT_AT)
+  return memory.subarray(LEFT_AT, LEFT_AT + end - until)
+}
