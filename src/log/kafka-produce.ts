@@ -4,6 +4,7 @@ import { crc32c } from '../lib/crc32c.ts'
 import { ByteReader, ByteWriter } from './kafka-bytes.ts'
 import type { Api } from './kafka-wire.ts'
 import type { NewRecord } from './port.ts'
+import { mostBytesOf } from './port-limits.ts'
 
 export const PRODUCE: Api = { name: 'Produce', key: 0, version: 9 }
 
@@ -47,8 +48,8 @@ export class ProduceBuffers {
 /** Bytes that a buffer for this request needs at most. */
 export const produceBound = ({ clientId, topic, records }: Pick<ProduceQuery, 'clientId' | 'topic' | 'records'>) => {
   let bytes = FRAME_HEAD_BYTES + 3 * (clientId.length + topic.length) + BATCH_HEAD_BYTES + FRAME_TAIL.length
-  for (const { key, value } of records) {
-    bytes += RECORD_HEAD_BYTES + (key === null ? 0 : 3 * key.length) + (value?.byteLength ?? 0)
+  for (const record of records) {
+    bytes += RECORD_HEAD_BYTES + (record.key === null ? 0 : 3 * record.key.length) + mostBytesOf(record)
   }
   return bytes
 }
@@ -83,8 +84,9 @@ const frameHead = (query: ProduceQuery, batchBytes: number): Buffer => {
 
 /** A record batch of format 2: not compressed, of no producer, in no transaction. Answers where it ends. */
 export const writeBatch = (into: Buffer, at: number, records: readonly NewRecord[], nowMs: number): number => {
+  const writer = new RecordWriter(into)
   let end = at + BATCH_HEAD_BYTES
-  for (let index = 0; index < records.length; index++) end = writeRecord(into, end, index, records[index]!)
+  for (let index = 0; index < records.length; index++) end = writer.write(end, index, records[index]!)
   // First offset and leader epoch are the broker's to fill in; both stand before what the checksum covers.
   into.fill(0, at, at + 16)
   into.writeInt32BE(end - at - 12, at + 8)
@@ -105,30 +107,65 @@ const writeTime = (into: Buffer, at: number, timeMs: number): void => {
   into.writeUInt32BE(timeMs % 2 ** 32, at + 4)
 }
 
-const writeRecord = (into: Buffer, at: number, index: number, { key, value }: NewRecord): number => {
-  const keyBytes = key === null ? -1 : Buffer.byteLength(key)
-  const valueBytes = value === null ? -1 : value.byteLength
-  // Attributes, time since the first, number of headers: a byte each.
-  const bytes =
-    3 +
-    varintBytes(index) +
-    varintBytes(keyBytes) +
-    varintBytes(valueBytes) +
-    Math.max(0, keyBytes) +
-    Math.max(0, valueBytes)
-  let end = writeVarint(into, at, bytes)
-  into[end++] = 0
-  into[end++] = 0
-  end = writeVarint(into, end, index)
-  end = writeVarint(into, end, keyBytes)
-  if (key !== null) end += into.write(key, end)
-  end = writeVarint(into, end, valueBytes)
-  if (value !== null) {
-    into.set(value, end)
-    end += valueBytes
+/** Writes records one behind the other. */
+class RecordWriter {
+  /** Of the record before: records come in runs of a key, which is then copied. */
+  private key: string | null = null
+  private keyBytes = -1
+  private keyAt = 0
+
+  constructor(private readonly into: Buffer) {}
+
+  write(at: number, index: number, record: NewRecord): number {
+    const { into } = this
+    const { key } = record
+    if (key === null) this.keyBytes = -1
+    else if (key !== this.key) this.keyBytes = Buffer.byteLength(key)
+    // How long the value is stands before it, in as many bytes as that takes, and may be known only once it is written.
+    let valueAt = at + this.headBytes(index, record.valueBound ?? record.value?.byteLength ?? -1)
+    let bytes = -1
+    if (record.writeValue !== undefined) bytes = record.writeValue(into, valueAt) - valueAt
+    else if (record.value !== null) {
+      bytes = record.value.byteLength
+      into.set(record.value, valueAt)
+    }
+    const before = at + this.headBytes(index, bytes)
+    if (before !== valueAt) into.copyWithin(before, valueAt, valueAt + bytes)
+    valueAt = this.writeHead(at, index, key, bytes)
+    const end = valueAt + Math.max(0, bytes)
+    // No headers.
+    into[end] = 0
+    return end + 1
   }
-  into[end++] = 0
-  return end
+
+  /** What stands between the length of the record and its value, and the byte behind that. */
+  private fixedBytes(index: number, valueBytes: number): number {
+    const { keyBytes } = this
+    return 3 + varintBytes(index) + varintBytes(keyBytes) + Math.max(0, keyBytes) + varintBytes(valueBytes)
+  }
+
+  private headBytes(index: number, valueBytes: number): number {
+    const fixed = this.fixedBytes(index, valueBytes)
+    return varintBytes(fixed + Math.max(0, valueBytes)) + fixed - 1
+  }
+
+  private writeHead(at: number, index: number, key: string | null, valueBytes: number): number {
+    const { into } = this
+    let end = writeVarint(into, at, this.fixedBytes(index, valueBytes) + Math.max(0, valueBytes))
+    // Attributes, and the time since the first record.
+    into[end++] = 0
+    into[end++] = 0
+    end = writeVarint(into, end, index)
+    end = writeVarint(into, end, this.keyBytes)
+    if (key !== null) {
+      if (key === this.key) into.copyWithin(end, this.keyAt, this.keyAt + this.keyBytes)
+      else into.write(key, end)
+      this.keyAt = end
+      end += this.keyBytes
+    }
+    this.key = key
+    return writeVarint(into, end, valueBytes)
+  }
 }
 
 /** Zigzag of an int32. */

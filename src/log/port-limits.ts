@@ -4,11 +4,15 @@ import type { NewRecord } from './port.ts'
 export const MAX_APPEND_RECORDS = 256
 export const MAX_APPEND_BYTES = 256 * 1024
 
+/** Bytes of its value, at most: it is not made for that. */
+export const mostBytesOf = (record: NewRecord): number => record.valueBound ?? record.value?.byteLength ?? 0
+
 /** Why these records cannot be appended together, or null when they can. */
 export const appendProblem = (records: readonly NewRecord[]): string | null => {
   if (records.length === 0) return 'an append needs at least one record'
   if (records.length > MAX_APPEND_RECORDS)
     return `${records.length} records in one append, at most ${MAX_APPEND_RECORDS}`
-  const bytes = records.reduce((sum, record) => sum + (record.value?.byteLength ?? 0), 0)
+  let bytes = 0
+  for (const record of records) bytes += mostBytesOf(record)
   return bytes > MAX_APPEND_BYTES ? `${bytes} bytes in one append, at most ${MAX_APPEND_BYTES}` : null
 }

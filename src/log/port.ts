@@ -29,6 +29,10 @@ export interface EnvelopeParts {
 export interface NewRecord {
   readonly key: string | null
   readonly value: Uint8Array | null
+  /** Of a caller that can write the value where it belongs, which spares a copy; `value` is then made when it is asked for. How long it is at most. */
+  readonly valueBound?: number
+  /** Writes the same; answers where it ends. Together with `valueBound`. */
+  writeValue?(into: Buffer, at: number): number
 }
 
 export interface ReadOptions {

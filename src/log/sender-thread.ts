@@ -1,7 +1,8 @@
 // The serving thread's end of the sender: starts the worker, hears how far it is, starts it again when it dies.
 import { ownModuleUrl } from '../lib/own-files.ts'
 import type { SpoolTopic } from './frame.ts'
-import type { ShipProgress, ShipTarget } from './sender.ts'
+import type { ShipProgress } from './sender.ts'
+import type { ShipTarget } from './sender-lanes.ts'
 import type { FromSender, SpoolToShip, ToSender } from './sender-worker.ts'
 import type { LocalSpool } from './spool.ts'
 import type { ThreadLog } from './thread-log.ts'

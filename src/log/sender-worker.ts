@@ -3,7 +3,8 @@ import { codeOf } from '../lib/error-code.ts'
 import { pause } from '../lib/pause.ts'
 import type { SpoolTopic } from './frame.ts'
 import type { EventLog } from './port.ts'
-import { type ShipProgress, type ShipTarget, shipSpool } from './sender.ts'
+import { type ShipProgress, shipSpool } from './sender.ts'
+import type { ShipTarget } from './sender-lanes.ts'
 import { openThreadLog, type ThreadLog } from './thread-log.ts'
 
 export interface SpoolToShip {

@@ -1,21 +1,13 @@
 // Ships a spool to the log: in order, one batch under way, at least once. Runs in a worker thread (`sender-worker.ts`); tests run it as it is.
 import { failpoint } from '../lib/failpoints.ts'
 import { pause } from '../lib/pause.ts'
-import { EnvelopeSplicer } from './envelope.ts'
 import { type Files, nodeFiles } from './files.ts'
 import type { SpoolTopic } from './frame.ts'
-import { type EventLog, LogReplaced, type NewRecord, RecordRefused } from './port.ts'
-import { MAX_APPEND_BYTES, MAX_APPEND_RECORDS } from './port-limits.ts'
+import { type EventLog, LogReplaced, RecordRefused } from './port.ts'
 import { SegmentCursor } from './segment-cursor.ts'
+import { Lanes, type Shipment, type ShipTarget } from './sender-lanes.ts'
 import { readWatermark, setAside, writeWatermark } from './spool-directory.ts'
 import type { SpoolRecord } from './spool-record.ts'
-import { partitionOf } from './topics.ts'
-
-export interface ShipTarget {
-  readonly topic: string
-  /** The count that the chain records. */
-  readonly partitions: number
-}
 
 export interface ShipProgress {
   readonly directory: string
@@ -58,52 +50,14 @@ const WATERMARK_MS = 100
 /** So many refusals without one success are the log's fault, not the records': nothing more is set aside. */
 const MAX_REFUSALS_IN_A_ROW = 16
 
-/** What goes to one partition, in order. */
-interface Lane {
-  readonly topic: string
-  readonly partition: number
-  readonly shipments: Shipment[]
-}
-
-/** Finds the lane of a record; a subject is digested once for each batch. */
-class Lanes {
-  private readonly bySubject = { requests: new Map<string, Lane>(), operations: new Map<string, Lane>() }
-  private readonly byPartition = new Map<string, Lane>()
-
-  constructor(private readonly targets: ShipOptions['targets']) {}
-
-  of({ topic: kind, subject }: SpoolRecord): Lane {
-    const known = this.bySubject[kind].get(subject)
-    if (known !== undefined) return known
-    const { topic, partitions } = this.targets[kind]
-    const partition = partitionOf(subject, partitions)
-    const name = `${topic}/${partition}`
-    const lane = this.byPartition.get(name) ?? { topic, partition, shipments: [] }
-    this.byPartition.set(name, lane)
-    this.bySubject[kind].set(subject, lane)
-    return lane
-  }
-
-  all(): Lane[] {
-    return [...this.byPartition.values()]
-  }
-}
-
 const defaultBackoffMs = (attempt: number): number => Math.min(5_000, 100 * 2 ** Math.min(attempt, 6))
-
-interface Shipment {
-  readonly topic: string
-  readonly partition: number
-  readonly records: { readonly source: SpoolRecord; readonly record: NewRecord }[]
-  bytes: number
-}
 
 /** Ships from the persisted watermark on. Resolves true when drained, false when aborted; never throws for what the log does. */
 export const shipSpool = async (options: ShipOptions): Promise<boolean> => new Shipper(options).run()
 
 class Shipper {
   private readonly cursor: SegmentCursor
-  private readonly splicer = new EnvelopeSplicer()
+  private readonly lanes: Lanes
   private readonly files: Files
   private record: number
   /** What the watermark says, and when that was written. */
@@ -116,6 +70,7 @@ class Shipper {
   constructor(private readonly options: ShipOptions) {
     const { directory, files = nodeFiles } = options
     this.files = files
+    this.lanes = new Lanes(options.targets)
     this.record = readWatermark(directory, 'sender', 'spool', files)
     this.written = this.record
     this.cursor = new SegmentCursor({
@@ -143,7 +98,6 @@ class Shipper {
         if (batch.length > 0) {
           if (this.options.afterSync === true) await this.files.sync(this.cursor.file!.descriptor)
           await this.deliver(batch)
-          this.splicer.reuse()
           if (!signal.aborted) this.advance(batch.at(-1)!.record + 1)
           if (gatherMs > 0 && !drain && this.cursor.atEnd) {
             if (gatherMs >= WATERMARK_MS) this.save()
@@ -200,26 +154,13 @@ class Shipper {
 
   /** One batch: its partitions side by side, each in order. Returns when the log has all of it, or when aborted. */
   private async deliver(batch: readonly SpoolRecord[]): Promise<void> {
-    const lanes = new Lanes(this.options.targets)
-    for (const source of batch) this.load(lanes.of(source), source)
+    for (const source of batch) this.lanes.load(source)
     await Promise.all(
-      lanes.all().map(async (lane) => {
-        for (const shipment of lane.shipments) await this.insist(shipment)
+      this.lanes.unload().map(async (shipments) => {
+        for (const shipment of shipments) await this.insist(shipment)
       }),
     )
     this.counts.lagMs = Math.max(0, this.options.nowMs() - batch.at(-1)!.atMs)
-  }
-
-  private load({ topic, partition, shipments }: Lane, source: SpoolRecord): void {
-    const { type, subject, atMs } = source
-    const value = this.splicer.splice(source, type, subject, atMs)
-    const last = shipments.at(-1)
-    const fits =
-      last !== undefined && last.records.length < MAX_APPEND_RECORDS && last.bytes + value.length <= MAX_APPEND_BYTES
-    const shipment: Shipment = fits ? last : { topic, partition, records: [], bytes: 0 }
-    if (!fits) shipments.push(shipment)
-    shipment.records.push({ source, record: { key: subject, value } })
-    shipment.bytes += value.length
   }
 
   /** Sends the same records until the log has them, or refuses one of them for good. */
@@ -228,12 +169,7 @@ class Shipper {
     for (let attempt = 0; !signal.aborted; attempt++) {
       try {
         failpoint('sender_before_append')
-        await log.append(
-          shipment.topic,
-          shipment.partition,
-          shipment.records.map(({ record }) => record),
-          signal,
-        )
+        await log.append(shipment.topic, shipment.partition, shipment.records, signal)
         failpoint('sender_appended')
         this.counts.shipped += shipment.records.length
         this.refusedInARow = 0
@@ -253,12 +189,12 @@ class Shipper {
   private async refused(shipment: Shipment, error: RecordRefused): Promise<boolean> {
     if (shipment.records.length > 1) {
       for (const single of shipment.records) {
-        await this.insist({ ...shipment, records: [single], bytes: single.record.value?.length ?? 0 })
+        await this.insist({ ...shipment, records: [single], bytes: single.valueBound })
       }
       return true
     }
     if (this.refusedInARow >= MAX_REFUSALS_IN_A_ROW) return false
-    const { source, record } = shipment.records[0]!
+    const { source, value } = shipment.records[0]!
     const line = JSON.stringify({
       reason: error.message,
       topic: shipment.topic,
@@ -268,7 +204,7 @@ class Shipper {
     const kept = setAside(
       this.options.directory,
       'refused.jsonl',
-      `${line}\n${new TextDecoder().decode(record.value ?? new Uint8Array(0))}\n`,
+      `${line}\n${new TextDecoder().decode(value)}\n`,
       this.files,
     )
     if (!kept) return false

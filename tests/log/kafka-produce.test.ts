@@ -109,6 +109,21 @@ describe('a record batch', () => {
     )
   })
 
+  test('a value that is written in place is the value, whatever it was thought to take', async () => {
+    for (const length of EDGES) {
+      for (const more of [0, 1, 3, 70, 9_000]) {
+        const value = Uint8Array.from({ length }, (_, index) => index * 7)
+        const writeValue = (into: Buffer, at: number) => {
+          into.set(value, at)
+          return at + length
+        }
+        const written = { key: 'k', value, valueBound: length + more, writeValue }
+        const plain = { key: 'k', value }
+        expect(batchOf([plain, written, plain]).equals(await theirs([plain, plain, plain]))).toBe(true)
+      }
+    }
+  })
+
   test('half a character in a key becomes what UTF-8 makes of it, and its length is told', () => {
     const [read] = readBatches(batchOf([{ key: 'a\ud800b', value: encoder.encode('v') }]))
     expect(read!.records[0]).toMatchObject({ key: 'a\ufffdb', value: encoder.encode('v') })

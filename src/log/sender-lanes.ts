@@ -1,0 +1,94 @@
+// What the sender makes of the records of a batch: appends, for each partition one after the other.
+import { EnvelopeHead, SpooledEnvelope } from './envelope-bytes.ts'
+import type { SpoolTopic } from './frame.ts'
+import { MAX_APPEND_BYTES, MAX_APPEND_RECORDS } from './port-limits.ts'
+import type { SpoolRecord } from './spool-record.ts'
+import { partitionOf } from './topics.ts'
+
+export interface ShipTarget {
+  readonly topic: string
+  /** The count that the chain records. */
+  readonly partitions: number
+}
+
+/** What goes to one partition, in order. */
+interface Lane {
+  readonly topic: string
+  readonly partition: number
+  readonly shipments: Shipment[]
+}
+
+/** What is appended together. */
+export interface Shipment {
+  readonly topic: string
+  readonly partition: number
+  readonly records: SpooledEnvelope[]
+  bytes: number
+}
+
+/** Where the records of a subject go, and what their envelopes have in common. */
+interface Destination {
+  readonly subject: string
+  readonly lane: Lane
+  readonly heads: EnvelopeHead[]
+}
+
+/** Most processes write for fewer subjects, each of a handful of types. All are forgotten together. */
+const MOST_SUBJECTS = 256
+const MOST_TYPES = 16
+
+/** Loads records into lanes; what is known of a subject is kept from batch to batch. */
+export class Lanes {
+  private readonly bySubject = { requests: new Map<string, Destination>(), operations: new Map<string, Destination>() }
+  private readonly byPartition = new Map<string, Lane>()
+  private loaded: Lane[] = []
+
+  constructor(private readonly targets: Readonly<Record<SpoolTopic, ShipTarget>>) {}
+
+  load(source: SpoolRecord): void {
+    const { lane, subject, heads } = this.destinationOf(source)
+    if (lane.shipments.length === 0) this.loaded.push(lane)
+    const record = new SpooledEnvelope(source, headOf(heads, source, subject), subject)
+    const last = lane.shipments.at(-1)
+    const fits =
+      last !== undefined &&
+      last.records.length < MAX_APPEND_RECORDS &&
+      last.bytes + record.valueBound <= MAX_APPEND_BYTES
+    const { topic, partition } = lane
+    const shipment: Shipment = fits ? last : { topic, partition, records: [], bytes: 0 }
+    if (!fits) lane.shipments.push(shipment)
+    shipment.records.push(record)
+    shipment.bytes += record.valueBound
+  }
+
+  /** Those that have something, which is theirs no more. */
+  unload(): (readonly Shipment[])[] {
+    const taken = this.loaded.map(({ shipments }) => shipments.splice(0))
+    this.loaded = []
+    return taken
+  }
+
+  private destinationOf({ topic: kind, subject }: SpoolRecord): Destination {
+    const known = this.bySubject[kind].get(subject)
+    if (known !== undefined) return known
+    if (this.bySubject[kind].size >= MOST_SUBJECTS) this.bySubject[kind].clear()
+    const { topic, partitions } = this.targets[kind]
+    const partition = partitionOf(subject, partitions)
+    const name = `${topic}/${partition}`
+    const lane = this.byPartition.get(name) ?? { topic, partition, shipments: [] }
+    this.byPartition.set(name, lane)
+    const made = { subject, lane, heads: [] }
+    this.bySubject[kind].set(subject, made)
+    return made
+  }
+}
+
+const headOf = (heads: EnvelopeHead[], source: SpoolRecord, subject: string): EnvelopeHead => {
+  const { type } = source
+  for (const head of heads) if (head.isOf(source, type)) return head
+  const { instance, epoch } = source
+  const made = new EnvelopeHead({ instance, epoch }, type, subject)
+  if (heads.length >= MOST_TYPES) heads.length = 0
+  heads.push(made)
+  return made
+}
