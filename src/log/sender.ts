@@ -60,6 +60,7 @@ class Shipper {
   private readonly lanes: Lanes
   private readonly files: Files
   private record: number
+  private reported: number
   /** What the watermark says, and when that was written. */
   private written: number
   private writtenMs = 0
@@ -73,6 +74,7 @@ class Shipper {
     this.lanes = new Lanes(options.targets)
     this.record = readWatermark(directory, 'sender', 'spool', files)
     this.written = this.record
+    this.reported = this.record
     this.cursor = new SegmentCursor({
       directory,
       files,
@@ -109,6 +111,7 @@ class Shipper {
         // Numbers that no record got, after a failure of the disk.
         if (this.cursor.ends.record > this.record) this.advance(this.cursor.ends.record)
         this.save()
+        if (this.reported !== this.record) this.report()
         if (drain) return true
         await more(signal)
       }
@@ -135,9 +138,12 @@ class Shipper {
   }
 
   private advance(record: number): void {
+    const { gatherMs = 0, nowMs } = this.options
     this.record = record
-    if (Math.abs(this.options.nowMs() - this.writtenMs) >= WATERMARK_MS) this.save()
-    this.report()
+    const isDue = Math.abs(nowMs() - this.writtenMs) >= WATERMARK_MS
+    if (isDue) this.save()
+    // Where batches gather, nobody waits for a word on each: it costs both threads.
+    if (isDue || gatherMs === 0 || this.cursor.atEnd) this.report()
   }
 
   private save(): void {
@@ -149,6 +155,7 @@ class Shipper {
 
   private report(): void {
     const { directory } = this.options
+    this.reported = this.record
     this.options.onProgress({ directory, record: this.record, ...this.counts, problem: this.problem })
   }
 

@@ -192,6 +192,24 @@ test('the watermark is written now and then while batches follow each other, and
   await spool.close()
 })
 
+test('where batches gather, not each is told of, but always how far it is before anybody waits', async () => {
+  const spool = await openTestSpool(fresh())
+  // As many as batches take: nothing is left over that would show the end.
+  for (let n = 0; n < 8 * 256; n++) await spool.append('requests', 'request.settled', 'one', '{}')
+  const said: number[] = []
+  const options = { nowMs: () => 1_000, onProgress: ({ record }: { readonly record: number }) => said.push(record) }
+  const sender = running(spool, { ...options, gatherMs: FOR_EVER_MS })
+  await eventually('the end is told', () => said.at(-1) === 8 * 256)
+  expect(said.length).toBeLessThanOrEqual(2)
+  await sender.stop()
+  await fill(spool, 700)
+  const told = running(spool, { ...options, gatherMs: 0 })
+  await eventually('the rest is told', () => said.at(-1) === 8 * 256 + 700)
+  await told.stop()
+  expect(said.slice(-3)).toEqual([256, 512, 700].map((more) => 8 * 256 + more))
+  await spool.close()
+})
+
 test('a disk that does not take the watermark is told, and costs no descriptor', async () => {
   const spool = await openTestSpool(fresh())
   await fill(spool, 3)
