@@ -14,8 +14,8 @@ export interface TopicNeeds {
 
 const REPLICATION = 3
 const MIN_IN_SYNC = 2
-/** An append of 256 KiB, with room for what surrounds it. */
-const MIN_MESSAGE_BYTES = 524_288
+/** An append of 448 KiB, with room for what surrounds it. */
+export const MIN_MESSAGE_BYTES = 524_288
 const READABLE_COMPRESSION = ['producer', 'uncompressed', 'gzip']
 const HOUR_MS = 3_600_000
 const COMPACTED_MS = String(HOUR_MS)

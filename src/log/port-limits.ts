@@ -2,7 +2,8 @@
 import type { NewRecord } from './port.ts'
 
 export const MAX_APPEND_RECORDS = 256
-export const MAX_APPEND_BYTES = 256 * 1024
+/** What a topic must take at least (`kafka-topic-rules.ts`), without what surrounds the values: an append costs the same whatever is in it. */
+export const MAX_APPEND_BYTES = 448 * 1024
 
 /** Bytes of its value, at most: it is not made for that. */
 export const mostBytesOf = (record: NewRecord): number => record.valueBound ?? record.value?.byteLength ?? 0

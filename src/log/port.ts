@@ -44,7 +44,7 @@ export interface ReadOptions {
 
 export interface EventLog {
   /**
-   * Appends the records together and in order to one partition, durably; at most 256 records and 256 KiB at once.
+   * Appends the records together and in order to one partition, durably; at most 256 records and 448 KiB at once.
    * Throws `RecordRefused` when it is certain that nothing was written and never will be, `LogUnavailable` when it is certain that
    * nothing was written but it may work later, `IndefiniteAppend` when they may or may not have been (resend or read forward to find out).
    */

@@ -11,7 +11,9 @@ import {
   writeProduce,
 } from '../../src/log/kafka-produce.ts'
 import { readBatches } from '../../src/log/kafka-records.ts'
+import { MIN_MESSAGE_BYTES } from '../../src/log/kafka-topic-rules.ts'
 import type { LogRecord, NewRecord } from '../../src/log/port.ts'
+import { appendProblem, MAX_APPEND_BYTES, MAX_APPEND_RECORDS } from '../../src/log/port-limits.ts'
 
 /** kafkajs's own encoder and decoder of record batches: another implementation to hold ours against. It has no types for them. */
 const kafkajs = async <T>(file: string): Promise<T> => (await import(`kafkajs/src/protocol/${file}.js`)) as T
@@ -181,6 +183,19 @@ describe('the request', () => {
       }),
       { numRuns: 100 },
     )
+  })
+
+  test('the largest append there may be is one that every topic takes, with keys as long as they come', () => {
+    // A tenant's id and the longest name that an instance may have.
+    const key = `${'t'.repeat(36)}/${'i'.repeat(128)}`
+    const value = new Uint8Array(MAX_APPEND_BYTES / MAX_APPEND_RECORDS)
+    const records = Array.from({ length: MAX_APPEND_RECORDS }, () => ({ key, value }))
+    expect(appendProblem(records)).toBeNull()
+    expect(batchOf(records).length).toBeLessThanOrEqual(MIN_MESSAGE_BYTES)
+    const buffers = new ProduceBuffers()
+    const buffer = buffers.take(batchOf(records).length)
+    buffers.giveBack(buffer)
+    expect(buffers.take(1)).toBe(buffer)
   })
 
   test('a buffer is used again once it was given back, not before; an outsized one is not kept', () => {

@@ -130,7 +130,7 @@ describe('shipping', () => {
 
   test('more than one append holds, for one partition: the second waits for the first', async () => {
     const spool = await openTestSpool(fresh())
-    for (let index = 0; index < 60; index++) {
+    for (let index = 0; index < 100; index++) {
       await spool.append('requests', 'request.settled', 'one', JSON.stringify({ n: index, text: 'x'.repeat(20_000) }))
     }
     let appends = 0
@@ -147,7 +147,7 @@ describe('shipping', () => {
     const numbers = log
       .records('requests', partitionOf('one', PARTITIONS))
       .map((record) => readEnvelope(record.value!)!.sequence)
-    expect(numbers).toEqual(Array.from({ length: 60 }, (_, index) => index))
+    expect(numbers).toEqual(Array.from({ length: 100 }, (_, index) => index))
     expect(appends).toBeGreaterThan(3)
     await spool.close()
   })
