@@ -5,9 +5,16 @@ import type { SASLOptions } from 'kafkajs'
 import type Broker from 'kafkajs/src/broker/index.js'
 import type ConnectionPool from 'kafkajs/src/network/connectionPool.js'
 import type { Connection } from 'kafkajs/src/network/connectionPool.js'
-import { PRODUCE, ProduceBuffers, produceBound, readProduce, writeProduce } from './kafka-produce.ts'
+import { AppendQueue, answer, type WaitingAppend } from './kafka-appends.ts'
+import {
+  PRODUCE,
+  type ProduceAppend,
+  ProduceBuffers,
+  produceBound,
+  readProduce,
+  writeProduce,
+} from './kafka-produce.ts'
 import { type Api, FETCH, LIST_OFFSETS, METADATA } from './kafka-wire.ts'
-import type { NewRecord } from './port.ts'
 
 export interface KafkaAccess {
   readonly clientId: string
@@ -32,8 +39,8 @@ export interface BrokerConnection {
   readonly open: boolean
   /** Sends a body and resolves with the body of the answer. A deadline that passes closes the connection: everything else under way on it fails too. */
   request(api: Api, body: Buffer, timeoutMs: number): Promise<Uint8Array>
-  /** The broker's error code for this partition, 0 when every in-sync replica has the records. Throws when there was no answer. */
-  produce(topic: string, partition: number, records: readonly NewRecord[], timeoutMs: number): Promise<number>
+  /** The broker's error code for this partition, 0 when every in-sync replica has the records. Throws when there was no answer. What is asked for in one turn may go together. */
+  produce(append: ProduceAppend, timeoutMs: number): Promise<number>
   createTopics(topics: readonly TopicToCreate[], timeoutMs: number): Promise<void>
   /** Effective settings of each topic. */
   topicSettings(names: readonly string[], timeoutMs: number): Promise<ReadonlyMap<string, ReadonlyMap<string, string>>>
@@ -116,62 +123,62 @@ interface Opened {
   readonly isClosed: () => boolean
 }
 
-const brokerConnection = ({ broker, pool, clientId, within, close, isClosed }: Opened): BrokerConnection => ({
-  get open() {
-    return !isClosed() && broker.isConnected()
-  },
-  async request(api, body, timeoutMs) {
-    // Always the first connection of the pool: it would put Fetch on a second one, which this reader does not need.
-    const connection = await pool.getConnection(0)
-    const request = { apiKey: api.key, apiVersion: api.version, apiName: api.name, encode: async () => encoded(body) }
-    return within(connection.send({ request, response: RAW }), timeoutMs, api.name)
-  },
-  async produce(topic, partition, records, timeoutMs) {
-    const send = async () => {
+const brokerConnection = (opened: Opened): BrokerConnection => {
+  const { broker, pool, within, close, isClosed } = opened
+  const appends = new AppendQueue((together) => produce(opened, together))
+  return {
+    get open() {
+      return !isClosed() && broker.isConnected()
+    },
+    async request(api, body, timeoutMs) {
+      // Always the first connection of the pool: it would put Fetch on a second one, which this reader does not need.
       const connection = await pool.getConnection(0)
-      if (!connection.isAuthenticated()) await connection.authenticate()
-      const buffer = buffers.take(produceBound({ clientId, topic, records }))
-      const { error, throttleMs } = readProduce(
-        await exchange(connection, PRODUCE, (correlationId) =>
-          writeProduce(buffer, {
-            correlationId,
-            clientId,
-            topic,
-            partition,
-            timeoutMs: Math.max(1, Math.floor(timeoutMs - ANSWER_MARGIN_MS)),
-            records,
-            nowMs: Date.now(),
-          }),
-        ),
+      const request = { apiKey: api.key, apiVersion: api.version, apiName: api.name, encode: async () => encoded(body) }
+      return within(connection.send({ request, response: RAW }), timeoutMs, api.name)
+    },
+    produce: (append, timeoutMs) => appends.push(append, timeoutMs),
+    async createTopics(topics, timeoutMs) {
+      const wanted = topics.map(({ name, partitions, replication, settings }) => ({
+        topic: name,
+        numPartitions: partitions,
+        replicationFactor: replication,
+        configEntries: Object.entries(settings).map(([setting, value]) => ({ name: setting, value })),
+      }))
+      await within(broker.createTopics({ topics: wanted, timeout: timeoutMs }), timeoutMs, 'CreateTopics')
+    },
+    async topicSettings(names, timeoutMs) {
+      const resources = names.map((name) => ({ type: TOPIC_RESOURCE, name }))
+      const found = await within(broker.describeConfigs({ resources }), timeoutMs, 'DescribeConfigs')
+      return new Map(
+        found.resources.map(({ resourceName, configEntries }) => [
+          resourceName,
+          new Map(configEntries.map(({ configName, configValue }) => [configName, configValue ?? ''])),
+        ]),
       )
-      // Answered, so it is sent and not needed any more. One that was not answered may still be in the hands of the socket.
-      buffers.giveBack(buffer)
-      connection.requestQueue.maybeThrottle(throttleMs)
-      return error
-    }
-    return within(send(), timeoutMs, PRODUCE.name)
-  },
-  async createTopics(topics, timeoutMs) {
-    const wanted = topics.map(({ name, partitions, replication, settings }) => ({
-      topic: name,
-      numPartitions: partitions,
-      replicationFactor: replication,
-      configEntries: Object.entries(settings).map(([setting, value]) => ({ name: setting, value })),
-    }))
-    await within(broker.createTopics({ topics: wanted, timeout: timeoutMs }), timeoutMs, 'CreateTopics')
-  },
-  async topicSettings(names, timeoutMs) {
-    const resources = names.map((name) => ({ type: TOPIC_RESOURCE, name }))
-    const found = await within(broker.describeConfigs({ resources }), timeoutMs, 'DescribeConfigs')
-    return new Map(
-      found.resources.map(({ resourceName, configEntries }) => [
-        resourceName,
-        new Map(configEntries.map(({ configName, configValue }) => [configName, configValue ?? ''])),
-      ]),
+    },
+    close,
+  }
+}
+
+/** One request. Each append is given its answer; throws when none came. */
+const produce = ({ pool, clientId, within }: Opened, appends: readonly WaitingAppend[]): Promise<void> => {
+  const limitMs = Math.min(...appends.map((append) => append.timeoutMs))
+  const send = async () => {
+    const connection = await pool.getConnection(0)
+    if (!connection.isAuthenticated()) await connection.authenticate()
+    const buffer = buffers.take(produceBound({ clientId, appends }))
+    const timeoutMs = Math.max(1, Math.floor(limitMs - ANSWER_MARGIN_MS))
+    const bytes = await exchange(connection, PRODUCE, (correlationId) =>
+      writeProduce(buffer, { correlationId, clientId, timeoutMs, nowMs: Date.now(), appends }),
     )
-  },
-  close,
-})
+    const { partitions, throttleMs } = readProduce(bytes)
+    // Answered, so it is sent and not needed any more. One that was not answered may still be in the hands of the socket.
+    buffers.giveBack(buffer)
+    connection.requestQueue.maybeThrottle(throttleMs)
+    answer(appends, partitions)
+  }
+  return within(send(), limitMs, PRODUCE.name)
+}
 
 const requireVersions = (broker: Broker, { host, port }: Address): void => {
   for (const api of [PRODUCE, FETCH, LIST_OFFSETS, METADATA]) {

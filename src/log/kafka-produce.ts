@@ -8,28 +8,34 @@ import { mostBytesOf } from './port-limits.ts'
 
 export const PRODUCE: Api = { name: 'Produce', key: 0, version: 9 }
 
+/** Records for one partition. */
+export interface ProduceAppend {
+  readonly topic: string
+  readonly partition: number
+  readonly records: readonly NewRecord[]
+}
+
 export interface ProduceQuery {
   readonly correlationId: number
   readonly clientId: string
-  readonly topic: string
-  readonly partition: number
   /** How long the broker waits for its replicas. */
   readonly timeoutMs: number
-  readonly records: readonly NewRecord[]
   /** Of the records, Unix milliseconds. Topics have LogAppendTime, so the broker writes its own over it. */
   readonly nowMs: number
+  /** At least one, and none of the same partition as another. */
+  readonly appends: readonly ProduceAppend[]
 }
 
 const ALL_IN_SYNC = -1
 /** Of a batch before its records, and of a record without key and value, at most. */
 const BATCH_HEAD_BYTES = 61
 const RECORD_HEAD_BYTES = 24
-/** Of the frame before the batch, without the names in it; what comes behind the batch. */
-const FRAME_HEAD_BYTES = 64
-const FRAME_TAIL = Buffer.from([0, 0, 0])
+/** Of the frame without names and batches; of a batch in it, without its topic's name. */
+const FRAME_BYTES = 64
+const PARTITION_BYTES = 24
 
 /** Most appends are far smaller; so many of one process are under way at once. */
-const KEPT_BYTES = 512 * 1024
+export const KEPT_BYTES = 512 * 1024
 const KEPT_BUFFERS = 4
 
 /** Buffers of answered requests, to be written into again: fresh memory for each is cold, and costs as much as filling it. */
@@ -46,8 +52,18 @@ export class ProduceBuffers {
 }
 
 /** Bytes that a buffer for this request needs at most. */
-export const produceBound = ({ clientId, topic, records }: Pick<ProduceQuery, 'clientId' | 'topic' | 'records'>) => {
-  let bytes = FRAME_HEAD_BYTES + 3 * (clientId.length + topic.length) + BATCH_HEAD_BYTES + FRAME_TAIL.length
+export const produceBound = ({ clientId, appends }: Pick<ProduceQuery, 'clientId' | 'appends'>): number => {
+  let bytes = FRAME_BYTES + 3 * clientId.length
+  for (const append of appends) bytes += appendBound(append)
+  return bytes
+}
+
+/** What an append adds to that. */
+export const appendBound = ({ topic, records }: ProduceAppend): number =>
+  PARTITION_BYTES + 3 * topic.length + batchBound(records)
+
+const batchBound = (records: readonly NewRecord[]): number => {
+  let bytes = BATCH_HEAD_BYTES
   for (const record of records) {
     bytes += RECORD_HEAD_BYTES + (record.key === null ? 0 : 3 * record.key.length) + mostBytesOf(record)
   }
@@ -56,30 +72,38 @@ export const produceBound = ({ clientId, topic, records }: Pick<ProduceQuery, 'c
 
 /** The whole request with its frame, as a part of `into`, which has `produceBound` bytes. */
 export const writeProduce = (into: Buffer, query: ProduceQuery): Buffer => {
-  // The head holds the length of the batch, so the batch is written first, and the head ends where it begins.
-  const batchAt = FRAME_HEAD_BYTES + 3 * (query.clientId.length + query.topic.length)
-  const batchEnd = writeBatch(into, batchAt, query.records, query.nowMs)
-  const end = batchEnd + FRAME_TAIL.copy(into, batchEnd)
-  const head = frameHead(query, batchEnd - batchAt)
-  const start = batchAt - head.length
-  head.copy(into, start)
-  into.writeInt32BE(end - start - 4, start)
-  return into.subarray(start, end)
+  const topics = Map.groupBy(query.appends, ({ topic }) => topic)
+  let end = frameHead(query, topics.size).copy(into)
+  for (const [topic, appends] of topics) {
+    const head = new ByteWriter().compactText(topic).uvarint(appends.length + 1)
+    end += head.bytes().copy(into, end)
+    for (const append of appends) end = writePartition(into, end, append, query.nowMs)
+    into[end++] = NO_TAGS
+  }
+  into[end++] = NO_TAGS
+  into.writeInt32BE(end - 4)
+  return into.subarray(0, end)
 }
+const NO_TAGS = 0
 
-const frameHead = (query: ProduceQuery, batchBytes: number): Buffer => {
-  const out = new ByteWriter().int32(0).int16(PRODUCE.key).int16(PRODUCE.version).int32(query.correlationId)
-  const client = Buffer.from(query.clientId)
+const frameHead = ({ correlationId, clientId, timeoutMs }: ProduceQuery, topics: number): Buffer => {
+  const client = Buffer.from(clientId)
+  const out = new ByteWriter().int32(0).int16(PRODUCE.key).int16(PRODUCE.version).int32(correlationId)
   out.int16(client.length).raw(client).untagged()
   // In no transaction.
-  out.uvarint(0).int16(ALL_IN_SYNC).int32(query.timeoutMs)
-  // One topic, one partition of it.
-  out.uvarint(2).compactText(query.topic)
-  return out
-    .uvarint(2)
-    .int32(query.partition)
-    .uvarint(batchBytes + 1)
-    .bytes()
+  out.uvarint(0).int16(ALL_IN_SYNC).int32(timeoutMs)
+  return out.uvarint(topics + 1).bytes()
+}
+
+const writePartition = (into: Buffer, at: number, { partition, records }: ProduceAppend, nowMs: number): number => {
+  into.writeInt32BE(partition, at)
+  // As of a record: its length stands before it, and is known once it is written.
+  const guessed = at + 4 + uvarintBytes(batchBound(records) + 1)
+  const bytes = writeBatch(into, guessed, records, nowMs) - guessed
+  const batchAt = writeUvarint(into, at + 4, bytes + 1)
+  if (batchAt !== guessed) into.copyWithin(batchAt, guessed, guessed + bytes)
+  into[batchAt + bytes] = NO_TAGS
+  return batchAt + bytes + 1
 }
 
 /** A record batch of format 2: not compressed, of no producer, in no transaction. Answers where it ends. */
@@ -171,13 +195,15 @@ class RecordWriter {
 /** Zigzag of an int32. */
 const zigzag = (value: number): number => ((value << 1) ^ (value >> 31)) >>> 0
 
-const varintBytes = (value: number): number => {
-  const unsigned = zigzag(value)
-  return unsigned < 0x80 ? 1 : unsigned < 0x4000 ? 2 : unsigned < 0x20_0000 ? 3 : unsigned < 0x1000_0000 ? 4 : 5
-}
+const varintBytes = (value: number): number => uvarintBytes(zigzag(value))
 
-const writeVarint = (into: Buffer, at: number, value: number): number => {
-  let rest = zigzag(value)
+const uvarintBytes = (value: number): number =>
+  value < 0x80 ? 1 : value < 0x4000 ? 2 : value < 0x20_0000 ? 3 : value < 0x1000_0000 ? 4 : 5
+
+const writeVarint = (into: Buffer, at: number, value: number): number => writeUvarint(into, at, zigzag(value))
+
+const writeUvarint = (into: Buffer, at: number, value: number): number => {
+  let rest = value
   let end = at
   for (; rest >= 0x80; rest >>>= 7) into[end++] = (rest & 0x7f) | 0x80
   into[end++] = rest
@@ -185,27 +211,32 @@ const writeVarint = (into: Buffer, at: number, value: number): number => {
 }
 
 export interface Produced {
-  /** The broker's code for the partition. */
-  readonly error: number
+  readonly partitions: readonly ProducedPartition[]
   /** How long the broker wants to be left alone. */
   readonly throttleMs: number
+}
+
+export interface ProducedPartition {
+  readonly topic: string
+  readonly partition: number
+  /** The broker's code. */
+  readonly error: number
 }
 
 export const readProduce = (bytes: Uint8Array): Produced => {
   const from = new ByteReader(bytes)
   from.tagged()
-  const [error] = from.compactArray(() => {
-    from.compactText()
-    const [code] = from.compactArray(() => producedPartition(from))
+  const topics = from.compactArray(() => {
+    const topic = from.compactText() ?? ''
+    const partitions = from.compactArray(() => producedPartition(from, topic))
     from.tagged()
-    return code
+    return partitions
   })
-  if (error === undefined) throw new Error('Produce was answered without a partition')
-  return { error, throttleMs: from.int32() }
+  return { partitions: topics.flat(), throttleMs: from.int32() }
 }
 
-const producedPartition = (from: ByteReader): number => {
-  from.int32()
+const producedPartition = (from: ByteReader, topic: string): ProducedPartition => {
+  const partition = from.int32()
   const error = from.int16()
   // First offset, log append time, where the log begins.
   from.take(24)
@@ -216,5 +247,5 @@ const producedPartition = (from: ByteReader): number => {
   })
   from.compactText()
   from.tagged()
-  return error
+  return { topic, partition, error }
 }

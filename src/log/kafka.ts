@@ -126,7 +126,7 @@ const send = async (
   const name = `${topic}/${partition}`
   let code: number
   try {
-    code = await connection.produce(topic, partition, records, timeoutMs)
+    code = await connection.produce({ topic, partition, records }, timeoutMs)
   } catch (error) {
     throw new IndefiniteAppend(`the append to ${name} was not answered: ${messageOf(error)}`, { cause: error })
   }

@@ -1,0 +1,63 @@
+// Appends that are asked for together go together: one request for several partitions costs the broker and us little more than for one.
+import { appendBound, KEPT_BYTES, type ProduceAppend, type ProducedPartition } from './kafka-produce.ts'
+
+/** With its frame, a request of so many fits into memory that is used again. */
+const MOST_BYTES = KEPT_BYTES - 4 * 1024
+
+export interface WaitingAppend extends ProduceAppend {
+  readonly timeoutMs: number
+  readonly bound: number
+  resolve(error: number): void
+  reject(error: unknown): void
+}
+
+/** Of those that wait: the first, and what goes with it, which are taken out. None of them of the same partition: a broker takes one batch for each. */
+export const takeTogether = (waiting: WaitingAppend[]): WaitingAppend[] => {
+  const taken: WaitingAppend[] = []
+  let bytes = 0
+  for (const append of waiting) {
+    const isFirst = taken.length === 0
+    if (!isFirst && (bytes + append.bound > MOST_BYTES || taken.some((other) => isSame(other, append)))) break
+    taken.push(append)
+    bytes += append.bound
+  }
+  waiting.splice(0, taken.length)
+  return taken
+}
+
+const isSame = (one: Pick<ProduceAppend, 'topic' | 'partition'>, other: Pick<ProduceAppend, 'topic' | 'partition'>) =>
+  one.partition === other.partition && one.topic === other.topic
+
+/** Gives each its answer. */
+export const answer = (appends: readonly WaitingAppend[], partitions: readonly ProducedPartition[]): void => {
+  for (const append of appends) {
+    const found = partitions.find((partition) => isSame(partition, append))
+    if (found === undefined) append.reject(new Error('Produce was answered without a partition'))
+    else append.resolve(found.error)
+  }
+}
+
+/** Collects what comes in one turn, and hands it over in groups. A failure of `send` is that of all in the group. */
+export class AppendQueue {
+  private waiting: WaitingAppend[] = []
+
+  constructor(private readonly send: (appends: readonly WaitingAppend[]) => Promise<void>) {}
+
+  push(append: ProduceAppend, timeoutMs: number): Promise<number> {
+    return new Promise((resolve, reject) => {
+      if (this.waiting.length === 0) queueMicrotask(() => this.flush())
+      this.waiting.push({ ...append, timeoutMs, bound: appendBound(append), resolve, reject })
+    })
+  }
+
+  private flush(): void {
+    const { waiting } = this
+    this.waiting = []
+    while (waiting.length > 0) {
+      const together = takeTogether(waiting)
+      this.send(together).catch((error: unknown) => {
+        for (const append of together) append.reject(error)
+      })
+    }
+  }
+}
