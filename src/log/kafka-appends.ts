@@ -3,6 +3,8 @@ import { appendBound, KEPT_BYTES, type ProduceAppend, type ProducedPartition } f
 
 /** With its frame, a request of so many fits into memory that is used again. */
 const MOST_BYTES = KEPT_BYTES - 4 * 1024
+/** Who has less time left does not shorten that of the others: the broker is given as long as the shortest. */
+const SIMILAR_MS = 100
 
 export interface WaitingAppend extends ProduceAppend {
   readonly timeoutMs: number
@@ -16,10 +18,9 @@ export const takeTogether = (waiting: WaitingAppend[]): WaitingAppend[] => {
   const taken: WaitingAppend[] = []
   let bytes = 0
   for (const append of waiting) {
-    const isFirst = taken.length === 0
-    if (!isFirst && (bytes + append.bound > MOST_BYTES || taken.some((other) => isSame(other, append)))) break
-    taken.push(append)
     bytes += append.bound
+    if (taken.length > 0 && (bytes > MOST_BYTES || taken.some((other) => isApart(other, append)))) break
+    taken.push(append)
   }
   waiting.splice(0, taken.length)
   return taken
@@ -27,6 +28,9 @@ export const takeTogether = (waiting: WaitingAppend[]): WaitingAppend[] => {
 
 const isSame = (one: Pick<ProduceAppend, 'topic' | 'partition'>, other: Pick<ProduceAppend, 'topic' | 'partition'>) =>
   one.partition === other.partition && one.topic === other.topic
+
+const isApart = (one: WaitingAppend, other: WaitingAppend): boolean =>
+  isSame(one, other) || Math.abs(one.timeoutMs - other.timeoutMs) > SIMILAR_MS
 
 /** Gives each its answer. */
 export const answer = (appends: readonly WaitingAppend[], partitions: readonly ProducedPartition[]): void => {

@@ -101,6 +101,14 @@ describe('the queue', () => {
     expect(names(sent)).toEqual(['a1', 'a1 a2', 'a3', 'a3'])
   })
 
+  test('who has little time left goes alone', async () => {
+    const sent: (readonly WaitingAppend[])[] = []
+    const appends = queue(sent)
+    const times = [2_000, 1_950, 300, 350, 2_000]
+    await Promise.all(times.map((timeoutMs, partition) => appends.push(ofBytes('a', partition), timeoutMs)))
+    expect(names(sent)).toEqual(['a0 a1', 'a2 a3', 'a4'])
+  })
+
   test('no answer is that of all that went together, an answer without it only that of one', async () => {
     const failing = new AppendQueue(() => Promise.reject(new Error('closed')))
     const outcomes = await Promise.allSettled([failing.push(ofBytes('a', 1), 1), failing.push(ofBytes('a', 2), 1)])
