@@ -73,10 +73,10 @@ export class ResponseParser {
 
   /** Throws MalformedResponse. True when bytes came after the end: the connection must not be used again. */
   push(bytes: Buffer): boolean {
-    let rest = bytes
-    while (rest.length > 0) {
+    let at = 0
+    while (at < bytes.length) {
       if (this.#state === State.Done) return true
-      rest = this.#step(rest)
+      at = this.#step(bytes, at)
     }
     return false
   }
@@ -87,37 +87,38 @@ export class ResponseParser {
     if (this.#state !== State.Done) throw new MalformedResponse('the connection closed before the answer was complete')
   }
 
-  #step(bytes: Buffer): Buffer {
+  /** Reads on from there; answers how far it came. */
+  #step(bytes: Buffer, at: number): number {
     switch (this.#state) {
       case State.Head:
-        return this.#readHead(bytes)
+        return this.#readHead(bytes, at)
       case State.Length:
       case State.ChunkData: {
-        const take = Math.min(this.#left, bytes.length)
-        this.body.take(bytes, 0, take)
-        this.#left -= take
+        const to = Math.min(at + this.#left, bytes.length)
+        this.body.take(bytes, at, to)
+        this.#left -= to - at
         if (this.#left === 0) this.#state = this.#state === State.Length ? State.Done : State.ChunkEnd
-        return take === bytes.length ? EMPTY : bytes.subarray(take)
+        return to
       }
       case State.UntilClose:
-        this.body.take(bytes, 0, bytes.length)
-        return EMPTY
+        this.body.take(bytes, at, bytes.length)
+        return bytes.length
       case State.ChunkSize: {
-        const taken = this.#held.length === 0 ? this.#wholeChunks(bytes) : 0
-        return taken > 0 ? bytes.subarray(taken) : this.#readLine(bytes)
+        const to = this.#held.length === 0 ? this.#wholeChunks(bytes, at) : at
+        return to > at ? to : this.#readLine(bytes, at)
       }
       default:
-        return this.#readLine(bytes)
+        return this.#readLine(bytes, at)
     }
   }
 
   /**
-   * Takes the well-formed chunks that are there whole, as one piece and without a string for each size; answers how many bytes those were.
-   * The rest goes line by line.
+   * Takes the well-formed chunks that are there whole, as one piece and without a string for each size, and the end of the body behind them; answers how far
+   * that was. The rest goes line by line.
    */
-  #wholeChunks(bytes: Buffer): number {
+  #wholeChunks(bytes: Buffer, start: number): number {
     edges.length = 0
-    let taken = 0
+    let taken = start
     for (;;) {
       let size = 0
       let at = taken
@@ -126,38 +127,36 @@ export class ResponseParser {
       }
       const from = at + 2
       const end = from + size
-      if (size === 0 || bytes[at] !== 13 || bytes[at + 1] !== 10 || bytes[end] !== 13 || bytes[end + 1] !== 10) break
-      edges.push(from, end)
+      if (at === taken || bytes[at] !== 13 || bytes[at + 1] !== 10 || bytes[end] !== 13 || bytes[end + 1] !== 10) break
       taken = end + 2
+      if (size === 0) {
+        this.#state = State.Done
+        break
+      }
+      edges.push(from, end)
     }
     if (edges.length > 2) joinEdges(bytes)
     if (edges.length > 0) this.body.take(bytes, edges[0]!, edges[1]!)
     return taken
   }
 
-  #readHead(bytes: Buffer): Buffer {
-    const from = Math.max(0, this.#held.length - 3)
-    const all = this.#held.length === 0 ? bytes : Buffer.concat([this.#held, bytes])
-    const end = all.indexOf('\r\n\r\n', from, 'latin1')
+  #readHead(bytes: Buffer, at: number): number {
+    const { length } = this.#held
+    const came = at === 0 ? bytes : bytes.subarray(at)
+    const all = length === 0 ? came : Buffer.concat([this.#held, came])
+    const end = all.indexOf('\r\n\r\n', Math.max(0, length - 3), 'latin1')
     if (end > MAX_HEAD_BYTES || (end === -1 && all.length > MAX_HEAD_BYTES))
       throw new MalformedResponse(`response headers exceed ${MAX_HEAD_BYTES} bytes`)
     if (end === -1) {
       // What does not begin like a response is refused now: it may never send an empty line.
       if (!all.toString('latin1', 0, 5).startsWith('HTTP/'.slice(0, Math.min(5, all.length))))
         throw new MalformedResponse('not an HTTP response')
-      this.#held = all === bytes ? Buffer.from(bytes) : all
-      return EMPTY
+      this.#held = all === came ? Buffer.from(came) : all
+      return bytes.length
     }
     this.#held = EMPTY
     this.#headRead(new ResponseHead(all, end))
-    const start = end + 4
-    const to = this.#state === State.Length ? Math.min(start + this.#left, all.length) : start
-    if (to > start) {
-      this.body.take(all, start, to)
-      this.#left -= to - start
-      if (this.#left === 0) this.#state = State.Done
-    }
-    return to === all.length ? EMPTY : all.subarray(to)
+    return at + end + 4 - length
   }
 
   #headRead(head: ResponseHead): void {
@@ -182,19 +181,20 @@ export class ResponseParser {
   }
 
   /** One CRLF line of the chunked framing. */
-  #readLine(bytes: Buffer): Buffer {
-    const all = this.#held.length === 0 ? bytes : Buffer.concat([this.#held, bytes])
-    const end = all.indexOf(10)
-    if (end > MAX_LINE_BYTES || (end === -1 && all.length > MAX_LINE_BYTES))
+  #readLine(bytes: Buffer, at: number): number {
+    const lineEnd = bytes.indexOf(10, at)
+    const to = lineEnd === -1 ? bytes.length : lineEnd
+    if (this.#held.length + to - at > MAX_LINE_BYTES)
       throw new MalformedResponse('a line of the chunked body is too long')
-    if (end === -1) {
-      this.#held = all === bytes ? Buffer.from(bytes) : all
-      return EMPTY
+    if (lineEnd === -1) {
+      this.#held = Buffer.concat([this.#held, bytes.subarray(at)])
+      return to
     }
+    const line = this.#held.toString('latin1') + bytes.toString('latin1', at, to)
     this.#held = EMPTY
-    if (end === 0 || all[end - 1] !== 13) throw new MalformedResponse('a line of the chunked body ends without CR')
-    this.#line(all.toString('latin1', 0, end - 1))
-    return all.subarray(end + 1)
+    if (!line.endsWith('\r')) throw new MalformedResponse('a line of the chunked body ends without CR')
+    this.#line(line.slice(0, -1))
+    return to + 1
   }
 
   #line(text: string): void {

@@ -63,6 +63,19 @@ describe('ResponseParser', () => {
     ).toBe('x')
   })
 
+  test('the body is told of where it stands in what came, not in views of it', () => {
+    const chunked = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n'
+    const reads: Buffer[] = [`${chunked}5\r\nhello\r\n`, '3\r\nyou\r\n', '1\r\n!\r\n000\r\n\r\n'].map((text) =>
+      Buffer.from(text),
+    )
+    const taken: [Buffer, number, number][] = []
+    const parser = new ResponseParser('POST', { take: (...piece) => void taken.push(piece) })
+    for (const bytes of reads) expect(parser.push(bytes)).toBe(false)
+    expect(parser.done).toBe(true)
+    expect(taken.map(([bytes]) => reads.indexOf(bytes))).toEqual([0, 1, 2])
+    expect(taken.map(([bytes, from, to]) => bytes.toString('latin1', from, to))).toEqual(['hello', 'you', '!'])
+  })
+
   test('bytes after the end are reported', () => {
     expect(read('HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nxHTTP/1.1 200 OK\r\n').leftover).toBe(true)
     expect(read('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\ny').leftover).toBe(true)
