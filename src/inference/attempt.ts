@@ -75,16 +75,15 @@ export const attempt = async (exchange: Exchange, intent: Intent, plan: Plan, de
       const kind = kindOf(entry, deps)
       const reading = new AttemptReading(exchange.identity, intent, entry)
       const response = await called({ exchange, intent, entry, plan, kind, reading, waitMs }, deps)
-      if (intent.stream) return await firstContent(exchange, streamOf(intent, response, kind, reading))
+      if (intent.stream) {
+        const source = streamOf(intent, response, kind, reading)
+        const held: StreamPart[] = []
+        while (!hasBegun(exchange, source, held)) await source.more()
+        return { stream: true, held, source }
+      }
       return whole(exchange, kind, await response.text(ANSWER_LIMIT_BYTES), reading)
     } catch (thrown) {
-      // The dialer may notice before the sweep does; nobody is asked in time that there is no more.
-      if (performance.now() >= exchange.deadlineMs) exchange.end('total')
-      const error = failureOf(thrown, exchange, entry)
-      // Refused inside an answer that had begun as a success.
-      if (error.upstreamStatus !== undefined && exchange.answerBytes === 0) exchange.mayBill = false
-      finishAttempt(exchange, error.code === 'request_canceled' ? 'canceled' : 'error', error)
-      exchange.releaseUpstream()
+      const error = failedAttempt(exchange, entry, thrown)
       if (exchange.ended !== null || made++ >= plan.maxAttempts) throw error
       failed = error
       const again =
@@ -117,6 +116,18 @@ const begin = (exchange: Exchange, entry: CatalogueEntry, { served, kinds }: Pic
   exchange.mayBill = false
   exchange.usage = null
   exchange.answerBytes = 0
+}
+
+/** Ends the attempt under way by what was thrown; answers with what that means. */
+const failedAttempt = (exchange: Exchange, entry: CatalogueEntry, thrown: unknown): GatewayError => {
+  // The dialer may notice before the sweep does; nobody is asked in time that there is no more.
+  if (performance.now() >= exchange.deadlineMs) exchange.end('total')
+  const error = failureOf(thrown, exchange, entry)
+  // Refused inside an answer that had begun as a success.
+  if (error.upstreamStatus !== undefined && exchange.answerBytes === 0) exchange.mayBill = false
+  finishAttempt(exchange, error.code === 'request_canceled' ? 'canceled' : 'error', error)
+  exchange.releaseUpstream()
+  return error
 }
 
 /** Writes down how the attempt under way went. */
@@ -192,14 +203,14 @@ const isContent = ({ content }: StreamPart): boolean => content
 /** Without content there must at least be a reason why. */
 const isAnswer = ({ content, finishReason }: StreamPart): boolean => content || finishReason !== null
 
-/** Reads until something comes that a client could show, or the stream is complete. */
-const firstContent = async (exchange: Exchange, source: UpstreamStream): Promise<Served> => {
-  const held: StreamPart[] = []
+/** Reads what has come into what is held: true once that is something that a client could show, or the stream is complete. */
+const hasBegun = (exchange: Exchange, source: UpstreamStream, held: StreamPart[]): boolean => {
   try {
     for (;;) {
-      const parts = source.ready() ?? (await source.next())
+      const parts = source.ready()
+      if (parts === null && !source.done) return false
       if (parts === null) break
-      held.push(...parts)
+      for (const part of parts) held.push(part)
       if (parts.some(isContent)) break
       if (held.length > HELD_PARTS)
         throw new GatewayError('upstream_error', 'the provider sends a stream without content')
@@ -216,7 +227,7 @@ const firstContent = async (exchange: Exchange, source: UpstreamStream): Promise
   exchange.firstTokenMs = exchange.latencyMs()
   exchange.call!.answered()
   source.shown = true
-  return { stream: true, held, source }
+  return true
 }
 
 /** What a stream that nobody gets has used: it may be billed all the same. */

@@ -1,5 +1,6 @@
 // An open stream of a provider, part by part. Pulled: nothing is read before somebody asks.
 import { LARGE_BYTES } from '../lib/big-reads.ts'
+import { deferred, lastResolve } from '../lib/deferred.ts'
 import { failpoint } from '../lib/failpoints.ts'
 import {
   createSseParser,
@@ -10,7 +11,7 @@ import {
   type SseEvent,
   SseTooLarge,
 } from '../lib/sse.ts'
-import type { ByteReader } from '../lib/upstream.ts'
+import type { ArrivalListener, ByteReader } from '../lib/upstream.ts'
 import type { StreamDecoder, StreamPart } from '../providers/provider.ts'
 import { GatewayError } from '../wire/errors.ts'
 
@@ -25,6 +26,8 @@ export class UpstreamStream {
   readonly #parser: EventParser
   #done = false
   #failure: { readonly thrown: unknown } | null = null
+  /** Read by a promise. */
+  #ahead: { readonly done: boolean; readonly value: Uint8Array | null } | null = null
 
   constructor(
     private readonly reader: ByteReader,
@@ -51,36 +54,39 @@ export class UpstreamStream {
     return this.decoder.unreadable
   }
 
-  /** The parts that have come already; null when there are none without waiting. Throws like `next`. */
+  /** The parts that have come already, never an empty list; null when there are none without waiting, or after the last. Throws GatewayError for an in-band error or an end that comes too early, and whatever the connection throws. */
   ready(): StreamPart[] | null {
     if (this.#failure !== null) throw this.#failure.thrown
     while (!this.#done) {
       const read = this.#readNow()
-      if (read === null && this.reader.ended !== true) return null
+      if (read === null && !this.#hasEnded()) return null
       const parts = this.#partsOf(read)
       if (parts.length > 0) return parts
     }
     return null
   }
 
-  /** The next parts, never an empty list (`stirred` is told of bytes that complete none); null after the last. Throws GatewayError for an in-band error or an end that comes too early, and whatever the connection throws. */
-  async next(stirred?: () => void): Promise<StreamPart[] | null> {
-    if (this.#failure !== null) throw this.#failure.thrown
+  /** To be called where `ready` has nothing: tells it once that more bytes came, which may complete no part, or how the stream ended. */
+  listen(listener: ArrivalListener): void {
     failpoint('mid_stream')
-    while (!this.#done) {
-      if (this.reader.arrival !== undefined) {
-        await this.reader.arrival()
-        const parts = this.ready()
-        if (parts !== null) return parts
-        stirred?.()
-        continue
-      }
-      const { done, value } = await this.reader.read()
-      const parts = this.#partsOf(done ? null : value!)
-      if (parts.length > 0) return parts
-      stirred?.()
+    if (this.reader.listen === undefined) void this.#readAhead(listener)
+    else this.reader.listen(listener)
+  }
+
+  /** The same as a promise, which never rejects. */
+  more(): Promise<void> {
+    const more = deferred<void>()
+    this.listen({ arrived: lastResolve<void>() })
+    return more
+  }
+
+  /** The next parts; null after the last. Throws like `ready`. */
+  async next(): Promise<StreamPart[] | null> {
+    for (;;) {
+      const parts = this.ready()
+      if (parts !== null || this.#done) return parts
+      await this.more()
     }
-    return null
   }
 
   /** Lets go of the connection. Never throws. */
@@ -89,8 +95,28 @@ export class UpstreamStream {
     this.reader.cancel().catch(ignoreClosed)
   }
 
+  /** Of a reader that gives nothing without waiting. */
+  async #readAhead(listener: ArrivalListener): Promise<void> {
+    try {
+      const { done, value } = await this.reader.read()
+      this.#ahead = { done, value: value ?? null }
+    } catch (thrown) {
+      this.#failure = { thrown }
+    }
+    listener.arrived()
+  }
+
+  #hasEnded(): boolean {
+    return this.reader.ended === true || this.#ahead?.done === true
+  }
+
   /** What has come, as text where that costs less. */
   #readNow(): string | Uint8Array | null {
+    if (this.#ahead !== null && !this.#ahead.done) {
+      const { value } = this.#ahead
+      this.#ahead = null
+      return value
+    }
     const text = this.#parser.takesText === true ? (this.reader.textNow?.(LONG_BYTES - 1) ?? null) : null
     return text ?? this.reader.readNow?.() ?? null
   }

@@ -8,7 +8,7 @@ import { MalformedResponse, type ResponseHead } from './http-head.ts'
 import { ResponseParser } from './http-response.ts'
 import { ReceivedBytes } from './received-bytes.ts'
 import { readerOf, readText, streamOf } from './stream-text.ts'
-import { type ByteReader, DialFailure, type DialLimits, type DialResponse } from './upstream.ts'
+import { type ArrivalListener, type ByteReader, DialFailure, type DialLimits, type DialResponse } from './upstream.ts'
 
 /** What an exchange asks of the connection under it. */
 export interface Carrier {
@@ -24,7 +24,6 @@ const PAUSE_BYTES = 64 * 1024
 
 const NO_MORE = { done: true, value: undefined } as const
 const CANCELED = Promise.resolve()
-const ARRIVED = Promise.resolve()
 
 const canceled = () => new DialFailure('canceled', 'the request was canceled')
 
@@ -46,7 +45,7 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
   #paused = false
   #ended = false
   #failure: DialFailure | null = null
-  #wake: (() => void) | null = null
+  #waiting: ArrivalListener | null = null
 
   constructor(method: string, carrier: Carrier, limits: DialLimits, deadlines: Deadlines) {
     super()
@@ -95,8 +94,12 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
     return value === null ? NO_MORE : { done: false, value }
   }
 
-  arrival(): Promise<void> {
-    return this.waitingBytes > 0 || this.#ended || this.#failure !== null ? ARRIVED : this.#more()
+  /** Somebody waits for more: a socket that was held back until now goes on. */
+  listen(listener: ArrivalListener): void {
+    this.#waiting = listener
+    if (!this.#paused) return
+    this.#paused = false
+    inTurn(this)
   }
 
   readNow(): Uint8Array | null {
@@ -184,8 +187,8 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
     this.giveBack()
     this.#release()
     this.#reject(failure) // no effect once the headers were there
-    this.#notify()
     this.#carrier.destroy()
+    this.#notify()
   }
 
   overdue(): void {
@@ -231,23 +234,15 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
   }
 
   #notify(): void {
-    const wake = this.#wake
-    this.#wake = null
-    wake?.()
+    const waiting = this.#waiting
+    this.#waiting = null
+    waiting?.arrived()
   }
 
-  /** Somebody waits for more: a socket that was held back until now goes on. */
   #more(): Promise<void> {
     const more = deferred<void>()
-    this.#wake = lastResolve<void>()
-    this.#flow()
+    this.listen({ arrived: lastResolve<void>() })
     return more
-  }
-
-  #flow(): void {
-    if (!this.#paused) return
-    this.#paused = false
-    inTurn(this)
   }
 
   goOn(): void {

@@ -16,6 +16,11 @@ export interface DialLimits {
   readonly headersMs: number
 }
 
+/** Told of what it waits for, in the turn in which that comes: a promise for each wait costs a stream more than most of its bytes do. */
+export interface ArrivalListener {
+  arrived(): void
+}
+
 /** Reads a body piece by piece; `value` is there unless `done`. A `ReadableStreamDefaultReader` is one as well. */
 export interface ByteReader {
   read(): Promise<{ readonly done: boolean; readonly value?: Uint8Array | undefined }>
@@ -24,8 +29,8 @@ export interface ByteReader {
   readNow?(): Uint8Array | null
   /** The same as text, where it is at most so many bytes and whole characters beyond doubt; else null, and `readNow` has it. */
   textNow?(mostBytes: number): string | null
-  /** Resolves, never rejects, when `readNow` has something, or `ended` or a failure has come. There where `readNow` and `ended` are: it spares a `read` for each wait. */
-  arrival?(): Promise<void>
+  /** Tells it once, when `readNow` has something, or `ended` or a failure has come; to be called where none of these is so. There where `readNow` and `ended` are. */
+  listen?(listener: ArrivalListener): void
   /** Gives back what was read, when nobody looks at it any more; its bytes are gone then. */
   release?(bytes: Uint8Array): void
   /** True when it is known that nothing more will come than what can be read at once. */

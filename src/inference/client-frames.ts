@@ -1,0 +1,94 @@
+// Station 7 of a stream: what the client gets of each part of it.
+import { sseFrame } from '../lib/sse.ts'
+import type { StreamPart } from '../providers/provider.ts'
+import { firstFrameGatewayJson, withGateway } from '../wire/gateway-block.ts'
+import { StreamedChoices } from './choices.ts'
+import type { Exchange } from './exchange.ts'
+import type { Intent } from './intent.ts'
+import { StreamTail } from './stream-tail.ts'
+import { demandsJson } from './structured.ts'
+
+/** From here on a run of frames is not joined to what comes before it. */
+const LONG_CHARS = 4 * 1024
+const hasJson = ({ json }: StreamPart): boolean => json !== null
+
+export class ClientFrames {
+  /** Frames that make the answer complete for a client: held until the outcome is written. */
+  held = ''
+  /** What goes out before the frames that were just made: joined to a long run of them it would be a copy of all. */
+  ahead = ''
+  readonly toolNames: string[] = []
+  /** Only where several choices were asked for, or a form of the answer. */
+  readonly choices: StreamedChoices | null
+  readonly tail: StreamTail
+  #first: StreamPart[] | null
+
+  /** `held`: the parts up to the first content. */
+  constructor(
+    private readonly exchange: Exchange,
+    private readonly intent: Intent,
+    held: StreamPart[],
+  ) {
+    this.#first = held
+    const { choices, ownWords, structured } = intent
+    const isFormed = structured !== null && demandsJson(structured)
+    this.choices = choices > 1 || ownWords !== null || isFormed ? new StreamedChoices(isFormed) : null
+    this.tail = new StreamTail(exchange, intent)
+  }
+
+  /** The frames of what was held until the first content came, once. */
+  opening(): string {
+    const parts = this.#first
+    if (parts === null) return ''
+    this.#first = null
+    this.tail.chunkJson = parts.find(hasJson)?.json ?? null
+    return this.of(parts, true)
+  }
+
+  /** What of these parts goes to the client now. From the finish reason on, frames are held; content after all lets them go. */
+  of(parts: readonly StreamPart[], opening: boolean): string {
+    let out = ''
+    let first = opening
+    for (const part of parts) {
+      this.#note(part)
+      const ends =
+        (this.choices !== null && part.json !== null && this.choices.note(part.json)) || part.finishReason !== null
+      if (part.frames !== undefined) {
+        const before = out + this.held
+        this.held = ''
+        if (before !== '' && part.frames.length >= LONG_CHARS) {
+          this.ahead += before
+          out = part.frames
+        } else out = before + part.frames
+        continue
+      }
+      if (part.json === null) continue
+      if (part.usageOnly) {
+        this.tail.usageJson = part.json
+        continue
+      }
+      const json = first ? this.#withRoute(part.json) : part.json
+      first = false
+      if (ends || (this.held !== '' && !part.content)) this.held += sseFrame(json)
+      else if (this.held === '') out += sseFrame(json)
+      else {
+        out += this.held + sseFrame(json)
+        this.held = ''
+      }
+    }
+    return out
+  }
+
+  #note(part: StreamPart): void {
+    const { exchange } = this
+    exchange.answerBytes += part.bytes
+    if (part.usage !== null) exchange.usage = part.usage
+    if (part.finishReason !== null) exchange.finishReason = part.finishReason
+    for (const name of part.toolNames) this.toolNames.push(name)
+  }
+
+  #withRoute(json: string): string {
+    const { exchange, intent } = this
+    return withGateway(json, firstFrameGatewayJson(exchange.identity.requestId, intent.model, exchange.entry!.name))
+  }
+}
