@@ -1,22 +1,23 @@
 // A live body on its way to a connection.
 import type { AnswerSink } from './answer.ts'
-import type { ServerOutput } from './server-output.ts'
+import type { OpenHead, ServerOutput } from './server-output.ts'
 
 /** Writes a live body in chunks; to clients that know none, as it comes, until the connection ends. */
 export class LiveSink implements AnswerSink {
   /** What was written since the last chunk: one text nearly always. */
   #first = ''
   #others: string[] | null = null
-  #before: string
+  /** Until it has gone out. */
+  #head: OpenHead | null
   /** Its end has not been written. */
   isOpen = true
 
   constructor(
     private readonly output: ServerOutput,
-    head: string,
+    head: OpenHead,
     private readonly chunked: boolean,
   ) {
-    this.#before = chunked ? `${head}transfer-encoding: chunked\r\n\r\n` : `${head}\r\n`
+    this.#head = head
   }
 
   write(text: string): number {
@@ -41,8 +42,8 @@ export class LiveSink implements AnswerSink {
   }
 
   #go(last: boolean): void {
-    this.output.piece(this.#before, this.#first, this.#others, this.chunked, last)
-    this.#before = ''
+    this.output.piece(this.#head, this.#first, this.#others, this.chunked, last)
+    this.#head = null
     this.#first = ''
     this.#others = null
   }

@@ -13,7 +13,10 @@ const MOST_CHARS = Math.floor((SCRATCH.length - HEAD_ROOM - 16) / 3)
 const MOST_LINES_CHARS = HEAD_ROOM - 256
 const CONTINUE = 'HTTP/1.1 100 Continue\r\n\r\n'
 const LAST_CHUNK = '0\r\n\r\n'
-const CRLF = 0x0a0d
+const CR = 13
+const LF = 10
+const CHUNKED_LINES = 'transfer-encoding: chunked\r\n\r\n'
+const NO_LENGTH_LINES = '\r\n'
 
 /** Reason phrases, for people who read along. */
 const REASONS: Readonly<Record<number, string>> = {
@@ -77,6 +80,37 @@ const LENGTH_LINES: [string, number, string] = ['content-length: ', 0, '\r\n\r\n
 export const headText = (status: number, lines: string, closes: boolean): string =>
   firstLine(status) + lines + lastLines(closes)
 
+/** The head of an answer whose length is not known. `lines` are those that the server does not say itself. */
+export interface OpenHead {
+  readonly status: number
+  readonly lines: TextPieces
+  readonly closes: boolean
+}
+
+/** Writes a head that ends before `end`; answers where it begins. `coding` are its last lines. */
+const writeHead = (end: number, { status, lines, closes }: OpenHead, coding: TextPieces): number => {
+  const first = firstLine(status)
+  const last = lastLines(closes)
+  const start = end - first.length - latin1Length(lines) - last.length - latin1Length(coding)
+  let at = writeLatin1(SCRATCH, start, first)
+  at = writeLatin1(SCRATCH, at, lines)
+  at = writeLatin1(SCRATCH, at, last)
+  writeLatin1(SCRATCH, at, coding)
+  return start
+}
+
+/** Writes the line before a chunk of so many bytes, which ends before them; answers where it begins. */
+const writeSize = (size: number): number => {
+  let at = HEAD_ROOM - 2
+  SCRATCH[at] = CR
+  SCRATCH[at + 1] = LF
+  for (let rest = size; rest > 0; rest >>>= 4) {
+    const digit = rest & 15
+    SCRATCH[--at] = digit + (digit < 10 ? 48 : 87)
+  }
+  return at
+}
+
 /** How an answer has to be sent. */
 export interface ReplyForm {
   readonly closes: boolean
@@ -138,14 +172,8 @@ export class ServerOutput {
     }
     const size = writeText(SCRATCH, HEAD_ROOM, body) - HEAD_ROOM
     LENGTH_LINES[1] = size
-    const first = firstLine(status)
-    const last = lastLines(closes)
-    const length = first.length + latin1Length(lines) + last.length + latin1Length(LENGTH_LINES)
-    let at = writeLatin1(SCRATCH, HEAD_ROOM - length, first)
-    at = writeLatin1(SCRATCH, at, lines)
-    at = writeLatin1(SCRATCH, at, last)
-    writeLatin1(SCRATCH, at, LENGTH_LINES)
-    this.#sendScratch(HEAD_ROOM - length, length + size)
+    const start = writeHead(HEAD_ROOM, { status, lines, closes }, LENGTH_LINES)
+    this.#sendScratch(start, HEAD_ROOM + size - start)
   }
 
   /** The same without a body, or with one that is bytes already. */
@@ -155,13 +183,16 @@ export class ServerOutput {
 
   /** A head, or any other short text of one byte for each character. */
   text(text: string): void {
-    this.#withHead(text, 0)
+    if (text.length > HEAD_ROOM) this.#send(Buffer.from(text, 'latin1'))
+    else this.#sendScratch(0, SCRATCH.write(text, 0, 'latin1'))
   }
 
-  /** A piece of a body; as a chunk, unless the client knows none. `before`: what goes out first, a head. `last`: and the end of the body. */
-  piece(before: string, first: string, others: readonly string[] | null, chunked: boolean, last: boolean): void {
+  /** A piece of a body; as a chunk, unless the client knows none. `head`: what goes out first. `last`: and the end of the body. */
+  piece(head: OpenHead | null, first: string, others: readonly string[] | null, chunked: boolean, last: boolean): void {
+    const coding = chunked ? CHUNKED_LINES : NO_LENGTH_LINES
     const length = first.length + (others === null ? 0 : charsOf(others))
-    if (length > MOST_CHARS) {
+    if (length > MOST_CHARS || (head !== null && charsOf(head.lines) > MOST_LINES_CHARS)) {
+      const before = head === null ? '' : headText(head.status, wholeText(head.lines), head.closes) + coding
       this.pieceOfBytes(before, Buffer.from(first + (others ?? []).join('')), chunked, last)
       return
     }
@@ -169,9 +200,14 @@ export class ServerOutput {
     if (others !== null) end = writeText(SCRATCH, end, others)
     const size = end - HEAD_ROOM
     const isChunk = chunked && size > 0
-    if (isChunk) end = SCRATCH.writeUInt16LE(CRLF, end)
-    if (chunked && last) end += SCRATCH.write(LAST_CHUNK, end)
-    this.#withHead(isChunk ? `${before}${size.toString(16)}\r\n` : before, end - HEAD_ROOM)
+    if (isChunk) {
+      SCRATCH[end++] = CR
+      SCRATCH[end++] = LF
+    }
+    if (chunked && last) end = writeLatin1(SCRATCH, end, LAST_CHUNK)
+    let start = isChunk ? writeSize(size) : HEAD_ROOM
+    if (head !== null) start = writeHead(start, head, coding)
+    this.#sendScratch(start, end - start)
   }
 
   pieceOfBytes(before: string, data: Uint8Array, chunked: boolean, last: boolean): void {
@@ -234,18 +270,6 @@ export class ServerOutput {
 
   #large(head: string, body: Uint8Array): void {
     this.#send(Buffer.concat([Buffer.from(`${head}content-length: ${body.length}\r\n\r\n`, 'latin1'), body]))
-  }
-
-  /** `head` goes before the bytes that stand in the scratch already. */
-  #withHead(head: string, size: number): void {
-    if (head.length > HEAD_ROOM) {
-      const body = SCRATCH.subarray(HEAD_ROOM, HEAD_ROOM + size)
-      this.#send(Buffer.concat([Buffer.from(head, 'latin1'), body]))
-      return
-    }
-    const start = HEAD_ROOM - head.length
-    SCRATCH.write(head, start, 'latin1')
-    this.#sendScratch(start, head.length + size)
   }
 
   #sendScratch(start: number, length: number): void {

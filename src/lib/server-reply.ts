@@ -29,9 +29,10 @@ export const sendReply = (reply: Reply, output: ServerOutput, form: ReplyForm): 
     output.whole(reply.status, reply.head, form.closes, body)
     return true
   }
-  const head = headText(reply.status, wholeText(reply.head), form.closes)
-  if (form.isHead) output.text(`${head}\r\n`)
-  else if (!isText(body)) return sendLive(body, new LiveSink(output, head, form.isOne))
+  const { status, head: lines } = reply
+  const { closes, isHead, isOne } = form
+  if (isHead) output.text(`${headText(status, wholeText(lines), closes)}\r\n`)
+  else if (!isText(body)) return sendLive(body, new LiveSink(output, { status, lines, closes }, isOne))
   return true
 }
 
