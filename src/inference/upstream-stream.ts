@@ -2,15 +2,7 @@
 import { LARGE_BYTES } from '../lib/big-reads.ts'
 import { deferred, lastResolve } from '../lib/deferred.ts'
 import { failpoint } from '../lib/failpoints.ts'
-import {
-  createSseParser,
-  type EventParser,
-  FrameDamaged,
-  LONG_BYTES,
-  type Skim,
-  type SseEvent,
-  SseTooLarge,
-} from '../lib/sse.ts'
+import { createSseParser, type EventParser, FrameDamaged, LONG_BYTES, type SseEvent, SseTooLarge } from '../lib/sse.ts'
 import type { ArrivalListener, ByteReader } from '../lib/upstream.ts'
 import type { StreamDecoder, StreamPart } from '../providers/provider.ts'
 import { GatewayError } from '../wire/errors.ts'
@@ -36,7 +28,7 @@ export class UpstreamStream {
     /** Nobody needs the text of the parts: frames that hold nothing else may pass in one piece. */
     skims: boolean,
   ) {
-    this.#parser = framing?.() ?? createSseParser(undefined, skims ? skimOf(decoder) : null)
+    this.#parser = framing?.() ?? createSseParser(undefined, skims ? (decoder.skimmer ?? null) : null)
   }
 
   /** Nothing more will come. */
@@ -179,9 +171,6 @@ export class UpstreamStream {
     }
   }
 }
-
-const skimOf = (decoder: StreamDecoder): Skim | null =>
-  decoder.skim === undefined ? null : (text, from) => decoder.skim!(text, from)
 
 const ignoreClosed = (): void => {
   // Canceling a connection that is closed already is what was wanted.

@@ -5,15 +5,17 @@ export interface SseEvent {
   /** `event:` field, or null. */
   readonly event: string | null
   readonly data: string
-  /** Set when this is no event but a run of whole frames that a `Skim` took: `data` is their text as it came, and this what they count. */
+  /** Set when this is no event but a run of whole frames that a `Skimmer` took: `data` is their text as it came, and this what they count. */
   readonly skimmed?: number
 }
 
-/**
- * Takes as many whole frames as it can of the text from `from` on, without their events being made: where it stopped, and a count of its own. Null: none.
- * It sees text without carriage returns only, and only where a frame begins.
- */
-export type Skim = (text: string, from: number) => { readonly end: number; readonly count: number } | null
+/** Takes whole frames without their events being made. It sees text without carriage returns only, and only where a frame begins. */
+export interface Skimmer {
+  /** The text of as many frames as it takes from there on; '' for none. */
+  skim(text: string, from: number): string
+  /** A count of its own of those that it took last. */
+  readonly skimmed: number
+}
 
 /** A line or an event grew beyond the limit: the upstream is broken or hostile. */
 export class SseTooLarge extends Error {
@@ -40,63 +42,80 @@ export interface EventParser {
  * The WHATWG grammar: CR, LF or CRLF, one leading BOM, comments and unknown fields ignored, `data` lines joined by LF.
  * `maxEventChars` bounds what is held of an event that has not ended.
  */
-export const createSseParser = (maxEventChars = 8 * 1024 * 1024, skim: Skim | null = null): EventParser => {
-  const utf8 = new Utf8Pieces()
-  let events = NO_EVENTS
-  let tooLarge = false
-  // Made when the first frame comes that is not of the one common form: most streams hold none.
-  let parser: EventSourceParser | null = null
-  const makeParser = (): EventSourceParser =>
-    createParser({
-      maxBufferSize: maxEventChars,
-      onEvent: ({ event, data }) => {
-        events.push({ event: event ?? null, data })
-      },
-      onError: ({ type }) => {
-        if (type === 'max-buffer-size-exceeded') tooLarge = true
-      },
-    })
-  let clean = true // the parser holds nothing: what comes next starts a frame
-  const feed = (text: string): SseEvent[] => {
-    events = []
+export const createSseParser = (maxEventChars = 8 * 1024 * 1024, skimmer: Skimmer | null = null): EventParser =>
+  new SseParser(maxEventChars, skimmer)
+
+/** A class, not closures: one is made for each stream. */
+class SseParser implements EventParser {
+  readonly #utf8 = new Utf8Pieces()
+  #events = NO_EVENTS
+  #tooLarge = false
+  /** Made when the first frame comes that is not of the one common form: most streams hold none. */
+  #parser: EventSourceParser | null = null
+  /** The parser holds nothing: what comes next starts a frame. */
+  #clean = true
+
+  constructor(
+    private readonly maxEventChars: number,
+    private readonly skimmer: Skimmer | null,
+  ) {}
+
+  push(bytes: Uint8Array): SseEvent[] {
+    const end = bytes.length < LONG_BYTES ? 0 : wholeFrames(bytes)
+    if (end === 0 || end === bytes.length) return this.#feed(this.#utf8.decode(bytes))
+    const read = this.#feed(this.#utf8.decode(bytes.subarray(0, end)))
+    const rest = this.#feed(this.#utf8.decode(bytes.subarray(end)))
+    return rest.length === 0 ? read : [...read, ...rest]
+  }
+
+  get takesText(): boolean {
+    return this.#utf8.isWhole
+  }
+
+  pushText(text: string): SseEvent[] {
+    this.#utf8.isStarted = true
+    return this.#feed(text)
+  }
+
+  end(): SseEvent[] {
+    return this.#feed(`${this.#utf8.end()}\n\n`)
+  }
+
+  #feed(text: string): SseEvent[] {
+    const events: SseEvent[] = []
+    this.#events = events
     let from = 0
-    if (!clean) {
+    if (!this.#clean) {
       // The frame that was cut ends at the first blank line; what follows it is read in the common form again.
       const end = text.indexOf('\n\n')
       if (end !== -1 && end + 2 < text.length) {
-        parser!.feed(text.slice(0, end + 2))
+        this.#parser!.feed(text.slice(0, end + 2))
         from = end + 2
-        clean = true
+        this.#clean = true
       }
     }
-    if (clean) from = plainFrames(text, from, events, maxEventChars, skim)
+    if (this.#clean) from = plainFrames(text, from, events, this.maxEventChars, this.skimmer)
     if (from < text.length) {
-      parser ??= makeParser()
-      parser.feed(from === 0 ? text : text.slice(from))
-      clean = text.endsWith('\n\n')
+      this.#parser ??= this.#makeParser()
+      this.#parser.feed(from === 0 ? text : text.slice(from))
+      this.#clean = text.endsWith('\n\n')
     }
-    if (tooLarge) throw new SseTooLarge(`an event of the stream exceeds ${maxEventChars} characters`)
     // Not kept: they hold the text of a whole read, for as long as nobody asks for the next one.
-    const read = events
-    events = NO_EVENTS
-    return read
+    this.#events = NO_EVENTS
+    if (this.#tooLarge) throw new SseTooLarge(`an event of the stream exceeds ${this.maxEventChars} characters`)
+    return events
   }
-  return {
-    push: (bytes) => {
-      const end = bytes.length < LONG_BYTES ? 0 : wholeFrames(bytes)
-      if (end === 0 || end === bytes.length) return feed(utf8.decode(bytes))
-      const read = feed(utf8.decode(bytes.subarray(0, end)))
-      const rest = feed(utf8.decode(bytes.subarray(end)))
-      return rest.length === 0 ? read : [...read, ...rest]
-    },
-    get takesText() {
-      return utf8.isWhole
-    },
-    pushText: (text) => {
-      utf8.isStarted = true
-      return feed(text)
-    },
-    end: () => feed(`${utf8.end()}\n\n`),
+
+  #makeParser(): EventSourceParser {
+    return createParser({
+      maxBufferSize: this.maxEventChars,
+      onEvent: ({ event, data }) => {
+        this.#events.push({ event: event ?? null, data })
+      },
+      onError: ({ type }) => {
+        if (type === 'max-buffer-size-exceeded') this.#tooLarge = true
+      },
+    })
   }
 }
 
@@ -149,17 +168,18 @@ const plainFrames = (
   start: number,
   events: SseEvent[],
   maxEventChars: number,
-  skim: Skim | null,
+  skimmer: Skimmer | null,
 ): number => {
   let from = start
   if (text.indexOf('\r', from) !== -1) return from
-  while (text.startsWith(PLAIN, from)) {
-    const run = skim?.(text, from) ?? null
-    if (run !== null) {
-      events.push({ event: null, data: text.slice(from, run.end), skimmed: run.count })
-      from = run.end
+  while (from < text.length) {
+    const run = skimmer === null ? '' : skimmer.skim(text, from)
+    if (run !== '') {
+      events.push({ event: null, data: run, skimmed: skimmer!.skimmed })
+      from += run.length
       continue
     }
+    if (!text.startsWith(PLAIN, from)) break
     const end = text.indexOf('\n', from)
     if (end === -1 || text.charCodeAt(end + 1) !== 10 || end - from > maxEventChars) break
     events.push({ event: null, data: text.slice(from + PLAIN.length, end) })

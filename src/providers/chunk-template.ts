@@ -1,6 +1,14 @@
 // Most chunks of a stream differ from the one before in nothing but their text. Once one of them was read, the next ones need not be parsed.
 
+import type { Json } from './read-json.ts'
+
 const CONTENT = '"content":"'
+const DELTA = '"delta"'
+const FINISH = '"finish_reason"'
+/** What stands between a delta and the finish reason of its choice, where anything does. */
+const LOGPROBS = ',"logprobs":null'
+/** Finish reasons that are the client's already. */
+const REASONS = ['stop', 'length', 'tool_calls']
 /** JSON string text without escapes: what stands there is what is meant. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what no JSON string holds unescaped
 const PLAIN = /^[^"\\\x00-\x1f]*$/
@@ -18,6 +26,13 @@ export class ChunkTemplate {
   #closing = ''
   /** What both together have more of UTF-8 bytes than of UTF-16 units. */
   #frameMore = 0
+  /** UTF-8 bytes of the texts that were passed over last. */
+  skimmed = 0
+  /** What surrounds the members of a delta, until a chunk with a text was met. */
+  #expected: readonly [before: string, after: string] | null = null
+  /** What surrounds the finish reason of a chunk that says no more than that; '': not known. */
+  #beforeReason = ''
+  #afterReason = ''
   /** What is shown in place of the surroundings; null: they are shown as they are. */
   #shown: readonly [before: string, after: string] | null = null
 
@@ -38,6 +53,52 @@ export class ChunkTemplate {
     this.#frameMore = moreBytes(shown) - moreBytes(text)
   }
 
+  /** Takes what surrounds the delta of a chunk that was parsed and begins a choice: one that differs in its delta alone need not be. */
+  expect(data: string, delta: Json): void {
+    const at = data.indexOf(DELTA)
+    // Without escapes each quote begins or ends a string, so what stands there once is the member's name; and a delta of plain members ends with its first brace.
+    if (at < 0 || data.indexOf(DELTA, at + 1) >= 0 || data.indexOf('\\') >= 0 || !isFlat(delta)) return
+    const from = at + DELTA.length + ':{'.length
+    const to = data.indexOf('}', from)
+    if (!data.startsWith(':{', at + DELTA.length)) return
+    this.#expected = [data.slice(0, from), data.slice(to)]
+    let reason = to + 1
+    if (data.startsWith(LOGPROBS, reason)) reason += LOGPROBS.length
+    if (!data.startsWith(`,${FINISH}:null}`, reason)) return
+    const value = reason + `,${FINISH}:`.length
+    this.#beforeReason = data.slice(0, from) + data.slice(to, value)
+    this.#afterReason = data.slice(value + 'null'.length)
+  }
+
+  /** Whether the frame there is the expected one with some text for a delta; its surroundings are taken then. */
+  meets(text: string, from: number): boolean {
+    if (this.#expected === null) return false
+    const [before, after] = this.#expected
+    const opening = `data: ${before}${CONTENT}`
+    if (!text.startsWith(opening, from)) return false
+    const start = from + opening.length
+    const quote = endOfPlain(text, start)
+    const closing = `"${after}\n\n`
+    if (quote <= start || !text.startsWith(closing, quote)) return false
+    this.#before = before + CONTENT
+    this.#after = `"${after}`
+    this.#shown = null
+    this.#opening = opening
+    this.#closing = closing
+    this.#frameMore = moreBytes(before) + moreBytes(after)
+    this.#expected = null
+    return true
+  }
+
+  /** The finish reason of a chunk that differs from the expected one in that alone and has an empty delta; null for any other. */
+  reasonIn(data: string): string | null {
+    const before = this.#beforeReason
+    if (before === '' || !data.startsWith(before) || !data.endsWith(this.#afterReason)) return null
+    const said = data.slice(before.length, data.length - this.#afterReason.length)
+    for (const reason of REASONS) if (said === `"${reason}"`) return reason
+    return null
+  }
+
   /** A chunk that fits, with its text, as the client gets it. */
   shown(data: string, text: string): string {
     return this.#shown === null ? data : this.#shown[0] + text + this.#shown[1]
@@ -56,11 +117,11 @@ export class ChunkTemplate {
     return this.#opening !== ''
   }
 
-  /** Passes over the frames from `from` on that fit and hold some text: where the last of them ends, and the UTF-8 bytes of their texts. Null when the first does not fit. */
-  skim(text: string, from: number): { readonly end: number; readonly count: number } | null {
+  /** Passes over the frames from `from` on that fit and hold some text: all of them, '' when the first does not fit. */
+  skim(text: string, from: number): string {
     const opening = this.#opening
     const closing = this.#closing
-    if (opening === '' || !text.startsWith(opening, from)) return null
+    if (opening === '' || !text.startsWith(opening, from)) return ''
     let end = from
     let count = 0
     let frames = 0
@@ -72,11 +133,21 @@ export class ChunkTemplate {
       frames++
       end = quote + closing.length
     } while (text.startsWith(opening, end))
-    if (end === from) return null
+    if (end === from) return ''
     // All of the run at once: where it has more bytes than units, they are its texts', but for what surrounds each.
     const run = text.slice(from, end)
-    return { end, count: count + Buffer.byteLength(run) - run.length - frames * this.#frameMore }
+    this.skimmed = count + Buffer.byteLength(run) - run.length - frames * this.#frameMore
+    return run
   }
+}
+
+/** No member holds others, or a brace in its text. */
+const isFlat = (delta: Json): boolean => {
+  for (const name in delta) {
+    const value = delta[name]
+    if (name.includes('}') || (value !== null && (typeof value !== 'string' || value.includes('}')))) return false
+  }
+  return true
 }
 
 /** What a text has more of UTF-8 bytes than of UTF-16 units. */

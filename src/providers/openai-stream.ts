@@ -1,5 +1,6 @@
 // Streams of the OpenAI shape: each chunk is read for what the gateway must know and handed on as it came.
 import { type Edit, editMembers } from '../lib/json-edit.ts'
+import type { Skimmer } from '../lib/sse.ts'
 import { isObject } from '../wire/json.ts'
 import { ChunkTemplate } from './chunk-template.ts'
 import { inBandFailure, malformed } from './failure.ts'
@@ -125,8 +126,9 @@ const runPart = (frames: string, bytes: number, usage: Usage | null): StreamPart
 })
 
 /** A class, not closures: one is made for each stream. */
-class OpenAiStream implements StreamDecoder {
+class OpenAiStream implements StreamDecoder, Skimmer {
   unreadable = 0
+  readonly skimmer = this
   readonly #template = new ChunkTemplate()
   readonly #choices = new FinishOfChoices()
   #calls: CallRepair | null = null
@@ -149,10 +151,15 @@ class OpenAiStream implements StreamDecoder {
     return this.#choices.allFinished()
   }
 
-  skim(text: string, from: number): ReturnType<ChunkTemplate['skim']> {
-    if (this.#template.isLearned) return this.#template.skim(text, from)
-    if (this.#looks < MOST_LOOKS) this.#lookAhead(text, from)
-    return null
+  skim(text: string, from: number): string {
+    const template = this.#template
+    if (template.isLearned || template.meets(text, from)) return template.skim(text, from)
+    if (this.#looks < MOST_LOOKS && text.startsWith(FIELD, from)) this.#lookAhead(text, from)
+    return ''
+  }
+
+  get skimmed(): number {
+    return this.#template.skimmed
   }
 
   push(event: SseEvent): readonly StreamPart[] {
@@ -173,6 +180,11 @@ class OpenAiStream implements StreamDecoder {
     const text = fits ? this.#template.textIn(data) : null
     if (text !== null && text !== '')
       return [plainPart(this.#template.shown(data, text), text, Buffer.byteLength(text), true, null, this.#usage)]
+    const reason = fits && this.dialect === STANDARD ? this.#template.reasonIn(data) : null
+    if (reason !== null) {
+      this.#choices.seeOne(0, true)
+      return [plainPart(data, '', 0, false, reason, this.#usage)]
+    }
     const chunk = this.#looked?.data === data ? this.#looked.chunk : parseJson(data)
     if (event === 'error') throw inBandFailure(chunk ?? { message: data }, this.reading)
     if (!isObject(chunk)) {
@@ -277,7 +289,8 @@ class OpenAiStream implements StreamDecoder {
     const plain = isObject(chunk) && !this.#hides(chunk) ? plainChoice(chunk, arrayOf(chunk.choices)) : null
     if (plain === null || plain.finishReason !== null) return
     const { content } = plain.delta
-    if (typeof content === 'string' && content !== '' && !hasRole(plain.delta)) this.#template.learn(data, content)
+    if (hasRole(plain.delta)) this.#template.expect(data, plain.delta)
+    else if (typeof content === 'string' && content !== '') this.#template.learn(data, content)
   }
 }
 

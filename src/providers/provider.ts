@@ -1,6 +1,6 @@
 // The port of a provider kind: pure functions between the client's wire (OpenAI chat completions) and the upstream's.
 // A kind never sees a client, a context, a clock or another kind; `inference/attempt.ts` alone calls upstreams.
-import type { EventParser, Skim, SseEvent } from '../lib/sse.ts'
+import type { EventParser, Skimmer, SseEvent } from '../lib/sse.ts'
 import type { GatewayError } from '../wire/errors.ts'
 import type { Options } from './options.ts'
 
@@ -127,7 +127,7 @@ export interface StreamDecoder {
   /** Throws GatewayError for an in-band error. Litter is skipped and counted (at most 16 times: then it throws); what cannot be read and may have been a piece of the answer throws. */
   push(event: SseEvent): readonly StreamPart[]
   /** Passes over frames that need no reading, where nobody wants their text; `push` then takes the run as one event. Only for server-sent events. */
-  skim?(text: string, from: number): ReturnType<Skim>
+  readonly skimmer?: Skimmer
   /** The upstream closed. Throws GatewayError('upstream_error') when its wire says that more should have come. */
   end(): readonly StreamPart[]
   /** Every choice seen so far has its finish reason: what fails after that costs the client nothing. */

@@ -13,12 +13,14 @@ const READING = { id: 'chatcmpl-x', createdS: 1, secret: null }
 /** The client's bytes, what was counted, how it ended, and how many runs were skimmed. */
 const relay = (bytes: Uint8Array, cuts: readonly number[], skims: boolean) => {
   const decoder = openaiStream(READING)
-  const parser = createSseParser(undefined, skims ? (text, from) => decoder.skim!(text, from) : null)
+  const parser = createSseParser(undefined, skims ? decoder.skimmer! : null)
   let client = ''
   let counted = 0
   let runs = 0
+  const finishes: string[] = []
   const take = (parts: readonly StreamPart[]) => {
-    for (const { json, frames, bytes: added } of parts) {
+    for (const { json, frames, bytes: added, finishReason } of parts) {
+      if (finishReason !== null) finishes.push(finishReason)
       client += frames ?? (json === null ? '' : sseFrame(json))
       counted += added
       if (frames !== undefined) runs++
@@ -32,9 +34,9 @@ const relay = (bytes: Uint8Array, cuts: readonly number[], skims: boolean) => {
     take(decoder.end())
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error
-    return { client, counted, ending: error.code, runs }
+    return { client, counted, finishes, ending: error.code, runs }
   }
-  return { client, counted, ending: decoder.complete ? 'whole' : 'cut', runs }
+  return { client, counted, finishes, ending: decoder.complete ? 'whole' : 'cut', runs }
 }
 
 const same = (bytes: Uint8Array, cuts: readonly number[]) => {
@@ -99,4 +101,115 @@ test('a frame with a control character in its text is no JSON and is read', () =
   const bytes = Buffer.from(`${chunk('one')}${chunk('two').replace('two', 't\to')}${chunk('three')}`)
   same(bytes, [])
   expect(relay(bytes, [], true).client).not.toContain('t\to')
+})
+
+type Delta = Readonly<Record<string, unknown>>
+const whole = (choice: object, more: object = {}) =>
+  JSON.stringify({ id: 'c1', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [choice], ...more })
+/** As vendors spell their chunks, and as nobody does. */
+const SHAPES: readonly ((delta: Delta, finish: string | null) => string)[] = [
+  (delta, finish) => whole({ index: 0, delta, finish_reason: finish }),
+  (delta, finish) => whole({ index: 0, delta, logprobs: null, finish_reason: finish }, { usage: null }),
+  (delta, finish) => whole({ index: 0, delta, logprobs: null, finish_reason: finish }, { service_tier: 'é' }),
+  (delta, finish) => whole({ index: 0, finish_reason: finish, delta }),
+  (delta, finish) => whole({ delta, finish_reason: finish, index: 0 }, { note: { delta: {}, finish_reason: null } }),
+  (delta, finish) => whole({ index: 0, delta, finish_reason: finish }).replace(/\}\]\}$/, ',"finish_reason":null}]}'),
+  (delta, finish) => whole({ index: 0, delta, native: null, finish_reason: finish }, { note: 'delta' }),
+  (delta, finish) =>
+    whole({ note: { delta: { content: 'x' }, finish_reason: null }, index: 0, delta, finish_reason: finish }),
+  (delta, finish) =>
+    whole({ finish_reason: 'stop', index: 0, delta }).replace(
+      /\}\]\}$/,
+      `,"finish_reason":${JSON.stringify(finish)}}]}`,
+    ),
+  (delta, finish) => whole({ index: 0, delta, finish_reason: finish }, { model: 'a\\"m' }),
+  (delta, finish) => whole({ index: 0, delta, finish_reason: finish }).replaceAll('":', '": '),
+  (delta, finish) => whole({ index: 0, delta, finish_reason: finish }).replace('"delta":', '"\\u0064elta":'),
+  (delta, finish) =>
+    whole({ index: 0, delta, finish_reason: finish }, { note: { delta: { role: 'x' }, finish_reason: null } })
+      .replace('"delta"', '"delt\\u0061"')
+      .replace('"finish_reason"', '"finish_reaso\\u006e"'),
+]
+const FIRST: readonly Delta[] = [
+  { role: 'assistant', content: '' },
+  { role: 'assistant', content: null, refusal: null },
+  { role: 'assistant' },
+  { content: '', role: 'assistant' },
+  { role: 'assistant', content: 'Hi' },
+  { role: 'assistant', content: 'a}b' },
+  { role: 'assistant', content: '', more: { content: 'x' } },
+  { content: 'no role' },
+]
+const LAST: readonly (readonly [Delta, string | null])[] = [
+  [{}, 'stop'],
+  [{}, 'length'],
+  [{}, 'tool_calls'],
+  [{}, 'content_filter'],
+  [{}, 'end_turn'],
+  [{}, null],
+  [{ content: '' }, 'stop'],
+  [{ content: 'end' }, 'stop'],
+  [{ role: 'assistant' }, 'stop'],
+]
+
+test('property: whatever chunks look like, what their beginning tells of the others is what reading each of them tells', () => {
+  const texts = fc.array(fc.constantFrom('one', ' zwölf', '', 'a"b', '}', '日本語'), { maxLength: 6 })
+  const shape = fc.constantFrom(...SHAPES)
+  let runs = 0
+  fc.assert(
+    fc.property(
+      fc.tuple(shape, fc.option(shape, { freq: 2 }), fc.constantFrom(...FIRST), texts, fc.constantFrom(...LAST)),
+      fc.array(fc.nat(2_000), { maxLength: 3 }),
+      ([usual, other, first, words, [delta, reason]], cuts) => {
+        const chunks = [usual(first, null), ...words.map((content) => usual({ content }, null))]
+        if (other !== null) chunks.push(other({ content: 'other' }, null), usual({ content: 'again' }, null))
+        chunks.push((other ?? usual)(delta, reason), usual(delta, reason))
+        const bytes = Buffer.from(`${chunks.map((data) => `data: ${data}\n\n`).join('')}data: [DONE]\n\n`)
+        const edges = cuts.map((cut) => Math.min(cut, bytes.length))
+        same(bytes, edges)
+        runs += relay(bytes, edges, true).runs
+      },
+    ),
+    { numRuns: 3_000 },
+  )
+  expect(runs).toBeGreaterThan(1_000)
+})
+
+test('the text behind a chunk with the role passes in a run already, come alone or together', () => {
+  const [usual] = SHAPES
+  const frames = [
+    usual!({ role: 'assistant', content: '' }, null),
+    ...['one', 'two'].map((content) => usual!({ content }, null)),
+  ]
+  const texts = frames.map((data) => `data: ${data}\n\n`)
+  const bytes = Buffer.from(texts.join(''))
+  expect(relay(bytes, [], true)).toMatchObject({ runs: 1, counted: 6, client: texts.join('') })
+  expect(relay(bytes, [texts[0]!.length, texts[0]!.length + texts[1]!.length], true)).toMatchObject({
+    runs: 2,
+    counted: 6,
+  })
+})
+
+test('a frame that is no JSON is no run because the chunk before it had a brace at that place', () => {
+  for (const first of [
+    { role: 'assistant', content: 'a}b' },
+    { role: 'assistant', more: { content: '' } },
+  ]) {
+    const begun = SHAPES[0]!(first, null)
+    const brace = begun.indexOf('}')
+    const broken = `${begun.slice(0, begun.indexOf('"role"'))}"content":"x"${begun.slice(brace)}`
+    const bytes = Buffer.from([begun, broken, broken].map((data) => `data: ${data}\n\n`).join(''))
+    same(bytes, [])
+    expect(relay(bytes, [], true).runs).toBe(0)
+  }
+})
+
+test('a delta that is not the one of the choice says nothing of the frames that follow', () => {
+  const choice = { index: 0, delta: { role: 'assistant', content: '' }, finish_reason: null }
+  const note = { delta: { content: 'x' }, finish_reason: null }
+  for (const data of [whole({ note, ...choice }), whole(choice, { note }).replace('"delta"', '"delt\\u0061"')]) {
+    const bytes = Buffer.from(`data: ${data}\n\n`.repeat(3))
+    same(bytes, [])
+    expect(relay(bytes, [], true).runs).toBe(0)
+  }
 })
