@@ -8,8 +8,8 @@ import type { Intent } from './intent.ts'
 import { StreamTail } from './stream-tail.ts'
 import { demandsJson } from './structured.ts'
 
-/** From here on a run of frames is not joined to what comes before it. */
-const LONG_CHARS = 4 * 1024
+/** From here on a run of frames is not joined to what comes before it: the text of both would be a copy. */
+const LONG_CHARS = 256
 const hasJson = ({ json }: StreamPart): boolean => json !== null
 
 export class ClientFrames {

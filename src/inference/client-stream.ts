@@ -153,7 +153,10 @@ export class ClientStream implements LiveBody, ArrivalListener {
 
   #close(tail: string): void {
     const { sink, written } = this.#writing!
-    if (this.exchange.ended !== 'client') sink.write(this.#unsent + tail)
+    if (this.exchange.ended !== 'client') {
+      if (this.#unsent !== '') sink.write(this.#unsent)
+      sink.write(tail)
+    }
     sink.close()
     written()
   }
