@@ -2,13 +2,15 @@
 
 import type { Json } from './read-json.ts'
 
+const FIELD = 'data: '
+const FRAME_END = '\n\n'
 const CONTENT = '"content":"'
 const DELTA = '"delta"'
 const FINISH = '"finish_reason"'
 /** What stands between a delta and the finish reason of its choice, where anything does. */
 const LOGPROBS = ',"logprobs":null'
 /** Finish reasons that are the client's already. */
-const REASONS = ['stop', 'length', 'tool_calls']
+const REASONS = ['"stop"', '"length"', '"tool_calls"']
 /** JSON string text without escapes: what stands there is what is meant. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what no JSON string holds unescaped
 const PLAIN = /^[^"\\\x00-\x1f]*$/
@@ -30,9 +32,8 @@ export class ChunkTemplate {
   skimmed = 0
   /** What surrounds the members of a delta, until a chunk with a text was met. */
   #expected: readonly [before: string, after: string] | null = null
-  /** What surrounds the finish reason of a chunk that says no more than that; '': not known. */
-  #beforeReason = ''
-  #afterReason = ''
+  /** What surrounds the finish reason of a chunk that says no more than that: up to its empty delta, from there to the reason, and the rest. Null: not known. */
+  #ending: readonly [before: string, between: string, after: string] | null = null
   /** What is shown in place of the surroundings; null: they are shown as they are. */
   #shown: readonly [before: string, after: string] | null = null
 
@@ -66,22 +67,22 @@ export class ChunkTemplate {
     if (data.startsWith(LOGPROBS, reason)) reason += LOGPROBS.length
     if (!data.startsWith(`,${FINISH}:null}`, reason)) return
     const value = reason + `,${FINISH}:`.length
-    this.#beforeReason = data.slice(0, from) + data.slice(to, value)
-    this.#afterReason = data.slice(value + 'null'.length)
+    this.#ending = [this.#expected[0], data.slice(to, value), data.slice(value + 'null'.length)]
   }
 
   /** Whether the frame there is the expected one with some text for a delta; its surroundings are taken then. */
   meets(text: string, from: number): boolean {
     if (this.#expected === null) return false
     const [before, after] = this.#expected
-    const opening = `data: ${before}${CONTENT}`
+    const opening = `${FIELD}${before}${CONTENT}`
     if (!text.startsWith(opening, from)) return false
     const start = from + opening.length
     const quote = endOfPlain(text, start)
-    const closing = `"${after}\n\n`
+    const closing = `"${after}${FRAME_END}`
     if (quote <= start || !text.startsWith(closing, quote)) return false
-    this.#before = before + CONTENT
-    this.#after = `"${after}`
+    // As parts of them: they are one text each by now, and others would be copies.
+    this.#before = opening.slice(FIELD.length)
+    this.#after = closing.slice(0, -FRAME_END.length)
     this.#shown = null
     this.#opening = opening
     this.#closing = closing
@@ -92,10 +93,13 @@ export class ChunkTemplate {
 
   /** The finish reason of a chunk that differs from the expected one in that alone and has an empty delta; null for any other. */
   reasonIn(data: string): string | null {
-    const before = this.#beforeReason
-    if (before === '' || !data.startsWith(before) || !data.endsWith(this.#afterReason)) return null
-    const said = data.slice(before.length, data.length - this.#afterReason.length)
-    for (const reason of REASONS) if (said === `"${reason}"`) return reason
+    if (this.#ending === null) return null
+    const [before, between, after] = this.#ending
+    const start = before.length + between.length
+    if (!data.startsWith(before) || !data.startsWith(between, before.length) || !data.endsWith(after)) return null
+    for (const quoted of REASONS)
+      if (data.length === start + quoted.length + after.length && data.startsWith(quoted, start))
+        return quoted.slice(1, -1)
     return null
   }
 
