@@ -88,7 +88,7 @@ export interface OpenHead {
 }
 
 /** Writes a head that ends before `end`; answers where it begins. `coding` are its last lines. */
-const writeHead = (end: number, { status, lines, closes }: OpenHead, coding: TextPieces): number => {
+const writeHead = (end: number, status: number, lines: TextPieces, closes: boolean, coding: TextPieces): number => {
   const first = firstLine(status)
   const last = lastLines(closes)
   const start = end - first.length - latin1Length(lines) - last.length - latin1Length(coding)
@@ -172,7 +172,7 @@ export class ServerOutput {
     }
     const size = writeText(SCRATCH, HEAD_ROOM, body) - HEAD_ROOM
     LENGTH_LINES[1] = size
-    const start = writeHead(HEAD_ROOM, { status, lines, closes }, LENGTH_LINES)
+    const start = writeHead(HEAD_ROOM, status, lines, closes, LENGTH_LINES)
     this.#sendScratch(start, HEAD_ROOM + size - start)
   }
 
@@ -206,7 +206,7 @@ export class ServerOutput {
     }
     if (chunked && last) end = writeLatin1(SCRATCH, end, LAST_CHUNK)
     let start = isChunk ? writeSize(size) : HEAD_ROOM
-    if (head !== null) start = writeHead(start, head, coding)
+    if (head !== null) start = writeHead(start, head.status, head.lines, head.closes, coding)
     this.#sendScratch(start, end - start)
   }
 
