@@ -147,9 +147,8 @@ export class FileSpool implements LocalSpool {
     const promise = deferred<RecordId>()
     const resolve = lastResolve<RecordId>()
     const reject = lastReject()
-    const observed = topic === 'requests'
-    const attempts = NO_ATTEMPTS
-    this.pending.push({ record, id, sequence, observed, of, type, subject, data, atMs, attempts, resolve, reject })
+    const noted = { record, id, sequence, of, type, subject, data, atMs, attempts: NO_ATTEMPTS }
+    this.pending.push({ ...noted, observed: topic === 'requests', resolve, reject })
     const isFull = this.pending.length >= MAX_BATCH_RECORDS && this.options.durability !== 'host'
     if (isFull || this.writer.pendingBytes >= MAX_BATCH_BYTES) this.flush()
     else this.schedule()
