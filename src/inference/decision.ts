@@ -3,10 +3,10 @@
 import type { BudgetPart } from '../domain/budget-events.ts'
 import type { Candidate, Decision } from '../domain/request.ts'
 import type { Static } from '../lib/schema.ts'
-import { type RecordText, SharedText } from '../lib/shared-text.ts'
+import type { TextPieces } from '../lib/text-pieces.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import type { Plan } from './plan.ts'
-import { entryTexts, type Piece, pushBudget, type RecordFacts } from './record-text.ts'
+import { entryTexts } from './record-text.ts'
 
 /** Ids of overrides and budgets beyond these are not listed: they follow from the state and the time. */
 const LISTED_OVERRIDES = 32
@@ -20,14 +20,14 @@ export const candidateList = ({ candidates, reasons }: Plan): Static<typeof Cand
 }
 
 /** Lists are those of the catalogue: where nothing speaks against any candidate their text stays the same. */
-const listTexts = new WeakMap<readonly CatalogueEntry[], SharedText>()
+const listTexts = new WeakMap<readonly CatalogueEntry[], string>()
 
 /** `candidateList` as JSON text. */
-const candidatesJson = ({ candidates, reasons }: Plan): string | SharedText => {
+const candidatesJson = ({ candidates, reasons }: Plan): string => {
   for (let i = 0; i < reasons.length; i++) if (reasons[i] !== null) return listJson(candidates, reasons)
   let json = listTexts.get(candidates)
   if (json === undefined) {
-    json = new SharedText(listJson(candidates, reasons))
+    json = listJson(candidates, reasons)
     listTexts.set(candidates, json)
   }
   return json
@@ -40,26 +40,31 @@ const listJson = (candidates: Plan['candidates'], reasons: Plan['reasons']): str
   return `${json}]`
 }
 
-/** An admission, `RequestAdmitted`: what nobody else's says as one text of the runtime, the rest as texts that most records of the log only name. */
-export const admittedText = (
-  { own, commonJson }: RecordFacts,
+/** An admission, `RequestAdmitted`: the facts without their closing brace, and what it says beyond them. Its long parts stand by themselves: put together they would be copied once more. */
+export const admittedJson = (
+  factsJson: string,
   plan: Plan,
   /** Who is called first. */
   entry: CatalogueEntry,
   promptTokens: number,
   reservedNanoUsd: number | null,
   budget: readonly BudgetPart[] | undefined,
-): RecordText => {
-  const { id, request_id, trace_id, at_ms, seed } = own
-  const decision = decisionWith(plan, null)
-  const said = { id, request_id, trace_id, at_ms, seed, reserved_nano_usd: reservedNanoUsd, decision }
-  const pieces: Piece[] = [JSON.stringify(said).slice(0, -2)]
-  if (plan.scores !== null) pieces.push(',"scores":', scoresJson(plan.candidates, plan.scores))
-  pieces.push('},', commonJson, ',"candidates":', candidatesJson(plan), entryTexts(entry).first, promptTokens)
-  pushBudget(pieces, budget)
-  pieces.push('}')
-  return pieces
-}
+): TextPieces => [
+  factsJson,
+  ',"decision":',
+  JSON.stringify(decisionWith(plan, null)).slice(0, -1),
+  plan.scores === null ? '' : ',"scores":',
+  plan.scores === null ? '' : scoresJson(plan.candidates, plan.scores),
+  '},"candidates":',
+  candidatesJson(plan),
+  entryTexts(entry).first,
+  promptTokens,
+  ',"reserved_nano_usd":',
+  reservedNanoUsd ?? 'null',
+  budget === undefined ? '' : ',"budget":',
+  budget === undefined ? '' : JSON.stringify(budget),
+  '}',
+]
 
 /** The inputs of the plan that stand nowhere else, and what it came to. */
 export const decisionOf = (plan: Plan): Decision => decisionWith(plan, plan.scores)

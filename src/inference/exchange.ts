@@ -17,7 +17,6 @@ import { explainedJson, routeReason } from './explain.ts'
 import type { Intent } from './intent.ts'
 import type { Held } from './limits.ts'
 import type { Plan } from './plan.ts'
-import type { RecordFacts } from './record-text.ts'
 import type { RequestTrace } from './trace.ts'
 
 /** Who a request is: made at arrival, the same in every answer, record and header. */
@@ -74,8 +73,8 @@ export class Exchange implements Listed {
   admittedMs: number | null = null
   /** Set once `request.admitted` is durable. */
   admission: RecordId | null = null
-  /** What its admission and its settlement both say. */
-  recordFacts: RecordFacts | null = null
+  /** JSON text of the request's facts without the closing brace, shared by admission and settlement. */
+  factsJson: string | null = null
   settled = false
 
   readonly attempts: AttemptSummary[] = []

@@ -1,10 +1,10 @@
 // Station 8: the outcome. Written on every way out and before the client holds the last byte; exactly one for each admission.
 
 import type { BudgetCharge } from '../domain/budget-events.ts'
-import type { AttemptSummary, Outcome, RequestFacts, RequestSettled } from '../domain/request.ts'
+import type { Outcome, RequestFacts, RequestSettled } from '../domain/request.ts'
 import { failpoint } from '../lib/failpoints.ts'
 import type { Static } from '../lib/schema.ts'
-import { type RecordText, SharedText } from '../lib/shared-text.ts'
+import type { TextPieces } from '../lib/text-pieces.ts'
 import { type RecordId, SpoolClosed } from '../log/spool-port.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
@@ -14,7 +14,6 @@ import { candidateList, decisionOf } from './decision.ts'
 import type { InferenceDeps, Observed } from './deps.ts'
 import type { Exchange } from './exchange.ts'
 import { rawUsageJson } from './raw-usage.ts'
-import { type OwnFacts, type Piece, pushBudget, type RecordFacts } from './record-text.ts'
 
 /** How a request ended. */
 export interface Ending {
@@ -63,8 +62,8 @@ export const appendOutcome = (
 ): Promise<RecordId> | null => {
   exchange.settled = true
   const budget = chargeBudgets(exchange)
-  if (exchange.recordFacts === null) return null
-  const data = settledText(exchange, exchange.recordFacts, ending, measured, latencyMs, budget)
+  if (exchange.factsJson === null) return null
+  const data = settledJson(exchange, exchange.factsJson, ending, measured, latencyMs, budget)
   const { admission } = exchange
   return deps.spool.append(
     'requests',
@@ -84,7 +83,7 @@ export const settled = (
   latencyMs: number,
   deps: SettleDeps,
 ): void => {
-  if (exchange.recordFacts !== null) failpoint('settled')
+  if (exchange.factsJson !== null) failpoint('settled')
   exchange.budgets?.outcomeWas('recorded')
   told(exchange, ending, measured, latencyMs, true, deps)
 }
@@ -125,47 +124,18 @@ const told = (
   deps.observe(observedOf(exchange, ending, measured, latencyMs, recorded))
 }
 
-/** A settlement, `RequestSettled`: what nobody else's says as one text of the runtime, the rest as texts that most records of the log only name. */
-const settledText = (
+/** A settlement: the facts without their closing brace, and what it says beyond them. */
+const settledJson = (
   exchange: Exchange,
-  { own, commonJson }: RecordFacts,
+  factsJson: string,
   ending: Ending,
   measured: Measured,
   latencyMs: number,
   budget: BudgetCharge[] | undefined,
-): RecordText => {
-  const { admission, usage } = exchange
-  const said = saidOf(exchange, own, measured, latencyMs)
-  const pieces: Piece[] = [
-    JSON.stringify(said).slice(0, -1),
-    ',',
-    commonJson,
-    ',"raw_usage":',
-    rawUsageJson(usage?.raw),
-  ]
-  if (admission === null) pieces.push(',"admission":null')
-  else pieces.push(',"admission":"', admission, '"')
-  pushEnding(pieces, ending, exchange)
-  pushBudget(pieces, budget)
-  pieces.push('}')
-  return pieces
-}
-
-type Said = OwnFacts &
-  Omit<
-    RequestSettled,
-    keyof Static<typeof RequestFacts> | keyof HowEnded | 'raw_usage' | 'admission' | 'attempts' | 'budget'
-  >
-
-const saidOf = (exchange: Exchange, own: OwnFacts, measured: Measured, latencyMs: number): Said => {
-  const { id, request_id, trace_id, at_ms, seed } = own
-  const { usage, plan, plannedMs, admittedMs, shaping } = exchange
-  const said: Said = {
-    id,
-    request_id,
-    trace_id,
-    at_ms,
-    seed,
+): TextPieces => {
+  const { entry, usage, admission } = exchange
+  const rest: Omit<RequestSettled, keyof Static<typeof RequestFacts> | keyof HowEnded | 'raw_usage' | 'admission'> = {
+    attempts: exchange.attempts,
     finish_reason: exchange.finishReason,
     prompt_tokens: measured.promptTokens,
     completion_tokens: measured.completionTokens,
@@ -177,52 +147,40 @@ const saidOf = (exchange: Exchange, own: OwnFacts, measured: Measured, latencyMs
     latency_ms: latencyMs,
     ttft_ms: exchange.firstTokenMs,
   }
-  if (plan !== null && exchange.admission === null) {
-    said.candidates = candidateList(plan)
-    said.decision = decisionOf(plan)
+  const { plan, plannedMs, admittedMs, shaping } = exchange
+  if (plan !== null && admission === null) {
+    rest.candidates = candidateList(plan)
+    rest.decision = decisionOf(plan)
   }
-  if (shaping.length > 0) said.shaping = shaping.slice(0, LISTED_SHAPING)
+  if (budget !== undefined) rest.budget = budget
+  if (shaping.length > 0) rest.shaping = shaping.slice(0, LISTED_SHAPING)
   if (plannedMs !== null)
-    said.timings = admittedMs === null ? { planned_ms: plannedMs } : { planned_ms: plannedMs, admitted_ms: admittedMs }
-  return said
+    rest.timings = admittedMs === null ? { planned_ms: plannedMs } : { planned_ms: plannedMs, admitted_ms: admittedMs }
+  return [
+    factsJson,
+    ',"raw_usage":',
+    rawUsageJson(usage?.raw),
+    admission === null ? ',"admission":null' : `,"admission":"${admission}"`,
+    endingJson(ending, entry, exchange.fallbackUsed()),
+    JSON.stringify(rest).slice(1),
+  ]
 }
 
-/** How it ended, and its attempts. Nearly all requests end well at once, by the same few models: that text is made once. */
-const pushEnding = (into: Piece[], ending: Ending, exchange: Exchange): void => {
-  const { entry, attempts } = exchange
-  const fallbackUsed = exchange.fallbackUsed()
-  const first = attempts[0]
-  if (ending === SUCCESS && entry !== null && attempts.length === 1 && isPlainSuccess(first!, entry) && !fallbackUsed) {
-    into.push(successText(entry), first!.latency_ms ?? 'null', ',"ttft_ms":', first!.ttft_ms ?? 'null', '}]')
-    return
+/** How it ended, as members with a comma on both sides. Nearly all requests end well, by the same few models: that text is made once. */
+const endingJson = (ending: Ending, entry: CatalogueEntry | null, fallbackUsed: boolean): string =>
+  ending === SUCCESS && entry !== null && !fallbackUsed
+    ? successJson(entry)
+    : `,${JSON.stringify(howEnded(ending, entry, fallbackUsed)).slice(1, -1)},`
+
+const successTexts = new WeakMap<CatalogueEntry, string>()
+
+const successJson = (entry: CatalogueEntry): string => {
+  let json = successTexts.get(entry)
+  if (json === undefined) {
+    json = `,${JSON.stringify(howEnded(SUCCESS, entry, false)).slice(1, -1)},`
+    successTexts.set(entry, json)
   }
-  const ended = JSON.stringify(howEnded(ending, entry, fallbackUsed))
-  into.push(',', ended.slice(1, -1), ',"attempts":', JSON.stringify(attempts))
-}
-
-/** It says nothing of itself but how long it took. */
-const isPlainSuccess = (attempt: AttemptSummary, { provider, name }: CatalogueEntry): boolean =>
-  attempt.n === 1 &&
-  attempt.outcome === 'success' &&
-  attempt.provider === provider &&
-  attempt.model === name &&
-  attempt.error_code === null &&
-  attempt.upstream_status === null &&
-  attempt.cost_basis === undefined
-
-const successTexts = new WeakMap<CatalogueEntry, SharedText>()
-
-/** Up to how long its only attempt took. */
-const successText = (entry: CatalogueEntry): SharedText => {
-  let text = successTexts.get(entry)
-  if (text === undefined) {
-    const { provider, name: model } = entry
-    const ended = JSON.stringify(howEnded(SUCCESS, entry, false)).slice(1, -1)
-    const attempt = { n: 1, provider, model, outcome: 'success', error_code: null, upstream_status: null }
-    text = new SharedText(`,${ended},"attempts":[${JSON.stringify(attempt).slice(0, -1)},"latency_ms":`)
-    successTexts.set(entry, text)
-  }
-  return text
+  return json
 }
 
 type HowEnded = Pick<

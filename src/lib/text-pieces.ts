@@ -5,11 +5,8 @@ export type TextPieces = string | readonly (string | number)[]
 
 /** Calls of the runtime cost as much as some dozens of characters, more where memory is cold. */
 const SHORT_CHARS = 40
-/** Fractions, negative numbers and larger ones are left to the runtime. */
-const MOST_DIGITS_OF = Number.MAX_SAFE_INTEGER
-/** From here on digits are written in two goes: dividing is quick for integers of 32 bits only. */
-const BILLION = 1_000_000_000
-const DIGITS_OF_BILLION = 9
+/** Larger numbers, fractions and negative ones are left to the runtime. */
+const MOST_DIGITS_OF = 0x7fff_ffff
 /** No number has more characters. */
 const NUMBER_CHARS = 25
 
@@ -30,14 +27,12 @@ export const charsOf = (text: TextPieces): number => {
 export const writeText = (buffer: Buffer, at: number, text: TextPieces): number => {
   if (typeof text === 'string') return at + buffer.write(text, at)
   let end = at
-  for (let i = 0; i < text.length; i++) end = writePiece(buffer, end, text[i]!)
+  for (let i = 0; i < text.length; i++) {
+    const piece = text[i]!
+    if (typeof piece === 'number') end = writeNumber(buffer, end, piece)
+    else end = piece.length <= SHORT_CHARS ? writeShort(buffer, end, piece) : end + buffer.write(piece, end)
+  }
   return end
-}
-
-/** One piece of it. */
-export const writePiece = (buffer: Buffer, at: number, piece: string | number): number => {
-  if (typeof piece === 'number') return writeNumber(buffer, at, piece)
-  return piece.length <= SHORT_CHARS ? writeShort(buffer, at, piece) : at + buffer.write(piece, at)
 }
 
 /** Bytes of text whose characters are one each. */
@@ -90,16 +85,9 @@ const digitsOf = (value: number): number => {
 
 const writeNumber = (buffer: Buffer, at: number, value: number): number => {
   if (!hasOwnDigits(value)) return writeShort(buffer, at, String(value))
-  if (value < BILLION) return writeDigits(buffer, at, at + digitsOf(value), value)
-  const billions = Math.floor(value / BILLION)
-  const end = writeNumber(buffer, at, billions)
-  return writeDigits(buffer, end, end + DIGITS_OF_BILLION, value - billions * BILLION)
-}
-
-/** The last digits of a number below a billion, as many as fit. */
-const writeDigits = (buffer: Buffer, from: number, end: number, value: number): number => {
+  const end = at + digitsOf(value)
   let rest = value | 0
-  for (let place = end - 1; place >= from; place--) {
+  for (let place = end - 1; place >= at; place--) {
     const tenth = (rest / 10) | 0
     buffer[place] = 48 + rest - 10 * tenth
     rest = tenth

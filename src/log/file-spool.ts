@@ -1,17 +1,16 @@
 // The spool on disk: batches, durability, admission, deletion. Made by `spool.ts`.
 import { deferred, lastReject, lastResolve } from '../lib/deferred.ts'
 import { failpoint } from '../lib/failpoints.ts'
-import type { RecordText } from '../lib/shared-text.ts'
+import type { TextPieces } from '../lib/text-pieces.ts'
 import { Backlog } from './backlog.ts'
 import { makeBallast } from './ballast.ts'
 import { cachedPagesOf } from './cached-pages.ts'
 import { type Files, fileErrorCode, nodeFiles } from './files.ts'
-import type { SpoolTopic } from './frame.ts'
+import { isLonger, type SpoolTopic } from './frame.ts'
 import { GroupSync } from './group-sync.ts'
 import { NO_ATTEMPTS, type NotedRecord, type OpenAdmission } from './open-admissions.ts'
 import { RecordRefused } from './port.ts'
 import { SegmentWriter, segmentPath } from './segments.ts'
-import { isLonger } from './shared-data.ts'
 import type { LocalSpool, SpoolOptions, SpoolStatus } from './spool.ts'
 import { type ClaimedSpool, removeSpool } from './spool-directory.ts'
 import { type RecordId, SpoolClosed } from './spool-port.ts'
@@ -130,7 +129,7 @@ export class FileSpool implements LocalSpool {
     topic: SpoolTopic,
     type: string,
     subject: string,
-    data: RecordText,
+    data: TextPieces,
     admission = false,
     of?: RecordId | null,
   ): Promise<RecordId> {
@@ -147,8 +146,9 @@ export class FileSpool implements LocalSpool {
     const promise = deferred<RecordId>()
     const resolve = lastResolve<RecordId>()
     const reject = lastReject()
-    const noted = { record, id, sequence, of, type, subject, data, atMs, attempts: NO_ATTEMPTS }
-    this.pending.push({ ...noted, observed: topic === 'requests', resolve, reject })
+    const observed = topic === 'requests'
+    const attempts = NO_ATTEMPTS
+    this.pending.push({ record, id, sequence, observed, of, type, subject, data, atMs, attempts, resolve, reject })
     const isFull = this.pending.length >= MAX_BATCH_RECORDS && this.options.durability !== 'host'
     if (isFull || this.writer.pendingBytes >= MAX_BATCH_BYTES) this.flush()
     else this.schedule()

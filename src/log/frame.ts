@@ -1,16 +1,13 @@
 // How a record stands in a segment file: magic, CRC-32, length, numbers, then type, subject and data as UTF-8. Pure.
 import { crc32c } from '../lib/crc32c.ts'
-import type { RecordText } from '../lib/shared-text.ts'
+import { charsOf, type TextPieces, wholeText, writeText } from '../lib/text-pieces.ts'
 import { type FrameSubject, subjectIn, subjectOf } from './frame-subject.ts'
-import { dataBound, KnownTexts, SharingData, sharedIn, writeSharing, writeSpelled } from './shared-data.ts'
 
 /** Two bytes that never occur in UTF-8, so that text is never mistaken for the head of a frame. */
 const MAGIC = 0x32_4c_fe_ff
-/** Of frames whose data names texts that others of their batch spell. */
-const SHARING_MAGIC = 0x33_4c_fe_ff
 /** Of frames checked by CRC-32C, which are still read. */
 const EARLIER_MAGIC = 0x31_4c_fe_ff
-/** What all begin with. */
+/** What both begin with. */
 const MAGIC_BYTES = Buffer.from([0xff, 0xfe, 0x4c])
 export const FRAME_HEAD_BYTES = 48
 /** Longer ones are damage. A record is at most 64 KiB; the rest is room for type, subject and carried copies. */
@@ -40,20 +37,22 @@ export interface Frame extends FrameNumbers {
   /** Where it stands in the bytes that were scanned, and where the next one starts. */
   readonly start: number
   readonly end: number
-  /** How many bytes of UTF-8 `data` has. */
-  readonly dataBytes: number
   /** Copies the UTF-8 of `data`; answers where it ends. */
   writeData(into: Buffer, at: number): number
 }
 
 /** Bytes that a frame of these texts needs at most. */
-export const frameBound = (type: string, subject: string, data: RecordText): number =>
-  FRAME_HEAD_BYTES + 3 * (type.length + subject.length) + dataBound(data)
+export const frameBound = (type: string, subject: string, data: TextPieces): number =>
+  FRAME_HEAD_BYTES + 3 * (type.length + subject.length + charsOf(data))
+
+/** Whether it has more bytes. */
+export const isLonger = (text: TextPieces, bytes: number): boolean =>
+  charsOf(text) * 3 > bytes && Buffer.byteLength(wholeText(text)) > bytes
 
 /** The runtime's own CRC-32 takes 0.1 us for a record; CRC-32C in JavaScript took 0.8, twice for each request. It finds the same damage: a torn tail, flipped bits. */
 const checksum = (buffer: Buffer, start: number, end: number): number => Bun.hash.crc32(buffer.subarray(start, end))
 
-/** Writes a frame at `at` into a buffer that has `frameBound` bytes of room there; returns where it ends. `batch`: texts are named that are spelled in it; 0: none is. */
+/** Writes a frame at `at` into a buffer that has `frameBound` bytes of room there; returns where it ends. */
 export const writeFrame = (
   buffer: Buffer,
   at: number,
@@ -61,18 +60,12 @@ export const writeFrame = (
   numbers: FrameNumbers,
   type: string,
   subject: string,
-  data: RecordText,
-  batch = 0,
+  data: TextPieces,
 ): number => {
   const payload = at + FRAME_HEAD_BYTES
   const head = subjectOf(type, subject)
-  const dataAt = payload + head.bytes.copy(buffer, payload)
-  const shared = batch === 0 ? 0 : sharedIn(data, dataBound(data))
-  const end =
-    shared === 0 || typeof data === 'string'
-      ? writeSpelled(buffer, dataAt, data)
-      : writeSharing(buffer, dataAt, data, shared, batch)
-  buffer.writeUInt32LE(shared === 0 ? MAGIC : SHARING_MAGIC, at)
+  const end = writeText(buffer, payload + head.bytes.copy(buffer, payload), data)
+  buffer.writeUInt32LE(MAGIC, at)
   buffer.writeUInt32LE(end - payload, at + 8)
   buffer[at + 12] = FRAME_TOPICS.indexOf(topic)
   buffer[at + 13] = head.typeBytes
@@ -94,8 +87,6 @@ class ScannedFrame implements Frame {
     private readonly subjectAt: number,
     private readonly dataAt: number,
     readonly end: number,
-    /** Null: it is spelled. */
-    private readonly sharing: SharingData | null,
   ) {}
   get record(): number {
     return this.buffer.readDoubleLE(this.start + 16)
@@ -119,13 +110,10 @@ class ScannedFrame implements Frame {
     return subjectIn(this.buffer, this.start + FRAME_HEAD_BYTES, this.subjectAt, this.dataAt)
   }
   get data(): string {
-    return this.sharing?.text ?? this.buffer.toString('utf8', this.dataAt, this.end)
-  }
-  get dataBytes(): number {
-    return this.sharing?.bytes ?? this.end - this.dataAt
+    return this.buffer.toString('utf8', this.dataAt, this.end)
   }
   writeData(into: Buffer, at: number): number {
-    return this.sharing?.write(into, at) ?? at + this.buffer.copy(into, at, this.dataAt, this.end)
+    return at + this.buffer.copy(into, at, this.dataAt, this.end)
   }
 }
 
@@ -133,45 +121,29 @@ class ScannedFrame implements Frame {
 export const isWhole = (buffer: Buffer, at: number, limit: number): boolean =>
   limit - at >= FRAME_HEAD_BYTES && at + FRAME_HEAD_BYTES + buffer.readUInt32LE(at + 8) <= limit
 
-/**
- * The frame that stands whole and undamaged at `at`; `short` when the bytes end before it does, `damaged` otherwise, and where it names a text that is not among
- * the known ones: those of the frames that were read before it, to which its own are added.
- */
-export const readFrame = (
-  buffer: Buffer,
-  at: number,
-  limit: number,
-  known: KnownTexts = new KnownTexts(),
-): Frame | 'short' | 'damaged' => {
+/** The frame that stands whole and undamaged at `at`; `short` when the bytes end before it does, `damaged` otherwise. */
+export const readFrame = (buffer: Buffer, at: number, limit: number): Frame | 'short' | 'damaged' => {
   if (limit - at < FRAME_HEAD_BYTES) return 'short'
   const payloadBytes = buffer.readUInt32LE(at + 8)
   const magic = buffer.readUInt32LE(at)
-  const isSharing = magic === SHARING_MAGIC
-  if ((magic !== MAGIC && !isSharing && magic !== EARLIER_MAGIC) || payloadBytes > MAX_PAYLOAD_BYTES) return 'damaged'
+  if ((magic !== MAGIC && magic !== EARLIER_MAGIC) || payloadBytes > MAX_PAYLOAD_BYTES) return 'damaged'
   const payload = at + FRAME_HEAD_BYTES
   const end = payload + payloadBytes
   if (end > limit) return 'short'
-  const sum = magic === EARLIER_MAGIC ? crc32c(buffer, at + 8, end) : checksum(buffer, at + 8, end)
+  const sum = magic === MAGIC ? checksum(buffer, at + 8, end) : crc32c(buffer, at + 8, end)
   if (sum !== buffer.readUInt32LE(at + 4)) return 'damaged'
   const subject = payload + buffer[at + 13]!
   const data = subject + buffer.readUInt16LE(at + 14)
   const topic = FRAME_TOPICS[buffer[at + 12]!]
   if (topic === undefined || data > end) return 'damaged'
-  const sharing = isSharing ? SharingData.read(buffer, data, end, known) : null
-  if (isSharing && sharing === null) return 'damaged'
-  return new ScannedFrame(buffer, topic, at, subject, data, end, sharing)
+  return new ScannedFrame(buffer, topic, at, subject, data, end)
 }
 
 /** The first undamaged frame that starts after `at`, or null when the bytes hold none. */
-export const nextFrame = (
-  buffer: Buffer,
-  at: number,
-  limit: number,
-  known: KnownTexts = new KnownTexts(),
-): Frame | null => {
+export const nextFrame = (buffer: Buffer, at: number, limit: number): Frame | null => {
   let candidate = buffer.indexOf(MAGIC_BYTES, at + 1)
   while (candidate !== -1 && candidate < limit) {
-    const frame = readFrame(buffer, candidate, limit, known)
+    const frame = readFrame(buffer, candidate, limit)
     if (typeof frame === 'object') return frame
     candidate = buffer.indexOf(MAGIC_BYTES, candidate + 1)
   }

@@ -1,7 +1,7 @@
 // Which requests were admitted and not yet settled: what a rotation carries on, and what a restart settles as orphaned.
 
 import { NumberTable } from '../lib/number-table.ts'
-import { type RecordText, wholeRecordText } from '../lib/shared-text.ts'
+import { type TextPieces, wholeText } from '../lib/text-pieces.ts'
 import type { CarriedFrame } from './segments.ts'
 import type { RecordId } from './spool-port.ts'
 
@@ -25,9 +25,9 @@ export interface NotedRecord {
   readonly type: string
   readonly subject: string
   readonly atMs: number
-  readonly data: RecordText
+  readonly data: TextPieces
   /** Of an admission that is open: its attempts so far. */
-  attempts: readonly RecordText[]
+  attempts: readonly TextPieces[]
 }
 
 interface Tracked extends OpenAdmission {
@@ -65,8 +65,8 @@ const openOf = ({ id, subject, atMs, data, attempts }: NotedRecord): OpenAdmissi
   recordId: id,
   subject,
   atMs,
-  data: wholeRecordText(data),
-  attempts: attempts.map(wholeRecordText),
+  data: wholeText(data),
+  attempts: attempts.map(wholeText),
 })
 
 /** The digits that an id of this process ends with; -1: none, which is no admission's. */
@@ -105,7 +105,7 @@ export class OpenAdmissions {
   /** A record of this process. Where it names its admission, nothing has to be looked for in its text. */
   note(record: NotedRecord): void {
     const { of, id, sequence, type, subject, atMs, data } = record
-    if (of === undefined) this.observe(type, id, subject, atMs, wholeRecordText(data))
+    if (of === undefined) this.observe(type, id, subject, atMs, wholeText(data))
     else if (type === 'request.admitted') this.own.set(sequence, record)
     else if (of === null) return
     else if (type === 'request.settled') this.own.delete(sequenceOf(of))

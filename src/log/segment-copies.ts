@@ -3,7 +3,6 @@ import type { Files } from './files.ts'
 import { type Frame, headerOf, MAX_FRAME_BYTES, nextFrame, readFrame, type SegmentHeader } from './frame.ts'
 import { readSegmentHeader } from './segment-header.ts'
 import { listSegments } from './segments.ts'
-import { KnownTexts } from './shared-data.ts'
 import { FrameOfSpool, type SpoolRecord } from './spool-record.ts'
 
 const CHUNK_BYTES = 256 * 1024
@@ -49,7 +48,6 @@ const readCopies = (path: string, { from, to }: Lost, found: Map<number, SpoolRe
 /** The whole frames of a file, each in memory of its own that stays. */
 function* framesOf(path: string, files: Files): Generator<Frame> {
   const descriptor = files.open(path)
-  const known = new KnownTexts()
   try {
     let left = Buffer.alloc(0)
     for (let position = 0; ; ) {
@@ -61,8 +59,8 @@ function* framesOf(path: string, files: Files): Generator<Frame> {
       const limit = left.length + count
       let at = 0
       for (;;) {
-        const read = readFrame(buffer, at, limit, known)
-        const frame = typeof read === 'object' ? read : nextFrame(buffer, at, limit, known)
+        const read = readFrame(buffer, at, limit)
+        const frame = typeof read === 'object' ? read : nextFrame(buffer, at, limit)
         if (frame === null) break
         at = frame.end
         yield frame

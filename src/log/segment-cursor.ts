@@ -8,7 +8,6 @@ import { copiesOf } from './segment-copies.ts'
 import { readSegmentHeader } from './segment-header.ts'
 import { type CursorStart, numberFrom, numberIn, pass, raise, segmentOf } from './segment-seek.ts'
 import { type Counters, listSegments, segmentPath } from './segments.ts'
-import { KnownTexts } from './shared-data.ts'
 import { FrameOfSpool, type SpoolRecord } from './spool-record.ts'
 
 export interface Damage {
@@ -60,8 +59,6 @@ export class SegmentCursor {
   /** Whether the last `next` reached what is written now. */
   atEnd = false
   private readonly files: Files
-  /** What the frames that were read name. */
-  private readonly known = new KnownTexts()
 
   constructor(private readonly options: CursorOptions) {
     this.files = options.files ?? nodeFiles
@@ -236,14 +233,14 @@ export class SegmentCursor {
   /** The next frame of this segment. `ended`: nothing will be added to it, so what is no frame is damage. */
   private frameHere(ended: boolean): Frame | null {
     for (;;) {
-      const found = readFrame(this.buffer, this.at, this.limit, this.known)
+      const found = readFrame(this.buffer, this.at, this.limit)
       if (typeof found === 'object') {
         this.at = found.end
         return found
       }
       if (this.fill()) continue
       if (this.at === this.limit) return null
-      const later = nextFrame(this.buffer, this.at, this.limit, this.known)
+      const later = nextFrame(this.buffer, this.at, this.limit)
       if (later === null && !ended) return null
       this.damaged(later?.start ?? this.limit)
       if (later === null) return null

@@ -2,11 +2,11 @@
 
 import { join } from 'node:path'
 import { failpoint } from '../lib/failpoints.ts'
-import type { RecordText } from '../lib/shared-text.ts'
+import type { TextPieces } from '../lib/text-pieces.ts'
 import type { CachedPages } from './cached-pages.ts'
 import { type Files, nodeFiles, removeQuietly } from './files.ts'
 import { frameBound, type SegmentHeader, type SpoolTopic, writeFrame } from './frame.ts'
-import { type Batch, emptyBatch, enlarged, restOf } from './segment-batch.ts'
+import { type Batch, emptyBatch, restOf } from './segment-batch.ts'
 import { segmentHead } from './segment-header.ts'
 import { noteRefusal } from './sync-refusal.ts'
 
@@ -117,17 +117,21 @@ export class SegmentWriter {
   }
 
   /** Adds a record of that time to the batch; returns its sequence. It is not in the file before `flush`. */
-  add(topic: SpoolTopic, type: string, subject: string, data: RecordText, atMs: number): number {
+  add(topic: SpoolTopic, type: string, subject: string, data: TextPieces, atMs: number): number {
     const { batch, next } = this
     const bound = frameBound(type, subject, data)
-    if (batch.buffer.length - batch.bytes < bound) batch.buffer = enlarged(batch, bound)
+    if (batch.buffer.length - batch.bytes < bound) {
+      const larger = Buffer.allocUnsafe(Math.max(batch.buffer.length * 2, batch.bytes + bound))
+      batch.buffer.copy(larger, 0, 0, batch.bytes)
+      batch.buffer = larger
+    }
     const sequence = this.sequences[topic]++
     const { numbers } = this
     numbers.record = next.record
     numbers.offset = next[topic]
     numbers.sequence = sequence
     numbers.atMs = atMs
-    batch.bytes = writeFrame(batch.buffer, batch.bytes, topic, numbers, type, subject, data, batch.name)
+    batch.bytes = writeFrame(batch.buffer, batch.bytes, topic, numbers, type, subject, data)
     batch.ends.push(batch.bytes)
     batch.topics.push(topic)
     next.record++
@@ -176,7 +180,7 @@ export class SegmentWriter {
       this.retire()
     }
     if (count > 0) this.keep(whole)
-    this.batch = restOf(batch, count)
+    this.batch = restOf(batch, count, whole)
     this.written = 0
     return count
   }

@@ -57,7 +57,7 @@ export class FrameOfSpool implements SpoolRecord {
     return this.frame.data
   }
   get dataBytes(): number {
-    return this.frame.dataBytes
+    return this.frame.end - this.frame.start
   }
   writeData(into: Buffer, at: number): number {
     return this.frame.writeData(into, at)

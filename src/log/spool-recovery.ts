@@ -5,7 +5,6 @@ import { type Frame, headerOf, nextFrame, readFrame, type SegmentHeader, type Sp
 import { OpenAdmissions } from './open-admissions.ts'
 import { readSegmentHeader } from './segment-header.ts'
 import { type Counters, listSegments, type SegmentFile } from './segments.ts'
-import { KnownTexts } from './shared-data.ts'
 import type { SpoolKeeping } from './spool.ts'
 import { furthestWatermark, readWatermark, setAside } from './spool-directory.ts'
 
@@ -37,7 +36,6 @@ interface Scan {
 /** Reads one segment whole. Its frames hold numbers and texts, what it carries first; its header is the last readable copy. */
 const scanSegment = (path: string, files: Files): Scan => {
   const bytes = files.readWhole(path)
-  const known = new KnownTexts()
   const records: Frame[] = []
   const damages: { start: number; end: number }[] = []
   /** By their numbers: of each whichever copy is whole. */
@@ -45,8 +43,8 @@ const scanSegment = (path: string, files: Files): Scan => {
   let header: SegmentHeader | null = null
   let at = 0
   while (at < bytes.length) {
-    const read = readFrame(bytes, at, bytes.length, known)
-    const frame = typeof read === 'object' ? read : nextFrame(bytes, at, bytes.length, known)
+    const read = readFrame(bytes, at, bytes.length)
+    const frame = typeof read === 'object' ? read : nextFrame(bytes, at, bytes.length)
     if (frame === null) break
     if (frame.start > at) damages.push({ start: at, end: frame.start })
     at = frame.end

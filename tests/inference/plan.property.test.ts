@@ -1,20 +1,15 @@
 // Promises of every plan, whatever it is made from.
 
 import { expect, test } from 'bun:test'
-import { admittedText, candidateList, decisionOf } from '../../src/inference/decision.ts'
+import { admittedJson, candidateList, decisionOf } from '../../src/inference/decision.ts'
 import { outputBound, priceOf, promptTokensEstimate } from '../../src/inference/estimate.ts'
 import { makePlan, type Plan } from '../../src/inference/plan.ts'
 import { REJECTED_REASONS } from '../../src/inference/rejections.ts'
 import { type RecordedPlan, recordedInput } from '../../src/inference/replay.ts'
-import { wholeRecordText } from '../../src/lib/shared-text.ts'
+import { wholeText } from '../../src/lib/text-pieces.ts'
 import { holds } from './any-plan.ts'
 import { catalogueOf, entry } from './gateway.ts'
 import { planInput } from './plans.ts'
-
-const FACTS = {
-  own: { id: 'req_1', request_id: 'req_1', trace_id: 'a'.repeat(32), at_ms: 1, seed: 1 },
-  commonJson: '"tenant_id":null',
-}
 
 const shown = ({ input: _, ...plan }: Plan) => plan
 
@@ -47,7 +42,7 @@ test('what the records say makes the same plan again', () => {
 test('an admission says the decision and the candidates, whatever was said before', () => {
   const caller = entry()
   holds(({ plan }) => {
-    const text = wholeRecordText(admittedText(FACTS, plan, caller, 7, null, undefined))
+    const text = wholeText(admittedJson('{"id":"req_1"', plan, caller, 7, null, undefined))
     const { decision, candidates, ...rest } = JSON.parse(text)
     expect(decision).toEqual(JSON.parse(JSON.stringify(decisionOf(plan))))
     expect(candidates).toEqual(candidateList(plan))

@@ -3,7 +3,7 @@ import { heapStats } from 'bun:jsc'
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { RequestFacts } from '../../src/domain/request.ts'
-import { entryTexts, recordFacts } from '../../src/inference/record-text.ts'
+import { entryTexts, requestFactsJson } from '../../src/inference/record-text.ts'
 import { TypeCompiler } from '../../src/lib/schema.ts'
 import type { CatalogueEntry } from '../../src/state/port.ts'
 
@@ -52,7 +52,7 @@ test('the facts of a request, whatever the last request of its key was', () => {
       (own, isOwn, label, n, all) => {
         for (const each of all) {
           const facts = { id: own, request_id: isOwn ? own : label, trace_id: 'a'.repeat(32), at_ms: n, seed: n }
-          const read: unknown = { ...facts, ...JSON.parse(`{${recordFacts(facts, each).commonJson}}`) }
+          const read: unknown = JSON.parse(`${requestFactsJson(facts, each)}}`)
           expect(read).toEqual(JSON.parse(JSON.stringify({ ...facts, ...each })))
           expect(isFacts.Check(read)).toBe(true)
         }
@@ -69,7 +69,7 @@ test('a name that was cut short does not keep the text that it was cut from', ()
   const tell = (n: number): void => {
     const name = (JSON.parse(`"${String(n).repeat(CHARS / String(n).length)}"`) as string).slice(0, 256)
     const own = { key_id: `key_cut_${n}`, requested_model: name, task: 'chat', revision: 'r1', frame: 0 } as const
-    recordFacts(facts, { ...same, ...own })
+    requestFactsJson(facts, { ...same, ...own })
   }
   Bun.gc(true)
   const before = heapStats().extraMemorySize

@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, test } from 'bun:test'
-import { wholeRecordText } from '../../src/lib/shared-text.ts'
+import { wholeText } from '../../src/lib/text-pieces.ts'
 import { SpoolClosed } from '../../src/log/spool-port.ts'
 import { startUpstream } from '../services/upstream.ts'
 import { entry, policyRow, READ_KEY, testGateway } from './gateway.ts'
@@ -281,9 +281,7 @@ describe('callers', () => {
     const appended: string[] = []
     const { append } = late.spool
     late.spool.append = (topic, type, subject, data, admission) => {
-      appended.push(
-        `${type} ${(JSON.parse(wholeRecordText(data)) as { admission?: string }).admission ?? ''} ${admission}`,
-      )
+      appended.push(`${type} ${(JSON.parse(wholeText(data)) as { admission?: string }).admission ?? ''} ${admission}`)
       return append(topic, type, subject, data, admission)
     }
     const response = await late.chat(ask)

@@ -7,7 +7,7 @@ import {
   type RequestSettled,
 } from '../../src/domain/request.ts'
 import { Value } from '../../src/lib/schema.ts'
-import { wholeRecordText } from '../../src/lib/shared-text.ts'
+import { wholeText } from '../../src/lib/text-pieces.ts'
 import { type Spool, SpoolClosed } from '../../src/log/spool-port.ts'
 
 const EVENTS = { ...REQUEST_EVENTS, ...FEEDBACK_EVENTS }
@@ -49,7 +49,7 @@ export const testSpool = (): TestSpool => {
     async append(_topic, type, subject, dataJson, admission = false) {
       if (admission && !spool.open) throw new SpoolClosed('the disk is full')
       await spool.before?.(type)
-      const data: unknown = JSON.parse(wholeRecordText(dataJson))
+      const data: unknown = JSON.parse(wholeText(dataJson))
       const schema = EVENTS[type as keyof typeof EVENTS]
       const [error] = Value.Errors(schema, data)
       if (error !== undefined) throw new Error(`${type}${error.path}: ${error.message}`)
