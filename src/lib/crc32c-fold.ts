@@ -65,12 +65,16 @@ interface Exports {
 interface Folder extends Pick<Exports, 'strike'> {
   readonly memory: Uint8Array
 }
-let folder: Folder | null = null
+let folder: Folder | null | undefined
 
-/** Made when a thread first needs it. */
-const made = (): Folder => {
-  const { memory, strike } = new WebAssembly.Instance(new WebAssembly.Module(MODULE())).exports as unknown as Exports
-  return { memory: new Uint8Array(memory.buffer), strike }
+/** Made when a thread first needs it; null where it cannot be: without WebAssembly, or room for its memory. */
+const made = (): Folder | null => {
+  try {
+    const { memory, strike } = new WebAssembly.Instance(new WebAssembly.Module(MODULE())).exports as unknown as Exports
+    return { memory: new Uint8Array(memory.buffer), strike }
+  } catch {
+    return null
+  }
 }
 
 /** CRC-32C begins with all ones: added to the first four bytes, it begins with nothing, as what is added up must. */
@@ -81,9 +85,10 @@ const turnFirst = (memory: Uint8Array, at: number): void => {
 /** The least that is worth it; shorter messages are not to be given. */
 export const FOLDED_FROM_BYTES = 16 * 1024
 
-/** A message of some 5,300 bytes with the CRC-32C of `bytes[start, end)`; good until the next call. */
-export const folded = (bytes: Uint8Array, start: number, end: number): Uint8Array => {
-  folder ??= made()
+/** A message of some 5,300 bytes with the CRC-32C of `bytes[start, end)`, good until the next call; null where the system cannot make one. */
+export const folded = (bytes: Uint8Array, start: number, end: number): Uint8Array | null => {
+  if (folder === undefined) folder = made()
+  if (folder === null) return null
   const { memory } = folder
   memory.fill(0, 0, BYTES_AT)
   const until = start + Math.floor((end - start - LONGEST) / STEP) * STEP

@@ -20,9 +20,8 @@ const TABLES = (() => {
 
 /** CRC-32C of `bytes[start, end)`, unsigned. */
 export const crc32c = (bytes: Uint8Array, start = 0, end = bytes.length): number => {
-  if (end - start < FOLDED_FROM_BYTES) return byTables(bytes, start, end)
-  const short = folded(bytes, start, end)
-  return byTables(short, 0, short.length)
+  const short = end - start < FOLDED_FROM_BYTES ? null : folded(bytes, start, end)
+  return short === null ? byTables(bytes, start, end) : byTables(short, 0, short.length)
 }
 
 const byTables = (bytes: Uint8Array, start: number, end: number): number => {

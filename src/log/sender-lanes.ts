@@ -23,12 +23,14 @@ export interface Shipment {
   readonly topic: string
   readonly partition: number
   readonly records: SpooledEnvelope[]
+  /** Of values and keys, at most: what a topic must take has little room for keys beside. */
   bytes: number
 }
 
 /** Where the records of a subject go, and what their envelopes have in common. */
 interface Destination {
   readonly subject: string
+  readonly keyBytes: number
   readonly lane: Lane
   readonly heads: EnvelopeHead[]
 }
@@ -46,19 +48,18 @@ export class Lanes {
   constructor(private readonly targets: Readonly<Record<SpoolTopic, ShipTarget>>) {}
 
   load(source: SpoolRecord): void {
-    const { lane, subject, heads } = this.destinationOf(source)
+    const { lane, subject, keyBytes, heads } = this.destinationOf(source)
     if (lane.shipments.length === 0) this.loaded.push(lane)
     const record = new SpooledEnvelope(source, headOf(heads, source, subject), subject)
+    const bytes = record.valueBound + keyBytes
     const last = lane.shipments.at(-1)
     const fits =
-      last !== undefined &&
-      last.records.length < MAX_APPEND_RECORDS &&
-      last.bytes + record.valueBound <= MAX_APPEND_BYTES
+      last !== undefined && last.records.length < MAX_APPEND_RECORDS && last.bytes + bytes <= MAX_APPEND_BYTES
     const { topic, partition } = lane
     const shipment: Shipment = fits ? last : { topic, partition, records: [], bytes: 0 }
     if (!fits) lane.shipments.push(shipment)
     shipment.records.push(record)
-    shipment.bytes += record.valueBound
+    shipment.bytes += bytes
   }
 
   /** Those that have something, which is theirs no more. */
@@ -77,7 +78,7 @@ export class Lanes {
     const name = `${topic}/${partition}`
     const lane = this.byPartition.get(name) ?? { topic, partition, shipments: [] }
     this.byPartition.set(name, lane)
-    const made = { subject, lane, heads: [] }
+    const made = { subject, keyBytes: Buffer.byteLength(subject), lane, heads: [] }
     this.bySubject[kind].set(subject, made)
     return made
   }

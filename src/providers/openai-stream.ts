@@ -282,8 +282,10 @@ class OpenAiStream implements StreamDecoder, Skimmer {
 
   /** Learns from a frame that will be read as an event later, so that the frames that came along with it can be skimmed; it itself is not. */
   #lookAhead(text: string, from: number): void {
+    const end = text.indexOf('\n', from)
+    if (end === -1) return
     this.#looks++
-    const data = text.slice(from + FIELD.length, text.indexOf('\n', from))
+    const data = text.slice(from + FIELD.length, end)
     const chunk = parseJson(data)
     this.#looked = { data, chunk }
     const plain = isObject(chunk) && !this.#hides(chunk) ? plainChoice(chunk, arrayOf(chunk.choices)) : null
