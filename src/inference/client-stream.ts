@@ -26,7 +26,7 @@ const NO_CHOICES: readonly ChoiceFacts[] = []
 
 /** The frames of one stream. Pulled by the client: while it does not read, nothing is read from the upstream. */
 export class ClientStream implements LiveBody, ArrivalListener {
-  /** Where its frames go, once they do. */
+  /** Where its frames go, once they do and until the last of them. */
   #writing: { readonly sink: AnswerSink; written(): void; broken(error: unknown): void } | null = null
   /** The frames before the last ones. */
   #unsent = ''
@@ -79,7 +79,8 @@ export class ClientStream implements LiveBody, ArrivalListener {
 
   /** Writes what there is. Called again by whoever more is waited for of: the upstream, a budget or the client. */
   #goOn(): void {
-    const { broken } = this.#writing!
+    if (this.#writing === null) return // it is closed
+    const { broken } = this.#writing
     try {
       while (this.#tail === null) {
         const frames = this.#nextFrames()
@@ -152,7 +153,9 @@ export class ClientStream implements LiveBody, ArrivalListener {
   }
 
   #close(tail: string): void {
-    const { sink, written } = this.#writing!
+    if (this.#writing === null) return
+    const { sink, written } = this.#writing
+    this.#writing = null
     if (this.exchange.ended !== 'client') {
       if (this.#unsent !== '') sink.write(this.#unsent)
       sink.write(tail)

@@ -33,7 +33,7 @@ const isApart = (one: WaitingAppend, other: WaitingAppend): boolean =>
   isSame(one, other) || Math.abs(one.timeoutMs - other.timeoutMs) > SIMILAR_MS
 
 /** Gives each its answer. */
-export const answer = (appends: readonly WaitingAppend[], partitions: readonly ProducedPartition[]): void => {
+export const answerEach = (appends: readonly WaitingAppend[], partitions: readonly ProducedPartition[]): void => {
   for (const append of appends) {
     const found = partitions.find((partition) => isSame(partition, append))
     if (found === undefined) append.reject(new Error('Produce was answered without a partition'))

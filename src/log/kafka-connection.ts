@@ -5,7 +5,7 @@ import type { SASLOptions } from 'kafkajs'
 import type Broker from 'kafkajs/src/broker/index.js'
 import type ConnectionPool from 'kafkajs/src/network/connectionPool.js'
 import type { Connection } from 'kafkajs/src/network/connectionPool.js'
-import { AppendQueue, answer, type WaitingAppend } from './kafka-appends.ts'
+import { AppendQueue, answerEach, type WaitingAppend } from './kafka-appends.ts'
 import {
   PRODUCE,
   type ProduceAppend,
@@ -175,7 +175,7 @@ const produce = ({ pool, clientId, within }: Opened, appends: readonly WaitingAp
     // Answered, so it is sent and not needed any more. One that was not answered may still be in the hands of the socket.
     buffers.giveBack(buffer)
     connection.requestQueue.maybeThrottle(throttleMs)
-    answer(appends, partitions)
+    answerEach(appends, partitions)
   }
   return within(send(), limitMs, PRODUCE.name)
 }

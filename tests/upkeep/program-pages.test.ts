@@ -12,10 +12,11 @@ const listening = () => {
 test('the program is let go of after its time and again and again, until that is closed', async () => {
   const diagnostics = listening()
   const pages = letGoWhenWarm(diagnostics, { firstMs: 1, everyMs: 30 })
-  await eventually('three times', () => diagnostics.told.length === 3)
+  await eventually('three times', () => diagnostics.told.length >= 3)
   pages.close()
+  const { length } = diagnostics.told
   await Bun.sleep(100)
-  expect(diagnostics.told.length).toBeLessThanOrEqual(4) // one may have begun
+  expect(diagnostics.told.length).toBeLessThanOrEqual(length + 1) // one may have begun
   for (const each of diagnostics.told) expect(each).toEqual(['program_pages_let_go', { bytes: expect.any(Number) }])
 })
 
