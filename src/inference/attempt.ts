@@ -6,7 +6,7 @@ import type { CatalogueEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { admitAttempt } from './admit.ts'
 import { reserveNext } from './budget.ts'
-import { called } from './call.ts'
+import { accepted, ProviderCall, refused, send } from './call.ts'
 import { chargeAttempt } from './charge.ts'
 import type { InferenceDeps } from './deps.ts'
 import type { Exchange, Identity } from './exchange.ts'
@@ -15,7 +15,7 @@ import { beginCall, endCall } from './health.ts'
 import type { Intent } from './intent.ts'
 import { stillAllowed } from './overruled.ts'
 import type { Plan } from './plan.ts'
-import { backoffMs, listDropped, nextCandidate, type Route, shareMs, worthRepeating } from './turns.ts'
+import { backoffMs, listDropped, nextCandidate, type Route, worthRepeating } from './turns.ts'
 import { UpstreamStream } from './upstream-stream.ts'
 
 /** A longer answer is an error of the provider. */
@@ -38,7 +38,7 @@ export type AttemptDeps = Pick<
 /** Calls the candidates of the plan. Throws the last failure as a GatewayError when none answered. */
 export const attempt = async (exchange: Exchange, intent: Intent, plan: Plan, deps: AttemptDeps): Promise<Served> => {
   const route: Route = {
-    queue: plan.ordered.slice(exchange.passedOver),
+    queue: exchange.passedOver === 0 ? plan.ordered : plan.ordered.slice(exchange.passedOver),
     sequence: plan.ordered,
     dropped: null,
     longContext: plan.forLongContext,
@@ -59,7 +59,7 @@ export const attempt = async (exchange: Exchange, intent: Intent, plan: Plan, de
       if (repeats && !(plan.policy.fallbackOn.has(failed!.code) && deps.health.mayFallBack())) throw failed
       failed ??= passedOver
       retries = 0
-      route.queue.shift()
+      route.queue = route.queue.slice(1)
       if (route.queue.length === 0) {
         listDropped(route, null, exchange)
         throw failed
@@ -71,17 +71,19 @@ export const attempt = async (exchange: Exchange, intent: Intent, plan: Plan, de
     if (n > exchange.listedAtAdmission + 1) await admitAttempt(exchange, intent, entry, n, deps)
     begin(exchange, entry, deps)
     try {
-      const waitMs = (nowMs: number) => shareMs(exchange.deadlineMs - nowMs, route.queue.length, made, plan)
       const kind = kindOf(entry, deps)
       const reading = new AttemptReading(exchange.identity, intent, entry)
-      const response = await called({ exchange, intent, entry, plan, kind, reading, waitMs }, deps)
+      const call = new ProviderCall(exchange, intent, entry, plan, kind, reading, route.queue.length, made)
+      let response = await send(call, deps)
+      if (!accepted(response, call, deps)) response = await refused(response, call, deps)
       if (intent.stream) {
         const source = streamOf(intent, response, kind, reading)
         const held: StreamPart[] = []
         while (!hasBegun(exchange, source, held)) await source.more()
         return { stream: true, held, source }
       }
-      return whole(exchange, kind, await response.text(ANSWER_LIMIT_BYTES), reading)
+      const body = response.wholeText?.(ANSWER_LIMIT_BYTES) ?? (await response.text(ANSWER_LIMIT_BYTES))
+      return whole(exchange, kind, body, reading)
     } catch (thrown) {
       const error = failedAttempt(exchange, entry, thrown)
       if (exchange.ended !== null || made++ >= plan.maxAttempts) throw error

@@ -8,53 +8,76 @@ import type { Exchange } from './exchange.ts'
 import type { Intent } from './intent.ts'
 import type { Plan } from './plan.ts'
 import { playScript } from './script.ts'
+import { shareMs } from './turns.ts'
 
 const FAILURE_LIMIT_BYTES = 64 * 1024
 
 type CallDeps = Pick<InferenceDeps, 'dial' | 'health'>
 
 /** Who is called, with what, and for how long. */
-export interface ProviderCall {
-  readonly exchange: Exchange
-  readonly intent: Intent
-  readonly entry: CatalogueEntry
-  readonly plan: Plan
-  readonly kind: ProviderKind
-  readonly reading: Reading
-  /** How long it may take from then on, by the monotonic clock. */
-  readonly waitMs: (nowMs: number) => number
+export class ProviderCall {
+  /** It asks for usage, which a budget has to know and no client wants. Known once it is sent. */
+  asked = false
+  /** Whether its provider was known by then to answer that; null: not known, or not wanted. */
+  answers: boolean | null = null
+
+  constructor(
+    readonly exchange: Exchange,
+    readonly intent: Intent,
+    readonly entry: CatalogueEntry,
+    readonly plan: Plan,
+    readonly kind: ProviderKind,
+    readonly reading: Reading,
+    /** How many candidates are left, this one among them, and which call of the request it is: what its share of the time depends on. */
+    readonly left: number,
+    readonly made: number,
+  ) {}
 }
 
 /** Of what is not as the provider wants it; a 422 is how many servers say it. */
 const FIELD_STATUSES: readonly (number | undefined)[] = [400, 422]
 const USAGE_FIELD = /stream_options|include_usage/
 
+/** Sends it; what comes back is `accepted`, or `refused`. Throws for what cannot be sent. No async function: that of the attempt waits for it. */
+export const send = (call: ProviderCall, deps: CallDeps): Promise<DialResponse> => {
+  const isWanted = call.intent.stream && isUnderHardBudget(call.exchange)
+  call.answers = isWanted ? deps.health.usageAnswers.takes(call.entry) : null
+  return sendAs(call, isWanted && call.answers !== false, deps)
+}
+
+const sendAs = (call: ProviderCall, asks: boolean, { dial }: CallDeps): Promise<DialResponse> => {
+  const request = requestOf(call, asks)
+  call.asked = request.asksForBudget === true
+  return answerTo(request, call, dial)
+}
+
+const isSuccess = ({ status }: DialResponse): boolean => status >= 200 && status <= 299
+
+/** Whether the provider answers with a success. */
+export const accepted = (response: DialResponse, { exchange, entry, asked }: ProviderCall, deps: CallDeps): boolean => {
+  exchange.call!.headers(response)
+  if (!isSuccess(response)) return false
+  if (asked) deps.health.usageAnswers.answered(entry, true)
+  return true
+}
+
 /**
- * What the provider answers with a success. Throws what it refuses; but where that may be the question for usage, which a budget asks and no client, it is
- * called once more without, within the same attempt: what was refused is not billed.
+ * Throws what the provider refuses; but where that may be the question for usage, which a budget asks and no client, it is called once more without, within the
+ * same attempt: what was refused is not billed.
  */
-export const called = async (call: ProviderCall, { dial, health }: CallDeps): Promise<DialResponse> => {
-  const { exchange, intent, entry } = call
-  const { usageAnswers } = health
-  const isWanted = intent.stream && isUnderHardBudget(exchange)
-  const known = isWanted ? usageAnswers.takes(entry) : null
-  let asks = isWanted && known !== false
-  for (let isAgain = false; ; isAgain = true) {
-    const request = requestOf(call, asks)
-    const asked = request.asksForBudget === true
-    const response = await answerTo(request, call, dial)
-    exchange.call!.headers(response)
-    if (response.status >= 200 && response.status <= 299) {
-      if (asked || isAgain) usageAnswers.answered(entry, asked)
-      return response
-    }
-    const error = await refusal(response, call)
-    const names = USAGE_FIELD.test(`${error.param} ${error.message}`)
-    const mayBeIt = asked && FIELD_STATUSES.includes(response.status) && (names || known === null)
-    if (!mayBeIt || exchange.ended !== null) throw error
-    if (names) usageAnswers.answered(entry, false)
-    asks = false
-  }
+export const refused = async (response: DialResponse, call: ProviderCall, deps: CallDeps): Promise<DialResponse> => {
+  const { exchange, entry, asked, answers } = call
+  const { usageAnswers } = deps.health
+  const error = await refusal(response, call)
+  const names = USAGE_FIELD.test(`${error.param} ${error.message}`)
+  const mayBeIt = asked && FIELD_STATUSES.includes(response.status) && (names || answers === null)
+  if (!mayBeIt || exchange.ended !== null) throw error
+  if (names) usageAnswers.answered(entry, false)
+  const again = await sendAs(call, false, deps)
+  exchange.call!.headers(again)
+  if (!isSuccess(again)) throw await refusal(again, call)
+  usageAnswers.answered(entry, call.asked)
+  return again
 }
 
 /** What is sent, as its kind has it. */
@@ -85,12 +108,13 @@ const requestOf = ({ exchange, intent, entry, kind }: ProviderCall, usageForBudg
 /** Sends it, and waits for the head of an answer as long as the policy, its share of the time and its model allow. */
 const answerTo = (
   request: UpstreamRequest,
-  { exchange, intent, entry, plan: { policy }, kind, waitMs }: ProviderCall,
+  { exchange, intent, entry, plan, kind, left, made }: ProviderCall,
   dial: CallDeps['dial'],
 ): Promise<DialResponse> => {
+  const { policy } = plan
   const nowMs = performance.now()
-  const shareMs = waitMs(nowMs)
-  const bounds = intent.stream ? Math.min(policy.firstTokenMs, shareMs) : shareMs
+  const ownMs = shareMs(exchange.deadlineMs - nowMs, left, made, plan)
+  const bounds = intent.stream ? Math.min(policy.firstTokenMs, ownMs) : ownMs
   const headersMs = entry.timeoutMs === null ? bounds : Math.min(bounds, entry.timeoutMs)
   exchange.waitReason = 'first_token'
   exchange.waitDeadlineMs = nowMs + headersMs

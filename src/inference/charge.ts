@@ -60,8 +60,8 @@ export const chargeAttempt = (exchange: Exchange): void => {
 }
 
 /** What the attempt under way, or the last one, has cost by now, for budgets; null: nothing was sent that may be billed. */
-export const attemptCost = (exchange: Exchange): Cost | null => {
-  const { basis, costNanoUsd, promptTokens, completionTokens } = ofAttempt(exchange)
+export const attemptCost = (exchange: Exchange, own: Measured = ofAttempt(exchange)): Cost | null => {
+  const { basis, costNanoUsd, promptTokens, completionTokens } = own
   if (basis === 'none') return null
   return {
     nanoUsd: costNanoUsd,
@@ -94,26 +94,26 @@ const stopsBilling = ({ kind, entry }: Exchange): boolean => {
 }
 
 /** What the attempt that ended is charged to budgets, with its bound where the provider has not said all of it. */
-const endedCost = (exchange: Exchange): Cost | null => {
-  const cost = attemptCost(exchange)
+const endedCost = (exchange: Exchange, own?: Measured): Cost | null => {
+  const cost = attemptCost(exchange, own)
   if (cost === null || isCounted(exchange)) return cost
   const atMost = mostBilled(exchange)
   const isSaid = isWhole(exchange) && reportedCost(exchange.usage) !== null
   return { ...cost, atMost: isSaid ? { ...atMost, nano_usd: cost.nanoUsd } : atMost }
 }
 
-/** Charges the attempt that was reserved for, if there was one, to the budgets of the request: what it did not cost is free once the outcome is recorded. */
-export const endReserved = (exchange: Exchange): void => {
+/** Charges the attempt that was reserved for, if there was one, to the budgets of the request: what it did not cost is free once the outcome is recorded. `own`: what is measured of it, where that is known. */
+export const endReserved = (exchange: Exchange, own?: Measured): void => {
   const { budgets, reservedFor } = exchange
   // Reserved for and not begun: nothing of it was sent.
-  budgets?.endAttempt(reservedFor === null ? endedCost(exchange) : null)
+  budgets?.endAttempt(reservedFor === null ? endedCost(exchange, own) : null)
   exchange.reservedFor = null
 }
 
-/** Charges the request to its budgets, once, right before its outcome is appended. Undefined: it falls under none. */
-export const chargeBudgets = (exchange: Exchange): BudgetCharge[] | undefined => {
+/** Charges the request to its budgets, once, right before its outcome is appended. Undefined: it falls under none. `measured`: of the request, where nothing has changed since. */
+export const chargeBudgets = (exchange: Exchange, measured?: Measured): BudgetCharge[] | undefined => {
   if (exchange.budgets === null) return undefined
-  endReserved(exchange)
+  endReserved(exchange, exchange.charged === null ? measured : undefined)
   const charges = exchange.budgets.settle()
   return charges.length === 0 ? undefined : charges
 }

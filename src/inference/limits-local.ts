@@ -18,6 +18,10 @@ class Subject {
 
 export class LocalLimitStore implements LimitStore {
   readonly #subjects = new Map<string, Subject>()
+  /** Those of one call, used again by the next. */
+  readonly #asked: Subject[] = []
+  /** The same bucket for each of so many rules: what the last calls took from. */
+  #buckets: readonly number[] = []
   #sweptMs = Number.NEGATIVE_INFINITY
 
   /** `nowMs` never goes back. */
@@ -69,7 +73,7 @@ export class LocalLimitStore implements LimitStore {
     }
   }
 
-  #add({ rules, tokens }: Ask, subjects: readonly Subject[], nowMs: number): number[] {
+  #add({ rules, tokens }: Ask, subjects: readonly Subject[], nowMs: number): readonly number[] {
     const bucket = bucketOf(nowMs)
     for (let i = 0; i < subjects.length; i++) {
       const subject = subjects[i]!
@@ -78,15 +82,16 @@ export class LocalLimitStore implements LimitStore {
       if (rules[i]!.maxParallel !== null) subject.parallel += 1
       subject.newest = bucket
     }
-    const buckets: number[] = []
-    for (let i = 0; i < subjects.length; i++) buckets.push(bucket)
-    return buckets
+    if (this.#buckets.length !== subjects.length || this.#buckets[0] !== bucket)
+      this.#buckets = Array.from(subjects, () => bucket)
+    return this.#buckets
   }
 
-  /** The counts of each rule, as of now; null when there is no room for more. */
-  #subjectsOf(rules: readonly LimitRule[], nowMs: number): Subject[] | null {
+  /** The counts of each rule, as of now, until the next call; null when there is no room for more. */
+  #subjectsOf(rules: readonly LimitRule[], nowMs: number): readonly Subject[] | null {
     const bucket = bucketOf(nowMs)
-    const found: Subject[] = []
+    const found = this.#asked
+    found.length = 0
     for (const rule of rules) {
       let subject = this.#subjects.get(rule.subject)
       if (subject === undefined) {

@@ -17,7 +17,7 @@ import {
   rejection,
   subjectsOf,
 } from './rejections.ts'
-import { type RankInput, rank } from './strategies.ts'
+import { type RankInput, rank, scoresOf } from './strategies.ts'
 
 /** Everything that a plan depends on. Whoever has it again makes the same plan again. */
 export interface PlanInput {
@@ -274,13 +274,16 @@ const rankInput = ({ input, strategy, candidates, tiers, projectedNanoUsd, bound
   sticky: input.sticky,
 })
 
-/** Those whose health lets them be called, in order. When it lets nobody, the first: the last one left is always tried. */
-const awake = ({ input, candidates, reasons }: Judged, order: readonly number[]): CatalogueEntry[] => {
+/** Those whose health lets them be called, in order; the candidates themselves where that is all of them as they stand. When it lets nobody, the first: the last one left is always tried. */
+const awake = ({ input, candidates, reasons }: Judged, order: readonly number[]): readonly CatalogueEntry[] => {
+  const signals = input.frame.number === 0 || order.length === 1 ? null : input.frame
+  let inPlace = 0
+  while (order[inPlace] === inPlace && asleep(signals, candidates[inPlace]!) === null) inPlace++
+  if (inPlace === candidates.length) return candidates
   const ordered: CatalogueEntry[] = []
-  const isStill = input.frame.number === 0
   for (const place of order) {
     const entry = candidates[place]!
-    const skipped = isStill || order.length === 1 ? null : healthSkip(input.frame.signals(entry.modelId))
+    const skipped = asleep(signals, entry)
     if (skipped === null) ordered.push(entry)
     else reasons[place] = skipped
   }
@@ -289,9 +292,6 @@ const awake = ({ input, candidates, reasons }: Judged, order: readonly number[])
   return [candidates[order[0]!]!]
 }
 
-const scoresOf = (count: number, eligible: readonly number[], keys: readonly number[]): (number | null)[] => {
-  const scores: (number | null)[] = []
-  for (let i = 0; i < count; i++) scores.push(null)
-  for (let i = 0; i < eligible.length; i++) scores[eligible[i]!] = -keys[i]!
-  return scores
-}
+/** Null: nobody's health is asked. */
+const asleep = (frame: Frame | null, { modelId }: CatalogueEntry): RejectedReason | null =>
+  frame === null ? null : healthSkip(frame.signals(modelId))

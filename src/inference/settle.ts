@@ -61,7 +61,7 @@ export const appendOutcome = (
   deps: SettleDeps,
 ): Promise<RecordId> | null => {
   exchange.settled = true
-  const budget = chargeBudgets(exchange)
+  const budget = chargeBudgets(exchange, ending === SUCCESS ? measured : undefined)
   if (exchange.factsJson === null) return null
   const data = settledJson(exchange, exchange.factsJson, ending, measured, latencyMs, budget)
   const { admission } = exchange

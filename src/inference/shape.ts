@@ -1,10 +1,11 @@
 // Station 7: the answer as the client gets it. The upstream's text, with the `gateway` block spliced in.
 import { parseExact } from '../lib/exact-json.ts'
 import { editMembers, memberText } from '../lib/json-edit.ts'
+import type { TextPieces } from '../lib/text-pieces.ts'
 import type { Answer } from '../providers/provider.ts'
 import { type CompletionFacts, completionJson, toolRunJson } from '../wire/chat.ts'
 import { GatewayError } from '../wire/errors.ts'
-import { gatewayJson, withGatewayPieces } from '../wire/gateway-block.ts'
+import { withGatewayPieces } from '../wire/gateway-block.ts'
 import { isObject } from '../wire/json.ts'
 import type { Measured } from './charge.ts'
 import type { ChoiceFacts } from './choices.ts'
@@ -100,7 +101,7 @@ export const answerJson = (
   finishReason: string | null,
   checked: Checked | null,
   measured: Measured,
-): readonly string[] => {
+): TextPieces => {
   const plain = finishReason !== 'length' && answer.toolNames.length === 0 && intent.toolExecution === null
   const more =
     plain && intent.structured === null
@@ -113,7 +114,7 @@ export const answerJson = (
         })
   const text =
     checked === null || checked.repaired.size === 0 ? answer.json : withContents(answer.json, checked.repaired)
-  return withGatewayPieces(withUsage(text, answer.usage, measured), gatewayJson(exchange.facts(), more))
+  return withGatewayPieces(withUsage(text, answer.usage, measured), exchange.facts(), more)
 }
 
 /** Replaces the content of choices, by their places; every member outside `choices` keeps its bytes. */

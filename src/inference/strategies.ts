@@ -21,16 +21,16 @@ export interface RankInput {
   readonly sticky: number
 }
 
-/** `order`: places in the list of candidates, the best first. `keys`: what they were compared by, parallel to the places that were given; lower is better. */
+/** `order`: places in the list of candidates, the best first. `keys`: what they were compared by, parallel to the places that were given; lower is better. They are whoever asked's. */
 export interface Ranking {
-  readonly order: number[]
-  readonly keys: readonly number[] | null
+  readonly order: readonly number[]
+  readonly keys: number[] | null
 }
 
 /** Orders the candidates at these places (ascending). Ties keep the order of the catalogue, save where load is to be spread. */
 export const rank = (places: readonly number[], input: RankInput): Ranking => {
   const keys = KEYS[input.strategy](places, input)
-  if (keys === null) return { order: places.slice(), keys: null }
+  if (keys === null) return { order: places, keys: null }
   const spreads = input.strategy === 'least_busy' || input.strategy === 'usage_based'
   return { order: sorted(places, keys, spreads ? drawnTies(places, input) : null, input.tiers), keys }
 }
@@ -105,13 +105,16 @@ const drawnTies = (places: readonly number[], { entries, seed }: RankInput): num
   return places.map((place) => entries[place]!.priority + draw())
 }
 
-/** Insertion sort: there are few, and mostly in order. Stable. */
+/** Insertion sort: there are few, and mostly in order. Stable. The same list where they are. */
 const sorted = (
   places: readonly number[],
   keys: readonly number[],
   ties: readonly number[] | null,
   tiers: readonly number[] | null,
-): number[] => {
+): readonly number[] => {
+  let inOrder = 1
+  while (inOrder < places.length && !goesBefore(inOrder, inOrder - 1, places, keys, ties, tiers)) inOrder++
+  if (inOrder >= places.length) return places
   const at: number[] = []
   for (let i = 0; i < places.length; i++) {
     let j = i
@@ -136,6 +139,18 @@ const goesBefore = (
   if (tiers !== null && tiers[places[a]!] !== tiers[places[b]!]) return tiers[places[a]!]! < tiers[places[b]!]!
   if (keys[a] !== keys[b]) return keys[a]! < keys[b]!
   return ties !== null && ties[a]! < ties[b]!
+}
+
+/** What `balanced` compared of these places, in its own list, as ranks by place of all candidates: higher is better, null where none was compared. */
+export const scoresOf = (count: number, places: readonly number[], keys: number[]): (number | null)[] => {
+  if (places.length === count) {
+    for (let i = 0; i < count; i++) keys[i] = -keys[i]!
+    return keys
+  }
+  const scores: (number | null)[] = []
+  for (let i = 0; i < count; i++) scores.push(null)
+  for (let i = 0; i < places.length; i++) scores[places[i]!] = -keys[i]!
+  return scores
 }
 
 /** Numbers in [0, 1) from a seed (mulberry32). */

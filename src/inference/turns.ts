@@ -10,7 +10,7 @@ const PATIENCE_S = 1
 
 export interface Route {
   /** The candidate under way, then those after it. */
-  queue: CatalogueEntry[]
+  queue: readonly CatalogueEntry[]
   /** All that the queue was made of, and who of them an operator has switched off since and is not listed yet. Null: nobody was. */
   sequence: readonly CatalogueEntry[]
   dropped: Map<CatalogueEntry, ErrorCode> | null
@@ -45,7 +45,7 @@ export const nextCandidate = (route: Route, error: GatewayError, plan: Plan, exc
     listDropped(route, null, exchange)
     return false
   }
-  route.queue.shift()
+  route.queue = route.queue.slice(1)
   return true
 }
 

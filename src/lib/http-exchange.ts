@@ -125,10 +125,15 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
     return CANCELED
   }
 
+  wholeText(maxBytes: number): string | null {
+    if (!this.#ended || this.waitingBytes > maxBytes || this.#body !== null || this.#coding() !== null) return null
+    return this.takeText()
+  }
+
   text(maxBytes: number): Promise<string> {
     if (this.#body !== null || this.#coding() !== null) return readText(this.body, maxBytes)
-    // Small answers have come whole with their headers.
-    return this.#ended && this.waitingBytes <= maxBytes ? Promise.resolve(this.takeText()) : this.#readText(maxBytes)
+    const whole = this.wholeText(maxBytes)
+    return whole === null ? this.#readText(maxBytes) : Promise.resolve(whole)
   }
 
   async #readText(maxBytes: number): Promise<string> {

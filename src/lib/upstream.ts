@@ -43,6 +43,8 @@ export interface DialResponse {
   readonly body: ReadableStream<Uint8Array> | null
   /** Takes the body, to be read without a stream in between where that is possible. */
   reader?(): ByteReader
+  /** The same as `text`, without a promise, where all of the body has come with its head, as it does nearly always; else null, and `text` has it. */
+  wholeText?(maxBytes: number): string | null
   /** The whole body as text; throws `DialFailure('too_large')` beyond the limit. */
   text(maxBytes: number): Promise<string>
 }

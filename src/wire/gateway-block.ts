@@ -1,6 +1,7 @@
 // The `gateway` block (specification 2.13) as JSON text: it is spliced into answers, never merged into parsed ones.
 import { appendedPieces, appendMembers, editMembers } from '../lib/json-edit.ts'
 import { usdOf } from '../lib/money.ts'
+import type { TextPieces } from '../lib/text-pieces.ts'
 
 /** What was done with one candidate, as `attempts` of the debug block shows it. */
 export interface AttemptView {
@@ -53,14 +54,46 @@ const debugJson = (debug: DebugFacts): string =>
   `,"attempts":${JSON.stringify(debug.attempts)},"task":${text(debug.task)},"shaping":${JSON.stringify(debug.shaping)}` +
   `,"route_reason":${text(debug.routeReason)},"trace_id":${text(debug.traceId)}${debug.explainedJson}`
 
+type Who = Pick<GatewayFacts, 'provider' | 'requestedModel' | 'routedModel' | 'fallbackUsed' | 'cacheHit'>
+
+const isSame = (one: Who, other: Who): boolean =>
+  one.requestedModel === other.requestedModel &&
+  one.provider === other.provider &&
+  one.routedModel === other.routedModel &&
+  one.fallbackUsed === other.fallbackUsed &&
+  one.cacheHit === other.cacheHit
+
+/** Requests come in runs of the same model. */
+let last: { readonly who: Who; readonly json: string } | null = null
+
+/** Who was asked for and who answered, as members with a comma on both sides. */
+const whoJson = ({ provider, requestedModel, routedModel, fallbackUsed, cacheHit }: GatewayFacts): string =>
+  `,"provider":${text(provider)},"requested_model":${text(requestedModel)},"routed_model":${text(routedModel)}` +
+  `,"fallback_used":${fallbackUsed},"cache_hit":${cacheHit},"latency_ms":`
+
+const knownWhoJson = (facts: GatewayFacts): string => {
+  if (last === null || !isSame(last.who, facts)) last = { who: facts, json: whoJson(facts) }
+  return last.json
+}
+
+/** What the block consists of, one after another. */
+const gatewayPieces = (facts: GatewayFacts, more: string): (string | number)[] => [
+  '{"request_id":',
+  text(facts.requestId),
+  knownWhoJson(facts),
+  facts.latencyMs,
+  ',"estimated_cost_usd":',
+  facts.costNanoUsd === null ? 'null' : usdOf(facts.costNanoUsd),
+  facts.debug === null ? '' : debugJson(facts.debug),
+  more,
+  '}',
+]
+
 /**
  * The block as JSON text. `more` is appended inside it as it stands: `,"completion":{...}`, `,"structured":{...}`, `,"tool_run":{...}` or nothing.
  * `estimated_cost_usd` is null while no price is known.
  */
-export const gatewayJson = (facts: GatewayFacts, more = ''): string =>
-  `{"request_id":${text(facts.requestId)},"provider":${text(facts.provider)},"requested_model":${text(facts.requestedModel)}` +
-  `,"routed_model":${text(facts.routedModel)},"fallback_used":${facts.fallbackUsed},"cache_hit":${facts.cacheHit},"latency_ms":${facts.latencyMs}` +
-  `,"estimated_cost_usd":${facts.costNanoUsd === null ? 'null' : usdOf(facts.costNanoUsd)}${facts.debug === null ? '' : debugJson(facts.debug)}${more}}`
+export const gatewayJson = (facts: GatewayFacts, more = ''): string => gatewayPieces(facts, more).join('')
 
 /** The block of a stream's first frame: who answers is not known for sure before the end, so it is not said. `more` as for `gatewayJson`. */
 export const firstFrameGatewayJson = (
@@ -77,6 +110,12 @@ export const withGateway = (json: string, blockJson: string): string =>
     ? editMembers(json, new Map([['gateway', { do: 'set', json: blockJson }]]))
     : appendMembers(json, `"gateway":${blockJson}`)
 
-/** The same in pieces that belong one after another. */
-export const withGatewayPieces = (json: string, blockJson: string): readonly string[] =>
-  json.includes('"gateway"') ? [withGateway(json, blockJson)] : appendedPieces(json, `"gateway":${blockJson}`)
+/** An answer with the block of these facts, in pieces that belong one after another. */
+export const withGatewayPieces = (json: string, facts: GatewayFacts, more: string): TextPieces => {
+  if (json.includes('"gateway"')) return withGateway(json, gatewayJson(facts, more))
+  const [before, comma, member, end] = appendedPieces(json, '"gateway":')
+  const pieces = gatewayPieces(facts, more)
+  pieces.unshift(before, comma, member)
+  pieces.push(end)
+  return pieces
+}
