@@ -9,17 +9,17 @@ import { promptTokensEstimate, reservedNanoUsd } from './estimate.ts'
 import type { Exchange } from './exchange.ts'
 import type { Intent } from './intent.ts'
 import type { Plan } from './plan.ts'
-import { type CommonFacts, requestFactsJson } from './record-text.ts'
+import { type CommonFacts, type FactsText, requestFactsText } from './record-text.ts'
 
 const RETRY_AFTER_S = 1
 
-/** What both records of a request say about it, as JSON text without the closing brace: built once. */
-export const factsJson = (
+/** What both records of a request say about it: built once. */
+export const factsText = (
   exchange: Exchange,
   requestedModel: string | null,
   revision: string,
   user: string | null,
-): string => {
+): FactsText => {
   const { identity, key, intent, plan } = exchange
   exchange.revision = revision
   const common: CommonFacts = {
@@ -37,7 +37,7 @@ export const factsJson = (
   }
   if (exchange.purpose !== null) common.purpose = exchange.purpose
   const { id, requestId: request_id, traceId: trace_id, atMs: at_ms } = identity
-  return requestFactsJson({ id, request_id, trace_id, at_ms, seed: plan?.input.seed ?? 0 }, common)
+  return requestFactsText({ id, request_id, trace_id, at_ms, seed: plan?.input.seed ?? 0 }, common)
 }
 
 /** Appends `request.admitted`; throws 429 while the spool is closed, and 500 when the record could not be written. */
@@ -65,7 +65,7 @@ export const appendAdmission = (
   const entry = plan.ordered[exchange.passedOver]!
   const reserved = reservedNanoUsd(intent, entry)
   const budget = exchange.budgets?.parts()
-  const data = admittedJson(exchange.factsJson!, plan, entry, promptTokensEstimate(intent), reserved, budget)
+  const data = admittedJson(exchange.factsText!, plan, entry, promptTokensEstimate(intent), reserved, budget)
   exchange.listedAtAdmission = exchange.attempts.length
   return deps.spool.append('requests', 'request.admitted', subjectOf(exchange, deps), data, true, null)
 }

@@ -10,7 +10,7 @@ import { openLimitRules } from '../state/limit-rules.ts'
 import type { KeyEntry } from '../state/port.ts'
 import { GatewayError, stopping } from '../wire/errors.ts'
 import { ActiveRequests } from './active.ts'
-import { admitted, appendAdmission, factsJson, notAdmitted } from './admit.ts'
+import { admitted, appendAdmission, factsText, notAdmitted } from './admit.ts'
 import { attempt, finishAttempt } from './attempt.ts'
 import { authenticate, requireScope } from './authenticate.ts'
 import { bodyTooSlow, parseJsonBody, readJson } from './body.ts'
@@ -59,7 +59,7 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
     const plan = planOf(intent, key, request.headers, exchange.identity.atMs)
     exchange.plan = plan
     exchange.deadlineMs = exchange.identity.startedMs + plan.policy.totalMs
-    exchange.factsJson = factsJson(exchange, model, revision(), endUser(key, intent, deps))
+    exchange.factsText = factsText(exchange, model, revision(), endUser(key, intent, deps))
     exchange.plannedMs = exchange.latencyMs()
     if (plan.refused !== null) throw plan.refused
     return plan
@@ -127,7 +127,7 @@ const failed = async (
   const error = request.signal.aborted
     ? new GatewayError('request_canceled', 'the client left')
     : asGatewayError(thrown)
-  if (exchange.key !== null) exchange.factsJson ??= factsJson(exchange, exchange.requestedModel, revision(), null)
+  if (exchange.key !== null) exchange.factsText ??= factsText(exchange, exchange.requestedModel, revision(), null)
   try {
     await settle(exchange, endingOf(exchange, error), measure(exchange), deps)
     return error

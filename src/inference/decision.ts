@@ -6,7 +6,7 @@ import type { Static } from '../lib/schema.ts'
 import type { TextPieces } from '../lib/text-pieces.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import type { Plan } from './plan.ts'
-import { entryTexts } from './record-text.ts'
+import { entryTexts, type FactsText } from './record-text.ts'
 
 /** Ids of overrides and budgets beyond these are not listed: they follow from the state and the time. */
 const LISTED_OVERRIDES = 32
@@ -42,7 +42,7 @@ const listJson = (candidates: Plan['candidates'], reasons: Plan['reasons']): str
 
 /** An admission, `RequestAdmitted`: the facts without their closing brace, and what it says beyond them. Its long parts stand by themselves: put together they would be copied once more. */
 export const admittedJson = (
-  factsJson: string,
+  facts: FactsText,
   plan: Plan,
   /** Who is called first. */
   entry: CatalogueEntry,
@@ -50,7 +50,8 @@ export const admittedJson = (
   reservedNanoUsd: number | null,
   budget: readonly BudgetPart[] | undefined,
 ): TextPieces => [
-  factsJson,
+  facts.own,
+  facts.common,
   ',"decision":',
   JSON.stringify(decisionWith(plan, null)).slice(0, -1),
   plan.scores === null ? '' : ',"scores":',

@@ -7,7 +7,7 @@ import type { CatalogueEntry } from '../state/port.ts'
 import { NO_OVERRIDES, UNSTEERED } from '../state/steering.ts'
 import type { GatewayError } from '../wire/errors.ts'
 import { ActiveRequests } from './active.ts'
-import { admit, factsJson } from './admit.ts'
+import { admit, factsText } from './admit.ts'
 import { attempt, finishAttempt, type Served } from './attempt.ts'
 import { goesOn, reserveFirst, reserveMore } from './budget.ts'
 import { bytesOf, type Measured, measure } from './charge.ts'
@@ -97,7 +97,7 @@ export const directCalls = (deps: DirectDeps): AskDirectly => {
       exchange.intent = intent
       exchange.plan = plan
       exchange.deadlineMs = exchange.identity.startedMs + timeoutMs
-      exchange.factsJson = factsJson(exchange, entry.name, deps.live.status().tip, null)
+      exchange.factsText = factsText(exchange, entry.name, deps.live.status().tip, null)
       exchange.plannedMs = exchange.latencyMs()
       exchange.budgets = deps.budgets.of(payer.tenantId, payer.keyId, null, exchange.identity.atMs)
       if (exchange.budgets !== null) await reserveFirst(exchange, intent, plan, deps)

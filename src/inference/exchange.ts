@@ -17,6 +17,7 @@ import { explainedJson, routeReason } from './explain.ts'
 import type { Intent } from './intent.ts'
 import type { Held } from './limits.ts'
 import type { Plan } from './plan.ts'
+import type { FactsText } from './record-text.ts'
 import type { RequestTrace } from './trace.ts'
 
 /** Who a request is: made at arrival, the same in every answer, record and header. */
@@ -73,8 +74,8 @@ export class Exchange implements Listed {
   admittedMs: number | null = null
   /** Set once `request.admitted` is durable. */
   admission: RecordId | null = null
-  /** JSON text of the request's facts without the closing brace, shared by admission and settlement. */
-  factsJson: string | null = null
+  /** What admission and settlement both say of the request. */
+  factsText: FactsText | null = null
   settled = false
 
   readonly attempts: AttemptSummary[] = []

@@ -32,20 +32,30 @@ const isSame = (one: CommonFacts, other: CommonFacts): boolean =>
   one.tenant_id === other.tenant_id &&
   one.purpose === other.purpose
 
+/** With a comma in front. */
+const membersOf = (facts: CommonFacts): string => `,${JSON.stringify(facts).slice(1, -1)}`
+
 const commonJson = (facts: CommonFacts): string => {
   const { key_id: key, requested_model: model } = facts
-  if (key === null || (model !== null && model.length > MOST_NAME_CHARS)) return JSON.stringify(facts).slice(1, -1)
+  if (key === null || (model !== null && model.length > MOST_NAME_CHARS)) return membersOf(facts)
   const last = known.get(key)
   if (last !== undefined && isSame(last.facts, facts)) return last.json
-  const json = JSON.stringify(facts).slice(1, -1)
+  const json = membersOf(facts)
   if (known.size >= MOST_KNOWN) known = new Map()
   known.set(key, { facts, json })
   return json
 }
 
-/** `RequestFacts`, without the closing brace. */
-export const requestFactsJson = (own: Omit<Facts, keyof CommonFacts>, common: CommonFacts): string =>
-  `${JSON.stringify(own).slice(0, -1)},${commonJson(common)}`
+/** `RequestFacts` as JSON text without the closing brace, in two pieces: both records of a request begin with them, and neither is put together first. */
+export interface FactsText {
+  readonly own: string
+  readonly common: string
+}
+
+export const requestFactsText = (own: Omit<Facts, keyof CommonFacts>, common: CommonFacts): FactsText => ({
+  own: JSON.stringify(own).slice(0, -1),
+  common: commonJson(common),
+})
 
 interface EntryTexts {
   /** Ids as the beginning of a candidate. */

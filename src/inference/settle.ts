@@ -14,6 +14,7 @@ import { candidateList, decisionOf } from './decision.ts'
 import type { InferenceDeps, Observed } from './deps.ts'
 import type { Exchange } from './exchange.ts'
 import { rawUsageJson } from './raw-usage.ts'
+import type { FactsText } from './record-text.ts'
 
 /** How a request ended. */
 export interface Ending {
@@ -62,8 +63,8 @@ export const appendOutcome = (
 ): Promise<RecordId> | null => {
   exchange.settled = true
   const budget = chargeBudgets(exchange, ending === SUCCESS ? measured : undefined)
-  if (exchange.factsJson === null) return null
-  const data = settledJson(exchange, exchange.factsJson, ending, measured, latencyMs, budget)
+  if (exchange.factsText === null) return null
+  const data = settledJson(exchange, exchange.factsText, ending, measured, latencyMs, budget)
   const { admission } = exchange
   return deps.spool.append(
     'requests',
@@ -83,7 +84,7 @@ export const settled = (
   latencyMs: number,
   deps: SettleDeps,
 ): void => {
-  if (exchange.factsJson !== null) failpoint('settled')
+  if (exchange.factsText !== null) failpoint('settled')
   exchange.budgets?.outcomeWas('recorded')
   told(exchange, ending, measured, latencyMs, true, deps)
 }
@@ -127,7 +128,7 @@ const told = (
 /** A settlement: the facts without their closing brace, and what it says beyond them. */
 const settledJson = (
   exchange: Exchange,
-  factsJson: string,
+  facts: FactsText,
   ending: Ending,
   measured: Measured,
   latencyMs: number,
@@ -157,7 +158,8 @@ const settledJson = (
   if (plannedMs !== null)
     rest.timings = admittedMs === null ? { planned_ms: plannedMs } : { planned_ms: plannedMs, admitted_ms: admittedMs }
   return [
-    factsJson,
+    facts.own,
+    facts.common,
     ',"raw_usage":',
     rawUsageJson(usage?.raw),
     admission === null ? ',"admission":null' : `,"admission":"${admission}"`,

@@ -3,6 +3,7 @@
 import { Deadlines } from './deadlines.ts'
 import { HttpConnection, type Pool } from './http-connection.ts'
 import { Openings } from './openings.ts'
+import { writeUtf8 } from './text-pieces.ts'
 import { DialFailure, type DialLimits, type DialRequest, type DialResponse } from './upstream.ts'
 
 /** A vetted place to connect to. */
@@ -90,9 +91,9 @@ const encode = (destination: Destination, request: DialRequest): Encoded => {
   if (encoded.length <= SCRATCH.length) {
     encoded.bytes = SCRATCH
     // One after the other: put together they would be copied once more.
-    let at = SCRATCH.write(head)
-    at += SCRATCH.write(end, at)
-    if (body !== null) SCRATCH.write(body, at)
+    let at = writeUtf8(SCRATCH, 0, head)
+    at += writeUtf8(SCRATCH, at, end)
+    if (body !== null) writeUtf8(SCRATCH, at, body)
   } else encoded.bytes = Buffer.concat([Buffer.from(head), Buffer.from(end), Buffer.from(body ?? '')])
   return encoded
 }

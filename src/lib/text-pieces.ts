@@ -23,14 +23,21 @@ export const charsOf = (text: TextPieces): number => {
   return chars
 }
 
+type Write = (this: Buffer, text: string, at: number) => number
+/** What Node and Bun call the ways in which `write` goes once it has read its arguments: 50 ns instead of 83 for 100 characters, some twenty times a request. */
+const { utf8Write, latin1Write } = Buffer.prototype as unknown as Record<'utf8Write' | 'latin1Write', Write>
+
+/** Writes a text as UTF-8 into a buffer that has room for it; answers how many bytes that was. */
+export const writeUtf8 = (buffer: Buffer, at: number, text: string): number => utf8Write.call(buffer, text, at)
+
 /** Writes it as UTF-8 into a buffer that has room for it; answers where it ends. */
 export const writeText = (buffer: Buffer, at: number, text: TextPieces): number => {
-  if (typeof text === 'string') return at + buffer.write(text, at)
+  if (typeof text === 'string') return at + writeUtf8(buffer, at, text)
   let end = at
   for (let i = 0; i < text.length; i++) {
     const piece = text[i]!
     if (typeof piece === 'number') end = writeNumber(buffer, end, piece)
-    else end = piece.length <= SHORT_CHARS ? writeShort(buffer, end, piece) : end + buffer.write(piece, end)
+    else end = piece.length <= SHORT_CHARS ? writeShort(buffer, end, piece) : end + writeUtf8(buffer, end, piece)
   }
   return end
 }
@@ -59,7 +66,7 @@ export const writeLatin1 = (buffer: Buffer, at: number, text: TextPieces): numbe
 
 const writeBytes = (buffer: Buffer, at: number, text: string): number => {
   const { length } = text
-  if (length > SHORT_CHARS) return at + buffer.write(text, at, 'latin1')
+  if (length > SHORT_CHARS) return at + latin1Write.call(buffer, text, at)
   for (let i = 0; i < length; i++) buffer[at + i] = text.charCodeAt(i)
   return at + length
 }
@@ -68,7 +75,7 @@ const writeShort = (buffer: Buffer, at: number, text: string): number => {
   const { length } = text
   for (let i = 0; i < length; i++) {
     const code = text.charCodeAt(i)
-    if (code > 0x7f) return at + buffer.write(text, at)
+    if (code > 0x7f) return at + writeUtf8(buffer, at, text)
     buffer[at + i] = code
   }
   return at + length

@@ -63,6 +63,8 @@ const isSame = (one: Who, other: Who): boolean =>
   one.fallbackUsed === other.fallbackUsed &&
   one.cacheHit === other.cacheHit
 
+/** A name that was cut short keeps all of the text that it was cut from. */
+const MOST_NAME_CHARS = 128
 /** Requests come in runs of the same model. */
 let last: { readonly who: Who; readonly json: string } | null = null
 
@@ -72,8 +74,12 @@ const whoJson = ({ provider, requestedModel, routedModel, fallbackUsed, cacheHit
   `,"fallback_used":${fallbackUsed},"cache_hit":${cacheHit},"latency_ms":`
 
 const knownWhoJson = (facts: GatewayFacts): string => {
-  if (last === null || !isSame(last.who, facts)) last = { who: facts, json: whoJson(facts) }
-  return last.json
+  if (last !== null && isSame(last.who, facts)) return last.json
+  const json = whoJson(facts)
+  const { provider, requestedModel, routedModel, fallbackUsed, cacheHit } = facts
+  if (requestedModel === null || requestedModel.length <= MOST_NAME_CHARS)
+    last = { who: { provider, requestedModel, routedModel, fallbackUsed, cacheHit }, json }
+  return json
 }
 
 /** What the block consists of, one after another. */

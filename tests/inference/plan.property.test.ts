@@ -42,11 +42,19 @@ test('what the records say makes the same plan again', () => {
 test('an admission says the decision and the candidates, whatever was said before', () => {
   const caller = entry()
   holds(({ plan }) => {
-    const text = wholeText(admittedJson('{"id":"req_1"', plan, caller, 7, null, undefined))
+    const text = wholeText(
+      admittedJson({ own: '{"id":"req_1"', common: ',"task":"chat"' }, plan, caller, 7, null, undefined),
+    )
     const { decision, candidates, ...rest } = JSON.parse(text)
     expect(decision).toEqual(JSON.parse(JSON.stringify(decisionOf(plan))))
     expect(candidates).toEqual(candidateList(plan))
-    expect(rest).toMatchObject({ id: 'req_1', provider: 'alpha', prompt_tokens_estimate: 7, reserved_nano_usd: null })
+    expect(rest).toMatchObject({
+      id: 'req_1',
+      task: 'chat',
+      provider: 'alpha',
+      prompt_tokens_estimate: 7,
+      reserved_nano_usd: null,
+    })
   })
 })
 

@@ -3,7 +3,7 @@ import { heapStats } from 'bun:jsc'
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { RequestFacts } from '../../src/domain/request.ts'
-import { entryTexts, requestFactsJson } from '../../src/inference/record-text.ts'
+import { entryTexts, type FactsText, requestFactsText } from '../../src/inference/record-text.ts'
 import { TypeCompiler } from '../../src/lib/schema.ts'
 import type { CatalogueEntry } from '../../src/state/port.ts'
 
@@ -41,6 +41,8 @@ const common = fc.record(
   },
 )
 
+const whole = ({ own, common }: FactsText): string => `${own}${common}}`
+
 test('the facts of a request, whatever the last request of its key was', () => {
   fc.assert(
     fc.property(
@@ -52,7 +54,7 @@ test('the facts of a request, whatever the last request of its key was', () => {
       (own, isOwn, label, n, all) => {
         for (const each of all) {
           const facts = { id: own, request_id: isOwn ? own : label, trace_id: 'a'.repeat(32), at_ms: n, seed: n }
-          const read: unknown = JSON.parse(`${requestFactsJson(facts, each)}}`)
+          const read: unknown = JSON.parse(whole(requestFactsText(facts, each)))
           expect(read).toEqual(JSON.parse(JSON.stringify({ ...facts, ...each })))
           expect(isFacts.Check(read)).toBe(true)
         }
@@ -69,7 +71,7 @@ test('a name that was cut short does not keep the text that it was cut from', ()
   const tell = (n: number): void => {
     const name = (JSON.parse(`"${String(n).repeat(CHARS / String(n).length)}"`) as string).slice(0, 256)
     const own = { key_id: `key_cut_${n}`, requested_model: name, task: 'chat', revision: 'r1', frame: 0 } as const
-    requestFactsJson(facts, { ...same, ...own })
+    requestFactsText(facts, { ...same, ...own })
   }
   Bun.gc(true)
   const before = heapStats().extraMemorySize
