@@ -92,11 +92,11 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
       failpoint('admitted')
       const served = await attempt(exchange, intent, plan, deps)
       if (served.stream) {
-        const leave = () => active.leave(exchange)
-        const stream = new ClientStream(exchange, intent, served.held, served.source, deps, leave)
+        const stream = new ClientStream(exchange, intent, served.held, served.source, deps, active)
         return replies.answered(exchange, true, served.source.done ? await stream.whole() : stream)
       }
-      const { measured, json } = answered(exchange, intent, served.answer)
+      const measured = answered(exchange, served.answer)
+      const json = shown(exchange, intent, served.answer, measured)
       const latencyMs = exchange.latencyMs()
       try {
         await appendOutcome(exchange, SUCCESS, measured, latencyMs, deps)
@@ -141,19 +141,20 @@ const failed = async (
 const endUser = (key: KeyEntry, { user }: Intent, deps: Pick<InferenceDeps, 'userDigest'>): string | null =>
   user === null ? null : deps.userDigest(key.tenantId, user)
 
-/** The whole answer as the client gets it, once it is settled. Throws NonConforming. */
-const answered = (exchange: Exchange, intent: Intent, answer: Answer): { measured: Measured; json: TextPieces } => {
+/** The whole answer has come. */
+const answered = (exchange: Exchange, answer: Answer): Measured => {
   exchange.usage = answer.usage
   exchange.finishReason = answer.finishReason
   exchange.answerBytes = bytesOf(answer)
   finishAttempt(exchange, 'success', null)
-  const measured = measure(exchange)
+  return measure(exchange)
+}
+
+/** As the client gets it, once it is settled. Throws NonConforming. */
+const shown = (exchange: Exchange, intent: Intent, answer: Answer, measured: Measured): TextPieces => {
   const choices = intent.choices === 1 && intent.ownWords === null ? [answer] : choicesOf(answer.json)
   const checked = conformance(intent, choices)
-  return {
-    measured,
-    json: answerJson(exchange, intent, answer, cutOr(answer.finishReason, choices), checked, measured),
-  }
+  return answerJson(exchange, intent, answer, cutOr(answer.finishReason, choices), checked, measured)
 }
 
 /** Reads the body. A client that sends it too slowly, or leaves meanwhile, does not hold the request for ever. */

@@ -37,8 +37,10 @@ export const choicesOf = (json: string): readonly ChoiceFacts[] =>
   })
 
 /** `length` when any choice was cut by it, else the given reason. */
-export const cutOr = (finishReason: string | null, choices: readonly ChoiceFacts[]): string | null =>
-  choices.some((choice) => choice.finishReason === 'length') ? 'length' : finishReason
+export const cutOr = (finishReason: string | null, choices: readonly ChoiceFacts[]): string | null => {
+  for (let i = 0; i < choices.length; i++) if (choices[i]!.finishReason === 'length') return 'length'
+  return finishReason
+}
 
 interface Growing {
   content: string

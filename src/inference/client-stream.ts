@@ -5,6 +5,7 @@ import type { ArrivalListener } from '../lib/upstream.ts'
 import type { StreamPart } from '../providers/provider.ts'
 import { DONE_FRAME } from '../wire/chat.ts'
 import { GatewayError } from '../wire/errors.ts'
+import type { ActiveRequests } from './active.ts'
 import { finishAttempt } from './attempt.ts'
 import { goesOn, reserveMore } from './budget.ts'
 import { measure } from './charge.ts'
@@ -42,7 +43,8 @@ export class ClientStream implements LiveBody, ArrivalListener {
     held: StreamPart[],
     private readonly source: UpstreamStream,
     private readonly deps: InferenceDeps,
-    private readonly whenSettled: () => void,
+    /** Where it leaves once it is settled. */
+    private readonly active: Pick<ActiveRequests, 'leave'>,
   ) {
     this.#frames = new ClientFrames(exchange, intent, held)
     exchange.onEnd = () => {
@@ -196,7 +198,7 @@ export class ClientStream implements LiveBody, ArrivalListener {
       return await this.#unsettled(failure)
     } finally {
       exchange.onEnd = null
-      this.whenSettled()
+      this.active.leave(exchange)
     }
   }
 

@@ -44,6 +44,8 @@ export type Purpose = 'test' | 'detection'
 /** An outcome holds at most 64 attempts, of which a policy allows 16 calls: so much is left for candidates that are passed over. */
 const LISTED_SKIPS = 48
 
+const NO_SHAPING: readonly string[] = []
+
 export class Exchange implements Listed {
   /** Among the requests in flight. */
   place = -1
@@ -90,7 +92,7 @@ export class Exchange implements Listed {
   /** Where feedback finds this request. */
   servedAt = 0
   firstTokenMs: number | null = null
-  shaping: readonly string[] = []
+  shaping: readonly string[] = NO_SHAPING
 
   usage: Usage | null = null
   /** UTF-8 bytes of answer text seen, for estimates when the provider reports no usage. */

@@ -207,7 +207,7 @@ export const appendMembers = (text: string, members: string): string => {
 }
 
 /** The same in pieces that belong one after another: what is going to be bytes need not be one text before. */
-export const appendedPieces = (text: string, members: string): readonly [string, string, string, string] => {
+export const appendedPieces = (text: string, members: string): [string, string, string, string] => {
   const close = text.lastIndexOf('}')
   if (close === -1) throw broken(text.length)
   let before = close - 1

@@ -27,6 +27,14 @@ export const limitRule = (scope: LimitRule['scope'], id: string, limits: RateLim
 /** The rules of a request: of its key, of its tenant, then those handed in. The list handed in itself when there are no others. */
 export type RulesOf = (key: KeyEntry, ofPolicies: readonly LimitRule[]) => readonly LimitRule[]
 
+/** The rules of the last request: those of a key come in runs. */
+interface Together {
+  readonly own: LimitRule | undefined
+  readonly ofTenant: LimitRule | undefined
+  readonly ofPolicies: readonly LimitRule[]
+  readonly rules: readonly LimitRule[]
+}
+
 /** Follows the fold. Only rows that have limits are kept: where there are none, a look costs nothing. */
 export const openLimitRules = (live: Pick<LiveState, 'control' | 'subscribe'>): RulesOf => {
   const keys = new Map<string, LimitRule>()
@@ -50,10 +58,15 @@ export const openLimitRules = (live: Pick<LiveState, 'control' | 'subscribe'>): 
       else if (table === 'tenants') put(tenants, 'tenant', id, after as TenantRow | null)
     }
   })
+  let last: Together | null = null
   return (key, ofPolicies) => {
     const own = keys.size === 0 ? undefined : keys.get(key.id)
     const ofTenant = tenants.size === 0 ? undefined : tenants.get(key.tenantId)
-    if (own === undefined) return ofTenant === undefined ? ofPolicies : [ofTenant, ...ofPolicies]
-    return ofTenant === undefined ? [own, ...ofPolicies] : [own, ofTenant, ...ofPolicies]
+    if (own === undefined && ofTenant === undefined) return ofPolicies
+    if (last !== null && last.own === own && last.ofTenant === ofTenant && last.ofPolicies === ofPolicies)
+      return last.rules
+    const rules = [...(own === undefined ? [] : [own]), ...(ofTenant === undefined ? [] : [ofTenant]), ...ofPolicies]
+    last = { own, ofTenant, ofPolicies, rules }
+    return rules
   }
 }

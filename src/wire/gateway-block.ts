@@ -82,24 +82,27 @@ const knownWhoJson = (facts: GatewayFacts): string => {
   return json
 }
 
-/** What the block consists of, one after another. */
-const gatewayPieces = (facts: GatewayFacts, more: string): (string | number)[] => [
-  '{"request_id":',
-  text(facts.requestId),
-  knownWhoJson(facts),
-  facts.latencyMs,
-  ',"estimated_cost_usd":',
-  facts.costNanoUsd === null ? 'null' : usdOf(facts.costNanoUsd),
-  facts.debug === null ? '' : debugJson(facts.debug),
-  more,
-  '}',
-]
+/** Adds what the block consists of, one after another. */
+const addGateway = (pieces: (string | number)[], facts: GatewayFacts, more: string): (string | number)[] => {
+  pieces.push(
+    '{"request_id":',
+    text(facts.requestId),
+    knownWhoJson(facts),
+    facts.latencyMs,
+    ',"estimated_cost_usd":',
+    facts.costNanoUsd === null ? 'null' : usdOf(facts.costNanoUsd),
+    facts.debug === null ? '' : debugJson(facts.debug),
+    more,
+    '}',
+  )
+  return pieces
+}
 
 /**
  * The block as JSON text. `more` is appended inside it as it stands: `,"completion":{...}`, `,"structured":{...}`, `,"tool_run":{...}` or nothing.
  * `estimated_cost_usd` is null while no price is known.
  */
-export const gatewayJson = (facts: GatewayFacts, more = ''): string => gatewayPieces(facts, more).join('')
+export const gatewayJson = (facts: GatewayFacts, more = ''): string => addGateway([], facts, more).join('')
 
 /** The block of a stream's first frame: who answers is not known for sure before the end, so it is not said. `more` as for `gatewayJson`. */
 export const firstFrameGatewayJson = (
@@ -119,9 +122,8 @@ export const withGateway = (json: string, blockJson: string): string =>
 /** An answer with the block of these facts, in pieces that belong one after another. */
 export const withGatewayPieces = (json: string, facts: GatewayFacts, more: string): TextPieces => {
   if (json.includes('"gateway"')) return withGateway(json, gatewayJson(facts, more))
-  const [before, comma, member, end] = appendedPieces(json, '"gateway":')
-  const pieces = gatewayPieces(facts, more)
-  pieces.unshift(before, comma, member)
-  pieces.push(end)
+  const pieces: (string | number)[] = appendedPieces(json, '"gateway":')
+  const end = pieces.pop()!
+  addGateway(pieces, facts, more).push(end)
   return pieces
 }

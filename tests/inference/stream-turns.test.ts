@@ -46,7 +46,7 @@ const relay = (reader: ByteReader, flushes: () => number | Promise<number> = () 
   source.shown = true
   const observed: string[] = []
   const deps = { observe: () => void observed.push('settled') } as unknown as InferenceDeps
-  const stream = new ClientStream(exchange, intent, source.ready()!, source, deps, () => {})
+  const stream = new ClientStream(exchange, intent, source.ready()!, source, deps, { leave() {} })
   const written: string[] = []
   const sink: AnswerSink = {
     write: (text) => written.push(text),
