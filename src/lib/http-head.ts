@@ -116,7 +116,7 @@ export class ResponseHead {
           ? isNamed(bytes, name, 'content-encoding')
           : isNamed(bytes, name, 'connection') || isNamed(bytes, name, 'keep-alive')
     if (!isKnown) return
-    const value = bytes.toString('latin1', from, to).trim().toLowerCase()
+    const value = valueIn(bytes, from, to)
     if (length === 17) this.coding = this.coding === 'none' && value === 'chunked' ? 'chunked' : 'unknown'
     else if (length === 16) {
       if (this.contentEncoding === '') this.contentEncoding = value
@@ -133,6 +133,16 @@ export class ResponseHead {
       throw new MalformedResponse('bad content-length')
     this.length = length
   }
+}
+
+/** What nearly all of these headers say: no text is made of it. */
+const USUAL = ['chunked', 'keep-alive', 'close'] as const
+
+/** A value without the space around it, in lower case. */
+const valueIn = (bytes: Buffer, from: number, to: number): string => {
+  const start = bytes[from] === SPACE ? from + 1 : from
+  for (const word of USUAL) if (word.length === to - start && isNamed(bytes, start, word)) return word
+  return bytes.toString('latin1', from, to).trim().toLowerCase()
 }
 
 const VERSION = Buffer.from('HTTP/1.')
