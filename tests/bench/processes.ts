@@ -25,9 +25,10 @@ import {
 import { onlyOf } from './only.ts'
 import { untilStill } from './scale/measure.ts'
 
-const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 3)
-const SECONDS = Number(process.env.BENCH_SECONDS ?? 3)
-const WARM_MS = 8_000
+const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 9)
+const SECONDS = Number(process.env.BENCH_SECONDS ?? 2)
+/** Of each process: about 40,000 until nothing more changes (`contenders.ts`). */
+const WARM_REQUESTS = 50_000
 const CONNECTIONS = 64
 const AIM = { pair: 1.8, kafka: 0.9 }
 const PACED = { one: 2_000, kafka: 3_000 }
@@ -59,15 +60,17 @@ const sample = async (load: LoadProcess, { contender, pids, perSecond }: Side): 
   return { ...result, perSecond: result.requests / result.seconds, cpuUs }
 }
 
-/** Medians of alternating rounds, printed; what failed while it became warm counts as failed too. */
-const compared = async (load: LoadProcess, how: string, sides: readonly Side[]): Promise<readonly Sample[]> => {
+/** Alternating rounds, of each side in order; medians are printed. What failed while it became warm counts as failed too. */
+const compared = async (load: LoadProcess, how: string, sides: readonly Side[]): Promise<readonly Sample[][]> => {
   const failedWarming: number[] = []
-  for (const { contender } of sides)
-    failedWarming.push((await load.run(benchJob(contender, 'json', CONNECTIONS, WARM_MS))).failed)
+  for (const { contender, pids } of sides) {
+    const job = { ...benchJob(contender, 'json', CONNECTIONS, 0), requests: WARM_REQUESTS * pids.length }
+    failedWarming.push((await load.run(job)).failed)
+  }
   const samples: Sample[][] = sides.map(() => [])
   for (let round = 0; round < ROUNDS; round++)
     for (const [i, side] of sides.entries()) samples[i]!.push(await sample(load, side))
-  return samples.map((all, i) => {
+  for (const [i, all] of samples.entries()) {
     const of = (pick: (sample: Sample) => number) => median(all.map(pick))
     const sum = (pick: (sample: Sample) => number) => all.reduce((total, each) => total + pick(each), 0)
     const row = {
@@ -81,9 +84,15 @@ const compared = async (load: LoadProcess, how: string, sides: readonly Side[]):
     console.log(
       `| ${how} | ${sides[i]!.name} | ${row.perSecond.toFixed(0)} | ${row.p50Us} | ${row.p99Us} | ${row.cpuUs.toFixed(1)} | ${row.requests} | ${row.failed} |`,
     )
-    return row
-  })
+  }
+  return samples
 }
+
+/** Of two sides in the same rounds: the machine's pace changes from one to the next. */
+const ratio = (one: readonly Sample[], other: readonly Sample[], pick: (sample: Sample) => number): number =>
+  median(one.map((sample, round) => pick(sample) / pick(other[round]!)))
+const byCpu = ({ cpuUs }: Sample): number => cpuUs
+const byRequests = ({ perSecond }: Sample): number => perSecond
 
 const childrenOf = (pid: number): readonly number[] =>
   readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean).map(Number)
@@ -117,7 +126,7 @@ const pair = async () => {
   await one.stop()
   await two.contender.stop()
   await load.stop()
-  verdict('two cores to one, by CPU on one core', (2 * ofOne!.cpuUs) / ofTwo!.cpuUs, AIM.pair)
+  verdict('two cores to one, by CPU on one core', 2 * ratio(ofOne!, ofTwo!, byCpu), AIM.pair)
   await ownCores()
 }
 
@@ -133,7 +142,7 @@ const ownCores = async () => {
   await one.stop()
   await two.contender.stop()
   await load.stop()
-  verdict('two cores to one, by CPU on a core each', (2 * ofOne!.cpuUs) / ofTwo!.cpuUs, AIM.pair)
+  verdict('two cores to one, by CPU on a core each', 2 * ratio(ofOne!, ofTwo!, byCpu), AIM.pair)
 }
 
 const kafka = async () => {
@@ -158,9 +167,9 @@ const kafka = async () => {
     const { requests } = await load.run(benchJob(shipped, 'json', CONNECTIONS, SECONDS * 1_000))
     const brokerUs = ((cpuSeconds(cluster.broker(0).pid) - brokerBefore) * 1e6) / requests
     console.log(`the broker took ${brokerUs.toFixed(0)} us of CPU for each request, on the core of load and upstream`)
-    verdict('on Kafka to embedded, requests/s', fast[1]!.perSecond / fast[0]!.perSecond, AIM.kafka)
-    verdict('on Kafka to embedded, by CPU, as fast as answers come', fast[0]!.cpuUs / fast[1]!.cpuUs, AIM.kafka)
-    verdict(`on Kafka to embedded, by CPU, ${PACED.kafka}/s`, ofEmbedded!.cpuUs / ofKafka!.cpuUs, AIM.kafka)
+    verdict('on Kafka to embedded, requests/s', ratio(fast[1]!, fast[0]!, byRequests), AIM.kafka)
+    verdict('on Kafka to embedded, by CPU, as fast as answers come', ratio(fast[0]!, fast[1]!, byCpu), AIM.kafka)
+    verdict(`on Kafka to embedded, by CPU, ${PACED.kafka}/s`, ratio(ofEmbedded!, ofKafka!, byCpu), AIM.kafka)
     await shipped.stop()
     await embedded.stop()
   } finally {
@@ -171,7 +180,7 @@ const kafka = async () => {
 }
 
 console.log(
-  `machine: ${cpus().length} x ${cpus()[0]?.model ?? 'unknown'}, Bun ${Bun.version}, ${ROUNDS} rounds of ${SECONDS} s, medians; everything on: authentication, 20 models of 5 providers, limits, a hard budget, records, metrics`,
+  `machine: ${cpus().length} x ${cpus()[0]?.model ?? 'unknown'}, Bun ${Bun.version}, ${ROUNDS} rounds of ${SECONDS} s in turn, medians, ratios those of each round; everything on: authentication, 20 models of 5 providers, limits, a hard budget, records, metrics`,
 )
 console.log(
   '| how | gateway | requests/s | p50 us | p99 us | CPU us/request | N | failed |\n|---|---|---|---|---|---|---|---|',
