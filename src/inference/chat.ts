@@ -26,7 +26,7 @@ import { type Intent, modelNameOf, readIntent } from './intent.ts'
 import type { Plan } from './plan.ts'
 import { takeLimits } from './rate-limit.ts'
 import { planner } from './route.ts'
-import { appendOutcome, type Ending, notSettled, SUCCESS, settle, settled } from './settle.ts'
+import { type Ending, Settlement, SUCCESS, settle } from './settle.ts'
 import { answerJson, conformance } from './shape.ts'
 
 /** Makes of what came of a request what goes back to the client: `http/`'s. Called by the one async function of a request, instead of another around it. */
@@ -78,7 +78,6 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
       const plan = planned(request, exchange, key, sent)
       const intent = exchange.intent!
       const rules = limitRules(key, plan.policy.limits)
-      // Most answers are at hand: whoever has to wait for one gives a promise.
       const limited = rules.length === 0 ? null : takeLimits(exchange, rules, intent, plan, deps)
       if (limited !== null) await limited
       exchange.budgets = deps.budgets.of(key.tenantId, key.id, plan.policy.scope?.slug ?? null, exchange.identity.atMs)
@@ -93,17 +92,18 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
       const served = await attempt(exchange, intent, plan, deps)
       if (served.stream) {
         const stream = new ClientStream(exchange, intent, served.held, served.source, deps, active)
-        return replies.answered(exchange, true, served.source.done ? await stream.whole() : stream)
+        if (!served.source.done) return replies.answered(exchange, true, stream)
+        return replies.answered(exchange, true, [...stream.whole(), await stream.tail()])
       }
       const measured = answered(exchange, served.answer)
       const json = shown(exchange, intent, served.answer, measured)
-      const latencyMs = exchange.latencyMs()
+      const settlement = new Settlement(exchange, SUCCESS, measured, deps)
       try {
-        await appendOutcome(exchange, SUCCESS, measured, latencyMs, deps)
+        await settlement.record
       } catch (error) {
-        throw notSettled(exchange, SUCCESS, measured, latencyMs, error, deps) ?? error
+        throw settlement.refused(error) ?? error
       }
-      settled(exchange, SUCCESS, measured, latencyMs, deps)
+      settlement.written()
       active.leave(exchange)
       return replies.answered(exchange, false, json)
     } catch (thrown) {

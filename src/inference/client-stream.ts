@@ -15,7 +15,7 @@ import type { InferenceDeps } from './deps.ts'
 import type { Exchange } from './exchange.ts'
 import { asGatewayError, failureOf } from './failed.ts'
 import type { Intent } from './intent.ts'
-import { type Ending, SUCCESS, settle } from './settle.ts'
+import { type Ending, Settlement, SUCCESS, settle } from './settle.ts'
 import { conformance, extraMembers, NonConforming, structuredMember } from './shape.ts'
 import type { StreamEnd } from './stream-tail.ts'
 import type { UpstreamStream } from './upstream-stream.ts'
@@ -58,10 +58,15 @@ export class ClientStream implements LiveBody, ArrivalListener {
     void this.#conclude(null)
   }
 
-  /** The whole stream as text in pieces, once all of it has come. Settles it like a stream that is read. */
-  async whole(): Promise<readonly string[]> {
+  /** Where all of it has come: the stream as text in pieces, but for its `tail`. */
+  whole(): readonly string[] {
     const frames = this.#frames.opening()
-    return [this.#frames.ahead, frames, await this.#conclude(null)]
+    return [this.#frames.ahead, frames]
+  }
+
+  /** The last frames, once it is settled as one that was read. */
+  tail(): Promise<string> {
+    return this.#conclude(null)
   }
 
   /** Writes all of it: what comes goes out in the same turn, while the client reads. */
@@ -192,7 +197,15 @@ export class ClientStream implements LiveBody, ArrivalListener {
     if (broken || whole) source.cancel()
     try {
       const ends = broken ? this.#broken(failureOf(thrown, exchange, exchange.entry!)) : this.#completed()
-      await settle(exchange, ends.ending, ends.measured, this.deps)
+      const settlement = new Settlement(exchange, ends.ending, ends.measured, this.deps)
+      try {
+        await settlement.record
+      } catch (error) {
+        const refused = settlement.refused(error)
+        if (refused !== null) throw refused
+        return ends.frames
+      }
+      settlement.written()
       return ends.frames
     } catch (failure) {
       return await this.#unsettled(failure)

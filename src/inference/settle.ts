@@ -42,87 +42,79 @@ export const settle = async (
   deps: SettleDeps,
 ): Promise<void> => {
   if (exchange.settled) return
-  const latencyMs = exchange.latencyMs()
+  const settlement = new Settlement(exchange, ending, measured, deps)
   try {
-    await appendOutcome(exchange, ending, measured, latencyMs, deps)
+    await settlement.record
   } catch (error) {
-    const failure = notSettled(exchange, ending, measured, latencyMs, error, deps)
+    const failure = settlement.refused(error)
     if (failure !== null) throw failure
     return
   }
-  settled(exchange, ending, measured, latencyMs, deps)
+  settlement.written()
 }
 
-/** What `settle` does, for the one async function of a request: the record on its way (null: there is none); then `settled`, or `notSettled`. */
-export const appendOutcome = (
-  exchange: Exchange,
-  ending: Ending,
-  measured: Measured,
-  latencyMs: number,
-  deps: SettleDeps,
-): Promise<RecordId> | null => {
-  exchange.settled = true
-  const budget = chargeBudgets(exchange, ending === SUCCESS ? measured : undefined)
-  if (exchange.factsText === null) return null
-  const data = settledJson(exchange, exchange.factsText, ending, measured, latencyMs, budget)
-  const { admission } = exchange
-  return deps.spool.append(
-    'requests',
-    'request.settled',
-    subjectOf(exchange, deps),
-    data,
-    admission === null,
-    admission,
-  )
-}
+/** What `settle` does, for whoever waits by itself: make it, once for each request, wait for its record; then `written`, or `refused`. */
+export class Settlement {
+  /** Null: there is nothing to record. */
+  readonly record: Promise<RecordId> | null
+  readonly #latencyMs: number
 
-/** The outcome is as durable as the spool makes it. */
-export const settled = (
-  exchange: Exchange,
-  ending: Ending,
-  measured: Measured,
-  latencyMs: number,
-  deps: SettleDeps,
-): void => {
-  if (exchange.factsText !== null) failpoint('settled')
-  exchange.budgets?.outcomeWas('recorded')
-  told(exchange, ending, measured, latencyMs, true, deps)
-}
+  constructor(
+    private readonly exchange: Exchange,
+    private readonly ending: Ending,
+    private readonly measured: Measured,
+    private readonly deps: SettleDeps,
+  ) {
+    this.#latencyMs = exchange.latencyMs()
+    exchange.settled = true
+    this.record = this.#append()
+  }
 
-/** It is not, or not in time: what the client is told instead of its answer; null: what it would have been told anyway. */
-export const notSettled = (
-  exchange: Exchange,
-  ending: Ending,
-  measured: Measured,
-  latencyMs: number,
-  error: unknown,
-  deps: SettleDeps,
-): GatewayError | null => {
-  const recorded = error instanceof SpoolClosed && error.written !== null
-  const fate = recorded ? 'recorded' : exchange.admission === null ? 'never_admitted' : 'lost'
-  const durable = error instanceof SpoolClosed ? error.durable : null
-  if (durable === null) exchange.budgets?.outcomeWas(fate)
-  // A power cut would leave it to be settled as orphaned: what it cost would count twice, were it told before.
-  else void durable.then(() => exchange.budgets?.outcomeWas(fate))
-  told(exchange, ending, measured, latencyMs, recorded, deps)
-  // Written, though not shipped in time: a client that gets a failure anyway gets the one that it is.
-  const isTold = recorded && ending.status >= 400
-  return exchange.admission === null || isTold
-    ? null
-    : new GatewayError('internal_error', 'the outcome could not be recorded', { cause: error })
-}
+  /** The outcome is as durable as the spool makes it. */
+  written(): void {
+    const { exchange } = this
+    if (exchange.factsText !== null) failpoint('settled')
+    exchange.budgets?.outcomeWas('recorded')
+    this.#told(true)
+  }
 
-const told = (
-  exchange: Exchange,
-  ending: Ending,
-  measured: Measured,
-  latencyMs: number,
-  recorded: boolean,
-  deps: SettleDeps,
-): void => {
-  exchange.held?.settle((measured.promptTokens ?? 0) + (measured.completionTokens ?? 0))
-  exchange.trace?.end(exchange, ending, measured)
-  deps.observe(observedOf(exchange, ending, measured, latencyMs, recorded))
+  /** It is not, or not in time: what the client is told instead of its answer; null: what it would have been told anyway. */
+  refused(error: unknown): GatewayError | null {
+    const { exchange, ending } = this
+    const recorded = error instanceof SpoolClosed && error.written !== null
+    const fate = recorded ? 'recorded' : exchange.admission === null ? 'never_admitted' : 'lost'
+    const durable = error instanceof SpoolClosed ? error.durable : null
+    if (durable === null) exchange.budgets?.outcomeWas(fate)
+    // A power cut would leave it to be settled as orphaned: what it cost would count twice, were it told before.
+    else void durable.then(() => exchange.budgets?.outcomeWas(fate))
+    this.#told(recorded)
+    // Written, though not shipped in time: a client that gets a failure anyway gets the one that it is.
+    const isTold = recorded && ending.status >= 400
+    return exchange.admission === null || isTold
+      ? null
+      : new GatewayError('internal_error', 'the outcome could not be recorded', { cause: error })
+  }
+
+  #append(): Promise<RecordId> | null {
+    const { exchange, ending, measured, deps } = this
+    const { admission } = exchange
+    try {
+      const budget = chargeBudgets(exchange, ending === SUCCESS ? measured : undefined)
+      if (exchange.factsText === null) return null
+      const data = settledJson(exchange, exchange.factsText, ending, measured, this.#latencyMs, budget)
+      const isFirst = admission === null
+      return deps.spool.append('requests', 'request.settled', subjectOf(exchange, deps), data, isFirst, admission)
+    } catch (error) {
+      return Promise.reject(error)
+    }
+  }
+
+  #told(recorded: boolean): void {
+    const { exchange, ending, measured, deps } = this
+    exchange.held?.settle((measured.promptTokens ?? 0) + (measured.completionTokens ?? 0))
+    exchange.trace?.end(exchange, ending, measured)
+    deps.observe(observedOf(exchange, ending, measured, this.#latencyMs, recorded))
+  }
 }
 
 /** A settlement: the facts without their closing brace, and what it says beyond them. */
