@@ -15,13 +15,13 @@ const hasJson = ({ json }: StreamPart): boolean => json !== null
 export class ClientFrames {
   /** Frames that make the answer complete for a client: held until the outcome is written. */
   held = ''
-  /** What goes out before the frames that were just made: joined to a long run of them it would be a copy of all. */
-  ahead = ''
   readonly toolNames: string[] = []
   /** Only where several choices were asked for, or a form of the answer. */
   readonly choices: StreamedChoices | null
   readonly tail: StreamTail
   #first: StreamPart[] | null
+  /** What goes out before the frames that were just made: joined to a long run of them it would be a copy of all. */
+  #ahead = ''
 
   /** `held`: the parts up to the first content. */
   constructor(
@@ -45,7 +45,14 @@ export class ClientFrames {
     return this.of(parts, true)
   }
 
-  /** What of these parts goes to the client now. From the finish reason on, frames are held; content after all lets them go. */
+  /** What goes out before the frames that were made last, once; mostly ''. */
+  takeAhead(): string {
+    const ahead = this.#ahead
+    this.#ahead = ''
+    return ahead
+  }
+
+  /** What of these parts goes to the client now, behind `takeAhead`. From the finish reason on, frames are held; content after all lets them go. */
   of(parts: readonly StreamPart[], opening: boolean): string {
     let out = ''
     let first = opening
@@ -57,7 +64,7 @@ export class ClientFrames {
         const before = out + this.held
         this.held = ''
         if (before !== '' && part.frames.length >= LONG_CHARS) {
-          this.ahead += before
+          this.#ahead += before
           out = part.frames
         } else out = before + part.frames
         continue

@@ -61,7 +61,7 @@ export class ClientStream implements LiveBody, ArrivalListener {
   /** Where all of it has come: the stream as text in pieces, but for its `tail`. */
   whole(): readonly string[] {
     const frames = this.#frames.opening()
-    return [this.#frames.ahead, frames]
+    return [this.#frames.takeAhead(), frames]
   }
 
   /** The last frames, once it is settled as one that was read. */
@@ -134,7 +134,7 @@ export class ClientStream implements LiveBody, ArrivalListener {
   async #reserved(frames: string): Promise<void> {
     const cut = await reserveMore(this.exchange, this.deps)
     if (this.#tail === null && cut !== null) {
-      this.#frames.ahead = ''
+      this.#frames.takeAhead() // it does not go out
       this.#conclude(cut)
     }
     // It may have ended meanwhile.
@@ -145,8 +145,8 @@ export class ClientStream implements LiveBody, ArrivalListener {
   #send(frames: string): boolean {
     if (frames === '') return true
     const { sink, broken } = this.#writing!
-    if (this.#frames.ahead !== '') sink.write(this.#frames.ahead)
-    this.#frames.ahead = ''
+    const ahead = this.#frames.takeAhead()
+    if (ahead !== '') sink.write(ahead)
     if (this.source.done) {
       // All has come already: it goes out with what ends it, in one write.
       this.#unsent = frames
@@ -197,6 +197,8 @@ export class ClientStream implements LiveBody, ArrivalListener {
     if (broken || whole) source.cancel()
     try {
       const ends = broken ? this.#broken(failureOf(thrown, exchange, exchange.entry!)) : this.#completed()
+      // Letting go of the provider may have ended it by itself, and a fault behind an earlier outcome ends here too.
+      if (exchange.settled) return ends.frames
       const settlement = new Settlement(exchange, ends.ending, ends.measured, this.deps)
       try {
         await settlement.record

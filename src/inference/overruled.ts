@@ -18,10 +18,10 @@ export const stillAllowed = (
   plan: Plan,
   steering: Pick<Steering, 'overrides'>,
   dropped: Map<CatalogueEntry, ErrorCode>,
-): CatalogueEntry[] => {
+): readonly CatalogueEntry[] => {
   const nowMs = exchange.identity.atMs + exchange.latencyMs()
   const overrides = steering.overrides(exchange.key!.tenantId, nowMs)
-  if (overrides === plan.input.overrides) return queue as CatalogueEntry[]
+  if (overrides === plan.input.overrides) return queue
   const { intent, policy, keyId, frame } = plan.input
   const bounds = boundsOf(intent, policy, overrides, keyId)
   const promptTokens = promptTokensEstimate(intent)

@@ -84,7 +84,7 @@ test('while the client does not read, nothing is read for it; the upstream waits
   send(HEAD + chunk('one'))
   const waiting: ((size: number) => void)[] = []
   const flushes = () => new Promise<number>((resolve) => void waiting.push(resolve))
-  const { stream, written, sink, exchange } = relay(http, flushes)
+  const { stream, written, observed, sink, exchange } = relay(http, flushes)
   const done = stream.run(sink)
   send(chunk('two').repeat(1_000))
   expect(written).toHaveLength(1)
@@ -102,6 +102,9 @@ test('while the client does not read, nothing is read for it; the upstream waits
   stream.left()
   await done
   expect(said).toEqual(['pause', 'resume', 'destroy'])
+  // Letting go of the provider ends the stream too.
+  await Promise.resolve()
+  expect(observed).toHaveLength(1)
 })
 
 test('a provider that is cut off while it is waited for ends the stream, once', async () => {
