@@ -17,9 +17,9 @@ type CallDeps = Pick<InferenceDeps, 'dial' | 'health'>
 /** Who is called, with what, and for how long. */
 export class ProviderCall {
   /** It asks for usage, which a budget has to know and no client wants. Known once it is sent. */
-  asked = false
-  /** Whether its provider was known by then to answer that; null: not known, or not wanted. */
-  answers: boolean | null = null
+  asksForUsage = false
+  /** Whether its provider was known by then to take that question; null: not known, or not wanted. */
+  takesQuestion: boolean | null = null
 
   constructor(
     readonly exchange: Exchange,
@@ -29,8 +29,8 @@ export class ProviderCall {
     readonly kind: ProviderKind,
     readonly reading: Reading,
     /** How many candidates are left, this one among them, and which call of the request it is: what its share of the time depends on. */
-    readonly left: number,
-    readonly made: number,
+    readonly candidatesLeft: number,
+    readonly callNumber: number,
   ) {}
 }
 
@@ -41,23 +41,24 @@ const USAGE_FIELD = /stream_options|include_usage/
 /** Sends it; what comes back is `accepted`, or `refused`. Throws for what cannot be sent. No async function: that of the attempt waits for it. */
 export const send = (call: ProviderCall, deps: CallDeps): Promise<DialResponse> => {
   const isWanted = call.intent.stream && isUnderHardBudget(call.exchange)
-  call.answers = isWanted ? deps.health.usageAnswers.takes(call.entry) : null
-  return sendAs(call, isWanted && call.answers !== false, deps)
+  call.takesQuestion = isWanted ? deps.health.usageAnswers.takes(call.entry) : null
+  return sendAs(call, isWanted && call.takesQuestion !== false, deps)
 }
 
 const sendAs = (call: ProviderCall, asks: boolean, { dial }: CallDeps): Promise<DialResponse> => {
   const request = requestOf(call, asks)
-  call.asked = request.asksForBudget === true
+  call.asksForUsage = request.asksForBudget === true
   return answerTo(request, call, dial)
 }
 
 const isSuccess = ({ status }: DialResponse): boolean => status >= 200 && status <= 299
 
 /** Whether the provider answers with a success. */
-export const accepted = (response: DialResponse, { exchange, entry, asked }: ProviderCall, deps: CallDeps): boolean => {
+export const accepted = (response: DialResponse, call: ProviderCall, deps: CallDeps): boolean => {
+  const { exchange, entry, asksForUsage } = call
   exchange.call!.headers(response)
   if (!isSuccess(response)) return false
-  if (asked) deps.health.usageAnswers.answered(entry, true)
+  if (asksForUsage) deps.health.usageAnswers.answered(entry, true)
   return true
 }
 
@@ -66,17 +67,17 @@ export const accepted = (response: DialResponse, { exchange, entry, asked }: Pro
  * same attempt: what was refused is not billed.
  */
 export const refused = async (response: DialResponse, call: ProviderCall, deps: CallDeps): Promise<DialResponse> => {
-  const { exchange, entry, asked, answers } = call
+  const { exchange, entry, asksForUsage, takesQuestion } = call
   const { usageAnswers } = deps.health
   const error = await refusal(response, call)
   const names = USAGE_FIELD.test(`${error.param} ${error.message}`)
-  const mayBeIt = asked && FIELD_STATUSES.includes(response.status) && (names || answers === null)
+  const mayBeIt = asksForUsage && FIELD_STATUSES.includes(response.status) && (names || takesQuestion === null)
   if (!mayBeIt || exchange.ended !== null) throw error
   if (names) usageAnswers.answered(entry, false)
   const again = await sendAs(call, false, deps)
   exchange.call!.headers(again)
   if (!isSuccess(again)) throw await refusal(again, call)
-  usageAnswers.answered(entry, call.asked)
+  usageAnswers.answered(entry, call.asksForUsage)
   return again
 }
 
@@ -108,12 +109,12 @@ const requestOf = ({ exchange, intent, entry, kind }: ProviderCall, usageForBudg
 /** Sends it, and waits for the head of an answer as long as the policy, its share of the time and its model allow. */
 const answerTo = (
   request: UpstreamRequest,
-  { exchange, intent, entry, plan, kind, left, made }: ProviderCall,
+  { exchange, intent, entry, plan, kind, candidatesLeft, callNumber }: ProviderCall,
   dial: CallDeps['dial'],
 ): Promise<DialResponse> => {
   const { policy } = plan
   const nowMs = performance.now()
-  const ownMs = shareMs(exchange.deadlineMs - nowMs, left, made, plan)
+  const ownMs = shareMs(exchange.deadlineMs - nowMs, candidatesLeft, callNumber, plan)
   const bounds = intent.stream ? Math.min(policy.firstTokenMs, ownMs) : ownMs
   const headersMs = entry.timeoutMs === null ? bounds : Math.min(bounds, entry.timeoutMs)
   exchange.waitReason = 'first_token'

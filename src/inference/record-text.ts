@@ -3,6 +3,7 @@
 import type { RequestFacts } from '../domain/request.ts'
 import type { Static } from '../lib/schema.ts'
 import type { CatalogueEntry } from '../state/port.ts'
+import { MOST_NAME_CHARS } from '../wire/gateway-block.ts'
 
 type Facts = Static<typeof RequestFacts>
 /** What the requests of a key have in common for a while. */
@@ -14,8 +15,6 @@ interface KnownFacts {
 }
 
 const MOST_KNOWN = 1_024
-/** Nobody's model has a longer name, and one that was cut short keeps all of the text that it was cut from: as much as a body may hold, for each key. */
-const MOST_NAME_CHARS = 128
 /** By key, of the last ones. */
 let known = new Map<string, KnownFacts>()
 

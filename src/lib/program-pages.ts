@@ -27,7 +27,7 @@ const system =
 
 const HEAD = /^([0-9a-f]+)-([0-9a-f]+) (\S{4}) [0-9a-f]+ [0-9a-f]+:[0-9a-f]+ \d+ *(.*)$/
 const READ_ONLY = new Set(['r--p', 'r-xp'])
-/** What has any of these is not in the file as it is in memory (relocated, or a debugger's), or was not when it was swapped out: without its pages it is lost. */
+/** What has one of these is not in the file as it is in memory (relocated, or a debugger's), or was not when it was swapped out: without its pages it is lost. */
 const OWN_PAGES = ['Private_Dirty', 'Anonymous', 'Swap']
 
 /**

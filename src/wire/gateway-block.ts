@@ -63,8 +63,8 @@ const isSame = (one: Who, other: Who): boolean =>
   one.fallbackUsed === other.fallbackUsed &&
   one.cacheHit === other.cacheHit
 
-/** A name that was cut short keeps all of the text that it was cut from. */
-const MOST_NAME_CHARS = 128
+/** Texts with a longer name of a model are not remembered: nobody's is longer, and one that was cut short keeps all of the text that it was cut from, as much as a body may hold. */
+export const MOST_NAME_CHARS = 128
 /** Requests come in runs of the same model. */
 let last: { readonly who: Who; readonly json: string } | null = null
 

@@ -270,11 +270,14 @@ describe('a live body', () => {
   })
 
   test('is told once that the client left, and its flush does not wait for it', async () => {
+    const blocked = Promise.withResolvers<void>()
     const done = Promise.withResolvers<void>()
     const { body, left, times } = live(async (sink) => {
       for (let i = 0; i < 400; i++) {
         sink.write('x'.repeat(PIECE))
-        await sink.flush()
+        const flushed = sink.flush()
+        if (flushed instanceof Promise) blocked.resolve()
+        await flushed
       }
       sink.close()
       done.resolve()
@@ -283,7 +286,7 @@ describe('a live body', () => {
     const client = await connect(server.port)
     client.pause()
     client.write(post('/hot', ''))
-    await Bun.sleep(50)
+    await blocked.promise
     client.reset()
     await left
     await done.promise

@@ -2,6 +2,7 @@
 import { afterAll, expect, test } from 'bun:test'
 import { headEnd, RequestHead } from '../../src/lib/request-head.ts'
 import { ServerRequest } from '../../src/lib/server-request.ts'
+import { eventually } from '../services/eventually.ts'
 import { answersIn, connect, get, isWhole, serving, stopServing } from './serving.ts'
 
 afterAll(stopServing)
@@ -66,10 +67,9 @@ test('a late body does not give time to who reads nothing', async () => {
   const client = await connect(server.port)
   client.pause()
   client.write('GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n')
-  await Bun.sleep(200)
+  await eventually('the answer is under way', () => server.pendingRequests > 0)
   client.write('abc')
-  await Bun.sleep(2_000)
-  expect(server.pendingRequests).toBe(0)
+  await eventually('the client is let go', () => server.pendingRequests === 0)
   client.resume()
   expect((await client.closed).length).toBeLessThan(20_000_000)
 })
