@@ -1,5 +1,6 @@
 // The requests in flight: how many there may be, their deadlines, and the orderly end.
 import { Roster } from '../lib/roster.ts'
+import { stages } from '../lib/stages.ts'
 import { GatewayError, stopping } from '../wire/errors.ts'
 import type { Exchange } from './exchange.ts'
 
@@ -28,7 +29,7 @@ export class ActiveRequests {
     }
     this.#all.add(exchange)
     if (this.#sweep === null) {
-      this.#sweep = setInterval(() => this.#endOverdue(), SWEEP_MS)
+      this.#sweep = setInterval(() => stages.atEnd(this.#endOverdue), SWEEP_MS)
       this.#sweep.unref()
     }
   }
@@ -65,9 +66,10 @@ export class ActiveRequests {
     return empty
   }
 
-  #endOverdue(): void {
+  /** At the end of a turn: what has come in time, however long the process stood still, has gone on by then. */
+  readonly #endOverdue = (): void => {
     if (this.#all.size === 0) {
-      clearInterval(this.#sweep!)
+      if (this.#sweep !== null) clearInterval(this.#sweep)
       this.#sweep = null
       return
     }

@@ -1,30 +1,50 @@
-// Turns between connections: one that sends many requests at once has some of them begun, then others are looked at.
+// Turns between connections: what has come on one is looked at when it is its turn, and one that sends many requests at once has some of them begun, then others are
+// looked at.
+import { type Beginner, stages } from './stages.ts'
 
 const TURN_REQUESTS = 32
 
-export class FairTurns {
+/** Whose turn it is. */
+export interface Turned {
+  /** Begins what is there; true when a request is under way then. */
+  begin(): boolean
+  /** Told what it threw. */
+  broke(error: unknown): void
+}
+
+export class FairTurns implements Beginner {
+  /** Its turn comes. */
+  waits = false
+  /** Others have their turn before the rest of its requests. */
+  rests = false
   /** Begun since nothing was waiting, or since others had their turn. */
   #begun = 0
-  /** Others have their turn. */
-  rests = false
 
-  constructor(private readonly whenRested: () => void) {}
+  constructor(private readonly connection: Turned) {}
 
-  /** Nothing is waiting. */
-  fresh(): void {
+  /** Something has come. */
+  wait(): void {
+    if (this.waits) return
+    this.waits = true
+    stages.begins(this)
+  }
+
+  begin(): boolean {
+    this.waits = false
+    this.rests = false
     this.#begun = 0
+    try {
+      return this.connection.begin()
+    } catch (error) {
+      this.connection.broke(error)
+      return false
+    }
   }
 
   /** One more is begun, and others wait behind it. */
   took(): void {
     if (++this.#begun < TURN_REQUESTS || this.rests) return
     this.rests = true
-    setImmediate(this.#rested)
-  }
-
-  readonly #rested = (): void => {
-    this.rests = false
-    this.#begun = 0
-    this.whenRested()
+    this.wait()
   }
 }

@@ -93,7 +93,7 @@ export class HttpConnection implements Carrier {
   finished(reusable: boolean, keepAliveS: number | null): void {
     this.#exchange = null
     // An answer that came before the request was sent whole: the rest of it would be read as the next request.
-    if (!reusable || this.#unsent !== null) this.destroy()
+    if (!reusable || this.#unsent !== null || this.#dead) this.destroy()
     else {
       this.#socket?.unref()
       this.pool.release(this, keepAliveS)

@@ -1,5 +1,5 @@
 // One request's answer on a connection: headers, then a body that is read as text or as a stream, with backpressure.
-import { freeIfLarge, inTurn, type TakesTurns } from './big-reads.ts'
+import { freeIfLarge, inTurn, LARGE_BYTES, type TakesTurns } from './big-reads.ts'
 import type { CancelSignal } from './cancellation.ts'
 import { decompressed, formatOf } from './content-coding.ts'
 import type { Deadlines, Timed } from './deadlines.ts'
@@ -7,6 +7,7 @@ import { deferred, lastReject, lastResolve } from './deferred.ts'
 import { MalformedResponse, type ResponseHead } from './http-head.ts'
 import { ResponseParser } from './http-response.ts'
 import { ReceivedBytes } from './received-bytes.ts'
+import { type Arrival, stages } from './stages.ts'
 import { readerOf, readText, streamOf } from './stream-text.ts'
 import { type ArrivalListener, type ByteReader, DialFailure, type DialLimits, type DialResponse } from './upstream.ts'
 
@@ -27,7 +28,7 @@ const CANCELED = Promise.resolve()
 
 const canceled = () => new DialFailure('canceled', 'the request was canceled')
 
-export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, ByteReader, TakesTurns {
+export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, ByteReader, TakesTurns, Arrival {
   /** Settles with this exchange once the headers are there, or with a DialFailure. */
   readonly answered: Promise<DialResponse>
   readonly #parser: ResponseParser
@@ -46,6 +47,10 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
   #ended = false
   #failure: DialFailure | null = null
   #waiting: ArrivalListener | null = null
+  /** What has come is told in this turn. */
+  #isTelling = false
+  /** What has come in this turn and is not looked at yet. */
+  #fresh: Buffer | null = null
 
   constructor(method: string, carrier: Carrier, limits: DialLimits, deadlines: Deadlines) {
     super()
@@ -149,8 +154,40 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
     return this.takeText()
   }
 
-  /** Bytes from the socket. */
+  /** Bytes from the socket. Whoever waits is told in this turn, once: of a server that sends piece by piece several are read, and written to the client, at once. */
   receive(bytes: Buffer): void {
+    const fresh = this.#fresh
+    if ((fresh === null ? 0 : fresh.length) + bytes.length < LARGE_BYTES) {
+      this.#fresh = fresh === null ? bytes : Buffer.concat([fresh, bytes])
+    } else {
+      this.#parseFresh()
+      this.#parse(bytes)
+    }
+    this.#tellSoon()
+  }
+
+  tell(): void {
+    this.#isTelling = false
+    this.#parseFresh()
+    if (this.#parser.head !== null) this.#resolve(this)
+    this.#notify()
+  }
+
+  #tellSoon(): void {
+    if (this.#isTelling) return
+    this.#isTelling = true
+    stages.arrived(this)
+  }
+
+  #parseFresh(): void {
+    const fresh = this.#fresh
+    if (fresh === null) return
+    this.#fresh = null
+    this.#parse(fresh)
+  }
+
+  #parse(bytes: Buffer): void {
+    if (this.#ended || this.#failure !== null) return
     let leftover = false
     try {
       const before = this.#parser.head
@@ -166,11 +203,11 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
       this.#paused = true
       this.#carrier.pause()
     }
-    this.#notify()
   }
 
   /** The socket closed. */
   closed(broken: boolean): void {
+    this.#parseFresh()
     if (this.#ended || this.#failure !== null) return
     if (broken) {
       this.fail(new DialFailure('reset', 'the connection was reset before the answer was complete'))
@@ -179,7 +216,7 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
     try {
       this.#parser.close()
       this.#finish(false)
-      this.#notify()
+      this.#tellSoon()
     } catch (error) {
       this.fail(new DialFailure('reset', (error as Error).message))
     }
@@ -187,16 +224,20 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
 
   /** Ends it, and the connection with it: what is half read is never used again. */
   fail(failure: DialFailure): void {
+    this.#parseFresh() // what came before it counts
     if (this.#ended || this.#failure !== null) return
     this.#failure = failure
     this.giveBack()
     this.#release()
-    this.#reject(failure) // no effect once the headers were there
+    if (this.#parser.head === null) this.#reject(failure)
+    else this.#resolve(this)
     this.#carrier.destroy()
     this.#notify()
   }
 
   overdue(): void {
+    this.#parseFresh()
+    if (this.#parser.head !== null) return
     this.fail(new DialFailure('timeout_headers', `no response headers within ${this.#headersMs} ms`))
   }
 
@@ -208,9 +249,10 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
   #onHead(): void {
     this.#deadlines.delete(this)
     const encoding = this.#head.contentEncoding
-    if (encoding !== '' && encoding !== 'identity' && this.#coding() === null)
-      this.fail(new DialFailure('reset', 'the answer has a content-encoding that was not asked for'))
-    else this.#resolve(this)
+    if (encoding === '' || encoding === 'identity' || this.#coding() !== null) return
+    const failure = new DialFailure('reset', 'the answer has a content-encoding that was not asked for')
+    this.#reject(failure)
+    this.fail(failure)
   }
 
   get #head(): ResponseHead {

@@ -53,7 +53,7 @@ const SWEEP_MS = 500
 
 const HANDLERS: SocketHandler<ServerConnection> = {
   data: (socket, bytes) => socket.data.data(bytes),
-  drain: (socket) => socket.data.drain(),
+  drain: (socket) => socket.data.output.drain(),
   close: (socket) => socket.data.closed(),
   // A fault of ours in what is called here.
   error(socket, error) {
@@ -137,8 +137,8 @@ class Server implements ConnectionOwner, Peers {
 
   pending(): number {
     let count = 0
-    this.#connections.each(({ request }) => {
-      if (request !== null) count++
+    this.#connections.each(({ request, turns }) => {
+      if (request !== null || turns.waits) count++
     })
     return count
   }

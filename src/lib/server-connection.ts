@@ -2,7 +2,7 @@
 import type { Socket } from 'bun'
 import type { LiveBody } from './answer.ts'
 import type { ConnectionOwner } from './connection-owner.ts'
-import { FairTurns } from './fair-turns.ts'
+import { FairTurns, type Turned } from './fair-turns.ts'
 import { MalformedRequest, type RequestHead } from './request-head.ts'
 import { RequestQueue } from './request-queue.ts'
 import type { Listed } from './roster.ts'
@@ -16,7 +16,7 @@ const AHEAD_BYTES = 64 * 1024
 /** A client that was answered before it had sent all reads the answer meanwhile. */
 const LINGER_MS = 2_000
 
-export class ServerConnection implements Listed, Uplink, OutputWatch {
+export class ServerConnection implements Turned, Listed, Uplink, OutputWatch {
   place = -1
   /** Monotonic milliseconds after which it is closed. */
   deadlineMs: number
@@ -34,7 +34,7 @@ export class ServerConnection implements Listed, Uplink, OutputWatch {
   /** While an answer is made its own deadlines hold. */
   #patient = false
   #discards = false
-  readonly #turns = new FairTurns(() => this.#goOn())
+  readonly turns = new FairTurns(this)
   #isEnding = false
   /** It has carried a request. */
   #served = false
@@ -54,12 +54,17 @@ export class ServerConnection implements Listed, Uplink, OutputWatch {
     const isBody = request !== null && !request.ended
     const rest = isBody ? this.#receive(request, bytes, 0) : bytes
     if (isBody && !this.#patient) this.#bodyCame(request)
-    if (rest !== null) this.#keep(rest)
-    if (this.request === null) this.#goOn()
+    if (rest !== null) {
+      this.#ahead.keep(rest)
+      this.#readOn()
+    }
+    if (this.request === null) this.turns.wait()
   }
 
-  drain(): void {
-    this.output.drain()
+  /** Its turn: begins what is there, then reads on. */
+  begin(): boolean {
+    if (!this.output.dead && this.request === null) this.#goOn()
+    return this.request !== null
   }
 
   closed(): void {
@@ -82,6 +87,10 @@ export class ServerConnection implements Listed, Uplink, OutputWatch {
 
   /** Its time is over. What is with the kernel only waits for the network: it is not taken back. */
   overdue(): void {
+    if (this.turns.waits) {
+      this.turns.begin()
+      if (performance.now() < this.deadlineMs) return
+    }
     if (this.request !== null || this.output.isBlocked || this.#isEnding) this.destroy()
     // What has come in time and was not read yet is a request: the process was busy, not its client silent.
     else if (this.#discards || this.#ahead.hasBegun || !this.socket.hasUnread) {
@@ -142,21 +151,14 @@ export class ServerConnection implements Listed, Uplink, OutputWatch {
     this.deadlineMs = performance.now() + this.owner.idleMs
   }
 
-  #keep(bytes: Buffer): void {
-    if (this.#ahead.length === 0) this.#turns.fresh()
-    this.#ahead.keep(bytes)
-    this.#readOn()
-  }
-
   /** Reads on while there is room for what comes ahead. */
   #readOn(): void {
     // Of a body, its request says how much is read.
     if (this.#discards || this.output.dead || this.request?.ended === false) return
-    if (this.#turns.rests || this.#ahead.length > AHEAD_BYTES) this.socket.pause()
+    if (this.turns.rests || this.#ahead.length > AHEAD_BYTES) this.socket.pause()
     else this.socket.resume()
   }
 
-  /** Begins what is there, then reads on. */
   #goOn(): void {
     this.#next()
     this.#readOn()
@@ -180,7 +182,7 @@ export class ServerConnection implements Listed, Uplink, OutputWatch {
   #next(): void {
     if (this.#reading) return
     this.#reading = true
-    while (this.request === null && !this.output.dead && !this.#discards && !this.#turns.rests) {
+    while (this.request === null && !this.output.dead && !this.#discards && !this.turns.rests) {
       const { hasBegun } = this.#ahead
       let head: RequestHead | null
       try {
@@ -194,7 +196,7 @@ export class ServerConnection implements Listed, Uplink, OutputWatch {
         if (!hasBegun && this.#ahead.hasBegun && this.#served) this.deadlineMs = performance.now() + this.owner.headMs
         break
       }
-      if (this.#ahead.length > 0) this.#turns.took()
+      if (this.#ahead.length > 0) this.turns.took()
       this.#begin(head)
     }
     this.#reading = false
@@ -258,10 +260,7 @@ export class ServerConnection implements Listed, Uplink, OutputWatch {
     else sent.then(this.#sent, this.#faulted)
   }
 
-  readonly #sent = (isWhole: boolean): void => {
-    if (isWhole) this.#end()
-    else this.destroy()
-  }
+  readonly #sent = (isWhole: boolean): void => (isWhole ? this.#end() : this.destroy())
 
   /** What must not happen. Where the head is out already, the client sees an answer without its end. */
   readonly #faulted = (error: unknown): void => {

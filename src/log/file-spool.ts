@@ -1,6 +1,7 @@
 // The spool on disk: batches, durability, admission, deletion. Made by `spool.ts`.
 import { deferred, lastReject, lastResolve } from '../lib/deferred.ts'
 import { failpoint } from '../lib/failpoints.ts'
+import { stages } from '../lib/stages.ts'
 import type { TextPieces } from '../lib/text-pieces.ts'
 import { Backlog } from './backlog.ts'
 import { makeBallast } from './ballast.ts'
@@ -151,7 +152,10 @@ export class FileSpool implements LocalSpool {
     this.pending.push({ record, id, sequence, observed, of, type, subject, data, atMs, attempts, resolve, reject })
     const isFull = this.pending.length >= MAX_BATCH_RECORDS && this.options.durability !== 'host'
     if (isFull || this.writer.pendingBytes >= MAX_BATCH_BYTES) this.flush()
-    else this.schedule()
+    else if (!this.scheduled) {
+      this.scheduled = true
+      stages.atEnd(this.endOfTurn)
+    }
     return promise
   }
 
@@ -207,12 +211,6 @@ export class FileSpool implements LocalSpool {
     this.writer.close()
     if (remove) removeSpool(this.claimed, this.files)
     else this.claimed.lock.release()
-  }
-
-  private schedule(): void {
-    if (this.scheduled) return
-    this.scheduled = true
-    setImmediate(this.endOfTurn)
   }
 
   private readonly endOfTurn = (): void => {

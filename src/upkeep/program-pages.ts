@@ -5,20 +5,26 @@ import { letGoOfProgram } from '../lib/program-pages.ts'
 /** `firstMs` from the start: the compilers are through with a process that is busy at once. `everyMs`: what comes rarely, a thread that starts, touches as much again. */
 const TIMES = { firstMs: 30_000, everyMs: 600_000 }
 
-/** Begins to wait. `close` ends that; letting go takes milliseconds once it has begun, and is not waited for. */
+/** Begins to wait. `close` ends that; letting go takes milliseconds once it has begun, and is not waited for. One ends before the next is waited for. */
 export const letGoWhenWarm = (
   diagnostics: Pick<Diagnostics, 'debug'>,
   { firstMs, everyMs }: typeof TIMES = TIMES,
 ): { close(): void } => {
-  const letGo = async () => diagnostics.debug('program_pages_let_go', { bytes: await letGoOfProgram() })
-  const after = (ms: number) => {
-    const timer = setTimeout(() => {
-      void letGo()
-      waiting = after(everyMs)
-    }, ms)
-    timer.unref()
-    return timer
+  let waiting: ReturnType<typeof setTimeout> | null = null
+  let isClosed = false
+  const letGo = async () => {
+    diagnostics.debug('program_pages_let_go', { bytes: await letGoOfProgram() })
+    if (!isClosed) wait(everyMs)
   }
-  let waiting = after(firstMs)
-  return { close: () => clearTimeout(waiting) }
+  const wait = (ms: number) => {
+    waiting = setTimeout(letGo, ms)
+    waiting.unref()
+  }
+  wait(firstMs)
+  return {
+    close() {
+      isClosed = true
+      if (waiting !== null) clearTimeout(waiting)
+    },
+  }
 }

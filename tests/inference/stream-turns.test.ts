@@ -1,4 +1,4 @@
-// What comes of an upstream goes to the client in the turn in which it comes: no promise stands between the two, while the client reads.
+// What comes of an upstream goes to the client in the turn of the event loop in which it comes: no promise stands between the two, while the client reads.
 import { expect, test } from 'bun:test'
 import { ClientStream } from '../../src/inference/client-stream.ts'
 import type { InferenceDeps } from '../../src/inference/deps.ts'
@@ -32,7 +32,12 @@ const upstream = () => {
   const signal = new Cancellation()
   const limits = { signal, connectMs: 1_000, headersMs: 1_000 }
   const http = new HttpExchange('POST', carrier, limits, { add: () => {}, delete: () => {} } as never)
-  return { http, said, signal, send: (text: string) => http.receive(Buffer.from(text)) }
+  /** All that comes in a turn. */
+  const send = (text: string) => {
+    http.receive(Buffer.from(text))
+    http.tell()
+  }
+  return { http, said, signal, send }
 }
 
 /** A stream whose first word has come, on its way to a client. */
@@ -56,7 +61,7 @@ const relay = (reader: ByteReader, flushes: () => number | Promise<number> = () 
   return { exchange, stream, source, written, observed, sink }
 }
 
-test('a chunk is with the client when the call that brought it returns', async () => {
+test('a chunk is with the client when those who wait for what came in this turn are told', async () => {
   const { http, send, said } = upstream()
   send(HEAD + chunk('one'))
   const { stream, written, observed, sink } = relay(http)
