@@ -52,7 +52,7 @@ const ADOPT_AT_LEAST_EVERY_MS = 30_000
 
 /** What takes the place of the disk and of the sender's thread; left out: the real ones. */
 export interface OutcomePorts {
-  readonly spool?: Pick<SpoolOptions, 'files' | 'newEpoch' | 'segmentBytes' | 'ballastBytes'>
+  readonly spool?: Pick<SpoolOptions, 'files' | 'newEpoch' | 'segmentBytes' | 'ballastBytes' | 'atEnd'>
   readonly startSender?: (options: SenderOptions) => Sender
 }
 

@@ -1,7 +1,8 @@
 // One connection of the pooled client: opening it, carrying one request at a time, giving it back.
 import type { Socket, SocketHandler } from 'bun'
+import type { Carrier } from './carrier.ts'
 import type { Deadlines } from './deadlines.ts'
-import { type Carrier, HttpExchange } from './http-exchange.ts'
+import { HttpExchange } from './http-exchange.ts'
 import type { Opening } from './openings.ts'
 import { hasUnread } from './unread-bytes.ts'
 import { DialFailure, type DialLimits, type DialResponse } from './upstream.ts'

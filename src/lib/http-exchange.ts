@@ -1,24 +1,16 @@
 // One request's answer on a connection: headers, then a body that is read as text or as a stream, with backpressure.
 import { freeIfLarge, inTurn, LARGE_BYTES, type TakesTurns } from './big-reads.ts'
 import type { CancelSignal } from './cancellation.ts'
+import type { Carrier } from './carrier.ts'
 import { decompressed, formatOf } from './content-coding.ts'
 import type { Deadlines, Timed } from './deadlines.ts'
 import { deferred, lastReject, lastResolve } from './deferred.ts'
-import { MalformedResponse, type ResponseHead } from './http-head.ts'
+import { headersOf, MalformedResponse, type ResponseHead } from './http-head.ts'
 import { ResponseParser } from './http-response.ts'
 import { ReceivedBytes } from './received-bytes.ts'
 import { type Arrival, stages } from './stages.ts'
 import { readerOf, readText, streamOf } from './stream-text.ts'
 import { type ArrivalListener, type ByteReader, DialFailure, type DialLimits, type DialResponse } from './upstream.ts'
-
-/** What an exchange asks of the connection under it. */
-export interface Carrier {
-  pause(): void
-  resume(): void
-  /** The answer is complete. `reusable`: not a byte too many came and the server keeps the connection. */
-  finished(reusable: boolean, keepAliveS: number | null): void
-  destroy(): void
-}
 
 // Beyond this much unread body the socket is paused until it is read.
 const PAUSE_BYTES = 64 * 1024
@@ -47,9 +39,8 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
   #ended = false
   #failure: DialFailure | null = null
   #waiting: ArrivalListener | null = null
-  /** What has come is told in this turn. */
+  /** What has come is told in this turn; `#fresh` of it is not looked at yet. */
   #isTelling = false
-  /** What has come in this turn and is not looked at yet. */
   #fresh: Buffer | null = null
 
   constructor(method: string, carrier: Carrier, limits: DialLimits, deadlines: Deadlines) {
@@ -72,10 +63,7 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
   }
 
   get headers(): Headers {
-    if (this.#headers === null) {
-      this.#headers = new Headers()
-      for (const [name, value] of this.#head.headers) this.#headers.append(name, value)
-    }
+    this.#headers ??= headersOf(this.#head)
     return this.#headers
   }
 
@@ -108,12 +96,12 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
   }
 
   readNow(): Uint8Array | null {
-    if (this.#failure !== null) throw this.#failure
+    if (this.#failure !== null && this.waitingBytes === 0) throw this.#failure
     return this.takeSome()
   }
 
   textNow(mostBytes: number): string | null {
-    if (this.#failure !== null) throw this.#failure
+    if (this.#failure !== null && this.waitingBytes === 0) throw this.#failure
     return this.waitingBytes > mostBytes ? null : this.takeFirstText()
   }
 
@@ -126,7 +114,7 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
   }
 
   cancel(): Promise<void> {
-    this.fail(canceled())
+    this.handleEvent()
     return CANCELED
   }
 
@@ -162,6 +150,8 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
     } else {
       this.#parseFresh()
       this.#parse(bytes)
+      this.tell() // of many with much to be read, each is read before the next one comes
+      return
     }
     this.#tellSoon()
   }
@@ -170,7 +160,11 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
     this.#isTelling = false
     this.#parseFresh()
     if (this.#parser.head !== null) this.#resolve(this)
-    this.#notify()
+    try {
+      this.#notify()
+    } catch (error) {
+      this.#break('what came could not be taken', error)
+    }
   }
 
   #tellSoon(): void {
@@ -194,8 +188,7 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
       leftover = this.#parser.push(bytes)
       if (before === null && this.#parser.head !== null) this.#onHead()
     } catch (error) {
-      const reason = error instanceof MalformedResponse ? error.message : 'the answer could not be read'
-      this.fail(new DialFailure('reset', reason, error))
+      this.#break(error instanceof MalformedResponse ? error.message : 'the answer could not be read', error)
     }
     if (this.#failure !== null) return
     if (this.#parser.done) this.#finish(this.#parser.keepAlive && !leftover)
@@ -210,7 +203,7 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
     this.#parseFresh()
     if (this.#ended || this.#failure !== null) return
     if (broken) {
-      this.fail(new DialFailure('reset', 'the connection was reset before the answer was complete'))
+      this.#break('the connection was reset before the answer was complete')
       return
     }
     try {
@@ -218,7 +211,7 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
       this.#finish(false)
       this.#tellSoon()
     } catch (error) {
-      this.fail(new DialFailure('reset', (error as Error).message))
+      this.#break((error as Error).message)
     }
   }
 
@@ -226,8 +219,17 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
   fail(failure: DialFailure): void {
     this.#parseFresh() // what came before it counts
     if (this.#ended || this.#failure !== null) return
-    this.#failure = failure
     this.giveBack()
+    this.#failed(failure)
+  }
+
+  /** The connection or what came on it is broken: what came before that can still be read. */
+  #break(reason: string, cause?: unknown): void {
+    if (!this.#ended && this.#failure === null) this.#failed(new DialFailure('reset', reason, cause))
+  }
+
+  #failed(failure: DialFailure): void {
+    this.#failure = failure
     this.#release()
     if (this.#parser.head === null) this.#reject(failure)
     else this.#resolve(this)

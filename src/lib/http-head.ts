@@ -150,3 +150,9 @@ const isVersion = (bytes: Buffer): boolean => {
   for (let i = 0; i < VERSION.length; i++) if (bytes[i] !== VERSION[i]) return false
   return true
 }
+
+export const headersOf = (head: ResponseHead): Headers => {
+  const headers = new Headers()
+  for (const [name, value] of head.headers) headers.append(name, value)
+  return headers
+}

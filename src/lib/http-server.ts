@@ -54,6 +54,8 @@ const SWEEP_MS = 500
 const HANDLERS: SocketHandler<ServerConnection> = {
   data: (socket, bytes) => socket.data.data(bytes),
   drain: (socket) => socket.data.output.drain(),
+  // What has come before the end is a request.
+  end: ({ data }) => void (data.turns.waits && data.turns.begin()),
   close: (socket) => socket.data.closed(),
   // A fault of ours in what is called here.
   error(socket, error) {

@@ -63,8 +63,11 @@ export class ServerConnection implements Turned, Listed, Uplink, OutputWatch {
 
   /** Its turn: begins what is there, then reads on. */
   begin(): boolean {
-    if (!this.output.dead && this.request === null) this.#goOn()
-    return this.request !== null
+    if (this.output.dead) return false
+    const isFree = this.request === null
+    if (isFree) this.#next()
+    this.#readOn()
+    return isFree && this.request !== null
   }
 
   closed(): void {
@@ -87,10 +90,8 @@ export class ServerConnection implements Turned, Listed, Uplink, OutputWatch {
 
   /** Its time is over. What is with the kernel only waits for the network: it is not taken back. */
   overdue(): void {
-    if (this.turns.waits) {
-      this.turns.begin()
-      if (performance.now() < this.deadlineMs) return
-    }
+    if (this.turns.waits) this.turns.begin()
+    if (performance.now() < this.deadlineMs) return
     if (this.request !== null || this.output.isBlocked || this.#isEnding) this.destroy()
     // What has come in time and was not read yet is a request: the process was busy, not its client silent.
     else if (this.#discards || this.#ahead.hasBegun || !this.socket.hasUnread) {

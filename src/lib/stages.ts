@@ -17,14 +17,17 @@ export interface Beginner {
 
 /** Begun in one turn: fewer share less, and of more the first are cold again when their answers come (256 at once: docs/profile.md). */
 const MOST_BEGUN = 16
-/** Waiting to be begun, a power of two. When more come the first begins at once, and the turn takes longer: the load gate is to see that. */
+/** Waiting to be begun. When more come the first begins at once, and the turn takes longer: the load gate is to see that. */
 const MOST_WAITING = 512
+/** So many that have begun stand before those who wait. */
+const MOST_TAKEN = 1_024
 
 export class Stages {
-  /** A ring. */
-  readonly #beginners: (Beginner | null)[] = new Array(MOST_WAITING).fill(null)
+  /** From `#first` on they wait. No more of them than connections. */
+  readonly #beginners: Beginner[] = []
   #first = 0
-  #waiting = 0
+  /** The first begins because too many wait. */
+  #isCrowded = false
   #arrivals: Arrival[] = []
   #spare: Arrival[] = []
   readonly #tasks: (() => void)[] = []
@@ -45,9 +48,16 @@ export class Stages {
 
   /** It begins in this turn or a later one, in the order of these calls. */
   begins(beginner: Beginner): void {
-    if (this.#waiting === MOST_WAITING) this.#take().begin()
-    this.#beginners[(this.#first + this.#waiting++) % MOST_WAITING] = beginner
+    this.#beginners.push(beginner)
     this.#schedule()
+    // One that begins may stand behind the others again at once.
+    if (this.#waiting <= MOST_WAITING || this.#isCrowded) return
+    this.#isCrowded = true
+    try {
+      this.#take().begin()
+    } finally {
+      this.#isCrowded = false
+    }
   }
 
   /** Done when the answers and requests of this turn have gone as far as they can. */
@@ -88,15 +98,24 @@ export class Stages {
 
   #begin(): void {
     let begun = 0
-    while (this.#waiting > 0 && begun < MOST_BEGUN) if (this.#take().begin()) begun++
+    // Those who wait again have their turn after others.
+    for (let left = this.#waiting; left > 0 && begun < MOST_BEGUN; left--) if (this.#take().begin()) begun++
+  }
+
+  get #waiting(): number {
+    return this.#beginners.length - this.#first
   }
 
   #take(): Beginner {
-    const beginner = this.#beginners[this.#first]!
-    this.#beginners[this.#first] = null
-    this.#first = (this.#first + 1) % MOST_WAITING
-    this.#waiting--
+    const beginner = this.#beginners[this.#first++]!
+    if (this.#waiting === 0 || this.#first === MOST_TAKEN) this.#forget()
     return beginner
+  }
+
+  /** Those who have begun. */
+  #forget(): void {
+    this.#beginners.splice(0, this.#first)
+    this.#first = 0
   }
 }
 

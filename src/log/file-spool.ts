@@ -154,7 +154,8 @@ export class FileSpool implements LocalSpool {
     if (isFull || this.writer.pendingBytes >= MAX_BATCH_BYTES) this.flush()
     else if (!this.scheduled) {
       this.scheduled = true
-      stages.atEnd(this.endOfTurn)
+      if (this.options.atEnd === undefined) stages.atEnd(this.endOfTurn)
+      else this.options.atEnd(this.endOfTurn)
     }
     return promise
   }

@@ -36,6 +36,8 @@ export interface SpoolOptions {
   readonly newEpoch?: () => string
   /** The first record that somebody else still needs, whoever has passed it. */
   heldFrom?(): number
+  /** Calls it at the end of this turn of the event loop: that of the thread that serves when not given. */
+  atEnd?(task: () => void): void
   /** After each write: everything below `end` is in the file. */
   onFlushed?(end: number): void
 }

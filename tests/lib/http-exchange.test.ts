@@ -95,3 +95,47 @@ test('much is not joined, and held back at once while nobody reads it', async ()
   for (let piece = http.readNow(); piece !== null; piece = http.readNow()) read += piece.length
   expect(read).toBe(80 * 1024)
 })
+
+test('what came before a connection broke, in the same turn, is read before that is told', async () => {
+  for (const end of ['reset', 'cut', 'malformed'] as const) {
+    const { http, send, said } = exchange()
+    send('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n')
+    http.tell()
+    const told: (string | null)[] = []
+    http.listen({
+      arrived() {
+        told.push(http.textNow(100), null)
+        expect(() => http.readNow()).toThrow(end === 'malformed' ? 'malformed' : 'before the answer was complete')
+      },
+    })
+    send('4\r\nlast\r\n')
+    if (end === 'malformed') send('zz\r\n')
+    else http.closed(end === 'reset')
+    http.tell()
+    expect([end, told, said]).toEqual([end, ['last', null], ['destroy']])
+  }
+})
+
+test('what was canceled is read no more', async () => {
+  const { http, send } = exchange()
+  send(`${LIVE}a`)
+  http.tell()
+  await http.cancel()
+  expect(() => http.textNow(100)).toThrow('canceled')
+})
+
+test('a fault of who is told breaks this answer only', async () => {
+  const { http, send, said } = exchange()
+  send(LIVE)
+  http.tell()
+  http.listen({
+    arrived() {
+      throw new Error('a fault')
+    },
+  })
+  send('a')
+  http.tell()
+  expect(said).toEqual(['destroy'])
+  expect(http.textNow(100)).toBe('a')
+  expect(() => http.readNow()).toThrow('could not be taken')
+})

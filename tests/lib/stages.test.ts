@@ -72,6 +72,31 @@ test('of more than 512 that wait the first begins at once; none is lost or overt
   }
 })
 
+test('those who wait again when they are called wait behind the others, also where too many wait', () => {
+  const { stages, beginner, turn, take, did } = byHand()
+  let again = 3
+  const ahead: Beginner = {
+    begin() {
+      did.push('ahead')
+      if (again-- > 0) stages.begins(ahead)
+      return false
+    },
+  }
+  stages.begins(ahead)
+  for (const name of names('r', 0, 513)) stages.begins(beginner(name))
+  while (turn());
+  const order = take()
+  expect(order.filter((name) => name !== 'ahead')).toEqual(names('r', 0, 513))
+  expect(order.filter((name) => name === 'ahead')).toHaveLength(4)
+  again = 1
+  stages.begins(ahead)
+  turn()
+  expect(take()).toEqual(['ahead'])
+  turn()
+  expect(take()).toEqual(['ahead'])
+  expect(turn()).toBe(false)
+})
+
 test('what is asked for meanwhile is done in the next turn', () => {
   const { stages, beginner, arrival, turn, take, did } = byHand()
   stages.arrived({

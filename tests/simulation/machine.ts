@@ -172,8 +172,10 @@ export class Machine {
     const diagnostics = this.#diagnosticsOf(process)
     const connect = () => broker.connect(process, this.link)
     const newEpoch = () => random.hex(16)
+    // Of this machine: what it was to do ends with it.
+    const atEnd = (task: () => void) => void setImmediate(task)
     const outcomes = await openOutcomes(configOf(durability, dataDir), diagnostics, {
-      spool: { files: disk.filesOf(process), newEpoch, segmentBytes: run.segmentBytes, ballastBytes: 16_384 },
+      spool: { files: disk.filesOf(process), newEpoch, atEnd, segmentBytes: run.segmentBytes, ballastBytes: 16_384 },
       startSender: (options) => new SenderBeside(options, connect(), disk, process),
     })
     const { instance } = outcomes.spool
