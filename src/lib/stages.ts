@@ -16,7 +16,7 @@ export interface Beginner {
 }
 
 /** Begun in one turn: fewer share less, and of more the first are cold again when their answers come (256 at once: docs/profile.md). */
-const MOST_BEGUN = 16
+const MOST_BEGUN = 8
 /** Waiting to be begun. When more come the first begins at once, and the turn takes longer: the load gate is to see that. */
 const MOST_WAITING = 512
 /** So many that have begun stand before those who wait. */

@@ -45,18 +45,18 @@ test('answers go on first, then requests are begun, then comes what waits for th
   expect(turn()).toBe(false)
 })
 
-test('sixteen are begun in a turn, in their order; what is no request yet does not count', () => {
+test('eight are begun in a turn, in their order; what is no request yet does not count', () => {
   const { stages, beginner, task, turn, take } = byHand()
-  for (const name of names('r', 0, 40)) stages.begins(beginner(name))
+  for (const name of names('r', 0, 20)) stages.begins(beginner(name))
   stages.begins(beginner('last'))
   turn()
-  expect(take()).toEqual(names('r', 0, 16))
+  expect(take()).toEqual(names('r', 0, 8))
   for (const name of names('half', 0, 100)) stages.begins(beginner(name, false))
   stages.atEnd(task('end'))
   turn()
-  expect(take()).toEqual([...names('r', 16, 32), 'end'])
+  expect(take()).toEqual([...names('r', 8, 16), 'end'])
   turn()
-  expect(take()).toEqual([...names('r', 32, 40), 'last', ...names('half', 0, 100)])
+  expect(take()).toEqual([...names('r', 16, 20), 'last', ...names('half', 0, 100)])
   expect(turn()).toBe(false)
 })
 
@@ -67,7 +67,7 @@ test('of more than 512 that wait the first begins at once; none is lost or overt
     expect(take()).toEqual(names('r', 0, 88))
     let turns = 0
     while (turn()) turns++
-    expect(turns).toBe(32)
+    expect(turns).toBe(64)
     expect(take()).toEqual(names('r', 88, 600))
   }
 })
@@ -123,11 +123,11 @@ test('a task that throws is reported, and takes nothing from the others', () => 
     throw new Error('broken')
   })
   stages.atEnd(task('end'))
-  for (const name of names('r', 0, 20)) stages.begins(beginner(name))
+  for (const name of names('r', 0, 12)) stages.begins(beginner(name))
   expect(turn).toThrow('broken')
   take()
   turn()
-  expect(take()).toEqual([...names('r', 16, 20), 'end'])
+  expect(take()).toEqual([...names('r', 8, 12), 'end'])
 })
 
 test('those of the process: what requests of this turn resolve has run before its end', async () => {
