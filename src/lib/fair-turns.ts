@@ -5,10 +5,8 @@ import { type Beginner, stages } from './stages.ts'
 const TURN_REQUESTS = 32
 
 /** Whose turn it is. */
-export interface Turned {
-  /** Begins what is there; true when a request is under way then. */
-  begin(): boolean
-  /** Told what it threw. */
+export interface Turned extends Beginner {
+  /** Told what `begin` threw. */
   broke(error: unknown): void
 }
 

@@ -55,7 +55,9 @@ const HANDLERS: SocketHandler<ServerConnection> = {
   data: (socket, bytes) => socket.data.data(bytes),
   drain: (socket) => socket.data.output.drain(),
   // What has come before the end is a request.
-  end: ({ data }) => void (data.turns.waits && data.turns.begin()),
+  end({ data }) {
+    if (data.turns.waits) data.turns.begin()
+  },
   close: (socket) => socket.data.closed(),
   // A fault of ours in what is called here.
   error(socket, error) {

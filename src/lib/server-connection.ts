@@ -63,10 +63,8 @@ export class ServerConnection implements Turned, Listed, Uplink, OutputWatch {
 
   /** Its turn: begins what is there, then reads on. */
   begin(): boolean {
-    if (this.output.dead) return false
     const isFree = this.request === null
-    if (isFree) this.#next()
-    this.#readOn()
+    this.#goOn()
     return isFree && this.request !== null
   }
 
