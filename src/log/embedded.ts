@@ -65,7 +65,9 @@ export const embeddedLog = (options: EmbeddedLogOptions): EmbeddedLog => {
     const kept = topic.retentionMs === 'configured' ? retentionMs : topic.retentionMs
     const path = join(folderOf(dataDir), `${name}${SUFFIX}`)
     const compacted = topic.cleanup === 'compact'
-    const made = noted(unopened, name, () => new SqliteTopic({ path, compacted, retentionMs: kept, nowMs, random }))
+    const synced = topic.synced ?? true
+    const topicOptions = { path, compacted, synced, retentionMs: kept, nowMs, random }
+    const made = noted(unopened, name, () => new SqliteTopic(topicOptions))
     shared.set(name, made)
     return made
   }

@@ -1,4 +1,4 @@
-// One topic that several processes of one machine share: a SQLite file in WAL mode, synchronous=FULL, never a blocking wait.
+// One topic that several processes of one machine share: a SQLite file in WAL mode, synced by each append where its topic asks for it, never a blocking wait for others.
 import type { Database } from 'bun:sqlite'
 import { mkdirSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -14,11 +14,9 @@ import {
   LogUnavailable,
   type NewRecord,
 } from './port.ts'
-import { damageOf, emptyJournal, openFile, upToGap } from './sqlite-file.ts'
+import { damageOf, emptyJournal, openFile, type TopicFile, upToGap } from './sqlite-file.ts'
 
-export interface SqliteTopicOptions {
-  readonly path: string
-  readonly compacted: boolean
+export interface SqliteTopicOptions extends TopicFile {
   /** Older records go, except the newest of a partition; null keeps all. */
   readonly retentionMs: number | null
   readonly nowMs: () => number
