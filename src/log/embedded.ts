@@ -46,6 +46,7 @@ export const holdsLog = (dataDir: string): boolean => {
 /** Makes files under `<dataDir>/log` as topics are used. Throws LogUnavailable when one cannot be opened. */
 export const embeddedLog = (options: EmbeddedLogOptions): EmbeddedLog => {
   const { dataDir, nowMs, retentionMs = null, partitionCount = 1, random = Math.random, spoolPollMs = 20 } = options
+  const { files = nodeFiles } = options
   const findTopic = options.findTopic ?? ((name: string) => known.get(name))
   const shared = new Map<string, SqliteTopic>()
   const unopened = new Map<string, string>()
@@ -65,9 +66,8 @@ export const embeddedLog = (options: EmbeddedLogOptions): EmbeddedLog => {
     const kept = topic.retentionMs === 'configured' ? retentionMs : topic.retentionMs
     const path = join(folderOf(dataDir), `${name}${SUFFIX}`)
     const compacted = topic.cleanup === 'compact'
-    const synced = topic.synced ?? true
-    const topicOptions = { path, compacted, synced, retentionMs: kept, nowMs, random }
-    const made = noted(unopened, name, () => new SqliteTopic(topicOptions))
+    const how = { compacted, synced: topic.synced ?? true, retentionMs: kept }
+    const made = noted(unopened, name, () => new SqliteTopic({ path, ...how, files, nowMs, random }))
     shared.set(name, made)
     return made
   }
@@ -83,7 +83,6 @@ export const embeddedLog = (options: EmbeddedLogOptions): EmbeddedLog => {
       const either = AbortSignal.any([signal, closed.signal])
       if (topicOf(name).embedded === 'shared') return file(name).read(partition, from, either)
       const [directory, topic] = [spoolDirectory(dataDir, partition), spoolTopicOf(name)]
-      const { files = nodeFiles } = options
       const onDamage = (bytes: number) => {
         damaged += bytes
       }

@@ -4,10 +4,10 @@ import { afterAll, expect, spyOn, test } from 'bun:test'
 import { closeSync, openSync, rmSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { embeddedLog } from '../../src/log/embedded.ts'
+import { nodeFiles } from '../../src/log/files.ts'
 import { IndefiniteAppend, LogDamaged } from '../../src/log/port.ts'
-import { openFile } from '../../src/log/sqlite-file.ts'
 import { SqliteTopic } from '../../src/log/sqlite-log.ts'
-import { TOPICS, type Topic } from '../../src/log/topics.ts'
+import { TOPICS } from '../../src/log/topics.ts'
 import { temporaryFolder } from './support.ts'
 
 const CONTROL = TOPICS.control.name
@@ -55,6 +55,7 @@ test('when only the checkpoint fails, nobody is told that nothing was written', 
     path: join(folder.path, 'keys.sqlite'),
     compacted: true,
     synced: true,
+    files: nodeFiles,
     retentionMs: null,
     nowMs: Date.now,
     random: Math.random,
@@ -73,18 +74,4 @@ test('when only the checkpoint fails, nobody is told that nothing was written', 
   }
   expect(await topic.end(0)).toBe(2)
   topic.close()
-})
-
-test('an append waits for the disk, unless its topic says that a power cut may take it', () => {
-  // 2 is FULL, 1 NORMAL: https://www.sqlite.org/pragma.html#pragma_synchronous
-  for (const [synced, level] of [
-    [true, 2],
-    [false, 1],
-  ] as const) {
-    const database = openFile({ path: join(folder.path, `synced-${synced}.sqlite`), compacted: false, synced })
-    expect(database.query<{ synchronous: number }, []>('PRAGMA synchronous').get()?.synchronous).toBe(level)
-    database.close()
-  }
-  const unsynced = Object.values(TOPICS).filter((topic: Topic) => topic.synced === false)
-  expect(unsynced.map(({ name }) => name)).toEqual(['gateway.instances.v1'])
 })
