@@ -1,5 +1,5 @@
-// Gatelog with everything on beside other gateways, which are installed on demand: each alone on one core, the same load and upstream on the other.
-// `--only=portkey,litellm,nginx`: some of them. BENCH_SECONDS. BENCH_PEERS_DIR: where they are installed (the user's cache otherwise).
+// Gatelog with everything on beside other gateways, which are installed on demand: each alone at work on one core, in turn, the same load and upstream on the other.
+// `--only=portkey,litellm,nginx`: some of them. BENCH_ROUNDS, BENCH_SECONDS. BENCH_PEERS_DIR: where they are installed (the user's cache otherwise).
 import { cpus } from 'node:os'
 import {
   benchJob,
@@ -7,17 +7,20 @@ import {
   cpuSeconds,
   fullWorld,
   type LoadProcess,
+  median,
   rssMb,
   startBare,
   startGatelog,
   startLoad,
+  warmUntilCompiled,
 } from './contenders.ts'
 import { onlyOf } from './only.ts'
 import { startLiteLlm, startNginx, startPortkey } from './peers/contenders.ts'
 
-const SECONDS = Number(process.env.BENCH_SECONDS ?? 4)
-/** Of each mode, for whoever is measured: compilers are still at work in the first seconds. */
-const WARM_MS = 6_000
+const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 3)
+const SECONDS = Number(process.env.BENCH_SECONDS ?? 3)
+/** Of each mode, for a peer: compilers are still at work in the first seconds. */
+const WARM_MS = 10_000
 /** At least so many times as many requests. The bare proxy and nginx are no gateways: they are there to compare with. */
 const AIMS: Readonly<Record<string, number>> = { portkey: 25, litellm: 200 }
 const PEERS = { portkey: startPortkey, litellm: startLiteLlm, nginx: startNginx, bare: startBare }
@@ -29,6 +32,7 @@ const COURSES = [
   { mode: 'json', connections: 256 },
   { mode: 'stream', connections: 32 },
 ] as const
+type Course = (typeof COURSES)[number]
 
 interface Sample {
   readonly perSecond: number
@@ -40,59 +44,88 @@ interface Sample {
   readonly rssMb: number
 }
 
-/** All courses, one after another; then it is stopped. */
-const measured = async (load: LoadProcess, contender: Contender): Promise<readonly Sample[]> => {
-  const samples: Sample[] = []
-  try {
-    await load.run(benchJob(contender, 'json', 32, WARM_MS))
-    await load.run(benchJob(contender, 'stream', 32, WARM_MS))
-    for (const { mode, connections } of COURSES) {
-      const before = cpuSeconds(contender.pid!)
-      const result = await load.run(benchJob(contender, mode, connections, SECONDS * 1_000))
-      const cpuUs = ((cpuSeconds(contender.pid!) - before) * 1e6) / Math.max(1, result.requests)
-      samples.push({ ...result, perSecond: result.requests / result.seconds, cpuUs, rssMb: rssMb(contender.pid!) })
-    }
-  } finally {
-    await contender.stop()
-  }
-  return samples
+const sample = async (load: LoadProcess, contender: Contender, { mode, connections }: Course): Promise<Sample> => {
+  const before = cpuSeconds(contender.pid!)
+  const result = await load.run(benchJob(contender, mode, connections, SECONDS * 1_000))
+  const cpuUs = ((cpuSeconds(contender.pid!) - before) * 1e6) / Math.max(1, result.requests)
+  return { ...result, perSecond: result.requests / result.seconds, cpuUs, rssMb: rssMb(contender.pid!) }
 }
 
-const say = (name: string, samples: readonly Sample[], own: readonly Sample[]) => {
-  for (const [i, { mode, connections }] of COURSES.entries()) {
-    const { perSecond, p50Us, p99Us, cpuUs, requests, failed, rssMb: mb } = samples[i]!
-    const times = own[i]!.perSecond / perSecond
-    const ratio = requests === 0 ? 'no answer' : times.toFixed(times > 10 ? 0 : 2)
-    console.log(
-      `| ${name} | ${mode} | ${connections} | ${perSecond.toFixed(0)} | ${p50Us} | ${p99Us} | ${cpuUs.toFixed(0)} | ${mb} | ${ratio} | ${requests} | ${failed} |`,
-    )
+/** Of several: the median of each figure, all requests, all that failed. */
+const together = (samples: readonly Sample[]): Sample => {
+  const of = (pick: (sample: Sample) => number) => median(samples.map(pick))
+  const sum = (pick: (sample: Sample) => number) => samples.reduce((total, each) => total + pick(each), 0)
+  return {
+    perSecond: of((each) => each.perSecond),
+    p50Us: of((each) => each.p50Us),
+    p99Us: of((each) => each.p99Us),
+    cpuUs: of((each) => each.cpuUs),
+    rssMb: of((each) => each.rssMb),
+    requests: sum((each) => each.requests),
+    failed: sum((each) => each.failed),
   }
+}
+
+interface Beside {
+  readonly own: Sample
+  readonly other: Sample
+  /** Of requests a second, the median of what it is in each round. */
+  readonly times: number
+}
+
+/** Each course in turn with our own, in rounds: the machine's pace changes from one minute to the next. */
+const measured = async (load: LoadProcess, own: Contender, other: Contender): Promise<readonly Beside[]> => {
+  await load.run(benchJob(other, 'json', 32, WARM_MS))
+  await load.run(benchJob(other, 'stream', 32, WARM_MS))
+  const results: Beside[] = []
+  for (const course of COURSES) {
+    const rounds: { own: Sample; other: Sample }[] = []
+    for (let round = 0; round < ROUNDS; round++)
+      rounds.push({ own: await sample(load, own, course), other: await sample(load, other, course) })
+    const times = median(rounds.map((round) => round.own.perSecond / round.other.perSecond))
+    const of = (side: 'own' | 'other') => together(rounds.map((round) => round[side]))
+    results.push({ own: of('own'), other: of('other'), times })
+  }
+  return results
+}
+
+const say = (name: string, course: Course, figures: Sample, times: number) => {
+  const { perSecond, p50Us, p99Us, cpuUs, requests, failed, rssMb: mb } = figures
+  const ratio = requests === 0 ? 'no answer' : times.toFixed(times > 10 ? 0 : 2)
+  console.log(
+    `| ${name} | ${course.mode} | ${course.connections} | ${perSecond.toFixed(0)} | ${p50Us} | ${p99Us} | ${cpuUs.toFixed(0)} | ${mb} | ${ratio} | ${requests} | ${failed} |`,
+  )
 }
 
 const load = await startLoad()
-const settings = { bootstrap: fullWorld(load.origin) }
-const own = await measured(load, await startGatelog(load.origin, { settings }))
-console.log(`machine: ${cpus().length} x ${cpus()[0]?.model ?? 'unknown'}, Bun ${Bun.version}, ${SECONDS} s each`)
+const own = await startGatelog(load.origin, { settings: { bootstrap: fullWorld(load.origin) } })
+await warmUntilCompiled(load, own, ['json', 'stream'])
+console.log(
+  `machine: ${cpus().length} x ${cpus()[0]?.model ?? 'unknown'}, Bun ${Bun.version}, ${ROUNDS} rounds of ${SECONDS} s in turn, medians`,
+)
 console.log(
   '| gateway | mode | c | requests/s | p50 us | p99 us | CPU us/request | RSS MB | Gatelog to it | N | failed |',
 )
 console.log('|---|---|---|---|---|---|---|---|---|---|---|')
-say('Gatelog, everything on', own, own)
 const notes: string[] = []
 for (const name of onlyOf(Object.keys(PEERS) as Peer[])) {
   try {
-    const contender = await PEERS[name](load.origin)
-    const samples = await measured(load, contender)
-    say(contender.name, samples, own)
+    const peer = await PEERS[name](load.origin)
+    const results = await measured(load, own, peer).finally(() => peer.stop())
+    for (const [i, course] of COURSES.entries()) {
+      say(`Gatelog, everything on, beside ${peer.name}`, course, results[i]!.own, 1)
+      say(peer.name, course, results[i]!.other, results[i]!.times)
+    }
     const aim = AIMS[name]
-    const ratio = own[1]!.perSecond / samples[1]!.perSecond
+    const { times } = results[1]!
     if (aim !== undefined)
       notes.push(
-        `${contender.name}: ${ratio.toFixed(1)} times at 32 at once, aim ${aim}: ${ratio >= aim ? 'met' : '**missed**'}`,
+        `${peer.name}: ${times.toFixed(1)} times at 32 at once, aim ${aim}: ${times >= aim ? 'met' : '**missed**'}`,
       )
   } catch (error) {
     notes.push(`${name}: not measured, ${error instanceof Error ? error.message : error}`)
   }
 }
 for (const note of notes) console.log(note)
+await own.stop()
 await load.stop()
