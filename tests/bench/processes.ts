@@ -21,13 +21,14 @@ import {
   median,
   startGatelog,
   startLoad,
+  warmUntilCompiled,
 } from './contenders.ts'
 import { onlyOf } from './only.ts'
 import { untilStill } from './scale/measure.ts'
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 9)
 const SECONDS = Number(process.env.BENCH_SECONDS ?? 2)
-/** Of each process: about 40,000 until nothing more changes (`contenders.ts`). */
+/** Of each process, and what failed of them counts; then on until its compilers rest. */
 const WARM_REQUESTS = 50_000
 const CONNECTIONS = 64
 const AIM = { pair: 1.8, kafka: 0.9 }
@@ -66,6 +67,7 @@ const compared = async (load: LoadProcess, how: string, sides: readonly Side[]):
   for (const { contender, pids } of sides) {
     const job = { ...benchJob(contender, 'json', CONNECTIONS, 0), requests: WARM_REQUESTS * pids.length }
     failedWarming.push((await load.run(job)).failed)
+    await warmUntilCompiled(load, contender, ['json'], pids)
   }
   const samples: Sample[][] = sides.map(() => [])
   for (let round = 0; round < ROUNDS; round++)
