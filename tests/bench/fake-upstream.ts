@@ -26,6 +26,14 @@ const framed = (text: string) => `${Buffer.byteLength(text).toString(16)}\r\n${t
 const JSON_ANSWER = Buffer.from(
   `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(ANSWER)}\r\n\r\n${ANSWER}`,
 )
+/** A peer asks for it before it serves. */
+const MODELS = JSON.stringify({
+  object: 'list',
+  data: [{ id: 'bench-model', object: 'model', created: 1_760_000_000, owned_by: 'bench' }],
+})
+const MODELS_ANSWER = Buffer.from(
+  `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(MODELS)}\r\n\r\n${MODELS}`,
+)
 const STREAM_HEAD = Buffer.from(
   'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n',
 )
@@ -82,6 +90,8 @@ interface Request {
 /** What is looked at of a request. */
 const BEGINNING_BYTES = 4_096
 const APART_MS = 1
+/** Of `GET`. */
+const LETTER_G = 0x47
 
 export const startFakeUpstream = (tls?: Bun.TLSOptions) => {
   const held = new Set<Sink>()
@@ -98,6 +108,10 @@ export const startFakeUpstream = (tls?: Bun.TLSOptions) => {
     ticking = null
   }
   const answer = (socket: Sink, beginning: Buffer) => {
+    if (beginning[0] === LETTER_G) {
+      socket.write(MODELS_ANSWER)
+      return
+    }
     if (!beginning.includes('"stream":true')) {
       socket.write(JSON_ANSWER)
       return

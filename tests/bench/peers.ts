@@ -1,5 +1,5 @@
 // Gatelog with everything on beside other gateways, which are installed on demand: each alone at work on one core, in turn, the same load and upstream on the other.
-// `--only=portkey,litellm,nginx`: some of them. BENCH_ROUNDS, BENCH_SECONDS. BENCH_PEERS_DIR: where they are installed (the user's cache otherwise).
+// `--only=portkey,litellm,gomodel,nginx,bare`: some of them. BENCH_ROUNDS, BENCH_SECONDS. BENCH_PEERS_DIR: where they are installed (the user's cache otherwise).
 import { cpus } from 'node:os'
 import {
   benchJob,
@@ -15,15 +15,21 @@ import {
   warmUntilCompiled,
 } from './contenders.ts'
 import { onlyOf } from './only.ts'
-import { startLiteLlm, startNginx, startPortkey } from './peers/contenders.ts'
+import { startGoModel, startLiteLlm, startNginx, startPortkey } from './peers/contenders.ts'
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 3)
 const SECONDS = Number(process.env.BENCH_SECONDS ?? 3)
 /** Of each mode, for a peer: compilers are still at work in the first seconds. */
 const WARM_MS = 10_000
 /** At least so many times as many requests. The bare proxy and nginx are no gateways: they are there to compare with. */
-const AIMS: Readonly<Record<string, number>> = { portkey: 25, litellm: 200 }
-const PEERS = { portkey: startPortkey, litellm: startLiteLlm, nginx: startNginx, bare: startBare }
+const AIMS: Readonly<Record<string, number>> = { portkey: 25, litellm: 200, gomodel: 3 }
+const PEERS = {
+  portkey: startPortkey,
+  litellm: startLiteLlm,
+  gomodel: startGoModel,
+  nginx: startNginx,
+  bare: startBare,
+}
 type Peer = keyof typeof PEERS
 
 const COURSES = [

@@ -1,5 +1,5 @@
 // The peers, each started alone on the gateway's core, with what its documentation says for speed: no logs, no database, one process.
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { eventually } from '../../services/eventually.ts'
@@ -138,3 +138,29 @@ export const startNginx = async (origin: string): Promise<Contender> => {
     cleanUp: () => rmSync(folder, { recursive: true, force: true }),
   })
 }
+
+/** Built from its sources by whoever wants it here: it is in no registry. https://github.com/ENTERPILOT/GoModel */
+export const startGoModel = async (origin: string): Promise<Contender> => {
+  const program = Bun.which('gomodel')
+  if (program === null) throw new NotInstalled('gomodel is not on this machine')
+  const port = freePort()
+  const folder = mkdtempSync(join(tmpdir(), 'gatelog-bench-gomodel-'))
+  const config = {
+    server: { port: String(port), master_key: GOMODEL_KEY },
+    usage: { enabled: false },
+    logging: { enabled: false },
+    providers: { bench: { type: 'openai', base_url: `${origin}/v1`, api_key: 'bench' } },
+  }
+  mkdirSync(join(folder, 'config'))
+  writeFileSync(join(folder, 'config', 'config.yaml'), JSON.stringify(config))
+  return await started({
+    name: 'GoModel',
+    port,
+    // It reads its settings from where it is started.
+    command: ['env', '-C', folder, program],
+    environment: { LOG_LEVEL: 'error' },
+    headers: { Authorization: `Bearer ${GOMODEL_KEY}` },
+    cleanUp: () => rmSync(folder, { recursive: true, force: true }),
+  })
+}
+const GOMODEL_KEY = 'bench-bench-bench'
