@@ -5,8 +5,6 @@ export type TextPieces = string | readonly (string | number)[]
 
 /** Calls of the runtime cost as much as some dozens of characters, more where memory is cold. */
 const SHORT_CHARS = 40
-/** Larger numbers, fractions and negative ones are left to the runtime. */
-const MOST_DIGITS_OF = 0x7fff_ffff
 /** No number has more characters. */
 const NUMBER_CHARS = 25
 
@@ -81,18 +79,23 @@ const writeShort = (buffer: Buffer, at: number, text: string): number => {
   return at + length
 }
 
-const hasOwnDigits = (value: number): boolean => value >= 0 && value <= MOST_DIGITS_OF && Number.isInteger(value)
+/** Whether it is one of the whole numbers whose digits are made here. */
+const hasOwnDigits = (value: number): boolean => (value | 0) === value && value >= 0
 
-const digitsOf = (value: number): number => {
-  if (!hasOwnDigits(value)) return String(value).length
-  let digits = 1
-  for (let power = 10; value >= power; power *= 10) digits++
-  return digits
+const digitsOf = (value: number): number => (hasOwnDigits(value) ? digitCount(value) : String(value).length)
+
+/** Compared instead of counted up: most are short. */
+const digitCount = (value: number): number => {
+  if (value < 100) return value < 10 ? 1 : 2
+  if (value < 10_000) return value < 1_000 ? 3 : 4
+  if (value < 1_000_000) return value < 100_000 ? 5 : 6
+  if (value < 100_000_000) return value < 10_000_000 ? 7 : 8
+  return value < 1_000_000_000 ? 9 : 10
 }
 
 const writeNumber = (buffer: Buffer, at: number, value: number): number => {
   if (!hasOwnDigits(value)) return writeShort(buffer, at, String(value))
-  const end = at + digitsOf(value)
+  const end = at + digitCount(value)
   let rest = value | 0
   for (let place = end - 1; place >= at; place--) {
     const tenth = (rest / 10) | 0
