@@ -17,17 +17,18 @@ export const damageOf = (path: string, error: unknown): LogDamaged | null => {
 export interface TopicFile {
   readonly path: string
   readonly compacted: boolean
+  /** False: a commit does not wait for the disk, only a checkpoint does, about every thousandth page. The file stays whole either way. */
+  readonly synced: boolean
 }
 
 /** Opens or makes the file of a topic. Throws LogDamaged or LogUnavailable. */
-export const openFile = ({ path, compacted }: TopicFile): Database => {
+export const openFile = ({ path, compacted, synced }: TopicFile): Database => {
   try {
     const database = new Database(path, { create: true, readwrite: true })
     // Only while opening: making the WAL file takes a lock for a moment when several processes start at once.
     database.run('PRAGMA busy_timeout = 2000')
     database.run('PRAGMA journal_mode = WAL')
-    // Only checkpoints wait for the disk, about every thousandth page: commits are synced by `journal-sync.ts`. The file stays whole either way.
-    database.run('PRAGMA synchronous = NORMAL')
+    database.run(`PRAGMA synchronous = ${synced ? 'FULL' : 'NORMAL'}`)
     if (compacted) database.run('PRAGMA secure_delete = ON')
     database.run('PRAGMA busy_timeout = 0')
     return database

@@ -1,12 +1,11 @@
-// One topic that several processes of one machine share: a SQLite file in WAL mode, never a blocking wait for others or for the disk.
-// What is acknowledged or read is on the disk, where the topic asks for it.
+// One topic that several processes of one machine share: a SQLite file in WAL mode, synced by each append where its topic asks for it, never a blocking wait for others.
 import type { Database } from 'bun:sqlite'
 import { mkdirSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { pause } from '../lib/pause.ts'
 import { CommitWatch } from './commit-watch.ts'
+import { DiskAhead } from './disk-ahead.ts'
 import type { Files } from './files.ts'
-import { JournalSync } from './journal-sync.ts'
 import { isBusy } from './lock.ts'
 import {
   IndefiniteAppend,
@@ -20,8 +19,6 @@ import {
 import { damageOf, emptyJournal, openFile, type TopicFile, upToGap } from './sqlite-file.ts'
 
 export interface SqliteTopicOptions extends TopicFile {
-  /** False: nobody waits for the disk, and a power cut may take what was appended last. */
-  readonly synced: boolean
   readonly files: Files
   /** Older records go, except the newest of a partition; null keeps all. */
   readonly retentionMs: number | null
@@ -41,7 +38,7 @@ export class SqliteTopic {
   private readonly inode: number
   private readonly tables = new Set<number>()
   private readonly watch: CommitWatch
-  private readonly journal: JournalSync | null
+  private readonly ahead: DiskAhead | null
   private closed = false
   /** What went wrong last, until something works again. */
   problem: string | null = null
@@ -52,18 +49,17 @@ export class SqliteTopic {
     this.database = openFile(options)
     this.inode = statSync(options.path).ino
     const version = this.database.query<{ data_version: number }, []>('PRAGMA data_version')
-    const committed = () => version.get()?.data_version ?? null
-    this.watch = new CommitWatch(committed)
+    this.watch = new CommitWatch(() => version.get()?.data_version ?? null)
     const { path, files, synced } = options
-    const rewrite = () => this.emptyJournal()
-    this.journal = synced ? new JournalSync({ path, files, version: committed, rewrite }) : null
+    this.ahead = synced ? new DiskAhead({ path: `${path}-ahead`, files, nowMs: () => performance.now() }) : null
   }
 
   async append(partition: number, records: readonly NewRecord[], signal?: AbortSignal): Promise<void> {
+    const ready = this.ahead?.ready() ?? null
+    if (ready !== null) await ready
     const erased = await this.patiently(() => this.write(partition, records), signal)
     this.watch.wake()
     if (erased) await this.emptyJournal(signal)
-    await this.onDisk(this.journal?.settle())
   }
 
   async end(partition: number): Promise<number> {
@@ -106,7 +102,6 @@ export class SqliteTopic {
     if (this.closed) return
     this.closed = true
     this.watch.close()
-    this.journal?.close()
     this.database.close()
   }
 
@@ -124,7 +119,6 @@ export class SqliteTopic {
           `SELECT offset, at_ms AS atMs, key, value FROM p${partition} WHERE offset >= ? ORDER BY offset LIMIT ?`,
         )
         .all(next ?? 0, BATCH_RECORDS)
-      if (rows.length > 0) await this.onDisk(this.journal?.settleAll())
       this.problem = null
       if (rows.length === 0 && next === null) {
         await this.watch.change(signal)
@@ -137,15 +131,6 @@ export class SqliteTopic {
       if (!isBusy(error)) this.problem = String(error)
       await pause(isBusy(error) ? BUSY_PAUSE_MS : 250, signal)
       return null
-    }
-  }
-
-  private async onDisk(settled: Promise<void> | undefined): Promise<void> {
-    try {
-      await settled
-    } catch (error) {
-      this.problem = `${this.options.path}: ${String(error)}`
-      throw error
     }
   }
 
@@ -177,13 +162,14 @@ export class SqliteTopic {
       throw error
     }
     try {
-      database.run('COMMIT')
+      const commit = () => void database.run('COMMIT')
+      if (this.ahead === null) commit()
+      else this.ahead.timed(commit)
     } catch (error) {
       this.rollBack()
       if (isBusy(error)) throw error
       throw new IndefiniteAppend(`${options.path}: ${String(error)}`)
     }
-    this.journal?.committed()
     return erased
   }
 
@@ -204,14 +190,12 @@ export class SqliteTopic {
     if (until > start) this.database.query(`DELETE FROM p${partition} WHERE offset < ?`).run(until)
   }
 
-  /** Waits a little for readers of other processes; the next erasure or the last close does it otherwise. Answers whether it is empty. */
-  private async emptyJournal(signal?: AbortSignal): Promise<boolean> {
+  /** Waits a little for readers of other processes; the next erasure or the last close does it otherwise. */
+  private async emptyJournal(signal?: AbortSignal): Promise<void> {
     for (const limit = performance.now() + BUSY_LIMIT_MS; !this.closed && performance.now() < limit; ) {
-      if (emptyJournal(this.database, this.options.path)) return true
-      if (signal?.aborted) return false
+      if (emptyJournal(this.database, this.options.path) || signal?.aborted) return
       await pause(1 + this.options.random() * 9, signal)
     }
-    return false
   }
 
   private rollBack(): void {

@@ -24,11 +24,6 @@ export class SmallDisk {
       this.sizes.set(path, 0)
       return descriptor
     },
-    open: (path) => {
-      const descriptor = nodeFiles.open(path)
-      this.failed.delete(descriptor)
-      return descriptor
-    },
     write: (descriptor, bytes, start, length) => {
       if (this.broken !== null) throw diskError(this.broken)
       if (this.left <= 0) throw diskError('ENOSPC')

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { embeddedLog } from '../../src/log/embedded.ts'
 import { nodeFiles } from '../../src/log/files.ts'
 import { IndefiniteAppend, LogDamaged } from '../../src/log/port.ts'
+import { openFile } from '../../src/log/sqlite-file.ts'
 import { SqliteTopic } from '../../src/log/sqlite-log.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { temporaryFolder } from './support.ts'
@@ -74,4 +75,16 @@ test('when only the checkpoint fails, nobody is told that nothing was written', 
   }
   expect(await topic.end(0)).toBe(2)
   topic.close()
+})
+
+test('an append waits for the disk, unless its topic says that a power cut may take it', () => {
+  // 2 is FULL, 1 NORMAL: https://www.sqlite.org/pragma.html#pragma_synchronous
+  for (const [synced, level] of [
+    [true, 2],
+    [false, 1],
+  ] as const) {
+    const database = openFile({ path: join(folder.path, `synced-${synced}.sqlite`), compacted: false, synced })
+    expect(database.query<{ synchronous: number }, []>('PRAGMA synchronous').get()?.synchronous).toBe(level)
+    database.close()
+  }
 })
