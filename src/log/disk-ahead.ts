@@ -37,7 +37,7 @@ export class DiskAhead {
   }
 
   /** Runs a commit, and remembers how long it had to wait. */
-  timed(commit: () => void): void {
+  timed(commit: () => unknown): void {
     const startedMs = this.#deps.nowMs()
     commit()
     const nowMs = this.#deps.nowMs()

@@ -1,4 +1,4 @@
-// One topic that several processes of one machine share: a SQLite file in WAL mode, synced by each append where its topic asks for it, never a blocking wait for others.
+// One topic that several processes of one machine share: a SQLite file in WAL mode, never a blocking wait for others. synchronous=FULL unless the topic says otherwise.
 import type { Database } from 'bun:sqlite'
 import { mkdirSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -38,7 +38,7 @@ export class SqliteTopic {
   private readonly inode: number
   private readonly tables = new Set<number>()
   private readonly watch: CommitWatch
-  private readonly ahead: DiskAhead | null
+  private readonly ahead: DiskAhead
   private closed = false
   /** What went wrong last, until something works again. */
   problem: string | null = null
@@ -50,13 +50,12 @@ export class SqliteTopic {
     this.inode = statSync(options.path).ino
     const version = this.database.query<{ data_version: number }, []>('PRAGMA data_version')
     this.watch = new CommitWatch(() => version.get()?.data_version ?? null)
-    const { path, files, synced } = options
-    this.ahead = synced ? new DiskAhead({ path: `${path}-ahead`, files, nowMs: () => performance.now() }) : null
+    const { path, files } = options
+    this.ahead = new DiskAhead({ path: `${path}-ahead`, files, nowMs: () => performance.now() })
   }
 
   async append(partition: number, records: readonly NewRecord[], signal?: AbortSignal): Promise<void> {
-    const ready = this.ahead?.ready() ?? null
-    if (ready !== null) await ready
+    if (this.options.synced) await this.ahead.ready()
     const erased = await this.patiently(() => this.write(partition, records), signal)
     this.watch.wake()
     if (erased) await this.emptyJournal(signal)
@@ -162,9 +161,7 @@ export class SqliteTopic {
       throw error
     }
     try {
-      const commit = () => void database.run('COMMIT')
-      if (this.ahead === null) commit()
-      else this.ahead.timed(commit)
+      this.ahead.timed(() => database.run('COMMIT'))
     } catch (error) {
       this.rollBack()
       if (isBusy(error)) throw error

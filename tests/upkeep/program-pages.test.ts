@@ -1,8 +1,30 @@
 import { expect, test } from 'bun:test'
 import { letGoWhenWarm } from '../../src/upkeep/program-pages.ts'
-import { eventually } from '../services/eventually.ts'
 
-const LONG_MS = 600_000
+const TIMES = { firstMs: 1_000, everyMs: 60_000 }
+
+/** Time that passes when it is told to. */
+const waitingFor = () => {
+  let next: { readonly task: () => unknown; readonly ms: number } | null = null
+  return {
+    get ms() {
+      return next?.ms ?? null
+    },
+    after: (task: () => unknown, ms: number) => {
+      const own = { task, ms }
+      next = own
+      return () => {
+        if (next === own) next = null
+      }
+    },
+    /** It is time: resolves when what waited for it is done. */
+    async pass(): Promise<void> {
+      const due = next
+      next = null
+      await due?.task()
+    },
+  }
+}
 
 const listening = () => {
   const told: [string, unknown][] = []
@@ -10,28 +32,29 @@ const listening = () => {
 }
 
 test('the program is let go of after its time and again and again, until that is closed', async () => {
-  const diagnostics = listening()
-  const pages = letGoWhenWarm(diagnostics, { firstMs: 1, everyMs: 30 })
-  await eventually('three times', () => diagnostics.told.length >= 3)
-  pages.close()
-  const { length } = diagnostics.told
-  await Bun.sleep(100)
-  expect(diagnostics.told.length).toBeLessThanOrEqual(length + 1) // one may have begun
+  const [diagnostics, time] = [listening(), waitingFor()]
+  const pages = letGoWhenWarm(diagnostics, TIMES, time.after)
+  expect([time.ms, diagnostics.told.length]).toEqual([TIMES.firstMs, 0])
+  for (let times = 1; times <= 3; times++) {
+    await time.pass()
+    expect([time.ms, diagnostics.told.length]).toEqual([TIMES.everyMs, times])
+  }
   for (const each of diagnostics.told) expect(each).toEqual(['program_pages_let_go', { bytes: expect.any(Number) }])
-})
-
-test('the first time is not the interval', async () => {
-  const diagnostics = listening()
-  const pages = letGoWhenWarm(diagnostics, { firstMs: 1, everyMs: LONG_MS })
-  await eventually('once', () => diagnostics.told.length === 1)
-  await Bun.sleep(60)
   pages.close()
-  expect(diagnostics.told).toHaveLength(1)
+  expect(time.ms).toBeNull()
 })
 
-test('one that is closed before lets go of nothing', async () => {
-  const diagnostics = listening()
-  letGoWhenWarm(diagnostics, { firstMs: 1, everyMs: 20 }).close()
-  await Bun.sleep(60)
-  expect(diagnostics.told).toEqual([])
+test('one that is closed before lets go of nothing', () => {
+  const [diagnostics, time] = [listening(), waitingFor()]
+  letGoWhenWarm(diagnostics, TIMES, time.after).close()
+  expect([time.ms, diagnostics.told]).toEqual([null, []])
+})
+
+test('closed while it lets go, it does not wait again', async () => {
+  const [diagnostics, time] = [listening(), waitingFor()]
+  const pages = letGoWhenWarm(diagnostics, TIMES, time.after)
+  const passing = time.pass()
+  pages.close()
+  await passing
+  expect([time.ms, diagnostics.told.length]).toEqual([null, 1])
 })
