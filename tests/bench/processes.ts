@@ -28,8 +28,6 @@ import { untilStill } from './scale/measure.ts'
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 9)
 const SECONDS = Number(process.env.BENCH_SECONDS ?? 2)
-/** Of each process, and what failed of them counts; then on until its compilers rest. */
-const WARM_REQUESTS = 50_000
 const CONNECTIONS = 64
 const AIM = { pair: 1.8, kafka: 0.9 }
 const PACED = { one: 2_000, kafka: 3_000 }
@@ -64,11 +62,7 @@ const sample = async (load: LoadProcess, { contender, pids, perSecond }: Side): 
 /** Alternating rounds, of each side in order; medians are printed. What failed while it became warm counts as failed too. */
 const compared = async (load: LoadProcess, how: string, sides: readonly Side[]): Promise<readonly Sample[][]> => {
   const failedWarming: number[] = []
-  for (const { contender, pids } of sides) {
-    const job = { ...benchJob(contender, 'json', CONNECTIONS, 0), requests: WARM_REQUESTS * pids.length }
-    failedWarming.push((await load.run(job)).failed)
-    await warmUntilCompiled(load, contender, ['json'], pids)
-  }
+  for (const { contender, pids } of sides) failedWarming.push(await warmUntilCompiled(load, contender, ['json'], pids))
   const samples: Sample[][] = sides.map(() => [])
   for (let round = 0; round < ROUNDS; round++)
     for (const [i, side] of sides.entries()) samples[i]!.push(await sample(load, side))
