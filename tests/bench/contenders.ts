@@ -19,6 +19,8 @@ export interface Contender {
   readonly port: number
   readonly pid: number | null
   readonly headers: Readonly<Record<string, string>>
+  /** What it is asked for: the model of every bench when absent. */
+  readonly model?: string
   stop(): Promise<void>
 }
 
@@ -94,20 +96,34 @@ const PRICES = { input_cost_per_million: 1, output_cost_per_million: 2, max_outp
 /** One provider with one model. */
 const plainWorld = (origin: string) => ({
   providers: [{ name: 'bench', kind: 'openai_compatible', base_url: `${origin}/v1` }],
-  models: [{ name: 'bench-model', provider: 'bench', ...PRICES }],
+  models: [{ name: MODEL, provider: 'bench', ...PRICES }],
 })
 
+const MODEL = 'bench-model'
+/** What a gateway with a second upstream is asked for where that is to answer. */
+export const SECOND_MODEL = 'other-bench-model'
 const PROVIDERS = 5
 const MOST = 1_000_000_000
-/** What the targets are for: five providers with four models each, limits at every level, a hard budget that is never used up. */
-export const fullWorld = (origin: string) => {
-  const providers = Array.from({ length: PROVIDERS }, (_, i) => `bench-${i}`)
+
+/** Five providers with four models each. */
+const catalogue = (origin: string, prefix: string) => {
+  const providers = Array.from({ length: PROVIDERS }, (_, i) => `${prefix}bench-${i}`)
+  return {
+    providers: providers.map((name) => ({ name, kind: 'openai_compatible', base_url: `${origin}/v1` })),
+    models: [MODEL, 'second', 'third', 'fourth'].flatMap((name) =>
+      providers.map((provider) => ({ name: `${prefix}${name}`, provider, ...PRICES })),
+    ),
+  }
+}
+
+/** What the targets are for: a catalogue for each upstream (the second answers `SECOND_MODEL`), limits at every level, a hard budget that is never used up. */
+export const fullWorld = (origin: string, secondOrigin?: string) => {
+  const first = catalogue(origin, '')
+  const second = secondOrigin === undefined ? { providers: [], models: [] } : catalogue(secondOrigin, 'other-')
   return {
     tenants: [{ slug: 'default', name: 'default', rate_limits: { rpm: MOST, tpm: MOST, max_parallel: 100_000 } }],
-    providers: providers.map((name) => ({ name, kind: 'openai_compatible', base_url: `${origin}/v1` })),
-    models: ['bench-model', 'second', 'third', 'fourth'].flatMap((name) =>
-      providers.map((provider) => ({ name, provider, ...PRICES })),
-    ),
+    providers: [...first.providers, ...second.providers],
+    models: [...first.models, ...second.models],
     policies: [{ name: 'default', rate_limits: { rpm: MOST } }],
     budgets: [{ tenant: 'default', window: 'month', limit_usd: 1_000_000, enforcement: 'hard' }],
   }
@@ -158,36 +174,35 @@ export const startGatelog = async (origin: string, options: GatelogOptions = {})
   }
 }
 
-/** Compilers work for the first seconds of a process, on the core that is measured: about 40,000 requests until nothing more changes. */
-const WARM_MS = 12_000
-/** What the bare proxy needs for it: it has little to compile. */
-const WARM_BARE_MS = 3_000
-
-/** Brings a contender to where it stays. `json` only, unless streams are to be measured too. */
-export const warm = async (load: LoadProcess, contender: Contender, modes: readonly ('json' | 'stream')[]) => {
-  const totalMs = contender.name === 'gatelog' ? WARM_MS : WARM_BARE_MS
-  for (const mode of modes) await load.run(benchJob(contender, mode, WARM_CONNECTIONS, totalMs / modes.length))
+export interface WarmOptions {
+  /** Where several processes are behind its port. */
+  readonly pids?: readonly number[]
+  /** Of each mode in a round. */
+  readonly roundMs?: number
+  readonly mostRounds?: number
 }
-const WARM_CONNECTIONS = 32
 
-/** The same, but until its compilers rest: on a slow machine they go on for half a minute, in bursts that take a tenth of the core and show in every p99. Answers how many requests failed. */
-export const warmUntilCompiled = async (
+/**
+ * Brings a contender to where it stays: until its compilers rest, which take a tenth of the core in bursts and show in every p99. That takes 12 s on a quick
+ * machine, half a minute on a slow one. `json` only, unless streams are to be measured too. Answers how many requests failed.
+ */
+export const warm = async (
   load: LoadProcess,
   contender: Contender,
   modes: readonly ('json' | 'stream')[],
-  pids: readonly number[] = [contender.pid!],
+  { pids = [contender.pid!], roundMs = WARM_ROUND_MS, mostRounds = MOST_WARM_ROUNDS }: WarmOptions = {},
 ): Promise<number> => {
   let failed = 0
-  for (let rounds = 0; rounds < MOST_COMPILING_ROUNDS; rounds++) {
+  for (let rounds = 0; rounds < mostRounds; rounds++) {
     const before = compilerSeconds(pids)
-    for (const mode of modes)
-      failed += (await load.run(benchJob(contender, mode, WARM_CONNECTIONS, COMPILING_ROUND_MS))).failed
-    if ((compilerSeconds(pids) - before) * 1_000 < COMPILERS_REST * modes.length * COMPILING_ROUND_MS) break
+    for (const mode of modes) failed += (await load.run(benchJob(contender, mode, WARM_CONNECTIONS, roundMs))).failed
+    if ((compilerSeconds(pids) - before) * 1_000 < COMPILERS_REST * modes.length * roundMs) break
   }
   return failed
 }
-const COMPILING_ROUND_MS = 5_000
-const MOST_COMPILING_ROUNDS = 8
+const WARM_CONNECTIONS = 32
+const WARM_ROUND_MS = 5_000
+const MOST_WARM_ROUNDS = 8
 /** Of the time. */
 const COMPILERS_REST = 0.02
 const COMPILERS = new Set(['JITWorker', 'JSCWarmUp'])
@@ -217,7 +232,7 @@ const untilHealthy = (port: number) =>
       const answer = await fetch(`http://127.0.0.1:${port}/v1/models`, {
         headers: { Authorization: `Bearer ${INFERENCE_KEY}` },
       }).catch(() => null)
-      return answer?.ok === true && (await answer.text()).includes('bench-model')
+      return answer?.ok === true && (await answer.text()).includes(MODEL)
     },
     { limitMs: START_MS },
   )
@@ -267,7 +282,7 @@ export const startLoad = async (core: number | null = 1): Promise<LoadProcess> =
 
 /** The request of every bench: 640 bytes come back, or 20 chunks. `more`: of `ASKS`, for another answer. */
 export const benchJob = (
-  { port, headers }: Pick<Contender, 'port' | 'headers'>,
+  { port, headers, model = MODEL }: Pick<Contender, 'port' | 'headers' | 'model'>,
   mode: 'json' | 'stream',
   connections: number,
   durationMs: number,
@@ -277,7 +292,7 @@ export const benchJob = (
   path: '/v1/chat/completions',
   headers,
   body: JSON.stringify({
-    model: 'bench-model',
+    model,
     ...(mode === 'stream' ? { stream: true } : {}),
     messages: [{ role: 'user', content: `Say something of a few hundred bytes.${more}` }],
   }),

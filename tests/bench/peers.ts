@@ -12,7 +12,7 @@ import {
   startBare,
   startGatelog,
   startLoad,
-  warmUntilCompiled,
+  warm,
 } from './contenders.ts'
 import { onlyOf } from './only.ts'
 import { startGoModel, startLiteLlm, startNginx, startPortkey } from './peers/contenders.ts'
@@ -105,7 +105,7 @@ const say = (name: string, course: Course, figures: Sample, times: number) => {
 
 const load = await startLoad()
 const own = await startGatelog(load.origin, { settings: { bootstrap: fullWorld(load.origin) } })
-await warmUntilCompiled(load, own, ['json', 'stream'])
+await warm(load, own, ['json', 'stream'])
 console.log(
   `machine: ${cpus().length} x ${cpus()[0]?.model ?? 'unknown'}, Bun ${Bun.version}, ${ROUNDS} rounds of ${SECONDS} s in turn, medians`,
 )

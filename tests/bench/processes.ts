@@ -21,7 +21,7 @@ import {
   median,
   startGatelog,
   startLoad,
-  warmUntilCompiled,
+  warm,
 } from './contenders.ts'
 import { onlyOf } from './only.ts'
 import { untilStill } from './scale/measure.ts'
@@ -62,7 +62,7 @@ const sample = async (load: LoadProcess, { contender, pids, perSecond }: Side): 
 /** Alternating rounds, of each side in order; medians are printed. What failed while it became warm counts as failed too. */
 const compared = async (load: LoadProcess, how: string, sides: readonly Side[]): Promise<readonly Sample[][]> => {
   const failedWarming: number[] = []
-  for (const { contender, pids } of sides) failedWarming.push(await warmUntilCompiled(load, contender, ['json'], pids))
+  for (const { contender, pids } of sides) failedWarming.push(await warm(load, contender, ['json'], { pids }))
   const samples: Sample[][] = sides.map(() => [])
   for (let round = 0; round < ROUNDS; round++)
     for (const [i, side] of sides.entries()) samples[i]!.push(await sample(load, side))

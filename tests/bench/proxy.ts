@@ -1,6 +1,7 @@
 // Gatelog beside its named reference, in one run: direct, a bare `Bun.serve` + `fetch` pass-through, and Gatelog with everything on (`fullWorld`), the embedded
-// log at durability=process. One core for the gateway, the other for load and upstream (Linux `taskset`). Both are warm first; rounds alternate, medians are
-// printed, and at the end one line of ratios to the bare one, each the median of the ratios within a round. `--quick`: short rounds of what that line needs.
+// log at durability=process, and for TLS a second catalogue of as many models. One core for the gateway, the other for load and upstream (Linux `taskset`). Both
+// are warm first; rounds alternate, medians are printed, and at the end one line of ratios to the bare one, each the median of the ratios within a round.
+// `--quick`: short rounds of what that line needs.
 import { cpus } from 'node:os'
 import {
   benchJob,
@@ -10,9 +11,11 @@ import {
   type LoadProcess,
   median,
   rssMb,
+  SECOND_MODEL,
   startBare,
   startGatelog,
   startLoad,
+  type WarmOptions,
   warm,
 } from './contenders.ts'
 
@@ -20,6 +23,10 @@ const IS_QUICK = process.argv.includes('--quick')
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? (IS_QUICK ? 3 : 7))
 const SECONDS = Number(process.env.BENCH_SECONDS ?? 1)
 const WARM_ROW_MS = 300
+/** For the gateway, and for what has little to compile; where all is to be over in 90 s, not longer than that. */
+const WARM: WarmOptions = IS_QUICK ? { roundMs: 3_000, mostRounds: 4 } : {}
+const WARM_SECOND: WarmOptions = IS_QUICK ? { roundMs: 3_000, mostRounds: 2 } : {}
+const WARM_BARE: WarmOptions = { roundMs: 1_500, mostRounds: 1 }
 
 /** What is asked for, of which upstream. `tls`: JSON of one over TLS. */
 type Mode = 'json' | 'stream' | 'tls'
@@ -61,16 +68,20 @@ const measure = async (load: LoadProcess, contender: Contender, course: Course, 
   return { course, contender: name, perSecond: requests / seconds, p50Us, p99Us, cpuUs, failed }
 }
 
-const startFull = (origin: string) => startGatelog(origin, { settings: { bootstrap: fullWorld(origin) } })
-
 const main = async () => {
   const load = await startLoad()
   const direct: Contender = { name: 'direct', port: load.upstreamPort, pid: null, headers: {}, stop: async () => {} }
-  const beside = [await startBare(load.origin), await startFull(load.origin)]
-  const plain = IS_QUICK ? beside : [direct, ...beside]
-  const secure = [await startBare(load.secureOrigin), await startFull(load.secureOrigin)]
-  for (const contender of beside) await warm(load, contender, ['json', 'stream'])
-  for (const contender of secure) await warm(load, contender, ['json'])
+  const bare = await startBare(load.origin)
+  const secureBare = await startBare(load.secureOrigin)
+  const gatelog = await startGatelog(load.origin, {
+    settings: { bootstrap: fullWorld(load.origin, load.secureOrigin) },
+  })
+  const plain = IS_QUICK ? [bare, gatelog] : [direct, bare, gatelog]
+  const secure = [secureBare, { ...gatelog, model: SECOND_MODEL }]
+  await warm(load, bare, ['json', 'stream'], WARM_BARE)
+  await warm(load, secureBare, ['json'], WARM_BARE)
+  await warm(load, gatelog, ['json', 'stream'], WARM)
+  await warm(load, secure[1]!, ['json'], WARM_SECOND)
   const measured: Row[] = []
   for (let round = -1; round < ROUNDS; round++)
     for (const course of RUN)
@@ -81,7 +92,7 @@ const main = async () => {
   report(measured)
   for (const { name, pid } of plain) if (pid !== null) console.log(`RSS ${name}: ${rssMb(pid)} MB`)
   console.log(`RATIOS ${ratios(measured)}`)
-  for (const contender of [...plain, ...secure]) await contender.stop()
+  for (const contender of [bare, secureBare, gatelog]) await contender.stop()
   await load.stop()
 }
 

@@ -13,7 +13,7 @@ import {
   startBare,
   startGatelog,
   startLoad,
-  warmUntilCompiled,
+  warm,
 } from './contenders.ts'
 import { ASKS, CHUNKS } from './fake-upstream.ts'
 import { onlyOf } from './only.ts'
@@ -156,7 +156,7 @@ const secure = async (load: LoadProcess) => {
   const bare = await startBare(load.secureOrigin)
   const gatelog = await startFull(load.secureOrigin)
   try {
-    for (const side of [bare, gatelog]) await warmUntilCompiled(load, side, ['json'])
+    for (const side of [bare, gatelog]) await warm(load, side, ['json'])
     const result = await beside({ load, bare, gatelog }, 'json', 256)
     say('tls_c256', throughput(result), told(result))
   } finally {
@@ -186,7 +186,7 @@ console.log('| target | what | aim | measured | | of what |\n|---|---|---|---|--
 if (wants('json_c32', 'json_c256', 'stream', 'p50_added', 'p99_c32', 'chunk')) {
   const bare = await startBare(load.origin)
   const gatelog = await startFull(load.origin)
-  for (const side of [bare, gatelog]) await warmUntilCompiled(load, side, ['json', 'stream'])
+  for (const side of [bare, gatelog]) await warm(load, side, ['json', 'stream'])
   await rates({ load, bare, gatelog })
   if (wants('chunk')) await chunks({ load, bare, gatelog })
   await bare.stop()
