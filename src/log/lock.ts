@@ -1,4 +1,5 @@
-// A directory that one process holds for its life: BEGIN EXCLUSIVE on a lock.db in it. The kernel frees it when the process dies.
+// A directory that one process holds for its life: BEGIN IMMEDIATE on a lock.db in it. The kernel frees it when the process dies.
+// Not EXCLUSIVE: of two that try at once neither got that, since each stands in the other's way as a reader, and a start made a spool more than it needed.
 import { Database } from 'bun:sqlite'
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -22,7 +23,7 @@ export const tryLock = (directory: string): HeldLock | null => {
   try {
     const inode = inodeOf(path)
     database.run('PRAGMA busy_timeout = 0')
-    database.run('BEGIN EXCLUSIVE')
+    database.run('BEGIN IMMEDIATE')
     // Who held it before may have moved the directory away and freed the lock of a file that nobody can find any more.
     if (inode === null || inodeOf(path) !== inode) {
       database.close()

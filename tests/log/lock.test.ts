@@ -1,9 +1,15 @@
 import { afterAll, expect, test } from 'bun:test'
+import { once } from 'node:events'
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { Worker } from 'node:worker_threads'
 import { tryLock } from '../../src/log/lock.ts'
 import { claimFreeSpools, claimSpool, removeSpool, spoolNumbers } from '../../src/log/spool-directory.ts'
 import { startProcess, temporaryFolder } from './support.ts'
+
+/** Numbers of a round in `lock-racer.ts`, and which of them says how many got it. */
+const CELLS = 3
+const GOT = 2
 
 const folder = temporaryFolder()
 afterAll(() => folder.remove())
@@ -23,6 +29,20 @@ test('one process at a time, also after garbage collection, and the next one as 
   const again = tryLock(folder.path)
   expect(again).not.toBeNull()
   again?.release()
+})
+
+test('of two that try at the same moment, one gets it', async () => {
+  const rounds = 500
+  const cells = new Int32Array(new SharedArrayBuffer(rounds * CELLS * Int32Array.BYTES_PER_ELEMENT))
+  const data = temporaryFolder()
+  const racers = [0, 1].map(
+    () =>
+      new Worker(new URL('lock-racer.ts', import.meta.url), { workerData: { directory: data.path, cells, rounds } }),
+  )
+  await Promise.all(racers.map((racer) => once(racer, 'exit')))
+  const got = Array.from({ length: rounds }, (_, round) => cells[round * CELLS + GOT])
+  expect(got.filter((many) => many !== 1)).toEqual([])
+  data.remove()
 })
 
 test('what a crash in the middle of a removal left is removed at the next start; what is being removed is not touched', () => {
