@@ -112,16 +112,27 @@ export const reserveNext = async (
 export const goesOn = ({ budgets, finishReason }: Exchange, { done }: { readonly done: boolean }): boolean =>
   budgets !== null && !done && finishReason === null
 
-/** A stream goes on: null while what it has cost so far is reserved and recorded, more of it if need be; else why it is cut. */
-export const reserveMore = async (
+/**
+ * A stream goes on: null while what it has cost so far is reserved. Else more of it is asked for: null once that is reserved and recorded, or why the stream is cut.
+ * Asked for with every piece, so no promise is made where there is nothing to wait for.
+ */
+export const reserveMore = (
   exchange: Exchange,
+  deps: Pick<InferenceDeps, 'budgets' | 'nowMs' | 'spool'>,
+): Promise<GatewayError | null> | null => {
+  const bound = exchange.budgets!.bound()
+  const cost = attemptCost(exchange)
+  const more = { nanoUsd: stepOf(bound.nano_usd, cost?.nanoUsd ?? 0), tokens: stepOf(bound.tokens, cost?.tokens ?? 0) }
+  return more.nanoUsd === 0 && more.tokens === 0 ? null : extend(exchange, more, cost, deps)
+}
+
+const extend = async (
+  exchange: Exchange,
+  more: { readonly nanoUsd: number; readonly tokens: number },
+  cost: Cost | null,
   { budgets, nowMs, spool }: Pick<InferenceDeps, 'budgets' | 'nowMs' | 'spool'>,
 ): Promise<GatewayError | null> => {
   const own = exchange.budgets!
-  const bound = own.bound()
-  const cost = attemptCost(exchange)
-  const more = { nanoUsd: stepOf(bound.nano_usd, cost?.nanoUsd ?? 0), tokens: stepOf(bound.tokens, cost?.tokens ?? 0) }
-  if (more.nanoUsd === 0 && more.tokens === 0) return null
   const refused = await own.extend(more)
   // Its client may have left, or its time have run out, while it waited: nothing is recorded behind an outcome.
   if (exchange.settled) return null

@@ -92,7 +92,9 @@ export class ClientStream implements LiveBody, ArrivalListener {
       while (this.#tail === null) {
         const frames = this.#nextFrames()
         if (frames === null) return
-        if (this.#tail === null && goesOn(this.exchange, this.source)) return void this.#reserved(frames).catch(broken)
+        const asksMore = this.#tail === null && goesOn(this.exchange, this.source)
+        const more = asksMore ? reserveMore(this.exchange, this.deps) : null
+        if (more !== null) return void this.#reserved(frames, more).catch(broken)
         if (!this.#send(frames)) return
       }
       this.#tail.then((tail) => this.#close(tail)).catch(broken)
@@ -131,8 +133,8 @@ export class ClientStream implements LiveBody, ArrivalListener {
   }
 
   /** What has come so far is reserved, and recorded as that, before it goes out; else the stream is cut here. */
-  async #reserved(frames: string): Promise<void> {
-    const cut = await reserveMore(this.exchange, this.deps)
+  async #reserved(frames: string, more: Promise<GatewayError | null>): Promise<void> {
+    const cut = await more
     if (this.#tail === null && cut !== null) {
       this.#frames.takeAhead() // it does not go out
       this.#conclude(cut)
