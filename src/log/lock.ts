@@ -13,34 +13,10 @@ export interface HeldLock {
 /** A handle that the garbage collector takes gives its lock away, so each is kept here until it is released. */
 const held = new Set<Database>()
 
-const inodeOf = (path: string): number | null => statSync(path, { throwIfNoEntry: false })?.ino ?? null
-
-/** Takes the lock of an existing directory, or answers null when somebody (this process too) holds it. */
-export const tryLock = (directory: string): HeldLock | null => {
-  const path = join(directory, 'lock.db')
-  const database = openDatabase(path)
-  if (database === null) return null
-  try {
-    const inode = inodeOf(path)
-    database.run('PRAGMA busy_timeout = 0')
-    database.run('BEGIN IMMEDIATE')
-    // Who held it before may have moved the directory away and freed the lock of a file that nobody can find any more.
-    if (inode === null || inodeOf(path) !== inode) {
-      database.close()
-      return null
-    }
-  } catch (error) {
-    database.close()
-    if (isBusy(error)) return null
-    throw error
-  }
-  held.add(database)
-  return {
-    directory,
-    release() {
-      if (held.delete(database)) database.close()
-    },
-  }
+/** Which file stands at a path now, as text; null: none. With its birth, since an inode is given out again. */
+const fileAt = (path: string): string | null => {
+  const found = statSync(path, { throwIfNoEntry: false })
+  return found === undefined ? null : `${found.ino} ${found.birthtimeMs}`
 }
 
 const openDatabase = (path: string): Database | null => {
@@ -49,6 +25,36 @@ const openDatabase = (path: string): Database | null => {
   } catch (error) {
     if (isBusy(error) || isGone(error)) return null
     throw error
+  }
+}
+
+/** Takes the lock of an existing directory, or answers null when somebody (this process too) holds it, or removes it meanwhile. `open`: makes the file where there is none. */
+export const tryLock = (directory: string, open = openDatabase): HeldLock | null => {
+  const path = join(directory, 'lock.db')
+  if (fileAt(path) === null) open(path)?.close()
+  const known = fileAt(path)
+  const database = known === null ? null : open(path)
+  if (database === null) return null
+  try {
+    database.run('PRAGMA busy_timeout = 0')
+    database.run('BEGIN IMMEDIATE')
+  } catch (error) {
+    database.close()
+    // Of a file whose directory was just removed SQLite says many things.
+    if (isBusy(error) || fileAt(path) !== known) return null
+    throw error
+  }
+  // Who held it before may have removed the directory, and freed the lock of a file that nobody can find any more. Known before it was opened and still there, it is what was opened.
+  if (fileAt(path) !== known) {
+    database.close()
+    return null
+  }
+  held.add(database)
+  return {
+    directory,
+    release() {
+      if (held.delete(database)) database.close()
+    },
   }
 }
 

@@ -78,10 +78,12 @@ const main = async () => {
   })
   const plain = IS_QUICK ? [bare, gatelog] : [direct, bare, gatelog]
   const secure = [secureBare, { ...gatelog, model: SECOND_MODEL }]
-  await warm(load, bare, ['json', 'stream'], WARM_BARE)
-  await warm(load, secureBare, ['json'], WARM_BARE)
-  await warm(load, gatelog, ['json', 'stream'], WARM)
-  await warm(load, secure[1]!, ['json'], WARM_SECOND)
+  const failed = [
+    await warm(load, bare, ['json', 'stream'], WARM_BARE),
+    await warm(load, secureBare, ['json'], WARM_BARE),
+    await warm(load, gatelog, ['json', 'stream'], WARM),
+    await warm(load, secure[1]!, ['json'], WARM_SECOND),
+  ]
   const measured: Row[] = []
   for (let round = -1; round < ROUNDS; round++)
     for (const course of RUN)
@@ -90,6 +92,7 @@ const main = async () => {
         if (round >= 0) measured.push(row)
       }
   report(measured)
+  if (failed.some((many) => many > 0)) console.log(`failed while they became warm: ${failed.join(', ')}`)
   for (const { name, pid } of plain) if (pid !== null) console.log(`RSS ${name}: ${rssMb(pid)} MB`)
   console.log(`RATIOS ${ratios(measured)}`)
   for (const contender of [bare, secureBare, gatelog]) await contender.stop()
@@ -98,6 +101,10 @@ const main = async () => {
 
 const of = (measured: readonly Row[], course: Course, contender: string, pick: (row: Row) => number): number =>
   median(measured.filter((row) => row.course === course && row.contender === contender).map(pick))
+
+/** Of all rounds. */
+const failedOf = (measured: readonly Row[], course: Course, contender: string): number =>
+  measured.reduce((sum, row) => sum + (row.course === course && row.contender === contender ? row.failed : 0), 0)
 
 /** The median of what it is in each round: both of a round see the same pace of the machine. */
 const ratioOf = (measured: readonly Row[], course: Course, contender: string): string => {
@@ -124,7 +131,7 @@ const report = (measured: readonly Row[]) => {
       const pick = (by: (row: Row) => number) => of(measured, course, name, by)
       const cpu = name === 'direct' ? '-' : pick((row) => row.cpuUs ?? 0).toFixed(1)
       console.log(
-        `| ${course.mode} | ${course.connections} | ${name} | ${Math.round(pick((row) => row.perSecond))} | ${pick((row) => row.p50Us)} | ${pick((row) => row.p99Us)} | ${cpu} | ${ratioOf(measured, course, name)} | ${pick((row) => row.failed)} |`,
+        `| ${course.mode} | ${course.connections} | ${name} | ${Math.round(pick((row) => row.perSecond))} | ${pick((row) => row.p50Us)} | ${pick((row) => row.p99Us)} | ${cpu} | ${ratioOf(measured, course, name)} | ${failedOf(measured, course, name)} |`,
       )
     }
   }

@@ -3,9 +3,13 @@ import { workerData } from 'node:worker_threads'
 import { tryLock } from '../../src/log/lock.ts'
 
 const { directory, cells, rounds } = workerData as { directory: string; cells: Int32Array; rounds: number }
+const SPINS = 20_000
+const LIMIT_MS = 10_000
+/** Waits for the other, awake at first: they are to go on at the same moment. */
 const meet = (cell: number) => {
-  Atomics.add(cells, cell, 1)
-  while (Atomics.load(cells, cell) < 2);
+  if (Atomics.add(cells, cell, 1) === 1) return void Atomics.notify(cells, cell)
+  for (let spins = 0; spins < SPINS; spins++) if (Atomics.load(cells, cell) === 2) return
+  if (Atomics.wait(cells, cell, 1, LIMIT_MS) === 'timed-out') throw new Error('the other has not come')
 }
 
 for (let round = 0; round < rounds; round++) {

@@ -1,9 +1,10 @@
+import { Database } from 'bun:sqlite'
 import { afterAll, expect, test } from 'bun:test'
 import { once } from 'node:events'
-import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
-import { tryLock } from '../../src/log/lock.ts'
+import { type HeldLock, tryLock } from '../../src/log/lock.ts'
 import { claimFreeSpools, claimSpool, removeSpool, spoolNumbers } from '../../src/log/spool-directory.ts'
 import { startProcess, temporaryFolder } from './support.ts'
 
@@ -39,9 +40,48 @@ test('of two that try at the same moment, one gets it', async () => {
     () =>
       new Worker(new URL('lock-racer.ts', import.meta.url), { workerData: { directory: data.path, cells, rounds } }),
   )
-  await Promise.all(racers.map((racer) => once(racer, 'exit')))
-  const got = Array.from({ length: rounds }, (_, round) => cells[round * CELLS + GOT])
-  expect(got.filter((many) => many !== 1)).toEqual([])
+  try {
+    await Promise.all(racers.map((racer) => once(racer, 'exit')))
+    const got = Array.from({ length: rounds }, (_, round) => cells[round * CELLS + GOT])
+    expect(got.filter((many) => many !== 1)).toEqual([])
+  } finally {
+    await Promise.all(racers.map((racer) => racer.terminate()))
+    data.remove()
+  }
+}, 60_000)
+
+test('a folder that is removed and made again while somebody opens its lock is held once', () => {
+  const data = temporaryFolder()
+  const directory = join(data.path, '0')
+  mkdirSync(directory)
+  const before = tryLock(directory)
+  let next: HeldLock | null = null
+  const late = tryLock(directory, (path) => {
+    const database = new Database(path, { create: true, readwrite: true })
+    renameSync(directory, `${directory}.gone`)
+    rmSync(`${directory}.gone`, { recursive: true })
+    before?.release()
+    mkdirSync(directory)
+    next = tryLock(directory)
+    return database
+  })
+  expect([late, next === null]).toEqual([null, false])
+  next!.release()
+  data.remove()
+})
+
+test('a folder that is removed while somebody opens its lock is nobody’s', () => {
+  const data = temporaryFolder()
+  const directory = join(data.path, '0')
+  mkdirSync(directory)
+  tryLock(directory)?.release()
+  const late = tryLock(directory, (path) => {
+    const database = new Database(path, { create: true, readwrite: true })
+    rmSync(directory, { recursive: true })
+    return database
+  })
+  expect(late).toBeNull()
+  expect(tryLock(directory)).toBeNull()
   data.remove()
 })
 
