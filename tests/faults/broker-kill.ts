@@ -17,7 +17,7 @@ gateway.start()
 await gateway.until('serving', 60_000)
 
 const oracle = startOracle(() => gateway, CLIENTS, 'sandbox-echo')
-await Bun.sleep(2_000)
+await oracle.answered(500)
 await broker.proxy.refuse()
 for (let kill = 0; kill < KILLS; kill++) {
   await Bun.sleep(500 + Math.random() * 1_500)
@@ -25,10 +25,10 @@ for (let kill = 0; kill < KILLS; kill++) {
   gateway.start()
   await gateway.until('serving', 60_000)
 }
-await Bun.sleep(1_000)
+await oracle.answered(200)
 await broker.proxy.accept()
 const healedMs = performance.now()
-await Bun.sleep(2_000)
+await oracle.answered(500)
 await oracle.stop()
 const { lost, doubled, outcomes, repeats, otherTokens } = await settledInKafka(broker.direct, oracle)
 const drainedS = (performance.now() - healedMs) / 1_000

@@ -125,7 +125,7 @@ const runFault = async ({ row, name, begin, end, again }: Fault): Promise<Figure
   const during = oracle.sent.size - before
   const healedMs = performance.now()
   const seen = await strain.stop()
-  await Bun.sleep(1_000)
+  await oracle.answered(200)
   await oracle.stop()
   const { lost, doubled, outcomes, repeats: allRepeats, otherTokens } = await settledInKafka(broker.direct, oracle)
   const repeats = allRepeats - repeatsBefore

@@ -49,7 +49,7 @@ const sentMeanwhile = oracle.sent.size - sentBefore
 const healedMs = performance.now()
 const seen = await strain.stop()
 await kafka.broker(0).restart()
-await Bun.sleep(3_000)
+await oracle.answered(500)
 await oracle.stop()
 const settled = await settledInKafka(kafka.bootstrap, oracle)
 const caughtUpS = (performance.now() - healedMs) / 1_000

@@ -31,7 +31,7 @@ const didOf = (what: string): number =>
 const underFault = async (row: string, fault: string, what: string, killsAtEnd: boolean): Promise<Figure> => {
   const since = new Date(Date.now() - 1_000)
   const oracle = startOracle(() => gateway, 8, 'sandbox-echo')
-  await Bun.sleep(1_000)
+  await oracle.answered(300)
   const strain = watchStrain(gateway)
   writeFileSync(path, fault)
   await Bun.sleep(SECONDS * 1_000)
@@ -41,7 +41,7 @@ const underFault = async (row: string, fault: string, what: string, killsAtEnd: 
   writeFileSync(path, '')
   if (killsAtEnd) gateway.start()
   await gateway.until('ready', 60_000 + SECONDS * 1_000)
-  await Bun.sleep(2_000)
+  await oracle.answered(300)
   await oracle.stop()
   const rows = await settledRows(gateway, since, oracle.complete.size)
   const { lost, doubled, phantom, otherTokens } = compare(oracle, rows)

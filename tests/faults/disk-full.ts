@@ -42,7 +42,7 @@ const measured = async (): Promise<Figure> => {
   const recoveredMs: number[] = []
   let servedWhileFull = 0
   for (let round = 0; round < ROUNDS; round++) {
-    await Bun.sleep(2_000)
+    await oracle.answered(500)
     const fullFromMs = performance.now()
     for (let part = 0; performance.now() - fullFromMs < FULL_MS; part++) {
       fill(disk, `${filler}-${part}`)
@@ -53,11 +53,10 @@ const measured = async (): Promise<Figure> => {
     servedWhileFull += oracle.complete.size - complete
     for (const name of new Bun.Glob('filler-*').scanSync({ cwd: disk })) rmSync(join(disk, name))
     const freedMs = performance.now()
-    const before = oracle.complete.size
-    while (oracle.complete.size < before + 20 && performance.now() - freedMs < HEALS_WITHIN_MS) await Bun.sleep(5)
+    await oracle.answered(20, HEALS_WITHIN_MS)
     recoveredMs.push(performance.now() - freedMs)
   }
-  await Bun.sleep(1_000)
+  await oracle.answered(200)
   await oracle.stop()
   const rows = await settledRows(gateway, since, oracle.complete.size)
   const { lost, doubled, phantom, otherTokens } = compare(oracle, rows)

@@ -53,7 +53,7 @@ const failedOf = (oracle: Oracle, what: RegExp): number =>
   [...oracle.failures].filter(([seen]) => what.test(seen)).reduce((sum, [, count]) => sum + count, 0)
 
 const round = async (gateway: GatewayProcess, oracle: Oracle): Promise<Round> => {
-  await Bun.sleep(2_000)
+  await oracle.answered(500)
   damage()
   await Bun.sleep(SETTLED_MS)
   const [complete, refusedBefore] = [oracle.complete.size, failedOf(oracle, /^status/)]
@@ -92,7 +92,7 @@ const measured = async (): Promise<Figure> => {
   const rounds: Round[] = []
   for (let i = 0; i < ROUNDS; i++) rounds.push(await round(gateway, oracle))
   await gateway.until('ready', 60_000)
-  await Bun.sleep(1_000)
+  await oracle.answered(200)
   await oracle.stop()
   const rows = await settledRows(gateway, since, oracle.complete.size)
   const { lost, doubled, phantom, otherTokens } = compare(oracle, rows)

@@ -18,7 +18,7 @@ for (let kill = 0; kill < KILLS; kill++) {
   servingMs.push(await gateway.until('serving'))
   readyMs.push(await gateway.until('ready'))
 }
-await Bun.sleep(1_000)
+await oracle.answered(200)
 await oracle.stop()
 const rows = await settledRows(gateway, since, oracle.complete.size)
 const { lost, doubled, phantom, otherTokens, recorded, outcomes } = compare(oracle, rows)

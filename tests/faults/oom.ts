@@ -67,7 +67,7 @@ for (let time = 0; time < TIMES; time++) {
   gateway.start()
   readyMs.push(await gateway.until('ready', 60_000))
 }
-await Bun.sleep(1_000)
+await oracle.answered(200)
 await Promise.all([oracle.stop(), slow.stop(), writer.stop()])
 const complete = oracle.complete.size + slow.complete.size
 const broken = oracle.broken.size + slow.broken.size

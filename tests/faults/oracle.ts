@@ -17,6 +17,8 @@ export interface Oracle {
   readonly strange: ReadonlySet<string>
   /** Requests that ended otherwise, by what was seen: a status, `cut`, `error frame`, `no connection`. */
   readonly failures: Map<string, number>
+  /** Resolves with true once so many more are complete, with false where they are not within the limit. */
+  answered(many: number, limitMs?: number): Promise<boolean>
   /** Stops sending and waits for what is in flight. */
   stop(): Promise<void>
 }
@@ -33,6 +35,7 @@ export const startOracle = (gateway: () => GatewayProcess, clients: number, mode
   const strange = new Set<string>()
   const failures = new Map<string, number>()
   const seen = (what: string) => void failures.set(what, (failures.get(what) ?? 0) + 1)
+  const awaited = new Set<{ readonly size: number; resolve(isThere: boolean): void }>()
   let running = true
   let next = 0
   const run = Math.random().toString(36).slice(2, 8)
@@ -73,6 +76,7 @@ export const startOracle = (gateway: () => GatewayProcess, clients: number, mode
         await journal.note({ id, sentMs, firstByteMs, tokens: tokensIn(text) }).then(() => {
           complete.add(id)
           broken.delete(id)
+          for (const each of awaited) if (complete.size >= each.size) each.resolve(true)
           if (model === ECHO && textIn(text) !== `count ${id}`) strange.add(id)
         })
       else seen('cut')
@@ -95,6 +99,16 @@ export const startOracle = (gateway: () => GatewayProcess, clients: number, mode
     strange,
     failures,
     seen: read,
+    async answered(many, limitMs = ANSWERED_WITHIN_MS) {
+      const { promise, resolve } = Promise.withResolvers<boolean>()
+      const own = { size: complete.size + many, resolve }
+      const limit = setTimeout(() => resolve(false), limitMs)
+      awaited.add(own)
+      const isThere = await promise
+      clearTimeout(limit)
+      awaited.delete(own)
+      return isThere
+    },
     async stop() {
       running = false
       await Promise.all(loops)
@@ -108,6 +122,9 @@ export const startOracle = (gateway: () => GatewayProcess, clients: number, mode
     },
   }
 }
+
+/** On a loaded machine too. */
+const ANSWERED_WITHIN_MS = 60_000
 
 /** What an error says, without what tells one request from another. */
 const messageIn = (text: string): string =>

@@ -16,17 +16,16 @@ const oracle = startOracle(() => gateway, 8, 'sandbox-echo')
 const writer = startTenantWriter(gateway, 'paused')
 const recoveredMs: number[] = []
 for (let time = 0; time < TIMES; time++) {
-  await Bun.sleep(2_000)
+  await oracle.answered(500)
   process.kill(gateway.pid, 'SIGSTOP')
   await Bun.sleep(SECONDS * 1_000)
   process.kill(gateway.pid, 'SIGCONT')
   const contMs = performance.now()
-  const complete = oracle.complete.size
-  while (oracle.complete.size === complete && performance.now() - contMs < 30_000) await Bun.sleep(5)
+  await oracle.answered(1, 30_000)
   recoveredMs.push(performance.now() - contMs)
 }
 await gateway.until('ready', Number.POSITIVE_INFINITY)
-await Bun.sleep(1_000)
+await oracle.answered(200)
 await oracle.stop()
 await writer.stop()
 const rows = await settledRows(gateway, since, oracle.complete.size)

@@ -13,7 +13,7 @@ const postgres = await startPostgres()
 const gateway = startGateway({ settings: { ...WITHOUT_LOAD_GATE, database: { url: postgres.url } } })
 await gateway.until('ready')
 const oracle = startOracle(() => gateway, 8, 'sandbox-echo')
-await Bun.sleep(3_000)
+await oracle.answered(1_000)
 const sentBefore = oracle.sent.size
 await postgres.stop()
 const stoppedAt = performance.now()

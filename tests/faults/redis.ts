@@ -143,7 +143,7 @@ const runFault = async ({ name, begin, end, again, most }: Fault): Promise<Figur
 }
 
 const warming = startOracle(() => gateway, 4, 'sandbox-echo')
-await Bun.sleep(2_000)
+await warming.answered(1_000)
 await warming.stop()
 const figures: Figure[] = []
 for (const fault of FAULTS) {
@@ -153,7 +153,7 @@ for (const fault of FAULTS) {
 }
 // The last fault has emptied it: what comes now is counted anew.
 const again = startOracle(() => gateway, 4, 'sandbox-echo')
-await Bun.sleep(2_000)
+await again.answered(100)
 await again.stop()
 const isCounted = ((await direct.send('KEYS', ['*'])) as string[]).length > 0
 await gateway.remove()

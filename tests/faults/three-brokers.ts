@@ -22,7 +22,7 @@ await gateway.until('serving', 60_000)
 const oracle = startOracle(() => gateway, 6, 'sandbox-echo')
 const writer = startTenantWriter(gateway, 'three', 100)
 for (let kill = 0; kill < KILLS; kill++) {
-  await Bun.sleep(2_000)
+  await oracle.answered(500)
   const broker = kafka.broker(kill % 3)
   await broker.kill()
   await Bun.sleep(4_000)

@@ -61,7 +61,7 @@ const round = async (number: number): Promise<Round> => {
     await gateway.until('serving', 60_000)
     const oracle = startOracle(() => gateway, 2, 'sandbox-echo', 50)
     const writer = startTenantWriter(gateway, `unclean-${number}`, 25)
-    await Bun.sleep(2_000)
+    await oracle.answered(50)
     await topics.set(CONTROL, { 'min.insync.replicas': '1', 'unclean.leader.election.enable': 'true' })
     const leader = brokerAt(await leaderNow())
     const others = [0, 1, 2].map((index) => kafka.broker(index)).filter((broker) => broker !== leader)

@@ -178,7 +178,7 @@ export const killAt = async (ground: Ground, name: Failpoint, kills: number): Pr
   const oracle = startOracle(() => gateway, CLIENTS, 'slow')
   const writer = startTenantWriter(gateway, name)
   const deaths = await (who === 'gateway' ? killGateway : killWorker)(ground, name, kills)
-  await Bun.sleep(300)
+  await oracle.answered(20)
   await oracle.stop()
   await writer.stop()
   const rows = await settledRows(gateway, since, oracle.complete.size)
