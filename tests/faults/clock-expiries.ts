@@ -1,5 +1,6 @@
 // What ends at a time, while the wall clock of one of two gateways jumps: deadlines and windows of budgets, which must not notice, and keys, whose end is a
 // date and hence the clock's. How many ended before their time, by the clock that did not jump, and how many after.
+import { eventually } from '../services/eventually.ts'
 import type { GatewayProcess } from '../services/gateway.ts'
 
 export const HUNG = 'hung'
@@ -97,7 +98,10 @@ export const watchExpiries = async (gateways: readonly GatewayProcess[]): Promis
     const expires_at = new Date(Date.now() + KEY_LIVES_MS).toISOString()
     const body = { tenant_id: tenants[0]!.id, name: 'brief', scopes: ['inference'], expires_at }
     const made = (await admin(steady!, 'POST', '/keys', body)) as { id: string; plaintext: string }
-    for (const gateway of gateways) while (!(await gateway.request(`/admin/v1/keys/${made.id}`)).ok) await Bun.sleep(5)
+    for (const gateway of gateways)
+      await eventually('it knows the key', async () => (await gateway.request(`/admin/v1/keys/${made.id}`)).ok, {
+        everyMs: 5,
+      })
     return () =>
       Promise.all(gateways.map(async (gateway, i) => note(keys[i]!, await endOfKey(gateway, made.plaintext, endsMs))))
   }

@@ -15,6 +15,8 @@ const path = join(folder, 'fault')
 writeFileSync(path, '')
 const database = await sharedPostgres()
 const gateway = startGateway({
+  // Of the sources: the preload puts itself into one of their modules, of which a bundle has another.
+  root: join(import.meta.dir, '../..'),
   preload: [join(import.meta.dir, 'preloads/faulty-disk.ts')],
   env: { FAULT_DISK: path },
   settings: { ...WITHOUT_LOAD_GATE, log: { durability: 'host' }, database: { url: database.url } },

@@ -1,9 +1,11 @@
 // Real gateways on one real broker, and an upstream whose bill is the truth: what it answered, it charges for.
+
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startKafka } from '../../../infra/kafka/kafka.ts'
 import { initTopics, kafkaSettings } from '../../services/cluster.ts'
+import { eventually } from '../../services/eventually.ts'
 import { freePort, type GatewayProcess, startGateway } from '../../services/gateway.ts'
 import { startTcpProxy, type TcpProxy } from '../../services/tcp-proxy.ts'
 import { conclude, type Figure, numberArgument } from '../control/figures.ts'
@@ -145,7 +147,8 @@ export const startRig = async (count: number, options: RigOptions = {}): Promise
       const { id } = (await admin(gateways[0]!, 'PUT', '/budgets', { limit_usd, window: 'lifetime', ...more })) as {
         id: string
       }
-      for (const gateway of gateways) while (!(await gateway.request(`/admin/v1/budgets/${id}`)).ok) await Bun.sleep(20)
+      for (const gateway of gateways)
+        await eventually('it knows the budget', async () => (await gateway.request(`/admin/v1/budgets/${id}`)).ok)
       return id
     },
     async chat(gateway, more = {}, headers = {}) {

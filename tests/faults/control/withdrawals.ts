@@ -1,11 +1,13 @@
 // C8: what is withdrawn on one of three instances is asked for on the two others without a pause: a revoked key, the old secret of a rotated one, a
 // scope that was taken from one, a killed provider. `bun tests/faults/control/withdrawals.ts [--times 200] [--load 0]`: of each so many, on a real broker; with so many clients on each of
 // the two others that ask for chat completions of another provider without a pause, which takes all that two cores have.
+
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Kafka, startKafka } from '../../../infra/kafka/kafka.ts'
 import { initTopics, kafkaSettings, NO_READ_MODELS } from '../../services/cluster.ts'
+import { eventually } from '../../services/eventually.ts'
 import { type GatewayProcess, INFERENCE_KEY, startGateway } from '../../services/gateway.ts'
 import { percentiles } from '../oracle.ts'
 import { conclude, type Figure, numberArgument } from './figures.ts'
@@ -232,7 +234,9 @@ const whileOneIsStopped = async (
     const all = others.length + 1
     if (!answer.ok || answer.headers.get('X-Gateway-Applied-By') === `${all}/${all}`) claimed++
     const headers = { 'X-Gateway-Min-Revision': answer.headers.get('X-Gateway-Revision')! }
-    while (!(await deaf.request('/v1/models', { headers })).ok) await Bun.sleep(50) // until it has folded it
+    await eventually('it has folded it', async () => (await deaf.request('/v1/models', { headers })).ok, {
+      everyMs: 50,
+    })
     if (await isGiven(deaf)) accepted++
   }
   const figure = `answers that said it of all ${claimed}; accepted by it once it went on and had folded it ${accepted}`
