@@ -1,6 +1,6 @@
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
 import { KINDS } from '../../src/providers/kinds.ts'
-import { eventually } from '../services/eventually.ts'
+import { eventually, standsStill } from '../services/eventually.ts'
 import { serveApp } from '../services/serve-app.ts'
 import { startUpstream } from '../services/upstream.ts'
 import { entry, framesOf, policyRow, type TestGateway, testGateway } from './gateway.ts'
@@ -330,11 +330,7 @@ test.each(['', '?x=1'])('a client that does not read stops the upstream, over so
       data() {},
     },
   })
-  let before = -1
-  while (pulled === 0 || pulled !== before) {
-    before = pulled
-    await Bun.sleep(100)
-  }
+  await standsStill(() => pulled)
   // Buffers of the kernel and of the pool only: far from what an endless upstream would have sent by now.
   expect(pulled).toBeLessThan(1_000)
   expect(slow.app.inFlight()).toBe(1)

@@ -142,13 +142,13 @@ for (const method of ['TRACE', 'BREW'])
 test('a TLS hello is answered, or its connection ended, before its time is over', async () => {
   const { port } = noting({ headMs: 3_600_000 })
   const client = await connect(port, `\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03${'\x00'.repeat(506)}`)
-  expect(await Promise.race([client.closed, Bun.sleep(1_500).then(() => 'it waits')])).not.toBe('it waits')
+  await client.closed
 })
 
 test('lines that end in LF alone are answered before their time is over', async () => {
   const { port } = noting({ headMs: 3_600_000 })
   const client = await connect(port, 'GET / HTTP/1.1\nHost: a\n\n')
-  expect(await Promise.race([client.closed, Bun.sleep(1_500).then(() => 'it waits')])).not.toBe('it waits')
+  await client.closed
 })
 
 test('the largest head is the same one, however it is cut', async () => {

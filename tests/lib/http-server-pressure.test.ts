@@ -3,7 +3,7 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { Buffer } from 'node:buffer'
 import type { AnswerSink, LiveBody } from '../../src/lib/answer.ts'
-import { eventually } from '../services/eventually.ts'
+import { eventually, standsStill } from '../services/eventually.ts'
 import {
   answerOf,
   answersIn,
@@ -113,11 +113,7 @@ describe('a stream', () => {
     client.pause()
     const before = process.memoryUsage.rss()
     client.write(get())
-    let seen = -1
-    while (seen !== pulls || pulls === 0) {
-      seen = pulls
-      await Bun.sleep(100)
-    }
+    await standsStill(() => pulls)
     // What the kernel keeps for both ends, and a little.
     expect(pulls * PIECE).toBeLessThan(24_000_000)
     expect(process.memoryUsage.rss() - before).toBeLessThan(100_000_000)
@@ -257,11 +253,7 @@ describe('a live body', () => {
     const client = await connect(port)
     client.pause()
     client.write(post('/hot', ''))
-    let seen = -1
-    while (seen !== written || written === 0) {
-      seen = written
-      await Bun.sleep(100)
-    }
+    await standsStill(() => written)
     expect(written).toBeLessThan(300)
     client.resume()
     const received = await client.until((all) => all.endsWith('0\r\n\r\n'))

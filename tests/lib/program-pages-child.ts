@@ -49,13 +49,14 @@ const startThread = () => {
     parentPort.on('message', () => { ended = true })
     const turn = () => {
       for (let i = 0; i < 1_000; i++) JSON.parse(JSON.stringify({ i }))
-      turns++
+      if (++turns === 1) parentPort.postMessage('begun')
       if (ended) { parentPort.postMessage(turns); process.exit() } else setImmediate(turn)
     }
     turn()`,
     { eval: true },
   )
   return {
+    begun: new Promise((resolve) => thread.once('message', resolve)),
     turns: () =>
       new Promise<number>((resolve) => {
         thread.on('message', resolve)
@@ -68,7 +69,7 @@ if (process.argv[2] === 'elsewhere') Object.defineProperty(process, 'platform', 
 const { letGoOfProgram } = await import('../../src/lib/program-pages.ts')
 const answers = [work(), work()]
 const thread = startThread()
-await Bun.sleep(100)
+await thread.begun
 const before = { fileKb: fileKb(), mappings: mappings() }
 const bytes = await letGoOfProgram()
 const after = { fileKb: fileKb(), mappings: mappings() }

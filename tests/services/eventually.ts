@@ -18,3 +18,18 @@ export const eventually = async <Result>(
     await Bun.sleep(everyMs)
   }
 }
+
+/** Until a count that has begun no longer moves: of what somebody stops because nobody takes it, there is nothing else to see. */
+export const standsStill = async (count: () => number): Promise<void> => {
+  let before = 0
+  await eventually(
+    () => `it stands still: ${before}`,
+    () => {
+      const isStill = before > 0 && before === count()
+      before = count()
+      return isStill
+    },
+    { everyMs: STILL_MS },
+  )
+}
+const STILL_MS = 100

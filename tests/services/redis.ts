@@ -2,6 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { eventually } from './eventually.ts'
 import { freePort } from './gateway.ts'
 
 const START_DEADLINE_MS = 10_000
@@ -17,13 +18,15 @@ export const startRedis = async (): Promise<{ url: string; pid: number; stop(): 
     await child.exited
     await rm(folder, { recursive: true, force: true })
   }
-  const deadline = performance.now() + START_DEADLINE_MS
-  while (performance.now() < deadline && child.exitCode === null) {
-    if (await answers(port)) return { url: `redis://127.0.0.1:${port}`, pid: child.pid, stop }
-    await Bun.sleep(20)
+  const isUp = async () => child.exitCode !== null || (await answers(port))
+  try {
+    await eventually(`redis-server answers on port ${port}`, isUp, { limitMs: START_DEADLINE_MS })
+    if (child.exitCode !== null) throw new Error(`redis-server ended with ${child.exitCode}`)
+  } catch (error) {
+    await stop()
+    throw error
   }
-  await stop()
-  throw new Error(`redis-server did not answer on port ${port}`)
+  return { url: `redis://127.0.0.1:${port}`, pid: child.pid, stop }
 }
 
 const answers = async (port: number): Promise<boolean> => {
