@@ -108,19 +108,17 @@ export const reserveNext = async (
   return error
 }
 
-/** What comes next may cost more than is reserved: it is asked for before what has come goes out. */
-export const goesOn = ({ budgets, finishReason }: Exchange, { done }: { readonly done: boolean }): boolean =>
-  budgets !== null && !done && finishReason === null
-
 /**
- * A stream goes on: null while what it has cost so far is reserved. Else more of it is asked for: null once that is reserved and recorded, or why the stream is cut.
- * Asked for with every piece, so no promise is made where there is nothing to wait for.
+ * What comes next of a stream may cost more than is reserved: called before what has come goes out. Null: what it has cost so far is reserved, or nothing more
+ * comes. Else more is asked for: null once that is reserved and recorded, or why the stream is cut. Called with every piece: no promise where nothing is waited for.
  */
 export const reserveMore = (
   exchange: Exchange,
+  { done }: { readonly done: boolean },
   deps: Pick<InferenceDeps, 'budgets' | 'nowMs' | 'spool'>,
 ): Promise<GatewayError | null> | null => {
-  const bound = exchange.budgets!.bound()
+  if (exchange.budgets === null || done || exchange.finishReason !== null) return null
+  const bound = exchange.budgets.bound()
   const cost = attemptCost(exchange)
   const more = { nanoUsd: stepOf(bound.nano_usd, cost?.nanoUsd ?? 0), tokens: stepOf(bound.tokens, cost?.tokens ?? 0) }
   return more.nanoUsd === 0 && more.tokens === 0 ? null : extend(exchange, more, cost, deps)

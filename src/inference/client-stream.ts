@@ -7,7 +7,7 @@ import { DONE_FRAME } from '../wire/chat.ts'
 import { GatewayError } from '../wire/errors.ts'
 import type { ActiveRequests } from './active.ts'
 import { finishAttempt } from './attempt.ts'
-import { goesOn, reserveMore } from './budget.ts'
+import { reserveMore } from './budget.ts'
 import { measure } from './charge.ts'
 import { type ChoiceFacts, cutOr } from './choices.ts'
 import { ClientFrames } from './client-frames.ts'
@@ -92,8 +92,7 @@ export class ClientStream implements LiveBody, ArrivalListener {
       while (this.#tail === null) {
         const frames = this.#nextFrames()
         if (frames === null) return
-        const asksMore = this.#tail === null && goesOn(this.exchange, this.source)
-        const more = asksMore ? reserveMore(this.exchange, this.deps) : null
+        const more = this.#tail === null ? reserveMore(this.exchange, this.source, this.deps) : null
         if (more !== null) return void this.#reserved(frames, more).catch(broken)
         if (!this.#send(frames)) return
       }

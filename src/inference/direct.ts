@@ -9,7 +9,7 @@ import type { GatewayError } from '../wire/errors.ts'
 import { ActiveRequests } from './active.ts'
 import { admit, factsText } from './admit.ts'
 import { attempt, finishAttempt, type Served } from './attempt.ts'
-import { goesOn, reserveFirst, reserveMore } from './budget.ts'
+import { reserveFirst, reserveMore } from './budget.ts'
 import { bytesOf, type Measured, measure } from './charge.ts'
 import type { InferenceDeps } from './deps.ts'
 import { outputBound, priceOf, promptTokensEstimate } from './estimate.ts'
@@ -183,7 +183,7 @@ const streamed = async (
         toolNames.push(...part.toolNames)
       }
       exchange.usage = usage
-      const cut = goesOn(exchange, source) ? await reserveMore(exchange, deps) : null
+      const cut = await reserveMore(exchange, source, deps)
       if (cut !== null) throw cut
     }
   } catch (thrown) {

@@ -28,7 +28,9 @@ const openDatabase = (path: string): Database | null => {
   }
 }
 
-/** Takes the lock of an existing directory, or answers null when somebody (this process too) holds it, or removes it meanwhile. `open`: makes the file where there is none. */
+/**
+ * Takes the lock of an existing directory; null when somebody (this process too) holds it, or removes it meanwhile. `open` makes the file where there is none.
+ */
 export const tryLock = (directory: string, open = openDatabase): HeldLock | null => {
   const path = join(directory, 'lock.db')
   if (fileAt(path) === null) open(path)?.close()
@@ -44,7 +46,8 @@ export const tryLock = (directory: string, open = openDatabase): HeldLock | null
     if (isBusy(error) || fileAt(path) !== known) return null
     throw error
   }
-  // Who held it before may have removed the directory, and freed the lock of a file that nobody can find any more. Known before it was opened and still there, it is what was opened.
+  // Who held it before may have removed the directory, and freed the lock of a file that nobody can find any more. What was there before the open and is there now
+  // is what was opened.
   if (fileAt(path) !== known) {
     database.close()
     return null
