@@ -144,8 +144,9 @@ export class Exchange implements Listed {
     else signal.onabort = () => this.end('client')
   }
 
-  /** A signal for one upstream call. Aborted already when the request has ended. */
+  /** A signal for one upstream call. Aborted already when the request has ended, or its client is known to have left, whom no sweep has asked for yet. */
   newSignal(): CancelSignal {
+    if (this.#unwatched?.signal.aborted) this.listenToClient()
     this.#upstream = new Cancellation()
     this.waitEnded = null
     if (this.ended !== null) this.#upstream.abort()

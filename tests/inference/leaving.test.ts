@@ -58,6 +58,21 @@ const leave = async (client: AbortController) => {
   expect(settled).toMatchObject({ outcome: 'canceled', status: 499, error_code: 'request_canceled' })
   return settled!
 }
+/** Limits that say when they are asked, and answer when they are told to. */
+const heldLimits = () => {
+  const taking = Promise.withResolvers<void>()
+  const taken = Promise.withResolvers<void>()
+  const counts = processLimits(() => performance.now())
+  const limits: Limits = {
+    async take(ask) {
+      taking.resolve()
+      await taken.promise
+      return counts.take(ask)
+    },
+    status: () => counts.status(),
+  }
+  return { taking, taken, counts, limits }
+}
 const untilOpen = (count: number) => eventually(`${count} connections are open`, () => server.open() === count)
 
 describe('a client that leaves', () => {
@@ -80,17 +95,7 @@ describe('a client that leaves', () => {
   })
 
   test('while its limits are taken: nobody is called, nothing is charged, nothing is held', async () => {
-    const taking = Promise.withResolvers<void>()
-    const taken = Promise.withResolvers<void>()
-    const counts = processLimits(() => performance.now())
-    const limits: Limits = {
-      async take(ask) {
-        taking.resolve()
-        await taken.promise
-        return counts.take(ask)
-      },
-      status: () => counts.status(),
-    }
+    const { taking, taken, counts, limits } = heldLimits()
     start(() => {}, { limits })
     const client = new AbortController()
     const listened = whenNext('listenToClient')
@@ -102,6 +107,19 @@ describe('a client that leaves', () => {
     expect(gateway.spool.settled()).toMatchObject([{ outcome: 'canceled', cost_nano_usd: 0 }])
     expect(server.requests).toHaveLength(0)
     expect(counts.status().held).toBe(0)
+  })
+
+  test('before a sweep has asked for it: nobody is called', async () => {
+    const { taking, taken, limits } = heldLimits()
+    start(() => {}, { limits })
+    const client = new AbortController()
+    const answer = gateway.chat(ask(false), {}, client.signal)
+    await taking.promise
+    client.abort()
+    taken.resolve()
+    expect((await answer).status).toBe(499)
+    expect(gateway.spool.settled()).toMatchObject([{ outcome: 'canceled', cost_nano_usd: 0 }])
+    expect(server.requests).toHaveLength(0)
   })
 
   for (const stream of [false, true]) {
