@@ -6,7 +6,7 @@ import type { InferenceDeps } from '../inference/deps.ts'
 import { Exchange, type Identity } from '../inference/exchange.ts'
 import { giveFeedback } from '../inference/feedback.ts'
 import { listModels, showModel } from '../inference/models.ts'
-import { NonConforming } from '../inference/shape.ts'
+import { failureMembers } from '../inference/shape.ts'
 import { type Answer, responseOf } from '../lib/answer.ts'
 import type { HeaderReader, Inbound } from '../lib/inbound.ts'
 import { wholeText } from '../lib/text-pieces.ts'
@@ -54,7 +54,7 @@ const REPLIES: Replies<Answer> = {
   failed(exchange, error) {
     exchange.client?.letGo?.()
     const { identity, limitLines } = exchange
-    const more = error instanceof NonConforming ? error.blockJson : ''
+    const more = failureMembers(exchange, error)
     return errorAnswer(error, { ...exchange.facts(), traceId: identity.traceId, more }, wholeText(limitLines))
   },
 }

@@ -16,7 +16,7 @@ import type { Exchange } from './exchange.ts'
 import { asGatewayError, failureOf } from './failed.ts'
 import type { Intent } from './intent.ts'
 import { type Ending, Settlement, SUCCESS, settle } from './settle.ts'
-import { conformance, extraMembers, NonConforming, structuredMember } from './shape.ts'
+import { conformance, cutOf, extraMembers, failureMembers, NonConforming, OUT_OF_TIME, stopReasonOf } from './shape.ts'
 import type { StreamEnd } from './stream-tail.ts'
 import type { UpstreamStream } from './upstream-stream.ts'
 
@@ -135,7 +135,9 @@ export class ClientStream implements LiveBody, ArrivalListener {
   async #reserved(frames: string, more: Promise<GatewayError | null>): Promise<void> {
     const cut = await more
     if (this.#tail === null && cut !== null) {
-      this.#frames.takeAhead() // it does not go out
+      // It does not go out.
+      this.#frames.takeAhead()
+      this.#frames.held = ''
       this.#conclude(cut)
     }
     // It may have ended meanwhile.
@@ -224,7 +226,7 @@ export class ClientStream implements LiveBody, ArrivalListener {
     const ending = { outcome: 'interrupted', status: 200, error } as const
     if (!this.exchange.settled)
       await settle(this.exchange, ending, measure(this.exchange), this.deps).catch(asGatewayError)
-    return this.#frames.tail.error(error) + DONE_FRAME
+    return this.#frames.tail.error(error, failureMembers(this.exchange, error)) + DONE_FRAME
   }
 
   /** The provider said all that it had to say. */
@@ -238,21 +240,21 @@ export class ClientStream implements LiveBody, ArrivalListener {
       checked = conformance(intent, choices)
     } catch (thrown) {
       if (!(thrown instanceof NonConforming)) throw thrown
-      const frames = this.#frames.held + this.#frames.tail.error(thrown, thrown.blockJson) + DONE_FRAME
+      const members = failureMembers(exchange, thrown)
+      const frames = this.#frames.held + this.#frames.tail.error(thrown, members) + DONE_FRAME
       return { ending: { outcome: 'error', status: 200, error: thrown }, measured, frames }
     }
     const more = extraMembers(exchange, intent, measured, {
-      finishReason: cutOr(exchange.finishReason, choices),
-      reason: 'max_tokens',
+      cut: cutOf(cutOr(exchange.finishReason, choices)),
       toolNames: this.#frames.toolNames,
+      stopReason: 'completed',
       checked,
     })
-    const frames =
-      this.#frames.tail.ending(this.#frames.held, measured, more, structuredMember(intent, checked)) + DONE_FRAME
+    const frames = this.#frames.tail.ending(this.#frames.held, measured, more) + DONE_FRAME
     return { ending: SUCCESS, measured, frames }
   }
 
-  /** It broke after the first byte, or the client left. */
+  /** It broke after the first byte, or the client left. What came before that goes out as it is, choices that had ended by then among it. */
   #broken(error: GatewayError): StreamEnd {
     const { exchange, intent } = this
     const left = exchange.ended === 'client'
@@ -261,15 +263,17 @@ export class ClientStream implements LiveBody, ArrivalListener {
     const outOfTime = exchange.ended === 'total'
     if (outOfTime) exchange.finishReason = 'length'
     const ending: Ending = { outcome: left ? 'canceled' : 'interrupted', status: left ? error.status : 200, error }
-    if (!outOfTime) return { ending, measured, frames: this.#frames.tail.error(error) + DONE_FRAME }
+    const { held, tail, toolNames, choices } = this.#frames
+    const broken = { finishReason: null, reason: error.code === 'timeout' ? 'timeout' : null } as const
     const more = extraMembers(exchange, intent, measured, {
-      finishReason: 'length',
-      reason: 'timeout',
-      toolNames: this.#frames.toolNames,
+      cut: outOfTime ? OUT_OF_TIME : broken,
+      toolNames,
+      stopReason: stopReasonOf(error),
       checked: null,
     })
-    const unfinished = this.#frames.choices?.unfinished(intent.choices) ?? [0]
-    const frames = this.#frames.held + this.#frames.tail.cutShort(unfinished, measured, more) + DONE_FRAME
-    return { ending, measured, frames }
+    const end = outOfTime
+      ? tail.cutShort(choices?.unfinished(intent.choices) ?? [0], measured, more)
+      : tail.error(error, more)
+    return { ending, measured, frames: held + end + DONE_FRAME }
   }
 }

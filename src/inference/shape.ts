@@ -3,7 +3,7 @@ import { parseExact } from '../lib/exact-json.ts'
 import { editMembers, memberText } from '../lib/json-edit.ts'
 import type { TextPieces } from '../lib/text-pieces.ts'
 import type { Answer } from '../providers/provider.ts'
-import { type CompletionFacts, completionJson, toolRunJson } from '../wire/chat.ts'
+import { type CompletionFacts, completionJson, type StopReason, toolRunJson } from '../wire/chat.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { withGatewayPieces } from '../wire/gateway-block.ts'
 import { isObject } from '../wire/json.ts'
@@ -27,11 +27,21 @@ export class NonConforming extends GatewayError {
   }
 }
 
+/** How an answer was cut short. */
+export type Cut = Pick<CompletionFacts, 'finishReason' | 'reason'>
+
+const CAPPED: Cut = { finishReason: 'length', reason: 'max_tokens' }
+export const OUT_OF_TIME: Cut = { finishReason: 'length', reason: 'timeout' }
+
+/** What an answer that ended by itself was cut by: its length, or nothing. */
+export const cutOf = (finishReason: string | null): Cut | null => (finishReason === 'length' ? CAPPED : null)
+
 /** The parts of the block that only some answers have. */
 export interface Extras {
-  readonly finishReason: string | null
-  readonly reason: CompletionFacts['reason']
+  /** Null: it is whole. */
+  readonly cut: Cut | null
   readonly toolNames: readonly string[]
+  readonly stopReason: StopReason
   /** Null: nothing was checked. */
   readonly checked: Checked | null
 }
@@ -44,23 +54,42 @@ export interface Checked {
 /** Optional members of the block: `completion` when the answer was cut short, `structured` and `tool_run` when asked for. */
 export const extraMembers = (exchange: Exchange, intent: Intent, measured: Measured, extras: Extras): string => {
   let more = ''
-  if (extras.finishReason === 'length') {
+  if (extras.cut !== null) {
     more += completionJson({
-      finishReason: extras.finishReason,
-      reason: extras.reason,
+      ...extras.cut,
       requestedTokens: intent.maxTokens,
       promptTokens: measured.promptTokens,
       completionTokens: measured.completionTokens,
       budgetMs: exchange.plan!.policy.totalMs,
     })
   }
-  if (intent.toolExecution !== null || extras.toolNames.length > 0)
-    more += toolRunJson(extras.toolNames, exchange.latencyMs())
+  more += toolRunMember(exchange, intent, extras.toolNames, extras.stopReason)
   return more + structuredMember(intent, extras.checked)
 }
 
+/** The same members of a failure that nothing of an answer comes before; '' while it is not known what was asked for. */
+export const failureMembers = (exchange: Exchange, error: unknown): string => {
+  const { intent } = exchange
+  if (intent === null) return ''
+  const structured = error instanceof NonConforming ? error.blockJson : structuredMember(intent, null)
+  return toolRunMember(exchange, intent, [], stopReasonOf(error)) + structured
+}
+
+/** What a failure means to tools that were to run. */
+export const stopReasonOf = (error: unknown): StopReason =>
+  error instanceof GatewayError && error.code === 'timeout' ? 'timeout' : 'error'
+
+/** `tool_run`, where it was asked for or tools were called; else ''. */
+const toolRunMember = (
+  exchange: Exchange,
+  { toolExecution }: Intent,
+  toolNames: readonly string[],
+  stopReason: StopReason,
+): string =>
+  toolExecution === null && toolNames.length === 0 ? '' : toolRunJson(toolNames, stopReason, exchange.latencyMs())
+
 /** `structured`, where a `response_format` was sent; else ''. */
-export const structuredMember = ({ structured }: Intent, checked: Checked | null): string =>
+const structuredMember = ({ structured }: Intent, checked: Checked | null): string =>
   structured === null ? '' : structuredJson(structured, verdictOf(checked))
 
 const verdictOf = (checked: Checked | null) =>
@@ -107,9 +136,9 @@ export const answerJson = (
     plain && intent.structured === null
       ? ''
       : extraMembers(exchange, intent, measured, {
-          finishReason,
-          reason: 'max_tokens',
+          cut: cutOf(finishReason),
           toolNames: answer.toolNames,
+          stopReason: 'completed',
           checked,
         })
   const text =

@@ -33,18 +33,16 @@ export class StreamTail {
 
   /**
    * The frames that end an answer: those that were held back, then the usage with the attribution for a client that asked for it.
-   * For one that did not, what it asked for besides (the internals, the verdict on its `response_format`) rides on the last frame of the answer.
-   * `more`: further members of the block; `verdict`: those of them that are told without usage.
+   * For one that did not, what there is to tell besides (the internals, and `more`: further members of the block) rides on the last frame of the answer.
    */
-  ending(held: string, measured: Measured, more: string, verdict: string): string {
+  ending(held: string, measured: Measured, more: string): string {
     const { includeUsage, debug } = this.intent
     if (includeUsage) return held + this.usage(measured, more)
-    const block = debug ? more : verdict
-    if (held === '' || (!debug && block === '')) return held
+    if (held === '' || (!debug && more === '')) return held
     const last = held.lastIndexOf(FRAME_END, held.length - FRAME_END.length - 1)
     const start = last < 0 ? 0 : last + FRAME_END.length
     const json = held.slice(start + FIELD.length, -FRAME_END.length)
-    return held.slice(0, start) + sseFrame(withGateway(json, this.#block(block)))
+    return held.slice(0, start) + sseFrame(withGateway(json, this.#block(more)))
   }
 
   /** The terminal usage frame; '' when the client did not ask for it. */
@@ -65,7 +63,7 @@ export class StreamTail {
     return sseFrame(withGateway(finish, this.#block(more)))
   }
 
-  error(error: GatewayError, more = ''): string {
+  error(error: GatewayError, more: string): string {
     return errorFrame(error, this.#block(more))
   }
 

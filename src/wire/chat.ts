@@ -52,8 +52,10 @@ export const usageOf = (promptTokens: number, completionTokens: number) => ({
 
 /** `gateway.completion`: an answer that was cut short (specification 2.14). */
 export interface CompletionFacts {
-  readonly finishReason: string
-  readonly reason: 'max_tokens' | 'timeout'
+  /** Null: it has none, since it broke off. */
+  readonly finishReason: string | null
+  /** Null: neither its length nor a deadline ended it. The error beside it says what did. */
+  readonly reason: 'max_tokens' | 'timeout' | null
   /** What the client asked for, and was sent on; null when it asked for no limit. */
   readonly requestedTokens: number | null
   readonly promptTokens: number | null
@@ -76,8 +78,11 @@ export const completionJson = (facts: CompletionFacts): string => {
   })}`
 }
 
+/** How a run of tools ended, as far as the gateway saw it. */
+export type StopReason = 'completed' | 'timeout' | 'error'
+
 /** `gateway.tool_run` of a request whose tools the client runs (specification 2.15), as a member of the block. */
-export const toolRunJson = (toolNames: readonly string[], latencyMs: number): string =>
+export const toolRunJson = (toolNames: readonly string[], stopReason: StopReason, latencyMs: number): string =>
   `,"tool_run":${JSON.stringify({
     mode: 'manual',
     status: 'client_executed',
@@ -85,7 +90,7 @@ export const toolRunJson = (toolNames: readonly string[], latencyMs: number): st
     steps: 1,
     calls: toolNames.length,
     executed: 0,
-    stop_reason: 'completed',
+    stop_reason: stopReason,
     tools: [...new Set(toolNames)],
     latency_ms: latencyMs,
   })}`

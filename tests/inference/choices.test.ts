@@ -152,11 +152,52 @@ describe('an error frame has the gateway block', () => {
     upstream.behave(breaking)
     const plain = (await frames(await gateway.chat({ ...ask, stream: true }))).at(-2)!
     expect(Object.keys(plain.data!)).toEqual(['error', 'gateway'])
-    expect(Object.keys(plain.data!.gateway)).toEqual(['request_id', 'requested_model', 'routed_model'])
+    expect(Object.keys(plain.data!.gateway)).toEqual(['request_id', 'requested_model', 'routed_model', 'completion'])
     const usage = (await frames(await gateway.chat({ ...ask, ...withUsage }))).at(-2)!
     expect(usage.data!.gateway).toMatchObject({ provider: 'alpha', fallback_used: false, attempts: 1 })
     const debug = (await frames(await gateway.chat({ ...ask, stream: true }, { 'x-gateway-debug': 'true' }))).at(-2)!
     expect(debug.data!.gateway).toMatchObject({ attempts: [{ n: 1, outcome: 'interrupted' }], strategy: 'balanced' })
+  })
+})
+
+describe('an answer that broke off', () => {
+  const breaking = { stopAfter: 2, chunks: 5, chunkDelayMs: 2 } as const
+
+  test('says so, and what had come of it; of a reason that is none of the two there is the error', async () => {
+    upstream.next({ ...breaking, stop: 'cut' })
+    const cut = (await frames(await gateway.chat({ ...ask, ...withUsage, max_tokens: 50 }))).at(-2)!
+    expect(cut.data).toMatchObject({
+      error: { code: 'upstream_error' },
+      gateway: {
+        completion: { finish_reason: null, truncated: true, reason: null, requested_tokens: 50, budget_ms: 600_000 },
+      },
+    })
+    gateway.setPolicy(policyRow({ timeouts: { stream_idle_ms: 200 } }))
+    upstream.next({ ...breaking, stop: 'hang' })
+    const idle = (await frames(await gateway.chat({ ...ask, stream: true }))).at(-2)!
+    expect(idle.data).toMatchObject({
+      error: { code: 'timeout' },
+      gateway: { completion: { finish_reason: null, truncated: true, reason: 'timeout' } },
+    })
+  })
+
+  test('among several: what had come of each goes out, with the ends of those that had ended', async () => {
+    upstream.behave({
+      body: chunk(0, { content: 'a' }) + chunk(1, { content: 'b' }) + chunk(0, { content: ' last words' }, 'stop'),
+    })
+    const openai = testGateway({
+      entries: [entry({ kind: 'openai', baseUrl: upstream.baseUrl })],
+      kinds: [...KINDS.values()],
+    })
+    const got = await frames(await openai.chat({ ...ask, stream: true, n: 2 }))
+    expect(got.slice(0, -2).flatMap(({ choices = [] }) => choices)).toMatchObject([
+      { index: 0, delta: { content: 'a' } },
+      { index: 1, delta: { content: 'b' } },
+      { index: 0, delta: { content: ' last words' }, finish_reason: 'stop' },
+    ])
+    expect(got.at(-2)).toMatchObject({ event: 'error', data: { error: { code: 'upstream_error' } } })
+    expect(openai.spool.settled()).toMatchObject([{ outcome: 'interrupted' }])
+    openai.close()
   })
 })
 
@@ -174,6 +215,12 @@ describe('an answer that its ceiling cut', () => {
       completion_tokens: 7,
       budget_ms: 600_000,
     })
+  })
+
+  test('says so to a client that did not ask for usage on the last frame of the answer', async () => {
+    upstream.behave({ finishReason: 'length' })
+    const last = (await frames(await gateway.chat({ ...ask, stream: true }))).at(-2)!
+    expect(last).toMatchObject({ choices: [{ finish_reason: 'length' }], gateway: { completion: { truncated: true } } })
   })
 
   test('without a limit of the client names none, and an answer that ended by itself has no such block', async () => {
