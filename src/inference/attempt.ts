@@ -5,8 +5,9 @@ import type { Answer, ProviderKind, Reading, StreamPart } from '../providers/pro
 import type { CatalogueEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { admitAttempt } from './admit.ts'
+import { requireStanding } from './authenticate.ts'
 import { reserveNext } from './budget.ts'
-import { accepted, ProviderCall, refused, send } from './call.ts'
+import { accepted, ProviderCall, prepare, refused, send } from './call.ts'
 import { chargeAttempt } from './charge.ts'
 import type { InferenceDeps } from './deps.ts'
 import type { Exchange, Identity } from './exchange.ts'
@@ -15,7 +16,7 @@ import { beginCall, endCall } from './health.ts'
 import type { Intent } from './intent.ts'
 import { stillAllowed } from './overruled.ts'
 import type { Plan } from './plan.ts'
-import { backoffMs, listDropped, nextCandidate, type Route, worthRepeating } from './turns.ts'
+import { backoffMs, goOn, listDropped, nextCandidate, type Route, wake, worthRepeating } from './turns.ts'
 import { UpstreamStream } from './upstream-stream.ts'
 
 /** A longer answer is an error of the provider. */
@@ -32,6 +33,7 @@ export type AttemptDeps = Pick<
   InferenceDeps,
   'spool' | 'dial' | 'kinds' | 'health' | 'steering' | 'budgets' | 'nowMs'
 > & {
+  readonly keys: Pick<InferenceDeps['keys'], 'stands'>
   readonly served: Pick<InferenceDeps['served'], 'calling'>
 }
 
@@ -48,42 +50,40 @@ export const attempt = async (exchange: Exchange, intent: Intent, plan: Plan, de
   for (let made = 1; ; ) {
     const entry = route.queue[0]!
     if (route.dropped !== null) listDropped(route, entry, exchange)
-    const passedOver =
-      (exchange.budgets === null || exchange.reservedFor === entry
+    const unreserved =
+      exchange.budgets === null || exchange.reservedFor === entry
         ? null
-        : await reserveNext(exchange, intent, entry, deps)) ??
-      beginCall(exchange, intent, plan, entry, route.queue.length === 1, deps)
+        : await reserveNext(exchange, intent, entry, deps)
+    const kind = deps.kinds.get(entry.kind) ?? null
+    const reading = new AttemptReading(exchange.identity, intent, entry)
+    const call = new ProviderCall(exchange, intent, entry, plan, kind, reading, route.queue.length, made)
+    const unfit = unreserved === null ? prepare(call, deps) : null
+    const passedOver = unreserved ?? unfit ?? beginCall(exchange, intent, plan, entry, route.queue.length === 1, deps)
     if (passedOver !== null) {
       // Whoever was to repeat and may not be called now makes way only where the failure lets another take over.
       const repeats = failed !== null && entry === exchange.entry
       if (repeats && !(plan.policy.fallbackOn.has(failed!.code) && deps.health.mayFallBack())) throw failed
-      failed ??= passedOver
+      // Of several the one that came nearest is told.
+      if (unfit === null) failed ??= passedOver
       retries = 0
-      route.queue = route.queue.slice(1)
-      if (route.queue.length === 0) {
-        listDropped(route, null, exchange)
-        throw failed
-      }
+      if (!goOn(route, exchange) && (failed !== null || !wake(route, plan))) throw failed ?? passedOver
       continue
     }
     // What was passed over counts as well: only the very first candidate stands in the admission.
     const n = exchange.attempts.length + 1
     if (n > exchange.listedAtAdmission + 1) await admitAttempt(exchange, intent, entry, n, deps)
-    begin(exchange, entry, deps)
+    begin(exchange, entry, kind, deps)
     try {
-      const kind = kindOf(entry, deps)
-      const reading = new AttemptReading(exchange.identity, intent, entry)
-      const call = new ProviderCall(exchange, intent, entry, plan, kind, reading, route.queue.length, made)
       let response = await send(call, deps)
       if (!accepted(response, call, deps)) response = await refused(response, call, deps)
       if (intent.stream) {
-        const source = streamOf(intent, response, kind, reading)
+        const source = streamOf(intent, response, kind!, reading)
         const held: StreamPart[] = []
         while (!hasBegun(exchange, source, held)) await source.more()
         return { stream: true, held, source }
       }
       const body = response.wholeText?.(ANSWER_LIMIT_BYTES) ?? (await response.text(ANSWER_LIMIT_BYTES))
-      return whole(exchange, kind, body, reading)
+      return whole(exchange, kind!, body, reading)
     } catch (thrown) {
       const error = failedAttempt(exchange, entry, thrown)
       if (exchange.ended !== null || made++ >= plan.maxAttempts) throw error
@@ -97,6 +97,7 @@ export const attempt = async (exchange: Exchange, intent: Intent, plan: Plan, de
       else if (nextCandidate(route, error, plan, exchange) && deps.health.mayFallBack()) retries = 0
       else throw error
       if (exchange.ended !== null) throw failureOf(error, exchange, entry)
+      if (exchange.key !== null) requireStanding(exchange.key, deps.keys, exchange.identity.atMs + exchange.latencyMs())
       route.dropped ??= new Map()
       route.queue = stillAllowed(route.queue, exchange, plan, deps.steering, route.dropped)
       // Whoever is to repeat and may not be called any more makes way only where the failure lets another take over.
@@ -107,10 +108,15 @@ export const attempt = async (exchange: Exchange, intent: Intent, plan: Plan, de
   }
 }
 
-const begin = (exchange: Exchange, entry: CatalogueEntry, { served, kinds }: Pick<AttemptDeps, 'served' | 'kinds'>) => {
+const begin = (
+  exchange: Exchange,
+  entry: CatalogueEntry,
+  kind: ProviderKind | null,
+  { served }: Pick<AttemptDeps, 'served'>,
+) => {
   chargeAttempt(exchange)
   exchange.entry = entry
-  exchange.kind = kinds.get(entry.kind) ?? null
+  exchange.kind = kind
   exchange.reservedFor = null
   exchange.trace?.calling(entry)
   served.calling(exchange.servedAt, exchange.identity.id, entry.providerId, entry.modelId)
@@ -151,12 +157,6 @@ export const finishAttempt = (
     ttft_ms: error === null ? exchange.firstTokenMs : null,
   }
   attempts.push(exchange.finished)
-}
-
-const kindOf = ({ kind }: CatalogueEntry, { kinds }: Pick<AttemptDeps, 'kinds'>): ProviderKind => {
-  const known = kinds.get(kind)
-  if (known === undefined) throw new GatewayError('provider_unavailable', `the kind "${kind}" is not known`)
-  return known
 }
 
 /** What an answer is read with. Its id is made when one lacks its own. */

@@ -9,7 +9,7 @@ import type { InferenceSettings } from './deps.ts'
 
 export interface AuthenticateDeps {
   readonly live: LiveState
-  readonly keys: KeyIndex
+  readonly keys: Pick<KeyIndex, 'lookup'>
   readonly lastUses: Pick<LastUses, 'used'>
   readonly inference: Pick<InferenceSettings, 'authHeader' | 'minKeyLength' | 'maxStalenessMs'>
 }
@@ -39,6 +39,11 @@ export const authenticate = (headers: HeaderReader, deps: AuthenticateDeps, atMs
   }
   deps.lastUses.used(entry.id, atMs)
   return entry
+}
+
+/** 401 when the key has been revoked, or has ended, since its request came in. */
+export const requireStanding = (key: KeyEntry, keys: Pick<KeyIndex, 'stands'>, atMs: number): void => {
+  if (!keys.stands(key, atMs)) throw notValid()
 }
 
 /** Throws 502 when the state that would be asked is older than that. */

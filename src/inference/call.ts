@@ -2,9 +2,11 @@
 import type { DialResponse } from '../lib/upstream.ts'
 import type { ChatCall, ProviderKind, Reading, Target, UpstreamRequest } from '../providers/provider.ts'
 import type { CatalogueEntry } from '../state/port.ts'
-import type { GatewayError } from '../wire/errors.ts'
+import { GatewayError } from '../wire/errors.ts'
 import type { InferenceDeps } from './deps.ts'
 import type { Exchange } from './exchange.ts'
+import { asGatewayError } from './failed.ts'
+import { passOver } from './health.ts'
 import type { Intent } from './intent.ts'
 import type { Plan } from './plan.ts'
 import { playScript } from './script.ts'
@@ -12,10 +14,12 @@ import { shareMs } from './turns.ts'
 
 const FAILURE_LIMIT_BYTES = 64 * 1024
 
-type CallDeps = Pick<InferenceDeps, 'dial' | 'health'>
+type CallDeps = Pick<InferenceDeps, 'dial' | 'health' | 'kinds'>
 
 /** Who is called, with what, and for how long. */
 export class ProviderCall {
+  /** What is sent; null until it is prepared. */
+  request: UpstreamRequest | null = null
   /** It asks for usage, which a budget has to know and no client wants. Known once it is sent. */
   asksForUsage = false
   /** Whether its provider was known by then to take that question; null: not known, or not wanted. */
@@ -26,7 +30,8 @@ export class ProviderCall {
     readonly intent: Intent,
     readonly entry: CatalogueEntry,
     readonly plan: Plan,
-    readonly kind: ProviderKind,
+    /** Null: this build does not know its kind. */
+    readonly kind: ProviderKind | null,
     readonly reading: Reading,
     /** How many candidates are left, this one among them, and which call of the request it is: what its share of the time depends on. */
     readonly candidatesLeft: number,
@@ -38,17 +43,22 @@ export class ProviderCall {
 const FIELD_STATUSES: readonly (number | undefined)[] = [400, 422]
 const USAGE_FIELD = /stream_options|include_usage/
 
-/** Sends it; what comes back is `accepted`, or `refused`. Throws for what cannot be sent. No async function: that of the attempt waits for it. */
-export const send = (call: ProviderCall, deps: CallDeps): Promise<DialResponse> => {
-  const isWanted = call.intent.stream && isUnderHardBudget(call.exchange)
-  call.takesQuestion = isWanted ? deps.health.usageAnswers.takes(call.entry) : null
-  return sendAs(call, isWanted && call.takesQuestion !== false, deps)
+/** Puts together what is sent. A provider that cannot be asked this at all is passed over, like one without a capability: another may be. Answers why, or null. */
+export const prepare = (call: ProviderCall, deps: Pick<CallDeps, 'health'>): GatewayError | null => {
+  const { exchange, entry, intent } = call
+  const isWanted = intent.stream && isUnderHardBudget(exchange)
+  call.takesQuestion = isWanted ? deps.health.usageAnswers.takes(entry) : null
+  try {
+    prepareAs(call, isWanted && call.takesQuestion !== false)
+    return null
+  } catch (thrown) {
+    return passOver(exchange, entry, asGatewayError(thrown))
+  }
 }
 
-const sendAs = (call: ProviderCall, asks: boolean, { dial }: CallDeps): Promise<DialResponse> => {
-  const request = requestOf(call, asks)
-  call.asksForUsage = request.asksForBudget === true
-  return answerTo(request, call, dial)
+const prepareAs = (call: ProviderCall, asks: boolean): void => {
+  call.request = requestOf(call, asks)
+  call.asksForUsage = call.request.asksForBudget === true
 }
 
 const isSuccess = ({ status }: DialResponse): boolean => status >= 200 && status <= 299
@@ -74,15 +84,17 @@ export const refused = async (response: DialResponse, call: ProviderCall, deps: 
   const mayBeIt = asksForUsage && FIELD_STATUSES.includes(response.status) && (names || takesQuestion === null)
   if (!mayBeIt || exchange.ended !== null) throw error
   if (names) usageAnswers.answered(entry, false)
-  const again = await sendAs(call, false, deps)
+  prepareAs(call, false)
+  const again = await send(call, deps)
   exchange.call!.headers(again)
   if (!isSuccess(again)) throw await refusal(again, call)
   usageAnswers.answered(entry, call.asksForUsage)
   return again
 }
 
-/** What is sent, as its kind has it. */
+/** What is sent, as its kind has it. Throws GatewayError where that cannot say it. */
 const requestOf = ({ exchange, intent, entry, kind }: ProviderCall, usageForBudget: boolean): UpstreamRequest => {
+  if (kind === null) throw new GatewayError('provider_unavailable', `the kind "${entry.kind}" is not known`)
   const chat: ChatCall = {
     raw: intent.raw,
     body: intent.body,
@@ -106,13 +118,14 @@ const requestOf = ({ exchange, intent, entry, kind }: ProviderCall, usageForBudg
   return request
 }
 
-/** Sends it, and waits for the head of an answer as long as the policy, its share of the time and its model allow. */
-const answerTo = (
-  request: UpstreamRequest,
-  { exchange, intent, entry, plan, kind, candidatesLeft, callNumber }: ProviderCall,
-  dial: CallDeps['dial'],
-): Promise<DialResponse> => {
+/**
+ * Sends what was prepared, and waits for the head of an answer as long as the policy, its share of the time and its model allow. What comes back is `accepted`, or
+ * `refused`. No async function: that of the attempt waits for it.
+ */
+export const send = (call: ProviderCall, { dial }: Pick<CallDeps, 'dial'>): Promise<DialResponse> => {
+  const { exchange, intent, entry, plan, candidatesLeft, callNumber } = call
   const { policy } = plan
+  const request = call.request!
   const nowMs = performance.now()
   const ownMs = shareMs(exchange.deadlineMs - nowMs, candidatesLeft, callNumber, plan)
   const bounds = intent.stream ? Math.min(policy.firstTokenMs, ownMs) : ownMs
@@ -121,7 +134,8 @@ const answerTo = (
   exchange.waitDeadlineMs = nowMs + headersMs
   const signal = exchange.newSignal()
   exchange.mayBill = !signal.aborted
-  if (kind.script !== undefined) return playScript(kind.script(request), signal)
+  const script = call.kind!.script?.(request)
+  if (script !== undefined) return playScript(script, signal)
   const sent = exchange.trace === null ? request : exchange.trace.carriedBy(request)
   return dial(sent, { signal, connectMs: policy.connectMs, headersMs })
 }
@@ -137,5 +151,5 @@ const refusal = async (response: DialResponse, { exchange, kind, reading }: Prov
   const body = await response.text(FAILURE_LIMIT_BYTES).catch(() => '')
   exchange.mayBill = false
   exchange.waitEnded = null // it has answered, though what it says did not come whole
-  return kind.failure(response.status, body, response.headers, reading)
+  return kind!.failure(response.status, body, response.headers, reading)
 }

@@ -71,6 +71,8 @@ export type AskDirectly = (question: DirectQuestion) => Promise<DirectOutcome>
 /** Calls of one process at once. */
 const MOST_AT_ONCE = 64
 const NOBODY = { calling: () => undefined }
+/** Nobody else is asked in its place: what becomes of a key meanwhile changes nothing. */
+const ANY_KEY = { stands: () => true }
 
 export const directCalls = (deps: DirectDeps): AskDirectly => {
   const active = new ActiveRequests(MOST_AT_ONCE)
@@ -81,7 +83,7 @@ export const directCalls = (deps: DirectDeps): AskDirectly => {
     monotonicMs: () => performance.now(),
     emit: () => undefined,
   })
-  const calling = { ...deps, health, steering: UNSTEERED, served: NOBODY, observe: () => undefined }
+  const calling = { ...deps, health, steering: UNSTEERED, keys: ANY_KEY, served: NOBODY, observe: () => undefined }
 
   return async ({ entry, body, purpose, payer, timeoutMs, signal }) => {
     const exchange = new Exchange(deps.newIdentity())

@@ -20,13 +20,13 @@ export const beginCall = (
   const further = exchange.call !== null
   const force = isLast && (!intent.headers.noFallback || plan.order.length === 1)
   const begun = deps.health.begin(entry, plan.policy.breaker, force, further)
-  if (typeof begun === 'string') return passOver(exchange, entry, begun)
+  if (typeof begun === 'string') return passOver(exchange, entry, REFUSALS[begun](entry))
   exchange.call = begun
   return null
 }
 
-const passOver = (exchange: Exchange, entry: CatalogueEntry, refusal: Refusal): GatewayError => {
-  const error = REFUSALS[refusal](entry)
+/** Lists a candidate that is not called, and why. */
+export const passOver = (exchange: Exchange, entry: CatalogueEntry, error: GatewayError): GatewayError => {
   exchange.entry ??= entry
   exchange.skip(entry, error.code)
   return error

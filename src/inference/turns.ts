@@ -40,12 +40,26 @@ export const nextCandidate = (route: Route, error: GatewayError, plan: Plan, exc
     route.longContext = []
     return true
   }
-  if (!plan.policy.fallbackOn.has(error.code)) return false
+  return plan.policy.fallbackOn.has(error.code) && goOn(route, exchange)
+}
+
+/** The turn of the candidate behind the one under way. False: there is none. */
+export const goOn = (route: Route, exchange: Exchange): boolean => {
   if (route.queue.length === 1) {
     listDropped(route, null, exchange)
     return false
   }
   route.queue = route.queue.slice(1)
+  return true
+}
+
+/** Where all who may be called cannot be asked this, the turn of those who were left out for their health: the last one left is always tried. False: there are none. */
+export const wake = (route: Route, { ordered, order, candidates, reasons }: Plan): boolean => {
+  if (route.sequence !== ordered) return false
+  const asleep = order.filter((place) => reasons[place] === 'breaker_open' || reasons[place] === 'rate_limited')
+  if (asleep.length === 0) return false
+  route.sequence = asleep.map((place) => candidates[place]!)
+  route.queue = route.sequence
   return true
 }
 

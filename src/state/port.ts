@@ -102,6 +102,8 @@ export interface KeyEntry {
 /** Key digest (64 hex) -> active key. */
 export interface KeyIndex {
   lookup(digestHex: string): KeyEntry | null
+  /** Whether a key that was looked up is still one: neither revoked since, nor at its end by then. */
+  stands(key: KeyEntry, atMs: number): boolean
 }
 
 /** What all of a request costs once its prompt is longer. USD per million tokens. */

@@ -143,6 +143,8 @@ export const testGateway = (
     limits?: Limits
     budgets?: Budgets
     keys?: Readonly<Record<string, Partial<KeyEntry>>>
+    /** Whether a key that was looked up is still one; true when not given. */
+    standing?: (key: KeyEntry) => boolean
     providersUsable?: number
     readiness?: { name: string; run(): { text: string; ready: boolean } }[]
     prometheusEnabled?: boolean
@@ -214,7 +216,10 @@ export const testGateway = (
   })
   const app = createApp({
     live,
-    keys: { lookup: (digest) => known.get(digest) ?? null },
+    keys: {
+      lookup: (digest) => known.get(digest) ?? null,
+      stands: (key) => options.standing?.(key) ?? true,
+    },
     lastUses: lastUses(),
     catalogue,
     steering: options.steering ?? UNSTEERED,

@@ -52,6 +52,21 @@ const world = () => {
 }
 
 describe('the key index', () => {
+  test('says whether a key that was looked up still stands: revoked, refused, removed or ended it does not', () => {
+    const { put, refuse, remove, find, index } = world()
+    const ids = ['key_1', 'key_2', 'key_3', 'key_4', 'key_5']
+    for (const id of ids) put(rowOf(id, id))
+    const entries = ids.map((id) => find(id)!)
+    put(rowOf('key_1', 'key_1', { status: 'revoked' }))
+    refuse('key_2')
+    remove('key_3')
+    put(rowOf('key_4', 'key_4', { expires_at: '1970-01-01T00:00:01.000Z' }))
+    // With a new text it is the same key.
+    put(rowOf('key_5', 'rotated'))
+    expect(entries.map((entry) => index.stands(entry, 1_000))).toEqual([false, false, false, false, true])
+    expect(index.stands(entries[3]!, 999)).toBe(true)
+  })
+
   test('answers what authentication needs, as one frozen object', () => {
     const { put, find, index } = world()
     put(
