@@ -103,9 +103,7 @@ export interface BudgetRow extends Stamps, Readonly<Stored> {
   readonly limits_height?: number
 }
 
-/** What a budget is where nothing is said. */
-export const BUDGET_DEFAULTS: BudgetFields & { window: string } = {
-  window: 'month',
+const FIELD_DEFAULTS: BudgetFields = {
   limit_usd: null,
   limit_tokens: null,
   soft_limit_usd: null,
@@ -116,6 +114,8 @@ export const BUDGET_DEFAULTS: BudgetFields & { window: string } = {
   enforcement: 'hard',
   enabled: true,
 }
+/** What a budget is where nothing is said. */
+export const BUDGET_DEFAULTS = { window: 'month', ...FIELD_DEFAULTS }
 
 /** Index key of what makes a budget this one: there is one for each tenant, scope and window. */
 export const budgetKey = (tenantId: string, scope: { type: string; id: string }, window: string): string =>
@@ -160,7 +160,7 @@ export const budget: Aggregate<BudgetRow, ControlReader> = {
 
 export type BudgetCommand =
   | ({
-      /** Replaces the budget of that tenant, scope and window; `id` is used only when there is none. */
+      /** Replaces the budget of that tenant, scope and window; `id` is used only when there is none. What only ends it (`wholeOf`) replaces nothing. */
       do: 'upsert'
       id: string
       tenant_id: string
@@ -169,11 +169,27 @@ export type BudgetCommand =
       managed_by: ManagedBy
       /** It is closed: where nothing else changes its limits are set again, to what they are. */
       reopen?: boolean
-    } & BudgetFields)
+    } & Partial<BudgetFields>)
   | { do: 'delete'; id: string }
 
 const nanoOrNull = (usd: number | null, param: string): number | null => (usd === null ? null : capNanoUsd(usd, param))
 const usdOrNull = (nanoUsd: number | null): number | null => (nanoUsd === null ? null : usdOf(nanoUsd))
+
+/** The money of a row, as clients write it. */
+export const moneyOf = (row: BudgetRow) => ({
+  limit_usd: usdOrNull(row.limit_nano_usd),
+  soft_limit_usd: usdOrNull(row.soft_limit_nano_usd),
+  hard_cap_usd: usdOrNull(row.hard_cap_nano_usd),
+})
+
+const LIMITS = ['limit_usd', 'limit_tokens', 'hard_cap_usd'] as const
+/** The fields of the budget that a command asks for. One that says `enabled` false and no limit only ends the budget that is there: what it leaves out stays. */
+const wholeOf = (row: BudgetRow | undefined, said: Partial<BudgetFields>): BudgetFields => {
+  const ends = said.enabled === false && LIMITS.every((name) => said[name] === undefined)
+  if (!ends || row === undefined) return { ...FIELD_DEFAULTS, ...said }
+  const { limit_tokens, calendar_aligned, timezone, alert_thresholds, enforcement, enabled } = row
+  return { ...moneyOf(row), limit_tokens, calendar_aligned, timezone, alert_thresholds, enforcement, enabled, ...said }
+}
 
 const requireSound = (window: string, fields: BudgetFields): void => {
   const refuse = (message: string, param: string): never => {
@@ -206,19 +222,20 @@ export const decideBudget = (state: ControlReader, command: BudgetCommand): Even
     if (budgets.get(command.id) === undefined) throw new Rejection('not_found', `no budget has the id "${command.id}"`)
     return [{ type: 'budget.deleted', data: { id: command.id } }]
   }
-  const { do: _, id, tenant_id, scope: given, window, managed_by, reopen = false, ...fields } = command
+  const { do: _, id, tenant_id, scope: given, window, managed_by, reopen = false, ...said } = command
   if (state.table('tenants').get(tenant_id) === undefined)
     throw new Rejection('not_found', `no tenant has the id "${tenant_id}"`, 'tenant_id')
-  requireSound(window, fields)
   const scope = budgetTarget(state, tenant_id, given)
   const [existing] = budgets.find('identity', budgetKey(tenant_id, scope, window))
+  const row = existing === undefined ? undefined : budgets.get(existing)
+  const fields = wholeOf(row, said)
+  requireSound(window, fields)
   const stored = storedOf(fields)
-  if (existing === undefined) {
+  if (row === undefined) {
     requireTarget(state, tenant_id, scope)
     if (fields.enabled) requireFewBudgets(state, tenant_id, scope)
     return [{ type: 'budget.created', data: { id, tenant_id, scope, window, managed_by, ...stored } }]
   }
-  const row = budgets.get(existing)!
   const changed = changedFields<BudgetRow>(row, stored)
   if (Object.keys(changed).length === 0) {
     const { limit_nano_usd, limit_tokens } = stored
@@ -257,15 +274,13 @@ const leftOf = (limit: number | null, spent: number, reserved: number): number |
  * not read it yet.
  */
 export const budgetView = (row: BudgetRow, nowMs: number, standing: Standing | null = null) => {
-  const { limit_nano_usd, soft_limit_nano_usd, hard_cap_nano_usd, created_at, updated_at, revision, ...others } = row
-  const { height: _, limits_height: __, ...rest } = others
+  const { limit_nano_usd, soft_limit_nano_usd: _, hard_cap_nano_usd: __, ...others } = row
+  const { created_at, updated_at, revision, height: ___, limits_height: ____, ...rest } = others
   const { window, calendar_aligned: calendarAligned, timezone } = row
   const bounds = windowAt({ window, calendarAligned, timezone, anchorMs: Date.parse(created_at) }, nowMs)
   return {
     ...rest,
-    limit_usd: usdOrNull(limit_nano_usd),
-    soft_limit_usd: usdOrNull(soft_limit_nano_usd),
-    hard_cap_usd: usdOrNull(hard_cap_nano_usd),
+    ...moneyOf(row),
     spent_usd: standing === null ? null : usdOf(standing.spent.nano_usd),
     reserved_usd: standing === null ? null : usdOf(standing.reserved.nano_usd),
     remaining_usd:

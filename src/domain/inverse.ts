@@ -1,8 +1,7 @@
 // How the change of one row is taken back, by table: a command to the aggregate that owns it, so that its rules hold. A table that is not here is never
 // taken back. What stopped working for safety (a key, a secret) never works again by this way.
-import { usdOf } from '../lib/money.ts'
 import { type ApiKeyRow, decideApiKey, type Granter, hasExpired } from './api-key.ts'
-import { type BudgetCommand, type BudgetRow, decideBudget } from './budget.ts'
+import { type BudgetCommand, type BudgetRow, decideBudget, moneyOf } from './budget.ts'
 import { type CacheRuleRow, decideCacheRule } from './cache-rule.ts'
 import type { ControlReader } from './control.ts'
 import type { EventRecord } from './decision.ts'
@@ -155,23 +154,15 @@ const endpoints: Inverse = {
   },
 }
 
-const usd = (nanoUsd: number | null): number | null => (nanoUsd === null ? null : usdOf(nanoUsd))
-
 /** What is written again is the newest copy of its limits: it is higher than it was. */
 const budgets: Inverse = {
   invert(state, { id, before }) {
     const was = before as BudgetRow | null
     if (was === null) return decideBudget(state, { do: 'delete', id })
-    const { limit_nano_usd, soft_limit_nano_usd, hard_cap_nano_usd } = was
-    const money = {
-      limit_usd: usd(limit_nano_usd),
-      soft_limit_usd: usd(soft_limit_nano_usd),
-      hard_cap_usd: usd(hard_cap_nano_usd),
-    }
     const heights = ['height', 'limits_height'] as const
     const rest = fieldsOf(was, ...STAMPS, 'limit_nano_usd', 'soft_limit_nano_usd', 'hard_cap_nano_usd', ...heights)
     const scope = was.scope as (BudgetCommand & { do: 'upsert' })['scope']
-    return decideBudget(state, { do: 'upsert', ...rest, scope, ...money, ...API })
+    return decideBudget(state, { do: 'upsert', ...rest, scope, ...moneyOf(was), ...API })
   },
   restored({ before }, now) {
     const { height, limits_height } = (now ?? {}) as Partial<BudgetRow>

@@ -53,7 +53,7 @@ const seedBudget = (state: ControlReader, naming: KeyNaming, id: string, entry: 
   const budgets = state.table('budgets')
   const [existing] = budgets.find('identity', budgetKey(tenant_id, budgetTarget(state, tenant_id, scope), window))
   if (existing !== undefined && isEdited(budgets.get(existing))) return []
-  const settings = { ...BUDGET_DEFAULTS, ...fields, window, tenant_id, scope, managed_by: 'bootstrap' } as const
+  const settings = { ...fields, window, tenant_id, scope, managed_by: 'bootstrap' } as const
   return decideBudget(state, { do: 'upsert', id, ...settings })
 }
 

@@ -25,6 +25,10 @@ const upsert = (more: Partial<Upsert> = {}): Upsert => ({
   limit_usd: 100,
   ...more,
 })
+/** Of a command what a budget is known by, and nothing of its terms. */
+const bare = ({ id, tenant_id, scope, window }: Upsert): Upsert => ({
+  ...{ do: 'upsert', id, tenant_id, scope, window, managed_by: 'api' },
+})
 const world = () =>
   newWorld([
     tenantCreated('ten_a'),
@@ -108,6 +112,31 @@ describe('a budget', () => {
     expect(ended).toEqual([{ type: 'budget.changed', data: { id: 'bud_1', enabled: false } }])
     w.apply(ended)
     expect(budgetsOf(w)).toMatchObject([{ enabled: false, limit_nano_usd: 100e9 }])
+  })
+
+  test('is ended by `enabled` false alone: what is not said stays; who says a limit replaces all of it', () => {
+    const w = world()
+    const terms = { limit_tokens: 5, soft_limit_usd: 80, hard_cap_usd: 0.1, alert_thresholds: [0.5] }
+    does(w, upsert({ ...terms, limit_usd: 8_765_432.123456789, timezone: 'Europe/Berlin', enforcement: 'soft' }))
+    const end: Upsert = { ...bare(upsert()), enabled: false }
+    expect(decideBudget(w.state, end)).toEqual([{ type: 'budget.changed', data: { id: 'bud_1', enabled: false } }])
+    does(w, end)
+    expect(decideBudget(w.state, end)).toEqual([])
+    does(w, { ...end, timezone: 'UTC' })
+    expect(budgetsOf(w)).toMatchObject([{ enabled: false, timezone: 'UTC', enforcement: 'soft', limit_tokens: 5 }])
+    expect(refusal(() => decideBudget(w.state, { ...end, enabled: true }))).toEqual(['invalid', 'limit_usd'])
+    does(w, { ...end, limit_usd: 7 })
+    expect(budgetsOf(w)).toMatchObject([{ limit_nano_usd: 7e9, limit_tokens: null, enforcement: 'hard' }])
+  })
+
+  test('that is not there, or is to be left without a limit, cannot be ended so: what is missing is named', () => {
+    const w = world()
+    const end: Upsert = { ...bare(upsert()), enabled: false }
+    expect(refusal(() => decideBudget(w.state, end))).toEqual(['invalid', 'limit_usd'])
+    does(w, upsert())
+    expect(refusal(() => decideBudget(w.state, { ...end, window: 'day' }))).toEqual(['invalid', 'limit_usd'])
+    expect(refusal(() => decideBudget(w.state, { ...end, limit_usd: null }))).toEqual(['invalid', 'limit_usd'])
+    expect(refusal(() => decideBudget(w.state, { ...end, soft_limit_usd: 101 }))).toEqual(['invalid', 'soft_limit_usd'])
   })
 
   test.each([

@@ -139,6 +139,17 @@ describe('bootstrap', () => {
     expect(limitRows(other)).toHaveLength(7)
   })
 
+  test('a budget is ended by an entry that says so and no limit', async () => {
+    const at = install()
+    const budget = { window: 'day', limit_tokens: 5, timezone: 'Europe/Berlin' }
+    await at.seed({ budgets: [budget] })
+    for (let start = 0; start < 2; start++) {
+      expect((await at.seed({ budgets: [{ window: 'day', enabled: false }] })).notes).toEqual([])
+      expect(rowsOf(at, 'budgets')).toMatchObject([{ ...budget, enabled: false, managed_by: 'bootstrap' }])
+    }
+    expect(at.log.events.filter(({ type }) => type === 'budget.changed')).toHaveLength(1)
+  })
+
   test('a limit that names nothing is reported and stops no other; a tenant that nothing has stops the start', async () => {
     const at = install()
     const { notes } = await at.seed({

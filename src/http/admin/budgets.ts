@@ -112,20 +112,27 @@ const upsertBudget = (deps: BudgetDeps): AdminRoute =>
     path: '/budgets',
     scopes: WRITE,
     summary:
-      'Replace the budget of this tenant, scope and window, or create it; what was spent stays. One that an overrun has closed opens where its limits or its enforcement change, or where nothing does',
+      'Replace the budget of this tenant, scope and window, or create it; what was spent stays. `enabled` false ends it, and where no limit is said leaves the rest as it is. One that an overrun has closed opens where its limits or its enforcement change, or where nothing does',
     body: BudgetBody,
     dropped: COMPUTED,
     answer: BudgetView,
     async handle(call) {
-      const { tenant_id, scope = { type: 'tenant' }, status, enabled, ...given } = call.body
+      const {
+        tenant_id,
+        scope = { type: 'tenant' },
+        window = BUDGET_DEFAULTS.window,
+        status,
+        enabled,
+        ...given
+      } = call.body
       const owner = tenantMeant(call.principal, tenant_id)
       const command = {
-        ...BUDGET_DEFAULTS,
         ...given,
         do: 'upsert',
         id: deps.newId('bud'),
         tenant_id: owner,
         scope,
+        window,
         enabled: statusOf({ status, enabled }) !== 'disabled',
         managed_by: 'api',
       } as const

@@ -77,6 +77,20 @@ describe('budgets', () => {
     expect(gateway.state.table('budgets').size).toBe(0)
   })
 
+  test('`enabled` false ends a budget, and needs no more than what it is known by', async () => {
+    const gateway = startGateway()
+    const known = { tenant_id: 'ten_other', window: 'week' }
+    const { body: made } = await put(gateway, '/budgets', { ...full, enabled: true })
+    for (const word of [{ enabled: false }, { status: 'disabled' }]) {
+      const ended = await put(gateway, '/budgets', { ...known, ...word })
+      expect([ended.status, ended.body]).toMatchObject([200, { ...full, id: made.id, enabled: false }])
+    }
+    expect(gateway.events.at(-1)).toEqual({ type: 'budget.changed', data: { id: made.id, enabled: false } })
+    const none = await put(gateway, '/budgets', { ...known, window: 'day', enabled: false })
+    expect([none.status, none.body.error]).toMatchObject([400, { param: 'limit_usd' }])
+    expect(gateway.state.table('budgets').size).toBe(1)
+  })
+
   test('If-Match is about the budget of that tenant, scope and window', async () => {
     const gateway = startGateway()
     const body = { limit_usd: 1 }
