@@ -5,7 +5,7 @@ import { STILL } from '../state/frame.ts'
 import { openHealth } from '../state/health.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import { NO_OVERRIDES, UNSTEERED } from '../state/steering.ts'
-import type { GatewayError } from '../wire/errors.ts'
+import { GatewayError } from '../wire/errors.ts'
 import { ActiveRequests } from './active.ts'
 import { admit, factsText } from './admit.ts'
 import { attempt, finishAttempt, type Served } from './attempt.ts'
@@ -67,6 +67,19 @@ export interface DirectOutcome {
 
 /** Makes the call. Never throws for what the provider does; throws GatewayError when its budgets do not allow it, and when the call or its outcome could not be recorded. */
 export type AskDirectly = (question: DirectQuestion) => Promise<DirectOutcome>
+
+/** What came of a question; or why it was not put, or what came of it not recorded: of several that are asked together no other is lost by that. */
+export const outcomeOrRefusal = async (
+  ask: AskDirectly,
+  question: DirectQuestion,
+): Promise<DirectOutcome | GatewayError> => {
+  try {
+    return await ask(question)
+  } catch (error) {
+    if (error instanceof GatewayError) return error
+    throw error
+  }
+}
 
 /** Calls of one process at once. */
 const MOST_AT_ONCE = 64

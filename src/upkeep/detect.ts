@@ -1,12 +1,12 @@
 // Finds out what models can do by asking them: small questions, a few at once, within a bound of time and of money.
-import type { AskDirectly, DirectOutcome, Payer } from '../inference/direct.ts'
+import { type AskDirectly, type DirectOutcome, outcomeOrRefusal, type Payer } from '../inference/direct.ts'
 import { NEVER_SENT } from '../inference/failed.ts'
 import { inLanes } from '../lib/lanes.ts'
 import { sumNanoUsd } from '../lib/money.ts'
 import { DialFailure } from '../lib/upstream.ts'
 import { ALL_CAPABILITIES, type Capability } from '../providers/provider.ts'
 import type { CatalogueEntry } from '../state/port.ts'
-import type { GatewayError } from '../wire/errors.ts'
+import { GatewayError } from '../wire/errors.ts'
 import {
   type Judgement,
   judgeFailure,
@@ -57,7 +57,7 @@ interface Run extends DetectDeps {
   ended: string | null
 }
 
-/** Asks every model. Never throws for what the provider does. */
+/** Asks every model. Never throws for what the provider does, nor for what the payer's budgets do not allow: such a question is skipped. */
 export const detectCapabilities = (
   entries: readonly CatalogueEntry[],
   { ask, payer, claims }: DetectDeps,
@@ -76,7 +76,7 @@ const detectModel = async (entry: CatalogueEntry, run: Run): Promise<ModelDetect
   const rest =
     chat.verdict === 'proven'
       ? (await inLanes(others, QUESTION_LANES, (question) => put(question, asking))).map(({ error: _, ...one }) => one)
-      : others.map(({ capability }) => skipped(capability, reasonToStop(run) ?? 'the plain question failed'))
+      : others.map(({ capability }) => skipped(capability, reasonToStop(run) ?? reasonOf(chat)))
   return {
     entry,
     attempted: asking.attempted,
@@ -102,9 +102,10 @@ const put = async (
   const { capability, body, gentler } = question
   const why = reasonToStop(run)
   if (why !== null) return { ...skipped(capability, why), error: null }
-  asking.attempted = true
-  const first = await call(body, asking)
-  const outcome = first.error?.code === 'invalid_request' && gentler !== undefined ? await call(gentler, asking) : first
+  let outcome = await call(body, asking)
+  if (!(outcome instanceof GatewayError) && outcome.error?.code === 'invalid_request' && gentler !== undefined)
+    outcome = await call(gentler, asking)
+  if (outcome instanceof GatewayError) return { ...unanswered(capability, outcome, asking), error: null }
   const { answer, error, shaping, latencyMs } = outcome
   const judgement =
     answer === null
@@ -113,19 +114,28 @@ const put = async (
   return { capability, ...judgement, latencyMs, error }
 }
 
-const call = async (body: Question['body'], asking: Asking): Promise<DirectOutcome> => {
+/** Of a question that was not put; or of which nothing could be recorded: it may have cost something, and no further one is put. */
+const unanswered = (capability: Capability, { code, message }: GatewayError, asking: Asking): CapabilityVerdict => {
+  if (code !== 'internal_error') return skipped(capability, message)
+  asking.run.ended = message
+  asking.attempted = true
+  asking.costNanoUsd = null
+  return { ...skipped(capability, message), verdict: 'indeterminate' }
+}
+
+/** Why nothing else is asked of a model that did not answer the plain question. */
+const reasonOf = ({ verdict, detail }: Judgement): string =>
+  verdict === 'skipped' ? detail : 'the plain question failed'
+
+const call = async (body: Question['body'], asking: Asking): Promise<DirectOutcome | GatewayError> => {
   const { run, entry } = asking
   const timeoutMs = Math.max(1, Math.min(QUESTION_MS, run.untilMs - performance.now()))
   // Everything is sent, whatever the model is taken to be able to do.
   const asked = { ...entry, capabilities: ALL_CAPABILITIES }
-  const outcome = await run.ask({
-    entry: asked,
-    body,
-    purpose: 'detection',
-    payer: run.payer,
-    timeoutMs,
-    signal: run.signal,
-  })
+  const { ask, payer, signal } = run
+  const outcome = await outcomeOrRefusal(ask, { entry: asked, body, purpose: 'detection', payer, timeoutMs, signal })
+  if (outcome instanceof GatewayError) return outcome
+  asking.attempted = true
   const cost = outcome.measured.costNanoUsd
   asking.costNanoUsd = cost === null || asking.costNanoUsd === null ? null : sumNanoUsd(asking.costNanoUsd, cost)
   run.spentNanoUsd += cost ?? 0

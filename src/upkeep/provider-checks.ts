@@ -1,7 +1,7 @@
 // The checks of a provider test: whether anything answers at its address, what it lists, and one small completion of a model.
 import type { ProviderRow } from '../domain/provider.ts'
 import { type CheckResult, cutDetail } from '../domain/provider-test.ts'
-import type { AskDirectly, DirectOutcome, Payer } from '../inference/direct.ts'
+import { type AskDirectly, type DirectOutcome, outcomeOrRefusal, type Payer } from '../inference/direct.ts'
 import { type Dial, DialFailure } from '../lib/upstream.ts'
 import type { ProviderKind } from '../providers/provider.ts'
 import type { CatalogueEntry } from '../state/port.ts'
@@ -44,7 +44,7 @@ export const DEFAULT_PROMPT = 'Reply with the one word: ok'
 
 type Finding = Omit<CheckResult, 'check' | 'latency_ms'>
 
-/** Runs the checks, all at once, and answers them in the order in which they were asked for. Never throws for what the provider does. */
+/** Runs the checks, all at once, and answers them in the order in which they were asked for. Never throws for what the provider does, nor for what the payer's budgets do not allow. */
 export const runChecks = (
   provider: ProviderRow,
   asked: AskedTest,
@@ -61,9 +61,10 @@ export const runChecks = (
     }),
   )
 
-/** A provider that fails may quote what it was asked, and no prompt of anybody's stands in the log. */
+/** A provider that fails may quote what it was asked, and no prompt of anybody's stands in the log. One that was not asked (there is no outcome) quotes nothing. */
 const withoutPrompt = (result: CheckResult, { prompt }: AskedTest): CheckResult => {
-  if (result.check !== 'sample' || result.status !== 'failed' || prompt === null) return result
+  if (result.check !== 'sample' || result.status !== 'failed' || prompt === null || result.request_id === undefined)
+    return result
   const status = result.upstream_status === undefined ? '' : `, status ${result.upstream_status}`
   return { ...result, detail: `the sample failed (${result.error_code ?? 'upstream_error'}${status})` }
 }
@@ -169,8 +170,9 @@ const sample: Finder = async (provider, { entry, prompt }, { kindTable, ask, pay
     messages: [{ role: 'user', content: prompt ?? DEFAULT_PROMPT }],
     max_completion_tokens: SAMPLE_TOKENS,
   }
-  const outcome = await ask({ entry, body, purpose: 'test', payer, timeoutMs: SAMPLE_MS, signal })
-  return sampleFinding(entry, outcome)
+  const question = { entry, body, purpose: 'test', payer, timeoutMs: SAMPLE_MS, signal } as const
+  const outcome = await outcomeOrRefusal(ask, question)
+  return outcome instanceof GatewayError ? { ...failed(outcome), model: entry.name } : sampleFinding(entry, outcome)
 }
 
 const sampleFinding = (entry: CatalogueEntry, { requestId, error, answer, measured, latencyMs }: DirectOutcome) => {

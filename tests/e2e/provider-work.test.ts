@@ -58,6 +58,25 @@ test('what a detection finds is what routing goes by; a kind that cannot list is
   expect((await call(`/providers/${await idOf('azure_openai')}/sync-models`, {})).status).toBe(501)
 }, 150_000)
 
+test('under a hard budget a model without a price fails the sample alone, on record, and has nothing asked of it', async () => {
+  const id = await idOf('openai')
+  const prices = { input_cost_per_million: null, output_cost_per_million: null }
+  const { body: model } = await call('/models', { name: 'unpriced', provider_id: id, ...prices })
+  const { body: budget } = await call('/budgets', { window: 'day', limit_usd: 1 }, 'PUT')
+  const { status, body } = await call(`/providers/${id}/test`, { model: 'unpriced' })
+  const failed = { status: 'failed', error_code: 'quota_exceeded', detail: expect.stringContaining('has no price') }
+  const results = [{ status: 'passed' }, { status: 'passed' }, failed]
+  expect([status, body]).toMatchObject([200, { success: false, results }])
+  expect((await call(`/providers/${id}/tests?limit=1`)).body.tests).toMatchObject([{ id: body.id, results }])
+  const detected = await call(`/providers/${id}/detect-capabilities`, { models: ['unpriced'] })
+  expect([detected.status, detected.body]).toMatchObject([
+    200,
+    { attempted: 0, proven: 0, indeterminate: 0, skipped: 8 },
+  ])
+  await call(`/budgets/${budget.id}`, undefined, 'DELETE')
+  await call(`/models/${model.id}`, undefined, 'DELETE')
+}, 150_000)
+
 test('a client that leaves gives its place back; a stop does not wait for what hangs', async () => {
   const id = await idOf('sandbox')
   const leaving = Array.from({ length: 4 }, () => new AbortController())

@@ -1,9 +1,10 @@
 // Detection of capabilities against fakes of the vendors: what is proven, disproved, and left open.
 import { describe, expect, test } from 'bun:test'
 import { withVerdict } from '../../src/upkeep/detect.ts'
-import { PAYER, withVendors } from './vendor-work.ts'
+import { budgetRow, budgetWorld } from '../state/budget-world.ts'
+import { PAYER, UNPRICED, withVendors } from './vendor-work.ts'
 
-const { answering, placeOf, workOn } = withVendors()
+const { answering, closing, placeOf, workOn } = withVendors()
 
 describe('a detection', () => {
   const ALL = ['chat', 'streaming', 'tools', 'json_mode', 'json_schema', 'parallel_tool', 'seed', 'vision']
@@ -48,6 +49,31 @@ describe('a detection', () => {
     expect(found.flatMap((one) => withVerdict(one, 'disproved'))).toEqual([])
     expect(found.at(-1)).toMatchObject({ attempted: false })
     expect(found.at(-1)!.verdicts[0]!.detail).toContain('authentication_error')
+  })
+
+  test('what the payer’s budgets do not allow is skipped with the reason; the models that they do allow are asked', async () => {
+    const world = budgetWorld(budgetRow({ limit_nano_usd: 10_000_000_000 }))
+    closing.push(() => world.close())
+    const { work, models, client, spool } = workOn(placeOf('openai'), { budgets: world.open('i') })
+    const entries = [{ ...models[0]!, ...UNPRICED, modelId: 'mod_none', name: 'unpriced' }, models[0]!]
+    const [refused, asked] = await work.detect(entries, PAYER, client.signal)
+    expect(refused).toMatchObject({ attempted: false, costNanoUsd: 0 })
+    expect(withVerdict(refused!, 'skipped')).toEqual(ALL as never)
+    for (const { detail } of refused!.verdicts) expect(detail).toContain('the model has no price')
+    expect(withVerdict(asked!, 'proven')).toEqual(ALL as never)
+    expect(spool.admitted()).toHaveLength(ALL.length)
+  })
+
+  test('where what a question cost cannot be recorded no further one is put, and what was found out stays', async () => {
+    const { work, models, client, spool } = workOn(placeOf('openai'))
+    spool.before = (type) => {
+      if (type === 'request.settled' && spool.settled().length > 0) throw new Error('the disk is gone')
+    }
+    const [found] = await work.detect(models, PAYER, client.signal)
+    expect(found).toMatchObject({ attempted: true, costNanoUsd: null })
+    expect(withVerdict(found!, 'proven')).toEqual(['chat'])
+    expect(withVerdict(found!, 'indeterminate').length).toBeLessThanOrEqual(3)
+    expect(found!.verdicts.at(-1)).toMatchObject({ verdict: 'skipped', detail: 'the outcome could not be recorded' })
   })
 
   test('a server that ignores what it does not know proves nothing by that', async () => {

@@ -1,8 +1,10 @@
 // Tests against fakes of the vendors, over the real dialer and the real kinds: what each check says, what is charged, what ends it.
 import { describe, expect, test } from 'bun:test'
-import { PAYER, withVendors } from './vendor-work.ts'
+import { CHECKS } from '../../src/upkeep/provider-checks.ts'
+import { budgetRow, budgetWorld } from '../state/budget-world.ts'
+import { PAYER, UNPRICED, withVendors } from './vendor-work.ts'
 
-const { answering, placeOf, workOn } = withVendors()
+const { answering, closing, placeOf, workOn } = withVendors()
 
 const LISTING = ['openai', 'anthropic', 'gemini', 'cohere', 'ollama', 'groq', 'vllm', 'mistral', 'openrouter']
 const NOT_LISTING = ['azure_openai', 'perplexity']
@@ -144,6 +146,39 @@ describe('a test', () => {
     expect(checked!.shown.detail).toContain('my private words')
     expect(JSON.stringify(checked!.recorded)).not.toContain('my private words')
     expect(checked!.recorded).toMatchObject({ error_code: 'invalid_request', upstream_status: 400 })
+  })
+
+  test('what the payer’s budgets do not allow fails the sample, with the reason, and no other check', async () => {
+    const world = budgetWorld(budgetRow())
+    closing.push(() => world.close())
+    const { work, provider, models, client, spool } = workOn(placeOf('openai'), { budgets: world.open('i') })
+    const none = { ...models[0]!, ...UNPRICED }
+    for (const [asked, reason] of [
+      [{ entry: none, prompt: null }, 'the budget of this tenant limits what may be spent, and the model has no price'],
+      [{ entry: none, prompt: 'my private words' }, 'the model has no price'],
+      [{ entry: models[0]!, prompt: null }, 'does not have as much left as this request may cost'],
+    ] as const) {
+      const results = await work.test(provider, { checks: CHECKS, ...asked }, PAYER, client.signal)
+      expect(results.map(({ shown }) => shown.status)).toEqual(['passed', 'passed', 'failed'])
+      const { recorded } = results[2]!
+      expect(recorded).toMatchObject({ error_code: 'quota_exceeded', model: 'registered' })
+      expect(recorded.detail).toContain(reason)
+      expect(recorded.request_id).toBeUndefined()
+    }
+    expect(spool.records).toEqual([])
+  })
+
+  test('what could not be recorded fails the sample, and no other check', async () => {
+    const { test: run, spool } = workOn(placeOf('openai'))
+    spool.close_()
+    expect((await run())[2]).toMatchObject({ status: 'failed', error_code: 'rate_limited' })
+    spool.open = true
+    spool.before = (type) => {
+      if (type === 'request.settled') throw new Error('the disk is gone')
+    }
+    const results = await run()
+    expect(results.map(({ status }) => status)).toEqual(['passed', 'passed', 'failed'])
+    expect(results[2]).toMatchObject({ error_code: 'internal_error', detail: 'the outcome could not be recorded' })
   })
 
   test('without a model the sample is skipped', async () => {

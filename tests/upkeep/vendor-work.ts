@@ -6,7 +6,7 @@ import { newIdentity } from '../../src/http/request-context.ts'
 import { directCalls } from '../../src/inference/direct.ts'
 import { createDialer } from '../../src/lib/dialer.ts'
 import { KINDS } from '../../src/providers/kinds.ts'
-import { NO_BUDGETS } from '../../src/state/budgets.ts'
+import { type Budgets, NO_BUDGETS } from '../../src/state/budgets.ts'
 import type { CatalogueEntry } from '../../src/state/port.ts'
 import { modelCatalogue } from '../../src/upkeep/model-listing.ts'
 import { CHECKS, type Check } from '../../src/upkeep/provider-checks.ts'
@@ -17,6 +17,9 @@ import { startVendors, type Vendor } from '../services/vendors/vendors.ts'
 
 /** A tenant without budgets. */
 export const PAYER = { tenantId: 'ten_1', keyId: 'key_1' }
+
+/** Of a model of which nobody knows what it costs. */
+export const UNPRICED = { inputCostPerMillion: null, outputCostPerMillion: null }
 
 export interface Place {
   readonly kind: string
@@ -56,7 +59,11 @@ export const withVendors = () => {
   /** Work on one provider; `entries` are its models, priced so that a token costs something. */
   const workOn = (
     place: Place,
-    more: { readonly allowPrivate?: boolean; readonly resolve?: () => Promise<string[]> } = {},
+    more: {
+      readonly allowPrivate?: boolean
+      readonly resolve?: () => Promise<string[]>
+      readonly budgets?: Budgets
+    } = {},
   ) => {
     const { kind, baseUrl, secret = null, model = 'served', options = {} } = place
     const provider = { ...ROW, kind, base_url: baseUrl, options }
@@ -74,7 +81,7 @@ export const withVendors = () => {
         ...{ inputCostPerMillion: 3, outputCostPerMillion: 15, capabilities: ['chat'] },
       }),
     ]
-    const { allowPrivate = true, resolve } = more
+    const { allowPrivate = true, resolve, budgets = NO_BUDGETS } = more
     const dialer = createDialer({ allowPrivate, ...(resolve === undefined ? {} : { resolve }) })
     closing.push(() => dialer.close())
     const kindTable = { resolve: (name: string) => KINDS.get(name) ?? null, names: [...KINDS.keys()] }
@@ -82,7 +89,7 @@ export const withVendors = () => {
     const catalogue = catalogueOf(models)
     const ask = directCalls({
       live: { status: () => ({ tip: TIP }) as never },
-      ...{ catalogue, spool, dial: dialer.dial, kinds: KINDS, nowMs: Date.now, budgets: NO_BUDGETS },
+      ...{ catalogue, spool, dial: dialer.dial, kinds: KINDS, nowMs: Date.now, budgets },
       newIdentity: () => newIdentity(new Headers()),
     })
     const listings = modelCatalogue({ dial: dialer.dial, kindTable, secretOf: () => secret, nowMs: Date.now })
@@ -108,5 +115,5 @@ export const withVendors = () => {
     closing.push(() => server.stop(true))
     return `http://127.0.0.1:${server.port}/v1`
   }
-  return { workOn, placeOf, answering }
+  return { workOn, placeOf, answering, closing }
 }

@@ -12,12 +12,13 @@ export const routes = async (rig: Rig): Promise<Figure[]> => {
   await rig.budget(0, { window: 'day' })
   const message = { role: 'user', content: 'hello' }
   const chat = { model: 'm', messages: [message] }
-  const calls: readonly (readonly [string, unknown])[] = [
-    ['/v1/chat/completions', chat],
-    ['/v1/chat/completions', { ...chat, stream: true }],
-    ['/v1/chat/completions', { ...chat, n: 2, max_tokens: 1 }],
-    [`/admin/v1/providers/${provider}/test`, { model: 'm' }],
-    [`/admin/v1/providers/${provider}/detect-capabilities`, {}],
+  // What is refused of a test or a detection is a result of it.
+  const calls: readonly (readonly [path: string, body: unknown, status: number])[] = [
+    ['/v1/chat/completions', chat, 402],
+    ['/v1/chat/completions', { ...chat, stream: true }, 402],
+    ['/v1/chat/completions', { ...chat, n: 2, max_tokens: 1 }, 402],
+    [`/admin/v1/providers/${provider}/test`, { model: 'm' }, 200],
+    [`/admin/v1/providers/${provider}/detect-capabilities`, {}, 200],
   ]
   const before = rig.upstream.billed
   const statuses: number[] = []
@@ -34,7 +35,7 @@ export const routes = async (rig: Rig): Promise<Figure[]> => {
       what: `a tenant whose budget is spent, every route that has an upstream complete something (${tally(statuses)})`,
       figure: `routes that spent ${spent} of ${calls.length}`,
       n: calls.length,
-      good: spent === 0 && statuses.every((status) => status === 402),
+      good: spent === 0 && statuses.every((status, i) => status === calls[i]![2]),
     },
   ]
 }
