@@ -1,6 +1,7 @@
 // What is known of a model that an operator did not say: from the provider's own listing, else the catalogues of prices and capabilities, else what its kind claims.
 // Copied into the decision at write, so that nothing moves under a dependency's next version.
-import type { ModelFields, PriceTier } from '../domain/model.ts'
+import { ModelFields, type PriceTier } from '../domain/model.ts'
+import { Value } from '../lib/schema.ts'
 import { ALL_CAPABILITIES, type Capability, type ListedModel } from '../providers/provider.ts'
 import type { CatalogueFacts } from './capability-snapshot.ts'
 import { type Prices, priceSnapshot, snapshotPrices } from './price-snapshot.ts'
@@ -129,6 +130,10 @@ const capabilitiesOf = (
 const windowOf = (price: CataloguePrice, known: CatalogueFacts | null): number | null =>
   Math.max(price.contextWindow ?? 0, known?.maxInputTokens ?? 0) || null
 
+/** A number of tokens that a row may hold, else null: a listing that says 0, or more than any model takes, does not know. One such row would keep all others out. */
+const tokensOf = (count: number | null | undefined): number | null =>
+  count != null && Value.Check(ModelFields.properties.context_window, count) ? count : null
+
 /** The facts, each from the first source that has it: the provider's listing, the catalogues, the kind. Pure. */
 export const modelFacts = (
   listed: ListedModel | null,
@@ -136,8 +141,8 @@ export const modelFacts = (
   kindCapabilities: readonly string[],
   known: CatalogueFacts | null = null,
 ): ModelFacts => ({
-  context_window: listed?.contextWindow ?? windowOf(price, known),
-  max_output_tokens: listed?.maxOutputTokens ?? known?.maxOutputTokens ?? null,
+  context_window: tokensOf(listed?.contextWindow) ?? windowOf(price, known),
+  max_output_tokens: tokensOf(listed?.maxOutputTokens) ?? known?.maxOutputTokens ?? null,
   ...pricesOf(listed, price),
   ...capabilitiesOf(listed, known, kindCapabilities),
 })

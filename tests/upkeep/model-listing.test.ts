@@ -163,6 +163,17 @@ describe('facts', () => {
     expect(modelFacts(null, price, ['chat'])).toMatchObject({ capabilities: ['chat'], capability_source: 'kind' })
   })
 
+  test('a number of tokens that no row may hold says nothing: the next source does', () => {
+    const price = { contextWindow: 5, input: null, output: null, cachedInput: null }
+    const counts = (contextWindow: number, maxOutputTokens: number) => {
+      const facts = modelFacts({ name: 'x', contextWindow, maxOutputTokens, capabilities: null }, price, [])
+      return [facts.context_window, facts.max_output_tokens]
+    }
+    expect(counts(1, 1_000_000_000)).toEqual([1, 1_000_000_000])
+    expect(counts(0, 0)).toEqual([5, null])
+    expect(counts(1_000_000_001, 10_000_000_000)).toEqual([5, null])
+  })
+
   test('prices of the listing go before those of the catalogue, all of them or none', () => {
     const catalogue = { contextWindow: null, input: 1, output: 2, cachedInput: 0.5 }
     const listed = { name: 'x', contextWindow: null, maxOutputTokens: null, capabilities: null }

@@ -197,6 +197,15 @@ describe('POST /providers/{id}/sync-models', () => {
     expect(body.tests).toMatchObject([{ success: true, results: [{ check: 'sync', sync: first.body }] }])
   })
 
+  test('one model that is listed with numbers that no row may hold keeps no other out, nor itself', async () => {
+    const { gateway, id } = await withProvider()
+    gateway.listed = [{ ...listing[0]!, name: 'odd', contextWindow: 10_000_000_000, maxOutputTokens: 0 }, ...listing]
+    const { status, body } = await gateway.call('POST', `/providers/${id}/sync-models`)
+    expect([status, body]).toMatchObject([200, { created: 2, skipped: 0, total: 2 }])
+    const [odd] = gateway.state.table('models').findRows('name', 'odd')
+    expect(odd).toMatchObject({ context_window: null, max_output_tokens: null })
+  })
+
   test('a failure is recorded, and a repeat tries again', async () => {
     const { gateway, id } = await withProvider()
     gateway.listed = new GatewayError('authentication_error', 'the key was refused')
