@@ -4,22 +4,14 @@ import type { Skimmer } from '../lib/sse.ts'
 import { isObject } from '../wire/json.ts'
 import { ChunkTemplate } from './chunk-template.ts'
 import { inBandFailure, malformed } from './failure.ts'
-import { finishReasonOf } from './finish.ts'
 import { FinishOfChoices } from './finish-of-choices.ts'
 import { generatedBytes } from './generated.ts'
-import {
-  calledTools,
-  type Dialect,
-  mappedChoices,
-  missingFields,
-  STANDARD,
-  spokenChoices,
-  usageEdit,
-} from './openai-answer.ts'
+import { type Dialect, mappedChoices, missingFields, STANDARD, spokenChoices, usageEdit } from './openai-answer.ts'
 import { CallRepair } from './openai-calls.ts'
+import { ends, hasContent, numbered, plainChoice, readChoices } from './openai-chunk.ts'
 import { hasRole, withoutRole, withRoles } from './openai-roles.ts'
 import type { Reading, SseEvent, StreamDecoder, StreamPart, Usage } from './provider.ts'
-import { arrayOf, type Json, objectOf, parseJson, textOf } from './read-json.ts'
+import { arrayOf, type Json, parseJson } from './read-json.ts'
 import { passOver } from './unreadable.ts'
 
 const FIELD = 'data: '
@@ -28,72 +20,6 @@ const MOST_LOOKS = 4
 
 const NOTHING: readonly StreamPart[] = []
 const NO_TOOLS: readonly string[] = []
-
-const filled = (value: unknown): boolean =>
-  typeof value === 'string' ? value !== '' : value !== undefined && value !== null
-
-/** True when there is something in the delta that a client could show. */
-const hasContent = (delta: Json): boolean =>
-  filled(delta.content) ||
-  filled(delta.tool_calls) ||
-  filled(delta.refusal) ||
-  filled(delta.reasoning_content) ||
-  filled(delta.reasoning) ||
-  filled(delta.function_call) ||
-  filled(delta.audio)
-
-/** True when a choice of the chunk has its finish reason. */
-const ends = (choices: readonly unknown[]): boolean =>
-  choices.some((choice) => (textOf(objectOf(choice).finish_reason) ?? '') !== '')
-
-/** What the choices of a chunk say, but for what is known of the whole stream. */
-const readChoices = (choices: readonly unknown[]) => {
-  let content = false
-  let text = ''
-  let bytes = 0
-  let finishReason: string | null = null
-  let toolNames = NO_TOOLS
-  for (const value of choices) {
-    const choice = objectOf(value)
-    const delta = objectOf(choice.delta)
-    const reason = textOf(choice.finish_reason) ?? ''
-    if (hasContent(delta)) content = true
-    bytes += generatedBytes(delta)
-    if (delta.tool_calls !== undefined || delta.function_call !== undefined)
-      toolNames = [...toolNames, ...calledTools(delta)]
-    if (choice.index !== undefined && choice.index !== 0) continue
-    if (typeof delta.content === 'string') text += delta.content
-    if (reason !== '') finishReason = finishReasonOf(reason)
-  }
-  return { content, text, bytes, finishReason, toolNames }
-}
-
-/** Finish reasons that are the client's already. */
-const PLAIN_FINISH = new Set<unknown>([null, undefined, 'stop', 'length', 'tool_calls'])
-
-/** Choices that all have their index. */
-const numbered = (choices: readonly unknown[]): readonly unknown[] =>
-  choices.every((choice) => Number.isInteger(objectOf(choice).index))
-    ? choices
-    : choices.map((value, place) => {
-        const choice = objectOf(value)
-        return Number.isInteger(choice.index) ? value : { ...choice, index: place }
-      })
-
-/** The choice of a chunk that has all its fields, one choice, and nothing in it to map, repair or count: nearly every chunk there is. Null for any other. */
-const plainChoice = (chunk: Json, choices: readonly unknown[]): { delta: Json; finishReason: string | null } | null => {
-  const choice = choices[0]
-  if (chunk.gateway !== undefined) return null
-  if (choices.length !== 1 || !isObject(choice) || choice.index !== 0) return null
-  if (!PLAIN_FINISH.has(choice.finish_reason)) return null
-  if (chunk.object !== 'chat.completion.chunk' || typeof chunk.id !== 'string' || chunk.id === '') return null
-  if (typeof chunk.created !== 'number' || (chunk.usage !== null && chunk.usage !== undefined)) return null
-  const { delta } = choice
-  if (isObject(delta) && typeof delta.content === 'object' && delta.content !== null) return null
-  return isObject(delta) && delta.tool_calls === undefined && delta.function_call === undefined
-    ? { delta, finishReason: textOf(choice.finish_reason) }
-    : null
-}
 
 const plainPart = (
   json: string,

@@ -1,0 +1,77 @@
+// What one chunk of a stream of the OpenAI shape says, but for what is known of the whole stream.
+import { isObject } from '../wire/json.ts'
+import { finishReasonOf } from './finish.ts'
+import { generatedBytes } from './generated.ts'
+import { calledTools } from './openai-answer.ts'
+import { type Json, objectOf, textOf } from './read-json.ts'
+
+const NO_TOOLS: readonly string[] = []
+
+const filled = (value: unknown): boolean =>
+  typeof value === 'string' ? value !== '' : value !== undefined && value !== null
+
+/** True when there is something in the delta that a client could show. */
+export const hasContent = (delta: Json): boolean =>
+  filled(delta.content) ||
+  filled(delta.tool_calls) ||
+  filled(delta.refusal) ||
+  filled(delta.reasoning_content) ||
+  filled(delta.reasoning) ||
+  filled(delta.function_call) ||
+  filled(delta.audio)
+
+/** True when a choice of the chunk has its finish reason. */
+export const ends = (choices: readonly unknown[]): boolean =>
+  choices.some((choice) => (textOf(objectOf(choice).finish_reason) ?? '') !== '')
+
+/** What the choices of a chunk say. */
+export const readChoices = (choices: readonly unknown[]) => {
+  let content = false
+  let text = ''
+  let bytes = 0
+  let finishReason: string | null = null
+  let toolNames = NO_TOOLS
+  for (const value of choices) {
+    const choice = objectOf(value)
+    const delta = objectOf(choice.delta)
+    const reason = textOf(choice.finish_reason) ?? ''
+    if (hasContent(delta)) content = true
+    bytes += generatedBytes(delta)
+    if (delta.tool_calls !== undefined || delta.function_call !== undefined)
+      toolNames = [...toolNames, ...calledTools(delta)]
+    if (choice.index !== undefined && choice.index !== 0) continue
+    if (typeof delta.content === 'string') text += delta.content
+    if (reason !== '') finishReason = finishReasonOf(reason)
+  }
+  return { content, text, bytes, finishReason, toolNames }
+}
+
+/** Finish reasons that are the client's already. */
+const PLAIN_FINISH = new Set<unknown>([null, undefined, 'stop', 'length', 'tool_calls'])
+
+/** Choices that all have their index. */
+export const numbered = (choices: readonly unknown[]): readonly unknown[] =>
+  choices.every((choice) => Number.isInteger(objectOf(choice).index))
+    ? choices
+    : choices.map((value, place) => {
+        const choice = objectOf(value)
+        return Number.isInteger(choice.index) ? value : { ...choice, index: place }
+      })
+
+/** The choice of a chunk that has all its fields, one choice, and nothing in it to map, repair or count: nearly every chunk there is. Null for any other. */
+export const plainChoice = (
+  chunk: Json,
+  choices: readonly unknown[],
+): { delta: Json; finishReason: string | null } | null => {
+  const choice = choices[0]
+  if (chunk.gateway !== undefined) return null
+  if (choices.length !== 1 || !isObject(choice) || choice.index !== 0) return null
+  if (!PLAIN_FINISH.has(choice.finish_reason)) return null
+  if (chunk.object !== 'chat.completion.chunk' || typeof chunk.id !== 'string' || chunk.id === '') return null
+  if (typeof chunk.created !== 'number' || (chunk.usage !== null && chunk.usage !== undefined)) return null
+  const { delta } = choice
+  if (isObject(delta) && typeof delta.content === 'object' && delta.content !== null) return null
+  return isObject(delta) && delta.tool_calls === undefined && delta.function_call === undefined
+    ? { delta, finishReason: textOf(choice.finish_reason) }
+    : null
+}
