@@ -106,7 +106,7 @@ export const anthropicAnswer = (body: string, reading?: Reading): Answer => {
     json: completionJson({
       id: textOf(parsed.id),
       createdS: null,
-      model: parsed.model,
+      model: textOf(parsed.model) ?? reading?.model ?? '',
       message,
       logprobs: null,
       finishReason,

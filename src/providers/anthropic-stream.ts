@@ -86,7 +86,7 @@ class AnthropicDecoder implements StreamDecoder {
   #start(message: Json): readonly StreamPart[] {
     const chunks = this.#chunks
     chunks.id = textOf(message.id) ?? chunks.id
-    chunks.model = message.model
+    chunks.model = textOf(message.model) ?? chunks.model
     this.#merge(message.usage)
     return [chunks.part({ role: 'assistant', content: '' })]
   }

@@ -41,19 +41,37 @@ export const calledTools = (message: Json): readonly string[] => {
   return calls.flatMap(({ name }) => (typeof name === 'string' && name !== '' ? [name] : []))
 }
 
-const isWhole = ({ id, object, created }: Json): boolean =>
-  typeof id === 'string' && id !== '' && object === 'chat.completion' && typeof created === 'number'
+/** It has what every answer has, or every chunk: `object` says which of them it must be. */
+export const hasHead = (source: Json, object: string): boolean =>
+  typeof source.id === 'string' &&
+  source.id !== '' &&
+  source.object === object &&
+  Number.isInteger(source.created) &&
+  typeof source.model === 'string' &&
+  source.model !== ''
 
 const edited = (edits: Map<string, Edit> | null, name: string, edit: Edit): Map<string, Edit> =>
   (edits ?? new Map<string, Edit>()).set(name, edit)
 
-/** Edits for what every answer must have and this one lacks. */
-export const missingFields = (answer: Json, object: string, reading: Reading | undefined): Map<string, Edit> => {
+/** Whole Unix seconds: some servers send their clock as it stands. Null: it says no time. */
+const secondsOf = (created: unknown): number | null =>
+  typeof created === 'number' && Number.isFinite(created) ? Math.floor(created) : null
+
+/** Edits for what every answer must have and this one lacks. `head`: of a chunk, the first of its stream, which is of the same answer. */
+export const missingFields = (
+  answer: Json,
+  object: string,
+  reading: Reading | undefined,
+  head: Json = answer,
+): Map<string, Edit> => {
   const edits = new Map<string, Edit>()
   const set = (name: string, value: unknown) => edits.set(name, { do: 'set', json: JSON.stringify(value) })
-  if (typeof answer.id !== 'string' || answer.id === '') set('id', reading?.id ?? 'chatcmpl-unnamed')
+  const { id, created, model } = answer
+  if (typeof id !== 'string' || id === '') set('id', textOf(head.id) || (reading?.id ?? 'chatcmpl-unnamed'))
   if (answer.object !== object) set('object', object)
-  if (typeof answer.created !== 'number') set('created', reading?.createdS ?? 0)
+  if (!Number.isInteger(created))
+    set('created', secondsOf(created) ?? secondsOf(head.created) ?? reading?.createdS ?? 0)
+  if (typeof model !== 'string' || model === '') set('model', textOf(head.model) || (reading?.model ?? ''))
   return edits
 }
 
@@ -125,7 +143,7 @@ export const openaiAnswer = (body: string, reading?: Reading, dialect: Dialect =
 
   const choices = clientChoices(given, parsed, dialect, reading)
   const usage = dialect.usageOf(parsed)
-  let edits = isWhole(parsed) ? null : missingFields(parsed, 'chat.completion', reading)
+  let edits = hasHead(parsed, 'chat.completion') ? null : missingFields(parsed, 'chat.completion', reading)
   if (choices !== given) {
     // What was read is enough to tell; what is written keeps its long numbers.
     const exact = hasLongNumber(body) ? arrayOf(objectOf(parseExact(body)).choices) : null

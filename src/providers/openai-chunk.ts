@@ -2,7 +2,7 @@
 import { isObject } from '../wire/json.ts'
 import { finishReasonOf } from './finish.ts'
 import { generatedBytes } from './generated.ts'
-import { calledTools } from './openai-answer.ts'
+import { calledTools, hasHead } from './openai-answer.ts'
 import { type Json, objectOf, textOf } from './read-json.ts'
 
 const NO_TOOLS: readonly string[] = []
@@ -67,8 +67,7 @@ export const plainChoice = (
   if (chunk.gateway !== undefined) return null
   if (choices.length !== 1 || !isObject(choice) || choice.index !== 0) return null
   if (!PLAIN_FINISH.has(choice.finish_reason)) return null
-  if (chunk.object !== 'chat.completion.chunk' || typeof chunk.id !== 'string' || chunk.id === '') return null
-  if (typeof chunk.created !== 'number' || (chunk.usage !== null && chunk.usage !== undefined)) return null
+  if (!hasHead(chunk, 'chat.completion.chunk') || (chunk.usage !== null && chunk.usage !== undefined)) return null
   const { delta } = choice
   if (isObject(delta) && typeof delta.content === 'object' && delta.content !== null) return null
   return isObject(delta) && delta.tool_calls === undefined && delta.function_call === undefined

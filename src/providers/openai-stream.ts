@@ -177,7 +177,7 @@ class OpenAiStream implements StreamDecoder, Skimmer {
     this.#usage = reported ?? this.#usage
     const choices = arrayOf(chunk.choices)
     const spoken = numbered(spokenChoices(choices, dialect))
-    const edits = missingFields(chunk, 'chat.completion.chunk', reading)
+    const edits = missingFields(chunk, 'chat.completion.chunk', reading, this.#head ?? chunk)
     if (chunk.gateway !== undefined) edits.set('gateway', { do: 'remove' })
     const mapped = mappedChoices(spoken, chunk, reading) ?? spoken
     this.#calls ??= new CallRepair(reading)

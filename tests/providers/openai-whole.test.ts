@@ -1,0 +1,111 @@
+// What every answer and every chunk has, whatever an upstream of the OpenAI shape leaves out.
+import { describe, expect, test } from 'bun:test'
+import { createSseParser } from '../../src/lib/sse.ts'
+import { kindOf } from '../../src/providers/kinds.ts'
+import type { Reading } from '../../src/providers/provider.ts'
+
+const READING: Reading = { id: 'chatcmpl-r-1', createdS: 1_770_000_000, model: 'asked-for', secret: null }
+const HEAD = { id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm' }
+
+const kind = kindOf('openai_compatible')!
+const answered = (body: object): string => kind.response(JSON.stringify(body), READING).json
+/** The chunks that a client gets. */
+const streamed = (...chunks: readonly object[]): string[] => {
+  const decoder = kind.stream(READING)
+  const parts = chunks.flatMap((chunk) => decoder.push({ event: null, data: JSON.stringify(chunk) }))
+  return parts.map(({ json }) => json!)
+}
+const headOf = (json: string): object => {
+  const { choices: _, ...head } = JSON.parse(json)
+  return head
+}
+const chunk = (delta: unknown, more: object = {}, finish: string | null = null) => ({
+  ...HEAD,
+  ...more,
+  choices: [{ index: 0, delta, finish_reason: finish }],
+})
+/** What an upstream may send in place of a name, or of a time. */
+const NO_NAMES = [undefined, null, '', 5]
+
+describe('a whole answer names its model and its time', () => {
+  const choices = [{ index: 0, message: { role: 'assistant', content: 'x' }, finish_reason: 'stop' }]
+  const whole = { ...HEAD, object: 'chat.completion', choices }
+
+  test('where the upstream does not, by what it was asked for', () => {
+    expect(headOf(answered({ choices }))).toEqual({
+      id: 'chatcmpl-r-1',
+      object: 'chat.completion',
+      created: 1_770_000_000,
+      model: 'asked-for',
+    })
+    for (const model of NO_NAMES) expect(headOf(answered({ ...whole, model }))).toMatchObject({ model: 'asked-for' })
+    expect(JSON.parse(kind.response(JSON.stringify({ choices })).json).model).toBe('')
+  })
+
+  test('in whole seconds', () => {
+    expect(headOf(answered({ ...whole, created: 1_769_999_999.75 }))).toMatchObject({ created: 1_769_999_999 })
+    for (const created of [undefined, null, '1', [1]])
+      expect(headOf(answered({ ...whole, created }))).toMatchObject({ created: 1_770_000_000 })
+    const { json } = kind.response(JSON.stringify(whole).replace('"created":1', '"created":1e400'), READING)
+    expect(headOf(json)).toMatchObject({ created: 1_770_000_000 })
+  })
+
+  test('and keeps its bytes where it does', () => {
+    expect(answered(whole)).toBe(JSON.stringify(whole))
+  })
+})
+
+describe('each chunk names what its answer is', () => {
+  test('as the first one does', () => {
+    const bare = { id: undefined, created: undefined, model: undefined }
+    const heads = streamed(chunk({ content: 'a' }), chunk({ content: 'b' }, bare), chunk({}, bare, 'stop')).map(headOf)
+    expect(heads).toEqual([HEAD, HEAD, HEAD])
+  })
+
+  test('else as it was asked for', () => {
+    for (const model of NO_NAMES)
+      for (const json of streamed(
+        chunk({ role: 'assistant', content: '' }, { model }),
+        chunk({ content: 'a' }, { model }),
+        chunk({}, { model }, 'stop'),
+        { ...HEAD, model, choices: [], usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 } },
+      ))
+        expect(headOf(json)).toMatchObject({ model: 'asked-for' })
+  })
+
+  test('in whole seconds', () => {
+    const heads = streamed(chunk({ content: 'a' }, { created: 1.5 }), chunk({ content: 'b' }, { created: 2.5 }))
+    expect(heads.map(headOf)).toMatchObject([{ created: 1 }, { created: 2 }])
+  })
+
+  test('the one that ends what never ended too', () => {
+    const decoder = kind.stream(READING)
+    decoder.push({ event: null, data: JSON.stringify(chunk({ content: 'a' }, { model: undefined, created: 1.5 })) })
+    const [last] = decoder.push({ event: null, data: '[DONE]' })
+    expect(headOf(last!.json!)).toEqual({ ...HEAD, model: 'asked-for' })
+  })
+
+  test('nothing that lacks something passes in a run of frames', () => {
+    for (const more of [{ model: undefined }, { model: '' }, { created: 1.5 }]) {
+      const decoder = kind.stream(READING)
+      const chunks = [{ role: 'assistant', content: '' }, ...['a', 'b', 'c'].map((content) => ({ content }))]
+      const bytes = Buffer.from(chunks.map((delta) => `data: ${JSON.stringify(chunk(delta, more))}\n\n`).join(''))
+      const events = createSseParser(undefined, decoder.skimmer!).push(bytes)
+      const parts = events.flatMap((event) => decoder.push(event))
+      expect(parts.map(({ json, text }) => [headOf(json!), text])).toEqual(
+        ['', 'a', 'b', 'c'].map((text) => [{ ...HEAD, model: 'model' in more ? 'asked-for' : 'm' }, text]),
+      )
+    }
+  })
+})
+
+test('a converting kind names what was asked for where its upstream names no model', () => {
+  const anthropic = kindOf('anthropic')!
+  const message = { id: 'msg', type: 'message', role: 'assistant', content: [{ type: 'text', text: 'x' }] }
+  for (const model of [undefined, null]) {
+    expect(JSON.parse(anthropic.response(JSON.stringify({ ...message, model }), READING).json).model).toBe('asked-for')
+    const start = JSON.stringify({ type: 'message_start', message: { id: 'msg', model } })
+    const [part] = anthropic.stream(READING).push({ event: 'message_start', data: start })
+    expect(headOf(part!.json!)).toMatchObject({ model: 'asked-for' })
+  }
+})
