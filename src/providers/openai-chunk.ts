@@ -49,13 +49,18 @@ export const readChoices = (choices: readonly unknown[]) => {
 /** Finish reasons that are the client's already. */
 const PLAIN_FINISH = new Set<unknown>([null, undefined, 'stop', 'length', 'tool_calls'])
 
-/** Choices that all have their index. */
-export const numbered = (choices: readonly unknown[]): readonly unknown[] =>
-  choices.every((choice) => Number.isInteger(objectOf(choice).index))
+const isWhole = (choice: unknown): boolean =>
+  isObject(choice) && Number.isInteger(choice.index) && isObject(choice.delta)
+
+/** Choices that all have their index and a delta, if an empty one: clients read `delta.content` without a look. The same list when they had. */
+export const wholeDeltas = (choices: readonly unknown[]): readonly unknown[] =>
+  choices.every(isWhole)
     ? choices
     : choices.map((value, place) => {
+        if (isWhole(value)) return value
         const choice = objectOf(value)
-        return Number.isInteger(choice.index) ? value : { ...choice, index: place }
+        const index = Number.isInteger(choice.index) ? choice.index : place
+        return { ...choice, index, delta: objectOf(choice.delta) }
       })
 
 /** The choice of a chunk that has all its fields, one choice, and nothing in it to map, repair or count: nearly every chunk there is. Null for any other. */

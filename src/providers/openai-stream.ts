@@ -8,7 +8,7 @@ import { FinishOfChoices } from './finish-of-choices.ts'
 import { generatedBytes } from './generated.ts'
 import { type Dialect, mappedChoices, missingFields, STANDARD, spokenChoices, usageEdit } from './openai-answer.ts'
 import { CallRepair } from './openai-calls.ts'
-import { ends, hasContent, numbered, plainChoice, readChoices } from './openai-chunk.ts'
+import { ends, hasContent, plainChoice, readChoices, wholeDeltas } from './openai-chunk.ts'
 import { hasRole, withoutRole, withRoles } from './openai-roles.ts'
 import type { Reading, SseEvent, StreamDecoder, StreamPart, Usage } from './provider.ts'
 import { arrayOf, type Json, parseJson } from './read-json.ts'
@@ -176,7 +176,7 @@ class OpenAiStream implements StreamDecoder, Skimmer {
     const reported = dialect.usageOf(chunk)
     this.#usage = reported ?? this.#usage
     const choices = arrayOf(chunk.choices)
-    const spoken = numbered(spokenChoices(choices, dialect))
+    const spoken = wholeDeltas(spokenChoices(choices, dialect))
     const edits = missingFields(chunk, 'chat.completion.chunk', reading, this.#head ?? chunk)
     if (chunk.gateway !== undefined) edits.set('gateway', { do: 'remove' })
     const mapped = mappedChoices(spoken, chunk, reading) ?? spoken

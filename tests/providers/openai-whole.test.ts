@@ -99,6 +99,41 @@ describe('each chunk names what its answer is', () => {
   })
 })
 
+describe('each choice of a chunk has a delta', () => {
+  const choicesOf = (json: string) => JSON.parse(json).choices
+  const content = (text: string) => ({ index: 0, delta: { content: text }, finish_reason: null })
+
+  test('where the upstream sends none, with its finish reason or without', () => {
+    for (const delta of [undefined, null, 'x', []]) {
+      const [, mute, last] = streamed(chunk({ content: 'a' }), chunk(delta), chunk(delta, {}, 'stop'))
+      expect(choicesOf(mute!)).toEqual([{ index: 0, delta: {}, finish_reason: null }])
+      expect(choicesOf(last!)).toEqual([{ index: 0, delta: {}, finish_reason: 'stop' }])
+    }
+    const [first] = streamed(chunk(null), chunk({ content: 'a' }))
+    expect(choicesOf(first!)[0].delta).toEqual({ role: 'assistant' })
+  })
+
+  test('of several, and beside usage that is told or hidden', () => {
+    const usage = { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 }
+    const mute = { index: 1, finish_reason: 'length' }
+    const [, both] = streamed(chunk({ content: 'a' }), { ...HEAD, usage, choices: [content('b'), mute, null] })
+    expect(choicesOf(both!)).toEqual([
+      content('b'),
+      { ...mute, delta: { role: 'assistant' } },
+      { index: 2, delta: { role: 'assistant' } },
+    ])
+    const decoder = kind.stream({ ...READING, hidesUsage: true })
+    const datas = [chunk({ content: 'a' }), chunk(undefined, { usage: null }, 'stop')].map((one) => JSON.stringify(one))
+    const [, last] = datas.flatMap((data) => decoder.push({ event: null, data }))
+    expect(JSON.parse(last!.json!)).toEqual(chunk({}, {}, 'stop'))
+  })
+
+  test('chunks that have it keep their bytes', () => {
+    const chunks = [chunk({ role: 'assistant', content: 'a' }), chunk({ content: 'b' }), chunk({}, {}, 'stop')]
+    expect(streamed(...chunks)).toEqual(chunks.map((one) => JSON.stringify(one)))
+  })
+})
+
 test('a converting kind names what was asked for where its upstream names no model', () => {
   const anthropic = kindOf('anthropic')!
   const message = { id: 'msg', type: 'message', role: 'assistant', content: [{ type: 'text', text: 'x' }] }
