@@ -233,6 +233,13 @@ export const inBandFailure = (
   return failureOf(guessed === 'invalid_request' ? 'upstream_error' : guessed, said, undefined, undefined, reading)
 }
 
+/** Null, false, an empty text, and an object with nothing but such in it say that nothing failed: some servers send one with every answer. */
+const isTold = (error: unknown): boolean =>
+  typeof error === 'object' && error !== null ? Object.values(error).some(Boolean) : Boolean(error)
+
+/** A success that tells of an error is a failure, whatever stands beside it: an answer that broke off is no answer, and SDKs throw on such a chunk. */
+export const tellsFailure = (body: Json): boolean => body.object === 'error' || isTold(body.error)
+
 /** The upstream answered with success, but not with an answer. */
 export const malformed = (what: string): GatewayError =>
   new GatewayError('upstream_error', `The provider's answer could not be used: ${what}.`)

@@ -2,7 +2,7 @@
 import { hasLongNumber, parseExact } from '../lib/exact-json.ts'
 import { type Edit, editMembers } from '../lib/json-edit.ts'
 import { isObject } from '../wire/json.ts'
-import { inBandFailure, malformed } from './failure.ts'
+import { inBandFailure, malformed, tellsFailure } from './failure.ts'
 import { finishReasonOf, isFailedFinish } from './finish.ts'
 import { flattened, textChoices } from './openai-parts.ts'
 import { isUsual, saneUsage, wholeChoices } from './openai-whole.ts'
@@ -32,6 +32,7 @@ export const openaiUsage = (value: unknown): Usage | null => {
 export const STANDARD: Dialect = { usageOf: (source) => openaiUsage(source.usage) }
 
 const NO_TOOLS: readonly string[] = []
+const REMOVE: Edit = { do: 'remove' }
 
 /** Names of the called tools, in order; calls of the old `function_call` too. */
 export const calledTools = (message: Json): readonly string[] => {
@@ -52,6 +53,9 @@ export const hasHead = (source: Json, object: string): boolean =>
 
 const edited = (edits: Map<string, Edit> | null, name: string, edit: Edit): Map<string, Edit> =>
   (edits ?? new Map<string, Edit>()).set(name, edit)
+
+/** It holds an `error`. One that tells of none is not passed on: SDKs that find the member in a chunk throw, whatever it says. */
+export const hasError = ({ error }: Json): boolean => error !== undefined && error !== null
 
 /** Whole Unix seconds: some servers send their clock as it stands. Null: it says no time. */
 const secondsOf = (created: unknown): number | null =>
@@ -82,11 +86,7 @@ const isMapped = (choice: unknown): boolean => {
 }
 
 /** The choices with finish reasons of the client's wire, or null when they have them already. Throws for one that means failure. */
-export const mappedChoices = (
-  choices: readonly unknown[],
-  source: unknown,
-  reading?: Reading,
-): readonly unknown[] | null => {
+export const mappedChoices = (choices: readonly unknown[], reading?: Reading): readonly unknown[] | null => {
   if (choices.every(isMapped)) return null
   let changed = false
   const mapped = choices.map((choice) => {
@@ -95,9 +95,7 @@ export const mappedChoices = (
     if (isFailedFinish(reason))
       throw isObject(objectOf(choice).error)
         ? inBandFailure(choice, reading)
-        : isObject(objectOf(source).error)
-          ? inBandFailure(source, reading)
-          : malformed(`the generation ended with ${reason.slice(0, 40)}`)
+        : malformed(`the generation ended with ${reason.slice(0, 40)}`)
     // No reason at all: what has not ended says null.
     const finish = reason === '' ? null : finishReasonOf(reason)
     if (finish === reason) return choice
@@ -120,10 +118,10 @@ export const spokenChoices = (given: readonly unknown[], dialect: Dialect): read
   dialect.choicesOf === undefined ? textChoices(given) : (dialect.choicesOf(given) ?? given)
 
 /** The choices as the client gets them; the same list when they are that already. */
-const clientChoices = (given: readonly unknown[], source: Json, dialect: Dialect, reading?: Reading) => {
+const clientChoices = (given: readonly unknown[], dialect: Dialect, reading?: Reading) => {
   if (given.length === 1 && dialect.choicesOf === undefined && isUsual(given[0])) return given
   const spoken = spokenChoices(given, dialect)
-  return wholeChoices(mappedChoices(spoken, source, reading) ?? spoken, reading)
+  return wholeChoices(mappedChoices(spoken, reading) ?? spoken, reading)
 }
 
 const isFirst = (choice: unknown): boolean => objectOf(choice).index === 0
@@ -134,23 +132,22 @@ const firstOf = (choices: readonly unknown[]): Json =>
 export const openaiAnswer = (body: string, reading?: Reading, dialect: Dialect = STANDARD): Answer => {
   const parsed = parseJson(body)
   if (!isObject(parsed)) throw malformed('it is no JSON object')
+  if (tellsFailure(parsed)) throw inBandFailure(parsed, reading)
   const given = arrayOf(parsed.choices)
-  if (given.length === 0)
-    throw (parsed.error === undefined || parsed.error === null) && parsed.object !== 'error'
-      ? malformed('it has no choices')
-      : inBandFailure(parsed, reading)
+  if (given.length === 0) throw malformed('it has no choices')
   if (!isObject(firstOf(given).message)) throw malformed('its first choice has no message')
 
-  const choices = clientChoices(given, parsed, dialect, reading)
+  const choices = clientChoices(given, dialect, reading)
   const usage = dialect.usageOf(parsed)
   let edits = hasHead(parsed, 'chat.completion') ? null : missingFields(parsed, 'chat.completion', reading)
   if (choices !== given) {
     // What was read is enough to tell; what is written keeps its long numbers.
     const exact = hasLongNumber(body) ? arrayOf(objectOf(parseExact(body)).choices) : null
-    const shown = exact === null ? choices : clientChoices(exact, parsed, dialect, reading)
+    const shown = exact === null ? choices : clientChoices(exact, dialect, reading)
     edits = edited(edits, 'choices', { do: 'set', json: JSON.stringify(shown) })
   }
-  if (parsed.gateway !== undefined) edits = edited(edits, 'gateway', { do: 'remove' })
+  if (parsed.gateway !== undefined) edits = edited(edits, 'gateway', REMOVE)
+  if (hasError(parsed)) edits = edited(edits, 'error', REMOVE)
   const said = usageEdit(parsed.usage, usage)
   if (said !== null) edits = edited(edits, 'usage', said)
   const first = firstOf(choices)

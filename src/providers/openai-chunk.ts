@@ -2,7 +2,7 @@
 import { isObject } from '../wire/json.ts'
 import { finishReasonOf } from './finish.ts'
 import { generatedBytes } from './generated.ts'
-import { calledTools, hasHead } from './openai-answer.ts'
+import { calledTools, hasError, hasHead } from './openai-answer.ts'
 import { type Json, objectOf, textOf } from './read-json.ts'
 
 const NO_TOOLS: readonly string[] = []
@@ -69,7 +69,7 @@ export const plainChoice = (
   choices: readonly unknown[],
 ): { delta: Json; finishReason: string | null } | null => {
   const choice = choices[0]
-  if (chunk.gateway !== undefined) return null
+  if (chunk.gateway !== undefined || hasError(chunk)) return null
   if (choices.length !== 1 || !isObject(choice) || choice.index !== 0) return null
   if (!PLAIN_FINISH.has(choice.finish_reason)) return null
   if (!hasHead(chunk, 'chat.completion.chunk') || (chunk.usage !== null && chunk.usage !== undefined)) return null

@@ -3,10 +3,18 @@ import { type Edit, editMembers } from '../lib/json-edit.ts'
 import type { Skimmer } from '../lib/sse.ts'
 import { isObject } from '../wire/json.ts'
 import { ChunkTemplate } from './chunk-template.ts'
-import { inBandFailure, malformed } from './failure.ts'
+import { inBandFailure, malformed, tellsFailure } from './failure.ts'
 import { FinishOfChoices } from './finish-of-choices.ts'
 import { generatedBytes } from './generated.ts'
-import { type Dialect, mappedChoices, missingFields, STANDARD, spokenChoices, usageEdit } from './openai-answer.ts'
+import {
+  type Dialect,
+  hasError,
+  mappedChoices,
+  missingFields,
+  STANDARD,
+  spokenChoices,
+  usageEdit,
+} from './openai-answer.ts'
 import { CallRepair } from './openai-calls.ts'
 import { ends, hasContent, plainChoice, readChoices, wholeDeltas } from './openai-chunk.ts'
 import { hasRole, withoutRole, withRoles } from './openai-roles.ts'
@@ -117,8 +125,7 @@ class OpenAiStream implements StreamDecoder, Skimmer {
       this.unreadable = passOver(data, this.unreadable, this.complete)
       return NOTHING
     }
-    if ((chunk.error !== undefined && chunk.error !== null) || chunk.object === 'error')
-      throw inBandFailure(chunk, this.reading)
+    if (tellsFailure(chunk)) throw inBandFailure(chunk, this.reading)
     if (!Array.isArray(chunk.choices) && !isObject(chunk.usage)) {
       // A sign of life, or something of the vendor's own: SDKs rely on the list, and there is nothing to show.
       this.#usage = this.dialect.usageOf(chunk) ?? this.#usage
@@ -179,7 +186,8 @@ class OpenAiStream implements StreamDecoder, Skimmer {
     const spoken = wholeDeltas(spokenChoices(choices, dialect))
     const edits = missingFields(chunk, 'chat.completion.chunk', reading, this.#head ?? chunk)
     if (chunk.gateway !== undefined) edits.set('gateway', { do: 'remove' })
-    const mapped = mappedChoices(spoken, chunk, reading) ?? spoken
+    if (hasError(chunk)) edits.set('error', { do: 'remove' })
+    const mapped = mappedChoices(spoken, reading) ?? spoken
     this.#calls ??= new CallRepair(reading)
     const begun = this.#choices.has(0)
     const repaired = withRoles(this.#calls.repair(mapped, data), this.#choices)

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import { createSseParser } from '../../src/lib/sse.ts'
 import { kindOf } from '../../src/providers/kinds.ts'
 import type { Reading } from '../../src/providers/provider.ts'
+import { GatewayError } from '../../src/wire/errors.ts'
 
 const READING: Reading = { id: 'chatcmpl-r-1', createdS: 1_770_000_000, model: 'asked-for', secret: null }
 const HEAD = { id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm' }
@@ -130,6 +131,69 @@ describe('each choice of a chunk has a delta', () => {
 
   test('chunks that have it keep their bytes', () => {
     const chunks = [chunk({ role: 'assistant', content: 'a' }), chunk({ content: 'b' }), chunk({}, {}, 'stop')]
+    expect(streamed(...chunks)).toEqual(chunks.map((one) => JSON.stringify(one)))
+  })
+})
+
+describe('an error beside choices', () => {
+  const answer = (content: string, error: unknown) => ({
+    ...HEAD,
+    object: 'chat.completion',
+    choices: [{ index: 0, message: { role: 'assistant', content }, finish_reason: 'stop' }],
+    error,
+  })
+  const thrown = (work: () => unknown): GatewayError => {
+    try {
+      work()
+    } catch (error) {
+      if (error instanceof GatewayError) return error
+      throw error
+    }
+    throw new Error('nothing was thrown')
+  }
+
+  test('that tells something is the failure that it tells of, in an answer as in a stream', () => {
+    const told: readonly (readonly [error: unknown, code: string])[] = [
+      [{ code: 429, message: 'busy' }, 'rate_limited'],
+      [{ message: 'Provider disconnected' }, 'upstream_error'],
+      ['Model is loading', 'upstream_error'],
+      [true, 'upstream_error'],
+    ]
+    for (const [error, code] of told)
+      for (const content of ['', 'x']) {
+        expect([error, thrown(() => answered(answer(content, error))).code]).toEqual([error, code])
+        expect([error, thrown(() => streamed(chunk({ content }, { error }))).code]).toEqual([error, code])
+        const late = () => streamed(chunk({ content: 'a' }), chunk({ content }, { error }, 'stop'))
+        expect([error, thrown(late).code]).toEqual([error, code])
+      }
+    expect(() => answered({ ...answer('x', undefined), object: 'error', message: 'no' })).toThrow('no')
+    expect(() => streamed(chunk({ content: 'x' }, { object: 'error', message: 'no' }))).toThrow('no')
+  })
+
+  test('that tells nothing is none, and is not passed on', () => {
+    for (const error of ['', {}, [], false, 0, { code: 0, message: '' }, { code: null, message: null }]) {
+      expect(answered(answer('x', error))).toBe(JSON.stringify(answer('x', undefined)))
+      const deltas = ['a', 'b', 'c'].map((content) => ({ content }))
+      const chunks = (more: object) => deltas.map((delta) => chunk(delta, more))
+      const clean = [chunk({ role: 'assistant', ...deltas[0] }), ...chunks({}).slice(1)]
+      expect(streamed(...chunks({ error })).map((json) => JSON.parse(json))).toEqual(clean)
+      const bytes = Buffer.from(
+        [{ role: 'assistant', content: '' }, ...deltas]
+          .map((delta) => `data: ${JSON.stringify(chunk(delta, { error }))}\n\n`)
+          .join(''),
+      )
+      const decoder = kind.stream(READING)
+      const events = createSseParser(undefined, decoder.skimmer!).push(bytes)
+      for (const { json } of events.flatMap((event) => decoder.push(event))) expect(json).not.toContain('error')
+      expect(streamed({ error })).toEqual([])
+      expect(() => answered({ error })).toThrow('it has no choices')
+    }
+  })
+
+  test('a null keeps its bytes', () => {
+    const whole = answer('x', null)
+    const chunks = [chunk({ role: 'assistant', content: 'a' }, { error: null }), chunk({}, { error: null }, 'stop')]
+    expect(answered(whole)).toBe(JSON.stringify(whole))
     expect(streamed(...chunks)).toEqual(chunks.map((one) => JSON.stringify(one)))
   })
 })
