@@ -38,6 +38,8 @@ class GeminiDecoder implements StreamDecoder {
   #unfinished = 0
   #rawUsage: Json = {}
   #over = false
+  /** It came along with something that was said: thrown once that is out. */
+  #failure: { readonly thrown: unknown } | null = null
 
   constructor(reading: Reading | undefined) {
     this.#reading = reading
@@ -49,8 +51,13 @@ class GeminiDecoder implements StreamDecoder {
     return this.#choices.size > 0 && this.#unfinished === 0
   }
 
+  /** Only a failure ends these streams before their body does. */
+  get over(): boolean {
+    return this.#failure !== null
+  }
+
   push({ event, data }: SseEvent): readonly StreamPart[] {
-    if (this.#over || data === '' || data === '[DONE]') return NOTHING
+    if (this.#over || this.#failure !== null || data === '' || data === '[DONE]') return NOTHING
     let value: unknown
     try {
       value = parseExact(data)
@@ -64,12 +71,18 @@ class GeminiDecoder implements StreamDecoder {
     // Without `alt=sse`, and for errors, a list of what the events would have been.
     const events = Array.isArray(value) ? value : [value]
     const parts: StreamPart[] = []
-    for (const one of events) this.#answer(one, parts)
+    try {
+      for (const one of events) this.#answer(one, parts)
+    } catch (thrown) {
+      if (parts.length === 0) throw thrown
+      this.#failure = { thrown }
+    }
     return parts
   }
 
   end(): readonly StreamPart[] {
     if (this.#over) return NOTHING
+    if (this.#failure !== null) throw this.#failure.thrown
     if (!this.complete) throw malformed('its stream ended early')
     this.#over = true
     return this.#chunks.usagePart()

@@ -1,7 +1,9 @@
 // Kinds whose wire is their own, through the whole data plane: what their fixtures say is what a client gets.
 import { afterAll, afterEach, describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
+import { UpstreamStream } from '../../src/inference/upstream-stream.ts'
 import { KINDS } from '../../src/providers/kinds.ts'
+import type { StreamPart } from '../../src/providers/provider.ts'
 import { entry, framesOf, type TestGateway, testGateway } from './gateway.ts'
 
 interface Call {
@@ -224,6 +226,19 @@ describe('gemini', () => {
     expect(contentOf(frames)).toBe('one')
     expect(frames.at(-2)).toMatchObject({ event: 'error', data: { error: { code: 'rate_limited' } } })
     expect(gateway.spool.settled()).toMatchObject([{ outcome: 'interrupted', error_code: 'rate_limited' }])
+  })
+
+  test('what comes along with a failure goes out before it, though the connection stays open', async () => {
+    const left = fixture('gemini/malformed-beside-text.sse').split(/(?<=\n\n)/)
+    const read = () => Promise.resolve({ done: false, value: Buffer.from(left.shift()!) })
+    const reader = { read: () => (left.length > 0 ? read() : new Promise<never>(() => {})), cancel: async () => {} }
+    const kind = KINDS.get('gemini')!
+    const source = new UpstreamStream(reader, kind.stream(), kind.framing, true)
+    const textOf = (parts: readonly StreamPart[] | null) => parts!.map(({ text }) => text).join('')
+    expect(textOf(await source.next())).toBe('one')
+    source.shown = true
+    expect(textOf(await source.next())).toBe(' two')
+    await expect(source.next()).rejects.toThrow('MALFORMED_FUNCTION_CALL')
   })
 })
 

@@ -127,6 +127,27 @@ describe('streams of several candidates', () => {
     expect(() => decoder.end()).toThrow(GatewayError)
   })
 
+  test('one that fails is heard before it fails the stream, which ends there', () => {
+    for (const data of [
+      JSON.stringify({
+        candidates: [{ content: { parts: [{ text: 'a' }] }, finishReason: 'MALFORMED_FUNCTION_CALL' }],
+      }),
+      JSON.stringify([
+        { candidates: [{ content: { parts: [{ text: 'a' }] } }] },
+        { error: { code: 503, message: 'no' } },
+      ]),
+    ]) {
+      const decoder = gemini.stream(reading)
+      const parts = [...decoder.push({ event: null, data }), ...decoder.push(event(0, 'b', 'STOP'))]
+      expect(parts.map(({ text }) => text).join('')).toBe('a')
+      expect(parts.map(({ finishReason }) => finishReason)).toEqual([null, null])
+      expect([decoder.over, decoder.complete]).toEqual([true, false])
+      expect(() => decoder.end()).toThrow(GatewayError)
+    }
+    const mute = gemini.stream(reading)
+    expect(() => mute.push({ event: null, data: '{"error":{"code":503,"message":"no"}}' })).toThrow('no')
+  })
+
   test('candidates without number are refused before they fill the memory', () => {
     const decoder = gemini.stream(reading)
     expect(() => {
