@@ -4,7 +4,16 @@ import { isObject } from '../wire/json.ts'
 import { convertMessages } from './anthropic-messages.ts'
 import { schemaSubset } from './anthropic-schema.ts'
 import { NO_JSON_OUTPUT, NO_SAMPLING, thinkingFor } from './claude-models.ts'
-import { exactBody, JSON_TOOL, outputLimit, present, refuse, refuseUnsupported } from './converting.ts'
+import {
+  dropDetail,
+  exactBody,
+  JSON_TOOL,
+  noteLimits,
+  outputLimit,
+  present,
+  refuse,
+  refuseUnsupported,
+} from './converting.ts'
 import { joinUrl } from './openai-request.ts'
 import { ownFields, stopsOf } from './own-words.ts'
 import type { ChatCall, Target, UpstreamRequest } from './provider.ts'
@@ -139,6 +148,8 @@ export const messagesBody = (
   if (isObject(body.metadata) && Object.keys(body.metadata).some((name) => name !== 'user_id'))
     shaping.push('dropped metadata but user_id')
   if (arrayOf(body.messages).some((message) => present(objectOf(message).name))) shaping.push('dropped messages[].name')
+  dropDetail(body, shaping)
+  noteLimits(body, (text) => shaping.push(text))
 
   const limit = outputLimit(body)
   if (limit === undefined && target.maxOutputTokens === null)

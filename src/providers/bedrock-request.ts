@@ -4,7 +4,16 @@ import { type Family, familyOf, novaReasons } from './bedrock-models.ts'
 import { authorized, modelUrl } from './bedrock-target.ts'
 import { addFormat, addTools } from './bedrock-tools.ts'
 import { NO_SAMPLING, thinkingFor } from './claude-models.ts'
-import { CONVERTED, exactBody, OPENAI_ONLY, outputLimit, present, refuseUnsupported } from './converting.ts'
+import {
+  CONVERTED,
+  dropDetail,
+  exactBody,
+  noteLimits,
+  OPENAI_ONLY,
+  outputLimit,
+  present,
+  refuseUnsupported,
+} from './converting.ts'
 import { type Note, noteReplaced, ownFields, ownMembers, stopsOf } from './own-words.ts'
 import type { ChatCall, Target, UpstreamRequest } from './provider.ts'
 import { arrayOf, type Json, objectOf, textOf } from './read-json.ts'
@@ -63,10 +72,12 @@ const draftOf = (body: Json, target: Target): Draft => {
 const addDropped = ({ body, shaping }: Draft): void => {
   for (const name of NO_COUNTERPART) if (present(body[name])) shaping.push(`dropped ${name}`)
   if (arrayOf(body.messages).some((message) => present(objectOf(message).name))) shaping.push('dropped messages[].name')
+  dropDetail(body, shaping)
 }
 
 const addSampling = ({ body, target, family, shaping, note, inferenceConfig, additional }: Draft): void => {
   const limit = outputLimit(body)
+  noteLimits(body, note)
   if (limit !== undefined) {
     noteReplaced(objectOf(body.inferenceConfig), 'maxTokens', 'inferenceConfig', 'max_tokens', note)
     inferenceConfig.maxTokens = limit

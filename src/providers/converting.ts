@@ -79,11 +79,28 @@ export const rename = (body: Json, from: string, out: Record<string, unknown>, t
   if (from !== to) shaping.push(`renamed ${from} to ${to}`)
 }
 
+/** Says which of both output limits is passed over, where the client sent both. */
+export const noteLimits = (body: Json, note: (text: string) => void): void => {
+  if (present(body.max_completion_tokens) && present(body.max_tokens))
+    note('dropped max_tokens: max_completion_tokens wins')
+}
+
 /** Passes the output limit on under the wire's own name, if there is one. */
 export const addLimit = (body: Json, out: Record<string, unknown>, to: string, shaping: string[]): void => {
-  const wins = present(body.max_completion_tokens)
-  if (wins && present(body.max_tokens)) shaping.push('dropped max_tokens: max_completion_tokens wins')
-  rename(body, wins ? 'max_completion_tokens' : 'max_tokens', out, to, shaping)
+  noteLimits(body, (text) => shaping.push(text))
+  rename(body, present(body.max_completion_tokens) ? 'max_completion_tokens' : 'max_tokens', out, to, shaping)
+}
+
+/** How closely an image is to be looked at; `auto` is what leaving it out means. */
+const asksForDetail = (part: unknown): boolean => {
+  const { detail } = objectOf(objectOf(part).image_url)
+  return typeof detail === 'string' && detail !== 'auto'
+}
+
+/** Writes down that a wire without a counterpart takes images as they are. */
+export const dropDetail = (body: Json, shaping: string[]): void => {
+  if (arrayOf(body.messages).some((message) => arrayOf(objectOf(message).content).some(asksForDetail)))
+    shaping.push('dropped image_url.detail')
 }
 
 /** The upstream's request: what it is asked where, for an answer as JSON or as a stream of that media type, with the secret as a bearer. */

@@ -1,6 +1,6 @@
 // A chat call -> Gemini's generateContent and streamGenerateContent.
 import { isObject } from '../wire/json.ts'
-import { CONVERTED, exactBody, OPENAI_ONLY, outputLimit, present, refuse } from './converting.ts'
+import { CONVERTED, exactBody, noteLimits, OPENAI_ONLY, outputLimit, present, refuse } from './converting.ts'
 import { convertMessages } from './gemini-contents.ts'
 import { familyOf, type GeminiFamily } from './gemini-models.ts'
 import { convertFormat, convertTools } from './gemini-tools.ts'
@@ -131,14 +131,13 @@ const addThinking = (body: Json, out: Record<string, unknown>, family: GeminiFam
 
 const addLimits = (body: Json, out: Record<string, unknown>, shaping: Set<string>): void => {
   const limit = outputLimit(body)
-  const wins = present(body.max_completion_tokens)
   if (limit !== undefined) {
-    const field = wins ? 'max_completion_tokens' : 'max_tokens'
+    const field = present(body.max_completion_tokens) ? 'max_completion_tokens' : 'max_tokens'
     noteReplaced(out, 'maxOutputTokens', 'generationConfig', field, (text) => shaping.add(text))
     out.maxOutputTokens = limit
     shaping.add(`renamed ${field} to maxOutputTokens`)
   }
-  if (wins && present(body.max_tokens)) shaping.add('dropped max_tokens: max_completion_tokens wins')
+  noteLimits(body, (text) => shaping.add(text))
   const stop = stopsOf(body.stop, out.stopSequences, 'stopSequences', (text) => shaping.add(text))
   if (stop !== null) out.stopSequences = stop
 }

@@ -5,6 +5,7 @@ import {
   addLimit,
   CONVERTED,
   convertedRequest,
+  dropDetail,
   dropFields,
   exactBody,
   OPENAI_ONLY,
@@ -137,6 +138,7 @@ const chatBody = (call: ChatCall, target: Target, shaping: string[]): Json => {
   const note = (text: string) => void shaping.push(text)
   refuseUnsupported(body)
   dropFields(body, NO_COUNTERPART, shaping)
+  dropDetail(body, shaping)
   const out: Record<string, unknown> = {
     ...ownFields('ollama', body, HANDLED, note),
     model: target.upstreamModel,

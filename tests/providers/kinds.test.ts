@@ -52,6 +52,36 @@ test('extended sampling never reaches the reference vendor, whatever a provider 
   expect(sentTo('llamacpp')).toMatchObject({ top_k: 5, min_p: 0.1, repeat_penalty: 1.1 })
 })
 
+test('of two limits the one that loses, and the detail of an image that is not passed on, stand in `shaping`', () => {
+  const target = {
+    secret: 'AKIDEXAMPLE:secretsecret',
+    region: 'us-east-1',
+    options: {},
+    maxOutputTokens: null,
+    usageOnStream: false,
+  }
+  const url = 'data:image/png;base64,iVBORw0KGgo='
+  const LIMIT = 'dropped max_tokens: max_completion_tokens wins'
+  const DETAIL = 'dropped image_url.detail'
+  for (const kind of KINDS.values()) {
+    if (kind.script) continue // it asks nobody
+    const asked = (detail: string, limits: object) => {
+      const image = { type: 'image_url', image_url: { url, detail } }
+      const messages = [{ role: 'user', content: [{ type: 'text', text: 'hi' }, image, image] }]
+      const body = { model: 'm', messages, ...limits }
+      const call = { raw: JSON.stringify(body), body, stream: false, capabilities: ['vision'] }
+      const upstream = { ...target, baseUrl: kind.defaultBaseUrl ?? 'http://h/v1', upstreamModel: 'm' }
+      return kind.request(call, upstream)
+    }
+    const { body, shaping } = asked('low', { max_tokens: 5, max_completion_tokens: 9 })
+    const notes = shaping.filter((note) => note === LIMIT || note === DETAIL).sort()
+    expect([kind.kind, notes]).toEqual([kind.kind, body!.includes('"detail":"low"') ? [LIMIT] : [DETAIL, LIMIT]])
+    expect([kind.kind, /:5\b/.test(body!), /:9\b/.test(body!)]).toEqual([kind.kind, false, true])
+    const plain = asked('auto', { max_tokens: 5 }).shaping
+    expect([kind.kind, plain.filter((note) => note === LIMIT || note === DETAIL)]).toEqual([kind.kind, []])
+  }
+})
+
 test('a kind says which options it has: it reads no other', () => {
   for (const kind of KINDS.values()) {
     const read = new Set<string>()
