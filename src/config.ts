@@ -1,4 +1,5 @@
 // The settings: one schema with a default and a description for each key. File and environment -> Config, or one line that says what to mend.
+import { Auth } from './config/auth.ts'
 import { checkServer, Server } from './config/server.ts'
 import { durationMs } from './lib/duration.ts'
 import { FormatRegistry, type Static, t } from './lib/schema.ts'
@@ -100,25 +101,7 @@ export const ConfigSchema = section({
       secret: true,
     }),
   }),
-  auth: section({
-    cache_ttl: duration({
-      default: '30s',
-      description:
-        'Upper bound on how long a validated key may be used without being looked up again. Every request looks it up in memory.',
-    }),
-    min_key_length: whole(1, 256, { default: 20, description: 'Shorter keys are refused before lookup.' }),
-    header_name: text({
-      default: 'Authorization',
-      description: 'Header that carries the key.',
-      pattern: '^[A-Za-z0-9-]+$',
-      expects: 'a header name',
-    }),
-    max_staleness: t.Union([t.Literal('off'), duration({ default: 'off', description: '' })], {
-      default: 'off',
-      description: 'Refuse requests when the end of the log has not been confirmed for this long.',
-      expects: 'off, or a duration such as 60s',
-    }),
-  }),
+  auth: Auth,
   admin: section({ enabled: flag({ default: true, description: 'Serve `/admin/v1`.' }) }),
   telemetry: Telemetry,
   diagnostics: section({

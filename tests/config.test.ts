@@ -2,6 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { allowsPrivate, loadConfig, masterKeysOf, printed, redacted, settingsTable } from '../src/config.ts'
+import { newApiKey } from '../src/lib/ids.ts'
 import { ConfigError } from '../src/lib/settings.ts'
 
 const MASTER_KEY = Buffer.alloc(32, 9).toString('base64')
@@ -112,6 +113,13 @@ describe('what stops the start', () => {
     expect(refused('', { GATEWAY_SECURITY_ACCEPTED_MASTER_KEYS: MASTER_KEY })).toContain(
       'stand beside security.master_key',
     )
+  })
+
+  test('a least length that the keys which the gateway makes do not have', () => {
+    expect(refused('', { GATEWAY_AUTH_MIN_KEY_LENGTH: '52' })).toBe(
+      'GATEWAY_AUTH_MIN_KEY_LENGTH must be a whole number from 1 to 51 (the keys that the gateway makes have 51 characters: beyond it none of them works); 52 is not',
+    )
+    expect(load('', { GATEWAY_AUTH_MIN_KEY_LENGTH: '51' }).config.auth.min_key_length).toBe(newApiKey().length)
   })
 
   test('settings that do not go together', () => {

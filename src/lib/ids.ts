@@ -31,13 +31,19 @@ export const newId = (prefix: IdPrefix): string => `${prefix}_${Bun.randomUUIDv7
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
-/** `gw_live_` and 43 base62 characters (256 bits of randomness, by rejection of the bytes that would bias it). */
+const KEY_PREFIX = 'gw_live_'
+/** 256 bits of randomness in base62. */
+const KEY_DIGITS = 43
+/** Characters of a key that the gateway makes. */
+export const MINTED_KEY_LENGTH = KEY_PREFIX.length + KEY_DIGITS
+
+/** `gw_live_` and 43 base62 characters (by rejection of the bytes that would bias it). */
 export const newApiKey = (): string => {
-  let key = ''
-  while (key.length < 43) {
+  let digits = ''
+  while (digits.length < KEY_DIGITS) {
     for (const byte of randomBytes(64)) {
-      if (byte < 248 && key.length < 43) key += BASE62[byte % 62]
+      if (byte < 248 && digits.length < KEY_DIGITS) digits += BASE62[byte % 62]
     }
   }
-  return `gw_live_${key}`
+  return KEY_PREFIX + digits
 }

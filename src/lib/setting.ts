@@ -8,15 +8,15 @@ FormatRegistry.Set('gateway-duration', (value) => durationMs(value) !== null)
 interface About {
   readonly default: unknown
   readonly description: string
+  /** What a value must be, in words, where the type does not say it. */
+  readonly expects?: string
 }
 
 export const section = <Properties extends Record<string, TSchema>>(properties: Properties) =>
   t.Object(properties, { additionalProperties: false })
-export const text = (about: About & { pattern?: string; expects?: string; secret?: boolean }) =>
+export const text = (about: About & { pattern?: string; format?: string; secret?: boolean }) =>
   t.String({ minLength: 1, ...about })
-export const optional = (
-  about: Omit<About, 'default'> & { format?: string; pattern?: string; expects?: string; secret?: boolean },
-) => {
+export const optional = (about: Omit<About, 'default'> & { format?: string; pattern?: string; secret?: boolean }) => {
   const { description, expects, secret, ...rules } = about
   return t.Union([t.String({ minLength: 1, ...rules }), t.Null()], { default: null, description, expects, secret })
 }
