@@ -2,6 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { allowsPrivate, loadConfig, masterKeysOf, printed, redacted, settingsTable } from '../src/config.ts'
+import { CONFIRM_EVERY_MS, LEAST_MAX_STALENESS_MS } from '../src/lib/confirm-period.ts'
 import { newApiKey } from '../src/lib/ids.ts'
 import { ConfigError } from '../src/lib/settings.ts'
 
@@ -120,6 +121,16 @@ describe('what stops the start', () => {
       'GATEWAY_AUTH_MIN_KEY_LENGTH must be a whole number from 1 to 51 (the keys that the gateway makes have 51 characters: beyond it none of them works); 52 is not',
     )
     expect(load('', { GATEWAY_AUTH_MIN_KEY_LENGTH: '51' }).config.auth.min_key_length).toBe(newApiKey().length)
+  })
+
+  test('a bound of staleness that a healthy instance does not keep', () => {
+    for (const value of ['0s', '1ms', '500ms', '2s', '5999ms'])
+      expect(refused('', { GATEWAY_AUTH_MAX_STALENESS: value })).toBe(
+        `GATEWAY_AUTH_MAX_STALENESS must be off, or a duration of at least 6s such as 60s (the end is confirmed every 2s: less refuses requests while all is well); "${value}" is not`,
+      )
+    expect(LEAST_MAX_STALENESS_MS).toBeGreaterThan(2 * CONFIRM_EVERY_MS)
+    for (const value of ['6s', '1m', 'off'])
+      expect(load(`auth:\n  max_staleness: ${value}\n`).config.auth.max_staleness).toBe(value)
   })
 
   test('settings that do not go together', () => {

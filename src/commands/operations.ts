@@ -1,7 +1,7 @@
 // What this process tells of itself: its build, what it is put together from, and whether that is there.
 
 import { within } from '../../projections/database.ts'
-import { type Config, redacted } from '../config.ts'
+import { type Config, redacted, settingMs } from '../config.ts'
 import { type SystemRouteDeps, systemRoutes } from '../http/admin/system.ts'
 import { lookAt, type OperationsDeps, type ReadinessCheck } from '../http/operations.ts'
 import type { Limits } from '../inference/limits.ts'
@@ -69,7 +69,9 @@ export const systemRoutesOf = (parts: OperationsParts, operations: Operations) =
   const { config, control, outcomes, analytics, health } = parts
   const { live, catalogue, steering } = control
   const nowMs = Date.now
-  const look = lookAt({ live, catalogue, steering, spool: outcomes.spool, nowMs, readiness: operations.readiness })
+  const inference = { maxStalenessMs: settingMs(config.auth.max_staleness) }
+  const { readiness } = operations
+  const look = lookAt({ live, catalogue, steering, spool: outcomes.spool, inference, nowMs, readiness })
   return systemRoutes({
     ...operations,
     live,

@@ -1,7 +1,13 @@
 // The settings of the door: which header carries the key, what is no key, how old may be what is known of keys.
+import { CONFIRM_EVERY_MS, LEAST_MAX_STALENESS_MS } from '../lib/confirm-period.ts'
+import { durationMs } from '../lib/duration.ts'
 import { MINTED_KEY_LENGTH } from '../lib/ids.ts'
-import { t } from '../lib/schema.ts'
+import { FormatRegistry, t } from '../lib/schema.ts'
 import { duration, section, text, whole } from '../lib/setting.ts'
+
+FormatRegistry.Set('gateway-max-staleness', (value) => (durationMs(value) ?? 0) >= LEAST_MAX_STALENESS_MS)
+
+const seconds = (ms: number): string => `${ms / 1_000}s`
 
 export const Auth = section({
   cache_ttl: duration({
@@ -20,9 +26,9 @@ export const Auth = section({
     pattern: '^[A-Za-z0-9-]+$',
     expects: 'a header name',
   }),
-  max_staleness: t.Union([t.Literal('off'), duration({ default: 'off', description: '' })], {
+  max_staleness: t.Union([t.Literal('off'), t.String({ format: 'gateway-max-staleness' })], {
     default: 'off',
-    description: 'Refuse requests when the end of the log has not been confirmed for this long.',
-    expects: 'off, or a duration such as 60s',
+    description: 'Refuse requests when the end of the log has not been confirmed for this long; `/ready` is 503 then.',
+    expects: `off, or a duration of at least ${seconds(LEAST_MAX_STALENESS_MS)} such as 60s (the end is confirmed every ${seconds(CONFIRM_EVERY_MS)}: less refuses requests while all is well)`,
   }),
 })

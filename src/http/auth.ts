@@ -37,7 +37,7 @@ export const principalOf = (headers: Headers, deps: AuthenticateDeps, atMs: numb
 export const sessionOf = (headers: Headers, { sessions, live, inference }: SessionDeps) => {
   const token = sessionToken(headers)
   if (token === null) return null
-  if (inference.maxStalenessMs !== null) requireFresh(live, inference.maxStalenessMs)
+  requireFresh(live, inference.maxStalenessMs)
   const session = sessions.find(token)
   if (session === null) requireState(live)
   return session

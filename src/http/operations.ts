@@ -1,6 +1,7 @@
 // The operations surface: no credential, no secrets. What is alive, what is ready, what it is.
 import { Elysia } from 'elysia'
-import type { InferenceDeps } from '../inference/deps.ts'
+import { isTooStale } from '../inference/authenticate.ts'
+import type { InferenceDeps, InferenceSettings } from '../inference/deps.ts'
 import type { Catalogue, LiveState } from '../state/port.ts'
 import type { Steering } from '../state/steering.ts'
 import { errorBody, GatewayError } from '../wire/errors.ts'
@@ -35,6 +36,7 @@ export interface OperationsDeps {
   readonly steering: Pick<Steering, 'overrides'>
   nowMs(): number
   readonly spool: Pick<InferenceDeps['spool'], 'admission' | 'backlog'>
+  readonly inference: Pick<InferenceSettings, 'maxStalenessMs'>
   readonly build: Build
   /** Which optional parts are configured: `{ log: 'embedded', database: 'embedded', redis: 'none' }`. */
   readonly components: Readonly<Record<string, string>>
@@ -52,7 +54,7 @@ const EVERYBODY = ''
 const CHECK_MS = 2_000
 const OK: CheckResult = { text: 'ok', ready: true }
 
-type LookDeps = Pick<OperationsDeps, 'live' | 'catalogue' | 'steering' | 'spool' | 'nowMs' | 'readiness'>
+type LookDeps = Pick<OperationsDeps, 'live' | 'catalogue' | 'steering' | 'spool' | 'inference' | 'nowMs' | 'readiness'>
 
 /** What a look at everything came to. */
 export interface Readiness {
@@ -75,14 +77,15 @@ const LEAVING: Readiness = {
   checks: new Map([['process', { text: 'unavailable: stopping', ready: false }]]),
 }
 
-const ownChecks = ({ live, catalogue, steering, spool, nowMs }: LookDeps): ReadinessCheck[] => [
+const ownChecks = ({ live, catalogue, steering, spool, inference, nowMs }: LookDeps): ReadinessCheck[] => [
   {
     name: 'control',
     run() {
-      const { phase, serves, degraded } = live.status()
+      const { phase, serves, degraded, staleMs } = live.status()
       if (phase === 'stopped')
         return { text: `unavailable: the control log is not followed: ${degraded ?? phase}`, ready: false }
       if (!serves) return { text: 'unavailable: the control log is being read', ready: false }
+      if (isTooStale(live, inference.maxStalenessMs)) return refusesFor(staleMs, inference.maxStalenessMs)
       return degraded === null ? OK : { text: `degraded: ${degraded}`, ready: true }
     },
   },
@@ -100,6 +103,12 @@ const ownChecks = ({ live, catalogue, steering, spool, nowMs }: LookDeps): Readi
     },
   },
 ]
+
+/** Every request that needs a key is refused: others may serve them. */
+const refusesFor = (staleMs: number, maxStalenessMs: number | null): CheckResult => ({
+  text: `unavailable: requests are refused, the end of the control log was last confirmed ${Math.floor(staleMs / 1_000)} s ago (auth.max_staleness: ${(maxStalenessMs ?? 0) / 1_000} s)`,
+  ready: false,
+})
 
 const withinTime = async ({ name, run }: ReadinessCheck): Promise<readonly [string, CheckResult]> => {
   let timer: ReturnType<typeof setTimeout> | undefined

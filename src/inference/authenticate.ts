@@ -31,7 +31,7 @@ export const authenticate = (headers: HeaderReader, deps: AuthenticateDeps, atMs
     )
   }
   if (sent.length < minKeyLength) throw notValid()
-  if (maxStalenessMs !== null) requireFresh(deps.live, maxStalenessMs)
+  requireFresh(deps.live, maxStalenessMs)
   const entry = deps.keys.lookup(sent.digest)
   if (entry === null) requireState(deps.live)
   if (entry === null || (entry.expiresAtMs !== null && entry.expiresAtMs <= atMs)) {
@@ -46,9 +46,13 @@ export const requireStanding = (key: KeyEntry, keys: Pick<KeyIndex, 'stands'>, a
   if (!keys.stands(key, atMs)) throw notValid()
 }
 
+/** Whether whoever needs a key or a session is refused, because the state that would be asked may be older than that. Null: never. */
+export const isTooStale = (live: Pick<LiveState, 'status'>, maxStalenessMs: number | null): boolean =>
+  maxStalenessMs !== null && live.status().staleMs > maxStalenessMs
+
 /** Throws 502 when the state that would be asked is older than that. */
-export const requireFresh = (live: Pick<LiveState, 'status'>, maxStalenessMs: number): void => {
-  if (live.status().staleMs <= maxStalenessMs) return
+export const requireFresh = (live: Pick<LiveState, 'status'>, maxStalenessMs: number | null): void => {
+  if (!isTooStale(live, maxStalenessMs)) return
   throw new GatewayError(
     'provider_unavailable',
     'this instance has not confirmed the log lately and serves nothing until it has',

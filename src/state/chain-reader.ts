@@ -1,6 +1,6 @@
 // The reader of the control topic: follows it for ever, suspects what does not fit, reads it again from the start, goes live, confirms the end.
-
 import { CHAIN_ROW } from '../domain/chain.ts'
+import { CONFIRM_EVERY_MS } from '../lib/confirm-period.ts'
 import { pause } from '../lib/pause.ts'
 import { LogDamaged, LogGap, type LogRecord, LogReplaced, LogUnavailable } from '../log/port.ts'
 import { controlBatches } from './ahead.ts'
@@ -265,7 +265,7 @@ export class ChainReader {
 
   /** Confirms the end every few seconds; a log that stays shorter than what was folded has lost its tail. */
   async #confirm(): Promise<void> {
-    const { confirmEveryMs = 2_000, diagnostics } = this.deps
+    const { confirmEveryMs = CONFIRM_EVERY_MS, diagnostics } = this.deps
     const { signal } = this.#closing
     for (let shorter = 0; !signal.aborted; await pause(confirmEveryMs, signal)) {
       if (this.phase !== 'live') continue

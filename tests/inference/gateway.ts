@@ -140,6 +140,8 @@ export const testGateway = (
     dial?: Dial
     policies?: readonly PolicyRow[]
     inference?: Partial<InferenceSettings>
+    /** Since the end of the log was confirmed; 0 when not given. */
+    staleMs?: () => number
     limits?: Limits
     budgets?: Budgets
     keys?: Readonly<Record<string, Partial<KeyEntry>>>
@@ -177,7 +179,7 @@ export const testGateway = (
       serves: true,
       degraded: null,
       degradation: null,
-      staleMs: 0,
+      staleMs: options.staleMs?.() ?? 0,
       counts: { counted: 0, lost: 0, unreadable: 0, forged: 0, malformed: 0 },
     }),
     reached: async (revision) => revision === TIP,
