@@ -133,6 +133,21 @@ describe('what stops the start', () => {
       expect(load(`auth:\n  max_staleness: ${value}\n`).config.auth.max_staleness).toBe(value)
   })
 
+  test.each([
+    ...['Host', 'Content-Length', 'Transfer-Encoding', 'Expect', 'Connection', 'TE', 'Accept', 'Accept-Encoding'],
+    ...['Cookie', 'User-Agent', 'Origin', 'Date', 'Range', 'If-Match', 'Idempotency-Key', 'Proxy-Authorization'],
+    ...['X-Request-ID', 'X-Gateway-Endpoint', 'X-Forwarded-For', 'traceparent', 'tracestate', 'baggage', 'a header'],
+  ])('%s as the header of the key', (name) => {
+    expect(refused(`auth:\n  header_name: ${name}\n`)).toBe(
+      `gateway.yaml, line 2: auth.header_name must be a header name that HTTP, proxies and the gateway do not use for anything else, such as Authorization or X-Api-Key; "${name}" is not`,
+    )
+  })
+
+  test('other headers may carry the key', () => {
+    for (const name of ['authorization', 'X-Api-Key', 'Api-Key', 'Ocp-Apim-Subscription-Key', 'X-Acme-Key'])
+      expect(load(`auth:\n  header_name: ${name}\n`).config.auth.header_name).toBe(name)
+  })
+
   test('settings that do not go together', () => {
     expect(refused('log:\n  durability: log\n')).toContain('log.kafka.brokers')
     expect(refused('server:\n  processes: 2\n  port: 0\n')).toContain('server.port 0')

@@ -4,7 +4,9 @@ import { durationMs } from '../lib/duration.ts'
 import { MINTED_KEY_LENGTH } from '../lib/ids.ts'
 import { FormatRegistry, t } from '../lib/schema.ts'
 import { duration, section, text, whole } from '../lib/setting.ts'
+import { mayCarryKey } from './key-header.ts'
 
+FormatRegistry.Set('gateway-key-header', mayCarryKey)
 FormatRegistry.Set('gateway-max-staleness', (value) => (durationMs(value) ?? 0) >= LEAST_MAX_STALENESS_MS)
 
 const seconds = (ms: number): string => `${ms / 1_000}s`
@@ -23,8 +25,9 @@ export const Auth = section({
   header_name: text({
     default: 'Authorization',
     description: 'Header that carries the key.',
-    pattern: '^[A-Za-z0-9-]+$',
-    expects: 'a header name',
+    format: 'gateway-key-header',
+    expects:
+      'a header name that HTTP, proxies and the gateway do not use for anything else, such as Authorization or X-Api-Key',
   }),
   max_staleness: t.Union([t.Literal('off'), t.String({ format: 'gateway-max-staleness' })], {
     default: 'off',
