@@ -24,6 +24,8 @@ export interface StartCommand {
 const SAME_SIGNAL_MS = 500
 /** What the stop of a sibling may take beyond its drain. */
 const SIBLING_STOP_MS = 10_000
+const ADMIN_VARIABLE = 'GATEWAY_BOOTSTRAP_ADMIN_KEY'
+const INFERENCE_VARIABLE = 'GATEWAY_BOOTSTRAP_INFERENCE_KEY'
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const
 
 /** Serves until it is told to stop. Throws what stops a start. The exit code: 0 after a stop that was asked for. */
@@ -84,7 +86,7 @@ const warnOfLimit = (env: Environment, diagnostics: Diagnostics): void => {
   })
 }
 
-const announce = (gateway: Gateway, { minted }: SeedReport, { loaded, env, print }: StartCommand): void => {
+const announce = (gateway: Gateway, { minted, working }: SeedReport, { loaded, print }: StartCommand): void => {
   const keyOf = (name: string) => minted.find((key) => key.name === name)?.plaintext
   print(`Gatelog is listening on ${gateway.url}`)
   if (minted.length > 0) {
@@ -93,13 +95,15 @@ const announce = (gateway: Gateway, { minted }: SeedReport, { loaded, env, print
     for (const { name, plaintext } of minted) print(`  ${name.padEnd(width)}  ${plaintext}`)
     print('\nThese keys are shown this once; only their digests are kept.')
   }
-  const fromEnv = env.GATEWAY_BOOTSTRAP_INFERENCE_KEY ? '$GATEWAY_BOOTSTRAP_INFERENCE_KEY' : undefined
-  const key = keyOf(INFERENCE_KEY_NAME) ?? fromEnv
+  // What a variable says may have been rotated away, or revoked.
+  const scopesOf = (name: string) => working.find(({ variable }) => variable === name)?.scopes
+  const mayAsk = scopesOf(INFERENCE_VARIABLE)?.some((scope) => scope === 'inference' || scope === '*') === true
+  const key = keyOf(INFERENCE_KEY_NAME) ?? (mayAsk ? `$${INFERENCE_VARIABLE}` : undefined)
   const model = gateway.someModel()
   const header = loaded.config.auth.header_name
   if (key !== undefined && model !== null) print(`\nTry it:\n${curlLine(gateway.url, header, key, model)}\n`)
-  else if (keyOf(ADMIN_KEY_NAME) === undefined && !env.GATEWAY_BOOTSTRAP_ADMIN_KEY) {
-    print('The keys were shown at the first start. Lost? Start once with GATEWAY_BOOTSTRAP_ADMIN_KEY set to a new one.')
+  else if (keyOf(ADMIN_KEY_NAME) === undefined && scopesOf(ADMIN_VARIABLE) === undefined) {
+    print(`The keys were shown at the first start. Lost? Start once with ${ADMIN_VARIABLE} set to a new one.`)
   }
 }
 

@@ -4,6 +4,7 @@ import type { ControlReader } from '../domain/control.ts'
 import type { EventRecord } from '../domain/decision.ts'
 import { Rejection } from '../domain/rejection.ts'
 import { canonicalJson } from '../domain/tables.ts'
+import { deadText } from './seed-given-texts.ts'
 import { hasScopes, type PreparedKey, policyOf, SEEDER, seededRows, usualKey } from './seed-keys.ts'
 import { KeyFinder, momentOf } from './seed-names.ts'
 import type { SeedStep } from './seed-step.ts'
@@ -125,11 +126,12 @@ export const keySettingNotes = (prepared: readonly PreparedKey[], state: Control
     const all = seededRows(state, one, finder)
     const rows = all.filter(({ status }) => status === 'active')
     const notes = [...new Set(rows.flatMap((row) => inVain(state, row, one)))]
-    if (rows.length > 0 && rows.at(-1) === all.at(-1)) notes.push(...staysEnded(rows.at(-1)!, one))
+    const ends = rows.length > 0 && rows.at(-1) === all.at(-1) ? staysEnded(rows.at(-1)!, one) : []
     const isPast = entry.expires_at !== undefined && hasExpired({ expires_at: entry.expires_at }, nowMs)
     // One that the API has prolonged works.
     if (isPast && !rows.some((row) => !hasExpired(row, nowMs)))
-      notes.push('its expires_at is past: the key does not work')
+      ends.push('its expires_at is past: the key does not work')
+    notes.push(...(ends.length > 0 ? ends : deadText(state, one, finder)))
     const isEndless = entry.expires_at === undefined && entry.expires_in_hours !== undefined
     if (isEndless && rows.some((row) => row.managed_by === 'bootstrap' && row.expires_at === null))
       notes.push('it was made without an end, and expires_in_hours counts from then: say expires_at')

@@ -142,7 +142,7 @@ const rotated = (state: ControlReader, active: readonly ApiKeyRow[], digest: str
 }
 
 /** How a key that is wanted is called in notes. */
-const called = ({ name, tenantSlug }: Pick<Wanted, 'name' | 'tenantSlug'>): string => {
+export const called = ({ name, tenantSlug }: Pick<Wanted, 'name' | 'tenantSlug'>): string => {
   const usual = usualKey(tenantSlug, name)
   return `the key "${name}" of ${tenantSlug}${usual === undefined ? '' : ` (${usual.variable})`}`
 }

@@ -34,6 +34,8 @@ export interface SeedInput {
 export interface SeedReport {
   /** Keys that this process made and that count: to be shown once, on the terminal, and nowhere else. */
   readonly minted: { readonly name: string; readonly scopes: readonly string[]; readonly plaintext: string }[]
+  /** Of `GATEWAY_BOOTSTRAP_ADMIN_KEY` and `GATEWAY_BOOTSTRAP_INFERENCE_KEY` those whose text opens a key, with what it may do now. */
+  readonly working: { readonly variable: string; readonly scopes: readonly string[] }[]
   /** One line each, for people: what could not be seeded, what the settings no longer name. */
   readonly notes: string[]
 }

@@ -7,6 +7,7 @@ import { policyWarnings } from '../domain/references.ts'
 import { decideTenant } from '../domain/tenant.ts'
 import { requireReferences } from './seed-check.ts'
 import { forgotten } from './seed-forgotten.ts'
+import { usualTextNotes, workingTexts } from './seed-given-texts.ts'
 import { keySettingNotes, keySettingSteps } from './seed-key-settings.ts'
 import { keySteps, mintedKeys, prepareKeys } from './seed-keys.ts'
 import { forgottenLimits, limitSteps } from './seed-limits.ts'
@@ -85,7 +86,7 @@ export const openSeeder = (input: SeedInput, deps: SeedDeps): (() => Promise<See
   return async () => {
     requireReferences(input.bootstrap, deps)
     const { control } = deps.live
-    const report: SeedReport = { minted: [], notes: [] }
+    const report: SeedReport = { minted: [], working: [], notes: [] }
     const steps = [...tenantSteps(input, deps), ...providerSteps(input, deps, report)]
     const known: KnownFacts = new Map()
     steps.push(...(await modelSteps(input, steps, known, deps, report)))
@@ -93,8 +94,10 @@ export const openSeeder = (input: SeedInput, deps: SeedDeps): (() => Promise<See
     steps.push(...steeringSteps(input, deps), ...limitSteps(input, deps), ...priceSteps(input, deps))
     await commitSteps(steps, deps, report)
     report.minted.push(...mintedKeys(keys, control))
+    report.working.push(...workingTexts(keys, control))
     report.notes.push(...unsaidNotes(known, control, deps.kindTable))
     report.notes.push(...wordNotes(input.bootstrap, control), ...keySettingNotes(keys, control))
+    report.notes.push(...usualTextNotes(keys, control))
     report.notes.push(...dangling(input, deps), ...forgotten(input, deps), ...forgottenLimits(input, deps))
     report.notes.push(...steeringNotes(input.bootstrap, control, deps.nowMs()))
     report.notes.push(...forgottenCorrections(input.bootstrap, control))

@@ -137,6 +137,32 @@ test('the curl line of the first start works when pasted, and keys are shown onc
   }
 }, 60_000)
 
+test('a start with texts of the environment that were rotated away says so, and prints no command that answers 401', async () => {
+  const gateway = startGateway({ settings: { worker: { enabled: false } } })
+  try {
+    await printed(gateway, 'Try it:')
+    const listed = await gateway.request(`/admin/v1/keys?tenant_id=${await defaultTenant(gateway)}`)
+    const { keys } = (await listed.json()) as { keys: { id: string; name: string }[] }
+    const rotate = async (name: string) => {
+      const { id } = keys.find((key) => key.name === name)!
+      const answer = await gateway.request(`/admin/v1/keys/${id}/rotate`, { method: 'POST' })
+      expect(answer.status).toBe(201)
+    }
+    await rotate('bootstrap-inference')
+    await rotate('bootstrap-admin')
+    await gateway.end()
+    const before = gateway.output().length
+    gateway.start()
+    await printed(gateway, 'Start once with GATEWAY_BOOTSTRAP_ADMIN_KEY set to a new one', before)
+    for (const variable of ['GATEWAY_BOOTSTRAP_ADMIN_KEY', 'GATEWAY_BOOTSTRAP_INFERENCE_KEY'])
+      await printed(gateway, `the text of ${variable} is answered with 401: the API rotated it away`, before)
+    expect(gateway.output().slice(before)).not.toContain('curl ')
+    expect((await gateway.request('/v1/models')).status).toBe(401)
+  } finally {
+    await gateway.remove()
+  }
+}, 60_000)
+
 test('a stop ends what is in flight with the truth, in every process, and writes it down', async () => {
   const settings = { server: { processes: 2, drain: '300ms' } }
   const gateway = startGateway({ settings })

@@ -36,6 +36,7 @@ describe('a key of bootstrap.keys', () => {
     const edited = (id: string) => `what is said here is not applied, the API has edited the key (${id}) since`
     expect(again).toEqual({
       minted: [],
+      working: [],
       notes: [`bootstrap.keys "ci": scopes: ${edited(ci!)}`, `bootstrap.keys "ci3": rate_limits: ${edited(ci3!)}`],
     })
     expect(at.log.events.length).toBe(decided)
@@ -46,10 +47,11 @@ describe('a key of bootstrap.keys', () => {
     const at = install()
     await at.seed()
     issuedByApi(at, 'key_1', 'ci')
-    expect(await at.seed({ keys: [settings.keys![0]!] })).toEqual({ minted: [], notes: [] })
+    expect(await at.seed({ keys: [settings.keys![0]!] })).toEqual({ minted: [], working: [], notes: [] })
     at.log.apply([{ type: 'api_key.revoked', data: { id: 'key_1' } }])
     expect(await at.seed({ keys: [settings.keys![0]!] })).toEqual({
       minted: [],
+      working: [],
       notes: ['bootstrap.keys "ci": it is not made: a key of this name was revoked by the API'],
     })
   })

@@ -101,7 +101,7 @@ describe('bootstrap', () => {
     expect(rowsOf(at, 'tools')).toMatchObject([{ name: 'weather', tenant_id: null, enabled: true, safety: 'safe' }])
     expect(rowsOf(at, 'tool_policies')).toMatchObject([{ tenant_id: acme, max_steps: 10, enabled: true }])
     const decided = at.log.events.length
-    expect(await at.seed(limited)).toEqual({ minted: [], notes: [] })
+    expect(await at.seed(limited)).toEqual({ minted: [], working: [], notes: [] })
     expect(at.log.events.length).toBe(decided)
   })
 

@@ -26,7 +26,7 @@ describe('the first start', () => {
     const at = install()
     await at.seed()
     const decided = at.log.events.length
-    expect(await at.seed()).toEqual({ minted: [], notes: [] })
+    expect(await at.seed()).toEqual({ minted: [], working: [], notes: [] })
     expect(at.log.events.length).toBe(decided)
   })
 
