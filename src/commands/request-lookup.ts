@@ -1,6 +1,6 @@
 // What `POST /v1/feedback` asks of the request log.
 import { type Sql, within } from '../../projections/database.ts'
-import { requestQueries } from '../../projections/requests/query.ts'
+import { type RequestQueries, requestQueries } from '../../projections/requests/query.ts'
 import { readStatus } from '../../projections/status.ts'
 import type { RequestLookup } from '../inference/feedback.ts'
 
@@ -9,12 +9,21 @@ const REPORT_MS = 10_000
 const LAG_MS = 3_000
 const WITHIN_MS = 2_000
 
-export const requestLookup = (sql: Sql): RequestLookup => {
-  const requests = requestQueries(sql)
+/** `requests` takes the place of the read model's. */
+export const requestLookup = (sql: Sql, requests: Pick<RequestQueries, 'one'> = requestQueries(sql)): RequestLookup => {
+  /** By id of whomever, else the tenant's own by label. */
+  const rowOf = async (idOrLabel: string, tenantId: string) => {
+    const own = await requests.one(idOrLabel, tenantId)
+    if (own !== null) return own
+    const row = await requests.one(idOrLabel, null)
+    return row?.id === idOrLabel ? row : null
+  }
   return {
     async find(idOrLabel, tenantId) {
-      const row = await requests.one(idOrLabel, tenantId)
-      if (row === null) return (await requests.one(idOrLabel, null))?.id === idOrLabel ? 'foreign' : null
+      const row = await rowOf(idOrLabel, tenantId)
+      if (row === null) return null
+      // Asked twice, and a row may come between: only what it says tells whose it is.
+      if (row.tenant_id !== tenantId) return 'foreign'
       const { chosen } = row.routing
       return {
         id: row.id,

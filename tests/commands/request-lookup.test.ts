@@ -1,0 +1,34 @@
+// What feedback is told of the request log, whatever comes into it meanwhile.
+import { expect, test } from 'bun:test'
+import type { RequestDetail, RequestQueries } from '../../projections/requests/query.ts'
+import { requestLookup } from '../../src/commands/request-lookup.ts'
+
+const rowOf = (id: string, tenantId: string, label = id) =>
+  ({ id, request_id: label, tenant_id: tenantId, routing: { chosen: null } }) as unknown as RequestDetail
+
+/** A request log that answers like the real one; `at` says what is in it when it is asked for the nth time, from 0. */
+const lookupOn = (at: (nth: number) => readonly RequestDetail[]) => {
+  let nth = 0
+  const one: RequestQueries['one'] = async (idOrLabel, tenantId) => {
+    const rows = at(nth++).filter((row) => tenantId === null || row.tenant_id === tenantId)
+    return rows.find(({ id }) => id === idOrLabel) ?? rows.findLast((row) => row.request_id === idOrLabel) ?? null
+  }
+  return requestLookup(null as never, { one })
+}
+
+test('a row that comes between two reads is the tenant’s own, not another’s', async () => {
+  const lookup = lookupOn((nth) => (nth === 0 ? [] : [rowOf('req_1', 'ten_1')]))
+  expect(await lookup.find('req_1', 'ten_1')).toMatchObject({ id: 'req_1' })
+})
+
+test('another tenant’s is foreign by id, and not there by label', async () => {
+  const lookup = lookupOn(() => [rowOf('req_1', 'ten_1', 'mine')])
+  expect(await lookup.find('req_1', 'ten_2')).toBe('foreign')
+  expect(await lookup.find('mine', 'ten_2')).toBeNull()
+  expect(await lookup.find('mine', 'ten_1')).toMatchObject({ id: 'req_1', requestId: 'mine' })
+})
+
+test('a label that is the id of another tenant’s request is of who has the label', async () => {
+  const lookup = lookupOn(() => [rowOf('req_1', 'ten_1'), rowOf('req_2', 'ten_2', 'req_1')])
+  expect(await lookup.find('req_1', 'ten_2')).toMatchObject({ id: 'req_2' })
+})
