@@ -6,7 +6,7 @@ import { feedbackRoutes } from '../http/admin/feedback.ts'
 import { healthRoutes } from '../http/admin/health.ts'
 import { providerHealth } from '../http/admin/health-view.ts'
 import type { AdminRoute } from '../http/admin/route.ts'
-import type { RequestLookup } from '../inference/feedback.ts'
+import type { RequestLookup } from '../inference/request-search.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import { newId } from '../lib/ids.ts'
 import type { Dial } from '../lib/upstream.ts'
@@ -22,6 +22,7 @@ import type { Analytics } from './analytics.ts'
 import type { ControlPlane } from './control-plane.ts'
 import type { Outcomes } from './outcomes.ts'
 import { requestLookup } from './request-lookup.ts'
+import { isKafka } from './settings.ts'
 
 export interface HealthParts {
   readonly book: HealthBook
@@ -69,7 +70,7 @@ export const openHealthParts = (deps: HealthPartsDeps): HealthParts => {
     book,
     served: new ServedRequests(),
     feedback: feedback.means,
-    requestLookup: requestLookup(analytics.sql),
+    requestLookup: requestLookup({ sql: analytics.sql, hasOthers: isKafka(config) || config.server.processes > 1 }),
     routes: [
       ...healthRoutes({ live, commit, newId, catalogue, book, probes, adapterReady: ({ id }) => adapterReady(id) }),
       ...feedbackRoutes({ feedback: stored, live, nowMs }),

@@ -2,15 +2,22 @@
 import { type Sql, within } from '../../projections/database.ts'
 import { type RequestQueries, requestQueries } from '../../projections/requests/query.ts'
 import { readStatus } from '../../projections/status.ts'
-import type { RequestLookup } from '../inference/feedback.ts'
+import type { RequestLookup } from '../inference/request-search.ts'
 
-/** A report that is older, or a lag that is longer, means that what was just served may be missing. */
-const REPORT_MS = 10_000
-const LAG_MS = 3_000
+export interface RequestLookupDeps {
+  readonly sql: Sql
+  readonly hasOthers: boolean
+  /** The read model's when not given. */
+  readonly requests?: Pick<RequestQueries, 'one'>
+  readonly status?: typeof readStatus
+}
+
+/** Workers report every 2 s: what a report is older counts as being behind. */
+const REPORT_MS = 2_500
 const WITHIN_MS = 2_000
 
-/** `requests` takes the place of the read model's. */
-export const requestLookup = (sql: Sql, requests: Pick<RequestQueries, 'one'> = requestQueries(sql)): RequestLookup => {
+export const requestLookup = (deps: RequestLookupDeps): RequestLookup => {
+  const { sql, hasOthers, requests = requestQueries(sql), status = readStatus } = deps
   /** By id of whomever, else the tenant's own by label. */
   const rowOf = async (idOrLabel: string, tenantId: string) => {
     const own = await requests.one(idOrLabel, tenantId)
@@ -19,6 +26,7 @@ export const requestLookup = (sql: Sql, requests: Pick<RequestQueries, 'one'> = 
     return row?.id === idOrLabel ? row : null
   }
   return {
+    hasOthers,
     async find(idOrLabel, tenantId) {
       const row = await rowOf(idOrLabel, tenantId)
       if (row === null) return null
@@ -32,10 +40,12 @@ export const requestLookup = (sql: Sql, requests: Pick<RequestQueries, 'one'> = 
         modelId: chosen?.model_id ?? null,
       }
     },
-    async isCurrent() {
-      const reports = await within(readStatus(sql), WITHIN_MS)
+    async behindMs() {
+      const reports = await within(status(sql), WITHIN_MS)
       const report = reports.find(({ model }) => model === 'requests')
-      return report !== undefined && report.age_ms < REPORT_MS && report.lag_ms < LAG_MS
+      // Any other does not follow the log, or not into the table that is read.
+      if (report === undefined || (report.state !== 'live' && report.state !== 'follower')) return null
+      return report.lag_ms + Math.max(0, report.age_ms - REPORT_MS)
     },
   }
 }

@@ -12,8 +12,8 @@ import type { Catalogue, CatalogueEntry, KeyIndex, LiveState } from '../state/po
 import type { ServedRequests } from '../state/served.ts'
 import type { Steering } from '../state/steering.ts'
 import type { ErrorCode, GatewayError } from '../wire/errors.ts'
-import type { RequestLookup } from './feedback.ts'
 import type { Limits } from './limits.ts'
+import type { RequestLookup } from './request-search.ts'
 import type { Traces } from './trace.ts'
 
 export interface InferenceSettings {

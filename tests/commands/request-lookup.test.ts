@@ -1,6 +1,7 @@
 // What feedback is told of the request log, whatever comes into it meanwhile.
 import { expect, test } from 'bun:test'
 import type { RequestDetail, RequestQueries } from '../../projections/requests/query.ts'
+import type { StoredStatus } from '../../projections/status.ts'
 import { requestLookup } from '../../src/commands/request-lookup.ts'
 
 const rowOf = (id: string, tenantId: string, label = id) =>
@@ -13,7 +14,7 @@ const lookupOn = (at: (nth: number) => readonly RequestDetail[]) => {
     const rows = at(nth++).filter((row) => tenantId === null || row.tenant_id === tenantId)
     return rows.find(({ id }) => id === idOrLabel) ?? rows.findLast((row) => row.request_id === idOrLabel) ?? null
   }
-  return requestLookup(null as never, { one })
+  return requestLookup({ sql: null as never, hasOthers: true, requests: { one } })
 }
 
 test('a row that comes between two reads is the tenant’s own, not another’s', async () => {
@@ -32,3 +33,20 @@ test('a label that is the id of another tenant’s request is of who has the lab
   const lookup = lookupOn(() => [rowOf('req_1', 'ten_1'), rowOf('req_2', 'ten_2', 'req_1')])
   expect(await lookup.find('req_1', 'ten_2')).toMatchObject({ id: 'req_2' })
 })
+
+test.each([
+  ['what it says, while it comes in time', { lag_ms: 300, age_ms: 1_900 }, 300],
+  ['longer, when the next report is late', { lag_ms: 300, age_ms: 3_500 }, 1_300],
+  ['unknown, while another build is made', { lag_ms: 0, state: 'building' }, null],
+  ['unknown, before the log is followed', { lag_ms: 0, state: 'starting' }, null],
+  ['unknown, when it is of another read model', { model: 'audit' }, null],
+] as const)('by the last report the request log is behind %s', async (_, fields, expected) => {
+  const report: StoredStatus = { ...REPORT, ...fields }
+  const status = (async () => [report]) as never
+  expect(await requestLookup({ sql: null as never, hasOthers: true, requests: null as never, status }).behindMs()).toBe(
+    expected,
+  )
+})
+const REPORT: StoredStatus = {
+  ...{ model: 'requests', state: 'live', detail: '', lag_ms: 0, behind_records: 0, poison: 0, age_ms: 0 },
+}

@@ -1,6 +1,6 @@
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
 import type { FeedbackGiven } from '../../src/domain/feedback.ts'
-import type { FoundRequest, RequestLookup } from '../../src/inference/feedback.ts'
+import type { FoundRequest, RequestLookup } from '../../src/inference/request-search.ts'
 import { ServedRequests } from '../../src/state/served.ts'
 import { startUpstream } from '../services/upstream.ts'
 import { entry, READ_KEY, type TestGateway, testGateway } from './gateway.ts'
@@ -9,21 +9,32 @@ const OTHER_KEY = 'gw_live_otherotherotherotherotherotherother'
 const upstream = startUpstream()
 const stored = new Map<string, FoundRequest>()
 let isAway = false
-let isCurrent = true
+let behindMs: number | null = 0
+let hasOthers = false
+/** What happens while the request log is asked for the nth time, from 1. */
+let whenAsked: (nth: number) => void = () => {}
+let timesAsked = 0
 const requestLookup: RequestLookup = {
+  get hasOthers() {
+    return hasOthers
+  },
   async find(id, tenantId) {
     if (isAway) throw new Error('Postgres does not answer')
+    whenAsked(++timesAsked)
     const isForeign = [...stored.keys()].some((key) => key.endsWith(`/${id}`))
     return stored.get(`${tenantId}/${id}`) ?? (isForeign ? 'foreign' : null)
   },
-  isCurrent: async () => isCurrent,
+  behindMs: async () => behindMs,
 }
 let gateway: TestGateway
 beforeEach(() => {
   gateway?.close()
   stored.clear()
   isAway = false
-  isCurrent = true
+  behindMs = 0
+  hasOthers = false
+  whenAsked = () => {}
+  timesAsked = 0
   gateway = testGateway({
     entries: [entry({ baseUrl: upstream.baseUrl })],
     keys: { [OTHER_KEY]: { id: 'key_other', tenantId: 'ten_2' } },
@@ -131,7 +142,14 @@ describe('feedback', () => {
     [
       'the request log is behind',
       () => {
-        isCurrent = false
+        behindMs = 60_000
+      },
+      idOfAge(120_000),
+    ],
+    [
+      'nobody reports how far the request log is',
+      () => {
+        behindMs = null
       },
       idOfAge(120_000),
     ],
@@ -140,6 +158,19 @@ describe('feedback', () => {
     arrange()
     const { status, json, headers } = await give({ request_id: id, score: 1 })
     expect([status, json.error?.code, headers.get('x-gateway-retryable')]).toEqual([502, 'upstream_error', 'true'])
+  })
+
+  test('on an id of a time to come, or a label that nobody used, is 404', async () => {
+    for (const request_id of [idOfAge(-3_600_000), 'nobody'])
+      expect((await give({ request_id, score: 1 })).status).toBe(404)
+  })
+
+  test('ends with its client', async () => {
+    const leaving = new AbortController()
+    whenAsked = () => leaving.abort()
+    const body = { request_id: idOfAge(1_000), score: 1 }
+    const response = await gateway.send('/v1/feedback', { body, signal: leaving.signal })
+    expect([response.status, timesAsked]).toEqual([499, 1])
   })
 
   test('needs the scope, and refuses strangers', async () => {
@@ -163,6 +194,70 @@ describe('feedback', () => {
   ])('with a bad %s is 400 naming it', async (param, fields) => {
     const { status, json } = await give({ request_id: 'x', score: 1, ...fields })
     expect([status, json.error?.param]).toEqual([400, param])
+  })
+})
+
+describe('feedback by label', () => {
+  /** A request with this label that another instance served. */
+  const elsewhere = (id: string, label: string) =>
+    stored.set(`ten_1/${label}`, { id, requestId: label, providerId: 'prov_9', modelId: 'mod_9' })
+  const givenOn = () => given().map(({ request }) => request)
+  const servedHere = async (label: string) => {
+    await served({ 'X-Request-ID': label })
+    return gateway.spool.settled().at(-1)!.id
+  }
+
+  test('is about the latest, where another process served that and its row comes a moment later', async () => {
+    hasOthers = true
+    await servedHere('mine')
+    const newer = idOfAge(0)
+    whenAsked = (nth) => nth === 3 && elsewhere(newer, 'mine')
+    expect((await give({ request_id: 'mine', score: 1 })).status).toBe(201)
+    expect(given()).toMatchObject([{ request: newer, request_id: 'mine', model_id: 'mod_9' }])
+  })
+
+  test('is about what was served here, where that is the latest', async () => {
+    hasOthers = true
+    elsewhere(idOfAge(5_000), 'mine')
+    const here = await servedHere('mine')
+    expect((await give({ request_id: 'mine', score: 1 })).status).toBe(201)
+    expect(givenOn()).toEqual([here])
+  })
+
+  test.each([
+    [
+      'away',
+      () => {
+        isAway = true
+      },
+    ],
+    [
+      'behind',
+      () => {
+        behindMs = 1_500
+      },
+    ],
+    [
+      'not followed',
+      () => {
+        behindMs = null
+      },
+    ],
+  ])('is 502 where others serve and the request log is %s; by id it is taken', async (_, arrange) => {
+    hasOthers = true
+    const here = await servedHere('mine')
+    arrange()
+    const { status, headers } = await give({ request_id: 'mine', score: 1 })
+    expect([status, headers.get('x-gateway-retryable')]).toEqual([502, 'true'])
+    expect((await give({ request_id: here, score: 1 })).status).toBe(201)
+    expect(givenOn()).toEqual([here])
+  })
+
+  test('needs no request log where nobody else serves', async () => {
+    isAway = true
+    const here = await servedHere('mine')
+    expect((await give({ request_id: 'mine', score: 1 })).status).toBe(201)
+    expect(givenOn()).toEqual([here])
   })
 })
 

@@ -7,9 +7,9 @@ import type { OperationsDeps } from '../../src/http/operations.ts'
 import type { Telemetry } from '../../src/http/telemetry.ts'
 import type { InferenceDeps, InferenceSettings } from '../../src/inference/deps.ts'
 import { INFERENCE_DEFAULTS } from '../../src/inference/deps.ts'
-import type { RequestLookup } from '../../src/inference/feedback.ts'
 import type { Limits } from '../../src/inference/limits.ts'
 import { processLimits } from '../../src/inference/limits-local.ts'
+import type { RequestLookup } from '../../src/inference/request-search.ts'
 import type { Traces } from '../../src/inference/trace.ts'
 import { createDialer } from '../../src/lib/dialer.ts'
 import { sha256Hex } from '../../src/lib/digest.ts'
@@ -124,8 +124,9 @@ export interface TestGateway {
 
 /** Postgres is away. */
 const NO_LOOKUP: RequestLookup = {
+  hasOthers: false,
   find: () => Promise.reject(new Error('no database')),
-  isCurrent: () => Promise.reject(new Error('no database')),
+  behindMs: () => Promise.reject(new Error('no database')),
 }
 
 export const testGateway = (
