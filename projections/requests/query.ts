@@ -148,6 +148,8 @@ export interface RequestQueries {
   one(idOrLabel: string, tenantId: string | null): Promise<RequestDetail | null>
   /** Likewise, as it was recorded. */
   recorded(idOrLabel: string, tenantId: string | null): Promise<RecordedRequest | null>
+  /** Whether a request with this id, that came at that time (Unix milliseconds), has a row or was admitted and has none yet. */
+  isKnown(id: string, atMs: number): Promise<boolean>
 }
 
 export const requestQueries = (sql: Sql): RequestQueries => ({
@@ -166,6 +168,13 @@ export const requestQueries = (sql: Sql): RequestQueries => ({
     const row = await storedOne(sql, idOrLabel, tenantId)
     return row === null ? null : recordedOf(row)
   },
+  isKnown: (id, atMs) =>
+    readActive(sql, 'requests', async (schemaName) => {
+      const [found] = await sql<{ known: boolean }[]>`
+        select exists (select from ${sql(`${schemaName}.request`)} where id = ${id})
+          or exists (select from ${sql(`${schemaName}.pending`)} where at_ms = ${atMs} and id = ${id}) as known`
+      return found?.known ?? false
+    }),
 })
 
 const storedOne = (sql: Sql, idOrLabel: string, tenantId: string | null): Promise<StoredDetail | null> =>

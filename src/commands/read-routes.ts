@@ -18,7 +18,7 @@ import type { HealthParts } from './health.ts'
 export interface ReadRoutesDeps {
   readonly analytics: Analytics
   readonly control: ControlPlane
-  readonly health: Pick<HealthParts, 'healthOf'>
+  readonly health: Pick<HealthParts, 'healthOf' | 'served' | 'requestLookup'>
   /** What is stored of an end user. */
   userDigest(tenantId: string, user: string): string
 }
@@ -27,7 +27,8 @@ export const readRoutes = ({ analytics, control, health, userDigest }: ReadRoute
   const { sql } = analytics
   const { live, catalogue } = control
   const nowMs = Date.now
-  const ofRequests = { requests: requestQueries(sql), live, nowMs, userDigest }
+  const { served, requestLookup } = health
+  const ofRequests = { requests: requestQueries(sql), served, requestLookup, live, nowMs, userDigest }
   const ofUsage = { usage: usageQueries(sql), live, nowMs }
   return [
     ...requestRoutes(ofRequests),

@@ -1,14 +1,14 @@
-// What `POST /v1/feedback` asks of the request log.
+// What is asked of the request log to find one request.
 import { type Sql, within } from '../../projections/database.ts'
 import { type RequestQueries, requestQueries } from '../../projections/requests/query.ts'
 import { readStatus } from '../../projections/status.ts'
-import type { RequestLookup } from '../inference/request-search.ts'
+import { ownRow, type RequestLookup } from '../inference/request-search.ts'
 
 export interface RequestLookupDeps {
   readonly sql: Sql
   readonly hasOthers: boolean
   /** The read model's when not given. */
-  readonly requests?: Pick<RequestQueries, 'one'>
+  readonly requests?: Pick<RequestQueries, 'one' | 'isKnown'>
   readonly status?: typeof readStatus
 }
 
@@ -18,20 +18,11 @@ const WITHIN_MS = 2_000
 
 export const requestLookup = (deps: RequestLookupDeps): RequestLookup => {
   const { sql, hasOthers, requests = requestQueries(sql), status = readStatus } = deps
-  /** By id of whomever, else the tenant's own by label. */
-  const rowOf = async (idOrLabel: string, tenantId: string) => {
-    const own = await requests.one(idOrLabel, tenantId)
-    if (own !== null) return own
-    const row = await requests.one(idOrLabel, null)
-    return row?.id === idOrLabel ? row : null
-  }
   return {
     hasOthers,
     async find(idOrLabel, tenantId) {
-      const row = await rowOf(idOrLabel, tenantId)
-      if (row === null) return null
-      // Asked twice, and a row may come between: only what it says tells whose it is.
-      if (row.tenant_id !== tenantId) return 'foreign'
+      const row = await ownRow(idOrLabel, tenantId, requests.one)
+      if (row === null || row === 'foreign') return row
       const { chosen } = row.routing
       return {
         id: row.id,
@@ -40,6 +31,7 @@ export const requestLookup = (deps: RequestLookupDeps): RequestLookup => {
         modelId: chosen?.model_id ?? null,
       }
     },
+    isKnown: (id, atMs) => requests.isKnown(id, atMs),
     async behindMs() {
       const reports = await within(status(sql), WITHIN_MS)
       const report = reports.find(({ model }) => model === 'requests')

@@ -1,4 +1,4 @@
-// The requests that this process has served of late, for feedback that comes before the read model has them. Bounded: the oldest make room.
+// The requests that this process has served of late, for whoever asks for them before the read model has them. Bounded: the oldest make room.
 
 export interface ServedRequest {
   /** Ours and unique. */
@@ -16,7 +16,7 @@ export const SERVED_KEPT = 8_192
 
 /**
  * A ring of columns: noting one costs every request a few writes, and no index to keep. Looking one up walks the ring from the newest on (50 us for all of it),
- * which only feedback does.
+ * which feedback does, and who asks for a request that the read model does not have.
  */
 export class ServedRequests {
   readonly #ids: string[]
@@ -54,8 +54,8 @@ export class ServedRequests {
     this.#models[at] = modelId
   }
 
-  /** By id, else the tenant's latest with that label. `foreign`: another tenant's, so that nobody else has to be asked. Null: not known here. */
-  find(idOrLabel: string, tenantId: string): ServedRequest | 'foreign' | null {
+  /** By id, else the tenant's latest with that label (null: of all tenants). `foreign`: another tenant's, so that nobody else has to be asked. Null: not known here. */
+  find(idOrLabel: string, tenantId: string | null): ServedRequest | 'foreign' | null {
     let labelled: ServedRequest | null = null
     let isForeign = false
     if (idOrLabel === '') return null
@@ -63,7 +63,7 @@ export class ServedRequests {
       const at = (this.#next - back + this.kept) % this.kept
       const id = this.#ids[at]!
       if (id === '') break
-      const isOwn = this.#tenants[at] === tenantId
+      const isOwn = tenantId === null || this.#tenants[at] === tenantId
       if (id === idOrLabel && isOwn) return this.#at(at)
       if (id === idOrLabel) isForeign = true
       if (labelled === null && isOwn && this.#labels[at] === idOrLabel) labelled = this.#at(at)

@@ -3,7 +3,9 @@ import { expect, test } from 'bun:test'
 import type { RequestDetail, RequestQueries } from '../../projections/requests/query.ts'
 import type { StoredStatus } from '../../projections/status.ts'
 import { requestLookup } from '../../src/commands/request-lookup.ts'
+import { newRequestId } from '../../src/lib/request-ids.ts'
 
+const [FIRST, SECOND] = [newRequestId(Date.now()), newRequestId(Date.now())]
 const rowOf = (id: string, tenantId: string, label = id) =>
   ({ id, request_id: label, tenant_id: tenantId, routing: { chosen: null } }) as unknown as RequestDetail
 
@@ -14,24 +16,24 @@ const lookupOn = (at: (nth: number) => readonly RequestDetail[]) => {
     const rows = at(nth++).filter((row) => tenantId === null || row.tenant_id === tenantId)
     return rows.find(({ id }) => id === idOrLabel) ?? rows.findLast((row) => row.request_id === idOrLabel) ?? null
   }
-  return requestLookup({ sql: null as never, hasOthers: true, requests: { one } })
+  return requestLookup({ sql: null as never, hasOthers: true, requests: { one, isKnown: async () => false } })
 }
 
 test('a row that comes between two reads is the tenant’s own, not another’s', async () => {
-  const lookup = lookupOn((nth) => (nth === 0 ? [] : [rowOf('req_1', 'ten_1')]))
-  expect(await lookup.find('req_1', 'ten_1')).toMatchObject({ id: 'req_1' })
+  const lookup = lookupOn((nth) => (nth === 0 ? [] : [rowOf(FIRST, 'ten_1')]))
+  expect(await lookup.find(FIRST, 'ten_1')).toMatchObject({ id: FIRST })
 })
 
 test('another tenant’s is foreign by id, and not there by label', async () => {
-  const lookup = lookupOn(() => [rowOf('req_1', 'ten_1', 'mine')])
-  expect(await lookup.find('req_1', 'ten_2')).toBe('foreign')
+  const lookup = lookupOn(() => [rowOf(FIRST, 'ten_1', 'mine')])
+  expect(await lookup.find(FIRST, 'ten_2')).toBe('foreign')
   expect(await lookup.find('mine', 'ten_2')).toBeNull()
-  expect(await lookup.find('mine', 'ten_1')).toMatchObject({ id: 'req_1', requestId: 'mine' })
+  expect(await lookup.find('mine', 'ten_1')).toMatchObject({ id: FIRST, requestId: 'mine' })
 })
 
 test('a label that is the id of another tenant’s request is of who has the label', async () => {
-  const lookup = lookupOn(() => [rowOf('req_1', 'ten_1'), rowOf('req_2', 'ten_2', 'req_1')])
-  expect(await lookup.find('req_1', 'ten_2')).toMatchObject({ id: 'req_2' })
+  const lookup = lookupOn(() => [rowOf(FIRST, 'ten_1'), rowOf(SECOND, 'ten_2', FIRST)])
+  expect(await lookup.find(FIRST, 'ten_2')).toMatchObject({ id: SECOND })
 })
 
 test.each([

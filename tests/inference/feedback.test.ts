@@ -10,6 +10,7 @@ const upstream = startUpstream()
 const stored = new Map<string, FoundRequest>()
 let isAway = false
 let behindMs: number | null = 0
+let isKnown = false
 let hasOthers = false
 /** What happens while the request log is asked for the nth time, from 1. */
 let whenAsked: (nth: number) => void = () => {}
@@ -24,6 +25,7 @@ const requestLookup: RequestLookup = {
     const isForeign = [...stored.keys()].some((key) => key.endsWith(`/${id}`))
     return stored.get(`${tenantId}/${id}`) ?? (isForeign ? 'foreign' : null)
   },
+  isKnown: async () => isKnown,
   behindMs: async () => behindMs,
 }
 let gateway: TestGateway
@@ -32,6 +34,7 @@ beforeEach(() => {
   stored.clear()
   isAway = false
   behindMs = 0
+  isKnown = false
   hasOthers = false
   whenAsked = () => {}
   timesAsked = 0
@@ -154,6 +157,13 @@ describe('feedback', () => {
       idOfAge(120_000),
     ],
     ['the request may be on its way', () => {}, idOfAge(1_000)],
+    [
+      'another instance still answers it',
+      () => {
+        isKnown = true
+      },
+      idOfAge(120_000),
+    ],
   ])('is never a false 404: 502 and retryable when %s', async (_, arrange, id) => {
     arrange()
     const { status, json, headers } = await give({ request_id: id, score: 1 })

@@ -126,6 +126,7 @@ export interface TestGateway {
 const NO_LOOKUP: RequestLookup = {
   hasOthers: false,
   find: () => Promise.reject(new Error('no database')),
+  isKnown: () => Promise.reject(new Error('no database')),
   behindMs: () => Promise.reject(new Error('no database')),
 }
 

@@ -1,5 +1,6 @@
 // The request log in Postgres: exactly once, whatever is repeated or raced.
 import { describe, expect, test } from 'bun:test'
+import { requestQueries } from '../../projections/requests/query.ts'
 import { LogReplaced } from '../../src/log/port.ts'
 import { eventually } from '../services/eventually.ts'
 import { silent } from '../services/postgres.ts'
@@ -36,6 +37,20 @@ describe('the request log', () => {
     ])
     const schema = await store.fold(log)
     expect((await store.requests(schema)).map(({ outcome }) => outcome)).toEqual(['success'])
+  })
+
+  test('a request is known once it was admitted, by its id and its time', async () => {
+    const log = testLog()
+    const instance = sender()
+    await log.append(REQUESTS, 0, [
+      instance.record('request.admitted', admitted('req_open')),
+      ...instance.both('req_done'),
+    ])
+    await store.fold(log)
+    const { isKnown, one } = requestQueries(store.sql)
+    const atMs = admitted('req_open').at_ms
+    expect([await isKnown('req_open', atMs), await one('req_open', null)]).toEqual([true, null])
+    expect(await Promise.all([isKnown('req_done', atMs), isKnown('req_none', atMs)])).toEqual([true, false])
   })
 
   test('between partitions the earlier settlement in log time is the outcome, whichever is folded first', async () => {

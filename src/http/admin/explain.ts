@@ -4,7 +4,6 @@ import type { RecordedRequest, RequestQueries } from '../../../projections/reque
 import type { ControlReader } from '../../domain/control.ts'
 import type { FrameTaken } from '../../domain/health.ts'
 import type { PolicyRow } from '../../domain/policy.ts'
-import { Rejection } from '../../domain/rejection.ts'
 import { type Decision, shownAttempt } from '../../domain/request.ts'
 import type { PlannedRequest } from '../../inference/plan-again.ts'
 import { usdOf } from '../../lib/money.ts'
@@ -13,12 +12,12 @@ import type { History, Moment } from '../../state/history-port.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { asked, momentNamed, neverWas } from './as-of.ts'
 import { ExplainAnswer } from './explain-answer.ts'
+import { type OneRequestDeps, oneRequest } from './one-request.ts'
 import type { PlanAnswer, PlanRead } from './past-plan.ts'
 import { reading } from './read-store.ts'
-import { tenantFilter } from './request-filter.ts'
 import { type AdminRoute, route } from './route.ts'
 
-export interface ExplainDeps {
+export interface ExplainDeps extends OneRequestDeps {
   readonly requests: Pick<RequestQueries, 'recorded'>
   readonly frames: FrameQueries
   readonly history: History
@@ -67,20 +66,15 @@ export const explainRoutes = (deps: ExplainDeps): readonly AdminRoute[] => [
     summary: 'Why a request went where it went, computed again; or where it would have gone',
     query: Query,
     answer: ExplainAnswer,
-    async handle({ params, query, principal }) {
+    async handle(call) {
+      const { query } = call
       const asOf = query.as_of === undefined ? null : momentNamed(query.as_of)
-      const request = await requestOf(params.id!, tenantFilter(principal, query.tenant_id), deps)
+      const request = await oneRequest(call, deps.requests.recorded, deps)
       const whatIf = asOf === null && query.policy_id === undefined ? null : { policyId: query.policy_id ?? null, asOf }
       return { body: shown(request, await computed(request, whatIf, deps), whatIf, deps) }
     },
   }),
 ]
-
-const requestOf = async (id: string, tenantId: string | null, { requests }: ExplainDeps): Promise<RecordedRequest> => {
-  const request = await reading(requests.recorded(id, tenantId))
-  if (request === null) throw new Rejection('not_found', `no request has the id or label "${id.slice(0, 128)}"`)
-  return request
-}
 
 const computed = async (request: RecordedRequest, whatIf: WhatIf | null, deps: ExplainDeps): Promise<Computed> => {
   const { revision } = request.settled

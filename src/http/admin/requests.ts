@@ -1,11 +1,11 @@
 // `/admin/v1/requests`: the request log, and one request with its routing decision.
 import type { RequestQueries } from '../../../projections/requests/query.ts'
-import { Rejection } from '../../domain/rejection.ts'
 import { t } from '../../lib/schema.ts'
 import { exported } from './export.ts'
+import { type OneRequestDeps, oneRequest } from './one-request.ts'
 import { REQUEST_COLUMNS, RequestDetailAnswer, RequestsAnswer } from './read-answers.ts'
 import { reading } from './read-store.ts'
-import { type FilterDeps, filterOf, pageView, RequestQuery, tenantFilter } from './request-filter.ts'
+import { type FilterDeps, filterOf, pageView, RequestQuery } from './request-filter.ts'
 import { type AdminRoute, route } from './route.ts'
 
 export interface RequestRouteDeps extends FilterDeps {
@@ -34,7 +34,7 @@ const listRequests = (deps: RequestRouteDeps): AdminRoute =>
     },
   })
 
-const getRequest = ({ requests, live }: RequestRouteDeps): AdminRoute =>
+const getRequest = (deps: RequestRouteDeps & OneRequestDeps): AdminRoute =>
   route({
     method: 'GET',
     path: '/requests/:id',
@@ -42,10 +42,9 @@ const getRequest = ({ requests, live }: RequestRouteDeps): AdminRoute =>
     summary: 'One request, by id or by label, with its routing decision',
     query: t.Object({ tenant_id: Text }),
     answer: RequestDetailAnswer,
-    async handle({ params, query, principal }) {
-      const id = params.id!
-      const row = await reading(requests.one(id, tenantFilter(principal, query.tenant_id)))
-      if (row === null) throw new Rejection('not_found', `no request has the id or label "${id.slice(0, 128)}"`)
+    async handle(call) {
+      const { requests, live } = deps
+      const row = await oneRequest(call, requests.one, deps)
       const candidates = row.routing.candidates.map((candidate) => ({
         provider: live.control.table('providers').get(candidate.provider_id)?.name ?? null,
         model: live.control.table('models').get(candidate.model_id)?.name ?? null,
@@ -56,4 +55,7 @@ const getRequest = ({ requests, live }: RequestRouteDeps): AdminRoute =>
   })
 
 /** Rows for `AdminDeps.furtherRoutes`. */
-export const requestRoutes = (deps: RequestRouteDeps): readonly AdminRoute[] => [listRequests(deps), getRequest(deps)]
+export const requestRoutes = (deps: RequestRouteDeps & OneRequestDeps): readonly AdminRoute[] => [
+  listRequests(deps),
+  getRequest(deps),
+]

@@ -11,6 +11,7 @@ import { sha256Hex } from '../../../src/lib/digest.ts'
 import { Value } from '../../../src/lib/schema.ts'
 import { HistoryUnavailable } from '../../../src/state/history-port.ts'
 import type { Answer } from './gateway.ts'
+import { QUIET_SEARCH } from './quiet-search.ts'
 import { type RealGateway, startRealGateway } from './real-history.ts'
 
 const OWN_KEY = 'gw_live_reader_of_the_default_tenant'
@@ -85,7 +86,9 @@ const reasonsOf = ({ body }: Answer) =>
 beforeAll(async () => {
   gateway = await startRealGateway(({ live, history }) =>
     explainRoutes({
+      ...QUIET_SEARCH,
       live,
+      nowMs: Date.now,
       frames: kept,
       adapterReady: () => true,
       requests: {

@@ -11,6 +11,7 @@ import { requestRoutes } from '../../../src/http/admin/requests.ts'
 import { errorResponse } from '../../../src/http/envelope.ts'
 import { contextOf } from '../../../src/http/request-context.ts'
 import { ADMIN_KEY, startGateway } from './gateway.ts'
+import { QUIET_SEARCH } from './quiet-search.ts'
 
 const rowOf = (index: number, more: object = {}): RequestView =>
   ({ ...Object.fromEntries(REQUEST_COLUMNS.map((name) => [name, null])), id: `req_${index}`, ...more }) as RequestView
@@ -22,7 +23,7 @@ const serve = (pages: Pages) => {
   const live = { control: null as never }
   const nowMs = () => Date.UTC(2026, 10, 20)
   const requests = { pages, list: async () => ({ requests: [], total: 0, searchedFromMs: 0 }) } as never
-  const deps = { requests, live, nowMs, userDigest: () => '' }
+  const deps = { requests, ...QUIET_SEARCH, live, nowMs, userDigest: () => '' }
   const routes = [
     ...requestRoutes(deps),
     ...errorRoutes(deps),

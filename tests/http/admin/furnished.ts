@@ -22,6 +22,7 @@ import type { Checked } from '../../../src/upkeep/provider-checks.ts'
 import type { ProviderWork } from '../../../src/upkeep/provider-work.ts'
 import { entry } from '../../inference/gateway.ts'
 import { type Gateway, startGateway } from './gateway.ts'
+import { QUIET_SEARCH } from './quiet-search.ts'
 import { QUIET_STATUS, quietSystem } from './quiet-system.ts'
 import { emptyUsage } from './usage-figures.ts'
 
@@ -85,7 +86,7 @@ const readModels = (
     return { rows: [], reached, isBehind: false }
   }
   const requests = { list: searched, failures: searched, one, place, since, recorded }
-  const ofRequests = { requests: requests as never, live, nowMs, userDigest: () => 'digest' }
+  const ofRequests = { requests: requests as never, ...QUIET_SEARCH, live, nowMs, userDigest: () => 'digest' }
   const ofUsage = { usage: emptyUsage((tenantId) => void asked.push(tenantId)), live, nowMs }
   const audit = { list: list('events'), shows: async () => true }
   const feedback = { list: list('feedback') }
@@ -95,7 +96,7 @@ const readModels = (
     ...errorRoutes(ofRequests),
     ...usageRoutes(ofUsage),
     ...overviewRoutes({ ...ofUsage, healthOf: () => providerHealth(book, '', []), adapterReady: () => true }),
-    ...explainRoutes({ requests, live } as never),
+    ...explainRoutes(ofRequests as never),
     ...auditRoutes({ audit: audit as never, live, nowMs }),
     ...feedbackRoutes({ feedback: feedback as never, live, nowMs }),
   ]

@@ -9,6 +9,7 @@ import { closed } from '../../../src/domain/fields.ts'
 import type { RequestSettled } from '../../../src/domain/request.ts'
 import { auditRoutes } from '../../../src/http/admin/audit.ts'
 import { errorRoutes } from '../../../src/http/admin/errors.ts'
+import { explainRoutes } from '../../../src/http/admin/explain.ts'
 import { requestRoutes } from '../../../src/http/admin/requests.ts'
 import { usageRoutes } from '../../../src/http/admin/usage.ts'
 import { type TSchema, Value } from '../../../src/lib/schema.ts'
@@ -17,6 +18,7 @@ import { keyIssued, providerCreated, tenantCreated } from '../../domain/world.ts
 import { testStore } from '../../projections/store.ts'
 import { MAC_KEY, REQUESTS, sender, settled, testLog } from '../../projections/support.ts'
 import { type Gateway, startGateway } from './gateway.ts'
+import { QUIET_SEARCH } from './quiet-search.ts'
 
 export const HOUR_MS = 3_600_000
 export const NOW_MS = Date.UTC(2026, 10, 20)
@@ -26,9 +28,10 @@ export const gatewayOn = (connection: Sql): Gateway => {
   const nowMs = () => made.nowMs
   const live = { control: null as never }
   const userDigest = (tenantId: string, user: string) => `${tenantId} ${user}`
-  const ofRequests = { requests: requestQueries(connection), live, nowMs, userDigest }
+  const ofRequests = { requests: requestQueries(connection), ...QUIET_SEARCH, live, nowMs, userDigest }
   const routes = [
     ...requestRoutes(ofRequests),
+    ...explainRoutes({ ...ofRequests, frames: null as never, history: null as never, adapterReady: () => true }),
     ...errorRoutes(ofRequests),
     ...usageRoutes({ usage: usageQueries(connection), live, nowMs }),
     ...auditRoutes({ audit: auditQueries(connection), live, nowMs }),

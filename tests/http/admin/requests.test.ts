@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { POLICY_DEFAULTS } from '../../../src/domain/policy.ts'
 import { ErrorsAnswer, RequestDetailAnswer, RequestRow } from '../../../src/http/admin/read-answers.ts'
+import { newRequestId } from '../../../src/lib/request-ids.ts'
 import { providerCreated } from '../../domain/world.ts'
 import { flawsOf, HOUR_MS, NOW_MS, readWorld } from './read-world.ts'
 
@@ -178,4 +179,17 @@ describe('GET /requests/{requestID}', () => {
     expect(await latest('?tenant_id=ten_other')).toBe('req_3')
     expect((await reads.gateway.call('GET', '/requests/nobody')).status).toBe(404)
   })
+
+  test('an id that may be on its way is not 404 but retryable, for the view and for the explanation', async () => {
+    const young = newRequestId(NOW_MS - 1_000)
+    for (const [id, expected] of [
+      [young, [502, 'true']],
+      [newRequestId(NOW_MS - HOUR_MS), [404, 'false']],
+    ] as const) {
+      for (const path of [`/requests/${id}`, `/requests/${id}/explain`]) {
+        const { status, headers } = await reads.gateway.call('GET', path)
+        expect([path, status, headers.get('x-gateway-retryable')]).toEqual([path, ...expected])
+      }
+    }
+  }, 20_000)
 })
