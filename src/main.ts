@@ -3,6 +3,7 @@
 import manifest from '../package.json' with { type: 'json' }
 import { type AppDeps, createApp } from './app.ts'
 import { type Analytics, openAnalytics } from './commands/analytics.ts'
+import { type Announcements, openAnnouncements } from './commands/announcements.ts'
 import { type BudgetParts, openBudgetParts } from './commands/budgets.ts'
 import { type ConsoleParts, openConsole } from './commands/console.ts'
 import { type ControlPlane, openControlPlane } from './commands/control-plane.ts'
@@ -32,9 +33,6 @@ import { KINDS } from './providers/kinds.ts'
 import type { Budgets } from './state/budgets.ts'
 import { providerSecret } from './state/catalogue.ts'
 import { lastUses } from './state/last-uses.ts'
-import { type Activation, openActivation } from './upkeep/activation.ts'
-import { OPEN_BREAKERS_TOLD } from './upkeep/instance-announced.ts'
-import { type Instances, openInstances } from './upkeep/instances.ts'
 import type { KindTable } from './upkeep/kind-table.ts'
 import type { LoadWatch } from './upkeep/load-watch.ts'
 import { type ModelCatalogue, modelCatalogue } from './upkeep/model-listing.ts'
@@ -63,8 +61,6 @@ export interface Gateway {
   stop(): Promise<void>
 }
 
-/** Applied-by is a courtesy: a write that takes something away waits so long for the others, any other not at all. */
-const APPLIED_WAIT_MS = 250
 /** What a drain may take beyond its time: the rest is ended, and their outcomes are written. */
 const SETTLE_MS = 5_000
 
@@ -143,8 +139,8 @@ interface Parts extends GatewayOptions {
   readonly console: ConsoleParts
   readonly tracing: Tracing | null
   readonly load: LoadWatch
-  /** Null until the control state can be told from that of others. */
-  instances(): Instances | null
+  readonly announcements: Announcements
+  readonly instances: Announcements['instances']
   close(): Promise<void>
 }
 
@@ -169,29 +165,10 @@ const openParts = (
   const limits = openLimits(config)
   const tracing = openTracing({ config, env, diagnostics, version: VERSION })
   const load = openLoad(config)
-  let instances: Instances | null = null
-  const console = openConsole({ ...opened, announce: () => instances?.tellSoon() })
-  let activation: Activation | null = null
-  let closed = false
-  const announce = async () => {
-    await control.live.ready()
-    if (closed) return
-    const { log, live } = control
-    instances = openInstances({
-      log,
-      live,
-      instance: outcomes.spool.instance,
-      build: VERSION,
-      nowMs: Date.now,
-      diagnostics,
-      openBreakers: () => health.book.openBreakers(OPEN_BREAKERS_TOLD),
-      heardOpenBreakers: (modelIds) => health.book.warn(modelIds),
-      failedLogins: () => console.failures.told(Date.now()),
-      heardFailedLogins: (instance, told) => console.failures.heard(instance, told, Date.now()),
-    })
-    activation = openActivation({ live, commit: control.commits.commit, instances, diagnostics })
-  }
-  void announce().catch(() => undefined) // refused or closed: whoever opened the control state is told
+  const console = openConsole({ ...opened, announce: () => announcements.instances()?.tellSoon() })
+  const { instance } = outcomes.spool
+  const told = { book: health.book, failures: console.failures }
+  const announcements = openAnnouncements({ control, instance, build: VERSION, ...told, diagnostics })
   return {
     ...opened,
     dialer,
@@ -203,13 +180,12 @@ const openParts = (
     console,
     tracing,
     load,
-    instances: () => instances,
+    announcements,
+    instances: () => announcements.instances(),
     async close() {
-      closed = true
       load.close()
       console.close()
-      await activation?.close()
-      await instances?.close()
+      await announcements.close()
       await health.close()
       dialer.close()
       await tracing?.close()
@@ -249,11 +225,7 @@ const appDeps = (parts: Parts): AppDeps => {
     dataKeys: control.dataKeys,
     content: control.content,
     causeKey: control.installation.idempotency,
-    appliedBy: async (revision) => {
-      const instances = parts.instances()
-      const waitMs = instances?.awaited(revision) ? APPLIED_WAIT_MS : 0
-      return (await instances?.appliedBy(revision, waitMs)) ?? { applied: 1, instances: 1 }
-    },
+    appliedBy: (revision) => parts.announcements.appliedBy(revision),
     ...operations,
     kindTable,
     allowPrivate: allowsPrivate(config),
@@ -265,7 +237,7 @@ const appDeps = (parts: Parts): AppDeps => {
     newApiKey,
     nowMs: Date.now,
     lastUses: lastUses(),
-    clearBreakers: () => parts.health.book.clearBreakers(),
+    clearBreakers: () => parts.announcements.clearBreakers(),
     furtherRoutes: [
       ...parts.health.routes,
       ...readRoutes({ ...parts, userDigest }),

@@ -45,6 +45,7 @@ export class HealthBook implements Frames, CallWatch {
   #dueMs = Number.POSITIVE_INFINITY
   #moved = false
   #restates = false
+  #clearedMs = 0
 
   /** What providers answered to the question for usage on streams. */
   readonly usageAnswers: UsageAnswers
@@ -110,8 +111,21 @@ export class HealthBook implements Frames, CallWatch {
     if (this.#moved || (nowMs - this.#takenMs >= FRAME_MS && this.#candidates.size > 0)) this.#renew(nowMs)
   }
 
-  /** Forgets what is held against any candidate: breakers, cooldowns, ejections. */
-  clearBreakers(): void {
+  /** When breakers were last cleared, here or elsewhere, Unix milliseconds; 0: never, as far as is known here. */
+  get clearedMs(): number {
+    return this.#clearedMs
+  }
+
+  /** An operator has them cleared. Answers when: later than every time before, whatever the clocks say, or others would pass it over. */
+  clearBreakers(): number {
+    this.heardCleared(Math.max(this.deps.nowMs(), this.#clearedMs + 1))
+    return this.#clearedMs
+  }
+
+  /** Forgets what is held against any candidate (breakers, cooldowns, ejections), once for each time. True: this one is news. */
+  heardCleared(atMs: number): boolean {
+    if (atMs <= this.#clearedMs) return false
+    this.#clearedMs = atMs
     const nowMs = this.deps.monotonicMs()
     for (const candidate of this.#candidates.values()) {
       candidate.coolUntilMs = candidate.ejectedUntilMs = Number.NEGATIVE_INFINITY
@@ -119,6 +133,7 @@ export class HealthBook implements Frames, CallWatch {
       this.moved(candidate, candidate.breaker.clear(nowMs))
     }
     this.#moved = true
+    return true
   }
 
   /** Other instances have these breakers open: for the next seconds one failure here opens them too. Unknown ids are nobody's. */

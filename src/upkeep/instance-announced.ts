@@ -21,6 +21,13 @@ export const InstanceAnnounced = t.Object({
       description: 'Models whose circuit breakers it has open.',
     }),
   ),
+  breakers_cleared_ms: t.Optional(
+    t.Integer({
+      minimum: 0,
+      description:
+        'When an operator last had all circuit breakers closed, Unix milliseconds, as it knows: it has closed its own since.',
+    }),
+  ),
   failed_logins: t.Optional(described(ToldList, 'Who failed to log in there, by digests.')),
 })
 export type InstanceAnnounced = Static<typeof InstanceAnnounced>

@@ -8,10 +8,10 @@ import { readEnvelope, writeEnvelope } from '../log/envelope.ts'
 import { type EventLog, LogUnavailable } from '../log/port.ts'
 import { TOPICS } from '../log/topics.ts'
 import { Changed } from '../state/changed.ts'
-import type { ToldFailures } from '../state/failed-logins.ts'
 import type { LiveChain } from '../state/live-chain.ts'
 import { HeardInstances } from './heard-instances.ts'
 import { InstanceAnnounced } from './instance-announced.ts'
+import { hear, type Tellings, toldNow } from './instance-tellings.ts'
 import { StateHistory } from './state-history.ts'
 import { isAwaited, isUrgent } from './urgent.ts'
 
@@ -27,7 +27,7 @@ const ALARMS_TOLD = 4
 /** Heard so often, another process of this name is one that lives. */
 const NAMESAKE_TIMES = 5
 
-export interface InstancesDeps {
+export interface InstancesDeps extends Tellings {
   readonly log: EventLog
   readonly live: LiveChain
   readonly instance: string
@@ -37,13 +37,12 @@ export interface InstancesDeps {
   readonly everyMs?: number
   readonly behindMs?: number
   readonly liveMs?: number
-  /** Models whose breakers are open here, at most `OPEN_BREAKERS_TOLD`. */
-  readonly openBreakers?: () => readonly string[]
-  /** Called with those of another instance, each time it says them. */
-  readonly heardOpenBreakers?: (modelIds: readonly string[]) => void
-  /** The same of logins that failed. */
-  readonly failedLogins?: () => readonly ToldFailures[]
-  readonly heardFailedLogins?: (instance: string, told: readonly ToldFailures[]) => void
+}
+
+/** How many of the live instances have it, this one among them. */
+export interface AppliedBy {
+  readonly applied: number
+  readonly instances: number
 }
 
 export interface Instances {
@@ -52,7 +51,9 @@ export interface Instances {
   /** Whether the answer to that decision waits until all have applied it: it revokes, rotates or narrows a key, kills or overrides. */
   awaited(revision: string): boolean
   /** How many of the live instances have folded that decision; waits until all have, or for the time given. */
-  appliedBy(revision: string, waitMs: number): Promise<{ readonly applied: number; readonly instances: number }>
+  appliedBy(revision: string, waitMs: number): Promise<AppliedBy>
+  /** Tells the others at once that breakers were cleared here at that time (Unix milliseconds), and how many know; waits likewise. */
+  clearedBy(atMs: number, waitMs: number): Promise<AppliedBy>
   /** Not null: other instances had another state at the same offset of the chain. */
   alarm(): string | null
   /** Not null: another instance has folded for some seconds what this one has not. */
@@ -118,11 +119,20 @@ class Announcements implements Instances {
     return this.#awaited.has(revision)
   }
 
-  async appliedBy(revision: string, waitMs: number): Promise<{ applied: number; instances: number }> {
+  appliedBy(revision: string, waitMs: number): Promise<AppliedBy> {
     const { live } = this.deps
     const offset = live.offsetOf(revision)
     const has = (said: InstanceAnnounced) =>
       said.tip === revision || (offset === undefined ? said.offset >= live.next : said.offset > offset)
+    return this.#until(has, waitMs)
+  }
+
+  clearedBy(atMs: number, waitMs: number): Promise<AppliedBy> {
+    this.#due(0)
+    return this.#until(({ breakers_cleared_ms: clearedMs = 0 }) => clearedMs >= atMs, waitMs)
+  }
+
+  async #until(has: (said: InstanceAnnounced) => boolean, waitMs: number): Promise<AppliedBy> {
     const applied = () => this.list().filter(has).length
     await this.#changed.until(() => applied() === this.list().length || this.#closing.signal.aborted, waitMs)
     return { applied: applied(), instances: this.list().length }
@@ -162,9 +172,7 @@ class Announcements implements Instances {
   }
 
   #self(): InstanceAnnounced {
-    const { live, instance, build, openBreakers, failedLogins } = this.deps
-    const open = openBreakers?.() ?? []
-    const failed = failedLogins?.() ?? []
+    const { live, instance, build } = this.deps
     const { offset, tip, digest, degraded } = live.status()
     return {
       instance,
@@ -175,8 +183,7 @@ class Announcements implements Instances {
       event_version: EVENT_VERSION,
       build,
       degraded,
-      ...(open.length === 0 ? {} : { open_breakers: [...open] }),
-      ...(failed.length === 0 ? {} : { failed_logins: [...failed] }),
+      ...toldNow(this.deps),
     }
   }
 
@@ -249,9 +256,7 @@ class Announcements implements Instances {
     }
     const standing = this.#others.heard(said)
     if (standing === 'too many') return
-    if (said.open_breakers !== undefined) this.deps.heardOpenBreakers?.(said.open_breakers)
-    if (said.failed_logins !== undefined) this.deps.heardFailedLogins?.(said.instance, said.failed_logins)
-    if (standing === 'new') this.#due(0) // it does not know of us yet
+    if (hear(this.deps, said) || standing === 'new') this.#due(0) // it does not know of us yet
     this.#measure(said)
     this.#compare(said)
   }

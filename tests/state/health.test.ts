@@ -156,6 +156,25 @@ describe('the breaker', () => {
     expect(here.events.filter(({ type }) => type === 'breaker.closed')).toMatchObject([{ data: { reason: 'cleared' } }])
   })
 
+  test('given a reload elsewhere, then they are forgotten once, however often it is heard of', () => {
+    const here = world([ALPHA])
+    here.fail(ALPHA, 5)
+    const elsewhere = here.book.clearedMs + 5
+    expect(here.book.heardCleared(elsewhere)).toBe(true)
+    expect(signals(here).breaker).toBe('closed')
+    here.fail(ALPHA, 5)
+    expect(here.book.heardCleared(elsewhere)).toBe(false)
+    expect(signals(here).breaker).toBe('open')
+    expect(here.book.clearedMs).toBe(elsewhere)
+  })
+
+  test('given a clock behind that of the instance where they were cleared before, then a reload here still is the newest', () => {
+    const here = world([ALPHA])
+    const ahead = here.book.clearBreakers() + 3_600_000
+    here.book.heardCleared(ahead)
+    expect(here.book.clearBreakers()).toBeGreaterThan(ahead)
+  })
+
   test('given another instance that has it open, then one failure here is enough, for some seconds', () => {
     const here = world([ALPHA, BETA])
     here.book.warn([ALPHA.modelId, 'mod_unknown'])

@@ -97,6 +97,29 @@ describe('instances', () => {
     expect(own).toEqual([])
   })
 
+  test('hear of breakers that were cleared elsewhere at once, and who had them cleared hears that they know', async () => {
+    const log = memoryLog({ nowMs })
+    await begin(log)
+    const opened = async (name: string) => {
+      const known = { ms: 0, heard: [] as number[] }
+      const told: Partial<InstancesDeps> = {
+        breakersCleared: () => known.ms,
+        heardBreakersCleared(atMs) {
+          const isNews = atMs > known.ms
+          if (isNews) known.heard.push(atMs)
+          known.ms = Math.max(known.ms, atMs)
+          return isNews
+        },
+      }
+      return { known, ...(await open(log, name, {}, quiet, 60_000, told)) }
+    }
+    const [one, two] = [await opened('a'), await opened('b')]
+    await Promise.all([knowing(one.instances, 2), knowing(two.instances, 2)])
+    one.known.ms = 7
+    expect(await one.instances.clearedBy(7, 20_000)).toEqual({ applied: 2, instances: 2 })
+    expect([one.known.heard, two.known.heard]).toEqual([[], [7]])
+  })
+
   test('hear of logins that failed elsewhere, within moments', async () => {
     const log = memoryLog({ nowMs })
     await begin(log)

@@ -5,6 +5,7 @@ import { readJsonBody } from '../../inference/body.ts'
 import { isStorable } from '../../lib/readable-text.ts'
 import { t } from '../../lib/schema.ts'
 import type { LastUses } from '../../state/last-uses.ts'
+import type { AppliedBy } from '../../upkeep/instances.ts'
 import type { ModelCatalogue } from '../../upkeep/model-listing.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import {
@@ -54,7 +55,7 @@ export interface RunnerDeps extends SessionDeps {
   /** Key of the digests that idempotency leaves in the log; derived from the master key, the same on every instance. */
   readonly causeKey: Uint8Array
   /** How many of the live instances have folded a decision: `X-Gateway-Applied-By: <applied>/<instances>`. */
-  appliedBy(revision: string): Promise<{ readonly applied: number; readonly instances: number }>
+  appliedBy(revision: string): Promise<AppliedBy>
 }
 
 export interface AdminDeps
@@ -148,7 +149,7 @@ const answered = async (
   }
   if (answer.pieces !== undefined) return new Response(await streamOf(answer.pieces), { headers })
   if (answer.revision !== undefined) {
-    const { applied, instances } = await deps.appliedBy(answer.revision)
+    const { applied, instances } = answer.applied ?? (await deps.appliedBy(answer.revision))
     headers['x-gateway-revision'] = answer.revision
     headers['x-gateway-applied-by'] = `${applied}/${instances}`
   }

@@ -16,6 +16,7 @@ import { Rejection } from '../../domain/rejection.ts'
 import type { IdPrefix } from '../../lib/ids.ts'
 import { type Static, t } from '../../lib/schema.ts'
 import type { Commit, LiveState } from '../../state/port.ts'
+import type { AppliedBy } from '../../upkeep/instances.ts'
 import { ownerMeant, type Principal, seesTenant } from '../auth.ts'
 import { listed, Paging, tenantAsked } from './list.ts'
 import { PolicyView } from './resources.ts'
@@ -29,8 +30,8 @@ export interface PolicyDeps {
   readonly live: Pick<LiveState, 'control' | 'status'>
   readonly commit: Commit
   newId(prefix: IdPrefix): string
-  /** Closes every circuit breaker of this instance. The policies themselves always are those of the folded state. */
-  clearBreakers(): void
+  /** Closes every circuit breaker on every instance, and answers how many have. The policies themselves always are those of the folded state. */
+  clearBreakers(): Promise<AppliedBy>
 }
 
 const READ = ['usage:read', 'policies:admin'] as const
@@ -174,15 +175,15 @@ const reloadPolicies = ({ live, clearBreakers }: PolicyDeps): AdminRoute =>
     method: 'POST',
     path: '/policies/reload',
     scopes: WRITE,
-    summary: 'Renew what is derived from policies on this instance: breakers are closed',
+    summary: 'Renew what is derived from policies: breakers are closed on every instance',
     whileFrozen: true,
     answer: ReloadedView,
-    handle({ intent }) {
+    async handle({ intent }) {
       // There is no row of its own: its revision is that of everything, as this instance has it.
       requireMatch(intent.ifMatch, { revision: live.status().tip })
-      clearBreakers()
+      const applied = await clearBreakers()
       const revision = live.status().tip
-      return { body: { reloaded: true, revision }, revision }
+      return { body: { reloaded: true, revision }, revision, applied }
     },
   })
 

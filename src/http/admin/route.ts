@@ -1,6 +1,7 @@
 // What an admin route is: a row of data. One runner gives every route the same order (401, 404, 403, validation), the same body rules,
 // and the table itself is what the scope tests and the OpenAPI document are made from.
 import type { Static, TSchema } from '../../lib/schema.ts'
+import type { AppliedBy } from '../../upkeep/instances.ts'
 import type { Principal } from '../auth.ts'
 import type { WriteIntent } from './write.ts'
 
@@ -32,6 +33,8 @@ export interface AdminAnswer {
   readonly pieces?: AsyncIterable<string>
   /** Id of the decision, of a write: `X-Gateway-Revision`. */
   readonly revision?: string
+  /** Of a write that is no decision: `X-Gateway-Applied-By`. When absent: who has folded `revision`. */
+  readonly applied?: AppliedBy
 }
 
 export interface AdminRoute {

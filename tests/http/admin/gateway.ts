@@ -183,8 +183,9 @@ export const startGateway = (
     },
     providerWork: { ...NO_WORK, list, ...work },
     allowPrivate: false,
-    clearBreakers: () => {
+    clearBreakers: async () => {
       gateway.breakersCleared += 1
+      return { applied: 2, instances: 3 }
     },
     steering: createSteering(live),
     furtherRoutes: further,

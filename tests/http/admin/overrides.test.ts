@@ -313,8 +313,10 @@ describe('a freeze', () => {
   })
 })
 
-test('POST /policies/reload closes the breakers', async () => {
+test('POST /policies/reload closes the breakers, and says on how many instances', async () => {
   const gateway = startGateway()
-  expect((await gateway.call('POST', '/policies/reload')).body).toMatchObject({ reloaded: true })
+  const { body, headers } = await gateway.call('POST', '/policies/reload')
+  expect(body).toMatchObject({ reloaded: true })
+  expect(headers.get('x-gateway-applied-by')).toBe('2/3')
   expect(gateway.breakersCleared).toBe(1)
 })

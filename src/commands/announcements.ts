@@ -1,0 +1,70 @@
+// Puts together what instances tell each other, once the control state can be told from that of others, and what stands on it.
+import type { Diagnostics } from '../lib/diagnostics.ts'
+import type { FailedLogins } from '../state/failed-logins.ts'
+import type { HealthBook } from '../state/health.ts'
+import { type Activation, openActivation } from '../upkeep/activation.ts'
+import { OPEN_BREAKERS_TOLD } from '../upkeep/instance-announced.ts'
+import { type AppliedBy, type Instances, openInstances } from '../upkeep/instances.ts'
+import type { ControlPlane } from './control-plane.ts'
+
+export interface Announcements {
+  /** Null until the control state can be told from that of others. */
+  instances(): Instances | null
+  /** How many have folded a decision; of one that takes something away once all have, or after a moment. */
+  appliedBy(revision: string): Promise<AppliedBy>
+  /** Closes every breaker, here and wherever it is heard of. How many have closed theirs: once all have, or after a moment. */
+  clearBreakers(): Promise<AppliedBy>
+  close(): Promise<void>
+}
+
+export interface AnnouncementsDeps {
+  readonly control: Pick<ControlPlane, 'log' | 'live' | 'commits'>
+  readonly instance: string
+  readonly build: string
+  readonly book: HealthBook
+  readonly failures: FailedLogins
+  readonly diagnostics: Diagnostics
+}
+
+/** Applied-by is a courtesy: a write that takes something away waits so long for the others, any other not at all. */
+const APPLIED_WAIT_MS = 250
+const ALONE: AppliedBy = { applied: 1, instances: 1 }
+
+export const openAnnouncements = (deps: AnnouncementsDeps): Announcements => {
+  const { control, instance, build, book, failures, diagnostics } = deps
+  const { log, live } = control
+  let instances: Instances | null = null
+  let activation: Activation | null = null
+  let closed = false
+  const announce = async () => {
+    await live.ready()
+    if (closed) return
+    instances = openInstances({
+      ...{ log, live, instance, build, nowMs: Date.now, diagnostics },
+      openBreakers: () => book.openBreakers(OPEN_BREAKERS_TOLD),
+      heardOpenBreakers: (modelIds) => book.warn(modelIds),
+      breakersCleared: () => book.clearedMs,
+      heardBreakersCleared: (atMs) => book.heardCleared(atMs),
+      failedLogins: () => failures.told(Date.now()),
+      heardFailedLogins: (name, told) => failures.heard(name, told, Date.now()),
+    })
+    activation = openActivation({ live, commit: control.commits.commit, instances, diagnostics })
+  }
+  void announce().catch(() => undefined) // refused or closed: whoever opened the control state is told
+  return {
+    instances: () => instances,
+    async appliedBy(revision) {
+      const waitMs = instances?.awaited(revision) ? APPLIED_WAIT_MS : 0
+      return (await instances?.appliedBy(revision, waitMs)) ?? ALONE
+    },
+    async clearBreakers() {
+      const atMs = book.clearBreakers()
+      return (await instances?.clearedBy(atMs, APPLIED_WAIT_MS)) ?? ALONE
+    },
+    async close() {
+      closed = true
+      await activation?.close()
+      await instances?.close()
+    },
+  }
+}
