@@ -11,6 +11,7 @@ import { framesModel } from './frames/project.ts'
 import { endFrozen } from './frozen.ts'
 import type { GatherLimits } from './gather.ts'
 import { keepModel, type ModelView, newView } from './keep.ts'
+import { probesModel } from './probes/project.ts'
 import { KEPT_DAYS, requestsModel } from './requests/project.ts'
 import { durableOffsets, type ModelStatus, statusOf, writeStatus } from './status.ts'
 import { closeDays } from './usage/close.ts'
@@ -53,12 +54,13 @@ export const TUNING: WorkerTuning = {
   frozenMs: 10_000,
 }
 
-/** Every read model that this build of Gatelog has. `requestDays`: how long single requests, and the frames by which they were planned, are kept. */
+/** Every read model that this build of Gatelog has. `requestDays`: how long single requests, the frames by which they were planned, and probes are kept. */
 export const readModels = (macKey: Uint8Array, requestDays = KEPT_DAYS): readonly AnyProjection[] => [
   requestsModel(requestDays) as unknown as AnyProjection,
   feedbackProjection as unknown as AnyProjection,
   auditProjection({ macKey }) as unknown as AnyProjection,
   framesModel(requestDays) as unknown as AnyProjection,
+  probesModel(requestDays) as unknown as AnyProjection,
 ]
 
 /**

@@ -1,5 +1,6 @@
 // Puts together what knows how well providers do: the book of health, its probes, and feedback.
 import { feedbackQueries } from '../../projections/feedback/query.ts'
+import { probeQueries } from '../../projections/probes/query.ts'
 import { type Config, settingMs } from '../config.ts'
 import { checkedCommit, thawed } from '../http/admin/checked-commit.ts'
 import { feedbackRoutes } from '../http/admin/feedback.ts'
@@ -72,7 +73,11 @@ export const openHealthParts = (deps: HealthPartsDeps): HealthParts => {
     feedback: feedback.means,
     requestLookup: requestLookup({ sql: analytics.sql, hasOthers: isKafka(config) || config.server.processes > 1 }),
     routes: [
-      ...healthRoutes({ live, commit, newId, catalogue, book, probes, adapterReady: ({ id }) => adapterReady(id) }),
+      ...healthRoutes({
+        ...{ live, commit, newId, catalogue, book, probes },
+        probeQueries: probeQueries(analytics.sql),
+        adapterReady: ({ id }) => adapterReady(id),
+      }),
       ...feedbackRoutes({ feedback: stored, live, nowMs }),
     ],
     healthOf(id) {

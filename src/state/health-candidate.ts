@@ -1,4 +1,5 @@
 // What one process has seen of one candidate (a model of one provider), and of its provider. Changed in place: calls begin and end here by the thousand.
+import { KEPT_PROBES } from '../domain/health.ts'
 import { Breaker } from './breaker.ts'
 import { type Signals, UNSEEN } from './frame.ts'
 import type { CatalogueEntry } from './port.ts'
@@ -16,7 +17,6 @@ export interface Probe {
   readonly models: number | null
 }
 
-const KEPT_PROBES = 50
 /** Each new value counts for so much of a moving mean. */
 const NEWEST = 0.2
 /** A tokens-per-second of fewer tokens than this is noise. */

@@ -4,6 +4,7 @@ import { closedAfterEach } from '../services/closing.ts'
 import { NO_READ_MODELS } from '../services/cluster.ts'
 import { eventually } from '../services/eventually.ts'
 import { startGateway } from '../services/gateway.ts'
+import { sharedPostgres } from '../services/postgres.ts'
 
 /** A connection each: they are spread over the processes. That so many meet the same one is out of the question. */
 const headers = { connection: 'close' }
@@ -12,15 +13,19 @@ const LIMIT_MS = 60_000
 const closing = closedAfterEach()
 
 interface Health {
+  readonly status: string
   readonly breakers: { readonly open: number; readonly closed: number }
+  readonly probes: readonly { readonly checked_at: string; readonly trigger: string }[]
+  readonly probes_complete: boolean
 }
 
-const start = async () => {
+/** `stores`: settings of the read models. */
+const start = async (stores: Readonly<Record<string, unknown>> = NO_READ_MODELS) => {
   const upstream = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response('down', { status: 500 }) })
   closing.push(() => upstream.stop(true))
   const gateway = startGateway({
     settings: {
-      ...NO_READ_MODELS,
+      ...stores,
       server: { processes: 2 },
       diagnostics: { level: 'debug' },
       health: { probe_interval: 'off' },
@@ -33,9 +38,19 @@ const start = async () => {
     },
   })
   closing.push(() => gateway.remove())
-  await gateway.until('serving', LIMIT_MS)
-  const serving = () => gateway.output().split('"event":"serving"').length - 1
-  await eventually('both serve', () => serving() === 2, { limitMs: LIMIT_MS })
+  let from = 0
+  const serve = async (): Promise<void> => {
+    await gateway.until('serving', LIMIT_MS)
+    const serving = () => gateway.output().slice(from).split('"event":"serving"').length - 1
+    await eventually('both serve', () => serving() === 2, { limitMs: LIMIT_MS })
+  }
+  const restart = async (): Promise<void> => {
+    await gateway.end('SIGTERM')
+    from = gateway.output().length
+    gateway.start()
+    await serve()
+  }
+  await serve()
   const listed = await gateway.request('/admin/v1/providers?limit=1000')
   const { providers } = (await listed.json()) as { providers: { id: string; name: string }[] }
   const { id } = providers.find(({ name }) => name === 'up')!
@@ -51,7 +66,7 @@ const start = async () => {
     const body = { model: 'm', messages: [{ role: 'user', content: 'hello' }] }
     await (await gateway.request('/v1/chat/completions', { body, headers })).arrayBuffer()
   }
-  return { gateway, health, fail }
+  return { gateway, id, health, fail, restart }
 }
 
 test(
@@ -70,4 +85,24 @@ test(
     await eventually('both have it closed', closed, { limitMs: LIMIT_MS })
   },
   4 * LIMIT_MS,
+)
+
+test(
+  'a probe that one of them made is told by both, and after a restart',
+  async () => {
+    const database = await sharedPostgres()
+    closing.push(() => database.remove())
+    const { gateway, id, health, restart } = await start({ database: { url: database.url } })
+    const probed = await gateway.request(`/admin/v1/providers/${id}/probe`, { method: 'POST', headers })
+    const { checked_at } = (await probed.json()) as { checked_at: string }
+    const told = async () =>
+      (await health()).every(
+        ({ status, probes, probes_complete }) =>
+          probes_complete && status === 'degraded' && probes.length === 1 && probes[0]!.checked_at === checked_at,
+      )
+    await eventually('both tell of it', told, { limitMs: LIMIT_MS })
+    await restart()
+    await eventually('both still do', told, { limitMs: LIMIT_MS })
+  },
+  6 * LIMIT_MS,
 )

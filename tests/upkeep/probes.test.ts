@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, test } from 'bun:test'
-import type { HealthEvent } from '../../src/domain/health.ts'
+import type { ProbeQueries } from '../../projections/probes/query.ts'
+import type { HealthEvent, ProbeRecorded } from '../../src/domain/health.ts'
 import type { ProviderRow } from '../../src/domain/provider.ts'
 import { healthRoutes } from '../../src/http/admin/health.ts'
 import { ProbeAnswer, ProviderHealthRow, ScoresAnswer } from '../../src/http/admin/health-answers.ts'
@@ -40,7 +41,11 @@ const provider = (name: string, kind = 'openai_compatible', more: Partial<Provid
   return { type: 'provider.created', data: { ...data, ...more } }
 }
 
-const open = (list: () => Promise<[]>, everyMs: number | null = null) => {
+const open = (
+  list: () => Promise<[]>,
+  everyMs: number | null = null,
+  recent: ProbeQueries['recent'] = async () => [],
+) => {
   const gateway = startGateway()
   gateway.apply([provider('alpha'), provider('beta'), provider('mute', 'silent')])
   const events: HealthEvent[] = []
@@ -66,7 +71,9 @@ const open = (list: () => Promise<[]>, everyMs: number | null = null) => {
     random: () => 0.5,
     everyMs,
   })
-  const admin = startGateway(healthRoutes({ ...gateway.deps, catalogue, book, probes, adapterReady: () => true }))
+  const probeQueries = { recent }
+  const routed = { ...gateway.deps, catalogue, book, probes, probeQueries, adapterReady: () => true }
+  const admin = startGateway(healthRoutes(routed))
   return { gateway, book, events, asked, admin, rows }
 }
 
@@ -129,6 +136,56 @@ describe('probes', () => {
     failure = null
     expect((await probe()).body).toMatchObject({ ok: true, models: 0, message: null })
     expect(book.signals(rows[0]!.modelId).health).toBe(1)
+  })
+
+  test('of other instances, and of before the start, are in the history beside those of this one, each once', async () => {
+    const earlier = { trigger: 'scheduled', ok: false, latency_ms: 4, error_code: 'upstream_error' } as const
+    const stored = [{ at_ms: 1_000, ...earlier, upstream_status: 503, models: null }]
+    const { events, admin } = open(
+      async () => [],
+      null,
+      async (id) => (id === 'prov_alpha' ? stored : []),
+    )
+    type Shown = { status: string; checked_at: string; probes: { checked_at: string; ok: boolean }[] }
+    const shown = async () => {
+      const { body } = await admin.call('GET', '/providers/health?provider_id=prov_alpha')
+      const [row] = body.providers as (Shown & { probes_complete: boolean })[]
+      expect(flawsOf(ProviderHealthRow, row)).toEqual([])
+      expect(row!.probes_complete).toBe(true)
+      return row!
+    }
+    const old = new Date(1_000).toISOString()
+    expect(await shown()).toMatchObject({
+      status: 'degraded',
+      checked_at: old,
+      probes: [{ checked_at: old, ok: false }],
+    })
+    await admin.call('POST', '/providers/prov_alpha/probe')
+    expect((await shown()).probes.map(({ ok }) => ok)).toEqual([true, false])
+    const {
+      provider_id: _,
+      provider: __,
+      ...own
+    } = events.findLast(({ type }) => type === 'probe.recorded')!.data as ProbeRecorded
+    stored.unshift(own as never) // read from the log meanwhile
+    expect(await shown()).toMatchObject({ status: 'healthy', probes: [{ ok: true }, { ok: false }] })
+    expect((await shown()).probes).toHaveLength(2)
+  })
+
+  test('are those of this instance while the read store is away, and the answer says so', async () => {
+    const { admin } = open(
+      async () => [],
+      null,
+      () => Promise.reject(new Error('Postgres does not answer')),
+    )
+    await admin.call('POST', '/providers/prov_alpha/probe')
+    const { status, body } = await admin.call('GET', '/providers/health?provider_id=prov_alpha')
+    expect([status, body.providers]).toMatchObject([
+      200,
+      [{ status: 'healthy', probes: [{ ok: true }], probes_complete: false }],
+    ])
+    const all = await admin.call('GET', '/providers/health')
+    expect(JSON.stringify(all.body)).not.toContain('probes')
   })
 
   test('with an Idempotency-Key are decisions: a repeat asks nobody and answers what the first found', async () => {

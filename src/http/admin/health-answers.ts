@@ -61,7 +61,15 @@ export const ProviderHealthRow = t.Object(
     ...PROVIDER_STATE,
     models: t.Array(t.Object(MODEL)),
     probes: t.Optional(
-      t.Array(t.Object(PROBE), { description: 'with `provider_id`: its recent probes, newest first' }),
+      t.Array(t.Object(PROBE), {
+        description: 'with `provider_id`: its recent probes by any instance, newest first; `status` is by them',
+      }),
+    ),
+    probes_complete: t.Optional(
+      t.Boolean({
+        description:
+          'false: the read store cannot be read now, and `probes` are those of this instance since it started',
+      }),
     ),
   },
   { title: 'ProviderHealth' },

@@ -13,10 +13,18 @@ const FAILED_PROBES = 2
 
 const iso = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString())
 
-/** What is shown of a provider everywhere. `checked_at`: when it was last probed, or last answered well. */
-export const providerHealth = (book: ShownBook, providerId: string, entries: readonly CatalogueEntry[]) => {
+/**
+ * What is shown of a provider everywhere. `checked_at`: when it was last probed, or last answered well. `probes`: newest last; those of this instance when
+ * absent.
+ */
+export const providerHealth = (
+  book: ShownBook,
+  providerId: string,
+  entries: readonly CatalogueEntry[],
+  probes: readonly Probe[] = book.provider(providerId)?.probes ?? [],
+) => {
   const provider = book.provider(providerId)
-  const probe = provider?.probes.at(-1) ?? null
+  const probe = probes.at(-1) ?? null
   const breakers = { closed: 0, open: 0, half_open: 0 }
   let isDegraded = false
   for (const { modelId } of entries) {
@@ -25,7 +33,8 @@ export const providerHealth = (book: ShownBook, providerId: string, entries: rea
     if (breaker !== 'closed' || ejected || coolingDown || health < GOOD_HEALTH) isDegraded = true
   }
   const succeededAtMs = provider?.succeededAtMs ?? null
-  const isFailing = (provider?.failedProbes ?? 0) >= FAILED_PROBES && (succeededAtMs ?? 0) < (probe?.atMs ?? 0) - 60_000
+  const failedProbes = probes.length - 1 - probes.findLastIndex(({ ok }) => ok)
+  const isFailing = failedProbes >= FAILED_PROBES && (succeededAtMs ?? 0) < (probe?.atMs ?? 0) - 60_000
   const allOpen = entries.length > 0 && breakers.open === entries.length
   const seen = probe !== null || succeededAtMs !== null || isDegraded
   const status: HealthStatus = !seen

@@ -1,4 +1,5 @@
-// `/admin/v1/providers/health`, `/providers/{id}/probe` and `/scores`: what this instance knows of the providers, from memory.
+// `/admin/v1/providers/health`, `/providers/{id}/probe` and `/scores`: what this instance knows of the providers, from memory; the probes of one are those of all.
+import type { ProbeQueries } from '../../../projections/probes/query.ts'
 import { t } from '../../lib/schema.ts'
 import type { HealthBook } from '../../state/health.ts'
 import type { Catalogue, CatalogueEntry } from '../../state/port.ts'
@@ -7,12 +8,14 @@ import { COMPONENTS, ProviderHealthRow, ScoresAnswer } from './health-answers.ts
 import { modelHealth, probeView, providerHealth } from './health-view.ts'
 import { listed, Paging, providerAsked } from './list.ts'
 import { type ProbeRouteDeps, probeRoute } from './probe.ts'
+import { probeHistory } from './probe-history.ts'
 import { providerOf } from './provider-view.ts'
 import { type AdminRoute, route } from './route.ts'
 
 export interface HealthRouteDeps extends ProbeRouteDeps {
   readonly catalogue: Pick<Catalogue, 'all'>
   readonly book: HealthBook
+  readonly probeQueries: ProbeQueries
   adapterReady(provider: { readonly id: string }): boolean
 }
 
@@ -22,7 +25,7 @@ const Text = t.Optional(t.String({ minLength: 1, maxLength: 256 }))
 const byProvider = (catalogue: Pick<Catalogue, 'all'>): Map<string, CatalogueEntry[]> =>
   Map.groupBy(catalogue.all(), ({ providerId }) => providerId)
 
-const healthSnapshot = ({ live, catalogue, book, adapterReady }: HealthRouteDeps): AdminRoute =>
+const healthSnapshot = ({ live, catalogue, book, probeQueries, adapterReady }: HealthRouteDeps): AdminRoute =>
   route({
     method: 'GET',
     path: '/providers/health',
@@ -32,12 +35,14 @@ const healthSnapshot = ({ live, catalogue, book, adapterReady }: HealthRouteDeps
     answer: ProviderHealthRow,
     rows: 'providers',
     query: t.Object({ ...Paging, provider_id: Text }),
-    handle({ query }) {
+    async handle({ query }) {
       const entries = byProvider(catalogue)
       const providers = live.control.table('providers')
       const one = query.provider_id
       const rows =
         one === undefined ? [...providers.rows()].map(([, row]) => row) : [providerOf(live.control, one, 'provider_id')]
+      const history =
+        one === undefined ? null : await probeHistory(probeQueries, one, () => book.provider(one)?.probes ?? [])
       const body = listed('providers', rows, query, ({ id, name, status }) => {
         const models = entries.get(id) ?? []
         return {
@@ -45,9 +50,11 @@ const healthSnapshot = ({ live, catalogue, book, adapterReady }: HealthRouteDeps
           provider: name,
           enabled: status === 'active',
           adapter_ready: adapterReady({ id }),
-          ...providerHealth(book, id, models),
+          ...providerHealth(book, id, models, history?.probes),
           models: models.map((entry) => modelHealth(book, entry)),
-          ...(one === undefined ? {} : { probes: (book.provider(id)?.probes ?? []).toReversed().map(probeView) }),
+          ...(history === null
+            ? {}
+            : { probes: history.probes.toReversed().map(probeView), probes_complete: history.complete }),
         }
       })
       return { body }

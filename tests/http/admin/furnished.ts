@@ -174,6 +174,7 @@ export const furnish = async (): Promise<Furnished> => {
     commit: (request) => gateway.deps.commit(request),
     newId: (prefix) => gateway.deps.newId(prefix),
     probes: { probe: async () => ({ ...probed, models: null, message: null }) as never },
+    probeQueries: { recent: async () => [] },
     adapterReady: () => true,
   })
   const system = systemRoutes({

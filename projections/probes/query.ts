@@ -1,0 +1,22 @@
+// Probes -> the recent ones of a provider.
+import { KEPT_PROBES, type ProbeRecorded } from '../../src/domain/health.ts'
+import type { Sql } from '../database.ts'
+import { readActive } from '../reader.ts'
+
+export type StoredProbe = Omit<ProbeRecorded, 'provider_id' | 'provider'>
+
+export interface ProbeQueries {
+  /** Of every instance, newest first, at most `KEPT_PROBES`. Throws ReadStoreUnavailable within 2 s. */
+  recent(providerId: string): Promise<readonly StoredProbe[]>
+}
+
+export const probeQueries = (sql: Sql): ProbeQueries => ({
+  recent: (providerId) =>
+    readActive(
+      sql,
+      'probes',
+      async (schemaName) => sql<StoredProbe[]>`
+        select at_ms, trigger, ok, latency_ms, error_code, upstream_status, models from ${sql(`${schemaName}.probe`)}
+        where provider_id = ${providerId} order by at_ms desc, instance desc, epoch desc, sequence desc limit ${KEPT_PROBES}`,
+    ),
+})
