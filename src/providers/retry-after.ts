@@ -1,6 +1,7 @@
 // How long an upstream asks to wait, from whichever header it says it in.
 
-const MOST_S = 3_600
+/** A year. What says more, says nothing that a client could wait for. */
+const MOST_S = 31_536_000
 const UNIT_S: Readonly<Record<string, number>> = { h: 3_600, m: 60, s: 1, ms: 0.001, us: 0.000_001, ns: 0.000_000_001 }
 
 /** Go's durations: `6m0s`, `120ms`, `1h2m`. Null for anything else. */
@@ -38,7 +39,7 @@ const LIMITS: readonly (readonly [reset: string, remaining: string])[] = [
 const usable = (seconds: number | null): number | undefined =>
   seconds === null || !Number.isFinite(seconds) || seconds < 0 ? undefined : Math.min(MOST_S, Math.ceil(seconds))
 
-/** Whole seconds, at most an hour; undefined when nothing usable was said. Dates count from the upstream's own `Date`, else from `createdS`. */
+/** Whole seconds as they were said, at most a year (how long a candidate cools down is bounded where it does); undefined when nothing usable was said. Dates count from the upstream's own `Date`, else from `createdS`. */
 export const retryAfterS = (headers: Headers, createdS: number | undefined): number | undefined => {
   const ms = headers.get('retry-after-ms')
   if (ms !== null && /^\d+(?:\.\d+)?$/.test(ms)) return usable(Number(ms) / 1_000)

@@ -20,6 +20,8 @@ export type CallEnding = 'success' | 'failure' | 'throttled' | 'answered' | 'aba
 
 /** A 429 that does not say how long. */
 export const COOLDOWN_MS = 5_000
+/** Who asks for longer is tried again after an hour: a quota may have been raised, and a date may be wrong. The client is told what was asked for. */
+const MOST_COOLDOWN_MS = 3_600_000
 /** Shorter ones are over before another frame is due anyway. */
 const TOLD_MS = 1_000
 /** Headers about rate limits are read this often of each candidate. */
@@ -82,7 +84,7 @@ export class HealthCall {
     } else if (ending === 'answered') watch.moved(candidate, breaker.answered(passage, this.#generation, nowMs))
     else {
       if (ending === 'throttled') {
-        const coolMs = retryAfterMs ?? COOLDOWN_MS
+        const coolMs = Math.min(MOST_COOLDOWN_MS, retryAfterMs ?? COOLDOWN_MS)
         if (coolMs >= TOLD_MS && nowMs >= candidate.coolUntilMs) watch.cooled()
         candidate.coolUntilMs = Math.max(candidate.coolUntilMs, nowMs + coolMs)
       }

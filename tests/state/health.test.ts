@@ -201,6 +201,15 @@ describe('a 429', () => {
     here.after(1_000)
     expect(signals(here).coolingDown).toBe(false)
   })
+
+  test('that asks for a day cools the candidate down for an hour', () => {
+    const here = world([ALPHA])
+    here.call(ALPHA).end('throttled', null, 86_400_000)
+    here.after(3_599_999)
+    expect(here.book.begin(ALPHA)).toBe('cooling_down')
+    here.after(1)
+    expect(typeof here.book.begin(ALPHA)).toBe('object')
+  })
 })
 
 describe('concurrency of a provider', () => {

@@ -65,7 +65,7 @@ const throttledRows: readonly Row[] = [
   throttled('without any', null, () => '', { short: true }),
   throttled('Retry-After: -1', null, after('-1')),
   throttled('Retry-After: 1e9', null, after('1e9')),
-  throttled('Retry-After: 99999999', 3_600, after('99999999'), { short: true }),
+  throttled('Retry-After: 99999999', 31_536_000, after('99999999'), { short: true }),
   throttled('Retry-After: soon', null, after('soon')),
   throttled('Retry-After: empty', null, after('')),
   throttled('Retry-After: 400 digits', null, after('9'.repeat(400))),
