@@ -20,7 +20,7 @@ import { type SessionDeps, sessionOf } from './auth.ts'
 import type { Client } from './clients.ts'
 import { identityHeaders } from './envelope.ts'
 import { contextOf } from './request-context.ts'
-import { MIN_REVISION, reachMinRevision } from './revision.ts'
+import { type AppliedDeps, MIN_REVISION, reachMinRevision, revisionHeaders } from './revision.ts'
 import { isSameOrigin, requireOwnPage, sessionCookie } from './session-cookie.ts'
 
 const PREFIX = '/admin/v1/auth'
@@ -38,7 +38,7 @@ export const AUTH_EVENTS = [
 ] as const
 export type AuthEvent = (typeof AUTH_EVENTS)[number]
 
-export interface ConsoleDeps extends SessionDeps {
+export interface ConsoleDeps extends SessionDeps, AppliedDeps {
   readonly sessions: Sessions
   readonly operators: Operators
   /** Mark every session cookie `Secure`. */
@@ -243,10 +243,10 @@ const run = async (route: AuthRoute, request: Request, deps: ConsoleDeps): Promi
     body = checked(route.bodySchema, read.body)
   }
   const answer = await route.handle({ request, client, body })
-  const headers = new Headers({ ...identityHeaders(contextOf(request)), 'cache-control': 'no-store' })
+  const written = answer.revision ? await revisionHeaders(answer.revision, deps) : {}
+  const headers = new Headers({ ...identityHeaders(contextOf(request)), ...written, 'cache-control': 'no-store' })
   if (answer.token !== undefined)
     headers.set('set-cookie', sessionCookie(answer.token, client.tls || deps.cookieSecure))
-  if (answer.revision) headers.set('x-gateway-revision', answer.revision)
   const status = answer.status ?? route.successStatus
   if (answer.body === undefined) return new Response(null, { status, headers })
   headers.set('content-type', 'application/json')

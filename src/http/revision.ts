@@ -1,6 +1,7 @@
-// `X-Gateway-Min-Revision`: a caller that wrote on another instance waits here until this one has folded it.
+// What a write says of its decision, and `X-Gateway-Min-Revision`: a caller that wrote on another instance waits here until this one has folded it.
 import type { HeaderReader } from '../lib/inbound.ts'
 import type { LiveState } from '../state/port.ts'
+import type { AppliedBy } from '../upkeep/instances.ts'
 import { GatewayError } from '../wire/errors.ts'
 
 export const MIN_REVISION = 'x-gateway-min-revision'
@@ -20,4 +21,19 @@ export const reachMinRevision = async (headers: HeaderReader, live: Pick<LiveSta
     param: 'X-Gateway-Min-Revision',
     retryAfterS: 1,
   })
+}
+
+export interface AppliedDeps {
+  /** How many of the live instances have folded a decision. */
+  appliedBy(revision: string): Promise<AppliedBy>
+}
+
+/** Of every write: the decision, and by how many of the live instances it is applied (`<applied>/<instances>`). `known`: of a write that is no decision. */
+export const revisionHeaders = async (
+  revision: string,
+  deps: AppliedDeps,
+  known?: AppliedBy,
+): Promise<Record<string, string>> => {
+  const { applied, instances } = known ?? (await deps.appliedBy(revision))
+  return { 'x-gateway-revision': revision, 'x-gateway-applied-by': `${applied}/${instances}` }
 }

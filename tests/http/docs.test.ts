@@ -124,6 +124,14 @@ describe('an operation of the administration', () => {
     expect(JSON.stringify(operationOf('GET /admin/v1/scores'))).not.toContain('AsOf')
   })
 
+  test('of the console says the headers of a write', () => {
+    for (const { method, path } of auth) {
+      const text = JSON.stringify(operationOf(`${method} /admin/v1/auth${path}`))
+      for (const header of ['X-Gateway-Revision', 'X-Gateway-Applied-By'])
+        expect([path, header, text.includes(header)]).toEqual([path, header, method !== 'GET'])
+    }
+  })
+
   test('says which read-only fields of a body are ignored', () => {
     const { description, content } = operationOf('PATCH /admin/v1/keys/{id}').requestBody as unknown as {
       description: string

@@ -5,7 +5,6 @@ import { readJsonBody } from '../../inference/body.ts'
 import { isStorable } from '../../lib/readable-text.ts'
 import { t } from '../../lib/schema.ts'
 import type { LastUses } from '../../state/last-uses.ts'
-import type { AppliedBy } from '../../upkeep/instances.ts'
 import type { ModelCatalogue } from '../../upkeep/model-listing.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import {
@@ -18,7 +17,7 @@ import {
 } from '../auth.ts'
 import { identityHeaders } from '../envelope.ts'
 import { contextOf, pathOf } from '../request-context.ts'
-import { MIN_REVISION, reachMinRevision } from '../revision.ts'
+import { type AppliedDeps, MIN_REVISION, reachMinRevision, revisionHeaders } from '../revision.ts'
 import { answerOfPast, momentOf, withPast } from './as-of.ts'
 import { type BudgetDeps, budgetRoutes } from './budgets.ts'
 import { type CacheRuleDeps, cacheRuleRoutes } from './cache-rules.ts'
@@ -50,12 +49,10 @@ const BODY_LIMIT_BYTES = 1_048_576
 /** The body of a write that takes none. */
 const Nothing = closed(t.Object({}))
 
-export interface RunnerDeps extends SessionDeps {
+export interface RunnerDeps extends SessionDeps, AppliedDeps {
   nowMs(): number
   /** Key of the digests that idempotency leaves in the log; derived from the master key, the same on every instance. */
   readonly causeKey: Uint8Array
-  /** How many of the live instances have folded a decision: `X-Gateway-Applied-By: <applied>/<instances>`. */
-  appliedBy(revision: string): Promise<AppliedBy>
 }
 
 export interface AdminDeps
@@ -148,11 +145,8 @@ const answered = async (
     ...answer.headers,
   }
   if (answer.pieces !== undefined) return new Response(await streamOf(answer.pieces), { headers })
-  if (answer.revision !== undefined) {
-    const { applied, instances } = answer.applied ?? (await deps.appliedBy(answer.revision))
-    headers['x-gateway-revision'] = answer.revision
-    headers['x-gateway-applied-by'] = `${applied}/${instances}`
-  }
+  if (answer.revision !== undefined)
+    Object.assign(headers, await revisionHeaders(answer.revision, deps, answer.applied))
   const text =
     route.rows === null ? JSON.stringify(answer.body) : formatted(answer.body, route.rows, format, answer.columns)
   return new Response(text, { status: answer.status ?? route.successStatus, headers })

@@ -6,7 +6,7 @@ import { idOf, parametersOf, templateOf } from './admin-parameters.ts'
 import { answerExample } from './answer-examples.ts'
 import { EXAMPLES } from './examples.ts'
 import { describedFields } from './fields.ts'
-import { failure, IDENTITY, json, type Node, open, ref, required, text } from './parts.ts'
+import { failure, IDENTITY, json, type Node, open, ref, required, text, WRITTEN } from './parts.ts'
 
 const PREFIX = '/admin/v1'
 /** Who may ask: a key, or an operator who is signed in. */
@@ -34,10 +34,6 @@ const FURTHER: Readonly<Record<string, readonly number[]>> = {
   'GET /feedback': [502],
 }
 
-const WRITTEN: Node = {
-  'X-Gateway-Revision': { ...text, description: 'Id of the decision; the tip of the log when nothing had to change.' },
-  'X-Gateway-Applied-By': { ...text, description: 'How many of the live instances have applied it: `n/n`.' },
-}
 const AS_OF: Node = {
   'X-Gateway-As-Of': { ...text, description: 'With `as_of`: the decision that the answer is of.' },
 }

@@ -4,7 +4,7 @@ import { t } from '../../lib/schema.ts'
 import type { AuthRoute } from '../console-auth.ts'
 import { EXAMPLES } from './examples.ts'
 import { describedFields } from './fields.ts'
-import { failure, IDENTITY, json, type Node, open, required, text } from './parts.ts'
+import { failure, IDENTITY, json, type Node, open, required, text, WRITTEN } from './parts.ts'
 
 const PREFIX = '/admin/v1/auth'
 
@@ -61,7 +61,9 @@ const operationOf = ({ method, path, summary, bodySchema, successStatus }: AuthR
   const about: About = ABOUT[path] ?? { failures: [400, 401, 403, 503, 504] }
   const { answer = open, failures, cookie } = about
   const example = EXAMPLES[`${method} /auth${path}`]
-  const headers = { ...required(IDENTITY), ...(method === 'POST' ? COOKIE : {}) }
+  // A logout of somebody who is not signed in decides nothing.
+  const written = path === '/logout' ? WRITTEN : required(WRITTEN)
+  const headers = { ...required(IDENTITY), ...(method === 'POST' ? { ...COOKIE, ...written } : {}) }
   const body =
     bodySchema === null
       ? {}

@@ -26,6 +26,11 @@ export const IDENTITY: Node = {
   'X-Request-ID': { ...text, description: 'Names this request in the logs.' },
   'X-Trace-ID': text,
 }
+/** Headers of every write. */
+export const WRITTEN: Node = {
+  'X-Gateway-Revision': { ...text, description: 'Id of the decision; the tip of the log when nothing had to change.' },
+  'X-Gateway-Applied-By': { ...text, description: 'How many of the live instances have applied it: `n/n`.' },
+}
 const FAILED: Node = {
   ...IDENTITY,
   'X-Gateway-Retryable': { schema: { type: 'string', enum: ['true', 'false'] } },

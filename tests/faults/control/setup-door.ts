@@ -44,6 +44,7 @@ export const openDoor = ({ live, queue }: Instance, dataKeys: DataKeyStore): Doo
   const nameKeys: [Uint8Array] = [new Uint8Array(32).fill(2)]
   const sessions = createSessions({ live, commit: queue.commit, newId, nowMs, diagnostics: quiet })
   const deps = {
+    appliedBy: async () => ({ applied: 1, instances: 1 }),
     ...{ live, sessions, newId, nowMs, cookieSecure: false, diagnostics: quiet, clients: clientsBehind([]) },
     // Nobody comes with a key.
     ...{ keys: { lookup: () => null }, lastUses: lastUses() },

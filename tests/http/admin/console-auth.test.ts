@@ -157,6 +157,7 @@ describe('login', () => {
       const { status, body, headers } = await logIn(gateway, fields)
       expect([status, body]).toEqual([200, { username: 'Ada', expires_at, operator_id: id }])
       expect(headers.get('x-gateway-revision')).toMatch(/^[0-9a-f]{64}$/)
+      expect(headers.get('x-gateway-applied-by')).toBe('1/1')
     }
     expect(gateway.events.filter(({ type }) => type === 'session.opened')).toHaveLength(4)
   })

@@ -38,6 +38,8 @@ describe('a session', () => {
     const { cookie } = await setUp(gateway)
     const out = await gateway.call('POST', '/auth/logout', withCookie(cookie))
     expect([out.status, out.body]).toEqual([204, null as never])
+    expect(out.headers.get('x-gateway-revision')).toMatch(/^[0-9a-f]{64}$/)
+    expect(out.headers.get('x-gateway-applied-by')).toBe('1/1')
     expect(out.headers.get('set-cookie')).toMatch(/^gateway_session=; Max-Age=0; Path=\/; HttpOnly; SameSite=Lax$/)
     expect((await gateway.call('GET', '/tenants', withCookie(cookie))).status).toBe(401)
     expect(gateway.state.table('sessions').size).toBe(0)

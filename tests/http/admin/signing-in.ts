@@ -11,7 +11,7 @@ export const tokenOf = (headers: Headers): string =>
 
 export const setUp = async (gateway: Gateway) => {
   const answer = await gateway.call('POST', '/auth/setup', { key: null, body: { ...ADA, confirm: PASSWORD } })
-  expect(answer.status).toBe(201)
+  expect([answer.status, answer.headers.get('x-gateway-applied-by')]).toEqual([201, '1/1'])
   return { ...answer, cookie: `gateway_session=${tokenOf(answer.headers)}`, id: answer.body.operator_id as string }
 }
 export const logIn = (gateway: Gateway, fields: Record<string, unknown> = {}, options: CallOptions = {}) =>
