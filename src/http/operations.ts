@@ -5,8 +5,10 @@ import type { InferenceDeps, InferenceSettings } from '../inference/deps.ts'
 import type { Catalogue, LiveState } from '../state/port.ts'
 import type { Steering } from '../state/steering.ts'
 import { errorBody, GatewayError } from '../wire/errors.ts'
+import { wantsHtml } from './accept.ts'
 import { errorGatewayJson, identityHeaders } from './envelope.ts'
 import type { Metrics } from './metrics.ts'
+import { pageHeaders } from './page-headers.ts'
 import { contextOf } from './request-context.ts'
 
 /** One line of `/ready`. */
@@ -135,10 +137,13 @@ const PUBLIC_PATHS = [
   'POST /v1/feedback',
 ]
 
+const STYLE =
+  'body{font:16px/1.5 system-ui;margin:3rem auto;max-width:40rem;padding:0 1rem}code{font-family:ui-monospace,monospace}'
+const PAGE_HEADERS = pageHeaders(STYLE)
+
 const page = (name: string, paths: readonly string[]): string =>
   `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>${name}</title>` +
-  '<meta name="viewport" content="width=device-width"><style>body{font:16px/1.5 system-ui;margin:3rem auto;max-width:40rem;padding:0 1rem}' +
-  `code{font-family:ui-monospace,monospace}</style></head><body><h1>${name}</h1><p>A model gateway. Point an OpenAI SDK at <code>/v1</code>.</p>` +
+  `<meta name="viewport" content="width=device-width"><style>${STYLE}</style></head><body><h1>${name}</h1><p>A model gateway. Point an OpenAI SDK at <code>/v1</code>.</p>` +
   `<ul>${paths.map((path) => `<li><code>${path}</code></li>`).join('')}</ul></body></html>`
 
 /** What the process is doing. */
@@ -156,8 +161,8 @@ export const operationsRoutes = (deps: OperationsDeps, metrics: Metrics, { inFli
   const paths = [...PUBLIC_PATHS]
   if (deps.docsEnabled) paths.push('GET /openapi.json', 'GET /docs', 'GET /schemas')
   if (deps.prometheusEnabled) paths.push('GET /metrics')
-  const json = (request: Request, body: unknown, status = 200): Response =>
-    Response.json(body, { status, headers: identityHeaders(contextOf(request)) })
+  const json = (request: Request, body: unknown, status = 200, more: Record<string, string> = {}): Response =>
+    Response.json(body, { status, headers: { ...identityHeaders(contextOf(request)), ...more } })
 
   const health = ({ request }: { request: Request }) => json(request, { status: 'ok', components: deps.components })
   const ready = async ({ request }: { request: Request }) => {
@@ -172,8 +177,10 @@ export const operationsRoutes = (deps: OperationsDeps, metrics: Metrics, { inFli
   }
   const app = new Elysia({ name: 'operations' })
     .get('/', ({ request }) => {
-      if (!wantsHtml(request.headers)) return json(request, { name: build.name, endpoints: paths })
-      const headers = { 'content-type': 'text/html; charset=utf-8', ...identityHeaders(contextOf(request)) }
+      const vary = { vary: 'accept' }
+      if (!wantsHtml(request.headers.get('accept')))
+        return json(request, { name: build.name, endpoints: paths }, 200, vary)
+      const headers = { ...PAGE_HEADERS, ...identityHeaders(contextOf(request)), ...vary }
       return new Response(page(build.name, paths), { headers })
     })
     .get('/health', health)
@@ -203,6 +210,3 @@ const statusOf = (results: readonly (readonly [string, CheckResult])[]): Readine
   const words = results.map(([, result]) => statusWordOf(result))
   return words.find((word) => word === 'unavailable') ?? words.find((word) => word === 'degraded') ?? 'ok'
 }
-
-/** Browsers name `text/html`; curl and SDKs say `*` or JSON. */
-const wantsHtml = (headers: Headers): boolean => (headers.get('accept') ?? '').includes('text/html')

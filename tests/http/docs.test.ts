@@ -3,7 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import { answerExample } from '../../src/http/docs/answer-examples.ts'
 import { openApiDocument } from '../../src/http/docs/document.ts'
 import { EXAMPLES } from '../../src/http/docs/examples.ts'
-import { docsPage, PAGE_POLICY } from '../../src/http/docs/page.ts'
+import { docsPage, PAGE_HEADERS } from '../../src/http/docs/page.ts'
 import { Value } from '../../src/lib/schema.ts'
 import { auth, document, mounted, names, operationOf, operations, options, table, template } from './documented.ts'
 
@@ -237,7 +237,7 @@ describe('the page', () => {
   test('its policy allows the style sheet that it has, and nothing else', () => {
     const [, style] = /<style>([\s\S]*?)<\/style>/.exec(page)!
     const digest = new Bun.CryptoHasher('sha256').update(style!).digest('base64')
-    expect(PAGE_POLICY.split('; ')).toEqual([
+    expect(PAGE_HEADERS['content-security-policy']!.split('; ')).toEqual([
       "default-src 'none'",
       `style-src 'sha256-${digest}'`,
       "base-uri 'none'",

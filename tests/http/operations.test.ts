@@ -20,6 +20,36 @@ describe('operations need no credential', () => {
     expect(await page.text()).toContain('/v1/chat/completions')
   })
 
+  test.each([
+    ['text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8', 'text/html'],
+    ['Text/HTML;charset=utf-8', 'text/html'],
+    ['application/json;q=0.5, text/html;q=0.9', 'text/html'],
+    ['text/html;q=0', 'application/json'],
+    ['text/html; q=0.000, */*', 'application/json'],
+    ['text/html;q=often', 'application/json'],
+    ['application/json, text/html;q=0.9', 'application/json'],
+    ['text/html-like', 'application/json'],
+    ['*/*', 'application/json'],
+  ])('/ for who accepts %s is %s', async (accept, type) => {
+    const { headers } = await gateway.send('/', { key: null, headers: { accept } })
+    expect(headers.get('content-type')).toStartWith(type)
+    expect(headers.get('vary')).toBe('accept')
+  })
+
+  test('/ loads, runs and frames nothing but its own style, as /docs does', async () => {
+    const page = await gateway.send('/', { key: null, headers: { accept: 'text/html' } })
+    const style = /<style>(.*)<\/style>/s.exec(await page.text())![1]!
+    const digest = new Bun.CryptoHasher('sha256').update(style).digest('base64')
+    const docs = await gateway.send('/docs', { key: null })
+    const ofDocs = docs.headers.get('content-security-policy')!
+    expect(page.headers.get('content-security-policy')).toBe(ofDocs.replace(/sha256-[^']*/, `sha256-${digest}`))
+    for (const [name, value] of [
+      ['x-content-type-options', 'nosniff'],
+      ['referrer-policy', 'no-referrer'],
+    ] as const)
+      expect([page.headers.get(name), docs.headers.get(name)]).toEqual([value, value])
+  })
+
   test('/health and /healthz look at nothing but themselves', async () => {
     const closed = gatewayWith({
       readiness: [{ name: 'postgres', run: () => ({ text: 'unavailable: down', ready: false }) }],

@@ -1,5 +1,5 @@
 // The document as a page: plain HTML and one style sheet, without a script and without anything of another host.
-import { sha256 } from '../../lib/digest.ts'
+import { pageHeaders } from '../page-headers.ts'
 import { curlOf } from './curl.ts'
 import type { OpenApiDocument } from './document.ts'
 import { type Content, type Operation, type Parameter, resolved } from './operation.ts'
@@ -20,8 +20,7 @@ table{border-collapse:collapse;width:100%}td,th{text-align:left;vertical-align:t
 @media (max-width:52rem){body{display:block}nav{position:static;height:auto;border-right:0;border-bottom:1px solid var(--line)}main{padding:1rem}}
 `
 
-/** Nothing is loaded, run, framed or sent; the one style sheet is named by its digest. */
-export const PAGE_POLICY = `default-src 'none'; style-src 'sha256-${Buffer.from(sha256(STYLE)).toString('base64')}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`
+export const PAGE_HEADERS = pageHeaders(STYLE)
 
 const ESCAPES: Readonly<Record<string, string>> = {
   '&': '&amp;',

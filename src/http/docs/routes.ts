@@ -3,14 +3,7 @@ import { Elysia } from 'elysia'
 import { identityHeaders } from '../envelope.ts'
 import { contextOf } from '../request-context.ts'
 import { type DocumentOptions, type OpenApiDocument, openApiDocument } from './document.ts'
-import { docsPage, PAGE_POLICY } from './page.ts'
-
-const PAGE_HEADERS = {
-  'content-type': 'text/html; charset=utf-8',
-  'content-security-policy': PAGE_POLICY,
-  'x-content-type-options': 'nosniff',
-  'referrer-policy': 'no-referrer',
-} as const
+import { docsPage, PAGE_HEADERS } from './page.ts'
 
 /** Mounted where `server.docs` is on. `options`: asked once, at the first request. */
 export const docsRoutes = (options: () => DocumentOptions) => {
