@@ -7,6 +7,7 @@ import { AttemptSummary, CostBasis, Outcome } from '../../domain/request.ts'
 import { usdOf } from '../../lib/money.ts'
 import { type TSchema, t } from '../../lib/schema.ts'
 import { Moment, ProviderStates } from './health-answers.ts'
+import { shownTime } from './window.ts'
 
 const count = (description?: string) => t.Integer(description === undefined ? {} : { description })
 const text = (description: string) => Nullable(t.String({ description }))
@@ -169,7 +170,7 @@ const { p99_ms: __, ttft_p95_ms: ___, ...POINT } = FIGURES
 export const pointView = (atMs: number, figures: UsageFigures): Record<string, string | number | null> => {
   const shown = figuresView(figures)
   return {
-    ts: new Date(atMs).toISOString(),
+    ts: shownTime(atMs),
     ...Object.fromEntries(Object.keys(POINT).map((name) => [name, shown[name]!])),
   }
 }

@@ -28,7 +28,7 @@ import {
   UsageQuery,
   usageFilterOf,
 } from './usage-filter.ts'
-import type { TimeWindow } from './window.ts'
+import { shownTime, type TimeWindow } from './window.ts'
 
 export interface UsageRouteDeps extends UsageFilterDeps {
   readonly usage: UsageQueries
@@ -38,8 +38,8 @@ const SCOPES = ['usage:read'] as const
 
 /** A window as it is shown. */
 export const shownWindow = ({ fromMs, toMs }: TimeWindow) => ({
-  from: new Date(fromMs).toISOString(),
-  to: new Date(toMs).toISOString(),
+  from: shownTime(fromMs),
+  to: shownTime(toMs),
 })
 
 /** Breakdowns that know providers and models; the others hold what was asked of all of them together. */

@@ -10,6 +10,9 @@ export const Window = { from: t.Optional(t.String()), to: t.Optional(t.String())
 export const DAY_MS = 86_400_000
 /** A duration does not lead beyond what RFC 3339 can say. */
 const FIRST_MS = Date.parse('0001-01-01T00:00:00Z')
+/** What it can say at all. */
+const EARLIEST_MS = Date.parse('0000-01-01T00:00:00Z')
+const LATEST_MS = Date.parse('9999-12-31T23:59:59.999Z')
 const RFC_3339 = /^(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(\.\d{1,9})?([Zz]|[+ -]\d\d:\d\d)$/
 const DATE = /^\d{4}-\d\d-\d\d$/
 
@@ -24,11 +27,16 @@ export const timestampMs = (text: string): number | null => {
   return Number.isNaN(ms) ? null : ms
 }
 
+const sayable = (ms: number): number => Math.min(LATEST_MS, Math.max(EARLIEST_MS, ms))
+
+/** A time as it is shown; what was rounded beyond the years of RFC 3339 is their first or last moment. */
+export const shownTime = (ms: number): string => new Date(sayable(ms)).toISOString()
+
 const momentMs = (text: string, name: 'from' | 'to', nowMs: number): number => {
   const back = durationMs(text)
   if (back !== null) return Math.max(FIRST_MS, nowMs - back)
   const ms = timestampMs(text)
-  if (ms !== null) return ms
+  if (ms !== null) return sayable(ms) // its zone may lead beyond
   const days = /^(\d+)d$/.exec(text)
   throw new GatewayError(
     'invalid_request',

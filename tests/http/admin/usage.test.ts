@@ -181,6 +181,19 @@ describe('GET /usage/series', () => {
     })
   })
 
+  test('times are RFC 3339 at the ends of its years too', async () => {
+    const { answered } = world()
+    expect(await answered('/usage/series?from=9999-12-31&to=9999-12-31T23:59:59Z&interval=1h')).toMatchObject({
+      ...{ from: '9999-12-31T00:00:00.000Z', to: '9999-12-31T23:59:59.999Z' },
+    })
+    expect(await answered('/usage/summary?from=9999-12-31&to=9999-12-31T23:00:00-08:00')).toMatchObject({
+      to: '9999-12-31T23:59:59.999Z',
+    })
+    expect(await answered('/overview?from=0001-01-01&to=0003-01-01&interval=1w')).toMatchObject({
+      previous: { from: '0000-01-01T00:00:00.000Z', to: '0001-01-01T00:00:00.000Z' },
+    })
+  })
+
   test('too many points are refused, naming what to change', async () => {
     const { refusal, asked } = world()
     expect((await refusal('/usage/series?from=720h&interval=1m')).slice(0, 2)).toEqual([400, 'interval'])
