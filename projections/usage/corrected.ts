@@ -52,7 +52,7 @@ const uncovered = (window: UsageWindow, taken: readonly UsageWindow[]): readonly
 
 /** Buckets in which a correction holds, with its prices in millionths of a USD per million tokens (a thousandth of a nano-USD each token). */
 export interface CorrectedPiece {
-  readonly tier: Tier
+  readonly tier: Tier | 'part'
   readonly from_ms: number
   readonly to_ms: number
   readonly provider: string
@@ -65,25 +65,36 @@ export interface CorrectedPiece {
 /** Where minutes are no longer kept (`finest` is `hour`), an hour is corrected when it begins in the range of a correction; a day likewise. */
 export const correctedPieces = (spans: readonly PriceSpan[], finest: Tier, coarsest: Tier): readonly CorrectedPiece[] =>
   spans.flatMap(({ correction, fromMs, toMs }) => {
-    const { input_cost_per_million: input, output_cost_per_million: output } = correction
     const within = {
       fromMs: roundedTo({ fromMs, toMs: fromMs }, finest).toMs,
       toMs: roundedTo({ fromMs, toMs }, finest).toMs,
     }
-    const prices = {
-      provider: correction.provider,
-      priced_model: correction.model,
-      input: microUsdOf(input),
-      cached: microUsdOf(correction.cached_input_cost_per_million ?? input),
-      output: microUsdOf(output),
-    }
     const pieces: readonly Piece[] = piecesOf(within, finest, coarsest)
-    return pieces.map((piece) => ({ tier: piece.tier, from_ms: piece.fromMs, to_ms: piece.toMs, ...prices }))
+    return pieces.map(({ tier, fromMs: from_ms, toMs: to_ms }) => ({ tier, from_ms, to_ms, ...pricesOf(correction) }))
   })
+
+/** The same of a part of minutes that is counted by row. Corrections begin and end with whole minutes: each holds in all of a minute of it, or not at all. */
+export const correctedPart = (corrections: readonly PriceCorrection[], part: UsageWindow): readonly CorrectedPiece[] =>
+  spansOf(corrections, roundedTo(part, 'minute')).map(({ correction, fromMs, toMs }) => ({
+    ...{ tier: 'part', from_ms: fromMs, to_ms: toMs },
+    ...pricesOf(correction),
+  }))
+
+const pricesOf = (correction: PriceCorrection) => {
+  const { input_cost_per_million: input, output_cost_per_million: output } = correction
+  return {
+    provider: correction.provider,
+    priced_model: correction.model,
+    input: microUsdOf(input),
+    cached: microUsdOf(correction.cached_input_cost_per_million ?? input),
+    output: microUsdOf(output),
+  }
+}
 
 /**
  * SQL of what corrections add to each group (less than nothing where it is cheaper), exactly: `name, model, nano_usd, unpriced`. `by` and `model` are SQL
- * over the columns of `usage`, `whose` a condition on `tenant_id`, `pieces` the parameter with the pieces as JSON.
+ * over the columns of `usage`, `whose` a condition on `tenant_id`, `pieces` the parameter with the pieces as JSON, `parts` a relation of what is counted by row
+ * (null: nothing is). The two are joined apart: only usage has an index.
  */
 export const correctionSql = (
   schemaName: string,
@@ -92,17 +103,28 @@ export const correctionSql = (
     model,
     whose,
     pieces,
-  }: { readonly by: string; readonly model: string; readonly whose: string; readonly pieces: string },
-): string => `
-  select ${by} as name, ${model} as model, sum(unpriced) as unpriced,
-    sum(((billed_prompt_tokens - billed_cached_tokens) * input + billed_cached_tokens * cached + billed_completion_tokens * output) * 0.001
-      - billed_nano_usd) as nano_usd
-  from (
+    parts,
+  }: {
+    readonly by: string
+    readonly model: string
+    readonly whose: string
+    readonly pieces: string
+    readonly parts: string | null
+  },
+): string => {
+  const joined = (relation: string, tier: string) => `
     select held.*, piece.input, piece.cached, piece.output
     from json_to_recordset(${pieces}::text::json) as piece (
       tier text, from_ms bigint, to_ms bigint, provider text, priced_model text, input numeric, cached numeric, output numeric)
-    join "${schemaName}".usage held
-      on held.tier = piece.tier and held.dimension = 'model' and held.bucket_ms >= piece.from_ms and held.bucket_ms < piece.to_ms
+    join ${relation} held
+      on ${tier} = piece.tier and held.dimension = 'model' and held.bucket_ms >= piece.from_ms and held.bucket_ms < piece.to_ms
       and held.name = piece.provider and held.model = piece.priced_model
-    where ${whose}) corrected
+    where ${whose}`
+  const ofParts = parts === null ? '' : `union all ${joined(parts, "'part'")}`
+  return `
+  select ${by} as name, ${model} as model, sum(unpriced) as unpriced,
+    sum(((billed_prompt_tokens - billed_cached_tokens) * input + billed_cached_tokens * cached + billed_completion_tokens * output) * 0.001
+      - billed_nano_usd) as nano_usd
+  from (${joined(`"${schemaName}".usage`, 'held.tier')} ${ofParts}) corrected
   group by 1, 2`
+}

@@ -1,11 +1,13 @@
 // Usage -> totals, series and breakdowns, from as few buckets as the window needs. Percentiles come from histograms that were added up.
 import type { Sql, Transaction } from '../database.ts'
 import { readSnapshot } from '../reader.ts'
-import { type Dimension, EVERYBODY, TIER_MS, type Tier } from './cells.ts'
-import { correctedPieces, correctionSql, type PriceCorrection, spansOf } from './corrected.ts'
+import { type Cell, type Dimension, EVERYBODY, TIER_MS, type Tier } from './cells.ts'
+import { correctedPart, correctedPieces, correctionSql, type PriceCorrection, spansOf } from './corrected.ts'
+import { type Frame, frameOf, MOST_ROWS, relationOf, rowsOf, wholeFrame } from './ends.ts'
 import { addWritten, type Histogram, newHistogram, percentileOf } from './histogram.ts'
+import { finestKept, type Kept, keptOf } from './kept.ts'
 import { COUNTERS, type Counter } from './share.ts'
-import { intervalStart, type Piece, piecesOf, roundedTo, tierWithin, type UsageWindow } from './window.ts'
+import { intervalStart, piecesOf, roundedTo, tierWithin, type UsageWindow } from './window.ts'
 
 export interface UsageFilter extends UsageWindow {
   /** Null: everybody. */
@@ -30,7 +32,7 @@ export interface UsageFigures extends Readonly<Record<Counter, number>> {
   readonly ttft_p95_ms: number | null
 }
 
-/** What usage can be broken down by. Those of which provider and model are not known (`NEVER_CORRECTED`) have costs as booked only. All but the first four know whole hours only. */
+/** What usage can be broken down by. Those of which provider and model are not known (`NEVER_CORRECTED`) have costs as booked only. What is no whole hour of all but the first four is counted by row. */
 export type GroupBy = 'provider' | 'model' | 'provider_model' | 'tenant' | Exclude<Dimension, 'total' | 'model'>
 
 export const NEVER_CORRECTED: readonly GroupBy[] = ['key', 'endpoint', 'policy', 'code', 'purpose']
@@ -48,7 +50,7 @@ export interface UsagePoint extends UsageFigures {
 }
 
 export interface UsageReads {
-  /** `window` is what was summed: the one asked for, rounded outward to minutes, or to hours or days where nothing finer is kept. */
+  /** `window` is what was summed: the one asked for, rounded outward to hours or days where nothing finer is kept, and at an end with too many rows (`ends.ts`). */
   totals(filter: UsageFilter): Promise<{ readonly window: UsageWindow; readonly totals: UsageFigures }>
   /** Dearest first, then those with most requests. */
   groups(
@@ -68,9 +70,10 @@ export interface UsageQueries extends UsageReads {
   snapshot<Result>(read: (reads: UsageReads) => Promise<Result>): Promise<Result>
 }
 
-export const usageQueries = (sql: Sql): UsageQueries => {
+/** `mostRows`: of a part of a bucket, to be counted one by one. */
+export const usageQueries = (sql: Sql, mostRows = MOST_ROWS): UsageQueries => {
   const snapshot: UsageQueries['snapshot'] = (read) =>
-    readSnapshot(sql, 'requests', (transaction, schemaName) => read(readsOf(transaction, schemaName)))
+    readSnapshot(sql, 'requests', (transaction, schemaName) => read(readsOf(transaction, schemaName, mostRows)))
   return {
     snapshot,
     totals: (filter) => snapshot((reads) => reads.totals(filter)),
@@ -79,40 +82,47 @@ export const usageQueries = (sql: Sql): UsageQueries => {
   }
 }
 
-const readsOf = (sql: Transaction, schemaName: string): UsageReads => {
+const readsOf = (sql: Transaction, schemaName: string, mostRows: number): UsageReads => {
   let kept: Promise<Kept> | null = null
-  const windowFor = async (asked: UsageWindow, finest: Tier) => {
+  const framed = async ({ fromMs, toMs, tenantId }: UsageFilter, unit: 'minute' | 'hour'): Promise<Framed> => {
     kept ??= keptOf(sql, schemaName)
-    const tier = finestKept(await kept, asked.fromMs, finest)
-    return { finest: tier, window: roundedTo(asked, tier) } as const
+    const finest = finestKept(await kept, fromMs, unit)
+    // Rows are kept for as long as minutes are.
+    const hasRows = finestKept(await kept, fromMs, 'minute') === 'minute'
+    if (!hasRows) return { finest, ...wholeFrame(roundedTo({ fromMs, toMs }, finest)) }
+    return { finest, ...(await frameOf(sql, schemaName, { fromMs, toMs, tenantId, unit, mostRows })) }
+  }
+  const frames = new Map<string, Promise<Framed>>()
+  /** The parts of an answer are of one window: its ends are counted once. */
+  const frameFor = (filter: UsageFilter, unit: 'minute' | 'hour'): Promise<Framed> => {
+    const key = JSON.stringify([filter.fromMs, filter.toMs, filter.tenantId, unit])
+    const found = frames.get(key) ?? framed(filter, unit)
+    frames.set(key, found)
+    return found
   }
   return {
     async totals(filter) {
-      const { window, finest } = await windowFor(filter, 'minute')
-      const pieces = piecesOf(window, finest, 'day')
-      const [row] = await summed(sql, schemaName, pieces, { filter, window, finest, ...dimensionOf(filter), by: "''" })
-      return { window, totals: figuresOf(row ?? null) }
+      const frame = await frameFor(filter, 'minute')
+      const [row] = await summed(sql, schemaName, { filter, frame, ...dimensionOf(filter), by: "''" })
+      return { window: frame.window, totals: figuresOf(row ?? null) }
     },
     async groups(filter, by, limit) {
       const group = GROUPS[by]
       const corrections = NEVER_CORRECTED.includes(by) ? null : filter.corrections
-      const { window, finest } = await windowFor(filter, group.finest)
-      const pieces = piecesOf(window, finest, 'day')
-      const rows = await summed(sql, schemaName, pieces, {
-        ...{ filter: { ...filter, corrections }, window, ...group, finest, limit },
-      })
+      const frame = await frameFor(filter, group.unit)
+      const rows = await summed(sql, schemaName, { filter: { ...filter, corrections }, frame, ...group, limit })
       const groups = rows.map((row) => ({ name: row.name || null, model: row.model || null, ...figuresOf(row) }))
-      return { window, groups }
+      return { window: frame.window, groups }
     },
     async series(filter, intervalMs) {
-      const { window, finest } = await windowFor(filter, 'minute')
+      const frame = await frameFor(filter, 'minute')
+      const { window, finest } = frame
       const within = tierWithin(intervalMs)
       const coarsest = TIER_MS[finest] > TIER_MS[within] ? finest : within
-      const pieces = piecesOf(window, finest, coarsest)
       const origin = intervalStart(0, intervalMs)
       const by = `((bucket_ms - (${origin})) / ${intervalMs} * ${intervalMs} + (${origin}))::text`
-      const wanted = { filter, window, finest, coarsest, ...dimensionOf(filter), by }
-      const found = new Map((await summed(sql, schemaName, pieces, wanted)).map((row) => [Number(row.name), row]))
+      const rows = await summed(sql, schemaName, { filter, frame, coarsest, ...dimensionOf(filter), by })
+      const found = new Map(rows.map((row) => [Number(row.name), row]))
       const series: UsagePoint[] = []
       for (let atMs = intervalStart(window.fromMs, intervalMs); atMs < window.toMs; atMs += intervalMs)
         series.push({ atMs, ...figuresOf(found.get(atMs) ?? null) })
@@ -121,67 +131,33 @@ const readsOf = (sql: Transaction, schemaName: string): UsageReads => {
   }
 }
 
+/** `finest`: the shortest buckets that are summed. */
+type Framed = Frame & { readonly finest: Tier }
+
 interface Grouping {
   readonly dimension: Dimension
-  readonly finest: Tier
+  /** The finest bucket that knows it. */
+  readonly unit: 'minute' | 'hour'
   /** SQL of ours, never of a client. */
   readonly by: string
   readonly model?: boolean
 }
 
 const GROUPS: Readonly<Record<GroupBy, Grouping>> = {
-  provider: { dimension: 'model', finest: 'minute', by: 'name' },
-  model: { dimension: 'model', finest: 'minute', by: "''", model: true },
-  provider_model: { dimension: 'model', finest: 'minute', by: 'name', model: true },
-  tenant: { dimension: 'total', finest: 'minute', by: 'tenant_id' },
-  key: { dimension: 'key', finest: 'hour', by: 'name' },
-  endpoint: { dimension: 'endpoint', finest: 'hour', by: 'name' },
-  policy: { dimension: 'policy', finest: 'hour', by: 'name' },
-  code: { dimension: 'code', finest: 'hour', by: 'name' },
-  purpose: { dimension: 'purpose', finest: 'hour', by: 'name' },
+  provider: { dimension: 'model', unit: 'minute', by: 'name' },
+  model: { dimension: 'model', unit: 'minute', by: "''", model: true },
+  provider_model: { dimension: 'model', unit: 'minute', by: 'name', model: true },
+  tenant: { dimension: 'total', unit: 'minute', by: 'tenant_id' },
+  key: { dimension: 'key', unit: 'hour', by: 'name' },
+  endpoint: { dimension: 'endpoint', unit: 'hour', by: 'name' },
+  policy: { dimension: 'policy', unit: 'hour', by: 'name' },
+  code: { dimension: 'code', unit: 'hour', by: 'name' },
+  purpose: { dimension: 'purpose', unit: 'hour', by: 'name' },
 }
 
 const dimensionOf = ({ provider = null, model = null }: UsageFilter): { readonly dimension: Dimension } => ({
   dimension: provider === null && model === null ? 'total' : 'model',
 })
-
-/** What is kept of a length of bucket, by the total of everybody. */
-interface Kept {
-  readonly minute: number | null
-  readonly hour: number | null
-  readonly day: number | null
-  /** The day of the oldest hour has more than its hours: it was closed, and the log does not have all of it any more. */
-  readonly partial: boolean
-}
-
-/**
- * Minutes of days that are no longer kept are gone: a window that begins there is rounded to hours. So are hours of days that the log did not have when the
- * read model was made: a window that begins there is rounded to days.
- */
-const finestKept = ({ minute, hour, day, partial }: Kept, fromMs: number, finest: Tier): Tier => {
-  if (day === null) return finest
-  const hoursFrom = hour === null ? Number.POSITIVE_INFINITY : dayOf(hour) + (partial ? TIER_MS.day : 0)
-  if (day < hoursFrom && fromMs < hoursFrom) return 'day'
-  if (finest === 'hour' || minute === null || hour === null) return 'hour'
-  return fromMs < minute && roundedTo({ fromMs: minute, toMs: minute }, 'hour').fromMs > hour ? 'hour' : 'minute'
-}
-
-const dayOf = (ms: number): number => roundedTo({ fromMs: ms, toMs: ms }, 'day').fromMs
-
-const keptOf = async (sql: Transaction, schemaName: string): Promise<Kept> => {
-  const total = (tier: Tier) => sql`
-    ${sql(`${schemaName}.usage`)} where tier = ${tier} and dimension = 'total' and tenant_id = ${EVERYBODY}`
-  const [row] = await sql<Kept[]>`
-    with first as (select
-      (select min(bucket_ms) from ${total('minute')}) as minute, (select min(bucket_ms) from ${total('hour')}) as hour,
-      (select min(bucket_ms) from ${total('day')}) as day)
-    select *, coalesce(
-      (select sum(requests) from ${total('hour')} and bucket_ms / ${TIER_MS.day}::bigint = hour / ${TIER_MS.day}::bigint
-         and bucket_ms >= hour and bucket_ms < hour + ${TIER_MS.day}::bigint)
-      < (select requests from ${total('day')} and bucket_ms = hour / ${TIER_MS.day}::bigint * ${TIER_MS.day}::bigint), false) as partial
-    from first`
-  return row!
-}
 
 type Summed = Readonly<Record<Counter, number>> & {
   readonly name: string
@@ -192,8 +168,7 @@ type Summed = Readonly<Record<Counter, number>> & {
 
 interface Wanted {
   readonly filter: UsageFilter
-  readonly window: UsageWindow
-  readonly finest: Tier
+  readonly frame: Framed
   readonly coarsest?: Tier
   readonly dimension: Dimension
   readonly by: string
@@ -209,32 +184,38 @@ const CORRECTED = new Map<Counter, string>([
 ])
 const CORRECTED_SUMS = COUNTERS.map((name) => `${CORRECTED.get(name) ?? `sums.${name}`} as ${name}`).join(', ')
 
-/** Whose usage: a condition on `tenant_id`. */
-const whoseOf = ({ filter, dimension, by }: Wanted, parameter: (value: string) => string): string => {
-  if (filter.tenantId !== null) return `tenant_id = ${parameter(filter.tenantId)}`
-  if (by === 'tenant_id') return `tenant_id <> '${EVERYBODY}'`
-  return dimension === 'total' || dimension === 'model' ? `tenant_id = '${EVERYBODY}'` : 'true'
+/** Whose usage, by `tenant_id`; null: that of each tenant. */
+const ownerOf = ({ filter, dimension, by }: Wanted): string | null =>
+  filter.tenantId ?? (by !== 'tenant_id' && (dimension === 'total' || dimension === 'model') ? EVERYBODY : null)
+
+const whoseOf = (wanted: Wanted, parameter: (value: string) => string): string => {
+  const owner = ownerOf(wanted)
+  return owner === null ? `tenant_id <> '${EVERYBODY}'` : `tenant_id = ${parameter(owner)}`
 }
 
 /** Where prices are corrected, of what was asked for; null: nothing of it is. */
-const correctedOf = ({ filter, window, finest, coarsest = 'day' }: Wanted): string | null => {
+const correctedOf = ({ filter, frame: { whole, parts, finest }, coarsest = 'day' }: Wanted): string | null => {
   const { corrections = null, provider = null, model = null } = filter
   const meant = (corrections ?? []).filter(
     (each) => (provider === null || each.provider === provider) && (model === null || each.model === model),
   )
-  const pieces = correctedPieces(spansOf(meant, window), finest, coarsest)
+  const pieces = [
+    ...correctedPieces(spansOf(meant, whole), finest, coarsest),
+    ...parts.flatMap((part) => correctedPart(meant, part)),
+  ]
   return pieces.length === 0 ? null : JSON.stringify(pieces)
 }
 
-/** Sums of the pieces, by group. Histograms are joined end to end: reading them adds them up. */
-const summed = async (
-  sql: Transaction,
-  schemaName: string,
-  pieces: readonly Piece[],
-  wanted: Wanted,
-): Promise<Summed[]> => {
-  if (pieces.length === 0) return []
-  const { filter, dimension, by, limit = null } = wanted
+/** Sums of the window, by group. Histograms are joined end to end: reading them adds them up. */
+const summed = async (sql: Transaction, schemaName: string, wanted: Wanted): Promise<Summed[]> => {
+  const { filter, frame, coarsest = 'day', dimension, by, limit = null } = wanted
+  const pieces = piecesOf(frame.whole, frame.finest, coarsest)
+  const corrected = correctedOf(wanted)
+  const owner = ownerOf(wanted)
+  // Corrections are of providers and models, whatever is summed.
+  const isMeant = (cell: Cell) => cell.dimension === dimension || (corrected !== null && cell.dimension === 'model')
+  const cells = frame.cells.filter((cell) => (owner === null || cell.tenantId === owner) && isMeant(cell))
+  if (pieces.length === 0 && cells.length === 0) return []
   const parameters: (string | number)[] = [dimension]
   const parameter = (value: string | number): string => `$${parameters.push(value)}`
   const whose = whoseOf(wanted, parameter)
@@ -246,13 +227,14 @@ const summed = async (
       `select * from "${schemaName}".usage where tier = '${tier}' and bucket_ms >= ${parameter(fromMs)} and bucket_ms < ${parameter(toMs)}
        and ${conditions.join(' and ')}`,
   )
+  const parts = cells.length === 0 ? null : relationOf(schemaName, parameter(JSON.stringify(rowsOf(cells))))
+  if (parts !== null) held.push(`select * from ${parts} held where ${conditions.join(' and ')}`)
   const model = wanted.model === true ? 'model' : "''"
   const booked = `select ${by} as name, ${model} as model, ${SUMS}, string_agg(nullif(latency, ''), ' ') as latency,
        string_agg(nullif(ttft, ''), ' ') as ttft
      from (${held.join(' union all ')}) held group by 1, 2`
-  const corrected = correctedOf(wanted)
   const changed =
-    corrected === null ? null : correctionSql(schemaName, { by, model, whose, pieces: parameter(corrected) })
+    corrected === null ? null : correctionSql(schemaName, { by, model, whose, parts, pieces: parameter(corrected) })
   const most = limit === null ? '' : `order by cost_nano_usd desc, requests desc, 1, 2 limit ${parameter(limit)}`
   const all =
     changed === null

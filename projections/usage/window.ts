@@ -21,6 +21,29 @@ export const roundedTo = ({ fromMs, toMs }: UsageWindow, tier: Tier): UsageWindo
   toMs: ceilTo(toMs, TIER_MS[tier]),
 })
 
+/** The bucket of a tier that a part of it lies in. */
+export const bucketOf = ({ fromMs }: UsageWindow, tier: Tier): UsageWindow => {
+  const startMs = floorTo(fromMs, TIER_MS[tier])
+  return { fromMs: startMs, toMs: startMs + TIER_MS[tier] }
+}
+
+/** The whole buckets of a tier in a window; empty, where the window begins, when there are none. */
+export const innerOf = ({ fromMs, toMs }: UsageWindow, tier: Tier): UsageWindow => {
+  const inner = { fromMs: ceilTo(fromMs, TIER_MS[tier]), toMs: floorTo(toMs, TIER_MS[tier]) }
+  return inner.fromMs <= inner.toMs ? inner : { fromMs, toMs: fromMs }
+}
+
+/** What of a window is no whole bucket of a tier: at its begin and at its end, or all of it when it lies in one bucket. */
+export const partsOf = (window: UsageWindow, tier: Tier): readonly UsageWindow[] => {
+  const { fromMs, toMs } = window
+  if (ceilTo(fromMs, TIER_MS[tier]) > floorTo(toMs, TIER_MS[tier])) return fromMs < toMs ? [window] : []
+  const inner = innerOf(window, tier)
+  return [
+    { fromMs, toMs: inner.fromMs },
+    { fromMs: inner.toMs, toMs },
+  ].filter((part) => part.fromMs < part.toMs)
+}
+
 const TIERS: readonly Tier[] = ['minute', 'hour', 'day']
 
 /** As few buckets as can be, of the tiers from `finest` to `coarsest`: together exactly the window, which is rounded to `finest` already. */

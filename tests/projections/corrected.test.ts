@@ -163,15 +163,15 @@ describe('usage as corrected', () => {
         .reduce((sum, { thousandths }) => sum + thousandths, 0n),
     )
 
-  const minute = fc.integer({ min: -3_100, max: 3_100 })
-  const asked = fc.record({ corrections, from: minute, width: fc.integer({ min: 1, max: 6_000 }) })
+  const start = fc.integer({ min: -3_100 * MINUTE_MS, max: 3_100 * MINUTE_MS })
+  const asked = fc.record({ corrections, from: start, width: fc.integer({ min: 1, max: 6_000 * MINUTE_MS }) })
 
   test('is what every request comes to at the prices that hold: in any window, by provider, tenant and interval', async () => {
     const usage = usageQueries(store.sql)
     await fc.assert(
       fc.asyncProperty(asked, fc.constantFrom(null, 'ten_1'), async (given, tenantId) => {
-        const fromMs = NOON_MS + given.from * MINUTE_MS
-        const window = { fromMs, toMs: fromMs + given.width * MINUTE_MS }
+        const fromMs = NOON_MS + given.from
+        const window = { fromMs, toMs: fromMs + given.width }
         const filter = { ...window, tenantId, corrections: given.corrections }
         const own = (each: Sample) => tenantId === null || each.tenant === tenantId
         const total = costIn(window, given.corrections, own)

@@ -130,6 +130,32 @@ describe('slices of a window', () => {
   })
 })
 
+describe('usage', () => {
+  test('counts as many requests as the list does, wherever its window begins and ends', async () => {
+    const usage = usageQueries(store.sql)
+    const requests = requestQueries(store.sql)
+    for (const [from, to] of [
+      [-3 * DAY_MS - 12_345, 1],
+      [-DAY_MS - 1, -31_234],
+      [-2_345_678, -2_345_677],
+      [-2_345_677, -2_345_000],
+      [-10_000_001, -4_700_000],
+    ] as const)
+      for (const tenantId of [null, 'ten_2']) {
+        const filter = { ...ALL, tenantId, fromMs: NOON_MS + from, toMs: NOON_MS + to }
+        const { total } = await requests.list(filter)
+        const { totals } = await usage.totals(filter)
+        expect([from, to, totals.requests]).toEqual([from, to, total])
+        expect(total).toBe(
+          ROW_FACTS.filter(
+            ({ at_ms, tenant_id }) =>
+              at_ms >= filter.fromMs && at_ms < filter.toMs && (tenantId === null || tenant_id === tenantId),
+          ).length,
+        )
+      }
+  })
+})
+
 describe('a read of several queries', () => {
   test('is of one moment, whatever is written meanwhile', async () => {
     const usage = usageQueries(store.sql)

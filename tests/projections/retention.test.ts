@@ -49,5 +49,16 @@ test('the same days are kept in batches of any size, and usage of hours and days
   }
   expect(digests.size).toBe(1)
   const window = { tenantId: null, fromMs: NOON_MS, toMs: NOON_MS + DAYS * DAY_MS }
-  expect((await usageQueries(sql).totals(window)).totals.requests).toBe(DAYS)
+  const usage = usageQueries(sql)
+  expect((await usage.totals(window)).totals.requests).toBe(DAYS)
+  // Where its rows are gone, a part of an hour cannot be counted.
+  const within = (day: number) => ({
+    ...{ tenantId: null, fromMs: NOON_MS + day * DAY_MS + 30_000, toMs: NOON_MS + DAYS * DAY_MS - 30_000 },
+  })
+  expect(await usage.totals(within(2))).toMatchObject({
+    window: { fromMs: NOON_MS + 2 * DAY_MS, toMs: NOON_MS + DAYS * DAY_MS },
+    totals: { requests: DAYS - 2 },
+  })
+  const { tenantId: _, ...asked } = within(8)
+  expect(await usage.totals(within(8))).toMatchObject({ window: asked, totals: { requests: 1 } })
 })

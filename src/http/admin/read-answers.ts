@@ -184,8 +184,11 @@ const ByModel = t.Array(t.Object({ model: Model, ...FIGURES }), {
 })
 export const Interval = t.Union((['1m', '5m', '1h', '1d', '1w'] as const).map((name) => t.Literal(name)))
 
-/** What was summed: what was asked for, rounded outward to minutes, or to hours where minutes are no longer kept. */
+/** What was summed: what was asked for, `to` exclusive; wider where nothing finer is kept, or where the end of a window has too many requests to be counted one by one. */
 const bounds = { from: Moment, to: Moment }
+const WINDOW =
+  'The window is the one asked for, to the millisecond. It is wider, and `from` and `to` say so, by whole hours or days where requests are no longer kept, and by a minute where the part of a minute at one of its ends has more than 5,000 requests.'
+
 export const GROUPINGS = [
   'provider',
   'model',
@@ -201,7 +204,7 @@ export const Grouping = t.Union(
   GROUPINGS.map((name) => t.Literal(name)),
   {
     description:
-      'What `groups` are of; `provider_model` by default. Of keys, endpoint scopes, policies, error codes and purposes whole hours are known only.',
+      'What `groups` are of; `provider_model` by default. Of keys, endpoint scopes, policies, error codes and purposes the begin and the end of a window widen to an hour (`groups_from`, `groups_to`) where its part of that hour has more than 5,000 requests.',
   },
 )
 /** A group is named by the field that it is grouped by. */
@@ -229,11 +232,11 @@ export const UsageSummaryAnswer = t.Object(
     groups_to: Moment,
     groups: t.Array(Group),
   },
-  { title: 'UsageSummary', description: 'The window is the one asked for, rounded outward to minutes, or to hours.' },
+  { title: 'UsageSummary', description: WINDOW },
 )
 export const UsageSeriesAnswer = t.Object(
   { interval: Interval, ...bounds, cost: Cost, series: t.Array(UsagePointRow) },
-  { title: 'UsageSeries' },
+  { title: 'UsageSeries', description: WINDOW },
 )
 
 export const OverviewAnswer = t.Object(

@@ -19,6 +19,7 @@ type Asked = UsageFilter & { readonly of: string; readonly more?: unknown }
 
 const world = () => {
   const asked: Asked[] = []
+  /** As at ends with too many requests. */
   const rounded = ({ fromMs, toMs }: UsageFilter) => ({
     fromMs: Math.floor(fromMs / MINUTE_MS) * MINUTE_MS,
     toMs: Math.ceil(toMs / MINUTE_MS) * MINUTE_MS,
@@ -71,7 +72,7 @@ const world = () => {
 }
 
 describe('GET /usage/summary', () => {
-  test('the last 24 hours in whole minutes, with the breakdowns of all that was spent', async () => {
+  test('the last 24 hours, as far as they were summed, with the breakdowns of all that was spent', async () => {
     const { answered, asked } = world()
     const body = await answered('/usage/summary')
     expect(body).toMatchObject({
@@ -150,8 +151,11 @@ describe('GET /usage/series', () => {
   test('the smallest interval with at most 300 points, or the one that is asked for', async () => {
     const { answered, asked } = world()
     for (const [query, interval, widthMs] of [
-      ['from=5h', '5m', 5 * MINUTE_MS], // 301 minutes are touched
-      ['from=4h', '1m', MINUTE_MS],
+      ['from=5h', '1m', MINUTE_MS],
+      ['from=5h1s', '5m', 5 * MINUTE_MS],
+      ['from=2026-11-20T05:00:30Z&to=2026-11-20T10:00:30Z', '1m', MINUTE_MS],
+      ['from=25h', '5m', 5 * MINUTE_MS],
+      ['from=25h1m', '1h', HOUR_MS],
       ['', '5m', 5 * MINUTE_MS],
       ['from=168h', '1h', HOUR_MS],
       ['from=2026-01-01', '1w', 168 * HOUR_MS],
