@@ -40,7 +40,7 @@ export const IntervalQuery = {
   interval: t.Optional(
     t.Union(Interval.anyOf, {
       description:
-        'Width of a point; weeks begin on Monday. By default the smallest that gives at most 300 points, and one more where the window begins inside an interval; more than 2,000 are refused.',
+        'Width of a point; weeks begin on Monday. By default the smallest that gives at most 300 points; more than 2,000 are refused.',
     }),
   ),
 }
@@ -80,23 +80,20 @@ const INTERVALS = {
 }
 export type IntervalName = keyof typeof INTERVALS
 
-const WANTED_POINTS = 300 // a window that begins inside an interval touches one more
+const WANTED_POINTS = 300
 export const MAX_POINTS = 2_000
 
 /** How many intervals a window touches at most, wherever in one it begins. */
 const pointsOf = ({ fromMs, toMs }: TimeWindow, widthMs: number): number =>
   Math.ceil(toMs / widthMs) - Math.floor(fromMs / widthMs)
 
-/** How many intervals long a window is. What ends now ends with this millisecond (`windowOf`), which makes it no longer. */
-const lengthOf = ({ fromMs, toMs }: TimeWindow, widthMs: number): number => Math.ceil((toMs - fromMs - 1) / widthMs)
-
-/** The interval that is asked for, else the smallest of which the window is at most 300 long (a week when it is of none). Throws 400 for a series of too many points. */
+/** The interval that is asked for, else the smallest with at most 300 points (a week when none has). Throws 400 for a series of too many points. */
 export const intervalOf = (
   asked: IntervalName | undefined,
   window: TimeWindow,
 ): { readonly name: IntervalName; readonly widthMs: number } => {
   const names = Object.keys(INTERVALS) as IntervalName[]
-  const name = asked ?? names.find((each) => lengthOf(window, INTERVALS[each]) <= WANTED_POINTS) ?? '1w'
+  const name = asked ?? names.find((each) => pointsOf(window, INTERVALS[each]) <= WANTED_POINTS) ?? '1w'
   const widthMs = INTERVALS[name]
   const points = pointsOf(window, widthMs)
   if (points <= MAX_POINTS) return { name, widthMs }
