@@ -3,8 +3,9 @@ import { Auth } from './config/auth.ts'
 import { checkServer, Server } from './config/server.ts'
 import { durationMs } from './lib/duration.ts'
 import { FormatRegistry, type Static, t } from './lib/schema.ts'
-import { choice, duration, flag, optional, section, text, texts, whole } from './lib/setting.ts'
+import { choice, duration, flag, optional, optionalUrl, section, text, texts, whole } from './lib/setting.ts'
 import { ConfigError, expectation, getPath, type Leaf, leavesOf, readSettings } from './lib/settings.ts'
+import { shownUrl } from './lib/shown-url.ts'
 
 const PREFIX = 'GATEWAY_'
 const MASTER_KEY_BYTES = 32
@@ -49,12 +50,11 @@ const Log = section({
 
 const Telemetry = section({
   prometheus_enabled: flag({ default: true, description: 'Serve `/metrics`.' }),
-  otlp_endpoint: optional({
+  otlp_endpoint: optionalUrl({
     description:
       'OpenTelemetry collector (OTLP/HTTP, JSON) for traces; `/v1/traces` is added. None: `OTEL_EXPORTER_OTLP_ENDPOINT`, else traces are off.',
     pattern: '^https?://[^/]',
     expects: 'a URL such as http://collector:4318',
-    secret: true,
   }),
   otlp_headers: optional({ description: 'Headers for the collector: `name=value,name=value`.', secret: true }),
   trace_sample_percent: whole(0, 100, {
@@ -69,19 +69,17 @@ export const ConfigSchema = section({
   data: section({ dir: text({ default: '.gateway', description: 'Folder for everything kept on this machine.' }) }),
   log: Log,
   database: section({
-    url: optional({
+    url: optionalUrl({
       description: 'Postgres for analytics. None: an embedded one in `data.dir`.',
       pattern: '^postgres(ql)?://',
       expects: 'a URL such as postgres://user:password@host:5432/gateway',
-      secret: true,
     }),
   }),
   redis: section({
-    url: optional({
+    url: optionalUrl({
       description: 'Redis for shared rate limits and cache. None: in this process.',
       pattern: '^rediss?://',
       expects: 'a URL such as redis://host:6379',
-      secret: true,
     }),
   }),
   security: section({
@@ -222,13 +220,11 @@ export const allowsPrivate = (config: Config): boolean => config.egress.allow_pr
 
 const LEAVES = leavesOf(ConfigSchema, PREFIX)
 
-const shown = (leaf: Leaf, value: unknown): unknown => {
-  if (leaf.secret && Array.isArray(value)) return value.map(() => '[redacted]')
-  if (!leaf.secret || typeof value !== 'string') return leaf.path === 'bootstrap' ? Object.keys(value as object) : value
-  const url = /^([a-z]+:\/\/)(?:[^@/]*@)?(.*)$/.exec(value)
-  return url === null
-    ? '[redacted]'
-    : `${url[1]}${value.includes('@') ? '[redacted]@' : ''}${url[2]!.replace(/\?.*$/, '')}`
+const shown = ({ path, secret, holdsUrl }: Leaf, value: unknown): unknown => {
+  if (path === 'bootstrap') return Object.keys(value as object)
+  if (secret && Array.isArray(value)) return value.map(() => '[redacted]')
+  if (!secret || typeof value !== 'string') return value
+  return holdsUrl ? shownUrl(value) : '[redacted]'
 }
 
 /** The effective settings by path, secrets redacted: for `/admin/v1/system` and `gateway config --print`. */

@@ -197,6 +197,23 @@ describe('what is shown', () => {
     }
   })
 
+  test('of a URL with a password no part is shown, whatever stands in it', () => {
+    const loaded = load('', {
+      GATEWAY_DATABASE_URL: 'postgres://gate:pa55@w0rd@127.0.0.1:5432/gateway',
+      GATEWAY_REDIS_URL: 'redis://:pa55@w0rd@cache:6379/1',
+      GATEWAY_TELEMETRY_OTLP_ENDPOINT: 'http://gate:pa55@w0rd@collector:4318?token=hidden',
+      GATEWAY_TELEMETRY_OTLP_HEADERS: 'x-url=http://w0rd',
+    })
+    for (const text of [JSON.stringify(redacted(loaded.config)), printed(loaded)])
+      for (const part of ['pa55', 'w0rd', 'hidden']) expect(text).not.toContain(part)
+    expect(redacted(loaded.config)).toMatchObject({
+      'database.url': 'postgres://[redacted]@127.0.0.1:5432/gateway',
+      'redis.url': 'redis://[redacted]@cache:6379/1',
+      'telemetry.otlp_endpoint': 'http://[redacted]@collector:4318?[redacted]',
+      'telemetry.otlp_headers': '[redacted]',
+    })
+  })
+
   test('every line says where its value comes from', () => {
     const lines = printed(load('server:\n  port: 1\n', env)).split('\n')
     expect(lines.find((line) => line.startsWith('server.port'))).toMatch(/^server\.port = 1 +# gateway\.yaml$/)

@@ -20,6 +20,12 @@ export const optional = (about: Omit<About, 'default'> & { format?: string; patt
   const { description, expects, secret, ...rules } = about
   return t.Union([t.String({ minLength: 1, ...rules }), t.Null()], { default: null, description, expects, secret })
 }
+/** A URL that may hold a password: it is shown without. */
+export const optionalUrl = (about: { description: string; expects: string; format?: string; pattern?: string }) => {
+  const { description, expects, ...rules } = about
+  const more = { default: null, description, expects, secret: true, holdsUrl: true }
+  return t.Union([t.String({ minLength: 1, ...rules }), t.Null()], more)
+}
 export const whole = (minimum: number, maximum: number, about: About) => t.Integer({ minimum, maximum, ...about })
 export const flag = (about: About) => t.Boolean(about)
 export const texts = (about: About) => t.Array(t.String({ minLength: 1 }), about)

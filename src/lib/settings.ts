@@ -8,13 +8,15 @@ export class ConfigError extends Error {
   override readonly name = 'ConfigError'
 }
 
-/** One key. `path` is dotted; `secret` values are never shown; `format` says in words what a text must look like. */
+/** One key. `path` is dotted; `secret` values are never shown. */
 export interface Leaf {
   readonly path: string
   readonly variable: string
   readonly schema: TSchema
   readonly description: string
   readonly secret: boolean
+  /** Scheme, host and path of it may be shown although it is secret. */
+  readonly holdsUrl: boolean
 }
 
 export interface SettingsSource {
@@ -47,7 +49,8 @@ export const leavesOf = (schema: TSchema, prefix: string, path = ''): Leaf[] =>
     const at = path === '' ? key : `${path}.${key}`
     if (isSection(child)) return leavesOf(child, prefix, at)
     const variable = prefix + at.replaceAll('.', '_').toUpperCase()
-    return [{ path: at, variable, schema: child, description: child.description ?? '', secret: child.secret === true }]
+    const { description = '', secret = false, holdsUrl = false } = child
+    return [{ path: at, variable, schema: child, description, secret, holdsUrl }]
   })
 
 export const getPath = (tree: unknown, path: string): unknown =>
