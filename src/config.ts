@@ -3,7 +3,18 @@ import { Auth } from './config/auth.ts'
 import { checkServer, Server } from './config/server.ts'
 import { durationMs } from './lib/duration.ts'
 import { FormatRegistry, type Static, t } from './lib/schema.ts'
-import { choice, duration, flag, optional, optionalUrl, section, text, texts, whole } from './lib/setting.ts'
+import {
+  choice,
+  durationOrOff,
+  flag,
+  MOST_DURATION,
+  optional,
+  optionalUrl,
+  section,
+  text,
+  texts,
+  whole,
+} from './lib/setting.ts'
 import { ConfigError, expectation, getPath, type Leaf, leavesOf, readSettings } from './lib/settings.ts'
 import { shownUrl } from './lib/shown-url.ts'
 
@@ -126,10 +137,10 @@ export const ConfigSchema = section({
     }),
   }),
   health: section({
-    probe_interval: t.Union([t.Literal('off'), duration({ default: '60s', description: '' })], {
+    probe_interval: durationOrOff('5s', MOST_DURATION, {
       default: '60s',
+      such: '60s',
       description: 'How often each provider that can list its models is asked for them, to know its health.',
-      expects: 'off, or a duration such as 60s',
     }),
   }),
   worker: section({

@@ -1,18 +1,17 @@
 // The settings of the door: which header carries the key, what is no key, how old may be what is known of keys.
 import { CONFIRM_EVERY_MS, LEAST_MAX_STALENESS_MS } from '../lib/confirm-period.ts'
-import { durationMs } from '../lib/duration.ts'
 import { MINTED_KEY_LENGTH } from '../lib/ids.ts'
-import { FormatRegistry, t } from '../lib/schema.ts'
-import { duration, section, text, whole } from '../lib/setting.ts'
+import { FormatRegistry } from '../lib/schema.ts'
+import { duration, durationOrOff, MOST_DURATION, section, text, whole } from '../lib/setting.ts'
 import { mayCarryKey } from './key-header.ts'
 
 FormatRegistry.Set('gateway-key-header', mayCarryKey)
-FormatRegistry.Set('gateway-max-staleness', (value) => (durationMs(value) ?? 0) >= LEAST_MAX_STALENESS_MS)
 
 const seconds = (ms: number): string => `${ms / 1_000}s`
+const LEAST_MAX_STALENESS = seconds(LEAST_MAX_STALENESS_MS)
 
 export const Auth = section({
-  cache_ttl: duration({
+  cache_ttl: duration('0s', MOST_DURATION, {
     default: '30s',
     description:
       'Upper bound on how long a validated key may be used without being looked up again. Every request looks it up in memory.',
@@ -29,9 +28,10 @@ export const Auth = section({
     expects:
       'a header name that HTTP, proxies and the gateway do not use for anything else, such as Authorization or X-Api-Key',
   }),
-  max_staleness: t.Union([t.Literal('off'), t.String({ format: 'gateway-max-staleness' })], {
+  max_staleness: durationOrOff(LEAST_MAX_STALENESS, MOST_DURATION, {
     default: 'off',
+    such: '60s',
     description: 'Refuse requests when the end of the log has not been confirmed for this long; `/ready` is 503 then.',
-    expects: `off, or a duration of at least ${seconds(LEAST_MAX_STALENESS_MS)} such as 60s (the end is confirmed every ${seconds(CONFIRM_EVERY_MS)}: less refuses requests while all is well)`,
+    expects: `off, or a duration from ${LEAST_MAX_STALENESS} to ${MOST_DURATION} such as 60s (the end is confirmed every ${seconds(CONFIRM_EVERY_MS)}: less refuses requests while all is well)`,
   }),
 })

@@ -2,7 +2,11 @@
 import { durationMs } from './duration.ts'
 import { FormatRegistry, type TSchema, t } from './schema.ts'
 
-FormatRegistry.Set('gateway-duration', (value) => durationMs(value) !== null)
+/**
+ * The most that a duration may be. Timers hold 2^31 ms, which is 24.8 days, and end at once beyond that; some durations are lengthened by a fifth of chance or
+ * by the seconds of what follows them.
+ */
+export const MOST_DURATION = '480h'
 
 /** How a key is described: everything but its type. */
 interface About {
@@ -29,8 +33,30 @@ export const optionalUrl = (about: { description: string; expects: string; forma
 export const whole = (minimum: number, maximum: number, about: About) => t.Integer({ minimum, maximum, ...about })
 export const flag = (about: About) => t.Boolean(about)
 export const texts = (about: About) => t.Array(t.String({ minLength: 1 }), about)
-export const duration = (about: About) =>
-  t.String({ format: 'gateway-duration', expects: 'a duration such as 30s, 5m or 1h30m', ...about })
+/** A duration within both bounds, which are durations themselves. */
+export const duration = (least: string, most: string, about: About) =>
+  t.String({
+    expects: `a duration from ${least} to ${most} such as ${about.default}`,
+    ...about,
+    format: between(least, most),
+  })
+/** The same, or `off`. `such`: an example. */
+export const durationOrOff = (least: string, most: string, { such, ...about }: About & { such: string }) =>
+  t.Union([t.Literal('off'), t.String({ format: between(least, most) })], {
+    expects: `off, or a duration from ${least} to ${most} such as ${such}`,
+    ...about,
+  })
+
+/** The name of the format of durations within these bounds. */
+const between = (least: string, most: string): string => {
+  const [leastMs, mostMs] = [durationMs(least)!, durationMs(most)!]
+  const name = `gateway-duration-${least}-${most}`
+  FormatRegistry.Set(name, (value) => {
+    const ms = durationMs(value)
+    return ms !== null && ms >= leastMs && ms <= mostMs
+  })
+  return name
+}
 export const choice = <Values extends string[]>(values: [...Values], about: About) =>
   t.Union(
     values.map((value) => t.Literal(value)),
