@@ -98,6 +98,20 @@ describe('what stops the start', () => {
   test('text that is not YAML names the line', () =>
     expect(refused('server:\n  port: 1\nlog: [a,\n')).toStartWith('gateway.yaml, line 3: this is not YAML'))
 
+  test('a section or a key that stands twice, of which one would be dropped', () => {
+    expect(refused('server:\n  port: 9000\nlog:\n  retention_hours: 24\nserver:\n  host: 0.0.0.0\n')).toBe(
+      'gateway.yaml, line 5: server stands twice, first in line 1; make one of both',
+    )
+    expect(refused('bootstrap:\n  providers:\n    - name: a\n    - name: b\n      kind: x\n      name: c\n')).toBe(
+      'gateway.yaml, line 6: bootstrap.providers[1].name stands twice, first in line 4; make one of both',
+    )
+  })
+
+  test.each(['constructor', 'toString', '__proto__'])('%s, which every object has, is no setting', (key) => {
+    expect(refused(`${key}:\n  a: 1\n`)).toStartWith(`gateway.yaml, line 1: ${key} is not a setting`)
+    expect(refused(`server:\n  ${key}: 1\n`)).toStartWith(`gateway.yaml, line 2: server.${key} is not a setting`)
+  })
+
   test('Kafka without a master key', () =>
     expect(refused('', { GATEWAY_LOG_KAFKA_BROKERS: 'a:9092' })).toStartWith(
       'security.master_key is required with log.kafka.brokers',

@@ -2,6 +2,7 @@
 // Knows no setting by name; `config.ts` holds the schema.
 import { nearest } from './nearest.ts'
 import { Kind, type TSchema, Value } from './schema.ts'
+import { repeatedYamlKey } from './yaml-repeats.ts'
 
 /** A setting that cannot be used. The message is one line: the key, what is wrong, the mend. */
 export class ConfigError extends Error {
@@ -122,6 +123,11 @@ const parseFile = (name: string, text: string): Tree => {
     const why = error instanceof Error ? error.message.replace('YAML Parse error: ', '') : 'unreadable'
     throw new ConfigError(`${name}, line ${brokenLine(text)}: this is not YAML (${why}); mend the line`)
   }
+  const repeated = repeatedYamlKey(text)
+  if (repeated !== null) {
+    const { path, line, firstLine } = repeated
+    throw new ConfigError(`${name}, line ${line}: ${path} stands twice, first in line ${firstLine}; make one of both`)
+  }
   if (parsed === null || parsed === undefined) return {}
   if (!isTree(parsed))
     throw new ConfigError(`${name}: the file must hold sections such as "server:", not a list or a single value`)
@@ -152,7 +158,7 @@ const refuseUnknown = (
   const known = schema.properties as Record<string, TSchema>
   for (const [key, value] of Object.entries(tree)) {
     const here = path === '' ? key : `${path}.${key}`
-    const child = known[key]
+    const child = Object.hasOwn(known, key) ? known[key] : undefined
     if (child === undefined)
       throw new ConfigError(`${at(file, here)} is not a setting${suggestion(key, Object.keys(known), path, leaves)}`)
     if (!isSection(child) || value === null) continue
