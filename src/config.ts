@@ -1,4 +1,5 @@
 // The settings: one schema with a default and a description for each key. File and environment -> Config, or one line that says what to mend.
+import './config/addresses.ts'
 import { Auth } from './config/auth.ts'
 import { checkServer, Server } from './config/server.ts'
 import { durationMs } from './lib/duration.ts'
@@ -26,7 +27,12 @@ const isMasterKey = (text: string): boolean =>
 FormatRegistry.Set('gateway-master-key', isMasterKey)
 
 const Kafka = section({
-  brokers: texts({ default: [], description: 'Kafka brokers, `host:port`. None: the embedded log in `data.dir`.' }),
+  brokers: texts({
+    default: [],
+    description: 'Kafka brokers. None: the embedded log in `data.dir`.',
+    format: 'gateway-host-port',
+    expects: 'a list of host:port such as kafka-1:9092',
+  }),
   client_id: text({ default: 'gatelog', description: 'Client id shown to the brokers.' }),
   ssl: flag({ default: false, description: 'Connect with TLS.' }),
   sasl_mechanism: choice(['none', 'plain', 'scram-sha-256', 'scram-sha-512'], {
@@ -64,10 +70,15 @@ const Telemetry = section({
   otlp_endpoint: optionalUrl({
     description:
       'OpenTelemetry collector (OTLP/HTTP, JSON) for traces; `/v1/traces` is added. None: `OTEL_EXPORTER_OTLP_ENDPOINT`, else traces are off.',
-    pattern: '^https?://[^/]',
+    format: 'gateway-collector-url',
     expects: 'a URL such as http://collector:4318',
   }),
-  otlp_headers: optional({ description: 'Headers for the collector: `name=value,name=value`.', secret: true }),
+  otlp_headers: optional({
+    description: 'Headers for the collector, values percent-encoded.',
+    format: 'gateway-header-pairs',
+    expects: 'name=value,name=value',
+    secret: true,
+  }),
   trace_sample_percent: whole(0, 100, {
     default: 100,
     description: 'Of the traces that begin here, how many are exported; a `traceparent` says it for its own.',
@@ -82,15 +93,15 @@ export const ConfigSchema = section({
   database: section({
     url: optionalUrl({
       description: 'Postgres for analytics. None: an embedded one in `data.dir`.',
-      pattern: '^postgres(ql)?://',
-      expects: 'a URL such as postgres://user:password@host:5432/gateway',
+      format: 'gateway-postgres-url',
+      expects: 'a URL such as postgres://user:password@host:5432/gateway (in the password / ? # % are %2F %3F %23 %25)',
     }),
   }),
   redis: section({
     url: optionalUrl({
       description: 'Redis for shared rate limits and cache. None: in this process.',
-      pattern: '^rediss?://',
-      expects: 'a URL such as redis://host:6379',
+      format: 'gateway-redis-url',
+      expects: 'a URL such as redis://host:6379 or rediss://user:password@host:6379/1',
     }),
   }),
   security: section({

@@ -63,8 +63,8 @@ const bind = (hostname: string, port: number, reusePort: boolean, handlers: Serv
     return serveHttp({ hostname, port, reusePort, handlers, idleMs: EARLY_IDLE_MS, headMs: HEAD_MS })
   } catch (error) {
     const code = codeOf(error) ?? ''
-    // A name that nobody knows has no code.
-    if (code === 'EADDRNOTAVAIL' || code === '')
+    // A name that nobody knows has this code or none.
+    if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND' || code === '')
       throw new ConfigError(`${hostname} is not an address of this machine: correct server.host (GATEWAY_SERVER_HOST)`)
     throw new ConfigError(`port ${port} on ${hostname} ${MENDS[code] ?? `cannot be opened (${code})`}`)
   }

@@ -1,11 +1,13 @@
 // Telemetry put together: what `/metrics` is told of the parts that `http/` does not see, and traces.
 import type { Sql } from '../../projections/database.ts'
 import { readStatus } from '../../projections/status.ts'
+import { isCollectorUrl } from '../config/addresses.ts'
 import type { Config } from '../config.ts'
 import type { ProjectionView, SendingView, Telemetry } from '../http/telemetry.ts'
 import { openTraces, type Traces } from '../inference/trace.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import { createDialer } from '../lib/dialer.ts'
+import { headerPairs } from '../lib/header-pairs.ts'
 import type { SenderStatus } from '../log/sender-thread.ts'
 import type { LocalSpool } from '../log/spool.ts'
 import type { Budgets } from '../state/budgets.ts'
@@ -53,6 +55,13 @@ export const openTracing = (deps: {
   const { config, env, diagnostics, version } = deps
   const url = tracesUrl(config, env)
   if (url === null) return null
+  if (!isCollectorUrl(url)) {
+    // The setting was checked: it is a variable that everybody reads, and stops no start.
+    diagnostics.warn('traces_off', {
+      why: 'OTEL_EXPORTER_OTLP_(TRACES_)ENDPOINT is no URL such as http://collector:4318',
+    })
+    return null
+  }
   // Where it is, the settings say, as they do of Postgres and Redis: it usually stands on a private address.
   const dialer = createDialer({ allowPrivate: true })
   const resource = {
@@ -84,22 +93,9 @@ export const tracesUrl = ({ telemetry }: Config, env: Environment): string | nul
   return env.OTEL_EXPORTER_OTLP_ENDPOINT ? below(env.OTEL_EXPORTER_OTLP_ENDPOINT) : null
 }
 
-/** `name=value,name=value`, values percent-encoded as OpenTelemetry has it; what is neither is left out. */
+/** By name; what is no header is left out. */
 export const headersOf = (text: string): Readonly<Record<string, string>> =>
-  Object.fromEntries(
-    text.split(',').flatMap((pair) => {
-      const [, name, value] = /^\s*([A-Za-z0-9-]+)\s*=\s*(.*?)\s*$/.exec(pair) ?? []
-      return name === undefined ? [] : [[name.toLowerCase(), decoded(value!)]]
-    }),
-  )
-
-const decoded = (value: string): string => {
-  try {
-    return decodeURIComponent(value)
-  } catch {
-    return value // not encoded
-  }
-}
+  Object.fromEntries(headerPairs(text).filter((pair) => pair !== null))
 
 /** What the app is given of all this. */
 export const telemetryOf = (parts: {

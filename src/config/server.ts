@@ -5,7 +5,12 @@ import { duration, durationOrOff, flag, MOST_DURATION, section, text, texts, who
 import { ConfigError } from '../lib/settings.ts'
 
 export const Server = section({
-  host: text({ default: '127.0.0.1', description: 'Address to listen on. `0.0.0.0` for all.' }),
+  host: text({
+    default: '127.0.0.1',
+    description: 'Address to listen on. `0.0.0.0` for all.',
+    format: 'gateway-host',
+    expects: 'an address or a name, without scheme, brackets and port, such as 127.0.0.1 or ::1',
+  }),
   port: whole(0, 65_535, { default: 8080, description: 'Port to listen on. `0` takes a free one.' }),
   processes: whole(1, 64, { default: 1, description: 'Gateway processes that share the port (Linux).' }),
   trusted_proxies: texts({

@@ -97,15 +97,17 @@ class Supervised implements Redis {
   }
 
   async #connect(): Promise<void> {
-    const client = new RedisClient(this.url, {
-      connectionTimeout: CONNECT_MS,
-      enableOfflineQueue: false,
-      autoReconnect: false,
-    })
-    client.onclose = () => {
-      if (this.#client === client) this.#lost()
-    }
+    let made: RedisClient | null = null
     try {
+      const client = new RedisClient(this.url, {
+        connectionTimeout: CONNECT_MS,
+        enableOfflineQueue: false,
+        autoReconnect: false,
+      })
+      made = client
+      client.onclose = () => {
+        if (this.#client === client) this.#lost()
+      }
       await inTime(client.connect(), CONNECT_MS)
       for (const [command, ...args] of this.onConnect) await inTime(client.send(command, args), CONNECT_MS)
       if (this.#closed) throw new RedisAway(CLOSED)
@@ -113,7 +115,7 @@ class Supervised implements Redis {
       this.problem = null
       this.#reached.resolve()
     } catch (error) {
-      client.close()
+      made?.close()
       this.problem = isRefusal(error) ? 'Redis refuses the connection' : CLOSED
       this.#later(() => this.#connect())
     }

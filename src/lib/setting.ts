@@ -25,14 +25,16 @@ export const optional = (about: Omit<About, 'default'> & { format?: string; patt
   return t.Union([t.String({ minLength: 1, ...rules }), t.Null()], { default: null, description, expects, secret })
 }
 /** A URL that may hold a password: it is shown without. */
-export const optionalUrl = (about: { description: string; expects: string; format?: string; pattern?: string }) => {
+export const optionalUrl = (about: { description: string; expects: string; format: string }) => {
   const { description, expects, ...rules } = about
   const more = { default: null, description, expects, secret: true, holdsUrl: true }
   return t.Union([t.String({ minLength: 1, ...rules }), t.Null()], more)
 }
 export const whole = (minimum: number, maximum: number, about: About) => t.Integer({ minimum, maximum, ...about })
 export const flag = (about: About) => t.Boolean(about)
-export const texts = (about: About) => t.Array(t.String({ minLength: 1 }), about)
+/** `format`: of each. */
+export const texts = ({ format, ...about }: About & { format?: string }) =>
+  t.Array(t.String({ minLength: 1, ...(format === undefined ? {} : { format }) }), about)
 /** A duration within both bounds, which are durations themselves. */
 export const duration = (least: string, most: string, about: About) =>
   t.String({

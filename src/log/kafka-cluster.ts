@@ -1,4 +1,5 @@
 // Who leads which partition, and connections to them: found out again whenever an answer says that it changed.
+import { hostPort } from '../lib/host-port.ts'
 import { type Address, type BrokerConnection, type KafkaAccess, openConnection } from './kafka-connection.ts'
 import { CODE, METADATA, type Metadata, metadataRequest, readMetadata, type TopicMetadata } from './kafka-wire.ts'
 import { LogUnavailable } from './port.ts'
@@ -176,10 +177,9 @@ const nameOf = ({ host, port }: Address): string => `${host}:${port}`
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
 const parseAddress = (text: string): Address => {
-  const at = text.lastIndexOf(':')
-  const port = Number(text.slice(at + 1))
-  if (at < 1 || !Number.isInteger(port) || port < 1 || port > 65_535) throw new Error(`"${text}" is not host:port`)
-  return { host: text.slice(0, at).replace(/^\[(.*)\]$/, '$1'), port }
+  const address = hostPort(text)
+  if (address === null) throw new Error(`"${text}" is not host:port`)
+  return address
 }
 
 /** Whether this broker answers and is in a cluster of at least so many. */

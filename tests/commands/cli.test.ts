@@ -73,6 +73,9 @@ describe('what stops a start', () => {
     expect(await refusal(['start'], { GATEWAY_SERVER_HOST: '203.0.113.1', GATEWAY_SERVER_PORT: '0' })).toBe(
       '203.0.113.1 is not an address of this machine: correct server.host (GATEWAY_SERVER_HOST)',
     )
+    expect(await refusal(['start'], { GATEWAY_SERVER_HOST: 'a..b', GATEWAY_SERVER_PORT: '0' })).toBe(
+      'a..b is not an address of this machine: correct server.host (GATEWAY_SERVER_HOST)',
+    )
     const env = { GATEWAY_SERVER_PORT: '0', GATEWAY_DATA_DIR: 'keys', GATEWAY_WORKER_ENABLED: 'false' }
     const message = await refusal(['start'], { ...env, GATEWAY_BOOTSTRAP_ADMIN_KEY: 'short' })
     expect(message).toStartWith('GATEWAY_BOOTSTRAP_ADMIN_KEY: a key must have')

@@ -1,6 +1,6 @@
 // The way to the collector: batches, a bounded queue, and what becomes of traces when the collector hangs, refuses or is away.
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'bun:test'
-import { headersOf, tracesUrl } from '../../src/commands/telemetry.ts'
+import { headersOf, openTracing, tracesUrl } from '../../src/commands/telemetry.ts'
 import { loadConfig } from '../../src/config.ts'
 import type { FinishedTrace } from '../../src/inference/trace.ts'
 import { createDialer } from '../../src/lib/dialer.ts'
@@ -103,6 +103,18 @@ describe('where it is', () => {
     expect(urlFor({}, { ...both, OTEL_SDK_DISABLED: 'true' })).toBeNull()
     expect(urlFor({ otlp_endpoint: 'https://c' }, both)).toBe('https://c/v1/traces')
     expect(() => urlFor({ otlp_endpoint: 'collector:4318' }, {})).toThrow('telemetry.otlp_endpoint')
+  })
+
+  test('a variable of everybody that is no URL turns traces off, says so, and stops no start', () => {
+    const { config } = loadConfig({ file: null, env: {} })
+    for (const endpoint of ['garbage', 'collector:4317', 'http://h:99999']) {
+      const said: string[] = []
+      const say = (event: string) => void said.push(event)
+      const diagnostics = { debug: say, info: say, warn: say, error: say }
+      const env = { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint }
+      expect(openTracing({ config, env, diagnostics, version: '1' })).toBeNull()
+      expect(said).toEqual(['traces_off'])
+    }
   })
 
   test('headers are read as OpenTelemetry writes them', () => {

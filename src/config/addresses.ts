@@ -1,0 +1,51 @@
+// What the settings say of addresses, checked before anybody connects: a slip stops the start with its key, and not later in a client's own words.
+import { headerPairs } from '../lib/header-pairs.ts'
+import { hostPort } from '../lib/host-port.ts'
+import { FormatRegistry } from '../lib/schema.ts'
+
+/** The URL when its scheme is one of these, its port from 1 to 65535, and name and password can be decoded; else null. */
+const urlOf = (text: string, schemes: readonly string[]): URL | null => {
+  if (!URL.canParse(text)) return null
+  const url = new URL(text)
+  if (!schemes.includes(url.protocol) || !text.includes('://') || url.port === '0') return null
+  return canBeDecoded(url.username) && canBeDecoded(url.password) ? url : null
+}
+
+const canBeDecoded = (text: string): boolean => {
+  try {
+    decodeURIComponent(text)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Several hosts with commas between them are tried in turn by the client. */
+const isPostgresUrl = (text: string): boolean => {
+  const [, before, hosts, after] = /^([a-z]+:\/\/(?:[^/?#]*@)?)([^@/?#]*)(.*)$/s.exec(text) ?? []
+  if (before === undefined) return false
+  return hosts!.split(',').every((host) => urlOf(before + host + after, ['postgres:', 'postgresql:']) !== null)
+}
+
+/** Its path is the number of a database. */
+const isRedisUrl = (text: string): boolean => {
+  const url = urlOf(text, ['redis:', 'rediss:'])
+  return url !== null && /^(\/\d{0,9})?$/.test(url.pathname)
+}
+
+export const isCollectorUrl = (text: string): boolean => {
+  const url = urlOf(text, ['http:', 'https:'])
+  return url !== null && url.hostname !== ''
+}
+
+/** An address or a name: no URL, no brackets, no port. */
+const isHost = (text: string): boolean => /^\w([\w.-]*[\w.])?$/.test(text) || isIpv6(text.replace(/%[\w.-]+$/, ''))
+
+const isIpv6 = (text: string): boolean => /^[\da-f:.]+$/i.test(text) && URL.canParse(`http://[${text}]`)
+
+FormatRegistry.Set('gateway-postgres-url', isPostgresUrl)
+FormatRegistry.Set('gateway-redis-url', isRedisUrl)
+FormatRegistry.Set('gateway-collector-url', isCollectorUrl)
+FormatRegistry.Set('gateway-host', isHost)
+FormatRegistry.Set('gateway-host-port', (text) => hostPort(text) !== null)
+FormatRegistry.Set('gateway-header-pairs', (text) => !headerPairs(text).includes(null))
