@@ -185,15 +185,24 @@ export interface LoadedConfig {
   readonly warnings: readonly string[]
 }
 
-/** Variables that are no settings: where the file is, first keys, the commit of an image. */
-const known = (variable: string): boolean => /^GATEWAY_(CONFIG|COMMIT|BOOTSTRAP_\w+)$/.test(variable)
+/** Variables that are no settings: where the file is, the commit of an image, the texts of first keys and of those that the file names. */
+const knownVariables = (values: Record<string, unknown>): readonly string[] => [
+  ...['GATEWAY_CONFIG', 'GATEWAY_COMMIT', 'GATEWAY_BOOTSTRAP_ADMIN_KEY', 'GATEWAY_BOOTSTRAP_INFERENCE_KEY'],
+  ...keyVariables((values as Pick<Config, 'bootstrap'>).bootstrap.keys),
+]
+
+/** Of `bootstrap.keys`, which nobody has checked yet. */
+const keyVariables = (keys: unknown): readonly string[] =>
+  (Array.isArray(keys) ? keys : [])
+    .map((key: { key_env?: unknown } | null) => key?.key_env)
+    .filter((name) => typeof name === 'string')
 
 /** File and environment -> settings. Throws ConfigError with one line that names the key, what is wrong and the mend. */
 export const loadConfig = (source: {
   file: { name: string; text: string } | null
   env: Readonly<Record<string, string | undefined>>
 }): LoadedConfig => {
-  const { values, origins, warnings } = readSettings(ConfigSchema, { ...source, prefix: PREFIX, known })
+  const { values, origins, warnings } = readSettings(ConfigSchema, { ...source, prefix: PREFIX, knownVariables })
   const config = values as Config
   checkTogether(config)
   return { config, origins, warnings }

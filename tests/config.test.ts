@@ -192,6 +192,17 @@ describe('what stops the start', () => {
 })
 
 describe('variables that are not settings', () => {
+  test('a mistyped name of a first key is one, the names that the file gives to keys are none', () => {
+    const env = { GATEWAY_BOOTSTRAP_ADMIN_KEYS: 'k'.repeat(20), GATEWAY_BOOTSTRAP_TEAM_KEY: 'k'.repeat(20) }
+    expect(
+      load('bootstrap:\n  keys:\n    - {name: team, key_env: GATEWAY_BOOTSTRAP_TEAM_KEY}\n', env).warnings,
+    ).toEqual([
+      'GATEWAY_BOOTSTRAP_ADMIN_KEYS is not a setting and is ignored; did you mean GATEWAY_BOOTSTRAP_ADMIN_KEY?',
+    ])
+    for (const text of ['', 'bootstrap:\n  keys: all\n', 'bootstrap:\n  keys: [null, 1, {key_env: 1}]\n'])
+      expect(load(text, env).warnings).toHaveLength(2)
+  })
+
   test('a mistyped one is a warning that names the likely one', () => {
     expect(load('', { GATEWAY_SERVER_PROT: '1' }).warnings).toEqual([
       'GATEWAY_SERVER_PROT is not a setting and is ignored; did you mean GATEWAY_SERVER_PORT?',

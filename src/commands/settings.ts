@@ -32,7 +32,7 @@ export const loadSettings = (env: Environment): LoadedConfig => {
 }
 
 const readSettings = (env: Environment): LoadedConfig => {
-  const named = env.GATEWAY_CONFIG
+  const named = env.GATEWAY_CONFIG || undefined // an empty variable is one that is not set
   const path = resolve(named ?? DEFAULT_FILE)
   if (!existsSync(path)) {
     if (named !== undefined)

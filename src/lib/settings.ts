@@ -26,8 +26,8 @@ export interface SettingsSource {
   readonly env: Readonly<Record<string, string | undefined>>
   /** `GATEWAY_` */
   readonly prefix: string
-  /** Variables of that prefix that are not settings but known. */
-  readonly known: (variable: string) => boolean
+  /** Variables of that prefix that are not settings but known, by the values of the file. */
+  readonly knownVariables: (values: Record<string, unknown>) => readonly string[]
 }
 
 export interface Settings {
@@ -68,7 +68,7 @@ const setPath = (tree: Tree, path: string, value: unknown): void => {
 }
 
 /** Defaults, then the file, then the environment. Throws ConfigError at the first value that cannot be used. */
-export const readSettings = (schema: TSchema, { file, env, prefix, known }: SettingsSource): Settings => {
+export const readSettings = (schema: TSchema, { file, env, prefix, knownVariables }: SettingsSource): Settings => {
   const leaves = leavesOf(schema, prefix)
   const values: Tree = {}
   const origins = new Map<string, string>()
@@ -82,6 +82,7 @@ export const readSettings = (schema: TSchema, { file, env, prefix, known }: Sett
     } else origins.set(path, 'default')
     setPath(values, path, given ?? structuredClone(leaf.default))
   }
+  const known = knownVariables(values)
   const warnings = readEnvironment(leaves, { env, prefix, known }, (path, value, variable) => {
     setPath(values, path, value)
     origins.set(path, variable)
@@ -91,7 +92,7 @@ export const readSettings = (schema: TSchema, { file, env, prefix, known }: Sett
 
 const readEnvironment = (
   leaves: readonly Leaf[],
-  { env, prefix, known }: Omit<SettingsSource, 'file'>,
+  { env, prefix, known }: Pick<SettingsSource, 'env' | 'prefix'> & { readonly known: readonly string[] },
   take: (path: string, value: unknown, variable: string) => void,
 ): string[] => {
   const byVariable = new Map(leaves.map((leaf) => [leaf.variable, leaf]))
@@ -103,8 +104,8 @@ const readEnvironment = (
       const value = fromText(leaf.schema, text)
       check(leaf.schema, value, () => variable)
       take(leaf.path, value, variable)
-    } else if (!known(variable)) {
-      const guess = nearest(variable, byVariable.keys())
+    } else if (!known.includes(variable)) {
+      const guess = nearest(variable, [...byVariable.keys(), ...known])
       warnings.push(`${variable} is not a setting and is ignored${guess === null ? '' : `; did you mean ${guess}?`}`)
     }
   }

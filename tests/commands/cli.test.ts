@@ -50,6 +50,7 @@ describe('the command line', () => {
     expect(out).toMatch(/^database\.url = "postgres:\/\/\[redacted\]@db\/g" +# GATEWAY_DATABASE_URL$/m)
     expect(out).not.toContain('pa55word')
     expect(errors).toContain('GATEWAY_SERVER_PROT is not a setting')
+    expect((await cli(['config', '--print'], { GATEWAY_CONFIG: '' })).code).toBe(0)
     expect((await cli(['config', '--table'])).out).toBe(`${settingsTable()}\n`)
   })
 })
