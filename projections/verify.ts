@@ -3,7 +3,7 @@ import { canonicalJson } from '../src/domain/tables.ts'
 import type { LogRecord } from '../src/log/port.ts'
 import { AuditFolder, type AuditRow } from './audit/project.ts'
 import { activeBuild } from './builds.ts'
-import { type Sql, storableJson, within } from './database.ts'
+import { isMissingTable, type Sql, storableJson, within } from './database.ts'
 import type { Build } from './projection.ts'
 
 /** One build of a read model as it stands. */
@@ -20,6 +20,25 @@ export interface BuildFigures {
 }
 
 const SCAN_MS = 600_000
+
+/** Read models that are compared with the log. */
+const COMPARED = ['audit', 'requests', 'frames'] as const
+
+/** Those of them that were never built: all, where no worker has made any table yet. */
+export const neverBuilt = async (sql: Sql): Promise<readonly string[]> => {
+  const missing: string[] = []
+  for (const model of COMPARED) if (!(await isBuilt(sql, model))) missing.push(model)
+  return missing
+}
+
+const isBuilt = async (sql: Sql, model: string): Promise<boolean> => {
+  try {
+    return (await within(activeBuild(sql, model), SCAN_MS)) !== null
+  } catch (error) {
+    if (isMissingTable(error)) return false
+    throw error
+  }
+}
 
 /** Every build, its positions, and a digest of each of its tables: equal tables have equal digests, in whatever order they were filled. */
 export const buildFigures = async (sql: Sql): Promise<readonly BuildFigures[]> => {

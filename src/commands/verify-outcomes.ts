@@ -29,7 +29,7 @@ export const verifyOutcomes = ({ config, sql, log, signal }: OutcomesToVerify): 
     const [requests, frames] = [await activeBuild(transaction, 'requests'), await activeBuild(transaction, 'frames')]
     const title = 'outcomes'
     if (requests === null || frames === null)
-      return { title, rows: [], problems: [], warnings: ['no worker has made the request log yet'] }
+      return { title, rows: [], problems: ['the request log was removed meanwhile: run verify again'], warnings: [] }
     const days = requestDaysOf(config)
     const outcomes = await compareRequests(snapshot, requests, days)
     const usage = await compareUsage(snapshot, requests)

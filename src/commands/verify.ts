@@ -1,8 +1,9 @@
 // `gateway verify`: recomputes the chain and compares everything that was derived from it. Works with the gateway up or down; changes nothing.
-import { openDatabase, ping, type Sql } from '../../projections/database.ts'
-import { type AuditCheck, buildFigures, openAuditCheck } from '../../projections/verify.ts'
+import { openDatabase, ping, type Sql, StoreTimeout, sqlStateOf } from '../../projections/database.ts'
+import { type AuditCheck, buildFigures, neverBuilt, openAuditCheck } from '../../projections/verify.ts'
 import type { Config } from '../config.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
+import { codeOf } from '../lib/error-code.ts'
 import { pause } from '../lib/pause.ts'
 import type { EventLog } from '../log/port.ts'
 import { openReadStore } from './read-store.ts'
@@ -40,7 +41,7 @@ export const verifyCommand = async (command: VerifyCommand): Promise<number> => 
   try {
     const reachable = await answers(sql, signal)
     // Before the log's end is asked for: what the read models have read is in it.
-    const audit = reachable ? await openAuditCheck(sql, macKey).catch(() => null) : null
+    const audit = reachable ? watched(await openAuditCheck(sql, macKey).catch(() => null)) : null
     const chain = await verifyChain({
       log,
       macKey,
@@ -49,11 +50,11 @@ export const verifyCommand = async (command: VerifyCommand): Promise<number> => 
       each: async (records) => audit?.take(records),
       signal,
     })
-    const derived = reachable
-      ? [await verifyOutcomes({ config, sql, log, signal }), await readModels(sql, log, audit)]
-      : [UNREACHABLE]
+    // Told before the rest is looked at: whatever becomes of that, the chain has been reported.
+    tell(chain, print, complain)
+    const derived = reachable ? await derivedFrom(command, sql, audit) : [UNREACHABLE]
+    for (const finding of derived) tell(finding, print, complain)
     const findings = [chain, ...derived]
-    for (const finding of findings) tell(finding, print, complain)
     const problems = findings.reduce((sum, finding) => sum + finding.problems.length, 0)
     print(
       problems === 0 ? '\nEverything agrees.' : `\n${problems} ${problems === 1 ? 'thing is' : 'things are'} wrong.`,
@@ -81,11 +82,66 @@ const answers = async (sql: Sql, signal: AbortSignal): Promise<boolean> => {
   }
 }
 
-const readModels = async (sql: Sql, log: EventLog, audit: AuditCheck | null): Promise<Finding> => {
-  const title = 'read models'
-  if (audit === null) {
-    return { title, rows: [['audit', 'none yet']], problems: [], warnings: ['no worker has made the audit log yet'] }
+/** An audit check whose database may fail while the chain is read: it takes nothing more then, and `failure` holds why. */
+interface Watched {
+  readonly check: AuditCheck
+  readonly failure: { readonly error: unknown } | null
+  take: AuditCheck['take']
+}
+
+const watched = (check: AuditCheck | null): Watched | null => {
+  if (check === null) return null
+  let failure: Watched['failure'] = null
+  return {
+    check,
+    get failure() {
+      return failure
+    },
+    async take(records) {
+      if (failure !== null) return
+      await check.take(records).catch((error) => {
+        failure = { error }
+      })
+    },
   }
+}
+
+/** What a worker makes of the log. What Postgres refuses, or does not say, is a finding too. */
+const derivedFrom = async (
+  { config, log, signal }: VerifyCommand,
+  sql: Sql,
+  audit: Watched | null,
+): Promise<readonly Finding[]> => {
+  try {
+    const missing = await neverBuilt(sql)
+    if (missing.length > 0) return [unbuilt(missing)]
+    if (audit === null) return [unbuilt(['audit'])] // or it has read nothing yet
+    if (audit.failure !== null) throw audit.failure.error
+    return [await verifyOutcomes({ config, sql, log, signal }), await readModels(sql, log, audit.check)]
+  } catch (error) {
+    if (!isOfPostgres(error)) throw error
+    return [unreadable(error)]
+  }
+}
+
+const isOfPostgres = (error: unknown): error is Error =>
+  sqlStateOf(error) !== null || error instanceof StoreTimeout || /^CONNECT/.test(codeOf(error) ?? '')
+
+const unbuilt = (models: readonly string[]): Finding => ({
+  title: 'read models',
+  rows: models.map((model) => [model, 'never built']),
+  problems: [`the read models were never built (${models.join(', ')}): start a worker or run \`gateway rebuild\``],
+  warnings: [],
+})
+
+const unreadable = ({ message }: Error): Finding => ({
+  title: 'read models',
+  rows: [['Postgres', message]],
+  problems: [`the read models cannot be compared (${message}): mend Postgres, or run \`gateway rebuild\``],
+  warnings: [],
+})
+
+const readModels = async (sql: Sql, log: EventLog, audit: AuditCheck): Promise<Finding> => {
   const rows: [string, string][] = []
   for (const { model, version, topic, state, positions, poison, tables } of await buildFigures(sql)) {
     const read = positions.reduce((sum, { next }) => sum + next, 0)
@@ -98,7 +154,7 @@ const readModels = async (sql: Sql, log: EventLog, audit: AuditCheck | null): Pr
     for (const table of tables) rows.push([`  ${table.name}`, `${table.rows} rows, digest ${table.digest}`])
   }
   rows.push(['audit rows as the chain gives them', String(audit.equalRows)])
-  return { title, rows, problems: audit.problems(), warnings: [] }
+  return { title: 'read models', rows, problems: audit.problems(), warnings: [] }
 }
 
 const tell = (

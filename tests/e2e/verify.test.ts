@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { openDatabase, ping, type Sql } from '../../projections/database.ts'
 import { openReadStore } from '../../src/commands/read-store.ts'
 import { loadConfig } from '../../src/config.ts'
+import { besideGateway, runCommand } from '../services/command.ts'
 import { eventually } from '../services/eventually.ts'
 import { type GatewayProcess, startGateway } from '../services/gateway.ts'
 import { silent } from '../services/postgres.ts'
@@ -131,4 +132,24 @@ test('a log that somebody has written to is told with the offset: what is added 
   expect(lines).toContainEqual(
     expect.stringMatching(/^gatelog: offset 3 of gateway.control.v1 was decided on [0-9a-f]{12}, which is nowhere/),
   )
+}, 240_000)
+
+test('read models that no worker has made are a finding, behind the report of the chain; a rebuild makes them', async () => {
+  const workerless = startGateway({ settings: { worker: { enabled: false } } })
+  try {
+    await workerless.until('serving')
+    await workerless.end('SIGTERM')
+    const { code, lines, printed, value } = await verified(workerless.folder)
+    expect([code, lines]).toEqual([
+      1,
+      ['gatelog: the read models were never built (audit, requests, frames): start a worker or run `gateway rebuild`'],
+    ])
+    expect(value('tip')).toMatch(/^[0-9a-f]{64}$/)
+    expect(printed).toEndWith('\n1 thing is wrong.\n')
+    expect((await runCommand(['rebuild'], besideGateway(workerless.folder))).code).toBe(0)
+    const rebuilt = await verified(workerless.folder)
+    expect([rebuilt.code, rebuilt.lines]).toEqual([0, []])
+  } finally {
+    await workerless.remove()
+  }
 }, 240_000)
