@@ -18,7 +18,7 @@ import { keysCommand } from './keys.ts'
 import { logRestoreCommand } from './log.ts'
 import { metricsTable } from './metrics.ts'
 import { rebuildCommand } from './rebuild.ts'
-import { loadSettings, logSettings, openDiagnostics, prepareDataDir, requireInstallation } from './settings.ts'
+import { isKafka, loadSettings, logSettings, openDiagnostics, prepareDataDir, requireInstallation } from './settings.ts'
 import { startCommand } from './start.ts'
 import { topicDocsCommand } from './topic-docs.ts'
 import { topicsCommand } from './topics.ts'
@@ -190,7 +190,8 @@ const withNewLog = async (use: string, run: (opened: Opened) => Promise<number>)
 
 const openAll = (use: string) => {
   const { config } = loadSettings(process.env)
-  prepareDataDir(config)
+  // On Kafka a command may keep nothing here.
+  prepareDataDir(config, isKafka(config) ? 'read' : 'write')
   const stopping = new AbortController()
   return {
     config,

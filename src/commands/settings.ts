@@ -13,6 +13,7 @@ import { KINDS, kindOf } from '../providers/kinds.ts'
 import { readChainWitness } from '../state/chain-witness.ts'
 import type { KindTable } from '../upkeep/kind-table.ts'
 import { bootstrapFlaw } from '../upkeep/seed-check.ts'
+import { accessProblem, type Wanted } from './data-access.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
@@ -69,8 +70,8 @@ const DATA_DIR_MENDS: Readonly<Record<string, string>> = {
   ENOSPC: 'the disk is full, make room or name another (GATEWAY_DATA_DIR)',
 }
 
-/** Makes `data.dir`, readable by its owner alone. Throws ConfigError when it cannot be used. */
-export const prepareDataDir = ({ data }: Config): void => {
+/** Makes `data.dir`, readable by its owner alone. Throws ConfigError when it cannot be used as is wanted. */
+export const prepareDataDir = ({ data }: Config, wanted: Wanted = 'write'): void => {
   try {
     mkdirSync(data.dir, { recursive: true, mode: 0o700 })
   } catch (error) {
@@ -78,6 +79,12 @@ export const prepareDataDir = ({ data }: Config): void => {
     const mend = DATA_DIR_MENDS[code] ?? 'mend the permissions of the folder above it or name another'
     throw new ConfigError(`data.dir: ${resolve(data.dir)} cannot be made (${code}): ${mend}`)
   }
+  requireAccess(data.dir, wanted)
+}
+
+const requireAccess = (dir: string, wanted: Wanted): void => {
+  const problem = accessProblem(dir, wanted)
+  if (problem !== null) throw new ConfigError(`data.dir: ${problem}`)
 }
 
 /** The key file of a data folder. */
@@ -109,6 +116,7 @@ const keyIsMissing = (path: string): ConfigError =>
 export const requireInstallation = (config: Config): void => {
   if (isKafka(config)) return // with a master key of the settings, and nothing in data.dir that could be missed
   const { dir } = config.data
+  requireAccess(dir, 'write') // reading an embedded log writes too: SQLite's files beside it
   if (!holdsLog(dir) && readChainWitness(dir) === null) {
     throw new ConfigError(
       `data.dir: no gateway has run in ${resolve(dir)} yet: start one (npm start), or name the folder of the one that is meant (GATEWAY_DATA_DIR)`,

@@ -19,20 +19,26 @@ const fileAt = (path: string): string | null => {
   return found === undefined ? null : `${found.ino} ${found.birthtimeMs}`
 }
 
-const openDatabase = (path: string): Database | null => {
-  try {
-    return new Database(path, { create: true, readwrite: true })
-  } catch (error) {
-    if (isBusy(error) || isGone(error)) return null
-    throw error
-  }
-}
+const openDatabase = (path: string): Database => new Database(path, { create: true, readwrite: true })
 
 /**
- * Takes the lock of an existing directory; null when somebody (this process too) holds it, or removes it meanwhile. `open` makes the file where there is none.
+ * Takes the lock of an existing directory; null when somebody (this process too) holds it, or removes it meanwhile. `openFile` makes the file where there is
+ * none. Throws what SQLite says of a file that stands there and cannot be opened.
  */
-export const tryLock = (directory: string, open = openDatabase): HeldLock | null => {
+export const tryLock = (directory: string, openFile = openDatabase): HeldLock | null => {
   const path = join(directory, 'lock.db')
+  const folder = fileAt(directory)
+  const open = (at: string): Database | null => {
+    try {
+      return openFile(at)
+    } catch (error) {
+      if (isBusy(error)) return null
+      // It says the same of a folder that is gone (one made anew is another) as of one that may not be written, or of too many open files.
+      const now = fileAt(directory)
+      if (isUnopened(error) && (now === null || now !== folder)) return null
+      throw error
+    }
+  }
   if (fileAt(path) === null) open(path)?.close()
   const known = fileAt(path)
   const database = known === null ? null : open(path)
@@ -64,4 +70,4 @@ export const tryLock = (directory: string, open = openDatabase): HeldLock | null
 /** Whether SQLite says that another connection holds what this one wants. */
 export const isBusy = (error: unknown): boolean => /^SQLITE_(BUSY|LOCKED)/.test(codeOf(error) ?? '')
 
-const isGone = (error: unknown): boolean => codeOf(error) === 'SQLITE_CANTOPEN'
+const isUnopened = (error: unknown): boolean => codeOf(error) === 'SQLITE_CANTOPEN'

@@ -16,7 +16,7 @@ export const readChainWitness = (dataDir: string): string | null => {
     const text = readFileSync(join(dataDir, FILE), 'utf8').trim()
     return CHAIN_ID.test(text) ? text : null
   } catch (error) {
-    if (codeOf(error) === 'ENOENT') return null
+    if (['ENOENT', 'ENOTDIR'].includes(codeOf(error) ?? '')) return null
     throw error
   }
 }

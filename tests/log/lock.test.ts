@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
+import { lockDataDir } from '../../src/commands/data-lock.ts'
 import { type HeldLock, tryLock } from '../../src/log/lock.ts'
 import { claimFreeSpools, claimSpool, removeSpool, spoolNumbers } from '../../src/log/spool-directory.ts'
 import { startProcess, temporaryFolder } from './support.ts'
@@ -82,6 +83,15 @@ test('a folder that is removed while somebody opens its lock is nobody’s', () 
   })
   expect(late).toBeNull()
   expect(tryLock(directory)).toBeNull()
+  data.remove()
+})
+
+test('a file that stands there and cannot be opened is told, and nobody is said to hold it', () => {
+  const data = temporaryFolder()
+  mkdirSync(join(data.path, 'lock.db')) // as little a database as one that may not be written
+  expect(() => tryLock(data.path)).toThrow('unable to open database file')
+  expect(() => lockDataDir(data.path)).toThrow(`data.dir: ${data.path}/lock.db cannot be opened (SQLITE_CANTOPEN)`)
+  expect(tryLock(join(data.path, 'none'))).toBeNull()
   data.remove()
 })
 

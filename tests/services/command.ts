@@ -7,6 +7,8 @@ export interface CommandPlace {
   readonly cwd?: string
   /** All of the environment that it gets, besides what programs are found by. */
   readonly env?: Readonly<Record<string, string>>
+  /** Who runs it; this process's own when absent. */
+  readonly account?: { readonly uid: number; readonly gid: number }
 }
 
 export interface CommandEnd {
@@ -20,10 +22,11 @@ export interface CommandEnd {
 /** Runs `gateway <args>` to its end. */
 export const runCommand = async (
   args: readonly string[],
-  { cwd, env = {} }: CommandPlace = {},
+  { cwd, env = {}, account }: CommandPlace = {},
 ): Promise<CommandEnd> => {
   const { PATH, HOME, TMPDIR } = process.env
   const child = Bun.spawn([process.execPath, CLI, ...args], {
+    ...account,
     cwd,
     stdin: 'ignore',
     stdout: 'pipe',

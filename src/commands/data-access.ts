@@ -1,0 +1,76 @@
+// Whether this process may use a data folder: the usual wrong volume of a container is there, and somebody else's.
+import { accessSync, constants, type Stats, statSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
+import { codeOf } from '../lib/error-code.ts'
+
+/** What a process wants of the folder: to keep things in it, or only to look. */
+export type Wanted = 'write' | 'read'
+
+/** What the operating system is asked; in tests somebody who is refused. */
+export interface AccessPorts {
+  /** Throws a system error when this process lacks the access (`R_OK`, `W_OK`, `X_OK`). */
+  access(path: string, mode: number): void
+  /** Undefined: nothing is there. */
+  stat(path: string): Pick<Stats, 'uid' | 'mode' | 'isDirectory'> | undefined
+  readonly uid: number | undefined
+}
+
+const SYSTEM: AccessPorts = {
+  access: accessSync,
+  stat: (path) => statSync(path, { throwIfNoEntry: false }),
+  uid: process.getuid?.(),
+}
+
+/** What every installation has: made by whoever started it first, under another account perhaps. Not `postgres`, whose files are another account's by design. */
+const OWN_ENTRIES = ['lock.db', 'log', 'spool', 'chain', 'master.key']
+
+const NAME_ANOTHER = 'name another folder (GATEWAY_DATA_DIR)'
+
+/** Why the folder cannot be used, and what to do, in one line; null: it can, or is not there. */
+export const accessProblem = (dataDir: string, wanted: Wanted, ports: AccessPorts = SYSTEM): string | null => {
+  const folder = resolve(dataDir)
+  for (const path of [folder, ...OWN_ENTRIES.map((name) => join(folder, name))]) {
+    const problem = problemAt(path, wanted, ports)
+    if (problem !== null) return problem
+  }
+  return null
+}
+
+const problemAt = (path: string, wanted: Wanted, ports: AccessPorts): string | null => {
+  try {
+    const found = ports.stat(path)
+    if (found === undefined) return null
+    const enter = found.isDirectory() ? constants.X_OK : 0
+    ports.access(path, constants.R_OK | enter | (wanted === 'write' ? constants.W_OK : 0))
+    return null
+  } catch (error) {
+    const code = codeOf(error)
+    if (code === 'ENOENT' || code === 'ENOTDIR') return null // nothing is there
+    if (code === 'EROFS') return `${path} is on a file system that is read-only: ${NAME_ANOTHER}`
+    if (code === 'EACCES' || code === 'EPERM') return refused(path, wanted, ports)
+    throw error
+  }
+}
+
+const refused = (path: string, wanted: Wanted, { stat, uid }: AccessPorts): string => {
+  const what = `${path} cannot be ${wanted === 'write' ? 'written' : 'read'} by this process (uid ${uid})`
+  const found = nearest(path, stat)
+  if (found === null) return `${what}: ${NAME_ANOTHER}`
+  const { at, owner, mode } = found
+  // What stands above is not ours to be given away.
+  const mend = at === path ? `run chown -R ${uid} ${path}, start as uid ${owner}` : `let it pass ${at}`
+  return `${what}: ${at} belongs to uid ${owner}, mode ${mode}; ${mend}, or ${NAME_ANOTHER}`
+}
+
+/** What is refused itself, else the folder above it that may be looked at: the one that lets nobody pass. */
+const nearest = (path: string, stat: AccessPorts['stat']) => {
+  for (let at = path; ; at = dirname(at)) {
+    try {
+      const found = stat(at)
+      if (found !== undefined) return { at, owner: found.uid, mode: (found.mode & 0o7777).toString(8) }
+    } catch {
+      // behind a folder that may not be entered
+    }
+    if (at === dirname(at)) return null
+  }
+}
