@@ -1,5 +1,15 @@
 // `gateway export [--as-of <time|decision id>] [--output <file>]`: the configuration as a `bootstrap:` section. Reads the log alone, so it works with the gateway up or down.
-import { renameSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  lstatSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  type Stats,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { resolve } from 'node:path'
 import type { Config } from '../config.ts'
 import { CHAIN_ROW } from '../domain/chain.ts'
@@ -112,17 +122,42 @@ const readable = async <Answer>(read: () => Promise<Answer>): Promise<Answer> =>
   }
 }
 
-/** Beside, then renamed: nobody finds half a file. */
+/**
+ * Into a file of its own, renamed over what is there: nobody finds half a file. A link stays one, and a file keeps its mode and owner. What is no file (a
+ * device, a pipe) is written to.
+ */
 const writeWhole = (output: string, text: string): void => {
-  const path = resolve(output)
+  const named = resolve(output)
+  try {
+    const found = statSync(named, { throwIfNoEntry: false })
+    const isLink = lstatSync(named, { throwIfNoEntry: false })?.isSymbolicLink() === true
+    if (found === undefined ? isLink : !found.isFile()) writeFileSync(named, text)
+    else replaceFile(isLink ? realpathSync(named) : named, text, found ?? null)
+  } catch (error) {
+    const code = codeOf(error)
+    if (code === null) throw error
+    throw new ConfigError(`--output: ${named} cannot be written (${code}): name another file or mend the permissions`)
+  }
+}
+
+const replaceFile = (path: string, text: string, former: Stats | null): void => {
   const beside = `${path}.${process.pid}.part`
   try {
-    writeFileSync(beside, text)
+    // Never for more eyes than before, not for a moment.
+    writeFileSync(beside, text, former === null ? {} : { mode: former.mode & 0o600 })
+    if (former !== null) takeAfter(beside, former)
     renameSync(beside, path)
   } catch (error) {
     rmSync(beside, { force: true })
-    const code = codeOf(error)
-    if (code === null) throw error
-    throw new ConfigError(`--output: ${path} cannot be written (${code}): name another file or mend the permissions`)
+    throw error
   }
+}
+
+const takeAfter = (beside: string, { uid, gid, mode }: Stats): void => {
+  try {
+    chownSync(beside, uid, gid)
+  } catch (error) {
+    if (codeOf(error) !== 'EPERM') throw error // only root gives files away: it is then of whoever writes it
+  }
+  chmodSync(beside, mode & 0o7777)
 }

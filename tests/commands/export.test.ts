@@ -1,5 +1,15 @@
 import { afterAll, expect, test } from 'bun:test'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { decisionMacKey, writeDecision } from '../../src/domain/decision.ts'
@@ -84,4 +94,32 @@ test('export writes the configuration of now, of a decision and of a time, to st
   // What it writes is taken as settings.
   writeFileSync(join(folder, 'gateway.yaml'), now.out)
   expect(await run('--output', file)).toMatchObject({ code: 0, printed: '' })
+}, 120_000)
+
+test('what stands at the path stays what it is: a link, a mode, a pipe', async () => {
+  const [target, link, dangling, pipe] = ['target.yaml', 'link.yaml', 'dangling.yaml', 'pipe'].map((name) =>
+    join(folder, name),
+  ) as [string, string, string, string]
+  const exported = async (path: string) => expect(await run('--output', path)).toMatchObject({ code: 0, printed: '' })
+  const isWhole = (text: string) => expect(Bun.YAML.parse(text)).toHaveProperty('bootstrap.tenants.1.slug', 'second')
+  writeFileSync(target, 'before')
+  chmodSync(target, 0o640)
+  symlinkSync('target.yaml', link)
+  await exported(link)
+  expect([readlinkSync(link), statSync(target).mode & 0o777]).toEqual(['target.yaml', 0o640])
+  isWhole(readFileSync(target, 'utf8'))
+  symlinkSync('made.yaml', dangling)
+  await exported(dangling)
+  expect(readlinkSync(dangling)).toBe('made.yaml')
+  isWhole(readFileSync(join(folder, 'made.yaml'), 'utf8'))
+  expect(Bun.spawnSync(['mkfifo', pipe]).exitCode).toBe(0)
+  const reader = Bun.spawn(['cat', pipe], { stdout: 'pipe' })
+  try {
+    await exported(pipe)
+    expect(statSync(pipe).isFIFO()).toBe(true)
+    isWhole(await new Response(reader.stdout).text())
+  } finally {
+    reader.kill()
+  }
+  expect(readdirSync(folder).filter((name) => name.endsWith('.part'))).toEqual([])
 }, 120_000)
