@@ -1,5 +1,6 @@
 // Connections to Postgres, and what its failures mean. The only file that opens any.
 import postgres from 'postgres'
+import { pause } from '../src/lib/pause.ts'
 
 /** bigint columns hold integers below 2^53 (times, counts, nano-USD): they come back as numbers. */
 const bigint = { to: 20, from: [20], serialize: String, parse: Number }
@@ -110,6 +111,20 @@ export const ping = async (sql: Sql, withinMs: number): Promise<boolean> => {
     return true
   } catch {
     return false // whatever the reason: it cannot be used now
+  }
+}
+
+/** How long a command waits for Postgres. */
+const ANSWERS_WITHIN_MS = 30_000
+const PING_MS = 2_000
+const PING_AGAIN_MS = 200
+
+/** Whether Postgres answers before the time is over or the signal aborted: an embedded one may just be starting. */
+export const answers = async (sql: Sql, signal: AbortSignal, withinMs = ANSWERS_WITHIN_MS): Promise<boolean> => {
+  for (const deadline = performance.now() + withinMs; ; ) {
+    if (await ping(sql, Math.min(PING_MS, withinMs))) return true
+    if (performance.now() > deadline || signal.aborted) return false
+    await pause(PING_AGAIN_MS, signal)
   }
 }
 

@@ -3,7 +3,7 @@ import type { Diagnostics } from '../src/lib/diagnostics.ts'
 import { pause } from '../src/lib/pause.ts'
 import type { EventLog } from '../src/log/port.ts'
 import { type AnyProjection, beginRebuild, holdRebuild, prepareCatalogue } from './builds.ts'
-import { openDatabase, type Sql, sqlStateOf } from './database.ts'
+import { answers, openDatabase, type Sql, sqlStateOf, within } from './database.ts'
 import type { GatherLimits } from './gather.ts'
 import { followBuild, type LoadLimits, type ModelView, newView, switchTo } from './keep.ts'
 
@@ -16,6 +16,8 @@ export interface RebuildOptions {
   readonly print: (line: string) => void
   /** How much is loaded at once. */
   readonly load?: LoadLimits
+  /** How long Postgres may not answer at the beginning; 30 s when not given. */
+  readonly postgresWithinMs?: number
 }
 
 /** Sums that many outcomes share are written once for each batch: the larger, the less there is to do. */
@@ -33,7 +35,7 @@ const limitsFor = (partitions: number): GatherLimits => ({
 })
 const POLL_MS = 100
 const PRINT_MS = 2_000
-const POSTGRES_WITHIN_MS = 60_000
+const CATALOGUE_WITHIN_MS = 60_000
 
 /**
  * Rebuilds them, those that are loaded in one row and those that are followed in another beside it: while Postgres has a batch of the one, the log is read for
@@ -43,7 +45,7 @@ export const rebuild = async (options: RebuildOptions): Promise<void> => {
   const { projections, databaseUrl, signal } = options
   const sql = openDatabase({ url: databaseUrl, name: 'gatelog-rebuild', maxConnections: 8, statementTimeoutMs: null })
   try {
-    await untilReachable(sql, signal)
+    await untilReachable(sql, options)
     const failed = new AbortController()
     const shared = { ...options, signal: AbortSignal.any([signal, failed.signal]) }
     const inRow = async (row: readonly AnyProjection[]) => {
@@ -64,12 +66,16 @@ const giveUp = (cause: unknown, failed: AbortController): never => {
   throw failed.signal.reason
 }
 
-const untilReachable = async (sql: Sql, signal: AbortSignal): Promise<void> => {
-  const deadline = performance.now() + POSTGRES_WITHIN_MS
+const untilReachable = async (sql: Sql, { signal, postgresWithinMs }: RebuildOptions): Promise<void> => {
+  // Asked first, with a limit: a statement waits for ever for a connection that cannot be made.
+  const isThere = await answers(sql, signal, postgresWithinMs)
+  signal.throwIfAborted()
+  if (!isThere) throw new Error('Postgres does not answer: start it or mend database.url')
+  const deadline = performance.now() + CATALOGUE_WITHIN_MS
   for (;;) {
     signal.throwIfAborted()
     try {
-      return await prepareCatalogue(sql)
+      return await within(prepareCatalogue(sql), CATALOGUE_WITHIN_MS)
     } catch (cause) {
       if (performance.now() > deadline)
         throw new Error(

@@ -1,10 +1,9 @@
 // `gateway verify`: recomputes the chain and compares everything that was derived from it. Works with the gateway up or down; changes nothing.
-import { openDatabase, ping, type Sql, StoreTimeout, sqlStateOf } from '../../projections/database.ts'
+import { answers, openDatabase, type Sql, StoreTimeout, sqlStateOf } from '../../projections/database.ts'
 import { type AuditCheck, buildFigures, neverBuilt, openAuditCheck } from '../../projections/verify.ts'
 import type { Config } from '../config.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import { codeOf } from '../lib/error-code.ts'
-import { pause } from '../lib/pause.ts'
 import type { EventLog } from '../log/port.ts'
 import { openReadStore } from './read-store.ts'
 import { verifyChain } from './verify-chain.ts'
@@ -30,8 +29,6 @@ export interface Finding {
   /** What is odd and harms nothing. */
   readonly warnings: readonly string[]
 }
-
-const POSTGRES_WITHIN_MS = 30_000
 
 /** The exit code: 0 only when everything was compared and agrees. */
 export const verifyCommand = async (command: VerifyCommand): Promise<number> => {
@@ -71,15 +68,6 @@ const UNREACHABLE: Finding = {
   rows: [['Postgres', 'does not answer']],
   problems: ['Postgres does not answer: the read models were not compared; start it or mend database.url'],
   warnings: [],
-}
-
-/** An embedded Postgres may just be starting. */
-const answers = async (sql: Sql, signal: AbortSignal): Promise<boolean> => {
-  for (const deadline = performance.now() + POSTGRES_WITHIN_MS; ; ) {
-    if (await ping(sql, 2_000)) return true
-    if (performance.now() > deadline || signal.aborted) return false
-    await pause(200, signal)
-  }
 }
 
 /** An audit check whose database may fail while the chain is read: it takes nothing more then, and `failure` holds why. */

@@ -1,6 +1,8 @@
 // A rebuild gives the same tables, beside those in use.
 import { describe, expect, test } from 'bun:test'
+import { rebuild } from '../../projections/rebuild.ts'
 import { requestsProjection } from '../../projections/requests/project.ts'
+import { silent } from '../services/postgres.ts'
 import { testStore } from './store.ts'
 import { REQUESTS, sender, settled, tableDigest, testLog } from './support.ts'
 
@@ -105,4 +107,17 @@ describe('a rebuild', () => {
       select build, state from gatelog.build where model = 'requests'`
     expect(builds.map(({ state }) => state)).toEqual(['active'])
   })
+
+  test('ends in one line where Postgres does not answer', async () => {
+    const asked = rebuild({
+      projections: [],
+      log: testLog(),
+      databaseUrl: 'postgres://gatelog@127.0.0.1:1/gatelog',
+      signal: new AbortController().signal,
+      diagnostics: silent,
+      print: () => {},
+      postgresWithinMs: 300,
+    })
+    await expect(asked).rejects.toThrow('Postgres does not answer: start it or mend database.url')
+  }, 20_000)
 })
