@@ -5,6 +5,7 @@ import type { Config } from '../config.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import { codeOf } from '../lib/error-code.ts'
 import type { EventLog } from '../log/port.ts'
+import { otherCluster } from '../upkeep/embedded-postgres.ts'
 import { openReadStore } from './read-store.ts'
 import { verifyChain } from './verify-chain.ts'
 import { verifyOutcomes } from './verify-outcomes.ts'
@@ -32,36 +33,61 @@ export interface Finding {
 
 /** The exit code: 0 only when everything was compared and agrees. */
 export const verifyCommand = async (command: VerifyCommand): Promise<number> => {
-  const { config, macKey, log, diagnostics, signal, print, complain } = command
+  const { config, macKey, diagnostics, signal } = command
+  // Its server would move the tables aside: a start may do that, who only looks may not.
+  const other = config.database.url === null ? otherCluster(config.data.dir) : null
+  if (other !== null) return conclude(command, [await chainOf(command, null), ofOtherVersion(other)])
   const store = openReadStore(config, diagnostics)
   const sql = openDatabase({ url: store.url, name: 'gatelog-verify', maxConnections: 2, statementTimeoutMs: null })
   try {
     const reachable = await answers(sql, signal)
     // Before the log's end is asked for: what the read models have read is in it.
     const audit = reachable ? watched(await openAuditCheck(sql, macKey).catch(() => null)) : null
-    const chain = await verifyChain({
-      log,
-      macKey,
-      dataDir: config.data.dir,
-      expectedChain: config.log.kafka.chain,
-      each: async (records) => audit?.take(records),
-      signal,
-    })
-    // Told before the rest is looked at: whatever becomes of that, the chain has been reported.
-    tell(chain, print, complain)
+    const chain = await chainOf(command, audit)
     const derived = reachable ? await derivedFrom(command, sql, audit) : [UNREACHABLE]
-    for (const finding of derived) tell(finding, print, complain)
-    const findings = [chain, ...derived]
-    const problems = findings.reduce((sum, finding) => sum + finding.problems.length, 0)
-    print(
-      problems === 0 ? '\nEverything agrees.' : `\n${problems} ${problems === 1 ? 'thing is' : 'things are'} wrong.`,
-    )
-    return problems === 0 ? 0 : 1
+    return conclude(command, [chain, ...derived])
   } finally {
     await sql.end({ timeout: 1 })
     await store.close()
   }
 }
+
+/** Told as soon as it is known: whatever becomes of the rest, the chain has been reported. */
+const chainOf = async (
+  { config, macKey, log, signal, print, complain }: VerifyCommand,
+  audit: Watched | null,
+): Promise<Finding> => {
+  const chain = await verifyChain({
+    log,
+    macKey,
+    dataDir: config.data.dir,
+    expectedChain: config.log.kafka.chain,
+    each: async (records) => audit?.take(records),
+    signal,
+  })
+  tell(chain, print, complain)
+  return chain
+}
+
+/** Tells what has not been told, which is all but the chain, and how many problems there are. The exit code. */
+const conclude = (
+  { print, complain }: VerifyCommand,
+  [chain, ...derived]: readonly [Finding, ...Finding[]],
+): number => {
+  for (const finding of derived) tell(finding, print, complain)
+  const problems = [chain, ...derived].reduce((sum, finding) => sum + finding.problems.length, 0)
+  print(problems === 0 ? '\nEverything agrees.' : `\n${problems} ${problems === 1 ? 'thing is' : 'things are'} wrong.`)
+  return problems === 0 ? 0 : 1
+}
+
+const ofOtherVersion = ({ made, runs, cluster }: NonNullable<ReturnType<typeof otherCluster>>): Finding => ({
+  title: 'read models',
+  rows: [['Postgres', `${made}, this build runs ${runs}`]],
+  problems: [
+    `the tables in ${cluster} are of Postgres ${made}, this build runs ${runs}: start a gateway or run \`gateway rebuild\`, which keep them beside and make new ones from the log`,
+  ],
+  warnings: [],
+})
 
 const UNREACHABLE: Finding = {
   title: 'read models',

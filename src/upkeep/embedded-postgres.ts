@@ -5,9 +5,10 @@ import { join, resolve } from 'node:path'
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import { pause } from '../lib/pause.ts'
 import { tryLock } from '../log/lock.ts'
-import { chooseAccount, placeFor, prepareInstallation } from './postgres-install.ts'
+import { chooseAccount, placeFor, placeOf, prepareInstallation } from './postgres-install.ts'
 import { endLeftovers } from './postgres-leftovers.ts'
 import { makeCluster, runServer, SUPERUSER } from './postgres-server.ts'
+import { moveAside, type OtherVersion, otherVersion } from './postgres-version.ts'
 
 export interface EmbeddedPostgres {
   /** `postgres://gatelog:...@127.0.0.1:<port>/postgres`; holds for the life of this object. */
@@ -40,11 +41,18 @@ export const embeddedPostgresUrl = (dataDir: string): string | null => {
   return urlOf(readFileSync(password, 'utf8').trim(), Number(readFileSync(port, 'utf8')))
 }
 
+/** The cluster of a data folder that another major version of Postgres made, which the next start of the server moves aside. Null: there is none. */
+export const otherCluster = (dataDir: string): (OtherVersion & { readonly cluster: string }) | null => {
+  const cluster = join(placeOf(join(resolve(dataDir), 'postgres')), 'data')
+  const other = otherVersion(cluster)
+  return other === null ? null : { ...other, cluster }
+}
+
 const urlOf = (password: string, port: number): string =>
   `postgres://${SUPERUSER}:${password}@127.0.0.1:${port}/postgres`
 
 /**
- * Starts the server of a data folder and keeps it running until `stop`. Returns at once: making the cluster (first start), ending what a killed gateway left
+ * Starts the server of a data folder and keeps it running until `stop`. Returns at once: making the cluster (first start, or another version made it), ending what a killed gateway left
  * behind and starting go on beside whatever the caller does. Throws PostgresHeld when another process has it.
  */
 export const startEmbeddedPostgres = ({ dataDir, diagnostics }: EmbeddedPostgresOptions): EmbeddedPostgres => {
@@ -78,6 +86,7 @@ const supervised = (folder: string, release: () => void, diagnostics: Diagnostic
     const left = existsSync(cluster) ? await endLeftovers(cluster) : 0
     if (left > 0) diagnostics.warn('postgres_leftovers_ended', { processes: left, cluster })
     const installation = prepareInstallation(place, account)
+    replaceOther(cluster, diagnostics)
     if (!existsSync(cluster)) await makeCluster({ cluster, account, installation, password })
     if (stopping.signal.aborted) return
     reserved.release()
@@ -129,6 +138,18 @@ const supervised = (folder: string, release: () => void, diagnostics: Diagnostic
       await finished
     },
   }
+}
+
+/** The tables come back from the log; of another version they could only be read by its own server. Nothing runs in the cluster, and its lock is held. */
+const replaceOther = (cluster: string, diagnostics: Diagnostics): void => {
+  const other = otherVersion(cluster)
+  if (other === null) return
+  diagnostics.warn('postgres_version_changed', {
+    ...other,
+    kept: moveAside(cluster, other),
+    detail:
+      'the tables are made anew from the log; remove what was kept once nothing is missed that the log no longer holds',
+  })
 }
 
 const readOrMake = (file: string, make: () => string): string => {

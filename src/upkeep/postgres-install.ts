@@ -106,6 +106,12 @@ const parentsOf = (path: string): string[] => {
 const reachable = (folder: string, account: Account | null): boolean =>
   account === null || parentsOf(join(realpathSync(folder), 'entry')).every((each) => mayCross(each, account))
 
+/** The folder that holds the cluster, as it was chosen by `placeFor`. */
+export const placeOf = (folder: string): string => {
+  const pointer = join(folder, 'location')
+  return existsSync(pointer) ? readFileSync(pointer, 'utf8').trim() : folder
+}
+
 /**
  * The folder that holds the cluster: `<folder>` itself, or, when the account may not cross its parents, one under /var/lib that `<folder>/location` names.
  * A place of its own for each data folder: one that is removed and made again never meets old tables.

@@ -1,10 +1,12 @@
 // `gateway verify` on a real gateway: up, down, with a log and read models that somebody has touched. And the past, asked over HTTP.
 import { Database } from 'bun:sqlite'
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { openDatabase, ping, type Sql } from '../../projections/database.ts'
 import { openReadStore } from '../../src/commands/read-store.ts'
 import { loadConfig } from '../../src/config.ts'
+import { placeOf } from '../../src/upkeep/postgres-install.ts'
 import { besideGateway, runCommand } from '../services/command.ts'
 import { eventually } from '../services/eventually.ts'
 import { type GatewayProcess, startGateway } from '../services/gateway.ts'
@@ -149,6 +151,17 @@ test('read models that no worker has made are a finding, behind the report of th
     expect((await runCommand(['rebuild'], besideGateway(workerless.folder))).code).toBe(0)
     const rebuilt = await verified(workerless.folder)
     expect([rebuilt.code, rebuilt.lines]).toEqual([0, []])
+
+    // Tables of another major version are left to whoever starts.
+    const cluster = join(placeOf(join(workerless.folder, 'data/postgres')), 'data')
+    writeFileSync(join(cluster, 'PG_VERSION'), '15\n')
+    const other = await verified(workerless.folder)
+    expect([other.code, other.lines]).toEqual([
+      1,
+      [expect.stringContaining(`the tables in ${cluster} are of Postgres 15, this build runs `)],
+    ])
+    expect(other.value('tip')).toBe(value('tip')!)
+    expect(existsSync(join(cluster, 'PG_VERSION'))).toBe(true)
   } finally {
     await workerless.remove()
   }

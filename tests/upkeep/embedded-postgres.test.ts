@@ -1,6 +1,16 @@
 // The embedded Postgres over its life: first start, stop, a killed gateway, a killed postmaster with a busy backend, folders that only root may enter.
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openDatabase } from '../../projections/database.ts'
@@ -78,6 +88,28 @@ describe('embedded Postgres', () => {
     const password = join(folder, 'postgres', 'password')
     expect(statSync(password).mode & 0o777).toBe(0o600)
     await expect(query(second.url.replace(readFileSync(password, 'utf8'), 'guess'), 'select 1')).rejects.toThrow()
+  }, 60_000)
+
+  test('tables of another major version are kept beside, and new ones begun; it is said once', async () => {
+    const first = start()
+    await first.whenReady
+    await query(first.url, 'create table kept as select 42 as answer')
+    await first.stop()
+    const cluster = join(folder, 'postgres', 'data')
+    writeFileSync(join(cluster, 'PG_VERSION'), '15\n')
+    mkdirSync(`${cluster}.15`) // of an earlier time
+    const made = statSync(cluster).ino
+    const warned: unknown[] = []
+    const second = startEmbeddedPostgres({
+      dataDir: folder,
+      diagnostics: { ...silent, warn: (event, fields) => warned.push([event, fields]) },
+    })
+    open.push(second)
+    await second.whenReady
+    const kept = `${cluster}.15-2`
+    expect(warned).toMatchObject([['postgres_version_changed', { made: '15', kept }]])
+    expect([statSync(kept).ino, readFileSync(join(kept, 'PG_VERSION'), 'utf8')]).toEqual([made, '15\n'])
+    expect(await query(second.url, `select to_regclass('kept') as found`)).toMatchObject([{ found: null }])
   }, 60_000)
 
   test('a second process of the same folder is told that it is held', async () => {
