@@ -17,17 +17,24 @@ const endpointOf = (state: ControlReader, tenantId: string, slug: string): strin
   return endpoints.find('slug', endpointKey(tenantId, slug))[0] ?? endpoints.find('slug', endpointKey(null, slug))[0]
 }
 
+/** The id of a target that is not the whole tenant. Throws 400 where it is left out. */
+export const requireTargetId = ({ type, id }: { readonly type: BudgetScopeType; readonly id?: string }): string => {
+  if (id !== undefined) return id
+  throw new Rejection('invalid', `"scope.id" is required for the type "${type}"`, 'scope.id')
+}
+
 /** The target as it is stored. What nothing has is answered as it came: a budget of it may stand from before. Throws 400 where an id is needed. */
 export const budgetTarget = (
   state: ControlReader,
   tenantId: string,
-  { type, id }: { readonly type: BudgetScopeType; readonly id?: string },
+  target: { readonly type: BudgetScopeType; readonly id?: string },
 ): BudgetTarget => {
+  const { type } = target
   if (type === 'tenant') {
-    if (id === undefined || id === tenantId) return { type, id: tenantId }
+    if (target.id === undefined || target.id === tenantId) return { type, id: tenantId }
     throw new Rejection('invalid', `"scope.id" of the type "tenant" must be "tenant_id", or left out`, 'scope.id')
   }
-  if (id === undefined) throw new Rejection('invalid', `"scope.id" is required for the type "${type}"`, 'scope.id')
+  const id = requireTargetId(target)
   if (type === 'key') return { type, id }
   if (type === 'provider') {
     const providers = state.table('providers')

@@ -2,13 +2,13 @@
 // for ever. What was spent is not here: it is counted from the log (DESIGN section 7), by the id of the budget and the start of the window.
 import { usdOf } from '../lib/money.ts'
 import { type Static, t } from '../lib/schema.ts'
-import { isTimeZone } from '../lib/time-zone.ts'
 import { limitsHeightOf } from './account-closing.ts'
 import { type Aggregate, changeAction, changesOf, eventType, type Stamps } from './aggregate.ts'
 import type { Amount } from './amount.ts'
 import { requireFewBudgets, targetKey } from './budget-count.ts'
+import { onlyEnds, requireSound, requireSoundLimits } from './budget-rules.ts'
 import { BUDGET_SCOPES, budgetTarget, requireTarget } from './budget-scope.ts'
-import { isWindow, windowAt } from './budget-window.ts'
+import { windowAt } from './budget-window.ts'
 import { capNanoUsd } from './cap.ts'
 import type { ControlReader } from './control.ts'
 import type { EventRecord } from './decision.ts'
@@ -182,31 +182,11 @@ export const moneyOf = (row: BudgetRow) => ({
   hard_cap_usd: usdOrNull(row.hard_cap_nano_usd),
 })
 
-const LIMITS = ['limit_usd', 'limit_tokens', 'hard_cap_usd'] as const
-/** The fields of the budget that a command asks for. One that says `enabled` false and no limit only ends the budget that is there: what it leaves out stays. */
+/** The fields of the budget that a command asks for. */
 const wholeOf = (row: BudgetRow | undefined, said: Partial<BudgetFields>): BudgetFields => {
-  const ends = said.enabled === false && LIMITS.every((name) => said[name] === undefined)
-  if (!ends || row === undefined) return { ...FIELD_DEFAULTS, ...said }
+  if (!onlyEnds(said) || row === undefined) return { ...FIELD_DEFAULTS, ...said }
   const { limit_tokens, calendar_aligned, timezone, alert_thresholds, enforcement, enabled } = row
   return { ...moneyOf(row), limit_tokens, calendar_aligned, timezone, alert_thresholds, enforcement, enabled, ...said }
-}
-
-const requireSound = (window: string, fields: BudgetFields): void => {
-  const refuse = (message: string, param: string): never => {
-    throw new Rejection('invalid', message, param)
-  }
-  const { limit_usd, limit_tokens, hard_cap_usd, soft_limit_usd, alert_thresholds, timezone } = fields
-  if (!isWindow(window)) refuse('"window" must be hour, day, week, month, lifetime, or from 1h to 8784h', 'window')
-  if (!isTimeZone(timezone))
-    refuse(`"${timezone}" is not the IANA name of a time zone, such as Europe/Berlin`, 'timezone')
-  if (limit_usd === null && limit_tokens === null && hard_cap_usd === null)
-    refuse('a budget needs at least one of "limit_usd", "limit_tokens" and "hard_cap_usd"', 'limit_usd')
-  if (soft_limit_usd !== null && limit_usd !== null && soft_limit_usd > limit_usd)
-    refuse('"soft_limit_usd" must not be above "limit_usd"', 'soft_limit_usd')
-  if (alert_thresholds.some((threshold, i) => i > 0 && threshold <= alert_thresholds[i - 1]!))
-    refuse('"alert_thresholds" must ascend', 'alert_thresholds')
-  if (alert_thresholds.length > 0 && limit_usd === null && limit_tokens === null)
-    refuse('"alert_thresholds" are shares of a limit: set "limit_usd" or "limit_tokens"', 'alert_thresholds')
 }
 
 const storedOf = ({ limit_usd, soft_limit_usd, hard_cap_usd, ...rest }: BudgetFields): Stored => ({
@@ -215,6 +195,14 @@ const storedOf = ({ limit_usd, soft_limit_usd, hard_cap_usd, ...rest }: BudgetFi
   hard_cap_nano_usd: nanoOrNull(hard_cap_usd, 'hard_cap_usd'),
   ...rest,
 })
+
+/** Throws 400 for what no budget may say, whichever is there. */
+export const requireSoundBudget = (window: string, said: Partial<BudgetFields>): void => {
+  const fields = { ...FIELD_DEFAULTS, ...said }
+  requireSound(window, fields)
+  if (!onlyEnds(said)) requireSoundLimits(fields)
+  storedOf(fields)
+}
 
 export const decideBudget = (state: ControlReader, command: BudgetCommand): EventRecord[] => {
   const budgets = state.table('budgets')
@@ -230,6 +218,7 @@ export const decideBudget = (state: ControlReader, command: BudgetCommand): Even
   const row = existing === undefined ? undefined : budgets.get(existing)
   const fields = wholeOf(row, said)
   requireSound(window, fields)
+  requireSoundLimits(fields)
   const stored = storedOf(fields)
   if (row === undefined) {
     requireTarget(state, tenant_id, scope)

@@ -107,16 +107,22 @@ const scopeOf = (given: string): string => {
   return `endpoint:${rest.toLowerCase()}`
 }
 
+/** The fields of a rule as they are stored. `isGlobal`: it belongs to no tenant. Throws 400 for what no rule of that owner may say. */
+export const soundRule = (given: CacheRuleFields, isGlobal: boolean): CacheRuleFields => {
+  if (given.similarity_threshold !== null && given.mode !== 'semantic')
+    throw new Rejection('invalid', '"similarity_threshold" is for the mode "semantic" only', 'similarity_threshold')
+  const scopes = [...new Set(given.scopes.map(scopeOf))]
+  if (isGlobal || !scopes.includes('global')) return { ...given, scopes }
+  const message = 'a rule of a tenant cannot be global: send "tenant_id" null, or the scope "tenant:<id>"'
+  throw new Rejection('invalid', message, 'scopes')
+}
+
 /** Throws 400 for a scope that is about nothing, or about more than the rule's owner. */
 const requireScope = (state: ControlReader, tenantId: string | null, scope: string): void => {
   const refuse = (message: string): never => {
     throw new Rejection('invalid', message, 'scopes')
   }
-  if (scope === 'global') {
-    if (tenantId !== null)
-      refuse('a rule of a tenant cannot be global: send "tenant_id" null, or the scope "tenant:<id>"')
-    return
-  }
+  if (scope === 'global') return
   const rest = scope.slice(scope.indexOf(':') + 1)
   if (scope.startsWith('endpoint:')) {
     const slugs = state.table('endpoints')
@@ -143,9 +149,7 @@ export const decideCacheRule = (state: ControlReader, command: CacheRuleCommand)
   const { do: _, id, tenant_id, name, managed_by, ...given } = command
   if (tenant_id !== null && state.table('tenants').get(tenant_id) === undefined)
     throw new Rejection('not_found', `no tenant has the id "${tenant_id}"`, 'tenant_id')
-  if (given.similarity_threshold !== null && given.mode !== 'semantic')
-    throw new Rejection('invalid', '"similarity_threshold" is for the mode "semantic" only', 'similarity_threshold')
-  const fields = { ...given, scopes: [...new Set(given.scopes.map(scopeOf))] }
+  const fields = soundRule(given, tenant_id === null)
   const [existing] = rules.find('name', cacheRuleKey(tenant_id, name))
   const row = existing === undefined ? undefined : rules.get(existing)
   // What was right when it was written does not stand in the way of other changes.

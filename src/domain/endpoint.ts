@@ -136,6 +136,18 @@ const requireOwnAliases = (state: ControlReader, tenantId: string | null, slug: 
   }
 }
 
+/** An endpoint scope as it is stored. Throws 400 for what none may say. */
+export const soundEndpoint = (given: Static<typeof EndpointCreated>): Static<typeof EndpointCreated> => {
+  const data = {
+    ...given,
+    slug: given.slug.toLowerCase(),
+    aliases: distinct(given.aliases),
+    overrides: soundOverrides(given.overrides),
+  }
+  requireSmall('the endpoint scope', data)
+  return data
+}
+
 /** As it is stored: canonical names, whole nano-USD, no repeats. */
 const soundOverrides = (given: EndpointOverrides): EndpointOverrides => ({
   ...given,
@@ -163,12 +175,7 @@ export const decideEndpoint = (state: ControlReader, command: EndpointCommand): 
   if (tenant_id !== null && state.table('tenants').get(tenant_id) === undefined) {
     throw new Rejection('not_found', `no tenant has the id "${tenant_id}"`, 'tenant_id')
   }
-  const data = {
-    ...given,
-    slug: given.slug.toLowerCase(),
-    aliases: distinct(given.aliases),
-    overrides: soundOverrides(given.overrides),
-  }
+  const data = soundEndpoint(given)
   const [existing] = endpoints.find('slug', endpointKey(tenant_id, data.slug))
   const row = existing === undefined ? undefined : endpoints.get(existing)
   requireForced(state, data.overrides.forced_model, row)
@@ -177,7 +184,6 @@ export const decideEndpoint = (state: ControlReader, command: EndpointCommand): 
   const newWords = data.aliases.filter((alias) => !hadWords.includes(alias.toLowerCase()))
   if (tenant_id === null || data.managed_by !== 'bootstrap') requireNoModelName(state, newWords, 'aliases')
   requireOwnAliases(state, tenant_id, data.slug, data.aliases)
-  requireSmall('the endpoint scope', data)
   if (row === undefined) return [{ type: 'endpoint.created', data }]
   const { id: __, slug: ___, tenant_id: ____, managed_by = 'api', ...fields } = data
   const changed = changedFields<EndpointRow>(row, fields)

@@ -152,7 +152,7 @@ const cleanAliases = (name: string, aliases: readonly string[]): string[] =>
   distinct(aliases).filter((alias) => alias.toLowerCase() !== name.toLowerCase())
 
 /** In rising order; refuses two for one length. Null for none. */
-const orderedTiers = (tiers: ModelFields['price_tiers']): { price_tiers?: ModelFields['price_tiers'] } => {
+export const orderedTiers = (tiers: ModelFields['price_tiers']): { price_tiers?: ModelFields['price_tiers'] } => {
   if (tiers === undefined) return {}
   if (tiers === null || tiers.length === 0) return { price_tiers: null }
   const ordered = tiers.toSorted((a, b) => a.above_prompt_tokens - b.above_prompt_tokens)

@@ -58,20 +58,36 @@ const partsOf = (text: string): { word: string | null; rest: string } => {
   return Object.hasOwn(SHAPES, word) ? { word, rest: text.slice(colon + 1).trim() } : { word: null, rest: text }
 }
 
+/** What a target says by its words, `*` for everything. `isProvider`: whether a text without a word in front is a provider. Throws 400 for what the kind cannot be about. */
+const wordsOf = (
+  kind: OverrideKind,
+  given: string | null,
+  isProvider: (text: string) => boolean,
+): { readonly word: string; readonly rest: string } => {
+  const text = given?.trim() ?? ''
+  const possible = TARGETS[kind]
+  if (text === '*' || (text === '' && kind !== 'kill')) {
+    if (possible.includes('*')) return { word: '*', rest: '' }
+    throw wrongTarget(kind)
+  }
+  let { word, rest } = partsOf(text)
+  if (word === null && text !== '' && (kind === 'kill' || isProvider(text))) word = 'provider'
+  if (word === null || rest === '' || rest.length > MAX_NAME || !possible.includes(word)) throw wrongTarget(kind)
+  return { word, rest }
+}
+
+/** Throws 400 for what an override of this kind cannot be about, whatever there is. */
+export const requirePossibleTarget = (kind: OverrideKind, given: string | null): void => {
+  wordsOf(kind, given, () => true)
+}
+
 /**
  * The target as it is stored: a provider by its id, names and slugs in lower case. `enabled`: an id must name something; whoever takes an override
  * back may name what is gone. Names of models, tools and slugs need not exist yet: a guard may stand before what it guards against.
  */
 export const targetOf = (state: ControlReader, kind: OverrideKind, given: string | null, enabled: boolean): string => {
-  const text = given?.trim() ?? ''
-  const possible = TARGETS[kind]
-  if (text === '*' || (text === '' && kind !== 'kill')) {
-    if (possible.includes('*')) return '*'
-    throw wrongTarget(kind)
-  }
-  let { word, rest } = partsOf(text)
-  if (word === null && text !== '' && (kind === 'kill' || providerIdOf(state, text) !== undefined)) word = 'provider'
-  if (word === null || rest === '' || rest.length > MAX_NAME || !possible.includes(word)) throw wrongTarget(kind)
+  const { word, rest } = wordsOf(kind, given, (text) => providerIdOf(state, text) !== undefined)
+  if (word === '*') return word
   if (word === 'provider') {
     const id = providerIdOf(state, rest)
     if (id === undefined && enabled) throw new Rejection('not_found', `no provider has the id "${rest}"`, 'target')
@@ -82,8 +98,9 @@ export const targetOf = (state: ControlReader, kind: OverrideKind, given: string
       throw new Rejection('not_found', `no key has the id "${rest}"`, 'target')
     return `key:${rest}`
   }
-  if (word === 'model') rest = state.table('models').get(rest)?.name ?? rest
-  return word === 'tool' ? `tool:${rest}` : `${word}:${rest.toLowerCase()}`
+  if (word === 'tool') return `tool:${rest}`
+  const name = word === 'model' ? (state.table('models').get(rest)?.name ?? rest) : rest
+  return `${word}:${name.toLowerCase()}`
 }
 
 /** Refuses what one tenant's override would say of another's key: it would stop nobody, and show that tenant an id that is none of its business. */
@@ -125,13 +142,11 @@ const capOf = (value: unknown): OverrideValue => {
   return { max_cost_usd: usdOf(capNanoUsd(cap, 'value.max_cost_usd')) }
 }
 
-const forceOf = (state: ControlReader, value: unknown): OverrideValue => {
+const forceOf = (value: unknown): OverrideValue => {
   const model = membersOf(value, 'model', 'an object like {"model": "<name>"}')
   if (!Value.Check(ModelName, model))
     throw new Rejection('invalid', '"value.model" must be the name of a model', 'value.model')
-  const meant = modelOf(state, model)
-  if (!isModel(state, meant)) throw new Rejection('invalid', nobodyHas(state, 'model', model), 'value.model')
-  return { model: meant }
+  return { model }
 }
 
 /** A word, a list of words, `{feature}` or `{features}`. */
@@ -150,6 +165,15 @@ const disableOf = (value: unknown): OverrideValue => {
   return { features }
 }
 
+/** What an override of this kind says, models as they are named. Throws 400 for what it cannot say. */
+export const soundValueOf = (kind: OverrideKind, value: unknown): OverrideValue | null => {
+  if (kind === 'cap') return capOf(value)
+  if (kind === 'force') return forceOf(value)
+  if (kind === 'disable') return disableOf(value)
+  if (value === null || value === undefined || (isObject(value) && Object.keys(value).length === 0)) return null
+  throw new Rejection('invalid', `the kind "${kind}" takes no value`, 'value')
+}
+
 /** The value as it is stored. A row that takes an override back says nothing more: null. */
 export const overrideValueOf = (
   state: ControlReader,
@@ -157,10 +181,9 @@ export const overrideValueOf = (
   value: unknown,
   enabled: boolean,
 ): OverrideValue | null => {
-  if (!enabled) return null
-  if (kind === 'cap') return capOf(value)
-  if (kind === 'force') return forceOf(state, value)
-  if (kind === 'disable') return disableOf(value)
-  if (value === null || value === undefined || (isObject(value) && Object.keys(value).length === 0)) return null
-  throw new Rejection('invalid', `the kind "${kind}" takes no value`, 'value')
+  const said = enabled ? soundValueOf(kind, value) : null
+  if (said?.model === undefined) return said
+  const model = modelOf(state, said.model)
+  if (!isModel(state, model)) throw new Rejection('invalid', nobodyHas(state, 'model', said.model), 'value.model')
+  return { model }
 }

@@ -188,6 +188,17 @@ export type PolicyCommand =
   /** `upsert` replaces what has that name; `id` is used only when there is none. */
   ({ do: 'create' | 'upsert' } & Static<typeof PolicyCreated>) | { do: 'delete'; id: string }
 
+/** A policy as it is stored. Throws 400 for what none may say. */
+export const soundPolicy = (given: Static<typeof PolicyCreated>): Static<typeof PolicyCreated> => {
+  const data = {
+    ...given,
+    strategy: given.strategy === null ? null : strategyOf(given.strategy),
+    max_cost_usd: capUsd(given.max_cost_usd, 'max_cost_usd'),
+  }
+  requireSmall('the policy', data)
+  return data
+}
+
 export const decidePolicy = (state: ControlReader, command: PolicyCommand): EventRecord[] => {
   const policies = state.table('policies')
   if (command.do === 'delete') {
@@ -195,15 +206,10 @@ export const decidePolicy = (state: ControlReader, command: PolicyCommand): Even
     return [{ type: 'policy.deleted', data: { id: command.id } }]
   }
   const { do: verb, ...given } = command
-  const data = {
-    ...given,
-    strategy: given.strategy === null ? null : strategyOf(given.strategy),
-    max_cost_usd: capUsd(given.max_cost_usd, 'max_cost_usd'),
-  }
+  const data = soundPolicy(given)
   if (data.tenant_id !== null && state.table('tenants').get(data.tenant_id) === undefined) {
     throw new Rejection('not_found', `no tenant has the id "${data.tenant_id}"`, 'tenant_id')
   }
-  requireSmall('the policy', data)
   const [existing] = policies.find('name', policyKey(data.tenant_id, data.name))
   if (existing === undefined) return [{ type: 'policy.created', data }]
   if (verb === 'create') throw new Rejection('conflict', `a policy named "${data.name}" exists already`, 'name')

@@ -167,7 +167,8 @@ const ALLOWED_ENV = /^[A-Za-z_][A-Za-z0-9_]*(?:_API_KEY|_TOKEN|_KEY|_SECRET)$/
 const FORBIDDEN_ENV = /^(?:GATEWAY_.*|MASTER_KEY)$/i
 export const apiKeyEnvIsAllowed = (name: string): boolean => ALLOWED_ENV.test(name) && !FORBIDDEN_ENV.test(name)
 
-const requireSound = (fields: Partial<ProviderFields>): void => {
+/** Throws 400 for what no provider of any kind may say. */
+export const requireSoundProvider = (fields: Partial<ProviderFields>): void => {
   const { api_key_env, base_url, options } = fields
   if (api_key_env !== null && api_key_env !== undefined && !apiKeyEnvIsAllowed(api_key_env)) {
     throw new Rejection(
@@ -194,7 +195,7 @@ const change = (row: ProviderRow, command: ProviderCommand & { do: 'change' }): 
     throw new Rejection('invalid', 'the name of a provider cannot be changed; delete it and create another', 'name')
   }
   // An address that is kept was judged when it came, by the rules of then.
-  requireSound(wanted.base_url === row.base_url ? { ...wanted, base_url: null } : wanted)
+  requireSoundProvider(wanted.base_url === row.base_url ? { ...wanted, base_url: null } : wanted)
   const changed = changedFields<ProviderRow>(row, wanted)
   const owner = row.managed_by === managed_by ? {} : { managed_by }
   const events: EventRecord[] = []
@@ -212,7 +213,7 @@ export const decideProvider = (state: ControlReader, command: ProviderCommand): 
     if (providers.find('name', data.name.toLowerCase()).length > 0) {
       throw new Rejection('conflict', `a provider named "${data.name}" exists already`, 'name')
     }
-    requireSound(data)
+    requireSoundProvider(data)
     return [{ type: 'provider.created', data }]
   }
   const id = command.do === 'seal' || command.do === 'unseal' ? command.provider_id : command.id

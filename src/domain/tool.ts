@@ -158,6 +158,13 @@ const requireHandler = (kind: string, name: string): void => {
   throw new Rejection('invalid', `no built-in handler is called "${name}": ${known}`, 'kind')
 }
 
+/** Throws 400 for what no tool may be. */
+export const requireSoundTool = (data: Static<typeof ToolRegistered>): void => {
+  requireHandler(data.kind, data.name)
+  requireUsable(data.parameters)
+  requireSmall('the tool', data)
+}
+
 const register = (state: ControlReader, command: ToolCommand & { do: 'register' }): EventRecord[] => {
   const { do: _, id, tenant_id, name, kind, managed_by, ...fields } = command
   const data = { id, tenant_id, name, kind, managed_by, ...fields }
@@ -165,9 +172,7 @@ const register = (state: ControlReader, command: ToolCommand & { do: 'register' 
     throw new Rejection('not_found', `no tenant has the id "${tenant_id}"`, 'tenant_id')
   if (state.table('tools').find('name', toolKey(tenant_id, name)).length > 0)
     throw new Rejection('conflict', `a tool named "${name}" exists already`, 'name')
-  requireHandler(kind, name)
-  requireUsable(data.parameters)
-  requireSmall('the tool', data)
+  requireSoundTool(data)
   return [{ type: 'tool.registered', data }]
 }
 

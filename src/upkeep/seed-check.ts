@@ -1,28 +1,17 @@
-// What a schema cannot say of `bootstrap:`: kinds that exist, names that something has. Each flaw is one line that begins with its path.
+// What a schema cannot say of `bootstrap:`: values that can be meant, names that something has. Each flaw is one line that begins with its path.
 import type { Bootstrap } from '../domain/bootstrap.ts'
 import type { ControlReader } from '../domain/control.ts'
-import { type KindTable, needsBaseUrl } from './kind-table.ts'
+import type { KindTable } from './kind-table.ts'
 import { BootstrapRefused, hasScopes, usualKey } from './seed-keys.ts'
 import { DEFAULT_TENANT } from './seed-names.ts'
-import { correctionFlaw, rowsAbout } from './seed-prices.ts'
+import { rowsAbout } from './seed-prices.ts'
+import { unsoundFlaw } from './seed-sound.ts'
 import type { SeedDeps } from './seed-step.ts'
 import { repetitionFlaw } from './seed-twice.ts'
 
 /** What can be told from the settings alone: the first flaw, or null. */
 export const bootstrapFlaw = (bootstrap: Bootstrap, kinds: KindTable): string | null =>
-  kindFlaw(bootstrap, kinds) ?? usualKeyFlaw(bootstrap) ?? repetitionFlaw(bootstrap) ?? correctionFlaw(bootstrap)
-
-const kindFlaw = ({ providers = [] }: Bootstrap, kinds: KindTable): string | null => {
-  for (const [i, { kind: name, base_url }] of providers.entries()) {
-    const kind = kinds.resolve(name)
-    const path = `bootstrap.providers[${i}]`
-    if (kind === null) return `${path}.kind: unknown kind "${name}"; the kinds are ${kinds.names.join(', ')}`
-    if ((base_url ?? kind.defaultBaseUrl) === null && needsBaseUrl(kind)) {
-      return `${path}.base_url is required for the kind "${kind.kind}"`
-    }
-  }
-  return null
-}
+  unsoundFlaw(bootstrap, kinds) ?? usualKeyFlaw(bootstrap) ?? repetitionFlaw(bootstrap)
 
 /** An entry may say of one of the usual keys what limits it, never what it opens: that is the environment's. */
 const usualKeyFlaw = ({ keys = [] }: Bootstrap): string | null => {

@@ -13,7 +13,8 @@ import { forgottenLine } from './seed-forgotten.ts'
 import { DEFAULT_TENANT, type KeyNaming, keyNamingOf, keyOf, tenantOf } from './seed-names.ts'
 import type { SeedDeps, SeedInput, SeedStep } from './seed-step.ts'
 
-type Entry<Section extends keyof Bootstrap> = NonNullable<Bootstrap[Section]>[number]
+/** One entry of a section. */
+export type Entry<Section extends keyof Bootstrap> = NonNullable<Bootstrap[Section]>[number]
 
 /** All four sections. They come last: they name tenants, keys, providers and models. */
 export const limitSteps = ({ bootstrap }: SeedInput, { newId }: Pick<SeedDeps, 'newId'>): SeedStep[] => {
@@ -64,31 +65,50 @@ const keyNamed = (state: ControlReader, naming: KeyNaming, tenantId: string | nu
 }
 
 const seedRule = (state: ControlReader, naming: KeyNaming, id: string, entry: Entry<'cache_rules'>): EventRecord[] => {
-  const { tenant, scopes: given, ...fields } = entry
-  const tenant_id = tenantOf(state, tenant)
-  const scopes = (given ?? [tenant === undefined ? 'global' : `tenant:${tenant}`]).map((scope) => {
-    const text = scope.trim()
-    if (text.startsWith('key:')) return `key:${keyNamed(state, naming, tenant_id, scope.slice(scope.indexOf(':') + 1))}`
-    return text.startsWith('tenant:') ? `tenant:${tenantOf(state, text.slice('tenant:'.length))}` : text
+  const tenant_id = tenantOf(state, entry.tenant)
+  const fields = ruleOf(entry, {
+    key: (name) => keyNamed(state, naming, tenant_id, name),
+    tenant: (slug) => tenantOf(state, slug)!,
   })
   const rules = state.table('cache_rules')
   const [existing] = rules.find('name', cacheRuleKey(tenant_id, entry.name))
   if (existing !== undefined && isEdited(rules.get(existing))) return []
-  const settings = { ...CACHE_RULE_DEFAULTS, ...fields, tenant_id, scopes, managed_by: 'bootstrap' } as const
+  const settings = { ...fields, tenant_id, managed_by: 'bootstrap' } as const
   return decideCacheRule(state, { do: 'upsert', id, ...settings })
 }
 
+/** What an entry says of a cache rule. `ids`: of the key or tenant that a name means. */
+export const ruleOf = (
+  { tenant, scopes: given, ...fields }: Entry<'cache_rules'>,
+  ids: { key(name: string): string; tenant(slug: string): string },
+) => {
+  const scopes = (given ?? [tenant === undefined ? 'global' : `tenant:${tenant}`]).map((scope) => {
+    const text = scope.trim()
+    if (text.startsWith('key:')) return `key:${ids.key(scope.slice(scope.indexOf(':') + 1))}`
+    return text.startsWith('tenant:') ? `tenant:${ids.tenant(text.slice('tenant:'.length))}` : text
+  })
+  return { ...CACHE_RULE_DEFAULTS, ...fields, scopes }
+}
+
 const seedTool = (state: ControlReader, id: string, entry: Entry<'tools'>): EventRecord[] => {
-  const { tenant, name, kind = 'function', enabled = true, ...fields } = entry
-  const tenant_id = tenantOf(state, tenant)
+  const { name, ...fields } = toolOf(entry)
+  const tenant_id = tenantOf(state, entry.tenant)
   const tools = state.table('tools')
   const [existing] = tools.find('name', toolKey(tenant_id, name))
   const row = existing === undefined ? undefined : tools.get(existing)
   if (isEdited(row)) return []
-  const settings = { ...TOOL_DEFAULTS, ...fields, kind, tenant_id, enabled, managed_by: 'bootstrap' } as const
+  const settings = { ...fields, tenant_id, managed_by: 'bootstrap' } as const
   if (row === undefined) return decideTool(state, { do: 'register', id, name, ...settings })
   return decideTool(state, { do: 'change', id: row.id, ...settings })
 }
+
+/** What an entry says of a tool. */
+export const toolOf = ({ tenant: _, kind = 'function', enabled = true, ...said }: Entry<'tools'>) => ({
+  ...TOOL_DEFAULTS,
+  ...said,
+  kind,
+  enabled,
+})
 
 const seedToolPolicy = (state: ControlReader, id: string, entry: Entry<'tool_policies'>): EventRecord[] => {
   const { tenant, enabled = true, ...fields } = entry

@@ -128,6 +128,6 @@ const theOnly = (ids: readonly string[], text: string): string => {
 export const momentOf = (text: string): string => {
   const ms = Date.parse(text)
   if (Number.isNaN(ms) || !isDay(text.slice(0, 10)))
-    throw new Rejection('invalid', `"${text}" is not a time`, 'expires_at')
+    throw new Rejection('invalid', '"expires_at" is not a time', 'expires_at')
   return new Date(ms).toISOString()
 }

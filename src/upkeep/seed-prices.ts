@@ -38,18 +38,10 @@ export const priceSteps = ({ bootstrap }: SeedInput, { newId }: Pick<SeedDeps, '
   })
 }
 
-/** What can be told from the settings alone: the first flaw, or null. */
-export const correctionFlaw = ({ price_corrections = [] }: Bootstrap): string | null => {
-  for (const [i, entry] of price_corrections.entries()) {
-    try {
-      const wanted = wantedOf(entry)
-      requireCorrectable(wanted, wanted.prices)
-    } catch (error) {
-      if (!(error instanceof Rejection)) throw error
-      return `bootstrap.price_corrections[${i}].${error.param}: ${error.message}`
-    }
-  }
-  return null
+/** Throws Rejection for what no price could be corrected by. */
+export const requireSoundCorrection = (entry: BootstrapCorrection): void => {
+  const wanted = wantedOf(entry)
+  requireCorrectable(wanted, wanted.prices)
 }
 
 /** Of entries that say the same, the `nth` needs as many rows that say so: where others came between, the repeated one holds again. */

@@ -1,11 +1,13 @@
 // Providers of `bootstrap:`, of the usual environment variables, and the sandbox when there is nothing else.
+import type { Bootstrap } from '../domain/bootstrap.ts'
 import type { ControlReader } from '../domain/control.ts'
 import type { EventRecord } from '../domain/decision.ts'
 import type { Status } from '../domain/fields.ts'
 import { decideProvider, PROVIDER_DEFAULTS, type ProviderFields, type ProviderRow } from '../domain/provider.ts'
+import { Rejection } from '../domain/rejection.ts'
 import { isSendable } from '../lib/readable-text.ts'
 import type { ProviderKind } from '../providers/provider.ts'
-import { needsBaseUrl, providerFlaw } from './kind-table.ts'
+import { type KindTable, needsBaseUrl, providerFlaw } from './kind-table.ts'
 import type { SeedDeps, SeedInput, SeedReport, SeedStep } from './seed-step.ts'
 
 const SANDBOX = 'sandbox'
@@ -27,26 +29,33 @@ const decideSeeded = (
   return decideProvider(state, { do: 'change', id: row.id, status: entry.status, managed_by: 'bootstrap', ...fields })
 }
 
+type ProviderEntry = NonNullable<Bootstrap['providers']>[number]
+
+/** What an entry says of a provider. Throws Rejection for a kind that does not exist, and for what none of its kind can be. */
+export const providerFieldsOf = (
+  { name: _, enabled: __, models: ___, ...given }: ProviderEntry,
+  kinds: KindTable,
+): ProviderFields => {
+  const kind = kinds.resolve(given.kind)
+  if (kind === null)
+    throw new Rejection('invalid', `unknown kind "${given.kind}"; the kinds are ${kinds.names.join(', ')}`, 'kind')
+  const fields = { ...PROVIDER_DEFAULTS, ...given, kind: kind.kind, base_url: given.base_url ?? kind.defaultBaseUrl }
+  const flaw = providerFlaw(kind, fields)
+  if (flaw !== null) throw new Rejection('invalid', flaw.message, flaw.param)
+  return fields
+}
+
 const listedSteps = ({ bootstrap }: SeedInput, deps: SeedDeps, report: SeedReport): SeedStep[] => {
   const steps: SeedStep[] = []
-  for (const { name, kind: kindName, enabled, models: _, ...given } of bootstrap.providers ?? []) {
+  for (const entry of bootstrap.providers ?? []) {
+    const { name, enabled } = entry
     const what = `bootstrap.providers "${name}"`
-    const kind = deps.kindTable.resolve(kindName)
-    if (kind === null) {
-      report.notes.push(`${what}: unknown kind "${kindName}"; the kinds are ${deps.kindTable.names.join(', ')}`)
-      continue
-    }
-    const fields = { ...PROVIDER_DEFAULTS, ...given, kind: kind.kind, base_url: given.base_url ?? kind.defaultBaseUrl }
-    const flaw = providerFlaw(kind, fields)
-    if (flaw !== null) {
-      report.notes.push(`${what}: ${flaw.message}`)
-      continue
-    }
-    const secret = fields.api_key_env === null ? undefined : deps.env(fields.api_key_env)
+    const variable = entry.api_key_env ?? null
+    const secret = variable === null ? undefined : deps.env(variable)
     if (secret && !isSendable(secret.trim()))
-      report.notes.push(`${what}: what ${fields.api_key_env} holds cannot be sent in a header`)
-    const entry = { id: deps.newId('prov'), name, status: enabled === false ? 'disabled' : 'active' } as const
-    steps.push({ what, decide: (state) => decideSeeded(state, entry, fields) })
+      report.notes.push(`${what}: what ${variable} holds cannot be sent in a header`)
+    const row = { id: deps.newId('prov'), name, status: enabled === false ? 'disabled' : 'active' } as const
+    steps.push({ what, decide: (state) => decideSeeded(state, row, providerFieldsOf(entry, deps.kindTable)) })
   }
   return steps
 }

@@ -33,34 +33,46 @@ export const steeringSteps = ({ bootstrap }: SeedInput, deps: Pick<SeedDeps, 'ne
 }
 
 const seedEndpoint = (state: ControlReader, id: string, entry: BootstrapEndpoint): EventRecord[] => {
-  const { tenant, slug, name = slug, description = null, enabled = true, aliases = [], overrides } = entry
-  const tenant_id = tenantOf(state, tenant)
+  const { slug, aliases, ...fields } = endpointOf((name) => modelOf(state, name), entry)
+  const tenant_id = tenantOf(state, entry.tenant)
   const endpoints = state.table('endpoints')
   const [row] = endpoints.findRows('slug', endpointKey(tenant_id, slug))
   if (row !== undefined && row.managed_by !== 'bootstrap') return []
-  const fields = { name, description, enabled, overrides: overridesOf(state, overrides) }
   const wanted = { do: 'upsert', id, slug, tenant_id, managed_by: 'bootstrap', ...fields } as const
   return decideWithWords(aliases, row?.aliases ?? [], (words) => decideEndpoint(state, { ...wanted, aliases: words }))
 }
 
-/** What an endpoint scope overrides, models as rows have them. */
-const overridesOf = (state: ControlReader, given: BootstrapEndpoint['overrides']): EndpointOverrides => {
+/** What an entry says of an endpoint scope. `modelMeant`: a model that it names, as rows have it. */
+export const endpointOf = (modelMeant: (name: string) => string, entry: BootstrapEndpoint) => {
+  const { slug, name = slug, description = null, enabled = true, aliases = [], overrides } = entry
+  return { slug, name, description, enabled, aliases, overrides: overridesOf(modelMeant, overrides) }
+}
+
+const overridesOf = (
+  modelMeant: (name: string) => string,
+  given: BootstrapEndpoint['overrides'],
+): EndpointOverrides => {
   const said = { ...NOTHING_OVERRIDDEN, ...given }
   const { forced_model: forced, preferred_models: preferred } = said
   return {
     ...said,
-    forced_model: forced === null ? null : modelOf(state, forced),
-    preferred_models: preferred.map((model) => modelOf(state, model)),
+    forced_model: forced === null ? null : modelMeant(forced),
+    preferred_models: preferred.map(modelMeant),
   }
 }
 
 /** What an entry is about: the last row of these three decides. Throws Rejection for what nothing has. */
 const aboutOf = (state: ControlReader, naming: KeyNaming, entry: BootstrapOverride) => {
   const tenant_id = tenantOf(state, entry.tenant)
-  const [, word, rest] = /^(key:)(.*)$/s.exec(entry.target ?? '') ?? []
-  const given = word === undefined ? (entry.target ?? null) : `${word}${keyOf(state, naming, tenant_id, rest!)}`
+  const given = targetSaid(entry, (name) => keyOf(state, naming, tenant_id, name))
   const kind = overrideKindOf(entry.kind)
   return { kind, target: targetOf(state, kind, given, true), tenant_id }
+}
+
+/** The target of an entry as the API is told it. `keyMeant`: the id of the key that a name means. */
+export const targetSaid = ({ target }: BootstrapOverride, keyMeant: (name: string) => string): string | null => {
+  const name = /^key:(.*)$/s.exec(target ?? '')?.[1]
+  return name === undefined ? (target ?? null) : `key:${keyMeant(name)}`
 }
 
 const isSeeded = ({ actor }: OverrideRow): boolean => isSeeder(actor)
@@ -106,11 +118,10 @@ const seedOverride = (
 /** What its endpoint scopes name that nobody has, and what the settings no longer name. */
 export const steeringNotes = (bootstrap: Bootstrap, state: ControlReader, nowMs: number): string[] => {
   const { endpoints = [] } = bootstrap
-  const notes = endpoints.flatMap(({ slug, overrides }) =>
-    endpointWarnings(state, overridesOf(state, overrides)).map(
-      (warning) => `bootstrap.endpoints "${slug}": ${warning}`,
-    ),
-  )
+  const notes = endpoints.flatMap((entry) => {
+    const { overrides } = endpointOf((name) => modelOf(state, name), entry)
+    return endpointWarnings(state, overrides).map((warning) => `bootstrap.endpoints "${entry.slug}": ${warning}`)
+  })
   const named = new Set(endpoints.map(({ slug, tenant }) => endpointKey(tenantOf(state, tenant), slug)))
   for (const [, row] of state.table('endpoints').rows())
     if (row.managed_by === 'bootstrap' && !named.has(endpointKey(row.tenant_id, row.slug)))

@@ -1,9 +1,6 @@
 // The first start, and every later one: what `bootstrap:` and the usual environment variables ask for becomes decisions, once.
 // Several instances may seed at once: all of it goes through the chain, and only what counted is told.
 import type { ControlReader } from '../domain/control.ts'
-import { modelOf } from '../domain/model-row.ts'
-import { decidePolicy, POLICY_DEFAULTS, type PolicyFields, policyKey } from '../domain/policy.ts'
-import { policyWarnings } from '../domain/references.ts'
 import { decideTenant } from '../domain/tenant.ts'
 import { requireReferences } from './seed-check.ts'
 import { forgotten } from './seed-forgotten.ts'
@@ -12,7 +9,8 @@ import { keySettingNotes, keySettingSteps } from './seed-key-settings.ts'
 import { keySteps, mintedKeys, prepareKeys } from './seed-keys.ts'
 import { forgottenLimits, limitSteps } from './seed-limits.ts'
 import { modelSteps } from './seed-models.ts'
-import { DEFAULT_TENANT, tenantOf } from './seed-names.ts'
+import { DEFAULT_TENANT } from './seed-names.ts'
+import { policyNotes, policySteps } from './seed-policies.ts'
 import { forgottenCorrections, priceSteps } from './seed-prices.ts'
 import { providerSteps } from './seed-providers.ts'
 import { steeringNotes, steeringSteps } from './seed-steering.ts'
@@ -40,41 +38,6 @@ const tenantSteps = ({ bootstrap }: SeedInput, deps: SeedDeps): SeedStep[] => {
   })
 }
 
-/** What an entry says of a policy, models as rows have them. */
-const policyOf = (state: ControlReader, given: Partial<PolicyFields>): PolicyFields => {
-  const said = { ...POLICY_DEFAULTS, ...given }
-  const models = (names: readonly string[]) => names.map((name) => modelOf(state, name))
-  const { models: own, context_window_models: long } = said.fallback
-  return {
-    ...said,
-    models: models(said.models),
-    fallback: {
-      ...said.fallback,
-      ...(own === undefined ? {} : { models: models(own) }),
-      ...(long === undefined ? {} : { context_window_models: models(long) }),
-    },
-  }
-}
-
-const policySteps = ({ bootstrap }: SeedInput, deps: SeedDeps): SeedStep[] =>
-  (bootstrap.policies ?? []).map(({ name, tenant, ...fields }) => {
-    const id = deps.newId('pol')
-    const decide = (state: ControlReader) => {
-      const tenant_id = tenantOf(state, tenant)
-      const [existing] = state.table('policies').find('name', policyKey(tenant_id, name))
-      if (existing !== undefined && state.table('policies').get(existing)!.managed_by !== 'bootstrap') return []
-      const settings = { ...policyOf(state, fields), managed_by: 'bootstrap' } as const
-      return decidePolicy(state, { do: 'upsert', id, tenant_id, name, ...settings })
-    }
-    return { what: `bootstrap.policies "${name}"`, decide }
-  })
-
-/** What its policies name that nobody has, once everything is seeded. */
-const dangling = ({ bootstrap }: SeedInput, { live: { control } }: SeedDeps): string[] =>
-  (bootstrap.policies ?? []).flatMap(({ name, tenant: _, ...fields }) =>
-    policyWarnings(control, policyOf(control, fields)).map((warning) => `bootstrap.policies "${name}": ${warning}`),
-  )
-
 /**
  * Prepares the seeding of one process. Each run asks providers what has to be known of new models, then decides everything at once, in an order in which
  * everything finds what it names: tenants, providers, models, policies, keys, what steers and limits them, and corrected prices. That is one decision, several only when they do
@@ -98,7 +61,11 @@ export const openSeeder = (input: SeedInput, deps: SeedDeps): (() => Promise<See
     report.notes.push(...unsaidNotes(known, control, deps.kindTable))
     report.notes.push(...wordNotes(input.bootstrap, control), ...keySettingNotes(keys, control))
     report.notes.push(...usualTextNotes(keys, control))
-    report.notes.push(...dangling(input, deps), ...forgotten(input, deps), ...forgottenLimits(input, deps))
+    report.notes.push(
+      ...policyNotes(input.bootstrap, control),
+      ...forgotten(input, deps),
+      ...forgottenLimits(input, deps),
+    )
     report.notes.push(...steeringNotes(input.bootstrap, control, deps.nowMs()))
     report.notes.push(...forgottenCorrections(input.bootstrap, control))
     return report
