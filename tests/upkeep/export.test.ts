@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
+import { KIND_TABLE } from '../../src/commands/settings.ts'
 import { Bootstrap, checkBootstrap } from '../../src/domain/bootstrap.ts'
 import { ControlState } from '../../src/domain/control.ts'
 import { CAPABILITIES } from '../../src/domain/model.ts'
@@ -10,6 +11,7 @@ import { canonicalJson } from '../../src/domain/tables.ts'
 import { sha256Hex } from '../../src/lib/digest.ts'
 import { nameFlaw } from '../../src/lib/readable-text.ts'
 import { exportedSections, exportedText, NOT_EXPORTED } from '../../src/upkeep/export-bootstrap.ts'
+import { unsoundFlaw } from '../../src/upkeep/seed-sound.ts'
 import type { SeedReport } from '../../src/upkeep/seed-step.ts'
 import { type FoldingCommit, foldingCommit } from '../http/admin/folding-commit.ts'
 import { NOW_MS, seedInto } from './seeding.ts'
@@ -18,6 +20,7 @@ import { NOW_MS, seedInto } from './seeding.ts'
 const parsed = (text: string): Bootstrap => {
   const checked = checkBootstrap((Bun.YAML.parse(text) as { bootstrap: unknown }).bootstrap)
   if (!checked.ok) throw new Error(checked.error)
+  expect(unsoundFlaw(checked.value, KIND_TABLE)).toBeNull()
   return checked.value
 }
 

@@ -1,9 +1,11 @@
 // Whatever the settings say and the API does between two starts: one start gives what the file says, a second one does nothing, and no key comes back.
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
+import { KIND_TABLE } from '../../src/commands/settings.ts'
 import { type Bootstrap, checkBootstrap } from '../../src/domain/bootstrap.ts'
 import { sha256Hex } from '../../src/lib/digest.ts'
 import { exportedText } from '../../src/upkeep/export-bootstrap.ts'
+import { unsoundFlaw } from '../../src/upkeep/seed-sound.ts'
 import type { SeedReport } from '../../src/upkeep/seed-step.ts'
 import { foldingCommit } from '../http/admin/folding-commit.ts'
 import { anySettings, anyWrites, type Settings, write } from './any-bootstrap.ts'
@@ -94,6 +96,7 @@ const fileOf = (at: Installation): { readonly lines: readonly string[]; readonly
   const text = exportedText(at.log.state, at.nowMs, [])
   const checked = checkBootstrap((Bun.YAML.parse(text) as { bootstrap: unknown }).bootstrap)
   if (!checked.ok) throw new Error(checked.error)
+  expect(unsoundFlaw(checked.value, KIND_TABLE)).toBeNull()
   return { lines: text.split('\n').filter((line) => !/^ *#|^ +id: key_/.test(line)), bootstrap: checked.value }
 }
 
