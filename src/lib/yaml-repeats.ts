@@ -67,8 +67,9 @@ const harmless = (text: string, places: readonly number[]): readonly number[] =>
     const all = [...kept, ...more].sort((left, right) => left - right)
     if (means(all)) kept = all
     else if (more.length > 1) {
-      take(more.slice(0, more.length >> 1))
+      // The later half first: names that are numbers come first in an object, and an earlier one of two that alone is marked would count as the last.
       take(more.slice(more.length >> 1))
+      take(more.slice(0, more.length >> 1))
     }
   }
   // A quote after a blank or a bracket rather begins a text, as in `a: ":memory:"`.
