@@ -250,7 +250,8 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     fault: 'a storm of failures, a flapping provider, all down, strange Retry-After',
     aim: 'failover, breaker, retry budget hold',
     runs: [
-      script('storm', ['--seconds', '10'], ['--seconds', '3']),
+      // A provider that fails three times of ten is left alone after three and a half seconds.
+      script('storm', ['--seconds', '10'], ['--seconds', '7']),
       ...tests('inference/health', 'inference/failover', 'state/health', 'state/health.property'),
     ],
   },
