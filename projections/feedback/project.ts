@@ -1,10 +1,9 @@
 // gateway.requests.v1 -> feedback. Reads the same topic as the request log and takes one type of event of it.
 import { FEEDBACK_EVENTS, type FeedbackGiven } from '../../src/domain/feedback.ts'
-import { type TypeCheck, TypeCompiler } from '../../src/lib/schema.ts'
-import { envelopeOf, typeFilter } from '../../src/log/envelope.ts'
 import type { LogRecord } from '../../src/log/port.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { storableJson } from '../database.ts'
+import { foldOfType } from '../one-type.ts'
 import type { Folded, Projection } from '../projection.ts'
 import schema from './schema.sql' with { type: 'text' }
 
@@ -14,23 +13,13 @@ export interface FeedbackRow extends FeedbackGiven {
 }
 
 const TYPE = 'feedback.given'
-/** Every other record is passed over unparsed. */
-const mayBeFeedback = typeFilter(TYPE)
-const check: TypeCheck<(typeof FEEDBACK_EVENTS)[typeof TYPE]> = TypeCompiler.Compile(FEEDBACK_EVENTS[TYPE])
 
-const NOTHING = { origin: null, rows: [], flaw: null } as const
-
-/** What one record is to the read model. Pure: the same record gives the same rows. */
-export const foldFeedbackRecord = (record: LogRecord, partition: number): Folded<FeedbackRow> => {
-  if (!mayBeFeedback(record)) return NOTHING
-  const envelope = envelopeOf(record)
-  if (envelope === null || envelope.type !== TYPE) return NOTHING // the request log sets aside what is no envelope
-  const { instance, epoch, sequence, data } = envelope
-  const origin = { instance, epoch, sequence }
-  if (!check.Check(data))
-    return { origin, rows: [], flaw: `not a valid ${TYPE}: ${check.Errors(data).First()?.path ?? ''}` }
-  return { origin, rows: [{ ...data, log_partition: partition, log_offset: record.offset }], flaw: null }
-}
+/** What one record is to the read model; the request log sets aside what is no envelope. */
+export const foldFeedbackRecord: (record: LogRecord, partition: number) => Folded<FeedbackRow> = foldOfType(
+  TYPE,
+  FEEDBACK_EVENTS[TYPE],
+  (data, _, record, partition: number) => ({ ...data, log_partition: partition, log_offset: record.offset }),
+)
 
 const keyOf = ({ tenant_id, request, metric }: FeedbackRow): string => JSON.stringify([tenant_id, request, metric])
 const isLater = (a: FeedbackRow, b: FeedbackRow): boolean => a.at_ms > b.at_ms || (a.at_ms === b.at_ms && a.id > b.id)

@@ -1,10 +1,9 @@
 // gateway.operations.v1 -> frames. A request names the frame by which it was planned; whoever explains it makes that frame again from these rows.
-import { type FrameTaken, HEALTH_EVENTS } from '../../src/domain/health.ts'
-import { type TypeCheck, TypeCompiler } from '../../src/lib/schema.ts'
-import { envelopeOf, typeFilter } from '../../src/log/envelope.ts'
+import { HEALTH_EVENTS } from '../../src/domain/health.ts'
 import type { LogRecord } from '../../src/log/port.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { storableJson } from '../database.ts'
+import { foldOfType } from '../one-type.ts'
 import type { Folded, Projection } from '../projection.ts'
 import schema from './schema.sql' with { type: 'text' }
 
@@ -26,27 +25,26 @@ export interface FrameRecordRow {
 }
 
 const TYPE = 'frame.taken'
-/** Every other record is passed over unparsed. */
-const mayBeFrame = typeFilter(TYPE)
-const check: TypeCheck<(typeof HEALTH_EVENTS)[typeof TYPE]> = TypeCompiler.Compile(HEALTH_EVENTS[TYPE])
 
-const NOTHING = { origin: null, rows: [], flaw: null } as const
+const fold = foldOfType(
+  TYPE,
+  HEALTH_EVENTS[TYPE],
+  (
+    { number, part, parts, whole, at_ms, candidates },
+    { instance, epoch },
+    record,
+    place: Pick<FrameRecordRow, 'log_partition' | 'logAtMs'>,
+  ): FrameRecordRow => ({
+    ...{ instance, epoch, number, part, parts, whole, at_ms, candidates: JSON.stringify(candidates) },
+    ...place,
+    log_offset: record.offset,
+  }),
+  true,
+)
 
 /** What one record is to the read model. Pure: the same record gives the same rows. */
-export const foldFrameRecord = (record: LogRecord, logAtMs: number, partition: number): Folded<FrameRecordRow> => {
-  if (!mayBeFrame(record)) return NOTHING
-  const envelope = envelopeOf(record)
-  if (envelope === null) return { ...NOTHING, flaw: 'not an envelope' }
-  const { instance, epoch, sequence, type, data } = envelope
-  if (type !== TYPE) return NOTHING
-  const origin = { instance, epoch, sequence }
-  if (!check.Check(data))
-    return { origin, rows: [], flaw: `not a valid ${TYPE}: ${check.Errors(data).First()?.path ?? ''}` }
-  const { number, part, parts, whole, at_ms, candidates }: FrameTaken = data
-  const place = { log_partition: partition, log_offset: record.offset, logAtMs }
-  const row = { instance, epoch, number, part, parts, whole, at_ms, candidates: JSON.stringify(candidates), ...place }
-  return { origin, rows: [row], flaw: null }
-}
+export const foldFrameRecord = (record: LogRecord, logAtMs: number, partition: number): Folded<FrameRecordRow> =>
+  fold(record, { log_partition: partition, logAtMs })
 
 const COLUMNS = `instance text, epoch text, number bigint, part integer, parts integer, whole boolean, at_ms bigint, candidates text,
   log_partition integer, log_offset bigint`

@@ -1,10 +1,9 @@
 // gateway.operations.v1 -> probes: the newest of each provider, whoever made them.
 import { HEALTH_EVENTS, KEPT_PROBES, type ProbeRecorded } from '../../src/domain/health.ts'
-import { type TypeCheck, TypeCompiler } from '../../src/lib/schema.ts'
-import { envelopeOf, typeFilter } from '../../src/log/envelope.ts'
 import type { LogRecord } from '../../src/log/port.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { storableJson, type Transaction } from '../database.ts'
+import { foldOfType } from '../one-type.ts'
 import type { Build, Folded, Projection } from '../projection.ts'
 import schema from './schema.sql' with { type: 'text' }
 
@@ -20,25 +19,19 @@ export interface ProbeRow extends Omit<ProbeRecorded, 'provider'> {
 }
 
 const TYPE = 'probe.recorded'
-/** Every other record is passed over unparsed. */
-const mayBeProbe = typeFilter(TYPE)
-const check: TypeCheck<(typeof HEALTH_EVENTS)[typeof TYPE]> = TypeCompiler.Compile(HEALTH_EVENTS[TYPE])
 
-const NOTHING = { origin: null, rows: [], flaw: null } as const
+const fold = foldOfType(
+  TYPE,
+  HEALTH_EVENTS[TYPE],
+  ({ provider: _, ...probe }, origin, record, place: Pick<ProbeRow, 'log_partition' | 'logAtMs'>): ProbeRow => ({
+    ...{ ...probe, ...origin, ...place },
+    log_offset: record.offset,
+  }),
+)
 
-/** What one record is to the read model. Pure: the same record gives the same rows. */
-export const foldProbeRecord = (record: LogRecord, logAtMs: number, partition: number): Folded<ProbeRow> => {
-  if (!mayBeProbe(record)) return NOTHING
-  const envelope = envelopeOf(record)
-  if (envelope === null || envelope.type !== TYPE) return NOTHING // the frames set aside what is no envelope
-  const { instance, epoch, sequence, data } = envelope
-  const origin = { instance, epoch, sequence }
-  if (!check.Check(data))
-    return { origin, rows: [], flaw: `not a valid ${TYPE}: ${check.Errors(data).First()?.path ?? ''}` }
-  const { provider: _, ...probe } = data
-  const place = { log_partition: partition, log_offset: record.offset, logAtMs }
-  return { origin, rows: [{ ...probe, ...origin, ...place }], flaw: null }
-}
+/** What one record is to the read model; the frames set aside what is no envelope. */
+export const foldProbeRecord = (record: LogRecord, logAtMs: number, partition: number): Folded<ProbeRow> =>
+  fold(record, { log_partition: partition, logAtMs })
 
 const COLUMNS = `provider_id text, at_ms bigint, instance text, epoch text, sequence bigint, trigger text, ok boolean, latency_ms bigint, error_code text,
   upstream_status bigint, models bigint, log_partition integer, log_offset bigint`
