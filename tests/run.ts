@@ -1,7 +1,7 @@
 // `npm test`: installs what the machine lacks, starts a real Kafka broker, Postgres and Redis once, runs every check and every test, stops them.
 // The last line is `N passed, N failed`; the exit code is 0 only when nothing failed. Arguments are file filters, as for `bun test`.
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { setPriority, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startKafka } from '../infra/kafka/kafka.ts'
 import { Failures } from './failures.ts'
@@ -11,6 +11,10 @@ import { provideSystemNeeds } from './services/system.ts'
 
 const ROOT = join(import.meta.dir, '..')
 const TEST_TIMEOUT_MS = 60_000
+/** Has clocks of its own and asks for nothing but processor time: it takes what the other tests leave, who mostly wait. */
+const BESIDE = 'simulation'
+/** How much it gives way to them: as `nice` counts. */
+const GIVES_WAY = 10
 
 interface Count {
   passed: number
@@ -22,7 +26,7 @@ const scratch = mkdtempSync(join(tmpdir(), 'gatelog-test-'))
 const stops: (() => Promise<void>)[] = []
 /** Of each stream of the test runner. */
 const streams: Failures[] = []
-let running: ReturnType<typeof Bun.spawn> | null = null
+const running = new Set<ReturnType<typeof Bun.spawn>>()
 let interrupted = false
 
 const step = (name: string, ok: boolean, seconds: number) => {
@@ -33,20 +37,25 @@ const step = (name: string, ok: boolean, seconds: number) => {
 
 /** Runs a program in the foreground and answers its exit code. */
 const run = async (args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<number> => {
-  running = Bun.spawn([process.execPath, ...args], {
+  const child = Bun.spawn([process.execPath, ...args], {
     cwd: ROOT,
     stdin: 'ignore',
     stdout: 'inherit',
     stderr: 'inherit',
     env: { ...process.env, ...env },
   })
-  const code = await running.exited
-  running = null
+  running.add(child)
+  const code = await child.exited
+  running.delete(child)
   return code
 }
 
-/** The same for the test runner, whose words are passed on and looked through for what failed. */
-const runTests = async (args: readonly string[], env: Readonly<Record<string, string>>): Promise<number> => {
+/** The same for the test runner, whose words are looked through for what failed. They are passed on as they come, or, `beside` others, once it has ended. */
+const runTests = async (
+  args: readonly string[],
+  env: Readonly<Record<string, string>>,
+  beside = false,
+): Promise<number> => {
   const options = {
     cwd: ROOT,
     stdin: 'ignore',
@@ -55,7 +64,9 @@ const runTests = async (args: readonly string[], env: Readonly<Record<string, st
     env: { ...process.env, ...env },
   } as const
   const child = Bun.spawn([process.execPath, ...args], options)
-  running = child
+  if (beside) setPriority(child.pid, GIVES_WAY)
+  running.add(child)
+  const held: string[] = []
   const passOn = async (from: ReadableStream<Uint8Array>, to: NodeJS.WriteStream) => {
     const decoder = new TextDecoder()
     const failures = new Failures()
@@ -63,7 +74,8 @@ const runTests = async (args: readonly string[], env: Readonly<Record<string, st
     for await (const bytes of from) {
       const text = decoder.decode(bytes, { stream: true })
       failures.add(text)
-      to.write(text)
+      if (beside) held.push(text)
+      else to.write(text)
     }
   }
   const [code] = await Promise.all([
@@ -71,7 +83,8 @@ const runTests = async (args: readonly string[], env: Readonly<Record<string, st
     passOn(child.stdout, process.stdout),
     passOn(child.stderr, process.stderr),
   ])
-  running = null
+  running.delete(child)
+  if (beside) console.log(`\nbeside the other tests:\n${held.join('')}`)
   return code
 }
 
@@ -159,15 +172,25 @@ const main = async (filters: readonly string[]): Promise<void> => {
   await check('format and lint (biome)', ['node_modules/@biomejs/biome/bin/biome', 'check', '.'])
   const services = await startServices()
   if (interrupted) return
-  const report = join(scratch, 'junit.xml')
-  const flags = [`--timeout=${TEST_TIMEOUT_MS}`, '--reporter=junit', `--reporter-outfile=${report}`]
-  addReport(report, await runTests(['test', ...flags, ...(filters.length === 0 ? ['tests/'] : filters)], services))
+  const report = async (name: string, filters: readonly string[], beside = false) => {
+    const path = join(scratch, `${name}.xml`)
+    const flags = [`--timeout=${TEST_TIMEOUT_MS}`, '--reporter=junit', `--reporter-outfile=${path}`]
+    addReport(path, await runTests(['test', ...flags, ...filters], services, beside))
+  }
+  if (filters.length > 0) await report('asked', filters)
+  else await Promise.all([report('all', others()), report(BESIDE, [`tests/${BESIDE}`], true)])
 }
+
+/** All that holds tests, but for what runs beside it. */
+const others = (): string[] =>
+  readdirSync(join(ROOT, 'tests'), { withFileTypes: true })
+    .filter((entry) => (entry.isDirectory() ? entry.name !== BESIDE : entry.name.endsWith('.test.ts')))
+    .map((entry) => (entry.isDirectory() ? `tests/${entry.name}/` : `tests/${entry.name}`))
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.on(signal, () => {
     interrupted = true
-    running?.kill(signal)
+    for (const child of running) child.kill(signal)
   })
 }
 
