@@ -21,16 +21,20 @@ const SYSTEM: AccessPorts = {
   uid: process.getuid?.(),
 }
 
-/** What every installation has: made by whoever started it first, under another account perhaps. Not `postgres`, whose files are another account's by design. */
-const OWN_ENTRIES = ['lock.db', 'log', 'spool', 'chain', 'master.key']
+/** What every installation has and writes into: made by whoever started it first, under another account perhaps. Not `postgres`, whose files are another account's by design. */
+const OWN_ENTRIES = ['lock.db', 'log', 'spool']
+/** Only read, and replaced as a whole by another file of that name: many keep their key in a file that nobody can write, or mount it so. */
+const READ_ENTRIES = ['chain', 'master.key']
 
 const NAME_ANOTHER = 'name another folder (GATEWAY_DATA_DIR)'
 
 /** Why the folder cannot be used, and what to do, in one line; null: it can, or is not there. */
 export const accessProblem = (dataDir: string, wanted: Wanted, ports: AccessPorts = SYSTEM): string | null => {
   const folder = resolve(dataDir)
-  for (const path of [folder, ...OWN_ENTRIES.map((name) => join(folder, name))]) {
-    const problem = problemAt(path, wanted, ports)
+  const written = ['', ...OWN_ENTRIES].map((name) => [join(folder, name), wanted] as const)
+  const read = READ_ENTRIES.map((name) => [join(folder, name), 'read'] as const)
+  for (const [path, access] of [...written, ...read]) {
+    const problem = problemAt(path, access, ports)
     if (problem !== null) return problem
   }
   return null

@@ -1,6 +1,6 @@
 // A data folder that is there and may not be used: every command says whose it is and what to do, in one line.
 import { afterAll, expect, test } from 'bun:test'
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, constants, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type AccessPorts, accessProblem } from '../../src/commands/data-access.ts'
@@ -49,6 +49,23 @@ test('a file where the folder, or one above it, should be', async () => {
       expect([code, errors]).toEqual([1, expect.stringMatching(/^gatelog: data\.dir: [^\n]+\n$/)])
     }
 }, 60_000)
+
+test('a master key that nobody may write is read', () => {
+  const dataDir = join(folder, 'hardened')
+  mkdirSync(dataDir)
+  const key = join(dataDir, 'master.key')
+  const files = { [dataDir]: 0o700, [key]: 0o100400 }
+  const asked: [string, number][] = []
+  const ports: AccessPorts = {
+    ...owned(files, {}),
+    access: (path, mode) => void asked.push([path, mode]),
+  }
+  expect(accessProblem(dataDir, 'write', ports)).toBeNull()
+  expect(Object.fromEntries(asked)[key]! & constants.W_OK).toBe(0)
+  expect(accessProblem(dataDir, 'write', owned(files, { [key]: 'EACCES' }))).toStartWith(
+    `${key} cannot be read by this process (uid 1000)`,
+  )
+})
 
 /** Somebody else's files: path -> mode; the paths in `refused` answer so to whoever asks for access. */
 const owned = (files: Record<string, number>, refused: Record<string, string>): AccessPorts => ({
