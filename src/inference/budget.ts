@@ -13,6 +13,7 @@ import { reservedNanoUsd, reservedTokens } from './estimate.ts'
 import type { Exchange } from './exchange.ts'
 import type { Intent } from './intent.ts'
 import type { Plan } from './plan.ts'
+import type { UpstreamStream } from './upstream-stream.ts'
 
 const RETRY_AFTER_S = 1
 /** A stream that goes on beyond what is reserved asks for so much more at once, as a share of its reservation. */
@@ -114,10 +115,11 @@ export const reserveNext = async (
  */
 export const reserveMore = (
   exchange: Exchange,
-  { done }: { readonly done: boolean },
+  { done, complete }: Pick<UpstreamStream, 'done' | 'complete'>,
   deps: Pick<InferenceDeps, 'budgets' | 'nowMs' | 'spool'>,
 ): Promise<GatewayError | null> | null => {
-  if (exchange.budgets === null || done || exchange.finishReason !== null) return null
+  // The reason is that of the first choice: others may go on.
+  if (exchange.budgets === null || done || (exchange.finishReason !== null && complete)) return null
   const bound = exchange.budgets.bound()
   const cost = attemptCost(exchange)
   const more = { nanoUsd: stepOf(bound.nano_usd, cost?.nanoUsd ?? 0), tokens: stepOf(bound.tokens, cost?.tokens ?? 0) }

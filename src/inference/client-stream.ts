@@ -90,10 +90,11 @@ export class ClientStream implements LiveBody, ArrivalListener {
     const { broken } = this.#writing
     try {
       while (this.#tail === null) {
+        const { held } = this.#frames
         const frames = this.#nextFrames()
         if (frames === null) return
         const more = this.#tail === null ? reserveMore(this.exchange, this.source, this.deps) : null
-        if (more !== null) return void this.#reserved(frames, more).catch(broken)
+        if (more !== null) return void this.#reserved(frames, held, more).catch(broken)
         if (!this.#send(frames)) return
       }
       this.#tail.then((tail) => this.#close(tail)).catch(broken)
@@ -131,13 +132,13 @@ export class ClientStream implements LiveBody, ArrivalListener {
     return frames
   }
 
-  /** What has come so far is reserved, and recorded as that, before it goes out; else the stream is cut here. */
-  async #reserved(frames: string, more: Promise<GatewayError | null>): Promise<void> {
+  /** What has come so far is reserved, and recorded as that, before it goes out; else the stream is cut here. `held`: what was held before it came. */
+  async #reserved(frames: string, held: string, more: Promise<GatewayError | null>): Promise<void> {
     const cut = await more
     if (this.#tail === null && cut !== null) {
-      // It does not go out.
+      // It does not go out; choices that had ended by then do.
       this.#frames.takeAhead()
-      this.#frames.held = ''
+      this.#frames.held = held
       this.#conclude(cut)
     }
     // It may have ended meanwhile.

@@ -7,7 +7,7 @@ import { KINDS, kindOf } from '../../src/providers/kinds.ts'
 import type { OpenBudgets } from '../../src/state/budgets.ts'
 import { orphanOf } from '../../src/upkeep/orphans.ts'
 import { type FaultRequest, startFaultServer } from '../faults/matrix/fault-server.ts'
-import { DONE, delta, FINISH, open, ROLE } from '../faults/matrix/row.ts'
+import { DONE, delta, FINISH, open, ROLE, sse } from '../faults/matrix/row.ts'
 import { eventually } from '../services/eventually.ts'
 import { budgetRow, budgetWorld, TENANT } from '../state/budget-world.ts'
 import { catalogueOf, entry, policyRow, TIP, testGateway } from './gateway.ts'
@@ -160,6 +160,42 @@ for (const [name, limits] of [
     ])
     expect(spent.nano_usd + spent.tokens).toBeGreaterThan(100)
   })
+
+/** A chunk of one choice of several. */
+const ofChoice = (index: number, content: string, finish: string | null = null) =>
+  sse({
+    ...{ id: 'c1', object: 'chat.completion.chunk', created: 1_760_000_000, model: 'm' },
+    choices: [{ index, delta: { content }, finish_reason: finish }],
+  })
+
+test.each([0, 1])(
+  'of two choices the one that goes on beyond what is left is cut when choice %i has ended, whose last words go out',
+  async (ended) => {
+    const world = budgetWorld(budgetRow({ limit_nano_usd: 2_000_000 }))
+    world.nowMs = Date.now()
+    const piece = ofChoice(1 - ended, 'word '.repeat(200))
+    const more = Promise.withResolvers<FaultRequest>()
+    const server = startFaultServer((request) => {
+      open(request, ofChoice(0, 'a'), ofChoice(1, 'b'), ofChoice(ended, 'the last words', 'stop'))
+      more.resolve(request)
+    })
+    const budgets = world.open('i')
+    const gateway = gatewayOn(server.port, budgets)
+    closing.push(
+      () => world.close(),
+      () => server.stop(),
+    )
+    const reader = (await gateway.chat({ ...STREAM, n: 2 })).body!.pipeThrough(new TextDecoderStream()).getReader()
+    let { value: text = '' } = await reader.read()
+    const timer = setInterval(async () => (await more.promise).chunk(piece), 5)
+    closing.push(() => clearInterval(timer))
+    for (let read = await reader.read(); !read.done; read = await reader.read()) text += read.value
+    expect([text.includes('quota_exceeded'), text.includes('the last words')]).toEqual([true, true])
+    const [settled] = await gateway.spool.untilSettled()
+    expect(settled).toMatchObject({ outcome: 'interrupted', error_code: 'quota_exceeded' })
+    expect([...budgets.leases.opens.values()][0]!.lease.spent.nano_usd).toBeLessThanOrEqual(2_000_000)
+  },
+)
 
 test('a client that leaves while its stream waits for a further reservation: nothing is held, and nothing is recorded behind the outcome', async () => {
   const world = budgetWorld(budgetRow({ limit_nano_usd: 1_000_000_000 }))
