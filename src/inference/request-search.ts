@@ -89,13 +89,15 @@ export const requestMeant = async (
   if (here !== null && (here.id === idOrLabel || !requestLookup.hasOthers)) return here
   const bornMs = bornAtMs(idOrLabel)
   return lookedFor(asked, async (elapsedMs) => {
+    // Asked before the rows are: what it is behind by when they were read, it may have read since.
+    const arrived = await hasArrived(elapsedMs, requestLookup)
     const found = await requestLookup.find(idOrLabel, tenantId)
     if (found === 'foreign') throw unknown(asked)
     if (found?.id === idOrLabel) return found
     const latest = newerOf(found, here)
     if (latest === null && bornMs !== null) return missing(asked, bornMs, requestLookup)
     if (latest !== null && !requestLookup.hasOthers) return latest
-    if (!(await hasArrived(elapsedMs, requestLookup))) return notKnownYet()
+    if (!arrived) return notKnownYet()
     if (latest === null) throw unknown(asked)
     return latest
   })
@@ -144,7 +146,7 @@ const newerOf = (one: FoundRequest | null, other: FoundRequest | null): FoundReq
   return one.id < other.id ? other : one
 }
 
-/** Whether rows that were read this long after the question tell of all that was answered before it. */
+/** Whether rows that are read now, this long after the question, tell of all that was answered before it. */
 const hasArrived = async (elapsedMs: number, requestLookup: Pick<RequestLookup, 'behindMs'>): Promise<boolean> => {
   if (elapsedMs < ARRIVES_MS) return false
   const behindMs = await requestLookup.behindMs()

@@ -1,6 +1,12 @@
 // One request of the request log, asked for while it is on its way there: found, awaited, or not there, and never said to be what it may not be.
 import { describe, expect, test } from 'bun:test'
-import { type Asked, type RequestRow, rowMeant } from '../../src/inference/request-search.ts'
+import {
+  type Asked,
+  type RequestLookup,
+  type RequestRow,
+  requestMeant,
+  rowMeant,
+} from '../../src/inference/request-search.ts'
 import { newRequestId } from '../../src/lib/request-ids.ts'
 import { ServedRequests } from '../../src/state/served.ts'
 
@@ -116,4 +122,22 @@ test('a label that nobody used, and an id of a time to come, are 404 at once', a
     expect(await thrown(log.ask(name, { tenantId: null }))).toEqual(NOT_FOUND)
     expect(log.reads).toBe(1)
   }
+})
+
+test('what feedback is about is read after it is asked how far the request log is', async () => {
+  const [older, newer] = [idOfAge(9_000), idOfAge(100)]
+  let isThere = false
+  const requestLookup: RequestLookup = {
+    hasOthers: true,
+    find: async () => ({ id: isThere ? newer : older, requestId: 'mine', providerId: null, modelId: null }),
+    isKnown: async () => true,
+    // It has caught up at this moment.
+    behindMs: async () => {
+      isThere = true
+      return 0
+    },
+  }
+  const { signal } = new AbortController()
+  const asked = { idOrLabel: 'mine', tenantId: 'ten_1', atMs: NOW_MS, signal, param: null }
+  expect(await requestMeant(asked, { served: new ServedRequests(8), requestLookup })).toMatchObject({ id: newer })
 })
