@@ -1,6 +1,7 @@
 // Streams of the OpenAI shape: each chunk is read for what the gateway must know and handed on as it came.
 import { type Edit, editMembers } from '../lib/json-edit.ts'
 import type { Skimmer } from '../lib/sse.ts'
+import type { GatewayError } from '../wire/errors.ts'
 import { isObject } from '../wire/json.ts'
 import { ChunkTemplate } from './chunk-template.ts'
 import { inBandFailure, malformed, tellsFailure } from './failure.ts'
@@ -19,7 +20,7 @@ import { CallRepair } from './openai-calls.ts'
 import { ends, hasContent, plainChoice, readChoices, wholeDeltas } from './openai-chunk.ts'
 import { hasRole, withoutRole, withRoles } from './openai-roles.ts'
 import type { Reading, SseEvent, StreamDecoder, StreamPart, Usage } from './provider.ts'
-import { arrayOf, type Json, parseJson } from './read-json.ts'
+import { arrayOf, type Json, objectOf, parseJson } from './read-json.ts'
 import { passOver } from './unreadable.ts'
 
 const FIELD = 'data: '
@@ -71,7 +72,10 @@ class OpenAiStream implements StreamDecoder, Skimmer {
   /** Something that a client could show has come. */
   #said = false
   #usage: Usage | null = null
-  #over = false
+  /** All of it has come, or a failure has. */
+  over = false
+  /** It came along with something that was said: thrown once that is out. */
+  #failure: GatewayError | null = null
   #looks = 0
   /** What was parsed ahead, to be read as an event next. */
   #looked: { readonly data: string; readonly chunk: unknown } | null = null
@@ -103,10 +107,10 @@ class OpenAiStream implements StreamDecoder, Skimmer {
   }
 
   #read({ event, data, skimmed }: SseEvent): readonly StreamPart[] {
-    if (this.#over || data === '') return NOTHING
+    if (this.over || data === '') return NOTHING
     if (skimmed !== undefined) return [runPart(data, skimmed, this.#usage)]
     if (data.trim() === '[DONE]') {
-      this.#over = true
+      this.over = true
       return this.#ended()
     }
     // The template may have been learned ahead of an event that is still to be read: the first chunk is given its role all the same.
@@ -125,7 +129,7 @@ class OpenAiStream implements StreamDecoder, Skimmer {
       this.unreadable = passOver(data, this.unreadable, this.complete)
       return NOTHING
     }
-    if (tellsFailure(chunk)) throw inBandFailure(chunk, this.reading)
+    if (tellsFailure(chunk)) return this.#failed(chunk, inBandFailure(chunk, this.reading))
     if (!Array.isArray(chunk.choices) && !isObject(chunk.usage)) {
       // A sign of life, or something of the vendor's own: SDKs rely on the list, and there is nothing to show.
       this.#usage = this.dialect.usageOf(chunk) ?? this.#usage
@@ -135,8 +139,19 @@ class OpenAiStream implements StreamDecoder, Skimmer {
   }
 
   end(): readonly StreamPart[] {
-    if (!this.#over && !this.#choices.allFinished()) throw malformed('its stream ended early')
+    if (this.#failure !== null) throw this.#failure
+    if (!this.over && !this.#choices.allFinished()) throw malformed('its stream ended early')
     return NOTHING
+  }
+
+  /** What a chunk says beside its failure goes out before it. How its choices ended is not known: a reason there is of the failure. */
+  #failed({ error: _, ...said }: Json, failure: GatewayError): readonly StreamPart[] {
+    const choices = arrayOf(said.choices).map((choice) => ({ ...objectOf(choice), finish_reason: null }))
+    if (!readChoices(spokenChoices(choices, this.dialect)).content) throw failure
+    this.#failure = failure
+    this.over = true
+    const chunk = { ...said, choices }
+    return [this.#partOf(chunk, JSON.stringify(chunk))]
   }
 
   /** All has come, but some choice never said why it ended: a client is told what a whole answer would say. Where nothing came, nothing is made of it. */

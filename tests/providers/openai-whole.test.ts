@@ -14,6 +14,7 @@ const answered = (body: object): string => kind.response(JSON.stringify(body), R
 const streamed = (...chunks: readonly object[]): string[] => {
   const decoder = kind.stream(READING)
   const parts = chunks.flatMap((chunk) => decoder.push({ event: null, data: JSON.stringify(chunk) }))
+  if (decoder.over) decoder.end()
   return parts.map(({ json }) => json!)
 }
 const headOf = (json: string): object => {
@@ -168,6 +169,25 @@ describe('an error beside choices', () => {
       }
     expect(() => answered({ ...answer('x', undefined), object: 'error', message: 'no' })).toThrow('no')
     expect(() => streamed(chunk({ content: 'x' }, { object: 'error', message: 'no' }))).toThrow('no')
+  })
+
+  test('comes behind what is said in the same chunk, and ends the stream without another reason', () => {
+    const decoder = kind.stream(READING)
+    const error = { code: 429, message: 'busy' }
+    const push = (sent: object) => decoder.push({ event: null, data: JSON.stringify(sent) })
+    const parts = [
+      ...push(chunk({ role: 'assistant', content: 'a' })),
+      ...push(chunk({ content: ' b' }, { error, usage: { prompt_tokens: 3, completion_tokens: 2 } }, 'stop')),
+      ...push(chunk({ content: ' c' })),
+    ]
+    expect(parts.map(({ text, finishReason }) => [text, finishReason])).toEqual([
+      ['a', null],
+      [' b', null],
+    ])
+    expect(parts.at(-1)).toMatchObject({ usage: { promptTokens: 3, completionTokens: 2 } })
+    expect(parts.at(-1)!.json).not.toContain('busy')
+    expect([decoder.over, decoder.complete]).toEqual([true, false])
+    expect(thrown(() => decoder.end()).code).toBe('rate_limited')
   })
 
   test('that tells nothing is none, and is not passed on', () => {
