@@ -10,6 +10,8 @@ export interface RepeatedKey {
 
 /** Private characters that YAML takes like letters, around the number of a mark. */
 const [OPEN, CLOSE] = ['\uE000', '\uE001']
+/** Read at most, in all looks at the text together: a second or two of a slow machine. What is not marked by then is not looked at. */
+const MOST_CHARS = 4_000_000
 /** As long as what it stands for. */
 const NO_MERGE = '\uE002\uE002'
 const MARKED = /^(.*)\uE000(\d+)\uE001$/s
@@ -18,8 +20,8 @@ const MARKED = /^(.*)\uE000(\d+)\uE001$/s
  * The first key that stands twice in one mapping; null when there is none. The text must be valid YAML.
  *
  * What is a key only the parser knows: `a: b` may stand in a comment, a text of several lines or a list in braces. So all that may end a key is given a
- * number, and the parser tells where keys with different numbers would have been the same. Not seen are keys after `? ` and those whose colon stands on
- * another line.
+ * number, and the parser tells where keys with different numbers would have been the same. Not seen are keys after `? `, those whose colon stands on
+ * another line, and those that end with a backslash in single quotes.
  */
 export const repeatedYamlKey = (written: string): RepeatedKey | null => {
   // What a `<<` brings is not written there.
@@ -29,10 +31,10 @@ export const repeatedYamlKey = (written: string): RepeatedKey | null => {
   return findIn(Bun.YAML.parse(marked(text, places)), '', new Set(), lineOf)
 }
 
-/** Where the keys may end: before the colon and the blanks before it, and inside of quotes. */
+/** Where the keys may end: before the colon and the blanks before it, and inside of quotes. A quote that is escaped ends nothing. */
 const keyEnds = (text: string): number[] =>
-  [...text.matchAll(/["'](?=[ \t]*:)|[^\s"'](?=[ \t]*:(?:[\s,[\]{}]|$))/g)].map(({ 0: last, index }) =>
-    last === '"' || last === "'" ? index : index + 1,
+  [...text.matchAll(/["'](?=[ \t]*:)(?<=(?<!\\)(?:\\\\)*.)|[^\s"'](?=[ \t]*:(?:[\s,[\]{}]|$))/g)].map(
+    ({ 0: last, index }) => (last === '"' || last === "'" ? index : index + 1),
   )
 
 /** The text with a number at each of the places, which ascend. */
@@ -55,6 +57,7 @@ const unmarked = (value: unknown, seen = new Map<object, unknown>()): unknown =>
 /** The places whose marks leave the meaning of the text as it is: not those in the names of aliases, in escapes. */
 const harmless = (text: string, places: readonly number[]): readonly number[] => {
   const meant = unmarked(Bun.YAML.parse(text))
+  let looksLeft = Math.max(2, MOST_CHARS / (text.length + 1))
   const means = (more: readonly number[]): boolean => {
     try {
       return Bun.deepEquals(unmarked(Bun.YAML.parse(marked(text, more))), meant)
@@ -64,6 +67,7 @@ const harmless = (text: string, places: readonly number[]): readonly number[] =>
   }
   let kept: readonly number[] = []
   const take = (more: readonly number[]): void => {
+    if (looksLeft-- <= 0) return
     const all = [...kept, ...more].sort((left, right) => left - right)
     if (means(all)) kept = all
     else if (more.length > 1) {

@@ -51,6 +51,17 @@ test('the example of the settings has none', () =>
 test('a number that stands twice is found beside a name that looks like the end of another', () =>
   expect(repeatedYamlKey('{"0":"","!: ":"","0":1}')?.path).toBe('0'))
 
+/** Each of many lines, and behind them a key that stands twice. */
+const longText = (line: (i: number) => string): string =>
+  `m:\n${Array.from({ length: 2_000 }, (_, i) => line(i)).join('')}- {n: 1, n: 2}\n`
+
+test('behind many texts with escaped quotes a key is found in a moment', () =>
+  expect(repeatedYamlKey(longText((i) => `- {n: m${i}, says: "a \\": b"}\n`))?.path).toBe('m[2000].n'))
+
+test('where no mark may stand in thousands of places, the search comes to an end', () => {
+  repeatedYamlKey(longText((i) => `- {&a${i} n: 1, *a${i} : x}\n`))
+})
+
 test('no JSON that was written from a value has one', () => {
   const odd = fc.string({
     unit: fc.constantFrom('a', ':', ' ', '"', "'", '\\', '#', '{', '}', ',', '-', '\n', '*', '&'),
