@@ -13,7 +13,8 @@
 // | sandbox-tools           | calls the first declared tool with sample arguments; without tools, or after a tool's result, it echoes |
 // | sandbox-json            | answers with a JSON object: a sample of the `json_schema`, else `{"answer": <last user message>}`       |
 //
-// <ms> is at most 600000. Any other name echoes. A token is a word. Usage is always reported for JSON, for streams when asked.
+// <ms> is at most 600000. Any other name echoes. A token is a word. Usage is always reported for JSON, for streams when asked. With `n` (at most 128) each choice
+// says the same.
 import { isObject } from '../wire/json.ts'
 import { openaiShaped } from './openai-shaped.ts'
 import { ALL_CAPABILITIES, type ProviderKind, type Script, type UpstreamRequest } from './provider.ts'
@@ -35,6 +36,7 @@ export const SANDBOX_MODELS = [
 
 const MOST_MS = 600_000
 const MOST_CHUNKS = 200
+const MOST_CHOICES = 128
 
 interface Behaviour {
   readonly delayMs: number
@@ -75,6 +77,8 @@ interface Reply {
   readonly text: string
   readonly tool: { readonly name: string; readonly arguments: string } | null
   readonly finish: 'stop' | 'length' | 'tool_calls'
+  /** How many choices say this. */
+  readonly choices: number
   readonly usage: Json
 }
 
@@ -82,16 +86,17 @@ const replyOf = (model: string, body: Json): Reply => {
   const messages = arrayOf(body.messages).map(objectOf)
   const prompt = messages.reduce((sum, { content }) => sum + wordsOf(contentText(content)).length, 0)
   const question = contentText(messages.findLast(({ role }) => role === 'user')?.content)
+  const choices = Math.min(MOST_CHOICES, countOf(body.n) || 1)
   const usage = (completion: number) => ({
     prompt_tokens: prompt,
-    completion_tokens: completion,
-    total_tokens: prompt + completion,
+    completion_tokens: completion * choices,
+    total_tokens: prompt + completion * choices,
   })
 
   const declared = objectOf(objectOf(arrayOf(body.tools)[0]).function)
   if (model === 'sandbox-tools' && typeof declared.name === 'string' && messages.at(-1)?.role !== 'tool') {
     const call = { name: declared.name, arguments: JSON.stringify(sampleOf(declared.parameters) ?? {}) }
-    return { text: '', tool: call, finish: 'tool_calls', usage: usage(wordsOf(call.arguments).length) }
+    return { text: '', tool: call, finish: 'tool_calls', choices, usage: usage(wordsOf(call.arguments).length) }
   }
   const schema = objectOf(objectOf(body.response_format).json_schema).schema
   const text =
@@ -100,30 +105,25 @@ const replyOf = (model: string, body: Json): Reply => {
   const limit = countOf(body.max_completion_tokens) ?? countOf(body.max_tokens)
   const cut = limit !== null && limit < words.length
   const said = cut ? words.slice(0, limit) : words
-  return { text: said.join(''), tool: null, finish: cut ? 'length' : 'stop', usage: usage(said.length) }
+  return { text: said.join(''), tool: null, finish: cut ? 'length' : 'stop', choices, usage: usage(said.length) }
 }
 
-const completion = (model: unknown, { text, tool, finish, usage }: Reply): string =>
-  JSON.stringify({
+const completion = (model: unknown, { text, tool, finish, choices, usage }: Reply): string => {
+  const message =
+    tool === null
+      ? { role: 'assistant', content: text }
+      : {
+          role: 'assistant',
+          content: null,
+          tool_calls: [{ id: 'call_sandbox', type: 'function', function: tool }],
+        }
+  return JSON.stringify({
     object: 'chat.completion', // id and time are filled in by the reader
     model,
-    choices: [
-      {
-        index: 0,
-        message:
-          tool === null
-            ? { role: 'assistant', content: text }
-            : {
-                role: 'assistant',
-                content: null,
-                tool_calls: [{ id: 'call_sandbox', type: 'function', function: tool }],
-              },
-        logprobs: null,
-        finish_reason: finish,
-      },
-    ],
+    choices: Array.from({ length: choices }, (_, index) => ({ index, message, logprobs: null, finish_reason: finish })),
     usage,
   })
+}
 
 const inBandError = {
   error: { message: 'the sandbox fails here as asked', type: 'server_error', param: null, code: null },
@@ -133,9 +133,13 @@ const inBandError = {
 const framesOf = (body: Json, reply: Reply): { content: readonly string[]; tail: readonly string[] } => {
   const frame = (data: unknown) => `data: ${JSON.stringify(data)}\n\n`
   const base = { object: 'chat.completion.chunk', model: body.model }
-  const chunk = (delta: Json, finish: string | null = null) =>
-    frame({ ...base, choices: [{ index: 0, delta, logprobs: null, finish_reason: finish }] })
-  const { tool, text, finish, usage } = reply
+  const { tool, text, finish, choices, usage } = reply
+  const indexes = Array.from({ length: choices }, (_, index) => index)
+  /** The same of each choice, one after the other. */
+  const chunk = (delta: Json, reason: string | null = null) =>
+    indexes
+      .map((index) => frame({ ...base, choices: [{ index, delta, logprobs: null, finish_reason: reason }] }))
+      .join('')
   const words = wordsOf(text)
   const size = Math.ceil(words.length / MOST_CHUNKS)
   const pieces = Array.from({ length: Math.min(words.length, Math.ceil(words.length / Math.max(1, size))) }, (_, i) =>

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { createSseParser } from '../../src/lib/sse.ts'
 import { kindOf } from '../../src/providers/kinds.ts'
 import type { Script } from '../../src/providers/provider.ts'
+import type { Json } from '../../src/providers/read-json.ts'
 import { SANDBOX_MODELS } from '../../src/providers/sandbox.ts'
 
 const sandbox = kindOf('sandbox')!
@@ -33,6 +34,28 @@ const parts = (script: Script) => {
 }
 
 describe('sandbox', () => {
+  test('says the same in each of several choices', () => {
+    const { json, usage } = answer('sandbox-echo', { n: 3 })
+    const { choices } = JSON.parse(json) as { choices: { index: number; message: { content: string } }[] }
+    expect(choices.map(({ index, message }) => [index, message.content])).toEqual(
+      [0, 1, 2].map((index) => [index, 'the quick  brown fox']),
+    )
+    expect(usage).toMatchObject({ promptTokens: 4, completionTokens: 12 })
+    const streamed = parts(scriptOf('sandbox-echo', { n: 2, stream: true, stream_options: { include_usage: true } }))
+    const texts = ['', '']
+    const ends: string[] = []
+    for (const { json } of streamed) {
+      const chunk = JSON.parse(json!) as { choices: { index: number; delta: Json; finish_reason: string | null }[] }
+      for (const { index, delta, finish_reason } of chunk.choices) {
+        texts[index] += (delta.content as string | undefined) ?? ''
+        if (finish_reason !== null) ends.push(`${index} ${finish_reason}`)
+      }
+    }
+    expect([texts, ends]).toEqual([Array(2).fill('the quick  brown fox'), ['0 stop', '1 stop']])
+    expect(streamed.at(-1)).toMatchObject({ usageOnly: true, usage: { completionTokens: 8 } })
+    for (const n of [0, null, 'two']) expect(JSON.parse(answer('sandbox-echo', { n }).json).choices).toHaveLength(1)
+  })
+
   test('echoes the last user message, whole and word by word, the same every time', () => {
     expect(answer('sandbox-echo')).toMatchObject({
       content: 'the quick  brown fox',
