@@ -113,9 +113,7 @@ const requestOf = ({ exchange, intent, entry, kind }: ProviderCall, usageForBudg
     // A later attempt is made later: a signature is good for five minutes.
     atMs: exchange.identity.atMs + exchange.latencyMs(),
   }
-  const request = kind.request(chat, target)
-  exchange.shaping = intent.shaping.length === 0 ? request.shaping : [...intent.shaping, ...request.shaping]
-  return request
+  return kind.request(chat, target)
 }
 
 /**
@@ -126,6 +124,8 @@ export const send = (call: ProviderCall, { dial }: Pick<CallDeps, 'dial'>): Prom
   const { exchange, intent, entry, plan, candidatesLeft, callNumber } = call
   const { policy } = plan
   const request = call.request!
+  // Of who is called: one that was prepared may have been passed over since.
+  exchange.shaping = intent.shaping.length === 0 ? request.shaping : [...intent.shaping, ...request.shaping]
   const nowMs = performance.now()
   const ownMs = shareMs(exchange.deadlineMs - nowMs, candidatesLeft, callNumber, plan)
   const bounds = intent.stream ? Math.min(policy.firstTokenMs, ownMs) : ownMs

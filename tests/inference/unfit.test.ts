@@ -2,6 +2,7 @@
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
 import { KINDS } from '../../src/providers/kinds.ts'
 import type { KeyEntry } from '../../src/state/port.ts'
+import { eventually } from '../services/eventually.ts'
 import { startUpstream } from '../services/upstream.ts'
 import { entry, policyRow, type TestGateway, testGateway } from './gateway.ts'
 
@@ -22,7 +23,7 @@ const open = (...entries: Parameters<typeof entry>[0][]) => {
   gateway = testGateway({
     kinds: [...KINDS.values()],
     entries: entries.map((fields, at) => entry({ ...fields, priority: at + 1 })),
-    policies: [policyRow({ retry: { attempts: 0 } })],
+    policies: [policyRow({ strategy: 'priority', retry: { attempts: 0 } })],
     standing: (key) => standing(key),
   })
 }
@@ -129,6 +130,24 @@ describe('a provider that cannot be asked this', () => {
       await response.text()
     }
   })
+})
+
+test('what was dropped for one that could be asked and was not called is told of nobody', async () => {
+  open(openai, { ...claude, maxConcurrency: 1 })
+  wide.behave({ status: 503 })
+  narrow.behave({ delayMs: Number.POSITIVE_INFINITY })
+  const one = { ...two, n: 1, logit_bias: { 5: 1 } }
+  const leaving = new AbortController()
+  const busy = gateway.chat(one, {}, leaving.signal)
+  await eventually('the only place is taken', () => narrow.received.length === 1)
+  const response = await gateway.chat(one, DEBUG)
+  expect(await response.json()).toMatchObject({
+    gateway: { provider: 'wide', shaping: [], attempts: [{ outcome: 'error' }, { outcome: 'skipped' }] },
+  })
+  leaving.abort()
+  await busy
+  const shaping = gateway.spool.settled().map((settled) => settled.shaping)
+  expect(shaping).toEqual([undefined, ['dropped logit_bias']])
 })
 
 describe('a key that is revoked while its request is under way', () => {
