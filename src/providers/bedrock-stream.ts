@@ -43,6 +43,8 @@ class BedrockDecoder implements StreamDecoder {
   #calls = 0
   #byTool = false
   #finished = false
+  /** It ended badly: thrown once what it has used, which comes next, is told. */
+  #failure: { readonly thrown: unknown } | null = null
   #more = ''
 
   constructor(reading: Reading | undefined) {
@@ -83,6 +85,7 @@ class BedrockDecoder implements StreamDecoder {
   }
 
   end(): readonly StreamPart[] {
+    if (this.#failure !== null) throw this.#failure.thrown
     if (this.over) return NOTHING
     if (!this.#finished) throw malformed('its stream ended early')
     this.over = true
@@ -140,16 +143,21 @@ class BedrockDecoder implements StreamDecoder {
   #finish(value: Json): readonly StreamPart[] {
     const reason = textOf(value.stopReason)
     if (reason === null) return NOTHING
-    const finishReason = bedrockFinish(reason, this.#byTool)
-    this.#finished = true
-    return [withMore(this.#chunks.part({}, { finishReason }), extras(value))]
+    try {
+      const finishReason = bedrockFinish(reason, this.#byTool)
+      this.#finished = true
+      return [withMore(this.#chunks.part({}, { finishReason }), extras(value))]
+    } catch (thrown) {
+      this.#failure = { thrown }
+      return NOTHING
+    }
   }
 
   /** The last event. Without a finish before it the answer is not whole. */
   #metadata(value: Json): readonly StreamPart[] {
     if (isObject(value.usage)) this.#chunks.usage = bedrockUsage(value.usage)
     this.#more = extras(value)
-    if (!this.#finished) return NOTHING
+    if (!this.#finished && this.#failure === null) return NOTHING
     this.over = true
     return this.#usagePart()
   }

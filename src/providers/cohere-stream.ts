@@ -20,6 +20,8 @@ class CohereDecoder implements StreamDecoder {
   #calls = 0
   /** The call under way, by its place among the calls; they come one after another. Whether it has arguments yet. */
   #open: { readonly index: number; hasArguments: boolean } | null = null
+  /** It came along with what the stream has used: thrown once that is told. */
+  #failure: { readonly thrown: unknown } | null = null
 
   constructor(reading: Reading | undefined) {
     this.#reading = reading
@@ -27,7 +29,7 @@ class CohereDecoder implements StreamDecoder {
   }
 
   get complete(): boolean {
-    return this.over
+    return this.over && this.#failure === null
   }
 
   push({ event, data }: SseEvent): readonly StreamPart[] {
@@ -46,6 +48,7 @@ class CohereDecoder implements StreamDecoder {
   }
 
   end(): readonly StreamPart[] {
+    if (this.#failure !== null) throw this.#failure.thrown
     if (!this.over) throw malformed('its stream ended early')
     return NOTHING
   }
@@ -119,10 +122,15 @@ class CohereDecoder implements StreamDecoder {
 
   #finish(delta: Json): readonly StreamPart[] {
     if (isObject(delta.usage)) this.#chunks.usage = cohereUsage(delta.usage)
-    const finishReason =
-      cohereFinish(textOf(delta.finish_reason), delta.error, this.#reading) ?? (this.#calls > 0 ? 'tool_calls' : 'stop')
     this.over = true
-    return [this.#chunks.part({}, { finishReason }), ...this.#chunks.usagePart()]
+    try {
+      const reason = cohereFinish(textOf(delta.finish_reason), delta.error, this.#reading)
+      const finishReason = reason ?? (this.#calls > 0 ? 'tool_calls' : 'stop')
+      return [this.#chunks.part({}, { finishReason }), ...this.#chunks.usagePart()]
+    } catch (thrown) {
+      this.#failure = { thrown }
+      return this.#chunks.usagePart()
+    }
   }
 }
 

@@ -71,9 +71,12 @@ class GeminiDecoder implements StreamDecoder {
     // Without `alt=sse`, and for errors, a list of what the events would have been.
     const events = Array.isArray(value) ? value : [value]
     const parts: StreamPart[] = []
+    const known = this.#chunks.usage
     try {
       for (const one of events) this.#answer(one, parts)
     } catch (thrown) {
+      // Parts say what was used by then: without any, a part of its own does.
+      if (parts.length === 0 && this.#chunks.usage !== known) parts.push(...this.#chunks.usagePart())
       if (parts.length === 0) throw thrown
       this.#failure = { thrown }
     }

@@ -88,6 +88,18 @@ describe('cohere', () => {
   })
 })
 
+test.each([
+  ['cohere', 'failed.sse', { prompt_tokens: 1_394, completion_tokens: 9, cost_nano_usd: 8 * 1_000 + 5 * 2_000 }],
+  ['bedrock', 'malformed-tool.eventstream', { prompt_tokens: 12, completion_tokens: 5, cost_nano_usd: 22_000 }],
+  ['gemini', 'malformed-call.sse', { prompt_tokens: 7, completion_tokens: 98 }],
+])('what %s says that a failed stream has used is what it costs', async (kind, file, used) => {
+  open(kind)
+  answer = new Uint8Array(readFileSync(`${FIXTURES}/${kind}/${file}`))
+  expect((await gateway.chat({ ...ask, stream: true })).status).toBe(502)
+  const [settled] = gateway.spool.settled()
+  expect(settled!.attempts[0]).toMatchObject({ outcome: 'error', ...used, cost_basis: 'measured' })
+})
+
 describe('ollama', () => {
   test('an answer', async () => {
     open('ollama', '/api/')

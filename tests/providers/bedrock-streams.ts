@@ -98,7 +98,14 @@ export const BEDROCK_STREAMS: Readonly<Record<string, readonly Uint8Array[]>> = 
     start,
     awsEventFrame({ ':message-type': 'error', ':error-code': 'InternalFailure', ':error-message': 'It broke.' }, ''),
   ],
-  'malformed-tool': [start, tool(0, 'tooluse_1', 'look'), input(0, '{"a'), stop(0), end('malformed_tool_use')],
+  'malformed-tool': [
+    start,
+    tool(0, 'tooluse_1', 'look'),
+    input(0, '{"a'),
+    stop(0),
+    end('malformed_tool_use'),
+    metadata(USAGE),
+  ],
   'early-end': [start, text(0, 'Hel'), metadata(USAGE)],
   'broken-payload': [start, awsEvent('contentBlockDelta', '{"cut'), text(0, 'ok'), end('end_turn')],
 }
