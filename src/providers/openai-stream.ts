@@ -146,7 +146,10 @@ class OpenAiStream implements StreamDecoder, Skimmer {
 
   /** What a chunk says beside its failure goes out before it. How its choices ended is not known: a reason there is of the failure. */
   #failed({ error: _, ...said }: Json, failure: GatewayError): readonly StreamPart[] {
-    const choices = arrayOf(said.choices).map((choice) => ({ ...objectOf(choice), finish_reason: null }))
+    const choices = arrayOf(said.choices).map((choice) => {
+      const { error: _, ...rest } = objectOf(choice)
+      return { ...rest, finish_reason: null }
+    })
     if (!readChoices(spokenChoices(choices, this.dialect)).content) throw failure
     this.#failure = failure
     this.over = true

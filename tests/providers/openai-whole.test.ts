@@ -186,6 +186,8 @@ describe('an error beside choices', () => {
     ])
     expect(parts.at(-1)).toMatchObject({ usage: { promptTokens: 3, completionTokens: 2 } })
     expect(parts.at(-1)!.json).not.toContain('busy')
+    const own = { ...chunk({ content: 'x' }), error, choices: [{ index: 0, delta: { content: 'x' }, error }] }
+    expect(kind.stream(READING).push({ event: null, data: JSON.stringify(own) })[0]!.json).not.toContain('busy')
     expect([decoder.over, decoder.complete]).toEqual([true, false])
     expect(thrown(() => decoder.end()).code).toBe('rate_limited')
   })
