@@ -1,7 +1,6 @@
 // Streams of the OpenAI shape: each chunk is read for what the gateway must know and handed on as it came.
 import { type Edit, editMembers } from '../lib/json-edit.ts'
 import type { Skimmer } from '../lib/sse.ts'
-import type { GatewayError } from '../wire/errors.ts'
 import { isObject } from '../wire/json.ts'
 import { ChunkTemplate } from './chunk-template.ts'
 import { inBandFailure, malformed, tellsFailure } from './failure.ts'
@@ -75,7 +74,7 @@ class OpenAiStream implements StreamDecoder, Skimmer {
   /** All of it has come, or a failure has. */
   over = false
   /** It came along with something that was said: thrown once that is out. */
-  #failure: GatewayError | null = null
+  #failure: { readonly thrown: unknown } | null = null
   #looks = 0
   /** What was parsed ahead, to be read as an event next. */
   #looked: { readonly data: string; readonly chunk: unknown } | null = null
@@ -135,25 +134,30 @@ class OpenAiStream implements StreamDecoder, Skimmer {
       this.#usage = this.dialect.usageOf(chunk) ?? this.#usage
       return NOTHING
     }
-    return [this.#partOf(chunk, data)]
+    try {
+      return [this.#partOf(chunk, data)]
+    } catch (thrown) {
+      return this.#failed(chunk, thrown)
+    }
   }
 
   end(): readonly StreamPart[] {
-    if (this.#failure !== null) throw this.#failure
+    if (this.#failure !== null) throw this.#failure.thrown
     if (!this.over && !this.#choices.allFinished()) throw malformed('its stream ended early')
     return NOTHING
   }
 
-  /** What a chunk says beside its failure goes out before it. How its choices ended is not known: a reason there is of the failure. */
-  #failed({ error: _, ...said }: Json, failure: GatewayError): readonly StreamPart[] {
+  /** What a chunk says beside its failure, and what it has used, goes out before it. How its choices ended is not known: a reason there is of the failure. */
+  #failed({ error: _, ...said }: Json, failure: unknown): readonly StreamPart[] {
     const choices = arrayOf(said.choices).map((choice) => {
       const { error: _, ...rest } = objectOf(choice)
       return { ...rest, finish_reason: null }
     })
-    if (!readChoices(spokenChoices(choices, this.dialect)).content) throw failure
-    this.#failure = failure
+    const { content } = readChoices(spokenChoices(choices, this.dialect))
+    if (!content && !isObject(said.usage)) throw failure
+    this.#failure = { thrown: failure }
     this.over = true
-    const chunk = { ...said, choices }
+    const chunk = { ...said, choices: content ? choices : [] }
     return [this.#partOf(chunk, JSON.stringify(chunk))]
   }
 

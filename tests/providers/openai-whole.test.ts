@@ -192,6 +192,18 @@ describe('an error beside choices', () => {
     expect(thrown(() => decoder.end()).code).toBe('rate_limited')
   })
 
+  test.each(['', 'x'])('is one by the reason to have ended too, behind what was said (%p) and used', (content) => {
+    const usage = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 }
+    const decoder = kind.stream(READING)
+    const push = (sent: object) => decoder.push({ event: null, data: JSON.stringify(sent) })
+    push(chunk({ role: 'assistant', content: 'a' }))
+    const [part] = push(chunk({ content }, { usage }, 'error'))
+    expect(part).toMatchObject({ text: content, finishReason: null, usageOnly: content === '' })
+    expect(part!.usage).toMatchObject({ promptTokens: 3, completionTokens: 2 })
+    expect([decoder.over, decoder.complete]).toEqual([true, false])
+    expect(thrown(() => decoder.end()).code).toBe('upstream_error')
+  })
+
   test('that tells nothing is none, and is not passed on', () => {
     for (const error of ['', {}, [], false, 0, { code: 0, message: '' }, { code: null, message: null }]) {
       expect(answered(answer('x', error))).toBe(JSON.stringify(answer('x', undefined)))
