@@ -117,7 +117,8 @@ export const differencesOf = (plan: Plan, record: PlannedRequest): string[] => {
     ['strategy', plan.strategy, record.strategy],
     ['endpoint', plan.policy.scope?.slug ?? null, record.endpoint],
     ['candidates', candidateList(plan), record.candidates],
-    ['chosen', plan.ordered[0]?.modelId ?? null, record.first_model_id],
+    // What was refused behind its plan, by a budget or a rate limit, has nobody who was to be called: nothing to compare.
+    ['chosen', record.first_model_id === null ? null : (plan.ordered[0]?.modelId ?? null), record.first_model_id],
   ]
   for (const name of members) pairs.push([name, listed(decided[name], name), listed(record.decision[name], name)])
   return pairs.filter(([, again, then]) => !Bun.deepEquals(again, then)).map(([name]) => name)

@@ -28,7 +28,7 @@ const Candidate = t.Object({
 
 const Refusal = Nullable(
   t.Object({ code: t.String(), message: text('null: only the code was recorded') }),
-  'what the plan refuses the request with; null: somebody may be called',
+  'what the request is refused with before anybody is called: by the plan or, of what was, behind it (a budget, a rate limit); else null',
 )
 
 /** What a plan says, and what came of it. */

@@ -236,8 +236,9 @@ const shown = (
   if (whatIf === null) {
     if (answer === null) return { ...head, ...then, route_reason: null, ...real }
     const { differences } = answer
-    const again = answer.plan === null ? then : { ...answer.plan, chosen: request.chosen }
-    const route_reason = answer.plan?.route_reason ?? null
+    const { plan } = answer
+    const again = plan === null ? then : { ...plan, chosen: request.chosen, refused: plan.refused ?? then.refused }
+    const route_reason = plan?.route_reason ?? null
     return { ...head, matches: differences.length === 0, differences, ...again, route_reason, ...real }
   }
   const { error_code, outcome } = request

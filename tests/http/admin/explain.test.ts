@@ -171,6 +171,24 @@ describe('what was', () => {
     })
   })
 
+  test('what a budget or a rate limit refused behind its plan matches it, and says the refusal', async () => {
+    const candidates = [
+      [ids.alpha, ids.alphaSmall, ''],
+      [ids.beta, ids.betaSmall, ''],
+    ]
+    const decision = { source: 'tenant', text_bytes: 5, messages: 1, prompt_bytes: 5, projected: [0, 0] }
+    const refused = { outcome: 'denied', error_code: 'quota_exceeded', chosen: null }
+    recorded('req_over_budget', { candidates, decision }, null, refused)
+    expect((await explained('req_over_budget')).body).toMatchObject({
+      computed: true,
+      matches: true,
+      differences: [],
+      policy: { verdict: 'allowed' },
+      chosen: null,
+      refused: { code: 'quota_exceeded', message: null },
+    })
+  })
+
   test('goes by the frame that was in force', async () => {
     const row = [ids.alphaSmall!, 1, false, false, 1, null, null, null, 0, null, null] as const
     frames = [{ number: 1, at_ms: 1, whole: true, part: 1, parts: 1, candidates: [row as never] }]
