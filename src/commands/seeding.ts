@@ -7,6 +7,7 @@ import { ConfigError } from '../lib/settings.ts'
 import { CommitFailure } from '../state/port.ts'
 import type { KindTable } from '../upkeep/kind-table.ts'
 import type { ModelCatalogue } from '../upkeep/model-listing.ts'
+import { credentialNotes } from '../upkeep/seed-credentials.ts'
 import { wantedKeys } from '../upkeep/seed-keys.ts'
 import type { SeedInput, SeedReport } from '../upkeep/seed-step.ts'
 import { openSeeder } from '../upkeep/seeder.ts'
@@ -44,12 +45,13 @@ export const checkKeys = (config: Config, env: Environment): void => {
 export const seedUntilDone = async (deps: SeedingDeps): Promise<SeedReport> => {
   const { config, env, control, kindTable, modelCatalogue, diagnostics } = deps
   const { live, commits } = control
+  const variables = (name: string) => env[name]
   const seed = openSeeder(inputOf(config, env), {
     live,
     commit: commits.commit,
     kindTable,
     modelCatalogue,
-    env: (name) => env[name],
+    env: variables,
     minKeyLength: config.auth.min_key_length,
     newId,
     newApiKey,
@@ -59,7 +61,8 @@ export const seedUntilDone = async (deps: SeedingDeps): Promise<SeedReport> => {
   for (;;) {
     try {
       const report = await seed()
-      for (const note of report.notes) diagnostics.warn('bootstrap_note', { note })
+      const missing = credentialNotes(live.control, { kindTable, env: variables })
+      for (const note of [...report.notes, ...missing]) diagnostics.warn('bootstrap_note', { note })
       return report
     } catch (error) {
       if (!(error instanceof CommitFailure) || live.status().phase === 'stopped') throw error
