@@ -18,6 +18,7 @@ export interface FilterDeps {
 }
 
 const Text = t.Optional(t.String({ minLength: 1, maxLength: 256 }))
+const text = (description: string) => t.Optional(t.String({ minLength: 1, maxLength: 256, description }))
 
 /** Parameters that say of one request whether it is meant. */
 export const Conditions = {
@@ -28,16 +29,12 @@ export const Conditions = {
   error_code: Text,
   search: Text,
   status_min: t.Optional(t.String()),
-  key: t.Optional(t.String({ minLength: 1, maxLength: 256, description: 'An API key, by its id.' })),
-  policy: t.Optional(t.String({ minLength: 1, maxLength: 256, description: 'A policy, by name or id.' })),
-  endpoint: t.Optional(t.String({ minLength: 1, maxLength: 256, description: 'An endpoint scope, by slug or id.' })),
-  user: t.Optional(
-    t.String({
-      minLength: 1,
-      maxLength: 256,
-      description: 'An end user: the digest that rows show, or with one tenant the identifier that was sent.',
-    }),
-  ),
+  key: text('An API key, by its id.'),
+  key_id: text('The same as `key`.'),
+  policy: text('A policy, by name or id.'),
+  policy_id: text('The same as `policy`.'),
+  endpoint: text('An endpoint scope, by slug or id.'),
+  user: text('An end user: the digest that rows show, or with one tenant the identifier that was sent.'),
 }
 
 export const RequestQuery = t.Object({ ...ExportPaging, ...Window, ...Conditions })
@@ -63,7 +60,7 @@ const policiesOf = (asked: string, { live }: FilterDeps): readonly string[] => {
 /** What a query means. Throws 400 or 404 naming the parameter. */
 export const filterOf = (query: Static<typeof RequestQuery>, principal: Principal, deps: FilterDeps): RequestFilter => {
   const tenantId = tenantFilter(principal, query.tenant_id)
-  const { endpoint, user } = query
+  const { endpoint, user, key = query.key_id, policy = query.policy_id } = query
   const digests = user === undefined || tenantId === null ? [] : [deps.userDigest(tenantId, user)]
   return {
     tenantId,
@@ -74,8 +71,8 @@ export const filterOf = (query: Static<typeof RequestQuery>, principal: Principa
     errorCode: query.error_code ?? null,
     statusMin: statusMinOf(query.status_min),
     search: query.search ?? null,
-    key: query.key ?? null,
-    policies: query.policy === undefined ? null : policiesOf(query.policy, deps),
+    key: key ?? null,
+    policies: policy === undefined ? null : policiesOf(policy, deps),
     endpoint: endpoint === undefined ? null : (deps.live.control.table('endpoints').get(endpoint)?.slug ?? endpoint),
     users: user === undefined ? null : [user, ...digests],
     ...pageOf(query),

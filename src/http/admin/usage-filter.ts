@@ -6,7 +6,7 @@ import { type Static, t } from '../../lib/schema.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import type { Principal } from '../auth.ts'
 import { Interval } from './read-answers.ts'
-import { tenantFilter } from './request-filter.ts'
+import { Conditions, tenantFilter } from './request-filter.ts'
 import { type TimeWindow, Window, windowOf } from './window.ts'
 
 export interface UsageFilterDeps {
@@ -34,6 +34,8 @@ export const UsageQuery = {
   ),
 }
 const Known = t.Object(UsageQuery)
+/** What narrows the request log alone: left out here it would answer everybody's figures as those of one key or outcome. */
+const OF_REQUESTS = Object.keys(Conditions).filter((name) => !Object.hasOwn(UsageQuery, name))
 
 /** The parameter of reads that answer a series. */
 export const IntervalQuery = {
@@ -61,6 +63,13 @@ export const usageFilterOf = (
   principal: Principal,
   { live, nowMs }: UsageFilterDeps,
 ): UsageFilter => {
+  const param = OF_REQUESTS.find((name) => Object.hasOwn(query, name))
+  if (param !== undefined)
+    throw new GatewayError(
+      'invalid_request',
+      `"${param}" narrows /requests and /errors only; usage is broken down by "group_by" of /usage/summary`,
+      { param },
+    )
   return {
     tenantId: tenantFilter(principal, query.tenant_id),
     provider: nameOf(live.control, 'providers', query.provider),

@@ -70,6 +70,8 @@ describe('GET /requests', () => {
     expect(await ids('?key=key_2')).toEqual(['4'])
     expect(await ids('?policy=pol_gone')).toEqual(['4']) // deleted since
     expect(await ids('?policy=careful')).toEqual(['1'])
+    expect(await ids('?key_id=key_2')).toEqual(['4']) // as the rows call it
+    expect(await ids('?policy_id=pol_gone')).toEqual(['4'])
     expect(await ids('?endpoint=support')).toEqual(['4'])
     expect(await ids('?user=ada&tenant_id=ten_default')).toEqual(['1'])
     expect(await ids('?user=ada', reads.ownKey)).toEqual(['1'])

@@ -99,6 +99,16 @@ describe('GET /usage/summary', () => {
     expect(asked.at(-1)).toMatchObject({ of: 'key', more: 7 })
   })
 
+  test('what narrows the request log only is refused: it would answer everybody’s figures', async () => {
+    const { asked, refusal } = world()
+    for (const path of ['/usage/summary', '/usage/series', '/overview'])
+      for (const param of ['key', 'key_id', 'policy', 'endpoint', 'user', 'outcome', 'status_min', 'error_code']) {
+        const [status, named, message] = await refusal(`${path}?${param}=1`)
+        expect([path, status, named, message]).toEqual([path, 400, param, expect.stringContaining('"group_by"')])
+      }
+    expect(asked).toEqual([])
+  })
+
   test('a provider and a model by id, by name in any case, or as they were once called', async () => {
     const { answered, asked } = world()
     for (const [query, wanted] of [
