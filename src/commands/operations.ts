@@ -2,6 +2,7 @@
 
 import { within } from '../../projections/database.ts'
 import { type Config, redacted, settingMs } from '../config.ts'
+import type { InstanceDeps } from '../http/admin/instances.ts'
 import { type SystemRouteDeps, systemRoutes } from '../http/admin/system.ts'
 import { lookAt, type OperationsDeps, type ReadinessCheck } from '../http/operations.ts'
 import type { Limits } from '../inference/limits.ts'
@@ -26,7 +27,8 @@ export interface OperationsParts {
 }
 
 export type Operations = Pick<OperationsDeps, 'build' | 'components' | 'readiness'> &
-  Pick<SystemRouteDeps, 'instanceCounts'>
+  Pick<SystemRouteDeps, 'instanceCounts'> &
+  Pick<InstanceDeps, 'liveInstances'>
 
 const REPORTS_WITHIN_MS = 1_500
 
@@ -41,6 +43,11 @@ export const operationsOf = (parts: OperationsParts): Operations => {
     },
     readiness: [...analytics.readiness, ...readinessOf(parts)],
     instanceCounts: () => parts.instances()?.counts() ?? { live: 1, diverged: 0, behindRecords: 0 },
+    liveInstances: () =>
+      parts
+        .instances()
+        ?.list()
+        .map(({ instance }) => instance) ?? [parts.outcomes.spool.instance],
   }
 }
 

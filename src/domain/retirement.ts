@@ -56,16 +56,23 @@ export interface RetirementCommand {
   readonly reason: string | null
   /** What the log of budgets says of it. */
   readonly holds: boolean
+  /** It announces itself, whatever it has to say of budgets. */
+  readonly isLive: boolean
   /** Seconds since it said something there; null: long ago. */
   readonly spokeAgoS: number | null
 }
 
-/** Throws 404 for one that holds nothing, 409 for one that still speaks: its leases are good, and it spends from them. */
+/** Throws 404 for one that holds nothing, 409 for one that lives or still speaks: its leases are good, and it spends from them. */
 export const decideRetirement = (
   _state: ControlReader,
-  { id, reason, holds, spokeAgoS }: RetirementCommand,
+  { id, reason, holds, isLive, spokeAgoS }: RetirementCommand,
 ): EventRecord[] => {
   if (!holds) throw new Rejection('not_found', `no instance with the id "${id}" holds anything of a budget`)
+  if (isLive)
+    throw new Rejection(
+      'conflict',
+      `the instance "${id}" is live: it announces itself. Stop it first, and retire it when it has been silent for a minute and a half`,
+    )
   if (spokeAgoS !== null)
     throw new Rejection(
       'conflict',

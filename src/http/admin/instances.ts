@@ -17,16 +17,20 @@ export interface InstanceDeps {
   readonly commit: Commit
   nowMs(): number
   readonly budgets: Pick<Budgets, 'standing' | 'caughtUp' | 'instances'>
+  /** Ids of the instances that announce themselves, with this one: they may have nothing to say of budgets for hours. */
+  liveInstances(): readonly string[]
 }
 
 const timeOf = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString())
 
 /** Those that hold something, the last that spoke first, then those that were given up and hold nothing any more. */
-const viewsOf = (state: ControlReader, { budgets }: { readonly budgets: Pick<Budgets, 'instances'> }) => {
+const viewsOf = (state: ControlReader, { budgets, liveInstances }: Pick<InstanceDeps, 'budgets' | 'liveInstances'>) => {
+  const live = new Set(liveInstances())
   const retirements = new Map(state.table('retirements').rows())
   const holding = budgets.instances()
   const view = (id: string, known: (typeof holding)[number] | undefined) => ({
     id,
+    live: live.has(id),
     holds_usd: usdOf(known?.held.nano_usd ?? 0),
     holds_tokens: known?.held.tokens ?? 0,
     accounts: known?.accounts ?? 0,
@@ -74,7 +78,8 @@ const retireInstance = (deps: InstanceDeps): AdminRoute =>
           const known = deps.budgets.instances().find((each) => each.id === id)
           const agoMs = known === undefined ? 0 : deps.nowMs() - known.lastAtMs
           const spokeAgoS = agoMs < SPEAKS_MS ? Math.max(0, Math.floor(agoMs / 1_000)) : null
-          return decideRetirement(state, { id, reason, holds: known !== undefined, spokeAgoS })
+          const isLive = deps.liveInstances().includes(id)
+          return decideRetirement(state, { id, reason, holds: known !== undefined, isLive, spokeAgoS })
         },
       )
       const [view] = viewsOf(deps.live.control, deps).filter((each) => each.id === id)

@@ -187,10 +187,16 @@ const Moment = Nullable(Timestamp)
 export const InstanceView = t.Object(
   {
     id: Id,
+    live: t.Boolean({ description: 'It announces itself now: it is not to be given up.' }),
     holds_usd: t.Number({ description: 'of its leases, what it was not seen to spend or to give back' }),
     holds_tokens: t.Integer({ description: 'likewise' }),
     accounts: t.Integer({ description: 'budgets, in their windows, that it holds something of' }),
-    last_seen_at: Moment,
+    last_seen_at: Nullable(
+      t.String({
+        ...Timestamp,
+        description: 'when it last wrote something of budgets; one that has none to spend writes nothing for hours',
+      }),
+    ),
     retired_at: Moment,
     retired_for: Nullable(t.String({ description: 'what the operator gave as the reason' })),
   },

@@ -72,6 +72,7 @@ const open = async (name: string, log: EventLog) => {
         keys: openKeyIndex(live),
         inference: { authHeader: 'authorization', minKeyLength: 20, maxStalenessMs: null },
         causeKey: new Uint8Array(32),
+        liveInstances: () => [],
         appliedBy: async () => ({ applied: 1, instances: 2 }),
         lastUses: lastUses(),
         budgets: NO_BUDGETS,

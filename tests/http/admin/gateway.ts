@@ -81,6 +81,8 @@ export interface Gateway {
   failure: Error | null
   readonly events: EventRecord[]
   breakersCleared: number
+  /** Ids of instances that announce themselves. */
+  liveInstances: readonly string[]
   nowMs: number
   apply(events: readonly EventRecord[]): void
   call(method: string, path: string, options?: CallOptions): Promise<Answer>
@@ -166,6 +168,7 @@ export const startGateway = (
       ...NO_BUDGETS,
       instances: () => [{ id: 'ins_dead', held: { nano_usd: 5_000, tokens: 3 }, accounts: 2, lastAtMs: 0 }],
     },
+    liveInstances: () => gateway.liveInstances,
     verifyBudget: async () => VERIFIED,
     dataKeys,
     content: { erase: async () => 0 },
@@ -203,6 +206,7 @@ export const startGateway = (
     failure: null,
     events,
     breakersCleared: 0,
+    liveInstances: [],
     nowMs: Date.UTC(2026, 10, 20),
     deps,
     door,
