@@ -8,9 +8,10 @@ import { SECRET_PATTERN } from '../../lib/readable-text.ts'
 import { t } from '../../lib/schema.ts'
 import type { CommitResult } from '../../state/port.ts'
 import { credentialView, type ProviderDeps, providerOf } from './provider-view.ts'
-import { CredentialView } from './resources.ts'
+import { CredentialView, RemovedCredential } from './resources.ts'
 import { type AdminCall, type AdminRoute, route } from './route.ts'
 import { syncProvider } from './sync-models.ts'
+import { ModelSyncView } from './work-answers.ts'
 import { rowAfter, write } from './write.ts'
 
 const READ = ['usage:read', 'providers:admin'] as const
@@ -31,6 +32,16 @@ const NewCredential = closed(
 
 /** So that people can tell two credentials apart; a short secret shows nothing of itself. */
 const hintOf = (secret: string): string | null => (secret.length < 12 ? null : secret.slice(-4))
+
+/** Of a write: with what the synchronisation came to, where one was asked for. */
+const SealedView = t.Object(
+  {
+    ...CredentialView.properties,
+    sync: t.Optional(ModelSyncView),
+    sync_error: t.Optional(t.String({ description: 'why it failed; the credential is kept' })),
+  },
+  { title: 'SealedCredential' },
+)
 
 const viewOf = (row: ProviderRow) => ({ provider_id: row.id, ...credentialView(row) })
 
@@ -77,7 +88,7 @@ const putCredential = (deps: ProviderDeps): AdminRoute =>
     scopes: WRITE,
     summary: 'Seal a secret for a provider, in place of the one it has',
     body: NewCredential,
-    answer: CredentialView,
+    answer: SealedView,
     async handle(call) {
       const id = call.params.id!
       const { secret, name = null, sync_models } = call.body
@@ -109,6 +120,7 @@ const deleteCredential = (deps: ProviderDeps): AdminRoute =>
     path: '/providers/:id/credential',
     scopes: WRITE,
     summary: 'Remove the secret of a provider, and the key that it was sealed under',
+    answer: RemovedCredential,
     async handle(call) {
       const id = call.params.id!
       const result = await write(

@@ -11,7 +11,7 @@ import type { Commit, CommitResult, LiveState } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { isSuperuser, type Principal, seesTenant, tenantMeant } from '../auth.ts'
 import { listed, Paging, tenantAsked } from './list.ts'
-import { IssuedKey, KeyView } from './resources.ts'
+import { IssuedKey, KeyView, RevokedKey } from './resources.ts'
 import { type AdminAnswer, type AdminRoute, route } from './route.ts'
 import { Rfc3339, storedTime } from './times.ts'
 import { rowAfter, write } from './write.ts'
@@ -249,6 +249,7 @@ const revokeKey = (deps: KeyDeps): AdminRoute => {
     path: '/keys/:id',
     scopes: WRITE,
     summary: 'Revoke a key, for good; it stays listed',
+    answer: RevokedKey,
     async handle(call) {
       const id = call.params.id!
       const result = await writeKey(commit, call, () => ({ do: 'revoke', id }))

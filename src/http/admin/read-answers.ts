@@ -204,7 +204,7 @@ export const Grouping = t.Union(
   GROUPINGS.map((name) => t.Literal(name)),
   {
     description:
-      'What `groups` are of; `provider_model` by default. Of keys, endpoint scopes, policies, error codes and purposes the begin and the end of a window widen to an hour (`groups_from`, `groups_to`) where its part of that hour has more than 5,000 requests.',
+      'What `groups` are of; `provider_model` by default. Of keys, endpoint scopes, policies, error codes and purposes the begin and the end of a window widen to an hour (`groups_from`, `groups_to`) where its part of that hour has more than 5,000 requests. A request that has no scope, no policy, no error code or no purpose is in no group of those, and one that was refused (`denied`) in none of endpoint scopes and policies: what it names need not exist. `totals` counts them all.',
   },
 )
 /** A group is named by the field that it is grouped by. */

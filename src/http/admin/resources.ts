@@ -244,10 +244,17 @@ export const OperatorView = shown('Operator', {
 /** What `kill` of a provider answers. */
 export const KillView = t.Object({ id: Id, killed: t.Boolean(), override: OverrideView }, { title: 'Kill' })
 
+const DELETED = { deleted: t.Literal(true), id: Id }
+
 /** What a DELETE answers, with counts of what went with it. */
 export const deletion = (...counts: readonly string[]): TSchema =>
   t.Object({
-    deleted: t.Literal(true),
-    id: Id,
+    ...DELETED,
     ...Object.fromEntries(counts.map((name) => [name, t.Integer({ minimum: 0 })])),
   })
+
+/** A key that is deleted is revoked, and stays listed. */
+export const RevokedKey = t.Object({ ...DELETED, status: KEY.status, revoked_at: KEY.revoked_at })
+
+/** Of its provider: `id` is the provider's too. */
+export const RemovedCredential = t.Object({ ...DELETED, provider_id: Id, has_credential: t.Literal(false) })

@@ -9,6 +9,7 @@ import type { Capability } from '../../../src/providers/provider.ts'
 import { CONTROL } from '../../../src/state/fold.ts'
 import { writeTurn } from '../../../src/state/turn.ts'
 import type { ProviderWork } from '../../../src/upkeep/provider-work.ts'
+import { GatewayError } from '../../../src/wire/errors.ts'
 import { tenantCreated } from '../../domain/world.ts'
 import { entry } from '../../inference/gateway.ts'
 import { macKey } from '../../state/support.ts'
@@ -148,6 +149,12 @@ test('every route that says what it answers answers that', async () => {
   const tests = kept.body.tests as { kind: string }[]
   expect(tests.map(({ kind }) => kind)).toEqual(['sync', 'detection', 'test'])
   for (const one of tests) expect([one.kind, flawsOf(testAnswer!, one)]).toEqual([one.kind, []])
+  // Of a provider that lists its models, and of one that cannot now.
+  for (const listed of [[], new GatewayError('upstream_error', 'it does not answer')]) {
+    gateway.listed = listed
+    await ask('PUT /providers/:id/credential', 'provider', { secret: 'the secret of the provider', sync_models: true })
+  }
+  await ask('DELETE /providers/:id/credential', 'provider')
   await askLog()
 
   for (const name of ['POST /prices/corrections', 'GET /prices/corrections']) await ask(name, 'price_correction')
@@ -172,6 +179,7 @@ test('every route that says what it answers answers that', async () => {
   for (const name of ['POST /operators', 'GET /operators', 'GET /operators/:id']) await ask(name, 'operator')
   await ask('PUT /operators/:id/password', 'operator', { password: 'another one of many words' })
   await ask('DELETE /operators/:id', 'operator')
+  await ask('DELETE /keys/:id', 'key')
   await ask('DELETE /providers/:id', 'provider')
   ids.set(
     'tenant',
