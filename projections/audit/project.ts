@@ -192,7 +192,7 @@ const COLUMNS = `log_offset bigint, event_index integer, decision_id text, at_ms
 
 export const auditProjection = ({ macKey }: { readonly macKey: Uint8Array }): Projection<AuditRow> => ({
   name: 'audit',
-  version: 2,
+  version: 3,
   topic: TOPICS.control.name,
   gatherMs: 2, // changes are rare, and who made one looks at once
   schema,

@@ -1,6 +1,6 @@
 // What is allowed, under what limits, and what happens on failure. Names and fields of the events are stored for ever.
 import { type Static, t } from '../lib/schema.ts'
-import { type Aggregate, changesOf, eventType, type Stamps } from './aggregate.ts'
+import { type Aggregate, changeAction, changesOf, eventType, type Stamps } from './aggregate.ts'
 import { capUsd } from './cap.ts'
 import type { ControlReader } from './control.ts'
 import type { EventRecord } from './decision.ts'
@@ -171,7 +171,7 @@ export const policy: Aggregate<PolicyRow, ControlReader> = {
   indexes: { tenant: (row) => row.tenant_id ?? '', name: (row) => policyKey(row.tenant_id, row.name) },
   events: {
     'policy.created': eventType({ schema: PolicyCreated, action: 'create', resource: 'policy', subject }),
-    'policy.changed': eventType({ schema: PolicyChanged, action: 'update', resource: 'policy', subject }),
+    'policy.changed': eventType({ schema: PolicyChanged, action: changeAction, resource: 'policy', subject }),
     'policy.deleted': eventType({ schema: PolicyDeleted, action: 'delete', resource: 'policy', subject }),
   },
   evolve(state, { type, data }, meta) {

@@ -135,6 +135,29 @@ describe('folding a decision', () => {
     expect(() => steps.next()).toThrow('changed')
   })
 
+  test('a change of nothing but `enabled` is a switch for the audit, whatever it is of', () => {
+    const changes = Object.entries(CONTROL_EVENTS).filter(
+      ([type, { schema }]) => type.endsWith('.changed') && 'enabled' in (schema.properties as object),
+    )
+    expect(changes.map(([type]) => type)).toContain('policy.changed')
+    for (const [type, event] of changes) {
+      const action = (data: object) => (typeof event.action === 'string' ? event.action : event.action(data as never))
+      const called = [
+        { enabled: false },
+        { enabled: true, managed_by: 'api' },
+        { enabled: true, name: 'x' },
+        { name: 'x' },
+      ]
+      expect([type, ...called.map((fields) => action({ id: 'some', ...fields }))]).toEqual([
+        type,
+        'disable',
+        'enable',
+        'update',
+        'update',
+      ])
+    }
+  })
+
   test('every event type says who and what it is about', () => {
     for (const [type, { action, resource, subject }] of Object.entries(CONTROL_EVENTS)) {
       expect(type).toMatch(/^[a-z_]+\.[a-z_]+$/)
