@@ -66,6 +66,7 @@ const retireInstance = (deps: InstanceDeps): AdminRoute =>
     summary:
       'Give up an instance that is dead and whose disk will not come back: what it holds of budgets is free within seconds, but for what it is known to have spent',
     body: closed(t.Object({ reason: t.Optional(Nullable(RetirementReason)) })),
+    bodyOptional: true,
     answer: InstanceView,
     async handle(call) {
       const id = call.params.id!
