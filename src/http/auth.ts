@@ -1,6 +1,7 @@
 // Who asks the admin API, and may they: keys as on the inference surface, then scopes, then tenants.
 import type { Actor } from '../domain/decision.ts'
 import { Rejection } from '../domain/rejection.ts'
+import type { SessionRow } from '../domain/session.ts'
 import { type AuthenticateDeps, authenticate, requireFresh, requireState } from '../inference/authenticate.ts'
 import type { Payer } from '../inference/direct.ts'
 import type { Sessions } from '../upkeep/sessions.ts'
@@ -48,24 +49,29 @@ export const adminPrincipalOf = (headers: Headers, deps: SessionDeps, atMs: numb
   const session = headers.has(deps.inference.authHeader) ? null : sessionOf(headers, deps)
   if (session === null) return principalOf(headers, deps, atMs)
   deps.sessions.used(session)
+  return operatorOf(session, deps)
+}
+
+const operatorOf = (session: SessionRow, { live }: SessionDeps): Principal => {
   // Everybody's tenant where a tenant is meant and none is named.
-  const [tenantId = ''] = deps.live.control.table('tenants').find('slug', 'default')
+  const [tenantId = ''] = live.control.table('tenants').find('slug', 'default')
   return { actor: { type: 'operator', id: session.operator_id }, tenantId, scopes: SUPERUSER, sessionId: session.id }
 }
 
-/** Whether who sent these headers may go on with what it began. It keeps no session alive: nobody needs to sit in front of it. */
-export const isStillAllowed = (
+/** Who sent these headers, with what it may by now; null: not go on with what it began. It keeps no session alive: nobody needs to sit in front of it. */
+export const principalNow = (
   headers: Headers,
   scopes: readonly string[],
   deps: SessionDeps,
   atMs: number,
-): boolean => {
+): Principal | null => {
   try {
-    if (!headers.has(deps.inference.authHeader) && sessionOf(headers, deps) !== null) return true
-    requireOneOf(principalOf(headers, deps, atMs), scopes)
-    return true
+    const session = headers.has(deps.inference.authHeader) ? null : sessionOf(headers, deps)
+    const principal = session === null ? principalOf(headers, deps, atMs) : operatorOf(session, deps)
+    requireOneOf(principal, scopes)
+    return principal
   } catch {
-    return false // revoked, expired, signed out, or nobody can tell now
+    return null // revoked, expired, signed out, or nobody can tell now
   }
 }
 

@@ -1,6 +1,6 @@
 // `auth.max_staleness`: an instance that may not have seen a revocation serves nobody, says so where it is asked whether it is ready, and goes on by itself.
 import { describe, expect, test } from 'bun:test'
-import { isStillAllowed, type SessionDeps, sessionOf } from '../../src/http/auth.ts'
+import { principalNow, type SessionDeps, sessionOf } from '../../src/http/auth.ts'
 import { gatewaysOnUpstream } from '../http/gateways.ts'
 import { ADMIN_KEY } from './gateway.ts'
 
@@ -49,17 +49,17 @@ describe('requests', () => {
   test('with the cookie of a session are refused alike, and what such a one began ends', () => {
     let staleMs = MAX_MS
     const deps = {
-      live: { status: () => ({ serves: true, staleMs }) },
+      live: { status: () => ({ serves: true, staleMs }), control: { table: () => ({ find: () => ['ten_default'] }) } },
       sessions: { find: () => ({ operator_id: 'op_1' }), used: () => {} },
       keys: { lookup: () => null },
       inference: { authHeader: 'authorization', minKeyLength: 20, maxStalenessMs: MAX_MS },
     } as unknown as SessionDeps
     const headers = new Headers({ cookie: `gateway_session=${'t'.repeat(43)}` })
     expect(sessionOf(headers, deps)).toMatchObject({ operator_id: 'op_1' })
-    expect(isStillAllowed(headers, [], deps, 0)).toBe(true)
+    expect(principalNow(headers, [], deps, 0)).toMatchObject({ actor: { type: 'operator', id: 'op_1' } })
     staleMs = MAX_MS + 1
     expect(() => sessionOf(headers, deps)).toThrow('has not confirmed the log lately')
-    expect(isStillAllowed(headers, [], deps, 0)).toBe(false)
+    expect(principalNow(headers, [], deps, 0)).toBeNull()
   })
 })
 

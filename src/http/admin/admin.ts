@@ -9,8 +9,8 @@ import type { ModelCatalogue } from '../../upkeep/model-listing.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import {
   adminPrincipalOf,
-  isStillAllowed,
   type Principal,
+  principalNow,
   requireOneOf,
   requireOwnDoing,
   type SessionDeps,
@@ -219,8 +219,8 @@ const run = async (route: AdminRoute, request: Request, rawParams: RawParams, de
   }
   const { body, raw } = route.method === 'GET' ? { body: null, raw: '' } : await bodyOf(route, request)
   const intent = writeIntent(request, url, raw, principal, deps.causeKey)
-  const stillAllowed = () => isStillAllowed(request.headers, route.scopes, deps, deps.nowMs())
-  const answer = await route.handle({ request, principal, params, query, body, intent, stillAllowed })
+  const now = () => principalNow(request.headers, route.scopes, deps, deps.nowMs())
+  const answer = await route.handle({ request, principal, params, query, body, intent, principalNow: now })
   return answered(route, answer, format, request, deps)
 }
 

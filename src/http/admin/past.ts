@@ -36,7 +36,7 @@ export const readPast = async (
       query,
       body: null,
       intent,
-      stillAllowed: () => true,
+      principalNow: () => principal,
     })
     const text = route.rows === null ? JSON.stringify(answer.body) : formatted(answer.body, route.rows, format)
     return { kind: 'answer', status: answer.status ?? route.successStatus, text }

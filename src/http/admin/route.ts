@@ -14,8 +14,8 @@ export interface AdminCall<Body = unknown, Query = unknown> {
   /** Decoded path parameters. */
   readonly params: Readonly<Record<string, string>>
   readonly query: Query
-  /** For an answer that goes on: whether who asked may still do so. */
-  stillAllowed(): boolean
+  /** For an answer that goes on: who asks, with the tenant and scopes of this moment; null: it may no longer. */
+  principalNow(): Principal | null
   /** Checked against the route's schema, without read-only fields. */
   readonly body: Body
   /** Headers of a write; a read has no use for it. */

@@ -5,6 +5,7 @@ import { pause } from '../../lib/pause.ts'
 import { t } from '../../lib/schema.ts'
 import { sseFrame } from '../../lib/sse.ts'
 import { GatewayError } from '../../wire/errors.ts'
+import type { Principal } from '../auth.ts'
 import { RequestRow } from './read-answers.ts'
 import { reading } from './read-store.ts'
 import { Conditions, filterOf } from './request-filter.ts'
@@ -61,8 +62,8 @@ const framesOf = (rows: readonly TailRow[], from: LogPlace): string => {
 
 interface Tail {
   readonly from: LogPlace
-  filter(): RequestFilter
-  stillAllowed(): boolean
+  /** By what its client may see at this moment; null: nothing any more. */
+  filter(): RequestFilter | null
   readonly signal: AbortSignal
 }
 
@@ -72,12 +73,13 @@ async function* follow({ requests }: TailDeps, timing: TailTiming, tail: Tail): 
   let toldMs = performance.now()
   yield 'retry: 2000\n\n'
   while (!signal.aborted) {
-    if (!tail.stillAllowed()) {
+    const filter = tail.filter()
+    if (filter === null) {
       yield `event: end\n${sseFrame('{"reason":"who asks may no longer"}')}`
       return
     }
     // While Postgres is away nothing is missed: the place stays.
-    const found = await requests.since(place, tail.filter()).catch(() => null)
+    const found = await requests.since(place, filter).catch(() => null)
     const text = found === null ? ': the read store cannot be read now\n\n' : framesOf(found.rows, place)
     const isQuiet = text === '' && performance.now() - toldMs < timing.heartbeatMs
     if (!isQuiet) {
@@ -136,17 +138,25 @@ export const tailRoutes = (deps: TailDeps): readonly AdminRoute[] => {
       events: true,
       query: t.Object(Conditions),
       answer: RequestRow,
-      async handle({ request, query, principal, stillAllowed }) {
-        const filter = () => ({
-          ...filterOf(query, principal, deps),
+      async handle({ request, query, principal, principalNow }) {
+        const filterFor = (who: Principal): RequestFilter => ({
+          ...filterOf(query, who, deps),
           fromMs: deps.nowMs() - DAY_MS,
           toMs: deps.nowMs() + DAY_MS,
         })
-        filter() // what is wrong with the query is said at once
+        filterFor(principal) // what is wrong with the query is said at once
+        const filter = (): RequestFilter | null => {
+          const who = principalNow()
+          try {
+            return who === null ? null : filterFor(who)
+          } catch {
+            return null // the tenant that it asks for is another one's by now, or gone
+          }
+        }
         const from = placeOf(request.headers) ?? (await reading(deps.requests.place()))
         const leaving = enter()
         const { signal } = leaving
-        const text = follow(deps, timing, { from, filter, stillAllowed, signal })
+        const text = follow(deps, timing, { from, filter, signal })
         return { body: null, headers: HEADERS, pieces: untilLeft(text, () => leaving.abort()) }
       },
     }),

@@ -306,7 +306,7 @@ describe('a freeze', () => {
       params: {},
       query: {},
       intent: { cause: null, ifMatch: null },
-      stillAllowed: () => true,
+      principalNow: () => principal,
     }
     await expect(async () => create.handle({ ...call, body: { slug: 'a', name: 'A' } })).toThrow('frozen')
     expect(gateway.state.table('tenants').find('slug', 'a')).toEqual([])

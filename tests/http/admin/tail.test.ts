@@ -143,6 +143,22 @@ describe('GET /requests/stream', () => {
     expect(text).not.toContain('secret')
   })
 
+  test('shows a key whose scopes are narrowed no more than a new one would, and ends where that is nothing', async () => {
+    const { gateway, open, asked } = world()
+    const body = { tenant_id: 'ten_other', name: 'auditor', scopes: ['*'] }
+    const made = await gateway.call('POST', '/keys', { body })
+    const tenants = () => asked.map(({ filter }) => filter.tenantId)
+    const all = await open('', {}, made.body.plaintext as string)
+    const one = await open('?tenant_id=ten_default', {}, made.body.plaintext as string)
+    await Promise.all([all, one].map(({ until }) => until((text) => text.includes('retry:'))))
+    await eventually('both have looked', async () => tenants().includes(null) && tenants().includes('ten_default'))
+    await gateway.call('PATCH', `/keys/${made.body.id}`, { body: { scopes: ['usage:read'] } })
+    asked.length = 0
+    expect(await one.until(() => false)).toEndWith('{"reason":"who asks may no longer"}\n\n[ended]')
+    await eventually('the other has looked again', async () => asked.length > 0)
+    expect(new Set(tenants())).toEqual(new Set(['ten_other']))
+  })
+
   test('says so while Postgres is away, and goes on where it stood; begun then, it is the envelope', async () => {
     const { gateway, open, settle, away } = world()
     const { until } = await open()
