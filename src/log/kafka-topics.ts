@@ -1,8 +1,16 @@
 // The topics as Kafka must hold them: made when they are missing, checked at every start. A setting that could lose or reorder records stops it.
 import { type Cluster, type ClusterOptions, kafkaCluster } from './kafka-cluster.ts'
-import type { TopicToCreate } from './kafka-connection.ts'
+import type { BrokerConnection, TopicToCreate } from './kafka-connection.ts'
 import { explain, problemOf, rowOf, type TopicNeeds, wantedTopic, warningsOf } from './kafka-topic-rules.ts'
-import { CODE, LATEST, LIST_OFFSETS, listOffsetsRequest, readListOffsets, type TopicMetadata } from './kafka-wire.ts'
+import {
+  CODE,
+  DENIED,
+  LATEST,
+  LIST_OFFSETS,
+  listOffsetsRequest,
+  readListOffsets,
+  type TopicMetadata,
+} from './kafka-wire.ts'
 import { LogUnavailable, TopicMisconfigured } from './port.ts'
 import { TOPICS, type Topic } from './topics.ts'
 
@@ -81,10 +89,7 @@ const describe = async (
 }
 
 const create = async (cluster: Cluster, topics: readonly TopicToCreate[]): Promise<void> => {
-  const { brokers } = await cluster.metadata([], DEADLINE_MS)
-  const [broker] = brokers
-  if (broker === undefined) throw new LogUnavailable('no broker is known')
-  const connection = await cluster.shared(broker, 'ask', DEADLINE_MS)
+  const connection = await anyBroker(cluster)
   try {
     await connection.createTopics(topics, DEADLINE_MS)
   } catch (error) {
@@ -98,9 +103,26 @@ const create = async (cluster: Cluster, topics: readonly TopicToCreate[]): Promi
   )
 }
 
-/** What the brokers said topic by topic; an error of another kind is thrown on. */
+/** The first broker that the others know. Throws LogUnavailable. */
+const anyBroker = async (cluster: Cluster): Promise<BrokerConnection> => {
+  const { brokers } = await cluster.metadata([], DEADLINE_MS)
+  const [broker] = brokers
+  if (broker === undefined) throw new LogUnavailable('no broker is known')
+  return cluster.shared(broker, 'ask', DEADLINE_MS).catch((error: unknown) => {
+    throw unanswered(`${broker.host}:${broker.port} cannot be asked`, error)
+  })
+}
+
+/** Nobody has answered: that says nothing about the topics. */
+const unanswered = (what: string, error: unknown): LogUnavailable =>
+  error instanceof LogUnavailable
+    ? error
+    : new LogUnavailable(`${what}: ${error instanceof Error ? error.message : String(error)}`, { cause: error })
+
+/** What the brokers said topic by topic; an error of another kind is none of theirs. */
 const refusals = (error: unknown): { topic: string; code: number; message: string }[] => {
-  if (!(error instanceof Error) || !('errors' in error) || !Array.isArray(error.errors)) throw error
+  if (!(error instanceof Error) || !('errors' in error) || !Array.isArray(error.errors))
+    throw unanswered('whether the topics were created is not known', error)
   return error.errors.map((each: { topic: string; code: number; message: string }) => each)
 }
 
@@ -172,15 +194,16 @@ const check = async (
 }
 
 const settingsOf = async (cluster: Cluster, topics: readonly Topic[]) => {
-  const { brokers } = await cluster.metadata([], DEADLINE_MS)
-  const connection = await cluster.shared(brokers[0]!, 'ask', DEADLINE_MS)
+  const connection = await anyBroker(cluster)
   try {
     return await connection.topicSettings(
       topics.map(({ name }) => name),
       DEADLINE_MS,
     )
   } catch (error) {
-    if (!(error instanceof Error) || !('code' in error)) throw error
+    // An error of a connection has a code too, such as ECONNRESET.
+    if (!(error instanceof Error && 'code' in error && DENIED.has(error.code as number)))
+      throw unanswered('the settings of the topics could not be read', error)
     throw new TopicMisconfigured(
       `the settings of the topics may not be read: ${error.message}; add the ACLs that \`gateway topics\` prints`,
     )

@@ -27,6 +27,8 @@ export const CODE = {
   unsupportedCompression: 76,
   invalidRecord: 87,
 } as const
+/** The client may not: its ACLs are to be mended. */
+export const DENIED: ReadonlySet<number> = new Set([CODE.topicAuthorizationFailed, CODE.clusterAuthorizationFailed])
 
 export interface PartitionMetadata {
   readonly error: number

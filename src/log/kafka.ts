@@ -3,7 +3,7 @@ import { type Cluster, kafkaCluster } from './kafka-cluster.ts'
 import type { BrokerConnection, KafkaAccess } from './kafka-connection.ts'
 import { type Limits, leftMs, requireTime, withDeadline } from './kafka-deadline.ts'
 import { follow, pause, type TopicRule, type Troubles } from './kafka-read.ts'
-import { CODE, LATEST, LIST_OFFSETS, listOffsetsRequest, readListOffsets } from './kafka-wire.ts'
+import { CODE, DENIED, LATEST, LIST_OFFSETS, listOffsetsRequest, readListOffsets } from './kafka-wire.ts'
 import { type EventLog, IndefiniteAppend, LogReplaced, LogUnavailable, type NewRecord, RecordRefused } from './port.ts'
 import { appendProblem } from './port-limits.ts'
 import { TOPICS, type Topic } from './topics.ts'
@@ -152,7 +152,6 @@ const REFUSED = new Set<number>([
   CODE.invalidRecord,
   CODE.policyViolation,
 ])
-const DENIED = new Set<number>([CODE.topicAuthorizationFailed, CODE.clusterAuthorizationFailed])
 /** Checked by the broker before it writes. */
 const NOT_WRITTEN = new Set<number>([CODE.unknownTopic, CODE.notEnoughReplicas, CODE.corruptMessage])
 

@@ -2,13 +2,18 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { type Kafka, startKafka } from '../../infra/kafka/kafka.ts'
 import { kafkaLog } from '../../src/log/kafka.ts'
+import { checkTopics } from '../../src/log/kafka-topics.ts'
 import { FETCH, fetchRequest, readFetch } from '../../src/log/kafka-wire.ts'
 import { type EventLog, IndefiniteAppend, type LogRecord, LogUnavailable } from '../../src/log/port.ts'
+import { TOPICS } from '../../src/log/topics.ts'
 import { eventually } from '../services/eventually.ts'
 import { type TestTopics, testTopics } from '../services/kafka.ts'
 import { startTcpProxy } from '../services/tcp-proxy.ts'
 import { fact, numberOf } from './event-log.ts'
 import { appendSurely, expectAppended, idle, range, readAll, startWriter } from './kafka-traffic.ts'
+
+/** Of its requests. */
+const DESCRIBE_CONFIGS = 32
 
 describe('on a broker that is harmed', () => {
   let proxy: Awaited<ReturnType<typeof startTcpProxy>>
@@ -28,6 +33,18 @@ describe('on a broker that is harmed', () => {
     await kafka.stop()
     await proxy.stop()
   })
+
+  test('a check of topics whose question is not answered says nothing of the topics, and goes through once it is', async () => {
+    const name = await topics.create()
+    const options = { brokers: [`127.0.0.1:${proxy.port}`], clientId: 'check', partitions: 1, retentionHours: 24 }
+    const check = () => checkTopics({ ...options, topics: [{ ...TOPICS.operations, name }] }).catch((thrown) => thrown)
+    proxy.resetOn = (piece) => piece.length > 6 && piece.readInt16BE(4) === DESCRIBE_CONFIGS
+    const unanswered = await check()
+    expect(unanswered).toBeInstanceOf(LogUnavailable)
+    expect((unanswered as Error).message).toStartWith('the settings of the topics could not be read: ')
+    proxy.resetOn = null
+    expect(await check()).not.toBeInstanceOf(LogUnavailable)
+  }, 60_000)
 
   test('an append with a lost answer is IndefiniteAppend; it may have happened, and sent again it stands there twice', async () => {
     const topic = await topics.create()

@@ -13,6 +13,8 @@ export interface TcpProxy {
   bytesPerSecond: number
   /** A share (0 to 1) of the pieces that pass resets its connection instead. */
   resetShare: number
+  /** Asked of each piece that a client sends: whether its connection is reset instead. Null: none is. */
+  resetOn: ((piece: Buffer) => boolean) | null
   readonly connections: number
   /** Ends every connection at once. Returns how many. */
   cut(): number
@@ -40,6 +42,7 @@ class FaultyProxy implements TcpProxy {
   delayMs = 0
   bytesPerSecond = Number.POSITIVE_INFINITY
   resetShare = 0
+  resetOn: TcpProxy['resetOn'] = null
   readonly #pairs = new Set<Pair>()
   #listener: Server | null = null
 
@@ -57,7 +60,10 @@ class FaultyProxy implements TcpProxy {
       server.destroy()
     }
     const [up, down] = [this.#lane(pair, server), this.#lane(pair, client)]
-    client.on('data', (bytes: Buffer) => up(bytes))
+    client.on('data', (bytes: Buffer) => {
+      if (this.resetOn?.(bytes) === true) breakOff(pair)
+      else up(bytes)
+    })
     server.on('data', (bytes: Buffer) => {
       if (!this.dropAnswers) down(bytes)
     })
