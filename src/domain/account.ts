@@ -177,7 +177,11 @@ const overlaps = (one: Window, other: Window): boolean =>
   (other.window_end_ms === null || one.window_start_ms < other.window_end_ms)
 
 /** A change of how windows are cut must not clear what was spent: what overlaps counts in this window too. `changed`: as they are now. */
-const carriedInto = (accounts: Accounts, window: Window, changed: ReadonlyMap<string, Account> = NONE): Amount => {
+export const carriedInto = (
+  accounts: Accounts,
+  window: Window,
+  changed: ReadonlyMap<string, Account> = NONE,
+): Amount => {
   let sum = NO_AMOUNT
   for (const known of accounts.ofBudget(window.budget_id)) {
     const other = changed.get(known.account) ?? known

@@ -1,5 +1,5 @@
 // Budgets as requests and reads meet them: which ones a request falls under, and how each of them stands.
-import { accountId, committed, overrunOf, spentOf } from '../domain/account.ts'
+import { accountId, carriedInto, committed, overrunOf, spentOf } from '../domain/account.ts'
 import { closedUpTo, opensAt } from '../domain/account-closing.ts'
 import { type Amount, minus, NO_AMOUNT, plus } from '../domain/amount.ts'
 import type { BudgetRow } from '../domain/budget.ts'
@@ -125,9 +125,11 @@ const standingOf = (leases: BudgetLeases, lines: BudgetLines, row: BudgetRow): B
   const told = lease === undefined ? undefined : account?.holders.get(lease.holder)
   const ours = lease === undefined ? NO_AMOUNT : plus(lease.spent, lease.counted)
   const untold = minus(ours, told === undefined ? NO_AMOUNT : plus(told.spent, told.counted))
-  const settled = account === undefined ? NO_AMOUNT : spentOf(account)
+  const window = { account: id, budget_id: row.id, window_start_ms: startMs, window_end_ms: endMs }
+  // Nobody has spent from this window yet: what others that overlap it came to counts in it all the same.
+  const settled = account === undefined ? carriedInto(accounts, window) : spentOf(account)
   const spent = plus(settled, untold)
-  const taken = account === undefined ? NO_AMOUNT : committed(account)
+  const taken = account === undefined ? settled : committed(account)
   return {
     account: id,
     startMs,
