@@ -1,5 +1,6 @@
 // Record batches (format 2) as they stand in the log, and the rule that no offset is ever jumped over.
 import { ByteReader } from './kafka-bytes.ts'
+import { unpackRecords } from './kafka-codecs.ts'
 import { LogGap, type LogRecord } from './port.ts'
 
 export interface RecordBatch {
@@ -11,7 +12,6 @@ export interface RecordBatch {
 }
 
 const HEADER_BYTES = 12
-const GZIP = 1
 const LOG_APPEND_TIME = 0x08
 const CONTROL = 0x20
 
@@ -40,7 +40,8 @@ const readBatch = (firstOffset: number, from: ByteReader): RecordBatch => {
   from.take(14)
   const count = from.int32()
   const context = { firstOffset, firstMs, appendMs: (attributes & LOG_APPEND_TIME) === 0 ? null : maxMs }
-  const body = decompressed(attributes & 7, from, firstOffset)
+  const codec = attributes & 7
+  const body = codec === 0 ? from : new ByteReader(unpackRecords(codec, from.take(from.remaining), firstOffset))
   const records = Array.from({ length: count }, () => readRecord(body, context))
   // A marker of somebody's transaction takes an offset. It is handed on as a record without key and value: no offset is left out.
   const plain = (attributes & CONTROL) === 0
@@ -50,13 +51,6 @@ const readBatch = (firstOffset: number, from: ByteReader): RecordBatch => {
     epoch,
     records: plain ? records : records.map((record) => ({ ...record, key: null, value: null })),
   }
-}
-
-const decompressed = (codec: number, from: ByteReader, firstOffset: number): ByteReader => {
-  if (codec === 0) return from
-  const packed = from.take(from.remaining)
-  if (codec === GZIP) return new ByteReader(Bun.gunzipSync(Uint8Array.from(packed)))
-  throw new Error(`record batch at offset ${firstOffset} is compressed with codec ${codec}: only gzip is read`)
 }
 
 const readRecord = (

@@ -16,7 +16,8 @@ const REPLICATION = 3
 const MIN_IN_SYNC = 2
 /** An append of 448 KiB, with room for what surrounds it. */
 export const MIN_MESSAGE_BYTES = 524_288
-const READABLE_COMPRESSION = ['producer', 'uncompressed', 'gzip']
+/** Brokers that pack what we send would make every reader unpack it. All compressions are read, for what others may bring. */
+const OUR_COMPRESSION = ['producer', 'uncompressed', 'gzip']
 const HOUR_MS = 3_600_000
 const COMPACTED_MS = String(HOUR_MS)
 
@@ -97,8 +98,8 @@ export const problemOf = (
     return wrong('retention.ms', retentionMs === -1 ? '-1 (for ever)' : `at least ${retentionMs}`, String(retentionMs))
   }
   if (topic.cleanup === 'delete' && get('retention.bytes') !== '-1') return wrong('retention.bytes', '-1', '-1')
-  if (!READABLE_COMPRESSION.includes(get('compression.type'))) {
-    return wrong('compression.type', READABLE_COMPRESSION.join(' or '), 'producer')
+  if (!OUR_COMPRESSION.includes(get('compression.type'))) {
+    return wrong('compression.type', OUR_COMPRESSION.join(' or '), 'producer')
   }
   if (Number(get('max.message.bytes')) < MIN_MESSAGE_BYTES) {
     return wrong('max.message.bytes', `at least ${MIN_MESSAGE_BYTES}`, '1048588')

@@ -1,0 +1,88 @@
+// What the decoders of the LZ family write to: bytes that grow up to a bound, and copies of what was written before.
+
+/** The packed bytes are not what their format says, or hold more than is taken. */
+export class Unpackable extends Error {
+  override readonly name = 'Unpackable'
+}
+
+const SMALLEST = 1_024
+
+export class UnpackedBytes {
+  private buffer: Uint8Array
+  private length = 0
+
+  /** `expected`: how many bytes are likely to come; throws `Unpackable` when it is more than `limit` already. */
+  constructor(
+    expected: number,
+    private readonly limit: number,
+  ) {
+    this.buffer = new Uint8Array(0)
+    this.reserve(Math.max(SMALLEST, Math.min(expected, limit)))
+    if (expected > limit) throw new Unpackable(`more than ${limit} bytes`)
+  }
+
+  private reserve(extra: number): void {
+    const needed = this.length + extra
+    if (needed <= this.buffer.length) return
+    const larger = new Uint8Array(Math.max(needed, this.buffer.length * 2))
+    larger.set(this.buffer.subarray(0, this.length))
+    this.buffer = larger
+  }
+
+  private grow(extra: number): void {
+    if (this.length + extra > this.limit) throw new Unpackable(`more than ${this.limit} bytes`)
+    this.reserve(extra)
+  }
+
+  append(bytes: Uint8Array): void {
+    this.grow(bytes.length)
+    this.buffer.set(bytes, this.length)
+    this.length += bytes.length
+  }
+
+  /** Repeats what was written `distance` bytes ago; it may reach into what it writes itself. */
+  repeat(distance: number, length: number): void {
+    if (distance <= 0 || distance > this.length) throw new Unpackable('a copy of what was never written')
+    this.grow(length)
+    const { buffer } = this
+    const from = this.length - distance
+    if (distance >= length) buffer.copyWithin(this.length, from, from + length)
+    else for (let index = 0; index < length; index++) buffer[this.length + index] = buffer[from + index]!
+    this.length += length
+  }
+
+  /** A view. */
+  bytes(): Uint8Array {
+    return this.buffer.subarray(0, this.length)
+  }
+}
+
+/** Reads packed bytes one after another; throws `Unpackable` at their end. */
+export class PackedBytes {
+  at = 0
+
+  constructor(private readonly packed: Uint8Array) {}
+
+  get left(): number {
+    return this.packed.length - this.at
+  }
+
+  byte(): number {
+    if (this.at >= this.packed.length) throw new Unpackable('it ends too early')
+    return this.packed[this.at++]!
+  }
+
+  /** Little-endian, of one to four bytes. */
+  number(bytes: number): number {
+    let value = 0
+    for (let index = 0, factor = 1; index < bytes; index++, factor *= 256) value += this.byte() * factor
+    return value
+  }
+
+  /** A view. */
+  take(length: number): Uint8Array {
+    if (length > this.left) throw new Unpackable('it ends too early')
+    this.at += length
+    return this.packed.subarray(this.at - length, this.at)
+  }
+}
