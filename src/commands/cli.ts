@@ -82,7 +82,8 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   },
   verify: {
     usage: 'verify',
-    about: 'Recompute the chain and compare the snapshot and the read models with it; the gateway may be up or down.',
+    about:
+      'Recompute the chain and compare the snapshot, the data keys and the read models with it; the gateway may be up or down.',
     flags: [],
     words: 0,
     run: () => withLog('verify', (opened) => verifyCommand({ ...opened, print, complain })),

@@ -19,10 +19,16 @@ export interface ChainToVerify {
   readonly signal: AbortSignal
 }
 
+export interface VerifiedChain {
+  readonly finding: Finding
+  /** Where the whole log leads. */
+  readonly state: ChainFold['state']
+}
+
 const POISON_TOLD = 20
 
 /** Folds the whole log once. What it finds has the offset. */
-export const verifyChain = async (chain: ChainToVerify): Promise<Finding> => {
+export const verifyChain = async (chain: ChainToVerify): Promise<VerifiedChain> => {
   const { log, macKey, dataDir, expectedChain } = chain
   // Before the end is asked for: a gateway that is up moves them on.
   const snapshot = await loadSnapshot(dataDir, macKey)
@@ -69,7 +75,8 @@ export const verifyChain = async (chain: ChainToVerify): Promise<Finding> => {
   const warnings = poison.map(
     ({ offset, kind, reason }) => `offset ${offset} is ${kind} (${reason}) and changes nothing`,
   )
-  return { title: CONTROL, rows, problems: [...problems, ...unknown], warnings }
+  const finding = { title: CONTROL, rows, problems: [...problems, ...unknown], warnings }
+  return { finding, state: fold.state }
 }
 
 const malformedOf = (step: ReturnType<ChainFold['take']>, { offset }: LogRecord): Poison | null =>

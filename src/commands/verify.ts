@@ -8,6 +8,7 @@ import type { EventLog } from '../log/port.ts'
 import { otherCluster } from '../upkeep/embedded-postgres.ts'
 import { openReadStore } from './read-store.ts'
 import { verifyChain } from './verify-chain.ts'
+import { verifyKeys } from './verify-keys.ts'
 import { verifyOutcomes } from './verify-outcomes.ts'
 
 export interface VerifyCommand {
@@ -36,7 +37,7 @@ export const verifyCommand = async (command: VerifyCommand): Promise<number> => 
   const { config, macKey, diagnostics, signal } = command
   // Its server would move the tables aside: a start may do that, who only looks may not.
   const other = config.database.url === null ? otherCluster(config.data.dir) : null
-  if (other !== null) return conclude(command, [await chainOf(command, null), ofOtherVersion(other)])
+  if (other !== null) return conclude(command, await chainOf(command, null), [ofOtherVersion(other)])
   const store = openReadStore(config, diagnostics)
   const sql = openDatabase({ url: store.url, name: 'gatelog-verify', maxConnections: 2, statementTimeoutMs: null })
   try {
@@ -45,19 +46,20 @@ export const verifyCommand = async (command: VerifyCommand): Promise<number> => 
     const audit = reachable ? watched(await openAuditCheck(sql, macKey).catch(() => null)) : null
     const chain = await chainOf(command, audit)
     const derived = reachable ? await derivedFrom(command, sql, audit) : [UNREACHABLE]
-    return conclude(command, [chain, ...derived])
+    return conclude(command, chain, derived)
   } finally {
     await sql.end({ timeout: 1 })
     await store.close()
   }
 }
 
-/** Told as soon as it is known: whatever becomes of the rest, the chain has been reported. */
+/** The chain, and the keys of what is sealed in it. Told as soon as it is known: whatever becomes of the rest, the chain has been reported. */
 const chainOf = async (
   { config, macKey, log, signal, print, complain }: VerifyCommand,
   audit: Watched | null,
-): Promise<Finding> => {
-  const chain = await verifyChain({
+): Promise<readonly Finding[]> => {
+  const keysOf = await verifyKeys({ log, signal })
+  const { finding: chain, state } = await verifyChain({
     log,
     macKey,
     dataDir: config.data.dir,
@@ -66,16 +68,21 @@ const chainOf = async (
     signal,
   })
   tell(chain, print, complain)
-  return chain
+  // Of a chain that breaks off only a former state is known, whose secrets may have been replaced since.
+  if (chain.problems.length > 0) return [chain]
+  const keys = await keysOf(state)
+  tell(keys, print, complain)
+  return [chain, keys]
 }
 
-/** Tells what has not been told, which is all but the chain, and how many problems there are. The exit code. */
+/** Tells what has not been told, and how many problems there are in all. The exit code. */
 const conclude = (
   { print, complain }: VerifyCommand,
-  [chain, ...derived]: readonly [Finding, ...Finding[]],
+  told: readonly Finding[],
+  derived: readonly Finding[],
 ): number => {
   for (const finding of derived) tell(finding, print, complain)
-  const problems = [chain, ...derived].reduce((sum, finding) => sum + finding.problems.length, 0)
+  const problems = [...told, ...derived].reduce((sum, finding) => sum + finding.problems.length, 0)
   print(problems === 0 ? '\nEverything agrees.' : `\n${problems} ${problems === 1 ? 'thing is' : 'things are'} wrong.`)
   return problems === 0 ? 0 : 1
 }

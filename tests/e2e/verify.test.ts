@@ -56,6 +56,7 @@ test('all agrees while the gateway is up, and when it is down; the past is asked
   expect(up.value('gateway.requests.v1')).toMatch(new RegExp(`^ *${REQUESTS} `))
   expect(up.value('request log, of those')).toBe(up.value('gateway.requests.v1')!)
   expect([up.value('tip'), up.value('lost'), up.value('forged')]).toEqual([tip, '0', '0'])
+  expect([up.value('data keys'), up.value('secrets without their key')]).toEqual(['0', '0'])
   await gateway.end('SIGTERM')
   const down = await verify()
   expect([down.code, down.lines]).toEqual([0, []])
