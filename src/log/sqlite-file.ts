@@ -1,5 +1,6 @@
 // The SQLite file of a topic: opens it, and tells one that can no longer be read from one that is only in use.
 import { Database } from 'bun:sqlite'
+import { basename } from 'node:path'
 import { codeOf } from '../lib/error-code.ts'
 import { isBusy } from './lock.ts'
 import { IndefiniteAppend, LogDamaged, type LogRecord, LogUnavailable } from './port.ts'
@@ -9,7 +10,7 @@ export const damageOf = (path: string, error: unknown): LogDamaged | null => {
   const code = codeOf(error) ?? ''
   if (!/^SQLITE_(CORRUPT|NOTADB)/.test(code)) return null
   return new LogDamaged(
-    `${path} is damaged (${code}): restore the folder log of data.dir from a backup, or move data.dir away to begin anew`,
+    `${path} is damaged (${code}): restore ${basename(path)}* of that folder from a backup, instead of all files of that name and no others (they are newer), or move data.dir away to begin anew`,
     { cause: error },
   )
 }

@@ -211,7 +211,7 @@ export class BudgetLedger {
         end ??= await this.#begin(number, partition)
         await this.#follow(number, partition, end, signal)
       } catch (error) {
-        // A log that was replaced or cut shows in the control topic too, which stops the start; here it is only waited out.
+        // A log that was replaced or cut as a whole shows in the control topic, which stops the start; here it is only waited out.
         if (!signal.aborted) diagnostics.warn('budgets_read_failed', { partition: number, error })
         // What was to be read may have expired meanwhile.
         if (!partition.caughtUp) end = null

@@ -10,8 +10,9 @@ export class ControlLogRefused extends Error {
   override readonly name = 'ControlLogRefused'
 }
 
+/** Of the embedded log that file alone: the whole folder would take back data keys, and what budgets spent, to the time of the backup. */
 const RESTORE =
-  'restore it from a backup (embedded: the folder log in data.dir; Kafka: the topic), append again what data.dir keeps of its end (`gateway log restore`), or move data.dir away to begin anew'
+  'restore it from a backup (embedded: log/gateway.control.v1.* in data.dir, instead of all files of that name, and no others: they are newer; Kafka: the topic), append again what data.dir keeps of its end (`gateway log restore`), or move data.dir away to begin anew'
 
 export interface Expected {
   /** `log.kafka.chain`: the chain that the settings name. */

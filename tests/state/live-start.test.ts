@@ -91,7 +91,9 @@ describe('the start', () => {
     log.truncate(CONTROL, 0, 3)
     expect(await refusalOf(log, { dataDir })).toMatchObject({
       name: 'ControlLogRefused',
-      message: expect.stringMatching(/truncated, recreated or replaced.*restore it from a backup/),
+      message: expect.stringMatching(
+        /truncated, recreated or replaced.*restore it from a backup \(embedded: log\/gateway\.control\.v1\.\* in data\.dir/,
+      ),
     })
   })
 
