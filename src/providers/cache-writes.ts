@@ -10,13 +10,27 @@ export interface CacheWriteFactors {
 
 /** Anthropic, on every platform. */
 const CLAUDE: CacheWriteFactors = { fiveMinutes: 1.25, oneHour: 2 }
+/** OpenAI since GPT-5.6, wherever it runs: for half an hour, and of every prompt that is long enough, asked for or not. */
+const GPT: CacheWriteFactors = { fiveMinutes: 1.25, oneHour: 1.25 }
+/** OpenAI's models that write for nothing. A name that is not among them (a deployment's, an alias) is taken to be of a later one. */
+const OLDER_GPT =
+  /^(?:ft:)?(?:(?:chat)?gpt-?(?:[34]|5(?:\.[0-5])?(?![.\d])|oss|audio|realtime)|o\d|codex-mini|computer-use)/i
+const OF_OPENAI = /(?:^|[./~])openai[./]/i
 /** Amazon's own models write at the price of a prompt; what else stands behind Converse may be Claude. */
 const AMAZON = /(?:^|[./])(?:amazon\.)?(?:nova|titan)/i
 
+/** Its vendor writes whatever is long enough, and charges for it. */
+const writesUnasked = (kind: string, upstreamModel: string): boolean => {
+  if (kind === 'openai' || kind === 'azure_openai') return !OLDER_GPT.test(upstreamModel)
+  const vendor = kind === 'openrouter' || kind === 'bedrock' ? OF_OPENAI.exec(upstreamModel) : null
+  return vendor !== null && !OLDER_GPT.test(upstreamModel.slice(vendor.index + vendor[0].length))
+}
+
 /** Null: what is written to the cache costs what the rest does. */
-export const cacheWriteFactors = (kind: string, upstreamModel: string): CacheWriteFactors | null => {
+const cacheWriteFactors = (kind: string, upstreamModel: string): CacheWriteFactors | null => {
+  if (writesUnasked(kind, upstreamModel)) return GPT
   if (kind === 'anthropic' || kind === 'openrouter') return CLAUDE
-  return kind === 'bedrock' && !AMAZON.test(upstreamModel) ? CLAUDE : null
+  return kind === 'bedrock' && !AMAZON.test(upstreamModel) && !OF_OPENAI.test(upstreamModel) ? CLAUDE : null
 }
 
 /** A whole text of JSON, which words of a prompt are only where they are all of it. A letter may be written as an escape. */
@@ -26,13 +40,14 @@ const quoted = (...texts: readonly string[]): RegExp => {
   return new RegExp(`"(?:${texts.map((text) => [...text].map(letter).join('')).join('|')})"`, 'i')
 }
 
-/** Nothing is written that nobody marks. */
+/** But for OpenAI's models nothing is written that nobody marks. */
 const MARKS = quoted('cache_control', 'cacheControl', 'cachePoint', 'cache_point')
 const FOR_AN_HOUR = quoted('1h')
 
 /** The most that a token of this body's prompt may cost, as a multiple of its price: 1 where nothing is written to a cache. */
 export const dearestFactor = (raw: string, kind: string, upstreamModel: string): number => {
   const factors = cacheWriteFactors(kind, upstreamModel)
+  if (factors === GPT) return GPT.fiveMinutes
   if (factors === null || !MARKS.test(raw)) return 1
   return FOR_AN_HOUR.test(raw) ? factors.oneHour : factors.fiveMinutes
 }

@@ -2,6 +2,7 @@
 import { hasLongNumber, parseExact } from '../lib/exact-json.ts'
 import { type Edit, editMembers } from '../lib/json-edit.ts'
 import { isObject } from '../wire/json.ts'
+import { cacheWritesOf } from './cache-writes.ts'
 import { inBandFailure, malformed, tellsFailure } from './failure.ts'
 import { finishReasonOf, isFailedFinish } from './finish.ts'
 import { flattened, textChoices } from './openai-parts.ts'
@@ -20,13 +21,15 @@ export interface Dialect {
 /** Null when there is no usage object. */
 export const openaiUsage = (value: unknown): Usage | null => {
   if (!isObject(value)) return null
-  return {
+  const { cached_tokens: cached, cache_write_tokens: written } = objectOf(value.prompt_tokens_details)
+  const usage = {
     promptTokens: countOf(value.prompt_tokens),
     completionTokens: countOf(value.completion_tokens),
-    cachedPromptTokens: countOf(objectOf(value.prompt_tokens_details).cached_tokens),
+    cachedPromptTokens: countOf(cached),
     reasoningTokens: countOf(objectOf(value.completion_tokens_details).reasoning_tokens),
     raw: value,
   }
+  return written === undefined ? usage : { ...usage, ...cacheWritesOf(countOf(written), null, null) }
 }
 
 export const STANDARD: Dialect = { usageOf: (source) => openaiUsage(source.usage) }

@@ -1,5 +1,4 @@
 // Where the kinds of the OpenAI shape report usage and cost, when it is not the standard place.
-import { cacheWritesOf } from './cache-writes.ts'
 import { type Dialect, openaiUsage } from './openai-answer.ts'
 import type { Usage } from './provider.ts'
 import { countOf, type Json, objectOf } from './read-json.ts'
@@ -30,8 +29,7 @@ export const groqUsage: Dialect = {
 export const openrouterUsage: Dialect = dialect((usage, raw) => {
   const own = nanoUsd(raw.cost)
   const vendor = raw.is_byok === true ? nanoUsd(objectOf(raw.cost_details).upstream_inference_cost) : null
-  const written = cacheWritesOf(countOf(objectOf(raw.prompt_tokens_details).cache_write_tokens), null, null)
-  return withCost({ ...usage, ...written }, own === null ? null : own + (vendor ?? 0))
+  return withCost(usage, own === null ? null : own + (vendor ?? 0))
 })
 
 /** Cached tokens as `prompt_cache_hit_tokens`. */

@@ -55,6 +55,12 @@ const converse = (usage: object) => ({
   usage: { inputTokens: 10, outputTokens: 0, ...usage },
 })
 
+const chat = (details: object) => ({
+  ...{ id: 'chatcmpl-1', object: 'chat.completion', created: 1, model: 'a' },
+  choices: [{ index: 0, message: { role: 'assistant', content: 'hi' }, finish_reason: 'stop' }],
+  usage: { prompt_tokens: 200, completion_tokens: 0, total_tokens: 200, prompt_tokens_details: details },
+})
+
 const split = { ephemeral_5m_input_tokens: 100, ephemeral_1h_input_tokens: 200 }
 const CHARGED: readonly (readonly [string, Partial<CatalogueEntry>, object, object | null, number])[] = [
   [
@@ -99,6 +105,34 @@ const CHARGED: readonly (readonly [string, Partial<CatalogueEntry>, object, obje
     HOUR,
     110,
   ],
+  [
+    'GPT-5.6, which writes without being asked',
+    { kind: 'openai', upstreamModel: 'gpt-5.6-sol' },
+    chat({ cached_tokens: 40, cache_write_tokens: 100 }),
+    null,
+    100 + 125,
+  ],
+  [
+    'a later one behind a deployment',
+    { kind: 'azure_openai', upstreamModel: 'prod-chat', cachedInputCostPerMillion: 0.1 },
+    chat({ cached_tokens: 40, cache_write_tokens: 100 }),
+    null,
+    60 + 4 + 125,
+  ],
+  [
+    'GPT before 5.6, which takes no more for it',
+    { kind: 'openai', upstreamModel: 'gpt-5.5' },
+    chat({ cache_write_tokens: 100 }),
+    null,
+    200,
+  ],
+  [
+    'GPT-5.6 on Bedrock',
+    { kind: 'bedrock', upstreamModel: 'us.openai.gpt-5.6-luna' },
+    converse({ cacheWriteInputTokens: 100 }),
+    HOUR,
+    10 + 125,
+  ],
   ['nothing written', { kind: 'anthropic' }, claude({}), HOUR, 10],
 ]
 
@@ -117,9 +151,9 @@ describe('charged for what was written to a cache', () => {
 })
 
 describe('reserved for what may be written to a cache', () => {
-  const factorOf = (kind: string, body: object, raw = JSON.stringify(body)) => {
+  const factorOf = (kind: string, body: object, raw = JSON.stringify(body), upstreamModel = 'small') => {
     const intent = readIntent(raw, JSON.parse(raw), new Headers())
-    const row = entry({ ...PRICES, kind, outputCostPerMillion: 0 })
+    const row = entry({ ...PRICES, kind, upstreamModel, outputCostPerMillion: 0 })
     return Math.floor(reservedNanoUsd(intent, row)! / 10 / intent.promptBytes) / 100
   }
 
@@ -128,7 +162,40 @@ describe('reserved for what may be written to a cache', () => {
     expect(factorOf('anthropic', written({ type: 'ephemeral' }))).toBe(1.25)
     for (const kind of ['anthropic', 'bedrock', 'openrouter']) expect(factorOf(kind, written(HOUR))).toBe(2)
     expect(factorOf('anthropic', { ...written(null), cache_control: HOUR })).toBe(2)
-    expect(factorOf('openai', written(HOUR))).toBe(1)
+    expect(factorOf('groq', written(HOUR))).toBe(1)
+  })
+
+  test('by OpenAI since GPT-5.6 whatever the body says, and never before', () => {
+    const of = (kind: string, model: string, control: object | null = null) =>
+      factorOf(kind, written(control), JSON.stringify(written(control)), model)
+    // biome-ignore format: by family
+    const older = [
+      'gpt-3.5-turbo', 'gpt-35-turbo', 'gpt-4o', 'gpt-4.1-mini', 'chatgpt-4o-latest', 'o3', 'gpt-5', 'gpt-5-mini', 'gpt-5-2025-08-07', 'gpt-5.1', 'gpt-5.5-pro',
+      'gpt-oss-120b', 'ft:gpt-4.1:me::1',
+    ]
+    const later = [
+      'gpt-5.6-sol',
+      'gpt-5.6',
+      'gpt-5.10',
+      'gpt-6-luna',
+      'gpt-56',
+      'gpt-10',
+      'ft:gpt-5.6-luna:me::1',
+      'prod',
+    ]
+    for (const kind of ['openai', 'azure_openai']) {
+      for (const model of older) expect([model, of(kind, model, HOUR)]).toEqual([model, 1])
+      for (const model of later) expect([model, of(kind, model)]).toEqual([model, 1.25])
+    }
+    for (const [kind, at] of [
+      ['openrouter', 'openai/'],
+      ['bedrock', 'us.openai.'],
+    ] as const) {
+      expect(of(kind, `${at}gpt-6-luna`)).toBe(1.25)
+      expect(of(kind, `${at}gpt-oss-20b`)).toBe(1)
+    }
+    expect(of('bedrock', 'openai.gpt-oss-20b-1:0', HOUR)).toBe(1)
+    expect(of('groq', 'openai/gpt-5.6')).toBe(1)
   })
 
   test('not for words of a prompt', () => {
