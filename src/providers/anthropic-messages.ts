@@ -1,4 +1,5 @@
 // Messages of the client's wire -> system blocks and messages of Anthropic's. What has no counterpart is refused by name.
+import { sha256Hex } from '../lib/digest.ts'
 import { isObject } from '../wire/json.ts'
 import { argumentsOf, dataUrl, quoted, refuse } from './converting.ts'
 import { arrayOf, type Json, objectOf, textOf } from './read-json.ts'
@@ -63,10 +64,16 @@ const blocksOf = (content: unknown, param: string, allowed: readonly string[]): 
   })
 }
 
+const TOOL_ID = /^[\w-]+$/
+
+/** Other vendors name their calls otherwise (`functions.search:0`), which is refused here: such an id becomes another, the same for the call and its result. */
+const toolId = (id: unknown): unknown =>
+  typeof id !== 'string' || TOOL_ID.test(id) ? id : `toolu_${sha256Hex(id).slice(0, 24)}`
+
 const toolUse = (call: unknown, param: string): Block => {
   if (!isObject(call) || !isObject(call.function)) throw refuse('this provider takes calls of functions only', param)
   const input = argumentsOf(call.function.arguments, `${param}.function.arguments`)
-  return { type: 'tool_use', id: call.id, name: call.function.name, input }
+  return { type: 'tool_use', id: toolId(call.id), name: call.function.name, input }
 }
 
 /** Thinking that was handed out as `reasoning_details` comes back with its signature, which a tool loop needs. */
@@ -95,7 +102,7 @@ const toolResult = (message: Json, param: string): Block => {
   return withCache(
     {
       type: 'tool_result',
-      tool_use_id: message.tool_call_id,
+      tool_use_id: toolId(message.tool_call_id),
       content: typeof content === 'string' ? content : blocksOf(content, `${param}.content`, ['text', 'image_url']),
       ...(typeof message.is_error === 'boolean' ? { is_error: message.is_error } : {}),
     },

@@ -3,7 +3,7 @@ import { topLevel } from '../lib/json-edit.ts'
 import { isObject } from '../wire/json.ts'
 import { convertMessages } from './anthropic-messages.ts'
 import { schemaSubset } from './anthropic-schema.ts'
-import { NO_JSON_OUTPUT, NO_SAMPLING, thinkingFor } from './claude-models.ts'
+import { FORCED_WITHOUT_THINKING, NO_JSON_OUTPUT, NO_SAMPLING, thinkingFor } from './claude-models.ts'
 import {
   dropDetail,
   exactBody,
@@ -89,9 +89,13 @@ const addFormat = (body: Json, out: Record<string, unknown>, model: string, shap
   }
   if (out.tools !== undefined) throw refuse('this model cannot combine tools with a JSON schema', 'response_format')
   out.tools = [{ name: JSON_TOOL, description: 'Gives the answer.', input_schema: schema }]
-  out.tool_choice = { type: 'tool', name: JSON_TOOL }
-  shaping.push('response_format json_schema as a forced tool')
+  const forced = !thinks(out)
+  if (forced) out.tool_choice = { type: 'tool', name: JSON_TOOL }
+  shaping.push(`response_format json_schema as a ${forced ? 'forced ' : ''}tool`)
 }
+
+/** A model that thinks refuses to be forced to a tool. */
+const thinks = ({ thinking }: Record<string, unknown>): boolean => isObject(thinking) && thinking.type !== 'disabled'
 
 const addThinking = (body: Json, out: Record<string, unknown>, model: string, shaping: string[]): void => {
   const effort = textOf(body.reasoning_effort)
@@ -105,10 +109,13 @@ const addThinking = (body: Json, out: Record<string, unknown>, model: string, sh
     shaping.push('dropped reasoning_effort: max_tokens leaves no room for thinking')
     return
   }
-  if ('effort' in thinking) {
-    out.output_config = { effort: thinking.effort, ...objectOf(out.output_config) }
-    out.thinking ??= { type: 'adaptive' }
-  } else out.thinking ??= { type: 'enabled', budget_tokens: thinking.budgetTokens }
+  const forced = ['any', 'tool'].includes(textOf(objectOf(out.tool_choice).type) ?? '')
+  if (forced && out.thinking === undefined) shaping.push(FORCED_WITHOUT_THINKING)
+  if ('effort' in thinking) out.output_config = { effort: thinking.effort, ...objectOf(out.output_config) }
+  if (!forced)
+    out.thinking ??=
+      'effort' in thinking ? { type: 'adaptive' } : { type: 'enabled', budget_tokens: thinking.budgetTokens }
+  if (!thinks(out)) return
   // With thinking on they are refused.
   for (const name of ['temperature', 'top_k'])
     if (out[name] !== undefined) {
@@ -166,8 +173,8 @@ export const messagesBody = (
   addSampling(body, out, model, shaping)
   addStop(body, out, shaping)
   addTools(body, out)
-  addFormat(body, out, model, shaping)
   addThinking(body, out, model, shaping)
+  addFormat(body, out, model, shaping)
   const user = userOf(body)
   if (user !== null) out.metadata = { user_id: user }
   return out

@@ -3,7 +3,7 @@ import { type Conversation, convertMessages } from './bedrock-messages.ts'
 import { type Family, familyOf, novaReasons } from './bedrock-models.ts'
 import { authorized, modelUrl } from './bedrock-target.ts'
 import { addFormat, addTools } from './bedrock-tools.ts'
-import { NO_SAMPLING, thinkingFor } from './claude-models.ts'
+import { FORCED_WITHOUT_THINKING, NO_SAMPLING, thinkingFor } from './claude-models.ts'
 import {
   CONVERTED,
   dropDetail,
@@ -103,6 +103,10 @@ const addStop = ({ body, family, note, inferenceConfig }: Draft): void => {
   if (stop !== null) inferenceConfig.stopSequences = stop
 }
 
+/** The client wants a tool called, this one or any. */
+const forcesTool = ({ tools, tool_choice: choice }: Json): boolean =>
+  arrayOf(tools).length > 0 && (choice === 'required' || objectOf(choice).type === 'function')
+
 const addClaudeThinking = (draft: Draft, effort: string): void => {
   const { target, shaping, inferenceConfig, additional } = draft
   if (effort === 'none') {
@@ -116,11 +120,14 @@ const addClaudeThinking = (draft: Draft, effort: string): void => {
     shaping.push('dropped reasoning_effort: max_tokens leaves no room for thinking')
     return
   }
+  if ('effort' in thinking) additional.output_config = { effort: thinking.effort }
+  if (forcesTool(draft.body)) {
+    shaping.push(FORCED_WITHOUT_THINKING)
+    return
+  }
   draft.thinks = true
-  if ('effort' in thinking) {
-    additional.thinking = { type: 'adaptive' }
-    additional.output_config = { effort: thinking.effort }
-  } else additional.thinking = { type: 'enabled', budget_tokens: thinking.budgetTokens }
+  additional.thinking =
+    'effort' in thinking ? { type: 'adaptive' } : { type: 'enabled', budget_tokens: thinking.budgetTokens }
   // With thinking on they are refused.
   for (const [name, from] of [
     ['temperature', inferenceConfig],

@@ -14,6 +14,9 @@ const BUDGETS: Readonly<Record<string, number>> = {
   xhigh: 8_192,
   max: 16_384,
 }
+/** A request that forces a tool and asks for thinking is refused. The tool is what its client cannot do without; an effort is kept where the model takes one by itself. */
+export const FORCED_WITHOUT_THINKING =
+  'reasoning_effort without thinking: the model does not think where a tool is forced'
 /** The least that is taken. */
 const SMALLEST_BUDGET = 1_024
 

@@ -5,6 +5,7 @@ import { isObject } from '../wire/json.ts'
 import { clientUsage, completionJson } from './client-wire.ts'
 import { inBandFailure, malformed } from './failure.ts'
 import { finishReasonOf } from './finish.ts'
+import { callId } from './openai-calls.ts'
 import type { Answer, Reading, Usage } from './provider.ts'
 import { arrayOf, countOf, type Json, objectOf, textOf } from './read-json.ts'
 
@@ -62,7 +63,7 @@ export const ollamaCall = (call: unknown, index: number, reading?: Reading) => {
   const { name, arguments: args } = objectOf(called)
   const given = textOf(id) ?? ''
   return {
-    id: given === '' ? `call_${(reading?.id ?? 'unnamed').replace(/^chatcmpl-/, '')}_${index}` : given,
+    id: given === '' ? callId(reading, `${index}`) : given,
     name: textOf(name) ?? '',
     arguments: typeof args === 'string' ? args : JSON.stringify(args ?? {}),
   }
