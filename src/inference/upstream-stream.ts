@@ -1,4 +1,5 @@
 // An open stream of a provider, part by part. Pulled: nothing is read before somebody asks.
+import { BareJson, mayBegin } from '../lib/bare-json.ts'
 import { LARGE_BYTES } from '../lib/big-reads.ts'
 import { deferred, lastResolve } from '../lib/deferred.ts'
 import { failpoint } from '../lib/failpoints.ts'
@@ -18,6 +19,10 @@ export class UpstreamStream {
   readonly #parser: EventParser
   #done = false
   #failure: { readonly thrown: unknown } | null = null
+  /** Nothing has come that says what the body is. */
+  #unseen: boolean
+  /** A body that may be JSON instead of a stream. */
+  #bare: BareJson | null = null
   /** Read by a promise. */
   #ahead: { readonly done: boolean; readonly value: Uint8Array | null } | null = null
 
@@ -28,6 +33,7 @@ export class UpstreamStream {
     /** Nobody needs the text of the parts: frames that hold nothing else may pass in one piece. */
     skims: boolean,
   ) {
+    this.#unseen = framing === undefined
     this.#parser = framing?.() ?? createSseParser(undefined, skims ? (decoder.skimmer ?? null) : null)
   }
 
@@ -117,7 +123,7 @@ export class UpstreamStream {
   #partsOf(read: string | Uint8Array | null): StreamPart[] {
     const parts: StreamPart[] = []
     try {
-      this.#take(read === null ? this.#parser.end() : this.#push(read), parts)
+      this.#take(read === null ? this.#lastEvents() : this.#push(read), parts)
       if (read === null && !this.#done) this.#end(parts)
     } catch (thrown) {
       if (!this.shown || parts.length === 0) {
@@ -129,7 +135,21 @@ export class UpstreamStream {
     return parts
   }
 
+  /** Some servers answer a stream with JSON all the same: with an error, or with all of the answer. It is read as the one event of the stream. */
+  #lastEvents(): SseEvent[] {
+    const json = this.#bare?.end() ?? null
+    return json === null ? this.#parser.end() : [{ event: null, data: json }]
+  }
+
+  #look(bytes: string | Uint8Array): void {
+    const isJson = mayBegin(bytes)
+    this.#unseen = isJson === null
+    if (isJson === true) this.#bare = new BareJson()
+  }
+
   #push(bytes: string | Uint8Array): SseEvent[] {
+    if (this.#unseen) this.#look(bytes)
+    if (this.#bare?.takes(bytes) === false) this.#bare = null
     try {
       if (typeof bytes === 'string') return this.#parser.pushText!(bytes)
       const events = this.#parser.push(bytes)

@@ -50,7 +50,7 @@ export const hasHead = (source: Json, object: string): boolean =>
   typeof source.id === 'string' &&
   source.id !== '' &&
   source.object === object &&
-  Number.isInteger(source.created) &&
+  isTime(source.created) &&
   typeof source.model === 'string' &&
   source.model !== ''
 
@@ -60,9 +60,12 @@ const edited = (edits: Map<string, Edit> | null, name: string, edit: Edit): Map<
 /** It holds an `error`. One that tells of none is not passed on: SDKs that find the member in a chunk throw, whatever it says. */
 export const hasError = ({ error }: Json): boolean => error !== undefined && error !== null
 
+/** Whole Unix seconds. 0 is what servers write that have no time yet, as Azure does in chunks about its filter. */
+const isTime = (created: unknown): created is number => Number.isInteger(created) && created !== 0
+
 /** Whole Unix seconds: some servers send their clock as it stands. Null: it says no time. */
 const secondsOf = (created: unknown): number | null =>
-  typeof created === 'number' && Number.isFinite(created) ? Math.floor(created) : null
+  typeof created === 'number' && Number.isFinite(created) && created !== 0 ? Math.floor(created) : null
 
 /** Edits for what every answer must have and this one lacks. `head`: of a chunk, the first of its stream, which is of the same answer. */
 export const missingFields = (
@@ -76,8 +79,7 @@ export const missingFields = (
   const { id, created, model } = answer
   if (typeof id !== 'string' || id === '') set('id', textOf(head.id) || (reading?.id ?? 'chatcmpl-unnamed'))
   if (answer.object !== object) set('object', object)
-  if (!Number.isInteger(created))
-    set('created', secondsOf(created) ?? secondsOf(head.created) ?? reading?.createdS ?? 0)
+  if (!isTime(created)) set('created', secondsOf(created) ?? secondsOf(head.created) ?? reading?.createdS ?? 0)
   if (typeof model !== 'string' || model === '') set('model', textOf(head.model) || (reading?.model ?? ''))
   return edits
 }

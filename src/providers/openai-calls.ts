@@ -146,7 +146,8 @@ const isSame = (one: Json, other: Json): boolean => {
 /** Arguments that are no text, as the upstream wrote their numbers. */
 const exactArguments = (data: string, choice: number, call: number): unknown => {
   const { choices } = objectOf(hasLongNumber(data) ? parseExact(data) : JSON.parse(data))
-  const { tool_calls: calls } = objectOf(objectOf(arrayOf(choices)[choice]).delta)
+  const { delta, message } = objectOf(arrayOf(choices)[choice])
+  const { tool_calls: calls } = objectOf(delta ?? message)
   return objectOf(objectOf(arrayOf(calls)[call]).function).arguments
 }
 

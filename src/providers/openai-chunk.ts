@@ -52,15 +52,19 @@ const PLAIN_FINISH = new Set<unknown>([null, undefined, 'stop', 'length', 'tool_
 const isWhole = (choice: unknown): boolean =>
   isObject(choice) && Number.isInteger(choice.index) && isObject(choice.delta)
 
-/** Choices that all have their index and a delta, if an empty one: clients read `delta.content` without a look. The same list when they had. */
-export const wholeDeltas = (choices: readonly unknown[]): readonly unknown[] =>
+/**
+ * Choices that all have their index and a delta, if an empty one: clients read `delta.content` without a look. A `message` is all of the answer at once, unless
+ * its choice has `begun`: then it says again what came. The same list when nothing is missing.
+ */
+export const wholeDeltas = (choices: readonly unknown[], begun: { has(index: number): boolean }): readonly unknown[] =>
   choices.every(isWhole)
     ? choices
     : choices.map((value, place) => {
         if (isWhole(value)) return value
-        const choice = objectOf(value)
-        const index = Number.isInteger(choice.index) ? choice.index : place
-        return { ...choice, index, delta: objectOf(choice.delta) }
+        const { message, ...choice } = objectOf(value)
+        const index = Number.isInteger(choice.index) ? (choice.index as number) : place
+        const said = isObject(choice.delta) || begun.has(index) ? choice.delta : message
+        return { ...choice, index, delta: objectOf(said) }
       })
 
 /** The choice of a chunk that has all its fields, one choice, and nothing in it to map, repair or count: nearly every chunk there is. Null for any other. */

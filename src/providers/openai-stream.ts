@@ -59,6 +59,9 @@ const runPart = (frames: string, bytes: number, usage: Usage | null): StreamPart
   frames,
 })
 
+/** Azure begins with a chunk about its filter, before the model has said who it is. */
+const namesAnswer = ({ id }: Json): boolean => typeof id === 'string' && id !== ''
+
 /** A class, not closures: one is made for each stream. */
 class OpenAiStream implements StreamDecoder, Skimmer {
   unreadable = 0
@@ -181,7 +184,7 @@ class OpenAiStream implements StreamDecoder, Skimmer {
   }
 
   #partOf(chunk: Json, data: string): StreamPart {
-    this.#head ??= chunk
+    if (this.#head === null || (!namesAnswer(this.#head) && namesAnswer(chunk))) this.#head = chunk
     const plain = data.includes('\n') || this.#hides(chunk) ? null : plainChoice(chunk, arrayOf(chunk.choices))
     // A vendor with words of its own may have put them into the chunk that ends.
     const json = plain === null ? null : this.#withRole(plain.delta, data)
@@ -205,7 +208,7 @@ class OpenAiStream implements StreamDecoder, Skimmer {
     const reported = dialect.usageOf(chunk)
     this.#usage = reported ?? this.#usage
     const choices = arrayOf(chunk.choices)
-    const spoken = wholeDeltas(spokenChoices(choices, dialect))
+    const spoken = wholeDeltas(spokenChoices(choices, dialect), this.#choices)
     const edits = missingFields(chunk, 'chat.completion.chunk', reading, this.#head ?? chunk)
     if (chunk.gateway !== undefined) edits.set('gateway', { do: 'remove' })
     if (hasError(chunk)) edits.set('error', { do: 'remove' })
