@@ -1,7 +1,9 @@
 // The usage that a client sees says the tokens that are recorded: the provider's, and our estimates of those that it does not tell.
 import { parseExact } from '../lib/exact-json.ts'
 import { editMembers, memberText } from '../lib/json-edit.ts'
+import { saneUsage } from '../providers/openai-whole.ts'
 import type { Usage } from '../providers/provider.ts'
+import { countOf } from '../providers/read-json.ts'
 import { usageOf } from '../wire/chat.ts'
 import { isObject } from '../wire/json.ts'
 import type { Measured } from './charge.ts'
@@ -17,4 +19,16 @@ export const withUsage = (
   const counts = usageOf(promptTokens ?? 0, completionTokens ?? 0)
   const usage = isObject(given) ? { ...given, ...counts } : counts
   return editMembers(json, new Map([['usage', { do: 'set', json: JSON.stringify(usage) }]]))
+}
+
+/** The recorded tokens for a chunk of their own, with all that the provider told where its usage stood in a chunk of the answer: cached and reasoning tokens, its cost. */
+export const usageOfStream = (
+  told: Usage | null,
+  measured: Pick<Measured, 'promptTokens' | 'completionTokens'>,
+): Readonly<Record<string, unknown>> => {
+  const raw = told?.raw
+  // Another wire says it in words of its own.
+  if (!isObject(raw) || countOf(raw.prompt_tokens) === null)
+    return usageOf(measured.promptTokens ?? 0, measured.completionTokens ?? 0)
+  return saneUsage(raw, measured) ?? raw
 }

@@ -8,7 +8,7 @@ import type { Measured } from './charge.ts'
 import type { Exchange } from './exchange.ts'
 import type { Intent } from './intent.ts'
 import type { Ending } from './settle.ts'
-import { withUsage } from './shown-usage.ts'
+import { usageOfStream, withUsage } from './shown-usage.ts'
 
 const FIELD = 'data: '
 const FRAME_END = '\n\n'
@@ -48,10 +48,9 @@ export class StreamTail {
   /** The terminal usage frame; '' when the client did not ask for it. */
   usage(measured: Measured, more: string): string {
     if (!this.intent.includeUsage) return ''
-    const { promptTokens, completionTokens } = measured
     const json =
       this.usageJson === null
-        ? usageChunk(this.#head(), promptTokens ?? 0, completionTokens ?? 0)
+        ? usageChunk(this.#head(), usageOfStream(this.exchange.usage, measured))
         : withUsage(this.usageJson, this.exchange.usage, measured)
     return sseFrame(withGateway(json, this.#block(more)))
   }

@@ -6,7 +6,7 @@ import { flattened } from './openai-parts.ts'
 import { EXTENDED, type OpenAiRow, said } from './openai-row.ts'
 import { SWITCH } from './options.ts'
 import { ALL_CAPABILITIES } from './provider.ts'
-import { arrayOf, type Json, objectOf } from './read-json.ts'
+import { arrayOf, countOf, type Json, objectOf } from './read-json.ts'
 
 /** Fields of OpenAI without a counterpart: a field that it does not know is 422 there. */
 const UNKNOWN_THERE = [
@@ -45,7 +45,13 @@ const spokenAs = (message: Json): Json => {
 }
 
 const mistralAnswer: Dialect = {
-  usageOf: STANDARD.usageOf,
+  usageOf(source) {
+    const usage = STANDARD.usageOf(source)
+    const cached = countOf(objectOf(source.usage).num_cached_tokens)
+    return usage === null || usage.cachedPromptTokens !== null || cached === null
+      ? usage
+      : { ...usage, cachedPromptTokens: cached }
+  },
   choicesOf(choices) {
     let changed = false
     const spoken = choices.map((value) => {

@@ -29,19 +29,8 @@ export const finishChunk = (
   })
 
 /** The terminal usage chunk, when the provider sent none. */
-export const usageChunk = (
-  { id, created, model }: StreamHead,
-  promptTokens: number,
-  completionTokens: number,
-): string =>
-  JSON.stringify({
-    id,
-    object: 'chat.completion.chunk',
-    created,
-    model,
-    choices: [],
-    usage: usageOf(promptTokens, completionTokens),
-  })
+export const usageChunk = ({ id, created, model }: StreamHead, usage: Readonly<Record<string, unknown>>): string =>
+  JSON.stringify({ id, object: 'chat.completion.chunk', created, model, choices: [], usage })
 
 /** Usage as clients read it. */
 export const usageOf = (promptTokens: number, completionTokens: number) => ({
