@@ -27,7 +27,7 @@ const SIGNATURES: readonly Signature[] = [
     code: 'context_length_exceeded',
     fields: ['context_length_exceeded', 'exceed_context_size_error', 'invalid_request_prompt_too_long'],
     message:
-      /maximum context length is|too large for model with .* context|maximum prompt length is|when context overflows|prompt is too long|exceed context limit|exceeds the maximum number of tokens allowed|exceeds the available context size|input is too long|too many input tokens|prompt: length|`inputs` tokens \+ `max_new_tokens` must be|longer than the model's context length|input length exceeds the context length|too many tokens|current length is .* while limit is|input too long: .*limit is|model's maximum context limit|input tokens exceed the configured limit|exceeded max context length/,
+      /maximum context length is|too large for model with .* context|maximum prompt length is|when context (?:the )?overflows|is greater than the context length|prompt is too long|exceed context limit|exceeds the maximum number of tokens allowed|exceeds the available context size|input is too long|too many input tokens|prompt: length|`inputs` tokens \+ `max_new_tokens` must be|longer than the model's context length|input length exceeds the context length|too many tokens|current length is .* while limit is|input too long: .*limit is|model's maximum context limit|input tokens exceed the configured limit|exceeded max context length/,
   },
   {
     code: 'content_filtered',
@@ -46,7 +46,7 @@ const SIGNATURES: readonly Signature[] = [
       'contract_spend_limit_reached',
     ],
     message:
-      /exceeded your current quota|credit balance is too low|insufficient balance|insufficient credits|spend(?:ing)? limit/,
+      /exceeded your current quota|credit balance is too low|insufficient balance|insufficient credits|spend(?:ing)? limit|reached your specified .*usage limits?/,
   },
   {
     code: 'rate_limited',
