@@ -5,6 +5,7 @@ import type { AttemptSummary, RequestSettled } from '../domain/request.ts'
 import { sumNanoUsd } from '../lib/money.ts'
 import { writtenAt } from '../providers/cache-writes.ts'
 import { answeredBytes } from '../providers/generated.ts'
+import { picturePrice } from '../providers/picture-prices.ts'
 import type { Answer, Usage } from '../providers/provider.ts'
 import { reasonsUnseen } from '../providers/unseen-reasoning.ts'
 import type { Cost } from '../state/attempt-bounds.ts'
@@ -176,10 +177,24 @@ const priced = (
 ): number | null => {
   const billed = usage?.billed ?? null
   const written = writtenAt(usage, raw, entry.kind, entry.upstreamModel)
+  const pictures = picturesOf(entry, usage, completionTokens)
   return billed === null
-    ? actualNanoUsd(entry, promptTokens, completionTokens, usage?.cachedPromptTokens ?? 0, written)
+    ? actualNanoUsd(entry, promptTokens, completionTokens, usage?.cachedPromptTokens ?? 0, written, pictures)
     : actualNanoUsd(entry, billed.promptTokens ?? promptTokens, billed.completionTokens ?? completionTokens, 0)
 }
+
+/** Tokens of pictures in the answer, at their price; null where there are none. */
+const picturesOf = (
+  { kind, upstreamModel, outputCostPerMillion }: CatalogueEntry,
+  usage: Usage | null,
+  most: number,
+) =>
+  usage?.pictureTokens === undefined || outputCostPerMillion === null
+    ? null
+    : {
+        tokens: Math.min(usage.pictureTokens, most),
+        price: picturePrice(kind, upstreamModel, outputCostPerMillion),
+      }
 
 const note = (attempt: AttemptSummary, own: Measured): void => {
   attempt.prompt_tokens = own.promptTokens

@@ -2,6 +2,7 @@
 import { costNanoUsd, sumNanoUsd } from '../lib/money.ts'
 import { dearestFactor } from '../providers/cache-writes.ts'
 import { ownBound } from '../providers/own-words.ts'
+import { picturePrice } from '../providers/picture-prices.ts'
 import type { CatalogueEntry, PriceTier } from '../state/port.ts'
 import type { Intent } from './intent.ts'
 import { LARGEST_WINDOW } from './media-bounds.ts'
@@ -94,10 +95,10 @@ export const dearestNanoUsd = (
 ): number | null => {
   if (entry.inputCostPerMillion === null || entry.outputCostPerMillion === null) return null
   const factor = dearestFactor(raw, entry.kind, entry.upstreamModel)
-  let dearest = boundNanoUsd(entry, promptTokens, completionTokens, factor)
+  let dearest = boundNanoUsd(entry, entry, promptTokens, completionTokens, factor)
   for (const tier of entry.priceTiers ?? NO_TIERS) {
     if (promptTokens > tier.abovePromptTokens)
-      dearest = Math.max(dearest, boundNanoUsd(tier, promptTokens, completionTokens, factor))
+      dearest = Math.max(dearest, boundNanoUsd(entry, tier, promptTokens, completionTokens, factor))
   }
   return dearest
 }
@@ -105,18 +106,26 @@ export const dearestNanoUsd = (
 /** Parts of a prompt that is written to a cache, by how long it is kept there. */
 const WRITTEN_PARTS = 3
 
-/** Whatever part of the prompt turns out to be cached, or written to a cache: each part of a settlement is rounded up by itself, hence one more for each. */
-const boundNanoUsd = (prices: Rates, promptTokens: number, completionTokens: number, factor: number): number => {
+/** Whatever part of the prompt turns out to be cached, or written to a cache, and of the answer to be pictures: each part of a settlement is rounded up by itself, hence one more for each. */
+const boundNanoUsd = (
+  { kind, upstreamModel }: Pick<Candidate, 'kind' | 'upstreamModel'>,
+  prices: Rates,
+  promptTokens: number,
+  completionTokens: number,
+  factor: number,
+): number => {
   const cachedPrice = prices.cachedInputCostPerMillion ?? null
   const input = Math.max(prices.inputCostPerMillion! * factor, cachedPrice ?? 0)
-  const output = costNanoUsd(completionTokens, prices.outputCostPerMillion!)
-  const parts = (cachedPrice === null ? 0 : 1) + (factor > 1 ? WRITTEN_PARTS : 0)
-  return sumNanoUsd(costNanoUsd(promptTokens, input), output, parts)
+  const outputPrice = prices.outputCostPerMillion!
+  const pictures = picturePrice(kind, upstreamModel, outputPrice)
+  const parts = (cachedPrice === null ? 0 : 1) + (factor > 1 ? WRITTEN_PARTS : 0) + (pictures > outputPrice ? 1 : 0)
+  return sumNanoUsd(costNanoUsd(promptTokens, input), costNanoUsd(completionTokens, pictures), parts)
 }
 
 /**
  * What the tokens cost at the row's prices: those of the tier that the whole prompt is in, cached tokens included, for all of the request. Cached prompt tokens
- * at their own price where it is known, those written to a cache (`written`) at so many times the price. Nano-USD; null without a price.
+ * at their own price where it is known, those written to a cache (`written`) at so many times the price; of the completion `pictures` at theirs. Nano-USD; null
+ * without a price.
  */
 export const actualNanoUsd = (
   entry: Prices,
@@ -124,6 +133,7 @@ export const actualNanoUsd = (
   completionTokens: number,
   cachedPromptTokens: number,
   written: readonly (readonly [tokens: number, factor: number])[] | null = null,
+  pictures: { readonly tokens: number; readonly price: number } | null = null,
 ): number | null => {
   const prices = tierFor(entry, promptTokens)
   if (prices.inputCostPerMillion === null || prices.outputCostPerMillion === null) return null
@@ -136,11 +146,10 @@ export const actualNanoUsd = (
     plain -= counted
     writing = sumNanoUsd(writing, costNanoUsd(counted, prices.inputCostPerMillion * factor))
   }
-  return sumNanoUsd(
-    sumNanoUsd(costNanoUsd(plain, prices.inputCostPerMillion), writing),
-    cached === 0 ? 0 : costNanoUsd(cached, cachedPrice!),
-    costNanoUsd(completionTokens, prices.outputCostPerMillion),
-  )
+  const input = sumNanoUsd(costNanoUsd(plain, prices.inputCostPerMillion), writing)
+  const said = costNanoUsd(completionTokens - (pictures?.tokens ?? 0), prices.outputCostPerMillion)
+  const shown = pictures === null ? 0 : costNanoUsd(pictures.tokens, pictures.price)
+  return sumNanoUsd(input, cached === 0 ? 0 : costNanoUsd(cached, cachedPrice!), sumNanoUsd(said, shown))
 }
 
 /** The highest tier that the prompt is above, else the row itself. Tiers are in rising order. */

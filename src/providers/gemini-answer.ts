@@ -51,8 +51,18 @@ export const geminiUsage = (raw: Json): Usage => {
     completionTokens: sum(countOf(raw.candidatesTokenCount), thoughts),
     cachedPromptTokens: countOf(raw.cachedContentTokenCount),
     reasoningTokens: thoughts,
+    ...picturesIn(raw.candidatesTokensDetails),
     raw,
   }
+}
+
+const picturesIn = (details: unknown): Pick<Usage, 'pictureTokens'> => {
+  let pictureTokens = 0
+  for (const detail of arrayOf(details)) {
+    const { modality, tokenCount } = objectOf(detail)
+    if (modality === 'IMAGE') pictureTokens += countOf(tokenCount) ?? 0
+  }
+  return pictureTokens === 0 ? {} : { pictureTokens }
 }
 
 /** What one part adds to a message of the client's wire. */

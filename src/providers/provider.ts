@@ -84,6 +84,8 @@ export interface Usage {
   readonly billed?: { readonly promptTokens: number | null; readonly completionTokens: number | null } | null
   /** Tokens of the prompt that were written to the vendor's cache, and for how long as far as it says. Absent: none. */
   readonly cacheWrites?: { readonly total: number; readonly fiveMinutes: number; readonly oneHour: number }
+  /** Of the completion: tokens of pictures, which have a price of their own. Absent: none. */
+  readonly pictureTokens?: number
   /** As the upstream sent it. */
   readonly raw: unknown
 }
