@@ -87,8 +87,9 @@ const supervised = (folder: string, release: () => void, diagnostics: Diagnostic
     if (left > 0) diagnostics.warn('postgres_leftovers_ended', { processes: left, cluster })
     const installation = prepareInstallation(place, account)
     replaceOther(cluster, diagnostics)
-    if (!existsSync(cluster)) await makeCluster({ cluster, account, installation, password })
-    if (stopping.signal.aborted) return
+    const { signal } = stopping
+    if (!existsSync(cluster)) await makeCluster({ cluster, account, installation, password, signal })
+    if (signal.aborted) return
     reserved.release()
     await runServer({
       cluster,
@@ -96,7 +97,7 @@ const supervised = (folder: string, release: () => void, diagnostics: Diagnostic
       installation,
       port: reserved.port,
       diagnostics,
-      signal: stopping.signal,
+      signal,
       onReady() {
         isReady = true
         detail = 'ready'
@@ -113,6 +114,7 @@ const supervised = (folder: string, release: () => void, diagnostics: Diagnostic
         await session()
         if (!stopping.signal.aborted) throw new Error('Postgres ended by itself')
       } catch (error) {
+        if (stopping.signal.aborted) return
         if (isReady) failures = 0
         isReady = false
         detail = error instanceof Error ? error.message : String(error)

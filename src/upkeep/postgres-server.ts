@@ -70,10 +70,11 @@ export interface Making {
   readonly account: Account | null
   readonly installation: Installation
   readonly password: string
+  readonly signal: AbortSignal
 }
 
-/** Makes the cluster beside and renames it, so that a killed first start leaves nothing half made. */
-export const makeCluster = async ({ cluster, account, installation, password }: Making): Promise<void> => {
+/** Makes the cluster beside and renames it, so that a first start that is killed leaves nothing half made; one that the signal stops throws. */
+export const makeCluster = async ({ cluster, account, installation, password, signal }: Making): Promise<void> => {
   const making = `${cluster}.new`
   const passwordFile = `${cluster}.password`
   rmSync(making, { recursive: true, force: true })
@@ -87,9 +88,18 @@ export const makeCluster = async ({ cluster, account, installation, password }: 
       ...['-D', making, '-U', SUPERUSER, '--pwfile', passwordFile, '--auth=scram-sha-256', '--encoding=UTF8'],
       ...['--locale=C', '--locale-provider=builtin', '--builtin-locale=C.UTF-8', '--no-instructions'],
     ],
-    { ...identityOf(account), env: environment(installation), cwd: '/', stdio: ['ignore', 'ignore', 'pipe'] },
+    {
+      ...identityOf(account),
+      env: environment(installation),
+      cwd: '/',
+      stdio: ['ignore', 'ignore', 'pipe'],
+      detached: true, // Ctrl-C is the gateway's: it ends what it has begun
+    },
   )
+  const onAbort = () => child.kill()
+  signal.addEventListener('abort', onAbort)
   const [errors, code] = await Promise.all([new Response(child.stderr).text(), child.exited])
+  signal.removeEventListener('abort', onAbort)
   rmSync(passwordFile, { force: true })
   if (code !== 0) throw new Error(`initdb ended with ${code}: ${errors.trim().slice(-500)}`)
   renameSync(making, cluster)

@@ -72,6 +72,9 @@ const alive = (pid: number): boolean => {
   }
 }
 
+/** The process group, which gets what is typed at its terminal. */
+const groupOf = (pid: number): string => readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]!.split(' ')[2]!
+
 describe('embedded Postgres', () => {
   test('starts in an empty folder, keeps its data, and stops without leaving a process', async () => {
     const first = start()
@@ -88,6 +91,27 @@ describe('embedded Postgres', () => {
     const password = join(folder, 'postgres', 'password')
     expect(statSync(password).mode & 0o777).toBe(0o600)
     await expect(query(second.url.replace(readFileSync(password, 'utf8'), 'guess'), 'select 1')).rejects.toThrow()
+  }, 60_000)
+
+  test('a stop ends the making of a cluster, which Ctrl-C leaves to the gateway, and says nothing of a failure', async () => {
+    const failed: string[] = []
+    const diagnostics = { ...silent, error: (event: string) => failed.push(event) }
+    const first = startEmbeddedPostgres({ dataDir: folder, diagnostics })
+    const making = join(folder, 'postgres', 'data.new')
+    const pidOf = () =>
+      readdirSync('/proc').find((name) => {
+        try {
+          return /^\d+$/.test(name) && readFileSync(`/proc/${name}/cmdline`, 'utf8').includes(`initdb\0-D\0${making}`)
+        } catch {
+          return false
+        }
+      })
+    await eventually('initdb runs', () => pidOf() !== undefined)
+    const pid = Number(pidOf())
+    expect(groupOf(pid)).not.toBe(groupOf(process.pid))
+    await first.stop()
+    expect([alive(pid), failed, existsSync(join(folder, 'postgres', 'data'))]).toEqual([false, [], false])
+    await start().whenReady
   }, 60_000)
 
   test('tables of another major version are kept beside, and new ones begun; it is said once', async () => {
