@@ -122,7 +122,7 @@ const attributesOf = (exchange: Exchange, { outcome, status, error }: Ending, me
     'gen_ai.request.model': intent?.model ?? null,
     'gen_ai.request.max_tokens': intent?.maxTokens ?? null,
     'gen_ai.request.choice.count': intent !== null && intent.choices > 1 ? intent.choices : null,
-    'gen_ai.response.model': entry?.name ?? null,
+    'gen_ai.response.model': outcome === 'success' || exchange.answerBytes > 0 ? (entry?.name ?? null) : null,
     'gen_ai.response.finish_reasons': finishReason === null ? null : [finishReason],
     'gen_ai.usage.input_tokens': measured.promptTokens,
     'gen_ai.usage.output_tokens': measured.completionTokens,

@@ -138,6 +138,15 @@ test('no prompt, answer, key or secret is in a span', async () => {
     expect([canary, sent.includes(canary)]).toEqual([canary, false])
 })
 
+test('where no provider answered, none is named as the model that did', async () => {
+  start()
+  expect((await ask({ 'x-gateway-no-fallback': 'true' })).status).toBe(502)
+  await collector.until('spans', 1)
+  const server = collector.spans.find(({ kind }) => kind === SERVER)!
+  expect(server.attributes).toMatchObject({ 'gen_ai.request.model': 'small', 'gatelog.outcome': 'error' })
+  expect(server.attributes).not.toHaveProperty(['gen_ai.response.model'])
+})
+
 test('a refusal is a span of its own, without an error of the server', async () => {
   start()
   expect((await ask({}, { model: 'nobody-has-this' })).status).toBe(404)
