@@ -21,13 +21,15 @@ const checkOf = (schema: TSchema): TypeCheck<TSchema> => {
   return check
 }
 
+/** Names that a client makes up may be as long as a body. */
+const MOST_PATH_CHARS = 256
+
 /** `/strategy_params/weights/cost` -> `strategy_params.weights.cost` */
-const dotted = (path: string): string =>
-  path
-    .split('/')
-    .slice(1)
-    .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'))
-    .join('.')
+const dotted = (path: string): string => {
+  const parts = path.split('/').slice(1)
+  const text = parts.map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~')).join('.')
+  return text.length <= MOST_PATH_CHARS ? text : `${text.slice(0, MOST_PATH_CHARS)}...`
+}
 
 const literalsOf = (schema: TSchema): string[] | null => {
   const members = schema.anyOf as TSchema[] | undefined

@@ -15,10 +15,10 @@ export const Paging = {
   format: t.Optional(t.String()),
 }
 
-/** A whole number of the query, or the default; throws 400 naming the parameter. */
+/** A whole number of the query (of those that are exact the largest, where it is larger), or the default; throws 400 naming the parameter. */
 export const wholeOf = (text: string | undefined, name: string, least: number, otherwise: number): number => {
   if (text === undefined) return otherwise
-  const value = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN
+  const value = /^\d+$/.test(text) ? Math.min(Number(text), Number.MAX_SAFE_INTEGER) : Number.NaN
   if (value >= least) return value
   throw new GatewayError('invalid_request', `"${name}" must be a whole number of at least ${least}`, { param: name })
 }

@@ -5,7 +5,7 @@ import { pause } from '../../lib/pause.ts'
 import { t } from '../../lib/schema.ts'
 import { sseFrame } from '../../lib/sse.ts'
 import { GatewayError } from '../../wire/errors.ts'
-import type { Principal } from '../auth.ts'
+import { isSuperuser, type Principal } from '../auth.ts'
 import { RequestRow } from './read-answers.ts'
 import { reading } from './read-store.ts'
 import { Conditions, filterOf } from './request-filter.ts'
@@ -29,6 +29,8 @@ interface TailTiming {
 const TIMING: TailTiming = { pollMs: 1_000, heartbeatMs: 15_000, lifetimeMs: 3_600_000 }
 /** Of one instance: each costs Postgres a query a second. */
 export const MAX_STREAMS = 32
+/** Of these for the keys of one tenant, that others find room: those of a key with `*` are not counted. */
+export const MOST_OF_A_TENANT = 16
 /** Between two looks of who is behind. */
 const CATCH_UP_MS = 50
 const RESUME = 'Last-Event-ID'
@@ -114,18 +116,22 @@ const untilLeft = (text: AsyncGenerator<string, void>, leave: () => void): Async
 /** Rows for `AdminDeps.furtherRoutes`. */
 export const tailRoutes = (deps: TailDeps): readonly AdminRoute[] => {
   const timing = { ...TIMING, ...deps.timing }
-  let streams = 0
-  const enter = (): AbortController => {
-    if (streams >= MAX_STREAMS)
-      throw new GatewayError('rate_limited', `this instance follows for ${MAX_STREAMS} clients already`, {
-        retryAfterS: 10,
-      })
-    streams += 1
+  /** The tenant of each that is counted, null of the others. */
+  const streams = new Map<AbortController, string | null>()
+  const ofTenant = (tenantId: string): number => [...streams.values()].filter((each) => each === tenantId).length
+  const enter = (principal: Principal): AbortController => {
+    const tenantId = isSuperuser(principal) ? null : principal.tenantId
+    const isTooMany = tenantId !== null && ofTenant(tenantId) >= MOST_OF_A_TENANT
+    if (isTooMany || streams.size >= MAX_STREAMS) {
+      const whose = isTooMany ? `${MOST_OF_A_TENANT} clients of this tenant` : `${MAX_STREAMS} clients`
+      throw new GatewayError('rate_limited', `this instance follows for ${whose} already`, { retryAfterS: 10 })
+    }
     const leaving = new AbortController()
+    streams.set(leaving, tenantId)
     const ending = setTimeout(() => leaving.abort(), timing.lifetimeMs)
     leaving.signal.addEventListener('abort', () => {
       clearTimeout(ending)
-      streams -= 1
+      streams.delete(leaving)
     })
     return leaving
   }
@@ -154,7 +160,7 @@ export const tailRoutes = (deps: TailDeps): readonly AdminRoute[] => {
           }
         }
         const from = placeOf(request.headers) ?? (await reading(deps.requests.place()))
-        const leaving = enter()
+        const leaving = enter(principal)
         const { signal } = leaving
         const text = follow(deps, timing, { from, filter, signal })
         return { body: null, headers: HEADERS, pieces: untilLeft(text, () => leaving.abort()) }

@@ -27,6 +27,13 @@ describe('every admin route', () => {
     expect([status, body.error]).toMatchObject([400, { code: 'invalid_request', param: 'surprise' }])
   })
 
+  test('the name of an unknown field is told no longer than a reader needs', async () => {
+    const { status, body } = await startGateway().call('POST', '/tenants', { body: { ['x'.repeat(100_000)]: 1 } })
+    const { param, message } = body.error as { param: string; message: string }
+    expect([status, param]).toEqual([400, `${'x'.repeat(256)}...`])
+    expect(message.length).toBeLessThan(400)
+  })
+
   test.each(routes.filter(([, { path }]) => path.includes(':id')))('%s: an unknown id is 404', async (_, route) => {
     const gateway = startGateway()
     const bodies: Record<string, unknown> = {
@@ -68,6 +75,8 @@ describe('lists', () => {
     expect(body).toMatchObject({ limit: 1000, offset: 0 })
     expect(Array.isArray(body[noun])).toBe(true)
     expect((await gateway.call('GET', `/${path}`)).body).toMatchObject({ limit: 50, offset: 0 })
+    const beyond = await gateway.call('GET', `/${path}?limit=${'9'.repeat(20)}&offset=${'9'.repeat(20)}`)
+    expect(beyond.body).toMatchObject({ limit: 1000, offset: Number.MAX_SAFE_INTEGER, [noun]: [] })
     for (const [name, value] of [
       ['limit', '0'],
       ['limit', 'x'],

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, test } from 'bun:test'
 import { Elysia } from 'elysia'
 import type { LogPlace, RequestFilter, TailRow } from '../../../projections/requests/query.ts'
 import { adminRoutes } from '../../../src/http/admin/admin.ts'
-import { MAX_STREAMS, tailRoutes } from '../../../src/http/admin/tail.ts'
+import { MAX_STREAMS, MOST_OF_A_TENANT, tailRoutes } from '../../../src/http/admin/tail.ts'
 import { errorResponse } from '../../../src/http/envelope.ts'
 import { contextOf } from '../../../src/http/request-context.ts'
 import { createSseParser } from '../../../src/lib/sse.ts'
@@ -191,6 +191,18 @@ describe('GET /requests/stream', () => {
     await streams[0]!.leave()
     const { response } = await open()
     expect(response.status).toBe(200)
+  })
+
+  test('keys of one tenant leave room for others', async () => {
+    const { gateway, open } = world()
+    const own = gateway.keyWith(['usage:read'])
+    await Promise.all(Array.from({ length: MOST_OF_A_TENANT }, () => open('', {}, own)))
+    const refused = await gateway.call('GET', '/requests/stream', { key: own })
+    expect([refused.status, refused.body.error]).toMatchObject([
+      429,
+      { message: expect.stringContaining('clients of this tenant') },
+    ])
+    expect((await open()).response.status).toBe(200)
   })
 
   test('who closes the connection makes room too', async () => {
