@@ -15,6 +15,6 @@ const GEMINI: readonly (readonly [model: RegExp, price: number])[] = [
  */
 export const picturePrice = (kind: string, upstreamModel: string, outputPrice: number): number => {
   if (kind !== 'gemini' || outputPrice === 0) return outputPrice
-  const found = GEMINI.find(([model]) => model.test(upstreamModel))
-  return found === undefined ? outputPrice : Math.max(outputPrice, found[1])
+  for (const [model, price] of GEMINI) if (model.test(upstreamModel)) return Math.max(outputPrice, price)
+  return outputPrice
 }
