@@ -108,23 +108,15 @@ const supervised = (folder: string, release: () => void, diagnostics: Diagnostic
     })
   }
 
-  const supervise = async (): Promise<void> => {
-    for (let failures = 0; !stopping.signal.aborted; failures++) {
-      try {
-        await session()
-        if (!stopping.signal.aborted) throw new Error('Postgres ended by itself')
-      } catch (error) {
-        if (stopping.signal.aborted) return
-        if (isReady) failures = 0
-        isReady = false
-        detail = error instanceof Error ? error.message : String(error)
-        diagnostics.error('postgres_failed', { error })
-        await pause(Math.min(MAX_BACKOFF_MS, 200 * 2 ** failures), stopping.signal)
-      }
-    }
+  const failed = (error: unknown): boolean => {
+    const wasReady = isReady
+    isReady = false
+    detail = error instanceof Error ? error.message : String(error)
+    diagnostics.error('postgres_failed', { error })
+    return wasReady
   }
 
-  const finished = supervise().finally(() => {
+  const finished = keepUp(session, failed, stopping.signal).finally(() => {
     isReady = false
     detail = 'stopped'
     ready.reject(new Error('the embedded Postgres was stopped'))
@@ -139,6 +131,24 @@ const supervised = (folder: string, release: () => void, diagnostics: Diagnostic
       stopping.abort()
       await finished
     },
+  }
+}
+
+/** Runs it again whenever it ends, later each time that it fails at once (`failed` answers false), until the signal: what ends by that is no failure. */
+const keepUp = async (
+  session: () => Promise<void>,
+  failed: (error: unknown) => boolean,
+  signal: AbortSignal,
+): Promise<void> => {
+  for (let failures = 0; !signal.aborted; failures++) {
+    try {
+      await session()
+      if (!signal.aborted) throw new Error('Postgres ended by itself')
+    } catch (error) {
+      if (signal.aborted) return
+      if (failed(error)) failures = 0
+      await pause(Math.min(MAX_BACKOFF_MS, 200 * 2 ** failures), signal)
+    }
   }
 }
 
