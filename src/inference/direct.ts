@@ -49,6 +49,8 @@ export interface DirectAnswer {
   readonly text: string
   readonly toolNames: readonly string[]
   readonly finishReason: string | null
+  /** It came as a stream; not where the provider answered one with all of it at once. */
+  readonly streamed: boolean
   /** Parts of a stream that carried something; 0 of a whole answer. */
   readonly contentParts: number
 }
@@ -172,7 +174,7 @@ const whole = (exchange: Exchange, { answer }: Served & { stream: false }): Dire
   exchange.usage = answer.usage
   exchange.answerBytes = bytesOf(answer)
   const { content, toolNames, finishReason } = answer
-  return { text: content ?? '', toolNames, finishReason, contentParts: 0 }
+  return { text: content ?? '', toolNames, finishReason, streamed: false, contentParts: 0 }
 }
 
 /** Reads a stream to its end. Throws as the failure that it is when there is none. */
@@ -208,7 +210,8 @@ const streamed = async (
   } finally {
     source.cancel()
   }
-  return { text, toolNames, finishReason, contentParts }
+  const { cameWhole } = source
+  return { text, toolNames, finishReason, streamed: !cameWhole, contentParts }
 }
 
 /** The plan that asks this candidate once, whatever speaks against it. */

@@ -47,6 +47,11 @@ export class UpstreamStream {
     return this.decoder.complete
   }
 
+  /** It was JSON, all of the answer at once. */
+  get cameWhole(): boolean {
+    return this.#done && this.#bare !== null
+  }
+
   /** Frames that could not be read and were passed over. */
   get unreadable(): number {
     return this.decoder.unreadable

@@ -17,6 +17,7 @@ export interface Reply {
   readonly text: string
   readonly toolNames: readonly string[]
   readonly finishReason: string | null
+  readonly streamed: boolean
   readonly contentParts: number
   /** What the kind dropped, renamed or clamped on the way. */
   readonly shaping: readonly string[]
@@ -93,10 +94,12 @@ export const QUESTIONS: readonly Question[] = [
     body: { messages: user('Reply with the one word: ok'), stream: true, ...SHORT },
     field: 'stream',
     refusal: /\bstream/i,
-    judge: ({ contentParts, finishReason }) =>
-      contentParts > 0 || finishReason === 'length'
+    judge: ({ streamed, contentParts, finishReason }) => {
+      if (!streamed) return indeterminate('it answered all at once, not as a stream')
+      return contentParts > 0 || finishReason === 'length'
         ? proven(`it streamed ${contentParts} part${contentParts === 1 ? '' : 's'}`)
-        : indeterminate('the stream held no content'),
+        : indeterminate('the stream held no content')
+    },
   },
   {
     capability: 'tools',
