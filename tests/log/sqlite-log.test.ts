@@ -44,7 +44,9 @@ test.each([
   ])
   for (const failure of failures) {
     expect(failure).toBeInstanceOf(LogDamaged)
-    expect((failure as Error).message).toMatch(/control\.v1\.sqlite is damaged .*: restore gateway\.control\.v1\.sqlite\* of that folder/)
+    expect((failure as Error).message).toMatch(
+      /control\.v1\.sqlite is damaged .*: restore gateway\.control\.v1\.sqlite\* of that folder/,
+    )
   }
   expect(log.health()).toMatchObject({ ok: false, detail: expect.stringContaining('is damaged') })
   await log.close()

@@ -1,7 +1,7 @@
 // Lists as files: `format=csv` and `format=ndjson` of what a read model holds, page by page, in memory of a page or two.
 import { t } from '../../lib/schema.ts'
 import { formatOf, linesOf } from './format.ts'
-import { Paging, wholeOf } from './list.ts'
+import { limitOf, Paging } from './list.ts'
 import { reading } from './read-store.ts'
 
 /** Most rows of a file, and as many as there are without a `limit`. */
@@ -27,7 +27,7 @@ export const exported = <Filter extends { readonly limit: number }>(
 ): AsyncIterable<string> | null => {
   const format = formatOf(query.format)
   if (format === 'json') return null
-  const limit = Math.min(wholeOf(query.limit, 'limit', 1, EXPORT_LIMIT), EXPORT_LIMIT)
+  const limit = limitOf(query.limit, EXPORT_LIMIT, EXPORT_LIMIT)
   return written(pages({ ...filter, limit }), columns, format)
 }
 

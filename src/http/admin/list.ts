@@ -15,20 +15,23 @@ export const Paging = {
   format: t.Optional(t.String()),
 }
 
-/** A whole number of the query (of those that are exact the largest, where it is larger), or the default; throws 400 naming the parameter. */
+/** A whole number of the query, or the default; throws 400 naming the parameter. */
 export const wholeOf = (text: string | undefined, name: string, least: number, otherwise: number): number => {
   if (text === undefined) return otherwise
-  const value = /^\d+$/.test(text) ? Math.min(Number(text), Number.MAX_SAFE_INTEGER) : Number.NaN
+  const value = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN
   if (value >= least) return value
   throw new GatewayError('invalid_request', `"${name}" must be a whole number of at least ${least}`, { param: name })
 }
 
-/** A larger limit than the maximum is clamped. */
+/** A `limit`; one that is larger than the most is clamped, however many digits it has. */
+export const limitOf = (text: string | undefined, otherwise: number, most: number): number =>
+  text !== undefined && /^[1-9]\d{15,}$/.test(text) ? most : Math.min(wholeOf(text, 'limit', 1, otherwise), most)
+
 export const pageOf = (
   query: { limit?: string; offset?: string },
   defaultLimit = DEFAULT_LIMIT,
 ): { limit: number; offset: number } => ({
-  limit: Math.min(wholeOf(query.limit, 'limit', 1, defaultLimit), MAX_LIMIT),
+  limit: limitOf(query.limit, defaultLimit, MAX_LIMIT),
   offset: wholeOf(query.offset, 'offset', 0, 0),
 })
 

@@ -218,7 +218,9 @@ test('every write with a body has some that cannot be meant', () => {
   expect(Object.keys(MEANINGLESS).toSorted()).toEqual(writes.map(([name]) => name).toSorted())
 })
 
-const NO_WHOLE = ['-1', '1.5', '1e3', '0x10', 'x', '', '%20', '+1', '99999999999999999999', 'NaN', '%00', '1%001', '١']
+const NO_NUMBER = ['-1', '1.5', '1e3', '0x10', 'x', '', '%20', '+1', 'NaN', '%00', '1%001', '١']
+/** Nothing is at such a place; a limit of that size is clamped. */
+const NO_WHOLE = ['99999999999999999999', ...NO_NUMBER]
 const NO_TIME = [
   'yesterday',
   '',
@@ -231,7 +233,7 @@ const NO_TIME = [
 ]
 /** By parameter of a query: what cannot be meant by it. */
 const QUERIES: Readonly<Record<string, readonly string[]>> = {
-  limit: ['0', ...NO_WHOLE],
+  limit: ['0', ...NO_NUMBER],
   offset: NO_WHOLE,
   before: NO_WHOLE,
   format: ['xml', '', 'CSV', '%00'],

@@ -75,8 +75,7 @@ describe('lists', () => {
     expect(body).toMatchObject({ limit: 1000, offset: 0 })
     expect(Array.isArray(body[noun])).toBe(true)
     expect((await gateway.call('GET', `/${path}`)).body).toMatchObject({ limit: 50, offset: 0 })
-    const beyond = await gateway.call('GET', `/${path}?limit=${'9'.repeat(20)}&offset=${'9'.repeat(20)}`)
-    expect(beyond.body).toMatchObject({ limit: 1000, offset: Number.MAX_SAFE_INTEGER, [noun]: [] })
+    expect((await gateway.call('GET', `/${path}?limit=${'9'.repeat(20)}`)).body).toMatchObject({ limit: 1000 })
     for (const [name, value] of [
       ['limit', '0'],
       ['limit', 'x'],
