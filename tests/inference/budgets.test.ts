@@ -187,9 +187,13 @@ test.each([0, 1])(
     )
     const reader = (await gateway.chat({ ...STREAM, n: 2 })).body!.pipeThrough(new TextDecoderStream()).getReader()
     let { value: text = '' } = await reader.read()
-    const timer = setInterval(async () => (await more.promise).chunk(piece), 5)
-    closing.push(() => clearInterval(timer))
-    for (let read = await reader.read(); !read.done; read = await reader.read()) text += read.value
+    const upstream = await more.promise
+    for (;;) {
+      upstream.chunk(piece)
+      const { done, value } = await reader.read()
+      if (done) break
+      text += value
+    }
     expect([text.includes('quota_exceeded'), text.includes('the last words')]).toEqual([true, true])
     const [settled] = await gateway.spool.untilSettled()
     expect(settled).toMatchObject({ outcome: 'interrupted', error_code: 'quota_exceeded' })

@@ -27,6 +27,7 @@ export const wholeOf = (text: string | undefined, name: string, least: number, o
 export const limitOf = (text: string | undefined, otherwise: number, most: number): number =>
   text !== undefined && /^[1-9]\d{15,}$/.test(text) ? most : Math.min(wholeOf(text, 'limit', 1, otherwise), most)
 
+/** The page that a query asks for. */
 export const pageOf = (
   query: { limit?: string; offset?: string },
   defaultLimit = DEFAULT_LIMIT,
