@@ -1,4 +1,5 @@
 // Station 6: one provider after another, until one answers. Nothing reaches the client before that, so failing over is invisible.
+import { inStep } from '../lib/stages.ts'
 import { readerOf } from '../lib/stream-text.ts'
 import type { DialResponse } from '../lib/upstream.ts'
 import type { Answer, ProviderKind, Reading, StreamPart } from '../providers/provider.ts'
@@ -71,7 +72,7 @@ export const attempt = async (exchange: Exchange, intent: Intent, plan: Plan, de
     }
     // What was passed over counts as well: only the very first candidate stands in the admission.
     const n = exchange.attempts.length + 1
-    if (n > exchange.listedAtAdmission + 1) await admitAttempt(exchange, intent, entry, n, deps)
+    await (n > exchange.listedAtAdmission + 1 ? admitAttempt(exchange, intent, entry, n, deps) : inStep)
     begin(exchange, entry, kind, deps)
     try {
       let response = await send(call, deps)

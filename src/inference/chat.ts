@@ -4,6 +4,7 @@ import type { LiveBody } from '../lib/answer.ts'
 import { deferred, lastReject, lastResolve } from '../lib/deferred.ts'
 import { failpoint } from '../lib/failpoints.ts'
 import type { Inbound } from '../lib/inbound.ts'
+import { inStep } from '../lib/stages.ts'
 import type { TextPieces } from '../lib/text-pieces.ts'
 import type { Answer } from '../providers/provider.ts'
 import { openLimitRules } from '../state/limit-rules.ts'
@@ -45,44 +46,33 @@ export interface ChatCompletions {
 
 export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
   const active = new ActiveRequests(deps.inference.maxActive)
-  const planOf = planner(deps)
   const limitRules = openLimitRules(deps.live)
   const revision = tipOf(deps)
-
-  /** What is asked, and who may answer it. Throws when nobody may. */
-  const planned = (request: Inbound, exchange: Exchange, key: KeyEntry, read: string | Uint8Array): Plan => {
-    const { raw, body } = parseJsonBody(read)
-    const model = modelNameOf(body)
-    exchange.requestedModel = model
-    const intent = readIntent(raw, body, request.headers, deps.inference.gatewayExecution)
-    exchange.intent = intent
-    const plan = planOf(intent, key, request.headers, exchange.identity.atMs)
-    exchange.plan = plan
-    exchange.deadlineMs = exchange.identity.startedMs + plan.policy.totalMs
-    exchange.factsText = factsText(exchange, model, revision(), endUser(key, intent, deps))
-    exchange.plannedMs = exchange.latencyMs()
-    if (plan.refused !== null) throw plan.refused
-    return plan
-  }
+  const planned = planning(revision, deps)
 
   const handle: ChatCompletions['handle'] = async (request, exchange, replies) => {
     try {
+      await inStep
       const key = authenticate(request.headers, deps, exchange.identity.atMs)
       exchange.key = key
       requireScope(key, 'inference')
+      await inStep
       active.enter(exchange)
       exchange.servedAt = deps.served.note(exchange.identity.id, exchange.identity.requestId, key.tenantId)
       exchange.watch(request)
       const read = readJson(request)
       const sent = read instanceof Promise ? await bodyInTime(read, exchange, deps.inference.bodyMs) : read
-      const plan = planned(request, exchange, key, sent)
-      const intent = exchange.intent!
+      await inStep
+      const intent = asked(request, exchange, sent, deps)
+      await inStep
+      const plan = planned(request, exchange, key, intent)
+      await inStep
       const rules = limitRules(key, plan.policy.limits)
       const limited = rules.length === 0 ? null : takeLimits(exchange, rules, intent, plan, deps)
-      if (limited !== null) await limited
+      await (limited ?? inStep)
       exchange.budgets = deps.budgets.of(key.tenantId, key.id, plan.policy.scope?.slug ?? null, exchange.identity.atMs)
       const reserved = exchange.budgets === null ? null : reserveFirst(exchange, intent, plan, deps)
-      if (reserved !== null) await reserved
+      await (reserved ?? inStep)
       try {
         admitted(exchange, await appendAdmission(exchange, intent, plan, deps))
       } catch (error) {
@@ -95,8 +85,11 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
         if (!served.source.done) return replies.answered(exchange, true, stream)
         return replies.answered(exchange, true, [...stream.whole(), await stream.tail()])
       }
+      await inStep
       const measured = answered(exchange, served.answer)
+      await inStep
       const json = shown(exchange, intent, served.answer, measured)
+      await inStep
       const settlement = new Settlement(exchange, SUCCESS, measured, deps)
       try {
         await settlement.record
@@ -105,6 +98,7 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
       }
       settlement.written()
       active.leave(exchange)
+      await inStep
       return replies.answered(exchange, false, json)
     } catch (thrown) {
       return replies.failed(exchange, await failed(request, exchange, thrown, deps, revision, active))
@@ -112,6 +106,29 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
   }
 
   return { handle, active }
+}
+
+/** What is asked. Throws where that cannot be meant. */
+const asked = (request: Inbound, exchange: Exchange, read: string | Uint8Array, deps: InferenceDeps): Intent => {
+  const { raw, body } = parseJsonBody(read)
+  exchange.requestedModel = modelNameOf(body)
+  const intent = readIntent(raw, body, request.headers, deps.inference.gatewayExecution)
+  exchange.intent = intent
+  return intent
+}
+
+/** Who may answer it. What is made throws when nobody may. */
+const planning = (revision: () => string, deps: InferenceDeps) => {
+  const planOf = planner(deps)
+  return (request: Inbound, exchange: Exchange, key: KeyEntry, intent: Intent): Plan => {
+    const plan = planOf(intent, key, request.headers, exchange.identity.atMs)
+    exchange.plan = plan
+    exchange.deadlineMs = exchange.identity.startedMs + plan.policy.totalMs
+    exchange.factsText = factsText(exchange, exchange.requestedModel, revision(), endUser(key, intent, deps))
+    exchange.plannedMs = exchange.latencyMs()
+    if (plan.refused !== null) throw plan.refused
+    return plan
+  }
 }
 
 /** Settles what failed; what the client is told of it. */

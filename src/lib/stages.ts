@@ -121,3 +121,9 @@ export class Stages {
 
 /** Those of this process. */
 export const stages = new Stages((turn) => void setImmediate(turn), drainMicrotasks)
+
+/**
+ * Awaited between two stations of a request: those that go on in one turn are all through a station before the first of them is at the next, so that its code is in
+ * the caches for all but the first (docs/decisions/0047-stages.md). It is resolved already: a place in the queue of promises, and no object.
+ */
+export const inStep: Promise<void> = Promise.resolve()
