@@ -81,6 +81,7 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
       failpoint('admitted')
       const served = await attempt(exchange, intent, plan, deps)
       if (served.stream) {
+        await inStep
         const stream = new ClientStream(exchange, intent, served.held, served.source, deps, active)
         if (!served.source.done) return replies.answered(exchange, true, stream)
         return replies.answered(exchange, true, [...stream.whole(), await stream.tail()])

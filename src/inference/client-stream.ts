@@ -1,6 +1,7 @@
 // Stations 7 and 8 of a stream: upstream parts become the client's frames, and the outcome is written before the last of them.
 import type { AnswerSink, LiveBody } from '../lib/answer.ts'
 import { deferred, lastReject, lastResolve } from '../lib/deferred.ts'
+import { inStep } from '../lib/stages.ts'
 import type { ArrivalListener } from '../lib/upstream.ts'
 import type { StreamPart } from '../providers/provider.ts'
 import { DONE_FRAME } from '../wire/chat.ts'
@@ -201,6 +202,7 @@ export class ClientStream implements LiveBody, ArrivalListener {
     if (broken || whole) source.cancel()
     try {
       const ends = broken ? this.#broken(failureOf(thrown, exchange, exchange.entry!)) : this.#completed()
+      await inStep
       // Letting go of the provider may have ended it by itself, and a fault behind an earlier outcome ends here too.
       if (exchange.settled) return ends.frames
       const settlement = new Settlement(exchange, ends.ending, ends.measured, this.deps)
