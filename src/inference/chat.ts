@@ -98,8 +98,8 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
         throw settlement.refused(error) ?? error
       }
       settlement.written()
-      active.leave(exchange)
       await inStep
+      active.leave(exchange)
       return replies.answered(exchange, false, json)
     } catch (thrown) {
       return replies.failed(exchange, await failed(request, exchange, thrown, deps, revision, active))
