@@ -139,13 +139,14 @@ const failedAttempt = (exchange: Exchange, entry: CatalogueEntry, thrown: unknow
   return error
 }
 
-/** Writes down how the attempt under way went. */
+/** Writes down how the attempt under way went, once: letting go of its provider may end it by itself. */
 export const finishAttempt = (
   exchange: Exchange,
   outcome: 'success' | 'error' | 'canceled' | 'interrupted',
   error: GatewayError | null,
 ): void => {
   const { entry, attempts } = exchange
+  if (exchange.finished !== null) return
   endCall(exchange, error)
   exchange.finished = {
     n: attempts.length + 1,

@@ -134,8 +134,8 @@ const extend = async (
 ): Promise<GatewayError | null> => {
   const own = exchange.budgets!
   const refused = await own.extend(more)
-  // Its client may have left, or its time have run out, while it waited: nothing is recorded behind an outcome.
-  if (exchange.settled) return null
+  // Its client may have left, or its time have run out, while it waited: nothing is recorded behind an attempt's end.
+  if (exchange.settled || exchange.finished !== null) return null
   if (refused !== null) return budgetError(refused, budgets, nowMs())
   return admitMore(exchange, reservedNow(exchange, own.bound().nano_usd, cost), { spool })
 }

@@ -53,9 +53,8 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
   const handle: ChatCompletions['handle'] = async (request, exchange, replies) => {
     try {
       await inStep
-      const key = authenticate(request.headers, deps, exchange.identity.atMs)
-      exchange.key = key
-      requireScope(key, 'inference')
+      let key = identified(request, exchange, deps)
+      const identifiedAt = revision()
       await inStep
       active.enter(exchange)
       exchange.servedAt = deps.served.note(exchange.identity.id, exchange.identity.requestId, key.tenantId)
@@ -65,6 +64,8 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
       await inStep
       const intent = asked(request, exchange, sent, deps)
       await inStep
+      // A body may take its time: whose request it is and what the record's revision says of its key belong together.
+      if (revision() !== identifiedAt) key = identified(request, exchange, deps)
       const plan = planned(request, exchange, key, intent)
       await inStep
       const rules = limitRules(key, plan.policy.limits)
@@ -86,9 +87,9 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
         if (!served.source.done) return replies.answered(exchange, true, stream)
         return replies.answered(exchange, true, [...stream.whole(), await stream.tail()])
       }
+      answered(exchange, served.answer)
       await inStep
-      const measured = answered(exchange, served.answer)
-      await inStep
+      const measured = measure(exchange)
       const json = shown(exchange, intent, served.answer, measured)
       await inStep
       const settlement = new Settlement(exchange, SUCCESS, measured, deps)
@@ -107,6 +108,14 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
   }
 
   return { handle, active }
+}
+
+/** Whose request it is. Throws for nobody's, and for a key that may not ask. */
+const identified = (request: Inbound, exchange: Exchange, deps: InferenceDeps): KeyEntry => {
+  const key = authenticate(request.headers, deps, exchange.identity.atMs)
+  exchange.key = key
+  requireScope(key, 'inference')
+  return key
 }
 
 /** What is asked. Throws where that cannot be meant. */
@@ -160,12 +169,11 @@ const endUser = (key: KeyEntry, { user }: Intent, deps: Pick<InferenceDeps, 'use
   user === null ? null : deps.userDigest(key.tenantId, user)
 
 /** The whole answer has come. */
-const answered = (exchange: Exchange, answer: Answer): Measured => {
+const answered = (exchange: Exchange, answer: Answer): void => {
   exchange.usage = answer.usage
   exchange.finishReason = answer.finishReason
   exchange.answerBytes = bytesOf(answer)
   finishAttempt(exchange, 'success', null)
-  return measure(exchange)
 }
 
 /** As the client gets it, once it is settled. Throws NonConforming. */

@@ -109,7 +109,7 @@ test('while the client does not read, nothing is read for it; the upstream waits
   expect(said).toEqual(['pause', 'resume', 'destroy'])
   // Letting go of the provider ends the stream too.
   await Promise.resolve()
-  expect(observed).toHaveLength(1)
+  expect([observed.length, exchange.attempts.length]).toEqual([1, 1])
 })
 
 test('a provider that is cut off while it is waited for ends the stream, once', async () => {
