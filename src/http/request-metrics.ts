@@ -1,5 +1,4 @@
 // What `/metrics` says of requests: counted when they end, by labels from closed sets or from the registry, never by what a client wrote.
-
 import type { Observed } from '../inference/deps.ts'
 import { distribution } from './distribution.ts'
 import type { Registry } from './prometheus.ts'

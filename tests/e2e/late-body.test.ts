@@ -1,6 +1,6 @@
 // A request whose body comes long after its head is its key's as that stands when the body is there: the record names that revision.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { deferred, lastResolve } from '../../src/lib/deferred.ts'
+import { connect } from '../lib/serving.ts'
 import { type GatewayProcess, startGateway } from '../services/gateway.ts'
 
 let gateway: GatewayProcess
@@ -10,6 +10,7 @@ beforeAll(async () => {
 }, 60_000)
 afterAll(() => gateway.remove(), 40_000)
 
+const CONTINUE = 'HTTP/1.1 100 Continue\r\n\r\n'
 const BODY = JSON.stringify({ model: 'sandbox-echo', messages: [{ role: 'user', content: 'Hello' }] })
 
 const newKey = async (): Promise<{ id: string; plaintext: string }> => {
@@ -21,37 +22,13 @@ const newKey = async (): Promise<{ id: string; plaintext: string }> => {
 }
 
 /** Sends the head of a request; once the gateway wants the body, which it does for a key that it knows, does `meanwhile`, then sends the body. Answers the status. */
-const chatLate = async (key: string, meanwhile: () => Promise<void>): Promise<number> => {
-  const { hostname, port } = new URL(gateway.url)
-  const wanted = deferred<void>()
-  const isWanted = lastResolve<void>()
-  const answered = deferred<number>()
-  const isAnswered = lastResolve<number>()
-  let text = ''
-  const socket = await Bun.connect({
-    hostname,
-    port: Number(port),
-    socket: {
-      data(_, bytes) {
-        text += bytes.toString('latin1')
-        if (text.startsWith('HTTP/1.1 100')) isWanted()
-        const status = /HTTP\/1\.1 ([2-5]\d\d)/.exec(text)?.[1]
-        if (status !== undefined) isAnswered(Number(status))
-      },
-      close: () => isAnswered(0),
-    },
-  })
-  try {
-    socket.write(
-      `POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: ${BODY.length}\r\n\r\n`,
-    )
-    await wanted
-    await meanwhile()
-    socket.write(BODY)
-    return await answered
-  } finally {
-    socket.end()
-  }
+const chatLate = async (key: string, meanwhile: () => Promise<unknown>): Promise<number> => {
+  const head = `POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\nContent-Length: ${BODY.length}\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n`
+  const client = await connect(Number(new URL(gateway.url).port), head)
+  await client.until((received) => received.startsWith(CONTINUE))
+  await meanwhile()
+  client.write(BODY)
+  return Number((await client.closed).slice(CONTINUE.length).split(' ')[1])
 }
 
 test('a key that is revoked before the body has come is refused', async () => {
@@ -73,5 +50,5 @@ test('a key that may not ask any more is refused', async () => {
 
 test('any other decision meanwhile keeps nobody from being answered', async () => {
   const { plaintext } = await newKey()
-  expect(await chatLate(plaintext, async () => void (await newKey()))).toBe(200)
+  expect(await chatLate(plaintext, newKey)).toBe(200)
 }, 30_000)

@@ -55,6 +55,16 @@ test('a call that the gateway makes for itself and cannot record holds nothing a
 
 const STREAM = { model: 'small', max_tokens: 100, stream: true, messages: [{ role: 'user', content: 'hi' }] }
 
+/** Reads a stream to its end: another piece comes from its provider with each that was read. */
+const fed = async (response: Response, upstream: FaultRequest, piece: string): Promise<string> => {
+  let text = ''
+  for await (const read of response.body!.pipeThrough(new TextDecoderStream())) {
+    text += read
+    upstream.chunk(piece)
+  }
+  return text
+}
+
 /** A gateway before one provider, whose answers cost 10,000 nano-USD a token. */
 const gatewayOn = (port: number, budgets: OpenBudgets) => {
   const kind = 'openai_compatible'
@@ -136,10 +146,10 @@ for (const [name, limits] of [
     world.nowMs = Date.now()
     // 250 tokens each by our estimate, whatever the client allows, for as long as somebody listens.
     const piece = delta({ content: 'word '.repeat(200) })
+    const called = Promise.withResolvers<FaultRequest>()
     const server = startFaultServer((request) => {
       open(request, ROLE, piece)
-      const timer = setInterval(() => request.chunk(piece), 5)
-      closing.push(() => clearInterval(timer))
+      called.resolve(request)
     })
     const budgets = world.open('i')
     const gateway = gatewayOn(server.port, budgets)
@@ -147,7 +157,7 @@ for (const [name, limits] of [
       () => world.close(),
       () => server.stop(),
     )
-    const text = await (await gateway.chat(STREAM)).text()
+    const text = await fed(await gateway.chat(STREAM), await called.promise, piece)
     expect([text.includes('event: error'), text.includes('quota_exceeded')]).toEqual([true, true])
     const [settled] = await gateway.spool.untilSettled()
     expect(settled).toMatchObject({ outcome: 'interrupted', error_code: 'quota_exceeded' })
@@ -174,10 +184,10 @@ test.each([0, 1])(
     const world = budgetWorld(budgetRow({ limit_nano_usd: 2_000_000 }))
     world.nowMs = Date.now()
     const piece = ofChoice(1 - ended, 'word '.repeat(200))
-    const more = Promise.withResolvers<FaultRequest>()
+    const called = Promise.withResolvers<FaultRequest>()
     const server = startFaultServer((request) => {
       open(request, ofChoice(0, 'a'), ofChoice(1, 'b'), ofChoice(ended, 'the last words', 'stop'))
-      more.resolve(request)
+      called.resolve(request)
     })
     const budgets = world.open('i')
     const gateway = gatewayOn(server.port, budgets)
@@ -185,15 +195,7 @@ test.each([0, 1])(
       () => world.close(),
       () => server.stop(),
     )
-    const reader = (await gateway.chat({ ...STREAM, n: 2 })).body!.pipeThrough(new TextDecoderStream()).getReader()
-    let { value: text = '' } = await reader.read()
-    const upstream = await more.promise
-    for (;;) {
-      upstream.chunk(piece)
-      const { done, value } = await reader.read()
-      if (done) break
-      text += value
-    }
+    const text = await fed(await gateway.chat({ ...STREAM, n: 2 }), await called.promise, piece)
     expect([text.includes('quota_exceeded'), text.includes('the last words')]).toEqual([true, true])
     const [settled] = await gateway.spool.untilSettled()
     expect(settled).toMatchObject({ outcome: 'interrupted', error_code: 'quota_exceeded' })
