@@ -148,9 +148,10 @@ describe('a connection', () => {
     }
   })
   test('of HTTP/1.0 gets no chunks: its end is that of the body', async () => {
+    const came = Promise.withResolvers<void>()
     const stream = async function* () {
       yield Buffer.from('one, ')
-      await Bun.sleep(5)
+      await came.promise
       yield Buffer.from('two')
     }
     const { port } = serving({
@@ -167,7 +168,10 @@ describe('a connection', () => {
         }),
     })
     for (const request of ['GET / HTTP/1.0\r\n\r\n', 'POST /hot HTTP/1.0\r\nContent-Length: 0\r\n\r\n']) {
-      const [answer] = answersIn(await exchanged(port, request))
+      const client = await connect(port, request)
+      await client.until((received) => received.includes('one, '))
+      came.resolve()
+      const [answer] = answersIn(await client.closed)
       expect(answer!.body).toBe('one, two')
       expect(answer!.headers.map(([name]) => name)).not.toContain('transfer-encoding')
     }
