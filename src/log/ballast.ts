@@ -42,7 +42,7 @@ export const makeBallast = (directory: string, bytes: number, files: Files): Bal
         // Random, so that no file system compresses it away.
         const chunk = randomBytes(Math.min(CHUNK_BYTES, bytes))
         let left = bytes
-        while (left > 0) left -= files.write(descriptor, chunk, 0, Math.min(chunk.length, left))
+        while (left > 0) left -= files.write(descriptor, chunk, 0, Math.min(chunk.length, left), bytes - left)
       } catch (error) {
         files.close(descriptor)
         release()

@@ -50,7 +50,7 @@ export class DiskAhead {
       const descriptor = files.create(path)
       try {
         // Longer than it was: otherwise there would be nothing to wait for.
-        files.write(descriptor, SOMETHING, 0, SOMETHING.length)
+        files.write(descriptor, SOMETHING, 0, SOMETHING.length, 0)
         await files.sync(descriptor)
       } finally {
         files.close(descriptor)

@@ -18,15 +18,17 @@ import {
   writeSync,
 } from 'node:fs'
 import { codeOf } from '../lib/error-code.ts'
-import { forgetCached, startWriting } from '../lib/page-cache.ts'
+import { forgetCached, reserveRoom, startWriting } from '../lib/page-cache.ts'
 import { syncFolder } from '../lib/sync-folder.ts'
 import { type HeldLock, tryLock } from './lock.ts'
 
 export interface Files {
   /** Makes an empty file, open for writing; one of that name is emptied. */
   create(path: string): number
-  /** Bytes written, which may be fewer than asked for. */
-  write(descriptor: number, bytes: Uint8Array, start: number, length: number): number
+  /** Bytes written there in the file, which may be fewer than asked for. */
+  write(descriptor: number, bytes: Uint8Array, start: number, length: number, position: number): number
+  /** The disk keeps room for these bytes of a file, which stays as long as it is. A hint: what cannot be done is not done. */
+  reserve(descriptor: number, start: number, length: number): void
   truncate(descriptor: number, length: number): void
   /** Sends these bytes of a file to the disk without waiting for it; they are no more durable than before. A hint: what cannot be done is not done. */
   startWriting(path: string, start: number, length: number): void
@@ -62,7 +64,8 @@ export interface Files {
 
 export const nodeFiles: Files = {
   create: (path) => openSync(path, 'w', 0o600),
-  write: (descriptor, bytes, start, length) => writeSync(descriptor, bytes, start, length),
+  write: (descriptor, bytes, start, length, position) => writeSync(descriptor, bytes, start, length, position),
+  reserve: reserveRoom,
   truncate: ftruncateSync,
   startWriting,
   forgetCached,
@@ -90,6 +93,11 @@ export const nodeFiles: Files = {
 
 /** What a failed file operation says, short: `ENOSPC`, `EIO`, ..., else the error's text. */
 export const fileErrorCode = (error: unknown): string => codeOf(error) ?? String(error)
+
+/** Writes all of what a file begins with; throws what the disk says. */
+export const writeWhole = (files: Files, descriptor: number, bytes: Uint8Array): void => {
+  for (let at = 0; at < bytes.length; ) at += files.write(descriptor, bytes, at, bytes.length - at, at)
+}
 
 /** Of a file that is begun anew under the same name. */
 export const removeQuietly = (files: Files, path: string): void => {

@@ -139,6 +139,17 @@ export const readFrame = (buffer: Buffer, at: number, limit: number): Frame | 's
   return new ScannedFrame(buffer, topic, at, subject, data, end)
 }
 
+/** Whether what stands at `at` is room without a frame: zeros, or nothing but the beginning of a frame's head of them. */
+export const isBlank = (buffer: Buffer, at: number, limit: number): boolean =>
+  limit - at >= FRAME_HEAD_BYTES && endOfWritten(buffer, at, at + FRAME_HEAD_BYTES) === at
+
+/** Where the zeros begin that the bytes end with. */
+export const endOfWritten = (buffer: Buffer, at: number, limit: number): number => {
+  let end = limit
+  while (end > at && buffer[end - 1] === 0) end--
+  return end
+}
+
 /** The first undamaged frame that starts after `at`, or null when the bytes hold none. */
 export const nextFrame = (buffer: Buffer, at: number, limit: number): Frame | null => {
   let candidate = buffer.indexOf(MAGIC_BYTES, at + 1)

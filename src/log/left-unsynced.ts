@@ -3,7 +3,7 @@
 import { codeOf } from '../lib/error-code.ts'
 import { pause as sleep } from '../lib/pause.ts'
 import { releaseBallast } from './ballast.ts'
-import { type Files, removeQuietly } from './files.ts'
+import { type Files, removeQuietly, writeWhole } from './files.ts'
 import { readSegmentHeader } from './segment-header.ts'
 import { listSegments, type SegmentFile } from './segments.ts'
 import { forgetRefusal, noteRefusal, wasRefused } from './sync-refusal.ts'
@@ -65,7 +65,7 @@ const rewritten = async (path: string, directory: string, files: Files, left: nu
   let descriptor: number | null = null
   try {
     descriptor = files.create(`${path}.new`)
-    for (let at = 0; at < bytes.length; ) at += files.write(descriptor, bytes, at, bytes.length - at)
+    writeWhole(files, descriptor, bytes)
     await files.sync(descriptor)
     files.rename(`${path}.new`, path)
     files.syncDirectory(directory)

@@ -1,10 +1,10 @@
 // Reads the segments of one spool directory in order, of this process or another, while they are written.
 import { codeOf } from '../lib/error-code.ts'
-import { CHUNK_BUFFER_BYTES, ChunkBuffers } from './chunk-buffers.ts'
 import { type Files, nodeFiles } from './files.ts'
-import { type Frame, headerOf, isWhole, nextFrame, readFrame, type SegmentHeader, type SpoolTopic } from './frame.ts'
+import { type Frame, headerOf, type SegmentHeader, type SpoolTopic } from './frame.ts'
 import { LogGap, LogReplaced } from './port.ts'
 import { copiesOf } from './segment-copies.ts'
+import { SegmentFrames } from './segment-frames.ts'
 import { readSegmentHeader } from './segment-header.ts'
 import { type CursorStart, numberFrom, numberIn, pass, raise, segmentOf } from './segment-seek.ts'
 import { type Counters, listSegments, segmentPath } from './segments.ts'
@@ -30,22 +30,11 @@ export interface CursorOptions {
   onCarried?(frame: Frame, header: SegmentHeader): void
 }
 
-const CHUNK_BYTES = CHUNK_BUFFER_BYTES / 2
-
 /** One reader of one spool directory. Synchronous: reads at most 256 KiB more from the disk at each step. */
 export class SegmentCursor {
   private ordinal: number | null = null
-  private descriptor: number | null = null
   private header: SegmentHeader | null = null
-  /** Bytes of it are not written twice while records that were given out may read their texts in it. */
-  private buffer: Buffer = Buffer.allocUnsafe(0)
-  private readonly buffers: ChunkBuffers
-  /** Nobody reads texts in it any more. */
-  private isFree = true
-  /** The bytes at hand are `buffer[at, limit)`; `position` is where `buffer[limit]` stands in the file. */
-  private at = 0
-  private limit = 0
-  private position = 0
+  private readonly frames: SegmentFrames
   /** Numbers below it were delivered already; those below `dropBelow` were not asked for. */
   private expectedRecord = 0
   private dropBelow = 0
@@ -62,7 +51,9 @@ export class SegmentCursor {
 
   constructor(private readonly options: CursorOptions) {
     this.files = options.files ?? nodeFiles
-    this.buffers = new ChunkBuffers(options.recycling === true)
+    this.frames = new SegmentFrames(this.files, options.recycling === true, (position, bytes) =>
+      options.onDamage?.({ ordinal: this.ordinal!, position, bytes }),
+    )
   }
 
   /** Moves to the segment that holds the position. False while the directory has no segment. Throws LogReplaced when the position was deleted. */
@@ -94,15 +85,14 @@ export class SegmentCursor {
 
   /** The segment that is being read, to be synced by who wants what it reads to be durable; null before `seek` found one. */
   get file(): { readonly descriptor: number; readonly ordinal: number } | null {
-    return this.descriptor === null || this.ordinal === null
-      ? null
-      : { descriptor: this.descriptor, ordinal: this.ordinal }
+    const { descriptor } = this.frames
+    return descriptor === null || this.ordinal === null ? null : { descriptor, ordinal: this.ordinal }
   }
 
   /** What comes next, at most `limit` records of one segment, fewer when others lie between; see `atEnd`. Throws LogGap when a segment in the middle is gone. */
   next(limit: number): SpoolRecord[] {
     const { passing = false, recycling = false } = this.options
-    this.buffers.recycle()
+    this.frames.recycle()
     const records: SpoolRecord[] = []
     this.atEnd = false
     let others = 0
@@ -113,8 +103,8 @@ export class SegmentCursor {
         records.push(copy)
         continue
       }
-      this.isFree = (passing || recycling) && records.length === 0
-      if (passing && records.length > 0 && !isWhole(this.buffer, this.at, this.limit)) break
+      this.frames.isFree = (passing || recycling) && records.length === 0
+      if (passing && records.length > 0 && !this.frames.isNextAtHand) break
       const frame = this.frame(records.length === 0)
       if (frame === null) break
       const record = this.recordOf(frame)
@@ -125,8 +115,7 @@ export class SegmentCursor {
   }
 
   close(): void {
-    if (this.descriptor !== null) this.files.close(this.descriptor)
-    this.descriptor = null
+    this.frames.close()
     this.ordinal = null
   }
 
@@ -142,11 +131,7 @@ export class SegmentCursor {
     }
     const { header } = this
     if (header === null) {
-      this.options.onDamage?.({
-        ordinal: this.ordinal!,
-        position: 0,
-        bytes: Buffer.from(this.buffer.subarray(frame.start, frame.end)),
-      })
+      this.options.onDamage?.({ ordinal: this.ordinal!, position: 0, bytes: this.frames.bytesOf(frame) })
       return null
     }
     if (frame.topic === 'carried') {
@@ -173,7 +158,7 @@ export class SegmentCursor {
     if (copies.length === 0) return false
     this.expectedRecord = copies.at(-1)!.record + 1
     this.ahead = topic === undefined ? copies : copies.filter((copy) => copy.topic === topic)
-    this.at = frame.start
+    this.frames.again(frame)
     return true
   }
 
@@ -191,15 +176,15 @@ export class SegmentCursor {
 
   /** The next whole frame; null at the end, and at the end of a segment when it may not go on to the following one. */
   private frame(goOn: boolean): Frame | null {
-    while (this.descriptor !== null && this.ordinal !== null) {
-      const frame = this.frameHere(false)
+    while (this.ordinal !== null) {
+      const frame = this.frames.next(false)
       if (frame !== null) return frame
       // The writer ends a segment before it begins the next one, so what is there now is all there will be.
       if (!this.successor(this.ordinal)) {
         this.atEnd = true
         return null
       }
-      const last = this.frameHere(true)
+      const last = this.frames.next(true)
       if (last !== null || !goOn) return last
       this.open(this.ordinal + 1)
     }
@@ -230,66 +215,10 @@ export class SegmentCursor {
     throw new LogGap(`${directory}: segment ${ordinal + 1} is missing, ${later.ordinal} is there`)
   }
 
-  /** The next frame of this segment. `ended`: nothing will be added to it, so what is no frame is damage. */
-  private frameHere(ended: boolean): Frame | null {
-    for (;;) {
-      const found = readFrame(this.buffer, this.at, this.limit)
-      if (typeof found === 'object') {
-        this.at = found.end
-        return found
-      }
-      if (this.fill()) continue
-      if (this.at === this.limit) return null
-      const later = nextFrame(this.buffer, this.at, this.limit)
-      if (later === null && !ended) return null
-      this.damaged(later?.start ?? this.limit)
-      if (later === null) return null
-    }
-  }
-
-  private damaged(end: number): void {
-    const position = this.position - (this.limit - this.at)
-    this.options.onDamage?.({
-      ordinal: this.ordinal!,
-      position,
-      bytes: Buffer.from(this.buffer.subarray(this.at, end)),
-    })
-    this.at = end
-  }
-
-  /** Reads on; false at the end of the file. */
-  private fill(): boolean {
-    if (this.limit === this.buffer.length) {
-      const left = this.limit - this.at
-      const isRoomy = this.isFree && 2 * left <= this.buffer.length
-      const buffer = isRoomy ? this.buffer : this.buffers.another(2 * left, this.buffer)
-      this.buffer.copy(buffer, 0, this.at, this.limit)
-      this.buffer = buffer
-      this.limit = left
-      this.at = 0
-    }
-    const count = this.files.read(
-      this.descriptor!,
-      this.buffer,
-      this.limit,
-      Math.min(CHUNK_BYTES, this.buffer.length - this.limit),
-      this.position,
-    )
-    this.limit += count
-    this.position += count
-    return count > 0
-  }
-
   private open(ordinal: number): void {
     const path = segmentPath(this.options.directory, ordinal)
-    const descriptor = this.files.open(path)
-    if (this.descriptor !== null) this.files.close(this.descriptor)
-    this.descriptor = descriptor
+    this.frames.open(path)
     this.ordinal = ordinal
     this.header = readSegmentHeader(path, this.files)
-    if (!this.isFree || this.buffer.length === 0) this.buffer = this.buffers.another(0, this.buffer)
-    this.at = 0
-    this.limit = 0
-    this.position = 0
   }
 }

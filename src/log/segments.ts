@@ -4,10 +4,11 @@ import { join } from 'node:path'
 import { failpoint } from '../lib/failpoints.ts'
 import type { TextPieces } from '../lib/text-pieces.ts'
 import type { CachedPages } from './cached-pages.ts'
-import { type Files, nodeFiles, removeQuietly } from './files.ts'
+import { type Files, nodeFiles, removeQuietly, writeWhole } from './files.ts'
 import { frameBound, type SegmentHeader, type SpoolTopic, writeFrame } from './frame.ts'
 import { type Batch, emptyBatch, restOf } from './segment-batch.ts'
 import { segmentHead } from './segment-header.ts'
+import { SegmentRoom } from './segment-room.ts'
 import { noteRefusal } from './sync-refusal.ts'
 
 /** The next number of each kind: of the spool, and in each topic. */
@@ -84,6 +85,8 @@ export class SegmentWriter {
   private segmentSize = 0
   /** The size at which it is full. */
   private segmentLimit = 0
+  /** Null: what was not synced at a power cut must not stand behind zeros in place of what was lost. */
+  private readonly room: SegmentRoom | null
   /** Earlier segments that hold unsynced frames, to be synced and closed. */
   private retired: number[] = []
   private unsynced: { readonly bytes: Buffer; readonly first: Counters }[] = []
@@ -100,6 +103,7 @@ export class SegmentWriter {
     this.ordinal = deps.nextOrdinal
     this.neededFrom = deps.neededFrom ?? Number.POSITIVE_INFINITY
     this.batch = emptyBatch(this.next)
+    this.room = deps.keepUnsynced ? null : new SegmentRoom(deps.files, deps.segmentBytes)
   }
 
   /** Segments that hold records from here on, or the one before it, are not to be deleted. */
@@ -146,8 +150,11 @@ export class SegmentWriter {
     if (this.isAbandoned) this.rewriteUnsynced()
     if (this.descriptor === null || (this.written === 0 && this.segmentSize + batch.bytes > this.segmentLimit))
       this.open()
+    const descriptor = this.descriptor!
+    this.room?.make(descriptor, this.segmentSize, batch.bytes - this.written, this.segmentLimit)
     while (this.written < batch.bytes) {
-      const count = this.deps.files.write(this.descriptor!, batch.buffer, this.written, batch.bytes - this.written)
+      const left = batch.bytes - this.written
+      const count = this.deps.files.write(descriptor, batch.buffer, this.written, left, this.segmentSize)
       this.written += count
       this.segmentSize += count
     }
@@ -172,12 +179,9 @@ export class SegmentWriter {
     const count = this.completed()
     const whole = count === 0 ? 0 : batch.ends[count - 1]!
     if (this.descriptor !== null) {
-      try {
-        if (whole < this.written) this.deps.files.truncate(this.descriptor, this.segmentSize - (this.written - whole))
-      } catch {
-        // A half frame that stays is no frame: readers pass over it when the next segment begins.
-      }
-      this.retire()
+      const half = this.written - whole
+      this.segmentSize -= half
+      this.retire(half > 0)
     }
     if (count > 0) this.keep(whole)
     this.batch = restOf(batch, count, whole)
@@ -221,17 +225,13 @@ export class SegmentWriter {
   rewriteUnsynced(): void {
     const again = this.unsynced
     const first = again[0]?.first
-    if (first !== undefined)
-      this.open(
-        first,
-        again.map(({ bytes }) => bytes),
-      )
+    const texts = again.map(({ bytes }) => bytes)
+    if (first !== undefined) this.open(first, texts)
     this.isAbandoned = false
   }
 
   close(): void {
-    if (this.descriptor !== null) this.retired.push(this.descriptor)
-    this.descriptor = null
+    this.retire()
     for (const descriptor of this.retired.splice(0)) this.deps.files.close(descriptor)
   }
 
@@ -248,8 +248,14 @@ export class SegmentWriter {
     this.written = 0
   }
 
-  private retire(): void {
+  /** Gives the segment up. `isLonger`: than its records are. */
+  private retire(isLonger = false): void {
     if (this.descriptor === null) return
+    try {
+      if (isLonger || this.room?.isBeyond(this.segmentSize)) this.deps.files.truncate(this.descriptor, this.segmentSize)
+    } catch {
+      // Neither a half frame that stays is a frame, nor zeros: readers pass over them when the next segment begins.
+    }
     if (this.deps.keepUnsynced) this.retired.push(this.descriptor)
     else this.deps.files.close(this.descriptor)
     this.descriptor = null
@@ -265,11 +271,11 @@ export class SegmentWriter {
       ...(unsynced !== undefined && { unsynced }),
     }
     const head = segmentHead(header, carried)
+    const bytes = again.length === 0 ? head : Buffer.concat([head, ...again])
     const path = segmentPath(directory, this.ordinal)
     const descriptor = files.create(`${path}.new`)
     try {
-      for (const bytes of [head, ...again])
-        for (let at = 0; at < bytes.length; ) at += files.write(descriptor, bytes, at, bytes.length - at)
+      writeWhole(files, descriptor, bytes)
       failpoint('segment_unnamed')
       files.rename(`${path}.new`, path)
       if (this.deps.keepUnsynced) files.syncDirectory(directory)
@@ -280,10 +286,11 @@ export class SegmentWriter {
     }
     this.retire()
     this.descriptor = descriptor
+    this.room?.begin()
     this.path = path
     this.headUnsynced = this.deps.keepUnsynced
     this.neededFrom = unsynced ?? Number.POSITIVE_INFINITY
-    this.segmentSize = again.reduce((sum, { length }) => sum + length, head.length)
+    this.segmentSize = bytes.length
     // As much again as is carried at least: where more is open than fits a segment, every batch would open one and copy all of it.
     this.segmentLimit = Math.max(this.deps.segmentBytes, 2 * head.length)
     this.deps.onSegment?.(this.ordinal, header)

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { failpoint } from '../lib/failpoints.ts'
 import { newId } from '../lib/ids.ts'
 import { isName } from './envelope.ts'
-import { type Files, nodeFiles } from './files.ts'
+import { type Files, nodeFiles, writeWhole } from './files.ts'
 import type { SpoolTopic } from './frame.ts'
 import type { HeldLock } from './lock.ts'
 
@@ -172,7 +172,7 @@ const replaceFile = (path: string, text: string, files: Files): void => {
   const bytes = Buffer.from(text)
   const descriptor = files.create(beside)
   try {
-    for (let at = 0; at < bytes.length; ) at += files.write(descriptor, bytes, at, bytes.length - at)
+    writeWhole(files, descriptor, bytes)
   } finally {
     files.close(descriptor)
   }

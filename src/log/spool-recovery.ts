@@ -1,7 +1,15 @@
 // What a start needs to know of a spool that an earlier process wrote: where to go on, and what it left open. Reads the last segments only.
 import type { Watermark } from './backlog.ts'
 import { type Files, nodeFiles } from './files.ts'
-import { type Frame, headerOf, nextFrame, readFrame, type SegmentHeader, type SpoolTopic } from './frame.ts'
+import {
+  endOfWritten,
+  type Frame,
+  headerOf,
+  nextFrame,
+  readFrame,
+  type SegmentHeader,
+  type SpoolTopic,
+} from './frame.ts'
 import { OpenAdmissions } from './open-admissions.ts'
 import { readSegmentHeader } from './segment-header.ts'
 import { type Counters, listSegments, type SegmentFile } from './segments.ts'
@@ -123,14 +131,17 @@ export const recoverSpool = (directory: string, files: Files = nodeFiles): Recov
   }
   open.recovered()
   const tail = scans.at(-1)!
-  const tornBytes = tail.bytes.length - tail.wholeBytes
+  // Room for records that never came is neither torn nor damage.
+  const torn = tail.bytes.subarray(tail.wholeBytes, endOfWritten(tail.bytes, tail.wholeBytes, tail.bytes.length))
+  const tornBytes = torn.length
+  if (tornBytes > 0) setAside(directory, `torn-${last.ordinal}-${tail.wholeBytes}.bin`, torn, files)
+  if (tail.bytes.length > tail.wholeBytes) files.cut(last.path, tail.wholeBytes)
   if (tornBytes > 0) {
-    setAside(directory, `torn-${last.ordinal}-${tail.wholeBytes}.bin`, tail.bytes.subarray(tail.wholeBytes), files)
-    files.cut(last.path, tail.wholeBytes)
     // A reader may have had the last record before its bytes went bad: its numbers are not given out again.
     raise(next, { record: next.record + 1, requests: next.requests + 1, operations: next.operations + 1 })
   }
-  const isNewestWhole = scans.length === 1 && tornBytes === 0
+  // A reader stops at zeros until a segment comes behind them, also where a power cut left records behind them.
+  const isNewestWhole = scans.length === 1 && tornBytes === 0 && tail.damages.length === 0
   const needsHead = raise(next, furthest) || !isNewestWhole
   return { next, nextOrdinal: last.ordinal + 1, open, damaged, tornBytes, needsHead, neededFrom }
 }

@@ -157,7 +157,7 @@ describe('several segments', () => {
         seen.push([record.record, record.subject, copied])
         expect(record.data).toBe(copied)
       }
-      memory.add((cursor as unknown as { buffer: Buffer }).buffer.buffer)
+      memory.add((cursor as unknown as { frames: { buffer: Buffer } }).frames.buffer.buffer)
     } while (!cursor.atEnd)
     cursor.close()
     const wanted = Array.from({ length: 120 }, (_, index) => index).filter((index) => index % 10 !== 0)

@@ -3,7 +3,7 @@ import type { LocalSpool } from '../../src/log/spool.ts'
 
 export const diskError = (code: string) => Object.assign(new Error(`injected ${code}`), { code })
 
-/** A disk with so many bytes left, which may also break. Removing a file gives its bytes back. */
+/** A disk with so many bytes left, which may also break. Only what makes a file longer takes of them; removing or cutting it gives them back. */
 export class SmallDisk {
   left = Number.POSITIVE_INFINITY
   broken: string | null = null
@@ -24,14 +24,18 @@ export class SmallDisk {
       this.sizes.set(path, 0)
       return descriptor
     },
-    write: (descriptor, bytes, start, length) => {
+    write: (descriptor, bytes, start, length, position) => {
       if (this.broken !== null) throw diskError(this.broken)
-      if (this.left <= 0) throw diskError('ENOSPC')
-      const count = nodeFiles.write(descriptor, bytes, start, Math.min(length, this.left))
-      this.left -= count
-      const path = this.paths.get(descriptor)!
-      this.sizes.set(path, (this.sizes.get(path) ?? 0) + count)
+      const size = this.sizeOf(descriptor)
+      const most = Math.max(0, size - position) + this.left
+      if (most <= 0) throw diskError('ENOSPC')
+      const count = nodeFiles.write(descriptor, bytes, start, Math.min(length, most), position)
+      this.resize(descriptor, Math.max(size, position + count))
       return count
+    },
+    truncate: (descriptor, length) => {
+      nodeFiles.truncate(descriptor, length)
+      this.resize(descriptor, length)
     },
     sync: async (descriptor) => {
       this.syncs++
@@ -49,6 +53,14 @@ export class SmallDisk {
       this.sizes.delete(path)
     },
     freeBytes: () => this.left,
+  }
+
+  private sizeOf(descriptor: number): number {
+    return this.sizes.get(this.paths.get(descriptor)!) ?? 0
+  }
+  private resize(descriptor: number, size: number): void {
+    this.left -= size - this.sizeOf(descriptor)
+    this.sizes.set(this.paths.get(descriptor)!, size)
   }
 }
 

@@ -82,7 +82,9 @@ export class SimulatedDisk {
         this.#name(path, inode)
         return this.#opened(inode, process)
       },
-      write: (descriptor, bytes, start, length) => this.#write(process, descriptor, bytes, start, length),
+      write: (descriptor, bytes, start, length, position) =>
+        this.#write(process, descriptor, bytes.subarray(start, start + length), position),
+      reserve: () => {},
       truncate: (descriptor, length) => {
         this.#change(process, null)
         this.#cut(this.#of(descriptor).inode, length)
@@ -278,16 +280,18 @@ export class SimulatedDisk {
     throw diskError('EIO')
   }
 
-  #write(process: Owner, descriptor: number, bytes: Uint8Array, start: number, length: number): number {
+  #write(process: Owner, descriptor: number, bytes: Uint8Array, position: number): number {
     const { random } = this.deps
     const { inode } = this.#of(descriptor)
-    const put = (count: number) => inode.write(inode.length, bytes.subarray(start, start + count))
+    const { length } = bytes
+    const put = (count: number) => inode.write(position, bytes.subarray(0, count))
     this.#change(process, () => put(random.int(0, length)))
     if (!this.isFull) this.#freed = 0
-    else if (this.#freed === 0) throw diskError('ENOSPC')
-    const most = this.isFull ? Math.min(length, this.#freed) : length
+    // What takes the place of bytes that are there needs no room.
+    const most = this.isFull ? Math.min(length, inode.length - position + this.#freed) : length
+    if (most === 0) throw diskError('ENOSPC')
     const count = most > 1 && random.chance(this.faults.shortWrites) ? random.int(1, most - 1) : most
-    if (this.isFull) this.#freed -= count
+    if (this.isFull) this.#freed -= Math.max(0, position + count - inode.length)
     put(count)
     return count
   }

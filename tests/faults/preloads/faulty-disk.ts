@@ -26,7 +26,7 @@ Object.assign(nodeFiles, {
     }
     await sync(descriptor)
   },
-  write(descriptor: number, bytes: Uint8Array, start: number, length: number) {
+  write(descriptor: number, bytes: Uint8Array, start: number, length: number, position: number) {
     const what = fault()
     if (what === 'slow') {
       did('slow')
@@ -34,8 +34,8 @@ Object.assign(nodeFiles, {
     }
     if (what === 'short' && length > 3) {
       did('short')
-      return write(descriptor, bytes, start, Math.ceil(length / 3))
+      return write(descriptor, bytes, start, Math.ceil(length / 3), position)
     }
-    return write(descriptor, bytes, start, length)
+    return write(descriptor, bytes, start, length, position)
   },
 } satisfies Partial<typeof nodeFiles>)

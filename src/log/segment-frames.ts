@@ -1,0 +1,142 @@
+// The frames of one segment file, which may still be written: by this process, by another thread of it, or by another process.
+import { CHUNK_BUFFER_BYTES, ChunkBuffers } from './chunk-buffers.ts'
+import type { Files } from './files.ts'
+import { endOfWritten, type Frame, isBlank, isWhole, nextFrame, readFrame } from './frame.ts'
+
+const CHUNK_BYTES = CHUNK_BUFFER_BYTES / 2
+const FIRST_BYTES = 32 * 1024
+
+/** Reads one file after the other. Synchronous: at most 256 KiB more from the disk at each step. */
+export class SegmentFrames {
+  descriptor: number | null = null
+  /** Nobody reads texts any more in what frames were given out from. */
+  isFree = true
+  /** Bytes of it are not written twice while records that were given out may read their texts in it. */
+  private buffer: Buffer = Buffer.allocUnsafe(0)
+  private readonly buffers: ChunkBuffers
+  /** The bytes at hand are `buffer[at, limit)`; `position` is where `buffer[limit]` stands in the file. */
+  private at = 0
+  private limit = 0
+  private position = 0
+  /** So much is asked for next: little behind the end, where room that the writer made for later comes along (`segment-room.ts`). */
+  private askedBytes = FIRST_BYTES
+  /** Where bytes that are no frame were read once more. */
+  private doubted = -1
+
+  constructor(
+    private readonly files: Files,
+    recycling: boolean,
+    /** Told of bytes that are neither frames nor room, in memory of their own. */
+    private readonly onDamage: (position: number, bytes: Buffer) => void,
+  ) {
+    this.buffers = new ChunkBuffers(recycling)
+  }
+
+  /** Begins with a file, whose name must be there; throws what the disk says, and stays where it is. */
+  open(path: string): void {
+    const descriptor = this.files.open(path)
+    this.close()
+    this.descriptor = descriptor
+    if (!this.isFree || this.buffer.length === 0) this.buffer = this.buffers.another(0, this.buffer)
+    this.at = 0
+    this.limit = 0
+    this.position = 0
+    this.doubted = -1
+  }
+
+  close(): void {
+    if (this.descriptor !== null) this.files.close(this.descriptor)
+    this.descriptor = null
+  }
+
+  /** Memory of records that nobody uses any more serves again. */
+  recycle(): void {
+    this.buffers.recycle()
+  }
+
+  /** Whether the next frame can be given out without reading from the disk, should there be one. */
+  get isNextAtHand(): boolean {
+    return isWhole(this.buffer, this.at, this.limit)
+  }
+
+  /** A copy of a frame that was just given out. */
+  bytesOf({ start, end }: Frame): Buffer {
+    return Buffer.from(this.buffer.subarray(start, end))
+  }
+
+  /** The frame that was just given out comes once more. */
+  again({ start }: Frame): void {
+    this.at = start
+  }
+
+  /** The next frame of this segment. `ended`: nothing will be added to it, so what is no frame is damage. */
+  next(ended: boolean): Frame | null {
+    for (;;) {
+      const found = readFrame(this.buffer, this.at, this.limit)
+      if (typeof found === 'object') {
+        this.at = found.end
+        return found
+      }
+      if (!ended && isBlank(this.buffer, this.at, this.limit)) return this.unread()
+      if (this.fill()) continue
+      if (this.at === this.limit) return null
+      const later = nextFrame(this.buffer, this.at, this.limit)
+      if (later === null && !ended) return this.unread()
+      if (!ended && this.isDoubtful()) continue
+      this.damaged(later?.start ?? this.limit)
+      if (later === null) return null
+    }
+  }
+
+  /** What is no frame yet is read again: records take the place of what stands there. */
+  private unread(): null {
+    this.position = this.place
+    this.limit = this.at
+    this.askedBytes = FIRST_BYTES
+    return null
+  }
+
+  /** Bytes in front of a whole frame that are none, in a segment that is written: read before they were written, and the frame behind it? They are read once more. */
+  private isDoubtful(): boolean {
+    if (this.place === this.doubted) return false
+    this.doubted = this.place
+    this.unread()
+    return true
+  }
+
+  /** Zeros at the end of the file are no damage, behind a head. */
+  private damaged(limit: number): void {
+    const end = limit < this.limit || this.place === 0 ? limit : endOfWritten(this.buffer, this.at, limit)
+    if (end > this.at) this.onDamage(this.place, Buffer.from(this.buffer.subarray(this.at, end)))
+    this.at = limit
+  }
+
+  /** Where the bytes at hand stand in the file. */
+  private get place(): number {
+    return this.position - (this.limit - this.at)
+  }
+
+  /** Reads on; false at the end of the file. */
+  private fill(): boolean {
+    if (this.limit === this.buffer.length) {
+      const left = this.limit - this.at
+      const isRoomy = this.isFree && 2 * left <= this.buffer.length
+      const buffer = isRoomy ? this.buffer : this.buffers.another(2 * left, this.buffer)
+      this.buffer.copy(buffer, 0, this.at, this.limit)
+      this.buffer = buffer
+      this.limit = left
+      this.at = 0
+    }
+    const count = this.files.read(
+      this.descriptor!,
+      this.buffer,
+      this.limit,
+      Math.min(this.askedBytes, this.buffer.length - this.limit),
+      this.position,
+    )
+    this.askedBytes = Math.min(2 * this.askedBytes, CHUNK_BYTES)
+    this.limit += count
+    this.position += count
+    return count > 0
+  }
+}
