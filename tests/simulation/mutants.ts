@@ -62,7 +62,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     file: 'src/log/segment-header.ts',
     text: 'at += buffer.copy(buffer, at, from, at)',
     planted: 'at += from - from',
-    from: 900,
+    from: 3_700,
   },
   // Only what the admission reserved, not what a further attempt did.
   'orphans-at-their-first-price': {
