@@ -16,6 +16,13 @@ export interface Pool {
   forget(connection: HttpConnection): void
 }
 
+/** A request as bytes: these of them. */
+export interface RequestBytes {
+  readonly bytes: Buffer
+  readonly start: number
+  readonly end: number
+}
+
 export interface ConnectOptions {
   readonly hostname: string
   readonly port: number
@@ -63,20 +70,20 @@ export class HttpConnection implements Carrier {
     })
   }
 
-  /** Sends a request, the first `length` of the bytes, which are the caller's again afterwards. Null when the connection turns out to be closed or holds bytes that nobody asked for: nothing was written then. */
-  exchange(method: string, bytes: Buffer, length: number, limits: DialLimits): Promise<DialResponse> | null {
+  /** Sends a request, whose bytes are the caller's again afterwards. Null when the connection turns out to be closed or holds bytes that nobody asked for: nothing was written then. */
+  exchange(method: string, { bytes, start, end }: RequestBytes, limits: DialLimits): Promise<DialResponse> | null {
     const socket = this.#socket
     // Bytes that came while it was idle, perhaps a moment ago, would be read as the answer to this request.
     if (this.#dead || socket === null || socket.readyState < 1 || (this.idleUntilMs > 0 && hasUnread(socket))) {
       this.destroy()
       return null
     }
-    const written = socket.write(bytes, 0, length)
+    const written = socket.write(bytes, start, end - start)
     if (written < 0) {
       this.destroy()
       return null
     }
-    if (written < length) this.#unsent = Buffer.from(bytes.subarray(written, length))
+    if (start + written < end) this.#unsent = Buffer.from(bytes.subarray(start + written, end))
     socket.ref()
     const exchange = new HttpExchange(method, this, limits, this.pool.deadlines)
     this.#exchange = exchange
