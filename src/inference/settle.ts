@@ -149,12 +149,16 @@ const settledJson = (
   if (shaping.length > 0) rest.shaping = shaping.slice(0, LISTED_SHAPING)
   if (plannedMs !== null)
     rest.timings = admittedMs === null ? { planned_ms: plannedMs } : { planned_ms: plannedMs, admitted_ms: admittedMs }
+  const quote = admission === null ? '' : '"'
   return [
     facts.own,
     facts.common,
     ',"raw_usage":',
     rawUsageJson(usage?.raw),
-    admission === null ? ',"admission":null' : `,"admission":"${admission}"`,
+    ',"admission":',
+    quote,
+    admission ?? 'null',
+    quote,
     endingJson(ending, entry, exchange.fallbackUsed()),
     JSON.stringify(rest).slice(1),
   ]

@@ -84,9 +84,10 @@ const knownWhoJson = (facts: GatewayFacts): string => {
 
 /** Adds what the block consists of, one after another. */
 const addGateway = (pieces: (string | number)[], facts: GatewayFacts, more: string): (string | number)[] => {
+  const { requestId } = facts
+  if (PLAIN.test(requestId)) pieces.push('{"request_id":"', requestId, '"')
+  else pieces.push('{"request_id":', JSON.stringify(requestId))
   pieces.push(
-    '{"request_id":',
-    text(facts.requestId),
     knownWhoJson(facts),
     facts.latencyMs,
     ',"estimated_cost_usd":',
