@@ -38,6 +38,8 @@ const IDLE_MOST_MS = 300_000
 
 const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 const HEADER_VALUE = /^[\t\x20-\x7e]*$/
+/** Of path and host: URLs are made of nothing else. What is none would be written as one byte a character. */
+const ADDRESS = /^[\x21-\x7e]+$/
 const OURS = new Set(['host', 'content-length', 'transfer-encoding', 'connection'])
 
 /** Requests up to this size are put together here, heads in front of bodies: each is handed to its socket before the next one is made. */
@@ -65,6 +67,8 @@ const headText = ({ host, path, heads }: Destination, { method, headers }: DialR
     const known = heads[i]!
     if (known.headers === headers && known.method === method) return known.text
   }
+  if (!ADDRESS.test(path) || !ADDRESS.test(host))
+    throw new DialFailure('invalid_header', 'the address holds characters that cannot be sent')
   let text = `${method} ${path} HTTP/1.1\r\nHost: ${host}\r\n`
   let encoding = 'Accept-Encoding: identity\r\n'
   for (const name in headers) {

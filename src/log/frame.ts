@@ -176,6 +176,8 @@ export interface SegmentHeader {
   readonly copies?: 2
   /** The first record before it that was not durable yet: a settlement from there on may be lost, so its admission is carried. */
   readonly unsynced?: number
+  /** Zeros may stand behind its records, made for those to come. */
+  readonly room?: true
   readonly at_ms: number
 }
 

@@ -170,8 +170,15 @@ export class SegmentCursor {
       )
     }
     this.header = header
+    this.frames.hasRoom = header.room === true
     this.epoch = header.epoch
     raise(this.ends, header)
+  }
+
+  /** Records are missing in front of a segment, and the one before it ends with zeros: they stood there. */
+  private missedRoom(header: SegmentHeader, room: SegmentFrames['passedRoom']): void {
+    if (room === null || header.record <= this.expectedRecord) return
+    this.options.onDamage?.({ ordinal: this.ordinal! - 1, position: room.position, bytes: Buffer.alloc(room.bytes) })
   }
 
   /** The next whole frame; null at the end, and at the end of a segment when it may not go on to the following one. */
@@ -217,8 +224,12 @@ export class SegmentCursor {
 
   private open(ordinal: number): void {
     const path = segmentPath(this.options.directory, ordinal)
+    const { passedRoom } = this.frames
+    const isNext = ordinal - 1 === this.ordinal
     this.frames.open(path)
     this.ordinal = ordinal
     this.header = readSegmentHeader(path, this.files)
+    this.frames.hasRoom = this.header?.room === true
+    if (isNext && this.header !== null) this.missedRoom(this.header, passedRoom)
   }
 }

@@ -5,6 +5,7 @@ import { endOfWritten, type Frame, isBlank, isWhole, nextFrame, readFrame } from
 
 const CHUNK_BYTES = CHUNK_BUFFER_BYTES / 2
 const FIRST_BYTES = 32 * 1024
+const MOST_LOOKS = 256
 
 /** Reads one file after the other. Synchronous: at most 256 KiB more from the disk at each step. */
 export class SegmentFrames {
@@ -22,6 +23,13 @@ export class SegmentFrames {
   private askedBytes = FIRST_BYTES
   /** Where bytes that are no frame were read once more. */
   private doubted = -1
+  /** Where room was met last, and how often. */
+  private roomAt = -1
+  private roomTimes = 0
+  /** Zeros behind the records of this file are room (`SegmentHeader.room`); else they are bytes like others. */
+  hasRoom = false
+  /** The room that the file ended with, as it was passed. */
+  passedRoom: { readonly position: number; readonly bytes: number } | null = null
 
   constructor(
     private readonly files: Files,
@@ -42,6 +50,8 @@ export class SegmentFrames {
     this.limit = 0
     this.position = 0
     this.doubted = -1
+    this.roomAt = -1
+    this.passedRoom = null
   }
 
   close(): void {
@@ -71,13 +81,17 @@ export class SegmentFrames {
 
   /** The next frame of this segment. `ended`: nothing will be added to it, so what is no frame is damage. */
   next(ended: boolean): Frame | null {
+    let isToEnd = ended || !this.hasRoom
     for (;;) {
       const found = readFrame(this.buffer, this.at, this.limit)
       if (typeof found === 'object') {
         this.at = found.end
         return found
       }
-      if (!ended && isBlank(this.buffer, this.at, this.limit)) return this.unread()
+      if (!isToEnd && isBlank(this.buffer, this.at, this.limit)) {
+        if (!this.looksBehindRoom()) return this.unread()
+        isToEnd = true
+      }
       if (this.fill()) continue
       if (this.at === this.limit) return null
       const later = nextFrame(this.buffer, this.at, this.limit)
@@ -86,6 +100,21 @@ export class SegmentFrames {
       this.damaged(later?.start ?? this.limit)
       if (later === null) return null
     }
+  }
+
+  /**
+   * Whether room is read to its end: records may stand behind it where a disk has lost what was in its place. Always by who begins with a file; by who follows it
+   * when it comes to the same place again, less often each time.
+   */
+  private looksBehindRoom(): boolean {
+    const isFirst = this.roomAt < 0
+    if (this.place === this.roomAt) this.roomTimes++
+    else {
+      this.roomAt = this.place
+      this.roomTimes = 1
+    }
+    const times = this.roomTimes
+    return isFirst || (times > 1 && ((times & (times - 1)) === 0 || times % MOST_LOOKS === 0))
   }
 
   /** What is no frame yet is read again: records take the place of what stands there. */
@@ -104,10 +133,13 @@ export class SegmentFrames {
     return true
   }
 
-  /** Zeros at the end of the file are no damage, behind a head. */
+  /** The bytes before `limit`, but for the room that the file ends with. */
   private damaged(limit: number): void {
-    const end = limit < this.limit || this.place === 0 ? limit : endOfWritten(this.buffer, this.at, limit)
-    if (end > this.at) this.onDamage(this.place, Buffer.from(this.buffer.subarray(this.at, end)))
+    const isRest = this.hasRoom && limit === this.limit
+    const end = isRest ? endOfWritten(this.buffer, this.at, limit) : limit
+    const { place } = this
+    if (end > this.at) this.onDamage(place, Buffer.from(this.buffer.subarray(this.at, end)))
+    if (end < limit) this.passedRoom = { position: place + end - this.at, bytes: limit - end }
     this.at = limit
   }
 

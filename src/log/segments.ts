@@ -269,6 +269,7 @@ export class SegmentWriter {
     const header: SegmentHeader = {
       ...{ format: 1, instance, epoch, ...first, carried: carried.length, copies: 2, at_ms: nowMs() },
       ...(unsynced !== undefined && { unsynced }),
+      ...(this.room !== null && { room: true as const }),
     }
     const head = segmentHead(header, carried)
     const bytes = again.length === 0 ? head : Buffer.concat([head, ...again])
