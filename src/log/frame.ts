@@ -139,7 +139,7 @@ export const readFrame = (buffer: Buffer, at: number, limit: number): Frame | 's
   return new ScannedFrame(buffer, topic, at, subject, data, end)
 }
 
-/** Whether what stands at `at` is room without a frame: zeros, or nothing but the beginning of a frame's head of them. */
+/** Whether zeros stand where the head of a frame would, all of it. */
 export const isBlank = (buffer: Buffer, at: number, limit: number): boolean =>
   limit - at >= FRAME_HEAD_BYTES && endOfWritten(buffer, at, at + FRAME_HEAD_BYTES) === at
 

@@ -175,8 +175,8 @@ export class SegmentCursor {
     raise(this.ends, header)
   }
 
-  /** Records are missing in front of a segment, and the one before it ends with zeros: they stood there. */
-  private missedRoom(header: SegmentHeader, room: SegmentFrames['passedRoom']): void {
+  /** Where records are missing in front of a segment, and the one before it ends with zeros, they stood there: damage. */
+  private tellMissing(header: SegmentHeader, room: SegmentFrames['passedRoom']): void {
     if (room === null || header.record <= this.expectedRecord) return
     this.options.onDamage?.({ ordinal: this.ordinal! - 1, position: room.position, bytes: Buffer.alloc(room.bytes) })
   }
@@ -230,6 +230,6 @@ export class SegmentCursor {
     this.ordinal = ordinal
     this.header = readSegmentHeader(path, this.files)
     this.frames.hasRoom = this.header?.room === true
-    if (isNext && this.header !== null) this.missedRoom(this.header, passedRoom)
+    if (isNext && this.header !== null) this.tellMissing(this.header, passedRoom)
   }
 }

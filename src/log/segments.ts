@@ -225,8 +225,8 @@ export class SegmentWriter {
   rewriteUnsynced(): void {
     const again = this.unsynced
     const first = again[0]?.first
-    const texts = again.map(({ bytes }) => bytes)
-    if (first !== undefined) this.open(first, texts)
+    const written = again.map(({ bytes }) => bytes)
+    if (first !== undefined) this.open(first, written)
     this.isAbandoned = false
   }
 

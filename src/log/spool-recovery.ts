@@ -133,11 +133,8 @@ export const recoverSpool = (directory: string, files: Files = nodeFiles): Recov
   const tail = scans.at(-1)!
   // Room for records that never came is neither torn nor damage.
   const hasRoom = tail.header?.room === true
-  const { length } = tail.bytes
-  const torn = tail.bytes.subarray(
-    tail.wholeBytes,
-    hasRoom ? endOfWritten(tail.bytes, tail.wholeBytes, length) : length,
-  )
+  const rest = tail.bytes.subarray(tail.wholeBytes)
+  const torn = hasRoom ? rest.subarray(0, endOfWritten(rest, 0, rest.length)) : rest
   const tornBytes = torn.length
   if (tornBytes > 0) setAside(directory, `torn-${last.ordinal}-${tail.wholeBytes}.bin`, torn, files)
   // Also where it is not longer: the disk gives back what it holds behind the end.
@@ -146,7 +143,7 @@ export const recoverSpool = (directory: string, files: Files = nodeFiles): Recov
     // A reader may have had the last record before its bytes went bad: its numbers are not given out again.
     raise(next, { record: next.record + 1, requests: next.requests + 1, operations: next.operations + 1 })
   }
-  // A reader stops at zeros until a segment comes behind them, also where a power cut left records behind them.
+  // With a segment behind it nobody has to look again and again for records that a disk left behind zeros.
   const isNewestWhole = scans.length === 1 && tail.isHeadWhole && tornBytes === 0 && tail.damages.length === 0
   const needsHead = raise(next, furthest) || !isNewestWhole
   return { next, nextOrdinal: last.ordinal + 1, open, damaged, tornBytes, needsHead, neededFrom }
