@@ -1,6 +1,6 @@
 // The head of an answered chat completion, as text: its names are the program's, and its values have no character that could end their line.
 import type { Exchange } from '../inference/exchange.ts'
-import type { TextPieces } from '../lib/text-pieces.ts'
+import type { TextPiece, TextPieces } from '../lib/text-pieces.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import { headerText } from './envelope.ts'
 
@@ -25,7 +25,7 @@ export const answerHead = (
   { identity, entry, limitLines }: Pick<Exchange, 'identity' | 'entry' | 'limitLines'>,
   stream: boolean,
 ): TextPieces => {
-  const lines: (string | number)[] = [
+  const lines: TextPiece[] = [
     stream ? STREAM_LINES : JSON_LINES,
     identity.requestId,
     '\r\nx-trace-id: ',

@@ -3,10 +3,13 @@
 import type { BudgetPart } from '../domain/budget-events.ts'
 import type { Candidate, Decision } from '../domain/request.ts'
 import type { Static } from '../lib/schema.ts'
-import type { TextPieces } from '../lib/text-pieces.ts'
+import type { TextPiece, TextPieces } from '../lib/text-pieces.ts'
+import { type FilledText, type GapValue, gap, TextTemplate } from '../lib/text-template.ts'
 import type { CatalogueEntry } from '../state/port.ts'
+import { partPieces } from './budget-text.ts'
 import type { Plan } from './plan.ts'
 import { entryTexts, type FactsText } from './record-text.ts'
+import { Templates } from './templates.ts'
 
 /** Ids of overrides and budgets beyond these are not listed: they follow from the state and the time. */
 const LISTED_OVERRIDES = 32
@@ -40,7 +43,7 @@ const listJson = (candidates: Plan['candidates'], reasons: Plan['reasons']): str
   return `${json}]`
 }
 
-/** An admission, `RequestAdmitted`: the facts without their closing brace, and what it says beyond them. Its long parts stand by themselves: put together they would be copied once more. */
+/** An admission, `RequestAdmitted`: the facts without their closing brace, and what it says beyond them. */
 export const admittedJson = (
   facts: FactsText,
   plan: Plan,
@@ -49,23 +52,106 @@ export const admittedJson = (
   promptTokens: number,
   reservedNanoUsd: number | null,
   budget: readonly BudgetPart[] | undefined,
-): TextPieces => [
-  facts.own,
-  facts.common,
-  ',"decision":',
-  JSON.stringify(decisionWith(plan, null)).slice(0, -1),
-  plan.scores === null ? '' : ',"scores":',
-  plan.scores === null ? '' : scoresJson(plan.candidates, plan.scores),
-  '},"candidates":',
-  candidatesJson(plan),
-  entryTexts(entry).first,
-  promptTokens,
-  ',"reserved_nano_usd":',
-  reservedNanoUsd ?? 'null',
-  budget === undefined ? '' : ',"budget":',
-  budget === undefined ? '' : JSON.stringify(budget),
-  '}',
-]
+): TextPieces => {
+  const plain = plainJson(plan, entry, promptTokens, reservedNanoUsd)
+  const pieces: TextPiece[] = [facts, plain ?? membersJson(plan, entry, promptTokens, reservedNanoUsd)]
+  if (budget !== undefined) partPieces(pieces, budget)
+  pieces.push('}')
+  return pieces
+}
+
+/** All members but facts and budgets, each with a comma in front. */
+const membersJson = (
+  plan: Plan,
+  entry: CatalogueEntry,
+  promptTokens: number,
+  reservedNanoUsd: number | null,
+): string => {
+  const scores = plan.scores === null ? '' : `,"scores":${scoresJson(plan.candidates, plan.scores)}`
+  const decision = `${JSON.stringify(decisionWith(plan, null)).slice(0, -1)}${scores}}`
+  return `,"decision":${decision},"candidates":${candidatesJson(plan)}${entryTexts(entry).first}${promptTokens},"reserved_nano_usd":${reservedNanoUsd}`
+}
+
+/** What the text of an admission depends on beside its list of candidates and its gaps.: whatever is left out here, and in `isPlain`, would be said of requests that it is not true of. */
+interface PlainKey {
+  readonly entry: CatalogueEntry
+  readonly source: Decision['source']
+  readonly scores: Plan['scores']
+  readonly order: Plan['order']
+  readonly hasCeiling: boolean
+  readonly hardCaps: Plan['input']['overrides']['hardCaps']
+}
+
+const templates = new Templates<readonly CatalogueEntry[], PlainKey>()
+
+/** Nothing speaks against any candidate, and the plan had nothing else to look at than most have. */
+const isPlain = ({ input, reasons }: Plan): boolean => {
+  const { intent, overrides } = input
+  const { headers } = intent
+  if (overrides.ids.length > 0 || input.turn !== 0 || input.sticky !== 0 || input.isScopeAlias) return false
+  if (intent.requirements.length > 0 || intent.mediaParts > 0 || intent.choices !== 1 || intent.ownWords !== null)
+    return false
+  if (headers.policy !== null || headers.maxCostUsd !== null || headers.latencyTargetMs !== null) return false
+  if (headers.region !== null || headers.sensitivity.length > 0 || headers.batch || headers.noFallback) return false
+  for (let i = 0; i < reasons.length; i++) if (reasons[i] !== null) return false
+  return true
+}
+
+const plainJson = (
+  plan: Plan,
+  entry: CatalogueEntry,
+  promptTokens: number,
+  reservedNanoUsd: number | null,
+): FilledText | null => {
+  if (!isPlain(plan)) return null
+  const { candidates } = plan
+  for (const { key, template } of templates.of(candidates)) {
+    if (!fits(key, plan, entry)) continue
+    const filled = template.filled(plainValues(plan, promptTokens, reservedNanoUsd))
+    if (filled !== null) return filled
+  }
+  if (templates.isToLearn(candidates)) learnPlain(plan, entry, promptTokens, reservedNanoUsd)
+  return null
+}
+
+const fits = (key: PlainKey, { input, policy, scores, order }: Plan, entry: CatalogueEntry): boolean =>
+  key.entry === entry &&
+  key.source === policy.source &&
+  key.hasCeiling === (input.intent.maxTokens !== null) &&
+  key.hardCaps === input.overrides.hardCaps &&
+  areSame(key.order, order) &&
+  (key.scores === null || scores === null ? key.scores === scores : areSame(key.scores, scores))
+
+/** In the order of `learnPlain`. */
+const plainValues = (plan: Plan, promptTokens: number, reservedNanoUsd: number | null): GapValue[] => {
+  const { textBytes, messageCount, promptBytes, maxTokens } = plan.input.intent
+  const values: GapValue[] = [textBytes, messageCount, promptBytes, promptTokens, reservedNanoUsd]
+  for (let i = 0; i < plan.projectedNanoUsd.length; i++) values.push(plan.projectedNanoUsd[i]!)
+  if (maxTokens !== null) values.push(maxTokens)
+  return values
+}
+
+const learnPlain = (plan: Plan, entry: CatalogueEntry, promptTokens: number, reservedNanoUsd: number | null): void => {
+  const { input, policy, scores, order, candidates, projectedNanoUsd } = plan
+  const hasCeiling = input.intent.maxTokens !== null
+  const values = plainValues(plan, promptTokens, reservedNanoUsd)
+  const projected = values.length - projectedNanoUsd.length - (hasCeiling ? 1 : 0)
+  const intent = {
+    ...input.intent,
+    textBytes: gap(0),
+    messageCount: gap(1),
+    promptBytes: gap(2),
+    maxTokens: hasCeiling ? gap(values.length - 1) : null,
+  }
+  const gaps = {
+    ...plan,
+    input: { ...input, intent },
+    projectedNanoUsd: projectedNanoUsd.map((_, i) => gap(projected + i)),
+  }
+  const template = TextTemplate.of(membersJson(gaps, entry, gap(3), gap(4)), values)
+  const key = { entry, source: policy.source, scores, order, hasCeiling, hardCaps: input.overrides.hardCaps }
+  if (template !== null) templates.add(candidates, { key, template })
+}
 
 /** The inputs of the plan that stand nowhere else, and what it came to. */
 export const decisionOf = (plan: Plan): Decision => decisionWith(plan, plan.scores)

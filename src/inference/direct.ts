@@ -12,13 +12,14 @@ import { attempt, finishAttempt, type Served } from './attempt.ts'
 import { reserveFirst, reserveMore } from './budget.ts'
 import { bytesOf, type Measured, measure } from './charge.ts'
 import type { InferenceDeps } from './deps.ts'
+import type { Ending } from './ending.ts'
 import { outputBound, priceOf, promptTokensEstimate } from './estimate.ts'
 import { type EndReason, Exchange, type Identity, type Purpose } from './exchange.ts'
 import { asGatewayError, failureOf } from './failed.ts'
 import { type Intent, readIntent } from './intent.ts'
 import type { Plan } from './plan.ts'
 import { BUILT_IN } from './policies.ts'
-import { type Ending, settle } from './settle.ts'
+import { settle } from './settle.ts'
 
 export interface DirectDeps extends Pick<InferenceDeps, 'spool' | 'dial' | 'kinds' | 'catalogue' | 'budgets'> {
   readonly live: Pick<InferenceDeps['live'], 'status'>

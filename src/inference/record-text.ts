@@ -1,7 +1,8 @@
-// What records say again and again, as JSON text that is made once. The rest of them the runtime writes from objects: templates of as many members are faster in a
-// loop, and make so many strings that nothing is left of it in a gateway (docs/profile.md).
+// What records say again and again, as JSON text that is made once (docs/decisions/0052-records-written-over.md).
 import type { RequestFacts } from '../domain/request.ts'
 import type { Static } from '../lib/schema.ts'
+import type { TextPiece } from '../lib/text-pieces.ts'
+import { gap, TextTemplate } from '../lib/text-template.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import { MOST_NAME_CHARS } from '../wire/gateway-block.ts'
 
@@ -12,6 +13,8 @@ export type CommonFacts = Omit<Facts, 'id' | 'request_id' | 'trace_id' | 'at_ms'
 interface KnownFacts {
   readonly facts: CommonFacts
   readonly json: string
+  /** Of the whole facts, once they are met again. */
+  template: TextTemplate | null
 }
 
 const MOST_KNOWN = 1_024
@@ -34,27 +37,44 @@ const isSame = (one: CommonFacts, other: CommonFacts): boolean =>
 /** With a comma in front. */
 const membersOf = (facts: CommonFacts): string => `,${JSON.stringify(facts).slice(1, -1)}`
 
-const commonJson = (facts: CommonFacts): string => {
+/** What is known of the key; null: it was not met before, or not in this way. */
+const knownOf = (facts: CommonFacts): KnownFacts | null => {
   const { key_id: key, requested_model: model } = facts
-  if (key === null || (model !== null && model.length > MOST_NAME_CHARS)) return membersOf(facts)
+  if (key === null || (model !== null && model.length > MOST_NAME_CHARS)) return null
   const last = known.get(key)
-  if (last !== undefined && isSame(last.facts, facts)) return last.json
-  const json = membersOf(facts)
+  if (last !== undefined && isSame(last.facts, facts)) return last
   if (known.size >= MOST_KNOWN) known = new Map()
-  known.set(key, { facts, json })
-  return json
+  known.set(key, { facts, json: membersOf(facts), template: null })
+  return null
 }
 
-/** `RequestFacts` as JSON text without the closing brace, in two pieces: both records of a request begin with them, and neither is put together first. */
-export interface FactsText {
-  readonly own: string
-  readonly common: string
+/** `RequestFacts` as JSON text without the closing brace: both records of a request begin with it. */
+export type FactsText = Exclude<TextPiece, number>
+
+/** What every request has of its own. The ids consist of letters, digits, dots, hyphens and underscores. */
+type OwnFacts = Omit<Facts, keyof CommonFacts>
+
+export const requestFactsText = (own: OwnFacts, common: CommonFacts): FactsText => {
+  const last = knownOf(common)
+  if (last === null) return ownJson(own) + membersOf(common)
+  const values = [own.id, own.request_id, own.trace_id, own.at_ms, own.seed]
+  let filled = last.template?.filled(values) ?? null
+  if (filled === null) {
+    last.template = TextTemplate.of(ownJson(OWN_GAPS) + last.json, values, last.template)
+    filled = last.template?.filled(values) ?? null
+  }
+  return filled ?? ownJson(own) + last.json
 }
 
-export const requestFactsText = (own: Omit<Facts, keyof CommonFacts>, common: CommonFacts): FactsText => ({
-  own: JSON.stringify(own).slice(0, -1),
-  common: commonJson(common),
-})
+const ownJson = (own: OwnFacts): string => JSON.stringify(own).slice(0, -1)
+
+const OWN_GAPS: OwnFacts = {
+  id: String(gap(0)),
+  request_id: String(gap(1)),
+  trace_id: String(gap(2)),
+  at_ms: gap(3),
+  seed: gap(4),
+}
 
 interface EntryTexts {
   /** Ids as the beginning of a candidate. */

@@ -1,33 +1,13 @@
 // Station 8: the outcome. Written on every way out and before the client holds the last byte; exactly one for each admission.
-
-import type { BudgetCharge } from '../domain/budget-events.ts'
-import type { Outcome, RequestFacts, RequestSettled } from '../domain/request.ts'
 import { failpoint } from '../lib/failpoints.ts'
-import type { Static } from '../lib/schema.ts'
-import type { TextPieces } from '../lib/text-pieces.ts'
 import { type RecordId, SpoolClosed } from '../log/spool-port.ts'
-import type { CatalogueEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { subjectOf } from './admit.ts'
 import { chargeBudgets, type Measured } from './charge.ts'
-import { candidateList, decisionOf } from './decision.ts'
 import type { InferenceDeps, Observed } from './deps.ts'
+import { type Ending, SUCCESS } from './ending.ts'
 import type { Exchange } from './exchange.ts'
-import { rawUsageJson } from './raw-usage.ts'
-import type { FactsText } from './record-text.ts'
-
-/** How a request ended. */
-export interface Ending {
-  readonly outcome: Outcome
-  /** The status that the client got, or would have got. */
-  readonly status: number
-  readonly error: GatewayError | null
-}
-
-export const SUCCESS: Ending = { outcome: 'success', status: 200, error: null }
-
-/** A record lists no more of what was shaped. */
-const LISTED_SHAPING = 64
+import { settledJson } from './outcome-text.ts'
 
 type SettleDeps = Pick<InferenceDeps, 'spool' | 'observe'>
 
@@ -101,7 +81,7 @@ export class Settlement {
     try {
       const budget = chargeBudgets(exchange, ending === SUCCESS ? measured : undefined)
       if (exchange.factsText === null) return null
-      const data = settledJson(exchange, exchange.factsText, ending, measured, this.#latencyMs, budget)
+      const data = settledJson(exchange, ending, measured, this.#latencyMs, budget)
       const isFirst = admission === null
       return deps.spool.append('requests', 'request.settled', subjectOf(exchange, deps), data, isFirst, admission)
     } catch (error) {
@@ -116,95 +96,6 @@ export class Settlement {
     deps.observe(observedOf(exchange, ending, measured, this.#latencyMs, recorded))
   }
 }
-
-/** A settlement: the facts without their closing brace, and what it says beyond them. */
-const settledJson = (
-  exchange: Exchange,
-  facts: FactsText,
-  ending: Ending,
-  measured: Measured,
-  latencyMs: number,
-  budget: BudgetCharge[] | undefined,
-): TextPieces => {
-  const { entry, usage, admission } = exchange
-  const rest: Omit<RequestSettled, keyof Static<typeof RequestFacts> | keyof HowEnded | 'raw_usage' | 'admission'> = {
-    attempts: exchange.attempts,
-    finish_reason: exchange.finishReason,
-    prompt_tokens: measured.promptTokens,
-    completion_tokens: measured.completionTokens,
-    cached_prompt_tokens: usage?.cachedPromptTokens ?? null,
-    reasoning_tokens: usage?.reasoningTokens ?? null,
-    cost_nano_usd: measured.costNanoUsd,
-    cost_basis: measured.basis,
-    price_version: measured.priceVersion,
-    latency_ms: latencyMs,
-    ttft_ms: exchange.firstTokenMs,
-  }
-  const { plan, plannedMs, admittedMs, shaping } = exchange
-  if (plan !== null && admission === null) {
-    rest.candidates = candidateList(plan)
-    rest.decision = decisionOf(plan)
-  }
-  if (budget !== undefined) rest.budget = budget
-  if (shaping.length > 0) rest.shaping = shaping.slice(0, LISTED_SHAPING)
-  if (plannedMs !== null)
-    rest.timings = admittedMs === null ? { planned_ms: plannedMs } : { planned_ms: plannedMs, admitted_ms: admittedMs }
-  const quote = admission === null ? '' : '"'
-  return [
-    facts.own,
-    facts.common,
-    ',"raw_usage":',
-    rawUsageJson(usage?.raw),
-    ',"admission":',
-    quote,
-    admission ?? 'null',
-    quote,
-    endingJson(ending, entry, exchange.fallbackUsed()),
-    JSON.stringify(rest).slice(1),
-  ]
-}
-
-/** How it ended, as members with a comma on both sides. Nearly all requests end well, by the same few models: that text is made once. */
-const endingJson = (ending: Ending, entry: CatalogueEntry | null, fallbackUsed: boolean): string =>
-  ending === SUCCESS && entry !== null && !fallbackUsed
-    ? successJson(entry)
-    : `,${JSON.stringify(howEnded(ending, entry, fallbackUsed)).slice(1, -1)},`
-
-const successTexts = new WeakMap<CatalogueEntry, string>()
-
-const successJson = (entry: CatalogueEntry): string => {
-  let json = successTexts.get(entry)
-  if (json === undefined) {
-    json = `,${JSON.stringify(howEnded(SUCCESS, entry, false)).slice(1, -1)},`
-    successTexts.set(entry, json)
-  }
-  return json
-}
-
-type HowEnded = Pick<
-  RequestSettled,
-  | 'outcome'
-  | 'status'
-  | 'error_code'
-  | 'provider'
-  | 'provider_id'
-  | 'routed_model'
-  | 'model_id'
-  | 'fallback_used'
-  | 'cache_hit'
->
-
-const howEnded = (ending: Ending, entry: CatalogueEntry | null, fallbackUsed: boolean): HowEnded => ({
-  outcome: ending.outcome,
-  status: ending.status,
-  error_code: ending.error?.code ?? null,
-  provider: entry?.provider ?? null,
-  provider_id: entry?.providerId ?? null,
-  routed_model: entry?.name ?? null,
-  model_id: entry?.modelId ?? null,
-  fallback_used: fallbackUsed,
-  cache_hit: false,
-})
 
 const observedOf = (
   exchange: Exchange,

@@ -8,8 +8,8 @@ import { readTraceParent, readTraceState, writeTraceParent } from '../lib/trace-
 import type { DialRequest } from '../lib/upstream.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import type { Measured } from './charge.ts'
+import type { Ending } from './ending.ts'
 import type { Exchange, Identity } from './exchange.ts'
-import type { Ending } from './settle.ts'
 
 export interface TracesDeps {
   /** Of traces that begin here, out of 100; those that others began are continued as their sender decided. */

@@ -1,14 +1,32 @@
 // Text that is going to be bytes, whole or in pieces that belong one after another: putting it together as one text first costs a copy of it in cold memory.
 
-/** Numbers stand for their digits: a text of one is dearer than the digits. */
-export type TextPieces = string | readonly (string | number)[]
+/** Text that writes itself (`text-template.ts`); its characters are one byte each. */
+export interface WritesItself {
+  readonly length: number
+  /** Into a buffer that has room for it; answers where it ends. */
+  write(buffer: Buffer, at: number): number
+}
+
+/** A number stands for its digits, a text of which would be dearer. */
+export type TextPiece = string | number | WritesItself
+export type TextPieces = string | readonly TextPiece[]
 
 /** Calls of the runtime cost as much as some dozens of characters, more where memory is cold. */
 const SHORT_CHARS = 40
 /** No number has more characters. */
 const NUMBER_CHARS = 25
 
-export const wholeText = (text: TextPieces): string => (typeof text === 'string' ? text : text.join(''))
+export const wholeText = (text: TextPieces): string => {
+  if (typeof text === 'string') return text
+  let whole = ''
+  for (const piece of text) whole += typeof piece === 'object' ? textOf(piece) : piece
+  return whole
+}
+
+const textOf = (piece: WritesItself): string => {
+  const bytes = Buffer.allocUnsafe(piece.length)
+  return bytes.toString('latin1', 0, piece.write(bytes, 0))
+}
 
 /** UTF-16 units, or a few more: a third of the bytes at least. */
 export const charsOf = (text: TextPieces): number => {
@@ -16,7 +34,8 @@ export const charsOf = (text: TextPieces): number => {
   let chars = 0
   for (let i = 0; i < text.length; i++) {
     const piece = text[i]!
-    chars += typeof piece === 'string' ? piece.length : NUMBER_CHARS
+    if (typeof piece === 'string') chars += piece.length
+    else chars += typeof piece === 'number' ? NUMBER_CHARS : piece.length
   }
   return chars
 }
@@ -35,6 +54,7 @@ export const writeText = (buffer: Buffer, at: number, text: TextPieces): number 
   for (let i = 0; i < text.length; i++) {
     const piece = text[i]!
     if (typeof piece === 'number') end = writeNumber(buffer, end, piece)
+    else if (typeof piece === 'object') end = piece.write(buffer, end)
     else end = piece.length <= SHORT_CHARS ? writeShort(buffer, end, piece) : end + writeUtf8(buffer, end, piece)
   }
   return end
@@ -46,7 +66,8 @@ export const latin1Length = (text: TextPieces): number => {
   let bytes = 0
   for (let i = 0; i < text.length; i++) {
     const piece = text[i]!
-    bytes += typeof piece === 'string' ? piece.length : digitsOf(piece)
+    if (typeof piece === 'string') bytes += piece.length
+    else bytes += typeof piece === 'number' ? digitsOf(piece) : piece.length
   }
   return bytes
 }
@@ -57,7 +78,8 @@ export const writeLatin1 = (buffer: Buffer, at: number, text: TextPieces): numbe
   let end = at
   for (let i = 0; i < text.length; i++) {
     const piece = text[i]!
-    end = typeof piece === 'number' ? writeNumber(buffer, end, piece) : writeBytes(buffer, end, piece)
+    if (typeof piece === 'string') end = writeBytes(buffer, end, piece)
+    else end = typeof piece === 'number' ? writeNumber(buffer, end, piece) : piece.write(buffer, end)
   }
   return end
 }
@@ -79,10 +101,23 @@ const writeShort = (buffer: Buffer, at: number, text: string): number => {
   return at + length
 }
 
-/** Whether it is one of the whole numbers whose digits are made here. */
-const hasOwnDigits = (value: number): boolean => (value | 0) === value && value >= 0
+const BILLION = 1_000_000_000
+const BILLION_DIGITS = 9
 
-const digitsOf = (value: number): number => (hasOwnDigits(value) ? digitCount(value) : String(value).length)
+/** Whether it is one of the whole numbers whose digits are made here in one go. */
+const isSmall = (value: number): boolean => (value | 0) === value && value >= 0
+/** In two. */
+const isLarge = (value: number): boolean => value >= BILLION && Number.isSafeInteger(value)
+/** Of a large one: less than ten million. Divided down and put right: near its end the quotient of a double may be one more. */
+const billionsIn = (value: number): number => {
+  const billions = Math.floor(value / BILLION)
+  return billions * BILLION > value ? billions - 1 : billions
+}
+
+const digitsOf = (value: number): number => {
+  if (isSmall(value)) return digitCount(value)
+  return isLarge(value) ? digitCount(billionsIn(value)) + BILLION_DIGITS : String(value).length
+}
 
 /** Compared instead of counted up: most are short. */
 const digitCount = (value: number): number => {
@@ -90,13 +125,21 @@ const digitCount = (value: number): number => {
   if (value < 10_000) return value < 1_000 ? 3 : 4
   if (value < 1_000_000) return value < 100_000 ? 5 : 6
   if (value < 100_000_000) return value < 10_000_000 ? 7 : 8
-  return value < 1_000_000_000 ? 9 : 10
+  return value < BILLION ? 9 : 10
 }
 
-const writeNumber = (buffer: Buffer, at: number, value: number): number => {
-  if (!hasOwnDigits(value)) return writeShort(buffer, at, String(value))
-  const end = at + digitCount(value)
-  let rest = value | 0
+/** Answers where it ends. */
+export const writeNumber = (buffer: Buffer, at: number, value: number): number => {
+  if (isSmall(value)) return writeDigits(buffer, at, at + digitCount(value), value | 0)
+  if (!isLarge(value)) return writeShort(buffer, at, String(value))
+  const billions = billionsIn(value)
+  const middle = writeDigits(buffer, at, at + digitCount(billions), billions | 0)
+  return writeDigits(buffer, middle, middle + BILLION_DIGITS, (value - billions * BILLION) | 0)
+}
+
+/** Fills `[at, end)` with the last digits of a small number; answers `end`. */
+const writeDigits = (buffer: Buffer, at: number, end: number, value: number): number => {
+  let rest = value
   for (let place = end - 1; place >= at; place--) {
     const tenth = (rest / 10) | 0
     buffer[place] = 48 + rest - 10 * tenth

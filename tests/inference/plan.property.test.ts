@@ -42,19 +42,23 @@ test('what the records say makes the same plan again', () => {
 test('an admission says the decision and the candidates, whatever was said before', () => {
   const caller = entry()
   holds(({ plan }) => {
-    const text = wholeText(
-      admittedJson({ own: '{"id":"req_1"', common: ',"task":"chat"' }, plan, caller, 7, null, undefined),
-    )
-    const { decision, candidates, ...rest } = JSON.parse(text)
-    expect(decision).toEqual(JSON.parse(JSON.stringify(decisionOf(plan))))
-    expect(candidates).toEqual(candidateList(plan))
-    expect(rest).toMatchObject({
-      id: 'req_1',
-      task: 'chat',
-      provider: 'alpha',
-      prompt_tokens_estimate: 7,
-      reserved_nano_usd: null,
-    })
+    // The second one may be written over the first.
+    for (const [promptTokens, reserved] of [
+      [7, null],
+      [123_456, 89_000],
+    ] as const) {
+      const pieces = admittedJson('{"id":"req_1","task":"chat"', plan, caller, promptTokens, reserved, undefined)
+      const { decision, candidates, ...rest } = JSON.parse(wholeText(pieces))
+      expect(decision).toEqual(JSON.parse(JSON.stringify(decisionOf(plan))))
+      expect(candidates).toEqual(candidateList(plan))
+      expect(rest).toMatchObject({
+        id: 'req_1',
+        task: 'chat',
+        provider: 'alpha',
+        prompt_tokens_estimate: promptTokens,
+        reserved_nano_usd: reserved,
+      })
+    }
   })
 })
 

@@ -5,6 +5,7 @@ import fc from 'fast-check'
 import { RequestFacts } from '../../src/domain/request.ts'
 import { entryTexts, type FactsText, requestFactsText } from '../../src/inference/record-text.ts'
 import { TypeCompiler } from '../../src/lib/schema.ts'
+import { wholeText } from '../../src/lib/text-pieces.ts'
 import type { CatalogueEntry } from '../../src/state/port.ts'
 
 /** Names as people choose them, and as nobody should. */
@@ -41,7 +42,7 @@ const common = fc.record(
   },
 )
 
-const whole = ({ own, common }: FactsText): string => `${own}${common}}`
+const whole = (facts: FactsText): string => `${wholeText([facts])}}`
 
 test('the facts of a request, whatever the last request of its key was', () => {
   fc.assert(

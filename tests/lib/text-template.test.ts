@@ -1,0 +1,70 @@
+// What is written over a template is the JSON that the values would have made, whatever they are; what has no room is refused.
+import { expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { charsOf, latin1Length, wholeText, writeText } from '../../src/lib/text-pieces.ts'
+import { type GapValue, gap, TextTemplate } from '../../src/lib/text-template.ts'
+
+const number = fc.oneof(fc.nat(), fc.maxSafeNat(), fc.constant(null), fc.nat({ max: 9 }))
+const id = fc.stringMatching(/^[A-Za-z0-9._-]{1,128}$/)
+const kinds = fc.array(fc.boolean(), { minLength: 1, maxLength: 8 })
+const valuesOf = (isText: readonly boolean[]): fc.Arbitrary<GapValue[]> =>
+  fc.tuple(...isText.map((text) => (text ? id : number) as fc.Arbitrary<GapValue>))
+const record = (values: readonly GapValue[], name: string) => ({
+  [name]: values,
+  last: { deep: values.at(-1), name },
+  once: 1,
+})
+/** The values and the last of them once more are gaps of their own. */
+const gaps = (values: readonly GapValue[]) => {
+  const stand = (value: GapValue, place: number) => (typeof value === 'string' ? String(gap(place)) : gap(place))
+  return record(values.map(stand), 'n')
+}
+const templateOf = (values: readonly GapValue[]): TextTemplate => {
+  const text = JSON.stringify({ ...gaps(values), last: null })
+  return TextTemplate.of(text, values)!
+}
+
+test('the text with other values, in room that the first ones have', () => {
+  fc.assert(
+    fc.property(
+      kinds.chain((isText) => fc.tuple(valuesOf(isText), valuesOf(isText), fc.nat(9))),
+      ([first, second, at]) => {
+        const template = templateOf(first)
+        for (const values of [first, second]) {
+          const filled = template.filled(values)
+          if (values === first) expect(filled).not.toBeNull()
+          if (filled === null) continue
+          const buffer = Buffer.alloc(8_192, '#')
+          const end = writeText(buffer, at, ['<', filled, '>'])
+          expect(JSON.parse(buffer.toString('latin1', at + 1, end - 1))).toEqual({ n: values, last: null, once: 1 })
+          expect(buffer.toString('latin1', end - 1, end + 2)).toBe('>##')
+          expect(wholeText([filled])).toBe(buffer.toString('latin1', at + 1, end - 1))
+          expect(latin1Length([filled])).toBe(end - at - 2)
+          expect(charsOf([filled])).toBe(end - at - 2)
+        }
+      },
+    ),
+    { numRuns: 3_000 },
+  )
+})
+
+test('numbers of the same size and ids of the same length always have room', () => {
+  const template = templateOf(['ins_1.epoch.436', 1_795_749_378_325, 12])
+  expect(template.filled(['ins_1.epoch.9999999', 9_999_999_999_999, 999_999])).not.toBeNull()
+  expect(template.filled(['x'.repeat(41), 1, 1])).toBeNull()
+  expect(template.filled(['x', 10_000_000_000_000, 1])).toBeNull()
+  expect(template.filled(['x', 1, 1_000_000])).toBeNull()
+})
+
+test('what is no count, or of another kind than the gap, has none', () => {
+  const template = templateOf(['text', 1_000])
+  for (const value of [-1, 0.5, Number.NaN, Number.POSITIVE_INFINITY, 'text'])
+    expect(template.filled(['a', value])).toBeNull()
+  for (const value of [1, null]) expect(template.filled([value, 1])).toBeNull()
+})
+
+test('a name that looks like a gap, or has characters of several bytes, makes no template', () => {
+  for (const name of [String(gap(0)), `a${gap(1)}b`, 'ü', '\u{1f600}'])
+    expect(TextTemplate.of(JSON.stringify({ name, a: gap(0), b: gap(1) }), [1, 2])).toBeNull()
+  expect(TextTemplate.of(JSON.stringify({ a: gap(0) }), [1, 2])).toBeNull()
+})
