@@ -1,14 +1,14 @@
 // What the records of a request say about accounts of budgets: an account and its holder stay the same for long, so that only amounts are written anew.
 import type { BudgetCharge, BudgetPart } from '../domain/budget-events.ts'
 import type { TextPiece } from '../lib/text-pieces.ts'
-import { gap, TextTemplate } from '../lib/text-template.ts'
+import { GrowingTemplate, gap } from '../lib/text-template.ts'
 
 /** Templates of one account. */
 interface Account {
   readonly holder: string
   readonly leased: boolean
-  part: TextTemplate | null
-  charge: TextTemplate | null
+  part: GrowingTemplate | null
+  charge: GrowingTemplate | null
 }
 
 const MOST_KNOWN = 1_024
@@ -42,14 +42,8 @@ const addList = <T>(pieces: TextPiece[], list: readonly T[], json: (one: T) => T
 const partJson = (part: BudgetPart): TextPiece => {
   const account = accountOf(part)
   if (account === null) return JSON.stringify(part)
-  const values = [part.nano_usd, part.tokens]
-  let filled = account.part?.filled(values) ?? null
-  if (filled === null) {
-    const gaps = { ...part, nano_usd: gap(0), tokens: gap(1) }
-    account.part = TextTemplate.of(JSON.stringify(gaps), values, account.part)
-    filled = account.part?.filled(values) ?? null
-  }
-  return filled ?? JSON.stringify(part)
+  account.part ??= new GrowingTemplate(JSON.stringify({ ...part, nano_usd: gap(0), tokens: gap(1) }))
+  return account.part.filled([part.nano_usd, part.tokens]) ?? JSON.stringify(part)
 }
 
 const chargeJson = (charge: BudgetCharge): TextPiece => {
@@ -67,12 +61,8 @@ const chargeJson = (charge: BudgetCharge): TextPiece => {
     counted.tokens,
     overrun,
   ]
-  let filled = account.charge?.filled(values) ?? null
-  if (filled === null) {
-    account.charge = TextTemplate.of(JSON.stringify(withGaps(charge)), values, account.charge)
-    filled = account.charge?.filled(values) ?? null
-  }
-  return filled ?? JSON.stringify(charge)
+  account.charge ??= new GrowingTemplate(JSON.stringify(withGaps(charge)))
+  return account.charge.filled(values) ?? JSON.stringify(charge)
 }
 
 /** In the order of its values. */

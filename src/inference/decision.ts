@@ -9,7 +9,7 @@ import type { CatalogueEntry } from '../state/port.ts'
 import { partPieces } from './budget-text.ts'
 import type { Plan } from './plan.ts'
 import { entryTexts, type FactsText } from './record-text.ts'
-import { Templates } from './templates.ts'
+import { type KnownTemplates, Templates } from './templates.ts'
 
 /** Ids of overrides and budgets beyond these are not listed: they follow from the state and the time. */
 const LISTED_OVERRIDES = 32
@@ -55,28 +55,28 @@ export const admittedJson = (
 ): TextPieces => {
   const plain = plainJson(plan, entry, promptTokens, reservedNanoUsd)
   const pieces: TextPiece[] = [facts, plain ?? membersJson(plan, entry, promptTokens, reservedNanoUsd)]
+  if (plan.scores !== null) pieces.push(',"scores":', scoresJson(plan.candidates, plan.scores))
+  pieces.push('}')
   if (budget !== undefined) partPieces(pieces, budget)
   pieces.push('}')
   return pieces
 }
 
-/** All members but facts and budgets, each with a comma in front. */
+/** All members but facts and budgets, each with a comma in front. The decision, which is the last, without its scores, which change with every price, and its brace. */
 const membersJson = (
   plan: Plan,
   entry: CatalogueEntry,
   promptTokens: number,
   reservedNanoUsd: number | null,
 ): string => {
-  const scores = plan.scores === null ? '' : `,"scores":${scoresJson(plan.candidates, plan.scores)}`
-  const decision = `${JSON.stringify(decisionWith(plan, null)).slice(0, -1)}${scores}}`
-  return `,"decision":${decision},"candidates":${candidatesJson(plan)}${entryTexts(entry).first}${promptTokens},"reserved_nano_usd":${reservedNanoUsd}`
+  const decision = JSON.stringify(decisionWith(plan, null)).slice(0, -1)
+  return `,"candidates":${candidatesJson(plan)}${entryTexts(entry).first}${promptTokens},"reserved_nano_usd":${reservedNanoUsd},"decision":${decision}`
 }
 
 /** What the text of an admission depends on beside its list of candidates and its gaps.: whatever is left out here, and in `isPlain`, would be said of requests that it is not true of. */
 interface PlainKey {
   readonly entry: CatalogueEntry
   readonly source: Decision['source']
-  readonly scores: Plan['scores']
   readonly order: Plan['order']
   readonly hasCeiling: boolean
   readonly hardCaps: Plan['input']['overrides']['hardCaps']
@@ -105,22 +105,22 @@ const plainJson = (
 ): FilledText | null => {
   if (!isPlain(plan)) return null
   const { candidates } = plan
-  for (const { key, template } of templates.of(candidates)) {
+  const known = templates.of(candidates)
+  for (const { key, template } of known.all) {
     if (!fits(key, plan, entry)) continue
     const filled = template.filled(plainValues(plan, promptTokens, reservedNanoUsd))
-    if (filled !== null) return filled
+    if (filled !== null) return known.hit(filled)
   }
-  if (templates.isToLearn(candidates)) learnPlain(plan, entry, promptTokens, reservedNanoUsd)
+  if (known.miss()) learnPlain(known, plan, entry, promptTokens, reservedNanoUsd)
   return null
 }
 
-const fits = (key: PlainKey, { input, policy, scores, order }: Plan, entry: CatalogueEntry): boolean =>
+const fits = (key: PlainKey, { input, policy, order }: Plan, entry: CatalogueEntry): boolean =>
   key.entry === entry &&
   key.source === policy.source &&
   key.hasCeiling === (input.intent.maxTokens !== null) &&
   key.hardCaps === input.overrides.hardCaps &&
-  areSame(key.order, order) &&
-  (key.scores === null || scores === null ? key.scores === scores : areSame(key.scores, scores))
+  areSame(key.order, order)
 
 /** In the order of `learnPlain`. */
 const plainValues = (plan: Plan, promptTokens: number, reservedNanoUsd: number | null): GapValue[] => {
@@ -131,8 +131,14 @@ const plainValues = (plan: Plan, promptTokens: number, reservedNanoUsd: number |
   return values
 }
 
-const learnPlain = (plan: Plan, entry: CatalogueEntry, promptTokens: number, reservedNanoUsd: number | null): void => {
-  const { input, policy, scores, order, candidates, projectedNanoUsd } = plan
+const learnPlain = (
+  known: KnownTemplates<PlainKey>,
+  plan: Plan,
+  entry: CatalogueEntry,
+  promptTokens: number,
+  reservedNanoUsd: number | null,
+): void => {
+  const { input, policy, order, projectedNanoUsd } = plan
   const hasCeiling = input.intent.maxTokens !== null
   const values = plainValues(plan, promptTokens, reservedNanoUsd)
   const projected = values.length - projectedNanoUsd.length - (hasCeiling ? 1 : 0)
@@ -148,9 +154,14 @@ const learnPlain = (plan: Plan, entry: CatalogueEntry, promptTokens: number, res
     input: { ...input, intent },
     projectedNanoUsd: projectedNanoUsd.map((_, i) => gap(projected + i)),
   }
-  const template = TextTemplate.of(membersJson(gaps, entry, gap(3), gap(4)), values)
-  const key = { entry, source: policy.source, scores, order, hasCeiling, hardCaps: input.overrides.hardCaps }
-  if (template !== null) templates.add(candidates, { key, template })
+  const json = membersJson(gaps, entry, gap(3), gap(4))
+  const key = { entry, source: policy.source, order, hasCeiling, hardCaps: input.overrides.hardCaps }
+  known.learn(
+    key,
+    values,
+    (other) => fits(other, plan, entry),
+    (outgrown) => TextTemplate.of(json, values, outgrown),
+  )
 }
 
 /** The inputs of the plan that stand nowhere else, and what it came to. */

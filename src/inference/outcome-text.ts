@@ -11,8 +11,8 @@ import { candidateList, decisionOf } from './decision.ts'
 import { type Ending, SUCCESS } from './ending.ts'
 import type { Exchange } from './exchange.ts'
 import { rawUsageJson } from './raw-usage.ts'
-import { Templates } from './templates.ts'
-import { readUsage, type UsageShape, usageGaps, usageShape } from './usage-shape.ts'
+import { type KnownTemplates, Templates } from './templates.ts'
+import { isSameShape, readUsage, type UsageShape, usageGaps, usageShape } from './usage-shape.ts'
 
 /** A record lists no more of what was shaped. */
 const LISTED_SHAPING = 64
@@ -144,14 +144,15 @@ const templates = new Templates<CatalogueEntry, PlainKey>()
 
 const plainJson = (exchange: SettledExchange, measured: Measured, latencyMs: number): FilledText | null => {
   const { entry, finishReason, usage } = exchange
-  for (const { key, template } of templates.of(entry!)) {
+  const known = templates.of(entry!)
+  for (const { key, template } of known.all) {
     if (key.finishReason !== finishReason || key.basis !== measured.basis) continue
     const values = plainValues(exchange, measured, latencyMs, key.usage.numbers)
     if (!readUsage(key.usage, usage!.raw, values, OWN_VALUES)) continue
     const filled = template.filled(values)
-    if (filled !== null) return filled
+    if (filled !== null) return known.hit(filled)
   }
-  if (templates.isToLearn(entry!)) learnPlain(exchange, measured, latencyMs)
+  if (known.miss()) learnPlain(known, exchange, measured, latencyMs)
   return null
 }
 
@@ -180,8 +181,13 @@ const plainValues = (
 }
 const OWN_VALUES = 12
 
-const learnPlain = (exchange: SettledExchange, measured: Measured, latencyMs: number): void => {
-  const { entry, finishReason, usage } = exchange
+const learnPlain = (
+  known: KnownTemplates<PlainKey>,
+  exchange: SettledExchange,
+  measured: Measured,
+  latencyMs: number,
+): void => {
+  const { finishReason, usage } = exchange
   const shape = usageShape(usage!.raw)
   if (shape === null) return
   const values = plainValues(exchange, measured, latencyMs, shape.numbers)
@@ -197,6 +203,11 @@ const learnPlain = (exchange: SettledExchange, measured: Measured, latencyMs: nu
     admittedMs: gap(11),
   }
   const counted = { ...measured, promptTokens: gap(3), completionTokens: gap(4), costNanoUsd: gap(7) }
-  const template = TextTemplate.of(membersJson(gaps, SUCCESS, counted, gap(8)), values)
-  if (template !== null) templates.add(entry!, { key: { finishReason, basis: measured.basis, usage: shape }, template })
+  const json = membersJson(gaps, SUCCESS, counted, gap(8))
+  const { basis } = measured
+  const isSame = (other: PlainKey): boolean =>
+    other.finishReason === finishReason && other.basis === basis && isSameShape(other.usage, shape)
+  known.learn({ finishReason, basis, usage: shape }, values, isSame, (outgrown) =>
+    TextTemplate.of(json, values, outgrown),
+  )
 }

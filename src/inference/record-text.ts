@@ -2,7 +2,7 @@
 import type { RequestFacts } from '../domain/request.ts'
 import type { Static } from '../lib/schema.ts'
 import type { TextPiece } from '../lib/text-pieces.ts'
-import { gap, TextTemplate } from '../lib/text-template.ts'
+import { GrowingTemplate, gap } from '../lib/text-template.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import { MOST_NAME_CHARS } from '../wire/gateway-block.ts'
 
@@ -14,7 +14,7 @@ interface KnownFacts {
   readonly facts: CommonFacts
   readonly json: string
   /** Of the whole facts, once they are met again. */
-  template: TextTemplate | null
+  template: GrowingTemplate | null
 }
 
 const MOST_KNOWN = 1_024
@@ -39,13 +39,18 @@ const membersOf = (facts: CommonFacts): string => `,${JSON.stringify(facts).slic
 
 /** What is known of the key; null: it was not met before, or not in this way. */
 const knownOf = (facts: CommonFacts): KnownFacts | null => {
+  const last = facts.key_id === null ? undefined : known.get(facts.key_id)
+  return last !== undefined && isSame(last.facts, facts) ? last : null
+}
+
+/** The facts as JSON text, remembered unless it would keep a long text alive. */
+const remembered = (facts: CommonFacts): string => {
   const { key_id: key, requested_model: model } = facts
-  if (key === null || (model !== null && model.length > MOST_NAME_CHARS)) return null
-  const last = known.get(key)
-  if (last !== undefined && isSame(last.facts, facts)) return last
+  const json = membersOf(facts)
+  if (key === null || (model !== null && model.length > MOST_NAME_CHARS)) return json
   if (known.size >= MOST_KNOWN) known = new Map()
-  known.set(key, { facts, json: membersOf(facts), template: null })
-  return null
+  known.set(key, { facts, json, template: null })
+  return json
 }
 
 /** `RequestFacts` as JSON text without the closing brace: both records of a request begin with it. */
@@ -56,13 +61,9 @@ type OwnFacts = Omit<Facts, keyof CommonFacts>
 
 export const requestFactsText = (own: OwnFacts, common: CommonFacts): FactsText => {
   const last = knownOf(common)
-  if (last === null) return ownJson(own) + membersOf(common)
-  const values = [own.id, own.request_id, own.trace_id, own.at_ms, own.seed]
-  let filled = last.template?.filled(values) ?? null
-  if (filled === null) {
-    last.template = TextTemplate.of(ownJson(OWN_GAPS) + last.json, values, last.template)
-    filled = last.template?.filled(values) ?? null
-  }
+  if (last === null) return ownJson(own) + remembered(common)
+  last.template ??= new GrowingTemplate(ownJson(OWN_GAPS) + last.json)
+  const filled = last.template.filled([own.id, own.request_id, own.trace_id, own.at_ms, own.seed])
   return filled ?? ownJson(own) + last.json
 }
 

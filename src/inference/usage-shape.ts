@@ -4,25 +4,26 @@ import { isObject } from '../wire/json.ts'
 import { rawUsageJson } from './raw-usage.ts'
 
 export interface UsageShape {
-  /** In their order; what is within one stands between `{` and `}`, which are no names that a record keeps. */
-  readonly names: readonly string[]
+  /** In their order; what is within one stands between `OPEN` and `CLOSE`, which no name equals. */
+  readonly names: readonly Name[]
   /** How many there are. */
   readonly numbers: number
 }
 
-const OPEN = '{'
-const CLOSE = '}'
+type Name = string | typeof OPEN | typeof CLOSE
+const OPEN = 1
+const CLOSE = 0
 
 /** Null: records do not keep all of it, or it is not of numbers alone. */
 export const usageShape = (raw: unknown): UsageShape | null => {
   if (!isObject(raw) || rawUsageJson(raw) !== JSON.stringify(raw)) return null
-  const names: string[] = []
+  const names: Name[] = []
   const numbers = addShape(raw, names)
   return numbers < 0 ? null : { names, numbers }
 }
 
 /** Answers how many numbers it has; -1: it has something else. */
-const addShape = (raw: Record<string, unknown>, names: string[]): number => {
+const addShape = (raw: Record<string, unknown>, names: Name[]): number => {
   let numbers = 0
   for (const name in raw) {
     const value = raw[name]
@@ -41,6 +42,9 @@ const addShape = (raw: Record<string, unknown>, names: string[]): number => {
   return numbers
 }
 
+export const isSameShape = (one: UsageShape, other: UsageShape): boolean =>
+  one.names.length === other.names.length && one.names.every((name, i) => name === other.names[i])
+
 /** Whether it has that shape; then its numbers are among the values from that place on. */
 export const readUsage = ({ names }: UsageShape, raw: unknown, values: GapValue[], from: number): boolean => {
   if (!isObject(raw)) return false
@@ -52,12 +56,7 @@ export const readUsage = ({ names }: UsageShape, raw: unknown, values: GapValue[
 let place = 0
 
 /** Answers where the names go on; -1: it has another shape. */
-const readWithin = (
-  names: readonly string[],
-  from: number,
-  raw: Record<string, unknown>,
-  values: GapValue[],
-): number => {
+const readWithin = (names: readonly Name[], from: number, raw: Record<string, unknown>, values: GapValue[]): number => {
   let at = from
   for (const name in raw) {
     if (names[at++] !== name) return -1

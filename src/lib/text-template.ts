@@ -65,6 +65,7 @@ export class TextTemplate {
 
   /** The text with these values, each of the kind that the first ones were of, or null for a number; null where one of them has no room. */
   filled(values: readonly GapValue[]): FilledText | null {
+    if (values.length !== this.offsets.length) return null
     for (let i = 0; i < values.length; i++) {
       const value = values[i]!
       const limit = this.limits[i]!
@@ -85,6 +86,25 @@ export class TextTemplate {
       else buffer[to + writeUtf8(buffer, to, value)] = QUOTE
     }
     return at + this.bytes.length
+  }
+}
+
+/** The template of one text, made when it is first filled and again when values outgrow it; once it cannot be made, or not be filled, never again. */
+export class GrowingTemplate {
+  #template: TextTemplate | null = null
+  #isGivenUp = false
+
+  /** `json`: as for `TextTemplate.of`. */
+  constructor(private readonly json: string) {}
+
+  filled(values: readonly GapValue[]): FilledText | null {
+    if (this.#isGivenUp) return null
+    const filled = this.#template?.filled(values) ?? null
+    if (filled !== null) return filled
+    this.#template = TextTemplate.of(this.json, values, this.#template)
+    const grown = this.#template?.filled(values) ?? null
+    this.#isGivenUp = grown === null
+    return grown
   }
 }
 

@@ -203,3 +203,27 @@ test('the second outcome of its kind is written over the first, of whatever numb
   expect((pieces as unknown[]).filter((piece) => piece instanceof FilledText)).toHaveLength(3)
   expect(JSON.parse(wholeText(pieces))).toEqual(expected)
 })
+
+test('names that look like braces, and numbers that are none, are said as they are', () => {
+  const entry = entryOf('delta', 'odd')
+  const [first] = fc.sample(outcome, 1)
+  const plain: Drawn = {
+    ...first!,
+    ...{ entry, ending: SUCCESS, label: null, finishReason: 'stop', basis: 'measured', attempts: 1, isCharged: false },
+    ...{ admission: 'ins_1.e1.7', shaping: [], plannedMs: 0, admittedMs: 1, fallback: false, latencyMs: 2 },
+    numbers: [1, null, 20, 90, 200_000, 0, null],
+    budget: undefined,
+  }
+  const raws: unknown[] = [
+    { prompt_tokens: 1, d: { x: 1 } },
+    { prompt_tokens: 2, d: { x: 2 } },
+    { prompt_tokens: 9, d: 7, '{': null, x: null, '}': null },
+    { prompt_tokens: 9, d: { x: 1, '}': null } },
+    { prompt_tokens: 9 },
+  ]
+  for (const [i, raw] of raws.entries()) {
+    const { pieces, expected } = told({ ...plain, raw } as Drawn, i)
+    expect(JSON.parse(wholeText(pieces))).toEqual(expected)
+    expect((pieces as unknown[])[1] instanceof FilledText).toBe(i === 1)
+  }
+})

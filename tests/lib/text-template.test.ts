@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { charsOf, latin1Length, wholeText, writeText } from '../../src/lib/text-pieces.ts'
-import { type GapValue, gap, TextTemplate } from '../../src/lib/text-template.ts'
+import { type GapValue, GrowingTemplate, gap, TextTemplate } from '../../src/lib/text-template.ts'
 
 const number = fc.oneof(fc.nat(), fc.maxSafeNat(), fc.constant(null), fc.nat({ max: 9 }))
 const id = fc.stringMatching(/^[A-Za-z0-9._-]{1,128}$/)
@@ -61,6 +61,26 @@ test('what is no count, or of another kind than the gap, has none', () => {
   for (const value of [-1, 0.5, Number.NaN, Number.POSITIVE_INFINITY, 'text'])
     expect(template.filled(['a', value])).toBeNull()
   for (const value of [1, null]) expect(template.filled([value, 1])).toBeNull()
+})
+
+test('more values than gaps, or fewer, are not filled in', () => {
+  const template = templateOf([1, 2])
+  for (const values of [[1], [1, 2, null], [1, 2, 3]]) expect(template.filled(values)).toBeNull()
+})
+
+test('what grows gets room, and keeps room for what was there before; what cannot be is given up', () => {
+  const growing = new GrowingTemplate(JSON.stringify({ id: String(gap(0)), n: gap(1) }))
+  for (const values of [
+    ['a', 1],
+    ['b'.repeat(60), 1],
+    ['c', 9_000_000_000_000_000],
+    ['d'.repeat(60), 8_000_000_000_000_001],
+  ] as GapValue[][])
+    expect(JSON.parse(wholeText([growing.filled(values)!]))).toEqual({ id: values[0], n: values[1] })
+  for (const json of [JSON.stringify({ name: 'ü', n: gap(0) }), JSON.stringify({ name: String(gap(0)), n: gap(0) })]) {
+    const never = new GrowingTemplate(json)
+    for (let i = 0; i < 3; i++) expect(never.filled([i])).toBeNull()
+  }
 })
 
 test('a name that looks like a gap, or has characters of several bytes, makes no template', () => {
