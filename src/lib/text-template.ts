@@ -11,6 +11,8 @@ const GAP_CHARS = String(FIRST_GAP).length
 /** How much room a number has: as much as it needs and what the next ones of its kind may. */
 const ROOMS = [6, 10, 13, 16]
 const LEAST_TEXT_ROOM = 40
+/** A longer one may end with a number that is counted up. */
+const TEXT_SLACK = 4
 
 const TEXT = -1
 const QUOTE = 0x22
@@ -20,7 +22,7 @@ const NULL = Buffer.from('null')
 export const gap = (place: number): number => FIRST_GAP + place
 
 const roomOf = (value: GapValue): number => {
-  if (typeof value === 'string') return Math.max(LEAST_TEXT_ROOM, value.length)
+  if (typeof value === 'string') return value.length <= LEAST_TEXT_ROOM ? LEAST_TEXT_ROOM : value.length + TEXT_SLACK
   const digits = value === null ? NULL.length : String(value).length
   return ROOMS.find((room) => room >= digits) ?? GAP_CHARS
 }
