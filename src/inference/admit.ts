@@ -3,7 +3,7 @@ import type { RequestAttempted, RequestExtended } from '../domain/request.ts'
 import { type RecordId, SpoolClosed } from '../log/spool-port.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
-import { admittedJson } from './decision.ts'
+import { admittedJson } from './admission-text.ts'
 import type { InferenceDeps } from './deps.ts'
 import { promptTokensEstimate, reservedNanoUsd } from './estimate.ts'
 import type { Exchange } from './exchange.ts'
@@ -64,8 +64,8 @@ export const appendAdmission = (
 ): Promise<RecordId> => {
   const entry = plan.ordered[exchange.passedOver]!
   const reserved = reservedNanoUsd(intent, entry)
-  const budget = exchange.budgets?.parts()
-  const data = admittedJson(exchange.factsText!, plan, entry, promptTokensEstimate(intent), reserved, budget)
+  const admission = { plan, entry, promptTokens: promptTokensEstimate(intent), reservedNanoUsd: reserved }
+  const data = admittedJson(exchange.factsText!, admission, exchange.budgets?.parts())
   exchange.listedAtAdmission = exchange.attempts.length
   return deps.spool.append('requests', 'request.admitted', subjectOf(exchange, deps), data, true, null)
 }

@@ -133,7 +133,7 @@ const isPlainSuccess = (attempt: AttemptSummary, { provider, name }: CatalogueEn
   attempt.provider === provider &&
   attempt.model === name
 
-/** What the text of a plain outcome depends on beside its model and its gaps.: whatever is left out here, and in `isPlain`, would be said of requests that it is not true of. */
+/** What the text of a plain outcome depends on beside its model and its gaps: whatever is left out here, and in `isPlain`, would be said of requests that it is not true of. */
 interface PlainKey {
   readonly finishReason: string | null
   readonly basis: Measured['basis']
@@ -191,7 +191,7 @@ const learnPlain = (
   const shape = usageShape(usage!.raw)
   if (shape === null) return
   const values = plainValues(exchange, measured, latencyMs, shape.numbers)
-  if (!readUsage(shape, usage!.raw, values, OWN_VALUES)) return
+  readUsage(shape, usage!.raw, values, OWN_VALUES)
   const gaps: SettledExchange = {
     ...exchange,
     fallbackUsed: () => false,

@@ -1,5 +1,5 @@
 // JSON text of which only a few values change: its bytes are made once, then copied as a whole, and the values written over spaces that are kept for them. Made
-// value by value such a text of 1.7 KB takes 4 to 5 us of a processor, and twice that where memory is cold; this way a tenth of it.
+// value by value the two records of a request take 7 to 11 us of a processor in a loop, and more where memory is cold; this way 4.5 to 6.5 (docs/decisions/0052).
 import { type WritesItself, writeNumber, writeUtf8 } from './text-pieces.ts'
 
 /** A text holds letters, digits and signs that need no escape in JSON. A number is whole and not negative. */

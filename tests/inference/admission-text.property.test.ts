@@ -2,7 +2,8 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { BudgetPart } from '../../src/domain/budget-events.ts'
-import { admittedJson, candidateList, decisionOf } from '../../src/inference/decision.ts'
+import { admittedJson } from '../../src/inference/admission-text.ts'
+import { candidateList, decisionOf } from '../../src/inference/decision.ts'
 import type { Plan } from '../../src/inference/plan.ts'
 import { wholeText } from '../../src/lib/text-pieces.ts'
 import { FilledText } from '../../src/lib/text-template.ts'
@@ -64,7 +65,8 @@ test('admissions one after the other, each as if it were the first', () => {
           projectedNanoUsd,
         } as unknown as Plan
         const entry = CANDIDATES[each.called]!
-        const pieces = admittedJson('{"id":"req_1"', plan, entry, promptTokens, reserved, each.budget)
+        const admission = { plan, entry, promptTokens, reservedNanoUsd: reserved }
+        const pieces = admittedJson('{"id":"req_1"', admission, each.budget)
         if (typeof pieces !== 'string' && pieces[1] instanceof FilledText) filled++
         const { provider, providerId: provider_id, name: model, modelId: model_id } = entry
         const expected = {

@@ -182,15 +182,17 @@ test('outcomes one after the other, each as if it were the first', () => {
   expect(filled).toBeGreaterThan(20)
 })
 
+/** One that goes out over a template once another of its kind has. */
+const plainOf = (name: string): Drawn => ({
+  ...{ entry: entryOf('gamma', name), ending: SUCCESS, label: null, finishReason: 'stop', basis: 'measured' },
+  ...{ attempts: 1, isCharged: false, admission: 'ins_1.e1.7', shaping: [], plannedMs: 0, admittedMs: 1 },
+  ...{ fallback: false, latencyMs: 2, numbers: [1, null, 20, 90, 200_000, 0, null], budget: undefined },
+  raw: { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 },
+})
+
 test('the second outcome of its kind is written over the first, of whatever numbers it is', () => {
-  const entry = entryOf('gamma', 'plain')
-  const [first] = fc.sample(outcome, 1)
   const plain: Drawn = {
-    ...first!,
-    ...{ entry, ending: SUCCESS, label: null, finishReason: 'stop', basis: 'measured', attempts: 1, isCharged: false },
-    ...{ admission: 'ins_1.e1.7', shaping: [], plannedMs: 0, admittedMs: 1, fallback: false, latencyMs: 2 },
-    raw: { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 },
-    numbers: [1, null, 20, 90, 200_000, 0, null],
+    ...plainOf('plain'),
     budget: [
       {
         ...{ account: 'bud_9/0-1', holder: 'ins_1.e1', leased: true, nano_usd: 1, tokens: 2 },
@@ -205,15 +207,7 @@ test('the second outcome of its kind is written over the first, of whatever numb
 })
 
 test('names that look like braces, and numbers that are none, are said as they are', () => {
-  const entry = entryOf('delta', 'odd')
-  const [first] = fc.sample(outcome, 1)
-  const plain: Drawn = {
-    ...first!,
-    ...{ entry, ending: SUCCESS, label: null, finishReason: 'stop', basis: 'measured', attempts: 1, isCharged: false },
-    ...{ admission: 'ins_1.e1.7', shaping: [], plannedMs: 0, admittedMs: 1, fallback: false, latencyMs: 2 },
-    numbers: [1, null, 20, 90, 200_000, 0, null],
-    budget: undefined,
-  }
+  const plain = plainOf('odd')
   const raws: unknown[] = [
     { prompt_tokens: 1, d: { x: 1 } },
     { prompt_tokens: 2, d: { x: 2 } },

@@ -1,7 +1,8 @@
 // Promises of every plan, whatever it is made from.
 
 import { expect, test } from 'bun:test'
-import { admittedJson, candidateList, decisionOf } from '../../src/inference/decision.ts'
+import { admittedJson } from '../../src/inference/admission-text.ts'
+import { candidateList, decisionOf } from '../../src/inference/decision.ts'
 import { outputBound, priceOf, promptTokensEstimate } from '../../src/inference/estimate.ts'
 import { makePlan, type Plan } from '../../src/inference/plan.ts'
 import { REJECTED_REASONS } from '../../src/inference/rejections.ts'
@@ -47,7 +48,8 @@ test('an admission says the decision and the candidates, whatever was said befor
       [7, null],
       [123_456, 89_000],
     ] as const) {
-      const pieces = admittedJson('{"id":"req_1","task":"chat"', plan, caller, promptTokens, reserved, undefined)
+      const admission = { plan, entry: caller, promptTokens, reservedNanoUsd: reserved }
+      const pieces = admittedJson('{"id":"req_1","task":"chat"', admission, undefined)
       const { decision, candidates, ...rest } = JSON.parse(wholeText(pieces))
       expect(decision).toEqual(JSON.parse(JSON.stringify(decisionOf(plan))))
       expect(candidates).toEqual(candidateList(plan))

@@ -257,6 +257,7 @@ describe('100 Continue', () => {
   })
   test('is not sent in the middle of an answer', async () => {
     const asked = Promise.withResolvers<void>()
+    const begun = Promise.withResolvers<void>()
     const { port } = serving({
       fetch: (request) => {
         const body = request.body!.getReader()
@@ -266,7 +267,7 @@ describe('100 Continue', () => {
             pulls++
             if (pulls === 1) sink.enqueue(Buffer.from('first'))
             else {
-              await Bun.sleep(20)
+              await begun.promise
               const reading = body.read()
               setImmediate(asked.resolve)
               const { done, value } = await reading
@@ -279,6 +280,8 @@ describe('100 Continue', () => {
       },
     })
     const client = await connect(port, headOf(post('/', 'hello', EXPECT)))
+    await client.until((received) => received.includes('first'))
+    begun.resolve()
     await asked.promise
     client.write('hello')
     expect(answersIn(await client.closed).map(({ body }) => body)).toEqual(['firsthello'])
