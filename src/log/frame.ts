@@ -32,6 +32,8 @@ export interface Frame extends FrameNumbers {
   readonly topic: FrameTopic
   readonly type: string
   readonly subject: string
+  /** Both, as the same object for frames of the same that are read one after the other. */
+  readonly about: FrameSubject
   /** JSON text. */
   readonly data: string
   /** Where it stands in the bytes that were scanned, and where the next one starts. */
@@ -101,12 +103,12 @@ class ScannedFrame implements Frame {
     return this.buffer.readDoubleLE(this.start + 40)
   }
   get type(): string {
-    return this.subjects().type
+    return this.about.type
   }
   get subject(): string {
-    return this.subjects().subject
+    return this.about.subject
   }
-  private subjects(): FrameSubject {
+  get about(): FrameSubject {
     return subjectIn(this.buffer, this.start + FRAME_HEAD_BYTES, this.subjectAt, this.dataAt)
   }
   get data(): string {

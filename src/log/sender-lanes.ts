@@ -1,6 +1,7 @@
 // What the sender makes of the records of a batch: appends, for each partition one after the other.
 import { EnvelopeHead, SpooledEnvelope } from './envelope-bytes.ts'
 import type { SpoolTopic } from './frame.ts'
+import type { FrameSubject } from './frame-subject.ts'
 import { MAX_APPEND_BYTES, MAX_APPEND_RECORDS } from './port-limits.ts'
 import type { SpoolRecord } from './spool-record.ts'
 import { partitionOf } from './topics.ts'
@@ -39,18 +40,32 @@ interface Destination {
 const MOST_SUBJECTS = 256
 const MOST_TYPES = 16
 
+/** Where records go that were read one after the other with the same type and subject, and what their envelopes begin with. */
+interface Route {
+  readonly about: FrameSubject
+  readonly kind: SpoolTopic
+  readonly destination: Destination
+  readonly head: EnvelopeHead
+}
+
+/** As many as are read as the same (`frame-subject.ts`). */
+const MOST_ROUTES = 16
+
 /** Loads records into lanes; what is known of a subject is kept from batch to batch. */
 export class Lanes {
   private readonly bySubject = { requests: new Map<string, Destination>(), operations: new Map<string, Destination>() }
   private readonly byPartition = new Map<string, Lane>()
   private loaded: Lane[] = []
+  private readonly routes: Route[] = []
+  private nextRoute = 0
 
   constructor(private readonly targets: Readonly<Record<SpoolTopic, ShipTarget>>) {}
 
   load(source: SpoolRecord): void {
-    const { lane, subject, keyBytes, heads } = this.destinationOf(source)
+    const { head, destination } = this.routeOf(source)
+    const { lane, subject, keyBytes } = destination
     if (lane.shipments.length === 0) this.loaded.push(lane)
-    const record = new SpooledEnvelope(source, headOf(heads, source, subject), subject)
+    const record = new SpooledEnvelope(source, head, subject)
     const bytes = record.valueBound + keyBytes
     const last = lane.shipments.at(-1)
     const fits =
@@ -69,7 +84,21 @@ export class Lanes {
     return taken
   }
 
-  private destinationOf({ topic: kind, subject }: SpoolRecord): Destination {
+  private routeOf(source: SpoolRecord): Route {
+    const { about, topic: kind } = source
+    const { routes } = this
+    for (let i = 0; i < routes.length; i++) {
+      const route = routes[i]!
+      if (route.about === about && route.kind === kind && route.head.isOf(source, about.type)) return route
+    }
+    const destination = this.destinationOf(kind, about.subject)
+    const route = { about, kind, destination, head: headOf(destination, source, about.type) }
+    routes[this.nextRoute] = route
+    this.nextRoute = (this.nextRoute + 1) % MOST_ROUTES
+    return route
+  }
+
+  private destinationOf(kind: SpoolTopic, subject: string): Destination {
     const known = this.bySubject[kind].get(subject)
     if (known !== undefined) return known
     if (this.bySubject[kind].size >= MOST_SUBJECTS) this.bySubject[kind].clear()
@@ -84,8 +113,7 @@ export class Lanes {
   }
 }
 
-const headOf = (heads: EnvelopeHead[], source: SpoolRecord, subject: string): EnvelopeHead => {
-  const { type } = source
+const headOf = ({ heads, subject }: Destination, source: SpoolRecord, type: string): EnvelopeHead => {
   for (const head of heads) if (head.isOf(source, type)) return head
   const { instance, epoch } = source
   const made = new EnvelopeHead({ instance, epoch }, type, subject)

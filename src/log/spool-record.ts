@@ -1,5 +1,6 @@
 // A record of a spool, as readers of its segments get it.
 import type { Frame, SegmentHeader, SpoolTopic } from './frame.ts'
+import type { FrameSubject } from './frame-subject.ts'
 
 /** A record as a spool holds it. `record` numbers all of the spool, `offset` those of its topic. */
 export interface SpoolRecord {
@@ -12,6 +13,8 @@ export interface SpoolRecord {
   readonly atMs: number
   readonly type: string
   readonly subject: string
+  /** Both, as the same object for records of the same that are read one after the other. */
+  readonly about: FrameSubject
   /** JSON text. */
   readonly data: string
   /** How long it is at most, in UTF-8. */
@@ -52,6 +55,9 @@ export class FrameOfSpool implements SpoolRecord {
   }
   get subject(): string {
     return this.frame.subject
+  }
+  get about(): FrameSubject {
+    return this.frame.about
   }
   get data(): string {
     return this.frame.data

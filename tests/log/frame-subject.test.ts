@@ -34,3 +34,15 @@ test('bytes that are read into later do not change what is remembered', () => {
   expect(subjectIn(Buffer.from('t1s1'), 0, 2, 4)).toMatchObject({ type: 't1', subject: 's1' })
   expect(subjectIn(Buffer.from('t1s1'), 0, 1, 4)).toMatchObject({ type: 't', subject: '1s1' })
 })
+
+test('what differs in one byte, wherever it stands, is another', () => {
+  for (let length = 1; length <= 40; length++) {
+    const text = 'abcdefgh'.repeat(5).slice(0, length)
+    expect(subjectIn(Buffer.from(`..t${text}`), 2, 3, 3 + length).subject).toBe(text)
+    for (let at = 0; at < length; at++) {
+      const other = `${text.slice(0, at)}X${text.slice(at + 1)}`
+      expect(subjectIn(Buffer.from(`t${other}`), 0, 1, 1 + length)).toMatchObject({ type: 't', subject: other })
+      expect(subjectIn(Buffer.from(`-t${text}`), 1, 2, 2 + length).subject).toBe(text)
+    }
+  }
+})
