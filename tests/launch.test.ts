@@ -77,7 +77,7 @@ describe('the launcher', () => {
     expect(await said('start', { MIMALLOC_PURGE_HOLES: '1' })).toEqual({ holes: '1', growth })
     expect(await said('gateway')).toEqual({})
     const image = readFileSync(join(ROOT, 'infra/Dockerfile'), 'utf8')
-    for (const [name, value] of Object.entries(MEMORY)) expect(image).toContain(`${name}=${value}`)
+    for (const [name, value] of Object.entries(MEMORY)) expect(image).toContain(`${name}=${value} `)
   })
 
   test('a Bun that does not know a setting of its engine is started without', () => {

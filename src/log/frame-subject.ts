@@ -9,23 +9,27 @@ export interface FrameSubject {
   readonly typeBytes: number
 }
 
-const MOST = 16
+/** What is written is of one process; what is read may be of several, and to miss costs more there. */
+const MOST_WRITTEN = 4
+export const MOST_READ = 16
 const WORD_BYTES = 4
 
 class LastSubjects {
   readonly all: FrameSubject[] = []
   #next = 0
 
+  constructor(private readonly most: number) {}
+
   add(subject: FrameSubject): FrameSubject {
     this.all[this.#next] = subject
-    this.#next = (this.#next + 1) % MOST
+    this.#next = (this.#next + 1) % this.most
     return subject
   }
 }
 
-const written = new LastSubjects()
+const written = new LastSubjects(MOST_WRITTEN)
 /** Apart: bytes that are no UTF-8 are read as other text than would be written so. */
-const read = new LastSubjects()
+const read = new LastSubjects(MOST_READ)
 
 /** Of texts that are to be written. */
 export const subjectOf = (type: string, subject: string): FrameSubject => {
@@ -34,7 +38,7 @@ export const subjectOf = (type: string, subject: string): FrameSubject => {
   return written.add({ type, subject, bytes: Buffer.from(type + subject), typeBytes: Buffer.byteLength(type) })
 }
 
-/** Of bytes that were read: the type stands from `from` on, the subject from `subjectAt` on, to before `to`. */
+/** Of bytes that were read, the same object while it is remembered: the type stands from `from` on, the subject from `subjectAt` on, to before `to`. */
 export const subjectIn = (buffer: Buffer, from: number, subjectAt: number, to: number): FrameSubject => {
   const { all } = read
   const typeBytes = subjectAt - from
@@ -48,7 +52,7 @@ export const subjectIn = (buffer: Buffer, from: number, subjectAt: number, to: n
   return read.add({ type, subject, bytes: Buffer.from(buffer.subarray(from, to)), typeBytes })
 }
 
-/** Whether the bytes stand in `buffer` at `at`. From the end, where ids differ, and in words: 0.08 us for 80 bytes that are the same, the runtime's own takes 0.2. */
+/** Whether the bytes stand in `buffer` at `at`. In words, and from the end, as most begin alike: 0.08 us for 80 bytes that are the same, the runtime's own takes 0.2. */
 const isAt = (bytes: Buffer, buffer: Buffer, at: number): boolean => {
   let left = bytes.length
   for (; left >= WORD_BYTES; left -= WORD_BYTES) {

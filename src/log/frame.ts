@@ -32,7 +32,7 @@ export interface Frame extends FrameNumbers {
   readonly topic: FrameTopic
   readonly type: string
   readonly subject: string
-  /** Both, as the same object for frames of the same that are read one after the other. */
+  /** Type and subject: one object for frames with the same ones that are read shortly after each other. */
   readonly about: FrameSubject
   /** JSON text. */
   readonly data: string

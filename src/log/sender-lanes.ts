@@ -1,7 +1,7 @@
 // What the sender makes of the records of a batch: appends, for each partition one after the other.
 import { EnvelopeHead, SpooledEnvelope } from './envelope-bytes.ts'
 import type { SpoolTopic } from './frame.ts'
-import type { FrameSubject } from './frame-subject.ts'
+import { type FrameSubject, MOST_READ } from './frame-subject.ts'
 import { MAX_APPEND_BYTES, MAX_APPEND_RECORDS } from './port-limits.ts'
 import type { SpoolRecord } from './spool-record.ts'
 import { partitionOf } from './topics.ts'
@@ -40,16 +40,13 @@ interface Destination {
 const MOST_SUBJECTS = 256
 const MOST_TYPES = 16
 
-/** Where records go that were read one after the other with the same type and subject, and what their envelopes begin with. */
+/** Where records of one type, subject and writer go, and what their envelopes begin with. */
 interface Route {
   readonly about: FrameSubject
   readonly kind: SpoolTopic
   readonly destination: Destination
   readonly head: EnvelopeHead
 }
-
-/** As many as are read as the same (`frame-subject.ts`). */
-const MOST_ROUTES = 16
 
 /** Loads records into lanes; what is known of a subject is kept from batch to batch. */
 export class Lanes {
@@ -89,12 +86,13 @@ export class Lanes {
     const { routes } = this
     for (let i = 0; i < routes.length; i++) {
       const route = routes[i]!
+      // Another instance or epoch has another head.
       if (route.about === about && route.kind === kind && route.head.isOf(source, about.type)) return route
     }
     const destination = this.destinationOf(kind, about.subject)
     const route = { about, kind, destination, head: headOf(destination, source, about.type) }
     routes[this.nextRoute] = route
-    this.nextRoute = (this.nextRoute + 1) % MOST_ROUTES
+    this.nextRoute = (this.nextRoute + 1) % MOST_READ
     return route
   }
 

@@ -13,7 +13,7 @@ export interface SpoolRecord {
   readonly atMs: number
   readonly type: string
   readonly subject: string
-  /** Both, as the same object for records of the same that are read one after the other. */
+  /** Type and subject: one object for records with the same ones that are read shortly after each other. */
   readonly about: FrameSubject
   /** JSON text. */
   readonly data: string

@@ -10,7 +10,6 @@ import { memoryLog } from '../../src/log/memory.ts'
 import { type ShipOptions, shipSpool } from '../../src/log/sender.ts'
 import type { LocalSpool } from '../../src/log/spool.ts'
 import { readWatermark } from '../../src/log/spool-directory.ts'
-import { partitionOf } from '../../src/log/topics.ts'
 import { eventually } from '../services/eventually.ts'
 import { diskError } from './small-disk.ts'
 import { openTestSpool, readAll, temporaryFolder } from './support.ts'
@@ -158,43 +157,6 @@ test('memory is used again, and every record arrives as it was written: of all s
   expect(arrived.length).toBe(written.length)
   for (const [index, data] of written.entries()) expect(arrived[index]).toBe(data)
   await spool.close()
-})
-
-test('subjects of both topics by the dozen, of two processes one after the other, each in its own envelope and partition', async () => {
-  const directory = fresh()
-  const partitioned = {
-    requests: { topic: 'requests', partitions: 3 },
-    operations: { topic: 'operations', partitions: 2 },
-  }
-  const log = memoryLog({ nowMs: Date.now, partitionCount: (topic) => (topic === 'requests' ? 3 : 2) })
-  const { signal } = new AbortController()
-  const written = { requests: [] as string[], operations: [] as string[] }
-  for (const epoch of ['first', 'second']) {
-    const spool = await openTestSpool(directory, { newEpoch: () => epoch })
-    for (let n = 0; n < 600; n++) {
-      const topic = n % 5 === 0 ? 'operations' : 'requests'
-      // More than are remembered, alike but for a character at one end or the other, and some that come again at once.
-      const subject =
-        n % 2 === 0 ? `ten_${String.fromCharCode(97 + (n % 23))}` : `${String.fromCharCode(97 + (n % 19))}_ten`
-      const type = n % 3 === 0 ? 'request.admitted' : 'request.settled'
-      await spool.append(topic, type, subject, JSON.stringify({ epoch, n }))
-      written[topic].push(JSON.stringify({ type, subject, epoch, n }))
-    }
-    const options = { directory: spool.directory, log, targets: partitioned, drain: true, signal, nowMs: Date.now }
-    expect(await shipSpool({ ...options, more: () => Promise.resolve(), onProgress: () => undefined })).toBe(true)
-    await spool.close()
-  }
-  for (const topic of ['requests', 'operations'] as const) {
-    const arrived: string[] = []
-    for (let partition = 0; partition < partitioned[topic].partitions; partition++)
-      for (const { key, value } of log.records(topic, partition)) {
-        const { type, subject, epoch, data } = readEnvelope(value!)!
-        const { n, epoch: wroteIt } = data as { readonly n: number; readonly epoch: string }
-        expect([key, partition, epoch]).toEqual([subject, partitionOf(subject, partitioned[topic].partitions), wroteIt])
-        arrived.push(JSON.stringify({ type, subject, epoch, n }))
-      }
-    expect(arrived.sort()).toEqual(written[topic].sort())
-  }
 })
 
 test('the watermark is written now and then while batches follow each other, and before anybody waits', async () => {
