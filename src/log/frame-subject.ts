@@ -9,20 +9,24 @@ export interface FrameSubject {
   readonly typeBytes: number
 }
 
-/** What is written is of one process; what is read may be of several, and to miss costs more there. */
+/** Who writes compares texts with all of them before it misses, and serves requests. */
 const MOST_WRITTEN = 4
+/** Who reads makes two texts and a copy where it misses; a look at one that is another is mostly over with a word or a length. */
 export const MOST_READ = 16
 const WORD_BYTES = 4
 
 class LastSubjects {
   readonly all: FrameSubject[] = []
+  readonly #most: number
   #next = 0
 
-  constructor(private readonly most: number) {}
+  constructor(most: number) {
+    this.#most = most
+  }
 
   add(subject: FrameSubject): FrameSubject {
     this.all[this.#next] = subject
-    this.#next = (this.#next + 1) % this.most
+    this.#next = (this.#next + 1) % this.#most
     return subject
   }
 }
