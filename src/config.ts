@@ -41,6 +41,11 @@ const Kafka = section({
   }),
   sasl_username: optional({ description: 'User name for the brokers.' }),
   sasl_password: optional({ description: 'Password for the brokers.', secret: true }),
+  compression: choice(['lz4', 'none'], {
+    default: 'lz4',
+    description:
+      'How records are packed for the brokers, eight of them or more at once. `none` for consumers that do not read LZ4.',
+  }),
   partitions: whole(1, 1_024, {
     default: 6,
     description: 'Partitions of the topics that have many; fixed when they are created.',

@@ -3,6 +3,20 @@
 // The generator divides x^(8 * 5275) + x^(8 * 4508) + x^(8 * 2751) + 1. So a byte may be struck out when it is added to those that come 767, 2,524 and 5,275
 // behind it (the idea is that of Chorba, Russell and others 2024). Eight bytes at a time that is three reads further back for each, in a loop of WebAssembly.
 
+import {
+  constant,
+  forward,
+  get,
+  IS_LESS,
+  instantiated,
+  leaveIf,
+  load64,
+  loop,
+  store64,
+  wasmModule,
+  XOR_64,
+} from './wasm-code.ts'
+
 /** Found by search; `tests/lib/crc32c.test.ts` divides it. */
 export const LAGS = [767, 2_524, 5_275] as const
 const LONGEST = 5_275
@@ -15,20 +29,7 @@ const BYTES_AT = 5_312
 const CHUNK = 16 * 1024
 const LEFT_AT = 24 * 1024
 
-/** LEB128, of what is not negative and not a sign. */
-const number = (value: number): number[] =>
-  value < 0x80 ? [value] : [(value & 0x7f) | 0x80, ...number(Math.floor(value / 128))]
-const bytesOf = (content: readonly number[]): number[] => [...number(content.length), ...content]
-const section = (id: number, content: readonly number[]): number[] => [id, ...bytesOf(content)]
-const text = (name: string): number[] => bytesOf([...new TextEncoder().encode(name)])
-
 const [AT, END, BEHIND] = [0, 1, 2]
-const get = (local: number): number[] => [0x20, local]
-const set = (local: number): number[] => [0x21, local]
-const load = (base: number, offset: number): number[] => [...get(base), 0x29, 0, ...number(offset)]
-const XOR = 0x85
-const STORE = (offset: number): number[] => [0x37, 0, ...number(offset)]
-const forward = (local: number): number[] => [...get(local), 0x41, STEP, 0x6a, ...set(local)]
 
 /**
  * strike(at, end, behind): for each eight bytes at `at`, until it is `end` or beyond, adds to them the three words that lie as far behind `behind` + LONGEST
@@ -36,26 +37,15 @@ const forward = (local: number): number[] => [...get(local), 0x41, STEP, 0x6a, .
  */
 const strike = (): number[] => {
   const words = Array.from({ length: STEP / WORD }, (_, index) => WORD * index)
-  const one = (offset: number): number[] => [
-    ...get(AT),
-    ...load(AT, offset),
-    ...LAGS.flatMap((lag) => [...load(BEHIND, LONGEST - lag + offset), XOR]),
-    ...STORE(offset),
-  ]
-  const again = [...get(AT), ...get(END), 0x49, 0x0d, 0]
-  const loop = [0x03, 0x40, ...words.flatMap(one), ...forward(BEHIND), ...forward(AT), ...again, 0x0b]
-  return bytesOf([0, ...loop, 0x0b])
+  const one = (offset: number): number[] => {
+    const lags = LAGS.flatMap((lag) => [...load64(get(BEHIND), LONGEST - lag + offset), XOR_64])
+    return store64(get(AT), [...load64(get(AT), offset), ...lags], offset)
+  }
+  const again = leaveIf(0, [...get(AT), ...get(END), IS_LESS])
+  return loop(words.flatMap(one), forward(BEHIND, constant(STEP)), forward(AT, constant(STEP)), again)
 }
 
-const MODULE = (): Uint8Array<ArrayBuffer> =>
-  Uint8Array.from([
-    ...[0, 0x61, 0x73, 0x6d, 1, 0, 0, 0],
-    ...section(1, [1, 0x60, 3, 0x7f, 0x7f, 0x7f, 0]),
-    ...section(3, [1, 0]),
-    ...section(5, [1, 1, 1, 1]), // one page, and never more
-    ...section(7, [2, ...text('memory'), 2, 0, ...text('strike'), 0, 0]),
-    ...section(10, [1, ...strike()]),
-  ])
+const MODULE = () => wasmModule(1, { name: 'strike', parameters: 3, locals: 0, code: strike() })
 
 interface Exports {
   readonly memory: WebAssembly.Memory
@@ -67,14 +57,10 @@ interface Folder extends Pick<Exports, 'strike'> {
 }
 let folder: Folder | null | undefined
 
-/** Made when a thread first needs it; null where it cannot be: without WebAssembly, or room for its memory. */
+/** Made when a thread first needs it; null where it cannot be. */
 const made = (): Folder | null => {
-  try {
-    const { memory, strike } = new WebAssembly.Instance(new WebAssembly.Module(MODULE())).exports as unknown as Exports
-    return { memory: new Uint8Array(memory.buffer), strike }
-  } catch {
-    return null
-  }
+  const exports = instantiated<Exports>(MODULE())
+  return exports === null ? null : { memory: new Uint8Array(exports.memory.buffer), strike: exports.strike }
 }
 
 /** CRC-32C begins with all ones: added to the first four bytes, it begins with nothing, as what is added up must. */

@@ -96,15 +96,16 @@ export class SpooledEnvelope implements NewRecord {
 
   constructor(
     readonly source: SpoolRecord,
-    private readonly head: EnvelopeHead,
+    /** The head of all records of its kind. */
+    readonly like: EnvelopeHead,
     readonly key: string,
   ) {
-    this.valueBound = head.mostBytes + source.dataBytes + 1
+    this.valueBound = like.mostBytes + source.dataBytes + 1
   }
 
   writeValue(into: Buffer, at: number): number {
     const { source } = this
-    const end = source.writeData(into, this.head.write(into, at, source.sequence, source.atMs))
+    const end = source.writeData(into, this.like.write(into, at, source.sequence, source.atMs))
     into[end] = CLOSING_BRACE
     return end + 1
   }

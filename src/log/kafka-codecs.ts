@@ -1,4 +1,4 @@
-// The compressions that producers may choose. Ours choose none, but whoever may write to a topic can bring each of them
+// The compressions that producers may choose. Ours choose LZ4 or none, but whoever may write to a topic can bring each of them
 // (and their client's default may be one): a batch that could not be read would hold up every reader of its partition for ever.
 import { gunzipSync, zstdDecompressSync } from 'node:zlib'
 import { unpackLz4 } from '../lib/lz4.ts'

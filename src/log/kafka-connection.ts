@@ -6,6 +6,7 @@ import type Broker from 'kafkajs/src/broker/index.js'
 import type ConnectionPool from 'kafkajs/src/network/connectionPool.js'
 import type { Connection } from 'kafkajs/src/network/connectionPool.js'
 import { AppendQueue, answerEach, type WaitingAppend } from './kafka-appends.ts'
+import { type RecordPacker, recordPacker } from './kafka-packed.ts'
 import {
   PRODUCE,
   type ProduceAppend,
@@ -21,7 +22,11 @@ export interface KafkaAccess {
   /** true: the system's certificate authorities. */
   readonly ssl?: boolean | ConnectionOptions
   readonly sasl?: SASLOptions
+  /** How appends of many records are packed; `none` when not given. */
+  readonly compression?: Compression
 }
+
+export type Compression = 'lz4' | 'none'
 
 export interface Address {
   readonly host: string
@@ -110,14 +115,16 @@ export const openConnection = async (
     close('it could not be used')
     throw error
   }
-  const { clientId } = access
-  return brokerConnection({ broker, pool, clientId, within, close, isClosed: () => closed !== null })
+  const { clientId, compression } = access
+  const packer = compression === 'lz4' ? recordPacker() : null
+  return brokerConnection({ broker, pool, clientId, packer, within, close, isClosed: () => closed !== null })
 }
 
 interface Opened {
   readonly broker: Broker
   readonly pool: ConnectionPool
   readonly clientId: string
+  readonly packer: RecordPacker | null
   readonly within: <T>(work: Promise<T>, limitMs: number, what: string) => Promise<T>
   readonly close: (reason: string) => void
   readonly isClosed: () => boolean
@@ -161,7 +168,7 @@ const brokerConnection = (opened: Opened): BrokerConnection => {
 }
 
 /** One request. Each append is given its answer; throws when none came. */
-const produce = ({ pool, clientId, within }: Opened, appends: readonly WaitingAppend[]): Promise<void> => {
+const produce = ({ pool, clientId, packer, within }: Opened, appends: readonly WaitingAppend[]): Promise<void> => {
   const limitMs = Math.min(...appends.map((append) => append.timeoutMs))
   const send = async () => {
     const connection = await pool.getConnection(0)
@@ -169,7 +176,7 @@ const produce = ({ pool, clientId, within }: Opened, appends: readonly WaitingAp
     const buffer = buffers.take(produceBound({ clientId, appends }))
     const timeoutMs = Math.max(1, Math.floor(limitMs - ANSWER_MARGIN_MS))
     const bytes = await exchange(connection, PRODUCE, (correlationId) =>
-      writeProduce(buffer, { correlationId, clientId, timeoutMs, nowMs: Date.now(), appends }),
+      writeProduce(buffer, { correlationId, clientId, timeoutMs, nowMs: Date.now(), packer, appends }),
     )
     const { partitions, throttleMs } = readProduce(bytes)
     // Answered, so it is sent and not needed any more. One that was not answered may still be in the hands of the socket.

@@ -2,9 +2,10 @@
 // kafkajs made an object and several buffers of each record and a copy of the whole at each of five levels. What this costs instead: docs/decisions/0038.
 import { crc32c } from '../lib/crc32c.ts'
 import { ByteReader, ByteWriter } from './kafka-bytes.ts'
+import { packedMore, type RecordPacker } from './kafka-packed.ts'
+import { RecordWriter, recordBound, uvarintBytes, writeUvarint } from './kafka-record.ts'
 import type { Api } from './kafka-wire.ts'
 import type { NewRecord } from './port.ts'
-import { mostBytesOf } from './port-limits.ts'
 
 export const PRODUCE: Api = { name: 'Produce', key: 0, version: 9 }
 
@@ -22,14 +23,15 @@ export interface ProduceQuery {
   readonly timeoutMs: number
   /** Of the records, Unix milliseconds. Topics have LogAppendTime, so the broker writes its own over it. */
   readonly nowMs: number
+  /** Null: nothing is packed. */
+  readonly packer: RecordPacker | null
   /** At least one, and none of the same partition as another. */
   readonly appends: readonly ProduceAppend[]
 }
 
 const ALL_IN_SYNC = -1
-/** Of a batch before its records, and of a record without key and value, at most. */
+/** Of a batch before its records. */
 const BATCH_HEAD_BYTES = 61
-const RECORD_HEAD_BYTES = 24
 /** Of the frame without names and batches; of a batch in it, without its topic's name. */
 const FRAME_BYTES = 64
 const PARTITION_BYTES = 24
@@ -64,10 +66,8 @@ export const appendBound = ({ topic, records }: ProduceAppend): number =>
 
 const batchBound = (records: readonly NewRecord[]): number => {
   let bytes = BATCH_HEAD_BYTES
-  for (const record of records) {
-    bytes += RECORD_HEAD_BYTES + (record.key === null ? 0 : 3 * record.key.length) + mostBytesOf(record)
-  }
-  return bytes
+  for (const record of records) bytes += recordBound(record)
+  return bytes + packedMore(records.length)
 }
 
 /** The whole request with its frame, as a part of `into`, which has `produceBound` bytes. */
@@ -77,7 +77,7 @@ export const writeProduce = (into: Buffer, query: ProduceQuery): Buffer => {
   for (const [topic, appends] of topics) {
     const head = new ByteWriter().compactText(topic).uvarint(appends.length + 1)
     end += head.bytes().copy(into, end)
-    for (const append of appends) end = writePartition(into, end, append, query.nowMs)
+    for (const append of appends) end = writePartition(into, end, append, query)
     into[end++] = NO_TAGS
   }
   into[end++] = NO_TAGS
@@ -95,27 +95,38 @@ const frameHead = ({ correlationId, clientId, timeoutMs }: ProduceQuery, topics:
   return out.uvarint(topics + 1).bytes()
 }
 
-const writePartition = (into: Buffer, at: number, { partition, records }: ProduceAppend, nowMs: number): number => {
+const writePartition = (
+  into: Buffer,
+  at: number,
+  { partition, records }: ProduceAppend,
+  { nowMs, packer }: ProduceQuery,
+): number => {
   into.writeInt32BE(partition, at)
   // As of a record: its length stands before it, and is known once it is written.
   const guessed = at + 4 + uvarintBytes(batchBound(records) + 1)
-  const bytes = writeBatch(into, guessed, records, nowMs) - guessed
+  const bytes = writeBatch(into, guessed, records, nowMs, packer) - guessed
   const batchAt = writeUvarint(into, at + 4, bytes + 1)
   if (batchAt !== guessed) into.copyWithin(batchAt, guessed, guessed + bytes)
   into[batchAt + bytes] = NO_TAGS
   return batchAt + bytes + 1
 }
 
-/** A record batch of format 2: not compressed, of no producer, in no transaction. Answers where it ends. */
-export const writeBatch = (into: Buffer, at: number, records: readonly NewRecord[], nowMs: number): number => {
-  const writer = new RecordWriter(into)
-  let end = at + BATCH_HEAD_BYTES
-  for (let index = 0; index < records.length; index++) end = writer.write(end, index, records[index]!)
+/** A record batch of format 2: of no producer, in no transaction. Answers where it ends. */
+export const writeBatch = (
+  into: Buffer,
+  at: number,
+  records: readonly NewRecord[],
+  nowMs: number,
+  packer: RecordPacker | null,
+): number => {
+  const recordsAt = at + BATCH_HEAD_BYTES
+  const packedEnd = packer?.write(into, recordsAt, records) ?? null
+  const end = packedEnd ?? writeRecords(into, recordsAt, records)
   // First offset and leader epoch are the broker's to fill in; both stand before what the checksum covers.
   into.fill(0, at, at + 16)
   into.writeInt32BE(end - at - 12, at + 8)
   into[at + 16] = 2
-  into.writeInt16BE(0, at + 21)
+  into.writeInt16BE(packedEnd === null ? NOT_PACKED : LZ4, at + 21)
   into.writeInt32BE(records.length - 1, at + 23)
   writeTime(into, at + 27, nowMs)
   writeTime(into, at + 35, nowMs)
@@ -126,88 +137,20 @@ export const writeBatch = (into: Buffer, at: number, records: readonly NewRecord
   return end
 }
 
+/** Attributes of a batch. */
+const NOT_PACKED = 0
+const LZ4 = 3
+
+const writeRecords = (into: Buffer, at: number, records: readonly NewRecord[]): number => {
+  const writer = new RecordWriter(into)
+  let end = at
+  for (let index = 0; index < records.length; index++) end = writer.write(end, index, records[index]!)
+  return end
+}
+
 const writeTime = (into: Buffer, at: number, timeMs: number): void => {
   into.writeInt32BE(Math.floor(timeMs / 2 ** 32), at)
   into.writeUInt32BE(timeMs % 2 ** 32, at + 4)
-}
-
-/** Writes records one behind the other. */
-class RecordWriter {
-  /** Of the record before: records come in runs of a key, which is then copied. */
-  private key: string | null = null
-  private keyBytes = -1
-  private keyAt = 0
-
-  constructor(private readonly into: Buffer) {}
-
-  write(at: number, index: number, record: NewRecord): number {
-    const { into } = this
-    const { key } = record
-    if (key === null) this.keyBytes = -1
-    else if (key !== this.key) this.keyBytes = Buffer.byteLength(key)
-    // How long the value is stands before it, in as many bytes as that takes, and may be known only once it is written.
-    let valueAt = at + this.headBytes(index, record.valueBound ?? record.value?.byteLength ?? -1)
-    let bytes = -1
-    if (record.writeValue !== undefined) bytes = record.writeValue(into, valueAt) - valueAt
-    else if (record.value !== null) {
-      bytes = record.value.byteLength
-      into.set(record.value, valueAt)
-    }
-    const before = at + this.headBytes(index, bytes)
-    if (before !== valueAt) into.copyWithin(before, valueAt, valueAt + bytes)
-    valueAt = this.writeHead(at, index, key, bytes)
-    const end = valueAt + Math.max(0, bytes)
-    // No headers.
-    into[end] = 0
-    return end + 1
-  }
-
-  /** What stands between the length of the record and its value, and the byte behind that. */
-  private fixedBytes(index: number, valueBytes: number): number {
-    const { keyBytes } = this
-    return 3 + varintBytes(index) + varintBytes(keyBytes) + Math.max(0, keyBytes) + varintBytes(valueBytes)
-  }
-
-  private headBytes(index: number, valueBytes: number): number {
-    const fixed = this.fixedBytes(index, valueBytes)
-    return varintBytes(fixed + Math.max(0, valueBytes)) + fixed - 1
-  }
-
-  private writeHead(at: number, index: number, key: string | null, valueBytes: number): number {
-    const { into } = this
-    let end = writeVarint(into, at, this.fixedBytes(index, valueBytes) + Math.max(0, valueBytes))
-    // Attributes, and the time since the first record.
-    into[end++] = 0
-    into[end++] = 0
-    end = writeVarint(into, end, index)
-    end = writeVarint(into, end, this.keyBytes)
-    if (key !== null) {
-      if (key === this.key) into.copyWithin(end, this.keyAt, this.keyAt + this.keyBytes)
-      else into.write(key, end)
-      this.keyAt = end
-      end += this.keyBytes
-    }
-    this.key = key
-    return writeVarint(into, end, valueBytes)
-  }
-}
-
-/** Zigzag of an int32. */
-const zigzag = (value: number): number => ((value << 1) ^ (value >> 31)) >>> 0
-
-const varintBytes = (value: number): number => uvarintBytes(zigzag(value))
-
-const uvarintBytes = (value: number): number =>
-  value < 0x80 ? 1 : value < 0x4000 ? 2 : value < 0x20_0000 ? 3 : value < 0x1000_0000 ? 4 : 5
-
-const writeVarint = (into: Buffer, at: number, value: number): number => writeUvarint(into, at, zigzag(value))
-
-const writeUvarint = (into: Buffer, at: number, value: number): number => {
-  let rest = value
-  let end = at
-  for (; rest >= 0x80; rest >>>= 7) into[end++] = (rest & 0x7f) | 0x80
-  into[end++] = rest
-  return end
 }
 
 export interface Produced {

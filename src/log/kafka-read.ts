@@ -1,7 +1,7 @@
 // Follows one partition: assigned by us, from an offset we hold, on a connection of its own. No consumer group, so nothing to join or to lose.
 import type { Cluster, Leader } from './kafka-cluster.ts'
 import type { BrokerConnection } from './kafka-connection.ts'
-import { acceptBatches, readBatches } from './kafka-records.ts'
+import { acceptBatches, takeBatches } from './kafka-records.ts'
 import {
   CODE,
   EARLIEST,
@@ -37,6 +37,8 @@ const MAX_WAIT_MS = 500
 const FETCH_DEADLINE_MS = MAX_WAIT_MS + 4_500
 const CONNECT_MS = 2_000
 const MAX_FETCH_BYTES = 1024 * 1024
+/** So much is unpacked and handed on at once. */
+const ENOUGH_BYTES = 1024 * 1024
 const MAX_BACKOFF_MS = 1_000
 
 /** One answer at a time, fetched when it is asked for: a slow consumer holds up its own reader and nothing is buffered. */
@@ -90,6 +92,8 @@ class PartitionReader {
   private topicId: string | null = null
   private connection: { readonly open: BrokerConnection; readonly to: string } | null = null
   private closed = false
+  /** Fetched, and not unpacked yet. */
+  private rest: Uint8Array | null = null
 
   constructor(
     private readonly cluster: Cluster,
@@ -100,8 +104,9 @@ class PartitionReader {
     this.name = `${place.topic}/${place.partition}`
   }
 
-  /** One fetch. Throws LogReplaced for good, anything else to be tried again. */
+  /** One fetch, or a part of one. Throws LogReplaced for good, anything else to be tried again. */
   async step(): Promise<Step> {
+    if (this.rest !== null) return this.accept(this.rest)
     const { topic, partition } = this.place
     const leader = await this.cluster.leader(topic, partition, CONNECT_MS)
     if (this.topicId !== null && this.topicId !== leader.topicId) {
@@ -123,18 +128,24 @@ class PartitionReader {
     if (fetched.error === CODE.offsetOutOfRange) return this.outOfRange(connection, leader)
     if (fetched.error !== CODE.none)
       throw new Error(`the broker answered a fetch with error ${describe(fetched.error)}`)
-    return this.accept(fetched)
+    this.requireSame(fetched)
+    return this.accept(fetched.records)
   }
 
-  private accept({ divergedAt, records }: Fetched): Step {
+  private requireSame({ divergedAt }: Fetched): void {
     if (divergedAt !== null) {
       const other = `epoch ${divergedAt.epoch} ends at offset ${divergedAt.end}`
       throw new LogReplaced(
         `${this.name} lost what was read before offset ${this.next} and was written anew (${other})`,
       )
     }
+  }
+
+  private accept(fetched: Uint8Array): Step {
+    const { batches, rest } = takeBatches(fetched, ENOUGH_BYTES)
+    this.rest = rest
     const start = { next: this.next, epoch: this.epoch }
-    const accepted = acceptBatches(readBatches(records), start, { compacted: this.rule.compacted, name: this.name })
+    const accepted = acceptBatches(batches, start, { compacted: this.rule.compacted, name: this.name })
     this.next = accepted.next
     this.epoch = accepted.epoch
     return accepted
@@ -175,6 +186,7 @@ class PartitionReader {
 
   /** After a failure: ask again who leads, and connect anew. */
   startOver(): void {
+    this.rest = null
     this.cluster.forget(this.place.topic)
     this.connection?.open.close('the reader starts over')
     this.connection = null

@@ -8,6 +8,8 @@ export interface RecordBatch {
   /** Of the batch, whether or not compaction left its last record. */
   readonly lastOffset: number
   readonly epoch: number
+  /** Of its records, unpacked. */
+  readonly bytes: number
   readonly records: readonly LogRecord[]
 }
 
@@ -16,16 +18,23 @@ const LOG_APPEND_TIME = 0x08
 const CONTROL = 0x20
 
 /** The whole batches in a fetched piece; what is cut off at its end comes with the next fetch. Throws on bytes that are no batch. */
-export const readBatches = (bytes: Uint8Array): RecordBatch[] => {
+export const readBatches = (bytes: Uint8Array): RecordBatch[] => takeBatches(bytes, Number.POSITIVE_INFINITY).batches
+
+/** As many of them as hold `enough` bytes once they are unpacked, one at least, and what is left: packed, a fetched piece may hold many times what it takes. */
+export const takeBatches = (bytes: Uint8Array, enough: number): { batches: RecordBatch[]; rest: Uint8Array | null } => {
   const from = new ByteReader(bytes)
   const batches: RecordBatch[] = []
+  let unpacked = 0
   while (from.remaining >= HEADER_BYTES) {
     const firstOffset = from.int64()
     const length = from.int32()
     if (length > from.remaining) break
-    batches.push(readBatch(firstOffset, new ByteReader(from.take(length))))
+    const batch = readBatch(firstOffset, new ByteReader(from.take(length)))
+    batches.push(batch)
+    unpacked += batch.bytes
+    if (unpacked >= enough) return { batches, rest: from.take(from.remaining) }
   }
-  return batches
+  return { batches, rest: null }
 }
 
 const readBatch = (firstOffset: number, from: ByteReader): RecordBatch => {
@@ -42,6 +51,7 @@ const readBatch = (firstOffset: number, from: ByteReader): RecordBatch => {
   const context = { firstOffset, firstMs, appendMs: (attributes & LOG_APPEND_TIME) === 0 ? null : maxMs }
   const codec = attributes & 7
   const body = codec === 0 ? from : new ByteReader(unpackRecords(codec, from.take(from.remaining), firstOffset))
+  const bytes = body.remaining
   const records = Array.from({ length: count }, () => readRecord(body, context))
   // A marker of somebody's transaction takes an offset. It is handed on as a record without key and value: no offset is left out.
   const plain = (attributes & CONTROL) === 0
@@ -49,6 +59,7 @@ const readBatch = (firstOffset: number, from: ByteReader): RecordBatch => {
     firstOffset,
     lastOffset,
     epoch,
+    bytes,
     records: plain ? records : records.map((record) => ({ ...record, key: null, value: null })),
   }
 }

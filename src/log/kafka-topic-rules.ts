@@ -16,7 +16,7 @@ const REPLICATION = 3
 const MIN_IN_SYNC = 2
 /** An append of 448 KiB, with room for what surrounds it. */
 export const MIN_MESSAGE_BYTES = 524_288
-/** Brokers that pack what we send would make every reader unpack it. All compressions are read, for what others may bring. */
+/** Brokers that pack what we send otherwise would do so for each batch. All compressions are read, for what others may bring. */
 const OUR_COMPRESSION = ['producer', 'uncompressed', 'gzip']
 const HOUR_MS = 3_600_000
 const COMPACTED_MS = String(HOUR_MS)

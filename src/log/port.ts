@@ -33,6 +33,8 @@ export interface NewRecord {
   readonly valueBound?: number
   /** Writes the same; answers where it ends. Together with `valueBound`. */
   writeValue?(into: Buffer, at: number): number
+  /** The same object for records that look alike but for ids and numbers; a log that packs them looks for what repeats in the one before. */
+  readonly like?: object
 }
 
 export interface ReadOptions {

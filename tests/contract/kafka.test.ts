@@ -68,32 +68,33 @@ beforeAll(async () => {
   stoppedReader = Promise.allSettled([readerStopped()])
 }, 120_000)
 
-eventLogContract(
-  'kafka',
-  async () => {
-    const { bootstrap } = await sharedBroker()
-    const topics = testTopics(bootstrap)
-    const open = () => kafkaLog({ brokers: bootstrap, clientId: 'contract' })
-    const log = open()
-    await log.partitions(await topics.create())
-    return {
-      log,
-      topic: async (kind, partitions = 1) =>
-        kind === 'plain' ? topics.create(partitions) : topics.create(partitions, { 'cleanup.policy': 'compact' }),
-      another: async () => open(),
-      trim: (topic, _partition, start) => topics.trim(topic, start),
-      async recreate(topic) {
-        await topics.remove(topic)
-        await topics.create(1, {}, topic)
-      },
-      async close() {
-        await log.close()
-        topics.close()
-      },
-    }
-  },
-  { timeoutMs: 20_000 },
-)
+for (const compression of ['lz4', 'none'] as const)
+  eventLogContract(
+    `kafka, ${compression}`,
+    async () => {
+      const { bootstrap } = await sharedBroker()
+      const topics = testTopics(bootstrap)
+      const open = () => kafkaLog({ brokers: bootstrap, clientId: 'contract', compression })
+      const log = open()
+      await log.partitions(await topics.create())
+      return {
+        log,
+        topic: async (kind, partitions = 1) =>
+          kind === 'plain' ? topics.create(partitions) : topics.create(partitions, { 'cleanup.policy': 'compact' }),
+        another: async () => open(),
+        trim: (topic, _partition, start) => topics.trim(topic, start),
+        async recreate(topic) {
+          await topics.remove(topic)
+          await topics.create(1, {}, topic)
+        },
+        async close() {
+          await log.close()
+          topics.close()
+        },
+      }
+    },
+    { timeoutMs: 20_000 },
+  )
 
 describe('on a shared broker', () => {
   let bootstrap: readonly string[]

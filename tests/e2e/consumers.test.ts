@@ -37,6 +37,7 @@ beforeAll(async () => {
     startKafka({ dataDir: join(folder, 'kafka'), properties: { 'group.initial.rebalance.delay.ms': '0' } }),
     pythonWith('kafka-python', '3.0.12'),
     pythonWith('duckdb', '2.0.0'),
+    pythonWith('lz4', '4.4.5'),
   ])
   kafka = broker
   packages = installed.join(':')

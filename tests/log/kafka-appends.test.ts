@@ -49,7 +49,7 @@ test('a request of several appends names each topic once, and holds what each pa
         const writeValue = (into: Buffer, at: number) => at + Buffer.from(record!.value!).copy(into, at)
         return { topic, partition, records: [{ ...record!, valueBound: bytes + more, writeValue }] }
       })
-      const query = { correlationId: 1, clientId: 'c', timeoutMs: 1, nowMs: 1_000, appends }
+      const query = { correlationId: 1, clientId: 'c', timeoutMs: 1, nowMs: 1_000, packer: null, appends }
       const bound = produceBound(query)
       const into = Buffer.alloc(bound + 8, 0xaa)
       const topics = readRequest(writeProduce(into.subarray(0, bound), query))

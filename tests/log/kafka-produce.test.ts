@@ -54,6 +54,7 @@ const query = (records: readonly NewRecord[], more: Partial<ProduceQuery> = {}):
     timeoutMs: 1_700,
     appends: [{ topic: 'requests', partition: 3, records }],
     nowMs: NOW_MS,
+    packer: null,
   },
   ...more,
 })
@@ -61,7 +62,7 @@ const query = (records: readonly NewRecord[], more: Partial<ProduceQuery> = {}):
 /** In memory that holds something else already. */
 const batchOf = (records: readonly NewRecord[]): Buffer => {
   const into = Buffer.alloc(produceBound(query(records)), 0xaa)
-  return into.subarray(5, writeBatch(into, 5, records, NOW_MS))
+  return into.subarray(5, writeBatch(into, 5, records, NOW_MS, null))
 }
 
 const bytes = fc.uint8Array({ maxLength: 300 })

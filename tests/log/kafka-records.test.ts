@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { ByteReader, ByteWriter, ShortRead } from '../../src/log/kafka-bytes.ts'
-import { acceptBatches, type RecordBatch, readBatches } from '../../src/log/kafka-records.ts'
+import { acceptBatches, type RecordBatch, readBatches, takeBatches } from '../../src/log/kafka-records.ts'
 import { LogGap } from '../../src/log/port.ts'
 
 const encoder = new TextEncoder()
@@ -12,6 +12,7 @@ const batch = (offsets: readonly number[], lastOffset = offsets.at(-1)!, firstOf
   firstOffset,
   lastOffset,
   epoch: 4,
+  bytes: 1,
   records: offsets.map(record),
 })
 const accept = (batches: readonly RecordBatch[], next: number, rule = PLAIN) =>
@@ -94,6 +95,7 @@ describe('record batches', () => {
       firstOffset: 2 ** 40,
       lastOffset: 2 ** 40 + 1,
       epoch: 4,
+      bytes: 20,
       records: [
         { offset: 2 ** 40, atMs: 1_000, key: 'k€', value: encoder.encode('a') },
         { offset: 2 ** 40 + 1, atMs: 1_250, key: null, value: null },
@@ -124,6 +126,25 @@ describe('record batches', () => {
       const read = readBatches(Buffer.concat([first, second]).subarray(0, length))
       expect(read.map(({ firstOffset }) => firstOffset)).toEqual([0])
     }
+  })
+
+  test('of batches that hold much once they are unpacked, enough are read at once, and the rest of the piece later', () => {
+    const long = [{ key: 'k', value: 'a'.repeat(100_000), deltaMs: 0 }]
+    const piece = Buffer.concat([0, 1, 2, 3, 4].map((offset) => wireBatch(offset, long, 4)))
+    expect(piece.length).toBeLessThan(1_000)
+    const offsets: number[][] = []
+    for (let rest: Uint8Array | null = piece; rest !== null; ) {
+      const taken = takeBatches(rest, 150_000)
+      offsets.push(taken.batches.map(({ firstOffset }) => firstOffset))
+      rest = taken.rest
+    }
+    expect(offsets).toEqual([[0, 1], [2, 3], [4]])
+    // One that is longer than what is enough is read all the same; what is cut off behind it, never.
+    const cut = takeBatches(piece.subarray(0, piece.length - 1), 1)
+    expect(cut.batches.map(({ firstOffset }) => firstOffset)).toEqual([0])
+    const [, , , fourth, fifth] = [0, 1, 2, 3, 4].map((index) => piece.subarray((index * piece.length) / 5))
+    expect(takeBatches(fourth!, 1).rest?.length).toBe(fifth!.length)
+    expect(takeBatches(fifth!.subarray(0, -1), 1)).toEqual({ batches: [], rest: null })
   })
 
   test('bytes that are no batch are an error, never an endless read', () => {

@@ -7,6 +7,7 @@
 import { Database } from 'bun:sqlite'
 import { parseArgs } from 'node:util'
 import { Kafka, logLevel } from 'kafkajs'
+import './lz4.ts'
 
 const TOPIC = 'gateway.requests.v1'
 

@@ -10,7 +10,7 @@ export const READING = `## Reading right
 4. **Time.** \`time\` and \`at_ms\` are the writer's clock; the timestamp of the record is the broker's (LogAppendTime). Outcomes arrive after the request ended, and later when the brokers were away: a day is complete only some time after it ended.
 5. **Retention.** What is older than the topic keeps is gone. A consumer whose offset is below the first one of the partition has lost records and should say so. On the \`embedded\` log there are no topics to connect to; use the admin API.
 6. **Money** is in whole nano-USD (\`cost_nano_usd\`; 1 USD is 1,000,000,000): add it up as integers. \`null\` is not zero: the price was not known (\`cost_basis\` \`unpriced\`).
-7. **Compression** is none as Gatelog writes; brokers that are set to another (\`compression.type\`) need a client that reads it.
+7. **Compression** of batches of eight records or more is LZ4, where the settings of Gatelog do not say otherwise (\`log.kafka.compression\`), and whatever a broker makes of it that is set to another (\`compression.type\`). Kafka’s own clients read it; kafka-python needs the package \`lz4\`, and kafkajs a reader such as [lz4.ts](../examples/consumers/typescript/lz4.ts).
 
 ### The outcome of a request
 

@@ -1,0 +1,228 @@
+// Packs into LZ4 what is mostly the same as something a known distance before it: records of one kind. Nobody looks for matches, which is what packing
+// mostly costs; who writes says where to look. Sources: lz4_Block_format.md, lz4_Frame_format.md.
+import {
+  ADD,
+  block,
+  constant,
+  either,
+  forward,
+  get,
+  IS_AT_LEAST,
+  IS_DIFFERENT_64,
+  IS_LESS,
+  IS_MORE,
+  IS_ZERO_64,
+  instantiated,
+  LOW_32,
+  leave,
+  leaveIf,
+  load32,
+  load64,
+  loop,
+  OR,
+  SHIFT_LEFT,
+  SHIFT_RIGHT,
+  SUBTRACT,
+  set,
+  store8,
+  store16,
+  store32,
+  store64,
+  TRAILING_ZEROS_64,
+  wasmModule,
+  when,
+  XOR_64,
+} from './wasm-code.ts'
+
+/** Of content; the smallest kind, which every reader has room for. */
+export const BLOCK_BYTES = 64 * 1024
+/** Magic, version 1 with blocks that stand alone and without checksums, blocks of 64 KiB, and the checksum of these two. */
+export const FRAME_HEAD = Uint8Array.from([0x04, 0x22, 0x4d, 0x18, 0x60, 0x40, 0x82])
+/** A block of no length. */
+export const FRAME_END = new Uint8Array(4)
+/** What a block takes more than its content, at most: where packing gains nothing it stands as it is. */
+export const BLOCK_HEAD_BYTES = 4
+
+/** A match does not begin in the last twelve bytes of a block, and what is compared is eight bytes. */
+const NO_MATCH_BYTES = 12
+const WORD = 8
+const SHORTEST_MATCH = 4
+/** A length of four bits that goes on in the bytes behind it. */
+const GOES_ON = 15
+const MOST = 255
+/** In the length of a block: it is not packed. */
+const PLAIN = 0x80000000
+
+/** In the memory of the module: the content, where packing stands, and what is packed, which may be a little longer than the content. */
+const OUT_CELL = BLOCK_BYTES
+const ANCHOR_CELL = OUT_CELL + 4
+const PACKED_AT = OUT_CELL + 16
+const PAGES = 3
+
+const [START, END, DISTANCE, LIMIT, OUT, ANCHOR, TO, LITERALS, REST, TOKEN, TOKEN_AT, DIFFERENCE] = [
+  ...Array(12).keys(),
+] as [number, number, number, number, number, number, number, number, number, number, number, number]
+
+const plus = (local: number, more: number): number[] => [...get(local), ...constant(more), ADD]
+const byteOut = (value: readonly number[]): number[] => [...store8(get(OUT), value), ...forward(OUT, constant(1))]
+
+/** The length in REST, behind its first fifteen: 255 as often as it goes, and what is left. */
+const lengthOut = (): number[] => [
+  ...[...get(REST), ...constant(GOES_ON), SUBTRACT, ...set(REST)],
+  ...block(
+    loop(
+      leaveIf(1, [...get(REST), ...constant(MOST), IS_LESS]),
+      byteOut(constant(MOST)),
+      [...get(REST), ...constant(MOST), SUBTRACT, ...set(REST)],
+      leave(0),
+    ),
+  ),
+  ...byteOut(get(REST)),
+]
+
+/** The length in REST into its half of the token, and behind it. */
+const lengthInto = (shift: number): number[] => {
+  const part = (value: readonly number[]) => [
+    ...[...get(TOKEN), ...value, ...constant(shift), SHIFT_LEFT, OR],
+    ...set(TOKEN),
+  ]
+  const isLong = [...get(REST), ...constant(GOES_ON), IS_AT_LEAST]
+  return either(isLong, [...part(constant(GOES_ON)), ...lengthOut()], part(get(REST)))
+}
+
+/** Eight bytes at a time; what is written too far is written over. */
+const literalsOut = (): number[] => [
+  ...[...constant(0), ...set(REST)],
+  ...block(
+    loop(
+      leaveIf(1, [...get(REST), ...get(LITERALS), IS_AT_LEAST]),
+      store64([...get(OUT), ...get(REST), ADD], load64([...get(ANCHOR), ...get(REST), ADD])),
+      forward(REST, constant(WORD)),
+      leave(0),
+    ),
+  ),
+  ...forward(OUT, get(LITERALS)),
+]
+
+/** What lies between ANCHOR and START, and the match from START to TO. */
+const sequenceOut = (): number[] => [
+  ...[...get(START), ...get(ANCHOR), SUBTRACT, ...set(LITERALS)],
+  ...[...get(OUT), ...set(TOKEN_AT), ...forward(OUT, constant(1))],
+  ...[...constant(0), ...set(TOKEN), ...get(LITERALS), ...set(REST)],
+  ...lengthInto(4),
+  ...literalsOut(),
+  ...[...store16(get(OUT), get(DISTANCE)), ...forward(OUT, constant(2))],
+  ...[...get(TO), ...get(START), SUBTRACT, ...constant(SHORTEST_MATCH), SUBTRACT, ...set(REST)],
+  ...lengthInto(0),
+  ...store8(get(TOKEN_AT), get(TOKEN)),
+]
+
+const atDistance = (local: number): number[] => load64([...get(local), ...get(DISTANCE), SUBTRACT])
+
+/** TO goes from START to where the bytes differ, or to LIMIT. */
+const matchTo = (): number[] => [
+  ...[...plus(START, WORD), ...set(TO)],
+  ...block(
+    loop(
+      leaveIf(1, [...plus(TO, WORD), ...get(LIMIT), IS_MORE]),
+      [...load64(get(TO)), ...atDistance(TO), XOR_64, ...set(DIFFERENCE)],
+      when([...get(DIFFERENCE), IS_ZERO_64], forward(TO, constant(WORD)), leave(1)),
+      forward(TO, [...get(DIFFERENCE), TRAILING_ZEROS_64, LOW_32, ...constant(3), SHIFT_RIGHT]),
+    ),
+  ),
+]
+
+/** like(start, end, distance, limit): goes on to `end` with matches at that distance, which may reach to `limit`. */
+const like = (): number[] => [
+  ...[...load32(constant(OUT_CELL)), ...set(OUT), ...load32(constant(ANCHOR_CELL)), ...set(ANCHOR)],
+  ...when([...get(START), ...get(ANCHOR), IS_LESS], get(ANCHOR), set(START)),
+  ...block(
+    loop(
+      leaveIf(1, [...get(START), ...get(END), IS_AT_LEAST]),
+      leaveIf(1, [...plus(START, WORD), ...get(LIMIT), IS_MORE]),
+      when([...load64(get(START)), ...atDistance(START), IS_DIFFERENT_64], forward(START, constant(1)), leave(1)),
+      matchTo(),
+      sequenceOut(),
+      [...get(TO), ...set(ANCHOR), ...get(TO), ...set(START)],
+      leave(0),
+    ),
+  ),
+  ...[...store32(constant(OUT_CELL), get(OUT)), ...store32(constant(ANCHOR_CELL), get(ANCHOR))],
+]
+
+interface Exports {
+  readonly memory: WebAssembly.Memory
+  like(start: number, end: number, distance: number, limit: number): void
+}
+
+/** One block at a time: its content is written into `content`, in parts, and packed from there. */
+export class Lz4Block {
+  readonly content: Buffer
+  private readonly memory: Buffer
+  private readonly view: DataView
+  /** Of each part: where it begins, and where the one begins that it is like; -1 for none. */
+  private readonly starts: number[] = []
+  private readonly models: number[] = []
+
+  constructor(private readonly exports: Exports) {
+    const { buffer } = exports.memory
+    this.memory = Buffer.from(buffer)
+    this.content = Buffer.from(buffer, 0, BLOCK_BYTES)
+    this.view = new DataView(buffer)
+  }
+
+  /** A part begins at `start`, behind the one before it, and looks like what begins at `model`, before it; -1: like nothing. */
+  part(start: number, model: number): void {
+    this.starts.push(start)
+    this.models.push(model)
+  }
+
+  /** The block of `content[0, end)`, written with its length; answers where it ends. Another one may begin. */
+  pack(end: number, into: Buffer, at: number): number {
+    const packedEnd = this.packed(end)
+    const bytes = packedEnd - PACKED_AT
+    if (bytes >= end) {
+      into.writeUInt32LE(PLAIN + end, at)
+      return at + BLOCK_HEAD_BYTES + this.content.copy(into, at + BLOCK_HEAD_BYTES, 0, end)
+    }
+    into.writeUInt32LE(bytes, at)
+    return at + BLOCK_HEAD_BYTES + this.memory.copy(into, at + BLOCK_HEAD_BYTES, PACKED_AT, packedEnd)
+  }
+
+  private packed(end: number): number {
+    const { starts, models, view } = this
+    view.setUint32(OUT_CELL, PACKED_AT, true)
+    view.setUint32(ANCHOR_CELL, 0, true)
+    const limit = end - NO_MATCH_BYTES
+    for (let index = 0; index < starts.length; index++) {
+      const start = starts[index]!
+      const model = models[index]!
+      if (model >= 0 && model < start && limit > 0)
+        this.exports.like(start, starts[index + 1] ?? end, start - model, limit)
+    }
+    starts.length = 0
+    models.length = 0
+    return this.lastLiterals(view.getUint32(OUT_CELL, true), view.getUint32(ANCHOR_CELL, true), end)
+  }
+
+  /** What is left has no match behind it. */
+  private lastLiterals(out: number, anchor: number, end: number): number {
+    const { memory } = this
+    let at = out
+    let rest = end - anchor
+    memory[at++] = Math.min(rest, GOES_ON) << 4
+    if (rest >= GOES_ON) {
+      for (rest -= GOES_ON; rest >= MOST; rest -= MOST) memory[at++] = MOST
+      memory[at++] = rest
+    }
+    memory.copyWithin(at, anchor, end)
+    return at + end - anchor
+  }
+}
+
+/** Null where none can be made: without WebAssembly, or room for its memory (192 KiB). */
+export const lz4Block = (): Lz4Block | null => {
+  const module = wasmModule(PAGES, { name: 'like', parameters: 4, locals: 7, locals64: 1, code: like() })
+  const exports = instantiated<Exports>(module)
+  return exports === null ? null : new Lz4Block(exports)
+}

@@ -1,0 +1,100 @@
+// A little of WebAssembly's binary format, for the loops that JavaScript has no fast words for. Sources: WebAssembly Core Specification, "Binary Format".
+
+/** LEB128, of what is not negative. */
+export const number = (value: number): number[] =>
+  value < 0x80 ? [value] : [(value & 0x7f) | 0x80, ...number(Math.floor(value / 128))]
+/** LEB128 of a constant of 32 bits, whose highest bit of seven is a sign. */
+const signed = (value: number): number[] =>
+  value >= -64 && value < 64 ? [value & 0x7f] : [(value & 0x7f) | 0x80, ...signed(value >> 7)]
+const bytesOf = (content: readonly number[]): number[] => [...number(content.length), ...content]
+const section = (id: number, content: readonly number[]): number[] => [id, ...bytesOf(content)]
+const text = (name: string): number[] => bytesOf([...new TextEncoder().encode(name)])
+
+const INT32 = 0x7f
+const NOTHING = 0x40
+const END = 0x0b
+
+export const get = (local: number): number[] => [0x20, local]
+export const set = (local: number): number[] => [0x21, local]
+export const constant = (value: number): number[] => [0x41, ...signed(value)]
+
+/** What takes its operands from before it: `[...a, ...b, ADD]`. */
+export const [ADD, SUBTRACT, OR, SHIFT_LEFT, SHIFT_RIGHT] = [0x6a, 0x6b, 0x72, 0x74, 0x76] as const
+export const [IS_LESS, IS_MORE, IS_AT_LEAST] = [0x49, 0x4b, 0x4f] as const
+export const [XOR_64, IS_DIFFERENT_64, IS_ZERO_64, TRAILING_ZEROS_64, LOW_32] = [0x85, 0x52, 0x50, 0x7a, 0xa7] as const
+
+/** `local += by` */
+export const forward = (local: number, by: readonly number[]): number[] => [...get(local), ...by, ADD, ...set(local)]
+
+/** At any alignment. `offset` is added to the address. */
+export const load32 = (address: readonly number[], offset = 0): number[] => [...address, 0x28, 0, ...number(offset)]
+export const load64 = (address: readonly number[], offset = 0): number[] => [...address, 0x29, 0, ...number(offset)]
+export const store32 = (address: readonly number[], value: readonly number[]): number[] => [
+  ...[...address, ...value],
+  ...[0x36, 0, 0],
+]
+export const store64 = (address: readonly number[], value: readonly number[], offset = 0): number[] => [
+  ...[...address, ...value],
+  ...[0x37, 0, ...number(offset)],
+]
+/** The lowest eight, or sixteen, bits. */
+export const store8 = (address: readonly number[], value: readonly number[]): number[] => [
+  ...[...address, ...value],
+  ...[0x3a, 0, 0],
+]
+export const store16 = (address: readonly number[], value: readonly number[]): number[] => [
+  ...[...address, ...value],
+  ...[0x3b, 0, 0],
+]
+
+/** `leave(0)` is behind it, for what stands right in it; for what stands in a block in it, `leave(1)`. */
+export const block = (...code: readonly (readonly number[])[]): number[] => [0x02, NOTHING, ...code.flat(), END]
+/** `leave(0)` begins it again; it ends where its code does. */
+export const loop = (...code: readonly (readonly number[])[]): number[] => [0x03, NOTHING, ...code.flat(), END]
+export const when = (condition: readonly number[], ...code: readonly (readonly number[])[]): number[] => [
+  ...[...condition, 0x04, NOTHING],
+  ...[...code.flat(), END],
+]
+export const either = (condition: readonly number[], yes: readonly number[], no: readonly number[]): number[] => [
+  ...condition,
+  0x04,
+  NOTHING,
+  ...yes,
+  0x05,
+  ...no,
+  END,
+]
+export const leave = (depth: number): number[] => [0x0c, depth]
+export const leaveIf = (depth: number, condition: readonly number[]): number[] => [...condition, 0x0d, depth]
+
+export interface WasmFunction {
+  readonly name: string
+  /** All of 32 bits; nothing is answered. */
+  readonly parameters: number
+  /** Of 32 bits, and behind them of 64. */
+  readonly locals: number
+  readonly locals64?: number
+  readonly code: readonly number[]
+}
+
+const INT64 = 0x7e
+
+/** A module of one function and a memory of so many pages of 64 KiB, which never grows; both are exported. */
+export const wasmModule = (pages: number, { name, parameters, locals, locals64 = 0, code }: WasmFunction) =>
+  Uint8Array.from([
+    ...[0, 0x61, 0x73, 0x6d, 1, 0, 0, 0],
+    ...section(1, [1, 0x60, ...bytesOf(Array.from({ length: parameters }, () => INT32)), 0]),
+    ...section(3, [1, 0]),
+    ...section(5, [1, 1, ...number(pages), ...number(pages)]),
+    ...section(7, [2, ...text('memory'), 2, 0, ...text(name), 0, 0]),
+    ...section(10, [1, ...bytesOf([2, ...number(locals), INT32, ...number(locals64), INT64, ...code, END])]),
+  ])
+
+/** Null where it cannot be made: without WebAssembly, or room for its memory. */
+export const instantiated = <Exports>(module: Uint8Array<ArrayBuffer>): Exports | null => {
+  try {
+    return new WebAssembly.Instance(new WebAssembly.Module(module)).exports as unknown as Exports
+  } catch {
+    return null
+  }
+}
