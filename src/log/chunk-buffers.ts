@@ -2,7 +2,8 @@
 
 /** A reader takes at most half of it from the disk at once. */
 export const CHUNK_BUFFER_BYTES = 512 * 1024
-const SPARE_BUFFERS = 2
+/** For what one append of the sender takes. */
+const SPARE_BUFFERS = 5
 
 export class ChunkBuffers {
   /** In which somebody may still read, and in which nobody does. */

@@ -4,7 +4,7 @@ import { gunzipSync, zstdDecompressSync } from 'node:zlib'
 import { unpackLz4 } from '../lib/lz4.ts'
 import { unpackSnappy } from '../lib/snappy.ts'
 
-/** No batch of ours holds half a MiB; a broker takes what packs into one. */
+/** No batch of ours holds 3 MiB; a broker takes what packs into one. */
 const MAX_BATCH_BYTES = 64 * 1_048_576
 
 type Unpack = (packed: Uint8Array, limit: number) => Uint8Array

@@ -51,23 +51,27 @@ export class RecordPacker {
     return end + FRAME_END.length
   }
 
-  /** Where the last record like this one begins, or -1; this one takes its place. */
+  /**
+   * Where the last record like this one begins, or -1; this one takes its place. Where there is none of its kind and length: one of its length, such as that of
+   * another tenant, or else of its kind.
+   */
   private modelOf(like: object | undefined, bytes: number, start: number): number {
     const { kinds } = this
-    let model = -1
+    let sameBytes = -1
+    let sameKind = -1
     for (let index = 0; index < kinds.length; index++) {
       const kind = kinds[index]!
-      if (kind.like !== like) continue
-      if (kind.bytes === bytes) {
+      if (kind.bytes === bytes && kind.like === like) {
         const before = kind.start
         kind.start = start
         return before
       }
-      model = Math.max(model, kind.start)
+      if (kind.bytes === bytes) sameBytes = Math.max(sameBytes, kind.start)
+      else if (kind.like === like) sameKind = Math.max(sameKind, kind.start)
     }
     if (kinds.length === MOST_KINDS) kinds.length = 0
     kinds.push({ like, bytes, start })
-    return model
+    return sameBytes >= 0 ? sameBytes : sameKind
   }
 }
 

@@ -36,8 +36,8 @@ const BATCH_HEAD_BYTES = 61
 const FRAME_BYTES = 64
 const PARTITION_BYTES = 24
 
-/** Most appends are far smaller; so many of one process are under way at once. */
-export const KEPT_BYTES = 512 * 1024
+/** Of the largest request, before it is packed; memory that nobody wrote into takes no room. So many of one process are under way at once. */
+export const KEPT_BYTES = 2_560 * 1024
 const KEPT_BUFFERS = 4
 
 /** Buffers of answered requests, to be written into again: fresh memory for each is cold, and costs as much as filling it. */

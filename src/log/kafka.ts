@@ -2,10 +2,11 @@
 import { type Cluster, kafkaCluster } from './kafka-cluster.ts'
 import type { BrokerConnection, KafkaAccess } from './kafka-connection.ts'
 import { type Limits, leftMs, requireTime, withDeadline } from './kafka-deadline.ts'
+import { recordPacker } from './kafka-packed.ts'
 import { follow, pause, type TopicRule, type Troubles } from './kafka-read.ts'
 import { CODE, DENIED, LATEST, LIST_OFFSETS, listOffsetsRequest, readListOffsets } from './kafka-wire.ts'
 import { type EventLog, IndefiniteAppend, LogReplaced, LogUnavailable, type NewRecord, RecordRefused } from './port.ts'
-import { appendProblem } from './port-limits.ts'
+import { APPEND_LIMITS, appendProblem, PACKED_LIMITS } from './port-limits.ts'
 import { TOPICS, type Topic } from './topics.ts'
 
 export interface KafkaLogOptions extends KafkaAccess {
@@ -43,9 +44,11 @@ export const kafkaLog = (options: KafkaLogOptions): EventLog => {
   const timer = setInterval(probe, PROBE_MS)
   timer.unref()
   probe()
+  const limits = options.compression === 'lz4' && recordPacker() !== null ? PACKED_LIMITS : APPEND_LIMITS
   return {
+    limits,
     async append(topic, partition, records, signal) {
-      const problem = appendProblem(records)
+      const problem = appendProblem(records, limits)
       if (problem !== null) throw new RecordRefused(problem)
       signal?.throwIfAborted()
       if (closed.signal.aborted) throw new LogUnavailable('the log is closed')

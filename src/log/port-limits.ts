@@ -1,19 +1,21 @@
 // What every adapter refuses before it writes anything, so that a caller's mistake looks the same on all of them.
-import type { NewRecord } from './port.ts'
+import type { AppendLimits, NewRecord } from './port.ts'
 
 export const MAX_APPEND_RECORDS = 256
 /** What a topic must take at least (`kafka-topic-rules.ts`), without what surrounds the values: an append costs the same whatever is in it. */
 export const MAX_APPEND_BYTES = 448 * 1024
+export const APPEND_LIMITS: AppendLimits = { records: MAX_APPEND_RECORDS, bytes: MAX_APPEND_BYTES }
+/** Where they are packed, before they are: to a seventh mostly. Should it not be enough for the topic, the broker refuses them, and the sender takes half of them. */
+export const PACKED_LIMITS: AppendLimits = { records: 1_024, bytes: 2 * 1_048_576 }
 
 /** Bytes of its value, at most: it is not made for that. */
 export const mostBytesOf = (record: NewRecord): number => record.valueBound ?? record.value?.byteLength ?? 0
 
 /** Why these records cannot be appended together, or null when they can. */
-export const appendProblem = (records: readonly NewRecord[]): string | null => {
+export const appendProblem = (records: readonly NewRecord[], limits = APPEND_LIMITS): string | null => {
   if (records.length === 0) return 'an append needs at least one record'
-  if (records.length > MAX_APPEND_RECORDS)
-    return `${records.length} records in one append, at most ${MAX_APPEND_RECORDS}`
+  if (records.length > limits.records) return `${records.length} records in one append, at most ${limits.records}`
   let bytes = 0
   for (const record of records) bytes += mostBytesOf(record)
-  return bytes > MAX_APPEND_BYTES ? `${bytes} bytes in one append, at most ${MAX_APPEND_BYTES}` : null
+  return bytes > limits.bytes ? `${bytes} bytes in one append, at most ${limits.bytes}` : null
 }

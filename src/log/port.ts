@@ -37,6 +37,13 @@ export interface NewRecord {
   readonly like?: object
 }
 
+/** What one append takes at most. */
+export interface AppendLimits {
+  readonly records: number
+  /** Of the values. */
+  readonly bytes: number
+}
+
 export interface ReadOptions {
   /** The caller is done with a batch of records when it asks for the next: their memory may be used again. */
   readonly passing?: boolean
@@ -45,8 +52,9 @@ export interface ReadOptions {
 }
 
 export interface EventLog {
+  readonly limits?: AppendLimits
   /**
-   * Appends the records together and in order to one partition, durably; at most 256 records and 448 KiB at once.
+   * Appends the records together and in order to one partition, durably; at most 256 records and 448 KiB at once, or what `limits` says.
    * Throws `RecordRefused` when it is certain that nothing was written and never will be, `LogUnavailable` when it is certain that
    * nothing was written but it may work later, `IndefiniteAppend` when they may or may not have been (resend or read forward to find out).
    */

@@ -2,7 +2,7 @@
 import { EnvelopeHead, SpooledEnvelope } from './envelope-bytes.ts'
 import type { SpoolTopic } from './frame.ts'
 import { type FrameSubject, MOST_READ } from './frame-subject.ts'
-import { MAX_APPEND_BYTES, MAX_APPEND_RECORDS } from './port-limits.ts'
+import type { AppendLimits } from './port.ts'
 import type { SpoolRecord } from './spool-record.ts'
 import { partitionOf } from './topics.ts'
 
@@ -56,7 +56,10 @@ export class Lanes {
   private readonly routes: Route[] = []
   private nextRoute = 0
 
-  constructor(private readonly targets: Readonly<Record<SpoolTopic, ShipTarget>>) {}
+  constructor(
+    private readonly targets: Readonly<Record<SpoolTopic, ShipTarget>>,
+    private readonly limits: AppendLimits,
+  ) {}
 
   load(source: SpoolRecord): void {
     const { head, destination } = this.routeOf(source)
@@ -66,7 +69,7 @@ export class Lanes {
     const bytes = record.valueBound + keyBytes
     const last = lane.shipments.at(-1)
     const fits =
-      last !== undefined && last.records.length < MAX_APPEND_RECORDS && last.bytes + bytes <= MAX_APPEND_BYTES
+      last !== undefined && last.records.length < this.limits.records && last.bytes + bytes <= this.limits.bytes
     const { topic, partition } = lane
     const shipment: Shipment = fits ? last : { topic, partition, records: [], bytes: 0 }
     if (!fits) lane.shipments.push(shipment)

@@ -3,7 +3,8 @@ import { failpoint } from '../lib/failpoints.ts'
 import { pause } from '../lib/pause.ts'
 import { type Files, nodeFiles } from './files.ts'
 import type { SpoolTopic } from './frame.ts'
-import { type EventLog, LogReplaced, RecordRefused } from './port.ts'
+import { type AppendLimits, type EventLog, LogReplaced, RecordRefused } from './port.ts'
+import { APPEND_LIMITS } from './port-limits.ts'
 import { SegmentCursor } from './segment-cursor.ts'
 import { Lanes, type Shipment, type ShipTarget } from './sender-lanes.ts'
 import { readWatermark, setAside, writeWatermark } from './spool-directory.ts'
@@ -44,9 +45,10 @@ export interface ShipOptions {
   readonly files?: Files
 }
 
-const BATCH_RECORDS = 256
 /** While batches follow each other the watermark is written so often: a file takes the place of another, which costs as much as shipping dozens of records. What is sent again after a crash, readers drop. */
 const WATERMARK_MS = 100
+/** What is more than an append of the smallest limits is sent in halves after so many failures and one. */
+const WHOLE_TRIES = 2
 /** So many refusals without one success are the log's fault, not the records': nothing more is set aside. */
 const MAX_REFUSALS_IN_A_ROW = 16
 
@@ -58,6 +60,7 @@ export const shipSpool = async (options: ShipOptions): Promise<boolean> => new S
 class Shipper {
   private readonly cursor: SegmentCursor
   private readonly lanes: Lanes
+  private readonly limits: AppendLimits
   private readonly files: Files
   private record: number
   private reported: number
@@ -71,7 +74,8 @@ class Shipper {
   constructor(private readonly options: ShipOptions) {
     const { directory, files = nodeFiles } = options
     this.files = files
-    this.lanes = new Lanes(options.targets)
+    this.limits = options.log.limits ?? APPEND_LIMITS
+    this.lanes = new Lanes(options.targets, this.limits)
     this.record = readWatermark(directory, 'sender', 'spool', files)
     this.written = this.record
     this.reported = this.record
@@ -96,7 +100,7 @@ class Shipper {
         await more(signal)
       }
       while (!signal.aborted) {
-        const batch = this.cursor.next(BATCH_RECORDS)
+        const batch = this.cursor.next(this.limits.records)
         if (batch.length > 0) {
           if (this.options.afterSync === true) await this.files.sync(this.cursor.file!.descriptor)
           await this.deliver(batch)
@@ -187,17 +191,17 @@ class Shipper {
         if (error instanceof RecordRefused && (await this.refused(shipment, error))) return
         this.counts.resent++
         this.stuck(error instanceof Error ? error.message : String(error))
+        // It may be more than the way to the log takes in the time of an append.
+        if (attempt >= WHOLE_TRIES && shipment.records.length > APPEND_LIMITS.records) return this.inHalves(shipment)
       }
       await pause(backoffMs(attempt), signal)
     }
   }
 
-  /** Finds the record that is refused and sets it aside. False: the records stay as they are and are sent again. */
+  /** Finds the record that is refused and sets it aside; of records that are too many together, none is. False: they stay as they are and are sent again. */
   private async refused(shipment: Shipment, error: RecordRefused): Promise<boolean> {
     if (shipment.records.length > 1) {
-      for (const single of shipment.records) {
-        await this.insist({ ...shipment, records: [single], bytes: single.valueBound })
-      }
+      await this.inHalves(shipment)
       return true
     }
     if (this.refusedInARow >= MAX_REFUSALS_IN_A_ROW) return false
@@ -218,6 +222,13 @@ class Shipper {
     this.refusedInARow++
     this.counts.refused++
     return true
+  }
+
+  private async inHalves(shipment: Shipment): Promise<void> {
+    const half = shipment.records.length >> 1
+    for (const records of [shipment.records.slice(0, half), shipment.records.slice(half)]) {
+      await this.insist({ ...shipment, records })
+    }
   }
 
   private stuck(problem: string): void {

@@ -180,6 +180,8 @@ export interface WarmOptions {
   /** Of each mode in a round. */
   readonly roundMs?: number
   readonly mostRounds?: number
+  /** What compilers take of the time while they rest, at most. */
+  readonly restShare?: number
 }
 
 /**
@@ -190,20 +192,24 @@ export const warm = async (
   load: LoadProcess,
   contender: Contender,
   modes: readonly ('json' | 'stream')[],
-  { pids = [contender.pid!], roundMs = WARM_ROUND_MS, mostRounds = MOST_WARM_ROUNDS }: WarmOptions = {},
+  {
+    pids = [contender.pid!],
+    roundMs = WARM_ROUND_MS,
+    mostRounds = MOST_WARM_ROUNDS,
+    restShare = COMPILERS_REST,
+  }: WarmOptions = {},
 ): Promise<number> => {
   let failed = 0
   for (let rounds = 0; rounds < mostRounds; rounds++) {
     const before = compilerSeconds(pids)
     for (const mode of modes) failed += (await load.run(benchJob(contender, mode, WARM_CONNECTIONS, roundMs))).failed
-    if ((compilerSeconds(pids) - before) * 1_000 < COMPILERS_REST * modes.length * roundMs) break
+    if ((compilerSeconds(pids) - before) * 1_000 < restShare * modes.length * roundMs) break
   }
   return failed
 }
 const WARM_CONNECTIONS = 32
 const WARM_ROUND_MS = 5_000
 const MOST_WARM_ROUNDS = 8
-/** Of the time. */
 const COMPILERS_REST = 0.02
 const COMPILERS = new Set(['JITWorker', 'JSCWarmUp'])
 

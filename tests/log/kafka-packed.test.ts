@@ -103,6 +103,19 @@ describe('packed records', () => {
     expect(batchOf(records, null).length).toBeGreaterThan(70_000)
   })
 
+  test('of many tenants, each of a kind of its own, are like those of others where they have as many bytes', () => {
+    const records = Array.from({ length: 300 }, (_, index) => {
+      const like = KINDS[index % KINDS.length]!
+      const value = encoder.encode(
+        `{"tenant":"ten_${(index % KINDS.length) + 100}","same":"${'abcdefghij-'.repeat(150)}"}`,
+      )
+      return { key: `ten_${index % KINDS.length}`, value, like }
+    })
+    const batch = batchOf(records)
+    expect(read(batch)).toEqual(plain(records))
+    expect(batch.length * 8).toBeLessThan(batchOf(records, null).length)
+  })
+
   test('a record that takes a block of its own has its own key, whatever stood where it is written', () => {
     const sizes = [10, 65_000, 20, 64_000, 30, 65_100, 40, 63_000]
     const records = sizes.map((bytes) => ({ key: 'ten_1/ins_1', value: new Uint8Array(bytes).fill(0x61) }))

@@ -7,7 +7,8 @@ import { readEnvelope, writeEnvelope } from '../../src/log/envelope.ts'
 import { EnvelopeHead, SpooledEnvelope } from '../../src/log/envelope-bytes.ts'
 import { type Files, nodeFiles } from '../../src/log/files.ts'
 import { memoryLog } from '../../src/log/memory.ts'
-import { type ShipOptions, shipSpool } from '../../src/log/sender.ts'
+import { type EventLog, IndefiniteAppend } from '../../src/log/port.ts'
+import { type ShipOptions, type ShipProgress, shipSpool } from '../../src/log/sender.ts'
 import type { LocalSpool } from '../../src/log/spool.ts'
 import { readWatermark } from '../../src/log/spool-directory.ts'
 import { eventually } from '../services/eventually.ts'
@@ -121,6 +122,57 @@ test('what comes alone is sent at once; what follows gathers, and is sent by who
   await eventually('the rest is shipped', () => readWatermark(spool.directory, 'sender', 'spool') === 31)
   await next.stop()
   expect(next.sizes).toEqual([30])
+  await spool.close()
+})
+
+test('as many are sent together as the log says that it takes; what turns out to be too much is sent in halves, in order, and nothing is set aside', async () => {
+  const spool = await openTestSpool(fresh())
+  await fill(spool, 2_500)
+  const taken: number[] = []
+  const plain = memoryLog({ nowMs: Date.now })
+  const log: EventLog = {
+    ...plain,
+    limits: { records: 1_024, bytes: 1_048_576 },
+    append: async (topic, partition, records, signal) => {
+      taken.push(records.length)
+      await plain.append(topic, partition, records, signal)
+    },
+  }
+  const told: ShipProgress[] = []
+  const sender = running(spool, { log, onProgress: (progress) => told.push(progress) })
+  await eventually('all are shipped', () => readWatermark(spool.directory, 'sender', 'spool') === 2_500)
+  await sender.stop()
+  // This log takes 256 at most.
+  expect(taken.slice(0, 8)).toEqual([1_024, 512, 256, 256, 512, 256, 256, 1_024])
+  expect(told.at(-1)).toMatchObject({ shipped: 2_500, refused: 0, resent: 0 })
+  const numbers: number[] = []
+  for await (const batch of plain.read('requests', 0, 0, new AbortController().signal)) {
+    for (const { value } of batch) numbers.push((readEnvelope(value!)!.data as { n: number }).n)
+    if (numbers.length >= 2_500) break
+  }
+  expect(numbers).toEqual(Array.from({ length: 2_500 }, (_, n) => n))
+  await spool.close()
+})
+
+test('where many together never get an answer, fewer are sent', async () => {
+  const spool = await openTestSpool(fresh())
+  await fill(spool, 1_000)
+  const taken: number[] = []
+  const plain = memoryLog({ nowMs: Date.now })
+  const log: EventLog = {
+    ...plain,
+    limits: { records: 1_024, bytes: 1_048_576 },
+    append: async (topic, partition, records, signal) => {
+      taken.push(records.length)
+      if (records.length > 256) throw new IndefiniteAppend('no answer in time')
+      await plain.append(topic, partition, records, signal)
+    },
+  }
+  const sender = running(spool, { log, backoffMs: () => 0 })
+  await eventually('all are shipped', () => readWatermark(spool.directory, 'sender', 'spool') === 1_000)
+  await sender.stop()
+  expect(taken).toEqual([1_000, 1_000, 1_000, 500, 500, 500, 250, 250, 500, 500, 500, 250, 250])
+  expect(await plain.end('requests', 0)).toBe(1_000)
   await spool.close()
 })
 

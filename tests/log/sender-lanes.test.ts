@@ -3,6 +3,7 @@ import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { writeEnvelope } from '../../src/log/envelope.ts'
 import { frameBound, readFrame, type SegmentHeader, type SpoolTopic, writeFrame } from '../../src/log/frame.ts'
+import { APPEND_LIMITS } from '../../src/log/port-limits.ts'
 import { Lanes } from '../../src/log/sender-lanes.ts'
 import { FrameOfSpool } from '../../src/log/spool-record.ts'
 import { partitionOf } from '../../src/log/topics.ts'
@@ -38,7 +39,7 @@ const placeOf = ({ kind, subject }: Given): string => {
 
 /** Loads them in batches, and says what each partition got. */
 const shippedBy = (all: readonly Given[], perBatch: number): Map<string, string[]> => {
-  const lanes = new Lanes(targets)
+  const lanes = new Lanes(targets, APPEND_LIMITS)
   const shipped = new Map<string, string[]>()
   for (let from = 0; from < all.length; from += perBatch) {
     for (const [i, given] of all.slice(from, from + perBatch).entries()) lanes.load(recordOf(given, from + i))
