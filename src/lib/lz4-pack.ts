@@ -171,6 +171,12 @@ export class Lz4Block {
     this.view = new DataView(buffer)
   }
 
+  /** What was said of parts that were never packed is forgotten. */
+  begin(): void {
+    this.starts.length = 0
+    this.models.length = 0
+  }
+
   /** A part begins at `start`, behind the one before it, and looks like what begins at `model`, before it; -1: like nothing. */
   part(start: number, model: number): void {
     this.starts.push(start)
@@ -200,8 +206,7 @@ export class Lz4Block {
       if (model >= 0 && model < start && limit > 0)
         this.exports.like(start, starts[index + 1] ?? end, start - model, limit)
     }
-    starts.length = 0
-    models.length = 0
+    this.begin()
     return this.lastLiterals(view.getUint32(OUT_CELL, true), view.getUint32(ANCHOR_CELL, true), end)
   }
 

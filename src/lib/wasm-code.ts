@@ -1,7 +1,7 @@
 // A little of WebAssembly's binary format, for the loops that JavaScript has no fast words for. Sources: WebAssembly Core Specification, "Binary Format".
 
 /** LEB128, of what is not negative. */
-export const number = (value: number): number[] =>
+const number = (value: number): number[] =>
   value < 0x80 ? [value] : [(value & 0x7f) | 0x80, ...number(Math.floor(value / 128))]
 /** LEB128 of a constant of 32 bits, whose highest bit of seven is a sign. */
 const signed = (value: number): number[] =>

@@ -2,7 +2,7 @@
 
 /** A reader takes at most half of it from the disk at once. */
 export const CHUNK_BUFFER_BYTES = 512 * 1024
-/** For what one append of the sender takes. */
+/** For what one batch of the sender takes. */
 const SPARE_BUFFERS = 5
 
 export class ChunkBuffers {

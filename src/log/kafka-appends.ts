@@ -1,8 +1,8 @@
 // Appends that are asked for together go together: one request for several partitions costs the broker and us little more than for one.
-import { appendBound, KEPT_BYTES, type ProduceAppend, type ProducedPartition } from './kafka-produce.ts'
+import { appendBound, type ProduceAppend, type ProducedPartition } from './kafka-produce.ts'
 
-/** With its frame, a request of so many fits into memory that is used again. */
-const MOST_BYTES = KEPT_BYTES - 4 * 1024
+/** Of several, before they are packed; one that is larger goes alone. They share the time of one append. */
+const MOST_BYTES = 508 * 1024
 /** Who has less time left does not shorten that of the others: the broker is given as long as the shortest. */
 const SIMILAR_MS = 100
 

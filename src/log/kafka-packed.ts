@@ -28,6 +28,7 @@ export class RecordPacker {
   write(into: Buffer, at: number, records: readonly NewRecord[]): number | null {
     if (records.length < FEWEST_RECORDS || records.some((record) => recordBound(record) > BLOCK_BYTES)) return null
     const { block } = this
+    block.begin()
     into.set(FRAME_HEAD, at)
     let end = at + FRAME_HEAD.length
     let writer = new RecordWriter(block.content)

@@ -36,7 +36,7 @@ const BATCH_HEAD_BYTES = 61
 const FRAME_BYTES = 64
 const PARTITION_BYTES = 24
 
-/** Of the largest request, before it is packed; memory that nobody wrote into takes no room. So many of one process are under way at once. */
+/** Of the largest request with usual keys, before it is packed; memory that nobody wrote into takes no room. So many of one process are under way at once. */
 export const KEPT_BYTES = 2_560 * 1024
 const KEPT_BUFFERS = 4
 

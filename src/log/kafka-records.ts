@@ -32,7 +32,7 @@ export const takeBatches = (bytes: Uint8Array, enough: number): { batches: Recor
     const batch = readBatch(firstOffset, new ByteReader(from.take(length)))
     batches.push(batch)
     unpacked += batch.bytes
-    if (unpacked >= enough) return { batches, rest: from.take(from.remaining) }
+    if (unpacked >= enough) return { batches, rest: from.remaining === 0 ? null : from.take(from.remaining) }
   }
   return { batches, rest: null }
 }

@@ -16,8 +16,8 @@ const REPLICATION = 3
 const MIN_IN_SYNC = 2
 /** An append of 448 KiB, with room for what surrounds it. */
 export const MIN_MESSAGE_BYTES = 524_288
-/** Brokers that pack what we send otherwise would do so for each batch. All compressions are read, for what others may bring. */
-const OUR_COMPRESSION = ['producer', 'uncompressed', 'gzip']
+/** `producer` keeps what we send as it is; for the others a broker may have to pack each batch anew, but every reader of ours and most others read them. */
+const OUR_COMPRESSION = ['producer', 'lz4', 'uncompressed', 'gzip']
 const HOUR_MS = 3_600_000
 const COMPACTED_MS = String(HOUR_MS)
 

@@ -4,9 +4,16 @@ import type { AppendLimits, NewRecord } from './port.ts'
 export const MAX_APPEND_RECORDS = 256
 /** What a topic must take at least (`kafka-topic-rules.ts`), without what surrounds the values: an append costs the same whatever is in it. */
 export const MAX_APPEND_BYTES = 448 * 1024
-export const APPEND_LIMITS: AppendLimits = { records: MAX_APPEND_RECORDS, bytes: MAX_APPEND_BYTES }
-/** Where they are packed, before they are: to a seventh mostly. Should it not be enough for the topic, the broker refuses them, and the sender takes half of them. */
-export const PACKED_LIMITS: AppendLimits = { records: 1_024, bytes: 2 * 1_048_576 }
+export const APPEND_LIMITS: AppendLimits = {
+  records: MAX_APPEND_RECORDS,
+  bytes: MAX_APPEND_BYTES,
+  longestBytes: MAX_APPEND_BYTES,
+}
+/**
+ * Where they are packed, before they are: to a seventh mostly. Should that not be enough for the topic, the broker refuses them, and the sender takes fewer. A
+ * record that does not fit a block of the packer, with its key, would leave all of its append as it is.
+ */
+export const PACKED_LIMITS: AppendLimits = { records: 1_024, bytes: 2 * 1_048_576, longestBytes: 52 * 1024 }
 
 /** Bytes of its value, at most: it is not made for that. */
 export const mostBytesOf = (record: NewRecord): number => record.valueBound ?? record.value?.byteLength ?? 0

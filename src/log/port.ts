@@ -42,6 +42,8 @@ export interface AppendLimits {
   readonly records: number
   /** Of the values. */
   readonly bytes: number
+  /** A longer record had better go alone. */
+  readonly longestBytes: number
 }
 
 export interface ReadOptions {
@@ -52,6 +54,7 @@ export interface ReadOptions {
 }
 
 export interface EventLog {
+  /** 256 records and 448 KiB where it is not given. */
   readonly limits?: AppendLimits
   /**
    * Appends the records together and in order to one partition, durably; at most 256 records and 448 KiB at once, or what `limits` says.

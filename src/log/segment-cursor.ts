@@ -89,14 +89,15 @@ export class SegmentCursor {
     return descriptor === null || this.ordinal === null ? null : { descriptor, ordinal: this.ordinal }
   }
 
-  /** What comes next, at most `limit` records of one segment, fewer when others lie between; see `atEnd`. Throws LogGap when a segment in the middle is gone. */
-  next(limit: number): SpoolRecord[] {
+  /** What comes next, at most `limit` records of one segment, none more once they hold `bytes`, fewer when others lie between; see `atEnd`. Throws LogGap when a segment in the middle is gone. */
+  next(limit: number, bytes = Number.POSITIVE_INFINITY): SpoolRecord[] {
     const { passing = false, recycling = false } = this.options
     this.frames.recycle()
     const records: SpoolRecord[] = []
     this.atEnd = false
     let others = 0
-    while (records.length + others < limit) {
+    let held = 0
+    while (records.length + others < limit && held < bytes) {
       const copy = this.ahead.shift()
       if (copy !== undefined) {
         pass(this.ends, copy.topic, copy)
@@ -108,8 +109,10 @@ export class SegmentCursor {
       const frame = this.frame(records.length === 0)
       if (frame === null) break
       const record = this.recordOf(frame)
-      if (record !== null) records.push(record)
-      else if (this.isOther(frame)) others++
+      if (record !== null) {
+        records.push(record)
+        held += record.dataBytes
+      } else if (this.isOther(frame)) others++
     }
     return records
   }

@@ -26,6 +26,17 @@ export interface Shipment {
   readonly records: SpooledEnvelope[]
   /** Of values and keys, at most: what a topic must take has little room for keys beside. */
   bytes: number
+  /** One record that would keep others from being packed. */
+  readonly isAlone: boolean
+}
+
+/** The same records in two appends, in order. */
+export const halvesOf = (shipment: Shipment): Shipment[] => {
+  const half = shipment.records.length >> 1
+  return [shipment.records.slice(0, half), shipment.records.slice(half)].map((records) => {
+    const bytes = records.reduce((sum, { valueBound, key }) => sum + valueBound + Buffer.byteLength(key), 0)
+    return { ...shipment, records, bytes }
+  })
 }
 
 /** Where the records of a subject go, and what their envelopes have in common. */
@@ -58,7 +69,7 @@ export class Lanes {
 
   constructor(
     private readonly targets: Readonly<Record<SpoolTopic, ShipTarget>>,
-    private readonly limits: AppendLimits,
+    private readonly sizes: { readonly limits: AppendLimits },
   ) {}
 
   load(source: SpoolRecord): void {
@@ -68,10 +79,16 @@ export class Lanes {
     const record = new SpooledEnvelope(source, head, subject)
     const bytes = record.valueBound + keyBytes
     const last = lane.shipments.at(-1)
+    const { limits } = this.sizes
+    const isLong = bytes > limits.longestBytes
     const fits =
-      last !== undefined && last.records.length < this.limits.records && last.bytes + bytes <= this.limits.bytes
+      !isLong &&
+      last !== undefined &&
+      last.records.length < limits.records &&
+      last.bytes + bytes <= limits.bytes &&
+      !last.isAlone
     const { topic, partition } = lane
-    const shipment: Shipment = fits ? last : { topic, partition, records: [], bytes: 0 }
+    const shipment: Shipment = fits ? last : { topic, partition, records: [], bytes: 0, isAlone: isLong }
     if (!fits) lane.shipments.push(shipment)
     shipment.records.push(record)
     shipment.bytes += bytes

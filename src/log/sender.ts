@@ -3,10 +3,11 @@ import { failpoint } from '../lib/failpoints.ts'
 import { pause } from '../lib/pause.ts'
 import { type Files, nodeFiles } from './files.ts'
 import type { SpoolTopic } from './frame.ts'
-import { type AppendLimits, type EventLog, LogReplaced, RecordRefused } from './port.ts'
+import { type EventLog, IndefiniteAppend, LogReplaced, RecordRefused } from './port.ts'
 import { APPEND_LIMITS } from './port-limits.ts'
 import { SegmentCursor } from './segment-cursor.ts'
-import { Lanes, type Shipment, type ShipTarget } from './sender-lanes.ts'
+import { halvesOf, Lanes, type Shipment, type ShipTarget } from './sender-lanes.ts'
+import { AppendSizes } from './sender-sizes.ts'
 import { readWatermark, setAside, writeWatermark } from './spool-directory.ts'
 import type { SpoolRecord } from './spool-record.ts'
 
@@ -47,8 +48,10 @@ export interface ShipOptions {
 
 /** While batches follow each other the watermark is written so often: a file takes the place of another, which costs as much as shipping dozens of records. What is sent again after a crash, readers drop. */
 const WATERMARK_MS = 100
-/** What is more than an append of the smallest limits is sent in halves after so many failures and one. */
-const WHOLE_TRIES = 2
+/** After so many without an answer, what may be too much is sent in halves. */
+const WHOLE_TRIES = 3
+/** A batch is read that fills so many appends at most. */
+const BATCH_APPENDS = 2
 /** So many refusals without one success are the log's fault, not the records': nothing more is set aside. */
 const MAX_REFUSALS_IN_A_ROW = 16
 
@@ -60,7 +63,7 @@ export const shipSpool = async (options: ShipOptions): Promise<boolean> => new S
 class Shipper {
   private readonly cursor: SegmentCursor
   private readonly lanes: Lanes
-  private readonly limits: AppendLimits
+  private readonly sizes: AppendSizes
   private readonly files: Files
   private record: number
   private reported: number
@@ -74,8 +77,8 @@ class Shipper {
   constructor(private readonly options: ShipOptions) {
     const { directory, files = nodeFiles } = options
     this.files = files
-    this.limits = options.log.limits ?? APPEND_LIMITS
-    this.lanes = new Lanes(options.targets, this.limits)
+    this.sizes = new AppendSizes(options.log.limits ?? APPEND_LIMITS)
+    this.lanes = new Lanes(options.targets, this.sizes)
     this.record = readWatermark(directory, 'sender', 'spool', files)
     this.written = this.record
     this.reported = this.record
@@ -100,10 +103,12 @@ class Shipper {
         await more(signal)
       }
       while (!signal.aborted) {
-        const batch = this.cursor.next(this.limits.records)
+        const { records, bytes } = this.sizes.limits
+        const batch = this.cursor.next(records, BATCH_APPENDS * bytes)
         if (batch.length > 0) {
           if (this.options.afterSync === true) await this.files.sync(this.cursor.file!.descriptor)
           await this.deliver(batch)
+          this.sizes.delivered()
           if (!signal.aborted) this.advance(batch.at(-1)!.record + 1)
           if (gatherMs > 0 && !drain && this.cursor.atEnd) {
             if (gatherMs >= WATERMARK_MS) this.save()
@@ -178,6 +183,7 @@ class Shipper {
   private async insist(shipment: Shipment): Promise<void> {
     const { log, signal, backoffMs = defaultBackoffMs } = this.options
     for (let attempt = 0; !signal.aborted; attempt++) {
+      let isUnanswered: boolean
       try {
         failpoint('sender_before_append')
         await log.append(shipment.topic, shipment.partition, shipment.records, signal)
@@ -191,16 +197,18 @@ class Shipper {
         if (error instanceof RecordRefused && (await this.refused(shipment, error))) return
         this.counts.resent++
         this.stuck(error instanceof Error ? error.message : String(error))
-        // It may be more than the way to the log takes in the time of an append.
-        if (attempt >= WHOLE_TRIES && shipment.records.length > APPEND_LIMITS.records) return this.inHalves(shipment)
+        isUnanswered = error instanceof IndefiniteAppend
       }
       await pause(backoffMs(attempt), signal)
+      if (attempt + 1 >= WHOLE_TRIES && isUnanswered && this.sizes.mayBeTooMuch(shipment))
+        return this.inHalves(shipment)
     }
   }
 
-  /** Finds the record that is refused and sets it aside; of records that are too many together, none is. False: they stay as they are and are sent again. */
+  /** Sends halves of several, which may only be too many; one that is refused by itself is set aside. False: it stays and is sent again. */
   private async refused(shipment: Shipment, error: RecordRefused): Promise<boolean> {
     if (shipment.records.length > 1) {
+      this.sizes.mayBeTooMuch(shipment)
       await this.inHalves(shipment)
       return true
     }
@@ -225,10 +233,7 @@ class Shipper {
   }
 
   private async inHalves(shipment: Shipment): Promise<void> {
-    const half = shipment.records.length >> 1
-    for (const records of [shipment.records.slice(0, half), shipment.records.slice(half)]) {
-      await this.insist({ ...shipment, records })
-    }
+    for (const half of halvesOf(shipment)) await this.insist(half)
   }
 
   private stuck(problem: string): void {

@@ -8,7 +8,7 @@ import type { BudgetLedger } from './budget-ledger.ts'
 import { LEASE_MS, type OpenAccount, termsOf } from './budget-open.ts'
 import { BudgetScribe, type ScribeDeps } from './budget-scribe.ts'
 
-/** Below what the log takes at once (256 records, 448 KiB). */
+/** Below what any log takes at once (256 records, 448 KiB). */
 const MOST_RECORDS = 200
 const MOST_BYTES = 192 * 1024
 

@@ -93,8 +93,8 @@ describe('the queue', () => {
     const given = [
       ofBytes('a', 1),
       ofBytes('a', 1),
-      ofBytes('a', 2, 1_800_000),
-      ofBytes('a', 3, 1_000_000),
+      ofBytes('a', 2, 400_000),
+      ofBytes('a', 3, 200_000),
       ofBytes('a', 3),
     ]
     expect(await Promise.all(given.map((append) => appends.push(append, 1)))).toEqual([1, 1, 2, 3, 3])

@@ -33,6 +33,13 @@ describe('the rules of a topic', () => {
     }
   })
 
+  test('a topic may be set to what most clients read, whether its broker packs anew or not', () => {
+    for (const codec of ['producer', 'lz4', 'gzip', 'uncompressed'])
+      expect(
+        problemOf(TOPICS.requests, held(TOPICS.requests, 3, { settings: { 'compression.type': codec } }), NEEDS),
+      ).toBeNull()
+  })
+
   test('control, keys and budgets on three brokers: three copies, two in sync, no unclean election', () => {
     for (const topic of [TOPICS.control, TOPICS.keys, TOPICS.budgets]) {
       expect(wantedTopic(topic, NEEDS, 3)).toMatchObject({

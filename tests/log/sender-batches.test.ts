@@ -7,7 +7,9 @@ import { readEnvelope, writeEnvelope } from '../../src/log/envelope.ts'
 import { EnvelopeHead, SpooledEnvelope } from '../../src/log/envelope-bytes.ts'
 import { type Files, nodeFiles } from '../../src/log/files.ts'
 import { memoryLog } from '../../src/log/memory.ts'
-import { type EventLog, IndefiniteAppend } from '../../src/log/port.ts'
+import { type EventLog, IndefiniteAppend, LogUnavailable } from '../../src/log/port.ts'
+import { PACKED_LIMITS } from '../../src/log/port-limits.ts'
+import { SegmentCursor } from '../../src/log/segment-cursor.ts'
 import { type ShipOptions, type ShipProgress, shipSpool } from '../../src/log/sender.ts'
 import type { LocalSpool } from '../../src/log/spool.ts'
 import { readWatermark } from '../../src/log/spool-directory.ts'
@@ -132,7 +134,7 @@ test('as many are sent together as the log says that it takes; what turns out to
   const plain = memoryLog({ nowMs: Date.now })
   const log: EventLog = {
     ...plain,
-    limits: { records: 1_024, bytes: 1_048_576 },
+    limits: { ...PACKED_LIMITS, bytes: 1_048_576 },
     append: async (topic, partition, records, signal) => {
       taken.push(records.length)
       await plain.append(topic, partition, records, signal)
@@ -142,8 +144,8 @@ test('as many are sent together as the log says that it takes; what turns out to
   const sender = running(spool, { log, onProgress: (progress) => told.push(progress) })
   await eventually('all are shipped', () => readWatermark(spool.directory, 'sender', 'spool') === 2_500)
   await sender.stop()
-  // This log takes 256 at most.
-  expect(taken.slice(0, 8)).toEqual([1_024, 512, 256, 256, 512, 256, 256, 1_024])
+  // This log takes 256 at most, which is learnt for a while.
+  expect(taken).toEqual([1_024, 512, 256, 256, 512, 256, 256, 256, 256, 256, 256, 256, 196])
   expect(told.at(-1)).toMatchObject({ shipped: 2_500, refused: 0, resent: 0 })
   const numbers: number[] = []
   for await (const batch of plain.read('requests', 0, 0, new AbortController().signal)) {
@@ -161,7 +163,7 @@ test('where many together never get an answer, fewer are sent', async () => {
   const plain = memoryLog({ nowMs: Date.now })
   const log: EventLog = {
     ...plain,
-    limits: { records: 1_024, bytes: 1_048_576 },
+    limits: { ...PACKED_LIMITS, bytes: 1_048_576 },
     append: async (topic, partition, records, signal) => {
       taken.push(records.length)
       if (records.length > 256) throw new IndefiniteAppend('no answer in time')
@@ -173,6 +175,61 @@ test('where many together never get an answer, fewer are sent', async () => {
   await sender.stop()
   expect(taken).toEqual([1_000, 1_000, 1_000, 500, 500, 500, 250, 250, 500, 500, 500, 250, 250])
   expect(await plain.end('requests', 0)).toBe(1_000)
+  await spool.close()
+})
+
+test('a log that is away is no reason to send fewer', async () => {
+  const spool = await openTestSpool(fresh())
+  await fill(spool, 1_000)
+  const taken: number[] = []
+  const plain = memoryLog({ nowMs: Date.now })
+  const log: EventLog = {
+    ...plain,
+    limits: PACKED_LIMITS,
+    append: async (_topic, _partition, records) => {
+      taken.push(records.length)
+      if (taken.length < 6) throw new LogUnavailable('no broker')
+    },
+  }
+  const sender = running(spool, { log, backoffMs: () => 0 })
+  await eventually('all are shipped', () => readWatermark(spool.directory, 'sender', 'spool') === 1_000)
+  await sender.stop()
+  expect(taken).toEqual([1_000, 1_000, 1_000, 1_000, 1_000, 1_000])
+  await spool.close()
+})
+
+test('few that are long are fewer too, where together they never get an answer', async () => {
+  const spool = await openTestSpool(fresh())
+  for (let n = 0; n < 200; n++)
+    await spool.append('requests', 'request.settled', 'one', JSON.stringify('x'.repeat(8_000)))
+  const taken: number[] = []
+  const plain = memoryLog({ nowMs: Date.now })
+  const log: EventLog = {
+    ...plain,
+    limits: PACKED_LIMITS,
+    append: async (topic, partition, records, signal) => {
+      const bytes = records.reduce((sum, { value }) => sum + value!.length, 0)
+      taken.push(records.length)
+      if (bytes > 448 * 1_024) throw new IndefiniteAppend('no answer in time')
+      await plain.append(topic, partition, records, signal)
+    },
+  }
+  const sender = running(spool, { log, backoffMs: () => 0 })
+  await eventually('all are shipped', () => readWatermark(spool.directory, 'sender', 'spool') === 200)
+  await sender.stop()
+  expect(taken).toEqual([200, 200, 200, 100, 100, 100, 50, 50, 100, 100, 100, 50, 50])
+  await spool.close()
+})
+
+test('no more is read at once than so many bytes, and one record at least', async () => {
+  const spool = await openTestSpool(fresh())
+  for (let n = 0; n < 30; n++)
+    await spool.append('requests', 'request.settled', 'one', JSON.stringify('x'.repeat(1_000)))
+  const cursor = new SegmentCursor({ directory: spool.directory })
+  cursor.seek({ record: 0 })
+  expect([cursor.next(100, 5_000).length, cursor.next(3, 5_000).length, cursor.next(100, 1).length]).toEqual([5, 3, 1])
+  expect(cursor.next(100).map(({ record }) => record)).toEqual(Array.from({ length: 21 }, (_, n) => n + 9))
+  cursor.close()
   await spool.close()
 })
 

@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { writeEnvelope } from '../../src/log/envelope.ts'
 import { frameBound, readFrame, type SegmentHeader, type SpoolTopic, writeFrame } from '../../src/log/frame.ts'
 import { APPEND_LIMITS } from '../../src/log/port-limits.ts'
-import { Lanes } from '../../src/log/sender-lanes.ts'
+import { halvesOf, Lanes, type Shipment } from '../../src/log/sender-lanes.ts'
 import { FrameOfSpool } from '../../src/log/spool-record.ts'
 import { partitionOf } from '../../src/log/topics.ts'
 
@@ -19,8 +19,7 @@ interface Given {
 }
 
 /** As a cursor gives it out, of its own bytes. */
-const recordOf = ({ kind, type, subject, instance, epoch }: Given, n: number): FrameOfSpool => {
-  const data = `{"n":${n}}`
+const recordOf = ({ kind, type, subject, instance, epoch }: Given, n: number, data = `{"n":${n}}`): FrameOfSpool => {
   const buffer = Buffer.alloc(frameBound(type, subject, data))
   const numbers = { record: n, offset: n, sequence: n, atMs: 1_795_000_000_000 + n }
   const end = writeFrame(buffer, 0, kind, numbers, type, subject, data)
@@ -39,7 +38,7 @@ const placeOf = ({ kind, subject }: Given): string => {
 
 /** Loads them in batches, and says what each partition got. */
 const shippedBy = (all: readonly Given[], perBatch: number): Map<string, string[]> => {
-  const lanes = new Lanes(targets, APPEND_LIMITS)
+  const lanes = new Lanes(targets, { limits: APPEND_LIMITS })
   const shipped = new Map<string, string[]>()
   for (let from = 0; from < all.length; from += perBatch) {
     for (const [i, given] of all.slice(from, from + perBatch).entries()) lanes.load(recordOf(given, from + i))
@@ -90,4 +89,34 @@ test('more subjects and types than are remembered, and the first ones again in t
     return { kind: n % 7 === 0 ? 'operations' : 'requests', type, subject, instance: 'ins_1', epoch: 'e1' }
   })
   expect(shippedBy(all, 1_200)).toEqual(expected(all))
+})
+
+test('a record that would keep others from being packed goes alone, in its place', () => {
+  const lanes = new Lanes(targets, { limits: { records: 100, bytes: 2_000_000, longestBytes: 20_000 } })
+  const given: Given = { kind: 'requests', type: 'request.settled', subject: 'ten_1/one', instance: 'one', epoch: 'e1' }
+  const lengths = [10, 10, 30_000, 10, 30_000, 30_000, 10]
+  for (const [i, length] of lengths.entries()) lanes.load(recordOf(given, i, JSON.stringify('x'.repeat(length))))
+  const [shipments] = lanes.unload()
+  expect(shipments!.map(({ records }) => records.map(({ source }) => source.record))).toEqual([
+    [0, 1],
+    [2],
+    [3],
+    [4],
+    [5],
+    [6],
+  ])
+})
+
+test('halves are the same records in order, and know how many bytes are theirs', () => {
+  const lanes = new Lanes(targets, { limits: APPEND_LIMITS })
+  const given: Given = { kind: 'requests', type: 'request.settled', subject: 'ten_é/one', instance: 'one', epoch: 'e1' }
+  for (let n = 0; n < 7; n++) lanes.load(recordOf(given, n, JSON.stringify('x'.repeat(100 * n))))
+  const [[whole]] = lanes.unload() as [[Shipment]]
+  const halves = halvesOf(whole)
+  expect(halves.map(({ records }) => records.map(({ source }) => source.record))).toEqual([
+    [0, 1, 2],
+    [3, 4, 5, 6],
+  ])
+  expect(halves[0]!.bytes + halves[1]!.bytes).toBe(whole.bytes)
+  expect(halves[0]!.bytes).toBeLessThan(halves[1]!.bytes)
 })

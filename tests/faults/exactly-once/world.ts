@@ -20,8 +20,9 @@ const renamed = (prefix: string): readonly Topic[] =>
 export const openWorldLog = (options: WorldLog): EventLog => {
   if (options.adapter === 'embedded') return embeddedLog({ dataDir: options.dataDir, nowMs: Date.now, spoolPollMs: 5 })
   const { brokers, prefix } = options
-  const log = kafkaLog({ brokers, clientId: 'gatelog-exactly-once', topics: renamed(prefix) })
+  const log = kafkaLog({ brokers, clientId: 'gatelog-exactly-once', compression: 'lz4', topics: renamed(prefix) })
   return {
+    ...(log.limits === undefined ? {} : { limits: log.limits }),
     append: (topic, ...rest) => log.append(prefix + topic, ...rest),
     read: (topic, ...rest) => log.read(prefix + topic, ...rest),
     end: (topic, partition) => log.end(prefix + topic, partition),
