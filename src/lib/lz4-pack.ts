@@ -1,5 +1,6 @@
 // Packs into LZ4 what is mostly the same as something a known distance before it: records of one kind. Nobody looks for matches, which is what packing
 // mostly costs; who writes says where to look. Sources: lz4_Block_format.md, lz4_Frame_format.md.
+import { GOES_ON, PLAIN, SHORTEST_MATCH } from './lz4.ts'
 import {
   ADD,
   block,
@@ -46,12 +47,8 @@ export const BLOCK_HEAD_BYTES = 4
 /** A match does not begin in the last twelve bytes of a block, and what is compared is eight bytes. */
 const NO_MATCH_BYTES = 12
 const WORD = 8
-const SHORTEST_MATCH = 4
-/** A length of four bits that goes on in the bytes behind it. */
-const GOES_ON = 15
+/** A byte of a length, behind which another one comes. */
 const MOST = 255
-/** In the length of a block: it is not packed. */
-const PLAIN = 0x80000000
 
 /** In the memory of the module: the content, where packing stands, and what is packed, which may be a little longer than the content. */
 const OUT_CELL = BLOCK_BYTES

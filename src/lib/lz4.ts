@@ -8,11 +8,11 @@ const BLOCK_CHECKSUM = 0x10
 const CONTENT_SIZE = 0x08
 const DICTIONARY = 0x01
 /** In the length of a block: it is not packed. */
-const PLAIN = 0x80000000
+export const PLAIN = 0x80000000
 const CHECKSUM_BYTES = 4
-const SHORTEST_MATCH = 4
+export const SHORTEST_MATCH = 4
 /** A length of four bits that goes on in the bytes behind it. */
-const GOES_ON = 15
+export const GOES_ON = 15
 
 /** The content of the first frame; blocks may refer to those before them. Throws `Unpackable`, also on more than `limit` bytes. */
 export const unpackLz4 = (packed: Uint8Array, limit: number): Uint8Array => {
