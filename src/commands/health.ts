@@ -10,6 +10,7 @@ import type { AdminRoute } from '../http/admin/route.ts'
 import type { RequestLookup } from '../inference/request-search.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import { newId } from '../lib/ids.ts'
+import { turnMs, turnWallMs } from '../lib/turn-clock.ts'
 import type { Dial } from '../lib/upstream.ts'
 import type { FeedbackMeans } from '../state/feedback-means.ts'
 import type { HealthBook } from '../state/health.ts'
@@ -50,8 +51,11 @@ export const openHealthParts = (deps: HealthPartsDeps): HealthParts => {
   const { config, control, outcomes, analytics, kindTable, modelCatalogue, dial, diagnostics } = deps
   const { live, catalogue } = control
   const nowMs = Date.now
-  const monotonicMs = () => performance.now()
-  const watch = watchHealth({ catalogue, spool: outcomes.spool, diagnostics, nowMs, monotonicMs })
+  const watch = watchHealth({
+    ...{ catalogue, spool: outcomes.spool, diagnostics },
+    nowMs: turnWallMs,
+    monotonicMs: turnMs,
+  })
   const { book } = watch
   const adapterReady = (id: string) => catalogue.adapterReady(id)
   const everyMs = settingMs(config.health.probe_interval)

@@ -5,13 +5,13 @@ import { processLimits } from '../inference/limits-local.ts'
 import { LIMIT_SCRIPTS } from '../inference/limits-redis.ts'
 import { sharedLimits } from '../inference/limits-shared.ts'
 import { openRedis } from '../lib/redis.ts'
+import { turnMs } from '../lib/turn-clock.ts'
 
 /** Rate limits: shared through Redis where there is one, else of this process. */
 export const openLimits = ({ redis: { url } }: Config): Limits & { close(): void } => {
-  const nowMs = () => performance.now()
-  if (url === null) return { ...processLimits(nowMs), close: () => {} }
+  if (url === null) return { ...processLimits(turnMs), close: () => {} }
   const redis = openRedis(url, LIMIT_SCRIPTS)
-  const limits = sharedLimits({ redis, nowMs })
+  const limits = sharedLimits({ redis, nowMs: turnMs })
   return {
     take: (ask) => limits.take(ask),
     status: () => limits.status(),

@@ -3,6 +3,7 @@ import type { Config } from '../config.ts'
 import { CHAIN_ROW } from '../domain/chain.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import { pause } from '../lib/pause.ts'
+import { turnWallMs } from '../lib/turn-clock.ts'
 import { LOG_MODULE } from '../log/open-log.ts'
 import { type Sender, type SenderOptions, type SenderStatus, startSender } from '../log/sender-thread.ts'
 import { adoptFreeSpools, type LocalSpool, openSpool, type SpoolOptions } from '../log/spool.ts'
@@ -169,7 +170,7 @@ const spoolOptions = (config: Pick<Config, 'data' | 'log'>): SpoolOptions => ({
         consumers: { requests: [PROJECTION_CONSUMER], operations: [] },
         retentionMs: config.log.retention_hours * HOUR_MS,
       },
-  nowMs: Date.now,
+  nowMs: turnWallMs,
   backlogBytes: config.log.max_backlog_mb * MIB,
 })
 

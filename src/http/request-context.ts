@@ -3,13 +3,14 @@ import type { Identity } from '../inference/exchange.ts'
 import type { HeaderReader } from '../lib/inbound.ts'
 import { lastTraceId, newRequestId } from '../lib/request-ids.ts'
 import { readTraceParent } from '../lib/trace-context.ts'
+import { turnMs, turnWallMs } from '../lib/turn-clock.ts'
 
 const LABEL_LIMIT = 128
 const BAD_LABEL = /[^A-Za-z0-9._-]/g
 
 /** Reads the identifying headers; bad characters of the label are dropped, an empty rest counts as not sent. */
 export const newIdentity = (headers: HeaderReader): Identity => {
-  const atMs = Date.now()
+  const atMs = turnWallMs()
   const id = newRequestId(atMs)
   const traceId = lastTraceId()
   const sent = headers.get('x-request-id')
@@ -26,7 +27,7 @@ export const newIdentity = (headers: HeaderReader): Identity => {
     requestId: label === '' ? id : label,
     traceId: (parent === null ? null : readTraceParent(parent)?.traceId) ?? traceId,
     atMs,
-    startedMs: performance.now(),
+    startedMs: turnMs(),
   }
 }
 
@@ -43,7 +44,7 @@ export const contextOf = (request: Request): Identity => {
 }
 
 /** Whole milliseconds since arrival. */
-export const elapsedMs = (identity: Identity): number => Math.max(0, Math.round(performance.now() - identity.startedMs))
+export const elapsedMs = (identity: Identity): number => Math.max(0, Math.round(turnMs() - identity.startedMs))
 
 /** The path of a request's URL, undecoded. Elysia's own `path` is wrong for short hosts. */
 export const pathOf = (request: Request): string => {

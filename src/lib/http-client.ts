@@ -4,6 +4,7 @@ import { Deadlines } from './deadlines.ts'
 import { HttpConnection, type Pool, type RequestBytes } from './http-connection.ts'
 import { Openings } from './openings.ts'
 import { latin1Length, writeLatin1, writeUtf8 } from './text-pieces.ts'
+import { turnWallMs } from './turn-clock.ts'
 import { DialFailure, type DialLimits, type DialRequest, type DialResponse } from './upstream.ts'
 
 /** A vetted place to connect to. */
@@ -166,7 +167,7 @@ const createPool = (nowMs: () => number) => {
 }
 
 export const pooledClient = (options: { ca?: string | undefined; nowMs?: () => number } = {}): HttpClient => {
-  const { pool, take, close } = createPool(options.nowMs ?? Date.now)
+  const { pool, take, close } = createPool(options.nowMs ?? turnWallMs)
 
   const openings = new Openings(() => performance.now())
 

@@ -10,6 +10,7 @@ import { ResponseParser } from './http-response.ts'
 import { ReceivedBytes } from './received-bytes.ts'
 import { type Arrival, stages } from './stages.ts'
 import { readerOf, readText, streamOf } from './stream-text.ts'
+import { turnMs } from './turn-clock.ts'
 import { type ArrivalListener, type ByteReader, DialFailure, type DialLimits, type DialResponse } from './upstream.ts'
 
 // Beyond this much unread body the socket is paused until it is read.
@@ -53,7 +54,7 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
     this.#reject = lastReject()
     this.#deadlines = deadlines
     this.#headersMs = limits.headersMs
-    this.deadlineMs = performance.now() + limits.headersMs
+    this.deadlineMs = turnMs() + limits.headersMs
     deadlines.add(this)
     limits.signal.addEventListener('abort', this)
   }
@@ -130,9 +131,7 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
   }
 
   async #readText(maxBytes: number): Promise<string> {
-    while (!this.#ended && this.#failure === null && this.waitingBytes <= maxBytes) {
-      await this.#more()
-    }
+    while (!this.#ended && this.#failure === null && this.waitingBytes <= maxBytes) await this.#more()
     if (this.#failure !== null) throw this.#failure
     if (this.waitingBytes > maxBytes) {
       const failure = new DialFailure('too_large', `the answer exceeds ${maxBytes} bytes`)

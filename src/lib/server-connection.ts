@@ -10,6 +10,7 @@ import { type OutputWatch, ServerOutput } from './server-output.ts'
 import { closesAfter, dropReply, liveBodyOf, type Reply, sendReply } from './server-reply.ts'
 import { ServerRequest, type Uplink } from './server-request.ts'
 import { ServerSocket } from './server-socket.ts'
+import { turnMs } from './turn-clock.ts'
 
 /** What comes of a next request while one is answered: more waits in the kernel. */
 const AHEAD_BYTES = 64 * 1024
@@ -40,7 +41,7 @@ export class ServerConnection implements Turned, Listed, Uplink, OutputWatch {
   #served = false
 
   constructor(private readonly owner: ConnectionOwner) {
-    this.deadlineMs = performance.now() + owner.headMs
+    this.deadlineMs = turnMs() + owner.headMs
   }
 
   opened(socket: Socket<ServerConnection>): void {
@@ -147,7 +148,7 @@ export class ServerConnection implements Turned, Listed, Uplink, OutputWatch {
   }
 
   #renew(): void {
-    this.deadlineMs = performance.now() + this.owner.idleMs
+    this.deadlineMs = turnMs() + this.owner.idleMs
   }
 
   /** Reads on while there is room for what comes ahead. */
@@ -192,7 +193,7 @@ export class ServerConnection implements Turned, Listed, Uplink, OutputWatch {
       }
       if (head === null) {
         // A next head begins: it has as long as the first, whose time runs from the connection on.
-        if (!hasBegun && this.#ahead.hasBegun && this.#served) this.deadlineMs = performance.now() + this.owner.headMs
+        if (!hasBegun && this.#ahead.hasBegun && this.#served) this.deadlineMs = turnMs() + this.owner.headMs
         break
       }
       if (this.#ahead.length > 0) this.turns.took()
@@ -291,7 +292,7 @@ export class ServerConnection implements Turned, Listed, Uplink, OutputWatch {
   #linger(): void {
     this.#discards = true
     this.#ahead.clear()
-    this.deadlineMs = performance.now() + LINGER_MS
+    this.deadlineMs = turnMs() + LINGER_MS
     this.socket.shutdown()
     this.socket.resume()
   }

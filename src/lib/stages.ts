@@ -1,7 +1,9 @@
 // Work of the data plane is done in stages, for several requests at a time: what a stage touches, code and memory, is in the processor's caches for all but the
 // first of them (docs/decisions/0047-stages.md). A turn of the event loop reads what has come; then answers go on, then requests are begun, and when all of these
-// have gone as far as they can, what waits for the end of the turn is done: the spool writes one batch for them.
+// have gone as far as they can, what waits for the end of the turn is done: the spool writes one batch for them, and they go on. The clocks are read once for each of
+// these (`turn-clock.ts`).
 import { drainMicrotasks } from 'bun:jsc'
+import { holdTime, letTimeGo } from './turn-clock.ts'
 
 /** An answer of an upstream that more has come of. */
 export interface Arrival {
@@ -76,12 +78,19 @@ export class Stages {
     this.#isScheduled = false
     this.#isTurning = true
     try {
+      holdTime()
       this.#tell()
+      holdTime()
       this.#begin()
+      holdTime()
       this.settle()
+      letTimeGo()
       this.#isTurning = false
       for (let left = this.#tasks.length; left > 0; left--) this.#tasks.shift()!()
+      holdTime()
+      this.settle()
     } finally {
+      letTimeGo()
       this.#isTurning = false
       if (this.#waiting > 0 || this.#arrivals.length > 0 || this.#tasks.length > 0) this.#schedule()
     }

@@ -34,14 +34,14 @@ const byHand = () => {
 const names = (prefix: string, from: number, to: number) =>
   Array.from({ length: to - from }, (_, index) => `${prefix}${from + index}`)
 
-test('answers go on first, then requests are begun, then comes what waits for the end of the turn', () => {
+test('answers go on first, then requests are begun, then comes what waits for the end of the turn, and who waited for that', () => {
   const { stages, beginner, arrival, task, turn, takeAll } = byHand()
   stages.atEnd(task('end'))
   stages.begins(beginner('request'))
   stages.arrived(arrival('answer'))
   expect(takeAll()).toEqual([])
   expect(turn()).toBe(true)
-  expect(takeAll()).toEqual(['answer', 'request', 'settled', 'end'])
+  expect(takeAll()).toEqual(['answer', 'request', 'settled', 'end', 'settled'])
   expect(turn()).toBe(false)
 })
 
