@@ -46,11 +46,16 @@ const jsonLines = (stream: ReadableStream<Uint8Array>) => {
 }
 
 /** Starts a program on one core, where the machine has several; null: wherever there is room. */
-export const pinned = (core: number | null, command: string[], environment: Record<string, string> = {}) =>
+export const pinned = (
+  core: number | null,
+  command: string[],
+  environment: Record<string, string> = {},
+  stderr: 'inherit' | 'pipe' = 'inherit',
+) =>
   Bun.spawn(core !== null && cpus().length > 1 ? ['taskset', '-c', String(core), ...command] : command, {
     stdin: 'pipe',
     stdout: 'pipe',
-    stderr: 'inherit',
+    stderr,
     env: {
       ...process.env,
       BUN_CONFIG_MAX_HTTP_REQUESTS: '4096',

@@ -20,10 +20,23 @@ interface Started {
 
 const START_MS = 90_000
 
+const SAID_CHARS = 2_000
+/** The last of what a program writes, whenever it is asked for: one of them writes a page for each stream that it cannot answer. */
+const lastOf = (stream: ReadableStream<Uint8Array>): (() => string) => {
+  const decoder = new TextDecoder()
+  let said = ''
+  const read = async () => {
+    for await (const bytes of stream) said = (said + decoder.decode(bytes, { stream: true })).slice(-SAID_CHARS)
+  }
+  void read()
+  return () => said.trim()
+}
+
 /** Starts it and waits for its first right answer. */
 const started = async (peer: Started): Promise<Contender> => {
-  const child = pinned(0, [...peer.command], peer.environment)
+  const child = pinned(0, [...peer.command], peer.environment, 'pipe')
   void new Response(child.stdout).text()
+  const said = lastOf(child.stderr as ReadableStream<Uint8Array>)
   const stop = async () => {
     child.kill('SIGKILL')
     await child.exited
@@ -43,7 +56,7 @@ const started = async (peer: Started): Promise<Contender> => {
     await eventually(`${peer.name} answers`, ask, { limitMs: START_MS, everyMs: 100 })
   } catch (error) {
     await stop()
-    throw error
+    throw new Error(`${error instanceof Error ? error.message : error}; it said: ${said() || 'nothing'}`)
   }
   return contender
 }
@@ -123,8 +136,9 @@ export const startNginx = async (origin: string): Promise<Contender> => {
     'daemon off; master_process off; worker_processes 1; error_log stderr crit;',
     `pid ${folder}/nginx.pid;`,
     'events { worker_connections 4096; }',
-    'http { access_log off; client_body_buffer_size 64k;',
-    `upstream up { server ${new URL(origin).host}; keepalive 512; }`,
+    // By itself it closes a connection after a thousand requests.
+    'http { access_log off; client_body_buffer_size 64k; keepalive_requests 1000000000;',
+    `upstream up { server ${new URL(origin).host}; keepalive 512; keepalive_requests 1000000000; }`,
     `server { listen 127.0.0.1:${port}; location / { proxy_pass http://up; proxy_http_version 1.1;`,
     `proxy_set_header Connection ""; proxy_buffering off; } }`,
     ...['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((name) => `${name}_temp_path ${folder}/${name};`),
