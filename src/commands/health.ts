@@ -10,7 +10,7 @@ import type { AdminRoute } from '../http/admin/route.ts'
 import type { RequestLookup } from '../inference/request-search.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
 import { newId } from '../lib/ids.ts'
-import { turnMs, turnWallMs } from '../lib/turn-clock.ts'
+import { freshTurnMs } from '../lib/turn-clock.ts'
 import type { Dial } from '../lib/upstream.ts'
 import type { FeedbackMeans } from '../state/feedback-means.ts'
 import type { HealthBook } from '../state/health.ts'
@@ -52,9 +52,9 @@ export const openHealthParts = (deps: HealthPartsDeps): HealthParts => {
   const { live, catalogue } = control
   const nowMs = Date.now
   const watch = watchHealth({
-    ...{ catalogue, spool: outcomes.spool, diagnostics },
-    nowMs: turnWallMs,
-    monotonicMs: turnMs,
+    ...{ catalogue, spool: outcomes.spool, diagnostics, nowMs },
+    // It says how long providers took.
+    monotonicMs: freshTurnMs,
   })
   const { book } = watch
   const adapterReady = (id: string) => catalogue.adapterReady(id)

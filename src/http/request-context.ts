@@ -3,7 +3,7 @@ import type { Identity } from '../inference/exchange.ts'
 import type { HeaderReader } from '../lib/inbound.ts'
 import { lastTraceId, newRequestId } from '../lib/request-ids.ts'
 import { readTraceParent } from '../lib/trace-context.ts'
-import { turnMs, turnWallMs } from '../lib/turn-clock.ts'
+import { freshTurnMs, turnMs, turnWallMs } from '../lib/turn-clock.ts'
 
 const LABEL_LIMIT = 128
 const BAD_LABEL = /[^A-Za-z0-9._-]/g
@@ -44,7 +44,7 @@ export const contextOf = (request: Request): Identity => {
 }
 
 /** Whole milliseconds since arrival. */
-export const elapsedMs = (identity: Identity): number => Math.max(0, Math.round(turnMs() - identity.startedMs))
+export const elapsedMs = (identity: Identity): number => Math.max(0, Math.round(freshTurnMs() - identity.startedMs))
 
 /** The path of a request's URL, undecoded. Elysia's own `path` is wrong for short hosts. */
 export const pathOf = (request: Request): string => {

@@ -1,7 +1,7 @@
 // Station 6: one provider after another, until one answers. Nothing reaches the client before that, so failing over is invisible.
 import { inStep } from '../lib/stages.ts'
 import { readerOf } from '../lib/stream-text.ts'
-import { turnMs } from '../lib/turn-clock.ts'
+import { freshTurnMs } from '../lib/turn-clock.ts'
 import type { DialResponse } from '../lib/upstream.ts'
 import type { Answer, ProviderKind, Reading, StreamPart } from '../providers/provider.ts'
 import type { CatalogueEntry } from '../state/port.ts'
@@ -122,7 +122,7 @@ const begin = (
   exchange.reservedFor = null
   exchange.trace?.calling(entry)
   served.calling(exchange.servedAt, exchange.identity.id, entry.providerId, entry.modelId)
-  exchange.attemptStartedMs = turnMs()
+  exchange.attemptStartedMs = freshTurnMs()
   exchange.mayBill = false
   exchange.usage = null
   exchange.answerBytes = 0
@@ -156,7 +156,7 @@ export const finishAttempt = (
     outcome,
     error_code: error?.code ?? null,
     upstream_status: error?.upstreamStatus ?? null,
-    latency_ms: Math.max(0, Math.round(turnMs() - exchange.attemptStartedMs)),
+    latency_ms: Math.max(0, Math.round(freshTurnMs() - exchange.attemptStartedMs)),
     ttft_ms: error === null ? exchange.firstTokenMs : null,
   }
   attempts.push(exchange.finished)

@@ -2,7 +2,7 @@
 import type { AnswerSink, LiveBody } from '../lib/answer.ts'
 import { deferred, lastReject, lastResolve } from '../lib/deferred.ts'
 import { inStep } from '../lib/stages.ts'
-import { turnMs } from '../lib/turn-clock.ts'
+import { freshTurnMs } from '../lib/turn-clock.ts'
 import type { ArrivalListener } from '../lib/upstream.ts'
 import type { StreamPart } from '../providers/provider.ts'
 import { DONE_FRAME } from '../wire/chat.ts'
@@ -180,7 +180,7 @@ export class ClientStream implements LiveBody, ArrivalListener {
 
   /** Each part may take so long; all that follows a finish reason, together, no longer. */
   #idleUntilMs(): number {
-    const untilMs = turnMs() + this.exchange.plan!.policy.streamIdleMs
+    const untilMs = freshTurnMs() + this.exchange.plan!.policy.streamIdleMs
     if (this.#frames.held === '') this.#restUntilMs = null
     else this.#restUntilMs ??= untilMs
     return this.#restUntilMs ?? untilMs

@@ -5,7 +5,7 @@ import { Cancellation, type CancelSignal } from '../lib/cancellation.ts'
 import type { Inbound } from '../lib/inbound.ts'
 import type { Listed } from '../lib/roster.ts'
 import type { TextPieces } from '../lib/text-pieces.ts'
-import { turnMs } from '../lib/turn-clock.ts'
+import { freshTurnMs } from '../lib/turn-clock.ts'
 import type { RecordId } from '../log/spool-port.ts'
 import type { ProviderKind, Usage } from '../providers/provider.ts'
 import type { HealthCall } from '../state/health-call.ts'
@@ -205,7 +205,7 @@ export class Exchange implements Listed {
 
   /** Whole milliseconds since arrival. */
   latencyMs(): number {
-    return Math.max(0, Math.round(turnMs() - this.identity.startedMs))
+    return Math.max(0, Math.round(freshTurnMs() - this.identity.startedMs))
   }
 
   /** What the `gateway` block says about it. */

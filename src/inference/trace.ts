@@ -5,7 +5,7 @@ import type { AttemptSummary } from '../domain/request.ts'
 import type { HeaderReader } from '../lib/inbound.ts'
 import type { Attributes, Span } from '../lib/otlp.ts'
 import { readTraceParent, readTraceState, writeTraceParent } from '../lib/trace-context.ts'
-import { turnMs } from '../lib/turn-clock.ts'
+import { freshTurnMs } from '../lib/turn-clock.ts'
 import type { DialRequest } from '../lib/upstream.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import type { Measured } from './charge.ts'
@@ -78,7 +78,7 @@ export class RequestTrace {
 
   /** A provider is about to be called. */
   calling(entry: CatalogueEntry): void {
-    this.#calls.push({ spanId: newSpanId(), startedMs: turnMs(), entry })
+    this.#calls.push({ spanId: newSpanId(), startedMs: freshTurnMs(), entry })
   }
 
   /** The call with the headers that continue the trace at the provider. */
@@ -103,7 +103,7 @@ export class RequestTrace {
       traceState,
       calls: this.#calls,
       attempts: exchange.attempts,
-      endedMs: turnMs(),
+      endedMs: freshTurnMs(),
       attributes: attributesOf(exchange, ending, measured),
       model: modelOf(exchange),
       failed: ending.status >= 500 || ending.outcome === 'error' || ending.outcome === 'interrupted',

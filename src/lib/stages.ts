@@ -86,14 +86,25 @@ export class Stages {
       this.settle()
       letTimeGo()
       this.#isTurning = false
-      for (let left = this.#tasks.length; left > 0; left--) this.#tasks.shift()!()
-      holdTime()
-      this.settle()
+      if (this.#tasks.length > 0) this.#finish()
     } finally {
       letTimeGo()
       this.#isTurning = false
-      if (this.#waiting > 0 || this.#arrivals.length > 0 || this.#tasks.length > 0) this.#schedule()
+      this.#goOn()
     }
+  }
+
+  /** What waits for the end of the turn, and what waited for that. */
+  #finish(): void {
+    for (let left = this.#tasks.length; left > 0; left--) this.#tasks.shift()!()
+    // First, as it comes first: a turn of the loop within what is settled now has it.
+    this.#goOn()
+    holdTime()
+    this.settle()
+  }
+
+  #goOn(): void {
+    if (this.#waiting > 0 || this.#arrivals.length > 0 || this.#tasks.length > 0) this.#schedule()
   }
 
   #tell(): void {

@@ -130,6 +130,24 @@ test('a task that throws is reported, and takes nothing from the others', () => 
   expect(take()).toEqual([...names('r', 8, 12), 'end'])
 })
 
+test('a turn without anything at its end settles once; behind what was at its end those who wait are scheduled before it goes on', () => {
+  const { stages, beginner, arrival, task, turn, takeAll } = byHand()
+  stages.arrived(arrival('answer'))
+  turn()
+  expect(takeAll()).toEqual(['answer', 'settled'])
+
+  const scheduled: (() => void)[] = []
+  const did: string[] = []
+  const made = new Stages(
+    (next) => void scheduled.push(next),
+    () => void did.push(`settled with ${scheduled.length} to come`),
+  )
+  for (const name of names('r', 0, 9)) made.begins(beginner(name))
+  made.atEnd(task('end'))
+  scheduled.shift()!()
+  expect(did).toEqual(['settled with 0 to come', 'settled with 1 to come'])
+})
+
 test('those of the process: what requests of this turn resolve has run before its end', async () => {
   const did: string[] = []
   const { promise, resolve } = Promise.withResolvers<void>()

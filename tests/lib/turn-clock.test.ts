@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { Stages } from '../../src/lib/stages.ts'
-import { turnMs, turnWallMs } from '../../src/lib/turn-clock.ts'
+import { freshTurnMs, turnMs, turnWallMs } from '../../src/lib/turn-clock.ts'
 
 /** Until a clock says something else than it did. */
 const laterThan = (clock: () => number, thenMs: number): number => {
@@ -37,13 +37,15 @@ const turnOf = (part: (name: string) => void) => {
 
 test('outside of a turn it is what the clocks say', () => {
   const before = times()
-  laterThan(turnMs, before.monotonicMs)
-  laterThan(turnWallMs, before.wallMs)
+  bothMove()
+  const after = times()
+  expect(after.monotonicMs).toBeGreaterThan(before.monotonicMs)
+  expect(after.wallMs).toBeGreaterThan(before.wallMs)
   expect(Math.abs(turnMs() - performance.now())).toBeLessThan(1_000)
   expect(Math.abs(turnWallMs() - Date.now())).toBeLessThan(1_000)
 })
 
-test('each part of a turn has one time, no earlier than the one before it; what writes at its end has the clocks', () => {
+test('each part of a turn has one time, no earlier than the one before it; what is done at its end has the clocks', () => {
   const seen: { name: string; first: ReturnType<typeof times>; again: ReturnType<typeof times> }[] = []
   turnOf((name) => {
     const first = times()
@@ -63,10 +65,36 @@ test('each part of a turn has one time, no earlier than the one before it; what 
   expect(times()).not.toEqual(after)
 })
 
+test('it is the time when the first of a part asked, until somebody has it read anew', () => {
+  let begunMs = 0
+  turnOf((name) => {
+    if (name !== 'begin') return
+    begunMs = performance.now()
+    bothMove()
+    const first = turnMs()
+    expect(first).toBeGreaterThan(begunMs)
+    bothMove()
+    const fresh = freshTurnMs()
+    expect(fresh).toBeGreaterThan(first)
+    bothMove()
+    expect(turnMs()).toBe(fresh)
+  })()
+  expect(begunMs).toBeGreaterThan(0)
+  const outside = freshTurnMs()
+  bothMove()
+  expect(turnMs()).toBeGreaterThan(outside)
+})
+
 test('a part that throws lets the time go', () => {
-  for (const thrower of ['settle', 'end']) {
+  let settled = 0
+  const throwers: Record<string, (name: string) => boolean> = {
+    first: (name) => name === 'settle',
+    last: (name) => name === 'settle' && ++settled === 2,
+  }
+  for (const throws of Object.values(throwers)) {
     const turn = turnOf((name) => {
-      if (name === thrower) throw new Error('thrown on purpose')
+      times()
+      if (throws(name)) throw new Error('thrown on purpose')
     })
     expect(turn).toThrow('thrown on purpose')
     const after = times()
