@@ -5,7 +5,7 @@ import type { Config } from '../config.ts'
 import { RETIRED_IN_PARTS_SINCE } from '../domain/budget-events.ts'
 import { CHAIN_ROW } from '../domain/chain.ts'
 import type { Diagnostics } from '../lib/diagnostics.ts'
-import { turnMs } from '../lib/turn-clock.ts'
+import { freshTurnMs } from '../lib/turn-clock.ts'
 import { openLog } from '../log/open-log.ts'
 import type { EventLog } from '../log/port.ts'
 import type { LocalSpool } from '../log/spool.ts'
@@ -57,7 +57,8 @@ export const openBudgetParts = (
     live,
     epoch: spool.epoch,
     partitions: () => live.control.table('chain').get(CHAIN_ROW)?.partitions[TOPICS.budgets.name] ?? 1,
-    monotonicMs: turnMs,
+    // A lease is never spent longer than it lasts.
+    monotonicMs: freshTurnMs,
     spoolEnd: () => spool.end,
     onNeeded: (record) => outcomes.needFrom(record),
   })

@@ -1,7 +1,7 @@
 // Work of the data plane is done in stages, for several requests at a time: what a stage touches, code and memory, is in the processor's caches for all but the
 // first of them (docs/decisions/0047-stages.md). A turn of the event loop reads what has come; then answers go on, then requests are begun, and when all of these
-// have gone as far as they can, what waits for the end of the turn is done: the spool writes one batch for them, and they go on. The clocks are read once for each of
-// these (`turn-clock.ts`).
+// have gone as far as they can, what waits for the end of the turn is done: the spool writes one batch for them, and they go on. Each of these has a
+// time of its own (`turn-clock.ts`).
 import { drainMicrotasks } from 'bun:jsc'
 import { holdTime, letTimeGo } from './turn-clock.ts'
 

@@ -1,6 +1,7 @@
-// What time it is, read once for all that a part of a turn of the event loop does (`stages.ts`), as servers of the field do: a clock takes 40 to 50 ns, and a request
-// asked for it 25 times, 1.2 us of 70. It is read when the first one asks, and late for the others by what was done since. Whoever says how long work of its own
-// took, or gives somebody a time, has it read anew (`freshTurnMs`). Outside of a turn the clocks themselves are asked. Not for a loop that ends when it is time.
+// What time it is, read once for much that a part of a turn of the event loop does (`stages.ts`), as servers of the field do: a clock takes 40 to 50 ns, and a request
+// asked for it 25 times, 15 times now (docs/decisions/0054). It is read when the first one asks, and late for the others by what was done since. Whoever says how
+// long something took, gives a provider its time or spends a lease has it read anew (`freshTurnMs`). Outside of a turn the clocks themselves are asked. Not for a loop
+// that ends when it is time.
 
 const NOT_READ = -1
 let isHeld = false
@@ -23,9 +24,10 @@ export const letTimeGo = (): void => {
 /** Monotonic milliseconds, with fractions (`performance.now`). Never goes back. */
 export const turnMs = (): number => (monotonicMs === NOT_READ ? freshTurnMs() : monotonicMs)
 
-/** The same, read now, also for those who ask behind this. */
+/** The same, read now; who asks behind this has no earlier one, of either clock. */
 export const freshTurnMs = (): number => {
   const nowMs = performance.now()
+  wallMs = NOT_READ
   if (isHeld) monotonicMs = nowMs
   return nowMs
 }

@@ -5,6 +5,7 @@ const server = Bun.serve({
   hostname: '127.0.0.1',
   port: 0,
   idleTimeout: 0,
+  development: false,
   async fetch(request) {
     const { pathname } = new URL(request.url)
     const answer = await fetch(target + pathname, {

@@ -1,5 +1,7 @@
 // A turn of the event loop has one time for much that it does (`lib/turn-clock.ts`), but not for how long something took.
 import { afterEach, expect, test } from 'bun:test'
+import { type ProviderCall, send as sendCall } from '../../src/inference/call.ts'
+import { holdTime, letTimeGo, turnMs } from '../../src/lib/turn-clock.ts'
 import type { ProviderKind } from '../../src/providers/provider.ts'
 import { type FaultRequest, type FaultServer, startFaultServer } from '../faults/matrix/fault-server.ts'
 import { ANSWER, send } from '../faults/matrix/row.ts'
@@ -9,11 +11,11 @@ import { plainKind } from './plain-kind.ts'
 const WORK_MS = 30
 const COUNT = 3
 
-let server: FaultServer
-let gateway: TestGateway
+let server: FaultServer | undefined
+let gateway: TestGateway | undefined
 afterEach(() => {
-  gateway.close()
-  server.stop()
+  gateway?.close()
+  server?.stop()
 })
 
 test('what the gateway itself does with answers is in the times that it records and tells', async () => {
@@ -28,13 +30,17 @@ test('what the gateway itself does with answers is in the times that it records 
       return plainKind.response(body, reading)
     },
   }
-  gateway = testGateway({ entries: [entry({ baseUrl: `http://127.0.0.1:${server.port}/v1` })], kinds: [slow] })
+  const started = testGateway({
+    entries: [entry({ baseUrl: `http://127.0.0.1:${server.port}/v1` })],
+    kinds: [slow],
+  })
+  gateway = started
   const answers = await Promise.all(
     Array.from({ length: COUNT }, () =>
-      gateway.chat({ model: 'small', messages: [{ role: 'user', content: 'hi' }] }).then((answer) => answer.json()),
+      started.chat({ model: 'small', messages: [{ role: 'user', content: 'hi' }] }).then((answer) => answer.json()),
     ),
   )
-  const settled = gateway.spool.settled()
+  const settled = started.spool.settled()
   const times = {
     told: answers.map((answer) => (answer as { gateway: { latency_ms: number } }).gateway.latency_ms),
     recorded: settled.map(({ latency_ms }) => latency_ms),
@@ -44,5 +50,24 @@ test('what the gateway itself does with answers is in the times that it records 
   for (const [what, all] of Object.entries(times)) {
     expect([what, all.length]).toEqual([what, COUNT])
     expect(Math.max(...all)).toBeGreaterThanOrEqual(COUNT * WORK_MS - 1)
+  }
+})
+
+test('the deadline of a call begins when it is sent, not when its part of the turn began', () => {
+  const plan = { policy: { firstTokenMs: 60_000, connectMs: 1_000 }, maxAttempts: 1 }
+  const exchange = { shaping: [], deadlineMs: Number.POSITIVE_INFINITY, waitDeadlineMs: 0, trace: null, mayBill: false }
+  const call = {
+    exchange: { ...exchange, newSignal: () => ({ aborted: false }) },
+    ...{ intent: { shaping: [], stream: false }, entry: { timeoutMs: 1_000 }, plan, kind: {} },
+    ...{ request: { shaping: [] }, candidatesLeft: 1, callNumber: 1 },
+  } as unknown as ProviderCall
+  holdTime()
+  try {
+    const begunMs = turnMs()
+    Bun.sleepSync(WORK_MS)
+    void sendCall(call, { dial: () => new Promise(() => {}) })
+    expect(call.exchange.waitDeadlineMs).toBeGreaterThanOrEqual(begunMs + WORK_MS - 1 + 1_000)
+  } finally {
+    letTimeGo()
   }
 })
