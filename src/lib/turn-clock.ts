@@ -9,14 +9,13 @@ let monotonicMs = NOT_READ
 let wallMs = NOT_READ
 
 /** A part of a turn begins: what is read from now on holds until the next call. */
-export const holdTime = (): void => {
-  isHeld = true
-  monotonicMs = NOT_READ
-  wallMs = NOT_READ
-}
+export const holdTime = (): void => begin(true)
 
-export const letTimeGo = (): void => {
-  isHeld = false
+/** The turn is over: the clocks are asked. */
+export const letTimeGo = (): void => begin(false)
+
+const begin = (holds: boolean): void => {
+  isHeld = holds
   monotonicMs = NOT_READ
   wallMs = NOT_READ
 }

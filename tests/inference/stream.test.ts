@@ -304,10 +304,9 @@ test.each(['', '?x=1'])('a client that does not read stops the upstream, over so
     fetch: () =>
       new Response(
         new ReadableStream({
-          async pull(controller) {
+          pull(controller) {
             pulled++
             controller.enqueue(piece)
-            await Bun.sleep(0)
           },
         }),
         { headers: { 'content-type': 'text/event-stream' } },
