@@ -79,6 +79,7 @@ const scoresJson = (candidates: readonly CatalogueEntry[], scores: readonly (num
 }
 
 const areSame = (one: readonly unknown[], other: readonly unknown[]): boolean => {
+  if (one === other) return true
   if (one.length !== other.length) return false
   for (let i = 0; i < one.length; i++) if (one[i] !== other[i]) return false
   return true
@@ -128,12 +129,19 @@ const fits = (key: PlainKey, { plan: { input, policy, order }, entry }: Admissio
   key.hardCaps === input.overrides.hardCaps &&
   areSame(key.order, order)
 
+const FIRST_PROJECTED = 5
 /** In the order of `learnPlain`. */
 const plainValues = ({ plan, promptTokens, reservedNanoUsd }: Admission): GapValue[] => {
   const { textBytes, messageCount, promptBytes, maxTokens } = plan.input.intent
-  const values: GapValue[] = [textBytes, messageCount, promptBytes, promptTokens, reservedNanoUsd]
-  for (let i = 0; i < plan.projectedNanoUsd.length; i++) values.push(plan.projectedNanoUsd[i]!)
-  if (maxTokens !== null) values.push(maxTokens)
+  const { projectedNanoUsd: projected } = plan
+  const values = new Array<GapValue>(FIRST_PROJECTED + projected.length + (maxTokens === null ? 0 : 1))
+  values[0] = textBytes
+  values[1] = messageCount
+  values[2] = promptBytes
+  values[3] = promptTokens
+  values[4] = reservedNanoUsd
+  for (let i = 0; i < projected.length; i++) values[FIRST_PROJECTED + i] = projected[i]!
+  if (maxTokens !== null) values[values.length - 1] = maxTokens
   return values
 }
 
@@ -142,7 +150,6 @@ const learnPlain = (known: KnownTemplates<PlainKey>, admission: Admission): void
   const { input, policy, order, projectedNanoUsd } = plan
   const hasCeiling = input.intent.maxTokens !== null
   const values = plainValues(admission)
-  const projected = values.length - projectedNanoUsd.length - (hasCeiling ? 1 : 0)
   const intent = {
     ...input.intent,
     textBytes: gap(0),
@@ -154,7 +161,7 @@ const learnPlain = (known: KnownTemplates<PlainKey>, admission: Admission): void
     plan: {
       ...plan,
       input: { ...input, intent },
-      projectedNanoUsd: projectedNanoUsd.map((_, i) => gap(projected + i)),
+      projectedNanoUsd: projectedNanoUsd.map((_, i) => gap(FIRST_PROJECTED + i)),
     },
     entry,
     promptTokens: gap(3),

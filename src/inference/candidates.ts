@@ -14,6 +14,9 @@ export interface CandidateSet {
   /** The first so many are those of the model itself; after them come the models that the policy falls back to. */
   readonly ownCount: number
   readonly ownEntries: readonly CatalogueEntry[]
+  /** The places of all, and of the first so many: 0, 1, 2 and so on. */
+  readonly places: readonly number[]
+  readonly ownPlaces: readonly number[]
   /** What does not depend on the request. Null: nothing against it. */
   readonly standing: readonly (RejectedReason | null)[]
   /** No strategy puts a candidate before one of a lower tier: preferred models and providers, then the rest, then fallbacks. */
@@ -87,11 +90,14 @@ const gather = (name: string, reach: Reach, policy: EffectivePolicy, catalogue: 
   const kept = gathered.slice(0, MAX_CANDIDATES)
   const standingOf = standingRule(policy, catalogue)
   const entries = kept.map(({ entry }) => entry)
+  const places = entries.map((_, place) => place)
   return {
     isKnown: rowsOf(name, catalogue).length > 0,
     entries,
     ownCount,
     ownEntries: entries.slice(0, ownCount),
+    places,
+    ownPlaces: places.slice(0, ownCount),
     standing: kept.map(({ entry }) => standingOf(entry)),
     tiers: kept.map(({ tier: own }) => own),
     ownTiered: kept.slice(0, ownCount).some(({ tier: own }) => own !== kept[0]!.tier),

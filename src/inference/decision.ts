@@ -3,6 +3,7 @@
 import type { Candidate, Decision } from '../domain/request.ts'
 import type { Static } from '../lib/schema.ts'
 import type { Plan } from './plan.ts'
+import { isAscending } from './strategies.ts'
 
 /** Ids of overrides and budgets beyond these are not listed: they follow from the state and the time. */
 const LISTED_OVERRIDES = 32
@@ -54,8 +55,3 @@ export const decisionWith = (plan: Plan, scores: Plan['scores']): Decision => {
 
 const listed = (ids: readonly string[]): string[] =>
   ids.length <= LISTED_OVERRIDES ? (ids as string[]) : ids.slice(0, LISTED_OVERRIDES)
-
-const isAscending = (places: readonly number[]): boolean => {
-  for (let i = 1; i < places.length; i++) if (places[i]! < places[i - 1]!) return false
-  return true
-}

@@ -29,7 +29,7 @@ export const stillAllowed = (
   return queue.filter((entry) => {
     if (!mayFallBack && entry !== exchange.entry) return false
     const projected = priceOf(entry, promptTokens, outputBound(intent, entry))
-    const reason = rejection(entry, projected, frame.signals(entry.modelId), bounds)
+    const reason = rejection(entry, projected, frame, bounds)
     if (reason === null) return true
     dropped.set(
       entry,

@@ -17,7 +17,8 @@ import {
   rejection,
   subjectsOf,
 } from './rejections.ts'
-import { type RankInput, rank, scoresOf } from './strategies.ts'
+import { seenOf } from './seen.ts'
+import { isAscending, type RankInput, rank, scoresOf } from './strategies.ts'
 
 /** Everything that a plan depends on. Whoever has it again makes the same plan again. */
 export interface PlanInput {
@@ -160,20 +161,21 @@ const judged = (
   const count = mayFailOver ? set.entries.length : set.ownCount
   const { intent, frame } = input
   const promptTokens = promptTokensEstimate(intent)
-  const reasons: (RejectedReason | null)[] = []
-  const projectedNanoUsd: (number | null)[] = []
-  let eligible: number[] = []
+  const reasons = set.standing.slice(0, count)
+  const projectedNanoUsd = new Array<number | null>(count)
+  let isAnyOut = false
   for (let i = 0; i < count; i++) {
     const entry = set.entries[i]!
     const projected = priceOf(entry, promptTokens, outputBound(intent, entry))
-    const reason = set.standing[i] ?? rejection(entry, projected, frame.signals(entry.modelId), bounds)
-    projectedNanoUsd.push(projected)
-    reasons.push(reason)
-    if (reason === null) eligible.push(i)
+    projectedNanoUsd[i] = projected
+    reasons[i] ??= rejection(entry, projected, frame, bounds)
+    if (reasons[i] !== null) isAnyOut = true
   }
+  const all = count === set.entries.length
+  const places = all ? set.places : set.ownPlaces
+  let eligible = isAnyOut ? places.filter((place) => reasons[place] === null) : places
   const wantedTokens = promptTokens + (intent.maxTokens ?? 0)
   if (eligible.length > 1) eligible = fitting(eligible, set, wantedTokens, reasons)
-  const all = count === set.entries.length
   return {
     input,
     strategy,
@@ -188,11 +190,11 @@ const judged = (
 
 /** Where some of a model's own rows are likely to hold the prompt and the answer, those that are not are left out. The estimate alone refuses nobody. */
 const fitting = (
-  eligible: number[],
+  eligible: readonly number[],
   { entries, ownCount }: CandidateSet,
   wantedTokens: number,
   reasons: (RejectedReason | null)[],
-): number[] => {
+): readonly number[] => {
   let fits = 0
   let own = 0
   for (const place of eligible) {
@@ -218,8 +220,7 @@ const forLongContext = ({ input, bounds }: Judged): readonly CatalogueEntry[] =>
   const eligible: CatalogueEntry[] = []
   for (const { entry, standing } of candidatesOf(policy.contextWindowModels, policy, catalogue)) {
     const projected = priceOf(entry, promptTokens, outputBound(intent, entry))
-    if (standing === null && rejection(entry, projected, frame.signals(entry.modelId), bounds) === null)
-      eligible.push(entry)
+    if (standing === null && rejection(entry, projected, frame, bounds) === null) eligible.push(entry)
   }
   const awake = eligible.filter(({ modelId }) => healthSkip(frame.signals(modelId)) === null)
   return awake.length === 0 ? eligible.slice(0, 1) : awake
@@ -266,7 +267,7 @@ const rankInput = ({ input, strategy, candidates, tiers, projectedNanoUsd, bound
   entries: candidates,
   tiers,
   projectedNanoUsd,
-  frame: input.frame,
+  seen: seenOf(candidates, input.frame),
   metric: bounds.metric,
   weights: input.policy.weights,
   seed: input.seed,
@@ -276,22 +277,15 @@ const rankInput = ({ input, strategy, candidates, tiers, projectedNanoUsd, bound
 
 /** Those whose health lets them be called, in order; the candidates themselves where that is all of them as they stand. When it lets nobody, the first: the last one left is always tried. */
 const awake = ({ input, candidates, reasons }: Judged, order: readonly number[]): readonly CatalogueEntry[] => {
-  const signals = input.frame.number === 0 || order.length === 1 ? null : input.frame
-  let inPlace = 0
-  while (order[inPlace] === inPlace && asleep(signals, candidates[inPlace]!) === null) inPlace++
-  if (inPlace === candidates.length) return candidates
+  const skips = input.frame.number === 0 || order.length === 1 ? null : seenOf(candidates, input.frame).skips
+  if (skips === null && order.length === candidates.length && isAscending(order)) return candidates
   const ordered: CatalogueEntry[] = []
   for (const place of order) {
-    const entry = candidates[place]!
-    const skipped = asleep(signals, entry)
-    if (skipped === null) ordered.push(entry)
+    const skipped = skips === null ? null : skips[place]!
+    if (skipped === null) ordered.push(candidates[place]!)
     else reasons[place] = skipped
   }
   if (ordered.length > 0) return ordered
   reasons[order[0]!] = null
   return [candidates[order[0]!]!]
 }
-
-/** Null: nobody's health is asked. */
-const asleep = (frame: Frame | null, { modelId }: CatalogueEntry): RejectedReason | null =>
-  frame === null ? null : healthSkip(frame.signals(modelId))

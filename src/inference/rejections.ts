@@ -1,6 +1,6 @@
 // Station 4, second step: what a request, the overrides in force and what is known at the moment say against a candidate.
 import { capNanoUsdOf } from '../lib/money.ts'
-import type { Signals } from '../state/frame.ts'
+import type { Frame, Signals } from '../state/frame.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import type { LatencyMetric } from '../state/scores.ts'
 import type { HardCaps, OverridesInForce } from '../state/steering.ts'
@@ -122,7 +122,7 @@ const inNanoUsd = (usd: number | null): number | null => (usd === null ? null : 
 export const rejection = (
   entry: CatalogueEntry,
   projectedNanoUsd: number | null,
-  signals: Signals,
+  frame: Frame,
   bounds: Bounds,
 ): RejectedReason | null => {
   const { intent } = bounds
@@ -147,7 +147,8 @@ export const rejection = (
     if (projectedNanoUsd > hardCapNanoUsd) return 'budget'
   }
   if (bounds.latencyTargetMs === null) return null
-  const latencyMs = bounds.metric === 'ttft' ? signals.ttftMs : signals.e2eMs
+  const { ttftMs, e2eMs } = frame.signals(entry.modelId)
+  const latencyMs = bounds.metric === 'ttft' ? ttftMs : e2eMs
   return latencyMs !== null && latencyMs > bounds.latencyTargetMs ? 'latency_target' : null
 }
 

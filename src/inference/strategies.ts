@@ -1,8 +1,9 @@
 // Station 4, third step: the order in which those that may be called are called. Every random choice comes from the seed.
 import type { Strategy } from '../domain/policy.ts'
-import { type Frame, type Signals, UNSEEN } from '../state/frame.ts'
+import type { Signals } from '../state/frame.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import { type LatencyMetric, ranks, type ScoreWeights } from '../state/scores.ts'
+import type { Seen } from './seen.ts'
 
 /** What strategies look at. Lists are parallel to the candidates. */
 export interface RankInput {
@@ -11,7 +12,8 @@ export interface RankInput {
   /** Null: all of one tier. */
   readonly tiers: readonly number[] | null
   readonly projectedNanoUsd: readonly (number | null)[]
-  readonly frame: Frame
+  /** Of these candidates. */
+  readonly seen: Seen
   readonly metric: LatencyMetric
   readonly weights: ScoreWeights
   readonly seed: number
@@ -35,15 +37,12 @@ export const rank = (places: readonly number[], input: RankInput): Ranking => {
   return { order: sorted(places, keys, spreads ? drawnTies(places, input) : null, input.tiers), keys }
 }
 
-/** What is compared, used again for each request: `MAX_CANDIDATES` at most. */
-const COMPARED: { cost: number | null; priority: number; signals: Signals }[] = []
-
 type Keys = (places: readonly number[], input: RankInput) => number[] | null
 
 const bySignal =
   (key: (signals: Signals, input: RankInput) => number): Keys =>
   (places, input) =>
-    places.map((place) => key(input.frame.signals(input.entries[place]!.modelId), input))
+    places.map((place) => key(input.seen.signals[place]!, input))
 
 /** Who was never measured goes first, so that it is measured. */
 const UNMEASURED = Number.NEGATIVE_INFINITY
@@ -74,16 +73,9 @@ const KEYS: Readonly<Record<Strategy, Keys>> = {
   least_busy: bySignal(({ inFlight }) => inFlight),
   // Who reports no limit has none that is known to be near.
   usage_based: bySignal(({ headroom }) => -(headroom ?? 1)),
-  balanced: (places, { entries, projectedNanoUsd, frame, weights, metric }) => {
-    for (let i = 0; i < places.length; i++) {
-      const { modelId, priority } = entries[places[i]!]!
-      if (i === COMPARED.length) COMPARED.push({ cost: null, priority: 0, signals: UNSEEN })
-      const compared = COMPARED[i]!
-      compared.cost = projectedNanoUsd[places[i]!]!
-      compared.priority = priority
-      compared.signals = frame.signals(modelId)
-    }
-    const keys = ranks(COMPARED, places.length, weights, metric)
+  balanced: (places, { projectedNanoUsd: all, seen, weights, metric }) => {
+    const costs = places.length === all.length ? all : places.map((place) => all[place]!)
+    const keys = ranks(costs, seen.scores(places, metric), weights)
     for (let i = 0; i < keys.length; i++) keys[i] = -keys[i]!
     return keys
   },
@@ -151,6 +143,12 @@ export const scoresOf = (count: number, places: readonly number[], keys: number[
   for (let i = 0; i < count; i++) scores.push(null)
   for (let i = 0; i < places.length; i++) scores[places[i]!] = -keys[i]!
   return scores
+}
+
+/** Whether places stand as they do in the list of candidates. */
+export const isAscending = (places: readonly number[]): boolean => {
+  for (let i = 1; i < places.length; i++) if (places[i]! < places[i - 1]!) return false
+  return true
 }
 
 /** Numbers in [0, 1) from a seed (mulberry32). */

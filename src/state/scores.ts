@@ -50,41 +50,65 @@ export const scores = (
   weights: ScoreWeights = DEFAULT_WEIGHTS,
   metric: LatencyMetric = 'ttft',
 ): Score[] => {
-  const best = bestOf(candidates, candidates.length, metric)
+  const best = bestOf(candidates, metric)
+  const counted = counting(weights)
+  const total = totalOf(counted)
   return candidates.map((candidate) => {
     const components = {
-      cost: costScore(candidate, best),
+      cost: costScore(candidate.cost, best.cost),
       latency: latencyScore(candidate, best, metric),
       health: healthScore(candidate),
       priority: priorityScore(candidate, best),
       feedback: feedbackScore(candidate),
     }
-    const { cost, latency, health, priority, feedback } = components
-    return { components, rank: blended(cost, latency, health, priority, feedback, weights) }
+    const sum =
+      components.cost * counted.cost +
+      components.latency * counted.latency +
+      components.health * counted.health +
+      components.priority * counted.priority +
+      components.feedback * counted.feedback
+    return { components, rank: rounded(sum / total) }
   })
 }
 
-/** The ranks of the first `count` alone, as `scores` says them: for every request, without an object for each. */
+/** The components that do not depend on what a request costs, each a list in the order of the candidates: worked out once for many requests. */
+export interface KnownScores {
+  readonly latency: Float64Array
+  readonly health: Float64Array
+  readonly priority: Float64Array
+  readonly feedback: Float64Array
+}
+
+/** Of candidates that are compared with each other; their `cost` is not looked at. */
+export const knownScores = (candidates: readonly Scored[], metric: LatencyMetric): KnownScores => {
+  const best = bestOf(candidates, metric)
+  return {
+    latency: Float64Array.from(candidates, (candidate) => latencyScore(candidate, best, metric)),
+    health: Float64Array.from(candidates, healthScore),
+    priority: Float64Array.from(candidates, (candidate) => priorityScore(candidate, best)),
+    feedback: Float64Array.from(candidates, feedbackScore),
+  }
+}
+
+/** The ranks alone, as `scores` says them: for every request, without an object for each candidate. `costs`: as `Scored.cost`, in the order of what is known. */
 export const ranks = (
-  candidates: readonly Scored[],
-  count: number,
+  costs: readonly (number | null)[],
+  { latency, health, priority, feedback }: KnownScores,
   weights: ScoreWeights,
-  metric: LatencyMetric,
 ): number[] => {
-  const best = bestOf(candidates, count, metric)
-  const found: number[] = []
-  for (let i = 0; i < count; i++) {
-    const candidate = candidates[i]!
-    found.push(
-      blended(
-        costScore(candidate, best),
-        latencyScore(candidate, best, metric),
-        healthScore(candidate),
-        priorityScore(candidate, best),
-        feedbackScore(candidate),
-        weights,
-      ),
-    )
+  let cheapest = Number.POSITIVE_INFINITY
+  for (let i = 0; i < costs.length; i++) if (costs[i] !== null) cheapest = Math.min(cheapest, costs[i]!)
+  const counted = counting(weights)
+  const total = totalOf(counted)
+  const found = new Array<number>(costs.length) // grown one by one, twenty take four times as long
+  for (let i = 0; i < costs.length; i++) {
+    const sum =
+      costScore(costs[i]!, cheapest) * counted.cost +
+      latency[i]! * counted.latency +
+      health[i]! * counted.health +
+      priority[i]! * counted.priority +
+      feedback[i]! * counted.feedback
+    found[i] = rounded(sum / total)
   }
   return found
 }
@@ -96,12 +120,11 @@ interface Best {
   readonly priority: number
 }
 
-const bestOf = (candidates: readonly Scored[], count: number, metric: LatencyMetric): Best => {
+const bestOf = (candidates: readonly Scored[], metric: LatencyMetric): Best => {
   let cheapest = Number.POSITIVE_INFINITY
   let fastest = Number.POSITIVE_INFINITY
   let first = Number.POSITIVE_INFINITY
-  for (let i = 0; i < count; i++) {
-    const { cost, priority, signals } = candidates[i]!
+  for (const { cost, priority, signals } of candidates) {
     if (cost !== null) cheapest = Math.min(cheapest, cost)
     fastest = Math.min(fastest, latencyMs(signals, metric) ?? Number.POSITIVE_INFINITY)
     first = Math.min(first, priority)
@@ -109,7 +132,8 @@ const bestOf = (candidates: readonly Scored[], count: number, metric: LatencyMet
   return { cost: cheapest, latencyMs: fastest, priority: first }
 }
 
-const costScore = ({ cost }: Scored, best: Best): number => (cost === null ? 0 : share(best.cost, cost, COST_GRAIN))
+const costScore = (cost: number | null, cheapest: number): number =>
+  cost === null ? 0 : cost === cheapest ? 1 : share(cheapest, cost, COST_GRAIN)
 
 const latencyScore = ({ signals }: Scored, best: Best, metric: LatencyMetric): number => {
   const ms = latencyMs(signals, metric)
@@ -130,24 +154,11 @@ const latencyMs = ({ ttftMs, e2eMs }: Signals, metric: LatencyMetric): number | 
 /** 1 for the best, half for twice as much. */
 const share = (best: number, value: number, grain: number): number => rounded((best + grain) / (value + grain))
 
-const blended = (
-  cost: number,
-  latency: number,
-  health: number,
-  priority: number,
-  feedback: number,
-  weights: ScoreWeights,
-): number => {
-  const all = weights.cost + weights.latency + weights.health + weights.priority + weights.feedback
-  if (!(all > 0)) return blended(cost, latency, health, priority, feedback, EQUAL)
-  const sum =
-    cost * weights.cost +
-    latency * weights.latency +
-    health * weights.health +
-    priority * weights.priority +
-    feedback * weights.feedback
-  return rounded(sum / all)
-}
+/** Weights that count: all equal where none does. */
+const counting = (weights: ScoreWeights): ScoreWeights => (totalOf(weights) > 0 ? weights : EQUAL)
+
+const totalOf = ({ cost, latency, health, priority, feedback }: ScoreWeights): number =>
+  cost + latency + health + priority + feedback
 
 const EQUAL: ScoreWeights = { cost: 1, latency: 1, health: 1, priority: 1, feedback: 1 }
 

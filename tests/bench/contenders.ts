@@ -110,18 +110,23 @@ export const SECOND_MODEL = 'other-bench-model'
 const PROVIDERS = 5
 const MOST = 1_000_000_000
 
+const FALLBACKS = ['second', 'third', 'fourth']
+
 /** Five providers with four models each. */
 const catalogue = (origin: string, prefix: string) => {
   const providers = Array.from({ length: PROVIDERS }, (_, i) => `${prefix}bench-${i}`)
   return {
     providers: providers.map((name) => ({ name, kind: 'openai_compatible', base_url: `${origin}/v1` })),
-    models: [MODEL, 'second', 'third', 'fourth'].flatMap((name) =>
+    models: [MODEL, ...FALLBACKS].flatMap((name) =>
       providers.map((provider) => ({ name: `${prefix}${name}`, provider, ...PRICES })),
     ),
   }
 }
 
-/** What the targets are for: a catalogue for each upstream (the second answers `SECOND_MODEL`), limits at every level, a hard budget that is never used up. */
+/**
+ * What the targets are for: a catalogue for each upstream (the second answers `SECOND_MODEL`), each request with 20 candidates (its model and three to fall back
+ * to, of five providers), limits at every level, a hard budget that is never used up.
+ */
 export const fullWorld = (origin: string, secondOrigin?: string) => {
   const first = catalogue(origin, '')
   const second = secondOrigin === undefined ? { providers: [], models: [] } : catalogue(secondOrigin, 'other-')
@@ -129,7 +134,7 @@ export const fullWorld = (origin: string, secondOrigin?: string) => {
     tenants: [{ slug: 'default', name: 'default', rate_limits: { rpm: MOST, tpm: MOST, max_parallel: 100_000 } }],
     providers: [...first.providers, ...second.providers],
     models: [...first.models, ...second.models],
-    policies: [{ name: 'default', rate_limits: { rpm: MOST } }],
+    policies: [{ name: 'default', rate_limits: { rpm: MOST }, fallback: { models: FALLBACKS } }],
     budgets: [{ tenant: 'default', window: 'month', limit_usd: 1_000_000, enforcement: 'hard' }],
   }
 }

@@ -7,8 +7,9 @@ import { makePlan, type PlanInput } from '../../src/inference/plan.ts'
 import { recordedInput } from '../../src/inference/replay.ts'
 import type { Signals } from '../../src/state/frame.ts'
 import type { CatalogueEntry } from '../../src/state/port.ts'
+import { NO_OVERRIDES } from '../../src/state/steering.ts'
 import { entry } from './gateway.ts'
-import { frameOf, intentOf, planInput, policyOf } from './plans.ts'
+import { frameOf, intentOf, overridesOf, planInput, policyOf } from './plans.ts'
 
 const NAMES = ['alpha', 'beta', 'gamma', 'delta', 'epsilon']
 
@@ -82,6 +83,26 @@ describe('goes by what the frame shows', () => {
       ])
     }
   })
+})
+
+test('what a frame said is asked of that frame only, whichever comes after it, and of the candidates that are left', () => {
+  const input = planInput({ entries: entriesOf([{}, {}, {}]), policy: byName('balanced') })
+  const frames = [
+    seen({ e2eMs: 900 }, { e2eMs: 100 }, { e2eMs: 300 }),
+    seen({ e2eMs: 100 }, { e2eMs: 900, breaker: 'open' }, { e2eMs: 300 }),
+    seen({ e2eMs: 100 }, { e2eMs: 300 }, { e2eMs: 900 }),
+  ]
+  const orders = [
+    ['beta', 'gamma', 'alpha'],
+    ['alpha', 'gamma'],
+    ['alpha', 'beta', 'gamma'],
+  ]
+  for (const i of [0, 1, 0, 2, 1, 2]) expect(orderOf({ ...input, frame: frames[i]! })).toEqual(orders[i]!)
+  // Without the fastest, the next one is what the others are compared with.
+  const killed = overridesOf({ killedProviderIds: new Set(['prov_beta']) })
+  const [without, all] = [killed, NO_OVERRIDES].map((overrides) => makePlan({ ...input, frame: frames[0]!, overrides }))
+  expect(without!.scores).toEqual([expect.any(Number), null, expect.any(Number)])
+  expect(without!.scores![2]).toBeGreaterThan(all!.scores![2]!)
 })
 
 test('each ordering strategy never puts the worse before the better', () => {

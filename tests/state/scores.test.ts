@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { UNSEEN } from '../../src/state/frame.ts'
 import { headroomOf } from '../../src/state/headroom.ts'
-import { scores } from '../../src/state/scores.ts'
+import { knownScores, ranks, scores } from '../../src/state/scores.ts'
 
 const signals = fc.record({
   breaker: fc.constantFrom('closed' as const, 'open' as const, 'half_open' as const),
@@ -37,6 +37,20 @@ test('every component and every rank lies in [0, 1], whatever is compared', () =
             expect(value).toBeLessThanOrEqual(1)
           }
         }
+      },
+    ),
+  )
+})
+
+test('ranks by what is known beside the costs are those of the scores, exactly', () => {
+  fc.assert(
+    fc.property(
+      fc.array(scored, { maxLength: 24 }),
+      weights,
+      fc.constantFrom('ttft' as const, 'e2e' as const),
+      (all, by, metric) => {
+        const costs = all.map(({ cost }) => cost)
+        expect(ranks(costs, knownScores(all, metric), by)).toEqual(scores(all, by, metric).map(({ rank }) => rank))
       },
     ),
   )
