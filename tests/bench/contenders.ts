@@ -210,12 +210,26 @@ export const warm = async (
   }: WarmOptions = {},
 ): Promise<number> => {
   let failed = 0
+  const round = async () => {
+    for (const mode of modes) failed += (await load.run(benchJob(contender, mode, WARM_CONNECTIONS, roundMs))).failed
+  }
+  await compilersRest(pids, round, modes.length * roundMs, mostRounds, restShare)
+  return failed
+}
+
+/** Has rounds of `roundMs` done until compilers take no more than that share of one. */
+export const compilersRest = async (
+  pids: readonly number[],
+  round: () => Promise<unknown>,
+  roundMs: number,
+  mostRounds: number,
+  restShare = COMPILERS_REST,
+): Promise<void> => {
   for (let rounds = 0; rounds < mostRounds; rounds++) {
     const before = compilerSeconds(pids)
-    for (const mode of modes) failed += (await load.run(benchJob(contender, mode, WARM_CONNECTIONS, roundMs))).failed
-    if ((compilerSeconds(pids) - before) * 1_000 < restShare * modes.length * roundMs) break
+    await round()
+    if ((compilerSeconds(pids) - before) * 1_000 < restShare * roundMs) return
   }
-  return failed
 }
 const WARM_CONNECTIONS = 32
 const WARM_ROUND_MS = 5_000

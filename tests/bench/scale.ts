@@ -1,5 +1,5 @@
 // What a request costs against the size of what there is: models, keys, policies, streams that are held open, the prompt. Each row is a gateway of its own
-// beside the bare proxy; each request names another of the many, by chance, so caches help as little as they can.
+// beside the bare proxy and beside a small gateway that serves for all rows; each request names another of the many, by chance, so caches help as little as they can.
 // `--only=models,registry,keys,policies,streams,prompt`: some of them. `--record`: puts the rows and the plot into docs/performance.md.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
@@ -35,11 +35,13 @@ const BY = Object.keys(SIZES) as By[]
 interface Bench {
   readonly load: LoadProcess
   readonly bare: Contender
+  /** Of the smallest world. */
+  readonly small: Contender
 }
 
 /** Runs something on a gateway with a registry of that size. */
 const withWorld = async <Result>(
-  { load }: Bench,
+  load: LoadProcess,
   size: WorldSize,
   work: (gatelog: Contender) => Promise<Result>,
 ): Promise<Result> => {
@@ -62,13 +64,14 @@ const ASKED_FOR = 10
 
 /** A row of the registry: requests name one of `count`, by the header or the model that holds the mark. */
 const registryRow = (bench: Bench, by: 'models' | 'registry' | 'keys' | 'policies', count: number): Promise<Row> =>
-  withWorld(bench, { ...SMALL, [by === 'registry' ? 'models' : by]: count }, async (gatelog) => {
+  withWorld(bench.load, { ...SMALL, [by === 'registry' ? 'models' : by]: count }, async (gatelog) => {
     const startMb = rssMb(gatelog.pid!)
-    const row = await measureRow(bench.load, { ...bench, gatelog }, (contender) => {
+    const row = await measureRow(bench.load, { bare: bench.bare, gatelog, smallest: bench.small }, (contender) => {
       const { body, headers, ...job } = benchJob(contender, 'json', 0, 0)
+      const known = contender === bench.small ? SIZES[by][0] : count
       return {
         ...job,
-        spread: by === 'registry' ? ASKED_FOR : count,
+        spread: by === 'registry' ? ASKED_FOR : known,
         body: by === 'models' || by === 'registry' ? body.replace('bench-model', NAMES.model) : body,
         headers: {
           ...headers,
@@ -81,12 +84,12 @@ const registryRow = (bench: Bench, by: 'models' | 'registry' | 'keys' | 'policie
   })
 
 const promptRow = (bench: Bench, bytes: number): Promise<Row> =>
-  withWorld(bench, SMALL, async (gatelog) => {
+  withWorld(bench.load, SMALL, async (gatelog) => {
     const words = 'What has to be said takes many words. '
     const text = words.repeat(Math.ceil(bytes / words.length)).slice(0, bytes)
     const row = await measureRow(
       bench.load,
-      { ...bench, gatelog },
+      { bare: bench.bare, gatelog, smallest: null },
       (contender) => benchJob(contender, 'json', 0, 0, text),
       AT_ONCE_LARGE,
     )
@@ -110,8 +113,8 @@ const mostStreams = (): number => {
 }
 
 const streamsRow = (bench: Bench, wanted: number): Promise<Row> =>
-  withWorld(bench, SMALL, async (gatelog) => {
-    const { load } = bench
+  withWorld(bench.load, SMALL, async (gatelog) => {
+    const { load, bare, small } = bench
     const count = Math.min(wanted, mostStreams())
     await load.run(benchJob(gatelog, 'json', 32, 3_000)) // its code and its heap as in use, before memory is compared
     await Bun.sleep(IDLE_MS)
@@ -131,7 +134,9 @@ const streamsRow = (bench: Bench, wanted: number): Promise<Row> =>
       received = (await load.hold({ hold: 'tick', ...TICK })).received
     })
     const perChunkUs = ((ticking - (idle * TICK.durationMs) / 1_000) * 1e6) / received
-    const row = await measureRow(load, { ...bench, gatelog }, (contender) => benchJob(contender, 'json', 0, 0))
+    const row = await measureRow(load, { bare, gatelog, smallest: small }, (contender) =>
+      benchJob(contender, 'json', 0, 0),
+    )
     const after = await load.hold({ hold: 'end' })
     const kb = ((heldMb - emptyMb) * 1_024) / count
     if (opened.open < count) throw new Error(`only ${opened.open} of ${count} streams could be opened`)
@@ -152,22 +157,27 @@ const streamsRow = (bench: Bench, wanted: number): Promise<Row> =>
 const rowOf = (bench: Bench, by: By, at: number): Promise<Row> =>
   by === 'prompt' ? promptRow(bench, at) : by === 'streams' ? streamsRow(bench, at) : registryRow(bench, by, at)
 
+const measured = async (bench: Bench): Promise<Row[]> => {
+  const rows: Row[] = []
+  for (const by of onlyOf(BY))
+    for (const at of SIZES[by]) {
+      const row = await rowOf(bench, by, at)
+      rows.push(row)
+      console.log(tableOf([row], rows.length === 1))
+      if (process.argv.includes('--record')) recordRows([row])
+    }
+  return rows
+}
+
 const load = await startLoad()
-const bench: Bench = { load, bare: await startBare(load.origin) }
+const bare = await startBare(load.origin)
 console.log(`machine: ${cpus().length} x ${cpus()[0]?.model ?? 'unknown'}, Bun ${Bun.version}`)
-const rows: Row[] = []
-for (const by of onlyOf(BY))
-  for (const at of SIZES[by]) {
-    const row = await rowOf(bench, by, at)
-    rows.push(row)
-    console.log(tableOf([row], rows.length === 1))
-    if (process.argv.includes('--record')) recordRows([row])
-  }
+const rows = await withWorld(load, SMALL, (small) => measured({ load, bare, small }))
 const keys = rows.filter(({ by }) => by === 'keys')
 const [fewest, most] = [keys[0], keys.at(-1)]
 if (fewest !== undefined && most !== undefined && most.at > fewest.at)
   console.log(
     `RSS for each key: ${(((most.rssMb - fewest.rssMb) * 1_048_576) / (most.at - fewest.at)).toFixed(0)} bytes`,
   )
-await bench.bare.stop()
+await bare.stop()
 await load.stop()

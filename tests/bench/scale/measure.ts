@@ -1,5 +1,5 @@
-// One row of the scale bench: a gateway as large as the row says and the bare proxy, measured in turn.
-import { type Contender, cpuSeconds, type LoadProcess, rssMb } from '../contenders.ts'
+// One row of the scale bench: a gateway as large as the row says, the smallest one and the bare proxy, measured in turn.
+import { type Contender, compilersRest, cpuSeconds, type LoadProcess, median, rssMb } from '../contenders.ts'
 import type { LoadJob } from '../load.ts'
 
 export interface Row {
@@ -9,6 +9,8 @@ export interface Row {
   /** CPU of the process for each request, at `together` at once; of the bare proxy in the same minute. */
   readonly cpuUs: number
   readonly bareCpuUs: number
+  /** CPU for a request to that of the smallest gateway, round for round: whether it stays flat, whatever the machine does. Null: size is of the request. */
+  readonly toSmallest: number | null
   readonly together: number
   /** What the gateway adds to the bare proxy's at 1 at once. */
   readonly p50AddedUs: number
@@ -20,10 +22,12 @@ export interface Row {
   readonly more?: string
 }
 
-const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 3)
-const SECONDS = Number(process.env.BENCH_SECONDS ?? 1.5)
-/** A gateway compiles for its first 40,000 requests; rows with fewer in this time hold some of it. */
-const WARM_MS = { bare: 2_000, gatelog: 8_000 }
+// Short rounds, and many: where machines are shared their pace changes within seconds, and all sides are to see the same of it.
+const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 9)
+const SECONDS = Number(process.env.BENCH_SECONDS ?? 0.7)
+/** A gateway compiles for its first 40,000 requests. */
+const WARM_MS = { bare: 2_000, gatelog: 8_000, further: 4_000 }
+const MOST_WARM_ROUNDS = 5
 
 /** CPU of one side for each request, its latencies at 1 at once. */
 interface Side {
@@ -34,26 +38,44 @@ interface Side {
   failed: number
 }
 
+interface Contenders {
+  readonly bare: Contender
+  readonly gatelog: Contender
+  /** The smallest gateway; null where size is of the request. */
+  readonly smallest: Contender | null
+}
+
 /** `jobOf`: the request of the row, `connections` and `durationMs` left to this. */
 export const measureRow = async (
   load: LoadProcess,
-  contenders: { readonly bare: Contender; readonly gatelog: Contender },
+  contenders: Contenders,
   jobOf: (contender: Contender) => Omit<LoadJob, 'connections' | 'durationMs'>,
   together = 32,
 ): Promise<Omit<Row, 'by' | 'at'>> => {
-  const sides = { bare: newSide(), gatelog: newSide() }
-  const names = ['bare', 'gatelog'] as const
-  const run = async (name: 'bare' | 'gatelog', connections: number, durationMs: number) => {
-    const contender = contenders[name]
+  const sides = { bare: newSide(), gatelog: newSide(), smallest: newSide() }
+  const names = (['bare', 'gatelog', 'smallest'] as const).filter((name) => contenders[name] !== null)
+  const run = async (name: keyof Contenders, connections: number, durationMs: number) => {
+    const contender = contenders[name]!
     const before = cpuSeconds(contender.pid!)
     const result = await load.run({ ...jobOf(contender), connections, durationMs })
     const cpuUs = ((cpuSeconds(contender.pid!) - before) * 1e6) / Math.max(1, result.requests)
     return { ...result, cpuUs }
   }
-  for (const name of names) await run(name, together, WARM_MS[name])
+  await run('bare', together, WARM_MS.bare)
+  for (const name of names) {
+    if (name === 'bare') continue
+    await run(name, together, WARM_MS.gatelog)
+    const further = () => run(name, together, WARM_MS.further)
+    await compilersRest([contenders[name]!.pid!], further, WARM_MS.further, MOST_WARM_ROUNDS)
+  }
   for (let round = 0; round < ROUNDS; round++)
     for (const name of names) {
       const many = await run(name, together, SECONDS * 1_000)
+      if (name === 'smallest') {
+        sides[name].cpuUs.push(many.cpuUs)
+        sides[name].failed += many.failed
+        continue
+      }
       const alone = await run(name, 1, SECONDS * 700)
       const side = sides[name]
       side.cpuUs.push(many.cpuUs)
@@ -62,16 +84,18 @@ export const measureRow = async (
       side.requests += many.requests + alone.requests
       side.failed += many.failed + alone.failed
     }
-  const { bare, gatelog } = sides
+  const { bare, gatelog, smallest } = sides
   return {
     // The least of the rounds: what else a machine does only adds.
     cpuUs: Math.min(...gatelog.cpuUs),
     bareCpuUs: Math.min(...bare.cpuUs),
+    toSmallest:
+      contenders.smallest === null ? null : median(gatelog.cpuUs.map((us, round) => us / smallest.cpuUs[round]!)),
     together,
     p50AddedUs: Math.min(...gatelog.p50Us) - Math.min(...bare.p50Us),
     p99AddedUs: Math.min(...gatelog.p99Us) - Math.min(...bare.p99Us),
     requests: gatelog.requests,
-    failed: gatelog.failed,
+    failed: gatelog.failed + smallest.failed,
     rssMb: rssMb(contenders.gatelog.pid!),
   }
 }

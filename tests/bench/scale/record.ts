@@ -13,7 +13,7 @@ const [BEGIN, END] = ['<!-- rows: begin -->', '<!-- rows: end -->']
 export type KeptRow = Row & { readonly commit: string }
 
 const HEAD =
-  '| by | size | CPU us/request | bare proxy | p50 added us | p99 added us | RSS MB | N | failed | |\n|---|---|---|---|---|---|---|---|---|---|\n'
+  '| by | size | CPU us/request | to the smallest | bare proxy | p50 added us | p99 added us | RSS MB | N | failed | |\n|---|---|---|---|---|---|---|---|---|---|---|\n'
 
 /** Rows as Markdown, with or without the head of the table. */
 export const tableOf = (rows: readonly Row[], hasHead: boolean): string =>
@@ -21,7 +21,7 @@ export const tableOf = (rows: readonly Row[], hasHead: boolean): string =>
   rows
     .map(
       (row) =>
-        `| ${row.by} | ${row.at.toLocaleString('en')} | ${row.cpuUs.toFixed(1)} | ${row.bareCpuUs.toFixed(1)} | ${Math.round(row.p50AddedUs)} | ${Math.round(row.p99AddedUs)} | ${row.rssMb} | ${row.requests.toLocaleString('en')} | ${row.failed} | ${row.more ?? ''} |`,
+        `| ${row.by} | ${row.at.toLocaleString('en')} | ${row.cpuUs.toFixed(1)} | ${row.toSmallest?.toFixed(2) ?? ''} | ${row.bareCpuUs.toFixed(1)} | ${Math.round(row.p50AddedUs)} | ${Math.round(row.p99AddedUs)} | ${row.rssMb} | ${row.requests.toLocaleString('en')} | ${row.failed} | ${row.more ?? ''} |`,
     )
     .join('\n')
 
