@@ -1,6 +1,7 @@
 // The record of an admission, `RequestAdmitted`, as JSON text. Most are like others of the same candidates: for those the text is there, but for numbers.
 import type { BudgetPart } from '../domain/budget-events.ts'
 import type { Decision } from '../domain/request.ts'
+import { areSame } from '../lib/same-items.ts'
 import type { TextPiece, TextPieces } from '../lib/text-pieces.ts'
 import { type FilledText, type GapValue, gap, TextTemplate } from '../lib/text-template.ts'
 import type { CatalogueEntry } from '../state/port.ts'
@@ -76,13 +77,6 @@ const scoresJson = (candidates: readonly CatalogueEntry[], scores: readonly (num
   const json = JSON.stringify(scores)
   scoreTexts.set(candidates, { scores, json })
   return json
-}
-
-const areSame = (one: readonly unknown[], other: readonly unknown[]): boolean => {
-  if (one === other) return true
-  if (one.length !== other.length) return false
-  for (let i = 0; i < one.length; i++) if (one[i] !== other[i]) return false
-  return true
 }
 
 /** What the text of an admission depends on beside its list of candidates and its gaps: whatever is left out here, and in `isPlain`, would be said of requests that it is not true of. */

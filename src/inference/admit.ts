@@ -1,6 +1,7 @@
 // Station 5: the admission. Written before the upstream is called, so that no crash can hide a call that may be billed.
 import type { RequestAttempted, RequestExtended } from '../domain/request.ts'
 import { type RecordId, SpoolClosed } from '../log/spool-port.ts'
+import { STILL } from '../state/frame.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { admittedJson } from './admission-text.ts'
@@ -12,6 +13,8 @@ import type { Plan } from './plan.ts'
 import { type CommonFacts, type FactsText, requestFactsText } from './record-text.ts'
 
 const RETRY_AFTER_S = 1
+/** What stands in the records of a request without a plan. */
+const NO_PLAN = { seed: 0, frame: STILL }
 
 /** What both records of a request say about it: built once. */
 export const factsText = (
@@ -30,14 +33,13 @@ export const factsText = (
     policy_id: plan?.policy.id ?? null,
     strategy: plan?.strategy ?? null,
     stream: intent?.stream ?? false,
-    user,
     task: intent?.task ?? 'chat',
     revision,
-    frame: plan?.input.frame.number ?? 0,
   }
   if (exchange.purpose !== null) common.purpose = exchange.purpose
   const { id, requestId: request_id, traceId: trace_id, atMs: at_ms } = identity
-  return requestFactsText({ id, request_id, trace_id, at_ms, seed: plan?.input.seed ?? 0 }, common)
+  const { seed, frame } = plan?.input ?? NO_PLAN
+  return requestFactsText({ id, request_id, trace_id, at_ms, seed, frame: frame.number, user }, common)
 }
 
 /** Appends `request.admitted`; throws 429 while the spool is closed, and 500 when the record could not be written. */

@@ -28,15 +28,19 @@ export interface CandidateSet {
 
 export type CandidateSource = Pick<Catalogue, 'resolve' | 'all' | 'version'>
 
-/** Sets by name, of one policy, for as long as the catalogue stays as it is. */
+/** Sets by name, of one policy, for as long as the catalogue stays as it is and all policies together have not too many. */
 interface Memo {
   readonly catalogue: CandidateSource
   readonly version: number
+  readonly generation: number
   readonly sets: Map<string, CandidateSet>
 }
 
-const MAX_REMEMBERED = 1_000
+/** Of all policies. Beyond it all are forgotten: a registry with more names, all of them asked for, has its sets made anew now and then. */
+const MOST_REMEMBERED = 8_192
 const memos = new WeakMap<EffectivePolicy, Memo>()
+let generation = 0
+let remembered = 0
 
 /** How far one looks. `alone`: nothing but the rows of that name. `long`: also where the policy sends prompts that are too long. */
 export type Reach = 'alone' | 'usual' | 'long'
@@ -50,8 +54,8 @@ export const candidatesFor = (
   isAlias = false,
 ): CandidateSet => {
   let memo = memos.get(policy)
-  if (memo === undefined || memo.catalogue !== catalogue || memo.version !== catalogue.version) {
-    memo = { catalogue, version: catalogue.version, sets: new Map() }
+  if (memo === undefined || !isCurrent(memo, catalogue)) {
+    memo = { catalogue, version: catalogue.version, generation, sets: new Map() }
     memos.set(policy, memo)
   }
   const word = name.toLowerCase() // clients spell it as they like
@@ -60,11 +64,17 @@ export const candidatesFor = (
   if (set === undefined) {
     set = gather(name, reach, policy, catalogue)
     if (!set.isKnown && !isAlias) return set
-    if (memo.sets.size >= MAX_REMEMBERED) memo.sets.clear()
     memo.sets.set(key, set)
+    if (++remembered >= MOST_REMEMBERED) {
+      generation++
+      remembered = 0
+    }
   }
   return set
 }
+
+const isCurrent = (memo: Memo, catalogue: CandidateSource): boolean =>
+  memo.catalogue === catalogue && memo.version === catalogue.version && memo.generation === generation
 
 const gather = (name: string, reach: Reach, policy: EffectivePolicy, catalogue: CandidateSource): CandidateSet => {
   const gathered: { entry: CatalogueEntry; tier: number }[] = []

@@ -267,7 +267,7 @@ const rankInput = ({ input, strategy, candidates, tiers, projectedNanoUsd, bound
   entries: candidates,
   tiers,
   projectedNanoUsd,
-  seen: seenOf(candidates, input.frame),
+  frame: input.frame,
   metric: bounds.metric,
   weights: input.policy.weights,
   seed: input.seed,

@@ -3,69 +3,90 @@
 import type { RequestFacts } from '../domain/request.ts'
 import type { Static } from '../lib/schema.ts'
 import type { TextPiece } from '../lib/text-pieces.ts'
-import { GrowingTemplate, gap } from '../lib/text-template.ts'
+import { type GapValue, GrowingTemplate, gap } from '../lib/text-template.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import { MOST_NAME_CHARS } from '../wire/gateway-block.ts'
 
 type Facts = Static<typeof RequestFacts>
-/** What the requests of a key have in common for a while. */
-export type CommonFacts = Omit<Facts, 'id' | 'request_id' | 'trace_id' | 'at_ms' | 'seed'>
+/** What every request has of its own, or shares for a second. The ids and the user consist of letters, digits, dots, hyphens and underscores. */
+type OwnFacts = Pick<Facts, 'id' | 'request_id' | 'trace_id' | 'at_ms' | 'seed' | 'frame' | 'user'>
+/** What many requests of a key have in common. */
+export type CommonFacts = Omit<Facts, keyof OwnFacts>
 
 interface KnownFacts {
   readonly facts: CommonFacts
+  readonly hasUser: boolean
+  /** The common facts with a comma in front. */
   readonly json: string
   /** Of the whole facts, once they are met again. */
   template: GrowingTemplate | null
 }
 
+/** In all: they are forgotten together. */
 const MOST_KNOWN = 1_024
+/** Who uses several models or policies, now as streams and now not, has as many kinds of requests. */
+const MOST_OF_KEY = 8
 /** By key, of the last ones. */
-let known = new Map<string, KnownFacts>()
+let known = new Map<string, KnownFacts[]>()
+let knownCount = 0
 
 const isSame = (one: CommonFacts, other: CommonFacts): boolean =>
   one.requested_model === other.requested_model &&
   one.revision === other.revision &&
-  one.frame === other.frame &&
   one.stream === other.stream &&
   one.policy_id === other.policy_id &&
   one.strategy === other.strategy &&
   one.task === other.task &&
   one.endpoint === other.endpoint &&
-  one.user === other.user &&
   one.tenant_id === other.tenant_id &&
   one.purpose === other.purpose
 
-/** With a comma in front. */
 const membersOf = (facts: CommonFacts): string => `,${JSON.stringify(facts).slice(1, -1)}`
 
-/** What is known of the key; null: it was not met before, or not in this way. */
-const knownOf = (facts: CommonFacts): KnownFacts | null => {
-  const last = facts.key_id === null ? undefined : known.get(facts.key_id)
-  return last !== undefined && isSame(last.facts, facts) ? last : null
-}
-
-/** The facts as JSON text, remembered unless it would keep a long text alive. */
-const remembered = (facts: CommonFacts): string => {
-  const { key_id: key, requested_model: model } = facts
-  const json = membersOf(facts)
-  if (key === null || (model !== null && model.length > MOST_NAME_CHARS)) return json
-  if (known.size >= MOST_KNOWN) known = new Map()
-  known.set(key, { facts, json, template: null })
-  return json
+/** Remembers these facts in place of the oldest of their key. */
+const remember = (of: KnownFacts[] | undefined, key: string, facts: CommonFacts, hasUser: boolean): KnownFacts => {
+  const fresh: KnownFacts = { facts, hasUser, json: membersOf(facts), template: null }
+  if (of?.length === MOST_OF_KEY) {
+    of.shift()
+    of.push(fresh)
+    return fresh
+  }
+  if (knownCount >= MOST_KNOWN) {
+    known = new Map()
+    knownCount = 0
+  }
+  knownCount++
+  const left = known.get(key)
+  if (left === undefined) known.set(key, [fresh])
+  else left.push(fresh)
+  return fresh
 }
 
 /** `RequestFacts` as JSON text without the closing brace: both records of a request begin with it. */
 export type FactsText = Exclude<TextPiece, number>
 
-/** What every request has of its own. The ids consist of letters, digits, dots, hyphens and underscores. */
-type OwnFacts = Omit<Facts, keyof CommonFacts>
-
 export const requestFactsText = (own: OwnFacts, common: CommonFacts): FactsText => {
-  const last = knownOf(common)
-  if (last === null) return ownJson(own) + remembered(common)
-  last.template ??= new GrowingTemplate(ownJson(OWN_GAPS) + last.json)
-  const filled = last.template.filled([own.id, own.request_id, own.trace_id, own.at_ms, own.seed])
-  return filled ?? ownJson(own) + last.json
+  const { key_id: key, requested_model: model } = common
+  // A long name is not remembered: it may be cut from a text that would be kept alive.
+  if (key === null || (model !== null && model.length > MOST_NAME_CHARS)) return ownJson(own) + membersOf(common)
+  const hasUser = own.user !== null
+  const of = known.get(key)
+  if (of !== undefined)
+    for (let i = of.length - 1; i >= 0; i--) {
+      const last = of[i]!
+      if (last.hasUser === hasUser && isSame(last.facts, common)) return textLike(last, own)
+    }
+  return ownJson(own) + remember(of, key, common, hasUser).json
+}
+
+const textLike = (last: KnownFacts, own: OwnFacts): FactsText => {
+  last.template ??= new GrowingTemplate(ownJson(last.hasUser ? OWN_GAPS : { ...OWN_GAPS, user: null }) + last.json)
+  const { id, request_id, trace_id, at_ms, seed, frame, user } = own
+  const values: GapValue[] =
+    user === null
+      ? [id, request_id, trace_id, at_ms, seed, frame]
+      : [id, request_id, trace_id, at_ms, seed, frame, user]
+  return last.template.filled(values) ?? ownJson(own) + last.json
 }
 
 const ownJson = (own: OwnFacts): string => JSON.stringify(own).slice(0, -1)
@@ -76,6 +97,8 @@ const OWN_GAPS: OwnFacts = {
   trace_id: String(gap(2)),
   at_ms: gap(3),
   seed: gap(4),
+  frame: gap(5),
+  user: String(gap(6)),
 }
 
 interface EntryTexts {

@@ -1,9 +1,9 @@
 // Station 4, third step: the order in which those that may be called are called. Every random choice comes from the seed.
 import type { Strategy } from '../domain/policy.ts'
-import type { Signals } from '../state/frame.ts'
+import type { Frame, Signals } from '../state/frame.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import { type LatencyMetric, ranks, type ScoreWeights } from '../state/scores.ts'
-import type { Seen } from './seen.ts'
+import { seenOf } from './seen.ts'
 
 /** What strategies look at. Lists are parallel to the candidates. */
 export interface RankInput {
@@ -12,8 +12,7 @@ export interface RankInput {
   /** Null: all of one tier. */
   readonly tiers: readonly number[] | null
   readonly projectedNanoUsd: readonly (number | null)[]
-  /** Of these candidates. */
-  readonly seen: Seen
+  readonly frame: Frame
   readonly metric: LatencyMetric
   readonly weights: ScoreWeights
   readonly seed: number
@@ -41,8 +40,10 @@ type Keys = (places: readonly number[], input: RankInput) => number[] | null
 
 const bySignal =
   (key: (signals: Signals, input: RankInput) => number): Keys =>
-  (places, input) =>
-    places.map((place) => key(input.seen.signals[place]!, input))
+  (places, input) => {
+    const { signals } = seenOf(input.entries, input.frame)
+    return places.map((place) => key(signals[place]!, input))
+  }
 
 /** Who was never measured goes first, so that it is measured. */
 const UNMEASURED = Number.NEGATIVE_INFINITY
@@ -73,9 +74,9 @@ const KEYS: Readonly<Record<Strategy, Keys>> = {
   least_busy: bySignal(({ inFlight }) => inFlight),
   // Who reports no limit has none that is known to be near.
   usage_based: bySignal(({ headroom }) => -(headroom ?? 1)),
-  balanced: (places, { projectedNanoUsd: all, seen, weights, metric }) => {
+  balanced: (places, { entries, projectedNanoUsd: all, frame, weights, metric }) => {
     const costs = places.length === all.length ? all : places.map((place) => all[place]!)
-    const keys = ranks(costs, seen.scores(places, metric), weights)
+    const keys = ranks(costs, seenOf(entries, frame).scores(places, metric), weights)
     for (let i = 0; i < keys.length; i++) keys[i] = -keys[i]!
     return keys
   },

@@ -8,7 +8,8 @@ interface Known<Key> {
 }
 
 const MOST = 8
-/** Making one takes as long as a dozen texts without: it is made for the first that has none, then for each of so many. */
+/** Making one takes as long as a dozen texts without: it is made for the second that has none (what comes once is not worth it), then for each of so many. */
+const LEARN_FIRST = 2
 const LEARN_EVERY = 16
 /** Where most have none all the same, for each of twice as many from time to time, up to this. */
 const LEARN_SELDOM = 16_384
@@ -18,7 +19,7 @@ export class KnownTemplates<Key> {
   #known: Known<Key>[] = []
   #hits = 0
   #misses = 0
-  #learnEvery = 1
+  #learnEvery = LEARN_FIRST
 
   /** Newest last. */
   get all(): readonly Known<Key>[] {
@@ -34,7 +35,7 @@ export class KnownTemplates<Key> {
   /** None of them could be: whether one is to be learned now. */
   miss(): boolean {
     if (++this.#misses < this.#learnEvery) return false
-    const isWorth = this.#learnEvery === 1 || this.#hits >= this.#misses
+    const isWorth = this.#learnEvery === LEARN_FIRST || this.#hits >= this.#misses
     this.#learnEvery = isWorth ? LEARN_EVERY : Math.min(2 * this.#learnEvery, LEARN_SELDOM)
     this.#hits = 0
     this.#misses = 0

@@ -274,7 +274,12 @@ export const cpuSeconds = (pid: number): number => {
 }
 export const rssMb = (pid: number): number =>
   Math.round(Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]) / 1024)
-export const median = (values: number[]): number => values.sort((a, b) => a - b)[Math.floor(values.length / 2)]!
+/** Of an even count the mean of the middle two. */
+export const median = (values: readonly number[]): number => {
+  const inOrder = values.toSorted((a, b) => a - b)
+  const middle = inOrder.length >> 1
+  return inOrder.length % 2 === 1 ? inOrder[middle]! : (inOrder[middle - 1]! + inOrder[middle]!) / 2
+}
 
 export interface LoadProcess {
   readonly upstreamPort: number

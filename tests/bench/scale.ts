@@ -1,6 +1,6 @@
 // What a request costs against the size of what there is: models, keys, policies, streams that are held open, the prompt. Each row is a gateway of its own
 // beside the bare proxy and beside a small gateway that serves for all rows; each request names another of the many, by chance, so caches help as little as they can.
-// `--only=models,registry,keys,policies,streams,prompt`: some of them. `--record`: puts the rows and the plot into docs/performance.md.
+// `--only=models,registry,keys,policies,candidates,streams,prompt`: some of them. `--record`: puts the rows and the plot into docs/performance.md.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -19,13 +19,15 @@ import { measureRow, type Row, untilStill } from './scale/measure.ts'
 import { recordRows, tableOf } from './scale/record.ts'
 import { fillWorld, NAMES, type WorldSize, worldSettings } from './scale/world.ts'
 
-const SMALL: WorldSize = { models: 10, keys: 10, policies: 1 }
+const SMALL: WorldSize = { models: 10, keys: 10, policies: 1, candidates: 1 }
 const SIZES = {
   models: [10, 100, 1_000, 10_000],
   /** As many models, of which ten are asked for. */
   registry: [10, 100, 1_000, 10_000],
   keys: [10, 1_000, 10_000, 100_000, 1_000_000],
   policies: [1, 10, 100, 1_000],
+  /** Of each request: a plan over so many. */
+  candidates: [1, 5, 20, 64],
   streams: [100, 1_000, 10_000],
   prompt: [1_000, 10_000, 100_000, 1_000_000, 5_000_000],
 } as const
@@ -62,8 +64,10 @@ const withWorld = async <Result>(
 
 const ASKED_FOR = 10
 
+type Registry = Exclude<By, 'streams' | 'prompt'>
+
 /** A row of the registry: requests name one of `count`, by the header or the model that holds the mark. */
-const registryRow = (bench: Bench, by: 'models' | 'registry' | 'keys' | 'policies', count: number): Promise<Row> =>
+const registryRow = (bench: Bench, by: Registry, count: number): Promise<Row> =>
   withWorld(bench.load, { ...SMALL, [by === 'registry' ? 'models' : by]: count }, async (gatelog) => {
     const startMb = rssMb(gatelog.pid!)
     const row = await measureRow(bench.load, { bare: bench.bare, gatelog, smallest: bench.small }, (contender) => {
@@ -71,7 +75,7 @@ const registryRow = (bench: Bench, by: 'models' | 'registry' | 'keys' | 'policie
       const known = contender === bench.small ? SIZES[by][0] : count
       return {
         ...job,
-        spread: by === 'registry' ? ASKED_FOR : known,
+        ...(by === 'candidates' ? {} : { spread: by === 'registry' ? ASKED_FOR : known }),
         body: by === 'models' || by === 'registry' ? body.replace('bench-model', NAMES.model) : body,
         headers: {
           ...headers,

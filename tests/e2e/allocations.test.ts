@@ -15,15 +15,15 @@ const load = await startLoad(null)
 afterAll(() => load.stop())
 
 for (const name of Object.keys(COUNTS) as Count[])
-  test(`${name}: no more objects than were counted when that was last looked at, and a fifth`, async () => {
+  test(`${name}: no more objects and bytes than were counted when that was last looked at, and a fifth`, async () => {
     const now = await counted(load, name)
     const before = recorded[name]
-    const grown = Object.entries(now).filter(([type, count]) => count > (before[type] ?? 0) + 1)
-    const told = grown.map(([type, count]) => `${type} ${before[type] ?? 0} -> ${count}`).join(', ')
-    const most = totalOf(before) * MOST_MORE
-    if (totalOf(now) > most)
+    const grown = Object.entries(now.objects).filter(([type, count]) => count > (before.objects[type] ?? 0) + 1)
+    const told = grown.map(([type, count]) => `${type} ${before.objects[type] ?? 0} -> ${count}`)
+    if (totalOf(now) > totalOf(before) * MOST_MORE || now.bytes > before.bytes * MOST_MORE)
       throw new Error(
-        `more is made for each request: ${told}; if that is meant, record it (npm run bench -- allocations)`,
+        `more is made for each request: ${[...told, `bytes ${before.bytes} -> ${now.bytes}`].join(', ')}; if that is meant, record it (npm run bench -- allocations)`,
       )
     expect(totalOf(now)).toBeGreaterThan(0)
+    expect(now.bytes).toBeGreaterThan(0)
   })

@@ -35,10 +35,8 @@ const COMMON = {
   policy_id: null,
   strategy: 'balanced',
   stream: false,
-  user: null,
   task: 'chat',
   revision: 'r1',
-  frame: 1,
 } as const
 
 const usage = fc.oneof(
@@ -109,7 +107,8 @@ type Drawn = typeof outcome extends fc.Arbitrary<infer T> ? T : never
 const told = (drawn: Drawn, n: number) => {
   const { entry, ending, raw, numbers, basis, finishReason, admission, shaping, plannedMs, admittedMs } = drawn
   const id = `req_01a21b00-f915-7087-ac13-${String(n).padStart(12, '0')}`
-  const own = { id, request_id: drawn.label ?? id, trace_id: 'a'.repeat(32), at_ms: 1_795_749_378_325 + n, seed: n }
+  const numbered = { at_ms: 1_795_749_378_325 + n, seed: n, frame: n }
+  const own = { id, request_id: drawn.label ?? id, trace_id: 'a'.repeat(32), ...numbered, user: null }
   const attempts: SettledExchange['attempts'] = Array.from({ length: drawn.attempts }, (_, i) => ({
     n: i + 1,
     provider: entry?.provider ?? 'alpha',
@@ -190,7 +189,7 @@ const plainOf = (name: string): Drawn => ({
   raw: { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 },
 })
 
-test('the second outcome of its kind is written over the first, of whatever numbers it is', () => {
+test('the third outcome of its kind is written over the second, of whatever numbers it is', () => {
   const plain: Drawn = {
     ...plainOf('plain'),
     budget: [
@@ -200,9 +199,11 @@ test('the second outcome of its kind is written over the first, of whatever numb
       },
     ],
   }
+  const filled = (pieces: unknown) => (pieces as unknown[]).filter((piece) => piece instanceof FilledText)
   told(plain, 1)
+  expect((told(plain, 2).pieces as unknown[])[1]).not.toBeInstanceOf(FilledText)
   const { pieces, expected } = told({ ...plain, latencyMs: 99_999, numbers: [3, 4, 21, 100_000, null, 5, 6] }, 2)
-  expect((pieces as unknown[]).filter((piece) => piece instanceof FilledText)).toHaveLength(3)
+  expect(filled(pieces)).toHaveLength(3)
   expect(JSON.parse(wholeText(pieces))).toEqual(expected)
 })
 
@@ -211,6 +212,7 @@ test('names that look like braces, and numbers that are none, are said as they a
   const raws: unknown[] = [
     { prompt_tokens: 1, d: { x: 1 } },
     { prompt_tokens: 2, d: { x: 2 } },
+    { prompt_tokens: 3, d: { x: 3 } },
     { prompt_tokens: 9, d: 7, '{': null, x: null, '}': null },
     { prompt_tokens: 9, d: { x: 1, '}': null } },
     { prompt_tokens: 9 },
@@ -218,6 +220,6 @@ test('names that look like braces, and numbers that are none, are said as they a
   for (const [i, raw] of raws.entries()) {
     const { pieces, expected } = told({ ...plain, raw } as Drawn, i)
     expect(JSON.parse(wholeText(pieces))).toEqual(expected)
-    expect((pieces as unknown[])[1] instanceof FilledText).toBe(i === 1)
+    expect((pieces as unknown[])[1] instanceof FilledText).toBe(i === 2)
   }
 })

@@ -2,6 +2,7 @@
 
 import { expect, test } from 'bun:test'
 import { admittedJson } from '../../src/inference/admission-text.ts'
+import { candidatesFor } from '../../src/inference/candidates.ts'
 import { candidateList, decisionOf } from '../../src/inference/decision.ts'
 import { outputBound, priceOf, promptTokensEstimate } from '../../src/inference/estimate.ts'
 import { makePlan, type Plan } from '../../src/inference/plan.ts'
@@ -18,6 +19,25 @@ test('the same inputs give the same plan, whatever the order of the registry', (
   holds(({ input, entries, plan }) => {
     const again = makePlan({ ...input, catalogue: catalogueOf([...entries].reverse()) })
     expect(shown(again)).toEqual(shown(plan))
+  })
+})
+
+test('no plan changes what the candidates of a name are to the next one', () => {
+  holds(({ input, entries }) => {
+    const { intent, policy, catalogue, isScopeAlias } = input
+    const sets = (['alone', 'usual', 'long'] as const).map((reach) =>
+      candidatesFor(intent.model, reach, policy, catalogue, isScopeAlias),
+    )
+    const before = structuredClone(
+      sets.map(({ standing, places, ownPlaces, tiers }) => [standing, places, ownPlaces, tiers]),
+    )
+    makePlan(input)
+    expect(sets.map(({ standing, places, ownPlaces, tiers }) => [standing, places, ownPlaces, tiers])).toEqual(before)
+    for (const { places, ownPlaces, entries: all, ownCount } of sets) {
+      expect(places).toEqual(all.map((_, place) => place))
+      expect(ownPlaces).toEqual(places.slice(0, ownCount))
+    }
+    expect(entries.length).toBeGreaterThan(0)
   })
 })
 

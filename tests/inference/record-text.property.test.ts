@@ -28,16 +28,14 @@ const common = fc.record(
     policy_id: orNull(fc.constantFrom('pol_1', 'pol_2')),
     strategy: orNull(fc.constantFrom('priority', 'cost')),
     stream: fc.boolean(),
-    user: orNull(fc.constantFrom('a', 'b')),
     task: fc.constantFrom('chat', 'tools'),
     revision: fc.constantFrom('r1', 'r2'),
-    frame: fc.nat({ max: 2 }),
     purpose: fc.constantFrom('test', 'detection'),
   },
   {
     requiredKeys: [
-      ...(['tenant_id', 'key_id', 'requested_model', 'endpoint', 'policy_id', 'strategy', 'stream', 'user'] as const),
-      ...(['task', 'revision', 'frame'] as const),
+      ...(['tenant_id', 'key_id', 'requested_model', 'endpoint', 'policy_id', 'strategy', 'stream'] as const),
+      ...(['task', 'revision'] as const),
     ],
   },
 )
@@ -49,12 +47,15 @@ test('the facts of a request, whatever the last request of its key was', () => {
     fc.property(
       id,
       fc.boolean(),
-      name,
+      fc.stringMatching(/^[A-Za-z0-9._-]{1,60}$/), // as `requestContext` leaves them
       count,
       fc.array(common, { minLength: 1, maxLength: 4 }),
-      (own, isOwn, label, n, all) => {
-        for (const each of all) {
-          const facts = { id: own, request_id: isOwn ? own : label, trace_id: 'a'.repeat(32), at_ms: n, seed: n }
+      fc.array(fc.tuple(fc.nat({ max: 3 }), orNull(fc.constantFrom('a', 'b')), fc.nat()), { maxLength: 12 }),
+      (own, isOwn, label, n, all, asked) => {
+        for (const [which, user, frame] of asked) {
+          const each = all[which % all.length]!
+          const ids = { id: own, request_id: isOwn ? own : label, trace_id: 'a'.repeat(32) }
+          const facts = { ...ids, at_ms: n, seed: n, frame, user }
           const read: unknown = JSON.parse(whole(requestFactsText(facts, each)))
           expect(read).toEqual(JSON.parse(JSON.stringify({ ...facts, ...each })))
           expect(isFacts.Check(read)).toBe(true)
@@ -67,11 +68,11 @@ test('the facts of a request, whatever the last request of its key was', () => {
 
 test('a name that was cut short does not keep the text that it was cut from', () => {
   const CHARS = 4_000_000
-  const facts = { id: 'req_1', request_id: 'r', trace_id: 'a'.repeat(32), at_ms: 1, seed: 1 }
-  const same = { tenant_id: 'ten_1', endpoint: null, policy_id: null, strategy: null, stream: false, user: null }
+  const facts = { id: 'req_1', request_id: 'r', trace_id: 'a'.repeat(32), at_ms: 1, seed: 1, frame: 0, user: null }
+  const same = { tenant_id: 'ten_1', endpoint: null, policy_id: null, strategy: null, stream: false }
   const tell = (n: number): void => {
     const name = (JSON.parse(`"${String(n).repeat(CHARS / String(n).length)}"`) as string).slice(0, 256)
-    const own = { key_id: `key_cut_${n}`, requested_model: name, task: 'chat', revision: 'r1', frame: 0 } as const
+    const own = { key_id: `key_cut_${n}`, requested_model: name, task: 'chat', revision: 'r1' } as const
     requestFactsText(facts, { ...same, ...own })
   }
   Bun.gc(true)

@@ -105,6 +105,22 @@ test('what a frame said is asked of that frame only, whichever comes after it, a
   expect(without!.scores![2]).toBeGreaterThan(all!.scores![2]!)
 })
 
+test('a list that nobody asks for again keeps no frame of then', async () => {
+  const policy = byName('balanced')
+  const inputs = Array.from({ length: 20 }, () =>
+    planInput({ entries: entriesOf([{}, {}, {}]), policy: { ...policy } }),
+  )
+  const frames = inputs.map((input, i) => {
+    const frame = seen({ e2eMs: 100 + i }, { e2eMs: 200 }, { e2eMs: 300 })
+    expect(orderOf({ ...input, frame })).toEqual(['alpha', 'beta', 'gamma'])
+    return new WeakRef(frame)
+  })
+  await Promise.resolve() // what a turn dereferences lives as long as the turn
+  Bun.gc(true)
+  expect(frames.filter((frame) => frame.deref() !== undefined).length).toBeLessThan(5)
+  for (const input of inputs) expect(orderOf(input)).toEqual(['alpha', 'beta', 'gamma']) // their lists live
+})
+
 test('each ordering strategy never puts the worse before the better', () => {
   const any = fc.record({
     tokensPerSecond: fc.nat(3),

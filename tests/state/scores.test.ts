@@ -1,8 +1,10 @@
 import { expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import fc from 'fast-check'
-import { UNSEEN } from '../../src/state/frame.ts'
+import { type Signals, UNSEEN } from '../../src/state/frame.ts'
 import { headroomOf } from '../../src/state/headroom.ts'
-import { knownScores, ranks, scores } from '../../src/state/scores.ts'
+import { knownScores, ranks, type ScoreWeights, scores } from '../../src/state/scores.ts'
 
 const signals = fc.record({
   breaker: fc.constantFrom('closed' as const, 'open' as const, 'half_open' as const),
@@ -21,6 +23,13 @@ const scored = fc.record({
   priority: fc.integer({ min: -1_000, max: 100_000 }),
   signals,
 })
+/** Made by the build of `71cb43c`. */
+const RANKS = JSON.parse(readFileSync(join(import.meta.dir, '../fixtures/ranks.json'), 'utf8')) as {
+  metric: 'ttft' | 'e2e'
+  weights: ScoreWeights
+  candidates: [number | null, number, Signals['breaker'], number, number | null, number | null, number | null][]
+  ranks: number[]
+}[]
 const weight = fc.double({ min: 0, max: 1e6, noNaN: true })
 const weights = fc.record({ cost: weight, latency: weight, health: weight, priority: weight, feedback: weight })
 
@@ -54,6 +63,19 @@ test('ranks by what is known beside the costs are those of the scores, exactly',
       },
     ),
   )
+})
+
+test('ranks are those that builds before recorded: a plan of the past is made again with them', () => {
+  for (const { metric, weights, candidates, ranks: recorded } of RANKS) {
+    const all = candidates.map(([cost, priority, breaker, health, ttftMs, e2eMs, feedback]) => ({
+      cost,
+      priority,
+      signals: { ...UNSEEN, breaker, health, ttftMs, e2eMs, feedback },
+    }))
+    const costs = all.map(({ cost }) => cost)
+    expect(ranks(costs, knownScores(all, metric), weights)).toEqual(recorded)
+    expect(scores(all, weights, metric).map(({ rank }) => rank)).toEqual(recorded)
+  }
 })
 
 test('cheaper, faster, healthier, first and better liked each ranks higher, all else being equal', () => {

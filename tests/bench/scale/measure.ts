@@ -12,7 +12,7 @@ export interface Row {
   /** CPU for a request to that of the smallest gateway, round for round: whether it stays flat, whatever the machine does. Null: size is of the request. */
   readonly toSmallest: number | null
   readonly together: number
-  /** What the gateway adds to the bare proxy's at 1 at once. */
+  /** What the gateway adds to the bare proxy's at 1 at once, medians of the rounds. */
   readonly p50AddedUs: number
   readonly p99AddedUs: number
   readonly requests: number
@@ -69,7 +69,7 @@ export const measureRow = async (
     await compilersRest([contenders[name]!.pid!], further, WARM_MS.further, MOST_WARM_ROUNDS)
   }
   for (let round = 0; round < ROUNDS; round++)
-    for (const name of names) {
+    for (const name of round % 2 === 0 ? names : names.toReversed()) {
       const many = await run(name, together, SECONDS * 1_000)
       if (name === 'smallest') {
         sides[name].cpuUs.push(many.cpuUs)
@@ -92,8 +92,8 @@ export const measureRow = async (
     toSmallest:
       contenders.smallest === null ? null : median(gatelog.cpuUs.map((us, round) => us / smallest.cpuUs[round]!)),
     together,
-    p50AddedUs: Math.min(...gatelog.p50Us) - Math.min(...bare.p50Us),
-    p99AddedUs: Math.min(...gatelog.p99Us) - Math.min(...bare.p99Us),
+    p50AddedUs: median(gatelog.p50Us) - median(bare.p50Us),
+    p99AddedUs: median(gatelog.p99Us) - median(bare.p99Us),
     requests: gatelog.requests,
     failed: gatelog.failed + smallest.failed,
     rssMb: rssMb(contenders.gatelog.pid!),

@@ -9,6 +9,7 @@ const TITLES: Readonly<Record<string, string>> = {
   registry: 'models, ten asked for',
   keys: 'API keys',
   policies: 'policies',
+  candidates: 'candidates of a request',
   streams: 'streams held open',
   prompt: 'bytes of the prompt',
 }

@@ -16,6 +16,8 @@ export interface WorldSize {
   readonly models: number
   readonly keys: number
   readonly policies: number
+  /** Rows of the model that requests name where they name none of many: each of a provider of its own. */
+  readonly candidates: number
 }
 
 /** How requests name one of many; the load writes a number over the mark. */
@@ -40,6 +42,11 @@ function* events(size: WorldSize, origin: string): Generator<EventRecord> {
   const model = (name: string, i: number) =>
     modelCreated(newId('mod'), `prov_${i % PROVIDERS}`, { name, ...prices, ...able })
   yield model('bench-model', 0)
+  for (let i = 1; i < size.candidates; i++) {
+    const provider = `prov_wide_${i}`
+    yield providerCreated(provider, `wide-${i}`, { kind: 'openai_compatible', base_url: `${origin}/v1` })
+    yield modelCreated(newId('mod'), provider, { name: 'bench-model', ...prices, ...able })
+  }
   for (let i = 0; i < size.models; i++) yield model(named(NAMES.model, i), i)
   for (let i = 0; i < size.policies; i++)
     yield {
