@@ -1,4 +1,5 @@
-// One connection of the pooled client: opening it, carrying one request at a time, giving it back.
+// One connection of the pooled client: opening it, carrying one request at a time, giving it back. Measured for the whole client only: 16.2 us of CPU for
+// a request instead of 26.3 (`http-client.ts`).
 import type { Socket, SocketHandler } from 'bun'
 import type { Carrier } from './carrier.ts'
 import type { Deadlines } from './deadlines.ts'
@@ -73,7 +74,7 @@ export class HttpConnection implements Carrier {
   /** Sends a request, whose bytes are the caller's again afterwards. Null when the connection turns out to be closed or holds bytes that nobody asked for: nothing was written then. */
   exchange(method: string, { bytes, start, end }: RequestBytes, limits: DialLimits): Promise<DialResponse> | null {
     const socket = this.#socket
-    // Bytes that came while it was idle, perhaps a moment ago, would be read as the answer to this request.
+    // Bytes that came while it was idle, perhaps a moment ago, would be read as the answer to this request. The look costs 1 % of the CPU (docs/profile.md).
     if (this.#dead || socket === null || socket.readyState < 1 || (this.idleUntilMs > 0 && hasUnread(socket))) {
       this.destroy()
       return null

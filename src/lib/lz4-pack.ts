@@ -1,5 +1,6 @@
 // Packs into LZ4 what is mostly the same as something a known distance before it: records of one kind. Nobody looks for matches, which is what packing
-// mostly costs; who writes says where to look. Sources: lz4_Block_format.md, lz4_Frame_format.md.
+// mostly costs; who writes says where to look: 0.2 us for a record of 2.3 KB, where the same in JavaScript takes 0.9, gzip of level 1 about 2 and zstd 0.7 to 1
+// (docs/decisions/0053-records-packed-for-kafka.md). Sources: lz4_Block_format.md, lz4_Frame_format.md.
 import { GOES_ON, PLAIN, SHORTEST_MATCH } from './lz4.ts'
 import {
   ADD,

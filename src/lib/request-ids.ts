@@ -1,4 +1,5 @@
 // Ids of requests, `req_<UUIDv7>` (RFC 9562), and the same digits as a trace id. Made for each request: written into bytes that are used again, instead of put together from texts.
+// An id and its trace id take 150 ns in a loop instead of 345, 0.5 us less of a request (docs/profile.md).
 import { randomFillSync } from 'node:crypto'
 import { writeDigits } from './hex-digits.ts'
 

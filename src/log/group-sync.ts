@@ -1,4 +1,4 @@
-// Group commit of a spool whose records count once a power cut cannot take them (`log.durability: host`).
+// Group commit of a spool whose records count once a power cut cannot take them (`log.durability: host`). What it gains was not measured by itself.
 import { failpoint } from '../lib/failpoints.ts'
 import { fileErrorCode } from './files.ts'
 import type { SegmentWriter } from './segments.ts'

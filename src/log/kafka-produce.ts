@@ -1,5 +1,6 @@
 // Produce, the request that is made for every outcome: record batch and frame are written straight into one buffer, and sent as they stand.
-// kafkajs made an object and several buffers of each record and a copy of the whole at each of five levels. What this costs instead: docs/decisions/0038.
+// kafkajs made an object and several buffers of each record and a copy of the whole at each of five levels. An append of one record takes 81 to 89 us of CPU
+// instead of 247 to 266, one of 200 records 1.8 to 2.0 us for each instead of 13 to 15, on a busy machine (docs/decisions/0038-produce-of-our-own.md).
 import { crc32c } from '../lib/crc32c.ts'
 import { ByteReader, ByteWriter } from './kafka-bytes.ts'
 import { packedMore, type RecordPacker } from './kafka-packed.ts'
@@ -40,7 +41,7 @@ const PARTITION_BYTES = 24
 export const KEPT_BYTES = 2_560 * 1024
 const KEPT_BUFFERS = 4
 
-/** Buffers of answered requests, to be written into again: fresh memory for each is cold, and costs as much as filling it. */
+/** Buffers of answered requests, to be written into again: fresh memory for each is cold, and costs as much as filling it. Not measured by itself. */
 export class ProduceBuffers {
   private readonly free: Buffer[] = []
 

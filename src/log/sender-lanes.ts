@@ -51,7 +51,10 @@ interface Destination {
 const MOST_SUBJECTS = 256
 const MOST_TYPES = 16
 
-/** Where records of one type, subject and writer go, and what their envelopes begin with. */
+/**
+ * Where records of one type, subject and writer go, and what their envelopes begin with: found by the object that records about the same share. With
+ * `frame-subject.ts` 7.1 us of the sender's CPU for a record instead of 7.5, the median of 105 runs (docs/decisions/0038-produce-of-our-own.md).
+ */
 interface Route {
   readonly about: FrameSubject
   readonly kind: SpoolTopic
@@ -59,7 +62,7 @@ interface Route {
   readonly head: EnvelopeHead
 }
 
-/** Loads records into lanes; what is known of a subject is kept from batch to batch. */
+/** Loads records into lanes; what is known of a subject is kept from batch to batch, which was not measured by itself. */
 export class Lanes {
   private readonly bySubject = { requests: new Map<string, Destination>(), operations: new Map<string, Destination>() }
   private readonly byPartition = new Map<string, Lane>()

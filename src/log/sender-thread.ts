@@ -1,4 +1,5 @@
-// The serving thread's end of the sender: starts the worker, hears how far it is, starts it again when it dies.
+// The serving thread's end of the sender: starts the worker, hears how far it is, starts it again when it dies. What a thread of its own gains was not measured by
+// itself: it takes 8.6 and 9.1 us of a request, and the serving thread 88, or 84 with the embedded log (docs/decisions/0053-records-packed-for-kafka.md).
 import { ownModuleUrl } from '../lib/own-files.ts'
 import type { SpoolTopic } from './frame.ts'
 import type { ShipProgress } from './sender.ts'

@@ -1,4 +1,7 @@
-// Most chunks of a stream differ from the one before in nothing but their text. Once one of them was read, the next ones need not be parsed.
+// Most chunks of a stream differ from the one before in nothing but their text. Once one of them was read, the next ones need not be parsed, and runs of them
+// pass as one slice: 10 us less for a stream of 20 chunks. That the chunk with the role shows what surrounds a delta (one `JSON.parse` for a stream instead of
+// three), with what was done in `openai-stream.ts` and `sse.ts`: of a stream in 4 reads 0.65 of the CPU of before that day instead of 0.75, in 19 reads 0.44
+// instead of 0.51, in a harness of its own (docs/profile.md).
 
 import type { Json } from './read-json.ts'
 
@@ -50,7 +53,7 @@ export class ChunkTemplate {
     this.#shown = shown === data ? null : [shown.slice(0, shownStart), shown.slice(shownStart + text.length)]
     this.#opening = shown === data ? `data: ${this.#before}` : ''
     this.#closing = `${this.#after}\n\n`
-    // Of texts that are whole already: measuring what was just put together would first copy it.
+    // Of texts that are whole already: measuring what was just put together would first copy it. With what `openai-draft.ts` spares: 4 % of a stream.
     this.#frameMore = moreBytes(shown) - moreBytes(text)
   }
 

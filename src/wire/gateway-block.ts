@@ -1,4 +1,5 @@
-// The `gateway` block (specification 2.13) as JSON text: it is spliced into answers, never merged into parsed ones.
+// The `gateway` block (specification 2.13) as JSON text: it is spliced into answers, never merged into parsed ones. That it goes out in pieces, and that who
+// was asked for and who answered stays text, spares a dozen texts of an answer (docs/profile.md); time not measured by itself.
 import { appendedPieces, appendMembers, editMembers } from '../lib/json-edit.ts'
 import { usdOf } from '../lib/money.ts'
 import type { TextPieces } from '../lib/text-pieces.ts'
