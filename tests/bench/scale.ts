@@ -1,5 +1,6 @@
-// What a request costs against the size of what there is: models, keys, policies, streams that are held open, the prompt. Each row is a gateway of its own
-// beside the bare proxy and beside a small gateway that serves for all rows; each request names another of the many, by chance, so caches help as little as they can.
+// What a request costs against the size of what there is: models, keys, policies, candidates, streams that are held open, the prompt. Each row is a gateway of its own
+// beside the bare proxy and beside a small gateway that serves for all rows of a kind; each request names another of the many, by chance, so caches help as little as
+// they can.
 // `--only=models,registry,keys,policies,candidates,streams,prompt`: some of them. `--record`: puts the rows and the plot into docs/performance.md.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
@@ -37,7 +38,7 @@ const BY = Object.keys(SIZES) as By[]
 interface Bench {
   readonly load: LoadProcess
   readonly bare: Contender
-  /** Of the smallest world. */
+  /** Of the smallest world. One for all rows would reach the bound of what may wait to be projected. */
   readonly small: Contender
 }
 
@@ -161,22 +162,20 @@ const streamsRow = (bench: Bench, wanted: number): Promise<Row> =>
 const rowOf = (bench: Bench, by: By, at: number): Promise<Row> =>
   by === 'prompt' ? promptRow(bench, at) : by === 'streams' ? streamsRow(bench, at) : registryRow(bench, by, at)
 
-const measured = async (bench: Bench): Promise<Row[]> => {
-  const rows: Row[] = []
-  for (const by of onlyOf(BY))
-    for (const at of SIZES[by]) {
-      const row = await rowOf(bench, by, at)
-      rows.push(row)
-      console.log(tableOf([row], rows.length === 1))
-      if (process.argv.includes('--record')) recordRows([row])
-    }
-  return rows
+const rows: Row[] = []
+const measure = async (bench: Bench, by: By): Promise<void> => {
+  for (const at of SIZES[by]) {
+    const row = await rowOf(bench, by, at)
+    rows.push(row)
+    console.log(tableOf([row], rows.length === 1))
+    if (process.argv.includes('--record')) recordRows([row])
+  }
 }
 
 const load = await startLoad()
 const bare = await startBare(load.origin)
 console.log(`machine: ${cpus().length} x ${cpus()[0]?.model ?? 'unknown'}, Bun ${Bun.version}`)
-const rows = await withWorld(load, SMALL, (small) => measured({ load, bare, small }))
+for (const by of onlyOf(BY)) await withWorld(load, SMALL, (small) => measure({ load, bare, small }, by))
 const keys = rows.filter(({ by }) => by === 'keys')
 const [fewest, most] = [keys[0], keys.at(-1)]
 if (fewest !== undefined && most !== undefined && most.at > fewest.at)

@@ -54,6 +54,9 @@ const panel = (by: string, rows: readonly Row[]): string => {
     ...rows.map(({ at }) => text(x(at), height - bottom + 16, short(at), 'middle')),
     line(rows, x, y, ({ bareCpuUs }) => bareCpuUs, COLOURS.bare),
     line(rows, x, y, ({ cpuUs }) => cpuUs, COLOURS.gatelog),
+    ...rows.map(({ at, cpuUs, toSmallest }) =>
+      toSmallest === null ? '' : text(x(at), y(cpuUs) - 8, toSmallest.toFixed(2), 'middle', 'font-size="9"'),
+    ),
   ].join('\n')
 }
 
@@ -69,6 +72,6 @@ export const plotOf = (rows: readonly Row[]): string => {
       rows.filter((row) => row.by === by),
     )}\n</g>`
   })
-  const legend = `<g transform="translate(${PANEL.left} ${height - 10})"><circle r="4" cy="-4" fill="${COLOURS.gatelog}"/><text x="8" fill="${COLOURS.text}">Gatelog</text><circle r="4" cx="70" cy="-4" fill="${COLOURS.bare}"/><text x="78" fill="${COLOURS.text}">bare proxy, same minute</text></g>`
+  const legend = `<g transform="translate(${PANEL.left} ${height - 10})"><circle r="4" cy="-4" fill="${COLOURS.gatelog}"/><text x="8" fill="${COLOURS.text}">Gatelog</text><circle r="4" cx="70" cy="-4" fill="${COLOURS.bare}"/><text x="78" fill="${COLOURS.text}">bare proxy, same rounds; small figures: to the smallest gateway in the same rounds</text></g>`
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" font-family="system-ui, sans-serif" font-size="11">\n<rect width="100%" height="100%" fill="#ffffff"/>\n${panels.join('\n')}\n${legend}\n</svg>\n`
 }

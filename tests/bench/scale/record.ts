@@ -33,7 +33,11 @@ const commit = (): string => {
 
 /** Puts rows in the place of those of the same size, and makes page and plot anew. */
 export const recordRows = (rows: readonly Row[]): void => {
-  const kept = existsSync(FILE) ? (JSON.parse(readFileSync(FILE, 'utf8')) as KeptRow[]) : []
+  const failed = rows.find((row) => row.failed > 0)
+  if (failed !== undefined)
+    throw new Error(`${failed.failed} requests of ${failed.by} ${failed.at} failed: not recorded`)
+  const read = existsSync(FILE) ? (JSON.parse(readFileSync(FILE, 'utf8')) as Partial<KeptRow>[]) : []
+  const kept = read.map((row) => ({ toSmallest: null, ...row }) as KeptRow) // rows of before there was that column
   const measured = rows.map((row) => ({ ...row, commit: commit() }))
   const others = kept.filter((old) => !measured.some(({ by, at }) => by === old.by && at === old.at))
   const order = [...new Set([...kept, ...measured].map(({ by }) => by))].sort()
