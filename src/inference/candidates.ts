@@ -37,7 +37,7 @@ interface Memo {
 }
 
 /** Of all policies. Beyond it all are forgotten: a registry with more names, all of them asked for, has its sets made anew now and then. */
-const MOST_REMEMBERED = 8_192
+const MOST_REMEMBERED = 16_384
 const memos = new WeakMap<EffectivePolicy, Memo>()
 let generation = 0
 let remembered = 0
