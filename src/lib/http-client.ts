@@ -65,7 +65,8 @@ export interface HeadText {
   readonly headers: DialRequest['headers']
   readonly text: string
 }
-const HEADS_KEPT = 4
+/** Of a host: several keys for one vendor, for whole answers and for streams. */
+const HEADS_KEPT = 16
 
 /** Callers that send the same headers object again (it is readonly) have it checked and put together once, which was not measured by itself. */
 const headText = ({ host, path, heads }: Destination, { method, headers }: DialRequest): string => {

@@ -33,7 +33,7 @@ export interface RequestQuirks {
   readonly headers?: (target: Target) => Readonly<Record<string, string>>
   /** The credential. Absent: `Authorization: Bearer`. */
   readonly authorization?: (target: Target) => Readonly<Record<string, string>>
-  /** Absent: `<base>/chat/completions`. */
+  /** Absent: `<base>/chat/completions`. Nothing else of these may go by the model: heads are kept for all models of a provider. */
   readonly url?: (target: Target) => string
 }
 
@@ -168,7 +168,7 @@ const headFor = (target: Target, stream: boolean, quirks: RequestQuirks): Head =
     last.quirks === quirks &&
     last.target.baseUrl === target.baseUrl &&
     last.target.secret === target.secret &&
-    last.target.upstreamModel === target.upstreamModel &&
+    (quirks.url === undefined || last.target.upstreamModel === target.upstreamModel) &&
     last.target.region === target.region
   )
     return last

@@ -34,6 +34,12 @@ test('the same target has the same headers object, whole and streamed by turns',
   expect(head(target(), true).headers).toBe(stream)
 })
 
+test('models of one provider that are asked by turns share it, where the address does not name the model', () => {
+  const { headers } = head(target())
+  expect(head(target({ upstreamModel: 'n' })).headers).toBe(headers)
+  expect(head(target()).headers).toBe(headers)
+})
+
 test('whatever the head depends on makes a new one, though the options are the same object', () => {
   head(target())
   expect(head(target({ secret: 'sk-two' })).headers.authorization).toBe('Bearer sk-two')
