@@ -44,21 +44,17 @@ const isSame = (one: CommonFacts, other: CommonFacts): boolean =>
 const membersOf = (facts: CommonFacts): string => `,${JSON.stringify(facts).slice(1, -1)}`
 
 /** Remembers these facts in place of the oldest of their key. */
-const remember = (of: KnownFacts[] | undefined, key: string, facts: CommonFacts, hasUser: boolean): KnownFacts => {
+const remember = (key: string, facts: CommonFacts, hasUser: boolean): KnownFacts => {
   const fresh: KnownFacts = { facts, hasUser, json: membersOf(facts), template: null }
-  if (of?.length === MOST_OF_KEY) {
-    of.shift()
-    of.push(fresh)
-    return fresh
-  }
   if (knownCount >= MOST_KNOWN) {
     known = new Map()
     knownCount = 0
   }
-  knownCount++
-  const left = known.get(key)
-  if (left === undefined) known.set(key, [fresh])
-  else left.push(fresh)
+  const of = known.get(key)
+  if (of?.length === MOST_OF_KEY) of.shift()
+  else knownCount++
+  if (of === undefined) known.set(key, [fresh])
+  else of.push(fresh)
   return fresh
 }
 
@@ -76,7 +72,7 @@ export const requestFactsText = (own: OwnFacts, common: CommonFacts): FactsText 
       const last = of[i]!
       if (last.hasUser === hasUser && isSame(last.facts, common)) return textLike(last, own)
     }
-  return ownJson(own) + remember(of, key, common, hasUser).json
+  return ownJson(own) + remember(key, common, hasUser).json
 }
 
 const textLike = (last: KnownFacts, own: OwnFacts): FactsText => {

@@ -61,13 +61,8 @@ export const scores = (
       priority: priorityScore(candidate, best),
       feedback: feedbackScore(candidate),
     }
-    const sum =
-      components.cost * counted.cost +
-      components.latency * counted.latency +
-      components.health * counted.health +
-      components.priority * counted.priority +
-      components.feedback * counted.feedback
-    return { components, rank: rounded(sum / total) }
+    const { cost, latency, health, priority, feedback } = components
+    return { components, rank: blended(cost, latency, health, priority, feedback, counted, total) }
   })
 }
 
@@ -102,13 +97,8 @@ export const ranks = (
   const total = totalOf(counted)
   const found = new Array<number>(costs.length) // grown one by one, twenty take four times as long
   for (let i = 0; i < costs.length; i++) {
-    const sum =
-      costScore(costs[i]!, cheapest) * counted.cost +
-      latency[i]! * counted.latency +
-      health[i]! * counted.health +
-      priority[i]! * counted.priority +
-      feedback[i]! * counted.feedback
-    found[i] = rounded(sum / total)
+    const cost = costScore(costs[i]!, cheapest)
+    found[i] = blended(cost, latency[i]!, health[i]!, priority[i]!, feedback[i]!, counted, total)
   }
   return found
 }
@@ -156,6 +146,25 @@ const share = (best: number, value: number, grain: number): number => rounded((b
 
 /** Weights that count: all equal where none does. */
 const counting = (weights: ScoreWeights): ScoreWeights => (totalOf(weights) > 0 ? weights : EQUAL)
+
+/** The weighted mean; the order of the sum is part of what was recorded. */
+const blended = (
+  cost: number,
+  latency: number,
+  health: number,
+  priority: number,
+  feedback: number,
+  weights: ScoreWeights,
+  total: number,
+): number =>
+  rounded(
+    (cost * weights.cost +
+      latency * weights.latency +
+      health * weights.health +
+      priority * weights.priority +
+      feedback * weights.feedback) /
+      total,
+  )
 
 const totalOf = ({ cost, latency, health, priority, feedback }: ScoreWeights): number =>
   cost + latency + health + priority + feedback

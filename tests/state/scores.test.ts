@@ -33,36 +33,29 @@ const RANKS = JSON.parse(readFileSync(join(import.meta.dir, '../fixtures/ranks.j
 const weight = fc.double({ min: 0, max: 1e6, noNaN: true })
 const weights = fc.record({ cost: weight, latency: weight, health: weight, priority: weight, feedback: weight })
 
+const metric = fc.constantFrom('ttft' as const, 'e2e' as const)
+type Compared = typeof scored extends fc.Arbitrary<infer T> ? T : never
+
+/** Of whatever is compared. */
+const holds = (promise: (all: readonly Compared[], by: ScoreWeights, metric: 'ttft' | 'e2e') => void) =>
+  fc.assert(fc.property(fc.array(scored, { maxLength: 24 }), weights, metric, promise))
+
 test('every component and every rank lies in [0, 1], whatever is compared', () => {
-  fc.assert(
-    fc.property(
-      fc.array(scored, { maxLength: 8 }),
-      weights,
-      fc.constantFrom('ttft' as const, 'e2e' as const),
-      (all, by, metric) => {
-        for (const { components, rank } of scores(all, by, metric)) {
-          for (const value of [...Object.values(components), rank]) {
-            expect(value).toBeGreaterThanOrEqual(0)
-            expect(value).toBeLessThanOrEqual(1)
-          }
-        }
-      },
-    ),
-  )
+  holds((all, by, metric) => {
+    for (const { components, rank } of scores(all, by, metric)) {
+      for (const value of [...Object.values(components), rank]) {
+        expect(value).toBeGreaterThanOrEqual(0)
+        expect(value).toBeLessThanOrEqual(1)
+      }
+    }
+  })
 })
 
 test('ranks by what is known beside the costs are those of the scores, exactly', () => {
-  fc.assert(
-    fc.property(
-      fc.array(scored, { maxLength: 24 }),
-      weights,
-      fc.constantFrom('ttft' as const, 'e2e' as const),
-      (all, by, metric) => {
-        const costs = all.map(({ cost }) => cost)
-        expect(ranks(costs, knownScores(all, metric), by)).toEqual(scores(all, by, metric).map(({ rank }) => rank))
-      },
-    ),
-  )
+  holds((all, by, metric) => {
+    const costs = all.map(({ cost }) => cost)
+    expect(ranks(costs, knownScores(all, metric), by)).toEqual(scores(all, by, metric).map(({ rank }) => rank))
+  })
 })
 
 test('ranks are those that builds before recorded: a plan of the past is made again with them', () => {
