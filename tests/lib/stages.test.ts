@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { type Beginner, Stages, stages } from '../../src/lib/stages.ts'
+import { type Beginner, MOST_BEGUN, Stages, stages } from '../../src/lib/stages.ts'
 
 /** Stages whose turns are made by hand, and what they did. */
 const byHand = () => {
@@ -45,18 +45,19 @@ test('answers go on first, then requests are begun, then comes what waits for th
   expect(turn()).toBe(false)
 })
 
-test('eight are begun in a turn, in their order; what is no request yet does not count', () => {
+test('so many are begun in a turn, in their order; what is no request yet does not count', () => {
   const { stages, beginner, task, turn, take } = byHand()
-  for (const name of names('r', 0, 20)) stages.begins(beginner(name))
+  const all = 2 * MOST_BEGUN + 4
+  for (const name of names('r', 0, all)) stages.begins(beginner(name))
   stages.begins(beginner('last'))
   turn()
-  expect(take()).toEqual(names('r', 0, 8))
+  expect(take()).toEqual(names('r', 0, MOST_BEGUN))
   for (const name of names('half', 0, 100)) stages.begins(beginner(name, false))
   stages.atEnd(task('end'))
   turn()
-  expect(take()).toEqual([...names('r', 8, 16), 'end'])
+  expect(take()).toEqual([...names('r', MOST_BEGUN, 2 * MOST_BEGUN), 'end'])
   turn()
-  expect(take()).toEqual([...names('r', 16, 20), 'last', ...names('half', 0, 100)])
+  expect(take()).toEqual([...names('r', 2 * MOST_BEGUN, all), 'last', ...names('half', 0, 100)])
   expect(turn()).toBe(false)
 })
 
@@ -67,7 +68,7 @@ test('of more than 512 that wait the first begins at once; none is lost or overt
     expect(take()).toEqual(names('r', 0, 88))
     let turns = 0
     while (turn()) turns++
-    expect(turns).toBe(64)
+    expect(turns).toBe(512 / MOST_BEGUN)
     expect(take()).toEqual(names('r', 88, 600))
   }
 })
@@ -123,11 +124,11 @@ test('a task that throws is reported, and takes nothing from the others', () => 
     throw new Error('broken')
   })
   stages.atEnd(task('end'))
-  for (const name of names('r', 0, 12)) stages.begins(beginner(name))
+  for (const name of names('r', 0, MOST_BEGUN + 4)) stages.begins(beginner(name))
   expect(turn).toThrow('broken')
   take()
   turn()
-  expect(take()).toEqual([...names('r', 8, 12), 'end'])
+  expect(take()).toEqual([...names('r', MOST_BEGUN, MOST_BEGUN + 4), 'end'])
 })
 
 test('a turn without anything at its end settles once; behind what was at its end those who wait are scheduled before it goes on', () => {
@@ -142,7 +143,7 @@ test('a turn without anything at its end settles once; behind what was at its en
     (next) => void scheduled.push(next),
     () => void did.push(`settled with ${scheduled.length} to come`),
   )
-  for (const name of names('r', 0, 9)) made.begins(beginner(name))
+  for (const name of names('r', 0, MOST_BEGUN + 1)) made.begins(beginner(name))
   made.atEnd(task('end'))
   scheduled.shift()!()
   expect(did).toEqual(['settled with 0 to come', 'settled with 1 to come'])
