@@ -79,7 +79,7 @@ const sample = async (
   }
 }
 
-/** The medians of both sides over alternating rounds, and of the ratio within each. */
+/** The medians of both sides over alternating rounds, and of what is compared within each. */
 const beside = async ({ load, bare, gatelog }: Sides, mode: Ask, connections: number, more = '') => {
   const samples: { bare: Sample[]; gatelog: Sample[] } = { bare: [], gatelog: [] }
   for (const side of [bare, gatelog]) await load.run(benchJob(side, mode, connections, WARM_ROW_MS, more))
@@ -94,9 +94,9 @@ const beside = async ({ load, bare, gatelog }: Sides, mode: Ask, connections: nu
     cpuUs: median(samples[side].map((each) => each.cpuUs)),
     failed: samples[side].reduce((sum, each) => sum + each.failed, 0),
   })
-  const ratio = (pick: (sample: Sample) => number) =>
-    median(samples.gatelog.map((each, round) => pick(each) / pick(samples.bare[round]!)))
-  return { bare: of('bare'), gatelog: of('gatelog'), ratio }
+  const paired = (compare: (gatelog: Sample, bare: Sample) => number) =>
+    median(samples.gatelog.map((each, round) => compare(each, samples.bare[round]!)))
+  return { bare: of('bare'), gatelog: of('gatelog'), paired }
 }
 type Beside = Awaited<ReturnType<typeof beside>>
 
@@ -110,7 +110,7 @@ const say = (name: string, value: number, detail: string) => {
     `| ${name} | ${what} | ${isLeast ? 'at least' : 'at most'} ${aim}${unit} | ${value.toFixed(2)}${unit} | ${met ? 'met' : '**missed**'} | ${detail} |`,
   )
 }
-const throughput = ({ ratio }: Beside) => ratio(({ perSecond }) => perSecond)
+const throughput = ({ paired }: Beside) => paired((gatelog, bare) => gatelog.perSecond / bare.perSecond)
 const told = (result: Beside) =>
   `${both(result, ({ perSecond }) => perSecond)} requests/s, CPU ${both(result, ({ cpuUs }) => cpuUs, 1)} us, failed ${result.gatelog.failed}`
 
@@ -121,7 +121,7 @@ const rates = async (sides: Sides) => {
     if (wants('p99_c32'))
       say(
         'p99_c32',
-        json.ratio(({ p99Us }) => p99Us),
+        json.paired((gatelog, bare) => gatelog.p99Us / bare.p99Us),
         `${both(json, ({ p99Us }) => p99Us)} us`,
       )
   }
@@ -135,21 +135,35 @@ const rates = async (sides: Sides) => {
   }
   if (!wants('p50_added')) return
   const alone = await beside(sides, 'json', 1)
-  say('p50_added', (alone.gatelog.p50Us - alone.bare.p50Us) / 1_000, `${both(alone, ({ p50Us }) => p50Us)} us`)
+  const addedUs = alone.paired((gatelog, bare) => gatelog.p50Us - bare.p50Us)
+  say('p50_added', addedUs / 1_000, `${both(alone, ({ p50Us }) => p50Us)} us`)
 }
 
-/** What a stream of 220 chunks costs more than one of 20, for each chunk: as many to a write of the upstream as in the other rows, and each by itself. */
-const chunks = async (sides: Sides) => {
-  const further = async (more: string) => {
-    const short = await beside(sides, 'stream', 32, more)
-    const long = await beside(sides, 'stream', 32, `${more} ${ASKS.long}`)
-    const of = (side: 'bare' | 'gatelog') => (long[side].cpuUs - short[side].cpuUs) / (CHUNKS.long - CHUNKS.usual)
-    return { bare: of('bare'), gatelog: of('gatelog') }
+/** What a stream of 220 chunks costs more than one of 20 in the same round, for each chunk. */
+const further = async ({ load, bare, gatelog }: Sides, more: string) => {
+  const asks = [more, `${more} ${ASKS.long}`] as const
+  for (const side of [bare, gatelog]) {
+    for (const ask of asks) await load.run(benchJob(side, 'stream', 32, WARM_ROW_MS, ask))
   }
-  const together = await further('')
+  const chunkUs = async (side: Contender) => {
+    const short = await sample(load, side, 'stream', 32, asks[0])
+    const long = await sample(load, side, 'stream', 32, asks[1])
+    return (long.cpuUs - short.cpuUs) / (CHUNKS.long - CHUNKS.usual)
+  }
+  const each: { bare: number[]; gatelog: number[] } = { bare: [], gatelog: [] }
+  for (let round = 0; round < ROUNDS; round++) {
+    each.bare.push(await chunkUs(bare))
+    each.gatelog.push(await chunkUs(gatelog))
+  }
+  return { bare: median(each.bare), gatelog: median(each.gatelog) }
+}
+
+/** As many to a write of the upstream as in the other rows, and each by itself. */
+const chunks = async (sides: Sides) => {
+  const together = await further(sides, '')
   say('chunk', together.gatelog, `five to a write; the bare proxy ${together.bare.toFixed(2)} us`)
   // To read and write it takes anybody several times the aim, which is that of streams without a pause.
-  const apart = await further(` ${ASKS.apart}`)
+  const apart = await further(sides, ` ${ASKS.apart}`)
   const beyond = (apart.gatelog - apart.bare).toFixed(2)
   console.log(
     `| chunk_apart | the same, each written by itself, a millisecond apart | none | ${apart.gatelog.toFixed(2)} us | | the bare proxy ${apart.bare.toFixed(2)} us, ${beyond} us beyond it |`,
