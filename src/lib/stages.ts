@@ -18,7 +18,7 @@ export interface Beginner {
   begin(): boolean
 }
 
-/** Begun in one turn: fewer share less, and of more the first are cold again when their answers come. CPU to eight of them: 0.92 to 0.96 (twelve 0.91 to 0.99, 24 0.98, four 1.13). */
+/** Begun in one turn: fewer share less, and of more the first are cold again when their answers come. CPU to eight of them: 0.93 to 0.97 (twelve 0.91 to 1.02, 24 0.98, four 1.13). */
 export const MOST_BEGUN = 16
 /** Waiting to be begun. When more come the first begins at once, and the turn takes longer: the load gate is to see that. */
 const MOST_WAITING = 512
