@@ -50,7 +50,7 @@ export const bodyTooSlow = (limitMs: number): GatewayError =>
 export const readJson = (
   request: Inbound,
   limitBytes = BODY_LIMIT_BYTES,
-): string | Uint8Array | Promise<Uint8Array> => {
+): string | Uint8Array | Promise<string | Uint8Array> => {
   const { headers } = request
   const type = headers.get('content-type')
   if (type !== null && !isJson(type)) throw refused('the body must be `application/json`', 415, 'Content-Type')
@@ -102,7 +102,7 @@ const isJson = (type: string): boolean => {
   return charset === undefined || /^utf-?8$/i.test(charset)
 }
 
-const readBytes = (request: Inbound, limit: number): Uint8Array | Promise<Uint8Array> => {
+const readBytes = (request: Inbound, limit: number): Uint8Array | Promise<string | Uint8Array> => {
   const now = request.bytesNow?.() ?? null
   if (now !== null) {
     if (now.length > limit) throw tooLarge(limit)
@@ -111,7 +111,7 @@ const readBytes = (request: Inbound, limit: number): Uint8Array | Promise<Uint8A
   const announced = request.headers.get('content-length')
   if (announced === null) return readUnannounced(request, limit)
   if (Number(announced) > limit) throw tooLarge(limit)
-  return request.bytes()
+  return request.textOrBytes?.() ?? request.bytes()
 }
 
 const readUnannounced = async (request: Inbound, limit: number): Promise<Uint8Array> => {

@@ -51,6 +51,7 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
   const revision = tipOf(deps)
   const planned = planning(revision, deps)
 
+  // Each `inStep` ends a stage (`lib/stages.ts`): what stands between two of them is done for all requests of a turn, one after the other.
   const handle: ChatCompletions['handle'] = async (request, exchange, replies) => {
     try {
       await inStep
@@ -185,16 +186,16 @@ const shown = (exchange: Exchange, intent: Intent, answer: Answer, measured: Mea
 }
 
 /** Reads the body. A client that sends it too slowly, or leaves meanwhile, does not hold the request for ever. */
-const bodyInTime = (bytes: Promise<Uint8Array>, exchange: Exchange, limitMs: number): Promise<Uint8Array> => {
-  const promise = deferred<Uint8Array>()
-  const resolve = lastResolve<Uint8Array>()
+const bodyInTime = <Body>(body: Promise<Body>, exchange: Exchange, limitMs: number): Promise<Body> => {
+  const promise = deferred<Body>()
+  const resolve = lastResolve<Body>()
   const reject = lastReject()
   exchange.deadlineMs = exchange.identity.startedMs + limitMs
   exchange.onEnd = () => {
     if (exchange.ended === 'shutdown') reject(stopping())
     else reject(bodyTooSlow(limitMs))
   }
-  bytes.then(resolve, reject)
+  body.then(resolve, reject)
   return promise.finally(() => {
     exchange.onEnd = null
   })

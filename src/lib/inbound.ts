@@ -19,9 +19,11 @@ export interface Inbound {
   readonly body: ReadableStream<Uint8Array> | null
   /** All of the body. Whoever asks has looked at its announced length. */
   bytes(): Promise<Uint8Array>
+  /** The same, as text where that is beyond doubt. */
+  textOrBytes?(): Promise<string | Uint8Array>
   /** The same, where all of it has come already; else null. */
   bytesNow?(): Uint8Array | null
-  /** The same as text, where that is beyond doubt: it is UTF-8, has no byte order mark, and not more bytes than that. Else null, and `bytesNow` has it. */
+  /** The same as text, where that is beyond doubt (it is UTF-8 and has no byte order mark) and not more bytes than that. Else null, and `bytesNow` has it. */
   textNow?(mostBytes: number): string | null
   /** From now on a client that neither reads nor asks is let go. */
   letGo?(): void

@@ -16,7 +16,13 @@ export interface Uplink {
 
 /** Of a body that nobody reads, so much is taken. */
 const UNREAD_BYTES = 64 * 1024
-const NOTHING = new Uint8Array(0)
+const NOTHING = Buffer.alloc(0)
+/**
+ * Bodies up to this size are put together in one piece of memory, which is made for the first of them. With `large` of `http-client.ts`, at 8 at once: prompts of
+ * 100 KB 0.50 to 0.63 of the CPU, p99 6 to 13 ms instead of 39 to 44; 30 KB 0.52 to 0.82; a megabyte, one at once, 0.54 to 0.66 (docs/profile.md).
+ */
+const MOST_JOINED_BYTES = 1024 * 1024
+let joined: Buffer | null = null
 
 export class ServerRequest implements Inbound, InboundSignal {
   aborted = false
@@ -97,13 +103,21 @@ export class ServerRequest implements Inbound, InboundSignal {
   }
 
   bytes(): Promise<Uint8Array> {
+    return this.#whole(() => this.#all())
+  }
+
+  textOrBytes(): Promise<string | Uint8Array> {
+    return this.#whole(() => this.#allText())
+  }
+
+  #whole<Body>(taken: () => Body): Promise<Body> {
     if (this.#failure !== null) return Promise.reject(this.#failure)
-    if (this.ended) return Promise.resolve(this.#all())
+    if (this.ended) return Promise.resolve(taken())
     this.#wantsAll = true
-    const promise = deferred<Uint8Array>()
-    const resolve = lastResolve<Uint8Array>()
+    const promise = deferred<Body>()
+    const resolve = lastResolve<Body>()
     this.#failed = lastReject()
-    this.#arrived = () => resolve(this.#all())
+    this.#arrived = () => resolve(taken())
     this.uplink.wantBody(this)
     return promise
   }
@@ -147,15 +161,37 @@ export class ServerRequest implements Inbound, InboundSignal {
     }
   }
 
-  #all(): Uint8Array {
+  #all(): Buffer {
     const first = this.#first
     const others = this.#others
-    this.#first = null
-    this.#others = null
-    this.#size = 0
+    this.#drop()
     if (first === null) return NOTHING
     const view = viewOf(first, this.#from, this.#to)
     return others === null ? view : Buffer.concat([view, ...others])
+  }
+
+  /** Pieces are put together in memory of earlier bodies: large prompts are what fills the heap, and what is large lives until all of it is collected. */
+  #allText(): string | Uint8Array {
+    const size = this.#size
+    const isShared = this.#others !== null && size <= MOST_JOINED_BYTES
+    const all = isShared ? this.#joined() : this.#all()
+    const text = size === 0 ? null : plainText(all, 0, size)
+    return text ?? (isShared ? Buffer.from(all.subarray(0, size)) : all)
+  }
+
+  /** Good until the next one is put together. */
+  #joined(): Buffer {
+    joined ??= Buffer.allocUnsafeSlow(MOST_JOINED_BYTES)
+    let at = this.#first!.copy(joined, 0, this.#from, this.#to)
+    for (const piece of this.#others!) at += piece.copy(joined, at)
+    this.#drop()
+    return joined
+  }
+
+  #drop(): void {
+    this.#first = null
+    this.#others = null
+    this.#size = 0
   }
 
   async #pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {

@@ -162,6 +162,25 @@ describe('the pooled client', () => {
     expect((await response.text(20_000_000)) === body).toBe(true)
   })
 
+  test('large requests that are written in one turn, on connections that are there, arrive whole', async () => {
+    const bodies = ['a', 'é', '€', 'b'].flatMap((filled) => [50_000, 300_000, 1_200_000].map((n) => filled.repeat(n)))
+    const digestOf = (body: string) => new Bun.CryptoHasher('sha256').update(body).digest('hex')
+    const server = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      fetch: async (request) => new Response(digestOf(await request.text())),
+    })
+    closing.push(() => server.stop(true))
+    const { dial } = dialer()
+    const digests = (sent: readonly string[]) =>
+      Promise.all(
+        sent.map(async (body) => (await dial(post(`http://127.0.0.1:${server.port}/`, body), limits())).text(100)),
+      )
+    // The server is of this thread: it reads nothing before all of a round are written, as far as the kernel takes them.
+    for (const sent of [bodies.map((_, i) => `${i}`), bodies, bodies.toReversed()])
+      expect(await digests(sent)).toEqual(sent.map(digestOf))
+  })
+
   test('a reader that does not read holds the sender back', async () => {
     const piece = Buffer.alloc(64 * 1024, 120)
     const total = 512 * piece.length
