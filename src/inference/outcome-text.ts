@@ -1,5 +1,5 @@
 // The record of an outcome, `RequestSettled`, as JSON text. Most requests end as others of the same model did: for those the text is there, but for numbers.
-// Not measured by itself: ids, facts and both records of a request take 4.5 to 6.5 us in a loop instead of 7.4 to 11 (docs/decisions/0052).
+// As a part of records that are written over: ids, facts and both records of a request take 4.5 to 6.5 us in a loop instead of 7.4 to 11 (docs/decisions/0052).
 import type { BudgetCharge } from '../domain/budget-events.ts'
 import type { AttemptSummary, RequestFacts, RequestSettled } from '../domain/request.ts'
 import type { Static } from '../lib/schema.ts'

@@ -158,7 +158,7 @@ export const editMembers = (
 const seen = { members: 0, valueStart: -1, valueEnd: -1 }
 
 /**
- * `topLevel` without making anything of the members: 0.5 KB of memory less for each request (docs/profile.md); its time was not measured by itself.
+ * `topLevel` without making anything of the members: 0.5 us for a request of 1 KB instead of 2.9 (`bench -- tricks`, member), 0.5 KB less memory (docs/profile.md).
  * A key that is written with escapes is no match.
  */
 const look = (text: string, key: string): void => {
@@ -209,7 +209,7 @@ export const appendMembers = (text: string, members: string): string => {
   return `${before}${comma}${more}${end}`
 }
 
-/** The same in pieces that belong one after another: what is going to be bytes need not be one text before. Not measured by itself. */
+/** The same in pieces that belong one after another: what is going to be bytes need not be one text before (`bench -- tricks`, answers: 0.62 to 0.64 of the time, with what writes them). */
 export const appendedPieces = (text: string, members: string): [string, string, string, string] => {
   const close = text.lastIndexOf('}')
   if (close === -1) throw broken(text.length)

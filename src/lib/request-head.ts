@@ -1,6 +1,6 @@
 // The head of an HTTP/1.1 request, read from its bytes in one pass: strings are made of what is asked for only. Where a request could be read in two ways it is
-// refused: that difference is how requests are smuggled (RFC 9112, 11.2). Not measured by itself: with the whole server 12.1 us of CPU for a request
-// instead of 15.7 (`http-server.ts`).
+// refused: that difference is how requests are smuggled (RFC 9112, 11.2). 0.7 us for a head of eight headers, of which six are asked for; as a text,
+// its lines and a map of them 3.2 to 3.6 (`bench -- tricks`, request_head).
 import { COLON, CR, isDigit, isLineEnd, isNamed, isSpace, isText, LF, lengthIn, SPACE, TOKEN } from './http-syntax.ts'
 import type { HeaderReader } from './inbound.ts'
 import { headerValue } from './last-header-values.ts'

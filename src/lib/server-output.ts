@@ -1,5 +1,5 @@
-// What goes out on a connection: whole answers in one write, chunks of live ones, and what the client has not read yet. Answers in pieces instead of as one
-// text were not measured by themselves; heads in pieces leave 39 texts for an answer instead of 58, and saved no time that could be told (docs/profile.md).
+// What goes out on a connection: whole answers in one write, chunks of live ones, and what the client has not read yet. An answer of 1 KB
+// and its head in pieces instead of as one text: 2.4 to 3.1 us, block and all, instead of 3.5 to 4.4 (`bench -- tricks`, answers); 39 texts instead of 58 (docs/profile.md).
 
 import type { Socket } from 'bun'
 import { deferred, lastResolve } from './deferred.ts'

@@ -14,6 +14,7 @@ const BENCHES = [
   'rebuild',
   'admin-writes',
   'allocations',
+  'tricks',
   'refusal',
   'targets',
   'scale',

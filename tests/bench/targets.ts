@@ -145,9 +145,11 @@ const further = async ({ load, bare, gatelog }: Sides, more: string) => {
   for (const side of [bare, gatelog]) {
     for (const ask of asks) await load.run(benchJob(side, 'stream', 32, WARM_ROW_MS, ask))
   }
+  let failed = 0
   const chunkUs = async (side: Contender) => {
     const short = await sample(load, side, 'stream', 32, asks[0])
     const long = await sample(load, side, 'stream', 32, asks[1])
+    failed += short.failed + long.failed
     return (long.cpuUs - short.cpuUs) / (CHUNKS.long - CHUNKS.usual)
   }
   const each: { bare: number[]; gatelog: number[] } = { bare: [], gatelog: [] }
@@ -155,18 +157,22 @@ const further = async ({ load, bare, gatelog }: Sides, more: string) => {
     each.bare.push(await chunkUs(bare))
     each.gatelog.push(await chunkUs(gatelog))
   }
-  return { bare: median(each.bare), gatelog: median(each.gatelog) }
+  return { bare: median(each.bare), gatelog: median(each.gatelog), failed }
 }
 
 /** As many to a write of the upstream as in the other rows, and each by itself. */
 const chunks = async (sides: Sides) => {
   const together = await further(sides, '')
-  say('chunk', together.gatelog, `five to a write; the bare proxy ${together.bare.toFixed(2)} us`)
+  say(
+    'chunk',
+    together.gatelog,
+    `five to a write; the bare proxy ${together.bare.toFixed(2)} us, failed ${together.failed} of both`,
+  )
   // To read and write it takes anybody several times the aim, which is that of streams without a pause.
   const apart = await further(sides, ` ${ASKS.apart}`)
   const beyond = (apart.gatelog - apart.bare).toFixed(2)
   console.log(
-    `| chunk_apart | the same, each written by itself, a millisecond apart | none | ${apart.gatelog.toFixed(2)} us | | the bare proxy ${apart.bare.toFixed(2)} us, ${beyond} us beyond it |`,
+    `| chunk_apart | the same, each written by itself, a millisecond apart | none | ${apart.gatelog.toFixed(2)} us | | the bare proxy ${apart.bare.toFixed(2)} us, ${beyond} us beyond it, failed ${apart.failed} of both |`,
   )
 }
 

@@ -153,7 +153,14 @@ export const startNginx = async (origin: string): Promise<Contender> => {
   })
 }
 
-/** Built from its sources by whoever wants it here: it is in no registry. https://github.com/ENTERPILOT/GoModel */
+/** What it says of its own version and commit, as in `dev a26fbd1`, where it was built with them. */
+const goModelVersion = (program: string): string => {
+  const said = Bun.spawnSync([program, '--version'], { stderr: 'ignore' }).stdout.toString()
+  const [, version, commit] = /gomodel (\S+) \(commit: ([^,]+)/.exec(said) ?? []
+  return version === undefined ? 'of an unknown version' : `${version} ${commit}`
+}
+
+/** Built from its sources by whoever wants it here (`make build` names the commit): it is in no registry. https://github.com/ENTERPILOT/GoModel */
 export const startGoModel = async (origin: string): Promise<Contender> => {
   const program = Bun.which('gomodel')
   if (program === null) throw new NotInstalled('gomodel is not on this machine')
@@ -168,7 +175,7 @@ export const startGoModel = async (origin: string): Promise<Contender> => {
   mkdirSync(join(folder, 'config'))
   writeFileSync(join(folder, 'config', 'config.yaml'), JSON.stringify(config))
   return await started({
-    name: 'GoModel',
+    name: `GoModel ${goModelVersion(program)}`,
     port,
     // It reads its settings from where it is started.
     command: ['env', '-C', folder, program],

@@ -1,0 +1,20 @@
+// What tricks gain, each beside what would stand in its place (`tricks/`): microseconds of the work that both do, in turn, in this process. Whole requests
+// say more of large ones (docs/profile.md); these are too small, or too seldom, to be told there. `--only=heads,batch,...`: some of them. BENCH_ROUNDS.
+import { cpus } from 'node:os'
+import { onlyOf } from './only.ts'
+import { OF_REQUESTS } from './tricks/of-requests.ts'
+import { OF_THE_LOG } from './tricks/of-the-log.ts'
+import { measure } from './tricks/trick.ts'
+
+const TRICKS = { ...OF_REQUESTS, ...OF_THE_LOG }
+
+console.log(`machine: ${cpus().length} x ${cpus()[0]?.model ?? 'unknown'}, Bun ${Bun.version}\n`)
+console.log('| Trick | In `src/` | For each | With it | Without | Ratio | N |')
+console.log('|---|---|---|---|---|---|---|')
+for (const name of onlyOf(Object.keys(TRICKS) as (keyof typeof TRICKS)[])) {
+  const trick = await TRICKS[name]()
+  const { trickUs, plainUs, ratio, count } = await measure(trick)
+  const figures = `${trickUs.toFixed(3)} us | ${plainUs.toFixed(3)} us | ${ratio.toFixed(2)} | ${count.toLocaleString('en')}`
+  console.log(`| ${name}: ${trick.name} | ${trick.at} | ${trick.unit} | ${figures} |`)
+}
+process.exit(0)

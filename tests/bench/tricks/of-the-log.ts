@@ -1,0 +1,198 @@
+// Tricks of the log: what one write, one sync and one request to the broker are for, and what the sender's thread takes from the one that serves.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { nodeFiles } from '../../../src/log/files.ts'
+import { recordPacker } from '../../../src/log/kafka-packed.ts'
+import { ProduceBuffers, produceBound, writeProduce } from '../../../src/log/kafka-produce.ts'
+import { APPEND_LIMITS } from '../../../src/log/port-limits.ts'
+import { SegmentCursor } from '../../../src/log/segment-cursor.ts'
+import { SegmentWriter } from '../../../src/log/segments.ts'
+import { Lanes, type Shipment } from '../../../src/log/sender-lanes.ts'
+import { openSpool } from '../../../src/log/spool.ts'
+import type { SpoolRecord } from '../../../src/log/spool-record.ts'
+import type { Trick } from './trick.ts'
+
+const TENANTS = Array.from({ length: 20 }, (_, index) => `ten_${index}/ins_1`)
+/** As long as the records of a JSON request are, some 1.2 KB for the two. */
+const DATA = {
+  'request.admitted': JSON.stringify({ id: 'req_1', tenant: 'ten_1', model: 'auto', more: 'a'.repeat(340) }),
+  'request.settled': JSON.stringify({ id: 'req_1', outcome: 'success', cost_nano_usd: 1234, more: 's'.repeat(700) }),
+} as const
+type Type = keyof typeof DATA
+const TYPES = Object.keys(DATA) as Type[]
+const AT_MS = 1_795_000_000_000
+
+const temporary = (): string => mkdtempSync(join(tmpdir(), 'gatelog-bench-tricks-'))
+const remove = (folder: string) => () => rmSync(folder, { recursive: true, force: true })
+
+const writerIn = (directory: string): SegmentWriter =>
+  new SegmentWriter({
+    ...{
+      directory,
+      files: nodeFiles,
+      instance: 'ins_1',
+      epoch: 'e1',
+      nowMs: () => AT_MS,
+      segmentBytes: 64 * 1024 ** 2,
+    },
+    ...{ next: { record: 0, requests: 0, operations: 0 }, nextOrdinal: 1, keepUnsynced: false, carried: () => [] },
+  })
+
+const addTo = (writer: SegmentWriter, serial: number): void => {
+  const type = TYPES[serial % TYPES.length]!
+  writer.add('requests', type, TENANTS[serial % TENANTS.length]!, DATA[type], AT_MS + serial)
+}
+
+/** Of a turn: sixteen requests are begun in one, and each has a record of its admission. */
+const IN_A_TURN = 16
+
+const batch = (): Trick => {
+  const folder = temporary()
+  const writer = writerIn(folder)
+  return {
+    name: 'the frames of a turn are written at once',
+    at: 'log/segment-batch.ts',
+    unit: 'record',
+    each: IN_A_TURN,
+    trick: () => {
+      for (let i = 0; i < IN_A_TURN; i++) addTo(writer, i)
+      writer.flush()
+    },
+    plain: () => {
+      for (let i = 0; i < IN_A_TURN; i++) {
+        addTo(writer, i)
+        writer.flush()
+      }
+    },
+    close: () => {
+      writer.close()
+      remove(folder)()
+    },
+  }
+}
+
+const AT_ONCE = 256
+
+const sync = async (): Promise<Trick> => {
+  const folder = temporary()
+  const atEnd = queueMicrotask
+  const common = { dataDir: folder, durability: 'host', keeping: { until: 'shipped' }, nowMs: Date.now, atEnd } as const
+  const spool = await openSpool(common)
+  const append = (i: number) => {
+    const type = TYPES[i % TYPES.length]!
+    return spool.append('operations', type, TENANTS[i % TENANTS.length]!, DATA[type])
+  }
+  return {
+    name: 'one sync makes durable all that waits for it',
+    at: 'log/group-sync.ts',
+    unit: 'record, 256 at once',
+    each: AT_ONCE,
+    trick: async () => {
+      await Promise.all(Array.from({ length: AT_ONCE }, (_, i) => append(i)))
+      spool.shipped(spool.end)
+    },
+    plain: async () => {
+      for (let i = 0; i < AT_ONCE; i++) await append(i)
+      spool.shipped(spool.end)
+    },
+    close: async () => {
+      await spool.close()
+      remove(folder)()
+    },
+  }
+}
+
+const TARGETS = {
+  requests: { topic: 'gateway.requests.v1', partitions: 12 },
+  operations: { topic: 'o', partitions: 3 },
+}
+/** What gathers in 50 ms at 2,000 requests a second. */
+const GATHERED = 200
+
+/** So many records of a spool, as its cursor gives them out. */
+const writtenRecords = (folder: string): SpoolRecord[] => {
+  const writer = writerIn(folder)
+  for (let i = 0; i < GATHERED; i++) addTo(writer, i)
+  writer.flush()
+  writer.close()
+  const cursor = new SegmentCursor({ directory: folder })
+  cursor.seek({ record: 0 })
+  const records: SpoolRecord[] = []
+  while (records.length < GATHERED) records.push(...cursor.next(GATHERED))
+  cursor.close()
+  return records
+}
+
+const loaded = (lanes: Lanes, records: readonly SpoolRecord[]): (readonly Shipment[])[] => {
+  for (const record of records) lanes.load(record)
+  return lanes.unload()
+}
+
+const newLanes = () => new Lanes(TARGETS, { limits: APPEND_LIMITS })
+
+const lanes = (): Trick => {
+  const folder = temporary()
+  const records = writtenRecords(folder)
+  const kept = newLanes()
+  return {
+    name: 'what is known of a subject is kept from batch to batch',
+    at: 'log/sender-lanes.ts',
+    unit: 'record, 200 in a batch of 20 tenants',
+    each: GATHERED,
+    trick: () => loaded(kept, records),
+    plain: () => loaded(newLanes(), records),
+    close: remove(folder),
+  }
+}
+
+const queryOf = (shipments: readonly (readonly Shipment[])[]) => ({
+  ...{ correlationId: 7, clientId: 'gatelog', timeoutMs: 1_700, nowMs: AT_MS, packer: recordPacker() },
+  appends: shipments.flat(),
+})
+
+const buffers = (): Trick => {
+  const folder = temporary()
+  const query = queryOf(loaded(newLanes(), writtenRecords(folder)))
+  const kept = new ProduceBuffers()
+  const produceInto = (own: ProduceBuffers) => {
+    const buffer = own.take(produceBound(query))
+    writeProduce(buffer, query)
+    own.giveBack(buffer)
+  }
+  return {
+    name: 'requests to the broker are written into memory of earlier ones',
+    at: 'log/kafka-produce.ts',
+    unit: 'record, 200 in a request',
+    each: GATHERED,
+    trick: () => produceInto(kept),
+    plain: () => produceInto(new ProduceBuffers()),
+    close: remove(folder),
+  }
+}
+
+/** All that the sender does with a batch but for the sockets: what the serving thread would do, and stand still for, without a thread for it. */
+const sender = (): Trick => {
+  const folder = temporary()
+  const records = writtenRecords(folder)
+  const own = newLanes()
+  const into = Buffer.alloc(4 * 1024 * 1024)
+  const bell = new Int32Array(new SharedArrayBuffer(4))
+  return {
+    name: 'a bell for the thread that sends, instead of the work',
+    at: 'log/sender-thread.ts',
+    unit: 'record, 200 in a batch',
+    each: GATHERED,
+    trick: () => {
+      // As often as the spool rings it for so many records.
+      for (let turn = 0; turn < GATHERED / IN_A_TURN; turn++) {
+        Atomics.add(bell, 0, 1)
+        Atomics.notify(bell, 0)
+      }
+    },
+    plain: () => writeProduce(into, queryOf(loaded(own, records))),
+    close: remove(folder),
+  }
+}
+
+export const OF_THE_LOG = { batch, sync, lanes, buffers, sender }
