@@ -18,7 +18,7 @@ import {
   writeSync,
 } from 'node:fs'
 import { codeOf } from '../lib/error-code.ts'
-import { forgetCached, reserveRoom, startWriting } from '../lib/page-cache.ts'
+import { forgetCached, startWriting } from '../lib/page-cache.ts'
 import { syncFolder } from '../lib/sync-folder.ts'
 import { type HeldLock, tryLock } from './lock.ts'
 
@@ -27,8 +27,6 @@ export interface Files {
   create(path: string): number
   /** Bytes written there in the file, which may be fewer than asked for. */
   write(descriptor: number, bytes: Uint8Array, start: number, length: number, position: number): number
-  /** The disk keeps room for these bytes of a file, which stays as long as it is. A hint: what cannot be done is not done. */
-  reserve(descriptor: number, start: number, length: number): void
   truncate(descriptor: number, length: number): void
   /** Sends these bytes of a file to the disk without waiting for it; they are no more durable than before. A hint: what cannot be done is not done. */
   startWriting(path: string, start: number, length: number): void
@@ -65,7 +63,6 @@ export interface Files {
 export const nodeFiles: Files = {
   create: (path) => openSync(path, 'w', 0o600),
   write: (descriptor, bytes, start, length, position) => writeSync(descriptor, bytes, start, length, position),
-  reserve: reserveRoom,
   truncate: ftruncateSync,
   startWriting,
   forgetCached,

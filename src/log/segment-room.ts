@@ -1,22 +1,20 @@
-// Room that a segment has ahead of its records: zeros, which records then take the place of. The kernel takes memory and room on the disk for it once for many
-// records and in large pieces, instead of page by page with each write (docs/decisions/0051): that is half of what a write costs. Zeros are no frame. Readers take
-// them for the end of what is written, a start cuts them off, and so does who gives a segment up.
+// Room that a segment has ahead of its records: zeros, which records then take the place of. The kernel takes memory for it once for many records and in large
+// pieces, instead of page by page with each write (docs/decisions/0051): that is half of what a write costs. Zeros are no frame. Readers take them for the end of
+// what is written, a start cuts them off, and so does who gives a segment up. Of the disk nothing is asked here: it would be waited for by the thread that serves.
 import type { Files } from './files.ts'
 
 /** One large piece of the page cache; a reader at the end may come to read as much for nothing. */
 const MOST_STEP_BYTES = 256 * 1024
 /** Segments of a test are small. */
 const STEPS_OF_A_SEGMENT = 8
-const STEPS_RESERVED = 4
 const ZEROS = Buffer.alloc(MOST_STEP_BYTES)
 
 /** Of one segment after the other. */
 export class SegmentRoom {
   readonly #files: Files
   readonly #stepBytes: number
-  /** The file is zeros from its records up to there, and the disk holds room up to there. */
+  /** The file is zeros from its records up to there. */
   #end = 0
-  #reservedTo = 0
   /** The disk had none: this segment goes on without. */
   #isRefused = false
 
@@ -28,7 +26,6 @@ export class SegmentRoom {
   /** A new segment: it has none. */
   begin(): void {
     this.#end = 0
-    this.#reservedTo = 0
     this.#isRefused = false
   }
 
@@ -42,7 +39,6 @@ export class SegmentRoom {
     const from = Math.max(this.#end, size)
     const to = Math.min((Math.floor((size + bytes) / step) + 1) * step, limit)
     try {
-      this.#reserve(descriptor, from, to)
       for (this.#end = from; this.#end < to; ) {
         const length = Math.min(to - this.#end, ZEROS.length)
         this.#end += this.#files.write(descriptor, ZEROS, 0, length, this.#end)
@@ -52,17 +48,8 @@ export class SegmentRoom {
     }
   }
 
-  /** Whether the file, or what the disk keeps for it, is longer than that. */
+  /** Whether the file is longer than that. */
   isBeyond(size: number): boolean {
-    return this.#end > size || this.#reservedTo > size
-  }
-
-  /** Several steps at once, where it holds less. */
-  #reserve(descriptor: number, from: number, to: number): void {
-    if (to <= this.#reservedTo) return
-    const start = Math.max(this.#reservedTo, from)
-    const end = Math.max(start + STEPS_RESERVED * this.#stepBytes, to)
-    this.#files.reserve(descriptor, start, end - start)
-    this.#reservedTo = end
+    return this.#end > size
   }
 }

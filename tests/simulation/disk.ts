@@ -84,7 +84,6 @@ export class SimulatedDisk {
       },
       write: (descriptor, bytes, start, length, position) =>
         this.#write(process, descriptor, bytes.subarray(start, start + length), position),
-      reserve: () => {},
       truncate: (descriptor, length) => {
         this.#change(process, null)
         this.#cut(this.#of(descriptor).inode, length)
