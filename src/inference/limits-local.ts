@@ -161,8 +161,8 @@ const countedOf = (subjects: readonly Subject[], rules: readonly LimitRule[], no
 }
 
 /**
- * The limits of a gateway without Redis: each process by itself. Answered without a promise: 0.28 to 0.31 us for taking and settling two rules instead of
- * 0.34 to 0.37 (`bench -- tricks`, limits); with what else was spared then 272 objects for an answer with everything on instead of 345 (docs/profile.md).
+ * The limits of a gateway without Redis: each process by itself. Answered without a promise: 0.3 us for taking and settling two rules instead of 0.35, 0.78
+ * to 0.84 (`bench -- tricks`, limits); with what else was spared then 272 objects for an answer with everything on instead of 345 (docs/profile.md).
  */
 export const processLimits = (nowMs: () => number): Limits => {
   const store = new LocalLimitStore(nowMs)

@@ -53,7 +53,9 @@ const SCRATCH = Buffer.allocUnsafe(64 * 1024)
 const HEAD_ROOM = 8 * 1024
 /** A character is three bytes at most. */
 const MOST_CHARS = Math.floor((SCRATCH.length - HEAD_ROOM) / 3)
-const MOST_HEAD_CHARS = HEAD_ROOM - 64
+/** Of the line that says a length, and the end of the head. */
+const MOST_LINES_CHARS = 64
+const MOST_HEAD_CHARS = HEAD_ROOM - MOST_LINES_CHARS
 const encoded = { bytes: SCRATCH, start: 0, end: 0 }
 /** The length is put in for each request. */
 const LENGTH_LINES: [string, number, string] = ['Content-Length: ', 0, '\r\n\r\n']
@@ -118,12 +120,16 @@ const roomFor = (size: number): Buffer => {
   return kept
 }
 
+/** The body is written first: what is announced is what was written, whatever it was counted as. */
 const large = (head: string, body: string | null, hasLength: boolean): RequestBytes => {
-  const size = body === null ? 0 : Buffer.byteLength(body)
-  const lines = hasLength ? `Content-Length: ${size}\r\n\r\n` : NO_LENGTH_LINES
-  const bytes = roomFor(head.length + lines.length + size)
-  const start = writeLatin1(bytes, writeLatin1(bytes, 0, head), lines)
-  return { bytes, start: 0, end: body === null ? start : start + writeUtf8(bytes, start, body) }
+  const bodyAt = head.length + MOST_LINES_CHARS
+  const bytes = roomFor(bodyAt + (body === null ? 0 : Buffer.byteLength(body)))
+  const size = body === null ? 0 : writeUtf8(bytes, bodyAt, body)
+  LENGTH_LINES[1] = size
+  const lines = hasLength ? LENGTH_LINES : NO_LENGTH_LINES
+  const start = bodyAt - latin1Length(lines) - head.length
+  writeLatin1(bytes, writeLatin1(bytes, start, head), lines)
+  return { bytes, start, end: bodyAt + size }
 }
 
 /** Certificates are always checked, against the name or else the address. */

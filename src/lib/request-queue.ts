@@ -39,8 +39,7 @@ export class RequestQueue {
       return null
     }
     this.clear()
-    // It lives as long as its request and must not keep the body that came with it: with prompts of a megabyte 20 collections of all of the heap for a thousand
-    // requests instead of 23 (docs/profile.md).
+    // It lives as long as its request, and must not keep the body that came with it: up to half a megabyte for each of those that wait for an upstream.
     const isMuch = end >= 0 && bytes.length >= LARGE_BYTES
     const head = readHead(isMuch ? Buffer.from(bytes.subarray(0, end + 4)) : bytes, end)
     if (end + 4 < bytes.length) {

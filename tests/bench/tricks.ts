@@ -1,6 +1,7 @@
 // What tricks gain, each beside what would stand in its place (`tricks/`): microseconds of the work that both do, in turn, in this process. Whole requests
 // say more of large ones (docs/profile.md); these are too small, or too seldom, to be told there. `--only=heads,batch,...`: some of them. BENCH_ROUNDS.
-import { cpus } from 'node:os'
+import { statfsSync } from 'node:fs'
+import { cpus, tmpdir } from 'node:os'
 import { onlyOf } from './only.ts'
 import { OF_REQUESTS } from './tricks/of-requests.ts'
 import { OF_THE_LOG } from './tricks/of-the-log.ts'
@@ -8,7 +9,11 @@ import { measure } from './tricks/trick.ts'
 
 const TRICKS = { ...OF_REQUESTS, ...OF_THE_LOG }
 
-console.log(`machine: ${cpus().length} x ${cpus()[0]?.model ?? 'unknown'}, Bun ${Bun.version}\n`)
+// The rows of the log write to the folder for temporary files: on one in memory a sync costs nothing.
+const { type } = statfsSync(tmpdir())
+console.log(
+  `machine: ${cpus().length} x ${cpus()[0]?.model ?? 'unknown'}, Bun ${Bun.version}, files in ${tmpdir()} (file system 0x${type.toString(16)})\n`,
+)
 console.log('| Trick | In `src/` | For each | With it | Without | Ratio | N |')
 console.log('|---|---|---|---|---|---|---|')
 for (const name of onlyOf(Object.keys(TRICKS) as (keyof typeof TRICKS)[])) {

@@ -141,14 +141,39 @@ test('depth is that of the parsed value, whatever the strings hold', () => {
   )
 })
 
+const headed = (length: number): ServerRequest => {
+  const bytes = Buffer.from(`POST / HTTP/1.1\r\nHost: a\r\nContent-Length: ${length}\r\n\r\n`)
+  return new ServerRequest(new RequestHead(bytes, headEnd(bytes, 0)), { wantBody() {}, pauseBody() {}, letGo() {} })
+}
+
+describe('a body that comes in pieces once it is waited for', () => {
+  const inPieces = async (sent: Uint8Array, limit?: number) => {
+    const request = headed(sent.length)
+    const read = readJsonBody(request, limit).catch((thrown: GatewayError) => thrown)
+    const middle = sent.length >> 1
+    request.receive(Buffer.from(sent.subarray(0, middle)), 0)
+    request.receive(Buffer.from(sent.subarray(middle)), 0)
+    return await read
+  }
+  const bytes = (text: string) => new TextEncoder().encode(text)
+
+  test('is read as it was sent, without its byte order mark', async () => {
+    expect(await inPieces(bytes('{"a":"ééé"}'))).toEqual({ raw: '{"a":"ééé"}', body: { a: 'ééé' } })
+    expect(await inPieces(bytes('{"a":"\ufffd"}'))).toMatchObject({ body: { a: '\ufffd' } })
+    expect(await inPieces(bytes('\ufeff{"a":1}'))).toMatchObject({ body: { a: 1 } })
+  })
+
+  test('is refused with the member that is no UTF-8, and beyond the limit before anything of it is read', async () => {
+    const broken = Uint8Array.from([...bytes('{"a":1,"text":"'), 0xff, ...bytes('"}')])
+    expect(await inPieces(broken)).toMatchObject({ status: 400, message: 'the body is not valid UTF-8', param: 'text' })
+    const request = headed(13)
+    expect(await readJsonBody(request, 12).catch((thrown: GatewayError) => thrown)).toMatchObject({ status: 413 })
+  })
+})
+
 describe('a body that is there already as text', () => {
   const inbound = (text: string): Inbound => {
-    const bytes = Buffer.from(`POST / HTTP/1.1\r\nHost: a\r\nContent-Length: ${Buffer.byteLength(text)}\r\n\r\n`)
-    const request = new ServerRequest(new RequestHead(bytes, headEnd(bytes, 0)), {
-      wantBody() {},
-      pauseBody() {},
-      letGo() {},
-    })
+    const request = headed(Buffer.byteLength(text))
     const sent = Buffer.from(`before${text}`)
     expect(request.receive(sent, 6)).toBe(sent.length)
     return request

@@ -155,29 +155,40 @@ const buffers = (): Trick => {
   const folder = temporary()
   const query = queryOf(loaded(newLanes(), writtenRecords(folder)))
   const kept = new ProduceBuffers()
-  const produceInto = (own: ProduceBuffers) => {
-    const buffer = own.take(produceBound(query))
-    writeProduce(buffer, query)
-    own.giveBack(buffer)
-  }
   return {
     name: 'requests to the broker are written into memory of earlier ones',
     at: 'log/kafka-produce.ts',
     unit: 'record, 200 in a request',
     each: GATHERED,
-    trick: () => produceInto(kept),
-    plain: () => produceInto(new ProduceBuffers()),
+    trick: () => {
+      const buffer = kept.take(produceBound(query))
+      writeProduce(buffer, query)
+      kept.giveBack(buffer)
+    },
+    plain: () => writeProduce(Buffer.allocUnsafeSlow(produceBound(query)), query),
     close: remove(folder),
   }
 }
 
-/** All that the sender does with a batch but for the sockets: what the serving thread would do, and stand still for, without a thread for it. */
+/** A thread that waits for a bell as the sender's does. */
+const waiter = (bell: Int32Array<SharedArrayBuffer>): Worker => {
+  const source = `self.onmessage = async ({ data: bell }) => {
+    for (let heard = Atomics.load(bell, 0); ; heard = Atomics.load(bell, 0)) await Atomics.waitAsync(bell, 0, heard, 250).value
+  }`
+  const worker = new Worker(URL.createObjectURL(new Blob([source])))
+  worker.postMessage(bell)
+  return worker
+}
+
+/** What the serving thread would do, and stand still for, without a thread that sends: read a batch from the spool, put it into envelopes, write the request. Sockets, watermarks and answers are not in it. */
 const sender = (): Trick => {
   const folder = temporary()
-  const records = writtenRecords(folder)
+  writtenRecords(folder)
   const own = newLanes()
   const into = Buffer.alloc(4 * 1024 * 1024)
   const bell = new Int32Array(new SharedArrayBuffer(4))
+  const thread = waiter(bell)
+  const cursor = new SegmentCursor({ directory: folder, recycling: true })
   return {
     name: 'a bell for the thread that sends, instead of the work',
     at: 'log/sender-thread.ts',
@@ -190,9 +201,22 @@ const sender = (): Trick => {
         Atomics.notify(bell, 0)
       }
     },
-    plain: () => writeProduce(into, queryOf(loaded(own, records))),
-    close: remove(folder),
+    plain: () => {
+      cursor.seek({ record: 0 })
+      let left = GATHERED
+      while (left > 0) {
+        const records = cursor.next(left)
+        left -= records.length
+        writeProduce(into, queryOf(loaded(own, records)))
+      }
+    },
+    close: () => {
+      thread.terminate()
+      cursor.close()
+      remove(folder)()
+    },
   }
 }
 
+/** By the name that `--only` takes. */
 export const OF_THE_LOG = { batch, sync, lanes, buffers, sender }

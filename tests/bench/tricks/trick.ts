@@ -1,6 +1,7 @@
 // A trick of the code beside what would stand there without it: both do the same work in turn, in this process.
 import { median } from '../contenders.ts'
 
+/** Both sides do the same work; what one run does takes well below a round. */
 export interface Trick {
   readonly name: string
   /** The file that has it. */
@@ -17,6 +18,7 @@ export interface Trick {
   close?(): unknown
 }
 
+/** Medians of the rounds, microseconds for one of `each`. */
 export interface Measured {
   readonly trickUs: number
   readonly plainUs: number
