@@ -40,8 +40,8 @@ export class RequestQueue {
     }
     this.clear()
     // It lives as long as its request, and must not keep the body that came with it: up to half a megabyte for each of those that wait for an upstream.
-    const isMuch = end >= 0 && bytes.length >= LARGE_BYTES
-    const head = readHead(isMuch ? Buffer.from(bytes.subarray(0, end + 4)) : bytes, end)
+    const isLarge = end >= 0 && bytes.length >= LARGE_BYTES
+    const head = readHead(isLarge ? Buffer.from(bytes.subarray(0, end + 4)) : bytes, end)
     if (end + 4 < bytes.length) {
       this.#bytes = bytes
       this.#from = end + 4

@@ -97,8 +97,7 @@ export class ServerRequest implements Inbound, InboundSignal {
     if (!this.ended || first === null || this.#others !== null || this.#size > mostBytes) return null
     const text = plainText(first, this.#from, this.#to)
     if (text === null) return null
-    this.#first = null
-    this.#size = 0
+    this.#drop()
     return text
   }
 

@@ -11,14 +11,17 @@ export const ASKS = {
   held: 'hold on please',
 } as const
 
-const ANSWER = JSON.stringify({
-  id: 'chatcmpl-bench',
-  object: 'chat.completion',
-  created: 1_760_000_000,
-  model: 'bench-model',
-  choices: [{ index: 0, message: { role: 'assistant', content: 'x'.repeat(380) }, finish_reason: 'stop' }],
-  usage: { prompt_tokens: 20, completion_tokens: 90, total_tokens: 110, prompt_tokens_details: { cached_tokens: 0 } },
-})
+/** A whole answer with so many characters of text. */
+export const answerOf = (chars: number): string =>
+  JSON.stringify({
+    id: 'chatcmpl-bench',
+    object: 'chat.completion',
+    created: 1_760_000_000,
+    model: 'bench-model',
+    choices: [{ index: 0, message: { role: 'assistant', content: 'x'.repeat(chars) }, finish_reason: 'stop' }],
+    usage: { prompt_tokens: 20, completion_tokens: 90, total_tokens: 110, prompt_tokens_details: { cached_tokens: 0 } },
+  })
+const ANSWER = answerOf(380)
 const chunkOf = (delta: unknown, finish: string | null) =>
   `data: ${JSON.stringify({ id: 'chatcmpl-bench', object: 'chat.completion.chunk', created: 1_760_000_000, model: 'bench-model', choices: [{ index: 0, delta, finish_reason: finish }] })}\n\n`
 const framed = (text: string) => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`

@@ -7,6 +7,7 @@ import { readHead } from '../../../src/lib/request-head.ts'
 import { ServerOutput } from '../../../src/lib/server-output.ts'
 import { wholeText } from '../../../src/lib/text-pieces.ts'
 import { type GatewayFacts, gatewayJson, withGateway, withGatewayPieces } from '../../../src/wire/gateway-block.ts'
+import { answerOf } from '../fake-upstream.ts'
 import type { Trick } from './trick.ts'
 
 const MANY = 100
@@ -90,14 +91,7 @@ const member = (): Trick => {
   }
 }
 
-const ANSWER = JSON.stringify({
-  id: 'chatcmpl-1',
-  object: 'chat.completion',
-  created: 1_795_000_000,
-  model: 'model-1',
-  choices: [{ index: 0, message: { role: 'assistant', content: 'y'.repeat(600) }, finish_reason: 'stop' }],
-  usage: { prompt_tokens: 100, completion_tokens: 90, total_tokens: 190 },
-})
+const ANSWER = answerOf(600)
 const LINES = [
   'content-type: application/json\r\nx-gateway-request-id: ',
   'req_1',
