@@ -192,6 +192,8 @@ export interface WarmOptions {
   readonly mostRounds?: number
   /** What compilers take of the time while they rest, at most. */
   readonly restShare?: number
+  /** In so many rounds in a row; one when not given. */
+  readonly calmRounds?: number
 }
 
 /**
@@ -207,28 +209,31 @@ export const warm = async (
     roundMs = WARM_ROUND_MS,
     mostRounds = MOST_WARM_ROUNDS,
     restShare = COMPILERS_REST,
+    calmRounds = 1,
   }: WarmOptions = {},
 ): Promise<number> => {
   let failed = 0
   const round = async () => {
     for (const mode of modes) failed += (await load.run(benchJob(contender, mode, WARM_CONNECTIONS, roundMs))).failed
   }
-  await compilersRest(pids, round, modes.length * roundMs, mostRounds, restShare)
+  await compilersRest(pids, round, modes.length * roundMs, mostRounds, restShare, calmRounds)
   return failed
 }
 
-/** Has rounds of `roundMs` done until compilers take no more than that share of one. */
+/** Has rounds of `roundMs` done until compilers take no more than that share of one, `calmRounds` times in a row: code that becomes warm slowly is compiled in bursts. */
 export const compilersRest = async (
   pids: readonly number[],
   round: () => Promise<unknown>,
   roundMs: number,
   mostRounds: number,
   restShare = COMPILERS_REST,
+  calmRounds = 1,
 ): Promise<void> => {
-  for (let rounds = 0; rounds < mostRounds; rounds++) {
+  let calm = 0
+  for (let rounds = 0; rounds < mostRounds && calm < calmRounds; rounds++) {
     const before = compilerSeconds(pids)
     await round()
-    if ((compilerSeconds(pids) - before) * 1_000 < restShare * roundMs) return
+    calm = (compilerSeconds(pids) - before) * 1_000 < restShare * roundMs ? calm + 1 : 0
   }
 }
 const WARM_CONNECTIONS = 32
