@@ -18,7 +18,7 @@ export interface AuthenticateDeps {
 const MAX_KEY_LENGTH = 512
 
 /**
- * The caller's key, or 401. Nothing but digests is remembered: the index follows the log, so a revocation acts with its record.
+ * The caller's key, or 401. The texts of the last keys are remembered with their digests, in memory only (`recent-digests.ts`); whether one is good is asked each time: the index follows the log, so a revocation acts with its record.
  * All refusals read alike; a stranger learns nothing from them.
  */
 export const authenticate = (headers: HeaderReader, deps: AuthenticateDeps, atMs: number): KeyEntry => {

@@ -5,8 +5,9 @@
 import { Deadlines } from './deadlines.ts'
 import { HttpConnection, type Pool, type RequestBytes } from './http-connection.ts'
 import { Openings } from './openings.ts'
+import { passingMemory } from './passing-memory.ts'
 import { latin1Length, writeLatin1, writeUtf8 } from './text-pieces.ts'
-import { turnWallMs } from './turn-clock.ts'
+import { turnMs } from './turn-clock.ts'
 import { DialFailure, type DialLimits, type DialRequest, type DialResponse } from './upstream.ts'
 
 /** A vetted place to connect to. */
@@ -110,20 +111,10 @@ const encode = (destination: Destination, request: DialRequest): RequestBytes =>
   return encoded
 }
 
-/** Larger ones, up to this size, share memory of their own, which is made for the first of them: what is large and garbage brings collections of all of the heap (gain: `server-request.ts`). */
-const MOST_KEPT_BYTES = 1024 * 1024
-let kept: Buffer | null = null
-
-const roomFor = (size: number): Buffer => {
-  if (size > MOST_KEPT_BYTES) return Buffer.allocUnsafeSlow(size)
-  kept ??= Buffer.allocUnsafeSlow(MOST_KEPT_BYTES)
-  return kept
-}
-
 /** The body is written first: what is announced is what was written, whatever it was counted as. */
 const large = (head: string, body: string | null, hasLength: boolean): RequestBytes => {
   const bodyAt = head.length + MOST_LINES_CHARS
-  const bytes = roomFor(bodyAt + (body === null ? 0 : Buffer.byteLength(body)))
+  const bytes = passingMemory(bodyAt + (body === null ? 0 : Buffer.byteLength(body)))
   const size = body === null ? 0 : writeUtf8(bytes, bodyAt, body)
   LENGTH_LINES[1] = size
   const lines = hasLength ? LENGTH_LINES : NO_LENGTH_LINES
@@ -189,7 +180,7 @@ const createPool = (nowMs: () => number) => {
 }
 
 export const pooledClient = (options: { ca?: string | undefined; nowMs?: () => number } = {}): HttpClient => {
-  const { pool, take, close } = createPool(options.nowMs ?? turnWallMs)
+  const { pool, take, close } = createPool(options.nowMs ?? turnMs)
 
   const openings = new Openings(() => performance.now())
 

@@ -1,6 +1,7 @@
 // A request as it comes in on a connection of ours: its head, its body as it arrives, and whether its client is still there.
 import { deferred, lastReject, lastResolve } from './deferred.ts'
 import type { Inbound, InboundSignal } from './inbound.ts'
+import { MOST_PASSING_BYTES, passingMemory } from './passing-memory.ts'
 import { plainText, viewOf } from './plain-text.ts'
 import { RequestChunks } from './request-chunks.ts'
 import type { RequestHead } from './request-head.ts'
@@ -17,12 +18,6 @@ export interface Uplink {
 /** Of a body that nobody reads, so much is taken. */
 const UNREAD_BYTES = 64 * 1024
 const NOTHING = Buffer.alloc(0)
-/**
- * Bodies up to this size are put together in one piece of memory, which is made for the first of them. With `large` of `http-client.ts`, at 8 at once: prompts of
- * 100 KB 0.50 to 0.63 of the CPU, p99 6 to 13 ms instead of 39 to 44; 30 KB 0.52 to 0.82; a megabyte, one at once, 0.54 to 0.66 (docs/profile.md).
- */
-const MOST_JOINED_BYTES = 1024 * 1024
-let joined: Buffer | null = null
 
 export class ServerRequest implements Inbound, InboundSignal {
   aborted = false
@@ -169,18 +164,18 @@ export class ServerRequest implements Inbound, InboundSignal {
     return others === null ? view : Buffer.concat([view, ...others])
   }
 
-  /** Pieces are put together in memory of earlier bodies: large prompts are what fills the heap, and what is large lives until all of it is collected. */
+  /** Pieces are put together in passing memory: what is large lives until all of the heap is collected. */
   #allText(): string | Uint8Array {
     const size = this.#size
-    const isShared = this.#others !== null && size <= MOST_JOINED_BYTES
+    const isShared = this.#others !== null && size <= MOST_PASSING_BYTES
     const all = isShared ? this.#joined() : this.#all()
     const text = size === 0 ? null : plainText(all, 0, size)
     return text ?? (isShared ? Buffer.from(all.subarray(0, size)) : all)
   }
 
-  /** Good until the next one is put together. */
+  /** Good until somebody else needs passing memory. */
   #joined(): Buffer {
-    joined ??= Buffer.allocUnsafeSlow(MOST_JOINED_BYTES)
+    const joined = passingMemory(this.#size)
     let at = this.#first!.copy(joined, 0, this.#from, this.#to)
     for (const piece of this.#others!) at += piece.copy(joined, at)
     this.#drop()

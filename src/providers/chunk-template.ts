@@ -12,6 +12,10 @@ const DELTA = '"delta"'
 const FINISH = '"finish_reason"'
 /** What stands between a delta and the finish reason of its choice, where anything does. */
 const LOGPROBS = ',"logprobs":null'
+/** Letters that OpenAI puts behind each chunk, so that its length says little of its text: others each time, and the last member. */
+const LETTERS = '"obfuscation":"'
+const LETTERS_END = '"}'
+const MOST_ASCII = 0x7e
 /** Finish reasons that are the client's already. */
 const REASONS = ['"stop"', '"length"', '"tool_calls"']
 /** JSON string text without escapes: what stands there is what is meant. */
@@ -26,15 +30,19 @@ const SPACE = 0x20
 export class ChunkTemplate {
   #before = ''
   #after = ''
+  /** Letters of `obfuscation` stand behind `#after`, and nothing behind them. */
+  #lettered = false
   /** The same, as frames of server-sent events begin and end. */
   #opening = ''
   #closing = ''
+  /** What ends a frame behind its letters; '' where there are none. */
+  #tail = ''
   /** What both together have more of UTF-8 bytes than of UTF-16 units. */
   #frameMore = 0
   /** UTF-8 bytes of the texts that were passed over last. */
   skimmed = 0
   /** What surrounds the members of a delta, until a chunk with a text was met. */
-  #expected: readonly [before: string, after: string] | null = null
+  #expected: readonly [before: string, after: string, lettered: boolean] | null = null
   /** What surrounds the finish reason of a chunk that says no more than that: up to its empty delta, from there to the reason, and the rest. Null: not known. */
   #ending: readonly [before: string, between: string, after: string] | null = null
   /** What is shown in place of the surroundings; null: they are shown as they are. */
@@ -48,13 +56,27 @@ export class ChunkTemplate {
     const start = textStart(data, text)
     const shownStart = shown === data ? start : textStart(shown, text)
     if (start < 0 || shownStart < 0) return
+    const after = data.slice(start + text.length)
+    const shownAfter = shown.slice(shownStart + text.length)
+    const letters = lettersAt(after)
+    const shownLetters = lettersAt(shownAfter)
+    if (letters < 0 !== shownLetters < 0) return
     this.#before = data.slice(0, start)
-    this.#after = data.slice(start + text.length)
-    this.#shown = shown === data ? null : [shown.slice(0, shownStart), shown.slice(shownStart + text.length)]
+    this.#lettered = letters >= 0
+    this.#after = this.#lettered ? after.slice(0, letters) : after
+    this.#shown =
+      shown === data
+        ? null
+        : [shown.slice(0, shownStart), this.#lettered ? shownAfter.slice(0, shownLetters) : shownAfter]
     this.#opening = shown === data ? `data: ${this.#before}` : ''
-    this.#closing = `${this.#after}\n\n`
+    this.#close(this.#after)
     // Of texts that are whole already: measuring what was just put together would first copy it. With what `openai-draft.ts` spares: 4 % of a stream.
     this.#frameMore = moreBytes(shown) - moreBytes(text)
+  }
+
+  #close(after: string): void {
+    this.#closing = this.#lettered ? after : `${after}${FRAME_END}`
+    this.#tail = this.#lettered ? `${LETTERS_END}${FRAME_END}` : ''
   }
 
   /** Takes what surrounds the delta of a chunk that was parsed and begins a choice: one that differs in its delta alone need not be. */
@@ -65,7 +87,9 @@ export class ChunkTemplate {
     const from = at + DELTA.length + ':{'.length
     const to = data.indexOf('}', from)
     if (!data.startsWith(':{', at + DELTA.length)) return
-    this.#expected = [data.slice(0, from), data.slice(to)]
+    const after = data.slice(to)
+    const letters = lettersAt(after)
+    this.#expected = [data.slice(0, from), letters < 0 ? after : after.slice(0, letters), letters >= 0]
     let reason = to + 1
     if (data.startsWith(LOGPROBS, reason)) reason += LOGPROBS.length
     if (!data.startsWith(`,${FINISH}:null}`, reason)) return
@@ -76,19 +100,22 @@ export class ChunkTemplate {
   /** Whether the frame there is the expected one with some text for a delta; its surroundings are taken then. */
   meets(text: string, from: number): boolean {
     if (this.#expected === null) return false
-    const [before, after] = this.#expected
+    const [before, after, lettered] = this.#expected
     const opening = `${FIELD}${before}${CONTENT}`
     if (!text.startsWith(opening, from)) return false
     const start = from + opening.length
     const quote = endOfPlain(text, start)
-    const closing = `"${after}${FRAME_END}`
-    if (quote <= start || !text.startsWith(closing, quote)) return false
+    const closing = lettered ? `"${after}` : `"${after}${FRAME_END}`
+    const tail = lettered ? `${LETTERS_END}${FRAME_END}` : ''
+    if (quote <= start || endOfFrame(text, quote, closing, tail) < 0) return false
     // As parts of them: they are one text each by now, and others would be copies.
     this.#before = opening.slice(FIELD.length)
-    this.#after = closing.slice(0, -FRAME_END.length)
+    this.#after = lettered ? closing : closing.slice(0, -FRAME_END.length)
+    this.#lettered = lettered
     this.#shown = null
     this.#opening = opening
     this.#closing = closing
+    this.#tail = tail
     this.#frameMore = moreBytes(before) + moreBytes(after)
     this.#expected = null
     return true
@@ -108,16 +135,27 @@ export class ChunkTemplate {
 
   /** A chunk that fits, with its text, as the client gets it. */
   shown(data: string, text: string): string {
-    return this.#shown === null ? data : this.#shown[0] + text + this.#shown[1]
+    if (this.#shown === null) return data
+    const letters = this.#lettered ? data.slice(this.#before.length + text.length + this.#after.length) : ''
+    return this.#shown[0] + text + this.#shown[1] + letters
   }
 
   /** The text of a chunk that fits, null for any other. */
   textIn(data: string): string | null {
     const before = this.#before
     if (before === '' || data.length < before.length + this.#after.length) return null
+    if (this.#lettered) return this.#textBeforeLetters(data)
     if (!data.startsWith(before) || !data.endsWith(this.#after)) return null
     const text = data.slice(before.length, data.length - this.#after.length)
     return PLAIN.test(text) ? text : null
+  }
+
+  #textBeforeLetters(data: string): string | null {
+    const before = this.#before
+    if (!data.startsWith(before)) return null
+    const quote = endOfPlain(data, before.length)
+    if (quote < 0 || endOfFrame(data, quote, this.#after, LETTERS_END) !== data.length) return null
+    return data.slice(before.length, quote)
   }
 
   get isLearned(): boolean {
@@ -135,10 +173,11 @@ export class ChunkTemplate {
     do {
       const start = end + opening.length
       const quote = endOfPlain(text, start)
-      if (quote <= start || !text.startsWith(closing, quote)) break
+      const frameEnd = quote <= start ? -1 : endOfFrame(text, quote, closing, this.#tail)
+      if (frameEnd < 0) break
       count += quote - start
       frames++
-      end = quote + closing.length
+      end = frameEnd
     } while (text.startsWith(opening, end))
     if (end === from) return ''
     // All of the run at once: where it has more bytes than units, they are its texts', but for what surrounds each.
@@ -170,12 +209,31 @@ const textStart = (data: string, text: string): number => {
   return stands && PLAIN.test(text) ? start : -1
 }
 
-/** Where the JSON string text from `start` on ends with its quote; -1 when an escape, a control character or the end comes before it. */
-const endOfPlain = (text: string, start: number): number => {
+/**
+ * Where the letters begin that a chunk ends with, in what stands behind its text; -1: there are none, or anything behind them. Without escapes what reads like the
+ * member is one: its first quote stands before a letter, so it begins a string.
+ */
+const lettersAt = (after: string): number => {
+  const at = after.indexOf(LETTERS)
+  const from = at + LETTERS.length
+  return at >= 0 && endOfFrame(after, from, '', LETTERS_END) === after.length ? from : -1
+}
+
+/** Where a frame ends whose text ends at `quote`, with `closing` behind it, and letters and `tail` unless that is ''; -1 when it ends otherwise. */
+const endOfFrame = (text: string, quote: number, closing: string, tail: string): number => {
+  if (!text.startsWith(closing, quote)) return -1
+  const end = quote + closing.length
+  if (tail === '') return end
+  const letters = endOfPlain(text, end, MOST_ASCII)
+  return letters >= 0 && text.startsWith(tail, letters) ? letters + tail.length : -1
+}
+
+/** Where the JSON string text from `start` on ends with its quote; -1 when an escape, a control character, one beyond `most` or the end comes before it. */
+const endOfPlain = (text: string, start: number, most = 0xffff): number => {
   for (let at = start; at < text.length; at++) {
     const code = text.charCodeAt(at)
     if (code === QUOTE) return at
-    if (code === BACKSLASH || code < SPACE) return -1
+    if (code === BACKSLASH || code < SPACE || code > most) return -1
   }
   return -1
 }

@@ -9,6 +9,8 @@ export const ASKS = {
   apart: 'one after another please',
   /** The first two chunks, then nothing until `tick` or the end of the connection. */
   held: 'hold on please',
+  /** 20 chunks as OpenAI sends them: each with random letters of its own behind it, and the usage last. */
+  vendor: 'as a vendor does please',
 } as const
 
 /** A whole answer with so many characters of text. */
@@ -22,8 +24,8 @@ export const answerOf = (chars: number): string =>
     usage: { prompt_tokens: 20, completion_tokens: 90, total_tokens: 110, prompt_tokens_details: { cached_tokens: 0 } },
   })
 const ANSWER = answerOf(380)
-const chunkOf = (delta: unknown, finish: string | null) =>
-  `data: ${JSON.stringify({ id: 'chatcmpl-bench', object: 'chat.completion.chunk', created: 1_760_000_000, model: 'bench-model', choices: [{ index: 0, delta, finish_reason: finish }] })}\n\n`
+const chunkOf = (delta: unknown, finish: string | null, more: object = {}) =>
+  `data: ${JSON.stringify({ id: 'chatcmpl-bench', object: 'chat.completion.chunk', created: 1_760_000_000, model: 'bench-model', choices: [{ index: 0, delta, finish_reason: finish }], ...more })}\n\n`
 const framed = (text: string) => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`
 
 const JSON_ANSWER = Buffer.from(
@@ -47,24 +49,38 @@ const chunksOf = (count: number) => [
   ...Array.from({ length: count - 2 }, (_, i) => framed(chunkOf({ content: `word ${i} ` }, null))),
   framed(chunkOf({}, 'stop')),
 ]
+/** Letters as `obfuscation` holds them, which make all chunks about as long; the same in each run. */
+const lettersOf = (seed: number) =>
+  Bun.hash(`letters ${seed}`)
+    .toString(36)
+    .slice(0, 3 + (seed % 9))
+const vendorChunks = (count: number) => [
+  ...chunksOf(count - 1).slice(0, 1),
+  ...Array.from({ length: count - 3 }, (_, i) =>
+    framed(chunkOf({ content: `word ${i} ` }, null, { usage: null, obfuscation: lettersOf(i) })),
+  ),
+  framed(chunkOf({}, 'stop', { usage: null, obfuscation: lettersOf(count) })),
+  framed(USAGE_CHUNK),
+]
+const USAGE_CHUNK = `data: ${JSON.stringify({ id: 'chatcmpl-bench', object: 'chat.completion.chunk', created: 1_760_000_000, model: 'bench-model', choices: [], usage: { prompt_tokens: 20, completion_tokens: 17, total_tokens: 37 }, obfuscation: 'aQ' })}\n\n`
 export const LAST_CHUNK = Buffer.from('0\r\n\r\n')
 const END = `${framed('data: [DONE]\n\n')}${LAST_CHUNK}`
 
 /** How many chunks a write holds: one write each would make this process the bottleneck. */
 const TOGETHER = 5
-const writesOf = (count: number, together: number): readonly Buffer[] => {
-  const chunks = chunksOf(count)
+const writesOf = (chunks: readonly string[], together: number): readonly Buffer[] => {
   const writes: Buffer[] = []
-  for (let at = 0; at < count; at += together)
-    writes.push(Buffer.from(chunks.slice(at, at + together).join('') + (at + together >= count ? END : '')))
+  for (let at = 0; at < chunks.length; at += together)
+    writes.push(Buffer.from(chunks.slice(at, at + together).join('') + (at + together >= chunks.length ? END : '')))
   return writes
 }
 export const CHUNKS = { usual: 20, long: 220 } as const
 const WRITES = {
-  usual: writesOf(CHUNKS.usual, TOGETHER),
-  long: writesOf(CHUNKS.long, TOGETHER),
-  usualApart: writesOf(CHUNKS.usual, 1),
-  longApart: writesOf(CHUNKS.long, 1),
+  usual: writesOf(chunksOf(CHUNKS.usual), TOGETHER),
+  long: writesOf(chunksOf(CHUNKS.long), TOGETHER),
+  usualApart: writesOf(chunksOf(CHUNKS.usual), 1),
+  longApart: writesOf(chunksOf(CHUNKS.long), 1),
+  vendor: writesOf(vendorChunks(CHUNKS.usual), TOGETHER),
 }
 const HELD_CHUNK = Buffer.from(framed(chunkOf({ content: 'word ' }, null)))
 /** With a word: before it comes, a gateway may wait whether another provider is to be asked. */
@@ -110,7 +126,9 @@ export const startFakeUpstream = (tls?: Bun.TLSOptions) => {
     clearInterval(ticking)
     ticking = null
   }
+  let served = 0
   const answer = (socket: Sink, beginning: Buffer) => {
+    served++
     if (beginning[0] === LETTER_G) {
       socket.write(MODELS_ANSWER)
       return
@@ -130,7 +148,10 @@ export const startFakeUpstream = (tls?: Bun.TLSOptions) => {
     if (beginning.includes(ASKS.apart)) {
       apart.set(socket, { writes: long ? WRITES.longApart : WRITES.usualApart, next: 0 })
       ticking ??= setInterval(writeApart, APART_MS)
-    } else for (const bytes of long ? WRITES.long : WRITES.usual) socket.write(bytes)
+      return
+    }
+    const isVendor = beginning.includes(ASKS.vendor)
+    for (const bytes of isVendor ? WRITES.vendor : long ? WRITES.long : WRITES.usual) socket.write(bytes)
   }
   const receive = (socket: Sink & { data: Request }, bytes: Buffer) => {
     const request = socket.data
@@ -170,6 +191,8 @@ export const startFakeUpstream = (tls?: Bun.TLSOptions) => {
   })
   return {
     port: listener.port,
+    /** Requests so far. */
+    served: () => served,
     /** One more chunk to so many of the streams that are held, in turn; answers where the next call goes on. */
     tick(from: number, count: number): number {
       inTurn ??= [...held]

@@ -1,6 +1,6 @@
 // Streams that are held open for long, thousands at once, in the load process: clients that read what comes, and chunks at a given rate.
 import type { Socket } from 'bun'
-import { ASKS } from './fake-upstream.ts'
+import { ASKS, LAST_CHUNK } from './fake-upstream.ts'
 
 /** `open`: so many more, by so many at a time. `tick`: chunks for them in turn. `end`: the clients leave. */
 export type HoldJob =
@@ -15,7 +15,7 @@ export type HoldJob =
   | { readonly hold: 'end' }
 
 export interface HoldResult {
-  /** Streams that are open, and such that ended or were refused since the first was opened. */
+  /** Streams that are open, and such that ended or were refused since the first was opened; of `end` as it was before. */
   readonly open: number
   readonly failed: number
   /** What the upstream sent, and the pieces that the clients got, in this job. */
@@ -57,6 +57,8 @@ export const heldStreams = (tick: (from: number, count: number) => number) => {
             },
             data(socket, bytes) {
               received++
+              // A stream that ends leaves its connection open.
+              if (bytes.subarray(-LAST_CHUNK.length).equals(LAST_CHUNK)) socket.terminate()
               if (socket.data.answered) return
               if (bytes.toString('latin1', 0, 5) === 'HTTP/' && !bytes.toString('latin1', 9, 12).startsWith('2'))
                 socket.terminate()
@@ -94,6 +96,7 @@ export const heldStreams = (tick: (from: number, count: number) => number) => {
     async run(job: HoldJob): Promise<HoldResult> {
       received = 0
       let sent = 0
+      const before = { open: clients.size, failed }
       if (job.hold === 'open') await open(job)
       else if (job.hold === 'tick') sent = await ticks(job.perSecond, job.durationMs)
       else {
@@ -102,6 +105,7 @@ export const heldStreams = (tick: (from: number, count: number) => number) => {
           socket.terminate()
         }
         failed = 0
+        return { ...before, sent, received }
       }
       await Bun.sleep(SETTLE_MS)
       return { open: clients.size, failed, sent, received }

@@ -32,6 +32,8 @@ export interface LoadResult {
   readonly seconds: number
   readonly p50Us: number
   readonly p99Us: number
+  /** Requests that the upstreams got meanwhile. */
+  readonly upstream: { readonly plain: number; readonly secure: number }
 }
 
 const fixture = (name: string) => readFileSync(`${import.meta.dir}/../fixtures/tls/${name}`, 'utf8')
@@ -69,7 +71,8 @@ const paced = (perSecond: number, send: (socket: Socket<Client>, sinceMs: number
     const now = performance.now()
     for (const wanted = ((now - startedAt) * perSecond) / 1_000; due < wanted; due++) {
       // In turn: a connection that is never used is closed by the gateway, and would be counted as a failure.
-      const socket = free.shift()
+      let socket = free.shift()
+      while (socket !== undefined && socket.readyState < 1) socket = free.shift() // closed meanwhile
       if (socket === undefined) waiting.push(now)
       else send(socket, now)
     }
@@ -89,7 +92,7 @@ const write = (socket: Socket<Client>, bytes: Buffer) => {
   socket.data.rest = written < bytes.length ? bytes.subarray(Math.max(0, written)) : null
 }
 
-const runJob = async (job: LoadJob): Promise<LoadResult> => {
+const runJob = async (job: LoadJob): Promise<Omit<LoadResult, 'upstream'>> => {
   const head = Object.entries(job.headers)
     .map(([name, value]) => `${name}: ${value}\r\n`)
     .join('')
@@ -126,22 +129,30 @@ const runJob = async (job: LoadJob): Promise<LoadResult> => {
     else if (running) goOn(socket)
     else socket.end()
   }
-  const sockets = await Promise.all(
-    Array.from({ length: job.connections }, () =>
-      Bun.connect<Client>({
-        hostname: '127.0.0.1',
-        port: job.port,
-        data: { startedAt: 0, buffer: null, rest: null },
-        socket: {
-          data: receive,
-          drain(socket) {
-            if (socket.data.rest !== null) write(socket, socket.data.rest)
-          },
-          close: () => void (running && failed++),
+  const sockets = new Set<Socket<Client>>()
+  const connect = async () => {
+    const socket = await Bun.connect<Client>({
+      hostname: '127.0.0.1',
+      port: job.port,
+      data: { startedAt: 0, buffer: null, rest: null },
+      socket: {
+        data: receive,
+        drain(socket) {
+          if (socket.data.rest !== null) write(socket, socket.data.rest)
         },
-      }),
-    ),
-  )
+        close(socket) {
+          sockets.delete(socket)
+          if (!running) return
+          failed++
+          // As many as were asked for, all of the time: with fewer, whoever closes connections would look quicker to the others, or slower itself.
+          connect().then(goOn, () => failed++)
+        },
+      },
+    })
+    sockets.add(socket)
+    return socket
+  }
+  await Promise.all(Array.from({ length: job.connections }, connect))
   const startedAt = performance.now()
   for (const socket of sockets) goOn(socket)
   await (job.requests === undefined ? Bun.sleep(job.durationMs) : enough.promise)
@@ -163,7 +174,14 @@ if (import.meta.main) {
   console.log(JSON.stringify({ upstreamPort: upstream.port, secureUpstreamPort: secureUpstream.port }))
   for await (const line of console) {
     const job = JSON.parse(line) as LoadJob | HoldJob
-    console.log(JSON.stringify('hold' in job ? await held.run(job) : await runJob(job)))
+    if ('hold' in job) {
+      console.log(JSON.stringify(await held.run(job)))
+      continue
+    }
+    const before = { plain: upstream.served(), secure: secureUpstream.served() }
+    const result = await runJob(job)
+    const served = { plain: upstream.served() - before.plain, secure: secureUpstream.served() - before.secure }
+    console.log(JSON.stringify({ ...result, upstream: served } satisfies LoadResult))
   }
   upstream.stop()
   secureUpstream.stop()

@@ -63,7 +63,9 @@ const measure = async (load: LoadProcess, contender: Contender, course: Course, 
   const { name, pid } = contender
   const before = pid === null ? 0 : cpuSeconds(pid)
   const job = benchJob(contender, course.mode === 'stream' ? 'stream' : 'json', course.connections, durationMs)
-  const { requests, failed, seconds, p50Us, p99Us } = await load.run(job)
+  const { requests, failed: unanswered, seconds, p50Us, p99Us, upstream } = await load.run(job)
+  // The models that the plan falls back to are those of the plain upstream: what it answered for the other one is none of its requests.
+  const failed = unanswered + (course.mode === 'tls' ? upstream.plain : upstream.secure)
   const cpuUs = pid === null || requests === 0 ? null : ((cpuSeconds(pid) - before) * 1e6) / requests
   return { course, contender: name, perSecond: requests / seconds, p50Us, p99Us, cpuUs, failed }
 }

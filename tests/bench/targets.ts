@@ -112,7 +112,7 @@ const say = (name: string, value: number, detail: string) => {
 }
 const throughput = ({ paired }: Beside) => paired((gatelog, bare) => gatelog.perSecond / bare.perSecond)
 const told = (result: Beside) =>
-  `${both(result, ({ perSecond }) => perSecond)} requests/s, CPU ${both(result, ({ cpuUs }) => cpuUs, 1)} us, failed ${result.gatelog.failed}`
+  `${both(result, ({ perSecond }) => perSecond)} requests/s, CPU ${both(result, ({ cpuUs }) => cpuUs, 1)} us, failed ${result.gatelog.failed} and ${result.bare.failed}`
 
 const rates = async (sides: Sides) => {
   if (wants('json_c32', 'p99_c32')) {
@@ -132,6 +132,10 @@ const rates = async (sides: Sides) => {
   if (wants('stream')) {
     const stream = await beside(sides, 'stream', 32)
     say('stream', throughput(stream), told(stream))
+    const vendor = await beside(sides, 'stream', 32, ` ${ASKS.vendor}`)
+    console.log(
+      `| stream_vendor | the same as OpenAI sends them: random letters in each chunk, the usage last | none | ${throughput(vendor).toFixed(2)} | | ${told(vendor)} |`,
+    )
   }
   if (!wants('p50_added')) return
   const alone = await beside(sides, 'json', 1)

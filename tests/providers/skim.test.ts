@@ -11,8 +11,8 @@ import { GatewayError } from '../../src/wire/errors.ts'
 const READING = { id: 'chatcmpl-x', createdS: 1, secret: null }
 
 /** The client's bytes, what was counted, how it ended, and how many runs were skimmed. */
-const relay = (bytes: Uint8Array, cuts: readonly number[], skims: boolean) => {
-  const decoder = openaiStream(READING)
+const relay = (bytes: Uint8Array, cuts: readonly number[], skims: boolean, hidesUsage = false) => {
+  const decoder = openaiStream({ ...READING, hidesUsage })
   const parser = createSseParser(undefined, skims ? decoder.skimmer! : null)
   let client = ''
   let counted = 0
@@ -39,9 +39,9 @@ const relay = (bytes: Uint8Array, cuts: readonly number[], skims: boolean) => {
   return { client, counted, finishes, ending: decoder.complete ? 'whole' : 'cut', runs }
 }
 
-const same = (bytes: Uint8Array, cuts: readonly number[]) => {
-  const { runs: _, ...skimmed } = relay(bytes, cuts, true)
-  const { runs: __, ...read } = relay(bytes, cuts, false)
+const same = (bytes: Uint8Array, cuts: readonly number[], hidesUsage = false) => {
+  const { runs: _, ...skimmed } = relay(bytes, cuts, true, hidesUsage)
+  const { runs: __, ...read } = relay(bytes, cuts, false, hidesUsage)
   expect(skimmed).toEqual(read)
 }
 
@@ -212,4 +212,32 @@ test('a delta that is not the one of the choice says nothing of the frames that 
     same(bytes, [])
     expect(relay(bytes, [], true).runs).toBe(0)
   }
+})
+
+/** As OpenAI sends them: letters of its own behind each. */
+const vendorChunk = (delta: unknown, obfuscation: string, finish: string | null = null) =>
+  `data: ${JSON.stringify({ id: 'c1', object: 'chat.completion.chunk', created: 1, model: 'm', service_tier: 'default', choices: [{ index: 0, delta, logprobs: null, finish_reason: finish }], usage: null, obfuscation })}\n\n`
+
+test('property: whatever letters stand behind the texts, also where the usage is not the client’s', () => {
+  const letters = fc.oneof(fc.string({ maxLength: 12 }), fc.constantFrom('', 'aZ09', 'a"b', 'a\\b', 'é', '"}'))
+  const text = fc.oneof(fc.string({ unit: 'binary', maxLength: 8 }), fc.constantFrom('plain', ' text', '', 'é'))
+  const chunks = fc.array(fc.tuple(text, letters), { maxLength: 20 })
+  fc.assert(
+    fc.property(chunks, letters, fc.array(fc.nat(6_000), { maxLength: 6 }), fc.boolean(), (all, first, cuts, hides) => {
+      const begin = vendorChunk({ role: 'assistant', content: '' }, first)
+      const words = all.map(([content, behind]) => vendorChunk({ content }, behind)).join('')
+      const bytes = Buffer.from(`${begin}${words}${vendorChunk({}, first, 'stop')}data: [DONE]\n\n`)
+      const within = cuts.map((cut) => Math.min(cut, bytes.length))
+      same(bytes, within, hides)
+      const { client } = relay(bytes, within, true, hides)
+      const said = all.map(([content]) => content).join('')
+      const frames = [...client.matchAll(/^data: (\{.*\})$/gm)].map(([, json]) => JSON.parse(json!))
+      expect(frames.map(({ choices }) => choices[0]?.delta.content ?? '').join('')).toBe(said)
+      expect(frames.slice(1, -1).map(({ obfuscation }) => obfuscation)).toEqual(all.map(([, behind]) => behind))
+    }),
+    { numRuns: 500 },
+  )
+  const plain = ['one', 'two', 'three'].map((content) => vendorChunk({ content }, content.repeat(2))).join('')
+  const bytes = Buffer.from(`${vendorChunk({ role: 'assistant', content: '' }, 'q')}${plain}`)
+  expect(relay(bytes, [], true).runs).toBe(1)
 })

@@ -30,6 +30,8 @@ const named = (name: string, number: number) => name.replace(MARK, numbered(numb
 
 const PROVIDERS = 5
 const TENANT = 'ten_scale'
+/** Streams that are held open for a row are told nothing meanwhile. */
+const LONG_SILENCE = { stream_idle_ms: 600_000 }
 /** Events in a decision: what fits into 64 KiB. */
 const TOGETHER = 80
 
@@ -53,7 +55,7 @@ function* events(size: WorldSize, origin: string): Generator<EventRecord> {
       type: 'policy.created',
       data: {
         ...{ id: newId('pol'), tenant_id: null, name: named(NAMES.policy, i), managed_by: 'api' },
-        ...{ ...POLICY_DEFAULTS, strategy: 'priority', max_cost_usd: 1 + i },
+        ...{ ...POLICY_DEFAULTS, strategy: 'priority', max_cost_usd: 1 + i, timeouts: LONG_SILENCE },
       },
     }
   for (let i = 0; i < size.keys; i++)
