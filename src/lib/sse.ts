@@ -5,15 +5,17 @@ export interface SseEvent {
   /** `event:` field, or null. */
   readonly event: string | null
   readonly data: string
-  /** Set when this is no event but a run of whole frames that a `Skimmer` took: `data` is their text as it came, and this what they count. */
+  /** Set when this is no event but a run of whole frames that a `Skimmer` took: `data` is their text as it is to go on, and this what they count. */
   readonly skimmed?: number
 }
 
 /** Takes whole frames without their events being made. It sees text without carriage returns only, and only where a frame begins. */
 export interface Skimmer {
-  /** The text of as many frames as it takes from there on; '' for none. */
-  skim(text: string, from: number): string
-  /** A count of its own of those that it took last. */
+  /** Takes as many frames as it will from there on; answers where they end, `from` when it takes none. */
+  skim(text: string, from: number): number
+  /** Those that it took last, as they are to go on. */
+  readonly run: string
+  /** A count of its own of them. */
   readonly skimmed: number
 }
 
@@ -173,10 +175,10 @@ const plainFrames = (
   let from = start
   if (text.indexOf('\r', from) !== -1) return from
   while (from < text.length) {
-    const run = skimmer === null ? '' : skimmer.skim(text, from)
-    if (run !== '') {
-      events.push({ event: null, data: run, skimmed: skimmer!.skimmed })
-      from += run.length
+    const skimmed = skimmer === null ? from : skimmer.skim(text, from)
+    if (skimmed > from) {
+      events.push({ event: null, data: skimmer!.run, skimmed: skimmer!.skimmed })
+      from = skimmed
       continue
     }
     if (!text.startsWith(PLAIN, from)) break

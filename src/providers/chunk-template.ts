@@ -41,8 +41,10 @@ export class ChunkTemplate {
   #frameMore = 0
   /** UTF-8 bytes of the texts that were passed over last. */
   skimmed = 0
+  /** What was passed over last, as the client gets it. */
+  run = ''
   /** What surrounds the members of a delta, until a chunk with a text was met. */
-  #expected: readonly [before: string, after: string, lettered: boolean] | null = null
+  #expected: { readonly of: Around; readonly shown: Around | null } | null = null
   /** What surrounds the finish reason of a chunk that says no more than that: up to its empty delta, from there to the reason, and the rest. Null: not known. */
   #ending: readonly [before: string, between: string, after: string] | null = null
   /** What is shown in place of the surroundings; null: they are shown as they are. */
@@ -50,7 +52,7 @@ export class ChunkTemplate {
 
   /**
    * Takes the surroundings of a chunk that was parsed; `text` is the content of its only delta. Keeps the ones it has when they cannot be told. `shown` is the
-   * chunk as the client gets it: where it is another one, frames cannot be passed over as they came.
+   * chunk as the client gets it: where it is another one, such as without a usage that is not the client's, frames that are passed over are put together so.
    */
   learn(data: string, text: string, shown = data): void {
     const start = textStart(data, text)
@@ -68,10 +70,11 @@ export class ChunkTemplate {
       shown === data
         ? null
         : [shown.slice(0, shownStart), this.#lettered ? shownAfter.slice(0, shownLetters) : shownAfter]
-    this.#opening = shown === data ? `data: ${this.#before}` : ''
+    // Of a frame with several lines its text does not show where each begins.
+    this.#opening = data.indexOf('\n') < 0 ? `${FIELD}${this.#before}` : ''
     this.#close(this.#after)
     // Of texts that are whole already: measuring what was just put together would first copy it. With what `openai-draft.ts` spares: 4 % of a stream.
-    this.#frameMore = moreBytes(shown) - moreBytes(text)
+    this.#frameMore = moreBytes(data) - moreBytes(text)
   }
 
   #close(after: string): void {
@@ -79,28 +82,26 @@ export class ChunkTemplate {
     this.#tail = this.#lettered ? `${LETTERS_END}${FRAME_END}` : ''
   }
 
-  /** Takes what surrounds the delta of a chunk that was parsed and begins a choice: one that differs in its delta alone need not be. */
-  expect(data: string, delta: Json): void {
-    const at = data.indexOf(DELTA)
-    // Without escapes each quote begins or ends a string, so what stands there once is the member's name; and a delta of plain members ends with its first brace.
-    if (at < 0 || data.indexOf(DELTA, at + 1) >= 0 || data.indexOf('\\') >= 0 || !isFlat(delta)) return
-    const from = at + DELTA.length + ':{'.length
-    const to = data.indexOf('}', from)
-    if (!data.startsWith(':{', at + DELTA.length)) return
-    const after = data.slice(to)
-    const letters = lettersAt(after)
-    this.#expected = [data.slice(0, from), letters < 0 ? after : after.slice(0, letters), letters >= 0]
+  /** Takes what surrounds the delta of a chunk that was parsed and begins a choice: one that differs in its delta alone need not be. `shown` as in `learn`. */
+  expect(data: string, delta: Json, shown = data): void {
+    const of = isFlat(delta) ? aroundDelta(data) : null
+    const shownAround = shown === data || of === null ? null : aroundDelta(shown)
+    if (of === null || (shown !== data && shownAround?.lettered !== of.lettered)) return
+    this.#expected = { of, shown: shownAround }
+    if (of.lettered || shownAround !== null) return
+    const to = data.length - of.after.length
     let reason = to + 1
     if (data.startsWith(LOGPROBS, reason)) reason += LOGPROBS.length
     if (!data.startsWith(`,${FINISH}:null}`, reason)) return
     const value = reason + `,${FINISH}:`.length
-    this.#ending = [this.#expected[0], data.slice(to, value), data.slice(value + 'null'.length)]
+    this.#ending = [of.before, data.slice(to, value), data.slice(value + 'null'.length)]
   }
 
   /** Whether the frame there is the expected one with some text for a delta; its surroundings are taken then. */
   meets(text: string, from: number): boolean {
     if (this.#expected === null) return false
-    const [before, after, lettered] = this.#expected
+    const { of, shown } = this.#expected
+    const { before, after, lettered } = of
     const opening = `${FIELD}${before}${CONTENT}`
     if (!text.startsWith(opening, from)) return false
     const start = from + opening.length
@@ -112,7 +113,7 @@ export class ChunkTemplate {
     this.#before = opening.slice(FIELD.length)
     this.#after = lettered ? closing : closing.slice(0, -FRAME_END.length)
     this.#lettered = lettered
-    this.#shown = null
+    this.#shown = shown === null ? null : [`${shown.before}${CONTENT}`, `"${shown.after}`]
     this.#opening = opening
     this.#closing = closing
     this.#tail = tail
@@ -162,14 +163,15 @@ export class ChunkTemplate {
     return this.#opening !== ''
   }
 
-  /** Passes over the frames from `from` on that fit and hold some text: all of them, '' when the first does not fit. */
-  skim(text: string, from: number): string {
+  /** Passes over the frames from `from` on that fit and hold some text; answers where they end, `from` when the first does not fit. */
+  skim(text: string, from: number): number {
     const opening = this.#opening
     const closing = this.#closing
-    if (opening === '' || !text.startsWith(opening, from)) return ''
+    if (opening === '' || !text.startsWith(opening, from)) return from
     let end = from
     let count = 0
     let frames = 0
+    let shown = ''
     do {
       const start = end + opening.length
       const quote = endOfPlain(text, start)
@@ -177,14 +179,42 @@ export class ChunkTemplate {
       if (frameEnd < 0) break
       count += quote - start
       frames++
+      if (this.#shown !== null) shown += this.#shownFrame(text, start, quote, frameEnd)
       end = frameEnd
     } while (text.startsWith(opening, end))
-    if (end === from) return ''
+    if (end === from) return from
     // All of the run at once: where it has more bytes than units, they are its texts', but for what surrounds each.
     const run = text.slice(from, end)
-    this.skimmed = count + Buffer.byteLength(run) - run.length - frames * this.#frameMore
-    return run
+    this.skimmed = count + moreBytes(run) - frames * this.#frameMore
+    this.run = this.#shown === null ? run : shown
+    return end
   }
+
+  #shownFrame(text: string, start: number, quote: number, end: number): string {
+    const [before, after] = this.#shown!
+    // Letters stay as they came.
+    const rest = this.#lettered ? text.slice(quote + this.#after.length, end) : FRAME_END
+    return FIELD + before + text.slice(start, quote) + after + rest
+  }
+}
+
+/** What surrounds the members of a delta, up to the letters where there are any. */
+interface Around {
+  readonly before: string
+  readonly after: string
+  readonly lettered: boolean
+}
+
+/** Null: where they stand cannot be told. */
+const aroundDelta = (data: string): Around | null => {
+  const at = data.indexOf(DELTA)
+  // Without escapes each quote begins or ends a string, so what stands there once is the member's name; and a delta of plain members ends with its first brace.
+  if (at < 0 || data.indexOf(DELTA, at + 1) >= 0 || data.indexOf('\\') >= 0) return null
+  if (!data.startsWith(':{', at + DELTA.length)) return null
+  const from = at + DELTA.length + ':{'.length
+  const after = data.slice(data.indexOf('}', from))
+  const letters = lettersAt(after)
+  return { before: data.slice(0, from), after: letters < 0 ? after : after.slice(0, letters), lettered: letters >= 0 }
 }
 
 /** No member holds others, or a brace in its text. */

@@ -59,6 +59,8 @@ const runPart = (frames: string, bytes: number, usage: Usage | null): StreamPart
   frames,
 })
 
+const WITHOUT_USAGE: ReadonlyMap<string, Edit> = new Map([['usage', { do: 'remove' }]])
+
 /** Azure begins with a chunk about its filter, before the model has said who it is. */
 const namesAnswer = ({ id }: Json): boolean => typeof id === 'string' && id !== ''
 
@@ -91,11 +93,15 @@ class OpenAiStream implements StreamDecoder, Skimmer {
     return this.#choices.allFinished()
   }
 
-  skim(text: string, from: number): string {
+  skim(text: string, from: number): number {
     const template = this.#template
     if (template.isLearned || template.meets(text, from)) return template.skim(text, from)
     if (this.#looks < MOST_LOOKS && text.startsWith(FIELD, from)) this.#lookAhead(text, from)
-    return ''
+    return from
+  }
+
+  get run(): string {
+    return this.#template.run
   }
 
   get skimmed(): number {
@@ -247,11 +253,13 @@ class OpenAiStream implements StreamDecoder, Skimmer {
     const data = text.slice(from + FIELD.length, end)
     const chunk = parseJson(data)
     this.#looked = { data, chunk }
-    const plain = isObject(chunk) && !this.#hides(chunk) ? plainChoice(chunk, arrayOf(chunk.choices)) : null
+    const plain = isObject(chunk) ? plainChoice(chunk, arrayOf(chunk.choices)) : null
     if (plain === null || plain.finishReason !== null) return
+    // A plain chunk lacks nothing, and its usage is null.
+    const shown = this.#hides(chunk as Json) ? editMembers(data, WITHOUT_USAGE) : data
     const { content } = plain.delta
-    if (hasRole(plain.delta)) this.#template.expect(data, plain.delta)
-    else if (typeof content === 'string' && content !== '') this.#template.learn(data, content)
+    if (hasRole(plain.delta)) this.#template.expect(data, plain.delta, shown)
+    else if (typeof content === 'string' && content !== '') this.#template.learn(data, content, shown)
   }
 }
 

@@ -3,11 +3,12 @@
 import { statfsSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
 import { onlyOf } from './only.ts'
+import { OF_PLANS } from './tricks/of-plans.ts'
 import { OF_REQUESTS } from './tricks/of-requests.ts'
 import { OF_THE_LOG } from './tricks/of-the-log.ts'
 import { measure } from './tricks/trick.ts'
 
-const TRICKS = { ...OF_REQUESTS, ...OF_THE_LOG }
+const TRICKS = { ...OF_REQUESTS, ...OF_PLANS, ...OF_THE_LOG }
 
 // The rows of the log write to the folder for temporary files: on one in memory a sync costs nothing.
 const { type } = statfsSync(tmpdir())

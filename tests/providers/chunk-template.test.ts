@@ -36,6 +36,8 @@ test('a chunk in which another member is called content is no template', () => {
 })
 
 const framesOf = (chunks: readonly string[]) => chunks.map((data) => `data: ${data}\n\n`).join('')
+/** What is passed over from the beginning, as the client gets it. */
+const skimmed = (template: ChunkTemplate, text: string) => (template.skim(text, 0) > 0 ? template.run : '')
 const lettered = (content: string, obfuscation: unknown, more: Record<string, unknown> = {}) =>
   chunk(content, { usage: null, obfuscation, ...more })
 
@@ -52,7 +54,7 @@ test('letters behind a chunk may be others each time, whatever they are', () => 
         const text = template.textIn(data)
         if (text !== null) expect(text).toBe(content)
         if (text !== null) expect(template.shown(data, text)).toBe(data)
-        const run = template.skim(framesOf([data, chunk('end')]), 0)
+        const run = skimmed(template, framesOf([data, chunk('end')]))
         if (run !== '') expect(run).toBe(framesOf([data]))
         if (run !== '') expect(template.skimmed).toBe(Buffer.byteLength(content))
       },
@@ -62,7 +64,7 @@ test('letters behind a chunk may be others each time, whatever they are', () => 
   template.learn(lettered('Hello', 'aZ0'), 'Hello')
   expect(template.textIn(lettered(' wörld', ''))).toBe(' wörld')
   const frames = framesOf([lettered('ä', 'q'), lettered('b', 'w8Yt4'), lettered('c', 'x')])
-  expect(template.skim(frames, 0)).toBe(frames)
+  expect(skimmed(template, frames)).toBe(frames)
   expect(template.skimmed).toBe(4)
 })
 
@@ -79,7 +81,7 @@ test('letters of another kind, in another place or none are read by who parses',
     lettered('', 'aZ0').slice(0, -1),
   ]) {
     expect(template.textIn(data)).toBeNull()
-    expect(template.skim(framesOf([data]), 0)).toBe('')
+    expect(skimmed(template, framesOf([data]))).toBe('')
   }
   const nested = (letters: string) => chunk('x', { note: { obfuscation: letters } })
   template.learn(nested('aZ0'), 'x')
@@ -94,7 +96,22 @@ test('a chunk that is shown otherwise keeps its own letters', () => {
   const next = lettered('world', 'q7')
   expect(template.textIn(next)).toBe('world')
   expect(template.shown(next, 'world')).toBe(shown(next))
-  expect(template.skim(framesOf([next]), 0)).toBe('')
+  const frames = [next, lettered('ä', ''), lettered('', 'q')]
+  expect(skimmed(template, framesOf(frames))).toBe(framesOf(frames.slice(0, 2).map(shown)))
+  expect(template.skimmed).toBe(7)
+  // Without letters the same.
+  template.learn(chunk('ö', { usage: null }), 'ö', chunk('ö'))
+  const plain = ['one', 'zwölf', 'a"b'].map((content) => chunk(content, { usage: null }))
+  expect(skimmed(template, framesOf(plain))).toBe(framesOf([chunk('one'), chunk('zwölf')]))
+  expect(template.skimmed).toBe(9)
+})
+
+test('a frame of several lines does not show how others begin', () => {
+  const template = new ChunkTemplate()
+  const data = chunk('one').replace(',"choices"', ',\n"choices"')
+  template.learn(data, 'one', data.replace('\n', ' '))
+  expect(template.isLearned).toBe(false)
+  expect(template.textIn(data.replace('one', 'two'))).toBe('two')
 })
 
 test('the chunk with the role shows what surrounds a delta, letters and all', () => {
@@ -103,6 +120,6 @@ test('the chunk with the role shows what surrounds a delta, letters and all', ()
   template.expect(first, { role: 'assistant', content: '' })
   const frames = framesOf([lettered('Hel', 'u3'), lettered('lo', '')])
   expect(template.meets(frames, 0)).toBe(true)
-  expect(template.skim(frames, 0)).toBe(frames)
+  expect(skimmed(template, frames)).toBe(frames)
   expect(template.textIn(lettered('x', 'another'))).toBe('x')
 })

@@ -240,4 +240,7 @@ test('property: whatever letters stand behind the texts, also where the usage is
   const plain = ['one', 'two', 'three'].map((content) => vendorChunk({ content }, content.repeat(2))).join('')
   const bytes = Buffer.from(`${vendorChunk({ role: 'assistant', content: '' }, 'q')}${plain}`)
   expect(relay(bytes, [], true).runs).toBe(1)
+  const hidden = relay(bytes, [], true, true)
+  expect(hidden.runs).toBe(1)
+  expect(hidden.client).toBe(bytes.toString().replaceAll('"usage":null,', ''))
 })
