@@ -117,7 +117,7 @@ const AT_ONCE_LARGE = 8
 const OTHER_DESCRIPTORS = 200
 const IDLE_MS = 3_000
 /** With fewer, what a collection gives back is more than what they take. */
-const FEW = 1_000
+const FEW = 5_000
 const TICK = { perSecond: 2_000, durationMs: 4_000 }
 
 /** A stream takes two descriptors of the gateway, and two of the load process. */
