@@ -100,8 +100,11 @@ class OpenAiStream implements StreamDecoder, Skimmer {
     return from
   }
 
+  /** Given once: kept, a run would hold the text of its read for as long as the stream is silent. */
   get run(): string {
-    return this.#template.run
+    const { run } = this.#template
+    this.#template.run = ''
+    return run
   }
 
   get skimmed(): number {
