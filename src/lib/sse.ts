@@ -13,8 +13,8 @@ export interface SseEvent {
 export interface Skimmer {
   /** Takes as many frames as it will from there on; answers where they end, `from` when it takes none. */
   skim(text: string, from: number): number
-  /** Those that it took last, as they are to go on. */
-  readonly run: string
+  /** Those that it took last, as they are to go on. Answered once. */
+  takeRun(): string
   /** A count of its own of them. */
   readonly skimmed: number
 }
@@ -177,7 +177,7 @@ const plainFrames = (
   while (from < text.length) {
     const skimmed = skimmer === null ? from : skimmer.skim(text, from)
     if (skimmed > from) {
-      events.push({ event: null, data: skimmer!.run, skimmed: skimmer!.skimmed })
+      events.push({ event: null, data: skimmer!.takeRun(), skimmed: skimmer!.skimmed })
       from = skimmed
       continue
     }

@@ -8,7 +8,8 @@ import type { Json } from './read-json.ts'
 
 const FIELD = 'data: '
 const FRAME_END = '\n\n'
-const CONTENT = '"content":"'
+const CONTENT_NAME = '"content"'
+const CONTENT = `${CONTENT_NAME}:"`
 const DELTA = '"delta"'
 const FINISH = '"finish_reason"'
 /** What stands between a delta and the finish reason of its choice, where anything does. */
@@ -19,77 +20,61 @@ const LETTERS_END = '"}'
 const MOST_ASCII = 0x7e
 /** Finish reasons that are the client's already. */
 const REASONS = ['"stop"', '"length"', '"tool_calls"']
-/** JSON string text without escapes: what stands there is what is meant. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what no JSON string holds unescaped
-const PLAIN = /^[^"\\\x00-\x1f]*$/
+/** Escapes, and what separates lines. */
+const NO_PLAIN_LINE = /[\\\n\r]/
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 const SPACE = 0x20
 
-/** What surrounds the text of a chunk. A chunk with the same surroundings has the same structure: only that one string differs. */
+/** What surrounds a string of a chunk, up to its letters. */
+interface Around {
+  readonly before: string
+  readonly after: string
+  /** What ends the chunk behind letters that are others each time; '' where there are none. */
+  readonly tail: string
+}
+
+/** A chunk with the same surroundings of its text has the same structure: only that one string, and the letters, differ. */
 export class ChunkTemplate {
-  #before = ''
-  #after = ''
-  /** Letters of `obfuscation` stand behind `#after`, and nothing behind them. */
-  #lettered = false
-  /** The same, as frames of server-sent events begin and end. */
+  #of: Around | null = null
+  /** What is shown in place of the surroundings; null: they are shown as they are. */
+  #shown: Around | null = null
+  /** The same as `#of`, as frames of server-sent events begin and end. */
   #opening = ''
   #closing = ''
-  /** What ends a frame behind its letters; '' where there are none. */
-  #tail = ''
-  /** What both together have more of UTF-8 bytes than of UTF-16 units. */
+  #frameTail = ''
+  /** What they have more of UTF-8 bytes than of UTF-16 units. */
   #frameMore = 0
+  #run = ''
   /** UTF-8 bytes of the texts that were passed over last. */
   skimmed = 0
-  /** What was passed over last, as the client gets it. */
-  run = ''
   /** What surrounds the members of a delta, until a chunk with a text was met. */
   #expected: { readonly of: Around; readonly shown: Around | null } | null = null
   /** What surrounds the finish reason of a chunk that says no more than that: up to its empty delta, from there to the reason, and the rest. Null: not known. */
   #ending: readonly [before: string, between: string, after: string] | null = null
-  /** What is shown in place of the surroundings; null: they are shown as they are. */
-  #shown: readonly [before: string, after: string] | null = null
 
   /**
-   * Takes the surroundings of a chunk that was parsed; `text` is the content of its only delta. Keeps the ones it has when they cannot be told. `shown` is the
-   * chunk as the client gets it: where it is another one, such as without a usage that is not the client's, frames that are passed over are put together so.
+   * Takes the surroundings of a chunk that was parsed; `text` is the content of its only delta, and all that counts as generated. Keeps the ones it has when they
+   * cannot be told. `shown` is the chunk as the client gets it: where it is another one, such as without a usage that is not the client's, frames that are passed
+   * over are put together so.
    */
   learn(data: string, text: string, shown = data): void {
-    const start = textStart(data, text)
-    const shownStart = shown === data ? start : textStart(shown, text)
-    if (start < 0 || shownStart < 0) return
-    const after = data.slice(start + text.length)
-    const shownAfter = shown.slice(shownStart + text.length)
-    const letters = lettersAt(after)
-    const shownLetters = lettersAt(shownAfter)
-    if (letters < 0 !== shownLetters < 0) return
-    this.#before = data.slice(0, start)
-    this.#lettered = letters >= 0
-    this.#after = this.#lettered ? after.slice(0, letters) : after
-    this.#shown =
-      shown === data
-        ? null
-        : [shown.slice(0, shownStart), this.#lettered ? shownAfter.slice(0, shownLetters) : shownAfter]
-    // Of a frame with several lines its text does not show where each begins.
-    this.#opening = data.indexOf('\n') < 0 ? `${FIELD}${this.#before}` : ''
-    this.#close(this.#after)
+    const of = aroundText(data, text)
+    const shownOf = shown === data ? of : aroundText(shown, text)
+    if (of === null || shownOf === null || shownOf.tail !== of.tail) return
+    this.#take(of, shown === data ? null : shownOf, `${FIELD}${of.before}`, closingOf(of))
     // Of texts that are whole already: measuring what was just put together would first copy it. With what `openai-draft.ts` spares: 4 % of a stream.
     this.#frameMore = moreBytes(data) - moreBytes(text)
   }
 
-  #close(after: string): void {
-    this.#closing = this.#lettered ? after : `${after}${FRAME_END}`
-    this.#tail = this.#lettered ? `${LETTERS_END}${FRAME_END}` : ''
-  }
-
   /** Takes what surrounds the delta of a chunk that was parsed and begins a choice: one that differs in its delta alone need not be. `shown` as in `learn`. */
   expect(data: string, delta: Json, shown = data): void {
-    const of = isFlat(delta) ? aroundDelta(data) : null
-    const shownAround = shown === data || of === null ? null : aroundDelta(shown)
-    if (of === null || (shown !== data && shownAround?.lettered !== of.lettered)) return
-    this.#expected = { of, shown: shownAround }
-    if (of.lettered || shownAround !== null) return
+    const of = aroundDelta(data, delta)
+    const shownOf = shown === data ? of : aroundDelta(shown, delta)
+    if (of === null || shownOf === null || shownOf.tail !== of.tail) return
+    this.#expected = { of, shown: shown === data ? null : shownOf }
+    if (of.tail !== '' || shown !== data) return
     const to = data.length - of.after.length
     let reason = to + 1
     if (data.startsWith(LOGPROBS, reason)) reason += LOGPROBS.length
@@ -102,25 +87,31 @@ export class ChunkTemplate {
   meets(text: string, from: number): boolean {
     if (this.#expected === null) return false
     const { of, shown } = this.#expected
-    const { before, after, lettered } = of
-    const opening = `${FIELD}${before}${CONTENT}`
+    const opening = `${FIELD}${of.before}${CONTENT}`
     if (!text.startsWith(opening, from)) return false
     const start = from + opening.length
     const quote = endOfPlain(text, start)
-    const closing = lettered ? `"${after}` : `"${after}${FRAME_END}`
-    const tail = lettered ? `${LETTERS_END}${FRAME_END}` : ''
-    if (quote <= start || endOfFrame(text, quote, closing, tail) < 0) return false
+    const closing = `"${closingOf(of)}`
+    if (quote <= start || endBehind(text, quote, closing, frameTailOf(of)) < 0) return false
     // As parts of them: they are one text each by now, and others would be copies.
-    this.#before = opening.slice(FIELD.length)
-    this.#after = lettered ? closing : closing.slice(0, -FRAME_END.length)
-    this.#lettered = lettered
-    this.#shown = shown === null ? null : [`${shown.before}${CONTENT}`, `"${shown.after}`]
-    this.#opening = opening
-    this.#closing = closing
-    this.#tail = tail
-    this.#frameMore = moreBytes(before) + moreBytes(after)
+    const met = {
+      before: opening.slice(FIELD.length),
+      after: of.tail === '' ? closing.slice(0, -FRAME_END.length) : closing,
+      tail: of.tail,
+    }
+    const metShown = shown && { before: `${shown.before}${CONTENT}`, after: `"${shown.after}`, tail: shown.tail }
+    this.#take(met, metShown, opening, closing)
+    this.#frameMore = moreBytes(of.before) + moreBytes(of.after)
     this.#expected = null
     return true
+  }
+
+  #take(of: Around, shown: Around | null, opening: string, closing: string): void {
+    this.#of = of
+    this.#shown = shown
+    this.#opening = opening
+    this.#closing = closing
+    this.#frameTail = frameTailOf(of)
   }
 
   /** The finish reason of a chunk that differs from the expected one in that alone and has an empty delta; null for any other. */
@@ -137,38 +128,37 @@ export class ChunkTemplate {
 
   /** A chunk that fits, with its text, as the client gets it. */
   shown(data: string, text: string): string {
+    const { before, after, tail } = this.#of!
     if (this.#shown === null) return data
-    const letters = this.#lettered ? data.slice(this.#before.length + text.length + this.#after.length) : ''
-    return this.#shown[0] + text + this.#shown[1] + letters
+    const letters = tail === '' ? '' : data.slice(before.length + text.length + after.length)
+    return this.#shown.before + text + this.#shown.after + letters
   }
 
   /** The text of a chunk that fits, null for any other. */
   textIn(data: string): string | null {
-    const before = this.#before
-    if (before === '' || data.length < before.length + this.#after.length) return null
-    if (this.#lettered) return this.#textBeforeLetters(data)
-    if (!data.startsWith(before) || !data.endsWith(this.#after)) return null
-    const text = data.slice(before.length, data.length - this.#after.length)
-    return PLAIN.test(text) ? text : null
-  }
-
-  #textBeforeLetters(data: string): string | null {
-    const before = this.#before
+    if (this.#of === null) return null
+    const { before, after, tail } = this.#of
     if (!data.startsWith(before)) return null
     const quote = endOfPlain(data, before.length)
-    if (quote < 0 || endOfFrame(data, quote, this.#after, LETTERS_END) !== data.length) return null
-    return data.slice(before.length, quote)
+    return quote >= 0 && endBehind(data, quote, after, tail) === data.length ? data.slice(before.length, quote) : null
   }
 
   get isLearned(): boolean {
-    return this.#opening !== ''
+    return this.#of !== null
+  }
+
+  /** What was passed over last, as the client gets it. Once: kept, it would hold the text of its read for as long as a stream is silent. */
+  takeRun(): string {
+    const run = this.#run
+    this.#run = ''
+    return run
   }
 
   /** Passes over the frames from `from` on that fit and hold some text; answers where they end, `from` when the first does not fit. */
   skim(text: string, from: number): number {
     const opening = this.#opening
     const closing = this.#closing
-    if (opening === '' || !text.startsWith(opening, from)) return from
+    if (this.#of === null || !text.startsWith(opening, from)) return from
     let end = from
     let count = 0
     let frames = 0
@@ -176,7 +166,7 @@ export class ChunkTemplate {
     do {
       const start = end + opening.length
       const quote = endOfPlain(text, start)
-      const frameEnd = quote <= start ? -1 : endOfFrame(text, quote, closing, this.#tail)
+      const frameEnd = quote <= start ? -1 : endBehind(text, quote, closing, this.#frameTail)
       if (frameEnd < 0) break
       count += quote - start
       frames++
@@ -187,57 +177,49 @@ export class ChunkTemplate {
     // All of the run at once: where it has more bytes than units, they are its texts', but for what surrounds each.
     const run = text.slice(from, end)
     this.skimmed = count + moreBytes(run) - frames * this.#frameMore
-    this.run = this.#shown === null ? run : shown
+    this.#run = this.#shown === null ? run : shown
     return end
   }
 
   #shownFrame(text: string, start: number, quote: number, end: number): string {
-    const [before, after] = this.#shown!
-    // Letters stay as they came.
-    const rest = this.#lettered ? text.slice(quote + this.#after.length, end) : FRAME_END
-    return FIELD + before + text.slice(start, quote) + after + rest
+    const { before, after } = this.#shown!
+    // What stands behind the surroundings, letters among it, stays as it came.
+    return FIELD + before + text.slice(start, quote) + after + text.slice(quote + this.#of!.after.length, end)
   }
 }
 
-/** What surrounds the members of a delta, up to the letters where there are any. */
-interface Around {
-  readonly before: string
-  readonly after: string
-  readonly lettered: boolean
-}
+const closingOf = ({ after, tail }: Around): string => (tail === '' ? `${after}${FRAME_END}` : after)
+const frameTailOf = ({ tail }: Around): string => (tail === '' ? '' : `${tail}${FRAME_END}`)
 
-/** Null: where they stand cannot be told. */
-const aroundDelta = (data: string): Around | null => {
-  const at = data.indexOf(DELTA)
-  // Without escapes each quote begins or ends a string, so what stands there once is the member's name; and a delta of plain members ends with its first brace.
-  if (at < 0 || data.indexOf(DELTA, at + 1) >= 0 || data.indexOf('\\') >= 0) return null
-  if (!data.startsWith(':{', at + DELTA.length)) return null
-  const from = at + DELTA.length + ':{'.length
-  const after = data.slice(data.indexOf('}', from))
+const around = (before: string, after: string): Around => {
   const letters = lettersAt(after)
-  return { before: data.slice(0, from), after: letters < 0 ? after : after.slice(0, letters), lettered: letters >= 0 }
+  return letters < 0 ? { before, after, tail: '' } : { before, after: after.slice(0, letters), tail: LETTERS_END }
 }
 
-/** No member holds others, or a brace in its text. */
-const isFlat = (delta: Json): boolean => {
-  for (const name in delta) {
-    const value = delta[name]
-    if (name.includes('}') || (value !== null && (typeof value !== 'string' || value.includes('}')))) return false
-  }
-  return true
+/** Of the members of a chunk's only delta; null: where they stand cannot be told. */
+const aroundDelta = (data: string, delta: Json): Around | null => {
+  const at = data.indexOf(DELTA)
+  // Without escapes each quote begins or ends a string, so what stands there once is the member's name.
+  if (at < 0 || data.indexOf(DELTA, at + 1) >= 0 || data.indexOf('\\') >= 0) return null
+  const from = at + DELTA.length + ':'.length
+  const to = data.indexOf('}', from)
+  // As it was parsed: nothing stands there twice, and the brace is its own.
+  if (data[from - 1] !== ':' || data.slice(from, to + 1) !== JSON.stringify(delta)) return null
+  return around(data.slice(0, from + 1), data.slice(to))
 }
 
 /** What a text has more of UTF-8 bytes than of UTF-16 units. */
 const moreBytes = (text: string): number => Buffer.byteLength(text) - text.length
 
-/** Where the text of a chunk's only delta stands in it; -1 when that cannot be told without parsing. */
-const textStart = (data: string, text: string): number => {
-  const at = data.indexOf(CONTENT)
-  // Twice: which of them is the delta's cannot be told.
-  if (at < 0 || data.indexOf(CONTENT, at + CONTENT.length) >= 0) return -1
+/** Of the text of a chunk's only delta; null: where it stands cannot be told without parsing. */
+const aroundText = (data: string, text: string): Around | null => {
+  const at = data.indexOf(CONTENT_NAME)
+  // Twice: which of them is the delta's cannot be told. With an escape, or on several lines: nor is it what it looks like.
+  if (at < 0 || data.indexOf(CONTENT_NAME, at + 1) >= 0 || NO_PLAIN_LINE.test(data)) return null
   const start = at + CONTENT.length
-  const stands = data.startsWith(text, start) && data.charCodeAt(start + text.length) === QUOTE
-  return stands && PLAIN.test(text) ? start : -1
+  const end = start + text.length
+  const stands = data.startsWith(CONTENT, at) && data.startsWith(text, start) && data.charCodeAt(end) === QUOTE
+  return stands ? around(data.slice(0, start), data.slice(end)) : null
 }
 
 /**
@@ -247,11 +229,11 @@ const textStart = (data: string, text: string): number => {
 const lettersAt = (after: string): number => {
   const at = after.indexOf(LETTERS)
   const from = at + LETTERS.length
-  return at >= 0 && endOfFrame(after, from, '', LETTERS_END) === after.length ? from : -1
+  return at >= 0 && endBehind(after, from, '', LETTERS_END) === after.length ? from : -1
 }
 
-/** Where a frame ends whose text ends at `quote`, with `closing` behind it, and letters and `tail` unless that is ''; -1 when it ends otherwise. */
-const endOfFrame = (text: string, quote: number, closing: string, tail: string): number => {
+/** Where `closing` ends that stands at `quote`, with letters and `tail` behind it unless that is ''; -1 when anything else stands there. */
+const endBehind = (text: string, quote: number, closing: string, tail: string): number => {
   if (!text.startsWith(closing, quote)) return -1
   const end = quote + closing.length
   if (tail === '') return end

@@ -100,11 +100,8 @@ class OpenAiStream implements StreamDecoder, Skimmer {
     return from
   }
 
-  /** Given once: kept, a run would hold the text of its read for as long as the stream is silent. */
-  get run(): string {
-    const { run } = this.#template
-    this.#template.run = ''
-    return run
+  takeRun(): string {
+    return this.#template.takeRun()
   }
 
   get skimmed(): number {
@@ -201,7 +198,7 @@ class OpenAiStream implements StreamDecoder, Skimmer {
       const { delta, finishReason } = plain
       this.#choices.seeOne(0, finishReason !== null)
       const text = typeof delta.content === 'string' ? delta.content : ''
-      if (text !== '' && finishReason === null && json === data && !hasRole(delta)) this.#template.learn(data, text)
+      if (finishReason === null && json === data && !hasRole(delta)) this.#learn(delta, data)
       return plainPart(json, text, generatedBytes(delta), hasContent(delta), finishReason, this.#usage)
     }
     return this.#editedPart(chunk, data)
@@ -237,8 +234,8 @@ class OpenAiStream implements StreamDecoder, Skimmer {
     if (usage !== null) edits.set('usage', usage)
     const oneLine = data.includes('\n') ? data.replaceAll('\n', ' ') : data
     const edited = edits.size === 0 ? oneLine : editMembers(oneLine, edits)
-    const isPlain = begun && choices.length === 1 && chunk.usage === null && plainChoice(chunk, choices) !== null
-    if (isPlain && read.text !== '' && read.finishReason === null) this.#template.learn(data, read.text, edited)
+    const plain = begun && chunk.usage === null ? plainChoice(chunk, choices) : null
+    if (plain !== null && plain.finishReason === null) this.#learn(plain.delta, data, edited)
     return { json: edited, ...read, usage: this.#usage, usageOnly }
   }
 
@@ -260,9 +257,15 @@ class OpenAiStream implements StreamDecoder, Skimmer {
     if (plain === null || plain.finishReason !== null) return
     // A plain chunk lacks nothing, and its usage is null.
     const shown = this.#hides(chunk as Json) ? editMembers(data, WITHOUT_USAGE) : data
-    const { content } = plain.delta
     if (hasRole(plain.delta)) this.#template.expect(data, plain.delta, shown)
-    else if (typeof content === 'string' && content !== '') this.#template.learn(data, content, shown)
+    else this.#learn(plain.delta, data, shown)
+  }
+
+  /** Of a delta that says something by its content alone: what else it said would not be counted again. */
+  #learn(delta: Json, data: string, shown = data): void {
+    const { content } = delta
+    if (typeof content !== 'string' || content === '' || generatedBytes(delta) !== Buffer.byteLength(content)) return
+    this.#template.learn(data, content, shown)
   }
 }
 

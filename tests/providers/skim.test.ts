@@ -244,3 +244,54 @@ test('property: whatever letters stand behind the texts, also where the usage is
   expect(hidden.runs).toBe(1)
   expect(hidden.client).toBe(bytes.toString().replaceAll('"usage":null,', ''))
 })
+
+/** A chunk whose delta is spelled so, in a choice that is. */
+const spelled = (delta: string, more = '') =>
+  `{"id":"c1","object":"chat.completion.chunk","created":1,"model":"m"${more},"choices":[{"index":0,"delta":${delta},"finish_reason":null}]}`
+const contentOf = (json: string): string => JSON.parse(json).choices[0].delta.content
+
+test('members that stand twice, spelled otherwise or beside the text are read as JSON.parse reads them', () => {
+  const first = spelled('{"role":"assistant","content":""}')
+  const streams = [
+    [first, spelled('{"content":"A","content": "A"}'), spelled('{"content":"BBBB","content": "A"}')],
+    [
+      first,
+      spelled('{"content": "A"}', ',"note":{"content":"A"}'),
+      spelled('{"content": "A"}', ',"note":{"content":"BB"}'),
+    ],
+    [first, spelled('{"content":"A","cont\\u0065nt":"A"}'), spelled('{"content":"BBBB","cont\\u0065nt":"A"}')],
+  ]
+  for (const hides of [false, true])
+    for (const chunks of streams.map((all) =>
+      all.map((data) => (hides ? data.replace('"choices"', '"usage":null,"choices"') : data)),
+    )) {
+      const bytes = Buffer.from(chunks.map((data) => `data: ${data}\n\n`).join(''))
+      const { client, counted } = relay(bytes, [], true, hides)
+      const said = chunks.map(contentOf)
+      expect([...client.matchAll(/^data: (.*)$/gm)].map(([, json]) => contentOf(json!))).toEqual(said)
+      expect(counted).toBe(Buffer.byteLength(said.join('')))
+    }
+})
+
+test('what a delta says beside its text is counted in each chunk', () => {
+  const chunks = ['a', 'b', 'c'].map((text) => spelled(`{"content":"${text}","refusal":"nope"}`))
+  const bytes = Buffer.from(
+    [spelled('{"role":"assistant","content":""}'), ...chunks].map((data) => `data: ${data}\n\n`).join(''),
+  )
+  expect(relay(bytes, [], true).counted).toBe(15)
+  expect(relay(bytes, [bytes.length - 200], true).counted).toBe(15)
+})
+
+test('a frame that is no JSON is no run because a member of the first stood there twice', () => {
+  for (const [role, rest] of [
+    ['"role":"x}y","role":"assistant","content":""', '}y","role":"assistant","content":""}'],
+    ['"content":{"a":1},"content":"","role":"assistant"', '},"content":"","role":"assistant"}'],
+  ] as const) {
+    const bytes = Buffer.from(
+      [`{${role}}`, `{"content":"hi"${rest}`].map((delta) => `data: ${spelled(delta)}\n\n`).join(''),
+    )
+    const { client, runs } = relay(bytes, [], true)
+    expect(runs).toBe(0)
+    expect(client).not.toContain('hi')
+  }
+})
