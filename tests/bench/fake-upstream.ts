@@ -54,15 +54,17 @@ const lettersOf = (seed: number) =>
   Bun.hash(`letters ${seed}`)
     .toString(36)
     .slice(0, 3 + (seed % 9))
+const vendorChunk = (delta: unknown, finish: string | null, seed: number, more: object = {}) =>
+  framed(chunkOf(delta, finish, { usage: null, obfuscation: lettersOf(seed), ...more }))
 const vendorChunks = (count: number) => [
-  ...chunksOf(count - 1).slice(0, 1),
-  ...Array.from({ length: count - 3 }, (_, i) =>
-    framed(chunkOf({ content: `word ${i} ` }, null, { usage: null, obfuscation: lettersOf(i) })),
-  ),
-  framed(chunkOf({}, 'stop', { usage: null, obfuscation: lettersOf(count) })),
-  framed(USAGE_CHUNK),
+  vendorChunk({ role: 'assistant', content: '' }, null, count),
+  ...Array.from({ length: count - 3 }, (_, i) => vendorChunk({ content: `word ${i} ` }, null, i)),
+  vendorChunk({}, 'stop', count + 1),
+  vendorChunk({}, null, count + 2, {
+    choices: [],
+    usage: { prompt_tokens: 20, completion_tokens: 17, total_tokens: 37 },
+  }),
 ]
-const USAGE_CHUNK = `data: ${JSON.stringify({ id: 'chatcmpl-bench', object: 'chat.completion.chunk', created: 1_760_000_000, model: 'bench-model', choices: [], usage: { prompt_tokens: 20, completion_tokens: 17, total_tokens: 37 }, obfuscation: 'aQ' })}\n\n`
 export const LAST_CHUNK = Buffer.from('0\r\n\r\n')
 const END = `${framed('data: [DONE]\n\n')}${LAST_CHUNK}`
 

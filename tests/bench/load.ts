@@ -59,6 +59,8 @@ const numbering = (request: Buffer, spread: number | undefined): (() => void) =>
 export const numbered = (number: number): string => String(number).padStart(MARK.length, '0')
 
 const TICK_MS = 1
+/** Whoever closes what it has just accepted is not asked again at once. */
+const REOPEN_MS = 10
 
 /** Hands out requests as they fall due. */
 const paced = (perSecond: number, send: (socket: Socket<Client>, sinceMs: number) => void) => {
@@ -102,7 +104,10 @@ const runJob = async (job: LoadJob): Promise<Omit<LoadResult, 'upstream'>> => {
   const latenciesUs: number[] = []
   let failed = 0
   let running = true
+  /** All connections were open: before that, one that was opened anew waits for the others. */
+  let begun = false
   const enough = Promise.withResolvers<void>()
+  const isEnough = () => job.requests !== undefined && latenciesUs.length + failed >= job.requests
   const number = numbering(request, job.spread)
   const send = (socket: Socket<Client>, sinceMs = performance.now()) => {
     socket.data.startedAt = sinceMs
@@ -125,7 +130,7 @@ const runJob = async (job: LoadJob): Promise<Omit<LoadResult, 'upstream'>> => {
     if (buffer.toString('latin1', 9, 12) === '200' && buffer.includes(job.expect))
       latenciesUs.push((performance.now() - socket.data.startedAt) * 1000)
     else failed++
-    if (latenciesUs.length + failed === job.requests) enough.resolve()
+    if (isEnough()) enough.resolve()
     else if (running) goOn(socket)
     else socket.end()
   }
@@ -144,15 +149,30 @@ const runJob = async (job: LoadJob): Promise<Omit<LoadResult, 'upstream'>> => {
           sockets.delete(socket)
           if (!running) return
           failed++
-          // As many as were asked for, all of the time: with fewer, whoever closes connections would look quicker to the others, or slower itself.
-          connect().then(goOn, () => failed++)
+          if (isEnough()) enough.resolve()
+          else reopen()
         },
       },
     })
     sockets.add(socket)
     return socket
   }
+  /** As many as were asked for, all of the time: with fewer, whoever closes connections would look quicker to the others, or slower itself. */
+  const reopen = async () => {
+    await Bun.sleep(REOPEN_MS)
+    if (!running) return
+    try {
+      const socket = await connect()
+      if (!running) socket.terminate()
+      else if (begun) goOn(socket)
+    } catch {
+      failed++
+      if (isEnough()) enough.resolve()
+      else void reopen()
+    }
+  }
   await Promise.all(Array.from({ length: job.connections }, connect))
+  begun = true
   const startedAt = performance.now()
   for (const socket of sockets) goOn(socket)
   await (job.requests === undefined ? Bun.sleep(job.durationMs) : enough.promise)

@@ -173,12 +173,12 @@ const streamsRow = (bench: Bench, wanted: number): Promise<Row> =>
 const rowOf = (bench: Bench, by: By, at: number): Promise<Row> =>
   by === 'prompt' ? promptRow(bench, at) : by === 'streams' ? streamsRow(bench, at) : registryRow(bench, by, at)
 
-const rows: Row[] = []
+let hasHead = true
 const measure = async (bench: Bench, by: By): Promise<void> => {
   for (const at of SIZES[by]) {
     const row = await rowOf(bench, by, at)
-    rows.push(row)
-    console.log(tableOf([row], rows.length === 1))
+    console.log(tableOf([row], hasHead))
+    hasHead = false
     if (process.argv.includes('--record')) recordRows([row])
   }
 }
@@ -187,11 +187,5 @@ const load = await startLoad()
 const bare = await startBare(load.origin)
 console.log(`machine: ${cpus().length} x ${cpus()[0]?.model ?? 'unknown'}, Bun ${Bun.version}`)
 for (const by of onlyOf(BY)) await withWorld(load, SMALL, (small) => measure({ load, bare, small }, by))
-const keys = rows.filter(({ by }) => by === 'keys')
-const [fewest, most] = [keys[0], keys.at(-1)]
-if (fewest !== undefined && most !== undefined && most.at > fewest.at)
-  console.log(
-    `RSS for each key: ${(((most.rssMb - fewest.rssMb) * 1_048_576) / (most.at - fewest.at)).toFixed(0)} bytes`,
-  )
 await bare.stop()
 await load.stop()
