@@ -10,11 +10,12 @@ import {
   forward,
   get,
   IS_AT_LEAST,
-  IS_DIFFERENT_64,
   IS_LESS,
   IS_MORE,
+  IS_ZERO,
   IS_ZERO_64,
   instantiated,
+  LEADING_ZEROS_64,
   LOW_32,
   leave,
   leaveIf,
@@ -22,6 +23,7 @@ import {
   load64,
   loop,
   OR,
+  OR_64,
   SHIFT_LEFT,
   SHIFT_RIGHT,
   SUBTRACT,
@@ -57,9 +59,9 @@ const ANCHOR_CELL = OUT_CELL + 4
 const PACKED_AT = OUT_CELL + 16
 const PAGES = 3
 
-const [START, END, DISTANCE, LIMIT, OUT, ANCHOR, TO, LITERALS, REST, TOKEN, TOKEN_AT, DIFFERENCE] = [
-  ...Array(12).keys(),
-] as [number, number, number, number, number, number, number, number, number, number, number, number]
+const [START, END, DISTANCE, LIMIT, OUT, ANCHOR, TO, LITERALS, REST, TOKEN, TOKEN_AT, MODEL, DIFFERENCE] = [
+  ...Array(13).keys(),
+] as [number, number, number, number, number, number, number, number, number, number, number, number, number]
 
 const plus = (local: number, more: number): number[] => [...get(local), ...constant(more), ADD]
 const byteOut = (value: readonly number[]): number[] => [...store8(get(OUT), value), ...forward(OUT, constant(1))]
@@ -115,11 +117,29 @@ const sequenceOut = (): number[] => [
   ...store8(get(TOKEN_AT), get(TOKEN)),
 ]
 
+const differing = (word: number): number[] => [
+  ...load64(get(TO), word * WORD),
+  ...load64(get(MODEL), word * WORD),
+  XOR_64,
+]
+
+/** TO goes on by steps of four words for as long as they are the same. */
+const bySteps = (): number[] =>
+  block(
+    loop(
+      leaveIf(1, [...plus(TO, 4 * WORD), ...get(LIMIT), IS_MORE]),
+      [...get(TO), ...get(DISTANCE), SUBTRACT, ...set(MODEL)],
+      [...differing(0), ...differing(1), OR_64, ...differing(2), OR_64, ...differing(3), OR_64, ...set(DIFFERENCE)],
+      when([...get(DIFFERENCE), IS_ZERO_64], forward(TO, constant(4 * WORD)), leave(1)),
+    ),
+  )
+
 const atDistance = (local: number): number[] => load64([...get(local), ...get(DISTANCE), SUBTRACT])
 
 /** TO goes from START to where the bytes differ, or to LIMIT. */
 const matchTo = (): number[] => [
   ...[...plus(START, WORD), ...set(TO)],
+  ...bySteps(),
   ...block(
     loop(
       leaveIf(1, [...plus(TO, WORD), ...get(LIMIT), IS_MORE]),
@@ -130,6 +150,12 @@ const matchTo = (): number[] => [
   ),
 ]
 
+/** START goes behind the last of the bytes that differ: no word that is the same has one in it. */
+const behindDifference = (): number[] => {
+  const sameBytes = [...get(DIFFERENCE), LEADING_ZEROS_64, LOW_32, ...constant(3), SHIFT_RIGHT]
+  return forward(START, [...constant(WORD), ...sameBytes, SUBTRACT])
+}
+
 /** like(start, end, distance, limit): goes on to `end` with matches at that distance, which may reach to `limit`. */
 const like = (): number[] => [
   ...[...load32(constant(OUT_CELL)), ...set(OUT), ...load32(constant(ANCHOR_CELL)), ...set(ANCHOR)],
@@ -138,7 +164,8 @@ const like = (): number[] => [
     loop(
       leaveIf(1, [...get(START), ...get(END), IS_AT_LEAST]),
       leaveIf(1, [...plus(START, WORD), ...get(LIMIT), IS_MORE]),
-      when([...load64(get(START)), ...atDistance(START), IS_DIFFERENT_64], forward(START, constant(1)), leave(1)),
+      [...load64(get(START)), ...atDistance(START), XOR_64, ...set(DIFFERENCE)],
+      when([...get(DIFFERENCE), IS_ZERO_64, IS_ZERO], behindDifference(), leave(1)),
       matchTo(),
       sequenceOut(),
       [...get(TO), ...set(ANCHOR), ...get(TO), ...set(START)],
@@ -225,7 +252,7 @@ export class Lz4Block {
 
 /** Null where none can be made: without WebAssembly, or room for its memory (192 KiB). */
 export const lz4Block = (): Lz4Block | null => {
-  const module = wasmModule(PAGES, { name: 'like', parameters: 4, locals: 7, locals64: 1, code: like() })
+  const module = wasmModule(PAGES, { name: 'like', parameters: 4, locals: 8, locals64: 1, code: like() })
   const exports = instantiated<Exports>(module)
   return exports === null ? null : new Lz4Block(exports)
 }

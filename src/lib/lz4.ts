@@ -32,6 +32,13 @@ export const unpackLz4 = (packed: Uint8Array, limit: number): Uint8Array => {
   return out.bytes()
 }
 
+/** The content of a block that stands alone, without its length. Throws `Unpackable`, also on more than `limit` bytes. */
+export const unpackLz4Block = (packed: Uint8Array, limit: number): Uint8Array => {
+  const out = new UnpackedBytes(limit, limit)
+  unpackBlock(new PackedBytes(packed), out)
+  return out.bytes()
+}
+
 /** Literals and a match, again and again; the last literals have no match. */
 const unpackBlock = (from: PackedBytes, out: UnpackedBytes): void => {
   while (from.left > 0) {

@@ -222,7 +222,7 @@ export class FileSpool implements LocalSpool {
   /** Writes the batch of this turn and tells who waits. When the disk refuses: the ballast, then a new segment, then the truth. */
   private flush(): void {
     if (this.pending.length === 0) return
-    this.backlogMarks.writing({ ...this.writer.first }, this.writer.pendingBytes, this.options.nowMs())
+    this.backlogMarks.writing({ ...this.writer.first }, this.writer.seal().bytes, this.options.nowMs())
     failpoint('spool_before_write')
     if (!this.tryWrite() && !(this.ballast.release() && this.tryWrite())) {
       this.written(this.writer.leave())

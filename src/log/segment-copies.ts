@@ -63,7 +63,7 @@ function* framesOf(path: string, files: Files): Generator<Frame> {
         const frame = typeof read === 'object' ? read : nextFrame(buffer, at, limit)
         if (frame === null) break
         at = frame.end
-        yield frame
+        if (frame.topic !== 'packed') yield frame // never what is written once more
       }
       // One that is cut by the end of what was read; what is longer is none.
       left = buffer.subarray(Math.max(at, limit - MAX_FRAME_BYTES), limit)

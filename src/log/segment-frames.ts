@@ -2,6 +2,8 @@
 import { CHUNK_BUFFER_BYTES, ChunkBuffers } from './chunk-buffers.ts'
 import type { Files } from './files.ts'
 import { endOfWritten, type Frame, isBlank, isWhole, nextFrame, readFrame } from './frame.ts'
+import { unpackedBytesAt } from './packed-frames.ts'
+import { UnpackedFrames } from './unpacked-frames.ts'
 
 const CHUNK_BYTES = CHUNK_BUFFER_BYTES / 2
 const FIRST_BYTES = 32 * 1024
@@ -15,6 +17,9 @@ export class SegmentFrames {
   /** Bytes of it are not written twice while records that were given out may read their texts in it. */
   private buffer: Buffer = Buffer.allocUnsafe(0)
   private readonly buffers: ChunkBuffers
+  /** Those that were packed in the frame before `at`, which come first. */
+  private readonly unpacked: UnpackedFrames
+  private isLastUnpacked = false
   /** The bytes at hand are `buffer[at, limit)`; `position` is where `buffer[limit]` stands in the file. */
   private at = 0
   private limit = 0
@@ -38,6 +43,7 @@ export class SegmentFrames {
     private readonly onDamage: (position: number, bytes: Buffer) => void,
   ) {
     this.buffers = new ChunkBuffers(recycling)
+    this.unpacked = new UnpackedFrames(recycling)
   }
 
   /** Begins with a file, whose name must be there; throws what the disk says, and stays where it is. */
@@ -46,6 +52,7 @@ export class SegmentFrames {
     this.close()
     this.descriptor = descriptor
     if (!this.isFree || this.buffer.length === 0) this.buffer = this.buffers.another(0, this.buffer)
+    this.unpacked.forget()
     this.at = 0
     this.limit = 0
     this.position = 0
@@ -62,30 +69,41 @@ export class SegmentFrames {
   /** Memory of records that nobody uses any more serves again. */
   recycle(): void {
     this.buffers.recycle()
+    this.unpacked.recycle()
   }
 
-  /** Whether the next frame can be given out without reading from the disk, should there be one. */
+  /** Whether the next frame can be given out without memory that is in use being written over, should there be one. */
   get isNextAtHand(): boolean {
-    return isWhole(this.buffer, this.at, this.limit)
+    const { buffer, at, limit, unpacked } = this
+    return unpacked.hasMore || (isWhole(buffer, at, limit) && unpacked.hasRoomFor(unpackedBytesAt(buffer, at)))
   }
 
   /** A copy of a frame that was just given out. */
   bytesOf({ start, end }: Frame): Buffer {
-    return Buffer.from(this.buffer.subarray(start, end))
+    return Buffer.from((this.isLastUnpacked ? this.unpacked.buffer : this.buffer).subarray(start, end))
   }
 
   /** The frame that was just given out comes once more. */
   again({ start }: Frame): void {
-    this.at = start
+    if (this.isLastUnpacked) this.unpacked.at = start
+    else this.at = start
   }
 
   /** The next frame of this segment. `ended`: nothing will be added to it, so what is no frame is damage. */
   next(ended: boolean): Frame | null {
     let isToEnd = ended || !this.hasRoom
     for (;;) {
+      const inner = this.unpacked.next()
+      this.isLastUnpacked = inner !== null
+      if (inner !== null) return inner
       const found = readFrame(this.buffer, this.at, this.limit)
       if (typeof found === 'object') {
+        if (found.topic === 'packed' && !this.unpacked.add(this.buffer, found, this.isFree)) {
+          this.damaged(found.end)
+          continue
+        }
         this.at = found.end
+        if (found.topic === 'packed') continue
         return found
       }
       if (!isToEnd && isBlank(this.buffer, this.at, this.limit)) {

@@ -1,12 +1,13 @@
 // Append-only segment files of one process: the writer. Records are numbered for ever; a number is never used twice, not even after a failure.
-
 import { join } from 'node:path'
 import { failpoint } from '../lib/failpoints.ts'
 import type { TextPieces } from '../lib/text-pieces.ts'
+import { BatchPacker } from './batch-packer.ts'
 import type { CachedPages } from './cached-pages.ts'
 import { type Files, nodeFiles, removeQuietly, writeWhole } from './files.ts'
-import { frameBound, type SegmentHeader, type SpoolTopic, writeFrame } from './frame.ts'
-import { type Batch, emptyBatch, restOf } from './segment-batch.ts'
+import type { SegmentHeader, SpoolTopic } from './frame.ts'
+import { subjectOf } from './frame-subject.ts'
+import { addFrame, type Batch, emptyBatch, restOf, type Sealed, sealedAsItIs, wholeOf } from './segment-batch.ts'
 import { segmentHead } from './segment-header.ts'
 import { SegmentRoom } from './segment-room.ts'
 import { noteRefusal } from './sync-refusal.ts'
@@ -54,7 +55,7 @@ export interface SegmentWriterDeps {
   readonly instance: string
   readonly epoch: string
   readonly nowMs: () => number
-  /** A segment takes no further batch once it holds this much. */
+  /** A segment takes no further batch once it holds this much, not packed: a start reads all of it. */
   readonly segmentBytes: number
   /** The numbers and the ordinal to go on with. */
   readonly next: Counters
@@ -70,6 +71,8 @@ export interface SegmentWriterDeps {
   onSegment?(ordinal: number, header: SegmentHeader): void
 }
 
+const NOTHING_WHOLE = { count: 0, bytes: 0 }
+
 /** Writes frames in batches. Not safe to use after `close`. Every method but `sync` is synchronous. */
 export class SegmentWriter {
   readonly next: Counters
@@ -83,8 +86,11 @@ export class SegmentWriter {
   private path = ''
   private ordinal: number
   private segmentSize = 0
-  /** The size at which it is full. */
+  /** What its records are when they are not packed, with its head, and how much of that makes it full. */
+  private segmentHeld = 0
   private segmentLimit = 0
+  /** Null: what is to be durable by itself is not packed, nor where nothing can be. */
+  private readonly packer: BatchPacker | null
   /** Null: what was not synced at a power cut must not stand behind zeros in place of what was lost. */
   private readonly room: SegmentRoom | null
   /** Earlier segments that hold unsynced frames, to be synced and closed. */
@@ -104,6 +110,7 @@ export class SegmentWriter {
     this.neededFrom = deps.neededFrom ?? Number.POSITIVE_INFINITY
     this.batch = emptyBatch(this.next)
     this.room = deps.keepUnsynced ? null : new SegmentRoom(deps.files, deps.segmentBytes)
+    this.packer = deps.keepUnsynced ? null : BatchPacker.make()
   }
 
   /** Segments that hold records from here on, or the one before it, are not to be deleted. */
@@ -122,69 +129,61 @@ export class SegmentWriter {
 
   /** Adds a record of that time to the batch; returns its sequence. It is not in the file before `flush`. */
   add(topic: SpoolTopic, type: string, subject: string, data: TextPieces, atMs: number): number {
-    const { batch, next } = this
-    const bound = frameBound(type, subject, data)
-    if (batch.buffer.length - batch.bytes < bound) {
-      const larger = Buffer.allocUnsafe(Math.max(batch.buffer.length * 2, batch.bytes + bound))
-      batch.buffer.copy(larger, 0, 0, batch.bytes)
-      batch.buffer = larger
-    }
+    const { next, numbers } = this
     const sequence = this.sequences[topic]++
-    const { numbers } = this
     numbers.record = next.record
     numbers.offset = next[topic]
     numbers.sequence = sequence
     numbers.atMs = atMs
-    batch.bytes = writeFrame(batch.buffer, batch.bytes, topic, numbers, type, subject, data)
-    batch.ends.push(batch.bytes)
-    batch.topics.push(topic)
+    addFrame(this.batch, topic, numbers, subjectOf(type, subject), data)
     next.record++
     next[topic]++
     return sequence
+  }
+
+  /** Makes of the batch what is written of it, to which nothing is added any more before `flush`, `leave` or `drop`. */
+  seal(): Sealed {
+    const { batch } = this
+    batch.sealed ??= this.packer?.pack(batch) ?? sealedAsItIs(batch)
+    return batch.sealed
   }
 
   /** Writes the batch, into a new segment when this one is full. Throws what the disk says; what is not in the file then stays in the batch. */
   flush(): void {
     const { batch } = this
     if (batch.bytes === 0) return
+    const { buffer, bytes } = this.seal()
     if (this.isAbandoned) this.rewriteUnsynced()
-    if (this.descriptor === null || (this.written === 0 && this.segmentSize + batch.bytes > this.segmentLimit))
+    if (this.descriptor === null || (this.written === 0 && this.segmentHeld + batch.bytes > this.segmentLimit))
       this.open()
     const descriptor = this.descriptor!
-    this.room?.make(descriptor, this.segmentSize, batch.bytes - this.written, this.segmentLimit)
-    while (this.written < batch.bytes) {
-      const left = batch.bytes - this.written
-      const count = this.deps.files.write(descriptor, batch.buffer, this.written, left, this.segmentSize)
+    this.room?.make(descriptor, this.segmentSize, bytes - this.written, this.segmentLimit)
+    while (this.written < bytes) {
+      const left = bytes - this.written
+      const count = this.deps.files.write(descriptor, buffer, this.written, left, this.segmentSize)
       this.written += count
       this.segmentSize += count
     }
+    this.segmentHeld += batch.bytes
     this.deps.cached?.wrote(this.path, this.segmentSize)
     this.keep(batch.bytes)
     this.reset()
   }
 
-  /** How many frames of the batch are wholly in the file. */
-  completed(): number {
-    let count = 0
-    while (count < this.batch.ends.length && this.batch.ends[count]! <= this.written) count++
-    return count
-  }
-
   /**
-   * Gives this segment up after a failure: cuts a half-written frame, takes what is whole out of the batch. The next flush opens a new segment.
+   * Gives this segment up after a failure: cuts what is half written, takes what is whole out of the batch. The next flush opens a new segment.
    * Returns how many frames were whole.
    */
   leave(): number {
     const { batch } = this
-    const count = this.completed()
-    const whole = count === 0 ? 0 : batch.ends[count - 1]!
+    const { count, bytes } = batch.sealed === null ? NOTHING_WHOLE : wholeOf(batch.sealed, this.written)
     if (this.descriptor !== null) {
-      const half = this.written - whole
+      const half = this.written - bytes
       this.segmentSize -= half
       this.retire(half > 0)
     }
-    if (count > 0) this.keep(whole)
-    this.batch = restOf(batch, count, whole)
+    if (count > 0) this.keep(batch.ends[count - 1]!)
+    this.batch = restOf(batch, count)
     this.written = 0
     return count
   }
@@ -292,6 +291,7 @@ export class SegmentWriter {
     this.headUnsynced = this.deps.keepUnsynced
     this.neededFrom = unsynced ?? Number.POSITIVE_INFINITY
     this.segmentSize = bytes.length
+    this.segmentHeld = bytes.length
     // As much again as is carried at least: where more is open than fits a segment, every batch would open one and copy all of it.
     this.segmentLimit = Math.max(this.deps.segmentBytes, 2 * head.length)
     this.deps.onSegment?.(this.ordinal, header)

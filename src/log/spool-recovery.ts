@@ -2,15 +2,21 @@
 import type { Watermark } from './backlog.ts'
 import { type Files, nodeFiles } from './files.ts'
 import {
+  claimAt,
   endOfWritten,
+  FRAME_HEAD_BYTES,
   type Frame,
   headerOf,
+  isBlank,
+  MOST_PACKED,
   nextFrame,
   readFrame,
   type SegmentHeader,
   type SpoolTopic,
+  type StoredFrame,
 } from './frame.ts'
 import { OpenAdmissions } from './open-admissions.ts'
+import { framesIn } from './packed-frames.ts'
 import { readSegmentHeader } from './segment-header.ts'
 import { type Counters, listSegments, type SegmentFile } from './segments.ts'
 import type { SpoolKeeping } from './spool.ts'
@@ -32,7 +38,8 @@ export interface Recovered {
 
 interface Scan {
   readonly header: SegmentHeader | null
-  readonly frames: readonly Frame[]
+  /** As they stand in it: see `framesOf`. */
+  readonly stored: readonly StoredFrame[]
   /** Of what its head carries, nothing is lost. */
   readonly isHeadWhole: boolean
   readonly damages: readonly { readonly start: number; readonly end: number }[]
@@ -41,19 +48,39 @@ interface Scan {
   readonly bytes: Buffer
 }
 
+/** The frames of a segment one after the other: all of them unpacked would be several times the file. */
+function* framesOf({ stored, bytes }: Scan): Generator<Frame> {
+  for (const frame of stored) yield* framesIn(bytes, frame)!
+}
+
+/** How many records a tail without a whole frame may have held while it was whole: as many as its heads say, and as a unit may hold where they say nothing. */
+const mostRecordsIn = (tail: Buffer): number => {
+  let records = 0
+  for (let at = 0; tail.length - at >= FRAME_HEAD_BYTES && !isBlank(tail, at, tail.length); ) {
+    const claim = claimAt(tail, at)
+    records += claim?.records ?? MOST_PACKED
+    if (claim === null) break
+    at = claim.end
+  }
+  return Math.max(1, records)
+}
+
 /** Reads one segment whole. Its frames hold numbers and texts, what it carries first; its header is the last readable copy. */
 const scanSegment = (path: string, files: Files): Scan => {
   const bytes = files.readWhole(path)
-  const records: Frame[] = []
+  const records: StoredFrame[] = []
   const damages: { start: number; end: number }[] = []
   /** By their numbers: of each whichever copy is whole. */
-  const carried = new Map<number, Frame>()
+  const carried = new Map<number, StoredFrame>()
   let header: SegmentHeader | null = null
   let at = 0
-  while (at < bytes.length) {
-    const read = readFrame(bytes, at, bytes.length)
-    const frame = typeof read === 'object' ? read : nextFrame(bytes, at, bytes.length)
+  for (let from = 0; from < bytes.length; ) {
+    const read = readFrame(bytes, from, bytes.length)
+    const frame = typeof read === 'object' ? read : nextFrame(bytes, from, bytes.length)
     if (frame === null) break
+    from = frame.end
+    // What holds none of what it says is like bytes that are no frame.
+    if (framesIn(bytes, frame) === null) continue
     if (frame.start > at) damages.push({ start: at, end: frame.start })
     at = frame.end
     if (frame.topic === 'header') header = headerOf(frame) ?? header
@@ -61,9 +88,9 @@ const scanSegment = (path: string, files: Files): Scan => {
     else records.push(frame)
   }
   const inOrder = [...carried].sort(([a], [b]) => a - b).map(([, frame]) => frame)
-  const frames = [...inOrder, ...records]
+  const stored = [...inOrder, ...records]
   const isHeadWhole = header !== null && carried.size >= header.carried
-  return { header, frames, isHeadWhole, damages, wholeBytes: at, bytes }
+  return { header, stored, isHeadWhole, damages, wholeBytes: at, bytes }
 }
 
 /** The newest segment whose head is whole, and all after it: together they hold every open admission. */
@@ -89,8 +116,9 @@ const readBefore = (
   files: Files,
 ) => {
   for (const { path } of [...segments].reverse()) {
-    const { header, frames } = scanSegment(path, files)
-    for (const frame of frames) {
+    const scan = scanSegment(path, files)
+    const { header } = scan
+    for (const frame of framesOf(scan)) {
       if (frame.topic === 'carried' || frame.topic === 'header') continue
       passed(next, frame.topic, frame)
       if (frame.topic === 'requests' && frame.type === 'request.settled') open.settledBefore(frame.data)
@@ -140,8 +168,10 @@ export const recoverSpool = (directory: string, files: Files = nodeFiles): Recov
   // Also where it is not longer: the disk gives back what it holds behind the end.
   if (hasRoom || tornBytes > 0) files.cut(last.path, tail.wholeBytes)
   if (tornBytes > 0) {
-    // A reader may have had the last record before its bytes went bad: its numbers are not given out again.
-    raise(next, { record: next.record + 1, requests: next.requests + 1, operations: next.operations + 1 })
+    // A reader may have had the last records before their bytes went bad: their numbers are not given out again.
+    const { record, requests, operations } = next
+    const more = mostRecordsIn(rest)
+    raise(next, { record: record + more, requests: requests + more, operations: operations + more })
   }
   // With a segment behind it nobody has to look again and again for records that a disk left behind zeros.
   const isNewestWhole = scans.length === 1 && tail.isHeadWhole && tornBytes === 0 && tail.damages.length === 0
@@ -152,7 +182,7 @@ export const recoverSpool = (directory: string, files: Files = nodeFiles): Recov
 const applyScan = (scan: Scan, next: Counters, open: OpenAdmissions): void => {
   const { header } = scan
   if (header !== null) raise(next, header)
-  for (const frame of scan.frames) {
+  for (const frame of framesOf(scan)) {
     if (frame.topic === 'carried') {
       open.restore(frame)
       continue

@@ -311,7 +311,12 @@ export const startLoad = async (core: number | null = 1): Promise<LoadProcess> =
     upstreamPort: ports.upstreamPort,
     origin: `http://127.0.0.1:${ports.upstreamPort}`,
     secureOrigin: `https://127.0.0.1:${ports.secureUpstreamPort}`,
-    run: (job) => ask(job) as Promise<LoadResult>,
+    async run(job) {
+      const result = (await ask(job)) as LoadResult
+      const { failed, requests, firstFailure } = result
+      if (failed > 0) console.error(`${failed} failed beside ${requests} on port ${job.port}, first: ${firstFailure}`)
+      return result
+    },
     hold: (job) => ask(job) as Promise<HoldResult>,
     async stop() {
       load.kill()

@@ -29,6 +29,8 @@ export const MARK = '%%%%%%%'
 export interface LoadResult {
   readonly requests: number
   readonly failed: number
+  /** What came of the first one that failed. */
+  readonly firstFailure: string | null
   readonly seconds: number
   readonly p50Us: number
   readonly p99Us: number
@@ -94,6 +96,13 @@ const write = (socket: Socket<Client>, bytes: Buffer) => {
   socket.data.rest = written < bytes.length ? bytes.subarray(Math.max(0, written)) : null
 }
 
+const SAID_CHARS = 400
+/** Its first line, and how it ends. */
+const saidIn = (answer: Buffer): string => {
+  const text = answer.toString('latin1')
+  return `${text.slice(0, text.indexOf('\r\n'))} ... ${text.slice(-SAID_CHARS)}`
+}
+
 const runJob = async (job: LoadJob): Promise<Omit<LoadResult, 'upstream'>> => {
   const head = Object.entries(job.headers)
     .map(([name, value]) => `${name}: ${value}\r\n`)
@@ -103,11 +112,16 @@ const runJob = async (job: LoadJob): Promise<Omit<LoadResult, 'upstream'>> => {
   )
   const latenciesUs: number[] = []
   let failed = 0
+  let firstFailure: string | null = null
   let running = true
   /** All connections were open: before that, one that was opened anew waits for the others. */
   let begun = false
   const enough = Promise.withResolvers<void>()
   const isEnough = () => job.requests !== undefined && latenciesUs.length + failed >= job.requests
+  const fail = (came: string) => {
+    failed++
+    firstFailure ??= came
+  }
   const number = numbering(request, job.spread)
   const send = (socket: Socket<Client>, sinceMs = performance.now()) => {
     socket.data.startedAt = sinceMs
@@ -129,7 +143,7 @@ const runJob = async (job: LoadJob): Promise<Omit<LoadResult, 'upstream'>> => {
     socket.data.buffer = null
     if (buffer.toString('latin1', 9, 12) === '200' && buffer.includes(job.expect))
       latenciesUs.push((performance.now() - socket.data.startedAt) * 1000)
-    else failed++
+    else fail(saidIn(buffer))
     if (isEnough()) enough.resolve()
     else if (running) goOn(socket)
     else socket.end()
@@ -148,7 +162,7 @@ const runJob = async (job: LoadJob): Promise<Omit<LoadResult, 'upstream'>> => {
         close(socket) {
           sockets.delete(socket)
           if (!running) return
-          failed++
+          fail(`closed ${socket.data.buffer === null ? 'between answers' : `behind ${saidIn(socket.data.buffer)}`}`)
           if (isEnough()) enough.resolve()
           else reopen()
         },
@@ -165,8 +179,8 @@ const runJob = async (job: LoadJob): Promise<Omit<LoadResult, 'upstream'>> => {
       const socket = await connect()
       if (!running) socket.terminate()
       else if (begun) goOn(socket)
-    } catch {
-      failed++
+    } catch (error) {
+      fail(String(error))
       if (isEnough()) enough.resolve()
       else void reopen()
     }
@@ -184,7 +198,7 @@ const runJob = async (job: LoadJob): Promise<Omit<LoadResult, 'upstream'>> => {
   await Bun.sleep(200)
   for (const socket of sockets) socket.terminate()
   const at = (share: number) => Math.round(latenciesUs[Math.min(requests - 1, Math.floor(requests * share))] ?? 0)
-  return { requests, failed, seconds, p50Us: at(0.5), p99Us: at(0.99) }
+  return { requests, failed, firstFailure, seconds, p50Us: at(0.5), p99Us: at(0.99) }
 }
 
 if (import.meta.main) {

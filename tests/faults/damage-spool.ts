@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { readEnvelope } from '../../src/log/envelope.ts'
 import { nextFrame } from '../../src/log/frame.ts'
 import { kafkaLog } from '../../src/log/kafka.ts'
+import { framesIn } from '../../src/log/packed-frames.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { eventually } from '../services/eventually.ts'
 import { conclude, numberArgument } from './control/figures.ts'
@@ -37,9 +38,12 @@ const framesOf = (path: string): Written[] => {
     frame !== null;
     frame = nextFrame(bytes, frame.end - 1, bytes.length)
   ) {
-    if (frame.type !== SETTLED && frame.type !== ADMITTED) continue
-    const data = JSON.parse(frame.data) as { request_id: string }
-    found.push({ path, start: frame.start, end: frame.end, type: frame.type, id: data.request_id, told: toldOf(data) })
+    const { start, end } = frame
+    for (const { type, data: text } of framesIn(bytes, frame) ?? []) {
+      if (type !== SETTLED && type !== ADMITTED) continue
+      const data = JSON.parse(text) as { request_id: string }
+      found.push({ path, start, end, type, id: data.request_id, told: toldOf(data) })
+    }
   }
   return found
 }
@@ -51,7 +55,8 @@ await gateway.end() // writes the state from which it starts
 gateway.start()
 await gateway.until('serving', 60_000)
 await broker.proxy.refuse()
-const oracle = startOracle(() => gateway, 4, 'sandbox-echo')
+// So many at once that some of their records are packed, and so few that others are not.
+const oracle = startOracle(() => gateway, 16, 'sandbox-echo')
 await oracle.answered(3_000)
 await oracle.stop()
 await gateway.end('SIGKILL')

@@ -53,8 +53,10 @@ describe('the disk is full', () => {
     const disk = new SmallDisk()
     const spool = await openTestSpool(dataDir(), { files: disk.files })
     const acknowledged: string[] = [await appendTo(spool, 'first')]
-    disk.left = 700
-    const results = await Promise.allSettled(Array.from({ length: 30 }, (_, index) => appendTo(spool, `r${index}`)))
+    // Packed, a few tens of KiB are written whole or not at all.
+    const longText = () => Buffer.from(crypto.getRandomValues(new Uint8Array(6_000))).toString('base64')
+    disk.left = 100_000
+    const results = await Promise.allSettled(Array.from({ length: 30 }, () => appendTo(spool, longText())))
     for (const result of results) {
       if (result.status === 'fulfilled') acknowledged.push(result.value)
       else expect(result.reason).toBeInstanceOf(SpoolClosed)

@@ -1,12 +1,13 @@
 // Bits that flip in the segments of a process that is down, and which records they hit.
 import type { BudgetPart } from '../../src/domain/budget-events.ts'
-import { type Frame, nextFrame, readFrame } from '../../src/log/frame.ts'
+import { nextFrame, readFrame, type StoredFrame } from '../../src/log/frame.ts'
+import { framesIn } from '../../src/log/packed-frames.ts'
 import type { Machine } from './machine.ts'
 import type { Run } from './run.ts'
 
 /**
- * Flips so many bits. What the head of a segment says stands there twice: one copy of it stays whole, and nothing is lost. A record stands there once: what
- * its request had written is excused.
+ * Flips so many bits. What the head of a segment says stands there twice: one copy of it stays whole, and nothing is lost. A record stands there once, maybe
+ * packed with others: what their requests had written is excused.
  */
 export const flipBits = (run: Run, machine: Machine, count: number): void => {
   const { random } = run
@@ -33,18 +34,20 @@ export const flipBits = (run: Run, machine: Machine, count: number): void => {
       run.damagedCopies.add(copied)
       continue
     }
-    const request = (JSON.parse(frame.data) as { id?: string }).id ?? ''
-    run.damaged.add(request)
-    run.damaged.add(`${instance}.${epoch}.${frame.sequence}`)
-    // Also what was written and never acknowledged: it may be settled as orphaned for want of the settlement.
-    const said = run.clients.asked.get(request)?.said ?? []
-    const parts = said.flatMap((text) => JSON.parse(text) as BudgetPart[])
-    run.tolerated += Math.max(0, ...parts.map(({ nano_usd, tokens }) => Math.max(nano_usd, tokens)))
+    for (const { data, sequence } of framesIn(bytes, frame) ?? []) {
+      const request = (JSON.parse(data) as { id?: string }).id ?? ''
+      run.damaged.add(request)
+      run.damaged.add(`${instance}.${epoch}.${sequence}`)
+      // Also what was written and never acknowledged: it may be settled as orphaned for want of the settlement.
+      const said = run.clients.asked.get(request)?.said ?? []
+      const parts = said.flatMap((text) => JSON.parse(text) as BudgetPart[])
+      run.tolerated += Math.max(0, ...parts.map(({ nano_usd, tokens }) => Math.max(nano_usd, tokens)))
+    }
   }
 }
 
 /** The whole frame that holds a byte. */
-const frameAt = (bytes: Buffer, at: number): { frame: Frame; instance: string; epoch: string } | null => {
+const frameAt = (bytes: Buffer, at: number): { frame: StoredFrame; instance: string; epoch: string } | null => {
   let instance = ''
   let epoch = ''
   for (let from = 0; from < bytes.length; ) {
