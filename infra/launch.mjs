@@ -16,9 +16,9 @@ const MAX_HTTP_REQUESTS = '65336'
 /**
  * What a gateway is started with, where the environment does not say otherwise: how the runtime keeps memory, with the gain of each (docs/decisions/0042).
  * `MIMALLOC_PURGE_HOLES`: by default the free parts of pages in use go back to the kernel ten times a second, and come again as page faults, one or two a request.
- * `BUN_JSC_heapGrowthMaxIncrease`: the heap grows to 1.85 times what lives before all of it is collected, instead of three times.
+ * `BUN_JSC_heapGrowthMaxIncrease`: the heap grows to 1.8 times what lives before all of it is collected, instead of three times.
  */
-export const MEMORY = { MIMALLOC_PURGE_HOLES: '0', BUN_JSC_heapGrowthMaxIncrease: '0.85' }
+export const MEMORY = { MIMALLOC_PURGE_HOLES: '0', BUN_JSC_heapGrowthMaxIncrease: '0.8' }
 
 /**
  * The same for so many cores: on a single one the collector's threads only take turns with what they are to run beside (docs/decisions/0043).
