@@ -219,7 +219,9 @@ export const claimAt = (buffer: Buffer, at: number): { readonly records: number;
   const topic = FRAME_TOPICS[buffer[at + 12]!]
   if (buffer.readUInt32LE(at) !== MAGIC || payloadBytes > MAX_PAYLOAD_BYTES || topic === undefined) return null
   const end = at + FRAME_HEAD_BYTES + payloadBytes
-  if (topic !== 'packed') return { records: 1, end }
+  // Records have a type, and packed frames none: a bit of the topic may be what is wrong.
+  if (topic === 'header') return { records: 1, end }
+  if (topic !== 'packed') return buffer[at + 13]! > 0 ? { records: 1, end } : null
   const records = buffer.readUInt16LE(at + 14)
   return records <= MOST_PACKED && records === buffer.readDoubleLE(at + 32) ? { records, end } : null
 }

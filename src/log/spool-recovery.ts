@@ -7,7 +7,6 @@ import {
   FRAME_HEAD_BYTES,
   type Frame,
   headerOf,
-  isBlank,
   MOST_PACKED,
   nextFrame,
   readFrame,
@@ -56,7 +55,8 @@ function* framesOf({ stored, bytes }: Scan): Generator<Frame> {
 /** How many records a tail without a whole frame may have held while it was whole: as many as its heads say, and as a unit may hold where they say nothing. */
 const mostRecordsIn = (tail: Buffer): number => {
   let records = 0
-  for (let at = 0; tail.length - at >= FRAME_HEAD_BYTES && !isBlank(tail, at, tail.length); ) {
+  const written = endOfWritten(tail, 0, tail.length)
+  for (let at = 0; written > at && tail.length - at >= FRAME_HEAD_BYTES; ) {
     const claim = claimAt(tail, at)
     records += claim?.records ?? MOST_PACKED
     if (claim === null) break

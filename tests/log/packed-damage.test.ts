@@ -126,13 +126,15 @@ describe('packed records that a crash or a disk has spoiled', () => {
   })
 
   test('at the end leave their numbers taken: a reader that had them goes on behind them', async () => {
-    for (const how of ['flipped', 'of another number', 'of a damaged head'] as const) {
-      const { bytes, stored, with: withContent } = await original()
+    const heads = Array.from({ length: 8 * FRAME_HEAD_BYTES }, (_, bit) => bit)
+    const { bytes, stored, with: withContent } = await original()
+    for (const how of ['flipped', 'of another number', 'of a lost head', ...heads] as const) {
       const content = Buffer.from(bytes)
       const { start, end, record, offset, sequence, atMs } = stored.at(-1)! as StoredFrame
       expect([record, sequence]).toEqual([64, 32])
       if (how === 'flipped') content[end - 9]! ^= 4
-      else if (how === 'of a damaged head') content[start + 1]! ^= 4
+      else if (how === 'of a lost head') content.fill(0, start, start + FRAME_HEAD_BYTES)
+      else if (typeof how === 'number') content[start + (how >> 3)]! ^= 1 << (how & 7)
       else frameAround(content, start, end, { record, offset, sequence: sequence - 1, atMs }, sequence)
       const dataDir = withContent(bytes)
       const directory = join(dataDir, 'spool', '0')

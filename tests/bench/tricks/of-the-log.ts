@@ -2,10 +2,15 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Lz4Unpacker, lz4Unpacker } from '../../../src/lib/lz4-unpack.ts'
+import { BatchPacker } from '../../../src/log/batch-packer.ts'
 import { nodeFiles } from '../../../src/log/files.ts'
+import { FRAME_HEAD_BYTES, packedOffset } from '../../../src/log/frame.ts'
+import { subjectOf } from '../../../src/log/frame-subject.ts'
 import { recordPacker } from '../../../src/log/kafka-packed.ts'
 import { ProduceBuffers, produceBound, writeProduce } from '../../../src/log/kafka-produce.ts'
 import { APPEND_LIMITS } from '../../../src/log/port-limits.ts'
+import { addFrame, type Batch, emptyBatch, type Sealed, sealedAsItIs } from '../../../src/log/segment-batch.ts'
 import { SegmentCursor } from '../../../src/log/segment-cursor.ts'
 import { SegmentWriter } from '../../../src/log/segments.ts'
 import { Lanes, type Shipment } from '../../../src/log/sender-lanes.ts'
@@ -46,6 +51,8 @@ const addTo = (writer: SegmentWriter, serial: number): void => {
 
 /** Of a turn: sixteen requests are begun in one, and each has a record of its admission. */
 const IN_A_TURN = 16
+/** So few are not packed, which is a trick of its own. */
+const NOT_PACKED = 7
 
 const batch = (): Trick => {
   const folder = temporary()
@@ -54,13 +61,13 @@ const batch = (): Trick => {
     name: 'the frames of a turn are written at once',
     at: 'log/segment-batch.ts',
     unit: 'record',
-    each: IN_A_TURN,
+    each: NOT_PACKED,
     trick: () => {
-      for (let i = 0; i < IN_A_TURN; i++) addTo(writer, i)
+      for (let i = 0; i < NOT_PACKED; i++) addTo(writer, i)
       writer.flush()
     },
     plain: () => {
-      for (let i = 0; i < IN_A_TURN; i++) {
+      for (let i = 0; i < NOT_PACKED; i++) {
         addTo(writer, i)
         writer.flush()
       }
@@ -69,6 +76,75 @@ const batch = (): Trick => {
       writer.close()
       remove(folder)()
     },
+  }
+}
+
+/** Admissions and settlements of a turn. */
+const TOGETHER = 32
+/** Of one of the two records of a request with twenty candidates. */
+const LONG_BYTES = 2_900
+/** The file begins again there: what is written is in the page cache then, which is kind to who writes more. */
+const FILE_BYTES = 64 * 1024 ** 2
+
+/** Records as long as those of a gateway, whose ids and numbers differ. */
+const longBatch = (): Batch => {
+  const batch = emptyBatch({ record: 0, requests: 0, operations: 0 })
+  for (let record = 0; record < TOGETHER; record++) {
+    const id = crypto.randomUUID()
+    const start = JSON.stringify({ id, trace: id.replaceAll('-', ''), at_ms: AT_MS + record, seed: record * 7_919 })
+    const about = subjectOf(TYPES[record % TYPES.length]!, TENANTS[0]!)
+    const numbers = { record, offset: record, sequence: record, atMs: AT_MS + record }
+    addFrame(batch, 'requests', numbers, about, start.padEnd(LONG_BYTES, `"candidates":["${about.type}"],`))
+  }
+  return batch
+}
+
+const packed = (): Trick => {
+  const folder = temporary()
+  const file = nodeFiles.create(join(folder, 'frames'))
+  const packer = BatchPacker.make()
+  if (packer === null) throw new Error('there is no WebAssembly here')
+  let position = 0
+  const written = ({ buffer, bytes }: Sealed) => {
+    if (position + bytes > FILE_BYTES) position = 0
+    position += nodeFiles.write(file, buffer, 0, bytes, position)
+  }
+  const batch = longBatch()
+  return {
+    name: 'records of a turn are packed before they are checked and written',
+    at: 'log/batch-packer.ts',
+    unit: `record of ${LONG_BYTES / 1_000} KB, ${TOGETHER} together`,
+    each: TOGETHER,
+    trick: () => written(packer.pack(batch)!),
+    plain: () => written(sealedAsItIs(batch)),
+    close: () => {
+      nodeFiles.close(file)
+      remove(folder)()
+    },
+  }
+}
+
+/** Without the reading of the file, of which a sixth is left. */
+const unpacked = (): Trick => {
+  const { buffer, bytes, ends } = BatchPacker.make()!.pack(longBatch())!
+  const units = Buffer.from(buffer.subarray(0, bytes))
+  const into = Buffer.alloc(TOGETHER * 2 * LONG_BYTES)
+  const others = new Lz4Unpacker(null)
+  const by = (unpacker: Lz4Unpacker) => () => {
+    let at = 0
+    for (let index = 0, from = 0; index < ends.length; from = ends[index++]!) {
+      const length = packedOffset(units, from)!
+      if (!unpacker.unpack(units, from + FRAME_HEAD_BYTES, ends[index]!, into, at, length)) throw new Error('no block')
+      at += length
+    }
+  }
+  return {
+    name: 'what is packed is unpacked in WebAssembly, instead of JavaScript',
+    at: 'lib/lz4-unpack.ts',
+    unit: `record of ${LONG_BYTES / 1_000} KB, ${TOGETHER} together`,
+    each: TOGETHER,
+    trick: by(lz4Unpacker()),
+    plain: by(others),
   }
 }
 
@@ -219,4 +295,4 @@ const sender = (): Trick => {
 }
 
 /** By the name that `--only` takes. */
-export const OF_THE_LOG = { batch, sync, lanes, buffers, sender }
+export const OF_THE_LOG = { batch, packed, unpacked, sync, lanes, buffers, sender }
