@@ -1,4 +1,5 @@
-// Unpacks blocks of LZ4, eight bytes at a time: what `lz4-pack.ts` packed, into memory of the caller. Source: lz4_Block_format.md.
+// Unpacks blocks of LZ4, some words at a time: what `lz4-pack.ts` packed, into memory of the caller. 0.24 us for a record of 2.9 KB, where JavaScript takes 0.87
+// (`bench -- tricks`, unpacked). Source: lz4_Block_format.md.
 
 import { GOES_ON, PLAIN, SHORTEST_MATCH, unpackLz4Block } from './lz4.ts'
 import { BLOCK_BYTES } from './lz4-pack.ts'
@@ -125,7 +126,7 @@ interface Exports {
 export class Lz4Unpacker {
   private readonly memory: Buffer | null
 
-  /** Null: without WebAssembly, some thirty times slower. */
+  /** Null: without WebAssembly, four times slower. */
   constructor(private readonly exports: Exports | null) {
     this.memory = exports === null ? null : Buffer.from(exports.memory.buffer)
   }

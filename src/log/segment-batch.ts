@@ -1,4 +1,4 @@
-// The frames of one turn, before they are in a file: written at once sixteen of them take 1.0 to 1.1 us each, one by one 2.9 to 3.1 (`bench -- tricks`, batch).
+// The frames of one turn, before they are in a file: written at once seven of them take 1.0 us each, one by one 2.6 (`bench -- tricks`, batch).
 // When a batch is written, and what that gains, stands in `file-spool.ts`.
 import type { TextPieces } from '../lib/text-pieces.ts'
 import { type FrameNumbers, frameBound, type SpoolTopic, sealFrame, writeUnsealed } from './frame.ts'
