@@ -170,6 +170,16 @@ class ScannedFrame implements FrameParts {
   }
 }
 
+/** Where the record of that number ends which begins at `at` without a checksum; -1: none does. */
+export const unsealedEnd = (buffer: Buffer, at: number, limit: number, record: number): number => {
+  if (!isWhole(buffer, at, limit) || buffer.readUInt32LE(at) !== UNSEALED_MAGIC) return -1
+  const topic = FRAME_TOPICS[buffer[at + 12]!]
+  const end = at + FRAME_HEAD_BYTES + buffer.readUInt32LE(at + 8)
+  const data = at + FRAME_HEAD_BYTES + buffer[at + 13]! + buffer.readUInt16LE(at + 14)
+  const isRecord = (topic === 'requests' || topic === 'operations') && data <= end
+  return isRecord && buffer.readDoubleLE(at + 16) === record ? end : -1
+}
+
 /** Of a packed frame that begins at `at`, if one does: what stands in the place of its offset. */
 export const packedOffset = (buffer: Buffer, at: number): number | null =>
   FRAME_TOPICS[buffer[at + 12]!] === 'packed' ? buffer.readDoubleLE(at + 24) : null

@@ -9,6 +9,7 @@ import {
   packedOffset,
   readUnsealed,
   type StoredFrame,
+  unsealedEnd,
 } from './frame.ts'
 
 /** How many bytes its frames need; none where it says what none can be. */
@@ -34,10 +35,8 @@ export const unpackTo = (into: Buffer, at: number, buffer: Buffer, packed: Packe
 const areFrames = (buffer: Buffer, from: number, limit: number, { record, sequence: count }: PackedFrame): boolean => {
   let at = from
   for (let index = 0; index < count; index++) {
-    const frame = readUnsealed(buffer, at, limit)
-    if (frame === null || frame.record !== record + index) return false
-    if (frame.topic !== 'requests' && frame.topic !== 'operations') return false
-    at = frame.end
+    at = unsealedEnd(buffer, at, limit, record + index)
+    if (at < 0) return false
   }
   return at === limit
 }
