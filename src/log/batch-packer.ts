@@ -9,7 +9,7 @@ import type { Batch, Sealed } from './segment-batch.ts'
 /** Fewer gain little, and each of them is read by itself where another one is damaged. */
 const FEWEST_FRAMES = 8
 /** What a unit takes more than its frames, at most. */
-const UNIT_BYTES = FRAME_HEAD_BYTES + BLOCK_HEAD_BYTES
+const UNIT_MORE_BYTES = FRAME_HEAD_BYTES + BLOCK_HEAD_BYTES
 
 export class BatchPacker {
   readonly #kinds = new PackedKinds()
@@ -30,7 +30,7 @@ export class BatchPacker {
   pack(batch: Batch): Sealed | null {
     const { ends: frameEnds, bytes } = batch
     if (frameEnds.length < FEWEST_FRAMES) return null
-    const room = bytes + frameEnds.length * UNIT_BYTES
+    const room = bytes + frameEnds.length * UNIT_MORE_BYTES
     if (this.#into.length < room) this.#into = Buffer.allocUnsafe(Math.max(room, 2 * this.#into.length))
     const ends: number[] = []
     const frames: number[] = []

@@ -8,6 +8,7 @@ import type { NewRecord } from './port.ts'
 
 /** Fewer gain little, and what is sent one by one waits for nobody. */
 const FEWEST_RECORDS = 8
+
 /** What packed records take more than they would as they are, at most. */
 export const packedMore = (records: number): number => FRAME_HEAD.length + FRAME_END.length + records * BLOCK_HEAD_BYTES
 
