@@ -4,6 +4,7 @@
 // behind it (the idea is that of Chorba, Russell and others 2024). Eight bytes at a time that is three reads further back for each, in a loop of WebAssembly.
 
 import {
+  compiled,
   constant,
   forward,
   get,
@@ -59,7 +60,7 @@ let folder: Folder | null | undefined
 
 /** Made when a thread first needs it; null where it cannot be. */
 const made = (): Folder | null => {
-  const exports = instantiated<Exports>(MODULE())
+  const exports = instantiated<Exports>(compiled(MODULE()))
   return exports === null ? null : { memory: new Uint8Array(exports.memory.buffer), strike: exports.strike }
 }
 

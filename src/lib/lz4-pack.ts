@@ -5,6 +5,7 @@ import { GOES_ON, PLAIN, SHORTEST_MATCH } from './lz4.ts'
 import {
   ADD,
   block,
+  compiled,
   constant,
   either,
   forward,
@@ -253,6 +254,6 @@ export class Lz4Block {
 /** Null where none can be made: without WebAssembly, or room for its memory (192 KiB). */
 export const lz4Block = (): Lz4Block | null => {
   const module = wasmModule(PAGES, { name: 'like', parameters: 4, locals: 8, locals64: 1, code: like() })
-  const exports = instantiated<Exports>(module)
+  const exports = instantiated<Exports>(compiled(module))
   return exports === null ? null : new Lz4Block(exports)
 }

@@ -7,6 +7,7 @@ import {
   ADD,
   AND,
   block,
+  compiled,
   constant,
   either,
   forward,
@@ -36,20 +37,17 @@ const WORD = 8
 /** A byte of a length, behind which another one comes. */
 const MOST = 255
 
-/** In the memory of the module: what is packed, and what it becomes. Each may be read or written some words too far. */
-const CONTENT_AT = BLOCK_BYTES + 4 * WORD
-const END_CELL = CONTENT_AT + BLOCK_BYTES + 4 * WORD
-const PAGES = 3
+/** So far beyond a block, packed or not, may be read and written: nothing of use may stand there. */
+export const BEYOND_BYTES = 4 * WORD
+/** In the memory of the module: what is packed, what it becomes where it is copied from there, and what belongs to who made the unpacker. */
+const CONTENT_AT = BLOCK_BYTES + BEYOND_BYTES
+const END_CELL = CONTENT_AT + BLOCK_BYTES + BEYOND_BYTES
+const OWN_AT = END_CELL + WORD
+const PAGE_BYTES = 64 * 1024
 
-const [FROM, END, TO, TOKEN, LENGTH, BYTE, SOURCE, STOP] = [...Array(8).keys()] as [
-  number,
-  number,
-  number,
-  number,
-  number,
-  number,
-  number,
-  number,
+const [END, TO, LIMIT, FROM, START, TOKEN, LENGTH, BYTE, SOURCE, STOP] = [...Array(10).keys()] as [
+  ...[number, number, number, number, number],
+  ...[number, number, number, number, number],
 ]
 
 /** The length in LENGTH, of four bits, goes on in the bytes behind it. */
@@ -82,26 +80,33 @@ const inBytes = (): number[] => copied(1, store8(get(TO), load8(get(SOURCE))))
 /** It is no block: nothing ends at 0. In a block that is left so. */
 const refuseIf = (condition: readonly number[]): number[] => when(condition, [...constant(0), ...set(TO)], leave(2))
 
+/** STOP is so far behind TO, but not beyond LIMIT. */
+const stopBehind = (bytes: readonly number[]): number[] => [
+  ...[...get(TO), ...bytes, ADD, ...set(STOP)],
+  ...refuseIf([...get(STOP), ...get(LIMIT), IS_MORE]),
+]
+
 /**
- * unpack(from, end, to): literals and a match, again and again; the last literals have no match. Whatever stands in the block, nothing is read or written but the
- * memory of the module, which ends.
+ * unpack(end, to, limit): literals and a match, again and again; the last literals have no match. Whatever stands in the block, nothing is written but what lies
+ * between `to` and a little beyond `limit`, and nothing read of what was there before.
  */
 const unpack = (): number[] => [
+  ...[...get(TO), ...set(START)],
   ...block(
     loop(
       leaveIf(1, [...get(FROM), ...get(END), IS_AT_LEAST]),
       [...load8(get(FROM)), ...set(TOKEN), ...forward(FROM, constant(1))],
       [...get(TOKEN), ...constant(4), SHIFT_RIGHT, ...set(LENGTH), ...wholeLength()],
       refuseIf([...get(FROM), ...get(LENGTH), ADD, ...get(END), IS_MORE]),
-      [...get(FROM), ...set(SOURCE), ...get(TO), ...get(LENGTH), ADD, ...set(STOP)],
-      [...forward(FROM, get(LENGTH)), ...inWords(), ...get(STOP), ...set(TO)],
+      stopBehind(get(LENGTH)),
+      [...get(FROM), ...set(SOURCE), ...forward(FROM, get(LENGTH)), ...inWords(), ...get(STOP), ...set(TO)],
       leaveIf(1, [...get(FROM), ...get(END), IS_AT_LEAST]),
       [...get(TO), ...load16(get(FROM)), SUBTRACT, ...set(SOURCE), ...forward(FROM, constant(2))],
-      refuseIf([...get(SOURCE), ...constant(CONTENT_AT), IS_LESS]),
+      refuseIf([...get(SOURCE), ...get(START), IS_LESS]),
       refuseIf([...get(SOURCE), ...get(TO), IS_AT_LEAST]),
       [...get(TOKEN), ...constant(GOES_ON), AND, ...set(LENGTH), ...wholeLength()],
       refuseIf([...get(FROM), ...get(END), IS_MORE]),
-      [...get(TO), ...get(LENGTH), ADD, ...constant(SHORTEST_MATCH), ADD, ...set(STOP)],
+      stopBehind([...get(LENGTH), ...constant(SHORTEST_MATCH), ADD]),
       either(
         [...get(TO), ...get(SOURCE), SUBTRACT, ...constant(4 * WORD), IS_AT_LEAST],
         byFourWords(),
@@ -116,21 +121,27 @@ const unpack = (): number[] => [
 
 interface Exports {
   readonly memory: WebAssembly.Memory
-  unpack(from: number, end: number, to: number): void
+  unpack(end: number, to: number, limit: number): void
 }
 
 /** Unpacks one block at a time. */
 export class Lz4Unpacker {
   private readonly memory: Buffer | null
+  /** What is unpacked into this memory is not copied; null where there is none. */
+  readonly own: Buffer | null
 
   /** Null: without WebAssembly, four times slower. */
-  constructor(private readonly exports: Exports | null) {
+  constructor(
+    private readonly exports: Exports | null,
+    ownBytes = 0,
+  ) {
     this.memory = exports === null ? null : Buffer.from(exports.memory.buffer)
+    this.own = exports === null || ownBytes === 0 ? null : Buffer.from(exports.memory.buffer, OWN_AT, ownBytes)
   }
 
   /**
    * The content of the block that stands with its length in `packed[from, end)`, written to `into[at, at + bytes)`. False when it is no block of so many bytes, of
-   * which there are `BLOCK_BYTES` at most; nothing behind them is written.
+   * which there are `BLOCK_BYTES` at most; nothing behind them is written, but `BEYOND_BYTES` where `into` is of its own memory.
    */
   unpack(packed: Buffer, from: number, end: number, into: Buffer, at: number, bytes: number): boolean {
     const start = from + BLOCK_HEAD_BYTES
@@ -144,6 +155,8 @@ export class Lz4Unpacker {
 
   private blockTo(packed: Buffer, start: number, end: number, into: Buffer, at: number, bytes: number): boolean {
     const { memory, exports } = this
+    const isOwn = into.buffer === memory?.buffer
+    const to = isOwn ? into.byteOffset + at : CONTENT_AT
     try {
       if (exports === null || memory === null) {
         const content = unpackLz4Block(packed.subarray(start, end), bytes)
@@ -151,24 +164,36 @@ export class Lz4Unpacker {
         return content.length === bytes
       }
       packed.copy(memory, 0, start, end)
-      exports.unpack(0, end - start, CONTENT_AT)
+      exports.unpack(end - start, to, to + bytes)
     } catch (error) {
       // It led out of the memory, or says of itself that it is none.
       if (error instanceof WebAssembly.RuntimeError || error instanceof Unpackable) return false
       throw error
     }
-    if (memory.readUInt32LE(END_CELL) !== CONTENT_AT + bytes) return false
-    memory.copy(into, at, CONTENT_AT, CONTENT_AT + bytes)
+    if (memory.readUInt32LE(END_CELL) !== to + bytes) return false
+    if (!isOwn) memory.copy(into, at, to, to + bytes)
     return true
   }
+}
+
+/** By how many bytes are their own. */
+const modules = new Map<number, WebAssembly.Module | null>()
+
+/** With so many bytes of its own, which take memory once they are written. */
+export const lz4UnpackerWith = (ownBytes: number): Lz4Unpacker => {
+  let module = modules.get(ownBytes)
+  if (module === undefined) {
+    const pages = Math.ceil((OWN_AT + ownBytes + BEYOND_BYTES) / PAGE_BYTES)
+    module = compiled(wasmModule(pages, { name: 'unpack', parameters: 3, locals: 7, code: unpack() }))
+    modules.set(ownBytes, module)
+  }
+  return new Lz4Unpacker(instantiated<Exports>(module), ownBytes)
 }
 
 let unpacker: Lz4Unpacker | undefined
 
 /** The thread's, made when it is first needed. */
 export const lz4Unpacker = (): Lz4Unpacker => {
-  unpacker ??= new Lz4Unpacker(
-    instantiated<Exports>(wasmModule(PAGES, { name: 'unpack', parameters: 3, locals: 5, code: unpack() })),
-  )
+  unpacker ??= lz4UnpackerWith(0)
   return unpacker
 }

@@ -94,10 +94,20 @@ export const wasmModule = (pages: number, { name, parameters, locals, locals64 =
     ...section(10, [1, ...bytesOf([2, ...number(locals), INT32, ...number(locals64), INT64, ...code, END])]),
   ])
 
-/** Null where it cannot be made: without WebAssembly, or room for its memory. */
-export const instantiated = <Exports>(module: Uint8Array<ArrayBuffer>): Exports | null => {
+/** Null where it cannot be made, or used: without WebAssembly. */
+export const compiled = (module: Uint8Array<ArrayBuffer>): WebAssembly.Module | null => {
   try {
-    return new WebAssembly.Instance(new WebAssembly.Module(module)).exports as unknown as Exports
+    return new WebAssembly.Module(module)
+  } catch {
+    return null
+  }
+}
+
+/** Null where it cannot be made: without a module, or room for its memory. */
+export const instantiated = <Exports>(module: WebAssembly.Module | null): Exports | null => {
+  if (module === null) return null
+  try {
+    return new WebAssembly.Instance(module).exports as unknown as Exports
   } catch {
     return null
   }

@@ -4,15 +4,20 @@
 /** A reader takes at most half of it from the disk at once. */
 export const CHUNK_BUFFER_BYTES = 512 * 1024
 /** For what one batch of the sender takes. */
-const SPARE_BUFFERS = 5
+export const SPARE_BUFFERS = 7
 
 export class ChunkBuffers {
   /** In which somebody may still read, and in which nobody does. */
   private readonly left: Buffer[] = []
   private readonly spares: Buffer[] = []
 
-  /** `isRecycling`: of what was given out before `recycle` is called, nothing is read afterwards. */
-  constructor(private readonly isRecycling: boolean) {}
+  /** `isRecycling`: of what was given out before `recycle` is called, nothing is read afterwards. `first`: what is given out before more memory is taken. */
+  constructor(
+    private readonly isRecycling: boolean,
+    first: readonly Buffer[] = [],
+  ) {
+    this.spares.push(...first)
+  }
 
   recycle(): void {
     for (const buffer of this.left.splice(0)) if (this.spares.length < SPARE_BUFFERS) this.spares.push(buffer)

@@ -1,7 +1,7 @@
 // Frames that are packed in one, behind each other, as a block of LZ4 (docs/decisions/0056-segments-packed.md). Of such a frame `record` is the number of the first one
 // in it, `offset` how many bytes they are unpacked, `sequence` how many there are, and `atMs` the time of the first.
 import { BLOCK_BYTES } from '../lib/lz4-pack.ts'
-import { lz4Unpacker } from '../lib/lz4-unpack.ts'
+import { type Lz4Unpacker, lz4Unpacker } from '../lib/lz4-unpack.ts'
 import {
   FRAME_HEAD_BYTES,
   type Frame,
@@ -22,13 +22,17 @@ const bytesOf = (offset: number): number =>
   Number.isInteger(offset) && offset >= 0 && offset <= BLOCK_BYTES ? offset : 0
 
 /** Writes the frames of a packed one, which stands in `buffer`, to `into` at `at`, where `unpackedBytes` are room. False: it holds none, or other than it says. */
-export const unpackTo = (into: Buffer, at: number, buffer: Buffer, packed: PackedFrame): boolean => {
+export const unpackTo = (
+  unpacker: Lz4Unpacker,
+  into: Buffer,
+  at: number,
+  buffer: Buffer,
+  packed: PackedFrame,
+): boolean => {
   const bytes = unpackedBytes(packed)
   const from = packed.start + FRAME_HEAD_BYTES
   return (
-    bytes > 0 &&
-    lz4Unpacker().unpack(buffer, from, packed.end, into, at, bytes) &&
-    areFrames(into, at, at + bytes, packed)
+    bytes > 0 && unpacker.unpack(buffer, from, packed.end, into, at, bytes) && areFrames(into, at, at + bytes, packed)
   )
 }
 
@@ -45,7 +49,7 @@ const areFrames = (buffer: Buffer, from: number, limit: number, { record, sequen
 export const framesIn = (buffer: Buffer, frame: StoredFrame): Frame[] | null => {
   if (frame.topic !== 'packed') return [frame]
   const into = Buffer.allocUnsafe(unpackedBytes(frame))
-  if (!unpackTo(into, 0, buffer, frame)) return null
+  if (!unpackTo(lz4Unpacker(), into, 0, buffer, frame)) return null
   const frames: Frame[] = []
   for (let at = 0; at < into.length; at = frames.at(-1)!.end) frames.push(readUnsealed(into, at, into.length)!)
   return frames

@@ -89,19 +89,27 @@ export class SegmentCursor {
     return descriptor === null || this.ordinal === null ? null : { descriptor, ordinal: this.ordinal }
   }
 
-  /** What comes next, at most `limit` records of one segment, none more once they hold `bytes`, fewer when others lie between; see `atEnd`. Throws LogGap when a segment in the middle is gone. */
-  next(limit: number, bytes = Number.POSITIVE_INFINITY): SpoolRecord[] {
+  /**
+   * What comes next, at most `limit` records of one segment, none more once they hold `bytes`, fewer when others lie between; see `atEnd`. `each` is told of a record
+   * as it is read, while its bytes are in the core's cache. Throws LogGap when a segment in the middle is gone.
+   */
+  next(limit: number, bytes = Number.POSITIVE_INFINITY, each?: (record: SpoolRecord) => void): SpoolRecord[] {
     const { passing = false, recycling = false } = this.options
     this.frames.recycle()
     const records: SpoolRecord[] = []
     this.atEnd = false
     let others = 0
     let held = 0
+    const take = (record: SpoolRecord) => {
+      each?.(record)
+      records.push(record)
+      held += record.dataBytes
+    }
     while (records.length + others < limit && held < bytes) {
       const copy = this.ahead.shift()
       if (copy !== undefined) {
         pass(this.ends, copy.topic, copy)
-        records.push(copy)
+        take(copy)
         continue
       }
       this.frames.isFree = (passing || recycling) && records.length === 0
@@ -109,10 +117,8 @@ export class SegmentCursor {
       const frame = this.frame(records.length === 0)
       if (frame === null) break
       const record = this.recordOf(frame)
-      if (record !== null) {
-        records.push(record)
-        held += record.dataBytes
-      } else if (this.isOther(frame)) others++
+      if (record !== null) take(record)
+      else if (this.isOther(frame)) others++
     }
     return records
   }

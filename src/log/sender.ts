@@ -104,7 +104,7 @@ class Shipper {
       }
       while (!signal.aborted) {
         const { records, bytes } = this.sizes.limits
-        const batch = this.cursor.next(records, BATCH_APPENDS * bytes)
+        const batch = this.cursor.next(records, BATCH_APPENDS * bytes, this.load)
         if (batch.length > 0) {
           if (this.options.afterSync === true) await this.files.sync(this.cursor.file!.descriptor)
           await this.deliver(batch)
@@ -168,9 +168,10 @@ class Shipper {
     this.options.onProgress({ directory, record: this.record, ...this.counts, problem: this.problem })
   }
 
-  /** One batch: its partitions side by side, each in order. Returns when the log has all of it, or when aborted. */
+  private readonly load = (source: SpoolRecord): void => this.lanes.load(source)
+
+  /** One batch, which was loaded: its partitions side by side, each in order. Returns when the log has all of it, or when aborted. */
   private async deliver(batch: readonly SpoolRecord[]): Promise<void> {
-    for (const source of batch) this.lanes.load(source)
     await Promise.all(
       this.lanes.unload().map(async (shipments) => {
         for (const shipment of shipments) await this.insist(shipment)

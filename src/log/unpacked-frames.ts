@@ -1,19 +1,38 @@
 // What a reader of segments has unpacked and not given out yet. Several packed frames come to stand behind each other, so that those that were given out can be read
 // until the reader says that nobody does.
-import { ChunkBuffers } from './chunk-buffers.ts'
+import { BEYOND_BYTES, type Lz4Unpacker, lz4Unpacker, lz4UnpackerWith } from '../lib/lz4-unpack.ts'
+import { CHUNK_BUFFER_BYTES, ChunkBuffers, SPARE_BUFFERS } from './chunk-buffers.ts'
 import { type Frame, type PackedFrame, readUnsealed } from './frame.ts'
 import { unpackedBytes, unpackTo } from './packed-frames.ts'
+
+/** Of one buffer, and what lies between it and the next. */
+const OWN_STEP = CHUNK_BUFFER_BYTES + BEYOND_BYTES
+const OWN_BYTES = (SPARE_BUFFERS + 1) * OWN_STEP
+
+/** Memory that is used again and again is the unpacker's own, which spares a copy: 0.20 us for a record of 2.9 KB instead of 0.27 (`bench -- tricks`, own). */
+class Memory {
+  readonly unpacker: Lz4Unpacker
+  readonly buffers: ChunkBuffers
+
+  constructor(recycling: boolean) {
+    this.unpacker = recycling ? lz4UnpackerWith(OWN_BYTES) : lz4Unpacker()
+    const { own } = this.unpacker
+    const first: Buffer[] = []
+    if (own !== null)
+      for (let at = 0; at < OWN_BYTES; at += OWN_STEP) first.push(own.subarray(at, at + CHUNK_BUFFER_BYTES))
+    this.buffers = new ChunkBuffers(recycling, first)
+  }
+}
 
 export class UnpackedFrames {
   /** Where the next one begins. */
   at = 0
   buffer: Buffer = Buffer.allocUnsafe(0)
   #limit = 0
-  readonly #buffers: ChunkBuffers
+  /** Made for the first packed frame: many readers meet none. */
+  #memory: Memory | null = null
 
-  constructor(recycling: boolean) {
-    this.#buffers = new ChunkBuffers(recycling)
-  }
+  constructor(private readonly recycling: boolean) {}
 
   get hasMore(): boolean {
     return this.at < this.#limit
@@ -26,7 +45,7 @@ export class UnpackedFrames {
 
   /** Memory of frames that nobody uses any more serves again. */
   recycle(): void {
-    this.#buffers.recycle()
+    this.#memory?.buffers.recycle()
   }
 
   next(): Frame | null {
@@ -43,13 +62,15 @@ export class UnpackedFrames {
 
   /** Those of a packed frame, which stands in `from`, come next. `isFree`: nobody reads those before them any more. False: it holds none. */
   add(from: Buffer, packed: PackedFrame, isFree: boolean): boolean {
+    this.#memory ??= new Memory(this.recycling)
+    const { unpacker, buffers } = this.#memory
     const bytes = unpackedBytes(packed)
     if (isFree || !this.hasRoomFor(bytes)) {
-      if (!isFree || this.buffer.length === 0) this.buffer = this.#buffers.another(bytes, this.buffer)
+      if (!isFree || this.buffer.length === 0) this.buffer = buffers.another(bytes, this.buffer)
       this.at = 0
       this.#limit = 0
     }
-    if (!unpackTo(this.buffer, this.#limit, from, packed)) return false
+    if (!unpackTo(unpacker, this.buffer, this.#limit, from, packed)) return false
     this.#limit += bytes
     return true
   }

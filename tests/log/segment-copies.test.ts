@@ -61,8 +61,14 @@ const readFrom = (directory: string, record: number, limit = 1_000, passing = fa
   const cursor = new SegmentCursor({ directory, passing })
   expect(cursor.seek({ record })).toBe(true)
   const found: number[] = []
-  do found.push(...cursor.next(limit).map((read) => read.record))
-  while (!cursor.atEnd)
+  do {
+    const told: number[] = []
+    const read = cursor
+      .next(limit, Number.POSITIVE_INFINITY, ({ record }) => told.push(record))
+      .map(({ record }) => record)
+    expect(told).toEqual(read)
+    found.push(...read)
+  } while (!cursor.atEnd)
   cursor.close()
   return found
 }

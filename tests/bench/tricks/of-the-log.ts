@@ -2,8 +2,9 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Lz4Unpacker, lz4Unpacker } from '../../../src/lib/lz4-unpack.ts'
+import { Lz4Unpacker, lz4Unpacker, lz4UnpackerWith } from '../../../src/lib/lz4-unpack.ts'
 import { BatchPacker } from '../../../src/log/batch-packer.ts'
+import { CHUNK_BUFFER_BYTES } from '../../../src/log/chunk-buffers.ts'
 import { nodeFiles } from '../../../src/log/files.ts'
 import { FRAME_HEAD_BYTES, packedOffset } from '../../../src/log/frame.ts'
 import { subjectOf } from '../../../src/log/frame-subject.ts'
@@ -125,26 +126,44 @@ const packed = (): Trick => {
 }
 
 /** Without the reading of the file, of which a sixth is left. */
-const unpacked = (): Trick => {
+const unpacking = () => {
   const { buffer, bytes, ends } = BatchPacker.make()!.pack(longBatch())!
   const units = Buffer.from(buffer.subarray(0, bytes))
-  const into = Buffer.alloc(TOGETHER * 2 * LONG_BYTES)
-  const others = new Lz4Unpacker(null)
-  const by = (unpacker: Lz4Unpacker) => () => {
-    let at = 0
-    for (let index = 0, from = 0; index < ends.length; from = ends[index++]!) {
-      const length = packedOffset(units, from)!
-      if (!unpacker.unpack(units, from + FRAME_HEAD_BYTES, ends[index]!, into, at, length)) throw new Error('no block')
-      at += length
+  return (unpacker: Lz4Unpacker, into: Buffer = Buffer.alloc(CHUNK_BUFFER_BYTES)) =>
+    () => {
+      let at = 0
+      for (let index = 0, from = 0; index < ends.length; from = ends[index++]!) {
+        const length = packedOffset(units, from)!
+        const isBlock = unpacker.unpack(units, from + FRAME_HEAD_BYTES, ends[index]!, into, at, length)
+        if (!isBlock) throw new Error('no block')
+        at += length
+      }
     }
-  }
+}
+
+const unpacked = (): Trick => {
+  const by = unpacking()
   return {
     name: 'what is packed is unpacked in WebAssembly, instead of JavaScript',
     at: 'lib/lz4-unpack.ts',
     unit: `record of ${LONG_BYTES / 1_000} KB, ${TOGETHER} together`,
     each: TOGETHER,
     trick: by(lz4Unpacker()),
-    plain: by(others),
+    plain: by(new Lz4Unpacker(null)),
+  }
+}
+
+/** As the sender reads. */
+const own = (): Trick => {
+  const by = unpacking()
+  const unpacker = lz4UnpackerWith(CHUNK_BUFFER_BYTES)
+  return {
+    name: 'it is unpacked into memory of the unpacker, instead of copied out of it',
+    at: 'log/unpacked-frames.ts',
+    unit: `record of ${LONG_BYTES / 1_000} KB, ${TOGETHER} together`,
+    each: TOGETHER,
+    trick: by(unpacker, unpacker.own!),
+    plain: by(unpacker),
   }
 }
 
@@ -295,4 +314,4 @@ const sender = (): Trick => {
 }
 
 /** By the name that `--only` takes. */
-export const OF_THE_LOG = { batch, packed, unpacked, sync, lanes, buffers, sender }
+export const OF_THE_LOG = { batch, packed, unpacked, own, sync, lanes, buffers, sender }
