@@ -1,5 +1,5 @@
 // How many objects a request makes, by type, and how many bytes: the gateway runs without a collector, and what there is before and after 1,000 requests, one after
-// another, is counted. What it makes meanwhile without any request is measured too and taken off. Under any load and on every machine nearly the same, unlike times:
+// another or 32 at once, is counted. What it makes meanwhile without any request is measured too and taken off. Under any load and on every machine nearly the same, unlike times:
 // code that is compiled well makes up to a fifth fewer, so all is counted after as many requests.
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -32,15 +32,14 @@ const countsOf = async ({ pid }: Contender, file: string): Promise<Counts> => {
   return JSON.parse(readFileSync(file, 'utf8')) as Counts
 }
 
-const send = (load: LoadProcess, gateway: Contender, mode: Mode, requests: number) =>
-  load.run({ ...benchJob(gateway, mode, 1, 0), requests })
-
 /** `settings`: of the gateway, beside those of every bench. */
 export const allocationsOf = async (
   load: LoadProcess,
   mode: Mode,
+  connections: number,
   settings: Readonly<Record<string, unknown>> = {},
 ): Promise<Allocations> => {
+  const send = (requests: number) => load.run({ ...benchJob(gateway, mode, connections, 0), requests })
   const folder = mkdtempSync(join(tmpdir(), 'gatelog-allocations-'))
   const file = join(folder, 'counts.json')
   const gateway = await startGatelog(load.origin, {
@@ -49,12 +48,12 @@ export const allocationsOf = async (
     settings,
   })
   try {
-    await send(load, gateway, mode, WARM)
+    await send(WARM)
     const idleFrom = await countsOf(gateway, file)
     await Bun.sleep(IDLE_MS)
     const from = await countsOf(gateway, file)
     const startedMs = performance.now()
-    const { requests } = await send(load, gateway, mode, COUNTED)
+    const { requests } = await send(COUNTED)
     const until = await countsOf(gateway, file)
     const idleShare = (performance.now() - startedMs) / IDLE_MS
     const madeOf = (pick: (counts: Counts) => number) =>
@@ -77,18 +76,20 @@ export const allocationsOf = async (
 export const totalOf = ({ objects }: Allocations): number =>
   Object.values(objects).reduce((sum, count) => sum + count, 0)
 
-/** What is counted: with one model and nothing else, and with everything on, as the targets have it. */
+/** What is counted: with one model and nothing else, and with everything on, as the targets have it; 32 at once write records in batches, which are packed. */
 export const COUNTS = {
-  json: { mode: 'json', isFull: false },
-  stream: { mode: 'stream', isFull: false },
-  json_full: { mode: 'json', isFull: true },
-  stream_full: { mode: 'stream', isFull: true },
+  json: { mode: 'json', connections: 1, isFull: false },
+  stream: { mode: 'stream', connections: 1, isFull: false },
+  json_full: { mode: 'json', connections: 1, isFull: true },
+  stream_full: { mode: 'stream', connections: 1, isFull: true },
+  json_together: { mode: 'json', connections: 32, isFull: true },
+  stream_together: { mode: 'stream', connections: 32, isFull: true },
 } as const
 export type Count = keyof typeof COUNTS
 
 export const counted = (load: LoadProcess, count: Count): Promise<Allocations> => {
-  const { mode, isFull } = COUNTS[count]
-  return allocationsOf(load, mode, isFull ? { bootstrap: fullWorld(load.origin) } : {})
+  const { mode, connections, isFull } = COUNTS[count]
+  return allocationsOf(load, mode, connections, isFull ? { bootstrap: fullWorld(load.origin) } : {})
 }
 
 if (import.meta.main) {
