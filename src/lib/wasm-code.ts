@@ -94,7 +94,7 @@ export const wasmModule = (pages: number, { name, parameters, locals, locals64 =
     ...section(10, [1, ...bytesOf([2, ...number(locals), INT32, ...number(locals64), INT64, ...code, END])]),
   ])
 
-/** Null where it cannot be made, or used: without WebAssembly. */
+/** Null where there is no WebAssembly. */
 export const compiled = (module: Uint8Array<ArrayBuffer>): WebAssembly.Module | null => {
   try {
     return new WebAssembly.Module(module)

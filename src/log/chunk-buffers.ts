@@ -3,30 +3,39 @@
 
 /** A reader takes at most half of it from the disk at once. */
 export const CHUNK_BUFFER_BYTES = 512 * 1024
-/** For what one batch of the sender takes. */
-export const SPARE_BUFFERS = 7
+/** What is kept of memory that comes and goes. */
+const SPARE_BUFFERS = 5
 
 export class ChunkBuffers {
   /** In which somebody may still read, and in which nobody does. */
   private readonly left: Buffer[] = []
   private readonly spares: Buffer[] = []
+  private readonly ownSpares: Buffer[]
 
-  /** `isRecycling`: of what was given out before `recycle` is called, nothing is read afterwards. `first`: what is given out before more memory is taken. */
+  /** `isRecycling`: of what was given out before `recycle` is called, nothing is read afterwards. `own`: buffers that are given out first and always kept. */
   constructor(
     private readonly isRecycling: boolean,
-    first: readonly Buffer[] = [],
+    private readonly own: readonly Buffer[] = [],
   ) {
-    this.spares.push(...first)
+    this.ownSpares = [...own]
   }
 
   recycle(): void {
-    for (const buffer of this.left.splice(0)) if (this.spares.length < SPARE_BUFFERS) this.spares.push(buffer)
+    for (const buffer of this.left.splice(0)) {
+      if (this.own.includes(buffer)) this.ownSpares.push(buffer)
+      else if (this.spares.length < SPARE_BUFFERS) this.spares.push(buffer)
+    }
   }
 
   /** A buffer for at least so much, in place of the one at hand. */
   another(bytes: number, atHand: Buffer): Buffer {
-    if (this.isRecycling && atHand.length === CHUNK_BUFFER_BYTES) this.left.push(atHand)
-    const spare = bytes <= CHUNK_BUFFER_BYTES ? this.spares.pop() : undefined
+    this.leave(atHand)
+    const spare = bytes <= CHUNK_BUFFER_BYTES ? (this.ownSpares.pop() ?? this.spares.pop()) : undefined
     return spare ?? Buffer.allocUnsafe(Math.max(CHUNK_BUFFER_BYTES, bytes))
+  }
+
+  /** Nothing more is written into it. */
+  leave(buffer: Buffer): void {
+    if (this.isRecycling && buffer.length === CHUNK_BUFFER_BYTES) this.left.push(buffer)
   }
 }

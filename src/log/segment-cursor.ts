@@ -91,7 +91,7 @@ export class SegmentCursor {
 
   /**
    * What comes next, at most `limit` records of one segment, none more once they hold `bytes`, fewer when others lie between; see `atEnd`. `each` is told of a record
-   * as it is read, while its bytes are in the core's cache. Throws LogGap when a segment in the middle is gone.
+   * as it is read, while its bytes are in the core's cache; that is void where this throws. Throws LogGap when a segment in the middle is gone.
    */
   next(limit: number, bytes = Number.POSITIVE_INFINITY, each?: (record: SpoolRecord) => void): SpoolRecord[] {
     const { passing = false, recycling = false } = this.options

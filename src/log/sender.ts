@@ -47,8 +47,8 @@ export interface ShipOptions {
 }
 
 /**
- * While batches follow each other the watermark is written, and what is shipped told, so often: a file takes the place of another, 0.3 ms of the thread, which is what a
- * hundred records cost; a word costs both threads. What is sent again after a crash, readers drop.
+ * While batches gather or follow each other the watermark is written so often: a file takes the place of another, which costs as much as shipping a hundred records. What
+ * is sent again after a crash, readers drop. Where they gather, how far it is is told as often, since a word costs both threads.
  */
 const WATERMARK_MS = 250
 /** After so many without an answer, what may be too much is sent in halves. */
@@ -69,7 +69,8 @@ class Shipper {
   private readonly sizes: AppendSizes
   private readonly files: Files
   private record: number
-  private reported: number
+  /** Nothing yet: one that comes after another, which failed, may have written what it did not tell. */
+  private reported = -1
   /** What the watermark says, and when that was written. */
   private written: number
   private writtenMs = 0
@@ -84,7 +85,6 @@ class Shipper {
     this.lanes = new Lanes(options.targets, this.sizes)
     this.record = readWatermark(directory, 'sender', 'spool', files)
     this.written = this.record
-    this.reported = this.record
     this.cursor = new SegmentCursor({
       directory,
       files,
@@ -114,7 +114,7 @@ class Shipper {
           this.sizes.delivered()
           if (!signal.aborted) this.advance(batch.at(-1)!.record + 1)
           if (gatherMs > 0 && !drain && this.cursor.atEnd) {
-            if (gatherMs >= WATERMARK_MS) this.save()
+            if (gatherMs >= WATERMARK_MS) this.saveAndTell()
             await pause(gatherMs, signal)
           }
           continue
@@ -122,8 +122,7 @@ class Shipper {
         if (!this.cursor.atEnd) continue
         // Numbers that no record got, after a failure of the disk.
         if (this.cursor.ends.record > this.record) this.advance(this.cursor.ends.record)
-        this.save()
-        if (this.reported !== this.record) this.report()
+        this.saveAndTell()
         if (drain) return true
         await more(signal)
       }
@@ -156,6 +155,11 @@ class Shipper {
     if (isDue) this.save()
     // Where batches gather, nobody waits for a word on each; behind the last one it is told when nothing more is found.
     if (isDue || gatherMs === 0) this.report()
+  }
+
+  private saveAndTell(): void {
+    this.save()
+    if (this.reported !== this.record) this.report()
   }
 
   private save(): void {

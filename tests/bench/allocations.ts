@@ -76,7 +76,7 @@ export const allocationsOf = async (
 export const totalOf = ({ objects }: Allocations): number =>
   Object.values(objects).reduce((sum, count) => sum + count, 0)
 
-/** What is counted: with one model and nothing else, and with everything on, as the targets have it; 32 at once write records in batches, which are packed. */
+/** What is counted: with one model and nothing else, and with everything on, as the targets have it; 32 at once write records in batches, most of which are packed. */
 export const COUNTS = {
   json: { mode: 'json', connections: 1, isFull: false },
   stream: { mode: 'stream', connections: 1, isFull: false },

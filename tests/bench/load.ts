@@ -123,7 +123,11 @@ const runJob = async (job: LoadJob): Promise<Omit<LoadResult, 'upstream'>> => {
     firstFailure ??= came
   }
   const number = numbering(request, job.spread)
+  let sent = 0
   const send = (socket: Socket<Client>, sinceMs = performance.now()) => {
+    // What is counted for each request is so for those that are asked for, and no others.
+    if (job.requests !== undefined && sent >= job.requests) return
+    sent++
     socket.data.startedAt = sinceMs
     number()
     write(socket, request)

@@ -84,12 +84,13 @@ const MOST_RESTS = 100
 const REST_MS = 200
 const REST_SHARE = 0.1
 
-const rests = async ({ pid }: Contender): Promise<void> => {
+const rests = async ({ name, pid }: Contender): Promise<void> => {
   for (let rest = 0; rest < MOST_RESTS; rest++) {
     const before = cpuSeconds(pid!)
     await Bun.sleep(REST_MS)
     if (cpuSeconds(pid!) - before < (REST_SHARE * REST_MS) / 1_000) return
   }
+  console.log(`${name} did not come to rest before the next round`)
 }
 
 /** Each course in turn with our own, in rounds: the machine's pace changes from one minute to the next. */
@@ -101,7 +102,9 @@ const measured = async (load: LoadProcess, own: Contender, other: Contender): Pr
     const rounds: { own: Sample; other: Sample }[] = []
     for (let round = 0; round < ROUNDS; round++) {
       await rests(other)
-      rounds.push({ own: await sample(load, own, course), other: await sample(load, other, course) })
+      const ownSample = await sample(load, own, course)
+      await rests(own)
+      rounds.push({ own: ownSample, other: await sample(load, other, course) })
     }
     const times = median(rounds.map((round) => round.own.perSecond / round.other.perSecond))
     const of = (side: 'own' | 'other') => together(rounds.map((round) => round[side]))

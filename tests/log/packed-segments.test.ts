@@ -3,7 +3,7 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { CHUNK_BUFFER_BYTES, SPARE_BUFFERS } from '../../src/log/chunk-buffers.ts'
+import { CHUNK_BUFFER_BYTES } from '../../src/log/chunk-buffers.ts'
 import { nodeFiles } from '../../src/log/files.ts'
 import { readFrame, type StoredFrame } from '../../src/log/frame.ts'
 import { framesIn } from '../../src/log/packed-frames.ts'
@@ -11,6 +11,7 @@ import { wholeOf } from '../../src/log/segment-batch.ts'
 import { type CursorOptions, SegmentCursor } from '../../src/log/segment-cursor.ts'
 import { SegmentFrames } from '../../src/log/segment-frames.ts'
 import { listSegments } from '../../src/log/segments.ts'
+import { OWN_BUFFERS } from '../../src/log/unpacked-frames.ts'
 import { appendAll, bytesOf, given, likeEachOther, storedIn, textsOf } from './packed.ts'
 import { SmallDisk } from './small-disk.ts'
 import { openTestSpool, readAll, temporaryFolder } from './support.ts'
@@ -143,7 +144,7 @@ describe('a batch of many records', () => {
     }
     const bytes = texts.reduce((sum, text) => sum + text.length, 0)
     // More than what a reader has of memory that is used again.
-    expect(bytes).toBeGreaterThan((SPARE_BUFFERS + 4) * CHUNK_BUFFER_BYTES)
+    expect(bytes).toBeGreaterThan(OWN_BUFFERS * CHUNK_BUFFER_BYTES)
     for (const how of [{}, { recycling: true }, { passing: true }])
       for (const limit of [5, 100, 1_000, 2_000]) {
         const read = readBy(spool.directory, how, limit)

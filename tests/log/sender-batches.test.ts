@@ -1,10 +1,8 @@
-// What the sender makes of a spool's bytes, and how many records it sends at once.
+// How many records the sender sends at once, and when it says how far it is.
 import { afterAll, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import fc from 'fast-check'
 import { codeOf } from '../../src/lib/error-code.ts'
-import { readEnvelope, writeEnvelope } from '../../src/log/envelope.ts'
-import { EnvelopeHead, SpooledEnvelope } from '../../src/log/envelope-bytes.ts'
+import { readEnvelope } from '../../src/log/envelope.ts'
 import { type Files, nodeFiles } from '../../src/log/files.ts'
 import { memoryLog } from '../../src/log/memory.ts'
 import { type EventLog, IndefiniteAppend, LogUnavailable } from '../../src/log/port.ts'
@@ -15,7 +13,7 @@ import type { LocalSpool } from '../../src/log/spool.ts'
 import { readWatermark } from '../../src/log/spool-directory.ts'
 import { eventually } from '../services/eventually.ts'
 import { diskError } from './small-disk.ts'
-import { openTestSpool, readAll, temporaryFolder } from './support.ts'
+import { openTestSpool, temporaryFolder } from './support.ts'
 
 const folder = temporaryFolder()
 afterAll(() => folder.remove())
@@ -29,54 +27,6 @@ const targets = {
   requests: { topic: 'requests', partitions: 1 },
   operations: { topic: 'operations', partitions: 1 },
 } as const
-
-test('an envelope written as bytes is the one that is written as text, whatever subject and data say', async () => {
-  const spool = await openTestSpool(fresh())
-  const text = fc.string({ unit: 'grapheme', maxLength: 40 })
-  const given = fc.sample(fc.tuple(text, fc.json()), 200)
-  given.push(['large', JSON.stringify('é'.repeat(30_000))], ['none', 'null'], ['none', '1'])
-  for (const [subject, data] of given) await spool.append('requests', 'request.admitted', subject, data)
-  const decoder = new TextDecoder()
-  const { records } = readAll(spool.directory)
-  const made = records.map(
-    (record) => new SpooledEnvelope(record, new EnvelopeHead(record, record.type, record.subject), record.subject),
-  )
-  records.forEach((record, index) => {
-    const [, data] = given[index]!
-    const { value, valueBound, key } = made[index]!
-    expect(decoder.decode(value)).toBe(writeEnvelope(record, record.type, record.subject, record.atMs, data))
-    expect(readEnvelope(value)!.subject).toBe(record.subject)
-    expect([key, value.length <= valueBound]).toEqual([record.subject, true])
-  })
-  expect(records.length).toBe(given.length)
-  await spool.close()
-})
-
-test('a head that is written again and again says each number and time, forwards, backwards and of any length', () => {
-  const origin = { instance: 'one', epoch: 'e1' }
-  const head = new EnvelopeHead(origin, 'request.settled', 'a "subject"')
-  const into = Buffer.alloc(2_000)
-  const noon = Date.UTC(2026, 10, 25, 12)
-  const sequence = fc.oneof(fc.nat(12), fc.nat(1_100), fc.maxSafeNat())
-  const atMs = fc.oneof(
-    fc.integer({ min: noon, max: noon + 1_200 }),
-    fc.integer({ min: -8.64e15, max: 8.64e15 }),
-    fc.double({ min: noon, max: noon + 5, noNaN: true }),
-  )
-  fc.assert(
-    fc.property(fc.array(fc.tuple(sequence, atMs), { minLength: 1, maxLength: 30 }), (all) => {
-      for (const [number, time] of all) {
-        const end = head.write(into, 7, number, time)
-        const whole = writeEnvelope({ ...origin, sequence: number }, head.type, 'a "subject"', time, '')
-        expect(`${into.toString('utf8', 7, end)}}`).toBe(whole)
-        expect(end - 7).toBeLessThanOrEqual(head.mostBytes)
-      }
-    }),
-    { numRuns: 300 },
-  )
-  expect(() => head.write(into, 0, 1, Number.NaN)).toThrow(RangeError)
-  expect(head.write(into, 0, 1, noon)).toBeGreaterThan(100)
-})
 
 /** A sender that runs until it is stopped, and the sizes of its appends. */
 const running = (spool: LocalSpool, more: Partial<ShipOptions>) => {
@@ -316,6 +266,23 @@ test('where batches gather, not each is told of, but always how far it is before
   await eventually('the rest is told', () => said.at(-1) === 8 * 256 + 700)
   await told.stop()
   expect(said.slice(-3)).toEqual([256, 512, 700].map((more) => 8 * 256 + more))
+  await spool.close()
+})
+
+test('how far it is is told before it gathers for long, and again by who comes after one that ended untold', async () => {
+  const spool = await openTestSpool(fresh())
+  await fill(spool, 300)
+  const said: number[] = []
+  const onProgress = ({ record }: { readonly record: number }) => said.push(record)
+  const nowMs = () => 1_000
+  const sender = running(spool, { nowMs, onProgress, gatherMs: FOR_EVER_MS })
+  // The second of two batches reaches the end, after no time.
+  await eventually('the end is told', () => said.at(-1) === 300)
+  await sender.stop()
+  said.length = 0
+  const next = running(spool, { nowMs, onProgress, gatherMs: 50 })
+  await eventually('it is told once more', () => said.at(-1) === 300)
+  await next.stop()
   await spool.close()
 })
 
