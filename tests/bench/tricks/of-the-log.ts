@@ -84,6 +84,7 @@ const batch = (): Trick => {
 const TOGETHER = 32
 /** Of one of the two records of a request with twenty candidates. */
 const LONG_BYTES = 2_900
+const LONG_RECORDS = { unit: `record of ${LONG_BYTES / 1_000} KB, ${TOGETHER} together`, each: TOGETHER } as const
 /** The file begins again there: what is written is in the page cache then, which is kind to who writes more. */
 const FILE_BYTES = 64 * 1024 ** 2
 
@@ -114,8 +115,7 @@ const packed = (): Trick => {
   return {
     name: 'records of a turn are packed before they are checked and written',
     at: 'log/batch-packer.ts',
-    unit: `record of ${LONG_BYTES / 1_000} KB, ${TOGETHER} together`,
-    each: TOGETHER,
+    ...LONG_RECORDS,
     trick: () => written(packer.pack(batch)!),
     plain: () => written(sealedAsItIs(batch)),
     close: () => {
@@ -146,8 +146,7 @@ const unpacked = (): Trick => {
   return {
     name: 'what is packed is unpacked in WebAssembly, instead of JavaScript',
     at: 'lib/lz4-unpack.ts',
-    unit: `record of ${LONG_BYTES / 1_000} KB, ${TOGETHER} together`,
-    each: TOGETHER,
+    ...LONG_RECORDS,
     trick: by(lz4Unpacker()),
     plain: by(new Lz4Unpacker(null)),
   }
@@ -160,8 +159,7 @@ const own = (): Trick => {
   return {
     name: 'it is unpacked into memory of the unpacker, instead of copied out of it',
     at: 'log/unpacked-frames.ts',
-    unit: `record of ${LONG_BYTES / 1_000} KB, ${TOGETHER} together`,
-    each: TOGETHER,
+    ...LONG_RECORDS,
     trick: by(unpacker, unpacker.own!),
     plain: by(unpacker),
   }
