@@ -21,7 +21,7 @@ export const flipBits = (run: Run, machine: Machine, count: number): void => {
     const path = `${directory}/${name}`
     const bytes = machine.disk.readWhole(path)
     if (bytes.length === 0) return
-    const at = random.int(0, bytes.length - 1)
+    const at = random.int(0, (run.hitsHeads ? headEnd(bytes) : bytes.length) - 1)
     const hit = frameAt(bytes, at)
     if (hit === null) continue
     const { frame, epoch, instance } = hit
@@ -43,6 +43,16 @@ export const flipBits = (run: Run, machine: Machine, count: number): void => {
       const parts = said.flatMap((text) => JSON.parse(text) as BudgetPart[])
       run.tolerated += Math.max(0, ...parts.map(({ nano_usd, tokens }) => Math.max(nano_usd, tokens)))
     }
+  }
+}
+
+/** Where the head of a segment ends. */
+const headEnd = (bytes: Buffer): number => {
+  let end = 0
+  for (;;) {
+    const frame = readFrame(bytes, end, bytes.length)
+    if (typeof frame !== 'object' || (frame.topic !== 'header' && frame.topic !== 'carried')) return Math.max(1, end)
+    end = frame.end
   }
 }
 

@@ -3,11 +3,13 @@
 //   --trace           prints everything that happens in the runs
 //   --mutant NAME     plants one of the bugs of `mutants.ts`
 //   --plain           no budgets that change: what seeds were before there were any
+//   --focus WHAT      one of `focus.ts`: what a planted bug that few runs can find needs; that of the mutant when not given
 //   --first           stops at the first seed that finds something
 //   --progress FILE   writes there how far it is, and goes on from there
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
-import { plant } from './mutants.ts'
+import { FOCUSES, type Focus } from './focus.ts'
+import { MUTANTS, plant } from './mutants.ts'
 
 const { values: options } = parseArgs({
   options: {
@@ -15,6 +17,7 @@ const { values: options } = parseArgs({
     from: { type: 'string', default: '1' },
     trace: { type: 'boolean', default: false },
     plain: { type: 'boolean', default: false },
+    focus: { type: 'string' },
     first: { type: 'boolean', default: false },
     mutant: { type: 'string' },
     progress: { type: 'string' },
@@ -42,6 +45,12 @@ const whole = (name: 'seeds' | 'from'): number => {
   return value
 }
 
+const focusOf = (name: string | undefined): Focus | null => {
+  const found = FOCUSES.find((focus) => focus === name)
+  if (name !== undefined && found === undefined) throw new Error(`--focus must be one of ${FOCUSES.join(', ')}`)
+  return found ?? null
+}
+
 const load = (from: number): Progress => {
   const { progress } = options
   if (progress !== undefined && existsSync(progress)) return JSON.parse(readFileSync(progress, 'utf8')) as Progress
@@ -56,6 +65,7 @@ const save = (progress: Progress): void => {
 
 const main = async (): Promise<number> => {
   if (options.mutant !== undefined) plant(options.mutant)
+  const focus = focusOf(options.focus ?? MUTANTS[options.mutant ?? '']?.focus)
   // Only now: what is planted must be there when it is loaded.
   const { runSeed } = await import('./run.ts')
   const progress = load(whole('from'))
@@ -66,7 +76,8 @@ const main = async (): Promise<number> => {
   const startedMs = performance.now()
   while (progress.next < end) {
     const seed = progress.next++
-    const { violations, digest, lines, events, answered, decided } = runSeed(seed, options.trace, options.plain)
+    const { trace: keepsTrace, plain: isPlain } = options
+    const { violations, digest, lines, events, answered, decided } = runSeed(seed, { keepsTrace, isPlain, focus })
     // Rejections that nobody listens to are told now, and would end a gateway.
     await new Promise((resolve) => setImmediate(resolve))
     const found = [...violations, ...unhandled.splice(0).map((error) => `unhandled: ${error}`)]

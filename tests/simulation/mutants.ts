@@ -1,6 +1,7 @@
 // Bugs that are planted in the modules as they are loaded, to see whether the simulation finds them. Production code is not touched: the text is changed on its way in.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Focus } from './focus.ts'
 
 export interface Mutant {
   /** Of the repository. */
@@ -8,8 +9,8 @@ export interface Mutant {
   /** Stands there once. */
   readonly text: string
   readonly planted: string
-  /** Looked for from this seed on, where few runs can find it. */
-  readonly from?: number
+  /** Where few runs can find it. */
+  readonly focus?: Focus
 }
 
 const ROOT = join(import.meta.dir, '..', '..')
@@ -62,7 +63,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     file: 'src/log/segment-header.ts',
     text: 'at += buffer.copy(buffer, at, from, at)',
     planted: 'at += from - from',
-    from: 3_700,
+    focus: 'heads',
   },
   // Only what the admission reserved, not what a further attempt did.
   'orphans-at-their-first-price': {
@@ -93,6 +94,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     file: 'src/domain/control.ts',
     text: 'this.#tables.get(table)!.set(id, row)',
     planted: "if (table !== 'causes') this.#tables.get(table)!.set(id, row)",
+    focus: 'snapshots',
   },
   // The expiry of leases: whoever was away for long spends from what was given to others meanwhile.
   'leases-never-expire': {
@@ -117,14 +119,14 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     file: 'src/state/budgets.ts',
     text: 'line.asksFromMs = nowMs + TOLD_WITHIN_MS',
     planted: 'line.asksFromMs = 0',
-    from: 250,
+    focus: 'counting',
   },
   // What was only counted is told when its time has come, not when it begins to matter.
   'counted-is-told-late': {
     file: 'src/state/budgets.ts',
     text: 'if (open.lease.untoldSinceMs !== null) leases.tell(open)',
     planted: 'if (open.lease.untoldSinceMs === -1) leases.tell(open)',
-    from: 550,
+    focus: 'counting',
   },
   // What is granted to a request that has ended meanwhile is held for ever.
   'late-grants-leak': {
@@ -143,6 +145,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     file: 'src/upkeep/unsettled-spending.ts',
     text: 'if (sequence <= (this.#read.get(start) ?? -1)) return true',
     planted: 'if (sequence < -1) return true',
+    focus: 'retired',
   },
   // Tokens beyond a reservation leave the account open.
   'tokens-overrun-unnoticed': {

@@ -7,6 +7,7 @@ import { Broker, LATEST_MS, QUIET_NETWORK } from './broker.ts'
 import { Changes } from './changes.ts'
 import { Operators } from './commands.ts'
 import { flipBits } from './flips.ts'
+import { focused, focusedWidening, type RunOptions } from './focus.ts'
 import { giveUp } from './give-up.ts'
 import { EPOCH_MS, replaceGlobals } from './globals.ts'
 import { harder, relapse } from './harder.ts'
@@ -70,18 +71,20 @@ export class Run {
   tolerated = 0
   /** Somebody lost power. */
   lostPower = false
+  /** Bits flip in heads of segments. */
+  readonly hitsHeads: boolean
   readonly #trace: Trace
 
   constructor(
     readonly seed: number,
-    keepsTrace: boolean,
-    isPlain: boolean,
+    { keepsTrace = false, isPlain = false, focus = null }: RunOptions,
   ) {
     const { scheduler } = this
     this.random = new Random(seed)
     const drawn = scenarioOf(this.random)
-    const scenario = isPlain ? drawn : harder(seed, drawn)
-    this.widening = isPlain ? null : wideningOf(seed, scenario)
+    const scenario = focused(focus, seed, isPlain ? drawn : harder(seed, drawn))
+    this.hitsHeads = focus === 'heads'
+    this.widening = isPlain ? null : focusedWidening(focus, wideningOf(seed, scenario), scenario)
     this.scenario = this.widening === null ? scenario : widened(scenario, this.widening)
     this.changes = this.widening === null ? null : new Changes(this, this.widening.kind, this.widening.calm)
     this.spending = this.widening === null ? null : new Spending(this, this.widening)
@@ -336,8 +339,7 @@ export class Run {
 }
 
 /** Everything that happens in a run follows from its seed. */
-export const runSeed = (seed: number, keepsTrace = false, isPlain = false): RunResult =>
-  new Run(seed, keepsTrace, isPlain).whole()
+export const runSeed = (seed: number, options: RunOptions = {}): RunResult => new Run(seed, options).whole()
 
 export const requestPartitions = (): number => PARTITIONS[TOPICS.requests.name]!
 export const startedAtMs = EPOCH_MS

@@ -1,0 +1,55 @@
+// What befalls a run more often than others, so that a planted bug which can only be found then is found in some of a hundred, whatever the code's timing makes of a seed.
+import { type Fault, type Scenario, silent } from './scenario.ts'
+import type { Widening } from './widening.ts'
+
+/** Limits that begin to hold for what was counted; damaged heads of segments; starts from snapshots; an instance that is taken for gone while the network says things twice. */
+export const FOCUSES = ['counting', 'heads', 'snapshots', 'retired'] as const
+export type Focus = (typeof FOCUSES)[number]
+
+export interface RunOptions {
+  readonly keepsTrace?: boolean
+  /** No budgets that change. */
+  readonly isPlain?: boolean
+  readonly focus?: Focus | null
+}
+
+type Timed = Scenario['faults'][number]
+
+const MOST_FLIPS = 3
+const SHORT_SEGMENT_BYTES = 2_000
+const COMMANDS_MORE = 3
+const OFTEN = 0.1
+
+/** The scenario as it is then. */
+export const focused = (focus: Focus | null, seed: number, scenario: Scenario): Scenario => {
+  if (focus === 'heads')
+    return { ...scenario, segmentBytes: SHORT_SEGMENT_BYTES, faults: scenario.faults.map(killed(MOST_FLIPS)) }
+  if (focus === 'snapshots') {
+    const commandEveryMs = scenario.commandEveryMs / COMMANDS_MORE
+    return { ...scenario, snapshots: true, commandEveryMs, faults: scenario.faults.map(killed(0)) }
+  }
+  if (focus !== 'retired') return scenario
+  const network = { ...scenario.network, late: OFTEN, twice: OFTEN }
+  return { ...scenario, segmentBytes: SHORT_SEGMENT_BYTES, network, faults: [], retires: silent(seed) }
+}
+
+/** Null: budgets do not change in this run. */
+export const focusedWidening = (
+  focus: Focus | null,
+  drawn: Widening | null,
+  { activeMs }: Scenario,
+): Widening | null => {
+  if (focus === 'counting') return { kind: 'modes', calm: true, changeEveryMs: activeMs / 4, retires: null }
+  if (focus !== 'retired' || drawn === null) return drawn
+  return { ...drawn, kind: 'zones', calm: false, retires: null }
+}
+
+/** Whoever would stop or stand still is killed, and finds so many bits flipped. */
+const killed =
+  (flips: number) =>
+  (fault: Timed): Timed => {
+    if (fault.kind === 'kill') return { ...fault, flips: Math.max(flips, fault.flips) }
+    if (fault.kind !== 'stop' && fault.kind !== 'pause') return fault
+    const { machine, forMs, atMs } = fault
+    return { ...({ kind: 'kill', machine, power: false, flips, forMs } satisfies Fault), atMs }
+  }
