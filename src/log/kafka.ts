@@ -44,6 +44,15 @@ export const kafkaLog = (options: KafkaLogOptions): EventLog => {
   const timer = setInterval(probe, PROBE_MS)
   timer.unref()
   probe()
+  const either = new WeakMap<AbortSignal, AbortSignal>()
+  /** Made once for each caller: most have one signal for all that they append. */
+  const eitherOf = (signal: AbortSignal): AbortSignal => {
+    const known = either.get(signal)
+    if (known !== undefined) return known
+    const made = AbortSignal.any([signal, closed.signal])
+    either.set(signal, made)
+    return made
+  }
   const limits = options.compression === 'lz4' && recordPacker() !== null ? PACKED_LIMITS : APPEND_LIMITS
   return {
     limits,
@@ -52,8 +61,7 @@ export const kafkaLog = (options: KafkaLogOptions): EventLog => {
       if (problem !== null) throw new RecordRefused(problem)
       signal?.throwIfAborted()
       if (closed.signal.aborted) throw new LogUnavailable('the log is closed')
-      const either = signal === undefined ? closed.signal : AbortSignal.any([signal, closed.signal])
-      await append(cluster, { topic, partition }, records, either)
+      await append(cluster, { topic, partition }, records, signal === undefined ? closed.signal : eitherOf(signal))
     },
     read: (topic, partition, from, signal) =>
       follow(

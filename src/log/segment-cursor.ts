@@ -23,7 +23,10 @@ export interface CursorOptions {
   readonly files?: Files
   /** Records are not used once `next` is called again: the same memory is read into all the time. */
   readonly passing?: boolean
-  /** Nor are they here, but as many are given out as there are: where they do not fit one piece of memory, several are in use. */
+  /**
+   * Nor are they here, but as many are given out as there are: where they do not fit one piece of memory, several are in use. And it asks until nothing is left: whether
+   * a segment is missing where it has reached the end is only looked at then.
+   */
   readonly recycling?: boolean
   /** Bytes that are neither frames nor the unfinished end of the newest segment. */
   onDamage?(damage: Damage): void
@@ -196,7 +199,7 @@ export class SegmentCursor {
       const frame = this.frames.next(false)
       if (frame !== null) return frame
       // The writer ends a segment before it begins the next one, so what is there now is all there will be.
-      if (!this.successor(this.ordinal)) {
+      if (!this.successor(this.ordinal, goOn || this.options.recycling !== true)) {
         this.atEnd = true
         return null
       }
@@ -221,10 +224,12 @@ export class SegmentCursor {
     }
   }
 
-  private successor(ordinal: number): boolean {
+  /** Whether another one follows. `isSure`: whether it is one that is missing is looked at, too. */
+  private successor(ordinal: number, isSure: boolean): boolean {
     const { directory } = this.options
     const follows = () => this.files.size(segmentPath(directory, ordinal + 1)) !== null
     if (follows()) return true
+    if (!isSure) return false
     const later = listSegments(directory, this.files).find((segment) => segment.ordinal > ordinal)
     // Listed again: the next one may have been made in between.
     if (later === undefined || follows()) return later !== undefined

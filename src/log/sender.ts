@@ -107,7 +107,7 @@ class Shipper {
       }
       while (!signal.aborted) {
         const { records, bytes } = this.sizes.limits
-        const batch = this.cursor.next(records, BATCH_APPENDS * bytes, this.load)
+        const batch = this.cursor.next(BATCH_APPENDS * records, BATCH_APPENDS * bytes, this.load)
         if (batch.length > 0) {
           if (this.options.afterSync === true) await this.files.sync(this.cursor.file!.descriptor)
           await this.deliver(batch)
