@@ -46,7 +46,7 @@ export interface Recovery {
 }
 
 const LAST_SHIPMENT_MS = 2_000
-/** A batch every so often is as good as one every 2 ms to whoever reads the topics, and costs 0.3 to 0.5 ms whatever is in it: the append, what the broker says, cold caches. */
+/** A batch every so often is as good as one every 2 ms to whoever reads the topics, and costs some 0.5 ms whatever is in it: the append, what the broker says, cold code. */
 const GATHER_MS = 100
 const ADOPT_AGAIN_MS = 1_000
 const ADOPT_AT_LEAST_EVERY_MS = 30_000

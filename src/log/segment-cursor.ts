@@ -94,9 +94,10 @@ export class SegmentCursor {
 
   /**
    * What comes next, at most `limit` records of one segment, none more once they hold `bytes`, fewer when others lie between; see `atEnd`. `each` is told of a record
-   * as it is read, while its bytes are in the core's cache; that is void where this throws. Throws LogGap when a segment in the middle is gone.
+   * as it is read, while its bytes are in the core's cache, and says as how many bytes it counts; that is void where this throws. Throws LogGap when a segment in the
+   * middle is gone.
    */
-  next(limit: number, bytes = Number.POSITIVE_INFINITY, each?: (record: SpoolRecord) => void): SpoolRecord[] {
+  next(limit: number, bytes = Number.POSITIVE_INFINITY, each?: (record: SpoolRecord) => number): SpoolRecord[] {
     const { passing = false, recycling = false } = this.options
     this.frames.recycle()
     const records: SpoolRecord[] = []
@@ -104,9 +105,8 @@ export class SegmentCursor {
     let others = 0
     let held = 0
     const take = (record: SpoolRecord) => {
-      each?.(record)
+      held += each?.(record) ?? record.dataBytes
       records.push(record)
-      held += record.dataBytes
     }
     while (records.length + others < limit && held < bytes) {
       const copy = this.ahead.shift()
@@ -224,12 +224,12 @@ export class SegmentCursor {
     }
   }
 
-  /** Whether another one follows. `isSure`: whether it is one that is missing is looked at, too. */
-  private successor(ordinal: number, isSure: boolean): boolean {
+  /** Whether another one follows. */
+  private successor(ordinal: number, looksForGap: boolean): boolean {
     const { directory } = this.options
     const follows = () => this.files.size(segmentPath(directory, ordinal + 1)) !== null
     if (follows()) return true
-    if (!isSure) return false
+    if (!looksForGap) return false
     const later = listSegments(directory, this.files).find((segment) => segment.ordinal > ordinal)
     // Listed again: the next one may have been made in between.
     if (later === undefined || follows()) return later !== undefined

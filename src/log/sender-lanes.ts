@@ -75,7 +75,8 @@ export class Lanes {
     private readonly sizes: { readonly limits: AppendLimits },
   ) {}
 
-  load(source: SpoolRecord): void {
+  /** Answers what it takes of an append, in bytes. */
+  load(source: SpoolRecord): number {
     const { head, destination } = this.routeOf(source)
     const { lane, subject, keyBytes } = destination
     if (lane.shipments.length === 0) this.loaded.push(lane)
@@ -95,6 +96,7 @@ export class Lanes {
     if (!fits) lane.shipments.push(shipment)
     shipment.records.push(record)
     shipment.bytes += bytes
+    return bytes
   }
 
   /** Those that have something, which is theirs no more. */

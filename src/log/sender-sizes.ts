@@ -20,6 +20,12 @@ export class AppendSizes {
     if (this.smallBatches > 0) this.smallBatches--
   }
 
+  /** Of several, which can be divided. */
+  isTooMuch({ records, bytes }: Shipment): boolean {
+    const { limits } = this
+    return records.length > 1 && (records.length > limits.records || bytes > limits.bytes)
+  }
+
   /** Whether these may have been too much together, for the topic or for the time of an append; then the next ones are fewer. */
   mayBeTooMuch({ records, bytes }: Shipment): boolean {
     const isLarge = records.length > 1 && (records.length > APPEND_LIMITS.records || bytes > APPEND_LIMITS.bytes)

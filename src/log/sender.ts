@@ -53,8 +53,10 @@ export interface ShipOptions {
 const WATERMARK_MS = 250
 /** After so many without an answer, what may be too much is sent in halves. */
 const WHOLE_TRIES = 3
-/** A batch is read that fills so many appends at most. */
+/** A batch is read that fills so many appends of one partition. */
 const BATCH_APPENDS = 2
+/** What is left over for each, or the last record would be an append of its own: no record takes more. */
+const LEFT_BYTES = 64 * 1024
 /** So many refusals without one success are the log's fault, not the records': nothing more is set aside. */
 const MAX_REFUSALS_IN_A_ROW = 16
 
@@ -107,7 +109,7 @@ class Shipper {
       }
       while (!signal.aborted) {
         const { records, bytes } = this.sizes.limits
-        const batch = this.cursor.next(BATCH_APPENDS * records, BATCH_APPENDS * bytes, this.load)
+        const batch = this.cursor.next(BATCH_APPENDS * records, BATCH_APPENDS * (bytes - LEFT_BYTES), this.load)
         if (batch.length > 0) {
           if (this.options.afterSync === true) await this.files.sync(this.cursor.file!.descriptor)
           await this.deliver(batch)
@@ -175,7 +177,7 @@ class Shipper {
     this.options.onProgress({ directory, record: this.record, ...this.counts, problem: this.problem })
   }
 
-  private readonly load = (source: SpoolRecord): void => this.lanes.load(source)
+  private readonly load = (source: SpoolRecord): number => this.lanes.load(source)
 
   /** One batch, which was loaded: its partitions side by side, each in order. Returns when the log has all of it, or when aborted. */
   private async deliver(batch: readonly SpoolRecord[]): Promise<void> {
@@ -189,6 +191,8 @@ class Shipper {
 
   /** Sends the same records until the log has them, or refuses one of them for good. */
   private async insist(shipment: Shipment): Promise<void> {
+    // What was read before it was learnt that less is taken.
+    if (this.sizes.isTooMuch(shipment)) return this.inHalves(shipment)
     const { log, signal, backoffMs = defaultBackoffMs } = this.options
     for (let attempt = 0; !signal.aborted; attempt++) {
       let isUnanswered: boolean

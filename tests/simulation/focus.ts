@@ -1,5 +1,5 @@
 // What befalls a run more often than others, so that a planted bug which can only be found then is found in some of a hundred, whatever the code's timing makes of a seed.
-import { type Fault, type Scenario, silent } from './scenario.ts'
+import { type Fault, retiring, type Scenario } from './scenario.ts'
 import type { Widening } from './widening.ts'
 
 /** Limits that begin to hold for what was counted; damaged heads of segments; starts from snapshots; an instance that is taken for gone while the network says things twice. */
@@ -30,7 +30,7 @@ export const focused = (focus: Focus | null, seed: number, scenario: Scenario): 
   }
   if (focus !== 'retired') return scenario
   const network = { ...scenario.network, late: OFTEN, twice: OFTEN }
-  return { ...scenario, segmentBytes: SHORT_SEGMENT_BYTES, network, faults: [], retires: silent(seed) }
+  return { ...scenario, segmentBytes: SHORT_SEGMENT_BYTES, network, faults: [], retires: retiring(seed) }
 }
 
 /** Null: budgets do not change in this run. */

@@ -83,8 +83,8 @@ export const scenarioOf = (random: Random): Scenario => {
   }
 }
 
-/** Somebody does. */
-export const silent = (seed: number): Scenario['retires'] => ({ machine: seed % MACHINES, forMs: RETIRED_MS })
+/** Somebody is retired. */
+export const retiring = (seed: number): Scenario['retires'] => ({ machine: seed % MACHINES, forMs: RETIRED_MS })
 
 const faultOf = (random: Random, durabilities: readonly Durability[]): Fault => {
   const machine = random.int(0, MACHINES - 1)
