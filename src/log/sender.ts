@@ -53,9 +53,7 @@ export interface ShipOptions {
 const WATERMARK_MS = 250
 /** After so many without an answer, what may be too much is sent in halves. */
 const WHOLE_TRIES = 3
-/** A batch is read that fills so many appends of one partition. */
-const BATCH_APPENDS = 2
-/** What is left over for each, or the last record would be an append of its own: no record takes more. */
+/** What a batch leaves over of an append to one partition, or its last record would be an append of its own: no record takes more. */
 const LEFT_BYTES = 64 * 1024
 /** So many refusals without one success are the log's fault, not the records': nothing more is set aside. */
 const MAX_REFUSALS_IN_A_ROW = 16
@@ -109,7 +107,7 @@ class Shipper {
       }
       while (!signal.aborted) {
         const { records, bytes } = this.sizes.limits
-        const batch = this.cursor.next(BATCH_APPENDS * records, BATCH_APPENDS * (bytes - LEFT_BYTES), this.load)
+        const batch = this.cursor.next(records, bytes - LEFT_BYTES, this.load)
         if (batch.length > 0) {
           if (this.options.afterSync === true) await this.files.sync(this.cursor.file!.descriptor)
           await this.deliver(batch)

@@ -5,8 +5,8 @@ import { CHUNK_BUFFER_BYTES, ChunkBuffers } from './chunk-buffers.ts'
 import { type Frame, type PackedFrame, readUnsealed } from './frame.ts'
 import { unpackedBytes, unpackTo } from './packed-frames.ts'
 
-/** For a batch of the sender, 4 MiB of frames, where units leave as much as a block at the end of each. */
-export const OWN_BUFFERS = 11
+/** For a batch of the sender, 2 MiB of frames, where units leave as much as a block at the end of each. */
+export const OWN_BUFFERS = 6
 /** Of one buffer, and what lies between it and the next. */
 const OWN_STEP = CHUNK_BUFFER_BYTES + BEYOND_BYTES
 const OWN_BYTES = OWN_BUFFERS * OWN_STEP

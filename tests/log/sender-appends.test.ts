@@ -40,7 +40,7 @@ const recordsIn = (path: string): number => {
   }
 }
 
-test('what is read at once fills two appends, and leaves no third for a few', async () => {
+test('what is read at once fills an append, and leaves no second for a few', async () => {
   const spool = await openTestSpool(join(folder.path, 'full'))
   for (let n = 0; n < 3_000; n++)
     await spool.append('requests', 'request.settled', 'one', JSON.stringify('x'.repeat(2_800)))

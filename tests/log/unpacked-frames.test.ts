@@ -4,6 +4,7 @@ import { BatchPacker } from '../../src/log/batch-packer.ts'
 import { CHUNK_BUFFER_BYTES, ChunkBuffers } from '../../src/log/chunk-buffers.ts'
 import { type PackedFrame, readFrame } from '../../src/log/frame.ts'
 import { subjectOf } from '../../src/log/frame-subject.ts'
+import { PACKED_LIMITS } from '../../src/log/port-limits.ts'
 import { addFrame, emptyBatch } from '../../src/log/segment-batch.ts'
 import { OWN_BUFFERS, UnpackedFrames } from '../../src/log/unpacked-frames.ts'
 
@@ -43,7 +44,7 @@ test('buffers of its own are given out first, however many are in use now and th
 test('a batch of the sender fits memory of the unpacker, and after a larger one so does the next', () => {
   const { bytes, packed } = unit()
   const frames = new UnpackedFrames(true)
-  const unitsOfBatch = Math.ceil((4 * 1_048_576) / BLOCK_BYTES)
+  const unitsOfBatch = Math.ceil(PACKED_LIMITS.bytes / BLOCK_BYTES)
   let own: ArrayBufferLike | null = null
   for (const units of [1, unitsOfBatch, 3 * unitsOfBatch, 1, 3 * unitsOfBatch, unitsOfBatch]) {
     frames.recycle()
