@@ -20,16 +20,19 @@ export class AppendSizes {
     if (this.smallBatches > 0) this.smallBatches--
   }
 
-  /** Of several, which can be divided. */
-  isTooMuch({ records, bytes }: Shipment): boolean {
-    const { limits } = this
-    return records.length > 1 && (records.length > limits.records || bytes > limits.bytes)
+  /** More than is sent together now. */
+  isTooMuch(shipment: Shipment): boolean {
+    return exceeds(shipment, this.limits)
   }
 
   /** Whether these may have been too much together, for the topic or for the time of an append; then the next ones are fewer. */
-  mayBeTooMuch({ records, bytes }: Shipment): boolean {
-    const isLarge = records.length > 1 && (records.length > APPEND_LIMITS.records || bytes > APPEND_LIMITS.bytes)
+  mayBeTooMuch(shipment: Shipment): boolean {
+    const isLarge = exceeds(shipment, APPEND_LIMITS)
     if (isLarge) this.smallBatches = SMALL_BATCHES
     return isLarge
   }
 }
+
+/** One record cannot be divided. */
+const exceeds = ({ records, bytes }: Shipment, limits: AppendLimits): boolean =>
+  records.length > 1 && (records.length > limits.records || bytes > limits.bytes)

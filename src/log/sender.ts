@@ -53,7 +53,7 @@ export interface ShipOptions {
 const WATERMARK_MS = 250
 /** After so many without an answer, what may be too much is sent in halves. */
 const WHOLE_TRIES = 3
-/** What a batch leaves over of an append to one partition, or its last record would be an append of its own: no record takes more. */
+/** What a batch leaves over of an append to one partition, or its last record would be an append of its own: hardly a record takes more. */
 const LEFT_BYTES = 64 * 1024
 /** So many refusals without one success are the log's fault, not the records': nothing more is set aside. */
 const MAX_REFUSALS_IN_A_ROW = 16
