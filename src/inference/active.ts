@@ -28,10 +28,12 @@ export class ActiveRequests {
       throw new GatewayError('rate_limited', 'too many requests are in flight', { retryAfterS: 1 })
     }
     this.#all.add(exchange)
-    if (this.#sweep === null) {
-      this.#sweep = setInterval(() => stages.atEnd(this.#endOverdue), SWEEP_MS)
-      this.#sweep.unref()
-    }
+    if (this.#sweep === null) this.#beginSweeps()
+  }
+
+  #beginSweeps(): void {
+    this.#sweep = setInterval(() => stages.atEnd(this.#endOverdue), SWEEP_MS)
+    this.#sweep.unref()
   }
 
   /** On every way out; what it still holds of a provider is given back. */

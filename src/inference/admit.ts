@@ -1,6 +1,6 @@
 // Station 5: the admission. Written before the upstream is called, so that no crash can hide a call that may be billed.
 import type { RequestAttempted, RequestExtended } from '../domain/request.ts'
-import { type RecordId, SpoolClosed } from '../log/spool-port.ts'
+import { type Appended, SpoolClosed } from '../log/spool-port.ts'
 import { STILL } from '../state/frame.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
@@ -63,7 +63,7 @@ export const appendAdmission = (
   intent: Intent,
   plan: Plan,
   deps: Pick<InferenceDeps, 'spool'>,
-): Promise<RecordId> => {
+): Promise<Appended> => {
   const entry = plan.ordered[exchange.passedOver]!
   const reserved = reservedNanoUsd(intent, entry)
   const admission = { plan, entry, promptTokens: promptTokensEstimate(intent), reservedNanoUsd: reserved }
@@ -72,7 +72,7 @@ export const appendAdmission = (
   return deps.spool.append('requests', 'request.admitted', subjectOf(exchange, deps), data, true, null)
 }
 
-export const admitted = (exchange: Exchange, admission: RecordId): void => {
+export const admitted = (exchange: Exchange, admission: Appended): void => {
   exchange.admission = admission
   exchange.admittedMs = exchange.latencyMs()
 }

@@ -67,14 +67,15 @@ export const dearerField = (body: Body, kind: string, dropped: unknown): string 
     const field = plainName(name)
     if (isDearer(field, kind, value)) return name
     if (!isObject(value)) continue
-    const member = PARENTS.has(field)
-      ? Object.keys(value).find((at) => isDearer(`${field}.${plainName(at)}`, kind, value[at]))
-      : undefined
+    const member = PARENTS.has(field) ? dearerMember(value, field, kind) : undefined
     const inner = member ?? (isContainer(name) ? dearerField(value, kind, []) : null)
     if (inner !== null) return `${name}.${inner}`
   }
   return null
 }
+
+const dearerMember = (value: Body, field: string, kind: string): string | undefined =>
+  Object.keys(value).find((at) => isDearer(`${field}.${plainName(at)}`, kind, value[at]))
 
 const isDearer = (path: string, kind: string, value: unknown): boolean => {
   const row = BY_PATH.get(path)

@@ -6,7 +6,7 @@ import type { Inbound } from '../lib/inbound.ts'
 import type { Listed } from '../lib/roster.ts'
 import type { TextPieces } from '../lib/text-pieces.ts'
 import { freshTurnMs } from '../lib/turn-clock.ts'
-import type { RecordId } from '../log/spool-port.ts'
+import type { Appended } from '../log/spool-port.ts'
 import type { ProviderKind, Usage } from '../providers/provider.ts'
 import type { HealthCall } from '../state/health-call.ts'
 import type { CatalogueEntry, KeyEntry } from '../state/port.ts'
@@ -76,7 +76,7 @@ export class Exchange implements Listed {
   plannedMs: number | null = null
   admittedMs: number | null = null
   /** Set once `request.admitted` is durable. */
-  admission: RecordId | null = null
+  admission: Appended | null = null
   /** What admission and settlement both say of the request. */
   factsText: FactsText | null = null
   settled = false

@@ -83,7 +83,7 @@ export class LocalLimitStore implements LimitStore {
       subject.newest = bucket
     }
     if (this.#buckets.length !== subjects.length || this.#buckets[0] !== bucket)
-      this.#buckets = Array.from(subjects, () => bucket)
+      this.#buckets = new Array<number>(subjects.length).fill(bucket)
     return this.#buckets
   }
 

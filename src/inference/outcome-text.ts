@@ -79,7 +79,7 @@ const membersJson = (exchange: SettledExchange, ending: Ending, measured: Measur
   if (plannedMs !== null)
     rest.timings = admittedMs === null ? { planned_ms: plannedMs } : { planned_ms: plannedMs, admitted_ms: admittedMs }
   const how = JSON.stringify(howEnded(ending, entry, exchange.fallbackUsed())).slice(1, -1)
-  return `,"raw_usage":${rawUsageJson(usage?.raw)},"admission":${JSON.stringify(admission)},${how},${JSON.stringify(rest).slice(1, -1)}`
+  return `,"raw_usage":${rawUsageJson(usage?.raw)},"admission":${JSON.stringify(admission?.id ?? null)},${how},${JSON.stringify(rest).slice(1, -1)}`
 }
 
 type HowEnded = Pick<
@@ -136,6 +136,8 @@ const isPlainSuccess = (attempt: AttemptSummary, { provider, name }: CatalogueEn
 
 /** What the text of a plain outcome depends on beside its model and its gaps: whatever is left out here, and in `isPlain`, would be said of requests that it is not true of. */
 interface PlainKey {
+  /** What the id of its admission begins with. */
+  readonly idPrefix: string
   readonly finishReason: string | null
   readonly basis: Measured['basis']
   readonly usage: UsageShape
@@ -148,6 +150,7 @@ const plainJson = (exchange: SettledExchange, measured: Measured, latencyMs: num
   const known = templates.of(entry!)
   for (const { key, template } of known.all) {
     if (key.finishReason !== finishReason || key.basis !== measured.basis) continue
+    if (key.idPrefix !== exchange.admission!.idPrefix) continue
     const values = plainValues(exchange, measured, latencyMs, key.usage.numbers)
     if (!readUsage(key.usage, usage!.raw, values, OWN_VALUES)) continue
     const filled = template.filled(values)
@@ -166,7 +169,7 @@ const plainValues = (
 ): GapValue[] => {
   const { usage, attempts } = exchange
   const values = new Array<GapValue>(OWN_VALUES + usageNumbers)
-  values[0] = exchange.admission
+  values[0] = exchange.admission!.sequence
   values[1] = attempts[0]!.latency_ms
   values[2] = attempts[0]!.ttft_ms
   values[3] = measured.promptTokens
@@ -189,6 +192,7 @@ const learnPlain = (
   latencyMs: number,
 ): void => {
   const { finishReason, usage } = exchange
+  const { idPrefix } = exchange.admission!
   const shape = usageShape(usage!.raw)
   if (shape === null) return
   const values = plainValues(exchange, measured, latencyMs, shape.numbers)
@@ -196,7 +200,7 @@ const learnPlain = (
   const gaps: SettledExchange = {
     ...exchange,
     fallbackUsed: () => false,
-    admission: String(gap(0)),
+    admission: { idPrefix, sequence: gap(0), id: `${idPrefix}${gap(0)}` },
     attempts: [{ ...exchange.attempts[0]!, latency_ms: gap(1), ttft_ms: gap(2) }],
     usage: { ...usage!, cachedPromptTokens: gap(5), reasoningTokens: gap(6), raw: usageGaps(usage!.raw, OWN_VALUES) },
     firstTokenMs: gap(9),
@@ -207,8 +211,11 @@ const learnPlain = (
   const json = membersJson(gaps, SUCCESS, counted, gap(8))
   const { basis } = measured
   const isSame = (other: PlainKey): boolean =>
-    other.finishReason === finishReason && other.basis === basis && isSameShape(other.usage, shape)
-  known.learn({ finishReason, basis, usage: shape }, values, isSame, (outgrown) =>
+    other.idPrefix === idPrefix &&
+    other.finishReason === finishReason &&
+    other.basis === basis &&
+    isSameShape(other.usage, shape)
+  known.learn({ idPrefix, finishReason, basis, usage: shape }, values, isSame, (outgrown) =>
     TextTemplate.of(json, values, outgrown),
   )
 }

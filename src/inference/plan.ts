@@ -5,6 +5,7 @@ import type { CatalogueEntry } from '../state/port.ts'
 import type { Disabled, OverridesInForce } from '../state/steering.ts'
 import type { GatewayError } from '../wire/errors.ts'
 import { type CandidateSet, type CandidateSource, candidatesFor, candidatesOf } from './candidates.ts'
+import { fitting, withoutReason } from './eligible.ts'
 import { outputBound, priceOf, promptTokensEstimate } from './estimate.ts'
 import type { EffectivePolicy } from './policies.ts'
 import { nearestOf, nobodyLeft, primarySkipped, regionForbidden, unknownModel } from './refusals.ts'
@@ -173,7 +174,7 @@ const judged = (
   }
   const all = count === set.entries.length
   const places = all ? set.places : set.ownPlaces
-  let eligible = isAnyOut ? places.filter((place) => reasons[place] === null) : places
+  let eligible = isAnyOut ? withoutReason(places, reasons) : places
   const wantedTokens = promptTokens + (intent.maxTokens ?? 0)
   if (eligible.length > 1) eligible = fitting(eligible, set, wantedTokens, reasons)
   return {
@@ -188,34 +189,12 @@ const judged = (
   }
 }
 
-/** Where some of a model's own rows are likely to hold the prompt and the answer, those that are not are left out. The estimate alone refuses nobody. */
-const fitting = (
-  eligible: readonly number[],
-  { entries, ownCount }: CandidateSet,
-  wantedTokens: number,
-  reasons: (RejectedReason | null)[],
-): readonly number[] => {
-  let fits = 0
-  let own = 0
-  for (const place of eligible) {
-    if (place >= ownCount) break
-    own++
-    const { contextWindow } = entries[place]!
-    if (contextWindow === null || wantedTokens <= contextWindow) fits++
-  }
-  if (fits === 0 || fits === own) return eligible
-  return eligible.filter((place) => {
-    const { contextWindow } = entries[place]!
-    if (place >= ownCount || contextWindow === null || wantedTokens <= contextWindow) return true
-    reasons[place] = 'context_too_small'
-    return false
-  })
-}
-
 /** Where the prompt may be sent instead when a model turns out too small for it. */
-const forLongContext = ({ input, bounds }: Judged): readonly CatalogueEntry[] => {
+const forLongContext = (all: Judged): readonly CatalogueEntry[] =>
+  all.input.policy.contextWindowModels.length === 0 ? NOBODY : longer(all)
+
+const longer = ({ input, bounds }: Judged): readonly CatalogueEntry[] => {
   const { intent, policy, catalogue, frame } = input
-  if (policy.contextWindowModels.length === 0) return NOBODY
   const promptTokens = promptTokensEstimate(intent)
   const eligible: CatalogueEntry[] = []
   for (const { entry, standing } of candidatesOf(policy.contextWindowModels, policy, catalogue)) {

@@ -22,10 +22,13 @@ export const takeLimits = (
 ): Promise<void> | null => {
   const ask: Ask = { id: exchange.identity.id, rules, tokens: reservedTokens(intent, plan) }
   const held = limits.take(ask)
-  if (held instanceof Promise) return held.then((later) => taken(exchange, ask, later))
+  if (held instanceof Promise) return takenLater(exchange, ask, held)
   taken(exchange, ask, held)
   return null
 }
+
+const takenLater = async (exchange: Exchange, ask: Ask, held: Promise<Held>): Promise<void> =>
+  taken(exchange, ask, await held)
 
 const taken = (exchange: Exchange, ask: Ask, held: Held): void => {
   const { verdict } = held

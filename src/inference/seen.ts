@@ -31,7 +31,10 @@ export class Seen {
   /** What these candidates, as places, are ranked by beside their costs, compared with each other. Mostly it is the same ones that nothing speaks against. */
   scores(places: readonly number[], metric: LatencyMetric): KnownScores {
     const last = this.#compared[metric]
-    if (last !== null && areSame(last.places, places)) return last.scores
+    return last !== null && areSame(last.places, places) ? last.scores : this.#compare(places, metric)
+  }
+
+  #compare(places: readonly number[], metric: LatencyMetric): KnownScores {
     const compared = places.map((place) => ({
       cost: null,
       priority: this.entries[place]!.priority,

@@ -1,6 +1,6 @@
 // Station 8: the outcome. Written on every way out and before the client holds the last byte; exactly one for each admission.
 import { failpoint } from '../lib/failpoints.ts'
-import { type RecordId, SpoolClosed } from '../log/spool-port.ts'
+import { type Appended, SpoolClosed } from '../log/spool-port.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { subjectOf } from './admit.ts'
 import { chargeBudgets, type Measured } from './charge.ts'
@@ -36,7 +36,7 @@ export const settle = async (
 /** What `settle` does, for whoever waits by itself: make it, once for each request, wait for its record; then `written`, or `refused`. */
 export class Settlement {
   /** Null: there is nothing to record. */
-  readonly record: Promise<RecordId> | null
+  readonly record: Promise<Appended> | null
   readonly #latencyMs: number
 
   constructor(
@@ -75,7 +75,7 @@ export class Settlement {
       : new GatewayError('internal_error', 'the outcome could not be recorded', { cause: error })
   }
 
-  #append(): Promise<RecordId> | null {
+  #append(): Promise<Appended> | null {
     const { exchange, ending, measured, deps } = this
     const { admission } = exchange
     try {

@@ -75,7 +75,7 @@ const KEYS: Readonly<Record<Strategy, Keys>> = {
   // Who reports no limit has none that is known to be near.
   usage_based: bySignal(({ headroom }) => -(headroom ?? 1)),
   balanced: (places, { entries, projectedNanoUsd: all, frame, weights, metric }) => {
-    const costs = places.length === all.length ? all : places.map((place) => all[place]!)
+    const costs = places.length === all.length ? all : costsAt(places, all)
     const keys = ranks(costs, seenOf(entries, frame).scores(places, metric), weights)
     for (let i = 0; i < keys.length; i++) keys[i] = -keys[i]!
     return keys
@@ -87,6 +87,8 @@ const KEYS: Readonly<Record<Strategy, Keys>> = {
       return exponential(hashed(modelId, sticky) / 2 ** 32, weight)
     }),
 }
+
+const costsAt = (places: readonly number[], all: readonly (number | null)[]) => places.map((place) => all[place]!)
 
 /** The smallest of such numbers is each one's with a probability in proportion to its weight. */
 const exponential = (draw: number, weight: number): number =>

@@ -17,7 +17,10 @@ export class Deadlines {
 
   add(timed: Timed): void {
     this.#all.add(timed)
-    if (this.#timer !== null) return
+    if (this.#timer === null) this.#begin()
+  }
+
+  #begin(): void {
     this.#timer = setInterval(() => this.#sweep(), SWEEP_MS)
     this.#timer.unref()
   }

@@ -1,5 +1,6 @@
 // Edits the top-level members of a JSON object in its text, so that every byte that is not edited survives: numbers beyond
 // 2^53, spacing, escapes. The text must be valid JSON with an object at the top (the caller has parsed it); other text is a SyntaxError.
+import { TextBefore } from './text-pieces.ts'
 
 /** One member of the object. Positions are UTF-16 indexes into the text. */
 export interface Member {
@@ -206,11 +207,11 @@ export const setMember = (text: string, key: string, json: string, keys: number)
 /** Adds members after the last one. `members` is JSON text such as `"gateway":{}`; its keys must not be there yet. */
 export const appendMembers = (text: string, members: string): string => {
   const [before, comma, more, end] = appendedPieces(text, members)
-  return `${before}${comma}${more}${end}`
+  return `${before.text()}${comma}${more}${end}`
 }
 
 /** The same in pieces that belong one after another: what is going to be bytes need not be one text before (with what writes them 0.60 to 0.64 of the time: `server-output.ts`). */
-export const appendedPieces = (text: string, members: string): [string, string, string, string] => {
+export const appendedPieces = (text: string, members: string): [TextBefore, string, string, string] => {
   const close = text.lastIndexOf('}')
   if (close === -1) throw broken(text.length)
   let before = close - 1
@@ -218,5 +219,5 @@ export const appendedPieces = (text: string, members: string): [string, string, 
     const code = text.charCodeAt(before)
     if (code !== 32 && code !== 10 && code !== 13 && code !== 9) break
   }
-  return [text.slice(0, close), text.charCodeAt(before) === 123 ? '' : ',', members, text.slice(close)]
+  return [new TextBefore(text, close), text.charCodeAt(before) === 123 ? '' : ',', members, text.slice(close)]
 }

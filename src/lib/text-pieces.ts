@@ -1,10 +1,31 @@
 // Text that is going to be bytes, whole or in pieces that belong one after another: putting it together as one text first costs a copy of it in cold memory.
 
-/** Text that writes itself (`text-template.ts`); its characters are one byte each. */
+/** Text that writes itself: a record over a template (`text-template.ts`), whose characters are one byte each, or `TextBefore`. */
 export interface WritesItself {
+  /** UTF-16 units. */
   readonly length: number
-  /** Into a buffer that has room for it; answers where it ends. */
+  /** Into a buffer that has room for it, and for what it says it needs besides; answers where it ends. */
   write(buffer: Buffer, at: number): number
+  text(): string
+}
+
+/**
+ * A text without its end, which is all of ASCII and is written too: there must be room for it, and what follows is written over it. No text is made of the
+ * part, which would be one in cold memory that nobody keeps.
+ */
+export class TextBefore implements WritesItself {
+  constructor(
+    private readonly whole: string,
+    readonly length: number,
+  ) {}
+
+  write(buffer: Buffer, at: number): number {
+    return at + writeUtf8(buffer, at, this.whole) - (this.whole.length - this.length)
+  }
+
+  text(): string {
+    return this.whole.slice(0, this.length)
+  }
 }
 
 /** A number stands for its digits, a text of which would be dearer. */
@@ -19,13 +40,8 @@ const NUMBER_CHARS = 25
 export const wholeText = (text: TextPieces): string => {
   if (typeof text === 'string') return text
   let whole = ''
-  for (const piece of text) whole += typeof piece === 'object' ? textOf(piece) : piece
+  for (const piece of text) whole += typeof piece === 'object' ? piece.text() : piece
   return whole
-}
-
-const textOf = (piece: WritesItself): string => {
-  const bytes = Buffer.allocUnsafe(piece.length)
-  return bytes.toString('latin1', 0, piece.write(bytes, 0))
 }
 
 /** UTF-16 units, or a few more: a third of the bytes at least. */

@@ -34,10 +34,12 @@ export class TextTemplate {
     private readonly rooms: readonly number[],
     /** The least number that has no room; of a text -1. */
     private readonly limits: readonly number[],
+    /** Whether a number ends a text, as that of an id does: its quote stands right behind it. */
+    private readonly endsText: readonly boolean[],
   ) {}
 
   /**
-   * Of a JSON text in which `gap(i)`, in quotes for a text, stands for the i-th of the values. Null: it holds characters of more than one byte, or one of the
+   * Of a JSON text in which `gap(i)`, in quotes for a text, stands for the i-th of the values; that of a number may end a text. Null: it holds characters of more than one byte, or one of the
    * gaps not once, which somebody's name could bring about. `outgrown`: one of the same text that had no room for them; this one has room for what fitted there too.
    */
   static of(json: string, values: readonly GapValue[], outgrown: TextTemplate | null = null): TextTemplate | null {
@@ -47,14 +49,15 @@ export class TextTemplate {
     const inOrder = places.map((_, i) => i).sort((one, other) => places[one]! - places[other]!)
     const offsets: number[] = []
     const rooms = values.map((value, i) => Math.max(roomOf(value), outgrown?.rooms[i] ?? 0))
+    const areQuoted = places.map((place) => json.charCodeAt(place + GAP_CHARS) === QUOTE)
     let text = ''
     let from = 0
     for (const i of inOrder) {
-      const isText = typeof values[i] === 'string'
+      const quotes = areQuoted[i] ? 1 : 0
       text += json.slice(from, places[i])
       offsets[i] = text.length
-      text += ' '.repeat(rooms[i]! + (isText ? 1 : 0))
-      from = places[i]! + GAP_CHARS + (isText ? 1 : 0)
+      text += ' '.repeat(rooms[i]! + quotes)
+      from = places[i]! + GAP_CHARS + quotes
     }
     const bytes = Buffer.from(text + json.slice(from), 'latin1')
     return new TextTemplate(
@@ -62,6 +65,7 @@ export class TextTemplate {
       offsets,
       rooms,
       rooms.map((room, i) => (typeof values[i] === 'string' ? TEXT : 10 ** room)),
+      areQuoted.map((isQuoted, i) => isQuoted && typeof values[i] === 'number'),
     )
   }
 
@@ -73,7 +77,8 @@ export class TextTemplate {
       const limit = this.limits[i]!
       if (typeof value === 'number') {
         if (!(value >= 0 && value < limit && Number.isInteger(value))) return null
-      } else if (value === null ? limit === TEXT : limit !== TEXT || value.length > this.rooms[i]!) return null
+      } else if (value === null ? limit === TEXT || this.endsText[i]! : limit !== TEXT || value.length > this.rooms[i]!)
+        return null
     }
     return new FilledText(this, values)
   }
@@ -83,8 +88,10 @@ export class TextTemplate {
     for (let i = 0; i < values.length; i++) {
       const value = values[i]!
       const to = at + this.offsets[i]!
-      if (typeof value === 'number') writeNumber(buffer, to, value)
-      else if (value === null) writeNull(buffer, to)
+      if (typeof value === 'number') {
+        const end = writeNumber(buffer, to, value)
+        if (this.endsText[i]!) buffer[end] = QUOTE
+      } else if (value === null) writeNull(buffer, to)
       else buffer[to + writeUtf8(buffer, to, value)] = QUOTE
     }
     return at + this.bytes.length
@@ -127,5 +134,10 @@ export class FilledText implements WritesItself {
 
   write(buffer: Buffer, at: number): number {
     return this.template.write(buffer, at, this.values)
+  }
+
+  text(): string {
+    const bytes = Buffer.allocUnsafe(this.length)
+    return bytes.toString('latin1', 0, this.write(bytes, 0))
   }
 }

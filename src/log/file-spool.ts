@@ -1,5 +1,4 @@
 // The spool on disk: batches, durability, admission, deletion. Made by `spool.ts`.
-import { deferred, lastReject, lastResolve } from '../lib/deferred.ts'
 import { failpoint } from '../lib/failpoints.ts'
 import { stages } from '../lib/stages.ts'
 import type { TextPieces } from '../lib/text-pieces.ts'
@@ -9,14 +8,15 @@ import { cachedPagesOf } from './cached-pages.ts'
 import { type Files, fileErrorCode, nodeFiles } from './files.ts'
 import { isLonger, type SpoolTopic } from './frame.ts'
 import { GroupSync } from './group-sync.ts'
-import { NO_ATTEMPTS, type NotedRecord, type OpenAdmission } from './open-admissions.ts'
+import type { OpenAdmission } from './open-admissions.ts'
 import { RecordRefused } from './port.ts'
 import { SegmentWriter, segmentPath } from './segments.ts'
 import type { LocalSpool, SpoolOptions, SpoolStatus } from './spool.ts'
 import { type ClaimedSpool, removeSpool } from './spool-directory.ts'
-import { type RecordId, SpoolClosed } from './spool-port.ts'
+import { type Appended, SpoolClosed } from './spool-port.ts'
 import { markOf, recoverSpool, segmentMarks, watermarkOf } from './spool-recovery.ts'
-import { type ShipmentWaiter, Unshipped } from './unshipped.ts'
+import { SpoolWaiter } from './spool-waiter.ts'
+import { Unshipped } from './unshipped.ts'
 
 /** A record is at most this long: no broker takes more. */
 const MAX_RECORD_BYTES = 64 * 1024
@@ -25,13 +25,6 @@ const MAX_BATCH_BYTES = 1024 * 1024
 /** So is one of so many records, unless one sync is to be for all of a turn: what their requests need next is in the processor's cache still (256 at once: 6 % of their CPU). */
 const MAX_BATCH_RECORDS = 32
 const REFRESH_MS = 1_000
-
-interface Waiter extends ShipmentWaiter, NotedRecord {
-  /** Of the requests topic: what is open is followed. */
-  readonly observed: boolean
-}
-
-const isSettlement = ({ observed, type }: Waiter): boolean => observed && type === 'request.settled'
 
 /** A claimed directory, opened for this process. */
 export class FileSpool implements LocalSpool {
@@ -47,8 +40,8 @@ export class FileSpool implements LocalSpool {
   private readonly recovered: ReturnType<typeof recoverSpool>
   private readonly timer: ReturnType<typeof setInterval>
   /** In the batch; written but not synced; written but not shipped. Each in order of records. */
-  private pending: Waiter[] = []
-  private readonly sync: GroupSync<Waiter>
+  private pending: SpoolWaiter[] = []
+  private readonly sync: GroupSync<SpoolWaiter>
   private readonly unshipped = new Unshipped()
   private scheduled = false
   private closed = false
@@ -102,7 +95,7 @@ export class FileSpool implements LocalSpool {
     this.sync = new GroupSync({
       writer: this.writer,
       onDurable: (waiters) => {
-        for (const waiter of waiters) if (isSettlement(waiter)) this.recovered.open.note(waiter)
+        for (const waiter of waiters) if (waiter.isSettlement) this.recovered.open.note(waiter)
       },
       onFailure: () => this.counts.syncFailures++,
     })
@@ -132,8 +125,8 @@ export class FileSpool implements LocalSpool {
     subject: string,
     data: TextPieces,
     admission = false,
-    of?: RecordId | null,
-  ): Promise<RecordId> {
+    of?: Appended | null,
+  ): Promise<Appended> {
     if (this.closed || this.sync.isFull || (admission && this.problem !== null)) {
       return Promise.reject(new SpoolClosed(this.admission.reason))
     }
@@ -143,13 +136,8 @@ export class FileSpool implements LocalSpool {
     const { record } = this.writer.next
     const atMs = this.options.nowMs()
     const sequence = this.writer.add(topic, type, subject, data, atMs)
-    const id = `${this.idPrefix}${sequence}`
-    const promise = deferred<RecordId>()
-    const resolve = lastResolve<RecordId>()
-    const reject = lastReject()
-    const observed = topic === 'requests'
-    const attempts = NO_ATTEMPTS
-    this.pending.push({ record, id, sequence, observed, of, type, subject, data, atMs, attempts, resolve, reject })
+    const waiter = new SpoolWaiter(this.idPrefix, sequence, record, topic, of, type, subject, data, atMs)
+    this.pending.push(waiter)
     const isFull = this.pending.length >= MAX_BATCH_RECORDS && this.options.durability !== 'host'
     if (isFull || this.writer.pendingBytes >= MAX_BATCH_BYTES) this.flush()
     else if (!this.scheduled) {
@@ -157,7 +145,7 @@ export class FileSpool implements LocalSpool {
       if (this.options.atEnd === undefined) stages.atEnd(this.endOfTurn)
       else this.options.atEnd(this.endOfTurn)
     }
-    return promise
+    return waiter.appended
   }
 
   backlog(): ReturnType<Backlog['report']> {
@@ -267,14 +255,13 @@ export class FileSpool implements LocalSpool {
     if (done === this.pending) this.pending = []
     // A settlement that a power cut may still take leaves its admission open.
     const isSafe = this.options.durability !== 'host'
-    for (const waiter of done)
-      if (waiter.observed && (isSafe || !isSettlement(waiter))) this.recovered.open.note(waiter)
+    for (const waiter of done) if (waiter.observed && (isSafe || !waiter.isSettlement)) this.recovered.open.note(waiter)
     if (this.options.durability === 'log') this.unshipped.add(done, this.options.nowMs())
     else if (this.options.durability === 'host') this.sync.add(done)
-    else for (const waiter of done) waiter.resolve(waiter.id)
+    else for (const waiter of done) waiter.resolve(waiter)
   }
 
-  private reject(waiters: readonly Waiter[]): void {
+  private reject(waiters: readonly SpoolWaiter[]): void {
     const reason = this.diskProblem ?? 'the disk of data.dir fails'
     this.counts.rejected += waiters.length
     for (const { reject } of waiters) reject(new SpoolClosed(reason, null))

@@ -3,11 +3,10 @@
 import { failpoint } from '../lib/failpoints.ts'
 import { fileErrorCode } from './files.ts'
 import type { SegmentWriter } from './segments.ts'
-import { type RecordId, SpoolClosed } from './spool-port.ts'
+import { type Appended, SpoolClosed } from './spool-port.ts'
 
-export interface SyncWaiter {
-  readonly id: RecordId
-  resolve(id: RecordId): void
+export interface SyncWaiter extends Appended {
+  resolve(appended: Appended): void
   reject(error: Error): void
 }
 
@@ -102,7 +101,7 @@ export class GroupSync<Waiter extends SyncWaiter> {
     this.#nextTry = 0
     // In the order of their records.
     for (const { durable } of late) durable.resolve()
-    for (const waiter of covered) waiter.resolve(waiter.id)
+    for (const waiter of covered) waiter.resolve(waiter)
   }
 
   #refuse(waiters: readonly Waiter[]): void {
@@ -111,7 +110,7 @@ export class GroupSync<Waiter extends SyncWaiter> {
     for (const waiter of waiters) {
       const durable = Promise.withResolvers<void>()
       this.#late.push({ waiter, durable })
-      waiter.reject(new SpoolClosed(reason, waiter.id, durable.promise))
+      waiter.reject(new SpoolClosed(reason, waiter, durable.promise))
     }
   }
 }

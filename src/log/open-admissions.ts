@@ -3,7 +3,7 @@
 import { NumberTable } from '../lib/number-table.ts'
 import { type TextPieces, wholeText } from '../lib/text-pieces.ts'
 import type { CarriedFrame } from './segments.ts'
-import type { RecordId } from './spool-port.ts'
+import type { Appended, RecordId } from './spool-port.ts'
 
 export interface OpenAdmission {
   readonly recordId: RecordId
@@ -17,11 +17,8 @@ export interface OpenAdmission {
 }
 
 /** A record as it was appended; `of` as in the port. */
-export interface NotedRecord {
-  readonly of: RecordId | null | undefined
-  readonly id: RecordId
-  /** The last part of the id. */
-  readonly sequence: number
+export interface NotedRecord extends Pick<Appended, 'id' | 'sequence'> {
+  readonly of: Appended | null | undefined
   readonly type: string
   readonly subject: string
   readonly atMs: number
@@ -69,19 +66,6 @@ const openOf = ({ id, subject, atMs, data, attempts }: NotedRecord): OpenAdmissi
   attempts: attempts.map(wholeText),
 })
 
-/** The digits that an id of this process ends with; -1: none, which is no admission's. */
-const sequenceOf = (id: RecordId): number => {
-  let sequence = 0
-  let unit = 1
-  for (let i = id.length - 1; i >= 0; i--) {
-    const digit = id.charCodeAt(i) - 48
-    if (digit < 0 || digit > 9) break
-    sequence += digit * unit
-    unit *= 10
-  }
-  return unit === 1 ? -1 : sequence
-}
-
 /** Fed with every record of the requests topic once it stands in the file. */
 export class OpenAdmissions {
   private readonly byRecord = new Map<RecordId, Tracked>()
@@ -104,13 +88,13 @@ export class OpenAdmissions {
 
   /** A record of this process. Where it names its admission, nothing has to be looked for in its text. */
   note(record: NotedRecord): void {
-    const { of, id, sequence, type, subject, atMs, data } = record
-    if (of === undefined) this.observe(type, id, subject, atMs, wholeText(data))
+    const { of, sequence, type, subject, atMs, data } = record
+    if (of === undefined) this.observe(type, record.id, subject, atMs, wholeText(data))
     else if (type === 'request.admitted') this.own.set(sequence, record)
     else if (of === null) return
-    else if (type === 'request.settled') this.own.delete(sequenceOf(of))
+    else if (type === 'request.settled') this.own.delete(of.sequence)
     else if (isAttempt(type)) {
-      const open = this.own.get(sequenceOf(of))
+      const open = this.own.get(of.sequence)
       if (open !== undefined) open.attempts = [...open.attempts, data]
     }
   }

@@ -1,10 +1,9 @@
 // Who waits, under `log.durability: log`, for the log to take a record. The wait has an end: brokers that are away hold no request for ever.
-import { type RecordId, SpoolClosed } from './spool-port.ts'
+import { type Appended, SpoolClosed } from './spool-port.ts'
 
-export interface ShipmentWaiter {
+export interface ShipmentWaiter extends Appended {
   readonly record: number
-  readonly id: RecordId
-  resolve(id: RecordId): void
+  resolve(appended: Appended): void
   reject(error: Error): void
 }
 
@@ -30,7 +29,7 @@ export class Unshipped {
   shipped(record: number): void {
     let count = 0
     while (count < this.#waiting.length && this.#waiting[count]!.waiter.record < record) count++
-    for (const { waiter } of this.#waiting.splice(0, count)) waiter.resolve(waiter.id)
+    for (const { waiter } of this.#waiting.splice(0, count)) waiter.resolve(waiter)
     if (this.#late !== null && this.#late < record) this.#late = null
   }
 
@@ -48,7 +47,7 @@ export class Unshipped {
   }
 
   #refuse(count: number, reason: string): number {
-    for (const { waiter } of this.#waiting.splice(0, count)) waiter.reject(new SpoolClosed(reason, waiter.id))
+    for (const { waiter } of this.#waiting.splice(0, count)) waiter.reject(new SpoolClosed(reason, waiter))
     return count
   }
 }

@@ -10,7 +10,7 @@ import { pause } from '../lib/pause.ts'
 import { TypeCompiler } from '../lib/schema.ts'
 import type { OpenAdmission } from '../log/open-admissions.ts'
 import type { LocalSpool } from '../log/spool.ts'
-import { type RecordId, SpoolClosed } from '../log/spool-port.ts'
+import { type Appended, SpoolClosed } from '../log/spool-port.ts'
 
 /** The spool looks after its disk once a second. */
 const AGAIN_MS = 1_000
@@ -46,7 +46,7 @@ const settleInSpool = async (
   subject: string,
   data: string,
   signal?: AbortSignal,
-): Promise<RecordId> => {
+): Promise<Appended> => {
   for (;;) {
     try {
       return await spool
@@ -62,7 +62,7 @@ const settleInSpool = async (
 }
 
 /** Where the log is asked for more than the spool (`log.durability: log`) and is away, or a sync was refused (`host`): it is settled all the same, and will be in the log. */
-const standsInSpool = async (error: unknown, signal?: AbortSignal): Promise<RecordId> => {
+const standsInSpool = async (error: unknown, signal?: AbortSignal): Promise<Appended> => {
   if (!(error instanceof SpoolClosed) || error.written === null) throw error
   if (error.durable === null) return error.written
   if (signal?.aborted) throw error

@@ -3,7 +3,7 @@
 // quarter of the block's: 0.9 us instead of 1.1 (`bench -- tricks`, who).
 import { appendedPieces, appendMembers, editMembers } from '../lib/json-edit.ts'
 import { usdOf } from '../lib/money.ts'
-import type { TextPieces } from '../lib/text-pieces.ts'
+import { type TextPiece, type TextPieces, wholeText } from '../lib/text-pieces.ts'
 
 /** What was done with one candidate, as `attempts` of the debug block shows it. */
 export interface AttemptView {
@@ -85,7 +85,7 @@ const knownWhoJson = (facts: GatewayFacts): string => {
 }
 
 /** Adds what the block consists of, one after another. */
-const addGateway = (pieces: (string | number)[], facts: GatewayFacts, more: string): (string | number)[] => {
+const addGateway = (pieces: TextPiece[], facts: GatewayFacts, more: string): TextPiece[] => {
   const { requestId } = facts
   if (PLAIN.test(requestId)) pieces.push('{"request_id":"', requestId, '"')
   else pieces.push('{"request_id":', JSON.stringify(requestId))
@@ -105,7 +105,7 @@ const addGateway = (pieces: (string | number)[], facts: GatewayFacts, more: stri
  * The block as JSON text. `more` is appended inside it as it stands: `,"completion":{...}`, `,"structured":{...}`, `,"tool_run":{...}` or nothing.
  * `estimated_cost_usd` is null while no price is known.
  */
-export const gatewayJson = (facts: GatewayFacts, more = ''): string => addGateway([], facts, more).join('')
+export const gatewayJson = (facts: GatewayFacts, more = ''): string => wholeText(addGateway([], facts, more))
 
 /** The block of a stream's first frame: who answers is not known for sure before the end, so it is not said. `more` as for `gatewayJson`. */
 export const firstFrameGatewayJson = (
@@ -125,7 +125,7 @@ export const withGateway = (json: string, blockJson: string): string =>
 /** An answer with the block of these facts, in pieces that belong one after another. */
 export const withGatewayPieces = (json: string, facts: GatewayFacts, more: string): TextPieces => {
   if (json.includes('"gateway"')) return withGateway(json, gatewayJson(facts, more))
-  const pieces: (string | number)[] = appendedPieces(json, '"gateway":')
+  const pieces: TextPiece[] = appendedPieces(json, '"gateway":')
   const end = pieces.pop()!
   addGateway(pieces, facts, more).push(end)
   return pieces

@@ -3,6 +3,7 @@ import { afterEach, describe, expect, test } from 'bun:test'
 import type { BudgetRow } from '../../src/domain/budget.ts'
 import { SpoolClosed } from '../../src/log/spool-port.ts'
 import { kindOf } from '../../src/providers/kinds.ts'
+import { appended } from '../log/appended.ts'
 import { type Behaviour, startUpstream } from '../services/upstream.ts'
 import { budgetRow, budgetWorld, TENANT } from '../state/budget-world.ts'
 import { entry, policyRow, testGateway } from './gateway.ts'
@@ -179,7 +180,7 @@ describe('an answer that cost something and whose outcome the spool does not tak
 
       test('written, and not durable yet: what it cost is told, and the rest is free, only once it is', async () => {
         const durable = Promise.withResolvers<void>()
-        const failure = new SpoolClosed('the disk is slow', 'ins_test.e1.1', durable.promise)
+        const failure = new SpoolClosed('the disk is slow', appended('ins_test.e1.1'), durable.promise)
         const { text, open, reserved } = await failing(failure, stream)
         expect(text).toContain('internal_error')
         expect([open.lease.spent, open.lease.tally().spent, open.users]).toEqual([COST, NOTHING, 1])
@@ -190,7 +191,7 @@ describe('an answer that cost something and whose outcome the spool does not tak
       })
 
       test('written, and not shipped in time: what it cost is told at once', async () => {
-        const { open } = await failing(new SpoolClosed('not shipped in time', 'ins_test.e1.1'), stream)
+        const { open } = await failing(new SpoolClosed('not shipped in time', appended('ins_test.e1.1')), stream)
         expect([open.lease.tally().spent, open.lease.reserved, open.users]).toEqual([COST, NOTHING, 0])
       })
     })

@@ -13,6 +13,7 @@ import { wholeText } from '../../src/lib/text-pieces.ts'
 import { FilledText } from '../../src/lib/text-template.ts'
 import type { CatalogueEntry } from '../../src/state/port.ts'
 import { GatewayError } from '../../src/wire/errors.ts'
+import { appended } from '../log/appended.ts'
 
 const isSettled = TypeCompiler.Compile(RequestSettled)
 const orNull = <T>(values: fc.Arbitrary<T>) => fc.option(values, { nil: null })
@@ -91,7 +92,7 @@ const outcome = fc.record({
   attempts: mostly(fc.constant(1), fc.nat({ max: 3 })),
   isCharged: mostly(fc.constant(false), fc.constant(true)),
   admission: mostly(
-    fc.nat().map((n) => `ins_1.e1.${n}`),
+    fc.tuple(fc.constantFrom('ins_1.e1', 'ins_1.e1', 'ins_1.e10'), fc.nat()).map(([of, n]) => `${of}.${n}`),
     fc.constant(null),
   ),
   shaping: mostly(fc.constant<string[]>([]), fc.constant(['`n` dropped'])),
@@ -128,7 +129,8 @@ const told = (drawn: Drawn, n: number) => {
     usage: raw === null ? null : { raw, cachedPromptTokens: cached, reasoningTokens: reasoning },
     firstTokenMs: numbers[1],
     plan: null,
-    ...{ admission, attempts, entry, finishReason, shaping, plannedMs, admittedMs },
+    ...{ attempts, entry, finishReason, shaping, plannedMs, admittedMs },
+    admission: admission === null ? null : appended(admission),
   } as unknown as SettledExchange
   const pieces = settledJson(exchange, ending, measured, drawn.latencyMs, drawn.budget)
   const timings = admittedMs === null ? { planned_ms: plannedMs } : { planned_ms: plannedMs, admitted_ms: admittedMs }

@@ -1,6 +1,7 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { wholeText } from '../../src/lib/text-pieces.ts'
 import { SpoolClosed } from '../../src/log/spool-port.ts'
+import { appended } from '../log/appended.ts'
 import { startUpstream } from '../services/upstream.ts'
 import { entry, policyRow, READ_KEY, testGateway } from './gateway.ts'
 
@@ -275,19 +276,19 @@ describe('callers', () => {
   test('are refused with 429 when their admission was not shipped in time, and it is settled', async () => {
     const late = testGateway({ entries: [entry({ baseUrl: upstream.baseUrl })] })
     late.spool.before = () => {
-      throw new SpoolClosed('the log has not taken it', 'ins_test.e1.7')
+      throw new SpoolClosed('the log has not taken it', appended('ins_test.e1.7'))
     }
     const calls = upstream.received.length
-    const appended: string[] = []
+    const records: string[] = []
     const { append } = late.spool
     late.spool.append = (topic, type, subject, data, admission) => {
-      appended.push(`${type} ${(JSON.parse(wholeText(data)) as { admission?: string }).admission ?? ''} ${admission}`)
+      records.push(`${type} ${(JSON.parse(wholeText(data)) as { admission?: string }).admission ?? ''} ${admission}`)
       return append(topic, type, subject, data, admission)
     }
     const response = await late.chat(ask)
     expect([response.status, response.headers.get('retry-after')]).toEqual([429, '1'])
     expect(upstream.received).toHaveLength(calls)
-    expect(appended).toEqual(['request.admitted  true', 'request.settled ins_test.e1.7 false'])
+    expect(records).toEqual(['request.admitted  true', 'request.settled ins_test.e1.7 false'])
     late.close()
   })
 

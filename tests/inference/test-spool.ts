@@ -9,6 +9,7 @@ import {
 import { Value } from '../../src/lib/schema.ts'
 import { wholeText } from '../../src/lib/text-pieces.ts'
 import { type Spool, SpoolClosed } from '../../src/log/spool-port.ts'
+import { appended } from '../log/appended.ts'
 
 const EVENTS = { ...REQUEST_EVENTS, ...FEEDBACK_EVENTS }
 
@@ -55,7 +56,7 @@ export const testSpool = (): TestSpool => {
       if (error !== undefined) throw new Error(`${type}${error.path}: ${error.message}`)
       records.push({ type, subject, data })
       for (const wake of waiting) wake()
-      return `ins_test.e1.${records.length - 1}`
+      return appended(`ins_test.e1.${records.length - 1}`)
     },
     backlog: () => ({ records: records.length, bytes: 0, oldestMs: null }),
     admitted: () => of('request.admitted'),

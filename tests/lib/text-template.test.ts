@@ -48,6 +48,25 @@ test('the text with other values, in room that the first ones have', () => {
   )
 })
 
+test('a number that ends a text, as that of an id does', () => {
+  fc.assert(
+    fc.property(fc.array(fc.nat(), { minLength: 1, maxLength: 4 }), fc.maxSafeNat(), fc.nat(), (all, large, other) => {
+      const ids = all.map((_, place) => `ins_1.e.${gap(place)}`)
+      const template = TextTemplate.of(JSON.stringify({ ids, other: gap(all.length) }), [...all, other])!
+      for (const values of [[...all, other], all.map(() => 0).concat(other), [large, ...all.slice(1), other]]) {
+        const filled = template.filled(values)
+        if (filled === null) expect(values[0]).toBe(large)
+        else
+          expect(JSON.parse(wholeText([filled]))).toEqual({
+            ids: values.slice(0, -1).map((n) => `ins_1.e.${n}`),
+            other: values.at(-1),
+          })
+      }
+      expect(template.filled([null, ...all.slice(1), other])).toBeNull()
+    }),
+  )
+})
+
 test('numbers of the same size and ids of the same length always have room', () => {
   const template = templateOf(['ins_1.epoch.436', 1_795_749_378_325, 12])
   expect(template.filled(['ins_1.epoch.9999999', 9_999_999_999_999, 999_999])).not.toBeNull()

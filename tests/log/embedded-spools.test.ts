@@ -9,6 +9,7 @@ import { listSegments } from '../../src/log/segments.ts'
 import { writeWatermark } from '../../src/log/spool-directory.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { numberOf, take } from '../contract/event-log.ts'
+import { idOf } from './appended.ts'
 import { openTestSpool, startProcess, temporaryFolder } from './support.ts'
 
 const REQUESTS = TOPICS.requests.name
@@ -37,7 +38,7 @@ test('a spool is a partition: its records are envelopes, each topic has offsets 
   const spool = await openTestSpool(dataDir)
   const ids: string[] = []
   for (let index = 0; index < 300; index++) {
-    ids.push(await spool.append('requests', 'request.settled', 'tenant "é"', `{"n":${index}}`))
+    ids.push(await idOf(spool.append('requests', 'request.settled', 'tenant "é"', `{"n":${index}}`)))
     await spool.append('operations', 'probe.ran', 'p', `{"n":${-index}}`)
   }
   expect(await log.partitions(REQUESTS)).toEqual([0])

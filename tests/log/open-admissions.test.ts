@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
 import { OpenAdmissions } from '../../src/log/open-admissions.ts'
+import { appended } from './appended.ts'
 
 const admit = (open: OpenAdmissions, recordId: string, requestId: string) =>
   open.observe('request.admitted', recordId, 'ten_1', 1, JSON.stringify({ id: requestId }))
@@ -72,11 +73,11 @@ test('an attempt costs the same however many requests are open', () => {
   expect(open.list().every(({ attempts }) => attempts.length === 1)).toBe(true)
 })
 
-test('what this process admits is found by the number in its id, and stands in the order of the log', () => {
+test('what this process admits is found by its sequence, and stands in the order of the log', () => {
   const open = new OpenAdmissions()
-  const note = (sequence: number, type: string, of: string | null) =>
+  const note = (sequence: number, type: string, of: number | null) =>
     open.note({
-      of,
+      of: of === null ? null : appended(`me.e.${of}`),
       id: `me.e.${sequence}`,
       sequence,
       type,
@@ -87,10 +88,10 @@ test('what this process admits is found by the number in its id, and stands in t
     })
   admit(open, 'other.e.7', 'req_7')
   for (const sequence of [3, 70, 5, 67]) note(sequence, 'request.admitted', null)
-  note(71, 'request.attempted', 'me.e.67')
-  note(72, 'request.settled', 'me.e.3')
-  note(73, 'request.settled', 'me.e.3')
-  note(74, 'request.attempted', 'me.e.3')
+  note(71, 'request.attempted', 67)
+  note(72, 'request.settled', 3)
+  note(73, 'request.settled', 3)
+  note(74, 'request.attempted', 3)
   note(75, 'request.settled', null)
   expect(open.size).toBe(4)
   expect(open.list().map(({ recordId, attempts }) => [recordId, attempts.length])).toEqual([

@@ -207,15 +207,15 @@ describe('a batch of many records', () => {
   test('tells a start which admissions are open', async () => {
     const dataDir = fresh()
     const spool = await openTestSpool(dataDir)
-    const ids = await Promise.all(
+    const admissions = await Promise.all(
       Array.from({ length: 40 }, (_, at) =>
         spool.append('requests', 'request.admitted', 'tenant', JSON.stringify({ id: `req_${at}` }), true),
       ),
     )
     await Promise.all(
-      ids.slice(0, 25).map((id, at) => {
-        const text = JSON.stringify({ id: `req_${at}`, admission: id })
-        return spool.append('requests', 'request.settled', 'tenant', text, false, id)
+      admissions.slice(0, 25).map((admission, at) => {
+        const text = JSON.stringify({ id: `req_${at}`, admission: admission.id })
+        return spool.append('requests', 'request.settled', 'tenant', text, false, admission)
       }),
     )
     const copy = fresh()
@@ -223,7 +223,7 @@ describe('a batch of many records', () => {
     await spool.close()
     expect(storedIn(bytesOf(spool)).filter(({ topic }) => topic === 'packed').length).toBeGreaterThanOrEqual(2)
     const again = await openTestSpool(copy)
-    expect(again.openAtStart.map(({ recordId }) => recordId)).toEqual(ids.slice(25))
+    expect(again.openAtStart.map(({ recordId }) => recordId)).toEqual(admissions.slice(25).map(({ id }) => id))
     await again.close()
   })
 })

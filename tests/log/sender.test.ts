@@ -13,6 +13,7 @@ import { adoptFreeSpools, type LocalSpool } from '../../src/log/spool.ts'
 import { readWatermark, spoolNumbers } from '../../src/log/spool-directory.ts'
 import { partitionOf } from '../../src/log/topics.ts'
 import { eventually } from '../services/eventually.ts'
+import { idOf } from './appended.ts'
 import { diskError } from './small-disk.ts'
 import { openTestSpool, startProcess, temporaryFolder } from './support.ts'
 
@@ -30,7 +31,7 @@ const targets = {
 const fill = async (spool: LocalSpool, count: number, from = 0): Promise<string[]> => {
   const ids: string[] = []
   for (let index = from; index < from + count; index++) {
-    ids.push(await spool.append('requests', 'request.settled', `tenant-${index % 7}`, `{"n":${index}}`))
+    ids.push(await idOf(spool.append('requests', 'request.settled', `tenant-${index % 7}`, `{"n":${index}}`)))
   }
   return ids
 }
@@ -255,7 +256,9 @@ describe('the thread', () => {
     const burst = async (count: number) =>
       ids.push(
         ...(await Promise.all(
-          Array.from({ length: count }, (_, index) => spool.append('requests', 'request.settled', `t${index}`, '{}')),
+          Array.from({ length: count }, (_, index) =>
+            idOf(spool.append('requests', 'request.settled', `t${index}`, '{}')),
+          ),
         )),
       )
     await burst(50)

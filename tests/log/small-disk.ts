@@ -1,5 +1,6 @@
 import { type Files, nodeFiles } from '../../src/log/files.ts'
 import type { LocalSpool } from '../../src/log/spool.ts'
+import { idOf } from './appended.ts'
 
 export const diskError = (code: string) => Object.assign(new Error(`injected ${code}`), { code })
 
@@ -65,10 +66,12 @@ export class SmallDisk {
 }
 
 export const appendTo = (spool: LocalSpool, text: string, admission = false) =>
-  spool.append(
-    'requests',
-    admission ? 'request.admitted' : 'request.settled',
-    'tenant',
-    JSON.stringify({ id: text }),
-    admission,
+  idOf(
+    spool.append(
+      'requests',
+      admission ? 'request.admitted' : 'request.settled',
+      'tenant',
+      JSON.stringify({ id: text }),
+      admission,
+    ),
   )

@@ -64,7 +64,7 @@ describe('durability', () => {
     const refused = await appendTo(spool, 'lost').catch((error: unknown) => error)
     expect(refused).toBeInstanceOf(SpoolClosed)
     // It stands in the file, so it will be in the log: who was told so can still settle it.
-    expect((refused as SpoolClosed).written).toBe(`${spool.instance}.${spool.epoch}.1`)
+    expect((refused as SpoolClosed).written?.id).toBe(`${spool.instance}.${spool.epoch}.1`)
     expect(spool.admission.open).toBe(false)
     // That it can be written says nothing: admission opens again when what was refused is durable.
     spool.refresh()
@@ -110,7 +110,7 @@ describe('durability `log` while the log takes nothing', () => {
     const reasons = (await outcomes).map((outcome) => (outcome.status === 'rejected' ? outcome.reason : null))
     expect(reasons).toEqual([expect.any(SpoolClosed), expect.any(SpoolClosed)])
     const ids = readAll(spool.directory).records.map(({ sequence }) => `${spool.instance}.${spool.epoch}.${sequence}`)
-    expect(reasons.map(({ written }) => written)).toEqual(ids)
+    expect(reasons.map(({ written }) => written.id)).toEqual(ids)
     expect(spool.admission).toEqual({ open: false, reason: expect.stringContaining('the log') })
     expect(appendTo(spool, 'three', true)).rejects.toBeInstanceOf(SpoolClosed)
     spool.shipped(1)

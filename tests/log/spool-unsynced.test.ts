@@ -5,6 +5,8 @@ import { basename, join } from 'node:path'
 import { SegmentCursor } from '../../src/log/segment-cursor.ts'
 import { listSegments } from '../../src/log/segments.ts'
 import type { LocalSpool } from '../../src/log/spool.ts'
+import type { Appended } from '../../src/log/spool-port.ts'
+import { appended } from './appended.ts'
 import { SmallDisk } from './small-disk.ts'
 import { openTestSpool, readAll, temporaryFolder } from './support.ts'
 
@@ -60,8 +62,15 @@ type Held = Awaited<ReturnType<typeof openHeld>>
 const admit = (spool: LocalSpool, id: string) =>
   spool.append('requests', 'request.admitted', 'tenant', JSON.stringify({ id }), true, null)
 
-const settle = (spool: LocalSpool, id: string, admission: string) =>
-  spool.append('requests', 'request.settled', 'tenant', JSON.stringify({ id, admission }), false, admission)
+const settle = (spool: LocalSpool, id: string, admission: Appended) =>
+  spool.append(
+    'requests',
+    'request.settled',
+    'tenant',
+    JSON.stringify({ id, admission: admission.id }),
+    false,
+    admission,
+  )
 
 /** Larger than a segment: what is written next begins another one. */
 const fill = (spool: LocalSpool) => spool.append('operations', 'x', 'y', JSON.stringify('z'.repeat(1_500)))
@@ -109,7 +118,7 @@ describe('settlements that are not durable yet', () => {
     const held = await settledAtAnEnd()
     expect(listSegments(held.spool.directory).length).toBe(2)
     for (const left of cuts(held.before, held.spool))
-      expect(await afterCrash(held, left)).toEqual({ open: [held.admission], settled: 0 })
+      expect(await afterCrash(held, left)).toEqual({ open: [held.admission.id], settled: 0 })
     held.release()
     await held.done
     await held.spool.close()
@@ -145,7 +154,7 @@ describe('settlements that are not durable yet', () => {
     held.release()
     await Promise.all([settled, filled])
     spool.shipped(spool.end)
-    expect(await afterCrash(held)).toEqual({ open: [open], settled: 0 })
+    expect(await afterCrash(held)).toEqual({ open: [open.id], settled: 0 })
     await spool.close()
   })
 
@@ -213,7 +222,7 @@ describe('settlements that are not durable yet', () => {
     writeFileSync(path, bytes)
     for (let start = 1; start <= 3; start++) {
       const again = await openTestSpool(directory, { durability: 'host' })
-      expect([start, again.openAtStart.map(({ recordId }) => recordId)]).toEqual([start, [admissions[1]!]])
+      expect([start, again.openAtStart.map(({ recordId }) => recordId)]).toEqual([start, [admissions[1]!.id]])
       again.shipped(again.end)
       await again.close()
     }
@@ -249,7 +258,7 @@ describe('settlements that are not durable yet', () => {
       writeFileSync(join(copy, 'spool', '1', basename(segments[1]!.path)), damaged)
       const again = await openTestSpool(copy, { durability: 'host' })
       const open = again.openAtStart.map(({ recordId, attempts }) => [recordId, ...attempts])
-      expect([at, open]).toEqual([at, [[admissions[1]!, attempt(2), attempt(3)]]])
+      expect([at, open]).toEqual([at, [[admissions[1]!.id, attempt(2), attempt(3)]]])
       await again.close()
     }
     await spool.close()
@@ -267,7 +276,7 @@ describe('settlements that are not durable yet', () => {
     const seen = new Set<string>()
     for (const left of cuts(before, spool)) {
       const { open, settled } = await afterCrash(held, left)
-      expect([open, settled]).toEqual(settled === 1 ? [[], 1] : [[admission], 0])
+      expect([open, settled]).toEqual(settled === 1 ? [[], 1] : [[admission.id], 0])
       seen.add(`${settled} settled`)
     }
     expect([...seen]).toEqual(['0 settled', '1 settled'])
@@ -283,7 +292,7 @@ describe('settlements that are not durable yet', () => {
     const held = await openHeld(dataDir())
     const { spool, disk } = held
     disk.syncFailures = 2
-    await expect(settle(spool, 'req_1', 'nobody')).rejects.toThrow('EIO')
+    await expect(settle(spool, 'req_1', appended('nobodys.e.1'))).rejects.toThrow('EIO')
     expect(spool.admission.open).toBe(false)
     const synced = disk.syncs
     spool.refresh()

@@ -8,6 +8,7 @@ import { listSegments } from '../../src/log/segments.ts'
 import type { LocalSpool } from '../../src/log/spool.ts'
 import { writeWatermark } from '../../src/log/spool-directory.ts'
 import { SpoolClosed } from '../../src/log/spool-port.ts'
+import { idOf } from './appended.ts'
 import { appendTo } from './small-disk.ts'
 import { openTestSpool, readAll, temporaryFolder } from './support.ts'
 
@@ -131,7 +132,7 @@ test('ids count up from 0 in each topic, and start again with each epoch', async
   const first = await openTestSpool(directory)
   const ids = [
     await appendTo(first, 'a'),
-    await first.append('operations', 'probe.ran', 's', '{}'),
+    await idOf(first.append('operations', 'probe.ran', 's', '{}')),
     await appendTo(first, 'b'),
   ]
   expect(ids.map((id) => id.split('.'))).toEqual(

@@ -45,7 +45,8 @@ const readRequests = (run: Run): Read => {
 export const checkOutcomes = (run: Run): Read => {
   const read = readRequests(run)
   for (const asked of run.clients.asked.values()) {
-    const { id, admission, answered, costNanoUsd, acknowledged } = asked
+    const { id, answered, costNanoUsd, acknowledged } = asked
+    const admission = asked.admission?.id ?? null
     if (run.damaged.has(id)) continue
     const settled = read.settled.get(id) ?? []
     const [first] = settled

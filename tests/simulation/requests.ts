@@ -3,7 +3,7 @@
 import { type Amount, NO_AMOUNT, plus } from '../../src/domain/amount.ts'
 import type { BudgetCharge, BudgetPart } from '../../src/domain/budget-events.ts'
 import type { RequestAdmitted, RequestAttempted, RequestSettled } from '../../src/domain/request.ts'
-import { type RecordId, SpoolClosed } from '../../src/log/spool-port.ts'
+import { type Appended, type RecordId, SpoolClosed } from '../../src/log/spool-port.ts'
 import type { Bound, Cost } from '../../src/state/attempt-bounds.ts'
 import type { RequestBudgets } from '../../src/state/request-budgets.ts'
 import { KEY, TENANT } from './beginning.ts'
@@ -22,7 +22,7 @@ export interface Asked {
   /** When its first reservation was asked for. */
   readonly begunMs: number
   /** The admission was acknowledged: from then on the upstream is called. */
-  admission: RecordId | null
+  admission: Appended | null
   /** The client holds the whole answer. */
   answered: boolean
   /** What the outcome cost that the client was told of. */
@@ -243,7 +243,11 @@ export class Clients {
     asked.charges = own?.settle() ?? []
     const settled: RequestSettled = {
       ...facts(asked, atMs),
-      ...{ admission: asked.admission, outcome: succeeded ? 'success' : 'error', status: succeeded ? 200 : 500 },
+      ...{
+        admission: asked.admission?.id ?? null,
+        outcome: succeeded ? 'success' : 'error',
+        status: succeeded ? 200 : 500,
+      },
       ...{ error_code: succeeded ? null : 'internal_error', provider: 'p' },
       ...{ provider_id: 'prov_1', routed_model: 'm', model_id: 'mod_1', fallback_used: false, cache_hit: false },
       ...{ attempts: [], finish_reason: 'stop', prompt_tokens: 1, completion_tokens: 1, cached_prompt_tokens: null },
@@ -274,16 +278,16 @@ export class Clients {
     { outcomes: { spool }, process }: Gateway,
     type: string,
     data: object,
-    of: RecordId | null,
+    of: Appended | null,
     refusable = type === 'request.admitted',
-  ): Promise<RecordId> {
+  ): Promise<Appended> {
     const text = JSON.stringify(data)
     if ('budget' in data && type !== 'request.settled') asked.said.push(JSON.stringify(data.budget))
     this.written.add(`${type} ${text}`)
     const subject = `${asked.tenant}/${spool.instance}`
-    const id = await spool.append('requests', type, subject, text, refusable, of)
-    if (process.alive) asked.acknowledged.push(id)
-    return id
+    const appended = await spool.append('requests', type, subject, text, refusable, of)
+    if (process.alive) asked.acknowledged.push(appended.id)
+    return appended
   }
 }
 

@@ -7,6 +7,7 @@ import { openHealth } from '../../src/state/health.ts'
 import { foldFrame, type SignalRows } from '../../src/state/health-frames.ts'
 import { type FrameEvent, frameWriter } from '../../src/upkeep/frame-writer.ts'
 import { catalogueOf } from '../inference/gateway.ts'
+import { appended } from '../log/appended.ts'
 import { ALPHA, BETA } from '../state/health-world.ts'
 
 const frame = (number: number): FrameEvent => ({
@@ -58,7 +59,7 @@ describe('a frame that is refused', () => {
 
   test('that is in the log all the same is not written twice', async () => {
     const { here, writer } = flaky()
-    here.refuses = new SpoolClosed('not shipped in time', 'ins.e.1')
+    here.refuses = new SpoolClosed('not shipped in time', appended('ins.e.1'))
     writer.write(frame(1))
     await here.settled()
     expect([writer.waiting, here.failures]).toEqual([0, 0])

@@ -17,14 +17,16 @@ test('time in which the thread waited for a processor is no rest', () => {
   const after = (elapsedMs: number, ranMs: number, waitedMs: number) => {
     clock.ms += elapsedMs
     counted(ranMs, waitedMs)
-    return times()
+    return times.since()
   }
   expect(after(100, 600, 300)).toEqual({ ranMs: 100, restedMs: 0 })
   expect(after(100, 620, 300)).toEqual({ ranMs: 20, restedMs: 80 })
   expect(after(100, 640, 360)).toEqual({ ranMs: 20, restedMs: 20 })
   expect(after(100, 670, 470)).toEqual({ ranMs: 30, restedMs: 0 }) // counted a moment later than the clock was read
+  times.close()
+  expect(times.since()).toBeUndefined()
 })
 
 test('where the kernel does not say it, nothing is said', () => {
-  expect(threadTimes(() => 0, join(folder, 'none'))()).toBeUndefined()
+  expect(threadTimes(() => 0, join(folder, 'none')).since()).toBeUndefined()
 })

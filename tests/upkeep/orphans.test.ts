@@ -10,6 +10,7 @@ import { Value } from '../../src/lib/schema.ts'
 import { adoptFreeSpools, type LocalSpool } from '../../src/log/spool.ts'
 import { SpoolClosed } from '../../src/log/spool-port.ts'
 import { orphanOf, settleOrphans } from '../../src/upkeep/orphans.ts'
+import { appended } from '../log/appended.ts'
 import { openTestSpool, readAll, temporaryFolder } from '../log/support.ts'
 
 const folder = temporaryFolder()
@@ -132,7 +133,12 @@ test('at a restart what was open is settled once, behind its admission, under it
       JSON.stringify(admitted(`req_${index}`)),
       true,
     )
-    await spool.append('requests', 'request.settled', 'ten_x', JSON.stringify({ id: `req_${index}`, admission }))
+    await spool.append(
+      'requests',
+      'request.settled',
+      'ten_x',
+      JSON.stringify({ id: `req_${index}`, admission: admission.id }),
+    )
     await spool.close()
   }
   for (const expected of [1, 0]) {
@@ -166,13 +172,13 @@ test('where the log is away what stands in the spool is settled, so that the sta
     const append = () => Promise.reject(error)
     return { openAtStart: [open(admitted('req_1'))], append } as unknown as LocalSpool
   }
-  const late = new SpoolClosed('the log has not taken what was written 5 s ago', 'ins_1.f.0')
+  const late = new SpoolClosed('the log has not taken what was written 5 s ago', appended('ins_1.f.0'))
   expect(await settleOrphans(spoolThat(late))).toEqual({ settled: 1, unreadable: 0 })
   const full = new SpoolClosed('full')
   await expect(settleOrphans(spoolThat(full))).rejects.toBe(full)
   // A disk that has no room is asked again, as long as the process goes on.
   let tries = 0
-  const append = () => (++tries < 2 ? Promise.reject(full) : Promise.resolve('ins_1.f.0'))
+  const append = () => (++tries < 2 ? Promise.reject(full) : Promise.resolve(appended('ins_1.f.0')))
   const filling = { openAtStart: [open(admitted('req_1'))], append } as unknown as LocalSpool
   const going = new AbortController()
   expect(await settleOrphans(filling, going.signal)).toEqual({ settled: 1, unreadable: 0 })
@@ -181,7 +187,7 @@ test('where the log is away what stands in the spool is settled, so that the sta
   await expect(ended).rejects.toBe(full)
   // A disk that refuses to sync is waited for, as long as the process goes on.
   const disk = Promise.withResolvers<void>()
-  const unsynced = spoolThat(new SpoolClosed('the disk fails', 'ins_1.f.0', disk.promise))
+  const unsynced = spoolThat(new SpoolClosed('the disk fails', appended('ins_1.f.0'), disk.promise))
   let isSettled = false
   const settling = settleOrphans(unsynced).then((report) => {
     isSettled = true
