@@ -1,5 +1,5 @@
 // One call to a provider: sent as its kind has it, answered with a success, or refused.
-import { turnMs } from '../lib/turn-clock.ts'
+import { freshTurnMs, turnMs } from '../lib/turn-clock.ts'
 import type { DialResponse } from '../lib/upstream.ts'
 import type { ChatCall, ProviderKind, Reading, Target, UpstreamRequest } from '../providers/provider.ts'
 import type { CatalogueEntry } from '../state/port.ts'
@@ -127,8 +127,7 @@ export const send = (call: ProviderCall, { dial }: Pick<CallDeps, 'dial'>): Prom
   const request = call.request!
   // Of who is called: one that was prepared may have been passed over since.
   exchange.shaping = intent.shaping.length === 0 ? request.shaping : [...intent.shaping, ...request.shaping]
-  // Read anew when the attempt began, or later.
-  const nowMs = turnMs()
+  const nowMs = freshTurnMs()
   const ownMs = shareMs(exchange.deadlineMs - nowMs, candidatesLeft, callNumber, plan)
   const bounds = intent.stream ? Math.min(policy.firstTokenMs, ownMs) : ownMs
   const headersMs = entry.timeoutMs === null ? bounds : Math.min(bounds, entry.timeoutMs)
