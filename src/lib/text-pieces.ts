@@ -1,30 +1,34 @@
 // Text that is going to be bytes, whole or in pieces that belong one after another: putting it together as one text first costs a copy of it in cold memory.
 
-/** Text that writes itself: a record over a template (`text-template.ts`), whose characters are one byte each, or `TextBefore`. */
+/** Text that writes itself: a record over a template (`text-template.ts`), whose characters are one byte each, or `TextBefore`, which is no part of a head. */
 export interface WritesItself {
-  /** UTF-16 units. */
+  /** UTF-16 units of what it writes at most. */
   readonly length: number
-  /** Into a buffer that has room for it, and for what it says it needs besides; answers where it ends. */
+  /** Into a buffer that has room for that; answers where it ends. */
   write(buffer: Buffer, at: number): number
   text(): string
 }
 
 /**
- * A text without its end, which is all of ASCII and is written too: there must be room for it, and what follows is written over it. No text is made of the
- * part, which would be one in cold memory that nobody keeps.
+ * A text up to `end`. What stands behind it, all of ASCII, is written too, and what follows is written over that: no text is made of the part, which would be
+ * one in cold memory that nobody keeps.
  */
 export class TextBefore implements WritesItself {
   constructor(
     private readonly whole: string,
-    readonly length: number,
+    private readonly end: number,
   ) {}
 
+  get length(): number {
+    return this.whole.length
+  }
+
   write(buffer: Buffer, at: number): number {
-    return at + writeUtf8(buffer, at, this.whole) - (this.whole.length - this.length)
+    return at + writeUtf8(buffer, at, this.whole) - (this.whole.length - this.end)
   }
 
   text(): string {
-    return this.whole.slice(0, this.length)
+    return this.whole.slice(0, this.end)
   }
 }
 

@@ -39,7 +39,7 @@ export class TextTemplate {
   ) {}
 
   /**
-   * Of a JSON text in which `gap(i)`, in quotes for a text, stands for the i-th of the values; that of a number may end a text. Null: it holds characters of more than one byte, or one of the
+   * Of a JSON text in which `gap(i)`, in quotes for a text, stands for the i-th of the values. A number may also end a text in quotes. Null: it holds characters of more than one byte, or one of the
    * gaps not once, which somebody's name could bring about. `outgrown`: one of the same text that had no room for them; this one has room for what fitted there too.
    */
   static of(json: string, values: readonly GapValue[], outgrown: TextTemplate | null = null): TextTemplate | null {
@@ -65,22 +65,22 @@ export class TextTemplate {
       offsets,
       rooms,
       rooms.map((room, i) => (typeof values[i] === 'string' ? TEXT : 10 ** room)),
-      areQuoted.map((isQuoted, i) => isQuoted && typeof values[i] === 'number'),
+      areQuoted.map((isQuoted, i) => isQuoted && typeof values[i] !== 'string'),
     )
   }
 
-  /** The text with these values, each of the kind that the first ones were of, or null for a number; null where one of them has no room. */
+  /** The text with these values, each of the kind that the first ones were of, or null for a number that ends no text; null where one of them has no room. */
   filled(values: readonly GapValue[]): FilledText | null {
     if (values.length !== this.offsets.length) return null
-    for (let i = 0; i < values.length; i++) {
-      const value = values[i]!
-      const limit = this.limits[i]!
-      if (typeof value === 'number') {
-        if (!(value >= 0 && value < limit && Number.isInteger(value))) return null
-      } else if (value === null ? limit === TEXT || this.endsText[i]! : limit !== TEXT || value.length > this.rooms[i]!)
-        return null
-    }
+    for (let i = 0; i < values.length; i++) if (!this.hasRoom(values[i]!, i)) return null
     return new FilledText(this, values)
+  }
+
+  private hasRoom(value: GapValue, gapIndex: number): boolean {
+    const limit = this.limits[gapIndex]!
+    if (typeof value === 'number') return value >= 0 && value < limit && Number.isInteger(value)
+    if (value === null) return limit !== TEXT && !this.endsText[gapIndex]!
+    return limit === TEXT && value.length <= this.rooms[gapIndex]!
   }
 
   write(buffer: Buffer, at: number, values: readonly GapValue[]): number {

@@ -4,8 +4,8 @@ import { pause } from '../lib/pause.ts'
 
 const POLL_MS = 5
 /**
- * Where nobody has committed for a while, readers look less often: each look costs some 28 us (docs/decisions/0022). All topics are looked at at the same times:
- * one wake-up of the thread instead of four, and what a look needs is in its caches for all but the first.
+ * Where nobody has committed for a while, readers look less often: each look costs some 28 us (docs/decisions/0022). Topics that are looked
+ * at as often are looked at at the same times: one wake-up of the thread instead of four, and what a look needs is in its caches for all but the first.
  */
 const IDLE_POLL_MS = 20
 const LIVELY_MS = 1_000

@@ -136,7 +136,7 @@ export class FileSpool implements LocalSpool {
     const { record } = this.writer.next
     const atMs = this.options.nowMs()
     const sequence = this.writer.add(topic, type, subject, data, atMs)
-    const waiter = new SpoolWaiter(this.idPrefix, sequence, record, topic, of, type, subject, data, atMs)
+    const waiter = new SpoolWaiter(this.idPrefix, sequence, record, topic, this.own(of), type, subject, data, atMs)
     this.pending.push(waiter)
     const isFull = this.pending.length >= MAX_BATCH_RECORDS && this.options.durability !== 'host'
     if (isFull || this.writer.pendingBytes >= MAX_BATCH_BYTES) this.flush()
@@ -146,6 +146,12 @@ export class FileSpool implements LocalSpool {
       else this.options.atEnd(this.endOfTurn)
     }
     return waiter.appended
+  }
+
+  /** An admission of another spool is looked for by what the text says. */
+  private own(of: Appended | null | undefined): number | null | undefined {
+    if (of === null || of === undefined) return of
+    return of.idPrefix === this.idPrefix ? of.sequence : undefined
   }
 
   backlog(): ReturnType<Backlog['report']> {

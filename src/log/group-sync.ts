@@ -3,7 +3,7 @@
 import { failpoint } from '../lib/failpoints.ts'
 import { fileErrorCode } from './files.ts'
 import type { SegmentWriter } from './segments.ts'
-import { type Appended, SpoolClosed } from './spool-port.ts'
+import { type Appended, appendedOnly, SpoolClosed } from './spool-port.ts'
 
 export interface SyncWaiter extends Appended {
   resolve(appended: Appended): void
@@ -110,7 +110,7 @@ export class GroupSync<Waiter extends SyncWaiter> {
     for (const waiter of waiters) {
       const durable = Promise.withResolvers<void>()
       this.#late.push({ waiter, durable })
-      waiter.reject(new SpoolClosed(reason, waiter, durable.promise))
+      waiter.reject(new SpoolClosed(reason, appendedOnly(waiter), durable.promise))
     }
   }
 }

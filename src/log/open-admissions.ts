@@ -16,9 +16,10 @@ export interface OpenAdmission {
   readonly attempts: readonly string[]
 }
 
-/** A record as it was appended; `of` as in the port. */
+/** A record as it was appended. */
 export interface NotedRecord extends Pick<Appended, 'id' | 'sequence'> {
-  readonly of: Appended | null | undefined
+  /** The sequence of the admission that it belongs to, of this process; null: to none. Undefined: its text says it. */
+  readonly of: number | null | undefined
   readonly type: string
   readonly subject: string
   readonly atMs: number
@@ -92,9 +93,9 @@ export class OpenAdmissions {
     if (of === undefined) this.observe(type, record.id, subject, atMs, wholeText(data))
     else if (type === 'request.admitted') this.own.set(sequence, record)
     else if (of === null) return
-    else if (type === 'request.settled') this.own.delete(of.sequence)
+    else if (type === 'request.settled') this.own.delete(of)
     else if (isAttempt(type)) {
-      const open = this.own.get(of.sequence)
+      const open = this.own.get(of)
       if (open !== undefined) open.attempts = [...open.attempts, data]
     }
   }

@@ -6,11 +6,15 @@ export type RecordId = string
 
 /** A record that was appended. Its id is text once somebody asks: nobody does for most, and a text in cold memory takes 0.3 us. */
 export interface Appended {
+  /** Within its topic. */
   readonly sequence: number
-  /** What its id, and that of every record of this process, begins with: all but the sequence. */
+  /** What its id, and that of every record of its spool since this start, begins with: all but the sequence. */
   readonly idPrefix: string
   readonly id: RecordId
 }
+
+/** Nothing but that, of what knows more. */
+export const appendedOnly = ({ id, idPrefix, sequence }: Appended): Appended => ({ id, idPrefix, sequence })
 
 /** The disk is full or failing, the backlog is at its bound, or the log takes nothing (durability `log`): nothing is admitted until it has room again. */
 export class SpoolClosed extends Error {
@@ -37,8 +41,8 @@ export interface Spool {
   /**
    * Appends one record to a topic (`requests` or `operations`), batched with all others of this event-loop turn. Resolves when it is as durable as
    * `log.durability` asks, and throws SpoolClosed when that takes too long. `admission: true` (a `request.admitted`, and what can be done without) throws SpoolClosed while admission is closed; the others use the kept ballast.
-   * `subject` is the partition key. `of` is the admission that a record of a request belongs to (of an admission itself: null), where the
-   * caller knows it: else the text is searched for it.
+   * `subject` is the partition key. `of` is the admission, in this spool, that a record of a request belongs to (of an admission itself: null), where
+   * the caller knows it: else the text is searched for it.
    */
   append(
     topic: 'requests' | 'operations',

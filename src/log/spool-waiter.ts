@@ -20,7 +20,7 @@ export class SpoolWaiter implements ShipmentWaiter, NotedRecord {
     /** Of all records of the spool. */
     readonly record: number,
     readonly topic: SpoolTopic,
-    readonly of: Appended | null | undefined,
+    readonly of: NotedRecord['of'],
     readonly type: string,
     readonly subject: string,
     readonly data: TextPieces,

@@ -1,5 +1,5 @@
 // Who waits, under `log.durability: log`, for the log to take a record. The wait has an end: brokers that are away hold no request for ever.
-import { type Appended, SpoolClosed } from './spool-port.ts'
+import { type Appended, appendedOnly, SpoolClosed } from './spool-port.ts'
 
 export interface ShipmentWaiter extends Appended {
   readonly record: number
@@ -47,7 +47,8 @@ export class Unshipped {
   }
 
   #refuse(count: number, reason: string): number {
-    for (const { waiter } of this.#waiting.splice(0, count)) waiter.reject(new SpoolClosed(reason, waiter))
+    for (const { waiter } of this.#waiting.splice(0, count))
+      waiter.reject(new SpoolClosed(reason, appendedOnly(waiter)))
     return count
   }
 }

@@ -62,7 +62,7 @@ export interface ThreadTimes {
 }
 
 export const threadTimes = (nowMs: () => number, schedule = SCHEDULE): ThreadTimes => {
-  const file = openedFile(schedule)
+  let file = openedFile(schedule)
   const read = () => {
     const text = file === null ? null : textIn(file)
     if (text === null) return null
@@ -81,7 +81,10 @@ export const threadTimes = (nowMs: () => number, schedule = SCHEDULE): ThreadTim
     },
     close() {
       before = null
-      if (file !== null) closeSync(file)
+      // Its number may be another file's by the time of a second call.
+      const open = file
+      file = null
+      if (open !== null) closeSync(open)
     },
   }
 }

@@ -1,6 +1,6 @@
 // A turn of the event loop has one time for much that it does (`lib/turn-clock.ts`), but not for how long something took.
 import { afterEach, expect, test } from 'bun:test'
-import { type ProviderCall, send as sendCall } from '../../src/inference/call.ts'
+import { type ProviderCall, prepare, send as sendCall } from '../../src/inference/call.ts'
 import { holdTime, letTimeGo, turnMs } from '../../src/lib/turn-clock.ts'
 import type { ProviderKind } from '../../src/providers/provider.ts'
 import { type FaultRequest, type FaultServer, startFaultServer } from '../faults/matrix/fault-server.ts'
@@ -70,4 +70,27 @@ test('the deadline of a call begins when it is sent, not when its part of the tu
   } finally {
     letTimeGo()
   }
+})
+
+test('what is sent is signed for the time at which it is made, not for that at which the request came', () => {
+  const startedMs = performance.now()
+  let atMs = 0
+  const kind = {
+    request(_chat: unknown, target: { readonly atMs: number }) {
+      atMs = target.atMs
+      return { shaping: [] }
+    },
+  }
+  const call = {
+    ...{
+      exchange: { identity: { startedMs, atMs: 5_000 }, budgets: null },
+      intent: { stream: false },
+      entry: {},
+      kind,
+    },
+  } as unknown as ProviderCall
+  Bun.sleepSync(WORK_MS)
+  expect(prepare(call, {} as never)).toBeNull()
+  expect(atMs).toBeGreaterThanOrEqual(5_000 + WORK_MS - 1)
+  expect(Number.isInteger(atMs)).toBe(true)
 })

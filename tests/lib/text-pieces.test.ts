@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { charsOf, latin1Length, wholeText, writeLatin1, writeText } from '../../src/lib/text-pieces.ts'
+import { charsOf, latin1Length, TextBefore, wholeText, writeLatin1, writeText } from '../../src/lib/text-pieces.ts'
 
 const number = fc.oneof(
   fc.nat({ max: 20 }),
@@ -34,6 +34,25 @@ const word = fc.oneof(
   fc.constantFrom('', 'é', '\u{1f600}', 'x'.repeat(39), 'x'.repeat(40), 'x'.repeat(41), `${'x'.repeat(39)}é`),
 )
 const ROOM = 8_192
+
+test('a text without its end is written over from where it ends, in the room of the whole', () => {
+  const end = fc.stringMatching(/^\}[ \n\r\t]{0,9}$/)
+  fc.assert(
+    fc.property(word, end, fc.array(fc.oneof(word, number), { maxLength: 4 }), fc.nat(9), (text, last, more, at) => {
+      const pieces = [new TextBefore(text + last, text.length), ...more, last]
+      const expected = `${text}${more.join('')}${last}`
+      const buffer = Buffer.alloc(at + Buffer.byteLength(expected) + 4, '#')
+      const to = writeText(buffer, at, pieces)
+      expect(buffer.toString('utf8', at, to)).toBe(Buffer.from(expected).toString())
+      expect(buffer.toString('latin1', to)).toBe('####')
+      expect(wholeText(pieces)).toBe(expected)
+      expect(charsOf(pieces)).toBeGreaterThanOrEqual(expected.length)
+      // It writes all of it: whoever asks how much room it needs hears of that.
+      expect(charsOf([pieces[0]!])).toBe(text.length + last.length)
+    }),
+    { numRuns: 2_000 },
+  )
+})
 
 test('pieces are written as the text that they are together', () => {
   fc.assert(

@@ -63,6 +63,11 @@ test('a number that ends a text, as that of an id does', () => {
           })
       }
       expect(template.filled([null, ...all.slice(1), other])).toBeNull()
+      // Nor where it is none when the template is made.
+      const unknown = [null, ...all.slice(1), other]
+      const late = TextTemplate.of(JSON.stringify({ ids, other: gap(all.length) }), unknown)!
+      expect(late.filled(unknown)).toBeNull()
+      expect(JSON.parse(wholeText([late.filled([7, ...unknown.slice(1)])!])).ids[0]).toBe('ins_1.e.7')
     }),
   )
 })

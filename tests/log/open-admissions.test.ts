@@ -1,6 +1,5 @@
 import { expect, test } from 'bun:test'
 import { OpenAdmissions } from '../../src/log/open-admissions.ts'
-import { appended } from './appended.ts'
 
 const admit = (open: OpenAdmissions, recordId: string, requestId: string) =>
   open.observe('request.admitted', recordId, 'ten_1', 1, JSON.stringify({ id: requestId }))
@@ -77,7 +76,7 @@ test('what this process admits is found by its sequence, and stands in the order
   const open = new OpenAdmissions()
   const note = (sequence: number, type: string, of: number | null) =>
     open.note({
-      of: of === null ? null : appended(`me.e.${of}`),
+      of,
       id: `me.e.${sequence}`,
       sequence,
       type,

@@ -7,7 +7,7 @@ import { SegmentCursor } from '../../src/log/segment-cursor.ts'
 import { listSegments } from '../../src/log/segments.ts'
 import type { LocalSpool } from '../../src/log/spool.ts'
 import { writeWatermark } from '../../src/log/spool-directory.ts'
-import { SpoolClosed } from '../../src/log/spool-port.ts'
+import { type Appended, SpoolClosed } from '../../src/log/spool-port.ts'
 import { idOf } from './appended.ts'
 import { appendTo } from './small-disk.ts'
 import { openTestSpool, readAll, temporaryFolder } from './support.ts'
@@ -176,6 +176,23 @@ test('open admissions are known from the last segments alone, with their attempt
   ).toEqual([{ recordId: open, subject: 'tenant', data: '{"id":"req_open"}', attempts: ['{"id":"req_open","n":2}'] }])
   expect(again.end).toBe(204)
   await again.close()
+})
+
+test('a settlement closes the admission that it names, and none of the same number in another spool', async () => {
+  const mine = await openTestSpool(dataDir())
+  const others = await openTestSpool(dataDir())
+  const admit = (spool: LocalSpool) => spool.append('requests', 'request.admitted', 't', '{"id":"req"}', true, null)
+  const [own, foreign] = [await admit(mine), await admit(others)]
+  expect(own.sequence).toBe(foreign.sequence)
+  const settle = (admission: Appended) => {
+    const text = JSON.stringify({ id: 'req', admission: admission.id })
+    return mine.append('requests', 'request.settled', 't', text, false, admission)
+  }
+  await settle(foreign)
+  expect(mine.status().openAdmissions).toBe(1)
+  await settle(own)
+  expect(mine.status().openAdmissions).toBe(0)
+  await Promise.all([mine.close(), others.close()])
 })
 
 test('a number that a consumer has passed is not given out again, also where its record never came to be', async () => {

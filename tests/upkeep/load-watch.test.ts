@@ -1,9 +1,9 @@
 // For how long the main thread runs and rests, told from what the kernel counts of it.
 import { afterAll, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { threadTimes } from '../../src/upkeep/load-watch.ts'
+import { threadTimes, watchLoad } from '../../src/upkeep/load-watch.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'gatelog-load-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -25,6 +25,23 @@ test('time in which the thread waited for a processor is no rest', () => {
   expect(after(100, 670, 470)).toEqual({ ranMs: 30, restedMs: 0 }) // counted a moment later than the clock was read
   times.close()
   expect(times.since()).toBeUndefined()
+})
+
+test('what is watched is closed, once', () => {
+  if (process.platform !== 'linux') return
+  const opened = () =>
+    readdirSync('/proc/self/fd').filter((number) => {
+      try {
+        return readlinkSync(`/proc/self/fd/${number}`).endsWith('/schedstat')
+      } catch {
+        return false // that of the folder itself
+      }
+    }).length
+  const watch = watchLoad({ maxDelayMs: null, maxMemoryBytes: null })
+  expect(opened()).toBe(1)
+  watch.close()
+  expect(opened()).toBe(0)
+  expect(watch.close).not.toThrow()
 })
 
 test('where the kernel does not say it, nothing is said', () => {
