@@ -61,6 +61,7 @@ export interface ThreadTimes {
   close(): void
 }
 
+/** Of the main thread, from now on; `schedule` is a file like Linux's, which is kept open. */
 export const threadTimes = (nowMs: () => number, schedule = SCHEDULE): ThreadTimes => {
   let file = openedFile(schedule)
   const read = () => {
