@@ -73,7 +73,7 @@ test('the deadline of a call begins when it is sent, not when its part of the tu
 })
 
 test('what is sent is signed for the time at which it is made, not for that at which the request came', () => {
-  const startedMs = performance.now()
+  const startedMs = performance.now() - WORK_MS
   let atMs = 0
   const kind = {
     request(_chat: unknown, target: { readonly atMs: number }) {
@@ -89,7 +89,6 @@ test('what is sent is signed for the time at which it is made, not for that at w
       kind,
     },
   } as unknown as ProviderCall
-  Bun.sleepSync(WORK_MS)
   expect(prepare(call, {} as never)).toBeNull()
   expect(atMs).toBeGreaterThanOrEqual(5_000 + WORK_MS - 1)
   expect(Number.isInteger(atMs)).toBe(true)
