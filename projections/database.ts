@@ -1,6 +1,6 @@
 // Connections to Postgres, and what its failures mean. The only file that opens any.
 import postgres from 'postgres'
-import { pause } from '../src/lib/pause.ts'
+import { pause } from '../src/lib/event-loop/sleep.ts'
 
 /** bigint columns hold integers below 2^53 (times, counts, nano-USD): they come back as numbers. */
 const bigint = { to: 20, from: [20], serialize: String, parse: Number }

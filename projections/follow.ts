@@ -1,6 +1,7 @@
 // One partition of one build: read, fold, apply, for ever. Loses to another worker without harm; waits for Postgres and the log as long as it takes.
-import type { Diagnostics } from '../src/lib/diagnostics.ts'
-import { pause } from '../src/lib/pause.ts'
+
+import { pause } from '../src/lib/event-loop/sleep.ts'
+import type { Diagnostics } from '../src/lib/process/diagnostics.ts'
 import { type EventLog, LogGap, type LogRecord, LogReplaced } from '../src/log/port.ts'
 import { isDataError, isMissingPartition, isMissingTable, settled, sqlStateOf } from './database.ts'
 import { type GatherLimits, gather } from './gather.ts'

@@ -1,6 +1,7 @@
 // Keeps one read model: its build, a follower for each partition (new ones are found while it runs), and the switch to a build that has caught up.
-import type { Diagnostics } from '../src/lib/diagnostics.ts'
-import { pause } from '../src/lib/pause.ts'
+
+import { pause } from '../src/lib/event-loop/sleep.ts'
+import type { Diagnostics } from '../src/lib/process/diagnostics.ts'
 import { type EventLog, LogReplaced } from '../src/log/port.ts'
 import { type AnyProjection, activate, buildToKeep, prepareCatalogue, removeAbandonedBuilds } from './builds.ts'
 import { isMissingTable, type Sql, settled, sqlStateOf } from './database.ts'

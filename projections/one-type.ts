@@ -1,5 +1,5 @@
 // Read models that take one type of event of their topic: every other record is passed over unparsed.
-import { type Static, type TSchema, TypeCompiler } from '../src/lib/schema.ts'
+import { type Static, type TSchema, TypeCompiler } from '../src/lib/schema/schema.ts'
 import { type EnvelopeBody, envelopeOf, typeFilter } from '../src/log/envelope.ts'
 import type { LogRecord } from '../src/log/port.ts'
 import type { Folded } from './projection.ts'

@@ -1,7 +1,8 @@
 // What a read model is, and how a batch of records gets into Postgres exactly once.
-import { breath } from '../src/lib/breath.ts'
-import { sha256Hex } from '../src/lib/digest.ts'
-import { failpoint } from '../src/lib/failpoints.ts'
+
+import { sha256Hex } from '../src/lib/crypto/digest.ts'
+import { breath } from '../src/lib/event-loop/yield-to-event-loop.ts'
+import { failpoint } from '../src/lib/process/failpoints.ts'
 import type { Origin } from '../src/log/envelope.ts'
 import type { EventLog, LogRecord } from '../src/log/port.ts'
 import type { Queryable, Sql, Transaction } from './database.ts'

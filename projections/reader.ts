@@ -1,5 +1,5 @@
 // Reads through the active build of a read model, within a deadline. What `query.ts` files are made with.
-import { pause } from '../src/lib/pause.ts'
+import { pause } from '../src/lib/event-loop/sleep.ts'
 import { activeBuild } from './builds.ts'
 import {
   isConnectionError,

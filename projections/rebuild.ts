@@ -1,6 +1,7 @@
 // Makes read models anew from the log, beside those in use. Readers see the old tables until the new ones have caught up, then the new ones.
-import type { Diagnostics } from '../src/lib/diagnostics.ts'
-import { pause } from '../src/lib/pause.ts'
+
+import { pause } from '../src/lib/event-loop/sleep.ts'
+import type { Diagnostics } from '../src/lib/process/diagnostics.ts'
 import type { EventLog } from '../src/log/port.ts'
 import { type AnyProjection, beginRebuild, holdRebuild, prepareCatalogue } from './builds.ts'
 import { answers, openDatabase, type Sql, sqlStateOf, within } from './database.ts'

@@ -1,6 +1,7 @@
 // The projection worker: every read model, what is published from them, and reports of how far they are.
-import type { Diagnostics } from '../src/lib/diagnostics.ts'
-import { pause } from '../src/lib/pause.ts'
+
+import { pause } from '../src/lib/event-loop/sleep.ts'
+import type { Diagnostics } from '../src/lib/process/diagnostics.ts'
 import type { EventLog } from '../src/log/port.ts'
 import { auditProjection } from './audit/project.ts'
 import { publishAudit } from './audit/publish.ts'

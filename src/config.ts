@@ -2,8 +2,7 @@
 import './config/addresses.ts'
 import { Auth } from './config/auth.ts'
 import { checkServer, Server } from './config/server.ts'
-import { durationMs } from './lib/duration.ts'
-import { FormatRegistry, type Static, t } from './lib/schema.ts'
+import { FormatRegistry, type Static, t } from './lib/schema/schema.ts'
 import {
   choice,
   durationOrOff,
@@ -15,9 +14,10 @@ import {
   text,
   texts,
   whole,
-} from './lib/setting.ts'
-import { ConfigError, expectation, getPath, type Leaf, leavesOf, readSettings } from './lib/settings.ts'
-import { shownUrl } from './lib/shown-url.ts'
+} from './lib/settings/kinds.ts'
+import { ConfigError, expectation, getPath, type Leaf, leavesOf, readSettings } from './lib/settings/settings.ts'
+import { shownUrl } from './lib/text/shown-url.ts'
+import { durationMs } from './lib/time/duration.ts'
 
 const PREFIX = 'GATEWAY_'
 const MASTER_KEY_BYTES = 32

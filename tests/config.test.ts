@@ -2,11 +2,11 @@ import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { allowsPrivate, loadConfig, masterKeysOf, printed, redacted, settingsTable } from '../src/config.ts'
-import { CONFIRM_EVERY_MS, LEAST_MAX_STALENESS_MS } from '../src/lib/confirm-period.ts'
-import { durationMs } from '../src/lib/duration.ts'
-import { newApiKey } from '../src/lib/ids.ts'
-import { MOST_DURATION } from '../src/lib/setting.ts'
-import { ConfigError } from '../src/lib/settings.ts'
+import { newApiKey } from '../src/lib/crypto/ids.ts'
+import { MOST_DURATION } from '../src/lib/settings/kinds.ts'
+import { ConfigError } from '../src/lib/settings/settings.ts'
+import { CONFIRM_EVERY_MS, LEAST_MAX_STALENESS_MS } from '../src/lib/time/confirm-period.ts'
+import { durationMs } from '../src/lib/time/duration.ts'
 
 const MASTER_KEY = Buffer.alloc(32, 9).toString('base64')
 

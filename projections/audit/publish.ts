@@ -1,7 +1,7 @@
 // Audit rows -> gateway.audit.v1: one event for each decision, with the decision's id as its own. After the rows are committed, in the order of the chain.
 import type { AuditRecorded } from '../../src/domain/audit.ts'
-import type { Diagnostics } from '../../src/lib/diagnostics.ts'
-import { pause } from '../../src/lib/pause.ts'
+import { pause } from '../../src/lib/event-loop/sleep.ts'
+import type { Diagnostics } from '../../src/lib/process/diagnostics.ts'
 import { readEnvelope, writeEnvelope } from '../../src/log/envelope.ts'
 import { type EventLog, LogUnavailable, type NewRecord, RecordRefused } from '../../src/log/port.ts'
 import { MAX_APPEND_BYTES } from '../../src/log/port-limits.ts'

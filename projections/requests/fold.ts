@@ -2,7 +2,7 @@
 import type { EventRecord } from '../../src/domain/decision.ts'
 import { REQUEST_EVENTS, type RequestAdmitted, type RequestSettled } from '../../src/domain/request.ts'
 import { upcast } from '../../src/domain/upcasters.ts'
-import { type TSchema, type TypeCheck, TypeCompiler } from '../../src/lib/schema.ts'
+import { type TSchema, type TypeCheck, TypeCompiler } from '../../src/lib/schema/schema.ts'
 import { envelopeOf } from '../../src/log/envelope.ts'
 import type { LogRecord } from '../../src/log/port.ts'
 import { copyLine } from '../copy.ts'

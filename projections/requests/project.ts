@@ -1,5 +1,5 @@
 // gateway.requests.v1 -> the request log and usage. A batch goes in by COPY; what stands in two batches, or twice in the log, is put together here.
-import { breath } from '../../src/lib/breath.ts'
+import { breath } from '../../src/lib/event-loop/yield-to-event-loop.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { copyInto, copyLine } from '../copy.ts'
 import { sqlStateOf, type Transaction } from '../database.ts'

@@ -3,9 +3,9 @@
 
 import type { UsageClosed } from '../../src/domain/usage-closed.ts'
 import { UsageClosedCell } from '../../src/domain/usage-closed.ts'
-import type { Diagnostics } from '../../src/lib/diagnostics.ts'
-import { sha256Hex } from '../../src/lib/digest.ts'
-import { pause } from '../../src/lib/pause.ts'
+import { sha256Hex } from '../../src/lib/crypto/digest.ts'
+import { pause } from '../../src/lib/event-loop/sleep.ts'
+import type { Diagnostics } from '../../src/lib/process/diagnostics.ts'
 import { writeEnvelope } from '../../src/log/envelope.ts'
 import type { EventLog } from '../../src/log/port.ts'
 import { TOPICS } from '../../src/log/topics.ts'

@@ -1,5 +1,5 @@
 // Puts together what instances tell each other, once the control state can be told from that of others, and what stands on it.
-import type { Diagnostics } from '../lib/diagnostics.ts'
+import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import type { FailedLogins } from '../state/failed-logins.ts'
 import type { HealthBook } from '../state/health.ts'
 import { type Activation, openActivation } from '../upkeep/activation.ts'

@@ -1,9 +1,9 @@
 #!/usr/bin/env bun
 // The command line. Each command answers an exit code; what a person can mend is one line on stderr and exit code 1.
 import { printed, settingsTable } from '../config.ts'
-import { newId } from '../lib/ids.ts'
-import { nearest } from '../lib/nearest.ts'
-import { ConfigError } from '../lib/settings.ts'
+import { newId } from '../lib/crypto/ids.ts'
+import { ConfigError } from '../lib/settings/settings.ts'
+import { nearest } from '../lib/text/nearest.ts'
 import { openLog } from '../log/open-log.ts'
 import { LogReplaced, LogUnavailable, TopicMisconfigured } from '../log/port.ts'
 import { VERSION } from '../main.ts'

@@ -1,7 +1,7 @@
 // Whether this process may use a data folder: the usual wrong volume of a container is there, and somebody else's.
 import { accessSync, constants, type Stats, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
-import { codeOf } from '../lib/error-code.ts'
+import { codeOf } from '../lib/process/error-code.ts'
 
 /** What a process wants of the folder: to keep things in it, or only to look. */
 export type Wanted = 'write' | 'read'

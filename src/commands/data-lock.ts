@@ -1,7 +1,7 @@
 // One gateway for each data folder: two would run two Postgres servers and two workers in it, and write over each other's snapshots.
 import { resolve } from 'node:path'
-import { codeOf } from '../lib/error-code.ts'
-import { ConfigError } from '../lib/settings.ts'
+import { codeOf } from '../lib/process/error-code.ts'
+import { ConfigError } from '../lib/settings/settings.ts'
 import { type HeldLock, tryLock } from '../log/lock.ts'
 
 /** Held for the life of the process; the kernel frees it when the process dies, however that happens. Throws ConfigError when another one holds it, or its file cannot be opened. */

@@ -1,6 +1,6 @@
 // The switch of the failpoints: for the fault rig only.
-import { armFailpoint, FAILPOINTS } from '../lib/failpoints.ts'
-import { ConfigError } from '../lib/settings.ts'
+import { armFailpoint, FAILPOINTS } from '../lib/process/failpoints.ts'
+import { ConfigError } from '../lib/settings/settings.ts'
 import type { Environment } from './settings.ts'
 
 const VARIABLE = 'GATELOG_FAILPOINT'

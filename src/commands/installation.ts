@@ -1,7 +1,7 @@
 // The keys of the installation (what its chain is signed with), as the gateway and the commands beside it find them.
 import type { Config } from '../config.ts'
-import type { Diagnostics } from '../lib/diagnostics.ts'
-import { pause } from '../lib/pause.ts'
+import { pause } from '../lib/event-loop/sleep.ts'
+import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import { type EventLog, LogUnavailable } from '../log/port.ts'
 import { TOPICS } from '../log/topics.ts'
 import type { DataKeyStore } from '../state/data-key-store.ts'

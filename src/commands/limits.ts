@@ -4,8 +4,8 @@ import type { Limits } from '../inference/limits.ts'
 import { processLimits } from '../inference/limits-local.ts'
 import { LIMIT_SCRIPTS } from '../inference/limits-redis.ts'
 import { sharedLimits } from '../inference/limits-shared.ts'
+import { turnMs } from '../lib/event-loop/turn-clock.ts'
 import { openRedis } from '../lib/redis.ts'
-import { turnMs } from '../lib/turn-clock.ts'
 
 /** Rate limits: shared through Redis where there is one, else of this process. */
 export const openLimits = ({ redis: { url } }: Config): Limits & { close(): void } => {

@@ -2,10 +2,10 @@
 import type { App } from '../app.ts'
 import type { Config } from '../config.ts'
 import { noRequest } from '../http/no-request.ts'
-import type { Diagnostics } from '../lib/diagnostics.ts'
-import { codeOf } from '../lib/error-code.ts'
-import { type HttpServer, type ServerHandlers, serveHttp } from '../lib/http-server.ts'
-import { ConfigError } from '../lib/settings.ts'
+import { type HttpServer, type ServerHandlers, serveHttp } from '../lib/http-server/server.ts'
+import type { Diagnostics } from '../lib/process/diagnostics.ts'
+import { codeOf } from '../lib/process/error-code.ts'
+import { ConfigError } from '../lib/settings/settings.ts'
 
 export interface Listener {
   /** `http://127.0.0.1:8080`: where this machine reaches it. */

@@ -1,9 +1,9 @@
 // Puts together where outcomes go: this process's spool, on Kafka the sender that ships it, and what dead processes left open.
 import type { Config } from '../config.ts'
 import { CHAIN_ROW } from '../domain/chain.ts'
-import type { Diagnostics } from '../lib/diagnostics.ts'
-import { pause } from '../lib/pause.ts'
-import { turnWallMs } from '../lib/turn-clock.ts'
+import { pause } from '../lib/event-loop/sleep.ts'
+import { turnWallMs } from '../lib/event-loop/turn-clock.ts'
+import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import { LOG_MODULE } from '../log/open-log.ts'
 import { type Sender, type SenderOptions, type SenderStatus, startSender } from '../log/sender-thread.ts'
 import { adoptFreeSpools, type LocalSpool, openSpool, type SpoolOptions } from '../log/spool.ts'

@@ -1,7 +1,7 @@
 // Puts together what calls providers for operators: the checks of a test, listings, detection, over the same spool, dialer and kinds as requests.
 import { newIdentity } from '../http/request-context.ts'
 import { directCalls } from '../inference/direct.ts'
-import type { Dial } from '../lib/upstream.ts'
+import type { Dial } from '../lib/http-client/dial.ts'
 import { KINDS } from '../providers/kinds.ts'
 import type { Budgets } from '../state/budgets.ts'
 import type { KindTable } from '../upkeep/kind-table.ts'

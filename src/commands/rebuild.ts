@@ -2,8 +2,8 @@
 import { rebuild } from '../../projections/rebuild.ts'
 import { readModels } from '../../projections/worker.ts'
 import type { Config } from '../config.ts'
-import type { Diagnostics } from '../lib/diagnostics.ts'
-import { nearest } from '../lib/nearest.ts'
+import type { Diagnostics } from '../lib/process/diagnostics.ts'
+import { nearest } from '../lib/text/nearest.ts'
 import type { EventLog } from '../log/port.ts'
 import { openReadStore, requestDaysOf } from './read-store.ts'
 

@@ -1,9 +1,9 @@
 // Runs the seeder at start: until it is done, however long the log is away.
 import type { Config } from '../config.ts'
 import { checkBootstrap } from '../domain/bootstrap.ts'
-import type { Diagnostics } from '../lib/diagnostics.ts'
-import { newApiKey, newId } from '../lib/ids.ts'
-import { ConfigError } from '../lib/settings.ts'
+import { newApiKey, newId } from '../lib/crypto/ids.ts'
+import type { Diagnostics } from '../lib/process/diagnostics.ts'
+import { ConfigError } from '../lib/settings/settings.ts'
 import { CommitFailure } from '../state/port.ts'
 import type { KindTable } from '../upkeep/kind-table.ts'
 import type { ModelCatalogue } from '../upkeep/model-listing.ts'

@@ -1,5 +1,5 @@
 // What was started, to be ended in the reverse order.
-import type { Diagnostics } from '../lib/diagnostics.ts'
+import type { Diagnostics } from '../lib/process/diagnostics.ts'
 
 /** How long a step may take that says nothing of it. */
 const STEP_MS = 15_000

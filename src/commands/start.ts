@@ -1,7 +1,7 @@
 // `gateway start`: one gateway process, its siblings on the same port, signals, and what the terminal says.
 import { type LoadedConfig, settingMs } from '../config.ts'
-import type { Diagnostics } from '../lib/diagnostics.ts'
 import { ownModule } from '../lib/own-files.ts'
+import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import { type Gateway, startGateway } from '../main.ts'
 import { type ChildProcess, endWithParent, superviseChild } from '../upkeep/child-process.ts'
 import { ADMIN_KEY_NAME, INFERENCE_KEY_NAME } from '../upkeep/seed-keys.ts'

@@ -1,7 +1,7 @@
 // `gateway topics --docs`: writes the documents of the topics, `docs/topics.md` and `docs/asyncapi.json`, from the schemas and the recorded events.
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { codeOf } from '../lib/error-code.ts'
+import { codeOf } from '../lib/process/error-code.ts'
 import { asyncApiText, type RecordedExamples } from '../upkeep/contracts/asyncapi.ts'
 import { topicsPage } from '../upkeep/contracts/topics-page.ts'
 

@@ -1,7 +1,7 @@
 // What the settings say of addresses, checked before anybody connects: a slip stops the start with its key, and not later in a client's own words.
-import { headerPairs } from '../lib/header-pairs.ts'
-import { hostPort } from '../lib/host-port.ts'
-import { FormatRegistry } from '../lib/schema.ts'
+import { headerPairs } from '../lib/http/header-pairs.ts'
+import { hostPort } from '../lib/http/host-port.ts'
+import { FormatRegistry } from '../lib/schema/schema.ts'
 
 /** The URL when its scheme is one of these, its port from 1 to 65535, and name and password can be decoded; else null. */
 const urlOf = (text: string, schemes: readonly string[]): URL | null => {

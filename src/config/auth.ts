@@ -1,8 +1,9 @@
 // The settings of the door: which header carries the key, what is no key, how old may be what is known of keys.
-import { CONFIRM_EVERY_MS, LEAST_MAX_STALENESS_MS } from '../lib/confirm-period.ts'
-import { MINTED_KEY_LENGTH } from '../lib/ids.ts'
-import { FormatRegistry } from '../lib/schema.ts'
-import { duration, durationOrOff, MOST_DURATION, section, text, whole } from '../lib/setting.ts'
+
+import { MINTED_KEY_LENGTH } from '../lib/crypto/ids.ts'
+import { FormatRegistry } from '../lib/schema/schema.ts'
+import { duration, durationOrOff, MOST_DURATION, section, text, whole } from '../lib/settings/kinds.ts'
+import { CONFIRM_EVERY_MS, LEAST_MAX_STALENESS_MS } from '../lib/time/confirm-period.ts'
 import { mayCarryKey } from './key-header.ts'
 
 FormatRegistry.Set('gateway-key-header', mayCarryKey)

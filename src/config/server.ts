@@ -1,8 +1,8 @@
 // The settings of the port: where it listens, whom it believes, how long it waits, how much it takes.
-import { rangeFlaw } from '../lib/forwarded.ts'
-import type { Static } from '../lib/schema.ts'
-import { duration, durationOrOff, flag, MOST_DURATION, section, text, texts, whole } from '../lib/setting.ts'
-import { ConfigError } from '../lib/settings.ts'
+import { rangeFlaw } from '../lib/http/forwarded.ts'
+import type { Static } from '../lib/schema/schema.ts'
+import { duration, durationOrOff, flag, MOST_DURATION, section, text, texts, whole } from '../lib/settings/kinds.ts'
+import { ConfigError } from '../lib/settings/settings.ts'
 
 export const Server = section({
   host: text({

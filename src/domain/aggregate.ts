@@ -1,5 +1,5 @@
 // What an aggregate is: events (stored for ever), rows, evolve, decide. One file per aggregate; `control.ts` lists them.
-import type { Static, TSchema } from '../lib/schema.ts'
+import type { Static, TSchema } from '../lib/schema/schema.ts'
 import type { Actor, EventRecord } from './decision.ts'
 import type { Packing } from './packed-table.ts'
 import type { Indexes, RowChange } from './tables.ts'

@@ -1,5 +1,5 @@
 // What budgets count: money and tokens together. Whole numbers, never negative, never above 2^53 - 1.
-import { type Static, t } from '../lib/schema.ts'
+import { type Static, t } from '../lib/schema/schema.ts'
 
 const MOST = Number.MAX_SAFE_INTEGER
 

@@ -1,5 +1,5 @@
 // Who may call, and with what scopes. Only the SHA-256 digest of a key is ever stored. Names and fields of the events are stored for ever.
-import { type Static, t } from '../lib/schema.ts'
+import { type Static, t } from '../lib/schema/schema.ts'
 import { type Aggregate, changesOf, eventType, type Stamps } from './aggregate.ts'
 import type { ControlReader } from './control.ts'
 import type { EventRecord } from './decision.ts'

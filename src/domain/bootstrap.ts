@@ -1,7 +1,7 @@
 // The `bootstrap:` section of the settings: what a first start finds in the registry. Names instead of ids, otherwise the fields of the API. Where a policy, an
 // endpoint scope or an override names a model, `provider:<provider>/<model>` is that row alone; a bare name is the rows of all providers that serve it.
-import { flawOf } from '../lib/flaw.ts'
-import { type Static, t } from '../lib/schema.ts'
+import { flawOf } from '../lib/schema/first-error.ts'
+import { type Static, t } from '../lib/schema/schema.ts'
 import { SCOPES } from './api-key.ts'
 import { BudgetFields, BudgetScope, BudgetWindow } from './budget.ts'
 import { CacheRuleFields, CacheRuleName } from './cache-rule.ts'

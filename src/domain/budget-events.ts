@@ -1,6 +1,6 @@
 // What stands in `gateway.budgets.v1`, keyed by tenant: accounts (a budget in one window) and leases on them. Names and fields are stored for ever.
 // Every number that a holder tells is the sum since its start, so that repeats, losses and another order change nothing; only grants are told apart by number.
-import { type Static, type TSchema, t } from '../lib/schema.ts'
+import { type Static, type TSchema, t } from '../lib/schema/schema.ts'
 import { Amount } from './amount.ts'
 
 const text = (description: string) => t.String({ minLength: 1, maxLength: 256, description })

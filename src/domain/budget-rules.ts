@@ -1,5 +1,5 @@
 // What a budget may say, whatever there is.
-import { isTimeZone } from '../lib/time-zone.ts'
+import { isTimeZone } from '../lib/time/time-zone.ts'
 import type { BudgetFields } from './budget.ts'
 import { isWindow } from './budget-window.ts'
 import { Rejection } from './rejection.ts'

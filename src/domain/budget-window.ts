@@ -1,5 +1,5 @@
 // In which window of a budget an instant lies. Windows of one budget follow each other without gap or overlap, whatever clocks do.
-import { instantOf, localOf, offsetMs } from '../lib/time-zone.ts'
+import { instantOf, localOf, offsetMs } from '../lib/time/time-zone.ts'
 
 export interface WindowRule {
   /** `hour`, `day`, `week`, `month`, `lifetime`, or `<n>h`: that many hours. */

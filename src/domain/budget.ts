@@ -1,7 +1,7 @@
 // Budgets: what a tenant may spend in a window, as a whole or on one key, model, provider or endpoint scope. Names and fields of the events are stored
 // for ever. What was spent is not here: it is counted from the log (DESIGN section 7), by the id of the budget and the start of the window.
 import { usdOf } from '../lib/money.ts'
-import { type Static, t } from '../lib/schema.ts'
+import { type Static, t } from '../lib/schema/schema.ts'
 import { limitsHeightOf } from './account-closing.ts'
 import { type Aggregate, changeAction, changesOf, eventType, type Stamps } from './aggregate.ts'
 import type { Amount } from './amount.ts'

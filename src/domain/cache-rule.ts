@@ -1,5 +1,5 @@
 // Cache rules: whose answers may be kept, how long and how they are found again. Names and fields of the events are stored for ever.
-import { type Static, t } from '../lib/schema.ts'
+import { type Static, t } from '../lib/schema/schema.ts'
 import { type Aggregate, changeAction, changesOf, eventType, type Stamps } from './aggregate.ts'
 import { tenantOfScope } from './cache-scope.ts'
 import type { ControlReader } from './control.ts'

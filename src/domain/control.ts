@@ -1,5 +1,5 @@
 // The whole control state: every aggregate's table, and what one counted decision does to them.
-import { type TSchema, type TypeCheck, TypeCompiler } from '../lib/schema.ts'
+import { type TSchema, type TypeCheck, TypeCompiler } from '../lib/schema/schema.ts'
 import type { Aggregate, Meta } from './aggregate.ts'
 import { type ApiKeyRow, apiKey } from './api-key.ts'
 import { type BudgetRow, budget } from './budget.ts'

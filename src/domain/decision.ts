@@ -1,9 +1,9 @@
 // The counting rule (DESIGN section 3): a decision counts if and only if its parent is the tip and its MAC is valid.
 // Used alike by the live fold, the projection worker, verify and the simulation. What it depends on is frozen for ever.
 import { isUtf8 } from 'node:buffer'
-import { deriveKey, hmacHex, sha256Hex } from '../lib/digest.ts'
-import { Hmac256 } from '../lib/hmac.ts'
-import { isoMs } from '../lib/iso-time.ts'
+import { deriveKey, hmacHex, sha256Hex } from '../lib/crypto/digest.ts'
+import { Hmac256 } from '../lib/crypto/hmac.ts'
+import { isoMs } from '../lib/time/iso-time.ts'
 
 /** Who decided. By id only: names and addresses must stay erasable. */
 export interface Actor {

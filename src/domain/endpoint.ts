@@ -1,5 +1,5 @@
 // Endpoint scopes: named routing that applications select by slug or alias, and that operators repoint. Names and fields of the events are stored for ever.
-import { type Static, t } from '../lib/schema.ts'
+import { type Static, t } from '../lib/schema/schema.ts'
 import { type Aggregate, changeAction, changesOf, eventType, type Stamps } from './aggregate.ts'
 import { aliasKeys, isModel, requireNoModelName } from './alias.ts'
 import { capUsd } from './cap.ts'

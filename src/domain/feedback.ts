@@ -1,5 +1,5 @@
 // What people thought of an answer: `feedback.given`, in `gateway.requests.v1`. Stored for ever once shipped.
-import { type Static, t } from '../lib/schema.ts'
+import { type Static, t } from '../lib/schema/schema.ts'
 import { described, Id, Nullable } from './fields.ts'
 
 export const MAX_COMMENT_BYTES = 4_096

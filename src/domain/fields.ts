@@ -1,5 +1,5 @@
 // Fields that several aggregates share, and how a write becomes the fields that it really changes.
-import { Kind, type Static, type TSchema, t } from '../lib/schema.ts'
+import { Kind, type Static, type TSchema, t } from '../lib/schema/schema.ts'
 import { Rejection } from './rejection.ts'
 import { canonicalJson } from './tables.ts'
 

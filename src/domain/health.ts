@@ -1,5 +1,5 @@
 // Events of `gateway.operations.v1` about the health of providers: breaker moves, probes, and frames of the volatile inputs of plans. Stored for ever once shipped.
-import { type Static, t } from '../lib/schema.ts'
+import { type Static, t } from '../lib/schema/schema.ts'
 import { described, Id, Nullable } from './fields.ts'
 
 const Count = t.Integer({ minimum: 0 })

@@ -1,6 +1,6 @@
 // Events of `gateway.operations.v1` about logins that came to nothing. A stranger can cause them, so they are no decisions. Names of people are keyed digests;
 // addresses stand in the clear, for as long as the topic is kept. Stored for ever once shipped.
-import { type Static, t } from '../lib/schema.ts'
+import { type Static, t } from '../lib/schema/schema.ts'
 import { described, Nullable } from './fields.ts'
 
 const Name = t.String({ minLength: 1, maxLength: 128 })

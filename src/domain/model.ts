@@ -1,5 +1,5 @@
 // The registry of models: a row is one model at one provider. Names and fields of the events are stored for ever.
-import { type Static, t } from '../lib/schema.ts'
+import { type Static, t } from '../lib/schema/schema.ts'
 import { type Aggregate, changesOf, eventType, type Stamps } from './aggregate.ts'
 import { aliasKeys, requireNoScopeAlias } from './alias.ts'
 import type { ControlReader } from './control.ts'

@@ -1,5 +1,5 @@
 // Which members of what clients and settings say are names, and which names are refused. One rule for both; what older logs hold stays as it is.
-import { nameFlaw } from '../lib/readable-text.ts'
+import { nameFlaw } from '../lib/text/storable-text.ts'
 
 /** Members that hold names, or lists of them, wherever they stand. A reason, a description, a prompt or a secret may have lines. */
 const NAMES: ReadonlySet<string> = new Set([

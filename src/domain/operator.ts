@@ -1,6 +1,6 @@
 // Operators: the people who sign in to the console. Name and password hash are sealed under a data key of their own; the log knows an operator by id,
 // and finds it by a keyed digest of its name. Names and fields of the events are stored for ever.
-import { type Static, t } from '../lib/schema.ts'
+import { type Static, t } from '../lib/schema/schema.ts'
 import { type Aggregate, changesOf, eventType, type Stamps } from './aggregate.ts'
 import type { ControlReader } from './control.ts'
 import type { EventRecord } from './decision.ts'

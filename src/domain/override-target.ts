@@ -1,6 +1,6 @@
 // What an override is about, and what it says: every accepted spelling as the one that is stored.
 import { usdOf } from '../lib/money.ts'
-import { Value } from '../lib/schema.ts'
+import { Value } from '../lib/schema/schema.ts'
 import { isModel } from './alias.ts'
 import { capNanoUsd } from './cap.ts'
 import type { ControlReader } from './control.ts'

@@ -1,6 +1,6 @@
 // Overrides: what operators impose on requests at once, above every policy. Rows are only ever added; the last one of (kind, target, tenant) decides,
 // and is in force while enabled and not expired. Names and fields of the events are stored for ever.
-import { type Static, t } from '../lib/schema.ts'
+import { type Static, t } from '../lib/schema/schema.ts'
 import { type Aggregate, changesOf, eventType } from './aggregate.ts'
 import type { ControlReader } from './control.ts'
 import type { Actor, EventRecord } from './decision.ts'

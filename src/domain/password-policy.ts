@@ -1,6 +1,7 @@
 // What a name and a password of an operator may be.
-import { nameFlaw } from '../lib/readable-text.ts'
-import { t } from '../lib/schema.ts'
+
+import { t } from '../lib/schema/schema.ts'
+import { nameFlaw } from '../lib/text/storable-text.ts'
 import { Rejection } from './rejection.ts'
 
 export const PASSWORD_POLICY = {

@@ -1,5 +1,5 @@
 // What is allowed, under what limits, and what happens on failure. Names and fields of the events are stored for ever.
-import { type Static, t } from '../lib/schema.ts'
+import { type Static, t } from '../lib/schema/schema.ts'
 import { type Aggregate, changeAction, changesOf, eventType, type Stamps } from './aggregate.ts'
 import { capUsd } from './cap.ts'
 import type { ControlReader } from './control.ts'

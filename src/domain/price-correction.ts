@@ -1,6 +1,6 @@
 // Corrected prices: what the tokens of a model at a provider really cost in a range of time. Usage stays as it was booked; who reads it "as corrected" gets
 // the same tokens at these prices. Rows are only ever added, and taken back by a revert. Names and fields of the events are stored for ever.
-import { type Static, t } from '../lib/schema.ts'
+import { type Static, t } from '../lib/schema/schema.ts'
 import { type Aggregate, changesOf, eventType, type Stamps } from './aggregate.ts'
 import type { ControlReader } from './control.ts'
 import type { EventRecord } from './decision.ts'

@@ -1,6 +1,6 @@
 // What an operator had done with a provider, and what came of it: tests, detections of capabilities, synchronisations of models.
 // The last ones of each provider stand in the state; all of them are in the chain, and so in the audit log.
-import { type Static, t } from '../lib/schema.ts'
+import { type Static, t } from '../lib/schema/schema.ts'
 import { type Aggregate, changesOf, eventType, type Stamps } from './aggregate.ts'
 import type { ControlReader } from './control.ts'
 import type { EventRecord } from './decision.ts'

@@ -1,5 +1,5 @@
 // Where models are served. A secret is a credential, sealed under a data key of its own; names and fields of the events are stored for ever.
-import { type Static, t } from '../lib/schema.ts'
+import { type Static, t } from '../lib/schema/schema.ts'
 import { type Aggregate, changesOf, eventType, type Stamps } from './aggregate.ts'
 import { baseUrlFlaw } from './base-url.ts'
 import type { ControlReader } from './control.ts'

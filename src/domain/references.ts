@@ -1,5 +1,5 @@
 // Names of models and providers in policies and endpoint scopes. They may be said before they exist (docs/decisions/0015): whoever writes one that nobody has is told so.
-import { nearest } from '../lib/nearest.ts'
+import { nearest } from '../lib/text/nearest.ts'
 import { wordsOfModels } from './alias.ts'
 import type { ControlReader } from './control.ts'
 import type { EndpointOverrides } from './endpoint.ts'

@@ -1,6 +1,6 @@
 // The life of a request in `gateway.requests.v1`: admitted, attempted (each further provider), settled. Stored for ever once shipped.
 import { usdOf } from '../lib/money.ts'
-import { type Static, t } from '../lib/schema.ts'
+import { type Static, t } from '../lib/schema/schema.ts'
 import { BudgetCharge, BudgetPart, MOST_ACCOUNTS } from './budget-events.ts'
 import { Nullable } from './fields.ts'
 

@@ -1,6 +1,6 @@
 // An instance that an operator gives up: it is dead and its disk will not come back. What it holds of budgets is free again (upkeep/retirement.ts), but for what
 // it is known to have spent. One that comes back all the same goes on, and what it spent is booked then. Names and fields of the event are stored for ever.
-import { type Static, t } from '../lib/schema.ts'
+import { type Static, t } from '../lib/schema/schema.ts'
 import { type Aggregate, changesOf, eventType, type Stamps } from './aggregate.ts'
 import type { ControlReader } from './control.ts'
 import type { EventRecord } from './decision.ts'

@@ -1,5 +1,5 @@
 // That a decision takes back another one: the first event of such a decision, beside the ordinary events that restore the rows. It has no rows of its own.
-import { t } from '../lib/schema.ts'
+import { t } from '../lib/schema/schema.ts'
 import { type Aggregate, eventType } from './aggregate.ts'
 import type { ControlReader } from './control.ts'
 import type { Decision } from './decision.ts'

@@ -1,6 +1,6 @@
 // Sessions of the console: signing in and out are decisions, so a session is valid, or ended, on every instance alike.
 // Names and fields of the events are stored for ever.
-import { type Static, t } from '../lib/schema.ts'
+import { type Static, t } from '../lib/schema/schema.ts'
 import { type Aggregate, changesOf, eventType, type Stamps } from './aggregate.ts'
 import type { ControlReader } from './control.ts'
 import type { EventRecord } from './decision.ts'

@@ -1,5 +1,5 @@
 // The latch of the first set-up: closed by the first operator, and never opened again. One row, id 'setup'.
-import { type Static, t } from '../lib/schema.ts'
+import { type Static, t } from '../lib/schema/schema.ts'
 import { type Aggregate, changesOf, eventType, type Stamps } from './aggregate.ts'
 import type { ControlReader } from './control.ts'
 import { Id } from './fields.ts'

@@ -1,6 +1,6 @@
 // Control state as tables of immutable rows with secondary indexes. `evolve` answers row changes; applying them is the only mutation,
 // so before and after (audit), digests, overlays and the hot indexes all come from the same list.
-import { sha256Into } from '../lib/digest.ts'
+import { sha256Into } from '../lib/crypto/digest.ts'
 
 export interface RowChange<Row = unknown> {
   readonly table: string

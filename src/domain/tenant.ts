@@ -1,5 +1,5 @@
 // Tenants own keys and budgets. Names and fields of the events are stored for ever: CONTRIBUTING, "Change an event".
-import { type Static, t } from '../lib/schema.ts'
+import { type Static, t } from '../lib/schema/schema.ts'
 import { type Aggregate, changesOf, eventType, type Stamps } from './aggregate.ts'
 import { rulesWithout } from './cache-scope.ts'
 import type { ControlReader } from './control.ts'

@@ -1,7 +1,7 @@
 // The one place where a failure, whatever it is, becomes the error envelope (specification, section 7).
 import { Rejection } from '../domain/rejection.ts'
-import { type Answer, headLines } from '../lib/answer.ts'
-import { MalformedRequest } from '../lib/request-head.ts'
+import { type Answer, headLines } from '../lib/http-server/answer.ts'
+import { MalformedRequest } from '../lib/http-server/request-head.ts'
 import { CommitFailure } from '../state/port.ts'
 import { errorBody, GatewayError, malformed, stopping } from '../wire/errors.ts'
 import { type GatewayFacts, gatewayJson } from '../wire/gateway-block.ts'

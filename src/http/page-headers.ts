@@ -1,5 +1,5 @@
 // The headers of a page of ours. Nothing is loaded, run, framed or sent; its one style sheet is named by its digest.
-import { sha256 } from '../lib/digest.ts'
+import { sha256 } from '../lib/crypto/digest.ts'
 
 /** `style`: what stands between `<style>` and `</style>`, to the byte. */
 export const pageHeaders = (style: string): Readonly<Record<string, string>> => {

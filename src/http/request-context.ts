@@ -1,9 +1,9 @@
 // Who a request is: its own id, the label that the client sees, its trace. Made once for each request.
 import type { Identity } from '../inference/exchange.ts'
-import type { HeaderReader } from '../lib/inbound.ts'
-import { lastTraceId, newRequestId } from '../lib/request-ids.ts'
-import { readTraceParent } from '../lib/trace-context.ts'
-import { freshTurnMs, turnMs, turnWallMs } from '../lib/turn-clock.ts'
+import { lastTraceId, newRequestId } from '../lib/crypto/request-ids.ts'
+import { freshTurnMs, turnMs, turnWallMs } from '../lib/event-loop/turn-clock.ts'
+import { readTraceParent } from '../lib/http/trace-context.ts'
+import type { HeaderReader } from '../lib/http-server/inbound.ts'
 
 const LABEL_LIMIT = 128
 const BAD_LABEL = /[^A-Za-z0-9._-]/g

@@ -1,6 +1,6 @@
 // The requests in flight: how many there may be, their deadlines, and the orderly end.
-import { Roster } from '../lib/roster.ts'
-import { stages } from '../lib/stages.ts'
+import { Roster } from '../lib/collections/index-set.ts'
+import { stages } from '../lib/event-loop/stages.ts'
 import { GatewayError, stopping } from '../wire/errors.ts'
 import type { Exchange } from './exchange.ts'
 

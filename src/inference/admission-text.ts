@@ -1,9 +1,9 @@
 // The record of an admission, `RequestAdmitted`, as JSON text. Most are like others of the same candidates: for those the text is there, but for numbers.
 import type { BudgetPart } from '../domain/budget-events.ts'
 import type { Decision } from '../domain/request.ts'
-import { areSame } from '../lib/same-items.ts'
-import type { TextPiece, TextPieces } from '../lib/text-pieces.ts'
-import { type FilledText, type GapValue, gap, TextTemplate } from '../lib/text-template.ts'
+import { areSame } from '../lib/collections/shallow-equal.ts'
+import type { TextPiece, TextPieces } from '../lib/text/text-pieces.ts'
+import { type FilledText, type GapValue, gap, TextTemplate } from '../lib/text/text-template.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import { partPieces } from './budget-text.ts'
 import { decisionWith } from './decision.ts'

@@ -1,8 +1,8 @@
 // Station 6: one provider after another, until one answers. Nothing reaches the client before that, so failing over is invisible.
-import { inStep } from '../lib/stages.ts'
-import { readerOf } from '../lib/stream-text.ts'
-import { freshTurnMs } from '../lib/turn-clock.ts'
-import type { DialResponse } from '../lib/upstream.ts'
+import { inStep } from '../lib/event-loop/stages.ts'
+import { freshTurnMs } from '../lib/event-loop/turn-clock.ts'
+import type { DialResponse } from '../lib/http-client/dial.ts'
+import { readerOf } from '../lib/http-client/stream-text.ts'
 import type { Answer, ProviderKind, Reading, StreamPart } from '../providers/provider.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'

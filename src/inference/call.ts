@@ -1,6 +1,6 @@
 // One call to a provider: sent as its kind has it, answered with a success, or refused.
-import { freshTurnMs, turnMs } from '../lib/turn-clock.ts'
-import type { DialResponse } from '../lib/upstream.ts'
+import { freshTurnMs, turnMs } from '../lib/event-loop/turn-clock.ts'
+import type { DialResponse } from '../lib/http-client/dial.ts'
 import type { ChatCall, ProviderKind, Reading, Target, UpstreamRequest } from '../providers/provider.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'

@@ -1,11 +1,11 @@
 // A chat completion, station by station. This file is the contents page: read it first, then the stations in the order in which they stand here.
 
-import type { LiveBody } from '../lib/answer.ts'
-import { deferred, lastReject, lastResolve } from '../lib/deferred.ts'
-import { failpoint } from '../lib/failpoints.ts'
-import type { Inbound } from '../lib/inbound.ts'
-import { inStep } from '../lib/stages.ts'
-import type { TextPieces } from '../lib/text-pieces.ts'
+import { deferred, lastReject, lastResolve } from '../lib/event-loop/deferred.ts'
+import { inStep } from '../lib/event-loop/stages.ts'
+import type { LiveBody } from '../lib/http-server/answer.ts'
+import type { Inbound } from '../lib/http-server/inbound.ts'
+import { failpoint } from '../lib/process/failpoints.ts'
+import type { TextPieces } from '../lib/text/text-pieces.ts'
 import type { Answer } from '../providers/provider.ts'
 import { openLimitRules } from '../state/limit-rules.ts'
 import type { KeyEntry } from '../state/port.ts'

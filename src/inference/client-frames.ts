@@ -1,5 +1,5 @@
 // Station 7 of a stream: what the client gets of each part of it.
-import { sseFrame } from '../lib/sse.ts'
+import { sseFrame } from '../lib/text/sse.ts'
 import type { StreamPart } from '../providers/provider.ts'
 import { firstFrameGatewayJson, withGateway } from '../wire/gateway-block.ts'
 import { StreamedChoices } from './choices.ts'

@@ -1,9 +1,10 @@
 // Stations 7 and 8 of a stream: upstream parts become the client's frames, and the outcome is written before the last of them.
-import type { AnswerSink, LiveBody } from '../lib/answer.ts'
-import { deferred, lastReject, lastResolve } from '../lib/deferred.ts'
-import { inStep } from '../lib/stages.ts'
-import { freshTurnMs } from '../lib/turn-clock.ts'
-import type { ArrivalListener } from '../lib/upstream.ts'
+
+import { deferred, lastReject, lastResolve } from '../lib/event-loop/deferred.ts'
+import { inStep } from '../lib/event-loop/stages.ts'
+import { freshTurnMs } from '../lib/event-loop/turn-clock.ts'
+import type { ArrivalListener } from '../lib/http-client/dial.ts'
+import type { AnswerSink, LiveBody } from '../lib/http-server/answer.ts'
 import type { StreamPart } from '../providers/provider.ts'
 import { DONE_FRAME } from '../wire/chat.ts'
 import { GatewayError } from '../wire/errors.ts'

@@ -1,11 +1,11 @@
 // One request on its way through the stations: what is known of it so far. Made by `http/`, filled station by station, settled once.
 
 import { type AttemptSummary, shownAttempt } from '../domain/request.ts'
-import { Cancellation, type CancelSignal } from '../lib/cancellation.ts'
-import type { Inbound } from '../lib/inbound.ts'
-import type { Listed } from '../lib/roster.ts'
-import type { TextPieces } from '../lib/text-pieces.ts'
-import { freshTurnMs } from '../lib/turn-clock.ts'
+import type { Listed } from '../lib/collections/index-set.ts'
+import { Cancellation, type CancelSignal } from '../lib/event-loop/cancellation.ts'
+import { freshTurnMs } from '../lib/event-loop/turn-clock.ts'
+import type { Inbound } from '../lib/http-server/inbound.ts'
+import type { TextPieces } from '../lib/text/text-pieces.ts'
 import type { Appended } from '../log/spool-port.ts'
 import type { ProviderKind, Usage } from '../providers/provider.ts'
 import type { HealthCall } from '../state/health-call.ts'

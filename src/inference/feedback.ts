@@ -2,9 +2,9 @@
 
 import { DEFAULT_METRIC, type FeedbackGiven, MAX_COMMENT_BYTES, Metric, Score, SentTags } from '../domain/feedback.ts'
 import { closed, Nullable } from '../domain/fields.ts'
-import { flawOf } from '../lib/flaw.ts'
-import { newId } from '../lib/ids.ts'
-import { type Static, t } from '../lib/schema.ts'
+import { newId } from '../lib/crypto/ids.ts'
+import { flawOf } from '../lib/schema/first-error.ts'
+import { type Static, t } from '../lib/schema/schema.ts'
 import { SpoolClosed } from '../log/spool-port.ts'
 import type { FeedbackMeans } from '../state/feedback-means.ts'
 import { GatewayError } from '../wire/errors.ts'

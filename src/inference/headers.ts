@@ -1,5 +1,5 @@
 // The routing-intent headers (specification 4.2): each parsed once, a bad value is 400 naming the header.
-import type { HeaderReader } from '../lib/inbound.ts'
+import type { HeaderReader } from '../lib/http-server/inbound.ts'
 import { GatewayError } from '../wire/errors.ts'
 
 export interface HeaderIntent {

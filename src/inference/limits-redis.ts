@@ -1,6 +1,7 @@
 // Rate limits counted in Redis, for all instances together. One script a call; every key has one hash tag, since a script may touch one slot of a cluster only.
+
+import { leavesInMs } from '../lib/collections/sliding-window.ts'
 import { isRefusal, type Redis } from '../lib/redis.ts'
-import { leavesInMs } from '../lib/sliding-window.ts'
 import { type Ask, type Counted, LEASE_MS, type LimitName, type LimitStore, type Verdict } from './limits.ts'
 import { RENEW_SCRIPT, SETTLE_SCRIPT, TAKE_SCRIPT } from './limits-script.ts'
 

@@ -1,5 +1,5 @@
 // Station 5, before the admission: the limits of the request's key, tenant and policies, all taken at once or none.
-import type { TextPieces } from '../lib/text-pieces.ts'
+import type { TextPieces } from '../lib/text/text-pieces.ts'
 import type { LimitRule } from '../state/limit-rules.ts'
 import { GatewayError } from '../wire/errors.ts'
 import type { InferenceDeps } from './deps.ts'

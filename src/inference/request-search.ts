@@ -1,6 +1,6 @@
 // Looking for one request that may be on its way to the request log: for feedback, and for the reads of one request. What is not known now is 502 and
 // retryable, never a false 404.
-import { pause } from '../lib/pause.ts'
+import { pause } from '../lib/event-loop/sleep.ts'
 import type { ServedRequests } from '../state/served.ts'
 import { GatewayError } from '../wire/errors.ts'
 

@@ -1,7 +1,8 @@
 // Station 7: the answer as the client gets it. The upstream's text, with the `gateway` block spliced in.
-import { parseExact } from '../lib/exact-json.ts'
-import { editMembers, memberText } from '../lib/json-edit.ts'
-import type { TextPieces } from '../lib/text-pieces.ts'
+
+import { editMembers, memberText } from '../lib/json/edit.ts'
+import { parseExact } from '../lib/json/exact-json.ts'
+import type { TextPieces } from '../lib/text/text-pieces.ts'
 import type { Answer } from '../providers/provider.ts'
 import { type CompletionFacts, completionJson, type StopReason, toolRunJson } from '../wire/chat.ts'
 import { GatewayError } from '../wire/errors.ts'

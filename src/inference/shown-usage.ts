@@ -1,6 +1,7 @@
 // The usage that a client sees says the tokens that are recorded: the provider's, and our estimates of those that it does not tell.
-import { parseExact } from '../lib/exact-json.ts'
-import { editMembers, memberText } from '../lib/json-edit.ts'
+
+import { editMembers, memberText } from '../lib/json/edit.ts'
+import { parseExact } from '../lib/json/exact-json.ts'
 import { saneUsage } from '../providers/openai-whole.ts'
 import type { Usage } from '../providers/provider.ts'
 import { countOf } from '../providers/read-json.ts'

@@ -1,5 +1,5 @@
 // The frames of a stream that are ours: they come at its end, when all is known.
-import { sseFrame } from '../lib/sse.ts'
+import { sseFrame } from '../lib/text/sse.ts'
 import { errorFrame, finishChunk, type StreamHead, usageChunk } from '../wire/chat.ts'
 import type { GatewayError } from '../wire/errors.ts'
 import { firstFrameGatewayJson, gatewayJson, withGateway } from '../wire/gateway-block.ts'

@@ -1,5 +1,5 @@
 // Structured answers: what `response_format` demands, whether an answer meets it, and the `structured` block that says so.
-import type { CompiledSchema } from '../lib/json-schema.ts'
+import type { CompiledSchema } from '../lib/json-schema/json-schema.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { isObject } from '../wire/json.ts'
 import { formatSchema } from './format-schemas.ts'

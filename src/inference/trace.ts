@@ -2,11 +2,11 @@
 // prompt, an answer or a key. While traces are off there is none of this: an exchange's `trace` is null.
 
 import type { AttemptSummary } from '../domain/request.ts'
-import type { HeaderReader } from '../lib/inbound.ts'
+import { freshTurnMs } from '../lib/event-loop/turn-clock.ts'
+import { readTraceParent, readTraceState, writeTraceParent } from '../lib/http/trace-context.ts'
+import type { DialRequest } from '../lib/http-client/dial.ts'
+import type { HeaderReader } from '../lib/http-server/inbound.ts'
 import type { Attributes, Span } from '../lib/otlp.ts'
-import { readTraceParent, readTraceState, writeTraceParent } from '../lib/trace-context.ts'
-import { freshTurnMs } from '../lib/turn-clock.ts'
-import type { DialRequest } from '../lib/upstream.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import type { Measured } from './charge.ts'
 import type { Ending } from './ending.ts'

@@ -1,10 +1,18 @@
 // An open stream of a provider, part by part. Pulled: nothing is read before somebody asks.
-import { BareJson, mayBegin } from '../lib/bare-json.ts'
-import { LARGE_BYTES } from '../lib/big-reads.ts'
-import { deferred, lastResolve } from '../lib/deferred.ts'
-import { failpoint } from '../lib/failpoints.ts'
-import { createSseParser, type EventParser, FrameDamaged, LONG_BYTES, type SseEvent, SseTooLarge } from '../lib/sse.ts'
-import type { ArrivalListener, ByteReader } from '../lib/upstream.ts'
+
+import { deferred, lastResolve } from '../lib/event-loop/deferred.ts'
+import { LARGE_BYTES } from '../lib/http/large-read-pacing.ts'
+import type { ArrivalListener, ByteReader } from '../lib/http-client/dial.ts'
+import { BareJson, mayBegin } from '../lib/json/bare-json.ts'
+import { failpoint } from '../lib/process/failpoints.ts'
+import {
+  createSseParser,
+  type EventParser,
+  FrameDamaged,
+  LONG_BYTES,
+  type SseEvent,
+  SseTooLarge,
+} from '../lib/text/sse.ts'
 import type { StreamDecoder, StreamPart } from '../providers/provider.ts'
 import { GatewayError } from '../wire/errors.ts'
 

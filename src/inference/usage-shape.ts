@@ -1,5 +1,5 @@
 // Which numbers a provider's usage consists of, so that those of the next answer go where those of the last one went (`outcome-text.ts`).
-import { type GapValue, gap } from '../lib/text-template.ts'
+import { type GapValue, gap } from '../lib/text/text-template.ts'
 import { isObject } from '../wire/json.ts'
 import { rawUsageJson } from './raw-usage.ts'
 

@@ -1,6 +1,6 @@
 // Waiting at the end of a shared topic: until somebody has committed, this process or another.
 
-import { pause } from '../lib/pause.ts'
+import { pause } from '../lib/event-loop/sleep.ts'
 
 const POLL_MS = 5
 /**

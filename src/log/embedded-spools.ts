@@ -1,8 +1,8 @@
 // The spools of one machine as partitions: what `requests` and `operations` are without a broker. A partition is the number of a spool directory.
 import { existsSync } from 'node:fs'
 import { open } from 'node:fs/promises'
-import { breath } from '../lib/breath.ts'
-import { pause } from '../lib/pause.ts'
+import { pause } from '../lib/event-loop/sleep.ts'
+import { breath } from '../lib/event-loop/yield-to-event-loop.ts'
 import { writeEnvelope } from './envelope.ts'
 import type { Files } from './files.ts'
 import type { SpoolTopic } from './frame.ts'

@@ -1,7 +1,8 @@
 // The spool on disk: batches, durability, admission, deletion. Made by `spool.ts`.
-import { failpoint } from '../lib/failpoints.ts'
-import { stages } from '../lib/stages.ts'
-import type { TextPieces } from '../lib/text-pieces.ts'
+
+import { stages } from '../lib/event-loop/stages.ts'
+import { failpoint } from '../lib/process/failpoints.ts'
+import type { TextPieces } from '../lib/text/text-pieces.ts'
 import { Backlog } from './backlog.ts'
 import { makeBallast } from './ballast.ts'
 import { cachedPagesOf } from './cached-pages.ts'

@@ -17,9 +17,9 @@ import {
   writeFileSync,
   writeSync,
 } from 'node:fs'
-import { codeOf } from '../lib/error-code.ts'
-import { forgetCached, startWriting } from '../lib/page-cache.ts'
-import { syncFolder } from '../lib/sync-folder.ts'
+import { codeOf } from '../lib/process/error-code.ts'
+import { forgetCached, startWriting } from '../lib/process/page-cache.ts'
+import { syncFolder } from '../lib/process/sync-folder.ts'
 import { type HeldLock, tryLock } from './lock.ts'
 
 export interface Files {

@@ -1,7 +1,7 @@
 // How a record stands in a segment file: magic, CRC-32, length, numbers, then type, subject and data as UTF-8. Frames in one that is `packed` have no checksum of
 // their own. Pure.
-import { crc32c } from '../lib/crc32c.ts'
-import { charsOf, type TextPieces, wholeText, writeText } from '../lib/text-pieces.ts'
+import { crc32c } from '../lib/compression/crc32c.ts'
+import { charsOf, type TextPieces, wholeText, writeText } from '../lib/text/text-pieces.ts'
 import { type FrameSubject, subjectIn, subjectOf } from './frame-subject.ts'
 
 /** Two bytes that never occur in UTF-8, so that text is never mistaken for the head of a frame. */

@@ -1,6 +1,6 @@
 // Group commit of a spool whose records count once a power cut cannot take them (`log.durability: host`): 256 at once take 5 us
 // each, one after the other with a sync for each 220 to 250 (`bench -- tricks`, sync).
-import { failpoint } from '../lib/failpoints.ts'
+import { failpoint } from '../lib/process/failpoints.ts'
 import { fileErrorCode } from './files.ts'
 import type { SegmentWriter } from './segments.ts'
 import { type Appended, appendedOnly, SpoolClosed } from './spool-port.ts'

@@ -1,5 +1,5 @@
 // Who leads which partition, and connections to them: found out again whenever an answer says that it changed.
-import { hostPort } from '../lib/host-port.ts'
+import { hostPort } from '../lib/http/host-port.ts'
 import { type Address, type BrokerConnection, type KafkaAccess, openConnection } from './kafka-connection.ts'
 import { CODE, METADATA, type Metadata, metadataRequest, readMetadata, type TopicMetadata } from './kafka-wire.ts'
 import { LogUnavailable } from './port.ts'

@@ -1,8 +1,8 @@
 // The compressions that producers may choose. Ours choose LZ4 or none, but whoever may write to a topic can bring each of them
 // (and their client's default may be one): a batch that could not be read would hold up every reader of its partition for ever.
 import { gunzipSync, zstdDecompressSync } from 'node:zlib'
-import { unpackLz4 } from '../lib/lz4.ts'
-import { unpackSnappy } from '../lib/snappy.ts'
+import { unpackLz4 } from '../lib/compression/lz4.ts'
+import { unpackSnappy } from '../lib/compression/snappy.ts'
 
 /** No batch of ours holds 3 MiB; a broker takes what packs into one. */
 const MAX_BATCH_BYTES = 64 * 1_048_576

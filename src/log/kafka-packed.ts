@@ -1,8 +1,16 @@
 // Records of a batch in LZ4. Those of a gateway are much like the one of their kind before them, so that is where the packer is told to look: it takes less than
 // the system takes to send them as they are, and the broker's network and disk a seventh. The sender takes 4.3 us of CPU for a record instead of 4.9,
 // 256 in an append, medians of 90 runs (docs/decisions/0053-records-packed-for-kafka.md); in a later look 0.55 of its 2.9 us were the packer's (docs/profile.md).
-import { BLOCK_BYTES, BLOCK_HEAD_BYTES, FRAME_END, FRAME_HEAD, type Lz4Block, lz4Block } from '../lib/lz4-pack.ts'
-import { PackedKinds } from '../lib/packed-kinds.ts'
+
+import { PackedKinds } from '../lib/compression/lz4-models.ts'
+import {
+  BLOCK_BYTES,
+  BLOCK_HEAD_BYTES,
+  FRAME_END,
+  FRAME_HEAD,
+  type Lz4Block,
+  lz4Block,
+} from '../lib/compression/lz4-pack.ts'
 import { RecordWriter, recordBound } from './kafka-record.ts'
 import type { NewRecord } from './port.ts'
 

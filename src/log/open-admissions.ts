@@ -1,7 +1,7 @@
 // Which requests were admitted and not yet settled: what a rotation carries on, and what a restart settles as orphaned.
 
-import { NumberTable } from '../lib/number-table.ts'
-import { type TextPieces, wholeText } from '../lib/text-pieces.ts'
+import { NumberTable } from '../lib/collections/integer-map.ts'
+import { type TextPieces, wholeText } from '../lib/text/text-pieces.ts'
 import type { CarriedFrame } from './segments.ts'
 import type { Appended, RecordId } from './spool-port.ts'
 

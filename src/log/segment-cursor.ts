@@ -1,5 +1,5 @@
 // Reads the segments of one spool directory in order, of this process or another, while they are written.
-import { codeOf } from '../lib/error-code.ts'
+import { codeOf } from '../lib/process/error-code.ts'
 import { type Files, nodeFiles } from './files.ts'
 import { type Frame, headerOf, type SegmentHeader, type SpoolTopic } from './frame.ts'
 import { LogGap, LogReplaced } from './port.ts'

@@ -1,7 +1,7 @@
 // Append-only segment files of one process: the writer. Records are numbered for ever; a number is never used twice, not even after a failure.
 import { join } from 'node:path'
-import { failpoint } from '../lib/failpoints.ts'
-import type { TextPieces } from '../lib/text-pieces.ts'
+import { failpoint } from '../lib/process/failpoints.ts'
+import type { TextPieces } from '../lib/text/text-pieces.ts'
 import { BatchPacker } from './batch-packer.ts'
 import type { CachedPages } from './cached-pages.ts'
 import { type Files, nodeFiles, removeQuietly, writeWhole } from './files.ts'

@@ -1,6 +1,7 @@
 // The thread that ships: one log of its own, one loop for each spool. Told what to do by `sender-thread.ts`.
-import { codeOf } from '../lib/error-code.ts'
-import { pause } from '../lib/pause.ts'
+
+import { pause } from '../lib/event-loop/sleep.ts'
+import { codeOf } from '../lib/process/error-code.ts'
 import type { SpoolTopic } from './frame.ts'
 import type { EventLog } from './port.ts'
 import { type ShipProgress, shipSpool } from './sender.ts'

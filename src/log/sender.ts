@@ -1,6 +1,7 @@
 // Ships a spool to the log: in order, one batch under way, at least once. Runs in a worker thread (`sender-worker.ts`); tests run it as it is.
-import { failpoint } from '../lib/failpoints.ts'
-import { pause } from '../lib/pause.ts'
+
+import { pause } from '../lib/event-loop/sleep.ts'
+import { failpoint } from '../lib/process/failpoints.ts'
 import { type Files, nodeFiles } from './files.ts'
 import type { SpoolTopic } from './frame.ts'
 import { type EventLog, IndefiniteAppend, LogReplaced, RecordRefused } from './port.ts'

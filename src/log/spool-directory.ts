@@ -1,8 +1,8 @@
 // Where spools live: `<data.dir>/spool/<number>/`, who holds one, how far its consumers are, what was set aside.
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
-import { failpoint } from '../lib/failpoints.ts'
-import { newId } from '../lib/ids.ts'
+import { newId } from '../lib/crypto/ids.ts'
+import { failpoint } from '../lib/process/failpoints.ts'
 import { isName } from './envelope.ts'
 import { type Files, nodeFiles, writeWhole } from './files.ts'
 import type { SpoolTopic } from './frame.ts'

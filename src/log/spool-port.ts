@@ -1,5 +1,5 @@
 // What the data plane sees of the spool (DESIGN section 5). Implemented by `log/spool.ts` on `log/segments.ts`.
-import type { TextPieces } from '../lib/text-pieces.ts'
+import type { TextPieces } from '../lib/text/text-pieces.ts'
 
 /** `<instance>.<epoch>.<sequence>`: the id that the record's envelope will have. */
 export type RecordId = string

@@ -1,6 +1,6 @@
 // A record on its way into the spool, with who waits for it.
-import { deferred, lastReject, lastResolve } from '../lib/deferred.ts'
-import type { TextPieces } from '../lib/text-pieces.ts'
+import { deferred, lastReject, lastResolve } from '../lib/event-loop/deferred.ts'
+import type { TextPieces } from '../lib/text/text-pieces.ts'
 import type { SpoolTopic } from './frame.ts'
 import { NO_ATTEMPTS, type NotedRecord } from './open-admissions.ts'
 import type { Appended, RecordId } from './spool-port.ts'

@@ -1,7 +1,7 @@
 // The SQLite file of a topic: opens it, and tells one that can no longer be read from one that is only in use.
 import { Database } from 'bun:sqlite'
 import { basename } from 'node:path'
-import { codeOf } from '../lib/error-code.ts'
+import { codeOf } from '../lib/process/error-code.ts'
 import { isBusy } from './lock.ts'
 import { IndefiniteAppend, LogDamaged, type LogRecord, LogUnavailable } from './port.ts'
 

@@ -2,7 +2,7 @@
 import type { Database } from 'bun:sqlite'
 import { mkdirSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { pause } from '../lib/pause.ts'
+import { pause } from '../lib/event-loop/sleep.ts'
 import { CommitWatch } from './commit-watch.ts'
 import { DiskAhead } from './disk-ahead.ts'
 import type { Files } from './files.ts'

@@ -1,5 +1,5 @@
 // The topics: names, partitions, retention. DESIGN section 2 says what each holds.
-import { sha256 } from '../lib/digest.ts'
+import { sha256 } from '../lib/crypto/digest.ts'
 
 export interface Topic {
   readonly name: string

@@ -1,6 +1,6 @@
 // What a reader of segments has unpacked and not given out yet. Several packed frames come to stand behind each other, so that those that were given out can be read
 // until the reader says that nobody does.
-import { BEYOND_BYTES, type Lz4Unpacker, lz4Unpacker, lz4UnpackerWith } from '../lib/lz4-unpack.ts'
+import { BEYOND_BYTES, type Lz4Unpacker, lz4Unpacker, lz4UnpackerWith } from '../lib/compression/lz4-unpack.ts'
 import { CHUNK_BUFFER_BYTES, ChunkBuffers } from './chunk-buffers.ts'
 import { type Frame, type PackedFrame, readUnsealed } from './frame.ts'
 import { unpackedBytes, unpackTo } from './packed-frames.ts'

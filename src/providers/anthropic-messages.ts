@@ -1,5 +1,5 @@
 // Messages of the client's wire -> system blocks and messages of Anthropic's. What has no counterpart is refused by name.
-import { sha256Hex } from '../lib/digest.ts'
+import { sha256Hex } from '../lib/crypto/digest.ts'
 import { isObject } from '../wire/json.ts'
 import { argumentsOf, dataUrl, quoted, refuse } from './converting.ts'
 import { arrayOf, type Json, objectOf, textOf } from './read-json.ts'

@@ -1,5 +1,5 @@
 // A chat call -> Anthropic's Messages API.
-import { topLevel } from '../lib/json-edit.ts'
+import { topLevel } from '../lib/json/edit.ts'
 import { isObject } from '../wire/json.ts'
 import { convertMessages } from './anthropic-messages.ts'
 import { schemaSubset } from './anthropic-schema.ts'

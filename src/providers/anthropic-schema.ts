@@ -1,5 +1,5 @@
 // JSON Schema -> the subset that Anthropic's structured outputs take. The gateway checks the answer against the whole schema itself.
-import { isLongNumber } from '../lib/exact-json.ts'
+import { isLongNumber } from '../lib/json/exact-json.ts'
 import { isObject } from '../wire/json.ts'
 import type { Note } from './own-words.ts'
 import type { Json } from './read-json.ts'

@@ -1,5 +1,5 @@
 // Whole answers of Converse, its usage and its failures inside a success -> the client's wire.
-import { appendMembers } from '../lib/json-edit.ts'
+import { appendMembers } from '../lib/json/edit.ts'
 import type { GatewayError } from '../wire/errors.ts'
 import { isObject } from '../wire/json.ts'
 import { cacheWritesOf } from './cache-writes.ts'

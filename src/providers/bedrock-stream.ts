@@ -1,5 +1,5 @@
 // Streams of Converse -> chunks of the client's wire.
-import { appendMembers } from '../lib/json-edit.ts'
+import { appendMembers } from '../lib/json/edit.ts'
 import { isObject } from '../wire/json.ts'
 import {
   bedrockFinish,

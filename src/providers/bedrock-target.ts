@@ -1,6 +1,7 @@
 // Where Bedrock is asked and as whom: region, address, path, and the headers that prove it.
-import { type AwsCredentials, awsEncode, signAwsRequest } from '../lib/aws-signature.ts'
+
 import { GatewayError } from '../wire/errors.ts'
+import { type AwsCredentials, awsEncode, signAwsRequest } from './bedrock/aws-signature.ts'
 import { joinUrl } from './openai-request.ts'
 import type { ProviderKind, Target, UpstreamRequest } from './provider.ts'
 

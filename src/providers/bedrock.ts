@@ -1,8 +1,9 @@
 // Amazon Bedrock: Converse and ConverseStream, signed (SigV4) or with an API key. `options` of the provider: `region`,
 // `control_url` (where models are listed, behind a proxy), and for application inference profiles, which hide their model,
 // `model_family` ("claude", "nova", "openai", "mistral") and `structured_output` ("native", "tool").
-import { createAwsEventStreamParser } from '../lib/aws-event-stream.ts'
+
 import { isObject } from '../wire/json.ts'
+import { createAwsEventStreamParser } from './bedrock/aws-event-stream.ts'
 import { bedrockAnswer, bedrockUsage, statusOfException } from './bedrock-answer.ts'
 import { readListing } from './bedrock-listing.ts'
 import { FAMILY_NAMES } from './bedrock-models.ts'

@@ -1,5 +1,5 @@
 // What kinds share that convert a request into a wire of their own.
-import { hasLongNumber, isLongNumber, parseExact } from '../lib/exact-json.ts'
+import { hasLongNumber, isLongNumber, parseExact } from '../lib/json/exact-json.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { isObject } from '../wire/json.ts'
 import { bearer } from './openai-request.ts'

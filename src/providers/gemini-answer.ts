@@ -1,5 +1,5 @@
 // Gemini's candidates and usage -> choices of the client's wire. Whole answers are what the deltas of a stream add up to.
-import { parseExact } from '../lib/exact-json.ts'
+import { parseExact } from '../lib/json/exact-json.ts'
 import { isObject } from '../wire/json.ts'
 import { clientUsage } from './client-wire.ts'
 import { malformed } from './failure.ts'

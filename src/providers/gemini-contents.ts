@@ -1,5 +1,5 @@
 // Messages of the client's wire -> system instruction and contents of Gemini's. What has no counterpart is refused by name.
-import { isLongNumber, parseExact } from '../lib/exact-json.ts'
+import { isLongNumber, parseExact } from '../lib/json/exact-json.ts'
 import { isObject } from '../wire/json.ts'
 import { present, quoted, refuse } from './converting.ts'
 import { isInline, type MediaContext, mediaPartOf, type Part } from './gemini-media.ts'

@@ -1,6 +1,6 @@
 // The framing of Gemini's streams: server-sent events, and what stands between them bare. An error that ends a stream is written
 // as plain JSON over several lines, which the standard would have a parser ignore.
-import { createSseParser, type EventParser, type SseEvent, SseTooLarge } from '../lib/sse.ts'
+import { createSseParser, type EventParser, type SseEvent, SseTooLarge } from '../lib/text/sse.ts'
 
 const LINE_FEED = 10
 const MOST_BARE_BYTES = 1024 * 1024

@@ -1,5 +1,5 @@
 // Gemini's streams -> chunks of the client's wire. Every event is a whole small answer; nothing ends the stream but its last candidate's reason.
-import { parseExact } from '../lib/exact-json.ts'
+import { parseExact } from '../lib/json/exact-json.ts'
 import { isObject } from '../wire/json.ts'
 import { ChunkWriter } from './client-wire.ts'
 import { malformed } from './failure.ts'

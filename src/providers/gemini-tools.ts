@@ -1,5 +1,5 @@
 // Tools, tool choice and JSON output of the client's wire -> Gemini's.
-import { isLongNumber } from '../lib/exact-json.ts'
+import { isLongNumber } from '../lib/json/exact-json.ts'
 import { isObject } from '../wire/json.ts'
 import { present, refuse } from './converting.ts'
 import { arrayOf, type Json, objectOf, textOf } from './read-json.ts'

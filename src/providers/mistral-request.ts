@@ -1,7 +1,7 @@
 // Requests to Mistral: the OpenAI shape, with ids, parts and names of its own. What needs no change keeps its bytes.
-import { sha256Hex } from '../lib/digest.ts'
-import { type Edit, editMembers, memberText } from '../lib/json-edit.ts'
-import { editElements } from '../lib/json-elements.ts'
+import { sha256Hex } from '../lib/crypto/digest.ts'
+import { type Edit, editMembers, memberText } from '../lib/json/edit.ts'
+import { editElements } from '../lib/json/elements.ts'
 import { isObject } from '../wire/json.ts'
 import type { RequestDraft } from './openai-draft.ts'
 import { arrayOf, type Json, objectOf, textOf } from './read-json.ts'

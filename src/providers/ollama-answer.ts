@@ -1,5 +1,5 @@
 // Ollama's answers, whole or in lines -> the client's wire.
-import { isLongNumber, parseExact } from '../lib/exact-json.ts'
+import { isLongNumber, parseExact } from '../lib/json/exact-json.ts'
 import type { GatewayError } from '../wire/errors.ts'
 import { isObject } from '../wire/json.ts'
 import { clientUsage, completionJson } from './client-wire.ts'

@@ -1,5 +1,5 @@
 // Messages of the client's wire -> messages of Ollama's: text in one string, images beside it. What has no counterpart is refused by name.
-import { isLongNumber, parseExact } from '../lib/exact-json.ts'
+import { isLongNumber, parseExact } from '../lib/json/exact-json.ts'
 import { isObject } from '../wire/json.ts'
 import { dataUrl, present, quoted, refuse } from './converting.ts'
 import { arrayOf, type Json, objectOf, textOf } from './read-json.ts'

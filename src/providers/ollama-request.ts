@@ -1,5 +1,5 @@
 // A chat call -> Ollama's native chat. One field is always sent: `stream`, which is on there when it is left out.
-import { t } from '../lib/schema.ts'
+import { t } from '../lib/schema/schema.ts'
 import { isObject } from '../wire/json.ts'
 import {
   addLimit,

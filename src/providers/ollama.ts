@@ -1,7 +1,8 @@
 // Ollama's native API. Its OpenAI-shaped one fills in a temperature and knows no top_k, min_p or repeat_penalty.
-import { createNdjsonParser } from '../lib/ndjson.ts'
+
 import { isObject } from '../wire/json.ts'
 import { malformed, statusFailure } from './failure.ts'
+import { createNdjsonParser } from './ollama/ndjson.ts'
 import { ollamaAnswer, ollamaUsage } from './ollama-answer.ts'
 import { ollamaRequest, ollamaUrl, PROVIDER_FIELDS, PROVIDER_OPTIONS } from './ollama-request.ts'
 import { ollamaStream } from './ollama-stream.ts'

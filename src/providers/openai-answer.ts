@@ -1,6 +1,7 @@
 // Whole answers of the OpenAI shape: read for what the gateway must know, handed on in the upstream's own bytes.
-import { hasLongNumber, parseExact } from '../lib/exact-json.ts'
-import { type Edit, editMembers } from '../lib/json-edit.ts'
+
+import { type Edit, editMembers } from '../lib/json/edit.ts'
+import { hasLongNumber, parseExact } from '../lib/json/exact-json.ts'
 import { isObject } from '../wire/json.ts'
 import { cacheWritesOf } from './cache-writes.ts'
 import { inBandFailure, malformed, tellsFailure } from './failure.ts'

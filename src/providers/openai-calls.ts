@@ -1,5 +1,5 @@
 // Tool calls of streams of the OpenAI shape as a client folds them: each with an index of its own, its id and type once, its arguments as text.
-import { hasLongNumber, parseExact } from '../lib/exact-json.ts'
+import { hasLongNumber, parseExact } from '../lib/json/exact-json.ts'
 import { isObject } from '../wire/json.ts'
 import { malformed } from './failure.ts'
 import type { Reading } from './provider.ts'

@@ -1,5 +1,5 @@
 // A request of the OpenAI shape while it is edited: the client's own bytes, the edits to them, and what is said about them.
-import { appendMembers, type Edit, editMembers, type Member, quoted, setMember, topLevel } from '../lib/json-edit.ts'
+import { appendMembers, type Edit, editMembers, type Member, quoted, setMember, topLevel } from '../lib/json/edit.ts'
 import type { ChatCall, Target } from './provider.ts'
 
 const REMOVE: Edit = { do: 'remove' }

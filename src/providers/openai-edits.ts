@@ -1,6 +1,6 @@
 // Edits to requests that are more than dropping or renaming a field, for the rows that need them.
-import { type Edit, editMembers, memberText } from '../lib/json-edit.ts'
-import { editElements } from '../lib/json-elements.ts'
+import { type Edit, editMembers, memberText } from '../lib/json/edit.ts'
+import { editElements } from '../lib/json/elements.ts'
 import { isObject } from '../wire/json.ts'
 import type { RequestDraft } from './openai-draft.ts'
 import { arrayOf, objectOf, textOf } from './read-json.ts'

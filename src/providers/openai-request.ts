@@ -1,6 +1,6 @@
 // The request of the OpenAI shape: the client's own bytes, of which only what must differ is edited.
-import { type Edit, editMembers } from '../lib/json-edit.ts'
-import { withoutRepeats } from '../lib/json-repeats.ts'
+import { type Edit, editMembers } from '../lib/json/edit.ts'
+import { withoutRepeats } from '../lib/json/repeats.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { isObject } from '../wire/json.ts'
 import { RequestDraft } from './openai-draft.ts'

@@ -1,6 +1,6 @@
 // Streams of the OpenAI shape: each chunk is read for what the gateway must know and handed on as it came.
-import { type Edit, editMembers } from '../lib/json-edit.ts'
-import type { Skimmer } from '../lib/sse.ts'
+import { type Edit, editMembers } from '../lib/json/edit.ts'
+import type { Skimmer } from '../lib/text/sse.ts'
 import { isObject } from '../wire/json.ts'
 import { ChunkTemplate } from './chunk-template.ts'
 import { inBandFailure, malformed, tellsFailure } from './failure.ts'

@@ -1,7 +1,8 @@
 // What a client says in the upstream's own words, beside the client's wire. It is passed on as it is, and counted where it adds to the answer; only what would
 // name another model, other tools or other messages than those that were checked is kept (`own-words-table.ts`, docs/decisions/0026).
-import { isLongNumber } from '../lib/exact-json.ts'
-import { editMembers, memberText } from '../lib/json-edit.ts'
+
+import { editMembers, memberText } from '../lib/json/edit.ts'
+import { isLongNumber } from '../lib/json/exact-json.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { isObject } from '../wire/json.ts'
 import { type Counted, EXACT_KINDS, type Kept, OWN_ROWS, type OwnRow } from './own-words-table.ts'

@@ -1,10 +1,10 @@
 // The port of a provider kind: pure functions between the client's wire (OpenAI chat completions) and the upstream's.
 // A kind never sees a client, a context, a clock or another kind; `inference/attempt.ts` alone calls upstreams.
-import type { EventParser, Skimmer, SseEvent } from '../lib/sse.ts'
+import type { EventParser, Skimmer, SseEvent } from '../lib/text/sse.ts'
 import type { GatewayError } from '../wire/errors.ts'
 import type { Options } from './options.ts'
 
-export type { SseEvent } from '../lib/sse.ts'
+export type { SseEvent } from '../lib/text/sse.ts'
 
 export const ALL_CAPABILITIES = [
   'chat',

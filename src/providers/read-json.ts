@@ -1,5 +1,5 @@
 // Reading what upstreams answer: loose, only the fields that are used, never an exception for a surprise.
-import { parseExact } from '../lib/exact-json.ts'
+import { parseExact } from '../lib/json/exact-json.ts'
 import { isObject } from '../wire/json.ts'
 
 export type Json = Readonly<Record<string, unknown>>

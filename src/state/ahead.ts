@@ -1,5 +1,5 @@
 // Reads the control topic for a fold: what lies far before its end from a thread that reads ahead, so that two processors share the work of a long log.
-import type { Diagnostics } from '../lib/diagnostics.ts'
+import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import type { EventLog, LogRecord } from '../log/port.ts'
 import type { ThreadLog } from '../log/thread-log.ts'
 import { countOf, unpack } from './ahead-parcel.ts'

@@ -1,6 +1,6 @@
 // The circuit breaker of one candidate (a model of one provider): a state machine without a clock. Every `nowMs` is monotonic and handed in.
 import type { PolicyRow } from '../domain/policy.ts'
-import { RollingPair } from '../lib/rolling.ts'
+import { RollingPair } from '../lib/collections/rolling-pair.ts'
 
 export interface BreakerSettings {
   /** Failures in a row that open it. */

@@ -2,7 +2,7 @@
 import { spentOf } from '../domain/account.ts'
 import { reached } from '../domain/budget-alerts.ts'
 import type { BudgetEvent } from '../domain/budget-events.ts'
-import type { Diagnostics } from '../lib/diagnostics.ts'
+import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import { type EventLog, IndefiniteAppend, LogUnavailable } from '../log/port.ts'
 import type { BudgetLeases } from './budget-leases.ts'
 import type { BudgetLines } from './budget-lines.ts'

@@ -1,6 +1,7 @@
 // Appends what the leases say, one batch after the other in each partition: what a holder says must stand in the order in which it was said.
-import type { Diagnostics } from '../lib/diagnostics.ts'
-import { pause } from '../lib/pause.ts'
+
+import { pause } from '../lib/event-loop/sleep.ts'
+import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import { type EventLog, IndefiniteAppend, LogUnavailable, type NewRecord } from '../log/port.ts'
 import { TOPICS } from '../log/topics.ts'
 import type { Batch } from './budget-batch.ts'

@@ -2,8 +2,8 @@
 import type { ModelRow } from '../domain/model.ts'
 import type { ProviderRow } from '../domain/provider.ts'
 import type { RowChange } from '../domain/tables.ts'
-import type { Diagnostics } from '../lib/diagnostics.ts'
-import { isSendable } from '../lib/readable-text.ts'
+import type { Diagnostics } from '../lib/process/diagnostics.ts'
+import { isSendable } from '../lib/text/storable-text.ts'
 import type { Catalogue, CatalogueEntry, DataKeys, LiveState } from './port.ts'
 
 /** What the catalogue needs of a provider kind. */

@@ -1,7 +1,8 @@
 // The reader of the control topic: follows it for ever, suspects what does not fit, reads it again from the start, goes live, confirms the end.
+
 import { CHAIN_ROW } from '../domain/chain.ts'
-import { CONFIRM_EVERY_MS } from '../lib/confirm-period.ts'
-import { pause } from '../lib/pause.ts'
+import { pause } from '../lib/event-loop/sleep.ts'
+import { CONFIRM_EVERY_MS } from '../lib/time/confirm-period.ts'
 import { LogDamaged, LogGap, type LogRecord, LogReplaced, LogUnavailable } from '../log/port.ts'
 import { controlBatches } from './ahead.ts'
 import { noteChain } from './chain-witness.ts'

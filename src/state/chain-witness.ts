@@ -3,9 +3,9 @@
 
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Diagnostics } from '../lib/diagnostics.ts'
-import { codeOf } from '../lib/error-code.ts'
-import { syncFolder } from '../lib/sync-folder.ts'
+import type { Diagnostics } from '../lib/process/diagnostics.ts'
+import { codeOf } from '../lib/process/error-code.ts'
+import { syncFolder } from '../lib/process/sync-folder.ts'
 
 const FILE = 'chain'
 const CHAIN_ID = /^[\w-]{1,128}$/

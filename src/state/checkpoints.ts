@@ -2,7 +2,7 @@
 // They are shortcuts: without them a state of the past is folded from the first record.
 import { linkSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { codeOf } from '../lib/error-code.ts'
+import { codeOf } from '../lib/process/error-code.ts'
 import type { FoldStart } from './fold.ts'
 import { readSnapshot, snapshotPath } from './snapshot.ts'
 

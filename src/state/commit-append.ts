@@ -1,6 +1,6 @@
 // The appends of the commit queue: one at a time, and what is known of each afterwards.
-import type { Diagnostics } from '../lib/diagnostics.ts'
-import { failpoint } from '../lib/failpoints.ts'
+import type { Diagnostics } from '../lib/process/diagnostics.ts'
+import { failpoint } from '../lib/process/failpoints.ts'
 import { type EventLog, IndefiniteAppend, LogUnavailable, RecordRefused } from '../log/port.ts'
 import type { Attempt } from './commit-batch.ts'
 import { CONTROL } from './fold.ts'

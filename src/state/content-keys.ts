@@ -1,6 +1,6 @@
 // What is captured of a tenant's requests is sealed under data keys of that tenant, made with the first use. Erasing them erases the content wherever
 // copies of it are. A key belongs to the tenant as often as its content was erased by then: what was sealed before an erasure never counts after it.
-import type { Diagnostics } from '../lib/diagnostics.ts'
+import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import type { DataKeyStore } from './data-key-store.ts'
 import type { LiveState } from './port.ts'
 

@@ -1,5 +1,5 @@
 // Appends to `gateway.keys.v1`.
-import { pause } from '../lib/pause.ts'
+import { pause } from '../lib/event-loop/sleep.ts'
 import { type Origin, writeEnvelope } from '../log/envelope.ts'
 import { type EventLog, IndefiniteAppend, LogUnavailable, type NewRecord } from '../log/port.ts'
 import { TOPICS } from '../log/topics.ts'

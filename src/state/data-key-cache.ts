@@ -1,8 +1,8 @@
 // The wrapped keys of this data folder: what lets a start with the brokers down open its credentials. Useless without the master key.
 import { chmod, mkdir, open, readdir, readFile, rename, stat, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Diagnostics } from '../lib/diagnostics.ts'
-import { codeOf } from '../lib/error-code.ts'
+import type { Diagnostics } from '../lib/process/diagnostics.ts'
+import { codeOf } from '../lib/process/error-code.ts'
 import { recorded, type WrappedKey, wrappedFrom } from './wrapped-keys.ts'
 
 const FILE = 'data-keys.json'

@@ -1,7 +1,7 @@
 // Sealing: a secret under a data key of its own (AES-256-GCM), the data key under a key derived from the master key. Both are bound to the
 // key's id and to what they are for, so that nothing sealed for one row opens for another.
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
-import { deriveKey, sha256Hex } from '../lib/digest.ts'
+import { deriveKey, sha256Hex } from '../lib/crypto/digest.ts'
 
 const IV_BYTES = 12
 const TAG_BYTES = 16

@@ -1,5 +1,5 @@
 // What the data keys of a process can do beyond sealing and opening, and what they need.
-import type { Diagnostics } from '../lib/diagnostics.ts'
+import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import type { EventLog } from '../log/port.ts'
 import type { InstallationKeys } from './installation-keys.ts'
 import type { ReadMasterKeys } from './master-keys.ts'

@@ -1,7 +1,7 @@
 // Erases data keys that nothing refers to: sealed for a decision that never counted, or of content that was erased.
 
-import type { Diagnostics } from '../lib/diagnostics.ts'
-import { pause } from '../lib/pause.ts'
+import { pause } from '../lib/event-loop/sleep.ts'
+import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import { CONTENT_SUBJECTS, contentKeyIsUsed } from './content-keys.ts'
 import type { DataKeyStore } from './data-key-store.ts'
 import type { LiveChain } from './live-chain.ts'

@@ -1,6 +1,6 @@
 // Data keys: `gateway.keys.v1`, folded. One key for each secret; erasing the key erases the secret wherever it is still stored.
 
-import { newId } from '../lib/ids.ts'
+import { newId } from '../lib/crypto/ids.ts'
 import { readEnvelope } from '../log/envelope.ts'
 import type { LogRecord } from '../log/port.ts'
 import { appendToKeys, recordOfKey } from './data-key-append.ts'

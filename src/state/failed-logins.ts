@@ -1,6 +1,6 @@
 // Who failed to log in, by name and by address: five failures in 15 minutes lock for 15 minutes, then for twice as long, up to a day. Of what other
 // instances saw it is told by their announcements; memory is bounded.
-import { type Static, t } from '../lib/schema.ts'
+import { type Static, t } from '../lib/schema/schema.ts'
 
 const FAILURES = 5
 const WINDOW_MS = 900_000

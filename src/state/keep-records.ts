@@ -1,8 +1,8 @@
 // Keeps the last records of the control topic in the data folder: written when they are folded, before anybody hears that they count, synced once
 // a second. A few microseconds for each batch of the serving thread.
 import { closeSync, fdatasync, openSync, renameSync, rmSync, truncateSync, writeSync } from 'node:fs'
-import type { Diagnostics } from '../lib/diagnostics.ts'
-import { sha256Hex } from '../lib/digest.ts'
+import { sha256Hex } from '../lib/crypto/digest.ts'
+import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import { keptFiles, keptFrame, readKeptFile } from './kept-records.ts'
 import type { LiveChain } from './live-chain.ts'
 import { RECENT_BYTES, RECENT_RECORDS } from './recent.ts'

@@ -1,6 +1,7 @@
 // Follows `gateway.keys.v1` from its beginning, for as long as it is open, and knows when the end that it had at first is reached.
-import type { Diagnostics } from '../lib/diagnostics.ts'
-import { pause } from '../lib/pause.ts'
+
+import { pause } from '../lib/event-loop/sleep.ts'
+import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import { type EventLog, LogDamaged, type LogRecord, LogUnavailable } from '../log/port.ts'
 import { TOPICS } from '../log/topics.ts'
 import { Changed } from './changed.ts'

@@ -1,7 +1,7 @@
 // Key digest -> active key: reads the table of keys, which is packed, and keeps what was looked up lately.
 import type { ApiKeyRow } from '../domain/api-key.ts'
-import { isoMs } from '../lib/iso-time.ts'
-import { RecentDigests } from '../lib/recent-digests.ts'
+import { RecentDigests } from '../lib/collections/digest-cache.ts'
+import { isoMs } from '../lib/time/iso-time.ts'
 import type { KeyEntry, KeyIndex, LiveState } from './port.ts'
 
 /** What an entry is made of. */

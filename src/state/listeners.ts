@@ -1,5 +1,5 @@
 // Who is told of the fold. A listener that fails is said so and does not stop the fold, nor the other listeners.
-import type { Diagnostics } from '../lib/diagnostics.ts'
+import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import type { FoldStep } from './fold.ts'
 import type { FoldedBatch } from './port.ts'
 

@@ -1,6 +1,6 @@
 // What the live fold is made of, and what the commit queue and the announcements see of it beyond the port.
 import type { ControlState } from '../domain/control.ts'
-import type { Diagnostics } from '../lib/diagnostics.ts'
+import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import type { EventLog } from '../log/port.ts'
 import type { AheadOptions } from './ahead.ts'
 import type { Changed } from './changed.ts'

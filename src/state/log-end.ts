@@ -1,6 +1,6 @@
 // How far the fold is known to be the end of the log: asks for the end, once for all that ask at the same time, and remembers when the
 // fold had reached an end that was asked for.
-import { pause } from '../lib/pause.ts'
+import { pause } from '../lib/event-loop/sleep.ts'
 import type { EventLog } from '../log/port.ts'
 import { CONTROL } from './fold.ts'
 

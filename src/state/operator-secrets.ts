@@ -1,6 +1,6 @@
 // What is sealed of an operator, and the digest by which its name is found.
-import { hmacHex } from '../lib/digest.ts'
-import { type Static, t, Value } from '../lib/schema.ts'
+import { hmacHex } from '../lib/crypto/digest.ts'
+import { type Static, t, Value } from '../lib/schema/schema.ts'
 import type { DataKeys } from './port.ts'
 
 const Secrets = t.Object({ username: t.String(), password_hash: t.String() })

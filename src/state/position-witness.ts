@@ -2,8 +2,8 @@
 // is an older copy: keys that were revoked since would work again.
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Diagnostics } from '../lib/diagnostics.ts'
-import { codeOf } from '../lib/error-code.ts'
+import type { Diagnostics } from '../lib/process/diagnostics.ts'
+import { codeOf } from '../lib/process/error-code.ts'
 import type { LiveChain } from './live-chain.ts'
 
 export interface ChainPosition {

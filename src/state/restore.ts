@@ -1,7 +1,7 @@
 // What `gateway log restore` does: appends the tail that the control topic lost, unchanged. Ids being digests of the bytes, it counts again.
 import { GENESIS } from '../domain/decision.ts'
-import { sha256Hex } from '../lib/digest.ts'
-import { pause } from '../lib/pause.ts'
+import { sha256Hex } from '../lib/crypto/digest.ts'
+import { pause } from '../lib/event-loop/sleep.ts'
 import { type EventLog, IndefiniteAppend, LogUnavailable } from '../log/port.ts'
 import { BATCH_BYTES, BATCH_DECISIONS } from './commit-batch.ts'
 import { type ChainFold, CONTROL, foldAgain } from './fold.ts'

@@ -1,5 +1,5 @@
 // Further calls are a bounded share of traffic: an upstream that is down is not hammered by the requests that it fails.
-import { RollingPair } from '../lib/rolling.ts'
+import { RollingPair } from '../lib/collections/rolling-pair.ts'
 
 const BUCKETS = 10
 const BUCKET_MS = 1_000

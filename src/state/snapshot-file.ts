@@ -3,7 +3,7 @@
 import { createHmac, type Hmac } from 'node:crypto'
 import { closeSync, fdatasyncSync, fsyncSync, openSync, writeSync } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
-import { sameText } from '../lib/digest.ts'
+import { sameText } from '../lib/crypto/digest.ts'
 
 const NEWLINE = 0x0a
 /** 64 hex digits and the end of the line. */

@@ -1,5 +1,5 @@
 // The fold of the snapshot thread: follows the log by itself and writes what it has folded.
-import { pause } from '../lib/pause.ts'
+import { pause } from '../lib/event-loop/sleep.ts'
 import type { EventLog, LogRecord } from '../log/port.ts'
 import { Checkpoints } from './checkpoints.ts'
 import { type ChainFold, CONTROL, foldAgain } from './fold.ts'

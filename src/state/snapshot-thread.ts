@@ -1,6 +1,7 @@
 // The serving thread's end of snapshots and of the past: starts the worker, hears what it wrote, asks it, starts it again when it dies.
-import type { Diagnostics } from '../lib/diagnostics.ts'
+
 import { ownModuleUrl } from '../lib/own-files.ts'
+import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import type { ThreadLog } from '../log/thread-log.ts'
 import { type History, HistoryUnavailable, type Question, type QuestionName, type Questions } from './history-port.ts'
 import type { FromSnapshotThread, SnapshotThreadStart, ToSnapshotThread } from './snapshot-worker.ts'

@@ -1,7 +1,7 @@
 // The thread that writes snapshots and answers for the past: it folds the log by itself, so that neither is ever done on the serving thread.
 // Told what to do by `snapshot-thread.ts`.
 import type { ControlState } from '../domain/control.ts'
-import { pause } from '../lib/pause.ts'
+import { pause } from '../lib/event-loop/sleep.ts'
 import { type EventLog, LogUnavailable } from '../log/port.ts'
 import { openThreadLog, type ThreadLog } from '../log/thread-log.ts'
 import { Checkpoints } from './checkpoints.ts'

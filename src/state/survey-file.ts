@@ -4,7 +4,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto'
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { codeOf } from '../lib/error-code.ts'
+import { codeOf } from '../lib/process/error-code.ts'
 import { Survey } from './survey.ts'
 
 const FOLDER = 'history'

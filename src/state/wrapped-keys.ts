@@ -1,5 +1,5 @@
 // What stands in `gateway.keys.v1`: a data key, or a key of the installation, each wrapped by a master key.
-import { type Static, t, Value } from '../lib/schema.ts'
+import { type Static, t, Value } from '../lib/schema/schema.ts'
 
 /** `data-key.wrapped` of `gateway.keys.v1`. */
 export const WrappedDataKey = t.Object({

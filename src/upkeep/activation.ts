@@ -1,8 +1,8 @@
 // New event types are written once every live instance knows them: whoever sees that first says so in the chain.
 import { CHAIN_ROW, decideChain } from '../domain/chain.ts'
 import { EVENT_VERSION } from '../domain/control.ts'
-import type { Diagnostics } from '../lib/diagnostics.ts'
-import { pause } from '../lib/pause.ts'
+import { pause } from '../lib/event-loop/sleep.ts'
+import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import type { Commit, LiveState } from '../state/port.ts'
 import type { Instances } from './instances.ts'
 

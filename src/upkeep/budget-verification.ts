@@ -1,7 +1,7 @@
 // Recomputes what a budget's present window has cost: from the outcomes in the requests topic, and the account once more from its partition. Compares.
 import { type Amount, isEqual, minus, NO_AMOUNT } from '../domain/amount.ts'
 import type { BudgetRow } from '../domain/budget.ts'
-import { pause } from '../lib/pause.ts'
+import { pause } from '../lib/event-loop/sleep.ts'
 import { type EventLog, LogGap, LogUnavailable } from '../log/port.ts'
 import type { BudgetStanding, OpenBudgets } from '../state/budgets.ts'
 import { Outcomes, Refold } from './budget-recount.ts'

@@ -1,6 +1,6 @@
 // A child process that belongs to this one: started again when it ends, ended when this one ends, however that happens.
 import { setPriority } from 'node:os'
-import type { Diagnostics } from '../lib/diagnostics.ts'
+import type { Diagnostics } from '../lib/process/diagnostics.ts'
 
 export interface ChildOptions {
   /** For diagnostics: `worker`, `sibling`. */

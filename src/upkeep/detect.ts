@@ -1,9 +1,9 @@
 // Finds out what models can do by asking them: small questions, a few at once, within a bound of time and of money.
 import { type AskDirectly, type DirectOutcome, outcomeOrRefusal, type Payer } from '../inference/direct.ts'
 import { NEVER_SENT } from '../inference/failed.ts'
-import { inLanes } from '../lib/lanes.ts'
+import { inLanes } from '../lib/event-loop/map-concurrently.ts'
+import { DialFailure } from '../lib/http-client/dial.ts'
 import { sumNanoUsd } from '../lib/money.ts'
-import { DialFailure } from '../lib/upstream.ts'
 import { ALL_CAPABILITIES, type Capability } from '../providers/provider.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'

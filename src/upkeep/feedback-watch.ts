@@ -1,5 +1,5 @@
 // Keeps what routing knows of feedback up to date: what was given here at once, what others gave as soon as the read model shows it.
-import { pause } from '../lib/pause.ts'
+import { pause } from '../lib/event-loop/sleep.ts'
 import { FeedbackMeans, type FeedbackSum } from '../state/feedback-means.ts'
 import type { HealthBook } from '../state/health.ts'
 

@@ -1,6 +1,6 @@
 // What an instance says of itself in `gateway.instances.v1`, once a second and when something is urgent. Stored for a day.
 import { described } from '../domain/fields.ts'
-import { type Static, t } from '../lib/schema.ts'
+import { type Static, t } from '../lib/schema/schema.ts'
 import { ToldList } from '../state/failed-logins.ts'
 
 /** More are not told: the announcement stays small. */

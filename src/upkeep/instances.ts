@@ -1,9 +1,9 @@
 // Who serves, and how far each has folded: announced to and read from `gateway.instances.v1`. What `X-Gateway-Applied-By`, schema activation and
 // the alarm for diverging states stand on.
 import { EVENT_VERSION, FOLD_VERSION } from '../domain/control.ts'
-import type { Diagnostics } from '../lib/diagnostics.ts'
-import { pause } from '../lib/pause.ts'
-import { Value } from '../lib/schema.ts'
+import { pause } from '../lib/event-loop/sleep.ts'
+import type { Diagnostics } from '../lib/process/diagnostics.ts'
+import { Value } from '../lib/schema/schema.ts'
 import { readEnvelope, writeEnvelope } from '../log/envelope.ts'
 import { type EventLog, LogUnavailable } from '../log/port.ts'
 import { TOPICS } from '../log/topics.ts'

@@ -2,8 +2,8 @@
 
 import { type Amount, NO_AMOUNT } from '../domain/amount.ts'
 import { overrunIn } from '../domain/lease.ts'
-import type { Diagnostics } from '../lib/diagnostics.ts'
-import { pause } from '../lib/pause.ts'
+import { pause } from '../lib/event-loop/sleep.ts'
+import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import type { LocalSpool } from '../log/spool.ts'
 import { BudgetScribe, type ScribeDeps } from '../state/budget-scribe.ts'
 import type { OpenBudgets } from '../state/budgets.ts'

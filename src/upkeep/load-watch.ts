@@ -1,7 +1,7 @@
 // Looks at the event loop and at the memory of this process, for whoever lets requests in.
 import { closeSync, openSync, readFileSync, readSync } from 'node:fs'
 import { totalmem } from 'node:os'
-import { LoadGate, type LoadGateSettings } from '../lib/load-gate.ts'
+import { LoadGate, type LoadGateSettings } from '../lib/event-loop/load-gate.ts'
 
 export interface LoadWatch {
   readonly gate: LoadGate

@@ -1,7 +1,7 @@
 // Stands before every password that is checked: who failed too often is refused before anything is hashed, and failures are written down and shared.
 import type { LoginEvent } from '../domain/login.ts'
-import { hmacHex } from '../lib/digest.ts'
-import { networkOf } from '../lib/ip-range.ts'
+import { hmacHex } from '../lib/crypto/digest.ts'
+import { networkOf } from '../lib/http/ip-range.ts'
 import type { FailedLogins } from '../state/failed-logins.ts'
 import { GatewayError } from '../wire/errors.ts'
 

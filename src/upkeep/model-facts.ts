@@ -1,7 +1,7 @@
 // What is known of a model that an operator did not say: from the provider's own listing, else the catalogues of prices and capabilities, else what its kind claims.
 // Copied into the decision at write, so that nothing moves under a dependency's next version.
 import { ModelFields, type PriceTier } from '../domain/model.ts'
-import { Value } from '../lib/schema.ts'
+import { Value } from '../lib/schema/schema.ts'
 import { ALL_CAPABILITIES, type Capability, type ListedModel } from '../providers/provider.ts'
 import type { CatalogueFacts } from './capability-snapshot.ts'
 import { type Prices, priceSnapshot, snapshotPrices } from './price-snapshot.ts'

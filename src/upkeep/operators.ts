@@ -1,7 +1,7 @@
 // Operators as the routes need them: names and passwords are sealed before anything is decided, and looked at only behind the guard.
 import { type OperatorRow, operatorNamed } from '../domain/operator.ts'
 import { Rejection } from '../domain/rejection.ts'
-import { type Passwords, TooManyHashes } from '../lib/passwords.ts'
+import { type Passwords, TooManyHashes } from '../lib/crypto/passwords.ts'
 import { nameDigests, openOperator, openOperatorSoon, sealOperator } from '../state/operator-secrets.ts'
 import type { CommitResult, DataKeys, LiveState } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'

@@ -1,7 +1,7 @@
 // What a recovery says of holders that it must not close yet, written down before it does: whoever recovers the spool once more says the same, not more.
 import { join } from 'node:path'
 import { Amount } from '../domain/amount.ts'
-import { type Static, TypeCompiler, t } from '../lib/schema.ts'
+import { type Static, TypeCompiler, t } from '../lib/schema/schema.ts'
 import type { LocalSpool } from '../log/spool.ts'
 import { replaceDurably } from '../log/spool-directory.ts'
 

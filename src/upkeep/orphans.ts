@@ -6,8 +6,8 @@ import {
   RequestExtended,
   type RequestSettled,
 } from '../domain/request.ts'
-import { pause } from '../lib/pause.ts'
-import { TypeCompiler } from '../lib/schema.ts'
+import { pause } from '../lib/event-loop/sleep.ts'
+import { TypeCompiler } from '../lib/schema/schema.ts'
 import type { OpenAdmission } from '../log/open-admissions.ts'
 import type { LocalSpool } from '../log/spool.ts'
 import { type Appended, SpoolClosed } from '../log/spool-port.ts'

@@ -1,7 +1,7 @@
 // The two programs of the embedded server: `initdb`, which makes a cluster, and `postgres`, which runs it.
 import { chownSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Diagnostics } from '../lib/diagnostics.ts'
+import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import type { Account, Installation } from './postgres-install.ts'
 import { postmasterPid, postmasterReady } from './postgres-leftovers.ts'
 

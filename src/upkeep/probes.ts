@@ -1,8 +1,8 @@
 // Active health: asks providers for their models now and then, and when an operator wants to know.
 import type { ProviderRow } from '../domain/provider.ts'
-import type { Diagnostics } from '../lib/diagnostics.ts'
-import { pause } from '../lib/pause.ts'
-import type { Dial } from '../lib/upstream.ts'
+import { pause } from '../lib/event-loop/sleep.ts'
+import type { Dial } from '../lib/http-client/dial.ts'
+import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import type { HealthBook } from '../state/health.ts'
 import type { Probe } from '../state/health-candidate.ts'
 import type { LiveState } from '../state/port.ts'

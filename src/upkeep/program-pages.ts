@@ -1,6 +1,6 @@
 // When a process lets go of the pages of its own program (decision 46): its start and the compilers touch most of them, serving needs half.
-import type { Diagnostics } from '../lib/diagnostics.ts'
-import { letGoOfProgram } from '../lib/program-pages.ts'
+import type { Diagnostics } from '../lib/process/diagnostics.ts'
+import { letGoOfProgram } from '../lib/process/program-pages.ts'
 
 /** `firstMs` from the start: the compilers are through with a process that is busy at once. `everyMs`: what comes rarely, a thread that starts, touches as much again. */
 const TIMES = { firstMs: 30_000, everyMs: 600_000 }

@@ -2,7 +2,7 @@
 import type { ProviderRow } from '../domain/provider.ts'
 import { type CheckResult, cutDetail } from '../domain/provider-test.ts'
 import { type AskDirectly, type DirectOutcome, outcomeOrRefusal, type Payer } from '../inference/direct.ts'
-import { type Dial, DialFailure } from '../lib/upstream.ts'
+import { type Dial, DialFailure } from '../lib/http-client/dial.ts'
 import type { ProviderKind } from '../providers/provider.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'

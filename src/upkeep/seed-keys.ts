@@ -6,7 +6,7 @@ import type { EventRecord } from '../domain/decision.ts'
 import { policyKey } from '../domain/policy.ts'
 import { Rejection } from '../domain/rejection.ts'
 import { retiredAtMs } from '../domain/retired-text.ts'
-import { sha256Hex } from '../lib/digest.ts'
+import { sha256Hex } from '../lib/crypto/digest.ts'
 import { DEFAULT_TENANT, KeyFinder, momentOf } from './seed-names.ts'
 import type { SeedDeps, SeedInput, SeedReport, SeedStep } from './seed-step.ts'
 

@@ -3,7 +3,7 @@ import type { ApiKeyRow } from '../domain/api-key.ts'
 import type { Bootstrap, BootstrapModel } from '../domain/bootstrap.ts'
 import type { ControlReader } from '../domain/control.ts'
 import { Rejection } from '../domain/rejection.ts'
-import { isDay } from '../lib/iso-time.ts'
+import { isDay } from '../lib/time/iso-time.ts'
 
 export const DEFAULT_TENANT = 'default'
 

@@ -12,7 +12,7 @@ import {
 } from '../domain/price-correction.ts'
 import { Rejection } from '../domain/rejection.ts'
 import { canonicalJson } from '../domain/tables.ts'
-import { isDay } from '../lib/iso-time.ts'
+import { isDay } from '../lib/time/iso-time.ts'
 import { forgottenLine } from './seed-forgotten.ts'
 import { providerNamed } from './seed-providers.ts'
 import type { SeedDeps, SeedInput, SeedStep } from './seed-step.ts'

@@ -2,8 +2,8 @@
 import { randomBytes } from 'node:crypto'
 import type { EventRecord } from '../domain/decision.ts'
 import { decideSession, SEEN_EVERY_MS, SESSION_MS, type SessionRow, sessionIsOpen } from '../domain/session.ts'
-import type { Diagnostics } from '../lib/diagnostics.ts'
-import { sha256Hex } from '../lib/digest.ts'
+import { sha256Hex } from '../lib/crypto/digest.ts'
+import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import type { Commit, CommitResult, LiveState } from '../state/port.ts'
 
 const TOKEN_BYTES = 32

@@ -2,10 +2,10 @@
 // away costs traces, which are counted, and nothing else.
 import type { FinishedTrace } from '../inference/trace.ts'
 import { spansOf } from '../inference/trace.ts'
-import { Cancellation } from '../lib/cancellation.ts'
-import type { Diagnostics } from '../lib/diagnostics.ts'
+import { Cancellation } from '../lib/event-loop/cancellation.ts'
+import type { Dial } from '../lib/http-client/dial.ts'
 import { type Attributes, otlpTraces } from '../lib/otlp.ts'
-import type { Dial } from '../lib/upstream.ts'
+import type { Diagnostics } from '../lib/process/diagnostics.ts'
 
 export interface TraceExporterDeps {
   /** The whole URL: `http://collector:4318/v1/traces`. */

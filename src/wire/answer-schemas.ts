@@ -1,5 +1,5 @@
 // What clients are told of answers: the completion, the `gateway` block (specification 2.13 to 2.16), the envelope of every failure.
-import { t } from '../lib/schema.ts'
+import { t } from '../lib/schema/schema.ts'
 import { ERRORS } from './errors.ts'
 
 const open = { additionalProperties: true }

@@ -1,6 +1,6 @@
 // The one error table (specification, section 7) and the one error that carries it. What a code means to a client is decided here and nowhere else.
 
-import type { MalformedRequest } from '../lib/request-head.ts'
+import type { MalformedRequest } from '../lib/http-server/request-head.ts'
 
 /** A code of the specification's table: HTTP status, whether a client may retry, whether another provider may be tried. */
 export const ERRORS = {

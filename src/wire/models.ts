@@ -1,5 +1,5 @@
 // The model object of the inference surface (specification 2.5).
-import { type Static, t } from '../lib/schema.ts'
+import { type Static, t } from '../lib/schema/schema.ts'
 
 const known = (description: string) => t.Union([t.Number(), t.Null()], { description: `${description} Null: unknown.` })
 

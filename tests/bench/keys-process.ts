@@ -4,7 +4,7 @@
 import { heapStats } from 'bun:jsc'
 import { stat } from 'node:fs/promises'
 import { decideApiKey } from '../../src/domain/api-key.ts'
-import { sha256Hex } from '../../src/lib/digest.ts'
+import { sha256Hex } from '../../src/lib/crypto/digest.ts'
 import { LOG_MODULE, openLog } from '../../src/log/open-log.ts'
 import { createCommit } from '../../src/state/commit.ts'
 import { openKeyIndex } from '../../src/state/keys.ts'

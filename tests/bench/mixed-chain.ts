@@ -2,7 +2,7 @@
 // revoked, prices of models, tenants renamed; a quarter of it asked for with an `Idempotency-Key`. Between them what several instances leave in a log:
 // decisions that lost, and turns.
 import { type Decision, type EventRecord, GENESIS, writeDecision } from '../../src/domain/decision.ts'
-import { sha256Hex } from '../../src/lib/digest.ts'
+import { sha256Hex } from '../../src/lib/crypto/digest.ts'
 import { embeddedLog } from '../../src/log/embedded.ts'
 import type { EventLog, NewRecord } from '../../src/log/port.ts'
 import { MAX_APPEND_RECORDS } from '../../src/log/port-limits.ts'

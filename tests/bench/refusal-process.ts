@@ -2,9 +2,9 @@
 import { CHAT_PATH } from '../../src/http/inference.ts'
 import { noRequest } from '../../src/http/no-request.ts'
 import { whileThereIsRoom } from '../../src/http/overload.ts'
-import type { Answer } from '../../src/lib/answer.ts'
-import { serveHttp } from '../../src/lib/http-server.ts'
-import { LoadGate } from '../../src/lib/load-gate.ts'
+import { LoadGate } from '../../src/lib/event-loop/load-gate.ts'
+import type { Answer } from '../../src/lib/http-server/answer.ts'
+import { serveHttp } from '../../src/lib/http-server/server.ts'
 
 const gate = new LoadGate({ everyMs: 50, maxDelayMs: 1, maxMemoryBytes: 1, nowMs: () => performance.now() })
 gate.look(2) // memory is short from the start: there is a rate

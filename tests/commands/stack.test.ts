@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { Stack } from '../../src/commands/stack.ts'
-import { createDiagnostics, type Diagnostics } from '../../src/lib/diagnostics.ts'
+import { createDiagnostics, type Diagnostics } from '../../src/lib/process/diagnostics.ts'
 
 const noted = (into: string[]): Diagnostics =>
   createDiagnostics({

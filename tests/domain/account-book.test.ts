@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { accountId, stateOf } from '../../src/domain/account.ts'
 import { AccountBook, statedIn } from '../../src/domain/account-book.ts'
 import { AccountStated, type BudgetEvent } from '../../src/domain/budget-events.ts'
-import { Value } from '../../src/lib/schema.ts'
+import { Value } from '../../src/lib/schema/schema.ts'
 
 const ACCOUNTS = 600
 const AT_ONCE = 200

@@ -14,7 +14,7 @@ import { Rejection } from '../../src/domain/rejection.ts'
 import { tenant } from '../../src/domain/tenant.ts'
 import { tool } from '../../src/domain/tool.ts'
 import { toolPolicy } from '../../src/domain/tool-policy.ts'
-import { sha256Hex } from '../../src/lib/digest.ts'
+import { sha256Hex } from '../../src/lib/crypto/digest.ts'
 import { modelCreated, newWorld, providerCreated, tenantCreated } from './world.ts'
 
 const attempt = <Event>(decide: () => readonly Event[]): readonly Event[] => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { type ApiKeyCommand, decideApiKey } from '../../src/domain/api-key.ts'
 import { POLICY_DEFAULTS } from '../../src/domain/policy.ts'
-import { sha256Hex } from '../../src/lib/digest.ts'
+import { sha256Hex } from '../../src/lib/crypto/digest.ts'
 import { keyIssued, newWorld, refusal, tenantCreated } from './world.ts'
 
 const root = { scopes: ['*'] }

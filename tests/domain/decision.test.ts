@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { DECISION_LIMITS, type Decision, GENESIS, judge, writeDecision } from '../../src/domain/decision.ts'
-import { hmacHex, sha256Hex } from '../../src/lib/digest.ts'
+import { hmacHex, sha256Hex } from '../../src/lib/crypto/digest.ts'
 
 const macKey = new Uint8Array(32).fill(1)
 const decision = (more: Partial<Decision> = {}): Decision => ({

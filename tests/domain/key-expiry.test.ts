@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test'
 import { type ApiKeyCommand, decideApiKey } from '../../src/domain/api-key.ts'
 import { decideRevert } from '../../src/domain/revert.ts'
-import { sha256Hex } from '../../src/lib/digest.ts'
+import { sha256Hex } from '../../src/lib/crypto/digest.ts'
 import { keyIssued, newWorld, refusal, tenantCreated } from './world.ts'
 
 const NOW = Date.UTC(2026, 5, 1)

@@ -4,7 +4,7 @@ import { decideOperator, MAX_OPERATORS } from '../../src/domain/operator.ts'
 import { Rejection } from '../../src/domain/rejection.ts'
 import { decideSession, IDLE_MS, MAX_SESSIONS, SEEN_EVERY_MS, SESSION_MS } from '../../src/domain/session.ts'
 import { setupIsOpen } from '../../src/domain/setup.ts'
-import { sha256Hex } from '../../src/lib/digest.ts'
+import { sha256Hex } from '../../src/lib/crypto/digest.ts'
 import { newWorld, refusal, type World } from './world.ts'
 
 const secrets = (name: string, keyId = `dek_${name}`) => ({

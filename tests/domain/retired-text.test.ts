@@ -1,7 +1,7 @@
 // Which texts of keys are remembered when they stop working, and how many.
 import { expect, test } from 'bun:test'
 import { RETIRED_KEPT, retiredAtMs } from '../../src/domain/retired-text.ts'
-import { sha256Hex } from '../../src/lib/digest.ts'
+import { sha256Hex } from '../../src/lib/crypto/digest.ts'
 import { foldingCommit } from '../http/admin/folding-commit.ts'
 
 const NOW_MS = Date.UTC(2026, 10, 20)

@@ -4,7 +4,7 @@ import type { Actor, EventRecord } from '../../src/domain/decision.ts'
 import { PROVIDER_DEFAULTS } from '../../src/domain/provider.ts'
 import { Rejection } from '../../src/domain/rejection.ts'
 import type { RowChange } from '../../src/domain/tables.ts'
-import { sha256Hex } from '../../src/lib/digest.ts'
+import { sha256Hex } from '../../src/lib/crypto/digest.ts'
 
 const TEST: Actor = { type: 'system', id: 'test' }
 

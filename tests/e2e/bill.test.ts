@@ -1,6 +1,6 @@
 // Every read of requests and usage says what the upstreams themselves billed: a seeded run of answers, streams, failures, fallbacks and refusals.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { createSseParser } from '../../src/lib/sse.ts'
+import { createSseParser } from '../../src/lib/text/sse.ts'
 import { eventually } from '../services/eventually.ts'
 import { ADMIN_KEY, type GatewayProcess, startGateway } from '../services/gateway.ts'
 import { type Behaviour, type Received, startUpstream, type Upstream } from '../services/upstream.ts'

@@ -1,6 +1,6 @@
 // A request whose body comes long after its head is its key's as that stands when the body is there: the record names that revision.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { connect } from '../lib/serving.ts'
+import { connect } from '../lib/http-server/serving.ts'
 import { type GatewayProcess, startGateway } from '../services/gateway.ts'
 
 let gateway: GatewayProcess

@@ -3,7 +3,7 @@
 import { mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { codeOf } from '../../src/lib/error-code.ts'
+import { codeOf } from '../../src/lib/process/error-code.ts'
 import { startGateway } from '../services/gateway.ts'
 import { sharedPostgres } from '../services/postgres.ts'
 import { conclude, type Figure, numberArgument } from './control/figures.ts'

@@ -1,6 +1,6 @@
 // The failpoints: off unless a test says so, and each dies where it is named. The rig's own N is in `failpoints.ts`.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { armFailpoint, FAILPOINTS, failpoint } from '../../src/lib/failpoints.ts'
+import { armFailpoint, FAILPOINTS, failpoint } from '../../src/lib/process/failpoints.ts'
 import { runCommand } from '../services/command.ts'
 import { type Ground, killAt, openEmbeddedGround, PLACES } from './failpoints/kills.ts'
 

@@ -228,7 +228,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     fault: 'an upstream resets, ends early, tears characters and lines',
     aim: 'misread 0, silently truncated 0; every cell of the matrix that R23 runs right',
     runs: [script('torn-streams', ['1'], ['7'])],
-    inTests: ['tests/inference/faults.test.ts', 'tests/lib/sse.test.ts'],
+    inTests: ['tests/inference/faults.test.ts', 'tests/lib/text/sse.test.ts'],
   },
   {
     row: 'R25',

@@ -1,6 +1,6 @@
 // What a row looks at in the gateway's process while a fault lasts: memory, lateness of the event loop, sockets and descriptors.
 import { readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
-import { codeOf } from '../../src/lib/error-code.ts'
+import { codeOf } from '../../src/lib/process/error-code.ts'
 import type { GatewayProcess } from '../services/gateway.ts'
 import { watchPulse } from './rig.ts'
 

@@ -1,7 +1,7 @@
 // Bodies that are nearly right, one field or more of them anything at all, through every kind to its fake vendor: an answer, or the envelope.
 import { afterAll, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { Value } from '../../src/lib/schema.ts'
+import { Value } from '../../src/lib/schema/schema.ts'
 import { KINDS } from '../../src/providers/kinds.ts'
 import { ALL_CAPABILITIES } from '../../src/providers/provider.ts'
 import { ErrorEnvelope } from '../../src/wire/answer-schemas.ts'

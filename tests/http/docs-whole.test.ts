@@ -1,7 +1,7 @@
 // Each operation of `/openapi.json` says all of it: who may, what is sent, what every answer holds and how it fails.
 import { expect, test } from 'bun:test'
 import { OPERATIONS_ANSWERS } from '../../src/http/docs/operations-answers.ts'
-import { Value } from '../../src/lib/schema.ts'
+import { Value } from '../../src/lib/schema/schema.ts'
 import { document, operations, resolved } from './documented.ts'
 import { gatewaysOnUpstream } from './gateways.ts'
 

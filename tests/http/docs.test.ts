@@ -4,7 +4,7 @@ import { answerExample } from '../../src/http/docs/answer-examples.ts'
 import { openApiDocument } from '../../src/http/docs/document.ts'
 import { EXAMPLES } from '../../src/http/docs/examples.ts'
 import { docsPage, PAGE_HEADERS } from '../../src/http/docs/page.ts'
-import { Value } from '../../src/lib/schema.ts'
+import { Value } from '../../src/lib/schema/schema.ts'
 import { auth, document, mounted, names, operationOf, operations, options, table, template } from './documented.ts'
 
 interface Described {

@@ -1,6 +1,6 @@
 // What a client sees of admission by load: a cheap refusal that says when to come again, before anything of its request is read.
 import { expect, test } from 'bun:test'
-import { LoadGate } from '../../src/lib/load-gate.ts'
+import { LoadGate } from '../../src/lib/event-loop/load-gate.ts'
 import { gatewaysOnUpstream } from './gateways.ts'
 
 const { upstream, gatewayWith } = gatewaysOnUpstream()

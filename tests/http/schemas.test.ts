@@ -1,7 +1,7 @@
 // `/schemas/`: public, cached, and where each record's `dataschema` points.
 import { afterAll, expect, test } from 'bun:test'
 import { recordedExamples } from '../../src/commands/topic-docs.ts'
-import { compileSchema } from '../../src/lib/json-schema.ts'
+import { compileSchema } from '../../src/lib/json-schema/json-schema.ts'
 import { EVENT_CONTRACTS } from '../../src/upkeep/contracts/event-contracts.ts'
 import { testGateway } from '../inference/gateway.ts'
 

@@ -5,8 +5,8 @@ import type { BudgetPart } from '../../src/domain/budget-events.ts'
 import { admittedJson } from '../../src/inference/admission-text.ts'
 import { candidateList, decisionOf } from '../../src/inference/decision.ts'
 import type { Plan } from '../../src/inference/plan.ts'
-import { wholeText } from '../../src/lib/text-pieces.ts'
-import { FilledText } from '../../src/lib/text-template.ts'
+import { wholeText } from '../../src/lib/text/text-pieces.ts'
+import { FilledText } from '../../src/lib/text/text-template.ts'
 import type { CatalogueEntry } from '../../src/state/port.ts'
 
 const CANDIDATES = ['alpha', 'beta', 'gamma'].map(

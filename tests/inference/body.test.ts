@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { BODY_LIMIT_BYTES, JSON_VALUES_LIMIT, readJsonBody, tooDeepAt } from '../../src/inference/body.ts'
-import type { Inbound } from '../../src/lib/inbound.ts'
-import { headEnd, RequestHead } from '../../src/lib/request-head.ts'
-import { ServerRequest } from '../../src/lib/server-request.ts'
+import type { Inbound } from '../../src/lib/http-server/inbound.ts'
+import { ServerRequest } from '../../src/lib/http-server/request.ts'
+import { headEnd, RequestHead } from '../../src/lib/http-server/request-head.ts'
 import { GatewayError } from '../../src/wire/errors.ts'
 
 const read = async (

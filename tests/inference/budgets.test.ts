@@ -1,7 +1,7 @@
 // Requests under a hard budget, on every way out: what they reserved is free again, and what they cost is spent.
 import { afterEach, expect, test } from 'bun:test'
 import { directCalls } from '../../src/inference/direct.ts'
-import { createDialer } from '../../src/lib/dialer.ts'
+import { createDialer } from '../../src/lib/http-client/dialer.ts'
 import type { AppendFault } from '../../src/log/memory.ts'
 import { KINDS, kindOf } from '../../src/providers/kinds.ts'
 import type { OpenBudgets } from '../../src/state/budgets.ts'

@@ -1,7 +1,7 @@
 // The block of an answer, whose text about who answered is remembered from one request to the next.
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { wholeText } from '../../src/lib/text-pieces.ts'
+import { wholeText } from '../../src/lib/text/text-pieces.ts'
 import { type GatewayFacts, gatewayJson, withGatewayPieces } from '../../src/wire/gateway-block.ts'
 
 const name = fc.oneof(fc.constantFrom('alpha', 'beta', 'a"b\\', 'ü', 'x'.repeat(129)), fc.constant(null))

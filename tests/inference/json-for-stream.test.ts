@@ -1,6 +1,6 @@
 // Servers that answer a stream with JSON: with an error, which some send as a success, or with all of the answer, as those do that know no streams.
 import { afterEach, describe, expect, test } from 'bun:test'
-import { BareJson, mayBegin } from '../../src/lib/bare-json.ts'
+import { BareJson, mayBegin } from '../../src/lib/json/bare-json.ts'
 import { kindOf } from '../../src/providers/kinds.ts'
 import { startUpstream } from '../services/upstream.ts'
 import { entry, framesOf, type TestGateway, testGateway } from './gateway.ts'

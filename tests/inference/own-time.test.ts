@@ -1,7 +1,7 @@
 // A turn of the event loop has one time for much that it does (`lib/turn-clock.ts`), but not for how long something took.
 import { afterEach, expect, test } from 'bun:test'
 import { type ProviderCall, prepare, send as sendCall } from '../../src/inference/call.ts'
-import { holdTime, letTimeGo, turnMs } from '../../src/lib/turn-clock.ts'
+import { holdTime, letTimeGo, turnMs } from '../../src/lib/event-loop/turn-clock.ts'
 import type { ProviderKind } from '../../src/providers/provider.ts'
 import { type FaultRequest, type FaultServer, startFaultServer } from '../faults/matrix/fault-server.ts'
 import { ANSWER, send } from '../faults/matrix/row.ts'

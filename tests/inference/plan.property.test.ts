@@ -8,7 +8,7 @@ import { outputBound, priceOf, promptTokensEstimate } from '../../src/inference/
 import { makePlan, type Plan } from '../../src/inference/plan.ts'
 import { REJECTED_REASONS } from '../../src/inference/rejections.ts'
 import { type RecordedPlan, recordedInput } from '../../src/inference/replay.ts'
-import { wholeText } from '../../src/lib/text-pieces.ts'
+import { wholeText } from '../../src/lib/text/text-pieces.ts'
 import { holds } from './any-plan.ts'
 import { catalogueOf, entry } from './gateway.ts'
 import { planInput } from './plans.ts'

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeEach, describe, expect, test } from 'bun:tes
 import type { Limits } from '../../src/inference/limits.ts'
 import { processLimits } from '../../src/inference/limits-local.ts'
 import { durationText, limitLines } from '../../src/inference/rate-limit.ts'
-import { wholeText } from '../../src/lib/text-pieces.ts'
+import { wholeText } from '../../src/lib/text/text-pieces.ts'
 import { limitRule, openLimitRules } from '../../src/state/limit-rules.ts'
 import type { FoldedBatch, KeyEntry } from '../../src/state/port.ts'
 import { keyIssued, newWorld, tenantCreated } from '../domain/world.ts'

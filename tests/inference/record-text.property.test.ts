@@ -4,8 +4,8 @@ import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { RequestFacts } from '../../src/domain/request.ts'
 import { entryTexts, type FactsText, requestFactsText } from '../../src/inference/record-text.ts'
-import { TypeCompiler } from '../../src/lib/schema.ts'
-import { wholeText } from '../../src/lib/text-pieces.ts'
+import { TypeCompiler } from '../../src/lib/schema/schema.ts'
+import { wholeText } from '../../src/lib/text/text-pieces.ts'
 import type { CatalogueEntry } from '../../src/state/port.ts'
 
 /** Names as people choose them, and as nobody should. */

@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, test } from 'bun:test'
-import { wholeText } from '../../src/lib/text-pieces.ts'
+import { wholeText } from '../../src/lib/text/text-pieces.ts'
 import { SpoolClosed } from '../../src/log/spool-port.ts'
 import { appended } from '../log/appended.ts'
 import { startUpstream } from '../services/upstream.ts'

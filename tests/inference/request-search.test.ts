@@ -7,7 +7,7 @@ import {
   requestMeant,
   rowMeant,
 } from '../../src/inference/request-search.ts'
-import { newRequestId } from '../../src/lib/request-ids.ts'
+import { newRequestId } from '../../src/lib/crypto/request-ids.ts'
 import { ServedRequests } from '../../src/state/served.ts'
 
 const NOW_MS = Date.UTC(2026, 10, 20)

@@ -6,8 +6,8 @@ import {
   type RequestExtended,
   type RequestSettled,
 } from '../../src/domain/request.ts'
-import { Value } from '../../src/lib/schema.ts'
-import { wholeText } from '../../src/lib/text-pieces.ts'
+import { Value } from '../../src/lib/schema/schema.ts'
+import { wholeText } from '../../src/lib/text/text-pieces.ts'
 import { type Spool, SpoolClosed } from '../../src/log/spool-port.ts'
 import { appended } from '../log/appended.ts'
 

@@ -1,7 +1,7 @@
 // Traces as a collector gets them: spans and their parents, the names of the GenAI conventions, the context in and out. And nothing of it while they are off.
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { openTraces } from '../../src/inference/trace.ts'
-import { createDialer } from '../../src/lib/dialer.ts'
+import { createDialer } from '../../src/lib/http-client/dialer.ts'
 import { openTraceExporter, type TraceExporter } from '../../src/upkeep/trace-exporter.ts'
 import { type Collector, startCollector } from '../services/collector.ts'
 import { startUpstream } from '../services/upstream.ts'

@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test'
 import { candidatesFor } from '../../src/inference/candidates.ts'
 import { BUILT_IN } from '../../src/inference/policies.ts'
-import type { Dial, DialResponse } from '../../src/lib/upstream.ts'
+import type { Dial, DialResponse } from '../../src/lib/http-client/dial.ts'
 import { catalogueOf, entry, framesOf, policyRow, testGateway } from './gateway.ts'
 
 const ASK = { model: 'small', messages: [{ role: 'user', content: 'hi' }] }

@@ -1,6 +1,6 @@
 // Frames of segments that were written before the checksum changed are read like those of now; neither kind hides damage.
 import { expect, test } from 'bun:test'
-import { crc32c } from '../../src/lib/crc32c.ts'
+import { crc32c } from '../../src/lib/compression/crc32c.ts'
 import { frameBound, nextFrame, readFrame, writeFrame } from '../../src/log/frame.ts'
 
 const written = (data: string | readonly string[]): Buffer => {

@@ -1,8 +1,8 @@
 // What producers of others may have packed: written by the Java client (Kafka 4.1) and the Snappy library that others use bare.
 import { describe, expect, test } from 'bun:test'
-import { unpackLz4 } from '../../src/lib/lz4.ts'
-import { unpackSnappy } from '../../src/lib/snappy.ts'
-import { UnpackedBytes } from '../../src/lib/unpacked-bytes.ts'
+import { unpackLz4 } from '../../src/lib/compression/lz4.ts'
+import { UnpackedBytes } from '../../src/lib/compression/output-buffer.ts'
+import { unpackSnappy } from '../../src/lib/compression/snappy.ts'
 import { unpackRecords } from '../../src/log/kafka-codecs.ts'
 
 const LENGTH = 3_000

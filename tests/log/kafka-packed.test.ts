@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { unpackLz4 } from '../../src/lib/lz4.ts'
+import { unpackLz4 } from '../../src/lib/compression/lz4.ts'
 import { recordPacker } from '../../src/log/kafka-packed.ts'
 import { type ProduceAppend, produceBound, writeBatch, writeProduce } from '../../src/log/kafka-produce.ts'
 import { readBatches } from '../../src/log/kafka-records.ts'

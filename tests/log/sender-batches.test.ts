@@ -1,7 +1,7 @@
 // How many records the sender sends at once, and when it says how far it is.
 import { afterAll, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { codeOf } from '../../src/lib/error-code.ts'
+import { codeOf } from '../../src/lib/process/error-code.ts'
 import { readEnvelope } from '../../src/log/envelope.ts'
 import { type Files, nodeFiles } from '../../src/log/files.ts'
 import { memoryLog } from '../../src/log/memory.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { BLOCK_BYTES } from '../../src/lib/lz4-pack.ts'
+import { BLOCK_BYTES } from '../../src/lib/compression/lz4-pack.ts'
 import { BatchPacker } from '../../src/log/batch-packer.ts'
 import { CHUNK_BUFFER_BYTES, ChunkBuffers } from '../../src/log/chunk-buffers.ts'
 import { type PackedFrame, readFrame } from '../../src/log/frame.ts'

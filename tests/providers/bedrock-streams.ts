@@ -1,6 +1,6 @@
 // The streams of tests/fixtures/providers/bedrock in words: what Bedrock sends, frame by frame, as it was seen to (padding `p`,
 // blocks of empty text, no start for anything but tools). `bun tests/providers/bedrock-streams.ts` writes the files.
-import { awsEvent, awsEventFrame, awsException } from '../lib/aws-event-frame.ts'
+import { awsEvent, awsEventFrame, awsException } from './bedrock/aws-event-frame.ts'
 
 const FOLDER = `${import.meta.dir}/../fixtures/providers/bedrock`
 

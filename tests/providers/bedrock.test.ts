@@ -1,7 +1,7 @@
 // What the fixtures of Bedrock cannot say: signatures, addresses, and what of the operator's must never be shown.
 import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
-import { createAwsEventStreamParser } from '../../src/lib/aws-event-stream.ts'
+import { createAwsEventStreamParser } from '../../src/providers/bedrock/aws-event-stream.ts'
 import { bedrock } from '../../src/providers/bedrock.ts'
 import type { Reading, StreamPart, Target } from '../../src/providers/provider.ts'
 import { providerFlaw } from '../../src/upkeep/kind-table.ts'

@@ -1,7 +1,7 @@
 // What the fixtures of tests/fixtures/providers/gemini cannot say in one line each.
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { createSseParser } from '../../src/lib/sse.ts'
+import { createSseParser } from '../../src/lib/text/sse.ts'
 import { gemini } from '../../src/providers/gemini.ts'
 import { kindOf } from '../../src/providers/kinds.ts'
 import type { Reading, Target } from '../../src/providers/provider.ts'

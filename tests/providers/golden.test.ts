@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import fc from 'fast-check'
-import { createSseParser } from '../../src/lib/sse.ts'
+import { createSseParser } from '../../src/lib/text/sse.ts'
 import { KINDS } from '../../src/providers/kinds.ts'
 import { OPENAI_ROWS } from '../../src/providers/openai-rows.ts'
 import {

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { type Edit, editMembers } from '../../src/lib/json-edit.ts'
+import { type Edit, editMembers } from '../../src/lib/json/edit.ts'
 import { RequestDraft } from '../../src/providers/openai-draft.ts'
 import type { ChatCall, Target } from '../../src/providers/provider.ts'
 

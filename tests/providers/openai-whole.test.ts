@@ -1,6 +1,6 @@
 // What every answer and every chunk has, whatever an upstream of the OpenAI shape leaves out.
 import { describe, expect, test } from 'bun:test'
-import { createSseParser } from '../../src/lib/sse.ts'
+import { createSseParser } from '../../src/lib/text/sse.ts'
 import { kindOf } from '../../src/providers/kinds.ts'
 import type { Reading } from '../../src/providers/provider.ts'
 import { GatewayError } from '../../src/wire/errors.ts'

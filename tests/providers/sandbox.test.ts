@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { createSseParser } from '../../src/lib/sse.ts'
+import { createSseParser } from '../../src/lib/text/sse.ts'
 import { kindOf } from '../../src/providers/kinds.ts'
 import type { Script } from '../../src/providers/provider.ts'
 import type { Json } from '../../src/providers/read-json.ts'

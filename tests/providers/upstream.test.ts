@@ -1,7 +1,7 @@
 // Kinds and dialer against a real upstream: what is sent arrives, what comes back is read.
 import { afterAll, describe, expect, test } from 'bun:test'
-import { createDialer } from '../../src/lib/dialer.ts'
-import { createSseParser } from '../../src/lib/sse.ts'
+import { createDialer } from '../../src/lib/http-client/dialer.ts'
+import { createSseParser } from '../../src/lib/text/sse.ts'
 import { kindOf } from '../../src/providers/kinds.ts'
 import { OPENAI_ROWS } from '../../src/providers/openai-rows.ts'
 import type { StreamPart } from '../../src/providers/provider.ts'

@@ -1,6 +1,6 @@
 // What others send never makes the log grow without measure: each field has a bound, and so has each record.
 import { afterAll, expect, test } from 'bun:test'
-import { Kind, type TSchema } from '../../src/lib/schema.ts'
+import { Kind, type TSchema } from '../../src/lib/schema/schema.ts'
 import { nameOf } from '../http/admin/access.ts'
 import { bodyOf, furnish, OWN, pathOf } from '../http/admin/furnished.ts'
 import { entry, testGateway } from '../inference/gateway.ts'

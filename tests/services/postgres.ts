@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openDatabase } from '../../projections/database.ts'
-import type { Diagnostics } from '../../src/lib/diagnostics.ts'
+import type { Diagnostics } from '../../src/lib/process/diagnostics.ts'
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/upkeep/embedded-postgres.ts'
 
 export const silent: Diagnostics = { debug() {}, info() {}, warn() {}, error() {} }

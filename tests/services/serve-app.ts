@@ -1,6 +1,6 @@
 // An app of a test behind the gateway's own server, on a free port.
 import type { App } from '../../src/app.ts'
-import { type HttpServer, serveHttp } from '../../src/lib/http-server.ts'
+import { type HttpServer, serveHttp } from '../../src/lib/http-server/server.ts'
 
 const HEAD_MS = 10_000
 

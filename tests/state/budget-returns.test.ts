@@ -1,6 +1,6 @@
 // Money that is free and leased to others: whoever is short of it gets it, also where the log is slow.
 import { expect, test } from 'bun:test'
-import { pause } from '../../src/lib/pause.ts'
+import { pause } from '../../src/lib/event-loop/sleep.ts'
 import type { MemoryFaults } from '../../src/log/memory.ts'
 import type { OpenBudgets } from '../../src/state/budgets.ts'
 import type { RequestBudgets } from '../../src/state/request-budgets.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { Value } from '../../src/lib/schema.ts'
+import { Value } from '../../src/lib/schema/schema.ts'
 import { FailedLogins, ToldList } from '../../src/state/failed-logins.ts'
 
 const MINUTE_MS = 60_000

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { HEALTH_EVENTS } from '../../src/domain/health.ts'
-import { Value } from '../../src/lib/schema.ts'
+import { Value } from '../../src/lib/schema/schema.ts'
 import { breakerSettings } from '../../src/state/breaker.ts'
 import { entry } from '../inference/gateway.ts'
 import { ALPHA, BETA, GAMMA, world } from './health-world.ts'

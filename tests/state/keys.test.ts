@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { ApiKeyRow } from '../../src/domain/api-key.ts'
 import { ControlState } from '../../src/domain/control.ts'
-import { sha256Hex } from '../../src/lib/digest.ts'
+import { sha256Hex } from '../../src/lib/crypto/digest.ts'
 import { openKeyIndex } from '../../src/state/keys.ts'
 import type { FoldedBatch } from '../../src/state/port.ts'
 

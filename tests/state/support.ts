@@ -2,7 +2,7 @@
 
 import { decisionMacKey } from '../../src/domain/decision.ts'
 import { decideTenant } from '../../src/domain/tenant.ts'
-import type { Diagnostics } from '../../src/lib/diagnostics.ts'
+import type { Diagnostics } from '../../src/lib/process/diagnostics.ts'
 import type { EventLog } from '../../src/log/port.ts'
 import { type CommitDeps, type CommitQueue, createCommit } from '../../src/state/commit.ts'
 import { startChain } from '../../src/state/genesis.ts'

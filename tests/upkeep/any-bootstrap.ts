@@ -7,8 +7,8 @@ import { decideEndpoint, NOTHING_OVERRIDDEN } from '../../src/domain/endpoint.ts
 import { decideModel } from '../../src/domain/model.ts'
 import { decidePolicy, POLICY_DEFAULTS } from '../../src/domain/policy.ts'
 import { Rejection } from '../../src/domain/rejection.ts'
-import { sha256Hex } from '../../src/lib/digest.ts'
-import { newId } from '../../src/lib/ids.ts'
+import { sha256Hex } from '../../src/lib/crypto/digest.ts'
+import { newId } from '../../src/lib/crypto/ids.ts'
 import { type Installation, rowsOf } from './installation.ts'
 
 const WORDS = ['w1', 'w2', 'w3', 'new']

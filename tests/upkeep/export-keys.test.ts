@@ -1,7 +1,7 @@
 // Keys in the export: every one of them comes back elsewhere, whatever the API named it, and so does what is about it.
 import { expect, test } from 'bun:test'
 import { type Bootstrap, checkBootstrap } from '../../src/domain/bootstrap.ts'
-import { sha256Hex } from '../../src/lib/digest.ts'
+import { sha256Hex } from '../../src/lib/crypto/digest.ts'
 import { KINDS, kindOf } from '../../src/providers/kinds.ts'
 import { exportedText } from '../../src/upkeep/export-bootstrap.ts'
 import { bootstrapFlaw } from '../../src/upkeep/seed-check.ts'

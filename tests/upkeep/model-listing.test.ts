@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import type { ProviderRow } from '../../src/domain/provider.ts'
-import { DialFailure, type DialRequest } from '../../src/lib/upstream.ts'
+import { DialFailure, type DialRequest } from '../../src/lib/http-client/dial.ts'
 import { KINDS, kindOf } from '../../src/providers/kinds.ts'
 import type { ListedModel } from '../../src/providers/provider.ts'
 import { SANDBOX_MODELS } from '../../src/providers/sandbox.ts'

@@ -6,7 +6,7 @@ import {
   type RequestExtended,
   RequestSettled,
 } from '../../src/domain/request.ts'
-import { Value } from '../../src/lib/schema.ts'
+import { Value } from '../../src/lib/schema/schema.ts'
 import { adoptFreeSpools, type LocalSpool } from '../../src/log/spool.ts'
 import { SpoolClosed } from '../../src/log/spool-port.ts'
 import { orphanOf, settleOrphans } from '../../src/upkeep/orphans.ts'

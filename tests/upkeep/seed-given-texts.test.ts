@@ -1,7 +1,7 @@
 // A text of the environment that opens nothing any more: a start says so, of which variable, why, and what to do.
 import { describe, expect, test } from 'bun:test'
 import type { Bootstrap } from '../../src/domain/bootstrap.ts'
-import { sha256Hex } from '../../src/lib/digest.ts'
+import { sha256Hex } from '../../src/lib/crypto/digest.ts'
 import { ADMIN, type Installation, install, rowsOf } from './installation.ts'
 
 const INFERENCE = 'an-inference-key-of-my-own-choice'

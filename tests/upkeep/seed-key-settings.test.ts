@@ -1,7 +1,7 @@
 // What `bootstrap.keys` says of a key that it made holds at the next start, and what the API said since holds over it.
 import { describe, expect, test } from 'bun:test'
 import type { Bootstrap, BootstrapKey } from '../../src/domain/bootstrap.ts'
-import { sha256Hex } from '../../src/lib/digest.ts'
+import { sha256Hex } from '../../src/lib/crypto/digest.ts'
 import { type Installation, install, rowsOf } from './installation.ts'
 
 const FIRST = 'a-first-text-of-the-settings'

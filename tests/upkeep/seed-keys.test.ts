@@ -1,7 +1,7 @@
 // What becomes of seeded keys that the API has edited, renamed or revoked since: they are the API's, and only a changed secret of the settings reaches them.
 import { describe, expect, test } from 'bun:test'
 import type { Bootstrap } from '../../src/domain/bootstrap.ts'
-import { sha256Hex } from '../../src/lib/digest.ts'
+import { sha256Hex } from '../../src/lib/crypto/digest.ts'
 import { ADMIN, type Installation, install, rowsOf } from './installation.ts'
 
 const INFERENCE = 'an-inference-key-of-my-own-choice'

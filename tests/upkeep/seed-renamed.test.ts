@@ -1,7 +1,7 @@
 // What settings say about a key goes on being about it when the API has renamed the key.
 import { expect, test } from 'bun:test'
 import type { Bootstrap } from '../../src/domain/bootstrap.ts'
-import { sha256Hex } from '../../src/lib/digest.ts'
+import { sha256Hex } from '../../src/lib/crypto/digest.ts'
 import { type Installation, install } from './installation.ts'
 
 const settings = (limit_usd: number): Bootstrap => ({

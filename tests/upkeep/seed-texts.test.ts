@@ -1,7 +1,7 @@
 // Texts of keys that settings name and that must not be used: those that stopped working once, and those that another key has.
 import { describe, expect, test } from 'bun:test'
 import type { Bootstrap } from '../../src/domain/bootstrap.ts'
-import { sha256Hex } from '../../src/lib/digest.ts'
+import { sha256Hex } from '../../src/lib/crypto/digest.ts'
 import { ADMIN, type Installation, install, rowsOf } from './installation.ts'
 
 const INFERENCE = 'an-inference-key-of-my-own-choice'

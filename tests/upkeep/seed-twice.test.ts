@@ -1,7 +1,7 @@
 // What is refused of `bootstrap:` before anything starts: entries that stand twice, and entries that would change what a key of the environment opens.
 import { describe, expect, test } from 'bun:test'
 import { type Bootstrap, checkBootstrap } from '../../src/domain/bootstrap.ts'
-import { sha256Hex } from '../../src/lib/digest.ts'
+import { sha256Hex } from '../../src/lib/crypto/digest.ts'
 import { KINDS, kindOf } from '../../src/providers/kinds.ts'
 import { bootstrapFlaw } from '../../src/upkeep/seed-check.ts'
 import { ADMIN, install, rowsOf } from './installation.ts'

@@ -1,7 +1,7 @@
 // `bootstrap:` of the settings: names resolved, gaps filled, edits of the API left alone, slips told.
 import { describe, expect, test } from 'bun:test'
 import { type Bootstrap, checkBootstrap } from '../../src/domain/bootstrap.ts'
-import { sha256Hex } from '../../src/lib/digest.ts'
+import { sha256Hex } from '../../src/lib/crypto/digest.ts'
 import { BootstrapRefused } from '../../src/upkeep/seed-keys.ts'
 import { type Installation, install, rowsOf } from './installation.ts'
 

@@ -1,6 +1,6 @@
 // What a start seeds by itself: the first tenant, keys that are minted or given, providers of the usual variables.
 import { describe, expect, test } from 'bun:test'
-import { sha256Hex } from '../../src/lib/digest.ts'
+import { sha256Hex } from '../../src/lib/crypto/digest.ts'
 import { CommitFailure } from '../../src/state/port.ts'
 import { BootstrapRefused } from '../../src/upkeep/seed-keys.ts'
 import { GatewayError } from '../../src/wire/errors.ts'

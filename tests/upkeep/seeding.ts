@@ -1,6 +1,6 @@
 // The seeder over a log that folds at once, with the kinds of this build, for tests.
 import type { Bootstrap } from '../../src/domain/bootstrap.ts'
-import { newApiKey, newId } from '../../src/lib/ids.ts'
+import { newApiKey, newId } from '../../src/lib/crypto/ids.ts'
 import { KINDS, kindOf } from '../../src/providers/kinds.ts'
 import type { ListedModel } from '../../src/providers/provider.ts'
 import { modelFacts } from '../../src/upkeep/model-facts.ts'

@@ -1,5 +1,5 @@
 // `?as_of=` of configuration reads: the same route, answered by the history thread from the state as it was.
-import { type TSchema, t } from '../../lib/schema.ts'
+import { type TSchema, t } from '../../lib/schema/schema.ts'
 import {
   type History,
   HistoryUnavailable,

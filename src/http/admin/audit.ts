@@ -1,8 +1,8 @@
 // `/admin/v1/audit`: the decisions that counted, newest first.
 import type { AuditEventView, AuditQueries } from '../../../projections/audit/query.ts'
 import type { ControlReader } from '../../domain/control.ts'
-import { pause } from '../../lib/pause.ts'
-import { t } from '../../lib/schema.ts'
+import { pause } from '../../lib/event-loop/sleep.ts'
+import { t } from '../../lib/schema/schema.ts'
 import type { LiveState } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { isSuperuser, type Principal } from '../auth.ts'

@@ -1,10 +1,10 @@
 // What a client sent, against the schema of a route.
 import { unsoundName } from '../../domain/names.ts'
-import { flawOf } from '../../lib/flaw.ts'
-import { inexactNumber } from '../../lib/inexact-number.ts'
-import { isStorable } from '../../lib/readable-text.ts'
-import { repeatedKey } from '../../lib/repeated-key.ts'
-import type { Static, TSchema } from '../../lib/schema.ts'
+import { inexactNumber } from '../../lib/json/inexact-number.ts'
+import { repeatedKey } from '../../lib/json/repeated-key.ts'
+import { flawOf } from '../../lib/schema/first-error.ts'
+import type { Static, TSchema } from '../../lib/schema/schema.ts'
+import { isStorable } from '../../lib/text/storable-text.ts'
 import { GatewayError } from '../../wire/errors.ts'
 
 /** The value, typed; throws 400 naming the field. */

@@ -12,7 +12,7 @@ import {
   type ProviderTestRow,
 } from '../../domain/provider-test.ts'
 import { usdOf } from '../../lib/money.ts'
-import { t } from '../../lib/schema.ts'
+import { t } from '../../lib/schema/schema.ts'
 import { type ModelDetection, withVerdict } from '../../upkeep/detect.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { payerOf } from '../auth.ts'

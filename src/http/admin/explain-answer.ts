@@ -1,7 +1,7 @@
 // What `/requests/{requestID}/explain` answers, in the ruled shape. Open: a later version may add fields.
 import { Nullable } from '../../domain/fields.ts'
 import { AttemptSummary } from '../../domain/request.ts'
-import { t } from '../../lib/schema.ts'
+import { t } from '../../lib/schema/schema.ts'
 
 const text = (description: string) => Nullable(t.String(), description)
 const Named = {

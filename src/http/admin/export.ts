@@ -1,5 +1,5 @@
 // Lists as files: `format=csv` and `format=ndjson` of what a read model holds, page by page, in memory of a page or two.
-import { t } from '../../lib/schema.ts'
+import { t } from '../../lib/schema/schema.ts'
 import { formatOf, linesOf } from './format.ts'
 import { limitOf, Paging } from './list.ts'
 import { reading } from './read-store.ts'

@@ -1,7 +1,7 @@
 // What the reads of health and scores answer, and a probe. Open: a later version may add fields. The document names each by its title.
 import { Nullable } from '../../domain/fields.ts'
 import { ProbeRecorded } from '../../domain/health.ts'
-import { type TSchema, t } from '../../lib/schema.ts'
+import { type TSchema, t } from '../../lib/schema/schema.ts'
 import type { HealthStatus, modelHealth } from './health-view.ts'
 
 /** RFC 3339, UTC. */

@@ -1,7 +1,7 @@
 // Lists: `{<plural>: [...], total, limit, offset}`, and the query that pages and narrows them.
 import type { ControlReader } from '../../domain/control.ts'
 import { Rejection } from '../../domain/rejection.ts'
-import { t } from '../../lib/schema.ts'
+import { t } from '../../lib/schema/schema.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { type Principal, tenantMeant } from '../auth.ts'
 

@@ -1,7 +1,7 @@
 // `/admin/v1/overview`: one page of everything. Usage from the read model, the health of the providers from memory.
 import type { UsageFilter, UsageReads } from '../../../projections/usage/query.ts'
 import type { ControlReader } from '../../domain/control.ts'
-import { t } from '../../lib/schema.ts'
+import { t } from '../../lib/schema/schema.ts'
 import type { providerHealth } from './health-view.ts'
 import { MAX_LIMIT } from './list.ts'
 import { figuresView, OverviewAnswer, pointView } from './read-answers.ts'

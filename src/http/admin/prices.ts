@@ -7,8 +7,8 @@ import {
   decidePriceCorrection,
   type PriceCorrectionRow,
 } from '../../domain/price-correction.ts'
-import type { IdPrefix } from '../../lib/ids.ts'
-import { t } from '../../lib/schema.ts'
+import type { IdPrefix } from '../../lib/crypto/ids.ts'
+import { t } from '../../lib/schema/schema.ts'
 import type { Commit, LiveState } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { listed, Paging } from './list.ts'

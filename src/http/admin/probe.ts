@@ -8,7 +8,7 @@ import {
   PROBE,
   type ProviderTestRow,
 } from '../../domain/provider-test.ts'
-import type { IdPrefix } from '../../lib/ids.ts'
+import type { IdPrefix } from '../../lib/crypto/ids.ts'
 import type { Commit, LiveState } from '../../state/port.ts'
 import type { ProbeResult, Probes } from '../../upkeep/probes.ts'
 import { ProbeAnswer } from './health-answers.ts'

@@ -2,7 +2,7 @@
 import { closed, distinct } from '../../domain/fields.ts'
 import type { ProviderRow } from '../../domain/provider.ts'
 import { decideProviderTest, PROBE, type ProviderTested, shownKind, testsOf } from '../../domain/provider-test.ts'
-import { t } from '../../lib/schema.ts'
+import { t } from '../../lib/schema/schema.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
 import { CHECKS, type Check } from '../../upkeep/provider-checks.ts'
 import { GatewayError } from '../../wire/errors.ts'

@@ -2,7 +2,7 @@
 import type { ControlReader } from '../../domain/control.ts'
 import type { ProviderRow } from '../../domain/provider.ts'
 import { Rejection } from '../../domain/rejection.ts'
-import type { IdPrefix } from '../../lib/ids.ts'
+import type { IdPrefix } from '../../lib/crypto/ids.ts'
 import type { Commit, DataKeys, LiveState } from '../../state/port.ts'
 import type { Steering } from '../../state/steering.ts'
 import type { KindTable } from '../../upkeep/kind-table.ts'

@@ -5,7 +5,7 @@ import type { UsageFigures } from '../../../projections/usage/query.ts'
 import { Nullable } from '../../domain/fields.ts'
 import { AttemptSummary, CostBasis, Outcome } from '../../domain/request.ts'
 import { usdOf } from '../../lib/money.ts'
-import { type TSchema, t } from '../../lib/schema.ts'
+import { type TSchema, t } from '../../lib/schema/schema.ts'
 import { Moment, ProviderStates } from './health-answers.ts'
 import { shownTime } from './window.ts'
 

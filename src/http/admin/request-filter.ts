@@ -2,7 +2,7 @@
 import type { RequestFilter } from '../../../projections/requests/query.ts'
 import type { ControlReader } from '../../domain/control.ts'
 import { Outcome } from '../../domain/request.ts'
-import { type Static, t } from '../../lib/schema.ts'
+import { type Static, t } from '../../lib/schema/schema.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { isSuperuser, type Principal, tenantMeant } from '../auth.ts'
 import { ExportPaging } from './export.ts'

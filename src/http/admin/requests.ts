@@ -1,6 +1,6 @@
 // `/admin/v1/requests`: the request log, and one request with its routing decision.
 import type { RequestQueries } from '../../../projections/requests/query.ts'
-import { t } from '../../lib/schema.ts'
+import { t } from '../../lib/schema/schema.ts'
 import { exported } from './export.ts'
 import { type OneRequestDeps, oneRequest } from './one-request.ts'
 import { REQUEST_COLUMNS, RequestDetailAnswer, RequestsAnswer } from './read-answers.ts'

@@ -13,7 +13,7 @@ import { CheckResult, ProviderTested } from '../../domain/provider-test.ts'
 import { RateLimits, TenantSlug } from '../../domain/tenant.ts'
 import { ToolFields, ToolKind, ToolName } from '../../domain/tool.ts'
 import { ToolPolicyFields, ToolPolicyName } from '../../domain/tool-policy.ts'
-import { type TSchema, t } from '../../lib/schema.ts'
+import { type TSchema, t } from '../../lib/schema/schema.ts'
 import { ShownHealth } from './health-answers.ts'
 
 const STAMPS = {

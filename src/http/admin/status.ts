@@ -1,6 +1,6 @@
 // `status: active | disabled`, for which `enabled: boolean` is accepted.
 import type { Status } from '../../domain/fields.ts'
-import { t } from '../../lib/schema.ts'
+import { t } from '../../lib/schema/schema.ts'
 import { GatewayError } from '../../wire/errors.ts'
 
 /** Fields of a body that say whether something is in use. `enabled` is another word for `active`. */

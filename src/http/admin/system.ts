@@ -1,6 +1,6 @@
 // `/admin/v1/system`: what runs here, how it and what it needs are doing, and with which settings.
 import { Nullable } from '../../domain/fields.ts'
-import { t } from '../../lib/schema.ts'
+import { t } from '../../lib/schema/schema.ts'
 import type { LiveState } from '../../state/port.ts'
 import { type Build, type CheckResult, type Readiness, statusWordOf } from '../operations.ts'
 import type { ProjectionView } from '../telemetry.ts'

@@ -1,9 +1,9 @@
 // `/admin/v1/requests/stream`: requests as they are settled, as server-sent events. Each stream asks the read model once a second from where it stands;
 // the id of an event says where that is, so that a client that comes back misses nothing of the last day.
 import type { LogPlace, RequestFilter, TailRow } from '../../../projections/requests/query.ts'
-import { pause } from '../../lib/pause.ts'
-import { t } from '../../lib/schema.ts'
-import { sseFrame } from '../../lib/sse.ts'
+import { pause } from '../../lib/event-loop/sleep.ts'
+import { t } from '../../lib/schema/schema.ts'
+import { sseFrame } from '../../lib/text/sse.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { isSuperuser, type Principal } from '../auth.ts'
 import { RequestRow } from './read-answers.ts'

@@ -1,6 +1,7 @@
 // Times that clients send in bodies.
-import { isDay } from '../../lib/iso-time.ts'
-import { t } from '../../lib/schema.ts'
+
+import { t } from '../../lib/schema/schema.ts'
+import { isDay } from '../../lib/time/iso-time.ts'
 import { GatewayError } from '../../wire/errors.ts'
 
 export const Rfc3339 = t.String({

@@ -10,8 +10,8 @@ import {
   type ToolPolicyRow,
   toolPolicyKey,
 } from '../../domain/tool-policy.ts'
-import type { IdPrefix } from '../../lib/ids.ts'
-import { t } from '../../lib/schema.ts'
+import type { IdPrefix } from '../../lib/crypto/ids.ts'
+import { t } from '../../lib/schema/schema.ts'
 import type { Commit, LiveState } from '../../state/port.ts'
 import { ownerMeant, type Principal, seesTenant } from '../auth.ts'
 import { listed, Paging, tenantAsked } from './list.ts'

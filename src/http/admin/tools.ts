@@ -13,8 +13,8 @@ import {
   type ToolRow,
   toolView,
 } from '../../domain/tool.ts'
-import type { IdPrefix } from '../../lib/ids.ts'
-import { type Static, t } from '../../lib/schema.ts'
+import type { IdPrefix } from '../../lib/crypto/ids.ts'
+import { type Static, t } from '../../lib/schema/schema.ts'
 import type { Commit, LiveState } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { isSuperuser, type Principal, seesTenant, tenantMeant } from '../auth.ts'

@@ -2,7 +2,7 @@
 import type { UsageFilter } from '../../../projections/usage/query.ts'
 import type { ControlReader } from '../../domain/control.ts'
 import { correctionsOf } from '../../domain/price-correction.ts'
-import { type Static, t } from '../../lib/schema.ts'
+import { type Static, t } from '../../lib/schema/schema.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import type { Principal } from '../auth.ts'
 import { Interval } from './read-answers.ts'

@@ -7,7 +7,7 @@ import {
   type UsageQueries,
   type UsageReads,
 } from '../../../projections/usage/query.ts'
-import { t } from '../../lib/schema.ts'
+import { t } from '../../lib/schema/schema.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { MAX_LIMIT, Paging, pageOf } from './list.ts'
 import {

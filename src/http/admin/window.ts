@@ -1,7 +1,8 @@
 // `from` and `to` of windowed reads: RFC 3339, `YYYY-MM-DD` (UTC), or a duration back from now. `to` is exclusive.
-import { durationMs } from '../../lib/duration.ts'
-import { isDay } from '../../lib/iso-time.ts'
-import { t } from '../../lib/schema.ts'
+
+import { t } from '../../lib/schema/schema.ts'
+import { durationMs } from '../../lib/time/duration.ts'
+import { isDay } from '../../lib/time/iso-time.ts'
 import { GatewayError } from '../../wire/errors.ts'
 
 /** Parameters of every windowed read, as they stand in the query. */

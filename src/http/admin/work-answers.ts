@@ -9,7 +9,7 @@ import {
   SyncCounts,
   TestKind,
 } from '../../domain/provider-test.ts'
-import { type TSchema, t } from '../../lib/schema.ts'
+import { type TSchema, t } from '../../lib/schema/schema.ts'
 import { RECORD_VERDICTS } from '../../state/history-port.ts'
 
 const Count = t.Integer({ minimum: 0 })

@@ -2,7 +2,7 @@
 import type { ControlReader, Rows, TableName } from '../../domain/control.ts'
 import type { Cause, EventRecord } from '../../domain/decision.ts'
 import { Rejection } from '../../domain/rejection.ts'
-import { hmacHex } from '../../lib/digest.ts'
+import { hmacHex } from '../../lib/crypto/digest.ts'
 import type { Commit, CommitResult } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import type { Principal } from '../auth.ts'

@@ -1,5 +1,5 @@
 // Parameters that many admin routes share: components of the document, by name.
-import { type TSchema, t } from '../../lib/schema.ts'
+import { type TSchema, t } from '../../lib/schema/schema.ts'
 import type { AdminRoute } from '../admin/route.ts'
 import { header, type Node, REQUEST_ID } from './parts.ts'
 

@@ -1,5 +1,5 @@
 // `/admin/v1` in the document: each row of the route table is one operation.
-import type { TSchema } from '../../lib/schema.ts'
+import type { TSchema } from '../../lib/schema/schema.ts'
 import { PLANNED } from '../admin/planned.ts'
 import type { AdminRoute, Method } from '../admin/route.ts'
 import { idOf, parametersOf, templateOf } from './admin-parameters.ts'

@@ -1,5 +1,5 @@
 // An example of each answer, made of its schema: the same names always have the same values, those of the example of the body where it has them.
-import { type TSchema, Value } from '../../lib/schema.ts'
+import { type TSchema, Value } from '../../lib/schema/schema.ts'
 import type { AdminRoute } from '../admin/route.ts'
 import { EXAMPLES } from './examples.ts'
 

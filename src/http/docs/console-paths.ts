@@ -1,6 +1,6 @@
 // `/admin/v1/auth` in the document, made of the table of the console's routes.
 import { PASSWORD_POLICY } from '../../domain/password-policy.ts'
-import { t } from '../../lib/schema.ts'
+import { t } from '../../lib/schema/schema.ts'
 import type { AuthRoute } from '../console-auth.ts'
 import { EXAMPLES } from './examples.ts'
 import { describedFields } from './fields.ts'

@@ -1,5 +1,5 @@
 // `/v1` in the document, made of the schemas that the code itself has.
-import { type TSchema, t } from '../../lib/schema.ts'
+import { type TSchema, t } from '../../lib/schema/schema.ts'
 import { failures, header, IDENTITY, json, type Node, ok, REQUEST_ID, ref, required, text } from './parts.ts'
 
 const Name = t.String({ minLength: 1, maxLength: 256, pattern: '^[!-~]+$' })

@@ -1,5 +1,5 @@
 // What the operations surface answers. Open: a later version may add fields. The document names each by its title.
-import { type TSchema, t } from '../../lib/schema.ts'
+import { type TSchema, t } from '../../lib/schema/schema.ts'
 
 const words = (description: string): TSchema => t.Record(t.String(), t.String(), { description })
 

@@ -1,5 +1,5 @@
 // What descriptions of operations are made of: headers, contents, failures.
-import { type TSchema, t } from '../../lib/schema.ts'
+import { type TSchema, t } from '../../lib/schema/schema.ts'
 import { ERRORS, type ErrorCode } from '../../wire/errors.ts'
 
 /** A piece of the document. */

@@ -1,5 +1,5 @@
 // `docs/topics.md`: what an analytics team needs to build on the topics, made of the same schemas as everything else.
-import type { TSchema } from '../../lib/schema.ts'
+import type { TSchema } from '../../lib/schema/schema.ts'
 import { TOPICS, type TopicName } from '../../log/topics.ts'
 import type { RecordedExamples } from './asyncapi.ts'
 import { contractsOf, type EventContract } from './event-contracts.ts'

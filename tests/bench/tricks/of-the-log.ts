@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Lz4Unpacker, lz4Unpacker, lz4UnpackerWith } from '../../../src/lib/lz4-unpack.ts'
+import { Lz4Unpacker, lz4Unpacker, lz4UnpackerWith } from '../../../src/lib/compression/lz4-unpack.ts'
 import { BatchPacker } from '../../../src/log/batch-packer.ts'
 import { CHUNK_BUFFER_BYTES } from '../../../src/log/chunk-buffers.ts'
 import { nodeFiles } from '../../../src/log/files.ts'

@@ -3,7 +3,7 @@
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import type { OperatorRow } from '../../../src/domain/operator.ts'
-import { readMasterKeys } from '../../../src/lib/master-key.ts'
+import { readMasterKeys } from '../../../src/lib/crypto/master-key.ts'
 import { embeddedLog } from '../../../src/log/embedded.ts'
 import { createContentKeys } from '../../../src/state/content-keys.ts'
 import type { DataKeyStore } from '../../../src/state/data-key-store.ts'

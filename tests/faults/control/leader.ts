@@ -1,6 +1,6 @@
 // The leader of the control topic is killed, again and again, while two instances write: three brokers, each record on two before it is acknowledged.
 // `bun tests/faults/control/leader.ts [--commands 20000]`: as in C2, nothing is lost, applied twice, or shown as a conflict with himself.
-import { pause } from '../../../src/lib/pause.ts'
+import { pause } from '../../../src/lib/event-loop/sleep.ts'
 import { conclude, type Figure, numberArgument } from './figures.ts'
 import { lostAcks } from './lost-acks.ts'
 import { threeBrokerWorld } from './world.ts'

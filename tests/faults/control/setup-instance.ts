@@ -2,7 +2,7 @@
 // open, when to set up, and when to say what it has in the end; several rounds at once, each on a log of its own.
 import { decideOperator } from '../../../src/domain/operator.ts'
 import { Rejection } from '../../../src/domain/rejection.ts'
-import { newId } from '../../../src/lib/ids.ts'
+import { newId } from '../../../src/lib/crypto/ids.ts'
 import type { DataKeyStore } from '../../../src/state/data-key-store.ts'
 import { createSessions } from '../../../src/upkeep/sessions.ts'
 import { openRaceLog, type RaceLog } from '../../state/race-writer.ts'

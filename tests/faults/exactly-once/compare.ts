@@ -1,8 +1,8 @@
 // The producers' books against what stands in Postgres and in gateway.usage.v1.
 import type { Sql } from '../../../projections/database.ts'
 import { UsageClosed } from '../../../src/domain/usage-closed.ts'
-import { sha256Hex } from '../../../src/lib/digest.ts'
-import { TypeCompiler } from '../../../src/lib/schema.ts'
+import { sha256Hex } from '../../../src/lib/crypto/digest.ts'
+import { TypeCompiler } from '../../../src/lib/schema/schema.ts'
 import { readEnvelope } from '../../../src/log/envelope.ts'
 import type { EventLog } from '../../../src/log/port.ts'
 import { TOPICS } from '../../../src/log/topics.ts'

@@ -1,5 +1,5 @@
 // What can be wrong with a body, made from its schema: of every field, at any depth, values that the schema does not take.
-import { Kind, type TSchema, t, Value } from '../../../src/lib/schema.ts'
+import { Kind, type TSchema, t, Value } from '../../../src/lib/schema/schema.ts'
 
 export interface BadBody {
   readonly what: string

@@ -1,5 +1,5 @@
 // Credentials that let nobody in, and how the others are sent.
-import { sha256Hex } from '../../../src/lib/digest.ts'
+import { sha256Hex } from '../../../src/lib/crypto/digest.ts'
 import { keyIssued } from '../../domain/world.ts'
 import { type Furnished, OWN } from './furnished.ts'
 import { ADMIN_KEY, type CallOptions } from './gateway.ts'

@@ -3,7 +3,7 @@ import { ControlState, eventIsValid, foldDecision } from '../../../src/domain/co
 import { DECISION_LIMITS, type EventRecord } from '../../../src/domain/decision.ts'
 import { Rejection } from '../../../src/domain/rejection.ts'
 import { unchangedWrite } from '../../../src/domain/unchanged.ts'
-import { sha256Hex } from '../../../src/lib/digest.ts'
+import { sha256Hex } from '../../../src/lib/crypto/digest.ts'
 import type { Commit, CommitRequest, FoldedBatch, LiveState } from '../../../src/state/port.ts'
 
 export interface FoldingCommit {

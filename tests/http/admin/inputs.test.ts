@@ -3,7 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import { Elysia } from 'elysia'
 import { adminRoutes, adminTable } from '../../../src/http/admin/admin.ts'
 import { type AdminRoute, route } from '../../../src/http/admin/route.ts'
-import { t } from '../../../src/lib/schema.ts'
+import { t } from '../../../src/lib/schema/schema.ts'
 import { ADMIN_KEY, BASE, type Gateway, startGateway } from './gateway.ts'
 
 const ROWS = [

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { POLICY_DEFAULTS } from '../../../src/domain/policy.ts'
 import { ErrorsAnswer, RequestDetailAnswer, RequestRow } from '../../../src/http/admin/read-answers.ts'
-import { newRequestId } from '../../../src/lib/request-ids.ts'
+import { newRequestId } from '../../../src/lib/crypto/request-ids.ts'
 import { providerCreated } from '../../domain/world.ts'
 import { flawsOf, HOUR_MS, NOW_MS, readWorld } from './read-world.ts'
 

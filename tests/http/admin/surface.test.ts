@@ -206,7 +206,7 @@ describe('X-Gateway-Min-Revision', () => {
     const live = gateway.deps.live as unknown as { reached(revision: string): Promise<boolean> }
     live.reached = async () => {
       const { keyIssued } = await import('../../domain/world.ts')
-      const { sha256Hex } = await import('../../../src/lib/digest.ts')
+      const { sha256Hex } = await import('../../../src/lib/crypto/digest.ts')
       gateway.apply([keyIssued('key_new', 'ten_default', { scopes: ['*'], digest: sha256Hex(key) })])
       return true
     }

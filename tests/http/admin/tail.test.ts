@@ -6,7 +6,7 @@ import { adminRoutes } from '../../../src/http/admin/admin.ts'
 import { MAX_STREAMS, MOST_OF_A_TENANT, tailRoutes } from '../../../src/http/admin/tail.ts'
 import { errorResponse } from '../../../src/http/envelope.ts'
 import { contextOf } from '../../../src/http/request-context.ts'
-import { createSseParser } from '../../../src/lib/sse.ts'
+import { createSseParser } from '../../../src/lib/text/sse.ts'
 import { eventually } from '../../services/eventually.ts'
 import { ADMIN_KEY, BASE, startGateway } from './gateway.ts'
 

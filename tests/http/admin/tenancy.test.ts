@@ -1,6 +1,6 @@
 // What a key without `*` sees and may change, and the routes of tenants, keys and policies.
 import { describe, expect, test } from 'bun:test'
-import { sha256Hex } from '../../../src/lib/digest.ts'
+import { sha256Hex } from '../../../src/lib/crypto/digest.ts'
 import { startGateway } from './gateway.ts'
 
 const newKey = { name: 'k', scopes: ['inference'] }

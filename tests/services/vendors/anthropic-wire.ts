@@ -1,5 +1,5 @@
 // Anthropic's Messages API, as strict as the vendor: unknown fields are refused, results follow their calls.
-import { t, Value } from '../../../src/lib/schema.ts'
+import { t, Value } from '../../../src/lib/schema/schema.ts'
 import {
   type Asked,
   imageName,

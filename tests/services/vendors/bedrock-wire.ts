@@ -1,7 +1,7 @@
 // Amazon Bedrock's Converse and ConverseStream: signatures are checked, answers come in AWS's binary frames.
 import { createHash, createHmac } from 'node:crypto'
-import { t, Value } from '../../../src/lib/schema.ts'
-import { awsEvent } from '../../lib/aws-event-frame.ts'
+import { t, Value } from '../../../src/lib/schema/schema.ts'
+import { awsEvent } from '../../providers/bedrock/aws-event-frame.ts'
 import {
   type Asked,
   alternate,

@@ -1,5 +1,5 @@
 // Google's generateContent. Its JSON refuses fields that it does not know.
-import { t, Value } from '../../../src/lib/schema.ts'
+import { t, Value } from '../../../src/lib/schema/schema.ts'
 import {
   type Asked,
   alternate,

@@ -1,0 +1,58 @@
+// Reads LZ4 frames (lz4_Frame_format.md). Checksums are passed over: who hands a frame on has checked the bytes around it.
+import { PackedBytes, Unpackable, UnpackedBytes } from './output-buffer.ts'
+
+const MAGIC = 0x184d2204
+const VERSION = 0x40
+const VERSION_BITS = 0xc0
+const BLOCK_CHECKSUM = 0x10
+const CONTENT_SIZE = 0x08
+const DICTIONARY = 0x01
+/** In the length of a block: it is not packed. */
+export const PLAIN = 0x80000000
+const CHECKSUM_BYTES = 4
+export const SHORTEST_MATCH = 4
+/** A length of four bits that goes on in the bytes behind it. */
+export const GOES_ON = 15
+
+/** The content of the first frame; blocks may refer to those before them. Throws `Unpackable`, also on more than `limit` bytes. */
+export const unpackLz4 = (packed: Uint8Array, limit: number): Uint8Array => {
+  const from = new PackedBytes(packed)
+  if (from.number(4) !== MAGIC) throw new Unpackable('no LZ4 frame')
+  const flags = from.byte()
+  if ((flags & VERSION_BITS) !== VERSION || (flags & DICTIONARY) !== 0) throw new Unpackable('an unknown LZ4 frame')
+  from.take(1)
+  if ((flags & CONTENT_SIZE) !== 0) from.take(8)
+  from.take(1)
+  const out = new UnpackedBytes(packed.length * 2 < limit ? packed.length * 2 : 0, limit)
+  for (let length = from.number(4); length !== 0; length = from.number(4)) {
+    if (length >= PLAIN) out.append(from.take(length - PLAIN))
+    else unpackBlock(new PackedBytes(from.take(length)), out)
+    if ((flags & BLOCK_CHECKSUM) !== 0) from.take(CHECKSUM_BYTES)
+  }
+  return out.bytes()
+}
+
+/** The content of a block that stands alone, without its length. Throws `Unpackable`, also on more than `limit` bytes. */
+export const unpackLz4Block = (packed: Uint8Array, limit: number): Uint8Array => {
+  const out = new UnpackedBytes(limit, limit)
+  unpackBlock(new PackedBytes(packed), out)
+  return out.bytes()
+}
+
+/** Literals and a match, again and again; the last literals have no match. */
+const unpackBlock = (from: PackedBytes, out: UnpackedBytes): void => {
+  while (from.left > 0) {
+    const token = from.byte()
+    out.append(from.take(wholeLength(token >> 4, from)))
+    if (from.left === 0) return
+    const distance = from.number(2)
+    out.repeat(distance, wholeLength(token & 0x0f, from) + SHORTEST_MATCH)
+  }
+}
+
+const wholeLength = (first: number, from: PackedBytes): number => {
+  if (first < GOES_ON) return first
+  let length = first
+  for (let more = 255; more === 255; length += more) more = from.byte()
+  return length
+}

@@ -1,0 +1,49 @@
+// Reads Snappy: bare, and in the frames of the Java library (xerial), which cuts what it packs into pieces.
+import { PackedBytes, Unpackable, UnpackedBytes } from './output-buffer.ts'
+
+const FRAMED = [0x82, 0x53, 0x4e, 0x41, 0x50, 0x50, 0x59, 0x00] as const
+/** Behind the mark: the version, and the oldest one that reads it. */
+const VERSIONS_BYTES = 8
+/** A literal whose length stands in the one to four bytes behind its tag. */
+const LONG_LITERAL = 60
+const [LITERAL, NEAR_COPY, COPY] = [0, 1, 2]
+
+/** Throws `Unpackable`, also on more than `limit` bytes. */
+export const unpackSnappy = (packed: Uint8Array, limit: number): Uint8Array => {
+  const from = new PackedBytes(packed)
+  if (!FRAMED.every((byte, index) => packed[index] === byte)) return unpackPiece(from, limit)
+  from.take(FRAMED.length + VERSIONS_BYTES)
+  const out = new UnpackedBytes(0, limit)
+  while (from.left > 0) out.append(unpackPiece(new PackedBytes(from.take(bigEndian(from.take(4)))), limit))
+  return out.bytes()
+}
+
+const bigEndian = (bytes: Uint8Array): number => bytes.reduce((value, byte) => value * 256 + byte, 0)
+
+const unpackPiece = (from: PackedBytes, limit: number): Uint8Array => {
+  const length = wholeLength(from)
+  const out = new UnpackedBytes(length, limit)
+  while (from.left > 0) {
+    const tag = from.byte()
+    const kind = tag & 3
+    if (kind === LITERAL) out.append(from.take(literalLength(tag >> 2, from)))
+    else if (kind === NEAR_COPY) out.repeat(((tag >> 5) << 8) + from.byte(), ((tag >> 2) & 7) + 4)
+    else out.repeat(from.number(kind === COPY ? 2 : 4), (tag >> 2) + 1)
+  }
+  if (out.bytes().length !== length) throw new Unpackable('another length than it says')
+  return out.bytes()
+}
+
+const literalLength = (short: number, from: PackedBytes): number =>
+  (short < LONG_LITERAL ? short : from.number(short - LONG_LITERAL + 1)) + 1
+
+/** Seven bits a byte, the lowest first, of at most 32. */
+const wholeLength = (from: PackedBytes): number => {
+  let value = 0
+  for (let factor = 1; factor <= 2 ** 28; factor *= 128) {
+    const byte = from.byte()
+    value += (byte & 0x7f) * factor
+    if (byte < 0x80) return value
+  }
+  throw new Unpackable('a length of more than 32 bits')
+}

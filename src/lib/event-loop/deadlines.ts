@@ -1,0 +1,45 @@
+// Many deadlines on one timer: to be listed and struck off takes 0.02 us, a timer of its own 0.13 (`bench -- tricks`, deadlines).
+import { type Listed, Roster } from '../collections/index-set.ts'
+
+/** Something that is told when its time is over. */
+export interface Timed extends Listed {
+  /** Monotonic milliseconds (`performance.now()`). */
+  readonly deadlineMs: number
+  overdue(): void
+}
+
+const SWEEP_MS = 20
+
+/** Deadlines are kept to 20 ms. The timer runs only while there is something to watch, and never holds the process. */
+export class Deadlines {
+  readonly #all = new Roster<Timed>()
+  #timer: ReturnType<typeof setInterval> | null = null
+
+  add(timed: Timed): void {
+    this.#all.add(timed)
+    if (this.#timer === null) this.#begin()
+  }
+
+  #begin(): void {
+    this.#timer = setInterval(() => this.#sweep(), SWEEP_MS)
+    this.#timer.unref()
+  }
+
+  delete(timed: Timed): void {
+    this.#all.delete(timed)
+  }
+
+  #sweep(): void {
+    if (this.#all.size === 0) {
+      clearInterval(this.#timer!)
+      this.#timer = null
+      return
+    }
+    const nowMs = performance.now()
+    this.#all.each((timed) => {
+      if (nowMs < timed.deadlineMs) return
+      this.#all.delete(timed)
+      timed.overdue()
+    })
+  }
+}

@@ -1,0 +1,300 @@
+// One request's answer on a connection: headers, then a body that is read as text or as a stream, with backpressure.
+
+import type { CancelSignal } from '../event-loop/cancellation.ts'
+import type { Deadlines, Timed } from '../event-loop/deadlines.ts'
+import { deferred, lastReject, lastResolve } from '../event-loop/deferred.ts'
+import { type Arrival, stages } from '../event-loop/stages.ts'
+import { turnMs } from '../event-loop/turn-clock.ts'
+import { freeIfLarge, inTurn, LARGE_BYTES, type TakesTurns } from '../http/large-read-pacing.ts'
+import type { Carrier } from './carrier.ts'
+import { decompressed, formatOf } from './content-coding.ts'
+import { type ArrivalListener, type ByteReader, DialFailure, type DialLimits, type DialResponse } from './dial.ts'
+import { ReceivedBytes } from './received-bytes.ts'
+import { headersOf, MalformedResponse, type ResponseHead } from './response-head.ts'
+import { ResponseParser } from './response-parser.ts'
+import { readerOf, readText, streamOf } from './stream-text.ts'
+
+// Beyond this much unread body the socket is paused until it is read.
+const PAUSE_BYTES = 64 * 1024
+
+const NO_MORE = { done: true, value: undefined } as const
+const CANCELED = Promise.resolve()
+
+const canceled = () => new DialFailure('canceled', 'the request was canceled')
+
+export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, ByteReader, TakesTurns, Arrival {
+  /** Settles with this exchange once the headers are there, or with a DialFailure. */
+  readonly answered: Promise<DialResponse>
+  readonly #parser: ResponseParser
+  readonly #carrier: Carrier
+  readonly #signal: CancelSignal
+  readonly #deadlines: Deadlines
+  readonly #headersMs: number
+  place = -1
+  /** By when the headers must be there. */
+  readonly deadlineMs: number
+  readonly #resolve: (response: DialResponse) => void
+  readonly #reject: (failure: DialFailure) => void
+  #headers: Headers | null = null
+  #body: ReadableStream<Uint8Array> | null = null
+  #paused = false
+  #ended = false
+  #failure: DialFailure | null = null
+  #waiting: ArrivalListener | null = null
+  /** What has come is told in this turn; `#fresh` of it is not looked at yet. */
+  #isTelling = false
+  #fresh: Buffer | null = null
+
+  constructor(method: string, carrier: Carrier, limits: DialLimits, deadlines: Deadlines) {
+    super()
+    this.#carrier = carrier
+    this.#signal = limits.signal
+    this.#parser = new ResponseParser(method, this)
+    this.answered = deferred()
+    this.#resolve = lastResolve()
+    this.#reject = lastReject()
+    this.#deadlines = deadlines
+    this.#headersMs = limits.headersMs
+    this.deadlineMs = turnMs() + limits.headersMs
+    deadlines.add(this)
+    limits.signal.addEventListener('abort', this)
+  }
+
+  get status(): number {
+    return this.#head.status
+  }
+
+  get headers(): Headers {
+    this.#headers ??= headersOf(this.#head)
+    return this.#headers
+  }
+
+  get body(): ReadableStream<Uint8Array> | null {
+    if (!this.#hasBody()) return null
+    if (this.#body !== null) return this.#body
+    const coding = this.#coding()
+    this.#body = coding === null ? streamOf(this) : decompressed(streamOf(this), coding)
+    return this.#body
+  }
+
+  /** The body without a stream around it, where it comes as it is. */
+  reader(): ByteReader {
+    return this.#body === null && this.#hasBody() && this.#coding() === null ? this : readerOf(this.body)
+  }
+
+  /** What has come of the body since the last read, at once: providers send an event a chunk, and each further read costs more than the copy. */
+  async read(): Promise<{ readonly done: boolean; readonly value: Uint8Array | undefined }> {
+    while (this.waitingBytes === 0 && !this.#ended && this.#failure === null) await this.#more()
+    const value = this.readNow()
+    return value === null ? NO_MORE : { done: false, value }
+  }
+
+  /** Somebody waits for more: a socket that was held back until now goes on. */
+  listen(listener: ArrivalListener): void {
+    this.#waiting = listener
+    if (!this.#paused) return
+    this.#paused = false
+    inTurn(this)
+  }
+
+  readNow(): Uint8Array | null {
+    if (this.#failure !== null && this.waitingBytes === 0) throw this.#failure
+    return this.takeSome()
+  }
+
+  textNow(mostBytes: number): string | null {
+    if (this.#failure !== null && this.waitingBytes === 0) throw this.#failure
+    return this.waitingBytes > mostBytes ? null : this.takeFirstText()
+  }
+
+  release(bytes: Uint8Array): void {
+    freeIfLarge(bytes)
+  }
+
+  get ended(): boolean {
+    return this.#ended
+  }
+
+  cancel(): Promise<void> {
+    this.handleEvent()
+    return CANCELED
+  }
+
+  wholeText(maxBytes: number): string | null {
+    if (!this.#ended || this.waitingBytes > maxBytes || this.#body !== null || this.#coding() !== null) return null
+    return this.takeText()
+  }
+
+  text(maxBytes: number): Promise<string> {
+    if (this.#body !== null || this.#coding() !== null) return readText(this.body, maxBytes)
+    const whole = this.wholeText(maxBytes)
+    return whole === null ? this.#readText(maxBytes) : Promise.resolve(whole)
+  }
+
+  async #readText(maxBytes: number): Promise<string> {
+    while (!this.#ended && this.#failure === null && this.waitingBytes <= maxBytes) await this.#more()
+    if (this.#failure !== null) throw this.#failure
+    if (this.waitingBytes > maxBytes) {
+      const failure = new DialFailure('too_large', `the answer exceeds ${maxBytes} bytes`)
+      this.fail(failure)
+      throw failure
+    }
+    return this.takeText()
+  }
+
+  /** Bytes from the socket. Whoever waits is told in this turn, once: of a server that sends piece by piece several are read, and written to the client, at once. */
+  receive(bytes: Buffer): void {
+    const fresh = this.#fresh
+    if ((fresh === null ? 0 : fresh.length) + bytes.length < LARGE_BYTES) {
+      this.#fresh = fresh === null ? bytes : Buffer.concat([fresh, bytes])
+    } else {
+      this.#parseFresh()
+      this.#parse(bytes)
+      this.tell() // of many with much to be read, each is read before the next one comes
+      return
+    }
+    this.#tellSoon()
+  }
+
+  tell(): void {
+    this.#isTelling = false
+    this.#parseFresh()
+    if (this.#parser.head !== null) this.#resolve(this)
+    try {
+      this.#notify()
+    } catch (error) {
+      this.#break('what came could not be taken', error)
+    }
+  }
+
+  #tellSoon(): void {
+    if (this.#isTelling) return
+    this.#isTelling = true
+    stages.arrived(this)
+  }
+
+  #parseFresh(): void {
+    const fresh = this.#fresh
+    if (fresh === null) return
+    this.#fresh = null
+    this.#parse(fresh)
+  }
+
+  #parse(bytes: Buffer): void {
+    if (this.#ended || this.#failure !== null) return
+    let leftover = false
+    try {
+      const before = this.#parser.head
+      leftover = this.#parser.push(bytes)
+      if (before === null && this.#parser.head !== null) this.#onHead()
+    } catch (error) {
+      this.#break(error instanceof MalformedResponse ? error.message : 'the answer could not be read', error)
+    }
+    if (this.#failure !== null) return
+    if (this.#parser.done) this.#finish(this.#parser.keepAlive && !leftover)
+    else if (this.waitingBytes > PAUSE_BYTES && !this.#paused) {
+      this.#paused = true
+      this.#carrier.pause()
+    }
+  }
+
+  /** The socket closed. */
+  closed(broken: boolean): void {
+    this.#parseFresh()
+    if (this.#ended || this.#failure !== null) return
+    if (broken) {
+      this.#break('the connection was reset before the answer was complete')
+      return
+    }
+    try {
+      this.#parser.close()
+      this.#finish(false)
+      this.#tellSoon()
+    } catch (error) {
+      this.#break((error as Error).message)
+    }
+  }
+
+  /** Ends it, and the connection with it: what is half read is never used again. */
+  fail(failure: DialFailure): void {
+    this.#parseFresh() // what came before it counts
+    if (this.#ended || this.#failure !== null) return
+    this.giveBack()
+    this.#failed(failure)
+  }
+
+  /** The connection or what came on it is broken: what came before that can still be read. */
+  #break(reason: string, cause?: unknown): void {
+    if (!this.#ended && this.#failure === null) this.#failed(new DialFailure('reset', reason, cause))
+  }
+
+  #failed(failure: DialFailure): void {
+    this.#failure = failure
+    this.#release()
+    if (this.#parser.head === null) this.#reject(failure)
+    else this.#resolve(this)
+    this.#carrier.destroy()
+    this.#notify()
+  }
+
+  overdue(): void {
+    this.#parseFresh()
+    if (this.#parser.head !== null) return
+    this.fail(new DialFailure('timeout_headers', `no response headers within ${this.#headersMs} ms`))
+  }
+
+  /** The signal was raised. */
+  handleEvent(): void {
+    this.fail(canceled())
+  }
+
+  #onHead(): void {
+    this.#deadlines.delete(this)
+    const encoding = this.#head.contentEncoding
+    if (encoding === '' || encoding === 'identity' || this.#coding() !== null) return
+    const failure = new DialFailure('reset', 'the answer has a content-encoding that was not asked for')
+    this.#reject(failure)
+    this.fail(failure)
+  }
+
+  get #head(): ResponseHead {
+    return this.#parser.head!
+  }
+
+  #hasBody(): boolean {
+    return this.status !== 204 && this.status !== 304
+  }
+
+  #coding(): Bun.CompressionFormat | null {
+    return formatOf(this.#head.contentEncoding)
+  }
+
+  #finish(reusable: boolean): void {
+    this.#ended = true
+    this.#release()
+    if (this.#paused) this.#carrier.resume()
+    this.#paused = false
+    this.#carrier.finished(reusable, this.#parser.keepAliveS)
+  }
+
+  #release(): void {
+    this.#deadlines.delete(this)
+    this.#signal.removeEventListener('abort', this)
+  }
+
+  #notify(): void {
+    const waiting = this.#waiting
+    this.#waiting = null
+    waiting?.arrived()
+  }
+
+  #more(): Promise<void> {
+    const more = deferred<void>()
+    this.listen({ arrived: lastResolve<void>() })
+    return more
+  }
+
+  goOn(): void {
+    if (!this.#paused) this.#carrier.resume()
+  }
+}

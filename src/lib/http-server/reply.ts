@@ -1,0 +1,44 @@
+// What goes back for a request: an answer that is there, one that is made while it goes out, or a `Response`.
+
+import { wholeText } from '../text/text-pieces.ts'
+import { type Answer, isText, type LiveBody } from './answer.ts'
+import { LiveSink } from './live-sink.ts'
+import { headText, type ReplyForm, type ServerOutput } from './output.ts'
+import { ignored, sendResponse } from './response.ts'
+
+export type Reply = Answer | Response
+
+/** Whether the connection ends with it, whatever else speaks for that. */
+export const closesAfter = (reply: Reply): boolean =>
+  reply instanceof Response ? reply.headers.get('connection') === 'close' : reply.closes
+
+/** What is told when its client leaves, or null. */
+export const liveBodyOf = (reply: Reply): LiveBody | null =>
+  reply instanceof Response || isText(reply.body) ? null : reply.body
+
+/** Its client has left before it was there. */
+export const dropReply = (reply: Reply): void => {
+  if (reply instanceof Response) reply.body?.cancel().catch(ignored)
+  else liveBodyOf(reply)?.left()
+}
+
+/** True: all of it is handed over. A promise: of that, or of false where its client has left. Rejects where it cannot be made, or broke off. */
+export const sendReply = (reply: Reply, output: ServerOutput, form: ReplyForm): true | Promise<boolean> => {
+  if (reply instanceof Response) return sendResponse(reply, output, form)
+  const { body } = reply
+  if (isText(body) && !form.isHead) {
+    output.whole(reply.status, reply.head, form.closes, body)
+    return true
+  }
+  const { status, head: lines } = reply
+  const { closes, isHead, isOne } = form
+  if (isHead) output.text(`${headText(status, wholeText(lines), closes)}\r\n`)
+  else if (!isText(body)) return sendLive(body, new LiveSink(output, { status, lines, closes }, isOne))
+  return true
+}
+
+const sendLive = async (body: LiveBody, sink: LiveSink): Promise<boolean> => {
+  await body.run(sink)
+  if (sink.isOpen) throw new Error('a live body has no end')
+  return true
+}

@@ -1,0 +1,73 @@
+// What has come on a connection and is not read yet: the beginning of a head, or requests that were sent ahead.
+import { LARGE_BYTES } from '../http/large-read-pacing.ts'
+import { headEnd, mayBecomeHead, type RequestHead, readHead } from './request-head.ts'
+
+export class RequestQueue {
+  #bytes: Buffer | null = null
+  #from = 0
+  /** So much of it was looked at for the end of a head. */
+  #looked = 0
+
+  get length(): number {
+    return this.#bytes === null ? 0 : this.#bytes.length - this.#from
+  }
+
+  /** Where in the bytes of `take` it begins: what stands before is read. A view of the rest would cost 1 % of a request. */
+  get from(): number {
+    return this.#from
+  }
+
+  /** A head has begun and not ended. */
+  get hasBegun(): boolean {
+    return this.#looked > 0
+  }
+
+  /** Null: nothing. */
+  keep(bytes: Buffer | null): void {
+    if (bytes === null) return
+    const before = this.#unread()
+    this.#bytes = before === null ? bytes : Buffer.concat([before, bytes])
+  }
+
+  /** The next head, or null while it is not there whole; what stands behind it stays. Throws MalformedRequest, once: nothing is left then. */
+  head(): RequestHead | null {
+    const bytes = this.#unread()
+    if (bytes === null) return null
+    const end = headEnd(bytes, this.#looked)
+    if (end < 0 && mayBecomeHead(bytes, this.#looked)) {
+      this.#looked = bytes.length
+      return null
+    }
+    this.clear()
+    // It lives as long as its request, and must not keep the body that came with it: up to half a megabyte for each of those that wait for an upstream.
+    const isLarge = end >= 0 && bytes.length >= LARGE_BYTES
+    const head = readHead(isLarge ? Buffer.from(bytes.subarray(0, end + 4)) : bytes, end)
+    if (end + 4 < bytes.length) {
+      this.#bytes = bytes
+      this.#from = end + 4
+    }
+    return head
+  }
+
+  /** All of it, or null; it begins at `from`, which is to be asked before. */
+  take(): Buffer | null {
+    const bytes = this.#bytes
+    this.#bytes = null
+    this.#from = 0
+    return bytes
+  }
+
+  clear(): void {
+    this.#bytes = null
+    this.#from = 0
+    this.#looked = 0
+  }
+
+  #unread(): Buffer | null {
+    if (this.#bytes !== null && this.#from > 0) {
+      this.#bytes = this.#bytes.subarray(this.#from)
+      this.#from = 0
+    }
+    return this.#bytes
+  }
+}

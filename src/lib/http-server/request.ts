@@ -1,0 +1,204 @@
+// A request as it comes in on a connection of ours: its head, its body as it arrives, and whether its client is still there.
+import { deferred, lastReject, lastResolve } from '../event-loop/deferred.ts'
+import { MOST_PASSING_BYTES, passingMemory } from '../event-loop/shared-buffer.ts'
+import { plainText, viewOf } from '../text/bytes-to-text.ts'
+import type { Inbound, InboundSignal } from './inbound.ts'
+import { RequestChunks } from './request-chunks.ts'
+import type { RequestHead } from './request-head.ts'
+
+/** What a request asks of its connection. */
+export interface Uplink {
+  /** The body is wanted: the client is told to send it, if it waits for that, and read. */
+  wantBody(request: ServerRequest): void
+  /** Enough has come that nobody reads. */
+  pauseBody(): void
+  letGo(request: ServerRequest): void
+}
+
+/** Of a body that nobody reads, so much is taken. */
+const UNREAD_BYTES = 64 * 1024
+const NOTHING = Buffer.alloc(0)
+
+export class ServerRequest implements Inbound, InboundSignal {
+  aborted = false
+  onabort: (() => unknown) | null = null
+  /** All of the body has come. */
+  ended: boolean
+  /** Of the body, what has come and was not given to anybody; nearly all bodies come in one piece. */
+  #first: Buffer | null = null
+  /** What of it belongs to the body: a view is made when somebody asks for bytes. */
+  #from = 0
+  #to = 0
+  #others: Buffer[] | null = null
+  #size = 0
+  /** Of an announced length. */
+  #left: number
+  readonly #chunks: RequestChunks | null
+  #failure: unknown = null
+  #stream: ReadableStream<Uint8Array> | null = null
+  #wantsAll = false
+  /** Settles who waits for all of the body, or for more of it. */
+  #arrived: (() => void) | null = null
+  #failed: ((error: unknown) => void) | null = null
+
+  constructor(
+    readonly headers: RequestHead,
+    private readonly uplink: Uplink,
+  ) {
+    this.#left = headers.length ?? 0
+    this.#chunks = headers.isChunked ? new RequestChunks() : null
+    this.ended = this.#chunks === null && this.#left === 0
+  }
+
+  get signal(): InboundSignal {
+    return this
+  }
+
+  get hasBody(): boolean {
+    return this.#chunks !== null || (this.headers.length ?? 0) > 0
+  }
+
+  /** Takes what belongs to the body of what stands from there on; answers where the rest begins. Throws MalformedRequest. */
+  receive(bytes: Buffer, from: number): number {
+    let to: number
+    if (this.#chunks !== null) to = from + this.#receiveChunks(this.#chunks, from === 0 ? bytes : bytes.subarray(from))
+    else {
+      to = Math.min(from + this.#left, bytes.length)
+      this.#left -= to - from
+      this.#take(bytes, from, to)
+      this.ended = this.#left === 0
+    }
+    if (!this.#wantsAll && !this.ended && this.#size > UNREAD_BYTES) this.uplink.pauseBody()
+    if (this.ended || !this.#wantsAll) this.#arrived?.()
+    return to
+  }
+
+  #receiveChunks(chunks: RequestChunks, bytes: Buffer): number {
+    const taken = chunks.push(bytes)
+    // A view keeps all of the read: little data among much else is copied out of it.
+    const { dataLength } = chunks
+    if (2 * dataLength < bytes.length) this.#take(Buffer.from(bytes.subarray(0, dataLength)), 0, dataLength)
+    else this.#take(bytes, 0, dataLength)
+    this.ended = chunks.done
+    return taken
+  }
+
+  bytesNow(): Uint8Array | null {
+    return this.ended ? this.#all() : null
+  }
+
+  textNow(mostBytes: number): string | null {
+    const first = this.#first
+    if (!this.ended || first === null || this.#others !== null || this.#size > mostBytes) return null
+    const text = plainText(first, this.#from, this.#to)
+    if (text === null) return null
+    this.#drop()
+    return text
+  }
+
+  bytes(): Promise<Uint8Array> {
+    return this.#whole(() => this.#all())
+  }
+
+  textOrBytes(): Promise<string | Uint8Array> {
+    return this.#whole(() => this.#allText())
+  }
+
+  #whole<Body>(taken: () => Body): Promise<Body> {
+    if (this.#failure !== null) return Promise.reject(this.#failure)
+    if (this.ended) return Promise.resolve(taken())
+    this.#wantsAll = true
+    const promise = deferred<Body>()
+    const resolve = lastResolve<Body>()
+    this.#failed = lastReject()
+    this.#arrived = () => resolve(taken())
+    this.uplink.wantBody(this)
+    return promise
+  }
+
+  get body(): ReadableStream<Uint8Array> | null {
+    if (this.#stream === null && this.hasBody)
+      this.#stream = new ReadableStream<Uint8Array>(
+        { pull: (controller) => this.#pull(controller) },
+        { highWaterMark: 0 },
+      )
+    return this.#stream
+  }
+
+  letGo(): void {
+    this.uplink.letGo(this)
+  }
+
+  /** Nothing more will come of it: what was sent is no request, or its client has left. */
+  fail(failure: unknown): void {
+    if (this.ended || this.#failure !== null) return
+    this.#failure = failure
+    this.#failed?.(failure)
+  }
+
+  abort(): void {
+    this.aborted = true
+    this.fail(new Error('the client left'))
+    this.onabort?.()
+  }
+
+  #take(bytes: Buffer, from: number, to: number): void {
+    if (from === to) return
+    this.#size += to - from
+    if (this.#first === null) {
+      this.#first = bytes
+      this.#from = from
+      this.#to = to
+    } else {
+      this.#others ??= []
+      this.#others.push(viewOf(bytes, from, to))
+    }
+  }
+
+  #all(): Buffer {
+    const first = this.#first
+    const others = this.#others
+    this.#drop()
+    if (first === null) return NOTHING
+    const view = viewOf(first, this.#from, this.#to)
+    return others === null ? view : Buffer.concat([view, ...others])
+  }
+
+  /** Pieces are put together in passing memory: what is large lives until all of the heap is collected. */
+  #allText(): string | Uint8Array {
+    const size = this.#size
+    const isShared = this.#others !== null && size <= MOST_PASSING_BYTES
+    const all = isShared ? this.#joined() : this.#all()
+    const text = size === 0 ? null : plainText(all, 0, size)
+    return text ?? (isShared ? Buffer.from(all.subarray(0, size)) : all)
+  }
+
+  /** Good until somebody else needs passing memory. */
+  #joined(): Buffer {
+    const joined = passingMemory(this.#size)
+    let at = this.#first!.copy(joined, 0, this.#from, this.#to)
+    for (const piece of this.#others!) at += piece.copy(joined, at)
+    this.#drop()
+    return joined
+  }
+
+  #drop(): void {
+    this.#first = null
+    this.#others = null
+    this.#size = 0
+  }
+
+  async #pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
+    while (this.#size === 0 && !this.ended) {
+      if (this.#failure !== null) throw this.#failure
+      const promise = deferred<void>()
+      const resolve = lastResolve<void>()
+      this.#failed = lastReject()
+      this.#arrived = () => resolve()
+      this.uplink.wantBody(this)
+      await promise
+    }
+    if (this.#size > 0) controller.enqueue(this.#all())
+    else controller.close()
+  }
+}

@@ -1,0 +1,93 @@
+// A `Response` of the runtime, sent on a connection of ours.
+
+import { headText, type ReplyForm, type ServerOutput } from './output.ts'
+
+/** The server's own. */
+const OURS: ReadonlySet<string> = new Set(['connection', 'keep-alive', 'transfer-encoding', 'content-length', 'date'])
+
+/** From here on an answer need not wait for its end. */
+const AT_ONCE_BYTES = 1024 * 1024
+
+type Piece = Awaited<ReturnType<ReadableStreamDefaultReader<Uint8Array>['read']>>
+
+/** The next turn of the event loop: what is there already comes before it. */
+const turn = (): Promise<null> => new Promise((resolve) => setImmediate(resolve, null))
+
+/** False when its client has left. Rejects where the body cannot be read, or breaks off. */
+export const sendResponse = async (
+  response: Response,
+  output: ServerOutput,
+  { closes, isHead, isOne }: ReplyForm,
+): Promise<boolean> => {
+  const { status, body } = response
+  if (status < 200) throw new TypeError('a response without a status')
+  let lines = ''
+  for (const [name, value] of response.headers) if (!OURS.has(name)) lines += `${name}: ${value}\r\n`
+  const head = headText(status, lines, closes)
+  const isBodiless = isHead || status === 204 || status === 304
+  if (body === null || isBodiless) {
+    if (isBodiless) output.text(`${head}\r\n`)
+    else output.whole(status, lines, closes, '')
+    body?.cancel().catch(ignored)
+    return true
+  }
+  return sendBody(head, body.getReader(), output, isOne)
+}
+
+/** Streams may give texts too. */
+const bytesOf = (piece: Uint8Array | string): Uint8Array => (typeof piece === 'string' ? Buffer.from(piece) : piece)
+
+/** A body that is there at once goes out with its length, any other, and what is long, in chunks as it comes. */
+const sendBody = async (
+  head: string,
+  reader: ReadableStreamDefaultReader<Uint8Array>,
+  output: ServerOutput,
+  chunked: boolean,
+): Promise<boolean> => {
+  output.whenDead = () => void reader.cancel().catch(ignored)
+  const pieces: Uint8Array[] = []
+  let size = 0
+  let reading = readFrom(reader)
+  while (size <= AT_ONCE_BYTES) {
+    const piece = await Promise.race([reading, turn()])
+    if (piece === null) break
+    if (piece.done) {
+      output.whenDead = null
+      output.bytes(head, joined(pieces))
+      return true
+    }
+    const bytes = bytesOf(piece.value)
+    pieces.push(bytes)
+    size += bytes.length
+    reading = readFrom(reader)
+  }
+  output.pieceOfBytes(
+    chunked ? `${head}transfer-encoding: chunked\r\n\r\n` : `${head}\r\n`,
+    joined(pieces),
+    chunked,
+    false,
+  )
+  for (;;) {
+    await output.flushed()
+    const { done, value } = await reading
+    if (output.dead) return false
+    if (done) break
+    output.pieceOfBytes('', bytesOf(value), chunked, false)
+    reading = readFrom(reader)
+  }
+  output.whenDead = null
+  if (chunked) output.text('0\r\n\r\n')
+  return true
+}
+
+/** It may fail while nobody waits for it yet: whoever does is told. */
+const readFrom = (reader: ReadableStreamDefaultReader<Uint8Array>): Promise<Piece> => {
+  const reading = reader.read()
+  reading.catch(ignored)
+  return reading
+}
+
+const joined = (pieces: readonly Uint8Array[]): Uint8Array => (pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces))
+
+/** Whoever makes a body tells by itself what goes wrong when it is stopped, and whoever waits for it is told. */
+export const ignored = (): void => {}

@@ -1,0 +1,68 @@
+// What only the kernel knows of a socket: bytes that came between the event loop's last look and now, the end behind bytes that nobody reads, and how much of
+// what was sent the other end has taken.
+import { systemFunctions } from '../process/system-library.ts'
+
+const MSG_PEEK = 2
+const DARWIN = process.platform === 'darwin'
+const MSG_DONTWAIT = DARWIN ? 0x80 : 0x40
+
+// struct pollfd: the descriptor, what is asked for, what is so.
+const POLLERR = 0x8
+const POLLHUP = 0x10
+const POLLRDHUP = 0x2000
+
+// struct tcp_info of Linux, as 64-bit numbers: where it says how many bytes were acknowledged.
+const IPPROTO_TCP = 6
+const TCP_INFO = 11
+const ACKED_AT = 15
+
+type Poll = (descriptors: Int32Array, count: number, timeoutMs: number) => number | bigint
+type Receive = (fd: number, into: Uint8Array, length: number, flags: number) => number | bigint
+type Option = (fd: number, level: number, name: number, into: BigUint64Array, length: Int32Array) => number | bigint
+
+interface System {
+  readonly recv: Receive
+  readonly poll: Poll
+  readonly getsockopt: Option
+}
+
+const system = systemFunctions<System>({
+  recv: { args: ['i32', 'ptr', 'usize', 'i32'], returns: 'i32' },
+  poll: { args: ['ptr', 'usize', 'i32'], returns: 'i32' },
+  getsockopt: { args: ['i32', 'i32', 'i32', 'ptr', 'ptr'], returns: 'i32' },
+})
+const into = new Uint8Array(1)
+const polled = new Int32Array(2)
+const info = new BigUint64Array(ACKED_AT + 1)
+const infoLength = new Int32Array(1)
+
+/** True when a read would give something, or the other end closed. False as well where the system cannot be asked. Under TLS the bytes need not be an answer's: a ticket counts too. */
+export const hasUnread = (socket: object): boolean => {
+  const fd = descriptorOf(socket)
+  if (system === null || fd < 0) return false
+  return Number(system.recv(fd, into, 1, MSG_PEEK | MSG_DONTWAIT)) >= 0
+}
+
+/** True when the other end has closed, also behind bytes that nobody has read. False as well where the system cannot be asked. */
+export const hasLeft = (socket: object): boolean => {
+  const fd = descriptorOf(socket)
+  if (system === null || fd < 0) return false
+  polled[0] = fd
+  polled[1] = POLLRDHUP
+  if (Number(system.poll(polled, 1, 0)) < 1) return false
+  return ((polled[1] >> 16) & (POLLERR | POLLHUP | POLLRDHUP)) !== 0
+}
+
+/** How many bytes the kernel of the other end has taken so far. While that one has no room it takes more only as it is read. 0 where the system cannot be asked. */
+export const takenFrom = (socket: object): number => {
+  const fd = descriptorOf(socket)
+  if (system === null || fd < 0 || DARWIN) return 0
+  infoLength[0] = info.byteLength
+  if (Number(system.getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, infoLength)) !== 0) return 0
+  return infoLength[0] < info.byteLength ? 0 : Number(info[ACKED_AT])
+}
+
+const descriptorOf = (socket: object): number => {
+  const { fd } = socket as { readonly fd?: unknown }
+  return typeof fd === 'number' ? fd : -1
+}

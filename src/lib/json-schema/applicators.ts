@@ -1,0 +1,252 @@
+// Keywords of JSON Schema that apply further schemas: to the same value, or to its members.
+import type { Assertion, SchemaNode } from './run.ts'
+import { countOf, isRecord, type Keyword, recordOf, type Site, shownName, stringsOf } from './site.ts'
+import { dependentNames } from './values.ts'
+
+const branches = (value: unknown, name: string, site: Site): readonly SchemaNode[] => {
+  if (!Array.isArray(value) || value.length === 0) throw site.flaw(name, 'must be a list of schemas that is not empty')
+  return value.map((schema, place) => site.inPlace(schema, `${name}/${place}`))
+}
+
+const allOf: Keyword = (value, site) => {
+  const nodes = branches(value, 'allOf', site)
+  return (actual, run, seen) => nodes.every((node) => run.holds(node, actual, seen))
+}
+
+const anyOf: Keyword = (value, site) => {
+  const nodes = branches(value, 'anyOf', site)
+  return (actual, run, seen) => {
+    let holds = false
+    for (const node of nodes) {
+      if (run.tries(node, actual, seen)) holds = true
+      if (holds && seen === null) return true
+    }
+    return holds || run.fail('matches no schema of `anyOf`')
+  }
+}
+
+const oneOf: Keyword = (value, site) => {
+  const nodes = branches(value, 'oneOf', site)
+  return (actual, run, seen) => {
+    let matches = 0
+    for (const node of nodes) {
+      if (run.tries(node, actual, seen)) matches++
+      if (matches > 1) return run.fail('matches more than one schema of `oneOf`')
+    }
+    return matches === 1 || run.fail('matches no schema of `oneOf`')
+  }
+}
+
+const not: Keyword = (value, site) => {
+  const node = site.inPlace(value, 'not')
+  return (actual, run) => !run.tries(node, actual, null) || run.fail('matches the schema of `not`')
+}
+
+const conditional: Keyword = (value, site) => {
+  const condition = site.inPlace(value, 'if')
+  const whenTrue = site.schema.then === undefined ? null : site.inPlace(site.schema.then, 'then')
+  const whenFalse = site.schema.else === undefined ? null : site.inPlace(site.schema.else, 'else')
+  return (actual, run, seen) => {
+    const node = run.tries(condition, actual, seen) ? whenTrue : whenFalse
+    return node === null || run.holds(node, actual, seen)
+  }
+}
+
+const nodesByName = (value: unknown, name: string, site: Site, inPlace = false): readonly [string, SchemaNode][] =>
+  Object.entries(recordOf(value, name, site)).map(([key, schema]) => [
+    key,
+    inPlace ? site.inPlace(schema, `${name}/${key}`) : site.member(schema, `${name}/${key}`),
+  ])
+
+const dependentSchemas: Keyword = (value, site) => whereNamed(nodesByName(value, 'dependentSchemas', site, true))
+
+const whereNamed =
+  (nodes: readonly [string, SchemaNode][]): Assertion =>
+  (object, run, seen) => {
+    if (!isRecord(object)) return true
+    run.spend(nodes.length >> 2)
+    for (const [name, node] of nodes) if (Object.hasOwn(object, name) && !run.holds(node, object, seen)) return false
+    return true
+  }
+
+/** Draft-07: lists of names, or schemas. */
+const dependencies: Keyword = (value, site) => {
+  const names = new Map<string, readonly string[]>()
+  const nodes: [string, SchemaNode][] = []
+  for (const [key, needs] of Object.entries(recordOf(value, 'dependencies', site))) {
+    if (Array.isArray(needs)) names.set(key, stringsOf(needs, 'dependencies', site))
+    else nodes.push([key, site.inPlace(needs, `dependencies/${key}`)])
+  }
+  const [demanded, applied] = [dependentNames(names), whereNamed(nodes)]
+  return (object, run, seen) => demanded(object, run, seen) && applied(object, run, seen)
+}
+
+/** `properties`, `patternProperties` and `additionalProperties` in one walk over the members. */
+const membersOf = (site: Site): Assertion => {
+  const { properties, patternProperties, additionalProperties } = site.schema
+  const named = new Map(properties === undefined ? [] : nodesByName(properties, 'properties', site))
+  const patterned = (
+    patternProperties === undefined ? [] : nodesByName(patternProperties, 'patternProperties', site)
+  ).map(([source, node]) => ({ pattern: site.pattern(source, 'patternProperties'), node }))
+  const rest = additionalProperties === undefined ? null : site.member(additionalProperties, 'additionalProperties')
+  const refusesRest = additionalProperties === false
+  return (object, run, seen) => {
+    if (!isRecord(object)) return true
+    const keys = Object.keys(object)
+    run.spend(2 * keys.length)
+    for (const key of keys) {
+      const node = named.get(key)
+      let known = node !== undefined
+      if (node !== undefined && !run.memberHolds(node, object[key], key)) return false
+      for (const { pattern, node: matched } of patterned) {
+        run.spend(pattern.size * (1 + (key.length >> 3)))
+        if (!pattern.test(key)) continue
+        known = true
+        if (!run.memberHolds(matched, object[key], key)) return false
+      }
+      if (!known && refusesRest) return run.fail(`must not have the member ${shownName(key)}`)
+      if (!known && rest !== null && !run.memberHolds(rest, object[key], key)) return false
+      if ((known || rest !== null) && seen !== null) seen.name(key)
+    }
+    return true
+  }
+}
+
+const propertyNames: Keyword = (value, site) => {
+  const node = site.member(value, 'propertyNames')
+  return (object, run) => {
+    if (!isRecord(object)) return true
+    return Object.keys(object).every((key) => run.memberHolds(node, key, key))
+  }
+}
+
+/** Items by their places, and a schema for those after them. */
+const itemsOf = (first: readonly SchemaNode[], rest: SchemaNode | null): Assertion => {
+  return (list, run, seen) => {
+    if (!Array.isArray(list)) return true
+    for (let i = 0; i < list.length; i++) {
+      const node = first[i] ?? rest
+      if (node === null) break
+      if (!run.memberHolds(node, list[i], i)) return false
+    }
+    seen?.itemsBefore(rest === null ? first.length : list.length)
+    return true
+  }
+}
+
+const listItems = (site: Site): Assertion => {
+  const { prefixItems, items } = site.schema
+  if (Array.isArray(items))
+    throw site.flaw('items', 'must be a schema; lists are `prefixItems`, or those of draft-07 as `$schema`')
+  if (prefixItems !== undefined && (!Array.isArray(prefixItems) || prefixItems.length === 0))
+    throw site.flaw('prefixItems', 'must be a list of schemas that is not empty')
+  const first = ((prefixItems ?? []) as unknown[]).map((schema, place) => site.member(schema, `prefixItems/${place}`))
+  return itemsOf(first, items === undefined ? null : site.member(items, 'items'))
+}
+
+const listItems7 = (site: Site): Assertion => {
+  const { items, additionalItems } = site.schema
+  if (!Array.isArray(items)) return itemsOf([], site.member(items, 'items'))
+  const first = items.map((schema, place) => site.member(schema, `items/${place}`))
+  return itemsOf(first, additionalItems === undefined ? null : site.member(additionalItems, 'additionalItems'))
+}
+
+const contains: Keyword = (value, site) => {
+  const node = site.member(value, 'contains')
+  const { minContains, maxContains } = site.schema
+  const counts = !site.isDraft7
+  const least = counts && minContains !== undefined ? countOf(minContains, 'minContains', site) : 1
+  const most =
+    counts && maxContains !== undefined ? countOf(maxContains, 'maxContains', site) : Number.POSITIVE_INFINITY
+  return (list, run, seen) => {
+    if (!Array.isArray(list)) return true
+    let found = 0
+    for (let i = 0; i < list.length; i++) {
+      if (!run.tries(node, list[i], null)) continue
+      found++
+      if (counts) seen?.item(i)
+    }
+    return (found >= least && found <= most) || run.fail('must contain what `contains` says')
+  }
+}
+
+const unevaluatedProperties: Keyword = (value, site) => {
+  const node = site.member(value, 'unevaluatedProperties')
+  return (object, run, seen) => {
+    if (!isRecord(object)) return true
+    const keys = Object.keys(object)
+    run.spend(2 * keys.length)
+    for (const key of keys) {
+      if (seen!.hasName(key)) continue
+      if (value === false) return run.fail(`must not have the member ${shownName(key)}`)
+      if (!run.memberHolds(node, object[key], key)) return false
+    }
+    seen!.allNames()
+    return true
+  }
+}
+
+const unevaluatedItems: Keyword = (value, site) => {
+  const node = site.member(value, 'unevaluatedItems')
+  return (list, run, seen) => {
+    if (!Array.isArray(list)) return true
+    run.spend(list.length >> 1)
+    for (let i = 0; i < list.length; i++) if (!seen!.hasItem(i) && !run.memberHolds(node, list[i], i)) return false
+    seen!.itemsBefore(list.length)
+    return true
+  }
+}
+
+const reference: Keyword = (value, site) => {
+  if (typeof value !== 'string') throw site.flaw('$ref', 'must be a string')
+  const node = site.referred(value, '$ref')
+  return (actual, run, seen) => run.holds(node, actual, seen)
+}
+
+const dynamicReference: Keyword = (value, site) => {
+  if (typeof value !== 'string') throw site.flaw('$dynamicRef', 'must be a string')
+  return site.referredDynamically(value)
+}
+
+/** Keywords that are compiled in one, by whichever of them a schema has. */
+export interface KeywordGroup {
+  readonly names: readonly string[]
+  readonly compile: Keyword
+}
+
+const alone = (name: string, compile: Keyword): KeywordGroup => ({ names: [name], compile })
+const together = (names: readonly string[], compile: (site: Site) => Assertion): KeywordGroup => ({
+  names,
+  compile: (_, site) => compile(site),
+})
+
+export const REFERENCE = alone('$ref', reference)
+
+const OF_BOTH = [
+  alone('allOf', allOf),
+  alone('anyOf', anyOf),
+  alone('oneOf', oneOf),
+  alone('not', not),
+  alone('if', conditional),
+  together(['properties', 'patternProperties', 'additionalProperties'], membersOf),
+  alone('propertyNames', propertyNames),
+  alone('contains', contains),
+]
+
+/** In the order in which they are compiled and looked at. */
+export const applicators = ({ isDraft7 }: Pick<Site, 'isDraft7'>): readonly KeywordGroup[] =>
+  isDraft7
+    ? [REFERENCE, ...OF_BOTH, together(['items'], listItems7), alone('dependencies', dependencies)]
+    : [
+        REFERENCE,
+        alone('$dynamicRef', dynamicReference),
+        ...OF_BOTH,
+        together(['prefixItems', 'items'], listItems),
+        alone('dependentSchemas', dependentSchemas),
+      ]
+
+/** They look at what all others have seen. */
+export const LAST: readonly KeywordGroup[] = [
+  alone('unevaluatedProperties', unevaluatedProperties),
+  alone('unevaluatedItems', unevaluatedItems),
+]

@@ -1,0 +1,251 @@
+// JSON Schema 2020-12 and draft-07, interpreted: compiling is one walk over the schema, checking is counted in steps, patterns are RE2's.
+// Generated code would check faster and compile a thousand times slower, and schemas come with requests.
+import { RE2JS } from 're2js'
+import { applicators, type KeywordGroup, LAST, REFERENCE } from './applicators.ts'
+import { type Resource, Resources } from './resources.ts'
+import { type Assertion, CheckGivenUp, Run, type SchemaNode } from './run.ts'
+import { isRecord, SchemaFlaw, type SchemaPattern, type Site } from './site.ts'
+import { valueKeywords } from './values.ts'
+
+export { SchemaFlaw } from './site.ts'
+
+export type Draft = '2020-12' | 'draft-07'
+
+export interface CompiledSchema {
+  /** Null when the value conforms; else what is wrong first, as `/path what`. What cannot be checked within the bounds does not conform. */
+  flawOf(value: unknown): string | null
+}
+
+/** Schemas in a schema, those of references included once. */
+const MOST_NODES = 10_000
+const MOST_PATTERNS = 100
+const MOST_PATTERN_CHARS = 1_024
+/** Instructions of all patterns together. */
+const MOST_PATTERN_SIZE = 20_000
+/** Of one check: tens of milliseconds at the most. */
+const MOST_STEPS = 1_000_000
+const MOST_FLAW_CHARS = 300
+
+const GROUPS: Readonly<Record<Draft, readonly KeywordGroup[]>> = {
+  '2020-12': groupsOf(false),
+  'draft-07': groupsOf(true),
+}
+
+function groupsOf(isDraft7: boolean): readonly KeywordGroup[] {
+  const values = [...valueKeywords({ isDraft7 })].map(([name, compile]) => ({ names: [name], compile }))
+  return [...values, ...applicators({ isDraft7 })]
+}
+
+/** Compiles a schema; how long its text may be is the caller to say. Throws SchemaFlaw for one that is none, that leads outside itself or to itself without an end, or that is too large. */
+export const compileSchema = (schema: unknown, draft: Draft): CompiledSchema => {
+  const compiler = new Compiler(schema, draft)
+  const root = compiler.root()
+  return {
+    flawOf(value) {
+      const run = new Run(MOST_STEPS)
+      try {
+        return run.holds(root, value, null) ? null : (run.failure ?? '/ does not match').slice(0, MOST_FLAW_CHARS)
+      } catch (error) {
+        if (error instanceof CheckGivenUp) return error.message
+        if (error instanceof RangeError) return 'it is nested too deeply to be checked'
+        throw error
+      }
+    },
+  }
+}
+
+class Compiler {
+  readonly #resources: Resources
+  readonly #nodes = new Map<object, SchemaNode>()
+  readonly #patterns = new Map<string, SchemaPattern>()
+  readonly #groups: readonly KeywordGroup[]
+  #patternSize = 0
+
+  constructor(
+    private readonly schema: unknown,
+    private readonly draft: Draft,
+  ) {
+    this.#resources = new Resources(schema, draft === 'draft-07')
+    this.#groups = GROUPS[draft]
+  }
+
+  root(): SchemaNode {
+    const root = this.#node(this.schema, '#', this.#resources.root)
+    refuseCycles([...this.#nodes.values()])
+    return root
+  }
+
+  #node(schema: unknown, at: string, resource: Resource): SchemaNode {
+    if (typeof schema === 'boolean') return { assertions: schema ? [] : [NEVER], last: [], inPlace: [], resource }
+    if (!isRecord(schema)) throw new SchemaFlaw(`${at} must be a schema: an object, true or false`, at)
+    const known = this.#nodes.get(schema)
+    if (known !== undefined) return known
+    if (this.#nodes.size >= MOST_NODES) throw new SchemaFlaw(`it holds more than ${MOST_NODES} schemas`)
+    const node: SchemaNode = { assertions: [], last: [], inPlace: [], resource: this.#resources.of(schema) }
+    this.#nodes.set(schema, node)
+    const site = new Place(this, schema, at, node)
+    // Draft-07: whatever stands beside a reference says nothing.
+    const isBareReference = this.draft === 'draft-07' && schema.$ref !== undefined
+    node.assertions = compiled(isBareReference ? [REFERENCE] : this.#groups, schema, site)
+    if (this.draft === '2020-12') node.last = compiled(LAST, schema, site)
+    return node
+  }
+
+  /** For places. */
+  nodeOf(schema: unknown, at: string, resource: object): SchemaNode {
+    return this.#node(schema, at, resource as Resource)
+  }
+
+  find(reference: string, from: object): ReturnType<Resources['find']> {
+    return this.#resources.find(reference, from as Resource)
+  }
+
+  get isDraft7(): boolean {
+    return this.draft === 'draft-07'
+  }
+
+  pattern(source: string): SchemaPattern {
+    const known = this.#patterns.get(source)
+    if (known !== undefined) return known
+    if (source.length > MOST_PATTERN_CHARS) throw new SchemaFlaw(`has more than ${MOST_PATTERN_CHARS} characters`)
+    if (this.#patterns.size >= MOST_PATTERNS) throw new SchemaFlaw(`is one of more than ${MOST_PATTERNS} patterns`)
+    let compiledPattern: RE2JS
+    try {
+      compiledPattern = RE2JS.compile(RE2JS.translateRegExp(withShortNames(source)))
+    } catch (error) {
+      throw new SchemaFlaw(`cannot be used: ${(error as Error).message.slice(0, 200)}`)
+    }
+    const size = compiledPattern.programSize()
+    this.#patternSize += size
+    if (this.#patternSize > MOST_PATTERN_SIZE) throw new SchemaFlaw('makes the patterns too large together')
+    const pattern = { size, test: (text: string) => compiledPattern.matcher(text).find() }
+    this.#patterns.set(source, pattern)
+    return pattern
+  }
+}
+
+/** Long names of character classes that JavaScript knows and RE2 does not. */
+const SHORT_NAMES: Readonly<Record<string, string>> = {
+  Letter: 'L',
+  Lowercase_Letter: 'Ll',
+  Uppercase_Letter: 'Lu',
+  Mark: 'M',
+  Number: 'N',
+  Decimal_Number: 'Nd',
+  digit: 'Nd',
+  Punctuation: 'P',
+  Symbol: 'S',
+  Separator: 'Z',
+}
+
+const withShortNames = (source: string): string =>
+  source.replace(
+    /(\\[pP])\{(?:General_Category=|gc=|Script=|sc=)?(\w+)\}/g,
+    (_, start: string, name: string) => `${start}{${SHORT_NAMES[name] ?? name}}`,
+  )
+
+const NEVER: Assertion = (_, run) => run.fail('must not be there')
+
+const compiled = (
+  groups: readonly KeywordGroup[],
+  schema: Readonly<Record<string, unknown>>,
+  site: Site,
+): readonly Assertion[] => {
+  const assertions: Assertion[] = []
+  for (const { names, compile } of groups) {
+    const name = names.find((candidate) => Object.hasOwn(schema, candidate))
+    if (name === undefined) continue
+    const assertion = compile(schema[name], site)
+    if (assertion !== null) assertions.push(assertion)
+  }
+  return assertions
+}
+
+/** Where one schema object stands. */
+class Place implements Site {
+  constructor(
+    private readonly compiler: Compiler,
+    readonly schema: Readonly<Record<string, unknown>>,
+    private readonly at: string,
+    private readonly node: SchemaNode,
+  ) {}
+
+  get isDraft7(): boolean {
+    return this.compiler.isDraft7
+  }
+
+  inPlace(schema: unknown, path: string): SchemaNode {
+    return this.#sees(this.member(schema, path))
+  }
+
+  member(schema: unknown, path: string): SchemaNode {
+    return this.compiler.nodeOf(schema, `${this.at}/${path}`, this.node.resource)
+  }
+
+  referred(reference: string, keyword: string): SchemaNode {
+    const { schema, resource } = this.#find(reference, keyword)
+    return this.#sees(this.compiler.nodeOf(schema, reference, resource))
+  }
+
+  referredDynamically(reference: string): Assertion {
+    const { schema, resource, anchor } = this.#find(reference, '$dynamicRef')
+    const usual = this.compiler.nodeOf(schema, reference, resource)
+    if (anchor === null || resource.dynamicAnchors.get(anchor) !== schema) {
+      this.#sees(usual)
+      return (value, run, seen) => run.holds(usual, value, seen)
+    }
+    return (value, run, seen) => {
+      const outermost = run.scopes.find((scope) => (scope as Resource).dynamicAnchors.has(anchor)) as Resource
+      const target = outermost?.dynamicAnchors.get(anchor) ?? schema
+      return run.holds(this.compiler.nodeOf(target, reference, outermost ?? resource), value, seen)
+    }
+  }
+
+  pattern(source: string, path: string): SchemaPattern {
+    return this.#complaining(path, () => this.compiler.pattern(source))
+  }
+
+  flaw(path: string, what: string): SchemaFlaw {
+    return new SchemaFlaw(`${this.at}/${path} ${what}`, `${this.at}/${path}`)
+  }
+
+  #find(reference: string, keyword: string): ReturnType<Resources['find']> {
+    return this.#complaining(keyword, () => this.compiler.find(reference, this.node.resource))
+  }
+
+  #sees(node: SchemaNode): SchemaNode {
+    this.node.inPlace.push(node)
+    return node
+  }
+
+  #complaining<Result>(path: string, act: () => Result): Result {
+    try {
+      return act()
+    } catch (error) {
+      if (error instanceof SchemaFlaw) throw this.flaw(path, error.message)
+      throw error
+    }
+  }
+}
+
+/** A schema that looks at the same value through itself would never end. */
+const refuseCycles = (nodes: readonly SchemaNode[]): void => {
+  const done = new Set<SchemaNode>()
+  for (const start of nodes) {
+    const way: { node: SchemaNode; next: number }[] = [{ node: start, next: 0 }]
+    const open = new Set([start])
+    while (way.length > 0) {
+      const here = way[way.length - 1]!
+      const to = done.has(here.node) ? undefined : here.node.inPlace[here.next++]
+      if (to === undefined) {
+        done.add(here.node)
+        open.delete(here.node)
+        way.pop()
+      } else if (open.has(to)) throw new SchemaFlaw('it refers to itself without an end')
+      else if (!done.has(to)) {
+        open.add(to)
+        way.push({ node: to, next: 0 })
+      }
+    }
+  }
+}

@@ -1,0 +1,41 @@
+// `JSON.parse` rounds a whole number beyond 2^53 to one that it can hold, and says nothing. Where what was sent must be what is kept, this finds it.
+import { skipValue } from './edit.ts'
+
+/** Only such a text can hold one. */
+const MAY_HOLD = /\d{16}|[eE]\+?\d{3}/
+const NUMBER = /-?\d[\d.eE+-]*/y
+
+/** Whether reading it and writing it down again would say another number: a whole number that is rounded, or one that is none. */
+const isInexact = (literal: string): boolean => {
+  const value = Number(literal)
+  if (!Number.isFinite(value)) return true
+  return /^-?\d+$/.test(literal) && String(value) !== literal && BigInt(literal) !== BigInt(value)
+}
+
+/** The place of the first such number, as a dotted path without the places within lists; null when there is none. The text must be valid JSON. */
+export const inexactNumber = (text: string): string | null => {
+  if (!MAY_HOLD.test(text)) return null
+  const path: (string | null)[] = []
+  let name: string | null = null
+  for (let at = 0; at < text.length; at++) {
+    const character = text[at]!
+    if (character === '"') {
+      const end = skipValue(text, at)
+      const isName = /^\s*:/.test(text.slice(end, end + 64))
+      if (isName) name = JSON.parse(text.slice(at, end)) as string
+      at = end - 1
+    } else if (character === '{' || character === '[') {
+      path.push(name)
+      name = null
+    } else if (character === '}' || character === ']') {
+      path.pop()
+      name = null
+    } else if (character === '-' || (character >= '0' && character <= '9')) {
+      NUMBER.lastIndex = at
+      const [literal] = NUMBER.exec(text)!
+      if (isInexact(literal)) return [...path, name].filter((part) => part !== null).join('.')
+      at += literal.length - 1
+    } else if (character === ',') name = null
+  }
+  return null
+}

@@ -1,0 +1,67 @@
+// The kinds of settings: what a schema of settings is put together from.
+
+import { FormatRegistry, type TSchema, t } from '../schema/schema.ts'
+import { durationMs } from '../time/duration.ts'
+
+/**
+ * The most that a duration may be. Timers hold 2^31 ms, which is 24.8 days, and end at once beyond that; some durations are lengthened by a fifth of chance or
+ * by the seconds of what follows them.
+ */
+export const MOST_DURATION = '480h'
+
+/** How a key is described: everything but its type. */
+interface About {
+  readonly default: unknown
+  readonly description: string
+  /** What a value must be, in words, where the type does not say it. */
+  readonly expects?: string
+}
+
+export const section = <Properties extends Record<string, TSchema>>(properties: Properties) =>
+  t.Object(properties, { additionalProperties: false })
+export const text = (about: About & { pattern?: string; format?: string; secret?: boolean }) =>
+  t.String({ minLength: 1, ...about })
+export const optional = (about: Omit<About, 'default'> & { format?: string; pattern?: string; secret?: boolean }) => {
+  const { description, expects, secret, ...rules } = about
+  return t.Union([t.String({ minLength: 1, ...rules }), t.Null()], { default: null, description, expects, secret })
+}
+/** A URL that may hold a password: it is shown without. */
+export const optionalUrl = (about: { description: string; expects: string; format: string }) => {
+  const { description, expects, ...rules } = about
+  const more = { default: null, description, expects, secret: true, holdsUrl: true }
+  return t.Union([t.String({ minLength: 1, ...rules }), t.Null()], more)
+}
+export const whole = (minimum: number, maximum: number, about: About) => t.Integer({ minimum, maximum, ...about })
+export const flag = (about: About) => t.Boolean(about)
+/** `format`: of each. */
+export const texts = ({ format, ...about }: About & { format?: string }) =>
+  t.Array(t.String({ minLength: 1, ...(format === undefined ? {} : { format }) }), about)
+/** A duration within both bounds, which are durations themselves. */
+export const duration = (least: string, most: string, about: About) =>
+  t.String({
+    expects: `a duration from ${least} to ${most} such as ${about.default}`,
+    ...about,
+    format: between(least, most),
+  })
+/** The same, or `off`. `such`: an example. */
+export const durationOrOff = (least: string, most: string, { such, ...about }: About & { such: string }) =>
+  t.Union([t.Literal('off'), t.String({ format: between(least, most) })], {
+    expects: `off, or a duration from ${least} to ${most} such as ${such}`,
+    ...about,
+  })
+
+/** The name of the format of durations within these bounds. */
+const between = (least: string, most: string): string => {
+  const [leastMs, mostMs] = [durationMs(least)!, durationMs(most)!]
+  const name = `gateway-duration-${least}-${most}`
+  FormatRegistry.Set(name, (value) => {
+    const ms = durationMs(value)
+    return ms !== null && ms >= leastMs && ms <= mostMs
+  })
+  return name
+}
+export const choice = <Values extends string[]>(values: [...Values], about: About) =>
+  t.Union(
+    values.map((value) => t.Literal(value)),
+    about,
+  ) as unknown as TSchema & { static: Values[number] }

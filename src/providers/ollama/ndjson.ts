@@ -1,0 +1,58 @@
+// Newline-delimited JSON: a parser that may be cut at any byte.
+import { type EventParser, type SseEvent, SseTooLarge } from '../../lib/text/sse.ts'
+
+const LF = 10
+const FIRST_BYTES = 1_024
+
+/** Each line is one event without a name. Lines end with LF or CRLF, the last one perhaps with nothing; blank ones are skipped. `maxLineBytes` bounds what is held. */
+export const createNdjsonParser = (maxLineBytes = 8 * 1024 * 1024): EventParser => {
+  const decoder = new TextDecoder()
+  // The begun line. Grown by doubling: a server that sends byte by byte costs no more than the line's length.
+  let held = new Uint8Array(0)
+  let heldBytes = 0
+
+  const hold = (bytes: Uint8Array): void => {
+    const needed = heldBytes + bytes.length
+    if (needed > maxLineBytes) throw new SseTooLarge(`a line of the stream exceeds ${maxLineBytes} bytes`)
+    if (needed > held.length) {
+      const grown = new Uint8Array(Math.min(maxLineBytes, Math.max(needed, held.length * 2, FIRST_BYTES)))
+      grown.set(held.subarray(0, heldBytes))
+      held = grown
+    }
+    held.set(bytes, heldBytes)
+    heldBytes = needed
+  }
+  /** Half a character cannot be in it: no byte of one is a line end. */
+  const take = (line: Uint8Array, events: SseEvent[]): void => {
+    if (line.length > maxLineBytes) throw new SseTooLarge(`a line of the stream exceeds ${maxLineBytes} bytes`)
+    const data = decoder.decode(line).trim()
+    if (data !== '') events.push({ event: null, data })
+  }
+  const takeHeld = (events: SseEvent[]): void => {
+    const line = held.subarray(0, heldBytes)
+    heldBytes = 0
+    take(line, events)
+  }
+
+  return {
+    push(bytes) {
+      const events: SseEvent[] = []
+      let from = 0
+      for (let at = bytes.indexOf(LF); at !== -1; at = bytes.indexOf(LF, from)) {
+        if (heldBytes === 0) take(bytes.subarray(from, at), events)
+        else {
+          hold(bytes.subarray(from, at))
+          takeHeld(events)
+        }
+        from = at + 1
+      }
+      if (from < bytes.length) hold(bytes.subarray(from))
+      return events
+    },
+    end() {
+      const events: SseEvent[] = []
+      takeHeld(events)
+      return events
+    },
+  }
+}
