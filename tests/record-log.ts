@@ -133,7 +133,7 @@ const record = async (name: string, root: string): Promise<void> => {
     const left = isOwn ? await unused(gateway, used) : []
     if (left.length > 0) throw new Error(`no call uses ${left.join(', ')}: add it to golden-life.ts`)
     await gateway.end()
-    const { embeddedLog } = await moduleOf<typeof import('../src/log/embedded.ts')>(root, 'src/log/embedded.ts')
+    const { embeddedLog } = await moduleOf<typeof import('../src/log/embedded/log.ts')>(root, 'src/log/embedded/log.ts')
     const { foldAgain } = await moduleOf<typeof import('../src/state/fold.ts')>(root, 'src/state/fold.ts')
     const { FOLD_VERSION } = await moduleOf<typeof import('../src/domain/control.ts')>(root, 'src/domain/control.ts')
     const { decisionMacKey } = await moduleOf<typeof import('../src/domain/decision.ts')>(

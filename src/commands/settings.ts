@@ -7,7 +7,7 @@ import { readMasterKeys, readOrMakeMasterKeys } from '../lib/crypto/master-key.t
 import { createDiagnostics, type Diagnostics } from '../lib/process/diagnostics.ts'
 import { codeOf } from '../lib/process/error-code.ts'
 import { ConfigError } from '../lib/settings/settings.ts'
-import { holdsLog } from '../log/embedded.ts'
+import { holdsLog } from '../log/embedded/log.ts'
 import type { LogSettings } from '../log/open-log.ts'
 import { KINDS, kindOf } from '../providers/kinds.ts'
 import { readChainWitness } from '../state/chain-witness.ts'

@@ -1,7 +1,7 @@
 // What the data plane is given. Everything with an effect comes in here; the stations themselves hold no state.
 import type { AttemptSummary, Outcome, RequestSettled } from '../domain/request.ts'
 import type { Dial } from '../lib/http-client/dial.ts'
-import type { Spool } from '../log/spool-port.ts'
+import type { Spool } from '../log/spool/port.ts'
 import type { ProviderKind } from '../providers/provider.ts'
 import type { Budgets } from '../state/budgets.ts'
 import type { FeedbackMeans } from '../state/feedback-means.ts'

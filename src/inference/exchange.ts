@@ -6,7 +6,7 @@ import { Cancellation, type CancelSignal } from '../lib/event-loop/cancellation.
 import { freshTurnMs } from '../lib/event-loop/turn-clock.ts'
 import type { Inbound } from '../lib/http-server/inbound.ts'
 import type { TextPieces } from '../lib/text/text-pieces.ts'
-import type { Appended } from '../log/spool-port.ts'
+import type { Appended } from '../log/spool/port.ts'
 import type { ProviderKind, Usage } from '../providers/provider.ts'
 import type { HealthCall } from '../state/health-call.ts'
 import type { CatalogueEntry, KeyEntry } from '../state/port.ts'

@@ -1,4 +1,6 @@
 // The log in memory: for tests and simulations. Several views (one for each simulated instance) share one log, each with its own faults.
+
+import { appendProblem } from './append-limits.ts'
 import {
   type EventLog,
   IndefiniteAppend,
@@ -9,7 +11,6 @@ import {
   type NewRecord,
   RecordRefused,
 } from './port.ts'
-import { appendProblem } from './port-limits.ts'
 
 /** `lost_answer`: written, and IndefiniteAppend is thrown. `lost_request`: not written, and IndefiniteAppend is thrown. */
 export type AppendFault = 'none' | 'unavailable' | 'refused' | 'lost_answer' | 'lost_request'

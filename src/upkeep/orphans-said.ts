@@ -2,8 +2,8 @@
 import { join } from 'node:path'
 import { Amount } from '../domain/amount.ts'
 import { type Static, TypeCompiler, t } from '../lib/schema/schema.ts'
-import type { LocalSpool } from '../log/spool.ts'
-import { replaceDurably } from '../log/spool-directory.ts'
+import { replaceDurably } from '../log/spool/directory.ts'
+import type { LocalSpool } from '../log/spool/open.ts'
 
 const NAME = 'orphans-said'
 

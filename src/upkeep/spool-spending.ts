@@ -3,12 +3,12 @@ import { type Amount, isNothing, most, NO_AMOUNT, plus } from '../domain/amount.
 import type { BudgetCharge } from '../domain/budget-events.ts'
 import { overrunIn } from '../domain/lease.ts'
 import { LogReplaced } from '../log/port.ts'
-import { SegmentCursor } from '../log/segment-cursor.ts'
-import { readSegmentHeader } from '../log/segment-header.ts'
-import { listSegments } from '../log/segments.ts'
-import type { LocalSpool } from '../log/spool.ts'
-import { readWatermark, writeWatermark } from '../log/spool-directory.ts'
-import type { SpoolRecord } from '../log/spool-record.ts'
+import { readSegmentHeader } from '../log/segments/header.ts'
+import { SegmentCursor } from '../log/segments/reader.ts'
+import { listSegments } from '../log/segments/writer.ts'
+import { readWatermark, writeWatermark } from '../log/spool/directory.ts'
+import type { LocalSpool } from '../log/spool/open.ts'
+import type { SpoolRecord } from '../log/spool/record.ts'
 import { NOTHING_SAID, type OrphansSaid, orphansSaid } from './orphans-said.ts'
 
 /** Under this name a spool keeps from which record on its outcomes are needed. */

@@ -3,7 +3,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { embeddedLog } from '../../src/log/embedded.ts'
+import { embeddedLog } from '../../src/log/embedded/log.ts'
 import { LOG_MODULE } from '../../src/log/open-log.ts'
 import { openKeyIndex } from '../../src/state/keys.ts'
 import { openLiveState } from '../../src/state/live.ts'

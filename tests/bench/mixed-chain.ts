@@ -3,9 +3,9 @@
 // decisions that lost, and turns.
 import { type Decision, type EventRecord, GENESIS, writeDecision } from '../../src/domain/decision.ts'
 import { sha256Hex } from '../../src/lib/crypto/digest.ts'
-import { embeddedLog } from '../../src/log/embedded.ts'
+import { MAX_APPEND_RECORDS } from '../../src/log/append-limits.ts'
+import { embeddedLog } from '../../src/log/embedded/log.ts'
 import type { EventLog, NewRecord } from '../../src/log/port.ts'
-import { MAX_APPEND_RECORDS } from '../../src/log/port-limits.ts'
 import { CONTROL } from '../../src/state/fold.ts'
 import { writeTurn } from '../../src/state/turn.ts'
 import { modelCreated, providerCreated, tenantCreated } from '../domain/world.ts'

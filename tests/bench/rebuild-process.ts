@@ -1,7 +1,7 @@
 // What tests/bench/rebuild.ts measures, in a process of its own. Arguments: `worker` or `rebuild`, data folder, URL of Postgres.
 import { rebuild } from '../../projections/rebuild.ts'
 import { readModels, runWorker } from '../../projections/worker.ts'
-import { embeddedLog } from '../../src/log/embedded.ts'
+import { embeddedLog } from '../../src/log/embedded/log.ts'
 import { MAC_KEY } from '../projections/support.ts'
 import { silent } from '../services/postgres.ts'
 

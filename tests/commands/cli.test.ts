@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import manifest from '../../package.json' with { type: 'json' }
 import { masterKeysFor } from '../../src/commands/settings.ts'
 import { loadConfig, settingsTable } from '../../src/config.ts'
-import { embeddedLog } from '../../src/log/embedded.ts'
+import { embeddedLog } from '../../src/log/embedded/log.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { runCommand } from '../services/command.ts'
 

@@ -1,9 +1,9 @@
 // The log on a broker that is cut off, restarted or hangs.
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { type Kafka, startKafka } from '../../infra/kafka/kafka.ts'
-import { kafkaLog } from '../../src/log/kafka.ts'
-import { checkTopics } from '../../src/log/kafka-topics.ts'
-import { FETCH, fetchRequest, readFetch } from '../../src/log/kafka-wire.ts'
+import { kafkaLog } from '../../src/log/kafka/log.ts'
+import { checkTopics } from '../../src/log/kafka/topics.ts'
+import { FETCH, fetchRequest, readFetch } from '../../src/log/kafka/wire.ts'
 import { type EventLog, IndefiniteAppend, type LogRecord, LogUnavailable } from '../../src/log/port.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { eventually } from '../services/eventually.ts'

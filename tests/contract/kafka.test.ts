@@ -1,7 +1,7 @@
 // The contract of the log on a real broker, and what only Kafka can do to a reader or a writer.
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { kafkaLog } from '../../src/log/kafka.ts'
+import { kafkaLog } from '../../src/log/kafka/log.ts'
 import { type EventLog, LogGap, LogReplaced, LogUnavailable, RecordRefused } from '../../src/log/port.ts'
 import { TOPICS, type Topic } from '../../src/log/topics.ts'
 import { eventually } from '../services/eventually.ts'
@@ -210,7 +210,7 @@ describe('on a shared broker', () => {
   test('a process that has closed its log ends by itself', async () => {
     const topic = await topics.create()
     const script = `
-      import { kafkaLog } from ${JSON.stringify(join(import.meta.dir, '../../src/log/kafka.ts'))}
+      import { kafkaLog } from ${JSON.stringify(join(import.meta.dir, '../../src/log/kafka/log.ts'))}
       const log = kafkaLog({ brokers: ${JSON.stringify(bootstrap)}, clientId: 'closing' })
       await log.append('${topic}', 0, [{ key: null, value: new Uint8Array(1) }])
       for await (const batch of log.read('${topic}', 0, 0, new AbortController().signal)) break

@@ -1,6 +1,6 @@
 // What the log on Kafka holds of an oracle's requests: read from the topic itself, so that no read model stands between the promise and its proof.
 import { readEnvelope } from '../../src/log/envelope.ts'
-import { kafkaLog } from '../../src/log/kafka.ts'
+import { kafkaLog } from '../../src/log/kafka/log.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { eventually } from '../services/eventually.ts'
 import type { Oracle } from './oracle.ts'

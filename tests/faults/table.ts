@@ -34,7 +34,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     fault: '`kill -9` of the gateway at random moments',
     aim: 'lost 0, doubled 0, what had begun for a client recorded, ready within 3 s',
     runs: [script('kill', ['50'], ['3'])],
-    inTests: ['tests/log/crash.test.ts'],
+    inTests: ['tests/log/spool/crash.test.ts'],
   },
   {
     row: 'R2',
@@ -100,7 +100,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
       script('broker-network', ['--seconds', '30', 'r10'], ['--seconds', '5', 'r10']),
       script('control/lost-acks', ['--commands', '300'], ['--commands', '50']),
     ],
-    inTests: ['tests/faults/control.test.ts', 'tests/log/sender.test.ts'],
+    inTests: ['tests/faults/control.test.ts', 'tests/log/sender/ship.test.ts'],
   },
   {
     row: 'R11',
@@ -155,14 +155,18 @@ export const FAULT_ROWS: readonly FaultRow[] = [
       script('disk-full', ['--rounds', '5'], ['--rounds', '1']),
       script('disk-read-only', ['--rounds', '5'], ['--rounds', '1']),
     ],
-    inTests: ['tests/log/spool-disk.test.ts'],
+    inTests: ['tests/log/spool/disk.test.ts'],
   },
   {
     row: 'R17',
     fault: 'fdatasync fails, writes are short',
     aim: 'lost 0, told too early 0, the same file never synced again',
     runs: [script('disk-errors', ['--seconds', '15'], ['--seconds', '3'])],
-    inTests: ['tests/log/spool-durability.test.ts', 'tests/log/spool-disk.test.ts', 'tests/log/segments.test.ts'],
+    inTests: [
+      'tests/log/spool/durability.test.ts',
+      'tests/log/spool/disk.test.ts',
+      'tests/log/segments/writer.test.ts',
+    ],
     missing:
       'no shim under the process: Bun makes system calls by itself, so the faults are injected at the port of files',
   },
@@ -176,8 +180,8 @@ export const FAULT_ROWS: readonly FaultRow[] = [
       ...tests('projections/damage'),
     ],
     inTests: [
-      'tests/log/segments.test.ts',
-      'tests/log/spool.test.ts',
+      'tests/log/segments/writer.test.ts',
+      'tests/log/spool/open.test.ts',
       'tests/state/restore.test.ts',
       'tests/projections/damage.test.ts',
     ],

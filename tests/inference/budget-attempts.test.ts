@@ -1,7 +1,7 @@
 // Hard budgets between the attempts of a request, and when its outcome cannot be recorded: who is called, who is passed over, and what is told when.
 import { afterEach, describe, expect, test } from 'bun:test'
 import type { BudgetRow } from '../../src/domain/budget.ts'
-import { SpoolClosed } from '../../src/log/spool-port.ts'
+import { SpoolClosed } from '../../src/log/spool/port.ts'
 import { kindOf } from '../../src/providers/kinds.ts'
 import { appended } from '../log/appended.ts'
 import { type Behaviour, startUpstream } from '../services/upstream.ts'

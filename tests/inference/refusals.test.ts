@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { wholeText } from '../../src/lib/text/text-pieces.ts'
-import { SpoolClosed } from '../../src/log/spool-port.ts'
+import { SpoolClosed } from '../../src/log/spool/port.ts'
 import { appended } from '../log/appended.ts'
 import { startUpstream } from '../services/upstream.ts'
 import { entry, policyRow, READ_KEY, testGateway } from './gateway.ts'

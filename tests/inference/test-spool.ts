@@ -8,7 +8,7 @@ import {
 } from '../../src/domain/request.ts'
 import { Value } from '../../src/lib/schema/schema.ts'
 import { wholeText } from '../../src/lib/text/text-pieces.ts'
-import { type Spool, SpoolClosed } from '../../src/log/spool-port.ts'
+import { type Spool, SpoolClosed } from '../../src/log/spool/port.ts'
 import { appended } from '../log/appended.ts'
 
 const EVENTS = { ...REQUEST_EVENTS, ...FEEDBACK_EVENTS }

@@ -1,5 +1,5 @@
 // A record that somebody is told of as appended, by its id.
-import type { Appended, RecordId } from '../../src/log/spool-port.ts'
+import type { Appended, RecordId } from '../../src/log/spool/port.ts'
 
 export const appended = (id: RecordId): Appended => {
   const from = id.lastIndexOf('.') + 1

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { lockDataDir } from '../../src/commands/data-lock.ts'
 import { type HeldLock, tryLock } from '../../src/log/lock.ts'
-import { claimFreeSpools, claimSpool, removeSpool, spoolNumbers } from '../../src/log/spool-directory.ts'
+import { claimFreeSpools, claimSpool, removeSpool, spoolNumbers } from '../../src/log/spool/directory.ts'
 import { startProcess, temporaryFolder } from './support.ts'
 
 /** Numbers of a round in `lock-racer.ts`, and which of them says how many got it. */

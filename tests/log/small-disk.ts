@@ -1,5 +1,5 @@
 import { type Files, nodeFiles } from '../../src/log/files.ts'
-import type { LocalSpool } from '../../src/log/spool.ts'
+import type { LocalSpool } from '../../src/log/spool/open.ts'
 import { idOf } from './appended.ts'
 
 export const diskError = (code: string) => Object.assign(new Error(`injected ${code}`), { code })

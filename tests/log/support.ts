@@ -2,9 +2,9 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type Damage, SegmentCursor } from '../../src/log/segment-cursor.ts'
-import { type LocalSpool, openSpool, type SpoolOptions } from '../../src/log/spool.ts'
-import type { SpoolRecord } from '../../src/log/spool-record.ts'
+import { type Damage, SegmentCursor } from '../../src/log/segments/reader.ts'
+import { type LocalSpool, openSpool, type SpoolOptions } from '../../src/log/spool/open.ts'
+import type { SpoolRecord } from '../../src/log/spool/record.ts'
 
 /** A folder that `remove` deletes. */
 export const temporaryFolder = (): { readonly path: string; remove(): void } => {

@@ -1,8 +1,8 @@
 // Closed days without a broker: segments of the requests are deleted as retention does, Postgres is dropped, and the totals are the same.
 import { expect, test } from 'bun:test'
 import { unlinkSync } from 'node:fs'
-import { embeddedLog } from '../../src/log/embedded.ts'
-import { listSegments } from '../../src/log/segments.ts'
+import { embeddedLog } from '../../src/log/embedded/log.ts'
+import { listSegments } from '../../src/log/segments/writer.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { openTestSpool } from '../log/support.ts'
 import { closedAfterEach } from '../services/closing.ts'

@@ -1,8 +1,8 @@
 // Closed days on a real broker: records of the requests topic are deleted as retention does, Postgres is dropped, and the totals are the same.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type Kafka, startKafka } from '../../infra/kafka/kafka.ts'
-import { kafkaLog } from '../../src/log/kafka.ts'
-import { ensureTopics } from '../../src/log/kafka-topics.ts'
+import { kafkaLog } from '../../src/log/kafka/log.ts'
+import { ensureTopics } from '../../src/log/kafka/topics.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { testTopics } from '../services/kafka.ts'
 import { ALL_REQUESTS, EVERY_DAY, madeOf, outcomes, REQUESTS_A_DAY } from './closed-days.ts'

@@ -54,13 +54,13 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   },
   // What was settled already is settled once more.
   'orphans-settled-twice': {
-    file: 'src/log/open-admissions.ts',
+    file: 'src/log/spool/open-admissions.ts',
     text: 'if (admission !== null) this.settled(admission)',
     planted: 'if (admission === "") this.settled(admission)',
   },
   // What a head carries stands there once: one damaged place takes it.
   'heads-said-once': {
-    file: 'src/log/segment-header.ts',
+    file: 'src/log/segments/header.ts',
     text: 'at += buffer.copy(buffer, at, from, at)',
     planted: 'at += from - from',
     focus: 'heads',

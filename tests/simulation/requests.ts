@@ -3,7 +3,7 @@
 import { type Amount, NO_AMOUNT, plus } from '../../src/domain/amount.ts'
 import type { BudgetCharge, BudgetPart } from '../../src/domain/budget-events.ts'
 import type { RequestAdmitted, RequestAttempted, RequestSettled } from '../../src/domain/request.ts'
-import { type Appended, type RecordId, SpoolClosed } from '../../src/log/spool-port.ts'
+import { type Appended, type RecordId, SpoolClosed } from '../../src/log/spool/port.ts'
 import type { Bound, Cost } from '../../src/state/attempt-bounds.ts'
 import type { RequestBudgets } from '../../src/state/request-budgets.ts'
 import { KEY, TENANT } from './beginning.ts'

@@ -1,7 +1,7 @@
 // What a thread opens as its log in tests of reading ahead: the embedded log, and ways to fail.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { embeddedLog } from '../../src/log/embedded.ts'
+import { embeddedLog } from '../../src/log/embedded/log.ts'
 import type { EventLog } from '../../src/log/port.ts'
 
 export interface AheadLog {

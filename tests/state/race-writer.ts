@@ -1,8 +1,8 @@
 // One process of a race: commits as fast as it can, says each answer on a line of its own, then where its fold ended.
 import { Rejection } from '../../src/domain/rejection.ts'
 import { decideTenant } from '../../src/domain/tenant.ts'
-import { embeddedLog } from '../../src/log/embedded.ts'
-import { kafkaLog } from '../../src/log/kafka.ts'
+import { embeddedLog } from '../../src/log/embedded/log.ts'
+import { kafkaLog } from '../../src/log/kafka/log.ts'
 import type { EventLog } from '../../src/log/port.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { CONTROL } from '../../src/state/fold.ts'

@@ -1,7 +1,7 @@
 // Frames in the operations topic: whatever is refused and when, those that are there are in order, and tell what the plans saw.
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { SpoolClosed } from '../../src/log/spool-port.ts'
+import { SpoolClosed } from '../../src/log/spool/port.ts'
 import { UNSEEN } from '../../src/state/frame.ts'
 import { openHealth } from '../../src/state/health.ts'
 import { foldFrame, type SignalRows } from '../../src/state/health-frames.ts'

@@ -7,8 +7,8 @@ import {
   RequestSettled,
 } from '../../src/domain/request.ts'
 import { Value } from '../../src/lib/schema/schema.ts'
-import { adoptFreeSpools, type LocalSpool } from '../../src/log/spool.ts'
-import { SpoolClosed } from '../../src/log/spool-port.ts'
+import { adoptFreeSpools, type LocalSpool } from '../../src/log/spool/open.ts'
+import { SpoolClosed } from '../../src/log/spool/port.ts'
 import { orphanOf, settleOrphans } from '../../src/upkeep/orphans.ts'
 import { appended } from '../log/appended.ts'
 import { openTestSpool, readAll, temporaryFolder } from '../log/support.ts'

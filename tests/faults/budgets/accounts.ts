@@ -3,7 +3,7 @@ import type { Account } from '../../../src/domain/account.ts'
 import { AccountBook } from '../../../src/domain/account-book.ts'
 import type { BudgetEvent } from '../../../src/domain/budget-events.ts'
 import { readEnvelope } from '../../../src/log/envelope.ts'
-import { kafkaLog } from '../../../src/log/kafka.ts'
+import { kafkaLog } from '../../../src/log/kafka/log.ts'
 import { TOPICS } from '../../../src/log/topics.ts'
 import type { Rig } from './rig.ts'
 

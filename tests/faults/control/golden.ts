@@ -3,9 +3,9 @@
 // same grants and accounts.
 import { startKafka } from '../../../infra/kafka/kafka.ts'
 import { FOLD_VERSION } from '../../../src/domain/control.ts'
+import { MAX_APPEND_BYTES, MAX_APPEND_RECORDS } from '../../../src/log/append-limits.ts'
 import { readEnvelope } from '../../../src/log/envelope.ts'
 import type { EventLog, NewRecord } from '../../../src/log/port.ts'
-import { MAX_APPEND_BYTES, MAX_APPEND_RECORDS } from '../../../src/log/port-limits.ts'
 import { BudgetLedger } from '../../../src/state/budget-ledger.ts'
 import { CONTROL, foldAgain } from '../../../src/state/fold.ts'
 import { accountsText, budgetLogNames, readBudgetLog, verdictText } from '../../fixtures/golden-budgets.ts'

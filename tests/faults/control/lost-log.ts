@@ -4,7 +4,7 @@ import { closeSync, ftruncateSync, mkdtempSync, openSync, readFileSync, rmSync }
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Kafka, startKafka } from '../../../infra/kafka/kafka.ts'
-import { ensureTopics } from '../../../src/log/kafka-topics.ts'
+import { ensureTopics } from '../../../src/log/kafka/topics.ts'
 import { CONTROL } from '../../../src/state/fold.ts'
 import { initTopics, kafkaSettings, NO_READ_MODELS } from '../../services/cluster.ts'
 import { besideGateway, runCommand } from '../../services/command.ts'

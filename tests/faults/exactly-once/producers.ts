@@ -1,9 +1,9 @@
 // Outcomes as instances write them, and the producers' own books of them.
 import type { RequestSettled } from '../../../src/domain/request.ts'
+import { MAX_APPEND_BYTES, MAX_APPEND_RECORDS } from '../../../src/log/append-limits.ts'
 import { writeEnvelope } from '../../../src/log/envelope.ts'
 import { type EventLog, IndefiniteAppend, LogUnavailable, type NewRecord } from '../../../src/log/port.ts'
-import { MAX_APPEND_BYTES, MAX_APPEND_RECORDS } from '../../../src/log/port-limits.ts'
-import { type LocalSpool, openSpool } from '../../../src/log/spool.ts'
+import { type LocalSpool, openSpool } from '../../../src/log/spool/open.ts'
 import { partitionOf, TOPICS } from '../../../src/log/topics.ts'
 import { admitted, settled } from '../../projections/support.ts'
 import { openWorldLog, type WorldLog } from './world.ts'

@@ -1,6 +1,6 @@
 // A projection worker as a process of its own, to be killed or stopped. Argument: what it needs, as JSON.
 import { runWorker, type WorkerTuning } from '../../../projections/worker.ts'
-import { spoolDirectory, writeWatermark } from '../../../src/log/spool-directory.ts'
+import { spoolDirectory, writeWatermark } from '../../../src/log/spool/directory.ts'
 import { TOPICS } from '../../../src/log/topics.ts'
 import { MAC_KEY } from '../../projections/support.ts'
 import { silent } from '../../services/postgres.ts'

@@ -2,9 +2,9 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { embeddedLog } from '../../../src/log/embedded.ts'
-import { kafkaLog } from '../../../src/log/kafka.ts'
-import { ensureTopics } from '../../../src/log/kafka-topics.ts'
+import { embeddedLog } from '../../../src/log/embedded/log.ts'
+import { kafkaLog } from '../../../src/log/kafka/log.ts'
+import { ensureTopics } from '../../../src/log/kafka/topics.ts'
 import type { EventLog } from '../../../src/log/port.ts'
 import { TOPICS, type Topic } from '../../../src/log/topics.ts'
 

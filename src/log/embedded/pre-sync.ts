@@ -1,0 +1,63 @@
+// Lets the disk get ahead of a commit. SQLite's commit stands still until the disk has answered, and with it the thread that serves; a disk that has much to write
+// for others, the spool above all, answers after 80 to 230 ms. A file of our own that the runtime's pool syncs just before makes it write that, so that the commit
+// waits for its own pages only (docs/decisions/0048). A hint: nothing that is promised stands on it.
+import type { Files } from '../files.ts'
+
+export interface DiskAheadDeps {
+  /** Of the file that is synced: it holds nothing. */
+  readonly path: string
+  readonly files: Files
+  /** Monotonic milliseconds. */
+  readonly nowMs: () => number
+}
+
+/** So long after the disk has answered nothing is done ahead: what others have written meanwhile is little. */
+const JUST_MS = 100
+/** But for a commit that had to wait longer than this all the same. */
+const SLOW_MS = 5
+const SOMETHING = new Uint8Array(1)
+
+export class DiskAhead {
+  readonly #deps: DiskAheadDeps
+  /** Until then a commit may begin at once. */
+  #quickUntilMs = Number.NEGATIVE_INFINITY
+  #running: Promise<void> | null = null
+
+  constructor(deps: DiskAheadDeps) {
+    this.#deps = deps
+  }
+
+  /** To be awaited before a commit; null: it may begin. Never rejects. */
+  ready(): Promise<void> | null {
+    if (this.#running === null && this.#deps.nowMs() >= this.#quickUntilMs)
+      this.#running = this.#sync().finally(() => {
+        this.#running = null
+      })
+    return this.#running
+  }
+
+  /** Runs a commit, and remembers how long it had to wait. */
+  timed(commit: () => unknown): void {
+    const startedMs = this.#deps.nowMs()
+    commit()
+    const nowMs = this.#deps.nowMs()
+    this.#quickUntilMs = nowMs - startedMs > SLOW_MS ? Number.NEGATIVE_INFINITY : nowMs + JUST_MS
+  }
+
+  async #sync(): Promise<void> {
+    const { path, files, nowMs } = this.#deps
+    try {
+      const descriptor = files.create(path)
+      try {
+        // Longer than it was: otherwise there would be nothing to wait for.
+        files.write(descriptor, SOMETHING, 0, SOMETHING.length, 0)
+        await files.sync(descriptor)
+      } finally {
+        files.close(descriptor)
+      }
+    } catch {
+      // The commit meets the same disk, and tells what is wrong with it.
+    }
+    this.#quickUntilMs = nowMs() + JUST_MS
+  }
+}

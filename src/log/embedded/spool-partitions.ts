@@ -1,0 +1,161 @@
+// The spools of one machine as partitions: what `requests` and `operations` are without a broker. A partition is the number of a spool directory.
+import { existsSync } from 'node:fs'
+import { open } from 'node:fs/promises'
+import { pause } from '../../lib/event-loop/sleep.ts'
+import { breath } from '../../lib/event-loop/yield-to-event-loop.ts'
+import { writeEnvelope } from '../envelope.ts'
+import type { Files } from '../files.ts'
+import { type LogRecord, LogReplaced } from '../port.ts'
+import type { SpoolTopic } from '../segments/frame.ts'
+import { SegmentCursor } from '../segments/reader.ts'
+import { segmentPath } from '../segments/writer.ts'
+import type { SpoolRecord } from '../spool/record.ts'
+
+export interface SpoolReaderOptions {
+  readonly directory: string
+  readonly topic: SpoolTopic
+  readonly pollMs: number
+  /** Records are not used once the next batch is asked for. */
+  readonly passing: boolean
+  /** Others than those of this type are left out, but for the first and the last of each batch. Null: none is. */
+  readonly only: string | null
+  readonly files: Files
+  /** Bytes that were no records. */
+  onDamage(bytes: number): void
+}
+
+const BATCH_RECORDS = 256
+const encoder = new TextEncoder()
+const NOTHING = new Uint8Array(0)
+
+/** A record of a spool as the log has it. Most readers want its parts; its bytes are made for those who ask for them. */
+class SpooledRecord implements LogRecord {
+  constructor(readonly parts: SpoolRecord) {}
+  get offset(): number {
+    return this.parts.offset
+  }
+  get atMs(): number {
+    return this.parts.atMs
+  }
+  get key(): string {
+    return this.parts.subject
+  }
+  get value(): Uint8Array {
+    const { parts } = this
+    return encoder.encode(writeEnvelope(parts, parts.type, parts.subject, parts.atMs, parts.data))
+  }
+}
+
+/**
+ * Follows one topic of one spool. Offsets whose record was damaged, or whose writer failed, come as records with no bytes, which are no
+ * envelope: readers count them as unreadable and go on. Whatever is yielded is durable, so a reader is never ahead of the log after a power cut.
+ */
+export async function* readSpool(
+  options: SpoolReaderOptions,
+  from: number,
+  signal: AbortSignal,
+): AsyncGenerator<readonly LogRecord[]> {
+  const cursor = new SegmentCursor({
+    directory: options.directory,
+    topic: options.topic,
+    passing: options.passing || options.only !== null,
+    onDamage: ({ bytes }) => options.onDamage(bytes.length),
+  })
+  const durable = durably(options, cursor)
+  try {
+    while (!existsSync(options.directory) || !cursor.seek({ topic: options.topic, offset: from })) {
+      if (from > 0) throw new LogReplaced(`${options.directory} is empty, not at ${from}`)
+      if (signal.aborted) return
+      await pause(options.pollMs, signal)
+    }
+    let next = from === 0 ? cursor.ends[options.topic] : from
+    while (!signal.aborted) {
+      const records = cursor.next(BATCH_RECORDS).filter((record) => record.offset >= next)
+      const batch = withoutGaps(records, next, cursor.ends[options.topic], cursor.begunAtMs)
+      if (batch.length === 0) {
+        if (cursor.atEnd && cursor.ends[options.topic] < next) {
+          throw new LogReplaced(`${options.directory} ends at ${cursor.ends[options.topic]}, not ${next}`)
+        }
+        if (cursor.atEnd) await pause(options.pollMs, signal)
+        else await breath() // a long stretch of the other topic
+        continue
+      }
+      await durable()
+      if (signal.aborted) return
+      next = batch.at(-1)!.offset + 1
+      for (let at = 0; at < batch.length; at += BATCH_RECORDS) {
+        const part = batch.slice(at, at + BATCH_RECORDS)
+        yield options.only === null ? part : onlyOf(part, options.only)
+      }
+    }
+  } finally {
+    cursor.close()
+  }
+}
+
+/** Fills the offsets up to `end` that no record has. */
+const withoutGaps = (records: readonly SpoolRecord[], next: number, end: number, atMs: number): LogRecord[] => {
+  const batch: LogRecord[] = []
+  let expected = next
+  const fillUpTo = (offset: number) => {
+    for (; expected < offset; expected++) batch.push({ offset: expected, atMs, key: null, value: NOTHING })
+  }
+  for (const record of records) {
+    fillUpTo(record.offset)
+    batch.push(new SpooledRecord(record))
+    expected = record.offset + 1
+  }
+  fillUpTo(end)
+  return batch
+}
+
+/** Those of a type, the first and the last, apart from the memory that is read into next. */
+const onlyOf = (records: readonly LogRecord[], type: string): LogRecord[] =>
+  records
+    .filter(({ parts }, at) => at === 0 || at === records.length - 1 || parts?.type === type)
+    .map(({ offset, atMs, key, value }) => ({ offset, atMs, key, value }))
+
+/** Makes what the cursor read durable: the file, until one of its syncs came after its end; its directory when the file is another one. */
+const durably = ({ directory, files }: SpoolReaderOptions, cursor: SegmentCursor) => {
+  let synced: number | null = null
+  let whole: number | null = null
+  return async (): Promise<void> => {
+    const { file } = cursor
+    if (file === null || whole === file.ordinal) return
+    const isEnded = existsSync(segmentPath(directory, file.ordinal + 1))
+    await files.sync(file.descriptor)
+    if (isEnded) whole = file.ordinal
+    if (synced === file.ordinal) return
+    const handle = await open(directory)
+    await handle.sync().finally(() => handle.close())
+    synced = file.ordinal
+  }
+}
+
+/** The ends of spools, asked again and again: a cursor of each stays where it was. */
+export const spoolEnds = () => {
+  const cursors = new Map<string, SegmentCursor>()
+  return {
+    /** The first offset of the topic that this spool does not have yet. */
+    end(directory: string, topic: SpoolTopic): number {
+      const cursor = cursors.get(directory) ?? new SegmentCursor({ directory })
+      if (!cursors.has(directory)) {
+        if (!existsSync(directory) || !cursor.seek({ record: Number.MAX_SAFE_INTEGER })) return 0
+        cursors.set(directory, cursor)
+      }
+      try {
+        do cursor.next(BATCH_RECORDS)
+        while (!cursor.atEnd)
+        return cursor.ends[topic]
+      } catch (error) {
+        cursors.delete(directory)
+        cursor.close()
+        throw error
+      }
+    },
+    close(): void {
+      for (const cursor of cursors.values()) cursor.close()
+      cursors.clear()
+    },
+  }
+}

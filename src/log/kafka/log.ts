@@ -1,0 +1,223 @@
+// The log on Kafka. Appends: acks=all, never idempotent, never in a transaction, never sent twice by itself; repeats are the caller's to make and to drop.
+
+import { APPEND_LIMITS, appendProblem, PACKED_LIMITS } from '../append-limits.ts'
+import { type EventLog, IndefiniteAppend, LogReplaced, LogUnavailable, type NewRecord, RecordRefused } from '../port.ts'
+import { TOPICS, type Topic } from '../topics.ts'
+import { type Cluster, kafkaCluster } from './cluster.ts'
+import type { BrokerConnection, KafkaAccess } from './connection.ts'
+import { type Limits, leftMs, requireTime, withDeadline } from './deadline.ts'
+import { recordPacker } from './packed-batch.ts'
+import { follow, pause, type TopicRule, type Troubles } from './read.ts'
+import { CODE, DENIED, LATEST, LIST_OFFSETS, listOffsetsRequest, readListOffsets } from './wire.ts'
+
+export interface KafkaLogOptions extends KafkaAccess {
+  /** `host:port` of at least one broker; the others are learnt from it. */
+  readonly brokers: readonly string[]
+  /** What is known of topics beforehand: whether offsets may be missing, whether records are kept for ever. */
+  readonly topics?: readonly Topic[]
+}
+
+/** In all, for one append or one question: what is not answered by then is decided by us. */
+const DEADLINE_MS = 2_000
+/** Less time left than this is not worth another try. */
+const MIN_TRY_MS = 100
+const RETRY_MS = 50
+const PROBE_MS = 2_000
+/** Answers older than this mean that the log is away. */
+const FRESH_MS = 6_000
+/** A reader in trouble for longer than this is shown. */
+const TROUBLE_MS = 3_000
+
+/**
+ * Opens nothing by itself but a question every two seconds for `health()`; connections come with use. Each call has connections of its own.
+ * Throws at once when `brokers` is not a list of `host:port`.
+ */
+export const kafkaLog = (options: KafkaLogOptions): EventLog => {
+  const cluster = kafkaCluster(options)
+  const troubles: Troubles = new Map()
+  const closed = new AbortController()
+  const rules = new Map((options.topics ?? Object.values(TOPICS)).map((topic) => [topic.name, ruleOf(topic)]))
+  const probe = () => {
+    if (performance.now() - (cluster.lastAnswerMs ?? Number.NEGATIVE_INFINITY) < PROBE_MS) return
+    // A failure is kept by the cluster, for `health()`.
+    void cluster.metadata([], PROBE_MS).catch(() => undefined)
+  }
+  const timer = setInterval(probe, PROBE_MS)
+  timer.unref()
+  probe()
+  const either = new WeakMap<AbortSignal, AbortSignal>()
+  /** Made once for each caller: most have one signal for all that they append. */
+  const eitherOf = (signal: AbortSignal): AbortSignal => {
+    const known = either.get(signal)
+    if (known !== undefined) return known
+    const made = AbortSignal.any([signal, closed.signal])
+    either.set(signal, made)
+    return made
+  }
+  const limits = options.compression === 'lz4' && recordPacker() !== null ? PACKED_LIMITS : APPEND_LIMITS
+  return {
+    limits,
+    async append(topic, partition, records, signal) {
+      const problem = appendProblem(records, limits)
+      if (problem !== null) throw new RecordRefused(problem)
+      signal?.throwIfAborted()
+      if (closed.signal.aborted) throw new LogUnavailable('the log is closed')
+      await append(cluster, { topic, partition }, records, signal === undefined ? closed.signal : eitherOf(signal))
+    },
+    read: (topic, partition, from, signal) =>
+      follow(
+        cluster,
+        { topic, partition, from },
+        rules.get(topic) ?? UNKNOWN_TOPIC,
+        troubles,
+        AbortSignal.any([signal, closed.signal]),
+      ),
+    end: (topic, partition) => offsetAt(cluster, { topic, partition }, LATEST, closed.signal),
+    async since(topic, partition, atMs) {
+      // Asked for first: what comes in between is read.
+      const end = await offsetAt(cluster, { topic, partition }, LATEST, closed.signal)
+      const offset = await offsetAt(cluster, { topic, partition }, Math.max(0, atMs), closed.signal)
+      return offset < 0 ? end : offset
+    },
+    async partitions(topic) {
+      const { topics } = await cluster.metadata([topic], DEADLINE_MS)
+      const found = topics.find(({ name, error }) => name === topic && error === CODE.none)
+      if (found === undefined)
+        throw new LogUnavailable(`the topic ${topic} does not exist: run \`gateway topics --init\``)
+      return found.partitions.map(({ partition }) => partition).sort((left, right) => left - right)
+    },
+    health: () => health(cluster, troubles),
+    async close() {
+      clearInterval(timer)
+      closed.abort()
+      cluster.close()
+    },
+  }
+}
+
+const ruleOf = (topic: Topic): TopicRule => ({
+  compacted: topic.cleanup === 'compact',
+  keptForEver: topic.retentionMs === null,
+})
+const UNKNOWN_TOPIC: TopicRule = { compacted: false, keptForEver: false }
+
+interface Target {
+  readonly topic: string
+  readonly partition: number
+}
+
+const append = async (
+  cluster: Cluster,
+  { topic, partition }: Target,
+  records: readonly NewRecord[],
+  signal: AbortSignal,
+): Promise<void> => {
+  let sent = false
+  const work = (limits: Limits) =>
+    retrying(cluster, topic, limits, async () => {
+      sent = false
+      const leader = await cluster.leader(topic, partition, leftMs(limits))
+      const connection = await cluster.shared(leader.address, 'append', leftMs(limits))
+      requireTime(limits, MIN_TRY_MS)
+      sent = true
+      await send(connection, { topic, partition }, records, leftMs(limits))
+      cluster.answered()
+    })
+  await withDeadline(DEADLINE_MS, signal, work, (why) =>
+    sent ? new IndefiniteAppend(`${why}: the append may or may not have happened`) : new LogUnavailable(why),
+  )
+}
+
+/** From here on the records may have been written, unless the broker says that they were not. */
+const send = async (
+  connection: BrokerConnection,
+  { topic, partition }: Target,
+  records: readonly NewRecord[],
+  timeoutMs: number,
+): Promise<void> => {
+  const name = `${topic}/${partition}`
+  let code: number
+  try {
+    code = await connection.produce({ topic, partition, records }, timeoutMs)
+  } catch (error) {
+    throw new IndefiniteAppend(`the append to ${name} was not answered: ${messageOf(error)}`, { cause: error })
+  }
+  if (code === CODE.none) return
+  if (REFUSED.has(code)) throw new RecordRefused(`${name} refuses the record (error ${code})`)
+  if (DENIED.has(code)) {
+    // Not the record's fault, and mended by an operator: whoever set it aside as refused would lose it.
+    throw new Denied(
+      `this client may not write to ${topic} (error ${code}): \`gateway topics\` prints the ACLs it needs`,
+    )
+  }
+  if (NOT_WRITTEN.has(code)) throw new LogUnavailable(`${name} does not take records now (error ${code})`)
+  // Also "not the leader": the leader of the append may have lost its office while it waited for its replicas.
+  throw new IndefiniteAppend(`the append to ${name} was answered with error ${code}`)
+}
+
+class Denied extends LogUnavailable {}
+
+const REFUSED = new Set<number>([
+  CODE.messageTooLarge,
+  CODE.recordListTooLarge,
+  CODE.invalidTopic,
+  CODE.invalidRecord,
+  CODE.policyViolation,
+])
+/** Checked by the broker before it writes. */
+const NOT_WRITTEN = new Set<number>([CODE.unknownTopic, CODE.notEnoughReplicas, CODE.corruptMessage])
+
+/** `at`: LATEST, or a log time; then -1: no record is of it or of a later one. */
+const offsetAt = async (
+  cluster: Cluster,
+  { topic, partition }: Target,
+  at: number,
+  signal: AbortSignal,
+): Promise<number> => {
+  if (signal.aborted) throw new LogUnavailable('the log is closed')
+  const work = (limits: Limits) =>
+    retrying(cluster, topic, limits, async () => {
+      const leader = await cluster.leader(topic, partition, leftMs(limits))
+      const connection = await cluster.shared(leader.address, 'ask', leftMs(limits))
+      const body = listOffsetsRequest(topic, partition, leader.leaderEpoch, at)
+      const bytes = await connection.request(LIST_OFFSETS, body, leftMs(limits))
+      const { error, offset } = readListOffsets(bytes)
+      cluster.answered()
+      if (error !== CODE.none)
+        throw new LogUnavailable(`offsets of ${topic}/${partition} are not known now (error ${error})`)
+      return offset
+    })
+  return withDeadline(DEADLINE_MS, signal, work, (why) => new LogUnavailable(why))
+}
+
+/** Again, with fresh knowledge of the leaders, while nothing was written and there is time. What is thrown at last is LogUnavailable, or final. */
+const retrying = async <T>(cluster: Cluster, topic: string, limits: Limits, attempt: () => Promise<T>): Promise<T> => {
+  for (;;) {
+    try {
+      return await attempt()
+    } catch (error) {
+      cluster.forget(topic)
+      if (error instanceof RecordRefused) throw error
+      cluster.failed(messageOf(error))
+      if (error instanceof IndefiniteAppend || error instanceof LogReplaced || error instanceof Denied) throw error
+      await pause(RETRY_MS, limits.signal)
+      if (limits.signal.aborted || leftMs(limits) < MIN_TRY_MS) throw unavailable(error)
+    }
+  }
+}
+
+const unavailable = (error: unknown): LogUnavailable =>
+  error instanceof LogUnavailable ? error : new LogUnavailable(messageOf(error), { cause: error })
+
+const health = (cluster: Cluster, troubles: Troubles): { ok: boolean; detail: string } => {
+  const nowMs = performance.now()
+  const ageMs = nowMs - (cluster.lastAnswerMs ?? Number.NEGATIVE_INFINITY)
+  if (ageMs > FRESH_MS) {
+    const since = cluster.lastAnswerMs === null ? 'ever' : `for ${Math.round(ageMs / 1000)} s`
+    return { ok: false, detail: `no Kafka broker has answered ${since}: ${cluster.lastProblem}` }
+  }
+  for (const { sinceMs, detail } of troubles.values()) if (nowMs - sinceMs > TROUBLE_MS) return { ok: false, detail }
+  return { ok: true, detail: 'kafka' }
+}
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))

@@ -1,0 +1,125 @@
+// Record batches (format 2) as they stand in the log, and the rule that no offset is ever jumped over.
+
+import { LogGap, type LogRecord } from '../port.ts'
+import { ByteReader } from './bytes.ts'
+import { unpackRecords } from './codecs.ts'
+
+export interface RecordBatch {
+  readonly firstOffset: number
+  /** Of the batch, whether or not compaction left its last record. */
+  readonly lastOffset: number
+  readonly epoch: number
+  /** Of its records, unpacked. */
+  readonly bytes: number
+  readonly records: readonly LogRecord[]
+}
+
+const HEADER_BYTES = 12
+const LOG_APPEND_TIME = 0x08
+const CONTROL = 0x20
+
+/** The whole batches in a fetched piece; what is cut off at its end comes with the next fetch. Throws on bytes that are no batch. */
+export const readBatches = (bytes: Uint8Array): RecordBatch[] => takeBatches(bytes, Number.POSITIVE_INFINITY).batches
+
+/** As many of them as hold `enough` bytes once they are unpacked, one at least, and what is left: packed, a fetched piece may hold many times what it takes. */
+export const takeBatches = (bytes: Uint8Array, enough: number): { batches: RecordBatch[]; rest: Uint8Array | null } => {
+  const from = new ByteReader(bytes)
+  const batches: RecordBatch[] = []
+  let unpacked = 0
+  while (from.remaining >= HEADER_BYTES) {
+    const firstOffset = from.int64()
+    const length = from.int32()
+    if (length > from.remaining) break
+    const batch = readBatch(firstOffset, new ByteReader(from.take(length)))
+    batches.push(batch)
+    unpacked += batch.bytes
+    if (unpacked >= enough) return { batches, rest: from.remaining === 0 ? null : from.take(from.remaining) }
+  }
+  return { batches, rest: null }
+}
+
+const readBatch = (firstOffset: number, from: ByteReader): RecordBatch => {
+  const epoch = from.int32()
+  const magic = from.int8()
+  if (magic !== 2) throw new Error(`record batch of format ${magic} at offset ${firstOffset}: only format 2 is read`)
+  from.uint32()
+  const attributes = from.int16()
+  const lastOffset = firstOffset + from.int32()
+  const firstMs = from.int64()
+  const maxMs = from.int64()
+  from.take(14)
+  const count = from.int32()
+  const context = { firstOffset, firstMs, appendMs: (attributes & LOG_APPEND_TIME) === 0 ? null : maxMs }
+  const codec = attributes & 7
+  const body = codec === 0 ? from : new ByteReader(unpackRecords(codec, from.take(from.remaining), firstOffset))
+  const bytes = body.remaining
+  const records = Array.from({ length: count }, () => readRecord(body, context))
+  // A marker of somebody's transaction takes an offset. It is handed on as a record without key and value: no offset is left out.
+  const plain = (attributes & CONTROL) === 0
+  return {
+    firstOffset,
+    lastOffset,
+    epoch,
+    bytes,
+    records: plain ? records : records.map((record) => ({ ...record, key: null, value: null })),
+  }
+}
+
+const readRecord = (
+  from: ByteReader,
+  context: { firstOffset: number; firstMs: number; appendMs: number | null },
+): LogRecord => {
+  const end = from.varint() + from.offset
+  from.int8()
+  const atMs = context.appendMs ?? context.firstMs
+  const deltaMs = from.varint()
+  const offset = context.firstOffset + from.varint()
+  const keyLength = from.varint()
+  const key = keyLength < 0 ? null : from.text(keyLength)
+  const valueLength = from.varint()
+  // A copy: a view would hold the whole fetched piece for as long as one record of it is kept.
+  const value = valueLength < 0 ? null : from.take(valueLength).slice()
+  from.take(end - from.offset)
+  return { offset, atMs: context.appendMs === null ? atMs + deltaMs : atMs, key, value }
+}
+
+export interface Accepted {
+  readonly records: readonly LogRecord[]
+  /** The next offset to ask for. */
+  readonly next: number
+  /** Epoch of the last batch, or the one given when there was none. */
+  readonly epoch: number
+  /** Thrown after `records` were handed on. */
+  readonly gap: LogGap | null
+}
+
+/**
+ * What of fetched batches follows on from `next`: what lies below is dropped (a batch is always fetched whole), a hole is a gap.
+ * In a compacted topic holes are ordinary, also at the end of a batch.
+ */
+export const acceptBatches = (
+  batches: readonly RecordBatch[],
+  start: { next: number; epoch: number },
+  { compacted, name }: { compacted: boolean; name: string },
+): Accepted => {
+  const records: LogRecord[] = []
+  let { next, epoch } = start
+  const gapAt = (found: number): Accepted => {
+    const gap = new LogGap(`${name}: expected offset ${next}, got ${found}: records in between are missing`)
+    return { records, next, epoch, gap }
+  }
+  for (const batch of batches) {
+    for (const record of batch.records) {
+      if (record.offset < next) continue
+      if (record.offset > next && !compacted) return gapAt(record.offset)
+      records.push(record)
+      next = record.offset + 1
+    }
+    epoch = batch.epoch
+    if (batch.lastOffset >= next) {
+      if (!compacted) return gapAt(batch.lastOffset + 1)
+      next = batch.lastOffset + 1
+    }
+  }
+  return { records, next, epoch, gap: null }
+}

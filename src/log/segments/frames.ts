@@ -1,0 +1,193 @@
+// The frames of one segment file, which may still be written: by this process, by another thread of it, or by another process.
+
+import type { Files } from '../files.ts'
+import { CHUNK_BUFFER_BYTES, ChunkBuffers } from './chunk-buffers.ts'
+import { endOfWritten, type Frame, isBlank, isWhole, nextFrame, readFrame } from './frame.ts'
+import { unpackedBytesAt } from './packed-frames.ts'
+import { UnpackedFrames } from './unpack.ts'
+
+const CHUNK_BYTES = CHUNK_BUFFER_BYTES / 2
+const FIRST_BYTES = 32 * 1024
+const MOST_LOOKS = 256
+
+/** Reads one file after the other. Synchronous: at most 256 KiB more from the disk at each step. */
+export class SegmentFrames {
+  descriptor: number | null = null
+  /** Nobody reads texts any more in what frames were given out from. */
+  isFree = true
+  /** Bytes of it are not written twice while records that were given out may read their texts in it. */
+  private buffer: Buffer = Buffer.allocUnsafe(0)
+  private readonly buffers: ChunkBuffers
+  /** Those that were packed in the frame before `at`, which come first. */
+  private readonly unpacked: UnpackedFrames
+  private isLastUnpacked = false
+  /** The bytes at hand are `buffer[at, limit)`; `position` is where `buffer[limit]` stands in the file. */
+  private at = 0
+  private limit = 0
+  private position = 0
+  /** So much is asked for next: little behind the end, where room that the writer made for later comes along (`segment-room.ts`). */
+  private askedBytes = FIRST_BYTES
+  /** Where bytes that are no frame were read once more. */
+  private doubted = -1
+  /** Where room was met last, and how often. */
+  private roomAt = -1
+  private roomTimes = 0
+  /** Zeros behind the records of this file are room (`SegmentHeader.room`); else they are bytes like others. */
+  hasRoom = false
+  /** The room that the file ended with, as it was passed. */
+  passedRoom: { readonly position: number; readonly bytes: number } | null = null
+
+  constructor(
+    private readonly files: Files,
+    recycling: boolean,
+    /** Told of bytes that are neither frames nor room, in memory of their own. */
+    private readonly onDamage: (position: number, bytes: Buffer) => void,
+  ) {
+    this.buffers = new ChunkBuffers(recycling)
+    this.unpacked = new UnpackedFrames(recycling)
+  }
+
+  /** Begins with a file, whose name must be there; throws what the disk says, and stays where it is. */
+  open(path: string): void {
+    const descriptor = this.files.open(path)
+    this.close()
+    this.descriptor = descriptor
+    if (!this.isFree || this.buffer.length === 0) this.buffer = this.buffers.another(0, this.buffer)
+    this.unpacked.forget()
+    this.at = 0
+    this.limit = 0
+    this.position = 0
+    this.doubted = -1
+    this.roomAt = -1
+    this.passedRoom = null
+  }
+
+  close(): void {
+    if (this.descriptor !== null) this.files.close(this.descriptor)
+    this.descriptor = null
+  }
+
+  /** Memory of records that nobody uses any more serves again. */
+  recycle(): void {
+    this.buffers.recycle()
+    this.unpacked.recycle()
+  }
+
+  /** Whether the next frame can be given out without memory that is in use being written over, should there be one. */
+  get isNextAtHand(): boolean {
+    const { buffer, at, limit, unpacked } = this
+    return unpacked.hasMore || (isWhole(buffer, at, limit) && unpacked.hasRoomFor(unpackedBytesAt(buffer, at)))
+  }
+
+  /** A copy of a frame that was just given out. */
+  bytesOf({ start, end }: Frame): Buffer {
+    return Buffer.from((this.isLastUnpacked ? this.unpacked.buffer : this.buffer).subarray(start, end))
+  }
+
+  /** The frame that was just given out comes once more. */
+  again({ start }: Frame): void {
+    if (this.isLastUnpacked) this.unpacked.at = start
+    else this.at = start
+  }
+
+  /** The next frame of this segment. `ended`: nothing will be added to it, so what is no frame is damage. */
+  next(ended: boolean): Frame | null {
+    let isToEnd = ended || !this.hasRoom
+    for (;;) {
+      const inner = this.unpacked.next()
+      this.isLastUnpacked = inner !== null
+      if (inner !== null) return inner
+      const found = readFrame(this.buffer, this.at, this.limit)
+      if (typeof found === 'object') {
+        if (found.topic === 'packed' && !this.unpacked.add(this.buffer, found, this.isFree)) {
+          this.damaged(found.end)
+          continue
+        }
+        this.at = found.end
+        if (found.topic === 'packed') continue
+        return found
+      }
+      if (!isToEnd && isBlank(this.buffer, this.at, this.limit)) {
+        if (!this.looksBehindRoom()) return this.unread()
+        isToEnd = true
+      }
+      if (this.fill()) continue
+      if (this.at === this.limit) return null
+      const later = nextFrame(this.buffer, this.at, this.limit)
+      if (later === null && !ended) return this.unread()
+      if (!ended && this.isDoubtful()) continue
+      this.damaged(later?.start ?? this.limit)
+      if (later === null) return null
+    }
+  }
+
+  /**
+   * Whether room is read to its end: records may stand behind it where a disk has lost what was in its place. Always by who begins with a file; by who follows it
+   * when it comes to the same place again, less often each time.
+   */
+  private looksBehindRoom(): boolean {
+    const isFirst = this.roomAt < 0
+    if (this.place === this.roomAt) this.roomTimes++
+    else {
+      this.roomAt = this.place
+      this.roomTimes = 1
+    }
+    const times = this.roomTimes
+    return isFirst || (times > 1 && ((times & (times - 1)) === 0 || times % MOST_LOOKS === 0))
+  }
+
+  /** What is no frame yet is read again: records take the place of what stands there. */
+  private unread(): null {
+    this.position = this.place
+    this.limit = this.at
+    this.askedBytes = FIRST_BYTES
+    return null
+  }
+
+  /** Bytes in front of a whole frame that are none, in a segment that is written: read before they were written, and the frame behind it? They are read once more. */
+  private isDoubtful(): boolean {
+    if (this.place === this.doubted) return false
+    this.doubted = this.place
+    this.unread()
+    return true
+  }
+
+  /** The bytes before `limit`, but for the room that the file ends with. */
+  private damaged(limit: number): void {
+    const isRest = this.hasRoom && limit === this.limit
+    const end = isRest ? endOfWritten(this.buffer, this.at, limit) : limit
+    const { place } = this
+    if (end > this.at) this.onDamage(place, Buffer.from(this.buffer.subarray(this.at, end)))
+    if (end < limit) this.passedRoom = { position: place + end - this.at, bytes: limit - end }
+    this.at = limit
+  }
+
+  /** Where the bytes at hand stand in the file. */
+  private get place(): number {
+    return this.position - (this.limit - this.at)
+  }
+
+  /** Reads on; false at the end of the file. */
+  private fill(): boolean {
+    if (this.limit === this.buffer.length) {
+      const left = this.limit - this.at
+      const isRoomy = this.isFree && 2 * left <= this.buffer.length
+      const buffer = isRoomy ? this.buffer : this.buffers.another(2 * left, this.buffer)
+      this.buffer.copy(buffer, 0, this.at, this.limit)
+      this.buffer = buffer
+      this.limit = left
+      this.at = 0
+    }
+    const count = this.files.read(
+      this.descriptor!,
+      this.buffer,
+      this.limit,
+      Math.min(this.askedBytes, this.buffer.length - this.limit),
+      this.position,
+    )
+    this.askedBytes = Math.min(2 * this.askedBytes, CHUNK_BYTES)
+    this.limit += count
+    this.position += count
+    return count > 0
+  }
+}

@@ -1,0 +1,49 @@
+// What stands at the head of a segment file.
+import { type Files, nodeFiles } from '../files.ts'
+import {
+  type FrameNumbers,
+  frameBound,
+  headerOf,
+  nextFrame,
+  readFrame,
+  type SegmentHeader,
+  writeFrame,
+} from './frame.ts'
+import type { CarriedFrame } from './writer.ts'
+
+const HEADER_BYTES = 4 * 1024
+
+/** The header of a segment, from whichever of its copies is whole; null when none is. */
+export const readSegmentHeader = (path: string, files: Files = nodeFiles): SegmentHeader | null => {
+  const descriptor = files.open(path)
+  try {
+    const buffer = Buffer.alloc(HEADER_BYTES)
+    const bytes = files.read(descriptor, buffer, 0, buffer.length, 0)
+    const first = readFrame(buffer, 0, bytes)
+    const frame = typeof first === 'object' ? first : nextFrame(buffer, 0, bytes)
+    return frame === null ? null : headerOf(frame)
+  } finally {
+    files.close(descriptor)
+  }
+}
+
+/**
+ * Two copies of the header, then two of what is carried: a head that is damaged in one place still says all. Older heads would not do in its place, since what
+ * settled the admissions that they carry may be in segments that are gone.
+ */
+export const segmentHead = (header: SegmentHeader, carried: readonly CarriedFrame[]): Buffer => {
+  const text = JSON.stringify(header)
+  const numbers: FrameNumbers = { record: header.record, offset: 0, sequence: 0, atMs: header.at_ms }
+  const bound = carried.reduce(
+    (sum, frame) => sum + frameBound(frame.type, frame.subject, frame.data),
+    frameBound('', '', text),
+  )
+  const buffer = Buffer.allocUnsafe(2 * bound)
+  let at = writeFrame(buffer, 0, 'header', numbers, '', '', text)
+  at = writeFrame(buffer, at, 'header', numbers, '', '', text)
+  const from = at
+  for (const [sequence, { type, subject, data }] of carried.entries())
+    at = writeFrame(buffer, at, 'carried', { ...numbers, sequence }, type, subject, data)
+  at += buffer.copy(buffer, at, from, at)
+  return buffer.subarray(0, at)
+}

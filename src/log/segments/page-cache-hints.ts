@@ -1,0 +1,70 @@
+// How much of the segments the kernel's memory holds. Left alone, each write fills pages that nothing used before: where the host of a virtual machine backs
+// memory only when it is touched, that is a quarter of a full load's CPU, and in a container it fills its bound. Decision 45.
+import type { Files } from '../files.ts'
+import type { SpoolKeeping } from '../spool/open.ts'
+
+const SLICE_BYTES = 1024 * 1024
+/** So far behind its write is a slice let go: the projections read from memory what is younger, and the disk has had its time. */
+const KEPT_SLICES = 64
+/** A hint that took longer means that the disk's queue is full: the writes would wait for it. */
+const SLOW_MS = 20
+/** So many slices are left to the kernel then. */
+const PASSED_OVER_SLICES = 256
+
+interface Slice {
+  readonly path: string
+  readonly start: number
+  readonly bytes: number
+}
+
+type Hints = Pick<Files, 'startWriting' | 'forgetCached'>
+
+/** Sends what was written to the disk at once, and lets it go from memory when it is some 64 MiB old, so that the kernel takes the same pages again. */
+export class CachedPages {
+  /** Sent, oldest first. */
+  private readonly sent: Slice[] = []
+  private path = ''
+  private end = 0
+  /** Of this file, up to there. */
+  private sentTo = 0
+  private passedOver = 0
+
+  constructor(
+    private readonly hints: Hints,
+    private readonly nowMs: () => number = () => performance.now(),
+  ) {}
+
+  /** That file holds so many bytes now. Files come one after the other, each only grows. */
+  wrote(path: string, bytes: number): void {
+    if (path !== this.path) this.next(path)
+    this.end = bytes
+    while (this.end - this.sentTo >= SLICE_BYTES) this.send(SLICE_BYTES)
+  }
+
+  private next(path: string): void {
+    if (this.end > this.sentTo) this.send(this.end - this.sentTo)
+    this.path = path
+    this.end = 0
+    this.sentTo = 0
+  }
+
+  private send(bytes: number): void {
+    const slice = { path: this.path, start: this.sentTo, bytes }
+    this.sentTo += bytes
+    if (this.passedOver > 0) {
+      this.passedOver--
+      return
+    }
+    const startedMs = this.nowMs()
+    this.hints.startWriting(slice.path, slice.start, slice.bytes)
+    if (this.sent.push(slice) > KEPT_SLICES) {
+      const { path, start, bytes } = this.sent.shift()!
+      this.hints.forgetCached(path, start, bytes)
+    }
+    if (this.nowMs() - startedMs > SLOW_MS) this.passedOver = PASSED_OVER_SLICES
+  }
+}
+
+/** Null where segments live until they are shipped: they are gone, and their pages taken again, before a disk need see them. */
+export const cachedPagesOf = (keeping: SpoolKeeping, files: Files): CachedPages | null =>
+  keeping.until === 'projected' ? new CachedPages(files) : null

@@ -1,0 +1,249 @@
+// Reads the segments of one spool directory in order, of this process or another, while they are written.
+import { codeOf } from '../../lib/process/error-code.ts'
+import { type Files, nodeFiles } from '../files.ts'
+import { LogGap, LogReplaced } from '../port.ts'
+import { FrameOfSpool, type SpoolRecord } from '../spool/record.ts'
+import { copiesOf } from './copies.ts'
+import { type Frame, headerOf, type SegmentHeader, type SpoolTopic } from './frame.ts'
+import { SegmentFrames } from './frames.ts'
+import { readSegmentHeader } from './header.ts'
+import { type CursorStart, numberFrom, numberIn, pass, raise, segmentOf } from './seek.ts'
+import { type Counters, listSegments, segmentPath } from './writer.ts'
+
+export interface Damage {
+  readonly ordinal: number
+  readonly position: number
+  readonly bytes: Uint8Array
+}
+
+export interface CursorOptions {
+  readonly directory: string
+  /** Only records of this topic are given out; of both when not given. */
+  readonly topic?: SpoolTopic
+  readonly files?: Files
+  /** Records are not used once `next` is called again: the same memory is read into all the time. */
+  readonly passing?: boolean
+  /**
+   * Nor are they here, but as many are given out as there are: where they do not fit one piece of memory, several are in use. And it asks until nothing is left: whether
+   * a segment is missing where it has reached the end is only looked at then.
+   */
+  readonly recycling?: boolean
+  /** Bytes that are neither frames nor the unfinished end of the newest segment. */
+  onDamage?(damage: Damage): void
+  onCarried?(frame: Frame, header: SegmentHeader): void
+}
+
+/** One reader of one spool directory. Synchronous: reads at most 256 KiB more from the disk at each step. */
+export class SegmentCursor {
+  private ordinal: number | null = null
+  private header: SegmentHeader | null = null
+  private readonly frames: SegmentFrames
+  /** Numbers below it were delivered already; those below `dropBelow` were not asked for. */
+  private expectedRecord = 0
+  private dropBelow = 0
+  /** Copies, from a later segment, of records that are lost where the reader stands; they come before what is read next. */
+  private ahead: SpoolRecord[] = []
+  /** The record in front of which copies were looked for. */
+  private soughtBefore = 0
+  private epoch: string | null = null
+  /** The numbers that come after everything given so far: whoever fills what is missing below them fills no copy that is still to come. */
+  readonly ends: Counters = { record: 0, requests: 0, operations: 0 }
+  /** Whether the last `next` reached what is written now. */
+  atEnd = false
+  private readonly files: Files
+
+  constructor(private readonly options: CursorOptions) {
+    this.files = options.files ?? nodeFiles
+    this.frames = new SegmentFrames(this.files, options.recycling === true, (position, bytes) =>
+      options.onDamage?.({ ordinal: this.ordinal!, position, bytes }),
+    )
+  }
+
+  /** Moves to the segment that holds the position. False while the directory has no segment. Throws LogReplaced when the position was deleted. */
+  seek(start: CursorStart): boolean {
+    this.close()
+    if (!this.openAt(start)) return false
+    this.expectedRecord = 0
+    this.dropBelow = 'record' in start ? start.record : 0
+    this.ahead = []
+    this.soughtBefore = 0
+    this.epoch = null
+    const { header } = this
+    if (header !== null) {
+      this.expectedRecord = header.record
+      raise(this.ends, header)
+      if (numberFrom(start) !== 0 && numberIn(header, start) > numberFrom(start)) {
+        throw new LogReplaced(
+          `${this.options.directory} begins at ${numberIn(header, start)}, not ${numberFrom(start)}`,
+        )
+      }
+    }
+    return true
+  }
+
+  /** When the segment at hand was begun, Unix milliseconds; 0 when its header is damaged. */
+  get begunAtMs(): number {
+    return this.header?.at_ms ?? 0
+  }
+
+  /** The segment that is being read, to be synced by who wants what it reads to be durable; null before `seek` found one. */
+  get file(): { readonly descriptor: number; readonly ordinal: number } | null {
+    const { descriptor } = this.frames
+    return descriptor === null || this.ordinal === null ? null : { descriptor, ordinal: this.ordinal }
+  }
+
+  /**
+   * What comes next, at most `limit` records of one segment, none more once they hold `bytes`, fewer when others lie between; see `atEnd`. `each` is told of a record
+   * as it is read, while its bytes are in the core's cache, and says as how many bytes it counts; that is void where this throws. Throws LogGap when a segment in the
+   * middle is gone.
+   */
+  next(limit: number, bytes = Number.POSITIVE_INFINITY, each?: (record: SpoolRecord) => number): SpoolRecord[] {
+    const { passing = false, recycling = false } = this.options
+    this.frames.recycle()
+    const records: SpoolRecord[] = []
+    this.atEnd = false
+    let others = 0
+    let held = 0
+    const take = (record: SpoolRecord) => {
+      held += each?.(record) ?? record.dataBytes
+      records.push(record)
+    }
+    while (records.length + others < limit && held < bytes) {
+      const copy = this.ahead.shift()
+      if (copy !== undefined) {
+        pass(this.ends, copy.topic, copy)
+        take(copy)
+        continue
+      }
+      this.frames.isFree = (passing || recycling) && records.length === 0
+      if (passing && records.length > 0 && !this.frames.isNextAtHand) break
+      const frame = this.frame(records.length === 0)
+      if (frame === null) break
+      const record = this.recordOf(frame)
+      if (record !== null) take(record)
+      else if (this.isOther(frame)) others++
+    }
+    return records
+  }
+
+  close(): void {
+    this.frames.close()
+    this.ordinal = null
+  }
+
+  private isOther({ topic }: Frame): boolean {
+    return this.options.topic !== undefined && topic !== this.options.topic
+  }
+
+  private recordOf(frame: Frame): SpoolRecord | null {
+    if (frame.topic === 'header') {
+      const header = headerOf(frame)
+      if (header !== null && !this.isBehindCopies(frame, header, header.record)) this.begin(header)
+      return null
+    }
+    const { header } = this
+    if (header === null) {
+      this.options.onDamage?.({ ordinal: this.ordinal!, position: 0, bytes: this.frames.bytesOf(frame) })
+      return null
+    }
+    if (frame.topic === 'carried') {
+      this.options.onCarried?.(frame, header)
+      return null
+    }
+    if (this.isBehindCopies(frame, header, frame.record)) return null
+    pass(this.ends, frame.topic, frame)
+    if (frame.record < this.expectedRecord) return null
+    this.expectedRecord = frame.record + 1
+    return frame.record < this.dropBelow || this.isOther(frame) ? null : new FrameOfSpool(frame, header)
+  }
+
+  /**
+   * Records that the disk would not sync are written once more at the head of a later segment, which a power cut may leave whole while it takes them here: they
+   * are read there first, or they would be dropped behind what follows. True: the frame, a record or a header whose numbers begin at `to`, comes again after them.
+   */
+  private isBehindCopies(frame: Frame, header: SegmentHeader, to: number): boolean {
+    const from = Math.max(this.expectedRecord, this.dropBelow)
+    if (to <= from || to === this.soughtBefore) return false
+    this.soughtBefore = to
+    const { directory, topic } = this.options
+    const copies = copiesOf({ directory, behind: this.ordinal!, header, from, to }, this.files)
+    if (copies.length === 0) return false
+    this.expectedRecord = copies.at(-1)!.record + 1
+    this.ahead = topic === undefined ? copies : copies.filter((copy) => copy.topic === topic)
+    this.frames.again(frame)
+    return true
+  }
+
+  private begin(header: SegmentHeader): void {
+    // Within one epoch a rewritten segment repeats records. A new process never goes back.
+    if (this.epoch !== null && header.epoch !== this.epoch && header.record < this.expectedRecord) {
+      throw new LogReplaced(
+        `${this.options.directory} goes on at ${header.record}, ${this.expectedRecord} was expected`,
+      )
+    }
+    this.header = header
+    this.frames.hasRoom = header.room === true
+    this.epoch = header.epoch
+    raise(this.ends, header)
+  }
+
+  /** Where records are missing in front of a segment, and the one before it ends with zeros, they stood there: damage. */
+  private tellMissing(header: SegmentHeader, room: SegmentFrames['passedRoom']): void {
+    if (room === null || header.record <= this.expectedRecord) return
+    this.options.onDamage?.({ ordinal: this.ordinal! - 1, position: room.position, bytes: Buffer.alloc(room.bytes) })
+  }
+
+  /** The next whole frame; null at the end, and at the end of a segment when it may not go on to the following one. */
+  private frame(goOn: boolean): Frame | null {
+    while (this.ordinal !== null) {
+      const frame = this.frames.next(false)
+      if (frame !== null) return frame
+      // The writer ends a segment before it begins the next one, so what is there now is all there will be.
+      if (!this.successor(this.ordinal, goOn || this.options.recycling !== true)) {
+        this.atEnd = true
+        return null
+      }
+      const last = this.frames.next(true)
+      if (last !== null || !goOn) return last
+      this.open(this.ordinal + 1)
+    }
+    return null
+  }
+
+  private openAt(start: CursorStart): boolean {
+    for (let tries = 1; ; tries++) {
+      try {
+        const ordinal = segmentOf(this.options.directory, start, this.files)
+        if (ordinal === null) return false
+        this.open(ordinal)
+        return true
+      } catch (error) {
+        // Its writer may delete the oldest segments meanwhile; not three times in a row.
+        if (codeOf(error) !== 'ENOENT' || tries === 3) throw error
+      }
+    }
+  }
+
+  /** Whether another one follows. */
+  private successor(ordinal: number, looksForGap: boolean): boolean {
+    const { directory } = this.options
+    const follows = () => this.files.size(segmentPath(directory, ordinal + 1)) !== null
+    if (follows()) return true
+    if (!looksForGap) return false
+    const later = listSegments(directory, this.files).find((segment) => segment.ordinal > ordinal)
+    // Listed again: the next one may have been made in between.
+    if (later === undefined || follows()) return later !== undefined
+    throw new LogGap(`${directory}: segment ${ordinal + 1} is missing, ${later.ordinal} is there`)
+  }
+
+  private open(ordinal: number): void {
+    const path = segmentPath(this.options.directory, ordinal)
+    const { passedRoom } = this.frames
+    const isNext = ordinal - 1 === this.ordinal
+    this.frames.open(path)
+    this.ordinal = ordinal
+    this.header = readSegmentHeader(path, this.files)
+    this.frames.hasRoom = this.header?.room === true
+    if (isNext && this.header !== null) this.tellMissing(this.header, passedRoom)
+  }
+}

@@ -1,0 +1,300 @@
+// Append-only segment files of one process: the writer. Records are numbered for ever; a number is never used twice, not even after a failure.
+import { join } from 'node:path'
+import { failpoint } from '../../lib/process/failpoints.ts'
+import type { TextPieces } from '../../lib/text/text-pieces.ts'
+import { type Files, nodeFiles, removeQuietly, writeWhole } from '../files.ts'
+import { noteRefusal } from '../spool/sync-refusal.ts'
+import { addFrame, type Batch, emptyBatch, restOf, type Sealed, sealedAsItIs, wholeOf } from './batch.ts'
+import type { SegmentHeader, SpoolTopic } from './frame.ts'
+import { subjectOf } from './frame-subject.ts'
+import { segmentHead } from './header.ts'
+import { BatchPacker } from './pack.ts'
+import type { CachedPages } from './page-cache-hints.ts'
+import { SegmentRoom } from './preallocation.ts'
+
+/** The next number of each kind: of the spool, and in each topic. */
+export interface Counters {
+  record: number
+  requests: number
+  operations: number
+}
+
+/** A record that the head of a segment repeats: an admission still open, or one of its attempts. */
+export interface CarriedFrame {
+  readonly type: string
+  readonly subject: string
+  /** JSON text. */
+  readonly data: string
+}
+
+export interface SegmentFile {
+  readonly ordinal: number
+  readonly path: string
+  readonly bytes: number
+}
+
+export const segmentPath = (directory: string, ordinal: number): string =>
+  join(directory, `${String(ordinal).padStart(10, '0')}.segment`)
+
+/** The segments of a spool directory, oldest first. */
+export const listSegments = (directory: string, files: Files = nodeFiles): SegmentFile[] =>
+  files
+    .list(directory)
+    .filter((name) => /^\d{10}\.segment$/.test(name))
+    .sort()
+    .flatMap((name) => {
+      const path = join(directory, name)
+      const bytes = files.size(path)
+      // Deleted since it was listed.
+      return bytes === null ? [] : { ordinal: Number(name.slice(0, 10)), path, bytes }
+    })
+
+export interface SegmentWriterDeps {
+  readonly directory: string
+  readonly files: Files
+  readonly instance: string
+  readonly epoch: string
+  readonly nowMs: () => number
+  /** A segment takes no further batch once it holds this much, not packed: a start reads all of it. */
+  readonly segmentBytes: number
+  /** The numbers and the ordinal to go on with. */
+  readonly next: Counters
+  readonly nextOrdinal: number
+  /** As the newest head says, whose process is over: see `keptFrom`. */
+  readonly neededFrom?: number | null
+  /** Keeps what was written until it is synced, so that it can be written again elsewhere when a sync fails. */
+  readonly keepUnsynced: boolean
+  /** Told of what was written; null: nobody is. */
+  readonly cached?: CachedPages | null
+  /** What the head of a new segment repeats. */
+  carried(): Iterable<CarriedFrame>
+  onSegment?(ordinal: number, header: SegmentHeader): void
+}
+
+const NOTHING_WHOLE = { count: 0, bytes: 0 }
+
+/** Writes frames in batches. Not safe to use after `close`. Every method but `sync` is synchronous. */
+export class SegmentWriter {
+  readonly next: Counters
+  private readonly sequences: Record<SpoolTopic, number> = { requests: 0, operations: 0 }
+  /** Of the record that is being added. */
+  private readonly numbers = { record: 0, offset: 0, sequence: 0, atMs: 0 }
+  private batch: Batch
+  /** Bytes of the batch that are in the file already (after a short or failed write). */
+  private written = 0
+  private descriptor: number | null = null
+  private path = ''
+  private ordinal: number
+  private segmentSize = 0
+  /** What its records are when they are not packed, with its head, and how much of that makes it full. */
+  private segmentHeld = 0
+  private segmentLimit = 0
+  /** Null: what is to be durable by itself is not packed, nor where nothing can be. */
+  private readonly packer: BatchPacker | null
+  /** Null: what was not synced at a power cut must not stand behind zeros in place of what was lost. */
+  private readonly room: SegmentRoom | null
+  /** Earlier segments that hold unsynced frames, to be synced and closed. */
+  private retired: number[] = []
+  private unsynced: { readonly bytes: Buffer; readonly first: Counters }[] = []
+  unsyncedBytes = 0
+  /** A sync failed: what is not synced is written again before anything else, so that records stay in order. */
+  isAbandoned = false
+  /** The first record that the newest head did not know to be durable. A start reads from there, so it is not to be deleted. */
+  private neededFrom: number
+  /** Not durable itself yet: a power cut may leave the head before it the newest. */
+  private headUnsynced = false
+
+  constructor(private readonly deps: SegmentWriterDeps) {
+    this.next = { ...deps.next }
+    this.ordinal = deps.nextOrdinal
+    this.neededFrom = deps.neededFrom ?? Number.POSITIVE_INFINITY
+    this.batch = emptyBatch(this.next)
+    this.room = deps.keepUnsynced ? null : new SegmentRoom(deps.files, deps.segmentBytes)
+    this.packer = deps.keepUnsynced ? null : BatchPacker.make()
+  }
+
+  /** Segments that hold records from here on, or the one before it, are not to be deleted. */
+  get keptFrom(): number {
+    return this.headUnsynced ? 0 : this.neededFrom
+  }
+
+  get pendingBytes(): number {
+    return this.batch.bytes
+  }
+
+  /** Numbers of the first record of the batch. */
+  get first(): Readonly<Counters> {
+    return this.batch.first
+  }
+
+  /** Adds a record of that time to the batch; returns its sequence. It is not in the file before `flush`. */
+  add(topic: SpoolTopic, type: string, subject: string, data: TextPieces, atMs: number): number {
+    const { next, numbers } = this
+    const sequence = this.sequences[topic]++
+    numbers.record = next.record
+    numbers.offset = next[topic]
+    numbers.sequence = sequence
+    numbers.atMs = atMs
+    addFrame(this.batch, topic, numbers, subjectOf(type, subject), data)
+    next.record++
+    next[topic]++
+    return sequence
+  }
+
+  /** Makes of the batch what is written of it, to which nothing is added any more before `flush`, `leave` or `drop`. */
+  seal(): Sealed {
+    const { batch } = this
+    batch.sealed ??= this.packer?.pack(batch) ?? sealedAsItIs(batch)
+    return batch.sealed
+  }
+
+  /** Writes the batch, into a new segment when this one is full. Throws what the disk says; what is not in the file then stays in the batch. */
+  flush(): void {
+    const { batch } = this
+    if (batch.bytes === 0) return
+    const { buffer, bytes } = this.seal()
+    if (this.isAbandoned) this.rewriteUnsynced()
+    if (this.descriptor === null || (this.written === 0 && this.segmentHeld + batch.bytes > this.segmentLimit))
+      this.open()
+    const descriptor = this.descriptor!
+    this.room?.make(descriptor, this.segmentSize, bytes - this.written, this.segmentLimit)
+    while (this.written < bytes) {
+      const left = bytes - this.written
+      const count = this.deps.files.write(descriptor, buffer, this.written, left, this.segmentSize)
+      this.written += count
+      this.segmentSize += count
+    }
+    this.segmentHeld += batch.bytes
+    this.deps.cached?.wrote(this.path, this.segmentSize)
+    this.keep(batch.bytes)
+    this.reset()
+  }
+
+  /**
+   * Gives this segment up after a failure: cuts what is half written, takes what is whole out of the batch. The next flush opens a new segment.
+   * Returns how many frames were whole.
+   */
+  leave(): number {
+    const { batch } = this
+    const { count, bytes } = batch.sealed === null ? NOTHING_WHOLE : wholeOf(batch.sealed, this.written)
+    if (this.descriptor !== null) {
+      const half = this.written - bytes
+      this.segmentSize -= half
+      this.retire(half > 0)
+    }
+    if (count > 0) this.keep(batch.ends[count - 1]!)
+    this.batch = restOf(batch, count)
+    this.written = 0
+    return count
+  }
+
+  /** Forgets the batch. Its numbers stay used: readers pass over them. Call `leave` first. */
+  drop(): void {
+    this.reset()
+  }
+
+  /**
+   * Makes everything flushed before the call durable. `onDurable` is called with it, before anything else is written: the next head must know of it.
+   * Throws when the disk refuses; call `abandon` then, never `sync` alone.
+   */
+  async sync(onDurable: () => void): Promise<void> {
+    const covered = this.unsynced.length
+    const current = this.descriptor
+    const retired = this.retired.splice(0)
+    try {
+      for (const descriptor of retired) await this.deps.files.sync(descriptor)
+      if (current !== null) await this.deps.files.sync(current)
+    } finally {
+      for (const descriptor of retired) this.deps.files.close(descriptor)
+    }
+    for (const { bytes } of this.unsynced.splice(0, covered)) this.unsyncedBytes -= bytes.length
+    if (current === this.descriptor) this.headUnsynced = false
+    onDurable()
+  }
+
+  /** What a sync failed on is never synced again, by the next start neither: the kernel may call its lost pages clean. */
+  abandon(): void {
+    noteRefusal(this.deps.directory, this.deps.files)
+    this.leave()
+    for (const descriptor of this.retired.splice(0)) this.deps.files.close(descriptor)
+    this.isAbandoned = true
+  }
+
+  /** Writes again, into a new segment, what no sync has covered; `flush` does it by itself. The frames keep their numbers, so readers drop the copies. */
+  rewriteUnsynced(): void {
+    const again = this.unsynced
+    const first = again[0]?.first
+    const written = again.map(({ bytes }) => bytes)
+    if (first !== undefined) this.open(first, written)
+    this.isAbandoned = false
+  }
+
+  close(): void {
+    this.retire()
+    for (const descriptor of this.retired.splice(0)) this.deps.files.close(descriptor)
+  }
+
+  /** The first bytes of the batch are in the file. */
+  private keep(bytes: number): void {
+    if (!this.deps.keepUnsynced) return
+    this.unsynced.push({ bytes: Buffer.from(this.batch.buffer.subarray(0, bytes)), first: this.batch.first })
+    this.unsyncedBytes += bytes
+  }
+
+  private reset(): void {
+    const buffer = this.batch.buffer.length > 4 * 1024 * 1024 ? undefined : this.batch.buffer
+    this.batch = emptyBatch(this.next, buffer)
+    this.written = 0
+  }
+
+  /** Gives the segment up. `isLonger`: than its records are. */
+  private retire(isLonger = false): void {
+    if (this.descriptor === null) return
+    try {
+      if (isLonger || this.room?.isBeyond(this.segmentSize)) this.deps.files.truncate(this.descriptor, this.segmentSize)
+    } catch {
+      // Neither a half frame that stays is a frame, nor zeros: readers pass over them when the next segment begins.
+    }
+    if (this.deps.keepUnsynced) this.retired.push(this.descriptor)
+    else this.deps.files.close(this.descriptor)
+    this.descriptor = null
+  }
+
+  /** Begins a segment. It gets its name once its head is written, and what is written again with it: a segment that can be seen has a header, and takes the place of no other in part. */
+  open(first: Counters = this.batch.first, again: readonly Buffer[] = []): void {
+    const { directory, files, instance, epoch, nowMs } = this.deps
+    const carried = [...this.deps.carried()]
+    const unsynced = this.unsynced[0]?.first.record
+    const header: SegmentHeader = {
+      ...{ format: 1, instance, epoch, ...first, carried: carried.length, copies: 2, at_ms: nowMs() },
+      ...(unsynced !== undefined && { unsynced }),
+      ...(this.room !== null && { room: true as const }),
+    }
+    const head = segmentHead(header, carried)
+    const bytes = again.length === 0 ? head : Buffer.concat([head, ...again])
+    const path = segmentPath(directory, this.ordinal)
+    const descriptor = files.create(`${path}.new`)
+    try {
+      writeWhole(files, descriptor, bytes)
+      failpoint('segment_unnamed')
+      files.rename(`${path}.new`, path)
+      if (this.deps.keepUnsynced) files.syncDirectory(directory)
+    } catch (error) {
+      files.close(descriptor)
+      removeQuietly(files, `${path}.new`)
+      throw error
+    }
+    this.retire()
+    this.descriptor = descriptor
+    this.room?.begin()
+    this.path = path
+    this.headUnsynced = this.deps.keepUnsynced
+    this.neededFrom = unsynced ?? Number.POSITIVE_INFINITY
+    this.segmentSize = bytes.length
+    this.segmentHeld = bytes.length
+    // As much again as is carried at least: where more is open than fits a segment, every batch would open one and copy all of it.
+    this.segmentLimit = Math.max(this.deps.segmentBytes, 2 * head.length)
+    this.deps.onSegment?.(this.ordinal, header)
+    this.ordinal++
+  }
+}

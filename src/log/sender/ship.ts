@@ -1,0 +1,255 @@
+// Ships a spool to the log: in order, one batch under way, at least once. Runs in a worker thread (`sender-worker.ts`); tests run it as it is.
+
+import { pause } from '../../lib/event-loop/sleep.ts'
+import { failpoint } from '../../lib/process/failpoints.ts'
+import { APPEND_LIMITS } from '../append-limits.ts'
+import { type Files, nodeFiles } from '../files.ts'
+import { type EventLog, IndefiniteAppend, LogReplaced, RecordRefused } from '../port.ts'
+import type { SpoolTopic } from '../segments/frame.ts'
+import { SegmentCursor } from '../segments/reader.ts'
+import { readWatermark, setAside, writeWatermark } from '../spool/directory.ts'
+import type { SpoolRecord } from '../spool/record.ts'
+import { AppendSizes } from './batch-size.ts'
+import { halvesOf, Lanes, type Shipment, type ShipTarget } from './shipments.ts'
+
+export interface ShipProgress {
+  readonly directory: string
+  /** Every record of the spool below it is in the log (or set aside). */
+  readonly record: number
+  readonly shipped: number
+  /** Batches that had to be sent again. */
+  readonly resent: number
+  readonly refused: number
+  readonly damagedBytes: number
+  /** Age of the newest record shipped when the log took it, milliseconds. */
+  readonly lagMs: number
+  /** Why nothing moves, or null. */
+  readonly problem: string | null
+}
+
+export interface ShipOptions {
+  readonly directory: string
+  readonly log: EventLog
+  readonly targets: Readonly<Record<SpoolTopic, ShipTarget>>
+  /** Ends when everything is shipped, instead of waiting for more: the spool of a dead process. */
+  readonly drain: boolean
+  readonly signal: AbortSignal
+  readonly nowMs: () => number
+  /** Resolves when there may be more, or after a while. */
+  more(signal: AbortSignal): Promise<void>
+  onProgress(progress: ShipProgress): void
+  /** Before the same batch is sent again; 100 ms to 5 s, doubled each time, when not given. */
+  readonly backoffMs?: (attempt: number) => number
+  /** Nothing is shipped that a power cut could still take from the disk: outcomes would be told twice, and otherwise. `log.durability: host`. */
+  readonly afterSync?: boolean
+  /** How long a batch waits for company after one that left nothing behind; 0 when not given. An append costs as much as shipping dozens of records. */
+  readonly gatherMs?: number
+  readonly files?: Files
+}
+
+/**
+ * While batches gather or follow each other the watermark is written so often: a file takes the place of another, which costs as much as shipping a hundred records. What
+ * is sent again after a crash, readers drop. Where they gather, how far it is is told as often, since a word costs both threads.
+ */
+const WATERMARK_MS = 250
+/** After so many without an answer, what may be too much is sent in halves. */
+const WHOLE_TRIES = 3
+/** What a batch leaves over of an append to one partition, or its last record would be an append of its own: hardly a record takes more. */
+const LEFT_BYTES = 64 * 1024
+/** So many refusals without one success are the log's fault, not the records': nothing more is set aside. */
+const MAX_REFUSALS_IN_A_ROW = 16
+
+const defaultBackoffMs = (attempt: number): number => Math.min(5_000, 100 * 2 ** Math.min(attempt, 6))
+
+/** Ships from the persisted watermark on. Resolves true when drained, false when aborted; never throws for what the log does. */
+export const shipSpool = async (options: ShipOptions): Promise<boolean> => new Shipper(options).run()
+
+class Shipper {
+  private readonly cursor: SegmentCursor
+  private readonly lanes: Lanes
+  private readonly sizes: AppendSizes
+  private readonly files: Files
+  private record: number
+  /** Nothing yet: one that comes after another, which failed, may have written what it did not tell. */
+  private reported = -1
+  /** What the watermark says, and when that was written. */
+  private written: number
+  private writtenMs = 0
+  private counts = { shipped: 0, resent: 0, refused: 0, damagedBytes: 0, lagMs: 0 }
+  private refusedInARow = 0
+  private problem: string | null = null
+
+  constructor(private readonly options: ShipOptions) {
+    const { directory, files = nodeFiles } = options
+    this.files = files
+    this.sizes = new AppendSizes(options.log.limits ?? APPEND_LIMITS)
+    this.lanes = new Lanes(options.targets, this.sizes)
+    this.record = readWatermark(directory, 'sender', 'spool', files)
+    this.written = this.record
+    this.cursor = new SegmentCursor({
+      directory,
+      files,
+      // A batch is delivered before the next one is read.
+      recycling: true,
+      onDamage: ({ ordinal, position, bytes }) => {
+        this.counts.damagedBytes += bytes.length
+        setAside(directory, `damaged-${ordinal}-${position}.bin`, bytes, files)
+      },
+    })
+  }
+
+  async run(): Promise<boolean> {
+    const { directory, drain, signal, more, gatherMs = 0 } = this.options
+    try {
+      while (!signal.aborted) {
+        if (this.files.size(directory) !== null && this.seek()) break
+        if (drain) return true
+        await more(signal)
+      }
+      while (!signal.aborted) {
+        const { records, bytes } = this.sizes.limits
+        const batch = this.cursor.next(records, bytes - LEFT_BYTES, this.load)
+        if (batch.length > 0) {
+          if (this.options.afterSync === true) await this.files.sync(this.cursor.file!.descriptor)
+          await this.deliver(batch)
+          this.sizes.delivered()
+          if (!signal.aborted) this.advance(batch.at(-1)!.record + 1)
+          if (gatherMs > 0 && !drain && this.cursor.atEnd) {
+            if (gatherMs >= WATERMARK_MS) this.saveAndTell()
+            await pause(gatherMs, signal)
+          }
+          continue
+        }
+        if (!this.cursor.atEnd) continue
+        // Numbers that no record got, after a failure of the disk.
+        if (this.cursor.ends.record > this.record) this.advance(this.cursor.ends.record)
+        this.saveAndTell()
+        if (drain) return true
+        await more(signal)
+      }
+      return false
+    } finally {
+      try {
+        this.save()
+      } finally {
+        // Also where the disk does not take the watermark: whoever comes again opens the segment anew.
+        this.cursor.close()
+      }
+    }
+  }
+
+  /** Segments go only once they are shipped: a watermark that names an earlier record than they begin with was set back by a power cut. */
+  private seek(): boolean {
+    try {
+      return this.cursor.seek({ record: this.record })
+    } catch (error) {
+      if (!(error instanceof LogReplaced)) throw error
+      this.record = 0
+      return this.cursor.seek({ record: 0 })
+    }
+  }
+
+  private advance(record: number): void {
+    const { gatherMs = 0, nowMs } = this.options
+    this.record = record
+    const isDue = Math.abs(nowMs() - this.writtenMs) >= WATERMARK_MS
+    if (isDue) this.save()
+    // Where batches gather, nobody waits for a word on each; behind the last one it is told when nothing more is found.
+    if (isDue || gatherMs === 0) this.report()
+  }
+
+  private saveAndTell(): void {
+    this.save()
+    if (this.reported !== this.record) this.report()
+  }
+
+  private save(): void {
+    if (this.written === this.record) return
+    writeWatermark(this.options.directory, 'sender', 'spool', this.record, this.files)
+    this.written = this.record
+    this.writtenMs = this.options.nowMs()
+  }
+
+  private report(): void {
+    const { directory } = this.options
+    this.reported = this.record
+    this.options.onProgress({ directory, record: this.record, ...this.counts, problem: this.problem })
+  }
+
+  private readonly load = (source: SpoolRecord): number => this.lanes.load(source)
+
+  /** One batch, which was loaded: its partitions side by side, each in order. Returns when the log has all of it, or when aborted. */
+  private async deliver(batch: readonly SpoolRecord[]): Promise<void> {
+    await Promise.all(
+      this.lanes.unload().map(async (shipments) => {
+        for (const shipment of shipments) await this.insist(shipment)
+      }),
+    )
+    this.counts.lagMs = Math.max(0, this.options.nowMs() - batch.at(-1)!.atMs)
+  }
+
+  /** Sends the same records until the log has them, or refuses one of them for good. */
+  private async insist(shipment: Shipment): Promise<void> {
+    // What was read before it was learnt that less is taken.
+    if (this.sizes.isTooMuch(shipment)) return this.inHalves(shipment)
+    const { log, signal, backoffMs = defaultBackoffMs } = this.options
+    for (let attempt = 0; !signal.aborted; attempt++) {
+      let isUnanswered: boolean
+      try {
+        failpoint('sender_before_append')
+        await log.append(shipment.topic, shipment.partition, shipment.records, signal)
+        failpoint('sender_appended')
+        this.counts.shipped += shipment.records.length
+        this.refusedInARow = 0
+        this.problem = null
+        return
+      } catch (error) {
+        if (signal.aborted) return
+        if (error instanceof RecordRefused && (await this.refused(shipment, error))) return
+        this.counts.resent++
+        this.stuck(error instanceof Error ? error.message : String(error))
+        isUnanswered = error instanceof IndefiniteAppend
+      }
+      await pause(backoffMs(attempt), signal)
+      if (attempt + 1 >= WHOLE_TRIES && isUnanswered && this.sizes.mayBeTooMuch(shipment))
+        return this.inHalves(shipment)
+    }
+  }
+
+  /** Sends halves of several, which may only be too many; one that is refused by itself is set aside. False: it stays and is sent again. */
+  private async refused(shipment: Shipment, error: RecordRefused): Promise<boolean> {
+    if (shipment.records.length > 1) {
+      this.sizes.mayBeTooMuch(shipment)
+      await this.inHalves(shipment)
+      return true
+    }
+    if (this.refusedInARow >= MAX_REFUSALS_IN_A_ROW) return false
+    const { source, value } = shipment.records[0]!
+    const line = JSON.stringify({
+      reason: error.message,
+      topic: shipment.topic,
+      record: source.record,
+      type: source.type,
+    })
+    const kept = setAside(
+      this.options.directory,
+      'refused.jsonl',
+      `${line}\n${new TextDecoder().decode(value)}\n`,
+      this.files,
+    )
+    if (!kept) return false
+    this.refusedInARow++
+    this.counts.refused++
+    return true
+  }
+
+  private async inHalves(shipment: Shipment): Promise<void> {
+    for (const half of halvesOf(shipment)) await this.insist(half)
+  }
+
+  private stuck(problem: string): void {
+    if (this.problem === problem) return
+    this.problem = problem
+    this.report()
+  }
+}

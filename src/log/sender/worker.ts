@@ -1,0 +1,104 @@
+// The thread that ships: one log of its own, one loop for each spool. Told what to do by `sender-thread.ts`.
+
+import { pause } from '../../lib/event-loop/sleep.ts'
+import { codeOf } from '../../lib/process/error-code.ts'
+import type { EventLog } from '../port.ts'
+import type { SpoolTopic } from '../segments/frame.ts'
+import { openThreadLog, type ThreadLog } from '../thread-log.ts'
+import { type ShipProgress, shipSpool } from './ship.ts'
+import type { ShipTarget } from './shipments.ts'
+
+export interface SpoolToShip {
+  readonly directory: string
+  readonly drain: boolean
+}
+
+export type ToSender =
+  | (ThreadLog & {
+      readonly tell: 'start'
+      readonly targets: Readonly<Record<SpoolTopic, ShipTarget>>
+      readonly afterSync: boolean
+      readonly gatherMs: number
+      readonly spools: readonly SpoolToShip[]
+      /** One int32, counted up and notified after each write of a spool. */
+      readonly bell: SharedArrayBuffer
+    })
+  | { readonly tell: 'ship'; readonly spool: SpoolToShip }
+  | { readonly tell: 'stop' }
+
+export type FromSender =
+  | { readonly tell: 'progress'; readonly progress: ShipProgress }
+  | { readonly tell: 'drained'; readonly directory: string }
+  | { readonly tell: 'failed'; readonly directory: string; readonly problem: string }
+  | { readonly tell: 'stopped' }
+
+declare const self: Worker
+
+/** A thread that is told to stop looks up from its waiting after this at the latest. */
+const LONGEST_WAIT_MS = 250
+const AFTER_FAILURE_MS = 1_000
+
+const tell = (message: FromSender): void => self.postMessage(message)
+const stopping = new AbortController()
+let ship: ((spool: SpoolToShip) => void) | null = null
+const loops = new Set<Promise<void>>()
+let opened: EventLog | null = null
+
+/** Resolves when the bell rang since the last time, or after a while. */
+const listen = (bell: Int32Array<SharedArrayBuffer>) => {
+  let heard = -1
+  return async (): Promise<void> => {
+    const now = Atomics.load(bell, 0)
+    if (now === heard) await Atomics.waitAsync(bell, 0, now, LONGEST_WAIT_MS).value
+    else heard = now
+  }
+}
+
+const start = async (message: Extract<ToSender, { tell: 'start' }>): Promise<void> => {
+  const log = await openThreadLog(message)
+  opened = log
+  const bell = new Int32Array(message.bell)
+  const run = async ({ directory, drain }: SpoolToShip): Promise<void> => {
+    while (!stopping.signal.aborted) {
+      try {
+        const drained = await shipSpool({
+          directory,
+          drain,
+          log,
+          targets: message.targets,
+          afterSync: message.afterSync,
+          gatherMs: message.gatherMs,
+          signal: stopping.signal,
+          nowMs: Date.now,
+          more: listen(bell),
+          onProgress: (progress) => tell({ tell: 'progress', progress }),
+        })
+        if (drained) tell({ tell: 'drained', directory })
+        return
+      } catch (error) {
+        // The disk, or a segment that is missing: said, and tried again from the watermark.
+        const code = codeOf(error)
+        tell({ tell: 'failed', directory, problem: `${code === null ? '' : `${code}: `}${String(error)}` })
+        await pause(AFTER_FAILURE_MS, stopping.signal)
+      }
+    }
+  }
+  ship = (spool) => {
+    const loop = run(spool).finally(() => loops.delete(loop))
+    loops.add(loop)
+  }
+  for (const spool of message.spools) ship(spool)
+}
+
+const stop = async (): Promise<void> => {
+  stopping.abort()
+  await Promise.all(loops)
+  await opened?.close()
+  tell({ tell: 'stopped' })
+}
+
+let started: Promise<void> = Promise.resolve()
+self.onmessage = ({ data }: MessageEvent<ToSender>) => {
+  if (data.tell === 'start') started = start(data)
+  else started = started.then(() => (data.tell === 'ship' ? ship?.(data.spool) : stop()))
+}

@@ -1,0 +1,181 @@
+// Where spools live: `<data.dir>/spool/<number>/`, who holds one, how far its consumers are, what was set aside.
+import { randomBytes } from 'node:crypto'
+import { join } from 'node:path'
+import { newId } from '../../lib/crypto/ids.ts'
+import { failpoint } from '../../lib/process/failpoints.ts'
+import { isName } from '../envelope.ts'
+import { type Files, nodeFiles, writeWhole } from '../files.ts'
+import type { HeldLock } from '../lock.ts'
+import type { SpoolTopic } from '../segments/frame.ts'
+
+export interface ClaimedSpool {
+  readonly number: number
+  readonly directory: string
+  /** Minted with the directory; the epoch is what is new at each start. */
+  readonly instance: string
+  readonly lock: HeldLock
+}
+
+export const spoolDirectory = (dataDir: string, number: number): string => join(dataDir, 'spool', String(number))
+
+/** The numbers of the spools that exist, ascending. */
+export const spoolNumbers = (dataDir: string, files: Files = nodeFiles): number[] => {
+  const root = join(dataDir, 'spool')
+  if (files.size(root) === null) return []
+  return files
+    .list(root)
+    .filter((name) => /^\d{1,9}$/.test(name))
+    .map(Number)
+    .sort((left, right) => left - right)
+}
+
+/** Folders that a process which was ended in `removeSpool` left. One that is just being removed is held. */
+const removeGone = (dataDir: string, files: Files): void => {
+  const root = join(dataDir, 'spool')
+  if (files.size(root) === null) return
+  for (const name of files.list(root)) {
+    if (!/^\d{1,9}\.gone-[0-9a-f]{12}$/.test(name)) continue
+    const lock = files.lock(join(root, name))
+    if (lock === null) continue
+    files.removeDirectory(lock.directory)
+    lock.release()
+  }
+}
+
+/** Takes the lowest-numbered spool that nobody holds, else makes the next one. Held until `lock.release()` or the death of the process. */
+export const claimSpool = (dataDir: string, files: Files = nodeFiles): ClaimedSpool => {
+  removeGone(dataDir, files)
+  for (const number of spoolNumbers(dataDir, files)) {
+    const claimed = claimNumber(dataDir, number, files)
+    if (claimed !== null) return claimed
+  }
+  for (let number = (spoolNumbers(dataDir, files).at(-1) ?? -1) + 1; ; number++) {
+    files.makeDirectory(spoolDirectory(dataDir, number))
+    const claimed = claimNumber(dataDir, number, files)
+    if (claimed !== null) return claimed
+  }
+}
+
+/** Takes every spool that nobody holds. */
+export const claimFreeSpools = (dataDir: string, files: Files = nodeFiles): ClaimedSpool[] =>
+  spoolNumbers(dataDir, files).flatMap((number) => claimNumber(dataDir, number, files) ?? [])
+
+const claimNumber = (dataDir: string, number: number, files: Files): ClaimedSpool | null => {
+  const directory = spoolDirectory(dataDir, number)
+  const lock = files.lock(directory)
+  if (lock === null) return null
+  try {
+    return { number, directory, instance: instanceOf(directory, files), lock }
+  } catch (error) {
+    lock.release()
+    throw error
+  }
+}
+
+const instanceOf = (directory: string, files: Files): string => {
+  const path = join(directory, 'instance')
+  const known = files.size(path) === null ? '' : files.readWhole(path).toString('utf8').trim()
+  if (isName(known)) return known
+  // Durable before anything is written in its name: after a power cut, readers would take nothing of an instance whose name was lost.
+  const instance = newId('ins')
+  replaceDurably(directory, 'instance', `${instance}\n`, files)
+  return instance
+}
+
+/** Puts a file of this text into a spool's directory, or in the place of one. Atomic, and durable when it returns. */
+export const replaceDurably = (directory: string, name: string, text: string, files: Files = nodeFiles): void => {
+  const path = join(directory, name)
+  const beside = `${path}.new`
+  if (files.size(beside) !== null) files.remove(beside)
+  files.append(beside, text)
+  files.rename(beside, path)
+  files.syncDirectory(directory)
+}
+
+/** Deletes a claimed spool for good. The name is free at once; the lock is released last, so nobody adopts what is going. */
+export const removeSpool = (claimed: ClaimedSpool, files: Files = nodeFiles): void => {
+  const gone = `${claimed.directory}.gone-${randomBytes(6).toString('hex')}`
+  files.rename(claimed.directory, gone)
+  try {
+    files.removeDirectory(gone)
+  } finally {
+    claimed.lock.release()
+  }
+}
+
+/** `sender` counts records of the spool, a read model the offsets of its topic. */
+export type WatermarkTopic = SpoolTopic | 'spool'
+
+const watermarkPath = (directory: string, consumer: string, topic: WatermarkTopic): string =>
+  join(directory, 'watermarks', `${consumer}.${topic}`)
+
+/**
+ * Says that a consumer (`[a-z0-9_-]+`) needs nothing below `offset` of this spool any more. Call it after what was read is safe elsewhere.
+ * Atomic; may be lost in a power cut, which costs nothing but a later deletion.
+ */
+export const writeWatermark = (
+  directory: string,
+  consumer: string,
+  topic: WatermarkTopic,
+  offset: number,
+  files: Files = nodeFiles,
+): void => {
+  if (!/^[a-z0-9_-]+$/.test(consumer)) throw new RangeError(`not a consumer's name: ${consumer}`)
+  files.makeDirectory(join(directory, 'watermarks'))
+  replaceFile(watermarkPath(directory, consumer, topic), `${offset}\n`, files)
+}
+
+/** What a consumer wrote last; 0 when it never did, or when what stands there is no number. */
+export const readWatermark = (
+  directory: string,
+  consumer: string,
+  topic: WatermarkTopic,
+  files: Files = nodeFiles,
+): number => {
+  const path = watermarkPath(directory, consumer, topic)
+  if (files.size(path) === null) return 0
+  const offset = Number(files.readWhole(path).toString('utf8'))
+  return Number.isSafeInteger(offset) && offset > 0 ? offset : 0
+}
+
+/** The furthest that any consumer of this spool has written. */
+export const furthestWatermark = (directory: string, topic: WatermarkTopic, files: Files = nodeFiles): number => {
+  const folder = join(directory, 'watermarks')
+  if (files.size(folder) === null) return 0
+  const ending = `.${topic}`
+  return files
+    .list(folder)
+    .filter((name) => name.endsWith(ending))
+    .reduce((most, name) => Math.max(most, readWatermark(directory, name.slice(0, -ending.length), topic, files)), 0)
+}
+
+/** The most that is kept of what was set aside, per spool. */
+const SET_ASIDE_BYTES = 256 * 1024 * 1024
+
+/** Keeps bytes that could not be read or shipped, for people to look at. False when the bound is reached and nothing was kept. */
+export const setAside = (
+  directory: string,
+  name: string,
+  bytes: Uint8Array | string,
+  files: Files = nodeFiles,
+): boolean => {
+  const folder = join(directory, 'set-aside')
+  files.makeDirectory(folder)
+  const size = files.list(folder).reduce((sum, file) => sum + (files.size(join(folder, file)) ?? 0), 0)
+  if (size + bytes.length > SET_ASIDE_BYTES) return false
+  files.append(join(folder, name), bytes)
+  return true
+}
+
+const replaceFile = (path: string, text: string, files: Files): void => {
+  const beside = `${path}.${process.pid}.new`
+  const bytes = Buffer.from(text)
+  const descriptor = files.create(beside)
+  try {
+    writeWhole(files, descriptor, bytes)
+  } finally {
+    files.close(descriptor)
+  }
+  failpoint('watermark_unnamed')
+  files.rename(beside, path)
+}

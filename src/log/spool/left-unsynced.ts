@@ -1,0 +1,82 @@
+// What a dead process wrote and may not have synced: it stands in the files as long as the machine runs. A start reads it and goes on from it, hence makes it
+// durable first; otherwise a power cut would take a settlement whose admission no later head carries any more.
+
+import { pause as sleep } from '../../lib/event-loop/sleep.ts'
+import { codeOf } from '../../lib/process/error-code.ts'
+import { type Files, removeQuietly, writeWhole } from '../files.ts'
+import { readSegmentHeader } from '../segments/header.ts'
+import { listSegments, type SegmentFile } from '../segments/writer.ts'
+import { releaseBallast } from './ballast.ts'
+import { forgetRefusal, noteRefusal, wasRefused } from './sync-refusal.ts'
+
+/** What a disk does not take within so many tries, it does not take. */
+const TRIES = 6
+const APART_MS = 500
+
+/** Resolves when everything that stands in the segments of a spool is durable, with how often the disk refused. The spool must be held. Throws what the disk says. */
+export const syncSegments = async (directory: string, files: Files, pause = sleep): Promise<number> => {
+  const isRefused = wasRefused(directory, files)
+  let refusals = 0
+  for (const { path } of doubtful(listSegments(directory, files), files)) {
+    if (!isRefused && (await synced(path, files))) continue
+    if (!isRefused) {
+      refusals++
+      noteRefusal(directory, files)
+    }
+    for (let left = TRIES - 1; !(await rewritten(path, directory, files, left)); left--) {
+      refusals++
+      await pause(APART_MS)
+    }
+  }
+  forgetRefusal(directory, files)
+  return refusals
+}
+
+/** The newest segments, back to where a head says that all before it is durable. Oldest first. */
+const doubtful = (segments: readonly SegmentFile[], files: Files): SegmentFile[] => {
+  const found: SegmentFile[] = []
+  let from: number | null = null
+  for (const segment of segments.toReversed()) {
+    found.unshift(segment)
+    const header = readSegmentHeader(segment.path, files)
+    if (header === null) continue
+    from ??= header.unsynced ?? header.record
+    // One that begins with this very record may be a copy of what stands in the one before.
+    if (header.unsynced === undefined || header.record < from) break
+  }
+  return found
+}
+
+/** False: the disk refused, and the same file must not be synced again: the kernel may call its lost pages clean. */
+const synced = async (path: string, files: Files): Promise<boolean> => {
+  const descriptor = files.open(path)
+  try {
+    await files.sync(descriptor)
+    return true
+  } catch {
+    return false
+  } finally {
+    files.close(descriptor)
+  }
+}
+
+/** Writes a segment anew, in its own place; on a full disk in the room of the ballast. False: the disk refused, and may be asked again so many times; throws when that is over. */
+const rewritten = async (path: string, directory: string, files: Files, left: number): Promise<boolean> => {
+  const bytes = files.readWhole(path)
+  let descriptor: number | null = null
+  try {
+    descriptor = files.create(`${path}.new`)
+    writeWhole(files, descriptor, bytes)
+    await files.sync(descriptor)
+    files.rename(`${path}.new`, path)
+    files.syncDirectory(directory)
+    return true
+  } catch (error) {
+    removeQuietly(files, `${path}.new`)
+    if (codeOf(error) === 'ENOSPC') releaseBallast(directory, files)
+    if (left === 0) throw error
+    return false
+  } finally {
+    if (descriptor !== null) files.close(descriptor)
+  }
+}

@@ -1,0 +1,110 @@
+// The spool of one process: what it appends is on disk before anybody is told. DESIGN section 5.
+import { randomBytes } from 'node:crypto'
+import { type Files, nodeFiles } from '../files.ts'
+import type { SpoolTopic } from '../segments/frame.ts'
+import { type ClaimedSpool, claimFreeSpools, claimSpool } from './directory.ts'
+import { FileSpool } from './file-spool.ts'
+import { syncSegments } from './left-unsynced.ts'
+import type { OpenAdmission } from './open-admissions.ts'
+import type { Spool } from './port.ts'
+
+export type Durability = 'process' | 'host' | 'log'
+
+/** When a segment may go. `shipped`: the sender passed it. `projected`: every named read model passed it and it is older than the retention (null: kept for ever). */
+export type SpoolKeeping =
+  | { readonly until: 'shipped' }
+  | {
+      readonly until: 'projected'
+      readonly consumers: Readonly<Record<SpoolTopic, readonly string[]>>
+      readonly retentionMs: number | null
+    }
+
+export interface SpoolOptions {
+  readonly dataDir: string
+  /** `log` without a sender (embedded) is `host`: there the segments are the log. */
+  readonly durability: Durability
+  readonly keeping: SpoolKeeping
+  readonly nowMs: () => number
+  /** 64 MiB when not given. */
+  readonly segmentBytes?: number
+  /** 8 MiB when not given; 0 for none. */
+  readonly ballastBytes?: number
+  /** Admission closes when this much waits for its consumers; 8 GiB when not given. */
+  readonly backlogBytes?: number
+  readonly files?: Files
+  /** What tells this start of the process from others; random when not given. */
+  readonly newEpoch?: () => string
+  /** The first record that somebody else still needs, whoever has passed it. */
+  heldFrom?(): number
+  /** Calls it at the end of this turn of the event loop: that of the thread that serves when not given. */
+  atEnd?(task: () => void): void
+  /** After each write: everything below `end` is in the file. */
+  onFlushed?(end: number): void
+}
+
+export interface SpoolStatus {
+  readonly number: number
+  readonly records: number
+  readonly writeFailures: number
+  /** Since this start, and by it. */
+  readonly syncFailures: number
+  /** Records whose callers were told that they could not be recorded. */
+  readonly rejected: number
+  readonly openAdmissions: number
+  /** Found at start. */
+  readonly damaged: number
+  readonly tornBytes: number
+}
+
+export interface LocalSpool extends Spool {
+  readonly number: number
+  readonly directory: string
+  readonly files: Files
+  /** What earlier processes admitted here and never settled: `upkeep/orphans.ts` settles it. */
+  readonly openAtStart: readonly OpenAdmission[]
+  /** The number that the next record gets. */
+  readonly end: number
+  /** The sender has every record below `record` in the log: resolves who waits for it, deletes segments. Also called by tests. */
+  shipped(record: number): void
+  /** Looks at the disk and at the watermarks, deletes, reopens admission. Runs once a second by itself. */
+  refresh(): void
+  status(): SpoolStatus
+  /** Writes what is pending and gives the directory up; `remove` deletes it (an adopted spool that is shipped). */
+  close(options?: { readonly remove?: boolean }): Promise<void>
+}
+
+/** Claims the lowest-numbered free spool under `dataDir` (or makes the next), recovers it, and opens it for this process. */
+export const openSpool = async (options: SpoolOptions): Promise<LocalSpool> =>
+  openClaimed(claimSpool(options.dataDir, options.files), options)
+
+/**
+ * Takes every spool of a dead process. Each is open for settling its orphans; on Kafka the sender drains it and `close({ remove: true })` ends it, embedded
+ * `close()` leaves it to be read and claimed again. Call it once the own spool is open.
+ */
+export const adoptFreeSpools = async (options: SpoolOptions): Promise<LocalSpool[]> => {
+  // Nothing ships an adopted spool while its orphans are being settled, so they must not wait for that.
+  const durability = options.durability === 'log' ? 'host' : options.durability
+  const adoption: SpoolOptions = { ...options, durability, ballastBytes: 0, onFlushed: undefined }
+  const claimed = claimFreeSpools(options.dataDir, options.files)
+  const opened = await Promise.allSettled(claimed.map((one) => openClaimed(one, adoption)))
+  const spools = opened.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
+  const failed = opened.find((one) => one.status === 'rejected')
+  if (failed === undefined) return spools
+  await Promise.all(spools.map((spool) => spool.close()))
+  throw failed.reason
+}
+
+/** Recovers a claimed spool; one that cannot be opened is given up. */
+const openClaimed = async (claimed: ClaimedSpool, options: SpoolOptions): Promise<LocalSpool> => {
+  const { durability, keeping, files = nodeFiles, newEpoch } = options
+  // Embedded, the segments are the log.
+  const isHost = durability === 'host' || (durability === 'log' && keeping.until === 'projected')
+  try {
+    const refusedSyncs = isHost ? await syncSegments(claimed.directory, files) : 0
+    const epoch = newEpoch?.() ?? randomBytes(8).toString('hex')
+    return new FileSpool(claimed, epoch, isHost ? { ...options, durability: 'host' } : options, refusedSyncs)
+  } catch (error) {
+    claimed.lock.release()
+    throw error
+  }
+}

@@ -1,0 +1,71 @@
+// A record of a spool, as readers of its segments get it.
+import type { Frame, SegmentHeader, SpoolTopic } from '../segments/frame.ts'
+import type { FrameSubject } from '../segments/frame-subject.ts'
+
+/** A record as a spool holds it. `record` numbers all of the spool, `offset` those of its topic. */
+export interface SpoolRecord {
+  readonly record: number
+  readonly topic: SpoolTopic
+  readonly offset: number
+  readonly instance: string
+  readonly epoch: string
+  readonly sequence: number
+  readonly atMs: number
+  readonly type: string
+  readonly subject: string
+  /** Type and subject: one object for records with the same ones that are read shortly after each other. */
+  readonly about: FrameSubject
+  /** JSON text. */
+  readonly data: string
+  /** How long it is at most, in UTF-8. */
+  readonly dataBytes: number
+  /** Copies the UTF-8 of `data`; answers where it ends. */
+  writeData(into: Buffer, at: number): number
+}
+
+/** Its texts are read from the bytes of the segment when somebody asks for them: readers pass over most of what is not theirs. */
+export class FrameOfSpool implements SpoolRecord {
+  constructor(
+    private readonly frame: Frame,
+    private readonly header: SegmentHeader,
+  ) {}
+  get record(): number {
+    return this.frame.record
+  }
+  get topic(): SpoolTopic {
+    return this.frame.topic as SpoolTopic // headers and carried copies are no records
+  }
+  get offset(): number {
+    return this.frame.offset
+  }
+  get instance(): string {
+    return this.header.instance
+  }
+  get epoch(): string {
+    return this.header.epoch
+  }
+  get sequence(): number {
+    return this.frame.sequence
+  }
+  get atMs(): number {
+    return this.frame.atMs
+  }
+  get type(): string {
+    return this.frame.type
+  }
+  get subject(): string {
+    return this.frame.subject
+  }
+  get about(): FrameSubject {
+    return this.frame.about
+  }
+  get data(): string {
+    return this.frame.data
+  }
+  get dataBytes(): number {
+    return this.frame.end - this.frame.start
+  }
+  writeData(into: Buffer, at: number): number {
+    return this.frame.writeData(into, at)
+  }
+}

@@ -1,0 +1,269 @@
+// What a start needs to know of a spool that an earlier process wrote: where to go on, and what it left open. Reads the last segments only.
+
+import { type Files, nodeFiles } from '../files.ts'
+import {
+  claimAt,
+  endOfWritten,
+  FRAME_HEAD_BYTES,
+  type Frame,
+  headerOf,
+  MOST_PACKED,
+  nextFrame,
+  readFrame,
+  type SegmentHeader,
+  type SpoolTopic,
+  type StoredFrame,
+} from '../segments/frame.ts'
+import { readSegmentHeader } from '../segments/header.ts'
+import { framesIn } from '../segments/packed-frames.ts'
+import { type Counters, listSegments, type SegmentFile } from '../segments/writer.ts'
+import type { Watermark } from './backlog.ts'
+import { furthestWatermark, readWatermark, setAside } from './directory.ts'
+import type { SpoolKeeping } from './open.ts'
+import { OpenAdmissions } from './open-admissions.ts'
+
+export interface Recovered {
+  readonly next: Counters
+  readonly nextOrdinal: number
+  readonly open: OpenAdmissions
+  /** Runs of bytes in the middle that are no frames, set aside. */
+  readonly damaged: number
+  /** Bytes cut from the end of the last segment. */
+  readonly tornBytes: number
+  /** The next numbers are not those that follow the last record, or the newest head is damaged: only another head says what is so. */
+  readonly needsHead: boolean
+  /** The first record that one of the heads which tell what is open did not know to be durable; null: they knew all. */
+  readonly neededFrom: number | null
+}
+
+interface Scan {
+  readonly header: SegmentHeader | null
+  /** As they stand in it: see `framesOf`. */
+  readonly stored: readonly StoredFrame[]
+  /** Of what its head carries, nothing is lost. */
+  readonly isHeadWhole: boolean
+  readonly damages: readonly { readonly start: number; readonly end: number }[]
+  /** Where the last whole frame ends. */
+  readonly wholeBytes: number
+  readonly bytes: Buffer
+}
+
+/** The frames of a segment one after the other: all of them unpacked would be several times the file. */
+function* framesOf({ stored, bytes }: Scan): Generator<Frame> {
+  for (const frame of stored) yield* framesIn(bytes, frame)!
+}
+
+/** How many records a tail without a whole frame may have held while it was whole: as many as its heads say, and as a unit may hold where they say nothing. */
+const mostRecordsIn = (tail: Buffer): number => {
+  let records = 0
+  const written = endOfWritten(tail, 0, tail.length)
+  for (let at = 0; written > at && tail.length - at >= FRAME_HEAD_BYTES; ) {
+    const claim = claimAt(tail, at)
+    records += claim?.records ?? MOST_PACKED
+    if (claim === null) break
+    at = claim.end
+  }
+  return Math.max(1, records)
+}
+
+/** Reads one segment whole. Its frames hold numbers and texts, what it carries first; its header is the last readable copy. */
+const scanSegment = (path: string, files: Files): Scan => {
+  const bytes = files.readWhole(path)
+  const records: StoredFrame[] = []
+  const damages: { start: number; end: number }[] = []
+  /** By their numbers: of each whichever copy is whole. */
+  const carried = new Map<number, StoredFrame>()
+  let header: SegmentHeader | null = null
+  let at = 0
+  for (let from = 0; from < bytes.length; ) {
+    const read = readFrame(bytes, from, bytes.length)
+    const frame = typeof read === 'object' ? read : nextFrame(bytes, from, bytes.length)
+    if (frame === null) break
+    from = frame.end
+    // What holds none of what it says is like bytes that are no frame.
+    if (framesIn(bytes, frame) === null) continue
+    if (frame.start > at) damages.push({ start: at, end: frame.start })
+    at = frame.end
+    if (frame.topic === 'header') header = headerOf(frame) ?? header
+    else if (frame.topic === 'carried') carried.set(header?.copies === 2 ? frame.sequence : carried.size, frame)
+    else records.push(frame)
+  }
+  const inOrder = [...carried].sort(([a], [b]) => a - b).map(([, frame]) => frame)
+  const stored = [...inOrder, ...records]
+  const isHeadWhole = header !== null && carried.size >= header.carried
+  return { header, stored, isHeadWhole, damages, wholeBytes: at, bytes }
+}
+
+/** The newest segment whose head is whole, and all after it: together they hold every open admission. */
+const lastSegments = (segments: readonly SegmentFile[], files: Files): Scan[] => {
+  const scans: Scan[] = []
+  for (const segment of [...segments].reverse()) {
+    const scan = scanSegment(segment.path, files)
+    scans.unshift(scan)
+    if (scan.isHeadWhole) break
+  }
+  return scans
+}
+
+/**
+ * What stands before a head that did not know all of it to be durable: settlements that did survive, whose admissions it carries, and numbers that it gives to
+ * copies of records.
+ */
+const readBefore = (
+  segments: readonly SegmentFile[],
+  from: number,
+  next: Counters,
+  open: OpenAdmissions,
+  files: Files,
+) => {
+  for (const { path } of [...segments].reverse()) {
+    const scan = scanSegment(path, files)
+    const { header } = scan
+    for (const frame of framesOf(scan)) {
+      if (frame.topic === 'carried' || frame.topic === 'header') continue
+      passed(next, frame.topic, frame)
+      if (frame.topic === 'requests' && frame.type === 'request.settled') open.settledBefore(frame.data)
+    }
+    // One that begins with this very record may be a copy of what stands in the one before.
+    if (header !== null && header.record < from) return
+  }
+}
+
+/** Cuts the torn tail of the last segment, sets damage aside, and finds the next numbers and the open admissions. The spool must be held. */
+export const recoverSpool = (directory: string, files: Files = nodeFiles): Recovered => {
+  const segments = listSegments(directory, files)
+  const last = segments.at(-1)
+  // Whoever has passed a number does not look at it again, also where its record never came to be, or was lost with the power.
+  const furthest: Counters = {
+    record: furthestWatermark(directory, 'spool', files),
+    requests: furthestWatermark(directory, 'requests', files),
+    operations: furthestWatermark(directory, 'operations', files),
+  }
+  const next: Counters = { record: 0, requests: 0, operations: 0 }
+  const open = new OpenAdmissions()
+  if (last === undefined) {
+    const needsHead = raise(next, furthest)
+    return { next, nextOrdinal: 1, open, damaged: 0, tornBytes: 0, needsHead, neededFrom: null }
+  }
+  const scans = lastSegments(segments, files)
+  const doubts = scans.flatMap(({ header }) => header?.unsynced ?? [])
+  const neededFrom = doubts.length === 0 ? null : Math.min(...doubts)
+  if (neededFrom !== null) readBefore(segments.slice(0, segments.length - scans.length), neededFrom, next, open, files)
+  let damaged = 0
+  for (const [index, scan] of scans.entries()) {
+    const { ordinal } = segments[segments.length - scans.length + index]!
+    for (const { start, end } of scan.damages) {
+      damaged++
+      setAside(directory, `damaged-${ordinal}-${start}.bin`, scan.bytes.subarray(start, end), files)
+    }
+    applyScan(scan, next, open)
+  }
+  open.recovered()
+  const tail = scans.at(-1)!
+  // Room for records that never came is neither torn nor damage.
+  const hasRoom = tail.header?.room === true
+  const rest = tail.bytes.subarray(tail.wholeBytes)
+  const torn = hasRoom ? rest.subarray(0, endOfWritten(rest, 0, rest.length)) : rest
+  const tornBytes = torn.length
+  if (tornBytes > 0) setAside(directory, `torn-${last.ordinal}-${tail.wholeBytes}.bin`, torn, files)
+  // Also where it is not longer: the disk gives back what it holds behind the end.
+  if (hasRoom || tornBytes > 0) files.cut(last.path, tail.wholeBytes)
+  if (tornBytes > 0) {
+    // A reader may have had the last records before their bytes went bad: their numbers are not given out again.
+    const { record, requests, operations } = next
+    const more = mostRecordsIn(rest)
+    raise(next, { record: record + more, requests: requests + more, operations: operations + more })
+  }
+  // With a segment behind it nobody has to look again and again for records that a disk left behind zeros.
+  const isNewestWhole = scans.length === 1 && tail.isHeadWhole && tornBytes === 0 && tail.damages.length === 0
+  const needsHead = raise(next, furthest) || !isNewestWhole
+  return { next, nextOrdinal: last.ordinal + 1, open, damaged, tornBytes, needsHead, neededFrom }
+}
+
+const applyScan = (scan: Scan, next: Counters, open: OpenAdmissions): void => {
+  const { header } = scan
+  if (header !== null) raise(next, header)
+  for (const frame of framesOf(scan)) {
+    if (frame.topic === 'carried') {
+      open.restore(frame)
+      continue
+    }
+    if (frame.topic === 'header') continue
+    passed(next, frame.topic, frame)
+    if (frame.topic !== 'requests' || header === null) continue
+    if (frame.type === 'request.settled') {
+      open.settledBefore(frame.data)
+      continue
+    }
+    open.observe(
+      frame.type,
+      `${header.instance}.${header.epoch}.${frame.sequence}`,
+      frame.subject,
+      frame.atMs,
+      frame.data,
+    )
+  }
+}
+
+/** The numbers of a record are taken. */
+const passed = (next: Counters, topic: SpoolTopic, { record, offset }: Frame): void => {
+  next.record = Math.max(next.record, record + 1)
+  next[topic] = Math.max(next[topic], offset + 1)
+}
+
+/** Whether that is further than it was. */
+const raise = (next: Counters, to: Counters): boolean => {
+  const isFurther = to.record > next.record || to.requests > next.requests || to.operations > next.operations
+  next.record = Math.max(next.record, to.record)
+  next.requests = Math.max(next.requests, to.requests)
+  next.operations = Math.max(next.operations, to.operations)
+  return isFurther
+}
+
+/** What the deletion and the backlog need of each segment; headers only. */
+export interface SegmentMark extends Counters {
+  readonly ordinal: number
+  readonly path: string
+  readonly atMs: number
+  readonly bytes: number
+  /** It begins with what stands in those before it. */
+  readonly repeats: boolean
+  /** Segments before it whose header cannot be read: they go with it, or a reader would find a gap behind them. */
+  readonly headless: readonly string[]
+}
+
+export interface SegmentMarks {
+  readonly marks: readonly SegmentMark[]
+  /** At the end, with no segment behind them yet. */
+  readonly headless: readonly string[]
+}
+
+/** `headless`: of those before it. */
+export const markOf = (segment: SegmentFile, header: SegmentHeader, headless: readonly string[]): SegmentMark => {
+  const { record, requests, operations, at_ms: atMs, unsynced } = header
+  // Where a sync is only under way, a segment begins behind what that is to cover.
+  return { ...segment, atMs, record, requests, operations, repeats: unsynced === record, headless }
+}
+
+export const segmentMarks = (directory: string, files: Files = nodeFiles): SegmentMarks => {
+  const marks: SegmentMark[] = []
+  let headless: string[] = []
+  for (const { ordinal, path, bytes } of listSegments(directory, files)) {
+    const header = readSegmentHeader(path, files)
+    if (header === null) {
+      headless.push(path)
+      continue
+    }
+    marks.push(markOf({ ordinal, path, bytes }, header, headless))
+    headless = []
+  }
+  return { marks, headless }
+}
+
+/** How far the consumers of a spool are, by what they wrote. */
+export const watermarkOf = (directory: string, keeping: SpoolKeeping, files: Files = nodeFiles): Watermark => {
+  if (keeping.until === 'shipped') return { record: readWatermark(directory, 'sender', 'spool', files) }
+  const lowest = (topic: SpoolTopic) =>
+    Math.min(...keeping.consumers[topic].map((consumer) => readWatermark(directory, consumer, topic, files)))
+  return { requests: lowest('requests'), operations: lowest('operations') }
+}

@@ -1,0 +1,42 @@
+// A record on its way into the spool, with who waits for it.
+import { deferred, lastReject, lastResolve } from '../../lib/event-loop/deferred.ts'
+import type { TextPieces } from '../../lib/text/text-pieces.ts'
+import type { SpoolTopic } from '../segments/frame.ts'
+import { NO_ATTEMPTS, type NotedRecord } from './open-admissions.ts'
+import type { Appended, RecordId } from './port.ts'
+import type { ShipmentWaiter } from './unshipped.ts'
+
+/** It is what its caller is told of the record too. */
+export class SpoolWaiter implements ShipmentWaiter, NotedRecord {
+  attempts: readonly TextPieces[] = NO_ATTEMPTS
+  /** Settled by the two behind it. */
+  readonly appended = deferred<Appended>()
+  readonly resolve = lastResolve<Appended>()
+  readonly reject = lastReject()
+
+  constructor(
+    readonly idPrefix: string,
+    readonly sequence: number,
+    /** Of all records of the spool. */
+    readonly record: number,
+    readonly topic: SpoolTopic,
+    readonly of: NotedRecord['of'],
+    readonly type: string,
+    readonly subject: string,
+    readonly data: TextPieces,
+    readonly atMs: number,
+  ) {}
+
+  get id(): RecordId {
+    return `${this.idPrefix}${this.sequence}`
+  }
+
+  /** Of the requests topic: what is open is followed. */
+  get observed(): boolean {
+    return this.topic === 'requests'
+  }
+
+  get isSettlement(): boolean {
+    return this.observed && this.type === 'request.settled'
+  }
+}
