@@ -239,7 +239,6 @@ const CROWDED: Readonly<Record<string, number>> = {
   'src/http/admin': 60,
   'src/inference': 66,
   'src/providers': 78,
-  'src/state': 91,
   'src/upkeep': 69,
   'tests/bench': 33,
   'tests/domain': 36,
@@ -250,7 +249,6 @@ const CROWDED: Readonly<Record<string, number>> = {
   'tests/inference': 62,
   'tests/projections': 28,
   'tests/simulation': 30,
-  'tests/state': 52,
   'tests/upkeep': 48,
 }
 

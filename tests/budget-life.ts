@@ -2,11 +2,11 @@
 import type { BudgetEvent } from '../src/domain/budget-events.ts'
 import { writeEnvelope } from '../src/log/envelope.ts'
 import { TOPICS } from '../src/log/topics.ts'
-import type { BudgetScribe, statementOf } from '../src/state/budget-scribe.ts'
-import type { OpenBudgets } from '../src/state/budgets.ts'
+import type { OpenBudgets } from '../src/state/budgets/budgets.ts'
+import type { BudgetScribe, statementOf } from '../src/state/budgets/writer.ts'
 import type { startRetirement } from '../src/upkeep/retirement.ts'
 import { eventually } from './services/eventually.ts'
-import type { BudgetWorld, budgetRow, budgetWorld, TENANT } from './state/budget-world.ts'
+import type { BudgetWorld, budgetRow, budgetWorld, TENANT } from './state/budgets/world.ts'
 import { quiet } from './state/support.ts'
 
 const HOUR_MS = 3_600_000

@@ -6,7 +6,7 @@ import type { BudgetEvent } from '../src/domain/budget-events.ts'
 import { type Actor, decisionMacKey, writeDecision } from '../src/domain/decision.ts'
 import { embeddedLog } from '../src/log/embedded/log.ts'
 import { TOPICS } from '../src/log/topics.ts'
-import { BudgetScribe } from '../src/state/budget-scribe.ts'
+import { BudgetScribe } from '../src/state/budgets/writer.ts'
 import { startFaultServer } from './faults/matrix/fault-server.ts'
 import { DONE, delta, FINISH, open, ROLE } from './faults/matrix/row.ts'
 import { NOON_MS, REQUESTS, sender, settled, startWorker, testLog } from './projections/support.ts'
@@ -14,7 +14,7 @@ import { MASTER_KEY } from './services/cluster.ts'
 import { eventually } from './services/eventually.ts'
 import { type GatewayProcess, startGateway } from './services/gateway.ts'
 import { sharedPostgres } from './services/postgres.ts'
-import { budgetRow, budgetWorld, TENANT } from './state/budget-world.ts'
+import { budgetRow, budgetWorld, TENANT } from './state/budgets/world.ts'
 
 const DAY_MS = 86_400_000
 const FOLDER = join(import.meta.dir, 'fixtures/events')

@@ -1,7 +1,7 @@
 // Puts together what instances tell each other, once the control state can be told from that of others, and what stands on it.
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
-import type { FailedLogins } from '../state/failed-logins.ts'
-import type { HealthBook } from '../state/health.ts'
+import type { HealthBook } from '../state/health/book.ts'
+import type { FailedLogins } from '../state/indexes/failed-logins.ts'
 import { type Activation, openActivation } from '../upkeep/activation.ts'
 import { OPEN_BREAKERS_TOLD } from '../upkeep/instance-announced.ts'
 import { type AppliedBy, type Instances, openInstances } from '../upkeep/instances.ts'

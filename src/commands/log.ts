@@ -6,8 +6,8 @@ import { kafkaAccess } from '../log/kafka/access.ts'
 import { checkTopics, ensureTopics } from '../log/kafka/topics.ts'
 import type { EventLog } from '../log/port.ts'
 import { CONTROL } from '../state/fold.ts'
-import { readKept } from '../state/kept-records.ts'
-import { appendTail, planRestore, type RestoreDeps, type RestorePlan } from '../state/restore.ts'
+import { readKept } from '../state/restore/kept-records.ts'
+import { appendTail, planRestore, type RestoreDeps, type RestorePlan } from '../state/restore/restore.ts'
 import { isKafka } from './settings.ts'
 
 export interface LogRestoreCommand {

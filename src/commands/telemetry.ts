@@ -10,7 +10,7 @@ import { createDialer } from '../lib/http-client/dialer.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import type { SenderStatus } from '../log/sender/thread.ts'
 import type { LocalSpool } from '../log/spool/open.ts'
-import type { Budgets } from '../state/budgets.ts'
+import type { Budgets } from '../state/budgets/budgets.ts'
 import { openTraceExporter, type TraceExporter } from '../upkeep/trace-exporter.ts'
 import type { Environment } from './settings.ts'
 

@@ -8,9 +8,9 @@ import { checkTopics, ensureTopics, type TopicRow, type TopicsReport } from '../
 import { LogUnavailable, TopicMisconfigured } from '../log/port.ts'
 import { TOPICS } from '../log/topics.ts'
 import { readChainWitness } from '../state/chain-witness.ts'
-import { startChain } from '../state/genesis.ts'
-import { ControlLogRefused } from '../state/guards.ts'
-import { MasterKeyMissing } from '../state/master-keys.ts'
+import { MasterKeyMissing } from '../state/data-keys/master-keys.ts'
+import { startChain } from '../state/live/genesis.ts'
+import { ControlLogRefused } from '../state/live/guards.ts'
 import { macKeyBeside } from './installation.ts'
 import { openDiagnostics } from './settings.ts'
 

@@ -3,9 +3,9 @@ import { CHAIN_ROW } from '../domain/chain.ts'
 import { type EventLog, LogGap, type LogRecord, LogReplaced } from '../log/port.ts'
 import { readChainWitness } from '../state/chain-witness.ts'
 import { ChainFold, CONTROL, type Poison, politeness } from '../state/fold.ts'
-import { problemOf } from '../state/guards.ts'
+import { loadSnapshot } from '../state/history/snapshot.ts'
+import { problemOf } from '../state/live/guards.ts'
 import { readPosition } from '../state/position-witness.ts'
-import { loadSnapshot } from '../state/snapshot.ts'
 import type { Finding } from './verify.ts'
 
 export interface ChainToVerify {

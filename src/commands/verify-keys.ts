@@ -3,7 +3,7 @@ import type { ControlState } from '../domain/control.ts'
 import { readEnvelope } from '../log/envelope.ts'
 import { type EventLog, LogDamaged, LogGap, type LogRecord, LogReplaced, LogUnavailable } from '../log/port.ts'
 import { TOPICS } from '../log/topics.ts'
-import { isInstallationKey, wrappedFrom } from '../state/wrapped-keys.ts'
+import { isInstallationKey, wrappedFrom } from '../state/data-keys/wrapped-keys.ts'
 import type { Finding } from './verify.ts'
 
 const KEYS = TOPICS.keys.name

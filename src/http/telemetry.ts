@@ -1,6 +1,6 @@
 // What the app is told of the parts around it, for `/metrics`. All of it may be absent: tests, and what is switched off.
 
-import type { Budgets } from '../state/budgets.ts'
+import type { Budgets } from '../state/budgets/budgets.ts'
 
 /** How far one read model is, as its worker last reported. */
 export interface ProjectionView {

@@ -1,7 +1,7 @@
 // Station 5: the admission. Written before the upstream is called, so that no crash can hide a call that may be billed.
 import type { RequestAttempted, RequestExtended } from '../domain/request.ts'
 import { type Appended, SpoolClosed } from '../log/spool/port.ts'
-import { STILL } from '../state/frame.ts'
+import { STILL } from '../state/health/frame.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { admittedJson } from './admission-text.ts'

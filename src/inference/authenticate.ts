@@ -2,7 +2,7 @@
 
 import { sha256Hex } from '../lib/crypto/digest.ts'
 import type { HeaderReader } from '../lib/http-server/inbound.ts'
-import type { LastUses } from '../state/last-uses.ts'
+import type { LastUses } from '../state/indexes/last-uses.ts'
 import type { KeyEntry, KeyIndex, LiveState } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
 import type { InferenceSettings } from './deps.ts'

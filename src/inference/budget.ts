@@ -2,7 +2,7 @@
 import { resetsAt, scopeText } from '../domain/budget.ts'
 import { MOST_ACCOUNTS } from '../domain/budget-events.ts'
 import { usdOf } from '../lib/money.ts'
-import type { Bound, BudgetRefusal, Cost } from '../state/attempt-bounds.ts'
+import type { Bound, BudgetRefusal, Cost } from '../state/budgets/attempt-bounds.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { admitMore } from './admit.ts'

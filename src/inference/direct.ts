@@ -1,10 +1,10 @@
 // A call to one model that the gateway makes for itself: tests of a provider, detection of what its models can do. From the admission on it goes the way of
 // every request (recorded before it is made, charged by its settlement on every way out); nobody else is asked in its place, and no breaker moves by it.
 import type { StreamPart, Usage } from '../providers/provider.ts'
-import { STILL } from '../state/frame.ts'
-import { openHealth } from '../state/health.ts'
+import { openHealth } from '../state/health/book.ts'
+import { STILL } from '../state/health/frame.ts'
+import { NO_OVERRIDES, UNSTEERED } from '../state/indexes/steering.ts'
 import type { CatalogueEntry } from '../state/port.ts'
-import { NO_OVERRIDES, UNSTEERED } from '../state/steering.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { ActiveRequests } from './active.ts'
 import { admit, factsText } from './admit.ts'

@@ -1,8 +1,8 @@
 // Why a request went where it went: as a sentence, and as the block that `X-Gateway-Debug` shows. Computed when somebody asks.
 
 import { usdOf } from '../lib/money.ts'
+import { type Score, type Scored, scores } from '../state/health/scores.ts'
 import type { CatalogueEntry } from '../state/port.ts'
-import { type Score, type Scored, scores } from '../state/scores.ts'
 import type { Plan } from './plan.ts'
 
 /** Why the first candidate is the first, as a sentence. */

@@ -1,5 +1,5 @@
 // What a request tells the book of health about the providers that it calls, and what the book answers.
-import type { Refusal } from '../state/health.ts'
+import type { Refusal } from '../state/health/book.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
 import type { InferenceDeps } from './deps.ts'

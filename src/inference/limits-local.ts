@@ -1,6 +1,6 @@
 // Rate limits counted in this process: alone where there is no Redis, and beside it, so that it knows its own part when Redis is gone.
 import { BUCKETS, bucketOf, leavesInMs, SlidingWindow } from '../lib/collections/sliding-window.ts'
-import type { LimitRule } from '../state/limit-rules.ts'
+import type { LimitRule } from '../state/indexes/limit-rules.ts'
 import type { Ask, Counted, Held, LimitStore, Limits, LimitsStatus, Verdict } from './limits.ts'
 
 /** Subjects that are counted at once; about 1 KB each. */

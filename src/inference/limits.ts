@@ -1,5 +1,5 @@
 // The port of rate limits: what is asked of a limiter, what it says, and what is given back. All limits of a request are taken at once, or none.
-import type { LimitRule } from '../state/limit-rules.ts'
+import type { LimitRule } from '../state/indexes/limit-rules.ts'
 
 /** What one request takes. */
 export interface Ask {

@@ -1,6 +1,7 @@
 // `GET /v1/models`: the catalogue as clients see it, one entry for each name and alias, those of endpoint scopes included.
+
+import type { EndpointScope, OverridesInForce } from '../state/indexes/steering.ts'
 import type { Catalogue, CatalogueEntry } from '../state/port.ts'
-import type { EndpointScope, OverridesInForce } from '../state/steering.ts'
 import { GatewayError } from '../wire/errors.ts'
 import type { ModelList, ModelObject } from '../wire/models.ts'
 import { candidatesFor } from './candidates.ts'

@@ -1,6 +1,7 @@
 // Between two attempts: what an operator has switched off since the plan was made is not called any more. A kill acts at once.
+
+import type { OverridesInForce, Steering } from '../state/indexes/steering.ts'
 import type { CatalogueEntry } from '../state/port.ts'
-import type { OverridesInForce, Steering } from '../state/steering.ts'
 import type { ErrorCode } from '../wire/errors.ts'
 import { outputBound, priceOf, promptTokensEstimate } from './estimate.ts'
 import type { Exchange } from './exchange.ts'

@@ -1,8 +1,8 @@
 // Station 4: who is asked, in what order, and why the others are not. A pure function: the same inputs, the same plan.
 import type { Strategy } from '../domain/policy.ts'
-import type { Frame } from '../state/frame.ts'
+import type { Frame } from '../state/health/frame.ts'
+import type { Disabled, OverridesInForce } from '../state/indexes/steering.ts'
 import type { CatalogueEntry } from '../state/port.ts'
-import type { Disabled, OverridesInForce } from '../state/steering.ts'
 import type { GatewayError } from '../wire/errors.ts'
 import { type CandidateSet, type CandidateSource, candidatesFor, candidatesOf } from './candidates.ts'
 import { fitting, withoutReason } from './eligible.ts'

@@ -1,11 +1,11 @@
 // Which policy a request falls under: every level that speaks, folded into one that the plan reads.
 import { type PolicyRow, policyKey, STRATEGIES, type Strategy } from '../domain/policy.ts'
 import { capNanoUsdOf } from '../lib/money.ts'
-import { type BreakerSettings, breakerSettings } from '../state/breaker.ts'
-import { type LimitRule, limitRule } from '../state/limit-rules.ts'
+import { type BreakerSettings, breakerSettings } from '../state/health/breaker.ts'
+import { DEFAULT_WEIGHTS, type LatencyMetric, type ScoreWeights } from '../state/health/scores.ts'
+import { type LimitRule, limitRule } from '../state/indexes/limit-rules.ts'
+import type { EndpointScope } from '../state/indexes/steering.ts'
 import type { KeyEntry, LiveState } from '../state/port.ts'
-import { DEFAULT_WEIGHTS, type LatencyMetric, type ScoreWeights } from '../state/scores.ts'
-import type { EndpointScope } from '../state/steering.ts'
 import { ERRORS, type ErrorCode, GatewayError } from '../wire/errors.ts'
 
 /** Ruled defaults. */

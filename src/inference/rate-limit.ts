@@ -1,6 +1,6 @@
 // Station 5, before the admission: the limits of the request's key, tenant and policies, all taken at once or none.
 import type { TextPieces } from '../lib/text/text-pieces.ts'
-import type { LimitRule } from '../state/limit-rules.ts'
+import type { LimitRule } from '../state/indexes/limit-rules.ts'
 import { GatewayError } from '../wire/errors.ts'
 import type { InferenceDeps } from './deps.ts'
 import { outputBound, promptTokensEstimate } from './estimate.ts'

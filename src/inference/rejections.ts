@@ -1,9 +1,9 @@
 // Station 4, second step: what a request, the overrides in force and what is known at the moment say against a candidate.
 import { capNanoUsdOf } from '../lib/money.ts'
-import type { Frame, Signals } from '../state/frame.ts'
+import type { Frame, Signals } from '../state/health/frame.ts'
+import type { LatencyMetric } from '../state/health/scores.ts'
+import type { HardCaps, OverridesInForce } from '../state/indexes/steering.ts'
 import type { CatalogueEntry } from '../state/port.ts'
-import type { LatencyMetric } from '../state/scores.ts'
-import type { HardCaps, OverridesInForce } from '../state/steering.ts'
 import { isListed } from './candidates.ts'
 import type { Intent, Requirement } from './intent.ts'
 import { type EffectivePolicy, type Label, lower } from './policies.ts'

@@ -1,7 +1,7 @@
 // Looking for one request that may be on its way to the request log: for feedback, and for the reads of one request. What is not known now is 502 and
 // retryable, never a false 404.
 import { pause } from '../lib/event-loop/sleep.ts'
-import type { ServedRequests } from '../state/served.ts'
+import type { ServedRequests } from '../state/indexes/recent-requests.ts'
 import { GatewayError } from '../wire/errors.ts'
 
 /** A request that somebody means. */

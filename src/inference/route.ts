@@ -1,7 +1,7 @@
 // Station 4 as the request path calls it: gathers what a plan depends on (scope, overrides, policy, frame, seed), and makes the plan.
 import type { HeaderReader } from '../lib/http-server/inbound.ts'
+import type { EndpointScope, OverridesInForce, Steering } from '../state/indexes/steering.ts'
 import type { KeyEntry } from '../state/port.ts'
-import type { EndpointScope, OverridesInForce, Steering } from '../state/steering.ts'
 import { GatewayError } from '../wire/errors.ts'
 import type { CandidateSource } from './candidates.ts'
 import type { InferenceDeps } from './deps.ts'

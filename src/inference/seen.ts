@@ -1,9 +1,9 @@
 // What a frame says of a list of candidates, side by side: looked up and compared once for each list and frame, not for each request. Together with lists that are
 // not grown one by one, a plan with twenty candidates takes 1.6 us in a loop instead of 3.2 (docs/decisions/0055-plans-over-lists.md).
 import { areSame } from '../lib/collections/shallow-equal.ts'
-import type { Frame, Signals } from '../state/frame.ts'
+import type { Frame, Signals } from '../state/health/frame.ts'
+import { type KnownScores, knownScores, type LatencyMetric } from '../state/health/scores.ts'
 import type { CatalogueEntry } from '../state/port.ts'
-import { type KnownScores, knownScores, type LatencyMetric } from '../state/scores.ts'
 import { healthSkip } from './rejections.ts'
 
 /** Those that were compared last. */

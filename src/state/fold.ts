@@ -4,8 +4,8 @@ import { type Decision, GENESIS, judge, readDecision, standingOf } from '../doma
 import { type EventLog, type LogRecord, LogReplaced } from '../log/port.ts'
 import { TOPICS } from '../log/topics.ts'
 import { IdSet } from './id-set.ts'
-import { RECENT_RECORDS, RecentRecords } from './recent.ts'
-import { readTurn, type Turn } from './turn.ts'
+import { RECENT_RECORDS, RecentRecords } from './restore/recent-records.ts'
+import { readTurn, type Turn } from './write-turns.ts'
 
 /** The one partition of the control topic. */
 export const CONTROL = TOPICS.control.name

@@ -2,12 +2,12 @@
 import type { ControlState } from '../domain/control.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import type { EventLog } from '../log/port.ts'
-import type { AheadOptions } from './ahead.ts'
-import type { Changed } from './changed.ts'
+import type { Changed } from './condition.ts'
 import type { FoldStep, Poison } from './fold.ts'
 import type { LiveState } from './port.ts'
-import type { RecentRecord } from './recent.ts'
-import type { Turns } from './turn.ts'
+import type { AheadOptions } from './read-ahead/reader.ts'
+import type { RecentRecord } from './restore/recent-records.ts'
+import type { Turns } from './write-turns.ts'
 
 export interface LiveDeps {
   readonly log: EventLog

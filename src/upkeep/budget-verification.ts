@@ -3,7 +3,7 @@ import { type Amount, isEqual, minus, NO_AMOUNT } from '../domain/amount.ts'
 import type { BudgetRow } from '../domain/budget.ts'
 import { pause } from '../lib/event-loop/sleep.ts'
 import { type EventLog, LogGap, LogUnavailable } from '../log/port.ts'
-import type { BudgetStanding, OpenBudgets } from '../state/budgets.ts'
+import type { BudgetStanding, OpenBudgets } from '../state/budgets/budgets.ts'
 import { Outcomes, Refold } from './budget-recount.ts'
 
 export interface BudgetVerdict {

@@ -1,7 +1,7 @@
 // Keeps what routing knows of feedback up to date: what was given here at once, what others gave as soon as the read model shows it.
 import { pause } from '../lib/event-loop/sleep.ts'
-import { FeedbackMeans, type FeedbackSum } from '../state/feedback-means.ts'
-import type { HealthBook } from '../state/health.ts'
+import type { HealthBook } from '../state/health/book.ts'
+import { FeedbackMeans, type FeedbackSum } from '../state/health/feedback-means.ts'
 
 export interface FeedbackWatchDeps {
   readonly book: Pick<HealthBook, 'feedback'>

@@ -2,7 +2,7 @@
 import type { HealthEvent } from '../domain/health.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import type { Spool } from '../log/spool/port.ts'
-import { type HealthBook, openHealth } from '../state/health.ts'
+import { type HealthBook, openHealth } from '../state/health/book.ts'
 import type { Catalogue } from '../state/port.ts'
 import { frameWriter } from './frame-writer.ts'
 

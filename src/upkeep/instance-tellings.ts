@@ -1,5 +1,5 @@
 // What instances tell each other beside how far they are: breakers that are open, when breakers were cleared, and logins that failed.
-import type { ToldFailures } from '../state/failed-logins.ts'
+import type { ToldFailures } from '../state/indexes/failed-logins.ts'
 import type { InstanceAnnounced } from './instance-announced.ts'
 
 export interface Tellings {

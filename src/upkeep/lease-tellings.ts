@@ -6,8 +6,8 @@ import type { BudgetRow } from '../domain/budget.ts'
 import type { AccountOpened, BudgetEvent, LeaseClosed, LeaseTally } from '../domain/budget-events.ts'
 import { type Holder, MOST_HOLDERS } from '../domain/holder.ts'
 import { overrunIn, overrunSums } from '../domain/lease.ts'
-import { termsOf } from '../state/budget-open.ts'
-import type { OpenBudgets } from '../state/budgets.ts'
+import type { OpenBudgets } from '../state/budgets/budgets.ts'
+import { termsOf } from '../state/budgets/open-account.ts'
 import type { ByAccount, Sums } from './spool-spending.ts'
 
 /** Accounts that one record names here: well below the most that one may. */

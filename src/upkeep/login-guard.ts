@@ -2,7 +2,7 @@
 import type { LoginEvent } from '../domain/login.ts'
 import { hmacHex } from '../lib/crypto/digest.ts'
 import { networkOf } from '../lib/http/ip-range.ts'
-import type { FailedLogins } from '../state/failed-logins.ts'
+import type { FailedLogins } from '../state/indexes/failed-logins.ts'
 import { GatewayError } from '../wire/errors.ts'
 
 export interface LoginGuardDeps {

@@ -2,7 +2,7 @@
 import { type OperatorRow, operatorNamed } from '../domain/operator.ts'
 import { Rejection } from '../domain/rejection.ts'
 import { type Passwords, TooManyHashes } from '../lib/crypto/passwords.ts'
-import { nameDigests, openOperator, openOperatorSoon, sealOperator } from '../state/operator-secrets.ts'
+import { nameDigests, openOperator, openOperatorSoon, sealOperator } from '../state/data-keys/operator-secrets.ts'
 import type { CommitResult, DataKeys, LiveState } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
 import type { Attempt, LoginGuard } from './login-guard.ts'

@@ -7,7 +7,7 @@ import { MAX_APPEND_RECORDS } from '../../src/log/append-limits.ts'
 import { embeddedLog } from '../../src/log/embedded/log.ts'
 import type { EventLog, NewRecord } from '../../src/log/port.ts'
 import { CONTROL } from '../../src/state/fold.ts'
-import { writeTurn } from '../../src/state/turn.ts'
+import { writeTurn } from '../../src/state/write-turns.ts'
 import { modelCreated, providerCreated, tenantCreated } from '../domain/world.ts'
 
 const TENANTS = 1_000

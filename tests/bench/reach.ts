@@ -1,7 +1,7 @@
 // How long a record of the control topic is on its way to the other instances, while they all write.
 import { readDecision } from '../../src/domain/decision.ts'
 import type { EventLog } from '../../src/log/port.ts'
-import { Changed } from '../../src/state/changed.ts'
+import { Changed } from '../../src/state/condition.ts'
 import { CONTROL } from '../../src/state/fold.ts'
 import type { GatewayProcess } from '../services/gateway.ts'
 

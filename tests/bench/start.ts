@@ -10,9 +10,9 @@ import type { Diagnostics } from '../../src/lib/process/diagnostics.ts'
 import { embeddedLog } from '../../src/log/embedded/log.ts'
 import { LOG_MODULE } from '../../src/log/open-log.ts'
 import { CONTROL, foldAgain } from '../../src/state/fold.ts'
-import { openKeyIndex } from '../../src/state/keys.ts'
-import { openLiveState } from '../../src/state/live.ts'
-import { writeSnapshot } from '../../src/state/snapshot.ts'
+import { writeSnapshot } from '../../src/state/history/snapshot.ts'
+import { openKeyIndex } from '../../src/state/indexes/api-keys.ts'
+import { openLiveState } from '../../src/state/live/live.ts'
 
 const AIM_MS = { log: 5_000, snapshot: 1_000 }
 const [given = '100000', folder, way] = process.argv.slice(2)

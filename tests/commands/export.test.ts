@@ -15,7 +15,7 @@ import { join } from 'node:path'
 import { decisionMacKey, writeDecision } from '../../src/domain/decision.ts'
 import { openLog } from '../../src/log/open-log.ts'
 import { CONTROL, foldAgain } from '../../src/state/fold.ts'
-import { startChain } from '../../src/state/genesis.ts'
+import { startChain } from '../../src/state/live/genesis.ts'
 import { runCommand } from '../services/command.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'gatelog-export-'))

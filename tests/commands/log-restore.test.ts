@@ -8,7 +8,7 @@ import { logRestoreCommand } from '../../src/commands/log.ts'
 import { loadConfig } from '../../src/config.ts'
 import { embeddedLog } from '../../src/log/embedded/log.ts'
 import { CONTROL, foldAgain } from '../../src/state/fold.ts'
-import { keepRecords } from '../../src/state/keep-records.ts'
+import { keepRecords } from '../../src/state/restore/record-keeper.ts'
 import { begin, createTenant, macKey, nowMs, openInstance, quiet } from '../state/support.ts'
 
 const folders: string[] = []

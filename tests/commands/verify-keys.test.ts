@@ -5,7 +5,7 @@ import { decideOperator } from '../../src/domain/operator.ts'
 import { PROVIDER_DEFAULTS } from '../../src/domain/provider.ts'
 import { type MemoryLog, memoryLog } from '../../src/log/memory.ts'
 import { TOPICS } from '../../src/log/topics.ts'
-import { openDataKeys } from '../../src/state/data-keys.ts'
+import { openDataKeys } from '../../src/state/data-keys/data-keys.ts'
 import { closedAfterEach } from '../services/closing.ts'
 import { actor, begin, nowMs, openInstance, quiet } from '../state/support.ts'
 

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { Ask, LimitStore, Verdict } from '../../src/inference/limits.ts'
-import type { LimitRule } from '../../src/state/limit-rules.ts'
+import type { LimitRule } from '../../src/state/indexes/limit-rules.ts'
 
 export interface OpenStore {
   /** The store, with a clock that is read at every call. */

@@ -72,7 +72,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
       script('budgets/stopped', [], null),
       script('oom', ['--times', '20'], ['--times', '2']),
     ],
-    inTests: ['tests/state/budgets.test.ts'],
+    inTests: ['tests/state/budgets/budgets.test.ts'],
   },
   {
     row: 'R7',
@@ -118,7 +118,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     fault: 'started while the broker is away',
     aim: 'serves from a snapshot what was last known and refuses writes of every kind; does not serve without one',
     runs: [script('start-without-broker', ['--starts', '5'], ['--starts', '1'])],
-    inTests: ['tests/state/live-start.test.ts'],
+    inTests: ['tests/state/live/live-start.test.ts'],
   },
   {
     row: 'R13',
@@ -182,7 +182,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     inTests: [
       'tests/log/segments/writer.test.ts',
       'tests/log/spool/open.test.ts',
-      'tests/state/restore.test.ts',
+      'tests/state/restore/restore.test.ts',
       'tests/projections/damage.test.ts',
     ],
     missing: 'the database of the embedded log itself is not damaged: there is no second copy to compare it with',

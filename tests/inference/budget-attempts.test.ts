@@ -5,7 +5,7 @@ import { SpoolClosed } from '../../src/log/spool/port.ts'
 import { kindOf } from '../../src/providers/kinds.ts'
 import { appended } from '../log/appended.ts'
 import { type Behaviour, startUpstream } from '../services/upstream.ts'
-import { budgetRow, budgetWorld, TENANT } from '../state/budget-world.ts'
+import { budgetRow, budgetWorld, TENANT } from '../state/budgets/world.ts'
 import { entry, policyRow, testGateway } from './gateway.ts'
 
 const closing: (() => unknown)[] = []

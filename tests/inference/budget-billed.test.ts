@@ -6,7 +6,7 @@ import { kindOf } from '../../src/providers/kinds.ts'
 import type { CatalogueEntry } from '../../src/state/port.ts'
 import { type FaultAnswer, startFaultServer } from '../faults/matrix/fault-server.ts'
 import { DONE, delta, FINISH, open, ROLE, sse } from '../faults/matrix/row.ts'
-import { budgetRow, budgetWorld } from '../state/budget-world.ts'
+import { budgetRow, budgetWorld } from '../state/budgets/world.ts'
 import { entry, policyRow, testGateway } from './gateway.ts'
 
 const closing: (() => unknown)[] = []

@@ -5,7 +5,7 @@ import { readIntent } from '../../src/inference/intent.ts'
 import { kindOf } from '../../src/providers/kinds.ts'
 import type { CatalogueEntry } from '../../src/state/port.ts'
 import { startUpstream } from '../services/upstream.ts'
-import { budgetRow, budgetWorld } from '../state/budget-world.ts'
+import { budgetRow, budgetWorld } from '../state/budgets/world.ts'
 import { entry, testGateway } from './gateway.ts'
 
 const closing: (() => unknown)[] = []

@@ -1,7 +1,7 @@
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
 import type { FeedbackGiven } from '../../src/domain/feedback.ts'
 import type { FoundRequest, RequestLookup } from '../../src/inference/request-search.ts'
-import { ServedRequests } from '../../src/state/served.ts'
+import { ServedRequests } from '../../src/state/indexes/recent-requests.ts'
 import { startUpstream } from '../services/upstream.ts'
 import { entry, READ_KEY, type TestGateway, testGateway } from './gateway.ts'
 

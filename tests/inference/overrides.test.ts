@@ -1,6 +1,6 @@
 // Overrides in force, and hard caps of budgets: what they refuse, cap and force, and for whom.
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
-import { NO_OVERRIDES } from '../../src/state/steering.ts'
+import { NO_OVERRIDES } from '../../src/state/indexes/steering.ts'
 import { overridesOf } from './plans.ts'
 import { endpoint, startSteered } from './steered-world.ts'
 

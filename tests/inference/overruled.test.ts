@@ -1,7 +1,7 @@
 // What an operator switches off while a request is under way is not called any more.
 import { afterAll, afterEach, beforeEach, expect, test } from 'bun:test'
 import type { PolicyRow } from '../../src/domain/policy.ts'
-import type { OverridesInForce } from '../../src/state/steering.ts'
+import type { OverridesInForce } from '../../src/state/indexes/steering.ts'
 import { startUpstream } from '../services/upstream.ts'
 import { entry, policyRow, type TestGateway, testGateway } from './gateway.ts'
 import { overridesOf, steeringOf } from './plans.ts'

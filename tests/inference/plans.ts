@@ -4,9 +4,14 @@ import type { PolicyRow } from '../../src/domain/policy.ts'
 import { type Intent, readIntent } from '../../src/inference/intent.ts'
 import type { PlanInput } from '../../src/inference/plan.ts'
 import { BUILT_IN, effectivePolicy } from '../../src/inference/policies.ts'
-import { type Frame, type Signals, STILL, UNSEEN } from '../../src/state/frame.ts'
+import { type Frame, type Signals, STILL, UNSEEN } from '../../src/state/health/frame.ts'
+import {
+  type EndpointScope,
+  NO_OVERRIDES,
+  type OverridesInForce,
+  type Steering,
+} from '../../src/state/indexes/steering.ts'
 import type { CatalogueEntry } from '../../src/state/port.ts'
-import { type EndpointScope, NO_OVERRIDES, type OverridesInForce, type Steering } from '../../src/state/steering.ts'
 import { catalogueOf, entry, policyRow, TIP } from './gateway.ts'
 
 /** A request for `small`, with these headers and further fields. */

@@ -8,7 +8,7 @@ import {
   rowMeant,
 } from '../../src/inference/request-search.ts'
 import { newRequestId } from '../../src/lib/crypto/request-ids.ts'
-import { ServedRequests } from '../../src/state/served.ts'
+import { ServedRequests } from '../../src/state/indexes/recent-requests.ts'
 
 const NOW_MS = Date.UTC(2026, 10, 20)
 const MINUTE_MS = 60_000

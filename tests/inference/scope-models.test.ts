@@ -1,6 +1,6 @@
 // Aliases of endpoint scopes among the models: what a client may send as a model is what it is told of.
 import { afterEach, expect, test } from 'bun:test'
-import type { EndpointScope } from '../../src/state/steering.ts'
+import type { EndpointScope } from '../../src/state/indexes/steering.ts'
 import { startUpstream } from '../services/upstream.ts'
 import { entry, type TestGateway, testGateway } from './gateway.ts'
 import { overridesOf, scopeOf, steeringOf } from './plans.ts'

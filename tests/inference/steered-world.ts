@@ -1,4 +1,4 @@
-import { NO_OVERRIDES } from '../../src/state/steering.ts'
+import { NO_OVERRIDES } from '../../src/state/indexes/steering.ts'
 import { startUpstream } from '../services/upstream.ts'
 import { entry, policyRow, testGateway } from './gateway.ts'
 import { frameOf, scopeOf, steeringOf } from './plans.ts'

@@ -24,7 +24,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   },
   // A commit is answered when it was written, not when it counts.
   'chain-written-is-counted': {
-    file: 'src/state/commit.ts',
+    file: 'src/state/commit/queue.ts',
     text: "live.verdictOf(id) === 'counted')\n    const dead",
     planted: 'live.verdictOf(id) !== null)\n    const dead',
   },
@@ -42,7 +42,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   },
   // The dedupe of commands: an Idempotency-Key is forgotten at once.
   'dedupe-forgets-causes': {
-    file: 'src/state/commit-batch.ts',
+    file: 'src/state/commit/batch.ts',
     text: 'row.logAtMs <= logAtMs - CAUSE_KEPT_MS',
     planted: 'row.logAtMs <= logAtMs + CAUSE_KEPT_MS',
   },
@@ -116,21 +116,21 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   },
   // What begins to hold is granted at once, before others have told what they counted.
   'holds-before-told': {
-    file: 'src/state/budgets.ts',
+    file: 'src/state/budgets/budgets.ts',
     text: 'line.asksFromMs = nowMs + TOLD_WITHIN_MS',
     planted: 'line.asksFromMs = 0',
     focus: 'counting',
   },
   // What was only counted is told when its time has come, not when it begins to matter.
   'counted-is-told-late': {
-    file: 'src/state/budgets.ts',
+    file: 'src/state/budgets/budgets.ts',
     text: 'if (open.lease.untoldSinceMs !== null) leases.tell(open)',
     planted: 'if (open.lease.untoldSinceMs === -1) leases.tell(open)',
     focus: 'counting',
   },
   // What is granted to a request that has ended meanwhile is held for ever.
   'late-grants-leak': {
-    file: 'src/state/request-budgets.ts',
+    file: 'src/state/budgets/request-budgets.ts',
     text: 'if (!this.#settled) entry.granted()',
     planted: 'if (this.#asked.length > -1) entry.granted()',
   },
@@ -155,7 +155,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   },
   // An attempt of which nobody said what it cost is charged what it is believed to have cost.
   'unsaid-at-its-estimate': {
-    file: 'src/state/request-account.ts',
+    file: 'src/state/budgets/request-account.ts',
     text: 'if (atMost !== undefined) {',
     planted: 'if (atMost === null) {',
   },

@@ -1,8 +1,8 @@
 // Snapshots of the control state, as the snapshot thread of a data folder leaves them: kept as text, so that a start has nothing of the process before it.
 import { ControlState } from '../../src/domain/control.ts'
 import type { FoldCounts } from '../../src/state/fold.ts'
+import type { LoadedSnapshot } from '../../src/state/history/snapshot.ts'
 import type { LiveChain } from '../../src/state/live-chain.ts'
-import type { LoadedSnapshot } from '../../src/state/snapshot.ts'
 
 export interface Snapshot {
   readonly next: number

@@ -4,9 +4,9 @@ import { writeEnvelope } from '../../src/log/envelope.ts'
 import type { MemoryFaults } from '../../src/log/memory.ts'
 import type { EventLog } from '../../src/log/port.ts'
 import { TOPICS } from '../../src/log/topics.ts'
-import type { OpenBudgets } from '../../src/state/budgets.ts'
+import type { OpenBudgets } from '../../src/state/budgets/budgets.ts'
 import { budgetVerifier, type VerificationDeps } from '../../src/upkeep/budget-verification.ts'
-import { type BudgetWorld, budgetRow, budgetWorld, NOON_MS, TENANT } from '../state/budget-world.ts'
+import { type BudgetWorld, budgetRow, budgetWorld, NOON_MS, TENANT } from '../state/budgets/world.ts'
 
 const REQUESTS = TOPICS.requests.name
 const DAY_MS = 86_400_000

@@ -1,7 +1,7 @@
 // Detection of capabilities against fakes of the vendors: what is proven, disproved, and left open.
 import { describe, expect, test } from 'bun:test'
 import { withVerdict } from '../../src/upkeep/detect.ts'
-import { budgetRow, budgetWorld } from '../state/budget-world.ts'
+import { budgetRow, budgetWorld } from '../state/budgets/world.ts'
 import { PAYER, UNPRICED, withVendors } from './vendor-work.ts'
 
 const { answering, closing, placeOf, workOn } = withVendors()

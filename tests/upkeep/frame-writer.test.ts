@@ -2,13 +2,13 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { SpoolClosed } from '../../src/log/spool/port.ts'
-import { UNSEEN } from '../../src/state/frame.ts'
-import { openHealth } from '../../src/state/health.ts'
-import { foldFrame, type SignalRows } from '../../src/state/health-frames.ts'
+import { openHealth } from '../../src/state/health/book.ts'
+import { UNSEEN } from '../../src/state/health/frame.ts'
+import { foldFrame, type SignalRows } from '../../src/state/health/frames.ts'
 import { type FrameEvent, frameWriter } from '../../src/upkeep/frame-writer.ts'
 import { catalogueOf } from '../inference/gateway.ts'
 import { appended } from '../log/appended.ts'
-import { ALPHA, BETA } from '../state/health-world.ts'
+import { ALPHA, BETA } from '../state/health/world.ts'
 
 const frame = (number: number): FrameEvent => ({
   type: 'frame.taken',

@@ -1,10 +1,10 @@
 // What comes to the log once the leases of a dead process were closed, and who is dead then.
 import { expect, test } from 'bun:test'
-import { BudgetScribe } from '../../src/state/budget-scribe.ts'
+import { BudgetScribe } from '../../src/state/budgets/writer.ts'
 import { closeLate, deadOf } from '../../src/upkeep/lease-recovery.ts'
 import { writersOf } from '../../src/upkeep/spool-spending.ts'
 import { eventually } from '../services/eventually.ts'
-import { TENANT } from '../state/budget-world.ts'
+import { TENANT } from '../state/budgets/world.ts'
 import {
   accountOf,
   depsOf,

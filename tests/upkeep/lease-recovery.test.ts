@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { TOPICS } from '../../src/log/topics.ts'
 import { neededFrom, noteNeeded, spentIn } from '../../src/upkeep/spool-spending.ts'
 import { eventually } from '../services/eventually.ts'
-import { budgetRow, TENANT } from '../state/budget-world.ts'
+import { budgetRow, TENANT } from '../state/budgets/world.ts'
 import {
   accountOf,
   figures,

@@ -1,7 +1,7 @@
 // Tests against fakes of the vendors, over the real dialer and the real kinds: what each check says, what is charged, what ends it.
 import { describe, expect, test } from 'bun:test'
 import { CHECKS } from '../../src/upkeep/provider-checks.ts'
-import { budgetRow, budgetWorld } from '../state/budget-world.ts'
+import { budgetRow, budgetWorld } from '../state/budgets/world.ts'
 import { PAYER, UNPRICED, withVendors } from './vendor-work.ts'
 
 const { answering, closing, placeOf, workOn } = withVendors()

@@ -5,13 +5,13 @@ import type { BudgetCharge, BudgetPart, InstanceRetired } from '../../src/domain
 import type { RetirementRow } from '../../src/domain/retirement.ts'
 import { readEnvelope, writeEnvelope } from '../../src/log/envelope.ts'
 import { TOPICS } from '../../src/log/topics.ts'
-import { BudgetScribe } from '../../src/state/budget-scribe.ts'
-import type { OpenBudgets } from '../../src/state/budgets.ts'
-import type { RequestBudgets } from '../../src/state/request-budgets.ts'
+import type { OpenBudgets } from '../../src/state/budgets/budgets.ts'
+import type { RequestBudgets } from '../../src/state/budgets/request-budgets.ts'
+import { BudgetScribe } from '../../src/state/budgets/writer.ts'
 import { startRetirement } from '../../src/upkeep/retirement.ts'
 import { closedAfterEach } from '../services/closing.ts'
 import { eventually } from '../services/eventually.ts'
-import { type BudgetWorld, budgetRow, budgetWorld, TENANT } from '../state/budget-world.ts'
+import { type BudgetWorld, budgetRow, budgetWorld, TENANT } from '../state/budgets/world.ts'
 import { quiet } from '../state/support.ts'
 
 const DAY_MS = 86_400_000

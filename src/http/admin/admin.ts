@@ -4,7 +4,7 @@ import { closed } from '../../domain/fields.ts'
 import { readJsonBody } from '../../inference/body.ts'
 import { t } from '../../lib/schema/schema.ts'
 import { isStorable } from '../../lib/text/storable-text.ts'
-import type { LastUses } from '../../state/last-uses.ts'
+import type { LastUses } from '../../state/indexes/last-uses.ts'
 import type { ModelCatalogue } from '../../upkeep/model-listing.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import {

@@ -6,7 +6,7 @@ import {
   type Moment,
   type QuestionName,
   type Questions,
-} from '../../state/history-port.ts'
+} from '../../state/history/history-port.ts'
 import { type ErrorCode, GatewayError } from '../../wire/errors.ts'
 import type { ListFormat } from './format.ts'
 import type { AdminCall, AdminRoute } from './route.ts'

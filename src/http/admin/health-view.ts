@@ -1,6 +1,6 @@
 // How the health of a provider is shown: in lists of providers, by itself, and with its models.
-import type { HealthBook } from '../../state/health.ts'
-import type { Probe } from '../../state/health-candidate.ts'
+import type { HealthBook } from '../../state/health/book.ts'
+import type { Probe } from '../../state/health/candidate.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
 
 export type ShownBook = Pick<HealthBook, 'provider' | 'signals' | 'current' | 'candidates'>

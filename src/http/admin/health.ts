@@ -1,9 +1,9 @@
 // `/admin/v1/providers/health`, `/providers/{id}/probe` and `/scores`: what this instance knows of the providers, from memory; the probes of one are those of all.
 import type { ProbeQueries } from '../../../projections/probes/query.ts'
 import { t } from '../../lib/schema/schema.ts'
-import type { HealthBook } from '../../state/health.ts'
+import type { HealthBook } from '../../state/health/book.ts'
+import { type Score, type ScoreComponents, scores } from '../../state/health/scores.ts'
 import type { Catalogue, CatalogueEntry } from '../../state/port.ts'
-import { type Score, type ScoreComponents, scores } from '../../state/scores.ts'
 import { COMPONENTS, ProviderHealthRow, ScoresAnswer } from './health-answers.ts'
 import { modelHealth, probeView, providerHealth } from './health-view.ts'
 import { listed, Paging, providerAsked } from './list.ts'

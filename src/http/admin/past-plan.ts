@@ -11,11 +11,11 @@ import {
   unrecorded,
 } from '../../inference/plan-again.ts'
 import { policyResolver } from '../../inference/policies.ts'
-import { openCatalogue } from '../../state/catalogue.ts'
-import { STILL } from '../../state/frame.ts'
-import { foldFrame, frameOf, type SignalRows } from '../../state/health-frames.ts'
-import type { PastPoint } from '../../state/history-port.ts'
-import { createSteering } from '../../state/live-steering.ts'
+import { STILL } from '../../state/health/frame.ts'
+import { foldFrame, frameOf, type SignalRows } from '../../state/health/frames.ts'
+import type { PastPoint } from '../../state/history/history-port.ts'
+import { openCatalogue } from '../../state/indexes/catalogue.ts'
+import { createSteering } from '../../state/indexes/live-steering.ts'
 import type { LiveState } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
 

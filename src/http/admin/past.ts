@@ -1,8 +1,8 @@
 // Runs in the history thread: answers a configuration read with the routes of the present, on a state of the past.
 import type { ControlState } from '../../domain/control.ts'
 import { ownModuleUrl } from '../../lib/own-files.ts'
-import type { PastPoint } from '../../state/history-port.ts'
-import { createSteering } from '../../state/live-steering.ts'
+import type { PastPoint } from '../../state/history/history-port.ts'
+import { createSteering } from '../../state/indexes/live-steering.ts'
 import type { LiveState } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { gatewayErrorOf } from '../envelope.ts'

@@ -10,7 +10,7 @@ import {
   TestKind,
 } from '../../domain/provider-test.ts'
 import { type TSchema, t } from '../../lib/schema/schema.ts'
-import { RECORD_VERDICTS } from '../../state/history-port.ts'
+import { RECORD_VERDICTS } from '../../state/history/history-port.ts'
 
 const Count = t.Integer({ minimum: 0 })
 const Names = t.Array(t.String())

@@ -9,7 +9,7 @@ import { REQUEST_EVENTS } from '../../domain/request.ts'
 import { USAGE_EVENTS } from '../../domain/usage-closed.ts'
 import type { TSchema } from '../../lib/schema/schema.ts'
 import type { TopicName } from '../../log/topics.ts'
-import { WrappedDataKey, WrappedInstallationKey } from '../../state/wrapped-keys.ts'
+import { WrappedDataKey, WrappedInstallationKey } from '../../state/data-keys/wrapped-keys.ts'
 import { InstanceAnnounced } from '../instance-announced.ts'
 import { EVENT_DESCRIPTIONS } from './event-descriptions.ts'
 

@@ -1,7 +1,7 @@
 // What somebody finds who has the disks: every wrapped key in every file, and what the master keys that remain open with them.
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { openSecret, unwrapDataKey, wrappingKey } from '../../../src/state/data-key-crypto.ts'
+import { openSecret, unwrapDataKey, wrappingKey } from '../../../src/state/data-keys/crypto.ts'
 
 /** A text that was sealed: under which key, and what for. */
 export interface Sealed {

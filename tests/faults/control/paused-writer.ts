@@ -3,7 +3,7 @@ import { Rejection } from '../../../src/domain/rejection.ts'
 import { decideTenant } from '../../../src/domain/tenant.ts'
 import { requireMatch } from '../../../src/http/admin/write.ts'
 import { CONTROL } from '../../../src/state/fold.ts'
-import { openRaceLog, type RaceLog } from '../../state/race-writer.ts'
+import { openRaceLog, type RaceLog } from '../../state/commit/race-writer.ts'
 import { actor, openInstance } from '../../state/support.ts'
 
 export interface PausedTask {

@@ -2,7 +2,7 @@
 // `bun tests/faults/control/paused.ts [--seconds 30] [--commands 50]`: on a real broker.
 import { startKafka } from '../../../infra/kafka/kafka.ts'
 import { testTopics } from '../../services/kafka.ts'
-import { openRaceLog, type RaceLog } from '../../state/race-writer.ts'
+import { openRaceLog, type RaceLog } from '../../state/commit/race-writer.ts'
 import { begin, createTenant, openInstance, renameTenant } from '../../state/support.ts'
 import { conclude, type Figure, numberArgument } from './figures.ts'
 import type { PausedTask } from './paused-writer.ts'

@@ -3,9 +3,9 @@
 import { decideOperator } from '../../../src/domain/operator.ts'
 import { Rejection } from '../../../src/domain/rejection.ts'
 import { newId } from '../../../src/lib/crypto/ids.ts'
-import type { DataKeyStore } from '../../../src/state/data-key-store.ts'
+import type { DataKeyStore } from '../../../src/state/data-keys/store.ts'
 import { createSessions } from '../../../src/upkeep/sessions.ts'
-import { openRaceLog, type RaceLog } from '../../state/race-writer.ts'
+import { openRaceLog, type RaceLog } from '../../state/commit/race-writer.ts'
 import { type Instance, nowMs, openInstance, quiet } from '../../state/support.ts'
 import { openDoor, openRaceKeys } from './setup-door.ts'
 

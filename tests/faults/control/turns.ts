@@ -4,7 +4,7 @@ import { startKafka } from '../../../infra/kafka/kafka.ts'
 import { freePort } from '../../services/gateway.ts'
 import { testTopics } from '../../services/kafka.ts'
 import { startTcpProxy } from '../../services/tcp-proxy.ts'
-import { openRaceLog, type RaceLog, type RaceTask } from '../../state/race-writer.ts'
+import { openRaceLog, type RaceLog, type RaceTask } from '../../state/commit/race-writer.ts'
 import { begin, createTenant, openInstance } from '../../state/support.ts'
 import { percentiles } from '../oracle.ts'
 import { conclude, type Figure, numberArgument } from './figures.ts'
@@ -14,7 +14,7 @@ const NEAR = ['near-a', 'near-b']
 /** Commands that each near writer has under way. */
 const AT_ONCE = 5
 const WARM = 20
-const WRITER = new URL('../../state/race-writer.ts', import.meta.url).pathname
+const WRITER = new URL('../../state/commit/race-writer.ts', import.meta.url).pathname
 
 /** A writer that never pauses, in a process of its own. Answers how many of its commands were carried out. */
 const near = (name: string, log: RaceLog) => {

@@ -4,7 +4,7 @@ import { type MemoryFaults, memoryLog } from '../../../src/log/memory.ts'
 import type { EventLog, LogRecord } from '../../../src/log/port.ts'
 import { CONTROL, foldAgain } from '../../../src/state/fold.ts'
 import { testTopics } from '../../services/kafka.ts'
-import { openRaceLog } from '../../state/race-writer.ts'
+import { openRaceLog } from '../../state/commit/race-writer.ts'
 import { begin, type Instance, macKey, nowMs, openInstance } from '../../state/support.ts'
 
 export interface World {

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { GENESIS, writeDecision } from '../../../src/domain/decision.ts'
 import { CONTROL } from '../../../src/state/fold.ts'
-import { writeTurn } from '../../../src/state/turn.ts'
+import { writeTurn } from '../../../src/state/write-turns.ts'
 import { keyIssued, modelCreated, providerCreated, tenantCreated } from '../../domain/world.ts'
 import { macKey } from '../../state/support.ts'
 import { type RealGateway, startRealGateway } from './real-history.ts'

@@ -2,7 +2,7 @@
 import type { ControlState } from '../../../src/domain/control.ts'
 import type { PastRead } from '../../../src/http/admin/as-of.ts'
 import { readPast } from '../../../src/http/admin/past.ts'
-import type { History, LogDetail, Questions } from '../../../src/state/history-port.ts'
+import type { History, LogDetail, Questions } from '../../../src/state/history/history-port.ts'
 import type { LiveState } from '../../../src/state/port.ts'
 
 /** A record of the log by its id; null for one that there is not. */

@@ -1,0 +1,177 @@
+// Which budgets a request falls under: of its tenant, its key and its endpoint scope whoever answers, of a candidate's provider and model besides.
+import { opensAt } from '../../domain/account-closing.ts'
+import type { BudgetRow } from '../../domain/budget.ts'
+import { LIMITS_HEIGHT_SINCE } from '../../domain/budget-events.ts'
+import { windowAt } from '../../domain/budget-window.ts'
+import { CHAIN_ROW } from '../../domain/chain.ts'
+import type { LiveState } from '../port.ts'
+import type { OpenAccount } from './open-account.ts'
+
+/** A budget that is in use, with the bounds of the window that was asked for last. */
+export class BudgetLine {
+  startMs = Number.POSITIVE_INFINITY
+  endMs: number | null = Number.NEGATIVE_INFINITY
+  /** The account of that window, once it was asked for. */
+  account: OpenAccount | null = null
+  /** No lease is asked for before this (monotonic): others have yet to tell what they counted. */
+  asksFromMs = 0
+
+  constructor(
+    public row: BudgetRow,
+    /** Whether copies of its terms may say at which height its limits were set: all instances understand it. */
+    readonly saysLimitsHeight: () => boolean,
+  ) {}
+
+  /** An account of it that was closed up to a lower height is open, or will be with the next copy of its terms. */
+  get opensAt(): number {
+    return opensAt(this.row, this.saysLimitsHeight())
+  }
+
+  get isHard(): boolean {
+    return this.row.enforcement === 'hard'
+  }
+
+  get leasesMoney(): boolean {
+    return this.isHard && this.row.limit_nano_usd !== null
+  }
+
+  get leasesTokens(): boolean {
+    return this.isHard && this.row.limit_tokens !== null
+  }
+
+  /** Whether money or tokens are spent from leases now that were only counted, or not even that, by the row before. */
+  leasesMoreThan(before: BudgetRow): boolean {
+    const wasHard = before.enabled && before.enforcement === 'hard'
+    const money = wasHard && before.limit_nano_usd !== null
+    const tokens = wasHard && before.limit_tokens !== null
+    return (this.leasesMoney && !money) || (this.leasesTokens && !tokens)
+  }
+
+  /** Looks for the window of this moment. True when it is another one than before. */
+  moveTo(nowMs: number): boolean {
+    if (nowMs >= this.startMs && (this.endMs === null || nowMs < this.endMs)) return false
+    const { startMs, endMs } = this.windowOf(nowMs)
+    this.startMs = startMs
+    this.endMs = endMs
+    return true
+  }
+
+  windowOf(nowMs: number): { readonly startMs: number; readonly endMs: number | null } {
+    const { window, calendar_aligned: calendarAligned, timezone, created_at } = this.row
+    return windowAt({ window, calendarAligned, timezone, anchorMs: Date.parse(created_at) }, nowMs)
+  }
+
+  /** The row changed: windows may be cut otherwise. */
+  replace(row: BudgetRow): void {
+    this.row = row
+    this.account = null
+    this.startMs = Number.POSITIVE_INFINITY
+    this.endMs = Number.NEGATIVE_INFINITY
+  }
+}
+
+/** Those of one tenant. */
+export class TenantLines {
+  readonly all = new Map<string, BudgetLine>()
+  /** `<type>:<id>`, names of models in lower case. */
+  readonly #bySubject = new Map<string, BudgetLine[]>()
+  /** Whether any is about a provider or a model. */
+  ofCandidates = false
+  whole: readonly BudgetLine[] = NO_LINES
+
+  constructor(private readonly saysLimitsHeight: () => boolean) {}
+
+  put(row: BudgetRow): BudgetLine {
+    const known = this.all.get(row.id)
+    const line = known ?? new BudgetLine(row, this.saysLimitsHeight)
+    if (known === undefined) this.all.set(row.id, line)
+    else line.replace(row)
+    this.#index()
+    return line
+  }
+
+  drop(id: string): void {
+    this.all.delete(id)
+    this.#index()
+  }
+
+  of(type: string, id: string): readonly BudgetLine[] {
+    return this.#bySubject.get(`${type}:${id}`) ?? NO_LINES
+  }
+
+  /** Those that hold whoever answers. */
+  ofRequest(keyId: string, slug: string | null): readonly BudgetLine[] {
+    if (this.#bySubject.size === 0) return this.whole
+    const ofKey = this.of('key', keyId)
+    const ofEndpoint = slug === null ? NO_LINES : this.of('endpoint', slug)
+    return ofKey.length === 0 && ofEndpoint.length === 0 ? this.whole : [...this.whole, ...ofKey, ...ofEndpoint]
+  }
+
+  /** Those of one candidate besides. */
+  ofCandidate(providerId: string, model: string): readonly BudgetLine[] {
+    if (!this.ofCandidates) return NO_LINES
+    const ofModel = this.of('model', model.toLowerCase())
+    const ofProvider = this.of('provider', providerId)
+    return ofModel.length === 0 ? ofProvider : ofProvider.length === 0 ? ofModel : [...ofProvider, ...ofModel]
+  }
+
+  #index(): void {
+    this.#bySubject.clear()
+    const whole: BudgetLine[] = []
+    this.ofCandidates = false
+    for (const line of this.all.values()) {
+      const { type, id } = line.row.scope
+      if (type === 'tenant') {
+        whole.push(line)
+        continue
+      }
+      if (type === 'provider' || type === 'model') this.ofCandidates = true
+      const subject = `${type}:${type === 'model' ? id.toLowerCase() : id}`
+      this.#bySubject.set(subject, [...(this.#bySubject.get(subject) ?? NO_LINES), line])
+    }
+    this.whole = whole
+  }
+}
+
+const NO_LINES: readonly BudgetLine[] = []
+
+export interface BudgetLines {
+  /** Null: the tenant has no budget in use. */
+  of(tenantId: string): TenantLines | null
+  tenants(): Iterable<[string, TenantLines]>
+  /** Whether copies of terms may say at which height limits were set. */
+  saysLimitsHeight(): boolean
+}
+
+/** Follows the fold. `changed` is called for each budget that is in use, at first and whenever it changes; `before` is null at first, and of one that was made. */
+export const openBudgetLines = (
+  live: Pick<LiveState, 'control' | 'subscribe'>,
+  changed: (tenantId: string, line: BudgetLine, before: BudgetRow | null) => void,
+): BudgetLines => {
+  const tenants = new Map<string, TenantLines>()
+  const saysLimitsHeight = () =>
+    (live.control.table('chain').get(CHAIN_ROW)?.schema_version ?? 1) >= LIMITS_HEIGHT_SINCE
+  const put = (row: BudgetRow, before: BudgetRow | null): void => {
+    if (!row.enabled) {
+      drop(row)
+      return
+    }
+    const lines = tenants.get(row.tenant_id) ?? new TenantLines(saysLimitsHeight)
+    tenants.set(row.tenant_id, lines)
+    changed(row.tenant_id, lines.put(row), before)
+  }
+  const drop = ({ tenant_id, id }: BudgetRow): void => {
+    const lines = tenants.get(tenant_id)
+    lines?.drop(id)
+    if (lines?.all.size === 0) tenants.delete(tenant_id)
+  }
+  for (const [, row] of live.control.table('budgets').rows()) put(row, null)
+  live.subscribe(({ changes }) => {
+    for (const { table, before, after } of changes) {
+      if (table !== 'budgets') continue
+      if (after !== null) put(after as BudgetRow, before as BudgetRow | null)
+      else if (before !== null) drop(before as BudgetRow)
+    }
+  })
+  return { of: (tenantId) => tenants.get(tenantId) ?? null, tenants: () => tenants, saysLimitsHeight }
+}

@@ -1,0 +1,42 @@
+// What an attempt may cost and what it did, as budgets are told of it.
+import type { LeaseRefusal } from '../../domain/account.ts'
+import type { Limits } from '../../domain/amount.ts'
+import type { Taken } from './lease-requests.ts'
+import type { OpenAccount } from './open-account.ts'
+
+/** The most that an attempt may cost; null: no price is known. */
+export interface Bound {
+  readonly nanoUsd: number | null
+  readonly tokens: number
+}
+
+/** What an attempt cost. */
+export interface Cost {
+  readonly nanoUsd: number | null
+  readonly tokens: number
+  /** The provider said it, or counted its tokens: what is above the reservation is booked as overrun. An estimate never is. */
+  readonly exact: boolean
+  /**
+   * The most that may have been billed where nobody has said what was: what a lease is charged instead, up to its reservation. Null: all that was reserved.
+   * Absent: it was said.
+   */
+  readonly atMost?: Limits
+}
+
+/** Why an attempt may not be made. `too_many`: more budgets hold for it than its records may name. */
+export interface BudgetRefusal {
+  readonly reason: LeaseRefusal | 'no_price' | 'too_many' | 'unreachable'
+  readonly open: OpenAccount
+}
+
+/** Which of its amounts an account limits, so that they are taken of its lease. */
+export interface Leases {
+  readonly leasesMoney: boolean
+  readonly leasesTokens: boolean
+}
+
+/** Why nothing was taken. */
+export const refusalOf = (taken: Exclude<Taken, { kind: 'taken' }>): BudgetRefusal => ({
+  reason: taken.kind === 'unreachable' ? 'unreachable' : taken.reason,
+  open: taken.open,
+})

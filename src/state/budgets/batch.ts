@@ -1,0 +1,185 @@
+// What one append to `gateway.budgets.v1` says: accounts that are new or have other limits, what was spent and given back, requests for more. In that order.
+import { roomOf } from '../../domain/account.ts'
+import { type Amount, isNothing, minus, NO_AMOUNT, plus } from '../../domain/amount.ts'
+import { type BudgetEvent, type LeaseAsk, type LeaseTally, MOST_ACCOUNTS } from '../../domain/budget-events.ts'
+import type { NewRecord } from '../../log/port.ts'
+import { AskGroup } from './lease-requests.ts'
+import type { BudgetLedger } from './ledger.ts'
+import { LEASE_MS, type OpenAccount, termsOf } from './open-account.ts'
+import { BudgetScribe, type ScribeDeps } from './writer.ts'
+
+/** Below what any log takes at once (256 records, 448 KiB). */
+const MOST_RECORDS = 200
+const MOST_BYTES = 192 * 1024
+
+export interface Batch {
+  readonly records: NewRecord[]
+  /** Accounts that it says something of under this process's holder: their leases are renewed by it. */
+  readonly named: Set<OpenAccount>
+  readonly told: Set<OpenAccount>
+  /** Of those, the ones of which nothing more will be said. */
+  readonly closed: Set<OpenAccount>
+  readonly asked: AskGroup[]
+}
+
+export interface Sources {
+  readonly opens: Iterable<OpenAccount>
+  readonly former: Iterable<OpenAccount>
+  readonly groups: Iterable<AskGroup>
+  asked(group: AskGroup): void
+}
+
+interface WriterDeps extends ScribeDeps {
+  readonly epoch: string
+  monotonicMs(): number
+}
+
+export class BatchWriter {
+  readonly #scribe: BudgetScribe
+  /** Grows for the life of the process. */
+  #request = 0
+
+  constructor(
+    private readonly deps: WriterDeps,
+    private readonly ledger: BudgetLedger,
+  ) {
+    this.#scribe = new BudgetScribe(deps, deps.epoch)
+  }
+
+  /** What there is to say to a partition now; null: nothing. */
+  next(partition: number, { opens, former, groups, asked }: Sources): Batch | null {
+    const nowMs = this.deps.monotonicMs()
+    const batch: Batch & { bytes: number } = {
+      ...{ records: [], named: new Set(), told: new Set(), closed: new Set(), asked: [], bytes: 0 },
+    }
+    // What stands there already has to be read first: it says whether an account is new.
+    if (!this.ledger.isCaughtUp(partition)) return null
+    const here = (open: OpenAccount): boolean => this.ledger.partitionOf(open.tenantId) === partition
+    const own = [...opens].filter(here)
+    this.#tell(
+      batch,
+      own.filter((open) => isToTell(open, nowMs)),
+      'lease.settled',
+    )
+    const ended = [...former].filter(here).filter(({ lease }) => lease.untoldSinceMs !== null)
+    this.#tell(
+      batch,
+      ended.filter(({ isIdle }) => isIdle),
+      'lease.closed',
+    )
+    this.#tell(
+      batch,
+      ended.filter(({ isIdle }) => !isIdle),
+      'lease.settled',
+    )
+    for (const group of groups) {
+      if (!group.due || group.sequence !== null || !here(group.opens[0]!)) continue
+      if (isFull(batch)) break
+      group.due = false
+      if (group.first() !== undefined) this.#ask(batch, group, nowMs, asked)
+    }
+    for (const open of own) {
+      if (!open.wantsMore || open.asking || isFull(batch)) continue
+      open.wantsMore = false
+      this.#ask(batch, new AskGroup(`ahead ${open.account}`, [open]), nowMs, asked)
+    }
+    for (const open of batch.named) open.sentAtMs ??= nowMs
+    return batch.records.length === 0 ? null : batch
+  }
+
+  /** The batch was not written. */
+  takeBack({ told, asked }: Batch): void {
+    const nowMs = this.deps.monotonicMs()
+    for (const open of told) {
+      open.lease.untoldSinceMs ??= nowMs
+      open.takeBackMark()
+    }
+    for (const group of asked) for (const open of group.opens) open.asking = false
+  }
+
+  #add(batch: Batch & { bytes: number }, tenantId: string, event: BudgetEvent): void {
+    const record = this.#scribe.record(tenantId, event)
+    batch.records.push(record)
+    batch.bytes += record.value!.length
+  }
+
+  #tell(batch: Batch & { bytes: number }, opens: readonly OpenAccount[], type: 'lease.settled' | 'lease.closed'): void {
+    const byWho = Map.groupBy(opens, ({ tenantId, lease }) => `${tenantId} ${lease.holder}`)
+    for (const all of byWho.values()) {
+      for (let from = 0; from < all.length && !isFull(batch); from += MOST_ACCOUNTS) {
+        const some = all.slice(from, from + MOST_ACCOUNTS)
+        const { tenantId, lease } = some[0]!
+        const accounts: LeaseTally[] = []
+        for (const open of some) {
+          this.#introduce(batch, open)
+          accounts.push(open.lease.tally())
+          open.lease.untoldSinceMs = null
+          open.telling()
+          batch.told.add(open)
+          if (type === 'lease.closed') batch.closed.add(open)
+          else batch.named.add(open)
+        }
+        const who = { holder: lease.holder, instance: this.deps.instance }
+        if (type === 'lease.settled') this.#add(batch, tenantId, { type, data: { ...who, accounts } })
+        else {
+          const sums = accounts.map(({ returned: _, ...rest }) => rest)
+          this.#add(batch, tenantId, { type, data: { ...who, accounts: sums } })
+        }
+      }
+    }
+  }
+
+  /** The partition has to know the account and its limits before anything is said of it. */
+  #introduce(batch: Batch & { bytes: number }, open: OpenAccount): void {
+    const { tenantId, account: id, line } = open
+    const account = this.ledger.account(tenantId, id)
+    if (account === undefined) {
+      const forgotten = line.isHard && this.ledger.forgets(tenantId, line.row, open.startMs)
+      const data = { ...open.opened(), ...(forgotten ? { forgotten } : {}) }
+      this.#add(batch, tenantId, { type: 'account.opened', data })
+    } else if (account.height < line.row.height) {
+      const data = { account: id, ...termsOf(line.row, line.saysLimitsHeight()) }
+      this.#add(batch, tenantId, { type: 'account.limited', data })
+    }
+  }
+
+  #ask(batch: Batch & { bytes: number }, group: AskGroup, nowMs: number, asked: (group: AskGroup) => void): void {
+    const accounts = group.opens.map((open, i) => this.#askOf(open, group, i, nowMs))
+    if (group.first() === undefined && accounts.every(({ want }) => isNothing(want))) return
+    for (const open of group.opens) {
+      this.#introduce(batch, open)
+      open.asking = true
+      open.wantsMore = false
+      batch.named.add(open)
+    }
+    group.sequence = ++this.#request
+    const { holder } = group.opens[0]!.lease
+    const data = { holder, instance: this.deps.instance, sequence: group.sequence, accounts }
+    this.#add(batch, group.tenantId, { type: 'lease.requested', data })
+    batch.asked.push(group)
+    asked(group)
+  }
+
+  #askOf(open: OpenAccount, group: AskGroup, place: number, nowMs: number): LeaseAsk {
+    const account = this.ledger.account(open.tenantId, open.account)
+    const free = open.lease.free()
+    let wanted: Amount = NO_AMOUNT
+    for (const { done, amounts } of group.waiters) if (!done) wanted = plus(wanted, amounts[place]!)
+    const first = group.first()?.amounts[place] ?? NO_AMOUNT
+    const need = minus(first, free)
+    const room = account === undefined ? null : roomOf(account)
+    const want = plus(minus(wanted, free), open.ahead(nowMs, account, room))
+    return { account: open.account, height: open.line.row.height, need, want }
+  }
+}
+
+const isFull = ({ records, bytes }: { records: readonly unknown[]; bytes: number }): boolean =>
+  records.length >= MOST_RECORDS - 2 * MOST_ACCOUNTS || bytes >= MOST_BYTES - 48 * 1024
+
+/** What was not told, and what is held and would expire. */
+const isToTell = ({ lease, line, account: _ }: OpenAccount, nowMs: number): boolean => {
+  if (lease.untoldSinceMs !== null) return true
+  if (!line.isHard || nowMs < lease.usableUntilMs - LEASE_MS / 2) return false
+  const { nano_usd, tokens } = minus(minus(lease.granted, lease.returned), lease.spent)
+  return nano_usd > 0 || tokens > 0
+}

@@ -1,0 +1,143 @@
+// Budgets as requests and reads meet them: which ones a request falls under, and how each of them stands.
+import { accountId, carriedInto, committed, overrunOf, spentOf } from '../../domain/account.ts'
+import { closedUpTo, opensAt } from '../../domain/account-closing.ts'
+import { type Amount, minus, NO_AMOUNT, plus } from '../../domain/amount.ts'
+import type { BudgetRow } from '../../domain/budget.ts'
+import type { LiveState } from '../port.ts'
+import { type BudgetLine, type BudgetLines, openBudgetLines } from './applicable.ts'
+import { startBudgetChores } from './chores.ts'
+import { type BudgetFigures, budgetFigures } from './figures.ts'
+import { type HoldingInstance, holdingInstances } from './holders.ts'
+import { BudgetLeases, type LeasesDeps } from './leases.ts'
+import { RequestBudgets } from './request-budgets.ts'
+
+/** How a budget stands in its present window. */
+export interface BudgetStanding {
+  readonly account: string
+  readonly startMs: number
+  readonly endMs: number | null
+  /** By outcomes that are settled: what the log was told, and what this instance has not told yet. */
+  readonly spent: Amount
+  /** Held by leases, of requests under way or ahead of them. */
+  readonly reserved: Amount
+  readonly overrunNanoUsd: number
+  /** Closed until its limits are changed: a provider billed beyond what was reserved. */
+  readonly closed: boolean
+}
+
+/** Where limits begin to hold for what was only counted, all instances tell at once what they have counted; the first leases are asked for after this. */
+const TOLD_WITHIN_MS = 500
+
+export interface Budgets {
+  /** Null: the key falls under no budget. `slug`: of the endpoint scope. */
+  of(tenantId: string, keyId: string, slug: string | null, atMs: number): RequestBudgets | null
+  /** Null until what the log says of it is read. */
+  standing(row: BudgetRow): BudgetStanding | null
+  /** All together, with so many by name at the most. */
+  figures(most: number): BudgetFigures
+  /** Instances that hold something of a budget. */
+  instances(): HoldingInstance[]
+  /** Resolves once the log is read as far as it went, or after the time given. */
+  caughtUp(tenantId: string, waitMs: number): Promise<boolean>
+}
+
+/** Nobody has a budget. */
+export const NO_BUDGETS: Budgets = {
+  of: () => null,
+  standing: () => null,
+  figures: () => ({ nearest: [], inUse: 0, closed: 0, leases: 0, waiting: 0, downMs: 0 }),
+  instances: () => [],
+  caughtUp: () => Promise.resolve(true),
+}
+
+export interface BudgetsDeps extends Omit<LeasesDeps, 'onFolded'> {
+  readonly live: Pick<LiveState, 'control' | 'subscribe'>
+  /** The number of the spool's next record. */
+  spoolEnd(): number
+  /** Called once a second, and when all is said, with the first record of the spool that is needed to know what was spent. */
+  onNeeded?(record: number): void
+}
+
+export interface OpenBudgets extends Budgets {
+  readonly leases: BudgetLeases
+  readonly lines: BudgetLines
+  /** Says what is left to say, for so long at most. */
+  close(limitMs: number): Promise<void>
+}
+
+/** Opens the accounts of the budgets in use, and those that come. Reads and writes nothing where there are none. */
+export const openBudgets = (deps: BudgetsDeps): OpenBudgets => {
+  const leases = new BudgetLeases(deps)
+  const changed = (tenantId: string, line: BudgetLine, before: BudgetRow | null): void => {
+    void leases.ledger.follow(tenantId)
+    const nowMs = deps.monotonicMs()
+    if (before !== null && line.leasesMoreThan(before)) line.asksFromMs = nowMs + TOLD_WITHIN_MS
+    // Limits may be lower now, or hold for what was only counted: what is held ahead of need goes back, and what was counted is told, at once.
+    for (const open of [...leases.opens.values(), ...leases.former]) {
+      if (open.line.row.id !== line.row.id) continue
+      open.line = line
+      if (!leases.former.has(open)) leases.giveBack(open, nowMs)
+      if (open.lease.untoldSinceMs !== null) leases.tell(open)
+    }
+  }
+  const lines = openBudgetLines(deps.live, changed)
+  const stopChores = startBudgetChores({ ...deps, leases, lines })
+  return {
+    leases,
+    lines,
+    of(tenantId, keyId, slug, atMs) {
+      const own = lines.of(tenantId)
+      if (own === null) return null
+      const whole = own.ofRequest(keyId, slug)
+      if (whole.length === 0 && !own.ofCandidates) return null
+      return new RequestBudgets(leases, tenantId, own, whole, atMs, deps.spoolEnd)
+    },
+    standing: (row) => standingOf(leases, lines, row),
+    figures: (most) => budgetFigures(leases, lines, (row) => standingOf(leases, lines, row), most),
+    instances: () => holdingInstances(leases.ledger),
+    async caughtUp(tenantId, waitMs) {
+      let timer: ReturnType<typeof setTimeout> | undefined
+      const late = new Promise<boolean>((resolve) => {
+        timer = setTimeout(() => resolve(false), waitMs)
+      })
+      const read = leases.ledger.follow(tenantId).then(() => leases.ledger.accounts(tenantId) !== null)
+      const answer = await Promise.race([read, late])
+      clearTimeout(timer)
+      return answer
+    },
+    async close(limitMs) {
+      stopChores()
+      await leases.close(limitMs)
+      deps.onNeeded?.(Math.min(deps.spoolEnd(), leases.neededFrom()))
+    },
+  }
+}
+
+const standingOf = (leases: BudgetLeases, lines: BudgetLines, row: BudgetRow): BudgetStanding | null => {
+  const { ledger, opens } = leases
+  const line = lines.of(row.tenant_id)?.all.get(row.id)
+  const accounts = ledger.accounts(row.tenant_id)
+  if (line === undefined || accounts === null) return null
+  const { startMs, endMs } = line.windowOf(ledger.nowMs(row.tenant_id))
+  const id = accountId(row.id, startMs, endMs)
+  const account = accounts.get(id)
+  const lease = opens.get(id)?.lease
+  const told = lease === undefined ? undefined : account?.holders.get(lease.holder)
+  const ours = lease === undefined ? NO_AMOUNT : plus(lease.spent, lease.counted)
+  const untold = minus(ours, told === undefined ? NO_AMOUNT : plus(told.spent, told.counted))
+  const window = { account: id, budget_id: row.id, window_start_ms: startMs, window_end_ms: endMs }
+  // Nobody has spent from this window yet: what others that overlap it came to counts in it all the same.
+  const settled = account === undefined ? carriedInto(accounts, window) : spentOf(account)
+  const spent = plus(settled, untold)
+  const taken = account === undefined ? settled : committed(account)
+  return {
+    account: id,
+    startMs,
+    endMs,
+    spent,
+    reserved: minus(taken, spent),
+    overrunNanoUsd: account === undefined ? 0 : overrunOf(account),
+    // By the log: what this process alone knows yet would close it once more after its limits were set again.
+    closed: account !== undefined && opensAt(row, lines.saysLimitsHeight()) <= closedUpTo(account),
+  }
+}

@@ -1,0 +1,157 @@
+// What budgets need beside requests, once a second: telling what was spent, giving back what nobody uses, the next window, alerts, statements.
+import { spentOf } from '../../domain/account.ts'
+import { reached } from '../../domain/budget-alerts.ts'
+import type { BudgetEvent } from '../../domain/budget-events.ts'
+import type { Diagnostics } from '../../lib/process/diagnostics.ts'
+import { type EventLog, IndefiniteAppend, LogUnavailable } from '../../log/port.ts'
+import type { BudgetLines } from './applicable.ts'
+import type { BudgetLeases } from './leases.ts'
+import { LEASE_MS, type OpenAccount } from './open-account.ts'
+import { BudgetScribe, statementOf } from './writer.ts'
+
+const EVERY_MS = 1_000
+/** What was charged is told at the latest after this. */
+const TELL_MS = 5_000
+/** A lease that nobody drew from for so long goes back. */
+const IDLE_MS = 30_000
+/** The next window is opened when so much of this one is left, or half of it. */
+const NEXT_MS = 60_000
+const STATED_MS = 3_600_000
+/** Of one tenant; more are told with the next statement. */
+const MOST_STATED = 64
+
+export interface ChoresDeps {
+  readonly log: EventLog
+  readonly leases: BudgetLeases
+  readonly lines: BudgetLines
+  readonly instance: string
+  nowMs(): number
+  monotonicMs(): number
+  newEpoch(): string
+  readonly diagnostics: Diagnostics
+  spoolEnd(): number
+  onNeeded?(record: number): void
+}
+
+/** Returns how to stop. */
+export const startBudgetChores = (deps: ChoresDeps): (() => void) => {
+  const chores = new Chores(deps)
+  const timer = setInterval(() => chores.run(), EVERY_MS)
+  timer.unref()
+  return () => clearInterval(timer)
+}
+
+class Chores {
+  readonly #scribe: BudgetScribe
+  #writing = false
+  #round = 0
+  /** The wall clock before the monotonic one, as of the last round. */
+  #aheadMs: number | null = null
+
+  constructor(private readonly deps: ChoresDeps) {
+    this.#scribe = new BudgetScribe(deps, deps.newEpoch())
+  }
+
+  run(): void {
+    const { leases, monotonicMs, spoolEnd, onNeeded } = this.deps
+    const nowMs = monotonicMs()
+    if (this.#slept(nowMs)) for (const open of leases.opens.values()) open.lease.usableUntilMs = 0
+    for (const open of [...leases.opens.values(), ...leases.former]) this.#mind(open, nowMs)
+    onNeeded?.(Math.min(spoolEnd(), leases.neededFrom()))
+    if (!this.#writing)
+      void this.#write().catch((error: unknown) => this.deps.diagnostics.warn('budget_chores', { error }))
+  }
+
+  /** The machine slept, and the monotonic clock with it: nobody knows whether leases are good still. Also where somebody sets the clock: they are renewed. */
+  #slept(nowMs: number): boolean {
+    const aheadMs = this.deps.nowMs() - nowMs
+    const slept = this.#aheadMs !== null && aheadMs - this.#aheadMs > LEASE_MS / 2
+    this.#aheadMs = aheadMs
+    return slept
+  }
+
+  /** One account that this process spends from. */
+  #mind(open: OpenAccount, nowMs: number): void {
+    const { leases } = this.deps
+    const { lease, endMs, tenantId, line } = open
+    const logMs = leases.ledger.nowMs(tenantId)
+    const isOver = endMs !== null && logMs >= endMs
+    const idleMs = nowMs - Math.max(lease.usedAtMs, open.grantedAtMs)
+    if (isOver || idleMs > IDLE_MS) leases.giveBack(open, nowMs)
+    const untoldMs = lease.untoldSinceMs === null ? 0 : nowMs - lease.untoldSinceMs
+    const expires = line.isHard && idleMs <= IDLE_MS && nowMs > lease.usableUntilMs - LEASE_MS / 2
+    if (untoldMs > TELL_MS || open.isContended(nowMs) || expires) leases.tell(open)
+    // Only once the fold shows all that was told: should a clock go back, the account is opened again as the fold has it.
+    const isTold = lease.isTold(leases.ledger.account(tenantId, open.account)?.holders.get(lease.holder))
+    const done = lease.untoldSinceMs === null && open.neededFrom === null && open.isIdle && !open.asking && isTold
+    if (isOver && done && open.waiting === 0) this.#drop(open)
+    else if (!isOver && endMs !== null && line.isHard && idleMs < IDLE_MS) this.#openNext(open, endMs, logMs)
+  }
+
+  #drop(open: OpenAccount): void {
+    const { leases } = this.deps
+    if (open.line.account === open) open.line.account = null
+    if (leases.opens.get(open.account) === open) leases.opens.delete(open.account)
+    leases.former.delete(open)
+  }
+
+  /** Whoever draws now will draw in the next window too: its account is there before it begins. */
+  #openNext(open: OpenAccount, endMs: number, logMs: number): void {
+    const { leases } = this.deps
+    const aheadMs = Math.min(NEXT_MS, (endMs - open.startMs) / 2)
+    if (endMs - logMs > aheadMs) return
+    const next = open.line.windowOf(endMs)
+    const opened = leases.openWindow(open.tenantId, open.line, next.startMs, next.endMs)
+    if (opened.asking || opened.lastGrant.nano_usd > 0 || opened.lastGrant.tokens > 0) return
+    opened.lastDrawNanoUsd = open.lastDrawNanoUsd
+    opened.lastDrawTokens = open.lastDrawTokens
+    opened.wantsMore = true
+    leases.tell(opened)
+  }
+
+  /** What is written beside the leases. What fails is due again with the next round. */
+  async #write(): Promise<void> {
+    const { leases } = this.deps
+    this.#writing = true
+    try {
+      for (const tenantId of [...leases.ledger.tenants()]) await this.#alert(tenantId)
+      if (this.#round++ % 10 !== 0) return
+      for (const tenantId of [...leases.ledger.statedBefore(this.deps.nowMs() - STATED_MS)]) await this.#state(tenantId)
+    } finally {
+      this.#writing = false
+    }
+  }
+
+  async #alert(tenantId: string): Promise<void> {
+    const lines = this.deps.lines.of(tenantId)
+    if (lines === null) return
+    const events: BudgetEvent[] = []
+    for (const account of this.deps.leases.ledger.accounts(tenantId)?.all() ?? []) {
+      const line = lines.all.get(account.budget_id)
+      if (line === undefined) continue
+      const { alert_thresholds, soft_limit_nano_usd } = line.row
+      const spent = spentOf(account)
+      for (const threshold of reached(account, spent, alert_thresholds, soft_limit_nano_usd)) {
+        const { account: id, budget_id, limit_nano_usd, limit_tokens } = account
+        const data = { account: id, budget_id, tenant_id: tenantId, threshold, spent, limit_nano_usd, limit_tokens }
+        events.push({ type: 'account.alerted', data })
+      }
+    }
+    await this.#append(tenantId, events.slice(0, MOST_STATED))
+  }
+
+  async #state(tenantId: string): Promise<void> {
+    await this.#append(tenantId, statementOf(this.deps.leases.ledger, tenantId))
+  }
+
+  async #append(tenantId: string, events: readonly BudgetEvent[]): Promise<void> {
+    if (events.length === 0) return
+    try {
+      await this.#scribe.append(tenantId, events, this.deps.leases.ledger)
+    } catch (error) {
+      // Due again in a second, and harmless twice.
+      if (error instanceof LogUnavailable || error instanceof IndefiniteAppend) return
+      throw error
+    }
+  }
+}

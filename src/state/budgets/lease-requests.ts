@@ -1,0 +1,93 @@
+// Who waits for a lease, and in which order: requests of one set of accounts ask together.
+
+import type { LeaseRefusal } from '../../domain/account.ts'
+import type { Amount } from '../../domain/amount.ts'
+import type { OpenAccount } from './open-account.ts'
+
+/** What came of a wait. `unreachable`: the log did not answer in time. */
+export type Taken =
+  | { readonly kind: 'taken' }
+  | { readonly kind: 'refused'; readonly reason: LeaseRefusal; readonly open: OpenAccount }
+  | { readonly kind: 'unreachable'; readonly open: OpenAccount }
+
+export const TAKEN: Taken = { kind: 'taken' }
+
+/** The account that has not enough, and until when others may give back to it (monotonic). */
+export interface Parked {
+  readonly open: OpenAccount
+  readonly untilMs: number
+}
+
+/** What a request takes of one account. */
+export interface Draw {
+  readonly open: OpenAccount
+  /** It takes of its lease. */
+  readonly isDrawing: boolean
+  readonly drawNanoUsd: number
+  readonly drawTokens: number
+}
+
+/** Whether all of it can be taken now, and nobody waits for it. */
+export const canDraw = (draws: readonly Draw[], nowMs: number): boolean => {
+  for (let i = 0; i < draws.length; i++) {
+    const { open, isDrawing, drawNanoUsd, drawTokens } = draws[i]!
+    if (isDrawing && (open.waiting > 0 || !open.has(drawNanoUsd, drawTokens, nowMs))) return false
+  }
+  return true
+}
+
+/** What is drawn, and of which accounts. */
+export const drawn = (draws: readonly Draw[]): [OpenAccount[], Amount[]] => {
+  const drawing = draws.filter(({ isDrawing }) => isDrawing)
+  return [
+    drawing.map(({ open }) => open),
+    drawing.map(({ drawNanoUsd, drawTokens }) => ({ nano_usd: drawNanoUsd, tokens: drawTokens })),
+  ]
+}
+
+/** One request that waits for all of its accounts. */
+export interface Waiter {
+  readonly opens: readonly OpenAccount[]
+  readonly amounts: readonly Amount[]
+  readonly resolve: (taken: Taken) => void
+  timer: ReturnType<typeof setTimeout>
+  done: boolean
+  /** It was refused, and waits for what others give back. Null: it was not. */
+  parked: Parked | null
+}
+
+/** A set of accounts that is asked for in one record. */
+export class AskGroup {
+  readonly waiters: Waiter[] = []
+  /** The number of its request under way; null: none is. */
+  sequence: number | null = null
+  /** When that was asked (monotonic). */
+  askedAtMs = 0
+  /** It has something to ask. */
+  due = false
+  /** It asks later, once others have told what they counted. */
+  held = false
+
+  constructor(
+    readonly key: string,
+    readonly opens: readonly OpenAccount[],
+  ) {}
+
+  /** The log is asked, or is about to be. */
+  get isAsking(): boolean {
+    return this.sequence !== null || this.due
+  }
+
+  get tenantId(): string {
+    return this.opens[0]!.tenantId
+  }
+
+  /** Drops those that were served or gave up, and answers the first that still waits. */
+  first(): Waiter | undefined {
+    while (this.waiters[0]?.done === true) this.waiters.shift()
+    return this.waiters[0]
+  }
+}
+
+export const groupKey = (opens: readonly OpenAccount[]): string =>
+  opens.length === 1 ? opens[0]!.account : opens.map(({ account }) => account).join(' ')

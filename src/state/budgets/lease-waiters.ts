@@ -1,0 +1,285 @@
+// Requests whose lease is used up: they ask the log together, in their order, and wait for a bounded time.
+import { type Account, type LeaseRefusal, type LeaseVerdict, roomOf } from '../../domain/account.ts'
+import { type Amount, fits, minus, NO_AMOUNT } from '../../domain/amount.ts'
+import { AskGroup, groupKey, TAKEN, type Taken, type Waiter } from './lease-requests.ts'
+import type { BudgetLedger } from './ledger.ts'
+import { type OpenAccount, othersHold } from './open-account.ts'
+
+/** A request waits so long for a lease. */
+const WAIT_MS = 2_000
+/** And so long in all where the log takes what is said, only late. */
+const LATE_MS = 6_000
+/** Once there is not enough for it, a request waits at least so long for what others give back. */
+const RETURNS_MS = 500
+/** Or as long as so many answers of the log: the others have to read that somebody is short, to write, and to be read. */
+const RETURNS_ANSWERS = 3
+/** How fast a slow answer is forgotten: each one after it weighs so much less. */
+const FADES = 0.75
+/** What was refused for a reason that passes is asked again after this. */
+const AGAIN_MS = 25
+const MOST_WAITING = 4_096
+/** Of one account so many wait for what others give back: a budget that is as good as spent takes not the room of all. */
+const MOST_PARKED = 256
+/** Nobody gives anything back that would help. */
+const REFUSED_AT_ONCE: ReadonlySet<LeaseRefusal> = new Set(['overrun', 'forgotten', 'ended', 'early'])
+
+export interface WaitsDeps {
+  readonly ledger: BudgetLedger
+  monotonicMs(): number
+  holder(): string
+  /** Takes all amounts now, or none. */
+  tryTake(opens: readonly OpenAccount[], amounts: readonly Amount[], nowMs: number): boolean
+  /** A group has something to ask. */
+  due(group: AskGroup): void
+  /** The log does not take what is said. */
+  isLogDown(): boolean
+  /** Nobody who waits for it may be served by what is free of it. */
+  unneeded(open: OpenAccount, nowMs: number): void
+}
+
+/** What can be said before the log is asked. `returns`: it has refused already, and others may give something back until then. */
+type Outlook = Exclude<Taken, { kind: 'taken' }> | { readonly kind: 'returns'; readonly open: OpenAccount }
+
+export class BudgetWaits {
+  readonly #groups = new Map<string, AskGroup>()
+  /** Requests under way, by number. */
+  readonly #asked = new Map<number, AskGroup>()
+  #waiting = 0
+  /** The slowest answer of late: from when something was asked until the answer was read. */
+  #answerMs = 0
+  #closed = false
+
+  constructor(private readonly deps: WaitsDeps) {}
+
+  get groups(): Iterable<AskGroup> {
+    return this.#groups.values()
+  }
+
+  get waiting(): number {
+    return this.#waiting
+  }
+
+  asked(group: AskGroup): void {
+    this.#asked.set(group.sequence!, group)
+    group.askedAtMs = this.deps.monotonicMs()
+  }
+
+  /** Waits for all amounts. Answers at once what is certain already. */
+  wait(opens: readonly OpenAccount[], amounts: readonly Amount[], nowMs: number): Taken | Promise<Taken> {
+    const outlook = this.#outlook(opens, amounts, nowMs)
+    if (outlook !== null && outlook.kind !== 'returns') return outlook
+    if (outlook !== null && outlook.open.parked >= MOST_PARKED)
+      return { kind: 'refused', reason: 'spent', open: outlook.open }
+    if (this.#waiting >= MOST_WAITING || this.#closed) return { kind: 'unreachable', open: opens[0]! }
+    const { promise, resolve } = Promise.withResolvers<Taken>()
+    const key = groupKey(opens)
+    const group = this.#groups.get(key) ?? new AskGroup(key, opens)
+    this.#groups.set(key, group)
+    const timer = setTimeout(() => this.#late(waiter, group), WAIT_MS)
+    const waiter: Waiter = { opens, amounts, resolve, timer, done: false, parked: null }
+    group.waiters.push(waiter)
+    for (const open of opens) open.waiting++
+    this.#waiting++
+    if (outlook === null) this.#ask(group)
+    else this.#park(group, waiter, outlook.open, nowMs)
+    return promise
+  }
+
+  /** Serves whoever can be served now, in order, and asks for the next. */
+  look(): void {
+    if (this.#waiting === 0) return
+    const nowMs = this.deps.monotonicMs()
+    for (const group of [...this.#groups.values()]) {
+      const closed = closedOf(group.opens)
+      if (closed !== null) for (const waiter of [...group.waiters]) this.#resolve(waiter, closed)
+      let waiter = group.first()
+      while (waiter !== undefined && this.deps.tryTake(waiter.opens, waiter.amounts, nowMs)) {
+        this.#resolve(waiter, TAKEN)
+        waiter = group.first()
+      }
+      if (waiter === undefined) {
+        if (group.sequence === null) this.#groups.delete(group.key)
+      } else if (group.sequence === null && !group.due && (waiter.parked === null || this.#hasRoom(waiter)))
+        this.#ask(group)
+    }
+  }
+
+  /** The log has answered a request of this process. */
+  answered(sequence: number, verdict: LeaseVerdict): void {
+    const group = this.#asked.get(sequence)
+    if (group === undefined || verdict.kind === 'repeat') return
+    this.#end(group)
+    this.#answerMs = Math.max(this.deps.monotonicMs() - group.askedAtMs, FADES * this.#answerMs)
+    if (verdict.kind === 'granted') {
+      this.look()
+      this.#refuseParked(group)
+      return
+    }
+    const open = group.opens.find(({ account }) => account === verdict.account)!
+    if (verdict.reason === 'spent') this.#spent(group, open)
+    else if (REFUSED_AT_ONCE.has(verdict.reason)) this.#refuse(group, open, verdict.reason)
+    else if (group.first() !== undefined) setTimeout(() => group.sequence === null && this.#ask(group), AGAIN_MS)
+  }
+
+  /** A request of this process could not be sent. */
+  unreachable(group: AskGroup): void {
+    this.#end(group)
+    for (const waiter of [...group.waiters]) this.#resolve(waiter, { kind: 'unreachable', open: waiter.opens[0]! })
+  }
+
+  /** Nobody waits any more. */
+  close(): void {
+    this.#closed = true
+    this.clear()
+  }
+
+  /** Whoever waits is sent away, and what was asked is not waited for. */
+  clear(): void {
+    const groups = [...this.#groups.values()]
+    this.#groups.clear()
+    this.#asked.clear()
+    for (const group of groups) {
+      group.sequence = null
+      for (const open of group.opens) open.asking = false
+      for (const waiter of [...group.waiters]) this.#resolve(waiter, { kind: 'unreachable', open: waiter.opens[0]! })
+    }
+  }
+
+  #end(group: AskGroup): void {
+    this.#asked.delete(group.sequence!)
+    group.sequence = null
+    for (const open of group.opens) open.asking = false
+  }
+
+  #ask(group: AskGroup): void {
+    if (group.first() === undefined || group.held) return
+    const fromMs = Math.max(...group.opens.map(({ line }) => line.asksFromMs))
+    const nowMs = this.deps.monotonicMs()
+    if (nowMs < fromMs) {
+      group.held = true
+      setTimeout(() => {
+        group.held = false
+        if (group.sequence === null) this.#ask(group)
+      }, fromMs - nowMs)
+      return
+    }
+    group.due = true
+    this.deps.due(group)
+  }
+
+  #resolve(waiter: Waiter, taken: Taken): void {
+    if (waiter.done) return
+    waiter.done = true
+    clearTimeout(waiter.timer)
+    this.#waiting--
+    for (const open of waiter.opens) {
+      open.waiting--
+      if (waiter.parked !== null) open.parked--
+    }
+    waiter.resolve(taken)
+    if (taken.kind === 'taken') return
+    const nowMs = this.deps.monotonicMs()
+    for (const open of waiter.opens) this.deps.unneeded(open, nowMs)
+  }
+
+  /** The log has not answered in the usual time: whoever was heard by it, or stands behind what it takes now, waits on. */
+  #late(waiter: Waiter, group: AskGroup): void {
+    const giveUp = (): void => this.#giveUp(waiter, { kind: 'unreachable', open: waiter.opens[0]! })
+    // Nothing is said to a partition that is not read yet, so it takes nothing.
+    const isNext = group.due && this.deps.ledger.accounts(group.tenantId) !== null
+    const isHeard = (group.sequence !== null || isNext || waiter.parked !== null) && !this.deps.isLogDown()
+    if (isHeard && !waiter.done) waiter.timer = setTimeout(giveUp, LATE_MS - WAIT_MS)
+    else giveUp()
+  }
+
+  /** Until others have had the time to give back what they do not need; then it is refused. */
+  #park(group: AskGroup, waiter: Waiter, open: OpenAccount, nowMs: number): void {
+    waiter.parked = { open, untilMs: open.returnsUntilMs }
+    for (const each of waiter.opens) each.parked++
+    setTimeout(() => this.#refuseParked(group), Math.ceil(open.returnsUntilMs - nowMs) + 1)
+  }
+
+  /** Refuses those whose time is over, but not while the log is asked for them once more. */
+  #refuseParked(group: AskGroup): void {
+    if (group.isAsking) return
+    const nowMs = this.deps.monotonicMs()
+    let isAny = false
+    for (const waiter of [...group.waiters]) {
+      if (waiter.done || waiter.parked === null || nowMs < waiter.parked.untilMs) continue
+      isAny = true
+      this.#resolve(waiter, { kind: 'refused', reason: 'spent', open: waiter.parked.open })
+    }
+    if (isAny) this.look()
+  }
+
+  /** It has waited long enough; those behind it have not. */
+  #giveUp(waiter: Waiter, taken: Taken): void {
+    if (waiter.done) return
+    this.#resolve(waiter, taken)
+    this.look()
+  }
+
+  #refuse(group: AskGroup, open: OpenAccount, reason: LeaseRefusal): void {
+    for (const waiter of [...group.waiters]) this.#resolve(waiter, { kind: 'refused', reason, open })
+  }
+
+  /** There is not enough: the others see it and give back what they do not need; whoever is not served by then is refused. */
+  #spent(group: AskGroup, open: OpenAccount): void {
+    const nowMs = this.deps.monotonicMs()
+    open.returnsUntilMs = nowMs + Math.max(RETURNS_MS, RETURNS_ANSWERS * this.#answerMs)
+    open.contend(nowMs)
+    const { ledger, holder } = this.deps
+    for (const waiter of group.waiters) {
+      if (waiter.done || waiter.parked !== null) continue
+      if (this.#hasRoom(waiter)) break // by now there is: it asks again, and those after it
+      if (!othersHold(ledger.accounts(open.tenantId), open.account, holder())) {
+        this.#resolve(waiter, { kind: 'refused', reason: 'spent', open })
+        continue
+      }
+      this.#park(group, waiter, open, nowMs)
+    }
+    this.look()
+    this.#refuseParked(group)
+    for (const each of group.opens) this.deps.unneeded(each, nowMs)
+  }
+
+  #accountOf(open: OpenAccount): Account | undefined {
+    return this.deps.ledger.account(open.tenantId, open.account)
+  }
+
+  /** Whether the fold would grant what it lacks. */
+  #hasRoom({ opens, amounts }: Waiter): boolean {
+    return opens.every((open, i) => {
+      const account = this.#accountOf(open)
+      return account === undefined || isRoomFor(amounts[i]!, open, account)
+    })
+  }
+
+  /** What the fold says already: nobody would be granted this. Null: the log is to be asked. */
+  #outlook(opens: readonly OpenAccount[], amounts: readonly Amount[], nowMs: number): Outlook | null {
+    const closed = closedOf(opens)
+    if (closed !== null) return closed
+    for (let i = 0; i < opens.length; i++) {
+      const open = opens[i]!
+      const account = this.#accountOf(open)
+      if (account === undefined || account.height < open.line.row.height) continue
+      if (isRoomFor(amounts[i]!, open, account)) continue
+      const others = othersHold(this.deps.ledger.accounts(open.tenantId), open.account, this.deps.holder())
+      if (!others || open.wasRefused(nowMs)) return { kind: 'refused', reason: 'spent', open }
+      if (nowMs < open.returnsUntilMs) return { kind: 'returns', open }
+    }
+    return null
+  }
+}
+
+/** Beyond what is free here. What goes back from here and was not seen in the log yet stands there before anything that is asked now. */
+const isRoomFor = (amount: Amount, { lease }: OpenAccount, account: Account): boolean => {
+  const seen = account.holders.get(lease.holder)?.returned ?? NO_AMOUNT
+  return fits(minus(minus(amount, lease.free()), minus(lease.returned, seen)), roomOf(account))
+}
+
+/** An account among them is closed: whoever waits need not. */
+const closedOf = (opens: readonly OpenAccount[]): Exclude<Taken, { kind: 'taken' }> | null => {
+  for (const open of opens) if (open.isClosed) return { kind: 'refused', reason: open.bar!, open }
+  return null
+}

@@ -1,0 +1,148 @@
+// One account of a request, over all of its attempts: what is held of its lease, what attempts have cost, what the one under way may cost.
+// Plain numbers, and one object for each request and account: amounts as objects were a tenth of what a request costs (docs/profile.md).
+import { rest, sum } from '../../domain/amount.ts'
+import type { BudgetCharge, BudgetPart } from '../../domain/budget-events.ts'
+import type { Lease, LeaseCharge, LeaseSums } from '../../domain/lease.ts'
+import type { Bound, Cost } from './attempt-bounds.ts'
+import type { Draw } from './lease-requests.ts'
+import type { OpenAccount } from './open-account.ts'
+import type { Charged } from './request-accounts.ts'
+
+export class RequestAccount implements LeaseCharge, Draw, Charged {
+  /** Its lease when it was reserved from first: the account may get another one. */
+  readonly lease: Lease
+  readonly leasesMoney: boolean
+  readonly leasesTokens: boolean
+  /** Reserved of the lease. */
+  heldNanoUsd = 0
+  heldTokens = 0
+  /** By attempts that ended, of the lease and beside it. */
+  spentNanoUsd = 0
+  spentTokens = 0
+  countedNanoUsd = 0
+  countedTokens = 0
+  /** Of what is counted, what is beyond its reservation. */
+  overrunNanoUsd = 0
+  overrunTokens = 0
+  /** The attempt under way falls under it, and may cost so much of what it leases. */
+  isBound = false
+  boundNanoUsd = 0
+  boundTokens = 0
+  /** What an attempt asks for: that it may cost so much, for which so much more is to be reserved. */
+  isAsked = false
+  askedNanoUsd = 0
+  askedTokens = 0
+  drawNanoUsd = 0
+  drawTokens = 0
+  /** Of an outcome that is about to be recorded: the sums with it (null: it charges nothing), and what was reserved and not spent. */
+  total: LeaseSums | null = null
+  restNanoUsd = 0
+  restTokens = 0
+
+  constructor(readonly open: OpenAccount) {
+    this.lease = open.lease
+    this.leasesMoney = open.line.leasesMoney
+    this.leasesTokens = open.line.leasesTokens
+  }
+
+  get isLeased(): boolean {
+    return this.leasesMoney || this.leasesTokens
+  }
+
+  get isDrawing(): boolean {
+    return this.isAsked && this.isLeased
+  }
+
+  get isCharged(): boolean {
+    return this.spentNanoUsd > 0 || this.spentTokens > 0 || this.countedNanoUsd > 0 || this.countedTokens > 0
+  }
+
+  /** An attempt that may cost so much, or so much more than the one under way. */
+  ask({ nanoUsd, tokens }: Bound, isMore: boolean): void {
+    const money = this.leasesMoney ? (nanoUsd ?? 0) : 0
+    const leasedTokens = this.leasesTokens ? tokens : 0
+    this.isAsked = true
+    this.askedNanoUsd = isMore ? sum(this.boundNanoUsd, money) : money
+    this.askedTokens = isMore ? sum(this.boundTokens, leasedTokens) : leasedTokens
+    this.drawNanoUsd = rest(sum(this.spentNanoUsd, this.askedNanoUsd), this.heldNanoUsd)
+    this.drawTokens = rest(sum(this.spentTokens, this.askedTokens), this.heldTokens)
+  }
+
+  /** What was asked for is reserved. */
+  granted(): void {
+    this.isAsked = false
+    this.isBound = true
+    this.boundNanoUsd = this.askedNanoUsd
+    this.boundTokens = this.askedTokens
+    if (!this.isLeased) return
+    this.heldNanoUsd = sum(this.heldNanoUsd, this.drawNanoUsd)
+    this.heldTokens = sum(this.heldTokens, this.drawTokens)
+  }
+
+  /** What the request may come to with the attempt under way, as its record says it; null: nothing. */
+  part(): BudgetPart | null {
+    const { lease, isLeased: leased } = this
+    const nano_usd = sum(sum(this.spentNanoUsd, this.countedNanoUsd), this.isBound ? this.boundNanoUsd : 0)
+    const tokens = sum(sum(this.spentTokens, this.countedTokens), this.isBound ? this.boundTokens : 0)
+    if (!this.isBound && nano_usd === 0 && tokens === 0) return null
+    return { account: lease.account, holder: lease.holder, leased, nano_usd, tokens }
+  }
+
+  /** Lets go of what is held beyond what stands in the record; answers whether there was something. */
+  trim(): boolean {
+    const nanoUsd = rest(this.heldNanoUsd, sum(this.spentNanoUsd, this.isBound ? this.boundNanoUsd : 0))
+    const tokens = rest(this.heldTokens, sum(this.spentTokens, this.isBound ? this.boundTokens : 0))
+    if (nanoUsd === 0 && tokens === 0) return false
+    this.heldNanoUsd -= nanoUsd
+    this.heldTokens -= tokens
+    this.lease.release(nanoUsd, tokens)
+    return true
+  }
+
+  /** The attempt under way has ended; without a cost it was not made. Answers whether it went beyond what was reserved. */
+  end(cost: Cost | null): boolean {
+    if (!this.isBound) return false
+    this.isBound = false
+    if (cost === null) return false
+    const { exact, atMost, nanoUsd, tokens } = cost
+    const money = nanoUsd ?? 0
+    const leasedMoney = this.leasesMoney ? money : 0
+    const leasedTokens = this.leasesTokens ? tokens : 0
+    let mostNanoUsd = leasedMoney
+    let mostTokens = leasedTokens
+    if (atMost !== undefined) {
+      if (this.leasesMoney) mostNanoUsd = Math.max(mostNanoUsd, atMost.nano_usd ?? this.boundNanoUsd)
+      if (this.leasesTokens) mostTokens = Math.max(mostTokens, atMost.tokens ?? this.boundTokens)
+    }
+    const overNanoUsd = exact ? rest(leasedMoney, this.boundNanoUsd) : 0
+    const overTokens = exact ? rest(leasedTokens, this.boundTokens) : 0
+    this.spentNanoUsd = sum(this.spentNanoUsd, Math.min(mostNanoUsd, this.boundNanoUsd))
+    this.spentTokens = sum(this.spentTokens, Math.min(mostTokens, this.boundTokens))
+    this.countedNanoUsd = sum(this.countedNanoUsd, sum(rest(money, leasedMoney), overNanoUsd))
+    this.countedTokens = sum(this.countedTokens, sum(rest(tokens, leasedTokens), overTokens))
+    this.overrunNanoUsd = sum(this.overrunNanoUsd, overNanoUsd)
+    this.overrunTokens = sum(this.overrunTokens, overTokens)
+    return overNanoUsd > 0 || overTokens > 0
+  }
+
+  /** Charges its lease with all of it; answers what the outcome says of it, null: nothing. */
+  charge(): BudgetCharge | null {
+    const { lease, isLeased: leased, overrunNanoUsd } = this
+    lease.release(this.spentNanoUsd, this.spentTokens)
+    this.restNanoUsd = rest(this.heldNanoUsd, this.spentNanoUsd)
+    this.restTokens = rest(this.heldTokens, this.spentTokens)
+    if (!this.isCharged) return null
+    const total = lease.charge(this)
+    this.total = total
+    const nano_usd = sum(this.spentNanoUsd, this.countedNanoUsd) - overrunNanoUsd
+    const tokens = sum(this.spentTokens, this.countedTokens)
+    const told = { account: lease.account, holder: lease.holder, leased, nano_usd, tokens, total }
+    return overrunNanoUsd > 0 ? { ...told, overrun_nano_usd: overrunNanoUsd } : told
+  }
+
+  /** Of what was only counted when it was begun, something is taken of a lease now. */
+  get isLate(): boolean {
+    const { line } = this.open
+    return (line.leasesMoney && !this.leasesMoney) || (line.leasesTokens && !this.leasesTokens)
+  }
+}

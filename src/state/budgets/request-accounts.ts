@@ -1,0 +1,48 @@
+// Which accounts the records of a request name: of all of its attempts, so that they stay below what a record may hold.
+import { MOST_ACCOUNTS } from '../../domain/budget-events.ts'
+import type { Lease } from '../../domain/lease.ts'
+import type { Leases } from './attempt-bounds.ts'
+import type { OpenAccount } from './open-account.ts'
+
+/** An account that attempts before have reserved of. */
+export interface Charged extends Leases {
+  readonly open: OpenAccount
+  readonly lease: Lease
+  /** Something is charged to it already. */
+  readonly isCharged: boolean
+}
+
+export interface Named<Entry> {
+  /** Of the accounts that the attempt falls under, those that it is held to. */
+  readonly opens: OpenAccount[]
+  /** What is no longer counted, to make room for them. */
+  readonly dropped: readonly Entry[]
+}
+
+/** Of a lease something is spent: without it the request may not go on. */
+export const isLeased = ({ leasesMoney, leasesTokens }: Leases): boolean => leasesMoney || leasesTokens
+
+/** Whether the records have room for so many besides, whatever they are. */
+export const hasRoomFor = (entries: readonly unknown[], more: number): boolean => entries.length + more <= MOST_ACCOUNTS
+
+/**
+ * The accounts that the records name once the next attempt is begun: those of it, and those that attempts before have charged; windows may have ended
+ * between them, so that a budget has two. Where they are too many, what is only counted stands back. Null: what is spent from leases is too many by itself.
+ */
+export const namedWith = <Entry extends Charged>(
+  entries: readonly Entry[],
+  opens: readonly OpenAccount[],
+): Named<Entry> | null => {
+  const charged = entries.filter(({ isCharged }) => isCharged)
+  const named = new Set<Lease>()
+  for (const entry of charged) if (isLeased(entry)) named.add(entry.lease)
+  for (const { line, lease } of opens) if (isLeased(line)) named.add(lease)
+  if (named.size > MOST_ACCOUNTS) return null
+  const fits = (lease: Lease): boolean => {
+    if (!named.has(lease) && named.size === MOST_ACCOUNTS) return false
+    named.add(lease)
+    return true
+  }
+  const dropped = charged.filter(({ lease }) => !fits(lease))
+  return { opens: opens.filter(({ lease }) => fits(lease)), dropped }
+}

@@ -1,0 +1,216 @@
+// What one request holds of the budgets that it falls under: reserved before each attempt, charged by its settlement, once and all together.
+// A reservation is let go of only behind a record that no longer names it: what a crash leaves open never adds up to more than the leases held.
+import type { Limits } from '../../domain/amount.ts'
+import type { BudgetCharge, BudgetPart } from '../../domain/budget-events.ts'
+import type { BudgetLine, TenantLines } from './applicable.ts'
+import { type Bound, type BudgetRefusal, type Cost, refusalOf } from './attempt-bounds.ts'
+import { TAKEN, type Taken } from './lease-requests.ts'
+import type { BudgetLeases } from './leases.ts'
+import type { OpenAccount } from './open-account.ts'
+import { RequestAccount } from './request-account.ts'
+import { hasRoomFor, isLeased, namedWith } from './request-accounts.ts'
+
+/** `lost`: it could not be written, and its admission is open until the next start. */
+export type OutcomeFate = 'recorded' | 'never_admitted' | 'lost'
+
+const WINDOW_TRIES = 3
+
+export class RequestBudgets {
+  readonly #entries: RequestAccount[] = []
+  /** Those that are asked of, in the order of the budgets: whoever asks for the same accounts waits in one line, and hears of the same one why not. */
+  #asked: readonly RequestAccount[] = this.#entries
+  #settled = false
+  /** An outcome is about to be recorded. */
+  #isEnding = false
+
+  constructor(
+    private readonly leases: BudgetLeases,
+    private readonly tenantId: string,
+    private readonly lines: TenantLines,
+    /** Those that hold whoever answers. */
+    private readonly whole: readonly BudgetLine[],
+    private readonly atMs: number,
+    /** The number of the spool's next record. */
+    private readonly spoolEnd: () => number,
+  ) {}
+
+  /** Reserves the bound of an attempt of every account that it falls under, or of none: null, or why not. Waits only for leases that are used up. */
+  reserve(providerId: string, model: string, bound: Bound): BudgetRefusal | null | Promise<BudgetRefusal | null> {
+    const own = this.lines.ofCandidate(providerId, model)
+    const lines = own.length === 0 ? this.whole : [...this.whole, ...own]
+    return this.#reserve(lines, bound, 1, this.leases.ledger.trusted(this.atMs))
+  }
+
+  /** Reserves more for the attempt under way. What is granted once the request is settled goes straight back. */
+  async extend(more: Bound): Promise<BudgetRefusal | null> {
+    this.#asked = this.#entries
+    for (const entry of this.#entries) {
+      entry.isAsked = false
+      if (entry.isBound) entry.ask(more, true)
+    }
+    const taken = await this.#take()
+    return taken.kind === 'taken' ? null : refusalOf(taken)
+  }
+
+  /** What is reserved for the attempt under way: the least of its accounts. Null: none of them limits money, or tokens. */
+  bound(): Limits {
+    let nano_usd: number | null = null
+    let tokens: number | null = null
+    for (const { isBound, leasesMoney, leasesTokens, boundNanoUsd, boundTokens } of this.#entries) {
+      if (!isBound) continue
+      if (leasesMoney) nano_usd = Math.min(nano_usd ?? boundNanoUsd, boundNanoUsd)
+      if (leasesTokens) tokens = Math.min(tokens ?? boundTokens, boundTokens)
+    }
+    return { nano_usd, tokens }
+  }
+
+  /** What the request may come to with the attempt under way, as its record says it. Undefined: nothing. */
+  parts(): BudgetPart[] | undefined {
+    const parts: BudgetPart[] = []
+    for (const entry of this.#entries) {
+      const part = entry.part()
+      if (part !== null) parts.push(part)
+    }
+    return parts.length === 0 ? undefined : parts
+  }
+
+  /** The attempt stands in the spool with its `parts`: what is held beyond them is free again. */
+  recorded(): void {
+    for (const entry of this.#entries) if (entry.trim()) this.leases.freed(entry.open)
+  }
+
+  /** The attempt under way has ended; without a cost it was not made. */
+  endAttempt(cost: Cost | null): void {
+    for (const entry of this.#entries) if (entry.end(cost)) this.leases.overran(entry.open)
+  }
+
+  /** Charges everything, once. Call it right before the outcome is appended: what it answers stands in that record; then `outcomeWas`. */
+  settle(): BudgetCharge[] {
+    const charges: BudgetCharge[] = []
+    if (this.#settled) return charges
+    this.#settled = true
+    this.#isEnding = true
+    for (const entry of this.#entries) {
+      const charge = entry.charge()
+      if (charge === null) continue
+      entry.open.charged(this.spoolEnd())
+      charges.push(charge)
+    }
+    return charges
+  }
+
+  /**
+   * What became of that outcome. Only now is the log told what it cost, and the rest of what was reserved is free: should a crash come first, all of
+   * that is settled as orphaned.
+   */
+  outcomeWas(fate: OutcomeFate): void {
+    if (!this.#isEnding) return
+    this.#isEnding = false
+    const nowMs = this.leases.deps.monotonicMs()
+    for (const entry of this.#entries) {
+      const { open, lease, total } = entry
+      // A lost one is charged by the next start: until then nobody may close the holder as one that has told all.
+      if (fate !== 'lost') open.users--
+      if (total !== null) open.recorded()
+      if (fate === 'lost') lease.takeBack(entry, nowMs)
+      else lease.release(entry.restNanoUsd, entry.restTokens)
+      if (total !== null && fate !== 'lost') lease.record(total, nowMs)
+      // What was only counted when it was begun takes room now that others may be granted.
+      if (entry.overrunNanoUsd > 0 || entry.overrunTokens > 0 || entry.isLate) this.leases.tell(open)
+      this.leases.freed(open)
+    }
+  }
+
+  #reserve(
+    lines: readonly BudgetLine[],
+    bound: Bound,
+    tries: number,
+    atMs: number,
+  ): BudgetRefusal | null | Promise<BudgetRefusal | null> {
+    const opens = hasRoomFor(this.#entries, lines.length) ? null : this.#named(lines, atMs)
+    if (opens !== null && !Array.isArray(opens)) return opens
+    for (const entry of this.#entries) entry.isAsked = false
+    const count = opens?.length ?? lines.length
+    // Accounts of the first attempt come in that order by themselves.
+    const asked = this.#entries.length === 0 ? this.#entries : []
+    this.#asked = asked
+    for (let i = 0; i < count; i++) {
+      const open = opens?.[i] ?? this.leases.open(this.tenantId, lines[i]!, atMs)
+      const entry = this.#entryOf(open)
+      if (entry.leasesMoney && bound.nanoUsd === null) return { reason: 'no_price', open }
+      entry.ask(bound, false)
+      if (asked !== this.#entries) asked.push(entry)
+    }
+    const taken = this.#take()
+    if (taken instanceof Promise) return this.#afterWaiting(taken, lines, bound, tries)
+    return taken.kind === 'taken' ? null : refusalOf(taken)
+  }
+
+  /** Which accounts the attempt is held to where its records have no room for all of them; or why it may not be made. */
+  #named(lines: readonly BudgetLine[], atMs: number): OpenAccount[] | BudgetRefusal {
+    const opens = lines.map((line) => this.leases.open(this.tenantId, line, atMs))
+    const named = namedWith(this.#entries, opens)
+    if (named === null)
+      return { reason: 'too_many', open: opens.findLast(({ line }) => isLeased(line)) ?? opens.at(-1)! }
+    for (const entry of named.dropped) this.#drop(entry)
+    for (const open of opens) if (!named.opens.includes(open)) this.leases.leftOut(open)
+    return named.opens
+  }
+
+  async #afterWaiting(
+    waiting: Promise<Taken>,
+    lines: readonly BudgetLine[],
+    bound: Bound,
+    tries: number,
+  ): Promise<BudgetRefusal | null> {
+    const taken = await waiting
+    if (taken.kind === 'taken') return null
+    if (taken.kind !== 'refused' || this.#settled || tries >= WINDOW_TRIES) return refusalOf(taken)
+    // Its window has ended, or is far away, by the log's clock, whatever ours says.
+    const atMs = this.leases.ledger.otherwise(this.tenantId, taken.reason, taken.open)
+    if (atMs === null) return refusalOf(taken)
+    return this.#reserve(lines, bound, tries + 1, atMs)
+  }
+
+  /** Its records have no room for what attempts before have counted of it. */
+  #drop(entry: RequestAccount): void {
+    this.#entries.splice(this.#entries.indexOf(entry), 1)
+    entry.open.users--
+    this.leases.leftOut(entry.open)
+  }
+
+  #entryOf(open: OpenAccount): RequestAccount {
+    for (const entry of this.#entries) if (entry.lease === open.lease) return entry
+    open.users++
+    const entry = new RequestAccount(open)
+    this.#entries.push(entry)
+    return entry
+  }
+
+  /** Takes what is asked for beyond what is held already. What is only counted needs no lease, and waits for none. */
+  #take(): Taken | Promise<Taken> {
+    const entries = this.#asked
+    const taken = entries.some(isDrawing) ? this.leases.take(entries) : TAKEN
+    if (taken instanceof Promise) return this.#taken(taken)
+    if (taken.kind === 'taken') for (const entry of entries) if (entry.isAsked) entry.granted()
+    return taken
+  }
+
+  async #taken(waiting: Promise<Taken>): Promise<Taken> {
+    const taken = await waiting
+    if (taken.kind !== 'taken') return taken
+    for (const entry of this.#asked) {
+      if (!entry.isAsked) continue
+      if (!this.#settled) entry.granted()
+      else if (entry.isLeased) {
+        // The request had ended meanwhile: nobody would ever let go of it.
+        entry.isAsked = false
+        entry.open.lease.release(entry.drawNanoUsd, entry.drawTokens)
+        this.leases.freed(entry.open)
+      }
+    }
+    return taken
+  }
+}
+
+const isDrawing = (entry: RequestAccount): boolean => entry.isDrawing

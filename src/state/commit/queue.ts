@@ -1,0 +1,300 @@
+// The commit queue: the only way anything is changed. Commands that wait are chained into one append; of several instances that append
+// at once the first in the log wins, and the others decide again.
+import { Rejection } from '../../domain/rejection.ts'
+import type { Diagnostics } from '../../lib/process/diagnostics.ts'
+import { type EventLog, LogUnavailable } from '../../log/port.ts'
+import { CONTROL } from '../fold.ts'
+import type { LiveChain } from '../live-chain.ts'
+import { type Commit, CommitFailure, type CommitRequest, type CommitResult } from '../port.ts'
+import { TURN_AFTER_LOSSES } from '../write-turns.ts'
+import { Appender } from './append.ts'
+import { type Attempt, Batch, longestMs, resultOf, type Waiting } from './batch.ts'
+import { Gathering } from './batching.ts'
+
+export interface CommitDeps {
+  readonly log: EventLog
+  readonly live: LiveChain
+  /** `decisionMacKey` of the master key. */
+  readonly macKey: Uint8Array
+  readonly nowMs: () => number
+  readonly diagnostics: Diagnostics
+  /** Names this process to the others: stands in its decisions and turns. Another one for each process, also of one machine. */
+  readonly instance: string
+  /** What a command has in all. */
+  readonly limitMs?: number
+  /** After an append whose answer was lost: how long the log is read forward before the command is decided again. */
+  readonly lookMs?: number
+  /** After an append that certainly did not happen: how long until the next try. */
+  readonly retryMs?: number
+}
+
+export interface CommitQueue {
+  readonly commit: Commit
+  /** Commands under way, and appends that another instance beat, since the start. */
+  status(): { readonly waiting: number; readonly losses: number; readonly turns: number }
+  /** Takes no more commands and waits so long (default: not at all) for those under way; then answers what is left with CommitFailure and sends nothing more. */
+  close(withinMs?: number): Promise<void>
+}
+
+const LIMIT_MS = 5_000
+const MAX_WAITING = 4_096
+const LOOK_MS = 300
+const RETRY_MS = 100
+
+export const createCommit = (deps: CommitDeps): CommitQueue => {
+  const queue = new Queue(deps)
+  return {
+    commit: (request) => queue.add(request),
+    status: () => ({ waiting: queue.waiting.length, losses: queue.losses, turns: queue.turns }),
+    close: (withinMs = 0) => queue.close(withinMs),
+  }
+}
+
+class Queue {
+  waiting: Waiting[] = []
+  losses = 0
+  turns = 0
+  #lossesInARow = 0
+  /** Grows with everything that may let the next round get further. */
+  #version = 0
+  /** Commands that are sent alone, after a batch was refused as too large. */
+  #alone = 0
+  #closing = false
+  #closed = false
+  readonly #appender: Appender
+  readonly #gathering: Gathering
+  readonly #open = new Map<string, Attempt>()
+  readonly #unwatch: () => void
+  readonly #running: Promise<void>
+
+  constructor(readonly deps: CommitDeps) {
+    this.#appender = new Appender(deps)
+    this.#gathering = new Gathering(deps.live.changed)
+    this.#unwatch = deps.live.watch((step) => {
+      const attempt = step.kind === 'counts' ? this.#open.get(step.id) : undefined
+      if (attempt !== undefined && step.kind === 'counts') attempt.folded = step.folded
+    })
+    this.#running = this.#run()
+  }
+
+  add(request: CommitRequest): Promise<CommitResult> {
+    const { live, limitMs = LIMIT_MS } = this.deps
+    if (this.#closing) return Promise.reject(new CommitFailure('stopping', 'the gateway is stopping'))
+    const refusal = live.refusal()
+    if (refusal !== null) return Promise.reject(new CommitFailure('refused', refusal))
+    if (this.waiting.length >= MAX_WAITING)
+      return Promise.reject(new CommitFailure('unavailable', 'too many changes are waiting; try again'))
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => this.#expire(waiting), limitMs)
+      const waiting: Waiting = {
+        request,
+        deadlineMs: performance.now() + limitMs,
+        barrier: null,
+        asking: false,
+        attempts: [],
+        done: false,
+        answer: (result) => {
+          if (waiting.done) return
+          waiting.done = true
+          clearTimeout(timer)
+          this.#forget(waiting, waiting.attempts)
+          this.waiting = this.waiting.filter((other) => other !== waiting)
+          if (result instanceof Error) reject(result)
+          else resolve(result)
+          if (this.#closing) this.#moved()
+        },
+      }
+      this.waiting.push(waiting)
+      this.#moved()
+    })
+  }
+
+  async close(withinMs: number): Promise<void> {
+    this.#closing = true
+    await this.deps.live.changed.until(() => this.waiting.length === 0, withinMs)
+    this.#closed = true
+    for (const waiting of [...this.waiting]) this.#expire(waiting)
+    this.#moved()
+    await this.#running
+    this.#unwatch()
+  }
+
+  /** The end of a command's time: what was sent may still count, what was not never will. */
+  #expire(waiting: Waiting): void {
+    this.#settle(waiting)
+    if (waiting.done) return
+    const sent = waiting.attempts.length > 0
+    this.#appender.stop(waiting.attempts)
+    waiting.answer(
+      sent
+        ? new CommitFailure('unknown', 'the log did not confirm the change in time: it may or may not have happened')
+        : new CommitFailure('unavailable', 'the log could not be written in time: nothing was changed'),
+    )
+    this.#moved()
+  }
+
+  #moved(): void {
+    this.#version += 1
+    this.deps.live.changed.tell()
+  }
+
+  async #run(): Promise<void> {
+    const { live, diagnostics } = this.deps
+    while (!this.#closed) {
+      const { next } = live
+      const version = this.#version
+      const phase = live.status().phase
+      try {
+        if (this.waiting.length > 0 && (await this.#round())) continue
+      } catch (error) {
+        diagnostics.error('commit_round_failed', { error })
+        for (const waiting of [...this.waiting]) this.#expire(waiting)
+      }
+      const moved = () =>
+        this.#version !== version || live.next !== next || live.status().phase !== phase || this.#closed
+      await live.changed.until(moved, 1_000)
+    }
+  }
+
+  /** One try at getting further. True: try again at once. */
+  async #round(): Promise<boolean> {
+    const { live } = this.deps
+    for (const waiting of [...this.waiting]) this.#settle(waiting)
+    const { phase, chainId } = live.status()
+    const chainless = phase === 'live' && chainId === null ? `${CONTROL} holds no chain yet` : null
+    const refusal = live.refusal() ?? chainless
+    if (refusal !== null) {
+      for (const waiting of [...this.waiting]) {
+        waiting.answer(new CommitFailure(waiting.attempts.length > 0 ? 'unknown' : 'refused', refusal))
+      }
+      return false
+    }
+    if (phase !== 'live') return false
+    const holdMs = live.turns.holdMs(this.deps.instance)
+    if (holdMs > 0) {
+      await live.changed.until(() => live.turns.holdMs(this.deps.instance) === 0 || this.#closed, holdMs)
+      return true
+    }
+    if (await this.#gathering.waited(() => this.waiting.length)) return true
+    const batch = this.#decide()
+    if (batch.length === 0) this.#lossesInARow = 0 // no turn either: the others would hold their appends for nothing
+    if (batch.length === 0) return false
+    if (this.#lossesInARow >= TURN_AFTER_LOSSES) return this.#askForTurn(batch)
+    this.#gathering.carried(batch.length)
+    await this.#send(batch)
+    return true
+  }
+
+  /** Decides what waits; answers what is final; answers the attempts to send. */
+  #decide(): Attempt[] {
+    const { live, macKey, nowMs, instance } = this.deps
+    const { state, tip, logAtMs } = live
+    const batch = new Batch({ state, tip, logAtMs, nowMs: nowMs(), macKey, instance })
+    const limit = this.#alone > 0 ? 1 : Number.POSITIVE_INFINITY
+    for (const waiting of [...this.waiting]) {
+      if (batch.attempts.length >= limit) break
+      if (waiting.deadlineMs <= performance.now()) continue // its timer is about to answer: nothing more is sent for it
+      const clean = batch.attempts.length === 0
+      const answer = batch.decide(waiting.request)
+      if (answer === null) break
+      if (answer.kind === 'failed') waiting.answer(answer.error)
+      else if (answer.kind === 'decision') {
+        waiting.attempts.push(answer.attempt)
+        this.#open.set(answer.attempt.id, answer.attempt)
+      } else if (clean) this.#final(waiting, answer.result)
+      // else: it rests on decisions that have not counted yet; it is decided again once they have
+    }
+    return batch.attempts
+  }
+
+  /** Answers a refusal or a no-op, unless the log may hold something newer than what it was decided on, or what was sent for it may count yet: on top of a decision whose own time was over it may have been none. */
+  #final(waiting: Waiting, result: CommitResult | Rejection): void {
+    if (waiting.attempts.some((attempt) => this.#mayCount(attempt))) return
+    const repeated = !(result instanceof Rejection) && result.repeated
+    if (repeated || (waiting.barrier !== null && this.deps.live.next >= waiting.barrier)) waiting.answer(result)
+    else if (waiting.barrier === null && !waiting.asking) void this.#askBarrier(waiting)
+  }
+
+  async #askBarrier(waiting: Waiting): Promise<void> {
+    waiting.asking = true
+    try {
+      waiting.barrier = await this.deps.live.askEnd()
+    } catch (error) {
+      if (!(error instanceof LogUnavailable)) this.deps.diagnostics.warn('control_end_failed', { error })
+      await Bun.sleep(this.deps.retryMs ?? RETRY_MS)
+    }
+    waiting.asking = false
+    this.#moved()
+  }
+
+  /** Looks what became of what was sent for a command. */
+  #settle(waiting: Waiting): void {
+    const { live } = this.deps
+    const counted = waiting.attempts.find(({ id }) => live.verdictOf(id) === 'counted')
+    const dead = waiting.attempts.filter((attempt) => !this.#mayCount(attempt))
+    if (counted === undefined) this.#forget(waiting, dead)
+    else waiting.answer(resultOf(counted))
+  }
+
+  /** Not seen yet, and the tip is still one on which it would count. */
+  #mayCount({ id, base, before }: Attempt): boolean {
+    const { live } = this.deps
+    return live.verdictOf(id) === null && (live.tip === base || before.includes(live.tip))
+  }
+
+  #forget(waiting: Waiting, attempts: readonly Attempt[]): void {
+    for (const { id } of attempts) this.#open.delete(id)
+    waiting.attempts = waiting.attempts.filter((attempt) => !attempts.includes(attempt))
+  }
+
+  async #send(batch: readonly Attempt[]): Promise<void> {
+    const { live } = this.deps
+    const outcome = await this.#appender.append(batch)
+    if (outcome === 'not_written') {
+      this.#takeBack(batch)
+      await live.changed.until(() => this.#closed, this.deps.retryMs ?? RETRY_MS)
+      return
+    }
+    if (outcome === 'refused') {
+      this.#refused(batch)
+      return
+    }
+    if (this.#alone > 0) this.#alone -= 1
+    const open = () => batch.some((attempt) => this.#open.has(attempt.id) && this.#mayCount(attempt))
+    // Written: it will be seen. Unknown: read forward for a while, then decide again; at most one of the two can count.
+    const waitMs = outcome === 'written' ? longestMs(this.waiting) : (this.deps.lookMs ?? LOOK_MS)
+    await live.changed.until(() => !open() || this.#closed || live.refusal() !== null, waitMs)
+    if (batch.some(({ id }) => live.verdictOf(id) === 'counted')) this.#lossesInARow = 0
+    else if (!open()) {
+      this.losses += 1
+      this.#lossesInARow += 1
+    }
+  }
+
+  /** Certainly not in the log: as if it had never been sent. */
+  #takeBack(batch: readonly Attempt[]): void {
+    for (const waiting of this.waiting) {
+      const sent = waiting.attempts.filter((attempt) => batch.includes(attempt))
+      this.#forget(waiting, sent)
+    }
+  }
+
+  #refused(batch: readonly Attempt[]): void {
+    const senders = this.waiting.filter(({ attempts }) => attempts.some((attempt) => batch.includes(attempt)))
+    this.#takeBack(batch)
+    if (batch.length > 1) this.#alone = batch.length
+    else {
+      this.#alone = Math.max(0, this.#alone - 1)
+      const error = new CommitFailure('too_large', 'the log refuses a record of this size')
+      for (const sender of senders) sender.answer(error)
+    }
+  }
+
+  async #askForTurn(batch: readonly Attempt[]): Promise<true> {
+    this.#takeBack(batch)
+    this.#lossesInARow = 0
+    this.turns += 1
+    await this.#appender.askForTurn(this.deps.lookMs ?? LOOK_MS)
+    return true
+  }
+}

@@ -1,0 +1,88 @@
+// The wrapped keys of this data folder: what lets a start with the brokers down open its credentials. Useless without the master key.
+import { chmod, mkdir, open, readdir, readFile, rename, stat, unlink } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Diagnostics } from '../../lib/process/diagnostics.ts'
+import { codeOf } from '../../lib/process/error-code.ts'
+import { recorded, type WrappedKey, wrappedFrom } from './wrapped-keys.ts'
+
+const FILE = 'data-keys.json'
+/** A draft this old was left by a crash. */
+const DRAFT_MS = 60_000
+const WRITE_AFTER_MS = 1_000
+
+/** [] when there is no file, or none that can be used: the topic is the truth. */
+export const readCachedKeys = async (dataDir: string): Promise<readonly WrappedKey[]> => {
+  try {
+    const entries: unknown = JSON.parse(await readFile(join(dataDir, FILE), 'utf8'))
+    const keys = Array.isArray(entries) ? entries.map(wrappedFrom) : [null]
+    return keys.every((key) => key !== null) ? keys : []
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT' || error instanceof SyntaxError) return []
+    throw error
+  }
+}
+
+/** Replaces the file: beside, synced, then renamed. Drafts that a crash left go: they may hold keys that were erased since. */
+const writeCachedKeys = async (dataDir: string, keys: readonly WrappedKey[], nowMs: number): Promise<void> => {
+  await mkdir(dataDir, { recursive: true, mode: 0o700 })
+  const draft = join(dataDir, `${FILE}.${process.pid}.draft`)
+  const file = await open(draft, 'w', 0o600)
+  try {
+    await file.writeFile(JSON.stringify(keys.map((key) => recorded(key).data)))
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+  await chmod(draft, 0o600)
+  await rename(draft, join(dataDir, FILE))
+  for (const name of await readdir(dataDir)) {
+    if (name.startsWith(`${FILE}.`) && name.endsWith('.draft')) await removeOld(join(dataDir, name), nowMs)
+  }
+}
+
+const removeOld = async (path: string, nowMs: number): Promise<void> => {
+  try {
+    if (nowMs - (await stat(path)).mtimeMs > DRAFT_MS) await unlink(path)
+  } catch (error) {
+    if (codeOf(error) !== 'ENOENT') throw error // another process was quicker
+  }
+}
+
+interface KeyCacheDeps {
+  /** Null: nothing is kept. */
+  readonly dataDir: string | null
+  /** What is to be kept now; null while that is not known. */
+  readonly keys: () => readonly WrappedKey[] | null
+  readonly nowMs: () => number
+  readonly diagnostics: Diagnostics
+}
+
+/** Writes the file a moment after something changed. */
+export class KeyCache {
+  #timer: ReturnType<typeof setTimeout> | null = null
+
+  constructor(readonly deps: KeyCacheDeps) {}
+
+  changed(): void {
+    if (this.deps.dataDir !== null) this.#timer ??= setTimeout(() => void this.#write(), WRITE_AFTER_MS)
+  }
+
+  /** Writes what is due. */
+  async close(): Promise<void> {
+    if (this.#timer === null) return
+    clearTimeout(this.#timer)
+    await this.#write()
+  }
+
+  async #write(): Promise<void> {
+    this.#timer = null
+    const { dataDir, keys, nowMs, diagnostics } = this.deps
+    const now = keys()
+    if (dataDir === null || now === null) return
+    try {
+      await writeCachedKeys(dataDir, now, nowMs())
+    } catch (error) {
+      diagnostics.warn('data_key_cache_failed', { error })
+    }
+  }
+}

@@ -1,0 +1,75 @@
+// What is captured of a tenant's requests is sealed under data keys of that tenant, made with the first use. Erasing them erases the content wherever
+// copies of it are. A key belongs to the tenant as often as its content was erased by then: what was sealed before an erasure never counts after it.
+import type { Diagnostics } from '../../lib/process/diagnostics.ts'
+import type { LiveState } from '../port.ts'
+import type { DataKeyStore } from './store.ts'
+
+export interface ContentKeys {
+  /** `about`: what it is the content of, e.g. the id of a request; sealed for one, it opens for no other. */
+  seal(tenantId: string, about: string, content: string): Promise<{ keyId: string; sealed: string }>
+  /** Null when it was erased. */
+  open(tenantId: string, about: string, keyId: string, sealed: string): string | null
+  /** Erases the keys of a tenant whose deletion, or erasure of content, is decided; answers how many. The sweep finds what could not be erased now. */
+  erase(tenantId: string): Promise<number>
+}
+
+export interface ContentKeyDeps {
+  readonly live: Pick<LiveState, 'control'>
+  readonly dataKeys: Pick<DataKeyStore, 'make' | 'sealUnder' | 'open' | 'erase' | 'subjects' | 'followed'>
+  readonly nowMs: () => number
+  readonly diagnostics: Diagnostics
+}
+
+/** How the subjects of all keys of content begin. */
+export const CONTENT_SUBJECTS = 'content:'
+/** A key of AES-GCM with random nonces is good for 2^32 texts: a month of 1,600 a second. */
+const KEY_SEALS_MS = 30 * 86_400_000
+
+const subjectOf = (tenantId: string, erasures: number): string => `${CONTENT_SUBJECTS}${tenantId}:${erasures}`
+
+/** Whether the content under a key of this subject may still be opened. */
+export const contentKeyIsUsed = (control: LiveState['control'], subject: string): boolean => {
+  const at = subject.lastIndexOf(':')
+  const tenant = control.table('tenants').get(subject.slice(CONTENT_SUBJECTS.length, at))
+  return tenant !== undefined && subject === subjectOf(tenant.id, tenant.content_erasures ?? 0)
+}
+
+export const createContentKeys = ({ live, dataKeys, nowMs, diagnostics }: ContentKeyDeps): ContentKeys => {
+  /** By tenant: the key that seals now. */
+  const sealing = new Map<string, { subject: string; untilMs: number; keyId: Promise<string> }>()
+  const find = async (subject: string): Promise<string> => {
+    const keys = dataKeys.subjects(subject).filter((key) => key.subject === subject)
+    const young = keys.find(({ knownSinceMs }) => nowMs() - knownSinceMs < KEY_SEALS_MS)
+    return young?.keyId ?? dataKeys.make(subject)
+  }
+  const keyOf = (tenantId: string, subject: string): Promise<string> => {
+    const now = sealing.get(tenantId)
+    if (now?.subject === subject && nowMs() < now.untilMs) return now.keyId
+    const keyId = find(subject)
+    keyId.catch(() => sealing.delete(tenantId)) // whoever seals is told
+    sealing.set(tenantId, { subject, untilMs: nowMs() + KEY_SEALS_MS, keyId })
+    return keyId
+  }
+  const boundTo = (tenantId: string, about: string): string => JSON.stringify([tenantId, about])
+  return {
+    async seal(tenantId, about, content) {
+      const tenant = live.control.table('tenants').get(tenantId)
+      const keyId = await keyOf(tenantId, subjectOf(tenantId, tenant?.content_erasures ?? 0))
+      return { keyId, sealed: dataKeys.sealUnder(keyId, boundTo(tenantId, about), content) }
+    },
+    open: (tenantId, about, keyId, sealed) => dataKeys.open(boundTo(tenantId, about), keyId, sealed),
+    async erase(tenantId) {
+      sealing.delete(tenantId)
+      try {
+        await dataKeys.followed() // those that others made before the decision are in it
+      } catch (error) {
+        diagnostics.warn('content_keys_not_read', { tenant_id: tenantId, error })
+      }
+      const old = dataKeys
+        .subjects(`${CONTENT_SUBJECTS}${tenantId}:`)
+        .filter(({ subject }) => !contentKeyIsUsed(live.control, subject))
+      for (const { keyId } of old) await dataKeys.erase(keyId)
+      return old.length
+    },
+  }
+}

@@ -1,0 +1,74 @@
+// The keys that belong to an installation for ever: what its chain is signed with, and what its digests are keyed with. They were derived from the master
+// key that began the chain; since then they stand in `gateway.keys.v1`, wrapped like data keys, and stay the same when the master key is another one.
+import { decisionMacKey, GENESIS, judge } from '../../domain/decision.ts'
+import { deriveKey } from '../../lib/crypto/digest.ts'
+import type { EventLog } from '../../log/port.ts'
+import { CONTROL } from '../fold.ts'
+import { readCachedKeys } from './cache.ts'
+import { unwrapDataKey } from './crypto.ts'
+import { masterKeysFrom, type ReadMasterKeys } from './master-keys.ts'
+import { installationKeyId } from './wrapped-keys.ts'
+
+/** What each is for, and the purpose that it is derived by and stored under. Never change one. */
+const PURPOSES = {
+  decisionMac: 'decision-mac',
+  endUser: 'end-user',
+  idempotency: 'idempotency',
+  loginAddress: 'login-address',
+  operatorName: 'operator-name',
+} as const
+
+type Name = keyof typeof PURPOSES
+export type InstallationKeys = Readonly<Record<Name, Uint8Array>>
+
+const NAMES = Object.keys(PURPOSES) as readonly Name[]
+
+const all = (keyOf: (purpose: string) => Uint8Array): InstallationKeys =>
+  Object.fromEntries(NAMES.map((name) => [name, keyOf(PURPOSES[name])])) as unknown as InstallationKeys
+
+/** As an installation that begins with this master key has them. */
+export const derivedFrom = (masterKey: Uint8Array): InstallationKeys => all((purpose) => deriveKey(masterKey, purpose))
+
+/** Purpose and key, for those who store them. */
+export const byPurpose = (keys: InstallationKeys): readonly (readonly [purpose: string, key: Uint8Array])[] =>
+  NAMES.map((name) => [PURPOSES[name], keys[name]] as const)
+
+/** Those that are stored, or null unless every one is. */
+export const storedKeys = (keyOf: (purpose: string) => Uint8Array | null): InstallationKeys | null =>
+  NAMES.every((name) => keyOf(PURPOSES[name]) !== null) ? all((purpose) => keyOf(purpose)!) : null
+
+/** Those that a data folder keeps, or null: for commands, which need not read the topic then. */
+export const cachedKeys = async (dataDir: string, read: ReadMasterKeys): Promise<InstallationKeys | null> => {
+  const masters = masterKeysFrom(read)
+  const cached = new Map((await readCachedKeys(dataDir)).map((each) => [each.key_id, each]))
+  return storedKeys((purpose) => {
+    const each = cached.get(installationKeyId(purpose))
+    const wrapping = each === undefined ? undefined : masters.find(each.master)
+    return wrapping === undefined ? null : unwrapDataKey(wrapping, each!.key_id, each!.subject, each!.wrapped)
+  })
+}
+
+/**
+ * Where none are stored yet: of the master keys that are accepted, the one that signed the first decision of the chain is the one that they derive from;
+ * without a chain the current one. Throws LogUnavailable when that cannot be read now.
+ */
+export const originalKeys = async (
+  log: EventLog,
+  masterKeys: readonly Uint8Array[],
+  signal: AbortSignal,
+): Promise<InstallationKeys> => {
+  const [current] = masterKeys
+  if (masterKeys.length === 1) return derivedFrom(current!)
+  const end = await log.end(CONTROL, 0)
+  if (end === 0) return derivedFrom(current!)
+  for await (const batch of log.read(CONTROL, 0, 0, signal)) {
+    for (const { value } of batch) {
+      if (value === null) continue
+      const signer = masterKeys.find((key) => judge(GENESIS, value, decisionMacKey(key)).kind === 'counts')
+      if (signer !== undefined) return derivedFrom(signer)
+    }
+    if ((batch.at(-1)?.offset ?? 0) + 1 >= end) break
+  }
+  signal.throwIfAborted()
+  return derivedFrom(current!)
+}

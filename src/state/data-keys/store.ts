@@ -1,0 +1,48 @@
+// What the data keys of a process can do beyond sealing and opening, and what they need.
+import type { Diagnostics } from '../../lib/process/diagnostics.ts'
+import type { EventLog } from '../../log/port.ts'
+import type { DataKeys } from '../port.ts'
+import type { InstallationKeys } from './installation-keys.ts'
+import type { ReadMasterKeys } from './master-keys.ts'
+
+export interface DataKeyDeps {
+  readonly log: EventLog
+  readonly masterKeys: ReadMasterKeys
+  readonly instance: string
+  /** Where the wrapped keys are kept for a start without brokers; null: nowhere. */
+  readonly dataDir: string | null
+  readonly nowMs: () => number
+  readonly diagnostics: Diagnostics
+  /** With cached keys, how long the start waits for a log that does not answer. */
+  readonly graceMs?: number
+  /** Brokers compact no segment that is still written to: so long after an erasure one more record closes it. Absent: the log needs none. */
+  readonly closesAfterMs?: number
+}
+
+export interface DataKeyStore extends DataKeys {
+  /** Resolves when the topic was folded to the end that it had (or from the cache, while the log does not answer). Rejects with MasterKeyMissing. */
+  ready(): Promise<void>
+  /** Keys that stand in the log for at least so long by its time, and were known here for a minute; or were known here for so long. */
+  olderThan(ageMs: number): readonly string[]
+  /** Makes a data key for many texts. */
+  make(subject: string): Promise<string>
+  /** Seals under a key that is held; `open` opens it for the same `about`. */
+  sealUnder(keyId: string, about: string, text: string): string
+  /** The keys whose subject begins so, the oldest first. */
+  subjects(
+    prefix: string,
+  ): readonly { readonly keyId: string; readonly subject: string; readonly knownSinceMs: number }[]
+  /** Resolves when what stands in the log now is folded. Throws LogUnavailable. */
+  followed(): Promise<void>
+  /** Tries again what `erase` could not write, and sees to it that the brokers can compact what was erased. */
+  eraseOwed(): Promise<void>
+  /** The keys of the installation as they are stored; null while they are not, or not known here. */
+  installation(): InstallationKeys | null
+  /** Stores them, wrapped by the current master key. */
+  storeInstallation(keys: InstallationKeys): Promise<void>
+  /** How many keys each master key wraps, by fingerprint. */
+  census(): ReadonlyMap<string, number>
+  /** Wraps by the current master key what another one wraps; answers how many. May end at any point, and begin again. */
+  rewrap(): Promise<number>
+  close(): Promise<void>
+}

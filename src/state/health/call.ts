@@ -1,0 +1,94 @@
+// One call to a candidate, from its begin to its end: it holds a place of the provider's concurrency, and gives it back exactly once.
+import type { BreakerMove, BreakerSettings, Passage } from './breaker.ts'
+import type { CandidateHealth } from './candidate.ts'
+import { headroomOf } from './headroom.ts'
+
+/** What the calls need of the book that they stand in. */
+export interface CallWatch {
+  monotonicMs(): number
+  nowMs(): number
+  moved(candidate: CandidateHealth, move: BreakerMove | null): void
+  /** A cooldown of some length has begun. */
+  cooled(): void
+}
+
+/**
+ * `failure`: the provider's, of those that allow a fallback. `throttled`: a 429. `answered`: an answer that is neither (it refused this request). `abandoned`:
+ * says nothing of the provider (the client left, the gateway failed).
+ */
+export type CallEnding = 'success' | 'failure' | 'throttled' | 'answered' | 'abandoned'
+
+/** A 429 that does not say how long. */
+export const COOLDOWN_MS = 5_000
+/** Who asks for longer is tried again after an hour: a quota may have been raised, and a date may be wrong. The client is told what was asked for. */
+const MOST_COOLDOWN_MS = 3_600_000
+/** Shorter ones are over before another frame is due anyway. */
+const TOLD_MS = 1_000
+/** Headers about rate limits are read this often of each candidate. */
+const HEADROOM_MS = 250
+
+export class HealthCall {
+  #ended = false
+  #ttftMs: number | null = null
+  #generation: number
+
+  constructor(
+    private readonly watch: CallWatch,
+    private readonly candidate: CandidateHealth,
+    private readonly settings: BreakerSettings,
+    private passage: Passage,
+    private readonly startedMs: number,
+  ) {
+    this.#generation = candidate.breaker.generation
+    candidate.inFlight += 1
+    candidate.provider.inFlight += 1
+  }
+
+  /** The response has begun: what it says about rate limits. Its headers are made when they are asked for, so they seldom are. */
+  headers(response: { readonly headers: Headers }): void {
+    const { candidate, startedMs } = this
+    if (startedMs - candidate.headroomAtMs < HEADROOM_MS) return
+    candidate.headroomAtMs = startedMs
+    candidate.headroom = headroomOf(response.headers)
+  }
+
+  /** The first content has come: a trial that got so far has succeeded, however long the stream will be. */
+  answered(): void {
+    const nowMs = this.watch.monotonicMs()
+    const { candidate, passage } = this
+    this.#ttftMs = nowMs - this.startedMs
+    candidate.tookFirstToken(this.#ttftMs)
+    if (passage !== 'trial') return
+    this.watch.moved(candidate, candidate.breaker.succeeded('trial', this.#generation, nowMs))
+    this.passage = 'call'
+    this.#generation = candidate.breaker.generation
+  }
+
+  /** Ends it; only the first time counts. `retryAfterMs`: of a throttle that says so. */
+  end(ending: CallEnding, completionTokens: number | null = null, retryAfterMs: number | null = null): void {
+    if (this.#ended) return
+    this.#ended = true
+    const { candidate, passage, watch } = this
+    const { breaker, provider } = candidate
+    const nowMs = watch.monotonicMs()
+    candidate.inFlight -= 1
+    provider.inFlight -= 1
+    if (ending === 'success') {
+      const tookMs = nowMs - this.startedMs
+      candidate.took(tookMs, this.#ttftMs, completionTokens)
+      provider.succeededAtMs = watch.nowMs()
+      provider.latencyMs = tookMs
+      watch.moved(candidate, breaker.succeeded(passage, this.#generation, nowMs))
+    } else if (ending === 'failure') {
+      watch.moved(candidate, breaker.failed(passage, this.#generation, this.settings, nowMs))
+    } else if (ending === 'answered') watch.moved(candidate, breaker.answered(passage, this.#generation, nowMs))
+    else {
+      if (ending === 'throttled') {
+        const coolMs = Math.min(MOST_COOLDOWN_MS, retryAfterMs ?? COOLDOWN_MS)
+        if (coolMs >= TOLD_MS && nowMs >= candidate.coolUntilMs) watch.cooled()
+        candidate.coolUntilMs = Math.max(candidate.coolUntilMs, nowMs + coolMs)
+      }
+      breaker.abandoned(passage, this.#generation)
+    }
+  }
+}

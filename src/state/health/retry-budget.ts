@@ -1,0 +1,35 @@
+// Further calls are a bounded share of traffic: an upstream that is down is not hammered by the requests that it fails.
+import { RollingPair } from '../../lib/collections/rolling-pair.ts'
+
+const BUCKETS = 10
+const BUCKET_MS = 1_000
+
+/** Of the last 10 s: further calls may be this share of the first ones, or this many. */
+export interface BudgetRule {
+  readonly share: number
+  readonly least: number
+}
+
+/** Repeats of a call to the same candidate, of each provider. */
+export const RETRIES: BudgetRule = { share: 0.2, least: 10 }
+/** Calls to another candidate, of the whole process: breakers bound these too, so a request may well have one each. */
+export const FALLBACKS: BudgetRule = { share: 1, least: 200 }
+
+export class RetryBudget {
+  readonly #calls = new RollingPair(BUCKETS, BUCKET_MS)
+
+  constructor(readonly rule: BudgetRule) {}
+
+  /** A first call was made. */
+  first(nowMs: number): void {
+    this.#calls.add(nowMs, 1, 0)
+  }
+
+  /** Whether one more may be made now; counts it when it may. */
+  take(nowMs: number): boolean {
+    const { share, least } = this.rule
+    if (this.#calls.second(nowMs) >= Math.max(least, share * this.#calls.first(nowMs))) return false
+    this.#calls.add(nowMs, 0, 1)
+    return true
+  }
+}

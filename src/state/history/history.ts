@@ -1,0 +1,237 @@
+// Answers questions about the past. Runs in the history thread, which reads the log by itself.
+import { CONTROL_EVENTS, ControlState, eventIsValid, foldDecision } from '../../domain/control.ts'
+import { type Decision, GENESIS, judge } from '../../domain/decision.ts'
+import { revertedBy } from '../../domain/reversal.ts'
+import type { RowChange } from '../../domain/tables.ts'
+import { renewed } from '../../domain/upcasters.ts'
+import { sha256Hex } from '../../lib/crypto/digest.ts'
+import type { EventLog, LogRecord } from '../../log/port.ts'
+import { CONTROL } from '../fold.ts'
+import type { Checkpoints } from './checkpoints.ts'
+import {
+  CHANGES_TOLD,
+  HistoryUnavailable,
+  type LaterChange,
+  type LogDetail,
+  type LogEntry,
+  type LogPage,
+  type Moment,
+  type PastPoint,
+  type Question,
+  type RecordVerdict,
+} from './history-port.ts'
+import { PastStates, recordsOf } from './past-state.ts'
+import { Survey } from './record-index.ts'
+import { keepSurvey, keptSurvey } from './record-index-file.ts'
+
+export interface HistoryDeps {
+  readonly log: EventLog
+  readonly macKey: Uint8Array
+  readonly checkpoints: Pick<Checkpoints, 'before'>
+  /** Where the survey is kept between two starts, and whether this process may write there. */
+  readonly kept?: { readonly dataDir: string; readonly writes: boolean }
+  /** Reads a state of the past for `past` questions: what `read` means and what it answers is its own affair. */
+  readPast(state: ControlState, point: PastPoint, read: unknown): unknown
+  readonly signal: AbortSignal
+}
+
+const LATER_TOLD = 20
+/** A first pass over a long log is told to the asker, who asks again, rather than waited for. */
+const SURVEY_MS = 8_000
+
+/** The survey is kept again when it has grown by so many records. */
+const KEEP_RECORDS = 10_000
+
+export class LogHistory {
+  #survey: Survey
+  #past: PastStates
+  /** Where the survey was when it was last kept, or read; null before the first question. */
+  #keptNext: number | null = null
+
+  constructor(readonly deps: HistoryDeps) {
+    this.#survey = new Survey(deps.macKey)
+    this.#past = new PastStates(deps.log, deps.macKey, deps.checkpoints, deps.signal)
+  }
+
+  /** One at a time. Throws HistoryUnavailable when the answer would take too long now. */
+  async answer(question: Question): Promise<unknown> {
+    try {
+      const end = await this.#catchUp()
+      if (question.name === 'page') return await this.#page(question, end)
+      if (question.name === 'record') return await this.#record(question.id)
+      if (question.name === 'later') return await this.#later(question)
+      return await this.#read(question.moment, question.read)
+    } catch (error) {
+      // A log that reads otherwise than before is surveyed anew.
+      if (!(error instanceof HistoryUnavailable)) this.#forget()
+      throw error
+    }
+  }
+
+  #forget(): void {
+    const { log, macKey, checkpoints, signal } = this.deps
+    this.#survey = new Survey(macKey)
+    this.#past = new PastStates(log, macKey, checkpoints, signal)
+  }
+
+  /** Surveys up to the end that the log has now. */
+  async #catchUp(): Promise<number> {
+    const { log, signal } = this.deps
+    const end = await log.end(CONTROL, 0)
+    if (this.#keptNext === null) await this.#takeKept(end)
+    if (end < this.#survey.next) throw new Error(`${CONTROL} ends at ${end}, before what was read of it`)
+    const deadline = performance.now() + SURVEY_MS
+    for await (const record of recordsOf(log, this.#survey.next, end, signal)) {
+      this.#survey.take(record)
+      if (performance.now() > deadline && this.#survey.next < end) {
+        this.#keep()
+        const done = `${this.#survey.next} of ${end}`
+        throw new HistoryUnavailable(`the log is being read for the first time since the start (${done} records)`)
+      }
+    }
+    this.#keep()
+    return end
+  }
+
+  /** The survey that an earlier process kept, if it is of this log: its last decision stands where it says. */
+  async #takeKept(end: number): Promise<void> {
+    const { kept, macKey } = this.deps
+    this.#keptNext = 0
+    const survey = kept === undefined ? null : await keptSurvey(kept.dataDir, macKey)
+    const last = survey?.lastCounted(survey.next) ?? null
+    if (survey === null || last === null || survey.next > end) return
+    this.#survey = survey
+    const record = await this.#recordAt(last)
+    if (record?.value != null && sha256Hex(record.value) === survey.tip) this.#keptNext = survey.next
+    else this.#survey = new Survey(macKey)
+  }
+
+  #keep(): void {
+    const { kept } = this.deps
+    if (kept === undefined || !kept.writes || this.#survey.next - (this.#keptNext ?? 0) < KEEP_RECORDS) return
+    keepSurvey(kept.dataDir, this.#survey)
+    this.#keptNext = this.#survey.next
+  }
+
+  async #page({ before, skip, limit }: Question & { name: 'page' }, total: number): Promise<LogPage> {
+    const end = Math.max(0, Math.min(before ?? total, total) - skip)
+    const entries: LogEntry[] = []
+    const from = Math.max(0, end - limit)
+    for await (const record of recordsOf(this.deps.log, from, end, this.deps.signal)) entries.push(this.#entry(record))
+    return { entries: entries.reverse(), total }
+  }
+
+  async #record(id: string | number): Promise<LogDetail | null> {
+    const record = typeof id === 'number' ? await this.#recordAt(id) : await this.#recordOf(id)
+    if (record === null) return null
+    const entry = this.#entry(record)
+    const decision = this.#decisionOf(record)
+    if (decision === null) return { entry, events: [], changes: [], changesTotal: 0 }
+    const changes = entry.verdict === 'counted' ? await this.#changesOf(record, decision) : []
+    const told = changes.slice(0, CHANGES_TOLD)
+    return { entry, events: decision.events, changes: told, changesTotal: changes.length }
+  }
+
+  /** As every instance folded it: rows may hold the time of the log. */
+  async #changesOf({ offset, atMs, value }: LogRecord, decision: Decision): Promise<readonly RowChange[]> {
+    const { state, logAtMs } = await this.#past.at(offset, this.#survey)
+    const overlay = new ControlState(state)
+    const id = sha256Hex(value!)
+    return foldDecision(overlay, { ...decision, cause: null }, id, Math.max(logAtMs, atMs)).changes
+  }
+
+  async #later({ after, rows }: Question & { name: 'later' }): Promise<readonly LaterChange[]> {
+    const wanted = new Set(rows.map(({ table, id }) => `${table}\0${id}`))
+    const found: LaterChange[] = []
+    await this.#past.follow(after + 1, this.#survey, (record, revision, { changes }) => {
+      const touched = changes.filter(({ table, id }) => wanted.has(`${table}\0${id}`))
+      const distinct = new Map(touched.map(({ table, id }) => [`${table}\0${id}`, { table, id }]))
+      const at = this.#decisionOf(record)?.at ?? ''
+      if (distinct.size > 0) found.push({ revision, at, rows: [...distinct.values()] })
+      return found.length < LATER_TOLD
+    })
+    return found
+  }
+
+  async #read(moment: Moment, read: unknown): Promise<{ point: PastPoint; answer: unknown } | null> {
+    const record = await this.#recordOfMoment(moment)
+    if (record === null) return null
+    const atMs = 'id' in moment ? this.#survey.momentAt(record.offset) : moment.atMs
+    const point = { revision: sha256Hex(record.value!), atMs }
+    const { state } = await this.#past.at(record.offset + 1, this.#survey)
+    return { point, answer: await this.deps.readPast(state, point, read) }
+  }
+
+  async #recordOfMoment(moment: Moment): Promise<LogRecord | null> {
+    if ('id' in moment) {
+      const record = await this.#recordOf(moment.id)
+      return record !== null && this.#survey.verdict(record.offset) === 'counted' ? record : null
+    }
+    const offset = this.#survey.offsetAt(moment.atMs)
+    return offset === null ? null : this.#recordAt(offset)
+  }
+
+  /** Of several copies the one that counted, else the newest. */
+  async #recordOf(id: string): Promise<LogRecord | null> {
+    let found: LogRecord | null = null
+    for (const offset of this.#survey.candidates(id)) {
+      const record = await this.#recordAt(offset)
+      if (record?.value == null || sha256Hex(record.value) !== id) continue
+      if (this.#survey.verdict(offset) === 'counted') return record
+      found ??= record
+    }
+    return found
+  }
+
+  async #recordAt(offset: number): Promise<LogRecord | null> {
+    if (offset >= this.#survey.next) return null
+    for await (const record of recordsOf(this.deps.log, offset, offset + 1, this.deps.signal)) return record
+    return null
+  }
+
+  /** What a record decides, or would have; null when it is none or cannot be trusted. */
+  #decisionOf({ value }: LogRecord): Decision | null {
+    const verdict = value === null ? null : judge(GENESIS, value, this.deps.macKey)
+    return verdict !== null && 'decision' in verdict ? verdict.decision : null
+  }
+
+  #entry({ offset, atMs, value }: LogRecord): LogEntry {
+    const surveyed = this.#survey.verdict(offset)
+    const judged = value === null ? null : judge(GENESIS, value, this.deps.macKey)
+    const decision = judged !== null && 'decision' in judged ? judged.decision : null
+    const flaw = surveyed === 'counted' && decision !== null ? malformedType(decision) : null
+    const verdict: RecordVerdict = flaw === null ? surveyed : 'malformed'
+    const reason = verdict === 'unreadable' || verdict === 'forged' ? reasonOf(judged) : flaw
+    return {
+      offset,
+      id: value === null ? null : sha256Hex(value),
+      verdict,
+      reason,
+      logAtMs: atMs,
+      decision: decision === null ? null : facts(decision),
+    }
+  }
+}
+
+const reasonOf = (judged: object | null): string =>
+  judged === null || !('reason' in judged) ? 'no value' : String(judged.reason)
+
+const facts = ({ parent, at, actor, by, cause, events }: Decision): NonNullable<LogEntry['decision']> => {
+  return {
+    parent,
+    at,
+    actor,
+    by: by ?? null,
+    hasCause: cause !== null,
+    eventTypes: events.map(({ type }) => type),
+    reverts: revertedBy({ events }),
+  }
+}
+
+/** Why a decision that counts changes nothing, or null: an event of a known type that its schema refuses. */
+const malformedType = (decision: Decision): string | null => {
+  const refused = renewed(decision).events.find(
+    (event) => CONTROL_EVENTS[event.type] !== undefined && !eventIsValid(event),
+  )
+  return refused === undefined ? null : `${refused.type} does not match its schema`
+}

@@ -1,0 +1,101 @@
+// States of the past: folded again from the nearest snapshot that is kept, on request, one at a time.
+import type { ControlState, Folded } from '../../domain/control.ts'
+import type { EventLog, LogRecord } from '../../log/port.ts'
+import { ChainFold, CONTROL, politeness } from '../fold.ts'
+import type { Checkpoints } from './checkpoints.ts'
+import type { Survey } from './record-index.ts'
+
+/** States that were asked for last, by the offset that comes next: a page of the console asks for the same one many times. */
+const KEPT_STATES = 4
+/** More rows than this in all of them are not kept, except those of the last one asked for. */
+const KEPT_ROWS = 500_000
+
+export interface PastState {
+  /** Not to be changed by whoever gets it. */
+  readonly state: ControlState
+  /** Log time that far: what the fold of what comes next goes by. */
+  readonly logAtMs: number
+}
+
+export class PastStates {
+  /** Newest use last. */
+  readonly #kept = new Map<number, PastState>()
+
+  constructor(
+    readonly log: EventLog,
+    readonly macKey: Uint8Array,
+    readonly checkpoints: Pick<Checkpoints, 'before'>,
+    readonly signal: AbortSignal,
+  ) {}
+
+  /** The state when everything below `next` was folded, which the survey has seen. */
+  async at(next: number, survey: Survey): Promise<PastState> {
+    const known = this.#kept.get(next)
+    if (known !== undefined) {
+      this.#kept.delete(next)
+      this.#kept.set(next, known)
+      return known
+    }
+    const { state, logAtMs } = await this.#foldTo(next, survey)
+    const past = { state, logAtMs }
+    this.#keep(next, past)
+    return past
+  }
+
+  /** Folds on from the state below `from`, and tells what each decision did; ends when it is told false. */
+  async follow(
+    from: number,
+    survey: Survey,
+    told: (record: LogRecord, id: string, folded: Folded) => boolean,
+  ): Promise<void> {
+    const fold = await this.#foldTo(from, survey)
+    for await (const record of recordsOf(this.log, fold.next, survey.next, this.signal)) {
+      const step = fold.take(record, true)
+      if (step.kind === 'counts' && !told(record, step.id, step.folded)) return
+    }
+  }
+
+  async #foldTo(next: number, survey: Survey): Promise<ChainFold> {
+    const start = await this.checkpoints.before(next, (offset, tip) => survey.mayEnd(offset, tip))
+    const fold = new ChainFold(this.macKey, start)
+    for await (const record of recordsOf(this.log, fold.next, next, this.signal)) fold.take(record, true)
+    return fold
+  }
+
+  #keep(next: number, past: PastState): void {
+    this.#kept.set(next, past)
+    let rows = 0
+    for (const [age, [offset, each]] of [...this.#kept].toReversed().entries()) {
+      for (const table of each.state.tables()) rows += table.size
+      if (age > 0 && (rows > KEPT_ROWS || age >= KEPT_STATES)) this.#kept.delete(offset)
+    }
+  }
+}
+
+/** The records from one offset to below another, which the log has; makes room for other work now and then. */
+export async function* recordsOf(
+  log: EventLog,
+  from: number,
+  end: number,
+  signal: AbortSignal,
+): AsyncGenerator<LogRecord> {
+  if (from >= end) return
+  const pause = politeness()
+  const reading = new AbortController()
+  const stop = () => reading.abort()
+  signal.addEventListener('abort', stop)
+  try {
+    for await (const batch of log.read(CONTROL, 0, from, reading.signal)) {
+      for (const record of batch) {
+        if (record.offset >= end) return
+        yield record
+      }
+      if (batch.at(-1)!.offset + 1 >= end) return
+      await pause()
+    }
+    signal.throwIfAborted()
+  } finally {
+    signal.removeEventListener('abort', stop)
+    reading.abort()
+  }
+}

@@ -1,0 +1,153 @@
+// What the counting rule said of every record of the control topic, in 13 bytes each: its verdict, the first bits of its id, when it was. Made by
+// one pass over the log without folding it; then an id, a time or a page is found without reading what lies between.
+import { GENESIS, judge, type Verdict } from '../../domain/decision.ts'
+import type { LogRecord } from '../../log/port.ts'
+import { readTurn } from '../write-turns.ts'
+
+const INITIAL = 4_096
+/** A writer's clock is believed when it says that the decision was made so shortly before the log took it: a command has 5 s in all. */
+const BELIEVED_MS = 5_000
+/** Copies of one record, and clashes: more are not looked at. */
+const MAX_CANDIDATES = 64
+
+/** As it is kept: format, records, tip, then the columns. Raised when verdicts or moments are found in another way. */
+const FORMAT = 1
+const COUNT_BYTES = 6
+const HEAD_BYTES = 1 + COUNT_BYTES + 32
+const RECORD_BYTES = 8 + 4 + 1
+
+/** What a survey knows of a record; whether a decision that counts is malformed only its events tell. */
+export const SURVEYED = ['counted', 'lost', 'unreadable', 'forged', 'turn'] as const
+export type Surveyed = (typeof SURVEYED)[number]
+const COUNTED = SURVEYED.indexOf('counted')
+
+export class Survey {
+  /** The next offset to look at. */
+  next = 0
+  tip = GENESIS
+  /** By offset: the first 32 bits of the id. */
+  #prints = new Uint32Array(INITIAL)
+  /** By offset: index in SURVEYED. */
+  #verdicts = new Uint8Array(INITIAL)
+  /** By offset: the moment of the newest decision so far, Unix milliseconds, never falling. */
+  #times = new Float64Array(INITIAL)
+  #momentMs = 0
+
+  constructor(readonly macKey: Uint8Array) {}
+
+  /** What `bytes` gave. Null for what was written otherwise. */
+  static of(macKey: Uint8Array, bytes: Uint8Array): Survey | null {
+    const view = Buffer.from(bytes) // of its own, aligned
+    const next = view.length < HEAD_BYTES ? -1 : view.readUIntLE(1, COUNT_BYTES)
+    if (view[0] !== FORMAT || view.length !== HEAD_BYTES + next * RECORD_BYTES) return null
+    const survey = new Survey(macKey)
+    while (survey.#prints.length < next) survey.#grow()
+    survey.next = next
+    survey.tip = view.toString('hex', 1 + COUNT_BYTES, HEAD_BYTES)
+    const [prints, verdicts] = [HEAD_BYTES + next * 8, HEAD_BYTES + next * 12]
+    bytesOf(survey.#times).set(view.subarray(HEAD_BYTES, prints))
+    bytesOf(survey.#prints).set(view.subarray(prints, verdicts))
+    survey.#verdicts.set(view.subarray(verdicts))
+    survey.#momentMs = next === 0 ? 0 : survey.#times[next - 1]!
+    return survey
+  }
+
+  /** All of it up to its tip, to be kept: that the tip stands there says that the log is the same up to it, and no farther. */
+  bytes(): Uint8Array {
+    const next = (this.lastCounted(this.next) ?? -1) + 1
+    const head = Buffer.alloc(HEAD_BYTES)
+    head[0] = FORMAT
+    head.writeUIntLE(next, 1, COUNT_BYTES)
+    head.write(this.tip, 1 + COUNT_BYTES, 'hex')
+    const columns = [this.#times, this.#prints, this.#verdicts].map((column) => bytesOf(column.subarray(0, next)))
+    return Buffer.concat([head, ...columns])
+  }
+
+  /** Looks at the record at `next`. */
+  take({ offset, atMs, value }: LogRecord): void {
+    if (offset !== this.next) throw new RangeError(`offset ${offset} cannot be surveyed at ${this.next}`)
+    if (offset === this.#prints.length) this.#grow()
+    const verdict = value === null ? null : judge(this.tip, value, this.macKey)
+    if (verdict?.kind === 'counts' && 'decision' in verdict) {
+      this.tip = verdict.id
+      this.#momentMs = Math.max(this.#momentMs, momentOf(verdict.decision.at, atMs))
+    }
+    this.#prints[offset] = verdict === null ? 0 : printOf(verdict.id)
+    this.#verdicts[offset] = SURVEYED.indexOf(this.#surveyed(verdict?.kind ?? 'unreadable', value))
+    this.#times[offset] = this.#momentMs
+    this.next = offset + 1
+  }
+
+  #surveyed(kind: Verdict['kind'], value: Uint8Array | null): Surveyed {
+    if (kind === 'counts') return 'counted'
+    return kind === 'unreadable' && value !== null && readTurn(value, this.macKey) !== null ? 'turn' : kind
+  }
+
+  verdict(offset: number): Surveyed {
+    return SURVEYED[this.#verdicts[offset]!]!
+  }
+
+  /** When the newest decision up to and including this offset was made; 0 before the first. */
+  momentAt(offset: number): number {
+    return this.#times[offset]!
+  }
+
+  /** Offset of the last decision that was made by then, or null when there was none. */
+  offsetAt(momentMs: number): number | null {
+    let [low, high] = [0, this.next]
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      if (this.#times[middle]! <= momentMs) low = middle + 1
+      else high = middle
+    }
+    return this.lastCounted(low)
+  }
+
+  /** Offset of the last decision below `end` that counted, or null. */
+  lastCounted(end: number): number | null {
+    const last = end === 0 ? -1 : this.#verdicts.lastIndexOf(COUNTED, end - 1)
+    return last === -1 ? null : last
+  }
+
+  /** Where records may have this id, newest first. 32 bits are compared: whoever asks reads the record. */
+  candidates(id: string): readonly number[] {
+    const print = printOf(id)
+    const found: number[] = []
+    for (let end = this.next; end > 0 && found.length < MAX_CANDIDATES; ) {
+      const at = this.#prints.lastIndexOf(print, end - 1)
+      if (at === -1) break
+      found.push(at)
+      end = at
+    }
+    return found
+  }
+
+  /** Whether the decision that counted last below `end` may be this one. */
+  mayEnd(end: number, tip: string): boolean {
+    const last = this.lastCounted(end)
+    return last === null ? tip === GENESIS : this.#prints[last] === printOf(tip)
+  }
+
+  #grow(): void {
+    const prints = new Uint32Array(this.#prints.length * 2)
+    prints.set(this.#prints)
+    this.#prints = prints
+    const times = new Float64Array(this.#times.length * 2)
+    times.set(this.#times)
+    this.#times = times
+    const verdicts = new Uint8Array(this.#verdicts.length * 2)
+    verdicts.set(this.#verdicts)
+    this.#verdicts = verdicts
+  }
+}
+
+const bytesOf = ({ buffer, byteOffset, byteLength }: Float64Array | Uint32Array | Uint8Array): Uint8Array =>
+  new Uint8Array(buffer, byteOffset, byteLength)
+
+const printOf = (id: string): number => Number.parseInt(id.slice(0, 8), 16) || 1
+
+/** The writer's time, which the rows show, while it fits that of the log; else the log's. */
+const momentOf = (at: string, logAtMs: number): number => {
+  const atMs = Date.parse(at)
+  return atMs <= logAtMs && atMs >= logAtMs - BELIEVED_MS ? atMs : logAtMs
+}

@@ -1,0 +1,212 @@
+// The thread that writes snapshots and answers for the past: it folds the log by itself, so that neither is ever done on the serving thread.
+// Told what to do by `snapshot-thread.ts`.
+import type { ControlState } from '../../domain/control.ts'
+import { pause } from '../../lib/event-loop/sleep.ts'
+import { type EventLog, LogUnavailable } from '../../log/port.ts'
+import { openThreadLog, type ThreadLog } from '../../log/thread-log.ts'
+import { ChainFold, CONTROL } from '../fold.ts'
+import { Checkpoints } from './checkpoints.ts'
+import { LogHistory } from './history.ts'
+import { HistoryUnavailable, type PastPoint, type Question } from './history-port.ts'
+import { loadSnapshot } from './snapshot.ts'
+import { decisionsDue, SnapshotFold, type Written } from './snapshot-fold.ts'
+
+export interface SnapshotThreadStart extends ThreadLog {
+  readonly tell: 'start'
+  readonly macKey: Uint8Array
+  readonly dataDir: string
+  readonly everyDecisions: number
+  readonly everyMs: number
+  /** A state of more rows is not held between two snapshots: that would be its memory a second time. */
+  readonly heldRows: number
+  /** False in a process whose data folder another one keeps: it answers for the past, and writes nothing. */
+  readonly writes: boolean
+  /** A snapshot is due at once: the thread was started for it. */
+  readonly owed: boolean
+  /** After so long with nothing to fold the thread says that it may end. Null: it stays. */
+  readonly restMs: number | null
+  /** What the last snapshot was when a thread before this one was let go, and how old: nothing is folded for a question. Null: not known, or `owed`. */
+  readonly rested: { readonly next: number; readonly rows: number; readonly ageMs: number } | null
+  /** Module and function that read a state of the past: `(state, point, read) => answer`, all of it copyable. */
+  readonly readerModule: string | null
+  readonly readerFunction: string
+}
+export type ToSnapshotThread =
+  | SnapshotThreadStart
+  | { readonly tell: 'ask'; readonly number: number; readonly question: Question }
+  | { readonly tell: 'stop' }
+  /** As `stop`, and nothing more is written. */
+  | { readonly tell: 'rest' }
+export type FromSnapshotThread =
+  | { readonly tell: 'written'; readonly next: number; readonly tip: string; readonly tookMs: number }
+  | { readonly tell: 'failed'; readonly problem: string }
+  | { readonly tell: 'answer'; readonly number: number; readonly answer: unknown }
+  /** `soon`: a repeat may find it. */
+  | { readonly tell: 'no_answer'; readonly number: number; readonly problem: string; readonly soon: boolean }
+  /** Nothing came for a while. The last snapshot holds the log up to `next`; after `due` more decisions another is due. Told again while nothing comes. */
+  | { readonly tell: 'rests'; readonly next: number; readonly rows: number; readonly due: number }
+  | { readonly tell: 'stopped' }
+
+declare const self: Worker
+
+const AFTER_FAILURE_MS = 1_000
+const AFTER_LOSS_MS = 60_000
+const LOOK_MS = 1_000
+
+const tell = (message: FromSnapshotThread): void => self.postMessage(message)
+const stopping = new AbortController()
+let isResting = false
+
+/** What the state took is given back now: a thread that does nothing collects nothing. Later than at once, when nothing on the stack names it. */
+const giveBack = async (): Promise<void> => {
+  await pause(LOOK_MS, stopping.signal)
+  Bun.gc(true)
+}
+
+/** Says that this thread may be let go; whether it is, the serving thread decides. */
+const rests = (options: SnapshotThreadStart, { next, rows }: Written): void =>
+  tell({ tell: 'rests', next, rows, due: decisionsDue(options, rows) })
+
+/** Resolves when the log holds enough that is not in the last snapshot, or holds more and time has passed. */
+const snapshotDue = async (log: EventLog, options: SnapshotThreadStart, written: Written): Promise<void> => {
+  while (!stopping.signal.aborted) {
+    const behind = (await log.end(CONTROL, 0)) - written.next
+    if (behind >= decisionsDue(options, written.rows)) return
+    if (behind > 0 && performance.now() - written.atMs >= options.everyMs) return
+    if (options.restMs !== null) rests(options, written)
+    await pause(LOOK_MS, stopping.signal)
+  }
+}
+
+const fromSnapshot = async (log: EventLog, options: SnapshotThreadStart, owed: boolean): Promise<SnapshotFold> => {
+  const { start } = await loadSnapshot(options.dataDir, options.macKey)
+  const fold = new ChainFold(options.macKey, start)
+  return new SnapshotFold({ log, options, tell, signal: stopping.signal }, fold, start !== null, owed)
+}
+
+const run = async (options: SnapshotThreadStart): Promise<void> => {
+  const log = await openThreadLog(options)
+  let { rested } = options
+  /** Null: it is too large to be held until the next one is due, or nothing is due yet. */
+  let snapshots: SnapshotFold | null = rested === null ? await fromSnapshot(log, options, options.owed) : null
+  let suspected = false
+  while (!stopping.signal.aborted) {
+    try {
+      if (rested !== null) {
+        await snapshotDue(log, options, { ...rested, atMs: performance.now() - rested.ageMs })
+        rested = null
+        continue
+      }
+      snapshots ??= await fromSnapshot(log, options, true)
+      if (suspected && !(await snapshots.again())) {
+        await pause(AFTER_LOSS_MS, stopping.signal)
+        continue
+      }
+      suspected = false
+      await snapshots.follow()
+      if (stopping.signal.aborted) break
+      const written: Written = snapshots.written()
+      if (options.restMs !== null) rests(options, written)
+      if (!snapshots.isTooLarge()) continue
+      snapshots = null
+      await giveBack()
+      await snapshotDue(log, options, written)
+    } catch (error) {
+      if (stopping.signal.aborted) break
+      suspected = !(error instanceof LogUnavailable)
+      if (suspected) tell({ tell: 'failed', problem: `reading the control topic again: ${String(error)}` })
+      await pause(AFTER_FAILURE_MS, stopping.signal)
+    }
+  }
+  if (!suspected && !isResting && snapshots !== null) {
+    // Without its last records a snapshot is as good: the next start folds them.
+    await snapshots.finish().catch((error) => tell({ tell: 'failed', problem: `the last records: ${String(error)}` }))
+    snapshots.write(true)
+  }
+  await log.close()
+}
+
+/** Whatever ends a run is said, and tried again: snapshots are a shortcut, the thread must not be one that is silently missing. */
+const runForEver = async (options: SnapshotThreadStart): Promise<void> => {
+  while (!stopping.signal.aborted) {
+    try {
+      await run(options)
+    } catch (error) {
+      tell({ tell: 'failed', problem: String(error) })
+      await pause(AFTER_LOSS_MS, stopping.signal)
+    }
+  }
+}
+
+type Reader = (state: ControlState, point: PastPoint, read: unknown) => unknown
+
+const readerOf = async ({ readerModule, readerFunction }: SnapshotThreadStart): Promise<Reader> => {
+  if (readerModule === null) throw new Error('nothing reads the past here')
+  const module: Record<string, Reader> = await import(readerModule)
+  const read = module[readerFunction]
+  if (read === undefined) throw new Error(`${readerModule} has no ${readerFunction}`)
+  return read
+}
+
+/** Answers what is asked, one at a time, in the order of asking, on a log of its own. */
+class Answers {
+  #queue: Promise<void> = Promise.resolve()
+  #history: Promise<LogHistory> | null = null
+  #log: EventLog | null = null
+
+  constructor(readonly options: SnapshotThreadStart) {}
+
+  ask(number: number, question: Question): void {
+    this.#queue = this.#queue.then(() => this.#answer(number, question))
+  }
+
+  async close(): Promise<void> {
+    await this.#queue
+    await this.#log?.close()
+  }
+
+  async #answer(number: number, question: Question): Promise<void> {
+    try {
+      this.#history ??= this.#open()
+      const answer = await (await this.#history).answer(question)
+      tell({ tell: 'answer', number, answer })
+    } catch (error) {
+      const soon = error instanceof HistoryUnavailable || error instanceof LogUnavailable
+      tell({ tell: 'no_answer', number, problem: error instanceof Error ? error.message : String(error), soon })
+    }
+  }
+
+  async #open(): Promise<LogHistory> {
+    const { options } = this
+    this.#log ??= await openThreadLog(options)
+    let reader: Promise<Reader> | null = null
+    return new LogHistory({
+      log: this.#log,
+      macKey: options.macKey,
+      checkpoints: new Checkpoints(options.dataDir, options.macKey),
+      kept: { dataDir: options.dataDir, writes: options.writes },
+      async readPast(state, point, read) {
+        reader ??= readerOf(options)
+        return (await reader)(state, point, read)
+      },
+      signal: stopping.signal,
+    })
+  }
+}
+
+let running: Promise<void> = Promise.resolve()
+let answers: Answers | null = null
+self.onmessage = ({ data }: MessageEvent<ToSnapshotThread>) => {
+  if (data.tell === 'start') {
+    answers = new Answers(data)
+    if (data.writes) running = runForEver(data)
+    return
+  }
+  if (data.tell === 'ask') {
+    answers?.ask(data.number, data.question)
+    return
+  }
+  isResting = data.tell === 'rest'
+  stopping.abort()
+  void Promise.all([running, answers?.close()]).finally(() => tell({ tell: 'stopped' }))
+}

@@ -1,0 +1,81 @@
+// Key digest -> active key: reads the table of keys, which is packed, and keeps what was looked up lately.
+import type { ApiKeyRow } from '../../domain/api-key.ts'
+import { RecentDigests } from '../../lib/collections/digest-cache.ts'
+import { isoMs } from '../../lib/time/iso-time.ts'
+import type { KeyEntry, KeyIndex, LiveState } from '../port.ts'
+
+/** What an entry is made of. */
+const NEEDED = ['id', 'tenant_id', 'scopes', 'status', 'expires_at', 'routing_policy_id'] as const
+type NeededOfKey = Pick<ApiKeyRow, (typeof NEEDED)[number]>
+const NAMES: ReadonlySet<string> = new Set(NEEDED)
+
+/** An index that follows the live fold from now on. */
+export const openKeyIndex = (live: Pick<LiveState, 'control' | 'subscribe' | 'refused'>): KeyIndex => {
+  /** Only of keys that are: strangers fill nothing. */
+  const entries = new RecentDigests<KeyEntry>()
+  live.subscribe(({ changes, refused }) => {
+    for (const { table, before, after } of changes) {
+      if (table !== 'keys') continue
+      if (before !== null) entries.delete((before as ApiKeyRow).digest)
+      if (after !== null) entries.delete((after as ApiKeyRow).digest)
+    }
+    if (refused.length > 0) entries.clear()
+  })
+  const read: NeededOfKey = {
+    id: '',
+    tenant_id: '',
+    scopes: [],
+    status: 'revoked',
+    expires_at: null,
+    routing_policy_id: null,
+  }
+  const isMeant = ({ id, status }: NeededOfKey): boolean =>
+    status === 'active' && (live.refused.size === 0 || !live.refused.has(id))
+  return {
+    lookup(digest) {
+      const known = entries.get(digest)
+      if (known !== null) return known
+      const keys = live.control.table('keys')
+      const count = keys.readOne('digest', digest, NAMES, read as { [name: string]: unknown })
+      const row = count > 1 ? keys.findRows('digest', digest).find(isMeant) : read
+      if (count === 0 || row === undefined || !isMeant(row)) return null
+      const entry = entryOf(row)
+      entries.add(digest, entry)
+      return entry
+    },
+    stands({ id }, atMs) {
+      const row = live.control.table('keys').get(id)
+      if (row === undefined || !isMeant(row)) return false
+      return row.expires_at === null || expiryOf(row.expires_at) > atMs
+    },
+  }
+}
+
+const entryOf = ({ id, tenant_id, scopes, expires_at, routing_policy_id }: NeededOfKey): KeyEntry =>
+  Object.freeze({
+    id,
+    tenantId: tenant_id,
+    scopes: plain(scopes),
+    expiresAtMs: expires_at === null ? null : expiryOf(expires_at),
+    routingPolicyId: routing_policy_id,
+  })
+
+const plainLists = new WeakMap<readonly string[], readonly string[]>()
+
+/** Rows that share a list have a frozen one: the runtime takes ten times as long for a member of it, at every request of the key. */
+const plain = (list: readonly string[]): readonly string[] => {
+  if (!Object.isFrozen(list)) return [...list]
+  let copy = plainLists.get(list)
+  if (copy === undefined) {
+    copy = [...list]
+    plainLists.set(list, copy)
+  }
+  return copy
+}
+
+/** Unix milliseconds; a time that cannot be read has passed: such a key must not live for ever. */
+const expiryOf = (text: string): number => {
+  const usualMs = isoMs(text)
+  const atMs = Number.isNaN(usualMs) ? Date.parse(text) : usualMs
+  return Number.isNaN(atMs) ? 0 : atMs
+}

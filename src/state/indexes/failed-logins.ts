@@ -1,0 +1,180 @@
+// Who failed to log in, by name and by address: five failures in 15 minutes lock for 15 minutes, then for twice as long, up to a day. Of what other
+// instances saw it is told by their announcements; memory is bounded.
+import { type Static, t } from '../../lib/schema/schema.ts'
+
+const FAILURES = 5
+const WINDOW_MS = 900_000
+const FIRST_LOCK_MS = 900_000
+const LONGEST_LOCK_MS = 86_400_000
+/** Without a failure for so long after a lockout, the next one is the first again. */
+const FORGIVEN_MS = 86_400_000
+const MAX_SUBJECTS = 10_000
+/** How many are looked at for one that may go, when there are too many. */
+const EVICTION_LOOK = 64
+/** More are not told: the announcement stays small. */
+const MAX_TOLD = 64
+/** What others may say of the future, and still be believed: clocks differ. */
+const CLOCK_MS = 60_000
+
+/** What one instance says of one subject. Times in Unix milliseconds. */
+export const ToldFailures = t.Object({
+  subject: t.String({ minLength: 1, maxLength: 64, description: 'Keyed digest of a name or an address.' }),
+  at_ms: t.Array(t.Integer(), { maxItems: FAILURES, description: 'Failures that it saw itself.' }),
+  settled_ms: t.Integer({
+    description: 'Failures up to here are settled: by a lockout, or a login that was right.',
+  }),
+  locked_until_ms: t.Integer({ description: 'When the lockout ends; 0 when there is none.' }),
+  level: t.Integer({ minimum: 0, maximum: 64, description: 'How many lockouts there were in a row.' }),
+})
+export type ToldFailures = Static<typeof ToldFailures>
+export const ToldList = t.Array(ToldFailures, { maxItems: MAX_TOLD })
+
+interface Entry {
+  own: number[]
+  /** By instance. */
+  readonly others: Map<string, readonly number[]>
+  settledMs: number
+  lockedUntilMs: number
+  /** Lockouts in a row. */
+  level: number
+  /** Attempts whose end is not known yet. */
+  open: number
+}
+
+export interface Lockout {
+  readonly subject: string
+  readonly level: number
+  readonly untilMs: number
+}
+
+export class FailedLogins {
+  /** The one that moved last stands last. */
+  readonly #entries = new Map<string, Entry>()
+
+  get size(): number {
+    return this.#entries.size
+  }
+
+  /** Until when none of these subjects may try, or null when they may. */
+  lockedUntil(subjects: readonly string[], nowMs: number): number | null {
+    const untilMs = Math.max(0, ...subjects.map((subject) => this.#entries.get(subject)?.lockedUntilMs ?? 0))
+    return untilMs > nowMs ? untilMs : null
+  }
+
+  /** Begins an attempt. False when those under way could already use up what is left: try again in a moment. */
+  begin(subjects: readonly string[], nowMs: number): boolean {
+    const entries = subjects.map((subject) => this.#touch(subject, nowMs))
+    if (entries.some((entry) => this.#failures(entry, nowMs) + entry.open >= FAILURES)) return false
+    for (const entry of entries) entry.open += 1
+    return true
+  }
+
+  /** Ends an attempt of which nothing is known: it counts for nothing. */
+  abandoned(subjects: readonly string[], nowMs: number): void {
+    for (const subject of subjects) this.#end(subject, nowMs)
+  }
+
+  /** Ends an attempt that failed. Answers what is locked from now on. */
+  failed(subjects: readonly string[], nowMs: number): Lockout[] {
+    const locked: Lockout[] = []
+    for (const subject of subjects) {
+      const entry = this.#end(subject, nowMs)
+      entry.own = [...entry.own.filter((atMs) => this.#counts(entry, atMs, nowMs)), nowMs].slice(-FAILURES)
+      if (this.#failures(entry, nowMs) < FAILURES) continue
+      if (nowMs - entry.lockedUntilMs > FORGIVEN_MS) entry.level = 0
+      entry.level = Math.min(entry.level + 1, 64)
+      entry.lockedUntilMs = nowMs + Math.min(FIRST_LOCK_MS * 2 ** (entry.level - 1), LONGEST_LOCK_MS)
+      this.#settle(entry, nowMs)
+      locked.push({ subject, level: entry.level, untilMs: entry.lockedUntilMs })
+    }
+    return locked
+  }
+
+  /** Ends an attempt that was right. Its name starts anew; its address does not, or one good account would cover for guesses at others. */
+  succeeded(subjects: readonly string[], name: string, nowMs: number): void {
+    for (const subject of subjects) this.#end(subject, nowMs)
+    const entry = this.#touch(name, nowMs)
+    entry.level = 0
+    this.#settle(entry, nowMs)
+  }
+
+  /** What this instance says of itself: the newest, at most 64. */
+  told(nowMs: number): ToldFailures[] {
+    const told: ToldFailures[] = []
+    for (const [subject, entry] of [...this.#entries].reverse()) {
+      const own = entry.own.filter((atMs) => this.#counts(entry, atMs, nowMs))
+      const isNews = own.length > 0 || entry.lockedUntilMs > nowMs || entry.settledMs > nowMs - WINDOW_MS
+      if (!isNews) continue
+      const { settledMs, lockedUntilMs, level } = entry
+      told.push({ subject, at_ms: own, settled_ms: settledMs, locked_until_ms: lockedUntilMs, level })
+      if (told.length === MAX_TOLD) break
+    }
+    return told
+  }
+
+  /** Takes in what another instance says. */
+  heard(instance: string, told: readonly ToldFailures[], nowMs: number): void {
+    const latestMs = nowMs + CLOCK_MS
+    for (const { subject, at_ms, settled_ms, locked_until_ms, level } of told) {
+      const entry = this.#touch(subject, nowMs)
+      entry.settledMs = Math.max(entry.settledMs, Math.min(settled_ms, latestMs))
+      const untilMs = Math.min(locked_until_ms, latestMs + LONGEST_LOCK_MS)
+      if (untilMs > entry.lockedUntilMs) {
+        entry.lockedUntilMs = untilMs
+        entry.level = level
+      }
+      const counted = at_ms.filter((atMs) => this.#counts(entry, atMs, nowMs))
+      if (counted.length > 0) entry.others.set(instance, counted)
+      else entry.others.delete(instance)
+    }
+  }
+
+  #counts(entry: Entry, atMs: number, nowMs: number): boolean {
+    return atMs > entry.settledMs && atMs > nowMs - WINDOW_MS && atMs <= nowMs + CLOCK_MS
+  }
+
+  #failures(entry: Entry, nowMs: number): number {
+    let count = 0
+    for (const times of [entry.own, ...entry.others.values()])
+      for (const atMs of times) if (this.#counts(entry, atMs, nowMs)) count += 1
+    return count
+  }
+
+  #settle(entry: Entry, nowMs: number): void {
+    entry.settledMs = nowMs
+    entry.own = []
+    entry.others.clear()
+  }
+
+  #end(subject: string, nowMs: number): Entry {
+    const entry = this.#touch(subject, nowMs)
+    entry.open = Math.max(0, entry.open - 1)
+    return entry
+  }
+
+  #touch(subject: string, nowMs: number): Entry {
+    const known = this.#entries.get(subject)
+    const entry = known ?? { own: [], others: new Map(), settledMs: 0, lockedUntilMs: 0, level: 0, open: 0 }
+    this.#entries.delete(subject)
+    this.#entries.set(subject, entry)
+    if (known === undefined && this.#entries.size > MAX_SUBJECTS) this.#evict(nowMs)
+    return entry
+  }
+
+  /** The oldest goes, but rather one that is locked no more and has nothing under way. */
+  #evict(nowMs: number): void {
+    let looked = 0
+    let oldest: string | null = null
+    for (const [subject, { lockedUntilMs, open }] of this.#entries) {
+      if (open === 0) {
+        oldest ??= subject
+        if (lockedUntilMs <= nowMs) {
+          this.#entries.delete(subject)
+          return
+        }
+      }
+      if (++looked === EVICTION_LOOK) break
+    }
+    if (oldest !== null) this.#entries.delete(oldest)
+  }
+}

@@ -1,0 +1,163 @@
+// The live fold: the control state as it stands at the end of the log, and how far it is known to be the end.
+
+import { CHAIN_ROW } from '../../domain/chain.ts'
+import type { ControlReader, ControlState, Rows, TableName } from '../../domain/control.ts'
+import { GENESIS } from '../../domain/decision.ts'
+import type { TableReader } from '../../domain/tables.ts'
+import { readChainWitness } from '../chain-witness.ts'
+import type { Changed } from '../condition.ts'
+import type { FoldStep, Poison } from '../fold.ts'
+import { type LoadedSnapshot, loadSnapshot } from '../history/snapshot.ts'
+import type { LiveChain, LiveDeps } from '../live-chain.ts'
+import type { Degradation, FoldedBatch, LiveStatus } from '../port.ts'
+import { type ChainPosition, readPosition } from '../position-witness.ts'
+import { keptPosition } from '../restore/kept-records.ts'
+import type { RecentRecord } from '../restore/recent-records.ts'
+import type { Turns } from '../write-turns.ts'
+import { ChainReader } from './chain-reader.ts'
+import type { KnownChain } from './guards.ts'
+
+const STALE_MS = 10_000
+const NOT_DEGRADED = { degraded: null, degradation: null } as const
+
+/** Loads the snapshot, then folds the log beside what is served. Resolves once the snapshot is loaded; await `ready()` before serving. */
+export const openLiveState = async (deps: LiveDeps): Promise<LiveChain> => {
+  const snapshot =
+    deps.dataDir === null
+      ? { start: null, witness: null, problem: null }
+      : await loadSnapshot(deps.dataDir, deps.macKey)
+  if (snapshot.problem !== null) deps.diagnostics.warn('snapshot_not_used', { reason: snapshot.problem })
+  const known: KnownChain =
+    deps.dataDir === null
+      ? { chainId: null, position: null }
+      : {
+          chainId: readChainWitness(deps.dataDir),
+          position: farther(readPosition(deps.dataDir), keptPosition(deps.dataDir)),
+        }
+  return liveFrom(deps, snapshot, known)
+}
+
+/** The same, of a snapshot that is at hand. */
+export const liveFrom = (deps: LiveDeps, snapshot: LoadedSnapshot, known: KnownChain): LiveChain => {
+  const reader = new ChainReader(deps, snapshot, known)
+  reader.start()
+  return new Live(reader)
+}
+
+/** The position is noted once a second, records are kept as they are folded: after a crash those know better. */
+const farther = (noted: ChainPosition | null, kept: ChainPosition | null): ChainPosition | null =>
+  noted === null || (kept !== null && kept.next > noted.next) ? kept : noted
+
+/** The reader as the rest of the gateway sees it. */
+class Live implements LiveChain {
+  readonly control: ControlReader = {
+    table: <Name extends TableName>(name: Name): TableReader<Rows[Name]> => this.#reader.fold.state.table(name),
+  }
+  readonly #reader: ChainReader
+
+  constructor(reader: ChainReader) {
+    this.#reader = reader
+  }
+
+  get state(): ControlState {
+    return this.#reader.fold.state
+  }
+  get next(): number {
+    return this.#reader.fold.next
+  }
+  get tip(): string {
+    return this.#reader.fold.tip
+  }
+  get logAtMs(): number {
+    return this.#reader.fold.logAtMs
+  }
+  get refused(): ReadonlySet<string> {
+    return this.#reader.fold.unknownSubjects
+  }
+  get changed(): Changed {
+    return this.#reader.changed
+  }
+  get turns(): Turns {
+    return this.#reader.turns
+  }
+
+  ready(): Promise<void> {
+    return this.#reader.readiness.promise
+  }
+
+  status(): LiveStatus {
+    const fold = this.#reader.fold
+    return {
+      offset: fold.next,
+      tip: fold.tip,
+      logAtMs: fold.logAtMs,
+      chainId: fold.state.table('chain').get(CHAIN_ROW)?.chain_id ?? null,
+      get digest() {
+        return fold.state.digest()
+      },
+      phase: this.#reader.phase,
+      serves: this.#reader.served,
+      ...this.#degraded(),
+      staleMs: this.#reader.end.staleMs(),
+      counts: { ...fold.counts },
+    }
+  }
+
+  refusal(): string | null {
+    if (this.#reader.suspicion !== null) return this.#reader.suspicion
+    const [unknown] = this.#reader.fold.unknownTypes
+    return unknown === undefined
+      ? null
+      : `the log holds events of the type "${unknown}", which this build does not know: upgrade it`
+  }
+
+  verdictOf(id: string): 'counted' | 'lost' | null {
+    return this.#reader.fold.counted.has(id) ? 'counted' : this.#reader.fold.lost.has(id) ? 'lost' : null
+  }
+
+  reached(revision: string, timeoutMs: number): Promise<boolean> {
+    return this.changed.until(() => revision === GENESIS || this.#reader.fold.counted.has(revision), timeoutMs)
+  }
+
+  subscribe(listener: (batch: FoldedBatch) => void): () => void {
+    listener({ changes: [], refused: [...this.refused] })
+    return this.#reader.listeners.subscribe(listener)
+  }
+
+  watch(listener: (step: FoldStep) => void): () => void {
+    return this.#reader.listeners.watch(listener)
+  }
+
+  offsetOf(id: string): number | undefined {
+    return this.#reader.fold.recent.offsetOf(id)
+  }
+  recentRecords(from = 0): IterableIterator<RecentRecord> {
+    return this.#reader.fold.recent.records(from)
+  }
+  poison(): readonly Poison[] {
+    return this.#reader.fold.poison
+  }
+
+  askEnd(): Promise<number> {
+    return this.#reader.end.ask()
+  }
+
+  close(): Promise<void> {
+    return this.#reader.close()
+  }
+
+  #degraded(): { readonly degraded: string; readonly degradation: Degradation } | typeof NOT_DEGRADED {
+    const { suspicion, phase, served, end } = this.#reader
+    const refusal = this.refusal()
+    if (refusal !== null) return { degraded: refusal, degradation: suspicion !== null ? 'suspected' : 'unknown_events' }
+    if (phase === 'stopped') return { degraded: 'stopped', degradation: 'stopped' }
+    if (phase === 'starting' && served) {
+      const degraded = 'serves from the snapshot: the end of the control topic is not folded yet'
+      return { degraded, degradation: 'starting' }
+    }
+    const staleMs = end.staleMs()
+    if (phase !== 'live' || staleMs <= STALE_MS) return NOT_DEGRADED
+    const degraded = `stale: the end of the control topic was last confirmed ${Math.round(staleMs / 1000)} s ago`
+    return { degraded, degradation: 'stale' }
+  }
+}

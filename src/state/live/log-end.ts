@@ -1,0 +1,72 @@
+// How far the fold is known to be the end of the log: asks for the end, once for all that ask at the same time, and remembers when the
+// fold had reached an end that was asked for.
+import { pause } from '../../lib/event-loop/sleep.ts'
+import type { EventLog } from '../../log/port.ts'
+import { CONTROL } from '../fold.ts'
+
+const MAX_UNCONFIRMED = 8
+const LAG_TIMES = 3
+const LAG_MS = 200
+
+export class LogEnd {
+  #asking: Promise<number> | null = null
+  #askingNext: Promise<number> | null = null
+  #confirmedAtMs: number
+  readonly #unconfirmed: { end: number; askedAtMs: number }[] = []
+
+  constructor(
+    readonly log: EventLog,
+    readonly nowMs: () => number,
+  ) {
+    this.#confirmedAtMs = nowMs()
+  }
+
+  /** The end as it is after this call: the question goes out after it, shared by all that ask while an earlier one is under way. */
+  ask(): Promise<number> {
+    if (this.#asking === null) {
+      this.#asking = this.#ask().finally(() => {
+        this.#asking = null
+      })
+      return this.#asking
+    }
+    this.#askingNext ??= this.#asking
+      .catch(() => 0)
+      .then(() => {
+        this.#askingNext = null
+        return this.ask()
+      })
+    return this.#askingNext
+  }
+
+  /** The end, asked for again when it lies before `next`: a new leader may lag for a moment. */
+  async askFrom(next: number, signal: AbortSignal): Promise<number> {
+    let end = await this.ask()
+    for (let times = 1; end < next && times < LAG_TIMES && !signal.aborted; times++) {
+      await pause(LAG_MS, signal)
+      end = await this.ask()
+    }
+    return end
+  }
+
+  /** Everything below `next` is folded. */
+  folded(next: number): void {
+    for (let at = this.#unconfirmed.length - 1; at >= 0; at--) {
+      const { end, askedAtMs } = this.#unconfirmed[at]!
+      if (end > next) continue
+      this.#confirmedAtMs = Math.max(this.#confirmedAtMs, askedAtMs)
+      this.#unconfirmed.splice(at, 1)
+    }
+  }
+
+  /** Milliseconds since the fold was last known to be at the end. */
+  staleMs(): number {
+    return Math.max(0, this.nowMs() - this.#confirmedAtMs)
+  }
+
+  async #ask(): Promise<number> {
+    const askedAtMs = this.nowMs()
+    const end = await this.log.end(CONTROL, 0)
+    if (this.#unconfirmed.length < MAX_UNCONFIRMED) this.#unconfirmed.push({ end, askedAtMs })
+    return end
+  }
+}

@@ -1,0 +1,84 @@
+// Records of the control topic on their way from the thread that reads ahead to the one that folds. As JSON text: a text goes from thread to thread
+// without a copy, and that of many decisions is made into objects faster than the bytes of each. Only the thread that folds reads it: a parcel is one
+// array, in which each record is five elements: a mark, its offset, its log time, its id (null: it comes as it stands) and its decision.
+import { formFlawOf, mayBeDeep, readText } from '../../domain/decision.ts'
+import type { LogRecord } from '../../log/port.ts'
+import type { RecordRead } from '../fold.ts'
+
+export const PARCEL_RECORDS = 512
+/** So that few long records are a parcel too. */
+const PARCEL_CHARACTERS = 1_048_576
+const RECORD_ELEMENTS = 5
+/** As every decision is written. What else has a valid MAC, a turn above all, comes as it stands: it would send its whole parcel the slow way. */
+const DECISION_BEGINS = '{"parent":"'
+
+/** A number that no text in the log can have known: where it stands between the elements, a text ended, so none runs into the next one. */
+const newMark = (): number => crypto.getRandomValues(new Uint32Array(1))[0]!
+
+export class AheadPacker {
+  #mark = newMark()
+  #texts: string[] = []
+  #characters = 0
+
+  constructor(readonly macKey: Uint8Array) {}
+
+  /** Adds a record. Only of one that has a valid MAC and begins as a decision the bytes stay behind: whatever else it is, the thread that folds says so. */
+  add(record: LogRecord): void {
+    const { offset, atMs, key, value } = record
+    const read = value === null ? null : readText(value, this.macKey)
+    const text =
+      read !== null && 'text' in read && read.text.startsWith(DECISION_BEGINS) && !mayBeDeep(read.text)
+        ? `${this.#mark},${offset},${atMs},"${read.id}",${read.text}`
+        : `${this.#mark},${offset},${atMs},null,${JSON.stringify({ key, value: value === null ? null : Buffer.from(value).toString('base64') })}`
+    this.#texts.push(text)
+    this.#characters += text.length
+  }
+
+  get isFull(): boolean {
+    return this.#texts.length >= PARCEL_RECORDS || this.#characters >= PARCEL_CHARACTERS
+  }
+
+  /** The parcel of what was added since the last one; null: nothing. */
+  take(): string | null {
+    if (this.#texts.length === 0) return null
+    const parcel = `[${this.#texts.length},${this.#texts.join(',')},${this.#mark}]`
+    this.#texts = []
+    this.#characters = 0
+    this.#mark = newMark()
+    return parcel
+  }
+}
+
+/** How many records a parcel holds. */
+export const countOf = (parcel: string): number => Number.parseInt(parcel.slice(1, 12), 10)
+
+/** The records again, in their order; null: one of them is no decision although its MAC is valid, and only its bytes say what it is. */
+export const unpack = (parcel: string): readonly (LogRecord | RecordRead)[] | null => {
+  let elements: readonly unknown[]
+  try {
+    elements = JSON.parse(parcel)
+  } catch {
+    return null
+  }
+  const count = countOf(parcel)
+  const mark = elements[1]
+  if (elements.length !== count * RECORD_ELEMENTS + 2) return null
+  const records: (LogRecord | RecordRead)[] = []
+  for (let at = 1; at + RECORD_ELEMENTS < elements.length; at += RECORD_ELEMENTS) {
+    if (elements[at + RECORD_ELEMENTS] !== mark) return null
+    const record = recordOf(elements, at)
+    if (record === null) return null
+    records.push(record)
+  }
+  return records
+}
+
+const recordOf = (elements: readonly unknown[], at: number): LogRecord | RecordRead | null => {
+  const offset = elements[at + 1] as number
+  const atMs = elements[at + 2] as number
+  const id = elements[at + 3] as string | null
+  const content = elements[at + 4]
+  if (id !== null) return formFlawOf(content) === null ? ({ offset, atMs, id, decision: content } as RecordRead) : null
+  const { key, value } = content as { readonly key: string | null; readonly value: string | null }
+  return { offset, atMs, key, value: value === null ? null : Buffer.from(value, 'base64') }
+}

@@ -1,0 +1,89 @@
+// Reads the control topic for a fold: what lies far before its end from a thread that reads ahead, so that two processors share the work of a long log.
+import type { Diagnostics } from '../../lib/process/diagnostics.ts'
+import type { EventLog, LogRecord } from '../../log/port.ts'
+import type { ThreadLog } from '../../log/thread-log.ts'
+import { CONTROL, type RecordRead } from '../fold.ts'
+import { countOf, unpack } from './parcel.ts'
+import { AheadThread } from './thread.ts'
+
+/** With what the thread opens its own log. */
+export interface AheadOptions extends ThreadLog {
+  /** Fewer records are not worth a thread. */
+  readonly fromRecords?: number
+  /** A thread that gives nothing for so long is not waited for. */
+  readonly silenceMs?: number
+}
+
+export interface AheadDeps {
+  readonly log: EventLog
+  readonly macKey: Uint8Array
+  readonly diagnostics: Diagnostics
+  readonly ahead?: AheadOptions
+}
+
+/** The start of the thread is paid back by some twenty thousand. */
+const WORTH_RECORDS = 50_000
+/** The share that is read here while the thread starts: a quarter of a second's worth of fifty thousand or more. */
+const OWN_SHARE = 1 / 3
+const OWN_RECORDS = 16_384
+
+/**
+ * Follows the topic from an offset, for ever, as `EventLog.read` does. Records before `until` come without their bytes when there are many of them:
+ * read, their MACs checked, in a thread. Should that fail, it is said, and they are read here: so is whatever the thread met.
+ */
+export async function* controlBatches(
+  deps: AheadDeps,
+  from: number,
+  until: number,
+  signal: AbortSignal,
+): AsyncGenerator<readonly (LogRecord | RecordRead)[]> {
+  const { ahead, log, macKey, diagnostics } = deps
+  let next = from
+  if (ahead !== undefined && until - from >= (ahead.fromRecords ?? WORTH_RECORDS)) {
+    const ownUntil = from + Math.min(OWN_RECORDS, Math.floor((until - from) * OWN_SHARE))
+    const thread = new AheadThread(ahead, { from: ownUntil, until, macKey }, ahead.silenceMs)
+    try {
+      yield* readHere(log, from, ownUntil, signal)
+      next = ownUntil
+      for (let parcel = await nextOf(thread, signal, diagnostics); parcel !== null; ) {
+        const end = next + countOf(parcel)
+        const records = unpack(parcel)
+        if (records !== null) yield records
+        else yield* readHere(log, next, end, signal)
+        next = end
+        parcel = await nextOf(thread, signal, diagnostics)
+      }
+    } finally {
+      await thread.end()
+    }
+  }
+  if (!signal.aborted) yield* log.read(CONTROL, 0, next, signal)
+}
+
+/** The records from `from` up to the one before `until`, with their bytes. Less when the signal is aborted, or where records are missing. */
+async function* readHere(
+  log: EventLog,
+  from: number,
+  until: number,
+  signal: AbortSignal,
+): AsyncGenerator<readonly LogRecord[]> {
+  if (from === until) return
+  for await (const batch of log.read(CONTROL, 0, from, signal)) {
+    const last = batch.at(-1)!.offset + 1
+    if (last < until) {
+      yield batch
+      continue
+    }
+    yield last === until ? batch : batch.filter(({ offset }) => offset < until)
+    return
+  }
+}
+
+const nextOf = async (thread: AheadThread, signal: AbortSignal, diagnostics: Diagnostics): Promise<string | null> => {
+  try {
+    return await thread.next(signal)
+  } catch (error) {
+    diagnostics.warn('control_read_ahead_failed', { error })
+    return null
+  }
+}

@@ -1,0 +1,89 @@
+// The folding thread's end of the one that reads ahead: starts it, gives it room for a few parcels, ends it.
+import { ownModuleUrl } from '../../lib/own-files.ts'
+import type { ThreadLog } from '../../log/thread-log.ts'
+import type { AheadSpan, FromAhead, ToAhead } from './worker.ts'
+
+/** Parcels that are read and not folded: a megabyte or so each at most. */
+const PARCELS = 4
+const STOP_LIMIT_MS = 2_000
+/** One that gives nothing for so long waits for a log that is away, or hangs: who reads in its place says what is wrong. */
+const SILENCE_MS = 10_000
+
+export class AheadThread {
+  readonly #worker: Worker
+  readonly #parcels: string[] = []
+  #ended: { readonly problem: string | null } | null = null
+  #onNews: (() => void) | null = null
+
+  constructor(
+    log: ThreadLog,
+    span: AheadSpan,
+    readonly silenceMs = SILENCE_MS,
+  ) {
+    this.#worker = new Worker(ownModuleUrl('src/state/read-ahead/worker'))
+    this.#worker.addEventListener('message', ({ data }: MessageEvent<FromAhead>) => this.#heard(data))
+    this.#worker.addEventListener('error', ({ message }) => this.#end(message))
+    this.#worker.addEventListener('close', () => this.#end('the thread ended'))
+    const { logModule, logFactory, logOptions } = log
+    this.#post({ tell: 'start', log: { logModule, logFactory, logOptions }, span, parcels: PARCELS })
+  }
+
+  /** The next parcel; null: there is none, because all were taken or the signal was aborted. Throws when the thread failed or is silent. */
+  async next(signal: AbortSignal): Promise<string | null> {
+    const wake = () => this.#onNews?.()
+    let isSilent = false
+    const limit = setTimeout(() => {
+      isSilent = true
+      wake()
+    }, this.silenceMs)
+    signal.addEventListener('abort', wake)
+    try {
+      while (this.#parcels.length === 0 && this.#ended === null && !signal.aborted) {
+        if (isSilent) throw new Error(`the thread that reads ahead gave nothing for ${this.silenceMs} ms`)
+        await this.#news()
+      }
+    } finally {
+      clearTimeout(limit)
+      signal.removeEventListener('abort', wake)
+    }
+    if (signal.aborted) return null
+    const parcel = this.#parcels.shift()
+    if (parcel !== undefined) {
+      this.#post({ tell: 'more' })
+      return parcel
+    }
+    if (this.#ended!.problem !== null) throw new Error(`the thread that reads ahead failed: ${this.#ended!.problem}`)
+    return null
+  }
+
+  /** Lets it close its log, then ends it; one that hangs is ended without. */
+  async end(): Promise<void> {
+    const limit = setTimeout(() => this.#end('it did not stop'), STOP_LIMIT_MS)
+    if (this.#ended === null) this.#post({ tell: 'stop' })
+    while (this.#ended === null) await this.#news()
+    clearTimeout(limit)
+    this.#worker.terminate()
+  }
+
+  #news(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#onNews = resolve
+    })
+  }
+
+  #heard(message: FromAhead): void {
+    if (typeof message === 'string') {
+      this.#parcels.push(message)
+      this.#onNews?.()
+    } else this.#end(message.problem)
+  }
+
+  #end(problem: string | null): void {
+    this.#ended ??= { problem }
+    this.#onNews?.()
+  }
+
+  #post(message: ToAhead): void {
+    this.#worker.postMessage(message)
+  }
+}

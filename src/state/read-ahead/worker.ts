@@ -1,0 +1,82 @@
+// The thread that reads the control topic ahead of the fold: reads each record, checks what needs no state and no reading (id, MAC), hands it over. Told what to
+// do by `ahead-thread.ts`.
+import { LogGap } from '../../log/port.ts'
+import { openThreadLog, type ThreadLog } from '../../log/thread-log.ts'
+import { CONTROL } from '../fold.ts'
+import { AheadPacker } from './parcel.ts'
+
+/** What is read: the records from `from` up to the one before `until`. */
+export interface AheadSpan {
+  readonly from: number
+  readonly until: number
+  readonly macKey: Uint8Array
+}
+
+export type ToAhead =
+  | { readonly tell: 'start'; readonly log: ThreadLog; readonly span: AheadSpan; readonly parcels: number }
+  /** A parcel was folded: there is room for another one. */
+  | { readonly tell: 'more' }
+  | { readonly tell: 'stop' }
+
+/** A text is a parcel. */
+export type FromAhead = string | { readonly tell: 'ended'; readonly problem: string | null }
+
+declare const self: Worker
+
+const stopping = new AbortController()
+/** Parcels for which there is room. */
+let room = 0
+let onRoom: (() => void) | null = null
+
+const send = async (parcel: string | null): Promise<void> => {
+  if (parcel === null) return
+  while (room === 0 && !stopping.signal.aborted) {
+    await new Promise<void>((resolve) => {
+      onRoom = resolve
+    })
+  }
+  room -= 1
+  if (!stopping.signal.aborted) self.postMessage(parcel satisfies FromAhead)
+}
+
+const read = async (threadLog: ThreadLog, { from, until, macKey }: AheadSpan): Promise<void> => {
+  const log = await openThreadLog(threadLog)
+  try {
+    const packer = new AheadPacker(macKey)
+    let next = from
+    for await (const batch of log.read(CONTROL, 0, from, stopping.signal)) {
+      for (const record of batch) {
+        if (next === until) break
+        if (record.offset !== next) throw new LogGap(`${CONTROL} goes on at ${record.offset} instead of ${next}`)
+        packer.add(record)
+        next += 1
+        if (packer.isFull) await send(packer.take())
+      }
+      if (next === until) break
+    }
+    await send(packer.take())
+  } finally {
+    await log.close()
+  }
+}
+
+const heardRoom = (parcels: number): void => {
+  room += parcels
+  onRoom?.()
+}
+
+const ended = (problem: string | null): void => self.postMessage({ tell: 'ended', problem } satisfies FromAhead)
+
+self.onmessage = ({ data }: MessageEvent<ToAhead>) => {
+  if (data.tell === 'stop') {
+    stopping.abort()
+    onRoom?.()
+  } else if (data.tell === 'more') heardRoom(1)
+  else {
+    heardRoom(data.parcels)
+    void read(data.log, data.span).then(
+      () => ended(null),
+      (error: unknown) => ended(String(error)),
+    )
+  }
+}

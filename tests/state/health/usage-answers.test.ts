@@ -1,0 +1,25 @@
+// What is remembered of providers that refuse to be asked for usage: for an hour, of so many, and not where another server answers.
+import { expect, test } from 'bun:test'
+import { UsageAnswers } from '../../../src/state/health/usage-answers.ts'
+
+const provider = (n: number, baseUrl = 'http://a/v1') => ({ providerId: `prov_${n}`, baseUrl, upstreamModel: 'm' })
+
+test('a refusal is heeded for an hour, of that server alone; that it takes the question, until it refuses', () => {
+  let nowMs = 0
+  const answers = new UsageAnswers(() => nowMs)
+  expect(answers.takes(provider(1))).toBeNull()
+  answers.answered(provider(1), false)
+  answers.answered(provider(2), true)
+  expect([1, 2].map((n) => answers.takes(provider(n)))).toEqual([false, true])
+  expect(answers.takes(provider(1, 'http://b/v1'))).toBeNull()
+  nowMs = 3_600_000
+  expect([1, 2].map((n) => answers.takes(provider(n)))).toEqual([null, true])
+  answers.answered(provider(2), false)
+  expect(answers.takes(provider(2))).toBe(false)
+})
+
+test('the oldest of very many are forgotten', () => {
+  const answers = new UsageAnswers(() => 0)
+  for (let n = 0; n <= 1_024; n++) answers.answered(provider(n), false)
+  expect([0, 1, 1_024].map((n) => answers.takes(provider(n)))).toEqual([null, false, false])
+})
