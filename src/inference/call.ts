@@ -1,7 +1,7 @@
 // One call to a provider: sent as its kind has it, answered with a success, or refused.
 import { freshTurnMs, turnMs } from '../lib/event-loop/turn-clock.ts'
 import type { DialResponse } from '../lib/http-client/dial.ts'
-import type { ChatCall, ProviderKind, Reading, Target, UpstreamRequest } from '../providers/provider.ts'
+import type { ChatCall, ProviderKind, Reading, Target, UpstreamRequest } from '../providers/port.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
 import type { InferenceDeps } from './deps.ts'

@@ -1,6 +1,6 @@
 // Station 7 of a stream: what the client gets of each part of it.
 import { sseFrame } from '../lib/text/sse.ts'
-import type { StreamPart } from '../providers/provider.ts'
+import type { StreamPart } from '../providers/port.ts'
 import { firstFrameGatewayJson, withGateway } from '../wire/gateway-block.ts'
 import { StreamedChoices } from './choices.ts'
 import type { Exchange } from './exchange.ts'

@@ -1,6 +1,6 @@
 // Fields with which a client asks for the same tokens at a higher price than the row of the model says. Nobody knows that price: where money is limited it is
 // `no_price`, and the request is refused naming the field (docs/decisions/0014).
-import { CLIENT_FIELDS, isContainer, plainName } from '../providers/own-words.ts'
+import { CLIENT_FIELDS, isContainer, plainName } from '../providers/shared/vendor-fields.ts'
 import { isObject } from '../wire/json.ts'
 
 type Body = Readonly<Record<string, unknown>>

@@ -2,7 +2,7 @@
 import type { AttemptSummary, Outcome, RequestSettled } from '../domain/request.ts'
 import type { Dial } from '../lib/http-client/dial.ts'
 import type { Spool } from '../log/spool/port.ts'
-import type { ProviderKind } from '../providers/provider.ts'
+import type { ProviderKind } from '../providers/port.ts'
 import type { Budgets } from '../state/budgets/budgets.ts'
 import type { HealthBook } from '../state/health/book.ts'
 import type { FeedbackMeans } from '../state/health/feedback-means.ts'

@@ -1,6 +1,6 @@
 // A call to one model that the gateway makes for itself: tests of a provider, detection of what its models can do. From the admission on it goes the way of
 // every request (recorded before it is made, charged by its settlement on every way out); nobody else is asked in its place, and no breaker moves by it.
-import type { StreamPart, Usage } from '../providers/provider.ts'
+import type { StreamPart, Usage } from '../providers/port.ts'
 import { openHealth } from '../state/health/book.ts'
 import { STILL } from '../state/health/frame.ts'
 import { NO_OVERRIDES, UNSTEERED } from '../state/indexes/steering.ts'

@@ -1,8 +1,8 @@
 // Station 3: what is asked. Every rule on the body of a chat completion, and the capabilities that it needs.
 import type { HeaderReader } from '../lib/http-server/inbound.ts'
 import { type Edit, editMembers, memberText } from '../lib/json/edit.ts'
-import { type OwnAmounts, readOwnWords } from '../providers/own-words.ts'
-import type { Capability } from '../providers/provider.ts'
+import type { Capability } from '../providers/port.ts'
+import { type OwnAmounts, readOwnWords } from '../providers/shared/vendor-fields.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { isObject } from '../wire/json.ts'
 import { type HeaderIntent, readHeaderIntent } from './headers.ts'

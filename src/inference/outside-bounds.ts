@@ -1,6 +1,6 @@
 // Fields of a request that bring content into the prompt which does not stand in its body: what the vendor keeps, searches or fetches. Beside `media-bounds.ts`,
 // which does the same for parts of messages. How much it is only the vendor knows: a whole prompt, as large as the model takes one, is reserved.
-import { CLIENT_FIELDS, isContainer, plainName } from '../providers/own-words.ts'
+import { CLIENT_FIELDS, isContainer, plainName } from '../providers/shared/vendor-fields.ts'
 import { isObject } from '../wire/json.ts'
 
 type Body = Readonly<Record<string, unknown>>

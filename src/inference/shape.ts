@@ -3,7 +3,7 @@
 import { editMembers, memberText } from '../lib/json/edit.ts'
 import { parseExact } from '../lib/json/exact-json.ts'
 import type { TextPieces } from '../lib/text/text-pieces.ts'
-import type { Answer } from '../providers/provider.ts'
+import type { Answer } from '../providers/port.ts'
 import { type CompletionFacts, completionJson, type StopReason, toolRunJson } from '../wire/chat.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { withGatewayPieces } from '../wire/gateway-block.ts'

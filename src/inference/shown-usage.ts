@@ -2,9 +2,9 @@
 
 import { editMembers, memberText } from '../lib/json/edit.ts'
 import { parseExact } from '../lib/json/exact-json.ts'
-import { saneUsage } from '../providers/openai-whole.ts'
-import type { Usage } from '../providers/provider.ts'
-import { countOf } from '../providers/read-json.ts'
+import { saneUsage } from '../providers/openai/whole.ts'
+import type { Usage } from '../providers/port.ts'
+import { countOf } from '../providers/shared/read-json.ts'
 import { usageOf } from '../wire/chat.ts'
 import { isObject } from '../wire/json.ts'
 import type { Measured } from './charge.ts'

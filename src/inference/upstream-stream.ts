@@ -13,7 +13,7 @@ import {
   type SseEvent,
   SseTooLarge,
 } from '../lib/text/sse.ts'
-import type { StreamDecoder, StreamPart } from '../providers/provider.ts'
+import type { StreamDecoder, StreamPart } from '../providers/port.ts'
 import { GatewayError } from '../wire/errors.ts'
 
 /** After its last event the rest of the body is read for this long, so that the connection can be used again. */

@@ -1,13 +1,13 @@
 // The table of provider kinds. One that speaks the OpenAI wire is a row in `openai-rows.ts`; one with a wire of its own is a line here. CONTRIBUTING, "Add a provider kind".
-import { anthropic } from './anthropic.ts'
-import { bedrock } from './bedrock.ts'
-import { cohere } from './cohere.ts'
-import { gemini } from './gemini.ts'
-import { ollama } from './ollama.ts'
-import { OPENAI_ROWS } from './openai-rows.ts'
-import { openaiShaped } from './openai-shaped.ts'
-import type { ProviderKind } from './provider.ts'
-import { sandbox } from './sandbox.ts'
+import { anthropic } from './anthropic/kind.ts'
+import { bedrock } from './bedrock/kind.ts'
+import { cohere } from './cohere/kind.ts'
+import { gemini } from './gemini/kind.ts'
+import { ollama } from './ollama/kind.ts'
+import { openaiShaped } from './openai/kind.ts'
+import { OPENAI_ROWS } from './openai/rows.ts'
+import type { ProviderKind } from './port.ts'
+import { sandbox } from './sandbox/kind.ts'
 
 export const KINDS: ReadonlyMap<string, ProviderKind> = new Map(
   [...OPENAI_ROWS.map(openaiShaped), anthropic, bedrock, cohere, gemini, ollama, sandbox].map((kind) => [

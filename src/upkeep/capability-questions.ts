@@ -1,5 +1,5 @@
 // Small questions that show what a model can do, and what an answer, or a refusal, is evidence of. Pure.
-import type { Capability } from '../providers/provider.ts'
+import type { Capability } from '../providers/port.ts'
 import type { GatewayError } from '../wire/errors.ts'
 import { isObject } from '../wire/json.ts'
 

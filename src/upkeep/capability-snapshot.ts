@@ -1,7 +1,7 @@
 // The catalogue of what models can do: a dated, trimmed copy of LiteLLM's table (MIT, licence beside it), so that no later version of it moves a model.
 // `infra/capabilities.ts` writes it again. Decision 10 says how a name is matched and what silence means.
 import { ownFile } from '../lib/own-files.ts'
-import type { Capability } from '../providers/provider.ts'
+import type { Capability } from '../providers/port.ts'
 
 /** What a row says yes or no to, in the order of its letters. */
 export const STATED = ['tools', 'parallel_tool', 'json_schema', 'vision'] as const satisfies readonly Capability[]

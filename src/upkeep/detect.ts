@@ -4,7 +4,7 @@ import { NEVER_SENT } from '../inference/failed.ts'
 import { inLanes } from '../lib/event-loop/map-concurrently.ts'
 import { DialFailure } from '../lib/http-client/dial.ts'
 import { sumNanoUsd } from '../lib/money.ts'
-import { ALL_CAPABILITIES, type Capability } from '../providers/provider.ts'
+import { ALL_CAPABILITIES, type Capability } from '../providers/port.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
 import {

@@ -3,7 +3,7 @@ import { Nullable } from '../domain/fields.ts'
 import type { ProviderFields } from '../domain/provider.ts'
 import { flawOf } from '../lib/schema/first-error.ts'
 import { type TSchema, t } from '../lib/schema/schema.ts'
-import type { ProviderKind } from '../providers/provider.ts'
+import type { ProviderKind } from '../providers/port.ts'
 
 export interface KindTable {
   /** The kind of this name; hyphens, capitals and the names that other gateways use are accepted. */

@@ -2,7 +2,7 @@
 // Copied into the decision at write, so that nothing moves under a dependency's next version.
 import { ModelFields, type PriceTier } from '../domain/model.ts'
 import { Value } from '../lib/schema/schema.ts'
-import { ALL_CAPABILITIES, type Capability, type ListedModel } from '../providers/provider.ts'
+import { ALL_CAPABILITIES, type Capability, type ListedModel } from '../providers/port.ts'
 import type { CatalogueFacts } from './capability-snapshot.ts'
 import { type Prices, priceSnapshot, snapshotPrices } from './price-snapshot.ts'
 

@@ -9,7 +9,7 @@ import { cutDetail, type LeftOut, MOST_LEFT_OUT } from '../domain/provider-test.
 import { Rejection } from '../domain/rejection.ts'
 import { Value } from '../lib/schema/schema.ts'
 import { isStorable, nameFlaw } from '../lib/text/storable-text.ts'
-import type { ListedModel } from '../providers/provider.ts'
+import type { ListedModel } from '../providers/port.ts'
 import type { Commit } from '../state/port.ts'
 import type { ModelFacts } from './model-facts.ts'
 

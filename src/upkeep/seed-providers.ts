@@ -6,7 +6,7 @@ import type { Status } from '../domain/fields.ts'
 import { decideProvider, PROVIDER_DEFAULTS, type ProviderFields, type ProviderRow } from '../domain/provider.ts'
 import { Rejection } from '../domain/rejection.ts'
 import { isSendable } from '../lib/text/storable-text.ts'
-import type { ProviderKind } from '../providers/provider.ts'
+import type { ProviderKind } from '../providers/port.ts'
 import { type KindTable, needsBaseUrl, providerFlaw } from './kind-table.ts'
 import type { SeedDeps, SeedInput, SeedReport, SeedStep } from './seed-step.ts'
 

@@ -3,7 +3,7 @@ import { expect } from 'bun:test'
 import type OpenAI from 'openai'
 import type { ChatCompletion, ChatCompletionChunk, ChatCompletionMessageParam } from 'openai/resources/chat/completions'
 import { KINDS } from '../../src/providers/kinds.ts'
-import { ALL_CAPABILITIES } from '../../src/providers/provider.ts'
+import { ALL_CAPABILITIES } from '../../src/providers/port.ts'
 import type { Vendor } from '../services/vendors/vendors.ts'
 
 /** What models of a kind, or one of them, cannot do, or the gateway does not offer there; all else they can. By the vendors' own documents. */

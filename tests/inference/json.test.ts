@@ -1,5 +1,5 @@
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
-import type { ProviderKind } from '../../src/providers/provider.ts'
+import type { ProviderKind } from '../../src/providers/port.ts'
 import { startUpstream } from '../services/upstream.ts'
 import { entry, policyRow, type TestGateway, TIP, testGateway } from './gateway.ts'
 import { plainKind } from './plain-kind.ts'

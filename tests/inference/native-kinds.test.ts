@@ -3,7 +3,7 @@ import { afterAll, afterEach, describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { UpstreamStream } from '../../src/inference/upstream-stream.ts'
 import { KINDS } from '../../src/providers/kinds.ts'
-import type { StreamPart } from '../../src/providers/provider.ts'
+import type { StreamPart } from '../../src/providers/port.ts'
 import { entry, framesOf, type TestGateway, testGateway } from './gateway.ts'
 
 interface Call {

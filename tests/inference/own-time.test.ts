@@ -2,7 +2,7 @@
 import { afterEach, expect, test } from 'bun:test'
 import { type ProviderCall, prepare, send as sendCall } from '../../src/inference/call.ts'
 import { holdTime, letTimeGo, turnMs } from '../../src/lib/event-loop/turn-clock.ts'
-import type { ProviderKind } from '../../src/providers/provider.ts'
+import type { ProviderKind } from '../../src/providers/port.ts'
 import { type FaultRequest, type FaultServer, startFaultServer } from '../faults/matrix/fault-server.ts'
 import { ANSWER, send } from '../faults/matrix/row.ts'
 import { entry, type TestGateway, testGateway } from './gateway.ts'

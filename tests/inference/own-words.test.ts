@@ -3,7 +3,7 @@ import { afterAll, afterEach, describe, expect, test } from 'bun:test'
 import { outputBound, promptTokensEstimate, reservedNanoUsd } from '../../src/inference/estimate.ts'
 import { readIntent } from '../../src/inference/intent.ts'
 import { KINDS } from '../../src/providers/kinds.ts'
-import { OWN_ROWS } from '../../src/providers/own-words-table.ts'
+import { OWN_ROWS } from '../../src/providers/shared/vendor-fields-table.ts'
 import { entry, type TestGateway, testGateway } from './gateway.ts'
 
 const MODEL = { maxOutputTokens: 4_096, contextWindow: 128_000 }

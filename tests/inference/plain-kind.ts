@@ -1,6 +1,6 @@
 // The smallest kind of the OpenAI wire: what the data plane is tested with, so that its tests say nothing about real kinds.
 import { editMembers } from '../../src/lib/json/edit.ts'
-import type { ProviderKind, StreamPart, Usage } from '../../src/providers/provider.ts'
+import type { ProviderKind, StreamPart, Usage } from '../../src/providers/port.ts'
 import { type ErrorCode, GatewayError } from '../../src/wire/errors.ts'
 
 interface PlainChoice {

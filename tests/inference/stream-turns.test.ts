@@ -11,7 +11,7 @@ import { Cancellation } from '../../src/lib/event-loop/cancellation.ts'
 import type { ByteReader } from '../../src/lib/http-client/dial.ts'
 import { HttpExchange } from '../../src/lib/http-client/exchange.ts'
 import type { AnswerSink } from '../../src/lib/http-server/answer.ts'
-import { openaiStream } from '../../src/providers/openai-stream.ts'
+import { openaiStream } from '../../src/providers/openai/stream.ts'
 import { entry } from './gateway.ts'
 
 const HEAD = 'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n'

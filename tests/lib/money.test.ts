@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { actualNanoUsd } from '../../src/inference/estimate.ts'
 import { capNanoUsdOf, costNanoUsd, sumNanoUsd } from '../../src/lib/money.ts'
-import { countOf } from '../../src/providers/read-json.ts'
+import { countOf } from '../../src/providers/shared/read-json.ts'
 
 test('a cost is rounded up, and never larger than what a table can hold', () => {
   expect(costNanoUsd(1, 0.15)).toBe(150)

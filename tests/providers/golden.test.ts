@@ -5,14 +5,14 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { createSseParser } from '../../src/lib/text/sse.ts'
 import { KINDS } from '../../src/providers/kinds.ts'
-import { OPENAI_ROWS } from '../../src/providers/openai-rows.ts'
+import { OPENAI_ROWS } from '../../src/providers/openai/rows.ts'
 import {
   ALL_CAPABILITIES,
   type ProviderKind,
   type Reading,
   type StreamPart,
   type Target,
-} from '../../src/providers/provider.ts'
+} from '../../src/providers/port.ts'
 import { GatewayError } from '../../src/wire/errors.ts'
 
 const ROOT = `${import.meta.dir}/../fixtures/providers`

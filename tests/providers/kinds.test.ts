@@ -2,8 +2,8 @@ import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { canonicalKind, KINDS, kindOf } from '../../src/providers/kinds.ts'
-import { OPENAI_ROWS } from '../../src/providers/openai-rows.ts'
-import type { ProviderKind, Reading } from '../../src/providers/provider.ts'
+import { OPENAI_ROWS } from '../../src/providers/openai/rows.ts'
+import type { ProviderKind, Reading } from '../../src/providers/port.ts'
 import { GatewayError } from '../../src/wire/errors.ts'
 
 test('kinds are found by their name, with hyphens and by alias; others are not', () => {

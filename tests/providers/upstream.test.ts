@@ -3,8 +3,8 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { createDialer } from '../../src/lib/http-client/dialer.ts'
 import { createSseParser } from '../../src/lib/text/sse.ts'
 import { kindOf } from '../../src/providers/kinds.ts'
-import { OPENAI_ROWS } from '../../src/providers/openai-rows.ts'
-import type { StreamPart } from '../../src/providers/provider.ts'
+import { OPENAI_ROWS } from '../../src/providers/openai/rows.ts'
+import type { StreamPart } from '../../src/providers/port.ts'
 import { startUpstream } from '../services/upstream.ts'
 
 const upstream = startUpstream()

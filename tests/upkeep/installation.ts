@@ -1,6 +1,6 @@
 import type { Bootstrap } from '../../src/domain/bootstrap.ts'
 import { newApiKey, newId } from '../../src/lib/crypto/ids.ts'
-import type { ListedModel, ProviderKind } from '../../src/providers/provider.ts'
+import type { ListedModel, ProviderKind } from '../../src/providers/port.ts'
 import { modelFacts } from '../../src/upkeep/model-facts.ts'
 import type { SeedDeps, SeedReport } from '../../src/upkeep/seed-step.ts'
 import { openSeeder } from '../../src/upkeep/seeder.ts'

@@ -1,7 +1,7 @@
 // What an entry about a model no longer says ends, as in every other section; what catalogues may have filled stays, and is told.
 import { describe, expect, test } from 'bun:test'
 import type { Bootstrap, BootstrapModel } from '../../src/domain/bootstrap.ts'
-import type { ListedModel } from '../../src/providers/provider.ts'
+import type { ListedModel } from '../../src/providers/port.ts'
 import { type FoldingCommit, foldingCommit } from '../http/admin/folding-commit.ts'
 import { NOW_MS, seedInto } from './seeding.ts'
 

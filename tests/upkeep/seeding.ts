@@ -2,7 +2,7 @@
 import type { Bootstrap } from '../../src/domain/bootstrap.ts'
 import { newApiKey, newId } from '../../src/lib/crypto/ids.ts'
 import { KINDS, kindOf } from '../../src/providers/kinds.ts'
-import type { ListedModel } from '../../src/providers/provider.ts'
+import type { ListedModel } from '../../src/providers/port.ts'
 import { modelFacts } from '../../src/upkeep/model-facts.ts'
 import type { SeedReport } from '../../src/upkeep/seed-step.ts'
 import { openSeeder } from '../../src/upkeep/seeder.ts'

@@ -1,6 +1,6 @@
 // A fake of every kind's vendor on loopback: strict about what arrives, and answering what it was asked. Made of the fixtures of each kind.
 import { KINDS } from '../../../src/providers/kinds.ts'
-import { OPENAI_ROWS } from '../../../src/providers/openai-rows.ts'
+import { OPENAI_ROWS } from '../../../src/providers/openai/rows.ts'
 import { anthropicWire } from './anthropic-wire.ts'
 import { bedrockWire } from './bedrock-wire.ts'
 import { cohereWire } from './cohere-wire.ts'

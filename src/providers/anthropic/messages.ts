@@ -1,0 +1,146 @@
+// Messages of the client's wire -> system blocks and messages of Anthropic's. What has no counterpart is refused by name.
+import { sha256Hex } from '../../lib/crypto/digest.ts'
+import { isObject } from '../../wire/json.ts'
+import { argumentsOf, dataUrl, quoted, refuse } from '../shared/converting.ts'
+import { arrayOf, type Json, objectOf, textOf } from '../shared/read-json.ts'
+
+type Block = Record<string, unknown>
+interface Message {
+  role: 'user' | 'assistant'
+  content: Block[]
+  /** It begins with tool results, so what the user says next joins it. */
+  results: boolean
+}
+
+/** `cache_control` is Anthropic's own and travels with the part that carries it. */
+const withCache = (block: Block, source: Json): Block =>
+  isObject(source.cache_control) ? { ...block, cache_control: source.cache_control } : block
+
+const imageBlock = (part: Json, param: string): Block => {
+  const url = textOf(part.image_url) ?? textOf(objectOf(part.image_url).url)
+  if (url === null) throw refuse('image_url needs a url', `${param}.image_url`)
+  if (/^https?:\/\//i.test(url)) return { type: 'image', source: { type: 'url', url } }
+  if (!/^data:/i.test(url)) throw refuse('image_url takes an http, https or data URL', `${param}.image_url.url`)
+  const { mediaType, data } = dataUrl(url, `${param}.image_url.url`)
+  return {
+    type: 'image',
+    source: {
+      type: 'base64',
+      media_type: mediaType === 'image/jpg' ? 'image/jpeg' : (mediaType ?? 'text/plain'),
+      data,
+    },
+  }
+}
+
+const fileBlock = (part: Json, param: string): Block => {
+  const file = objectOf(part.file)
+  const url = textOf(file.file_data)
+  if (url === null) throw refuse('this provider takes files as file_data only', `${param}.file`)
+  const { mediaType: named, data } = dataUrl(url, `${param}.file.file_data`)
+  const mediaType = named ?? 'text/plain'
+  const source =
+    mediaType === 'text/plain'
+      ? { type: 'text', media_type: mediaType, data: Buffer.from(data, 'base64').toString('utf8') }
+      : { type: 'base64', media_type: mediaType, data }
+  return { type: 'document', source, ...(typeof file.filename === 'string' ? { title: file.filename } : {}) }
+}
+
+/** Blocks of a `content`. Empty texts are left out: Anthropic refuses them. */
+const blocksOf = (content: unknown, param: string, allowed: readonly string[]): Block[] => {
+  if (content === null || content === undefined) return []
+  if (typeof content === 'string') return content === '' ? [] : [{ type: 'text', text: content }]
+  if (!Array.isArray(content)) throw refuse('content must be a string or a list of parts', param)
+  return content.flatMap((part: unknown, i): Block[] => {
+    const at = `${param}[${i}]`
+    if (!isObject(part)) throw refuse('a content part must be an object', at)
+    const type = textOf(part.type)
+    if (type === null || !allowed.includes(type))
+      throw refuse(`this provider has no counterpart for the content part ${quoted(part.type)} here`, `${at}.type`)
+    if (type === 'image_url') return [withCache(imageBlock(part, at), part)]
+    if (type === 'file') return [withCache(fileBlock(part, at), part)]
+    const text = textOf(type === 'refusal' ? part.refusal : part.text)
+    if (text === null) throw refuse(`${type} must be a string`, `${at}.${type}`)
+    return text === '' ? [] : [withCache({ type: 'text', text }, part)]
+  })
+}
+
+const TOOL_ID = /^[\w-]+$/
+
+/** Other vendors name their calls otherwise (`functions.search:0`), which is refused here: such an id becomes another, the same for the call and its result. */
+const toolId = (id: unknown): unknown =>
+  typeof id !== 'string' || TOOL_ID.test(id) ? id : `toolu_${sha256Hex(id).slice(0, 24)}`
+
+const toolUse = (call: unknown, param: string): Block => {
+  if (!isObject(call) || !isObject(call.function)) throw refuse('this provider takes calls of functions only', param)
+  const input = argumentsOf(call.function.arguments, `${param}.function.arguments`)
+  return { type: 'tool_use', id: toolId(call.id), name: call.function.name, input }
+}
+
+/** Thinking that was handed out as `reasoning_details` comes back with its signature, which a tool loop needs. */
+const thinkingOf = (message: Json): Block[] =>
+  arrayOf(message.reasoning_details).flatMap((detail): Block[] => {
+    const { type, thinking, signature, data } = objectOf(detail)
+    if (type === 'thinking' && typeof thinking === 'string' && typeof signature === 'string')
+      return [{ type, thinking, signature }]
+    return type === 'redacted_thinking' && typeof data === 'string' ? [{ type, data }] : []
+  })
+
+const assistantBlocks = (message: Json, param: string): Block[] => {
+  if (message.function_call !== undefined && message.function_call !== null)
+    throw refuse('function_call is not supported by this provider; use tool_calls', `${param}.function_call`)
+  return [
+    ...thinkingOf(message),
+    ...blocksOf(message.content, `${param}.content`, ['text', 'refusal']),
+    ...arrayOf(message.tool_calls).map((call, i) => toolUse(call, `${param}.tool_calls[${i}]`)),
+  ]
+}
+
+const toolResult = (message: Json, param: string): Block => {
+  if (typeof message.tool_call_id !== 'string')
+    throw refuse('a tool message needs a tool_call_id', `${param}.tool_call_id`)
+  const { content } = message
+  return withCache(
+    {
+      type: 'tool_result',
+      tool_use_id: toolId(message.tool_call_id),
+      content: typeof content === 'string' ? content : blocksOf(content, `${param}.content`, ['text', 'image_url']),
+      ...(typeof message.is_error === 'boolean' ? { is_error: message.is_error } : {}),
+    },
+    message,
+  )
+}
+
+/** All system and developer messages go to the top; results of tools become one user message, with what the user says next behind them. */
+export const convertMessages = (list: unknown): { system: Block[]; messages: { role: string; content: Block[] }[] } => {
+  const system: Block[] = []
+  const messages: Message[] = []
+  const user = (blocks: Block[], results: boolean) => {
+    const last = messages.at(-1)
+    if (last?.role === 'user' && last.results) last.content.push(...blocks)
+    else if (blocks.length > 0) messages.push({ role: 'user', content: blocks, results })
+  }
+  arrayOf(list).forEach((message, i) => {
+    const param = `messages[${i}]`
+    if (!isObject(message)) throw refuse('a message must be an object', param)
+    switch (message.role) {
+      case 'system':
+      case 'developer':
+        system.push(...blocksOf(message.content, `${param}.content`, ['text']))
+        break
+      case 'user':
+        user(blocksOf(message.content, `${param}.content`, ['text', 'image_url', 'file']), false)
+        break
+      case 'tool':
+        user([toolResult(message, param)], true)
+        break
+      case 'assistant': {
+        const content = assistantBlocks(message, param)
+        if (content.length > 0) messages.push({ role: 'assistant', content, results: false })
+        break
+      }
+      default:
+        throw refuse(`this provider has no counterpart for the role ${quoted(message.role)}`, `${param}.role`)
+    }
+  })
+  return { system, messages: messages.map(({ role, content }) => ({ role, content })) }
+}

@@ -1,0 +1,152 @@
+// Messages of the client's wire -> system blocks and messages of Converse. What has no counterpart is refused by name.
+import { sha256Hex } from '../../lib/crypto/digest.ts'
+import { isObject } from '../../wire/json.ts'
+import { argumentsOf, present, quoted, refuse } from '../shared/converting.ts'
+import { arrayOf, type Json, objectOf, textOf } from '../shared/read-json.ts'
+import { audioBlock, documentBlock, imageBlock } from './media.ts'
+
+export type Block = Record<string, unknown>
+interface Message {
+  readonly role: 'user' | 'assistant'
+  readonly content: Block[]
+}
+
+export interface Conversation {
+  readonly system: readonly Block[]
+  readonly messages: readonly Message[]
+  /** Tools that were called: Converse refuses calls and results of tools that it is not told of. */
+  readonly calledTools: ReadonlySet<string>
+}
+
+/** What a cache marker of Anthropic's wire is here: a block of its own behind what is cached. */
+export const cachePoint = (source: Json): readonly Block[] => {
+  if (!isObject(source.cache_control)) return []
+  const { ttl } = source.cache_control
+  return [{ cachePoint: { type: 'default', ...(typeof ttl === 'string' ? { ttl } : {}) } }]
+}
+
+const TOOL_ID = /^[a-zA-Z0-9_.:-]{1,64}$/
+const MISTRAL_TOOL_ID = /^[a-zA-Z0-9]{9}$/
+
+/** An id as the model takes it; one that it would refuse becomes another, always the same. */
+const toolId = (id: unknown, mistral: boolean, param: string): string => {
+  if (typeof id !== 'string' || id === '') throw refuse('the id of a tool call must be a string', param)
+  if ((mistral ? MISTRAL_TOOL_ID : TOOL_ID).test(id)) return id
+  return mistral ? sha256Hex(id).slice(0, 9) : `tooluse_${sha256Hex(id).slice(0, 32)}`
+}
+
+type PartType = 'text' | 'refusal' | 'image_url' | 'file' | 'input_audio'
+
+class Converter {
+  readonly system: Block[] = []
+  readonly messages: Message[] = []
+  readonly calledTools = new Set<string>()
+  readonly #documentNames = new Set<string>()
+
+  constructor(readonly mistral: boolean) {}
+
+  add(message: Json, param: string): void {
+    const content = `${param}.content`
+    switch (message.role) {
+      case 'system':
+      case 'developer':
+        this.system.push(...this.#blocks(message.content, content, ['text']))
+        break
+      case 'user':
+        this.#say('user', this.#blocks(message.content, content, ['text', 'image_url', 'file', 'input_audio']))
+        break
+      case 'tool':
+        this.#say('user', [this.#toolResult(message, param), ...cachePoint(message)])
+        break
+      case 'assistant':
+        this.#say('assistant', this.#assistant(message, param))
+        break
+      default:
+        throw refuse(`this provider has no counterpart for the role ${quoted(message.role)}`, `${param}.role`)
+    }
+  }
+
+  /** Roles must take turns there, and results of tools be together: what follows of the same role joins it. */
+  #say(role: Message['role'], blocks: readonly Block[]): void {
+    if (blocks.length === 0) return
+    const last = this.messages.at(-1)
+    if (last?.role === role) last.content.push(...blocks)
+    else this.messages.push({ role, content: [...blocks] })
+  }
+
+  /** Blocks of a `content`. Blank texts are left out: they are refused. */
+  #blocks(content: unknown, param: string, allowed: readonly PartType[]): Block[] {
+    if (!present(content)) return []
+    if (typeof content === 'string') return content.trim() === '' ? [] : [{ text: content }]
+    if (!Array.isArray(content)) throw refuse('content must be a string or a list of parts', param)
+    return content.flatMap((part: unknown, i): Block[] => {
+      const at = `${param}[${i}]`
+      if (!isObject(part)) throw refuse('a content part must be an object', at)
+      const type = allowed.find((one) => one === part.type)
+      if (type === undefined)
+        throw refuse(`this provider has no counterpart for the content part ${quoted(part.type)} here`, `${at}.type`)
+      const block = this.#block(type, part, at)
+      return block === null ? [] : [block, ...cachePoint(part)]
+    })
+  }
+
+  #block(type: PartType, part: Json, at: string): Block | null {
+    if (type === 'image_url') return imageBlock(part, at)
+    if (type === 'file') return documentBlock(part, at, this.#documentNames)
+    if (type === 'input_audio') return audioBlock(part, at)
+    const text = textOf(part[type])
+    if (text === null) throw refuse(`${type} must be a string`, `${at}.${type}`)
+    return text.trim() === '' ? null : { text }
+  }
+
+  #assistant(message: Json, param: string): Block[] {
+    if (present(message.function_call))
+      throw refuse('function_call is not supported by this provider; use tool_calls', `${param}.function_call`)
+    return [
+      ...reasoningOf(message),
+      ...this.#blocks(message.content, `${param}.content`, ['text', 'refusal']),
+      ...arrayOf(message.tool_calls).map((call, i) => this.#toolUse(call, `${param}.tool_calls[${i}]`)),
+    ]
+  }
+
+  #toolUse(call: unknown, param: string): Block {
+    if (!isObject(call) || !isObject(call.function)) throw refuse('this provider takes calls of functions only', param)
+    const { name } = call.function
+    if (typeof name !== 'string') throw refuse('the name of a function must be a string', `${param}.function.name`)
+    const input = argumentsOf(call.function.arguments, `${param}.function.arguments`)
+    this.calledTools.add(name)
+    return { toolUse: { toolUseId: toolId(call.id, this.mistral, `${param}.id`), name, input } }
+  }
+
+  #toolResult(message: Json, param: string): Block {
+    const content = this.#blocks(message.content, `${param}.content`, ['text', 'image_url', 'file'])
+    return {
+      toolResult: {
+        toolUseId: toolId(message.tool_call_id, this.mistral, `${param}.tool_call_id`),
+        content,
+        ...(typeof message.is_error === 'boolean' ? { status: message.is_error ? 'error' : 'success' } : {}),
+      },
+    }
+  }
+}
+
+/** Reasoning that was handed out as `reasoning_details` comes back with its signature, which a tool loop needs. Unsigned reasoning is refused there. */
+const reasoningOf = (message: Json): Block[] =>
+  arrayOf(message.reasoning_details).flatMap((detail): Block[] => {
+    const { type, thinking, signature, data } = objectOf(detail)
+    if (type === 'thinking' && typeof thinking === 'string' && typeof signature === 'string')
+      return [{ reasoningContent: { reasoningText: { text: thinking, signature } } }]
+    return type === 'redacted_thinking' && typeof data === 'string'
+      ? [{ reasoningContent: { redactedContent: data } }]
+      : []
+  })
+
+/** All system and developer messages go to the top. `mistral`: models of that family take ids of one form only. */
+export const convertMessages = (list: unknown, mistral: boolean): Conversation => {
+  const converter = new Converter(mistral)
+  arrayOf(list).forEach((message, i) => {
+    if (!isObject(message)) throw refuse('a message must be an object', `messages[${i}]`)
+    converter.add(message, `messages[${i}]`)
+  })
+  return converter
+}

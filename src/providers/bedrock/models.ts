@@ -1,0 +1,37 @@
+// What the models behind Converse take, told by their names: `eu.anthropic.claude-sonnet-4-5-20250929-v1:0`, an ARN that ends so, ...
+// An application inference profile hides its model; there the provider's `options.model_family` and `options.structured_output` speak.
+import type { Target } from '../port.ts'
+
+export type Family = 'claude' | 'nova' | 'openai' | 'mistral' | 'other'
+
+const FAMILIES: readonly (readonly [Family, RegExp])[] = [
+  ['claude', /claude/],
+  ['nova', /amazon\.nova/],
+  ['openai', /openai\./],
+  ['mistral', /mistral\./],
+]
+
+export const FAMILY_NAMES: readonly Family[] = [...FAMILIES.map(([family]) => family), 'other']
+
+/** The family of the target's model. */
+export const familyOf = ({ upstreamModel, options }: Target): Family => {
+  const known = FAMILIES.find(([, names]) => names.test(upstreamModel))
+  if (known !== undefined) return known[0]
+  const said = FAMILIES.find(([family]) => family === options.model_family)
+  return said !== undefined && /application-inference-profile|provisioned-model/.test(upstreamModel) ? said[0] : 'other'
+}
+
+// Claude 4.5 and 4.6 alone: Bedrock's copy of the schema knows it for none before and none after (September 2026).
+const NATIVE_FORMAT =
+  /claude-(?:opus|sonnet|haiku)-4-[56]|openai\.|qwen\.|deepseek\.v|google\.gemma|nvidia\.|minimax\.|moonshot(?:ai)?\.|zai\.|mistral\.(?:mistral-large-3|ministral|magistral|voxtral|devstral)/
+
+/** Whether the model takes a JSON schema for its answer and `strict` tools; the others are given a tool that stands for the answer. */
+export const takesSchemas = ({ upstreamModel, options }: Target): boolean =>
+  options.structured_output === 'native' || (options.structured_output !== 'tool' && NATIVE_FORMAT.test(upstreamModel))
+
+/** Models that always think refuse to be forced to a tool. */
+const NEVER_FORCED = /claude-(?:opus-5-[5-9]|fable-5-[1-9]|(?:opus|sonnet|haiku|fable|mythos)-[6-9])/
+export const refusesForcedTools = ({ upstreamModel }: Target): boolean => NEVER_FORCED.test(upstreamModel)
+
+/** Nova before 2 does not reason. */
+export const novaReasons = ({ upstreamModel }: Target): boolean => /nova-(?:[2-9]|premier-v[2-9])/.test(upstreamModel)

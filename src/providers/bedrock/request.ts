@@ -1,0 +1,199 @@
+// A chat call -> Converse. The model stands in the path; what only some models take goes into `additionalModelRequestFields`.
+
+import type { ChatCall, Target, UpstreamRequest } from '../port.ts'
+import { FORCED_WITHOUT_THINKING, NO_SAMPLING, thinkingFor } from '../shared/claude-models.ts'
+import {
+  CONVERTED,
+  dropDetail,
+  exactBody,
+  noteLimits,
+  OPENAI_ONLY,
+  outputLimit,
+  present,
+  refuseUnsupported,
+} from '../shared/converting.ts'
+import { arrayOf, type Json, objectOf, textOf } from '../shared/read-json.ts'
+import { type Note, noteReplaced, ownFields, ownMembers, stopsOf } from '../shared/vendor-fields.ts'
+import { type Conversation, convertMessages } from './messages.ts'
+import { type Family, familyOf, novaReasons } from './models.ts'
+import { authorized, modelUrl } from './target.ts'
+import { addFormat, addTools } from './tools.ts'
+
+// biome-ignore format: one list
+const NO_COUNTERPART = [
+  ...OPENAI_ONLY, 'frequency_penalty', 'logprobs', 'metadata', 'min_p', 'presence_penalty', 'repetition_penalty', 'seed', 'top_logprobs', 'user',
+]
+/** Containers in which the client may write in Converse's own words. */
+const CONTAINERS = ['inferenceConfig', 'outputConfig', 'additionalModelRequestFields']
+
+const HANDLED = new Set([
+  ...NO_COUNTERPART,
+  ...CONVERTED,
+  'function_call',
+  'functions',
+  'parallel_tool_calls',
+  'top_k',
+  ...CONTAINERS,
+])
+
+/** A body in the making. */
+export interface Draft {
+  readonly body: Json
+  readonly target: Target
+  readonly family: Family
+  readonly conversation: Conversation
+  readonly shaping: string[]
+  readonly note: Note
+  readonly inferenceConfig: Record<string, unknown>
+  readonly toolConfig: Record<string, unknown>
+  readonly outputConfig: Record<string, unknown>
+  /** `additionalModelRequestFields`, in the model's own words. */
+  readonly additional: Record<string, unknown>
+  thinks: boolean
+}
+
+const draftOf = (body: Json, target: Target): Draft => {
+  const family = familyOf(target)
+  const shaping: string[] = []
+  return {
+    body,
+    target,
+    family,
+    conversation: convertMessages(body.messages, family === 'mistral'),
+    shaping,
+    note: (text) => shaping.push(text),
+    inferenceConfig: {},
+    toolConfig: {},
+    outputConfig: {},
+    additional: {},
+    thinks: false,
+  }
+}
+
+const addDropped = ({ body, shaping }: Draft): void => {
+  for (const name of NO_COUNTERPART) if (present(body[name])) shaping.push(`dropped ${name}`)
+  if (arrayOf(body.messages).some((message) => present(objectOf(message).name))) shaping.push('dropped messages[].name')
+  dropDetail(body, shaping)
+}
+
+const addSampling = ({ body, target, family, shaping, note, inferenceConfig, additional }: Draft): void => {
+  const limit = outputLimit(body)
+  noteLimits(body, note)
+  if (limit !== undefined) {
+    noteReplaced(objectOf(body.inferenceConfig), 'maxTokens', 'inferenceConfig', 'max_tokens', note)
+    inferenceConfig.maxTokens = limit
+  }
+  const refused = family === 'claude' && NO_SAMPLING.test(target.upstreamModel)
+  for (const name of ['temperature', 'top_p', 'top_k']) {
+    const value = body[name]
+    if (!present(value)) continue
+    if (refused) shaping.push(`dropped ${name}: the model refuses it`)
+    else if (name === 'top_k' && family !== 'claude') shaping.push('dropped top_k: the model has no counterpart')
+    else if (name === 'top_k') additional.top_k = value
+    else if (name === 'top_p') inferenceConfig.topP = value
+    else if (typeof value === 'number' && value > 1) {
+      inferenceConfig.temperature = 1
+      shaping.push('clamped temperature to 1')
+    } else inferenceConfig.temperature = value
+  }
+}
+
+const addStop = ({ body, family, note, inferenceConfig }: Draft): void => {
+  const own = objectOf(body.inferenceConfig).stopSequences
+  const stop = stopsOf(body.stop, own, 'stopSequences', note, family !== 'claude')
+  if (stop !== null) inferenceConfig.stopSequences = stop
+}
+
+/** The client wants a tool called, this one or any. */
+const forcesTool = ({ tools, tool_choice: choice }: Json): boolean =>
+  arrayOf(tools).length > 0 && (choice === 'required' || objectOf(choice).type === 'function')
+
+const addClaudeThinking = (draft: Draft, effort: string): void => {
+  const { target, shaping, inferenceConfig, additional } = draft
+  if (effort === 'none') {
+    additional.thinking = { type: 'disabled' }
+    return
+  }
+  const maxTokens = inferenceConfig.maxTokens ?? objectOf(draft.body.inferenceConfig).maxTokens
+  const ceiling = typeof maxTokens === 'number' ? maxTokens : (target.maxOutputTokens ?? Number.POSITIVE_INFINITY)
+  const thinking = thinkingFor(target.upstreamModel, effort, ceiling)
+  if (thinking === null) {
+    shaping.push('dropped reasoning_effort: max_tokens leaves no room for thinking')
+    return
+  }
+  if ('effort' in thinking) additional.output_config = { effort: thinking.effort }
+  if (forcesTool(draft.body)) {
+    shaping.push(FORCED_WITHOUT_THINKING)
+    return
+  }
+  draft.thinks = true
+  additional.thinking =
+    'effort' in thinking ? { type: 'adaptive' } : { type: 'enabled', budget_tokens: thinking.budgetTokens }
+  // With thinking on they are refused.
+  for (const [name, from] of [
+    ['temperature', inferenceConfig],
+    ['top_k', additional],
+  ] as const) {
+    if (from[name] === undefined) continue
+    delete from[name]
+    shaping.push(`dropped ${name}: not with reasoning_effort`)
+  }
+}
+
+const NOVA_EFFORTS: Readonly<Record<string, string>> = { minimal: 'low', xhigh: 'high', max: 'high' }
+
+const addThinking = (draft: Draft): void => {
+  const { body, target, family, shaping, additional } = draft
+  const effort = textOf(body.reasoning_effort)
+  if (effort === null) return
+  if (family === 'claude') addClaudeThinking(draft, effort)
+  else if (family === 'openai') additional.reasoning_effort = effort
+  else if (family === 'nova' && novaReasons(target))
+    additional.reasoningConfig =
+      effort === 'none' ? { type: 'disabled' } : { type: 'enabled', maxReasoningEffort: NOVA_EFFORTS[effort] ?? effort }
+  else shaping.push('dropped reasoning_effort: the model has no counterpart')
+}
+
+const setFilled = (out: Record<string, unknown>, name: string, members: Json): void => {
+  if (Object.keys(members).length > 0) out[name] = members
+}
+
+/** The body, and what was dropped or renamed on the way. */
+export const converseBody = (body: Json, target: Target): { body: Json; shaping: readonly string[] } => {
+  refuseUnsupported(body)
+  const draft = draftOf(body, target)
+  addDropped(draft)
+  addSampling(draft)
+  addStop(draft)
+  addThinking(draft)
+  addTools(draft)
+  addFormat(draft)
+  const { note, conversation } = draft
+  const out = ownFields('bedrock', body, HANDLED, note)
+  const [inference, output, additional] = CONTAINERS.map((name) => ownMembers('bedrock', body[name], name, note))
+  const { system, messages } = conversation
+  if (system.length > 0) out.system = system
+  out.messages = messages
+  setFilled(out, 'inferenceConfig', { ...inference, ...draft.inferenceConfig })
+  setFilled(out, 'toolConfig', draft.toolConfig)
+  setFilled(out, 'outputConfig', { ...output, ...draft.outputConfig })
+  setFilled(out, 'additionalModelRequestFields', { ...draft.additional, ...additional })
+  return { body: out, shaping: draft.shaping }
+}
+
+export const bedrockRequest = (call: ChatCall, target: Target): UpstreamRequest => {
+  const { body, shaping } = converseBody(exactBody(call), target)
+  return authorized(
+    {
+      method: 'POST',
+      url: modelUrl(target, call.stream ? 'converse-stream' : 'converse'),
+      headers: {
+        'content-type': 'application/json',
+        accept: call.stream ? 'application/vnd.amazon.eventstream' : 'application/json',
+      },
+      body: JSON.stringify(body),
+      shaping,
+    },
+    target,
+  )
+}

@@ -1,0 +1,124 @@
+// A chat call -> Cohere's v2 chat.
+import { isObject } from '../../wire/json.ts'
+import { joinUrl } from '../openai/request.ts'
+import type { ChatCall, Target, UpstreamRequest } from '../port.ts'
+import {
+  addLimit,
+  CONVERTED,
+  convertedRequest,
+  dropFields,
+  exactBody,
+  OPENAI_ONLY,
+  present,
+  refuse,
+  refuseUnsupported,
+  rename,
+} from '../shared/converting.ts'
+import { arrayOf, type Json, objectOf, textOf } from '../shared/read-json.ts'
+import { ownFields, stopsOf } from '../shared/vendor-fields.ts'
+import { cohereMessages } from './messages.ts'
+
+// biome-ignore format: one list
+const NO_COUNTERPART = [
+  ...OPENAI_ONLY, 'metadata', 'min_p', 'parallel_tool_calls', 'repetition_penalty', 'top_logprobs', 'user',
+]
+const SAME = ['temperature', 'frequency_penalty', 'presence_penalty', 'seed'] as const
+const HANDLED = new Set<string>([...NO_COUNTERPART, ...CONVERTED, ...SAME, 'logprobs', 'stop_sequences', 'top_k'])
+
+/** `strict` stands at the tool in the client's wire and at the request in Cohere's: it is on when every tool asks for it. */
+const addTools = (body: Json, out: Record<string, unknown>, shaping: string[]): void => {
+  let strict = 0
+  const tools = arrayOf(body.tools).map((tool, i): Json => {
+    if (!isObject(tool) || tool.type !== 'function' || !isObject(tool.function))
+      throw refuse('this provider takes function tools only', `tools[${i}].type`)
+    if (!('strict' in tool.function)) return tool
+    const { strict: wish, ...declaration } = tool.function
+    if (wish === true) strict++
+    return { ...tool, function: declaration }
+  })
+  if (tools.length === 0) return
+  out.tools = tools
+  if (strict === tools.length) {
+    out.strict_tools ??= true
+    shaping.push('renamed tools[].function.strict to strict_tools')
+  } else if (strict > 0) shaping.push('dropped tools[].function.strict: not every tool has it')
+  addChoice(body.tool_choice, tools, out, shaping)
+}
+
+/** `auto` is what its absence means; one tool is chosen by offering no other. */
+const addChoice = (choice: unknown, tools: readonly Json[], out: Record<string, unknown>, shaping: string[]): void => {
+  if (!present(choice) || choice === 'auto') return
+  if (choice === 'none' || choice === 'required') {
+    out.tool_choice = choice.toUpperCase()
+    return
+  }
+  const { type, function: named } = objectOf(choice)
+  const name = textOf(objectOf(named).name)
+  const chosen = tools.filter((tool) => objectOf(tool.function).name === name)
+  if (type !== 'function' || name === null || chosen.length === 0)
+    throw refuse('this provider has no counterpart for this tool_choice', 'tool_choice')
+  out.tools = chosen
+  out.tool_choice = 'REQUIRED'
+  if (tools.length > 1) shaping.push('tool_choice of one tool: the other tools are left out')
+}
+
+const addFormat = (body: Json, out: Record<string, unknown>, shaping: string[]): void => {
+  const format = objectOf(body.response_format)
+  if (format.type === 'json_object' || format.type === 'text') out.response_format = format
+  else if (format.type === 'json_schema') {
+    const { schema } = objectOf(format.json_schema)
+    if (!isObject(schema)) throw refuse('json_schema needs a schema', 'response_format.json_schema.schema')
+    out.response_format = { type: 'json_object', json_schema: schema }
+  } else if (present(body.response_format))
+    shaping.push('dropped response_format: this provider has no format of this type')
+}
+
+/** Cohere's models think or do not; how much is only said by a budget, which nobody sent. A `thinking` of the client's own stands. */
+const addThinking = (body: Json, out: Record<string, unknown>, shaping: string[]): void => {
+  const effort = textOf(body.reasoning_effort)
+  if (effort === null) return
+  if (out.thinking !== undefined) {
+    shaping.push('dropped reasoning_effort: thinking wins')
+    return
+  }
+  out.thinking = { type: effort === 'none' ? 'disabled' : 'enabled' }
+  shaping.push('renamed reasoning_effort to thinking')
+}
+
+const chatBody = (call: ChatCall, target: Target, shaping: string[]): Json => {
+  const body = exactBody(call)
+  const note = (text: string) => void shaping.push(text)
+  refuseUnsupported(body)
+  dropFields(body, NO_COUNTERPART, shaping)
+  const out: Record<string, unknown> = {
+    ...ownFields('cohere', body, HANDLED, note),
+    model: target.upstreamModel,
+    messages: cohereMessages(body.messages),
+    ...(call.stream ? { stream: true } : {}),
+  }
+  addLimit(body, out, 'max_tokens', shaping)
+  for (const name of SAME) if (present(body[name])) out[name] = body[name]
+  if (present(body.seed) && !call.capabilities.includes('seed')) {
+    delete out.seed
+    shaping.push('dropped seed')
+  }
+  rename(body, 'top_p', out, 'p', shaping)
+  rename(body, 'top_k', out, 'k', shaping)
+  if (body.logprobs === true) out.logprobs = true
+  const stop = stopsOf(body.stop, body.stop_sequences, 'stop_sequences', note)
+  if (stop !== null) out.stop_sequences = stop
+  addTools(body, out, shaping)
+  addFormat(body, out, shaping)
+  addThinking(body, out, shaping)
+  return out
+}
+
+/** The API's root, with or without a version at its end; the chat is of version 2, the listing of version 1. */
+export const cohereUrl = (baseUrl: string, path: string): string =>
+  joinUrl(baseUrl.replace(/\/v[12]\/*(?=$|[?#])/, ''), path)
+
+export const cohereRequest = (call: ChatCall, target: Target): UpstreamRequest => {
+  const shaping: string[] = []
+  const body = chatBody(call, target, shaping)
+  return convertedRequest(call, target, cohereUrl(target.baseUrl, '/v2/chat'), 'text/event-stream', body, shaping)
+}

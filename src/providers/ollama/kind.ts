@@ -1,0 +1,70 @@
+// Ollama's native API. Its OpenAI-shaped one fills in a temperature and knows no top_k, min_p or repeat_penalty.
+
+import { isObject } from '../../wire/json.ts'
+import { bearer } from '../openai/request.ts'
+import type { Capability, ListedModel, ProviderKind } from '../port.ts'
+import { malformed, statusFailure } from '../shared/failure.ts'
+import { type Json, objectOf, parseJson, textOf } from '../shared/read-json.ts'
+import { ollamaAnswer, ollamaUsage } from './answer.ts'
+import { createNdjsonParser } from './ndjson.ts'
+import { ollamaRequest, ollamaUrl, PROVIDER_FIELDS, PROVIDER_OPTIONS } from './request.ts'
+import { ollamaStream } from './stream.ts'
+
+const MOST_LISTED = 10_000
+
+/** What every model can do here: the server itself keeps the answer to the format. */
+const PLAIN: readonly Capability[] = ['chat', 'streaming', 'json_mode', 'json_schema', 'seed']
+
+/** Old servers do not say what a model can do; these families only embed. */
+const EMBEDS = /bert|embed/
+
+const capabilitiesOf = (model: Json): readonly Capability[] | null => {
+  const { capabilities } = model
+  if (!Array.isArray(capabilities)) return null
+  const more = (['tools', 'vision'] as const).filter((name) => capabilities.includes(name))
+  return [...PLAIN, ...more]
+}
+
+const chats = ({ capabilities, details }: Json): boolean =>
+  Array.isArray(capabilities)
+    ? capabilities.includes('completion')
+    : !EMBEDS.test(textOf(objectOf(details).family) ?? '')
+
+const readListing = (body: string): readonly ListedModel[] => {
+  const { models } = objectOf(parseJson(body))
+  if (!Array.isArray(models)) throw malformed('it lists no models')
+  return models.slice(0, MOST_LISTED).flatMap((model: unknown): ListedModel[] => {
+    if (!isObject(model) || !chats(model)) return []
+    const name = textOf(model.name) ?? textOf(model.model) ?? ''
+    return name === ''
+      ? []
+      : [{ name, contextWindow: null, maxOutputTokens: null, capabilities: capabilitiesOf(model) }]
+  })
+}
+
+export const ollama: ProviderKind = {
+  kind: 'ollama',
+  needsCredential: false,
+  capabilities: [...PLAIN, 'tools', 'vision'],
+  stopsBillingWhenLeft: true,
+  defaultBaseUrl: 'http://127.0.0.1:11434',
+  // OLLAMA_API_KEY is for Ollama's cloud, not for the server on this machine that the address above means.
+  usualEnv: null,
+  options: { ...PROVIDER_FIELDS, ...PROVIDER_OPTIONS },
+  framing: () => createNdjsonParser(),
+  request: ollamaRequest,
+  response: ollamaAnswer,
+  usageIn: (body) => ollamaUsage(objectOf(parseJson(body))),
+  stream: ollamaStream,
+  failure: (status, body, headers, reading) => statusFailure(status, body, headers, reading),
+  listing: {
+    request: (target) => ({
+      method: 'GET',
+      url: ollamaUrl(target.baseUrl, '/api/tags'),
+      headers: { accept: 'application/json', ...bearer(target.secret) },
+      body: null,
+      shaping: [],
+    }),
+    read: readListing,
+  },
+}

@@ -1,0 +1,104 @@
+// A request of the OpenAI shape while it is edited: the client's own bytes, the edits to them, and what is said about them.
+import { appendMembers, type Edit, editMembers, type Member, quoted, setMember, topLevel } from '../../lib/json/edit.ts'
+import type { ChatCall, Target } from '../port.ts'
+
+const REMOVE: Edit = { do: 'remove' }
+
+export class RequestDraft {
+  readonly shaping: string[] = []
+  /** Made when somebody asks: most requests are sent as they came. */
+  #members: readonly Member[] | null = null
+  /** Made when there is one. */
+  #edits: Map<string, Edit> | null = null
+  /** None of them touches what the client sent: they come behind it. */
+  #onlyAdds = true
+
+  constructor(
+    readonly call: ChatCall,
+    readonly target: Target,
+  ) {}
+
+  /** The client sent it, and nothing has touched it yet. */
+  has(name: string): boolean {
+    return this.call.body[name] !== undefined && this.#edits?.has(name) !== true
+  }
+
+  /** What the client sent as this member, parsed; undefined when it did not. */
+  valueOf(name: string): unknown {
+    return this.call.body[name]
+  }
+
+  /** The same in the client's own bytes; null when it did not. */
+  textOf(name: string): string | null {
+    this.#members ??= topLevel(this.call.raw)
+    const members = this.#members
+    for (let i = members.length - 1; i >= 0; i--)
+      if (members[i]!.key === name) return this.call.raw.slice(members[i]!.valueStart, members[i]!.valueEnd)
+    return null
+  }
+
+  /** Replaces the value, or adds the member. `json` is JSON text. */
+  set(name: string, json: string, note: string | null): void {
+    this.#edit(name, { do: 'set', json })
+    if (note !== null) this.shaping.push(note)
+  }
+
+  remove(name: string): void {
+    this.#edit(name, REMOVE)
+  }
+
+  drop(name: string, why = ''): void {
+    this.remove(name)
+    this.shaping.push(`dropped ${name}${why}`)
+  }
+
+  /** Keeps the value's bytes. */
+  rename(name: string, to: string): void {
+    this.#edit(name, { do: 'rename', to })
+    this.shaping.push(`renamed ${name} to ${to}`)
+  }
+
+  #edit(name: string, edit: Edit): void {
+    this.#edits ??= new Map()
+    this.#edits.set(name, edit)
+    if (edit.do !== 'set' || this.call.body[name] !== undefined) this.#onlyAdds = false
+  }
+
+  /** The body to send. */
+  text(): string {
+    const { raw, body } = this.call
+    const model = jsonOf(this.target.upstreamModel)
+    const edits = this.#edits
+    if (edits !== null && !this.#onlyAdds) {
+      edits.set('model', { do: 'set', json: model })
+      return editMembers(raw, edits, this.#members ?? undefined)
+    }
+    const text = setMember(raw, 'model', model, keysOf(body))
+    return edits === null ? text : appendMembers(text, membersOf(edits))
+  }
+}
+
+/** What `set` edits add, as the JSON text of members. */
+const membersOf = (edits: ReadonlyMap<string, Edit>): string => {
+  let text = ''
+  for (const [name, edit] of edits)
+    if (edit.do === 'set') text += `${text === '' ? '' : ','}${quoted(name)}:${edit.json}`
+  return text
+}
+
+const keysOf = (body: ChatCall['body']): number => {
+  let count = 0
+  for (const _ in body) count++
+  return count
+}
+
+let lastModel = ''
+let lastJson = '""'
+/** A model's name as JSON text, of the last one from memory. */
+const jsonOf = (model: string): string => {
+  if (model !== lastModel) {
+    lastModel = model
+    lastJson = JSON.stringify(model)
+  }
+  return lastJson
+}

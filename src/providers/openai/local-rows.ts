@@ -1,0 +1,87 @@
+// Rows of the table of OpenAI-shaped upstreams: what people run themselves, and whatever else calls itself compatible. Runtimes of one's own stop generating when
+// their client leaves, and send no bill for what they did not generate.
+
+import { SWITCH } from '../options.ts'
+import { ALL_CAPABILITIES } from '../port.ts'
+import { objectOf } from '../shared/read-json.ts'
+import { tgiShape } from './edits.ts'
+import { lists } from './listing.ts'
+import { allBut, beside, EXTENDED, type OpenAiRow, said, vision } from './row.ts'
+import { llamacppUsage } from './usage.ts'
+
+export const LOCAL_ROWS: readonly OpenAiRow[] = [
+  {
+    kind: 'openai_compatible',
+    aliases: ['openai_like', 'openai_compat', 'custom_openai', 'sglang'],
+    needsCredential: false,
+    capabilities: ALL_CAPABILITIES,
+    // Anything may stand behind it, a vendor that bills what nobody reads too: the operator who knows it says so.
+    stopsBillingWhenLeft: ({ stops_billing_when_left: stops }) => stops === true,
+    defaultBaseUrl: null,
+    usualEnv: null,
+    options: { stops_billing_when_left: SWITCH },
+    // By the specification compatible servers get min_p and repetition_penalty; a provider's `options.forward: ["top_k"]` adds this one.
+    request: { drop: ['top_k'] },
+  },
+  {
+    kind: 'vllm',
+    aliases: ['hosted_vllm'],
+    needsCredential: false,
+    capabilities: ALL_CAPABILITIES,
+    stopsBillingWhenLeft: true,
+    defaultBaseUrl: 'http://127.0.0.1:8000/v1',
+    usualEnv: null,
+  },
+  {
+    kind: 'llamacpp',
+    aliases: ['llama_cpp', 'llama.cpp', 'llama_server'],
+    needsCredential: false,
+    capabilities: ALL_CAPABILITIES,
+    stopsBillingWhenLeft: true,
+    // Its usual port, 8080, is the gateway's own.
+    defaultBaseUrl: null,
+    usualEnv: null,
+    request: { rename: { repetition_penalty: 'repeat_penalty' }, limit: 'max_tokens' },
+    answer: llamacppUsage,
+    listing: {
+      capabilities: ({ architecture }) => {
+        const modalities = objectOf(architecture).input_modalities
+        return modalities === undefined ? null : said({ vision: vision(modalities) })
+      },
+    },
+  },
+  {
+    kind: 'tgi',
+    aliases: ['huggingface_tgi', 'text_generation_inference'],
+    needsCredential: false,
+    capabilities: allBut('parallel_tool'),
+    stopsBillingWhenLeft: true,
+    defaultBaseUrl: null,
+    usualEnv: null,
+    request: {
+      drop: [...EXTENDED, 'parallel_tool_calls', 'reasoning_effort', 'logit_bias'],
+      oneChoice: true,
+      edit: tgiShape,
+    },
+    // Its `/v1/models` names the model and nothing else.
+    listing: { url: beside('/info') },
+  },
+  {
+    kind: 'lmstudio',
+    aliases: ['lm_studio'],
+    needsCredential: false,
+    capabilities: ALL_CAPABILITIES,
+    stopsBillingWhenLeft: true,
+    defaultBaseUrl: 'http://127.0.0.1:1234/v1',
+    usualEnv: null,
+    request: { rename: { repetition_penalty: 'repeat_penalty' }, limit: 'max_tokens' },
+    listing: {
+      url: beside('/api/v0/models'),
+      chats: (_id, row) => row.type !== 'embeddings',
+      capabilities: ({ type, capabilities }) => {
+        const tools = Array.isArray(capabilities) ? lists(capabilities, 'tool_use') : undefined
+        return typeof type !== 'string' ? null : said({ vision: type === 'vlm', tools, parallel_tool: tools })
+      },
+    },
+  },
+]

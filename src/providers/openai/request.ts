@@ -1,0 +1,197 @@
+// The request of the OpenAI shape: the client's own bytes, of which only what must differ is edited.
+import { type Edit, editMembers } from '../../lib/json/edit.ts'
+import { withoutRepeats } from '../../lib/json/repeats.ts'
+import { GatewayError } from '../../wire/errors.ts'
+import { isObject } from '../../wire/json.ts'
+import type { ChatCall, Target, UpstreamRequest } from '../port.ts'
+import { arrayOf, objectOf, textOf } from '../shared/read-json.ts'
+import { keepsInside, keptField, textWithoutKept } from '../shared/vendor-fields.ts'
+import { RequestDraft } from './draft.ts'
+
+/** How the requests of a kind of this shape differ from the others: part of its row in `openai-rows.ts`. All of it is optional. */
+export interface RequestQuirks {
+  /** Fields that this upstream refuses or does not know, and so never gets. */
+  readonly drop?: readonly string[]
+  /** Those of them that no setting of a provider may forward. */
+  readonly never?: readonly string[]
+  /** Further ones, by the upstream's name of the model. */
+  readonly dropFor?: (upstreamModel: string) => readonly string[]
+  /** The client's name of a field -> this upstream's. */
+  readonly rename?: Readonly<Record<string, string>>
+  /** The one name under which it takes the limit of tokens. Absent: the name that the client used. */
+  readonly limit?: 'max_tokens' | 'max_completion_tokens'
+  /** `max_tokens` is refused by its reasoning models, which want `max_completion_tokens`. */
+  readonly reasoningFamilies?: boolean
+  /** It answers with one choice only: a larger `n` is refused here, naming the field. */
+  readonly oneChoice?: boolean
+  /** Its streams report usage without being asked, so it is never asked. */
+  readonly usageUnasked?: boolean
+  /** It refuses a request that asks for usage, so it is never asked by the gateway. */
+  readonly usageRefused?: (target: Target, body: ChatCall['body']) => boolean
+  /** Whatever no rule above says. */
+  readonly edit?: (draft: RequestDraft) => void
+  readonly headers?: (target: Target) => Readonly<Record<string, string>>
+  /** The credential. Absent: `Authorization: Bearer`. */
+  readonly authorization?: (target: Target) => Readonly<Record<string, string>>
+  /** Absent: `<base>/chat/completions`. Nothing else of these may go by the model: heads are kept for all models of a provider. */
+  readonly url?: (target: Target) => string
+}
+
+// They steer the gateway; the intent station has acted on them already.
+const GATEWAY_ONLY = ['prompt', 'system', 'tool_execution'] as const
+const NONE: readonly string[] = []
+/** What nearly every request consists of: nothing has to be asked about these. */
+// biome-ignore format: one list
+const USUAL = new Set([
+  'model', 'messages', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens', 'temperature', 'top_p', 'n', 'stop', 'seed', 'tools',
+  'tool_choice', 'parallel_tool_calls', 'response_format', 'user', 'metadata', 'reasoning_effort', 'frequency_penalty', 'presence_penalty',
+])
+
+/** `o1`, `o3-mini`, `gpt-5`, `gpt-5.1`, later majors; not `gpt-5-chat-latest`. Fine-tuned ones are `ft:<model>:...`. */
+const REASONING = /^(?:ft:)?(?:o\d|gpt-(?:[5-9]|\d\d)(?!(?:\.\d+)?-chat))/
+
+/** `<base>/chat/completions`, also when the base has a query (`?api-version=`) or slashes at its end. */
+export const joinUrl = (baseUrl: string, path: string): string => {
+  const hash = baseUrl.indexOf('#')
+  const whole = hash === -1 ? baseUrl : baseUrl.slice(0, hash)
+  const query = whole.indexOf('?')
+  const base = query === -1 ? whole : whole.slice(0, query)
+  let end = base.length
+  while (base.charCodeAt(end - 1) === 47) end--
+  return `${base.slice(0, end)}${path}${query === -1 ? '' : whole.slice(query)}`
+}
+
+export const bearer = (secret: string | null): Readonly<Record<string, string>> =>
+  secret === null ? {} : { authorization: `Bearer ${secret}` }
+
+/** `options.forward` and `options.drop` of a provider: names of fields that it takes, or does not, against the rule of its kind. */
+const dropped = (quirks: RequestQuirks, { options, upstreamModel }: Target): readonly string[] => {
+  const own = quirks.drop ?? NONE
+  const ruled = quirks.dropFor === undefined ? own : [...own, ...quirks.dropFor(upstreamModel)]
+  if (options.forward === undefined && options.drop === undefined) return ruled
+  const never = quirks.never ?? NONE
+  const forward = arrayOf(options.forward).filter((name) => !never.includes(name as string))
+  const more = arrayOf(options.drop).flatMap((name) => textOf(name) ?? [])
+  return [...ruled, ...more].filter((name) => !forward.includes(name) && name !== 'model' && name !== 'messages')
+}
+
+/** `max_completion_tokens` wins over `max_tokens`, under the name that the upstream takes. */
+const limitTokens = (draft: RequestDraft, quirks: RequestQuirks): void => {
+  const reasons = quirks.reasoningFamilies === true && REASONING.test(draft.target.upstreamModel)
+  const name = quirks.limit ?? (reasons ? 'max_completion_tokens' : null)
+  const wins = draft.has('max_completion_tokens') && draft.valueOf('max_completion_tokens') !== null
+  if (draft.has('max_tokens')) {
+    if (wins) draft.drop('max_tokens', ': max_completion_tokens wins')
+    else {
+      if (draft.valueOf('max_completion_tokens') === null) draft.remove('max_completion_tokens')
+      if (name === 'max_completion_tokens') draft.rename('max_tokens', name)
+    }
+  }
+  if (wins && name === 'max_tokens') draft.rename('max_completion_tokens', name)
+}
+
+const INCLUDE_USAGE: ReadonlyMap<string, Edit> = new Map([['include_usage', { do: 'set', json: 'true' }]])
+const ASKING_USAGE = editMembers('{}', INCLUDE_USAGE)
+
+/** The provider is set to be asked for usage on streams, or a budget has to know it, and the client did not ask. An operator whose server refuses that drops the field. */
+const askUsage = (draft: RequestDraft, { usageUnasked, usageRefused }: RequestQuirks): boolean => {
+  const { call, target } = draft
+  if (!target.usageOnStream && target.usageForBudget !== true) return false
+  if (usageUnasked === true || usageRefused?.(target, call.body) === true) return false
+  if (arrayOf(target.options.drop).includes('stream_options')) return false
+  const given = draft.valueOf('stream_options')
+  if (objectOf(given).include_usage === true) return false
+  const options = isObject(given) ? draft.textOf('stream_options') : null
+  const asking = options === null ? ASKING_USAGE : editMembers(options, INCLUDE_USAGE)
+  draft.set('stream_options', asking, 'added stream_options.include_usage')
+  return !target.usageOnStream
+}
+
+/** True: it asks for usage for a budget alone. */
+const shape = (draft: RequestDraft, quirks: RequestQuirks, kind: string): boolean => {
+  const { call, target } = draft
+  for (const name of GATEWAY_ONLY) if (draft.has(name)) draft.remove(name)
+  for (const name of dropped(quirks, target)) if (draft.has(name)) draft.drop(name)
+  if (draft.has('seed') && !call.capabilities.includes('seed')) draft.drop('seed')
+  limitTokens(draft, quirks)
+  const n = draft.valueOf('n')
+  if (quirks.oneChoice === true && typeof n === 'number' && n > 1 && draft.has('n'))
+    throw new GatewayError(
+      'invalid_request',
+      'The provider of this model answers with one choice: send n as 1, or not at all.',
+      { param: 'n' },
+    )
+  quirks.edit?.(draft)
+  if (quirks.rename !== undefined)
+    for (const name in quirks.rename) if (draft.has(name)) draft.rename(name, quirks.rename[name]!)
+  const asksForBudget = call.stream && askUsage(draft, quirks)
+  for (const key in call.body) if (!USUAL.has(key) && draft.has(key)) keepBack(draft, kind, key)
+  return asksForBudget
+}
+
+/** What the gateway has decided or checked is not said another time in the upstream's own words, unless the operator lets it (`options.forward`). */
+const keepBack = (draft: RequestDraft, kind: string, name: string): void => {
+  const why = keptField(kind, name)
+  if (why !== null) {
+    if (!arrayOf(draft.target.options.forward).includes(name)) draft.drop(name, `: ${why}`)
+    return
+  }
+  const value = draft.valueOf(name)
+  if (value === null || typeof value !== 'object') return
+  const text = draft.textOf(name)!
+  const isLeftOf = isObject(value) && keepsInside(kind)
+  const left = isLeftOf ? textWithoutKept(kind, text, value, name, (note) => draft.shaping.push(note)) : text
+  // What was read of it, and counted, is what the upstream reads.
+  const once = withoutRepeats(left)
+  if (once !== left) draft.shaping.push(`made repeated keys of ${name.slice(0, 40)} one`)
+  if (once !== text) draft.set(name, once, null)
+}
+
+interface Head {
+  readonly target: Target
+  readonly quirks: RequestQuirks
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+}
+/** The last heads of each provider, by its options, for whole answers and for streams: the same objects each time, so that the dialer need not put them together again. */
+const heads = new WeakMap<Target['options'], { whole: Head | null; stream: Head | null }>()
+
+const headFor = (target: Target, stream: boolean, quirks: RequestQuirks): Head => {
+  let both = heads.get(target.options)
+  if (both === undefined) {
+    both = { whole: null, stream: null }
+    heads.set(target.options, both)
+  }
+  const last = stream ? both.stream : both.whole
+  if (
+    last !== null &&
+    last.quirks === quirks &&
+    last.target.baseUrl === target.baseUrl &&
+    last.target.secret === target.secret &&
+    (quirks.url === undefined || last.target.upstreamModel === target.upstreamModel) &&
+    last.target.region === target.region
+  )
+    return last
+  const head = {
+    target,
+    quirks,
+    url: quirks.url?.(target) ?? joinUrl(target.baseUrl, '/chat/completions'),
+    headers: {
+      'content-type': 'application/json',
+      accept: stream ? 'text/event-stream' : 'application/json',
+      ...(quirks.authorization?.(target) ?? bearer(target.secret)),
+      ...quirks.headers?.(target),
+    },
+  }
+  if (stream) both.stream = head
+  else both.whole = head
+  return head
+}
+
+/** Throws GatewayError('invalid_request') naming the field for what this upstream cannot do. */
+export const openaiRequest = (call: ChatCall, target: Target, quirks: RequestQuirks, kind: string): UpstreamRequest => {
+  const draft = new RequestDraft(call, target)
+  const asksForBudget = shape(draft, quirks, kind)
+  const { url, headers } = headFor(target, call.stream, quirks)
+  return { method: 'POST', url, headers, body: draft.text(), shaping: draft.shaping, asksForBudget }
+}

@@ -1,0 +1,57 @@
+// A row of the table of upstreams that speak the OpenAI wire, and the words that rows are written in.
+
+import { HEADER_NAME, HEADER_TEXT, type Options } from '../options.ts'
+import { ALL_CAPABILITIES, type Capability, type ProviderKind, type Target } from '../port.ts'
+import type { Json } from '../shared/read-json.ts'
+import type { Dialect } from './answer.ts'
+import { type ListingQuirks, lists } from './listing.ts'
+import { joinUrl, type RequestQuirks } from './request.ts'
+
+/** A row of the table. What it leaves out is as OpenAI has it. */
+export interface OpenAiRow {
+  readonly kind: string
+  /** Names that other gateways, or its own documents, use for it. */
+  readonly aliases?: readonly string[]
+  readonly needsCredential: boolean
+  readonly capabilities: readonly Capability[]
+  /** As in `ProviderKind`: by the vendor's own words alone. */
+  readonly stopsBillingWhenLeft?: ProviderKind['stopsBillingWhenLeft']
+  readonly defaultBaseUrl: string | null
+  readonly usualEnv: string | null
+  readonly usualBaseUrlEnv?: string
+  /** Of its own in a provider's `options`, beside `forward` and `drop`. */
+  readonly options?: Options
+  readonly request?: RequestQuirks
+  readonly answer?: Dialect
+  /** The status that a failure is to be read as, when it is not the one it came with. `error` is the `error` object of its body, or the body. */
+  readonly readAs?: (status: number, error: Json, headers: Headers) => number
+  /** Null: it does not list what it serves. */
+  readonly listing?: ListingQuirks | null
+}
+
+export const allBut = (...names: readonly Capability[]): readonly Capability[] =>
+  ALL_CAPABILITIES.filter((capability) => !names.includes(capability))
+
+/** All of them but those that the listing denies. */
+export const said = (says: Partial<Record<Capability, boolean | undefined>>): readonly Capability[] =>
+  ALL_CAPABILITIES.filter((capability) => says[capability] !== false)
+
+export const header = (target: Target, option: string, name: string): Readonly<Record<string, string>> => {
+  const value = target.options[option]
+  return typeof value === 'string' && HEADER_NAME.test(value) ? { [name]: value } : {}
+}
+
+/** Header values that are sentences or addresses rather than names. */
+export const textHeader = (target: Target, option: string, name: string): Readonly<Record<string, string>> => {
+  const value = target.options[option]
+  return typeof value === 'string' && HEADER_TEXT.test(value) ? { [name]: value } : {}
+}
+
+/** Beside `/v1` rather than below it. */
+export const beside = (path: string) => (baseUrl: string) =>
+  joinUrl(joinUrl(baseUrl, '').replace(/\/v1(?=$|\?)/, ''), path)
+
+/** What only local runtimes and compatible servers take. */
+export const EXTENDED = ['top_k', 'min_p', 'repetition_penalty'] as const
+/** Whether a model of these modalities sees. */
+export const vision = (modalities: unknown): boolean => lists(modalities, 'image')

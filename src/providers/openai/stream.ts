@@ -1,0 +1,265 @@
+// Streams of the OpenAI shape: each chunk is read for what the gateway must know and handed on as it came.
+import { type Edit, editMembers } from '../../lib/json/edit.ts'
+import type { Skimmer } from '../../lib/text/sse.ts'
+import { isObject } from '../../wire/json.ts'
+import type { Reading, SseEvent, StreamDecoder, StreamPart, Usage } from '../port.ts'
+import { inBandFailure, malformed, tellsFailure } from '../shared/failure.ts'
+import { generatedBytes } from '../shared/generated.ts'
+import { arrayOf, type Json, objectOf, parseJson } from '../shared/read-json.ts'
+import { passOver } from '../shared/unreadable.ts'
+import { type Dialect, hasError, mappedChoices, missingFields, STANDARD, spokenChoices, usageEdit } from './answer.ts'
+import { ends, hasContent, plainChoice, readChoices, wholeDeltas } from './chunk.ts'
+import { ChunkTemplate } from './chunk-template.ts'
+import { FinishOfChoices } from './finish-of-choices.ts'
+import { hasRole, withoutRole, withRoles } from './roles.ts'
+import { CallRepair } from './tool-calls.ts'
+
+const FIELD = 'data: '
+/** The first chunks name the role or hold nothing; streams that never show a plain one are not looked at for ever. */
+const MOST_LOOKS = 4
+
+const NOTHING: readonly StreamPart[] = []
+const NO_TOOLS: readonly string[] = []
+
+const plainPart = (
+  json: string,
+  text: string,
+  bytes: number,
+  content: boolean,
+  finishReason: string | null,
+  usage: Usage | null,
+): StreamPart => ({
+  json,
+  content,
+  text,
+  bytes,
+  finishReason,
+  usage,
+  usageOnly: false,
+  toolNames: NO_TOOLS,
+})
+
+const runPart = (frames: string, bytes: number, usage: Usage | null): StreamPart => ({
+  json: null,
+  content: true,
+  text: '',
+  bytes,
+  finishReason: null,
+  usage,
+  usageOnly: false,
+  toolNames: NO_TOOLS,
+  frames,
+})
+
+const WITHOUT_USAGE: ReadonlyMap<string, Edit> = new Map([['usage', { do: 'remove' }]])
+
+/** Azure begins with a chunk about its filter, before the model has said who it is. */
+const namesAnswer = ({ id }: Json): boolean => typeof id === 'string' && id !== ''
+
+/** A class, not closures: one is made for each stream. */
+class OpenAiStream implements StreamDecoder, Skimmer {
+  unreadable = 0
+  readonly skimmer = this
+  readonly #template = new ChunkTemplate()
+  readonly #choices = new FinishOfChoices()
+  #calls: CallRepair | null = null
+  /** The first chunk: what is added says who it is of. */
+  #head: Json | null = null
+  /** Something that a client could show has come. */
+  #said = false
+  #usage: Usage | null = null
+  /** All of it has come, or a failure has. */
+  over = false
+  /** It came along with something that was said: thrown once that is out. */
+  #failure: { readonly thrown: unknown } | null = null
+  #looks = 0
+  /** What was parsed ahead, to be read as an event next. */
+  #looked: { readonly data: string; readonly chunk: unknown } | null = null
+
+  constructor(
+    private readonly reading: Reading | undefined,
+    private readonly dialect: Dialect,
+  ) {}
+
+  get complete(): boolean {
+    return this.#choices.allFinished()
+  }
+
+  skim(text: string, from: number): number {
+    const template = this.#template
+    if (template.isLearned || template.meets(text, from)) return template.skim(text, from)
+    if (this.#looks < MOST_LOOKS && text.startsWith(FIELD, from)) this.#lookAhead(text, from)
+    return from
+  }
+
+  takeRun(): string {
+    return this.#template.takeRun()
+  }
+
+  get skimmed(): number {
+    return this.#template.skimmed
+  }
+
+  push(event: SseEvent): readonly StreamPart[] {
+    const parts = this.#read(event)
+    if (!this.#said) this.#said = parts.some(({ content }) => content)
+    return parts
+  }
+
+  #read({ event, data, skimmed }: SseEvent): readonly StreamPart[] {
+    if (this.over || data === '') return NOTHING
+    if (skimmed !== undefined) return [runPart(data, skimmed, this.#usage)]
+    if (data.trim() === '[DONE]') {
+      this.over = true
+      return this.#ended()
+    }
+    // The template may have been learned ahead of an event that is still to be read: the first chunk is given its role all the same.
+    const fits = event === null && this.#looked?.data !== data && this.#choices.has(0)
+    const text = fits ? this.#template.textIn(data) : null
+    if (text !== null && text !== '')
+      return [plainPart(this.#template.shown(data, text), text, Buffer.byteLength(text), true, null, this.#usage)]
+    const reason = fits && this.dialect === STANDARD ? this.#template.reasonIn(data) : null
+    if (reason !== null) {
+      this.#choices.seeOne(0, true)
+      return [plainPart(data, '', 0, false, reason, this.#usage)]
+    }
+    const chunk = this.#looked?.data === data ? this.#looked.chunk : parseJson(data)
+    if (event === 'error') throw inBandFailure(chunk ?? { message: data }, this.reading)
+    if (!isObject(chunk)) {
+      this.unreadable = passOver(data, this.unreadable, this.complete)
+      return NOTHING
+    }
+    if (tellsFailure(chunk)) return this.#failed(chunk, inBandFailure(chunk, this.reading))
+    if (!Array.isArray(chunk.choices) && !isObject(chunk.usage)) {
+      // A sign of life, or something of the vendor's own: SDKs rely on the list, and there is nothing to show.
+      this.#usage = this.dialect.usageOf(chunk) ?? this.#usage
+      return NOTHING
+    }
+    try {
+      return [this.#partOf(chunk, data)]
+    } catch (thrown) {
+      return this.#failed(chunk, thrown)
+    }
+  }
+
+  end(): readonly StreamPart[] {
+    if (this.#failure !== null) throw this.#failure.thrown
+    if (!this.over && !this.#choices.allFinished()) throw malformed('its stream ended early')
+    return NOTHING
+  }
+
+  /** What a chunk says beside its failure, and what it has used, goes out before it. How its choices ended is not known: a reason there is of the failure. */
+  #failed({ error: _, ...said }: Json, failure: unknown): readonly StreamPart[] {
+    const choices = arrayOf(said.choices).map((choice) => {
+      const { error: _, ...rest } = objectOf(choice)
+      return { ...rest, finish_reason: null }
+    })
+    const { content } = readChoices(spokenChoices(choices, this.dialect))
+    if (!content && !isObject(said.usage)) throw failure
+    this.#failure = { thrown: failure }
+    this.over = true
+    const chunk = { ...said, choices: content ? choices : [] }
+    return [this.#partOf(chunk, JSON.stringify(chunk))]
+  }
+
+  /** All has come, but some choice never said why it ended: a client is told what a whole answer would say. Where nothing came, nothing is made of it. */
+  #ended(): readonly StreamPart[] {
+    const open = this.#choices.open()
+    const head = this.#head
+    if (open.length === 0 || head === null || !this.#said) return NOTHING
+    const choices = open.map((index) => ({
+      index,
+      delta: {},
+      finish_reason: this.#calls?.has(index) ? 'tool_calls' : 'stop',
+    }))
+    this.#choices.see(choices)
+    const { id, created, model } = head
+    const chunk = { id, object: 'chat.completion.chunk', created, model, choices }
+    const edits = missingFields(chunk, chunk.object, this.reading)
+    const json = JSON.stringify(chunk)
+    const finishReason = choices[0]!.index === 0 ? choices[0]!.finish_reason : null
+    return [plainPart(edits.size === 0 ? json : editMembers(json, edits), '', 0, false, finishReason, this.#usage)]
+  }
+
+  #partOf(chunk: Json, data: string): StreamPart {
+    if (this.#head === null || (!namesAnswer(this.#head) && namesAnswer(chunk))) this.#head = chunk
+    const plain = data.includes('\n') || this.#hides(chunk) ? null : plainChoice(chunk, arrayOf(chunk.choices))
+    // A vendor with words of its own may have put them into the chunk that ends.
+    const json = plain === null ? null : this.#withRole(plain.delta, data)
+    if (plain !== null && json !== null && (plain.finishReason === null || this.dialect === STANDARD)) {
+      const { delta, finishReason } = plain
+      this.#choices.seeOne(0, finishReason !== null)
+      const text = typeof delta.content === 'string' ? delta.content : ''
+      if (finishReason === null && json === data && !hasRole(delta)) this.#learn(delta, data)
+      return plainPart(json, text, generatedBytes(delta), hasContent(delta), finishReason, this.#usage)
+    }
+    return this.#editedPart(chunk, data)
+  }
+
+  /** Usage that this client did not ask for. */
+  #hides(chunk: Json): boolean {
+    return chunk.usage !== undefined && this.reading?.hidesUsage === true
+  }
+
+  #editedPart(chunk: Json, data: string): StreamPart {
+    const { dialect, reading } = this
+    const reported = dialect.usageOf(chunk)
+    this.#usage = reported ?? this.#usage
+    const choices = arrayOf(chunk.choices)
+    const spoken = wholeDeltas(spokenChoices(choices, dialect), this.#choices)
+    const edits = missingFields(chunk, 'chat.completion.chunk', reading, this.#head ?? chunk)
+    if (chunk.gateway !== undefined) edits.set('gateway', { do: 'remove' })
+    if (hasError(chunk)) edits.set('error', { do: 'remove' })
+    const mapped = mappedChoices(spoken, reading) ?? spoken
+    this.#calls ??= new CallRepair(reading)
+    const begun = this.#choices.has(0)
+    const repaired = withRoles(this.#calls.repair(mapped, data), this.#choices)
+    if (repaired !== choices || !Array.isArray(chunk.choices))
+      edits.set('choices', { do: 'set', json: JSON.stringify(repaired) })
+    const finished = this.#choices.allFinished()
+    this.#choices.see(repaired)
+    const read = readChoices(repaired)
+    // OpenRouter's last chunk repeats an empty choice beside the usage.
+    const usageOnly = isObject(chunk.usage) && (choices.length === 0 || (finished && !read.content && !ends(repaired)))
+    if (usageOnly && choices.length > 0) edits.set('choices', { do: 'set', json: '[]' })
+    const usage: Edit | null = !usageOnly && this.#hides(chunk) ? { do: 'remove' } : usageEdit(chunk.usage, reported)
+    if (usage !== null) edits.set('usage', usage)
+    const oneLine = data.includes('\n') ? data.replaceAll('\n', ' ') : data
+    const edited = edits.size === 0 ? oneLine : editMembers(oneLine, edits)
+    const plain = begun && chunk.usage === null ? plainChoice(chunk, choices) : null
+    if (plain !== null && plain.finishReason === null) this.#learn(plain.delta, data, edited)
+    return { json: edited, ...read, usage: this.#usage, usageOnly }
+  }
+
+  /** A plain chunk with its role where it must be; null when its text does not show how. */
+  #withRole(delta: Json, data: string): string | null {
+    if (hasRole(delta) !== this.#choices.has(0)) return data
+    return hasRole(delta) ? withoutRole(data) : null
+  }
+
+  /** Learns from a frame that will be read as an event later, so that the frames that came along with it can be skimmed; it itself is not. */
+  #lookAhead(text: string, from: number): void {
+    const end = text.indexOf('\n', from)
+    if (end === -1) return
+    this.#looks++
+    const data = text.slice(from + FIELD.length, end)
+    const chunk = parseJson(data)
+    this.#looked = { data, chunk }
+    const plain = isObject(chunk) ? plainChoice(chunk, arrayOf(chunk.choices)) : null
+    if (plain === null || plain.finishReason !== null) return
+    // A plain chunk lacks nothing, and its usage is null.
+    const shown = this.#hides(chunk as Json) ? editMembers(data, WITHOUT_USAGE) : data
+    if (hasRole(plain.delta)) this.#template.expect(data, plain.delta, shown)
+    else this.#learn(plain.delta, data, shown)
+  }
+
+  /** Of a delta that says something by its content alone: what else it said would not be counted again. */
+  #learn(delta: Json, data: string, shown = data): void {
+    const { content } = delta
+    if (typeof content !== 'string' || content === '' || generatedBytes(delta) !== Buffer.byteLength(content)) return
+    this.#template.learn(data, content, shown)
+  }
+}
+
+export const openaiStream = (reading?: Reading, dialect: Dialect = STANDARD): StreamDecoder =>
+  new OpenAiStream(reading, dialect)

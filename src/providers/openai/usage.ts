@@ -1,0 +1,73 @@
+// Where the kinds of the OpenAI shape report usage and cost, when it is not the standard place.
+
+import type { Usage } from '../port.ts'
+import { countOf, type Json, objectOf } from '../shared/read-json.ts'
+import { type Dialect, openaiUsage } from './answer.ts'
+
+/** No answer costs a million USD: a larger number is a mistake. */
+const MOST_USD = 1_000_000
+
+/** USD as whole nano-USD; null when it is no amount of money. */
+const nanoUsd = (usd: unknown): number | null =>
+  typeof usd === 'number' && usd >= 0 && usd <= MOST_USD ? Math.round(usd * 1e9) : null
+
+const withCost = (usage: Usage, reportedNanoUsd: number | null): Usage =>
+  reportedNanoUsd === null ? usage : { ...usage, reportedNanoUsd }
+
+const dialect = (more: (usage: Usage, raw: Json, source: Json) => Usage): Dialect => ({
+  usageOf(source) {
+    const usage = openaiUsage(source.usage)
+    return usage === null ? null : more(usage, objectOf(source.usage), source)
+  },
+})
+
+/** On streams in `x_groq.usage` of the last chunk. */
+export const groqUsage: Dialect = {
+  usageOf: (source) => openaiUsage(source.usage) ?? openaiUsage(objectOf(source.x_groq).usage),
+}
+
+/** `usage.cost` in USD; with a key of one's own at the model's vendor that vendor charges `upstream_inference_cost` beside it. */
+export const openrouterUsage: Dialect = dialect((usage, raw) => {
+  const own = nanoUsd(raw.cost)
+  const vendor = raw.is_byok === true ? nanoUsd(objectOf(raw.cost_details).upstream_inference_cost) : null
+  return withCost(usage, own === null ? null : own + (vendor ?? 0))
+})
+
+/** Cached tokens as `prompt_cache_hit_tokens`. */
+export const deepseekUsage: Dialect = dialect((usage, raw) => ({
+  ...usage,
+  cachedPromptTokens: usage.cachedPromptTokens ?? countOf(raw.prompt_cache_hit_tokens),
+}))
+
+/** Cached tokens as `timings.cache_n`, beside the usage. */
+export const llamacppUsage: Dialect = dialect((usage, _raw, source) => ({
+  ...usage,
+  cachedPromptTokens: usage.cachedPromptTokens ?? countOf(objectOf(source.timings).cache_n),
+}))
+
+/** Cached tokens as `cached_tokens` of the usage itself. */
+export const togetherUsage: Dialect = dialect((usage, raw) => ({
+  ...usage,
+  cachedPromptTokens: usage.cachedPromptTokens ?? countOf(raw.cached_tokens),
+}))
+
+/** Reasoning tokens come on top of `completion_tokens`, cached ones on top of the prompt when they are more; the cost in ticks of 10^-10 USD. */
+export const xaiUsage: Dialect = dialect((usage, raw) => {
+  const { promptTokens, completionTokens, cachedPromptTokens, reasoningTokens } = usage
+  const cachedApart = promptTokens !== null && cachedPromptTokens !== null && cachedPromptTokens > promptTokens
+  const ticks = raw.cost_in_usd_ticks
+  const total = {
+    ...usage,
+    promptTokens: cachedApart ? promptTokens + cachedPromptTokens : promptTokens,
+    completionTokens: completionTokens === null ? null : completionTokens + (reasoningTokens ?? 0),
+  }
+  return withCost(total, typeof ticks === 'number' ? nanoUsd(ticks / 1e10) : null)
+})
+
+/** In every chunk, cumulative; reasoning tokens beside the others; the cost with its searches in `cost.total_cost`. */
+export const perplexityUsage: Dialect = dialect((usage, raw) =>
+  withCost(
+    { ...usage, reasoningTokens: usage.reasoningTokens ?? countOf(raw.reasoning_tokens) },
+    nanoUsd(objectOf(raw.cost).total_cost),
+  ),
+)

@@ -1,0 +1,83 @@
+// What a vendor charges for a part of the prompt that it writes to its cache, beyond what any token of a prompt costs. No price of the catalogue says it: these
+// are the multiples of the price of a prompt that the vendors document.
+import type { Usage } from '../port.ts'
+
+/** Multiples of the price of a prompt token, by how long the vendor keeps what is written. */
+export interface CacheWriteFactors {
+  readonly fiveMinutes: number
+  readonly oneHour: number
+}
+
+/** Anthropic, on every platform. */
+const CLAUDE: CacheWriteFactors = { fiveMinutes: 1.25, oneHour: 2 }
+/** OpenAI since GPT-5.6, wherever it runs: for half an hour, and of every prompt that is long enough, asked for or not. */
+const GPT: CacheWriteFactors = { fiveMinutes: 1.25, oneHour: 1.25 }
+/** OpenAI's models that write for nothing. A name that is not among them (a deployment's, an alias) is taken to be of a later one. */
+const OLDER_GPT =
+  /^(?:ft:)?(?:(?:chat)?gpt-?(?:[34]|5(?:\.[0-5])?(?![.\d])|oss|audio|realtime)|o\d|codex-mini|computer-use)/i
+const OF_OPENAI = /(?:^|[./~])openai[./]/i
+/** Amazon's own models write at the price of a prompt; what else stands behind Converse may be Claude. */
+const AMAZON = /(?:^|[./])(?:amazon\.)?(?:nova|titan)/i
+
+/** Its vendor writes whatever is long enough, and charges for it. */
+const writesUnasked = (kind: string, upstreamModel: string): boolean => {
+  if (kind === 'openai' || kind === 'azure_openai') return !OLDER_GPT.test(upstreamModel)
+  const vendor = kind === 'openrouter' || kind === 'bedrock' ? OF_OPENAI.exec(upstreamModel) : null
+  return vendor !== null && !OLDER_GPT.test(upstreamModel.slice(vendor.index + vendor[0].length))
+}
+
+/** Null: what is written to the cache costs what the rest does. */
+const cacheWriteFactors = (kind: string, upstreamModel: string): CacheWriteFactors | null => {
+  if (writesUnasked(kind, upstreamModel)) return GPT
+  if (kind === 'anthropic' || kind === 'openrouter') return CLAUDE
+  return kind === 'bedrock' && !AMAZON.test(upstreamModel) && !OF_OPENAI.test(upstreamModel) ? CLAUDE : null
+}
+
+/** A whole text of JSON, which words of a prompt are only where they are all of it. A letter may be written as an escape. */
+const quoted = (...texts: readonly string[]): RegExp => {
+  const letter = (character: string) =>
+    `(?:${character}|\\\\u00${character.charCodeAt(0).toString(16).padStart(2, '0')})`
+  return new RegExp(`"(?:${texts.map((text) => [...text].map(letter).join('')).join('|')})"`, 'i')
+}
+
+/** But for OpenAI's models nothing is written that nobody marks. */
+const MARKS = quoted('cache_control', 'cacheControl', 'cachePoint', 'cache_point')
+const FOR_AN_HOUR = quoted('1h')
+
+/** The most that a token of this body's prompt may cost, as a multiple of its price: 1 where nothing is written to a cache. */
+export const dearestFactor = (raw: string, kind: string, upstreamModel: string): number => {
+  const factors = cacheWriteFactors(kind, upstreamModel)
+  if (factors === GPT) return GPT.fiveMinutes
+  if (factors === null || !MARKS.test(raw)) return 1
+  return FOR_AN_HOUR.test(raw) ? factors.oneHour : factors.fiveMinutes
+}
+
+/** What was written costs as much more as so many tokens of the prompt: null where nothing was. Of what was said without its time, the dearest that was asked for counts. */
+export const writtenAt = (
+  usage: Usage | null,
+  raw: string,
+  kind: string,
+  upstreamModel: string,
+): readonly (readonly [tokens: number, factor: number])[] | null => {
+  const writes = usage?.cacheWrites
+  const factors = writes === undefined ? null : cacheWriteFactors(kind, upstreamModel)
+  if (writes === undefined || factors === null) return null
+  const { fiveMinutes, oneHour, total } = writes
+  const unsaid = Math.max(0, total - fiveMinutes - oneHour)
+  return [
+    [fiveMinutes, factors.fiveMinutes],
+    [oneHour, factors.oneHour],
+    [unsaid, FOR_AN_HOUR.test(raw) ? factors.oneHour : factors.fiveMinutes],
+  ]
+}
+
+/** For `Usage`: nothing when nothing was written. */
+export const cacheWritesOf = (
+  total: number | null,
+  fiveMinutes: number | null,
+  oneHour: number | null,
+): Pick<Usage, 'cacheWrites'> => {
+  const said = (fiveMinutes ?? 0) + (oneHour ?? 0)
+  const all = Math.max(total ?? 0, said)
+  return all === 0 ? {} : { cacheWrites: { total: all, fiveMinutes: fiveMinutes ?? 0, oneHour: oneHour ?? 0 } }
+}

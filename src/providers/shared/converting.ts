@@ -1,0 +1,124 @@
+// What kinds share that convert a request into a wire of their own.
+import { hasLongNumber, isLongNumber, parseExact } from '../../lib/json/exact-json.ts'
+import { GatewayError } from '../../wire/errors.ts'
+import { isObject } from '../../wire/json.ts'
+import { bearer } from '../openai/request.ts'
+import type { ChatCall, Target, UpstreamRequest } from '../port.ts'
+import { arrayOf, type Json, objectOf, parseExactJson, textOf } from './read-json.ts'
+
+/** 400, naming the field. */
+export const refuse = (message: string, param: string): GatewayError =>
+  new GatewayError('invalid_request', message, { param })
+
+/** Null says as much as leaving it out. */
+export const present = (value: unknown): boolean => value !== undefined && value !== null
+
+/** A name that the client chose, short enough to be shown. */
+export const quoted = (value: unknown): string =>
+  typeof value === 'string' ? JSON.stringify(value.slice(0, 40)) : 'that is no string'
+
+const DATA_URL = /^data:([\w.+-]+\/[\w.+-]+)?(?:;[\w=.+-]+)*;base64,/i
+
+/** A data URL taken apart; `mediaType` in lower case, null when it names none. Refuses one that is not base64. */
+export const dataUrl = (url: string, param: string): { mediaType: string | null; data: string } => {
+  const [prefix, type] = DATA_URL.exec(url.slice(0, 256)) ?? []
+  if (prefix === undefined) throw refuse('a data URL must be base64', param)
+  return { mediaType: type?.toLowerCase() ?? null, data: url.slice(prefix.length) }
+}
+
+/** The client's body; numbers beyond what JavaScript holds stay as they were written. */
+export const exactBody = ({ raw, body }: Pick<ChatCall, 'raw' | 'body'>): Json =>
+  hasLongNumber(raw) ? objectOf(parseExact(raw)) : body
+
+/** Stands in for native JSON output on models that lack it; its input is handed out as the content. */
+export const JSON_TOOL = 'gateway_json_answer'
+
+/** The arguments of a call as the object that they must be; blank ones are the empty object. */
+export const argumentsOf = (args: unknown, param: string): Json => {
+  const text = textOf(args) ?? ''
+  const input = text.trim() === '' ? {} : parseExactJson(text)
+  if (!isObject(input) || isLongNumber(input)) throw refuse('arguments must be the JSON text of an object', param)
+  return input
+}
+
+/** OpenAI's fields that no other wire has. */
+// biome-ignore format: one list
+export const OPENAI_ONLY = [
+  'audio', 'logit_bias', 'modalities', 'moderation', 'prediction', 'prompt_cache_key', 'prompt_cache_options',
+  'prompt_cache_retention', 'safety_identifier', 'service_tier', 'store', 'verbosity', 'web_search_options',
+] as const
+
+/** Fields of the client's wire that every converting kind has read already, or that steer only the gateway. */
+// biome-ignore format: one list
+export const CONVERTED = [
+  'max_completion_tokens', 'max_tokens', 'messages', 'model', 'n', 'prompt', 'reasoning_effort', 'response_format', 'stop',
+  'stream', 'stream_options', 'system', 'temperature', 'tool_choice', 'tool_execution', 'tools', 'top_p',
+] as const
+
+/** The client's output limit as it was written, `max_completion_tokens` first; undefined without one. */
+export const outputLimit = (body: Json): unknown =>
+  [body.max_completion_tokens, body.max_tokens].find((value) => present(value))
+
+/** What no converting kind can do: more than one choice, and the functions of before the tools. */
+export const refuseUnsupported = (body: Json): void => {
+  if (present(body.n) && body.n !== 1) throw refuse('this provider gives one choice only', 'n')
+  if (present(body.functions) || present(body.function_call))
+    throw refuse('functions are not supported by this provider; use tools', 'functions')
+}
+
+/** Writes down which of these fields the client sent: they are not passed on. Of messages it is their `name`. */
+export const dropFields = (body: Json, names: readonly string[], shaping: string[]): void => {
+  for (const name of names) if (present(body[name])) shaping.push(`dropped ${name}`)
+  if (arrayOf(body.messages).some((message) => present(objectOf(message).name))) shaping.push('dropped messages[].name')
+}
+
+/** Passes a field on under another name. */
+export const rename = (body: Json, from: string, out: Record<string, unknown>, to: string, shaping: string[]): void => {
+  if (!present(body[from])) return
+  out[to] = body[from]
+  if (from !== to) shaping.push(`renamed ${from} to ${to}`)
+}
+
+/** Says which of both output limits is passed over, where the client sent both. */
+export const noteLimits = (body: Json, note: (text: string) => void): void => {
+  if (present(body.max_completion_tokens) && present(body.max_tokens))
+    note('dropped max_tokens: max_completion_tokens wins')
+}
+
+/** Passes the output limit on under the wire's own name, if there is one. */
+export const addLimit = (body: Json, out: Record<string, unknown>, to: string, shaping: string[]): void => {
+  noteLimits(body, (text) => shaping.push(text))
+  rename(body, present(body.max_completion_tokens) ? 'max_completion_tokens' : 'max_tokens', out, to, shaping)
+}
+
+/** How closely an image is to be looked at; `auto` is what leaving it out means. */
+const asksForDetail = (part: unknown): boolean => {
+  const { detail } = objectOf(objectOf(part).image_url)
+  return typeof detail === 'string' && detail !== 'auto'
+}
+
+/** Writes down that a wire without a counterpart takes images as they are. */
+export const dropDetail = (body: Json, shaping: string[]): void => {
+  if (arrayOf(body.messages).some((message) => arrayOf(objectOf(message).content).some(asksForDetail)))
+    shaping.push('dropped image_url.detail')
+}
+
+/** The upstream's request: what it is asked where, for an answer as JSON or as a stream of that media type, with the secret as a bearer. */
+export const convertedRequest = (
+  { stream }: ChatCall,
+  { secret }: Target,
+  url: string,
+  streamType: string,
+  body: Json,
+  shaping: readonly string[],
+): UpstreamRequest => ({
+  method: 'POST',
+  url,
+  headers: {
+    'content-type': 'application/json',
+    accept: stream ? streamType : 'application/json',
+    ...bearer(secret),
+  },
+  body: JSON.stringify(body),
+  shaping,
+})

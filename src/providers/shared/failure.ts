@@ -1,0 +1,245 @@
+// What an upstream's failure means in the gateway's one error table: the body's signature first, then the status.
+import { type ErrorCode, GatewayError } from '../../wire/errors.ts'
+import { isObject } from '../../wire/json.ts'
+import type { Reading } from '../port.ts'
+import { arrayOf, type Json, objectOf, parseJson, textOf } from './read-json.ts'
+import { retryAfterS } from './retry-after.ts'
+import { scrub } from './scrub.ts'
+
+/** The machine-readable fields (lower case) and the sentence of an error body, wherever its wire puts them. */
+interface Said {
+  readonly fields: readonly string[]
+  readonly message: string
+  readonly param: string | null
+  /** `error.code` when it is a status. */
+  readonly status: number | null
+}
+
+interface Signature {
+  readonly code: ErrorCode
+  readonly fields: readonly string[]
+  readonly message: RegExp
+}
+
+// In this order: a request that is too long may well be called a quota or a bad request too.
+const SIGNATURES: readonly Signature[] = [
+  {
+    code: 'context_length_exceeded',
+    fields: ['context_length_exceeded', 'exceed_context_size_error', 'invalid_request_prompt_too_long'],
+    message:
+      /maximum context length is|too large for model with .* context|maximum prompt length is|when context (?:the )?overflows|is greater than the context length|prompt is too long|exceed context limit|exceeds the maximum number of tokens allowed|exceeds the available context size|input is too long|too many input tokens|prompt: length|`inputs` tokens \+ `max_new_tokens` must be|longer than the model's context length|input length exceeds the context length|too many tokens|current length is .* while limit is|input too long: .*limit is|model's maximum context limit|input tokens exceed the configured limit|exceeded max context length/,
+  },
+  {
+    code: 'content_filtered',
+    fields: ['content_filter', 'content_policy_violation', 'responsibleaipolicyviolation'],
+    message:
+      /rejected as a result of our safety system|filtered due to the prompt triggering|output blocked by content filtering policy|violating our usage policy|violates usage guidelines|response was blocked/,
+  },
+  {
+    code: 'quota_exceeded',
+    fields: [
+      'insufficient_quota',
+      'credit_balance_exhausted',
+      'billing_hard_limit_reached',
+      'billing_not_active',
+      'billing_error',
+      'contract_spend_limit_reached',
+    ],
+    message:
+      /exceeded your current quota|credit balance is too low|insufficient balance|insufficient credits|spend(?:ing)? limit|reached your specified .*usage limits?/,
+  },
+  {
+    code: 'rate_limited',
+    fields: [
+      'rate_limit_exceeded',
+      'rate_limit_error',
+      'throttlingexception',
+      'toomanyrequestsexception',
+      'servicequotaexceededexception',
+    ],
+    message: /service tier capacity exceeded|request was throttled|rate limit (?:reached|exceeded)/,
+  },
+  {
+    code: 'not_found',
+    fields: ['model_not_found', 'not_found_error', 'deploymentnotfound', 'resourcenotfoundexception'],
+    message: /\bmodel\b.* does not exist|provided model identifier is invalid/,
+  },
+  {
+    code: 'authentication_error',
+    fields: [
+      'invalid_api_key',
+      'authentication_error',
+      'unrecognizedclientexception',
+      'invalidsignatureexception',
+      'expiredtokenexception',
+      'api_key_invalid',
+    ],
+    message: /security token included in the request is (?:invalid|expired)|incorrect api key provided/,
+  },
+]
+
+/** Codes that a body may turn a status into. What is not listed keeps its status's code. */
+const ANY = SIGNATURES.map(({ code }) => code)
+const OPEN_TO: Readonly<Record<number, readonly ErrorCode[]>> = {
+  401: [],
+  402: [],
+  403: ['content_filtered', 'quota_exceeded', 'authentication_error'],
+  404: [],
+  408: [],
+  424: [],
+  429: ['quota_exceeded'],
+  499: [],
+}
+
+const byStatus = (status: number): ErrorCode => {
+  if (status === 401) return 'authentication_error'
+  if (status === 402) return 'quota_exceeded'
+  if (status === 403) return 'permission_error'
+  if (status === 404) return 'not_found'
+  if (status === 408) return 'timeout'
+  if (status === 429 || status === 498) return 'rate_limited'
+  if (status === 424 || status === 499 || status < 400 || status >= 500) return 'upstream_error'
+  return 'invalid_request'
+}
+
+const errorObject = (body: unknown): Json | null => {
+  const top = Array.isArray(body) ? body[0] : body
+  if (!isObject(top)) return null
+  if (isObject(top.error)) return top.error
+  // `{error: "text", error_type}`, `{object: "error", message, type, code}`, `{detail: ...}`
+  return typeof top.error === 'string' ? { ...top, message: top.error, code: top.code ?? top.error } : top
+}
+
+/** The first complaint of a FastAPI server: `{detail: [{loc, msg}]}`, at the top or as the message. */
+const complaintOf = (error: Json): Json =>
+  objectOf(arrayOf(error.detail)[0] ?? arrayOf(objectOf(error.message).detail)[0])
+
+const sentenceOf = (error: Json): string =>
+  textOf(error.message) ?? textOf(error.detail) ?? textOf(complaintOf(error).msg) ?? ''
+
+/** `["body", "messages", 0, "content"]` -> `messages[0].content`. */
+const paramOf = (error: Json): string | null => {
+  if (typeof error.param === 'string') return error.param
+  let param = ''
+  for (const step of arrayOf(complaintOf(error).loc).slice(0, 16)) {
+    if (typeof step === 'number') param += `[${step}]`
+    else if (typeof step === 'string' && step !== 'body') param += param === '' ? step : `.${step}`
+  }
+  return param === '' ? null : param
+}
+
+/** A text that is no JSON is quoted only when it is one short plain sentence. */
+const isSentence = (text: string): boolean => text.length <= 300 && !text.includes('<')
+
+/** OpenRouter's `metadata`: what the vendor behind it said, and why its moderation refused. */
+const relayedIn = (error: Json): { readonly error: Json; readonly moderated: boolean } => {
+  const { raw, reasons } = objectOf(error.metadata)
+  const plain = typeof raw === 'string' && isSentence(raw) ? { message: raw } : null
+  const vendor = typeof raw === 'string' ? (parseJson(raw) ?? plain) : raw
+  return { error: errorObject(vendor) ?? {}, moderated: Array.isArray(reasons) && reasons.length > 0 }
+}
+
+const saidIn = (body: unknown, extra: string | null): Said => {
+  const error = errorObject(body) ?? {}
+  const inner = objectOf(error.innererror)
+  const relayed = relayedIn(error)
+  const moderated = relayed.moderated ? 'content_filter' : null
+  const all = [error.code, error.type, error.status, error.error_type, error.__type, inner.code, extra, moderated]
+  all.push(relayed.error.code, relayed.error.type)
+  const fields = all.flatMap((field) => (typeof field === 'string' ? [field.toLowerCase()] : []))
+  const status = Number(error.code)
+  return {
+    fields,
+    message: sentenceOf(relayed.error) || sentenceOf(error),
+    param: paramOf(error),
+    status: Number.isInteger(status) && status >= 400 && status <= 599 ? status : null,
+  }
+}
+
+const codeOf = (status: number, said: Said): ErrorCode => {
+  const plain = byStatus(status)
+  if (status < 400 || status >= 500) return plain
+  const open = OPEN_TO[status] ?? ANY
+  const message = said.message.slice(0, 4096).toLowerCase()
+  for (const signature of SIGNATURES) {
+    if (!open.includes(signature.code)) continue
+    if (signature.fields.some((field) => said.fields.includes(field)) || signature.message.test(message))
+      return signature.code
+  }
+  if (status === 403 && /\b(?:credits?|billing|quota|spend)\b/.test(message)) return 'quota_exceeded'
+  if (status === 413 && /\b(?:tokens?|context)\b/.test(message)) return 'context_length_exceeded'
+  return plain
+}
+
+const PLAIN: Partial<Record<ErrorCode, string>> = {
+  authentication_error: 'The provider refused the credentials that the gateway holds for it.',
+  rate_limited: 'The provider limits the rate of requests.',
+  quota_exceeded: "The provider's quota or credit is used up.",
+  not_found: 'The provider does not know what was asked for.',
+  upstream_error: 'The provider failed.',
+}
+
+/** Of what a provider does not know, the model is what the client named; a route that is missing is nobody's field. */
+const blamedOn = (code: ErrorCode, { fields, message }: Said): string | null => {
+  if (code !== 'not_found') return null
+  return fields.some((field) => MODEL_UNKNOWN.includes(field)) || /\b(?:models?|deployment)\b/i.test(message)
+    ? 'model'
+    : null
+}
+const MODEL_UNKNOWN: readonly string[] = ['model_not_found', 'deploymentnotfound']
+
+const failureOf = (
+  code: ErrorCode,
+  said: Said,
+  status: number | undefined,
+  retryS: number | undefined,
+  reading?: Reading,
+): GatewayError => {
+  // What is said about credentials tends to quote them, so it is never relayed.
+  const quoted = code === 'authentication_error' ? '' : scrub(said.message, reading)
+  const message = quoted !== '' ? quoted : (PLAIN[code] ?? `The provider answered with status ${status ?? 'unknown'}.`)
+  const param = said.param === null ? blamedOn(code, said) : scrub(said.param, reading).slice(0, 200)
+  return new GatewayError(code, message, {
+    param,
+    upstreamStatus: status,
+    retryAfterS: code === 'rate_limited' ? retryS : undefined,
+  })
+}
+
+/** A failure by its status, or as if it were `readAs`. */
+export const statusFailure = (
+  status: number,
+  body: string,
+  headers: Headers,
+  reading?: Reading,
+  readAs = status,
+): GatewayError => {
+  const parsed = parseJson(body)
+  const plain = parsed === undefined && isSentence(body) ? { message: body } : {}
+  const said = saidIn(parsed ?? plain, headers.get('x-amzn-errortype'))
+  return failureOf(codeOf(readAs, said), said, status, retryAfterS(headers, reading?.createdS), reading)
+}
+
+/** A failure inside a success: the `error` of a 200 body or of a stream. `statusOf` translates an error type of the wire into its status. */
+export const inBandFailure = (
+  body: unknown,
+  reading?: Reading,
+  statusOf: (field: string) => number | undefined = () => undefined,
+): GatewayError => {
+  const said = saidIn(body, null)
+  const status = said.status ?? said.fields.map(statusOf).find((known) => known !== undefined)
+  if (status !== undefined) return failureOf(codeOf(status, said), said, status, undefined, reading)
+  const guessed = codeOf(400, said) // by its signature alone
+  return failureOf(guessed === 'invalid_request' ? 'upstream_error' : guessed, said, undefined, undefined, reading)
+}
+
+/** Null, false, an empty text, and an object with nothing but such in it say that nothing failed: some servers send one with every answer. */
+const isTold = (error: unknown): boolean =>
+  typeof error === 'object' && error !== null ? Object.values(error).some(Boolean) : Boolean(error)
+
+/** A success that tells of an error is a failure, whatever stands beside it: an answer that broke off is no answer, and SDKs throw on such a chunk. */
+export const tellsFailure = (body: Json): boolean => body.object === 'error' || isTold(body.error)
+
+/** The upstream answered with success, but not with an answer. */
+export const malformed = (what: string): GatewayError =>
+  new GatewayError('upstream_error', `The provider's answer could not be used: ${what}.`)

@@ -1,0 +1,40 @@
+// Reading what upstreams answer: loose, only the fields that are used, never an exception for a surprise.
+import { parseExact } from '../../lib/json/exact-json.ts'
+import { isObject } from '../../wire/json.ts'
+
+export type Json = Readonly<Record<string, unknown>>
+
+const NO_MEMBERS: Json = Object.freeze({})
+const NO_ITEMS: readonly unknown[] = []
+export const objectOf = (value: unknown): Json => (isObject(value) ? value : NO_MEMBERS)
+export const arrayOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : NO_ITEMS)
+export const textOf = (value: unknown): string | null => (typeof value === 'string' ? value : null)
+/** No answer counts so many tokens: a larger number is a mistake, and its price would be one too. */
+const MAX_COUNT = 10_000_000_000
+/** A number of tokens: a whole number from 0 to 10^10, else null (absent and 0 are different things). */
+export const countOf = (value: unknown): number | null =>
+  typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= MAX_COUNT ? value : null
+
+/** Undefined when the text is no JSON. */
+export const parseJson = (text: string): unknown => {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined // the caller says what a text that is no JSON means to it
+  }
+}
+
+/** As parseJson, but numbers that JavaScript cannot hold stay as they were written. */
+export const parseExactJson = (text: string): unknown => {
+  try {
+    return parseExact(text)
+  } catch {
+    return undefined // as above
+  }
+}
+
+/** An object of a text by its name; null when the text cannot be read, or has none there. */
+export const memberIn = (body: string, name: string): Json | null => {
+  const member = objectOf(parseJson(body))[name]
+  return isObject(member) ? member : null
+}

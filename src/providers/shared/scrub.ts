@@ -1,0 +1,57 @@
+// What an upstream says, made fit to be quoted to a client: no secrets, no addresses, one line, short.
+
+import type { Reading } from '../port.ts'
+import { withoutSecret } from './secret-forms.ts'
+
+const MAX_CHARS = 500
+
+const PATTERNS: readonly (readonly [RegExp, string])[] = [
+  [/\b(?:bearer|basic)\s+[\w.~+/=*-]+/gi, '[redacted]'],
+  [/\b(?:sk|pk|rk|gsk|xai|hf|gw|r8|nvapi|pplx|csk|tgp)[-_][\w.*-]{6,}/gi, '[redacted]'],
+  // Names of tools and fields begin so as well (`api_lookup_user`): a key has digits, stars in place of them, or is long.
+  [/\b(?:key|api)[-_](?:(?=[\w.*-]*[\d*])[\w.*-]{6,}|[\w.*-]{32,})/gi, '[redacted]'],
+  [/\b(?:AIza|AKIA|ASIA|eyJ)[\w.-]{12,}/g, '[redacted]'],
+  [/\b[a-z][a-z\d+.-]*:\/\/\S+/gi, '[url]'],
+  [/\barn:aws[\w-]*:\S+/gi, '[arn]'],
+  [/\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b/g, '[address]'],
+  [
+    /(?<![\w:.])\[?(?:(?:[\da-f]{1,4}:){7}[\da-f]{1,4}|(?:[\da-f]{1,4}(?::[\da-f]{1,4}){0,6})?::(?:[\da-f]{1,4}(?::[\da-f]{1,4}){0,6})?)(?![\w:])(?:%\w+)?(?:\](?::\d+)?)?/gi,
+    '[address]',
+  ],
+  [/\b(?:[\w-]+\.)+(?:internal|intranet|local|localdomain|lan|corp|svc)\b(?::\d+)?/gi, '[host]'],
+  // A name with a port behind it is a place: `redis:6379`. A colon of a sentence has a blank behind it.
+  [/\b(?!\w*tokens?:)[a-z][\w-]*(?:\.[\w-]+)*:\d{4,5}\b/gi, '[host]'],
+  [/\blocalhost\b(?::\d+)?/gi, '[host]'],
+  [/\b(port[ :=]+)\d{2,5}\b/gi, '$1[port]'],
+  [/\b(x-api-key|api-key|authorization)(\s*[=:]\s*)(?!bearer\b|basic\b)[^\s,;'"]+/gi, '$1$2[redacted]'],
+  [/\b(password|passwd|secret|token|api_?key)(["']?[=:]["']?)[^\s,;'"]+/gi, '$1$2[redacted]'],
+  [/\b(?=\w*\d)[\w-]{40,}\b/g, '[redacted]'],
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is replaced
+  [/[\0-\x1f\x7f]+/g, ' '],
+]
+
+/** The target's credential, whatever it looks like and in whichever form it is said back, is cut out, and so is each part of one that is put together with colons; then host and port of its address. */
+export const scrub = (text: string, reading: Pick<Reading, 'secret' | 'baseUrl'> | undefined): string => {
+  let out = text
+  const secret = reading?.secret ?? ''
+  if (secret.length >= 4) {
+    out = withoutSecret(out, secret)
+    if (secret.includes(':')) for (const part of secret.split(':')) if (part.length >= 8) out = withoutSecret(out, part)
+  }
+  // Not in the middle of a word: of half a key it is not seen that it is one.
+  if (out.length > 4 * MAX_CHARS) out = out.slice(0, 4 * MAX_CHARS).replace(/\S+$/, '')
+  for (const [pattern, replacement] of PATTERNS) out = out.replace(pattern, replacement)
+  if (reading?.baseUrl !== undefined) out = withoutHost(out, reading.baseUrl)
+  out = out.trim()
+  return out.length > MAX_CHARS ? `${out.slice(0, MAX_CHARS)}…` : out
+}
+
+/** Only a failure comes here, so the patterns are made when they are needed. */
+const withoutHost = (text: string, baseUrl: string): string => {
+  if (!URL.canParse(baseUrl)) return text
+  const { hostname, port } = new URL(baseUrl)
+  const host =
+    hostname === '' ? text : text.replace(new RegExp(`(?<!\\w)${RegExp.escape(hostname)}(?!\\w)`, 'gi'), '[host]')
+  // Alone it is a number like any other: 8000 tokens.
+  return port === '' ? host : host.replace(new RegExp(`(\\[(?:host|address)\\]):${port}(?!\\d)`, 'g'), '$1:[port]')
+}

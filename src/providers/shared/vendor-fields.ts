@@ -1,0 +1,281 @@
+// What a client says in the upstream's own words, beside the client's wire. It is passed on as it is, and counted where it adds to the answer; only what would
+// name another model, other tools or other messages than those that were checked is kept (`own-words-table.ts`, docs/decisions/0026).
+
+import { editMembers, memberText } from '../../lib/json/edit.ts'
+import { isLongNumber } from '../../lib/json/exact-json.ts'
+import { GatewayError } from '../../wire/errors.ts'
+import { isObject } from '../../wire/json.ts'
+import { arrayOf, type Json, objectOf } from './read-json.ts'
+import { type Counted, EXACT_KINDS, type Kept, OWN_ROWS, type OwnRow } from './vendor-fields-table.ts'
+
+/** Objects in objects are looked into so far. */
+const MOST_DEPTH = 6
+/** No number that is counted is larger. */
+const MOST = 1_000_000_000
+
+/** The client's own fields, under these names. */
+// biome-ignore format: one list
+export const CLIENT_FIELDS: ReadonlySet<string> = new Set([
+  'model', 'messages', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens', 'temperature', 'top_p', 'n', 'stop', 'seed', 'tools',
+  'tool_choice', 'functions', 'function_call', 'parallel_tool_calls', 'response_format', 'user', 'metadata', 'reasoning_effort', 'frequency_penalty',
+  'presence_penalty', 'prompt', 'system', 'tool_execution',
+])
+/** Others of OpenAI's that no model gets to read. */
+// biome-ignore format: one list
+const NO_PROMPT: ReadonlySet<string> = new Set([
+  'audio', 'logit_bias', 'logprobs', 'top_logprobs', 'modalities', 'moderation', 'prediction', 'prompt_cache_key', 'prompt_cache_options',
+  'prompt_cache_retention', 'safety_identifier', 'service_tier', 'store', 'verbosity', 'web_search_options', 'top_k', 'min_p', 'repetition_penalty',
+])
+
+const TOLD: Readonly<Record<Kept, string>> = {
+  model: 'the gateway chooses the model',
+  tools: 'use tools',
+  tool_choice: 'use tool_choice',
+  messages: 'use messages',
+}
+
+/** As a reader sees it who ignores case: Go's JSON also takes `ſ` for `s`. */
+const folded = (name: string): string => name.toUpperCase().toLowerCase()
+/** As it is looked up: case and underscores do not count. */
+export const plainName = (name: string): string => folded(name).replaceAll('_', '')
+
+/** Where clients put what their libraries do not know; `google` stands in the first. */
+const CONTAINERS: ReadonlySet<string> = new Set(
+  ['extra_body', 'additionalModelRequestFields', 'google', 'options'].map(plainName),
+)
+export const isContainer = (name: string): boolean => CONTAINERS.has(plainName(name))
+
+interface Pattern {
+  readonly row: OwnRow
+  /** As it is written in the table: what an amount is recorded under. */
+  readonly name: string
+  /** Plain; `*` stands for any number of names. */
+  readonly path: readonly string[]
+}
+type Patterns = ReadonlyMap<string, readonly Pattern[]>
+
+const patternsOf = (rows: readonly OwnRow[]): Patterns => {
+  const byLast = new Map<string, Pattern[]>()
+  for (const row of rows)
+    for (const name of row.names) {
+      const path = name.split('.').map((part) => (part === '*' ? part : plainName(part)))
+      const last = path.at(-1)!
+      const known = byLast.get(last)
+      if (known === undefined) byLast.set(last, [{ row, name, path }])
+      else known.push({ row, name, path })
+    }
+  return byLast
+}
+const NO_PATTERNS: Patterns = new Map()
+const COUNTED = patternsOf(Object.values(OWN_ROWS).flatMap((rows) => rows.filter((row) => row.counts !== undefined)))
+const KEPT: ReadonlyMap<string, Patterns> = new Map(
+  Object.entries(OWN_ROWS).map(([kind, rows]) => [kind, patternsOf(rows.filter((row) => row.keeps !== undefined))]),
+)
+
+const matches = (path: readonly string[], pattern: readonly string[]): boolean => {
+  const star = pattern.indexOf('*')
+  if (star === -1) return path.length === pattern.length && pattern.every((part, i) => part === path[i])
+  const after = pattern.length - star - 1
+  if (path.length < star + after) return false
+  return (
+    pattern.slice(0, star).every((part, i) => part === path[i]) &&
+    pattern.slice(star + 1).every((part, i) => part === path[path.length - after + i])
+  )
+}
+
+const found = (patterns: Patterns, path: readonly string[]): readonly Pattern[] =>
+  patterns.get(path.at(-1)!)?.filter((pattern) => matches(path, pattern.path)) ?? []
+
+/** Name in the table -> the largest amount that was sent under it; 0: as much as the model gives. */
+export type OwnAmounts = Readonly<Record<string, number>>
+
+/** What a body says beside the client's wire, whoever may come to read it. */
+export interface OwnWords {
+  /** Null: nothing that any kind counts. */
+  readonly amounts: OwnAmounts | null
+  /** UTF-8 bytes of what a model may get to read. */
+  readonly textBytes: number
+}
+const NOTHING: OwnWords = { amounts: null, textBytes: 0 }
+const jsonBytes = (value: unknown): number => Buffer.byteLength(JSON.stringify(value))
+
+/** Servers read `"4"` as 4; what is no number at all is none to them either. */
+const amountOf = (as: Counted, value: unknown): number | null => {
+  if (as === 'text') return value === null ? null : Math.min(jsonBytes(value), MOST)
+  const said = typeof value === 'string' && value.trim() !== '' ? Number(value) : value
+  if (typeof said !== 'number' || Number.isNaN(said)) return null
+  if (said > 0) return Math.min(Math.ceil(said), MOST)
+  return as === 'answers' || (as === 'thinking' && said === 0) ? null : 0
+}
+
+const larger = (one: number | undefined, other: number): number =>
+  one === undefined ? other : one === 0 || other === 0 ? 0 : Math.max(one, other)
+
+const collect = (value: Json, path: readonly string[], into: Record<string, number>): void => {
+  for (const [name, member] of Object.entries(value)) {
+    if (path.length === 0 && CLIENT_FIELDS.has(name)) continue
+    const at = [...path, plainName(name)]
+    for (const { row, name: key } of found(COUNTED, at)) {
+      const amount = amountOf(row.counts!, member)
+      if (amount !== null) into[key] = larger(into[key], amount)
+    }
+    if (at.length < MOST_DEPTH && isObject(member)) collect(member, at, into)
+  }
+}
+
+/** Reads what a body says beside the client's wire. */
+export const readOwnWords = (body: Json): OwnWords => {
+  let textBytes = 0
+  let plain = true
+  for (const name in body) {
+    if (CLIENT_FIELDS.has(name)) continue
+    plain = false
+    const value = body[name]
+    const isRead = typeof value === 'string' || (typeof value === 'object' && value !== null)
+    if (isRead && !NO_PROMPT.has(name)) textBytes += jsonBytes(value)
+  }
+  if (plain) return NOTHING
+  const amounts: Record<string, number> = {}
+  collect(body, [], amounts)
+  return { amounts: Object.keys(amounts).length === 0 ? null : amounts, textBytes }
+}
+
+/** What the amounts come to for an upstream of a kind. 0: as much as the model gives. */
+export interface OwnBound {
+  /** Null: none was sent. */
+  limit: number | null
+  thinking: number | null
+  answers: number
+  textBytes: number
+}
+
+/** `isLimited`: the client set a limit in its own wire. */
+export const ownBound = (kind: string, amounts: OwnAmounts, isLimited: boolean): OwnBound => {
+  const bound: OwnBound = { limit: null, thinking: null, answers: 1, textBytes: 0 }
+  for (const { names, counts, yields } of OWN_ROWS[kind] ?? []) {
+    if (counts === undefined || (yields === true && counts === 'limit' && isLimited)) continue
+    for (const name of names) {
+      const amount = amounts[name]
+      if (amount === undefined) continue
+      if (counts === 'limit') bound.limit = larger(bound.limit ?? undefined, amount)
+      else if (counts === 'thinking') bound.thinking = larger(bound.thinking ?? undefined, amount)
+      else if (counts === 'answers') bound.answers = Math.max(bound.answers, amount)
+      else bound.textBytes = amount
+    }
+  }
+  return bound
+}
+
+/** Where notes go: kinds collect them in a list or in a set. */
+export type Note = (text: string) => void
+
+/** Why this top-level field does not go to an upstream of this kind; null when it does. `fields`: the names that are read otherwise. */
+export const keptField = (kind: string, name: string, fields: ReadonlySet<string> = CLIENT_FIELDS): string | null => {
+  if (!EXACT_KINDS.has(kind)) {
+    const read = folded(name)
+    if (read !== name && (fields.has(read) || CLIENT_FIELDS.has(read))) return `use ${read}`
+  }
+  return keptAt(kind, [plainName(name)])
+}
+
+const keptAt = (kind: string, path: readonly string[]): string | null => {
+  const [pattern] = found(KEPT.get(kind) ?? NO_PATTERNS, path)
+  return pattern === undefined ? null : TOLD[pattern.row.keeps!]
+}
+
+/** Fields of neither wire, as the client sent them, without what this kind keeps. */
+export const ownFields = (
+  kind: string,
+  body: Json,
+  handled: ReadonlySet<string>,
+  note: Note,
+): Record<string, unknown> => {
+  const out: [string, unknown][] = []
+  for (const [name, value] of Object.entries(body)) {
+    if (handled.has(name)) continue
+    const why = keptField(kind, name, handled)
+    if (why === null) out.push([name, withoutKept(kind, value, [name], note)])
+    else note(`dropped ${name.slice(0, 40)}: ${why}`)
+  }
+  return Object.fromEntries(out)
+}
+
+/** The members of such a field that is an object; empty when it was not sent. `path`: where it stands in the client's body. */
+export const ownMembers = (kind: string, value: unknown, path: string, note: Note): Record<string, unknown> => {
+  if (value !== undefined && value !== null && (!isObject(value) || isLongNumber(value)))
+    throw new GatewayError('invalid_request', `${path} must be an object`, { param: path })
+  return { ...objectOf(withoutKept(kind, objectOf(value), path.split('.'), note)) }
+}
+
+/** The same object when nothing in it is kept. */
+const withoutKept = (kind: string, value: unknown, path: readonly string[], note: Note): unknown => {
+  if (path.length >= MOST_DEPTH || !isObject(value) || isLongNumber(value)) return value
+  let changed = false
+  const out: [string, unknown][] = []
+  for (const [name, member] of Object.entries(value)) {
+    const at = [...path, name]
+    const why = keptAt(kind, at.map(plainName))
+    const left = why === null ? withoutKept(kind, member, at, note) : undefined
+    if (why === null) out.push([name, left])
+    else note(`dropped ${shown(at)}: ${why}`)
+    changed ||= left !== member
+  }
+  return changed ? Object.fromEntries(out) : value
+}
+
+const shown = (path: readonly string[]): string => path.map((name) => name.slice(0, 40)).join('.')
+
+/** The JSON text of a field without what this kind keeps of it: every other byte is the client's. */
+export const textWithoutKept = (kind: string, text: string, value: unknown, name: string, note: Note): string =>
+  editedText(kind, text, value, [name], note)
+
+const editedText = (kind: string, text: string, value: unknown, path: readonly string[], note: Note): string => {
+  if (path.length >= MOST_DEPTH || !isObject(value)) return text
+  const edits = new Map<string, { do: 'remove' } | { do: 'set'; json: string }>()
+  for (const [name, member] of Object.entries(value)) {
+    const at = [...path, name]
+    const why = keptAt(kind, at.map(plainName))
+    if (why !== null) {
+      edits.set(name, { do: 'remove' })
+      note(`dropped ${shown(at)}: ${why}`)
+    } else if (isObject(member)) {
+      const own = memberText(text, name)!
+      const edited = editedText(kind, own, member, at, note)
+      if (edited !== own) edits.set(name, { do: 'set', json: edited })
+    }
+  }
+  return edits.size === 0 ? text : editMembers(text, edits)
+}
+
+/** Whether anything inside a field may be kept from an upstream of this kind. */
+export const keepsInside = (kind: string): boolean =>
+  [...(KEPT.get(kind)?.values() ?? [])].some((patterns) => patterns.some(({ path }) => path.length > 1))
+
+/** Tells which of these members the client's own field replaces. */
+export const noteReplaced = (own: Json, name: string, path: string, field: string, note: Note): void => {
+  if (own[name] !== undefined && own[name] !== null)
+    note(`dropped ${path === '' ? name : `${path}.${name}`}: ${field} wins`)
+}
+
+/** The stop sequences of both wires together, each once; null without any. `own`: those in the upstream's own words, by their `name` there. Some take no blank ones. */
+export const stopsOf = (
+  stop: unknown,
+  own: unknown,
+  name: string,
+  note: Note,
+  takesBlank = true,
+): readonly unknown[] | null => {
+  const isTaken = (text: unknown) => takesBlank || typeof text !== 'string' || text.trim() !== ''
+  const sent = [...listOf(stop), ...arrayOf(own)]
+  const taken = sent.filter(isTaken)
+  if (taken.length < sent.length) note('dropped blank stop sequences')
+  if (listOf(stop).some(isTaken) && arrayOf(own).length > 0) note(`merged stop into ${name}`)
+  else if (listOf(stop).some(isTaken) && !name.endsWith('.stop')) note(`renamed stop to ${name}`)
+  return taken.length === 0 ? null : [...new Set(taken)]
+}
+
+/** `stop` is one text or a list of them. */
+const listOf = (stop: unknown): readonly unknown[] => {
+  if (stop === undefined || stop === null) return []
+  return Array.isArray(stop) ? stop : [stop]
+}
