@@ -1,9 +1,9 @@
 // Where rate limits are counted, as the settings say.
 import type { Config } from '../config.ts'
-import type { Limits } from '../inference/limits.ts'
-import { processLimits } from '../inference/limits-local.ts'
-import { LIMIT_SCRIPTS } from '../inference/limits-redis.ts'
-import { sharedLimits } from '../inference/limits-shared.ts'
+import { processLimits } from '../inference/limits/local.ts'
+import type { Limits } from '../inference/limits/port.ts'
+import { LIMIT_SCRIPTS } from '../inference/limits/redis.ts'
+import { sharedLimits } from '../inference/limits/shared.ts'
 import { turnMs } from '../lib/event-loop/turn-clock.ts'
 import { openRedis } from '../lib/redis.ts'
 

@@ -2,7 +2,7 @@
 import { type Sql, within } from '../../projections/database.ts'
 import { type RequestQueries, requestQueries } from '../../projections/requests/query.ts'
 import { readStatus } from '../../projections/status.ts'
-import { ownRow, type RequestLookup } from '../inference/request-search.ts'
+import { ownRow, type RequestLookup } from '../inference/surface/request-search.ts'
 
 export interface RequestLookupDeps {
   readonly sql: Sql

@@ -1,5 +1,5 @@
 // The head of an answered chat completion, as text: its names are the program's, and its values have no character that could end their line.
-import type { Exchange } from '../inference/exchange.ts'
+import type { Exchange } from '../inference/request/exchange.ts'
 import type { TextPiece, TextPieces } from '../lib/text/text-pieces.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import { headerText } from './envelope.ts'

@@ -1,7 +1,7 @@
 // The operations surface: no credential, no secrets. What is alive, what is ready, what it is.
 import { Elysia } from 'elysia'
-import { isTooStale } from '../inference/authenticate.ts'
-import type { InferenceDeps, InferenceSettings } from '../inference/deps.ts'
+import { isTooStale } from '../inference/request/authenticate.ts'
+import type { InferenceDeps, InferenceSettings } from '../inference/request/deps.ts'
 import type { Steering } from '../state/indexes/steering.ts'
 import type { Catalogue, LiveState } from '../state/port.ts'
 import { errorBody, GatewayError } from '../wire/errors.ts'

@@ -1,5 +1,5 @@
 // Who a request is: its own id, the label that the client sees, its trace. Made once for each request.
-import type { Identity } from '../inference/exchange.ts'
+import type { Identity } from '../inference/request/exchange.ts'
 import { lastTraceId, newRequestId } from '../lib/crypto/request-ids.ts'
 import { freshTurnMs, turnMs, turnWallMs } from '../lib/event-loop/turn-clock.ts'
 import { readTraceParent } from '../lib/http/trace-context.ts'

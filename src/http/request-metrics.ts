@@ -1,5 +1,5 @@
 // What `/metrics` says of requests: counted when they end, by labels from closed sets or from the registry, never by what a client wrote.
-import type { Observed } from '../inference/deps.ts'
+import type { Observed } from '../inference/request/deps.ts'
 import { distribution } from './distribution.ts'
 import type { Registry } from './prometheus.ts'
 import { type Add, labels, tally } from './tally.ts'

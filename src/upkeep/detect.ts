@@ -1,6 +1,6 @@
 // Finds out what models can do by asking them: small questions, a few at once, within a bound of time and of money.
-import { type AskDirectly, type DirectOutcome, outcomeOrRefusal, type Payer } from '../inference/direct.ts'
-import { NEVER_SENT } from '../inference/failed.ts'
+import { type AskDirectly, type DirectOutcome, outcomeOrRefusal, type Payer } from '../inference/gateway-calls.ts'
+import { NEVER_SENT } from '../inference/request/failure.ts'
 import { inLanes } from '../lib/event-loop/map-concurrently.ts'
 import { DialFailure } from '../lib/http-client/dial.ts'
 import { sumNanoUsd } from '../lib/money.ts'

@@ -1,7 +1,7 @@
 // The checks of a provider test: whether anything answers at its address, what it lists, and one small completion of a model.
 import type { ProviderRow } from '../domain/provider.ts'
 import { type CheckResult, cutDetail } from '../domain/provider-test.ts'
-import { type AskDirectly, type DirectOutcome, outcomeOrRefusal, type Payer } from '../inference/direct.ts'
+import { type AskDirectly, type DirectOutcome, outcomeOrRefusal, type Payer } from '../inference/gateway-calls.ts'
 import { type Dial, DialFailure } from '../lib/http-client/dial.ts'
 import type { ProviderKind } from '../providers/port.ts'
 import type { CatalogueEntry } from '../state/port.ts'

@@ -1,7 +1,7 @@
 import { afterAll } from 'bun:test'
 import { RedisClient } from 'bun'
-import { LocalLimitStore } from '../../src/inference/limits-local.ts'
-import { RedisLimitStore } from '../../src/inference/limits-redis.ts'
+import { LocalLimitStore } from '../../src/inference/limits/local.ts'
+import { RedisLimitStore } from '../../src/inference/limits/redis.ts'
 import { redisForTests } from '../services/shared-redis.ts'
 import { limitStoreContract } from './limit-store.ts'
 

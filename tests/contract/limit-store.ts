@@ -1,7 +1,7 @@
 // What every place that counts rate limits promises, with a clock that the test sets.
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import type { Ask, LimitStore, Verdict } from '../../src/inference/limits.ts'
+import type { Ask, LimitStore, Verdict } from '../../src/inference/limits/port.ts'
 import type { LimitRule } from '../../src/state/indexes/limit-rules.ts'
 
 export interface OpenStore {

@@ -145,7 +145,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     fault: 'Redis is away, stands still, is emptied, answers garbage',
     aim: 'failed 0, answers to something else 0, at most 50 ms more',
     runs: [script('redis', ['--seconds', '15'], ['--seconds', '3'])],
-    inTests: ['tests/inference/shared-limits.test.ts'],
+    inTests: ['tests/inference/limits/shared-limits.test.ts'],
   },
   {
     row: 'R16',
@@ -212,7 +212,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     fault: 'clients leave at a random byte',
     aim: 'upstreams left running 0; an outcome for each; closed within 100 ms',
     runs: [script('leaving', ['2000'], ['200'])],
-    inTests: ['tests/inference/leaving.test.ts'],
+    inTests: ['tests/inference/request/leaving.test.ts'],
   },
   {
     row: 'R23',
@@ -223,7 +223,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
       script('swallowed', ['--requests', '1000'], ['--requests', '300']),
       script('upstream', [], ['before headers']),
     ],
-    inTests: ['tests/inference/faults.test.ts', 'tests/inference/deadlines.test.ts'],
+    inTests: ['tests/inference/attempt/faults.test.ts', 'tests/inference/attempt/deadlines.test.ts'],
     missing:
       'a connection that the kernel is still opening has no handle by which it could be closed: it goes when the kernel gives up (127 s) or somebody answers. There is a bound on how many',
   },
@@ -232,21 +232,21 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     fault: 'an upstream resets, ends early, tears characters and lines',
     aim: 'misread 0, silently truncated 0; every cell of the matrix that R23 runs right',
     runs: [script('torn-streams', ['1'], ['7'])],
-    inTests: ['tests/inference/faults.test.ts', 'tests/lib/text/sse.test.ts'],
+    inTests: ['tests/inference/attempt/faults.test.ts', 'tests/lib/text/sse.test.ts'],
   },
   {
     row: 'R25',
     fault: 'an upstream sends garbage, a line without end, a stream without end',
     aim: '`upstream_error`; RSS grows by less than 456 MB for two at once; no second without an answer; alive',
     runs: [script('garbage', ['20'], ['4'])],
-    inTests: ['tests/inference/faults.test.ts'],
+    inTests: ['tests/inference/attempt/faults.test.ts'],
   },
   {
     row: 'R26',
     fault: 'a gzip bomb of an upstream',
     aim: 'cut before 72 MB are decoded',
     runs: [],
-    inTests: ['tests/inference/faults.test.ts'],
+    inTests: ['tests/inference/attempt/faults.test.ts'],
     missing: 'run by R25, the same way',
   },
   {

@@ -1,6 +1,6 @@
 // `/openapi.json`: it names what is served and nothing else, and says of bodies what the gateway does with them.
 import { describe, expect, test } from 'bun:test'
-import { readIntent } from '../../src/inference/intent.ts'
+import { readIntent } from '../../src/inference/intent/intent.ts'
 import { type TSchema, Value } from '../../src/lib/schema/schema.ts'
 import { ChatCompletion, ErrorEnvelope } from '../../src/wire/answer-schemas.ts'
 import { ChatRequest } from '../../src/wire/chat-request.ts'

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { calcPrice } from '@pydantic/genai-prices'
 import { snapshotOf, snapshotText } from '../../infra/prices.ts'
-import { actualNanoUsd } from '../../src/inference/estimate.ts'
+import { actualNanoUsd } from '../../src/inference/money/estimate.ts'
 import { cataloguePrice } from '../../src/upkeep/model-facts.ts'
 import { type PriceSnapshot, type Prices, priceSnapshot, snapshotPrices } from '../../src/upkeep/price-snapshot.ts'
 

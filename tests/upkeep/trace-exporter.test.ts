@@ -2,7 +2,7 @@
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { headersOf, openTracing, tracesUrl } from '../../src/commands/telemetry.ts'
 import { loadConfig } from '../../src/config.ts'
-import type { FinishedTrace } from '../../src/inference/trace.ts'
+import type { FinishedTrace } from '../../src/inference/request/trace.ts'
 import { createDialer } from '../../src/lib/http-client/dialer.ts'
 import { openTraceExporter, type TraceExporter, type TraceExporterDeps } from '../../src/upkeep/trace-exporter.ts'
 import { type Collector, startCollector } from '../services/collector.ts'

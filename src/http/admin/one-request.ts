@@ -1,5 +1,5 @@
 // One request of the request log, for its view and for its explanation: found by id or by label, also when it was answered a moment ago.
-import { type ReadRow, type RequestRow, type RowSearchDeps, rowMeant } from '../../inference/request-search.ts'
+import { type ReadRow, type RequestRow, type RowSearchDeps, rowMeant } from '../../inference/surface/request-search.ts'
 import { reading } from './read-store.ts'
 import { tenantFilter } from './request-filter.ts'
 import type { AdminCall } from './route.ts'

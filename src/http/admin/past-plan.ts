@@ -2,15 +2,15 @@
 import type { ControlState } from '../../domain/control.ts'
 import type { FrameTaken } from '../../domain/health.ts'
 import type { PolicyRow } from '../../domain/policy.ts'
-import { type PlanView, planView } from '../../inference/explain.ts'
+import { type PlanView, planView } from '../../inference/plan/explain.ts'
 import {
   type Configuration,
   differencesOf,
   type PlannedRequest,
   planAgain,
   unrecorded,
-} from '../../inference/plan-again.ts'
-import { policyResolver } from '../../inference/policies.ts'
+} from '../../inference/plan/plan-again.ts'
+import { policyResolver } from '../../inference/plan/policies.ts'
 import { STILL } from '../../state/health/frame.ts'
 import { foldFrame, frameOf, type SignalRows } from '../../state/health/frames.ts'
 import type { PastPoint } from '../../state/history/history-port.ts'

@@ -1,5 +1,5 @@
 // The document: OpenAPI 3.1, made of the route tables and of the schemas that the code itself has.
-import { FeedbackBody, FeedbackView } from '../../inference/feedback.ts'
+import { FeedbackBody, FeedbackView } from '../../inference/surface/feedback.ts'
 import { ChatCompletion, ErrorEnvelope } from '../../wire/answer-schemas.ts'
 import { ChatRequest } from '../../wire/chat-request.ts'
 import { ModelList, ModelObject } from '../../wire/models.ts'

@@ -1,8 +1,8 @@
 // Tricks of what a request needs before it is sent on: the candidates for its model, and its deadline.
-import { candidatesFor } from '../../../src/inference/candidates.ts'
+import { candidatesFor } from '../../../src/inference/plan/candidates.ts'
 import { Deadlines } from '../../../src/lib/event-loop/deadlines.ts'
 import { entry } from '../../inference/gateway.ts'
-import { policyOf } from '../../inference/plans.ts'
+import { policyOf } from '../../inference/plan/plans.ts'
 import type { Trick } from './trick.ts'
 
 const MANY = 100

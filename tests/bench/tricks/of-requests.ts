@@ -1,6 +1,7 @@
 // Tricks of a request's way through the gateway: its limits, what goes to the upstream and what goes to the client.
-import type { Ask } from '../../../src/inference/limits.ts'
-import { processLimits } from '../../../src/inference/limits-local.ts'
+
+import { processLimits } from '../../../src/inference/limits/local.ts'
+import type { Ask } from '../../../src/inference/limits/port.ts'
 import { headText } from '../../../src/lib/http-client/pool.ts'
 import { ServerOutput } from '../../../src/lib/http-server/output.ts'
 import { readHead } from '../../../src/lib/http-server/request-head.ts'

@@ -1,5 +1,5 @@
 // Requests of which nobody knows more than the read model: none is on its way to it.
-import type { RowSearchDeps } from '../../../src/inference/request-search.ts'
+import type { RowSearchDeps } from '../../../src/inference/surface/request-search.ts'
 
 export const QUIET_SEARCH: RowSearchDeps = {
   served: { find: () => null },

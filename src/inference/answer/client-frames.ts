@@ -1,0 +1,101 @@
+// Station 7 of a stream: what the client gets of each part of it.
+import { sseFrame } from '../../lib/text/sse.ts'
+import type { StreamPart } from '../../providers/port.ts'
+import { firstFrameGatewayJson, withGateway } from '../../wire/gateway-block.ts'
+import { StreamedChoices } from '../intent/choices.ts'
+import type { Intent } from '../intent/intent.ts'
+import { demandsJson } from '../intent/structured.ts'
+import type { Exchange } from '../request/exchange.ts'
+import { StreamTail } from './stream-tail.ts'
+
+/** From here on a run of frames is not joined to what comes before it: the text of both would be a copy. */
+const LONG_CHARS = 256
+const hasJson = ({ json }: StreamPart): boolean => json !== null
+
+export class ClientFrames {
+  /** Frames that make the answer complete for a client: held until the outcome is written. */
+  held = ''
+  readonly toolNames: string[] = []
+  /** Only where several choices were asked for, or a form of the answer. */
+  readonly choices: StreamedChoices | null
+  readonly tail: StreamTail
+  #first: StreamPart[] | null
+  /** What goes out before the frames that were just made: joined to a long run of them it would be a copy of all. */
+  #ahead = ''
+
+  /** `held`: the parts up to the first content. */
+  constructor(
+    private readonly exchange: Exchange,
+    private readonly intent: Intent,
+    held: StreamPart[],
+  ) {
+    this.#first = held
+    const { choices, ownWords, structured } = intent
+    const isFormed = structured !== null && demandsJson(structured)
+    this.choices = choices > 1 || ownWords !== null || isFormed ? new StreamedChoices(isFormed) : null
+    this.tail = new StreamTail(exchange, intent)
+  }
+
+  /** The frames of what was held until the first content came, once. */
+  opening(): string {
+    const parts = this.#first
+    if (parts === null) return ''
+    this.#first = null
+    this.tail.chunkJson = parts.find(hasJson)?.json ?? null
+    return this.of(parts, true)
+  }
+
+  /** What goes out before the frames that were made last, once; mostly ''. */
+  takeAhead(): string {
+    const ahead = this.#ahead
+    this.#ahead = ''
+    return ahead
+  }
+
+  /** What of these parts goes to the client now, behind `takeAhead`. From the finish reason on, frames are held; content after all lets them go. */
+  of(parts: readonly StreamPart[], opening: boolean): string {
+    let out = ''
+    let first = opening
+    for (const part of parts) {
+      this.#note(part)
+      const ends =
+        (this.choices !== null && part.json !== null && this.choices.note(part.json)) || part.finishReason !== null
+      if (part.frames !== undefined) {
+        const before = out + this.held
+        this.held = ''
+        if (before !== '' && part.frames.length >= LONG_CHARS) {
+          this.#ahead += before
+          out = part.frames
+        } else out = before + part.frames
+        continue
+      }
+      if (part.json === null) continue
+      if (part.usageOnly) {
+        this.tail.usageJson = part.json
+        continue
+      }
+      const json = first ? this.#withRoute(part.json) : part.json
+      first = false
+      if (ends || (this.held !== '' && !part.content)) this.held += sseFrame(json)
+      else if (this.held === '') out += sseFrame(json)
+      else {
+        out += this.held + sseFrame(json)
+        this.held = ''
+      }
+    }
+    return out
+  }
+
+  #note(part: StreamPart): void {
+    const { exchange } = this
+    exchange.answerBytes += part.bytes
+    if (part.usage !== null) exchange.usage = part.usage
+    if (part.finishReason !== null) exchange.finishReason = part.finishReason
+    for (const name of part.toolNames) this.toolNames.push(name)
+  }
+
+  #withRoute(json: string): string {
+    const { exchange, intent } = this
+    return withGateway(json, firstFrameGatewayJson(exchange.identity.requestId, intent.model, exchange.entry!.name))
+  }
+}

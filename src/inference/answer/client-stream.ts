@@ -1,0 +1,285 @@
+// Stations 7 and 8 of a stream: upstream parts become the client's frames, and the outcome is written before the last of them.
+
+import { deferred, lastReject, lastResolve } from '../../lib/event-loop/deferred.ts'
+import { inStep } from '../../lib/event-loop/stages.ts'
+import { freshTurnMs } from '../../lib/event-loop/turn-clock.ts'
+import type { ArrivalListener } from '../../lib/http-client/dial.ts'
+import type { AnswerSink, LiveBody } from '../../lib/http-server/answer.ts'
+import type { StreamPart } from '../../providers/port.ts'
+import { DONE_FRAME } from '../../wire/chat.ts'
+import { GatewayError } from '../../wire/errors.ts'
+import { finishAttempt } from '../attempt/attempt.ts'
+import type { UpstreamStream } from '../attempt/upstream-stream.ts'
+import { type ChoiceFacts, cutOr } from '../intent/choices.ts'
+import type { Intent } from '../intent/intent.ts'
+import { reserveMore } from '../money/budget.ts'
+import { measure } from '../money/charge.ts'
+import { Settlement, settle } from '../records/settle.ts'
+import type { ActiveRequests } from '../request/active.ts'
+import type { InferenceDeps } from '../request/deps.ts'
+import { type Ending, SUCCESS } from '../request/ending.ts'
+import type { Exchange } from '../request/exchange.ts'
+import { asGatewayError, failureOf } from '../request/failure.ts'
+import { ClientFrames } from './client-frames.ts'
+import { conformance, cutOf, extraMembers, failureMembers, NonConforming, OUT_OF_TIME, stopReasonOf } from './shape.ts'
+import type { StreamEnd } from './stream-tail.ts'
+
+/** What may come after the finish reason, which is held back; more is no part of an answer. */
+const HELD_CHARS = 256 * 1024
+
+const NO_CHOICES: readonly ChoiceFacts[] = []
+
+/** The frames of one stream. Pulled by the client: while it does not read, nothing is read from the upstream. */
+export class ClientStream implements LiveBody, ArrivalListener {
+  /** Where its frames go, once they do and until the last of them. */
+  #writing: { readonly sink: AnswerSink; written(): void; broken(error: unknown): void } | null = null
+  /** The frames before the last ones. */
+  #unsent = ''
+  /** Until when what follows the finish reason is waited for; null: none has come. */
+  #restUntilMs: number | null = null
+  readonly #frames: ClientFrames
+  #reading = false
+  #tail: Promise<string> | null = null
+
+  constructor(
+    private readonly exchange: Exchange,
+    private readonly intent: Intent,
+    held: StreamPart[],
+    private readonly source: UpstreamStream,
+    private readonly deps: InferenceDeps,
+    /** Where it leaves once it is settled. */
+    private readonly active: Pick<ActiveRequests, 'leave'>,
+  ) {
+    this.#frames = new ClientFrames(exchange, intent, held)
+    exchange.onEnd = () => {
+      if (!this.#reading) this.#conclude(null)
+    }
+  }
+
+  /** The client has left: what is on its way is ended and settled. */
+  left(): void {
+    this.exchange.end('client')
+    void this.#conclude(null)
+  }
+
+  /** Where all of it has come: the stream as text in pieces, but for its `tail`. */
+  whole(): readonly string[] {
+    const frames = this.#frames.opening()
+    return [this.#frames.takeAhead(), frames]
+  }
+
+  /** The last frames, once it is settled as one that was read. */
+  tail(): Promise<string> {
+    return this.#conclude(null)
+  }
+
+  /** Writes all of it: what comes goes out in the same turn, while the client reads. */
+  run(sink: AnswerSink): Promise<void> {
+    const written = deferred<void>()
+    this.#writing = { sink, written: lastResolve<void>(), broken: lastReject() }
+    this.#goOn()
+    return written
+  }
+
+  /** Bytes came that may complete no part (a comment that keeps the connection alive, a piece of a long frame), or how the stream ended. */
+  arrived(): void {
+    this.#reading = false
+    this.exchange.waitDeadlineMs = Number.POSITIVE_INFINITY
+    this.#goOn()
+  }
+
+  /** Writes what there is. Called again by whoever more is waited for of: the upstream, a budget or the client. */
+  #goOn(): void {
+    if (this.#writing === null) return // it is closed
+    const { broken } = this.#writing
+    try {
+      while (this.#tail === null) {
+        const { held } = this.#frames
+        const frames = this.#nextFrames()
+        if (frames === null) return
+        const more = this.#tail === null ? reserveMore(this.exchange, this.source, this.deps) : null
+        if (more !== null) return void this.#reserved(frames, held, more).catch(broken)
+        if (!this.#send(frames)) return
+      }
+      this.#tail.then((tail) => this.#close(tail)).catch(broken)
+    } catch (error) {
+      broken(error)
+    }
+  }
+
+  /** Frames of content, '' where there are none; null: they are waited for. */
+  #nextFrames(): string | null {
+    const opening = this.#frames.opening()
+    if (opening !== '') return opening
+    const { exchange, source } = this
+    let parts: StreamPart[] | null
+    try {
+      parts = source.ready()
+    } catch (error) {
+      this.#conclude(error)
+      return ''
+    }
+    if (parts === null && !source.done) {
+      this.#reading = true
+      exchange.waitReason = 'idle'
+      if (exchange.waitEnded === null) exchange.waitDeadlineMs = this.#idleUntilMs()
+      source.listen(this)
+      return null
+    }
+    if (parts === null || exchange.ended !== null) {
+      this.#conclude(null)
+      return ''
+    }
+    const frames = this.#frames.of(parts, false)
+    if (frames === '' && this.#frames.held.length > HELD_CHARS)
+      this.#conclude(new GatewayError('upstream_error', 'the provider does not end its stream'))
+    return frames
+  }
+
+  /** What has come so far is reserved, and recorded as that, before it goes out; else the stream is cut here. `held`: what was held before it came. */
+  async #reserved(frames: string, held: string, more: Promise<GatewayError | null>): Promise<void> {
+    const cut = await more
+    if (this.#tail === null && cut !== null) {
+      // It does not go out; choices that had ended by then do.
+      this.#frames.takeAhead()
+      this.#frames.held = held
+      this.#conclude(cut)
+    }
+    // It may have ended meanwhile.
+    if (this.#tail !== null || this.#send(frames)) this.#goOn()
+  }
+
+  /** False while the client does not read: what goes on waits for that. */
+  #send(frames: string): boolean {
+    if (frames === '') return true
+    const { sink, broken } = this.#writing!
+    const ahead = this.#frames.takeAhead()
+    if (ahead !== '') sink.write(ahead)
+    if (this.source.done) {
+      // All has come already: it goes out with what ends it, in one write.
+      this.#unsent = frames
+      return true
+    }
+    sink.write(frames)
+    const flushed = sink.flush()
+    if (typeof flushed === 'number') return true
+    flushed.then(() => this.#goOn(), broken)
+    return false
+  }
+
+  #close(tail: string): void {
+    if (this.#writing === null) return
+    const { sink, written } = this.#writing
+    this.#writing = null
+    if (this.exchange.ended !== 'client') {
+      if (this.#unsent !== '') sink.write(this.#unsent)
+      sink.write(tail)
+    }
+    sink.close()
+    written()
+  }
+
+  /** Each part may take so long; all that follows a finish reason, together, no longer. */
+  #idleUntilMs(): number {
+    const untilMs = freshTurnMs() + this.exchange.plan!.policy.streamIdleMs
+    if (this.#frames.held === '') this.#restUntilMs = null
+    else this.#restUntilMs ??= untilMs
+    return this.#restUntilMs ?? untilMs
+  }
+
+  /** Ends the stream, once: settles, and keeps the frames that come after. */
+  #conclude(thrown: unknown): Promise<string> {
+    this.#tail ??= this.#settled(thrown)
+    return this.#tail
+  }
+
+  async #settled(thrown: unknown): Promise<string> {
+    const { exchange, source } = this
+    exchange.waitDeadlineMs = Number.POSITIVE_INFINITY
+    if (source.unreadable > 0)
+      exchange.shaping = [...exchange.shaping, `skipped ${source.unreadable} unreadable frames`]
+    // Every choice has its finish reason: the answer is whole, whatever happened to the connection after it.
+    const failed = thrown !== null || exchange.ended !== null
+    const whole = failed && exchange.ended !== 'client' && exchange.finishReason !== null && source.complete
+    const broken = failed && !whole
+    if (broken || whole) source.cancel()
+    try {
+      const ends = broken ? this.#broken(failureOf(thrown, exchange, exchange.entry!)) : this.#completed()
+      await inStep
+      // Letting go of the provider may have ended it by itself, and a fault behind an earlier outcome ends here too.
+      if (exchange.settled) return ends.frames
+      const settlement = new Settlement(exchange, ends.ending, ends.measured, this.deps)
+      try {
+        await settlement.record
+      } catch (error) {
+        const refused = settlement.refused(error)
+        if (refused !== null) throw refused
+        return ends.frames
+      }
+      settlement.written()
+      return ends.frames
+    } catch (failure) {
+      return await this.#unsettled(failure)
+    } finally {
+      exchange.onEnd = null
+      this.active.leave(exchange)
+    }
+  }
+
+  /** The outcome could not be written, or a fault of ours came first: the client holds a failure. */
+  async #unsettled(failure: unknown): Promise<string> {
+    const error = asGatewayError(failure)
+    const ending = { outcome: 'interrupted', status: 200, error } as const
+    if (!this.exchange.settled)
+      await settle(this.exchange, ending, measure(this.exchange), this.deps).catch(asGatewayError)
+    return this.#frames.tail.error(error, failureMembers(this.exchange, error)) + DONE_FRAME
+  }
+
+  /** The provider said all that it had to say. */
+  #completed(): StreamEnd {
+    const { exchange, intent } = this
+    finishAttempt(exchange, 'success', null)
+    const measured = measure(exchange)
+    const choices = this.#frames.choices?.facts() ?? NO_CHOICES
+    let checked = null
+    try {
+      checked = conformance(intent, choices)
+    } catch (thrown) {
+      if (!(thrown instanceof NonConforming)) throw thrown
+      const members = failureMembers(exchange, thrown)
+      const frames = this.#frames.held + this.#frames.tail.error(thrown, members) + DONE_FRAME
+      return { ending: { outcome: 'error', status: 200, error: thrown }, measured, frames }
+    }
+    const more = extraMembers(exchange, intent, measured, {
+      cut: cutOf(cutOr(exchange.finishReason, choices)),
+      toolNames: this.#frames.toolNames,
+      stopReason: 'completed',
+      checked,
+    })
+    const frames = this.#frames.tail.ending(this.#frames.held, measured, more) + DONE_FRAME
+    return { ending: SUCCESS, measured, frames }
+  }
+
+  /** It broke after the first byte, or the client left. What came before that goes out as it is, choices that had ended by then among it. */
+  #broken(error: GatewayError): StreamEnd {
+    const { exchange, intent } = this
+    const left = exchange.ended === 'client'
+    finishAttempt(exchange, left ? 'canceled' : 'interrupted', error)
+    const measured = measure(exchange)
+    const outOfTime = exchange.ended === 'total'
+    if (outOfTime) exchange.finishReason = 'length'
+    const ending: Ending = { outcome: left ? 'canceled' : 'interrupted', status: left ? error.status : 200, error }
+    const { held, tail, toolNames, choices } = this.#frames
+    const broken = { finishReason: null, reason: error.code === 'timeout' ? 'timeout' : null } as const
+    const more = extraMembers(exchange, intent, measured, {
+      cut: outOfTime ? OUT_OF_TIME : broken,
+      toolNames,
+      stopReason: stopReasonOf(error),
+      checked: null,
+    })
+    const end = outOfTime
+      ? tail.cutShort(choices?.unfinished(intent.choices) ?? [0], measured, more)
+      : tail.error(error, more)
+    return { ending, measured, frames: held + end + DONE_FRAME }
+  }
+}

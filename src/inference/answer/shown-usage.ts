@@ -1,0 +1,35 @@
+// The usage that a client sees says the tokens that are recorded: the provider's, and our estimates of those that it does not tell.
+
+import { editMembers, memberText } from '../../lib/json/edit.ts'
+import { parseExact } from '../../lib/json/exact-json.ts'
+import { saneUsage } from '../../providers/openai/whole.ts'
+import type { Usage } from '../../providers/port.ts'
+import { countOf } from '../../providers/shared/read-json.ts'
+import { usageOf } from '../../wire/chat.ts'
+import { isObject } from '../../wire/json.ts'
+import type { Measured } from '../money/charge.ts'
+
+/** An answer or a usage chunk with the recorded tokens; itself where the provider told all of them. */
+export const withUsage = (
+  json: string,
+  told: Usage | null,
+  { promptTokens, completionTokens }: Pick<Measured, 'promptTokens' | 'completionTokens'>,
+): string => {
+  if (told !== null && told.promptTokens !== null && told.completionTokens !== null) return json
+  const given: unknown = parseExact(memberText(json, 'usage') ?? 'null')
+  const counts = usageOf(promptTokens ?? 0, completionTokens ?? 0)
+  const usage = isObject(given) ? { ...given, ...counts } : counts
+  return editMembers(json, new Map([['usage', { do: 'set', json: JSON.stringify(usage) }]]))
+}
+
+/** The recorded tokens for a chunk of their own, with all that the provider told where its usage stood in a chunk of the answer: cached and reasoning tokens, its cost. */
+export const usageOfStream = (
+  told: Usage | null,
+  measured: Pick<Measured, 'promptTokens' | 'completionTokens'>,
+): Readonly<Record<string, unknown>> => {
+  const raw = told?.raw
+  // Another wire says it in words of its own.
+  if (!isObject(raw) || countOf(raw.prompt_tokens) === null)
+    return usageOf(measured.promptTokens ?? 0, measured.completionTokens ?? 0)
+  return saneUsage(raw, measured) ?? raw
+}

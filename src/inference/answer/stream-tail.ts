@@ -1,0 +1,89 @@
+// The frames of a stream that are ours: they come at its end, when all is known.
+import { sseFrame } from '../../lib/text/sse.ts'
+import { errorFrame, finishChunk, type StreamHead, usageChunk } from '../../wire/chat.ts'
+import type { GatewayError } from '../../wire/errors.ts'
+import { firstFrameGatewayJson, gatewayJson, withGateway } from '../../wire/gateway-block.ts'
+import { isObject } from '../../wire/json.ts'
+import type { Intent } from '../intent/intent.ts'
+import type { Measured } from '../money/charge.ts'
+import type { Ending } from '../request/ending.ts'
+import type { Exchange } from '../request/exchange.ts'
+import { usageOfStream, withUsage } from './shown-usage.ts'
+
+const FIELD = 'data: '
+const FRAME_END = '\n\n'
+
+/** How a stream ends: what is recorded of it, and the frames that go out once it is. */
+export interface StreamEnd {
+  readonly ending: Ending
+  readonly measured: Measured
+  readonly frames: string
+}
+
+export class StreamTail {
+  /** A chunk of the upstream: what all chunks share is taken from it. */
+  chunkJson: string | null = null
+  /** The upstream's own usage chunk, held until the end. */
+  usageJson: string | null = null
+
+  constructor(
+    private readonly exchange: Exchange,
+    private readonly intent: Intent,
+  ) {}
+
+  /**
+   * The frames that end an answer: those that were held back, then the usage with the attribution for a client that asked for it.
+   * For one that did not, what there is to tell besides (the internals, and `more`: further members of the block) rides on the last frame of the answer.
+   */
+  ending(held: string, measured: Measured, more: string): string {
+    const { includeUsage, debug } = this.intent
+    if (includeUsage) return held + this.usage(measured, more)
+    if (held === '' || (!debug && more === '')) return held
+    const last = held.lastIndexOf(FRAME_END, held.length - FRAME_END.length - 1)
+    const start = last < 0 ? 0 : last + FRAME_END.length
+    const json = held.slice(start + FIELD.length, -FRAME_END.length)
+    return held.slice(0, start) + sseFrame(withGateway(json, this.#block(more)))
+  }
+
+  /** The terminal usage frame; '' when the client did not ask for it. */
+  usage(measured: Measured, more: string): string {
+    if (!this.intent.includeUsage) return ''
+    const json =
+      this.usageJson === null
+        ? usageChunk(this.#head(), usageOfStream(this.exchange.usage, measured))
+        : withUsage(this.usageJson, this.exchange.usage, measured)
+    return sseFrame(withGateway(json, this.#block(more)))
+  }
+
+  /** Ends the choices that time ran out for. The block rides on the usage frame; without one, on this. */
+  cutShort(choices: readonly number[], measured: Measured, more: string): string {
+    const finish = finishChunk(this.#head(), 'length', choices)
+    if (this.intent.includeUsage) return sseFrame(finish) + this.usage(measured, more)
+    return sseFrame(withGateway(finish, this.#block(more)))
+  }
+
+  error(error: GatewayError, more: string): string {
+    return errorFrame(error, this.#block(more))
+  }
+
+  /** Who answered is said to those who asked for usage or for the internals. The default block counts the attempts, the debug block lists them. */
+  #block(more: string): string {
+    const { exchange, intent } = this
+    if (!intent.includeUsage && !intent.debug)
+      return firstFrameGatewayJson(exchange.identity.requestId, intent.model, exchange.entry!.name, more)
+    const facts = exchange.facts()
+    const attempts = facts.debug === null ? `,"attempts":${exchange.attempts.length}` : ''
+    return gatewayJson(facts, attempts + more)
+  }
+
+  #head(): StreamHead {
+    const chunk: unknown = this.chunkJson === null ? null : JSON.parse(this.chunkJson)
+    const { id, created, model } = isObject(chunk) ? chunk : {}
+    const { identity } = this.exchange
+    return {
+      id: typeof id === 'string' ? id : identity.id,
+      created: typeof created === 'number' ? created : Math.floor(identity.atMs / 1_000),
+      model: typeof model === 'string' ? model : this.intent.model,
+    }
+  }
+}

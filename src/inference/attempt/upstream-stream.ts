@@ -1,0 +1,210 @@
+// An open stream of a provider, part by part. Pulled: nothing is read before somebody asks.
+
+import { deferred, lastResolve } from '../../lib/event-loop/deferred.ts'
+import { LARGE_BYTES } from '../../lib/http/large-read-pacing.ts'
+import type { ArrivalListener, ByteReader } from '../../lib/http-client/dial.ts'
+import { BareJson, mayBegin } from '../../lib/json/bare-json.ts'
+import { failpoint } from '../../lib/process/failpoints.ts'
+import {
+  createSseParser,
+  type EventParser,
+  FrameDamaged,
+  LONG_BYTES,
+  type SseEvent,
+  SseTooLarge,
+} from '../../lib/text/sse.ts'
+import type { StreamDecoder, StreamPart } from '../../providers/port.ts'
+import { GatewayError } from '../../wire/errors.ts'
+
+/** After its last event the rest of the body is read for this long, so that the connection can be used again. */
+const REST_MS = 1_000
+
+export class UpstreamStream {
+  /** Its content goes to a client: what came before a failure is handed out before the failure is. */
+  shown = false
+  /** What had come along with a failure and was not handed out: it may say what the failure cost. */
+  unread: readonly StreamPart[] = []
+  readonly #parser: EventParser
+  #done = false
+  #failure: { readonly thrown: unknown } | null = null
+  /** Nothing has come that says what the body is. */
+  #unseen: boolean
+  /** A body that may be JSON instead of a stream. */
+  #bare: BareJson | null = null
+  /** Read by a promise. */
+  #ahead: { readonly done: boolean; readonly value: Uint8Array | null } | null = null
+
+  constructor(
+    private readonly reader: ByteReader,
+    private readonly decoder: StreamDecoder,
+    framing: (() => EventParser) | undefined,
+    /** Nobody needs the text of the parts: frames that hold nothing else may pass in one piece. */
+    skims: boolean,
+  ) {
+    this.#unseen = framing === undefined
+    this.#parser = framing?.() ?? createSseParser(undefined, skims ? (decoder.skimmer ?? null) : null)
+  }
+
+  /** Nothing more will come. */
+  get done(): boolean {
+    return this.#done
+  }
+
+  /** All that was begun has its finish reason, whatever happens to the connection. */
+  get complete(): boolean {
+    return this.decoder.complete
+  }
+
+  /** It was JSON, all of the answer at once. */
+  get cameWhole(): boolean {
+    return this.#done && this.#bare !== null
+  }
+
+  /** Frames that could not be read and were passed over. */
+  get unreadable(): number {
+    return this.decoder.unreadable
+  }
+
+  /** The parts that have come already, never an empty list; null when there are none without waiting, or after the last. Throws GatewayError for an in-band error or an end that comes too early, and whatever the connection throws. */
+  ready(): StreamPart[] | null {
+    if (this.#failure !== null) throw this.#failure.thrown
+    while (!this.#done) {
+      const read = this.#readNow()
+      if (read === null && !this.#hasEnded()) return null
+      const parts = this.#partsOf(read)
+      if (parts.length > 0) return parts
+    }
+    return null
+  }
+
+  /** To be called where `ready` has nothing: tells it once that more bytes came, which may complete no part, or how the stream ended. */
+  listen(listener: ArrivalListener): void {
+    failpoint('mid_stream')
+    if (this.reader.listen === undefined) void this.#readAhead(listener)
+    else this.reader.listen(listener)
+  }
+
+  /** The same as a promise, which never rejects. */
+  more(): Promise<void> {
+    const more = deferred<void>()
+    this.listen({ arrived: lastResolve<void>() })
+    return more
+  }
+
+  /** The next parts; null after the last. Throws like `ready`. */
+  async next(): Promise<StreamPart[] | null> {
+    for (;;) {
+      const parts = this.ready()
+      if (parts !== null || this.#done) return parts
+      await this.more()
+    }
+  }
+
+  /** Lets go of the connection. Never throws. */
+  cancel(): void {
+    this.#done = true
+    this.reader.cancel().catch(ignoreClosed)
+  }
+
+  /** Of a reader that gives nothing without waiting. */
+  async #readAhead(listener: ArrivalListener): Promise<void> {
+    try {
+      const { done, value } = await this.reader.read()
+      this.#ahead = { done, value: value ?? null }
+    } catch (thrown) {
+      this.#failure = { thrown }
+    }
+    listener.arrived()
+  }
+
+  #hasEnded(): boolean {
+    return this.reader.ended === true || this.#ahead?.done === true
+  }
+
+  /** What has come, as text where that costs less. */
+  #readNow(): string | Uint8Array | null {
+    if (this.#ahead !== null && !this.#ahead.done) {
+      const { value } = this.#ahead
+      this.#ahead = null
+      return value
+    }
+    const text = this.#parser.takesText === true ? (this.reader.textNow?.(LONG_BYTES - 1) ?? null) : null
+    return text ?? this.reader.readNow?.() ?? null
+  }
+
+  /** What this completes; null: the body has ended. */
+  #partsOf(read: string | Uint8Array | null): StreamPart[] {
+    const parts: StreamPart[] = []
+    try {
+      this.#take(read === null ? this.#lastEvents() : this.#push(read), parts)
+      if (read === null && !this.#done) this.#end(parts)
+    } catch (thrown) {
+      if (!this.shown || parts.length === 0) {
+        this.unread = parts
+        throw thrown
+      }
+      this.#failure = { thrown }
+    }
+    return parts
+  }
+
+  /** Some servers answer a stream with JSON all the same: with an error, or with all of the answer. It is read as the one event of the stream. */
+  #lastEvents(): SseEvent[] {
+    const json = this.#bare?.end() ?? null
+    return json === null ? this.#parser.end() : [{ event: null, data: json }]
+  }
+
+  #look(bytes: string | Uint8Array): void {
+    const isJson = mayBegin(bytes)
+    this.#unseen = isJson === null
+    if (isJson === true) this.#bare = new BareJson()
+  }
+
+  #push(bytes: string | Uint8Array): SseEvent[] {
+    if (this.#unseen) this.#look(bytes)
+    if (this.#bare?.takes(bytes) === false) this.#bare = null
+    try {
+      if (typeof bytes === 'string') return this.#parser.pushText!(bytes)
+      const events = this.#parser.push(bytes)
+      if (bytes.length >= LARGE_BYTES) this.reader.release?.(bytes)
+      return events
+    } catch (error) {
+      if (error instanceof SseTooLarge)
+        throw new GatewayError('upstream_error', 'the provider sent an event that is too large')
+      if (error instanceof FrameDamaged)
+        throw new GatewayError('upstream_error', 'the provider sent a frame that is damaged')
+      throw error
+    }
+  }
+
+  #take(events: readonly SseEvent[], parts: StreamPart[]): void {
+    for (const event of events) {
+      for (const part of this.decoder.push(event)) parts.push(part)
+      if (event.data === '[DONE]' || this.decoder.over === true) {
+        this.#end(parts)
+        if (this.reader.ended !== true) void this.#readRest()
+        return
+      }
+    }
+  }
+
+  #end(parts: StreamPart[]): void {
+    this.#done = true
+    for (const part of this.decoder.end()) parts.push(part)
+  }
+
+  async #readRest(): Promise<void> {
+    const timer = setTimeout(() => this.cancel(), REST_MS)
+    try {
+      while (!(await this.reader.read()).done);
+    } catch {
+      // The answer was complete; what comes after it is of no interest.
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+}
+
+const ignoreClosed = (): void => {
+  // Canceling a connection that is closed already is what was wanted.
+}

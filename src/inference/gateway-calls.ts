@@ -1,0 +1,248 @@
+// A call to one model that the gateway makes for itself: tests of a provider, detection of what its models can do. From the admission on it goes the way of
+// every request (recorded before it is made, charged by its settlement on every way out); nobody else is asked in its place, and no breaker moves by it.
+import type { StreamPart, Usage } from '../providers/port.ts'
+import { openHealth } from '../state/health/book.ts'
+import { STILL } from '../state/health/frame.ts'
+import { NO_OVERRIDES, UNSTEERED } from '../state/indexes/steering.ts'
+import type { CatalogueEntry } from '../state/port.ts'
+import { GatewayError } from '../wire/errors.ts'
+import { attempt, finishAttempt, type Served } from './attempt/attempt.ts'
+import { type Intent, readIntent } from './intent/intent.ts'
+import { reserveFirst, reserveMore } from './money/budget.ts'
+import { bytesOf, type Measured, measure } from './money/charge.ts'
+import { outputBound, priceOf, promptTokensEstimate } from './money/estimate.ts'
+import type { Plan } from './plan/plan.ts'
+import { BUILT_IN } from './plan/policies.ts'
+import { admit, factsText } from './records/admit.ts'
+import { settle } from './records/settle.ts'
+import { ActiveRequests } from './request/active.ts'
+import type { InferenceDeps } from './request/deps.ts'
+import type { Ending } from './request/ending.ts'
+import { type EndReason, Exchange, type Identity, type Purpose } from './request/exchange.ts'
+import { asGatewayError, failureOf } from './request/failure.ts'
+
+export interface DirectDeps extends Pick<InferenceDeps, 'spool' | 'dial' | 'kinds' | 'catalogue' | 'budgets'> {
+  readonly live: Pick<InferenceDeps['live'], 'status'>
+  newIdentity(): Identity
+  nowMs(): number
+}
+
+export interface DirectQuestion {
+  readonly entry: CatalogueEntry
+  /** A chat completion, without its `model`. */
+  readonly body: Readonly<Record<string, unknown>>
+  readonly purpose: Purpose
+  /** Whose budgets it falls under. */
+  readonly payer: Payer
+  readonly timeoutMs: number
+  /** Ends it. Its reason is an `EndReason`; any other counts as the client's leaving. */
+  readonly signal: AbortSignal
+}
+
+/** A tenant, and one of its keys; an operator of the console has none, and an id that no key has. */
+export interface Payer {
+  readonly tenantId: string
+  readonly keyId: string
+}
+
+/** What the model said. */
+export interface DirectAnswer {
+  readonly text: string
+  readonly toolNames: readonly string[]
+  readonly finishReason: string | null
+  /** It came as a stream; not where the provider answered one with all of it at once. */
+  readonly streamed: boolean
+  /** Parts of a stream that carried something; 0 of a whole answer. */
+  readonly contentParts: number
+}
+
+/** How it ended, once it is settled. */
+export interface DirectOutcome {
+  readonly requestId: string
+  /** Null: it answered. */
+  readonly error: GatewayError | null
+  readonly answer: DirectAnswer | null
+  readonly measured: Measured
+  readonly latencyMs: number
+  /** What was dropped, renamed or clamped on the way. */
+  readonly shaping: readonly string[]
+}
+
+/** Makes the call. Never throws for what the provider does; throws GatewayError when its budgets do not allow it, and when the call or its outcome could not be recorded. */
+export type AskDirectly = (question: DirectQuestion) => Promise<DirectOutcome>
+
+/** What came of a question; or why it was not put, or what came of it not recorded: of several that are asked together no other is lost by that. */
+export const outcomeOrRefusal = async (
+  ask: AskDirectly,
+  question: DirectQuestion,
+): Promise<DirectOutcome | GatewayError> => {
+  try {
+    return await ask(question)
+  } catch (error) {
+    if (error instanceof GatewayError) return error
+    throw error
+  }
+}
+
+/** Calls of one process at once. */
+const MOST_AT_ONCE = 64
+const NOBODY = { calling: () => undefined }
+/** Nobody else is asked in its place: what becomes of a key meanwhile changes nothing. */
+const ANY_KEY = { stands: () => true }
+
+export const directCalls = (deps: DirectDeps): AskDirectly => {
+  const active = new ActiveRequests(MOST_AT_ONCE)
+  // A book of its own: what an operator tries out must not close a provider to the requests of clients.
+  const health = openHealth({
+    catalogue: deps.catalogue,
+    nowMs: deps.nowMs,
+    monotonicMs: () => performance.now(),
+    emit: () => undefined,
+  })
+  const calling = { ...deps, health, steering: UNSTEERED, keys: ANY_KEY, served: NOBODY, observe: () => undefined }
+
+  return async ({ entry, body, purpose, payer, timeoutMs, signal }) => {
+    const exchange = new Exchange(deps.newIdentity())
+    exchange.purpose = purpose
+    active.enter(exchange)
+    const leave = () => exchange.end(endOf(signal.reason))
+    signal.addEventListener('abort', leave)
+    if (signal.aborted) leave()
+    try {
+      const asked = { model: entry.name, ...body }
+      const intent = readIntent(JSON.stringify(asked), asked, new Headers())
+      const plan = planFor(intent, entry, timeoutMs, deps)
+      exchange.intent = intent
+      exchange.plan = plan
+      exchange.deadlineMs = exchange.identity.startedMs + timeoutMs
+      exchange.factsText = factsText(exchange, entry.name, deps.live.status().tip, null)
+      exchange.plannedMs = exchange.latencyMs()
+      exchange.budgets = deps.budgets.of(payer.tenantId, payer.keyId, null, exchange.identity.atMs)
+      if (exchange.budgets !== null) await reserveFirst(exchange, intent, plan, deps)
+      await admit(exchange, intent, plan, deps)
+      return await called(exchange, intent, plan, calling)
+    } catch (thrown) {
+      // What reached the log is closed there, and what was reserved is free again.
+      if (exchange.admission !== null && !exchange.settled)
+        await settle(exchange, endingOf(asGatewayError(thrown)), measure(exchange), calling).catch(asGatewayError)
+      if (exchange.admission === null) {
+        exchange.budgets?.settle()
+        exchange.budgets?.outcomeWas('never_admitted')
+      }
+      throw thrown
+    } finally {
+      signal.removeEventListener('abort', leave)
+      active.leave(exchange)
+    }
+  }
+}
+
+const endOf = (reason: unknown): EndReason => (reason === 'shutdown' || reason === 'total' ? reason : 'client')
+
+type Calling = Parameters<typeof attempt>[3] & Parameters<typeof settle>[3]
+
+/** The call itself and its settlement. */
+const called = async (exchange: Exchange, intent: Intent, plan: Plan, deps: Calling): Promise<DirectOutcome> => {
+  let answer: DirectAnswer | null = null
+  let error: GatewayError | null = null
+  let measured: Measured
+  try {
+    const served = await attempt(exchange, intent, plan, deps)
+    answer = served.stream ? await streamed(exchange, served, deps) : whole(exchange, served)
+    exchange.finishReason = answer.finishReason
+    finishAttempt(exchange, 'success', null)
+    measured = measure(exchange)
+    await settle(exchange, { outcome: 'success', status: 200, error: null }, measured, deps)
+  } catch (thrown) {
+    if (exchange.settled) throw thrown // its outcome could not be written
+    const failure = asGatewayError(thrown)
+    error = failure
+    answer = null
+    measured = measure(exchange)
+    await settle(exchange, endingOf(failure), measured, deps)
+  }
+  const { identity, shaping } = exchange
+  return { requestId: identity.id, error, answer, measured, latencyMs: exchange.latencyMs(), shaping }
+}
+
+const endingOf = (error: GatewayError): Ending => ({
+  outcome: error.code === 'request_canceled' ? 'canceled' : 'error',
+  status: error.status,
+  error,
+})
+
+const whole = (exchange: Exchange, { answer }: Served & { stream: false }): DirectAnswer => {
+  exchange.usage = answer.usage
+  exchange.answerBytes = bytesOf(answer)
+  const { content, toolNames, finishReason } = answer
+  return { text: content ?? '', toolNames, finishReason, streamed: false, contentParts: 0 }
+}
+
+/** Reads a stream to its end. Throws as the failure that it is when there is none. */
+const streamed = async (
+  exchange: Exchange,
+  { held, source }: Served & { stream: true },
+  deps: Calling,
+): Promise<DirectAnswer> => {
+  const { entry } = exchange
+  let text = ''
+  let contentParts = 0
+  let finishReason: string | null = null
+  let usage: Usage | null = null
+  const toolNames: string[] = []
+  try {
+    for (let parts: StreamPart[] | null = held; parts !== null; parts = await source.next()) {
+      for (const part of parts) {
+        text += part.text
+        exchange.answerBytes += part.bytes
+        if (part.content) contentParts += 1
+        finishReason = part.finishReason ?? finishReason
+        usage = part.usage ?? usage
+        toolNames.push(...part.toolNames)
+      }
+      exchange.usage = usage
+      const cut = await reserveMore(exchange, source, deps)
+      if (cut !== null) throw cut
+    }
+  } catch (thrown) {
+    const error = failureOf(thrown, exchange, entry!)
+    finishAttempt(exchange, error.code === 'request_canceled' ? 'canceled' : 'interrupted', error)
+    throw error
+  } finally {
+    source.cancel()
+  }
+  const { cameWhole } = source
+  return { text, toolNames, finishReason, streamed: !cameWhole, contentParts }
+}
+
+/** The plan that asks this candidate once, whatever speaks against it. */
+const planFor = (intent: Intent, entry: CatalogueEntry, timeoutMs: number, { catalogue }: DirectDeps): Plan => {
+  const policy = { ...BUILT_IN, firstTokenMs: timeoutMs, totalMs: timeoutMs, retryAttempts: 0, maxAttempts: 1 }
+  const projected = priceOf(entry, promptTokensEstimate(intent), outputBound(intent, entry))
+  return {
+    input: {
+      intent,
+      policy,
+      catalogue,
+      keyId: '',
+      isScopeAlias: false,
+      overrides: NO_OVERRIDES,
+      frame: STILL,
+      seed: 0,
+      turn: 0,
+      sticky: 0,
+    },
+    policy,
+    strategy: 'priority',
+    candidates: [entry],
+    reasons: [null],
+    projectedNanoUsd: [projected],
+    scores: null,
+    order: [0],
+    ordered: [entry],
+    forLongContext: [],
+    primary: entry,
+    maxAttempts: 1,
+    refused: null,
+  }
+}

@@ -1,0 +1,75 @@
+// The port of rate limits: what is asked of a limiter, what it says, and what is given back. All limits of a request are taken at once, or none.
+import type { LimitRule } from '../../state/indexes/limit-rules.ts'
+
+/** What one request takes. */
+export interface Ask {
+  /** Unique: names its slots among those of other instances. */
+  readonly id: string
+  /** At least one. */
+  readonly rules: readonly LimitRule[]
+  /** Reserved until it is settled. */
+  readonly tokens: number
+}
+
+/** What counts against one rule after the call; 0 where the rule has no such limit. */
+export interface Counted {
+  readonly requests: number
+  readonly tokens: number
+  /** Until nothing of it counts any more, when nothing else is taken. Milliseconds. */
+  readonly resetMs: number
+}
+
+export type LimitName = 'rpm' | 'tpm' | 'max_parallel'
+
+export type Verdict =
+  | {
+      readonly admitted: true
+      /** For each rule, the bucket that was taken from: to be handed back with the settlement. */
+      readonly buckets: readonly number[]
+      readonly counted: readonly Counted[]
+    }
+  | {
+      readonly admitted: false
+      /** Index of the rule that makes it wait longest. */
+      readonly rule: number
+      readonly limit: LimitName
+      /** Milliseconds until it would fit, when nothing else is taken; null: never, it asks for more than the limit. */
+      readonly retryAfterMs: number | null
+      readonly counted: readonly Counted[]
+    }
+
+/** Where counts are kept. Two adapters: this process, and Redis. */
+export interface LimitStore {
+  /** Takes one request, its tokens and a slot under every rule, or nothing at all. */
+  take(ask: Ask): Verdict | Promise<Verdict>
+  /**
+   * Frees the slots, and makes of the reserved tokens those that were used: less is given back to the bucket that it was taken from, more is taken now whatever
+   * the limit. `buckets` null: nothing but slots was taken. To be called once for each ask.
+   */
+  settle(ask: Ask, buckets: readonly number[] | null, tokensUsed: number): void | Promise<void>
+}
+
+/** What a request holds while it is under way. */
+export interface Held {
+  readonly verdict: Verdict
+  /** Once, with what was used; further calls do nothing. Never throws, and nobody has to wait for it. */
+  settle(tokensUsed: number): void
+}
+
+/** What requests ask. Never throws and never takes long: where the shared counts cannot be had, this process decides by its own. */
+export interface Limits {
+  take(ask: Ask): Held | Promise<Held>
+  status(): LimitsStatus
+}
+
+export interface LimitsStatus {
+  /** Null: as configured. Else why this process counts by itself. */
+  readonly degraded: string | null
+  /** Decisions that this process made by itself although the counts are meant to be shared. */
+  readonly decidedAlone: number
+  /** Requests under way that hold something. */
+  readonly held: number
+}
+
+/** A slot whose holder says nothing of it for so long is free again. */
+export const LEASE_MS = 30_000

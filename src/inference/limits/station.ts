@@ -1,0 +1,150 @@
+// Station 5, before the admission: the limits of the request's key, tenant and policies, all taken at once or none.
+import type { TextPieces } from '../../lib/text/text-pieces.ts'
+import type { LimitRule } from '../../state/indexes/limit-rules.ts'
+import { GatewayError } from '../../wire/errors.ts'
+import type { Intent } from '../intent/intent.ts'
+import { outputBound, promptTokensEstimate } from '../money/estimate.ts'
+import type { Plan } from '../plan/plan.ts'
+import type { InferenceDeps } from '../request/deps.ts'
+import type { Exchange } from '../request/exchange.ts'
+import type { Ask, Counted, Held, LimitName, Verdict } from './port.ts'
+
+/**
+ * Takes the limits, or throws 429 `rate_limited`. What is held is given back by the settlement, on every way out. Null: it is done; a promise only where
+ * somebody else had to be asked.
+ */
+export const takeLimits = (
+  exchange: Exchange,
+  rules: readonly LimitRule[],
+  intent: Intent,
+  plan: Plan,
+  { limits }: Pick<InferenceDeps, 'limits'>,
+): Promise<void> | null => {
+  const ask: Ask = { id: exchange.identity.id, rules, tokens: reservedTokens(intent, plan) }
+  const held = limits.take(ask)
+  if (held instanceof Promise) return takenLater(exchange, ask, held)
+  taken(exchange, ask, held)
+  return null
+}
+
+const takenLater = async (exchange: Exchange, ask: Ask, held: Promise<Held>): Promise<void> =>
+  taken(exchange, ask, await held)
+
+const taken = (exchange: Exchange, ask: Ask, held: Held): void => {
+  const { verdict } = held
+  exchange.limitLines = limitLines(ask.rules, verdict.counted)
+  if (!verdict.admitted) throw refusal(ask, verdict)
+  exchange.held = held
+}
+
+/** The prompt's estimate, and all that the client allows as output; where it names no bound, output counts when it is there. */
+const reservedTokens = (intent: Intent, { ordered }: Plan): number => {
+  const prompt = promptTokensEstimate(intent)
+  if (intent.maxTokens === null) return prompt
+  return prompt + Math.min(outputBound(intent, ordered[0]!), outputBound({ ...intent, maxTokens: null }, ordered[0]!))
+}
+
+const WORDS: Readonly<Record<LimitName, string>> = {
+  rpm: 'requests per minute',
+  tpm: 'tokens per minute',
+  max_parallel: 'requests at once',
+}
+
+const refusal = (
+  { rules, tokens }: Ask,
+  { rule, limit, retryAfterMs }: Verdict & { admitted: false },
+): GatewayError => {
+  const { scope, rpm, tpm, maxParallel } = rules[rule]!
+  const value = limit === 'rpm' ? rpm : limit === 'tpm' ? tpm : maxParallel
+  const details = { scope, limit, value }
+  const which = `the limit of ${value} ${WORDS[limit]} of this ${scope}`
+  if (retryAfterMs === null) {
+    const mend = 'shorten the prompt or lower `max_tokens`'
+    return new GatewayError('rate_limited', `the request may take ${tokens} tokens, above ${which}: ${mend}`, {
+      retryable: false,
+      details: { ...details, requested: tokens },
+    })
+  }
+  const retryAfterS = Math.max(1, Math.ceil(retryAfterMs / 1_000))
+  return new GatewayError('rate_limited', `${which} is reached; try again in ${retryAfterS} s`, {
+    retryAfterS,
+    details,
+  })
+}
+
+/** Of the limits that leave least room: one for requests, one for tokens. As lines of a head; empty for none. */
+export const limitLines = (rules: readonly LimitRule[], counted: readonly Counted[]): TextPieces => {
+  const lines: (string | number)[] = []
+  addLines(lines, 'requests', 'rpm', counted, rules)
+  addLines(lines, 'tokens', 'tpm', counted, rules)
+  return lines
+}
+
+const addLines = (
+  lines: (string | number)[],
+  what: 'requests' | 'tokens',
+  limitName: 'rpm' | 'tpm',
+  counted: readonly Counted[],
+  rules: readonly LimitRule[],
+): void => {
+  const place = tightest(what, limitName, counted, rules)
+  if (place < 0) return
+  const limit = rules[place]![limitName]!
+  const used = counted[place]![what]
+  const texts = TEXTS[what]
+  lines.push(
+    texts.beforeLeft.of(limit),
+    Math.max(0, limit - used),
+    texts.afterLeft.of(used === 0 ? 0 : counted[place]!.resetMs),
+  )
+}
+
+/** The rule that leaves least room; -1: none has such a limit. */
+const tightest = (
+  what: 'requests' | 'tokens',
+  limitName: 'rpm' | 'tpm',
+  counted: readonly Counted[],
+  rules: readonly LimitRule[],
+): number => {
+  let found = -1
+  let least = Number.POSITIVE_INFINITY
+  for (let i = 0; i < rules.length; i++) {
+    const limit = rules[i]![limitName]
+    if (limit === null) continue
+    const room = limit - counted[i]![what]
+    if (room >= least) continue
+    least = room
+    found = i
+  }
+  return found
+}
+
+/** As OpenAI writes durations: `820ms`, `1.25s`, `1m1s`. */
+export const durationText = (ms: number): string => {
+  if (ms > 0 && ms < 1_000) return `${ms}ms`
+  const minutes = Math.floor(ms / 60_000)
+  const seconds = `${(ms - minutes * 60_000) / 1_000}s`
+  return minutes === 0 ? seconds : `${minutes}m${seconds}`
+}
+
+/** The text of the number that was asked for last: requests come in runs of the same tenant, and several within a millisecond. */
+class LastText {
+  #value = Number.NaN
+  #text = ''
+
+  constructor(private readonly textOf: (value: number) => string) {}
+
+  of(value: number): string {
+    if (value !== this.#value) {
+      this.#text = this.textOf(value)
+      this.#value = value
+    }
+    return this.#text
+  }
+}
+
+const textsOf = (what: 'requests' | 'tokens') => ({
+  beforeLeft: new LastText((limit) => `x-ratelimit-limit-${what}: ${limit}\r\nx-ratelimit-remaining-${what}: `),
+  afterLeft: new LastText((resetMs) => `\r\nx-ratelimit-reset-${what}: ${durationText(resetMs)}\r\n`),
+})
+const TEXTS = { requests: textsOf('requests'), tokens: textsOf('tokens') }

@@ -1,0 +1,219 @@
+// The one place where usage becomes money: what each attempt cost, and what a request cost with all of its attempts (docs/decisions/0014).
+import type { Limits } from '../../domain/amount.ts'
+import type { BudgetCharge } from '../../domain/budget-events.ts'
+import type { AttemptSummary, RequestSettled } from '../../domain/request.ts'
+import { sumNanoUsd } from '../../lib/money.ts'
+import type { Answer, Usage } from '../../providers/port.ts'
+import { writtenAt } from '../../providers/shared/cache-writes.ts'
+import { answeredBytes } from '../../providers/shared/generated.ts'
+import { picturePrice } from '../../providers/shared/picture-prices.ts'
+import { reasonsUnseen } from '../../providers/shared/unseen-reasoning.ts'
+import type { Cost } from '../../state/budgets/attempt-bounds.ts'
+import type { CatalogueEntry } from '../../state/port.ts'
+import type { Exchange } from '../request/exchange.ts'
+import { actualNanoUsd, dearestNanoUsd, estimateTokens, promptBound, promptTokensEstimate } from './estimate.ts'
+
+type Basis = RequestSettled['cost_basis']
+
+/** Money, and how well it is known. */
+export interface Charge {
+  /** Null: no price is known of anything that was billed. */
+  readonly costNanoUsd: number | null
+  readonly basis: Basis
+}
+
+/** Tokens of the last attempt, the provider's word where there is one, else our estimate; and the cost of all attempts together. */
+export interface Measured extends Charge {
+  readonly promptTokens: number | null
+  readonly completionTokens: number | null
+  /** Of the row whose prices the last attempt was charged at. */
+  readonly priceVersion: string | null
+}
+
+const NOTHING: Measured = {
+  promptTokens: null,
+  completionTokens: null,
+  costNanoUsd: 0,
+  basis: 'none',
+  priceVersion: null,
+}
+
+/** Measures what was used, and remembers the cost for the `gateway` block. May be called again. */
+export const measure = (exchange: Exchange): Measured => {
+  const own = ofAttempt(exchange)
+  const { charged, finished } = exchange
+  if (finished !== null && own.basis !== 'none' && (charged !== null || finished.outcome !== 'success'))
+    note(finished, own)
+  const measured = charged === null ? own : { ...own, ...sum(charged, own) }
+  exchange.costNanoUsd = measured.costNanoUsd
+  return measured
+}
+
+/** Keeps what the attempt that ended has cost, or may have, before another begins. */
+export const chargeAttempt = (exchange: Exchange): void => {
+  const { finished } = exchange
+  if (finished === null) return
+  exchange.finished = null
+  const own = ofAttempt(exchange)
+  if (own.basis === 'none') return
+  note(finished, own)
+  exchange.charged = exchange.charged === null ? own : sum(exchange.charged, own)
+}
+
+/** What the attempt under way, or the last one, has cost by now, for budgets; null: nothing was sent that may be billed. */
+export const attemptCost = (exchange: Exchange, own: Measured = ofAttempt(exchange)): Cost | null => {
+  const { basis, costNanoUsd, promptTokens, completionTokens } = own
+  if (basis === 'none') return null
+  return {
+    nanoUsd: costNanoUsd,
+    tokens: (promptTokens ?? 0) + (completionTokens ?? 0),
+    exact: basis === 'unpriced' ? hasCounts(exchange.usage) : basis !== 'estimated',
+  }
+}
+
+/**
+ * The most that the attempt that ended may have been billed. Nothing of its answer was seen, a part of it never is, or it goes on at a provider that bills what
+ * nobody reads: all that was reserved. Else the prompt at its bound, and every byte of the answer that was seen as a token.
+ */
+const mostBilled = (exchange: Exchange): Limits => {
+  const { entry, intent, usage, answerBytes } = exchange
+  const goesOn = !isWhole(exchange) && !stopsBilling(exchange)
+  if (answerBytes === 0 || goesOn || reasonsUnseen(intent!.body, entry!.upstreamModel, entry!.kind)) return ALL_RESERVED
+  const promptTokens = Math.max(promptBound(intent!, entry!), usage?.promptTokens ?? 0)
+  const completionTokens = Math.max(answerBytes, usage?.completionTokens ?? 0)
+  return {
+    nano_usd: dearestNanoUsd(entry!, promptTokens, completionTokens, intent!.raw),
+    tokens: promptTokens + completionTokens,
+  }
+}
+
+const ALL_RESERVED: Limits = { nano_usd: null, tokens: null }
+
+const stopsBilling = ({ kind, entry }: Exchange): boolean => {
+  const stops = kind?.stopsBillingWhenLeft
+  return typeof stops === 'function' ? stops(entry!.options) : stops === true
+}
+
+/** What the attempt that ended is charged to budgets, with its bound where the provider has not said all of it. */
+const endedCost = (exchange: Exchange, own?: Measured): Cost | null => {
+  const cost = attemptCost(exchange, own)
+  if (cost === null || isCounted(exchange)) return cost
+  const atMost = mostBilled(exchange)
+  const isSaid = isWhole(exchange) && reportedCost(exchange.usage) !== null
+  return { ...cost, atMost: isSaid ? { ...atMost, nano_usd: cost.nanoUsd } : atMost }
+}
+
+/** Charges the attempt that was reserved for, if there was one, to the budgets of the request: what it did not cost is free once the outcome is recorded. `own`: what is measured of it, where that is known. */
+export const endReserved = (exchange: Exchange, own?: Measured): void => {
+  const { budgets, reservedFor } = exchange
+  // Reserved for and not begun: nothing of it was sent.
+  budgets?.endAttempt(reservedFor === null ? endedCost(exchange, own) : null)
+  exchange.reservedFor = null
+}
+
+/** Charges the request to its budgets, once, right before its outcome is appended. Undefined: it falls under none. `measured`: of the request, where nothing has changed since. */
+export const chargeBudgets = (exchange: Exchange, measured?: Measured): BudgetCharge[] | undefined => {
+  if (exchange.budgets === null) return undefined
+  endReserved(exchange, exchange.charged === null ? measured : undefined)
+  const charges = exchange.budgets.settle()
+  return charges.length === 0 ? undefined : charges
+}
+
+/** Of the attempt under way, or of the last one. */
+const ofAttempt = (exchange: Exchange): Measured => {
+  const { entry, intent, usage } = exchange
+  if (entry === null || intent === null || (usage === null && !exchange.mayBill)) return NOTHING
+  const promptTokens = usage?.promptTokens ?? promptTokensEstimate(intent)
+  const counted = usage?.completionTokens ?? null
+  const estimated = estimateTokens(exchange.answerBytes)
+  // Some providers count as they begin: what a stream that breaks off says of itself may be of its first token.
+  const isLess = counted !== null && isUnfinished(exchange) && estimated > counted
+  const completionTokens = counted === null || isLess ? estimated : counted
+  const said = reportedCost(usage)
+  const costNanoUsd = said ?? priced(entry, promptTokens, completionTokens, usage, intent.raw)
+  const reported = usage !== null && usage.promptTokens !== null && counted !== null && !isLess
+  const basis =
+    said !== null ? 'provider_reported' : costNanoUsd === null ? 'unpriced' : reported ? 'measured' : 'estimated'
+  return {
+    promptTokens,
+    completionTokens,
+    costNanoUsd,
+    basis,
+    priceVersion: costNanoUsd === null ? null : entry.revision,
+  }
+}
+
+/** A stream whose attempt is under way, or broke off before it had a finish reason. */
+const isUnfinished = ({ intent, finishReason, finished }: Exchange): boolean =>
+  intent!.stream && finishReason === null && finished?.outcome !== 'success'
+
+/** Nothing more of it was to come: a count of it is no interim one. */
+const isWhole = ({ intent, finishReason, finished }: Exchange): boolean =>
+  !intent!.stream || finished?.outcome === 'success' || (finishReason !== null && intent!.choices === 1)
+
+/** The provider has said how many tokens all of it was. */
+const isCounted = (exchange: Exchange): boolean => hasCounts(exchange.usage) && isWhole(exchange)
+
+const hasCounts = (usage: Usage | null): boolean =>
+  typeof usage?.promptTokens === 'number' && typeof usage.completionTokens === 'number'
+
+/** UTF-8 bytes that an answer holds: looked for only where the provider does not count its tokens itself. */
+export const bytesOf = ({ usage, content, json }: Answer): number =>
+  typeof usage?.completionTokens === 'number' ? Buffer.byteLength(content ?? '') : answeredBytes(json)
+
+/** What the provider says that it charges, as whole nano-USD; null when it says nothing, or nothing that can be. */
+const reportedCost = (usage: Usage | null): number | null => {
+  const said = usage?.reportedNanoUsd ?? null
+  return said === null || !(said >= 0 && said <= Number.MAX_SAFE_INTEGER) ? null : Math.ceil(said)
+}
+
+/** At what the provider bills where it says so: its discount for cached tokens is in that already. */
+const priced = (
+  entry: CatalogueEntry,
+  promptTokens: number,
+  completionTokens: number,
+  usage: Usage | null,
+  raw: string,
+): number | null => {
+  const billed = usage?.billed ?? null
+  const written = writtenAt(usage, raw, entry.kind, entry.upstreamModel)
+  const pictures = picturesOf(entry, usage, completionTokens)
+  return billed === null
+    ? actualNanoUsd(entry, promptTokens, completionTokens, usage?.cachedPromptTokens ?? 0, written, pictures)
+    : actualNanoUsd(entry, billed.promptTokens ?? promptTokens, billed.completionTokens ?? completionTokens, 0)
+}
+
+/** Tokens of pictures in the answer, at their price; null where there are none. */
+const picturesOf = (
+  { kind, upstreamModel, outputCostPerMillion }: CatalogueEntry,
+  usage: Usage | null,
+  most: number,
+) =>
+  usage?.pictureTokens === undefined || outputCostPerMillion === null
+    ? null
+    : {
+        tokens: Math.min(usage.pictureTokens, most),
+        price: picturePrice(kind, upstreamModel, outputCostPerMillion),
+      }
+
+const note = (attempt: AttemptSummary, own: Measured): void => {
+  attempt.prompt_tokens = own.promptTokens
+  attempt.completion_tokens = own.completionTokens
+  attempt.cost_nano_usd = own.costNanoUsd
+  attempt.cost_basis = own.basis
+  attempt.price_version = own.priceVersion
+}
+
+const WEAKEST_LAST: readonly Basis[] = ['none', 'provider_reported', 'measured', 'estimated', 'unpriced']
+
+/** As well known as the part that is known least. What has no price adds nothing, so that the rest is an estimate. */
+const sum = (one: Charge, other: Charge): Charge => {
+  if (one.basis === 'none') return { costNanoUsd: other.costNanoUsd, basis: other.basis }
+  if (other.basis === 'none') return { costNanoUsd: one.costNanoUsd, basis: one.basis }
+  const basis = WEAKEST_LAST[Math.max(WEAKEST_LAST.indexOf(one.basis), WEAKEST_LAST.indexOf(other.basis))]!
+  if (one.costNanoUsd === null && other.costNanoUsd === null) return { costNanoUsd: null, basis: 'unpriced' }
+  return {
+    costNanoUsd: sumNanoUsd(one.costNanoUsd ?? 0, other.costNanoUsd ?? 0),
+    basis: basis === 'unpriced' ? 'estimated' : basis,
+  }
+}

@@ -1,0 +1,161 @@
+// Tokens and money before and without the provider's word. Never a tokenizer: those can be made to take seconds.
+import { costNanoUsd, sumNanoUsd } from '../../lib/money.ts'
+import { dearestFactor } from '../../providers/shared/cache-writes.ts'
+import { picturePrice } from '../../providers/shared/picture-prices.ts'
+import { ownBound } from '../../providers/shared/vendor-fields.ts'
+import type { CatalogueEntry, PriceTier } from '../../state/port.ts'
+import type { Intent } from '../intent/intent.ts'
+import { LARGEST_WINDOW } from '../intent/media-bounds.ts'
+import { isUnsizedAt } from '../intent/outside-bounds.ts'
+
+/** What an image or audio part, or a piece of a file, is likely to count. */
+const MEDIA_TOKENS = 1_024
+/** What a message counts besides its text: its role and its ends. */
+const MESSAGE_TOKENS = 4
+/** Output ceiling where neither the client nor the catalogue names one. */
+const UNKNOWN_CEILING = 131_072
+
+/** USD per million tokens. */
+interface Rates {
+  readonly inputCostPerMillion: number | null
+  readonly outputCostPerMillion: number | null
+  readonly cachedInputCostPerMillion: number | null
+}
+type Prices = Rates & Pick<CatalogueEntry, 'maxOutputTokens' | 'contextWindow' | 'priceTiers'>
+type Candidate = Prices & Pick<CatalogueEntry, 'kind' | 'upstreamModel'>
+const NO_TIERS: readonly PriceTier[] = []
+type Asked = Pick<Intent, 'textBytes' | 'messageCount' | 'mediaParts' | 'maxTokens' | 'choices' | 'ownWords'>
+type Prompt = Pick<Intent, 'promptBytes' | 'unseenTokens' | 'outside'>
+type Reserving = Prompt & Pick<Intent, 'maxTokens' | 'choices' | 'ownWords' | 'raw'>
+
+const TOKEN_BYTES = 4
+/** About four bytes a token. */
+export const estimateTokens = (bytes: number): number => Math.ceil(bytes / TOKEN_BYTES)
+
+/** What the prompt is likely to count: for caps, routing, and outcomes without the provider's usage. */
+export const promptTokensEstimate = ({ textBytes, messageCount, mediaParts }: Asked): number =>
+  estimateTokens(textBytes) + messageCount * MESSAGE_TOKENS + mediaParts * MEDIA_TOKENS
+
+/**
+ * The most that all choices together can produce: what the client allows, else the model's own bound; and whatever it says in words that this kind of
+ * upstream reads (docs/decisions/0026).
+ */
+export const outputBound = (
+  { maxTokens, choices, ownWords }: Pick<Asked, 'maxTokens' | 'choices' | 'ownWords'>,
+  { kind, maxOutputTokens, contextWindow }: Pick<Candidate, 'kind' | 'maxOutputTokens' | 'contextWindow'>,
+  tokenBytes = TOKEN_BYTES,
+): number => {
+  const most = maxOutputTokens ?? contextWindow ?? UNKNOWN_CEILING
+  const ceiling = maxTokens ?? most
+  if (ownWords === null) return ceiling * choices
+  const { limit, thinking, answers, textBytes } = ownBound(kind, ownWords, maxTokens !== null)
+  const allowed = limit === null ? ceiling : Math.max(ceiling, limit === 0 ? most : limit)
+  const thought = thinking === 0 ? most : (thinking ?? 0)
+  return (allowed + thought) * Math.max(choices, answers) + Math.ceil(textBytes / tokenBytes)
+}
+
+/** What so many tokens cost at the row's prices, of the tier that a prompt of that length is in. Nano-USD; null without a price. */
+export const priceOf = (entry: Prices, promptTokens: number, completionTokens: number): number | null => {
+  const prices = tierFor(entry, promptTokens)
+  return prices.inputCostPerMillion === null || prices.outputCostPerMillion === null
+    ? null
+    : sumNanoUsd(
+        costNanoUsd(promptTokens, prices.inputCostPerMillion),
+        costNanoUsd(completionTokens, prices.outputCostPerMillion),
+      )
+}
+
+/** The most that a prompt may count: every byte a token, media by their table, what stands elsewhere as much as the model takes. A longer one than that is refused. */
+export const promptBound = (
+  { promptBytes, unseenTokens, outside }: Prompt,
+  { kind, upstreamModel, contextWindow }: Pick<CatalogueEntry, 'kind' | 'upstreamModel' | 'contextWindow'>,
+): number => {
+  const tokens = isUnsizedAt(outside, kind, upstreamModel) ? Number.POSITIVE_INFINITY : promptBytes + unseenTokens
+  if (contextWindow !== null) return Math.min(tokens, contextWindow)
+  return Number.isFinite(tokens) ? tokens : promptBytes + LARGEST_WINDOW
+}
+
+/** The upper bound of one attempt: the prompt at its bound, output at its ceiling, every choice. Nano-USD; null without a price. */
+export const reservedNanoUsd = (asked: Reserving, entry: Candidate): number | null =>
+  dearestNanoUsd(entry, promptBound(asked, entry), outputBound(asked, entry, 1), asked.raw)
+
+/** The upper bound of the tokens of one attempt, likewise. */
+export const reservedTokens = (asked: Reserving, entry: Candidate): number =>
+  promptBound(asked, entry) + outputBound(asked, entry, 1)
+
+/**
+ * What at most so many tokens may cost, at the dearest tier that such a prompt may turn out to be in, and all of it written to the vendor's cache where the body
+ * (`raw`) asks for that. Nano-USD; null without a price.
+ */
+export const dearestNanoUsd = (
+  entry: Candidate,
+  promptTokens: number,
+  completionTokens: number,
+  raw: string,
+): number | null => {
+  if (entry.inputCostPerMillion === null || entry.outputCostPerMillion === null) return null
+  const factor = dearestFactor(raw, entry.kind, entry.upstreamModel)
+  let dearest = boundNanoUsd(entry, entry, promptTokens, completionTokens, factor)
+  for (const tier of entry.priceTiers ?? NO_TIERS) {
+    if (promptTokens > tier.abovePromptTokens)
+      dearest = Math.max(dearest, boundNanoUsd(entry, tier, promptTokens, completionTokens, factor))
+  }
+  return dearest
+}
+
+/** Parts of a prompt that is written to a cache, by how long it is kept there. */
+const WRITTEN_PARTS = 3
+
+/** Whatever part of the prompt turns out to be cached, or written to a cache, and of the answer to be pictures: each part of a settlement is rounded up by itself, hence one more for each. */
+const boundNanoUsd = (
+  { kind, upstreamModel }: Pick<Candidate, 'kind' | 'upstreamModel'>,
+  prices: Rates,
+  promptTokens: number,
+  completionTokens: number,
+  factor: number,
+): number => {
+  const cachedPrice = prices.cachedInputCostPerMillion ?? null
+  const input = Math.max(prices.inputCostPerMillion! * factor, cachedPrice ?? 0)
+  const outputPrice = prices.outputCostPerMillion!
+  const pictures = picturePrice(kind, upstreamModel, outputPrice)
+  const parts = (cachedPrice === null ? 0 : 1) + (factor > 1 ? WRITTEN_PARTS : 0) + (pictures > outputPrice ? 1 : 0)
+  return sumNanoUsd(costNanoUsd(promptTokens, input), costNanoUsd(completionTokens, pictures), parts)
+}
+
+/**
+ * What the tokens cost at the row's prices: those of the tier that the whole prompt is in, cached tokens included, for all of the request. Cached prompt tokens
+ * at their own price where it is known, those written to a cache (`written`) at so many times the price; of the completion `pictures` at theirs. Nano-USD; null
+ * without a price.
+ */
+export const actualNanoUsd = (
+  entry: Prices,
+  promptTokens: number,
+  completionTokens: number,
+  cachedPromptTokens: number,
+  written: readonly (readonly [tokens: number, factor: number])[] | null = null,
+  pictures: { readonly tokens: number; readonly price: number } | null = null,
+): number | null => {
+  const prices = tierFor(entry, promptTokens)
+  if (prices.inputCostPerMillion === null || prices.outputCostPerMillion === null) return null
+  const cachedPrice = prices.cachedInputCostPerMillion ?? null
+  const cached = cachedPrice === null ? 0 : Math.min(cachedPromptTokens, promptTokens)
+  let plain = promptTokens - cached
+  let writing = 0
+  for (const [tokens, factor] of written ?? []) {
+    const counted = Math.min(tokens, plain)
+    plain -= counted
+    writing = sumNanoUsd(writing, costNanoUsd(counted, prices.inputCostPerMillion * factor))
+  }
+  const input = sumNanoUsd(costNanoUsd(plain, prices.inputCostPerMillion), writing)
+  const said = costNanoUsd(completionTokens - (pictures?.tokens ?? 0), prices.outputCostPerMillion)
+  const shown = pictures === null ? 0 : costNanoUsd(pictures.tokens, pictures.price)
+  return sumNanoUsd(input, cached === 0 ? 0 : costNanoUsd(cached, cachedPrice!), sumNanoUsd(said, shown))
+}
+
+/** The highest tier that the prompt is above, else the row itself. Tiers are in rising order. */
+const tierFor = (entry: Prices, promptTokens: number): Rates => {
+  const tiers = entry.priceTiers
+  if (tiers === undefined) return entry
+  for (let i = tiers.length - 1; i >= 0; i--) if (promptTokens > tiers[i]!.abovePromptTokens) return tiers[i]!
+  return entry
+}

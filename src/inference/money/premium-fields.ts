@@ -1,0 +1,83 @@
+// Fields with which a client asks for the same tokens at a higher price than the row of the model says. Nobody knows that price: where money is limited it is
+// `no_price`, and the request is refused naming the field (docs/decisions/0014).
+import { CLIENT_FIELDS, isContainer, plainName } from '../../providers/shared/vendor-fields.ts'
+import { isObject } from '../../wire/json.ts'
+
+type Body = Readonly<Record<string, unknown>>
+
+interface DearerRow {
+  /** A path of at most two names. */
+  readonly field: string
+  /** Values that cost what the row says, or less. */
+  readonly plain: readonly string[]
+  /** A number is no service: how fast speech is. */
+  readonly numbersArePlain?: true
+  /** Whose upstream reads the field, so that it gets it. */
+  readonly kinds: readonly string[]
+}
+
+const ROWS: readonly DearerRow[] = [
+  {
+    field: 'service_tier',
+    plain: ['auto', 'default', 'standard', 'standard_only', 'on_demand', 'flex', 'batch', ''],
+    kinds: [
+      ...['openai', 'azure_openai', 'openai_compatible', 'openrouter', 'groq', 'fireworks', 'together', 'xai'],
+      ...['perplexity', 'cerebras', 'deepseek', 'gemini', 'bedrock'],
+    ],
+  },
+  {
+    field: 'speed',
+    plain: ['standard', 'normal', ''],
+    numbersArePlain: true,
+    kinds: ['anthropic', 'bedrock', 'openrouter', 'openai_compatible'],
+  },
+  {
+    field: 'inference_geo',
+    plain: ['global', 'not_available', ''],
+    kinds: ['anthropic', 'bedrock', 'openrouter', 'openai_compatible'],
+  },
+  { field: 'performanceConfig', plain: ['standard', ''], kinds: ['bedrock'] },
+  // Who chooses the hosts of a model, or what they are put in order by, may choose a dearer one than the listing has the price of.
+  { field: 'provider.sort', plain: ['price', 'none', 'model', ''], kinds: ['openrouter'] },
+  ...['order', 'only', 'ignore', 'quantizations', 'preferred_min_throughput', 'preferred_max_latency'].map(
+    (choice) => ({ field: `provider.${choice}`, plain: [''], kinds: ['openrouter'] }),
+  ),
+]
+const plainPath = (field: string): string => field.split('.').map(plainName).join('.')
+const BY_PATH: ReadonlyMap<string, DearerRow> = new Map(ROWS.map((row) => [plainPath(row.field), row]))
+/** Fields inside of which rows look. */
+const PARENTS: ReadonlySet<string> = new Set(
+  [...BY_PATH.keys()].flatMap((path) => (path.includes('.') ? [path.slice(0, path.indexOf('.'))] : [])),
+)
+
+/** `"priority"`, `{"type": "priority"}`, `{"latency": "optimized"}` or a list; what is none of these says nothing known. */
+const isPlain = ({ plain, numbersArePlain }: DearerRow, value: unknown): boolean => {
+  if (value === undefined || value === null) return true
+  const said = Array.isArray(value) ? value : isObject(value) ? Object.values(value) : [value]
+  return said.every((word) =>
+    typeof word === 'number' ? numbersArePlain : typeof word === 'string' && plain.includes(word.toLowerCase()),
+  )
+}
+
+/** The field of this body that makes an upstream of this kind dearer than its row says; null: none. `dropped`: fields that the provider's `options.drop` takes away. */
+export const dearerField = (body: Body, kind: string, dropped: unknown): string | null => {
+  for (const name in body) {
+    if (CLIENT_FIELDS.has(name) || (Array.isArray(dropped) && dropped.includes(name))) continue
+    const value = body[name]
+    const field = plainName(name)
+    if (isDearer(field, kind, value)) return name
+    if (!isObject(value)) continue
+    const member = PARENTS.has(field) ? dearerMember(value, field, kind) : undefined
+    const inner = member ?? (isContainer(name) ? dearerField(value, kind, []) : null)
+    if (inner !== null) return `${name}.${inner}`
+  }
+  return null
+}
+
+const dearerMember = (value: Body, field: string, kind: string): string | undefined =>
+  Object.keys(value).find((at) => isDearer(`${field}.${plainName(at)}`, kind, value[at]))
+
+const isDearer = (path: string, kind: string, value: unknown): boolean => {
+  const row = BY_PATH.get(path)
+  return row?.kinds.includes(kind) === true && !isPlain(row, value)
+}

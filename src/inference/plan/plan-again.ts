@@ -1,0 +1,150 @@
+// A request of the past planned again: as it was, or under another policy or configuration. Pure: the recorded inputs, the state and the frame of then give the
+// same plan.
+import type { PolicyRow } from '../../domain/policy.ts'
+import type { Frame } from '../../state/health/frame.ts'
+import type { Steering } from '../../state/indexes/steering.ts'
+import type { CatalogueEntry, LiveState } from '../../state/port.ts'
+import { GatewayError } from '../../wire/errors.ts'
+import { candidateList, decisionOf } from '../records/decision.ts'
+import type { CandidateSource } from './candidates.ts'
+import { makePlan, type Plan } from './plan.ts'
+import { type EffectivePolicy, type PolicyKey, policyHad } from './policies.ts'
+import { intentOf, type RecordedPlan, recordedInput } from './replay.ts'
+import { refuseBlocked, scopeOf } from './route.ts'
+
+/** What the records of a request say of its plan. */
+export interface PlannedRequest extends RecordedPlan {
+  readonly at_ms: number
+  readonly tenant_id: string
+  /** Slug of the scope that applied. */
+  readonly endpoint: string | null
+  readonly policy_id: string | null
+  readonly strategy: string | null
+  /** Who was called first; null: nobody was. */
+  readonly first_model_id: string | null
+}
+
+/** A configuration as requests read it. */
+export interface Configuration {
+  readonly live: Pick<LiveState, 'control' | 'refused'>
+  /** Everybody with an adapter: who had none is known from elsewhere. */
+  readonly catalogue: CandidateSource
+  readonly steering: Steering
+  policyOf(key: PolicyKey, asked: string | null, scope: EffectivePolicy['scope']): EffectivePolicy
+}
+
+export interface Again {
+  readonly frame: Frame
+  /** Decides which overrides had expired. */
+  readonly atMs: number
+  /** Null: the plan as it was made. */
+  readonly whatIf: {
+    /** In place of the policy that spoke first; null: none. */
+    readonly policy: PolicyRow | null
+    /** Providers that have no adapter now: what is not recorded of a candidate is taken from the present. */
+    readonly withoutAdapter: ReadonlySet<string>
+  } | null
+}
+
+/** The plan, or what the request is refused with before there is one. */
+export const planAgain = (
+  record: PlannedRequest,
+  configuration: Configuration,
+  { frame, atMs, whatIf }: Again,
+): Plan | GatewayError => {
+  const { live, steering, policyOf } = configuration
+  const catalogue =
+    whatIf === null ? configuration.catalogue : adapted(configuration.catalogue, record, whatIf.withoutAdapter)
+  const { tenant_id: tenantId, decision } = record
+  const keyId = record.key_id ?? ''
+  const routingPolicyId = live.control.table('keys').get(keyId)?.routing_policy_id ?? null
+  const key = { id: keyId, tenantId, routingPolicyId }
+  const asked = decision.policy ?? null
+  try {
+    const intent = intentOf(record)
+    // Where the model was an alias of the scope, nobody knows whether a header named it too: only for a name that is a model's it must have.
+    const byAlias = decision.scope_alias === true && catalogue.resolve(intent.model).length === 0
+    const headers = { ...intent.headers, endpoint: byAlias ? null : record.endpoint }
+    const { scope, isAlias } = scopeOf({ model: intent.model, headers }, key, { catalogue, steering })
+    const policy =
+      whatIf?.policy == null
+        ? policyOf(key, asked, scope)
+        : policyHad(live, key, asked, scope, { source: sourceOf(decision.source), row: whatIf.policy })
+    const overrides = steering.overrides(tenantId, atMs)
+    if (overrides.ids.length > 0) refuseBlocked(intent, key, policy, overrides)
+    if (whatIf === null) return makePlan(recordedInput(record, { policy, catalogue, overrides, frame }))
+    const { seed, turn = 0, sticky = 0 } = { ...decision, seed: record.seed }
+    return makePlan({ intent, policy, catalogue, keyId, isScopeAlias: isAlias, overrides, frame, seed, turn, sticky })
+  } catch (error) {
+    if (error instanceof GatewayError) return error
+    throw error
+  }
+}
+
+/** Where nobody spoke, the policy stands in as everybody's. */
+const sourceOf = (source: string): EffectivePolicy['source'] =>
+  source === 'header' || source === 'key' || source === 'tenant' ? source : 'global'
+
+/** A registry whose rows have an adapter as they had when the request was planned, and as now when that was not recorded. */
+const adapted = (
+  catalogue: CandidateSource,
+  { candidates }: PlannedRequest,
+  withoutAdapter: ReadonlySet<string>,
+): CandidateSource => {
+  const had = new Map(
+    candidates.flatMap(([, modelId, reason]) => (reason === 'disabled' ? [] : [[modelId, reason !== 'no_adapter']])),
+  )
+  const made = new Map<CatalogueEntry, CatalogueEntry>()
+  const entryOf = (entry: CatalogueEntry): CatalogueEntry => {
+    if (entry.unroutable !== null || (had.get(entry.modelId) ?? !withoutAdapter.has(entry.providerId))) return entry
+    const without = made.get(entry) ?? { ...entry, unroutable: 'no_adapter' as const }
+    made.set(entry, without)
+    return without
+  }
+  return {
+    version: catalogue.version,
+    resolve: (name) => catalogue.resolve(name).map(entryOf),
+    all: () => catalogue.all().map(entryOf),
+  }
+}
+
+/** In what a plan that was made again is not the one that was recorded; [] when it is the same in everything. */
+export const differencesOf = (plan: Plan, record: PlannedRequest): string[] => {
+  const decided = decisionOf(plan)
+  const members = new Set([...Object.keys(decided), ...Object.keys(record.decision)]) as Set<keyof typeof decided>
+  const pairs: [name: string, again: unknown, then: unknown][] = [
+    ['policy_id', plan.policy.id, record.policy_id],
+    ['strategy', plan.strategy, record.strategy],
+    ['endpoint', plan.policy.scope?.slug ?? null, record.endpoint],
+    ['candidates', candidateList(plan), record.candidates],
+    // What was refused behind its plan, by a budget or a rate limit, has nobody who was to be called: nothing to compare.
+    ['chosen', record.first_model_id === null ? null : (plan.ordered[0]?.modelId ?? null), record.first_model_id],
+  ]
+  for (const name of members) pairs.push([name, listed(decided[name], name), listed(record.decision[name], name)])
+  return pairs.filter(([, again, then]) => !Bun.deepEquals(again, then)).map(([name]) => name)
+}
+
+const MOST_LISTED = 32
+
+/** The order in which overrides and budgets stand says nothing (a state that was folded anew lists them in its own), and which of very many are listed neither. */
+const listed = (value: unknown, name: string): unknown => {
+  if (name !== 'overrides' && name !== 'budgets') return value
+  const ids = [...((value as string[] | undefined) ?? [])].sort()
+  return ids.length < MOST_LISTED ? ids : null
+}
+
+/** What a plan went by that was not recorded, since the plan that was made did not need it: it stands for 0 or is not looked at. */
+export const unrecorded = (
+  { strategy, policy, input }: Plan,
+  record: PlannedRequest,
+  { live }: Pick<Configuration, 'live'>,
+): string[] => {
+  const missing: string[] = []
+  if (strategy === 'round_robin' && record.strategy !== 'round_robin') missing.push('turn')
+  const params = live.control.table('policies').get(record.policy_id ?? '')?.strategy_params
+  const isHashed = record.strategy === 'sticky' && policy.hashOn === (params?.hash_on ?? 'user')
+  if (strategy === 'sticky' && !isHashed) missing.push('sticky')
+  const callsTools = (record.decision.needs ?? []).includes('tools')
+  if (callsTools && input.overrides.blockedTools.size > 0) missing.push('tools')
+  return missing
+}

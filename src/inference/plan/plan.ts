@@ -1,0 +1,270 @@
+// Station 4: who is asked, in what order, and why the others are not. A pure function: the same inputs, the same plan.
+import type { Strategy } from '../../domain/policy.ts'
+import type { Frame } from '../../state/health/frame.ts'
+import type { Disabled, OverridesInForce } from '../../state/indexes/steering.ts'
+import type { CatalogueEntry } from '../../state/port.ts'
+import type { GatewayError } from '../../wire/errors.ts'
+import { outputBound, priceOf, promptTokensEstimate } from '../money/estimate.ts'
+import { type CandidateSet, type CandidateSource, candidatesFor, candidatesOf } from './candidates.ts'
+import { fitting, withoutReason } from './eligible.ts'
+import { seenOf } from './frame-view.ts'
+import type { EffectivePolicy } from './policies.ts'
+import { nearestOf, nobodyLeft, primarySkipped, regionForbidden, unknownModel } from './refusals.ts'
+import {
+  type Bounds,
+  boundsOf,
+  healthSkip,
+  type PlanIntent,
+  type RejectedReason,
+  rejection,
+  subjectsOf,
+} from './rejections.ts'
+import { isAscending, type RankInput, rank, scoresOf } from './strategies.ts'
+
+/** Everything that a plan depends on. Whoever has it again makes the same plan again. */
+export interface PlanInput {
+  readonly intent: PlanIntent
+  /** With the endpoint scope folded in. */
+  readonly policy: EffectivePolicy
+  readonly catalogue: CandidateSource
+  readonly keyId: string
+  /** The name that the request gives as its model is an alias of the endpoint scope. */
+  readonly isScopeAlias: boolean
+  readonly overrides: OverridesInForce
+  readonly frame: Frame
+  /** Drives the random choices of strategies that make any. */
+  readonly seed: number
+  /** How many requests for this model `round_robin` has ordered before; 0 for other strategies. */
+  readonly turn: number
+  /** Hash of what `sticky` goes by, 32 bits; 0 for other strategies. */
+  readonly sticky: number
+}
+
+export interface Plan {
+  readonly input: PlanInput
+  readonly policy: EffectivePolicy
+  readonly strategy: Strategy
+  /** All that were considered, in the order of the registry (preferred ones first). The lists below are parallel to it. */
+  readonly candidates: readonly CatalogueEntry[]
+  /** Null: may be called. */
+  readonly reasons: readonly (RejectedReason | null)[]
+  /** Null: no price. */
+  readonly projectedNanoUsd: readonly (number | null)[]
+  /** The blended rank in [0, 1] of those that were compared by it. Null: the strategy does not go by it, or there was only one. */
+  readonly scores: readonly (number | null)[] | null
+  /** Places of the candidates that nothing but their health can keep from being called, in the order of the strategy. */
+  readonly order: readonly number[]
+  /** Those that are called, one after another. Empty only when the plan refuses. */
+  readonly ordered: readonly CatalogueEntry[]
+  /** Called in place of the others when the prompt turns out too long for a model. */
+  readonly forLongContext: readonly CatalogueEntry[]
+  /** The first before health is considered. Null when there is none. */
+  readonly primary: CatalogueEntry | null
+  readonly maxAttempts: number
+  /** What the client is told when nobody may be called. */
+  readonly refused: GatewayError | null
+}
+
+/** The strategy of a request: that of its policy or scope, else the cheapest for batches, else the blended rank. */
+export const strategyFor = ({ strategy }: EffectivePolicy, { headers }: Pick<PlanIntent, 'headers'>): Strategy =>
+  strategy ?? (headers.batch ? 'lowest_cost' : 'balanced')
+
+/** Makes the plan. Never throws: a request that nobody may answer has a plan that refuses. */
+export const makePlan = (input: PlanInput): Plan => {
+  const { intent, policy, catalogue, overrides, keyId } = input
+  const strategy = strategyFor(policy, intent)
+  if (intent.headers.region !== null && !policy.regionOverrideAllowed)
+    return refusing(input, strategy, regionForbidden())
+  const forced = forcedModel(input, overrides.forcedModels) ?? forcedModel(input, overrides.forcedByTenants)
+  const name = forced ?? policy.forcedModel ?? intent.model
+  const reach = forced === null ? 'usual' : 'alone'
+  const set = candidatesFor(name, reach, policy, catalogue, input.isScopeAlias)
+  if (!set.isKnown && !(input.isScopeAlias && name === intent.model && set.ownCount > 0))
+    return refusing(input, strategy, unknownModel(intent.model, name))
+  const mayFailOver =
+    policy.fallbackEnabled &&
+    !intent.headers.noFallback &&
+    (overrides.ids.length === 0 || !isDisabled('fallback', overrides, subjectsOf(intent, policy, keyId)))
+  const bounds = boundsOf(intent, policy, overrides, keyId)
+  const all = judged(input, strategy, set, mayFailOver, bounds)
+  const wantsLonger =
+    all.eligible.length === 0 &&
+    mayFailOver &&
+    forced === null &&
+    policy.contextWindowModels.length > 0 &&
+    all.reasons[nearestOf(all.reasons)] === 'context_too_small'
+  if (!wantsLonger) return concluded(all, mayFailOver, forced === null)
+  return concluded(judged(input, strategy, candidatesFor(name, 'long', policy, catalogue), true, bounds), true, true)
+}
+
+/** Whether an operator has switched this off for everything or for one of these subjects. */
+export const isDisabled = (
+  what: Disabled,
+  { disabled, disabledOf }: OverridesInForce,
+  subjects: readonly string[],
+): boolean =>
+  disabled.has(what) || (disabledOf.size > 0 && subjects.some((subject) => disabledOf.get(subject)?.has(what)))
+
+/** The model that an operator forces: for the named model before the key's, the scope's and everybody's. */
+const forcedModel = (
+  { intent, policy, catalogue, keyId }: PlanInput,
+  forcedModels: ReadonlyMap<string, string>,
+): string | null => {
+  if (forcedModels.size === 0) return null
+  const registryName = catalogue.resolve(intent.model)[0]?.name ?? intent.model
+  const [, ...others] = subjectsOf(intent, policy, keyId)
+  const subjects = [intent.model.toLowerCase(), registryName.toLowerCase(), ...others, '*']
+  for (const subject of subjects) {
+    const model = forcedModels.get(subject)
+    if (model !== undefined) return model
+  }
+  return null
+}
+
+const NOBODY: readonly never[] = []
+
+const refusing = (input: PlanInput, strategy: Strategy, refused: GatewayError): Plan => ({
+  input,
+  policy: input.policy,
+  strategy,
+  candidates: NOBODY,
+  reasons: NOBODY,
+  projectedNanoUsd: NOBODY,
+  scores: null,
+  order: NOBODY,
+  ordered: NOBODY,
+  forLongContext: NOBODY,
+  primary: null,
+  maxAttempts: 0,
+  refused,
+})
+
+/** The candidates with what speaks against each of them. */
+interface Judged {
+  readonly input: PlanInput
+  readonly strategy: Strategy
+  readonly bounds: Bounds
+  readonly candidates: readonly CatalogueEntry[]
+  readonly tiers: readonly number[] | null
+  readonly reasons: (RejectedReason | null)[]
+  readonly projectedNanoUsd: (number | null)[]
+  /** Places of those against which nothing speaks. */
+  readonly eligible: readonly number[]
+}
+
+const judged = (
+  input: PlanInput,
+  strategy: Strategy,
+  set: CandidateSet,
+  mayFailOver: boolean,
+  bounds: Bounds,
+): Judged => {
+  const count = mayFailOver ? set.entries.length : set.ownCount
+  const { intent, frame } = input
+  const promptTokens = promptTokensEstimate(intent)
+  const reasons = set.standing.slice(0, count)
+  const projectedNanoUsd = new Array<number | null>(count)
+  let isAnyOut = false
+  for (let i = 0; i < count; i++) {
+    const entry = set.entries[i]!
+    const projected = priceOf(entry, promptTokens, outputBound(intent, entry))
+    projectedNanoUsd[i] = projected
+    reasons[i] ??= rejection(entry, projected, frame, bounds)
+    if (reasons[i] !== null) isAnyOut = true
+  }
+  const all = count === set.entries.length
+  const places = all ? set.places : set.ownPlaces
+  let eligible = isAnyOut ? withoutReason(places, reasons) : places
+  const wantedTokens = promptTokens + (intent.maxTokens ?? 0)
+  if (eligible.length > 1) eligible = fitting(eligible, set, wantedTokens, reasons)
+  return {
+    input,
+    strategy,
+    bounds,
+    candidates: all ? set.entries : set.ownEntries,
+    tiers: (all ? set.tiered : set.ownTiered) ? set.tiers : null,
+    reasons,
+    projectedNanoUsd,
+    eligible,
+  }
+}
+
+/** Where the prompt may be sent instead when a model turns out too small for it. */
+const forLongContext = (all: Judged): readonly CatalogueEntry[] =>
+  all.input.policy.contextWindowModels.length === 0 ? NOBODY : longer(all)
+
+const longer = ({ input, bounds }: Judged): readonly CatalogueEntry[] => {
+  const { intent, policy, catalogue, frame } = input
+  const promptTokens = promptTokensEstimate(intent)
+  const eligible: CatalogueEntry[] = []
+  for (const { entry, standing } of candidatesOf(policy.contextWindowModels, policy, catalogue)) {
+    const projected = priceOf(entry, promptTokens, outputBound(intent, entry))
+    if (standing === null && rejection(entry, projected, frame, bounds) === null) eligible.push(entry)
+  }
+  const awake = eligible.filter(({ modelId }) => healthSkip(frame.signals(modelId)) === null)
+  return awake.length === 0 ? eligible.slice(0, 1) : awake
+}
+
+/** Orders those that are left, and leaves out who is not well. */
+const concluded = (all: Judged, mayFailOver: boolean, mayChangeModel: boolean): Plan => {
+  const { input, strategy, candidates, reasons, projectedNanoUsd, eligible } = all
+  const { policy, intent, overrides } = input
+  if (eligible.length === 0) {
+    const refused = nobodyLeft(candidates, reasons, intent)
+    return { ...refusing(input, strategy, refused), candidates, reasons, projectedNanoUsd }
+  }
+  const { order, keys } = eligible.length === 1 ? { order: eligible, keys: null } : rank(eligible, rankInput(all))
+  const primary = candidates[order[0]!]!
+  const failsOver =
+    mayFailOver &&
+    (overrides.ids.length === 0 ||
+      !isDisabled('fallback', overrides, [`provider:${primary.providerId}`, `model:${primary.name.toLowerCase()}`]))
+  // The last one left is always tried, save for a client that wants the primary or nothing.
+  const isLast = order.length === 1 && !intent.headers.noFallback
+  const skipped = failsOver || isLast ? null : healthSkip(input.frame.signals(primary.modelId))
+  const scores = strategy === 'balanced' && keys !== null ? scoresOf(candidates.length, eligible, keys) : null
+  if (skipped !== null) reasons[order[0]!] = skipped
+  return {
+    input,
+    policy,
+    strategy,
+    candidates,
+    reasons,
+    projectedNanoUsd,
+    scores,
+    order,
+    ordered: skipped !== null ? NOBODY : failsOver ? awake(all, order) : [primary],
+    forLongContext: failsOver && mayChangeModel ? forLongContext(all) : NOBODY,
+    primary,
+    maxAttempts: policy.maxAttempts,
+    refused: skipped === null ? null : primarySkipped(primary, skipped),
+  }
+}
+
+const rankInput = ({ input, strategy, candidates, tiers, projectedNanoUsd, bounds }: Judged): RankInput => ({
+  strategy,
+  entries: candidates,
+  tiers,
+  projectedNanoUsd,
+  frame: input.frame,
+  metric: bounds.metric,
+  weights: input.policy.weights,
+  seed: input.seed,
+  turn: input.turn,
+  sticky: input.sticky,
+})
+
+/** Those whose health lets them be called, in order; the candidates themselves where that is all of them as they stand. When it lets nobody, the first: the last one left is always tried. */
+const awake = ({ input, candidates, reasons }: Judged, order: readonly number[]): readonly CatalogueEntry[] => {
+  const skips = input.frame.number === 0 || order.length === 1 ? null : seenOf(candidates, input.frame).skips
+  if (skips === null && order.length === candidates.length && isAscending(order)) return candidates
+  const ordered: CatalogueEntry[] = []
+  for (const place of order) {
+    const skipped = skips === null ? null : skips[place]!
+    if (skipped === null) ordered.push(candidates[place]!)
+    else reasons[place] = skipped
+  }
+  if (ordered.length > 0) return ordered
+  reasons[order[0]!] = null
+  return [candidates[order[0]!]!]
+}

@@ -1,0 +1,270 @@
+// Which policy a request falls under: every level that speaks, folded into one that the plan reads.
+import { type PolicyRow, policyKey, STRATEGIES, type Strategy } from '../../domain/policy.ts'
+import { capNanoUsdOf } from '../../lib/money.ts'
+import { type BreakerSettings, breakerSettings } from '../../state/health/breaker.ts'
+import { DEFAULT_WEIGHTS, type LatencyMetric, type ScoreWeights } from '../../state/health/scores.ts'
+import { type LimitRule, limitRule } from '../../state/indexes/limit-rules.ts'
+import type { EndpointScope } from '../../state/indexes/steering.ts'
+import type { KeyEntry, LiveState } from '../../state/port.ts'
+import { ERRORS, type ErrorCode, GatewayError } from '../../wire/errors.ts'
+
+/** Ruled defaults. */
+const DEFAULTS = {
+  connectMs: 5_000,
+  firstTokenMs: 60_000,
+  streamIdleMs: 60_000,
+  totalMs: 600_000,
+  retryAttempts: 1,
+  backoffInitialMs: 100,
+  backoffMaxMs: 1_000,
+  maxAttempts: 3,
+} as const
+
+const FALLBACK_CODES: ReadonlySet<ErrorCode> = new Set(
+  (Object.keys(ERRORS) as ErrorCode[]).filter((code) => ERRORS[code].fallback),
+)
+
+/** The policy of one request. Names are lower-cased; a provider or model matches by name or id. */
+export interface EffectivePolicy {
+  /** The policy that speaks first; null: built in. */
+  readonly id: string | null
+  readonly name: string | null
+  readonly source: 'header' | 'key' | 'tenant' | 'global' | 'built_in'
+  /** The endpoint scope that is folded in. */
+  readonly scope: EndpointScope | null
+  /** Null: neither the policy nor the scope has one of its own. */
+  readonly strategy: Strategy | null
+  readonly weights: ScoreWeights
+  /** Null: the first token for streams, the whole answer for the others. */
+  readonly latencyMetric: LatencyMetric | null
+  /** `user`, `key` or `header:<name>`. */
+  readonly hashOn: string
+  /** One list for each level that has one: a candidate must be in all of them. */
+  readonly models: readonly ReadonlySet<string>[]
+  readonly providersOnly: readonly ReadonlySet<string>[]
+  readonly regions: readonly ReadonlySet<string>[]
+  readonly providersOrder: readonly string[]
+  readonly providersIgnored: ReadonlySet<string>
+  readonly sensitivity: PolicyRow['sensitivity']
+  /** Who may receive payloads of a label: one list for each level that has one. */
+  readonly sensitiveTo: Readonly<Partial<Record<Label, readonly ReadonlySet<string>[]>>>
+  readonly regionOverrideAllowed: boolean
+  /** Rate limits of every level that has some: all of them hold. */
+  readonly limits: readonly LimitRule[]
+  /** The lowest cap and the tightest target of all levels and of the scope. */
+  readonly maxCostNanoUsd: number | null
+  readonly latencyTargetMs: number | null
+  /** Used in place of the model that the request names. */
+  readonly forcedModel: string | null
+  /** Candidates that go before those of the named model. */
+  readonly preferredModels: readonly string[]
+  readonly fallbackEnabled: boolean
+  readonly fallbackOn: ReadonlySet<ErrorCode>
+  readonly fallbackModels: readonly string[]
+  readonly contextWindowModels: readonly string[]
+  readonly maxAttempts: number
+  readonly connectMs: number
+  readonly firstTokenMs: number
+  readonly streamIdleMs: number
+  readonly totalMs: number
+  readonly retryAttempts: number
+  readonly backoffInitialMs: number
+  readonly backoffMaxMs: number
+  readonly breaker: BreakerSettings
+}
+
+export type Label = keyof PolicyRow['sensitivity']
+const LABELS: readonly Label[] = ['pii', 'phi', 'public']
+
+interface Level {
+  readonly source: EffectivePolicy['source']
+  readonly row: PolicyRow
+}
+
+const lowered = (names: readonly string[]): ReadonlySet<string> => new Set(names.map((name) => name.toLowerCase()))
+const lists = (levels: readonly Level[], of: (row: PolicyRow) => readonly string[] | undefined) =>
+  levels.flatMap(({ row }) => {
+    const names = of(row)
+    return names === undefined || names.length === 0 ? [] : [lowered(names)]
+  })
+
+/** Folds the levels, first one first: it gives strategy, order, timeouts and fallback; allow-lists and caps come from all of them. */
+export const effectivePolicy = (levels: readonly Level[]): EffectivePolicy => {
+  const first = levels[0]
+  const row = first?.row
+  const params = row?.strategy_params ?? {}
+  const fallback = row?.fallback ?? {}
+  const timeouts = row?.timeouts ?? {}
+  const retry = row?.retry ?? {}
+  return {
+    id: row?.id ?? null,
+    name: row?.name ?? null,
+    source: first?.source ?? 'built_in',
+    scope: null,
+    strategy: knownStrategy(row?.strategy ?? null),
+    weights: weightsOf(params.weights),
+    latencyMetric: params.latency_metric ?? null,
+    hashOn: params.hash_on ?? 'user',
+    models: lists(levels, ({ models }) => models),
+    providersOnly: lists(levels, ({ providers }) => providers.only),
+    regions: lists(levels, ({ regions }) => regions),
+    providersOrder: (row?.providers.order ?? []).map((name) => name.toLowerCase()),
+    providersIgnored: lowered(row?.providers.ignore ?? []),
+    sensitivity: row?.sensitivity ?? {},
+    sensitiveTo: sensitiveTo(levels),
+    regionOverrideAllowed: levels.every(({ row: { allow_region_override } }) => allow_region_override),
+    limits: levels.flatMap(({ row: { id, rate_limits } }) => limitRule('policy', id, rate_limits) ?? []),
+    maxCostNanoUsd: capOf(levels.map(({ row: { max_cost_usd } }) => max_cost_usd)),
+    latencyTargetMs: levels.reduce<number | null>((least, { row: own }) => lower(least, own.latency_target_ms), null),
+    forcedModel: null,
+    preferredModels: [],
+    fallbackEnabled: fallback.enabled ?? true,
+    fallbackOn: fallback.on === undefined ? FALLBACK_CODES : new Set(fallback.on),
+    fallbackModels: fallback.models ?? [],
+    contextWindowModels: fallback.context_window_models ?? [],
+    maxAttempts: fallback.max_attempts ?? DEFAULTS.maxAttempts,
+    connectMs: timeouts.connect_ms ?? DEFAULTS.connectMs,
+    firstTokenMs: timeouts.first_token_ms ?? DEFAULTS.firstTokenMs,
+    streamIdleMs: timeouts.stream_idle_ms ?? DEFAULTS.streamIdleMs,
+    totalMs: timeouts.total_ms ?? DEFAULTS.totalMs,
+    retryAttempts: retry.attempts ?? DEFAULTS.retryAttempts,
+    backoffInitialMs: retry.backoff_initial_ms ?? DEFAULTS.backoffInitialMs,
+    backoffMaxMs: retry.backoff_max_ms ?? DEFAULTS.backoffMaxMs,
+    breaker: breakerSettings(row?.breaker),
+  }
+}
+
+/** The lower of two limits; null is none. */
+export const lower = (a: number | null, b: number | null): number | null =>
+  a === null ? b : b === null ? a : Math.min(a, b)
+
+const capOf = (capsUsd: readonly (number | null)[]): number | null =>
+  capsUsd.reduce<number | null>((least, usd) => lower(least, usd === null ? null : capNanoUsdOf(usd)), null)
+
+/** A strategy that this build does not know is none. */
+const knownStrategy = (name: string | null): Strategy | null => STRATEGIES.find((known) => known === name) ?? null
+
+/** Whoever names a weight means those that are named. */
+const weightsOf = (given: Partial<ScoreWeights> | undefined): ScoreWeights =>
+  given === undefined || Object.keys(given).length === 0
+    ? DEFAULT_WEIGHTS
+    : { cost: 0, latency: 0, health: 0, priority: 0, feedback: 0, ...given }
+
+const sensitiveTo = (levels: readonly Level[]): EffectivePolicy['sensitiveTo'] => {
+  const all: Partial<Record<Label, readonly ReadonlySet<string>[]>> = {}
+  for (const label of LABELS) {
+    const allowed = lists(levels, ({ sensitivity }) => sensitivity[label]?.providers)
+    if (allowed.length > 0) all[label] = allowed
+  }
+  return all
+}
+
+/**
+ * Folds an endpoint scope into a copy of the policy. A policy that a header picked goes before the scope; limits hold on both sides,
+ * and so does that nobody fails over.
+ */
+export const withScope = (policy: EffectivePolicy, scope: EndpointScope): EffectivePolicy => {
+  const picked = policy.source === 'header'
+  const preferred = scope.preferredProviders.map((name) => name.toLowerCase())
+  const ownOrder = preferred.length === 0 || (picked && policy.providersOrder.length > 0)
+  return {
+    ...policy,
+    scope,
+    strategy: (picked ? policy.strategy : null) ?? knownStrategy(scope.strategy) ?? policy.strategy,
+    providersOrder: ownOrder ? policy.providersOrder : preferred,
+    maxCostNanoUsd: lower(policy.maxCostNanoUsd, capOf([scope.maxCostUsd])),
+    latencyTargetMs: lower(policy.latencyTargetMs, scope.latencyTargetMs),
+    forcedModel: scope.forcedModel,
+    preferredModels: scope.forcedModel === null ? scope.preferredModels : [],
+    fallbackEnabled: policy.fallbackEnabled && !scope.noFallback,
+  }
+}
+
+/** The built-in policy: where no level speaks. */
+export const BUILT_IN = effectivePolicy([])
+
+/** What of a key its policies depend on. */
+export type PolicyKey = Pick<KeyEntry, 'tenantId' | 'routingPolicyId'>
+
+/** The policies that speak for a request, most specific first. Throws 404 for one that the header names and the caller may not see. */
+const levelsOf = (live: Pick<LiveState, 'control' | 'refused'>, key: PolicyKey, asked: string | null): Level[] => {
+  const policies = live.control.table('policies')
+  const levels: Level[] = []
+  const add = (source: Level['source'], row: PolicyRow | undefined) => {
+    if (!row?.enabled || levels.some((level) => level.row.id === row.id)) return
+    if (live.refused.has(row.id)) {
+      throw new GatewayError(
+        'provider_unavailable',
+        `the policy "${row.name}" was changed by a newer build than this one`,
+      )
+    }
+    levels.push({ source, row })
+  }
+  const named = (tenantId: string | null, name: string): PolicyRow | undefined => {
+    const [id] = policies.find('name', policyKey(tenantId, name))
+    return id === undefined ? undefined : policies.get(id)
+  }
+  const visible = (row: PolicyRow | undefined): PolicyRow | undefined =>
+    row?.enabled && (row.tenant_id === null || row.tenant_id === key.tenantId) ? row : undefined
+  if (asked !== null) {
+    const row =
+      visible(policies.get(asked.toLowerCase())) ?? visible(named(key.tenantId, asked)) ?? visible(named(null, asked))
+    if (row === undefined) throw new GatewayError('not_found', `no policy "${asked}"`, { param: 'X-Gateway-Policy' })
+    add('header', row)
+  }
+  if (key.routingPolicyId !== null) add('key', visible(policies.get(key.routingPolicyId)))
+  add('tenant', named(key.tenantId, 'default'))
+  add('global', named(null, 'default'))
+  return levels
+}
+
+const MAX_CACHED = 10_000
+
+/** Resolves policies, remembering the answers until a policy changes. */
+export const policyResolver = (live: Pick<LiveState, 'control' | 'subscribe' | 'refused'>) => {
+  const cache = new Map<string, EffectivePolicy>()
+  live.subscribe(({ changes, refused }) => {
+    if (refused.length > 0) cache.clear()
+    for (const { table } of changes) {
+      if (table !== 'policies') continue
+      cache.clear()
+      return
+    }
+  })
+  return (key: PolicyKey, asked: string | null, scope: EndpointScope | null): EffectivePolicy => {
+    // Names are found whatever their case: each spelling that clients send must not be remembered apart.
+    const word = asked === null ? '' : asked.toLowerCase()
+    // Mostly it is the tenant that decides: a text that is there already, whose hash is known.
+    const cacheKey =
+      asked === null && scope === null && key.routingPolicyId === null
+        ? key.tenantId
+        : `\0${key.tenantId}\0${key.routingPolicyId ?? ''}\0${word}\0${scope?.id ?? ''}`
+    const known = cache.get(cacheKey)
+    if (known !== undefined && known.scope === scope) return known
+    const levels = levelsOf(live, key, asked)
+    const unscoped = levels.length === 0 ? BUILT_IN : effectivePolicy(levels)
+    const policy = scope === null ? unscoped : withScope(unscoped, scope)
+    if (cache.size >= MAX_CACHED) cache.clear()
+    cache.set(cacheKey, policy)
+    return policy
+  }
+}
+
+/** A policy that stands in for the one that spoke first, on its level; a disabled one too. */
+export type StandIn = Level
+
+/** The policy of a request had another one spoken first. Those of the other levels hold as they do. */
+export const policyHad = (
+  live: Pick<LiveState, 'control' | 'refused'>,
+  key: PolicyKey,
+  asked: string | null,
+  scope: EndpointScope | null,
+  standIn: StandIn,
+): EffectivePolicy => {
+  const { source, row } = standIn
+  const others = levelsOf(live, key, source === 'header' ? null : asked).filter(
+    (level) => level.source !== source && level.row.id !== row.id,
+  )
+  const unscoped = effectivePolicy([standIn, ...others])
+  return scope === null ? unscoped : withScope(unscoped, scope)
+}

@@ -1,0 +1,134 @@
+// Station 4 as the request path calls it: gathers what a plan depends on (scope, overrides, policy, frame, seed), and makes the plan.
+import type { HeaderReader } from '../../lib/http-server/inbound.ts'
+import type { EndpointScope, OverridesInForce, Steering } from '../../state/indexes/steering.ts'
+import type { KeyEntry } from '../../state/port.ts'
+import { GatewayError } from '../../wire/errors.ts'
+import type { Intent } from '../intent/intent.ts'
+import type { InferenceDeps } from '../request/deps.ts'
+import type { CandidateSource } from './candidates.ts'
+import { isDisabled, makePlan, type Plan, strategyFor } from './plan.ts'
+import { type EffectivePolicy, policyResolver } from './policies.ts'
+import { type PlanIntent, subjectsOf } from './rejections.ts'
+
+type RouteDeps = Pick<InferenceDeps, 'live' | 'catalogue' | 'steering' | 'frames' | 'random' | 'userDigest'>
+
+/** Plans a request of a key. Throws when what it names is unknown or closed to it; that nobody may answer is said by the plan (`refused`). */
+export type Route = (intent: Intent, key: KeyEntry, headers: HeaderReader, atMs: number) => Plan
+
+const SEEDS = 2 ** 31
+const MAX_TURNS = 10_000
+
+export const planner = (deps: RouteDeps): Route => {
+  const { catalogue, steering, frames, random } = deps
+  const policyOf = policyResolver(deps.live)
+  const turns = new Map<string, number>()
+
+  /** Each model's own count, so that the traffic of one does not beat time for another. */
+  const nextTurn = (name: string, isAlias: boolean): number => {
+    if (!isAlias && catalogue.resolve(name).length === 0) return 0 // clients send any name: only those that operators gave are counted
+    const model = name.toLowerCase()
+    const turn = turns.get(model) ?? 0
+    if (turns.size >= MAX_TURNS) turns.clear()
+    turns.set(model, (turn + 1) % SEEDS)
+    return turn
+  }
+
+  return (intent, key, headers, atMs) => {
+    const overrides = steering.overrides(key.tenantId, atMs)
+    const { scope, isAlias } = scopeOf(intent, key, deps)
+    const policy = policyOf(key, intent.headers.policy, scope)
+    if (overrides.ids.length > 0) refuseBlocked(intent, key, policy, overrides)
+    const strategy = strategyFor(policy, intent)
+    return makePlan({
+      intent,
+      policy,
+      catalogue,
+      keyId: key.id,
+      isScopeAlias: isAlias,
+      overrides,
+      frame: frames.current(),
+      seed: Math.floor(random() * SEEDS),
+      turn: strategy === 'round_robin' ? nextTurn(policy.forcedModel ?? intent.model, isAlias) : 0,
+      sticky: strategy === 'sticky' ? stickiness(policy.hashOn, intent, key, headers, deps) : 0,
+    })
+  }
+}
+
+interface Selected {
+  readonly scope: EndpointScope | null
+  /** The name that the request gives as its model is an alias of the scope. */
+  readonly isAlias: boolean
+}
+
+interface ScopeDeps {
+  readonly catalogue: Pick<CandidateSource, 'resolve'>
+  readonly steering: Pick<Steering, 'endpoint' | 'endpointOfAlias'>
+}
+
+const UNSCOPED: Selected = { scope: null, isAlias: false }
+
+/** The endpoint scope that the header names, else the one of which the model's name is an alias. Throws 404 and 403. */
+export const scopeOf = (
+  intent: Pick<PlanIntent, 'model' | 'headers'>,
+  key: Pick<KeyEntry, 'tenantId'>,
+  { catalogue, steering }: ScopeDeps,
+): Selected => {
+  const slug = intent.headers.endpoint
+  const isModel = slug === null && catalogue.resolve(intent.model).length > 0
+  if (isModel) return UNSCOPED
+  const aliased = steering.endpointOfAlias(key.tenantId, intent.model)
+  if (slug === null && aliased === null) return UNSCOPED
+  const scope = slug === null ? aliased : steering.endpoint(key.tenantId, slug)
+  if (scope === null)
+    throw new GatewayError('not_found', `no endpoint scope "${slug}"`, { param: 'X-Gateway-Endpoint' })
+  if (!scope.enabled)
+    throw new GatewayError('permission_error', `the endpoint scope "${scope.slug}" is disabled`, {
+      param: slug === null ? 'model' : 'X-Gateway-Endpoint',
+    })
+  return { scope, isAlias: aliased?.id === scope.id }
+}
+
+/** What an operator has closed to this request as a whole. Without its body, single tools are not looked at. */
+export const refuseBlocked = (
+  intent: PlanIntent & Partial<Pick<Intent, 'body'>>,
+  key: Pick<KeyEntry, 'id'>,
+  policy: EffectivePolicy,
+  overrides: OverridesInForce,
+): void => {
+  const refuse = (what: string, param: string | null): never => {
+    throw new GatewayError('permission_error', `an operator has blocked ${what}`, {
+      param,
+      details: { rejected_reason: 'blocked' },
+    })
+  }
+  if (overrides.blockedKeyIds.has(key.id)) refuse('this API key', null)
+  const { scope } = policy
+  if (scope !== null && overrides.blockedEndpoints.has(scope.slug))
+    refuse(`the endpoint scope "${scope.slug}"`, intent.headers.endpoint === null ? 'model' : 'X-Gateway-Endpoint')
+  if (!intent.requirements.some(({ capability }) => capability === 'tools')) return
+  if (isDisabled('tools', overrides, subjectsOf(intent, policy, key.id))) refuse('the use of tools', 'tools')
+  if (overrides.blockedTools.size === 0) return
+  for (const name of toolNames(intent)) if (overrides.blockedTools.has(name)) refuse(`the tool "${name}"`, 'tools')
+}
+
+/** Names of the tools that a request declares, in either of the two forms; their shape has been checked. */
+const toolNames = ({ body }: Partial<Pick<Intent, 'body'>>): string[] => {
+  const tools = (Array.isArray(body?.tools) ? body.tools : []) as { function?: { name?: string } }[]
+  const functions = (Array.isArray(body?.functions) ? body.functions : []) as { name?: string }[]
+  return [...tools.map((tool) => tool.function?.name), ...functions.map(({ name }) => name)].filter(
+    (name) => typeof name === 'string',
+  )
+}
+
+/** 32 bits of what `sticky` goes by, under the tenant's key: they are recorded. What is absent falls back to the API key. */
+const stickiness = (
+  hashOn: string,
+  { user }: Intent,
+  key: KeyEntry,
+  headers: HeaderReader,
+  { userDigest }: RouteDeps,
+): number => {
+  const named = hashOn.startsWith('header:') ? headers.get(hashOn.slice('header:'.length)) : null
+  const value = hashOn === 'user' ? user : named
+  return Number.parseInt(userDigest(key.tenantId, value ?? key.id).slice(0, 8), 16)
+}

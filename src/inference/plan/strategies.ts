@@ -1,0 +1,175 @@
+// Station 4, third step: the order in which those that may be called are called. Every random choice comes from the seed.
+import type { Strategy } from '../../domain/policy.ts'
+import type { Frame, Signals } from '../../state/health/frame.ts'
+import { type LatencyMetric, ranks, type ScoreWeights } from '../../state/health/scores.ts'
+import type { CatalogueEntry } from '../../state/port.ts'
+import { seenOf } from './frame-view.ts'
+
+/** What strategies look at. Lists are parallel to the candidates. */
+export interface RankInput {
+  readonly strategy: Strategy
+  readonly entries: readonly CatalogueEntry[]
+  /** Null: all of one tier. */
+  readonly tiers: readonly number[] | null
+  readonly projectedNanoUsd: readonly (number | null)[]
+  readonly frame: Frame
+  readonly metric: LatencyMetric
+  readonly weights: ScoreWeights
+  readonly seed: number
+  /** How often this strategy was asked for this model before: `round_robin` starts one further each time. */
+  readonly turn: number
+  /** What `sticky` hashes, 32 bits. */
+  readonly sticky: number
+}
+
+/** `order`: places in the list of candidates, the best first. `keys`: what they were compared by, parallel to the places that were given; lower is better. They are whoever asked's. */
+export interface Ranking {
+  readonly order: readonly number[]
+  readonly keys: number[] | null
+}
+
+/** Orders the candidates at these places (ascending). Ties keep the order of the catalogue, save where load is to be spread. */
+export const rank = (places: readonly number[], input: RankInput): Ranking => {
+  const keys = KEYS[input.strategy](places, input)
+  if (keys === null) return { order: places, keys: null }
+  const spreads = input.strategy === 'least_busy' || input.strategy === 'usage_based'
+  return { order: sorted(places, keys, spreads ? drawnTies(places, input) : null, input.tiers), keys }
+}
+
+type Keys = (places: readonly number[], input: RankInput) => number[] | null
+
+const bySignal =
+  (key: (signals: Signals, input: RankInput) => number): Keys =>
+  (places, input) => {
+    const { signals } = seenOf(input.entries, input.frame)
+    return places.map((place) => key(signals[place]!, input))
+  }
+
+/** Who was never measured goes first, so that it is measured. */
+const UNMEASURED = Number.NEGATIVE_INFINITY
+
+const KEYS: Readonly<Record<Strategy, Keys>> = {
+  priority: () => null,
+  weighted: (places, { entries, seed }) => {
+    const draw = drawing(seed)
+    return places.map((place) => exponential(draw(), entries[place]!.weight))
+  },
+  round_robin: (places, { tiers, turn }) => {
+    const keys: number[] = []
+    for (let start = 0; start < places.length; ) {
+      let end = start + 1
+      while (end < places.length && (tiers === null || tiers[places[end]!] === tiers[places[start]!])) end++
+      const size = end - start
+      for (let at = 0; at < size; at++) keys.push((at - (turn % size) + size) % size)
+      start = end
+    }
+    return keys
+  },
+  lowest_cost: (places, { projectedNanoUsd }) =>
+    places.map((place) => projectedNanoUsd[place] ?? Number.POSITIVE_INFINITY),
+  lowest_latency: bySignal(({ ttftMs, e2eMs }, { metric }) =>
+    metric === 'ttft' ? (ttftMs ?? e2eMs ?? UNMEASURED) : (e2eMs ?? UNMEASURED),
+  ),
+  highest_throughput: bySignal(({ tokensPerSecond }) => (tokensPerSecond === null ? UNMEASURED : -tokensPerSecond)),
+  least_busy: bySignal(({ inFlight }) => inFlight),
+  // Who reports no limit has none that is known to be near.
+  usage_based: bySignal(({ headroom }) => -(headroom ?? 1)),
+  balanced: (places, { entries, projectedNanoUsd: all, frame, weights, metric }) => {
+    const costs = places.length === all.length ? all : costsAt(places, all)
+    const keys = ranks(costs, seenOf(entries, frame).scores(places, metric), weights)
+    for (let i = 0; i < keys.length; i++) keys[i] = -keys[i]!
+    return keys
+  },
+  // Rendezvous hashing: a candidate that comes or goes moves only those that it serves.
+  sticky: (places, { entries, sticky }) =>
+    places.map((place) => {
+      const { modelId, weight } = entries[place]!
+      return exponential(hashed(modelId, sticky) / 2 ** 32, weight)
+    }),
+}
+
+const costsAt = (places: readonly number[], all: readonly (number | null)[]) => places.map((place) => all[place]!)
+
+/** The smallest of such numbers is each one's with a probability in proportion to its weight. */
+const exponential = (draw: number, weight: number): number =>
+  weight > 0 ? -Math.log(1 - draw) / weight : Number.POSITIVE_INFINITY
+
+/** Among equals the lower priority goes first, and among those the seed decides: load must not pile up on the first name. */
+const drawnTies = (places: readonly number[], { entries, seed }: RankInput): number[] => {
+  const draw = drawing(seed)
+  return places.map((place) => entries[place]!.priority + draw())
+}
+
+/** Insertion sort: there are few, and mostly in order. Stable. The same list where they are. */
+const sorted = (
+  places: readonly number[],
+  keys: readonly number[],
+  ties: readonly number[] | null,
+  tiers: readonly number[] | null,
+): readonly number[] => {
+  let inOrder = 1
+  while (inOrder < places.length && !goesBefore(inOrder, inOrder - 1, places, keys, ties, tiers)) inOrder++
+  if (inOrder >= places.length) return places
+  const at: number[] = []
+  for (let i = 0; i < places.length; i++) {
+    let j = i
+    while (j > 0 && goesBefore(i, at[j - 1]!, places, keys, ties, tiers)) {
+      at[j] = at[j - 1]!
+      j--
+    }
+    at[j] = i
+  }
+  for (let i = 0; i < at.length; i++) at[i] = places[at[i]!]!
+  return at
+}
+
+const goesBefore = (
+  a: number,
+  b: number,
+  places: readonly number[],
+  keys: readonly number[],
+  ties: readonly number[] | null,
+  tiers: readonly number[] | null,
+): boolean => {
+  if (tiers !== null && tiers[places[a]!] !== tiers[places[b]!]) return tiers[places[a]!]! < tiers[places[b]!]!
+  if (keys[a] !== keys[b]) return keys[a]! < keys[b]!
+  return ties !== null && ties[a]! < ties[b]!
+}
+
+/** What `balanced` compared of these places, in its own list, as ranks by place of all candidates: higher is better, null where none was compared. */
+export const scoresOf = (count: number, places: readonly number[], keys: number[]): (number | null)[] => {
+  if (places.length === count) {
+    for (let i = 0; i < count; i++) keys[i] = -keys[i]!
+    return keys
+  }
+  const scores: (number | null)[] = []
+  for (let i = 0; i < count; i++) scores.push(null)
+  for (let i = 0; i < places.length; i++) scores[places[i]!] = -keys[i]!
+  return scores
+}
+
+/** Whether places stand as they do in the list of candidates. */
+export const isAscending = (places: readonly number[]): boolean => {
+  for (let i = 1; i < places.length; i++) if (places[i]! < places[i - 1]!) return false
+  return true
+}
+
+/** Numbers in [0, 1) from a seed (mulberry32). */
+export const drawing = (seed: number): (() => number) => {
+  let state = seed >>> 0
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+}
+
+/** 32 bits of a text and a number: FNV-1a, then mixed until every bit counts. */
+const hashed = (text: string, salt: number): number => {
+  let hash = (0x811c9dc5 ^ salt) >>> 0
+  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193)
+  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b)
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35)
+  return (hash ^ (hash >>> 16)) >>> 0
+}

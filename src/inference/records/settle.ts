@@ -1,0 +1,122 @@
+// Station 8: the outcome. Written on every way out and before the client holds the last byte; exactly one for each admission.
+import { failpoint } from '../../lib/process/failpoints.ts'
+import { type Appended, SpoolClosed } from '../../log/spool/port.ts'
+import { GatewayError } from '../../wire/errors.ts'
+import { chargeBudgets, type Measured } from '../money/charge.ts'
+import type { InferenceDeps, Observed } from '../request/deps.ts'
+import { type Ending, SUCCESS } from '../request/ending.ts'
+import type { Exchange } from '../request/exchange.ts'
+import { subjectOf } from './admit.ts'
+import { settledJson } from './outcome-text.ts'
+
+type SettleDeps = Pick<InferenceDeps, 'spool' | 'observe'>
+
+/**
+ * Appends `request.settled`, once; a second call does nothing. Throws GatewayError('internal_error') when the outcome could not be written:
+ * the client must then get a failure. Refusals that never were admitted are recorded while the spool has room, and are refusals all the same without it.
+ */
+export const settle = async (
+  exchange: Exchange,
+  ending: Ending,
+  measured: Measured,
+  deps: SettleDeps,
+): Promise<void> => {
+  if (exchange.settled) return
+  const settlement = new Settlement(exchange, ending, measured, deps)
+  try {
+    await settlement.record
+  } catch (error) {
+    const failure = settlement.refused(error)
+    if (failure !== null) throw failure
+    return
+  }
+  settlement.written()
+}
+
+/** What `settle` does, for whoever waits by itself: make it, once for each request, wait for its record; then `written`, or `refused`. */
+export class Settlement {
+  /** Null: there is nothing to record. */
+  readonly record: Promise<Appended> | null
+  readonly #latencyMs: number
+
+  constructor(
+    private readonly exchange: Exchange,
+    private readonly ending: Ending,
+    private readonly measured: Measured,
+    private readonly deps: SettleDeps,
+  ) {
+    this.#latencyMs = exchange.latencyMs()
+    exchange.settled = true
+    this.record = this.#append()
+  }
+
+  /** The outcome is as durable as the spool makes it. */
+  written(): void {
+    const { exchange } = this
+    if (exchange.factsText !== null) failpoint('settled')
+    exchange.budgets?.outcomeWas('recorded')
+    this.#told(true)
+  }
+
+  /** It is not, or not in time: what the client is told instead of its answer; null: what it would have been told anyway. */
+  refused(error: unknown): GatewayError | null {
+    const { exchange, ending } = this
+    const recorded = error instanceof SpoolClosed && error.written !== null
+    const fate = recorded ? 'recorded' : exchange.admission === null ? 'never_admitted' : 'lost'
+    const durable = error instanceof SpoolClosed ? error.durable : null
+    if (durable === null) exchange.budgets?.outcomeWas(fate)
+    // A power cut would leave it to be settled as orphaned: what it cost would count twice, were it told before.
+    else void durable.then(() => exchange.budgets?.outcomeWas(fate))
+    this.#told(recorded)
+    // Written, though not shipped in time: a client that gets a failure anyway gets the one that it is.
+    const isTold = recorded && ending.status >= 400
+    return exchange.admission === null || isTold
+      ? null
+      : new GatewayError('internal_error', 'the outcome could not be recorded', { cause: error })
+  }
+
+  #append(): Promise<Appended> | null {
+    const { exchange, ending, measured, deps } = this
+    const { admission } = exchange
+    try {
+      const budget = chargeBudgets(exchange, ending === SUCCESS ? measured : undefined)
+      if (exchange.factsText === null) return null
+      const data = settledJson(exchange, ending, measured, this.#latencyMs, budget)
+      const isFirst = admission === null
+      return deps.spool.append('requests', 'request.settled', subjectOf(exchange, deps), data, isFirst, admission)
+    } catch (error) {
+      return Promise.reject(error)
+    }
+  }
+
+  #told(recorded: boolean): void {
+    const { exchange, ending, measured, deps } = this
+    exchange.held?.settle((measured.promptTokens ?? 0) + (measured.completionTokens ?? 0))
+    exchange.trace?.end(exchange, ending, measured)
+    deps.observe(observedOf(exchange, ending, measured, this.#latencyMs, recorded))
+  }
+}
+
+const observedOf = (
+  exchange: Exchange,
+  ending: Ending,
+  measured: Measured,
+  latencyMs: number,
+  recorded: boolean,
+): Observed => ({
+  outcome: ending.outcome,
+  code: ending.error?.code ?? 'none',
+  status: ending.status,
+  error: ending.error,
+  entry: exchange.entry,
+  fallbackUsed: exchange.fallbackUsed(),
+  attempts: exchange.attempts,
+  stream: exchange.intent?.stream ?? false,
+  latencyMs,
+  ttftMs: exchange.firstTokenMs,
+  promptTokens: measured.promptTokens ?? 0,
+  completionTokens: measured.completionTokens ?? 0,
+  costNanoUsd: measured.costNanoUsd ?? 0,
+  costBasis: measured.basis,
+  recorded,
+})

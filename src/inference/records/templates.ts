@@ -1,0 +1,71 @@
+// Templates of records that were made once: a few for each thing that many of them are about, as long as it lives. What they gain stands in `lib/text-template.ts`.
+import type { FilledText, GapValue, TextTemplate } from '../../lib/text/text-template.ts'
+
+interface Known<Key> {
+  /** What the text depends on beside its gaps. */
+  readonly key: Key
+  readonly template: TextTemplate
+}
+
+const MOST = 8
+/** Making one takes as long as a dozen texts without: it is made for the second that has none (what comes once is not worth it), then for each of so many. */
+const LEARN_FIRST = 2
+const LEARN_EVERY = 16
+/** Where most have none all the same, for each of twice as many from time to time, up to this. */
+const LEARN_SELDOM = 16_384
+
+/** Of one thing. */
+export class KnownTemplates<Key> {
+  #known: Known<Key>[] = []
+  #hits = 0
+  #misses = 0
+  #learnEvery = LEARN_FIRST
+
+  /** Newest last. */
+  get all(): readonly Known<Key>[] {
+    return this.#known
+  }
+
+  /** One of them was filled. */
+  hit(filled: FilledText): FilledText {
+    this.#hits++
+    return filled
+  }
+
+  /** None of them could be: whether one is to be learned now. */
+  miss(): boolean {
+    if (++this.#misses < this.#learnEvery) return false
+    const isWorth = this.#learnEvery === LEARN_FIRST || this.#hits >= this.#misses
+    this.#learnEvery = isWorth ? LEARN_EVERY : Math.min(2 * this.#learnEvery, LEARN_SELDOM)
+    this.#hits = 0
+    this.#misses = 0
+    return true
+  }
+
+  /** Makes one in place of that of the same key, which it outgrew, or of the oldest; none where these very values do not go into it. */
+  learn(
+    key: Key,
+    values: readonly GapValue[],
+    isSame: (other: Key) => boolean,
+    make: (outgrown: TextTemplate | null) => TextTemplate | null,
+  ): void {
+    const outgrown = this.#known.find((each) => isSame(each.key)) ?? null
+    const template = make(outgrown?.template ?? null)
+    if (template === null || template.filled(values) === null) return
+    const others = this.#known.filter((each) => each !== outgrown)
+    this.#known = [...(others.length === MOST ? others.slice(1) : others), { key, template }]
+  }
+}
+
+export class Templates<Subject extends WeakKey, Key> {
+  readonly #bySubject = new WeakMap<Subject, KnownTemplates<Key>>()
+
+  of(subject: Subject): KnownTemplates<Key> {
+    let known = this.#bySubject.get(subject)
+    if (known === undefined) {
+      known = new KnownTemplates()
+      this.#bySubject.set(subject, known)
+    }
+    return known
+  }
+}

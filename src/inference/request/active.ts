@@ -1,0 +1,87 @@
+// The requests in flight: how many there may be, their deadlines, and the orderly end.
+import { Roster } from '../../lib/collections/index-set.ts'
+import { stages } from '../../lib/event-loop/stages.ts'
+import { GatewayError, stopping } from '../../wire/errors.ts'
+import type { Exchange } from './exchange.ts'
+
+/** Deadlines are kept to this precision by one sweep over all requests, instead of by timers of each (gain: `lib/deadlines.ts`); a client that left is noticed as soon. */
+const SWEEP_MS = 50
+/** After the deadline of a drain the rest is ended and has this long to be settled. */
+const SETTLE_MS = 2_000
+
+export class ActiveRequests {
+  readonly #all = new Roster<Exchange>()
+  #sweep: ReturnType<typeof setInterval> | null = null
+  #draining = false
+  #whenEmpty: (() => void) | null = null
+
+  constructor(private readonly limit: number) {}
+
+  get size(): number {
+    return this.#all.size
+  }
+
+  /** Lets a request in, or refuses it: 429 while there are too many, 503 while the process stops. */
+  enter(exchange: Exchange): void {
+    if (this.#draining) throw stopping()
+    if (this.#all.size >= this.limit) {
+      throw new GatewayError('rate_limited', 'too many requests are in flight', { retryAfterS: 1 })
+    }
+    this.#all.add(exchange)
+    if (this.#sweep === null) this.#beginSweeps()
+  }
+
+  #beginSweeps(): void {
+    this.#sweep = setInterval(() => stages.atEnd(this.#endOverdue), SWEEP_MS)
+    this.#sweep.unref()
+  }
+
+  /** On every way out; what it still holds of a provider is given back. */
+  leave(exchange: Exchange): void {
+    exchange.call?.end('abandoned')
+    this.#all.delete(exchange)
+    exchange.client?.letGo?.()
+    if (this.#all.size === 0) this.#whenEmpty?.()
+  }
+
+  /** Refuses new requests. */
+  close(): void {
+    this.#draining = true
+  }
+
+  /** Refuses new requests and waits for those in flight; what is left after the time is ended and settled as interrupted. */
+  async drain(timeoutMs: number): Promise<void> {
+    this.close()
+    if (await this.#empty(timeoutMs)) return
+    this.#all.each((exchange) => exchange.end('shutdown'))
+    await this.#empty(SETTLE_MS)
+  }
+
+  async #empty(timeoutMs: number): Promise<boolean> {
+    if (this.#all.size === 0) return true
+    const { promise, resolve } = Promise.withResolvers<boolean>()
+    const timer = setTimeout(() => resolve(false), timeoutMs)
+    this.#whenEmpty = () => resolve(true)
+    const empty = await promise
+    clearTimeout(timer)
+    this.#whenEmpty = null
+    return empty
+  }
+
+  /** At the end of a turn: what has come in time, however long the process stood still, has gone on by then. */
+  readonly #endOverdue = (): void => {
+    if (this.#all.size === 0) {
+      if (this.#sweep !== null) clearInterval(this.#sweep)
+      this.#sweep = null
+      return
+    }
+    const nowMs = performance.now()
+    this.#all.each((exchange) => {
+      exchange.listenToClient()
+      if (nowMs >= exchange.deadlineMs) {
+        exchange.deadlineMs = Number.POSITIVE_INFINITY
+        exchange.end('total')
+      } else if (nowMs >= exchange.waitDeadlineMs) exchange.endWait()
+    })
+  }
+}

@@ -1,0 +1,131 @@
+// Station 1: who calls. Memory only: one digest, one look-up in the folded state.
+
+import { sha256Hex } from '../../lib/crypto/digest.ts'
+import type { HeaderReader } from '../../lib/http-server/inbound.ts'
+import type { LastUses } from '../../state/indexes/last-uses.ts'
+import type { KeyEntry, KeyIndex, LiveState } from '../../state/port.ts'
+import { GatewayError } from '../../wire/errors.ts'
+import type { InferenceSettings } from './deps.ts'
+
+export interface AuthenticateDeps {
+  readonly live: LiveState
+  readonly keys: Pick<KeyIndex, 'lookup'>
+  readonly lastUses: Pick<LastUses, 'used'>
+  readonly inference: Pick<InferenceSettings, 'authHeader' | 'minKeyLength' | 'maxStalenessMs'>
+}
+
+/** Longer is no key of ours: bounds what is hashed. */
+const MAX_KEY_LENGTH = 512
+
+/**
+ * The caller's key, or 401. The texts of the last keys are remembered with their digests, in memory only (`recent-digests.ts`); whether one is good is asked each time: the index follows the log, so a revocation acts with its record.
+ * All refusals read alike; a stranger learns nothing from them.
+ */
+export const authenticate = (headers: HeaderReader, deps: AuthenticateDeps, atMs: number): KeyEntry => {
+  const { authHeader, minKeyLength, maxStalenessMs } = deps.inference
+  const value = headers.get(authHeader)
+  const sent = value === null ? null : sentKey(value, authHeader, minKeyLength)
+  if (sent === null) {
+    throw unauthenticated(
+      `send your API key as \`${authHeader === 'authorization' ? 'Authorization: Bearer' : `${authHeader}:`} <key>\``,
+    )
+  }
+  if (sent.length < minKeyLength) throw notValid()
+  requireFresh(deps.live, maxStalenessMs)
+  const entry = deps.keys.lookup(sent.digest)
+  if (entry === null) requireState(deps.live)
+  if (entry === null || (entry.expiresAtMs !== null && entry.expiresAtMs <= atMs)) {
+    throw notValid()
+  }
+  deps.lastUses.used(entry.id, atMs)
+  return entry
+}
+
+/** 401 when the key has been revoked, or has ended, since its request came in. */
+export const requireStanding = (key: KeyEntry, keys: Pick<KeyIndex, 'stands'>, atMs: number): void => {
+  if (!keys.stands(key, atMs)) throw notValid()
+}
+
+/** Whether whoever needs a key or a session is refused, because the state that would be asked may be older than that. Null: never. */
+export const isTooStale = (live: Pick<LiveState, 'status'>, maxStalenessMs: number | null): boolean =>
+  maxStalenessMs !== null && live.status().staleMs > maxStalenessMs
+
+/** Throws 502 when the state that would be asked is older than that. */
+export const requireFresh = (live: Pick<LiveState, 'status'>, maxStalenessMs: number | null): void => {
+  if (!isTooStale(live, maxStalenessMs)) return
+  throw new GatewayError(
+    'provider_unavailable',
+    'this instance has not confirmed the log lately and serves nothing until it has',
+  )
+}
+
+/** Throws 503 while there is no state yet: what is not found in it may exist. */
+export const requireState = (live: Pick<LiveState, 'status'>): void => {
+  if (live.status().serves) return
+  throw new GatewayError('provider_unavailable', 'this instance is still reading the log; try again', {
+    status: 503,
+    retryAfterS: 1,
+  })
+}
+
+/** 403 when the key lacks the scope. `*` covers all. */
+export const requireScope = (key: KeyEntry, scope: string): void => {
+  if (!key.scopes.includes(scope) && !key.scopes.includes('*')) {
+    throw new GatewayError('permission_error', `this key does not have the scope "${scope}"`)
+  }
+}
+
+const unauthenticated = (message: string): GatewayError =>
+  new GatewayError('authentication_error', message, { headers: { 'www-authenticate': 'Bearer' } })
+
+const notValid = (): GatewayError => unauthenticated('the API key is not valid')
+
+/** The one key in a header value; null when there is none or more than one could be meant. */
+const keyOf = (value: string, headerName: string): string | null => {
+  let plain = value
+  if (value.startsWith(BEARER) && value.charCodeAt(BEARER.length) !== SPACE) plain = value.slice(BEARER.length)
+  else {
+    const bearer = /^bearer +/i.exec(value)
+    if (bearer === null && headerName.toLowerCase() === 'authorization') return null
+    if (bearer !== null) plain = value.slice(bearer[0].length)
+  }
+  // Two header lines arrive joined by a comma; a key holds neither comma nor space.
+  return KEY.test(plain) ? plain : null
+}
+
+/** What is looked at of a key, and what is looked up. */
+interface SentKey {
+  readonly length: number
+  readonly digest: string
+}
+
+const MOST_KNOWN = 1_024
+/**
+ * Of the last ones: by what a header said after which there is a key in any of them, and by the keys that came otherwise. Found by the whole value, with
+ * `last-header-values.ts`: 0.5 us less of a request (docs/profile.md).
+ */
+const known = { said: new Map<string, SentKey>(), plain: new Map<string, SentKey>() }
+
+/** The key in a header value, of the last ones from memory. Only its digest: whether it is good is asked of the folded state each time. Null: there is none. Throws 401 for one that cannot be ours. */
+const sentKey = (value: string, headerName: string, minKeyLength: number): SentKey | null => {
+  const last = known.said.get(value)
+  if (last !== undefined) return last
+  const plain = keyOf(value, headerName)
+  if (plain === null) return null
+  if (plain.length < minKeyLength || plain.length > MAX_KEY_LENGTH) throw notValid()
+  // Without the usual beginning it is a key in one header and none in another.
+  return value.startsWith(BEARER) ? remembered('said', value, plain) : remembered('plain', plain, plain)
+}
+
+const remembered = (place: keyof typeof known, text: string, plain: string): SentKey => {
+  let sent = known[place].get(text)
+  if (sent !== undefined) return sent
+  sent = { length: plain.length, digest: sha256Hex(plain) }
+  if (known[place].size >= MOST_KNOWN) known[place] = new Map()
+  known[place].set(text, sent)
+  return sent
+}
+
+const BEARER = 'Bearer '
+const SPACE = 0x20
+const KEY = /^[\x21-\x2b\x2d-\x7e]+$/

@@ -1,0 +1,188 @@
+// Station 2: the body as text, within our limits. Read by hand: the envelope must hold for what a framework would answer by itself.
+import type { Inbound } from '../../lib/http-server/inbound.ts'
+import { GatewayError } from '../../wire/errors.ts'
+
+export const BODY_LIMIT_BYTES = 10 * 1024 * 1024
+export const JSON_DEPTH_LIMIT = 64
+/** Members and items of a whole body: more of them, in 10 MiB, take a second to read. */
+export const JSON_VALUES_LIMIT = 200_000
+
+const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false })
+
+const refused = (message: string, status?: number, param: string | null = null): GatewayError =>
+  new GatewayError('invalid_request', message, status === undefined ? { param } : { status, param })
+
+const tooLarge = (limit: number): GatewayError => refused(`the body is larger than ${limit} bytes`, 413)
+
+/** A JSON body: its exact text and its value. */
+export interface JsonBody {
+  readonly raw: string
+  readonly body: Record<string, unknown>
+}
+
+/** How long a body other than that of a chat completion may take to arrive. */
+export const BODY_MS = 20_000
+
+/** Reads a JSON body, an object. Throws 400, 408, 413 or 415; an empty body is 400 unless it may stand for `{}`. */
+export const readJsonBody = async (
+  request: Inbound,
+  limitBytes = BODY_LIMIT_BYTES,
+  mayBeEmpty = false,
+  limitMs = BODY_MS,
+): Promise<JsonBody> => {
+  const { promise, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(bodyTooSlow(limitMs)), limitMs)
+  try {
+    return parseJsonBody(await Promise.race([readJson(request, limitBytes), promise]), mayBeEmpty)
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** 408, which ends the connection: what is left of the body is not waited for. */
+export const bodyTooSlow = (limitMs: number): GatewayError =>
+  new GatewayError('invalid_request', `the body did not arrive within ${limitMs / 1_000} s`, {
+    status: 408,
+    headers: { connection: 'close' },
+  })
+
+/** A body that says it is JSON, as text or bytes: at once where all of it is there. Throws 413 and 415, or rejects with it. */
+export const readJson = (
+  request: Inbound,
+  limitBytes = BODY_LIMIT_BYTES,
+): string | Uint8Array | Promise<string | Uint8Array> => {
+  const { headers } = request
+  const type = headers.get('content-type')
+  if (type !== null && !isJson(type)) throw refused('the body must be `application/json`', 415, 'Content-Type')
+  const encoding = headers.get('content-encoding')
+  if (encoding !== null && encoding !== 'identity')
+    throw refused('compressed bodies are not accepted', 415, 'Content-Encoding')
+  return request.textNow?.(limitBytes) ?? readBytes(request, limitBytes)
+}
+
+/** Throws 400. */
+export const parseJsonBody = (read: string | Uint8Array, mayBeEmpty = false): JsonBody => {
+  if (read.length === 0) {
+    if (mayBeEmpty) return { raw: '', body: {} }
+    throw refused('the request has no body')
+  }
+  const raw = typeof read === 'string' ? read : decoded(read)
+  const tooDeep = tooDeepAt(raw, JSON_DEPTH_LIMIT)
+  if (tooDeep !== null)
+    throw refused(`the body is nested deeper than ${JSON_DEPTH_LIMIT} levels`, undefined, memberAt(raw, tooDeep))
+  // Each takes two characters at least.
+  const tooMany = raw.length > 2 * JSON_VALUES_LIMIT ? tooManyAt(raw, JSON_VALUES_LIMIT) : null
+  if (tooMany !== null)
+    throw refused(`the body holds more than ${JSON_VALUES_LIMIT} values`, undefined, memberAt(raw, tooMany))
+  let body: unknown
+  try {
+    body = JSON.parse(raw)
+  } catch {
+    throw refused('the body is not valid JSON')
+  }
+  if (body === null || typeof body !== 'object' || Array.isArray(body)) throw refused('the body must be a JSON object')
+  return { raw, body: body as Record<string, unknown> }
+}
+
+const decoded = (bytes: Uint8Array): string => {
+  try {
+    return decoder.decode(bytes)
+  } catch {
+    const text = new TextDecoder().decode(bytes)
+    throw refused('the body is not valid UTF-8', undefined, memberAt(text, text.indexOf('\ufffd')))
+  }
+}
+
+const isJson = (type: string): boolean => {
+  if (type === 'application/json') return true
+  const semicolon = type.indexOf(';')
+  const essence = (semicolon < 0 ? type : type.slice(0, semicolon)).trim().toLowerCase()
+  if (essence !== 'application/json' && !(essence.startsWith('application/') && essence.endsWith('+json'))) return false
+  const charset = /charset\s*=\s*"?([^\s";]+)/i.exec(type)?.[1]
+  return charset === undefined || /^utf-?8$/i.test(charset)
+}
+
+const readBytes = (request: Inbound, limit: number): Uint8Array | Promise<string | Uint8Array> => {
+  const now = request.bytesNow?.() ?? null
+  if (now !== null) {
+    if (now.length > limit) throw tooLarge(limit)
+    return now
+  }
+  const announced = request.headers.get('content-length')
+  if (announced === null) return readUnannounced(request, limit)
+  if (Number(announced) > limit) throw tooLarge(limit)
+  return request.textOrBytes?.() ?? request.bytes()
+}
+
+const readUnannounced = async (request: Inbound, limit: number): Promise<Uint8Array> => {
+  if (request.body === null) return new Uint8Array(0)
+  const pieces: Uint8Array[] = []
+  let size = 0
+  for await (const piece of request.body) {
+    size += piece.length
+    if (size > limit) throw tooLarge(limit)
+    pieces.push(piece)
+  }
+  return pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces)
+}
+
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+const COMMA = 0x2c
+
+/** Where JSON text begins to be nested deeper than the limit, or null. Looks at brackets outside strings only; strings are jumped over, not walked. */
+export const tooDeepAt = (text: string, limit: number): number | null => {
+  let depth = 0
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i)
+    if (code === QUOTE) {
+      i = endOfString(text, i)
+    } else if (code === 0x7b || code === 0x5b) {
+      if (++depth > limit) return i
+    } else if (code === 0x7d || code === 0x5d) depth--
+  }
+  return null
+}
+
+const LONGEST_MEMBER = 256
+
+/** The member of the object that the text is in whose value the index stands; null for none, and for text that is no object. */
+export const memberAt = (text: string, index: number): string | null => {
+  if (!/^\s*\{/.test(text)) return null
+  let depth = 0
+  let member: string | null = null
+  for (let i = 0; i < index; i++) {
+    const code = text.charCodeAt(i)
+    if (code === QUOTE) {
+      const end = endOfString(text, i)
+      if (depth === 1 && member === null && end < index) member = text.slice(i + 1, end)
+      i = end
+    } else if (code === 0x7b || code === 0x5b) depth++
+    else if (code === 0x7d || code === 0x5d) depth--
+    else if (code === 0x2c && depth === 1) member = null
+  }
+  return member !== null && member.length <= LONGEST_MEMBER && !member.includes('\\') ? member : null
+}
+
+/** Where JSON text begins to have more commas outside strings than the limit, so many members and items, or null. */
+const tooManyAt = (text: string, limit: number): number | null => {
+  let values = 0
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i)
+    if (code === QUOTE) i = endOfString(text, i)
+    else if (code === COMMA && ++values > limit) return i
+  }
+  return null
+}
+
+/** Index of the quote that ends the string starting at `start`; the end of the text when there is none. */
+const endOfString = (text: string, start: number): number => {
+  let end = start
+  for (;;) {
+    end = text.indexOf('"', end + 1)
+    if (end < 0) return text.length
+    let slashes = 0
+    while (text.charCodeAt(end - 1 - slashes) === BACKSLASH) slashes++
+    if (slashes % 2 === 0) return end
+  }
+}

@@ -1,0 +1,100 @@
+// What the data plane is given. Everything with an effect comes in here; the stations themselves hold no state.
+import type { AttemptSummary, Outcome, RequestSettled } from '../../domain/request.ts'
+import type { Dial } from '../../lib/http-client/dial.ts'
+import type { Spool } from '../../log/spool/port.ts'
+import type { ProviderKind } from '../../providers/port.ts'
+import type { Budgets } from '../../state/budgets/budgets.ts'
+import type { HealthBook } from '../../state/health/book.ts'
+import type { FeedbackMeans } from '../../state/health/feedback-means.ts'
+import type { Frames } from '../../state/health/frame.ts'
+import type { LastUses } from '../../state/indexes/last-uses.ts'
+import type { ServedRequests } from '../../state/indexes/recent-requests.ts'
+import type { Steering } from '../../state/indexes/steering.ts'
+import type { Catalogue, CatalogueEntry, KeyIndex, LiveState } from '../../state/port.ts'
+import type { ErrorCode, GatewayError } from '../../wire/errors.ts'
+import type { Limits } from '../limits/port.ts'
+import type { RequestLookup } from '../surface/request-search.ts'
+import type { Traces } from './trace.ts'
+
+export interface InferenceSettings {
+  /** Name of the header that carries the key. `authorization` wants `Bearer <key>`; others take the key with or without it. */
+  readonly authHeader: string
+  readonly minKeyLength: number
+  /** Refuse requests when this instance has not confirmed the log's end for so long. Null: never. */
+  readonly maxStalenessMs: number | null
+  /** Requests in flight at once; beyond it 429. */
+  readonly maxActive: number
+  /** The gateway may run safe tools by itself. */
+  readonly gatewayExecution: boolean
+  /** How long a client may take to send its body. */
+  readonly bodyMs: number
+  /** How long a connection may stay silent once its request is answered. Whole seconds, at most 255. */
+  readonly idleS: number
+}
+
+export const INFERENCE_DEFAULTS: InferenceSettings = {
+  authHeader: 'authorization',
+  minKeyLength: 20,
+  maxStalenessMs: null,
+  maxActive: 10_000,
+  gatewayExecution: false,
+  bodyMs: 20_000,
+  idleS: 75,
+}
+
+/** One request as the metrics see it: labels from closed sets, numbers. */
+export interface Observed {
+  readonly outcome: Outcome
+  readonly code: ErrorCode | 'none'
+  /** The status that the client got, or would have got. */
+  readonly status: number
+  readonly error: GatewayError | null
+  /** Who answered, or was called last; null when nobody was. */
+  readonly entry: Pick<CatalogueEntry, 'provider' | 'name'> | null
+  readonly fallbackUsed: boolean
+  readonly attempts: readonly AttemptSummary[]
+  readonly stream: boolean
+  readonly latencyMs: number
+  readonly ttftMs: number | null
+  readonly promptTokens: number
+  readonly completionTokens: number
+  readonly costNanoUsd: number
+  readonly costBasis: RequestSettled['cost_basis']
+  /** False when the outcome could not be written. */
+  readonly recorded: boolean
+}
+
+export interface InferenceDeps {
+  readonly live: LiveState
+  readonly keys: KeyIndex
+  readonly lastUses: Pick<LastUses, 'used'>
+  readonly catalogue: Catalogue
+  /** Endpoint scopes and the overrides in force. */
+  readonly steering: Steering
+  /** What is known of the providers' health, speed and load. */
+  readonly frames: Frames
+  /** Where calls to providers begin and end. */
+  readonly health: Pick<HealthBook, 'begin' | 'mayRepeat' | 'mayFallBack' | 'candidates' | 'usageAnswers'>
+  /** What this process has served of late, and what people thought of it. */
+  readonly served: ServedRequests
+  readonly feedback: FeedbackMeans
+  /** The request log of all instances, for feedback on what this one has not served. */
+  readonly requestLookup: RequestLookup
+  readonly kinds: ReadonlyMap<string, ProviderKind>
+  /** What tenants may spend. */
+  readonly budgets: Pick<Budgets, 'of' | 'standing'>
+  nowMs(): number
+  /** Counts what keys, tenants and policies are limited to. */
+  readonly limits: Limits
+  readonly spool: Spool
+  readonly dial: Dial
+  /** A number in [0, 1): seeds of plans. */
+  readonly random: () => number
+  /** Keyed digest of an end user's identifier within a tenant. */
+  readonly userDigest: (tenantId: string, user: string) => string
+  /** Called once for each request that ends. Must be cheap and must not throw. */
+  readonly observe: (observed: Observed) => void
+  readonly inference: InferenceSettings
+  /** Null or absent: traces are off. */
+  readonly traces?: Traces | null
+}

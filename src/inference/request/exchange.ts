@@ -1,0 +1,245 @@
+// One request on its way through the stations: what is known of it so far. Made by `http/`, filled station by station, settled once.
+
+import { type AttemptSummary, shownAttempt } from '../../domain/request.ts'
+import type { Listed } from '../../lib/collections/index-set.ts'
+import { Cancellation, type CancelSignal } from '../../lib/event-loop/cancellation.ts'
+import { freshTurnMs } from '../../lib/event-loop/turn-clock.ts'
+import type { Inbound } from '../../lib/http-server/inbound.ts'
+import type { TextPieces } from '../../lib/text/text-pieces.ts'
+import type { Appended } from '../../log/spool/port.ts'
+import type { ProviderKind, Usage } from '../../providers/port.ts'
+import type { RequestBudgets } from '../../state/budgets/request-budgets.ts'
+import type { HealthCall } from '../../state/health/call.ts'
+import type { CatalogueEntry, KeyEntry } from '../../state/port.ts'
+import type { ErrorCode } from '../../wire/errors.ts'
+import type { GatewayFacts } from '../../wire/gateway-block.ts'
+import type { Intent } from '../intent/intent.ts'
+import type { Held } from '../limits/port.ts'
+import type { Charge } from '../money/charge.ts'
+import { explainedJson, routeReason } from '../plan/explain.ts'
+import type { Plan } from '../plan/plan.ts'
+import type { FactsText } from '../records/record-text.ts'
+import type { RequestTrace } from './trace.ts'
+
+/** Who a request is: made at arrival, the same in every answer, record and header. */
+export interface Identity {
+  /** Ours and unique, `req_<UUIDv7>`. */
+  readonly id: string
+  /** The client's label (`X-Request-ID`, sanitised) when sent, else our id. Echoed, never a key for anything. */
+  readonly requestId: string
+  /** 32 hex digits: of a valid `traceparent`, else made from our id. */
+  readonly traceId: string
+  /** Arrival: Unix milliseconds and, for durations, the monotonic clock. */
+  readonly atMs: number
+  readonly startedMs: number
+}
+
+/** Why the gateway ends a request before its upstream does. */
+export type EndReason = 'client' | 'total' | 'shutdown'
+/** Why it ends one upstream call; another may follow. */
+export type WaitReason = 'first_token' | 'idle'
+
+/** What the gateway calls a provider for by itself. */
+export type Purpose = 'test' | 'detection'
+
+/** An outcome holds at most 64 attempts, of which a policy allows 16 calls: so much is left for candidates that are passed over. */
+const LISTED_SKIPS = 48
+
+const NO_SHAPING: readonly string[] = []
+
+export class Exchange implements Listed {
+  /** Among the requests in flight. */
+  place = -1
+  key: KeyEntry | null = null
+  /** Why the gateway itself asks; null for a client's request. */
+  purpose: Purpose | null = null
+  intent: Intent | null = null
+  /** What is known of a request before all of it is: a refusal tells it to the client too. */
+  requestedModel: string | null = null
+  wantsDebug = false
+  plan: Plan | null = null
+  /** What it holds of rate limits; null where there are none. Given back by the settlement. */
+  held: Held | null = null
+  /** What it holds of budgets; null: it falls under none. Charged and given back by the settlement. */
+  budgets: RequestBudgets | null = null
+  /** Whose attempt is reserved and not begun yet. */
+  reservedFor: CatalogueEntry | null = null
+  /** Candidates before the first one that its budgets allow. */
+  passedOver = 0
+  /** Attempts that were listed when it was admitted: the admission names the one after them. */
+  listedAtAdmission = 0
+  /** `x-ratelimit-*` of the tightest limits, as lines of a head; '' where there are none. */
+  limitLines: TextPieces = ''
+  /** The control decision that the plan was made on; null before there was one. */
+  revision: string | null = null
+  /** Milliseconds since arrival at which it was planned, and admitted. Null: not yet. */
+  plannedMs: number | null = null
+  admittedMs: number | null = null
+  /** Set once `request.admitted` is durable. */
+  admission: Appended | null = null
+  /** What admission and settlement both say of the request. */
+  factsText: FactsText | null = null
+  settled = false
+
+  readonly attempts: AttemptSummary[] = []
+  #skips = 0
+  /** Who was called last: who served or failed the request. */
+  entry: CatalogueEntry | null = null
+  /** Of the provider that was called last. */
+  kind: ProviderKind | null = null
+  attemptStartedMs = 0
+  /** The call under way, or the last one: it holds a place of its provider until it is ended. */
+  call: HealthCall | null = null
+  /** Where feedback finds this request. */
+  servedAt = 0
+  firstTokenMs: number | null = null
+  shaping: readonly string[] = NO_SHAPING
+
+  usage: Usage | null = null
+  /** UTF-8 bytes of answer text seen, for estimates when the provider reports no usage. */
+  answerBytes = 0
+  finishReason: string | null = null
+  /** The attempt that ended last, until another begins, and what those before it were charged together. */
+  finished: AttemptSummary | null = null
+  charged: Charge | null = null
+  /** Of all attempts: what the `gateway` block shows. */
+  costNanoUsd: number | null = null
+
+  /** Its connection; told when it is no longer in flight, before its last bytes go out. */
+  client: Pick<Inbound, 'letGo'> | null = null
+
+  /** Null while traces are off. */
+  trace: RequestTrace | null = null
+
+  /** The call under way may be billed: it was sent, and not refused by the provider. */
+  mayBill = false
+
+  /** Monotonic milliseconds after which the request, or the wait for the upstream, is ended; moved by the stations, watched by `ActiveRequests`. */
+  deadlineMs = Number.POSITIVE_INFINITY
+  waitDeadlineMs = Number.POSITIVE_INFINITY
+  waitReason: WaitReason = 'first_token'
+  ended: EndReason | null = null
+  waitEnded: WaitReason | null = null
+  /** Told when the request is ended: a stream whose client does not read must still be settled. */
+  onEnd: (() => void) | null = null
+  #upstream: Cancellation | null = null
+  #wake: (() => void) | null = null
+
+  /** The client's request until its signal is listened to. */
+  #unwatched: Pick<Inbound, 'signal'> | null = null
+
+  constructor(readonly identity: Identity) {}
+
+  /** Ends the request when its client leaves. The signal of a `Request` is a DOM object, dear for the many that end within milliseconds: the sweep asks for it. */
+  watch(request: Pick<Inbound, 'signal'>): void {
+    this.#unwatched = request
+  }
+
+  /** Called by the sweep: whoever is still here is listened to. */
+  listenToClient(): void {
+    const request = this.#unwatched
+    if (request === null) return
+    this.#unwatched = null
+    const { signal } = request
+    if (signal.aborted) this.end('client')
+    else signal.onabort = () => this.end('client')
+  }
+
+  /** A signal for one upstream call. Aborted already when the request has ended, or its client is known to have left, whom no sweep has asked for yet. */
+  newSignal(): CancelSignal {
+    if (this.#unwatched?.signal.aborted) this.listenToClient()
+    this.#upstream = new Cancellation()
+    this.waitEnded = null
+    if (this.ended !== null) this.#upstream.abort()
+    return this.#upstream
+  }
+
+  /** Ends the request and the upstream call under way. The first reason stands. */
+  end(reason: EndReason): void {
+    if (this.ended !== null) return
+    this.ended = reason
+    this.#upstream?.abort()
+    this.#wake?.()
+    this.onEnd?.()
+  }
+
+  /** Ends the upstream call under way because it kept us waiting. */
+  endWait(): void {
+    this.waitEnded = this.waitReason
+    this.waitDeadlineMs = Number.POSITIVE_INFINITY
+    this.#upstream?.abort()
+  }
+
+  /** Lets go of the upstream when nothing more is wanted from it. */
+  releaseUpstream(): void {
+    this.#upstream?.abort()
+  }
+
+  /** Waits, or returns at once when the request is ended. */
+  async pause(ms: number): Promise<void> {
+    if (this.ended !== null || ms <= 0) return
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const timer = setTimeout(resolve, ms)
+    this.#wake = resolve
+    await promise
+    clearTimeout(timer)
+    this.#wake = null
+  }
+
+  /** Lists a candidate that is passed over among the attempts, while there is room. */
+  skip({ provider, name }: CatalogueEntry, code: ErrorCode): void {
+    const { attempts } = this
+    if (this.#skips === LISTED_SKIPS) return
+    this.#skips++
+    attempts.push({
+      n: attempts.length + 1,
+      provider,
+      model: name,
+      outcome: 'skipped',
+      error_code: code,
+      upstream_status: null,
+      latency_ms: null,
+      ttft_ms: null,
+    })
+  }
+
+  /** Whole milliseconds since arrival. */
+  latencyMs(): number {
+    return Math.max(0, Math.round(freshTurnMs() - this.identity.startedMs))
+  }
+
+  /** What the `gateway` block says about it. */
+  facts(): GatewayFacts {
+    const { identity, intent, plan, entry } = this
+    return {
+      requestId: identity.requestId,
+      provider: entry?.provider ?? null,
+      requestedModel: intent?.model ?? this.requestedModel,
+      routedModel: entry?.name ?? null,
+      fallbackUsed: this.fallbackUsed(),
+      cacheHit: false,
+      latencyMs: this.latencyMs(),
+      costNanoUsd: this.costNanoUsd,
+      debug:
+        intent?.debug || this.wantsDebug
+          ? {
+              policyId: plan?.policy.id ?? null,
+              policyName: plan?.policy.name ?? null,
+              strategy: plan?.strategy ?? null,
+              attempts: this.attempts.map(shownAttempt),
+              task: intent?.task ?? null,
+              shaping: this.shaping,
+              routeReason: plan === null ? null : routeReason(plan),
+              traceId: identity.traceId,
+              explainedJson: plan === null ? '' : explainedJson(plan, this.revision, entry),
+            }
+          : null,
+    }
+  }
+
+  /** Whether another than the first candidate was called last. */
+  fallbackUsed(): boolean {
+    const primary = this.plan?.primary
+    return this.entry !== null && primary !== undefined && primary !== null && this.entry !== primary
+  }
+}

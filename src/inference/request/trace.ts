@@ -1,0 +1,203 @@
+// Traces of requests: one SERVER span, and a CLIENT span for each call to a provider, named by the GenAI semantic conventions of OpenTelemetry. Never a
+// prompt, an answer or a key. While traces are off there is none of this: an exchange's `trace` is null.
+
+import type { AttemptSummary } from '../../domain/request.ts'
+import { freshTurnMs } from '../../lib/event-loop/turn-clock.ts'
+import { readTraceParent, readTraceState, writeTraceParent } from '../../lib/http/trace-context.ts'
+import type { DialRequest } from '../../lib/http-client/dial.ts'
+import type { HeaderReader } from '../../lib/http-server/inbound.ts'
+import type { Attributes, Span } from '../../lib/otlp.ts'
+import type { CatalogueEntry } from '../../state/port.ts'
+import type { Measured } from '../money/charge.ts'
+import type { Ending } from './ending.ts'
+import type { Exchange, Identity } from './exchange.ts'
+
+export interface TracesDeps {
+  /** Of traces that begin here, out of 100; those that others began are continued as their sender decided. */
+  readonly samplePercent: number
+  /** Providers are told of the trace. */
+  readonly propagate: boolean
+  /** Given each trace that ended. Must be cheap and must not throw. */
+  readonly take: (finished: FinishedTrace) => void
+}
+
+export interface Traces {
+  /** The trace of a request that has just come in. */
+  begin(headers: HeaderReader, identity: Identity): RequestTrace
+}
+
+interface Call {
+  readonly spanId: string
+  readonly startedMs: number
+  readonly entry: CatalogueEntry
+}
+
+/** What the spans of a request are made of, later: nothing here holds its body. */
+export interface FinishedTrace {
+  readonly identity: Identity
+  readonly spanId: string
+  readonly parentSpanId: string | null
+  readonly traceState: string | null
+  readonly calls: readonly Call[]
+  readonly attempts: readonly AttemptSummary[]
+  readonly endedMs: number
+  readonly attributes: Attributes
+  /** Of the registry; null when it did not come to that. */
+  readonly model: string | null
+  readonly failed: boolean
+}
+
+const newSpanId = (): string => {
+  const bytes = crypto.getRandomValues(new Uint8Array(8))
+  bytes[0]! |= 1 // all zeros is no id
+  return bytes.toHex()
+}
+
+/** The same traces at every instance: the trace's id decides. */
+const isSampled = (traceId: string, percent: number): boolean =>
+  Number.parseInt(traceId.slice(-13), 16) < (percent / 100) * 2 ** 52
+
+export const openTraces = (deps: TracesDeps): Traces => ({
+  begin(headers, identity) {
+    const parent = readTraceParent(headers.get('traceparent'))
+    const traceState = parent === null ? null : readTraceState(headers.get('tracestate'))
+    const sampled = parent?.sampled ?? isSampled(identity.traceId, deps.samplePercent)
+    return new RequestTrace(deps, identity, { parentSpanId: parent?.spanId ?? null, traceState, sampled })
+  },
+})
+
+export class RequestTrace {
+  readonly #spanId = newSpanId()
+  readonly #calls: Call[] = []
+
+  constructor(
+    private readonly deps: TracesDeps,
+    private readonly identity: Identity,
+    private readonly context: { parentSpanId: string | null; traceState: string | null; sampled: boolean },
+  ) {}
+
+  /** A provider is about to be called. */
+  calling(entry: CatalogueEntry): void {
+    this.#calls.push({ spanId: newSpanId(), startedMs: freshTurnMs(), entry })
+  }
+
+  /** The call with the headers that continue the trace at the provider. */
+  carriedBy(request: DialRequest): DialRequest {
+    const call = this.#calls.at(-1)
+    if (!this.deps.propagate || call === undefined) return request
+    const { traceState, sampled } = this.context
+    const traceparent = writeTraceParent({ traceId: this.identity.traceId, spanId: call.spanId, sampled })
+    const headers: Record<string, string> = { ...request.headers, traceparent }
+    if (traceState !== null) headers.tracestate = traceState
+    return { ...request, headers }
+  }
+
+  /** The request is settled. */
+  end(exchange: Exchange, ending: Ending, measured: Measured): void {
+    const { parentSpanId, traceState, sampled } = this.context
+    if (!sampled) return
+    this.deps.take({
+      identity: this.identity,
+      spanId: this.#spanId,
+      parentSpanId,
+      traceState,
+      calls: this.#calls,
+      attempts: exchange.attempts,
+      endedMs: freshTurnMs(),
+      attributes: attributesOf(exchange, ending, measured),
+      model: modelOf(exchange),
+      failed: ending.status >= 500 || ending.outcome === 'error' || ending.outcome === 'interrupted',
+    })
+  }
+}
+
+/** What nobody has does not become the name of a span: there may be any number of them. */
+const modelOf = ({ plan, intent }: Exchange): string | null =>
+  plan === null || plan.ordered.length === 0 ? null : (intent?.model ?? null)
+
+const attributesOf = (exchange: Exchange, { outcome, status, error }: Ending, measured: Measured): Attributes => {
+  const { intent, entry, plan, finishReason } = exchange
+  return {
+    'gen_ai.operation.name': 'chat',
+    'gen_ai.provider.name': entry === null ? null : providerName(entry.kind),
+    'gen_ai.request.model': intent?.model ?? null,
+    'gen_ai.request.max_tokens': intent?.maxTokens ?? null,
+    'gen_ai.request.choice.count': intent !== null && intent.choices > 1 ? intent.choices : null,
+    'gen_ai.response.model': outcome === 'success' || exchange.answerBytes > 0 ? (entry?.name ?? null) : null,
+    'gen_ai.response.finish_reasons': finishReason === null ? null : [finishReason],
+    'gen_ai.usage.input_tokens': measured.promptTokens,
+    'gen_ai.usage.output_tokens': measured.completionTokens,
+    'http.request.method': 'POST',
+    'http.route': '/v1/chat/completions',
+    'http.response.status_code': status,
+    'error.type': error?.code ?? null,
+    'gatelog.request.id': exchange.identity.id,
+    'gatelog.tenant.id': exchange.key?.tenantId ?? null,
+    'gatelog.policy.id': plan?.policy.id ?? null,
+    'gatelog.provider': entry?.provider ?? null,
+    'gatelog.outcome': outcome,
+    'gatelog.stream': intent?.stream ?? null,
+    'gatelog.fallback_used': exchange.fallbackUsed(),
+    'gatelog.cost_nano_usd': measured.costNanoUsd,
+    'gatelog.cost_basis': measured.basis,
+    'gatelog.ttft_ms': exchange.firstTokenMs,
+  }
+}
+
+/** As the conventions call them; others by the name of their kind. */
+const PROVIDER_NAMES: Readonly<Record<string, string>> = {
+  azure_openai: 'azure.ai.openai',
+  bedrock: 'aws.bedrock',
+  gemini: 'gcp.gemini',
+  mistral: 'mistral_ai',
+  xai: 'x_ai',
+}
+const providerName = (kind: string): string => PROVIDER_NAMES[kind] ?? kind
+
+/** The spans of a request that ended. Pure. */
+export const spansOf = (trace: FinishedTrace): Span[] => {
+  const { identity, calls, attempts, endedMs } = trace
+  const wallMs = (monotonicMs: number): number => identity.atMs + (monotonicMs - identity.startedMs)
+  const shared = { traceId: identity.traceId, traceState: trace.traceState }
+  const server: Span = {
+    ...shared,
+    spanId: trace.spanId,
+    parentSpanId: trace.parentSpanId,
+    name: trace.model === null ? 'chat' : `chat ${trace.model}`,
+    kind: 'server',
+    startMs: identity.atMs,
+    endMs: wallMs(endedMs),
+    attributes: trace.attributes,
+    failed: trace.failed,
+  }
+  // What was passed over was not called, and has no span.
+  const made = attempts.filter(({ outcome }) => outcome !== 'skipped')
+  const clients = calls.map(({ spanId, startedMs, entry }, index): Span => {
+    const attempt = made[index]
+    return {
+      ...shared,
+      spanId,
+      parentSpanId: trace.spanId,
+      name: `chat ${entry.upstreamModel}`,
+      kind: 'client',
+      startMs: wallMs(startedMs),
+      endMs:
+        attempt?.latency_ms == null
+          ? wallMs(endedMs)
+          : Math.min(wallMs(startedMs) + attempt.latency_ms, wallMs(endedMs)),
+      attributes: {
+        'gen_ai.operation.name': 'chat',
+        'gen_ai.provider.name': providerName(entry.kind),
+        'gen_ai.request.model': entry.upstreamModel,
+        'error.type': attempt?.error_code,
+        'http.request.method': 'POST',
+        'http.response.status_code': attempt?.upstream_status,
+        'gatelog.provider': entry.provider,
+        'gatelog.attempt': attempt?.n ?? index + 1,
+        'gatelog.outcome': attempt?.outcome,
+      },
+      failed: attempt !== undefined && (attempt.outcome === 'error' || attempt.outcome === 'interrupted'),
+    }
+  })
+  return [server, ...clients]
+}

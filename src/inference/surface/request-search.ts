@@ -1,0 +1,206 @@
+// Looking for one request that may be on its way to the request log: for feedback, and for the reads of one request. What is not known now is 502 and
+// retryable, never a false 404.
+import { pause } from '../../lib/event-loop/sleep.ts'
+import type { ServedRequests } from '../../state/indexes/recent-requests.ts'
+import { GatewayError } from '../../wire/errors.ts'
+
+/** A request that somebody means. */
+export interface FoundRequest {
+  readonly id: string
+  readonly requestId: string
+  readonly providerId: string | null
+  readonly modelId: string | null
+}
+
+/** The request log of all instances. What is asked of it throws when it cannot be read now. */
+export interface RequestLookup {
+  /** Other processes write to it: the latest of a label may be theirs. */
+  readonly hasOthers: boolean
+  /** By id, else the tenant's latest with that label. `foreign`: the id is another tenant's. Null: not there. */
+  find(idOrLabel: string, tenantId: string): Promise<FoundRequest | 'foreign' | null>
+  /** Whether it has read of a request with this id, of that time (Unix milliseconds): an outcome, or that it was admitted and nothing more yet. */
+  isKnown(id: string, atMs: number): Promise<boolean>
+  /** How far it is behind the log, milliseconds; null: that cannot be told. */
+  behindMs(): Promise<number | null>
+}
+
+/** Who asks for which request. */
+export interface Asked {
+  readonly idOrLabel: string
+  /** Null: whoever's. */
+  readonly tenantId: string | null
+  /** When, Unix milliseconds. */
+  readonly atMs: number
+  /** Aborted when the client leaves. */
+  readonly signal: AbortSignal
+  /** What names the request, for the error; null: the path. */
+  readonly param: string | null
+}
+
+/** A row of the request log, as much of it as tells which request it is of. */
+export interface RequestRow {
+  readonly id: string
+  readonly tenant_id: string | null
+}
+
+/** Reads a row by id, else the tenant's latest with that label (null: of all tenants). */
+export type ReadRow<Row extends RequestRow> = (idOrLabel: string, tenantId: string | null) => Promise<Row | null>
+
+export interface SearchDeps {
+  readonly served: Pick<ServedRequests, 'find'>
+  readonly requestLookup: RequestLookup
+}
+
+export interface RowSearchDeps {
+  readonly served: Pick<ServedRequests, 'find'>
+  readonly requestLookup: Pick<RequestLookup, 'isKnown' | 'behindMs'>
+}
+
+/** How long is looked for what may come. */
+const LOOK_FOR_MS = 2_000
+/** Rows come within a quarter of a second, nearly always: soon again at first, then less often. */
+const FIRST_PAUSE_MS = 50
+const LONGEST_PAUSE_MS = 400
+/** What was answered before a question is in the request log after so long, and as much longer as that is behind: others ship what they served meanwhile. */
+const ARRIVES_MS = 1_000
+/** An id that is younger may be on its way from another instance. */
+const YOUNG_MS = 60_000
+/** What is not young was admitted or refused longer ago than this: a request log that is closer to the log has read of it. */
+const CURRENT_MS = 10_000
+const OUR_ID = /^req_([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
+
+/** When an id of ours was made, Unix milliseconds; null for anything else. */
+export const bornAtMs = (id: string): number | null => {
+  const match = OUR_ID.exec(id)
+  return match === null ? null : Number.parseInt(match[1]! + match[2]!, 16)
+}
+
+/**
+ * The request that feedback is about: of this process's memory, else of the request log. An id is of one request; a label of the latest, which only the request
+ * log knows where others serve too, once what they answered before the question has come to it. Throws 404, or 502 when it cannot be known.
+ */
+export const requestMeant = async (
+  asked: Asked & { readonly tenantId: string },
+  { served, requestLookup }: SearchDeps,
+): Promise<FoundRequest> => {
+  const { idOrLabel, tenantId } = asked
+  const here = served.find(idOrLabel, tenantId)
+  if (here === 'foreign') throw unknown(asked)
+  if (here !== null && (here.id === idOrLabel || !requestLookup.hasOthers)) return here
+  const bornMs = bornAtMs(idOrLabel)
+  return lookedFor(asked, async (elapsedMs) => {
+    // Asked before the rows are: what it is behind by when they were read, it may have read since.
+    const arrived = await hasArrived(elapsedMs, requestLookup)
+    const found = await requestLookup.find(idOrLabel, tenantId)
+    if (found === 'foreign') throw unknown(asked)
+    if (found?.id === idOrLabel) return found
+    const latest = newerOf(found, here)
+    if (latest === null && bornMs !== null) return missing(asked, bornMs, requestLookup)
+    if (latest !== null && !requestLookup.hasOthers) return latest
+    if (!arrived) return notKnownYet()
+    if (latest === null) throw unknown(asked)
+    return latest
+  })
+}
+
+/**
+ * The row of the request that is read of, by id or by the latest label in the request log. What this process has served since is waited for; so is an id that may be
+ * on its way, and one that has no outcome yet. Throws 404, or 502 when there is no row in two seconds. What `read` throws is for clients.
+ */
+export const rowMeant = <Row extends RequestRow>(
+  asked: Asked,
+  read: ReadRow<Row>,
+  { served, requestLookup }: RowSearchDeps,
+): Promise<Row> => {
+  const { idOrLabel, tenantId } = asked
+  const bornMs = bornAtMs(idOrLabel)
+  return lookedFor(asked, async () => {
+    const row = await ownRow(idOrLabel, tenantId, read)
+    if (row === 'foreign') throw unknown(asked)
+    if (row?.id === idOrLabel) return row
+    const here = served.find(idOrLabel, tenantId)
+    if (here !== null && here !== 'foreign' && (row === null || row.id < here.id)) return noOutcomeYet()
+    if (row !== null) return row
+    if (bornMs === null || here === 'foreign') throw unknown(asked)
+    return missing(asked, bornMs, requestLookup)
+  })
+}
+
+/** By id of whomever, else the tenant's own by label. `foreign`: the id is another tenant's. */
+export const ownRow = async <Row extends RequestRow>(
+  idOrLabel: string,
+  tenantId: string | null,
+  read: ReadRow<Row>,
+): Promise<Row | 'foreign' | null> => {
+  const own = await read(idOrLabel, tenantId)
+  if (own !== null || tenantId === null || bornAtMs(idOrLabel) === null) return own
+  const row = await read(idOrLabel, null)
+  if (row?.id !== idOrLabel) return null
+  // Read twice, and the row may have come between: only what it says tells whose it is.
+  return row.tenant_id === tenantId ? row : 'foreign'
+}
+
+/** Ids are in the order of time. */
+const newerOf = (one: FoundRequest | null, other: FoundRequest | null): FoundRequest | null => {
+  if (one === null || other === null) return one ?? other
+  return one.id < other.id ? other : one
+}
+
+/** Whether rows that are read now, this long after the question, tell of all that was answered before it. */
+const hasArrived = async (elapsedMs: number, requestLookup: Pick<RequestLookup, 'behindMs'>): Promise<boolean> => {
+  if (elapsedMs < ARRIVES_MS) return false
+  const behindMs = await requestLookup.behindMs()
+  return behindMs !== null && elapsedMs >= ARRIVES_MS + behindMs
+}
+
+/** What is to be said of an id of ours that has no row, should none come. Throws 404 when none will, 502 when that cannot be known. */
+const missing = async (
+  asked: Asked,
+  bornMs: number,
+  requestLookup: Pick<RequestLookup, 'isKnown' | 'behindMs'>,
+): Promise<GatewayError> => {
+  const ageMs = asked.atMs - bornMs
+  if (Math.abs(ageMs) <= YOUNG_MS) return notKnownYet()
+  if (ageMs < 0) throw unknown(asked) // of a time to come: nobody made it
+  // In this order: what it was behind by, it may have read since.
+  const behindMs = await requestLookup.behindMs()
+  if (await requestLookup.isKnown(asked.idOrLabel, bornMs)) return noOutcomeYet()
+  if (behindMs === null || behindMs > CURRENT_MS) throw notKnownYet()
+  throw unknown(asked)
+}
+
+/**
+ * Looks until something is found, for two seconds at most and as long as the client stays; then throws the error that it found instead. What `look` throws ends it,
+ * as 502 unless it is for clients.
+ */
+const lookedFor = async <Found extends object>(
+  { signal }: Pick<Asked, 'signal'>,
+  look: (elapsedMs: number) => Promise<Found | GatewayError>,
+): Promise<Found> => {
+  const beganMs = performance.now()
+  for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
+    const found = await look(performance.now() - beganMs).catch(shown)
+    if (!(found instanceof GatewayError)) return found
+    if (performance.now() - beganMs + pauseMs > LOOK_FOR_MS) throw found
+    await pause(pauseMs, signal)
+    if (signal.aborted) throw new GatewayError('request_canceled', 'the client left')
+  }
+}
+
+const shown = (error: unknown): never => {
+  throw error instanceof GatewayError ? error : notKnownYet(error)
+}
+
+const unknown = ({ idOrLabel, param }: Asked): GatewayError =>
+  new GatewayError('not_found', `no request has the id or label "${idOrLabel.slice(0, 128)}"`, { param })
+
+const notKnownYet = (cause?: unknown): GatewayError =>
+  new GatewayError('upstream_error', 'it cannot be known now whether this request exists; try again', {
+    retryAfterS: 1,
+    cause,
+  })
+
+const noOutcomeYet = (): GatewayError =>
+  new GatewayError('upstream_error', 'the request log has no outcome of this request yet; try again', {
+    retryAfterS: 1,
+  })

@@ -1,0 +1,152 @@
+// Each deadline alone, with the others far away: what it ends, with which code, and when.
+import { afterEach, describe, expect, test } from 'bun:test'
+import { kindOf } from '../../../src/providers/kinds.ts'
+import { type FaultAnswer, type FaultServer, startFaultServer } from '../../faults/matrix/fault-server.ts'
+import { ANSWER, FINISH, JSON_TYPE, open, ROLE, WORD } from '../../faults/matrix/row.ts'
+import { eventually } from '../../services/eventually.ts'
+import { entry, framesOf, policyRow, type TestGateway, testGateway } from '../gateway.ts'
+
+const LIMIT_MS = 500
+/** The sweep comes every 50 ms; the rest is for a busy machine. The other deadlines are far behind it. */
+const SLACK_MS = 10_000
+/** An idle limit that pieces so far apart keep to, on a busy machine too; there are enough of them to be longer than it. */
+const KEPT_MS = 1_000
+const APART_MS = 200
+const FAR = { connect_ms: 30_000, first_token_ms: 30_000, stream_idle_ms: 30_000, total_ms: 60_000 }
+
+let server: FaultServer
+let gateway: TestGateway
+afterEach(() => {
+  gateway.close()
+  server.stop()
+})
+
+const start = (
+  timeouts: Partial<typeof FAR>,
+  answer: FaultAnswer,
+  more: { timeoutMs?: number; scheme?: string } = {},
+) => {
+  server = startFaultServer(answer)
+  const kind = 'openai_compatible'
+  const baseUrl = `${more.scheme ?? 'http'}://127.0.0.1:${server.port}/v1`
+  gateway = testGateway({
+    entries: [entry({ kind, baseUrl, timeoutMs: more.timeoutMs ?? null })],
+    kinds: [kindOf(kind)!],
+    policies: [policyRow({ retry: { attempts: 0 }, timeouts: { ...FAR, ...timeouts } })],
+  })
+}
+const ask = async (stream: boolean) => {
+  const startedMs = performance.now()
+  const response = await gateway.chat({ model: 'small', stream, messages: [{ role: 'user', content: 'hi' }] })
+  const frames = response.ok && stream ? await framesOf(response) : [await response.json()]
+  return { status: response.status, frames, tookMs: performance.now() - startedMs }
+}
+/** The upstream's connection is closed. */
+const letGo = () => eventually('the upstream is let go', () => server.open() === 0)
+const inTime = (tookMs: number, limitMs = LIMIT_MS) => {
+  expect(tookMs).toBeGreaterThanOrEqual(limitMs - 5)
+  expect(tookMs).toBeLessThan(limitMs + SLACK_MS)
+}
+
+describe('a deadline', () => {
+  for (const stream of [false, true]) {
+    const wire = stream ? 'stream' : 'JSON'
+
+    test(`connect: TLS that is never agreed on is 504 (${wire})`, async () => {
+      start({ connect_ms: LIMIT_MS }, () => {}, { scheme: 'https' })
+      const { status, frames, tookMs } = await ask(stream)
+      expect([status, frames[0]]).toMatchObject([504, { error: { code: 'timeout' } }])
+      inTime(tookMs)
+      expect(gateway.spool.settled()[0]).toMatchObject({ cost_basis: 'none', error_code: 'timeout' })
+    })
+
+    test(`headers: the provider's own timeout is 504 (${wire})`, async () => {
+      start({}, () => {}, { timeoutMs: LIMIT_MS })
+      const { status, tookMs } = await ask(stream)
+      expect(status).toBe(504)
+      inTime(tookMs)
+      await letGo()
+    })
+
+    test(`total: nothing was answered, 504 (${wire})`, async () => {
+      start({ total_ms: LIMIT_MS }, () => {})
+      const { status, frames, tookMs } = await ask(stream)
+      expect([status, frames[0]]).toMatchObject([504, { error: { code: 'timeout' } }])
+      inTime(tookMs)
+    })
+  }
+
+  test('total: half a JSON answer is 504', async () => {
+    start({ total_ms: LIMIT_MS }, ({ connection }) =>
+      connection.write(`HTTP/1.1 200 OK\r\n${JSON_TYPE}Content-Length: ${ANSWER.length}\r\n\r\n${ANSWER.slice(0, 50)}`),
+    )
+    const { status, tookMs } = await ask(false)
+    expect(status).toBe(504)
+    inTime(tookMs)
+  })
+
+  test('total: half a stream ends as a truncated answer', async () => {
+    start({ total_ms: LIMIT_MS }, (request) => open(request, ROLE, WORD))
+    const { status, frames, tookMs } = await ask(true)
+    expect(status).toBe(200)
+    expect(frames.at(-2)).toMatchObject({
+      choices: [{ finish_reason: 'length' }],
+      gateway: { completion: { truncated: true, reason: 'timeout' } },
+    })
+    expect(frames.at(-1)).toBe('[DONE]')
+    inTime(tookMs)
+    expect(gateway.spool.settled()[0]).toMatchObject({ outcome: 'interrupted', error_code: 'timeout' })
+  })
+
+  test('first token: headers and a role are no token', async () => {
+    start({ first_token_ms: LIMIT_MS }, (request) => open(request, ROLE))
+    const { status, tookMs } = await ask(true)
+    expect(status).toBe(504)
+    inTime(tookMs)
+    await letGo()
+  })
+
+  test('idle: a stream that stops ends with an error frame, and the upstream is let go', async () => {
+    start({ stream_idle_ms: LIMIT_MS }, (request) => open(request, ROLE, WORD))
+    const { status, frames, tookMs } = await ask(true)
+    expect(status).toBe(200)
+    expect(frames.at(-2)).toMatchObject({ event: 'error', data: { error: { code: 'timeout' } } })
+    inTime(tookMs)
+    await letGo()
+  })
+
+  const keepingAlive: [name: string, pieces: readonly string[]][] = [
+    ['comments', Array<string>(8).fill(': still here\n\n')],
+    ['pieces of one long frame', WORD.match(/.{1,25}\n*/g) ?? []],
+  ]
+  test.each(keepingAlive)('idle: a stream that is kept alive by %s is not ended by it', async (_, pieces) => {
+    start({ stream_idle_ms: KEPT_MS }, async (request) => {
+      open(request, ROLE, WORD)
+      for (const piece of pieces) {
+        await Bun.sleep(APART_MS)
+        request.chunk(piece)
+      }
+      request.chunk(FINISH)
+      request.chunk('data: [DONE]\n\n')
+      request.last()
+    })
+    const { frames } = await ask(true)
+    expect(frames.at(-1)).toBe('[DONE]')
+    expect(gateway.spool.settled()[0]).toMatchObject({ outcome: 'success' })
+  })
+
+  test('idle: what flows slowly is not ended by it', async () => {
+    start({ stream_idle_ms: KEPT_MS }, async (request) => {
+      open(request, ROLE)
+      for (let word = 0; word < 8; word++) {
+        request.chunk(WORD)
+        await Bun.sleep(APART_MS)
+      }
+      request.chunk('data: [DONE]\n\n')
+      request.last()
+    })
+    const { frames } = await ask(true)
+    expect(frames.at(-1)).toBe('[DONE]')
+    expect(gateway.spool.settled()[0]).toMatchObject({ outcome: 'success' })
+  })
+})

@@ -1,0 +1,93 @@
+// `auth.max_staleness`: an instance that may not have seen a revocation serves nobody, says so where it is asked whether it is ready, and goes on by itself.
+import { describe, expect, test } from 'bun:test'
+import { principalNow, type SessionDeps, sessionOf } from '../../../src/http/auth.ts'
+import { gatewaysOnUpstream } from '../../http/gateways.ts'
+import { ADMIN_KEY } from '../gateway.ts'
+
+const { upstream, gatewayWith } = gatewaysOnUpstream()
+const MAX_MS = 6_000
+
+/** One that refuses beyond the bound, unless another is given, and how old its state is. */
+const aged = (maxStalenessMs: number | null = MAX_MS) => {
+  const age = { ms: 0 }
+  const gateway = gatewayWith({ inference: { maxStalenessMs }, staleMs: () => age.ms })
+  const asked = () =>
+    Promise.all([
+      gateway.chat({ model: 'small', messages: [{ role: 'user', content: 'x' }] }),
+      gateway.send('/v1/models'),
+      gateway.send('/v1/models', { key: ADMIN_KEY }),
+    ])
+  const ready = () => gateway.send('/ready', { key: null })
+  return { age, gateway, asked, ready }
+}
+const statuses = (answers: readonly Response[]) => answers.map(({ status }) => status)
+
+describe('requests', () => {
+  test('are refused beyond the bound, before anybody is called, and served again once the end is confirmed', async () => {
+    const { age, asked } = aged()
+    age.ms = MAX_MS
+    expect(statuses(await asked())).toEqual([200, 200, 200])
+    const calls = upstream.received.length
+    age.ms = MAX_MS + 1
+    const refused = await asked()
+    expect(statuses(refused)).toEqual([502, 502, 502])
+    for (const answer of refused)
+      expect(await answer.json()).toMatchObject({
+        error: { code: 'provider_unavailable', message: expect.stringContaining('has not confirmed the log lately') },
+      })
+    expect(upstream.received.length).toBe(calls)
+    age.ms = 0
+    expect(statuses(await asked())).toEqual([200, 200, 200])
+  })
+
+  test('are never refused without a bound', async () => {
+    const { age, asked } = aged(null)
+    age.ms = 3_600_000
+    expect(statuses(await asked())).toEqual([200, 200, 200])
+  })
+
+  test('with the cookie of a session are refused alike, and what such a one began ends', () => {
+    let staleMs = MAX_MS
+    const deps = {
+      live: { status: () => ({ serves: true, staleMs }), control: { table: () => ({ find: () => ['ten_default'] }) } },
+      sessions: { find: () => ({ operator_id: 'op_1' }), used: () => {} },
+      keys: { lookup: () => null },
+      inference: { authHeader: 'authorization', minKeyLength: 20, maxStalenessMs: MAX_MS },
+    } as unknown as SessionDeps
+    const headers = new Headers({ cookie: `gateway_session=${'t'.repeat(43)}` })
+    expect(sessionOf(headers, deps)).toMatchObject({ operator_id: 'op_1' })
+    expect(principalNow(headers, [], deps, 0)).toMatchObject({ actor: { type: 'operator', id: 'op_1' } })
+    staleMs = MAX_MS + 1
+    expect(() => sessionOf(headers, deps)).toThrow('has not confirmed the log lately')
+    expect(principalNow(headers, [], deps, 0)).toBeNull()
+  })
+})
+
+describe('/ready', () => {
+  test('is 503 with the reason exactly while requests are refused', async () => {
+    const { age, ready } = aged()
+    for (const ms of [0, MAX_MS]) {
+      age.ms = ms
+      expect((await ready()).status).toBe(200)
+    }
+    age.ms = 8_200
+    const refused = await ready()
+    expect(refused.status).toBe(503)
+    expect(await refused.json()).toMatchObject({
+      status: 'unavailable',
+      checks: {
+        control:
+          'unavailable: requests are refused, the end of the control log was last confirmed 8 s ago (auth.max_staleness: 6 s)',
+      },
+      error: { message: 'not ready: control' },
+    })
+    age.ms = 0
+    expect((await ready()).status).toBe(200)
+  })
+
+  test('is as it was without a bound', async () => {
+    const { age, ready } = aged(null)
+    age.ms = 3_600_000
+    expect((await ready()).status).toBe(200)
+  })
+})
